@@ -1,0 +1,18 @@
+/* An append-only array in reserved address space: it grows but never moves, so pointers into it stay
+ * valid and ids are plain indexes. Index 0 is taken at opening and means "none". */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct {
+    void *data;
+    uint32_t count, capacity, item_bytes;
+} array;
+
+status array_open(array *a, uint32_t item_bytes, uint32_t capacity);
+void array_close(array *a); /* fine on a zeroed or closed array */
+
+/* Adds `n` zeroed items; the index of the first goes to `*index`. Fails when the capacity is reached. */
+status array_add(array *a, uint32_t n, uint32_t *index);

@@ -1,0 +1,37 @@
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+
+static bool text_grow(text *t, size_t needed) {
+    if (needed <= t->capacity) return true;
+    size_t capacity = t->capacity ? t->capacity * 2 : 256;
+    while (capacity < needed) capacity *= 2;
+    char *data = memory_resize(t->data, capacity, 1);
+    if (!data) return false;
+    t->data = data;
+    t->capacity = capacity;
+    return true;
+}
+
+void text_add(text *t, const char *format, ...) {
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int n = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (n >= 0 && text_grow(t, t->length + (size_t)n + 1)) {
+        vsnprintf(t->data + t->length, (size_t)n + 1, format, again);
+        t->length += (size_t)n;
+    } else {
+        t->failed = true;
+    }
+    va_end(again);
+}
+
+void text_close(text *t) {
+    memory_free(t->data);
+    *t = (text){ 0 };
+}

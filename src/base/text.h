@@ -1,0 +1,15 @@
+/* Text that grows: for reports, JSON and messages. A failed allocation truncates and is remembered. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    char *data; /* always terminated once something was added; NULL before */
+    size_t length, capacity;
+    bool failed;
+} text;
+
+void text_add(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_close(text *t);

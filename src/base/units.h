@@ -1,0 +1,23 @@
+/* Sizes and numbers as people write them. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* "4GiB", "512MiB", "64KiB", "1.5GiB", "1048576": bytes. `name` is the option, for the sentence. */
+status units_parse_bytes(const char *text, const char *name, uint64_t *bytes);
+
+/* A whole number in [low, high]. */
+status units_parse_integer(const char *text, const char *name, int64_t low, int64_t high, int64_t *value);
+
+/* A finite number in [low, high]. */
+status units_parse_number(const char *text, const char *name, double low, double high, double *value);
+
+/* "1,747.3 MiB" style: into `text`, returns it. */
+enum { UNITS_TEXT_BYTES = 32 };
+const char *units_bytes_text(uint64_t bytes, char text[UNITS_TEXT_BYTES]);
+const char *units_seconds_text(double seconds, char text[UNITS_TEXT_BYTES]);
+
+/* Rounded up to a multiple of `step`, a power of two. */
+static inline uint64_t units_align(uint64_t bytes, uint64_t step) { return (bytes + step - 1) & ~(step - 1); }

@@ -1,0 +1,117 @@
+/* The graph: everything a program computes, as values in SSA form.
+ *
+ * Tensors and nodes are named by 32-bit ids into arrays that grow and never move; id 0 means none. A value
+ * is written once, also when its memory is not: `w1 = adamw(w0, ...)` says through its op's alias list that
+ * w1 lives where w0 lived, and graph_verify proves that nobody reads w0 afterwards. So every pass may reason
+ * as if the graph were pure.
+ *
+ * Building does not return a status at every call: a failure is remembered in the graph (`failed`, with the
+ * sentence recorded), every later call does nothing and returns 0, and whoever owns the graph asks
+ * graph_status once at the end. That keeps models and gradients as short as their formulas.
+ *
+ * A graph is a value: graph_close frees all of it at once. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/array.h"
+#include "base/dtype.h"
+#include "base/shape.h"
+#include "base/status.h"
+
+typedef uint32_t tensor_id;
+typedef uint32_t node_id;
+typedef struct op_def op_def;
+
+/* Where a value comes from and how long it stays. */
+typedef enum {
+    ROLE_ACTIVATION, /* made by a node, lives from its producer to its last reader */
+    ROLE_INPUT,      /* written by the host before the program runs, dies with its last reader */
+    ROLE_PARAMETER,  /* weights: persistent, shared by name between programs */
+    ROLE_STATE,      /* optimizer moments, step counts, caches: persistent */
+    ROLE_GRADIENT,   /* a gradient that outlives a program, while micro-batches add to it: persistent */
+    ROLE_RESULT,     /* what the host reads, such as the summed loss: persistent */
+} role;
+static inline bool role_persistent(role r) { return r >= ROLE_PARAMETER; }
+
+typedef enum { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE } phase;
+
+enum {
+    TENSOR_KEEP = 1,      /* read by the host after the program: alive to its end */
+    TENSOR_TRAINABLE = 2, /* a parameter that wants a gradient */
+    TENSOR_DECAY = 4,     /* a parameter under weight decay */
+    TENSOR_GRADIENT = 8,  /* (part of) the gradient of a parameter */
+};
+
+typedef struct {
+    shape shape;      /* what this rank holds */
+    shape global;     /* of the whole tensor; equal to `shape` until something is sharded */
+    int64_t offset;   /* bytes into `base` */
+    node_id producer; /* 0: comes from outside */
+    tensor_id base;   /* shares the storage of this tensor; 0: has its own */
+    uint32_t name;    /* place of the name in `bytes`; 0: none */
+    uint8_t dtype, role, flags, pool;
+} tensor;
+
+typedef struct {
+    const op_def *op;
+    uint32_t in, out, attributes; /* places in `edges` and `bytes` */
+    uint16_t in_count, out_count;
+    int32_t site; /* block of the model; SITE_NONE outside of blocks */
+    uint8_t phase;
+} node;
+
+enum { SITE_NONE = -1 };
+
+typedef struct {
+    array tensors, nodes, edges, bytes;
+    phase phase;  /* given to the nodes that are added */
+    int32_t site; /* likewise */
+    status failed;
+} graph;
+
+status graph_open(graph *g);
+void graph_close(graph *g);
+
+/* STATUS_OK, or the first failure since opening (its sentence is the recorded one). */
+static inline status graph_status(const graph *g) { return g->failed; }
+
+/* Marks the graph as failed, unless it is already; returns 0. */
+tensor_id graph_fail(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static inline tensor *graph_tensor(const graph *g, tensor_id t) { return (tensor *)g->tensors.data + t; }
+static inline node *graph_node(const graph *g, node_id n) { return (node *)g->nodes.data + n; }
+static inline tensor_id *graph_edges(const graph *g) { return g->edges.data; }
+static inline tensor_id node_in(const graph *g, const node *n, uint32_t i) {
+    return i < n->in_count ? graph_edges(g)[n->in + i] : 0;
+}
+static inline tensor_id node_out(const graph *g, const node *n, uint32_t i) { return graph_edges(g)[n->out + i]; }
+static inline const void *node_attributes(const graph *g, const node *n) {
+    return (const char *)g->bytes.data + n->attributes;
+}
+static inline const shape *graph_shape(const graph *g, tensor_id t) { return &graph_tensor(g, t)->shape; }
+const char *graph_name(const graph *g, tensor_id t); /* "" when it has none */
+uint64_t graph_tensor_bytes(const graph *g, tensor_id t);
+
+/* A value that comes from outside. Persistent ones need a name, unique in the graph. */
+typedef struct {
+    const char *name;
+    shape shape;
+    dtype dtype;
+    role role;
+    uint8_t flags;
+} graph_source;
+tensor_id graph_add_source(graph *g, const graph_source *source);
+
+/* The only way to add work. Checks the op's rules, runs its shape inference, makes the outputs and their
+ * aliases. `in` holds `in_count` ids; optional inputs are 0 and trailing ones may be left out. Returns the
+ * first output (the others follow: out, out+1, ...); 0 on failure. `attributes` may be NULL when the op has none. */
+tensor_id graph_add(graph *g, const op_def *op, const tensor_id *in, uint32_t in_count, const void *attributes);
+
+/* The owner of the storage that t lives in; `*offset` (may be NULL) gets t's place in it. */
+tensor_id graph_storage(const graph *g, tensor_id t, int64_t *offset);
+
+/* The persistent or input source with this name; 0 when there is none. Linear: not for inner loops. */
+tensor_id graph_find(const graph *g, const char *name);

@@ -1,0 +1,119 @@
+/* What an op is. One constant of this type per folder under ops/; nothing anywhere switches on ops. */
+#pragma once
+
+#include "ir/graph.h"
+
+/* Rules for one input, checked by graph_add. */
+typedef struct {
+    const char *name;
+    uint32_t dtypes;           /* bit per dtype; 0: any */
+    uint8_t rank_min, rank_max; /* 0: any */
+    bool optional;
+} op_input;
+
+/* Output `out` may, or must, live where input `in` lived. A must-alias whose input is absent claims nothing.
+ * `may` promises that the kernels are right when both are the same memory. */
+typedef struct {
+    uint8_t out, in;
+    bool must;
+} op_alias;
+
+typedef enum {
+    OP_VIEW = 1,             /* output 0 is a part of input 0 (infer sets base and offset); no kernel */
+    OP_GATHER = 2,           /* output 0 is its inputs one after the other, which are born in place; no kernel */
+    OP_RANDOM = 4,           /* draws from Philox, keyed by its stream and the key input */
+    OP_COLLECTIVE = 8,       /* needs the other ranks */
+    OP_ELEMENTWISE = 16,     /* output element i depends on input elements i only */
+    OP_COUPLES_SAMPLES = 32, /* samples of a batch see each other: micro-batches change the mathematics */
+    OP_ADDS_ROWS = 64,       /* adds to its accumulator one batch row after the other (see op_def.rows) */
+    OP_SOURCE = 128,         /* has no inputs: a constant */
+} op_trait;
+
+/* What a node costs, for the model of its time. Multiply-add counts as two. */
+typedef struct {
+    double flops, bytes_read, bytes_written;
+} op_cost;
+
+/* A buffer as kernels see it. Absent optional inputs have data NULL and dtype DTYPE_NONE. */
+typedef struct {
+    void *data;
+    shape shape;
+    dtype dtype;
+} op_arg;
+
+/* One call of a kernel: everything is bound, sized and planned before. */
+typedef struct {
+    const op_arg *in, *out;
+    uint16_t in_count, out_count;
+    const void *attributes;
+    void *scratch; /* aligned to 64 bytes; its contents are undefined at entry */
+    uint64_t scratch_bytes;
+} op_call;
+
+static inline const op_arg *op_in(const op_call *c, uint32_t i) {
+    static const op_arg absent;
+    return i < c->in_count ? &c->in[i] : &absent;
+}
+
+/* One implementation. Lists are ordered by preference and end with name NULL; the last one is the plain
+ * reference, which declines nothing that the op's rules allow (f32 and f64 alike). */
+typedef struct {
+    const char *name;                        /* says how: "gelu_cpu_simd" */
+    bool (*accepts)(const op_call *c);       /* NULL: everything; data pointers are not set yet */
+    uint64_t (*scratch)(const op_call *c, int threads); /* bytes, may be NULL; data pointers are not set yet */
+    void (*run)(const op_call *c);           /* computes; cannot fail, allocate, log or wait */
+} op_kernel;
+
+/* One test case: what the inputs are. */
+enum { OP_CASE_INPUTS = 10 };
+typedef struct {
+    const char *name;
+    struct {
+        dtype dtype; /* DTYPE_NONE: absent; DTYPE_F32 is replaced by f64 for gradient checks */
+        shape shape;
+        double low, high; /* uniform in between; integers in [low, high) */
+    } in[OP_CASE_INPUTS];
+    const void *attributes;
+    double tolerance;  /* of fast kernels against the reference, relative to the largest value; 0: 1e-5 */
+    bool no_gradient;  /* where finite differences mean nothing */
+} op_case;
+
+struct op_def {
+    const char *name, *paper;
+    const op_input *inputs;
+    const op_alias *aliases;
+    uint8_t in_count;    /* of `inputs` */
+    uint8_t alias_count;
+    uint8_t out_count;   /* or, where it depends on the node, outputs() */
+    bool variadic;       /* the last input rule repeats */
+    uint16_t attribute_bytes;
+    uint32_t traits;
+    uint8_t (*outputs)(const graph *g, const node *n);
+
+    /* Shapes and dtypes of the outputs (zeroed at entry), from checked inputs. */
+    status (*infer)(const graph *g, const node *n, tensor *out);
+
+    /* Adds the nodes of the gradient. `dout[o]`: gradient of output o, 0 when nothing flows back there.
+     * `din[i]`: at entry what has been gathered for input i so far (0: nothing yet), at return the same with
+     * this node's contribution. `want[i]`: skip inputs that are not wanted. Weight gradients first, then
+     * gradients of data: that frees the saved activation before the next one is born. NULL: not
+     * differentiable. Ops without an accumulating input gather through add_gather (ops/add). */
+    void (*grad)(graph *g, node_id n, const tensor_id *dout, const bool *want, tensor_id *din);
+
+    op_cost (*cost)(const graph *g, const node *n);
+    const op_kernel *cpu;
+    const op_case *cases; /* end with name NULL */
+
+    /* OP_ADDS_ROWS: the input indexes of the batch's rows and of the accumulator, so that the additions of
+     * several micro-batches can be put off and made in one go, in the same order. */
+    struct {
+        uint8_t ids, rows, accumulator;
+    } rows;
+};
+
+/* Fallbacks for `cost`: reads every input, writes every output, `flops` operations per output element. */
+op_cost op_cost_elementwise(const graph *g, const node *n, double flops);
+
+/* All ops, in the order of ops/ops.def, ending with NULL. */
+extern const op_def *const op_table[];
+const op_def *op_find(const char *name);

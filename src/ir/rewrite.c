@@ -1,0 +1,65 @@
+#include "ir/rewrite.h"
+
+#include "base/memory.h"
+#include "ir/op.h"
+
+status rewrite_open(rewrite *r, const graph *in, graph *out) {
+    *r = (rewrite){ .in = in, .out = out, .map = memory_new(in->tensors.count, sizeof(tensor_id)) };
+    if (!r->map) return status_set(STATUS_FAILED, "no memory to rewrite a graph");
+    for (tensor_id t = 1; t < in->tensors.count; t++) {
+        const tensor *x = graph_tensor(in, t);
+        if (x->producer) continue;
+        r->map[t] = graph_add_source(out, &(graph_source){ .name = x->name ? graph_name(in, t) : NULL,
+                                                           .shape = x->shape, .dtype = x->dtype, .role = x->role,
+                                                           .flags = x->flags });
+    }
+    return graph_status(out);
+}
+
+status rewrite_close(rewrite *r) {
+    memory_free(r->map);
+    r->map = NULL;
+    return graph_status(r->out);
+}
+
+static void copy_flags(rewrite *r, const node *n, tensor_id first, tensor_id *to) {
+    for (uint32_t i = 0; i < n->out_count; i++) {
+        tensor_id old = node_out(r->in, n, i);
+        to[old] = first ? first + i : 0;
+        if (first) graph_tensor(r->out, first + i)->flags |= graph_tensor(r->in, old)->flags;
+    }
+}
+
+static void emit(rewrite *r, const node *n, const tensor_id *inputs, uint32_t in_count, tensor_id *to) {
+    r->out->site = n->site;
+    tensor_id first = graph_add(r->out, n->op, inputs, in_count, node_attributes(r->in, n));
+    copy_flags(r, n, first, to);
+}
+
+enum { FEW = 32 };
+
+void rewrite_node_as(rewrite *r, node_id id, const tensor_id *map, tensor_id *to, phase as) {
+    const node *n = graph_node(r->in, id);
+    tensor_id few[FEW], *inputs = n->in_count <= FEW ? few : memory_new(n->in_count, sizeof *inputs);
+    if (!inputs) {
+        graph_fail(r->out, "no memory to rewrite a graph");
+        return;
+    }
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        tensor_id t = node_in(r->in, n, i);
+        inputs[i] = t ? map[t] : 0;
+    }
+    r->out->phase = as;
+    emit(r, n, inputs, n->in_count, to);
+    if (inputs != few) memory_free(inputs);
+}
+
+void rewrite_node(rewrite *r, node_id id) {
+    rewrite_node_as(r, id, r->map, r->map, graph_node(r->in, id)->phase);
+}
+
+void rewrite_node_inputs(rewrite *r, node_id id, const tensor_id *inputs, uint32_t in_count) {
+    const node *n = graph_node(r->in, id);
+    r->out->phase = n->phase;
+    emit(r, n, inputs, in_count, r->map);
+}

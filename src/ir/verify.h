@@ -1,0 +1,9 @@
+/* Proof that a graph is what everybody takes it for; run after every arrow of the pipeline (DESIGN 2).
+ * - every input is produced before it is read;
+ * - a value whose memory is written over is read by nobody afterwards, views and parts included;
+ * - persistent sources have unique names; parts of a gather have one place each. */
+#pragma once
+
+#include "ir/graph.h"
+
+status verify_graph(const graph *g);

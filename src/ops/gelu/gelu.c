@@ -1,0 +1,75 @@
+#include "ops/gelu/gelu.h"
+
+#include "ops/add/add.h"
+
+tensor_id gelu_apply(graph *g, tensor_id x, bool tanh) {
+    return graph_add(g, &op_gelu, &x, 1, &(gelu_attributes){ .tanh = tanh });
+}
+
+static status infer(const graph *g, const node *n, tensor *out) {
+    const tensor *x = graph_tensor(g, node_in(g, n, 0));
+    out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
+    return STATUS_OK;
+}
+
+static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
+    const node *n = graph_node(g, id);
+    if (!want[0]) return;
+    tensor_id in[] = { node_in(g, n, 0), dout[0] };
+    din[0] = add_gather(g, din[0], graph_add(g, &op_gelu_backward, in, 2, node_attributes(g, n)));
+}
+
+static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 16); }
+
+static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false } };
+static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false } };
+
+static const op_case cases[] = {
+    { "tanh", { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -4, 4 } }, &(gelu_attributes){ 1 }, 2e-6, false },
+    { "erf", { { DTYPE_F32, { { 130 }, 1 }, -4, 4 } }, &(gelu_attributes){ 0 }, 2e-6, false },
+    { "far", { { DTYPE_F32, { { 2, 100 }, 2 }, -100, 100 } }, &(gelu_attributes){ 1 }, 2e-6, false },
+    { 0 }
+};
+
+const op_def op_gelu = { .name = "gelu",
+                         .paper = "arXiv:1606.08415",
+                         .inputs = inputs,
+                         .in_count = 1,
+                         .aliases = aliases,
+                         .alias_count = 1,
+                         .out_count = 1,
+                         .attribute_bytes = sizeof(gelu_attributes),
+                         .traits = OP_ELEMENTWISE,
+                         .infer = infer,
+                         .grad = grad,
+                         .cost = cost,
+                         .cpu = gelu_cpu,
+                         .cases = cases };
+
+static const op_input backward_inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false },
+                                            { "dy", DTYPE_MASK_FLOAT, 1, 4, false } };
+static const op_alias backward_aliases[] = { { .out = 0, .in = 1, .must = false }, { .out = 0, .in = 0, .must = false } };
+
+static const op_case backward_cases[] = {
+    { "tanh", { { DTYPE_F32, { { 3, 35 }, 2 }, -4, 4 }, { DTYPE_F32, { { 3, 35 }, 2 }, -1, 1 } },
+      &(gelu_attributes){ 1 }, 2e-6, true },
+    { "erf", { { DTYPE_F32, { { 130 }, 1 }, -4, 4 }, { DTYPE_F32, { { 130 }, 1 }, -1, 1 } },
+      &(gelu_attributes){ 0 }, 2e-6, true },
+    { 0 }
+};
+
+static op_cost backward_cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 28); }
+
+const op_def op_gelu_backward = { .name = "gelu_backward",
+                                  .paper = "arXiv:1606.08415",
+                                  .inputs = backward_inputs,
+                                  .in_count = 2,
+                                  .aliases = backward_aliases,
+                                  .alias_count = 2,
+                                  .out_count = 1,
+                                  .attribute_bytes = sizeof(gelu_attributes),
+                                  .traits = OP_ELEMENTWISE,
+                                  .infer = infer,
+                                  .cost = backward_cost,
+                                  .cpu = gelu_backward_cpu,
+                                  .cases = backward_cases };
