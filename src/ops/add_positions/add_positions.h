@@ -1,0 +1,19 @@
+/* Learned positions: y[b,t] = x[b,t] + table[offset + t], with offset 0 when absent. Positions outside of
+ * the table read its nearest row and add nothing to the gradient; callers see to it that there are none. */
+#pragma once
+
+#include "ir/op.h"
+
+typedef struct {
+    int64_t rows; /* S, of the table */
+} add_positions_backward_attributes;
+
+extern const op_def op_add_positions; /* x (B,T,C), table (S,C), offset? (1) i32 -> y; y may live in x */
+extern const op_def
+    op_add_positions_backward; /* dy (B,T,C), offset?, accumulator? (S,C) must -> dtable (S,C) */
+
+extern const op_kernel add_positions_cpu[], add_positions_backward_cpu[];
+
+tensor_id add_positions_apply(graph *g, tensor_id x, tensor_id table, tensor_id offset);
+tensor_id add_positions_backward_apply(graph *g, tensor_id dy, tensor_id offset, tensor_id accumulator,
+                                       int64_t rows);

@@ -1,0 +1,13 @@
+/* The same values in another element type. To i32: towards zero. */
+#pragma once
+
+#include "ir/op.h"
+
+typedef struct {
+    int32_t dtype;
+} cast_attributes;
+
+extern const op_def op_cast; /* x -> y */
+extern const op_kernel cast_cpu[];
+
+tensor_id cast_apply(graph *g, tensor_id x, dtype type);
