@@ -1,0 +1,162 @@
+#!/usr/bin/python3
+"""Writes tests/golden/*.txt: ten losses, ten gradient norms and all gradients of the first step, as PyTorch has them.
+
+Needs python3-torch and python3-numpy. Run it from anywhere; the files are committed, so the tests don't need it.
+
+Everything is computed in double precision, from weights and tokens that come from a formula (weight and token
+below, golden_weight and golden_token in tests/golden/golden.h), so the files hold results only.
+
+A file is text, one record after the other, numbers with nine significant digits:
+
+    golden 1                              the version of this format
+    number NAME VALUE                     one fact: the model's sizes, the optimizer's settings
+    losses N                              followed by N numbers: the loss of each step, before its update
+    norms N                               followed by N numbers: the global norm of each step, before clipping
+    gradient NAME RANK DIMENSION...       followed by the values of the first step, row-major, before clipping
+"""
+
+import pathlib
+
+import numpy
+import torch
+import torch.nn.functional as F
+
+SIZES = {"layers": 2, "heads": 4, "channels": 32, "context": 24, "vocabulary": 61, "batch": 3}
+# The clip is such that some steps are clipped and some are not.
+SETTINGS = {"steps": 10, "rate": 1e-3, "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "decay": 0.1, "clip": 1.2}
+
+
+def mix(x):
+    """A bijection of 32 bits that leaves no pattern (a multiply-and-shift finaliser)."""
+    x = x & 0xFFFFFFFF
+    x = ((x ^ (x >> 16)) * 0x7FEB352D) & 0xFFFFFFFF
+    x = ((x ^ (x >> 15)) * 0x846CA68B) & 0xFFFFFFFF
+    return x ^ (x >> 16)
+
+
+def name_hash(name):
+    """FNV-1a."""
+    h = 2166136261
+    for byte in name.encode():
+        h = ((h ^ byte) * 16777619) & 0xFFFFFFFF
+    return h
+
+
+def weight(name, shape):
+    """In [-0.1, 0.1), from the name and the index; around 1 for the scale of a norm. Rounded to single precision."""
+    count = int(numpy.prod(shape))
+    index = numpy.arange(count, dtype=numpy.uint64)
+    bits = mix(index + numpy.uint64(name_hash(name)))
+    value = ((bits >> numpy.uint64(8)).astype(numpy.float64) * 2.0**-24 - 0.5) * 0.2
+    if len(shape) == 1 and name.endswith(".weight"):
+        value = 1.0 + 0.5 * value
+    value = value.astype(numpy.float32).astype(numpy.float64)
+    return torch.tensor(value.reshape(shape), requires_grad=True)
+
+
+def token(step, sample, time, vocabulary):
+    """Mostly predictable, so that the loss has something to learn."""
+    noise = mix(step * 1000003 + sample * 1009 + time) % 3
+    return (5 * time + 11 * sample + 3 * step + noise) % vocabulary
+
+
+def gpt2_parameters(tied):
+    c, shapes = SIZES["channels"], {}
+    shapes["transformer.wte.weight"] = (SIZES["vocabulary"], c)
+    shapes["transformer.wpe.weight"] = (SIZES["context"], c)
+    for layer in range(SIZES["layers"]):
+        block = f"transformer.h.{layer}."
+        shapes[block + "ln_1.weight"] = shapes[block + "ln_1.bias"] = (c,)
+        shapes[block + "attn.c_attn.weight"], shapes[block + "attn.c_attn.bias"] = (c, 3 * c), (3 * c,)
+        shapes[block + "attn.c_proj.weight"], shapes[block + "attn.c_proj.bias"] = (c, c), (c,)
+        shapes[block + "ln_2.weight"] = shapes[block + "ln_2.bias"] = (c,)
+        shapes[block + "mlp.c_fc.weight"], shapes[block + "mlp.c_fc.bias"] = (c, 4 * c), (4 * c,)
+        shapes[block + "mlp.c_proj.weight"], shapes[block + "mlp.c_proj.bias"] = (4 * c, c), (c,)
+    shapes["transformer.ln_f.weight"] = shapes["transformer.ln_f.bias"] = (c,)
+    if not tied:
+        shapes["lm_head.weight"] = (SIZES["vocabulary"], c)
+    return {name: weight(name, shape) for name, shape in shapes.items()}
+
+
+def gpt2_loss(p, tokens, labels):
+    (b, t), c, h = tokens.shape, SIZES["channels"], SIZES["heads"]
+
+    def norm(x, name):
+        return F.layer_norm(x, (c,), p[name + ".weight"], p[name + ".bias"], 1e-5)
+
+    def linear(x, name):
+        return x @ p[name + ".weight"] + p[name + ".bias"]
+
+    def attention(x, block):
+        q, k, v = (y.view(b, t, h, c // h).transpose(1, 2) for y in linear(x, block + "attn.c_attn").split(c, 2))
+        score = q @ k.transpose(2, 3) / (c // h) ** 0.5
+        later = torch.ones(t, t, dtype=torch.bool).triu(1)
+        mixed = score.masked_fill(later, -torch.inf).softmax(3) @ v
+        return linear(mixed.transpose(1, 2).reshape(b, t, c), block + "attn.c_proj")
+
+    x = p["transformer.wte.weight"][tokens] + p["transformer.wpe.weight"][:t]
+    for layer in range(SIZES["layers"]):
+        block = f"transformer.h.{layer}."
+        x = x + attention(norm(x, block + "ln_1"), block)
+        hidden = F.gelu(linear(norm(x, block + "ln_2"), block + "mlp.c_fc"), approximate="tanh")
+        x = x + linear(hidden, block + "mlp.c_proj")
+    head = p.get("lm_head.weight", p["transformer.wte.weight"])
+    logits = norm(x, "transformer.ln_f") @ head.T
+    return F.cross_entropy(logits.reshape(b * t, -1), labels.reshape(-1))
+
+
+def batch(step):
+    rows = [[token(step, sample, time, SIZES["vocabulary"]) for time in range(SIZES["context"] + 1)]
+            for sample in range(SIZES["batch"])]
+    rows = torch.tensor(rows)
+    return rows[:, :-1], rows[:, 1:]
+
+
+def train(parameters, loss_of):
+    s, values = SETTINGS, list(parameters.values())
+    optimizer = torch.optim.AdamW(
+        [{"params": [p for p in values if p.dim() >= 2], "weight_decay": s["decay"]},
+         {"params": [p for p in values if p.dim() < 2], "weight_decay": 0.0}],
+        lr=s["rate"], betas=(s["beta1"], s["beta2"]), eps=s["epsilon"])
+    losses, norms, gradients = [], [], {}
+    for step in range(s["steps"]):
+        optimizer.zero_grad()
+        loss = loss_of(parameters, *batch(step))
+        loss.backward()
+        if step == 0:
+            gradients = {name: p.grad.clone() for name, p in parameters.items()}
+        norms.append(torch.nn.utils.clip_grad_norm_(values, s["clip"]).item())
+        losses.append(loss.item())
+        optimizer.step()
+    return losses, norms, gradients
+
+
+def lines(values, each):
+    texts = [f"{v:.9g}" for v in values]
+    return "".join(" ".join(texts[i:i + each]) + "\n" for i in range(0, len(texts), each))
+
+
+def write(path, facts, losses, norms, gradients):
+    with open(path, "w", encoding="ascii") as out:
+        out.write("golden 1\n")
+        for name, value in facts.items():
+            out.write(f"number {name} {value:.9g}\n")
+        out.write(f"losses {len(losses)}\n" + lines(losses, 1))
+        out.write(f"norms {len(norms)}\n" + lines(norms, 1))
+        for name, g in gradients.items():
+            out.write(f"gradient {name} {g.dim()} {' '.join(str(n) for n in g.shape)}\n")
+            out.write(lines(g.reshape(-1).tolist(), 8))
+    print(f"{path.name}: {path.stat().st_size} bytes, loss {losses[0]:.6f} -> {losses[-1]:.6f}")
+
+
+def main():
+    folder = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden"
+    torch.set_default_dtype(torch.float64)
+    for tied in (True, False):
+        facts = {**SIZES, "tied": int(tied), **SETTINGS}
+        name = "gpt2-tied.txt" if tied else "gpt2-untied.txt"
+        write(folder / name, facts, *train(gpt2_parameters(tied), gpt2_loss))
+
+
+if __name__ == "__main__":
+    main()
