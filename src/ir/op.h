@@ -88,6 +88,7 @@ struct op_def {
     bool variadic;       /* the last input rule repeats */
     uint16_t attribute_bytes;
     uint32_t traits;
+    uint32_t constants; /* bit per input: a float that gets no gradient (a scale, a learning rate) */
     uint8_t (*outputs)(const graph *g, const node *n);
 
     /* Shapes and dtypes of the outputs (zeroed at entry), from checked inputs. */

@@ -1,0 +1,48 @@
+/* What fast kernels of elementwise ops share: whom they accept, and how flat arrays are cut for threads.
+ * Elements are independent there, so the cut never shows in the result. */
+#pragma once
+
+#include "base/threads.h"
+#include "ir/op.h"
+#include "ops/vector_math.h"
+
+/* All floats are f32. */
+static inline bool fast_accepts(const op_call *c) {
+    for (uint32_t i = 0; i < c->in_count; i++)
+        if (c->in[i].dtype == DTYPE_F64) return false;
+    for (uint32_t o = 0; o < c->out_count; o++)
+        if (c->out[o].dtype == DTYPE_F64) return false;
+    return true;
+}
+
+/* One element of an optional (1) input. */
+static inline float fast_number(const op_arg *x, float absent) {
+    return x->data ? *(const float *)x->data : absent;
+}
+
+/* Elements per piece: three operands of it stay in a second-level cache. */
+enum { FAST_PIECE = 16384 };
+
+/* Calls body(c, first, last) on all threads for pieces that cover elements 0 .. n-1. */
+typedef void (*fast_body)(const op_call *c, int64_t first, int64_t last);
+
+typedef struct {
+    const op_call *call;
+    fast_body body;
+    int64_t n, piece;
+} fast_work;
+
+static inline void fast_piece(void *context, int64_t tile, int thread) {
+    (void)thread;
+    const fast_work *w = context;
+    int64_t first = tile * w->piece, last = first + w->piece < w->n ? first + w->piece : w->n;
+    w->body(w->call, first, last);
+}
+
+static inline void fast_for(const op_call *c, int64_t n, int64_t piece, fast_body body) {
+    threads_for((n + piece - 1) / piece, fast_piece, &(fast_work){ c, body, n, piece });
+}
+
+static inline void fast_for_elements(const op_call *c, fast_body body) {
+    fast_for(c, shape_elements(&c->out[0].shape), FAST_PIECE, body);
+}

@@ -1,0 +1,196 @@
+/* Kernels against the reference.
+ *
+ * A run binds every input and output to a block of its own, save one alias claim (or all must-aliases at
+ * once), fills the inputs, poisons outputs and scratch, runs, and looks at everything: walls, inputs that
+ * were not to be touched, outputs. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/threads.h"
+#include "harness_case.h"
+#include "ops/reference.h"
+
+enum { MAX_OUTPUTS = 16, ALIAS_NONE = -1, ALIAS_ALL_MUST = -2 };
+
+typedef struct {
+    op_arg in[OP_CASE_INPUTS], out[MAX_OUTPUTS];
+    op_call call;
+    int alias[MAX_OUTPUTS]; /* input whose memory the output has, or -1 */
+} bound;
+
+static bool claims(const op_alias *alias, int index, int chosen, const bound *b) {
+    if (alias->out >= b->call.out_count || alias->in >= b->call.in_count || !b->in[alias->in].data)
+        return false;
+    return chosen == ALIAS_ALL_MUST ? alias->must : index == chosen;
+}
+
+static bool bind(bound *b, const harness_place *p, const harness_case *h, int chosen, uint32_t shift) {
+    const graph *g = &h->g;
+    const node *n = graph_node(g, h->node);
+    *b = (bound){ .call = { .in = b->in,
+                            .out = b->out,
+                            .in_count = n->in_count,
+                            .out_count = n->out_count,
+                            .attributes = node_attributes(g, n) } };
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        if (!node_in(g, n, i)) continue;
+        const tensor *x = graph_tensor(g, node_in(g, n, i));
+        void *block = harness_block_new(graph_tensor_bytes(g, node_in(g, n, i)), shift);
+        if (!block) return false;
+        b->in[i] = (op_arg){ .data = block, .shape = x->shape, .dtype = (dtype)x->dtype };
+        harness_case_fill(p->one, i, &b->in[i]);
+    }
+    for (uint32_t o = 0; o < n->out_count; o++) {
+        const tensor *y = graph_tensor(g, node_out(g, n, o));
+        b->out[o] = (op_arg){ .shape = y->shape, .dtype = (dtype)y->dtype };
+        b->alias[o] = -1;
+        for (int a = 0; a < p->op->alias_count; a++)
+            if (p->op->aliases[a].out == o && claims(&p->op->aliases[a], a, chosen, b))
+                b->alias[o] = p->op->aliases[a].in;
+        b->out[o].data = b->alias[o] >= 0
+                             ? b->in[b->alias[o]].data
+                             : harness_block_new(graph_tensor_bytes(g, node_out(g, n, o)), shift);
+        if (!b->out[o].data) return false;
+    }
+    return true;
+}
+
+static void unbind(bound *b) {
+    for (uint32_t o = 0; o < b->call.out_count; o++)
+        if (b->alias[o] < 0) harness_block_free(b->out[o].data);
+    for (uint32_t i = 0; i < b->call.in_count; i++) harness_block_free(b->in[i].data);
+}
+
+static bool is_aliased(const bound *b, uint32_t in) {
+    for (uint32_t o = 0; o < b->call.out_count; o++)
+        if (b->alias[o] == (int)in) return true;
+    return false;
+}
+
+/* After a run: nothing but the outputs may have changed. */
+static void check_surroundings(harness_place *p, const bound *b) {
+    for (uint32_t o = 0; o < b->call.out_count; o++)
+        if (!harness_block_intact(b->out[o].data)) harness_fail(p, "wrote beyond output %u", o);
+    for (uint32_t i = 0; i < b->call.in_count; i++) {
+        if (!b->in[i].data || is_aliased(b, i)) continue;
+        if (!harness_block_intact(b->in[i].data)) harness_fail(p, "wrote beyond input %u", i);
+        op_arg fresh = b->in[i];
+        fresh.data = harness_block_new(harness_block_bytes(b->in[i].data), 0);
+        if (!fresh.data) return;
+        harness_case_fill(p->one, i, &fresh);
+        if (memcmp(fresh.data, b->in[i].data, harness_block_bytes(fresh.data)) != 0)
+            harness_fail(p, "changed input %u ('%s')", i,
+                         p->op->inputs[i < p->op->in_count ? i : p->op->in_count - 1u].name);
+        harness_block_free(fresh.data);
+    }
+}
+
+static void check_bits(harness_place *p, const bound *b, const bound *expected) {
+    for (uint32_t o = 0; o < b->call.out_count; o++) {
+        uint64_t item = dtype_bytes(b->out[o].dtype);
+        for (int64_t i = 0, n = shape_elements(&b->out[o].shape); i < n; i++)
+            if (memcmp((char *)b->out[o].data + (uint64_t)i * item,
+                       (char *)expected->out[o].data + (uint64_t)i * item, item) != 0) {
+                harness_fail(p, "output %u, element %lld is %.9g, not bit for bit %.9g", o, (long long)i,
+                             reference_get(&b->out[o], i), reference_get(&expected->out[o], i));
+                break;
+            }
+    }
+}
+
+static void check_values(harness_place *p, const bound *b, const bound *expected) {
+    double tolerance = p->one->tolerance > 0 ? p->one->tolerance : 1e-5;
+    for (uint32_t o = 0; o < b->call.out_count; o++) {
+        double largest = 0;
+        int64_t n = shape_elements(&b->out[o].shape);
+        for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(reference_get(&expected->out[o], i)));
+        for (int64_t i = 0; i < n; i++) {
+            double is = reference_get(&b->out[o], i), should = reference_get(&expected->out[o], i);
+            if (fabs(is - should) <= tolerance * largest) continue; /* not so for NaN */
+            harness_fail(p,
+                         "output %u, element %lld of %lld is %.9g, should be %.9g (tolerance %.2g of %.3g)",
+                         o, (long long)i, (long long)n, is, should, tolerance, largest);
+            break;
+        }
+    }
+}
+
+static void run_bound(harness_place *p, const op_kernel *k, bound *b) {
+    if (!harness_run_kernel(k, &b->call)) harness_fail(p, "overran its scratch");
+    check_surroundings(p, b);
+}
+
+/* The kernel once more, bound in another way; the bits must be those of `expected`. */
+static void check_again(harness_place *p, const harness_case *h, const op_kernel *k, const bound *expected,
+                        int alias, uint32_t shift) {
+    bound b;
+    if (!bind(&b, p, h, alias, shift)) {
+        harness_fail(p, "no memory");
+        return;
+    }
+    run_bound(p, k, &b);
+    check_bits(p, &b, expected);
+    unbind(&b);
+}
+
+static void check_aliases(harness_place *p, const harness_case *h, const op_kernel *k,
+                          const bound *expected) {
+    const char *name = p->kernel;
+    char what[128];
+    for (int a = 0; a < p->op->alias_count; a++) {
+        if (!claims(&p->op->aliases[a], a, a, expected)) continue;
+        snprintf(what, sizeof what, "%s with output %u in input %u", name, p->op->aliases[a].out,
+                 p->op->aliases[a].in);
+        p->kernel = what;
+        check_again(p, h, k, expected, a, 0);
+    }
+    snprintf(what, sizeof what, "%s with all must-aliases", name);
+    p->kernel = what;
+    if (p->op->alias_count) check_again(p, h, k, expected, ALIAS_ALL_MUST, 0);
+    p->kernel = name;
+}
+
+static void check_kernel(harness_place *p, const harness_case *h, const op_kernel *k, const bound *expected) {
+    char what[128];
+    p->kernel = k->name;
+    threads_set(1);
+    bound b;
+    if (!bind(&b, p, h, ALIAS_NONE, 0)) {
+        harness_fail(p, "no memory");
+        return;
+    }
+    run_bound(p, k, &b);
+    check_values(p, &b, expected);
+    for (int threads = 1; threads <= 3; threads++) {
+        snprintf(what, sizeof what, "%s again, %d thread%s", k->name, threads, threads > 1 ? "s" : "");
+        p->kernel = what;
+        threads_set(threads);
+        check_again(p, h, k, &b, ALIAS_NONE, 0);
+        check_again(p, h, k, &b, ALIAS_NONE, 4);
+    }
+    threads_set(2);
+    p->kernel = k->name;
+    check_aliases(p, h, k, &b);
+    unbind(&b);
+    threads_set(1);
+}
+
+void harness_check_kernels(harness_place *p, const harness_case *h) {
+    const op_kernel *reference = harness_reference(p->op);
+    bound expected;
+    p->kernel = "reference";
+    if (!bind(&expected, p, h, ALIAS_NONE, 0)) {
+        harness_fail(p, "no memory");
+        return;
+    }
+    bound empty = expected; /* as kernels are asked before anything is bound */
+    empty.call.in = empty.in, empty.call.out = empty.out;
+    for (uint32_t i = 0; i < empty.call.in_count; i++) empty.in[i].data = NULL;
+    for (uint32_t o = 0; o < empty.call.out_count; o++) empty.out[o].data = NULL;
+    if (reference->accepts && !reference->accepts(&empty.call)) harness_fail(p, "the reference declines");
+    run_bound(p, reference, &expected);
+    for (const op_kernel *k = p->op->cpu; k->name; k++)
+        if (!k->accepts || k->accepts(&empty.call)) check_kernel(p, h, k, &expected);
+    unbind(&expected);
+}

@@ -1,0 +1,110 @@
+/* The harness that every op goes through by being in the table: each of its cases is built, shape-checked and
+ * costed, each kernel is compared with the reference, each gradient with finite differences. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "base/memory.h"
+#include "harness_case.h"
+#include "ir/verify.h"
+
+static void check_shapes(harness_place *p, const harness_case *h) {
+    p->kernel = "shapes";
+    const graph *g = &h->g;
+    const node *n = graph_node(g, h->node);
+    if (n->out_count == 0) harness_fail(p, "has no outputs");
+    for (uint32_t o = 0; o < n->out_count; o++) {
+        const tensor *y = graph_tensor(g, node_out(g, n, o));
+        if (!y->dtype) harness_fail(p, "output %u has no dtype", o);
+    }
+    for (uint32_t a = 0; a < p->op->alias_count; a++) {
+        const op_alias *alias = &p->op->aliases[a];
+        tensor_id from = node_in(g, n, alias->in);
+        if (!from || alias->out >= n->out_count) continue;
+        const tensor *x = graph_tensor(g, from), *y = graph_tensor(g, node_out(g, n, alias->out));
+        if (x->dtype != y->dtype || !shape_equal(&x->shape, &y->shape))
+            harness_fail(p, "output %u cannot live in input %u", alias->out, alias->in);
+    }
+    if (p->op->traits & OP_VIEW) {
+        tensor_id from = node_in(g, n, 0), to = node_out(g, n, 0);
+        const tensor *y = graph_tensor(g, to);
+        if (y->base != from) harness_fail(p, "is a view, but not of its input");
+        if (y->offset < 0 || (uint64_t)y->offset + graph_tensor_bytes(g, to) > graph_tensor_bytes(g, from))
+            harness_fail(p, "the view reaches beyond its input");
+    }
+    if (verify_graph(g) != STATUS_OK) harness_fail(p, "%s", status_message());
+}
+
+static bool must_live_in_input(const graph *g, const node *n, uint32_t o) {
+    for (uint32_t a = 0; a < n->op->alias_count; a++)
+        if (n->op->aliases[a].out == o && n->op->aliases[a].must && node_in(g, n, n->op->aliases[a].in))
+            return true;
+    return false;
+}
+
+static void check_cost(harness_place *p, const harness_case *h) {
+    p->kernel = "cost";
+    const graph *g = &h->g;
+    const node *n = graph_node(g, h->node);
+    if (!p->op->cost) {
+        harness_fail(p, "has no cost");
+        return;
+    }
+    op_cost cost = p->op->cost(g, n);
+    double parts[] = { cost.flops, cost.bytes_read, cost.bytes_written };
+    for (int i = 0; i < 3; i++)
+        if (!isfinite(parts[i]) || parts[i] < 0) harness_fail(p, "part %d is %g", i, parts[i]);
+    if (p->op->traits & (OP_VIEW | OP_GATHER)) return;
+    double outputs = 0; /* what lives in an input may be written in part only */
+    for (uint32_t o = 0; o < n->out_count; o++)
+        if (!must_live_in_input(g, n, o)) outputs += (double)graph_tensor_bytes(g, node_out(g, n, o));
+    if (cost.bytes_written < outputs)
+        harness_fail(p, "writes %g bytes, its outputs have %g", cost.bytes_written, outputs);
+}
+
+static void check_case(harness_place *p) {
+    harness_case h;
+    p->kernel = "building";
+    if (!harness_case_open(&h, p, DTYPE_F32)) return;
+    check_shapes(p, &h);
+    check_cost(p, &h);
+    if (harness_reference(p->op))
+        harness_check_kernels(p, &h);
+    else if (!(p->op->traits & (OP_VIEW | OP_GATHER)))
+        harness_fail(p, "has no kernel");
+    harness_case_close(&h);
+    if (p->op->grad && !p->one->no_gradient) harness_check_gradient(p);
+}
+
+static void op_holds(void **state) {
+    const op_def *op = *state;
+    int failures = 0, cases = 0;
+    for (const op_case *one = op->cases; one && one->name; one++, cases++) {
+        harness_place p = { .op = op, .one = one };
+        check_case(&p);
+        failures += p.failures;
+    }
+    if (!cases) print_error("%s has no cases\n", op->name);
+    assert_true(cases > 0);
+    assert_int_equal(failures, 0);
+}
+
+/* One test per op; with an argument, of the op of that name only. */
+int main(int argc, char **argv) {
+    size_t count = 0, chosen = 0;
+    while (op_table[count]) count++;
+    struct CMUnitTest *tests = memory_new(count, sizeof *tests);
+    if (!tests) return 1;
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    for (; chosen < count; chosen++)
+        tests[chosen] = (struct CMUnitTest){ .name = op_table[chosen]->name,
+                                             .test_func = op_holds,
+                                             .initial_state = (void *)(uintptr_t)op_table[chosen] };
+    int failed = _cmocka_run_group_tests("ops", tests, count, NULL, NULL);
+    memory_free(tests);
+    return failed;
+}
