@@ -23,6 +23,9 @@ static inline float fast_number(const op_arg *x, float absent) {
 /* Elements per piece: three operands of it stay in a second-level cache. */
 enum { FAST_PIECE = 16384 };
 
+/* Rows of `width` elements per piece. */
+static inline int64_t fast_rows(int64_t width) { return width < FAST_PIECE ? FAST_PIECE / width : 1; }
+
 /* Calls body(c, first, last) on all threads for pieces that cover elements 0 .. n-1. */
 typedef void (*fast_body)(const op_call *c, int64_t first, int64_t last);
 

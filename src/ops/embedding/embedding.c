@@ -1,0 +1,129 @@
+#include "ops/embedding/embedding.h"
+
+tensor_id embedding_apply(graph *g, tensor_id ids, tensor_id table) {
+    return graph_add(g, &op_embedding, (tensor_id[]){ ids, table }, 2, NULL);
+}
+
+tensor_id embedding_backward_apply(graph *g, tensor_id ids, tensor_id dy, tensor_id accumulator,
+                                   int64_t rows) {
+    return graph_add(g, &op_embedding_backward, (tensor_id[]){ ids, dy, accumulator }, 3,
+                     &(embedding_backward_attributes){ .rows = rows });
+}
+
+static status infer(const graph *g, const node *n, tensor *out) {
+    const shape *ids = graph_shape(g, node_in(g, n, 0));
+    const tensor *table = graph_tensor(g, node_in(g, n, 1));
+    shape y = *ids;
+    y.dim[y.rank++] = table->shape.dim[1];
+    out[0] = (tensor){ .shape = y, .dtype = table->dtype };
+    return STATUS_OK;
+}
+
+static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
+    const node *n = graph_node(g, id);
+    int64_t rows = graph_shape(g, node_in(g, n, 1))->dim[0];
+    if (want[1]) din[1] = embedding_backward_apply(g, node_in(g, n, 0), dout[0], din[1], rows);
+}
+
+static op_cost cost(const graph *g, const node *n) {
+    double bytes = (double)graph_tensor_bytes(g, node_out(g, n, 0));
+    return (op_cost){ .bytes_read = bytes + (double)graph_tensor_bytes(g, node_in(g, n, 0)),
+                      .bytes_written = bytes };
+}
+
+static const op_input inputs[] = { { "ids", DTYPE_MASK_INT, 1, 3, false },
+                                   { "table", DTYPE_MASK_FLOAT, 2, 2, false } };
+
+static const op_case cases[] = {
+    { "list", { { DTYPE_I32, { { 9 }, 1 }, 0, 5 }, { DTYPE_F32, { { 5, 3 }, 2 }, -1, 1 } }, NULL, 0, false },
+    { "batch",
+      { { DTYPE_I32, { { 3, 101 }, 2 }, 0, 50 }, { DTYPE_F32, { { 50, 130 }, 2 }, -1, 1 } },
+      NULL,
+      0,
+      false },
+    { "ids out of range",
+      { { DTYPE_I32, { { 2, 20 }, 2 }, -10, 20 }, { DTYPE_F32, { { 5, 7 }, 2 }, -1, 1 } },
+      NULL,
+      0,
+      true },
+    { "one", { { DTYPE_I32, { { 1 }, 1 }, 0, 1 }, { DTYPE_F32, { { 1, 1 }, 2 }, -1, 1 } }, NULL, 0, false },
+    { 0 }
+};
+
+const op_def op_embedding = { .name = "embedding",
+                              .inputs = inputs,
+                              .in_count = 2,
+                              .out_count = 1,
+                              .infer = infer,
+                              .grad = grad,
+                              .cost = cost,
+                              .cpu = embedding_cpu,
+                              .cases = cases };
+
+/* ---- the gradient ---- */
+
+static status infer_backward(const graph *g, const node *n, tensor *out) {
+    const embedding_backward_attributes *a = node_attributes(g, n);
+    const tensor *dy = graph_tensor(g, node_in(g, n, 1));
+    tensor_id accumulator = node_in(g, n, 2);
+    shape expected = *graph_shape(g, node_in(g, n, 0)), table = SHAPE(a->rows, shape_last(&dy->shape));
+    expected.dim[expected.rank++] = table.dim[1];
+    if (!shape_equal(&dy->shape, &expected))
+        return status_set(STATUS_INVALID, "dy must have the shape of the ids and one dimension more");
+    if (accumulator && (!shape_equal(graph_shape(g, accumulator), &table) ||
+                        graph_tensor(g, accumulator)->dtype != dy->dtype))
+        return status_set(STATUS_INVALID, "the accumulator must have the shape of the table");
+    out[0] = (tensor){ .shape = table, .dtype = dy->dtype };
+    return STATUS_OK;
+}
+
+/* With an accumulator only the rows that are picked are touched. */
+static op_cost cost_backward(const graph *g, const node *n) {
+    double dy = (double)graph_tensor_bytes(g, node_in(g, n, 1));
+    op_cost cost = { .flops = (double)shape_elements(graph_shape(g, node_in(g, n, 1))),
+                     .bytes_read = 2 * dy + (double)graph_tensor_bytes(g, node_in(g, n, 0)),
+                     .bytes_written = dy };
+    if (!node_in(g, n, 2)) cost.bytes_written += (double)graph_tensor_bytes(g, node_out(g, n, 0));
+    return cost;
+}
+
+static const op_input backward_inputs[] = { { "ids", DTYPE_MASK_INT, 1, 3, false },
+                                            { "dy", DTYPE_MASK_FLOAT, 2, 4, false },
+                                            { "accumulator", DTYPE_MASK_FLOAT, 2, 2, true } };
+static const op_alias backward_aliases[] = { { .out = 0, .in = 2, .must = true } };
+
+static const op_case backward_cases[] = { { "absent accumulator",
+                                            { { DTYPE_I32, { { 3, 101 }, 2 }, 0, 50 },
+                                              { DTYPE_F32, { { 3, 101, 300 }, 3 }, -1, 1 } },
+                                            &(embedding_backward_attributes){ 50 },
+                                            1e-7,
+                                            false },
+                                          { "accumulator",
+                                            { { DTYPE_I32, { { 700 }, 1 }, 0, 7 },
+                                              { DTYPE_F32, { { 700, 3 }, 2 }, -1, 1 },
+                                              { DTYPE_F32, { { 7, 3 }, 2 }, -1, 1 } },
+                                            &(embedding_backward_attributes){ 7 },
+                                            1e-7,
+                                            false },
+                                          { "ids out of range",
+                                            { { DTYPE_I32, { { 2, 20 }, 2 }, -10, 20 },
+                                              { DTYPE_F32, { { 2, 20, 5 }, 3 }, -1, 1 },
+                                              { DTYPE_F32, { { 5, 5 }, 2 }, -1, 1 } },
+                                            &(embedding_backward_attributes){ 5 },
+                                            1e-7,
+                                            false },
+                                          { 0 } };
+
+const op_def op_embedding_backward = { .name = "embedding_backward",
+                                       .inputs = backward_inputs,
+                                       .in_count = 3,
+                                       .aliases = backward_aliases,
+                                       .alias_count = 1,
+                                       .out_count = 1,
+                                       .attribute_bytes = sizeof(embedding_backward_attributes),
+                                       .traits = OP_ADDS_ROWS,
+                                       .infer = infer_backward,
+                                       .cost = cost_backward,
+                                       .cpu = embedding_backward_cpu,
+                                       .cases = backward_cases,
+                                       .rows = { .ids = 0, .rows = 1, .accumulator = 2 } };
