@@ -15,8 +15,8 @@
 #define VECTOR_INLINE static inline __attribute__((always_inline))
 
 VECTOR_INLINE float vector_exp(float x) {
-    float inside = x < 88.3762626f ? x : 88.3762626f;
-    inside = inside > -87.3365448f ? inside : -87.3365448f;
+    float inside = x > 88.3762626f ? 88.3762626f : x; /* NaN goes through */
+    inside = inside < -87.3365448f ? -87.3365448f : inside;
     float n = (inside * 1.44269504f + 12582912.0f) - 12582912.0f; /* rounds to an integer */
     float r = inside - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
