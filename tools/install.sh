@@ -1,0 +1,55 @@
+#!/bin/bash
+# Installs what is missing on Debian and its kin, for demo.sh and test.sh.
+#
+#   tools/install.sh                 what the build needs
+#   tools/install.sh tests           and what the tests need
+#   tools/install.sh time curl       and these packages
+#
+# Needs root or a sudo that asks nothing; otherwise it prints the one command to run. Exit 0: everything is
+# there. 2: something is missing. Nothing is installed and nothing is asked for when all is there.
+set -u
+
+missing=()
+want() { # PACKAGE TEST...: the package is missing when the test fails
+    local package=$1
+    shift
+    "$@" >/dev/null 2>&1 || missing+=("$package")
+}
+compiles() { echo "#include <$1>" | cc -E - 2>/dev/null; }
+installed() { dpkg-query -W -f '${Status}' "$1" | grep -q '^install ok installed'; }
+
+want gcc command -v cc
+want libc6-dev compiles stdio.h
+want make command -v make
+want cmake command -v cmake
+want pkg-config command -v pkg-config
+want libjson-c-dev pkg-config --exists json-c
+for extra; do
+    case $extra in
+    tests) want libcmocka-dev pkg-config --exists cmocka ;;
+    *) want "$extra" installed "$extra" ;;
+    esac
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+command="apt-get install -y --no-install-recommends ${missing[*]}"
+if ! command -v apt-get >/dev/null; then
+    echo "missing: ${missing[*]} (these are Debian's names; install them as this system does)" >&2
+    exit 2
+fi
+if [ "$(id -u)" -eq 0 ]; then as=(env)
+elif sudo -n true 2>/dev/null; then as=(sudo -n env)
+else
+    echo "missing: ${missing[*]}; run: sudo $command" >&2
+    exit 2
+fi
+
+# The lists of packages may be stale or absent: then fetch them and try again.
+echo "installing: ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+quietly() { "${as[@]}" DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1 </dev/null; }
+quietly $command || { quietly apt-get update && quietly $command; } && exit 0
+tail -n 20 "$log" >&2
+echo "could not install: ${missing[*]}; the command was: $command" >&2
+exit 2
