@@ -36,3 +36,16 @@ VECTOR_INLINE float vector_exp(float x) {
 
 VECTOR_INLINE float vector_tanh(float x) { return 1.0f - 2.0f / (vector_exp(2.0f * x) + 1.0f); }
 VECTOR_INLINE float vector_sigmoid(float x) { return 1.0f / (1.0f + vector_exp(-x)); }
+
+/* Sums in a fixed order that the compiler vectorises: element i goes to lane i % VECTOR_LANES as long as all
+ * lanes have one, what is left over is summed on its own, and the lanes are added as a tree. Write the inner
+ * loop over the lanes plainly: for (j = 0; j < VECTOR_LANES; j++) lane[j] += f(x[i + j]). */
+enum { VECTOR_LANES = 32 };
+
+VECTOR_INLINE float vector_lanes_sum(const float lane[VECTOR_LANES], float rest) {
+    float part[VECTOR_LANES / 2];
+    for (int j = 0; j < VECTOR_LANES / 2; j++) part[j] = lane[j] + lane[j + VECTOR_LANES / 2];
+    for (int step = VECTOR_LANES / 4; step > 0; step /= 2)
+        for (int j = 0; j < step; j++) part[j] += part[j + step];
+    return part[0] + rest;
+}
