@@ -1,0 +1,133 @@
+#include <math.h>
+
+#include "ops/cross_entropy/cross_entropy.h"
+#include "ops/fast.h"
+#include "ops/reference.h"
+
+static bool is_counted(int32_t label, int64_t classes) { return label >= 0 && label < classes; }
+
+/* The loss from the rows' lse: tile sums in double, one tile after the other into the loss. */
+static void sum_tiles(const op_call *c) {
+    const op_arg *logits = op_in(c, 0), *accumulator = op_in(c, 3);
+    const int32_t *labels = c->in[1].data;
+    int64_t rows = shape_elements(&c->in[1].shape), classes = shape_last(&logits->shape);
+    double scale = reference_get(op_in(c, 2), 0);
+    reference_set(&c->out[0], 0, accumulator->data ? reference_get(accumulator, 0) : 0);
+    for (int64_t tile = 0; tile < rows; tile += THREADS_ROW_TILE) {
+        double sum = 0;
+        for (int64_t r = tile; r < rows && r < tile + THREADS_ROW_TILE; r++)
+            if (is_counted(labels[r], classes))
+                sum += reference_get(&c->out[1], r) - reference_get(logits, r * classes + labels[r]);
+        reference_set(&c->out[0], 0, reference_get(&c->out[0], 0) + scale * sum);
+    }
+}
+
+static void cross_entropy_reference(const op_call *c) {
+    const op_arg *logits = op_in(c, 0);
+    int64_t rows = shape_elements(&c->in[1].shape), classes = shape_last(&logits->shape);
+    for (int64_t r = 0; r < rows; r++) {
+        double largest = reference_get(logits, r * classes), sum = 0;
+        for (int64_t j = 1; j < classes; j++) largest = fmax(largest, reference_get(logits, r * classes + j));
+        for (int64_t j = 0; j < classes; j++) sum += exp(reference_get(logits, r * classes + j) - largest);
+        reference_set(&c->out[1], r, largest + log(sum));
+    }
+    sum_tiles(c);
+}
+
+/* Blocks of a row fit in the first-level cache: one pass finds a block's maximum, a second one adds to the
+ * sum of exponentials, which is kept relative to the largest value so far (Milakov, Gimelshein,
+ * arXiv:1805.02867). The row itself is read from memory once. */
+enum { BLOCK = 4096 };
+
+VECTOR_INLINE float block_maximum(const float *x, int64_t n) {
+    float lane[VECTOR_LANES], largest = x[0];
+    for (int j = 0; j < VECTOR_LANES; j++) lane[j] = largest;
+    int64_t i = 0;
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES)
+        for (int j = 0; j < VECTOR_LANES; j++) lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+    for (; i < n; i++) largest = x[i] > largest ? x[i] : largest;
+    for (int j = 0; j < VECTOR_LANES; j++) largest = lane[j] > largest ? lane[j] : largest;
+    return largest;
+}
+
+VECTOR_INLINE float block_sum(const float *x, int64_t n, float largest) {
+    float lane[VECTOR_LANES] = { 0 }, rest = 0;
+    int64_t i = 0;
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES)
+        for (int j = 0; j < VECTOR_LANES; j++) lane[j] += vector_exp(x[i + j] - largest);
+    for (; i < n; i++) rest += vector_exp(x[i] - largest);
+    return vector_lanes_sum(lane, rest);
+}
+
+VECTOR_CLONES static void lse_rows(const op_call *c, int64_t first, int64_t last) {
+    int64_t classes = shape_last(&c->in[0].shape);
+    float *lse = c->out[1].data;
+    for (int64_t r = first; r < last; r++) {
+        const float *x = (const float *)c->in[0].data + r * classes;
+        float largest = x[0], sum = 0;
+        for (int64_t begin = 0; begin < classes; begin += BLOCK) {
+            int64_t n = classes - begin < BLOCK ? classes - begin : BLOCK;
+            float higher = block_maximum(x + begin, n);
+            if (higher > largest) {
+                sum *= vector_exp(largest - higher);
+                largest = higher;
+            }
+            sum += block_sum(x + begin, n, largest);
+        }
+        lse[r] = largest + logf(sum);
+    }
+}
+
+static void cross_entropy_fast(const op_call *c) {
+    fast_for(c, shape_elements(&c->in[1].shape), fast_rows(shape_last(&c->in[0].shape)), lse_rows);
+    sum_tiles(c);
+}
+
+const op_kernel cross_entropy_cpu[] = { { "cross_entropy_cpu_online", fast_accepts, NULL,
+                                          cross_entropy_fast },
+                                        { "cross_entropy_reference", NULL, NULL, cross_entropy_reference },
+                                        { 0 } };
+
+/* ---- the gradient ---- */
+
+static void cross_entropy_backward_reference(const op_call *c) {
+    const op_arg *logits = op_in(c, 0), *lse = op_in(c, 3), *dlogits = &c->out[0];
+    const int32_t *labels = c->in[1].data;
+    int64_t rows = shape_elements(&c->in[1].shape), classes = shape_last(&logits->shape);
+    double factor = reference_get(op_in(c, 2), 0) * reference_get(op_in(c, 4), 0);
+    for (int64_t i = 0; i < rows * classes; i++) {
+        int64_t r = i / classes;
+        double probability = exp(reference_get(logits, i) - reference_get(lse, r));
+        double target = labels[r] == i % classes ? 1 : 0;
+        reference_set(dlogits, i, is_counted(labels[r], classes) ? factor * (probability - target) : 0);
+    }
+}
+
+VECTOR_CLONES static void backward_rows(const op_call *c, int64_t first, int64_t last) {
+    const int32_t *labels = c->in[1].data;
+    const float *lse = c->in[3].data;
+    int64_t classes = shape_last(&c->in[0].shape);
+    float factor = *(const float *)c->in[2].data * *(const float *)c->in[4].data;
+    for (int64_t r = first; r < last; r++) {
+        const float *x = (const float *)c->in[0].data + r * classes;
+        float *dx = (float *)c->out[0].data + r * classes;
+        if (!is_counted(labels[r], classes)) {
+            for (int64_t j = 0; j < classes; j++) dx[j] = 0;
+            continue;
+        }
+        float chosen = x[labels[r]]; /* before dx takes the place of x */
+#pragma GCC ivdep
+        for (int64_t j = 0; j < classes; j++) dx[j] = factor * vector_exp(x[j] - lse[r]);
+        dx[labels[r]] = factor * (vector_exp(chosen - lse[r]) - 1.0f);
+    }
+}
+
+static void cross_entropy_backward_fast(const op_call *c) {
+    fast_for(c, shape_elements(&c->in[1].shape), fast_rows(shape_last(&c->in[0].shape)), backward_rows);
+}
+
+const op_kernel cross_entropy_backward_cpu[] = {
+    { "cross_entropy_backward_cpu_rows", fast_accepts, NULL, cross_entropy_backward_fast },
+    { "cross_entropy_backward_reference", NULL, NULL, cross_entropy_backward_reference },
+    { 0 }
+};
