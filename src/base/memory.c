@@ -1,5 +1,6 @@
 #include "base/memory.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,3 +26,5 @@ void *memory_reserve(size_t bytes) {
 void memory_release(void *block, size_t bytes) {
     if (block) munmap(block, bytes);
 }
+
+void memory_trim(void) { malloc_trim(0); }

@@ -16,3 +16,6 @@ void memory_free(void *block);
 /* Address space without memory behind it: pages appear when touched, and go back on release. */
 void *memory_reserve(size_t bytes);
 void memory_release(void *block, size_t bytes);
+
+/* Hands what was freed back to the system, so that it does not count as resident. */
+void memory_trim(void);

@@ -30,16 +30,17 @@ static void copy_flags(rewrite *r, const node *n, tensor_id first, tensor_id *to
     }
 }
 
-static void emit(rewrite *r, const node *n, const tensor_id *inputs, uint32_t in_count, tensor_id *to) {
+static void emit(rewrite *r, const node *n, const op_def *op, const tensor_id *inputs, uint32_t in_count,
+                 tensor_id *to) {
     r->out->site = n->site;
-    tensor_id first = graph_add(r->out, n->op, inputs, in_count, node_attributes(r->in, n));
+    tensor_id first = graph_add(r->out, op, inputs, in_count, node_attributes(r->in, n));
     copy_flags(r, n, first, to);
 }
 
 enum { FEW = 32 };
 
-void rewrite_node_as(rewrite *r, node_id id, const tensor_id *map, tensor_id *to, phase as) {
-    const node *n = graph_node(r->in, id);
+/* Copies a node with inputs through `map`; `to` receives the new outputs. */
+static void copy_mapped(rewrite *r, const node *n, const op_def *op, const tensor_id *map, tensor_id *to) {
     tensor_id few[FEW], *inputs = n->in_count <= FEW ? few : memory_new(n->in_count, sizeof *inputs);
     if (!inputs) {
         graph_fail(r->out, "no memory to rewrite a graph");
@@ -49,17 +50,30 @@ void rewrite_node_as(rewrite *r, node_id id, const tensor_id *map, tensor_id *to
         tensor_id t = node_in(r->in, n, i);
         inputs[i] = t ? map[t] : 0;
     }
-    r->out->phase = as;
-    emit(r, n, inputs, n->in_count, to);
+    emit(r, n, op, inputs, n->in_count, to);
     if (inputs != few) memory_free(inputs);
 }
 
+void rewrite_node_as(rewrite *r, node_id id, const tensor_id *map, tensor_id *to, phase as) {
+    const node *n = graph_node(r->in, id);
+    r->out->phase = as;
+    copy_mapped(r, n, n->op, map, to);
+}
+
 void rewrite_node(rewrite *r, node_id id) {
-    rewrite_node_as(r, id, r->map, r->map, graph_node(r->in, id)->phase);
+    const node *n = graph_node(r->in, id);
+    r->out->phase = n->phase;
+    copy_mapped(r, n, n->op, r->map, r->map);
+}
+
+void rewrite_node_with(rewrite *r, node_id id, const op_def *op) {
+    const node *n = graph_node(r->in, id);
+    r->out->phase = n->phase;
+    copy_mapped(r, n, op, r->map, r->map);
 }
 
 void rewrite_node_inputs(rewrite *r, node_id id, const tensor_id *inputs, uint32_t in_count) {
     const node *n = graph_node(r->in, id);
     r->out->phase = n->phase;
-    emit(r, n, inputs, in_count, r->map);
+    emit(r, n, n->op, inputs, in_count, r->map);
 }

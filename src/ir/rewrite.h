@@ -28,3 +28,6 @@ void rewrite_node_as(rewrite *r, node_id n, const tensor_id *map, tensor_id *to,
 
 /* The same as rewrite_node with explicit inputs. */
 void rewrite_node_inputs(rewrite *r, node_id n, const tensor_id *inputs, uint32_t in_count);
+
+/* The same as rewrite_node with another op of the same inputs, attributes and number of outputs. */
+void rewrite_node_with(rewrite *r, node_id n, const op_def *op);

@@ -1,0 +1,97 @@
+/* The CPU as a device: anonymous pages, /proc and control groups. */
+#define _GNU_SOURCE
+#include "device/device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/units.h"
+
+static const uint64_t PAGE = 4096;
+
+status device_pool_open(device_pool *p, uint64_t bytes) {
+    *p = (device_pool){ 0 };
+    uint64_t size = units_align(bytes ? bytes : 1, PAGE);
+    void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+        return status_set(STATUS_NO_FIT, "the machine refuses %llu bytes for the pool: %s", (unsigned long long)size,
+                          strerror(errno));
+    for (uint64_t at = 0; at < size; at += PAGE) ((volatile char *)data)[at] = 0;
+    *p = (device_pool){ .data = data, .bytes = size };
+    return STATUS_OK;
+}
+
+void device_pool_close(device_pool *p) {
+    if (p->data) munmap(p->data, p->bytes);
+    *p = (device_pool){ 0 };
+}
+
+void *device_block_new(uint64_t bytes) { return aligned_alloc(64, units_align(bytes ? bytes : 1, 64)); }
+
+void device_block_free(void *block) { free(block); }
+
+uint64_t device_resident(void) {
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file) return 0;
+    unsigned long long total = 0, resident = 0;
+    int fields = fscanf(file, "%llu %llu", &total, &resident);
+    fclose(file);
+    return fields == 2 ? resident * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+uint64_t device_resident_peak(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+/* The number in a file, or `fallback` ("max" counts as none). */
+static uint64_t number_in(const char *path, uint64_t fallback) {
+    FILE *file = fopen(path, "r");
+    if (!file) return fallback;
+    unsigned long long value;
+    int fields = fscanf(file, "%llu", &value);
+    fclose(file);
+    return fields == 1 ? value : fallback;
+}
+
+static uint64_t machine_available(void) {
+    FILE *file = fopen("/proc/meminfo", "r");
+    if (!file) return UINT64_MAX;
+    char line[128];
+    unsigned long long kib = 0;
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file)) found = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+    fclose(file);
+    return found ? (uint64_t)kib * 1024 : UINT64_MAX;
+}
+
+uint64_t device_available(void) {
+    uint64_t available = machine_available();
+    uint64_t limit = number_in("/sys/fs/cgroup/memory.max", UINT64_MAX);
+    uint64_t used = number_in("/sys/fs/cgroup/memory.current", 0);
+    if (limit != UINT64_MAX) {
+        uint64_t left = limit > used ? limit - used : 0;
+        if (left < available) available = left;
+    }
+    return available;
+}
+
+device_rates device_rates_default(int threads) {
+    double t = threads;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f"))
+        return (device_rates){ 150e9 * t, 12e9 * t, 16e9 + 4e9 * t, 3e-6, "built-in table: AVX-512" };
+    if (__builtin_cpu_supports("avx2"))
+        return (device_rates){ 70e9 * t, 7e9 * t, 14e9 + 4e9 * t, 3e-6, "built-in table: AVX2" };
+#endif
+    return (device_rates){ 12e9 * t, 2e9 * t, 8e9 + 2e9 * t, 3e-6, "built-in table: plain C" };
+}
+
+device_runtime device_runtime_reserve(int threads) {
+    return (device_runtime){ .code = 10u << 20, .threads = (uint64_t)threads << 18, .tables = 6u << 20 };
+}

@@ -1,0 +1,54 @@
+/* Debug runs: poison, so that reading dead or unborn memory shows as NaN, and the search for the first fault. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/exec_internal.h"
+
+static void *storage_address(const exec *e, const bound_program *b, uint32_t i) {
+    const live_storage *s = &b->plan->live.storages[i];
+    if (s->owner) return exec_address(e, b, s->owner);
+    return b->calls[s->first].scratch;
+}
+
+/* Inputs were written by the host; kept results are read by it. */
+static bool host_writes(const graph *g, tensor_id t) { return t && graph_tensor(g, t)->role == ROLE_INPUT; }
+
+void debug_poison_before(const exec *e, const bound_program *b, uint32_t step) {
+    const live_set *live = &b->plan->live;
+    for (uint32_t i = 0; i < live->count; i++)
+        if (live->storages[i].first == step && !host_writes(&b->plan->program.graph, live->storages[i].owner))
+            memset(storage_address(e, b, i), 0xff, live->storages[i].bytes);
+}
+
+void debug_poison_after(const exec *e, const bound_program *b, uint32_t step) {
+    const live_set *live = &b->plan->live;
+    if (step + 1 == b->plan->program.count) return; /* what is alive at the end may be read by the host */
+    for (uint32_t i = 0; i < live->count; i++)
+        if (live->storages[i].last == step) memset(storage_address(e, b, i), 0xff, live->storages[i].bytes);
+}
+
+static bool all_finite(const op_arg *x) {
+    if (x->dtype != DTYPE_F32) return true;
+    const float *value = x->data;
+    for (int64_t i = 0, n = shape_elements(&x->shape); i < n; i++)
+        if (!isfinite(value[i])) return false;
+    return true;
+}
+
+bool exec_find_fault(exec *e, program_kind k, exec_fault *fault) {
+    bound_program *b = &e->programs[k];
+    const graph *g = &b->plan->program.graph;
+    for (uint32_t s = 0; s < b->plan->program.count; s++) {
+        b->plan->program.steps[s].kernel->run(&b->calls[s]);
+        const node *n = graph_node(g, b->plan->program.steps[s].node);
+        for (uint32_t i = 0; i < n->out_count; i++) {
+            if (all_finite(&b->calls[s].out[i])) continue;
+            *fault = (exec_fault){ .site = n->site, .phase = (phase)n->phase };
+            snprintf(fault->op, sizeof fault->op, "%s", n->op->name);
+            snprintf(fault->tensor, sizeof fault->tensor, "%s", graph_name(g, graph_storage(g, node_out(g, n, i), NULL)));
+            return true;
+        }
+    }
+    return false;
+}

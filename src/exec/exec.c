@@ -1,0 +1,171 @@
+#include "exec/exec.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "exec/exec_internal.h"
+
+/* ---- addresses ---- */
+
+static void *arena_address(const exec *e, const bound_program *b, tensor_id t) {
+    return (char *)e->pool.data + b->plan->offset[t];
+}
+
+static void *separate_address(const exec *e, const bound_program *b, tensor_id t) {
+    int64_t inside;
+    const graph *g = &b->plan->program.graph;
+    tensor_id owner = graph_storage(g, t, &inside);
+    char *block = NULL;
+    if (role_persistent(graph_tensor(g, owner)->role)) {
+        const plan_persistent *p = plan_find(e->plan, graph_name(g, owner));
+        block = e->persistent[p - e->plan->persistent];
+    } else if (b->plan->live.of_tensor[t] != LIVE_NONE) {
+        block = b->blocks[b->plan->live.of_tensor[t]];
+    }
+    return block ? block + inside : NULL;
+}
+
+void *exec_address(const exec *e, const bound_program *b, tensor_id t) {
+    return e->modes & EXEC_SEPARATE ? separate_address(e, b, t) : arena_address(e, b, t);
+}
+
+static void *scratch_address(const exec *e, const bound_program *b, uint32_t step) {
+    if (!b->plan->program.steps[step].scratch_bytes) return NULL;
+    if (!(e->modes & EXEC_SEPARATE)) return (char *)e->pool.data + b->plan->scratch[step];
+    for (uint32_t i = b->plan->live.count; i-- > 0;)
+        if (!b->plan->live.storages[i].owner && b->plan->live.storages[i].first == step) return b->blocks[i];
+    return NULL;
+}
+
+/* ---- memory ---- */
+
+static status open_separate(exec *e) {
+    e->persistent = memory_new(e->plan->persistent_count, sizeof *e->persistent);
+    if (!e->persistent) return status_set(STATUS_FAILED, "no memory to bind a plan");
+    for (uint32_t i = 0; i < e->plan->persistent_count; i++) {
+        uint64_t bytes = e->plan->persistent[i].bytes;
+        e->persistent[i] = device_block_new(bytes);
+        if (!e->persistent[i]) return status_set(STATUS_NO_FIT, "no memory for '%s'", e->plan->persistent[i].name);
+        memset(e->persistent[i], 0, bytes);
+    }
+    for (int k = 0; k < PROGRAM_COUNT; k++) {
+        bound_program *b = &e->programs[k];
+        if (!b->plan) continue;
+        b->blocks = memory_new(b->plan->live.count, sizeof *b->blocks);
+        for (uint32_t i = 0; b->blocks && i < b->plan->live.count; i++) {
+            b->blocks[i] = device_block_new(b->plan->live.storages[i].bytes);
+            if (!b->blocks[i]) return status_set(STATUS_NO_FIT, "no memory for a buffer");
+        }
+    }
+    return STATUS_OK;
+}
+
+static void close_separate(exec *e) {
+    for (uint32_t i = 0; e->persistent && i < e->plan->persistent_count; i++) device_block_free(e->persistent[i]);
+    memory_free(e->persistent);
+    for (int k = 0; k < PROGRAM_COUNT; k++) {
+        bound_program *b = &e->programs[k];
+        for (uint32_t i = 0; b->blocks && i < b->plan->live.count; i++) device_block_free(b->blocks[i]);
+        memory_free(b->blocks);
+    }
+}
+
+/* ---- binding ---- */
+
+static status bind_program(exec *e, bound_program *b) {
+    const program *p = &b->plan->program;
+    size_t sides = 0;
+    for (uint32_t s = 0; s < p->count; s++) {
+        const node *n = graph_node(&p->graph, p->steps[s].node);
+        sides += (size_t)n->in_count + n->out_count;
+    }
+    b->calls = memory_new(p->count, sizeof *b->calls);
+    b->args = memory_new(sides, sizeof *b->args);
+    if (!b->calls || !b->args) return status_set(STATUS_FAILED, "no memory to bind a plan");
+    op_arg *args = b->args;
+    for (uint32_t s = 0; s < p->count; s++) {
+        const node *n = graph_node(&p->graph, p->steps[s].node);
+        op_call *call = &b->calls[s];
+        lower_call(&p->graph, n, args, call);
+        for (uint32_t i = 0; i < n->in_count; i++)
+            if (node_in(&p->graph, n, i)) args[i].data = exec_address(e, b, node_in(&p->graph, n, i));
+        for (uint32_t i = 0; i < n->out_count; i++)
+            args[n->in_count + i].data = exec_address(e, b, node_out(&p->graph, n, i));
+        call->scratch_bytes = p->steps[s].scratch_bytes;
+        call->scratch = scratch_address(e, b, s);
+        args += (size_t)n->in_count + n->out_count;
+    }
+    return e->modes & EXEC_OBSERVE ? observe_open(&b->seen, p) : STATUS_OK;
+}
+
+status exec_open(const plan *p, unsigned modes, exec **out) {
+    exec *e = *out = memory_new(1, sizeof *e);
+    if (!e) return status_set(STATUS_FAILED, "no memory to bind a plan");
+    e->plan = p, e->modes = modes;
+    for (int k = 0; k < PROGRAM_COUNT; k++) e->programs[k].plan = p->programs[k];
+    status result = modes & EXEC_SEPARATE ? open_separate(e) : device_pool_open(&e->pool, plan_pool_bytes(p));
+    for (int k = 0; k < PROGRAM_COUNT && result == STATUS_OK; k++)
+        if (p->programs[k]) result = bind_program(e, &e->programs[k]);
+    if (result != STATUS_OK) {
+        exec_close(e);
+        *out = NULL;
+    }
+    return result;
+}
+
+void exec_close(exec *e) {
+    if (!e) return;
+    if (e->modes & EXEC_SEPARATE) close_separate(e);
+    device_pool_close(&e->pool);
+    for (int k = 0; k < PROGRAM_COUNT; k++) {
+        memory_free(e->programs[k].calls);
+        memory_free(e->programs[k].args);
+        observe_close(&e->programs[k].seen);
+    }
+    memory_free(e);
+}
+
+/* ---- what the host sees ---- */
+
+void *exec_persistent(const exec *e, const char *name) {
+    const plan_persistent *p = plan_find(e->plan, name);
+    if (!p) return NULL;
+    return e->modes & EXEC_SEPARATE ? e->persistent[p - e->plan->persistent] : (char *)e->pool.data + p->offset;
+}
+
+void *exec_input(const exec *e, program_kind k, const char *name) {
+    const bound_program *b = &e->programs[k];
+    if (!b->plan) return NULL;
+    tensor_id t = graph_find(&b->plan->program.graph, name);
+    if (!t || b->plan->live.of_tensor[t] == LIVE_NONE) return NULL;
+    return exec_address(e, b, t);
+}
+
+const void *exec_output(const exec *e, program_kind k, const op_def *op, uint32_t output) {
+    const bound_program *b = &e->programs[k];
+    if (!b->plan) return NULL;
+    const graph *g = &b->plan->program.graph;
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const node *n = graph_node(g, id);
+        if (n->op == op && output < n->out_count && graph_tensor(g, node_out(g, n, output))->flags & TENSOR_KEEP)
+            return exec_address(e, b, node_out(g, n, output));
+    }
+    return NULL;
+}
+
+uint64_t exec_pool_bytes(const exec *e) { return e->pool.bytes; }
+
+/* ---- running ---- */
+
+void exec_run(exec *e, program_kind k) {
+    bound_program *b = &e->programs[k];
+    const program *p = &b->plan->program;
+    bool observe = e->modes & EXEC_OBSERVE && !b->seen.done, poison = (e->modes & EXEC_POISON) != 0;
+    for (uint32_t s = 0; s < p->count; s++) {
+        if (poison) debug_poison_before(e, b, s);
+        p->steps[s].kernel->run(&b->calls[s]);
+        if (observe) observe_call(&b->seen, p, s, &b->calls[s]);
+        if (poison) debug_poison_after(e, b, s);
+    }
+    if (observe) observe_finish(&b->seen, p);
+}

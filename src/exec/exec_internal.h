@@ -1,0 +1,40 @@
+/* What the executor's files share: exec.c binds and runs, observe.c measures, debug.c poisons and looks for
+ * faults. */
+#pragma once
+
+#include "exec/exec.h"
+
+typedef struct {
+    tensor_id *host;        /* by owner: whose buffer it turned out to live in; 0: its own */
+    uint32_t *first, *last; /* by owner: observed first write and last read, in steps */
+    bool *crosses;          /* by owner: made by forward, read later */
+    bool done;
+    live_peak peak;         /* of this program's own memory */
+} observation;
+
+typedef struct {
+    const plan_program *plan; /* NULL: not part of this run */
+    op_call *calls;           /* by step */
+    op_arg *args;             /* of all calls, one after the other */
+    void **blocks;            /* separate mode: by storage of plan->live */
+    observation seen;
+} bound_program;
+
+struct exec {
+    const plan *plan;
+    unsigned modes;
+    device_pool pool;        /* unused in separate mode */
+    void **persistent;       /* separate mode: by plan->persistent */
+    bound_program programs[PROGRAM_COUNT];
+};
+
+/* Address of a tensor of program b. */
+void *exec_address(const exec *e, const bound_program *b, tensor_id t);
+
+status observe_open(observation *o, const program *p);
+void observe_close(observation *o);
+void observe_call(observation *o, const program *p, uint32_t step, const op_call *call);
+void observe_finish(observation *o, const program *p); /* after the last step */
+
+void debug_poison_before(const exec *e, const bound_program *b, uint32_t step);
+void debug_poison_after(const exec *e, const bound_program *b, uint32_t step);

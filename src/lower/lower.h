@@ -1,0 +1,36 @@
+/* From nodes to kernel calls: for every node that computes, the first kernel of its op that accepts it, and
+ * the scratch that this kernel asks for. Views and gathers compute nothing and have no step. */
+#pragma once
+
+#include "device/device.h"
+#include "ir/graph.h"
+#include "ir/op.h"
+
+typedef struct {
+    node_id node;
+    const op_kernel *kernel;
+    uint64_t scratch_bytes;
+    double seconds; /* predicted */
+} lower_step;
+
+/* What one call runs: a graph and its kernels in order of execution. Owns both. */
+typedef struct {
+    graph graph;
+    lower_step *steps;
+    uint32_t count;
+    double seconds; /* predicted, of all steps */
+} program;
+
+typedef struct {
+    int threads;
+    device_rates rates;
+    bool reference; /* only reference kernels: for tests */
+} lower_options;
+
+/* Takes over `g` (also on failure); free with lower_close. */
+status lower_program(graph *g, const lower_options *o, program *p);
+void lower_close(program *p);
+
+/* Fills a call's arguments but for their data: shapes and dtypes of node n. `args` has room for
+ * in_count + out_count. */
+void lower_call(const graph *g, const node *n, op_arg *args, op_call *call);

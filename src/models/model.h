@@ -1,0 +1,57 @@
+/* What a model is to the rest: a builder of graphs. It is mathematics only; precision, recomputation,
+ * sharding and devices are unknown here.
+ *
+ * Names that the trainer knows: the fields of a sample (below), "loss_scale" (1) f32: the reciprocal of the
+ * number of counted labels of the whole batch, "key" (4) i32: philox_key, where something is random,
+ * "position" (1) i32: place of the first token when decoding; results "loss" (1) f32, summed over calls. */
+#pragma once
+
+#include "ir/graph.h"
+
+typedef enum {
+    MODEL_TRAIN,    /* loss, with dropout */
+    MODEL_EVALUATE, /* loss, without */
+    MODEL_DECODE,   /* logits of `context` new tokens, with caches of model.context positions */
+} model_mode;
+
+typedef struct {
+    model_mode mode;
+    int64_t batch, context;
+} model_run;
+
+typedef struct {
+    tensor_id loss, logits; /* 0: not in this mode */
+} model_ports;
+
+/* One input per sample: what the data source delivers. Its tensor has the shape (batch, of...). */
+typedef struct {
+    const char *name;
+    shape of; /* one sample; rank 0: one element */
+    dtype dtype;
+} model_field;
+
+/* How a parameter begins. */
+typedef struct {
+    float mean, deviation; /* normal; deviation 0: all equal to the mean */
+    uint32_t stream;       /* of the random numbers: one per parameter */
+} model_initial;
+
+enum { MODEL_MAX_FIELDS = 4 };
+
+typedef struct model model;
+struct model {
+    const char *family; /* "gpt2" */
+    char name[64];      /* preset or directory, for people */
+    const void *config; /* the family's own */
+    int64_t context;    /* longest; 0: samples have no time */
+    int64_t vocabulary; /* 0: none */
+    int64_t layers;
+    void (*build)(const model *m, graph *g, const model_run *run, model_ports *ports);
+    void (*initial)(const model *m, const char *parameter, const shape *s, model_initial *out);
+    uint32_t (*fields)(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]);
+};
+
+/* Tools for builders. */
+tensor_id model_parameter(graph *g, const char *name, shape s, uint8_t more_flags); /* f32, trainable */
+tensor_id model_input(graph *g, const char *name, shape s, dtype type);
+tensor_id model_result(graph *g, const char *name); /* (1) f32 */

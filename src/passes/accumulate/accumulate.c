@@ -1,0 +1,251 @@
+/* Gradient accumulation: a batch in several micro-batches, whose gradients add up in storage that outlives a
+ * program. The program of all but the last micro-batch (`accumulate`) adds and stops; the last one (`step`)
+ * adds, updates, and clears the sums.
+ *
+ * Every parameter's gradient is a chain of accumulating nodes. The first link gets the stored sum as its
+ * accumulator: then micro-batches whose rows are whole row tiles give the very bits of the undivided batch.
+ * A second kind of contribution (a token embedding tied to the logits) would change the order: micro-batch 1's
+ * rows would come before micro-batch 2's logits. Such links, where they add row by row, can be put off
+ * ("defer"): their rows wait in a buffer of the whole batch and the last program adds them all. "add" adds
+ * them at once, in another order. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/threads.h"
+#include "ir/op.h"
+#include "ir/rewrite.h"
+#include "ops/cache_append/cache_append.h"
+#include "ops/fill/fill.h"
+#include "ops/reshape/reshape.h"
+#include "passes/pass.h"
+
+enum { SETTING_DEFER = 0 };
+
+/* ---- the chain of one gradient ---- */
+
+enum { MAX_LINKS = 4096 };
+
+typedef struct {
+    tensor_id parameter, gradient; /* the source, and the finished gradient */
+} updated;
+
+/* Does this node update a parameter? Finds which, and by which gradient. */
+static bool find_update(const graph *g, const node *n, updated *u) {
+    *u = (updated){ 0 };
+    if (n->phase != PHASE_UPDATE) return false;
+    for (uint32_t a = 0; a < n->op->alias_count; a++) {
+        tensor_id t = n->op->aliases[a].must ? node_in(g, n, n->op->aliases[a].in) : 0;
+        if (t && graph_tensor(g, graph_storage(g, t, NULL))->role == ROLE_PARAMETER) u->parameter = graph_storage(g, t, NULL);
+    }
+    for (uint32_t i = 0; u->parameter && i < n->in_count; i++) {
+        tensor_id t = node_in(g, n, i);
+        if (t && graph_tensor(g, t)->flags & TENSOR_GRADIENT) u->gradient = t;
+    }
+    return u->gradient != 0;
+}
+
+/* The links of a gradient, last first; 0 where it is no chain that a sum can be put in front of. */
+static uint32_t find_links(const graph *g, tensor_id gradient, node_id links[MAX_LINKS]) {
+    uint32_t count = 0;
+    for (tensor_id t = gradient; t; t = graph_tensor(g, t)->base) {
+        if (!graph_tensor(g, t)->producer) return 0;
+        if (count < MAX_LINKS) links[count] = graph_tensor(g, t)->producer;
+        count++;
+    }
+    return count <= MAX_LINKS ? count : 0;
+}
+
+/* The accumulator input of the node that owns output `t`; UINT32_MAX: it has none. */
+static uint32_t accumulator_of(const graph *g, const node *n, tensor_id t) {
+    for (uint32_t a = 0; a < n->op->alias_count; a++) {
+        const op_alias *alias = &n->op->aliases[a];
+        if (alias->must && alias->out < n->out_count && node_out(g, n, alias->out) == t) return alias->in;
+    }
+    return UINT32_MAX;
+}
+
+static bool may_defer(const graph *g, const node *n) {
+    if (!(n->op->traits & OP_ADDS_ROWS)) return false;
+    const tensor *ids = graph_tensor(g, node_in(g, n, n->op->rows.ids));
+    return !ids->producer && ids->role == ROLE_INPUT;
+}
+
+/* Has this graph a gradient with links of two kinds; can the later kind wait? */
+static void look_at_chains(const graph *g, bool *mixed, bool *deferrable) {
+    *mixed = false, *deferrable = true;
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        updated u;
+        node_id links[MAX_LINKS];
+        if (!find_update(g, graph_node(g, id), &u)) continue;
+        uint32_t count = find_links(g, u.gradient, links);
+        for (uint32_t i = 0; i + 1 < count; i++) {
+            const node *link = graph_node(g, links[i]);
+            if (link->op == graph_node(g, links[count - 1])->op) continue;
+            *mixed = true;
+            *deferrable = *deferrable && may_defer(g, link);
+        }
+    }
+}
+
+/* ---- settings ---- */
+
+static status parse(const char *text, pass_setting *out) {
+    bool defer = strcmp(text, "defer") == 0;
+    if (!defer && strcmp(text, "add") != 0)
+        return status_set(STATUS_INVALID, "--accumulation: '%s' is neither auto, defer nor add", text);
+    *out = (pass_setting){ .value = { defer }, .class = PASS_REASSOCIATING };
+    strcpy(out->text, defer ? "defer" : "add");
+    return STATUS_OK;
+}
+
+static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room, pass_without *without) {
+    if (!c->training || c->micro_batch >= c->batch) return 0;
+    *without = PASS_NEEDED; /* several micro-batches need this pass */
+    for (node_id id = 1; id < g->nodes.count; id++)
+        if (graph_node(g, id)->op->traits & OP_COUPLES_SAMPLES) return 0;
+    bool mixed, deferrable, tiles = c->micro_batch * c->tokens % THREADS_ROW_TILE == 0;
+    look_at_chains(g, &mixed, &deferrable);
+    uint32_t count = 0;
+    if (mixed && deferrable && tiles && count < room) {
+        parse("defer", &out[count]);
+        out[count++].class = PASS_EXACT;
+    }
+    if (count < room) {
+        parse("add", &out[count]);
+        out[count++].class = tiles && !mixed ? PASS_EXACT : PASS_REASSOCIATING;
+    }
+    return count;
+}
+
+/* ---- rewriting ---- */
+
+typedef struct {
+    rewrite r;
+    const pass_context *c;
+    tensor_id *sum;      /* by tensor of `in`: the stored sum that its maker gets as accumulator; 0: none */
+    tensor_id *wait;     /* by node: a link that is put off, and of which parameter's gradient; 0: it is not */
+    tensor_id first_row; /* input: row of the batch at which this micro-batch begins */
+} accumulator;
+
+static tensor_id persistent(accumulator *k, const char *prefix, tensor_id parameter, shape s) {
+    char name[96];
+    snprintf(name, sizeof name, "%s.%s", prefix, graph_name(k->r.in, parameter));
+    return graph_add_source(k->r.out, &(graph_source){ .name = name, .shape = s, .role = ROLE_GRADIENT,
+                                                       .dtype = (dtype)graph_tensor(k->r.in, parameter)->dtype });
+}
+
+/* Gives every gradient its stored sum, and marks the links that wait. */
+static void prepare(accumulator *k, const pass_setting *s) {
+    const graph *in = k->r.in;
+    for (node_id id = 1; id < in->nodes.count && !k->r.out->failed; id++) {
+        updated u;
+        node_id links[MAX_LINKS];
+        if (!find_update(in, graph_node(in, id), &u)) continue;
+        uint32_t count = find_links(in, u.gradient, links);
+        tensor_id owner = graph_storage(in, u.gradient, NULL);
+        const node *first = count ? graph_node(in, links[count - 1]) : NULL;
+        if (!first || accumulator_of(in, first, owner) == UINT32_MAX) {
+            graph_fail(k->r.out, "the gradient of '%s' cannot be accumulated; pin --micro-batch to the whole batch",
+                       graph_name(in, u.parameter));
+            return;
+        }
+        k->sum[owner] = persistent(k, "gradient", u.parameter, *graph_shape(in, owner));
+        for (uint32_t i = 0; s->value[SETTING_DEFER] && i + 1 < count; i++)
+            if (graph_node(in, links[i])->op != first->op && may_defer(in, graph_node(in, links[i])))
+                k->wait[links[i]] = u.parameter;
+    }
+}
+
+/* A link that waits: its rows go to the batch's buffer; the last program then adds those of the whole batch. */
+static void put_off(accumulator *k, node_id id) {
+    graph *out = k->r.out;
+    const graph *in = k->r.in;
+    const node *n = graph_node(in, id);
+    tensor_id old = node_out(in, n, 0), rows = node_in(in, n, n->op->rows.rows), ids = node_in(in, n, n->op->rows.ids);
+    const shape *s = graph_shape(in, rows);
+    int64_t width = shape_last(s), here = shape_rows(s), whole = k->c->batch * k->c->tokens;
+    out->phase = (phase)n->phase, out->site = n->site;
+    tensor_id buffer = persistent(k, "deferred", k->wait[id], SHAPE(1, whole, width));
+    if (!k->first_row)
+        k->first_row = graph_add_source(out, &(graph_source){ .name = "first_row", .shape = SHAPE(1),
+                                                              .dtype = DTYPE_I32, .role = ROLE_INPUT });
+    tensor_id piece = reshape_apply(out, k->r.map[rows], SHAPE(1, here, width));
+    buffer = cache_append_apply(out, buffer, piece, k->first_row, 0, (int32_t)width);
+    tensor_id sum = k->r.map[node_in(in, n, n->op->rows.accumulator)];
+    k->r.map[old] = sum;
+    if (k->c->accumulating) return;
+    char name[96];
+    snprintf(name, sizeof name, "%.80s.batch", graph_name(in, ids));
+    tensor_id all = graph_add_source(out, &(graph_source){ .name = name, .shape = SHAPE(whole), .dtype = DTYPE_I32,
+                                                           .role = ROLE_INPUT });
+    tensor_id inputs[3] = { 0 };
+    inputs[n->op->rows.ids] = all;
+    inputs[n->op->rows.rows] = reshape_apply(out, buffer, SHAPE(whole, width));
+    inputs[n->op->rows.accumulator] = sum;
+    rewrite_node_inputs(&k->r, id, inputs, 3);
+}
+
+/* A node whose outputs may begin gradients: those get their stored sums. */
+static void add_to_sums(accumulator *k, node_id id) {
+    enum { MOST = 64 };
+    const graph *in = k->r.in;
+    const node *n = graph_node(in, id);
+    tensor_id inputs[MOST] = { 0 };
+    uint32_t count = n->in_count;
+    bool any = false;
+    for (uint32_t o = 0; o < n->out_count; o++) any |= k->sum[node_out(in, n, o)] != 0;
+    if (!any || n->op->in_count > MOST || count > MOST) {
+        rewrite_node(&k->r, id);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) inputs[i] = node_in(in, n, i) ? k->r.map[node_in(in, n, i)] : 0;
+    for (uint32_t o = 0; o < n->out_count; o++) {
+        tensor_id t = node_out(in, n, o);
+        if (!k->sum[t]) continue;
+        uint32_t i = accumulator_of(in, n, t);
+        inputs[i] = k->sum[t];
+        if (i >= count) count = i + 1;
+    }
+    rewrite_node_inputs(&k->r, id, inputs, count);
+}
+
+/* After the update the sums begin again at zero. */
+static void clear_sums(accumulator *k) {
+    const graph *in = k->r.in;
+    k->r.out->phase = PHASE_UPDATE;
+    for (node_id id = 1; id < in->nodes.count && !k->r.out->failed; id++) {
+        updated u;
+        if (find_update(in, graph_node(in, id), &u)) fill_apply(k->r.out, k->r.map[u.gradient], 0);
+    }
+}
+
+static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
+    accumulator k = { .c = c, .sum = memory_new(in->tensors.count, sizeof(tensor_id)),
+                      .wait = memory_new(in->nodes.count, sizeof(tensor_id)) };
+    status result = rewrite_open(&k.r, in, out);
+    if (!k.sum || !k.wait) graph_fail(out, "no memory to rewrite a graph");
+    if (!out->failed) prepare(&k, s);
+    for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {
+        const node *n = graph_node(in, id);
+        if (n->phase == PHASE_UPDATE && c->accumulating) continue;
+        if (k.wait[id])
+            put_off(&k, id);
+        else
+            add_to_sums(&k, id);
+    }
+    if (!out->failed && !c->accumulating) clear_sums(&k);
+    memory_free(k.sum);
+    memory_free(k.wait);
+    status closed = rewrite_close(&k.r);
+    return result != STATUS_OK ? result : closed;
+}
+
+const pass pass_accumulate = { .name = "accumulate",
+                               .help = "gradients of several micro-batches add up before the update",
+                               .values = "auto, defer, add",
+                               .class = PASS_REASSOCIATING,
+                               .stage = PASS_STEP,
+                               .parse = parse,
+                               .settings = settings,
+                               .run = run };

@@ -1,0 +1,222 @@
+/* The logits never exist as a whole: the rows of the last layer go through product, loss, gradient of the
+ * loss and both gradient products a chunk at a time, so one chunk of logits is alive instead of two whole
+ * matrices. The gradient of the loss does not depend on what comes later (its scale is an input), so nothing is
+ * computed twice. Chunks of whole row tiles give the same bits; others only the same mathematics.
+ *
+ * Without backward (validation) the chunks are product and loss alone. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/threads.h"
+#include "base/units.h"
+#include "ir/op.h"
+#include "ir/rewrite.h"
+#include "ops/concat/concat.h"
+#include "ops/cross_entropy/cross_entropy.h"
+#include "ops/matmul/matmul.h"
+#include "ops/reshape/reshape.h"
+#include "ops/slice/slice.h"
+#include "ops/sum_rows/sum_rows.h"
+#include "passes/pass.h"
+
+enum { MAX_READERS = 4, MAX_CHUNKS = 4096 };
+
+/* The nodes around the logits. */
+typedef struct {
+    node_id product, loss, loss_backward; /* loss_backward 0: a program without backward */
+    node_id readers[MAX_READERS];         /* of the logits' gradient */
+    uint32_t reader_count;
+    int64_t rows, vocabulary;
+} head;
+
+static bool reads(const graph *g, const node *n, tensor_id t) {
+    for (uint32_t i = 0; i < n->in_count; i++)
+        if (node_in(g, n, i) == t) return true;
+    return false;
+}
+
+/* Can this reader of the logits' gradient work by rows? */
+static bool by_rows(const graph *g, const node *n, const node *product, tensor_id dlogits) {
+    if (n->op == &op_sum_rows) return true;
+    if (n->op != &op_matmul) return false;
+    const matmul_attributes *t = node_attributes(g, n);
+    tensor_id a = node_in(g, n, MATMUL_A), b = node_in(g, n, MATMUL_B), x = node_in(g, product, MATMUL_A);
+    if (node_in(g, n, MATMUL_BIAS) || node_in(g, n, MATMUL_RESIDUAL)) return false;
+    if (t->ta) return !t->tb && ((a == dlogits && b == x) || (a == x && b == dlogits));
+    return a == dlogits && b != dlogits;
+}
+
+/* False where the graph has no such head, or one that chunks cannot serve. */
+static bool find_head(const graph *g, head *h) {
+    *h = (head){ 0 };
+    for (node_id id = 1; id < g->nodes.count && !h->loss; id++)
+        if (graph_node(g, id)->op == &op_cross_entropy) h->loss = id;
+    if (!h->loss) return false;
+    const node *loss = graph_node(g, h->loss);
+    tensor_id logits = node_in(g, loss, 0), dlogits = 0;
+    h->product = graph_tensor(g, logits)->producer;
+    const node *product = graph_node(g, h->product);
+    if (!h->product || product->op != &op_matmul || node_in(g, product, MATMUL_RESIDUAL)) return false;
+    if (((const matmul_attributes *)node_attributes(g, product))->ta || graph_tensor(g, logits)->flags & TENSOR_KEEP)
+        return false;
+    h->rows = shape_rows(graph_shape(g, logits));
+    h->vocabulary = shape_last(graph_shape(g, logits));
+    for (node_id id = h->product + 1; id < g->nodes.count; id++) {
+        const node *n = graph_node(g, id);
+        if (id != h->loss && reads(g, n, logits)) {
+            if (n->op != &op_cross_entropy_backward || h->loss_backward) return false;
+            h->loss_backward = id;
+            dlogits = node_out(g, n, 0);
+        } else if (dlogits && reads(g, n, dlogits)) {
+            if (h->reader_count == MAX_READERS || !by_rows(g, n, product, dlogits)) return false;
+            h->readers[h->reader_count++] = id;
+        }
+    }
+    return true;
+}
+
+static status parse(const char *text, pass_setting *out) {
+    int64_t rows;
+    TRY(units_parse_integer(text, "--chunk-loss", 1, 1 << 24, &rows));
+    *out = (pass_setting){ .value = { rows },
+                           .class = rows % THREADS_ROW_TILE ? PASS_REASSOCIATING : PASS_EXACT };
+    snprintf(out->text, sizeof out->text, "%lld", (long long)rows);
+    return STATUS_OK;
+}
+
+static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room, pass_without *without) {
+    static const char *const worth[] = { "1024", "256" };
+    (void)c, (void)without;
+    head h;
+    uint32_t count = 0;
+    if (!find_head(g, &h) || h.rows * h.vocabulary < 1 << 18) return 0;
+    for (size_t i = 0; i < sizeof worth / sizeof *worth && count < room; i++)
+        if (parse(worth[i], &out[count]) == STATUS_OK && out[count].value[0] < h.rows) count++;
+    return count;
+}
+
+/* ---- rewriting ---- */
+
+typedef struct {
+    rewrite *r;
+    const head *h;
+    tensor_id x, labels;                       /* as (rows, C) and (rows) */
+    tensor_id *parts;                          /* of the gradient of x: a list of chunks for the reader that makes it */
+    tensor_id chains[MAX_READERS], loss;       /* what has been accumulated */
+    uint32_t chunks;
+} chunker;
+
+static tensor_id mapped(const chunker *k, const node *n, uint32_t i) {
+    tensor_id t = node_in(k->r->in, n, i);
+    return t ? k->r->map[t] : 0;
+}
+
+/* One reader of one chunk's gradient of the logits. */
+static void chunk_reader(chunker *k, uint32_t which, tensor_id dlogits, tensor_id x) {
+    graph *g = k->r->out;
+    const graph *in = k->r->in;
+    const node *n = graph_node(in, k->h->readers[which]);
+    if (n->op == &op_sum_rows) {
+        k->chains[which] = sum_rows_apply(g, dlogits, k->chains[which]);
+        return;
+    }
+    const matmul_attributes *t = node_attributes(in, n);
+    if (!t->ta) {
+        k->parts[k->chunks] =
+            matmul_apply(g, &(matmul_inputs){ .a = dlogits, .b = mapped(k, n, MATMUL_B), .tb = t->tb != 0 });
+        return;
+    }
+    bool first = node_in(in, n, MATMUL_A) == node_out(in, graph_node(in, k->h->loss_backward), 0);
+    k->chains[which] = matmul_apply(g, &(matmul_inputs){ .a = first ? dlogits : x, .b = first ? x : dlogits, .ta = true,
+                                                         .accumulator = k->chains[which] });
+}
+
+static void chunk(chunker *k, int64_t start, int64_t count) {
+    graph *g = k->r->out;
+    const graph *in = k->r->in;
+    const node *product = graph_node(in, k->h->product), *loss = graph_node(in, k->h->loss);
+    const matmul_attributes *t = node_attributes(in, product);
+    tensor_id x = slice_apply(g, k->x, start, count), labels = slice_apply(g, k->labels, start, count);
+    tensor_id logits = matmul_apply(g, &(matmul_inputs){ .a = x, .b = mapped(k, product, MATMUL_B), .tb = t->tb != 0,
+                                                         .bias = mapped(k, product, MATMUL_BIAS) });
+    tensor_id scale = mapped(k, loss, 2);
+    k->loss = cross_entropy_apply(g, logits, labels, scale, k->loss);
+    if (!k->h->loss_backward) return;
+    const node *backward = graph_node(in, k->h->loss_backward);
+    tensor_id dlogits = cross_entropy_backward_apply(
+        g, (cross_entropy_backward_inputs){ .logits = logits, .labels = labels, .scale = scale, .lse = k->loss + 1,
+                                            .dloss = mapped(k, backward, 4) });
+    for (uint32_t i = 0; i < k->h->reader_count; i++) chunk_reader(k, i, dlogits, x);
+    k->chunks++;
+}
+
+/* All chunks, and the map of what the replaced nodes made. */
+static void emit_chunks(chunker *k, int64_t size) {
+    rewrite *r = k->r;
+    const graph *in = r->in;
+    const head *h = k->h;
+    const node *product = graph_node(in, h->product), *loss = graph_node(in, h->loss);
+    const shape *xs = graph_shape(in, node_in(in, product, MATMUL_A));
+    r->out->phase = h->loss_backward ? PHASE_BACKWARD : PHASE_FORWARD;
+    r->out->site = SITE_NONE;
+    k->x = reshape_apply(r->out, mapped(k, product, MATMUL_A), SHAPE(h->rows, shape_last(xs)));
+    k->labels = reshape_apply(r->out, mapped(k, loss, 1), SHAPE(h->rows));
+    k->loss = mapped(k, loss, 3);
+    for (uint32_t i = 0; i < h->reader_count; i++) {
+        const node *n = graph_node(in, h->readers[i]);
+        k->chains[i] = mapped(k, n, n->op == &op_sum_rows ? 1 : MATMUL_ACCUMULATOR);
+    }
+    for (int64_t start = 0; start < h->rows && !r->out->failed; start += size)
+        chunk(k, start, h->rows - start < size ? h->rows - start : size);
+    r->map[node_out(in, loss, 0)] = k->loss;
+    for (uint32_t i = 0; i < h->reader_count && !r->out->failed; i++) {
+        const node *n = graph_node(in, h->readers[i]);
+        tensor_id old = node_out(in, n, 0);
+        bool rows = n->op == &op_matmul && !((const matmul_attributes *)node_attributes(in, n))->ta;
+        tensor_id whole = rows ? reshape_apply(r->out, concat_apply(r->out, k->parts, k->chunks), *graph_shape(in, old))
+                               : k->chains[i];
+        r->map[old] = whole;
+        for (tensor_id t = whole; t && !rows && !r->out->failed; t = graph_tensor(r->out, t)->base)
+            graph_tensor(r->out, t)->flags |= graph_tensor(in, old)->flags & TENSOR_GRADIENT;
+    }
+}
+
+static bool replaced(const head *h, node_id id) {
+    if (id == h->product || id == h->loss || id == h->loss_backward) return true;
+    for (uint32_t i = 0; i < h->reader_count; i++)
+        if (id == h->readers[i]) return true;
+    return false;
+}
+
+static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
+    (void)c;
+    rewrite r;
+    TRY(rewrite_open(&r, in, out));
+    head h;
+    int64_t size = s->value[0];
+    bool apply = find_head(in, &h) && h.rows > size && (h.rows + size - 1) / size <= MAX_CHUNKS;
+    node_id seed = apply && h.loss_backward
+                       ? graph_tensor(in, node_in(in, graph_node(in, h.loss_backward), 4))->producer
+                       : 0;
+    chunker k = { .r = &r, .h = &h, .parts = memory_new(MAX_CHUNKS, sizeof(tensor_id)) };
+    if (!k.parts) graph_fail(out, "no memory to rewrite a graph");
+    for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {
+        if (apply && id == h.loss) {
+            if (seed) rewrite_node(&r, seed); /* the gradient of the loss comes first now */
+            emit_chunks(&k, size);
+        }
+        if (!apply || (id != seed && !replaced(&h, id))) rewrite_node(&r, id);
+    }
+    memory_free(k.parts);
+    return rewrite_close(&r);
+}
+
+const pass pass_chunk_loss = { .name = "chunk_loss",
+                               .help = "logits and their gradient a chunk of rows at a time",
+                               .values = "auto, off, or rows per chunk such as 256",
+                               .class = PASS_REASSOCIATING,
+                               .stage = PASS_STEP,
+                               .parse = parse,
+                               .settings = settings,
+                               .run = run };

@@ -1,0 +1,66 @@
+/* What a technique is. One constant of this type per folder under passes/; only passes.def names them. A pass
+ * is a function from graph to graph; what passes have to do with each other is visible in the graph, and their
+ * order is that of passes.def. */
+#pragma once
+
+#include "ir/graph.h"
+
+typedef enum {
+    PASS_EXACT,         /* bit-identical losses and weights */
+    PASS_REASSOCIATING, /* the same mathematics in another order of summation */
+    PASS_LOSSY          /* numerics change; only when the user names it */
+} pass_class;
+const char *pass_class_name(pass_class c);
+
+typedef enum { PASS_FORWARD, PASS_STEP } pass_stage; /* before, after differentiation and optimizer */
+
+/* One way to apply a technique. The text is what the user writes to pin it and what plans print. */
+typedef struct {
+    char text[32];
+    int64_t value[4]; /* the pass's own reading of the text */
+    pass_class class;
+} pass_setting;
+
+/* What doing without a technique is, where it applies. */
+typedef enum {
+    PASS_OPTIONAL, /* worth trying as well */
+    PASS_FREE,     /* pointless: the technique costs nothing. Without it only when the user or a class says so */
+    PASS_NEEDED    /* impossible: this micro-batch cannot run without it */
+} pass_without;
+
+/* What surrounds the graph that is rewritten. */
+typedef struct {
+    bool training;       /* false: a program without backward */
+    bool accumulating;   /* this program adds to gradients that others share, and does not update */
+    int64_t batch;       /* samples of an optimizer step */
+    int64_t micro_batch; /* samples of the common micro-batch; smaller than batch: there are several */
+    int64_t tokens;      /* rows per sample that sums run over (context length) */
+    bool clipping;       /* updates wait for a norm of all gradients */
+} pass_context;
+
+typedef struct {
+    const char *name;   /* folder, and option: "chunk_loss" is --chunk-loss */
+    const char *help;   /* one line for --help */
+    const char *values; /* what may be written: "auto, off, cheap, block" */
+    const char *paper;
+    pass_class class;   /* the most that its settings do */
+    pass_stage stage;
+
+    /* Reads the user's text; STATUS_INVALID with a sentence. "auto" and "off" never get here. */
+    status (*parse)(const char *text, pass_setting *out);
+
+    /* The settings worth trying on g in this context, at most `room`, applicable ones only; `*without` is
+     * PASS_OPTIONAL at entry. */
+    uint32_t (*settings)(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
+                         pass_without *without);
+
+    /* Is a pinned setting possible here? NULL: always. */
+    status (*check)(const pass_setting *s, const pass_context *c);
+
+    /* `out` is open and empty. */
+    status (*run)(const graph *in, const pass_setting *s, const pass_context *c, graph *out);
+} pass;
+
+/* All passes in the order in which they run, ending with NULL. */
+extern const pass *const pass_table[];
+enum { PASS_MAX = 32 }; /* more than there are */

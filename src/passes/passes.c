@@ -1,0 +1,18 @@
+/* The registry: passes.def as a table. Nothing else names the techniques. */
+#include "passes/pass.h"
+
+#define PASS(name) extern const pass pass_##name;
+#include "passes/passes.def"
+#undef PASS
+
+const pass *const pass_table[] = {
+#define PASS(name) &pass_##name,
+#include "passes/passes.def"
+#undef PASS
+    NULL
+};
+
+const char *pass_class_name(pass_class c) {
+    static const char *const names[] = { "exact", "reassociating", "lossy" };
+    return names[c];
+}

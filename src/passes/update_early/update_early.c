@@ -1,0 +1,226 @@
+/* The optimizer's step inside backward: each weight is updated as soon as its gradient exists and nobody
+ * still reads the weight, so gradients die one after the other instead of waiting for each other.
+ *
+ * With clipping by the global norm every update needs every gradient first. Then "twice" runs backward two
+ * times: the first takes the norm and lets each gradient go, the second updates. Dearer by one backward,
+ * and still bit for bit the same run. Where gradients are summed over micro-batches it does not apply.
+ * Paper: Lv et al., "Full parameter fine-tuning for large language models with limited resources" (LOMO),
+ * arXiv:2306.09782. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "ir/op.h"
+#include "ir/rewrite.h"
+#include "passes/pass.h"
+
+enum { SETTING_TWICE = 0 };
+
+static status parse(const char *text, pass_setting *out) {
+    bool twice = strcmp(text, "twice") == 0;
+    if (!twice && strcmp(text, "on") != 0)
+        return status_set(STATUS_INVALID, "--update-early: '%s' is neither auto, off, on nor twice", text);
+    *out = (pass_setting){ .value = { twice }, .class = PASS_EXACT };
+    strcpy(out->text, twice ? "twice" : "on");
+    return STATUS_OK;
+}
+
+static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room, pass_without *without) {
+    (void)g;
+    if (!room || !c->training || c->micro_batch < c->batch) return 0;
+    if (!c->clipping) *without = PASS_FREE; /* it costs nothing */
+    return parse(c->clipping ? "twice" : "on", &out[0]) == STATUS_OK;
+}
+
+static status check(const pass_setting *s, const pass_context *c) {
+    if (c->micro_batch < c->batch)
+        return status_set(STATUS_INVALID, "--update-early cannot be combined with gradient accumulation: gradients must "
+                                          "be complete before they are used; pin --micro-batch %lld or leave one of the two to auto",
+                          (long long)c->batch);
+    if (c->clipping && !s->value[SETTING_TWICE])
+        return status_set(STATUS_INVALID, "--update-early on cannot clip by the norm of all gradients; use --update-early "
+                                          "twice or --clip off");
+    return STATUS_OK;
+}
+
+/* ---- when is an update due? ---- */
+
+typedef struct {
+    rewrite *r;
+    node_id *due;  /* by update node: after which other node it can run; 0: at once */
+    node_id *next; /* update nodes due after the same node, as lists through */
+    node_id *head; /* by node */
+} calendar;
+
+static node_id later(node_id a, node_id b) { return a > b ? a : b; }
+
+/* The last node before the updates that reads each tensor (views count as their storage's reader). */
+static void last_readers(const graph *g, node_id *last) {
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const node *n = graph_node(g, id);
+        for (uint32_t i = 0; i < n->in_count && n->phase != PHASE_UPDATE; i++)
+            if (node_in(g, n, i)) last[graph_storage(g, node_in(g, n, i), NULL)] = id;
+    }
+}
+
+static node_id due_after(const calendar *k, const node *n, const node_id *last) {
+    const graph *g = k->r->in;
+    node_id due = 0;
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        tensor_id t = node_in(g, n, i);
+        node_id maker = t ? graph_tensor(g, t)->producer : 0;
+        if (maker) due = later(due, graph_node(g, maker)->phase == PHASE_UPDATE ? k->due[maker] : maker);
+    }
+    for (uint32_t a = 0; a < n->op->alias_count; a++) {
+        tensor_id over = n->op->aliases[a].must ? node_in(g, n, n->op->aliases[a].in) : 0;
+        if (over) due = later(due, last[graph_storage(g, over, NULL)]);
+    }
+    return due;
+}
+
+static status calendar_open(calendar *k, rewrite *r) {
+    uint32_t nodes = r->in->nodes.count;
+    *k = (calendar){ .r = r, .due = memory_new(nodes, sizeof(node_id)), .next = memory_new(nodes, sizeof(node_id)),
+                     .head = memory_new(nodes, sizeof(node_id)) };
+    node_id *last = memory_new(r->in->tensors.count, sizeof *last);
+    if (!k->due || !k->next || !k->head || !last) {
+        memory_free(last);
+        return status_set(STATUS_FAILED, "no memory to rewrite a graph");
+    }
+    last_readers(r->in, last);
+    for (node_id id = 1; id < nodes; id++)
+        if (graph_node(r->in, id)->phase == PHASE_UPDATE) k->due[id] = due_after(k, graph_node(r->in, id), last);
+    for (node_id id = nodes; id-- > 1;) { /* backwards, so that each list is in order */
+        if (graph_node(r->in, id)->phase != PHASE_UPDATE) continue;
+        k->next[id] = k->head[k->due[id]];
+        k->head[k->due[id]] = id;
+    }
+    memory_free(last);
+    return STATUS_OK;
+}
+
+static void calendar_close(calendar *k) {
+    memory_free(k->due);
+    memory_free(k->next);
+    memory_free(k->head);
+}
+
+/* ---- one backward ---- */
+
+static void run_once(calendar *k) {
+    rewrite *r = k->r;
+    for (node_id id = 0; id < r->in->nodes.count && !r->out->failed; id++) {
+        if (id && graph_node(r->in, id)->phase != PHASE_UPDATE) rewrite_node(r, id);
+        for (node_id due = k->head[id]; due; due = k->next[due]) rewrite_node(r, due);
+    }
+}
+
+/* ---- two backwards ---- */
+
+/* Updates proper change persistent values; the others (norms, the factor) only look at gradients. */
+static bool changes_state(const graph *g, const node *n) {
+    for (uint32_t i = 0; i < n->out_count; i++)
+        if (role_persistent(graph_tensor(g, graph_storage(g, node_out(g, n, i), NULL))->role)) return true;
+    return false;
+}
+
+/* A node of the first backward. It must not add to results (the loss) that the second will add to as well. */
+static void rewrite_without_results(rewrite *r, node_id id) {
+    enum { MOST = 64 };
+    const node *n = graph_node(r->in, id);
+    tensor_id inputs[MOST];
+    if (n->in_count > MOST) {
+        graph_fail(r->out, "--update-early twice: %s has too many inputs", n->op->name);
+        return;
+    }
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        tensor_id t = node_in(r->in, n, i);
+        inputs[i] = t ? r->map[t] : 0;
+        if (inputs[i] && graph_tensor(r->out, graph_storage(r->out, inputs[i], NULL))->role == ROLE_RESULT) inputs[i] = 0;
+    }
+    rewrite_node_inputs(r, id, inputs, n->in_count);
+}
+
+/* Forward, then the first backward with the norms; r->map afterwards knows forward values and the factor. */
+static void run_norms(calendar *k, tensor_id *forward) {
+    rewrite *r = k->r;
+    const graph *in = r->in;
+    for (node_id id = 1; id < in->nodes.count && !r->out->failed; id++)
+        if (graph_node(in, id)->phase == PHASE_FORWARD) rewrite_node(r, id);
+    memcpy(forward, r->map, in->tensors.count * sizeof *forward);
+    for (node_id id = 0; id < in->nodes.count && !r->out->failed; id++) {
+        if (id && graph_node(in, id)->phase == PHASE_BACKWARD) rewrite_without_results(r, id);
+        for (node_id due = k->head[id]; due; due = k->next[due]) {
+            const node *n = graph_node(in, due);
+            if (changes_state(in, n)) continue;
+            rewrite_node(r, due);
+            for (uint32_t i = 0; i < n->out_count; i++) forward[node_out(in, n, i)] = r->map[node_out(in, n, i)];
+        }
+    }
+}
+
+/* When updates no longer wait for the norm: due by their own gradient alone. */
+static void run_updates(calendar *k, tensor_id *forward) {
+    rewrite *r = k->r;
+    const graph *in = r->in;
+    memcpy(r->map, forward, in->tensors.count * sizeof *forward);
+    for (node_id id = 0; id < in->nodes.count && !r->out->failed; id++) {
+        if (id && graph_node(in, id)->phase == PHASE_BACKWARD) rewrite_node(r, id);
+        for (node_id due = k->head[id]; due; due = k->next[due])
+            if (changes_state(in, graph_node(in, due))) rewrite_node(r, due);
+    }
+}
+
+static void run_twice(calendar *k) {
+    rewrite *r = k->r;
+    const graph *in = r->in;
+    tensor_id *forward = memory_new(in->tensors.count, sizeof *forward);
+    node_id *last = memory_new(in->tensors.count, sizeof *last);
+    if (!forward || !last) {
+        graph_fail(r->out, "no memory to rewrite a graph");
+    } else {
+        run_norms(k, forward);
+        /* the norm exists now: it is no reason to wait any more */
+        memset(k->head, 0, in->nodes.count * sizeof *k->head);
+        last_readers(in, last);
+        for (node_id id = 1; id < in->nodes.count; id++) {
+            const node *n = graph_node(in, id);
+            if (n->phase == PHASE_UPDATE) k->due[id] = changes_state(in, n) ? due_after(k, n, last) : 0;
+        }
+        for (node_id id = in->nodes.count; id-- > 1;) {
+            if (graph_node(in, id)->phase != PHASE_UPDATE) continue;
+            k->next[id] = k->head[k->due[id]];
+            k->head[k->due[id]] = id;
+        }
+        run_updates(k, forward);
+    }
+    memory_free(forward);
+    memory_free(last);
+}
+
+static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
+    (void)c;
+    rewrite r;
+    TRY(rewrite_open(&r, in, out));
+    calendar k;
+    status result = calendar_open(&k, &r);
+    if (result == STATUS_OK) {
+        if (s->value[SETTING_TWICE])
+            run_twice(&k);
+        else
+            run_once(&k);
+    }
+    calendar_close(&k);
+    status closed = rewrite_close(&r);
+    return result != STATUS_OK ? result : closed;
+}
+
+const pass pass_update_early = { .name = "update_early",
+                                 .help = "update each weight as soon as its gradient exists",
+                                 .values = "auto, off, on, or twice (with clipping: backward runs two times)",
+                                 .paper = "arXiv:2306.09782",
+                                 .class = PASS_EXACT,
+                                 .stage = PASS_STEP,
+                                 .parse = parse,
+                                 .settings = settings,
+                                 .check = check,
+                                 .run = run };

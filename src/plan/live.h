@@ -1,0 +1,35 @@
+/* Lifetimes: which bytes a program needs, and from which step to which. A storage is what one or more tensors
+ * live in: views, must-aliases and gathered parts share by the graph, and here a result also moves in with
+ * an input that dies at the same step, where the op says it may. Persistent tensors are not listed. */
+#pragma once
+
+#include "lower/lower.h"
+#include "plan/category.h"
+
+typedef struct {
+    tensor_id owner;      /* 0: scratch of step `first` */
+    uint32_t first, last; /* steps, inclusive */
+    uint64_t bytes;       /* rounded up to LIVE_ALIGN */
+    category category;
+} live_storage;
+
+enum { LIVE_ALIGN = 64 };
+
+typedef struct {
+    live_storage *storages;
+    uint32_t count;
+    uint32_t *of_tensor; /* by tensor: index of its storage; LIVE_NONE for persistent and unused ones */
+} live_set;
+
+#define LIVE_NONE UINT32_MAX
+
+status live_of_program(const program *p, live_set *set); /* free with live_close */
+void live_close(live_set *set);
+
+/* The largest sum of bytes alive, the first step that reaches it, and the sums by category there. */
+typedef struct {
+    uint64_t bytes;
+    uint32_t step;
+    uint64_t by_category[CATEGORY_COUNT];
+} live_peak;
+status live_find_peak(const live_set *set, uint32_t steps, live_peak *peak);

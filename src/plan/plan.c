@@ -1,0 +1,172 @@
+#include "plan/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/units.h"
+#include "plan/check.h"
+#include "plan/pack.h"
+
+const char *program_name(program_kind k) {
+    static const char *const names[PROGRAM_COUNT] = { "step", "accumulate", "evaluate", "evaluate_rest", "decode" };
+    return names[k];
+}
+
+const plan_persistent *plan_find(const plan *p, const char *name) {
+    for (uint32_t i = 0; i < p->persistent_count; i++)
+        if (strcmp(p->persistent[i].name, name) == 0) return &p->persistent[i];
+    return NULL;
+}
+
+/* Programs list their persistent tensors in nearly the same order, so looking on from the last find makes
+ * this linear in practice. */
+static plan_persistent *find_from(plan *p, const char *name, uint32_t *cursor) {
+    for (uint32_t k = 0; k < p->persistent_count; k++) {
+        uint32_t i = (*cursor + k) % p->persistent_count;
+        if (strcmp(p->persistent[i].name, name) == 0) {
+            *cursor = i + 1;
+            return &p->persistent[i];
+        }
+    }
+    return NULL;
+}
+
+static void add_persistent(plan *p, const char *name, uint64_t bytes, category c, const tensor *t) {
+    plan_persistent *x = &p->persistent[p->persistent_count++];
+    *x = (plan_persistent){ .bytes = units_align(bytes, LIVE_ALIGN), .offset = p->persistent_bytes, .category = c };
+    snprintf(x->name, sizeof x->name, "%s", name);
+    if (t) x->shape = t->shape, x->dtype = t->dtype;
+    p->persistent_bytes += x->bytes;
+    p->by_category[c] += x->bytes;
+}
+
+static status add_persistents_of(plan *p, plan_program *pp) {
+    const graph *g = &pp->program.graph;
+    uint32_t cursor = 0;
+    for (tensor_id t = 1; t < g->tensors.count; t++) {
+        const tensor *x = graph_tensor(g, t);
+        if (x->producer || !role_persistent(x->role)) continue;
+        const char *name = graph_name(g, t);
+        if (strlen(name) >= sizeof p->persistent->name)
+            return status_set(STATUS_INVALID, "the tensor name '%.40s...' is longer than %zu characters", name,
+                              sizeof p->persistent->name - 1);
+        plan_persistent *known = p->persistent_count ? find_from(p, name, &cursor) : NULL;
+        if (!known) {
+            add_persistent(p, name, graph_tensor_bytes(g, t), category_of(g, t, false), x);
+            known = &p->persistent[p->persistent_count - 1];
+        } else if (!shape_equal(&known->shape, &x->shape) || known->dtype != (dtype)x->dtype) {
+            return status_set(STATUS_FAILED, "plan: the programs disagree about the shape of '%s'", name);
+        }
+        pp->offset[t] = known->offset;
+    }
+    return STATUS_OK;
+}
+
+static status pack_program(plan_program *pp) {
+    uint32_t n = pp->live.count;
+    pack_interval *intervals = memory_new(n, sizeof *intervals);
+    if (!intervals) return status_set(STATUS_FAILED, "no memory to plan a program");
+    for (uint32_t i = 0; i < n; i++) {
+        const live_storage *s = &pp->live.storages[i];
+        intervals[i] = (pack_interval){ .bytes = s->bytes, .first = s->first, .last = s->last };
+    }
+    status result = pack_intervals(intervals, n, &pp->arena_bytes);
+    if (result == STATUS_OK) result = check_packing(intervals, n, pp->arena_bytes);
+    const graph *g = &pp->program.graph;
+    for (tensor_id t = 1; result == STATUS_OK && t < g->tensors.count; t++)
+        if (pp->live.of_tensor[t] != LIVE_NONE) pp->offset[t] = intervals[pp->live.of_tensor[t]].offset;
+    for (uint32_t i = 0; i < n; i++)
+        if (!pp->live.storages[i].owner) pp->scratch[pp->live.storages[i].first] = intervals[i].offset;
+    memory_free(intervals);
+    return result;
+}
+
+static status plan_one(plan *p, program *source, plan_program **out) {
+    plan_program *pp = *out = memory_new(1, sizeof *pp);
+    if (!pp) {
+        lower_close(source);
+        return status_set(STATUS_FAILED, "no memory to plan a program");
+    }
+    pp->program = *source;
+    *source = (program){ 0 };
+    pp->offset = memory_new(pp->program.graph.tensors.count, sizeof *pp->offset);
+    pp->scratch = memory_new(pp->program.count + 1u, sizeof *pp->scratch);
+    if (!pp->offset || !pp->scratch) return status_set(STATUS_FAILED, "no memory to plan a program");
+    TRY(add_persistents_of(p, pp));
+    TRY(live_of_program(&pp->program, &pp->live));
+    TRY(live_find_peak(&pp->live, pp->program.count, &pp->peak));
+    return pack_program(pp);
+}
+
+/* From places in the arena and in storages to places in the pool. */
+static void settle_offsets(const plan *p, plan_program *pp) {
+    const graph *g = &pp->program.graph;
+    for (tensor_id t = 1; t < g->tensors.count; t++) {
+        int64_t inside;
+        tensor_id owner = graph_storage(g, t, &inside);
+        bool persistent = role_persistent(graph_tensor(g, owner)->role);
+        if (persistent)
+            pp->offset[t] = pp->offset[owner] + (uint64_t)inside;
+        else if (pp->live.of_tensor[t] != LIVE_NONE)
+            pp->offset[t] += p->persistent_bytes + (uint64_t)inside;
+    }
+    for (uint32_t s = 0; s < pp->program.count; s++) pp->scratch[s] += p->persistent_bytes;
+}
+
+static void sum_up(plan *p, int threads) {
+    uint64_t highest = 0;
+    for (int k = 0; k < PROGRAM_COUNT; k++) {
+        const plan_program *pp = p->programs[k];
+        if (!pp) continue;
+        if (pp->arena_bytes > p->arena_bytes) p->arena_bytes = pp->arena_bytes;
+        if (pp->peak.bytes > highest) highest = pp->peak.bytes, p->peak_program = (program_kind)k;
+    }
+    p->lower_bound_bytes = highest;
+    const plan_program *top = p->programs[p->peak_program];
+    for (int c = 0; top && c < CATEGORY_COUNT; c++) p->by_category[c] += top->peak.by_category[c];
+    p->by_category[CATEGORY_GAPS] = p->arena_bytes - highest;
+    p->runtime = device_runtime_reserve(threads);
+    p->by_category[CATEGORY_RUNTIME] = plan_runtime_bytes(p);
+    p->peak_bytes = plan_pool_bytes(p) + plan_runtime_bytes(p);
+}
+
+status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count, int threads,
+                 plan *p) {
+    *p = (plan){ 0 };
+    size_t most = buffer_count;
+    for (int k = 0; k < PROGRAM_COUNT; k++) most += programs[k].steps ? programs[k].graph.tensors.count : 0;
+    p->persistent = memory_new(most, sizeof *p->persistent);
+    status result = p->persistent ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan a run");
+    for (int k = 0; k < PROGRAM_COUNT; k++) {
+        if (!programs[k].steps) continue;
+        if (result == STATUS_OK)
+            result = plan_one(p, &programs[k], &p->programs[k]);
+        else
+            lower_close(&programs[k]);
+    }
+    for (uint32_t i = 0; result == STATUS_OK && i < buffer_count; i++)
+        add_persistent(p, buffers[i].name, buffers[i].bytes, CATEGORY_INPUTS, NULL);
+    if (result != STATUS_OK) {
+        plan_close(p);
+        return result;
+    }
+    for (int k = 0; k < PROGRAM_COUNT; k++)
+        if (p->programs[k]) settle_offsets(p, p->programs[k]);
+    sum_up(p, threads);
+    return STATUS_OK;
+}
+
+void plan_close(plan *p) {
+    for (int k = 0; k < PROGRAM_COUNT; k++) {
+        plan_program *pp = p->programs[k];
+        if (!pp) continue;
+        lower_close(&pp->program);
+        live_close(&pp->live);
+        memory_free(pp->offset);
+        memory_free(pp->scratch);
+        memory_free(pp);
+    }
+    memory_free(p->persistent);
+    *p = (plan){ 0 };
+}

@@ -1,0 +1,68 @@
+/* The plan of a run: every byte of the pool has its place before anything is allocated.
+ *
+ *     pool = | persistent: weights, moments, gradients, results, buffers | arena: one program at a time |
+ *
+ * Persistent tensors are shared between programs by name. The arena is as large as the largest
+ * program's. A plan owns its programs and everything it lists; after plan_make it is const. */
+#pragma once
+
+#include "lower/lower.h"
+#include "plan/live.h"
+
+/* The programs that a model and a run give (DESIGN 4). */
+typedef enum {
+    PROGRAM_STEP,          /* forward, backward, update; the last micro-batch where there are several */
+    PROGRAM_ACCUMULATE,    /* forward, backward, add to the gradients */
+    PROGRAM_EVALUATE,      /* forward alone */
+    PROGRAM_EVALUATE_REST, /* the same for what is left of the validation samples */
+    PROGRAM_DECODE,        /* one token after the other, with a cache */
+    PROGRAM_COUNT
+} program_kind;
+const char *program_name(program_kind k);
+
+typedef struct {
+    char name[96];
+    uint64_t bytes, offset; /* in the pool; bytes rounded up to LIVE_ALIGN */
+    category category;
+    shape shape; /* of buffers: rank 0 */
+    dtype dtype;
+} plan_persistent;
+
+/* Host memory that belongs to no graph but to the run: read-ahead of the loader and the like. */
+typedef struct {
+    const char *name;
+    uint64_t bytes;
+} plan_buffer;
+
+typedef struct {
+    program program;
+    live_set live;
+    uint64_t *offset;      /* by tensor: its place in the pool */
+    uint64_t *scratch;     /* by step: place of its scratch */
+    uint64_t arena_bytes;  /* of this program */
+    live_peak peak;        /* peak.bytes is the lower bound of arena_bytes */
+} plan_program;
+
+typedef struct {
+    plan_program *programs[PROGRAM_COUNT]; /* NULL: not part of this run */
+    plan_persistent *persistent;
+    uint32_t persistent_count;
+    uint64_t persistent_bytes, arena_bytes, lower_bound_bytes; /* arena_bytes: the largest; its lower bound */
+    device_runtime runtime;
+    uint64_t peak_bytes;                  /* persistent + arena + runtime */
+    uint64_t by_category[CATEGORY_COUNT]; /* at the peak; sums up to peak_bytes */
+    program_kind peak_program;
+} plan;
+
+/* Takes over the programs (entries with a NULL steps pointer are absent), also on failure. */
+status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count, int threads,
+                 plan *p);
+void plan_close(plan *p);
+
+/* The persistent tensor or buffer with this name; NULL when there is none. */
+const plan_persistent *plan_find(const plan *p, const char *name);
+
+static inline uint64_t plan_pool_bytes(const plan *p) { return p->persistent_bytes + p->arena_bytes; }
+static inline uint64_t plan_runtime_bytes(const plan *p) {
+    return p->runtime.code + p->runtime.threads + p->runtime.tables;
+}

@@ -1,0 +1,160 @@
+#include "search/compose.h"
+
+#include "autodiff/autodiff.h"
+#include "base/memory.h"
+#include "ir/verify.h"
+#include "schedule/schedule.h"
+
+pass_context compose_context(const compose_run *r, const compose_choice *c) {
+    return (pass_context){ .training = r->training, .batch = r->batch, .micro_batch = c->micro_batch,
+                           .tokens = r->context, .clipping = r->optimizer.clip > 0 };
+}
+
+compose_split compose_split_of(const compose_run *r, const compose_choice *c) {
+    compose_split s = { .eval_batch = r->eval_batch ? r->eval_batch : c->micro_batch };
+    s.accumulate = (r->batch - 1) / c->micro_batch;
+    s.last = r->batch - s.accumulate * c->micro_batch;
+    if (s.eval_batch > r->eval_samples) s.eval_batch = r->eval_samples;
+    if (s.eval_batch > 0) s.eval_calls = r->eval_samples / s.eval_batch, s.eval_rest = r->eval_samples % s.eval_batch;
+    return s;
+}
+
+/* ---- passes ---- */
+
+/* Applies the chosen settings of one stage; *g is replaced. */
+static status apply_passes(const compose_choice *c, const pass_context *context, pass_stage stage, graph *g) {
+    for (int i = 0; pass_table[i]; i++) {
+        if (pass_table[i]->stage != stage || !c->settings[i].text[0]) continue;
+        graph next;
+        TRY(graph_open(&next));
+        status result = pass_table[i]->run(g, &c->settings[i], context, &next);
+        graph_close(g);
+        *g = next;
+        if (result != STATUS_OK) return result;
+    }
+    return STATUS_OK;
+}
+
+static status differentiate(const compose_run *r, graph *g, tensor_id loss) {
+    uint32_t tensors = g->tensors.count;
+    tensor_id *gradient = memory_new(tensors, sizeof *gradient);
+    if (!gradient) return status_set(STATUS_FAILED, "no memory to build a graph");
+    status result = autodiff_run(g, &(autodiff_seed){ .of = loss }, 1, NULL, gradient);
+    if (result == STATUS_OK) result = optimizer_append(g, &r->optimizer, gradient, tensors);
+    memory_free(gradient);
+    return result;
+}
+
+/* The loss is found again after forward passes: the result of the name "loss" is written once. */
+static tensor_id find_loss(const graph *g) {
+    for (node_id id = g->nodes.count; id-- > 1;) {
+        const node *n = graph_node(g, id);
+        for (uint32_t i = 0; i < n->out_count; i++)
+            if (graph_tensor(g, graph_storage(g, node_out(g, n, i), NULL))->role == ROLE_RESULT) return node_out(g, n, i);
+    }
+    return 0;
+}
+
+typedef struct {
+    model_mode mode;
+    int64_t batch;
+    bool accumulating;
+} flavour;
+
+/* Forward graph, forward passes and, for training, backward and update nodes; then the step passes up to `until`
+ * (exclusive: PASS_STEP stops before them). */
+static status build(const compose_run *r, const compose_choice *c, const flavour *f, pass_stage *until, graph *g) {
+    pass_context context = compose_context(r, c);
+    context.accumulating = f->accumulating;
+    context.training = f->mode == MODEL_TRAIN;
+    model_ports ports = { 0 };
+    TRY(graph_open(g));
+    r->model->build(r->model, g, &(model_run){ .mode = f->mode, .batch = f->batch, .context = r->context }, &ports);
+    status result = graph_status(g);
+    if (until && *until == PASS_FORWARD) return result;
+    if (result == STATUS_OK) result = apply_passes(c, &context, PASS_FORWARD, g);
+    if (result == STATUS_OK && context.training) result = differentiate(r, g, find_loss(g));
+    if (until) return result;
+    if (result == STATUS_OK) result = apply_passes(c, &context, PASS_STEP, g);
+    return result;
+}
+
+status compose_graph(const compose_run *r, const compose_choice *c, pass_stage stage, graph *g) {
+    flavour f = { .mode = r->training ? MODEL_TRAIN : MODEL_EVALUATE, .batch = r->training ? c->micro_batch : r->eval_batch };
+    return build(r, c, &f, &stage, g);
+}
+
+static status make_program(const compose_run *r, const compose_choice *c, const flavour *f, program *p) {
+    graph g;
+    status result = build(r, c, f, NULL, &g);
+    if (result != STATUS_OK) {
+        graph_close(&g);
+        return result;
+    }
+    TRY(lower_program(&g, &r->lower, p));
+    return schedule_program(p);
+}
+
+/* ---- whole runs ---- */
+
+status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
+    program programs[PROGRAM_COUNT] = { 0 };
+    compose_split s = compose_split_of(r, c);
+    const struct {
+        program_kind kind;
+        bool wanted;
+        flavour flavour;
+    } parts[] = {
+        { PROGRAM_STEP, r->training, { MODEL_TRAIN, s.last, false } },
+        { PROGRAM_ACCUMULATE, r->training && s.accumulate > 0, { MODEL_TRAIN, c->micro_batch, true } },
+        { PROGRAM_EVALUATE, s.eval_calls > 0, { MODEL_EVALUATE, s.eval_batch, false } },
+        { PROGRAM_EVALUATE_REST, s.eval_rest > 0, { MODEL_EVALUATE, s.eval_rest, false } },
+    };
+    status result = STATUS_OK;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].wanted) TRY_OR(failed, make_program(r, c, &parts[i].flavour, &programs[parts[i].kind]));
+    plan_buffer loader = { "loader", r->loader_bytes };
+    return plan_make(programs, &loader, r->loader_bytes > 0, r->lower.threads, p);
+failed:
+    for (int k = 0; k < PROGRAM_COUNT; k++) lower_close(&programs[k]);
+    return result;
+}
+
+status compose_decode(const model *m, const lower_options *o, plan *p) {
+    program programs[PROGRAM_COUNT] = { 0 };
+    compose_run r = { .model = m, .batch = 1, .context = 1, .lower = *o };
+    compose_choice c = { .micro_batch = 1 };
+    flavour f = { .mode = MODEL_DECODE, .batch = 1 };
+    graph g;
+    model_ports ports = { 0 };
+    TRY(graph_open(&g));
+    m->build(m, &g, &(model_run){ .mode = f.mode, .batch = 1, .context = 1 }, &ports);
+    status result = graph_status(&g);
+    if (result == STATUS_OK) graph_tensor(&g, ports.logits)->flags |= TENSOR_KEEP;
+    pass_context context = compose_context(&r, &c);
+    context.training = false;
+    for (int i = 0; pass_table[i] && result == STATUS_OK; i++) { /* whatever forward passes offer without a cost */
+        pass_without without = PASS_OPTIONAL;
+        if (pass_table[i]->stage == PASS_FORWARD)
+            pass_table[i]->settings(&g, &context, &c.settings[i], 1, &without);
+    }
+    if (result == STATUS_OK) result = apply_passes(&c, &context, PASS_FORWARD, &g);
+    if (result != STATUS_OK) {
+        graph_close(&g);
+        return result;
+    }
+    TRY(lower_program(&g, o, &programs[PROGRAM_DECODE]));
+    TRY_OR(failed, schedule_program(&programs[PROGRAM_DECODE]));
+    return plan_make(programs, NULL, 0, o->threads, p);
+failed:
+    lower_close(&programs[PROGRAM_DECODE]);
+    return result;
+}
+
+double compose_seconds(const plan *p, const compose_split *s) {
+    double seconds = 0;
+    if (p->programs[PROGRAM_STEP]) seconds += p->programs[PROGRAM_STEP]->program.seconds;
+    if (p->programs[PROGRAM_ACCUMULATE])
+        seconds += (double)s->accumulate * p->programs[PROGRAM_ACCUMULATE]->program.seconds;
+    return seconds;
+}

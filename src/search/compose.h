@@ -1,0 +1,45 @@
+/* From a model and choices to planned programs: the one way for the data of DESIGN 2, as one function. */
+#pragma once
+
+#include "autodiff/optimizer.h"
+#include "models/model.h"
+#include "passes/pass.h"
+#include "plan/plan.h"
+
+/* What is computed: the same for every candidate. */
+typedef struct {
+    const model *model;
+    int64_t batch;          /* samples per optimizer step */
+    int64_t context;        /* length of a sample; 1 where the model has no time */
+    int64_t eval_batch;     /* samples per validation call; 0: as many as a micro-batch */
+    int64_t eval_samples;   /* of validation; 0: none */
+    uint64_t loader_bytes;  /* what the loader needs to read ahead; 0: none */
+    bool training;          /* false: validation alone */
+    optimizer_options optimizer;
+    lower_options lower;
+} compose_run;
+
+/* What may differ between candidates. */
+typedef struct {
+    int64_t micro_batch;
+    pass_setting settings[PASS_MAX]; /* by pass, in the order of pass_table; empty text: off */
+} compose_choice;
+
+/* How a batch falls into micro-batches: `accumulate` calls of micro_batch samples, then one step of `last`. */
+typedef struct {
+    int64_t accumulate, last;
+    int64_t eval_batch, eval_calls, eval_rest;
+} compose_split;
+compose_split compose_split_of(const compose_run *r, const compose_choice *c);
+
+/* The graph of the training step before step passes: what settings() of a pass of `stage` should look at. */
+status compose_graph(const compose_run *r, const compose_choice *c, pass_stage stage, graph *g);
+pass_context compose_context(const compose_run *r, const compose_choice *c);
+
+/* Builds, rewrites, lowers, schedules and plans all programs of the run. */
+status compose_plan(const compose_run *r, const compose_choice *c, plan *p);
+
+/* The plan of generating text, one token at a time. */
+status compose_decode(const model *m, const lower_options *o, plan *p);
+
+double compose_seconds(const plan *p, const compose_split *s); /* predicted, of one optimizer step */

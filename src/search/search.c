@@ -1,0 +1,282 @@
+#define _GNU_SOURCE
+#include "search/search.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "base/threads.h"
+#include "base/units.h"
+
+enum { MAX_CANDIDATES = 4096, MAX_SETTINGS = 64, MAX_MICRO = 10 };
+
+/* ---- what to try for one pass ---- */
+
+typedef struct {
+    pass_setting list[MAX_SETTINGS + 1]; /* empty text: off */
+    uint32_t count;
+} choices;
+
+static status list_choices(const search_request *q, int i, const graph *g, const pass_context *c, choices *out) {
+    const pass *p = pass_table[i];
+    const pass_setting *pin = q->pins[i].kind == SEARCH_PINNED ? &q->pins[i].setting : NULL;
+    out->count = 0;
+    if (pin && p->check) TRY(p->check(pin, c));
+    if (pin) {
+        out->list[out->count++] = *pin;
+        return STATUS_OK;
+    }
+    pass_setting found[MAX_SETTINGS];
+    pass_without without = PASS_OPTIONAL;
+    uint32_t n = p->settings(g, c, found, MAX_SETTINGS, &without);
+    for (uint32_t k = 0; k < n && (q->pins[i].kind == SEARCH_AUTO || without == PASS_NEEDED); k++)
+        if (found[k].class <= q->allowed) out->list[out->count++] = found[k];
+    if (without == PASS_OPTIONAL || (without == PASS_FREE && !out->count))
+        out->list[out->count++] = (pass_setting){ .class = PASS_EXACT };
+    return STATUS_OK;
+}
+
+/* ---- candidates ---- */
+
+typedef struct {
+    const search_request *q;
+    search_point *points;
+    uint32_t count;
+    status failed; /* the first contradiction of pins */
+} enumeration;
+
+static bool add_candidate(enumeration *e, const compose_choice *choice) {
+    if (e->count == MAX_CANDIDATES) return false;
+    pass_class class = PASS_EXACT;
+    for (int i = 0; pass_table[i]; i++)
+        if (choice->settings[i].text[0] && choice->settings[i].class > class) class = choice->settings[i].class;
+    e->points[e->count++] = (search_point){ .choice = *choice, .class = class };
+    return true;
+}
+
+/* All combinations of the listed settings of step passes from pass i on. */
+static void combine(enumeration *e, const choices *lists, int i, compose_choice *choice) {
+    while (pass_table[i] && pass_table[i]->stage != PASS_STEP) i++;
+    if (!pass_table[i]) {
+        add_candidate(e, choice);
+        return;
+    }
+    for (uint32_t k = 0; k < lists[i].count; k++) {
+        choice->settings[i] = lists[i].list[k];
+        combine(e, lists, i + 1, choice);
+    }
+}
+
+static status enumerate_step(enumeration *e, choices *lists, compose_choice *choice) {
+    const compose_run *r = &e->q->run;
+    graph g;
+    status result = compose_graph(r, choice, PASS_STEP, &g);
+    pass_context c = compose_context(r, choice);
+    for (int i = 0; pass_table[i] && result == STATUS_OK; i++)
+        if (pass_table[i]->stage == PASS_STEP) result = list_choices(e->q, i, &g, &c, &lists[i]);
+    if (result == STATUS_OK) combine(e, lists, 0, choice);
+    graph_close(&g);
+    return result;
+}
+
+/* Forward passes one after the other (each sees the model's graph), then the step passes. */
+static status enumerate_forward(enumeration *e, choices *lists, int i, compose_choice *choice) {
+    while (pass_table[i] && pass_table[i]->stage != PASS_FORWARD) i++;
+    if (!pass_table[i]) return enumerate_step(e, lists, choice);
+    for (uint32_t k = 0; k < lists[i].count; k++) {
+        choice->settings[i] = lists[i].list[k];
+        TRY(enumerate_forward(e, lists, i + 1, choice));
+    }
+    return STATUS_OK;
+}
+
+static status enumerate_micro_batch(enumeration *e, int64_t micro_batch) {
+    const compose_run *r = &e->q->run;
+    compose_choice choice = { .micro_batch = micro_batch };
+    pass_context c = compose_context(r, &choice);
+    choices *lists = memory_new(PASS_MAX, sizeof *lists);
+    if (!lists) return status_set(STATUS_FAILED, "no memory to search");
+    graph g;
+    status result = compose_graph(r, &choice, PASS_FORWARD, &g);
+    for (int i = 0; pass_table[i] && result == STATUS_OK; i++)
+        if (pass_table[i]->stage == PASS_FORWARD) result = list_choices(e->q, i, &g, &c, &lists[i]);
+    graph_close(&g);
+    if (result == STATUS_OK) result = enumerate_forward(e, lists, 0, &choice);
+    memory_free(lists);
+    return result;
+}
+
+/* Divisors of the batch, largest first; between many, those that keep whole row tiles, then by halving. */
+static uint32_t list_micro_batches(const search_request *q, int64_t out[MAX_MICRO]) {
+    if (q->micro_batch || !q->run.training) {
+        out[0] = q->micro_batch ? q->micro_batch : q->run.batch;
+        return 1;
+    }
+    uint32_t count = 0;
+    int64_t last = 0;
+    for (int64_t m = q->run.batch; m >= 1 && count < MAX_MICRO; m--) {
+        if (q->run.batch % m) continue;
+        bool tiles = m * q->run.context % THREADS_ROW_TILE == 0;
+        if (q->allowed == PASS_EXACT && !tiles && m != q->run.batch) continue;
+        if (last && m * 2 > last && m != 1) continue; /* thin out: at most halving */
+        out[count++] = last = m;
+    }
+    return count;
+}
+
+/* ---- planning them ---- */
+
+static void plan_candidate(void *context, int64_t index, int thread) {
+    (void)thread;
+    enumeration *e = context;
+    search_point *x = &e->points[index];
+    plan p;
+    if (compose_plan(&e->q->run, &x->choice, &p) != STATUS_OK) return; /* peak_bytes stays 0: declined */
+    compose_split split = compose_split_of(&e->q->run, &x->choice);
+    x->peak_bytes = p.peak_bytes;
+    x->seconds = compose_seconds(&p, &split);
+    plan_close(&p);
+}
+
+static int compare_points(const void *a, const void *b) {
+    const search_point *x = a, *y = b;
+    if (x->peak_bytes != y->peak_bytes) return x->peak_bytes < y->peak_bytes ? -1 : 1;
+    if (x->seconds != y->seconds) return x->seconds < y->seconds ? -1 : 1;
+    return (x->class > y->class) - (x->class < y->class);
+}
+
+/* Keeps the points that nothing beats in both; between equals the more exact one, which sorts first. */
+static void keep_front(enumeration *e) {
+    qsort(e->points, e->count, sizeof *e->points, compare_points);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < e->count; i++) {
+        const search_point *x = &e->points[i];
+        if (!x->peak_bytes || (kept && x->seconds >= e->points[kept - 1].seconds)) continue;
+        e->points[kept++] = *x;
+    }
+    e->count = kept;
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void plan_plain(const search_request *q, search_point *plain) {
+    *plain = (search_point){ .choice = { .micro_batch = q->run.batch } };
+    enumeration e = { .q = q, .points = plain, .count = 1 };
+    plan_candidate(&e, 0, 0);
+}
+
+status search_run(const search_request *q, search_front *front) {
+    double begin = now();
+    *front = (search_front){ 0 };
+    enumeration e = { .q = q, .points = memory_new(MAX_CANDIDATES, sizeof *e.points) };
+    if (!e.points) return status_set(STATUS_FAILED, "no memory to search");
+    int64_t micro[MAX_MICRO];
+    uint32_t micros = list_micro_batches(q, micro);
+    status result = STATUS_OK;
+    for (uint32_t i = 0; i < micros; i++) {
+        status one = enumerate_micro_batch(&e, micro[i]);
+        if (one != STATUS_OK && result == STATUS_OK) result = one;
+    }
+    if (e.count) result = STATUS_OK;
+    front->candidates = e.count;
+    threads_for(e.count, plan_candidate, &e);
+    if (e.count) {
+        search_point first = e.points[0];
+        keep_front(&e);
+        if (!e.count) { /* let the first candidate say why */
+            plan p;
+            result = compose_plan(&q->run, &first.choice, &p);
+            if (result == STATUS_OK) plan_close(&p);
+        }
+    }
+    if (!e.count) {
+        memory_free(e.points);
+        return result != STATUS_OK ? result
+                                   : status_set(STATUS_INVALID, "the pinned options leave no plan to try; set some to auto");
+    }
+    front->points = memory_resize(e.points, e.count, sizeof *e.points);
+    front->count = e.count;
+    plan_plain(q, &front->plain);
+    memory_trim();
+    front->elapsed = now() - begin;
+    return STATUS_OK;
+}
+
+void search_close(search_front *front) {
+    memory_free(front->points);
+    *front = (search_front){ 0 };
+}
+
+const search_point *search_pick(const search_front *front, uint64_t budget) {
+    const search_point *best = NULL;
+    for (uint32_t i = 0; i < front->count && front->points[i].peak_bytes <= budget; i++) best = &front->points[i];
+    return best;
+}
+
+/* ---- explaining ---- */
+
+status search_explain(const search_request *q, const search_point *point, search_share *shares, uint32_t room,
+                      uint32_t *count) {
+    *count = 0;
+    search_point step = { .choice = { .micro_batch = q->run.batch } };
+    enumeration e = { .q = q, .points = &step, .count = 1 };
+    plan_candidate(&e, 0, 0);
+    for (int i = 0; pass_table[i] && *count < room; i++) {
+        const pass_setting *s = &point->choice.settings[i];
+        if (!s->text[0]) continue;
+        search_point next = { .choice = step.choice };
+        next.choice.settings[i] = *s;
+        bool split = pass_table[i + 1] == NULL && point->choice.micro_batch < q->run.batch;
+        if (split) next.choice.micro_batch = point->choice.micro_batch;
+        e.points = &next;
+        plan_candidate(&e, 0, 0);
+        search_share *share = &shares[(*count)++];
+        *share = (search_share){ .class = s->class };
+        snprintf(share->name, sizeof share->name, "%s", pass_table[i]->name);
+        snprintf(share->setting, sizeof share->setting, "%s", s->text);
+        share->bytes = (int64_t)next.peak_bytes - (int64_t)step.peak_bytes;
+        share->seconds = next.seconds - step.seconds;
+        step = next;
+    }
+    return STATUS_OK;
+}
+
+status search_advise(const search_request *q, uint64_t budget, char advice[SEARCH_ADVICE_BYTES]) {
+    size_t n = 0;
+    advice[0] = 0;
+    search_request freed = *q;
+    for (int i = -2; i < 0 || pass_table[i]; i++) {
+        search_request without = *q;
+        char option[48];
+        if (i == -2) {
+            if (!q->micro_batch) continue;
+            without.micro_batch = freed.micro_batch = 0;
+            snprintf(option, sizeof option, "--micro-batch auto");
+        } else if (i == -1) {
+            if (!(q->run.optimizer.clip > 0)) continue;
+            without.run.optimizer.clip = 0;
+            snprintf(option, sizeof option, "--clip off");
+        } else {
+            if (q->pins[i].kind == SEARCH_AUTO) continue;
+            without.pins[i].kind = freed.pins[i].kind = SEARCH_AUTO;
+            snprintf(option, sizeof option, "--%s auto", pass_table[i]->name);
+            for (char *p = option; *p; p++)
+                if (*p == '_') *p = '-';
+        }
+        search_front front;
+        if (search_run(&without, &front) != STATUS_OK) continue;
+        char least[UNITS_TEXT_BYTES];
+        if (search_least(&front) < budget || search_pick(&front, budget))
+            n += (size_t)snprintf(advice + n, SEARCH_ADVICE_BYTES - n, "%s%s (needs %s)", n ? ", or " : "", option,
+                                  units_bytes_text(search_least(&front), least));
+        search_close(&front);
+        if (n >= SEARCH_ADVICE_BYTES) break;
+    }
+    return STATUS_OK;
+}

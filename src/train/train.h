@@ -1,0 +1,44 @@
+/* Trains by a decision: one allocation, then steps. The library prints nothing; who watches gets calls. */
+#pragma once
+
+#include <signal.h>
+
+#include "exec/exec.h"
+#include "train/setup.h"
+
+typedef struct {
+    int64_t step, steps;       /* finished; of */
+    double loss, norm;         /* norm NAN: not taken */
+    double learning_rate;
+    double seconds;            /* of this step */
+    double tokens_per_second;
+    double seconds_left;
+    uint64_t resident_bytes, planned_bytes, budget_bytes;
+} train_progress;
+
+/* Any of them may be NULL. */
+typedef struct {
+    void *context;
+    void (*started)(void *context, const setup *s, const decision *d);
+    void (*stepped)(void *context, const train_progress *p);
+    void (*evaluated)(void *context, int64_t step, double loss, int64_t samples);
+    volatile sig_atomic_t *stop; /* set to 1 by a signal handler: finish the step, save, return INTERRUPTED */
+} train_observer;
+
+/* What was measured. */
+typedef struct {
+    int64_t steps;
+    double *losses;                 /* by step */
+    struct { int64_t step; double loss; } *evaluations;
+    uint32_t evaluation_count;
+    double seconds, step_seconds;   /* of all steps; median of a step */
+    double tokens_per_second;
+    exec_measured memory;           /* by category, live */
+    uint64_t runtime_bytes;         /* resident beside the pool, before the first step */
+    uint64_t resident_peak_bytes;   /* of the whole process, from the operating system */
+} train_result;
+void train_result_close(train_result *r);
+
+/* Runs all steps, evaluates, and writes options.out: metrics.jsonl, run.json and the model as a Hugging Face
+ * directory. STATUS_INTERRUPTED after *observer->stop. The result is valid (as far as it got) in any case. */
+status train_run(const setup *s, const decision *d, const train_observer *o, train_result *r);
