@@ -1,0 +1,33 @@
+/* Where samples come from: text, token files, or a callback of the user's.
+ *
+ * A source is a numbered set of samples of one size. A sample has fields (for text: tokens and labels), each
+ * a fixed number of bytes. Reading a sample is a function of its number alone, so any worker can read any
+ * sample at any time and a resumed run reads what the first one would have read. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum { DATA_MAX_FIELDS = 4, DATA_NO_LABELS = -1, DATA_IGNORED_LABEL = -100 };
+
+typedef struct data_source data_source;
+struct data_source {
+    uint64_t samples;
+    uint32_t field_count;
+    int32_t
+        label_field; /* the field of i32 labels, of which those not ignored are counted; or DATA_NO_LABELS */
+    uint64_t field_bytes[DATA_MAX_FIELDS]; /* of one sample */
+    uint64_t scratch_bytes;                /* that one read needs beside the fields */
+
+    /* Writes the fields of sample `sample` (< samples) to fields[0 .. field_count-1]. `scratch` has
+     * scratch_bytes, aligned to 64. Called by several threads at once, which have small stacks. */
+    status (*read)(const data_source *s, uint64_t sample, void *scratch, void *const fields[]);
+    void (*close)(data_source *s); /* may be NULL */
+    void *state;
+};
+
+static inline void data_source_close(data_source *s) { /* fine on a zeroed or closed source */
+    if (s->close) s->close(s);
+    *s = (data_source){ 0 };
+}

@@ -1,0 +1,248 @@
+#include "io/json.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/utf8.h"
+
+status json_parse(const char *name, const char *bytes, size_t count, json_document *d) {
+    *d = (json_document){ 0 };
+    if (count > JSON_FILE_LIMIT)
+        return status_set(STATUS_INVALID, "%s has %zu bytes of JSON; at most %d are read", name, count,
+                          JSON_FILE_LIMIT);
+    struct json_tokener *tokener = json_tokener_new_ex(JSON_MAX_DEPTH);
+    char *copy = memory_text(name);
+    status result = STATUS_OK;
+    if (!tokener || !copy) {
+        result = status_set(STATUS_FAILED, "%s: no memory to read it", name);
+        goto done;
+    }
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    struct json_object *root = json_tokener_parse_ex(tokener, bytes, (int)count);
+    enum json_tokener_error error = json_tokener_get_error(tokener);
+    size_t end = json_tokener_get_parse_end(tokener);
+    /* A number at the end of the text is complete only when something follows it. */
+    if (error == json_tokener_continue && count > 0) {
+        root = json_tokener_parse_ex(tokener, "", 1);
+        error = json_tokener_get_error(tokener);
+    }
+    if (error != json_tokener_success) {
+        const char *what =
+            error == json_tokener_continue ? "it ends too early" : json_tokener_error_desc(error);
+        result = status_set(STATUS_INVALID, "%s is not JSON at byte %zu: %s", name, end, what);
+        goto done;
+    }
+    while (end < count && memchr(" \t\r\n", bytes[end], 4)) end++;
+    if (end < count) {
+        json_object_put(root);
+        result =
+            status_set(STATUS_INVALID, "%s is not JSON at byte %zu: something follows its end", name, end);
+        goto done;
+    }
+    *d = (json_document){ .root = { .object = root, .file = copy }, .name = copy };
+    copy = NULL;
+done:
+    memory_free(copy);
+    if (tokener) json_tokener_free(tokener);
+    return result;
+}
+
+status json_open(const char *path, json_document *d) {
+    char *bytes;
+    uint64_t count;
+    *d = (json_document){ 0 };
+    TRY(io_read_file(path, JSON_FILE_LIMIT, &bytes, &count));
+    status result = json_parse(path, bytes, (size_t)count, d);
+    memory_free(bytes);
+    return result;
+}
+
+void json_close(json_document *d) {
+    json_object_put(d->root.object);
+    memory_free(d->name);
+    *d = (json_document){ 0 };
+}
+
+/* "config.json: 'factor' in 'rope_scaling'" */
+enum { PLACE_BYTES = 3 * UTF8_QUOTE_BYTES };
+static const char *place(json_value v, char out[PLACE_BYTES]) {
+    char key[UTF8_QUOTE_BYTES], inside[UTF8_QUOTE_BYTES];
+    if (v.item)
+        snprintf(out, PLACE_BYTES, "item %zu%s%s%s", v.index, v.inside ? " of '" : "",
+                 v.inside ? utf8_quote(v.inside, inside) : "", v.inside ? "'" : "");
+    else if (v.key)
+        snprintf(out, PLACE_BYTES, "'%s'%s%s%s", utf8_quote(v.key, key), v.inside ? " in '" : "",
+                 v.inside ? utf8_quote(v.inside, inside) : "", v.inside ? "'" : "");
+    else
+        snprintf(out, PLACE_BYTES, "the value");
+    return out;
+}
+
+/* What it is, short enough for a sentence. */
+static const char *shown(json_value v, char out[UTF8_QUOTE_BYTES]) {
+    switch (json_object_get_type(v.object)) {
+    case json_type_object: return "an object";
+    case json_type_array: return "a list";
+    default: return utf8_quote(v.object ? json_object_to_json_string(v.object) : "null", out);
+    }
+}
+
+status json_wrong(json_value v, const char *format, ...) {
+    char rest[512], where[PLACE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(rest, sizeof rest, format, arguments);
+    va_end(arguments);
+    return status_set(STATUS_INVALID, "%s: %s %s", v.file, place(v, where), rest);
+}
+
+static status wrong_type(json_value v, const char *wanted) {
+    char value[UTF8_QUOTE_BYTES];
+    return json_wrong(v, "is %s; it must be %s", shown(v, value), wanted);
+}
+
+static status wrong_integer(json_value v, int64_t low, int64_t high) {
+    char value[UTF8_QUOTE_BYTES];
+    return json_wrong(v, "is %s; it must be a whole number from %lld to %lld", shown(v, value),
+                      (long long)low, (long long)high);
+}
+
+status json_as_integer(json_value v, int64_t low, int64_t high, int64_t *out) {
+    int64_t value;
+    if (json_object_is_type(v.object, json_type_int)) {
+        /* json-c keeps numbers beyond int64 as uint64, and clamps what is beyond that. */
+        value = json_object_get_int64(v.object);
+        if (value == INT64_MAX && json_object_get_uint64(v.object) > (uint64_t)INT64_MAX)
+            return wrong_integer(v, low, high);
+    } else if (json_object_is_type(v.object, json_type_double)) {
+        double number = json_object_get_double(v.object);
+        if (!(fabs(number) <= 0x1p53) || number != floor(number)) return wrong_integer(v, low, high);
+        value = (int64_t)number;
+    } else {
+        return wrong_integer(v, low, high);
+    }
+    if (value < low || value > high) return wrong_integer(v, low, high);
+    *out = value;
+    return STATUS_OK;
+}
+
+status json_as_number(json_value v, double low, double high, double *out) {
+    enum json_type type = json_object_get_type(v.object);
+    double value = type == json_type_int || type == json_type_double ? json_object_get_double(v.object) : NAN;
+    if (!(value >= low && value <= high)) {
+        char given[UTF8_QUOTE_BYTES];
+        return json_wrong(v, "is %s; it must be a number from %g to %g", shown(v, given), low, high);
+    }
+    *out = value;
+    return STATUS_OK;
+}
+
+status json_as_bool(json_value v, bool *out) {
+    if (!json_object_is_type(v.object, json_type_boolean)) return wrong_type(v, "true or false");
+    *out = json_object_get_boolean(v.object);
+    return STATUS_OK;
+}
+
+status json_as_string(json_value v, const char **out) {
+    if (!json_object_is_type(v.object, json_type_string)) return wrong_type(v, "a string");
+    const char *value = json_object_get_string(v.object);
+    if (strlen(value) != (size_t)json_object_get_string_len(v.object))
+        return json_wrong(v, "has a zero byte inside");
+    *out = value;
+    return STATUS_OK;
+}
+
+status json_as_object(json_value v) {
+    return json_object_is_type(v.object, json_type_object) ? STATUS_OK : wrong_type(v, "an object");
+}
+
+status json_as_array(json_value v, size_t *count) {
+    if (!json_object_is_type(v.object, json_type_array)) return wrong_type(v, "a list");
+    *count = json_object_array_length(v.object);
+    return STATUS_OK;
+}
+
+static bool member(json_value object, const char *key, json_value *out) {
+    struct json_object *found;
+    if (!json_object_is_type(object.object, json_type_object)) return false;
+    if (!json_object_object_get_ex(object.object, key, &found)) return false;
+    *out = (json_value){ .object = found, .file = object.file, .key = key, .inside = object.key };
+    return true;
+}
+
+bool json_has(json_value object, const char *key) {
+    json_value found;
+    return member(object, key, &found) && found.object;
+}
+
+status json_get(json_value object, const char *key, json_value *out) {
+    TRY(json_as_object(object));
+    if (member(object, key, out)) return STATUS_OK;
+    return json_wrong((json_value){ .file = object.file, .key = key, .inside = object.key }, "is missing");
+}
+
+status json_get_integer(json_value object, const char *key, int64_t low, int64_t high, int64_t *out) {
+    json_value v;
+    TRY(json_get(object, key, &v));
+    return json_as_integer(v, low, high, out);
+}
+
+status json_get_number(json_value object, const char *key, double low, double high, double *out) {
+    json_value v;
+    TRY(json_get(object, key, &v));
+    return json_as_number(v, low, high, out);
+}
+
+status json_get_bool(json_value object, const char *key, bool *out) {
+    json_value v;
+    TRY(json_get(object, key, &v));
+    return json_as_bool(v, out);
+}
+
+status json_get_string(json_value object, const char *key, const char **out) {
+    json_value v;
+    TRY(json_get(object, key, &v));
+    return json_as_string(v, out);
+}
+
+status json_optional_integer(json_value object, const char *key, int64_t low, int64_t high, int64_t *out) {
+    return json_has(object, key) ? json_get_integer(object, key, low, high, out) : STATUS_OK;
+}
+
+status json_optional_number(json_value object, const char *key, double low, double high, double *out) {
+    return json_has(object, key) ? json_get_number(object, key, low, high, out) : STATUS_OK;
+}
+
+status json_optional_bool(json_value object, const char *key, bool *out) {
+    return json_has(object, key) ? json_get_bool(object, key, out) : STATUS_OK;
+}
+
+status json_optional_string(json_value object, const char *key, const char **out) {
+    return json_has(object, key) ? json_get_string(object, key, out) : STATUS_OK;
+}
+
+json_value json_item(json_value array, size_t index) {
+    return (json_value){ .object = json_object_array_get_idx(array.object, index),
+                         .file = array.file,
+                         .inside = array.key,
+                         .index = index,
+                         .item = true };
+}
+
+bool json_next(json_value object, void **cursor, json_value *found) {
+    struct lh_entry *entry = *cursor;
+    entry = entry ? lh_entry_next(entry) : lh_table_head(json_object_get_object(object.object));
+    if (!entry) return false;
+    *cursor = entry;
+    *found = (json_value){ .object = (struct json_object *)lh_entry_v(entry),
+                           .file = object.file,
+                           .key = lh_entry_k(entry),
+                           .inside = object.key };
+    return true;
+}

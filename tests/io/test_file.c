@@ -1,0 +1,166 @@
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/scratch.h"
+#include "io/utf8.h"
+
+static void check(const char *path, const char *expected) {
+    char *data;
+    uint64_t bytes;
+    if (io_read_file(path, 1 << 20, &data, &bytes) != STATUS_OK) fail_msg("%s", status_message());
+    assert_int_equal(bytes, strlen(expected));
+    assert_string_equal(data, expected);
+    memory_free(data);
+}
+
+static void files_are_replaced_whole(void **state) {
+    (void)state;
+    assert_int_equal(io_write_file("a", "one", 3), STATUS_OK);
+    check("a", "one");
+    scratch_write("a.partial", "left behind by a killed run", 27);
+    assert_int_equal(io_write_file("a", "two!", 4), STATUS_OK);
+    check("a", "two!");
+    assert_int_not_equal(access("a.partial", F_OK), 0);
+    assert_int_equal(io_write_file("./a", "", 0), STATUS_OK);
+    check("a", "");
+    assert_int_equal(mkdir("folder", 0700), 0);
+    assert_int_equal(io_write_file("folder", "x", 1), STATUS_FAILED);
+    assert_int_not_equal(access("folder.partial", F_OK), 0);
+    assert_int_equal(symlink("a", "link.partial"), 0);
+    assert_int_equal(io_write_file("link", "x", 1), STATUS_FAILED);
+    check("a", "");
+}
+
+static void discarded_writes_leave_nothing(void **state) {
+    (void)state;
+    io_writer w, other;
+    assert_int_equal(io_write_file("d", "old", 3), STATUS_OK);
+    assert_int_equal(io_writer_open(&w, "d"), STATUS_OK);
+    assert_int_equal(io_writer_add(&w, "new", 3), STATUS_OK);
+    assert_int_equal(io_writer_open(&other, "d"), STATUS_FAILED);
+    assert_non_null(strstr(status_message(), "another writer"));
+    assert_int_equal(access("d.partial", F_OK), 0);
+    io_writer_discard(&w);
+    io_writer_discard(&w);
+    io_writer_discard(&(io_writer){ 0 });
+    assert_int_not_equal(access("d.partial", F_OK), 0);
+    check("d", "old");
+    assert_true(fcntl(0, F_GETFD) >= 0);
+}
+
+static void folders_are_made_and_removed(void **state) {
+    (void)state;
+    assert_int_equal(io_make_folder("x/y//z"), STATUS_OK);
+    assert_int_equal(io_make_folder("x/y//z/"), STATUS_OK);
+    assert_int_equal(io_make_folder("/"), STATUS_OK);
+    assert_int_equal(io_make_folder(""), STATUS_INVALID);
+    assert_int_equal(io_write_file("x/y/file", "1", 1), STATUS_OK);
+    assert_int_equal(io_make_folder("x/y/file"), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "a file has that name"));
+    assert_int_equal(io_make_folder("x/y/file/more"), STATUS_INVALID);
+    assert_int_equal(io_remove_folder("x/y"), STATUS_FAILED);
+    check("x/y/file", "1");
+    assert_int_equal(io_remove_folder("x/y/z"), STATUS_OK);
+    assert_int_equal(io_remove_folder("x/y/z"), STATUS_OK);
+    assert_int_equal(io_rename("x/y", "x/w"), STATUS_OK);
+    assert_int_equal(io_remove_folder("x/w"), STATUS_OK);
+    assert_int_not_equal(access("x/w", F_OK), 0);
+    assert_int_equal(io_rename("x/none", "x/w"), STATUS_FAILED);
+}
+
+static void reads_are_bounded(void **state) {
+    (void)state;
+    char *data, byte;
+    uint64_t bytes;
+    int handle;
+    assert_int_equal(io_write_file("r", "12345", 5), STATUS_OK);
+    assert_int_equal(io_read_file("r", 4, &data, &bytes), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "r has 5 bytes; at most 4"));
+    assert_int_equal(io_read_file("absent", 4, &data, &bytes), STATUS_INVALID);
+    assert_int_equal(mkfifo("fifo", 0600), 0);
+    assert_int_equal(io_read_file("fifo", 4, &data, &bytes), STATUS_INVALID);
+    assert_int_equal(io_open("r", &handle, &bytes), STATUS_OK);
+    assert_int_equal(io_read_at(handle, "r", 4, &byte, 1), STATUS_OK);
+    assert_int_equal(byte, '5');
+    assert_int_equal(io_read_at(handle, "r", 5, &byte, 1), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "r ends at byte 5, 1 bytes too early"));
+    close(handle);
+}
+
+static void logs_hold_whole_lines(void **state) {
+    (void)state;
+    int log;
+    assert_int_equal(io_append_open("log", &log), STATUS_OK);
+    assert_int_equal(io_append_line(log, "log", "one"), STATUS_OK);
+    assert_int_equal(io_append_line(log, "log", "two"), STATUS_OK);
+    close(log);
+    check("log", "one\ntwo\n");
+    scratch_write("log", "one\ntwo\ntor", 11);
+    assert_int_equal(io_append_open("log", &log), STATUS_OK);
+    assert_int_equal(io_append_line(log, "log", "three"), STATUS_OK);
+    check("log", "one\ntwo\nthree\n");
+
+    struct rlimit old, small;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 17;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    status result = io_append_line(log, "log", "four and more");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(result, STATUS_FAILED);
+    check("log", "one\ntwo\nthree\n");
+    close(log);
+
+    char torn[10000];
+    memset(torn, 'x', sizeof torn);
+    scratch_write("log", torn, sizeof torn);
+    assert_int_equal(io_append_open("log", &log), STATUS_OK);
+    close(log);
+    check("log", "");
+    assert_int_equal(io_append_open(".", &log), STATUS_FAILED);
+}
+
+static void names_are_quoted(void **state) {
+    (void)state;
+    char out[UTF8_QUOTE_BYTES], large[500];
+    assert_string_equal(utf8_quote("a\x1b[2J\xc2\x9b\xff\xc3\xa9", out), "a?[2J??\xc3\xa9");
+    memset(large, 'x', sizeof large - 1);
+    large[sizeof large - 1] = '\0';
+    assert_int_equal(strlen(utf8_quote(large, out)), UTF8_QUOTE_BYTES - 1);
+    assert_string_equal(out + UTF8_QUOTE_BYTES - 4, "...");
+    for (unsigned long point = 1; point < 0x110000; point++) {
+        if (point >= 0xd800 && point < 0xe000) continue;
+        char bytes[4];
+        size_t n = utf8_encode(point, bytes);
+        if (utf8_length(bytes, n) != n || utf8_length(bytes, n - 1) != 0) fail_msg("U+%lX", point);
+    }
+    static const char *const bad[] = {
+        "\x80",         "\xc0\x80",         "\xc1\xbf",         "\xe0\x80\x80",
+        "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80",
+        "\xff",         "\xe2\x82"
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(utf8_length(bad[i], strlen(bad[i])), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_are_replaced_whole),     cmocka_unit_test(discarded_writes_leave_nothing),
+        cmocka_unit_test(folders_are_made_and_removed), cmocka_unit_test(reads_are_bounded),
+        cmocka_unit_test(logs_hold_whole_lines),        cmocka_unit_test(names_are_quoted),
+    };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}
