@@ -4,7 +4,9 @@ tensor_id add_apply(graph *g, tensor_id a, tensor_id b) {
     return graph_add(g, &op_add, (tensor_id[]){ a, b }, 2, NULL);
 }
 
-tensor_id add_gather(graph *g, tensor_id gathered, tensor_id d) { return gathered ? add_apply(g, gathered, d) : d; }
+tensor_id add_gather(graph *g, tensor_id gathered, tensor_id d) {
+    return gathered ? add_apply(g, gathered, d) : d;
+}
 
 static status infer(const graph *g, const node *n, tensor *out) {
     const tensor *a = graph_tensor(g, node_in(g, n, 0)), *b = graph_tensor(g, node_in(g, n, 1));
@@ -24,11 +26,27 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
 
 static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 1); }
 
-static const op_input inputs[] = { { "a", DTYPE_MASK_FLOAT, 1, 4, false }, { "b", DTYPE_MASK_FLOAT, 1, 4, false } };
-static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false }, { .out = 0, .in = 1, .must = false } };
+static const op_input inputs[] = { { "a", DTYPE_MASK_FLOAT, 1, 4, false },
+                                   { "b", DTYPE_MASK_FLOAT, 1, 4, false } };
+static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false },
+                                    { .out = 0, .in = 1, .must = false } };
 
 static const op_case cases[] = {
-    { "matrix", { { DTYPE_F32, { { 7, 33 }, 2 }, -1, 1 }, { DTYPE_F32, { { 7, 33 }, 2 }, -1, 1 } }, NULL, 0, false },
+    { "matrix",
+      { { DTYPE_F32, { { 7, 33 }, 2 }, -1, 1 }, { DTYPE_F32, { { 7, 33 }, 2 }, -1, 1 } },
+      NULL,
+      0,
+      false },
+    { "one element",
+      { { DTYPE_F32, { { 1 }, 1 }, -1, 1 }, { DTYPE_F32, { { 1 }, 1 }, -1, 1 } },
+      NULL,
+      0,
+      false },
+    { "several pieces",
+      { { DTYPE_F32, { { 3, 20011 }, 2 }, -1, 1 }, { DTYPE_F32, { { 3, 20011 }, 2 }, -1, 1 } },
+      NULL,
+      0,
+      false },
     { 0 }
 };
 

@@ -28,6 +28,9 @@ static const op_case cases[] = {
     { "tanh", { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -4, 4 } }, &(gelu_attributes){ 1 }, 2e-6, false },
     { "erf", { { DTYPE_F32, { { 130 }, 1 }, -4, 4 } }, &(gelu_attributes){ 0 }, 2e-6, false },
     { "far", { { DTYPE_F32, { { 2, 100 }, 2 }, -100, 100 } }, &(gelu_attributes){ 1 }, 2e-6, false },
+    { "far, erf", { { DTYPE_F32, { { 2, 100 }, 2 }, -100, 100 } }, &(gelu_attributes){ 0 }, 1e-7, false },
+    { "below, tanh", { { DTYPE_F32, { { 9, 4001 }, 2 }, -9, -3 } }, &(gelu_attributes){ 1 }, 2e-6, false },
+    { "below, erf", { { DTYPE_F32, { { 9, 4001 }, 2 }, -9, -3 } }, &(gelu_attributes){ 0 }, 1e-5, false },
     { 0 }
 };
 
@@ -48,13 +51,30 @@ const op_def op_gelu = { .name = "gelu",
 
 static const op_input backward_inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false },
                                             { "dy", DTYPE_MASK_FLOAT, 1, 4, false } };
-static const op_alias backward_aliases[] = { { .out = 0, .in = 1, .must = false }, { .out = 0, .in = 0, .must = false } };
+static const op_alias backward_aliases[] = { { .out = 0, .in = 1, .must = false },
+                                             { .out = 0, .in = 0, .must = false } };
 
 static const op_case backward_cases[] = {
-    { "tanh", { { DTYPE_F32, { { 3, 35 }, 2 }, -4, 4 }, { DTYPE_F32, { { 3, 35 }, 2 }, -1, 1 } },
-      &(gelu_attributes){ 1 }, 2e-6, true },
-    { "erf", { { DTYPE_F32, { { 130 }, 1 }, -4, 4 }, { DTYPE_F32, { { 130 }, 1 }, -1, 1 } },
-      &(gelu_attributes){ 0 }, 2e-6, true },
+    { "tanh",
+      { { DTYPE_F32, { { 3, 35 }, 2 }, -4, 4 }, { DTYPE_F32, { { 3, 35 }, 2 }, -1, 1 } },
+      &(gelu_attributes){ 1 },
+      2e-6,
+      true },
+    { "erf",
+      { { DTYPE_F32, { { 130 }, 1 }, -4, 4 }, { DTYPE_F32, { { 130 }, 1 }, -1, 1 } },
+      &(gelu_attributes){ 0 },
+      2e-6,
+      true },
+    { "far, tanh",
+      { { DTYPE_F32, { { 9, 4001 }, 2 }, -100, 100 }, { DTYPE_F32, { { 9, 4001 }, 2 }, -1, 1 } },
+      &(gelu_attributes){ 1 },
+      2e-6,
+      true },
+    { "far, erf",
+      { { DTYPE_F32, { { 9, 4001 }, 2 }, -100, 100 }, { DTYPE_F32, { { 9, 4001 }, 2 }, -1, 1 } },
+      &(gelu_attributes){ 0 },
+      2e-6,
+      true },
     { 0 }
 };
 
