@@ -1,7 +1,7 @@
 /* JSON, read with sentences and written without surprises.
  *
  * Reading goes through json-c in its strict mode, which also takes the NaN and Infinity of real model
- * configurations. A value knows the file and the place it came from, so whatever is wrong with it can be said
+ * configurations (and names in single quotes). A value knows the file and the place it came from, so whatever is wrong with it can be said
  * in one sentence: "config.json: 'factor' in 'rope_scaling' is true; it must be a number from 1 to 100". When
  * an object names a key twice the last one counts.
  *
