@@ -1,0 +1,85 @@
+#include <string.h>
+
+#include "base/philox.h"
+#include "ops/dropout/dropout.h"
+#include "ops/fast.h"
+#include "ops/reference.h"
+
+static philox_key key_of(const op_call *c) {
+    philox_key key;
+    memcpy(&key, c->in[1].data, sizeof key);
+    return key;
+}
+
+static void dropout_reference(const op_call *c) {
+    const dropout_attributes *a = c->attributes;
+    const op_arg *x = op_in(c, 0);
+    philox_key key = key_of(c);
+    int64_t samples = x->shape.dim[0], size = shape_elements(&x->shape) / samples;
+    double factor = 1 / (1 - (double)a->p);
+    for (int64_t b = 0; b < samples; b++)
+        for (int64_t e = 0; e < size; e++) {
+            uint32_t word = philox_word(&key, (uint32_t)a->stream, (uint32_t)b, (uint64_t)e);
+            bool kept = philox_uniform(word) >= a->p;
+            reference_set(&c->out[0], b * size + e, kept ? factor * reference_get(x, b * size + e) : 0);
+        }
+}
+
+/* Blocks of four words are drawn BLOCKS at a time, so that the rounds run in vector lanes. */
+enum { BLOCKS = 64, DRAWN = 4 * BLOCKS };
+
+typedef struct {
+    uint64_t seed;
+    uint32_t sample, step, stream; /* of the counter */
+} draw;
+
+VECTOR_INLINE void draw_words(const draw *d, uint32_t first_block, uint32_t word[4][BLOCKS]) {
+    for (uint32_t j = 0; j < BLOCKS; j++) {
+        philox_block b =
+            philox_draw(d->seed, (philox_block){ { first_block + j, d->sample, d->step, d->stream } });
+        for (int k = 0; k < 4; k++) word[k][j] = b.word[k];
+    }
+}
+
+VECTOR_INLINE float drop(float x, uint32_t word, float p, float factor) {
+    return philox_uniform(word) >= p ? factor * x : 0.0f;
+}
+
+/* Elements first .. last-1 of one sample; first is a multiple of 4. */
+VECTOR_CLONES static void drop_range(const draw *d, const dropout_attributes *a, const float *x, float *y,
+                                     int64_t first, int64_t last) {
+    uint32_t word[4][BLOCKS];
+    float factor = (float)(1 / (1 - (double)a->p)), p = a->p;
+    for (int64_t i = first; i < last; i += DRAWN) {
+        draw_words(d, (uint32_t)(i / 4), word);
+        int64_t n = last - i < DRAWN ? last - i : DRAWN;
+        for (int64_t j = 0; j < n; j++) y[i + j] = drop(x[i + j], word[j % 4][j / 4], p, factor);
+    }
+}
+
+static int64_t pieces_of(int64_t size) { return (size + FAST_PIECE - 1) / FAST_PIECE; }
+
+static void dropout_pieces(const op_call *c, int64_t first, int64_t last) {
+    const dropout_attributes *a = c->attributes;
+    philox_key key = key_of(c);
+    int64_t size = shape_elements(&c->in[0].shape) / c->in[0].shape.dim[0];
+    for (int64_t piece = first; piece < last; piece++) {
+        int64_t b = piece / pieces_of(size), begin = piece % pieces_of(size) * FAST_PIECE;
+        int64_t end = begin + FAST_PIECE < size ? begin + FAST_PIECE : size;
+        draw d = { .seed = (uint64_t)key.seed_high << 32 | key.seed_low,
+                   .sample = key.first_sample + (uint32_t)b,
+                   .step = key.step,
+                   .stream = (uint32_t)a->stream };
+        drop_range(&d, a, (const float *)c->in[0].data + b * size, (float *)c->out[0].data + b * size, begin,
+                   end);
+    }
+}
+
+static void dropout_fast(const op_call *c) {
+    int64_t samples = c->in[0].shape.dim[0], size = shape_elements(&c->in[0].shape) / samples;
+    fast_for(c, samples * pieces_of(size), fast_rows(size), dropout_pieces);
+}
+
+const op_kernel dropout_cpu[] = { { "dropout_cpu_vector", fast_accepts, NULL, dropout_fast },
+                                  { "dropout_reference", NULL, NULL, dropout_reference },
+                                  { 0 } };

@@ -1,0 +1,171 @@
+#include "ops/rmsnorm/rmsnorm.h"
+
+tensor_id rmsnorm_apply(graph *g, tensor_id x, tensor_id gamma, float eps) {
+    return graph_add(g, &op_rmsnorm, (tensor_id[]){ x, gamma }, 2, &(rmsnorm_attributes){ .eps = eps });
+}
+
+tensor_id rmsnorm_backward_apply(graph *g, rmsnorm_backward_inputs in) {
+    tensor_id ids[] = { in.x, in.gamma, in.rstd, in.dy, in.accumulator_dx, in.accumulator_dgamma };
+    return graph_add(g, &op_rmsnorm_backward, ids, 6, NULL);
+}
+
+static shape statistics_shape(const shape *x) {
+    shape s = *x;
+    if (s.rank == 1) return SHAPE(1);
+    s.rank--;
+    return s;
+}
+
+/* Input i, where given, has this shape and type. */
+static status check_input(const graph *g, const node *n, uint32_t i, const shape *expected, uint8_t type) {
+    tensor_id t = node_in(g, n, i);
+    char is[SHAPE_TEXT_BYTES], should[SHAPE_TEXT_BYTES];
+    if (!t || (shape_equal(graph_shape(g, t), expected) && graph_tensor(g, t)->dtype == type))
+        return STATUS_OK;
+    return status_set(STATUS_INVALID, "input '%s' is %s %s, must be %s %s", n->op->inputs[i].name,
+                      dtype_name(graph_tensor(g, t)->dtype), shape_text(graph_shape(g, t), is),
+                      dtype_name(type), shape_text(expected, should));
+}
+
+static status infer(const graph *g, const node *n, tensor *out) {
+    const tensor *x = graph_tensor(g, node_in(g, n, 0));
+    shape width = SHAPE(shape_last(&x->shape)), rows = statistics_shape(&x->shape);
+    TRY(check_input(g, n, 1, &width, x->dtype));
+    out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
+    out[1] = (tensor){ .shape = rows, .dtype = x->dtype };
+    return STATUS_OK;
+}
+
+static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
+    const node *n = graph_node(g, id);
+    if (!dout[0]) return;
+    tensor_id dx = rmsnorm_backward_apply(g, (rmsnorm_backward_inputs){ .x = node_in(g, n, 0),
+                                                                        .gamma = node_in(g, n, 1),
+                                                                        .rstd = node_out(g, n, 1),
+                                                                        .dy = dout[0],
+                                                                        .accumulator_dx = din[0],
+                                                                        .accumulator_dgamma = din[1] });
+    for (uint32_t i = 0; i < 2; i++)
+        if (want[i]) din[i] = dx ? dx + i : 0;
+}
+
+static op_cost cost(const graph *g, const node *n) {
+    op_cost cost = op_cost_elementwise(g, n, 0);
+    cost.flops = 4 * (double)shape_elements(graph_shape(g, node_in(g, n, 0)));
+    return cost;
+}
+
+static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false },
+                                   { "gamma", DTYPE_MASK_FLOAT, 1, 1, false } };
+static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false } };
+
+#define EPS                                                                                                  \
+    &(rmsnorm_attributes) { 1e-6f }
+static const op_case cases[] = {
+    { "batch",
+      { { DTYPE_F32, { { 3, 5, 67 }, 3 }, -2, 3 }, { DTYPE_F32, { { 67 }, 1 }, -1, 1 } },
+      EPS,
+      0,
+      false },
+    { "many rows",
+      { { DTYPE_F32, { { 300, 33 }, 2 }, 5, 6 }, { DTYPE_F32, { { 33 }, 1 }, -1, 1 } },
+      EPS,
+      0,
+      false },
+    { "one row",
+      { { DTYPE_F32, { { 769 }, 1 }, -2, 3 }, { DTYPE_F32, { { 769 }, 1 }, -1, 1 } },
+      EPS,
+      0,
+      false },
+    { "one element",
+      { { DTYPE_F32, { { 1 }, 1 }, 2, 3 }, { DTYPE_F32, { { 1 }, 1 }, -1, 1 } },
+      EPS,
+      0,
+      false },
+    { 0 }
+};
+
+const op_def op_rmsnorm = { .name = "rmsnorm",
+                            .paper = "arXiv:1910.07467",
+                            .inputs = inputs,
+                            .in_count = 2,
+                            .aliases = aliases,
+                            .alias_count = 1,
+                            .out_count = 2,
+                            .attribute_bytes = sizeof(rmsnorm_attributes),
+                            .infer = infer,
+                            .grad = grad,
+                            .cost = cost,
+                            .cpu = rmsnorm_cpu,
+                            .cases = cases };
+
+/* ---- the gradient ---- */
+
+static status infer_backward(const graph *g, const node *n, tensor *out) {
+    const tensor *x = graph_tensor(g, node_in(g, n, 0));
+    shape width = SHAPE(shape_last(&x->shape)), rows = statistics_shape(&x->shape);
+    const shape *expected[] = { &x->shape, &width, &rows, &x->shape, &x->shape, &width };
+    for (uint32_t i = 1; i < 6; i++) TRY(check_input(g, n, i, expected[i], x->dtype));
+    out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
+    out[1] = (tensor){ .shape = width, .dtype = x->dtype };
+    return STATUS_OK;
+}
+
+static op_cost cost_backward(const graph *g, const node *n) {
+    op_cost cost = op_cost_elementwise(g, n, 0);
+    cost.flops = 11 * (double)shape_elements(graph_shape(g, node_in(g, n, 0)));
+    return cost;
+}
+
+static const op_input backward_inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false },
+                                            { "gamma", DTYPE_MASK_FLOAT, 1, 1, false },
+                                            { "rstd", DTYPE_MASK_FLOAT, 1, 3, false },
+                                            { "dy", DTYPE_MASK_FLOAT, 1, 4, false },
+                                            { "accumulator_dx", DTYPE_MASK_FLOAT, 1, 4, true },
+                                            { "accumulator_dgamma", DTYPE_MASK_FLOAT, 1, 1, true } };
+static const op_alias backward_aliases[] = { { .out = 0, .in = 4, .must = false },
+                                             { .out = 0, .in = 3, .must = false },
+                                             { .out = 0, .in = 0, .must = false },
+                                             { .out = 1, .in = 5, .must = true } };
+
+static const op_case backward_cases[] = { { "plain",
+                                            { { DTYPE_F32, { { 3, 5, 67 }, 3 }, -2, 3 },
+                                              { DTYPE_F32, { { 67 }, 1 }, -1, 1 },
+                                              { DTYPE_F32, { { 3, 5 }, 2 }, 0.5, 2 },
+                                              { DTYPE_F32, { { 3, 5, 67 }, 3 }, -1, 1 } },
+                                            NULL,
+                                            0,
+                                            true },
+                                          { "accumulators, many rows",
+                                            { { DTYPE_F32, { { 1300, 35 }, 2 }, -2, 3 },
+                                              { DTYPE_F32, { { 35 }, 1 }, -1, 1 },
+                                              { DTYPE_F32, { { 1300 }, 1 }, 0.5, 2 },
+                                              { DTYPE_F32, { { 1300, 35 }, 2 }, -1, 1 },
+                                              { DTYPE_F32, { { 1300, 35 }, 2 }, -1, 1 },
+                                              { DTYPE_F32, { { 35 }, 1 }, -1, 1 } },
+                                            NULL,
+                                            0,
+                                            true },
+                                          { "one row, wide",
+                                            { { DTYPE_F32, { { 1100 }, 1 }, -2, 3 },
+                                              { DTYPE_F32, { { 1100 }, 1 }, -1, 1 },
+                                              { DTYPE_F32, { { 1 }, 1 }, 0.5, 2 },
+                                              { DTYPE_F32, { { 1100 }, 1 }, -1, 1 },
+                                              { DTYPE_NONE },
+                                              { DTYPE_F32, { { 1100 }, 1 }, -1, 1 } },
+                                            NULL,
+                                            0,
+                                            true },
+                                          { 0 } };
+
+const op_def op_rmsnorm_backward = { .name = "rmsnorm_backward",
+                                     .paper = "arXiv:1910.07467",
+                                     .inputs = backward_inputs,
+                                     .in_count = 6,
+                                     .aliases = backward_aliases,
+                                     .alias_count = 4,
+                                     .out_count = 2,
+                                     .infer = infer_backward,
+                                     .cost = cost_backward,
+                                     .cpu = rmsnorm_backward_cpu,
+                                     .cases = backward_cases };

@@ -1,0 +1,144 @@
+#include <math.h>
+
+#include "ops/fast.h"
+#include "ops/reference.h"
+#include "ops/rmsnorm/rmsnorm.h"
+#include "ops/row_tiles.h"
+
+static void rmsnorm_reference(const op_call *c) {
+    const op_arg *x = op_in(c, 0), *gamma = op_in(c, 1), *y = &c->out[0], *rstd = &c->out[1];
+    const rmsnorm_attributes *a = c->attributes;
+    int64_t rows = shape_rows(&x->shape), width = shape_last(&x->shape);
+    for (int64_t r = 0; r < rows; r++) {
+        double squares = 0;
+        for (int64_t j = 0; j < width; j++)
+            squares += reference_get(x, r * width + j) * reference_get(x, r * width + j);
+        double s = 1 / sqrt(squares / (double)width + (double)a->eps);
+        for (int64_t j = 0; j < width; j++)
+            reference_set(y, r * width + j, reference_get(x, r * width + j) * s * reference_get(gamma, j));
+        reference_set(rstd, r, s);
+    }
+}
+
+VECTOR_INLINE float row_mean_square(const float *x, int64_t n) {
+    float lane[VECTOR_LANES] = { 0 }, rest = 0;
+    int64_t i = 0;
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES)
+        for (int j = 0; j < VECTOR_LANES; j++) lane[j] += x[i + j] * x[i + j];
+    for (; i < n; i++) rest += x[i] * x[i];
+    return vector_lanes_sum(lane, rest) / (float)n;
+}
+
+VECTOR_CLONES static void rmsnorm_rows(const op_call *c, int64_t first, int64_t last) {
+    const rmsnorm_attributes *a = c->attributes;
+    const float *gamma = c->in[1].data;
+    float *rstd = c->out[1].data;
+    int64_t width = shape_last(&c->in[0].shape);
+    for (int64_t r = first; r < last; r++) {
+        const float *x = (const float *)c->in[0].data + r * width;
+        float *y = (float *)c->out[0].data + r * width;
+        float s = 1.0f / sqrtf(row_mean_square(x, width) + a->eps);
+#pragma GCC ivdep
+        for (int64_t j = 0; j < width; j++) y[j] = x[j] * s * gamma[j];
+        rstd[r] = s;
+    }
+}
+
+static void rmsnorm_fast(const op_call *c) {
+    const shape *x = &c->in[0].shape;
+    fast_for(c, shape_rows(x), fast_rows(shape_last(x)), rmsnorm_rows);
+}
+
+const op_kernel rmsnorm_cpu[] = { { "rmsnorm_cpu_rows", fast_accepts, NULL, rmsnorm_fast },
+                                  { "rmsnorm_reference", NULL, NULL, rmsnorm_reference },
+                                  { 0 } };
+
+/* ---- the gradient ----
+ * With n = x rstd and u = dy gamma: dx = rstd (u - n average(u n)), dgamma = sum of dy n. */
+
+static void sum_gamma_reference(const op_call *c) {
+    const op_arg *x = op_in(c, 0), *rstd = op_in(c, 2), *dy = op_in(c, 3), *accumulator = op_in(c, 5);
+    int64_t rows = shape_rows(&x->shape), width = shape_last(&x->shape);
+    for (int64_t j = 0; j < width; j++) {
+        reference_set(&c->out[1], j, accumulator->data ? reference_get(accumulator, j) : 0);
+        for (int64_t tile = 0; tile < rows; tile += THREADS_ROW_TILE) {
+            double sum = 0;
+            for (int64_t r = tile; r < rows && r < tile + THREADS_ROW_TILE; r++)
+                sum += reference_get(dy, r * width + j) * reference_get(x, r * width + j) *
+                       reference_get(rstd, r);
+            reference_set(&c->out[1], j, reference_get(&c->out[1], j) + sum);
+        }
+    }
+}
+
+static void rmsnorm_backward_reference(const op_call *c) {
+    const op_arg *x = op_in(c, 0), *gamma = op_in(c, 1), *rstd = op_in(c, 2), *dy = op_in(c, 3);
+    const op_arg *accumulator = op_in(c, 4), *dx = &c->out[0];
+    int64_t rows = shape_rows(&x->shape), width = shape_last(&x->shape);
+    sum_gamma_reference(c); /* before dx, which may live in x or dy */
+    for (int64_t r = 0; r < rows; r++) {
+        double s = reference_get(rstd, r), sum_un = 0;
+        for (int64_t j = 0; j < width; j++) {
+            int64_t i = r * width + j;
+            sum_un += reference_get(dy, i) * reference_get(gamma, j) * reference_get(x, i) * s;
+        }
+        for (int64_t j = 0; j < width; j++) {
+            int64_t i = r * width + j;
+            double u = reference_get(dy, i) * reference_get(gamma, j), normal = reference_get(x, i) * s;
+            double d = s * (u - normal * sum_un / (double)width);
+            reference_set(dx, i, (accumulator->data ? reference_get(accumulator, i) : 0) + d);
+        }
+    }
+}
+
+/* average(u n) */
+VECTOR_INLINE float row_average(const float *x, const float *dy, const float *gamma, int64_t n, float rstd) {
+    float lane[VECTOR_LANES] = { 0 }, rest = 0;
+    int64_t i = 0;
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES)
+        for (int j = 0; j < VECTOR_LANES; j++) lane[j] += dy[i + j] * gamma[i + j] * (x[i + j] * rstd);
+    for (; i < n; i++) rest += dy[i] * gamma[i] * (x[i] * rstd);
+    return vector_lanes_sum(lane, rest) / (float)n;
+}
+
+/* Everything of a row while it is in the cache; dx last, as it may take the place of x or dy. */
+VECTOR_CLONES static void backward_rows(const op_call *c, int64_t first, int64_t last, float *dgamma) {
+    const float *gamma = c->in[1].data, *rstd = c->in[2].data;
+    int64_t width = shape_last(&c->in[0].shape);
+    for (int64_t r = first; r < last; r++) {
+        const float *x = (const float *)c->in[0].data + r * width,
+                    *dy = (const float *)c->in[3].data + r * width;
+        const float *before = op_in(c, 4)->data ? (const float *)c->in[4].data + r * width : NULL;
+        float *dx = (float *)c->out[0].data + r * width;
+        float s = rstd[r], average = row_average(x, dy, gamma, width, s);
+        for (int64_t j = 0; j < width; j++) dgamma[j] += dy[j] * (x[j] * s);
+        if (before) {
+#pragma GCC ivdep
+            for (int64_t j = 0; j < width; j++)
+                dx[j] = before[j] + s * (dy[j] * gamma[j] - x[j] * s * average);
+        } else {
+#pragma GCC ivdep
+            for (int64_t j = 0; j < width; j++) dx[j] = s * (dy[j] * gamma[j] - x[j] * s * average);
+        }
+    }
+}
+
+static void rmsnorm_backward_fast(const op_call *c) {
+    row_tiles_run(&(row_tiles){ .call = c,
+                                .rows = shape_rows(&c->in[0].shape),
+                                .width = shape_last(&c->in[0].shape),
+                                .count = 1,
+                                .sum = { { op_in(c, 5)->data, c->out[1].data } },
+                                .body = backward_rows });
+}
+
+static uint64_t rmsnorm_backward_scratch(const op_call *c, int threads) {
+    (void)threads;
+    return row_tiles_scratch(shape_rows(&c->in[0].shape), shape_last(&c->in[0].shape), 1);
+}
+
+const op_kernel rmsnorm_backward_cpu[] = {
+    { "rmsnorm_backward_cpu_rows", fast_accepts, rmsnorm_backward_scratch, rmsnorm_backward_fast },
+    { "rmsnorm_backward_reference", NULL, NULL, rmsnorm_backward_reference },
+    { 0 }
+};
