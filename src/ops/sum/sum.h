@@ -4,10 +4,14 @@
 
 #include "ir/op.h"
 
+typedef struct {
+    shape shape; /* of the result */
+} sum_backward_attributes;
+
 extern const op_def op_sum;          /* x, accumulator? (1) must -> (1) */
-extern const op_def op_sum_backward; /* dy (1), x (for its shape; not read) -> dx */
+extern const op_def op_sum_backward; /* dy (1) -> dx (attributes' shape) */
 
 extern const op_kernel sum_cpu[], sum_backward_cpu[];
 
 tensor_id sum_apply(graph *g, tensor_id x, tensor_id accumulator);
-tensor_id sum_backward_apply(graph *g, tensor_id dy, tensor_id x);
+tensor_id sum_backward_apply(graph *g, tensor_id dy, shape to);

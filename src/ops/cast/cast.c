@@ -1,0 +1,46 @@
+#include "ops/cast/cast.h"
+
+#include "ops/add/add.h"
+
+tensor_id cast_apply(graph *g, tensor_id x, dtype type) {
+    return graph_add(g, &op_cast, &x, 1, &(cast_attributes){ .dtype = (int32_t)type });
+}
+
+static status infer(const graph *g, const node *n, tensor *out) {
+    const cast_attributes *a = node_attributes(g, n);
+    if (a->dtype <= DTYPE_NONE || a->dtype >= DTYPE_COUNT)
+        return status_set(STATUS_INVALID, "there is no element type %d", a->dtype);
+    out[0] = (tensor){ .shape = *graph_shape(g, node_in(g, n, 0)), .dtype = (uint8_t)a->dtype };
+    return STATUS_OK;
+}
+
+static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
+    const node *n = graph_node(g, id);
+    dtype from = (dtype)graph_tensor(g, node_in(g, n, 0))->dtype;
+    if (want[0]) din[0] = add_gather(g, din[0], cast_apply(g, dout[0], from));
+}
+
+static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 1); }
+
+static const op_input inputs[] = { { "x", 0, 1, 4, false } };
+
+static const op_case cases[] = {
+    { "wider", { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -4, 4 } }, &(cast_attributes){ DTYPE_F64 }, 0, false },
+    { "the same", { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -4, 4 } }, &(cast_attributes){ DTYPE_F32 }, 0, true },
+    { "narrower", { { DTYPE_F64, { { 3, 20001 }, 2 }, -4, 4 } }, &(cast_attributes){ DTYPE_F32 }, 0, true },
+    { "to integers", { { DTYPE_F32, { { 35 }, 1 }, -9, 9 } }, &(cast_attributes){ DTYPE_I32 }, 0, true },
+    { "from integers", { { DTYPE_I32, { { 35 }, 1 }, -9, 9 } }, &(cast_attributes){ DTYPE_F32 }, 0, true },
+    { 0 }
+};
+
+const op_def op_cast = { .name = "cast",
+                         .inputs = inputs,
+                         .in_count = 1,
+                         .out_count = 1,
+                         .attribute_bytes = sizeof(cast_attributes),
+                         .traits = OP_ELEMENTWISE,
+                         .infer = infer,
+                         .grad = grad,
+                         .cost = cost,
+                         .cpu = cast_cpu,
+                         .cases = cases };
