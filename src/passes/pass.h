@@ -40,6 +40,7 @@ typedef struct {
 
 typedef struct {
     const char *name;   /* folder, and option: "chunk_loss" is --chunk-loss */
+    const char *option; /* NULL: the name with hyphens; without "--", where that means something else already */
     const char *help;   /* one line for --help */
     const char *values; /* what may be written: "auto, off, cheap, block" */
     const char *paper;
@@ -64,3 +65,7 @@ typedef struct {
 /* All passes in the order in which they run, ending with NULL. */
 extern const pass *const pass_table[];
 enum { PASS_MAX = 32 }; /* more than there are */
+
+/* The pass's option, without "--", into `text`; returns it. */
+enum { PASS_OPTION_BYTES = 32 };
+const char *pass_option(const pass *p, char text[PASS_OPTION_BYTES]);

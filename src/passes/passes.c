@@ -1,4 +1,6 @@
 /* The registry: passes.def as a table. Nothing else names the techniques. */
+#include <stdio.h>
+
 #include "passes/pass.h"
 
 #define PASS(name) extern const pass pass_##name;
@@ -15,4 +17,11 @@ const pass *const pass_table[] = {
 const char *pass_class_name(pass_class c) {
     static const char *const names[] = { "exact", "reassociating", "lossy" };
     return names[c];
+}
+
+const char *pass_option(const pass *p, char text[PASS_OPTION_BYTES]) {
+    snprintf(text, PASS_OPTION_BYTES, "%s", p->option ? p->option : p->name);
+    for (char *c = text; *c; c++)
+        if (*c == '_') *c = '-';
+    return text;
 }
