@@ -33,27 +33,27 @@ typedef struct {
     uint32_t sample, step, stream; /* of the counter */
 } draw;
 
-VECTOR_INLINE void draw_words(const draw *d, uint32_t first_block, uint32_t word[4][BLOCKS]) {
+VECTOR_INLINE void draw_words(const draw *d, uint32_t first_block, uint32_t word[DRAWN]) {
+    uint32_t part[4][BLOCKS];
     for (uint32_t j = 0; j < BLOCKS; j++) {
         philox_block b =
             philox_draw(d->seed, (philox_block){ { first_block + j, d->sample, d->step, d->stream } });
-        for (int k = 0; k < 4; k++) word[k][j] = b.word[k];
+        for (int k = 0; k < 4; k++) part[k][j] = b.word[k];
     }
-}
-
-VECTOR_INLINE float drop(float x, uint32_t word, float p, float factor) {
-    return philox_uniform(word) >= p ? factor * x : 0.0f;
+    for (int j = 0; j < BLOCKS; j++)
+        for (int k = 0; k < 4; k++) word[4 * j + k] = part[k][j];
 }
 
 /* Elements first .. last-1 of one sample; first is a multiple of 4. */
 VECTOR_CLONES static void drop_range(const draw *d, const dropout_attributes *a, const float *x, float *y,
                                      int64_t first, int64_t last) {
-    uint32_t word[4][BLOCKS];
+    uint32_t word[DRAWN];
     float factor = (float)(1 / (1 - (double)a->p)), p = a->p;
     for (int64_t i = first; i < last; i += DRAWN) {
         draw_words(d, (uint32_t)(i / 4), word);
         int64_t n = last - i < DRAWN ? last - i : DRAWN;
-        for (int64_t j = 0; j < n; j++) y[i + j] = drop(x[i + j], word[j % 4][j / 4], p, factor);
+#pragma GCC ivdep
+        for (int64_t j = 0; j < n; j++) y[i + j] = philox_uniform(word[j]) >= p ? factor * x[i + j] : 0.0f;
     }
 }
 
