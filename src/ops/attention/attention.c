@@ -1,0 +1,319 @@
+#include "ops/attention/attention.h"
+
+#include "ops/add/add.h"
+
+tensor_id attention_apply(graph *g, const attention_inputs *in, const attention_attributes *attributes) {
+    tensor_id ids[] = { in->q, in->k, in->v, in->lengths, in->segments, in->offset, in->key };
+    return graph_add(g, &op_attention, ids, 7, attributes);
+}
+
+/* ---- shapes ---- */
+
+attention_sizes attention_sizes_of(const shape *q, const shape *k, const attention_attributes *a) {
+    int64_t heads = a->heads, kv_heads = a->kv_heads ? a->kv_heads : a->heads;
+    attention_sizes sizes = {
+        .batch = q->dim[0], .queries = q->dim[1], .heads = heads, .kv_heads = kv_heads
+    };
+    sizes.keys = k ? k->dim[1] : q->dim[1];
+    sizes.size = q->dim[2] / (k ? heads : heads + 2 * kv_heads);
+    return sizes;
+}
+
+static status check_attributes(const attention_attributes *a) {
+    int64_t kv_heads = a->kv_heads ? a->kv_heads : a->heads;
+    if (a->heads < 1 || kv_heads < 1 || a->heads % kv_heads)
+        return status_set(STATUS_INVALID, "%d heads cannot share %d heads of keys", a->heads, a->kv_heads);
+    if (!(a->dropout >= 0 && a->dropout < 1))
+        return status_set(STATUS_INVALID, "dropout is %g; it must be in [0,1)", (double)a->dropout);
+    if (a->window < 0)
+        return status_set(STATUS_INVALID, "the window is %d; it cannot be negative", a->window);
+    return STATUS_OK;
+}
+
+static status check_operands(const tensor *q, const tensor *k, const tensor *v,
+                             const attention_attributes *a) {
+    int64_t kv_heads = a->kv_heads ? a->kv_heads : a->heads;
+    char left[SHAPE_TEXT_BYTES], right[SHAPE_TEXT_BYTES];
+    if (!k != !v)
+        return status_set(STATUS_INVALID,
+                          "keys and values must both be given or both be packed with the queries");
+    int64_t parts = k ? a->heads : a->heads + 2 * kv_heads;
+    if (q->shape.dim[2] % parts)
+        return status_set(STATUS_INVALID, "queries %s cannot be cut into %lld heads",
+                          shape_text(&q->shape, left), (long long)parts);
+    if (!k) return STATUS_OK;
+    if (!shape_equal(&k->shape, &v->shape) || k->dtype != q->dtype || v->dtype != q->dtype)
+        return status_set(STATUS_INVALID, "keys %s and values %s must be alike, of the type of the queries",
+                          shape_text(&k->shape, left), shape_text(&v->shape, right));
+    if (k->shape.dim[0] != q->shape.dim[0] || k->shape.dim[2] * a->heads != q->shape.dim[2] * kv_heads)
+        return status_set(
+            STATUS_INVALID, "keys %s do not fit queries %s with %d heads and %lld heads of keys",
+            shape_text(&k->shape, left), shape_text(&q->shape, right), a->heads, (long long)kv_heads);
+    return STATUS_OK;
+}
+
+static status check_sides(const graph *g, const node *n, uint32_t side, const attention_sizes *z) {
+    const attention_attributes *a = node_attributes(g, n);
+    tensor_id lengths = node_in(g, n, side), segments = node_in(g, n, side + 1);
+    tensor_id offset = node_in(g, n, side + 2), key = node_in(g, n, side + 3);
+    if (lengths && graph_shape(g, lengths)->dim[0] != z->batch)
+        return status_set(STATUS_INVALID, "%lld lengths for %lld samples",
+                          (long long)graph_shape(g, lengths)->dim[0], (long long)z->batch);
+    if (segments && !shape_equal(graph_shape(g, segments), &SHAPE(z->batch, z->queries)))
+        return status_set(STATUS_INVALID, "segments must be (%lld,%lld), as the queries", (long long)z->batch,
+                          (long long)z->queries);
+    if (segments && z->keys != z->queries)
+        return status_set(STATUS_INVALID, "segments need as many keys as queries, not %lld and %lld",
+                          (long long)z->keys, (long long)z->queries);
+    if (offset && graph_shape(g, offset)->dim[0] != 1)
+        return status_set(STATUS_INVALID, "the offset is one number");
+    if (key && graph_shape(g, key)->dim[0] != 4)
+        return status_set(STATUS_INVALID, "the random key is four numbers");
+    if (a->dropout > 0 && !key) return status_set(STATUS_INVALID, "dropout needs the random key");
+    return STATUS_OK;
+}
+
+status attention_check(const graph *g, const node *n, uint32_t side, attention_sizes *sizes) {
+    const attention_attributes *a = node_attributes(g, n);
+    const tensor *q = graph_tensor(g, node_in(g, n, 0));
+    tensor_id k = node_in(g, n, 1), v = node_in(g, n, 2);
+    TRY(check_attributes(a));
+    TRY(check_operands(q, k ? graph_tensor(g, k) : NULL, v ? graph_tensor(g, v) : NULL, a));
+    *sizes = attention_sizes_of(&q->shape, k ? graph_shape(g, k) : NULL, a);
+    return check_sides(g, n, side, sizes);
+}
+
+static status infer(const graph *g, const node *n, tensor *out) {
+    attention_sizes z;
+    TRY(attention_check(g, n, 3, &z));
+    uint8_t type = graph_tensor(g, node_in(g, n, 0))->dtype;
+    out[0] = (tensor){ .shape = SHAPE(z.batch, z.queries, z.heads * z.size), .dtype = type };
+    out[1] = (tensor){ .shape = SHAPE(z.batch, z.heads, z.queries, z.keys), .dtype = type };
+    return STATUS_OK;
+}
+
+/* ---- gradient ---- */
+
+uint8_t attention_gradient_outputs(const graph *g, const node *n) { return node_in(g, n, 1) ? 3 : 1; }
+
+void attention_gradient_shapes(const graph *g, const node *n, tensor *out) {
+    for (uint32_t i = 0; i < attention_gradient_outputs(g, n); i++) {
+        const tensor *x = graph_tensor(g, node_in(g, n, i));
+        out[i] = (tensor){ .shape = x->shape, .dtype = x->dtype };
+    }
+}
+
+void attention_gradient_gather(graph *g, tensor_id first, uint32_t count, const bool *want, tensor_id *din) {
+    for (uint32_t i = 0; i < count && first; i++)
+        if (want[i]) din[i] = add_gather(g, din[i], first + i);
+}
+
+static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
+    const node *n = graph_node(g, id);
+    if (dout[1]) {
+        graph_fail(g, "attention: its probabilities have no gradient of their own");
+        return;
+    }
+    if (!dout[0] || !(want[0] || want[1] || want[2])) return;
+    tensor_id in[] = { node_in(g, n, 0), node_in(g, n, 1), node_in(g, n, 2), node_out(g, n, 1), dout[0],
+                       node_in(g, n, 3), node_in(g, n, 4), node_in(g, n, 5), node_in(g, n, 6) };
+    tensor_id first = graph_add(g, &op_attention_backward, in, 9, node_attributes(g, n));
+    attention_gradient_gather(g, first, in[1] ? 3 : 1, want, din);
+}
+
+static status infer_backward(const graph *g, const node *n, tensor *out) {
+    attention_sizes z;
+    TRY(attention_check(g, n, 5, &z));
+    if (!shape_equal(graph_shape(g, node_in(g, n, 3)), &SHAPE(z.batch, z.heads, z.queries, z.keys)))
+        return status_set(STATUS_INVALID, "the probabilities must be (B,H,T,S)");
+    if (!shape_equal(graph_shape(g, node_in(g, n, 4)), &SHAPE(z.batch, z.queries, z.heads * z.size)))
+        return status_set(STATUS_INVALID, "the gradient of the result must be (B,T,H*D)");
+    uint8_t type = graph_tensor(g, node_in(g, n, 0))->dtype;
+    if (graph_tensor(g, node_in(g, n, 3))->dtype != type || graph_tensor(g, node_in(g, n, 4))->dtype != type)
+        return status_set(STATUS_INVALID, "queries, probabilities and gradient must be of one type");
+    attention_gradient_shapes(g, n, out);
+    return STATUS_OK;
+}
+
+/* ---- cost ---- */
+
+/* Pairs of a query and a key that it sees, by shape: lengths, segments and an offset are not known here. */
+static double pairs_seen(const attention_attributes *a, const attention_sizes *z, bool offset) {
+    double pairs = 0, queries = (double)z->queries, keys = (double)z->keys;
+    if (!a->window) {
+        bool all = !a->causal || offset;
+        double short_of =
+            queries < keys ? queries : keys; /* queries that see one key more than the one before */
+        pairs = all ? queries * keys : short_of * (short_of + 1) / 2 + (queries - short_of) * keys;
+        return pairs * (double)z->batch * (double)z->heads;
+    }
+    for (int64_t t = 0; t < z->queries; t++) {
+        int64_t position = offset ? z->keys - 1 : t;
+        int64_t last = a->causal && position + 1 < z->keys ? position + 1 : z->keys;
+        int64_t first = 0;
+        if (!a->causal && position + a->window < last) last = position + a->window;
+        if (position - a->window + 1 > 0) first = position - a->window + 1;
+        if (last > first) pairs += (double)(last - first);
+    }
+    return pairs * (double)z->batch * (double)z->heads;
+}
+
+op_cost attention_cost(const graph *g, const node *n, uint32_t side, double products) {
+    const attention_attributes *a = node_attributes(g, n);
+    tensor_id k = node_in(g, n, 1);
+    attention_sizes z = attention_sizes_of(graph_shape(g, node_in(g, n, 0)), k ? graph_shape(g, k) : NULL, a);
+    op_cost cost = op_cost_elementwise(g, n, 0);
+    cost.flops = pairs_seen(a, &z, node_in(g, n, side + 2) != 0) * (2 * products * (double)z.size + 16);
+    return cost;
+}
+
+static op_cost cost(const graph *g, const node *n) { return attention_cost(g, n, 3, 2); }
+
+/* Five: the gradient of the probabilities is made twice, once for its sum over the keys. */
+static op_cost cost_backward(const graph *g, const node *n) { return attention_cost(g, n, 5, 5); }
+
+/* ---- the ops ---- */
+
+static const op_input inputs[] = {
+    { "q", DTYPE_MASK_FLOAT, 3, 3, false },     { "k", DTYPE_MASK_FLOAT, 3, 3, true },
+    { "v", DTYPE_MASK_FLOAT, 3, 3, true },      { "lengths", DTYPE_MASK_INT, 1, 1, true },
+    { "segments", DTYPE_MASK_INT, 2, 2, true }, { "offset", DTYPE_MASK_INT, 1, 1, true },
+    { "key", DTYPE_MASK_INT, 1, 1, true }
+};
+
+#define REAL(...)                                                                                            \
+    { DTYPE_F32, { { __VA_ARGS__ }, 3 }, -1, 1 }
+#define PROBS(...)                                                                                           \
+    { DTYPE_F32, { { __VA_ARGS__ }, 4 }, 0, 0.2 }
+#define NONE                                                                                                 \
+    { DTYPE_NONE, { { 0 }, 0 }, 0, 0 }
+#define LENGTHS(b, s)                                                                                        \
+    { DTYPE_I32, { { b }, 1 }, 0, (s) + 1 }
+#define SEGMENTS(b, t)                                                                                       \
+    { DTYPE_I32, { { b, t }, 2 }, 0, 3 }
+#define OFFSET(o)                                                                                            \
+    { DTYPE_I32, { { 1 }, 1 }, o, (o) + 1 }
+#define KEY                                                                                                  \
+    { DTYPE_I32, { { 4 }, 1 }, 0, 1000 }
+
+static const attention_attributes plain = { .heads = 3 }, causal = { .heads = 2, .causal = 1 };
+static const attention_attributes dropped = { .heads = 2, .causal = 1, .dropout = 0.3f, .stream = 7 };
+static const attention_attributes grouped = { .heads = 4, .kv_heads = 2, .causal = 1, .scale = 0.4f };
+static const attention_attributes grouped_dropped = {
+    .heads = 4, .kv_heads = 1, .dropout = 0.5f, .stream = 3
+};
+static const attention_attributes window = { .heads = 1, .causal = 1, .window = 5 };
+static const attention_attributes band = { .heads = 2, .window = 9 };
+static const attention_attributes one = { .heads = 1 };
+
+static const op_case cases[] = {
+    { "packed", { REAL(2, 5, 36) }, &plain, 0, false },
+    { "packed_causal", { REAL(1, 70, 24) }, &causal, 0, false },
+    { "packed_long", { REAL(1, 300, 18) }, &causal, 0, true },
+    { "packed_wide", { REAL(1, 65, 402) }, &causal, 0, true },
+    { "packed_lengths", { REAL(3, 7, 36), NONE, NONE, LENGTHS(3, 7) }, &plain, 0, false },
+    { "packed_segments", { REAL(2, 9, 24), NONE, NONE, NONE, SEGMENTS(2, 9) }, &causal, 0, false },
+    { "packed_dropout", { REAL(2, 6, 24), NONE, NONE, NONE, NONE, NONE, KEY }, &dropped, 0, false },
+    { "all", { REAL(2, 67, 24), NONE, NONE, LENGTHS(2, 67), SEGMENTS(2, 67), NONE, KEY }, &dropped, 0, true },
+    { "cross", { REAL(2, 5, 12), REAL(2, 7, 12), REAL(2, 7, 12) }, &plain, 0, false },
+    { "cross_long", { REAL(1, 66, 12), REAL(1, 131, 12), REAL(1, 131, 12) }, &plain, 0, true },
+    { "grouped", { REAL(2, 6, 20), REAL(2, 6, 10), REAL(2, 6, 10) }, &grouped, 0, false },
+    { "grouped_dropout",
+      { REAL(1, 3, 8), REAL(1, 5, 2), REAL(1, 5, 2), NONE, NONE, NONE, KEY },
+      &grouped_dropped,
+      0,
+      false },
+    { "grouped_packed", { REAL(1, 6, 40) }, &grouped, 0, false },
+    { "offset",
+      { REAL(1, 3, 20), REAL(1, 9, 10), REAL(1, 9, 10), NONE, NONE, OFFSET(4) },
+      &grouped,
+      0,
+      false },
+    { "step",
+      { REAL(2, 1, 20), REAL(2, 80, 10), REAL(2, 80, 10), NONE, NONE, OFFSET(70) },
+      &grouped,
+      0,
+      false },
+    { "blind",
+      { REAL(1, 3, 20), REAL(1, 4, 10), REAL(1, 4, 10), NONE, NONE, OFFSET(-2) },
+      &grouped,
+      0,
+      false },
+    { "window", { REAL(1, 12, 9) }, &window, 0, false },
+    { "window_long", { REAL(1, 150, 9) }, &window, 0, true },
+    { "band", { REAL(1, 90, 12) }, &band, 0, true },
+    { "one", { REAL(1, 1, 3) }, &one, 0, false },
+    { 0 }
+};
+
+const op_def op_attention = { .name = "attention",
+                              .paper = "arXiv:1706.03762",
+                              .inputs = inputs,
+                              .in_count = 7,
+                              .out_count = 2,
+                              .attribute_bytes = sizeof(attention_attributes),
+                              .traits = OP_RANDOM,
+                              .infer = infer,
+                              .grad = grad,
+                              .cost = cost,
+                              .cpu = attention_cpu,
+                              .cases = cases };
+
+static const op_input backward_inputs[] = {
+    { "q", DTYPE_MASK_FLOAT, 3, 3, false },     { "k", DTYPE_MASK_FLOAT, 3, 3, true },
+    { "v", DTYPE_MASK_FLOAT, 3, 3, true },      { "probs", DTYPE_MASK_FLOAT, 4, 4, false },
+    { "dy", DTYPE_MASK_FLOAT, 3, 3, false },    { "lengths", DTYPE_MASK_INT, 1, 1, true },
+    { "segments", DTYPE_MASK_INT, 2, 2, true }, { "offset", DTYPE_MASK_INT, 1, 1, true },
+    { "key", DTYPE_MASK_INT, 1, 1, true }
+};
+
+static const op_case backward_cases[] = {
+    { "packed", { REAL(2, 5, 36), NONE, NONE, PROBS(2, 3, 5, 5), REAL(2, 5, 12) }, &plain, 0, true },
+    { "packed_causal",
+      { REAL(1, 70, 24), NONE, NONE, PROBS(1, 2, 70, 70), REAL(1, 70, 8) },
+      &causal,
+      0,
+      true },
+    { "packed_long",
+      { REAL(1, 300, 18), NONE, NONE, PROBS(1, 2, 300, 300), REAL(1, 300, 6) },
+      &causal,
+      0,
+      true },
+    { "all",
+      { REAL(2, 67, 24), NONE, NONE, PROBS(2, 2, 67, 67), REAL(2, 67, 8), LENGTHS(2, 67), SEGMENTS(2, 67),
+        NONE, KEY },
+      &dropped,
+      0,
+      true },
+    { "cross",
+      { REAL(2, 5, 12), REAL(2, 7, 12), REAL(2, 7, 12), PROBS(2, 3, 5, 7), REAL(2, 5, 12) },
+      &plain,
+      0,
+      true },
+    { "grouped",
+      { REAL(2, 6, 20), REAL(2, 6, 10), REAL(2, 6, 10), PROBS(2, 4, 6, 6), REAL(2, 6, 20) },
+      &grouped,
+      0,
+      true },
+    { "offset",
+      { REAL(1, 3, 20), REAL(1, 80, 10), REAL(1, 80, 10), PROBS(1, 4, 3, 80), REAL(1, 3, 20), NONE, NONE,
+        OFFSET(64) },
+      &grouped,
+      0,
+      true },
+    { "window", { REAL(1, 150, 9), NONE, NONE, PROBS(1, 1, 150, 150), REAL(1, 150, 3) }, &window, 0, true },
+    { "one", { REAL(1, 1, 3), NONE, NONE, PROBS(1, 1, 1, 1), REAL(1, 1, 1) }, &one, 0, true },
+    { 0 }
+};
+
+const op_def op_attention_backward = { .name = "attention_backward",
+                                       .paper = "arXiv:1706.03762",
+                                       .inputs = backward_inputs,
+                                       .in_count = 9,
+                                       .outputs = attention_gradient_outputs,
+                                       .attribute_bytes = sizeof(attention_attributes),
+                                       .traits = OP_RANDOM,
+                                       .infer = infer_backward,
+                                       .cost = cost_backward,
+                                       .cpu = attention_backward_cpu,
+                                       .cases = backward_cases };

@@ -1,0 +1,167 @@
+#include "ops/attention/attention_tile.h"
+
+#include <string.h>
+
+#include "base/units.h"
+#include "ops/attention/attention_product.h"
+#include "ops/vector_math.h"
+
+enum { TILE = ATTENTION_TILE };
+
+attention_tile attention_tile_queries(const attention_view *v, int64_t b, int64_t h, int64_t t) {
+    int64_t rest = v->n.queries - t;
+    return (attention_tile){ .b = b,
+                             .h = h,
+                             .g = h / (v->n.heads / v->n.kv_heads),
+                             .t = t,
+                             .queries = (int)(rest < TILE ? rest : TILE) };
+}
+
+bool attention_tile_next(const attention_view *v, attention_tile *tile, int64_t from) {
+    int64_t first, last;
+    attention_view_keys(v, tile->b, tile->t, tile->queries, &first, &last);
+    first = first / TILE * TILE;
+    if (from > first) first = from;
+    if (first >= last) return false;
+    tile->s = first;
+    tile->keys = (int)(last - first < TILE ? last - first : TILE);
+    return true;
+}
+
+float *attention_tile_at_queries(const attention_view *v, const attention_tile *tile,
+                                 const attention_place *p) {
+    return attention_f32(v, p, tile->b * v->n.queries + tile->t, tile->h);
+}
+
+float *attention_tile_at_keys(const attention_view *v, const attention_tile *tile, const attention_place *p) {
+    return attention_f32(v, p, tile->b * v->n.keys + tile->s, tile->g);
+}
+
+/* ---- moving ---- */
+
+typedef float four __attribute__((vector_size(16)));
+typedef int32_t four_places __attribute__((vector_size(16)));
+
+static inline four load_four(const float *from) {
+    four x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+static inline void transpose_four(const float *in, int64_t in_stride, float *out, int64_t out_stride) {
+    four a = load_four(in), b = load_four(in + in_stride), c = load_four(in + 2 * in_stride),
+         d = load_four(in + 3 * in_stride);
+    const four_places low = { 0, 4, 1, 5 }, high = { 2, 6, 3, 7 }, first = { 0, 1, 4, 5 },
+                      second = { 2, 3, 6, 7 };
+    four ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low);
+    four rows[4] = { __builtin_shuffle(ab, cd, first), __builtin_shuffle(ab, cd, second) };
+    ab = __builtin_shuffle(a, b, high);
+    cd = __builtin_shuffle(c, d, high);
+    rows[2] = __builtin_shuffle(ab, cd, first);
+    rows[3] = __builtin_shuffle(ab, cd, second);
+    for (int i = 0; i < 4; i++) memcpy(out + i * out_stride, &rows[i], sizeof rows[i]);
+}
+
+static void transpose_plainly(const attention_transposition *t, int64_t row, int64_t rows, int64_t column) {
+    for (int64_t r = row; r < rows; r++)
+        for (int64_t c = column; c < t->columns; c++)
+            t->out[c * t->out_stride + r] = t->in[r * t->in_stride + c];
+}
+
+/* Walks along the rows of the side whose rows lie further apart: they may share one set of the cache. */
+void attention_tile_transpose(const attention_transposition *t) {
+    int64_t rows = t->rows & ~(int64_t)3, columns = t->columns & ~(int64_t)3;
+    bool down = t->out_stride > t->in_stride;
+    int64_t outer = down ? columns : rows, inner = down ? rows : columns;
+    for (int64_t i = 0; i < outer; i += 4)
+        for (int64_t j = 0; j < inner; j += 4) {
+            int64_t r = down ? j : i, c = down ? i : j;
+            transpose_four(t->in + r * t->in_stride + c, t->in_stride, t->out + c * t->out_stride + r,
+                           t->out_stride);
+        }
+    transpose_plainly(t, 0, rows, columns);
+    transpose_plainly(t, rows, t->rows, 0);
+}
+
+void attention_tile_pack(const float *in, int64_t stride, int rows, int64_t columns, float *out) {
+    for (int r = 0; r < rows; r++) memcpy(out + r * columns, in + r * stride, (size_t)columns * sizeof *out);
+}
+
+VECTOR_CLONES static void multiply_by(float *x, int64_t n, float factor) {
+    for (int64_t i = 0; i < n; i++) x[i] *= factor;
+}
+
+void attention_tile_scaled_queries(const attention_view *v, const attention_tile *tile, float *out) {
+    attention_tile_transpose(&(attention_transposition){ .in = attention_tile_at_queries(v, tile, &v->q),
+                                                         .in_stride = v->q.stride,
+                                                         .out = out,
+                                                         .out_stride = TILE,
+                                                         .rows = tile->queries,
+                                                         .columns = v->n.size });
+    for (int64_t d = 0; d < v->n.size; d++) multiply_by(out + d * TILE, tile->queries, (float)v->scale);
+}
+
+void attention_tile_scores(const attention_view *v, const attention_tile *tile, const float *scaled,
+                           float *scores) {
+    attention_multiply(&(attention_product){ .m = tile->keys,
+                                             .n = tile->queries,
+                                             .k = v->n.size,
+                                             .a = attention_tile_at_keys(v, tile, &v->k),
+                                             .a_row = v->k.stride,
+                                             .a_column = 1,
+                                             .b = scaled,
+                                             .b_row = TILE,
+                                             .c = scores,
+                                             .c_row = TILE });
+    attention_tile_hide(v, tile, scores, -INFINITY);
+}
+
+/* ---- who sees whom ---- */
+
+static int64_t clamp(int64_t x, int64_t high) { return x < 0 ? 0 : x > high ? high : x; }
+
+/* Queries [from, to) of the tile see key s as far as position and window go. Keys beyond the sample's length
+ * are not in a tile. */
+static void seen_by(const attention_view *v, const attention_tile *tile, int64_t s, int64_t *from,
+                    int64_t *to) {
+    int64_t distance = s - v->offset - tile->t; /* of the key from the tile's first query */
+    int64_t low = 0, high = tile->queries;
+    if (v->causal) low = distance;
+    if (v->window && !v->causal) low = distance - v->window + 1;
+    if (v->window) high = distance + v->window;
+    *from = clamp(low, tile->queries);
+    *to = clamp(high, tile->queries);
+}
+
+VECTOR_CLONES static void hide_others(const int32_t *segments, int32_t own, int queries, float *x,
+                                      float value) {
+    for (int t = 0; t < queries; t++) x[t] = segments[t] == own ? x[t] : value;
+}
+
+void attention_tile_hide(const attention_view *v, const attention_tile *tile, float *x, float value) {
+    for (int s = 0; s < tile->keys && (v->causal || v->window); s++) {
+        int64_t from, to;
+        seen_by(v, tile, tile->s + s, &from, &to);
+        float *row = x + s * TILE;
+        for (int64_t t = 0; t < from; t++) row[t] = value;
+        for (int64_t t = to; t < tile->queries; t++) row[t] = value;
+    }
+    if (!v->segments) return;
+    const int32_t *segments = v->segments + tile->b * v->n.queries;
+    for (int s = 0; s < tile->keys; s++)
+        hide_others(segments + tile->t, segments[tile->s + s], tile->queries, x + s * TILE, value);
+}
+
+VECTOR_CLONES static void multiply_row(int n, float *x, const float *y) {
+    for (int i = 0; i < n; i++) x[i] *= y[i];
+}
+
+void attention_tile_scale(const attention_tile *tile, float *x, const float *y) {
+    for (int s = 0; s < tile->keys; s++) multiply_row(tile->queries, x + s * TILE, y + s * TILE);
+}
+
+float *attention_tile_take(float *base, uint64_t *used, int64_t count) {
+    float *start = base ? base + *used : NULL;
+    *used += units_align((uint64_t)count, 16);
+    return start;
+}

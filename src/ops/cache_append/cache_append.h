@@ -1,0 +1,17 @@
+/* Appends rows to a cache of keys or values: row t of x goes to row offset + t. The columns [column, column +
+ * width) of x are taken, so one packed projection q|k|v feeds two caches. Rows that fall outside of the cache
+ * are ignored. Not differentiable. */
+#pragma once
+
+#include "ir/op.h"
+
+typedef struct {
+    int32_t column, width;
+} cache_append_attributes;
+
+extern const op_def
+    op_cache_append; /* cache (B,S,width), x (B,T,W), offset (1) -> cache, which lives in its input */
+extern const op_kernel cache_append_cpu[];
+
+tensor_id cache_append_apply(graph *g, tensor_id cache, tensor_id x, tensor_id offset,
+                             const cache_append_attributes *attributes);
