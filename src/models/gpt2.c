@@ -125,7 +125,7 @@ static tensor_id cached(builder *b, int64_t layer, const char *name, tensor_id x
     tensor_id cache =
         graph_add_source(b->g, &(graph_source){ .name = full, .shape = SHAPE(batch, b->c->context, channels),
                                                 .dtype = DTYPE_F32, .role = ROLE_STATE });
-    return cache_append_apply(b->g, cache, x, b->position, column, (int32_t)channels);
+    return cache_append_apply(b->g, cache, x, b->position, &(cache_append_attributes){ column, (int32_t)channels });
 }
 
 /* The queries of one token's packed q|k|v: a view of its first C columns. */

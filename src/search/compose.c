@@ -113,8 +113,7 @@ status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
     status result = STATUS_OK;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i].wanted) TRY_OR(failed, make_program(r, c, &parts[i].flavour, &programs[parts[i].kind]));
-    plan_buffer loader = { "loader", r->loader_bytes };
-    return plan_make(programs, &loader, r->loader_bytes > 0, r->lower.threads, p);
+    return plan_make(programs, r->buffers, r->buffer_count, r->lower.threads, p);
 failed:
     for (int k = 0; k < PROGRAM_COUNT; k++) lower_close(&programs[k]);
     return result;

@@ -13,7 +13,8 @@ typedef struct {
     int64_t context;        /* length of a sample; 1 where the model has no time */
     int64_t eval_batch;     /* samples per validation call; 0: as many as a micro-batch */
     int64_t eval_samples;   /* of validation; 0: none */
-    uint64_t loader_bytes;  /* what the loader needs to read ahead; 0: none */
+    plan_buffer buffers[2]; /* of the data: the loader's read-ahead, one sample of validation */
+    uint32_t buffer_count;
     bool training;          /* false: validation alone */
     optimizer_options optimizer;
     lower_options lower;

@@ -39,6 +39,6 @@ typedef struct {
 } train_result;
 void train_result_close(train_result *r);
 
-/* Runs all steps, evaluates, and writes options.out: metrics.jsonl, run.json and the model as a Hugging Face
- * directory. STATUS_INTERRUPTED after *observer->stop. The result is valid (as far as it got) in any case. */
+/* Runs all steps, evaluates, and writes to options.out: metrics.jsonl and the model as a Hugging Face directory
+ * (run.json is the report's: report/ stands above train/). STATUS_INTERRUPTED after *observer->stop. The result is valid (as far as it got) in any case. */
 status train_run(const setup *s, const decision *d, const train_observer *o, train_result *r);

@@ -1,19 +1,19 @@
-/* Weights and where they come from and go to: initial values straight into their final places, and Hugging Face
- * directories (config.json, model.safetensors or shards), read with pread into place. */
+/* The weights of a run, in their planned places: where they come from and where they go. */
 #pragma once
 
 #include "exec/exec.h"
 #include "models/gpt2.h"
 
-/* Initial values of every weight of the plan, by the model's rule, from the run's seed. */
+/* Initial values of every weight of the plan, by the model's rule, from the run's seed: the same bits for any
+ * number of threads. */
 void weights_initialise(exec *e, const plan *p, const model *m, uint64_t seed);
 
-/* Every weight of the plan from a directory: names as saved by GPT2LMHeadModel, with or without the "transformer."
- * prefix; F32 (other float types: a sentence). Missing, extra-shaped or unreadable: STATUS_INVALID. */
+/* Every weight of the plan from a model directory; what is refused says io/model_files.h. */
 status weights_load(exec *e, const plan *p, const char *directory);
 
-/* Writes config.json, generation_config.json and model.safetensors to `directory` (made if missing), atomically
- * file by file, streaming the weights from where they are. */
+/* Writes config.json, generation_config.json and model.safetensors to `directory` (made if missing),
+ * atomically file by file, streaming the weights from where they are. `c` NULL: the model is not of this
+ * family, and the weights are written alone. */
 status weights_save(const exec *e, const plan *p, const gpt2_config *c, const char *directory);
 
 /* Reads `path` (a config.json or a directory that has one) into c: family, sizes, dropout, tying. Unknown

@@ -171,7 +171,7 @@ static void put_off(accumulator *k, node_id id) {
         k->first_row = graph_add_source(out, &(graph_source){ .name = "first_row", .shape = SHAPE(1),
                                                               .dtype = DTYPE_I32, .role = ROLE_INPUT });
     tensor_id piece = reshape_apply(out, k->r.map[rows], SHAPE(1, here, width));
-    buffer = cache_append_apply(out, buffer, piece, k->first_row, 0, (int32_t)width);
+    buffer = cache_append_apply(out, buffer, piece, k->first_row, &(cache_append_attributes){ 0, (int32_t)width });
     tensor_id sum = k->r.map[node_in(in, n, n->op->rows.accumulator)];
     k->r.map[old] = sum;
     if (k->c->accumulating) return;
@@ -242,6 +242,7 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
 }
 
 const pass pass_accumulate = { .name = "accumulate",
+                               .option = "accumulation", /* --accumulate is the number of micro-batches */
                                .help = "gradients of several micro-batches add up before the update",
                                .values = "auto, defer, add",
                                .class = PASS_REASSOCIATING,

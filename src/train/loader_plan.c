@@ -1,0 +1,44 @@
+#include "train/loader_plan.h"
+
+#include "base/dtype.h"
+#include "base/units.h"
+
+enum { READ_AHEAD = 2 }; /* batches: one in use, one being read */
+
+static loader_options options_of(const setup *s, const data_source *source) {
+    return (loader_options){ .source = source, .batch = (uint32_t)s->request.run.batch, .depth = READ_AHEAD,
+                             .workers = (uint32_t)s->options.workers, .seed = (uint64_t)s->options.seed };
+}
+
+/* What the fields of the model say of a sample, where there is no data to ask. */
+static data_source imagined(const setup *s) {
+    model_field fields[MODEL_MAX_FIELDS];
+    data_source source = { .samples = 1 << 20, .label_field = DATA_NO_LABELS };
+    source.field_count = s->model.fields(&s->model, s->request.run.context, fields);
+    for (uint32_t i = 0; i < source.field_count; i++)
+        source.field_bytes[i] = (uint64_t)shape_elements(&fields[i].of) * dtype_bytes(fields[i].dtype);
+    return source;
+}
+
+/* One sample in all its fields, each aligned, and the scratch of reading it. */
+static uint64_t sample_bytes(const data_source *source) {
+    uint64_t bytes = units_align(source->scratch_bytes, LIVE_ALIGN);
+    for (uint32_t i = 0; i < source->field_count; i++) bytes += units_align(source->field_bytes[i], LIVE_ALIGN);
+    return bytes;
+}
+
+status loader_plan_buffers(const setup *s, compose_run *run) {
+    data_source source = s->train.samples ? s->train : imagined(s);
+    loader_options o = options_of(s, &source);
+    const data_source *validation = s->validation.samples ? &s->validation : &source;
+    run->buffer_count = 2;
+    run->buffers[0] = (plan_buffer){ .name = "loader" };
+    run->buffers[1] = (plan_buffer){ .name = "sample", .bytes = sample_bytes(validation) };
+    return loader_bytes(&o, &run->buffers[0].bytes);
+}
+
+status loader_plan_open(const setup *s, void *memory, uint64_t first_sample, loader **l) {
+    loader_options o = options_of(s, &s->train);
+    o.first_sample = first_sample;
+    return loader_open(&o, memory, l);
+}

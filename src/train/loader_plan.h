@@ -1,0 +1,12 @@
+/* The buffers of a run's data, known before the plan, and the loader that is opened in them after. */
+#pragma once
+
+#include "data/loader.h"
+#include "train/setup.h"
+
+/* Fills run->buffers: "loader", which reads ahead, and "sample", where validation reads what a program does not
+ * take and finds its scratch. Of the run's data; without data (plan alone) of samples as the model takes them. */
+status loader_plan_buffers(const setup *s, compose_run *run);
+
+/* `first_sample`: where to begin; a resumed run goes on where it stopped. */
+status loader_plan_open(const setup *s, void *memory, uint64_t first_sample, loader **l);

@@ -1,0 +1,218 @@
+#define _GNU_SOURCE
+#include "train/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "io/file.h"
+#include "io/json.h"
+#include "train/feed.h"
+#include "train/loader_plan.h"
+#include "train/weights.h"
+
+/* ---- a run in progress ---- */
+
+typedef struct {
+    const setup *s;
+    const decision *d;
+    const train_observer *observer;
+    train_result *result;
+    exec *exec;
+    loader *loader;
+    feed feed;
+    int metrics;             /* file of metrics.jsonl; -1: none */
+    char metrics_path[4096];
+    double *times;           /* seconds by step */
+} training;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double learning_rate(const setup_options *o, int64_t step) {
+    if (step < o->warmup) return o->learning_rate * (double)(step + 1) / (double)o->warmup;
+    double span = (double)(o->steps - o->warmup), part = span > 0 ? (double)(step - o->warmup) / span : 1;
+    double low = o->minimum_rate, height = 1;
+    if (o->schedule == SCHEDULE_COSINE) height = low + (1 - low) * 0.5 * (1 + cos(M_PI * part));
+    if (o->schedule == SCHEDULE_LINEAR) height = low + (1 - low) * (1 - part);
+    return o->learning_rate * height;
+}
+
+/* ---- beginning ---- */
+
+/* What the process holds beside its pool must be within the reserve that the plan promised. */
+static status check_runtime(training *t) {
+    uint64_t resident = device_resident(), pool = exec_pool_bytes(t->exec);
+    t->result->runtime_bytes = resident > pool ? resident - pool : 0;
+    uint64_t reserve = plan_runtime_bytes(&t->d->plan);
+    if (t->result->runtime_bytes <= reserve) return STATUS_OK;
+    return status_set(STATUS_NO_FIT,
+                      "the program itself holds %llu bytes before the first step, more than the %llu bytes reserved for "
+                      "it; use fewer --threads or a larger --memory",
+                      (unsigned long long)t->result->runtime_bytes, (unsigned long long)reserve);
+}
+
+static status open_metrics(training *t) {
+    t->metrics = -1;
+    const char *out = t->s->options.out;
+    if (!out) return STATUS_OK;
+    TRY(io_make_folder(out));
+    snprintf(t->metrics_path, sizeof t->metrics_path, "%s/metrics.jsonl", out);
+    if (unlink(t->metrics_path) != 0 && access(t->metrics_path, F_OK) == 0)
+        return status_set(STATUS_INVALID, "cannot replace %s", t->metrics_path);
+    return io_append_open(t->metrics_path, &t->metrics);
+}
+
+static status begin(training *t) {
+    const setup *s = t->s;
+    if (!s->train.samples) return status_set(STATUS_INVALID, "nothing to train on; name a file or folder with --data");
+    size_t steps = (size_t)s->options.steps;
+    t->result->losses = memory_new(steps, sizeof *t->result->losses);
+    t->result->evaluations = memory_new(steps + 1, sizeof *t->result->evaluations);
+    t->times = memory_new(steps, sizeof *t->times);
+    if (!t->result->losses || !t->result->evaluations || !t->times) return status_set(STATUS_FAILED, "no memory for a run");
+    TRY(open_metrics(t));
+    TRY(exec_open(&t->d->plan, EXEC_OBSERVE, &t->exec));
+    if (s->weights)
+        TRY(weights_load(t->exec, &t->d->plan, s->weights));
+    else
+        weights_initialise(t->exec, &t->d->plan, &s->model, (uint64_t)s->options.seed);
+    TRY(loader_plan_open(s, exec_persistent(t->exec, "loader"), 0, &t->loader));
+    feed_open(&t->feed, s, t->d, t->exec);
+    return check_runtime(t);
+}
+
+/* ---- steps ---- */
+
+static status write_metrics(training *t, int64_t step, double loss, double rate, double seconds, double eval) {
+    if (t->metrics < 0) return STATUS_OK;
+    text line = { 0 };
+    json_writer w = { .out = &line };
+    json_begin_object(&w, NULL);
+    json_put_integer(&w, "step", step);
+    if (isnan(eval)) {
+        json_put_number(&w, "loss", loss);
+        if (t->feed.norm) json_put_float(&w, "grad_norm", *t->feed.norm);
+        json_put_number(&w, "lr", rate);
+        json_put_number(&w, "seconds", seconds);
+    } else {
+        json_put_number(&w, "eval_loss", eval);
+    }
+    json_end_object(&w);
+    status result = io_append_line(t->metrics, t->metrics_path, line.data ? line.data : "");
+    text_close(&line);
+    return result;
+}
+
+static status evaluate(training *t, int64_t step) {
+    if (!t->d->split.eval_calls && !t->d->split.eval_rest) return STATUS_OK;
+    double loss;
+    TRY(feed_evaluate(&t->feed, &loss));
+    t->result->evaluations[t->result->evaluation_count].step = step;
+    t->result->evaluations[t->result->evaluation_count++].loss = loss;
+    if (t->observer->evaluated) t->observer->evaluated(t->observer->context, step, loss, t->s->request.run.eval_samples);
+    return write_metrics(t, step, 0, 0, 0, loss);
+}
+
+static status not_finite(training *t, int64_t step, double loss) {
+    exec_fault fault;
+    program_kind k = t->d->split.accumulate ? PROGRAM_ACCUMULATE : PROGRAM_STEP;
+    if (!exec_find_fault(t->exec, k, &fault))
+        return status_set(STATUS_FAILED, "the loss became %g at step %lld; try a smaller --lr", loss, (long long)step);
+    char site[32] = "outside of the blocks";
+    if (fault.site >= 0) snprintf(site, sizeof site, "block %d", (int)fault.site);
+    return status_set(STATUS_FAILED, "the loss became %g at step %lld; running the step again, %s in %s is the first to be "
+                                     "not finite; try a smaller --lr",
+                      loss, (long long)step, fault.op, site);
+}
+
+static void report_step(const training *t, int64_t step, double rate, double elapsed) {
+    const setup_options *o = &t->s->options;
+    double seconds = t->times[step];
+    if (!t->observer->stepped) return;
+    train_progress p = { .step = step + 1, .steps = o->steps, .loss = t->result->losses[step],
+                         .norm = t->feed.norm ? (double)*t->feed.norm : NAN, .learning_rate = rate, .seconds = seconds,
+                         .tokens_per_second = (double)(o->batch * t->s->request.run.context) / seconds,
+                         .seconds_left = elapsed / (double)(step + 1) * (double)(o->steps - step - 1),
+                         .resident_bytes = device_resident(), .planned_bytes = t->d->plan.peak_bytes,
+                         .budget_bytes = t->s->budget };
+    t->observer->stepped(t->observer->context, &p);
+}
+
+static status one_step(training *t, int64_t step, double started) {
+    const setup_options *o = &t->s->options;
+    double begin_time = now(), rate = learning_rate(o, step);
+    loader_batch batch;
+    TRY(loader_next(t->loader, &batch));
+    double loss = feed_step(&t->feed, &batch, step, rate);
+    loader_done(t->loader);
+    t->result->losses[step] = loss;
+    t->times[step] = now() - begin_time;
+    t->result->steps = step + 1;
+    if (!isfinite(loss)) return not_finite(t, step, loss);
+    TRY(write_metrics(t, step + 1, loss, rate, t->times[step], NAN));
+    report_step(t, step, rate, now() - started);
+    if (o->eval_every && (step + 1) % o->eval_every == 0 && step + 1 < o->steps) return evaluate(t, step + 1);
+    return STATUS_OK;
+}
+
+static int compare_numbers(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void summarise(training *t, double seconds) {
+    train_result *r = t->result;
+    r->seconds = seconds;
+    if (r->steps) {
+        qsort(t->times, (size_t)r->steps, sizeof *t->times, compare_numbers);
+        r->step_seconds = t->times[r->steps / 2];
+        r->tokens_per_second = (double)(t->s->options.batch * t->s->request.run.context) / r->step_seconds;
+    }
+    if (t->exec) r->memory = exec_measure(t->exec);
+    r->resident_peak_bytes = device_resident_peak();
+}
+
+static status save(training *t) {
+    if (!t->s->options.out || strcmp(t->s->model.family, "gpt2") != 0) return STATUS_OK;
+    return weights_save(t->exec, &t->d->plan, &t->s->gpt2, t->s->options.out);
+}
+
+status train_run(const setup *s, const decision *d, const train_observer *o, train_result *r) {
+    *r = (train_result){ 0 };
+    training t = { .s = s, .d = d, .observer = o, .result = r, .metrics = -1 };
+    status result = begin(&t);
+    double started = now();
+    if (result == STATUS_OK && o->started) o->started(o->context, s, d);
+    bool stopped = false;
+    for (int64_t step = 0; step < s->options.steps && result == STATUS_OK && !stopped; step++) {
+        result = one_step(&t, step, started);
+        stopped = o->stop && *o->stop;
+    }
+    if (result == STATUS_OK && !stopped) result = evaluate(&t, r->steps);
+    if (result == STATUS_OK) result = save(&t);
+    if (result == STATUS_OK && stopped)
+        result = status_set(STATUS_INTERRUPTED, "stopped after step %lld of %lld; the weights are in %s", (long long)r->steps,
+                            (long long)s->options.steps, s->options.out ? s->options.out : "memory only");
+    summarise(&t, now() - started);
+    loader_close(t.loader);
+    exec_close(t.exec);
+    if (t.metrics >= 0) close(t.metrics);
+    memory_free(t.times);
+    return result;
+}
+
+void train_result_close(train_result *r) {
+    memory_free(r->losses);
+    memory_free(r->evaluations);
+    *r = (train_result){ 0 };
+}

@@ -1,0 +1,75 @@
+#include "train/weights.h"
+
+#include "base/memory.h"
+#include "base/philox.h"
+#include "base/threads.h"
+#include "io/file.h"
+#include "io/model_files.h"
+
+/* ---- initial values ---- */
+
+typedef struct {
+    exec *e;
+    const plan *p;
+    const model *m;
+    uint64_t seed;
+} initialisation;
+
+/* A weight is a task: its numbers depend on nothing but its stream and their places. */
+static void initialise_one(void *context, int64_t index, int thread) {
+    (void)thread;
+    const initialisation *i = context;
+    const plan_persistent *x = &i->p->persistent[index];
+    if (x->category != CATEGORY_WEIGHTS) return;
+    float *data = exec_persistent(i->e, x->name);
+    int64_t n = shape_elements(&x->shape);
+    model_initial from = { 0 };
+    i->m->initial(i->m, x->name, &x->shape, &from);
+    if (from.deviation > 0)
+        philox_normal(i->seed, from.stream, n, from.mean, from.deviation, data);
+    else
+        for (int64_t k = 0; k < n; k++) data[k] = from.mean;
+}
+
+void weights_initialise(exec *e, const plan *p, const model *m, uint64_t seed) {
+    initialisation i = { .e = e, .p = p, .m = m, .seed = seed };
+    threads_for(p->persistent_count, initialise_one, &i);
+}
+
+/* ---- files ---- */
+
+/* The weights of the plan where they lie; memory_free it. */
+static status list_weights(const exec *e, const plan *p, model_weight **weights, uint32_t *count) {
+    *count = 0;
+    *weights = memory_new(p->persistent_count + 1u, sizeof **weights);
+    if (!*weights) return status_set(STATUS_FAILED, "no memory to list the weights");
+    for (uint32_t i = 0; i < p->persistent_count; i++) {
+        const plan_persistent *x = &p->persistent[i];
+        if (x->category != CATEGORY_WEIGHTS) continue;
+        (*weights)[(*count)++] =
+            (model_weight){ .name = x->name, .shape = x->shape, .data = exec_persistent(e, x->name) };
+    }
+    return STATUS_OK;
+}
+
+status weights_load(exec *e, const plan *p, const char *directory) {
+    model_weight *weights;
+    uint32_t count;
+    TRY(list_weights(e, p, &weights, &count));
+    status result = model_files_load(directory, weights, count);
+    memory_free(weights);
+    return result;
+}
+
+status weights_save(const exec *e, const plan *p, const gpt2_config *c, const char *directory) {
+    model_weight *weights;
+    uint32_t count;
+    TRY(io_make_folder(directory));
+    if (c) TRY(model_files_write_config(directory, c));
+    TRY(list_weights(e, p, &weights, &count));
+    status result = model_files_save(directory, weights, count);
+    memory_free(weights);
+    return result;
+}
+
+status weights_read_config(const char *path, gpt2_config *c) { return model_files_read_config(path, c); }

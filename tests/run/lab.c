@@ -1,0 +1,216 @@
+#include "run/lab.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/philox.h"
+#include "ops/clip_factor/clip_factor.h"
+
+#undef NDEBUG
+#define must(call)                                                                                           \
+    do {                                                                                                     \
+        if ((call) != STATUS_OK) {                                                                           \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, status_message());                            \
+            abort();                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+void lab_open(lab *l, const lab_sizes *s) {
+    *l = (lab){ .config = gpt2_default(), .seed = 7 };
+    gpt2_config *c = &l->config;
+    c->layers = s->layers, c->heads = s->heads, c->channels = s->channels, c->context = s->context;
+    c->vocabulary = s->vocabulary, c->inner = 4 * s->channels, c->tied = !s->untied, c->deviation = 0.1;
+    c->dropout_attention = c->dropout_embedding = c->dropout_residual = s->dropout;
+    must(gpt2_check(c));
+    gpt2_model(c, "lab", &l->model);
+    l->run = (compose_run){ .model = &l->model, .batch = s->batch, .context = s->context, .eval_samples = 3,
+                            .training = true,
+                            .optimizer = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = s->clip },
+                            .lower = { .threads = threads_count(), .rates = device_rates_default(1) } };
+}
+
+uint32_t lab_random(uint32_t *random, uint32_t below) {
+    *random = *random * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)(*random >> 1) * below) >> 31);
+}
+
+compose_choice lab_choose(const lab *l, int64_t micro_batch, const char *settings) {
+    compose_choice c = { .micro_batch = micro_batch ? micro_batch : l->run.batch };
+    char copy[256], *rest = copy;
+    snprintf(copy, sizeof copy, "%s", settings);
+    for (char *word; (word = strtok_r(rest, " ", &rest));) {
+        char *value = strchr(word, '=');
+        assert(value);
+        *value++ = 0;
+        int found = -1;
+        for (int i = 0; pass_table[i]; i++)
+            if (strcmp(pass_table[i]->name, word) == 0) found = i;
+        assert(found >= 0);
+        must(pass_table[found]->parse(value, &c.settings[found]));
+    }
+    return c;
+}
+
+compose_choice lab_choose_randomly(const lab *l, uint32_t *random, pass_class allowed) {
+    compose_choice c = { .micro_batch = l->run.batch };
+    int64_t parts = 1 + (int64_t)lab_random(random, 3);
+    if (l->run.batch % parts == 0) c.micro_batch = l->run.batch / parts;
+    if (allowed == PASS_EXACT && c.micro_batch * l->run.context % 256) c.micro_batch = l->run.batch;
+    pass_context context = compose_context(&l->run, &c);
+    for (int stage = PASS_FORWARD; stage <= PASS_STEP; stage++) {
+        graph g;
+        must(compose_graph(&l->run, &c, (pass_stage)stage, &g));
+        for (int i = 0; pass_table[i]; i++) {
+            if ((int)pass_table[i]->stage != stage) continue;
+            pass_setting list[64], usable[64];
+            pass_without without = PASS_OPTIONAL;
+            uint32_t n = pass_table[i]->settings(&g, &context, list, 64, &without), count = 0;
+            for (uint32_t k = 0; k < n; k++)
+                if (list[k].class <= allowed) usable[count++] = list[k];
+            uint32_t pick = lab_random(random, count + (without == PASS_NEEDED ? 0 : 1));
+            if (pick < count) c.settings[i] = usable[pick];
+        }
+        graph_close(&g);
+    }
+    return c;
+}
+
+const char *lab_choice_text(const compose_choice *c, char out[256]) {
+    int n = snprintf(out, 256, "micro-batch %lld", (long long)c->micro_batch);
+    for (int i = 0; pass_table[i]; i++)
+        if (c->settings[i].text[0]) n += snprintf(out + n, (size_t)(256 - n), " %s=%s", pass_table[i]->name, c->settings[i].text);
+    return out;
+}
+
+/* ---- running ---- */
+
+void lab_fill_weights(const lab *l, const plan *p, exec *e) {
+    for (uint32_t i = 0; i < p->persistent_count; i++) {
+        const plan_persistent *x = &p->persistent[i];
+        if (x->category != CATEGORY_WEIGHTS) continue;
+        model_initial initial;
+        l->model.initial(&l->model, x->name, &x->shape, &initial);
+        float *w = exec_persistent(e, x->name);
+        int64_t n = shape_elements(&x->shape);
+        philox_normal(l->seed, initial.stream, n, initial.mean, initial.deviation, w);
+    }
+}
+
+int32_t lab_token(const lab *l, int step, int64_t sample, int64_t time) {
+    philox_block b = philox_draw(l->seed, (philox_block){ { (uint32_t)time, (uint32_t)sample, (uint32_t)step, 99 } });
+    return (int32_t)(b.word[0] % (uint32_t)l->config.vocabulary);
+}
+
+static void put_tokens(const lab *l, int32_t *to, int step, int64_t first, int64_t count, int shift) {
+    for (int64_t b = 0; to && b < count; b++)
+        for (int64_t t = 0; t < l->run.context; t++) to[b * l->run.context + t] = lab_token(l, step, first + b, t + shift);
+}
+
+void lab_hand_in(const lab *l, exec *e, program_kind k, int step, int64_t first, int64_t count) {
+    put_tokens(l, exec_input(e, k, "tokens"), step, first, count, 0);
+    put_tokens(l, exec_input(e, k, "labels"), step, first, count, 1);
+    put_tokens(l, exec_input(e, k, "tokens.batch"), step, 0, l->run.batch, 0);
+    float *scale = exec_input(e, k, "loss_scale"), *rate = exec_input(e, k, "learning_rate");
+    int32_t *row = exec_input(e, k, "first_row");
+    philox_key *key = exec_input(e, k, "key");
+    if (scale) *scale = 1.0f / (float)(l->run.batch * l->run.context);
+    if (rate) *rate = 1e-2f;
+    if (row) *row = (int32_t)(first * l->run.context);
+    if (key) *key = (philox_key){ .seed_low = (uint32_t)l->seed, .step = (uint32_t)step, .first_sample = (uint32_t)first };
+}
+
+static void one_step(const lab *l, exec *e, const compose_choice *c, int step, lab_result *r) {
+    compose_split split = compose_split_of(&l->run, c);
+    float *loss = exec_persistent(e, "loss");
+    *loss = 0;
+    for (int64_t i = 0; i <= split.accumulate; i++) {
+        program_kind k = i < split.accumulate ? PROGRAM_ACCUMULATE : PROGRAM_STEP;
+        lab_hand_in(l, e, k, step, i * c->micro_batch, i < split.accumulate ? c->micro_batch : split.last);
+        exec_run(e, k);
+    }
+    r->losses[step] = *loss;
+    const float *norm = exec_output(e, PROGRAM_STEP, &op_clip_factor, 1);
+    r->norm = norm ? *norm : 0;
+}
+
+static void evaluate(const lab *l, exec *e, const compose_choice *c, lab_result *r) {
+    compose_split split = compose_split_of(&l->run, c);
+    float *loss = exec_persistent(e, "loss");
+    *loss = 0;
+    int64_t first = 0;
+    for (int64_t i = 0; i < split.eval_calls + (split.eval_rest > 0); i++) {
+        bool rest = i == split.eval_calls;
+        program_kind k = rest ? PROGRAM_EVALUATE_REST : PROGRAM_EVALUATE;
+        lab_hand_in(l, e, k, 1000, first, rest ? split.eval_rest : split.eval_batch);
+        exec_run(e, k);
+        first += split.eval_batch;
+    }
+    r->evaluation = *loss;
+}
+
+static void gather_weights(const plan *p, exec *e, lab_result *r) {
+    for (int pass = 0; pass < 2; pass++) {
+        uint64_t at = 0;
+        for (uint32_t i = 0; i < p->persistent_count; i++) {
+            const plan_persistent *x = &p->persistent[i];
+            if (x->category != CATEGORY_WEIGHTS) continue;
+            uint64_t n = (uint64_t)shape_elements(&x->shape);
+            if (pass) memcpy(r->weights + at, exec_persistent(e, x->name), n * sizeof(float));
+            at += n;
+        }
+        if (!pass) {
+            r->weight_count = at;
+            r->weights = malloc(at * sizeof(float));
+            assert(r->weights);
+        }
+    }
+}
+
+void lab_run(const lab *l, const compose_choice *c, unsigned modes, int steps, lab_result *r) {
+    *r = (lab_result){ .steps = steps };
+    assert(steps <= LAB_MAX_STEPS);
+    plan p;
+    exec *e;
+    must(compose_plan(&l->run, c, &p));
+    must(exec_open(&p, modes | EXEC_OBSERVE, &e));
+    lab_fill_weights(l, &p, e);
+    for (int step = 0; step < steps; step++) one_step(l, e, c, step, r);
+    evaluate(l, e, c, r);
+    gather_weights(&p, e, r);
+    exec_measured m = exec_measure(e);
+    memcpy(r->planned, p.by_category, sizeof r->planned);
+    memcpy(r->measured, m.by_category, sizeof r->measured);
+    r->planned[CATEGORY_RUNTIME] = r->measured[CATEGORY_RUNTIME] = 0; /* of the process, not of the engine */
+    r->peak_bytes = p.peak_bytes, r->arena_bytes = p.arena_bytes, r->lower_bound_bytes = p.lower_bound_bytes;
+    r->pool_bytes = plan_pool_bytes(&p);
+    exec_close(e);
+    plan_close(&p);
+}
+
+void lab_result_close(lab_result *r) {
+    free(r->weights);
+    *r = (lab_result){ 0 };
+}
+
+bool lab_same(const lab_result *a, const lab_result *b) {
+    return a->steps == b->steps && memcmp(a->losses, b->losses, (size_t)a->steps * sizeof(float)) == 0 &&
+           memcmp(&a->evaluation, &b->evaluation, sizeof(float)) == 0 && a->weight_count == b->weight_count &&
+           memcmp(a->weights, b->weights, a->weight_count * sizeof(float)) == 0;
+}
+
+double lab_distance(const lab_result *a, const lab_result *b) {
+    double largest = 0, difference = 0;
+    for (int i = 0; i < a->steps; i++) {
+        largest = fmax(largest, fabs((double)a->losses[i]));
+        difference = fmax(difference, fabs((double)a->losses[i] - (double)b->losses[i]));
+    }
+    for (uint64_t i = 0; i < a->weight_count; i++) {
+        largest = fmax(largest, fabs((double)a->weights[i]));
+        double d = fabs((double)a->weights[i] - (double)b->weights[i]);
+        difference = d <= difference ? difference : d; /* NaN comes through */
+    }
+    return difference / largest;
+}

@@ -1,0 +1,57 @@
+/* Small models run through the whole engine, with choices made by the test: what the tests of promises share.
+ * Being a test helper, it fails the test (assert) where something goes wrong that the test does not ask about. */
+#pragma once
+
+#include "exec/exec.h"
+#include "models/gpt2.h"
+#include "search/search.h"
+
+typedef struct {
+    gpt2_config config;
+    model model;
+    compose_run run;
+    uint64_t seed;
+} lab;
+
+typedef struct {
+    int64_t layers, heads, channels, context, vocabulary, batch;
+    double dropout, clip;
+    bool untied;
+} lab_sizes;
+
+/* Not to be moved afterwards: the model points at the configuration. */
+void lab_open(lab *l, const lab_sizes *sizes);
+
+/* "recompute=block chunk_loss=256 accumulate=add": settings by pass; micro_batch 0: the whole batch. */
+compose_choice lab_choose(const lab *l, int64_t micro_batch, const char *settings);
+
+/* A random combination of settings that the passes themselves offer. */
+compose_choice lab_choose_randomly(const lab *l, uint32_t *random, pass_class allowed);
+uint32_t lab_random(uint32_t *random, uint32_t below);
+const char *lab_choice_text(const compose_choice *c, char text[256]);
+
+enum { LAB_MAX_STEPS = 32 };
+
+typedef struct {
+    int steps;
+    float losses[LAB_MAX_STEPS], evaluation;
+    float norm; /* of the last step */
+    float *weights;
+    uint64_t weight_count;
+    uint64_t peak_bytes, arena_bytes, lower_bound_bytes, pool_bytes;
+    uint64_t planned[CATEGORY_COUNT], measured[CATEGORY_COUNT];
+} lab_result;
+
+/* Plans and runs `steps` steps on data that only depends on the lab. */
+void lab_run(const lab *l, const compose_choice *c, unsigned modes, int steps, lab_result *r);
+void lab_result_close(lab_result *r);
+
+/* Bit for bit the same losses, validation loss and weights. */
+bool lab_same(const lab_result *a, const lab_result *b);
+/* The largest difference of weights and losses, relative to the largest value. */
+double lab_distance(const lab_result *a, const lab_result *b);
+
+/* By hand, for tests that look closer: binds a plan, fills the weights, hands in the data of a step. */
+void lab_fill_weights(const lab *l, const plan *p, exec *e);
+void lab_hand_in(const lab *l, exec *e, program_kind k, int step, int64_t first, int64_t count);
+int32_t lab_token(const lab *l, int step, int64_t sample, int64_t time);

@@ -1,0 +1,155 @@
+/* P1 and P4: techniques change memory and time, not the run. Each EXACT one, alone and combined, gives the
+ * same bits as the plain run, at one and two threads; REASSOCIATING ones stay within a tolerance; and planned
+ * and measured bytes are equal in every one of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/threads.h"
+#include "run/lab.h"
+
+static const lab_sizes small = { .layers = 2, .heads = 2, .channels = 32, .context = 64, .vocabulary = 97, .batch = 8,
+                                 .clip = 0.5 };
+
+static void assert_exact_bytes(const lab_result *r, const char *what) {
+    for (int c = 0; c < CATEGORY_COUNT; c++)
+        if (r->planned[c] != r->measured[c])
+            fail_msg("%s: %s planned %llu, measured %llu", what, category_name((category)c),
+                     (unsigned long long)r->planned[c], (unsigned long long)r->measured[c]);
+}
+
+static void compare_with_plain(const lab_sizes *sizes, int64_t micro_batch, const char *base, const char *settings,
+                               bool same) {
+    lab l;
+    lab_open(&l, sizes);
+    lab_result plain, other;
+    compose_choice p = lab_choose(&l, 0, base), c = lab_choose(&l, micro_batch, settings);
+    lab_run(&l, &p, 0, 5, &plain);
+    lab_run(&l, &c, EXEC_POISON, 5, &other);
+    char text[256];
+    lab_choice_text(&c, text);
+    assert_exact_bytes(&plain, base);
+    assert_exact_bytes(&other, text);
+    if (plain.losses[0] == plain.losses[4]) fail_msg("%s: nothing was learned", text);
+    double distance = lab_distance(&plain, &other);
+    if (same && !lab_same(&plain, &other)) fail_msg("%s differs from the plain run by %g", text, distance);
+    if (!(distance < 2e-4)) fail_msg("%s is %g away from the plain run", text, distance);
+    lab_result_close(&plain);
+    lab_result_close(&other);
+}
+
+static void each_technique_alone(void **state) {
+    (void)state;
+    compare_with_plain(&small, 0, "", "", true);
+    compare_with_plain(&small, 0, "", "fuse=on", true);
+    compare_with_plain(&small, 0, "", "recompute=cheap", true);
+    compare_with_plain(&small, 0, "", "recompute=2", true);
+    compare_with_plain(&small, 0, "", "recompute=3", true);
+    compare_with_plain(&small, 0, "", "recompute=block", true);
+    compare_with_plain(&small, 0, "", "recompute=block:1+cheap", true);
+    compare_with_plain(&small, 0, "", "chunk_loss=256", true);
+    compare_with_plain(&small, 0, "", "chunk_loss=100", false);
+    compare_with_plain(&small, 0, "", "update_early=twice", true);
+    compare_with_plain(&small, 0, "", "attention=flash", false);
+    compare_with_plain(&small, 4, "", "accumulate=defer", true);
+    compare_with_plain(&small, 4, "", "accumulate=add", false);
+    compare_with_plain(&small, 3, "", "accumulate=add", false); /* 3 + 3 + 2: a remainder */
+}
+
+static void early_update_without_clipping(void **state) {
+    (void)state;
+    lab_sizes sizes = small;
+    sizes.clip = 0;
+    compare_with_plain(&sizes, 0, "", "update_early=on", true);
+    compare_with_plain(&sizes, 0, "attention=flash", "attention=flash update_early=on recompute=block chunk_loss=256", true);
+}
+
+static void untied_needs_no_deferring(void **state) {
+    (void)state;
+    lab_sizes sizes = small;
+    sizes.untied = true;
+    compare_with_plain(&sizes, 4, "", "accumulate=add", true);
+}
+
+static void combined(void **state) {
+    (void)state;
+    lab_sizes sizes = small;
+    compare_with_plain(&sizes, 4, "attention=flash",
+                       "attention=flash fuse=on recompute=block chunk_loss=128 accumulate=defer", false);
+    compare_with_plain(&sizes, 4, "attention=flash", "attention=flash recompute=2 accumulate=defer", true);
+    compare_with_plain(&sizes, 0, "attention=flash",
+                       "attention=flash fuse=on recompute=block chunk_loss=256 update_early=twice", true);
+}
+
+static void dropout_draws_the_same(void **state) {
+    (void)state;
+    lab_sizes sizes = small;
+    sizes.dropout = 0.2;
+    compare_with_plain(&sizes, 0, "attention=flash", "attention=flash recompute=block update_early=twice", true);
+    compare_with_plain(&sizes, 4, "attention=flash", "attention=flash recompute=block accumulate=defer", true);
+    compare_with_plain(&sizes, 0, "", "attention=flash", false);
+}
+
+static void thread_counts_agree(void **state) {
+    (void)state;
+    lab_result first = { 0 };
+    for (int threads = 1; threads <= 3; threads++) {
+        threads_set(threads);
+        lab l;
+        lab_open(&l, &small);
+        compose_choice c = lab_choose(&l, 4, "attention=flash recompute=cheap chunk_loss=256 accumulate=defer");
+        lab_result r;
+        lab_run(&l, &c, 0, 5, &r);
+        if (threads == 1)
+            first = r;
+        else {
+            assert_true(lab_same(&first, &r));
+            lab_result_close(&r);
+        }
+    }
+    threads_set(2);
+    lab_result_close(&first);
+}
+
+static void random_combinations(void **state) {
+    (void)state;
+    uint32_t random = 20;
+    int cases = getenv("SNUG_LONG") ? 300 : 40;
+    for (int i = 0; i < cases; i++) {
+        lab_sizes sizes = { .layers = 1 + lab_random(&random, 4), .heads = 1 + lab_random(&random, 3), .context = 32,
+                            .vocabulary = 11 + lab_random(&random, 90), .batch = 8 * (1 + lab_random(&random, 3)),
+                            .clip = lab_random(&random, 2) ? 0.7 : 0, .dropout = lab_random(&random, 3) ? 0 : 0.1,
+                            .untied = lab_random(&random, 2) };
+        sizes.channels = sizes.heads * 8 * (1 + lab_random(&random, 2));
+        lab l;
+        lab_open(&l, &sizes);
+        compose_choice c = lab_choose_randomly(&l, &random, PASS_EXACT), plain = lab_choose(&l, 0, "");
+        lab_result a, b, separate;
+        char text[256];
+        lab_choice_text(&c, text);
+        lab_run(&l, &plain, 0, 3, &a);
+        lab_run(&l, &c, EXEC_POISON, 3, &b);
+        lab_run(&l, &c, EXEC_SEPARATE | EXEC_POISON, 3, &separate);
+        assert_exact_bytes(&b, text);
+        if (!lab_same(&a, &b)) fail_msg("case %d: %s differs from plain by %g", i, text, lab_distance(&a, &b));
+        if (!lab_same(&b, &separate)) fail_msg("case %d: %s differs when separate", i, text);
+        lab_result_close(&a), lab_result_close(&b), lab_result_close(&separate);
+    }
+}
+
+int main(void) {
+    threads_set(2);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_technique_alone),   cmocka_unit_test(early_update_without_clipping),
+        cmocka_unit_test(untied_needs_no_deferring), cmocka_unit_test(combined),
+        cmocka_unit_test(dropout_draws_the_same), cmocka_unit_test(thread_counts_agree),
+        cmocka_unit_test(random_combinations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
