@@ -1,6 +1,6 @@
 /* Exponential and its kin for fast kernels: straight-line float code that the compiler vectorises, the same
  * bits for every element whatever the instruction set, the loop's tail or the fusion around it.
- * Accuracy: exp within 2 units in the last place; tanh within 1.5e-7 absolute.
+ * Accuracy: exp within 2 units in the last place; tanh within 2e-7 absolute.
  * Method: reduction by ln 2 and a polynomial, after the Cephes library (Moshier). */
 #pragma once
 
