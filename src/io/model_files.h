@@ -1,0 +1,35 @@
+/* Model directories as Hugging Face's transformers writes them: config.json, generation_config.json and
+ * model.safetensors (or shards with their index). Nothing here knows of plans: who has the memory says where
+ * each weight lies, and weights are read into that place and written from it.
+ *
+ * Names and layouts are those of GPT2LMHeadModel: "transformer.h.0.attn.c_attn.weight" is (in,out), and a
+ * tied output projection has no tensor of its own. */
+#pragma once
+
+#include "base/shape.h"
+#include "base/status.h"
+#include "models/gpt2.h"
+
+/* Reads `path` (a config.json, or a directory that has one). What transformers has a default for may be
+ * absent; wrong types, impossible sizes and everything that this GPT-2 does not compute are STATUS_INVALID,
+ * with file and key. A configuration that comes back passes gpt2_check. */
+status model_files_read_config(const char *path, gpt2_config *c);
+
+/* Writes config.json and generation_config.json into the directory. */
+status model_files_write_config(const char *directory, const gpt2_config *c);
+
+/* One weight of a model, f32, in its final place. */
+typedef struct {
+    const char *name;
+    shape shape;
+    float *data;
+} model_weight;
+
+/* Fills all of the weights from a directory (or a .safetensors file). The names in the file may lack the
+ * "transformer." in front. F16 and BF16 are widened, which is exact. Masks that old files carry and a copy of
+ * a tied projection are passed over; any other tensor that the model has no place for, a missing one or one
+ * of another shape is STATUS_INVALID: then the contents of the weights are undefined. */
+status model_files_load(const char *directory, const model_weight *weights, uint32_t count);
+
+/* Writes model.safetensors into the directory, from where the weights are, atomically. */
+status model_files_save(const char *directory, const model_weight *weights, uint32_t count);
