@@ -53,7 +53,7 @@ static void gelu(void **state) {
                 fail_msg("formula %d at %.9g: error %g", i, (double)x, errors[i]);
     }
     assert_true(gelu_erf_f32(1e30f) == 1e30f && gelu_tanh_f32(1e30f) == 1e30f);
-    assert_true(gelu_erf_f32(-1e30f) == 0 && gelu_tanh_f32(-1e10f) == 0);
+    assert_true(gelu_erf_f32(-1e30f) == 0 && fabsf(gelu_tanh_f32(-1e10f)) < 1e-20f);
     assert_true(isnan(gelu_erf_f32(NAN)) && isnan(gelu_tanh_f32(NAN)));
     assert_true(isnan(gelu_erf_slope_f32(NAN)) && isnan(gelu_tanh_slope_f32(NAN)));
 }

@@ -21,18 +21,18 @@ static inline double gelu_erf_slope(double x) {
     return 0.5 * (1 + erf(x * 0.7071067811865476)) + x * 0.3989422804014327 * exp(-0.5 * x * x);
 }
 
-/* (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)): one exponential, and no cancellation where tanh is near -1. */
-VECTOR_INLINE float gelu_tanh_gate(float x) {
-    float u = 0.7978845608f * (x + 0.044715f * (x * x * x));
-    return 1.0f / (1.0f + vector_exp(-2.0f * u));
+/* exp(-2u), u the argument of the tanh: (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)) takes one exponential, and
+ * nothing cancels where tanh is near -1. */
+VECTOR_INLINE float gelu_tanh_exponential(float x) {
+    return vector_exp(-2.0f * (0.7978845608f * (x + 0.044715f * (x * x * x))));
 }
 
-VECTOR_INLINE float gelu_tanh_f32(float x) { return x * gelu_tanh_gate(x); }
+VECTOR_INLINE float gelu_tanh_f32(float x) { return x * (1.0f / (1.0f + gelu_tanh_exponential(x))); }
 
 VECTOR_INLINE float gelu_tanh_slope_f32(float x) {
-    float gate = gelu_tanh_gate(x);
+    float e = gelu_tanh_exponential(x), gate = 1.0f / (1.0f + e);
     float du = 0.7978845608f * (1.0f + 0.134145f * (x * x));
-    return gate + 2.0f * (x * gate) * ((1.0f - gate) * du);
+    return gate + 2.0f * (x * gate) * ((e * gate) * du); /* e * gate = 1 - gate */
 }
 
 /* The normal distribution function, to 4e-8. With t = |x|/sqrt(2): near 0 an odd polynomial for erf(t), from
