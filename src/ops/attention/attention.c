@@ -194,7 +194,7 @@ static const op_input inputs[] = {
 #define OFFSET(o)                                                                                            \
     { DTYPE_I32, { { 1 }, 1 }, o, (o) + 1 }
 #define KEY                                                                                                  \
-    { DTYPE_I32, { { 4 }, 1 }, 0, 1000 }
+    { DTYPE_I32, { { 4 }, 1 }, -2147483648.0, 2147483647.0 }
 
 static const attention_attributes plain = { .heads = 3 }, causal = { .heads = 2, .causal = 1 };
 static const attention_attributes dropped = { .heads = 2, .causal = 1, .dropout = 0.3f, .stream = 7 };

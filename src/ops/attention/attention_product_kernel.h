@@ -63,7 +63,9 @@ TARGET static inline __attribute__((always_inline)) void NAME(panel)(const atten
     if (i < p->m) NAME(block)(p, i, j, 1, vectors, count);
 }
 
-TARGET static void NAME(multiply)(const attention_product *p) {
+/* The product is copied: no store through c can change it, so it stays in registers. */
+TARGET static void NAME(multiply)(const attention_product *given) {
+    const attention_product own = *given, *p = &own;
     int64_t j = 0;
     for (; j + 2 * LANES <= p->n; j += 2 * LANES) NAME(panel)(p, j, 2, LANES);
     int rest = (int)(p->n - j);
