@@ -49,9 +49,9 @@ static bool bind(bound *b, const harness_place *p, const harness_case *h, int ch
         for (int a = 0; a < p->op->alias_count; a++)
             if (p->op->aliases[a].out == o && claims(&p->op->aliases[a], a, chosen, b))
                 b->alias[o] = p->op->aliases[a].in;
-        b->out[o].data = b->alias[o] >= 0
-                             ? b->in[b->alias[o]].data
-                             : harness_block_new(graph_tensor_bytes(g, node_out(g, n, o)), shift);
+        b->out[o].data = b->alias[o] >= 0 ? b->in[b->alias[o]].data
+                                          : harness_block_new(graph_tensor_bytes(g, node_out(g, n, o)),
+                                                              shift * dtype_bytes(y->dtype));
         if (!b->out[o].data) return false;
     }
     return true;

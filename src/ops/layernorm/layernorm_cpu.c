@@ -56,10 +56,13 @@ VECTOR_CLONES static void layernorm_rows(const op_call *c, int64_t first, int64_
         const float *x = (const float *)c->in[0].data + r * width;
         float *y = (float *)c->out[0].data + r * width;
         float m = row_mean(x, width), s = 1.0f / sqrtf(row_variance(x, width, m) + a->eps);
-        if (beta)
+        if (beta) {
+#pragma GCC ivdep
             for (int64_t j = 0; j < width; j++) y[j] = (x[j] - m) * s * gamma[j] + beta[j];
-        else
+        } else {
+#pragma GCC ivdep
             for (int64_t j = 0; j < width; j++) y[j] = (x[j] - m) * s * gamma[j];
+        }
         mean[r] = m;
         rstd[r] = s;
     }
@@ -156,12 +159,15 @@ VECTOR_CLONES static void backward_rows(const op_call *c, int64_t first, int64_t
             dgamma[j] += dy[j] * ((x[j] - m) * s);
             dbeta[j] += dy[j];
         }
-        if (before)
+        if (before) {
+#pragma GCC ivdep
             for (int64_t j = 0; j < width; j++)
                 dx[j] = before[j] + s * (dy[j] * gamma[j] - average[0] - (x[j] - m) * s * average[1]);
-        else
+        } else {
+#pragma GCC ivdep
             for (int64_t j = 0; j < width; j++)
                 dx[j] = s * (dy[j] * gamma[j] - average[0] - (x[j] - m) * s * average[1]);
+        }
     }
 }
 
