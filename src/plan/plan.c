@@ -8,7 +8,7 @@
 #include "plan/check.h"
 #include "plan/pack.h"
 
-const char *program_name(program_kind k) {
+const char *plan_program_name(program_kind k) {
     static const char *const names[PROGRAM_COUNT] = { "step", "accumulate", "evaluate", "evaluate_rest", "decode" };
     return names[k];
 }
@@ -19,11 +19,11 @@ const plan_persistent *plan_find(const plan *p, const char *name) {
     return NULL;
 }
 
-/* Programs list their persistent tensors in nearly the same order, so looking on from the last find makes
- * this linear in practice. */
-static plan_persistent *find_from(plan *p, const char *name, uint32_t *cursor) {
-    for (uint32_t k = 0; k < p->persistent_count; k++) {
-        uint32_t i = (*cursor + k) % p->persistent_count;
+/* Looks among the first `count`. Programs list their persistent tensors in nearly the same order, so looking on
+ * from the last find makes this linear in practice. */
+static plan_persistent *find_from(plan *p, uint32_t count, const char *name, uint32_t *cursor) {
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t i = (*cursor + k) % count;
         if (strcmp(p->persistent[i].name, name) == 0) {
             *cursor = i + 1;
             return &p->persistent[i];
@@ -43,7 +43,7 @@ static void add_persistent(plan *p, const char *name, uint64_t bytes, category c
 
 static status add_persistents_of(plan *p, plan_program *pp) {
     const graph *g = &pp->program.graph;
-    uint32_t cursor = 0;
+    uint32_t cursor = 0, earlier = p->persistent_count; /* of programs before this one */
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         const tensor *x = graph_tensor(g, t);
         if (x->producer || !role_persistent(x->role)) continue;
@@ -51,7 +51,7 @@ static status add_persistents_of(plan *p, plan_program *pp) {
         if (strlen(name) >= sizeof p->persistent->name)
             return status_set(STATUS_INVALID, "the tensor name '%.40s...' is longer than %zu characters", name,
                               sizeof p->persistent->name - 1);
-        plan_persistent *known = p->persistent_count ? find_from(p, name, &cursor) : NULL;
+        plan_persistent *known = find_from(p, earlier, name, &cursor);
         if (!known) {
             add_persistent(p, name, graph_tensor_bytes(g, t), category_of(g, t, false), x);
             known = &p->persistent[p->persistent_count - 1];

@@ -18,7 +18,7 @@ typedef enum {
     PROGRAM_DECODE,        /* one token after the other, with a cache */
     PROGRAM_COUNT
 } program_kind;
-const char *program_name(program_kind k);
+const char *plan_program_name(program_kind k);
 
 typedef struct {
     char name[96];

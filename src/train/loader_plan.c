@@ -17,6 +17,7 @@ static data_source imagined(const setup *s) {
     source.field_count = s->model.fields(&s->model, s->request.run.context, fields);
     for (uint32_t i = 0; i < source.field_count; i++)
         source.field_bytes[i] = (uint64_t)shape_elements(&fields[i].of) * dtype_bytes(fields[i].dtype);
+    if (s->model.vocabulary) source.scratch_bytes = (uint64_t)s->request.run.context + 1; /* as text_source reads bytes */
     return source;
 }
 

@@ -19,7 +19,7 @@
     } while (0)
 
 void lab_open(lab *l, const lab_sizes *s) {
-    *l = (lab){ .config = gpt2_default(), .seed = 7 };
+    *l = (lab){ .config = gpt2_default(), .seed = 7, .rate = 1e-2f };
     gpt2_config *c = &l->config;
     c->layers = s->layers, c->heads = s->heads, c->channels = s->channels, c->context = s->context;
     c->vocabulary = s->vocabulary, c->inner = 4 * s->channels, c->tied = !s->untied, c->deviation = 0.1;
@@ -91,6 +91,10 @@ void lab_fill_weights(const lab *l, const plan *p, exec *e) {
     for (uint32_t i = 0; i < p->persistent_count; i++) {
         const plan_persistent *x = &p->persistent[i];
         if (x->category != CATEGORY_WEIGHTS) continue;
+        if (l->weight) {
+            l->weight(x->name, &x->shape, exec_persistent(e, x->name));
+            continue;
+        }
         model_initial initial;
         l->model.initial(&l->model, x->name, &x->shape, &initial);
         float *w = exec_persistent(e, x->name);
@@ -100,6 +104,7 @@ void lab_fill_weights(const lab *l, const plan *p, exec *e) {
 }
 
 int32_t lab_token(const lab *l, int step, int64_t sample, int64_t time) {
+    if (l->token) return l->token(step, sample, time);
     philox_block b = philox_draw(l->seed, (philox_block){ { (uint32_t)time, (uint32_t)sample, (uint32_t)step, 99 } });
     return (int32_t)(b.word[0] % (uint32_t)l->config.vocabulary);
 }
@@ -117,7 +122,7 @@ void lab_hand_in(const lab *l, exec *e, program_kind k, int step, int64_t first,
     int32_t *row = exec_input(e, k, "first_row");
     philox_key *key = exec_input(e, k, "key");
     if (scale) *scale = 1.0f / (float)(l->run.batch * l->run.context);
-    if (rate) *rate = 1e-2f;
+    if (rate) *rate = l->rate;
     if (row) *row = (int32_t)(first * l->run.context);
     if (key) *key = (philox_key){ .seed_low = (uint32_t)l->seed, .step = (uint32_t)step, .first_sample = (uint32_t)first };
 }

@@ -11,6 +11,10 @@ typedef struct {
     model model;
     compose_run run;
     uint64_t seed;
+    float rate;
+    /* where a test brings its own weights or data; NULL: random ones */
+    void (*weight)(const char *name, const shape *s, float *w);
+    int32_t (*token)(int step, int64_t sample, int64_t time);
 } lab;
 
 typedef struct {

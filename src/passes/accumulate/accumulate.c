@@ -71,21 +71,31 @@ static bool may_defer(const graph *g, const node *n) {
     return !ids->producer && ids->role == ROLE_INPUT;
 }
 
-/* Has this graph a gradient with links of two kinds; can the later kind wait? */
-static void look_at_chains(const graph *g, bool *mixed, bool *deferrable) {
-    *mixed = false, *deferrable = true;
+/* Has this graph a gradient with links of two kinds; can the later kind wait, and in how many bytes per row? */
+typedef struct {
+    bool mixed, deferrable;
+    int64_t row_bytes, parameter_bytes;
+} chain_survey;
+
+static chain_survey look_at_chains(const graph *g) {
+    chain_survey found = { .deferrable = true };
     for (node_id id = 1; id < g->nodes.count; id++) {
         updated u;
         node_id links[MAX_LINKS];
         if (!find_update(g, graph_node(g, id), &u)) continue;
         uint32_t count = find_links(g, u.gradient, links);
+        found.parameter_bytes += (int64_t)graph_tensor_bytes(g, u.parameter);
         for (uint32_t i = 0; i + 1 < count; i++) {
             const node *link = graph_node(g, links[i]);
             if (link->op == graph_node(g, links[count - 1])->op) continue;
-            *mixed = true;
-            *deferrable = *deferrable && may_defer(g, link);
+            found.mixed = true;
+            found.deferrable = found.deferrable && may_defer(g, link);
+            if (!found.deferrable) continue;
+            const tensor *rows = graph_tensor(g, node_in(g, link, link->op->rows.rows));
+            found.row_bytes += shape_last(&rows->shape) * dtype_bytes(rows->dtype);
         }
     }
+    return found;
 }
 
 /* ---- settings ---- */
@@ -104,16 +114,17 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     *without = PASS_NEEDED; /* several micro-batches need this pass */
     for (node_id id = 1; id < g->nodes.count; id++)
         if (graph_node(g, id)->op->traits & OP_COUPLES_SAMPLES) return 0;
-    bool mixed, deferrable, tiles = c->micro_batch * c->tokens % THREADS_ROW_TILE == 0;
-    look_at_chains(g, &mixed, &deferrable);
+    chain_survey found = look_at_chains(g);
+    bool tiles = c->micro_batch * c->tokens % THREADS_ROW_TILE == 0, defer = found.mixed && found.deferrable && tiles;
     uint32_t count = 0;
-    if (mixed && deferrable && tiles && count < room) {
+    if (defer && count < room) {
         parse("defer", &out[count]);
         out[count++].class = PASS_EXACT;
     }
-    if (count < room) {
+    /* the same bits at every budget are worth a buffer, unless the batch is so large that it dwarfs the model */
+    if (count < room && (!defer || found.row_bytes * c->batch * c->tokens > found.parameter_bytes / 4)) {
         parse("add", &out[count]);
-        out[count++].class = tiles && !mixed ? PASS_EXACT : PASS_REASSOCIATING;
+        out[count++].class = tiles && !found.mixed ? PASS_EXACT : PASS_REASSOCIATING;
     }
     return count;
 }
