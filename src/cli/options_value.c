@@ -1,0 +1,127 @@
+/* From what people write to what is stored, and back. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "cli/options.h"
+
+const char *options_environment(const option *row, char buffer[OPTION_NAME_BYTES]) {
+    snprintf(buffer, OPTION_NAME_BYTES, "SNUG_%s", row->name);
+    for (char *c = buffer; *c; c++)
+        *c = (char)(*c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+    return buffer;
+}
+
+/* ---- defaults ---- */
+
+/* The i-th of "one, two, three" into `buffer`; false: there are fewer. */
+static bool word_of(const char *words, int i, char buffer[OPTION_NAME_BYTES]) {
+    for (; i > 0 && words; i--) {
+        words = strstr(words, ", ");
+        if (words) words += 2;
+    }
+    if (!words) return false;
+    snprintf(buffer, OPTION_NAME_BYTES, "%.*s", (int)strcspn(words, ","), words);
+    return true;
+}
+
+const char *options_default(const option *row, const options *defaults, char buffer[OPTION_NAME_BYTES]) {
+    const char *field = (const char *)defaults + row->offset;
+    int64_t whole;
+    double number;
+    int choice;
+    buffer[0] = 0;
+    if (row->fallback) return row->fallback;
+    switch (row->kind) {
+    case OPTION_INTEGER:
+        memcpy(&whole, field, sizeof whole);
+        if (row->word && (double)whole == row->meaning) return row->word;
+        snprintf(buffer, OPTION_NAME_BYTES, "%lld", (long long)whole);
+        break;
+    case OPTION_NUMBER:
+        memcpy(&number, field, sizeof number);
+        if (row->word && number == row->meaning) return row->word;
+        snprintf(buffer, OPTION_NAME_BYTES, "%g", number);
+        break;
+    case OPTION_CHOICE:
+        memcpy(&choice, field, sizeof choice);
+        word_of(row->words, choice, buffer);
+        break;
+    case OPTION_FLAG:
+    case OPTION_TEXT:
+    case OPTION_BYTES: break;
+    }
+    return buffer;
+}
+
+/* ---- values ---- */
+
+static status store_word(const option *row, char *field, options *o) {
+    int64_t whole = (int64_t)row->meaning;
+    if (row->kind == OPTION_NUMBER)
+        memcpy(field, &row->meaning, sizeof row->meaning);
+    else
+        memcpy(field, &whole, sizeof whole);
+    if (row->word_flag) *((char *)o + row->word_flag) = true;
+    return STATUS_OK;
+}
+
+static status store_choice(const option *row, const char *name, const char *value, char *field) {
+    char word[OPTION_NAME_BYTES];
+    for (int i = 0; word_of(row->words, i, word); i++)
+        if (strcmp(word, value) == 0) {
+            memcpy(field, &i, sizeof i);
+            return STATUS_OK;
+        }
+    return status_set(STATUS_INVALID, "%s: '%s' is none of %s", name, value, row->words);
+}
+
+static status store_flag(const char *name, const char *value, char *field) {
+    static const char *const yes[] = { "1", "yes", "true", "on" }, *const no[] = { "0", "no", "false", "off",
+                                                                                   "" };
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+        if (strcmp(value, yes[i]) == 0) {
+            *field = true;
+            return STATUS_OK;
+        }
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        if (strcmp(value, no[i]) == 0) return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s: '%s' is neither 1 nor 0", name, value);
+}
+
+static status store_number(const option *row, const char *name, const char *value, char *field) {
+    int64_t whole;
+    double number;
+    uint64_t bytes;
+    if (row->kind == OPTION_BYTES) {
+        TRY(units_parse_bytes(value, name, &bytes));
+        memcpy(field, &bytes, sizeof bytes);
+    } else if (row->kind == OPTION_INTEGER) {
+        TRY(units_parse_integer(value, name, (int64_t)row->low, (int64_t)row->high, &whole));
+        memcpy(field, &whole, sizeof whole);
+    } else {
+        TRY(units_parse_number(value, name, row->low, row->high, &number));
+        memcpy(field, &number, sizeof number);
+    }
+    return STATUS_OK;
+}
+
+status options_store(const option *row, const char *name, const char *value, options *o) {
+    char *field = (char *)o + row->offset;
+    if (row->word_flag)
+        *((char *)o + row->word_flag) = false; /* a number takes back the word of the environment */
+    if (row->word && strcmp(value, row->word) == 0) return store_word(row, field, o);
+    switch (row->kind) {
+    case OPTION_FLAG: return store_flag(name, value, field);
+    case OPTION_CHOICE: return store_choice(row, name, value, field);
+    case OPTION_TEXT: memcpy(field, &value, sizeof value); return STATUS_OK;
+    case OPTION_INTEGER:
+    case OPTION_NUMBER:
+    case OPTION_BYTES: break;
+    }
+    status result = store_number(row, name, value, field);
+    if (result == STATUS_OK || !row->word) return result;
+    char sentence[512];
+    snprintf(sentence, sizeof sentence, "%s", status_message());
+    return status_set(result, "%s, nor '%s'", sentence, row->word);
+}

@@ -1,0 +1,60 @@
+/* snug plan, and the deciding that plan and train begin with. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+/* ---- a word when planning takes a while ---- */
+
+static void tell(int signal_number) {
+    static const char words[] = "looking for the fastest plan that fits ...\n";
+    (void)signal_number;
+    ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
+    (void)written;
+}
+
+static void tell_after_a_second(bool begin) {
+    struct sigaction action = { .sa_flags = SA_RESTART };
+    action.sa_handler = begin ? tell : SIG_IGN;
+    sigaction(SIGALRM, &action, NULL);
+    alarm(begin ? 1 : 0);
+}
+
+status cli_decide(const options *o, cli_streams *streams, setup *s, decision *d, bool *decided) {
+    *decided = false;
+    *d = (decision){ 0 };
+    TRY(setup_open(&o->run, NULL, s));
+    if (streams->people.file && isatty(STDERR_FILENO)) tell_after_a_second(true);
+    status result = decision_make(s, d);
+    tell_after_a_second(false);
+    *decided = result == STATUS_OK || result == STATUS_NO_FIT;
+    return result;
+}
+
+/* ---- the command ---- */
+
+static void print_plan(const options *o, cli_streams *streams, const setup *s, const decision *d) {
+    text t = { 0 };
+    if (streams->people.file) {
+        report_style style = output_style(&streams->people);
+        report_plan_text(&t, s, d, &style);
+        if (o->listing) report_listing(&t, d);
+        output_text(&streams->people, &t);
+    }
+    if (!o->json) return;
+    report_plan_json(&t, s, d);
+    output_text(&streams->result, &t);
+}
+
+status cli_plan(const options *o, cli_streams *streams) {
+    setup s = { 0 };
+    decision d;
+    bool decided;
+    status result = cli_decide(o, streams, &s, &d, &decided);
+    if (decided) print_plan(o, streams, &s, &d);
+    decision_close(&d);
+    setup_close(&s);
+    return result;
+}

@@ -1,0 +1,157 @@
+/* snug train: plans, trains with something to look at, and says at the end whether the plan was kept. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "io/file.h"
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t stop;
+
+/* The first asks to stop, the second stops. */
+static void asked_to_stop(int signal_number) {
+    static const char words[] = "\nstopping after this step; once more to stop at once, without saving\n";
+    (void)signal_number;
+    if (stop) _exit(STATUS_INTERRUPTED);
+    stop = 1;
+    ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
+    (void)written;
+}
+
+/* A signal that the caller has set to be ignored (nohup, a background job of a script) stays so. */
+static void watch_signals(void) {
+    static const int signals[] = { SIGINT, SIGTERM };
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct sigaction old, action = { .sa_flags = SA_RESTART };
+        action.sa_handler = asked_to_stop;
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+    }
+}
+
+/* ---- what people see ---- */
+
+static void add_data(output *out, const setup *s) {
+    char count[REPORT_NUMBER_BYTES], more[REPORT_NUMBER_BYTES];
+    static const char *const as[] = { [DATA_KIND_AUTO] = "tokens",
+                                      [DATA_KIND_BYTES] = "text read as bytes",
+                                      [DATA_KIND_U16] = "16-bit tokens",
+                                      [DATA_KIND_U32] = "32-bit tokens" };
+    output_add(out, "\nData: %s, %s: %s train", s->options.data, as[text_source_kind(&s->train)],
+               report_count(text_source_tokens(&s->train), count));
+    if (s->validation.samples)
+        output_add(out, ", %s validate (%s)", report_count(text_source_tokens(&s->validation), more),
+                   s->options.eval_data ? s->options.eval_data : "the last tenth");
+    else
+        output_add(out, ", none validate");
+    output_add(out, "\nWeights: %s\n\n", s->weights ? s->weights : "new");
+}
+
+static void print_beginning(output *out, const setup *s, const decision *d) {
+    text t = { 0 };
+    report_style style = output_style(out);
+    style.brief = true;
+    report_plan_text(&t, s, d, &style);
+    output_text(out, &t);
+    if (report_fits(d) && s->train.samples) add_data(out, s);
+    output_flush(out);
+}
+
+static void print_losses(output *out, const train_result *r) {
+    if (r->steps) output_add(out, "  loss            %.4f -> %.4f", r->losses[0], r->losses[r->steps - 1]);
+    if (r->steps) output_add(out, " over %lld step%s\n", (long long)r->steps, r->steps == 1 ? "" : "s");
+    if (!r->evaluation_count) return;
+    output_add(out, "  validation loss ");
+    if (r->evaluation_count > 1) output_add(out, "%.4f -> ", r->evaluations[0].loss);
+    output_add(out, "%.4f\n", r->evaluations[r->evaluation_count - 1].loss);
+}
+
+static void print_end(output *out, const setup *s, const decision *d, const train_result *r, bool saved) {
+    char a[REPORT_NUMBER_BYTES], b[UNITS_TEXT_BYTES], c[UNITS_TEXT_BYTES];
+    report_style style = output_style(out);
+    text t = { 0 };
+    if (!out->file || !r->steps) return;
+    output_add(out, "\n");
+    report_memory_table(&t, d, r, &style);
+    output_text(out, &t);
+    output_add(out, "\n%sThe run%s\n", style.colour ? "\033[1m" : "", style.colour ? "\033[0m" : "");
+    print_losses(out, r);
+    output_add(out, "  time            %s", report_duration(r->seconds, a));
+    output_add(out, ", %s a step (predicted %s), %s tokens/s\n", units_seconds_text(r->step_seconds, b),
+               units_seconds_text(d->point.seconds, c),
+               report_count((uint64_t)(r->tokens_per_second + 0.5), a));
+    if (saved)
+        output_add(out, "  model           %s (try: snug generate %s --prompt TEXT)\n", s->options.out,
+                   s->options.out);
+}
+
+static void stepped(void *context, const train_progress *p) { progress_step(context, p); }
+static void evaluated(void *context, int64_t step, double loss, int64_t samples) {
+    progress_evaluated(context, step, loss, samples);
+}
+
+/* ---- the command ---- */
+
+static status write_run(const options *o, cli_streams *streams, const setup *s, const decision *d,
+                        const train_result *r) {
+    text json = { 0 };
+    char path[4096];
+    report_run_json(&json, s, d, r);
+    status result = STATUS_OK;
+    int length = snprintf(path, sizeof path, "%s/run.json", o->run.out);
+    if (json.failed || length >= (int)sizeof path)
+        result = status_set(STATUS_FAILED, "no memory for the report of the run");
+    else
+        result = io_write_file(path, json.data, json.length);
+    if (o->json && !json.failed) output_bytes(&streams->result, json.data, json.length);
+    text_close(&json);
+    return result;
+}
+
+static status train(const options *o, cli_streams *streams, const setup *s, const decision *d) {
+    progress shown = progress_of(&streams->people);
+    train_observer observer = {
+        .context = &shown, .stepped = stepped, .evaluated = evaluated, .stop = &stop
+    };
+    train_result r = { 0 };
+    watch_signals();
+    status result = train_run(s, d, &observer, &r);
+    progress_end(&shown);
+    print_end(&streams->people, s, d, &r, result == STATUS_OK || result == STATUS_INTERRUPTED);
+    if (r.steps) {
+        char sentence[1024];
+        snprintf(sentence, sizeof sentence, "%s", status_message()); /* the run's own failure comes first */
+        status written = write_run(o, streams, s, d, &r);
+        if (result != STATUS_OK)
+            status_set(result, "%s", sentence);
+        else
+            result = written;
+    }
+    train_result_close(&r);
+    return result;
+}
+
+status cli_train(const options *o, cli_streams *streams) {
+    if (!o->run.data) return status_set(STATUS_INVALID, "train wants --data PATH, a text to train on");
+    if (!o->run.out) return status_set(STATUS_INVALID, "train wants --out DIR, a folder for the model");
+    setup s = { 0 };
+    decision d;
+    bool decided;
+    status result = cli_decide(o, streams, &s, &d, &decided);
+    if (decided && streams->people.file) print_beginning(&streams->people, &s, &d);
+    if (decided && result == STATUS_NO_FIT && o->json) {
+        text json = { 0 };
+        report_plan_json(&json, &s, &d);
+        output_text(&streams->result, &json);
+    }
+    if (result == STATUS_OK) result = train(o, streams, &s, &d);
+    decision_close(&d);
+    setup_close(&s);
+    return result;
+}

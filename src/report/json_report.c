@@ -1,0 +1,139 @@
+/* The machine-readable results: `snug plan --json` and DIR/run.json share these keys. */
+#include <string.h>
+
+#include "io/json.h"
+#include "report/parts.h"
+
+static void put_budget(json_writer *w, const char *key, uint64_t budget) {
+    if (budget == UINT64_MAX)
+        json_put_null(w, key);
+    else
+        json_put_unsigned(w, key, budget);
+}
+
+static void put_categories(json_writer *w, const uint64_t by_category[CATEGORY_COUNT]) {
+    json_begin_object(w, "by_category");
+    for (int c = 0; c < CATEGORY_COUNT; c++) json_put_unsigned(w, category_name((category)c), by_category[c]);
+    json_end_object(w);
+}
+
+static void put_plain(json_writer *w, const search_point *plain) {
+    json_begin_object(w, "plain");
+    if (plain->peak_bytes) {
+        json_put_unsigned(w, "peak_bytes", plain->peak_bytes);
+        json_put_number(w, "step_seconds", plain->seconds);
+    } else {
+        json_put_null(w, "peak_bytes");
+        json_put_null(w, "step_seconds");
+    }
+    json_end_object(w);
+}
+
+static void put_predicted(json_writer *w, const decision *d) {
+    const plan *p = &d->plan;
+    json_begin_object(w, "predicted");
+    json_put_unsigned(w, "peak_bytes", p->peak_bytes);
+    json_put_unsigned(w, "arena_bytes", p->arena_bytes);
+    json_put_unsigned(w, "lower_bound_bytes", p->lower_bound_bytes);
+    json_put_unsigned(w, "persistent_bytes", p->persistent_bytes);
+    json_put_number(w, "step_seconds", d->point.seconds);
+    put_categories(w, p->by_category);
+    json_end_object(w);
+}
+
+static void put_measured(json_writer *w, const parts_measured *m, const train_result *r) {
+    if (!r) {
+        json_put_null(w, "measured");
+        return;
+    }
+    json_begin_object(w, "measured");
+    json_put_unsigned(w, "peak_bytes", m->peak_bytes);
+    json_put_unsigned(w, "arena_bytes", m->arena_bytes);
+    json_put_unsigned(w, "lower_bound_bytes", m->live_bytes);
+    json_put_unsigned(w, "persistent_bytes", m->persistent_bytes);
+    json_put_number(w, "step_seconds", r->step_seconds);
+    put_categories(w, m->by_category);
+    json_end_object(w);
+}
+
+static void put_pools(json_writer *w, const decision *d, const parts_measured *m, bool run) {
+    json_begin_array(w, "pools");
+    json_begin_object(w, NULL);
+    json_put_string(w, "name", "main");
+    json_put_string(w, "device", "cpu");
+    put_budget(w, "budget_bytes", d->budget);
+    json_put_unsigned(w, "predicted_bytes", d->plan.peak_bytes);
+    if (run)
+        json_put_unsigned(w, "measured_bytes", m->peak_bytes);
+    else
+        json_put_null(w, "measured_bytes");
+    json_end_object(w);
+    json_end_array(w);
+}
+
+static void put_choices(json_writer *w, const decision *d) {
+    json_begin_object(w, "choices");
+    json_put_integer(w, "micro_batch", d->point.choice.micro_batch);
+    json_put_integer(w, "accumulate", d->split.accumulate + 1);
+    json_put_integer(w, "eval_batch", d->split.eval_batch);
+    json_begin_array(w, "passes");
+    for (uint32_t i = 0; i < d->share_count; i++) {
+        const search_share *x = &d->shares[i];
+        json_begin_object(w, NULL);
+        json_put_string(w, "name", x->name);
+        json_put_string(w, "setting", x->setting);
+        json_put_string(w, "class", pass_class_name(x->class));
+        json_put_integer(w, "bytes", x->bytes);
+        json_put_number(w, "seconds", x->seconds);
+        json_end_object(w);
+    }
+    json_end_array(w);
+    json_end_object(w);
+}
+
+/* A line per list: there may be many. */
+static void put_losses(json_writer *w, const train_result *r) {
+    json_begin_array(w, "losses");
+    w->lines = false;
+    for (int64_t i = 0; i < r->steps; i++) json_put_number(w, NULL, r->losses[i]);
+    json_end_array(w);
+    w->lines = true;
+    json_begin_array(w, "eval_losses");
+    w->lines = false;
+    for (uint32_t i = 0; i < r->evaluation_count; i++) {
+        json_begin_object(w, NULL);
+        json_put_integer(w, "step", r->evaluations[i].step);
+        json_put_number(w, "loss", r->evaluations[i].loss);
+        json_end_object(w);
+    }
+    json_end_array(w);
+    w->lines = true;
+    json_put_number(w, "tokens_per_second", r->tokens_per_second);
+}
+
+static void write_report(text *out, const setup *s, const decision *d, const train_result *r) {
+    json_writer w = { .out = out, .lines = true };
+    parts_measured m = { 0 };
+    if (r) m = parts_measured_of(d, r);
+    json_begin_object(&w, NULL);
+    json_put_bool(&w, "fits", report_fits(d));
+    put_budget(&w, "budget_bytes", d->budget);
+    json_put_unsigned(&w, "least_budget_bytes", search_least(&d->front));
+    json_put_string(&w, "rates", s->request.run.lower.rates.source);
+    put_plain(&w, &d->front.plain);
+    put_predicted(&w, d);
+    put_measured(&w, &m, r);
+    put_pools(&w, d, &m, r != NULL);
+    put_choices(&w, d);
+    json_put_integer(&w, "rank", 0);
+    json_put_integer(&w, "world", 1);
+    if (r) put_losses(&w, r);
+    json_end_object(&w);
+    text_add(out, "\n");
+}
+
+void report_plan_json(text *out, const setup *s, const decision *d) { write_report(out, s, d, NULL); }
+
+void report_run_json(text *out, const setup *s, const decision *d, const train_result *r) {
+    write_report(out, s, d, r);
+}

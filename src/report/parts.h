@@ -1,0 +1,42 @@
+/* What the reports share: colours, measured bytes by category, and who is alive at the peak. */
+#pragma once
+
+#include "report/report.h"
+
+/* Escape sequences, or "" where the style has no colours. */
+typedef struct {
+    const char *bold, *dim, *good, *bad, *end;
+} parts_colours;
+parts_colours parts_colours_of(const report_style *style);
+
+const char *parts_phase_name(phase p);
+const char *parts_site_text(int32_t site,
+                            char buffer[REPORT_NUMBER_BYTES]); /* "block 3"; "outside of blocks" */
+
+/* Measured bytes in the shape of the predicted ones: categories sum up to the process's peak. */
+typedef struct {
+    uint64_t peak_bytes, arena_bytes, live_bytes, persistent_bytes, pool_bytes;
+    uint64_t by_category[CATEGORY_COUNT];
+} parts_measured;
+parts_measured parts_measured_of(const decision *d, const train_result *r);
+
+/* Tensors alive at the peak that are alike: of one op, shape and category. Persistent ones are gathered by
+ * category, and `name` is the largest of them. */
+typedef struct {
+    uint32_t count;
+    uint64_t bytes; /* of all of them */
+    category category;
+    bool persistent;
+    const char *from; /* op; NULL: none made it */
+    char name[96];    /* "" where it has none */
+    shape shape;
+    dtype dtype;
+    uint64_t largest;
+} parts_holder;
+
+/* Largest first, at most `room`; returns how many there are, the rest left out. `rest` (may be NULL) gets
+ * their bytes. */
+uint32_t parts_holders(const plan *p, parts_holder *out, uint32_t room, uint64_t *rest);
+
+/* Bytes of the arena alive at each step of a program; `alive` has room for all its steps. */
+void parts_alive(const plan_program *pp, uint64_t *alive);

@@ -1,0 +1,35 @@
+/* What people and programs read about a plan and a run: text for a terminal or a log, and JSON. Everything is
+ * built in memory (base/text.h, io/json.h); nothing here prints. Texts end with a newline. */
+#pragma once
+
+#include "base/text.h"
+#include "train/train.h"
+
+/* How text may look. */
+typedef struct {
+    bool colour;  /* ANSI colours */
+    bool unicode; /* bars of block characters */
+    bool brief;   /* what was chosen, without who is alive at the peak */
+} report_style;
+
+/* Whether the decision is within its budget; otherwise its plan is the one that needs least. */
+bool report_fits(const decision *d);
+
+/* The plan: what it needs, what was chosen and why, what is alive at the peak. Where nothing fits: by how
+ * much, the least feasible budget, who holds the peak of that plan, and what would help. */
+void report_plan_text(text *out, const setup *s, const decision *d, const report_style *style);
+
+/* Every program, one line per kernel: what it makes, where that lies, what is alive. */
+void report_listing(text *out, const decision *d);
+
+/* Planned beside measured bytes, by category, and the whole process. */
+void report_memory_table(text *out, const decision *d, const train_result *r, const report_style *style);
+
+/* The keys of `plan --json` and run.json: documented, never renamed. */
+void report_plan_json(text *out, const setup *s, const decision *d);
+void report_run_json(text *out, const setup *s, const decision *d, const train_result *r);
+
+/* "1,234,567" and "3 min 20 s", into `buffer`; return it. */
+enum { REPORT_NUMBER_BYTES = 32 };
+const char *report_count(uint64_t n, char buffer[REPORT_NUMBER_BYTES]);
+const char *report_duration(double seconds, char buffer[REPORT_NUMBER_BYTES]);
