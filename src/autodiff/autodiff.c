@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "ir/op.h"
+#include "ops/add/add.h"
 #include "ops/constant/constant.h"
 
 typedef struct {
@@ -33,6 +34,13 @@ static void mark_needs(autodiff *a, const bool *wanted) {
 
 enum { MAX_SIDES = 64 };
 
+/* The first input that is the same tensor as input i. */
+static uint32_t earlier_place(const graph *g, const node *n, uint32_t i) {
+    uint32_t k = 0;
+    while (node_in(g, n, k) != node_in(g, n, i)) k++;
+    return k;
+}
+
 static void differentiate(autodiff *a, node_id id) {
     graph *g = a->g;
     node n = *graph_node(g, id);
@@ -47,10 +55,15 @@ static void differentiate(autodiff *a, node_id id) {
         din[i] = a->gradient[t];
     }
     if (!flows || !wanted) return;
+    for (uint32_t i = 0; i < n.in_count; i++) /* a value that is read twice begins anew at its second place */
+        if (want[i] && earlier_place(g, &n, i) < i) din[i] = 0;
     g->site = n.site;
     n.op->grad(g, id, dout, want, din);
-    for (uint32_t i = 0; i < n.in_count; i++)
-        if (want[i]) a->gradient[node_in(g, &n, i)] = din[i];
+    for (uint32_t i = 0; i < n.in_count; i++) {
+        if (!want[i]) continue;
+        tensor_id *sum = &a->gradient[node_in(g, &n, i)];
+        *sum = earlier_place(g, &n, i) < i && din[i] ? add_gather(g, *sum, din[i]) : din[i];
+    }
 }
 
 /* All links of the chain that makes up a parameter's gradient share its storage; flag them all. */

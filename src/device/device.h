@@ -45,3 +45,6 @@ typedef struct {
     uint64_t tables;  /* graphs, plans, buffers of files and output */
 } device_runtime;
 device_runtime device_runtime_reserve(int threads);
+
+/* What the program around the library holds beyond that: part of `code` in every reserve from now on. */
+void device_runtime_host(uint64_t bytes);

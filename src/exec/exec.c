@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/threads.h"
 #include "exec/exec_internal.h"
 
 /* ---- addresses ---- */
@@ -99,6 +100,9 @@ static status bind_program(exec *e, bound_program *b) {
 }
 
 status exec_open(const plan *p, unsigned modes, exec **out) {
+    *out = NULL;
+    if (threads_count() > p->threads)
+        return status_set(STATUS_INVALID, "the plan has scratch for %d threads, not for %d", p->threads, threads_count());
     exec *e = *out = memory_new(1, sizeof *e);
     if (!e) return status_set(STATUS_FAILED, "no memory to bind a plan");
     e->plan = p, e->modes = modes;

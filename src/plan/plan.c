@@ -133,7 +133,7 @@ static void sum_up(plan *p, int threads) {
 
 status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count, int threads,
                  plan *p) {
-    *p = (plan){ 0 };
+    *p = (plan){ .threads = threads };
     size_t most = buffer_count;
     for (int k = 0; k < PROGRAM_COUNT; k++) most += programs[k].steps ? programs[k].graph.tensors.count : 0;
     p->persistent = memory_new(most, sizeof *p->persistent);

@@ -52,6 +52,7 @@ typedef struct {
     uint64_t peak_bytes;                  /* persistent + arena + runtime */
     uint64_t by_category[CATEGORY_COUNT]; /* at the peak; sums up to peak_bytes */
     program_kind peak_program;
+    int threads; /* that scratch is planned for: run with no more */
 } plan;
 
 /* Takes over the programs (entries with a NULL steps pointer are absent), also on failure. */

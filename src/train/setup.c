@@ -62,7 +62,9 @@ static status open_text(const setup *s, const char *path, data_part part, data_s
 
 static status open_data(setup *s) {
     const setup_options *o = &s->options;
-    if (!o->data) return STATUS_OK;
+    if (o->source) s->train = *o->source, s->train.close = NULL; /* closing is up to who made them */
+    if (o->eval_source) s->validation = *o->eval_source, s->validation.close = NULL;
+    if (!o->data || o->source) return STATUS_OK;
     TRY(open_text(s, o->data, o->eval_data ? DATA_PART_ALL : DATA_PART_TRAIN, &s->train));
     if (o->eval_data) return open_text(s, o->eval_data, DATA_PART_ALL, &s->validation);
     if (open_text(s, o->data, DATA_PART_VALIDATION, &s->validation) != STATUS_OK)

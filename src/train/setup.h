@@ -13,6 +13,7 @@ typedef enum { SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT } schedule_ki
 typedef struct {
     const char *model;             /* preset, config.json or Hugging Face directory */
     const char *data, *eval_data;  /* NULL: none; plan works without */
+    const data_source *source, *eval_source; /* samples of the caller's in their place; may be NULL */
     data_kind data_kind;
     uint64_t memory;               /* budget in bytes; 0: unlimited */
     bool memory_auto;              /* what is free, less a margin */

@@ -183,8 +183,9 @@ static void summarise(training *t, double seconds) {
 }
 
 static status save(training *t) {
-    if (!t->s->options.out || strcmp(t->s->model.family, "gpt2") != 0) return STATUS_OK;
-    return weights_save(t->exec, &t->d->plan, &t->s->gpt2, t->s->options.out);
+    if (!t->s->options.out) return STATUS_OK;
+    bool gpt2 = strcmp(t->s->model.family, "gpt2") == 0; /* others have no configuration to write */
+    return weights_save(t->exec, &t->d->plan, gpt2 ? &t->s->gpt2 : NULL, t->s->options.out);
 }
 
 status train_run(const setup *s, const decision *d, const train_observer *o, train_result *r) {

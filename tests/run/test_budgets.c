@@ -59,7 +59,9 @@ static void check_front(const search_front *f, int index) {
 
 static void run_within(const lab *l, const search_point *x, uint64_t budget, int index) {
     lab_result r;
+    threads_set(l->run.lower.threads);
     lab_run(l, &x->choice, 0, 1, &r);
+    threads_set(2);
     char text[256];
     lab_choice_text(&x->choice, text);
     for (int c = 0; c < CATEGORY_COUNT; c++)

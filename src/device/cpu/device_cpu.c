@@ -92,6 +92,10 @@ device_rates device_rates_default(int threads) {
     return (device_rates){ 12e9 * t, 2e9 * t, 8e9 + 2e9 * t, 3e-6, "built-in table: plain C" };
 }
 
+static uint64_t host_bytes;
+
+void device_runtime_host(uint64_t bytes) { host_bytes = bytes; }
+
 device_runtime device_runtime_reserve(int threads) {
-    return (device_runtime){ .code = 10u << 20, .threads = (uint64_t)threads << 18, .tables = 6u << 20 };
+    return (device_runtime){ .code = (10u << 20) + host_bytes, .threads = (uint64_t)threads << 18, .tables = 6u << 20 };
 }

@@ -65,10 +65,11 @@ static uint32_t accumulator_of(const graph *g, const node *n, tensor_id t) {
     return UINT32_MAX;
 }
 
-static bool may_defer(const graph *g, const node *n) {
+static bool may_defer(const graph *g, const node *n, const pass_context *c) {
     if (!(n->op->traits & OP_ADDS_ROWS)) return false;
     const tensor *ids = graph_tensor(g, node_in(g, n, n->op->rows.ids));
-    return !ids->producer && ids->role == ROLE_INPUT;
+    bool row_a_token = shape_elements(&ids->shape) == ids->shape.dim[0] * c->tokens;
+    return !ids->producer && ids->role == ROLE_INPUT && row_a_token;
 }
 
 /* Has this graph a gradient with links of two kinds; can the later kind wait, and in how many bytes per row? */
@@ -77,7 +78,7 @@ typedef struct {
     int64_t row_bytes, parameter_bytes;
 } chain_survey;
 
-static chain_survey look_at_chains(const graph *g) {
+static chain_survey look_at_chains(const graph *g, const pass_context *c) {
     chain_survey found = { .deferrable = true };
     for (node_id id = 1; id < g->nodes.count; id++) {
         updated u;
@@ -89,7 +90,7 @@ static chain_survey look_at_chains(const graph *g) {
             const node *link = graph_node(g, links[i]);
             if (link->op == graph_node(g, links[count - 1])->op) continue;
             found.mixed = true;
-            found.deferrable = found.deferrable && may_defer(g, link);
+            found.deferrable = found.deferrable && may_defer(g, link, c);
             if (!found.deferrable) continue;
             const tensor *rows = graph_tensor(g, node_in(g, link, link->op->rows.rows));
             found.row_bytes += shape_last(&rows->shape) * dtype_bytes(rows->dtype);
@@ -114,7 +115,7 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     *without = PASS_NEEDED; /* several micro-batches need this pass */
     for (node_id id = 1; id < g->nodes.count; id++)
         if (graph_node(g, id)->op->traits & OP_COUPLES_SAMPLES) return 0;
-    chain_survey found = look_at_chains(g);
+    chain_survey found = look_at_chains(g, c);
     bool tiles = c->micro_batch * c->tokens % THREADS_ROW_TILE == 0, defer = found.mixed && found.deferrable && tiles;
     uint32_t count = 0;
     if (defer && count < room) {
@@ -163,7 +164,7 @@ static void prepare(accumulator *k, const pass_setting *s) {
         }
         k->sum[owner] = persistent(k, "gradient", u.parameter, *graph_shape(in, owner));
         for (uint32_t i = 0; s->value[SETTING_DEFER] && i + 1 < count; i++)
-            if (graph_node(in, links[i])->op != first->op && may_defer(in, graph_node(in, links[i])))
+            if (graph_node(in, links[i])->op != first->op && may_defer(in, graph_node(in, links[i]), k->c))
                 k->wait[links[i]] = u.parameter;
     }
 }
