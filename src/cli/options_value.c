@@ -123,5 +123,5 @@ status options_store(const option *row, const char *name, const char *value, opt
     if (result == STATUS_OK || !row->word) return result;
     char sentence[512];
     snprintf(sentence, sizeof sentence, "%s", status_message());
-    return status_set(result, "%s, nor '%s'", sentence, row->word);
+    return status_set(result, "%s; or write %s", sentence, row->word);
 }

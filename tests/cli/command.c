@@ -1,0 +1,138 @@
+#define _GNU_SOURCE
+#include "cli/command.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/scratch.h"
+
+extern char **environ;
+
+enum { MOST_ARGUMENTS = 64, MOST_VARIABLES = 512, MOST_BYTES = 8 << 20 };
+
+static char *read_all(const char *path) {
+    FILE *file = fopen(path, "rb");
+    char *data = calloc(1, MOST_BYTES + 1);
+    assert_non_null(file);
+    assert_non_null(data);
+    size_t bytes = fread(data, 1, MOST_BYTES, file);
+    fclose(file);
+    return realloc(data, bytes + 1);
+}
+
+static void make_environment(const char *const *with, char *environment[MOST_VARIABLES]) {
+    size_t count = 0;
+    for (char **v = environ; *v && count + 16 < MOST_VARIABLES; v++)
+        if (strncmp(*v, "SNUG_", 5) != 0) environment[count++] = *v;
+    for (; with && *with; with++) environment[count++] = (char *)*with;
+    environment[count] = NULL;
+}
+
+pid_t command_start(const char *line, const char *const *with, int out) {
+    static char copy[4096], *arguments[MOST_ARGUMENTS], *environment[MOST_VARIABLES];
+    size_t count = 0;
+    snprintf(copy, sizeof copy, "%s", line);
+    arguments[count++] = (char *)"snug";
+    for (char *word = strtok(copy, " "); word && count + 1 < MOST_ARGUMENTS; word = strtok(NULL, " "))
+        arguments[count++] = word;
+    arguments[count] = NULL;
+    make_environment(with, environment);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    if (out >= 0)
+        posix_spawn_file_actions_adddup2(&actions, out, 1);
+    else
+        posix_spawn_file_actions_addopen(&actions, 1, "out", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_addopen(&actions, 2, "err", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    pid_t pid;
+    assert_int_equal(posix_spawn(&pid, SNUG_BUILD "/snug", &actions, NULL, arguments, environment), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    return pid;
+}
+
+command_result command_wait(pid_t pid) {
+    int how;
+    struct rusage usage;
+    assert_int_equal(wait4(pid, &how, 0, &usage), pid);
+    return (command_result){ .exit = WIFEXITED(how) ? WEXITSTATUS(how) : -1,
+                             .out = access("out", F_OK) == 0 ? read_all("out") : calloc(1, 1),
+                             .err = read_all("err"),
+                             .resident_peak = (uint64_t)usage.ru_maxrss * 1024 };
+}
+
+command_result command_run_with(const char *line, const char *const *with) {
+    unlink("out");
+    return command_wait(command_start(line, with, -1));
+}
+
+command_result command_run(const char *line) { return command_run_with(line, NULL); }
+
+void command_free(command_result *r) {
+    free(r->out);
+    free(r->err);
+}
+
+void command_expect(int code, const char *line) {
+    command_result r = command_run(line);
+    if (r.exit != code) print_error("snug %s: exit %d, not %d\n%s%s", line, r.exit, code, r.out, r.err);
+    assert_int_equal(r.exit, code);
+    command_free(&r);
+}
+
+json_value command_value(const json_document *d, const char *path) {
+    json_value v = d->root;
+    while (*path) {
+        char key[64];
+        size_t length = strcspn(path, ".");
+        snprintf(key, sizeof key, "%.*s", (int)length, path);
+        /* the key must outlive the value: leak-free copies come from a small table */
+        static char keys[8][64];
+        static int next;
+        char *kept = keys[next++ % 8];
+        strcpy(kept, key);
+        if (json_get(v, kept, &v) != STATUS_OK) fail_msg("%s: %s", path, status_message());
+        path += length + (path[length] == '.');
+    }
+    return v;
+}
+
+uint64_t command_number(const json_document *d, const char *path) {
+    int64_t number = -1;
+    if (json_as_integer(command_value(d, path), 0, INT64_MAX, &number) != STATUS_OK)
+        fail_msg("%s", status_message());
+    return (uint64_t)number;
+}
+
+void command_make_files(void) {
+    static const char config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, "
+                                 "\"n_positions\": 32, \"vocab_size\": 256}\n";
+    static const char *const words[] = {
+        "the ", "letter ", "of ",   "law ",   "and ", "every ", "night ",
+        "a ",   "small ",  "lamp ", "burns ", "in ",  "her ",   "window.\n"
+    };
+    static char data[60000];
+    size_t length = 0;
+    uint64_t state = 7;
+    mkdir("tiny", 0700);
+    scratch_write("tiny/config.json", config, sizeof config - 1);
+    while (length + 16 < sizeof data) {
+        const char *word = words[scratch_random(&state) % (sizeof words / sizeof *words)];
+        memcpy(data + length, word, strlen(word));
+        length += strlen(word);
+    }
+    scratch_write("text", data, length);
+}

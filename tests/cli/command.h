@@ -1,0 +1,35 @@
+/* Runs the program as a user does, and looks at what comes out. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "io/json.h"
+
+typedef struct {
+    int exit;               /* its exit code; -1: ended by a signal */
+    char *out, *err;        /* what it wrote; free with command_free */
+    uint64_t resident_peak; /* bytes, from the operating system */
+} command_result;
+
+/* `line`: arguments separated by blanks. Those of `with` (pairs NAME=VALUE, ended by NULL; may be NULL) are
+ * added to an environment without any SNUG_ variable. */
+command_result command_run_with(const char *line, const char *const *with);
+command_result command_run(const char *line);
+void command_free(command_result *r);
+
+/* Runs it and expects the exit code; what it wrote is dropped. */
+void command_expect(int code, const char *line);
+
+/* The same in two parts; stdout goes to `out` (a file descriptor) or, for -1, to the file "out". */
+pid_t command_start(const char *line, const char *const *with, int out);
+command_result command_wait(pid_t pid);
+
+/* Of JSON text: the value at "predicted.by_category.weights". */
+json_value command_value(const json_document *d, const char *path);
+uint64_t command_number(const json_document *d, const char *path);
+
+/* In the working directory: "tiny/config.json", a model of two small blocks, and "text", some English-like 60
+ * KB. */
+void command_make_files(void);
