@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/philox.h"
+#include "base/threads.h"
 #include "ops/clip_factor/clip_factor.h"
 
 #undef NDEBUG
@@ -157,16 +158,16 @@ static void evaluate(const lab *l, exec *e, const compose_choice *c, lab_result 
 }
 
 static void gather_weights(const plan *p, exec *e, lab_result *r) {
-    for (int pass = 0; pass < 2; pass++) {
+    for (int round = 0; round < 2; round++) {
         uint64_t at = 0;
         for (uint32_t i = 0; i < p->persistent_count; i++) {
             const plan_persistent *x = &p->persistent[i];
             if (x->category != CATEGORY_WEIGHTS) continue;
             uint64_t n = (uint64_t)shape_elements(&x->shape);
-            if (pass) memcpy(r->weights + at, exec_persistent(e, x->name), n * sizeof(float));
+            if (round) memcpy(r->weights + at, exec_persistent(e, x->name), n * sizeof(float));
             at += n;
         }
-        if (!pass) {
+        if (!round) {
             r->weight_count = at;
             r->weights = malloc(at * sizeof(float));
             assert(r->weights);

@@ -1,0 +1,141 @@
+#include "ops/matmul/matmul.h"
+
+#include "ops/add/add.h"
+#include "ops/sum_rows/sum_rows.h"
+
+tensor_id matmul_apply(graph *g, const matmul_inputs *in) {
+    tensor_id inputs[] = { in->a, in->b, in->bias, in->residual, in->accumulator };
+    return graph_add(g, &op_matmul, inputs, 5, &(matmul_attributes){ .ta = in->ta, .tb = in->tb });
+}
+
+bool matmul_sizes_of(const shape *a, const shape *b, const matmul_attributes *t, matmul_sizes *s) {
+    *s = (matmul_sizes){ .rows = t->ta ? shape_last(a) : shape_rows(a),
+                         .columns = t->tb ? shape_rows(b) : shape_last(b),
+                         .depth = t->ta ? shape_rows(a) : shape_last(a) };
+    return s->depth == (t->tb ? shape_last(b) : shape_rows(b));
+}
+
+/* ---- shapes ---- */
+
+static status check_extras(const graph *g, const node *n, const tensor *y) {
+    tensor_id bias = node_in(g, n, MATMUL_BIAS), residual = node_in(g, n, MATMUL_RESIDUAL);
+    tensor_id accumulator = node_in(g, n, MATMUL_ACCUMULATOR);
+    char have[SHAPE_TEXT_BYTES], want[SHAPE_TEXT_BYTES];
+    if (accumulator && (bias || residual))
+        return status_set(STATUS_INVALID, "an accumulator leaves no room for a bias or a residual");
+    if (bias && shape_elements(graph_shape(g, bias)) != shape_last(&y->shape))
+        return status_set(STATUS_INVALID, "the bias %s does not go with the result %s",
+                          shape_text(graph_shape(g, bias), have), shape_text(&y->shape, want));
+    for (int i = 0; i < 2; i++) {
+        tensor_id t = i ? accumulator : residual;
+        if (t && !shape_equal(graph_shape(g, t), &y->shape))
+            return status_set(STATUS_INVALID, "%s cannot be added to the result %s",
+                              shape_text(graph_shape(g, t), have), shape_text(&y->shape, want));
+    }
+    return STATUS_OK;
+}
+
+static status infer(const graph *g, const node *n, tensor *out) {
+    const matmul_attributes *t = node_attributes(g, n);
+    const tensor *a = graph_tensor(g, node_in(g, n, MATMUL_A)), *b = graph_tensor(g, node_in(g, n, MATMUL_B));
+    matmul_sizes s;
+    char left[SHAPE_TEXT_BYTES], right[SHAPE_TEXT_BYTES];
+    if (a->dtype != b->dtype || !matmul_sizes_of(&a->shape, &b->shape, t, &s))
+        return status_set(STATUS_INVALID, "%s%s and %s%s cannot be multiplied", shape_text(&a->shape, left),
+                          t->ta ? "^T" : "", shape_text(&b->shape, right), t->tb ? "^T" : "");
+    out[0] = (tensor){ .shape = a->shape, .dtype = a->dtype };
+    if (t->ta) out[0].shape = SHAPE(s.rows, s.columns);
+    out[0].shape.dim[out[0].shape.rank - 1] = s.columns;
+    return check_extras(g, n, &out[0]);
+}
+
+/* ---- gradient ---- */
+
+/* Of b, which is usually the weight: a sum over rows, so it is chained through the accumulator. */
+static tensor_id gradient_of_b(graph *g, const node *n, tensor_id dy, tensor_id gathered) {
+    const matmul_attributes *t = node_attributes(g, n);
+    tensor_id a = node_in(g, n, MATMUL_A), b = node_in(g, n, MATMUL_B);
+    matmul_inputs in = { .accumulator = gathered };
+    if (t->tb)
+        in.a = dy, in.b = a, in.ta = true, in.tb = t->ta != 0;
+    else
+        in.a = a, in.b = dy, in.ta = t->ta == 0;
+    tensor_id d = matmul_apply(g, &in);
+    bool same = !d || shape_equal(graph_shape(g, d), graph_shape(g, b));
+    return same ? d : graph_fail(g, "matmul: the gradient of a right side of rank %u is not supported",
+                                 graph_shape(g, b)->rank);
+}
+
+/* Of a, the data: what was gathered so far goes in as the residual, so nothing is added afterwards. Where a is
+ * transposed it is a matrix whose gradient is again a sum over rows. */
+static tensor_id gradient_of_a(graph *g, const node *n, tensor_id dy, tensor_id gathered) {
+    const matmul_attributes *t = node_attributes(g, n);
+    tensor_id b = node_in(g, n, MATMUL_B), a = node_in(g, n, MATMUL_A);
+    matmul_inputs in = { .a = dy, .b = b, .tb = t->tb == 0, .residual = gathered };
+    if (t->ta) in = (matmul_inputs){ .a = b, .b = dy, .ta = t->tb != 0, .tb = true, .residual = gathered };
+    tensor_id d = matmul_apply(g, &in);
+    bool same = !d || shape_equal(graph_shape(g, d), graph_shape(g, a));
+    return same ? d : graph_fail(g, "matmul: the gradient of a left side of rank %u is not supported",
+                                 graph_shape(g, a)->rank);
+}
+
+static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
+    node n = *graph_node(g, id);
+    if (want[MATMUL_B]) din[MATMUL_B] = gradient_of_b(g, &n, dout[0], din[MATMUL_B]);
+    if (want[MATMUL_BIAS]) din[MATMUL_BIAS] = sum_rows_apply(g, dout[0], din[MATMUL_BIAS]);
+    if (want[MATMUL_A]) din[MATMUL_A] = gradient_of_a(g, &n, dout[0], din[MATMUL_A]);
+    for (int i = MATMUL_RESIDUAL; i <= MATMUL_ACCUMULATOR; i++)
+        if (want[i]) din[i] = add_gather(g, din[i], dout[0]);
+}
+
+static op_cost cost(const graph *g, const node *n) {
+    matmul_sizes s;
+    matmul_sizes_of(graph_shape(g, node_in(g, n, MATMUL_A)), graph_shape(g, node_in(g, n, MATMUL_B)),
+                    node_attributes(g, n), &s);
+    op_cost c = op_cost_elementwise(g, n, 0);
+    c.flops = 2.0 * (double)s.rows * (double)s.columns * (double)s.depth;
+    return c;
+}
+
+/* ---- definition ---- */
+
+static const op_input inputs[] = { { "a", DTYPE_MASK_FLOAT, 2, 4, false },
+                                   { "b", DTYPE_MASK_FLOAT, 2, 4, false },
+                                   { "bias", DTYPE_MASK_FLOAT, 1, 1, true },
+                                   { "residual", DTYPE_MASK_FLOAT, 2, 4, true },
+                                   { "accumulator", DTYPE_MASK_FLOAT, 2, 4, true } };
+
+static const op_alias aliases[] = { { .out = 0, .in = MATMUL_RESIDUAL, .must = false },
+                                    { .out = 0, .in = MATMUL_ACCUMULATOR, .must = true } };
+
+#define MATRIX(...) { DTYPE_F32, SHAPE_OF(__VA_ARGS__), -1, 1 }
+#define SHAPE_OF(...) { { __VA_ARGS__ }, (uint32_t)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) }
+#define PLAIN &(matmul_attributes){ 0, 0 }
+
+static const op_case cases[] = {
+    { "plain", { MATRIX(5, 7), MATRIX(7, 9) }, PLAIN, 0, false },
+    { "rank 3, bias", { MATRIX(2, 3, 8), MATRIX(8, 5), MATRIX(5) }, PLAIN, 0, false },
+    { "bias, residual", { MATRIX(33, 40), MATRIX(40, 70), MATRIX(70), MATRIX(33, 70) }, PLAIN, 0, false },
+    { "accumulator", { MATRIX(6, 5), MATRIX(5, 4), { 0 }, { 0 }, MATRIX(6, 4) }, PLAIN, 0, false },
+    { "b transposed", { MATRIX(17, 300), MATRIX(35, 300) }, &(matmul_attributes){ 0, 1 }, 0, false },
+    { "a transposed", { MATRIX(2, 150, 19), MATRIX(300, 21) }, &(matmul_attributes){ 1, 0 }, 0, true },
+    { "a transposed, matrix", { MATRIX(30, 19), MATRIX(30, 21) }, &(matmul_attributes){ 1, 0 }, 0, false },
+    { "both transposed", { MATRIX(11, 4), MATRIX(6, 11) }, &(matmul_attributes){ 1, 1 }, 0, false },
+    { "one element", { MATRIX(1, 1), MATRIX(1, 1) }, PLAIN, 0, false },
+    { "one row", { MATRIX(1, 600), MATRIX(600, 130), MATRIX(130) }, PLAIN, 0, false },
+    { "tiles", { MATRIX(300, 520), MATRIX(520, 200) }, PLAIN, 0, true },
+    { 0 }
+};
+
+const op_def op_matmul = { .name = "matmul",
+                           .inputs = inputs,
+                           .in_count = 5,
+                           .aliases = aliases,
+                           .alias_count = 2,
+                           .out_count = 1,
+                           .attribute_bytes = sizeof(matmul_attributes),
+                           .infer = infer,
+                           .grad = grad,
+                           .cost = cost,
+                           .cpu = matmul_cpu,
+                           .cases = cases };

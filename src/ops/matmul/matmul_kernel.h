@@ -1,0 +1,95 @@
+/* The inside of the fast f32 product: packed panels, one micro-kernel per instruction set, the loops around.
+ *
+ * The idea is that of GotoBLAS. The output is cut by its shape into tiles, which are handed out to threads.
+ * Within a tile the summed dimension is walked in steps of MATMUL_DEPTH; at each step the rows of a are
+ * copied into panels that a micro-kernel reads in order, then b panel after panel (one stays in the first
+ * cache), and each pair of panels gives one block of sums in registers.
+ *
+ * Invariant: an element is ((before + step_0) + step_1 ...) + bias + residual, where step_i starts from 0 and
+ * takes its MATMUL_DEPTH products in order, each by one fused multiply-add. Every micro-kernel computes
+ * exactly that, so the bits depend neither on the instruction set, nor on the cut, nor on what lies beside
+ * the element; what fills up a panel is computed and thrown away.
+ *
+ * Paper: Goto, van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/threads.h"
+
+enum {
+    MATMUL_DEPTH = THREADS_ROW_TILE,
+    MATMUL_MAX_ROWS = 16, /* no micro-kernel has larger blocks */
+    MATMUL_MAX_COLUMNS = 32,
+    MATMUL_STREAM_ROWS = 4, /* up to so many rows, b is read where it lies */
+};
+
+/* ---- packing ---- */
+
+/* A matrix as a set of lanes (rows of a, columns of b) of some depth (the summed dimension). */
+typedef struct {
+    const float *data;
+    int64_t stride; /* between lanes, or between depths if `across` */
+    bool across;    /* neighbouring lanes are neighbours in memory, else neighbouring depths */
+} matmul_operand;
+
+static inline matmul_operand matmul_operand_at(const matmul_operand *o, int64_t lane, int64_t depth) {
+    matmul_operand moved = *o;
+    moved.data += o->across ? depth * o->stride + lane : lane * o->stride + depth;
+    return moved;
+}
+
+/* The first `lanes` lanes as panels of `width` lanes each, [panel][depth][width]; the last one is filled up
+ * with zeros. */
+void matmul_pack(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width, float *packed);
+
+/* ---- micro-kernels ---- */
+
+/* A few rows of sums: a is [depth][rows], sum is [rows][columns]. */
+typedef struct {
+    int64_t rows, columns, depth;
+    const float *a;
+    float *sum;
+} matmul_strip;
+
+typedef struct {
+    const char *name;
+    int64_t rows, columns;   /* of its block; panels of a are so many rows wide, those of b columns */
+    bool (*available)(void); /* on this processor */
+
+    /* sum[i][j] = sum over the depth of a[p][i] * b[p][j], for i < `rows` of the block's; sum has rows of
+     * `columns` floats and begins, as b does, at an address aligned to 64. */
+    void (*block)(int64_t depth, int64_t rows, const float *a, const float *b, float *sum);
+
+    /* The same for few rows with b as it lies: each element is read once, in long runs. */
+    void (*stream)(const matmul_strip *s, const matmul_operand *b);
+} matmul_kernel;
+
+/* The portable one, and where there is such a thing, the ones of this instruction set; best first, ends with
+ * NULL. */
+extern const matmul_kernel *const matmul_kernels[];
+extern const matmul_kernel matmul_kernel_avx512, matmul_kernel_avx2, matmul_kernel_portable;
+
+/* The best one that this processor has. */
+const matmul_kernel *matmul_kernel_chosen(void);
+/* For tests: use this one from now on; NULL: the best again. */
+void matmul_kernel_choose(const matmul_kernel *kernel);
+
+/* ---- the product ---- */
+
+typedef struct {
+    int64_t rows, columns, depth;
+    matmul_operand a, b;      /* lanes: rows of y, columns of y */
+    const float *bias;        /* (columns), or NULL */
+    const float *residual;    /* as y, may be y, or NULL */
+    const float *accumulator; /* as y, may be y, or NULL */
+    float *y;                 /* (rows, columns) */
+} matmul_problem;
+
+/* Bytes of scratch for each thread: at most 2 MiB, less for small shapes. Data pointers are not looked at
+ * save for residual being NULL or not. */
+uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual);
+
+/* `scratch` is aligned to 64 and has that many bytes for each of the threads. */
+void matmul_packed_run(const matmul_problem *p, void *scratch);

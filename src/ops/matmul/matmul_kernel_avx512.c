@@ -1,0 +1,157 @@
+/* Blocks of 14 x 32 sums: 28 of the 32 registers, two of them per row, one broadcast of a for two products.
+ */
+#include "ops/matmul/matmul_kernel.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+enum { ROWS = 14, COLUMNS = 32, VECTOR = 16, STEPS = 8 };
+#define TARGET __attribute__((target("avx512f")))
+
+/* One body for every number of rows: `rows` is a constant wherever it is inlined. */
+TARGET static inline __attribute__((always_inline)) void
+multiply(int64_t depth, const int rows, const float *a, const float *b, float *sum) {
+    __m512 x[ROWS][2];
+#pragma GCC unroll 14
+    for (int i = 0; i < rows; i++) x[i][0] = x[i][1] = _mm512_setzero_ps();
+    for (int64_t p = 0; p < depth; p++, a += ROWS, b += COLUMNS) {
+        __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + VECTOR);
+#pragma GCC unroll 14
+        for (int i = 0; i < rows; i++) {
+            __m512 ai = _mm512_set1_ps(a[i]);
+            x[i][0] = _mm512_fmadd_ps(ai, b0, x[i][0]);
+            x[i][1] = _mm512_fmadd_ps(ai, b1, x[i][1]);
+        }
+    }
+#pragma GCC unroll 14
+    for (int i = 0; i < rows; i++) {
+        _mm512_store_ps(sum + i * COLUMNS, x[i][0]);
+        _mm512_store_ps(sum + i * COLUMNS + VECTOR, x[i][1]);
+    }
+}
+
+TARGET static void block(int64_t depth, int64_t rows, const float *a, const float *b, float *sum) {
+    switch (rows) {
+    case 1: multiply(depth, 1, a, b, sum); break;
+    case 2: multiply(depth, 2, a, b, sum); break;
+    case 3: multiply(depth, 3, a, b, sum); break;
+    case 4: multiply(depth, 4, a, b, sum); break;
+    case 5: multiply(depth, 5, a, b, sum); break;
+    case 6: multiply(depth, 6, a, b, sum); break;
+    case 7: multiply(depth, 7, a, b, sum); break;
+    case 8: multiply(depth, 8, a, b, sum); break;
+    case 9: multiply(depth, 9, a, b, sum); break;
+    case 10: multiply(depth, 10, a, b, sum); break;
+    case 11: multiply(depth, 11, a, b, sum); break;
+    case 12: multiply(depth, 12, a, b, sum); break;
+    case 13: multiply(depth, 13, a, b, sum); break;
+    default: multiply(depth, 14, a, b, sum); break;
+    }
+}
+
+/* ---- few rows ---- */
+
+TARGET static inline __mmask16 first_lanes(int64_t lanes) {
+    return lanes >= VECTOR ? 0xffff : (__mmask16)((1u << lanes) - 1);
+}
+
+/* b's rows run along the sums: `steps` depths at a time, so that the sums are read and written once for them.
+ */
+TARGET static inline __attribute__((always_inline)) void
+add_steps(const matmul_strip *s, const matmul_operand *b, int64_t depth, const int steps) {
+    const float *a = s->a + depth * s->rows, *from = b->data + depth * b->stride;
+    for (int64_t i = 0; i < s->rows; i++) {
+        __m512 ai[STEPS];
+#pragma GCC unroll 8
+        for (int p = 0; p < steps; p++) ai[p] = _mm512_set1_ps(a[p * s->rows + i]);
+        for (int64_t j = 0; j < s->columns; j += VECTOR) {
+            __mmask16 inside = first_lanes(s->columns - j);
+            float *sum = s->sum + i * s->columns + j;
+            __m512 x = depth ? _mm512_maskz_loadu_ps(inside, sum) : _mm512_setzero_ps();
+#pragma GCC unroll 8
+            for (int p = 0; p < steps; p++) {
+                const float *row = from + p * b->stride + j;
+                if (i == 0) _mm_prefetch((const char *)(row + STEPS * b->stride), _MM_HINT_T0);
+                x = _mm512_fmadd_ps(ai[p], _mm512_maskz_loadu_ps(inside, row), x);
+            }
+            _mm512_mask_storeu_ps(sum, inside, x);
+        }
+    }
+}
+
+/* Rows become columns: pairs, pairs of pairs, quarters, halves. */
+TARGET static inline __attribute__((always_inline)) void turn(__m512 x[VECTOR]) {
+    __m512 t[VECTOR];
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4)
+#pragma GCC unroll 2
+        for (int k = 0; k < 2; k++) {
+            __m512d upper = _mm512_castps_pd(t[i + k]), lower = _mm512_castps_pd(t[i + k + 2]);
+            x[i + 2 * k] = _mm512_castpd_ps(_mm512_unpacklo_pd(upper, lower));
+            x[i + 2 * k + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(upper, lower));
+        }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        t[i] = _mm512_shuffle_f32x4(x[i], x[i + 4], 0x88);
+        t[i + 4] = _mm512_shuffle_f32x4(x[i], x[i + 4], 0xdd);
+        t[i + 8] = _mm512_shuffle_f32x4(x[i + 8], x[i + 12], 0x88);
+        t[i + 12] = _mm512_shuffle_f32x4(x[i + 8], x[i + 12], 0xdd);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        x[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+        x[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
+    }
+}
+
+/* b's rows run along the depth: squares of 16 x 16 are turned in registers. Columns from j. */
+TARGET static void add_turned(const matmul_strip *s, const matmul_operand *b, int64_t j) {
+    __m512 sum[MATMUL_STREAM_ROWS] = { 0 };
+    int64_t lanes = s->columns - j < VECTOR ? s->columns - j : VECTOR;
+    const float *row[VECTOR], *a = s->a;
+    for (int i = 0; i < VECTOR; i++) row[i] = b->data + (j + (i < lanes ? i : lanes - 1)) * b->stride;
+    for (int64_t p = 0; p < s->depth; p += VECTOR) {
+        int64_t steps = s->depth - p < VECTOR ? s->depth - p : VECTOR;
+        __mmask16 inside = first_lanes(steps);
+        __m512 x[VECTOR];
+#pragma GCC unroll 16
+        for (int i = 0; i < VECTOR; i++) {
+            x[i] = _mm512_maskz_loadu_ps(inside, row[i] + p);
+            _mm_prefetch((const char *)(row[i] + VECTOR * b->stride + p), _MM_HINT_T0);
+        }
+        turn(x);
+        for (int64_t i = 0; i < s->rows; i++) {
+            const float *ai = a + i;
+            if (steps == VECTOR)
+#pragma GCC unroll 16
+                for (int q = 0; q < VECTOR; q++)
+                    sum[i] = _mm512_fmadd_ps(_mm512_set1_ps(ai[q * s->rows]), x[q], sum[i]);
+            else
+                for (int q = 0; q < steps; q++)
+                    sum[i] = _mm512_fmadd_ps(_mm512_set1_ps(ai[q * s->rows]), x[q], sum[i]);
+        }
+        a += VECTOR * s->rows;
+    }
+    for (int64_t i = 0; i < s->rows; i++)
+        _mm512_mask_storeu_ps(s->sum + i * s->columns + j, first_lanes(lanes), sum[i]);
+}
+
+TARGET static void stream(const matmul_strip *s, const matmul_operand *b) {
+    if (!b->across) {
+        for (int64_t j = 0; j < s->columns; j += VECTOR) add_turned(s, b, j);
+        return;
+    }
+    int64_t p = 0;
+    for (; p + STEPS <= s->depth; p += STEPS) add_steps(s, b, p, STEPS);
+    for (; p < s->depth; p++) add_steps(s, b, p, 1);
+}
+
+static bool available(void) { return __builtin_cpu_supports("avx512f"); }
+
+const matmul_kernel matmul_kernel_avx512 = { "avx512", ROWS, COLUMNS, available, block, stream };
+#endif

@@ -1,0 +1,227 @@
+/* The loops around the micro-kernel: how the output is cut, what a thread does with a tile, and what becomes
+ * of a block of sums. */
+#include <stddef.h>
+
+#include "ops/matmul/matmul_kernel.h"
+#include "ops/vector_math.h"
+
+/* ---- how the output is cut ---- */
+
+enum {
+    MAX_TILE_ROWS = 512,    /* of packed a: 512 KiB, half of a second cache of 1 MiB */
+    MAX_TILE_COLUMNS = 512, /* bounds what stays in scratch between steps */
+    MAX_STREAM_COLUMNS = 2048,
+    ENOUGH_TILES = 8, /* to keep some threads busy */
+    LEAST_TILE = 64,  /* smaller ones spend their time packing */
+};
+
+typedef struct {
+    int64_t rows, columns; /* of a tile */
+    int64_t row_tiles, column_tiles;
+} cut;
+
+static int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+static bool streams(const matmul_problem *p) { return p->rows <= MATMUL_STREAM_ROWS; }
+
+/* The output in about `row_tiles` x `column_tiles` equal tiles; columns in whole panels. */
+static cut cut_into(const matmul_problem *p, int64_t row_tiles, int64_t column_tiles) {
+    cut c = { .rows = divide_up(p->rows, row_tiles) };
+    c.columns = divide_up(divide_up(p->columns, column_tiles), MATMUL_MAX_COLUMNS) * MATMUL_MAX_COLUMNS;
+    c.row_tiles = divide_up(p->rows, c.rows);
+    c.column_tiles = divide_up(p->columns, c.columns);
+    return c;
+}
+
+/* By the shape alone: enough tiles, and of the ways to have them the one that packs least, which takes
+ * row_tiles times b and column_tiles times a. */
+static cut cut_of(const matmul_problem *p) {
+    int64_t max_columns = streams(p) ? MAX_STREAM_COLUMNS : MAX_TILE_COLUMNS;
+    int64_t most_rows = divide_up(p->rows, LEAST_TILE), least_columns = divide_up(p->columns, max_columns);
+    int64_t most_columns = divide_up(p->columns, LEAST_TILE);
+    cut best = { 0 };
+    for (int64_t r = divide_up(p->rows, MAX_TILE_ROWS); r <= most_rows; r++) {
+        int64_t wanted = divide_up(ENOUGH_TILES, r);
+        int64_t columns = wanted < most_columns ? wanted : most_columns;
+        cut c = cut_into(p, r, columns > least_columns ? columns : least_columns);
+        int64_t packed = c.row_tiles * p->columns + c.column_tiles * p->rows;
+        if (!best.rows ||
+            (best.row_tiles * best.column_tiles < ENOUGH_TILES &&
+             c.row_tiles * c.column_tiles > best.row_tiles * best.column_tiles) ||
+            packed < best.row_tiles * p->columns + best.column_tiles * p->rows)
+            best = c;
+        if (r >= ENOUGH_TILES) break;
+    }
+    return best;
+}
+
+/* ---- scratch: per thread, in floats, every part aligned to 64 bytes ---- */
+
+typedef struct {
+    int64_t a, b, sum, partial, total; /* where the parts begin, and the end */
+} layout;
+
+static int64_t align_floats(int64_t n) { return (n + 15) & ~(int64_t)15; }
+
+static layout layout_of(const matmul_problem *p, const cut *c, bool residual) {
+    int64_t depth = p->depth < MATMUL_DEPTH ? p->depth : MATMUL_DEPTH;
+    int64_t sums = streams(p) ? MATMUL_STREAM_ROWS * c->columns : MATMUL_MAX_ROWS * MATMUL_MAX_COLUMNS;
+    layout l = { .a = 0 };
+    l.b = align_floats((c->rows + MATMUL_MAX_ROWS) * depth);
+    l.sum = l.b + align_floats(MATMUL_MAX_COLUMNS * depth);
+    l.partial = l.sum + align_floats(sums);
+    l.total = l.partial + (residual && p->depth > MATMUL_DEPTH ? align_floats(c->rows * c->columns) : 0);
+    return l;
+}
+
+uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual) {
+    cut c = cut_of(p);
+    return (uint64_t)layout_of(p, &c, residual).total * sizeof(float);
+}
+
+/* ---- what becomes of a block of sums ---- */
+
+typedef struct {
+    const float *sum, *before, *bias, *residual; /* all but sum may be NULL */
+    float *out;                                  /* may be before or residual */
+    int64_t sum_stride, before_stride, residual_stride, out_stride;
+    int64_t rows, columns;
+} ending;
+
+VECTOR_INLINE void end_rows(const ending *e, int64_t columns, const bool before, const bool bias,
+                            const bool residual) {
+    for (int64_t i = 0; i < e->rows; i++) {
+        const float *sum = e->sum + i * e->sum_stride, *b = before ? e->before + i * e->before_stride : NULL;
+        const float *r = residual ? e->residual + i * e->residual_stride : NULL;
+        float *out = e->out + i * e->out_stride;
+#pragma GCC ivdep
+        for (int64_t j = 0; j < columns; j++) {
+            float x = (before ? b[j] : 0.0f) + sum[j];
+            if (bias) x = x + e->bias[j];
+            if (residual) x = x + r[j];
+            out[j] = x;
+        }
+    }
+}
+
+VECTOR_INLINE void end_columns(const ending *e, int64_t columns) {
+    if (!e->bias && !e->residual) {
+        if (e->before)
+            end_rows(e, columns, true, false, false);
+        else
+            end_rows(e, columns, false, false, false);
+    } else if (!e->residual)
+        end_rows(e, columns, e->before != NULL, true, false);
+    else if (!e->bias)
+        end_rows(e, columns, e->before != NULL, false, true);
+    else
+        end_rows(e, columns, e->before != NULL, true, true);
+}
+
+VECTOR_CLONES static void end_block(const ending *e) {
+    if (e->columns == 32)
+        end_columns(e, 32);
+    else
+        end_columns(e, e->columns);
+}
+
+/* ---- a tile ---- */
+
+typedef struct {
+    const matmul_problem *p;
+    const matmul_kernel *kernel;
+    cut cut;
+    layout layout;
+    float *scratch;
+} job;
+
+typedef struct {
+    const job *job;
+    float *a, *b, *sum;
+    int64_t row, column, rows, columns; /* of y */
+    int64_t depth, depths;              /* the step: where it begins, how many */
+    ending end;                         /* of the tile at this step */
+} tile;
+
+/* Where the sums of this step go: between steps into y itself, or, if y may be the residual that the last
+ * step still has to read, into scratch. */
+static void choose_ending(tile *t, float *partial) {
+    const matmul_problem *p = t->job->p;
+    bool first = t->depth == 0, last = t->depth + t->depths == p->depth;
+    int64_t n = p->columns, place = t->row * n + t->column;
+    float *y = p->y + place, *between = p->residual ? partial : y;
+    int64_t between_stride = p->residual ? t->columns : n;
+    t->end = (ending){ .out = last ? y : between, .out_stride = last ? n : between_stride };
+    if (!first)
+        t->end.before = between, t->end.before_stride = between_stride;
+    else if (p->accumulator)
+        t->end.before = p->accumulator + place, t->end.before_stride = n;
+    if (last && p->bias) t->end.bias = p->bias + t->column;
+    if (last && p->residual) t->end.residual = p->residual + place, t->end.residual_stride = n;
+}
+
+/* The rows from `row` and the columns from `column` of the tile get their sums. */
+static void end_part(const tile *t, int64_t row, int64_t column, int64_t rows, int64_t columns,
+                     int64_t stride) {
+    ending e = t->end;
+    e.sum = t->sum, e.sum_stride = stride, e.rows = rows, e.columns = columns;
+    e.out += row * e.out_stride + column;
+    if (e.before) e.before += row * e.before_stride + column;
+    if (e.residual) e.residual += row * e.residual_stride + column;
+    if (e.bias) e.bias += column;
+    end_block(&e);
+}
+
+/* One panel of b against all rows of the tile. */
+static void run_panel(const tile *t, int64_t column) {
+    const matmul_kernel *k = t->job->kernel;
+    int64_t columns = t->columns - column < k->columns ? t->columns - column : k->columns;
+    matmul_operand b = matmul_operand_at(&t->job->p->b, t->column + column, t->depth);
+    matmul_pack(&b, columns, t->depths, k->columns, t->b);
+    for (int64_t row = 0; row < t->rows; row += k->rows) {
+        int64_t rows = t->rows - row < k->rows ? t->rows - row : k->rows;
+        k->block(t->depths, rows, t->a + row * t->depths, t->b, t->sum);
+        end_part(t, row, column, rows, columns, k->columns);
+    }
+}
+
+static void run_step(const tile *t) {
+    const job *j = t->job;
+    matmul_operand a = matmul_operand_at(&j->p->a, t->row, t->depth);
+    if (streams(j->p)) {
+        matmul_operand b = matmul_operand_at(&j->p->b, t->column, t->depth);
+        matmul_pack(&a, t->rows, t->depths, t->rows, t->a);
+        matmul_strip strip = { t->rows, t->columns, t->depths, t->a, t->sum };
+        j->kernel->stream(&strip, &b);
+        end_part(t, 0, 0, t->rows, t->columns, t->columns);
+        return;
+    }
+    matmul_pack(&a, t->rows, t->depths, j->kernel->rows, t->a);
+    for (int64_t column = 0; column < t->columns; column += j->kernel->columns) run_panel(t, column);
+}
+
+/* Tiles go down the rows first: threads that work side by side share columns of b, the larger operand. */
+static void run_tile(void *context, int64_t index, int thread) {
+    const job *j = context;
+    const matmul_problem *p = j->p;
+    float *scratch = j->scratch + thread * j->layout.total;
+    tile t = { .job = j,
+               .a = scratch + j->layout.a,
+               .b = scratch + j->layout.b,
+               .sum = scratch + j->layout.sum,
+               .row = index % j->cut.row_tiles * j->cut.rows,
+               .column = index / j->cut.row_tiles * j->cut.columns };
+    t.rows = p->rows - t.row < j->cut.rows ? p->rows - t.row : j->cut.rows;
+    t.columns = p->columns - t.column < j->cut.columns ? p->columns - t.column : j->cut.columns;
+    for (t.depth = 0; t.depth < p->depth; t.depth += MATMUL_DEPTH) {
+        t.depths = p->depth - t.depth < MATMUL_DEPTH ? p->depth - t.depth : MATMUL_DEPTH;
+        choose_ending(&t, scratch + j->layout.partial);
+        run_step(&t);
+    }
+}
+
+void matmul_packed_run(const matmul_problem *p, void *scratch) {
+    job j = { .p = p, .kernel = matmul_kernel_chosen(), .cut = cut_of(p), .scratch = scratch };
+    j.layout = layout_of(p, &j.cut, p->residual != NULL);
+    threads_for(j.cut.row_tiles * j.cut.column_tiles, run_tile, &j);
+}
