@@ -32,8 +32,8 @@
 enum {
     STRIP_SECTIONS = 48, /* at most 64 */
     STRATEGIES = 7,
-    ATTEMPTS_MOST = 32,           /* for a set that no strategy packs exactly; */
-    ATTEMPTS_TIMES_ITEMS = 32768, /* fewer for large sets */
+    ATTEMPTS_MOST = 256,          /* on a set that is not packed exactly; */
+    ATTEMPTS_TIMES_ITEMS = 32768, /* fewer on large ones */
     SMALL_PART = 1024             /* of the bound: too small to matter */
 };
 
@@ -302,34 +302,27 @@ static bool promote(packing *p, uint32_t *order) {
     return moved;
 }
 
-/* Attempts to make while the best arena is this one: fewer for large sets and where little is to be gained.
- */
-static uint32_t attempts_allowed(const packing *p, uint64_t arena) {
-    uint64_t excess = arena - p->bound;
-    uint32_t most = ATTEMPTS_TIMES_ITEMS / p->count;
-    most = most > ATTEMPTS_MOST ? ATTEMPTS_MOST : most ? most : 1;
-    uint32_t least = most < STRATEGIES ? most : STRATEGIES;
-    uint32_t allowed = excess > p->bound / 100 ? most : excess > p->bound / 1000 ? most / 2 : most / 4;
-    return excess == 0 ? 0 : allowed > least ? allowed : least;
-}
-
-/* The strategies take turns; one whose order can't change any more is stuck. */
+/* The strategies take turns; one whose order can't change any more is stuck. After the first round effort is
+ * limited, the more so when there is little left to gain. */
 static status search(packing *p, uint64_t *arena) {
     bool stuck[STRATEGIES] = { false };
-    uint32_t done = 0, idle = 0; /* attempts; strategies in a row that are stuck */
+    uint32_t idle = 0; /* turns in a row that were skipped */
+    uint32_t effort = 0, most = ATTEMPTS_TIMES_ITEMS / p->count;
+    if (most > ATTEMPTS_MOST) most = ATTEMPTS_MOST;
     *arena = UINT64_MAX;
-    for (uint32_t turn = 0; idle < STRATEGIES && done < attempts_allowed(p, *arena); turn++) {
+    for (uint32_t turn = 0; *arena > p->bound && idle < STRATEGIES; turn++) {
         uint32_t i = turn % STRATEGIES, *order = &p->orders[(size_t)i * p->count];
+        if (turn >= STRATEGIES && effort >= most) break;
         idle = stuck[i] ? idle + 1 : 0;
         if (stuck[i]) continue;
         if (turn < STRATEGIES) make_order(p, strategies[i], order);
         uint64_t size;
         TRY(attempt(p, order, &size));
-        done++;
         if (size < *arena) {
             *arena = size;
             for (uint32_t k = 0; k < p->count; k++) p->answer[k] = p->items[k].offset;
         }
+        effort += *arena - p->bound > p->bound / 1000 ? 1 : 4;
         stuck[i] = !promote(p, order);
     }
     return STATUS_OK;
