@@ -211,7 +211,7 @@ static void the_budget_is_kept_to_the_byte(void **state) {
     assert_true(r.planned_bytes == needed);
     generate_options less = { .directory = "model", .prompt = "a", .tokens = 2, .memory = needed - 1 };
     assert_int_equal(generate_run(&less, &r), STATUS_NO_FIT);
-    assert_non_null(strstr(status_message(), "1 bytes more"));
+    assert_non_null(strstr(status_message(), "1 B more"));
 }
 
 /* ---- drawing ---- */

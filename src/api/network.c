@@ -1,0 +1,140 @@
+#include "api/network.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+_Static_assert((int)SNUG_MAX_FIELDS == (int)MODEL_MAX_FIELDS && (int)SNUG_MAX_RANK == (int)SHAPE_MAX_RANK,
+               "the public limits are those of models");
+
+/* ---- the description ---- */
+
+/* Names that the trainer gives inputs, results and buffers of its own. */
+static const char *const reserved[] = { "key",       "loss",     "loss_scale", "learning_rate",
+                                        "first_row", "position", "loader",     "sample" };
+
+static bool is_reserved(const char *name) {
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        if (strcmp(name, reserved[i]) == 0) return true;
+    return false;
+}
+
+static status check_field(const network *n, uint32_t index) {
+    const snug_field *f = &n->description.fields[index];
+    if (!*f->name || strlen(f->name) >= NETWORK_NAME_BYTES || is_reserved(f->name))
+        return status_set(STATUS_INVALID, "a field cannot have the name '%.80s'", f->name);
+    for (uint32_t i = 0; i < index; i++)
+        if (strcmp(n->description.fields[i].name, f->name) == 0)
+            return status_set(STATUS_INVALID, "two fields have the name '%s'", f->name);
+    if (f->type != SNUG_F32 && f->type != SNUG_I32)
+        return status_set(STATUS_INVALID, "field '%s' has the unknown type %d", f->name, (int)f->type);
+    if (f->shape.rank >= SNUG_MAX_RANK)
+        return status_set(STATUS_INVALID, "field '%s' has rank %u; the most is %d", f->name, f->shape.rank,
+                          SNUG_MAX_RANK - 1);
+    shape s = { .rank = f->shape.rank };
+    memcpy(s.dim, f->shape.dim, sizeof s.dim);
+    char sizes[SHAPE_TEXT_BYTES];
+    if (s.rank && !shape_valid(&s, sizeof(float)))
+        return status_set(STATUS_INVALID, "field '%s' has the impossible shape %s", f->name,
+                          shape_text(&s, sizes));
+    return STATUS_OK;
+}
+
+static status check_description(network *n) {
+    const snug_network *d = &n->description;
+    if (!d->build) return status_set(STATUS_INVALID, "a network needs a function that builds it");
+    for (; n->field_count < SNUG_MAX_FIELDS && d->fields[n->field_count].name; n->field_count++)
+        TRY(check_field(n, n->field_count));
+    if (!n->field_count) return status_set(STATUS_INVALID, "a network needs fields that make up a sample");
+    n->label_field = -1;
+    if (!d->labels) return STATUS_OK;
+    for (uint32_t i = 0; i < n->field_count; i++)
+        if (strcmp(d->fields[i].name, d->labels) == 0) n->label_field = (int)i;
+    if (n->label_field < 0)
+        return status_set(STATUS_INVALID, "the labels '%.80s' are not among the fields", d->labels);
+    if (d->fields[n->label_field].type != SNUG_I32)
+        return status_set(STATUS_INVALID, "the labels '%s' must be of type SNUG_I32", d->labels);
+    return STATUS_OK;
+}
+
+/* ---- as a model ---- */
+
+static void build_with(const network *n, network *probe, graph *g, const model_run *run, model_ports *ports) {
+    snug_graph s = { .graph = g, .network = n, .probe = probe, .mode = run->mode, .batch = run->batch };
+    g->phase = PHASE_FORWARD;
+    g->site = SITE_NONE;
+    n->description.build(n->description.context, &s);
+    g->site = SITE_NONE;
+    *ports = (model_ports){ .loss = s.loss, .logits = s.output };
+    if (run->mode != MODEL_DECODE && !s.loss)
+        graph_fail(g, "the network has no loss: call snug_cross_entropy");
+    if (run->mode == MODEL_DECODE && !s.output) graph_fail(g, "the network has no output: call snug_output");
+    if (probe) probe->has_loss = s.loss != 0, probe->has_output = s.output != 0;
+}
+
+static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
+    build_with(m->config, NULL, g, run, ports);
+}
+
+static void initial(const model *m, const char *parameter, const shape *s, model_initial *out) {
+    const network *n = m->config;
+    uint32_t stream = 2166136261u; /* FNV-1a of the name: a stream of its own for each parameter */
+    (void)s;
+    for (const char *p = parameter; *p; p++) stream = (stream ^ (uint8_t)*p) * 16777619u;
+    *out = (model_initial){ .stream = stream };
+    for (uint32_t i = 0; i < n->parameter_count; i++)
+        if (strcmp(n->parameters[i].name, parameter) == 0)
+            out->mean = n->parameters[i].mean, out->deviation = n->parameters[i].deviation;
+}
+
+static uint32_t fields(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]) {
+    const network *n = m->config;
+    (void)context;
+    for (uint32_t i = 0; i < n->field_count; i++) {
+        const snug_field *f = &n->description.fields[i];
+        out[i] = (model_field){ .name = f->name, .dtype = f->type == SNUG_I32 ? DTYPE_I32 : DTYPE_F32 };
+        out[i].of.rank = f->shape.rank;
+        memcpy(out[i].of.dim, f->shape.dim, sizeof out[i].of.dim);
+    }
+    return n->field_count;
+}
+
+/* ---- the first building ---- */
+
+static status probe(network *n) {
+    graph g;
+    model_ports ports;
+    TRY(graph_open(&g));
+    build_with(n, n, &g, &(model_run){ .mode = MODEL_TRAIN, .batch = 1, .context = 1 }, &ports);
+    status result = graph_status(&g);
+    if (result == STATUS_OK && !n->parameter_count)
+        result = status_set(STATUS_INVALID, "the network has no parameters: there is nothing to train");
+    graph_close(&g);
+    return result;
+}
+
+status network_open(const snug_network *description, network *n, model *m) {
+    *n = (network){ .description = *description };
+    status result = check_description(n);
+    if (result == STATUS_OK) result = probe(n);
+    const char *name = description->name ? description->name : "network";
+    *m = (model){ .family = "network",
+                  .config = n,
+                  .layers = n->blocks,
+                  .build = build,
+                  .initial = initial,
+                  .fields = fields };
+    snprintf(m->name, sizeof m->name, "%s", name);
+    if (result != STATUS_OK) {
+        network_close(n);
+        return status_prefix(result, "%s", m->name);
+    }
+    return STATUS_OK;
+}
+
+void network_close(network *n) {
+    memory_free(n->parameters);
+    n->parameters = NULL;
+    n->parameter_count = n->parameter_room = 0;
+}

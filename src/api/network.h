@@ -1,0 +1,40 @@
+/* A network of the user's as a model like any other: the public description, checked, and what a first
+ * building of it showed. */
+#pragma once
+
+#include "models/model.h"
+#include "snug/snug.h"
+
+enum { NETWORK_NAME_BYTES = 80 }; /* of a parameter; optimizers put words in front of it */
+
+typedef struct {
+    char name[NETWORK_NAME_BYTES];
+    float mean, deviation;
+} network_parameter;
+
+typedef struct {
+    snug_network description; /* texts stay the user's */
+    uint32_t field_count;
+    int label_field; /* -1: none */
+    network_parameter *parameters;
+    uint32_t parameter_count, parameter_room;
+    uint64_t elements; /* of all parameters */
+    int64_t blocks;
+    bool has_loss, has_output;
+} network;
+
+/* `m` points at `n`, which must stay where it is. STATUS_INVALID with a sentence when the description or what
+ * it builds is wrong; then nothing is left open. */
+status network_open(const snug_network *description, network *n, model *m);
+void network_close(network *n); /* fine on a zeroed or closed one */
+
+/* What the public functions build. */
+struct snug_graph {
+    graph *graph;
+    const network *network;
+    network *probe; /* not NULL in the first building alone: takes down what there is */
+    model_mode mode;
+    int64_t batch;
+    tensor_id key, loss, output;
+    int32_t stream; /* of the next random node */
+};

@@ -1,0 +1,118 @@
+/* Using a trained network: its forward program for one sample, planned and bound like all others. */
+#include <string.h>
+
+#include "api/network.h"
+#include "api/reserve.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "base/units.h"
+#include "exec/exec.h"
+#include "io/model_files.h"
+#include "search/compose.h"
+
+struct snug_predictor {
+    network network;
+    model model;
+    plan plan;
+    exec *exec;
+    model_field fields[MODEL_MAX_FIELDS];
+    void *inputs[MODEL_MAX_FIELDS]; /* NULL: not read */
+    const float *output;
+    int64_t count;
+};
+
+static status make_plan(snug_predictor *p, uint64_t memory, int64_t threads) {
+    lower_options lower = { .threads = threads ? (int)threads : threads_available() };
+    lower.rates = device_rates_default(lower.threads);
+    threads_set(lower.threads);
+    TRY(compose_decode(&p->model, &lower, &p->plan));
+    memory_trim();
+    if (!memory || p->plan.peak_bytes <= memory) return STATUS_OK;
+    char budget[UNITS_TEXT_BYTES];
+    return status_set(STATUS_NO_FIT, "%s does not fit %s: its output takes %llu bytes, %llu more",
+                      p->model.name, units_bytes_text(memory, budget), (unsigned long long)p->plan.peak_bytes,
+                      (unsigned long long)(p->plan.peak_bytes - memory));
+}
+
+static status load_weights(snug_predictor *p, const char *path) {
+    model_weight *weights = memory_new(p->plan.persistent_count + 1u, sizeof *weights);
+    if (!weights) return status_set(STATUS_FAILED, "no memory to list the weights");
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < p->plan.persistent_count; i++) {
+        const plan_persistent *x = &p->plan.persistent[i];
+        if (x->category == CATEGORY_WEIGHTS)
+            weights[count++] = (model_weight){ .name = x->name,
+                                               .shape = x->shape,
+                                               .data = exec_persistent(p->exec, x->name) };
+    }
+    status result = model_files_load(path, weights, count);
+    memory_free(weights);
+    return result;
+}
+
+/* The one value that is kept, and where it lies. */
+static status find_output(snug_predictor *p) {
+    const graph *g = &p->plan.programs[PROGRAM_DECODE]->program.graph;
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const node *n = graph_node(g, id);
+        for (uint32_t i = 0; i < n->out_count; i++) {
+            const tensor *t = graph_tensor(g, node_out(g, n, i));
+            if (!(t->flags & TENSOR_KEEP)) continue;
+            p->output = exec_output(p->exec, PROGRAM_DECODE, n->op, i);
+            p->count = shape_elements(&t->shape);
+        }
+    }
+    return p->output ? STATUS_OK
+                     : status_set(STATUS_FAILED, "%s: its output was lost in planning", p->model.name);
+}
+
+static status find_inputs(snug_predictor *p) {
+    uint32_t count = p->model.fields(&p->model, 1, p->fields);
+    for (uint32_t i = 0; i < count; i++)
+        p->inputs[i] = exec_input(p->exec, PROGRAM_DECODE, p->fields[i].name);
+    return find_output(p);
+}
+
+snug_predictor *snug_load(const snug_network *description, const char *weights, uint64_t memory,
+                          int64_t threads) {
+    snug_predictor *p = memory_new(1, sizeof *p);
+    status result = p ? STATUS_OK : status_set(STATUS_FAILED, "no memory to load a network");
+    if (result == STATUS_OK && (threads < 0 || threads > 4096))
+        result = status_set(STATUS_INVALID, "threads is %lld; it must be from 0 to 4096", (long long)threads);
+    device_runtime_host(reserve_measure());
+    if (result == STATUS_OK) result = network_open(description, &p->network, &p->model);
+    if (result == STATUS_OK) result = make_plan(p, memory, threads);
+    if (result == STATUS_OK) result = exec_open(&p->plan, 0, &p->exec);
+    if (result == STATUS_OK) result = load_weights(p, weights);
+    if (result == STATUS_OK) result = find_inputs(p);
+    if (result == STATUS_OK) return p;
+    snug_unload(p);
+    return NULL;
+}
+
+void snug_unload(snug_predictor *p) {
+    if (!p) return;
+    exec_close(p->exec);
+    plan_close(&p->plan);
+    network_close(&p->network);
+    memory_free(p);
+}
+
+const float *snug_predict(snug_predictor *p, const void *const fields[], int64_t *count) {
+    for (uint32_t i = 0; i < p->network.field_count; i++) {
+        const model_field *f = &p->fields[i];
+        if (!p->inputs[i]) continue;
+        if (!fields[i]) {
+            status_set(STATUS_INVALID, "%s: the output depends on field '%s', which is not given",
+                       p->model.name, f->name);
+            return NULL;
+        }
+        memcpy(p->inputs[i], fields[i], (size_t)shape_elements(&f->of) * dtype_bytes(f->dtype));
+    }
+    threads_set(p->plan.threads); /* another plan may have changed it */
+    exec_run(p->exec, PROGRAM_DECODE);
+    if (count) *count = p->count;
+    return p->output;
+}
+
+uint64_t snug_predictor_bytes(const snug_predictor *p) { return p->plan.peak_bytes; }
