@@ -32,9 +32,9 @@
 enum {
     STRIP_SECTIONS = 48, /* at most 64 */
     STRATEGIES = 7,
-    ATTEMPTS_MOST = 256,          /* on a set that is not packed exactly; */
-    ATTEMPTS_TIMES_ITEMS = 32768, /* fewer on large ones */
-    SMALL_PART = 1024             /* of the bound: too small to matter */
+    ATTEMPTS_MOST = 256,           /* on a set that stays more than 1 % above the bound; */
+    ATTEMPTS_TIMES_ITEMS = 131072, /* fewer on a large one */
+    SMALL_PART = 1024              /* of the bound: too small to matter */
 };
 
 typedef struct {
@@ -322,7 +322,8 @@ static status search(packing *p, uint64_t *arena) {
             *arena = size;
             for (uint32_t k = 0; k < p->count; k++) p->answer[k] = p->items[k].offset;
         }
-        effort += *arena - p->bound > p->bound / 1000 ? 1 : 4;
+        uint64_t excess = *arena - p->bound;
+        effort += excess > p->bound / 100 ? 1 : excess > p->bound / 1000 ? 4 : 16;
         stuck[i] = !promote(p, order);
     }
     return STATUS_OK;
