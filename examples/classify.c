@@ -171,7 +171,7 @@ int main(int argc, char **argv) {
     snug_options options = snug_defaults();
     options.memory = (uint64_t)(argc > 1 ? strtoull(argv[1], NULL, 10) : 64) << 20;
     options.batch = 256;
-    options.steps = 1500;
+    options.steps = 1000;
     options.learning_rate = 2e-3;
     options.eval_every = 500;
     options.eval_samples = 1024;

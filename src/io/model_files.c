@@ -46,10 +46,16 @@ static status read_dropout(json_value root, const char *key, double *p) {
 }
 
 static status read_activation(json_value root, gpt2_config *c) {
-    const char *name = "gelu_new";
+    static const struct {
+        const char *name;
+        bool tanh;
+    } known[] = { { "gelu_new", true }, { "gelu_pytorch_tanh", true }, { "gelu", false } };
+    const char *name = known[0].name;
     TRY(json_optional_string(root, "activation_function", &name));
-    c->tanh = strcmp(name, "gelu_new") == 0 || strcmp(name, "gelu_pytorch_tanh") == 0;
-    if (c->tanh || strcmp(name, "gelu") == 0) return STATUS_OK;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        c->tanh = known[i].tanh;
+        if (strcmp(name, known[i].name) == 0) return STATUS_OK;
+    }
     json_value v;
     TRY(json_get(root, "activation_function", &v));
     return json_wrong(v, "is '%.40s'; supported are gelu_new, gelu_pytorch_tanh and gelu", name);
