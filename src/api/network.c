@@ -10,11 +10,10 @@ _Static_assert((int)SNUG_MAX_FIELDS == (int)MODEL_MAX_FIELDS && (int)SNUG_MAX_RA
 
 /* ---- the description ---- */
 
-/* Names that the trainer gives inputs, results and buffers of its own. */
-static const char *const reserved[] = { "key",       "loss",     "loss_scale", "learning_rate",
-                                        "first_row", "position", "loader",     "sample" };
-
-static bool is_reserved(const char *name) {
+bool network_reserves(const char *name) {
+    static const char *const reserved[] = { "key",       "loss",         "loss_scale", "learning_rate",
+                                            "first_row", "position",     "loader",     "sample",
+                                            "logits",    "gradient_norm" };
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
         if (strcmp(name, reserved[i]) == 0) return true;
     return false;
@@ -22,7 +21,7 @@ static bool is_reserved(const char *name) {
 
 static status check_field(const network *n, uint32_t index) {
     const snug_field *f = &n->description.fields[index];
-    if (!*f->name || strlen(f->name) >= NETWORK_NAME_BYTES || is_reserved(f->name))
+    if (!*f->name || strlen(f->name) >= NETWORK_NAME_BYTES || network_reserves(f->name))
         return status_set(STATUS_INVALID, "a field cannot have the name '%.80s'", f->name);
     for (uint32_t i = 0; i < index; i++)
         if (strcmp(n->description.fields[i].name, f->name) == 0)

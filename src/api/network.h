@@ -28,6 +28,9 @@ typedef struct {
 status network_open(const snug_network *description, network *n, model *m);
 void network_close(network *n); /* fine on a zeroed or closed one */
 
+/* Names that the trainer and its programs give to values and buffers of their own. */
+bool network_reserves(const char *name);
+
 /* What the public functions build. */
 struct snug_graph {
     graph *graph;

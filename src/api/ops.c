@@ -65,9 +65,7 @@ snug_shape snug_shape_of(const snug_graph *g, snug_tensor x) {
 static bool good_name(const char *name) {
     static const char more[] = "._-/";
     size_t length = name ? strlen(name) : 0;
-    if (!length || length >= NETWORK_NAME_BYTES || !strcmp(name, "loss") || !strcmp(name, "loader") ||
-        !strcmp(name, "sample"))
-        return false;
+    if (!length || length >= NETWORK_NAME_BYTES || network_reserves(name)) return false;
     for (const char *p = name; *p; p++) {
         bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
         if (!letter && !strchr(more, *p)) return false;
