@@ -50,20 +50,13 @@ static status load_weights(snug_predictor *p, const char *path) {
     return result;
 }
 
-/* The one value that is kept, and where it lies. */
 static status find_output(snug_predictor *p) {
     const graph *g = &p->plan.programs[PROGRAM_DECODE]->program.graph;
-    for (node_id id = 1; id < g->nodes.count; id++) {
-        const node *n = graph_node(g, id);
-        for (uint32_t i = 0; i < n->out_count; i++) {
-            const tensor *t = graph_tensor(g, node_out(g, n, i));
-            if (!(t->flags & TENSOR_KEEP)) continue;
-            p->output = exec_output(p->exec, PROGRAM_DECODE, n->op, i);
-            p->count = shape_elements(&t->shape);
-        }
-    }
-    return p->output ? STATUS_OK
-                     : status_set(STATUS_FAILED, "%s: its output was lost in planning", p->model.name);
+    tensor_id t = graph_find(g, "logits");
+    p->output = exec_output(p->exec, PROGRAM_DECODE, "logits");
+    if (!p->output) return status_set(STATUS_FAILED, "%s: its output was lost in planning", p->model.name);
+    p->count = shape_elements(graph_shape(g, t));
+    return STATUS_OK;
 }
 
 static status find_inputs(snug_predictor *p) {

@@ -4,6 +4,7 @@
 #include "ir/op.h"
 #include "ops/add/add.h"
 #include "ops/constant/constant.h"
+#include "ops/scale/scale.h"
 
 typedef struct {
     graph *g;
@@ -19,7 +20,8 @@ static void mark_needs(autodiff *a, const bool *wanted) {
     for (tensor_id t = 1; t < a->tensors; t++) {
         const tensor *x = graph_tensor(g, t);
         if (!x->producer)
-            a->needs[t] = (wanted && wanted[t]) || (x->role == ROLE_PARAMETER && (x->flags & TENSOR_TRAINABLE));
+            a->needs[t] =
+                (wanted && wanted[t]) || (x->role == ROLE_PARAMETER && (x->flags & TENSOR_TRAINABLE));
     }
     for (node_id id = 1; id < a->nodes; id++) {
         const node *n = graph_node(g, id);
@@ -34,6 +36,32 @@ static void mark_needs(autodiff *a, const bool *wanted) {
 
 enum { MAX_SIDES = 64 };
 
+/* Where t lies: the owner of its storage, and its bytes in there. */
+static tensor_id place(const graph *g, tensor_id t, int64_t *begin, int64_t *end) {
+    tensor_id owner = graph_storage(g, t, begin);
+    *end = *begin + (int64_t)graph_tensor_bytes(g, t);
+    return owner;
+}
+
+static bool overlap(const graph *g, tensor_id a, tensor_id b) {
+    int64_t a_begin, a_end, b_begin, b_end;
+    return place(g, a, &a_begin, &a_end) == place(g, b, &b_begin, &b_end) && a_begin < b_end &&
+           b_begin < a_end;
+}
+
+/* An op may hand its dout on as the gradient of several inputs (an addition does). Is the gradient gathered
+ * for t also that of a value that node `id` or an earlier one still has to take it from? A seed belongs to
+ * the caller. Such a gradient must not be accumulated into. */
+static bool shared(const autodiff *a, tensor_id t, node_id id) {
+    const graph *g = a->g;
+    if (!graph_tensor(g, graph_storage(g, a->gradient[t], NULL))->producer) return true;
+    for (tensor_id other = 1; other < a->tensors; other++)
+        if (other != t && a->gradient[other] && graph_tensor(g, other)->producer <= id &&
+            overlap(g, a->gradient[other], a->gradient[t]))
+            return true;
+    return false;
+}
+
 /* The first input that is the same tensor as input i. */
 static uint32_t earlier_place(const graph *g, const node *n, uint32_t i) {
     uint32_t k = 0;
@@ -45,25 +73,63 @@ static void differentiate(autodiff *a, node_id id) {
     graph *g = a->g;
     node n = *graph_node(g, id);
     tensor_id dout[MAX_SIDES] = { 0 }, din[MAX_SIDES] = { 0 };
-    bool want[MAX_SIDES] = { false }, flows = false, wanted = false;
+    bool want[MAX_SIDES] = { false }, anew[MAX_SIDES] = { false }, flows = false, wanted = false;
     if (!n.op->grad || n.in_count > MAX_SIDES || n.out_count > MAX_SIDES) return;
     for (uint32_t i = 0; i < n.out_count; i++) flows |= (dout[i] = a->gradient[node_out(g, &n, i)]) != 0;
     for (uint32_t i = 0; i < n.in_count; i++) {
         tensor_id t = node_in(g, &n, i);
-        if (!t || !a->needs[t]) continue;
-        want[i] = wanted = true;
-        din[i] = a->gradient[t];
+        want[i] = t && a->needs[t];
+        wanted |= want[i];
     }
     if (!flows || !wanted) return;
-    for (uint32_t i = 0; i < n.in_count; i++) /* a value that is read twice begins anew at its second place */
-        if (want[i] && earlier_place(g, &n, i) < i) din[i] = 0;
+    for (uint32_t i = 0; i < n.in_count; i++) {
+        if (!want[i]) continue;
+        /* what cannot be accumulated into, or is accumulated into at an earlier place, begins anew here */
+        tensor_id t = node_in(g, &n, i), gathered = a->gradient[t];
+        anew[i] = earlier_place(g, &n, i) < i || (gathered && shared(a, t, id));
+        din[i] = anew[i] ? 0 : gathered;
+    }
     g->site = n.site;
     n.op->grad(g, id, dout, want, din);
     for (uint32_t i = 0; i < n.in_count; i++) {
-        if (!want[i]) continue;
-        tensor_id *sum = &a->gradient[node_in(g, &n, i)];
-        *sum = earlier_place(g, &n, i) < i && din[i] ? add_gather(g, *sum, din[i]) : din[i];
+        tensor_id *sum = want[i] ? &a->gradient[node_in(g, &n, i)] : NULL;
+        if (sum && !anew[i]) *sum = din[i];
+        if (sum && anew[i] && din[i]) *sum = add_gather(g, *sum, din[i]);
     }
+}
+
+/* Which storages backward nodes read, other than to add to them. */
+static bool *find_reads(const autodiff *a) {
+    const graph *g = a->g;
+    bool *read = memory_new(g->tensors.count, sizeof *read);
+    for (node_id id = a->nodes; read && id < g->nodes.count; id++) {
+        const node *n = graph_node(g, id);
+        if (n->op->traits & OP_VIEW) continue;
+        for (uint32_t i = 0; i < n->in_count; i++) {
+            bool adds = false;
+            for (uint32_t k = 0; k < n->op->alias_count; k++)
+                adds |= n->op->aliases[k].must && n->op->aliases[k].in == i;
+            if (!adds && node_in(g, n, i)) read[graph_storage(g, node_in(g, n, i), NULL)] = true;
+        }
+    }
+    return read;
+}
+
+/* Passes may put something in front of a parameter's gradient (the sum over micro-batches) or let it die
+ * early: so where one is also the gradient of something else, or a seed, it becomes a copy. */
+static void separate_gradients(autodiff *a) {
+    bool *taken = find_reads(a);
+    if (!taken) graph_fail(a->g, "no memory to differentiate a graph");
+    a->g->site = SITE_NONE;
+    for (tensor_id p = 1; p < a->tensors && !a->g->failed; p++) {
+        const tensor *x = graph_tensor(a->g, p);
+        if (x->producer || x->role != ROLE_PARAMETER || !a->gradient[p]) continue;
+        tensor_id owner = graph_storage(a->g, a->gradient[p], NULL);
+        if (taken[owner] || !graph_tensor(a->g, owner)->producer)
+            a->gradient[p] = scale_apply(a->g, a->gradient[p], 0, 1);
+        taken[owner] = true;
+    }
+    memory_free(taken);
 }
 
 /* All links of the chain that makes up a parameter's gradient share its storage; flag them all. */
@@ -76,7 +142,8 @@ static void flag_gradients(const autodiff *a) {
     }
 }
 
-status autodiff_run(graph *g, const autodiff_seed *seeds, uint32_t count, const bool *wanted, tensor_id *gradient) {
+status autodiff_run(graph *g, const autodiff_seed *seeds, uint32_t count, const bool *wanted,
+                    tensor_id *gradient) {
     TRY(graph_status(g));
     autodiff a = { .g = g, .gradient = gradient, .tensors = g->tensors.count, .nodes = g->nodes.count };
     a.needs = memory_new(a.tensors, sizeof *a.needs);
@@ -86,9 +153,11 @@ status autodiff_run(graph *g, const autodiff_seed *seeds, uint32_t count, const 
     g->phase = PHASE_BACKWARD;
     g->site = SITE_NONE;
     for (uint32_t i = 0; i < count; i++)
-        gradient[seeds[i].of] =
-            seeds[i].gradient ? seeds[i].gradient : constant_apply(g, graph_tensor(g, seeds[i].of)->dtype, 1.0);
+        gradient[seeds[i].of] = seeds[i].gradient
+                                    ? seeds[i].gradient
+                                    : constant_apply(g, graph_tensor(g, seeds[i].of)->dtype, 1.0);
     for (node_id id = a.nodes; id-- > 1 && !g->failed;) differentiate(&a, id);
+    if (!g->failed) separate_gradients(&a);
     if (!g->failed) flag_gradients(&a);
     memory_free(a.needs);
     return graph_status(g);

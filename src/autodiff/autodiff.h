@@ -14,4 +14,5 @@ typedef struct {
  * filled: by tensor, its gradient or 0. Gradients flow to parameters flagged TENSOR_TRAINABLE, and
  * to `wanted[t]` where `wanted` is not NULL. Contributions to one gradient are chained through accumulating
  * inputs. Gradients of parameters are flagged TENSOR_GRADIENT. */
-status autodiff_run(graph *g, const autodiff_seed *seeds, uint32_t count, const bool *wanted, tensor_id *gradient);
+status autodiff_run(graph *g, const autodiff_seed *seeds, uint32_t count, const bool *wanted,
+                    tensor_id *gradient);

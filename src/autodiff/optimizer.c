@@ -26,8 +26,9 @@ static tensor_id state(optimizer *u, const char *prefix, tensor_id parameter) {
     char name[96];
     snprintf(name, sizeof name, "%s.%s", prefix, graph_name(u->g, parameter));
     const tensor *p = graph_tensor(u->g, parameter);
-    return graph_add_source(u->g, &(graph_source){ .name = name, .shape = p->shape, .dtype = (dtype)p->dtype,
-                                                   .role = ROLE_STATE });
+    return graph_add_source(
+        u->g,
+        &(graph_source){ .name = name, .shape = p->shape, .dtype = (dtype)p->dtype, .role = ROLE_STATE });
 }
 
 /* One sum of squares per gradient: each can be taken as soon as its gradient exists. */
@@ -41,7 +42,7 @@ static void append_clipping(optimizer *u) {
     for (tensor_id t = 1; t < u->tensors; t++)
         if (updated(u, t)) sums[count++] = sum_squares_apply(u->g, u->gradient[t]);
     if (count) u->factor = clip_factor_apply(u->g, sums, count, (float)u->o->clip);
-    if (u->factor) graph_tensor(u->g, u->factor + 1)->flags |= TENSOR_KEEP; /* the norm, for people */
+    if (u->factor) graph_keep(u->g, u->factor + 1, "gradient_norm"); /* for people */
     memory_free(sums);
 }
 
@@ -49,15 +50,27 @@ static void append_update(optimizer *u, tensor_id w) {
     const optimizer_options *o = u->o;
     float decay = graph_tensor(u->g, w)->flags & TENSOR_DECAY ? (float)o->weight_decay : 0;
     if (o->kind == OPTIMIZER_ADAMW) {
-        adamw_attributes a = { .beta1 = (float)o->beta1, .beta2 = (float)o->beta2, .eps = (float)o->eps,
-                               .weight_decay = decay };
-        adamw_apply(u->g, (adamw_inputs){ .w = w, .g = u->gradient[w], .m = state(u, "adamw.m", w),
-                                          .v = state(u, "adamw.v", w), .lr = u->rate, .t = u->step,
-                                          .scale = u->factor }, &a);
+        adamw_attributes a = {
+            .beta1 = (float)o->beta1, .beta2 = (float)o->beta2, .eps = (float)o->eps, .weight_decay = decay
+        };
+        adamw_apply(u->g,
+                    (adamw_inputs){ .w = w,
+                                    .g = u->gradient[w],
+                                    .m = state(u, "adamw.m", w),
+                                    .v = state(u, "adamw.v", w),
+                                    .lr = u->rate,
+                                    .t = u->step,
+                                    .scale = u->factor },
+                    &a);
     } else {
         sgd_attributes a = { .momentum = (float)o->momentum, .weight_decay = decay };
-        sgd_apply(u->g, (sgd_inputs){ .w = w, .g = u->gradient[w], .lr = u->rate, .scale = u->factor,
-                                      .buffer = o->momentum > 0 ? state(u, "sgd.buffer", w) : 0 }, &a);
+        sgd_apply(u->g,
+                  (sgd_inputs){ .w = w,
+                                .g = u->gradient[w],
+                                .lr = u->rate,
+                                .scale = u->factor,
+                                .buffer = o->momentum > 0 ? state(u, "sgd.buffer", w) : 0 },
+                  &a);
     }
 }
 
@@ -65,11 +78,13 @@ status optimizer_append(graph *g, const optimizer_options *o, const tensor_id *g
     optimizer u = { .g = g, .o = o, .gradient = gradient, .tensors = tensors };
     g->phase = PHASE_UPDATE;
     g->site = SITE_NONE;
-    u.rate = graph_add_source(g, &(graph_source){ .name = "learning_rate", .shape = SHAPE(1), .dtype = DTYPE_F32,
-                                                  .role = ROLE_INPUT });
+    u.rate = graph_add_source(
+        g, &(graph_source){
+               .name = "learning_rate", .shape = SHAPE(1), .dtype = DTYPE_F32, .role = ROLE_INPUT });
     if (o->kind == OPTIMIZER_ADAMW) {
-        tensor_id before = graph_add_source(g, &(graph_source){ .name = "optimizer.step", .shape = SHAPE(1),
-                                                                .dtype = DTYPE_I32, .role = ROLE_STATE });
+        tensor_id before = graph_add_source(
+            g, &(graph_source){
+                   .name = "optimizer.step", .shape = SHAPE(1), .dtype = DTYPE_I32, .role = ROLE_STATE });
         u.step = increment_apply(g, before, 0);
     }
     if (o->clip > 0) append_clipping(&u);

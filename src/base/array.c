@@ -6,7 +6,8 @@ status array_open(array *a, uint32_t item_bytes, uint32_t capacity) {
     *a = (array){ .count = 1, .capacity = capacity, .item_bytes = item_bytes };
     a->data = memory_reserve((size_t)item_bytes * capacity);
     if (!a->data)
-        return status_set(STATUS_FAILED, "cannot reserve %zu bytes of address space; raise the limit (ulimit -v)",
+        return status_set(STATUS_FAILED,
+                          "cannot reserve %zu bytes of address space; raise the limit (ulimit -v)",
                           (size_t)item_bytes * capacity);
     return STATUS_OK;
 }

@@ -3,9 +3,10 @@
 static const struct {
     const char *name;
     uint32_t bytes;
-} table[DTYPE_COUNT] = {
-    [DTYPE_NONE] = { "none", 0 }, [DTYPE_F32] = { "f32", 4 }, [DTYPE_F64] = { "f64", 8 }, [DTYPE_I32] = { "i32", 4 }
-};
+} table[DTYPE_COUNT] = { [DTYPE_NONE] = { "none", 0 },
+                         [DTYPE_F32] = { "f32", 4 },
+                         [DTYPE_F64] = { "f64", 8 },
+                         [DTYPE_I32] = { "i32", 4 } };
 
 uint32_t dtype_bytes(dtype t) { return table[t].bytes; }
 

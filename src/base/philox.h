@@ -29,10 +29,11 @@ typedef struct {
 } philox_key;
 
 /* The word for one element of one sample (sample counted within the micro-batch). */
-static inline uint32_t philox_word(const philox_key *key, uint32_t stream, uint32_t sample, uint64_t element) {
+static inline uint32_t philox_word(const philox_key *key, uint32_t stream, uint32_t sample,
+                                   uint64_t element) {
     uint64_t seed = (uint64_t)key->seed_high << 32 | key->seed_low;
-    philox_block b = philox_draw(seed, (philox_block){ { (uint32_t)(element >> 2), key->first_sample + sample,
-                                                         key->step, stream } });
+    philox_block b = philox_draw(
+        seed, (philox_block){ { (uint32_t)(element >> 2), key->first_sample + sample, key->step, stream } });
     return b.word[element & 3];
 }
 

@@ -13,7 +13,8 @@ typedef struct {
 } shape;
 
 #define SHAPE(...)                                                                                           \
-    ((shape){ .dim = { __VA_ARGS__ }, .rank = (uint32_t)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) })
+    ((shape){ .dim = { __VA_ARGS__ },                                                                        \
+              .rank = (uint32_t)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) })
 
 static inline int64_t shape_elements(const shape *s) {
     int64_t n = 1;

@@ -22,8 +22,7 @@ status status_prefix(status code, const char *format, ...) {
     va_start(arguments, format);
     int n = vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    if (n >= 0 && (size_t)n < sizeof message)
-        snprintf(message + n, sizeof message - (size_t)n, ": %s", old);
+    if (n >= 0 && (size_t)n < sizeof message) snprintf(message + n, sizeof message - (size_t)n, ": %s", old);
     return code;
 }
 

@@ -10,7 +10,8 @@ status units_parse_bytes(const char *text, const char *name, uint64_t *bytes) {
     static const struct {
         const char *suffix;
         double factor;
-    } units[] = { { "", 1 }, { "B", 1 }, { "KiB", 0x1p10 }, { "MiB", 0x1p20 }, { "GiB", 0x1p30 }, { "TiB", 0x1p40 } };
+    } units[] = { { "", 1 },         { "B", 1 },        { "KiB", 0x1p10 },
+                  { "MiB", 0x1p20 }, { "GiB", 0x1p30 }, { "TiB", 0x1p40 } };
     char *end;
     double value = strtod(text, &end);
     while (*end == ' ') end++;
@@ -20,7 +21,8 @@ status units_parse_bytes(const char *text, const char *name, uint64_t *bytes) {
                 *bytes = (uint64_t)(value * units[i].factor);
                 return STATUS_OK;
             }
-    return status_set(STATUS_INVALID, "%s: '%s' is not a size; write bytes or a number with KiB, MiB or GiB, as in 4GiB",
+    return status_set(STATUS_INVALID,
+                      "%s: '%s' is not a size; write bytes or a number with KiB, MiB or GiB, as in 4GiB",
                       name, text);
 }
 

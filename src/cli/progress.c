@@ -4,9 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/units.h"
-
-enum { LINE_BYTES = 320, LINES_OF_A_RUN = 20, LONGEST_SILENCE = 30 };
+enum { LINE_BYTES = 320, PART_BYTES = 64, LINES_OF_A_RUN = 20, LONGEST_SILENCE = 30 };
 static const double LIVE_SECONDS = 0.05; /* no more than twenty live lines a second */
 
 static double now(void) {
@@ -25,19 +23,19 @@ static void add_part(char line[LINE_BYTES], size_t room, const char *part) {
     snprintf(line + used, LINE_BYTES - used, "%s%s", used ? "  " : "", part);
 }
 
-static void memory_part(const train_progress *s, char part[LINE_BYTES]) {
-    char now_text[UNITS_TEXT_BYTES], planned[UNITS_TEXT_BYTES], budget[UNITS_TEXT_BYTES];
-    units_bytes_text(s->planned_bytes, planned);
-    units_bytes_text(s->resident_bytes, now_text);
-    if (s->budget_bytes == UINT64_MAX)
-        snprintf(part, LINE_BYTES, "memory %s of %s planned", now_text, planned);
-    else
-        snprintf(part, LINE_BYTES, "memory %s of %s planned, budget %s", now_text, planned,
-                 units_bytes_text(s->budget_bytes, budget));
+/* "mem 70/82/96 MiB": in use, planned, budget. */
+static void memory_part(const train_progress *s, char part[PART_BYTES]) {
+    bool large = s->planned_bytes >= (uint64_t)100 << 30;
+    double unit = large ? 0x1p30 : 0x1p20;
+    int used = snprintf(part, PART_BYTES, "mem %.0f/%.0f", (double)s->resident_bytes / unit,
+                        (double)s->planned_bytes / unit);
+    if (s->budget_bytes != UINT64_MAX)
+        used += snprintf(part + used, PART_BYTES - (size_t)used, "/%.0f", (double)s->budget_bytes / unit);
+    snprintf(part + used, PART_BYTES - (size_t)used, large ? " GiB" : " MiB");
 }
 
 static void make_line(const train_progress *s, size_t room, char line[LINE_BYTES]) {
-    char part[LINE_BYTES], number[REPORT_NUMBER_BYTES];
+    char part[PART_BYTES], number[REPORT_NUMBER_BYTES];
     line[0] = 0;
     snprintf(part, sizeof part, "step %*lld/%lld",
              snprintf(number, sizeof number, "%lld", (long long)s->steps), (long long)s->step,
@@ -45,20 +43,20 @@ static void make_line(const train_progress *s, size_t room, char line[LINE_BYTES
     add_part(line, room, part);
     snprintf(part, sizeof part, "loss %.4f", s->loss);
     add_part(line, room, part);
-    if (!isnan(s->norm)) {
-        snprintf(part, sizeof part, "norm %.3f", s->norm);
-        add_part(line, room, part);
-    }
-    snprintf(part, sizeof part, "lr %.2e", s->learning_rate);
-    add_part(line, room, part);
     snprintf(part, sizeof part, s->seconds < 10 ? "%.0f ms" : "%.1f s",
              s->seconds < 10 ? s->seconds * 1e3 : s->seconds);
     add_part(line, room, part);
     snprintf(part, sizeof part, "%s tok/s", report_count((uint64_t)(s->tokens_per_second + 0.5), number));
     add_part(line, room, part);
+    memory_part(s, part);
+    add_part(line, room, part);
     snprintf(part, sizeof part, "%s left", report_duration(s->seconds_left, number));
     if (s->step < s->steps) add_part(line, room, part);
-    memory_part(s, part);
+    if (!isnan(s->norm)) {
+        snprintf(part, sizeof part, "norm %.3f", s->norm);
+        add_part(line, room, part);
+    }
+    snprintf(part, sizeof part, "lr %.2e", s->learning_rate);
     add_part(line, room, part);
 }
 

@@ -50,7 +50,8 @@ static void add_data(output *out, const setup *s) {
                    s->options.eval_data ? s->options.eval_data : "the last tenth");
     else
         output_add(out, ", none validate");
-    output_add(out, "\nWeights: %s\n\n", s->weights ? s->weights : "new");
+    output_add(out, "\nWeights: %s\nBelow, mem is in use / planned%s\n\n", s->weights ? s->weights : "new",
+               s->budget == UINT64_MAX ? "" : " / budget");
 }
 
 static void print_beginning(output *out, const setup *s, const decision *d) {

@@ -1,4 +1,5 @@
-/* Debug runs: poison, so that reading dead or unborn memory shows as NaN, and the search for the first fault. */
+/* Debug runs: poison, so that reading dead or unborn memory shows as NaN, and the search for the first fault.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +47,8 @@ bool exec_find_fault(exec *e, program_kind k, exec_fault *fault) {
             if (all_finite(&b->calls[s].out[i])) continue;
             *fault = (exec_fault){ .site = n->site, .phase = (phase)n->phase };
             snprintf(fault->op, sizeof fault->op, "%s", n->op->name);
-            snprintf(fault->tensor, sizeof fault->tensor, "%s", graph_name(g, graph_storage(g, node_out(g, n, i), NULL)));
+            snprintf(fault->tensor, sizeof fault->tensor, "%s",
+                     graph_name(g, graph_storage(g, node_out(g, n, i), NULL)));
             return true;
         }
     }

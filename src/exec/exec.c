@@ -46,7 +46,8 @@ static status open_separate(exec *e) {
     for (uint32_t i = 0; i < e->plan->persistent_count; i++) {
         uint64_t bytes = e->plan->persistent[i].bytes;
         e->persistent[i] = device_block_new(bytes);
-        if (!e->persistent[i]) return status_set(STATUS_NO_FIT, "no memory for '%s'", e->plan->persistent[i].name);
+        if (!e->persistent[i])
+            return status_set(STATUS_NO_FIT, "no memory for '%s'", e->plan->persistent[i].name);
         memset(e->persistent[i], 0, bytes);
     }
     for (int k = 0; k < PROGRAM_COUNT; k++) {
@@ -62,7 +63,8 @@ static status open_separate(exec *e) {
 }
 
 static void close_separate(exec *e) {
-    for (uint32_t i = 0; e->persistent && i < e->plan->persistent_count; i++) device_block_free(e->persistent[i]);
+    for (uint32_t i = 0; e->persistent && i < e->plan->persistent_count; i++)
+        device_block_free(e->persistent[i]);
     memory_free(e->persistent);
     for (int k = 0; k < PROGRAM_COUNT; k++) {
         bound_program *b = &e->programs[k];
@@ -102,7 +104,8 @@ static status bind_program(exec *e, bound_program *b) {
 status exec_open(const plan *p, unsigned modes, exec **out) {
     *out = NULL;
     if (threads_count() > p->threads)
-        return status_set(STATUS_INVALID, "the plan has scratch for %d threads, not for %d", p->threads, threads_count());
+        return status_set(STATUS_INVALID, "the plan has scratch for %d threads, not for %d", p->threads,
+                          threads_count());
     exec *e = *out = memory_new(1, sizeof *e);
     if (!e) return status_set(STATUS_FAILED, "no memory to bind a plan");
     e->plan = p, e->modes = modes;
@@ -134,7 +137,8 @@ void exec_close(exec *e) {
 void *exec_persistent(const exec *e, const char *name) {
     const plan_persistent *p = plan_find(e->plan, name);
     if (!p) return NULL;
-    return e->modes & EXEC_SEPARATE ? e->persistent[p - e->plan->persistent] : (char *)e->pool.data + p->offset;
+    return e->modes & EXEC_SEPARATE ? e->persistent[p - e->plan->persistent]
+                                    : (char *)e->pool.data + p->offset;
 }
 
 void *exec_input(const exec *e, program_kind k, const char *name) {
@@ -145,16 +149,11 @@ void *exec_input(const exec *e, program_kind k, const char *name) {
     return exec_address(e, b, t);
 }
 
-const void *exec_output(const exec *e, program_kind k, const op_def *op, uint32_t output) {
+const void *exec_output(const exec *e, program_kind k, const char *name) {
     const bound_program *b = &e->programs[k];
-    if (!b->plan) return NULL;
-    const graph *g = &b->plan->program.graph;
-    for (node_id id = 1; id < g->nodes.count; id++) {
-        const node *n = graph_node(g, id);
-        if (n->op == op && output < n->out_count && graph_tensor(g, node_out(g, n, output))->flags & TENSOR_KEEP)
-            return exec_address(e, b, node_out(g, n, output));
-    }
-    return NULL;
+    tensor_id t = b->plan ? graph_find(&b->plan->program.graph, name) : 0;
+    bool kept = t && graph_tensor(&b->plan->program.graph, t)->flags & TENSOR_KEEP;
+    return kept ? exec_address(e, b, t) : NULL;
 }
 
 uint64_t exec_pool_bytes(const exec *e) { return e->pool.bytes; }

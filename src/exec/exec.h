@@ -10,10 +10,10 @@ typedef enum {
     EXEC_OBSERVE = 4,  /* measure what is alive, by category, from the calls themselves */
 } exec_mode;
 
-/* What was alive, as the calls showed it: from a buffer's first write to its last read, read from addresses and
- * the graph, not from the plan's tables. */
+/* What was alive, as the calls showed it: from a buffer's first write to its last read, read from addresses
+ * and the graph, not from the plan's tables. */
 typedef struct {
-    uint64_t arena_live_bytes;            /* at the highest step of any program */
+    uint64_t arena_live_bytes; /* at the highest step of any program */
     program_kind program;
     uint32_t step;
     uint64_t by_category[CATEGORY_COUNT]; /* there; persistent tensors included */
@@ -27,12 +27,12 @@ void exec_close(exec *e);
 /* Persistent tensor or buffer, zeroed at opening; NULL when the plan has none of this name. */
 void *exec_persistent(const exec *e, const char *name);
 
-/* Where the host writes an input before running a program; NULL when the program does not read it. Valid until
- * the program runs: inputs share memory with later values. */
+/* Where the host writes an input before running a program; NULL when the program does not read it. Valid
+ * until the program runs: inputs share memory with later values. */
 void *exec_input(const exec *e, program_kind k, const char *name);
 
-/* A kept result of the first node of this op; NULL when there is none. Valid until the next exec_run. */
-const void *exec_output(const exec *e, program_kind k, const op_def *op, uint32_t output);
+/* A kept result (graph_keep); NULL when there is none of this name. Valid until the next exec_run. */
+const void *exec_output(const exec *e, program_kind k, const char *name);
 
 void exec_run(exec *e, program_kind k);
 
@@ -42,8 +42,8 @@ exec_measured exec_measure(const exec *e);
 /* Bytes of the pool that were allocated: plan_pool_bytes rounded up to pages. */
 uint64_t exec_pool_bytes(const exec *e);
 
-/* Where a run went wrong: runs program k again, step by step, and names the first node whose results hold NaN or
- * infinity; false when all are finite. Persistent values are no longer those of the run afterwards. */
+/* Where a run went wrong: runs program k again, step by step, and names the first node whose results hold NaN
+ * or infinity; false when all are finite. Persistent values are no longer those of the run afterwards. */
 typedef struct {
     char op[32], tensor[96];
     int32_t site;

@@ -9,7 +9,7 @@ typedef struct {
     uint32_t *first, *last; /* by owner: observed first write and last read, in steps */
     bool *crosses;          /* by owner: made by forward, read later */
     bool done;
-    live_peak peak;         /* of this program's own memory */
+    live_peak peak; /* of this program's own memory */
 } observation;
 
 typedef struct {
@@ -23,8 +23,8 @@ typedef struct {
 struct exec {
     const plan *plan;
     unsigned modes;
-    device_pool pool;        /* unused in separate mode */
-    void **persistent;       /* separate mode: by plan->persistent */
+    device_pool pool;  /* unused in separate mode */
+    void **persistent; /* separate mode: by plan->persistent */
     bound_program programs[PROGRAM_COUNT];
 };
 

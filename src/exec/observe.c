@@ -1,6 +1,6 @@
-/* Measuring from the outside: which buffers the kernels were handed, when first written, when last read. Knows the
- * graph (what shares storage by definition) and the addresses (what shares storage by the plan's choice), but
- * none of the plan's lifetimes or sizes, so that a wrong one shows up as a difference. */
+/* Measuring from the outside: which buffers the kernels were handed, when first written, when last read.
+ * Knows the graph (what shares storage by definition) and the addresses (what shares storage by the plan's
+ * choice), but none of the plan's lifetimes or sizes, so that a wrong one shows up as a difference. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -11,9 +11,12 @@ static const uint32_t NEVER = UINT32_MAX;
 
 status observe_open(observation *o, const program *p) {
     uint32_t n = p->graph.tensors.count;
-    *o = (observation){ .host = memory_new(n, sizeof(tensor_id)), .first = memory_new(n, sizeof(uint32_t)),
-                        .last = memory_new(n, sizeof(uint32_t)), .crosses = memory_new(n, sizeof(bool)) };
-    if (!o->host || !o->first || !o->last || !o->crosses) return status_set(STATUS_FAILED, "no memory to observe a run");
+    *o = (observation){ .host = memory_new(n, sizeof(tensor_id)),
+                        .first = memory_new(n, sizeof(uint32_t)),
+                        .last = memory_new(n, sizeof(uint32_t)),
+                        .crosses = memory_new(n, sizeof(bool)) };
+    if (!o->host || !o->first || !o->last || !o->crosses)
+        return status_set(STATUS_FAILED, "no memory to observe a run");
     memset(o->first, 0xff, n * sizeof *o->first);
     return STATUS_OK;
 }
@@ -57,7 +60,8 @@ void observe_call(observation *o, const program *p, uint32_t step, const op_call
         tensor_id owner = graph_storage(g, node_in(g, n, i), NULL);
         node_id maker = graph_tensor(g, owner)->producer;
         used(o, host_of(o, owner), step);
-        if (maker && graph_node(g, maker)->phase == PHASE_FORWARD && n->phase != PHASE_FORWARD) o->crosses[owner] = true;
+        if (maker && graph_node(g, maker)->phase == PHASE_FORWARD && n->phase != PHASE_FORWARD)
+            o->crosses[owner] = true;
     }
     for (uint32_t i = 0; i < n->out_count; i++) {
         take_over(o, g, n, i, call);
@@ -80,13 +84,17 @@ void observe_finish(observation *o, const program *p) {
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         if (o->first[t] == NEVER || role_persistent(graph_tensor(g, t)->role)) continue;
         set.storages[set.count++] =
-            (live_storage){ .owner = t, .first = o->first[t], .last = o->last[t],
+            (live_storage){ .owner = t,
+                            .first = o->first[t],
+                            .last = o->last[t],
                             .bytes = units_align(graph_tensor_bytes(g, t), LIVE_ALIGN),
                             .category = category_of(g, t, o->crosses[t]) };
     }
     for (uint32_t s = 0; s < p->count; s++) {
         uint64_t bytes = units_align(p->steps[s].scratch_bytes, LIVE_ALIGN);
-        if (bytes) set.storages[set.count++] = (live_storage){ .first = s, .last = s, .bytes = bytes, .category = CATEGORY_SCRATCH };
+        if (bytes)
+            set.storages[set.count++] =
+                (live_storage){ .first = s, .last = s, .bytes = bytes, .category = CATEGORY_SCRATCH };
     }
     o->done = live_find_peak(&set, p->count, &o->peak) == STATUS_OK;
     memory_free(set.storages);
@@ -96,7 +104,8 @@ void observe_finish(observation *o, const program *p) {
 static void add_persistent(const exec *e, exec_measured *m) {
     for (uint32_t i = 0; i < e->plan->persistent_count; i++) {
         const plan_persistent *p = &e->plan->persistent[i];
-        uint64_t bytes = p->shape.rank ? (uint64_t)shape_elements(&p->shape) * dtype_bytes(p->dtype) : p->bytes;
+        uint64_t bytes =
+            p->shape.rank ? (uint64_t)shape_elements(&p->shape) * dtype_bytes(p->dtype) : p->bytes;
         m->by_category[p->category] += units_align(bytes, LIVE_ALIGN);
     }
 }

@@ -12,7 +12,6 @@
 #include "exec/exec.h"
 #include "infer/sample.h"
 #include "io/model_files.h"
-#include "ops/matmul/matmul.h"
 
 enum { LINE_END = 10 }; /* what an empty prompt begins after */
 
@@ -96,7 +95,7 @@ static const float *feed(const generation *g, int32_t id, int64_t position) {
     *(int32_t *)exec_input(g->exec, PROGRAM_DECODE, "tokens") = id;
     *(int32_t *)exec_input(g->exec, PROGRAM_DECODE, "position") = (int32_t)position;
     exec_run(g->exec, PROGRAM_DECODE);
-    return exec_output(g->exec, PROGRAM_DECODE, &op_matmul, 0);
+    return exec_output(g->exec, PROGRAM_DECODE, "logits");
 }
 
 static double now(void) {

@@ -6,7 +6,13 @@
 
 #include "ir/op.h"
 
-enum { MAX_TENSORS = 1 << 22, MAX_NODES = 1 << 21, MAX_EDGES = 1 << 24, MAX_BYTES = 1 << 26, MAX_OUTPUTS = 16 };
+enum {
+    MAX_TENSORS = 1 << 22,
+    MAX_NODES = 1 << 21,
+    MAX_EDGES = 1 << 24,
+    MAX_BYTES = 1 << 26,
+    MAX_OUTPUTS = 16
+};
 
 status graph_open(graph *g) {
     *g = (graph){ .site = SITE_NONE };
@@ -62,22 +68,32 @@ static uint32_t graph_store(graph *g, const void *data, size_t bytes) {
 
 tensor_id graph_find(const graph *g, const char *name) {
     for (tensor_id t = 1; t < g->tensors.count; t++)
-        if (!graph_tensor(g, t)->producer && strcmp(graph_name(g, t), name) == 0) return t;
+        if (graph_tensor(g, t)->name && strcmp(graph_name(g, t), name) == 0) return t;
     return 0;
+}
+
+void graph_keep(graph *g, tensor_id t, const char *name) {
+    if (g->failed) return;
+    graph_tensor(g, t)->flags |= TENSOR_KEEP;
+    graph_tensor(g, t)->name = graph_store(g, name, strlen(name) + 1);
 }
 
 tensor_id graph_add_source(graph *g, const graph_source *s) {
     if (g->failed) return 0;
     char sizes[SHAPE_TEXT_BYTES];
     if (!shape_valid(&s->shape, dtype_bytes(s->dtype)))
-        return graph_fail(g, "tensor '%s' has the impossible shape %s", s->name ? s->name : "", shape_text(&s->shape, sizes));
+        return graph_fail(g, "tensor '%s' has the impossible shape %s", s->name ? s->name : "",
+                          shape_text(&s->shape, sizes));
     tensor_id t;
     if (array_add(&g->tensors, 1, &t) != STATUS_OK) {
         g->failed = STATUS_FAILED;
         return 0;
     }
-    *graph_tensor(g, t) = (tensor){ .shape = s->shape, .global = s->shape, .dtype = (uint8_t)s->dtype,
-                                    .role = (uint8_t)s->role, .flags = s->flags };
+    *graph_tensor(g, t) = (tensor){ .shape = s->shape,
+                                    .global = s->shape,
+                                    .dtype = (uint8_t)s->dtype,
+                                    .role = (uint8_t)s->role,
+                                    .flags = s->flags };
     if (s->name) graph_tensor(g, t)->name = graph_store(g, s->name, strlen(s->name) + 1);
     return g->failed ? 0 : t;
 }
@@ -148,7 +164,8 @@ static void link_parts(graph *g, const node *n) {
         int64_t inside;
         tensor_id owner = graph_storage(g, part, &inside);
         tensor *t = graph_tensor(g, owner);
-        if (owner == whole || inside != 0 || !t->producer || graph_tensor_bytes(g, owner) != graph_tensor_bytes(g, part)) {
+        if (owner == whole || inside != 0 || !t->producer ||
+            graph_tensor_bytes(g, owner) != graph_tensor_bytes(g, part)) {
             graph_fail(g, "%s: part %u is a part of something else already", n->op->name, i);
             return;
         }
@@ -188,7 +205,8 @@ static bool make_outputs(graph *g, node_id id) {
     return true;
 }
 
-tensor_id graph_add(graph *g, const op_def *op, const tensor_id *in, uint32_t in_count, const void *attributes) {
+tensor_id graph_add(graph *g, const op_def *op, const tensor_id *in, uint32_t in_count,
+                    const void *attributes) {
     if (g->failed) return 0;
     for (uint32_t i = 0; i < in_count; i++)
         if (in[i] >= g->tensors.count) return graph_fail(g, "%s: input %u does not exist", op->name, i);
@@ -201,7 +219,9 @@ tensor_id graph_add(graph *g, const op_def *op, const tensor_id *in, uint32_t in
     }
     if (in_count) memcpy(graph_edges(g) + edges, in, in_count * sizeof *in);
     node *n = graph_node(g, id);
-    *n = (node){ .op = op, .in = edges, .in_count = (uint16_t)in_count, .site = g->site, .phase = (uint8_t)g->phase };
+    *n = (node){
+        .op = op, .in = edges, .in_count = (uint16_t)in_count, .site = g->site, .phase = (uint8_t)g->phase
+    };
     if (op->attribute_bytes) n->attributes = graph_store(g, attributes, op->attribute_bytes);
     if (g->failed || !make_outputs(g, id)) return 0;
     link_aliases(g, n);

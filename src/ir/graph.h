@@ -87,7 +87,9 @@ static inline tensor_id *graph_edges(const graph *g) { return g->edges.data; }
 static inline tensor_id node_in(const graph *g, const node *n, uint32_t i) {
     return i < n->in_count ? graph_edges(g)[n->in + i] : 0;
 }
-static inline tensor_id node_out(const graph *g, const node *n, uint32_t i) { return graph_edges(g)[n->out + i]; }
+static inline tensor_id node_out(const graph *g, const node *n, uint32_t i) {
+    return graph_edges(g)[n->out + i];
+}
 static inline const void *node_attributes(const graph *g, const node *n) {
     return (const char *)g->bytes.data + n->attributes;
 }
@@ -107,11 +109,17 @@ tensor_id graph_add_source(graph *g, const graph_source *source);
 
 /* The only way to add work. Checks the op's rules, runs its shape inference, makes the outputs and their
  * aliases. `in` holds `in_count` ids; optional inputs are 0 and trailing ones may be left out. Returns the
- * first output (the others follow: out, out+1, ...); 0 on failure. `attributes` may be NULL when the op has none. */
-tensor_id graph_add(graph *g, const op_def *op, const tensor_id *in, uint32_t in_count, const void *attributes);
+ * first output (the others follow: out, out+1, ...); 0 on failure. `attributes` may be NULL when the op has
+ * none. */
+tensor_id graph_add(graph *g, const op_def *op, const tensor_id *in, uint32_t in_count,
+                    const void *attributes);
+
+/* Names a node's result that the host reads after the program: it stays alive to the end, through all passes.
+ */
+void graph_keep(graph *g, tensor_id t, const char *name);
 
 /* The owner of the storage that t lives in; `*offset` (may be NULL) gets t's place in it. */
 tensor_id graph_storage(const graph *g, tensor_id t, int64_t *offset);
 
-/* The persistent or input source with this name; 0 when there is none. Linear: not for inner loops. */
+/* The source or kept result with this name; 0 when there is none. Linear: not for inner loops. */
 tensor_id graph_find(const graph *g, const char *name);

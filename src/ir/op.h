@@ -6,7 +6,7 @@
 /* Rules for one input, checked by graph_add. */
 typedef struct {
     const char *name;
-    uint32_t dtypes;           /* bit per dtype; 0: any */
+    uint32_t dtypes;            /* bit per dtype; 0: any */
     uint8_t rank_min, rank_max; /* 0: any */
     bool optional;
 } op_input;
@@ -19,11 +19,11 @@ typedef struct {
 } op_alias;
 
 typedef enum {
-    OP_VIEW = 1,             /* output 0 is a part of input 0 (infer sets base and offset); no kernel */
-    OP_GATHER = 2,           /* output 0 is its inputs one after the other, which are born in place; no kernel */
-    OP_RANDOM = 4,           /* draws from Philox, keyed by its stream and the key input */
-    OP_COLLECTIVE = 8,       /* needs the other ranks */
-    OP_ELEMENTWISE = 16,     /* output element i depends on input elements i only */
+    OP_VIEW = 1,         /* output 0 is a part of input 0 (infer sets base and offset); no kernel */
+    OP_GATHER = 2,       /* output 0 is its inputs one after the other, which are born in place; no kernel */
+    OP_RANDOM = 4,       /* draws from Philox, keyed by its stream and the key input */
+    OP_COLLECTIVE = 8,   /* needs the other ranks */
+    OP_ELEMENTWISE = 16, /* output element i depends on input elements i only */
     OP_COUPLES_SAMPLES = 32, /* samples of a batch see each other: micro-batches change the mathematics */
     OP_ADDS_ROWS = 64,       /* adds to its accumulator one batch row after the other (see op_def.rows) */
     OP_SOURCE = 128,         /* has no inputs: a constant */
@@ -58,10 +58,11 @@ static inline const op_arg *op_in(const op_call *c, uint32_t i) {
 /* One implementation. Lists are ordered by preference and end with name NULL; the last one is the plain
  * reference, which declines nothing that the op's rules allow (f32 and f64 alike). */
 typedef struct {
-    const char *name;                        /* says how: "gelu_cpu_simd" */
-    bool (*accepts)(const op_call *c);       /* NULL: everything; data pointers are not set yet */
-    uint64_t (*scratch)(const op_call *c, int threads); /* bytes, may be NULL; data pointers are not set yet */
-    void (*run)(const op_call *c);           /* computes; cannot fail, allocate, log or wait */
+    const char *name;                  /* says how: "gelu_cpu_simd" */
+    bool (*accepts)(const op_call *c); /* NULL: everything; data pointers are not set yet */
+    uint64_t (*scratch)(const op_call *c,
+                        int threads); /* bytes, may be NULL; data pointers are not set yet */
+    void (*run)(const op_call *c);    /* computes; cannot fail, allocate, log or wait */
 } op_kernel;
 
 /* One test case: what the inputs are. */
@@ -74,18 +75,18 @@ typedef struct {
         double low, high; /* uniform in between; integers in [low, high) */
     } in[OP_CASE_INPUTS];
     const void *attributes;
-    double tolerance;  /* of fast kernels against the reference, relative to the largest value; 0: 1e-5 */
-    bool no_gradient;  /* where finite differences mean nothing */
+    double tolerance; /* of fast kernels against the reference, relative to the largest value; 0: 1e-5 */
+    bool no_gradient; /* where finite differences mean nothing */
 } op_case;
 
 struct op_def {
     const char *name, *paper;
     const op_input *inputs;
     const op_alias *aliases;
-    uint8_t in_count;    /* of `inputs` */
+    uint8_t in_count; /* of `inputs` */
     uint8_t alias_count;
-    uint8_t out_count;   /* or, where it depends on the node, outputs() */
-    bool variadic;       /* the last input rule repeats */
+    uint8_t out_count; /* or, where it depends on the node, outputs() */
+    bool variadic;     /* the last input rule repeats */
     uint16_t attribute_bytes;
     uint32_t traits;
     uint32_t constants; /* bit per input: a float that gets no gradient (a scale, a learning rate) */

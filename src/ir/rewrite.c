@@ -10,7 +10,9 @@ status rewrite_open(rewrite *r, const graph *in, graph *out) {
         const tensor *x = graph_tensor(in, t);
         if (x->producer) continue;
         r->map[t] = graph_add_source(out, &(graph_source){ .name = x->name ? graph_name(in, t) : NULL,
-                                                           .shape = x->shape, .dtype = x->dtype, .role = x->role,
+                                                           .shape = x->shape,
+                                                           .dtype = x->dtype,
+                                                           .role = x->role,
                                                            .flags = x->flags });
     }
     return graph_status(out);
@@ -26,7 +28,10 @@ static void copy_flags(rewrite *r, const node *n, tensor_id first, tensor_id *to
     for (uint32_t i = 0; i < n->out_count; i++) {
         tensor_id old = node_out(r->in, n, i);
         to[old] = first ? first + i : 0;
-        if (first) graph_tensor(r->out, first + i)->flags |= graph_tensor(r->in, old)->flags;
+        if (!first) continue;
+        graph_tensor(r->out, first + i)->flags |= graph_tensor(r->in, old)->flags;
+        if (graph_tensor(r->in, old)->flags & TENSOR_KEEP)
+            graph_keep(r->out, first + i, graph_name(r->in, old));
     }
 }
 

@@ -1,6 +1,6 @@
 /* Copying a graph while changing it: the frame of every pass. A pass copies all sources, then the nodes in
- * order through rewrite_node, except where it does something else; everything goes through graph_add, so shapes
- * and rules are checked anew after each technique.
+ * order through rewrite_node, except where it does something else; everything goes through graph_add, so
+ * shapes and rules are checked anew after each technique.
  *
  *     TRY(rewrite_open(&r, in, out));
  *     for (node_id n = 1; n < in->nodes.count; n++) rewrite_node(&r, n);
@@ -22,8 +22,8 @@ status rewrite_close(rewrite *r);                             /* the status of `
 /* Copies node n with inputs taken from r->map and sets r->map for its outputs. */
 void rewrite_node(rewrite *r, node_id n);
 
-/* The same with inputs taken from `map` and the new outputs written to `to` (both indexed by tensors of `in`),
- * as a node of phase `as`. For recomputation and repetition. */
+/* The same with inputs taken from `map` and the new outputs written to `to` (both indexed by tensors of
+ * `in`), as a node of phase `as`. For recomputation and repetition. */
 void rewrite_node_as(rewrite *r, node_id n, const tensor_id *map, tensor_id *to, phase as);
 
 /* The same as rewrite_node with explicit inputs. */

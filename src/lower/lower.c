@@ -12,7 +12,10 @@ static op_arg argument(const graph *g, tensor_id t) {
 void lower_call(const graph *g, const node *n, op_arg *args, op_call *call) {
     for (uint32_t i = 0; i < n->in_count; i++) args[i] = argument(g, node_in(g, n, i));
     for (uint32_t i = 0; i < n->out_count; i++) args[n->in_count + i] = argument(g, node_out(g, n, i));
-    *call = (op_call){ .in = args, .out = args + n->in_count, .in_count = n->in_count, .out_count = n->out_count,
+    *call = (op_call){ .in = args,
+                       .out = args + n->in_count,
+                       .in_count = n->in_count,
+                       .out_count = n->out_count,
                        .attributes = node_attributes(g, n) };
 }
 
@@ -50,7 +53,9 @@ static status lower_node(const lower_options *o, const graph *g, node_id id, low
         result = status_set(STATUS_INVALID, "no kernel of %s takes these inputs", n->op->name);
     } else {
         op_cost cost = n->op->cost(g, n);
-        *step = (lower_step){ .node = id, .kernel = k, .seconds = predict(&cost, &o->rates),
+        *step = (lower_step){ .node = id,
+                              .kernel = k,
+                              .seconds = predict(&cost, &o->rates),
                               .scratch_bytes = k->scratch ? k->scratch(&call, o->threads) : 0 };
     }
     if (args != few) memory_free(args);

@@ -28,9 +28,9 @@ static const struct {
     int64_t layers, heads, channels, context, vocabulary;
     double dropout;
 } presets[] = {
-    { "gpt2", 12, 12, 768, 1024, 50257, 0 },     { "gpt2-medium", 24, 16, 1024, 1024, 50257, 0 },
+    { "gpt2", 12, 12, 768, 1024, 50257, 0 },        { "gpt2-medium", 24, 16, 1024, 1024, 50257, 0 },
     { "gpt2-large", 36, 20, 1280, 1024, 50257, 0 }, { "gpt2-xl", 48, 25, 1600, 1024, 50257, 0 },
-    { "char-small", 4, 4, 128, 256, 256, 0 },    { "char-gpt", 6, 6, 384, 256, 256, 0.2 },
+    { "char-small", 4, 4, 128, 256, 256, 0 },       { "char-gpt", 6, 6, 384, 256, 256, 0.2 },
 };
 
 bool gpt2_preset(const char *name, gpt2_config *c) {
@@ -46,9 +46,7 @@ bool gpt2_preset(const char *name, gpt2_config *c) {
     return false;
 }
 
-const char *gpt2_preset_names(void) {
-    return "gpt2, gpt2-medium, gpt2-large, gpt2-xl, char-small, char-gpt";
-}
+const char *gpt2_preset_names(void) { return "gpt2, gpt2-medium, gpt2-large, gpt2-xl, char-small, char-gpt"; }
 
 static bool probability(double p) { return p >= 0 && p < 1; }
 
@@ -56,8 +54,8 @@ status gpt2_check(const gpt2_config *c) {
     const struct {
         const char *name;
         int64_t value, most;
-    } sizes[] = { { "n_layer", c->layers, 1024 },         { "n_head", c->heads, 1024 },
-                  { "n_embd", c->channels, 1 << 20 },     { "n_positions", c->context, 1 << 24 },
+    } sizes[] = { { "n_layer", c->layers, 1024 },           { "n_head", c->heads, 1024 },
+                  { "n_embd", c->channels, 1 << 20 },       { "n_positions", c->context, 1 << 24 },
                   { "vocab_size", c->vocabulary, 1 << 26 }, { "n_inner", c->inner, 1 << 22 } };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
@@ -66,11 +64,12 @@ status gpt2_check(const gpt2_config *c) {
     if (c->channels % c->heads)
         return status_set(STATUS_INVALID, "n_embd %lld cannot be divided among n_head %lld heads",
                           (long long)c->channels, (long long)c->heads);
-    if (!probability(c->dropout_embedding) || !probability(c->dropout_attention) || !probability(c->dropout_residual))
+    if (!probability(c->dropout_embedding) || !probability(c->dropout_attention) ||
+        !probability(c->dropout_residual))
         return status_set(STATUS_INVALID, "a dropout probability is not in [0, 1)");
     if (!(c->epsilon > 0 && c->epsilon < 1) || !(c->deviation > 0 && c->deviation < 10))
-        return status_set(STATUS_INVALID, "layer_norm_epsilon %g or initializer_range %g is out of range", c->epsilon,
-                          c->deviation);
+        return status_set(STATUS_INVALID, "layer_norm_epsilon %g or initializer_range %g is out of range",
+                          c->epsilon, c->deviation);
     return STATUS_OK;
 }
 
@@ -104,7 +103,8 @@ static tensor_id linear(builder *b, int64_t layer, const char *name, tensor_id x
     snprintf(weight, sizeof weight, "%s.weight", name);
     snprintf(bias, sizeof bias, "%s.bias", name);
     int64_t in = shape_last(graph_shape(b->g, x));
-    return matmul_apply(b->g, &(matmul_inputs){ .a = x, .b = parameter(b, layer, weight, SHAPE(in, out)),
+    return matmul_apply(b->g, &(matmul_inputs){ .a = x,
+                                                .b = parameter(b, layer, weight, SHAPE(in, out)),
                                                 .bias = parameter(b, layer, bias, SHAPE(out)) });
 }
 
@@ -122,16 +122,19 @@ static tensor_id cached(builder *b, int64_t layer, const char *name, tensor_id x
     char full[64];
     snprintf(full, sizeof full, "cache.%lld.%s", (long long)layer, name);
     int64_t batch = graph_shape(b->g, x)->dim[0], channels = b->c->channels;
-    tensor_id cache =
-        graph_add_source(b->g, &(graph_source){ .name = full, .shape = SHAPE(batch, b->c->context, channels),
-                                                .dtype = DTYPE_F32, .role = ROLE_STATE });
-    return cache_append_apply(b->g, cache, x, b->position, &(cache_append_attributes){ column, (int32_t)channels });
+    tensor_id cache = graph_add_source(b->g, &(graph_source){ .name = full,
+                                                              .shape = SHAPE(batch, b->c->context, channels),
+                                                              .dtype = DTYPE_F32,
+                                                              .role = ROLE_STATE });
+    return cache_append_apply(b->g, cache, x, b->position,
+                              &(cache_append_attributes){ column, (int32_t)channels });
 }
 
 /* The queries of one token's packed q|k|v: a view of its first C columns. */
 static tensor_id first_third(builder *b, tensor_id qkv) {
     const shape *s = graph_shape(b->g, qkv);
-    if (shape_rows(s) != 1) return graph_fail(b->g, "gpt2 decodes one token at a time, not %lld", (long long)shape_rows(s));
+    if (shape_rows(s) != 1)
+        return graph_fail(b->g, "gpt2 decodes one token at a time, not %lld", (long long)shape_rows(s));
     tensor_id thirds = reshape_apply(b->g, qkv, SHAPE(3, b->c->channels));
     return reshape_apply(b->g, slice_apply(b->g, thirds, 0, 1), SHAPE(1, 1, b->c->channels));
 }
@@ -139,8 +142,11 @@ static tensor_id first_third(builder *b, tensor_id qkv) {
 static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
     const gpt2_config *c = b->c;
     bool random = b->mode == MODEL_TRAIN && c->dropout_attention > 0;
-    attention_attributes a = { .heads = (int32_t)c->heads, .kv_heads = (int32_t)c->heads, .causal = 1,
-                               .dropout = random ? (float)c->dropout_attention : 0, .stream = b->stream++ };
+    attention_attributes a = { .heads = (int32_t)c->heads,
+                               .kv_heads = (int32_t)c->heads,
+                               .causal = 1,
+                               .dropout = random ? (float)c->dropout_attention : 0,
+                               .stream = b->stream++ };
     tensor_id qkv = linear(b, layer, "attn.c_attn", x, 3 * c->channels);
     attention_inputs in = { .q = qkv, .key = random ? b->key : 0 };
     if (b->mode == MODEL_DECODE) {
@@ -169,7 +175,8 @@ static tensor_id block(builder *b, int64_t layer, tensor_id x) {
 static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
     const gpt2_config *c = m->config;
     builder b = { .c = c, .g = g, .mode = run->mode };
-    bool random = run->mode == MODEL_TRAIN && (c->dropout_embedding > 0 || c->dropout_attention > 0 || c->dropout_residual > 0);
+    bool random = run->mode == MODEL_TRAIN &&
+                  (c->dropout_embedding > 0 || c->dropout_attention > 0 || c->dropout_residual > 0);
     tensor_id tokens = model_input(g, "tokens", SHAPE(run->batch, run->context), DTYPE_I32);
     if (random) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
     if (run->mode == MODEL_DECODE) b.position = model_input(g, "position", SHAPE(1), DTYPE_I32);
@@ -216,7 +223,13 @@ static uint32_t fields(const model *m, int64_t context, model_field out[MODEL_MA
 }
 
 void gpt2_model(const gpt2_config *c, const char *name, model *m) {
-    *m = (model){ .family = "gpt2", .config = c, .context = c->context, .vocabulary = c->vocabulary,
-                  .layers = c->layers, .build = build, .initial = initial, .fields = fields };
+    *m = (model){ .family = "gpt2",
+                  .config = c,
+                  .context = c->context,
+                  .vocabulary = c->vocabulary,
+                  .layers = c->layers,
+                  .build = build,
+                  .initial = initial,
+                  .fields = fields };
     snprintf(m->name, sizeof m->name, "%s", name);
 }

@@ -7,12 +7,12 @@
 
 typedef struct {
     int64_t layers, heads, channels, context, vocabulary;
-    int64_t inner;         /* width of the feed-forward part; 4 channels by default */
+    int64_t inner; /* width of the feed-forward part; 4 channels by default */
     double dropout_embedding, dropout_attention, dropout_residual;
-    double epsilon;        /* of the norms */
-    double deviation;      /* of initial weights */
-    bool tied;             /* logits use the token embedding */
-    bool tanh;             /* GELU's tanh form */
+    double epsilon;   /* of the norms */
+    double deviation; /* of initial weights */
+    bool tied;        /* logits use the token embedding */
+    bool tanh;        /* GELU's tanh form */
 } gpt2_config;
 
 /* What the paper's models share; the sizes are left 0. */

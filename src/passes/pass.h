@@ -1,6 +1,6 @@
 /* What a technique is. One constant of this type per folder under passes/; only passes.def names them. A pass
- * is a function from graph to graph; what passes have to do with each other is visible in the graph, and their
- * order is that of passes.def. */
+ * is a function from graph to graph; what passes have to do with each other is visible in the graph, and
+ * their order is that of passes.def. */
 #pragma once
 
 #include "ir/graph.h"
@@ -24,8 +24,8 @@ typedef struct {
 /* What doing without a technique is, where it applies. */
 typedef enum {
     PASS_OPTIONAL, /* worth trying as well */
-    PASS_FREE,     /* pointless: the technique costs nothing. Without it only when the user or a class says so */
-    PASS_NEEDED    /* impossible: this micro-batch cannot run without it */
+    PASS_FREE,  /* pointless: the technique costs nothing. Without it only when the user or a class says so */
+    PASS_NEEDED /* impossible: this micro-batch cannot run without it */
 } pass_without;
 
 /* What surrounds the graph that is rewritten. */
@@ -39,12 +39,13 @@ typedef struct {
 } pass_context;
 
 typedef struct {
-    const char *name;   /* folder, and option: "chunk_loss" is --chunk-loss */
-    const char *option; /* NULL: the name with hyphens; without "--", where that means something else already */
-    const char *help;   /* one line for --help */
+    const char *name; /* folder, and option: "chunk_loss" is --chunk-loss */
+    const char
+        *option;      /* NULL: the name with hyphens; without "--", where that means something else already */
+    const char *help; /* one line for --help */
     const char *values; /* what may be written: "auto, off, cheap, block" */
     const char *paper;
-    pass_class class;   /* the most that its settings do */
+    pass_class class; /* the most that its settings do */
     pass_stage stage;
 
     /* Reads the user's text; STATUS_INVALID with a sentence. "auto" and "off" never get here. */

@@ -16,8 +16,11 @@ static const uint32_t NEVER = UINT32_MAX;
 
 static status survey_open(survey *s, const program *p) {
     uint32_t n = p->graph.tensors.count;
-    *s = (survey){ .p = p, .owner = memory_new(n, sizeof(tensor_id)), .host = memory_new(n, sizeof(tensor_id)),
-                   .first = memory_new(n, sizeof(uint32_t)), .last = memory_new(n, sizeof(uint32_t)),
+    *s = (survey){ .p = p,
+                   .owner = memory_new(n, sizeof(tensor_id)),
+                   .host = memory_new(n, sizeof(tensor_id)),
+                   .first = memory_new(n, sizeof(uint32_t)),
+                   .last = memory_new(n, sizeof(uint32_t)),
                    .crosses = memory_new(n, sizeof(bool)) };
     if (!s->owner || !s->host || !s->first || !s->last || !s->crosses)
         return status_set(STATUS_FAILED, "no memory to plan a program");
@@ -85,7 +88,8 @@ static bool may_move_in(const survey *s, const node *n, tensor_id in, tensor_id 
     const graph *g = &s->p->graph;
     tensor_id host = host_of(s, s->owner[in]);
     if (s->owner[out] != out || s->host[out] || host == out || s->first[out] != step) return false;
-    if (role_persistent(graph_tensor(g, host)->role) || role_persistent(graph_tensor(g, out)->role)) return false;
+    if (role_persistent(graph_tensor(g, host)->role) || role_persistent(graph_tensor(g, out)->role))
+        return false;
     if (s->last[host] != step || inputs_in(s, n, host) != 1) return false;
     uint64_t bytes = graph_tensor_bytes(g, out);
     return bytes == graph_tensor_bytes(g, in) && bytes == graph_tensor_bytes(g, host);
@@ -116,7 +120,9 @@ static void list_storages(survey *s, live_set *set) {
         if (role_persistent(graph_tensor(g, t)->role)) continue;
         set->of_tensor[t] = set->count;
         set->storages[set->count++] =
-            (live_storage){ .owner = t, .first = s->first[t], .last = s->last[t],
+            (live_storage){ .owner = t,
+                            .first = s->first[t],
+                            .last = s->last[t],
                             .bytes = units_align(graph_tensor_bytes(g, t), LIVE_ALIGN),
                             .category = category_of(g, t, s->crosses[t]) };
     }
@@ -127,7 +133,9 @@ static void list_storages(survey *s, live_set *set) {
     for (uint32_t step = 0; step < s->p->count; step++) {
         if (!s->p->steps[step].scratch_bytes) continue;
         set->storages[set->count++] =
-            (live_storage){ .first = step, .last = step, .category = CATEGORY_SCRATCH,
+            (live_storage){ .first = step,
+                            .last = step,
+                            .category = CATEGORY_SCRATCH,
                             .bytes = units_align(s->p->steps[step].scratch_bytes, LIVE_ALIGN) };
     }
 }

@@ -9,7 +9,8 @@
 #include "plan/pack.h"
 
 const char *plan_program_name(program_kind k) {
-    static const char *const names[PROGRAM_COUNT] = { "step", "accumulate", "evaluate", "evaluate_rest", "decode" };
+    static const char *const names[PROGRAM_COUNT] = { "step", "accumulate", "evaluate", "evaluate_rest",
+                                                      "decode" };
     return names[k];
 }
 
@@ -19,8 +20,8 @@ const plan_persistent *plan_find(const plan *p, const char *name) {
     return NULL;
 }
 
-/* Looks among the first `count`. Programs list their persistent tensors in nearly the same order, so looking on
- * from the last find makes this linear in practice. */
+/* Looks among the first `count`. Programs list their persistent tensors in nearly the same order, so looking
+ * on from the last find makes this linear in practice. */
 static plan_persistent *find_from(plan *p, uint32_t count, const char *name, uint32_t *cursor) {
     for (uint32_t k = 0; k < count; k++) {
         uint32_t i = (*cursor + k) % count;
@@ -34,7 +35,9 @@ static plan_persistent *find_from(plan *p, uint32_t count, const char *name, uin
 
 static void add_persistent(plan *p, const char *name, uint64_t bytes, category c, const tensor *t) {
     plan_persistent *x = &p->persistent[p->persistent_count++];
-    *x = (plan_persistent){ .bytes = units_align(bytes, LIVE_ALIGN), .offset = p->persistent_bytes, .category = c };
+    *x = (plan_persistent){ .bytes = units_align(bytes, LIVE_ALIGN),
+                            .offset = p->persistent_bytes,
+                            .category = c };
     snprintf(x->name, sizeof x->name, "%s", name);
     if (t) x->shape = t->shape, x->dtype = t->dtype;
     p->persistent_bytes += x->bytes;
@@ -49,8 +52,8 @@ static status add_persistents_of(plan *p, plan_program *pp) {
         if (x->producer || !role_persistent(x->role)) continue;
         const char *name = graph_name(g, t);
         if (strlen(name) >= sizeof p->persistent->name)
-            return status_set(STATUS_INVALID, "the tensor name '%.40s...' is longer than %zu characters", name,
-                              sizeof p->persistent->name - 1);
+            return status_set(STATUS_INVALID, "the tensor name '%.40s...' is longer than %zu characters",
+                              name, sizeof p->persistent->name - 1);
         plan_persistent *known = find_from(p, earlier, name, &cursor);
         if (!known) {
             add_persistent(p, name, graph_tensor_bytes(g, t), category_of(g, t, false), x);
@@ -131,8 +134,8 @@ static void sum_up(plan *p, int threads) {
     p->peak_bytes = plan_pool_bytes(p) + plan_runtime_bytes(p);
 }
 
-status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count, int threads,
-                 plan *p) {
+status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
+                 int threads, plan *p) {
     *p = (plan){ .threads = threads };
     size_t most = buffer_count;
     for (int k = 0; k < PROGRAM_COUNT; k++) most += programs[k].steps ? programs[k].graph.tensors.count : 0;

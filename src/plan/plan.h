@@ -37,10 +37,10 @@ typedef struct {
 typedef struct {
     program program;
     live_set live;
-    uint64_t *offset;      /* by tensor: its place in the pool */
-    uint64_t *scratch;     /* by step: place of its scratch */
-    uint64_t arena_bytes;  /* of this program */
-    live_peak peak;        /* peak.bytes is the lower bound of arena_bytes */
+    uint64_t *offset;     /* by tensor: its place in the pool */
+    uint64_t *scratch;    /* by step: place of its scratch */
+    uint64_t arena_bytes; /* of this program */
+    live_peak peak;       /* peak.bytes is the lower bound of arena_bytes */
 } plan_program;
 
 typedef struct {
@@ -56,8 +56,8 @@ typedef struct {
 } plan;
 
 /* Takes over the programs (entries with a NULL steps pointer are absent), also on failure. */
-status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count, int threads,
-                 plan *p);
+status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
+                 int threads, plan *p);
 void plan_close(plan *p);
 
 /* The persistent tensor or buffer with this name; NULL when there is none. */

@@ -8,7 +8,7 @@
 #include "ir/op.h"
 #include "report/parts.h"
 
-enum { HOLDERS_SHOWN = 8 };
+enum { HOLDERS_SHOWN = 8, LINE = 100 };
 
 /* ---- small texts ---- */
 
@@ -100,24 +100,23 @@ static void add_technique(text *out, const setup *s, const decision *d, int i, c
                  change_text(share->bytes, bytes), seconds_change_text(share->seconds, seconds),
                  pass_class_name(share->class), *note ? ", " : "", note);
     else
-        text_add(out, "%s  --%-14s %-18s %12s  %12s  %s%s\n", k->dim, pass_option(p, option), "off", "", "",
-                 note, k->end);
+        text_add(out, "%s  --%-14s off%s%s%s\n", k->dim, pass_option(p, option), *note ? ", " : "", note,
+                 k->end);
 }
 
 static void add_batch(text *out, const decision *d) {
     const compose_split *s = &d->split;
     long long micro = (long long)d->point.choice.micro_batch;
     if (s->accumulate && s->last == micro)
-        text_add(out, "  batch: %lld micro-batches of %lld samples", (long long)s->accumulate + 1, micro);
+        text_add(out, "  batch: %lld micro-batches of %lld", (long long)s->accumulate + 1, micro);
     else if (s->accumulate)
-        text_add(out, "  batch: %lld micro-batches of %lld samples and one of %lld", (long long)s->accumulate,
-                 micro, (long long)s->last);
+        text_add(out, "  batch: %lld micro-batches of %lld and one of %lld", (long long)s->accumulate, micro,
+                 (long long)s->last);
     else
-        text_add(out, "  batch: all %lld samples at once", (long long)s->last);
+        text_add(out, "  batch: %lld at once", (long long)s->last);
     if (s->eval_calls || s->eval_rest) text_add(out, "; validation: ");
     if (s->eval_calls) text_add(out, "%lld x %lld", (long long)s->eval_calls, (long long)s->eval_batch);
     if (s->eval_rest) text_add(out, "%s%lld", s->eval_calls ? " + " : "", (long long)s->eval_rest);
-    if (s->eval_calls || s->eval_rest) text_add(out, " samples");
     text_add(out, "\n");
 }
 
@@ -164,6 +163,19 @@ static void add_memory(text *out, const decision *d, const report_style *style, 
 
 /* ---- the peak ---- */
 
+/* The name and shape of the largest; of a long name the end. */
+static void add_largest(text *out, const parts_holder *h, int room) {
+    char form[SHAPE_TEXT_BYTES];
+    const char *before = h->count > 1 ? "largest: " : "";
+    int length = (int)strlen(h->name);
+    shape_text(&h->shape, form);
+    room -= (int)strlen(before) + (int)strlen(form) + 1;
+    if (length <= room)
+        text_add(out, "%s%s %s", before, h->name, form);
+    else
+        text_add(out, "%s..%s %s", before, h->name + length - (room > 2 ? room - 2 : 0), form);
+}
+
 static void add_holder(text *out, const parts_holder *h) {
     char what[SHAPE_TEXT_BYTES + 32], form[SHAPE_TEXT_BYTES], bytes[UNITS_TEXT_BYTES];
     if (h->persistent)
@@ -173,9 +185,9 @@ static void add_holder(text *out, const parts_holder *h) {
     else
         snprintf(what, sizeof what, "%u x %s %s", (unsigned)h->count, shape_text(&h->shape, form),
                  dtype_name(h->dtype));
-    text_add(out, "  %11s   %-26s %-13s ", bytes_text(h->bytes, bytes), what, category_name(h->category));
+    text_add(out, "  %11s   %-26s %-11s  ", bytes_text(h->bytes, bytes), what, category_name(h->category));
     if (h->persistent && h->shape.rank)
-        text_add(out, "%s%s %s", h->count > 1 ? "the largest: " : "", h->name, shape_text(&h->shape, form));
+        add_largest(out, h, LINE - 2 - 11 - 3 - 26 - 1 - 11 - 2);
     else if (h->from)
         text_add(out, "%s%s", h->category == CATEGORY_SCRATCH ? "of " : "from ", h->from);
     else
@@ -206,14 +218,13 @@ static void add_peak(text *out, const decision *d, const parts_colours *k) {
 
 static void add_refusal(text *out, const setup *s, const decision *d, const parts_colours *k) {
     uint64_t least = search_least(&d->front);
-    char a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES], c[REPORT_NUMBER_BYTES];
+    char a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES];
     text_add(out, "%s%s does not fit%s into %s: the smallest of %u plans needs %s.\n\n", k->bad,
              s->model.name, k->end, bytes_text(d->budget, a), (unsigned)d->front.candidates,
              bytes_text(least, b));
     text_add(out, "  %-15s %11s\n", "missing", bytes_text(least - d->budget, a));
-    text_add(out, "  %-15s %11s   --memory %llu; %s bytes, at %s a step\n", "least budget",
-             bytes_text(least, a), (unsigned long long)least, report_count(least, c),
-             units_seconds_text(d->front.points[0].seconds, b));
+    text_add(out, "  %-15s %11s   --memory %llu, at %s a step\n", "least budget", bytes_text(least, a),
+             (unsigned long long)least, units_seconds_text(d->front.points[0].seconds, b));
     text_add(out, "\n%sWhat would make it fit%s\n", k->bold, k->end);
     if (d->advice[0])
         text_add(out, "  %s\n", d->advice);

@@ -6,8 +6,11 @@
 #include "schedule/schedule.h"
 
 pass_context compose_context(const compose_run *r, const compose_choice *c) {
-    return (pass_context){ .training = r->training, .batch = r->batch, .micro_batch = c->micro_batch,
-                           .tokens = r->context, .clipping = r->optimizer.clip > 0 };
+    return (pass_context){ .training = r->training,
+                           .batch = r->batch,
+                           .micro_batch = c->micro_batch,
+                           .tokens = r->context,
+                           .clipping = r->optimizer.clip > 0 };
 }
 
 compose_split compose_split_of(const compose_run *r, const compose_choice *c) {
@@ -15,7 +18,8 @@ compose_split compose_split_of(const compose_run *r, const compose_choice *c) {
     s.accumulate = (r->batch - 1) / c->micro_batch;
     s.last = r->batch - s.accumulate * c->micro_batch;
     if (s.eval_batch > r->eval_samples) s.eval_batch = r->eval_samples;
-    if (s.eval_batch > 0) s.eval_calls = r->eval_samples / s.eval_batch, s.eval_rest = r->eval_samples % s.eval_batch;
+    if (s.eval_batch > 0)
+        s.eval_calls = r->eval_samples / s.eval_batch, s.eval_rest = r->eval_samples % s.eval_batch;
     return s;
 }
 
@@ -50,7 +54,8 @@ static tensor_id find_loss(const graph *g) {
     for (node_id id = g->nodes.count; id-- > 1;) {
         const node *n = graph_node(g, id);
         for (uint32_t i = 0; i < n->out_count; i++)
-            if (graph_tensor(g, graph_storage(g, node_out(g, n, i), NULL))->role == ROLE_RESULT) return node_out(g, n, i);
+            if (graph_tensor(g, graph_storage(g, node_out(g, n, i), NULL))->role == ROLE_RESULT)
+                return node_out(g, n, i);
     }
     return 0;
 }
@@ -61,15 +66,17 @@ typedef struct {
     bool accumulating;
 } flavour;
 
-/* Forward graph, forward passes and, for training, backward and update nodes; then the step passes up to `until`
- * (exclusive: PASS_STEP stops before them). */
-static status build(const compose_run *r, const compose_choice *c, const flavour *f, pass_stage *until, graph *g) {
+/* Forward graph, forward passes and, for training, backward and update nodes; then the step passes up to
+ * `until` (exclusive: PASS_STEP stops before them). */
+static status build(const compose_run *r, const compose_choice *c, const flavour *f, pass_stage *until,
+                    graph *g) {
     pass_context context = compose_context(r, c);
     context.accumulating = f->accumulating;
     context.training = f->mode == MODEL_TRAIN;
     model_ports ports = { 0 };
     TRY(graph_open(g));
-    r->model->build(r->model, g, &(model_run){ .mode = f->mode, .batch = f->batch, .context = r->context }, &ports);
+    r->model->build(r->model, g, &(model_run){ .mode = f->mode, .batch = f->batch, .context = r->context },
+                    &ports);
     status result = graph_status(g);
     if (until && *until == PASS_FORWARD) return result;
     if (result == STATUS_OK) result = apply_passes(c, &context, PASS_FORWARD, g);
@@ -80,7 +87,8 @@ static status build(const compose_run *r, const compose_choice *c, const flavour
 }
 
 status compose_graph(const compose_run *r, const compose_choice *c, pass_stage stage, graph *g) {
-    flavour f = { .mode = r->training ? MODEL_TRAIN : MODEL_EVALUATE, .batch = r->training ? c->micro_batch : r->eval_batch };
+    flavour f = { .mode = r->training ? MODEL_TRAIN : MODEL_EVALUATE,
+                  .batch = r->training ? c->micro_batch : r->eval_batch };
     return build(r, c, &f, &stage, g);
 }
 
@@ -129,10 +137,11 @@ status compose_decode(const model *m, const lower_options *o, plan *p) {
     TRY(graph_open(&g));
     m->build(m, &g, &(model_run){ .mode = f.mode, .batch = 1, .context = 1 }, &ports);
     status result = graph_status(&g);
-    if (result == STATUS_OK) graph_tensor(&g, ports.logits)->flags |= TENSOR_KEEP;
+    if (result == STATUS_OK) graph_keep(&g, ports.logits, "logits");
     pass_context context = compose_context(&r, &c);
     context.training = false;
-    for (int i = 0; pass_table[i] && result == STATUS_OK; i++) { /* whatever forward passes offer without a cost */
+    for (int i = 0; pass_table[i] && result == STATUS_OK;
+         i++) { /* whatever forward passes offer without a cost */
         pass_without without = PASS_OPTIONAL;
         if (pass_table[i]->stage == PASS_FORWARD)
             pass_table[i]->settings(&g, &context, &c.settings[i], 1, &without);

@@ -15,7 +15,7 @@ typedef struct {
     int64_t eval_samples;   /* of validation; 0: none */
     plan_buffer buffers[2]; /* of the data: the loader's read-ahead, one sample of validation */
     uint32_t buffer_count;
-    bool training;          /* false: validation alone */
+    bool training; /* false: validation alone */
     optimizer_options optimizer;
     lower_options lower;
 } compose_run;
@@ -26,7 +26,8 @@ typedef struct {
     pass_setting settings[PASS_MAX]; /* by pass, in the order of pass_table; empty text: off */
 } compose_choice;
 
-/* How a batch falls into micro-batches: `accumulate` calls of micro_batch samples, then one step of `last`. */
+/* How a batch falls into micro-batches: `accumulate` calls of micro_batch samples, then one step of `last`.
+ */
 typedef struct {
     int64_t accumulate, last;
     int64_t eval_batch, eval_calls, eval_rest;

@@ -19,7 +19,8 @@ typedef struct {
     uint32_t count;
 } choices;
 
-static status list_choices(const search_request *q, int i, const graph *g, const pass_context *c, choices *out) {
+static status list_choices(const search_request *q, int i, const graph *g, const pass_context *c,
+                           choices *out) {
     const pass *p = pass_table[i];
     const pass_setting *pin = q->pins[i].kind == SEARCH_PINNED ? &q->pins[i].setting : NULL;
     out->count = 0;
@@ -51,7 +52,8 @@ static bool add_candidate(enumeration *e, const compose_choice *choice) {
     if (e->count == MAX_CANDIDATES) return false;
     pass_class class = PASS_EXACT;
     for (int i = 0; pass_table[i]; i++)
-        if (choice->settings[i].text[0] && choice->settings[i].class > class) class = choice->settings[i].class;
+        if (choice->settings[i].text[0] && choice->settings[i].class > class)
+            class = choice->settings[i].class;
     e->points[e->count++] = (search_point){ .choice = *choice, .class = class };
     return true;
 }
@@ -197,8 +199,9 @@ status search_run(const search_request *q, search_front *front) {
     }
     if (!e.count) {
         memory_free(e.points);
-        return result != STATUS_OK ? result
-                                   : status_set(STATUS_INVALID, "the pinned options leave no plan to try; set some to auto");
+        return result != STATUS_OK
+                   ? result
+                   : status_set(STATUS_INVALID, "the pinned options leave no plan to try; set some to auto");
     }
     front->points = memory_resize(e.points, e.count, sizeof *e.points);
     front->count = e.count;
@@ -215,7 +218,8 @@ void search_close(search_front *front) {
 
 const search_point *search_pick(const search_front *front, uint64_t budget) {
     const search_point *best = NULL;
-    for (uint32_t i = 0; i < front->count && front->points[i].peak_bytes <= budget; i++) best = &front->points[i];
+    for (uint32_t i = 0; i < front->count && front->points[i].peak_bytes <= budget; i++)
+        best = &front->points[i];
     return best;
 }
 
@@ -273,8 +277,8 @@ status search_advise(const search_request *q, uint64_t budget, char advice[SEARC
         if (search_run(&without, &front) != STATUS_OK) continue;
         char least[UNITS_TEXT_BYTES];
         if (search_least(&front) < budget || search_pick(&front, budget))
-            n += (size_t)snprintf(advice + n, SEARCH_ADVICE_BYTES - n, "%s%s (needs %s)", n ? ", or " : "", option,
-                                  units_bytes_text(search_least(&front), least));
+            n += (size_t)snprintf(advice + n, SEARCH_ADVICE_BYTES - n, "%s%s (needs %s)", n ? ", or " : "",
+                                  option, units_bytes_text(search_least(&front), least));
         search_close(&front);
         if (n >= SEARCH_ADVICE_BYTES) break;
     }

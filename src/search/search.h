@@ -1,7 +1,7 @@
 /* The front of (peak bytes, predicted seconds) over all combinations of techniques that are worth trying, and
- * what a budget picks from it. The candidates do not depend on the budget, each is planned for real, and plan and
- * least budget are read from the same front: so a larger budget never gives a slower plan and a smaller one never a
- * larger peak. Names no technique: it walks the registry. */
+ * what a budget picks from it. The candidates do not depend on the budget, each is planned for real, and plan
+ * and least budget are read from the same front: so a larger budget never gives a slower plan and a smaller
+ * one never a larger peak. Names no technique: it walks the registry. */
 #pragma once
 
 #include "search/compose.h"
@@ -14,23 +14,23 @@ typedef struct {
     struct {
         search_pin_kind kind;
         pass_setting setting;
-    } pins[PASS_MAX];    /* by pass, in the order of pass_table */
-    pass_class allowed;  /* PASS_EXACT: --exact; else PASS_REASSOCIATING. LOSSY settings only when pinned */
+    } pins[PASS_MAX];   /* by pass, in the order of pass_table */
+    pass_class allowed; /* PASS_EXACT: --exact; else PASS_REASSOCIATING. LOSSY settings only when pinned */
 } search_request;
 
 typedef struct {
     compose_choice choice;
     uint64_t peak_bytes;
-    double seconds;      /* of one optimizer step */
+    double seconds; /* of one optimizer step */
     pass_class class;
 } search_point;
 
 typedef struct {
     search_point *points; /* peak rising, seconds falling; never empty after success */
     uint32_t count;
-    search_point plain;   /* every technique off; peak_bytes 0 where even pins forbid it */
-    uint32_t candidates;  /* how many were planned */
-    double elapsed;       /* seconds that took */
+    search_point plain;  /* every technique off; peak_bytes 0 where even pins forbid it */
+    uint32_t candidates; /* how many were planned */
+    double elapsed;      /* seconds that took */
 } search_front;
 
 /* STATUS_INVALID when pins contradict each other. Free with search_close. */
@@ -51,7 +51,7 @@ typedef struct {
 status search_explain(const search_request *q, const search_point *point, search_share *shares, uint32_t room,
                       uint32_t *count);
 
-/* The cheapest pins that stand in the way of `budget`: names of options whose release makes it feasible, as text
- * for people; empty when none does. */
+/* The cheapest pins that stand in the way of `budget`: names of options whose release makes it feasible, as
+ * text for people; empty when none does. */
 enum { SEARCH_ADVICE_BYTES = 512 };
 status search_advise(const search_request *q, uint64_t budget, char advice[SEARCH_ADVICE_BYTES]);

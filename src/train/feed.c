@@ -5,7 +5,6 @@
 
 #include "base/philox.h"
 #include "base/units.h"
-#include "ops/clip_factor/clip_factor.h"
 
 static void find_inputs(feed *f, program_kind k) {
     feed_inputs *in = &f->programs[k];
@@ -26,7 +25,7 @@ void feed_open(feed *f, const setup *s, const decision *d, exec *e) {
     f->field_count = s->model.fields(&s->model, s->request.run.context, f->fields);
     for (int k = 0; k < PROGRAM_COUNT; k++) find_inputs(f, (program_kind)k);
     f->loss = exec_persistent(e, "loss");
-    f->norm = exec_output(e, PROGRAM_STEP, &op_clip_factor, 1);
+    f->norm = exec_output(e, PROGRAM_STEP, "gradient_norm");
 }
 
 static uint64_t field_bytes(const feed *f, uint32_t i) {
@@ -57,8 +56,10 @@ double feed_step(feed *f, const loader_batch *batch, int64_t step, double learni
         const feed_inputs *in = &f->programs[k];
         uint64_t seed = (uint64_t)f->setup->options.seed;
         if (in->key)
-            *in->key = (philox_key){ .seed_low = (uint32_t)seed, .seed_high = (uint32_t)(seed >> 32),
-                                     .step = (uint32_t)step, .first_sample = (uint32_t)first };
+            *in->key = (philox_key){ .seed_low = (uint32_t)seed,
+                                     .seed_high = (uint32_t)(seed >> 32),
+                                     .step = (uint32_t)step,
+                                     .first_sample = (uint32_t)first };
         if (in->learning_rate) *in->learning_rate = (float)learning_rate;
         exec_run(f->exec, k);
     }

@@ -1,10 +1,10 @@
 /* Hands a batch to the programs: finds once where each program wants its inputs, then copies rows. */
 #pragma once
 
-#include "data/loader.h"
 #include "base/philox.h"
+#include "data/loader.h"
 #include "exec/exec.h"
-#include "train/setup.h"
+#include "train/decision.h"
 
 /* The input places of one program; NULL where it does not read them. */
 typedef struct {
@@ -21,7 +21,7 @@ typedef struct {
     model_field fields[MODEL_MAX_FIELDS];
     uint32_t field_count;
     feed_inputs programs[PROGRAM_COUNT];
-    float *loss;      /* the summed loss */
+    float *loss;       /* the summed loss */
     const float *norm; /* of all gradients; NULL: not taken */
 } feed;
 

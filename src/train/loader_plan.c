@@ -6,8 +6,11 @@
 enum { READ_AHEAD = 2 }; /* batches: one in use, one being read */
 
 static loader_options options_of(const setup *s, const data_source *source) {
-    return (loader_options){ .source = source, .batch = (uint32_t)s->request.run.batch, .depth = READ_AHEAD,
-                             .workers = (uint32_t)s->options.workers, .seed = (uint64_t)s->options.seed };
+    return (loader_options){ .source = source,
+                             .batch = (uint32_t)s->request.run.batch,
+                             .depth = READ_AHEAD,
+                             .workers = (uint32_t)s->options.workers,
+                             .seed = (uint64_t)s->options.seed };
 }
 
 /* What the fields of the model say of a sample, where there is no data to ask. */
@@ -17,14 +20,16 @@ static data_source imagined(const setup *s) {
     source.field_count = s->model.fields(&s->model, s->request.run.context, fields);
     for (uint32_t i = 0; i < source.field_count; i++)
         source.field_bytes[i] = (uint64_t)shape_elements(&fields[i].of) * dtype_bytes(fields[i].dtype);
-    if (s->model.vocabulary) source.scratch_bytes = (uint64_t)s->request.run.context + 1; /* as text_source reads bytes */
+    if (s->model.vocabulary)
+        source.scratch_bytes = (uint64_t)s->request.run.context + 1; /* as text_source reads bytes */
     return source;
 }
 
 /* One sample in all its fields, each aligned, and the scratch of reading it. */
 static uint64_t sample_bytes(const data_source *source) {
     uint64_t bytes = units_align(source->scratch_bytes, LIVE_ALIGN);
-    for (uint32_t i = 0; i < source->field_count; i++) bytes += units_align(source->field_bytes[i], LIVE_ALIGN);
+    for (uint32_t i = 0; i < source->field_count; i++)
+        bytes += units_align(source->field_bytes[i], LIVE_ALIGN);
     return bytes;
 }
 

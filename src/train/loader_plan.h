@@ -4,8 +4,9 @@
 #include "data/loader.h"
 #include "train/setup.h"
 
-/* Fills run->buffers: "loader", which reads ahead, and "sample", where validation reads what a program does not
- * take and finds its scratch. Of the run's data; without data (plan alone) of samples as the model takes them. */
+/* Fills run->buffers: "loader", which reads ahead, and "sample", where validation reads what a program does
+ * not take and finds its scratch. Of the run's data; without data (plan alone) of samples as the model takes
+ * them. */
 status loader_plan_buffers(const setup *s, compose_run *run);
 
 /* `first_sample`: where to begin; a resumed run goes on where it stopped. */

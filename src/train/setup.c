@@ -12,11 +12,22 @@
 #include "train/weights.h"
 
 setup_options setup_defaults(void) {
-    return (setup_options){ .batch = 8, .eval_samples = 64, .steps = 1000, .seed = 1337, .workers = 1,
-                            .learning_rate = 6e-4, .minimum_rate = 0.1, .dropout = -1, .schedule = SCHEDULE_COSINE,
+    return (setup_options){ .batch = 8,
+                            .eval_samples = 64,
+                            .steps = 1000,
+                            .seed = 1337,
+                            .workers = 1,
+                            .learning_rate = 6e-4,
+                            .minimum_rate = 0.1,
+                            .dropout = -1,
+                            .schedule = SCHEDULE_COSINE,
                             .warmup = 20,
-                            .optimizer = { .kind = OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8,
-                                           .weight_decay = 0.1, .clip = 1.0 } };
+                            .optimizer = { .kind = OPTIMIZER_ADAMW,
+                                           .beta1 = 0.9,
+                                           .beta2 = 0.95,
+                                           .eps = 1e-8,
+                                           .weight_decay = 0.1,
+                                           .clip = 1.0 } };
 }
 
 /* ---- the model ---- */
@@ -54,7 +65,9 @@ static status open_model(setup *s, const model *custom) {
 /* ---- the data ---- */
 
 static status open_text(const setup *s, const char *path, data_part part, data_source *source) {
-    return text_source_open(&(text_source_options){ .path = path, .kind = s->options.data_kind, .part = part,
+    return text_source_open(&(text_source_options){ .path = path,
+                                                    .kind = s->options.data_kind,
+                                                    .part = part,
                                                     .context = (uint32_t)s->request.run.context,
                                                     .vocabulary = (uint32_t)s->model.vocabulary },
                             source);
@@ -77,16 +90,19 @@ static status open_data(setup *s) {
 static status check_sizes(const setup *s) {
     const setup_options *o = &s->options;
     if (s->model.context && o->context > s->model.context)
-        return status_set(STATUS_INVALID, "--context %lld is longer than the %lld positions that %s has learned",
+        return status_set(STATUS_INVALID,
+                          "--context %lld is longer than the %lld positions that %s has learned",
                           (long long)o->context, (long long)s->model.context, s->model.name);
     if (o->micro_batch > o->batch)
-        return status_set(STATUS_INVALID, "--micro-batch %lld is larger than --batch %lld", (long long)o->micro_batch,
-                          (long long)o->batch);
+        return status_set(STATUS_INVALID, "--micro-batch %lld is larger than --batch %lld",
+                          (long long)o->micro_batch, (long long)o->batch);
     if (o->accumulate > o->batch)
-        return status_set(STATUS_INVALID, "--accumulate %lld: a batch of %lld cannot be cut into so many micro-batches",
+        return status_set(STATUS_INVALID,
+                          "--accumulate %lld: a batch of %lld cannot be cut into so many micro-batches",
                           (long long)o->accumulate, (long long)o->batch);
     if (o->accumulate && o->micro_batch && (o->batch + o->micro_batch - 1) / o->micro_batch != o->accumulate)
-        return status_set(STATUS_INVALID, "--micro-batch %lld and --accumulate %lld do not make a batch of %lld",
+        return status_set(STATUS_INVALID,
+                          "--micro-batch %lld and --accumulate %lld do not make a batch of %lld",
                           (long long)o->micro_batch, (long long)o->accumulate, (long long)o->batch);
     return STATUS_OK;
 }
@@ -112,12 +128,18 @@ static status make_request(setup *s) {
     int threads = o->threads ? (int)o->threads : threads_available();
     threads_set(threads);
     compose_run *r = &s->request.run;
-    *r = (compose_run){ .model = &s->model, .batch = o->batch, .eval_batch = o->eval_batch, .training = true,
-                        .context = o->context ? o->context : s->model.context ? s->model.context : 1,
+    *r = (compose_run){ .model = &s->model,
+                        .batch = o->batch,
+                        .eval_batch = o->eval_batch,
+                        .training = true,
+                        .context = o->context         ? o->context
+                                   : s->model.context ? s->model.context
+                                                      : 1,
                         .optimizer = o->optimizer,
                         .lower = { .threads = threads, .rates = device_rates_default(threads) } };
     s->request.micro_batch = o->micro_batch;
-    if (o->accumulate && !o->micro_batch) s->request.micro_batch = (o->batch + o->accumulate - 1) / o->accumulate;
+    if (o->accumulate && !o->micro_batch)
+        s->request.micro_batch = (o->batch + o->accumulate - 1) / o->accumulate;
     s->request.allowed = o->exact ? PASS_EXACT : PASS_REASSOCIATING;
     return read_pins(s);
 }
@@ -133,7 +155,8 @@ static status finish_request(setup *s) {
     compose_run *r = &s->request.run;
     int64_t held = (int64_t)s->validation.samples;
     r->eval_samples = held < o->eval_samples ? held : o->eval_samples;
-    if (!o->data && s->train.samples == 0) r->eval_samples = o->eval_samples; /* a plan without data: as if there were */
+    if (!o->data && s->train.samples == 0)
+        r->eval_samples = o->eval_samples; /* a plan without data: as if there were */
     s->budget = o->memory_auto ? automatic_budget() : o->memory ? o->memory : UINT64_MAX;
     return loader_plan_buffers(s, r);
 }
@@ -154,33 +177,4 @@ failed:
 void setup_close(setup *s) {
     data_source_close(&s->train);
     data_source_close(&s->validation);
-}
-
-/* ---- the decision ---- */
-
-static status not_within(const setup *s, decision *d) {
-    TRY(search_advise(&s->request, s->budget, d->advice));
-    char budget[UNITS_TEXT_BYTES], least[UNITS_TEXT_BYTES], more[UNITS_TEXT_BYTES];
-    uint64_t needed = search_least(&d->front);
-    return status_set(STATUS_NO_FIT, "%s does not fit %s: the least budget is %s (%llu bytes), %s more%s%s", s->model.name,
-                      units_bytes_text(s->budget, budget), units_bytes_text(needed, least), (unsigned long long)needed,
-                      units_bytes_text(needed - s->budget, more), d->advice[0] ? "; or change " : "", d->advice);
-}
-
-status decision_make(const setup *s, decision *d) {
-    *d = (decision){ .budget = s->budget };
-    TRY(search_run(&s->request, &d->front));
-    const search_point *point = search_pick(&d->front, s->budget);
-    bool fits = point != NULL;
-    d->point = fits ? *point : d->front.points[0]; /* what comes closest, for the report */
-    d->split = compose_split_of(&s->request.run, &d->point.choice);
-    TRY(search_explain(&s->request, &d->point, d->shares, PASS_MAX, &d->share_count));
-    TRY(compose_plan(&s->request.run, &d->point.choice, &d->plan));
-    memory_trim();
-    return fits ? STATUS_OK : not_within(s, d);
-}
-
-void decision_close(decision *d) {
-    search_close(&d->front);
-    plan_close(&d->plan);
 }

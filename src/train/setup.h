@@ -1,5 +1,5 @@
-/* From what the user said to what can be planned: the model, the data, the request to the search, the chosen
- * plan. Shared by plan, train and the public API. */
+/* From what the user said to what can be planned: the model, the data, the request to the search. Shared by
+ * plan, train and the public API. */
 #pragma once
 
 #include "data/source.h"
@@ -11,25 +11,25 @@ typedef enum { SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT } schedule_ki
 
 /* All run options, at their defaults after setup_defaults. Texts stay the caller's. */
 typedef struct {
-    const char *model;             /* preset, config.json or Hugging Face directory */
-    const char *data, *eval_data;  /* NULL: none; plan works without */
+    const char *model;                       /* preset, config.json or Hugging Face directory */
+    const char *data, *eval_data;            /* NULL: none; plan works without */
     const data_source *source, *eval_source; /* samples of the caller's in their place; may be NULL */
     data_kind data_kind;
-    uint64_t memory;               /* budget in bytes; 0: unlimited */
-    bool memory_auto;              /* what is free, less a margin */
-    int64_t batch, context;        /* context 0: the model's */
+    uint64_t memory;                             /* budget in bytes; 0: unlimited */
+    bool memory_auto;                            /* what is free, less a margin */
+    int64_t batch, context;                      /* context 0: the model's */
     int64_t micro_batch, accumulate, eval_batch; /* 0: auto */
-    int64_t eval_every;            /* steps; 0: only at the end */
-    int64_t eval_samples;          /* at most */
+    int64_t eval_every;                          /* steps; 0: only at the end */
+    int64_t eval_samples;                        /* at most */
     int64_t steps, warmup, seed;
-    int64_t threads, workers;      /* threads 0: all there are */
+    int64_t threads, workers;           /* threads 0: all there are */
     double learning_rate, minimum_rate; /* at the end of the schedule, as a part of learning_rate */
-    double dropout;                /* < 0: the model's */
+    double dropout;                     /* < 0: the model's */
     schedule_kind schedule;
     optimizer_options optimizer;
     bool exact;
-    const char *passes[PASS_MAX];  /* by pass: "auto" (or NULL), "off" or a setting's text */
-    const char *out;               /* directory; NULL for plan */
+    const char *passes[PASS_MAX]; /* by pass: "auto" (or NULL), "off" or a setting's text */
+    const char *out;              /* directory; NULL for plan */
 } setup_options;
 
 setup_options setup_defaults(void);
@@ -42,26 +42,9 @@ typedef struct {
     const char *weights;           /* directory to load weights from; NULL: initialise */
     data_source train, validation; /* zeroed where there is no data */
     search_request request;
-    uint64_t budget;               /* UINT64_MAX: unlimited */
+    uint64_t budget; /* UINT64_MAX: unlimited */
 } setup;
 
 /* `custom` (may be NULL): a model built by the caller, used instead of options->model. */
 status setup_open(const setup_options *options, const model *custom, setup *s);
 void setup_close(setup *s);
-
-/* The decision: front, point, its plan and what each technique contributes. */
-typedef struct {
-    search_front front;
-    search_point point;
-    compose_split split;
-    plan plan;
-    search_share shares[PASS_MAX];
-    uint32_t share_count;
-    uint64_t budget;       /* as above */
-    char advice[SEARCH_ADVICE_BYTES]; /* when it does not fit */
-} decision;
-
-/* STATUS_NO_FIT, with `front`, `budget` and `advice` filled, when no plan is within the budget: the recorded
- * sentence says by how much. Free with decision_close also then. */
-status decision_make(const setup *s, decision *d);
-void decision_close(decision *d);

@@ -27,9 +27,9 @@ typedef struct {
     exec *exec;
     loader *loader;
     feed feed;
-    int metrics;             /* file of metrics.jsonl; -1: none */
+    int metrics; /* file of metrics.jsonl; -1: none */
     char metrics_path[4096];
-    double *times;           /* seconds by step */
+    double *times; /* seconds by step */
 } training;
 
 static double now(void) {
@@ -55,10 +55,11 @@ static status check_runtime(training *t) {
     t->result->runtime_bytes = resident > pool ? resident - pool : 0;
     uint64_t reserve = plan_runtime_bytes(&t->d->plan);
     if (t->result->runtime_bytes <= reserve) return STATUS_OK;
-    return status_set(STATUS_NO_FIT,
-                      "the program itself holds %llu bytes before the first step, more than the %llu bytes reserved for "
-                      "it; use fewer --threads or a larger --memory",
-                      (unsigned long long)t->result->runtime_bytes, (unsigned long long)reserve);
+    return status_set(
+        STATUS_NO_FIT,
+        "the program itself holds %llu bytes before the first step, more than the %llu bytes reserved for "
+        "it; use fewer --threads or a larger --memory",
+        (unsigned long long)t->result->runtime_bytes, (unsigned long long)reserve);
 }
 
 static status open_metrics(training *t) {
@@ -74,12 +75,14 @@ static status open_metrics(training *t) {
 
 static status begin(training *t) {
     const setup *s = t->s;
-    if (!s->train.samples) return status_set(STATUS_INVALID, "nothing to train on; name a file or folder with --data");
+    if (!s->train.samples)
+        return status_set(STATUS_INVALID, "nothing to train on; name a file or folder with --data");
     size_t steps = (size_t)s->options.steps;
     t->result->losses = memory_new(steps, sizeof *t->result->losses);
     t->result->evaluations = memory_new(steps + 1, sizeof *t->result->evaluations);
     t->times = memory_new(steps, sizeof *t->times);
-    if (!t->result->losses || !t->result->evaluations || !t->times) return status_set(STATUS_FAILED, "no memory for a run");
+    if (!t->result->losses || !t->result->evaluations || !t->times)
+        return status_set(STATUS_FAILED, "no memory for a run");
     TRY(open_metrics(t));
     TRY(exec_open(&t->d->plan, EXEC_OBSERVE, &t->exec));
     if (s->weights)
@@ -93,7 +96,8 @@ static status begin(training *t) {
 
 /* ---- steps ---- */
 
-static status write_metrics(training *t, int64_t step, double loss, double rate, double seconds, double eval) {
+static status write_metrics(training *t, int64_t step, double loss, double rate, double seconds,
+                            double eval) {
     if (t->metrics < 0) return STATUS_OK;
     text line = { 0 };
     json_writer w = { .out = &line };
@@ -119,7 +123,8 @@ static status evaluate(training *t, int64_t step) {
     TRY(feed_evaluate(&t->feed, &loss));
     t->result->evaluations[t->result->evaluation_count].step = step;
     t->result->evaluations[t->result->evaluation_count++].loss = loss;
-    if (t->observer->evaluated) t->observer->evaluated(t->observer->context, step, loss, t->s->request.run.eval_samples);
+    if (t->observer->evaluated)
+        t->observer->evaluated(t->observer->context, step, loss, t->s->request.run.eval_samples);
     return write_metrics(t, step, 0, 0, 0, loss);
 }
 
@@ -127,11 +132,13 @@ static status not_finite(training *t, int64_t step, double loss) {
     exec_fault fault;
     program_kind k = t->d->split.accumulate ? PROGRAM_ACCUMULATE : PROGRAM_STEP;
     if (!exec_find_fault(t->exec, k, &fault))
-        return status_set(STATUS_FAILED, "the loss became %g at step %lld; try a smaller --lr", loss, (long long)step);
+        return status_set(STATUS_FAILED, "the loss became %g at step %lld; try a smaller --lr", loss,
+                          (long long)step);
     char site[32] = "outside of the blocks";
     if (fault.site >= 0) snprintf(site, sizeof site, "block %d", (int)fault.site);
-    return status_set(STATUS_FAILED, "the loss became %g at step %lld; running the step again, %s in %s is the first to be "
-                                     "not finite; try a smaller --lr",
+    return status_set(STATUS_FAILED,
+                      "the loss became %g at step %lld; running the step again, %s in %s is the first to be "
+                      "not finite; try a smaller --lr",
                       loss, (long long)step, fault.op, site);
 }
 
@@ -139,11 +146,16 @@ static void report_step(const training *t, int64_t step, double rate, double ela
     const setup_options *o = &t->s->options;
     double seconds = t->times[step];
     if (!t->observer->stepped) return;
-    train_progress p = { .step = step + 1, .steps = o->steps, .loss = t->result->losses[step],
-                         .norm = t->feed.norm ? (double)*t->feed.norm : NAN, .learning_rate = rate, .seconds = seconds,
+    train_progress p = { .step = step + 1,
+                         .steps = o->steps,
+                         .loss = t->result->losses[step],
+                         .norm = t->feed.norm ? (double)*t->feed.norm : NAN,
+                         .learning_rate = rate,
+                         .seconds = seconds,
                          .tokens_per_second = (double)(o->batch * t->s->request.run.context) / seconds,
                          .seconds_left = elapsed / (double)(step + 1) * (double)(o->steps - step - 1),
-                         .resident_bytes = device_resident(), .planned_bytes = t->d->plan.peak_bytes,
+                         .resident_bytes = device_resident(),
+                         .planned_bytes = t->d->plan.peak_bytes,
                          .budget_bytes = t->s->budget };
     t->observer->stepped(t->observer->context, &p);
 }
@@ -202,8 +214,9 @@ status train_run(const setup *s, const decision *d, const train_observer *o, tra
     if (result == STATUS_OK && !stopped) result = evaluate(&t, r->steps);
     if (result == STATUS_OK) result = save(&t);
     if (result == STATUS_OK && stopped)
-        result = status_set(STATUS_INTERRUPTED, "stopped after step %lld of %lld; the weights are in %s", (long long)r->steps,
-                            (long long)s->options.steps, s->options.out ? s->options.out : "memory only");
+        result = status_set(STATUS_INTERRUPTED, "stopped after step %lld of %lld; the weights are in %s",
+                            (long long)r->steps, (long long)s->options.steps,
+                            s->options.out ? s->options.out : "memory only");
     summarise(&t, now() - started);
     loader_close(t.loader);
     exec_close(t.exec);

@@ -4,13 +4,13 @@
 #include <signal.h>
 
 #include "exec/exec.h"
-#include "train/setup.h"
+#include "train/decision.h"
 
 typedef struct {
-    int64_t step, steps;       /* finished; of */
-    double loss, norm;         /* norm NAN: not taken */
+    int64_t step, steps; /* finished; of */
+    double loss, norm;   /* norm NAN: not taken */
     double learning_rate;
-    double seconds;            /* of this step */
+    double seconds; /* of this step */
     double tokens_per_second;
     double seconds_left;
     uint64_t resident_bytes, planned_bytes, budget_bytes;
@@ -28,17 +28,21 @@ typedef struct {
 /* What was measured. */
 typedef struct {
     int64_t steps;
-    double *losses;                 /* by step */
-    struct { int64_t step; double loss; } *evaluations;
+    double *losses; /* by step */
+    struct {
+        int64_t step;
+        double loss;
+    } * evaluations;
     uint32_t evaluation_count;
-    double seconds, step_seconds;   /* of all steps; median of a step */
+    double seconds, step_seconds; /* of all steps; median of a step */
     double tokens_per_second;
-    exec_measured memory;           /* by category, live */
-    uint64_t runtime_bytes;         /* resident beside the pool, before the first step */
-    uint64_t resident_peak_bytes;   /* of the whole process, from the operating system */
+    exec_measured memory;         /* by category, live */
+    uint64_t runtime_bytes;       /* resident beside the pool, before the first step */
+    uint64_t resident_peak_bytes; /* of the whole process, from the operating system */
 } train_result;
 void train_result_close(train_result *r);
 
-/* Runs all steps, evaluates, and writes to options.out: metrics.jsonl and the model as a Hugging Face directory
- * (run.json is the report's: report/ stands above train/). STATUS_INTERRUPTED after *observer->stop. The result is valid (as far as it got) in any case. */
+/* Runs all steps, evaluates, and writes to options.out: metrics.jsonl and the model as a Hugging Face
+ * directory (run.json is the report's: report/ stands above train/). STATUS_INTERRUPTED after
+ * *observer->stop. The result is valid (as far as it got) in any case. */
 status train_run(const setup *s, const decision *d, const train_observer *o, train_result *r);

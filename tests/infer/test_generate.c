@@ -16,7 +16,6 @@
 #include "infer/sample.h"
 #include "io/model_files.h"
 #include "io/scratch.h"
-#include "ops/matmul/matmul.h"
 #include "oracle/oracle.h"
 
 enum { CONTEXT = 12, VOCABULARY = 128, MOST_WEIGHTS = 64 };
@@ -101,7 +100,7 @@ static void one_token_at_a_time_gives_the_logits_of_the_whole(void **state) {
             *(int32_t *)exec_input(e, PROGRAM_DECODE, "tokens") = ids[i];
             *(int32_t *)exec_input(e, PROGRAM_DECODE, "position") = i;
             exec_run(e, PROGRAM_DECODE);
-            const float *logits = exec_output(e, PROGRAM_DECODE, &op_matmul, 0);
+            const float *logits = exec_output(e, PROGRAM_DECODE, "logits");
             assert_non_null(logits);
             double total = 0;
             for (int k = 0; k < VOCABULARY; k++) total += exp((double)logits[k]);

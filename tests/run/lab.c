@@ -8,7 +8,6 @@
 
 #include "base/philox.h"
 #include "base/threads.h"
-#include "ops/clip_factor/clip_factor.h"
 
 #undef NDEBUG
 #define must(call)                                                                                           \
@@ -27,10 +26,15 @@ void lab_open(lab *l, const lab_sizes *s) {
     c->dropout_attention = c->dropout_embedding = c->dropout_residual = s->dropout;
     must(gpt2_check(c));
     gpt2_model(c, "lab", &l->model);
-    l->run = (compose_run){ .model = &l->model, .batch = s->batch, .context = s->context, .eval_samples = 3,
-                            .training = true,
-                            .optimizer = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = s->clip },
-                            .lower = { .threads = threads_count(), .rates = device_rates_default(1) } };
+    l->run = (compose_run){
+        .model = &l->model,
+        .batch = s->batch,
+        .context = s->context,
+        .eval_samples = 3,
+        .training = true,
+        .optimizer = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = s->clip },
+        .lower = { .threads = threads_count(), .rates = device_rates_default(1) }
+    };
 }
 
 uint32_t lab_random(uint32_t *random, uint32_t below) {
@@ -82,7 +86,8 @@ compose_choice lab_choose_randomly(const lab *l, uint32_t *random, pass_class al
 const char *lab_choice_text(const compose_choice *c, char out[256]) {
     int n = snprintf(out, 256, "micro-batch %lld", (long long)c->micro_batch);
     for (int i = 0; pass_table[i]; i++)
-        if (c->settings[i].text[0]) n += snprintf(out + n, (size_t)(256 - n), " %s=%s", pass_table[i]->name, c->settings[i].text);
+        if (c->settings[i].text[0])
+            n += snprintf(out + n, (size_t)(256 - n), " %s=%s", pass_table[i]->name, c->settings[i].text);
     return out;
 }
 
@@ -106,13 +111,15 @@ void lab_fill_weights(const lab *l, const plan *p, exec *e) {
 
 int32_t lab_token(const lab *l, int step, int64_t sample, int64_t time) {
     if (l->token) return l->token(step, sample, time);
-    philox_block b = philox_draw(l->seed, (philox_block){ { (uint32_t)time, (uint32_t)sample, (uint32_t)step, 99 } });
+    philox_block b =
+        philox_draw(l->seed, (philox_block){ { (uint32_t)time, (uint32_t)sample, (uint32_t)step, 99 } });
     return (int32_t)(b.word[0] % (uint32_t)l->config.vocabulary);
 }
 
 static void put_tokens(const lab *l, int32_t *to, int step, int64_t first, int64_t count, int shift) {
     for (int64_t b = 0; to && b < count; b++)
-        for (int64_t t = 0; t < l->run.context; t++) to[b * l->run.context + t] = lab_token(l, step, first + b, t + shift);
+        for (int64_t t = 0; t < l->run.context; t++)
+            to[b * l->run.context + t] = lab_token(l, step, first + b, t + shift);
 }
 
 void lab_hand_in(const lab *l, exec *e, program_kind k, int step, int64_t first, int64_t count) {
@@ -125,7 +132,10 @@ void lab_hand_in(const lab *l, exec *e, program_kind k, int step, int64_t first,
     if (scale) *scale = 1.0f / (float)(l->run.batch * l->run.context);
     if (rate) *rate = l->rate;
     if (row) *row = (int32_t)(first * l->run.context);
-    if (key) *key = (philox_key){ .seed_low = (uint32_t)l->seed, .step = (uint32_t)step, .first_sample = (uint32_t)first };
+    if (key)
+        *key = (philox_key){ .seed_low = (uint32_t)l->seed,
+                             .step = (uint32_t)step,
+                             .first_sample = (uint32_t)first };
 }
 
 static void one_step(const lab *l, exec *e, const compose_choice *c, int step, lab_result *r) {
@@ -138,7 +148,7 @@ static void one_step(const lab *l, exec *e, const compose_choice *c, int step, l
         exec_run(e, k);
     }
     r->losses[step] = *loss;
-    const float *norm = exec_output(e, PROGRAM_STEP, &op_clip_factor, 1);
+    const float *norm = exec_output(e, PROGRAM_STEP, "gradient_norm");
     r->norm = norm ? *norm : 0;
 }
 

@@ -1,5 +1,6 @@
 /* Small models run through the whole engine, with choices made by the test: what the tests of promises share.
- * Being a test helper, it fails the test (assert) where something goes wrong that the test does not ask about. */
+ * Being a test helper, it fails the test (assert) where something goes wrong that the test does not ask
+ * about. */
 #pragma once
 
 #include "exec/exec.h"

@@ -1,10 +1,10 @@
 /* The engine against PyTorch: ten losses, ten gradient norms and every gradient of the first step of a small
  * gpt2, with and without weight tying (tools/goldens.py made the numbers). */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,16 +25,21 @@ static int32_t token(int step, int64_t sample, int64_t time) {
 }
 
 static void open_lab(lab *l, const golden *g) {
-    lab_sizes sizes = { .layers = (int64_t)golden_number(g, "layers"), .heads = (int64_t)golden_number(g, "heads"),
-                        .channels = (int64_t)golden_number(g, "channels"), .context = (int64_t)golden_number(g, "context"),
-                        .vocabulary = (int64_t)golden_number(g, "vocabulary"), .batch = (int64_t)golden_number(g, "batch"),
-                        .clip = golden_number(g, "clip"), .untied = golden_number(g, "tied") == 0 };
+    lab_sizes sizes = { .layers = (int64_t)golden_number(g, "layers"),
+                        .heads = (int64_t)golden_number(g, "heads"),
+                        .channels = (int64_t)golden_number(g, "channels"),
+                        .context = (int64_t)golden_number(g, "context"),
+                        .vocabulary = (int64_t)golden_number(g, "vocabulary"),
+                        .batch = (int64_t)golden_number(g, "batch"),
+                        .clip = golden_number(g, "clip"),
+                        .untied = golden_number(g, "tied") == 0 };
     lab_open(l, &sizes);
     golden_vocabulary = (int)sizes.vocabulary;
     l->weight = weight, l->token = token;
     l->rate = (float)golden_number(g, "rate");
     l->run.optimizer.beta1 = golden_number(g, "beta1"), l->run.optimizer.beta2 = golden_number(g, "beta2");
-    l->run.optimizer.eps = golden_number(g, "epsilon"), l->run.optimizer.weight_decay = golden_number(g, "decay");
+    l->run.optimizer.eps = golden_number(g, "epsilon"),
+    l->run.optimizer.weight_decay = golden_number(g, "decay");
 }
 
 static void losses_agree(const char *name, int64_t micro_batch, const char *settings) {
@@ -48,7 +53,8 @@ static void losses_agree(const char *name, int64_t micro_batch, const char *sett
     assert_true(g.loss_count == 10);
     for (int i = 0; i < g.loss_count; i++)
         if (!(fabs((double)r.losses[i] - g.loss[i]) < 2e-5 * g.loss[i]))
-            fail_msg("%s %s: loss %d is %.8g, PyTorch has %.8g", name, settings, i, (double)r.losses[i], g.loss[i]);
+            fail_msg("%s %s: loss %d is %.8g, PyTorch has %.8g", name, settings, i, (double)r.losses[i],
+                     g.loss[i]);
     if (!(fabs((double)r.norm - g.norm[9]) < 1e-4 * g.norm[9]))
         fail_msg("%s: the last norm is %.8g, PyTorch has %.8g", name, (double)r.norm, g.norm[9]);
     lab_result_close(&r);
@@ -82,7 +88,8 @@ static void gradients_agree(const char *name, const char *settings) {
         for (int64_t k = 0; k < t->count; k++) {
             double before = (double)golden_weight(x->name, t->rank, k), mine = before - (double)w[k];
             if (!(fabs(mine - t->value[k]) < 2e-7 * (1 + fabs(before)) + 2e-5 * fabs(t->value[k])))
-                fail_msg("%s: gradient of %s[%lld] is %.8g, PyTorch has %.8g", name, x->name, (long long)k, mine, t->value[k]);
+                fail_msg("%s: gradient of %s[%lld] is %.8g, PyTorch has %.8g", name, x->name, (long long)k,
+                         mine, t->value[k]);
         }
         compared++;
     }

@@ -14,8 +14,9 @@
 #include "base/threads.h"
 #include "run/lab.h"
 
-static const lab_sizes small = { .layers = 2, .heads = 2, .channels = 32, .context = 64, .vocabulary = 97, .batch = 8,
-                                 .clip = 0.5 };
+static const lab_sizes small = {
+    .layers = 2, .heads = 2, .channels = 32, .context = 64, .vocabulary = 97, .batch = 8, .clip = 0.5
+};
 
 static void assert_exact_bytes(const lab_result *r, const char *what) {
     for (int c = 0; c < CATEGORY_COUNT; c++)
@@ -24,8 +25,8 @@ static void assert_exact_bytes(const lab_result *r, const char *what) {
                      (unsigned long long)r->planned[c], (unsigned long long)r->measured[c]);
 }
 
-static void compare_with_plain(const lab_sizes *sizes, int64_t micro_batch, const char *base, const char *settings,
-                               bool same) {
+static void compare_with_plain(const lab_sizes *sizes, int64_t micro_batch, const char *base,
+                               const char *settings, bool same) {
     lab l;
     lab_open(&l, sizes);
     lab_result plain, other;
@@ -67,7 +68,8 @@ static void early_update_without_clipping(void **state) {
     lab_sizes sizes = small;
     sizes.clip = 0;
     compare_with_plain(&sizes, 0, "", "update_early=on", true);
-    compare_with_plain(&sizes, 0, "attention=flash", "attention=flash update_early=on recompute=block chunk_loss=256", true);
+    compare_with_plain(&sizes, 0, "attention=flash",
+                       "attention=flash update_early=on recompute=block chunk_loss=256", true);
 }
 
 static void untied_needs_no_deferring(void **state) {
@@ -91,8 +93,10 @@ static void dropout_draws_the_same(void **state) {
     (void)state;
     lab_sizes sizes = small;
     sizes.dropout = 0.2;
-    compare_with_plain(&sizes, 0, "attention=flash", "attention=flash recompute=block update_early=twice", true);
-    compare_with_plain(&sizes, 4, "attention=flash", "attention=flash recompute=block accumulate=defer", true);
+    compare_with_plain(&sizes, 0, "attention=flash", "attention=flash recompute=block update_early=twice",
+                       true);
+    compare_with_plain(&sizes, 4, "attention=flash", "attention=flash recompute=block accumulate=defer",
+                       true);
     compare_with_plain(&sizes, 0, "", "attention=flash", false);
 }
 
@@ -103,7 +107,8 @@ static void thread_counts_agree(void **state) {
         threads_set(threads);
         lab l;
         lab_open(&l, &small);
-        compose_choice c = lab_choose(&l, 4, "attention=flash recompute=cheap chunk_loss=256 accumulate=defer");
+        compose_choice c =
+            lab_choose(&l, 4, "attention=flash recompute=cheap chunk_loss=256 accumulate=defer");
         lab_result r;
         lab_run(&l, &c, 0, 5, &r);
         if (threads == 1)
@@ -122,9 +127,13 @@ static void random_combinations(void **state) {
     uint32_t random = 20;
     int cases = getenv("SNUG_LONG") ? 300 : 40;
     for (int i = 0; i < cases; i++) {
-        lab_sizes sizes = { .layers = 1 + lab_random(&random, 4), .heads = 1 + lab_random(&random, 3), .context = 32,
-                            .vocabulary = 11 + lab_random(&random, 90), .batch = 8 * (1 + lab_random(&random, 3)),
-                            .clip = lab_random(&random, 2) ? 0.7 : 0, .dropout = lab_random(&random, 3) ? 0 : 0.1,
+        lab_sizes sizes = { .layers = 1 + lab_random(&random, 4),
+                            .heads = 1 + lab_random(&random, 3),
+                            .context = 32,
+                            .vocabulary = 11 + lab_random(&random, 90),
+                            .batch = 8 * (1 + lab_random(&random, 3)),
+                            .clip = lab_random(&random, 2) ? 0.7 : 0,
+                            .dropout = lab_random(&random, 3) ? 0 : 0.1,
                             .untied = lab_random(&random, 2) };
         sizes.channels = sizes.heads * 8 * (1 + lab_random(&random, 2));
         lab l;
@@ -137,7 +146,8 @@ static void random_combinations(void **state) {
         lab_run(&l, &c, EXEC_POISON, 3, &b);
         lab_run(&l, &c, EXEC_SEPARATE | EXEC_POISON, 3, &separate);
         assert_exact_bytes(&b, text);
-        if (!lab_same(&a, &b)) fail_msg("case %d: %s differs from plain by %g", i, text, lab_distance(&a, &b));
+        if (!lab_same(&a, &b))
+            fail_msg("case %d: %s differs from plain by %g", i, text, lab_distance(&a, &b));
         if (!lab_same(&b, &separate)) fail_msg("case %d: %s differs when separate", i, text);
         lab_result_close(&a), lab_result_close(&b), lab_result_close(&separate);
     }
@@ -146,9 +156,9 @@ static void random_combinations(void **state) {
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_technique_alone),   cmocka_unit_test(early_update_without_clipping),
+        cmocka_unit_test(each_technique_alone),      cmocka_unit_test(early_update_without_clipping),
         cmocka_unit_test(untied_needs_no_deferring), cmocka_unit_test(combined),
-        cmocka_unit_test(dropout_draws_the_same), cmocka_unit_test(thread_counts_agree),
+        cmocka_unit_test(dropout_draws_the_same),    cmocka_unit_test(thread_counts_agree),
         cmocka_unit_test(random_combinations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

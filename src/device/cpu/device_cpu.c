@@ -19,8 +19,8 @@ status device_pool_open(device_pool *p, uint64_t bytes) {
     uint64_t size = units_align(bytes ? bytes : 1, PAGE);
     void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
-        return status_set(STATUS_NO_FIT, "the machine refuses %llu bytes for the pool: %s", (unsigned long long)size,
-                          strerror(errno));
+        return status_set(STATUS_NO_FIT, "the machine refuses %llu bytes for the pool: %s",
+                          (unsigned long long)size, strerror(errno));
     for (uint64_t at = 0; at < size; at += PAGE) ((volatile char *)data)[at] = 0;
     *p = (device_pool){ .data = data, .bytes = size };
     return STATUS_OK;
@@ -97,5 +97,7 @@ static uint64_t host_bytes;
 void device_runtime_host(uint64_t bytes) { host_bytes = bytes; }
 
 device_runtime device_runtime_reserve(int threads) {
-    return (device_runtime){ .code = (10u << 20) + host_bytes, .threads = (uint64_t)threads << 18, .tables = 6u << 20 };
+    return (device_runtime){ .code = (10u << 20) + host_bytes,
+                             .threads = (uint64_t)threads << 18,
+                             .tables = 6u << 20 };
 }

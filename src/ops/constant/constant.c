@@ -1,7 +1,8 @@
 #include "ops/constant/constant.h"
 
 tensor_id constant_apply(graph *g, dtype type, double value) {
-    return graph_add(g, &op_constant, NULL, 0, &(constant_attributes){ .value = value, .dtype = (int32_t)type });
+    return graph_add(g, &op_constant, NULL, 0,
+                     &(constant_attributes){ .value = value, .dtype = (int32_t)type });
 }
 
 static status infer(const graph *g, const node *n, tensor *out) {
@@ -12,7 +13,8 @@ static status infer(const graph *g, const node *n, tensor *out) {
 
 static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 0); }
 
-static const op_case cases[] = { { "one", { { 0 } }, &(constant_attributes){ 1, DTYPE_F32 }, 0, true }, { 0 } };
+static const op_case cases[] = { { "one", { { 0 } }, &(constant_attributes){ 1, DTYPE_F32 }, 0, true },
+                                 { 0 } };
 
 const op_def op_constant = { .name = "constant",
                              .out_count = 1,

@@ -21,6 +21,12 @@ static status check_extras(const graph *g, const node *n, const tensor *y) {
     tensor_id bias = node_in(g, n, MATMUL_BIAS), residual = node_in(g, n, MATMUL_RESIDUAL);
     tensor_id accumulator = node_in(g, n, MATMUL_ACCUMULATOR);
     char have[SHAPE_TEXT_BYTES], want[SHAPE_TEXT_BYTES];
+    for (uint32_t i = MATMUL_B; i <= MATMUL_ACCUMULATOR; i++) {
+        tensor_id t = node_in(g, n, i);
+        if (t && graph_tensor(g, t)->dtype != y->dtype)
+            return status_set(STATUS_INVALID, "'%s' is %s, not %s", n->op->inputs[i].name,
+                              dtype_name(graph_tensor(g, t)->dtype), dtype_name(y->dtype));
+    }
     if (accumulator && (bias || residual))
         return status_set(STATUS_INVALID, "an accumulator leaves no room for a bias or a residual");
     if (bias && shape_elements(graph_shape(g, bias)) != shape_last(&y->shape))
@@ -40,7 +46,7 @@ static status infer(const graph *g, const node *n, tensor *out) {
     const tensor *a = graph_tensor(g, node_in(g, n, MATMUL_A)), *b = graph_tensor(g, node_in(g, n, MATMUL_B));
     matmul_sizes s;
     char left[SHAPE_TEXT_BYTES], right[SHAPE_TEXT_BYTES];
-    if (a->dtype != b->dtype || !matmul_sizes_of(&a->shape, &b->shape, t, &s))
+    if (!matmul_sizes_of(&a->shape, &b->shape, t, &s))
         return status_set(STATUS_INVALID, "%s%s and %s%s cannot be multiplied", shape_text(&a->shape, left),
                           t->ta ? "^T" : "", shape_text(&b->shape, right), t->tb ? "^T" : "");
     out[0] = (tensor){ .shape = a->shape, .dtype = a->dtype };
@@ -62,12 +68,13 @@ static tensor_id gradient_of_b(graph *g, const node *n, tensor_id dy, tensor_id 
         in.a = a, in.b = dy, in.ta = t->ta == 0;
     tensor_id d = matmul_apply(g, &in);
     bool same = !d || shape_equal(graph_shape(g, d), graph_shape(g, b));
-    return same ? d : graph_fail(g, "matmul: the gradient of a right side of rank %u is not supported",
-                                 graph_shape(g, b)->rank);
+    return same ? d
+                : graph_fail(g, "matmul: the gradient of a right side of rank %u is not supported",
+                             graph_shape(g, b)->rank);
 }
 
-/* Of a, the data: what was gathered so far goes in as the residual, so nothing is added afterwards. Where a is
- * transposed it is a matrix whose gradient is again a sum over rows. */
+/* Of a, the data: what was gathered so far goes in as the residual, so nothing is added afterwards. Where a
+ * is transposed it is a matrix whose gradient is again a sum over rows. */
 static tensor_id gradient_of_a(graph *g, const node *n, tensor_id dy, tensor_id gathered) {
     const matmul_attributes *t = node_attributes(g, n);
     tensor_id b = node_in(g, n, MATMUL_B), a = node_in(g, n, MATMUL_A);
@@ -75,8 +82,9 @@ static tensor_id gradient_of_a(graph *g, const node *n, tensor_id dy, tensor_id 
     if (t->ta) in = (matmul_inputs){ .a = b, .b = dy, .ta = t->tb != 0, .tb = true, .residual = gathered };
     tensor_id d = matmul_apply(g, &in);
     bool same = !d || shape_equal(graph_shape(g, d), graph_shape(g, a));
-    return same ? d : graph_fail(g, "matmul: the gradient of a left side of rank %u is not supported",
-                                 graph_shape(g, a)->rank);
+    return same ? d
+                : graph_fail(g, "matmul: the gradient of a left side of rank %u is not supported",
+                             graph_shape(g, a)->rank);
 }
 
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
@@ -108,9 +116,12 @@ static const op_input inputs[] = { { "a", DTYPE_MASK_FLOAT, 2, 4, false },
 static const op_alias aliases[] = { { .out = 0, .in = MATMUL_RESIDUAL, .must = false },
                                     { .out = 0, .in = MATMUL_ACCUMULATOR, .must = true } };
 
-#define MATRIX(...) { DTYPE_F32, SHAPE_OF(__VA_ARGS__), -1, 1 }
-#define SHAPE_OF(...) { { __VA_ARGS__ }, (uint32_t)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) }
-#define PLAIN &(matmul_attributes){ 0, 0 }
+#define MATRIX(...)                                                                                          \
+    { DTYPE_F32, SHAPE_OF(__VA_ARGS__), -1, 1 }
+#define SHAPE_OF(...)                                                                                        \
+    { { __VA_ARGS__ }, (uint32_t)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) }
+#define PLAIN                                                                                                \
+    &(matmul_attributes) { 0, 0 }
 
 static const op_case cases[] = {
     { "plain", { MATRIX(5, 7), MATRIX(7, 9) }, PLAIN, 0, false },

@@ -4,9 +4,9 @@
  *   ta = 0: a (...,K); y has a's leading dimensions and N last.    ta = 1: a (K rows, M); y (M,N).
  *   tb = 0: b (K rows, N).                                         tb = 1: b (N rows, K).
  *
- * Order of summation: ((before + tile_0) + tile_1 ...) + bias + residual, a tile being THREADS_ROW_TILE products summed
- * from 0. So a product over rows that is cut at whole tiles and chained through the accumulator gives the
- * same bits, and so does a separate addition instead of the residual. */
+ * Order of summation: ((before + tile_0) + tile_1 ...) + bias + residual, a tile being THREADS_ROW_TILE
+ * products summed from 0. So a product over rows that is cut at whole tiles and chained through the
+ * accumulator gives the same bits, and so does a separate addition instead of the residual. */
 #pragma once
 
 #include "ir/op.h"

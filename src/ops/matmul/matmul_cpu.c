@@ -11,11 +11,15 @@ static matmul_problem problem_of(const op_call *c) {
     const op_arg *a = op_in(c, MATMUL_A), *b = op_in(c, MATMUL_B);
     matmul_sizes s;
     matmul_sizes_of(&a->shape, &b->shape, t, &s);
-    return (matmul_problem){ .rows = s.rows, .columns = s.columns, .depth = s.depth,
+    return (matmul_problem){ .rows = s.rows,
+                             .columns = s.columns,
+                             .depth = s.depth,
                              .a = { .data = a->data, .stride = shape_last(&a->shape), .across = t->ta != 0 },
                              .b = { .data = b->data, .stride = shape_last(&b->shape), .across = t->tb == 0 },
-                             .bias = op_in(c, MATMUL_BIAS)->data, .residual = op_in(c, MATMUL_RESIDUAL)->data,
-                             .accumulator = op_in(c, MATMUL_ACCUMULATOR)->data, .y = c->out[0].data };
+                             .bias = op_in(c, MATMUL_BIAS)->data,
+                             .residual = op_in(c, MATMUL_RESIDUAL)->data,
+                             .accumulator = op_in(c, MATMUL_ACCUMULATOR)->data,
+                             .y = c->out[0].data };
 }
 
 static uint64_t packed_scratch(const op_call *c, int threads) {

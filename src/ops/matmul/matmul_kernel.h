@@ -66,8 +66,7 @@ typedef struct {
     void (*stream)(const matmul_strip *s, const matmul_operand *b);
 } matmul_kernel;
 
-/* The portable one, and where there is such a thing, the ones of this instruction set; best first, ends with
- * NULL. */
+/* Those of this architecture and the portable one; best first, ends with NULL. */
 extern const matmul_kernel *const matmul_kernels[];
 extern const matmul_kernel matmul_kernel_avx512, matmul_kernel_avx2, matmul_kernel_portable;
 
@@ -87,8 +86,7 @@ typedef struct {
     float *y;                 /* (rows, columns) */
 } matmul_problem;
 
-/* Bytes of scratch for each thread: at most 2 MiB, less for small shapes. Data pointers are not looked at
- * save for residual being NULL or not. */
+/* Bytes of scratch for each thread, by the shape (data pointers are not looked at): at most 2 MiB. */
 uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual);
 
 /* `scratch` is aligned to 64 and has that many bytes for each of the threads. */

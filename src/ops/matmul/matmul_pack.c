@@ -7,7 +7,12 @@
 
 enum { SQUARE = 8, RUNS = 8 };
 typedef float eight __attribute__((vector_size(32)));
+#if defined(__clang__)
+#define PICK(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
 typedef int32_t places __attribute__((vector_size(32)));
+#define PICK(x, y, ...) __builtin_shuffle(x, y, (places){ __VA_ARGS__ })
+#endif
 
 /* ---- lanes side by side ---- */
 
@@ -47,19 +52,18 @@ VECTOR_CLONES static void pack_across(const matmul_operand *o, int64_t lanes, in
 VECTOR_INLINE void turn(eight x[SQUARE]) {
     eight t[SQUARE];
     for (int i = 0; i < SQUARE; i += 2) {
-        t[i] = __builtin_shuffle(x[i], x[i + 1], (places){ 0, 8, 1, 9, 4, 12, 5, 13 });
-        t[i + 1] = __builtin_shuffle(x[i], x[i + 1], (places){ 2, 10, 3, 11, 6, 14, 7, 15 });
+        t[i] = PICK(x[i], x[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        t[i + 1] = PICK(x[i], x[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
     }
     for (int i = 0; i < SQUARE; i += 4)
         for (int k = 0; k < 2; k++) {
-            x[i + 2 * k] = __builtin_shuffle(t[i + k], t[i + k + 2], (places){ 0, 1, 8, 9, 4, 5, 12, 13 });
-            x[i + 2 * k + 1] =
-                __builtin_shuffle(t[i + k], t[i + k + 2], (places){ 2, 3, 10, 11, 6, 7, 14, 15 });
+            x[i + 2 * k] = PICK(t[i + k], t[i + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            x[i + 2 * k + 1] = PICK(t[i + k], t[i + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
         }
     for (int i = 0; i < 4; i++) {
         eight low = x[i], high = x[i + 4];
-        x[i] = __builtin_shuffle(low, high, (places){ 0, 1, 2, 3, 8, 9, 10, 11 });
-        x[i + 4] = __builtin_shuffle(low, high, (places){ 4, 5, 6, 7, 12, 13, 14, 15 });
+        x[i] = PICK(low, high, 0, 1, 2, 3, 8, 9, 10, 11);
+        x[i + 4] = PICK(low, high, 4, 5, 6, 7, 12, 13, 14, 15);
     }
 }
 

@@ -8,11 +8,11 @@
 /* ---- how the output is cut ---- */
 
 enum {
-    MAX_TILE_ROWS = 512,    /* of packed a: 512 KiB, half of a second cache of 1 MiB */
-    MAX_TILE_COLUMNS = 512, /* bounds what stays in scratch between steps */
-    MAX_STREAM_COLUMNS = 2048,
-    ENOUGH_TILES = 8, /* to keep some threads busy */
-    LEAST_TILE = 64,  /* smaller ones spend their time packing */
+    MAX_TILE_ROWS = 512,      /* of packed a: 512 KiB, half of a second cache of 1 MiB */
+    MAX_TILE_COLUMNS = 512,   /* bounds what waits in scratch between steps */
+    MAX_STREAM_COLUMNS = 256, /* some depths of b and the sums stay in the first cache */
+    LEAST_TILE = 64,          /* smaller ones spend their time packing */
+    ENOUGH_TILES = 8          /* to keep some threads busy */
 };
 
 typedef struct {
@@ -21,10 +21,12 @@ typedef struct {
 } cut;
 
 static int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static bool streams(const matmul_problem *p) { return p->rows <= MATMUL_STREAM_ROWS; }
 
-/* The output in about `row_tiles` x `column_tiles` equal tiles; columns in whole panels. */
+/* Tiles of about equal size; their columns are whole panels. */
 static cut cut_into(const matmul_problem *p, int64_t row_tiles, int64_t column_tiles) {
     cut c = { .rows = divide_up(p->rows, row_tiles) };
     c.columns = divide_up(divide_up(p->columns, column_tiles), MATMUL_MAX_COLUMNS) * MATMUL_MAX_COLUMNS;
@@ -33,24 +35,21 @@ static cut cut_into(const matmul_problem *p, int64_t row_tiles, int64_t column_t
     return c;
 }
 
-/* By the shape alone: enough tiles, and of the ways to have them the one that packs least, which takes
- * row_tiles times b and column_tiles times a. */
+/* By the shape alone: of the ways to have enough tiles, or the most that can be had, the one that packs
+ * least. */
 static cut cut_of(const matmul_problem *p) {
-    int64_t max_columns = streams(p) ? MAX_STREAM_COLUMNS : MAX_TILE_COLUMNS;
-    int64_t most_rows = divide_up(p->rows, LEAST_TILE), least_columns = divide_up(p->columns, max_columns);
-    int64_t most_columns = divide_up(p->columns, LEAST_TILE);
+    int64_t least_columns = divide_up(p->columns, streams(p) ? MAX_STREAM_COLUMNS : MAX_TILE_COLUMNS);
+    int64_t most_columns = divide_up(p->columns, LEAST_TILE), least_rows = divide_up(p->rows, MAX_TILE_ROWS);
+    int64_t most_rows = most(least_rows, least(divide_up(p->rows, LEAST_TILE), ENOUGH_TILES));
+    int64_t best_tiles = 0, best_packed = 0;
     cut best = { 0 };
-    for (int64_t r = divide_up(p->rows, MAX_TILE_ROWS); r <= most_rows; r++) {
-        int64_t wanted = divide_up(ENOUGH_TILES, r);
-        int64_t columns = wanted < most_columns ? wanted : most_columns;
-        cut c = cut_into(p, r, columns > least_columns ? columns : least_columns);
-        int64_t packed = c.row_tiles * p->columns + c.column_tiles * p->rows;
-        if (!best.rows ||
-            (best.row_tiles * best.column_tiles < ENOUGH_TILES &&
-             c.row_tiles * c.column_tiles > best.row_tiles * best.column_tiles) ||
-            packed < best.row_tiles * p->columns + best.column_tiles * p->rows)
-            best = c;
-        if (r >= ENOUGH_TILES) break;
+    for (int64_t rows = least_rows; rows <= most_rows; rows++) {
+        cut c = cut_into(p, rows, most(least_columns, least(most_columns, divide_up(ENOUGH_TILES, rows))));
+        int64_t tiles = least(c.row_tiles * c.column_tiles, ENOUGH_TILES);
+        int64_t packed =
+            c.row_tiles * p->columns + c.column_tiles * p->rows; /* all of b, all of a, so often */
+        if (tiles < best_tiles || (tiles == best_tiles && packed >= best_packed)) continue;
+        best = c, best_tiles = tiles, best_packed = packed;
     }
     return best;
 }
@@ -58,19 +57,18 @@ static cut cut_of(const matmul_problem *p) {
 /* ---- scratch: per thread, in floats, every part aligned to 64 bytes ---- */
 
 typedef struct {
-    int64_t a, b, sum, partial, total; /* where the parts begin, and the end */
+    int64_t b, sum, partial, total; /* where the parts begin (a at 0), and the end */
 } layout;
 
 static int64_t align_floats(int64_t n) { return (n + 15) & ~(int64_t)15; }
 
 static layout layout_of(const matmul_problem *p, const cut *c, bool residual) {
-    int64_t depth = p->depth < MATMUL_DEPTH ? p->depth : MATMUL_DEPTH;
-    int64_t sums = streams(p) ? MATMUL_STREAM_ROWS * c->columns : MATMUL_MAX_ROWS * MATMUL_MAX_COLUMNS;
-    layout l = { .a = 0 };
-    l.b = align_floats((c->rows + MATMUL_MAX_ROWS) * depth);
-    l.sum = l.b + align_floats(MATMUL_MAX_COLUMNS * depth);
-    l.partial = l.sum + align_floats(sums);
-    l.total = l.partial + (residual && p->depth > MATMUL_DEPTH ? align_floats(c->rows * c->columns) : 0);
+    int64_t depth = least(p->depth, MATMUL_DEPTH);
+    int64_t rows = least(p->rows, c->rows), columns = least(p->columns, c->columns);
+    layout l = { .b = align_floats((streams(p) ? rows : rows + MATMUL_MAX_ROWS) * depth) };
+    l.sum = l.b + (streams(p) ? 0 : MATMUL_MAX_COLUMNS * depth);
+    l.partial = l.sum + align_floats(streams(p) ? rows * columns : MATMUL_MAX_ROWS * MATMUL_MAX_COLUMNS);
+    l.total = l.partial + (residual && p->depth > MATMUL_DEPTH ? align_floats(rows * columns) : 0);
     return l;
 }
 
@@ -175,11 +173,11 @@ static void end_part(const tile *t, int64_t row, int64_t column, int64_t rows, i
 /* One panel of b against all rows of the tile. */
 static void run_panel(const tile *t, int64_t column) {
     const matmul_kernel *k = t->job->kernel;
-    int64_t columns = t->columns - column < k->columns ? t->columns - column : k->columns;
+    int64_t columns = least(t->columns - column, k->columns);
     matmul_operand b = matmul_operand_at(&t->job->p->b, t->column + column, t->depth);
     matmul_pack(&b, columns, t->depths, k->columns, t->b);
     for (int64_t row = 0; row < t->rows; row += k->rows) {
-        int64_t rows = t->rows - row < k->rows ? t->rows - row : k->rows;
+        int64_t rows = least(t->rows - row, k->rows);
         k->block(t->depths, rows, t->a + row * t->depths, t->b, t->sum);
         end_part(t, row, column, rows, columns, k->columns);
     }
@@ -206,15 +204,15 @@ static void run_tile(void *context, int64_t index, int thread) {
     const matmul_problem *p = j->p;
     float *scratch = j->scratch + thread * j->layout.total;
     tile t = { .job = j,
-               .a = scratch + j->layout.a,
+               .a = scratch,
                .b = scratch + j->layout.b,
                .sum = scratch + j->layout.sum,
                .row = index % j->cut.row_tiles * j->cut.rows,
                .column = index / j->cut.row_tiles * j->cut.columns };
-    t.rows = p->rows - t.row < j->cut.rows ? p->rows - t.row : j->cut.rows;
-    t.columns = p->columns - t.column < j->cut.columns ? p->columns - t.column : j->cut.columns;
+    t.rows = least(p->rows - t.row, j->cut.rows);
+    t.columns = least(p->columns - t.column, j->cut.columns);
     for (t.depth = 0; t.depth < p->depth; t.depth += MATMUL_DEPTH) {
-        t.depths = p->depth - t.depth < MATMUL_DEPTH ? p->depth - t.depth : MATMUL_DEPTH;
+        t.depths = least(p->depth - t.depth, MATMUL_DEPTH);
         choose_ending(&t, scratch + j->layout.partial);
         run_step(&t);
     }

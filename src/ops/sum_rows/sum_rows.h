@@ -1,4 +1,5 @@
-/* The sum over rows: x seen as (rows, N) -> (N), in tiles of THREADS_ROW_TILE rows. The gradient of a bias. */
+/* The sum over rows: x seen as (rows, N) -> (N), in tiles of THREADS_ROW_TILE rows. The gradient of a bias.
+ */
 #pragma once
 
 #include "ir/op.h"

@@ -26,8 +26,12 @@ static uint64_t tiled_scratch(const op_call *c, int threads) {
 
 static void tiled_run(const op_call *c) {
     const shape *s = &op_in(c, 0)->shape;
-    row_tiles_run(&(row_tiles){ .call = c, .rows = shape_rows(s), .width = shape_last(s), .count = 1,
-                                .sum = { { op_in(c, 1)->data, c->out[0].data } }, .body = body });
+    row_tiles_run(&(row_tiles){ .call = c,
+                                .rows = shape_rows(s),
+                                .width = shape_last(s),
+                                .count = 1,
+                                .sum = { { op_in(c, 1)->data, c->out[0].data } },
+                                .body = body });
 }
 
 /* ---- reference ---- */

@@ -4,8 +4,8 @@
  *
  * Every parameter's gradient is a chain of accumulating nodes. The first link gets the stored sum as its
  * accumulator: then micro-batches whose rows are whole row tiles give the very bits of the undivided batch.
- * A second kind of contribution (a token embedding tied to the logits) would change the order: micro-batch 1's
- * rows would come before micro-batch 2's logits. Such links, where they add row by row, can be put off
+ * A second kind of contribution (a token embedding tied to the logits) would change the order: micro-batch
+ * 1's rows would come before micro-batch 2's logits. Such links, where they add row by row, can be put off
  * ("defer"): their rows wait in a buffer of the whole batch and the last program adds them all. "add" adds
  * them at once, in another order. */
 #include <stdio.h>
@@ -36,7 +36,8 @@ static bool find_update(const graph *g, const node *n, updated *u) {
     if (n->phase != PHASE_UPDATE) return false;
     for (uint32_t a = 0; a < n->op->alias_count; a++) {
         tensor_id t = n->op->aliases[a].must ? node_in(g, n, n->op->aliases[a].in) : 0;
-        if (t && graph_tensor(g, graph_storage(g, t, NULL))->role == ROLE_PARAMETER) u->parameter = graph_storage(g, t, NULL);
+        if (t && graph_tensor(g, graph_storage(g, t, NULL))->role == ROLE_PARAMETER)
+            u->parameter = graph_storage(g, t, NULL);
     }
     for (uint32_t i = 0; u->parameter && i < n->in_count; i++) {
         tensor_id t = node_in(g, n, i);
@@ -72,7 +73,8 @@ static bool may_defer(const graph *g, const node *n, const pass_context *c) {
     return !ids->producer && ids->role == ROLE_INPUT && row_a_token;
 }
 
-/* Has this graph a gradient with links of two kinds; can the later kind wait, and in how many bytes per row? */
+/* Has this graph a gradient with links of two kinds; can the later kind wait, and in how many bytes per row?
+ */
 typedef struct {
     bool mixed, deferrable;
     int64_t row_bytes, parameter_bytes;
@@ -110,19 +112,22 @@ static status parse(const char *text, pass_setting *out) {
     return STATUS_OK;
 }
 
-static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room, pass_without *without) {
+static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
+                         pass_without *without) {
     if (!c->training || c->micro_batch >= c->batch) return 0;
     *without = PASS_NEEDED; /* several micro-batches need this pass */
     for (node_id id = 1; id < g->nodes.count; id++)
         if (graph_node(g, id)->op->traits & OP_COUPLES_SAMPLES) return 0;
     chain_survey found = look_at_chains(g, c);
-    bool tiles = c->micro_batch * c->tokens % THREADS_ROW_TILE == 0, defer = found.mixed && found.deferrable && tiles;
+    bool tiles = c->micro_batch * c->tokens % THREADS_ROW_TILE == 0,
+         defer = found.mixed && found.deferrable && tiles;
     uint32_t count = 0;
     if (defer && count < room) {
         parse("defer", &out[count]);
         out[count++].class = PASS_EXACT;
     }
-    /* the same bits at every budget are worth a buffer, unless the batch is so large that it dwarfs the model */
+    /* the same bits at every budget are worth a buffer, unless the batch is so large that it dwarfs the model
+     */
     if (count < room && (!defer || found.row_bytes * c->batch * c->tokens > found.parameter_bytes / 4)) {
         parse("add", &out[count]);
         out[count++].class = tiles && !found.mixed ? PASS_EXACT : PASS_REASSOCIATING;
@@ -135,16 +140,19 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
 typedef struct {
     rewrite r;
     const pass_context *c;
-    tensor_id *sum;      /* by tensor of `in`: the stored sum that its maker gets as accumulator; 0: none */
-    tensor_id *wait;     /* by node: a link that is put off, and of which parameter's gradient; 0: it is not */
+    tensor_id *sum;  /* by tensor of `in`: the stored sum that its maker gets as accumulator; 0: none */
+    tensor_id *wait; /* by node: a link that is put off, and of which parameter's gradient; 0: it is not */
     tensor_id first_row; /* input: row of the batch at which this micro-batch begins */
 } accumulator;
 
 static tensor_id persistent(accumulator *k, const char *prefix, tensor_id parameter, shape s) {
     char name[96];
     snprintf(name, sizeof name, "%s.%s", prefix, graph_name(k->r.in, parameter));
-    return graph_add_source(k->r.out, &(graph_source){ .name = name, .shape = s, .role = ROLE_GRADIENT,
-                                                       .dtype = (dtype)graph_tensor(k->r.in, parameter)->dtype });
+    return graph_add_source(k->r.out,
+                            &(graph_source){ .name = name,
+                                             .shape = s,
+                                             .role = ROLE_GRADIENT,
+                                             .dtype = (dtype)graph_tensor(k->r.in, parameter)->dtype });
 }
 
 /* Gives every gradient its stored sum, and marks the links that wait. */
@@ -158,7 +166,8 @@ static void prepare(accumulator *k, const pass_setting *s) {
         tensor_id owner = graph_storage(in, u.gradient, NULL);
         const node *first = count ? graph_node(in, links[count - 1]) : NULL;
         if (!first || accumulator_of(in, first, owner) == UINT32_MAX) {
-            graph_fail(k->r.out, "the gradient of '%s' cannot be accumulated; pin --micro-batch to the whole batch",
+            graph_fail(k->r.out,
+                       "the gradient of '%s' cannot be accumulated; pin --micro-batch to the whole batch",
                        graph_name(in, u.parameter));
             return;
         }
@@ -169,28 +178,32 @@ static void prepare(accumulator *k, const pass_setting *s) {
     }
 }
 
-/* A link that waits: its rows go to the batch's buffer; the last program then adds those of the whole batch. */
+/* A link that waits: its rows go to the batch's buffer; the last program then adds those of the whole batch.
+ */
 static void put_off(accumulator *k, node_id id) {
     graph *out = k->r.out;
     const graph *in = k->r.in;
     const node *n = graph_node(in, id);
-    tensor_id old = node_out(in, n, 0), rows = node_in(in, n, n->op->rows.rows), ids = node_in(in, n, n->op->rows.ids);
+    tensor_id old = node_out(in, n, 0), rows = node_in(in, n, n->op->rows.rows),
+              ids = node_in(in, n, n->op->rows.ids);
     const shape *s = graph_shape(in, rows);
     int64_t width = shape_last(s), here = shape_rows(s), whole = k->c->batch * k->c->tokens;
     out->phase = (phase)n->phase, out->site = n->site;
     tensor_id buffer = persistent(k, "deferred", k->wait[id], SHAPE(1, whole, width));
     if (!k->first_row)
-        k->first_row = graph_add_source(out, &(graph_source){ .name = "first_row", .shape = SHAPE(1),
-                                                              .dtype = DTYPE_I32, .role = ROLE_INPUT });
+        k->first_row = graph_add_source(
+            out, &(graph_source){
+                     .name = "first_row", .shape = SHAPE(1), .dtype = DTYPE_I32, .role = ROLE_INPUT });
     tensor_id piece = reshape_apply(out, k->r.map[rows], SHAPE(1, here, width));
-    buffer = cache_append_apply(out, buffer, piece, k->first_row, &(cache_append_attributes){ 0, (int32_t)width });
+    buffer =
+        cache_append_apply(out, buffer, piece, k->first_row, &(cache_append_attributes){ 0, (int32_t)width });
     tensor_id sum = k->r.map[node_in(in, n, n->op->rows.accumulator)];
     k->r.map[old] = sum;
     if (k->c->accumulating) return;
     char name[96];
     snprintf(name, sizeof name, "%.80s.batch", graph_name(in, ids));
-    tensor_id all = graph_add_source(out, &(graph_source){ .name = name, .shape = SHAPE(whole), .dtype = DTYPE_I32,
-                                                           .role = ROLE_INPUT });
+    tensor_id all = graph_add_source(
+        out, &(graph_source){ .name = name, .shape = SHAPE(whole), .dtype = DTYPE_I32, .role = ROLE_INPUT });
     tensor_id inputs[3] = { 0 };
     inputs[n->op->rows.ids] = all;
     inputs[n->op->rows.rows] = reshape_apply(out, buffer, SHAPE(whole, width));
@@ -233,7 +246,8 @@ static void clear_sums(accumulator *k) {
 }
 
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
-    accumulator k = { .c = c, .sum = memory_new(in->tensors.count, sizeof(tensor_id)),
+    accumulator k = { .c = c,
+                      .sum = memory_new(in->tensors.count, sizeof(tensor_id)),
                       .wait = memory_new(in->nodes.count, sizeof(tensor_id)) };
     status result = rewrite_open(&k.r, in, out);
     if (!k.sum || !k.wait) graph_fail(out, "no memory to rewrite a graph");

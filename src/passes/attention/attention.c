@@ -1,7 +1,6 @@
-/* Attention without the score matrix: every `attention` node becomes `attention_flash`, whose memory is linear
- * in the context.
- * Paper: Dao, "FlashAttention-2", arXiv:2307.08691; Rabe, Staats, "Self-attention does not need O(n^2) memory",
- * arXiv:2112.05682. */
+/* Attention without the score matrix: every `attention` node becomes `attention_flash`, whose memory is
+ * linear in the context. Paper: Dao, "FlashAttention-2", arXiv:2307.08691; Rabe, Staats, "Self-attention does
+ * not need O(n^2) memory", arXiv:2112.05682. */
 #include <string.h>
 
 #include "ir/op.h"
@@ -21,7 +20,8 @@ static status parse(const char *text, pass_setting *out) {
     return STATUS_OK;
 }
 
-static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room, pass_without *without) {
+static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
+                         pass_without *without) {
     (void)c;
     for (node_id id = 1; room && id < g->nodes.count; id++) {
         if (graph_node(g, id)->op != &op_attention) continue;

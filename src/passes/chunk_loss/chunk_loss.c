@@ -1,7 +1,7 @@
 /* The logits never exist as a whole: the rows of the last layer go through product, loss, gradient of the
  * loss and both gradient products a chunk at a time, so one chunk of logits is alive instead of two whole
- * matrices. The gradient of the loss does not depend on what comes later (its scale is an input), so nothing is
- * computed twice. Chunks of whole row tiles give the same bits; others only the same mathematics.
+ * matrices. The gradient of the loss does not depend on what comes later (its scale is an input), so nothing
+ * is computed twice. Chunks of whole row tiles give the same bits; others only the same mathematics.
  *
  * Without backward (validation) the chunks are product and loss alone. */
 #include <stdio.h>
@@ -58,7 +58,8 @@ static bool find_head(const graph *g, head *h) {
     h->product = graph_tensor(g, logits)->producer;
     const node *product = graph_node(g, h->product);
     if (!h->product || product->op != &op_matmul || node_in(g, product, MATMUL_RESIDUAL)) return false;
-    if (((const matmul_attributes *)node_attributes(g, product))->ta || graph_tensor(g, logits)->flags & TENSOR_KEEP)
+    if (((const matmul_attributes *)node_attributes(g, product))->ta ||
+        graph_tensor(g, logits)->flags & TENSOR_KEEP)
         return false;
     h->rows = shape_rows(graph_shape(g, logits));
     h->vocabulary = shape_last(graph_shape(g, logits));
@@ -85,7 +86,8 @@ static status parse(const char *text, pass_setting *out) {
     return STATUS_OK;
 }
 
-static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room, pass_without *without) {
+static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
+                         pass_without *without) {
     static const char *const worth[] = { "1024", "256" };
     (void)c, (void)without;
     head h;
@@ -101,9 +103,9 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
 typedef struct {
     rewrite *r;
     const head *h;
-    tensor_id x, labels;                       /* as (rows, C) and (rows) */
-    tensor_id *parts;                          /* of the gradient of x: a list of chunks for the reader that makes it */
-    tensor_id chains[MAX_READERS], loss;       /* what has been accumulated */
+    tensor_id x, labels; /* as (rows, C) and (rows) */
+    tensor_id *parts;    /* of the gradient of x: a list of chunks for the reader that makes it */
+    tensor_id chains[MAX_READERS], loss; /* what has been accumulated */
     uint32_t chunks;
 } chunker;
 
@@ -128,7 +130,9 @@ static void chunk_reader(chunker *k, uint32_t which, tensor_id dlogits, tensor_i
         return;
     }
     bool first = node_in(in, n, MATMUL_A) == node_out(in, graph_node(in, k->h->loss_backward), 0);
-    k->chains[which] = matmul_apply(g, &(matmul_inputs){ .a = first ? dlogits : x, .b = first ? x : dlogits, .ta = true,
+    k->chains[which] = matmul_apply(g, &(matmul_inputs){ .a = first ? dlogits : x,
+                                                         .b = first ? x : dlogits,
+                                                         .ta = true,
                                                          .accumulator = k->chains[which] });
 }
 
@@ -138,15 +142,20 @@ static void chunk(chunker *k, int64_t start, int64_t count) {
     const node *product = graph_node(in, k->h->product), *loss = graph_node(in, k->h->loss);
     const matmul_attributes *t = node_attributes(in, product);
     tensor_id x = slice_apply(g, k->x, start, count), labels = slice_apply(g, k->labels, start, count);
-    tensor_id logits = matmul_apply(g, &(matmul_inputs){ .a = x, .b = mapped(k, product, MATMUL_B), .tb = t->tb != 0,
+    tensor_id logits = matmul_apply(g, &(matmul_inputs){ .a = x,
+                                                         .b = mapped(k, product, MATMUL_B),
+                                                         .tb = t->tb != 0,
                                                          .bias = mapped(k, product, MATMUL_BIAS) });
     tensor_id scale = mapped(k, loss, 2);
     k->loss = cross_entropy_apply(g, logits, labels, scale, k->loss);
     if (!k->h->loss_backward) return;
     const node *backward = graph_node(in, k->h->loss_backward);
-    tensor_id dlogits = cross_entropy_backward_apply(
-        g, (cross_entropy_backward_inputs){ .logits = logits, .labels = labels, .scale = scale, .lse = k->loss + 1,
-                                            .dloss = mapped(k, backward, 4) });
+    tensor_id dlogits =
+        cross_entropy_backward_apply(g, (cross_entropy_backward_inputs){ .logits = logits,
+                                                                         .labels = labels,
+                                                                         .scale = scale,
+                                                                         .lse = k->loss + 1,
+                                                                         .dloss = mapped(k, backward, 4) });
     for (uint32_t i = 0; i < k->h->reader_count; i++) chunk_reader(k, i, dlogits, x);
     k->chunks++;
 }
@@ -174,8 +183,9 @@ static void emit_chunks(chunker *k, int64_t size) {
         const node *n = graph_node(in, h->readers[i]);
         tensor_id old = node_out(in, n, 0);
         bool rows = n->op == &op_matmul && !((const matmul_attributes *)node_attributes(in, n))->ta;
-        tensor_id whole = rows ? reshape_apply(r->out, concat_apply(r->out, k->parts, k->chunks), *graph_shape(in, old))
-                               : k->chains[i];
+        tensor_id whole =
+            rows ? reshape_apply(r->out, concat_apply(r->out, k->parts, k->chunks), *graph_shape(in, old))
+                 : k->chains[i];
         r->map[old] = whole;
         for (tensor_id t = whole; t && !rows && !r->out->failed; t = graph_tensor(r->out, t)->base)
             graph_tensor(r->out, t)->flags |= graph_tensor(in, old)->flags & TENSOR_GRADIENT;

@@ -1,5 +1,6 @@
-/* Fusion where a rule pays: a product whose only reader adds another value to it becomes one product with that
- * value as its residual; one sweep over memory less. The same bits: the sum is finished before the addition. */
+/* Fusion where a rule pays: a product whose only reader adds another value to it becomes one product with
+ * that value as its residual; one sweep over memory less. The same bits: the sum is finished before the
+ * addition. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -10,7 +11,8 @@
 #include "passes/pass.h"
 
 static status parse(const char *text, pass_setting *out) {
-    if (strcmp(text, "on") != 0) return status_set(STATUS_INVALID, "--fuse: '%s' is neither auto, on nor off", text);
+    if (strcmp(text, "on") != 0)
+        return status_set(STATUS_INVALID, "--fuse: '%s' is neither auto, on nor off", text);
     *out = (pass_setting){ .text = "on", .class = PASS_EXACT };
     return STATUS_OK;
 }
@@ -32,7 +34,8 @@ static node_id *find_folds(const graph *in) {
             const node *m = graph_node(in, maker);
             if (!maker || m->op != &op_matmul || readers[product] != 1 || fold[maker]) continue;
             if (node_in(in, m, MATMUL_RESIDUAL) || node_in(in, m, MATMUL_ACCUMULATOR)) continue;
-            if (graph_tensor(in, product)->flags & TENSOR_KEEP || graph_tensor(in, other)->producer >= maker) continue;
+            if (graph_tensor(in, product)->flags & TENSOR_KEEP || graph_tensor(in, other)->producer >= maker)
+                continue;
             fold[maker] = id;
             break;
         }
@@ -41,7 +44,8 @@ static node_id *find_folds(const graph *in) {
     return fold;
 }
 
-static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room, pass_without *without) {
+static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
+                         pass_without *without) {
     (void)c;
     node_id *fold = find_folds(g);
     bool any = false;
@@ -61,9 +65,13 @@ static void fold_into(rewrite *r, node_id maker, node_id addition) {
     r->out->phase = m->phase;
     r->out->site = m->site;
     r->map[node_out(in, a, 0)] = matmul_apply(
-        r->out, &(matmul_inputs){ .a = r->map[node_in(in, m, MATMUL_A)], .b = r->map[node_in(in, m, MATMUL_B)],
-                                  .bias = node_in(in, m, MATMUL_BIAS) ? r->map[node_in(in, m, MATMUL_BIAS)] : 0,
-                                  .residual = r->map[other], .ta = t->ta != 0, .tb = t->tb != 0 });
+        r->out,
+        &(matmul_inputs){ .a = r->map[node_in(in, m, MATMUL_A)],
+                          .b = r->map[node_in(in, m, MATMUL_B)],
+                          .bias = node_in(in, m, MATMUL_BIAS) ? r->map[node_in(in, m, MATMUL_BIAS)] : 0,
+                          .residual = r->map[other],
+                          .ta = t->ta != 0,
+                          .tb = t->tb != 0 });
 }
 
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {

@@ -17,14 +17,22 @@
 
 /* Levels: 0 nothing, 1 the cheap nodes, 2.. one more kind of node each, LEVEL_BLOCK all. A setting is a level
  * for the first blocks (their values wait longest), how many those are, and a level for the others. */
-enum { LEVEL_CHEAP = 1, LEVEL_BLOCK = 99, MAX_LEVELS = 12, SETTING_LEVEL = 0, SETTING_BLOCKS = 1, SETTING_REST = 2 };
+enum {
+    LEVEL_CHEAP = 1,
+    LEVEL_BLOCK = 99,
+    MAX_LEVELS = 12,
+    SETTING_LEVEL = 0,
+    SETTING_BLOCKS = 1,
+    SETTING_REST = 2
+};
 static const int64_t ALL_BLOCKS = 1 << 20;
-static const double CHEAP = 64; /* operations per byte below which recomputing costs less than a sweep of memory */
+static const double CHEAP =
+    64; /* operations per byte below which recomputing costs less than a sweep of memory */
 
 /* ---- ranking ---- */
 
 typedef struct {
-    double ratio;  /* operations per byte of result */
+    double ratio; /* operations per byte of result */
     double bytes;
 } rank_key;
 
@@ -34,7 +42,9 @@ typedef struct {
     int32_t sites;
 } ranking;
 
-static bool same_key(const rank_key *a, const rank_key *b) { return a->ratio == b->ratio && a->bytes == b->bytes; }
+static bool same_key(const rank_key *a, const rank_key *b) {
+    return a->ratio == b->ratio && a->bytes == b->bytes;
+}
 
 /* Cheaper per byte first; between equals the one that frees more. */
 static int compare_keys(const void *a, const void *b) {
@@ -46,12 +56,14 @@ static int compare_keys(const void *a, const void *b) {
 static rank_key key_of(const graph *g, const node *n) {
     op_cost cost = n->op->cost(g, n);
     double work = cost.flops + cost.bytes_read + cost.bytes_written;
-    return (rank_key){ .ratio = work / (cost.bytes_written > 0 ? cost.bytes_written : 1), .bytes = cost.bytes_written };
+    return (rank_key){ .ratio = work / (cost.bytes_written > 0 ? cost.bytes_written : 1),
+                       .bytes = cost.bytes_written };
 }
 
 static bool is_view(const node *n) { return (n->op->traits & OP_VIEW) != 0; }
 
-/* Which nodes may be recomputed at all: inside a block, writing nothing in place, not seen by other blocks. */
+/* Which nodes may be recomputed at all: inside a block, writing nothing in place, not seen by other blocks.
+ */
 static bool *find_candidates(const graph *g) {
     bool *may = memory_new(g->nodes.count, sizeof *may);
     for (node_id id = 1; may && id < g->nodes.count; id++) {
@@ -134,15 +146,18 @@ static status parse(const char *text, pass_setting *out) {
     if (plus) *plus++ = 0;
     char *colon = strchr(copy, ':');
     if (colon) *colon++ = 0;
-    if (parse_level(copy, &level) != STATUS_OK || (colon && units_parse_integer(colon, "", 1, 4096, &blocks) != STATUS_OK) ||
+    if (parse_level(copy, &level) != STATUS_OK ||
+        (colon && units_parse_integer(colon, "", 1, 4096, &blocks) != STATUS_OK) ||
         (plus && parse_level(plus, &rest) != STATUS_OK) || (plus && !colon) || strlen(text) >= sizeof copy)
-        return status_set(STATUS_INVALID,
-                          "--recompute: '%s' is neither auto, off, cheap, block, a level, nor LEVEL:BLOCKS[+LEVEL]", text);
+        return status_set(
+            STATUS_INVALID,
+            "--recompute: '%s' is neither auto, off, cheap, block, a level, nor LEVEL:BLOCKS[+LEVEL]", text);
     *out = make_setting(level, blocks, rest);
     return STATUS_OK;
 }
 
-static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room, pass_without *without) {
+static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
+                         pass_without *without) {
     (void)without;
     if (!c->training) return 0;
     bool *may = find_candidates(g);
@@ -166,8 +181,8 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
 
 typedef struct {
     rewrite r;
-    const bool *drop;   /* by node: its results are not kept */
-    tensor_id *again;   /* by tensor: its recomputed self; 0: not (yet) */
+    const bool *drop; /* by node: its results are not kept */
+    tensor_id *again; /* by tensor: its recomputed self; 0: not (yet) */
 } recomputer;
 
 static bool *choose_dropped(const graph *g, const pass_setting *s) {
@@ -177,15 +192,16 @@ static bool *choose_dropped(const graph *g, const pass_setting *s) {
     for (node_id id = 1; drop && id < g->nodes.count; id++) {
         if (!drop[id]) continue;
         const node *n = graph_node(g, id);
-        int64_t allowed = n->site < s->value[SETTING_BLOCKS] ? s->value[SETTING_LEVEL] : s->value[SETTING_REST];
+        int64_t allowed =
+            n->site < s->value[SETTING_BLOCKS] ? s->value[SETTING_LEVEL] : s->value[SETTING_REST];
         rank_key key = key_of(g, n);
         drop[id] = level_of(&r, &key) <= allowed;
     }
     return drop;
 }
 
-/* The tensor to read instead of t in a later phase: t itself where it is kept, otherwise a value computed anew
- * (once). Recursion ends at kept values, at the latest at the borders of the block. */
+/* The tensor to read instead of t in a later phase: t itself where it is kept, otherwise a value computed
+ * anew (once). Recursion ends at kept values, at the latest at the borders of the block. */
 static tensor_id recall(recomputer *k, tensor_id t) {
     const graph *in = k->r.in;
     node_id id = graph_tensor(in, t)->producer;
@@ -203,7 +219,8 @@ static tensor_id recall(recomputer *k, tensor_id t) {
 
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
     (void)c;
-    recomputer k = { .again = memory_new(in->tensors.count, sizeof(tensor_id)), .drop = choose_dropped(in, s) };
+    recomputer k = { .again = memory_new(in->tensors.count, sizeof(tensor_id)),
+                     .drop = choose_dropped(in, s) };
     status result = rewrite_open(&k.r, in, out);
     if (!k.again || !k.drop) graph_fail(out, "no memory to rewrite a graph");
     for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {

@@ -24,7 +24,8 @@ static status parse(const char *text, pass_setting *out) {
     return STATUS_OK;
 }
 
-static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room, pass_without *without) {
+static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
+                         pass_without *without) {
     (void)g;
     if (!room || !c->training || c->micro_batch < c->batch) return 0;
     if (!c->clipping) *without = PASS_FREE; /* it costs nothing */
@@ -33,12 +34,15 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
 
 static status check(const pass_setting *s, const pass_context *c) {
     if (c->micro_batch < c->batch)
-        return status_set(STATUS_INVALID, "--update-early cannot be combined with gradient accumulation: gradients must "
-                                          "be complete before they are used; pin --micro-batch %lld or leave one of the two to auto",
-                          (long long)c->batch);
+        return status_set(
+            STATUS_INVALID,
+            "--update-early cannot be combined with gradient accumulation: gradients must "
+            "be complete before they are used; pin --micro-batch %lld or leave one of the two to auto",
+            (long long)c->batch);
     if (c->clipping && !s->value[SETTING_TWICE])
-        return status_set(STATUS_INVALID, "--update-early on cannot clip by the norm of all gradients; use --update-early "
-                                          "twice or --clip off");
+        return status_set(STATUS_INVALID,
+                          "--update-early on cannot clip by the norm of all gradients; use --update-early "
+                          "twice or --clip off");
     return STATUS_OK;
 }
 
@@ -79,7 +83,9 @@ static node_id due_after(const calendar *k, const node *n, const node_id *last) 
 
 static status calendar_open(calendar *k, rewrite *r) {
     uint32_t nodes = r->in->nodes.count;
-    *k = (calendar){ .r = r, .due = memory_new(nodes, sizeof(node_id)), .next = memory_new(nodes, sizeof(node_id)),
+    *k = (calendar){ .r = r,
+                     .due = memory_new(nodes, sizeof(node_id)),
+                     .next = memory_new(nodes, sizeof(node_id)),
                      .head = memory_new(nodes, sizeof(node_id)) };
     node_id *last = memory_new(r->in->tensors.count, sizeof *last);
     if (!k->due || !k->next || !k->head || !last) {
@@ -88,7 +94,8 @@ static status calendar_open(calendar *k, rewrite *r) {
     }
     last_readers(r->in, last);
     for (node_id id = 1; id < nodes; id++)
-        if (graph_node(r->in, id)->phase == PHASE_UPDATE) k->due[id] = due_after(k, graph_node(r->in, id), last);
+        if (graph_node(r->in, id)->phase == PHASE_UPDATE)
+            k->due[id] = due_after(k, graph_node(r->in, id), last);
     for (node_id id = nodes; id-- > 1;) { /* backwards, so that each list is in order */
         if (graph_node(r->in, id)->phase != PHASE_UPDATE) continue;
         k->next[id] = k->head[k->due[id]];
@@ -135,7 +142,8 @@ static void rewrite_without_results(rewrite *r, node_id id) {
     for (uint32_t i = 0; i < n->in_count; i++) {
         tensor_id t = node_in(r->in, n, i);
         inputs[i] = t ? r->map[t] : 0;
-        if (inputs[i] && graph_tensor(r->out, graph_storage(r->out, inputs[i], NULL))->role == ROLE_RESULT) inputs[i] = 0;
+        if (inputs[i] && graph_tensor(r->out, graph_storage(r->out, inputs[i], NULL))->role == ROLE_RESULT)
+            inputs[i] = 0;
     }
     rewrite_node_inputs(r, id, inputs, n->in_count);
 }
@@ -153,7 +161,8 @@ static void run_norms(calendar *k, tensor_id *forward) {
             const node *n = graph_node(in, due);
             if (changes_state(in, n)) continue;
             rewrite_node(r, due);
-            for (uint32_t i = 0; i < n->out_count; i++) forward[node_out(in, n, i)] = r->map[node_out(in, n, i)];
+            for (uint32_t i = 0; i < n->out_count; i++)
+                forward[node_out(in, n, i)] = r->map[node_out(in, n, i)];
         }
     }
 }

@@ -1,0 +1,21 @@
+/* What is chosen for a setup: the front that was searched, the point of it that the budget picks, and its
+ * plan. */
+#pragma once
+
+#include "train/setup.h"
+
+typedef struct {
+    search_front front;
+    search_point point;
+    compose_split split;
+    plan plan;
+    search_share shares[PASS_MAX];
+    uint32_t share_count;
+    uint64_t budget;                  /* as above */
+    char advice[SEARCH_ADVICE_BYTES]; /* when it does not fit */
+} decision;
+
+/* STATUS_NO_FIT, with `front`, `budget` and `advice` filled, when no plan is within the budget: the recorded
+ * sentence says by how much. Free with decision_close also then. */
+status decision_make(const setup *s, decision *d);
+void decision_close(decision *d);
