@@ -7,20 +7,18 @@
 
 /* A must-alias write puts the next version of a value over the last one. A tensor holds what its bytes were
  * when its producer had run; so it is stale as soon as a later node writes over any of them, through whatever
- * view or part of the same storage. The writes of each storage form a list, latest first. */
+ * view or part of the same storage. A write is named by its result; those of one storage form a list, latest
+ * first. */
 typedef struct {
-    node_id node;
     int64_t begin, end; /* bytes of the storage */
-    uint32_t before;    /* the write before this one to the same storage; 0: none */
-} write;
+    tensor_id before;   /* the write before this one to the same storage; 0: none */
+} overwrite;
 
 typedef struct {
     const graph *g;
-    uint32_t *latest; /* by owner of a storage: its last write; 0: none */
-    array writes;     /* of `write` */
+    tensor_id *latest; /* by owner of a storage: its last write; 0: none */
+    overwrite *writes; /* by result */
 } verifier;
-
-static write *write_at(const verifier *v, uint32_t i) { return (write *)v->writes.data + i; }
 
 /* Where t lies: the owner of its storage and its bytes in there. */
 static tensor_id place(const graph *g, tensor_id t, int64_t *begin, int64_t *end) {
