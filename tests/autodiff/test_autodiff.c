@@ -382,16 +382,18 @@ static void seed_of_a_parameter(trial *t) {
                          .gradient = reshape_apply(&t->g, seed, SHAPE(9)) };
 }
 
-static void handed_on(void **state) {
-    (void)state;
-    check_and_finish(sum_of_product_and_weight);
-    check_and_finish(sum_of_parameters);
-    check_and_finish(part_of_a_concatenation);
-    check_and_finish(activation_used_twice);
-    check_and_finish(weight_and_adapter);
-    check_and_finish(seed_of_the_caller);
-    check_and_finish(seed_of_a_parameter);
-}
+#define TEST(build)                                                                                          \
+    static void test_##build(void **state) {                                                                 \
+        (void)state;                                                                                         \
+        check_and_finish(build);                                                                             \
+    }
+TEST(sum_of_product_and_weight)
+TEST(sum_of_parameters)
+TEST(part_of_a_concatenation)
+TEST(activation_used_twice)
+TEST(weight_and_adapter)
+TEST(seed_of_the_caller)
+TEST(seed_of_a_parameter)
 
 /* ---- the common path ---- */
 
@@ -439,10 +441,20 @@ static void gpt2_has_no_copies(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_twice),         cmocka_unit_test(second_place_gives_nothing),
-        cmocka_unit_test(one_storage),        cmocka_unit_test(tied),
-        cmocka_unit_test(what_is_asked),      cmocka_unit_test(no_gradient_without_a_path),
-        cmocka_unit_test(handed_on),          cmocka_unit_test(residuals_are_not_copied),
+        cmocka_unit_test(read_twice),
+        cmocka_unit_test(second_place_gives_nothing),
+        cmocka_unit_test(one_storage),
+        cmocka_unit_test(tied),
+        cmocka_unit_test(what_is_asked),
+        cmocka_unit_test(no_gradient_without_a_path),
+        cmocka_unit_test(test_sum_of_product_and_weight),
+        cmocka_unit_test(test_sum_of_parameters),
+        cmocka_unit_test(test_part_of_a_concatenation),
+        cmocka_unit_test(test_activation_used_twice),
+        cmocka_unit_test(test_weight_and_adapter),
+        cmocka_unit_test(test_seed_of_the_caller),
+        cmocka_unit_test(test_seed_of_a_parameter),
+        cmocka_unit_test(residuals_are_not_copied),
         cmocka_unit_test(gpt2_has_no_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
