@@ -210,6 +210,8 @@ tensor_id graph_add(graph *g, const op_def *op, const tensor_id *in, uint32_t in
     if (g->failed) return 0;
     for (uint32_t i = 0; i < in_count; i++)
         if (in[i] >= g->tensors.count) return graph_fail(g, "%s: input %u does not exist", op->name, i);
+    if (in_count > UINT16_MAX)
+        return graph_fail(g, "%s takes at most %d inputs, not %u", op->name, UINT16_MAX, in_count);
     if (!inputs_allowed(g, op, in, in_count)) return 0;
     node_id id;
     uint32_t edges;

@@ -22,6 +22,7 @@ static void print_type(const graph *g, tensor_id t, text *out) {
     if (x->base) text_add(out, " in %%%u", x->base);
     if (x->offset) text_add(out, " +%lld", (long long)x->offset);
     print_flags(x, out);
+    if (x->producer && x->name) text_add(out, " '%s'", graph_name(g, t));
 }
 
 static void print_source(const graph *g, tensor_id t, text *out) {
