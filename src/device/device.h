@@ -42,7 +42,7 @@ device_rates device_rates_default(int threads);
 typedef struct {
     uint64_t code;    /* program and libraries */
     uint64_t threads; /* stacks and thread-local memory */
-    uint64_t tables;  /* graphs, plans, buffers of files and output */
+    uint64_t tables;  /* buffers of files and output; a plan adds its own graphs and tables */
 } device_runtime;
 device_runtime device_runtime_reserve(int threads);
 

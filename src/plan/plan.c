@@ -117,6 +117,16 @@ static void settle_offsets(const plan *p, plan_program *pp) {
     for (uint32_t s = 0; s < pp->program.count; s++) pp->scratch[s] += p->persistent_bytes;
 }
 
+/* Bytes of bookkeeping that running this program takes: its graph, its lifetimes and places, and the calls that
+ * exec/ binds, with what it observes. */
+static uint64_t table_bytes(const plan_program *pp) {
+    const graph *g = &pp->program.graph;
+    uint64_t tensor_bytes = sizeof(tensor) + sizeof(live_storage) + 2 * sizeof(uint64_t) + 5 * sizeof(uint32_t);
+    uint64_t step_bytes = sizeof(node) + sizeof(lower_step) + sizeof(op_call) + sizeof(uint64_t);
+    return g->tensors.count * tensor_bytes + g->nodes.count * step_bytes + g->bytes.count +
+           (uint64_t)g->edges.count * (sizeof(tensor_id) + sizeof(op_arg));
+}
+
 static void sum_up(plan *p, int threads) {
     uint64_t highest = 0;
     for (int k = 0; k < PROGRAM_COUNT; k++) {
@@ -130,6 +140,9 @@ static void sum_up(plan *p, int threads) {
     for (int c = 0; top && c < CATEGORY_COUNT; c++) p->by_category[c] += top->peak.by_category[c];
     p->by_category[CATEGORY_GAPS] = p->arena_bytes - highest;
     p->runtime = device_runtime_reserve(threads);
+    p->runtime.tables += p->persistent_count * sizeof *p->persistent;
+    for (int k = 0; k < PROGRAM_COUNT; k++)
+        if (p->programs[k]) p->runtime.tables += table_bytes(p->programs[k]);
     p->by_category[CATEGORY_RUNTIME] = plan_runtime_bytes(p);
     p->peak_bytes = plan_pool_bytes(p) + plan_runtime_bytes(p);
 }

@@ -97,7 +97,12 @@ static uint64_t host_bytes;
 void device_runtime_host(uint64_t bytes) { host_bytes = bytes; }
 
 device_runtime device_runtime_reserve(int threads) {
-    return (device_runtime){ .code = (10u << 20) + host_bytes,
+#if defined(__SANITIZE_ADDRESS__)
+    uint64_t code = 512u << 20; /* the sanitizer's shadow and quarantine */
+#else
+    uint64_t code = 8u << 20;
+#endif
+    return (device_runtime){ .code = code + host_bytes,
                              .threads = (uint64_t)threads << 18,
-                             .tables = 6u << 20 };
+                             .tables = 4u << 20 };
 }
