@@ -2,70 +2,78 @@
 
 #include "base/memory.h"
 
-/* A step may sink when it reads only persistent values that nobody writes in this program, or nothing at all:
- * then running it later can only shorten its result's life. */
-static bool may_sink(const graph *g, const node *n, const bool *written) {
-    for (uint32_t i = 0; i < n->in_count; i++) {
-        tensor_id t = node_in(g, n, i);
-        if (!t) continue;
-        tensor_id owner = graph_storage(g, t, NULL);
-        if (!role_persistent(graph_tensor(g, owner)->role) || written[owner]) return false;
-    }
-    for (uint32_t i = 0; i < n->out_count; i++)
-        if (graph_tensor(g, node_out(g, n, i))->base) return false;
-    return true;
+/* Everything by owner of a storage, but for `place`. */
+typedef struct {
+    const program *p;
+    bool *written;   /* it is written over, or there are views that may be */
+    uint32_t *first; /* the first step that reads it; p->count: none */
+    uint32_t *place; /* by step: the step that it runs right before; its own number: it stays */
+} scheduler;
+
+static const node *node_of(const scheduler *k, uint32_t step) {
+    return graph_node(&k->p->graph, k->p->steps[step].node);
 }
 
-/* Where each result is first read, by tensor: the index of the reading step; views count as their reader. */
-static void first_readers(const program *p, uint32_t *first) {
-    const graph *g = &p->graph;
-    for (tensor_id t = 0; t < g->tensors.count; t++) first[t] = p->count;
-    for (uint32_t s = p->count; s-- > 0;) {
-        const node *n = graph_node(g, p->steps[s].node);
-        for (uint32_t i = 0; i < n->in_count; i++)
-            if (node_in(g, n, i)) first[graph_storage(g, node_in(g, n, i), NULL)] = s;
+static void look_at_storages(scheduler *k) {
+    const graph *g = &k->p->graph;
+    for (tensor_id t = 1; t < g->tensors.count; t++) {
+        k->first[t] = k->p->count;
+        if (graph_tensor(g, t)->base && graph_tensor(g, t)->producer)
+            k->written[graph_storage(g, t, NULL)] = true;
     }
+    for (uint32_t step = k->p->count; step-- > 0;) {
+        const node *n = node_of(k, step);
+        for (uint32_t i = 0; i < n->in_count; i++)
+            if (node_in(g, n, i)) k->first[graph_storage(g, node_in(g, n, i), NULL)] = step;
+    }
+}
+
+/* Where a step runs: before the first reader of its results, if it may move at all. */
+static uint32_t place_of(const scheduler *k, uint32_t step) {
+    const graph *g = &k->p->graph;
+    const node *n = node_of(k, step);
+    uint32_t reader = k->p->count;
+    if (k->p->steps[step].scratch_bytes) return step;
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        tensor_id t = node_in(g, n, i), owner = t ? graph_storage(g, t, NULL) : 0;
+        if (owner && (!role_persistent(graph_tensor(g, owner)->role) || k->written[owner])) return step;
+    }
+    for (uint32_t i = 0; i < n->out_count; i++) {
+        tensor_id t = node_out(g, n, i);
+        if (graph_tensor(g, t)->base) return step;
+        if (k->first[t] < reader) reader = k->first[t];
+    }
+    return reader < k->p->count ? reader : step;
+}
+
+/* A counting sort by place that keeps the order of equals: movers come before the step that stays there. */
+static void reorder(const scheduler *k, uint32_t *start, lower_step *sorted) {
+    uint32_t count = k->p->count;
+    for (uint32_t step = 0; step < count; step++) start[k->place[step] + 1]++;
+    for (uint32_t step = 0; step < count; step++) start[step + 1] += start[step];
+    for (uint32_t step = 0; step < count; step++) sorted[start[k->place[step]]++] = k->p->steps[step];
 }
 
 status schedule_program(program *p) {
-    const graph *g = &p->graph;
-    uint32_t *first = memory_new(g->tensors.count, sizeof *first);
-    bool *written = memory_new(g->tensors.count, sizeof *written);
-    lower_step *order = memory_new(p->count, sizeof *order);
-    /* heads[s]: the sunk steps that run right before step s, as a list through `next` */
-    uint32_t *heads = memory_new(p->count + 1u, sizeof *heads), *next = memory_new(p->count + 1u, sizeof *next);
-    status result = STATUS_OK;
-    if (!first || !written || !order || !heads || !next) {
-        result = status_set(STATUS_FAILED, "no memory to schedule a program");
-        goto done;
+    uint32_t tensors = p->graph.tensors.count;
+    scheduler k = { .p = p,
+                    .written = memory_new(tensors, sizeof *k.written),
+                    .first = memory_new(tensors, sizeof *k.first),
+                    .place = memory_new(p->count, sizeof *k.place) };
+    uint32_t *start = memory_new(p->count + 1u, sizeof *start);
+    lower_step *sorted = memory_new(p->graph.nodes.count, sizeof *sorted);
+    bool enough = k.written && k.first && k.place && start && sorted;
+    if (enough) {
+        look_at_storages(&k);
+        for (uint32_t step = 0; step < p->count; step++) k.place[step] = place_of(&k, step);
+        reorder(&k, start, sorted);
+        lower_step *unsorted = p->steps;
+        p->steps = sorted, sorted = unsorted;
     }
-    for (tensor_id t = 1; t < g->tensors.count; t++)
-        if (graph_tensor(g, t)->producer && graph_tensor(g, t)->base) written[graph_storage(g, t, NULL)] = true;
-    first_readers(p, first);
-    for (uint32_t s = 0; s < p->count; s++) {
-        const node *n = graph_node(g, p->steps[s].node);
-        uint32_t reader = p->count;
-        for (uint32_t i = 0; i < n->out_count; i++)
-            if (first[node_out(g, n, i)] < reader) reader = first[node_out(g, n, i)];
-        if (reader > s + 1 && reader < p->count && may_sink(g, n, written)) {
-            next[s + 1] = heads[reader];
-            heads[reader] = s + 1;
-            written[0] = true;
-        } else {
-            next[s + 1] = UINT32_MAX; /* stays */
-        }
-    }
-    uint32_t filled = 0;
-    for (uint32_t s = 0; s < p->count; s++) {
-        for (uint32_t sunk = heads[s]; sunk; sunk = next[sunk]) order[filled++] = p->steps[sunk - 1];
-        if (next[s + 1] == UINT32_MAX) order[filled++] = p->steps[s];
-    }
-    for (uint32_t s = 0; s < filled; s++) p->steps[s] = order[s];
-done:
-    memory_free(first);
-    memory_free(written);
-    memory_free(order);
-    memory_free(heads);
-    memory_free(next);
-    return result;
+    memory_free(k.written);
+    memory_free(k.first);
+    memory_free(k.place);
+    memory_free(start);
+    memory_free(sorted);
+    return enough ? STATUS_OK : status_set(STATUS_FAILED, "no memory to schedule a program");
 }
