@@ -1,6 +1,7 @@
 #include "ops/matmul/matmul.h"
 
 #include "ops/add/add.h"
+#include "ops/reshape/reshape.h"
 #include "ops/sum_rows/sum_rows.h"
 
 tensor_id matmul_apply(graph *g, const matmul_inputs *in) {
@@ -57,34 +58,41 @@ static status infer(const graph *g, const node *n, tensor *out) {
 
 /* ---- gradient ---- */
 
-/* Of b, which is usually the weight: a sum over rows, so it is chained through the accumulator. */
+static tensor_id as_matrix(graph *g, tensor_id t) {
+    const shape *s = graph_shape(g, t);
+    return t && s->rank > 2 ? reshape_apply(g, t, SHAPE(shape_rows(s), shape_last(s))) : t;
+}
+
+/* The gradient of `of` as a product, with what was gathered before in it: nothing is added afterwards.
+ * Parameters are chained through the accumulator, for theirs is one place and a sum over rows; data goes in
+ * as the residual. Where the product has other leading dimensions than `of`, all are seen as matrices. */
+static tensor_id gradient_of(graph *g, tensor_id of, tensor_id gathered, bool chained, matmul_inputs in) {
+    if (g->failed) return 0;
+    shape is = *graph_shape(g, in.a), should = *graph_shape(g, of);
+    is.dim[is.rank - 1] = shape_last(&should);
+    bool apart = should.rank > 2 && (in.ta || !shape_equal(&is, &should));
+    if (!in.ta && (apart || should.rank == 2)) in.a = as_matrix(g, in.a);
+    if (apart) gathered = as_matrix(g, gathered);
+    in.accumulator = chained ? gathered : 0;
+    in.residual = chained ? 0 : gathered;
+    tensor_id d = matmul_apply(g, &in);
+    return apart ? reshape_apply(g, d, should) : d;
+}
+
 static tensor_id gradient_of_b(graph *g, const node *n, tensor_id dy, tensor_id gathered) {
     const matmul_attributes *t = node_attributes(g, n);
     tensor_id a = node_in(g, n, MATMUL_A), b = node_in(g, n, MATMUL_B);
-    matmul_inputs in = { .accumulator = gathered };
-    if (t->tb)
-        in.a = dy, in.b = a, in.ta = true, in.tb = t->ta != 0;
-    else
-        in.a = a, in.b = dy, in.ta = t->ta == 0;
-    tensor_id d = matmul_apply(g, &in);
-    bool same = !d || shape_equal(graph_shape(g, d), graph_shape(g, b));
-    return same ? d
-                : graph_fail(g, "matmul: the gradient of a right side of rank %u is not supported",
-                             graph_shape(g, b)->rank);
+    matmul_inputs in = { .a = a, .b = dy, .ta = t->ta == 0 };
+    if (t->tb) in = (matmul_inputs){ .a = dy, .b = a, .ta = true, .tb = t->ta != 0 };
+    return gradient_of(g, b, gathered, true, in);
 }
 
-/* Of a, the data: what was gathered so far goes in as the residual, so nothing is added afterwards. Where a
- * is transposed it is a matrix whose gradient is again a sum over rows. */
 static tensor_id gradient_of_a(graph *g, const node *n, tensor_id dy, tensor_id gathered) {
     const matmul_attributes *t = node_attributes(g, n);
     tensor_id b = node_in(g, n, MATMUL_B), a = node_in(g, n, MATMUL_A);
-    matmul_inputs in = { .a = dy, .b = b, .tb = t->tb == 0, .residual = gathered };
-    if (t->ta) in = (matmul_inputs){ .a = b, .b = dy, .ta = t->tb != 0, .tb = true, .residual = gathered };
-    tensor_id d = matmul_apply(g, &in);
-    bool same = !d || shape_equal(graph_shape(g, d), graph_shape(g, a));
-    return same ? d
-                : graph_fail(g, "matmul: the gradient of a left side of rank %u is not supported",
-                             graph_shape(g, a)->rank);
+    matmul_inputs in = { .a = dy, .b = b, .tb = t->tb == 0 };
+    if (t->ta) in = (matmul_inputs){ .a = b, .b = dy, .ta = t->tb != 0, .tb = true };
+    return gradient_of(g, a, gathered, graph_tensor(g, a)->role == ROLE_PARAMETER, in);
 }
 
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
@@ -129,7 +137,20 @@ static const op_case cases[] = {
     { "bias, residual", { MATRIX(33, 40), MATRIX(40, 70), MATRIX(70), MATRIX(33, 70) }, PLAIN, 0, false },
     { "accumulator", { MATRIX(6, 5), MATRIX(5, 4), { 0 }, { 0 }, MATRIX(6, 4) }, PLAIN, 0, false },
     { "b transposed", { MATRIX(17, 300), MATRIX(35, 300) }, &(matmul_attributes){ 0, 1 }, 0, false },
-    { "a transposed", { MATRIX(2, 150, 19), MATRIX(300, 21) }, &(matmul_attributes){ 1, 0 }, 0, true },
+    { "a transposed", { MATRIX(2, 150, 19), MATRIX(300, 21) }, &(matmul_attributes){ 1, 0 }, 0, false },
+    { "ranks, plain", { MATRIX(2, 3, 6), MATRIX(2, 3, 5) }, PLAIN, 0, false },
+    { "ranks, b transposed", { MATRIX(3, 6), MATRIX(2, 2, 6) }, &(matmul_attributes){ 0, 1 }, 0, false },
+    { "ranks, a transposed", { MATRIX(12, 4), MATRIX(2, 3, 2, 5) }, &(matmul_attributes){ 1, 0 }, 0, false },
+    { "ranks, a transposed, alike",
+      { MATRIX(2, 6, 4), MATRIX(2, 6, 5) },
+      &(matmul_attributes){ 1, 0 },
+      0,
+      false },
+    { "ranks, both transposed",
+      { MATRIX(2, 3, 4), MATRIX(5, 2, 6) },
+      &(matmul_attributes){ 1, 1 },
+      0,
+      false },
     { "a transposed, matrix", { MATRIX(30, 19), MATRIX(30, 21) }, &(matmul_attributes){ 1, 0 }, 0, false },
     { "both transposed", { MATRIX(11, 4), MATRIX(6, 11) }, &(matmul_attributes){ 1, 1 }, 0, false },
     { "one element", { MATRIX(1, 1), MATRIX(1, 1) }, PLAIN, 0, false },
