@@ -185,7 +185,10 @@ status search_run(const search_request *q, search_front *front) {
         status one = enumerate_micro_batch(&e, micro[i]);
         if (one != STATUS_OK && result == STATUS_OK) result = one;
     }
-    if (e.count) result = STATUS_OK;
+    if (e.count)
+        result = STATUS_OK;
+    else if (result != STATUS_OK) /* let the whole batch say why */
+        result = enumerate_micro_batch(&e, micro[0]);
     front->candidates = e.count;
     threads_for(e.count, plan_candidate, &e);
     if (e.count) {
