@@ -116,20 +116,32 @@ int32_t lab_token(const lab *l, int step, int64_t sample, int64_t time) {
     return (int32_t)(b.word[0] % (uint32_t)l->config.vocabulary);
 }
 
-static void put_tokens(const lab *l, int32_t *to, int step, int64_t first, int64_t count, int shift) {
+int32_t lab_label(const lab *l, int step, int64_t sample, int64_t time) {
+    return l->label ? l->label(step, sample, time) : lab_token(l, step, sample, time + 1);
+}
+
+float lab_loss_scale(const lab *l, int step) {
+    int64_t counted = 0;
+    for (int64_t b = 0; b < l->run.batch; b++)
+        for (int64_t t = 0; t < l->run.context; t++) counted += lab_label(l, step, b, t) >= 0;
+    return 1.0f / (float)(counted ? counted : 1);
+}
+
+typedef int32_t (*lab_ids)(const lab *l, int step, int64_t sample, int64_t time);
+
+static void put_ids(const lab *l, int32_t *to, lab_ids id, int step, int64_t first, int64_t count) {
     for (int64_t b = 0; to && b < count; b++)
-        for (int64_t t = 0; t < l->run.context; t++)
-            to[b * l->run.context + t] = lab_token(l, step, first + b, t + shift);
+        for (int64_t t = 0; t < l->run.context; t++) to[b * l->run.context + t] = id(l, step, first + b, t);
 }
 
 void lab_hand_in(const lab *l, exec *e, program_kind k, int step, int64_t first, int64_t count) {
-    put_tokens(l, exec_input(e, k, "tokens"), step, first, count, 0);
-    put_tokens(l, exec_input(e, k, "labels"), step, first, count, 1);
-    put_tokens(l, exec_input(e, k, "tokens.batch"), step, 0, l->run.batch, 0);
+    put_ids(l, exec_input(e, k, "tokens"), lab_token, step, first, count);
+    put_ids(l, exec_input(e, k, "labels"), lab_label, step, first, count);
+    put_ids(l, exec_input(e, k, "tokens.batch"), lab_token, step, 0, l->run.batch);
     float *scale = exec_input(e, k, "loss_scale"), *rate = exec_input(e, k, "learning_rate");
     int32_t *row = exec_input(e, k, "first_row");
     philox_key *key = exec_input(e, k, "key");
-    if (scale) *scale = 1.0f / (float)(l->run.batch * l->run.context);
+    if (scale) *scale = lab_loss_scale(l, step);
     if (rate) *rate = l->rate;
     if (row) *row = (int32_t)(first * l->run.context);
     if (key)

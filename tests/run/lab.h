@@ -16,6 +16,7 @@ typedef struct {
     /* where a test brings its own weights or data; NULL: random ones */
     void (*weight)(const char *name, const shape *s, float *w);
     int32_t (*token)(int step, int64_t sample, int64_t time);
+    int32_t (*label)(int step, int64_t sample, int64_t time); /* NULL: the token at time + 1 */
 } lab;
 
 typedef struct {
@@ -60,3 +61,5 @@ double lab_distance(const lab_result *a, const lab_result *b);
 void lab_fill_weights(const lab *l, const plan *p, exec *e);
 void lab_hand_in(const lab *l, exec *e, program_kind k, int step, int64_t first, int64_t count);
 int32_t lab_token(const lab *l, int step, int64_t sample, int64_t time);
+int32_t lab_label(const lab *l, int step, int64_t sample, int64_t time); /* -100: does not count */
+float lab_loss_scale(const lab *l, int step); /* one over the labels of the batch that count */
