@@ -1,28 +1,152 @@
+/* A pool of threads that is cheap to call and does not mind being one of many on the machine.
+ *
+ * A job is a number of tiles. The caller publishes it, takes tiles itself, and is done when all tiles are
+ * done, not when all threads have come by: on a machine where others compute too, a thread that is not
+ * running costs nothing, because the tiles it would have taken are taken by those that are. (OpenMP's loops
+ * end in a barrier for all threads; with two processes on two processors that made small steps thirty times
+ * slower.)
+ *
+ * Invariants:
+ * - `ticket` holds the job's number and the next tile in one word, so a tile is only ever claimed for the job
+ * that a thread has read the description of;
+ * - the description changes only after every tile of the job before is done, and while the ticket is closed.
+ */
 #define _GNU_SOURCE
 #include "base/threads.h"
 
-#include <omp.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    MAX_WORKERS = 1023,
+    WORKER_STACK = 1 << 20,
+    SPINS = 4000 /* looks at a word before sleeping on it: some tens of microseconds */
+};
+
+static struct {
+    _Atomic(threads_body) body;
+    _Atomic(void *) context;
+    _Atomic int64_t tiles;
+    _Atomic int threads;     /* that may take part */
+    _Atomic uint64_t ticket; /* number of the job << 32 | next tile */
+    _Atomic uint32_t number; /* of the job: what idle threads sleep on */
+    _Atomic uint32_t asleep; /* idle threads that do */
+    _Atomic uint32_t undone; /* tiles: what the caller sleeps on */
+    _Atomic bool waiting;    /* the caller does */
+} job;
 
 static int thread_count = 1;
+static int worker_count; /* started so far */
+static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool inside; /* of a tile */
 
-void threads_set(int count) {
-    thread_count = count < 1 ? 1 : count;
-    omp_set_dynamic(0);
-    omp_set_num_threads(thread_count);
+/* ---- waiting ---- */
+
+static inline void pause_briefly(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
 }
 
-int threads_count(void) { return thread_count; }
+/* Returns when *word is no longer `value`: looks for a while, then sleeps. */
+static void wait_for_change(_Atomic uint32_t *word, uint32_t value) {
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(word, memory_order_acquire) != value) return;
+        pause_briefly();
+    }
+    while (atomic_load(word) == value) syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void wake_all(_Atomic uint32_t *word) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* ---- tiles ---- */
+
+/* Takes tiles of job `number` as thread `thread` until there are none left or the job is over. */
+static void work(uint32_t number, int thread) {
+    threads_body body = atomic_load(&job.body);
+    void *context = atomic_load(&job.context);
+    int64_t tiles = atomic_load(&job.tiles);
+    uint64_t ticket = atomic_load(&job.ticket);
+    while (ticket >> 32 == number && (int64_t)(uint32_t)ticket < tiles) {
+        if (!atomic_compare_exchange_weak(&job.ticket, &ticket, ticket + 1)) continue;
+        body(context, (int64_t)(uint32_t)ticket, thread);
+        if (atomic_fetch_sub(&job.undone, 1) == 1 && atomic_load(&job.waiting)) wake_all(&job.undone);
+        ticket = atomic_load(&job.ticket);
+    }
+}
+
+static void *worker(void *index) {
+    int thread = (int)(intptr_t)index;
+    uint32_t seen = 0;
+    inside = true;
+    for (;;) {
+        atomic_fetch_add(&job.asleep, 1);
+        wait_for_change(&job.number, seen);
+        atomic_fetch_sub(&job.asleep, 1);
+        seen = atomic_load(&job.number);
+        if (thread < atomic_load(&job.threads)) work(seen, thread);
+    }
+    return NULL;
+}
+
+/* Starts workers up to thread_count - 1; fewer, when the system refuses, are no failure. */
+static void start_workers(void) {
+    pthread_attr_t attributes;
+    if (worker_count >= thread_count - 1 || pthread_attr_init(&attributes) != 0) return;
+    pthread_attr_setstacksize(&attributes, WORKER_STACK);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    while (worker_count < thread_count - 1 && worker_count < MAX_WORKERS) {
+        pthread_t thread;
+        if (pthread_create(&thread, &attributes, worker, (void *)(intptr_t)(worker_count + 1)) != 0) break;
+        worker_count++;
+    }
+    pthread_attr_destroy(&attributes);
+}
+
+static void publish(int64_t tiles, threads_body body, void *context) {
+    uint32_t number = atomic_load(&job.number) + 1;
+    atomic_store(&job.ticket, (uint64_t)number << 32 | UINT32_MAX); /* closed while the description changes */
+    atomic_store(&job.body, body);
+    atomic_store(&job.context, context);
+    atomic_store(&job.tiles, tiles);
+    atomic_store(&job.threads, thread_count);
+    atomic_store(&job.undone, (uint32_t)tiles);
+    atomic_store(&job.ticket, (uint64_t)number << 32);
+    atomic_store(&job.number, number);
+    if (atomic_load(&job.asleep)) wake_all(&job.number);
+}
 
 void threads_for(int64_t tiles, threads_body body, void *context) {
-    if (thread_count == 1 || tiles == 1) {
+    bool alone = thread_count == 1 || tiles <= 1 || tiles > INT32_MAX || inside;
+    if (alone || pthread_mutex_trylock(&calling) != 0) {
         for (int64_t i = 0; i < tiles; i++) body(context, i, 0);
         return;
     }
-#pragma omp parallel for schedule(dynamic, 1) num_threads(thread_count)
-    for (int64_t i = 0; i < tiles; i++) body(context, i, omp_get_thread_num());
+    start_workers();
+    publish(tiles, body, context);
+    inside = true;
+    work(atomic_load(&job.number), 0);
+    inside = false;
+    atomic_store(&job.waiting, true);
+    for (uint32_t left; (left = atomic_load(&job.undone)) != 0;) wait_for_change(&job.undone, left);
+    atomic_store(&job.waiting, false);
+    pthread_mutex_unlock(&calling);
 }
+
+/* ---- how many ---- */
+
+void threads_set(int count) { thread_count = count < 1 ? 1 : count > MAX_WORKERS ? MAX_WORKERS : count; }
+
+int threads_count(void) { return thread_count; }
 
 /* The CPU quota of the control group, in whole processors rounded up; 0 where there is none. */
 static int quota_processors(void) {

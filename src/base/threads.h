@@ -1,6 +1,6 @@
-/* The one thread runtime (OpenMP). Work is cut by shape into numbered tiles and handed out as threads come
- * free; the order of every summation is fixed by the tile, never by who computes it, so results are the
- * same bits for any number of threads. */
+/* The one thread runtime: a pool of our own. Work is cut by shape into numbered tiles and handed out as
+ * threads come free; the order of every summation is fixed by the tile, never by who computes it, so results
+ * are the same bits for any number of threads. */
 #pragma once
 
 #include <stdint.h>
@@ -8,11 +8,12 @@
 /* Sums over rows run over tiles of this many consecutive rows, tile after tile, into f32 (DESIGN 4). */
 enum { THREADS_ROW_TILE = 256 };
 
-void threads_set(int count); /* at least 1; before the first threads_for */
+void threads_set(int count); /* at least 1; not while a threads_for runs */
 int threads_count(void);
 
 /* Calls body(context, tile, thread) for tile = 0 .. tiles-1, in any order, on all threads; returns when all
- * are done. `thread` in 0 .. threads_count()-1 picks a private part of the scratch. */
+ * are done. `thread` in 0 .. threads_count()-1 picks a private part of the scratch. A call from within a
+ * tile, or while another thread of the program is in a call, runs its tiles by itself, as thread 0. */
 typedef void (*threads_body)(void *context, int64_t tile, int thread);
 void threads_for(int64_t tiles, threads_body body, void *context);
 

@@ -1,7 +1,9 @@
 /* The program snug: finds the command, reads its options, runs it, and says in one sentence what went wrong.
  */
+#define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
