@@ -10,7 +10,7 @@
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 
-model=char-small budget=96MiB batch=48 steps=200
+model=char-small budget=40MiB batch=16 steps=600
 run=demo-run
 text=$run/text
 
@@ -58,7 +58,7 @@ rm -rf "$run" && mkdir -p "$run" || exit 1
 if [ $# -eq 1 ]; then cat -- "$1" >"$text" || exit 2; else make_text || exit 2; fi
 
 chapter "The plan: a batch of $batch samples in $budget"
-options=("$model" --data "$text" --batch "$batch" --memory "$budget" --steps "$steps" --lr 3e-3 --eval-every 50)
+options=("$model" --data "$text" --batch "$batch" --memory "$budget" --steps "$steps" --lr 3e-3 --eval-every 100)
 show build/snug plan "${options[@]}"
 build/snug plan "${options[@]}" || exit
 

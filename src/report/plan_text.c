@@ -235,17 +235,16 @@ static void add_refusal(text *out, const setup *s, const decision *d, const part
 
 void report_plan_text(text *out, const setup *s, const decision *d, const report_style *style) {
     parts_colours k = parts_colours_of(style);
-    bool fits = report_fits(d);
-    if (fits) {
+    if (report_fits(d)) {
         add_title(out, s, d, &k);
         add_needs(out, s, d, &k);
-        add_choices(out, s, d, &k);
     } else {
         add_refusal(out, s, d, &k);
         if (style->brief) return;
         text_add(out, "\nThe plan that needs least:\n");
-        add_choices(out, s, d, &k);
     }
+    add_choices(out, s, d, &k);
+    if (style->brief) return;
     add_memory(out, d, style, &k);
-    if (!style->brief || !fits) add_peak(out, d, &k);
+    add_peak(out, d, &k);
 }

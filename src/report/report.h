@@ -9,7 +9,7 @@
 typedef struct {
     bool colour;  /* ANSI colours */
     bool unicode; /* bars of block characters */
-    bool brief;   /* what was chosen, without who is alive at the peak */
+    bool brief;   /* what is needed and what was chosen, no more */
 } report_style;
 
 /* Whether the decision is within its budget; otherwise its plan is the one that needs least. */

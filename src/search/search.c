@@ -19,21 +19,30 @@ typedef struct {
     uint32_t count;
 } choices;
 
+/* A pinned setting, with the class that the pass gives it here (defer is exact on whole row tiles, say). */
+static status pinned_choice(const search_request *q, int i, const pass_context *c, const choices *offered,
+                            choices *out) {
+    const pass *p = pass_table[i];
+    pass_setting pin = q->pins[i].setting;
+    for (uint32_t k = 0; k < offered->count; k++)
+        if (strcmp(offered->list[k].text, pin.text) == 0) pin = offered->list[k];
+    if (p->check) TRY(p->check(&pin, c));
+    if (q->allowed == PASS_EXACT && pin.class > PASS_EXACT)
+        return status_set(STATUS_INVALID, "--exact forbids '%s' of %s, which is %s; leave one of the two out",
+                          pin.text, p->name, pass_class_name(pin.class));
+    out->list[out->count++] = pin;
+    return STATUS_OK;
+}
+
 static status list_choices(const search_request *q, int i, const graph *g, const pass_context *c,
                            choices *out) {
-    const pass *p = pass_table[i];
-    const pass_setting *pin = q->pins[i].kind == SEARCH_PINNED ? &q->pins[i].setting : NULL;
-    out->count = 0;
-    if (pin && p->check) TRY(p->check(pin, c));
-    if (pin) {
-        out->list[out->count++] = *pin;
-        return STATUS_OK;
-    }
-    pass_setting found[MAX_SETTINGS];
+    choices offered = { 0 };
     pass_without without = PASS_OPTIONAL;
-    uint32_t n = p->settings(g, c, found, MAX_SETTINGS, &without);
-    for (uint32_t k = 0; k < n && (q->pins[i].kind == SEARCH_AUTO || without == PASS_NEEDED); k++)
-        if (found[k].class <= q->allowed) out->list[out->count++] = found[k];
+    out->count = 0;
+    offered.count = pass_table[i]->settings(g, c, offered.list, MAX_SETTINGS, &without);
+    if (q->pins[i].kind == SEARCH_PINNED) return pinned_choice(q, i, c, &offered, out);
+    for (uint32_t k = 0; k < offered.count && q->pins[i].kind == SEARCH_AUTO; k++)
+        if (offered.list[k].class <= q->allowed) out->list[out->count++] = offered.list[k];
     if (without == PASS_OPTIONAL || (without == PASS_FREE && !out->count))
         out->list[out->count++] = (pass_setting){ .class = PASS_EXACT };
     return STATUS_OK;
@@ -173,45 +182,51 @@ static void plan_plain(const search_request *q, search_point *plain) {
     plan_candidate(&e, 0, 0);
 }
 
+/* Candidates of all micro-batches; what one of them cannot do is no failure while another can. When none can,
+ * the largest, which comes first, says why. */
+static status enumerate(enumeration *e) {
+    int64_t micro[MAX_MICRO];
+    uint32_t count = list_micro_batches(e->q, micro);
+    status result = STATUS_OK;
+    for (uint32_t i = 0; i < count; i++)
+        if (enumerate_micro_batch(e, micro[i]) != STATUS_OK) result = STATUS_INVALID;
+    if (e->count) return STATUS_OK;
+    if (result != STATUS_OK) result = enumerate_micro_batch(e, micro[0]);
+    return result != STATUS_OK
+               ? result
+               : status_set(STATUS_INVALID, "the pinned options leave no plan to try; set some to auto");
+}
+
+/* Plans all candidates and keeps the front; when none can be planned, the first says why. */
+static status plan_all(enumeration *e) {
+    search_point first = e->points[0];
+    threads_for(e->count, plan_candidate, e);
+    keep_front(e);
+    if (e->count) return STATUS_OK;
+    plan p;
+    TRY(compose_plan(&e->q->run, &first.choice, &p));
+    plan_close(&p);
+    return status_set(STATUS_FAILED, "no candidate could be planned for want of memory");
+}
+
 status search_run(const search_request *q, search_front *front) {
     double begin = now();
     *front = (search_front){ 0 };
     enumeration e = { .q = q, .points = memory_new(MAX_CANDIDATES, sizeof *e.points) };
     if (!e.points) return status_set(STATUS_FAILED, "no memory to search");
-    int64_t micro[MAX_MICRO];
-    uint32_t micros = list_micro_batches(q, micro);
-    status result = STATUS_OK;
-    for (uint32_t i = 0; i < micros; i++) {
-        status one = enumerate_micro_batch(&e, micro[i]);
-        if (one != STATUS_OK && result == STATUS_OK) result = one;
-    }
-    if (e.count)
-        result = STATUS_OK;
-    else if (result != STATUS_OK) /* let the whole batch say why */
-        result = enumerate_micro_batch(&e, micro[0]);
+    status result = enumerate(&e);
     front->candidates = e.count;
-    threads_for(e.count, plan_candidate, &e);
-    if (e.count) {
-        search_point first = e.points[0];
-        keep_front(&e);
-        if (!e.count) { /* let the first candidate say why */
-            plan p;
-            result = compose_plan(&q->run, &first.choice, &p);
-            if (result == STATUS_OK) plan_close(&p);
-        }
-    }
-    if (!e.count) {
+    if (result == STATUS_OK) result = plan_all(&e);
+    if (result == STATUS_OK) {
+        front->points = memory_resize(e.points, e.count, sizeof *e.points);
+        front->count = e.count;
+        plan_plain(q, &front->plain);
+        memory_trim();
+        front->elapsed = now() - begin;
+    } else {
         memory_free(e.points);
-        return result != STATUS_OK
-                   ? result
-                   : status_set(STATUS_INVALID, "the pinned options leave no plan to try; set some to auto");
     }
-    front->points = memory_resize(e.points, e.count, sizeof *e.points);
-    front->count = e.count;
-    plan_plain(q, &front->plain);
-    memory_trim();
-    front->elapsed = now() - begin;
-    return STATUS_OK;
+    return result;
 }
 
 void search_close(search_front *front) {

@@ -128,18 +128,10 @@ static status evaluate(training *t, int64_t step) {
     return write_metrics(t, step, 0, 0, 0, loss);
 }
 
-static status not_finite(training *t, int64_t step, double loss) {
-    exec_fault fault;
-    program_kind k = t->d->split.accumulate ? PROGRAM_ACCUMULATE : PROGRAM_STEP;
-    if (!exec_find_fault(t->exec, k, &fault))
-        return status_set(STATUS_FAILED, "the loss became %g at step %lld; try a smaller --lr", loss,
-                          (long long)step);
-    char site[32] = "outside of the blocks";
-    if (fault.site >= 0) snprintf(site, sizeof site, "block %d", (int)fault.site);
+static status not_finite(int64_t step, double loss) {
     return status_set(STATUS_FAILED,
-                      "the loss became %g at step %lld; running the step again, %s in %s is the first to be "
-                      "not finite; try a smaller --lr",
-                      loss, (long long)step, fault.op, site);
+                      "the loss became %g in step %lld; try a smaller --lr, a longer --warmup or --clip 1",
+                      loss, (long long)step + 1);
 }
 
 static void report_step(const training *t, int64_t step, double rate, double elapsed) {
@@ -170,7 +162,7 @@ static status one_step(training *t, int64_t step, double started) {
     t->result->losses[step] = loss;
     t->times[step] = now() - begin_time;
     t->result->steps = step + 1;
-    if (!isfinite(loss)) return not_finite(t, step, loss);
+    if (!isfinite(loss)) return not_finite(step, loss);
     TRY(write_metrics(t, step + 1, loss, rate, t->times[step], NAN));
     report_step(t, step, rate, now() - started);
     if (o->eval_every && (step + 1) % o->eval_every == 0 && step + 1 < o->steps) return evaluate(t, step + 1);

@@ -19,7 +19,7 @@ static void train_within(const char *model, const char *more, uint64_t budget) {
     char line[512];
     json_document d;
     snprintf(line, sizeof line,
-             "train %s --data text --out run --steps 3 --eval-samples 4 --json --quiet %s --memory %llu",
+             "train %s --data text --out run --steps 2 --eval-samples 4 --json --quiet %s --memory %llu",
              model, more, (unsigned long long)budget);
     command_result r = command_run(line);
     if (r.exit) fail_msg("snug %s: exit %d, %s", line, r.exit, r.err);
@@ -40,9 +40,9 @@ static void every_budget_is_kept(void **state) {
     static const struct {
         const char *model, *more;
     } cases[] = { { "tiny", "--batch 8" },
-                  { "char-small", "--batch 8 --context 64" },
-                  { "char-small", "--batch 16 --context 128 --threads 1" },
-                  { "tiny", "--batch 64 --workers 4" } };
+                  { "char-small", "--batch 4 --context 64" },
+                  { "char-small", "--batch 6 --context 128 --threads 1" },
+                  { "tiny", "--batch 32 --workers 4" } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[256];
         json_document d;

@@ -251,16 +251,19 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
                       .wait = memory_new(in->nodes.count, sizeof(tensor_id)) };
     status result = rewrite_open(&k.r, in, out);
     if (!k.sum || !k.wait) graph_fail(out, "no memory to rewrite a graph");
-    if (!out->failed) prepare(&k, s);
+    bool apply = c->micro_batch < c->batch; /* a pinned setting has nothing to do for one micro-batch */
+    if (!out->failed && apply) prepare(&k, s);
     for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {
         const node *n = graph_node(in, id);
         if (n->phase == PHASE_UPDATE && c->accumulating) continue;
-        if (k.wait[id])
+        if (!apply)
+            rewrite_node(&k.r, id);
+        else if (k.wait[id])
             put_off(&k, id);
         else
             add_to_sums(&k, id);
     }
-    if (!out->failed && !c->accumulating) clear_sums(&k);
+    if (!out->failed && apply && !c->accumulating) clear_sums(&k);
     memory_free(k.sum);
     memory_free(k.wait);
     status closed = rewrite_close(&k.r);
