@@ -1,0 +1,360 @@
+/* P1's honesty: a plan with one wrong lifetime, size or place is found out, by measuring or by poison; and
+ * what the executor refuses and finds. The program is small and made by hand: two layers, a loss, gradient
+ * descent. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "autodiff/autodiff.h"
+#include "autodiff/optimizer.h"
+#include "base/threads.h"
+#include "exec/exec.h"
+#include "ops/add/add.h"
+#include "ops/gelu/gelu.h"
+#include "ops/layernorm/layernorm.h"
+#include "ops/matmul/matmul.h"
+#include "ops/sum/sum.h"
+#include "schedule/schedule.h"
+
+enum { ROWS = 40, WIDTH = 24, INNER = 56, TENSORS = 256 };
+
+static void must(status result) {
+    if (result != STATUS_OK) fail_msg("%s", status_message());
+}
+
+/* ---- the program ---- */
+
+static tensor_id parameter(graph *g, const char *name, shape s) {
+    return graph_add_source(g, &(graph_source){ name, s, DTYPE_F32, ROLE_PARAMETER, TENSOR_TRAINABLE });
+}
+
+static tensor_id layer(graph *g, int32_t site, tensor_id x) {
+    char gamma[] = "gamma0", wide[] = "wide0", narrow[] = "narrow0";
+    gamma[5] = wide[4] = narrow[6] = (char)('0' + site);
+    g->site = site;
+    tensor_id n = layernorm_apply(g, x, parameter(g, gamma, SHAPE(WIDTH)), 0, 1e-5f);
+    tensor_id h = matmul_apply(g, &(matmul_inputs){ .a = n, .b = parameter(g, wide, SHAPE(WIDTH, INNER)) });
+    h = gelu_apply(g, h, true);
+    tensor_id y = matmul_apply(g, &(matmul_inputs){ .a = h, .b = parameter(g, narrow, SHAPE(INNER, WIDTH)) });
+    return add_apply(g, x, y);
+}
+
+static void make_plan(plan *p) {
+    graph g;
+    must(graph_open(&g));
+    tensor_id x = graph_add_source(&g, &(graph_source){ "x", SHAPE(ROWS, WIDTH), DTYPE_F32, ROLE_INPUT, 0 });
+    tensor_id result = graph_add_source(&g, &(graph_source){ "loss", SHAPE(1), DTYPE_F32, ROLE_RESULT, 0 });
+    x = layer(&g, 1, layer(&g, 0, x));
+    g.site = SITE_NONE;
+    tensor_id loss = sum_apply(&g, gelu_apply(&g, x, false), result), gradient[TENSORS];
+    uint32_t tensors = g.tensors.count;
+    must(graph_status(&g));
+    assert_true(tensors <= TENSORS);
+    must(autodiff_run(&g, &(autodiff_seed){ .of = loss }, 1, NULL, gradient));
+    must(optimizer_append(&g, &(optimizer_options){ .kind = OPTIMIZER_SGD, .momentum = 0.9 }, gradient,
+                          tensors));
+    program programs[PROGRAM_COUNT] = { 0 };
+    lower_options options = { .threads = 2, .rates = device_rates_default(2) };
+    must(lower_program(&g, &options, &programs[PROGRAM_STEP]));
+    must(schedule_program(&programs[PROGRAM_STEP]));
+    must(plan_make(programs, NULL, 0, 2, p));
+}
+
+static plan_program *step_of(plan *p) { return p->programs[PROGRAM_STEP]; }
+
+/* ---- a run ---- */
+
+typedef struct {
+    float loss;
+    float weights[8192];
+    exec_measured measured;
+} outcome;
+
+static void fill(float *x, int64_t n, uint32_t random) {
+    for (int64_t i = 0; i < n; i++) {
+        random = random * 1664525u + 1013904223u;
+        x[i] = (float)(random >> 8) / (1 << 24) - 0.5f;
+    }
+}
+
+static void hand_in(exec *e) {
+    fill(exec_input(e, PROGRAM_STEP, "x"), ROWS * WIDTH, 7);
+    *(float *)exec_input(e, PROGRAM_STEP, "learning_rate") = 0.01f;
+}
+
+static void fill_weights(const plan *p, exec *e) {
+    for (uint32_t i = 0; i < p->persistent_count; i++)
+        if (p->persistent[i].category == CATEGORY_WEIGHTS)
+            fill(exec_persistent(e, p->persistent[i].name), shape_elements(&p->persistent[i].shape), i);
+}
+
+static void run(const plan *p, unsigned modes, outcome *o) {
+    exec *e;
+    memset(o, 0, sizeof *o);
+    must(exec_open(p, modes | EXEC_OBSERVE, &e));
+    fill_weights(p, e);
+    hand_in(e);
+    exec_run(e, PROGRAM_STEP);
+    o->loss = *(float *)exec_persistent(e, "loss");
+    int64_t at = 0;
+    for (uint32_t i = 0; i < p->persistent_count; i++) {
+        if (p->persistent[i].category != CATEGORY_WEIGHTS) continue;
+        int64_t n = shape_elements(&p->persistent[i].shape);
+        assert_true(at + n <= 8192);
+        memcpy(o->weights + at, exec_persistent(e, p->persistent[i].name), (size_t)n * sizeof(float));
+        at += n;
+    }
+    o->measured = exec_measure(e);
+    exec_close(e);
+}
+
+static bool same_results(const outcome *a, const outcome *b) {
+    return memcmp(&a->loss, &b->loss, sizeof a->loss) == 0 &&
+           memcmp(a->weights, b->weights, sizeof a->weights) == 0;
+}
+
+static bool has_nan(const outcome *o) {
+    bool found = isnan(o->loss);
+    for (size_t i = 0; i < sizeof o->weights / sizeof *o->weights; i++) found |= isnan(o->weights[i]);
+    return found;
+}
+
+/* ---- planned and measured ---- */
+
+/* What the plan's tables say now: by category at the peak of its lifetimes, with what is persistent. */
+static void planned(const plan *p, uint64_t by_category[CATEGORY_COUNT]) {
+    live_peak peak;
+    must(live_find_peak(&p->programs[PROGRAM_STEP]->live, p->programs[PROGRAM_STEP]->program.count, &peak));
+    memcpy(by_category, peak.by_category, sizeof peak.by_category);
+    for (uint32_t i = 0; i < p->persistent_count; i++)
+        by_category[p->persistent[i].category] += p->persistent[i].bytes;
+    by_category[CATEGORY_GAPS] = p->arena_bytes - peak.bytes;
+}
+
+static bool measured_as_planned(const plan *p) {
+    outcome o;
+    uint64_t expected[CATEGORY_COUNT];
+    planned(p, expected);
+    run(p, 0, &o);
+    return memcmp(expected, o.measured.by_category, sizeof expected) == 0;
+}
+
+static void an_honest_plan(void **state) {
+    (void)state;
+    plan p;
+    outcome plain, poisoned, separate;
+    make_plan(&p);
+    assert_true(measured_as_planned(&p));
+    uint64_t expected[CATEGORY_COUNT];
+    planned(&p, expected);
+    for (int c = 0; c < CATEGORY_COUNT; c++)
+        if (c != CATEGORY_RUNTIME) assert_int_equal(expected[c], p.by_category[c]);
+    run(&p, 0, &plain);
+    run(&p, EXEC_POISON, &poisoned);
+    run(&p, EXEC_POISON | EXEC_SEPARATE, &separate);
+    assert_true(isfinite(plain.loss) && plain.loss != 0 && !has_nan(&plain));
+    assert_true(same_results(&plain, &poisoned) && same_results(&plain, &separate));
+    assert_int_equal(plain.measured.arena_live_bytes, p.lower_bound_bytes);
+    plan_close(&p);
+}
+
+/* Wherever a wrong lifetime changes what the plan says, measuring says otherwise. */
+static void a_wrong_lifetime_is_measured(void **state) {
+    (void)state;
+    plan p;
+    uint64_t right[CATEGORY_COUNT], wrong[CATEGORY_COUNT];
+    int longer = 0, shorter = 0;
+    make_plan(&p);
+    planned(&p, right);
+    live_set *live = &step_of(&p)->live;
+    for (uint32_t i = 0; i < live->count; i++)
+        for (int change = -1; change <= 1; change += 2) {
+            live_storage *s = &live->storages[i], kept = *s;
+            if (change < 0 ? s->last == s->first : s->last + 1 == step_of(&p)->program.count) continue;
+            s->last += (uint32_t)change;
+            planned(&p, wrong);
+            if (memcmp(right, wrong, sizeof right) != 0) {
+                assert_false(measured_as_planned(&p));
+                *(change < 0 ? &shorter : &longer) += 1;
+            }
+            *s = kept;
+        }
+    assert_true(longer > 0 && shorter > 0);
+    assert_true(measured_as_planned(&p));
+    plan_close(&p);
+}
+
+static void a_wrong_size_is_measured(void **state) {
+    (void)state;
+    plan p;
+    make_plan(&p);
+    live_set *live = &step_of(&p)->live;
+    uint32_t peak = step_of(&p)->peak.step;
+    int found = 0;
+    for (uint32_t i = 0; i < live->count; i++) {
+        live_storage *s = &live->storages[i];
+        if (s->first > peak || s->last < peak || s->bytes <= LIVE_ALIGN) continue;
+        s->bytes += LIVE_ALIGN;
+        assert_false(measured_as_planned(&p));
+        s->bytes -= 2 * LIVE_ALIGN;
+        assert_false(measured_as_planned(&p));
+        s->bytes += LIVE_ALIGN, found++;
+    }
+    assert_true(found > 3);
+    for (uint32_t i = 0; i < p.persistent_count; i++) {
+        p.persistent[i].bytes += LIVE_ALIGN;
+        assert_false(measured_as_planned(&p));
+        p.persistent[i].bytes -= LIVE_ALIGN;
+    }
+    assert_true(measured_as_planned(&p));
+    plan_close(&p);
+}
+
+/* ---- wrong places ---- */
+
+static void move(plan_program *pp, uint32_t storage, uint64_t to, uint64_t from) {
+    for (tensor_id t = 1; t < pp->program.graph.tensors.count; t++)
+        if (pp->live.of_tensor[t] == storage) pp->offset[t] = pp->offset[t] - from + to;
+}
+
+/* Every pair of buffers that are needed at the same time, put at one place, spoils the run. */
+static void a_wrong_place_is_seen(void **state) {
+    (void)state;
+    plan p;
+    outcome right, wrong;
+    int pairs = 0;
+    make_plan(&p);
+    run(&p, 0, &right);
+    plan_program *pp = step_of(&p);
+    for (uint32_t a = 0; a < pp->live.count; a++)
+        for (uint32_t b = 0; b < pp->live.count; b++) {
+            const live_storage *x = &pp->live.storages[a], *y = &pp->live.storages[b];
+            if (!x->owner || !y->owner || x->first >= y->first || y->first > x->last) continue;
+            uint64_t from = pp->offset[x->owner], to = pp->offset[y->owner];
+            if (to + x->bytes > plan_pool_bytes(&p)) continue;
+            move(pp, a, to, from);
+            run(&p, EXEC_POISON, &wrong);
+            if (same_results(&right, &wrong))
+                fail_msg("nobody notices tensor %u in the place of %u", x->owner, y->owner);
+            move(pp, a, from, to);
+            pairs++;
+        }
+    assert_true(pairs > 50);
+    run(&p, EXEC_POISON, &wrong);
+    assert_true(same_results(&right, &wrong));
+    plan_close(&p);
+}
+
+/* A buffer that is given up one step too early is read as NaN. */
+static void poison_finds_an_early_death(void **state) {
+    (void)state;
+    plan p;
+    outcome o;
+    int tried = 0;
+    make_plan(&p);
+    live_set *live = &step_of(&p)->live;
+    for (uint32_t i = 0; i < live->count; i++) {
+        live_storage *s = &live->storages[i];
+        if (!s->owner || s->first == s->last) continue;
+        s->last--;
+        run(&p, EXEC_POISON, &o);
+        if (!has_nan(&o)) fail_msg("nobody misses tensor %u at step %u", s->owner, s->last + 1);
+        s->last++, tried++;
+    }
+    assert_true(tried > 10);
+    plan_close(&p);
+}
+
+/* ---- threads and faults ---- */
+
+static void more_threads_than_planned(void **state) {
+    (void)state;
+    plan p;
+    exec *e;
+    outcome two, one;
+    make_plan(&p);
+    threads_set(3);
+    assert_int_equal(exec_open(&p, 0, &e), STATUS_INVALID);
+    assert_null(e);
+    assert_string_equal(status_message(), "the plan has scratch for 2 threads, not for 3");
+    threads_set(1);
+    run(&p, 0, &one);
+    threads_set(2);
+    run(&p, 0, &two);
+    assert_true(same_results(&one, &two));
+    plan_close(&p);
+}
+
+static exec_fault fault_of(const plan *p, const char *name, float value) {
+    exec *e;
+    exec_fault fault = { 0 };
+    must(exec_open(p, 0, &e));
+    fill_weights(p, e);
+    hand_in(e);
+    assert_false(exec_find_fault(e, PROGRAM_STEP, &fault));
+    fill_weights(p, e);
+    hand_in(e);
+    float *place = exec_persistent(e, name);
+    *(place ? place : (float *)exec_input(e, PROGRAM_STEP, name)) = value;
+    assert_true(exec_find_fault(e, PROGRAM_STEP, &fault));
+    exec_close(e);
+    return fault;
+}
+
+static void faults_are_named(void **state) {
+    (void)state;
+    plan p;
+    make_plan(&p);
+    exec_fault f = fault_of(&p, "narrow1", NAN);
+    assert_string_equal(f.op, "matmul");
+    assert_int_equal(f.site, 1);
+    assert_int_equal(f.phase, PHASE_FORWARD);
+    f = fault_of(&p, "gamma0", INFINITY);
+    assert_string_equal(f.op, "layernorm");
+    assert_int_equal(f.site, 0);
+    f = fault_of(&p, "sgd.buffer.wide1", NAN);
+    assert_string_equal(f.op, "sgd");
+    assert_string_equal(f.tensor, "wide1");
+    assert_int_equal(f.site, SITE_NONE);
+    assert_int_equal(f.phase, PHASE_UPDATE);
+    plan_close(&p);
+}
+
+static void what_the_host_sees(void **state) {
+    (void)state;
+    plan p;
+    exec *e;
+    make_plan(&p);
+    must(exec_open(&p, 0, &e));
+    assert_null(exec_persistent(e, "no such tensor"));
+    assert_null(exec_input(e, PROGRAM_STEP, "no such input"));
+    assert_null(exec_input(e, PROGRAM_ACCUMULATE, "x")); /* not part of this run */
+    assert_null(exec_output(e, PROGRAM_STEP, "no such result"));
+    assert_int_equal(((uintptr_t)exec_input(e, PROGRAM_STEP, "x")) % 64, 0);
+    for (uint32_t i = 0; i < p.persistent_count; i++)
+        for (uint64_t k = 0; k < p.persistent[i].bytes; k++) /* zeroed at opening */
+            assert_int_equal(((const char *)exec_persistent(e, p.persistent[i].name))[k], 0);
+    assert_true(exec_pool_bytes(e) >= plan_pool_bytes(&p));
+    exec_close(e);
+    plan_close(&p);
+}
+
+int main(void) {
+    threads_set(2);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_honest_plan),
+        cmocka_unit_test(a_wrong_lifetime_is_measured),
+        cmocka_unit_test(a_wrong_size_is_measured),
+        cmocka_unit_test(a_wrong_place_is_seen),
+        cmocka_unit_test(poison_finds_an_early_death),
+        cmocka_unit_test(more_threads_than_planned),
+        cmocka_unit_test(faults_are_named),
+        cmocka_unit_test(what_the_host_sees),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
