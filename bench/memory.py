@@ -82,7 +82,8 @@ class Bench:
         ratio = planned["arena_bytes"] / max(1, planned["lower_bound_bytes"])
         self.say(
             f"| {title} | {target / MIB:,.0f} | {result['budget_bytes'] / MIB:,.1f} | "
-            f"{planned['peak_bytes'] / MIB:,.1f} | {peak / MIB:,.1f} | {100 * (planned['peak_bytes'] / peak - 1):.2f} % | "
+            f"{planned['peak_bytes'] / MIB:,.1f} | {peak / MIB:,.1f} | "
+            f"{100 * (planned['peak_bytes'] / peak - 1):.2f} % | "
             f"{self.verdict(same)} | {self.verdict(within)} | {ratio:.4f} | {planned['step_seconds']:.2f} | "
             f"{measured['step_seconds']:.2f} | "
             f"{self.verdict(result['budget_bytes'] <= target)} |"
@@ -193,7 +194,8 @@ def same_run(bench):
         runs.append((digest, tuple(result["losses"])))
         chosen = ", ".join(f"{p['name']} {p['setting']}" for p in result["choices"]["passes"])
         bench.say(
-            f"- {budget / MIB:,.1f} MiB, {1 + i % 2} threads: micro-batch {result['choices']['micro_batch']}, {chosen}; "
+            f"- {budget / MIB:,.1f} MiB, {1 + i % 2} threads: "
+            f"micro-batch {result['choices']['micro_batch']}, {chosen}; "
             f"last loss {result['losses'][-1]:.9g}, weights sha256 {digest[:16]}"
         )
     bench.say(
