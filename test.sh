@@ -72,7 +72,8 @@ sanitized_tests() {
     local leaks=1
     leaks_can_be_found >/dev/null 2>&1 || { leaks=0; echo "leaks can't be searched for here"; }
     local asan=detect_leaks=$leaks:allocator_may_return_null=1:detect_stack_use_after_return=1
-    SNUG_CASES=${SNUG_CASES:-200} ASAN_OPTIONS=$asan UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 run_tests build-asan -E "$not_sanitized"
+    SNUG_CASES=${SNUG_CASES:-200} ASAN_OPTIONS=$asan \
+        UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 run_tests build-asan -E "$not_sanitized"
 }
 
 step 'rules' tools/lint
