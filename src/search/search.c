@@ -296,7 +296,7 @@ static bool release(search_request *q, int i, char option[OPTION_BYTES]) {
     if (i == RELEASE_MICRO_BATCH) {
         if (!q->micro_batch) return false;
         q->micro_batch = 0;
-        snprintf(option, OPTION_BYTES, "--micro-batch and --accumulate auto");
+        snprintf(option, OPTION_BYTES, "--micro-batch auto (and no --accumulate)");
     } else if (i == RELEASE_CLIPPING) {
         if (!(q->run.optimizer.clip > 0)) return false;
         q->run.optimizer.clip = 0;
