@@ -34,6 +34,15 @@ static void memory_part(const train_progress *s, char part[PART_BYTES]) {
     snprintf(part + used, PART_BYTES - (size_t)used, large ? " GiB" : " MiB");
 }
 
+/* "1:05 left", "2:10:00 left" */
+static void left_part(double seconds, char part[PART_BYTES]) {
+    long whole = seconds > 0 && seconds < 1e8 ? (long)(seconds + 0.5) : 0;
+    if (whole >= 3600)
+        snprintf(part, PART_BYTES, "%ld:%02ld:%02ld left", whole / 3600, whole % 3600 / 60, whole % 60);
+    else
+        snprintf(part, PART_BYTES, "%ld:%02ld left", whole / 60, whole % 60);
+}
+
 static void make_line(const train_progress *s, size_t room, char line[LINE_BYTES]) {
     char part[PART_BYTES], number[REPORT_NUMBER_BYTES];
     line[0] = 0;
@@ -50,7 +59,7 @@ static void make_line(const train_progress *s, size_t room, char line[LINE_BYTES
     add_part(line, room, part);
     memory_part(s, part);
     add_part(line, room, part);
-    snprintf(part, sizeof part, "%s left", report_duration(s->seconds_left, number));
+    left_part(s->seconds_left, part);
     if (s->step < s->steps) add_part(line, room, part);
     if (!isnan(s->norm)) {
         snprintf(part, sizeof part, "norm %.3f", s->norm);

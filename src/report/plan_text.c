@@ -163,17 +163,14 @@ static void add_memory(text *out, const decision *d, const report_style *style, 
 
 /* ---- the peak ---- */
 
-/* The name and shape of the largest; of a long name the end. */
-static void add_largest(text *out, const parts_holder *h, int room) {
+/* The name and shape of the largest; of a long name the end, from a dot on. */
+static void add_largest(text *out, const parts_holder *h, size_t room) {
     char form[SHAPE_TEXT_BYTES];
-    const char *before = h->count > 1 ? "largest: " : "";
-    int length = (int)strlen(h->name);
-    shape_text(&h->shape, form);
-    room -= (int)strlen(before) + (int)strlen(form) + 1;
-    if (length <= room)
-        text_add(out, "%s%s %s", before, h->name, form);
-    else
-        text_add(out, "%s..%s %s", before, h->name + length - (room > 2 ? room - 2 : 0), form);
+    const char *before = h->count > 1 ? "largest: " : "", *name = h->name, *dot = name;
+    room -= strlen(before) + strlen(shape_text(&h->shape, form)) + 1;
+    while (strlen(dot) + 2 > room && strchr(dot + 1, '.')) dot = strchr(dot + 1, '.');
+    if (strlen(name) <= room) dot = name;
+    text_add(out, "%s%s%s %s", before, dot > name ? ".." : "", dot > name ? dot + 1 : name, form);
 }
 
 static void add_holder(text *out, const parts_holder *h) {
