@@ -144,6 +144,11 @@ static void sum_up(plan *p, int threads) {
     p->runtime.tables += p->persistent_count * sizeof *p->persistent;
     for (int k = 0; k < PROGRAM_COUNT; k++)
         if (p->programs[k]) p->runtime.tables += table_bytes(p->programs[k]);
+    plan_reserve(p, 0);
+}
+
+void plan_reserve(plan *p, uint64_t bytes) {
+    p->runtime.tables += bytes;
     p->by_category[CATEGORY_RUNTIME] = plan_runtime_bytes(p);
     p->peak_bytes = plan_pool_bytes(p) + plan_runtime_bytes(p);
 }

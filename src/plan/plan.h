@@ -58,6 +58,8 @@ typedef struct {
 /* Takes over the programs (entries with a NULL steps pointer are absent), also on failure. */
 status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
                  int threads, plan *p);
+/* Adds to the runtime reserve what the caller will hold outside of the pool. */
+void plan_reserve(plan *p, uint64_t bytes);
 void plan_close(plan *p);
 
 /* The persistent tensor or buffer with this name; NULL when there is none. */

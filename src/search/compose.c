@@ -121,7 +121,9 @@ status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
     status result = STATUS_OK;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i].wanted) TRY_OR(failed, make_program(r, c, &parts[i].flavour, &programs[parts[i].kind]));
-    return plan_make(programs, r->buffers, r->buffer_count, r->lower.threads, p);
+    TRY(plan_make(programs, r->buffers, r->buffer_count, r->lower.threads, p));
+    plan_reserve(p, r->kept_bytes);
+    return STATUS_OK;
 failed:
     for (int k = 0; k < PROGRAM_COUNT; k++) lower_close(&programs[k]);
     return result;

@@ -15,7 +15,8 @@ typedef struct {
     int64_t eval_samples;   /* of validation; 0: none */
     plan_buffer buffers[2]; /* of the data: the loader's read-ahead, one sample of validation */
     uint32_t buffer_count;
-    bool training; /* false: validation alone */
+    uint64_t kept_bytes; /* what the run remembers of its steps, outside of the pool */
+    bool training;       /* false: validation alone */
     optimizer_options optimizer;
     lower_options lower;
 } compose_run;

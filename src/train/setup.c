@@ -150,6 +150,15 @@ static uint64_t automatic_budget(void) {
     return available - (margin > (128u << 20) ? margin : (128u << 20) < available ? (128u << 20) : 0);
 }
 
+/* What a run remembers of its steps outside of the pool: their losses, and beside those their times with the
+ * sorting of them, or at the end the text of the report. */
+static uint64_t kept_bytes(const setup_options *o) {
+    enum { NUMBER_TEXT = 32, EVALUATION_TEXT = 64 };
+    uint64_t steps = (uint64_t)o->steps,
+             evaluations = o->eval_every ? steps / (uint64_t)o->eval_every + 1 : 1;
+    return steps * (sizeof(double) + NUMBER_TEXT) + evaluations * (2 * sizeof(double) + EVALUATION_TEXT);
+}
+
 static status finish_request(setup *s) {
     const setup_options *o = &s->options;
     compose_run *r = &s->request.run;
@@ -157,6 +166,7 @@ static status finish_request(setup *s) {
     r->eval_samples = held < o->eval_samples ? held : o->eval_samples;
     if (!o->data && s->train.samples == 0)
         r->eval_samples = o->eval_samples; /* a plan without data: as if there were */
+    r->kept_bytes = kept_bytes(o);
     s->budget = o->memory_auto ? automatic_budget() : o->memory ? o->memory : UINT64_MAX;
     return loader_plan_buffers(s, r);
 }

@@ -61,6 +61,23 @@ static void every_budget_is_kept(void **state) {
     }
 }
 
+/* A long run remembers its losses and times, and sorts these: measured, 24 bytes a step. They are planned. */
+static void long_runs_plan_what_they_remember(void **state) {
+    (void)state;
+    uint64_t peak[2];
+    for (int i = 0; i < 2; i++) {
+        json_document d;
+        command_result r = command_run(i ? "plan tiny --steps 1000001 --json --quiet"
+                                         : "plan tiny --steps 1 --json --quiet");
+        assert_int_equal(r.exit, 0);
+        assert_int_equal(json_parse("plan", r.out, strlen(r.out), &d), STATUS_OK);
+        peak[i] = command_number(&d, "predicted.peak_bytes");
+        json_close(&d);
+        command_free(&r);
+    }
+    assert_true(peak[1] >= peak[0] + 24 * UINT64_C(1000000));
+}
+
 static void generating_keeps_its_plan(void **state) {
     (void)state;
     json_document d;
@@ -82,6 +99,7 @@ static int open_files(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_budget_is_kept),
+        cmocka_unit_test(long_runs_plan_what_they_remember),
         cmocka_unit_test(generating_keeps_its_plan),
     };
     return cmocka_run_group_tests_name("memory from outside", tests, open_files, scratch_close);
