@@ -79,11 +79,11 @@ static status begin(training *t) {
         return status_set(STATUS_INVALID, "nothing to train on; name a file or folder with --data");
     size_t steps = (size_t)s->options.steps;
     t->result->losses = memory_new(steps, sizeof *t->result->losses);
-    t->result->evaluations = memory_new(steps + 1, sizeof *t->result->evaluations);
+    size_t evaluations = s->options.eval_every ? steps / (size_t)s->options.eval_every + 1 : 1;
+    t->result->evaluations = memory_new(evaluations, sizeof *t->result->evaluations);
     t->times = memory_new(steps, sizeof *t->times);
     if (!t->result->losses || !t->result->evaluations || !t->times)
         return status_set(STATUS_FAILED, "no memory for a run");
-    TRY(open_metrics(t));
     TRY(exec_open(&t->d->plan, EXEC_OBSERVE, &t->exec));
     if (s->weights)
         TRY(weights_load(t->exec, &t->d->plan, s->weights));
@@ -91,7 +91,8 @@ static status begin(training *t) {
         weights_initialise(t->exec, &t->d->plan, &s->model, (uint64_t)s->options.seed);
     TRY(loader_plan_open(s, exec_persistent(t->exec, "loader"), 0, &t->loader));
     feed_open(&t->feed, s, t->d, t->exec);
-    return check_runtime(t);
+    TRY(check_runtime(t));
+    return open_metrics(t); /* last: what is refused leaves an earlier run's file alone */
 }
 
 /* ---- steps ---- */
