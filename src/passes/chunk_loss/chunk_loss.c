@@ -40,6 +40,7 @@ static bool reads(const graph *g, const node *n, tensor_id t) {
 static bool by_rows(const graph *g, const node *n, const node *product, tensor_id dlogits) {
     if (n->op == &op_sum_rows) return true;
     if (n->op != &op_matmul) return false;
+    if (node_in(g, n, MATMUL_ACCUMULATOR)) return false; /* what it adds to may not exist yet at the head */
     const matmul_attributes *t = node_attributes(g, n);
     tensor_id a = node_in(g, n, MATMUL_A), b = node_in(g, n, MATMUL_B), x = node_in(g, product, MATMUL_A);
     if (node_in(g, n, MATMUL_BIAS) || node_in(g, n, MATMUL_RESIDUAL)) return false;
@@ -96,6 +97,14 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     for (size_t i = 0; i < sizeof worth / sizeof *worth && count < room; i++)
         if (parse(worth[i], &out[count]) == STATUS_OK && out[count].value[0] < h.rows) count++;
     return count;
+}
+
+static status check(const pass_setting *s, const pass_context *c) {
+    int64_t rows = c->micro_batch * c->tokens, least = (rows + MAX_CHUNKS - 1) / MAX_CHUNKS;
+    if (s->value[0] >= least) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "--chunk-loss %lld cuts %lld rows into more than %d chunks; write %lld or more",
+                      (long long)s->value[0], (long long)rows, (int)MAX_CHUNKS, (long long)least);
 }
 
 /* ---- rewriting ---- */
@@ -229,4 +238,5 @@ const pass pass_chunk_loss = { .name = "chunk_loss",
                                .stage = PASS_STEP,
                                .parse = parse,
                                .settings = settings,
+                               .check = check,
                                .run = run };
