@@ -19,9 +19,17 @@ bool network_reserves(const char *name) {
     return false;
 }
 
+/* "tokens.batch" is what programs call the whole batch of a field "tokens". */
+static bool names_a_batch(const char *name) {
+    static const char ending[] = ".batch";
+    size_t length = strlen(name), more = sizeof ending - 1;
+    return length >= more && strcmp(name + length - more, ending) == 0;
+}
+
 static status check_field(const network *n, uint32_t index) {
     const snug_field *f = &n->description.fields[index];
-    if (!*f->name || strlen(f->name) >= NETWORK_NAME_BYTES || network_reserves(f->name))
+    if (!*f->name || strlen(f->name) >= NETWORK_NAME_BYTES || network_reserves(f->name) ||
+        names_a_batch(f->name))
         return status_set(STATUS_INVALID, "a field cannot have the name '%.80s'", f->name);
     for (uint32_t i = 0; i < index; i++)
         if (strcmp(n->description.fields[i].name, f->name) == 0)
