@@ -54,7 +54,8 @@ static status open_separate(exec *e) {
         bound_program *b = &e->programs[k];
         if (!b->plan) continue;
         b->blocks = memory_new(b->plan->live.count, sizeof *b->blocks);
-        for (uint32_t i = 0; b->blocks && i < b->plan->live.count; i++) {
+        if (!b->blocks) return status_set(STATUS_FAILED, "no memory to bind a plan");
+        for (uint32_t i = 0; i < b->plan->live.count; i++) {
             b->blocks[i] = device_block_new(b->plan->live.storages[i].bytes);
             if (!b->blocks[i]) return status_set(STATUS_NO_FIT, "no memory for a buffer");
         }

@@ -5,7 +5,8 @@
 
 status rewrite_open(rewrite *r, const graph *in, graph *out) {
     *r = (rewrite){ .in = in, .out = out, .map = memory_new(in->tensors.count, sizeof(tensor_id)) };
-    if (!r->map) return status_set(STATUS_FAILED, "no memory to rewrite a graph");
+    if (!r->map) graph_fail(out, "no memory to rewrite a graph");
+    if (!r->map) return graph_status(out);
     for (tensor_id t = 1; t < in->tensors.count; t++) {
         const tensor *x = graph_tensor(in, t);
         if (x->producer) continue;
@@ -15,7 +16,7 @@ status rewrite_open(rewrite *r, const graph *in, graph *out) {
                                                            .role = x->role,
                                                            .flags = x->flags });
     }
-    return graph_status(out);
+    return graph_status(out) == STATUS_OK ? STATUS_OK : rewrite_close(r);
 }
 
 status rewrite_close(rewrite *r) {

@@ -220,8 +220,12 @@ static void add_to_sums(accumulator *k, node_id id) {
     uint32_t count = n->in_count;
     bool any = false;
     for (uint32_t o = 0; o < n->out_count; o++) any |= k->sum[node_out(in, n, o)] != 0;
-    if (!any || n->op->in_count > MOST || count > MOST) {
+    if (!any) {
         rewrite_node(&k->r, id);
+        return;
+    }
+    if (n->op->in_count > MOST || count > MOST) {
+        graph_fail(k->r.out, "--accumulation: %s has too many inputs", n->op->name);
         return;
     }
     for (uint32_t i = 0; i < count; i++) inputs[i] = node_in(in, n, i) ? k->r.map[node_in(in, n, i)] : 0;
