@@ -256,11 +256,25 @@ static void plan_json_and_least_budget(void **state) {
     }
 }
 
+static uint64_t least_budget(const char *line) {
+    json_document d;
+    command_result r = command_run(line);
+    parse("plan", r.out, &d);
+    uint64_t least = command_number(&d, "least_budget_bytes");
+    json_close(&d);
+    command_free(&r);
+    return least;
+}
+
 static void refusal_explains(void **state) {
     (void)state;
-    command_result r = command_run("plan char-small --batch 48 --micro-batch 48 --memory 40MiB");
     static const char *const says[] = { "does not fit", "missing", "least budget", "--micro-batch auto",
                                         "The peak" };
+    char line[128];
+    uint64_t least = least_budget("plan char-small --batch 48 --micro-batch 48 --json --quiet");
+    snprintf(line, sizeof line, "plan char-small --batch 48 --micro-batch 48 --memory %llu",
+             (unsigned long long)(least - 1));
+    command_result r = command_run(line);
     assert_int_equal(r.exit, 3);
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         if (!strstr(r.out, says[i])) fail_msg("nothing of '%s' in %s", says[i], r.out);
