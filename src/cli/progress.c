@@ -2,16 +2,11 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 enum { LINE_BYTES = 320, PART_BYTES = 64, LINES_OF_A_RUN = 20, LONGEST_SILENCE = 30 };
 static const double LIVE_SECONDS = 0.05; /* no more than twenty live lines a second */
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 progress progress_of(output *out) { return (progress){ .out = out, .last = -1e9 }; }
 
@@ -70,7 +65,7 @@ static void make_line(const train_progress *s, size_t room, char line[LINE_BYTES
 }
 
 void progress_step(progress *p, const train_progress *s) {
-    double time = now();
+    double time = clock_seconds();
     bool edge = s->step == 1 || s->step == s->steps;
     char line[LINE_BYTES];
     if (!p->out->file) return;
