@@ -17,6 +17,12 @@ static const uint64_t PAGE = 4096;
 status device_pool_open(device_pool *p, uint64_t bytes) {
     *p = (device_pool){ 0 };
     uint64_t size = units_align(bytes ? bytes : 1, PAGE);
+    uint64_t available = device_available(); /* touching more would end the process, or another one */
+    if (size > available)
+        return status_set(STATUS_NO_FIT,
+                          "the machine has %llu bytes of memory left, and the pool takes %llu; plan for what "
+                          "there is, with --memory auto",
+                          (unsigned long long)available, (unsigned long long)size);
     void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
         return status_set(STATUS_NO_FIT, "the machine refuses %llu bytes for the pool: %s",
@@ -59,22 +65,31 @@ static uint64_t number_in(const char *path, uint64_t fallback) {
     return fields == 1 ? value : fallback;
 }
 
-static uint64_t machine_available(void) {
-    FILE *file = fopen("/proc/meminfo", "r");
-    if (!file) return UINT64_MAX;
-    char line[128];
-    unsigned long long kib = 0;
+/* The number behind a word of a file such as /proc/meminfo, where each line has one; 0: it is not there. */
+static uint64_t number_after(const char *path, const char *word) {
+    FILE *file = fopen(path, "r");
+    if (!file) return 0;
+    char line[128], name[64];
+    unsigned long long value;
     bool found = false;
-    while (!found && fgets(line, sizeof line, file)) found = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+    while (!found && fgets(line, sizeof line, file))
+        found = sscanf(line, "%63s %llu", name, &value) == 2 && strcmp(name, word) == 0;
     fclose(file);
-    return found ? (uint64_t)kib * 1024 : UINT64_MAX;
+    return found ? value : 0;
+}
+
+static uint64_t machine_available(void) {
+    uint64_t kib = number_after("/proc/meminfo", "MemAvailable:");
+    return kib ? kib * 1024 : UINT64_MAX;
 }
 
 uint64_t device_available(void) {
     uint64_t available = machine_available();
     uint64_t limit = number_in("/sys/fs/cgroup/memory.max", UINT64_MAX);
     uint64_t used = number_in("/sys/fs/cgroup/memory.current", 0);
+    uint64_t files = number_after("/sys/fs/cgroup/memory.stat", "inactive_file"); /* given back on demand */
     if (limit != UINT64_MAX) {
+        used -= files < used ? files : used;
         uint64_t left = limit > used ? limit - used : 0;
         if (left < available) available = left;
     }
