@@ -7,8 +7,8 @@
 #include "base/threads.h"
 #include "base/units.h"
 #include "exec/exec.h"
-#include "io/model_files.h"
 #include "search/compose.h"
+#include "train/weights.h"
 
 struct snug_predictor {
     network network;
@@ -32,22 +32,6 @@ static status make_plan(snug_predictor *p, uint64_t memory, int64_t threads) {
     return status_set(STATUS_NO_FIT, "%s does not fit %s: its output takes %llu bytes, %llu more",
                       p->model.name, units_bytes_text(memory, budget), (unsigned long long)p->plan.peak_bytes,
                       (unsigned long long)(p->plan.peak_bytes - memory));
-}
-
-static status load_weights(snug_predictor *p, const char *path) {
-    model_weight *weights = memory_new(p->plan.persistent_count + 1u, sizeof *weights);
-    if (!weights) return status_set(STATUS_FAILED, "no memory to list the weights");
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < p->plan.persistent_count; i++) {
-        const plan_persistent *x = &p->plan.persistent[i];
-        if (x->category == CATEGORY_WEIGHTS)
-            weights[count++] = (model_weight){ .name = x->name,
-                                               .shape = x->shape,
-                                               .data = exec_persistent(p->exec, x->name) };
-    }
-    status result = model_files_load(path, weights, count);
-    memory_free(weights);
-    return result;
 }
 
 static status find_output(snug_predictor *p) {
@@ -76,7 +60,7 @@ snug_predictor *snug_load(const snug_network *description, const char *weights, 
     if (result == STATUS_OK) result = network_open(description, &p->network, &p->model);
     if (result == STATUS_OK) result = make_plan(p, memory, threads);
     if (result == STATUS_OK) result = exec_open(&p->plan, 0, &p->exec);
-    if (result == STATUS_OK) result = load_weights(p, weights);
+    if (result == STATUS_OK) result = weights_load(p->exec, &p->plan, weights);
     if (result == STATUS_OK) result = find_inputs(p);
     if (result == STATUS_OK) return p;
     snug_unload(p);

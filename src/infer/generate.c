@@ -3,8 +3,8 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/philox.h"
 #include "base/threads.h"
@@ -98,22 +98,16 @@ static const float *feed(const generation *g, int32_t id, int64_t position) {
     return exec_output(g->exec, PROGRAM_DECODE, "logits");
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static status continue_text(const generation *g, generate_result *r) {
     const generate_options *o = g->options;
     sample_options how = { .temperature = o->temperature, .top_k = o->top_k, .seed = o->seed };
     const float *logits = NULL;
-    double begin = now();
+    double begin = clock_seconds();
     int64_t position = 0;
     for (; position < g->prompt.count; position++) logits = feed(g, g->prompt.ids[position], position);
     r->prompt_tokens = position;
-    r->seconds_prompt = now() - begin;
-    begin = now();
+    r->seconds_prompt = clock_seconds() - begin;
+    begin = clock_seconds();
     while (r->new_tokens < o->tokens && position < g->config.context) {
         int32_t id;
         TRY(sample_next(&how, logits, g->config.vocabulary, (uint32_t)position, &id));
@@ -123,7 +117,7 @@ static status continue_text(const generation *g, generate_result *r) {
         if (!last) logits = feed(g, id, position);
         position++;
     }
-    r->seconds_new = now() - begin;
+    r->seconds_new = clock_seconds() - begin;
     return STATUS_OK;
 }
 

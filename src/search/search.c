@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "base/units.h"
@@ -184,12 +184,6 @@ static void keep_front(enumeration *e) {
     e->count = kept;
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void plan_plain(const search_request *q, search_point *plain) {
     *plain = (search_point){ .choice = { .micro_batch = q->run.batch } };
     enumeration e = { .q = q, .points = plain, .count = 1 };
@@ -224,7 +218,7 @@ static status plan_all(enumeration *e) {
 }
 
 status search_run(const search_request *q, search_front *front) {
-    double begin = now();
+    double begin = clock_seconds();
     *front = (search_front){ 0 };
     enumeration e = { .q = q, .points = memory_new(MAX_CANDIDATES, sizeof *e.points) };
     if (!e.points) return status_set(STATUS_FAILED, "no memory to search");
@@ -236,7 +230,7 @@ status search_run(const search_request *q, search_front *front) {
         front->count = e.count;
         plan_plain(q, &front->plain);
         memory_trim();
-        front->elapsed = now() - begin;
+        front->elapsed = clock_seconds() - begin;
     } else {
         memory_free(e.points);
     }

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -31,12 +31,6 @@ typedef struct {
     char metrics_path[4096];
     double *times; /* seconds by step */
 } training;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static double learning_rate(const setup_options *o, int64_t step) {
     if (step < o->warmup) return o->learning_rate * (double)(step + 1) / (double)o->warmup;
@@ -155,17 +149,17 @@ static void report_step(const training *t, int64_t step, double rate, double ela
 
 static status one_step(training *t, int64_t step, double started) {
     const setup_options *o = &t->s->options;
-    double begin_time = now(), rate = learning_rate(o, step);
+    double begin_time = clock_seconds(), rate = learning_rate(o, step);
     loader_batch batch;
     TRY(loader_next(t->loader, &batch));
     double loss = feed_step(&t->feed, &batch, step, rate);
     loader_done(t->loader);
     t->result->losses[step] = loss;
-    t->times[step] = now() - begin_time;
+    t->times[step] = clock_seconds() - begin_time;
     t->result->steps = step + 1;
     if (!isfinite(loss)) return not_finite(step, loss);
     TRY(write_metrics(t, step + 1, loss, rate, t->times[step], NAN));
-    report_step(t, step, rate, now() - started);
+    report_step(t, step, rate, clock_seconds() - started);
     if (o->eval_every && (step + 1) % o->eval_every == 0 && step + 1 < o->steps) return evaluate(t, step + 1);
     return STATUS_OK;
 }
@@ -197,7 +191,7 @@ status train_run(const setup *s, const decision *d, const train_observer *o, tra
     *r = (train_result){ 0 };
     training t = { .s = s, .d = d, .observer = o, .result = r, .metrics = -1 };
     status result = begin(&t);
-    double started = now();
+    double started = clock_seconds();
     if (result == STATUS_OK && o->started) o->started(o->context, s, d);
     bool stopped = false;
     for (int64_t step = 0; step < s->options.steps && result == STATUS_OK && !stopped; step++) {
@@ -210,7 +204,7 @@ status train_run(const setup *s, const decision *d, const train_observer *o, tra
         result = status_set(STATUS_INTERRUPTED, "stopped after step %lld of %lld; the weights are in %s",
                             (long long)r->steps, (long long)s->options.steps,
                             s->options.out ? s->options.out : "memory only");
-    summarise(&t, now() - started);
+    summarise(&t, clock_seconds() - started);
     loader_close(t.loader);
     exec_close(t.exec);
     if (t.metrics >= 0) close(t.metrics);
