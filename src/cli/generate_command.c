@@ -84,7 +84,7 @@ status cli_generate(const options *o, cli_streams *streams) {
                            .threads = (int)o->run.threads,
                            .token = heard,
                            .context = &l,
-                           .memory = o->run.memory_auto ? device_available() : o->run.memory };
+                           .memory = o->run.memory_auto ? setup_automatic_budget() : o->run.memory };
     generate_result r = { 0 };
     if (!o->quiet) streams->people = output_of(stderr);
     status result = generate_run(&g, &r);

@@ -144,8 +144,7 @@ static status make_request(setup *s) {
     return read_pins(s);
 }
 
-/* Free memory less what others may ask for in the meantime. */
-static uint64_t automatic_budget(void) {
+uint64_t setup_automatic_budget(void) {
     uint64_t available = device_available(), margin = available / 16;
     return available - (margin > (128u << 20) ? margin : (128u << 20) < available ? (128u << 20) : 0);
 }
@@ -167,7 +166,7 @@ static status finish_request(setup *s) {
     if (!o->data && s->train.samples == 0)
         r->eval_samples = o->eval_samples; /* a plan without data: as if there were */
     r->kept_bytes = kept_bytes(o);
-    s->budget = o->memory_auto ? automatic_budget() : o->memory ? o->memory : UINT64_MAX;
+    s->budget = o->memory_auto ? setup_automatic_budget() : o->memory ? o->memory : UINT64_MAX;
     return loader_plan_buffers(s, r);
 }
 

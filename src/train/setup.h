@@ -35,6 +35,9 @@ typedef struct {
 
 setup_options setup_defaults(void);
 
+/* What --memory auto is: free memory, less what others may ask for in the meantime. */
+uint64_t setup_automatic_budget(void);
+
 /* What the options come to. Not to be moved: parts point at each other. */
 typedef struct {
     setup_options options;
