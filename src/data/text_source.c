@@ -78,7 +78,7 @@ static status refuse_packed(const text_file *f) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (memcmp(head, known[i].magic, known[i].bytes) == 0)
             return status_set(STATUS_INVALID,
-                              "%s is %s, not text; unpack it, or ask for its bytes with the data type bytes",
+                              "%s is %s, not text; unpack it, or ask for its bytes with --data-kind bytes",
                               f->path, known[i].what);
     return STATUS_OK;
 }

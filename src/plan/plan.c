@@ -128,6 +128,8 @@ static uint64_t table_bytes(const plan_program *pp) {
            (uint64_t)g->edges.count * (sizeof(tensor_id) + sizeof(op_arg));
 }
 
+enum { PLANNING_SHARE = 3 }; /* tables at once in one thread of the search; 2.2 were seen */
+
 static void sum_up(plan *p, int threads) {
     uint64_t highest = 0;
     for (int k = 0; k < PROGRAM_COUNT; k++) {
@@ -141,14 +143,20 @@ static void sum_up(plan *p, int threads) {
     for (int c = 0; top && c < CATEGORY_COUNT; c++) p->by_category[c] += top->peak.by_category[c];
     p->by_category[CATEGORY_GAPS] = p->arena_bytes - highest;
     p->runtime = device_runtime_reserve(threads);
-    p->runtime.tables += p->persistent_count * sizeof *p->persistent;
+    uint64_t tables = p->persistent_count * sizeof *p->persistent;
     for (int k = 0; k < PROGRAM_COUNT; k++)
-        if (p->programs[k]) p->runtime.tables += table_bytes(p->programs[k]);
+        if (p->programs[k]) tables += table_bytes(p->programs[k]);
+    p->runtime.tables += tables;
+    p->planning_bytes = p->runtime.code + (uint64_t)threads * PLANNING_SHARE * tables;
     plan_reserve(p, 0);
 }
 
+/* Before there is a pool, each thread of the search holds the graphs and tables of a candidate on their way
+ * through the passes. Where the model is all depth and no width that is more than the run will ever take. */
 void plan_reserve(plan *p, uint64_t bytes) {
     p->runtime.tables += bytes;
+    uint64_t run = plan_pool_bytes(p) + plan_runtime_bytes(p);
+    if (run < p->planning_bytes) p->runtime.tables += p->planning_bytes - run;
     p->by_category[CATEGORY_RUNTIME] = plan_runtime_bytes(p);
     p->peak_bytes = plan_pool_bytes(p) + plan_runtime_bytes(p);
 }

@@ -49,7 +49,8 @@ typedef struct {
     uint32_t persistent_count;
     uint64_t persistent_bytes, arena_bytes, lower_bound_bytes; /* arena_bytes: the largest; its lower bound */
     device_runtime runtime;
-    uint64_t peak_bytes;                  /* persistent + arena + runtime */
+    uint64_t planning_bytes;              /* what the search for it may hold, before there is a pool */
+    uint64_t peak_bytes;                  /* persistent + arena + runtime; at least planning_bytes */
     uint64_t by_category[CATEGORY_COUNT]; /* at the peak; sums up to peak_bytes */
     program_kind peak_program;
     int threads; /* that scratch is planned for: run with no more */

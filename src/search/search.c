@@ -190,6 +190,24 @@ static void plan_plain(const search_request *q, search_point *plain) {
     plan_candidate(&e, 0, 0);
 }
 
+/* Names what was pinned: together these leave nothing to try. */
+static status nothing_left(const search_request *q) {
+    char pins[256] = "";
+    size_t n = 0;
+    if (q->micro_batch)
+        n += (size_t)snprintf(pins, sizeof pins, ", --micro-batch %lld", (long long)q->micro_batch);
+    if (q->allowed == PASS_EXACT) n += (size_t)snprintf(pins + n, sizeof pins - n, ", --exact");
+    for (int i = 0; pass_table[i] && n < sizeof pins; i++) {
+        char option[PASS_OPTION_BYTES];
+        if (q->pins[i].kind == SEARCH_AUTO) continue;
+        const char *text = q->pins[i].kind == SEARCH_OFF ? "off" : q->pins[i].setting.text;
+        n += (size_t)snprintf(pins + n, sizeof pins - n, ", --%s %s", pass_option(pass_table[i], option),
+                              text);
+    }
+    return status_set(STATUS_INVALID, "what is pinned leaves no plan to try; set one of these to auto: %s",
+                      n ? pins + 2 : "nothing is pinned");
+}
+
 /* Candidates of all micro-batches; what one of them cannot do is no failure while another can. When none can,
  * the largest, which comes first, says why. */
 static status enumerate(enumeration *e) {
@@ -200,9 +218,7 @@ static status enumerate(enumeration *e) {
         if (enumerate_micro_batch(e, micro[i]) != STATUS_OK) result = STATUS_INVALID;
     if (e->count) return STATUS_OK;
     if (result != STATUS_OK) result = enumerate_micro_batch(e, micro[0]);
-    return result != STATUS_OK
-               ? result
-               : status_set(STATUS_INVALID, "the pinned options leave no plan to try; set some to auto");
+    return result != STATUS_OK ? result : nothing_left(e->q);
 }
 
 /* Plans all candidates and keeps the front; when none can be planned, the first says why. */

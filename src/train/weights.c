@@ -65,10 +65,11 @@ status weights_save(const exec *e, const plan *p, const gpt2_config *c, const ch
     model_weight *weights;
     uint32_t count;
     TRY(io_make_folder(directory));
-    if (c) TRY(model_files_write_config(directory, c));
     TRY(list_weights(e, p, &weights, &count));
-    status result = model_files_save(directory, weights, count);
+    status result =
+        model_files_save(directory, weights, count); /* the largest first: a full disk shows here */
     memory_free(weights);
+    if (result == STATUS_OK && c) result = model_files_write_config(directory, c);
     return result;
 }
 

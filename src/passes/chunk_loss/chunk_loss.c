@@ -78,24 +78,31 @@ static bool find_head(const graph *g, head *h) {
     return true;
 }
 
+static pass_setting make_setting(int64_t rows) {
+    pass_setting s = { .value = { rows },
+                       .class = rows % THREADS_ROW_TILE ? PASS_REASSOCIATING : PASS_EXACT };
+    snprintf(s.text, sizeof s.text, "%lld", (long long)rows);
+    return s;
+}
+
 static status parse(const char *text, pass_setting *out) {
     int64_t rows;
     TRY(units_parse_integer(text, "--chunk-loss", 1, 1 << 24, &rows));
-    *out = (pass_setting){ .value = { rows },
-                           .class = rows % THREADS_ROW_TILE ? PASS_REASSOCIATING : PASS_EXACT };
-    snprintf(out->text, sizeof out->text, "%lld", (long long)rows);
+    *out = make_setting(rows);
     return STATUS_OK;
 }
 
 static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
                          pass_without *without) {
-    static const char *const worth[] = { "1024", "256" };
+    enum { WORTH_CHUNKS = 64, WORTH_FACTOR = 4 }; /* more chunks make planning long and save little */
     (void)c, (void)without;
     head h;
     uint32_t count = 0;
     if (!find_head(g, &h) || h.rows * h.vocabulary < 1 << 18) return 0;
-    for (size_t i = 0; i < sizeof worth / sizeof *worth && count < room; i++)
-        if (parse(worth[i], &out[count]) == STATUS_OK && out[count].value[0] < h.rows) count++;
+    int64_t tiles = (h.rows + WORTH_CHUNKS * THREADS_ROW_TILE - 1) / (WORTH_CHUNKS * THREADS_ROW_TILE);
+    int64_t small = tiles * THREADS_ROW_TILE;
+    for (int64_t rows = small * WORTH_FACTOR; rows >= small && count < room; rows /= WORTH_FACTOR)
+        if (rows < h.rows) out[count++] = make_setting(rows);
     return count;
 }
 
