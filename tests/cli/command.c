@@ -120,6 +120,8 @@ uint64_t command_number(const json_document *d, const char *path) {
 void command_make_files(void) {
     static const char config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, "
                                  "\"n_positions\": 32, \"vocab_size\": 256}\n";
+    static const char deep[] = "{\"model_type\": \"gpt2\", \"n_layer\": 96, \"n_head\": 2, \"n_embd\": 8, "
+                               "\"n_positions\": 32, \"vocab_size\": 256}\n";
     static const char *const words[] = {
         "the ", "letter ", "of ",   "law ",   "and ", "every ", "night ",
         "a ",   "small ",  "lamp ", "burns ", "in ",  "her ",   "window.\n"
@@ -129,6 +131,8 @@ void command_make_files(void) {
     uint64_t state = 7;
     mkdir("tiny", 0700);
     scratch_write("tiny/config.json", config, sizeof config - 1);
+    mkdir("deep", 0700);
+    scratch_write("deep/config.json", deep, sizeof deep - 1);
     while (length + 16 < sizeof data) {
         const char *word = words[scratch_random(&state) % (sizeof words / sizeof *words)];
         memcpy(data + length, word, strlen(word));

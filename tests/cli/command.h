@@ -30,6 +30,6 @@ command_result command_wait(pid_t pid);
 json_value command_value(const json_document *d, const char *path);
 uint64_t command_number(const json_document *d, const char *path);
 
-/* In the working directory: "tiny/config.json", a model of two small blocks, and "text", some English-like 60
- * KB. */
+/* In the working directory: "tiny/config.json", a model of two small blocks, "deep/config.json", one of 96,
+ * and "text", some English-like 60 KB. */
 void command_make_files(void);

@@ -128,7 +128,7 @@ static const struct {
     { "plan gpt2 --attention fast", "--attention" },
     { "plan gpt2 --chunk-loss some", "--chunk-loss" },
     { "plan gpt2 --accumulation twice", "--accumulation" },
-    { "plan tiny --exact --micro-batch 1", "leave no plan" },
+    { "plan tiny --exact --micro-batch 1", "leaves no plan" },
     { "plan gpt2 --prompt hello", "no option of plan" },
     { "generate tiny --steps 3", "no option of generate" },
     { "generate tiny", "--prompt" },

@@ -42,7 +42,8 @@ static void every_budget_is_kept(void **state) {
     } cases[] = { { "tiny", "--batch 8" },
                   { "char-small", "--batch 4 --context 64" },
                   { "char-small", "--batch 6 --context 128 --threads 1" },
-                  { "tiny", "--batch 32 --workers 4" } };
+                  { "tiny", "--batch 32 --workers 4" },
+                  { "deep", "--batch 8" } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[256];
         json_document d;
