@@ -47,6 +47,7 @@ typedef struct {
     const char *paper;
     pass_class class; /* the most that its settings do */
     pass_stage stage;
+    bool training_only; /* leaves programs without backward as they are */
 
     /* Reads the user's text; STATUS_INVALID with a sentence. "auto" and "off" never get here. */
     status (*parse)(const char *text, pass_setting *out);

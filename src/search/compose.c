@@ -29,6 +29,7 @@ compose_split compose_split_of(const compose_run *r, const compose_choice *c) {
 static status apply_passes(const compose_choice *c, const pass_context *context, pass_stage stage, graph *g) {
     for (int i = 0; pass_table[i]; i++) {
         if (pass_table[i]->stage != stage || !c->settings[i].text[0]) continue;
+        if (pass_table[i]->training_only && !context->training) continue;
         graph next;
         TRY(graph_open(&next));
         status result = pass_table[i]->run(g, &c->settings[i], context, &next);

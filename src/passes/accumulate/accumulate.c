@@ -280,6 +280,7 @@ const pass pass_accumulate = { .name = "accumulate",
                                .values = "auto, defer, add",
                                .class = PASS_REASSOCIATING,
                                .stage = PASS_STEP,
+                               .training_only = true,
                                .parse = parse,
                                .settings = settings,
                                .run = run };

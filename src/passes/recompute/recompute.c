@@ -246,6 +246,7 @@ const pass pass_recompute = { .name = "recompute",
                               .paper = "arXiv:1604.06174",
                               .class = PASS_EXACT,
                               .stage = PASS_STEP,
+                              .training_only = true,
                               .parse = parse,
                               .settings = settings,
                               .run = run };
