@@ -59,19 +59,26 @@ static uint64_t number_in(const char *path, uint64_t fallback) {
     return fields == 1 ? value : fallback;
 }
 
-static uint64_t machine_available(void) {
+/* A line of /proc/meminfo in bytes; UINT64_MAX when it is not there. */
+static uint64_t machine_memory(const char *format) {
     FILE *file = fopen("/proc/meminfo", "r");
     if (!file) return UINT64_MAX;
     char line[128];
     unsigned long long kib = 0;
     bool found = false;
-    while (!found && fgets(line, sizeof line, file)) found = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+    while (!found && fgets(line, sizeof line, file)) found = sscanf(line, format, &kib) == 1;
     fclose(file);
     return found ? (uint64_t)kib * 1024 : UINT64_MAX;
 }
 
+uint64_t device_memory(void) {
+    uint64_t all = machine_memory("MemTotal: %llu kB");
+    uint64_t limit = number_in("/sys/fs/cgroup/memory.max", UINT64_MAX);
+    return limit < all ? limit : all;
+}
+
 uint64_t device_available(void) {
-    uint64_t available = machine_available();
+    uint64_t available = machine_memory("MemAvailable: %llu kB");
     uint64_t limit = number_in("/sys/fs/cgroup/memory.max", UINT64_MAX);
     uint64_t used = number_in("/sys/fs/cgroup/memory.current", 0);
     if (limit != UINT64_MAX) {
@@ -79,17 +86,6 @@ uint64_t device_available(void) {
         if (left < available) available = left;
     }
     return available;
-}
-
-device_rates device_rates_default(int threads) {
-    double t = threads;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
-        return (device_rates){ 150e9 * t, 12e9 * t, 16e9 + 4e9 * t, 3e-6, "built-in table: AVX-512" };
-    if (__builtin_cpu_supports("avx2"))
-        return (device_rates){ 70e9 * t, 7e9 * t, 14e9 + 4e9 * t, 3e-6, "built-in table: AVX2" };
-#endif
-    return (device_rates){ 12e9 * t, 2e9 * t, 8e9 + 2e9 * t, 3e-6, "built-in table: plain C" };
 }
 
 static uint64_t host_bytes;
@@ -102,7 +98,6 @@ device_runtime device_runtime_reserve(int threads) {
 #else
     uint64_t code = 8u << 20;
 #endif
-    return (device_runtime){ .code = code + host_bytes,
-                             .threads = (uint64_t)threads << 18,
-                             .tables = 4u << 20 };
+    return (
+        device_runtime){ .code = code + host_bytes, .threads = (uint64_t)threads << 18, .tables = 4u << 20 };
 }
