@@ -112,6 +112,14 @@ static void put_losses(json_writer *w, const train_result *r) {
     json_put_number(w, "tokens_per_second", r->tokens_per_second);
 }
 
+/* What the answer cost: plans made, and the seconds that took. */
+static void put_search(json_writer *w, const search_front *f) {
+    json_begin_object(w, "search");
+    json_put_unsigned(w, "candidates", f->candidates);
+    json_put_number(w, "seconds", f->elapsed);
+    json_end_object(w);
+}
+
 /* ---- the profile ---- */
 
 static void put_sums(json_writer *w, const profile_row *x) {
@@ -192,12 +200,13 @@ static void write_report(text *out, const setup *s, const decision *d, const tra
     json_put_unsigned(&w, "least_budget_bytes", search_least(&d->front));
     json_put_string(&w, "rates", s->request.run.lower.rates.source);
     put_plain(&w, &d->front.plain);
+    put_search(&w, &d->front);
     put_predicted(&w, d);
     put_measured(&w, &m, r);
     put_pools(&w, d, &m, r != NULL);
     put_choices(&w, d);
-    json_put_integer(&w, "rank", 0);
-    json_put_integer(&w, "world", 1);
+    json_put_integer(&w, "rank", s->comm.rank);
+    json_put_integer(&w, "world", s->comm.world);
     if (p) put_profile(&w, s, p);
     if (r && !p) put_losses(&w, r);
     json_end_object(&w);

@@ -225,6 +225,9 @@ static void move(plan_program *pp, uint32_t storage, uint64_t to, uint64_t from)
 /* Every pair of buffers that are needed at the same time, put at one place, spoils the run. */
 static void a_wrong_place_is_seen(void **state) {
     (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    skip(); /* it stops at the first kernel whose result lies in its input, which is what is done here */
+#endif
     plan p;
     outcome right, wrong;
     int pairs = 0;

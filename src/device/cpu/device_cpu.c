@@ -102,7 +102,6 @@ device_runtime device_runtime_reserve(int threads) {
 #else
     uint64_t code = 8u << 20;
 #endif
-    return (device_runtime){ .code = code + host_bytes,
-                             .threads = (uint64_t)threads << 18,
-                             .tables = 4u << 20 };
+    return (
+        device_runtime){ .code = code + host_bytes, .threads = (uint64_t)threads << 18, .tables = 4u << 20 };
 }
