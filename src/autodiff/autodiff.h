@@ -13,8 +13,8 @@ typedef struct {
 /* Adds the backward nodes of all seeds to g. `gradient` has room for g->tensors.count (at entry) ids and is
  * filled: by tensor, its gradient or 0. Gradients flow to parameters flagged TENSOR_TRAINABLE, and
  * to `wanted[t]` where `wanted` is not NULL. Contributions to one gradient are chained through accumulating
- * inputs; only where a gradient was handed on and others still read it are they added afterwards. The gradient
- * of a parameter is flagged TENSOR_GRADIENT and lives in a storage of its own: no backward node reads it other
- * than to add to it. */
+ * inputs; only where a gradient was handed on and others still read it are they added afterwards. The
+ * gradient of a parameter is flagged TENSOR_GRADIENT and lives in a storage of its own: no backward node
+ * reads it other than to add to it. */
 status autodiff_run(graph *g, const autodiff_seed *seeds, uint32_t count, const bool *wanted,
                     tensor_id *gradient);

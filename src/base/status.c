@@ -22,7 +22,11 @@ status status_prefix(status code, const char *format, ...) {
     va_start(arguments, format);
     int n = vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    if (n >= 0 && (size_t)n < sizeof message) snprintf(message + n, sizeof message - (size_t)n, ": %s", old);
+    if (n < 0 || (size_t)n + 3 > sizeof message) return code;
+    size_t room = sizeof message - (size_t)n - 3, length = strnlen(old, room); /* what is too long is cut */
+    memcpy(message + n, ": ", 2);
+    memcpy(message + n + 2, old, length);
+    message[(size_t)n + 2 + length] = 0;
     return code;
 }
 

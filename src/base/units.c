@@ -17,7 +17,8 @@ status units_parse_bytes(const char *text, const char *name, uint64_t *bytes) {
     while (*end == ' ') end++;
     if (end != text && isfinite(value) && value > 0)
         for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-            if (strcmp(end, units[i].suffix) == 0 && value * units[i].factor < 0x1p62) {
+            if (strcmp(end, units[i].suffix) == 0 && value * units[i].factor >= 1 &&
+                value * units[i].factor < 0x1p62) {
                 *bytes = (uint64_t)(value * units[i].factor);
                 return STATUS_OK;
             }

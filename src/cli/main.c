@@ -43,6 +43,20 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                   "  snug train char-small --data book.txt --out model --batch 64 --memory 96MiB\n"
                   "  snug train model --data letters/ --out tuned --lr 1e-4 --eval-every 100   goes on from "
                   "a model\n" },
+    { .command = COMMAND_PROFILE,
+      .name = "profile",
+      .subject = "MODEL",
+      .run = cli_profile,
+      .brief = "where the time of a training step goes, and what would be its bound",
+      .about =
+          "Plans as train does, runs a few steps and writes no model. Shows the time by op and by block "
+          "beside\n"
+          "what was predicted and what the machine can't beat, and memory as planned and measured. Without\n"
+          "--data the samples are random numbers.",
+      .examples = "  snug profile gpt2 --batch 4 --context 256            where a step's time goes\n"
+                  "  snug profile gpt2 --batch 4 --memory 2GiB --steps 3   what techniques cost in it\n"
+                  "  snug profile char-small --trace step.json            for ui.perfetto.dev, with memory\n"
+                  "  snug profile char-small --json | jq .profile.by_op\n" },
     { .command = COMMAND_GENERATE,
       .name = "generate",
       .subject = "DIR",
@@ -80,7 +94,8 @@ static const char *command_at(const void *context, uint32_t i) {
 static status unknown_command(const char *name) {
     const char *near = options_nearest(name, CLI_COMMANDS + 2, command_at, NULL);
     if (near) return status_set(STATUS_INVALID, "unknown command '%s'; did you mean %s?", name, near);
-    return status_set(STATUS_INVALID, "unknown command '%s'; there are plan, train, generate and help", name);
+    return status_set(STATUS_INVALID,
+                      "unknown command '%s'; there are plan, train, profile, generate and help", name);
 }
 
 static status show_help(int count, char **arguments, output *out) {

@@ -7,7 +7,7 @@
 
 #include "train/setup.h"
 
-typedef enum { COMMAND_PLAN = 1, COMMAND_TRAIN = 2, COMMAND_GENERATE = 4 } command;
+typedef enum { COMMAND_PLAN = 1, COMMAND_TRAIN = 2, COMMAND_GENERATE = 4, COMMAND_PROFILE = 8 } command;
 
 /* What a command line says, at its defaults before. */
 typedef struct {
@@ -16,6 +16,8 @@ typedef struct {
     const char *prompt; /* generate: */
     int64_t tokens, top_k;
     double temperature;
+    int64_t profile_steps; /* profile: */
+    const char *trace;
     bool json, listing, quiet, help;
 } options;
 

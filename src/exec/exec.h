@@ -36,6 +36,13 @@ const void *exec_output(const exec *e, program_kind k, const char *name);
 
 void exec_run(exec *e, program_kind k);
 
+/* From now on each run of a program writes count + 1 moments, in seconds of exec_now: before its first kernel
+ * and after each. Runs follow each other in `moments`; one that the room doesn't hold leaves none. Such runs
+ * are neither observed nor poisoned. NULL ends it. */
+void exec_time(exec *e, double *moments, uint64_t room);
+uint64_t exec_timed(const exec *e); /* moments written so far */
+double exec_now(void);
+
 /* Of the programs that ran since opening with EXEC_OBSERVE. */
 exec_measured exec_measure(const exec *e);
 
@@ -43,7 +50,9 @@ exec_measured exec_measure(const exec *e);
 uint64_t exec_pool_bytes(const exec *e);
 
 /* Where a run went wrong: runs program k again, step by step, and names the first node whose results hold NaN
- * or infinity; false when all are finite. Persistent values are no longer those of the run afterwards. */
+ * or infinity; false when all are finite. The inputs must have been handed in again; after an update that
+ * went wrong it is the weights that are found. Persistent values are no longer those of the run afterwards.
+ */
 typedef struct {
     char op[32], tensor[96];
     int32_t site;

@@ -1,9 +1,9 @@
 /* JSON, read with sentences and written without surprises.
  *
  * Reading goes through json-c in its strict mode, which also takes the NaN and Infinity of real model
- * configurations (and names in single quotes). A value knows the file and the place it came from, so whatever is wrong with it can be said
- * in one sentence: "config.json: 'factor' in 'rope_scaling' is true; it must be a number from 1 to 100". When
- * an object names a key twice the last one counts.
+ * configurations (and names in single quotes). A value knows the file and the place it came from, so whatever
+ * is wrong with it can be said in one sentence: "config.json: 'factor' in 'rope_scaling' is true; it must be
+ * a number from 1 to 100". When an object names a key twice the last one counts.
  *
  * Writing builds text (base/text.h): strings escaped, bytes that are not UTF-8 replaced by U+FFFD, numbers as
  * short as they can be read back exactly, NaN and infinities as null, whatever the locale. */

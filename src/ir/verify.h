@@ -1,7 +1,7 @@
 /* Proof that a graph is what everybody takes it for; run after every arrow of the pipeline (DESIGN 2).
  * - every input is produced before it is read;
- * - a value whose memory is written over is read by nobody afterwards, views and parts included, nor by another
- *   input of the node that writes, nor by the host;
+ * - a value whose memory is written over is read by nobody afterwards, views and parts included, nor by
+ * another input of the node that writes, nor by the host;
  * - persistent sources have unique names; parts of a gather have one place each. */
 #pragma once
 

@@ -117,11 +117,12 @@ static void settle_offsets(const plan *p, plan_program *pp) {
     for (uint32_t s = 0; s < pp->program.count; s++) pp->scratch[s] += p->persistent_bytes;
 }
 
-/* Bytes of bookkeeping that running this program takes: its graph, its lifetimes and places, and the calls that
- * exec/ binds, with what it observes. */
+/* Bytes of bookkeeping that running this program takes: its graph, its lifetimes and places, and the calls
+ * that exec/ binds, with what it observes. */
 static uint64_t table_bytes(const plan_program *pp) {
     const graph *g = &pp->program.graph;
-    uint64_t tensor_bytes = sizeof(tensor) + sizeof(live_storage) + 2 * sizeof(uint64_t) + 5 * sizeof(uint32_t);
+    uint64_t tensor_bytes =
+        sizeof(tensor) + sizeof(live_storage) + 2 * sizeof(uint64_t) + 5 * sizeof(uint32_t);
     uint64_t step_bytes = sizeof(node) + sizeof(lower_step) + sizeof(op_call) + sizeof(uint64_t);
     return g->tensors.count * tensor_bytes + g->nodes.count * step_bytes + g->bytes.count +
            (uint64_t)g->edges.count * (sizeof(tensor_id) + sizeof(op_arg));

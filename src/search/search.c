@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "search/search.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,22 +120,35 @@ static status enumerate_micro_batch(enumeration *e, int64_t micro_batch) {
     return result;
 }
 
-/* Divisors of the batch, largest first; between many, those that keep whole row tiles, then by halving. */
+/* The largest divisor of n that is at most `most`. */
+static int64_t divisor_up_to(int64_t n, int64_t most) {
+    for (int64_t d = (n + most - 1) / most; d <= n / d; d++)
+        if (n % d == 0) return n / d;
+    int64_t m = (int64_t)sqrt((double)n) + 1;
+    if (m > most) m = most;
+    while (n % m) m--;
+    return m;
+}
+
+/* Divisors of the batch, the whole of it first, each at most half of the one before, down to the smallest;
+ * where that makes too many, some in between are left out. Exact runs need whole row tiles. */
 static uint32_t list_micro_batches(const search_request *q, int64_t out[MAX_MICRO]) {
+    int64_t all[64], batch = q->run.batch;
+    uint32_t count = 0, kept = 0;
     if (q->micro_batch || !q->run.training) {
-        out[0] = q->micro_batch ? q->micro_batch : q->run.batch;
+        out[0] = q->micro_batch ? q->micro_batch : batch;
         return 1;
     }
-    uint32_t count = 0;
-    int64_t last = 0;
-    for (int64_t m = q->run.batch; m >= 1 && count < MAX_MICRO; m--) {
-        if (q->run.batch % m) continue;
-        bool tiles = m * q->run.context % THREADS_ROW_TILE == 0;
-        if (q->allowed == PASS_EXACT && !tiles && m != q->run.batch) continue;
-        if (last && m * 2 > last && m != 1) continue; /* thin out: at most halving */
-        out[count++] = last = m;
+    for (int64_t m = batch; m;) {
+        bool whole = m == batch || m * q->run.context % THREADS_ROW_TILE == 0;
+        bool take = whole || q->allowed != PASS_EXACT;
+        if (take) all[count++] = m;
+        int64_t most = take ? m / 2 : m - 1;
+        m = most ? divisor_up_to(batch, most) : 0;
     }
-    return count;
+    for (; kept < MAX_MICRO && kept < count; kept++)
+        out[kept] = count <= MAX_MICRO ? all[kept] : all[kept * (count - 1) / (MAX_MICRO - 1)];
+    return kept;
 }
 
 /* ---- planning them ---- */
@@ -262,43 +276,73 @@ status search_explain(const search_request *q, const search_point *point, search
         *share = (search_share){ .class = s->class };
         snprintf(share->name, sizeof share->name, "%s", pass_table[i]->name);
         snprintf(share->setting, sizeof share->setting, "%s", s->text);
-        share->bytes = (int64_t)next.peak_bytes - (int64_t)step.peak_bytes;
-        share->seconds = next.seconds - step.seconds;
+        if (next.peak_bytes && step.peak_bytes) { /* else one of them cannot be planned: there is no change */
+            share->bytes = (int64_t)next.peak_bytes - (int64_t)step.peak_bytes;
+            share->seconds = next.seconds - step.seconds;
+        }
         step = next;
     }
     return STATUS_OK;
 }
 
-status search_advise(const search_request *q, uint64_t budget, char advice[SEARCH_ADVICE_BYTES]) {
-    size_t n = 0;
-    advice[0] = 0;
-    search_request freed = *q;
-    for (int i = -2; i < 0 || pass_table[i]; i++) {
-        search_request without = *q;
-        char option[48];
-        if (i == -2) {
-            if (!q->micro_batch) continue;
-            without.micro_batch = freed.micro_batch = 0;
-            snprintf(option, sizeof option, "--micro-batch auto");
-        } else if (i == -1) {
-            if (!(q->run.optimizer.clip > 0)) continue;
-            without.run.optimizer.clip = 0;
-            snprintf(option, sizeof option, "--clip off");
-        } else {
-            if (q->pins[i].kind == SEARCH_AUTO) continue;
-            without.pins[i].kind = freed.pins[i].kind = SEARCH_AUTO;
-            snprintf(option, sizeof option, "--%s auto", pass_table[i]->name);
-            for (char *p = option; *p; p++)
-                if (*p == '_') *p = '-';
-        }
-        search_front front;
-        if (search_run(&without, &front) != STATUS_OK) continue;
-        char least[UNITS_TEXT_BYTES];
-        if (search_least(&front) < budget || search_pick(&front, budget))
-            n += (size_t)snprintf(advice + n, SEARCH_ADVICE_BYTES - n, "%s%s (needs %s)", n ? ", or " : "",
-                                  option, units_bytes_text(search_least(&front), least));
-        search_close(&front);
-        if (n >= SEARCH_ADVICE_BYTES) break;
+/* ---- refusing ---- */
+
+/* What can stand in the way: the table of passes from 0 on, and these before it. */
+enum { RELEASE_MICRO_BATCH = -3, RELEASE_CLIPPING = -2, RELEASE_EXACT = -1, OPTION_BYTES = 64 };
+
+/* Leaves what is pinned at place i to the search, and says how; false: nothing is pinned there. */
+static bool release(search_request *q, int i, char option[OPTION_BYTES]) {
+    char name[PASS_OPTION_BYTES];
+    if (i == RELEASE_MICRO_BATCH) {
+        if (!q->micro_batch) return false;
+        q->micro_batch = 0;
+        snprintf(option, OPTION_BYTES, "--micro-batch auto (and no --accumulate)");
+    } else if (i == RELEASE_CLIPPING) {
+        if (!(q->run.optimizer.clip > 0)) return false;
+        q->run.optimizer.clip = 0;
+        snprintf(option, OPTION_BYTES, "--clip off");
+    } else if (i == RELEASE_EXACT) {
+        if (q->allowed != PASS_EXACT) return false;
+        q->allowed = PASS_REASSOCIATING;
+        snprintf(option, OPTION_BYTES, "no --exact");
+    } else {
+        if (q->pins[i].kind == SEARCH_AUTO) return false;
+        q->pins[i].kind = SEARCH_AUTO;
+        snprintf(option, OPTION_BYTES, "--%s auto", pass_option(pass_table[i], name));
     }
-    return STATUS_OK;
+    return true;
+}
+
+/* The least budget of q; UINT64_MAX: it cannot be planned. */
+static uint64_t least_of(const search_request *q) {
+    search_front front;
+    if (search_run(q, &front) != STATUS_OK) return UINT64_MAX;
+    uint64_t least = search_least(&front);
+    search_close(&front);
+    return least;
+}
+
+void search_advise(const search_request *q, uint64_t budget, char advice[SEARCH_ADVICE_BYTES]) {
+    char all[SEARCH_ADVICE_BYTES / 2] = "", option[OPTION_BYTES], least_text[UNITS_TEXT_BYTES];
+    size_t used = 0, listed = 0;
+    uint32_t released = 0;
+    search_request freed = *q;
+    advice[0] = 0;
+    for (int i = RELEASE_MICRO_BATCH; i < 0 || pass_table[i]; i++) {
+        search_request without = *q;
+        if (!release(&without, i, option)) continue;
+        release(&freed, i, option);
+        if (listed < sizeof all)
+            listed +=
+                (size_t)snprintf(all + listed, sizeof all - listed, "%s%s", released ? ", " : "", option);
+        released++;
+        uint64_t least = least_of(&without);
+        if (least <= budget && used < SEARCH_ADVICE_BYTES)
+            used += (size_t)snprintf(advice + used, SEARCH_ADVICE_BYTES - used, "%s%s (needs %s)",
+                                     used ? ", or " : "", option, units_bytes_text(least, least_text));
+    }
+    uint64_t together = !used && released > 1 ? least_of(&freed) : UINT64_MAX;
+    if (together <= budget)
+        snprintf(advice, SEARCH_ADVICE_BYTES, "%s together (needs %s)", all,
+                 units_bytes_text(together, least_text));
 }

@@ -51,7 +51,7 @@ typedef struct {
 status search_explain(const search_request *q, const search_point *point, search_share *shares, uint32_t room,
                       uint32_t *count);
 
-/* The cheapest pins that stand in the way of `budget`: names of options whose release makes it feasible, as
- * text for people; empty when none does. */
+/* What stands in the way of `budget`: options of which each alone, if it is let go, makes it feasible; else
+ * all of them together, where that does. As text for people; empty when nothing helps. */
 enum { SEARCH_ADVICE_BYTES = 512 };
-status search_advise(const search_request *q, uint64_t budget, char advice[SEARCH_ADVICE_BYTES]);
+void search_advise(const search_request *q, uint64_t budget, char advice[SEARCH_ADVICE_BYTES]);

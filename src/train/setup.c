@@ -164,6 +164,7 @@ static status finish_request(setup *s) {
 status setup_open(const setup_options *options, const model *custom, setup *s) {
     *s = (setup){ .options = *options };
     status result = STATUS_OK;
+    TRY_OR(failed, comm_open("self", &s->comm));
     TRY_OR(failed, open_model(s, custom));
     TRY_OR(failed, make_request(s));
     TRY_OR(failed, open_data(s));
@@ -177,4 +178,5 @@ failed:
 void setup_close(setup *s) {
     data_source_close(&s->train);
     data_source_close(&s->validation);
+    comm_close(&s->comm);
 }

@@ -2,6 +2,7 @@
  * plan, train and the public API. */
 #pragma once
 
+#include "comm/comm.h"
 #include "data/source.h"
 #include "data/text_source.h"
 #include "models/gpt2.h"
@@ -41,6 +42,7 @@ typedef struct {
     model model;
     const char *weights;           /* directory to load weights from; NULL: initialise */
     data_source train, validation; /* zeroed where there is no data */
+    comm comm;                     /* the ranks of the run: one, so far */
     search_request request;
     uint64_t budget; /* UINT64_MAX: unlimited */
 } setup;

@@ -139,6 +139,7 @@ static void unusual_headers_are_read(void **state) {
     "},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":" second "}}"
 #define BODY "\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]"
 
+/* lint: long because it is a table of headers */
 static void damaged_headers_are_refused(void **state) {
     (void)state;
     static const struct {

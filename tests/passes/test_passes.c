@@ -185,6 +185,12 @@ static void pins_choose_micro_batches(void **state) {
 
 static const double MIB = 1024.0 * 1024.0;
 
+#ifdef __SANITIZE_ADDRESS__
+static const bool real_build = false; /* slow, and its reserve for code and libraries is another */
+#else
+static const bool real_build = true;
+#endif
+
 /* The least bytes of a point at most `slower` times as slow as plain. */
 static double least_within(const search_front *f, double slower) {
     for (uint32_t i = 0; i < f->count; i++)
@@ -194,7 +200,7 @@ static double least_within(const search_front *f, double slower) {
 
 static void at_most(const char *what, double is, double most) {
     print_message("%s: %.1f MiB (golden: %.0f)\n", what, is, most);
-    if (!(is <= most)) fail_msg("%s needs %.1f MiB, more than %.0f", what, is, most);
+    if (real_build && !(is <= most)) fail_msg("%s needs %.1f MiB, more than %.0f", what, is, most);
 }
 
 static void packed_tightly(const setup *s, const search_point *x, double *worst) {
@@ -225,7 +231,7 @@ static void golden_gpt2(void **state) {
     print_message("gpt2: %u candidates, %.2f ms each; %u points, arenas at most %.4f times the lower bound\n",
                   f.candidates, 1e3 * each, f.count, worst);
     assert_true(worst <= 1.01);
-    assert_true(each < 0.020); /* 2 ms are meant, but machines are noisy */
+    assert_true(each < 0.020 || !real_build); /* 2 ms are meant, but machines are noisy */
     search_close(&f);
     setup_close(&s);
 }

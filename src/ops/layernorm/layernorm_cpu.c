@@ -123,21 +123,25 @@ static void layernorm_backward_reference(const op_call *c) {
     }
 }
 
+typedef struct {
+    float mean, rstd;
+} row_moments;
+
 /* average(u) and average(u n). */
-VECTOR_INLINE void row_averages(const float *x, const float *dy, const float *gamma, int64_t n, float mean,
-                                float rstd, float average[2]) {
+VECTOR_INLINE void row_averages(const float *x, const float *dy, const float *gamma, int64_t n, row_moments m,
+                                float average[2]) {
     float lane_u[VECTOR_LANES] = { 0 }, lane_un[VECTOR_LANES] = { 0 }, rest_u = 0, rest_un = 0;
     int64_t i = 0;
     for (; i + VECTOR_LANES <= n; i += VECTOR_LANES)
         for (int j = 0; j < VECTOR_LANES; j++) {
             float u = dy[i + j] * gamma[i + j];
             lane_u[j] += u;
-            lane_un[j] += u * ((x[i + j] - mean) * rstd);
+            lane_un[j] += u * ((x[i + j] - m.mean) * m.rstd);
         }
     for (; i < n; i++) {
         float u = dy[i] * gamma[i];
         rest_u += u;
-        rest_un += u * ((x[i] - mean) * rstd);
+        rest_un += u * ((x[i] - m.mean) * m.rstd);
     }
     average[0] = vector_lanes_sum(lane_u, rest_u) / (float)n;
     average[1] = vector_lanes_sum(lane_un, rest_un) / (float)n;
@@ -154,7 +158,7 @@ VECTOR_CLONES static void backward_rows(const op_call *c, int64_t first, int64_t
         const float *before = op_in(c, 5)->data ? (const float *)c->in[5].data + r * width : NULL;
         float *dx = (float *)c->out[0].data + r * width;
         float m = mean[r], s = rstd[r], average[2];
-        row_averages(x, dy, gamma, width, m, s, average);
+        row_averages(x, dy, gamma, width, (row_moments){ m, s }, average);
         for (int64_t j = 0; j < width; j++) {
             dgamma[j] += dy[j] * ((x[j] - m) * s);
             dbeta[j] += dy[j];
