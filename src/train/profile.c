@@ -46,7 +46,7 @@ const double *profile_moments(const profile_result *r, const decision *d, int64_
     return r->moments + (uint64_t)step * r->moments_of_step + before;
 }
 
-double profile_peak(const device_rates *rates) { return rates->flops; }
+double profile_peak(const device_rates *rates) { return rates->flops[WORK_PRODUCTS]; }
 double profile_bandwidth(const device_rates *rates) { return rates->bandwidth; }
 
 profile_bound profile_bound_of(const program *p, uint32_t step, const device_rates *rates) {
