@@ -35,7 +35,8 @@ typedef struct {
     double flops, bytes_read, bytes_written;
     double bytes_moved; /* within the kernel, between its operands and its scratch */
     double draws;       /* random numbers */
-    work_kind kind;     /* of the flops */
+    double work;        /* what the kernels make of the flops: with what they waste; 0: the same */
+    work_kind kind;     /* of both */
 } op_cost;
 
 /* A buffer as kernels see it. Absent optional inputs have data NULL and dtype DTYPE_NONE. */

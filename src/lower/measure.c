@@ -242,7 +242,7 @@ static void fit_work(const measured *m, work_kind kind, device_rates *r) {
     for (int i = 0; i < SAMPLES; i++) {
         if (samples[i].of != OF_WORK || m[i].cost.kind != kind) continue;
         double seconds = m[i].seconds - r->call_seconds;
-        if (seconds > 0) sum += seconds / m[i].cost.flops, count++;
+        if (seconds > 0) sum += seconds / (m[i].cost.work > 0 ? m[i].cost.work : m[i].cost.flops), count++;
     }
     if (count > 0) r->flops[kind] = count / sum;
 }

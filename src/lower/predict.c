@@ -7,8 +7,9 @@ double predict_call(const op_cost *cost, double missed_read, double missed_writt
     double missed = cost->bytes_read * missed_read + cost->bytes_written * missed_written;
     double held = cost->bytes_read + cost->bytes_written - missed;
     double traffic = held / rates->cached + missed / rates->bandwidth;
-    double work = cost->flops / rates->flops[cost->kind] + cost->draws / rates->draws +
-                  cost->bytes_moved / rates->moved;
+    double flops = cost->work > cost->flops ? cost->work : cost->flops;
+    double work =
+        flops / rates->flops[cost->kind] + cost->draws / rates->draws + cost->bytes_moved / rates->moved;
     return rates->scale * (rates->call_seconds + (work > traffic ? work : traffic));
 }
 

@@ -25,7 +25,13 @@ static void seconds_grow_with_every_count(void **state) {
     for (int kind = 0; kind < WORK_KINDS; kind++)
         for (double flops = 0; flops <= 1e9; flops = flops * 7 + 1e3)
             for (double bytes = 0; bytes <= 1e9; bytes = bytes * 9 + 1e3) {
-                op_cost c = { flops, bytes, bytes / 2, bytes / 3, flops / 99, (work_kind)kind }, more = c;
+                op_cost c = { .flops = flops,
+                              .bytes_read = bytes,
+                              .bytes_written = bytes / 2,
+                              .bytes_moved = bytes / 3,
+                              .draws = flops / 99,
+                              .kind = (work_kind)kind },
+                        more = c;
                 double before = predict_call(&c, 0.5, 0.5, &r);
                 assert_true(before >= r.call_seconds);
                 more.flops *= 2;

@@ -137,15 +137,14 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
 
 /* ---- cost ---- */
 
-/* Pairs of a query and a key that are computed: by shape, since lengths, segments and an offset are not known
- * here, and with whole tiles where attention is causal. */
-static double pairs_seen(const attention_attributes *a, const attention_sizes *z, bool offset) {
-    enum { TILE = 64 };
+/* Pairs of a query and a key that it sees, by shape: lengths, segments and an offset are not known here. With
+ * `tile` above 1 those that tiles of so many queries compute where attention is causal. */
+static double pairs_seen(const attention_attributes *a, const attention_sizes *z, bool offset, int64_t tile) {
     double pairs = 0, queries = (double)z->queries, keys = (double)z->keys;
     if (!a->window) {
         if (!a->causal || offset) return queries * keys * (double)z->batch * (double)z->heads;
-        for (int64_t t = 0; t < z->queries; t += TILE) {
-            int64_t end = t + TILE < z->queries ? t + TILE : z->queries;
+        for (int64_t t = 0; t < z->queries; t += tile) {
+            int64_t end = t + tile < z->queries ? t + tile : z->queries;
             pairs += (double)(end - t) * (double)(end < z->keys ? end : z->keys);
         }
         return pairs * (double)z->batch * (double)z->heads;
@@ -162,18 +161,20 @@ static double pairs_seen(const attention_attributes *a, const attention_sizes *z
 }
 
 /* For each product: scaling, packing and unpacking of a query's row cost as much as so many operations for
- * each of its elements. */
+ * each of its elements, and the exponential of a pair somewhat more than its share of flops. */
 op_cost attention_cost(const graph *g, const node *n, uint32_t side, double products) {
-    enum { PAIR = 40, ROW = 130 };
+    enum { TILE = 64, PAIR = 40, ROW = 130 };
     const attention_attributes *a = node_attributes(g, n);
     tensor_id k = node_in(g, n, 1);
     attention_sizes z = attention_sizes_of(graph_shape(g, node_in(g, n, 0)), k ? graph_shape(g, k) : NULL, a);
     op_cost cost = op_cost_elementwise(g, n, 0);
-    double pairs = pairs_seen(a, &z, node_in(g, n, side + 2) != 0);
+    bool offset = node_in(g, n, side + 2) != 0;
+    double seen = pairs_seen(a, &z, offset, 1), computed = pairs_seen(a, &z, offset, TILE);
+    double rows = (double)z.batch * (double)z.heads * (double)z.queries, size = (double)z.size;
     cost.kind = WORK_ATTENTION;
-    double queries = (double)z.batch * (double)z.heads * (double)z.queries;
-    cost.flops = pairs * (2 * products * (double)z.size + PAIR) + queries * (double)z.size * ROW * products;
-    cost.draws = a->dropout > 0 ? pairs : 0;
+    cost.flops = seen * (2 * products * size + 16);
+    cost.work = computed * (2 * products * size + PAIR) + rows * size * ROW * products;
+    cost.draws = a->dropout > 0 ? computed : 0;
     return cost;
 }
 
