@@ -61,8 +61,9 @@ static void print(output *out, int threads, const device_rates *r) {
                1e-9 * r->flops[WORK_ATTENTION], 1e-9 * r->flops[WORK_ARITHMETIC],
                1e-9 * r->flops[WORK_FUNCTIONS]);
     output_add(out, "  random    %.2f numbers a nanosecond\n", 1e-9 * r->draws);
-    output_add(out, "  traffic   %.1f GB/s in caches of %s, %.1f GB/s of memory\n", 1e-9 * r->cached,
-               units_bytes_text((uint64_t)r->cache_bytes, a), 1e-9 * r->bandwidth);
+    output_add(out, "  traffic   %.1f GB/s in caches of %s, %.1f GB/s of memory, %.1f for products\n",
+               1e-9 * r->cached, units_bytes_text((uint64_t)r->cache_bytes, a), 1e-9 * r->bandwidth,
+               1e-9 * r->fetched);
     output_add(out, "  a call    %.2f microseconds\n", 1e6 * r->call_seconds);
 }
 
@@ -77,6 +78,7 @@ static void put_rates(json_writer *w, const device_rates *r) {
     json_put_number(w, "moved_bytes", r->moved);
     json_put_number(w, "cached_bytes", r->cached);
     json_put_number(w, "memory_bytes", r->bandwidth);
+    json_put_number(w, "fetched_bytes", r->fetched);
     json_put_number(w, "call_seconds", r->call_seconds);
     json_put_number(w, "scale", r->scale);
     json_end_object(w);

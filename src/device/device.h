@@ -43,7 +43,8 @@ typedef struct {
     double draws;             /* random numbers */
     double moved;             /* bytes that products pack and add up */
     double cached;            /* bytes of operands that are in a cache */
-    double bandwidth;         /* bytes of memory */
+    double bandwidth;         /* bytes of memory, one after the other */
+    double fetched;           /* bytes of memory that products read and write in pieces */
     double cache_bytes;       /* how much of what was touched last is still in a cache */
     double call_seconds;      /* of starting one kernel */
     double scale;             /* on the whole: what a run took over what was predicted; 1: nothing known */

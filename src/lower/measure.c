@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "base/units.h"
-#include "lower/lower.h"
+#include "lower/predict.h"
 #include "ops/adamw/adamw.h"
 #include "ops/add/add.h"
 #include "ops/attention_flash/attention_flash.h"
@@ -93,7 +93,7 @@ static void build_attention_backward(graph *g, const int64_t *n) {
 }
 
 /* Which rate the sample is for. */
-typedef enum { OF_CALL, OF_MEMORY, OF_CACHE, OF_DRAWS, OF_PRODUCTS, OF_WORK } purpose;
+typedef enum { OF_CALL, OF_CACHE, OF_WORK, OF_DRAWS, OF_MEMORY, OF_PRODUCTS, OF_FETCH } purpose;
 
 typedef struct {
     purpose of;
@@ -105,12 +105,11 @@ typedef struct {
 /* Small enough to end within one turn that the system gives a process, large enough for the clock. */
 static const sample samples[] = {
     { OF_CALL, "calls", build_add, { 64 } },
-    { OF_MEMORY, "memory", build_adamw, { 6 << 20 } },
+    { OF_MEMORY, "memory", build_adamw, { 12 << 20 } },
     { OF_CACHE, "caches", build_add, { 512 << 10 } },
     { OF_DRAWS, "random numbers", build_dropout, { 64, 4096 } },
     { OF_WORK, "arithmetic", build_layernorm, { 256, 768 } },
     { OF_WORK, "arithmetic", build_layernorm_backward, { 256, 768 } },
-    { OF_WORK, "arithmetic", build_adamw, { 64 << 10 } },
     { OF_WORK, "functions", build_gelu, { 256 << 10 } },
     { OF_WORK, "functions", build_gelu_backward, { 256 << 10 } },
     { OF_WORK, "functions", build_cross_entropy, { 256, 1024 } },
@@ -127,6 +126,9 @@ static const sample samples[] = {
     { OF_PRODUCTS, "products", build_product, { 512, 512, 64, 0 } },
     { OF_PRODUCTS, "products", build_product, { 64, 768, 768, 2 } },
     { OF_PRODUCTS, "products", build_product, { 16, 1024, 512, 0 } },
+    { OF_FETCH, "products from memory", build_product, { 64, 16384, 768, 0 } },
+    { OF_FETCH, "products from memory", build_product, { 64, 16384, 768, 2 } },
+    { OF_FETCH, "products from memory", build_product, { 16384, 768, 64, 1 } },
 };
 enum { SAMPLES = sizeof samples / sizeof *samples };
 
@@ -236,15 +238,33 @@ static void fit_products(const measured *m, device_rates *r) {
     r->moved = sound ? 1 / b : 1e12;
 }
 
+/* Seconds of a sample that are neither its start nor traffic with caches. */
+static double seconds_of_work(const measured *m, const device_rates *r) {
+    return m->seconds - r->call_seconds - bytes_of(m) / r->cached;
+}
+
 /* Of a kind: the mean of the times per flop of its samples. */
 static void fit_work(const measured *m, work_kind kind, device_rates *r) {
     double sum = 0, count = 0;
     for (int i = 0; i < SAMPLES; i++) {
         if (samples[i].of != OF_WORK || m[i].cost.kind != kind) continue;
-        double seconds = m[i].seconds - r->call_seconds;
+        double seconds = seconds_of_work(&m[i], r);
         if (seconds > 0) sum += seconds / (m[i].cost.work > 0 ? m[i].cost.work : m[i].cost.flops), count++;
     }
     if (count > 0) r->flops[kind] = count / sum;
+}
+
+/* What samples with operands from memory take beyond their work; at least `least` of their time. */
+static double rate_of_memory(const measured *m, purpose of, const device_rates *r) {
+    const double least = 0.05;
+    double bytes = 0, seconds = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        if (samples[i].of != of) continue;
+        double beyond = m[i].seconds - r->call_seconds - predict_work(&m[i].cost, r);
+        bytes += bytes_of(&m[i]);
+        seconds += beyond > least * m[i].seconds ? beyond : least * m[i].seconds;
+    }
+    return bytes / seconds;
 }
 
 static void nothing(void *context, int64_t tile, int thread) { (void)context, (void)tile, (void)thread; }
@@ -265,13 +285,16 @@ static void fit(const measured *m, int threads, device_rates *r) {
     *r = device_rates_default(threads);
     for (int i = 0; i < SAMPLES; i++) {
         if (samples[i].of == OF_CALL) r->call_seconds = m[i].seconds + thread_seconds(threads);
-        if (samples[i].of == OF_MEMORY) r->bandwidth = bytes_of(&m[i]) / m[i].seconds;
         if (samples[i].of == OF_CACHE) r->cached = bytes_of(&m[i]) / m[i].seconds;
-        if (samples[i].of == OF_DRAWS) r->draws = m[i].cost.draws / m[i].seconds;
     }
     for (int kind = 0; kind < WORK_KINDS; kind++)
         if (kind != WORK_PRODUCTS) fit_work(m, (work_kind)kind, r);
+    for (int i = 0; i < SAMPLES; i++)
+        if (samples[i].of == OF_DRAWS && seconds_of_work(&m[i], r) > 0)
+            r->draws = m[i].cost.draws / seconds_of_work(&m[i], r);
     fit_products(m, r);
+    r->bandwidth = rate_of_memory(m, OF_MEMORY, r);
+    r->fetched = rate_of_memory(m, OF_FETCH, r);
 }
 
 status measure_rates(int threads, const measure_observer *o, device_rates *r) {

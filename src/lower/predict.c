@@ -2,15 +2,18 @@
 
 #include "base/memory.h"
 
+double predict_work(const op_cost *cost, const device_rates *rates) {
+    double flops = cost->work > cost->flops ? cost->work : cost->flops;
+    return flops / rates->flops[cost->kind] + cost->draws / rates->draws + cost->bytes_moved / rates->moved;
+}
+
 double predict_call(const op_cost *cost, double missed_read, double missed_written,
                     const device_rates *rates) {
     double missed = cost->bytes_read * missed_read + cost->bytes_written * missed_written;
     double held = cost->bytes_read + cost->bytes_written - missed;
-    double traffic = held / rates->cached + missed / rates->bandwidth;
-    double flops = cost->work > cost->flops ? cost->work : cost->flops;
-    double work =
-        flops / rates->flops[cost->kind] + cost->draws / rates->draws + cost->bytes_moved / rates->moved;
-    return rates->scale * (rates->call_seconds + (work > traffic ? work : traffic));
+    double traffic = cost->kind == WORK_PRODUCTS ? missed / rates->fetched
+                                                 : held / rates->cached + missed / rates->bandwidth;
+    return rates->scale * (rates->call_seconds + predict_work(cost, rates) + traffic);
 }
 
 /* ---- what is still in a cache ---- */

@@ -66,6 +66,7 @@ static const field fields[] = { { "draws", offsetof(device_rates, draws), 1, 1e1
                                 { "moved", offsetof(device_rates, moved), 1, 1e18 },
                                 { "cached", offsetof(device_rates, cached), 1, 1e18 },
                                 { "bandwidth", offsetof(device_rates, bandwidth), 1, 1e18 },
+                                { "fetched", offsetof(device_rates, fetched), 1, 1e18 },
                                 { "cache_bytes", offsetof(device_rates, cache_bytes), 1, 1e18 },
                                 { "call_seconds", offsetof(device_rates, call_seconds), 0, 1 } };
 enum { FIELDS = sizeof fields / sizeof *fields };

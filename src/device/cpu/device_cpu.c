@@ -21,6 +21,7 @@ status device_pool_open(device_pool *p, uint64_t bytes) {
     if (data == MAP_FAILED)
         return status_set(STATUS_NO_FIT, "the machine refuses %llu bytes for the pool: %s",
                           (unsigned long long)size, strerror(errno));
+    madvise(data, size, MADV_HUGEPAGE); /* walks over matrices need fewer translations; may be refused */
     for (uint64_t at = 0; at < size; at += PAGE) ((volatile char *)data)[at] = 0;
     *p = (device_pool){ .data = data, .bytes = size };
     return STATUS_OK;
