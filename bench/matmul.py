@@ -66,8 +66,8 @@ def measure(found, rounds, threads, page):
 def report(page, found, results, taken):
     names = [w.name for w in found]
     peers = [n for n in names if n not in ("snug", "peak")]
-    page.say("GF/s of each product; *ratio*: the time of the best library there, over snug's. *Scratch* is what the plan "
-             "gives snug's kernel.\n")
+    page.say("GF/s of each product; *ratio*: the time of the best library there, over snug's. *Scratch* is what the "
+             "plan gives snug's kernel.\n")
     page.head("rows", "threads", "product", *names, "ratio", "scratch, MiB")
     for rows, count, name, _, flops, seconds, scratch in results:
         best = min((seconds[p] for p in peers), default=float("nan"))

@@ -15,6 +15,7 @@
 #include "ops/add/add.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/layernorm/layernorm.h"
+#include "ops/vector_math.h"
 
 enum { ROWS = 4096, COLUMNS = 3072, WEIGHTS = 40000000, LABELS = 1024, VOCABULARY = 50257 };
 
@@ -22,18 +23,22 @@ enum { ROWS = 4096, COLUMNS = 3072, WEIGHTS = 40000000, LABELS = 1024, VOCABULAR
 
 enum { FLOATS = 1 << 26, TILES = 256, PART = FLOATS / TILES };
 static float *x, *y, *z;
-static volatile float sums[TILES]; /* so that reading is not left out */
+static volatile uint64_t sums[TILES]; /* so that reading is not left out */
 
-typedef float vector __attribute__((vector_size(64)));
+/* As integers, whose sums may be reordered, so that the compiler can take the widest vectors. */
+VECTOR_CLONES static uint64_t sum_words(const uint64_t *v, int64_t count) {
+    uint64_t a = 0, b = 0, c = 0, d = 0;
+    for (int64_t i = 0; i < count / 4; i++) {
+        a += v[i], b += v[i + count / 4];
+        c += v[i + count / 2], d += v[i + count / 4 * 3];
+    }
+    return a + b + c + d;
+}
 
 static void read_part(void *context, int64_t tile, int thread) {
     (void)context;
     (void)thread;
-    const vector *v = (const vector *)(y + tile * PART);
-    vector sum[4] = { { 0 }, { 0 }, { 0 }, { 0 } };
-    for (int64_t i = 0; i < PART / 16; i += 4)
-        for (int64_t k = 0; k < 4; k++) sum[k] += v[i + k];
-    sums[tile] = sum[0][0] + sum[1][1] + sum[2][2] + sum[3][3];
+    sums[tile] = sum_words((const uint64_t *)(y + tile * PART), PART / 2);
 }
 
 #if defined(__x86_64__)
@@ -58,12 +63,15 @@ static void triad_part(void *context, int64_t tile, int thread) {
 #endif
 }
 
+VECTOR_CLONES static void halve(float *v, int64_t count) {
+    for (int64_t i = 0; i < count; i++) v[i] *= 0.5f;
+}
+
 /* Read and written in place, as the optimizer does. */
 static void update_part(void *context, int64_t tile, int thread) {
     (void)context;
     (void)thread;
-    vector *v = (vector *)(x + tile * PART);
-    for (int64_t i = 0; i < PART / 16; i++) v[i] = v[i] * 0.5f;
+    halve(x + tile * PART, PART);
 }
 
 static double memory_seconds(const char *name, double *bytes) {

@@ -3,7 +3,7 @@
     gpt2_torch.py LAYERS HEADS CHANNELS VOCABULARY BATCH CONTEXT [CLIP]
 
 f32, AdamW over all weights, no dropout, tied embeddings, the whole batch's logits. Attention is the library's fused
-one where it has one, else written out. TORCH_THREADS: threads. TORCH_TUNED=1: also the fused AdamW where there is one."""
+one where it has one, else written out. TORCH_THREADS: threads. TORCH_TUNED=1: the fused AdamW where there is one."""
 
 import os
 import sys
