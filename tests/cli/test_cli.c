@@ -34,11 +34,11 @@ static void parse(const char *name, const char *bytes, json_document *d) {
 
 static void help_teaches(void **state) {
     (void)state;
-    static const char *const pages[] = { "help",           "--help",          "help plan",
-                                         "plan --help",    "help train",      "help devices",
-                                         "devices --help", "train --help",    "train x -h",
-                                         "help generate",  "generate --help", "plan gpt2 --help --nonsense",
-                                         "--version" };
+    static const char *const pages[] = {
+        "help",         "--help",         "help plan",     "plan --help",     "help train",
+        "train --help", "train x -h",     "help generate", "generate --help", "plan gpt2 --help --nonsense",
+        "help profile", "profile --help", "help devices",  "devices --help",  "--version"
+    };
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
         command_result r = command_run(pages[i]);
         assert_int_equal(r.exit, 0);
