@@ -7,8 +7,6 @@ Forward (F), gradient of data (D) and of weights (G) of every product of gpt2, a
 threads. All implementations take turns at each shape; a cell is the median over the rounds. A sum counts each shape as
 often as a step has it."""
 
-import os
-
 from measure import LIBRARIES, MIB, Page, Worker, has_avx512, median, options
 
 # columns of the input, columns of the result, how often in a step; the last one is the (tied) head
@@ -28,7 +26,7 @@ def products(rows):
 def workers(build):
     program = f"{build}/bench-matmul"
     found, missing = [Worker("snug", [program, "snug"])], []
-    wide = {"OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", "SkylakeX")} if has_avx512() else {}
+    wide = {"OPENBLAS_CORETYPE": "SkylakeX"} if has_avx512() else {}
     peers = [("OpenBLAS pthread", "openblas", f"{LIBRARIES}/openblas-pthread/libopenblas.so.0", wide),
              ("OpenBLAS OpenMP", "openblas", f"{LIBRARIES}/openblas-openmp/libopenblas.so.0", wide),
              ("oneDNN", "onednn", "libdnnl.so.2", {}), ("oneDNN", "onednn", "libdnnl.so.3", {}),

@@ -43,6 +43,14 @@ def commit():
     return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
 
 
+# A peer's default is its own, not what somebody has set for this machine.
+FOREIGN = ("OPENBLAS_", "OMP_", "GOMP_", "MKL_", "ATEN_", "DNNL_", "ONEDNN_", "KMP_", "MALLOC_", "TORCH_", "SNUG_")
+
+
+def plain_environment():
+    return {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)}
+
+
 class Worker:
     """A program that waits. `ready` is what it said when it was; None when it could not start (`why` says it)."""
 
@@ -52,7 +60,7 @@ class Worker:
         try:
             self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE,
                                             stdout=subprocess.PIPE, stderr=self.errors,
-                                            env={**os.environ, **(environment or {})})
+                                            env={**plain_environment(), **(environment or {})})
         except OSError as error:
             self.process, self.ready, self.why = None, None, str(error)
             return
