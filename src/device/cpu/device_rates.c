@@ -65,19 +65,19 @@ device_rates device_rates_default(int threads) {
                        .fetched = 3e9 * t };
     const char *name = device_instructions();
     if (strcmp(name, "AVX2") == 0)
-        r = (device_rates){ .flops = { 35e9 * t, 22e9 * t, 95e9 * t, 80e9 * t },
+        r = (device_rates){ .flops = { 50e9 * t, 25e9 * t, 95e9 * t, 80e9 * t },
                             .draws = 0.5e9 * t,
                             .moved = 30e9 * t,
                             .cached = 50e9 * t,
                             .bandwidth = 14e9 + 4e9 * t,
                             .fetched = 7e9 * t };
     if (strcmp(name, "AVX-512") == 0)
-        r = (device_rates){ .flops = { 85e9 * t, 50e9 * t, 290e9 * t, 265e9 * t },
-                            .draws = 1.5e9 * t,
-                            .moved = 57e9 * t,
-                            .cached = 100e9 * t,
+        r = (device_rates){ .flops = { 165e9 * t, 61e9 * t, 300e9 * t, 280e9 * t },
+                            .draws = 1.75e9 * t,
+                            .moved = 56e9 * t,
+                            .cached = 135e9 * t,
                             .bandwidth = 60e9 + 20e9 * t,
-                            .fetched = 14e9 * t };
+                            .fetched = 20e9 * t };
     r.cache_bytes = cache_bytes();
     r.call_seconds = threads > 1 ? 3e-6 : 1e-6;
     r.scale = 1;
