@@ -12,7 +12,7 @@ typedef struct {
 typedef struct {
     command command;
     const char *name;
-    const char *subject; /* "MODEL" or "DIR" */
+    const char *subject; /* "MODEL" or "DIR"; "": none is taken */
     const char *brief;   /* one line */
     const char *about;   /* what --help says first */
     const char *examples;
@@ -20,13 +20,15 @@ typedef struct {
 } cli_command;
 
 extern const cli_command cli_commands[];
-enum { CLI_COMMANDS = 3 };
+enum { CLI_COMMANDS = 5 };
 const cli_command *cli_find(const char *name); /* NULL: no such command */
 const char *cli_command_name(command c);
 const char *cli_subject_name(command c);
 
 status cli_plan(const options *o, cli_streams *streams);
 status cli_train(const options *o, cli_streams *streams);
+status cli_profile(const options *o, cli_streams *streams);
+status cli_devices(const options *o, cli_streams *streams);
 status cli_generate(const options *o, cli_streams *streams);
 
 /* What plan and train begin with: setup and decision, with a word to people when that takes a while.

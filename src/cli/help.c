@@ -46,7 +46,8 @@ void cli_help_command(output *out, const cli_command *c) {
     static option_table table; /* large for a stack, and needed once */
     options defaults = options_defaults();
     options_table(&table);
-    output_add(out, "usage: snug %s %s [options]\n\n%s\n", c->name, c->subject, c->about);
+    output_add(out, "usage: snug %s%s%s [options]\n\n%s\n", c->name, *c->subject ? " " : "", c->subject,
+               c->about);
     for (int g = 0; g < GROUP_COUNT; g++) {
         bool any = false;
         for (uint32_t i = 0; i < table.count; i++) {

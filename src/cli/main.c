@@ -43,6 +43,20 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                   "  snug train char-small --data book.txt --out model --batch 64 --memory 96MiB\n"
                   "  snug train model --data letters/ --out tuned --lr 1e-4 --eval-every 100   goes on from "
                   "a model\n" },
+    { .command = COMMAND_PROFILE,
+      .name = "profile",
+      .subject = "MODEL",
+      .run = cli_profile,
+      .brief = "where the time of a training step goes, and what would be its bound",
+      .about =
+          "Plans as train does, runs a few steps and writes no model. Shows the time by op and by block "
+          "beside\n"
+          "what was predicted and what the machine can't beat, and memory as planned and measured. Without\n"
+          "--data the samples are random numbers.",
+      .examples = "  snug profile gpt2 --batch 4 --context 256            where a step's time goes\n"
+                  "  snug profile gpt2 --batch 4 --memory 2GiB --steps 3   what techniques cost in it\n"
+                  "  snug profile char-small --trace step.json            for ui.perfetto.dev, with memory\n"
+                  "  snug profile char-small --json | jq .profile.by_op\n" },
     { .command = COMMAND_GENERATE,
       .name = "generate",
       .subject = "DIR",
@@ -54,6 +68,16 @@ const cli_command cli_commands[CLI_COMMANDS] = {
       .examples = "  snug generate model --prompt 'Permission is hereby granted'\n"
                   "  snug generate model --prompt 'You may' --tokens 400 --temperature 0.5 --seed 7\n"
                   "  snug generate model --prompt 'You may' --temperature 0    the same text every time\n" },
+    { .command = COMMAND_DEVICES,
+      .name = "devices",
+      .subject = "",
+      .run = cli_devices,
+      .brief = "what is here, what is free, and the rates that predictions use",
+      .about = "Says which processor and how much memory there is, and the rates behind every predicted "
+               "second. Without\n"
+               "--measure they come from a built-in table. Results never depend on rates.",
+      .examples = "  snug devices --measure     once for each machine, while nothing else runs\n"
+                  "  snug devices --json | jq .free_bytes\n" },
 };
 
 const cli_command *cli_find(const char *name) {
@@ -80,7 +104,9 @@ static const char *command_at(const void *context, uint32_t i) {
 static status unknown_command(const char *name) {
     const char *near = options_nearest(name, CLI_COMMANDS + 2, command_at, NULL);
     if (near) return status_set(STATUS_INVALID, "unknown command '%s'; did you mean %s?", name, near);
-    return status_set(STATUS_INVALID, "unknown command '%s'; there are plan, train, generate and help", name);
+    return status_set(STATUS_INVALID,
+                      "unknown command '%s'; there are plan, train, profile, devices, generate and help",
+                      name);
 }
 
 static status show_help(int count, char **arguments, output *out) {
@@ -110,7 +136,7 @@ static status run_command(const cli_command *c, int count, char **arguments, cli
         cli_help_command(&streams->result, c);
         return STATUS_OK;
     }
-    if (!o.subject)
+    if (!o.subject && *c->subject)
         return status_set(STATUS_INVALID, "%s wants a %s: snug %s %s; 'snug help %s' shows more", c->name,
                           c->subject, c->name, c->subject, c->name);
     if (o.json) streams->people = output_of(stderr);

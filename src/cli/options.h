@@ -7,7 +7,13 @@
 
 #include "train/setup.h"
 
-typedef enum { COMMAND_PLAN = 1, COMMAND_TRAIN = 2, COMMAND_GENERATE = 4 } command;
+typedef enum {
+    COMMAND_PLAN = 1,
+    COMMAND_TRAIN = 2,
+    COMMAND_GENERATE = 4,
+    COMMAND_PROFILE = 8,
+    COMMAND_DEVICES = 16
+} command;
 
 /* What a command line says, at its defaults before. */
 typedef struct {
@@ -16,7 +22,9 @@ typedef struct {
     const char *prompt; /* generate: */
     int64_t tokens, top_k;
     double temperature;
-    bool json, listing, quiet, help;
+    int64_t profile_steps; /* profile: */
+    const char *trace;
+    bool json, measure, listing, quiet, help;
 } options;
 
 typedef enum {

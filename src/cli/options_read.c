@@ -78,6 +78,8 @@ static status read_option(reading *r, const char *argument) {
 
 static status read_word(reading *r, const char *word) {
     const char *name = cli_command_name(r->command);
+    if (!*cli_subject_name(r->command))
+        return status_set(STATUS_INVALID, "%s takes options only, not '%s'", name, word);
     if (!*word)
         return status_set(STATUS_INVALID, "%s: the name of the %s is empty", name,
                           cli_subject_name(r->command));

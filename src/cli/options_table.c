@@ -1,7 +1,11 @@
 /* The table itself. Everything that can be said of an option is said here once. */
 #include "cli/options.h"
 
-enum { RUN = COMMAND_PLAN | COMMAND_TRAIN, ALL = RUN | COMMAND_GENERATE };
+enum {
+    TRAINING = COMMAND_PLAN | COMMAND_TRAIN,
+    RUN = TRAINING | COMMAND_PROFILE, /* what shapes a step */
+    ALL = RUN | COMMAND_GENERATE
+};
 
 #define FIELD(member) offsetof(options, member)
 
@@ -108,7 +112,7 @@ static const option rows[] = {
       .hint = "N|end",
       .kind = OPTION_INTEGER,
       .group = GROUP_DATA,
-      .commands = RUN,
+      .commands = TRAINING,
       .offset = FIELD(run.eval_every),
       .word = "end",
       .low = 1,
@@ -147,11 +151,20 @@ static const option rows[] = {
       .hint = "N",
       .kind = OPTION_INTEGER,
       .group = GROUP_TRAINING,
-      .commands = RUN,
+      .commands = TRAINING,
       .offset = FIELD(run.steps),
       .low = 1,
       .high = 1 << 30,
       .help = "optimizer steps" },
+    { .name = "steps",
+      .hint = "N",
+      .kind = OPTION_INTEGER,
+      .group = GROUP_TRAINING,
+      .commands = COMMAND_PROFILE,
+      .offset = FIELD(profile_steps),
+      .low = 1,
+      .high = 1000,
+      .help = "optimizer steps to measure, after one to warm up" },
     { .name = "lr",
       .hint = "X",
       .kind = OPTION_NUMBER,
@@ -165,7 +178,7 @@ static const option rows[] = {
       .hint = "KIND",
       .kind = OPTION_CHOICE,
       .group = GROUP_TRAINING,
-      .commands = RUN,
+      .commands = TRAINING,
       .offset = FIELD(run.schedule),
       .words = "cosine, linear, constant",
       .help = "how the learning rate falls" },
@@ -173,7 +186,7 @@ static const option rows[] = {
       .hint = "N",
       .kind = OPTION_INTEGER,
       .group = GROUP_TRAINING,
-      .commands = RUN,
+      .commands = TRAINING,
       .offset = FIELD(run.warmup),
       .low = 0,
       .high = 1 << 30,
@@ -273,9 +286,16 @@ static const option rows[] = {
       .hint = "DIR",
       .kind = OPTION_TEXT,
       .group = GROUP_OUTPUT,
-      .commands = RUN,
+      .commands = TRAINING,
       .offset = FIELD(run.out),
       .help = "where the model, metrics.jsonl and run.json go" },
+    { .name = "trace",
+      .hint = "FILE",
+      .kind = OPTION_TEXT,
+      .group = GROUP_OUTPUT,
+      .commands = COMMAND_PROFILE,
+      .offset = FIELD(trace),
+      .help = "write every kernel call and the bytes alive there, for Perfetto or chrome://tracing" },
     { .name = "seed",
       .hint = "N",
       .kind = OPTION_INTEGER,
@@ -289,7 +309,7 @@ static const option rows[] = {
       .hint = "N|all",
       .kind = OPTION_INTEGER,
       .group = GROUP_OUTPUT,
-      .commands = ALL,
+      .commands = ALL | COMMAND_DEVICES,
       .offset = FIELD(run.threads),
       .word = "all",
       .low = 1,
@@ -301,22 +321,28 @@ static const option rows[] = {
       .commands = COMMAND_PLAN,
       .offset = FIELD(listing),
       .help = "show every kernel, what it makes, where, and what is alive" },
+    { .name = "measure",
+      .kind = OPTION_FLAG,
+      .group = GROUP_OUTPUT,
+      .commands = COMMAND_DEVICES,
+      .offset = FIELD(measure),
+      .help = "measure the rates of this machine, some ten seconds, and keep them for predictions" },
     { .name = "json",
       .kind = OPTION_FLAG,
       .group = GROUP_OUTPUT,
-      .commands = ALL,
+      .commands = ALL | COMMAND_DEVICES,
       .offset = FIELD(json),
       .help = "the result as JSON on stdout; text for people goes to stderr" },
     { .name = "quiet",
       .kind = OPTION_FLAG,
       .group = GROUP_OUTPUT,
-      .commands = ALL,
+      .commands = ALL | COMMAND_DEVICES,
       .offset = FIELD(quiet),
       .help = "no text for people, except errors" },
     { .name = "help",
       .kind = OPTION_FLAG,
       .group = GROUP_OUTPUT,
-      .commands = ALL,
+      .commands = ALL | COMMAND_DEVICES,
       .offset = FIELD(help),
       .help = "this page" },
 };
@@ -342,7 +368,9 @@ void options_table(option_table *t) {
 }
 
 options options_defaults(void) {
-    return (options){ .run = setup_defaults(), .tokens = 200, .temperature = 0.8, .top_k = 0 };
+    return (options){
+        .run = setup_defaults(), .tokens = 200, .temperature = 0.8, .top_k = 0, .profile_steps = 5
+    };
 }
 
 const char *options_group_name(option_group g) {

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "io/file.h"
+#include "train/rates.h"
 
 /* ---- signals ---- */
 
@@ -115,6 +116,14 @@ static status write_run(const options *o, cli_streams *streams, const setup *s, 
     return result;
 }
 
+/* What a run of some steps took says more than a table. That it can't be noted is no failure of the run. */
+static void note_rates(const setup *s, const decision *d, const train_result *r) {
+    enum { ENOUGH_STEPS = 20 };
+    if (r->steps < ENOUGH_STEPS) return;
+    status noted = rates_store_scale(r->step_seconds, d->point.seconds, &s->request.run.lower.rates);
+    (void)noted;
+}
+
 static status train(const options *o, cli_streams *streams, const setup *s, const decision *d) {
     progress shown = progress_of(&streams->people);
     train_observer observer = {
@@ -125,6 +134,7 @@ static status train(const options *o, cli_streams *streams, const setup *s, cons
     status result = train_run(s, d, &observer, &r);
     progress_end(&shown);
     print_end(&streams->people, s, d, &r, result == STATUS_OK || result == STATUS_INTERRUPTED);
+    if (result == STATUS_OK) note_rates(s, d, &r);
     if (r.steps) {
         char sentence[1024];
         snprintf(sentence, sizeof sentence, "%s", status_message()); /* the run's own failure comes first */

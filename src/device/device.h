@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "base/work.h"
 
 typedef struct {
     void *data;
@@ -27,13 +28,27 @@ uint64_t device_resident_peak(void);
 /* What this process may still take: free memory of the machine and of its control group. */
 uint64_t device_available(void);
 
-/* Rates for the model of time, per second. */
+/* What there is, of the machine or of its control group if that has less. */
+uint64_t device_memory(void);
+
+/* The processor: its model as it calls itself, and the instruction sets that kernels use, best first. */
+enum { DEVICE_NAME_BYTES = 96 };
+const char *device_processor(char name[DEVICE_NAME_BYTES]);
+const char *device_instructions(void);
+
+/* Rates for the model of time, per second, of all threads together. */
+enum { DEVICE_SOURCE_BYTES = 256 };
 typedef struct {
-    double flops;        /* multiply-adds count two; all threads together, in large products */
-    double vector_flops; /* elementwise arithmetic, all threads together */
-    double bandwidth;    /* bytes of memory, all threads together */
-    double call_seconds; /* of starting one kernel */
-    const char *source;  /* where the numbers come from: "built-in table: AVX-512" */
+    double flops[WORK_KINDS]; /* multiply-adds count two */
+    double draws;             /* random numbers */
+    double moved;             /* bytes that products pack and add up */
+    double cached;            /* bytes of operands that are in a cache */
+    double bandwidth;         /* bytes of memory, one after the other */
+    double fetched;           /* bytes of memory that products read and write in pieces */
+    double cache_bytes;       /* how much of what was touched last is still in a cache */
+    double call_seconds;      /* of starting one kernel */
+    double scale;             /* on the whole: what a run took over what was predicted; 1: nothing known */
+    char source[DEVICE_SOURCE_BYTES]; /* where the numbers come from: "built-in table: AVX-512" */
 } device_rates;
 device_rates device_rates_default(int threads);
 

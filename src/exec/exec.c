@@ -163,6 +163,7 @@ uint64_t exec_pool_bytes(const exec *e) { return e->pool.bytes; }
 
 void exec_run(exec *e, program_kind k) {
     bound_program *b = &e->programs[k];
+    if (e->timed.moments && timing_run(e, b)) return;
     const program *p = &b->plan->program;
     bool observe = e->modes & EXEC_OBSERVE && !b->seen.done, poison = (e->modes & EXEC_POISON) != 0;
     for (uint32_t s = 0; s < p->count; s++) {

@@ -36,6 +36,13 @@ const void *exec_output(const exec *e, program_kind k, const char *name);
 
 void exec_run(exec *e, program_kind k);
 
+/* From now on each run of a program writes count + 1 moments, in seconds of exec_now: before its first kernel
+ * and after each. Runs follow each other in `moments`; one that the room doesn't hold leaves none. Such runs
+ * are neither observed nor poisoned. NULL ends it. */
+void exec_time(exec *e, double *moments, uint64_t room);
+uint64_t exec_timed(const exec *e); /* moments written so far */
+double exec_now(void);
+
 /* Of the programs that ran since opening with EXEC_OBSERVE. */
 exec_measured exec_measure(const exec *e);
 

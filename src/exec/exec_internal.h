@@ -1,5 +1,5 @@
-/* What the executor's files share: exec.c binds and runs, observe.c measures, debug.c poisons and looks for
- * faults. */
+/* What the executor's files share: exec.c binds and runs, observe.c measures, timing.c takes times, debug.c
+ * poisons and looks for faults. */
 #pragma once
 
 #include "exec/exec.h"
@@ -20,12 +20,19 @@ typedef struct {
     observation seen;
 } bound_program;
 
+/* Moments of the runs since exec_time, one run after the other; moments NULL: no times are taken. */
+typedef struct {
+    double *moments;
+    uint64_t room, count;
+} timing;
+
 struct exec {
     const plan *plan;
     unsigned modes;
     device_pool pool;  /* unused in separate mode */
     void **persistent; /* separate mode: by plan->persistent */
     bound_program programs[PROGRAM_COUNT];
+    timing timed;
 };
 
 /* Address of a tensor of program b. */
@@ -35,6 +42,9 @@ status observe_open(observation *o, const program *p);
 void observe_close(observation *o);
 void observe_call(observation *o, const program *p, uint32_t step, const op_call *call);
 void observe_finish(observation *o, const program *p); /* after the last step */
+
+/* Runs b with a moment per call; false, with nothing done, where the moments have no room. */
+bool timing_run(exec *e, const bound_program *b);
 
 void debug_poison_before(const exec *e, const bound_program *b, uint32_t step);
 void debug_poison_after(const exec *e, const bound_program *b, uint32_t step);

@@ -14,6 +14,12 @@ op_cost op_cost_elementwise(const graph *g, const node *n, double flops) {
     return cost;
 }
 
+op_cost op_cost_functions(const graph *g, const node *n, double flops) {
+    op_cost cost = op_cost_elementwise(g, n, flops);
+    cost.kind = WORK_FUNCTIONS;
+    return cost;
+}
+
 const op_def *op_find(const char *name) {
     for (const op_def *const *op = op_table; *op; op++)
         if (strcmp((*op)->name, name) == 0) return *op;

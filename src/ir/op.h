@@ -1,6 +1,7 @@
 /* What an op is. One constant of this type per folder under ops/; nothing anywhere switches on ops. */
 #pragma once
 
+#include "base/work.h"
 #include "ir/graph.h"
 
 /* Rules for one input, checked by graph_add. */
@@ -32,6 +33,10 @@ typedef enum {
 /* What a node costs, for the model of its time. Multiply-add counts as two. */
 typedef struct {
     double flops, bytes_read, bytes_written;
+    double bytes_moved; /* within the kernel, between its operands and its scratch */
+    double draws;       /* random numbers */
+    double work;        /* what the kernels make of the flops: with what they waste; 0: the same */
+    work_kind kind;     /* of both */
 } op_cost;
 
 /* A buffer as kernels see it. Absent optional inputs have data NULL and dtype DTYPE_NONE. */
@@ -115,6 +120,7 @@ struct op_def {
 
 /* Fallbacks for `cost`: reads every input, writes every output, `flops` operations per output element. */
 op_cost op_cost_elementwise(const graph *g, const node *n, double flops);
+op_cost op_cost_functions(const graph *g, const node *n, double flops); /* the same, WORK_FUNCTIONS */
 
 /* All ops, in the order of ops/ops.def, ending with NULL. */
 extern const op_def *const op_table[];

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "ir/verify.h"
+#include "lower/predict.h"
 
 static op_arg argument(const graph *g, tensor_id t) {
     if (!t) return (op_arg){ 0 };
@@ -29,16 +30,6 @@ static const op_kernel *pick(const op_call *call, const op_def *op, bool referen
     return k;
 }
 
-/* Work and traffic overlap within a kernel: the slower one counts. Products run at the rate of products, the
- * rest is a stream of elements. */
-static double predict(const op_cost *cost, const device_rates *rates) {
-    double bytes = cost->bytes_read + cost->bytes_written;
-    double rate = cost->flops > 16 * bytes ? rates->flops : rates->vector_flops;
-    if (cost->flops > 4 * bytes && cost->flops <= 16 * bytes) rate = rates->flops / 4;
-    double compute = cost->flops / rate, traffic = bytes / rates->bandwidth;
-    return rates->call_seconds + (compute > traffic ? compute : traffic);
-}
-
 static status lower_node(const lower_options *o, const graph *g, node_id id, lower_step *step) {
     enum { FEW = 64 };
     const node *n = graph_node(g, id);
@@ -52,10 +43,8 @@ static status lower_node(const lower_options *o, const graph *g, node_id id, low
     if (!k->name) {
         result = status_set(STATUS_INVALID, "no kernel of %s takes these inputs", n->op->name);
     } else {
-        op_cost cost = n->op->cost(g, n);
         *step = (lower_step){ .node = id,
                               .kernel = k,
-                              .seconds = predict(&cost, &o->rates),
                               .scratch_bytes = k->scratch ? k->scratch(&call, o->threads) : 0 };
     }
     if (args != few) memory_free(args);
@@ -75,8 +64,9 @@ status lower_program(graph *g, const lower_options *o, program *p) {
     for (node_id id = 1; id < p->graph.nodes.count; id++) {
         if (graph_node(&p->graph, id)->op->traits & (OP_VIEW | OP_GATHER)) continue;
         TRY_OR(failed, lower_node(o, &p->graph, id, &p->steps[p->count]));
-        p->seconds += p->steps[p->count++].seconds;
+        p->count++;
     }
+    TRY_OR(failed, predict_program(p, &o->rates));
     return STATUS_OK;
 failed:
     lower_close(p);

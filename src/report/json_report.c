@@ -1,4 +1,5 @@
-/* The machine-readable results: `snug plan --json` and DIR/run.json share these keys. */
+/* The machine-readable results: `snug plan --json`, `snug profile --json` and DIR/run.json share these keys.
+ */
 #include <string.h>
 
 #include "io/json.h"
@@ -119,7 +120,77 @@ static void put_search(json_writer *w, const search_front *f) {
     json_end_object(w);
 }
 
-static void write_report(text *out, const setup *s, const decision *d, const train_result *r) {
+/* ---- the profile ---- */
+
+static void put_sums(json_writer *w, const profile_row *x) {
+    json_put_unsigned(w, "calls", x->calls);
+    json_put_number(w, "seconds", x->seconds);
+    json_put_number(w, "predicted_seconds", x->predicted);
+    json_put_number(w, "bound_seconds", x->bound);
+    json_put_string(w, "bound", x->compute >= x->traffic ? "compute" : "bandwidth");
+    json_put_number(w, "flops", x->flops);
+    json_put_number(w, "bytes", x->bytes);
+}
+
+static void put_rows(json_writer *w, const char *key, const profile_row *rows, uint32_t count) {
+    json_begin_array(w, key);
+    for (uint32_t i = 0; i < count; i++) {
+        const profile_row *x = &rows[i];
+        json_begin_object(w, NULL);
+        w->lines = false;
+        if (x->op) {
+            json_put_string(w, "op", x->op);
+            json_put_string(w, "phase", parts_phase_name(x->phase));
+        } else {
+            x->site >= 0 ? json_put_integer(w, "block", x->site) : json_put_null(w, "block");
+            for (int p = PHASE_FORWARD; p <= PHASE_UPDATE; p++)
+                json_put_number(w, parts_phase_name((phase)p), x->by_phase[p]);
+        }
+        put_sums(w, x);
+        json_end_object(w);
+        w->lines = true;
+    }
+    json_end_array(w);
+}
+
+static void put_step(json_writer *w, const profile_result *r) {
+    const profile_step *x = &r->step[r->shown];
+    json_begin_object(w, "step");
+    json_put_unsigned(w, "number", r->shown + 1u);
+    json_put_number(w, "seconds", x->end - x->begin);
+    json_put_number(w, "kernels", x->kernels);
+    json_put_number(w, "waiting", x->data);
+    json_put_number(w, "copying", x->hand_in);
+    json_put_number(w, "loop", x->rest);
+    json_end_object(w);
+}
+
+static void put_profile(json_writer *w, const setup *s, const profile_result *r) {
+    const device_rates *rates = &s->request.run.lower.rates;
+    json_begin_object(w, "profile");
+    json_begin_array(w, "steps");
+    w->lines = false;
+    for (int64_t i = 0; i < r->steps; i++) json_put_number(w, NULL, r->step[i].end - r->step[i].begin);
+    json_end_array(w);
+    w->lines = true;
+    json_put_number(w, "peak_flops", profile_peak(rates));
+    json_put_number(w, "peak_bandwidth", profile_bandwidth(rates));
+    json_put_unsigned(w, "table_bytes", r->table_bytes);
+    put_step(w, r);
+    json_begin_object(w, "total");
+    put_sums(w, &r->total);
+    json_end_object(w);
+    put_rows(w, "by_op", r->ops, r->op_count);
+    put_rows(w, "by_block", r->blocks, r->block_count);
+    json_end_object(w);
+}
+
+/* ---- the whole ---- */
+
+/* `r`: of a run; `p`: of a profile; either may be NULL. */
+static void write_report(text *out, const setup *s, const decision *d, const train_result *r,
+                         const profile_result *p) {
+    if (p) r = &p->run;
     json_writer w = { .out = out, .lines = true };
     parts_measured m = { 0 };
     if (r) m = parts_measured_of(d, r);
@@ -136,13 +207,18 @@ static void write_report(text *out, const setup *s, const decision *d, const tra
     put_choices(&w, d);
     json_put_integer(&w, "rank", s->comm.rank);
     json_put_integer(&w, "world", s->comm.world);
-    if (r) put_losses(&w, r);
+    if (p) put_profile(&w, s, p);
+    if (r && !p) put_losses(&w, r);
     json_end_object(&w);
     text_add(out, "\n");
 }
 
-void report_plan_json(text *out, const setup *s, const decision *d) { write_report(out, s, d, NULL); }
+void report_plan_json(text *out, const setup *s, const decision *d) { write_report(out, s, d, NULL, NULL); }
 
 void report_run_json(text *out, const setup *s, const decision *d, const train_result *r) {
-    write_report(out, s, d, r);
+    write_report(out, s, d, r, NULL);
+}
+
+void report_profile_json(text *out, const setup *s, const decision *d, const profile_result *r) {
+    write_report(out, s, d, NULL, r);
 }

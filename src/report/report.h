@@ -1,8 +1,11 @@
 /* What people and programs read about a plan and a run: text for a terminal or a log, and JSON. Everything is
- * built in memory (base/text.h, io/json.h); nothing here prints. Texts end with a newline. */
+ * built in memory (base/text.h, io/json.h), but for a trace, which goes to its file; nothing here prints.
+ * Texts end with a newline. */
 #pragma once
 
 #include "base/text.h"
+#include "io/file.h"
+#include "train/profile.h"
 #include "train/train.h"
 
 /* How text may look. */
@@ -25,9 +28,17 @@ void report_listing(text *out, const decision *d);
 /* Planned beside measured bytes, by category, and the whole process. */
 void report_memory_table(text *out, const decision *d, const train_result *r, const report_style *style);
 
+/* Where the time of a step went: by op, by block, between kernels; then the table of memory. */
+void report_profile_text(text *out, const setup *s, const decision *d, const profile_result *r,
+                         const report_style *style);
+
+/* Every kernel call of every measured step, and the bytes alive at it, in the trace event format. */
+status report_profile_trace(io_writer *file, const setup *s, const decision *d, const profile_result *r);
+
 /* The keys of `plan --json` and run.json: documented, never renamed. */
 void report_plan_json(text *out, const setup *s, const decision *d);
 void report_run_json(text *out, const setup *s, const decision *d, const train_result *r);
+void report_profile_json(text *out, const setup *s, const decision *d, const profile_result *r);
 
 /* "1,234,567" and "3 min 20 s", into `buffer`; return it. */
 enum { REPORT_NUMBER_BYTES = 32 };

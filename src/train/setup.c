@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "data/loader.h"
 #include "train/loader_plan.h"
+#include "train/rates.h"
 #include "train/weights.h"
 
 setup_options setup_defaults(void) {
@@ -136,7 +137,7 @@ static status make_request(setup *s) {
                                    : s->model.context ? s->model.context
                                                       : 1,
                         .optimizer = o->optimizer,
-                        .lower = { .threads = threads, .rates = device_rates_default(threads) } };
+                        .lower = { .threads = threads, .rates = rates_find(threads) } };
     s->request.micro_batch = o->micro_batch;
     if (o->accumulate && !o->micro_batch)
         s->request.micro_batch = (o->batch + o->accumulate - 1) / o->accumulate;

@@ -35,9 +35,9 @@ static void parse(const char *name, const char *bytes, json_document *d) {
 static void help_teaches(void **state) {
     (void)state;
     static const char *const pages[] = {
-        "help",         "--help",     "help plan",     "plan --help",     "help train",
-        "train --help", "train x -h", "help generate", "generate --help", "plan gpt2 --help --nonsense",
-        "--version"
+        "help",         "--help",         "help plan",     "plan --help",     "help train",
+        "train --help", "train x -h",     "help generate", "generate --help", "plan gpt2 --help --nonsense",
+        "help profile", "profile --help", "help devices",  "devices --help",  "--version"
     };
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
         command_result r = command_run(pages[i]);
@@ -425,6 +425,38 @@ static int open_files(void **state) {
     return failed;
 }
 
+/* ---- devices ---- */
+
+static void expect_rates(const char *line, const char *source) {
+    command_result r = command_run(line);
+    if (r.exit != 0 || !strstr(r.out, source)) fail_msg("no '%s' in %s%s", source, r.out, r.err);
+    command_free(&r);
+}
+
+/* Before anything is known, after a run, after measuring, and when the file is damaged. */
+static void devices_and_the_rates_in_use(void **state) {
+    (void)state;
+    const char *const with[] = { "XDG_CACHE_HOME=/dev/null/none", NULL };
+    command_result r = command_run_with("devices --json", with);
+    json_document d;
+    assert_int_equal(r.exit, 0);
+    parse("devices", r.out, &d);
+    int64_t bytes;
+    const char *processor;
+    assert_int_equal(json_get_integer(d.root, "memory_bytes", 1 << 20, INT64_MAX, &bytes), STATUS_OK);
+    assert_int_equal(json_get_string(d.root, "processor", &processor), STATUS_OK);
+    json_close(&d);
+    command_free(&r);
+    expect_rates("plan tiny", "predicted, with rates of the built-in table");
+    command_expect(0, "train tiny --data text --out noted --steps 21 --batch 2 --quiet");
+    expect_rates("plan tiny", "as a run took here");
+    expect_rates("devices", "as a run took here");
+    expect_rates("devices --threads 3 --measure", "measured: this machine");
+    expect_rates("plan tiny", "measured: this machine");
+    expect_rates("plan tiny --json --quiet", "\"rates\": \"measured: this machine\"");
+    command_expect(2, "devices here");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_teaches),
@@ -440,6 +472,7 @@ int main(void) {
         cmocka_unit_test(train_then_generate),
         cmocka_unit_test(run_json_keeps_the_promise),
         cmocka_unit_test(interrupt_saves),
+        cmocka_unit_test(devices_and_the_rates_in_use),
     };
     return cmocka_run_group_tests_name("cli", tests, open_files, scratch_close);
 }

@@ -347,6 +347,43 @@ static void what_the_host_sees(void **state) {
     plan_close(&p);
 }
 
+/* Moments rise and a run has one more than calls; where there is no room it runs all the same; and the clock
+ * changes no result. */
+static void runs_by_the_clock(void **state) {
+    (void)state;
+    enum { ROOM = 512 };
+    double moments[ROOM];
+    plan p;
+    exec *e;
+    outcome plain;
+    make_plan(&p);
+    run(&p, 0, &plain);
+    uint32_t calls = step_of(&p)->program.count;
+    assert_true(2 * calls < ROOM);
+    must(exec_open(&p, 0, &e));
+    fill_weights(&p, e);
+    for (uint64_t i = 0; i < ROOM; i++) moments[i] = -1;
+    exec_time(e, moments, calls + 3);
+    double before = exec_now();
+    hand_in(e);
+    exec_run(e, PROGRAM_STEP);
+    assert_int_equal(exec_timed(e), calls + 1);
+    assert_true(moments[0] >= before && moments[calls] <= exec_now());
+    for (uint32_t i = 0; i < calls; i++) assert_true(moments[i + 1] >= moments[i]);
+    float loss = *(float *)exec_persistent(e, "loss");
+    assert_memory_equal(&loss, &plain.loss, sizeof loss);
+    hand_in(e);
+    exec_run(e, PROGRAM_STEP); /* there is no room for its moments */
+    assert_int_equal(exec_timed(e), calls + 1);
+    assert_true(moments[calls + 1] < 0);
+    assert_memory_not_equal(exec_persistent(e, "loss"), &loss, sizeof loss); /* results add up */
+    exec_time(e, NULL, 0);
+    exec_run(e, PROGRAM_STEP);
+    assert_int_equal(exec_timed(e), 0);
+    exec_close(e);
+    plan_close(&p);
+}
+
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = {
@@ -358,6 +395,7 @@ int main(void) {
         cmocka_unit_test(more_threads_than_planned),
         cmocka_unit_test(faults_are_named),
         cmocka_unit_test(what_the_host_sees),
+        cmocka_unit_test(runs_by_the_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,7 @@ status device_pool_open(device_pool *p, uint64_t bytes) {
     if (data == MAP_FAILED)
         return status_set(STATUS_NO_FIT, "the machine refuses %llu bytes for the pool: %s",
                           (unsigned long long)size, strerror(errno));
+    madvise(data, size, MADV_HUGEPAGE); /* walks over matrices need fewer translations; may be refused */
     for (uint64_t at = 0; at < size; at += PAGE) ((volatile char *)data)[at] = 0;
     *p = (device_pool){ .data = data, .bytes = size };
     return STATUS_OK;
@@ -78,13 +79,20 @@ static uint64_t number_after(const char *path, const char *word) {
     return found ? value : 0;
 }
 
-static uint64_t machine_available(void) {
-    uint64_t kib = number_after("/proc/meminfo", "MemAvailable:");
+/* A line of /proc/meminfo in bytes; UINT64_MAX when it is not there. */
+static uint64_t machine_memory(const char *word) {
+    uint64_t kib = number_after("/proc/meminfo", word);
     return kib ? kib * 1024 : UINT64_MAX;
 }
 
+uint64_t device_memory(void) {
+    uint64_t all = machine_memory("MemTotal:");
+    uint64_t limit = number_in("/sys/fs/cgroup/memory.max", UINT64_MAX);
+    return limit < all ? limit : all;
+}
+
 uint64_t device_available(void) {
-    uint64_t available = machine_available();
+    uint64_t available = machine_memory("MemAvailable:");
     uint64_t limit = number_in("/sys/fs/cgroup/memory.max", UINT64_MAX);
     uint64_t used = number_in("/sys/fs/cgroup/memory.current", 0);
     uint64_t files = number_after("/sys/fs/cgroup/memory.stat", "inactive_file"); /* given back on demand */
@@ -94,17 +102,6 @@ uint64_t device_available(void) {
         if (left < available) available = left;
     }
     return available;
-}
-
-device_rates device_rates_default(int threads) {
-    double t = threads;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
-        return (device_rates){ 150e9 * t, 12e9 * t, 16e9 + 4e9 * t, 3e-6, "built-in table: AVX-512" };
-    if (__builtin_cpu_supports("avx2"))
-        return (device_rates){ 70e9 * t, 7e9 * t, 14e9 + 4e9 * t, 3e-6, "built-in table: AVX2" };
-#endif
-    return (device_rates){ 12e9 * t, 2e9 * t, 8e9 + 2e9 * t, 3e-6, "built-in table: plain C" };
 }
 
 static uint64_t host_bytes;

@@ -137,14 +137,16 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
 
 /* ---- cost ---- */
 
-/* Pairs of a query and a key that it sees, by shape: lengths, segments and an offset are not known here. */
-static double pairs_seen(const attention_attributes *a, const attention_sizes *z, bool offset) {
+/* Pairs of a query and a key that it sees, by shape: lengths, segments and an offset are not known here. With
+ * `tile` above 1 those that tiles of so many queries compute where attention is causal. */
+static double pairs_seen(const attention_attributes *a, const attention_sizes *z, bool offset, int64_t tile) {
     double pairs = 0, queries = (double)z->queries, keys = (double)z->keys;
     if (!a->window) {
-        bool all = !a->causal || offset;
-        double short_of =
-            queries < keys ? queries : keys; /* queries that see one key more than the one before */
-        pairs = all ? queries * keys : short_of * (short_of + 1) / 2 + (queries - short_of) * keys;
+        if (!a->causal || offset) return queries * keys * (double)z->batch * (double)z->heads;
+        for (int64_t t = 0; t < z->queries; t += tile) {
+            int64_t end = t + tile < z->queries ? t + tile : z->queries;
+            pairs += (double)(end - t) * (double)(end < z->keys ? end : z->keys);
+        }
         return pairs * (double)z->batch * (double)z->heads;
     }
     for (int64_t t = 0; t < z->queries; t++) {
@@ -158,12 +160,21 @@ static double pairs_seen(const attention_attributes *a, const attention_sizes *z
     return pairs * (double)z->batch * (double)z->heads;
 }
 
+/* For each product: scaling, packing and unpacking of a query's row cost as much as so many operations for
+ * each of its elements, and the exponential of a pair somewhat more than its share of flops. */
 op_cost attention_cost(const graph *g, const node *n, uint32_t side, double products) {
+    enum { TILE = 64, PAIR = 40, ROW = 130 };
     const attention_attributes *a = node_attributes(g, n);
     tensor_id k = node_in(g, n, 1);
     attention_sizes z = attention_sizes_of(graph_shape(g, node_in(g, n, 0)), k ? graph_shape(g, k) : NULL, a);
     op_cost cost = op_cost_elementwise(g, n, 0);
-    cost.flops = pairs_seen(a, &z, node_in(g, n, side + 2) != 0) * (2 * products * (double)z.size + 16);
+    bool offset = node_in(g, n, side + 2) != 0;
+    double seen = pairs_seen(a, &z, offset, 1), computed = pairs_seen(a, &z, offset, TILE);
+    double rows = (double)z.batch * (double)z.heads * (double)z.queries, size = (double)z.size;
+    cost.kind = WORK_ATTENTION;
+    cost.flops = seen * (2 * products * size + 16);
+    cost.work = computed * (2 * products * size + PAIR) + rows * size * ROW * products;
+    cost.draws = a->dropout > 0 ? computed : 0;
     return cost;
 }
 

@@ -57,8 +57,8 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
 }
 
 static op_cost cost(const graph *g, const node *n) {
-    op_cost cost = op_cost_elementwise(g, n, 0);
-    cost.flops = 20 * (double)shape_elements(graph_shape(g, node_in(g, n, 0)));
+    op_cost cost = op_cost_functions(g, n, 0);
+    cost.flops = 14 * (double)shape_elements(graph_shape(g, node_in(g, n, 0)));
     return cost;
 }
 
@@ -130,7 +130,7 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
     return STATUS_OK;
 }
 
-static op_cost cost_backward(const graph *g, const node *n) { return op_cost_elementwise(g, n, 18); }
+static op_cost cost_backward(const graph *g, const node *n) { return op_cost_functions(g, n, 12); }
 
 static const op_input backward_inputs[] = { { "logits", DTYPE_MASK_FLOAT, 1, 4, false },
                                             { "labels", DTYPE_MASK_INT, 1, 3, false },

@@ -25,7 +25,11 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
     if (want[0]) din[0] = add_gather(g, din[0], dropout_apply(g, dout[0], node_in(g, n, 1), a->p, a->stream));
 }
 
-static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 25); }
+static op_cost cost(const graph *g, const node *n) {
+    op_cost cost = op_cost_elementwise(g, n, 1);
+    cost.draws = cost.flops;
+    return cost;
+}
 
 static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false },
                                    { "key", DTYPE_MASK_INT, 1, 1, false } };

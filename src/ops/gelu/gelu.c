@@ -19,7 +19,7 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
     din[0] = add_gather(g, din[0], graph_add(g, &op_gelu_backward, in, 2, node_attributes(g, n)));
 }
 
-static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 16); }
+static op_cost cost(const graph *g, const node *n) { return op_cost_functions(g, n, 18); }
 
 static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false } };
 static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false } };
@@ -78,7 +78,7 @@ static const op_case backward_cases[] = {
     { 0 }
 };
 
-static op_cost backward_cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 28); }
+static op_cost backward_cost(const graph *g, const node *n) { return op_cost_functions(g, n, 25); }
 
 const op_def op_gelu_backward = { .name = "gelu_backward",
                                   .paper = "arXiv:1606.08415",

@@ -60,9 +60,13 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
         if (want[i]) din[i] = dx ? dx + i : 0;
 }
 
+/* A row's sums, one after the other and each ending in a single number, take as long as some thousand
+ * independent operations. */
 static op_cost cost(const graph *g, const node *n) {
     op_cost cost = op_cost_elementwise(g, n, 0);
-    cost.flops = 8 * (double)shape_elements(graph_shape(g, node_in(g, n, 0)));
+    const shape *x = graph_shape(g, node_in(g, n, 0));
+    cost.flops = 8 * (double)shape_elements(x);
+    cost.work = 7 * (double)shape_elements(x) + 4500 * (double)shape_rows(x);
     return cost;
 }
 
@@ -129,7 +133,9 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
 
 static op_cost cost_backward(const graph *g, const node *n) {
     op_cost cost = op_cost_elementwise(g, n, 0);
-    cost.flops = 14 * (double)shape_elements(graph_shape(g, node_in(g, n, 0)));
+    const shape *x = graph_shape(g, node_in(g, n, 0));
+    cost.flops = 14 * (double)shape_elements(x);
+    cost.work = 13 * (double)shape_elements(x) + 2400 * (double)shape_rows(x);
     return cost;
 }
 

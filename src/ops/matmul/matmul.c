@@ -1,4 +1,5 @@
 #include "ops/matmul/matmul.h"
+#include "ops/matmul/matmul_kernel.h"
 
 #include "ops/add/add.h"
 #include "ops/reshape/reshape.h"
@@ -109,7 +110,10 @@ static op_cost cost(const graph *g, const node *n) {
     matmul_sizes_of(graph_shape(g, node_in(g, n, MATMUL_A)), graph_shape(g, node_in(g, n, MATMUL_B)),
                     node_attributes(g, n), &s);
     op_cost c = op_cost_elementwise(g, n, 0);
+    c.kind = s.rows > MATMUL_STREAM_ROWS ? WORK_PRODUCTS : WORK_ARITHMETIC;
     c.flops = 2.0 * (double)s.rows * (double)s.columns * (double)s.depth;
+    c.bytes_moved =
+        matmul_packed_moved(&(matmul_problem){ .rows = s.rows, .columns = s.columns, .depth = s.depth });
     return c;
 }
 

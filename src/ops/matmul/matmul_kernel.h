@@ -89,5 +89,9 @@ typedef struct {
 /* Bytes of scratch for each thread, by the shape (data pointers are not looked at): at most 2 MiB. */
 uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual);
 
+/* Bytes that are copied into panels and added up between steps: all of b for each tile of rows, all of a for
+ * each tile of columns, y at every step of the depth. */
+double matmul_packed_moved(const matmul_problem *p);
+
 /* `scratch` is aligned to 64 and has that many bytes for each of the threads. */
 void matmul_packed_run(const matmul_problem *p, void *scratch);

@@ -223,3 +223,11 @@ void matmul_packed_run(const matmul_problem *p, void *scratch) {
     j.layout = layout_of(p, &j.cut, p->residual != NULL);
     threads_for(j.cut.row_tiles * j.cut.column_tiles, run_tile, &j);
 }
+
+double matmul_packed_moved(const matmul_problem *p) {
+    cut c = cut_of(p);
+    double rows = (double)p->rows, columns = (double)p->columns, depth = (double)p->depth;
+    double steps = (double)divide_up(p->depth, MATMUL_DEPTH);
+    double a = rows * depth * (double)c.column_tiles, b = columns * depth * (double)c.row_tiles;
+    return (double)sizeof(float) * (a + (streams(p) ? 0 : b) + 2 * rows * columns * steps);
+}

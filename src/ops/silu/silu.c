@@ -19,7 +19,7 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
     if (want[0]) din[0] = add_gather(g, din[0], silu_backward_apply(g, node_in(g, n, 0), dout[0]));
 }
 
-static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 20); }
+static op_cost cost(const graph *g, const node *n) { return op_cost_functions(g, n, 20); }
 
 static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false } };
 static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false } };
@@ -55,7 +55,7 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
     return infer(g, n, out);
 }
 
-static op_cost cost_backward(const graph *g, const node *n) { return op_cost_elementwise(g, n, 24); }
+static op_cost cost_backward(const graph *g, const node *n) { return op_cost_functions(g, n, 24); }
 
 static const op_input backward_inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false },
                                             { "dy", DTYPE_MASK_FLOAT, 1, 4, false } };

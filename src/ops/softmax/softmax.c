@@ -16,7 +16,7 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
     din[0] = add_gather(g, din[0], graph_add(g, &op_softmax_backward, in, 2, NULL));
 }
 
-static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 20); }
+static op_cost cost(const graph *g, const node *n) { return op_cost_functions(g, n, 20); }
 
 static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false } };
 static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false } };
@@ -51,7 +51,7 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
     return STATUS_OK;
 }
 
-static op_cost cost_backward(const graph *g, const node *n) { return op_cost_elementwise(g, n, 4); }
+static op_cost cost_backward(const graph *g, const node *n) { return op_cost_functions(g, n, 4); }
 
 static const op_input backward_inputs[] = { { "y", DTYPE_MASK_FLOAT, 1, 4, false },
                                             { "dy", DTYPE_MASK_FLOAT, 1, 4, false } };

@@ -10,6 +10,7 @@ static status infer(const graph *g, const node *n, tensor *out) {
 static op_cost cost(const graph *g, const node *n) {
     op_cost cost = op_cost_elementwise(g, n, 0);
     cost.flops = 2 * (double)shape_elements(graph_shape(g, node_in(g, n, 0)));
+    cost.work = 3.5 * cost.flops; /* in double precision, converted before */
     return cost;
 }
 

@@ -32,7 +32,7 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
         if (want[i]) din[i] = add_gather(g, din[i], d + i);
 }
 
-static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 21); }
+static op_cost cost(const graph *g, const node *n) { return op_cost_functions(g, n, 21); }
 
 static const op_input inputs[] = { { "gate", DTYPE_MASK_FLOAT, 1, 4, false },
                                    { "up", DTYPE_MASK_FLOAT, 1, 4, false } };
@@ -74,7 +74,7 @@ const op_def op_swiglu = { .name = "swiglu",
 
 /* ---- the gradient ---- */
 
-static op_cost cost_backward(const graph *g, const node *n) { return op_cost_elementwise(g, n, 15); }
+static op_cost cost_backward(const graph *g, const node *n) { return op_cost_functions(g, n, 15); }
 
 static const op_input backward_inputs[] = { { "gate", DTYPE_MASK_FLOAT, 1, 4, false },
                                             { "up", DTYPE_MASK_FLOAT, 1, 4, false },

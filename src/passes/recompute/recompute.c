@@ -29,6 +29,8 @@ static const int64_t ALL_BLOCKS = 1 << 20;
 static const double CHEAP =
     64; /* operations per byte below which recomputing costs less than a sweep of memory */
 
+static const double DRAW = 24; /* operations of a random number */
+
 /* ---- ranking ---- */
 
 typedef struct {
@@ -55,7 +57,7 @@ static int compare_keys(const void *a, const void *b) {
 
 static rank_key key_of(const graph *g, const node *n) {
     op_cost cost = n->op->cost(g, n);
-    double work = cost.flops + cost.bytes_read + cost.bytes_written;
+    double work = cost.flops + DRAW * cost.draws + cost.bytes_read + cost.bytes_written;
     return (rank_key){ .ratio = work / (cost.bytes_written > 0 ? cost.bytes_written : 1),
                        .bytes = cost.bytes_written };
 }

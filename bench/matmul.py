@@ -1,0 +1,110 @@
+#!/usr/bin/python3
+"""How fast are the f32 products of a gpt2 step, beside OpenBLAS, oneDNN and the processor's peak?
+
+    bench/matmul.py [--build build] [--rounds 5] [--out bench/results/matmul.md]
+
+Forward (F), gradient of data (D) and of weights (G) of every product of gpt2, at 256 and 1024 rows, with one and two
+threads. All implementations take turns at each shape; a cell is the median over the rounds. A sum counts each shape as
+often as a step has it."""
+
+from measure import LIBRARIES, MIB, Page, Worker, has_avx512, median, options
+
+# columns of the input, columns of the result, how often in a step; the last one is the (tied) head
+LAYERS = {"qkv": (768, 2304, 12), "proj": (768, 768, 12), "up": (768, 3072, 12), "down": (3072, 768, 12),
+          "head": (768, 50257, 1)}
+
+
+def products(rows):
+    """Name, times in a step, and the product as the workers take it: rows, columns, depth, ta, tb."""
+    for name, (inner, outer, count) in LAYERS.items():
+        head = name == "head"  # its weight lies the other way round: (outer, inner)
+        yield f"{name} F", count, (rows, outer, inner, 0, int(head))
+        yield f"{name} D", count, (rows, inner, outer, 0, int(not head))
+        yield f"{name} G", count, (outer, inner, rows, 1, 0) if head else (inner, outer, rows, 1, 0)
+
+
+def workers(build):
+    program = f"{build}/bench-matmul"
+    found, missing = [Worker("snug", [program, "snug"])], []
+    wide = {"OPENBLAS_CORETYPE": "SkylakeX"} if has_avx512() else {}
+    peers = [("OpenBLAS pthread", "openblas", f"{LIBRARIES}/openblas-pthread/libopenblas.so.0", wide),
+             ("OpenBLAS OpenMP", "openblas", f"{LIBRARIES}/openblas-openmp/libopenblas.so.0", wide),
+             ("oneDNN", "onednn", "libdnnl.so.2", {}), ("oneDNN", "onednn", "libdnnl.so.3", {}),
+             ("peak", "peak", "", {})]
+    for name, kind, file, environment in peers:
+        worker = Worker(name, [program, kind, file] if file else [program, kind], environment)
+        if worker.ready is None:
+            missing.append(f"{name} ({worker.why})")
+        else:
+            found.append(worker)
+    return found, missing
+
+
+def measure(found, rounds, threads, page):
+    base = {w.name: w.resident() for w in found}
+    results = []
+    for rows in (256, 1024):
+        for count in threads:
+            for name, times, product in products(rows):
+                line = " ".join(str(n) for n in (*product, count))
+                seconds, scratch = {w.name: [] for w in found}, 0
+                for number in range(rounds + 1):
+                    for w in found if number % 2 else found[::-1]:
+                        answer = w.ask(line)
+                        if number:
+                            seconds[w.name].append(answer[0])
+                        if w.name == "snug":
+                            scratch = int(answer[1])
+                flops = 2.0 * product[0] * product[1] * product[2]
+                results.append((rows, count, name, times, flops, {n: median(s) for n, s in seconds.items()}, scratch))
+    taken = {w.name: w.resident("VmHWM") - base[w.name] for w in found}
+    return results, taken
+
+
+def report(page, found, results, taken):
+    names = [w.name for w in found]
+    peers = [n for n in names if n not in ("snug", "peak")]
+    page.say("GF/s of each product; *ratio*: the time of the best library there, over snug's. *Scratch* is what the "
+             "plan gives snug's kernel.\n")
+    page.head("rows", "threads", "product", *names, "ratio", "scratch, MiB")
+    for rows, count, name, _, flops, seconds, scratch in results:
+        best = min((seconds[p] for p in peers), default=float("nan"))
+        page.row(rows, count, name, *(f"{flops / seconds[n] * 1e-9:.0f}" for n in names),
+                 f"{best / seconds['snug']:.2f}", f"{scratch / MIB:.2f}")
+    page.say("\nIn sum over a step, GF/s. *Best of all*: the best library anew at each shape.\n")
+    page.head("rows", "threads", *names, "snug / peak", "ratio to the best library", "ratio to the best of all",
+              "worst ratio", "at", "largest scratch, MiB")
+    for rows, count in dict.fromkeys((r[0], r[1]) for r in results):
+        here = [r for r in results if r[:2] == (rows, count)]
+        flops = sum(r[3] * r[4] for r in here)
+        total = {n: sum(r[3] * r[5][n] for r in here) for n in names}
+        cells = ["-"] * 4
+        if peers:
+            every = sum(r[3] * min(r[5][p] for p in peers) for r in here)
+            worst = min((min(r[5][p] for p in peers) / r[5]["snug"], r[2]) for r in here)
+            cells = [f"{min(total[p] for p in peers) / total['snug']:.2f}", f"{every / total['snug']:.2f}",
+                     f"{worst[0]:.2f}", worst[1]]
+        share = f"{total['peak'] / total['snug']:.2f}" if "peak" in total else "-"
+        page.row(rows, count, *(f"{flops / total[n] * 1e-9:.0f}" for n in names), share, *cells,
+                 f"{max(r[6] for r in here) / MIB:.2f}")
+    page.say("\nWhat each process took beyond its operands in all of this: "
+             + "; ".join(f"{n} {taken[n] / MIB:.0f} MiB" for n in peers) + ".")
+
+
+def main():
+    o = options(__doc__, "matmul", rounds=5)
+    found, missing = workers(o.build)
+    if found[0].ready is None:
+        raise SystemExit(f"bench-matmul: {found[0].why}")
+    page = Page("Matrix products", o.out, "f32.")
+    results, taken = measure(found, o.rounds, sorted({1, o.threads}), page)
+    report(page, found, results, taken)
+    if missing:
+        page.say("\nNot measured here: " + "; ".join(missing) + ".")
+    page.write()
+    for w in found:
+        w.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,11 @@
+/* Kinds of work that processors do at rates of their own: ops say which theirs is, devices have a rate for
+ * each. */
+#pragma once
+
+typedef enum {
+    WORK_ARITHMETIC, /* additions and products of elements */
+    WORK_FUNCTIONS,  /* exponentials and their kin, with the arithmetic around them */
+    WORK_PRODUCTS,   /* of matrices */
+    WORK_ATTENTION,  /* small products and exponentials, tile by tile */
+    WORK_KINDS
+} work_kind;

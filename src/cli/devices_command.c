@@ -1,0 +1,112 @@
+/* snug devices: what is here, what is free, and the rates that predictions use. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+
+#include "base/threads.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "io/json.h"
+#include "lower/measure.h"
+#include "train/rates.h"
+
+/* ---- measuring ---- */
+
+static const double MEASURE_SECONDS = 12; /* all together */
+
+typedef struct {
+    output *out;
+    int threads;
+    char last[32];
+} measuring;
+
+static void told(void *context, const char *what, double part) {
+    measuring *m = context;
+    (void)part;
+    if (!m->out->file || strcmp(m->last, what) == 0) return;
+    snprintf(m->last, sizeof m->last, "%s", what);
+    if (m->out->terminal)
+        output_add(m->out, "\r\033[Kmeasuring with %d thread%s: %s", m->threads, m->threads > 1 ? "s" : "",
+                   what);
+    else
+        output_add(m->out, "measuring with %d thread%s: %s\n", m->threads, m->threads > 1 ? "s" : "", what);
+    output_flush(m->out);
+}
+
+static status measure(output *people, int threads) {
+    rates_measured found = { .count = threads > 1 ? 2 : 1, .threads = { 1, threads } };
+    measuring m = { .out = people };
+    measure_observer o = { .context = &m, .told = told, .seconds = MEASURE_SECONDS / found.count };
+    for (int i = 0; i < found.count; i++) {
+        m.threads = found.threads[i], m.last[0] = 0;
+        TRY(measure_rates(found.threads[i], &o, &found.rates[i]));
+    }
+    if (people->terminal) output_add(people, "\r\033[K");
+    return rates_store(&found);
+}
+
+/* ---- showing ---- */
+
+static void print(output *out, int threads, const device_rates *r) {
+    char name[DEVICE_NAME_BYTES], a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES];
+    output_add(out, "Processor   %s\n", device_processor(name));
+    output_add(out, "  usable    %d (affinity and quota of the control group)\n", threads_available());
+    output_add(out, "  kernels   %s\n", device_instructions());
+    output_add(out, "Memory      %s, %s free\n", units_bytes_text(device_memory(), a),
+               units_bytes_text(device_available(), b));
+    output_add(out, "Rates       %s; with %d thread%s\n", r->source, threads, threads > 1 ? "s" : "");
+    output_add(out, "  products  %.0f GFLOP/s, and %.1f GB/s of packing\n", 1e-9 * r->flops[WORK_PRODUCTS],
+               1e-9 * r->moved);
+    output_add(out, "  attention %.0f, arithmetic %.0f, functions %.0f GFLOP/s\n",
+               1e-9 * r->flops[WORK_ATTENTION], 1e-9 * r->flops[WORK_ARITHMETIC],
+               1e-9 * r->flops[WORK_FUNCTIONS]);
+    output_add(out, "  random    %.2f numbers a nanosecond\n", 1e-9 * r->draws);
+    output_add(out, "  traffic   %.1f GB/s in caches of %s, %.1f GB/s of memory, %.1f for products\n",
+               1e-9 * r->cached, units_bytes_text((uint64_t)r->cache_bytes, a), 1e-9 * r->bandwidth,
+               1e-9 * r->fetched);
+    output_add(out, "  a call    %.2f microseconds\n", 1e6 * r->call_seconds);
+}
+
+static void put_rates(json_writer *w, const device_rates *r) {
+    json_begin_object(w, "rates");
+    json_put_string(w, "source", r->source);
+    json_put_number(w, "products_flops", r->flops[WORK_PRODUCTS]);
+    json_put_number(w, "attention_flops", r->flops[WORK_ATTENTION]);
+    json_put_number(w, "arithmetic_flops", r->flops[WORK_ARITHMETIC]);
+    json_put_number(w, "functions_flops", r->flops[WORK_FUNCTIONS]);
+    json_put_number(w, "draws", r->draws);
+    json_put_number(w, "moved_bytes", r->moved);
+    json_put_number(w, "cached_bytes", r->cached);
+    json_put_number(w, "memory_bytes", r->bandwidth);
+    json_put_number(w, "fetched_bytes", r->fetched);
+    json_put_number(w, "call_seconds", r->call_seconds);
+    json_put_number(w, "scale", r->scale);
+    json_end_object(w);
+}
+
+static void print_json(output *out, int threads, const device_rates *r) {
+    char name[DEVICE_NAME_BYTES];
+    text t = { 0 };
+    json_writer w = { .out = &t, .lines = true };
+    json_begin_object(&w, NULL);
+    json_put_string(&w, "processor", device_processor(name));
+    json_put_integer(&w, "usable", threads_available());
+    json_put_string(&w, "instructions", device_instructions());
+    json_put_unsigned(&w, "memory_bytes", device_memory());
+    json_put_unsigned(&w, "free_bytes", device_available());
+    json_put_unsigned(&w, "cache_bytes", (uint64_t)r->cache_bytes);
+    json_put_integer(&w, "threads", threads);
+    put_rates(&w, r);
+    json_end_object(&w);
+    text_add(&t, "\n");
+    output_text(out, &t);
+}
+
+status cli_devices(const options *o, cli_streams *streams) {
+    int threads = o->run.threads ? (int)o->run.threads : threads_available();
+    if (o->measure) TRY(measure(&streams->people, threads));
+    device_rates r = rates_find(threads);
+    if (streams->people.file) print(&streams->people, threads, &r);
+    if (o->json) print_json(&streams->result, threads, &r);
+    return STATUS_OK;
+}

@@ -1,0 +1,80 @@
+/* snug profile: plans as train does, runs a few steps by the clock, and says where the time went. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "io/file.h"
+
+static volatile sig_atomic_t stop;
+static void asked_to_stop(int signal_number) {
+    (void)signal_number;
+    stop = 1;
+}
+
+/* The first asks to stop after the step, the second ends the program. */
+static void watch_interrupt(void) {
+    struct sigaction old, action = { .sa_flags = SA_RESTART | (int)SA_RESETHAND };
+    action.sa_handler = asked_to_stop;
+    if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(SIGINT, &action, NULL);
+}
+
+static void print_beginning(output *out, const setup *s, const decision *d) {
+    text t = { 0 };
+    report_style style = output_style(out);
+    style.brief = true;
+    report_plan_text(&t, s, d, &style);
+    output_text(out, &t);
+}
+
+static void print_profile(const options *o, cli_streams *streams, const setup *s, const decision *d,
+                          const profile_result *r) {
+    text t = { 0 };
+    if (streams->people.file) {
+        report_style style = output_style(&streams->people);
+        report_profile_text(&t, s, d, r, &style);
+        output_text(&streams->people, &t);
+    }
+    if (!o->json) return;
+    report_profile_json(&t, s, d, r);
+    output_text(&streams->result, &t);
+}
+
+/* The file is opened before the first step, so that a place that can't be written is known before the work.
+ */
+static status profile(const options *o, cli_streams *streams, const setup *s, const decision *d) {
+    io_writer trace = { 0 };
+    profile_result r = { 0 };
+    if (o->trace) TRY(io_writer_open(&trace, o->trace));
+    watch_interrupt();
+    status result = profile_run(s, d, o->profile_steps, &stop, &r);
+    if (result == STATUS_OK && o->trace) {
+        result = report_profile_trace(&trace, s, d, &r);
+        if (result == STATUS_OK) result = io_writer_commit(&trace);
+    }
+    io_writer_discard(&trace);
+    if (r.steps == o->profile_steps) print_profile(o, streams, s, d, &r);
+    if (result == STATUS_OK && o->trace && streams->people.file)
+        output_add(&streams->people, "\nTrace: %s, for ui.perfetto.dev or chrome://tracing\n", o->trace);
+    profile_close(&r);
+    return result;
+}
+
+status cli_profile(const options *o, cli_streams *streams) {
+    setup s = { 0 };
+    decision d;
+    bool decided;
+    status result = cli_decide(o, streams, &s, &d, &decided);
+    if (decided && streams->people.file) print_beginning(&streams->people, &s, &d);
+    if (decided && result == STATUS_NO_FIT && o->json) {
+        text json = { 0 };
+        report_plan_json(&json, &s, &d);
+        output_text(&streams->result, &json);
+    }
+    if (result == STATUS_OK) result = profile_make_data(&s);
+    if (result == STATUS_OK) result = profile_reserve(&s, &d, o->profile_steps);
+    if (result == STATUS_OK) result = profile(o, streams, &s, &d);
+    decision_close(&d);
+    setup_close(&s);
+    return result;
+}

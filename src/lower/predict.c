@@ -1,0 +1,84 @@
+#include "lower/predict.h"
+
+#include "base/memory.h"
+
+double predict_work(const op_cost *cost, const device_rates *rates) {
+    double flops = cost->work > cost->flops ? cost->work : cost->flops;
+    return flops / rates->flops[cost->kind] + cost->draws / rates->draws + cost->bytes_moved / rates->moved;
+}
+
+double predict_call(const op_cost *cost, double missed_read, double missed_written,
+                    const device_rates *rates) {
+    double missed = cost->bytes_read * missed_read + cost->bytes_written * missed_written;
+    double held = cost->bytes_read + cost->bytes_written - missed;
+    double traffic = cost->kind == WORK_PRODUCTS ? missed / rates->fetched
+                                                 : held / rates->cached + missed / rates->bandwidth;
+    return rates->scale * (rates->call_seconds + predict_work(cost, rates) + traffic);
+}
+
+/* ---- what is still in a cache ---- */
+
+typedef struct {
+    const graph *graph;
+    const device_rates *rates;
+    double *touched;    /* by storage: the traffic of the program up to its last touch; below 0: never */
+    double so_far, all; /* traffic */
+} walk;
+
+/* The part that is no longer held after so much other traffic: none within the cache's size, all beyond
+ * twice of it. */
+static double missed_after(const walk *w, double distance) {
+    double missed = distance / w->rates->cache_bytes - 1;
+    return missed < 0 ? 0 : missed > 1 ? 1 : missed;
+}
+
+/* What was not touched in this program was so in the one before, at best as long ago as a program takes. */
+static double distance_of(const walk *w, tensor_id storage) {
+    double since = w->so_far - w->touched[storage];
+    return w->touched[storage] < 0 ? w->all : since < w->all ? since : w->all;
+}
+
+static double missed_of(const walk *w, const tensor_id *tensors, uint32_t count) {
+    double bytes = 0, missed = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!tensors[i]) continue;
+        double size = (double)graph_tensor_bytes(w->graph, tensors[i]);
+        bytes += size;
+        missed += size * missed_after(w, distance_of(w, graph_storage(w->graph, tensors[i], NULL)));
+    }
+    return bytes > 0 ? missed / bytes : 0;
+}
+
+static void touch(walk *w, const tensor_id *tensors, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (tensors[i]) w->touched[graph_storage(w->graph, tensors[i], NULL)] = w->so_far;
+}
+
+static double predict_step(walk *w, const node *n) {
+    const tensor_id *in = graph_edges(w->graph) + n->in, *out = graph_edges(w->graph) + n->out;
+    op_cost cost = n->op->cost(w->graph, n);
+    double read = missed_of(w, in, n->in_count), written = missed_of(w, out, n->out_count);
+    w->so_far += cost.bytes_read + cost.bytes_written;
+    touch(w, in, n->in_count);
+    touch(w, out, n->out_count);
+    return predict_call(&cost, read, written, w->rates);
+}
+
+status predict_program(program *p, const device_rates *rates) {
+    const graph *g = &p->graph;
+    walk w = { .graph = g, .rates = rates, .touched = memory_new(g->tensors.count, sizeof(double)) };
+    if (!w.touched) return status_set(STATUS_FAILED, "no memory to predict times");
+    for (tensor_id t = 0; t < g->tensors.count; t++) w.touched[t] = -1;
+    for (uint32_t s = 0; s < p->count; s++) {
+        const node *n = graph_node(g, p->steps[s].node);
+        op_cost cost = n->op->cost(g, n);
+        w.all += cost.bytes_read + cost.bytes_written;
+    }
+    p->seconds = 0;
+    for (uint32_t s = 0; s < p->count; s++) {
+        p->steps[s].seconds = predict_step(&w, graph_node(g, p->steps[s].node));
+        p->seconds += p->steps[s].seconds;
+    }
+    memory_free(w.touched);
+    return STATUS_OK;
+}

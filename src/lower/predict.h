@@ -1,0 +1,24 @@
+/* The model of time: what each step of a program will take, from what its op says it costs, the device's
+ * rates, and what has been touched before.
+ *
+ * A call takes its start, its work and its traffic. They do overlap, but what shows in whole steps is nearer
+ * to their sum than to the larger one. Work is the flops at the rate of their kind, random numbers, and what
+ * products copy (from caches, so those have no other traffic with them). Traffic is divided into what a cache
+ * still holds and what comes from memory, by the traffic since an operand was last touched (its reuse
+ * distance: Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9, 1970).
+ *
+ * Seconds grow with every count and with the distance, for any rates. They decide between plans and never
+ * about results. */
+#pragma once
+
+#include "lower/lower.h"
+
+/* Of one call without its traffic. */
+double predict_work(const op_cost *cost, const device_rates *rates);
+
+/* Of one call; `missed` in 0..1 is the part of what it reads and writes that comes from memory. */
+double predict_call(const op_cost *cost, double missed_read, double missed_written,
+                    const device_rates *rates);
+
+/* Fills in the seconds of all steps and of the program. */
+status predict_program(program *p, const device_rates *rates);

@@ -1,0 +1,104 @@
+/* The profile as text: time by op and by block beside what was predicted and what can't be beaten, and the
+ * time between the kernels. Then memory, planned and measured. */
+#include <stdio.h>
+
+#include "base/units.h"
+#include "report/parts.h"
+
+/* ---- parts of a line ---- */
+
+static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+static void add_columns(text *out, const profile_row *row, double whole) {
+    text_add(out, " %5u %10.3f %5.1f %% %10.3f %10.3f %c %5.0f %%", (unsigned)row->calls, 1e3 * row->seconds,
+             percent(row->seconds, whole), 1e3 * row->predicted, 1e3 * row->bound,
+             row->compute >= row->traffic ? 'c' : 'b', percent(row->bound, row->seconds));
+    text_add(out, " %7.1f %6.1f\n", row->seconds > 0 ? 1e-9 * row->flops / row->seconds : 0,
+             row->seconds > 0 ? 1e-9 * row->bytes / row->seconds : 0);
+}
+
+static void add_header(text *out, const char *title, const char *second, const parts_colours *k) {
+    text_add(out, "\n%s%-24s%s %s%-8s %5s %10s %7s %10s %10s   %7s %7s %6s%s\n", k->bold, title, k->end,
+             k->dim, second, "calls", "ms", "share", "predicted", "bound", "of time", "GF/s", "GB/s", k->end);
+}
+
+/* ---- the tables ---- */
+
+static void add_ops(text *out, const profile_result *r, double whole, const parts_colours *k) {
+    add_header(out, "Time by op", "phase", k);
+    for (uint32_t i = 0; i < r->op_count; i++) {
+        text_add(out, "%-24s %-8s", r->ops[i].op, parts_phase_name(r->ops[i].phase));
+        add_columns(out, &r->ops[i], whole);
+    }
+    text_add(out, "%-24s %-8s", "all kernels", "");
+    add_columns(out, &r->total, whole);
+}
+
+static void add_blocks(text *out, const profile_result *r, double whole, const parts_colours *k) {
+    char site[REPORT_NUMBER_BYTES];
+    add_header(out, "Time by block", "", k);
+    for (uint32_t i = 0; i < r->block_count; i++) {
+        text_add(out, "%-24s %-8s", parts_site_text(r->blocks[i].site, site), "");
+        add_columns(out, &r->blocks[i], whole);
+    }
+    for (int p = PHASE_FORWARD; p <= PHASE_UPDATE; p++)
+        text_add(out, "%-24s %-8s %5s %10.3f %5.1f %%\n", p == PHASE_FORWARD ? "all, by phase" : "",
+                 parts_phase_name((phase)p), "", 1e3 * r->total.by_phase[p],
+                 percent(r->total.by_phase[p], whole));
+}
+
+static void add_between(text *out, const profile_step *x, const parts_colours *k) {
+    double whole = x->end - x->begin;
+    text_add(out, "\n%sThe step%s, %.3f ms by the clock\n", k->bold, k->end, 1e3 * whole);
+    text_add(out, "  %-15s %10.3f ms %7.3f %%\n", "in kernels", 1e3 * x->kernels, percent(x->kernels, whole));
+    text_add(out, "  %-15s %10.3f ms %7.3f %%  for the batch; the loader reads ahead\n", "waiting",
+             1e3 * x->data, percent(x->data, whole));
+    text_add(out, "  %-15s %10.3f ms %7.3f %%  of samples to the inputs of programs\n", "copying",
+             1e3 * x->hand_in, percent(x->hand_in, whole));
+    text_add(out, "  %-15s %10.3f ms %7.3f %%  reading the loss, giving the batch back\n", "the loop",
+             1e3 * x->rest, percent(x->rest, whole));
+}
+
+/* ---- the page ---- */
+
+static void add_title(text *out, const setup *s, const decision *d, const profile_result *r,
+                      const parts_colours *k) {
+    char a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES], c[UNITS_TEXT_BYTES], n[REPORT_NUMBER_BYTES];
+    const device_rates *rates = &s->request.run.lower.rates;
+    double least = r->run.step_seconds, most = least;
+    for (int64_t i = 0; i < r->steps; i++) {
+        double seconds = r->step[i].end - r->step[i].begin;
+        if (seconds < least) least = seconds;
+        if (seconds > most) most = seconds;
+    }
+    text_add(
+        out,
+        "\n%sMeasured%s: %lld step%s on %d thread%s after one to warm up, %s to %s; below, the median one, ",
+        k->bold, k->end, (long long)r->steps, r->steps == 1 ? "" : "s", d->plan.threads,
+        d->plan.threads == 1 ? "" : "s", units_seconds_text(least, a), units_seconds_text(most, b));
+    text_add(out, "%s\n", units_seconds_text(r->run.step_seconds, c));
+    text_add(out, "(predicted %s, %s tokens/s). Data: %s\n", units_seconds_text(d->point.seconds, a),
+             report_count((uint64_t)(r->run.tokens_per_second + 0.5), n),
+             s->options.data ? s->options.data : "random numbers");
+    text_add(out,
+             "Bound: no call is faster than its arithmetic at %.1f GF/s (c) nor than its bytes at %.1f GB/s "
+             "(b), but "
+             "for\nwhat lies in caches; rates of the %s\n",
+             1e-9 * profile_peak(rates), 1e-9 * profile_bandwidth(rates), rates->source);
+}
+
+void report_profile_text(text *out, const setup *s, const decision *d, const profile_result *r,
+                         const report_style *style) {
+    parts_colours k = parts_colours_of(style);
+    if (!r->steps) return;
+    const profile_step *shown = &r->step[r->shown];
+    add_title(out, s, d, r, &k);
+    add_ops(out, r, shown->end - shown->begin, &k);
+    add_blocks(out, r, shown->end - shown->begin, &k);
+    add_between(out, shown, &k);
+    text_add(out, "\n");
+    report_memory_table(out, d, &r->run, style);
+    char bytes[REPORT_NUMBER_BYTES];
+    text_add(out, "  %s bytes of runtime are the profile's own tables\n",
+             report_count(r->table_bytes, bytes));
+}

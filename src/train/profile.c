@@ -1,0 +1,287 @@
+#include "train/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/synthetic_source.h"
+#include "train/feed.h"
+#include "train/loader_plan.h"
+#include "train/weights.h"
+
+/* ---- made-up data ---- */
+
+status profile_make_data(setup *s) {
+    if (s->train.samples) return STATUS_OK;
+    model_field fields[MODEL_MAX_FIELDS];
+    const compose_run *r = &s->request.run;
+    synthetic_options o = { .samples = 1 << 20,
+                            .label_field = DATA_NO_LABELS,
+                            .below = (uint32_t)(s->model.vocabulary ? s->model.vocabulary : 2),
+                            .seed = (uint64_t)s->options.seed };
+    o.field_count = s->model.fields(&s->model, r->context, fields);
+    for (uint32_t i = 0; i < o.field_count; i++) {
+        o.integers[i] = fields[i].dtype == DTYPE_I32;
+        o.field_bytes[i] = (uint64_t)shape_elements(&fields[i].of) * dtype_bytes(fields[i].dtype);
+        if (o.integers[i] && strcmp(fields[i].name, "labels") == 0) o.label_field = (int32_t)i;
+    }
+    if (s->model.vocabulary) o.scratch_bytes = (uint64_t)r->context + 1; /* what was planned for text */
+    return synthetic_source_open(&o, &s->train);
+}
+
+/* ---- calls ---- */
+
+uint32_t profile_runs(const decision *d) { return (uint32_t)d->split.accumulate + 1; }
+
+static program_kind kind_of(const decision *d, uint32_t run) {
+    return run + 1 < profile_runs(d) ? PROGRAM_ACCUMULATE : PROGRAM_STEP;
+}
+
+static const program *program_of(const decision *d, program_kind k) { return &d->plan.programs[k]->program; }
+
+const double *profile_moments(const profile_result *r, const decision *d, int64_t step, uint32_t run,
+                              program_kind *k) {
+    *k = kind_of(d, run);
+    uint64_t before = run ? (uint64_t)run * (program_of(d, kind_of(d, 0))->count + 1) : 0;
+    return r->moments + (uint64_t)step * r->moments_of_step + before;
+}
+
+double profile_peak(const device_rates *rates) { return rates->flops[WORK_PRODUCTS]; }
+double profile_bandwidth(const device_rates *rates) { return rates->bandwidth; }
+
+profile_bound profile_bound_of(const program *p, uint32_t step, const device_rates *rates) {
+    const node *n = graph_node(&p->graph, p->steps[step].node);
+    op_cost cost = n->op->cost(&p->graph, n);
+    profile_bound b = { .flops = cost.flops, .bytes = cost.bytes_read + cost.bytes_written };
+    b.compute = b.flops / profile_peak(rates);
+    b.traffic = b.bytes / profile_bandwidth(rates);
+    b.bound = b.compute > b.traffic ? b.compute : b.traffic;
+    return b;
+}
+
+/* ---- tables ---- */
+
+static uint64_t moments_of_step(const decision *d) {
+    uint64_t moments = 0;
+    for (uint32_t run = 0; run < profile_runs(d); run++)
+        moments += (uint64_t)program_of(d, kind_of(d, run))->count + 1;
+    return moments;
+}
+
+/* No op and phase, and no block, can make more rows than there are kernel calls. */
+static uint64_t most_rows(const decision *d) {
+    return (uint64_t)program_of(d, PROGRAM_STEP)->count + program_of(d, kind_of(d, 0))->count;
+}
+
+static uint64_t table_bytes(const decision *d, int64_t steps) {
+    return (uint64_t)steps * (moments_of_step(d) * sizeof(double) + sizeof(profile_step)) +
+           2 * most_rows(d) * sizeof(profile_row);
+}
+
+status profile_reserve(const setup *s, decision *d, int64_t steps) {
+    uint64_t bytes = table_bytes(d, steps);
+    plan *p = &d->plan;
+    p->runtime.tables += bytes;
+    p->by_category[CATEGORY_RUNTIME] += bytes;
+    p->peak_bytes += bytes;
+    if (p->peak_bytes <= s->budget) return STATUS_OK;
+    return status_set(STATUS_NO_FIT,
+                      "the plan fits, but the profile keeps %llu bytes of its own, %llu more than the budget "
+                      "leaves; use a larger --memory or fewer --steps",
+                      (unsigned long long)bytes, (unsigned long long)(p->peak_bytes - s->budget));
+}
+
+static status open_tables(const decision *d, int64_t steps, profile_result *r) {
+    r->moments_of_step = moments_of_step(d);
+    r->table_bytes = table_bytes(d, steps);
+    r->moments = memory_new((size_t)steps * r->moments_of_step, sizeof *r->moments);
+    r->step = memory_new((size_t)steps, sizeof *r->step);
+    r->ops = memory_new(most_rows(d), sizeof *r->ops);
+    r->blocks = memory_new(most_rows(d), sizeof *r->blocks);
+    if (r->moments && r->step && r->ops && r->blocks) return STATUS_OK;
+    return status_set(STATUS_FAILED, "no memory for a profile");
+}
+
+void profile_close(profile_result *r) {
+    memory_free(r->moments);
+    memory_free(r->step);
+    memory_free(r->ops);
+    memory_free(r->blocks);
+    train_result_close(&r->run);
+    *r = (profile_result){ 0 };
+}
+
+/* ---- running ---- */
+
+typedef struct {
+    const setup *s;
+    const decision *d;
+    exec *exec;
+    loader *loader;
+    feed feed;
+} profiling;
+
+static status begin(profiling *p) {
+    const setup *s = p->s;
+    TRY(exec_open(&p->d->plan, EXEC_OBSERVE, &p->exec));
+    if (s->weights)
+        TRY(weights_load(p->exec, &p->d->plan, s->weights));
+    else
+        weights_initialise(p->exec, &p->d->plan, &s->model, (uint64_t)s->options.seed);
+    TRY(loader_plan_open(s, exec_persistent(p->exec, "loader"), 0, &p->loader));
+    feed_open(&p->feed, s, p->d, p->exec);
+    return STATUS_OK;
+}
+
+static status one_step(profiling *p, int64_t number, profile_step *step) {
+    loader_batch batch;
+    step->begin = exec_now();
+    TRY(loader_next(p->loader, &batch));
+    step->ready = exec_now();
+    feed_step(&p->feed, &batch, number, p->s->options.learning_rate);
+    loader_done(p->loader);
+    step->end = exec_now();
+    return STATUS_OK;
+}
+
+/* Validation is part of the plan, so its memory is looked at too: one run of each of its programs, on samples
+ * of zeros. */
+static void validate_once(profiling *p) {
+    const int64_t samples[] = { p->d->split.eval_calls ? p->d->split.eval_batch : 0, p->d->split.eval_rest };
+    static const program_kind kinds[] = { PROGRAM_EVALUATE, PROGRAM_EVALUATE_REST };
+    for (int i = 0; i < 2; i++) {
+        if (!samples[i] || !p->d->plan.programs[kinds[i]]) continue;
+        feed_inputs *in = &p->feed.programs[kinds[i]];
+        for (uint32_t f = 0; f < p->feed.field_count; f++) {
+            const model_field *x = &p->feed.fields[f];
+            uint64_t bytes = (uint64_t)shape_elements(&x->of) * dtype_bytes(x->dtype);
+            if (in->field[f]) memset(in->field[f], 0, (uint64_t)samples[i] * bytes);
+        }
+        if (in->loss_scale) *in->loss_scale = 1;
+        exec_run(p->exec, kinds[i]);
+    }
+}
+
+static status measure(profiling *p, int64_t steps, volatile sig_atomic_t *stop, profile_result *r) {
+    profile_step warm_up;
+    validate_once(p);
+    TRY(one_step(p, 0, &warm_up));
+    r->run.memory = exec_measure(p->exec);
+    exec_time(p->exec, r->moments, (uint64_t)steps * r->moments_of_step);
+    while (r->steps < steps) {
+        if (stop && *stop) return status_set(STATUS_INTERRUPTED, "stopped; nothing was written");
+        TRY(one_step(p, 1 + r->steps, &r->step[r->steps]));
+        r->steps++;
+    }
+    return STATUS_OK;
+}
+
+/* ---- summing up ---- */
+
+static void split_step(const profile_result *r, const decision *d, int64_t number) {
+    profile_step *step = &r->step[number];
+    double last = step->ready;
+    step->data = step->ready - step->begin;
+    for (uint32_t run = 0; run < profile_runs(d); run++) {
+        program_kind k;
+        const double *moment = profile_moments(r, d, number, run, &k);
+        step->hand_in += moment[0] - last;
+        last = moment[program_of(d, k)->count];
+        step->kernels += last - moment[0];
+    }
+    step->rest = step->end - last;
+}
+
+static double seconds_of(const profile_step *step) { return step->end - step->begin; }
+
+/* The step with as many faster as slower ones: of an even number the faster one in the middle. */
+static uint32_t median_step(const profile_result *r) {
+    for (int64_t i = 0; i < r->steps; i++) {
+        int64_t before = 0;
+        for (int64_t j = 0; j < r->steps; j++) {
+            double a = seconds_of(&r->step[j]), b = seconds_of(&r->step[i]);
+            before += a < b || (!(a > b) && j < i);
+        }
+        if (before == (r->steps - 1) / 2) return (uint32_t)i;
+    }
+    return 0;
+}
+
+static void add_call(profile_row *row, phase p, double seconds, double predicted, const profile_bound *b) {
+    row->calls++;
+    row->seconds += seconds;
+    row->by_phase[p] += seconds;
+    row->predicted += predicted;
+    row->bound += b->bound;
+    row->compute += b->compute;
+    row->traffic += b->traffic;
+    row->flops += b->flops;
+    row->bytes += b->bytes;
+}
+
+static profile_row *row_of_op(profile_result *r, const char *name, phase p) {
+    for (uint32_t i = 0; i < r->op_count; i++)
+        if (r->ops[i].phase == p && strcmp(r->ops[i].op, name) == 0) return &r->ops[i];
+    r->ops[r->op_count] = (profile_row){ .op = name, .phase = p, .site = SITE_NONE };
+    return &r->ops[r->op_count++];
+}
+
+static profile_row *row_of_block(profile_result *r, int32_t site) {
+    for (uint32_t i = 0; i < r->block_count; i++)
+        if (r->blocks[i].site == site) return &r->blocks[i];
+    r->blocks[r->block_count] = (profile_row){ .site = site };
+    return &r->blocks[r->block_count++];
+}
+
+static void add_run(profile_result *r, const setup *s, const decision *d, uint32_t run) {
+    program_kind k;
+    const double *moment = profile_moments(r, d, r->shown, run, &k);
+    const program *p = program_of(d, k);
+    for (uint32_t i = 0; i < p->count; i++) {
+        const node *n = graph_node(&p->graph, p->steps[i].node);
+        double seconds = moment[i + 1] - moment[i], predicted = p->steps[i].seconds;
+        profile_bound b = profile_bound_of(p, i, &s->request.run.lower.rates);
+        phase at = (phase)n->phase;
+        add_call(row_of_op(r, n->op->name, at), at, seconds, predicted, &b);
+        add_call(row_of_block(r, n->site), at, seconds, predicted, &b);
+        add_call(&r->total, at, seconds, predicted, &b);
+    }
+}
+
+static int compare_seconds(const void *a, const void *b) {
+    const profile_row *x = a, *y = b;
+    return (x->seconds < y->seconds) - (x->seconds > y->seconds);
+}
+
+static int compare_sites(const void *a, const void *b) {
+    const profile_row *x = a, *y = b;
+    uint32_t i = (uint32_t)x->site, j = (uint32_t)y->site; /* SITE_NONE becomes the largest */
+    return (i > j) - (i < j);
+}
+
+static void summarise(profile_result *r, const setup *s, const decision *d) {
+    r->run.resident_peak_bytes = device_resident_peak();
+    if (!r->steps) return;
+    for (int64_t i = 0; i < r->steps; i++) split_step(r, d, i);
+    r->shown = median_step(r);
+    for (uint32_t run = 0; run < profile_runs(d); run++) add_run(r, s, d, run);
+    qsort(r->ops, r->op_count, sizeof *r->ops, compare_seconds);
+    qsort(r->blocks, r->block_count, sizeof *r->blocks, compare_sites);
+    r->run.steps = r->steps;
+    r->run.seconds = r->step[r->steps - 1].end - r->step[0].begin;
+    r->run.step_seconds = seconds_of(&r->step[r->shown]);
+    r->run.tokens_per_second = (double)(s->options.batch * s->request.run.context) / r->run.step_seconds;
+}
+
+status profile_run(const setup *s, const decision *d, int64_t steps, volatile sig_atomic_t *stop,
+                   profile_result *r) {
+    *r = (profile_result){ 0 };
+    profiling p = { .s = s, .d = d };
+    status result = open_tables(d, steps, r);
+    if (result == STATUS_OK) result = begin(&p);
+    if (result == STATUS_OK) result = measure(&p, steps, stop, r);
+    summarise(r, s, d);
+    loader_close(p.loader);
+    exec_close(p.exec);
+    return result;
+}

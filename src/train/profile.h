@@ -1,0 +1,70 @@
+/* Where the time of a training step goes. Plans are run as train runs them, on the user's data or on made-up
+ * samples, and nothing is written. One step goes first to warm up, and shows what memory is used; then each
+ * step is taken by the clock, kernel call by kernel call. Beside what was measured stand the time that was
+ * predicted and the bound: a call can't be faster than its arithmetic at the highest rate of products, nor
+ * than its bytes at the rate of memory. (What still lies in a cache can: then it is faster than its bound.)
+ *
+ * Sums are those of one step, the median one, and not of several, so that they add up to a time that was
+ * really seen. */
+#pragma once
+
+#include "train/train.h"
+
+/* In seconds of exec_now. */
+typedef struct {
+    double begin, ready, end; /* asking for the batch; having it; the update and all else is done */
+    double data, hand_in, kernels, rest; /* they add up to end - begin: waiting for the batch, writing inputs,
+                                            in calls of kernels, everything after the last one */
+} profile_step;
+
+/* A sum over kernel calls of one optimizer step. */
+typedef struct {
+    const char *op; /* by op and phase; NULL in rows by block */
+    phase phase;
+    int32_t site; /* in rows by block */
+    uint32_t calls;
+    double seconds, by_phase[3];
+    double predicted;
+    double bound, compute, traffic; /* of each call the longer one of the two counts */
+    double flops, bytes;
+} profile_row;
+
+typedef struct {
+    train_result run; /* memory, and the time of a step; no losses */
+    int64_t steps;    /* that were measured */
+    profile_step *step;
+    uint32_t shown; /* the median step, which the rows tell of */
+    profile_row *ops, *blocks, total;
+    uint32_t op_count, block_count; /* ops: longest first; blocks: by number, what is outside of them last */
+    double *moments;
+    uint64_t moments_of_step;
+    uint64_t table_bytes; /* all that the profile itself keeps */
+} profile_result;
+
+/* Between setup_open and decision_make's plan: gives a setup without data made-up samples of the same size.
+ */
+status profile_make_data(setup *s);
+
+/* Adds what the profile keeps to the plan's reserve for tables; STATUS_NO_FIT where that is beyond the
+ * budget. */
+status profile_reserve(const setup *s, decision *d, int64_t steps);
+
+/* The result is valid (as far as it got) in any case. STATUS_INTERRUPTED after *stop. */
+status profile_run(const setup *s, const decision *d, int64_t steps, volatile sig_atomic_t *stop,
+                   profile_result *r);
+void profile_close(profile_result *r);
+
+/* The rates behind bounds, per second: of products, of memory. */
+double profile_peak(const device_rates *rates);
+double profile_bandwidth(const device_rates *rates);
+
+/* What one call can't be faster than. */
+typedef struct {
+    double flops, bytes, compute, traffic, bound;
+} profile_bound;
+profile_bound profile_bound_of(const program *p, uint32_t step, const device_rates *rates);
+
+/* Runs of programs in an optimizer step, and run number `run` of step `step`: its program and its moments. */
+uint32_t profile_runs(const decision *d);
+const double *profile_moments(const profile_result *r, const decision *d, int64_t step, uint32_t run,
+                              program_kind *k);

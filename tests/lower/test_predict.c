@@ -1,0 +1,101 @@
+/* The model of time: seconds grow with every count and with the distance of operands, never shrink; programs
+ * are the sums of their steps; and measuring gives rates that can be used. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "base/threads.h"
+#include "lower/measure.h"
+#include "lower/predict.h"
+#include "ops/add/add.h"
+#include "ops/gelu/gelu.h"
+#include "ops/matmul/matmul.h"
+
+static void must(status result) {
+    if (result != STATUS_OK) fail_msg("%s", status_message());
+}
+
+static void seconds_grow_with_every_count(void **state) {
+    (void)state;
+    device_rates r = device_rates_default(2);
+    for (int kind = 0; kind < WORK_KINDS; kind++)
+        for (double flops = 0; flops <= 1e9; flops = flops * 7 + 1e3)
+            for (double bytes = 0; bytes <= 1e9; bytes = bytes * 9 + 1e3) {
+                op_cost c = { .flops = flops,
+                              .bytes_read = bytes,
+                              .bytes_written = bytes / 2,
+                              .bytes_moved = bytes / 3,
+                              .draws = flops / 99,
+                              .kind = (work_kind)kind },
+                        more = c;
+                double before = predict_call(&c, 0.5, 0.5, &r);
+                assert_true(before >= r.call_seconds);
+                more.flops *= 2;
+                assert_true(predict_call(&more, 0.5, 0.5, &r) >= before);
+                more.bytes_read *= 2, more.bytes_written *= 2, more.bytes_moved *= 2, more.draws *= 2;
+                double after = predict_call(&more, 0.5, 0.5, &r);
+                assert_true(after >= before && (flops + bytes == 0 || after > before));
+                assert_true(predict_call(&c, 1, 1, &r) >= before && predict_call(&c, 0, 0, &r) <= before);
+            }
+}
+
+static double seconds_of(int64_t rows, int64_t width, double cache) {
+    graph g;
+    program p;
+    must(graph_open(&g));
+    tensor_id x = graph_add_source(
+        &g, &(graph_source){ .shape = SHAPE(rows, width), .dtype = DTYPE_F32, .role = ROLE_INPUT });
+    tensor_id w = graph_add_source(
+        &g, &(graph_source){
+                .name = "w", .shape = SHAPE(width, width), .dtype = DTYPE_F32, .role = ROLE_PARAMETER });
+    tensor_id y = gelu_apply(&g, matmul_apply(&g, &(matmul_inputs){ .a = x, .b = w }), true);
+    add_apply(&g, x, y);
+    lower_options o = { .threads = 1, .rates = device_rates_default(1) };
+    o.rates.cache_bytes = cache;
+    must(lower_program(&g, &o, &p));
+    double sum = 0;
+    for (uint32_t i = 0; i < p.count; i++) {
+        assert_true(p.steps[i].seconds > 0);
+        sum += p.steps[i].seconds;
+    }
+    assert_true(p.seconds == sum);
+    lower_close(&p);
+    return sum;
+}
+
+static void programs_grow_with_their_shapes(void **state) {
+    (void)state;
+    double before = 0;
+    for (int64_t rows = 1; rows <= 4096; rows *= 4) {
+        double seconds = seconds_of(rows, 256, 32e6);
+        assert_true(seconds > before);
+        before = seconds;
+        assert_true(seconds_of(rows, 512, 32e6) > seconds);
+        assert_true(seconds_of(rows, 256, 1e3) >= seconds); /* nothing stays in so small a cache */
+    }
+}
+
+static void measuring_gives_rates(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 2; threads++) {
+        device_rates r;
+        measure_observer quick = { .seconds = 0.01 };
+        must(measure_rates(threads, &quick, &r));
+        for (int k = 0; k < WORK_KINDS; k++) assert_true(r.flops[k] > 1e6 && r.flops[k] < 1e16);
+        assert_true(r.bandwidth > 1e6 && r.cached > 1e6 && r.moved > 1e6 && r.draws > 1e5);
+        assert_true(r.call_seconds > 0 && r.call_seconds < 1 && r.scale == 1 && r.cache_bytes > 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(seconds_grow_with_every_count),
+        cmocka_unit_test(programs_grow_with_their_shapes),
+        cmocka_unit_test(measuring_gives_rates),
+    };
+    return cmocka_run_group_tests_name("predict", tests, NULL, NULL);
+}
