@@ -13,7 +13,7 @@ status array_open(array *a, uint32_t item_bytes, uint32_t capacity) {
 }
 
 void array_close(array *a) {
-    memory_release(a->data, (size_t)a->item_bytes * a->capacity);
+    memory_release(a->data, (size_t)a->item_bytes * a->capacity, (size_t)a->item_bytes * a->count);
     *a = (array){ 0 };
 }
 

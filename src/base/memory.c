@@ -1,6 +1,8 @@
 #include "base/memory.h"
 
 #include <malloc.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,14 +19,65 @@ char *memory_text(const char *text) { return strdup(text); }
 
 void memory_free(void *block) { free(block); }
 
+/* ---- address space ---- */
+
+enum { KEPT_BLOCKS = 64, KEPT_USED = 4 << 20 }; /* blocks with more in them go back at once */
+
+static struct {
+    pthread_mutex_t lock;
+    uint32_t count;
+    struct {
+        void *block;
+        size_t bytes;
+    } kept[KEPT_BLOCKS];
+} released = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* A kept block of this size; NULL: there is none. */
+static void *take_kept(size_t bytes) {
+    void *block = NULL;
+    pthread_mutex_lock(&released.lock);
+    for (uint32_t i = released.count; i-- > 0 && !block;) {
+        if (released.kept[i].bytes != bytes) continue;
+        block = released.kept[i].block;
+        released.kept[i] = released.kept[--released.count];
+    }
+    pthread_mutex_unlock(&released.lock);
+    return block;
+}
+
+static bool keep(void *block, size_t bytes) {
+    pthread_mutex_lock(&released.lock);
+    bool room = released.count < KEPT_BLOCKS;
+    if (room) {
+        released.kept[released.count].block = block;
+        released.kept[released.count++].bytes = bytes;
+    }
+    pthread_mutex_unlock(&released.lock);
+    return room;
+}
+
 void *memory_reserve(size_t bytes) {
-    void *block =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *block = take_kept(bytes);
+    if (block) return block;
+    block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return block == MAP_FAILED ? NULL : block;
 }
 
-void memory_release(void *block, size_t bytes) {
-    if (block) munmap(block, bytes);
+void memory_release(void *block, size_t bytes, size_t used) {
+    if (!block) return;
+    if (used <= KEPT_USED) {
+        memset(block, 0, used);
+        if (keep(block, bytes)) return;
+    }
+    munmap(block, bytes);
 }
 
-void memory_trim(void) { malloc_trim(0); }
+void memory_trim(void) {
+    pthread_mutex_lock(&released.lock);
+    while (released.count) {
+        released.count--;
+        munmap(released.kept[released.count].block, released.kept[released.count].bytes);
+    }
+    pthread_mutex_unlock(&released.lock);
+    malloc_trim(0);
+}
