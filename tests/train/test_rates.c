@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/memory.h"
 #include "io/file.h"
 #include "io/scratch.h"
 #include "train/rates.h"
@@ -99,6 +100,7 @@ static void damage_is_passed_over(void **state) {
         expect_passed_over(copy, bytes);
         free(copy);
     }
+    memory_free(data);
     must(rates_store(&m)); /* measuring again repairs it */
     assert_string_equal(rates_find(1).source, "measured: this machine");
     forget();
