@@ -133,7 +133,7 @@ static void random_cases(void **state) {
     if (cases >= 500) assert_true(t.long_contexts > 0 && t.deep > 0);
 }
 
-/* P4 end to end: the same run at ten budgets and at 1 and 2 threads. */
+/* P4 end to end: the same run at ten points of a front, each a budget, and at 1 and 2 threads. */
 static void ten_budgets_one_run(void **state) {
     (void)state;
     lab l;
