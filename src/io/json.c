@@ -8,8 +8,8 @@
 #include <json-c/json.h>
 
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "io/file.h"
-#include "io/utf8.h"
 
 status json_parse(const char *name, const char *bytes, size_t count, json_document *d) {
     *d = (json_document){ 0 };

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "io/json.h"
-#include "io/utf8.h"
 
 void json_add_quoted(text *out, const char *value) {
     size_t left = strlen(value), plain = 0; /* `plain` bytes before `value` wait to be copied as they are */

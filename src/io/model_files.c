@@ -6,10 +6,10 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/safetensors.h"
-#include "io/utf8.h"
 
 enum { PATH_BYTES = 4096 };
 

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/safetensors_header.h"
-#include "io/utf8.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is little-endian");
 

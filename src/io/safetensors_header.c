@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "io/utf8.h"
+#include "base/utf8.h"
 
 typedef struct {
     const char *path;

@@ -7,10 +7,10 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/safetensors.h"
-#include "io/utf8.h"
 
 static status check_item(const char *path, const safetensors_item *item) {
     char name[UTF8_QUOTE_BYTES];

@@ -12,9 +12,9 @@
 #include <sys/resource.h>
 
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "io/file.h"
 #include "io/scratch.h"
-#include "io/utf8.h"
 
 static void check(const char *path, const char *expected) {
     char *data;
