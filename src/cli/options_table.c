@@ -10,7 +10,8 @@ enum {
 #define FIELD(member) offsetof(options, member)
 
 /* The orders of the enums that choices are stored as. */
-_Static_assert(DATA_KIND_AUTO == 0 && DATA_KIND_BYTES == 1 && DATA_KIND_U16 == 2 && DATA_KIND_U32 == 3, "");
+_Static_assert(DATA_KIND_AUTO == 0 && DATA_KIND_BYTES == 1 && DATA_KIND_U16 == 2, "");
+_Static_assert(DATA_KIND_U32 == 3 && DATA_KIND_NPY == 4 && DATA_KIND_JSONL == 5 && DATA_KINDS == 6, "");
 _Static_assert(SCHEDULE_COSINE == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_CONSTANT == 2, "");
 _Static_assert(OPTIMIZER_ADAMW == 0 && OPTIMIZER_SGD == 1, "");
 _Static_assert(sizeof(data_kind) == sizeof(int) && sizeof(schedule_kind) == sizeof(int), "");
@@ -91,15 +92,15 @@ static const option rows[] = {
       .group = GROUP_DATA,
       .commands = RUN,
       .offset = FIELD(run.data),
-      .help = "text or tokens to train on: a file, or a folder of files" },
+      .help = "text, JSON lines, token ids or .npy to train on: a file, or a folder of files" },
     { .name = "data-kind",
       .hint = "KIND",
       .kind = OPTION_CHOICE,
       .group = GROUP_DATA,
       .commands = RUN,
       .offset = FIELD(run.data_kind),
-      .words = "auto, bytes, u16, u32",
-      .help = "how tokens stand in the file; auto goes by its name" },
+      .words = "auto, bytes, u16, u32, npy, jsonl",
+      .help = "how tokens stand in the file; auto goes by its name, text is bytes" },
     { .name = "eval-data",
       .hint = "PATH",
       .kind = OPTION_TEXT,

@@ -40,11 +40,7 @@ static void watch_signals(void) {
 
 static void add_data(output *out, const setup *s) {
     char count[REPORT_NUMBER_BYTES], more[REPORT_NUMBER_BYTES];
-    static const char *const as[] = { [DATA_KIND_AUTO] = "tokens",
-                                      [DATA_KIND_BYTES] = "text read as bytes",
-                                      [DATA_KIND_U16] = "16-bit tokens",
-                                      [DATA_KIND_U32] = "32-bit tokens" };
-    output_add(out, "\nData: %s, %s: %s train", s->options.data, as[text_source_kind(&s->train)],
+    output_add(out, "\nData: %s, %s: %s train", s->options.data, data_kind_about(text_source_kind(&s->train)),
                report_count(text_source_tokens(&s->train), count));
     if (s->validation.samples)
         output_add(out, ", %s validate (%s)", report_count(text_source_tokens(&s->validation), more),

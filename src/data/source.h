@@ -23,9 +23,15 @@ struct data_source {
     /* Writes the fields of sample `sample` (< samples) to fields[0 .. field_count-1]. `scratch` has
      * scratch_bytes, aligned to 64. Called by several threads at once, which have small stacks. */
     status (*read)(const data_source *s, uint64_t sample, void *scratch, void *const fields[]);
+    /* Looks through all samples for what `read` would refuse, so that it shows before a run begins rather
+     * than in the middle of it; may be NULL. */
+    status (*check)(const data_source *s);
     void (*close)(data_source *s); /* may be NULL */
+    uint64_t held_bytes;           /* memory that the source holds for itself, to be planned for */
     void *state;
 };
+
+static inline status data_source_check(const data_source *s) { return s->check ? s->check(s) : STATUS_OK; }
 
 static inline void data_source_close(data_source *s) { /* fine on a zeroed or closed source */
     if (s->close) s->close(s);

@@ -13,130 +13,105 @@
 
 #include "base/memory.h"
 
-/* One file of the text. So many stay open; beyond that each read opens its file. */
+/* So many files stay open; beyond that each read opens its file. */
 enum { OPEN_FILES = 128 };
+
+/* The files, shared by the parts of them that are open. */
 typedef struct {
-    char *path;
-    uint64_t start, bytes; /* place in the whole, size */
-    int handle;            /* -1: opened for each read */
-} text_file;
+    data_file *files; /* in order of start */
+    uint32_t count, capacity, users;
+    data_kind kind;
+    const data_format *format;
+    uint32_t width;   /* of the widest token */
+    uint64_t ceiling; /* every id is below */
+    uint64_t tokens, held_bytes;
+} corpus;
 
 typedef struct {
-    text_file *files; /* in order of start */
-    uint32_t count, capacity;
-    data_kind kind;
-    uint32_t width; /* bytes of a token */
+    corpus *of;
     uint32_t context, vocabulary;
-    uint64_t bytes;         /* of all files */
-    uint64_t first, tokens; /* of the part */
+    uint64_t first, tokens;
 } text_state;
 
-static const struct {
-    const char *name;
-    uint32_t width;
-} kinds[] = { [DATA_KIND_AUTO] = { "auto", 0 },
-              [DATA_KIND_BYTES] = { "bytes", 1 },
-              [DATA_KIND_U16] = { "u16", 2 },
-              [DATA_KIND_U32] = { "u32", 4 } };
-
 status data_kind_parse(const char *word, const char *name, data_kind *kind) {
-    for (unsigned k = 0; k < sizeof kinds / sizeof *kinds; k++)
-        if (strcmp(word, kinds[k].name) == 0) {
+    for (int k = 0; k < DATA_KINDS; k++)
+        if (strcmp(word, data_kind_name((data_kind)k)) == 0) {
             *kind = (data_kind)k;
             return STATUS_OK;
         }
-    return status_set(STATUS_INVALID, "%s: '%s' is none of auto, bytes, u16 and u32", name, word);
+    return status_set(STATUS_INVALID, "%s: '%s' is none of auto, bytes, u16, u32, npy and jsonl", name, word);
 }
 
-const char *data_kind_name(data_kind kind) { return kinds[kind].name; }
-
-static data_kind kind_by_name(const char *path) {
-    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-    if (!dot) return DATA_KIND_BYTES;
-    if (strcmp(dot, ".bin") == 0 || strcmp(dot, ".u16") == 0) return DATA_KIND_U16;
-    return strcmp(dot, ".u32") == 0 ? DATA_KIND_U32 : DATA_KIND_BYTES;
+const char *data_kind_name(data_kind kind) { return kind == DATA_KIND_AUTO ? "auto" : format_of(kind)->name; }
+const char *data_kind_about(data_kind kind) {
+    return kind == DATA_KIND_AUTO ? "tokens" : format_of(kind)->about;
 }
 
-/* Files that people hand over by mistake: they are neither text nor tokens. */
-static status refuse_packed(const text_file *f) {
-    static const struct {
-        const char *magic;
-        size_t bytes;
-        const char *what;
-    } known[] = { { "\x93NUMPY", 6, "a NumPy array" },
-                  { "PAR1", 4, "a Parquet table" },
-                  { "\x1f\x8b", 2, "gzip-compressed" },
-                  { "PK\x03\x04", 4, "a zip archive" },
-                  { "\x28\xb5\x2f\xfd", 4, "zstd-compressed" },
-                  { "ARROW1", 6, "an Arrow table" },
-                  { "\xfd"
-                    "7zXZ",
-                    5, "xz-compressed" } };
-    char head[8] = { 0 };
-    if (pread(f->handle, head, sizeof head, 0) < 0)
-        return status_set(STATUS_INVALID, "cannot read %s: %s", f->path, strerror(errno));
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (memcmp(head, known[i].magic, known[i].bytes) == 0)
-            return status_set(STATUS_INVALID,
-                              "%s is %s, not text; unpack it, or ask for its bytes with --data-kind bytes",
-                              f->path, known[i].what);
+/* All files are of one kind, and the first that is kept says which. */
+static status inspect(corpus *c, data_kind wanted, data_file *f) {
+    data_kind kind = wanted == DATA_KIND_AUTO ? format_by_name(f->path) : wanted;
+    if (c->count == 0) c->kind = kind;
+    if (kind != c->kind)
+        return status_set(STATUS_INVALID,
+                          "%s holds %s but %s holds %s by their names; choose one with --data-kind",
+                          c->files[0].path, data_kind_name(c->kind), f->path, data_kind_name(kind));
+    c->format = format_of(kind);
+    TRY(c->format->inspect(f, wanted != DATA_KIND_AUTO));
+    if (f->tokens > INT64_MAX - c->tokens)
+        return status_set(STATUS_INVALID, "%s: all files together have too many tokens to count", f->path);
+    f->start = c->tokens;
+    c->tokens += f->tokens;
+    if (c->width < f->width) c->width = f->width;
+    if (c->ceiling < f->ceiling) c->ceiling = f->ceiling;
+    c->held_bytes += sizeof *f + strlen(f->path) + 1 + f->mark_count * sizeof *f->marks;
     return STATUS_OK;
 }
 
-static status check_file(text_state *t, data_kind wanted, const text_file *f) {
-    data_kind kind = wanted == DATA_KIND_AUTO ? kind_by_name(f->path) : wanted;
-    if (t->kind == DATA_KIND_AUTO) t->kind = kind;
-    if (kind != t->kind)
+static status make_room(corpus *c, const char *path) {
+    if (c->count < c->capacity) return STATUS_OK;
+    uint32_t larger = c->capacity ? c->capacity * 2 : 4;
+    data_file *files = memory_resize(c->files, larger, sizeof *files);
+    if (!files) return status_set(STATUS_FAILED, "%s: no memory for %u files", path, larger);
+    c->files = files;
+    c->capacity = larger;
+    return STATUS_OK;
+}
+
+/* Opens and inspects; `*keep`: it is a file with tokens. Not blocking: a pipe would wait for its other end.
+ */
+static status open_file(corpus *c, data_kind wanted, bool inside, data_file *f, bool *keep) {
+    struct stat about;
+    *keep = false;
+    f->handle = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f->handle < 0 || fstat(f->handle, &about) != 0)
+        return status_set(STATUS_INVALID, "cannot open the data file %s: %s", f->path, strerror(errno));
+    if (!S_ISREG(about.st_mode) && inside) return STATUS_OK;
+    if (!S_ISREG(about.st_mode))
         return status_set(STATUS_INVALID,
-                          "%s holds %s but %s holds %s by their names; choose one data type for all",
-                          t->files[0].path, kinds[t->kind].name, f->path, kinds[kind].name);
-    t->width = kinds[kind].width;
-    if (f->bytes % t->width != 0)
-        return status_set(STATUS_INVALID,
-                          "%s has %" PRIu64 " bytes, which is no multiple of %u: it is cut off or does "
-                          "not hold %s tokens",
-                          f->path, f->bytes, t->width, kinds[kind].name);
-    return wanted == DATA_KIND_AUTO && kind == DATA_KIND_BYTES ? refuse_packed(f) : STATUS_OK;
+                          "%s is neither a regular file nor a folder; data is read at any place, so write it "
+                          "to a file",
+                          f->path);
+    f->bytes = (uint64_t)about.st_size;
+    if (f->bytes > 0) TRY(inspect(c, wanted, f));
+    *keep = f->tokens > 0;
+    return STATUS_OK;
 }
 
 /* Adds the file behind the others. Takes `path`, also when it fails; leaves out what is empty, and in a
- * folder
- * (`inside`) what is not a regular file. */
-static status add_file(text_state *t, data_kind wanted, char *path, bool inside) {
-    text_file f = { .path = path, .start = t->bytes, .handle = -1 };
-    struct stat about;
-    status result = STATUS_OK;
+ * folder (`inside`) what is not a regular file. */
+static status add_file(corpus *c, data_kind wanted, char *path, bool inside) {
+    data_file f = { .path = path, .handle = -1 };
     bool keep = false;
-    if (t->count == t->capacity) {
-        uint32_t larger = t->capacity ? t->capacity * 2 : 4;
-        text_file *files = memory_resize(t->files, larger, sizeof *files);
-        if (!files) {
-            result = status_set(STATUS_FAILED, "%s: no memory for %u files", path, larger);
-            goto done;
-        }
-        t->files = files;
-        t->capacity = larger;
-    }
-    /* Not blocking: a pipe would wait for its other end. */
-    f.handle = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (f.handle < 0 || fstat(f.handle, &about) != 0) {
-        result = status_set(STATUS_INVALID, "cannot open the data file %s: %s", path, strerror(errno));
-    } else if (!S_ISREG(about.st_mode)) {
-        if (!inside) result = status_set(STATUS_INVALID, "%s is neither a regular file nor a folder", path);
-    } else if (about.st_size > 0) {
-        f.bytes = (uint64_t)about.st_size;
-        result = check_file(t, wanted, &f);
-        keep = result == STATUS_OK;
-    }
-done:
-    if (f.handle >= 0 && (!keep || t->count >= OPEN_FILES)) {
+    status result = make_room(c, path);
+    if (result == STATUS_OK) result = open_file(c, wanted, inside, &f, &keep);
+    if (f.handle >= 0 && (!keep || c->count >= OPEN_FILES)) {
         close(f.handle);
         f.handle = -1;
     }
     if (keep) {
-        t->files[t->count++] = f;
-        t->bytes += f.bytes;
+        c->files[c->count++] = f;
     } else {
+        memory_free(f.marks);
         memory_free(path);
     }
     return result;
@@ -147,7 +122,7 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static status add_folder(text_state *t, data_kind wanted, const char *folder) {
+static status add_folder(corpus *c, data_kind wanted, const char *folder) {
     struct dirent **items;
     int count = scandir(folder, &items, visible, by_name);
     if (count < 0)
@@ -158,7 +133,7 @@ static status add_folder(text_state *t, data_kind wanted, const char *folder) {
         char *path = result == STATUS_OK ? memory_new(bytes, 1) : NULL;
         if (path) {
             snprintf(path, bytes, "%s/%s", folder, items[i]->d_name);
-            result = add_file(t, wanted, path, true);
+            result = add_file(c, wanted, path, true);
         } else if (result == STATUS_OK) {
             result = status_set(STATUS_FAILED, "%s: no memory for the names of its files", folder);
         }
@@ -168,115 +143,121 @@ static status add_folder(text_state *t, data_kind wanted, const char *folder) {
     return result;
 }
 
-static status add_path(text_state *t, data_kind wanted, const char *path) {
+static status add_path(corpus *c, data_kind wanted, const char *path) {
     struct stat about;
     if (stat(path, &about) != 0)
         return status_set(STATUS_INVALID, "cannot open the data %s: %s", path, strerror(errno));
     if (S_ISDIR(about.st_mode)) {
-        TRY(add_folder(t, wanted, path));
-        if (t->count == 0)
-            return status_set(STATUS_INVALID, "the folder %s has no files with text in it", path);
+        TRY(add_folder(c, wanted, path));
+        if (c->count == 0)
+            return status_set(STATUS_INVALID,
+                              "the folder %s has no file with anything in it; put the texts right into it",
+                              path);
         return STATUS_OK;
     }
     char *copy = memory_text(path);
     if (!copy) return status_set(STATUS_FAILED, "%s: no memory to open it", path);
-    TRY(add_file(t, wanted, copy, false));
-    return t->count ? STATUS_OK : status_set(STATUS_INVALID, "the data file %s is empty", path);
+    TRY(add_file(c, wanted, copy, false));
+    return c->count ? STATUS_OK
+                    : status_set(STATUS_INVALID, "the data file %s is empty; give it some text", path);
 }
 
-/* The tokens of the part, and whether they make a sample. */
-static status choose_part(text_state *t, const text_source_options *o) {
-    static const char *const names[] = { "", "the training part (first nine tenths) of ",
-                                         "the validation part (last tenth) of " };
-    uint64_t all = t->bytes / t->width, last = all / 10;
-    t->first = o->part == DATA_PART_VALIDATION ? all - last : 0;
-    t->tokens = o->part == DATA_PART_ALL ? all : o->part == DATA_PART_TRAIN ? all - last : last;
-    if (t->tokens > o->context) return STATUS_OK;
+static status too_short(const text_source_options *o, const text_state *t) {
     return status_set(STATUS_INVALID,
                       "%s%s has %" PRIu64 " tokens; a context of %u needs at least %" PRIu64
-                      ": use a shorter context or "
-                      "%s",
-                      names[o->part], o->path, t->tokens, o->context, (uint64_t)o->context + 1,
-                      o->part == DATA_PART_VALIDATION ? "a file of its own for validation" : "more text");
+                      ": use a shorter --context or more text",
+                      o->hold_out ? "the training part (first nine tenths) of " : "", o->path, t->tokens,
+                      t->context, (uint64_t)t->context + 1);
 }
 
-/* The last file that starts at or before byte `at` of the whole. */
-static const text_file *file_at(const text_state *t, uint64_t at) {
-    uint32_t low = 0, high = t->count;
+/* The last file that starts at or before the token. */
+static const data_file *file_at(const corpus *c, uint64_t token) {
+    uint32_t low = 0, high = c->count;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (t->files[middle].start <= at)
+        if (c->files[middle].start <= token)
             low = middle;
         else
             high = middle;
     }
-    return &t->files[low];
+    return &c->files[low];
 }
 
-/* Exactly `bytes` from `offset` on of one file. */
-static status read_file(const text_file *f, uint64_t offset, char *into, uint64_t bytes) {
-    int handle = f->handle >= 0 ? f->handle : open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (handle < 0) return status_set(STATUS_FAILED, "cannot open %s again: %s", f->path, strerror(errno));
-    status result = STATUS_OK;
-    while (bytes > 0) {
-        ssize_t n = pread(handle, into, bytes, (off_t)offset);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) {
-            result = status_set(STATUS_FAILED, "cannot read %s at byte %" PRIu64 ": %s", f->path, offset,
-                                n < 0 ? strerror(errno) : "it has become shorter");
-            break;
-        }
-        into += n, offset += (uint64_t)n, bytes -= (uint64_t)n;
-    }
-    if (f->handle < 0) close(handle);
-    return result;
-}
-
-/* `bytes` from byte `at` on of the whole, over as many files as that takes. */
-static status read_bytes(const text_state *t, uint64_t at, char *into, uint64_t bytes) {
-    for (const text_file *f = file_at(t, at); bytes > 0; f++) {
-        uint64_t offset = at - f->start, n = f->bytes - offset < bytes ? f->bytes - offset : bytes;
-        TRY(read_file(f, offset, into, n));
-        at += n, into += n, bytes -= n;
+/* `count` tokens from `token` on of the whole, over as many files as that takes. */
+static status read_tokens(const corpus *c, uint64_t token, uint64_t count, data_window *to) {
+    for (const data_file *f = file_at(c, token); count > 0; f++) {
+        uint64_t first = token - f->start, n = f->tokens - first < count ? f->tokens - first : count;
+        TRY(c->format->read(f, first, n, to));
+        token += n, count -= n;
     }
     return STATUS_OK;
 }
 
-static status wrong_token(const text_state *t, uint64_t token, uint32_t id) {
-    const text_file *f = file_at(t, token * t->width);
-    return status_set(STATUS_INVALID, "%s: token %" PRIu64 " is %u, but the vocabulary has %u ids (0 to %u)",
-                      f->path, token - f->start / t->width, id, t->vocabulary, t->vocabulary - 1);
-}
-
-static uint32_t token_at(const void *raw, uint32_t width, uint32_t i) {
-    if (width == 1) return ((const uint8_t *)raw)[i];
-    return width == 2 ? ((const uint16_t *)raw)[i] : ((const uint32_t *)raw)[i];
+static data_window window_of(const data_source *s, void *scratch) {
+    const text_state *t = s->state;
+    return (data_window){ .context = t->context,
+                          .vocabulary = t->vocabulary,
+                          .scratch = scratch,
+                          .scratch_bytes = s->scratch_bytes };
 }
 
 static status source_read(const data_source *s, uint64_t sample, void *scratch, void *const fields[]) {
     const text_state *t = s->state;
-    int32_t *tokens = fields[0], *labels = fields[1]; /* (T), (T) */
-    uint64_t first = t->first + sample * t->context;
-    TRY(read_bytes(t, first * t->width, scratch, ((uint64_t)t->context + 1) * t->width));
-    for (uint32_t i = 0; i <= t->context; i++) {
-        uint32_t id = token_at(scratch, t->width, i);
-        if (id >= t->vocabulary) return wrong_token(t, first + i, id);
-        if (i < t->context) tokens[i] = (int32_t)id;
-        if (i > 0) labels[i - 1] = (int32_t)id;
-    }
-    return STATUS_OK;
+    data_window w = window_of(s, scratch);
+    w.tokens = fields[0], w.labels = fields[1]; /* (T), (T) */
+    return read_tokens(t->of, t->first + sample * t->context, (uint64_t)t->context + 1, &w);
 }
 
-static void state_free(text_state *t) {
-    for (uint32_t i = 0; i < t->count; i++) {
-        if (t->files[i].handle >= 0) close(t->files[i].handle);
-        memory_free(t->files[i].path);
+/* Without fields ids are only compared with the vocabulary. */
+static status source_check(const data_source *s) {
+    enum { BLOCK = 64 << 10 };
+    const text_state *t = s->state;
+    if (t->of->ceiling <= t->vocabulary) return STATUS_OK;
+    void *block = memory_new(BLOCK, 1);
+    if (!block) return status_set(STATUS_FAILED, "no memory to look through the data");
+    data_window w = window_of(s, block);
+    w.scratch_bytes = BLOCK;
+    status result = read_tokens(t->of, t->first, t->tokens, &w);
+    memory_free(block);
+    return result;
+}
+
+static void corpus_free(corpus *c) {
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (c->files[i].handle >= 0) close(c->files[i].handle);
+        memory_free(c->files[i].marks);
+        memory_free(c->files[i].path);
     }
-    memory_free(t->files);
+    memory_free(c->files);
+    memory_free(c);
+}
+
+static void source_close(data_source *s) {
+    text_state *t = s->state;
+    if (--t->of->users == 0) corpus_free(t->of);
     memory_free(t);
 }
 
-static void source_close(data_source *s) { state_free(s->state); }
+/* A source of some of the tokens; the corpus has one user more. */
+static status open_part(corpus *c, const text_state *part, data_source *s) {
+    uint64_t field = (uint64_t)part->context * sizeof(int32_t);
+    text_state *t = memory_new(1, sizeof *t);
+    if (!t) return status_set(STATUS_FAILED, "no memory to open a part of the data");
+    *t = *part;
+    t->of = c;
+    *s = (data_source){ .samples = t->tokens ? (t->tokens - 1) / t->context : 0,
+                        .field_count = 2,
+                        .label_field = 1,
+                        .field_bytes = { field, field },
+                        .scratch_bytes = c->format->scratch_bytes,
+                        .held_bytes = c->users++ ? sizeof *t : sizeof *t + sizeof *c + c->held_bytes,
+                        .read = source_read,
+                        .check = source_check,
+                        .close = source_close,
+                        .state = t };
+    if (!s->scratch_bytes) s->scratch_bytes = ((uint64_t)t->context + 1) * c->width;
+    return STATUS_OK;
+}
 
 status text_source_open(const text_source_options *o, data_source *s) {
     *s = (data_source){ 0 };
@@ -284,28 +265,25 @@ status text_source_open(const text_source_options *o, data_source *s) {
         return status_set(STATUS_INVALID,
                           "data needs a context and a vocabulary of at least 1, not %u and %u", o->context,
                           o->vocabulary);
-    text_state *t = memory_new(1, sizeof *t);
-    if (!t) return status_set(STATUS_FAILED, "%s: no memory to open it", o->path);
-    t->context = o->context;
-    t->vocabulary = o->vocabulary;
-    status result = add_path(t, o->kind, o->path);
-    if (result == STATUS_OK) result = choose_part(t, o);
-    if (result != STATUS_OK) {
-        state_free(t);
-        return result;
-    }
-    uint64_t field = (uint64_t)t->context * sizeof(int32_t);
-    *s = (data_source){ .samples = (t->tokens - 1) / t->context,
-                        .field_count = 2,
-                        .label_field = 1,
-                        .field_bytes = { field, field },
-                        .scratch_bytes = ((uint64_t)t->context + 1) * t->width,
-                        .read = source_read,
-                        .close = source_close,
-                        .state = t };
-    return STATUS_OK;
+    corpus *c = memory_new(1, sizeof *c);
+    if (!c) return status_set(STATUS_FAILED, "%s: no memory to open it", o->path);
+    text_state t = { .context = o->context, .vocabulary = o->vocabulary };
+    status result = add_path(c, o->kind, o->path);
+    t.tokens = o->hold_out ? c->tokens - c->tokens / 10 : c->tokens;
+    if (result == STATUS_OK && t.tokens <= o->context) result = too_short(o, &t);
+    if (result == STATUS_OK) result = open_part(c, &t, s);
+    if (result != STATUS_OK) corpus_free(c);
+    return result;
+}
+
+status text_source_held_out(const data_source *training, data_source *s) {
+    text_state t = *(const text_state *)training->state;
+    *s = (data_source){ 0 };
+    t.first += t.tokens;
+    t.tokens = t.of->tokens - t.first;
+    return open_part(t.of, &t, s);
 }
 
 uint64_t text_source_tokens(const data_source *s) { return ((const text_state *)s->state)->tokens; }
 
-data_kind text_source_kind(const data_source *s) { return ((const text_state *)s->state)->kind; }
+data_kind text_source_kind(const data_source *s) { return ((const text_state *)s->state)->of->kind; }

@@ -8,31 +8,32 @@
  * Files are read with pread, never mapped. */
 #pragma once
 
+#include "data/formats/format.h"
 #include "data/source.h"
 
-/* How tokens stand in the file. AUTO goes by the name: .bin and .u16 are u16, .u32 is u32 (little-endian, no
- * header, as nanoGPT writes them), anything else is text, read as bytes. */
-typedef enum { DATA_KIND_AUTO, DATA_KIND_BYTES, DATA_KIND_U16, DATA_KIND_U32 } data_kind;
+/* The formats are in data/formats/; AUTO goes by the name of the file. */
 
-/* "auto", "bytes", "u16", "u32"; `name` is the option, for the sentence. */
+/* "auto", "bytes", "u16" …; `name` is the option, for the sentence. */
 status data_kind_parse(const char *word, const char *name, data_kind *kind);
 const char *data_kind_name(data_kind kind);
-
-/* The last tenth of the tokens validates, unless there is a file of its own for that. */
-typedef enum { DATA_PART_ALL, DATA_PART_TRAIN, DATA_PART_VALIDATION } data_part;
+const char *data_kind_about(data_kind kind); /* "text read as bytes" */
 
 typedef struct {
     const char *path;
     data_kind kind;
-    data_part part;
+    bool hold_out;       /* the last tenth of the tokens is left for text_source_held_out */
     uint32_t context;    /* T */
     uint32_t vocabulary; /* ids must be below; checked when they are read */
 } text_source_options;
 
-/* STATUS_INVALID with a sentence when the path is missing, unreadable, empty or shorter than T+1 tokens, or
- * when a length is no multiple of the token. Reading fails with STATUS_INVALID on an id outside of the
+/* STATUS_INVALID with a sentence when the path is missing, unreadable, damaged, empty or shorter than T+1
+ * tokens. Reading, and before that data_source_check, fails with STATUS_INVALID on an id outside of the
  * vocabulary, naming file and position. End with data_source_close. */
 status text_source_open(const text_source_options *options, data_source *s);
 
-uint64_t text_source_tokens(const data_source *s); /* in the part that was asked for */
-data_kind text_source_kind(const data_source *s);  /* never AUTO */
+/* The tokens that `training` was opened without. They may be too few for a sample: then it has none. The two
+ * share their files, and are closed in any order, by one thread. */
+status text_source_held_out(const data_source *training, data_source *s);
+
+uint64_t text_source_tokens(const data_source *s);
+data_kind text_source_kind(const data_source *s); /* never AUTO */

@@ -65,10 +65,10 @@ static status open_model(setup *s, const model *custom) {
 
 /* ---- the data ---- */
 
-static status open_text(const setup *s, const char *path, data_part part, data_source *source) {
+static status open_text(const setup *s, const char *path, bool hold_out, data_source *source) {
     return text_source_open(&(text_source_options){ .path = path,
                                                     .kind = s->options.data_kind,
-                                                    .part = part,
+                                                    .hold_out = hold_out,
                                                     .context = (uint32_t)s->request.run.context,
                                                     .vocabulary = (uint32_t)s->model.vocabulary },
                             source);
@@ -79,11 +79,9 @@ static status open_data(setup *s) {
     if (o->source) s->train = *o->source, s->train.close = NULL; /* closing is up to who made them */
     if (o->eval_source) s->validation = *o->eval_source, s->validation.close = NULL;
     if (!o->data || o->source) return STATUS_OK;
-    TRY(open_text(s, o->data, o->eval_data ? DATA_PART_ALL : DATA_PART_TRAIN, &s->train));
-    if (o->eval_data) return open_text(s, o->eval_data, DATA_PART_ALL, &s->validation);
-    if (open_text(s, o->data, DATA_PART_VALIDATION, &s->validation) != STATUS_OK)
-        s->validation = (data_source){ 0 }; /* the last tenth is shorter than a sample: nothing validates */
-    return STATUS_OK;
+    TRY(open_text(s, o->data, !o->eval_data, &s->train));
+    return o->eval_data ? open_text(s, o->eval_data, false, &s->validation)
+                        : text_source_held_out(&s->train, &s->validation);
 }
 
 /* ---- the request ---- */
@@ -166,7 +164,7 @@ static status finish_request(setup *s) {
     r->eval_samples = held < o->eval_samples ? held : o->eval_samples;
     if (!o->data && s->train.samples == 0)
         r->eval_samples = o->eval_samples; /* a plan without data: as if there were */
-    r->kept_bytes = kept_bytes(o);
+    r->kept_bytes = kept_bytes(o) + s->train.held_bytes + s->validation.held_bytes;
     s->budget = o->memory_auto ? setup_automatic_budget() : o->memory ? o->memory : UINT64_MAX;
     return loader_plan_buffers(s, r);
 }

@@ -71,6 +71,8 @@ static status begin(training *t) {
     const setup *s = t->s;
     if (!s->train.samples)
         return status_set(STATUS_INVALID, "nothing to train on; name a file or folder with --data");
+    TRY(data_source_check(&s->train));
+    TRY(data_source_check(&s->validation));
     size_t steps = (size_t)s->options.steps;
     t->result->losses = memory_new(steps, sizeof *t->result->losses);
     size_t evaluations = s->options.eval_every ? steps / (size_t)s->options.eval_every + 1 : 1;

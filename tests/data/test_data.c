@@ -74,7 +74,7 @@ static data_source opened(const text_source_options *o) {
 /* Every sample is the window that it should be. */
 static void check_windows(const data_source *s, uint64_t first, uint64_t samples) {
     int32_t tokens[T], labels[T];
-    _Alignas(64) char scratch[64];
+    _Alignas(64) static char scratch[16 << 10];
     void *fields[] = { tokens, labels };
     assert_int_equal(s->samples, samples);
     assert_int_equal(s->field_count, 2);
@@ -100,16 +100,16 @@ static void text_is_cut_into_windows(void **state) {
     check_windows(&s, 0, 100);
     data_source_close(&s);
     data_source_close(&s);
-    o.part = DATA_PART_TRAIN;
+    o.hold_out = true;
     s = opened(&o);
     assert_int_equal(text_source_tokens(&s), 903);
     check_windows(&s, 0, 90);
-    data_source_close(&s);
-    o.part = DATA_PART_VALIDATION;
-    s = opened(&o);
-    assert_int_equal(text_source_tokens(&s), 100);
-    check_windows(&s, 903, 9);
-    data_source_close(&s);
+    data_source rest;
+    assert_int_equal(text_source_held_out(&s, &rest), STATUS_OK);
+    data_source_close(&s); /* the files stay open for the other */
+    assert_int_equal(text_source_tokens(&rest), 100);
+    check_windows(&rest, 903, 9);
+    data_source_close(&rest);
     /* One more token makes the tenth window. */
     scratch_write("exact.txt", "01234567890", 11);
     o = (text_source_options){ .path = "exact.txt", .context = T, .vocabulary = 256 };
@@ -144,7 +144,8 @@ static void token_files_are_read(void **state) {
     assert_int_equal(kind, DATA_KIND_U16);
     assert_string_equal(data_kind_name(kind), "u16");
     assert_int_equal(data_kind_parse("u8", "--data-type", &kind), STATUS_INVALID);
-    assert_string_equal(status_message(), "--data-type: 'u8' is none of auto, bytes, u16 and u32");
+    assert_string_equal(status_message(),
+                        "--data-type: 'u8' is none of auto, bytes, u16, u32, npy and jsonl");
 }
 
 static void folders_are_read_through(void **state) {
@@ -186,7 +187,7 @@ static void wrong_data_is_refused(void **state) {
         const char *path, *bytes;
         size_t count;
         data_kind kind;
-        data_part part;
+        bool hold_out;
         const char *sentence;
     } bad[] = {
         { "absent.txt", NULL, 0, 0, 0, "cannot open the data absent.txt: No such file" },
@@ -195,15 +196,12 @@ static void wrong_data_is_refused(void **state) {
         { "odd.bin", "012", 3, 0, 0, "odd.bin has 3 bytes, which is no multiple of 2" },
         { "odd.u32", "012345", 6, 0, 0, "odd.u32 has 6 bytes, which is no multiple of 4" },
         { "odd.txt", "012", 3, DATA_KIND_U16, 0, "odd.txt has 3 bytes, which is no multiple of 2" },
-        { "part.txt", "0123456789012", 13, 0, DATA_PART_VALIDATION,
-          "the validation part (last tenth) of part.txt has 1 tokens; a context of 10 needs at least 11: use "
-          "a shorter "
-          "context or a file of its own for validation" },
-        { "part.txt", "01234567890", 11, 0, DATA_PART_TRAIN,
-          "the training part (first nine tenths) of part.txt has 10" },
-        { "array.npy", "\x93NUMPY abcdefgh", 15, 0, 0, "array.npy is a NumPy array, not text" },
-        { "text.gz", "\x1f\x8b abcdefghijkl", 15, 0, 0, "text.gz is gzip-compressed, not text" },
-        { "bare", NULL, 0, 0, 0, "the folder bare has no files with text in it" },
+        { "part.txt", "01234567890", 11, 0, true,
+          "the training part (first nine tenths) of part.txt has 10 tokens; a context of 10 needs at least "
+          "11: use a shorter --context or more text" },
+        { "array.txt", "\x93NUMPY abcdefgh", 15, 0, 0, "array.txt is a NumPy array; name it .npy" },
+        { "text.gz", "\x1f\x8b abcdefghijkl", 15, 0, 0, "text.gz is gzip-compressed; unpack it" },
+        { "bare", NULL, 0, 0, 0, "the folder bare has no file with anything in it" },
         { "pipe", NULL, 0, 0, 0, "pipe is neither a regular file nor a folder" },
     };
     assert_int_equal(mkdir("bare", 0700), 0);
@@ -211,7 +209,7 @@ static void wrong_data_is_refused(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         data_source s;
         text_source_options o = {
-            .path = bad[i].path, .kind = bad[i].kind, .part = bad[i].part, .context = T
+            .path = bad[i].path, .kind = bad[i].kind, .hold_out = bad[i].hold_out, .context = T
         };
         o.vocabulary = 256;
         if (bad[i].bytes) scratch_write(bad[i].path, bad[i].bytes, bad[i].count);
@@ -226,7 +224,7 @@ static void wrong_tokens_are_named(void **state) {
     (void)state;
     uint32_t tokens[50] = { 0 };
     int32_t a[T], b[T];
-    _Alignas(64) char scratch[64];
+    _Alignas(64) static char scratch[16 << 10];
     void *fields[] = { a, b };
     tokens[33] = 4000000000u;
     scratch_write("wide.u32", tokens, sizeof tokens);
@@ -234,8 +232,11 @@ static void wrong_tokens_are_named(void **state) {
     data_source s = opened(&o);
     assert_int_equal(s.read(&s, 2, scratch, fields), STATUS_OK);
     assert_int_equal(s.read(&s, 3, scratch, fields), STATUS_INVALID);
-    assert_string_equal(status_message(),
-                        "wide.u32: token 33 is 4000000000, but the vocabulary has 50257 ids (0 to 50256)");
+    static const char says[] =
+        "wide.u32: token 33 is 4000000000, but the vocabulary has 50257 ids (0 to 50256); ";
+    assert_int_equal(strncmp(status_message(), says, sizeof says - 1), 0);
+    assert_int_equal(data_source_check(&s), STATUS_INVALID);
+    assert_int_equal(strncmp(status_message(), says, sizeof says - 1), 0);
     /* A file that shrinks while it is read. */
     assert_int_equal(truncate("wide.u32", 100), 0);
     assert_int_equal(s.read(&s, 2, scratch, fields), STATUS_FAILED);
@@ -480,7 +481,7 @@ static void senseless_options_are_refused(void **state) {
 static void text_is_loaded(void **state) {
     (void)state;
     write_text("t.txt");
-    text_source_options t = { .path = "t.txt", .context = T, .vocabulary = 256, .part = DATA_PART_TRAIN };
+    text_source_options t = { .path = "t.txt", .context = T, .vocabulary = 256, .hold_out = true };
     data_source s = opened(&t);
     loader_options o = { .source = &s, .batch = 7, .depth = 2, .workers = 2, .seed = 3 };
     loading x = start(&o);

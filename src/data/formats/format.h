@@ -1,0 +1,81 @@
+/* How tokens stand in a file, one format a file of this folder.
+ *
+ * A format looks at an open file once (inspect) and then gives any run of its tokens (read), through pread
+ * into memory of the caller's. Nothing is mapped, and a file that changes under the run gives a sentence, not
+ * other tokens. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef enum {
+    DATA_KIND_AUTO, /* by the name of the file */
+    DATA_KIND_BYTES,
+    DATA_KIND_U16,
+    DATA_KIND_U32,
+    DATA_KIND_NPY,
+    DATA_KIND_JSONL,
+    DATA_KINDS
+} data_kind;
+
+/* A place in a file from which its tokens can be read on. */
+typedef struct {
+    uint64_t token, offset;
+} data_mark;
+
+/* A file of a source. */
+typedef struct {
+    char *path;
+    int handle;       /* -1: opened for each read */
+    uint64_t bytes;   /* its length */
+    uint64_t start;   /* where its tokens begin in the whole */
+    uint64_t tokens;  /* set by inspect, as is what follows */
+    uint64_t ceiling; /* every id is below: where the vocabulary has as many, none need be looked at */
+    uint64_t offset;  /* of the first token, where tokens are items of one size */
+    uint32_t width;
+    bool is_signed;
+    data_mark *marks; /* where they are not; memory_free them */
+    uint64_t mark_count;
+} data_file;
+
+/* Where the ids go that are read: one sample, its labels the tokens one place on. Without `tokens` they are
+ * only compared with the vocabulary. */
+typedef struct {
+    int32_t *tokens, *labels; /* (T), (T) */
+    uint32_t context, at;     /* T; how many ids have come: at most T+1 */
+    uint32_t vocabulary;
+    void *scratch;
+    uint64_t scratch_bytes;
+} data_window;
+
+typedef struct {
+    const char *name, *about; /* "u16"; what people are told the data is */
+    const char *suffixes[3];  /* ended by NULL; names that end so are of this format */
+    uint32_t scratch_bytes;   /* that a read wants; 0: a sample as it stands in the file */
+
+    /* `asked`: the user named the format, so what the bytes look like is no argument. */
+    status (*inspect)(data_file *f, bool asked);
+    status (*read)(const data_file *f, uint64_t first, uint64_t count, data_window *to);
+} data_format;
+
+extern const data_format format_bytes, format_u16, format_u32, format_npy, format_jsonl;
+
+const data_format *format_of(data_kind kind); /* not of AUTO */
+data_kind format_by_name(const char *path);   /* BYTES for a name that says nothing */
+
+/* Exactly `bytes` bytes from `offset` on; STATUS_FAILED when the device fails or the file became shorter. */
+status format_pread(const data_file *f, uint64_t offset, void *into, uint64_t bytes);
+
+/* Ids as items of file->width bytes from file->offset on. */
+status format_read_items(const data_file *f, uint64_t first, uint64_t count, data_window *to);
+
+/* "…: token 5 is 70000, but the vocabulary has 50257 ids …"; STATUS_INVALID. */
+status format_wrong_id(const data_file *f, uint64_t token, uint64_t id, bool negative, uint32_t vocabulary);
+
+static inline void format_put(data_window *to, int32_t id) {
+    if (to->at < to->context) to->tokens[to->at] = id;
+    if (to->at > 0) to->labels[to->at - 1] = id;
+    to->at++;
+}
