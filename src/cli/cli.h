@@ -10,26 +10,42 @@ typedef struct {
 } cli_streams;
 
 typedef struct {
+    const char *line, *what; /* "snug plan gpt2", and what it shows */
+} cli_example;
+
+enum { CLI_EXAMPLES = 6 };
+
+/* Like the table of options, the table of commands is all that help, manual pages and completion know. */
+typedef struct {
     command command;
     const char *name;
-    const char *subject; /* "MODEL" or "DIR"; "": none is taken */
-    const char *brief;   /* one line */
-    const char *about;   /* what --help says first */
-    const char *examples;
+    const char *subject;           /* "MODEL" or "DIR"; in brackets: may be left out; "": none is taken */
+    const char *(*subjects)(void); /* words that may stand there: "bash, zsh"; NULL: a path, or none */
+    const char *brief;             /* one line */
+    const char *about;             /* what --help says first: one paragraph, without line ends */
+    cli_example examples[CLI_EXAMPLES];
     status (*run)(const options *o, cli_streams *streams);
 } cli_command;
 
-extern const cli_command cli_commands[];
-enum { CLI_COMMANDS = 5 };
+extern const cli_command cli_commands[];       /* ends with one without a name */
 const cli_command *cli_find(const char *name); /* NULL: no such command */
+const cli_command *cli_command_of(command c);
 const char *cli_command_name(command c);
 const char *cli_subject_name(command c);
+
+/* The key that stands for the subject in a configuration file: "model" of MODEL; "": there is none. */
+const char *cli_subject_key(command c);
+bool cli_is_subject_key(const char *key); /* of any command */
+
+status cli_unknown_command(const char *name); /* STATUS_INVALID, with what may have been meant */
 
 status cli_plan(const options *o, cli_streams *streams);
 status cli_train(const options *o, cli_streams *streams);
 status cli_profile(const options *o, cli_streams *streams);
 status cli_devices(const options *o, cli_streams *streams);
 status cli_generate(const options *o, cli_streams *streams);
+status cli_completion(const options *o, cli_streams *streams);
+status cli_manual(const options *o, cli_streams *streams);
 
 /* What plan and train begin with: setup and decision, with a word to people when that takes a while.
  * `*decided`: the decision is filled, also where it does not fit. Close both in any case. */
@@ -37,3 +53,19 @@ status cli_decide(const options *o, cli_streams *streams, setup *s, decision *d,
 
 void cli_help_all(output *out);
 void cli_help_command(output *out, const cli_command *c);
+
+/* Said in the help as in the manual. */
+#define CLI_ABOUT                                                                                            \
+    "snug trains neural networks inside the memory you have. You give it a model, data and a number of "     \
+    "bytes; it tells you before it begins what the run needs and which memory-saving techniques make it "    \
+    "fit at the least cost in time. Then it runs exactly that plan."
+#define CLI_TECHNIQUES_NOTE                                                                                  \
+    "Left at auto, the planner takes what meets the budget at the least cost in time; off or a setting is "  \
+    "kept as you say."
+#define CLI_LAYERS_NOTE                                                                                      \
+    "Options are written --name value or --name=value; --no-name takes a switch back. Each can also stand "  \
+    "in a YAML file (--config FILE, with lines like memory: 2GiB) and in the environment (as in "            \
+    "SNUG_MEMORY=2GiB). The command line wins over the file, the file over the environment."
+#define CLI_EXITS_NOTE                                                                                       \
+    "Exit codes: 0 done or fits, 1 failed on the way, 2 wrong input or usage, 3 does not fit, 130 "          \
+    "interrupted."

@@ -1,10 +1,14 @@
-/* The one table of options: parsing, --help, the names of environment variables and what is said of mistakes
- * all come from it. Options of techniques come from their registry, so a new technique has its option by
- * existing. */
+/* The one table of options: parsing, --help, manual pages, completion in shells, keys of configuration files,
+ * names of environment variables and what is said of mistakes all come from it. Options of techniques come
+ * from their registry, so a new technique has its option by existing.
+ *
+ * What is said nearer to the run wins: the command line over the file of --config, the file over the
+ * environment, the environment over the defaults. */
 #pragma once
 
 #include <stddef.h>
 
+#include "cli/config.h"
 #include "train/setup.h"
 
 typedef enum {
@@ -12,12 +16,24 @@ typedef enum {
     COMMAND_TRAIN = 2,
     COMMAND_GENERATE = 4,
     COMMAND_PROFILE = 8,
-    COMMAND_DEVICES = 16
+    COMMAND_DEVICES = 16,
+    COMMAND_COMPLETION = 32,
+    COMMAND_MANUAL = 64
 } command;
+enum { COMMAND_EVERY = ~0 };
+
+/* What an OPTION_LIST gathers, in the order in which it was said. */
+enum { OPTION_LIST_MOST = 64 };
+typedef struct {
+    const char *items[OPTION_LIST_MOST];
+    uint32_t count;
+} option_list;
 
 /* What a command line says, at its defaults before. */
 typedef struct {
     const char *subject; /* MODEL or DIR */
+    const char *config;  /* file of --config */
+    config_file file;    /* what it says; texts point into it */
     setup_options run;
     const char *prompt; /* generate: */
     int64_t tokens, top_k;
@@ -46,6 +62,8 @@ typedef enum {
     OPTION_NUMBER,  /* double */
     OPTION_BYTES,   /* uint64_t */
     OPTION_CHOICE,  /* an enum, by the order of `words` */
+    OPTION_SETTING, /* const char *: auto, off, or what the technique number `meaning` reads */
+    OPTION_LIST,    /* option_list of texts; may be given several times, and as a list in a file */
 } option_kind;
 
 typedef struct {
@@ -53,6 +71,7 @@ typedef struct {
     const char *words;              /* of a choice: "adamw, sgd"; of a technique: its settings */
     const char *word;               /* written instead of a number, and is stored as `meaning` */
     const char *fallback;           /* the default in words, where the stored one says little */
+    const char *needs; /* "optimizer=sgd": refused where that choice is another; NULL: always fine */
     double meaning, low, high;
     size_t offset;
     size_t word_flag; /* a bool that the word sets as well; 0: none */
@@ -71,22 +90,21 @@ typedef struct {
 void options_table(option_table *t);
 options options_defaults(void);
 
-/* Environment first, then the command line, which wins. `arguments` begin behind the command. STATUS_INVALID
- * with a sentence. Texts stay the caller's. */
+/* All layers, see above. `arguments` begin behind the command. STATUS_INVALID with a sentence. Texts stay the
+ * caller's, or belong to `o`. End with options_close, also after a failure. */
 status options_read(const option_table *t, command c, int count, char **arguments, options *o);
+void options_close(options *o);
 
 /* Reads one value into its field; `name` is what the sentence calls it ("--batch", "SNUG_BATCH"). */
 status options_store(const option *row, const char *name, const char *value, options *o);
 
-/* "SNUG_MICRO_BATCH" of "micro-batch". */
+/* The word that a choice has in `o`, as in "adamw". */
 enum { OPTION_NAME_BYTES = 64 };
+const char *options_choice(const option *row, const options *o, char word[OPTION_NAME_BYTES]);
+
+/* "SNUG_MICRO_BATCH" of "micro-batch". */
 const char *options_environment(const option *row, char buffer[OPTION_NAME_BYTES]);
 
 /* The default as people write it, "" for none. */
 const char *options_default(const option *row, const options *defaults, char buffer[OPTION_NAME_BYTES]);
 const char *options_group_name(option_group g);
-
-/* Which of `count` words is near enough to be meant by `word`; NULL: none. `word_at(context, i)` gives them,
- * NULL for those that don't count. */
-const char *options_nearest(const char *word, uint32_t count,
-                            const char *(*word_at)(const void *context, uint32_t i), const void *context);

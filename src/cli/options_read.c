@@ -1,47 +1,26 @@
-/* Reading of the environment and the command line by the table. */
+/* Reading of the environment, the configuration file and the command line by the table. */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/nearest.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+
+typedef enum { LAYER_DEFAULTS, LAYER_ENVIRONMENT, LAYER_FILE, LAYER_LINE } layer;
 
 typedef struct {
     const option_table *table;
     command command;
     int count, next; /* of arguments */
     char **arguments;
-    bool given[OPTIONS_MOST];
+    layer layer;              /* which is being read */
+    layer from[OPTIONS_MOST]; /* by row: the strongest that has said something */
+    uint32_t line[OPTIONS_MOST];
     options *out;
 } reading;
-
-static status read_environment(reading *r) {
-    for (uint32_t i = 0; i < r->table->count; i++) {
-        const option *row = &r->table->rows[i];
-        char name[OPTION_NAME_BYTES];
-        const char *value = row->commands & r->command ? getenv(options_environment(row, name)) : NULL;
-        if (value && *value) TRY(options_store(row, name, value, r->out));
-    }
-    return STATUS_OK;
-}
-
-/* ---- options ---- */
-
-static const char *name_at(const void *context, uint32_t i) {
-    const reading *r = context;
-    return r->table->rows[i].commands & r->command ? r->table->rows[i].name : NULL;
-}
-
-static status unknown(const reading *r, const char *name) {
-    const char *of = cli_command_name(r->command);
-    for (uint32_t i = 0; i < r->table->count; i++)
-        if (strcmp(r->table->rows[i].name, name) == 0)
-            return status_set(STATUS_INVALID, "--%s is no option of %s; 'snug help %s' shows what is", name,
-                              of, of);
-    const char *near = options_nearest(name, r->table->count, name_at, r);
-    if (near) return status_set(STATUS_INVALID, "unknown option --%s; did you mean --%s?", name, near);
-    return status_set(STATUS_INVALID, "unknown option --%s; 'snug help %s' shows all", name, of);
-}
 
 static const option *find(const reading *r, const char *name) {
     for (uint32_t i = 0; i < r->table->count; i++)
@@ -50,66 +29,226 @@ static const option *find(const reading *r, const char *name) {
     return NULL;
 }
 
-/* "--name", "--name=value" or "--name value". */
+/* Of any command. */
+static const option *find_anywhere(const reading *r, const char *name) {
+    for (uint32_t i = 0; i < r->table->count; i++)
+        if (strcmp(r->table->rows[i].name, name) == 0) return &r->table->rows[i];
+    return NULL;
+}
+
+/* A list of a stronger layer begins anew; all else is overwritten. */
+static status store(reading *r, const option *row, const char *name, const char *value) {
+    layer *from = &r->from[row - r->table->rows];
+    if (row->kind == OPTION_LIST && *from != r->layer)
+        *(option_list *)((char *)r->out + row->offset) = (option_list){ .count = 0 };
+    *from = r->layer;
+    return options_store(row, name, value, r->out);
+}
+
+/* ---- the environment ---- */
+
+static const char *key_at(const void *context, uint32_t i) {
+    const reading *r = context;
+    return r->table->rows[i].name;
+}
+
+/* SNUG_MEMROY would otherwise train without any limit. Names that are near to none are someone else's. */
+static status check_variable(const reading *r, const char *variable) {
+    char name[OPTION_NAME_BYTES], known[OPTION_NAME_BYTES];
+    size_t length = strcspn(variable, "=");
+    bool empty = !variable[length] || !variable[length + 1];
+    if (strncmp(variable, "SNUG_", 5) != 0 || length >= sizeof name || empty) return STATUS_OK;
+    snprintf(name, sizeof name, "%.*s", (int)length - 5, variable + 5);
+    for (char *c = name; *c; c++) *c = (char)(*c == '_' ? '-' : *c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
+    const char *near = find_anywhere(r, name) ? NULL : nearest_word(name, r->table->count, key_at, r);
+    if (!near) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "%.*s is set in the environment, and no option is called so; did you mean %s?",
+                      (int)length, variable, options_environment(find_anywhere(r, near), known));
+}
+
+static status read_environment(reading *r) {
+    r->layer = LAYER_ENVIRONMENT;
+    for (char **v = environ; v && *v; v++) TRY(check_variable(r, *v));
+    for (uint32_t i = 0; i < r->table->count; i++) {
+        const option *row = &r->table->rows[i];
+        char name[OPTION_NAME_BYTES];
+        const char *value = row->commands & r->command ? getenv(options_environment(row, name)) : NULL;
+        if (value && *value) TRY(store(r, row, name, value));
+    }
+    return STATUS_OK;
+}
+
+/* ---- the file ---- */
+
+static status unknown_key(const reading *r, const char *where, const char *key) {
+    const char *near = nearest_word(key, r->table->count, key_at, r);
+    if (near)
+        return status_set(STATUS_INVALID, "%s: there is no option %s; did you mean %s?", where, key, near);
+    return status_set(STATUS_INVALID, "%s: there is no option %s; 'snug help %s' shows all", where, key,
+                      cli_command_name(r->command));
+}
+
+/* A file may serve several commands: what belongs to another is read as well, and then has no effect. */
+static status read_entry(reading *r, const config_entry *x) {
+    static options elsewhere;
+    char where[512], name[640];
+    const option *row = find(r, x->key);
+    bool here = row != NULL;
+    snprintf(where, sizeof where, "%.400s:%u", r->out->config, x->line);
+    if (!row) row = find_anywhere(r, x->key);
+    if (strcmp(x->key, cli_subject_key(r->command)) == 0 && *x->key) {
+        if (x->list || x->empty) return status_set(STATUS_INVALID, "%s: %s wants one value", where, x->key);
+        r->out->subject = x->values[0];
+        return STATUS_OK;
+    }
+    if (!row && cli_is_subject_key(x->key)) return STATUS_OK;
+    if (!row) return unknown_key(r, where, x->key);
+    if (row->offset == offsetof(options, config) || row->offset == offsetof(options, help))
+        return status_set(STATUS_INVALID, "%s: %s belongs on the command line", where, x->key);
+    if (x->empty || !x->count)
+        return status_set(STATUS_INVALID, "%s: %s has no value; leave the line out for the default", where,
+                          x->key);
+    if (x->list && row->kind != OPTION_LIST)
+        return status_set(STATUS_INVALID, "%s: %s wants one value, not a list", where, x->key);
+    snprintf(name, sizeof name, "%s: %s", where, x->key);
+    if (here) r->line[row - r->table->rows] = x->line;
+    elsewhere = options_defaults();
+    for (uint32_t i = 0; i < x->count; i++)
+        TRY(here ? store(r, row, name, x->values[i]) : options_store(row, name, x->values[i], &elsewhere));
+    return STATUS_OK;
+}
+
+static status read_file(reading *r) {
+    r->layer = LAYER_FILE;
+    TRY(config_open(r->out->config, &r->out->file));
+    for (uint32_t i = 0; i < r->out->file.count; i++) TRY(read_entry(r, &r->out->file.entries[i]));
+    return STATUS_OK;
+}
+
+/* ---- options of the line ---- */
+
+static const char *name_at(const void *context, uint32_t i) {
+    const reading *r = context;
+    return r->table->rows[i].commands & r->command ? r->table->rows[i].name : NULL;
+}
+
+static status unknown(const reading *r, const char *name) {
+    const char *of = cli_command_name(r->command);
+    if (find_anywhere(r, name))
+        return status_set(STATUS_INVALID, "--%s is no option of %s; 'snug help %s' shows what is", name, of,
+                          of);
+    const char *near = nearest_word(name, r->table->count, name_at, r);
+    if (near) return status_set(STATUS_INVALID, "unknown option --%s; did you mean --%s?", name, near);
+    return status_set(STATUS_INVALID, "unknown option --%s; 'snug help %s' shows all", name, of);
+}
+
+/* "no-json" of "json". */
+static const option *find_negated(const reading *r, const char *name) {
+    const option *row = strncmp(name, "no-", 3) == 0 ? find(r, name + 3) : NULL;
+    return row && row->kind == OPTION_FLAG ? row : NULL;
+}
+
+/* "--name", "--no-name", "--name=value" or "--name value". */
 static status read_option(reading *r, const char *argument) {
     char name[OPTION_NAME_BYTES], full[OPTION_NAME_BYTES + 2];
     const char *value = strchr(argument, '=');
     snprintf(name, sizeof name, "%.*s", value ? (int)(value - argument) : (int)strlen(argument), argument);
-    const option *row = find(r, name);
-    if (!row) return unknown(r, name);
+    const option *row = find(r, name), *negated = row ? NULL : find_negated(r, name);
+    if (!row && !negated) return unknown(r, name);
+    if (!row) row = negated;
     if (value) value++;
-    bool *given = &r->given[row - r->table->rows];
-    if (*given) return status_set(STATUS_INVALID, "--%s is given twice", name);
-    *given = true;
+    if (r->from[row - r->table->rows] == LAYER_LINE && row->kind != OPTION_LIST)
+        return status_set(STATUS_INVALID, "--%s is given twice", row->name);
     snprintf(full, sizeof full, "--%s", name);
     if (row->kind == OPTION_FLAG) {
         if (value) return status_set(STATUS_INVALID, "%s takes no value", full);
-        return options_store(row, full, "1", r->out);
+        return store(r, row, full, negated ? "no" : "yes");
     }
     if (!value && r->next < r->count && strncmp(r->arguments[r->next], "--", 2) != 0)
         value = r->arguments[r->next++];
-    if (!value || (!*value && row->offset != offsetof(options, prompt)))
+    if (!value || (!*value && row->group != GROUP_TEXT))
         return status_set(STATUS_INVALID, "%s wants a value: %s %s", full, full,
                           row->words && row->kind == OPTION_CHOICE ? row->words : row->hint);
-    return options_store(row, full, value, r->out);
+    return store(r, row, full, value);
 }
 
 /* ---- the line ---- */
 
-static status read_word(reading *r, const char *word) {
-    const char *name = cli_command_name(r->command);
-    if (!*cli_subject_name(r->command))
-        return status_set(STATUS_INVALID, "%s takes options only, not '%s'", name, word);
-    if (!*word)
-        return status_set(STATUS_INVALID, "%s: the name of the %s is empty", name,
-                          cli_subject_name(r->command));
-    if (r->out->subject)
-        return status_set(STATUS_INVALID, "%s takes one %s, and '%s' is given beside '%s'", name,
-                          cli_subject_name(r->command), word, r->out->subject);
-    r->out->subject = word;
+static status read_word(reading *r, const char *word, const char **subject) {
+    const char *name = cli_command_name(r->command), *what = cli_subject_name(r->command);
+    if (!*what) return status_set(STATUS_INVALID, "%s takes options only, not '%s'", name, word);
+    if (!*word) return status_set(STATUS_INVALID, "%s: the name of the %s is empty", name, what);
+    if (*subject)
+        return status_set(STATUS_INVALID, "%s takes one %s, and '%s' is given beside '%s'", name, what, word,
+                          *subject);
+    *subject = word;
+    return STATUS_OK;
+}
+
+static status read_line(reading *r) {
+    bool words_only = false;
+    const char *subject = NULL;
+    r->layer = LAYER_LINE;
+    r->next = 0;
+    while (r->next < r->count) {
+        const char *argument = r->arguments[r->next++];
+        if (words_only || argument[0] != '-' || !argument[1]) {
+            TRY(read_word(r, argument, &subject));
+        } else if (strcmp(argument, "--") == 0) {
+            words_only = true;
+        } else if (strcmp(argument, "-h") == 0) {
+            r->out->help = true;
+        } else if (argument[1] != '-') {
+            return status_set(STATUS_INVALID,
+                              "unknown option %s; options begin with two hyphens, as in --help", argument);
+        } else {
+            TRY(read_option(r, argument + 2));
+        }
+    }
+    if (subject) r->out->subject = subject;
+    return STATUS_OK;
+}
+
+/* ---- together ---- */
+
+/* "optimizer=sgd" of --momentum. A value of the environment is a habit, not a word on this run: it is left
+ * out of account where it does not apply. */
+static status check_needs(const reading *r, uint32_t i) {
+    const option *row = &r->table->rows[i];
+    if (!row->needs || r->from[i] < LAYER_FILE) return STATUS_OK;
+    char other[OPTION_NAME_BYTES], word[OPTION_NAME_BYTES], where[512] = "";
+    const char *wanted = strchr(row->needs, '=') + 1;
+    snprintf(other, sizeof other, "%.*s", (int)(wanted - row->needs - 1), row->needs);
+    const option *choice = find(r, other);
+    if (!choice || strcmp(options_choice(choice, r->out, word), wanted) == 0) return STATUS_OK;
+    if (r->from[i] == LAYER_FILE) snprintf(where, sizeof where, "%.400s:%u: ", r->out->config, r->line[i]);
+    return status_set(STATUS_INVALID,
+                      "%s--%s is for --%s %s, and here it is %s; say --%s %s, or leave --%s out", where,
+                      row->name, other, wanted, word, other, wanted, row->name);
+}
+
+/* The line is read twice: first for the name of the file and for mistakes, of which those are told first. */
+static status read_layers(reading *r) {
+    options first = options_defaults(), *out = r->out;
+    r->out = &first;
+    TRY(read_line(r));
+    memset(r->from, 0, sizeof r->from);
+    r->out = out;
+    TRY(read_environment(r));
+    if (first.config) out->config = first.config;
+    if (out->config && !first.help) TRY(read_file(r));
+    TRY(read_line(r));
+    for (uint32_t i = 0; i < r->table->count; i++) TRY(check_needs(r, i));
     return STATUS_OK;
 }
 
 status options_read(const option_table *t, command c, int count, char **arguments, options *o) {
     reading r = { .table = t, .command = c, .count = count, .arguments = arguments, .out = o };
     *o = options_defaults();
-    bool words_only = false;
-    TRY(read_environment(&r));
-    while (r.next < count) {
-        const char *argument = arguments[r.next++];
-        if (words_only || argument[0] != '-' || !argument[1]) {
-            TRY(read_word(&r, argument));
-        } else if (strcmp(argument, "--") == 0) {
-            words_only = true;
-        } else if (strcmp(argument, "-h") == 0) {
-            o->help = true;
-        } else if (argument[1] != '-') {
-            return status_set(STATUS_INVALID,
-                              "unknown option %s; options begin with two hyphens, as in --help", argument);
-        } else {
-            TRY(read_option(&r, argument + 2));
-        }
-    }
+    TRY(read_layers(&r));
     o->run.model = o->subject;
     return STATUS_OK;
 }
+
+void options_close(options *o) { config_close(&o->file); }

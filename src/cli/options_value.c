@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "base/units.h"
 #include "cli/options.h"
 
@@ -25,11 +26,17 @@ static bool word_of(const char *words, int i, char buffer[OPTION_NAME_BYTES]) {
     return true;
 }
 
+const char *options_choice(const option *row, const options *o, char word[OPTION_NAME_BYTES]) {
+    int choice;
+    memcpy(&choice, (const char *)o + row->offset, sizeof choice);
+    word_of(row->words, choice, word);
+    return word;
+}
+
 const char *options_default(const option *row, const options *defaults, char buffer[OPTION_NAME_BYTES]) {
     const char *field = (const char *)defaults + row->offset;
     int64_t whole;
     double number;
-    int choice;
     buffer[0] = 0;
     if (row->fallback) return row->fallback;
     switch (row->kind) {
@@ -43,12 +50,11 @@ const char *options_default(const option *row, const options *defaults, char buf
         if (row->word && number == row->meaning) return row->word;
         snprintf(buffer, OPTION_NAME_BYTES, "%g", number);
         break;
-    case OPTION_CHOICE:
-        memcpy(&choice, field, sizeof choice);
-        word_of(row->words, choice, buffer);
-        break;
+    case OPTION_CHOICE: return options_choice(row, defaults, buffer);
     case OPTION_FLAG:
     case OPTION_TEXT:
+    case OPTION_SETTING:
+    case OPTION_LIST:
     case OPTION_BYTES: break;
     }
     return buffer;
@@ -73,7 +79,33 @@ static status store_choice(const option *row, const char *name, const char *valu
             memcpy(field, &i, sizeof i);
             return STATUS_OK;
         }
-    return status_set(STATUS_INVALID, "%s: '%s' is none of %s", name, value, row->words);
+    char near[NEAREST_BYTES];
+    nearest_listed(value, row->words, near);
+    return status_set(STATUS_INVALID, "%s: '%s' is none of %s%s%s%s", name, value, row->words,
+                      *near ? "; did you mean " : "", near, *near ? "?" : "");
+}
+
+/* The technique reads its settings again when the run is set up; here a wrong one is found while it is known
+ * where it stands. Its sentence begins "--option: ", in place of which comes `name`. */
+static status store_setting(const option *row, const char *name, const char *value, char *field) {
+    pass_setting read;
+    char near[NEAREST_BYTES], sentence[512];
+    memcpy(field, &value, sizeof value);
+    if (strcmp(value, "auto") == 0 || strcmp(value, "off") == 0) return STATUS_OK;
+    if (pass_table[(int)row->meaning]->parse(value, &read) == STATUS_OK) return STATUS_OK;
+    nearest_listed(value, row->words, near);
+    snprintf(sentence, sizeof sentence, "%s", status_message());
+    const char *said = strncmp(sentence, "--", 2) == 0 ? strstr(sentence, ": ") : NULL;
+    return status_set(STATUS_INVALID, "%s: %s%s%s%s", name, said ? said + 2 : sentence,
+                      *near ? "; did you mean " : "", near, *near ? "?" : "");
+}
+
+static status store_item(const char *name, const char *value, char *field) {
+    option_list *list = (option_list *)field;
+    if (list->count == OPTION_LIST_MOST)
+        return status_set(STATUS_INVALID, "%s: given more than %d times", name, OPTION_LIST_MOST);
+    list->items[list->count++] = value;
+    return STATUS_OK;
 }
 
 static status store_flag(const char *name, const char *value, char *field) {
@@ -85,8 +117,11 @@ static status store_flag(const char *name, const char *value, char *field) {
             return STATUS_OK;
         }
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
-        if (strcmp(value, no[i]) == 0) return STATUS_OK;
-    return status_set(STATUS_INVALID, "%s: '%s' is neither 1 nor 0", name, value);
+        if (strcmp(value, no[i]) == 0) {
+            *field = false;
+            return STATUS_OK;
+        }
+    return status_set(STATUS_INVALID, "%s: '%s' is neither yes nor no", name, value);
 }
 
 static status store_number(const option *row, const char *name, const char *value, char *field) {
@@ -109,11 +144,13 @@ static status store_number(const option *row, const char *name, const char *valu
 status options_store(const option *row, const char *name, const char *value, options *o) {
     char *field = (char *)o + row->offset;
     if (row->word_flag)
-        *((char *)o + row->word_flag) = false; /* a number takes back the word of the environment */
+        *((char *)o + row->word_flag) = false; /* a number takes back the word of a weaker layer */
     if (row->word && strcmp(value, row->word) == 0) return store_word(row, field, o);
     switch (row->kind) {
     case OPTION_FLAG: return store_flag(name, value, field);
     case OPTION_CHOICE: return store_choice(row, name, value, field);
+    case OPTION_SETTING: return store_setting(row, name, value, field);
+    case OPTION_LIST: return store_item(name, value, field);
     case OPTION_TEXT: memcpy(field, &value, sizeof value); return STATUS_OK;
     case OPTION_INTEGER:
     case OPTION_NUMBER:

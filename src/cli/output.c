@@ -73,7 +73,9 @@ void output_flush(output *o) {
 int output_columns(const output *o) {
     struct winsize size;
     if (o->file && ioctl(fileno(o->file), TIOCGWINSZ, &size) == 0 && size.ws_col > 20) return size.ws_col;
-    return 80;
+    const char *said = getenv("COLUMNS");
+    int columns = said ? atoi(said) : 0;
+    return columns > 20 && columns < 10000 ? columns : 80;
 }
 
 status output_check(output *o) {

@@ -21,7 +21,7 @@ void output_add(output *o, const char *format, ...) __attribute__((format(printf
 void output_bytes(output *o, const char *bytes, size_t count);
 void output_text(output *o, text *t); /* writes and closes it */
 void output_flush(output *o);
-int output_columns(const output *o); /* of the terminal; 80 where it does not say */
+int output_columns(const output *o); /* of the terminal, else what COLUMNS says, else 80 */
 static inline report_style output_style(const output *o) {
     return (report_style){ .colour = o->colour, .unicode = o->unicode };
 }

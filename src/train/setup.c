@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/memory.h"
+#include "base/nearest.h"
 #include "base/threads.h"
 #include "base/units.h"
 #include "data/loader.h"
@@ -38,6 +39,13 @@ static bool exists(const char *path) {
     return stat(path, &s) == 0;
 }
 
+static status unknown_model(const char *name) {
+    char near[NEAREST_BYTES];
+    nearest_listed(name, gpt2_preset_names(), near);
+    return status_set(STATUS_INVALID, "'%s' is no preset (%s) and no file or directory%s%s%s", name,
+                      gpt2_preset_names(), *near ? "; did you mean " : "", near, *near ? "?" : "");
+}
+
 static status open_model(setup *s, const model *custom) {
     const setup_options *o = &s->options;
     if (custom) {
@@ -46,9 +54,7 @@ static status open_model(setup *s, const model *custom) {
     }
     if (!o->model) return status_set(STATUS_INVALID, "no model named; presets are %s", gpt2_preset_names());
     if (!gpt2_preset(o->model, &s->gpt2)) {
-        if (!exists(o->model))
-            return status_set(STATUS_INVALID, "'%s' is no preset (%s) and no file or directory", o->model,
-                              gpt2_preset_names());
+        if (!exists(o->model)) return unknown_model(o->model);
         TRY(weights_read_config(o->model, &s->gpt2));
         char path[4096];
         snprintf(path, sizeof path, "%s/model.safetensors", o->model);

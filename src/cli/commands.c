@@ -1,0 +1,135 @@
+/* The table of commands. */
+#include <string.h>
+
+#include "base/nearest.h"
+#include "cli/cli.h"
+
+static const char *shells(void) { return "bash, zsh, fish"; }
+
+const cli_command cli_commands[] = {
+    { .command = COMMAND_PLAN,
+      .name = "plan",
+      .subject = "MODEL",
+      .subjects = gpt2_preset_names,
+      .run = cli_plan,
+      .brief = "what a run needs, what was chosen and why; 3 if it can't fit",
+      .about =
+          "Says what training MODEL needs, byte by byte, which techniques meet the budget at the least cost "
+          "in time, and what is alive at the peak. Nothing is trained. MODEL is a preset (see 'snug help'), "
+          "a config.json or a Hugging Face model directory.",
+      .examples = { { "snug plan gpt2 --batch 8 --context 512", "what it takes, with no limit set" },
+                    { "snug plan gpt2 --batch 8 --memory 2GiB",
+                      "what makes it fit into 2 GiB, at what cost" },
+                    { "snug plan gpt2 --memory auto --exact",
+                      "in what is free; the same bits at any budget" },
+                    { "snug plan my-model --json | jq .least_budget_bytes", "for programs" } } },
+    { .command = COMMAND_TRAIN,
+      .name = "train",
+      .subject = "MODEL",
+      .subjects = gpt2_preset_names,
+      .run = cli_train,
+      .brief = "plan, then train: --data PATH --out DIR",
+      .about =
+          "Plans the run, then trains MODEL on --data and writes it to --out as a Hugging Face directory. "
+          "What does not fit is refused before the first step. Ctrl-C finishes the step and saves; a second "
+          "one stops at once. Text is read as bytes.",
+      .examples = { { "snug train char-small --data book.txt --out model --steps 500", "a first run" },
+                    { "snug train char-small --data book.txt --out model --batch 64 --memory 96MiB",
+                      "a batch that plain training would not fit" },
+                    { "snug train model --data letters/ --out tuned --lr 1e-4 --eval-every 100",
+                      "goes on from a model" },
+                    { "snug train --config run.yaml --seed 7", "options from a file, but another seed" } } },
+    { .command = COMMAND_PROFILE,
+      .name = "profile",
+      .subject = "MODEL",
+      .subjects = gpt2_preset_names,
+      .run = cli_profile,
+      .brief = "where the time of a training step goes, and what would be its bound",
+      .about =
+          "Plans as train does, runs a few steps and writes no model. Shows the time by op and by block "
+          "beside what was predicted and what the machine can't beat, and memory as planned and measured. "
+          "Without --data the samples are random numbers.",
+      .examples = { { "snug profile gpt2 --batch 4 --context 256", "where a step's time goes" },
+                    { "snug profile gpt2 --batch 4 --memory 2GiB --steps 3", "what techniques cost in it" },
+                    { "snug profile char-small --trace step.json", "for ui.perfetto.dev, with memory" },
+                    { "snug profile char-small --json | jq .profile.by_op", "for programs" } } },
+    { .command = COMMAND_GENERATE,
+      .name = "generate",
+      .subject = "DIR",
+      .run = cli_generate,
+      .brief = "continue a text with a trained model: --prompt TEXT",
+      .about =
+          "Continues --prompt with the model in DIR, which 'snug train' has written or Hugging Face has. The "
+          "text goes to stdout as it comes, and nothing else does.",
+      .examples = { { "snug generate model --prompt 'Permission is hereby granted'", "" },
+                    { "snug generate model --prompt 'You may' --tokens 400 --temperature 0.5 --seed 7", "" },
+                    { "snug generate model --prompt 'You may' --temperature 0",
+                      "the same text every time" } } },
+    { .command = COMMAND_DEVICES,
+      .name = "devices",
+      .subject = "",
+      .run = cli_devices,
+      .brief = "what is here, what is free, and the rates that predictions use",
+      .about =
+          "Says which processor and how much memory there is, and the rates behind every predicted second. "
+          "Without --measure they come from a built-in table. Results never depend on rates.",
+      .examples = { { "snug devices --measure", "once for each machine, while nothing else runs" },
+                    { "snug devices --json | jq .free_bytes", "for programs" } } },
+    { .command = COMMAND_COMPLETION,
+      .name = "completion",
+      .subject = "SHELL",
+      .subjects = shells,
+      .run = cli_completion,
+      .brief = "what a shell reads to complete commands, options and their values",
+      .about =
+          "Writes the completion of snug for SHELL. An installed snug has put it where shells look for it; "
+          "this is for a snug that runs from elsewhere.",
+      .examples = { { "source <(snug completion bash)", "in ~/.bashrc" },
+                    { "snug completion zsh > ~/.zfunc/_snug", "with ~/.zfunc in fpath, before compinit" },
+                    { "snug completion fish > ~/.config/fish/completions/snug.fish", "" } } },
+    { .command = COMMAND_MANUAL,
+      .name = "manual",
+      .subject = "[COMMAND]",
+      .run = cli_manual,
+      .brief = "the manual page of snug or of a command, for man",
+      .about =
+          "Writes the manual page of COMMAND, or of snug itself, as man reads it. An installed snug has put "
+          "them where 'man snug' finds them.",
+      .examples = { { "snug manual train | man -l -", "" } } },
+    { .name = NULL },
+};
+
+/* ---- looking up ---- */
+
+const cli_command *cli_find(const char *name) {
+    for (const cli_command *c = cli_commands; c->name; c++)
+        if (strcmp(c->name, name) == 0) return c;
+    return NULL;
+}
+
+const cli_command *cli_command_of(command which) {
+    const cli_command *c = cli_commands;
+    while (c->command != which) c++;
+    return c;
+}
+
+const char *cli_command_name(command c) { return cli_command_of(c)->name; }
+const char *cli_subject_name(command c) { return cli_command_of(c)->subject; }
+
+/* Only MODEL is a word on a run; the folder or shell of other commands is theirs alone. */
+const char *cli_subject_key(command c) { return strcmp(cli_subject_name(c), "MODEL") == 0 ? "model" : ""; }
+bool cli_is_subject_key(const char *key) { return strcmp(key, "model") == 0; }
+
+static const char *command_at(const void *context, uint32_t i) {
+    static const char *const more[] = { "help", "version" };
+    const uint32_t *count = context;
+    return i < *count ? cli_commands[i].name : more[i - *count];
+}
+
+status cli_unknown_command(const char *name) {
+    uint32_t count = 0;
+    while (cli_commands[count].name) count++;
+    const char *near = nearest_word(name, count + 2, command_at, &count);
+    if (near) return status_set(STATUS_INVALID, "unknown command '%s'; did you mean %s?", name, near);
+    return status_set(STATUS_INVALID, "unknown command '%s'; 'snug help' shows what there is", name);
+}
