@@ -31,6 +31,8 @@ void text_add(text *t, const char *format, ...) {
     va_end(again);
 }
 
+bool text_reserve(text *t, size_t bytes) { return text_grow(t, bytes + 1); }
+
 void text_close(text *t) {
     memory_free(t->data);
     *t = (text){ 0 };

@@ -12,4 +12,6 @@ typedef struct {
 } text;
 
 void text_add(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool text_reserve(text *t,
+                  size_t bytes); /* text up to this length takes no more memory; false: there is none */
 void text_close(text *t);

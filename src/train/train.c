@@ -2,18 +2,13 @@
 #include "train/train.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/text.h"
-#include "base/units.h"
-#include "io/file.h"
-#include "io/json.h"
 #include "train/feed.h"
+#include "train/journal.h"
 #include "train/loader_plan.h"
 #include "train/weights.h"
 
@@ -27,9 +22,9 @@ typedef struct {
     exec *exec;
     loader *loader;
     feed feed;
-    int metrics; /* file of metrics.jsonl; -1: none */
-    char metrics_path[4096];
+    journal *journal;
     double *times; /* seconds by step */
+    double flops;  /* of a step */
 } training;
 
 static double learning_rate(const setup_options *o, int64_t step) {
@@ -56,15 +51,18 @@ static status check_runtime(training *t) {
         (unsigned long long)t->result->runtime_bytes, (unsigned long long)reserve);
 }
 
-static status open_metrics(training *t) {
-    t->metrics = -1;
-    const char *out = t->s->options.out;
-    if (!out) return STATUS_OK;
-    TRY(io_make_folder(out));
-    snprintf(t->metrics_path, sizeof t->metrics_path, "%s/metrics.jsonl", out);
-    if (unlink(t->metrics_path) != 0 && access(t->metrics_path, F_OK) == 0)
-        return status_set(STATUS_INVALID, "cannot replace %s", t->metrics_path);
-    return io_append_open(t->metrics_path, &t->metrics);
+/* Arithmetic of all kernels in an optimizer step, recomputation included. */
+static double flops_of_step(const training *t) {
+    double flops = 0;
+    for (int k = PROGRAM_STEP; k <= PROGRAM_ACCUMULATE; k++) {
+        const plan_program *pp = t->d->plan.programs[k];
+        double calls = k == PROGRAM_STEP ? 1 : (double)t->d->split.accumulate;
+        for (uint32_t i = 0; pp && i < pp->program.count; i++) {
+            const node *n = graph_node(&pp->program.graph, pp->program.steps[i].node);
+            flops += calls * n->op->cost(&pp->program.graph, n).flops;
+        }
+    }
+    return flops;
 }
 
 static status begin(training *t) {
@@ -88,31 +86,12 @@ static status begin(training *t) {
     TRY(loader_plan_open(s, exec_persistent(t->exec, "loader"), 0, &t->loader));
     feed_open(&t->feed, s, t->d, t->exec);
     TRY(check_runtime(t));
-    return open_metrics(t); /* last: what is refused leaves an earlier run's file alone */
+    t->flops = flops_of_step(t);
+    return journal_open(s, t->d, 0,
+                        &t->journal); /* last: what is refused leaves an earlier run's files alone */
 }
 
 /* ---- steps ---- */
-
-static status write_metrics(training *t, int64_t step, double loss, double rate, double seconds,
-                            double eval) {
-    if (t->metrics < 0) return STATUS_OK;
-    text line = { 0 };
-    json_writer w = { .out = &line };
-    json_begin_object(&w, NULL);
-    json_put_integer(&w, "step", step);
-    if (isnan(eval)) {
-        json_put_number(&w, "loss", loss);
-        if (t->feed.norm) json_put_float(&w, "grad_norm", *t->feed.norm);
-        json_put_number(&w, "lr", rate);
-        json_put_number(&w, "seconds", seconds);
-    } else {
-        json_put_number(&w, "eval_loss", eval);
-    }
-    json_end_object(&w);
-    status result = io_append_line(t->metrics, t->metrics_path, line.data ? line.data : "");
-    text_close(&line);
-    return result;
-}
 
 static status evaluate(training *t, int64_t step) {
     if (!t->d->split.eval_calls && !t->d->split.eval_rest) return STATUS_OK;
@@ -122,7 +101,7 @@ static status evaluate(training *t, int64_t step) {
     t->result->evaluations[t->result->evaluation_count++].loss = loss;
     if (t->observer->evaluated)
         t->observer->evaluated(t->observer->context, step, loss, t->s->request.run.eval_samples);
-    return write_metrics(t, step, 0, 0, 0, loss);
+    return journal_evaluated(t->journal, step, loss);
 }
 
 static status not_finite(int64_t step, double loss) {
@@ -131,10 +110,9 @@ static status not_finite(int64_t step, double loss) {
                       loss, (long long)step + 1);
 }
 
-static void report_step(const training *t, int64_t step, double rate, double elapsed) {
+static status report_step(const training *t, int64_t step, double rate, double elapsed) {
     const setup_options *o = &t->s->options;
     double seconds = t->times[step];
-    if (!t->observer->stepped) return;
     train_progress p = { .step = step + 1,
                          .steps = o->steps,
                          .loss = t->result->losses[step],
@@ -142,11 +120,14 @@ static void report_step(const training *t, int64_t step, double rate, double ela
                          .learning_rate = rate,
                          .seconds = seconds,
                          .tokens_per_second = (double)(o->batch * t->s->request.run.context) / seconds,
+                         .peak_share =
+                             t->flops / seconds / t->s->request.run.lower.rates.flops[WORK_PRODUCTS],
                          .seconds_left = elapsed / (double)(step + 1) * (double)(o->steps - step - 1),
                          .resident_bytes = device_resident(),
                          .planned_bytes = t->d->plan.peak_bytes,
                          .budget_bytes = t->s->budget };
-    t->observer->stepped(t->observer->context, &p);
+    if (t->observer->stepped) t->observer->stepped(t->observer->context, &p);
+    return journal_step(t->journal, &p);
 }
 
 static status one_step(training *t, int64_t step, double started) {
@@ -160,8 +141,7 @@ static status one_step(training *t, int64_t step, double started) {
     t->times[step] = clock_seconds() - begin_time;
     t->result->steps = step + 1;
     if (!isfinite(loss)) return not_finite(step, loss);
-    TRY(write_metrics(t, step + 1, loss, rate, t->times[step], NAN));
-    report_step(t, step, rate, clock_seconds() - started);
+    TRY(report_step(t, step, rate, clock_seconds() - started));
     if (o->eval_every && (step + 1) % o->eval_every == 0 && step + 1 < o->steps) return evaluate(t, step + 1);
     return STATUS_OK;
 }
@@ -191,7 +171,7 @@ static status save(training *t) {
 
 status train_run(const setup *s, const decision *d, const train_observer *o, train_result *r) {
     *r = (train_result){ 0 };
-    training t = { .s = s, .d = d, .observer = o, .result = r, .metrics = -1 };
+    training t = { .s = s, .d = d, .observer = o, .result = r };
     status result = begin(&t);
     double started = clock_seconds();
     if (result == STATUS_OK && o->started) o->started(o->context, s, d);
@@ -206,10 +186,10 @@ status train_run(const setup *s, const decision *d, const train_observer *o, tra
         result = status_set(STATUS_INTERRUPTED, "stopped after step %lld of %lld; the weights are in %s",
                             (long long)r->steps, (long long)s->options.steps,
                             s->options.out ? s->options.out : "memory only");
+    result = journal_close(t.journal, result, r->steps);
     summarise(&t, clock_seconds() - started);
     loader_close(t.loader);
     exec_close(t.exec);
-    if (t.metrics >= 0) close(t.metrics);
     memory_free(t.times);
     return result;
 }

@@ -12,6 +12,8 @@ typedef struct {
     double learning_rate;
     double seconds; /* of this step */
     double tokens_per_second;
+    double peak_share; /* arithmetic of the step's kernels, recomputation included, over what the rate of
+                          products would allow in its time */
     double seconds_left;
     uint64_t resident_bytes, planned_bytes, budget_bytes;
 } train_progress;
@@ -42,7 +44,7 @@ typedef struct {
 } train_result;
 void train_result_close(train_result *r);
 
-/* Runs all steps, evaluates, and writes to options.out: metrics.jsonl and the model as a Hugging Face
+/* Runs all steps, evaluates, and writes to options.out: train/journal.h and the model as a Hugging Face
  * directory (run.json is the report's: report/ stands above train/). STATUS_INTERRUPTED after
  * *observer->stop. The result is valid (as far as it got) in any case. */
 status train_run(const setup *s, const decision *d, const train_observer *o, train_result *r);

@@ -3,6 +3,7 @@
 #include "device/device.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,13 +43,16 @@ void *device_block_new(uint64_t bytes) { return aligned_alloc(64, units_align(by
 
 void device_block_free(void *block) { free(block); }
 
+/* Asked for after every step, so without the buffers of stdio. */
 uint64_t device_resident(void) {
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file) return 0;
-    unsigned long long total = 0, resident = 0;
-    int fields = fscanf(file, "%llu %llu", &total, &resident);
-    fclose(file);
-    return fields == 2 ? resident * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    char line[64];
+    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (file < 0) return 0;
+    ssize_t length = read(file, line, sizeof line - 1);
+    close(file);
+    unsigned long long total, resident;
+    line[length > 0 ? length : 0] = '\0';
+    return sscanf(line, "%llu %llu", &total, &resident) == 2 ? resident * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 uint64_t device_resident_peak(void) {

@@ -1,0 +1,190 @@
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/scratch.h"
+#include "train/journal.h"
+
+static setup of_run(const char *out) {
+    return (setup){ .options = { .out = out, .steps = 1000, .batch = 4 }, .budget = UINT64_MAX };
+}
+
+static journal *start(const char *out, int64_t done) {
+    setup s = of_run(out);
+    decision d = { .plan = { .peak_bytes = 12345 } };
+    journal *j;
+    if (journal_open(&s, &d, done, &j) != STATUS_OK) fail_msg("%s", status_message());
+    return j;
+}
+
+static train_progress at(int64_t step) {
+    return (train_progress){ .step = step,
+                             .steps = 1000,
+                             .loss = 1.0 / (double)step,
+                             .norm = step % 2 ? NAN : 0.5,
+                             .learning_rate = 1e-4,
+                             .seconds = 0.25,
+                             .tokens_per_second = 100,
+                             .resident_bytes = 4096 };
+}
+
+static void run_steps(journal *j, int64_t first, int64_t last) {
+    for (int64_t step = first; step <= last; step++) {
+        train_progress p = at(step);
+        assert_int_equal(journal_step(j, &p), STATUS_OK);
+        if (step % 10 == 0) assert_int_equal(journal_evaluated(j, step, 2), STATUS_OK);
+    }
+}
+
+static char *text_of(const char *path) {
+    char *data;
+    uint64_t bytes;
+    assert_int_equal(io_read_file(path, 1 << 24, &data, &bytes), STATUS_OK);
+    return data;
+}
+
+static int count(const char *text, const char *what) {
+    int n = 0;
+    for (; (text = strstr(text, what)); text += strlen(what)) n++;
+    return n;
+}
+
+/* Lines of steps are 1 .. last, each once and in order. */
+static void expect_history(const char *path, int64_t last, int starts, int ends) {
+    char *text = text_of(path);
+    int64_t step = 0;
+    for (char *line = text; (line = strstr(line, "{\"step\": ")); line++) {
+        long long number = strtoll(line + 9, NULL, 10);
+        bool evaluation = strstr(line, "eval_loss") && strstr(line, "eval_loss") < strchr(line, '\n');
+        assert_int_equal(number, evaluation ? step : ++step);
+    }
+    assert_int_equal(step, last);
+    assert_int_equal(count(text, "\"began\""), starts);
+    assert_int_equal(count(text, "\"ended\""), ends);
+    memory_free(text);
+}
+
+static void lines_say_what_happened(void **state) {
+    (void)state;
+    journal *j = start("lines", 0);
+    run_steps(j, 1, 10);
+    assert_int_equal(journal_close(j, STATUS_OK, 10), STATUS_OK);
+    char *text = text_of("lines/metrics.jsonl");
+    assert_non_null(strstr(text,
+                           "\"done\": 0, \"steps\": 1000, \"batch\": 4, \"context\": 0, \"planned_bytes\": "
+                           "12345, \"budget_bytes\": null}\n"));
+    assert_non_null(strstr(text, "\n{\"step\": 1, \"loss\": 1, \"lr\": 0.0001, \"seconds\": 0.25, "
+                                 "\"tokens_per_second\": 100, \"memory_bytes\": 4096}\n"));
+    assert_non_null(strstr(text, "\n{\"step\": 2, \"loss\": 0.5, \"grad_norm\": 0.5, "));
+    assert_non_null(strstr(text, "\n{\"step\": 10, \"eval_loss\": 2}\n"));
+    assert_non_null(strstr(text, "\"done\": 10, \"outcome\": \"finished\"}\n"));
+    memory_free(text);
+    expect_history("lines/metrics.jsonl", 10, 1, 1);
+}
+
+static void a_run_without_a_folder_writes_nothing(void **state) {
+    (void)state;
+    setup s = of_run(NULL);
+    decision d = { 0 };
+    journal *j;
+    train_progress p = at(1);
+    assert_int_equal(journal_open(&s, &d, 0, &j), STATUS_OK);
+    assert_null(j);
+    assert_int_equal(journal_step(j, &p), STATUS_OK);
+    assert_int_equal(journal_evaluated(j, 1, 1), STATUS_OK);
+    assert_int_equal(journal_flush(j), STATUS_OK);
+    assert_int_equal(journal_close(j, STATUS_NO_FIT, 1), STATUS_NO_FIT);
+}
+
+/* Where a run goes on, the history is cut: behind a whole line, behind a torn one, within many blocks of
+ * lines, after an end, and when nothing was written behind the step. */
+static void going_on_cuts_the_history(void **state) {
+    (void)state;
+    static const struct {
+        int64_t written, done;
+        const char *torn;
+        bool ended;
+    } cases[] = { { 95, 80, "", false },         { 95, 80, "{\"step\": 96, \"lo", false },
+                  { 95, 95, "{\"st", true },     { 400, 17, "", true },
+                  { 400, 399, "garbage", true }, { 12, 10, "", true } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        journal *j = start("cut", 0);
+        run_steps(j, 1, cases[i].written);
+        if (cases[i].ended) {
+            status_set(STATUS_INTERRUPTED, "stopped by \"someone\"");
+            assert_int_equal(journal_close(j, STATUS_INTERRUPTED, cases[i].written), STATUS_INTERRUPTED);
+            assert_string_equal(status_message(), "stopped by \"someone\"");
+        } else {
+            status_set(STATUS_FAILED, "x");
+            journal_close(j, STATUS_FAILED, cases[i].written);
+        }
+        FILE *file = fopen("cut/metrics.jsonl", "a");
+        fputs(cases[i].torn, file);
+        fclose(file);
+        j = start("cut", cases[i].done);
+        run_steps(j, cases[i].done + 1, cases[i].done + 30);
+        assert_int_equal(journal_close(j, STATUS_OK, cases[i].done + 30), STATUS_OK);
+        expect_history("cut/metrics.jsonl", cases[i].done + 30, 2, 1);
+    }
+    journal *j = start("cut", 0); /* and a new run begins a new one */
+    assert_int_equal(journal_close(j, STATUS_OK, 0), STATUS_OK);
+    expect_history("cut/metrics.jsonl", 0, 1, 1);
+}
+
+static void flushed_lines_are_in_the_file(void **state) {
+    (void)state;
+    journal *j = start("flushed", 0);
+    run_steps(j, 1, 700); /* more than the queue holds */
+    assert_int_equal(journal_flush(j), STATUS_OK);
+    expect_history("flushed/metrics.jsonl", 700, 1, 0);
+    assert_int_equal(journal_close(j, STATUS_OK, 700), STATUS_OK);
+}
+
+static void a_full_disk_is_said_once_and_leaves_whole_lines(void **state) {
+    (void)state;
+    journal *j = start("full", 0);
+    run_steps(j, 1, 20);
+    assert_int_equal(journal_flush(j), STATUS_OK);
+    struct rlimit before, limit;
+    getrlimit(RLIMIT_FSIZE, &before);
+    limit = before;
+    limit.rlim_cur = 8000;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    status result = STATUS_OK;
+    int64_t step = 21;
+    for (; step < 1000 && result == STATUS_OK; step++) {
+        train_progress p = at(step);
+        result = journal_step(j, &p);
+    }
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(result, STATUS_FAILED);
+    assert_non_null(strstr(status_message(), "full/"));
+    assert_int_equal(journal_close(j, STATUS_FAILED, step), STATUS_FAILED);
+    assert_non_null(strstr(status_message(), "full/"));
+    char *text = text_of("full/metrics.jsonl");
+    assert_int_equal(text[strlen(text) - 1], '\n');
+    memory_free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_say_what_happened),
+        cmocka_unit_test(a_run_without_a_folder_writes_nothing),
+        cmocka_unit_test(going_on_cuts_the_history),
+        cmocka_unit_test(flushed_lines_are_in_the_file),
+        cmocka_unit_test(a_full_disk_is_said_once_and_leaves_whole_lines),
+    };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}
