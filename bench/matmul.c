@@ -5,8 +5,10 @@
  * row where they are short, one call where it is long; scratch is what snug's kernel asks the plan for, 0 for
  * the others. `peak` answers with what the same arithmetic would take at the rate of multiply-adds in
  * registers. Libraries are opened at run time, so building needs none of them. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,12 +144,23 @@ static void *multiply(void *result) {
     return NULL;
 }
 
-/* The rate of `threads` threads at once. */
+static void stay_on(pthread_t thread, int processor) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    pthread_setaffinity_np(thread, sizeof set, &set); /* where it is refused, the scheduler decides */
+}
+
+/* The rate of `threads` threads at once, each on a processor of its own. */
 static double peak_rate(int threads) {
     enum { MOST = 256 };
     pthread_t others[MOST];
     double rates[MOST], sum = 0;
-    for (int i = 1; i < threads; i++) pthread_create(&others[i], NULL, multiply, &rates[i]);
+    stay_on(pthread_self(), 0);
+    for (int i = 1; i < threads; i++) {
+        pthread_create(&others[i], NULL, multiply, &rates[i]);
+        stay_on(others[i], i);
+    }
     multiply(&rates[0]);
     for (int i = 1; i < threads; i++) pthread_join(others[i], NULL);
     for (int i = 0; i < threads; i++) sum += rates[i];

@@ -7,6 +7,8 @@ Forward (F), gradient of data (D) and of weights (G) of every product of gpt2, a
 threads. All implementations take turns at each shape; a cell is the median over the rounds. A sum counts each shape as
 often as a step has it."""
 
+import time
+
 from measure import LIBRARIES, MIB, Page, Worker, has_avx512, median, options
 
 # columns of the input, columns of the result, how often in a step; the last one is the (tied) head
@@ -51,6 +53,7 @@ def measure(found, rounds, threads, page):
                 for number in range(rounds + 1):
                     for w in found if number % 2 else found[::-1]:
                         answer = w.ask(line)
+                        time.sleep(0.04)  # OpenBLAS's threads look out for more work for some 25 ms
                         if number:
                             seconds[w.name].append(answer[0])
                         if w.name == "snug":

@@ -24,7 +24,7 @@ static matmul_problem problem_of(const op_call *c) {
 
 static uint64_t packed_scratch(const op_call *c, int threads) {
     matmul_problem p = problem_of(c);
-    return (uint64_t)threads * matmul_packed_scratch(&p, op_in(c, MATMUL_RESIDUAL)->dtype != DTYPE_NONE);
+    return matmul_packed_scratch(&p, op_in(c, MATMUL_RESIDUAL)->dtype != DTYPE_NONE, threads);
 }
 
 static void packed_run(const op_call *c) {

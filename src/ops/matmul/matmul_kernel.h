@@ -41,10 +41,37 @@ static inline matmul_operand matmul_operand_at(const matmul_operand *o, int64_t 
 }
 
 /* The first `lanes` lanes as panels of `width` lanes each, [panel][depth][width]; the last one is filled up
- * with zeros. */
-void matmul_pack(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width, float *packed);
+ * with whatever: what comes of it is thrown away. */
+struct matmul_kernel;
+void matmul_pack(const struct matmul_kernel *k, const matmul_operand *o, int64_t lanes, int64_t depth,
+                 int64_t width, float *packed);
 
 /* ---- micro-kernels ---- */
+
+/* Memory that is wanted soon and lies in runs too short for a processor to notice: MATMUL_DEPTH /
+ * MATMUL_ASK_EVERY times two lines of 64 bytes, each time `stride` bytes further. A micro-kernel asks for it
+ * between its products, where that costs nothing; what lies outside of the operands is asked for in vain. */
+typedef struct {
+    const char *at;
+    int64_t stride; /* in bytes */
+} matmul_ask;
+
+enum {
+    MATMUL_ASK_Y,
+    MATMUL_ASK_A,
+    MATMUL_ASK_B,
+    MATMUL_ASKS,
+    MATMUL_ASK_EVERY = 16, /* depths */
+    MATMUL_ASK_TIMES = MATMUL_DEPTH / MATMUL_ASK_EVERY,
+};
+
+static inline void matmul_ask_once(matmul_ask *ask) {
+    for (int i = 0; i < MATMUL_ASKS; i++) {
+        __builtin_prefetch(ask[i].at, 0, 2);
+        __builtin_prefetch(ask[i].at + 64, 0, 2);
+        ask[i].at += ask[i].stride;
+    }
+}
 
 /* A few rows of sums: a is [depth][rows], sum is [rows][columns]. */
 typedef struct {
@@ -53,17 +80,21 @@ typedef struct {
     float *sum;
 } matmul_strip;
 
-typedef struct {
+typedef struct matmul_kernel {
     const char *name;
     int64_t rows, columns;   /* of its block; panels of a are so many rows wide, those of b columns */
     bool (*available)(void); /* on this processor */
 
     /* sum[i][j] = sum over the depth of a[p][i] * b[p][j], for i < `rows` of the block's; sum has rows of
-     * `columns` floats and begins, as b does, at an address aligned to 64. */
-    void (*block)(int64_t depth, int64_t rows, const float *a, const float *b, float *sum);
+     * `columns` floats and begins, as b does, at an address aligned to 64. `ask` is used up. */
+    void (*block)(int64_t depth, int64_t rows, const float *a, const float *b, float *sum,
+                  matmul_ask ask[MATMUL_ASKS]);
 
     /* The same for few rows with b as it lies: each element is read once, in long runs. */
     void (*stream)(const matmul_strip *s, const matmul_operand *b);
+
+    /* matmul_pack for one panel, of lanes that run along the depth; NULL: the portable one serves. */
+    void (*pack_along)(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width, float *panel);
 } matmul_kernel;
 
 /* Those of this architecture and the portable one; best first, ends with NULL. */
@@ -86,12 +117,13 @@ typedef struct {
     float *y;                 /* (rows, columns) */
 } matmul_problem;
 
-/* Bytes of scratch for each thread, by the shape (data pointers are not looked at): at most 2 MiB. */
-uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual);
+/* Bytes of scratch for at most so many threads, by the shape (data pointers are not looked at): at most 2 MiB
+ * for each. The cut of the output goes by the number of threads as well, which no bit of it can show. */
+uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual, int threads);
 
 /* Bytes that are copied into panels and added up between steps: all of b for each tile of rows, all of a for
- * each tile of columns, y at every step of the depth. */
+ * each tile of columns, y at every step of the depth. As two threads cut it. */
 double matmul_packed_moved(const matmul_problem *p);
 
-/* `scratch` is aligned to 64 and has that many bytes for each of the threads. */
+/* `scratch` is aligned to 64 and has that many bytes for at least threads_count() threads. */
 void matmul_packed_run(const matmul_problem *p, void *scratch);

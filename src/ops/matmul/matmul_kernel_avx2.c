@@ -1,4 +1,6 @@
 /* Blocks of 6 x 16 sums: 12 of the 16 registers, two of them per row, one broadcast of a for two products. */
+#include <stddef.h>
+
 #include "ops/matmul/matmul_kernel.h"
 
 #if defined(__x86_64__)
@@ -9,11 +11,12 @@ enum { ROWS = 6, COLUMNS = 16, VECTOR = 8, STEPS = 8 };
 
 /* One body for every number of rows: `rows` is a constant wherever it is inlined. */
 TARGET static inline __attribute__((always_inline)) void
-multiply(int64_t depth, const int rows, const float *a, const float *b, float *sum) {
+multiply(int64_t depth, const int rows, const float *a, const float *b, float *sum, matmul_ask *ask) {
     __m256 x[ROWS][2];
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++) x[i][0] = x[i][1] = _mm256_setzero_ps();
     for (int64_t p = 0; p < depth; p++, a += ROWS, b += COLUMNS) {
+        if (p % MATMUL_ASK_EVERY == 0) matmul_ask_once(ask);
         __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + VECTOR);
 #pragma GCC unroll 6
         for (int i = 0; i < rows; i++) {
@@ -29,14 +32,15 @@ multiply(int64_t depth, const int rows, const float *a, const float *b, float *s
     }
 }
 
-TARGET static void block(int64_t depth, int64_t rows, const float *a, const float *b, float *sum) {
+TARGET static void block(int64_t depth, int64_t rows, const float *a, const float *b, float *sum,
+                         matmul_ask *ask) {
     switch (rows) {
-    case 1: multiply(depth, 1, a, b, sum); break;
-    case 2: multiply(depth, 2, a, b, sum); break;
-    case 3: multiply(depth, 3, a, b, sum); break;
-    case 4: multiply(depth, 4, a, b, sum); break;
-    case 5: multiply(depth, 5, a, b, sum); break;
-    default: multiply(depth, 6, a, b, sum); break;
+    case 1: multiply(depth, 1, a, b, sum, ask); break;
+    case 2: multiply(depth, 2, a, b, sum, ask); break;
+    case 3: multiply(depth, 3, a, b, sum, ask); break;
+    case 4: multiply(depth, 4, a, b, sum, ask); break;
+    case 5: multiply(depth, 5, a, b, sum, ask); break;
+    default: multiply(depth, 6, a, b, sum, ask); break;
     }
 }
 
@@ -145,5 +149,5 @@ TARGET static void stream(const matmul_strip *s, const matmul_operand *b) {
 
 static bool available(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
-const matmul_kernel matmul_kernel_avx2 = { "avx2", ROWS, COLUMNS, available, block, stream };
+const matmul_kernel matmul_kernel_avx2 = { "avx2", ROWS, COLUMNS, available, block, stream, NULL };
 #endif

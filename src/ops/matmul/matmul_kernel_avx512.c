@@ -10,11 +10,12 @@ enum { ROWS = 14, COLUMNS = 32, VECTOR = 16, STEPS = 8 };
 
 /* One body for every number of rows: `rows` is a constant wherever it is inlined. */
 TARGET static inline __attribute__((always_inline)) void
-multiply(int64_t depth, const int rows, const float *a, const float *b, float *sum) {
+multiply(int64_t depth, const int rows, const float *a, const float *b, float *sum, matmul_ask *ask) {
     __m512 x[ROWS][2];
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++) x[i][0] = x[i][1] = _mm512_setzero_ps();
     for (int64_t p = 0; p < depth; p++, a += ROWS, b += COLUMNS) {
+        if (p % MATMUL_ASK_EVERY == 0) matmul_ask_once(ask);
         __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + VECTOR);
 #pragma GCC unroll 14
         for (int i = 0; i < rows; i++) {
@@ -30,53 +31,30 @@ multiply(int64_t depth, const int rows, const float *a, const float *b, float *s
     }
 }
 
-TARGET static void block(int64_t depth, int64_t rows, const float *a, const float *b, float *sum) {
+TARGET static void block(int64_t depth, int64_t rows, const float *a, const float *b, float *sum,
+                         matmul_ask *ask) {
     switch (rows) {
-    case 1: multiply(depth, 1, a, b, sum); break;
-    case 2: multiply(depth, 2, a, b, sum); break;
-    case 3: multiply(depth, 3, a, b, sum); break;
-    case 4: multiply(depth, 4, a, b, sum); break;
-    case 5: multiply(depth, 5, a, b, sum); break;
-    case 6: multiply(depth, 6, a, b, sum); break;
-    case 7: multiply(depth, 7, a, b, sum); break;
-    case 8: multiply(depth, 8, a, b, sum); break;
-    case 9: multiply(depth, 9, a, b, sum); break;
-    case 10: multiply(depth, 10, a, b, sum); break;
-    case 11: multiply(depth, 11, a, b, sum); break;
-    case 12: multiply(depth, 12, a, b, sum); break;
-    case 13: multiply(depth, 13, a, b, sum); break;
-    default: multiply(depth, 14, a, b, sum); break;
+    case 1: multiply(depth, 1, a, b, sum, ask); break;
+    case 2: multiply(depth, 2, a, b, sum, ask); break;
+    case 3: multiply(depth, 3, a, b, sum, ask); break;
+    case 4: multiply(depth, 4, a, b, sum, ask); break;
+    case 5: multiply(depth, 5, a, b, sum, ask); break;
+    case 6: multiply(depth, 6, a, b, sum, ask); break;
+    case 7: multiply(depth, 7, a, b, sum, ask); break;
+    case 8: multiply(depth, 8, a, b, sum, ask); break;
+    case 9: multiply(depth, 9, a, b, sum, ask); break;
+    case 10: multiply(depth, 10, a, b, sum, ask); break;
+    case 11: multiply(depth, 11, a, b, sum, ask); break;
+    case 12: multiply(depth, 12, a, b, sum, ask); break;
+    case 13: multiply(depth, 13, a, b, sum, ask); break;
+    default: multiply(depth, 14, a, b, sum, ask); break;
     }
 }
 
-/* ---- few rows ---- */
+/* ---- squares of 16 x 16 ---- */
 
 TARGET static inline __mmask16 first_lanes(int64_t lanes) {
     return lanes >= VECTOR ? 0xffff : (__mmask16)((1u << lanes) - 1);
-}
-
-/* b's rows run along the sums: `steps` depths at a time, so that the sums are read and written once for them.
- */
-TARGET static inline __attribute__((always_inline)) void
-add_steps(const matmul_strip *s, const matmul_operand *b, int64_t depth, const int steps) {
-    const float *a = s->a + depth * s->rows, *from = b->data + depth * b->stride;
-    for (int64_t i = 0; i < s->rows; i++) {
-        __m512 ai[STEPS];
-#pragma GCC unroll 8
-        for (int p = 0; p < steps; p++) ai[p] = _mm512_set1_ps(a[p * s->rows + i]);
-        for (int64_t j = 0; j < s->columns; j += VECTOR) {
-            __mmask16 inside = first_lanes(s->columns - j);
-            float *sum = s->sum + i * s->columns + j;
-            __m512 x = depth ? _mm512_maskz_loadu_ps(inside, sum) : _mm512_setzero_ps();
-#pragma GCC unroll 8
-            for (int p = 0; p < steps; p++) {
-                const float *row = from + p * b->stride + j;
-                if (i == 0) _mm_prefetch((const char *)(row + STEPS * b->stride), _MM_HINT_T0);
-                x = _mm512_fmadd_ps(ai[p], _mm512_maskz_loadu_ps(inside, row), x);
-            }
-            _mm512_mask_storeu_ps(sum, inside, x);
-        }
-    }
 }
 
 /* Rows become columns: pairs, pairs of pairs, quarters, halves. */
@@ -106,6 +84,68 @@ TARGET static inline __attribute__((always_inline)) void turn(__m512 x[VECTOR]) 
     for (int i = 0; i < 8; i++) {
         x[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
         x[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
+    }
+}
+
+/* One square into a panel. What lies beyond a narrow one's lanes is written over by the next row of the
+ * panel, so only the last square has to look. */
+TARGET static inline __attribute__((always_inline)) void pack_square(const float *const row[VECTOR],
+                                                                     int64_t steps, int64_t lanes, bool exact,
+                                                                     int64_t width, float *panel) {
+    __m512 x[VECTOR];
+    __mmask16 inside = first_lanes(steps), wanted = first_lanes(lanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < VECTOR; i++)
+        x[i] = exact ? _mm512_maskz_loadu_ps(inside, row[i]) : _mm512_loadu_ps(row[i]);
+    turn(x);
+#pragma GCC unroll 16
+    for (int q = 0; q < VECTOR; q++) {
+        if (!exact)
+            _mm512_storeu_ps(panel + q * width, x[q]);
+        else if (q < steps)
+            _mm512_mask_storeu_ps(panel + q * width, wanted, x[q]);
+    }
+}
+
+/* The squares that lie side by side at one depth, so that the panel is written in order. */
+TARGET static void pack_along(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
+                              float *panel) {
+    const float *row[MATMUL_MAX_COLUMNS];
+    for (int64_t i = 0; i < MATMUL_MAX_COLUMNS; i++)
+        row[i] = o->data + (i < lanes ? i : lanes - 1) * o->stride;
+    for (int64_t p = 0; p < depth; p += VECTOR, panel += VECTOR * width) {
+        for (int64_t lane = 0; lane < width; lane += VECTOR)
+            if (p + VECTOR < depth)
+                pack_square(row + lane, VECTOR, VECTOR, false, width, panel + lane);
+            else
+                pack_square(row + lane, depth - p, width - lane, true, width, panel + lane);
+        for (int64_t i = 0; i < MATMUL_MAX_COLUMNS; i++) row[i] += VECTOR;
+    }
+}
+
+/* ---- few rows ---- */
+
+/* b's rows run along the sums: `steps` depths at a time, so that the sums are read and written once for them.
+ */
+TARGET static inline __attribute__((always_inline)) void
+add_steps(const matmul_strip *s, const matmul_operand *b, int64_t depth, const int steps) {
+    const float *a = s->a + depth * s->rows, *from = b->data + depth * b->stride;
+    for (int64_t i = 0; i < s->rows; i++) {
+        __m512 ai[STEPS];
+#pragma GCC unroll 8
+        for (int p = 0; p < steps; p++) ai[p] = _mm512_set1_ps(a[p * s->rows + i]);
+        for (int64_t j = 0; j < s->columns; j += VECTOR) {
+            __mmask16 inside = first_lanes(s->columns - j);
+            float *sum = s->sum + i * s->columns + j;
+            __m512 x = depth ? _mm512_maskz_loadu_ps(inside, sum) : _mm512_setzero_ps();
+#pragma GCC unroll 8
+            for (int p = 0; p < steps; p++) {
+                const float *row = from + p * b->stride + j;
+                if (i == 0) _mm_prefetch((const char *)(row + STEPS * b->stride), _MM_HINT_T0);
+                x = _mm512_fmadd_ps(ai[p], _mm512_maskz_loadu_ps(inside, row), x);
+            }
+            _mm512_mask_storeu_ps(sum, inside, x);
+        }
     }
 }
 
@@ -153,5 +193,5 @@ TARGET static void stream(const matmul_strip *s, const matmul_operand *b) {
 
 static bool available(void) { return __builtin_cpu_supports("avx512f"); }
 
-const matmul_kernel matmul_kernel_avx512 = { "avx512", ROWS, COLUMNS, available, block, stream };
+const matmul_kernel matmul_kernel_avx512 = { "avx512", ROWS, COLUMNS, available, block, stream, pack_along };
 #endif

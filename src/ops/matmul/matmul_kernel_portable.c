@@ -25,7 +25,8 @@ static inline float fused(float a, float b, float c) {
 }
 #endif
 
-static void block(int64_t depth, int64_t rows, const float *a, const float *b, float *sum) {
+static void block(int64_t depth, int64_t rows, const float *a, const float *b, float *sum, matmul_ask *ask) {
+    (void)ask;
     float x[ROWS][COLUMNS] = { 0 };
     for (int64_t p = 0; p < depth; p++, a += ROWS, b += COLUMNS)
         for (int i = 0; i < ROWS; i++)
@@ -46,4 +47,4 @@ static void stream(const matmul_strip *s, const matmul_operand *b) {
 
 static bool available(void) { return true; }
 
-const matmul_kernel matmul_kernel_portable = { "portable", ROWS, COLUMNS, available, block, stream };
+const matmul_kernel matmul_kernel_portable = { "portable", ROWS, COLUMNS, available, block, stream, NULL };

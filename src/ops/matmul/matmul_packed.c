@@ -8,11 +8,13 @@
 /* ---- how the output is cut ---- */
 
 enum {
-    MAX_TILE_ROWS = 512,      /* of packed a: 512 KiB, half of a second cache of 1 MiB */
-    MAX_TILE_COLUMNS = 512,   /* bounds what waits in scratch between steps */
-    MAX_STREAM_COLUMNS = 256, /* some depths of b and the sums stay in the first cache */
-    LEAST_TILE = 64,          /* smaller ones spend their time packing */
-    ENOUGH_TILES = 8          /* to keep some threads busy */
+    MAX_TILE_ROWS = 512,       /* of packed a: 512 KiB, half of a second cache of 1 MiB */
+    MAX_TILE_COLUMNS = 1024,   /* a is packed once for so many */
+    MAX_PARTIAL_COLUMNS = 512, /* the same where sums wait in scratch between steps: bounds it */
+    MAX_STREAM_COLUMNS = 256,  /* some depths of b and the sums stay in the first cache */
+    LEAST_TILE = 64,           /* smaller ones spend their time packing */
+    ENOUGH_TILES = 16,         /* smaller products are not for more threads */
+    EVEN_ENOUGH = 6            /* tiles for a thread: a rest does not matter */
 };
 
 typedef struct {
@@ -35,17 +37,28 @@ static cut cut_into(const matmul_problem *p, int64_t row_tiles, int64_t column_t
     return c;
 }
 
-/* By the shape alone: of the ways to have enough tiles, or the most that can be had, the one that packs
- * least. */
-static cut cut_of(const matmul_problem *p) {
-    int64_t least_columns = divide_up(p->columns, streams(p) ? MAX_STREAM_COLUMNS : MAX_TILE_COLUMNS);
-    int64_t most_columns = divide_up(p->columns, LEAST_TILE), least_rows = divide_up(p->rows, MAX_TILE_ROWS);
-    int64_t most_rows = most(least_rows, least(divide_up(p->rows, LEAST_TILE), ENOUGH_TILES));
+/* The fewest tiles from `fewest` that, `each` at a time, are dealt out to the threads without a rest; many
+ * are even enough. */
+static int64_t dealt_out(int64_t fewest, int64_t each, int64_t threads) {
+    int64_t n = fewest;
+    while (n * each < EVEN_ENOUGH * threads && n * each % threads != 0) n++;
+    return n;
+}
+
+/* Of the ways to deal out tiles, or to have the most that can be had, the one that packs least. The bits of y
+ * show nothing of it. */
+static cut cut_of(const matmul_problem *p, bool residual, int threads) {
+    int64_t enough = least(threads, ENOUGH_TILES);
+    int64_t widest = streams(p) ? MAX_STREAM_COLUMNS : residual ? MAX_PARTIAL_COLUMNS : MAX_TILE_COLUMNS;
+    int64_t least_columns = divide_up(p->columns, widest), most_columns = divide_up(p->columns, LEAST_TILE);
+    int64_t least_rows = divide_up(p->rows, MAX_TILE_ROWS);
+    int64_t most_rows = most(least_rows, least(divide_up(p->rows, LEAST_TILE), enough));
     int64_t best_tiles = 0, best_packed = 0;
     cut best = { 0 };
     for (int64_t rows = least_rows; rows <= most_rows; rows++) {
-        cut c = cut_into(p, rows, most(least_columns, least(most_columns, divide_up(ENOUGH_TILES, rows))));
-        int64_t tiles = least(c.row_tiles * c.column_tiles, ENOUGH_TILES);
+        cut c = cut_into(p, rows,
+                         most(least_columns, least(most_columns, dealt_out(least_columns, rows, enough))));
+        int64_t tiles = least(c.row_tiles * c.column_tiles, enough);
         int64_t packed =
             c.row_tiles * p->columns + c.column_tiles * p->rows; /* all of b, all of a, so often */
         if (tiles < best_tiles || (tiles == best_tiles && packed >= best_packed)) continue;
@@ -72,9 +85,16 @@ static layout layout_of(const matmul_problem *p, const cut *c, bool residual) {
     return l;
 }
 
-uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual) {
-    cut c = cut_of(p);
-    return (uint64_t)layout_of(p, &c, residual).total * sizeof(float);
+/* A run may have fewer threads than were planned: the most that any number of them takes. */
+uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual, int threads) {
+    uint64_t most_bytes = 0;
+    for (int n = 1; n <= threads; n++) {
+        if (n >= ENOUGH_TILES) n = threads; /* the cut is the same from here */
+        cut c = cut_of(p, residual, n);
+        uint64_t bytes = (uint64_t)layout_of(p, &c, residual).total * sizeof(float) * (uint64_t)n;
+        if (bytes > most_bytes) most_bytes = bytes;
+    }
+    return most_bytes;
 }
 
 /* ---- what becomes of a block of sums ---- */
@@ -123,6 +143,37 @@ VECTOR_CLONES static void end_block(const ending *e) {
         end_columns(e, e->columns);
 }
 
+/* ---- what is packed next, asked for while a panel is at work ---- */
+
+/* Some lanes and depths of an operand as a row of asks. */
+typedef struct {
+    const char *data;
+    int64_t stride;        /* in bytes, between runs */
+    int64_t groups, pairs; /* of MATMUL_ASK_TIMES runs each; of lines in a run */
+    int64_t next;
+} ahead;
+
+enum { PAIR = 32 }; /* floats in two lines */
+
+static ahead ahead_begin(const matmul_operand *o, int64_t lane, int64_t depth, int64_t lanes,
+                         int64_t depths) {
+    matmul_operand at = matmul_operand_at(o, lane, depth);
+    return (ahead){ .data = (const char *)at.data,
+                    .stride = o->stride * (int64_t)sizeof(float),
+                    .groups = divide_up(o->across ? depths : lanes, MATMUL_ASK_TIMES),
+                    .pairs = divide_up(o->across ? lanes : depths, PAIR) };
+}
+
+/* The next one; when there are none left, what is at hand already. */
+static matmul_ask ahead_next(ahead *a, const void *at_hand) {
+    if (a->next >= a->groups * a->pairs) return (matmul_ask){ at_hand, 0 };
+    int64_t group = a->next % a->groups, pair = a->next / a->groups;
+    a->next++;
+    return (matmul_ask){
+        a->data + group * MATMUL_ASK_TIMES * a->stride + pair * PAIR * (int64_t)sizeof(float), a->stride
+    };
+}
+
 /* ---- a tile ---- */
 
 typedef struct {
@@ -158,28 +209,52 @@ static void choose_ending(tile *t, float *partial) {
     if (last && p->residual) t->end.residual = p->residual + place, t->end.residual_stride = n;
 }
 
-/* The rows from `row` and the columns from `column` of the tile get their sums. */
-static void end_part(const tile *t, int64_t row, int64_t column, int64_t rows, int64_t columns,
-                     int64_t stride) {
+/* How the rows from `row` and the columns from `column` of the tile get their sums. */
+static ending ending_of(const tile *t, int64_t row, int64_t column, int64_t rows, int64_t columns,
+                        int64_t stride) {
     ending e = t->end;
     e.sum = t->sum, e.sum_stride = stride, e.rows = rows, e.columns = columns;
     e.out += row * e.out_stride + column;
     if (e.before) e.before += row * e.before_stride + column;
     if (e.residual) e.residual += row * e.residual_stride + column;
     if (e.bias) e.bias += column;
-    end_block(&e);
+    return e;
+}
+
+/* The panel of b that comes after the one at `column`: beside it, or below the first one. */
+static ahead b_after(const tile *t, int64_t column) {
+    const matmul_problem *p = t->job->p;
+    int64_t width = t->job->kernel->columns, depth = t->depth;
+    column += width;
+    if (column >= t->columns) column = 0, depth += t->depths;
+    if (depth >= p->depth) return (ahead){ 0 };
+    return ahead_begin(&p->b, t->column + column, depth, least(t->columns - column, width),
+                       least(p->depth - depth, MATMUL_DEPTH));
+}
+
+/* The part of a that the next step packs. */
+static ahead a_after(const tile *t) {
+    const matmul_problem *p = t->job->p;
+    int64_t depth = t->depth + t->depths;
+    if (depth >= p->depth) return (ahead){ 0 };
+    return ahead_begin(&p->a, t->row, depth, t->rows, least(p->depth - depth, MATMUL_DEPTH));
 }
 
 /* One panel of b against all rows of the tile. */
-static void run_panel(const tile *t, int64_t column) {
+static void run_panel(const tile *t, int64_t column, ahead *next_a) {
     const matmul_kernel *k = t->job->kernel;
     int64_t columns = least(t->columns - column, k->columns);
     matmul_operand b = matmul_operand_at(&t->job->p->b, t->column + column, t->depth);
-    matmul_pack(&b, columns, t->depths, k->columns, t->b);
+    matmul_pack(k, &b, columns, t->depths, k->columns, t->b);
+    ahead next_b = b_after(t, column);
     for (int64_t row = 0; row < t->rows; row += k->rows) {
         int64_t rows = least(t->rows - row, k->rows);
-        k->block(t->depths, rows, t->a + row * t->depths, t->b, t->sum);
-        end_part(t, row, column, rows, columns, k->columns);
+        ending e = ending_of(t, row, column, rows, columns, k->columns);
+        matmul_ask ask[MATMUL_ASKS] = { { (const char *)e.out, e.out_stride * (int64_t)sizeof(float) },
+                                        ahead_next(next_a, t->sum),
+                                        ahead_next(&next_b, t->sum) };
+        k->block(t->depths, rows, t->a + row * t->depths, t->b, t->sum, ask);
+        end_block(&e);
     }
 }
 
@@ -188,14 +263,16 @@ static void run_step(const tile *t) {
     matmul_operand a = matmul_operand_at(&j->p->a, t->row, t->depth);
     if (streams(j->p)) {
         matmul_operand b = matmul_operand_at(&j->p->b, t->column, t->depth);
-        matmul_pack(&a, t->rows, t->depths, t->rows, t->a);
+        matmul_pack(j->kernel, &a, t->rows, t->depths, t->rows, t->a);
         matmul_strip strip = { t->rows, t->columns, t->depths, t->a, t->sum };
         j->kernel->stream(&strip, &b);
-        end_part(t, 0, 0, t->rows, t->columns, t->columns);
+        ending e = ending_of(t, 0, 0, t->rows, t->columns, t->columns);
+        end_block(&e);
         return;
     }
-    matmul_pack(&a, t->rows, t->depths, j->kernel->rows, t->a);
-    for (int64_t column = 0; column < t->columns; column += j->kernel->columns) run_panel(t, column);
+    matmul_pack(j->kernel, &a, t->rows, t->depths, j->kernel->rows, t->a);
+    ahead next = a_after(t);
+    for (int64_t column = 0; column < t->columns; column += j->kernel->columns) run_panel(t, column, &next);
 }
 
 /* Tiles go down the rows first: threads that work side by side share columns of b, the larger operand. */
@@ -219,13 +296,14 @@ static void run_tile(void *context, int64_t index, int thread) {
 }
 
 void matmul_packed_run(const matmul_problem *p, void *scratch) {
-    job j = { .p = p, .kernel = matmul_kernel_chosen(), .cut = cut_of(p), .scratch = scratch };
+    job j = { .p = p, .kernel = matmul_kernel_chosen(), .scratch = scratch };
+    j.cut = cut_of(p, p->residual != NULL, threads_count());
     j.layout = layout_of(p, &j.cut, p->residual != NULL);
     threads_for(j.cut.row_tiles * j.cut.column_tiles, run_tile, &j);
 }
 
 double matmul_packed_moved(const matmul_problem *p) {
-    cut c = cut_of(p);
+    cut c = cut_of(p, false, 2);
     double rows = (double)p->rows, columns = (double)p->columns, depth = (double)p->depth;
     double steps = (double)divide_up(p->depth, MATMUL_DEPTH);
     double a = rows * depth * (double)c.column_tiles, b = columns * depth * (double)c.row_tiles;
