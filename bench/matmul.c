@@ -147,7 +147,7 @@ static void *multiply(void *result) {
 static void stay_on(pthread_t thread, int processor) {
     cpu_set_t set;
     CPU_ZERO(&set);
-    CPU_SET(processor, &set);
+    CPU_SET((size_t)processor, &set);
     pthread_setaffinity_np(thread, sizeof set, &set); /* where it is refused, the scheduler decides */
 }
 
