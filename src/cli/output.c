@@ -33,7 +33,7 @@ output output_of(FILE *file) {
 /* After a failed write: nobody there is quiet, anything else is remembered. */
 static void note(output *o, bool failed) {
     if (!failed || o->gone || o->error) return;
-    if (errno == EPIPE)
+    if (errno == EPIPE || (errno == EIO && o->terminal)) /* a terminal that was closed says EIO */
         o->gone = true;
     else
         o->error = errno ? errno : EIO;

@@ -91,7 +91,8 @@ static void print_end(output *out, const setup *s, const decision *d, const trai
 
 static void stepped(void *context, const train_progress *p) { progress_step(context, p); }
 static void evaluated(void *context, int64_t step, double loss, int64_t samples) {
-    progress_evaluated(context, step, loss, samples);
+    progress_say(context, "step %lld  validation loss %.4f over %lld samples", (long long)step, loss,
+                 (long long)samples);
 }
 
 /* ---- the command ---- */
@@ -121,16 +122,12 @@ static void note_rates(const setup *s, const decision *d, const train_result *r)
 }
 
 static status train(const options *o, cli_streams *streams, const setup *s, const decision *d) {
-    progress shown = progress_of(&streams->people);
-    train_observer observer = {
-        .context = &shown, .stepped = stepped, .evaluated = evaluated, .stop = &stop
-    };
+    progress *shown;
+    TRY(progress_open(&streams->people, &shown));
+    train_observer observer = { .context = shown, .stepped = stepped, .evaluated = evaluated, .stop = &stop };
     train_result r = { 0 };
     watch_signals();
     status result = train_run(s, d, &observer, &r);
-    progress_end(&shown);
-    print_end(&streams->people, s, d, &r, result == STATUS_OK || result == STATUS_INTERRUPTED);
-    if (result == STATUS_OK) note_rates(s, d, &r);
     if (r.steps) {
         char sentence[1024];
         snprintf(sentence, sizeof sentence, "%s", status_message()); /* the run's own failure comes first */
@@ -140,6 +137,9 @@ static status train(const options *o, cli_streams *streams, const setup *s, cons
         else
             result = written;
     }
+    progress_close(shown); /* may wait for the terminal: by now everything is in its files */
+    print_end(&streams->people, s, d, &r, result == STATUS_OK || result == STATUS_INTERRUPTED);
+    if (result == STATUS_OK) note_rates(s, d, &r);
     train_result_close(&r);
     return result;
 }

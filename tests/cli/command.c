@@ -33,10 +33,16 @@ static char *read_all(const char *path) {
     return realloc(data, bytes + 1);
 }
 
+static bool is_replaced(const char *variable, const char *const *with) {
+    for (; with && *with; with++)
+        if (strncmp(variable, *with, strcspn(*with, "=") + 1) == 0) return true;
+    return false;
+}
+
 static void make_environment(const char *const *with, char *environment[MOST_VARIABLES]) {
     size_t count = 0;
     for (char **v = environ; *v && count + 16 < MOST_VARIABLES; v++)
-        if (strncmp(*v, "SNUG_", 5) != 0) environment[count++] = *v;
+        if (strncmp(*v, "SNUG_", 5) != 0 && !is_replaced(*v, with)) environment[count++] = *v;
     for (; with && *with; with++) environment[count++] = (char *)*with;
     environment[count] = NULL;
 }
