@@ -42,9 +42,8 @@ static inline matmul_operand matmul_operand_at(const matmul_operand *o, int64_t 
 
 /* The first `lanes` lanes as panels of `width` lanes each, [panel][depth][width]; the last one is filled up
  * with whatever: what comes of it is thrown away. */
-struct matmul_kernel;
-void matmul_pack(const struct matmul_kernel *k, const matmul_operand *o, int64_t lanes, int64_t depth,
-                 int64_t width, float *packed);
+typedef void matmul_pack(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width, float *packed);
+matmul_pack matmul_pack_portable, matmul_pack_avx512;
 
 /* ---- micro-kernels ---- */
 
@@ -80,7 +79,7 @@ typedef struct {
     float *sum;
 } matmul_strip;
 
-typedef struct matmul_kernel {
+typedef struct {
     const char *name;
     int64_t rows, columns;   /* of its block; panels of a are so many rows wide, those of b columns */
     bool (*available)(void); /* on this processor */
@@ -93,8 +92,7 @@ typedef struct matmul_kernel {
     /* The same for few rows with b as it lies: each element is read once, in long runs. */
     void (*stream)(const matmul_strip *s, const matmul_operand *b);
 
-    /* matmul_pack for one panel, of lanes that run along the depth; NULL: the portable one serves. */
-    void (*pack_along)(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width, float *panel);
+    matmul_pack *pack;
 } matmul_kernel;
 
 /* Those of this architecture and the portable one; best first, ends with NULL. */

@@ -1,6 +1,4 @@
 /* Blocks of 6 x 16 sums: 12 of the 16 registers, two of them per row, one broadcast of a for two products. */
-#include <stddef.h>
-
 #include "ops/matmul/matmul_kernel.h"
 
 #if defined(__x86_64__)
@@ -149,5 +147,7 @@ TARGET static void stream(const matmul_strip *s, const matmul_operand *b) {
 
 static bool available(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
-const matmul_kernel matmul_kernel_avx2 = { "avx2", ROWS, COLUMNS, available, block, stream, NULL };
+const matmul_kernel matmul_kernel_avx2 = {
+    "avx2", ROWS, COLUMNS, available, block, stream, matmul_pack_portable
+};
 #endif

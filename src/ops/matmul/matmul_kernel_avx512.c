@@ -3,10 +3,9 @@
 #include "ops/matmul/matmul_kernel.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "ops/matmul/matmul_avx512.h"
 
-enum { ROWS = 14, COLUMNS = 32, VECTOR = 16, STEPS = 8 };
-#define TARGET __attribute__((target("avx512f")))
+enum { ROWS = 14, COLUMNS = 32, STEPS = 8 };
 
 /* One body for every number of rows: `rows` is a constant wherever it is inlined. */
 TARGET static inline __attribute__((always_inline)) void
@@ -48,78 +47,6 @@ TARGET static void block(int64_t depth, int64_t rows, const float *a, const floa
     case 12: multiply(depth, 12, a, b, sum, ask); break;
     case 13: multiply(depth, 13, a, b, sum, ask); break;
     default: multiply(depth, 14, a, b, sum, ask); break;
-    }
-}
-
-/* ---- squares of 16 x 16 ---- */
-
-TARGET static inline __mmask16 first_lanes(int64_t lanes) {
-    return lanes >= VECTOR ? 0xffff : (__mmask16)((1u << lanes) - 1);
-}
-
-/* Rows become columns: pairs, pairs of pairs, quarters, halves. */
-TARGET static inline __attribute__((always_inline)) void turn(__m512 x[VECTOR]) {
-    __m512 t[VECTOR];
-#pragma GCC unroll 8
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
-        t[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 16; i += 4)
-#pragma GCC unroll 2
-        for (int k = 0; k < 2; k++) {
-            __m512d upper = _mm512_castps_pd(t[i + k]), lower = _mm512_castps_pd(t[i + k + 2]);
-            x[i + 2 * k] = _mm512_castpd_ps(_mm512_unpacklo_pd(upper, lower));
-            x[i + 2 * k + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(upper, lower));
-        }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        t[i] = _mm512_shuffle_f32x4(x[i], x[i + 4], 0x88);
-        t[i + 4] = _mm512_shuffle_f32x4(x[i], x[i + 4], 0xdd);
-        t[i + 8] = _mm512_shuffle_f32x4(x[i + 8], x[i + 12], 0x88);
-        t[i + 12] = _mm512_shuffle_f32x4(x[i + 8], x[i + 12], 0xdd);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i++) {
-        x[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
-        x[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
-    }
-}
-
-/* One square into a panel. What lies beyond a narrow one's lanes is written over by the next row of the
- * panel, so only the last square has to look. */
-TARGET static inline __attribute__((always_inline)) void pack_square(const float *const row[VECTOR],
-                                                                     int64_t steps, int64_t lanes, bool exact,
-                                                                     int64_t width, float *panel) {
-    __m512 x[VECTOR];
-    __mmask16 inside = first_lanes(steps), wanted = first_lanes(lanes);
-#pragma GCC unroll 16
-    for (int i = 0; i < VECTOR; i++)
-        x[i] = exact ? _mm512_maskz_loadu_ps(inside, row[i]) : _mm512_loadu_ps(row[i]);
-    turn(x);
-#pragma GCC unroll 16
-    for (int q = 0; q < VECTOR; q++) {
-        if (!exact)
-            _mm512_storeu_ps(panel + q * width, x[q]);
-        else if (q < steps)
-            _mm512_mask_storeu_ps(panel + q * width, wanted, x[q]);
-    }
-}
-
-/* The squares that lie side by side at one depth, so that the panel is written in order. */
-TARGET static void pack_along(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
-                              float *panel) {
-    const float *row[MATMUL_MAX_COLUMNS];
-    for (int64_t i = 0; i < MATMUL_MAX_COLUMNS; i++)
-        row[i] = o->data + (i < lanes ? i : lanes - 1) * o->stride;
-    for (int64_t p = 0; p < depth; p += VECTOR, panel += VECTOR * width) {
-        for (int64_t lane = 0; lane < width; lane += VECTOR)
-            if (p + VECTOR < depth)
-                pack_square(row + lane, VECTOR, VECTOR, false, width, panel + lane);
-            else
-                pack_square(row + lane, depth - p, width - lane, true, width, panel + lane);
-        for (int64_t i = 0; i < MATMUL_MAX_COLUMNS; i++) row[i] += VECTOR;
     }
 }
 
@@ -193,5 +120,6 @@ TARGET static void stream(const matmul_strip *s, const matmul_operand *b) {
 
 static bool available(void) { return __builtin_cpu_supports("avx512f"); }
 
-const matmul_kernel matmul_kernel_avx512 = { "avx512", ROWS, COLUMNS, available, block, stream, pack_along };
+const matmul_kernel matmul_kernel_avx512 = { "avx512", ROWS,   COLUMNS,           available,
+                                             block,    stream, matmul_pack_avx512 };
 #endif

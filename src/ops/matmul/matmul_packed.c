@@ -245,7 +245,7 @@ static void run_panel(const tile *t, int64_t column, ahead *next_a) {
     const matmul_kernel *k = t->job->kernel;
     int64_t columns = least(t->columns - column, k->columns);
     matmul_operand b = matmul_operand_at(&t->job->p->b, t->column + column, t->depth);
-    matmul_pack(k, &b, columns, t->depths, k->columns, t->b);
+    k->pack(&b, columns, t->depths, k->columns, t->b);
     ahead next_b = b_after(t, column);
     for (int64_t row = 0; row < t->rows; row += k->rows) {
         int64_t rows = least(t->rows - row, k->rows);
@@ -263,14 +263,14 @@ static void run_step(const tile *t) {
     matmul_operand a = matmul_operand_at(&j->p->a, t->row, t->depth);
     if (streams(j->p)) {
         matmul_operand b = matmul_operand_at(&j->p->b, t->column, t->depth);
-        matmul_pack(j->kernel, &a, t->rows, t->depths, t->rows, t->a);
+        j->kernel->pack(&a, t->rows, t->depths, t->rows, t->a);
         matmul_strip strip = { t->rows, t->columns, t->depths, t->a, t->sum };
         j->kernel->stream(&strip, &b);
         ending e = ending_of(t, 0, 0, t->rows, t->columns, t->columns);
         end_block(&e);
         return;
     }
-    matmul_pack(j->kernel, &a, t->rows, t->depths, j->kernel->rows, t->a);
+    j->kernel->pack(&a, t->rows, t->depths, j->kernel->rows, t->a);
     ahead next = a_after(t);
     for (int64_t column = 0; column < t->columns; column += j->kernel->columns) run_panel(t, column, &next);
 }

@@ -112,15 +112,14 @@ VECTOR_CLONES static void pack_along(const matmul_operand *o, int64_t lanes, int
             panel[p * width + i] = o->data[(i < lanes ? i : lanes - 1) * o->stride + p];
 }
 
-void matmul_pack(const matmul_kernel *k, const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
-                 float *packed) {
+void matmul_pack_portable(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
+                          float *packed) {
     if (o->across) {
         pack_across(o, lanes, depth, width, packed);
         return;
     }
     for (int64_t lane = 0; lane < lanes; lane += width, packed += depth * width) {
         matmul_operand at = matmul_operand_at(o, lane, 0);
-        (k->pack_along ? k->pack_along : pack_along)(&at, lanes - lane < width ? lanes - lane : width, depth,
-                                                     width, packed);
+        pack_along(&at, lanes - lane < width ? lanes - lane : width, depth, width, packed);
     }
 }
