@@ -39,11 +39,12 @@ static void stepped(void *context, const train_progress *p) {
 static status train(const setup_options *o) {
     setup s;
     decision d = { 0 };
+    resume from = { 0 };
     train_result r = { 0 };
     train_observer observer = { .started = started, .stepped = stepped, .stop = &stop };
     TRY(setup_open(o, NULL, &s));
     status result = decision_make(&s, &d);
-    if (result == STATUS_OK) result = train_run(&s, &d, &observer, &r);
+    if (result == STATUS_OK) result = train_run(&s, &d, &from, &observer, &r);
     train_result_close(&r);
     decision_close(&d);
     setup_close(&s);

@@ -181,6 +181,9 @@ typedef struct {
     const char *techniques; /* pins, such as "recompute=block attention=off"; NULL: all are chosen */
     const char *weights;    /* model directory or .safetensors file to begin from; NULL: random */
     const char *out;        /* folder for model.safetensors and metrics.jsonl; NULL: nothing is written */
+    int64_t save_every;     /* steps between checkpoints in `out`; 0: only when stopped */
+    int64_t keep;           /* checkpoints that stay */
+    bool resume;            /* go on from the newest checkpoint in `out`, if there is one */
 } snug_options;
 SNUG_API snug_options snug_defaults(void);
 

@@ -70,6 +70,7 @@ snug_options snug_defaults(void) {
                            .epsilon = o.optimizer.eps,
                            .weight_decay = o.optimizer.weight_decay,
                            .clip = o.optimizer.clip,
+                           .keep = o.keep,
                            .seed = o.seed };
 }
 
@@ -85,7 +86,9 @@ static status check_options(const snug_options *o) {
                    { "warmup", o->warmup, 0, INT32_MAX },
                    { "schedule", (int64_t)o->schedule, SNUG_COSINE, SNUG_CONSTANT },
                    { "optimizer", (int64_t)o->optimizer, SNUG_ADAMW, SNUG_SGD },
-                   { "threads", o->threads, 0, 4096 } };
+                   { "threads", o->threads, 0, 4096 },
+                   { "save_every", o->save_every, 0, INT32_MAX },
+                   { "keep", o->keep, 1, INT32_MAX } };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (counts[i].value < counts[i].low || counts[i].value > counts[i].high)
             return status_set(STATUS_INVALID, "%s is %lld; it must be from %lld to %lld", counts[i].name,
@@ -161,7 +164,7 @@ static status read_options(snug_run *r, const snug_options *o, setup_options *s)
                                         .weight_decay = o->weight_decay,
                                         .clip = o->clip };
     s->seed = o->seed, s->threads = o->threads, s->exact = o->exact;
-    s->out = r->texts[2];
+    s->out = r->texts[2], s->save_every = o->save_every, s->keep = o->keep, s->resume = o->resume;
     return r->texts[0] ? read_pins(r->texts[0], s) : STATUS_OK;
 }
 
@@ -180,7 +183,12 @@ static status plan_run(snug_run *r, const snug_network *description, const snug_
     TRY(read_options(r, options, &s));
     TRY(setup_open(&s, &r->model, &r->setup));
     r->setup.weights = r->texts[1];
-    return decision_make(&r->setup, &r->decision);
+    if (!options->resume) return decision_make(&r->setup, &r->decision);
+    resume from; /* its choices are wanted now, it itself when training begins */
+    status result = resume_find(&r->setup, &from);
+    if (result == STATUS_OK) result = resume_decide(&r->setup, &from, &r->decision);
+    resume_close(&from);
+    return result;
 }
 
 snug_status snug_plan(const snug_network *description, const snug_data *train, const snug_data *validation,
@@ -266,9 +274,12 @@ snug_status snug_train(snug_run *r, const snug_observer *observer, snug_result *
     if (!r->train.samples)
         return (snug_status)status_set(STATUS_INVALID, "%s was planned without data to train on",
                                        r->model.name);
-    train_result measured;
+    train_result measured = { 0 };
     threads_set(r->decision.plan.threads); /* another run may have changed it */
-    status done = train_run(&r->setup, &r->decision, &o, &measured);
+    resume from;
+    status done = resume_find(&r->setup, &from);
+    if (done == STATUS_OK) done = train_run(&r->setup, &r->decision, &from, &o, &measured);
+    resume_close(&from);
     if (result) {
         *result = (snug_result){ .steps = measured.steps,
                                  .loss = measured.steps ? measured.losses[measured.steps - 1] : NAN,

@@ -3,6 +3,7 @@
 
 #include "cli/options.h"
 #include "cli/output.h"
+#include "train/resume.h"
 
 /* Where a command writes: the result on stdout, what people read there too, or on stderr beside JSON. */
 typedef struct {
@@ -47,9 +48,10 @@ status cli_generate(const options *o, cli_streams *streams);
 status cli_completion(const options *o, cli_streams *streams);
 status cli_manual(const options *o, cli_streams *streams);
 
-/* What plan and train begin with: setup and decision, with a word to people when that takes a while.
- * `*decided`: the decision is filled, also where it does not fit. Close both in any case. */
-status cli_decide(const options *o, cli_streams *streams, setup *s, decision *d, bool *decided);
+/* What plan and train begin with: setup and decision, with a word to people when that takes a while. `from`
+ * (NULL for plan) gets the checkpoint that a run goes on from. `*decided`: the decision is filled, also where
+ * it does not fit. Close all in any case. */
+status cli_decide(const options *o, cli_streams *streams, setup *s, resume *from, decision *d, bool *decided);
 
 void cli_help_all(output *out);
 void cli_help_command(output *out, const cli_command *c);

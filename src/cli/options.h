@@ -61,6 +61,7 @@ typedef enum {
     OPTION_INTEGER, /* int64_t */
     OPTION_NUMBER,  /* double */
     OPTION_BYTES,   /* uint64_t */
+    OPTION_MAYBE,   /* a text that may be left out; that it was given is noted at word_flag */
     OPTION_CHOICE,  /* an enum, by the order of `words` */
     OPTION_SETTING, /* const char *: auto, off, or what the technique number `meaning` reads */
     OPTION_LIST,    /* option_list of texts; may be given several times, and as a list in a file */

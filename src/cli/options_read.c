@@ -167,6 +167,7 @@ static status read_option(reading *r, const char *argument) {
     }
     if (!value && r->next < r->count && strncmp(r->arguments[r->next], "--", 2) != 0)
         value = r->arguments[r->next++];
+    if (!value && row->kind == OPTION_MAYBE) value = "yes";
     if (!value || (!*value && row->group != GROUP_TEXT))
         return status_set(STATUS_INVALID, "%s wants a value: %s %s", full, full,
                           row->words && row->kind == OPTION_CHOICE ? row->words : row->hint);

@@ -55,6 +55,7 @@ const char *options_default(const option *row, const options *defaults, char buf
     case OPTION_TEXT:
     case OPTION_SETTING:
     case OPTION_LIST:
+    case OPTION_MAYBE:
     case OPTION_BYTES: break;
     }
     return buffer;
@@ -124,6 +125,16 @@ static status store_flag(const char *name, const char *value, char *field) {
     return status_set(STATUS_INVALID, "%s: '%s' is neither yes nor no", name, value);
 }
 
+/* "yes" and "no" as a flag has them, or the text. */
+static status store_maybe(const option *row, const char *value, char *field, options *o) {
+    char *given = (char *)o + row->word_flag;
+    const char *none = NULL;
+    bool word = store_flag(row->name, value, given) == STATUS_OK;
+    if (!word) *given = true;
+    memcpy(field, word ? &none : &value, sizeof value);
+    return STATUS_OK;
+}
+
 static status store_number(const option *row, const char *name, const char *value, char *field) {
     int64_t whole;
     double number;
@@ -151,6 +162,7 @@ status options_store(const option *row, const char *name, const char *value, opt
     case OPTION_CHOICE: return store_choice(row, name, value, field);
     case OPTION_SETTING: return store_setting(row, name, value, field);
     case OPTION_LIST: return store_item(name, value, field);
+    case OPTION_MAYBE: return store_maybe(row, value, field, o);
     case OPTION_TEXT: memcpy(field, &value, sizeof value); return STATUS_OK;
     case OPTION_INTEGER:
     case OPTION_NUMBER:

@@ -22,12 +22,14 @@ static void tell_after_a_second(bool begin) {
     alarm(begin ? 1 : 0);
 }
 
-status cli_decide(const options *o, cli_streams *streams, setup *s, decision *d, bool *decided) {
+status cli_decide(const options *o, cli_streams *streams, setup *s, resume *from, decision *d,
+                  bool *decided) {
     *decided = false;
     *d = (decision){ 0 };
     TRY(setup_open(&o->run, NULL, s));
+    if (from) TRY(resume_find(s, from));
     if (streams->people.file && isatty(STDERR_FILENO)) tell_after_a_second(true);
-    status result = decision_make(s, d);
+    status result = from ? resume_decide(s, from, d) : decision_make(s, d);
     tell_after_a_second(false);
     *decided = result == STATUS_OK || result == STATUS_NO_FIT;
     return result;
@@ -52,7 +54,7 @@ status cli_plan(const options *o, cli_streams *streams) {
     setup s = { 0 };
     decision d;
     bool decided;
-    status result = cli_decide(o, streams, &s, &d, &decided);
+    status result = cli_decide(o, streams, &s, NULL, &d, &decided);
     if (decided) print_plan(o, streams, &s, &d);
     decision_close(&d);
     setup_close(&s);

@@ -64,7 +64,7 @@ status cli_profile(const options *o, cli_streams *streams) {
     setup s = { 0 };
     decision d;
     bool decided;
-    status result = cli_decide(o, streams, &s, &d, &decided);
+    status result = cli_decide(o, streams, &s, NULL, &d, &decided);
     if (decided && streams->people.file) print_beginning(&streams->people, &s, &d);
     if (decided && result == STATUS_NO_FIT && o->json) {
         text json = { 0 };

@@ -15,11 +15,13 @@
 
 static volatile sig_atomic_t stop;
 
-/* The first asks to stop, the second stops. */
+/* The first asks to stop; a second SIGINT, which is somebody at the keyboard, stops at once. Batch systems
+ * repeat SIGTERM and SIGUSR1 while a checkpoint is being saved. */
 static void asked_to_stop(int signal_number) {
-    static const char words[] = "\nstopping after this step; once more to stop at once, without saving\n";
-    (void)signal_number;
-    if (stop) _exit(STATUS_INTERRUPTED);
+    static const char words[] =
+        "\nstopping after this step, with a checkpoint; Ctrl-C once more to stop at once, without one\n";
+    if (stop && signal_number == SIGINT) _exit(STATUS_INTERRUPTED);
+    if (stop) return;
     stop = 1;
     ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
     (void)written;
@@ -27,7 +29,7 @@ static void asked_to_stop(int signal_number) {
 
 /* A signal that the caller has set to be ignored (nohup, a background job of a script) stays so. */
 static void watch_signals(void) {
-    static const int signals[] = { SIGINT, SIGTERM };
+    static const int signals[] = { SIGINT, SIGTERM, SIGUSR1 };
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction old, action = { .sa_flags = SA_RESTART };
         action.sa_handler = asked_to_stop;
@@ -38,7 +40,7 @@ static void watch_signals(void) {
 
 /* ---- what people see ---- */
 
-static void add_data(output *out, const setup *s) {
+static void add_data(output *out, const setup *s, const resume *from) {
     char count[REPORT_NUMBER_BYTES], more[REPORT_NUMBER_BYTES];
     output_add(out, "\nData: %s, %s: %s train", s->options.data, data_kind_about(text_source_kind(&s->train)),
                report_count(text_source_tokens(&s->train), count));
@@ -47,22 +49,29 @@ static void add_data(output *out, const setup *s) {
                    s->options.eval_data ? s->options.eval_data : "the last tenth");
     else
         output_add(out, ", none validate");
-    output_add(out, "\nWeights: %s\nBelow, mem is in use / planned%s\n\n", s->weights ? s->weights : "new",
+    output_add(out, "\nWeights: %s\nBelow, mem is in use / planned%s\n\n",
+               from->step   ? from->folder
+               : s->weights ? s->weights
+                            : "new",
                s->budget == UINT64_MAX ? "" : " / budget");
 }
 
-static void print_beginning(output *out, const setup *s, const decision *d) {
+static void print_beginning(output *out, const setup *s, const resume *from, const decision *d) {
     text t = { 0 };
+    output_add(out, "%s%s", from->said, *from->said ? "\n" : "");
     report_style style = output_style(out);
     style.brief = true;
     report_plan_text(&t, s, d, &style);
     output_text(out, &t);
-    if (report_fits(d) && s->train.samples) add_data(out, s);
+    if (report_fits(d) && s->train.samples) add_data(out, s, from);
     output_flush(out);
 }
 
 static void print_losses(output *out, const train_result *r) {
-    if (r->steps) output_add(out, "  loss            %.4f -> %.4f", r->losses[0], r->losses[r->steps - 1]);
+    int64_t known = 0;
+    while (known + 1 < r->steps && isnan(r->losses[known])) known++;
+    if (r->steps)
+        output_add(out, "  loss            %.4f -> %.4f", r->losses[known], r->losses[r->steps - 1]);
     if (r->steps) output_add(out, " over %lld step%s\n", (long long)r->steps, r->steps == 1 ? "" : "s");
     if (!r->evaluation_count) return;
     output_add(out, "  validation loss ");
@@ -74,7 +83,7 @@ static void print_end(output *out, const setup *s, const decision *d, const trai
     char a[REPORT_NUMBER_BYTES], b[UNITS_TEXT_BYTES], c[UNITS_TEXT_BYTES];
     report_style style = output_style(out);
     text t = { 0 };
-    if (!out->file || !r->steps) return;
+    if (!out->file || r->steps == r->first) return;
     output_add(out, "\n");
     report_memory_table(&t, d, r, &style);
     output_text(out, &t);
@@ -116,19 +125,21 @@ static status write_run(const options *o, cli_streams *streams, const setup *s, 
 /* What a run of some steps took says more than a table. That it can't be noted is no failure of the run. */
 static void note_rates(const setup *s, const decision *d, const train_result *r) {
     enum { ENOUGH_STEPS = 20 };
-    if (r->steps < ENOUGH_STEPS) return;
+    if (r->steps - r->first < ENOUGH_STEPS) return;
     status noted = rates_store_scale(r->step_seconds, d->point.seconds, &s->request.run.lower.rates);
     (void)noted;
 }
 
-static status train(const options *o, cli_streams *streams, const setup *s, const decision *d) {
+static status train(const options *o, cli_streams *streams, const setup *s, resume *from, const decision *d) {
     progress *shown;
     TRY(progress_open(&streams->people, &shown));
     train_observer observer = { .context = shown, .stepped = stepped, .evaluated = evaluated, .stop = &stop };
     train_result r = { 0 };
     watch_signals();
-    status result = train_run(s, d, &observer, &r);
-    if (r.steps) {
+    status result = train_run(s, d, from, &observer, &r);
+    char path[4200];
+    snprintf(path, sizeof path, "%s/run.json", s->options.out);
+    if (r.steps > r.first || (r.steps && access(path, F_OK) != 0)) {
         char sentence[1024];
         snprintf(sentence, sizeof sentence, "%s", status_message()); /* the run's own failure comes first */
         status written = write_run(o, streams, s, d, &r);
@@ -149,15 +160,17 @@ status cli_train(const options *o, cli_streams *streams) {
     if (!o->run.out) return status_set(STATUS_INVALID, "train wants --out DIR, a folder for the model");
     setup s = { 0 };
     decision d;
+    resume from = { 0 };
     bool decided;
-    status result = cli_decide(o, streams, &s, &d, &decided);
-    if (decided && streams->people.file) print_beginning(&streams->people, &s, &d);
+    status result = cli_decide(o, streams, &s, &from, &d, &decided);
+    if (decided && streams->people.file) print_beginning(&streams->people, &s, &from, &d);
     if (decided && result == STATUS_NO_FIT && o->json) {
         text json = { 0 };
         report_plan_json(&json, &s, &d);
         output_text(&streams->result, &json);
     }
-    if (result == STATUS_OK) result = train(o, streams, &s, &d);
+    if (result == STATUS_OK) result = train(o, streams, &s, &from, &d);
+    resume_close(&from);
     decision_close(&d);
     setup_close(&s);
     return result;

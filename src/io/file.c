@@ -79,6 +79,23 @@ status io_read_file(const char *path, uint64_t limit, char **data, uint64_t *byt
     return STATUS_OK;
 }
 
+status io_sum_file(const char *path, uint64_t *sum, uint64_t *bytes) {
+    char piece[32 << 10]; /* on the stack: sums are taken where no memory was planned */
+    digest d = digest_begin();
+    int file;
+    TRY(io_open(path, &file, bytes));
+    status result = STATUS_OK;
+    for (uint64_t at = 0; at < *bytes && result == STATUS_OK;) {
+        uint64_t n = *bytes - at < sizeof piece ? *bytes - at : sizeof piece;
+        result = io_read_at(file, path, at, piece, n);
+        if (result == STATUS_OK) digest_add(&d, piece, n);
+        at += n;
+    }
+    close(file);
+    *sum = digest_value(&d);
+    return result;
+}
+
 /* Makes what happened to the names in the folder of `path` durable. */
 static status sync_parent(const char *path) {
     const char *slash = strrchr(path, '/');
@@ -119,7 +136,7 @@ static status writer_claim(io_writer *w) {
 }
 
 status io_writer_open(io_writer *w, const char *path) {
-    *w = (io_writer){ .file = -1 };
+    *w = (io_writer){ .file = -1, .sum = digest_begin() };
     size_t length = strlen(path);
     w->path = memory_text(path);
     w->temporary = memory_new(length + sizeof ".partial", 1);
@@ -147,6 +164,7 @@ status io_writer_add(io_writer *w, const void *data, uint64_t bytes) {
             errno = reason;
             return io_failed(what, w->path);
         }
+        digest_add(&w->sum, from, (uint64_t)n);
         from += n;
         bytes -= (uint64_t)n;
         w->written += (uint64_t)n;

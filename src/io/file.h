@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/digest.h"
 #include "base/status.h"
 
 /* Opens a regular file for reading; `*bytes` is its size. Close with close(2). */
@@ -33,6 +34,7 @@ typedef struct {
     int file;
     char *path, *temporary;
     uint64_t written;
+    digest sum; /* of what was written */
 } io_writer;
 
 status io_writer_open(io_writer *w, const char *path);
@@ -45,6 +47,9 @@ status io_write_file(const char *path, const void *data, size_t bytes);
 
 /* Makes the folder and those above it; fine when it is there already. */
 status io_make_folder(const char *path);
+
+/* The digest of a whole file, read in bounded pieces, and its size. */
+status io_sum_file(const char *path, uint64_t *sum, uint64_t *bytes);
 
 /* Renames a folder or file within one file system, durably; what was at `to` must be a file or absent. */
 status io_rename(const char *from, const char *to);

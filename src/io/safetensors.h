@@ -79,6 +79,12 @@ typedef struct {
 /* Writes all of it to a temporary file beside `path`, syncs, renames (io/file.h): the old file stays until
  * the new one is whole. Wide types come first, so every tensor is aligned to its element. */
 status safetensors_write(const char *path, const safetensors_item *items, uint32_t count);
+/* The same, and says what is in the file now: its bytes and their digest. */
+typedef struct {
+    uint64_t bytes, sum;
+} safetensors_sum;
+status safetensors_write_summed(const char *path, const safetensors_item *items, uint32_t count,
+                                safetensors_sum *sum);
 
 /* Length of the file that safetensors_write would make; STATUS_INVALID for what it would refuse. */
 status safetensors_file_bytes(const char *path, const safetensors_item *items, uint32_t count,

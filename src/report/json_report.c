@@ -193,7 +193,9 @@ static void write_report(text *out, const setup *s, const decision *d, const tra
     if (p) r = &p->run;
     json_writer w = { .out = out, .lines = true };
     parts_measured m = { 0 };
-    if (r) m = parts_measured_of(d, r);
+    const train_result *seen =
+        r && r->steps > r->first ? r : NULL; /* a start with nothing left to do saw nothing */
+    if (seen) m = parts_measured_of(d, seen);
     json_begin_object(&w, NULL);
     json_put_bool(&w, "fits", report_fits(d));
     put_budget(&w, "budget_bytes", d->budget);
@@ -202,8 +204,8 @@ static void write_report(text *out, const setup *s, const decision *d, const tra
     put_plain(&w, &d->front.plain);
     put_search(&w, &d->front);
     put_predicted(&w, d);
-    put_measured(&w, &m, r);
-    put_pools(&w, d, &m, r != NULL);
+    put_measured(&w, &m, seen);
+    put_pools(&w, d, &m, seen != NULL);
     put_choices(&w, d);
     json_put_integer(&w, "rank", s->comm.rank);
     json_put_integer(&w, "world", s->comm.world);

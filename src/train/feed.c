@@ -98,13 +98,17 @@ static status evaluate_call(feed *f, program_kind k, uint64_t first, int64_t cou
     return STATUS_OK;
 }
 
-status feed_evaluate(feed *f, double *loss) {
+status feed_evaluate(feed *f, const volatile sig_atomic_t *stop, double *loss, bool *whole) {
     const compose_split *s = f->split;
     uint64_t counted = 0, first = 0;
     *f->loss = 0;
-    for (int64_t call = 0; call < s->eval_calls; call++, first += (uint64_t)s->eval_batch)
+    *whole = false;
+    for (int64_t call = 0; call < s->eval_calls; call++, first += (uint64_t)s->eval_batch) {
+        if (stop && *stop) return STATUS_OK;
         TRY(evaluate_call(f, PROGRAM_EVALUATE, first, s->eval_batch, &counted));
+    }
     if (s->eval_rest) TRY(evaluate_call(f, PROGRAM_EVALUATE_REST, first, s->eval_rest, &counted));
     *loss = (double)*f->loss / (double)(counted ? counted : 1);
+    *whole = true;
     return STATUS_OK;
 }

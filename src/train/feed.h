@@ -1,6 +1,8 @@
 /* Hands a batch to the programs: finds once where each program wants its inputs, then copies rows. */
 #pragma once
 
+#include <signal.h>
+
 #include "base/philox.h"
 #include "data/loader.h"
 #include "exec/exec.h"
@@ -30,5 +32,6 @@ void feed_open(feed *f, const setup *s, const decision *d, exec *e);
 /* One optimizer step: all micro-batches of the batch. Returns the batch's loss. */
 double feed_step(feed *f, const loader_batch *batch, int64_t step, double learning_rate);
 
-/* Mean loss over the validation samples, forward only. */
-status feed_evaluate(feed *f, double *loss);
+/* Mean loss over the validation samples, forward only. `*whole` is false, and there is no loss, when *stop
+ * (may be NULL) became other than 0 in the meantime. */
+status feed_evaluate(feed *f, const volatile sig_atomic_t *stop, double *loss, bool *whole);

@@ -17,6 +17,8 @@ setup_options setup_defaults(void) {
     return (setup_options){ .batch = 8,
                             .eval_samples = 64,
                             .steps = 1000,
+                            .save_every = 1000,
+                            .keep = 2,
                             .seed = 1337,
                             .workers = 1,
                             .learning_rate = 6e-4,

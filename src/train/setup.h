@@ -31,6 +31,9 @@ typedef struct {
     bool exact;
     const char *passes[PASS_MAX]; /* by pass: "auto" (or NULL), "off" or a setting's text */
     const char *out;              /* directory; NULL for plan */
+    int64_t save_every, keep;     /* steps between checkpoints, 0: only when interrupted; how many stay */
+    bool resume;                  /* go on from a checkpoint: of `resume_from`, or, NULL, of `out` */
+    const char *resume_from;      /* a run's folder or one of its checkpoints */
 } setup_options;
 
 setup_options setup_defaults(void);

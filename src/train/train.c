@@ -2,14 +2,16 @@
 #include "train/train.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "train/feed.h"
+#include "train/history.h"
 #include "train/journal.h"
 #include "train/loader_plan.h"
+#include "train/train_report.h"
 #include "train/weights.h"
 
 /* ---- a run in progress ---- */
@@ -17,14 +19,17 @@
 typedef struct {
     const setup *s;
     const decision *d;
+    resume *from;
     const train_observer *observer;
     train_result *result;
     exec *exec;
     loader *loader;
     feed feed;
     journal *journal;
-    double *times; /* seconds by step */
-    double flops;  /* of a step */
+    double *times;  /* seconds by step */
+    double flops;   /* of a step */
+    double started; /* when the steps of this start began */
+    int64_t saved;  /* step of the last checkpoint in options.out; 0: none that is known */
 } training;
 
 static double learning_rate(const setup_options *o, int64_t step) {
@@ -35,6 +40,8 @@ static double learning_rate(const setup_options *o, int64_t step) {
     if (o->schedule == SCHEDULE_LINEAR) height = low + (1 - low) * (1 - part);
     return o->learning_rate * height;
 }
+
+static bool asked_to_stop(const training *t) { return t->observer->stop && *t->observer->stop; }
 
 /* ---- beginning ---- */
 
@@ -51,18 +58,28 @@ static status check_runtime(training *t) {
         (unsigned long long)t->result->runtime_bytes, (unsigned long long)reserve);
 }
 
-/* Arithmetic of all kernels in an optimizer step, recomputation included. */
-static double flops_of_step(const training *t) {
-    double flops = 0;
-    for (int k = PROGRAM_STEP; k <= PROGRAM_ACCUMULATE; k++) {
-        const plan_program *pp = t->d->plan.programs[k];
-        double calls = k == PROGRAM_STEP ? 1 : (double)t->d->split.accumulate;
-        for (uint32_t i = 0; pp && i < pp->program.count; i++) {
-            const node *n = graph_node(&pp->program.graph, pp->program.steps[i].node);
-            flops += calls * n->op->cost(&pp->program.graph, n).flops;
-        }
-    }
-    return flops;
+static status make_room(training *t) {
+    const setup_options *o = &t->s->options;
+    size_t steps = (size_t)o->steps;
+    uint32_t evaluations = o->eval_every ? (uint32_t)(o->steps / o->eval_every) + 1 : 1;
+    train_result *r = t->result;
+    r->losses = memory_new(steps, sizeof *r->losses);
+    r->evaluations = memory_new(evaluations, sizeof *r->evaluations);
+    t->times = memory_new(steps, sizeof *t->times);
+    if (!r->losses || !r->evaluations || !t->times) return status_set(STATUS_FAILED, "no memory for a run");
+    r->first = r->steps = t->from->step;
+    if (r->first && resume_is_of(t->from, o->out)) t->saved = r->first;
+    if (r->first) history_recall(o->out, r->first, evaluations, r);
+    return STATUS_OK;
+}
+
+static status fill_weights(training *t) {
+    const setup *s = t->s;
+    const plan *p = &t->d->plan;
+    if (t->from->step) return checkpoint_load(t->exec, p, t->from->folder);
+    if (s->weights) return weights_load(t->exec, p, s->weights);
+    weights_initialise(t->exec, p, &s->model, (uint64_t)s->options.seed);
+    return STATUS_OK;
 }
 
 static status begin(training *t) {
@@ -71,123 +88,122 @@ static status begin(training *t) {
         return status_set(STATUS_INVALID, "nothing to train on; name a file or folder with --data");
     TRY(data_source_check(&s->train));
     TRY(data_source_check(&s->validation));
-    size_t steps = (size_t)s->options.steps;
-    t->result->losses = memory_new(steps, sizeof *t->result->losses);
-    size_t evaluations = s->options.eval_every ? steps / (size_t)s->options.eval_every + 1 : 1;
-    t->result->evaluations = memory_new(evaluations, sizeof *t->result->evaluations);
-    t->times = memory_new(steps, sizeof *t->times);
-    if (!t->result->losses || !t->result->evaluations || !t->times)
-        return status_set(STATUS_FAILED, "no memory for a run");
+    TRY(make_room(t));
     TRY(exec_open(&t->d->plan, EXEC_OBSERVE, &t->exec));
-    if (s->weights)
-        TRY(weights_load(t->exec, &t->d->plan, s->weights));
-    else
-        weights_initialise(t->exec, &t->d->plan, &s->model, (uint64_t)s->options.seed);
-    TRY(loader_plan_open(s, exec_persistent(t->exec, "loader"), 0, &t->loader));
+    TRY(fill_weights(t));
+    TRY(loader_plan_open(s, exec_persistent(t->exec, "loader"), t->from->state.samples, &t->loader));
     feed_open(&t->feed, s, t->d, t->exec);
     TRY(check_runtime(t));
-    t->flops = flops_of_step(t);
-    return journal_open(s, t->d, 0,
+    TRY(resume_claim(s, t->from));
+    t->flops = train_report_flops(t->d);
+    t->started = clock_seconds();
+    return journal_open(s, t->d, t->from->step,
                         &t->journal); /* last: what is refused leaves an earlier run's files alone */
 }
 
 /* ---- steps ---- */
 
-static status evaluate(training *t, int64_t step) {
-    if (!t->d->split.eval_calls && !t->d->split.eval_rest) return STATUS_OK;
-    double loss;
-    TRY(feed_evaluate(&t->feed, &loss));
-    t->result->evaluations[t->result->evaluation_count].step = step;
-    t->result->evaluations[t->result->evaluation_count++].loss = loss;
-    if (t->observer->evaluated)
-        t->observer->evaluated(t->observer->context, step, loss, t->s->request.run.eval_samples);
-    return journal_evaluated(t->journal, step, loss);
-}
-
-static status not_finite(int64_t step, double loss) {
-    return status_set(STATUS_FAILED,
-                      "the loss became %g in step %lld; try a smaller --lr, a longer --warmup or --clip 1",
-                      loss, (long long)step + 1);
-}
-
-static status report_step(const training *t, int64_t step, double rate, double elapsed) {
-    const setup_options *o = &t->s->options;
-    double seconds = t->times[step];
-    train_progress p = { .step = step + 1,
-                         .steps = o->steps,
-                         .loss = t->result->losses[step],
-                         .norm = t->feed.norm ? (double)*t->feed.norm : NAN,
-                         .learning_rate = rate,
-                         .seconds = seconds,
-                         .tokens_per_second = (double)(o->batch * t->s->request.run.context) / seconds,
-                         .peak_share =
-                             t->flops / seconds / t->s->request.run.lower.rates.flops[WORK_PRODUCTS],
-                         .seconds_left = elapsed / (double)(step + 1) * (double)(o->steps - step - 1),
-                         .resident_bytes = device_resident(),
-                         .planned_bytes = t->d->plan.peak_bytes,
-                         .budget_bytes = t->s->budget };
-    if (t->observer->stepped) t->observer->stepped(t->observer->context, &p);
-    return journal_step(t->journal, &p);
-}
-
-static status one_step(training *t, int64_t step, double started) {
-    const setup_options *o = &t->s->options;
-    double begin_time = clock_seconds(), rate = learning_rate(o, step);
+static status one_step(training *t, int64_t step) {
+    double began = clock_seconds(), rate = learning_rate(&t->s->options, step);
     loader_batch batch;
     TRY(loader_next(t->loader, &batch));
     double loss = feed_step(&t->feed, &batch, step, rate);
     loader_done(t->loader);
     t->result->losses[step] = loss;
-    t->times[step] = clock_seconds() - begin_time;
     t->result->steps = step + 1;
-    if (!isfinite(loss)) return not_finite(step, loss);
-    TRY(report_step(t, step, rate, clock_seconds() - started));
-    if (o->eval_every && (step + 1) % o->eval_every == 0 && step + 1 < o->steps) return evaluate(t, step + 1);
+    t->times[step] = clock_seconds() - began;
+    if (!isfinite(loss))
+        return status_set(STATUS_FAILED, "the loss became %g in step %lld; try a smaller --lr or --clip 1",
+                          loss, (long long)step + 1);
+    train_progress p = { .step = step + 1,
+                         .loss = loss,
+                         .norm = t->feed.norm ? (double)*t->feed.norm : NAN,
+                         .learning_rate = rate,
+                         .seconds = t->times[step] };
+    train_report_step(t->s, t->d, t->flops, t->result->first, clock_seconds() - t->started, &p);
+    if (t->observer->stepped) t->observer->stepped(t->observer->context, &p);
+    return journal_step(t->journal, &p);
+}
+
+/* An earlier start may have done it already. One that is interrupted leaves nothing. */
+static status evaluate(training *t, int64_t done) {
+    if (!t->d->split.eval_calls && !t->d->split.eval_rest) return STATUS_OK;
+    train_result *r = t->result;
+    uint32_t known = r->evaluation_count;
+    if (known && r->evaluations[known - 1].step == done) return STATUS_OK;
+    double loss;
+    bool whole;
+    TRY(feed_evaluate(&t->feed, t->observer->stop, &loss, &whole));
+    if (!whole) return STATUS_OK;
+    r->evaluations[known].step = done;
+    r->evaluations[known].loss = loss;
+    r->evaluation_count++;
+    if (t->observer->evaluated)
+        t->observer->evaluated(t->observer->context, done, loss, t->s->request.run.eval_samples);
+    return journal_evaluated(t->journal, done, loss);
+}
+
+static status save_checkpoint(training *t, int64_t done) {
+    if (!t->s->options.out || !done || t->saved == done) return STATUS_OK;
+    TRY(journal_flush(t->journal)); /* a resumed run counts on its lines */
+    TRY(checkpoint_save(t->exec, t->s, t->d, &t->from->run, done));
+    t->saved = done;
     return STATUS_OK;
 }
 
-static int compare_numbers(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void summarise(training *t, double seconds) {
-    train_result *r = t->result;
-    r->seconds = seconds;
-    if (r->steps) {
-        qsort(t->times, (size_t)r->steps, sizeof *t->times, compare_numbers);
-        r->step_seconds = t->times[r->steps / 2];
-        r->tokens_per_second = (double)(t->s->options.batch * t->s->request.run.context) / r->step_seconds;
-    }
-    if (t->exec) r->memory = exec_measure(t->exec);
-    r->resident_peak_bytes = device_resident_peak();
-}
-
-static status save(training *t) {
+static status save_model(training *t) {
     if (!t->s->options.out) return STATUS_OK;
     bool gpt2 = strcmp(t->s->model.family, "gpt2") == 0; /* others have no configuration to write */
     return weights_save(t->exec, &t->d->plan, gpt2 ? &t->s->gpt2 : NULL, t->s->options.out);
 }
 
-status train_run(const setup *s, const decision *d, const train_observer *o, train_result *r) {
-    *r = (train_result){ 0 };
-    training t = { .s = s, .d = d, .observer = o, .result = r };
-    status result = begin(&t);
-    double started = clock_seconds();
-    if (result == STATUS_OK && o->started) o->started(o->context, s, d);
-    bool stopped = false;
-    for (int64_t step = 0; step < s->options.steps && result == STATUS_OK && !stopped; step++) {
-        result = one_step(&t, step, started);
-        stopped = o->stop && *o->stop;
+/* Between steps: first what must not be lost, then what may fail. */
+static status after_step(training *t, int64_t done) {
+    const setup_options *o = &t->s->options;
+    bool last = done == o->steps;
+    bool due = o->save_every && (done % o->save_every == 0 || (last && done > o->save_every));
+    if (due) TRY(save_checkpoint(t, done));
+    if (last) TRY(save_model(t));
+    if (last || (o->eval_every && done && done % o->eval_every == 0)) TRY(evaluate(t, done));
+    return STATUS_OK;
+}
+
+static status all_steps(training *t) {
+    train_result *r = t->result;
+    TRY(after_step(t, r->steps)); /* what an earlier start did not come to any more */
+    while (r->steps < t->s->options.steps && !asked_to_stop(t)) {
+        TRY(one_step(t, r->steps));
+        TRY(after_step(t, r->steps));
     }
-    if (result == STATUS_OK && !stopped) result = evaluate(&t, r->steps);
-    if (result == STATUS_OK) result = save(&t);
-    if (result == STATUS_OK && stopped)
-        result = status_set(STATUS_INTERRUPTED, "stopped after step %lld of %lld; the weights are in %s",
-                            (long long)r->steps, (long long)s->options.steps,
-                            s->options.out ? s->options.out : "memory only");
+    if (!asked_to_stop(t)) return STATUS_OK;
+    TRY(save_checkpoint(t, r->steps));
+    return r->steps > r->first && r->steps < t->s->options.steps ? save_model(t) : STATUS_OK;
+}
+
+/* How it ended, in a sentence that says where to go on. */
+static status ending(const training *t, status result) {
+    const char *out = t->s->options.out;
+    if (result == STATUS_OK && asked_to_stop(t))
+        return status_set(STATUS_INTERRUPTED, "stopped after step %lld of %lld; %s%s",
+                          (long long)t->result->steps, (long long)t->s->options.steps,
+                          out ? "--resume goes on from there; the model is in "
+                              : "without a folder to save to",
+                          out ? out : "");
+    if (result != STATUS_FAILED || !t->saved) return result;
+    char sentence[1024];
+    snprintf(sentence, sizeof sentence, "%s", status_message());
+    return status_set(result, "%s; --resume goes on from %s/checkpoint-%lld", sentence, out,
+                      (long long)t->saved);
+}
+
+status train_run(const setup *s, const decision *d, resume *from, const train_observer *o, train_result *r) {
+    *r = (train_result){ 0 };
+    training t = { .s = s, .d = d, .from = from, .observer = o, .result = r };
+    status result = begin(&t);
+    if (result == STATUS_OK && o->started) o->started(o->context, s, d);
+    if (result == STATUS_OK) result = ending(&t, all_steps(&t));
     result = journal_close(t.journal, result, r->steps);
-    summarise(&t, clock_seconds() - started);
+    train_report_end(s, t.exec, t.times, clock_seconds() - t.started, r);
     loader_close(t.loader);
     exec_close(t.exec);
     memory_free(t.times);

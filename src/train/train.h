@@ -4,7 +4,7 @@
 #include <signal.h>
 
 #include "exec/exec.h"
-#include "train/decision.h"
+#include "train/resume.h"
 
 typedef struct {
     int64_t step, steps; /* finished; of */
@@ -29,8 +29,8 @@ typedef struct {
 
 /* What was measured. */
 typedef struct {
-    int64_t steps;
-    double *losses; /* by step */
+    int64_t steps, first; /* done altogether; of these, before this start */
+    double *losses;       /* by step; NAN where an earlier start of the run has left no record */
     struct {
         int64_t step;
         double loss;
@@ -44,7 +44,9 @@ typedef struct {
 } train_result;
 void train_result_close(train_result *r);
 
-/* Runs all steps, evaluates, and writes to options.out: train/journal.h and the model as a Hugging Face
- * directory (run.json is the report's: report/ stands above train/). STATUS_INTERRUPTED after
- * *observer->stop. The result is valid (as far as it got) in any case. */
-status train_run(const setup *s, const decision *d, const train_observer *o, train_result *r);
+/* Runs what is left of the steps after `from` (as resume_find left it), evaluates, and writes to options.out:
+ * train/journal.h, checkpoints, and at the end or when stopped the model as a Hugging Face directory
+ * (run.json is the report's: report/ stands above train/). STATUS_INTERRUPTED after *observer->stop, with a
+ * checkpoint of the last step. Whatever fails, the last checkpoint stays as it is. The result is valid (as
+ * far as it got) in any case. */
+status train_run(const setup *s, const decision *d, resume *from, const train_observer *o, train_result *r);

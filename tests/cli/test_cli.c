@@ -402,10 +402,12 @@ static long lines_in(const char *path) {
 
 static void interrupt_saves(void **state) {
     (void)state;
-    static const int signals[] = { SIGINT, SIGTERM };
-    for (size_t i = 0; i < 2; i++) {
+    static const int signals[] = { SIGINT, SIGTERM, SIGUSR1 };
+    for (size_t i = 0; i < 3; i++) {
         unlink("stopped/metrics.jsonl");
-        pid_t pid = command_start("train tiny --data text --out stopped --steps 1000000 --batch 8", NULL, -1);
+        pid_t pid = command_start(
+            "train tiny --data text --out stopped --steps 1000000 --batch 8 --save-every off --resume", NULL,
+            -1);
         for (int wait = 0; wait < 3000 && lines_in("stopped/metrics.jsonl") < 3; wait++)
             nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
         assert_true(lines_in("stopped/metrics.jsonl") >= 3);

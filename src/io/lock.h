@@ -1,0 +1,16 @@
+/* A file that says that a folder is in use. The lock is the system's (flock), so it ends with the process
+ * that has it, however that ends: a file without a living owner is no lock, and needs no cleaning up. What is
+ * written in it is for people and for other programs that look: "PID HOST". */
+#pragma once
+
+#include "base/status.h"
+
+typedef struct {
+    int file;
+    char *path;
+} lock;
+
+/* STATUS_INVALID, with the owner's number in the sentence, while another process (or another lock of this
+ * one) has it. */
+status lock_open(const char *path, lock *l);
+void lock_close(lock *l); /* removes the file; fine on a zeroed or closed lock */

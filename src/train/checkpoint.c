@@ -1,0 +1,140 @@
+#include "train/checkpoint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/units.h"
+#include "io/file.h"
+#include "io/model_files.h"
+
+static const char MODEL[] = "model.safetensors", OPTIMIZER[] = "optimizer.safetensors",
+                  STATE[] = "trainer_state.json";
+
+static status path_of(const char *folder, const char *name, char path[CHECKPOINT_PATH_BYTES]) {
+    if (snprintf(path, CHECKPOINT_PATH_BYTES, "%s/%s", folder, name) >= CHECKPOINT_PATH_BYTES)
+        return status_set(STATUS_INVALID, "%.60s... is too long for the name of a folder", folder);
+    return STATUS_OK;
+}
+
+static uint64_t bytes_of(const plan_persistent *x) {
+    return (uint64_t)shape_elements(&x->shape) * dtype_bytes(x->dtype);
+}
+
+/* ---- saving ---- */
+
+/* The persistent tensors of one category, as a file. */
+static status save_category(const exec *e, const plan *p, category c, const char *path,
+                            safetensors_sum *sum) {
+    safetensors_item *items = memory_new(p->persistent_count + 1u, sizeof *items);
+    uint32_t count = 0;
+    if (!items) return status_set(STATUS_FAILED, "%s: no memory to list its tensors", path);
+    for (uint32_t i = 0; i < p->persistent_count; i++) {
+        const plan_persistent *x = &p->persistent[i];
+        if (x->category != c) continue;
+        items[count++] = (safetensors_item){ .name = x->name,
+                                             .dtype = safetensors_dtype_name(x->dtype),
+                                             .shape = x->shape,
+                                             .data = exec_persistent(e, x->name),
+                                             .bytes = bytes_of(x) };
+    }
+    status result = safetensors_write_summed(path, items, count, sum);
+    memory_free(items);
+    return result;
+}
+
+static void describe_plan(const decision *d, trainer_state *t) {
+    t->micro_batch = d->point.choice.micro_batch;
+    for (int i = 0; pass_table[i]; i++) {
+        const pass_setting *s = &d->point.choice.settings[i];
+        snprintf(t->passes[i].setting, sizeof t->passes[i].setting, "%s", s->text);
+        t->passes[i].class = s->class;
+    }
+}
+
+/* The large files first: a full disk shows there. */
+static status write_files(const exec *e, const setup *s, const plan *p, const char *folder,
+                          trainer_state *t) {
+    char path[CHECKPOINT_PATH_BYTES];
+    TRY(path_of(folder, OPTIMIZER, path));
+    TRY(save_category(e, p, CATEGORY_OPTIMIZER, path, &t->optimizer));
+    TRY(path_of(folder, MODEL, path));
+    TRY(save_category(e, p, CATEGORY_WEIGHTS, path, &t->model));
+    if (strcmp(s->model.family, "gpt2") == 0) TRY(model_files_write_config(folder, &s->gpt2));
+    TRY(path_of(folder, STATE, path));
+    return trainer_state_write(path, t);
+}
+
+status checkpoint_save(const exec *e, const setup *s, const decision *d, const identity *run, int64_t step) {
+    const char *out = s->options.out;
+    char folder[CHECKPOINT_PATH_BYTES];
+    trainer_state t = { .step = step, .samples = (uint64_t)(step * s->options.batch), .run = *run };
+    describe_plan(d, &t);
+    TRY(checkpoint_folder_begin(out, step, folder));
+    status result = write_files(e, s, &d->plan, folder, &t);
+    if (result == STATUS_OK) result = checkpoint_folder_commit(out, step);
+    if (result != STATUS_OK) {
+        char sentence[1024];
+        snprintf(sentence, sizeof sentence, "%s", status_message());
+        if (checkpoint_folder_clean(out) != STATUS_OK) result = STATUS_FAILED; /* the next run tries again */
+        return status_set(result, "%s", sentence);
+    }
+    return checkpoint_folder_keep(out, step, s->options.keep);
+}
+
+/* ---- verifying ---- */
+
+static status verify_file(const char *folder, const char *name, const safetensors_sum *should) {
+    char path[CHECKPOINT_PATH_BYTES];
+    uint64_t sum, bytes;
+    TRY(path_of(folder, name, path));
+    TRY(io_sum_file(path, &sum, &bytes));
+    if (bytes != should->bytes)
+        return status_set(STATUS_INVALID, "%s has %llu bytes instead of %llu", path,
+                          (unsigned long long)bytes, (unsigned long long)should->bytes);
+    if (sum != should->sum)
+        return status_set(STATUS_INVALID, "%s is damaged: its bytes are not those that were written", path);
+    return STATUS_OK;
+}
+
+status checkpoint_verify(const char *folder, trainer_state *t) {
+    char path[CHECKPOINT_PATH_BYTES];
+    TRY(path_of(folder, STATE, path));
+    TRY(trainer_state_read(path, t));
+    TRY(verify_file(folder, MODEL, &t->model));
+    return verify_file(folder, OPTIMIZER, &t->optimizer);
+}
+
+/* ---- loading ---- */
+
+static status load_one(const safetensors *file, const char *path, const plan_persistent *x, void *into) {
+    const safetensors_entry *entry = safetensors_find(file, x->name);
+    if (!entry)
+        return status_set(STATUS_INVALID, "%s has no tensor '%s', which the run needs", path, x->name);
+    if (safetensors_dtype(entry->dtype) != x->dtype || !safetensors_has_shape(entry, &x->shape)) {
+        char need[SHAPE_TEXT_BYTES];
+        return status_set(STATUS_INVALID, "%s: '%s' has not the type and shape that the run needs, %s of %s",
+                          path, x->name, dtype_name(x->dtype), shape_text(&x->shape, need));
+    }
+    return safetensors_read(file, entry, into, bytes_of(x));
+}
+
+static status load_category(const exec *e, const plan *p, category c, const char *path) {
+    safetensors file;
+    TRY(safetensors_open(path, &file));
+    status result = STATUS_OK;
+    for (uint32_t i = 0; i < p->persistent_count && result == STATUS_OK; i++) {
+        const plan_persistent *x = &p->persistent[i];
+        if (x->category == c) result = load_one(&file, path, x, exec_persistent(e, x->name));
+    }
+    safetensors_close(&file);
+    return result;
+}
+
+status checkpoint_load(const exec *e, const plan *p, const char *folder) {
+    char path[CHECKPOINT_PATH_BYTES];
+    TRY(path_of(folder, MODEL, path));
+    TRY(load_category(e, p, CATEGORY_WEIGHTS, path));
+    TRY(path_of(folder, OPTIMIZER, path));
+    return load_category(e, p, CATEGORY_OPTIMIZER, path);
+}

@@ -1,0 +1,24 @@
+/* Checkpoints of a run: everything that the next step depends on, in a model directory that others read too.
+ *
+ *     checkpoint-N/  config.json generation_config.json model.safetensors     the model after N steps
+ *                    optimizer.safetensors                                    all other persistent state
+ *                    trainer_state.json                                       train/trainer_state.h
+ *
+ * Tensors are written from where they lie in the pool and read to there; what lists and headers take beside
+ * it is part of every plan (plan/plan.c), so saving needs no memory that was not planned. */
+#pragma once
+
+#include "exec/exec.h"
+#include "io/checkpoint_folder.h"
+#include "train/decision.h"
+#include "train/trainer_state.h"
+
+/* Saves to options.out as checkpoint-`step`, durably, then removes those beyond options.keep. When it fails
+ * the earlier checkpoints are as they were. */
+status checkpoint_save(const exec *e, const setup *s, const decision *d, const identity *run, int64_t step);
+
+/* Is all of this folder as it was written? STATUS_INVALID with a sentence when not. Reads every byte. */
+status checkpoint_verify(const char *folder, trainer_state *t);
+
+/* Weights and optimizer state of a verified checkpoint to their places. */
+status checkpoint_load(const exec *e, const plan *p, const char *folder);

@@ -1,0 +1,10 @@
+/* What a resumed run knows of its steps before: losses and validations as metrics.jsonl has them, where
+ * numbers come back bit for bit. A lost or damaged line leaves its loss unknown; nothing but reports depends
+ * on it. */
+#pragma once
+
+#include "train/train.h"
+
+/* Fills r->losses of steps 1 … `done` (NAN: unknown) and r->evaluations (at most `room`) from the metrics in
+ * folder `out`. */
+void history_recall(const char *out, int64_t done, uint32_t room, train_result *r);

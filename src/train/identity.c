@@ -1,0 +1,219 @@
+#include "train/identity.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/digest.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "device/device.h"
+#include "ir/op.h"
+
+/* ---- facts ---- */
+
+void identity_add(identity *i, identity_kind kind, const char *name, double number, const char *words) {
+    if (i->count == IDENTITY_FACTS) return;
+    identity_fact *f = &i->facts[i->count++];
+    *f = (identity_fact){ .kind = kind, .number = number };
+    snprintf(f->name, sizeof f->name, "%s", name);
+    snprintf(f->text, sizeof f->text, "%s", words);
+}
+
+static void add_number(identity *i, identity_kind kind, const char *name, double number) {
+    identity_add(i, kind, name, number, "");
+}
+
+static void add_text(identity *i, identity_kind kind, const char *name, const char *words) {
+    identity_add(i, kind, name, 0, words);
+}
+
+static void add_sum(identity *i, identity_kind kind, const char *name, const digest *d) {
+    char digits[DIGEST_TEXT_BYTES];
+    add_text(i, kind, name, digest_text_of(digest_value(d), digits));
+}
+
+static void add_options(identity *i, const setup_options *o, int64_t context) {
+    static const char *const schedules[] = {
+        [SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear", [SCHEDULE_CONSTANT] = "constant"
+    };
+    const optimizer_options *u = &o->optimizer;
+    bool adamw = u->kind == OPTIMIZER_ADAMW;
+    add_number(i, IDENTITY_OPTION, "batch", (double)o->batch);
+    add_number(i, IDENTITY_OPTION, "context", (double)context);
+    add_number(i, IDENTITY_OPTION, "seed", (double)o->seed);
+    add_number(i, IDENTITY_OPTION, "lr", o->learning_rate);
+    add_text(i, IDENTITY_OPTION, "schedule", schedules[o->schedule]);
+    add_number(i, IDENTITY_OPTION, "warmup", (double)o->warmup);
+    if (o->schedule != SCHEDULE_CONSTANT) { /* where the rate falls to, and by when */
+        add_number(i, IDENTITY_OPTION, "steps", (double)o->steps);
+        add_number(i, IDENTITY_OPTION, "minimum-rate", o->minimum_rate);
+    }
+    add_text(i, IDENTITY_OPTION, "optimizer", adamw ? "adamw" : "sgd");
+    add_number(i, IDENTITY_OPTION, "weight-decay", u->weight_decay);
+    add_number(i, IDENTITY_OPTION, "clip", u->clip);
+    if (adamw) {
+        add_number(i, IDENTITY_OPTION, "beta1", u->beta1);
+        add_number(i, IDENTITY_OPTION, "beta2", u->beta2);
+        add_number(i, IDENTITY_OPTION, "epsilon", u->eps);
+    } else {
+        add_number(i, IDENTITY_OPTION, "momentum", u->momentum);
+    }
+}
+
+/* ---- the model ---- */
+
+static void add_gpt2(identity *i, const gpt2_config *c) {
+    add_number(i, IDENTITY_MODEL, "n_layer", (double)c->layers);
+    add_number(i, IDENTITY_MODEL, "n_head", (double)c->heads);
+    add_number(i, IDENTITY_MODEL, "n_embd", (double)c->channels);
+    add_number(i, IDENTITY_MODEL, "n_inner", (double)c->inner);
+    add_number(i, IDENTITY_MODEL, "n_positions", (double)c->context);
+    add_number(i, IDENTITY_MODEL, "vocab_size", (double)c->vocabulary);
+    add_number(i, IDENTITY_MODEL, "embd_pdrop", c->dropout_embedding);
+    add_number(i, IDENTITY_MODEL, "attn_pdrop", c->dropout_attention);
+    add_number(i, IDENTITY_MODEL, "resid_pdrop", c->dropout_residual);
+    add_number(i, IDENTITY_MODEL, "layer_norm_epsilon", c->epsilon);
+    add_text(i, IDENTITY_MODEL, "tie_word_embeddings", c->tied ? "true" : "false");
+    add_text(i, IDENTITY_MODEL, "activation_function", c->tanh ? "gelu_new" : "gelu");
+}
+
+/* Attributes stay out of the digest: between their fields there may be bytes without a meaning. */
+static void add_graph(digest *d, const graph *g) {
+    for (tensor_id t = 1; t < g->tensors.count; t++) {
+        const tensor *x = graph_tensor(g, t);
+        digest_text(d, graph_name(g, t));
+        digest_add(d, x->shape.dim, x->shape.rank * sizeof *x->shape.dim);
+        digest_add(d, &x->dtype, sizeof x->dtype);
+    }
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const node *n = graph_node(g, id);
+        digest_text(d, n->op->name);
+        digest_add(d, graph_edges(g) + n->in, n->in_count * sizeof(tensor_id));
+    }
+}
+
+static status add_model(identity *i, const setup *s) {
+    digest d = digest_begin();
+    graph g;
+    model_ports ports = { 0 };
+    model_run run = { .mode = MODEL_TRAIN, .batch = 1, .context = s->model.context ? s->model.context : 1 };
+    if (strcmp(s->model.family, "gpt2") == 0) add_gpt2(i, &s->gpt2);
+    TRY(graph_open(&g));
+    s->model.build(&s->model, &g, &run, &ports);
+    add_graph(&d, &g);
+    status result = graph_status(&g);
+    graph_close(&g);
+    add_sum(i, IDENTITY_MODEL, "digest", &d);
+    return result;
+}
+
+/* ---- the data ---- */
+
+enum { LOOKED_AT_BYTES = 1 << 20, LEAST_SAMPLES = 64 };
+
+/* Reads some samples, the first and the last among them. */
+static status read_samples(const data_source *source, char *memory, digest *d) {
+    uint64_t bytes = 0;
+    void *fields[DATA_MAX_FIELDS];
+    char *at = memory + units_align(source->scratch_bytes, LIVE_ALIGN);
+    for (uint32_t f = 0; f < source->field_count; f++) {
+        fields[f] = at;
+        at += units_align(source->field_bytes[f], LIVE_ALIGN);
+        bytes += source->field_bytes[f];
+    }
+    uint64_t count = LOOKED_AT_BYTES / (bytes ? bytes : 1);
+    if (count < LEAST_SAMPLES) count = LEAST_SAMPLES;
+    if (count > source->samples) count = source->samples;
+    for (uint64_t k = 0; k < count; k++) {
+        uint64_t sample = count < 2 ? 0 : (uint64_t)((__uint128_t)k * (source->samples - 1) / (count - 1));
+        TRY(source->read(source, sample, memory, fields));
+        for (uint32_t f = 0; f < source->field_count; f++) digest_add(d, fields[f], source->field_bytes[f]);
+    }
+    return STATUS_OK;
+}
+
+static status add_data(identity *i, const data_source *source) {
+    digest d = digest_begin();
+    uint64_t bytes = units_align(source->scratch_bytes, LIVE_ALIGN);
+    for (uint32_t f = 0; f < source->field_count; f++)
+        bytes += units_align(source->field_bytes[f], LIVE_ALIGN);
+    char *memory = device_block_new(bytes); /* before there is a pool: it takes from nothing */
+    if (!memory) return status_set(STATUS_NO_FIT, "no memory for a sample of the data");
+    status result = read_samples(source, memory, &d);
+    device_block_free(memory);
+    add_number(i, IDENTITY_DATA, "samples", (double)source->samples);
+    add_sum(i, IDENTITY_DATA, "digest", &d);
+    return result;
+}
+
+status identity_of(const setup *s, identity *out) {
+    *out = (identity){ 0 };
+    TRY(add_model(out, s));
+    TRY(add_data(out, &s->train));
+    add_options(out, &s->options, s->request.run.context);
+    return STATUS_OK;
+}
+
+/* ---- comparing ---- */
+
+const char *identity_value(const identity_fact *f, char out[IDENTITY_VALUE_BYTES]) {
+    if (f->text[0])
+        snprintf(out, IDENTITY_VALUE_BYTES, "%s", f->text);
+    else
+        snprintf(out, IDENTITY_VALUE_BYTES, "%.10g", f->number);
+    return out;
+}
+
+static const identity_fact *find(const identity *i, const identity_fact *like) {
+    for (uint32_t k = 0; k < i->count; k++)
+        if (i->facts[k].kind == like->kind && strcmp(i->facts[k].name, like->name) == 0) return &i->facts[k];
+    return NULL;
+}
+
+static bool same(const identity_fact *a, const identity_fact *b) {
+    return a && b && a->number == b->number && strcmp(a->text, b->text) == 0;
+}
+
+/* "--batch was 8 and is 16" */
+static void add_difference(text *out, const identity_fact *was, const identity_fact *is) {
+    const identity_fact *known = was ? was : is;
+    char a[IDENTITY_VALUE_BYTES] = "absent", b[IDENTITY_VALUE_BYTES] = "absent";
+    if (was) identity_value(was, a);
+    if (is) identity_value(is, b);
+    text_add(out, "%s%s%s was %s and is %s", out->length ? ", " : "",
+             known->kind == IDENTITY_OPTION ? "--" : "", known->name, a, b);
+}
+
+/* The first kind in which something differs is told, all of it; a digest only where nothing else says it. */
+static void list_differences(const identity *stored, const identity *given, identity_kind kind, text *out) {
+    for (int digests = 0; digests < 2 && !out->length; digests++)
+        for (uint32_t k = 0; k < stored->count + given->count; k++) {
+            bool first = k < stored->count;
+            const identity_fact *f = first ? &stored->facts[k] : &given->facts[k - stored->count];
+            const identity_fact *was = find(stored, f), *is = find(given, f);
+            bool again = !first && was;
+            if (f->kind != kind || again || same(was, is)) continue;
+            if (digests == (strcmp(f->name, "digest") == 0)) add_difference(out, was, is);
+        }
+}
+
+status identity_compare(const identity *stored, const identity *given, const char *from) {
+    static const char *const said[IDENTITY_KINDS][2] = {
+        [IDENTITY_OPTION] = { "other options", "the same options" },
+        [IDENTITY_MODEL] = { "another model", "the same model" },
+        [IDENTITY_DATA] = { "other data", "the same data" },
+    };
+    static const identity_kind order[] = { IDENTITY_MODEL, IDENTITY_OPTION, IDENTITY_DATA };
+    for (int k = 0; k < IDENTITY_KINDS; k++) {
+        text differences = { 0 };
+        list_differences(stored, given, order[k], &differences);
+        if (!differences.length) continue;
+        status result = status_set(STATUS_INVALID,
+                                   "%s is of a run with %s: %s; resume with %s, or begin anew in another "
+                                   "--out",
+                                   from, said[order[k]][0], differences.data, said[order[k]][1]);
+        text_close(&differences);
+        return result;
+    }
+    return STATUS_OK;
+}

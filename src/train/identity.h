@@ -1,0 +1,38 @@
+/* What makes a run this run and no other: the model, the data and the options that its mathematics depend on,
+ * as named facts. A checkpoint keeps them; who resumes must bring the same ones, and what differs is said by
+ * its name. What leaves every bit alone (threads, memory, techniques that are EXACT, how often to validate or
+ * to save) is not among them. */
+#pragma once
+
+#include "train/setup.h"
+
+typedef enum { IDENTITY_OPTION, IDENTITY_MODEL, IDENTITY_DATA, IDENTITY_KINDS } identity_kind;
+
+/* A number, or a word where `text` is not empty. */
+typedef struct {
+    identity_kind kind;
+    char name[24]; /* of the option without "--", or the key of config.json */
+    char text[24];
+    double number;
+} identity_fact;
+
+enum { IDENTITY_FACTS = 40 };
+typedef struct {
+    identity_fact facts[IDENTITY_FACTS];
+    uint32_t count;
+} identity;
+
+/* Of a setup. Data is known by its number of samples and by a digest of about a mebibyte of them, spread
+ * evenly, so all of it where it is small; the model's structure by a digest of its graph. */
+status identity_of(const setup *s, identity *out);
+
+/* Adds a fact; `words` empty: a number. For who reads them from a file. Beyond IDENTITY_FACTS nothing is
+ * added. */
+void identity_add(identity *i, identity_kind kind, const char *name, double number, const char *words);
+
+/* STATUS_INVALID when they differ, with a sentence of what was (in `from`, a folder) and what is given. */
+status identity_compare(const identity *stored, const identity *given, const char *from);
+
+/* "8", "1e-04", "cosine" */
+enum { IDENTITY_VALUE_BYTES = 32 };
+const char *identity_value(const identity_fact *f, char out[IDENTITY_VALUE_BYTES]);

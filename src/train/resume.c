@@ -1,0 +1,209 @@
+#include "train/resume.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/memory.h"
+#include "base/units.h"
+#include "io/file.h"
+
+static void say(resume *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(resume *r, const char *format, ...) {
+    size_t used = strlen(r->said);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(r->said + used, sizeof r->said - used, format, list);
+    va_end(list);
+    used = strlen(r->said);
+    if (used + 1 < sizeof r->said) strcpy(r->said + used, "\n");
+}
+
+/* ---- finding ---- */
+
+static bool exists(const char *folder, const char *name) {
+    char path[CHECKPOINT_PATH_BYTES + 32];
+    struct stat about;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return stat(path, &about) == 0;
+}
+
+static status take(resume *r, const char *folder) {
+    snprintf(r->folder, sizeof r->folder, "%s", folder);
+    TRY(identity_compare(&r->state.run, &r->run, folder));
+    r->step = r->state.step;
+    return STATUS_OK;
+}
+
+/* The newest that is valid; none: r->step stays 0. */
+static status find_newest(resume *r, const char *out) {
+    int64_t *steps;
+    uint32_t count;
+    TRY(checkpoint_folder_list(out, &steps, &count));
+    status result = STATUS_OK;
+    bool found = false;
+    for (uint32_t i = 0; i < count && !found && result == STATUS_OK; i++) {
+        char folder[CHECKPOINT_PATH_BYTES];
+        result = checkpoint_folder_name(out, steps[i], folder);
+        if (result != STATUS_OK) break;
+        found = checkpoint_verify(folder, &r->state) == STATUS_OK;
+        if (found && r->state.step != steps[i]) {
+            found = false;
+            say(r, "%s is passed over: it says that it is of step %lld", folder, (long long)r->state.step);
+        } else if (!found) {
+            say(r, "%s is passed over: %s", folder, status_message());
+        }
+        if (found) result = take(r, folder);
+    }
+    memory_free(steps);
+    if (result == STATUS_OK && count && !found)
+        return status_set(
+            STATUS_INVALID,
+            "none of the %u checkpoints in %s can be used; the newest: %s; begin anew in another "
+            "--out",
+            count, out, status_message());
+    return result;
+}
+
+static status refuse_used(const char *out) {
+    int64_t *steps;
+    uint32_t count;
+    TRY(checkpoint_folder_list(out, &steps, &count));
+    int64_t newest = count ? steps[0] : 0;
+    memory_free(steps);
+    if (!count) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "%s has checkpoints of an earlier run, the newest of step %lld; continue it with "
+                      "--resume, or choose another --out",
+                      out, (long long)newest);
+}
+
+static status find_named(resume *r, const char *from) {
+    if (exists(from, "trainer_state.json")) {
+        TRY(checkpoint_verify(from, &r->state));
+        return take(r, from);
+    }
+    TRY(find_newest(r, from));
+    if (r->step) return STATUS_OK;
+    return status_set(STATUS_INVALID, "--resume %s: there is no checkpoint-N in it", from);
+}
+
+static status lock_out(const char *out, resume *r) {
+    char path[CHECKPOINT_PATH_BYTES];
+    if (r->lock.path) return STATUS_OK;
+    if (snprintf(path, sizeof path, "%s/run.lock", out) >= (int)sizeof path)
+        return status_set(STATUS_INVALID, "%.60s... is too long for the name of a folder", out);
+    return lock_open(path, &r->lock);
+}
+
+static status begin_anew(const setup_options *o, resume *r) {
+    if (o->resume)
+        say(r, "%s has no checkpoint yet: the run begins at the start", o->out ? o->out : "the run");
+    return STATUS_OK;
+}
+
+status resume_find(const setup *s, resume *r) {
+    const setup_options *o = &s->options;
+    *r = (resume){ .lock.file = -1 };
+    if (!o->out && !o->resume) return STATUS_OK;
+    if (o->out && exists(o->out, ".")) TRY(lock_out(o->out, r));
+    if (o->out && !o->resume) TRY(refuse_used(o->out));
+    TRY(identity_of(s, &r->run));
+    if (!o->resume) return STATUS_OK;
+    if (o->resume_from)
+        TRY(find_named(r, o->resume_from));
+    else if (o->out)
+        TRY(find_newest(r, o->out));
+    if (!r->step) return begin_anew(o, r);
+    if (r->step <= o->steps) return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s has %lld steps behind it, more than --steps %lld", r->folder,
+                      (long long)r->step, (long long)o->steps);
+}
+
+status resume_claim(const setup *s, resume *r) {
+    const char *out = s->options.out;
+    if (!out) return STATUS_OK;
+    TRY(io_make_folder(out));
+    TRY(lock_out(out, r));
+    return checkpoint_folder_clean(out);
+}
+
+bool resume_is_of(const resume *r, const char *out) {
+    size_t length = out ? strlen(out) : 0;
+    return length && strncmp(r->folder, out, length) == 0 && r->folder[length] == '/';
+}
+
+void resume_close(resume *r) { lock_close(&r->lock); }
+
+/* ---- planning ---- */
+
+/* The request with the stored settings as pins: of all passes, or only of those that are not EXACT, beside
+ * which EXACT ones alone are allowed. What the user has pinned stays. */
+static status pin(const setup *s, const trainer_state *t, bool all, search_request *q) {
+    bool cut_matters = all;
+    *q = s->request;
+    for (int i = 0; pass_table[i]; i++) {
+        const char *setting = t->passes[i].setting;
+        bool matters = setting[0] && t->passes[i].class != PASS_EXACT;
+        cut_matters |= matters;
+        if (q->pins[i].kind != SEARCH_AUTO || !(all || matters)) continue;
+        q->pins[i].kind = setting[0] ? SEARCH_PINNED : SEARCH_OFF;
+        if (setting[0]) TRY(pass_table[i]->parse(setting, &q->pins[i].setting));
+    }
+    if (!q->micro_batch && cut_matters) q->micro_batch = t->micro_batch;
+    if (!all) q->allowed = PASS_EXACT;
+    return STATUS_OK;
+}
+
+static bool fits(const setup *s, const search_request *q) {
+    search_front front;
+    if (search_run(q, &front) != STATUS_OK) return false;
+    bool found = search_pick(&front, s->budget) != NULL;
+    search_close(&front);
+    return found;
+}
+
+/* Same settings altogether; or, where they differ, at least the same order of every sum. */
+static bool same_choice(const trainer_state *t, const compose_choice *c, bool sums_only) {
+    bool cut_matters = !sums_only;
+    for (int i = 0; pass_table[i]; i++) {
+        bool exact = (!t->passes[i].setting[0] || t->passes[i].class == PASS_EXACT) &&
+                     (!c->settings[i].text[0] || c->settings[i].class == PASS_EXACT);
+        cut_matters |= !exact;
+        if (sums_only && exact) continue;
+        if (strcmp(t->passes[i].setting, c->settings[i].text) != 0) return false;
+    }
+    return !cut_matters || t->micro_batch == c->micro_batch;
+}
+
+static void say_how(resume *r, const setup *s, const decision *d, bool pinned) {
+    char why[80] = "as the options ask", budget[UNITS_TEXT_BYTES];
+    const compose_choice *c = &d->point.choice;
+    if (!pinned)
+        snprintf(why, sizeof why, "since the earlier one does not fit %s",
+                 units_bytes_text(s->budget, budget));
+    if (same_choice(&r->state, c, false))
+        say(r, "resuming %s with the plan that it was begun with", r->folder);
+    else if (same_choice(&r->state, c, true))
+        say(r, "resuming %s with another plan, %s; results stay the same bit for bit", r->folder, why);
+    else
+        say(r,
+            "resuming %s with another plan, %s; it takes some sums in another order, so results differ in "
+            "their last digits",
+            r->folder, why);
+}
+
+status resume_decide(setup *s, resume *r, decision *d) {
+    bool kept = false, found = false;
+    if (!r->step) return decision_make(s, d);
+    for (int all = 1; all >= 0 && !found; all--) {
+        search_request q;
+        if (pin(s, &r->state, all, &q) != STATUS_OK || !fits(s, &q)) continue;
+        s->request = q;
+        found = true, kept = all;
+    }
+    TRY(decision_make(s, d));
+    say_how(r, s, d, kept);
+    return STATUS_OK;
+}

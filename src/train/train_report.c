@@ -1,0 +1,45 @@
+#include "train/train_report.h"
+
+#include <stdlib.h>
+
+double train_report_flops(const decision *d) {
+    double flops = 0;
+    for (int k = PROGRAM_STEP; k <= PROGRAM_ACCUMULATE; k++) {
+        const plan_program *pp = d->plan.programs[k];
+        double calls = k == PROGRAM_STEP ? 1 : (double)d->split.accumulate;
+        for (uint32_t i = 0; pp && i < pp->program.count; i++) {
+            const node *n = graph_node(&pp->program.graph, pp->program.steps[i].node);
+            flops += calls * n->op->cost(&pp->program.graph, n).flops;
+        }
+    }
+    return flops;
+}
+
+void train_report_step(const setup *s, const decision *d, double flops, int64_t first, double elapsed,
+                       train_progress *p) {
+    const setup_options *o = &s->options;
+    p->steps = o->steps;
+    p->tokens_per_second = (double)(o->batch * s->request.run.context) / p->seconds;
+    p->peak_share = flops / p->seconds / s->request.run.lower.rates.flops[WORK_PRODUCTS];
+    p->seconds_left = elapsed / (double)(p->step - first) * (double)(o->steps - p->step);
+    p->resident_bytes = device_resident();
+    p->planned_bytes = d->plan.peak_bytes;
+    p->budget_bytes = s->budget;
+}
+
+static int compare_numbers(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void train_report_end(const setup *s, const exec *e, double *times, double seconds, train_result *r) {
+    int64_t count = r->steps - r->first;
+    r->seconds = seconds;
+    if (count > 0) {
+        qsort(times + r->first, (size_t)count, sizeof *times, compare_numbers);
+        r->step_seconds = times[r->first + count / 2];
+        r->tokens_per_second = (double)(s->options.batch * s->request.run.context) / r->step_seconds;
+    }
+    if (e) r->memory = exec_measure(e);
+    r->resident_peak_bytes = device_resident_peak();
+}

@@ -1,0 +1,16 @@
+/* What is told of a run while it goes on and at its end. */
+#pragma once
+
+#include "train/train.h"
+
+/* Arithmetic of all kernels in an optimizer step, recomputation included. */
+double train_report_flops(const decision *d);
+
+/* Of a step that is done: loss, norm (NAN: not taken), rate and seconds are filled in already, `step` too.
+ * `elapsed`: since the first step of this start, which began after step `first`. */
+void train_report_step(const setup *s, const decision *d, double flops, int64_t first, double elapsed,
+                       train_progress *p);
+
+/* Median and rate of this start's steps, whose seconds are at times[r->first] and on (they are sorted), and
+ * the memory that was measured. */
+void train_report_end(const setup *s, const exec *e, double *times, double seconds, train_result *r);

@@ -1,0 +1,197 @@
+#include "train/trainer_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/digest.h"
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/json.h"
+
+static const char *const kinds[IDENTITY_KINDS] = {
+    [IDENTITY_OPTION] = "options", [IDENTITY_MODEL] = "model", [IDENTITY_DATA] = "data"
+};
+static const char *const files[2] = { "model.safetensors", "optimizer.safetensors" };
+static const char LAST_KEY[] = "\"digest\":";
+enum { TRAINER_STATE_LIMIT = 1 << 20 };
+
+/* ---- writing ---- */
+
+static void put_facts(json_writer *w, const identity *run, identity_kind kind) {
+    json_begin_object(w, kinds[kind]);
+    for (uint32_t i = 0; i < run->count; i++) {
+        const identity_fact *f = &run->facts[i];
+        if (f->kind != kind) continue;
+        if (f->text[0])
+            json_put_string(w, f->name, f->text);
+        else
+            json_put_number(w, f->name, f->number);
+    }
+    json_end_object(w);
+}
+
+static void put_plan(json_writer *w, const trainer_state *t) {
+    json_begin_object(w, "plan");
+    json_put_integer(w, "micro_batch", t->micro_batch);
+    json_begin_array(w, "passes");
+    for (int i = 0; pass_table[i]; i++) {
+        if (!t->passes[i].setting[0]) continue;
+        json_begin_object(w, NULL);
+        json_put_string(w, "name", pass_table[i]->name);
+        json_put_string(w, "setting", t->passes[i].setting);
+        json_put_string(w, "class", pass_class_name(t->passes[i].class));
+        json_end_object(w);
+    }
+    json_end_array(w);
+    json_end_object(w);
+}
+
+static void put_files(json_writer *w, const trainer_state *t) {
+    const safetensors_sum *sums[2] = { &t->model, &t->optimizer };
+    json_begin_object(w, "files");
+    for (int i = 0; i < 2; i++) {
+        char digits[DIGEST_TEXT_BYTES];
+        json_begin_object(w, files[i]);
+        json_put_unsigned(w, "bytes", sums[i]->bytes);
+        json_put_string(w, "digest", digest_text_of(sums[i]->sum, digits));
+        json_end_object(w);
+    }
+    json_end_object(w);
+}
+
+/* The digest stands last and is of all that is before its key. */
+static void put_digest(json_writer *w, text *out) {
+    char digits[DIGEST_TEXT_BYTES];
+    json_put_string(w, "digest", "0000000000000000");
+    json_end_object(w);
+    if (out->failed) return;
+    char *key = NULL;
+    for (char *at = out->data; (at = strstr(at, LAST_KEY)); at++) key = at;
+    digest d = digest_begin();
+    digest_add(&d, out->data, (uint64_t)(key - out->data));
+    memcpy(strchr(key + sizeof LAST_KEY - 1, '"') + 1, digest_text_of(digest_value(&d), digits), 16);
+}
+
+status trainer_state_write(const char *path, const trainer_state *t) {
+    text out = { 0 };
+    json_writer w = { .out = &out, .lines = true };
+    json_begin_object(&w, NULL);
+    json_put_integer(&w, "format", TRAINER_STATE_FORMAT);
+    json_put_integer(&w, "step", t->step);
+    json_put_unsigned(&w, "samples", t->samples);
+    for (int k = 0; k < IDENTITY_KINDS; k++) put_facts(&w, &t->run, (identity_kind)k);
+    put_plan(&w, t);
+    put_files(&w, t);
+    put_digest(&w, &out);
+    text_add(&out, "\n");
+    status result = out.failed ? status_set(STATUS_FAILED, "%s: no memory to write it", path)
+                               : io_write_file(path, out.data, out.length);
+    text_close(&out);
+    return result;
+}
+
+/* ---- reading ---- */
+
+static status check_digest(const char *path, const char *data) {
+    const char *key = NULL;
+    char digits[DIGEST_TEXT_BYTES];
+    for (const char *at = data; (at = strstr(at, LAST_KEY)); at++) key = at;
+    const char *said = key ? strchr(key + sizeof LAST_KEY - 1, '"') : NULL;
+    digest d = digest_begin();
+    if (key) digest_add(&d, data, (uint64_t)(key - data));
+    if (said && strncmp(said + 1, digest_text_of(digest_value(&d), digits), 16) == 0) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "%s is damaged or was edited: its digest is not the one that stands in it", path);
+}
+
+static status read_facts(json_value root, identity_kind kind, identity *run) {
+    json_value object, member;
+    TRY(json_get(root, kinds[kind], &object));
+    TRY(json_as_object(object));
+    for (void *cursor = NULL; json_next(object, &cursor, &member);) {
+        const char *words = "";
+        double number = 0;
+        if (json_as_number(member, -1e300, 1e300, &number) != STATUS_OK) TRY(json_as_string(member, &words));
+        identity_add(run, kind, member.key, number, words);
+    }
+    return STATUS_OK;
+}
+
+static status read_pass(json_value item, trainer_state *t) {
+    const char *name, *setting, *class;
+    TRY(json_get_string(item, "name", &name));
+    TRY(json_get_string(item, "setting", &setting));
+    TRY(json_get_string(item, "class", &class));
+    int found = -1, c = 0;
+    for (int i = 0; pass_table[i]; i++)
+        if (strcmp(pass_table[i]->name, name) == 0) found = i;
+    while (c <= PASS_LOSSY && strcmp(pass_class_name((pass_class)c), class) != 0) c++;
+    if (found < 0 || c > PASS_LOSSY || strlen(setting) >= sizeof t->passes[0].setting)
+        return json_wrong(item, "is no technique of this snug (%.40s %.40s)", name, setting);
+    snprintf(t->passes[found].setting, sizeof t->passes[found].setting, "%s", setting);
+    t->passes[found].class = (pass_class)c;
+    return STATUS_OK;
+}
+
+static status read_plan(json_value root, trainer_state *t) {
+    json_value object, list;
+    size_t count;
+    TRY(json_get(root, "plan", &object));
+    TRY(json_get_integer(object, "micro_batch", 1, 1 << 30, &t->micro_batch));
+    TRY(json_get(object, "passes", &list));
+    TRY(json_as_array(list, &count));
+    for (size_t i = 0; i < count; i++) TRY(read_pass(json_item(list, i), t));
+    return STATUS_OK;
+}
+
+static status read_files(json_value root, trainer_state *t) {
+    safetensors_sum *sums[2] = { &t->model, &t->optimizer };
+    json_value object, file, value;
+    TRY(json_get(root, "files", &object));
+    for (int i = 0; i < 2; i++) {
+        const char *digits;
+        int64_t bytes;
+        TRY(json_get(object, files[i], &file));
+        TRY(json_get_integer(file, "bytes", 0, INT64_MAX, &bytes));
+        TRY(json_get(file, "digest", &value));
+        TRY(json_as_string(value, &digits));
+        if (strlen(digits) != 16 || strspn(digits, "0123456789abcdef") != 16)
+            return json_wrong(value, "is no digest of 16 digits");
+        *sums[i] = (safetensors_sum){ .bytes = (uint64_t)bytes, .sum = strtoull(digits, NULL, 16) };
+    }
+    return STATUS_OK;
+}
+
+static status read_members(json_value root, trainer_state *t) {
+    int64_t format, samples;
+    json_value value;
+    TRY(json_as_object(root));
+    TRY(json_get_integer(root, "format", 1, INT32_MAX, &format));
+    if (format > TRAINER_STATE_FORMAT) {
+        TRY(json_get(root, "format", &value));
+        return json_wrong(value, "is %" PRId64 "; this snug reads up to %d, a newer one wrote it", format,
+                          TRAINER_STATE_FORMAT);
+    }
+    TRY(json_get_integer(root, "step", 1, (int64_t)1 << 40, &t->step));
+    TRY(json_get_integer(root, "samples", 1, INT64_MAX, &samples));
+    t->samples = (uint64_t)samples;
+    for (int k = 0; k < IDENTITY_KINDS; k++) TRY(read_facts(root, (identity_kind)k, &t->run));
+    TRY(read_plan(root, t));
+    return read_files(root, t);
+}
+
+status trainer_state_read(const char *path, trainer_state *t) {
+    char *data;
+    uint64_t bytes;
+    json_document d = { 0 };
+    *t = (trainer_state){ 0 };
+    TRY(io_read_file(path, TRAINER_STATE_LIMIT, &data, &bytes));
+    status result = json_parse(path, data, bytes, &d);
+    if (result == STATUS_OK) result = check_digest(path, data);
+    if (result == STATUS_OK) result = read_members(d.root, t);
+    json_close(&d);
+    memory_free(data);
+    return result;
+}

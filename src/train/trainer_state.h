@@ -1,0 +1,26 @@
+/* checkpoint-N/trainer_state.json: where a run stood, what run it is, how it was planned, and what the other
+ * files of the checkpoint must be. docs/formats.md tells it key by key. */
+#pragma once
+
+#include "io/safetensors.h"
+#include "train/identity.h"
+
+enum { TRAINER_STATE_FORMAT = 1 };
+
+typedef struct {
+    int64_t step;     /* optimizer steps done */
+    uint64_t samples; /* used so far: the place in the order of the data */
+    identity run;
+    int64_t micro_batch;
+    struct {
+        char setting[32]; /* empty: off */
+        pass_class class;
+    } passes[PASS_MAX];               /* by pass, in the order of pass_table */
+    safetensors_sum model, optimizer; /* of model.safetensors and optimizer.safetensors */
+} trainer_state;
+
+/* Writes it, with a digest of its own at the end. */
+status trainer_state_write(const char *path, const trainer_state *t);
+
+/* STATUS_INVALID with a sentence for whatever is wrong with the file, also a single changed byte. */
+status trainer_state_read(const char *path, trainer_state *t);

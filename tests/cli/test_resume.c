@@ -1,0 +1,327 @@
+/* P5 as a user meets it: runs that are killed, stopped, damaged and resumed, compared bit for bit with one
+ * that nothing happened to. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/command.h"
+#include "io/scratch.h"
+
+enum { SAVE_EVERY = 4, STEPS = 60 };
+/* With dropout, clipping, several validations and a batch that falls into micro-batches. */
+#define RUN                                                                                                  \
+    "train tiny --data text --steps 60 --batch 8 --warmup 5 --lr 0.003 --eval-every 15 --eval-samples 8 "    \
+    "--save-every 4 --threads 2 --micro-batch 8 "
+
+static double whole_seconds; /* that an undisturbed run takes here */
+
+/* ---- looking at runs ---- */
+
+static char *contents(const char *path, size_t *bytes) {
+    FILE *file = fopen(path, "rb");
+    if (!file) fail_msg("there is no %s", path);
+    char *data = calloc(1, 4 << 20);
+    *bytes = fread(data, 1, 4 << 20, file);
+    fclose(file);
+    return data;
+}
+
+static void assert_same_file(const char *a, const char *b) {
+    size_t n, m;
+    char *x = contents(a, &n), *y = contents(b, &m);
+    if (n != m || memcmp(x, y, n) != 0) fail_msg("%s and %s differ", a, b);
+    free(x);
+    free(y);
+}
+
+/* The numbers of run.json from "losses" on, as text: equal texts are equal bits. */
+static char *losses_of(const char *run) {
+    char path[64];
+    size_t bytes;
+    snprintf(path, sizeof path, "%s/run.json", run);
+    char *data = contents(path, &bytes), *from = strstr(data, "\"losses\""),
+         *to = strstr(data, "\"tokens_per_second\"");
+    assert_true(from && to && from < to);
+    char *kept = strndup(from, (size_t)(to - from));
+    free(data);
+    return kept;
+}
+
+/* The whole outcome: weights, state of the optimizer, all losses and validations. */
+static void assert_same_run(const char *a, const char *b) {
+    char x[64], y[64];
+    static const char *const files[] = { "model.safetensors", "checkpoint-60/optimizer.safetensors",
+                                         "checkpoint-60/model.safetensors" };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(x, sizeof x, "%s/%s", a, files[i]);
+        snprintf(y, sizeof y, "%s/%s", b, files[i]);
+        assert_same_file(x, y);
+    }
+    char *one = losses_of(a), *other = losses_of(b);
+    assert_string_equal(one, other);
+    free(one);
+    free(other);
+}
+
+static int64_t last_step(const char *run) {
+    char path[64], line[512];
+    long long step = 0, last = 0;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", run);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "{\"step\": %lld, \"loss\"", &step) == 1 && strchr(line, '\n')) last = step;
+    if (file) fclose(file);
+    return last;
+}
+
+static int64_t newest(const char *run) {
+    DIR *folder = opendir(run);
+    long long step, most = 0;
+    char rest;
+    for (struct dirent *item; folder && (item = readdir(folder));)
+        if (sscanf(item->d_name, "checkpoint-%lld%c", &step, &rest) == 1 && step > most) most = step;
+    if (folder) closedir(folder);
+    return most;
+}
+
+static command_result expect(int code, const char *line, const char *says) {
+    command_result r = command_run(line);
+    if (r.exit != code || !(strstr(r.err, says) || strstr(r.out, says)))
+        fail_msg("snug %s: exit %d, nothing of '%s' in %s%s", line, r.exit, says, r.out, r.err);
+    return r;
+}
+
+static void expect_quietly(int code, const char *line, const char *says) {
+    command_result r = expect(code, line, says);
+    command_free(&r);
+}
+
+static void copy_run(const char *from, const char *to) {
+    char line[256];
+    snprintf(line, sizeof line, "rm -rf %s && cp -r %s %s", to, from, to);
+    assert_int_equal(system(line), 0);
+}
+
+static void pause_for(double seconds) {
+    nanosleep(&(struct timespec){ .tv_sec = (time_t)seconds,
+                                  .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) },
+              NULL);
+}
+
+/* ---- tests ---- */
+
+/* Killed again and again at random instants, many of them inside a save, and resumed each time. */
+static void kills_lose_nothing(void **state) {
+    (void)state;
+    bool thorough = getenv("SNUG_LONG") && atoi(getenv("SNUG_LONG"));
+    int wanted = thorough ? 200 : 8, kills = 0, runs = 0;
+    uint64_t random = 20260727;
+    while (kills < wanted) {
+        char run[32], line[256];
+        int code = -1;
+        snprintf(run, sizeof run, "killed-%d", runs++);
+        snprintf(line, sizeof line, RUN "--out %s --resume", run);
+        while (code != 0) {
+            pid_t pid = command_start(line, NULL, -1);
+            pause_for((double)scratch_random(&random) / (double)(1u << 31) * whole_seconds);
+            kill(pid, SIGKILL);
+            command_result r = command_wait(pid);
+            code = r.exit;
+            if (code > 0) fail_msg("after %d kills: exit %d, %s", kills, code, r.err);
+            kills += code != 0;
+            command_free(&r);
+            int64_t lost = last_step(run) - newest(run);
+            if (lost > SAVE_EVERY) fail_msg("after %d kills %lld steps were lost", kills, (long long)lost);
+        }
+        assert_same_run("whole", run);
+        snprintf(line, sizeof line, "rm -r %s", run);
+        assert_int_equal(system(line), 0);
+    }
+    print_message("%d kills in %d runs\n", kills, runs);
+}
+
+/* A stop in the middle, then other threads and another budget: the same bits. */
+static void stops_at(const char *out, int64_t least) {
+    char line[256];
+    snprintf(line, sizeof line, RUN "--out %s", out);
+    pid_t pid = command_start(line, NULL, -1);
+    for (int wait = 0; wait < 20000 && last_step(out) < least; wait++) pause_for(0.0005);
+    kill(pid, SIGUSR1);
+    command_result r = command_wait(pid);
+    if (r.exit == 0) fail_msg("the run was too fast to be stopped");
+    assert_int_equal(r.exit, 130);
+    assert_non_null(strstr(r.err, "--resume goes on from there"));
+    command_free(&r);
+    assert_int_equal(newest(out), last_step(out));
+}
+
+static void stopped_runs_go_on(void **state) {
+    (void)state;
+    stops_at("stopped", 10);
+    copy_run("stopped", "threads");
+    expect_quietly(0, RUN "--out stopped --resume", "with the plan that it was begun with");
+    assert_same_run("whole", "stopped");
+    expect_quietly(0,
+                   "train tiny --data text --steps 60 --batch 8 --warmup 5 --lr 0.003 --eval-every 15 "
+                   "--eval-samples 8 --save-every 4 --threads 1 --out threads --resume",
+                   "with the plan that it was begun with");
+    assert_same_run("whole", "threads");
+    expect_quietly(0, RUN "--out stopped --resume", "resuming stopped/checkpoint-60"); /* nothing is left */
+    assert_same_run("whole", "stopped");
+}
+
+/* char-small has room for choices: the stored ones do not fit the smaller budget. */
+static void smaller_budgets_plan_anew(void **state) {
+    (void)state;
+#define CHARS "train char-small --data text --steps 4 --batch 4 --save-every 2 --eval-samples 2 --threads 2 "
+    expect_quietly(0, CHARS "--out roomy --attention off --exact", "planned");
+    copy_run("roomy", "tight");
+    assert_int_equal(system("rm -r tight/checkpoint-4 tight/model.safetensors"), 0);
+    copy_run("tight", "loose");
+    command_result r = expect(0, CHARS "--out tight --resume --memory 42MiB",
+                              "with another plan, since the earlier one does not fit 42.0 MiB; results stay "
+                              "the same bit for bit");
+    command_free(&r);
+    assert_same_file("roomy/model.safetensors", "tight/model.safetensors");
+    expect_quietly(0, CHARS "--out loose --resume --recompute block",
+                   "with another plan, as the options ask; results stay the same bit for bit");
+    assert_same_file("roomy/model.safetensors", "loose/model.safetensors");
+}
+
+static void other_runs_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *more, *says;
+    } cases[] = {
+        { "tiny --data text --batch 16", "--batch was 8 and is 16" },
+        { "tiny --data text --batch 8 --seed 4", "--seed was 1337 and is 4" },
+        { "tiny --data text --batch 8 --optimizer sgd", "--optimizer was adamw and is sgd" },
+        { "tiny --data text --batch 8 --clip off", "--clip was 1 and is 0" },
+        { "tiny --data text --batch 8 --context 16", "--context was 32 and is 16" },
+        { "tiny --data text --batch 8 --dropout 0", "another model: embd_pdrop was 0.1 and is 0" },
+        { "deep --data text --batch 8", "n_layer was 2 and is 96" },
+        { "tiny --data changed --batch 8", "other data: digest was" },
+        { "tiny --data shorter --batch 8", "other data: samples was" },
+    };
+    size_t bytes;
+    char *words = contents("text", &bytes);
+    scratch_write("shorter", words, bytes - 1000);
+    words[bytes / 2] ^= 1;
+    scratch_write("changed", words, bytes);
+    free(words);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[512];
+        snprintf(line, sizeof line, "train %s --steps 60 --warmup 5 --lr 0.003 --out whole --resume",
+                 cases[i].more);
+        expect_quietly(2, line, cases[i].says);
+    }
+    expect_quietly(2, RUN "--out whole", "whole has checkpoints of an earlier run, the newest of step 60");
+    expect_quietly(2, RUN "--out fresh --resume missing", "there is no checkpoint-N in it");
+    assert_int_equal(access("fresh", F_OK), -1);
+    expect_quietly(0, RUN "--out fresh --resume whole", "resuming whole/checkpoint-60");
+    assert_same_file("fresh/model.safetensors", "whole/model.safetensors");
+}
+
+/* Each file of the newest checkpoint damaged in turn: cut, one bit turned, gone. */
+static void damage_falls_back(void **state) {
+    (void)state;
+    static const char *const files[] = { "model.safetensors", "optimizer.safetensors", "trainer_state.json" };
+    for (size_t i = 0; i < 3; i++)
+        for (int how = 0; how < 3; how++) {
+            char path[64];
+            size_t bytes;
+            copy_run("whole", "damaged");
+            snprintf(path, sizeof path, "damaged/checkpoint-60/%s", files[i]);
+            char *data = contents(path, &bytes);
+            data[bytes / 2] ^= 4;
+            if (how == 2)
+                unlink(path);
+            else
+                scratch_write(path, data, how ? bytes : bytes / 2);
+            free(data);
+            command_result r =
+                expect(0, RUN "--out damaged --resume", "damaged/checkpoint-60 is passed over: ");
+            assert_non_null(strstr(r.out, "resuming damaged/checkpoint-56 "));
+            command_free(&r);
+            assert_same_run("whole", "damaged");
+        }
+    assert_int_equal(system("rm -r damaged/checkpoint-60 && rm damaged/checkpoint-56/model.safetensors"), 0);
+    expect_quietly(2, RUN "--out damaged --resume", "none of the 1 checkpoints in damaged can be used");
+}
+
+static void two_runs_in_one_folder_are_refused(void **state) {
+    (void)state;
+    pid_t pid = command_start("train tiny --data text --out busy --steps 1000000", NULL, -1);
+    for (int wait = 0; wait < 20000 && last_step("busy") < 1; wait++) pause_for(0.0005);
+    rename("err", "err-first"); /* the second run has files of these names too */
+    rename("out", "out-first");
+    command_result r = command_run(RUN "--out busy --resume");
+    char says[64];
+    snprintf(says, sizeof says, "busy/run.lock is held by process %d", (int)pid);
+    assert_int_equal(r.exit, 2);
+    assert_non_null(strstr(r.err, says));
+    command_free(&r);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    assert_int_equal(access("busy/run.lock", F_OK), 0); /* left behind, and no lock any more */
+    expect_quietly(0, RUN "--out busy --resume", "the run begins at the start");
+    assert_int_equal(access("busy/run.lock", F_OK), -1);
+}
+
+/* The second SIGINT ends it at once; a SIGTERM after a SIGTERM does not. */
+static void second_interrupt_stops_at_once(void **state) {
+    (void)state;
+    static const int second[] = { SIGINT, SIGTERM };
+    for (int i = 0; i < 2; i++) {
+        unlink("twice/metrics.jsonl");
+        pid_t pid = command_start("train char-small --data text --out twice --steps 1000 --batch 64 "
+                                  "--save-every off --resume",
+                                  NULL, -1);
+        for (int wait = 0; wait < 20000 && last_step("twice") < 1; wait++) pause_for(0.0005);
+        kill(pid, SIGTERM);
+        pause_for(0.02); /* within the next step, which takes longer */
+        kill(pid, second[i]);
+        command_result r = command_wait(pid);
+        assert_int_equal(r.exit, 130);
+        assert_true((newest("twice") > 0) == (i == 1));
+        command_free(&r);
+    }
+}
+
+static int open_files(void **state) {
+    int failed = scratch_open(state);
+    if (failed) return failed;
+    command_make_files();
+    double begin = clock_seconds();
+    command_expect(0, RUN "--out whole --quiet");
+    whole_seconds = clock_seconds() - begin;
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stopped_runs_go_on),
+        cmocka_unit_test(kills_lose_nothing),
+        cmocka_unit_test(smaller_budgets_plan_anew),
+        cmocka_unit_test(other_runs_are_refused),
+        cmocka_unit_test(damage_falls_back),
+        cmocka_unit_test(two_runs_in_one_folder_are_refused),
+        cmocka_unit_test(second_interrupt_stops_at_once),
+    };
+    return cmocka_run_group_tests_name("resume", tests, open_files, scratch_close);
+}
