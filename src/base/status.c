@@ -4,13 +4,30 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MESSAGE_BYTES = 1024 };
+enum { MESSAGE_BYTES = 1024, WHOLE_BYTES = 6144 };
 static _Thread_local char message[MESSAGE_BYTES];
 
+/* A sentence that is too long loses its middle, where the long name stands: what is wrong with it and what to
+ * do come at the end. */
+static void shorten(const char *whole, size_t length) {
+    static const char gap[] = " ... ";
+    size_t half = (MESSAGE_BYTES - sizeof gap) / 2;
+    memcpy(message, whole, half);
+    memcpy(message + half, gap, sizeof gap - 1);
+    memcpy(message + half + sizeof gap - 1, whole + length - half, half + 1);
+}
+
 status status_set(status code, const char *format, ...) {
-    va_list arguments;
+    va_list arguments, again;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    va_copy(again, arguments);
+    int n = vsnprintf(message, sizeof message, format, arguments);
+    if (n >= MESSAGE_BYTES) {
+        char whole[WHOLE_BYTES];
+        vsnprintf(whole, sizeof whole, format, again);
+        shorten(whole, strlen(whole));
+    }
+    va_end(again);
     va_end(arguments);
     return code;
 }

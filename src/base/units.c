@@ -6,6 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* strtod also takes blanks in front, hexadecimal, "inf" and "nan", which nobody means here. */
+static double number_of(const char *text, char **end) {
+    const char *digits = text + (*text == '-' || *text == '+');
+    *end = (char *)text;
+    if (!strchr("0123456789.", *digits) || !*digits || strpbrk(text, "xX")) return NAN;
+    return strtod(text, end);
+}
+
 status units_parse_bytes(const char *text, const char *name, uint64_t *bytes) {
     static const struct {
         const char *suffix;
@@ -13,15 +21,17 @@ status units_parse_bytes(const char *text, const char *name, uint64_t *bytes) {
     } units[] = { { "", 1 },         { "B", 1 },        { "KiB", 0x1p10 },
                   { "MiB", 0x1p20 }, { "GiB", 0x1p30 }, { "TiB", 0x1p40 } };
     char *end;
-    double value = strtod(text, &end);
-    while (*end == ' ') end++;
-    if (end != text && isfinite(value) && value > 0)
-        for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-            if (strcmp(end, units[i].suffix) == 0 && value * units[i].factor >= 1 &&
-                value * units[i].factor < 0x1p62) {
-                *bytes = (uint64_t)(value * units[i].factor);
-                return STATUS_OK;
-            }
+    double value = number_of(text, &end);
+    while (end != text && *end == ' ') end++;
+    for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++) {
+        if (strcmp(end, units[i].suffix) != 0) continue;
+        value *= units[i].factor;
+        if (!(value >= 1 && value < 0x1p62))
+            return status_set(STATUS_INVALID, "%s: '%s' is out of range; sizes go from 1 byte to 4194304TiB",
+                              name, text);
+        *bytes = (uint64_t)value;
+        return STATUS_OK;
+    }
     return status_set(STATUS_INVALID,
                       "%s: '%s' is not a size; write bytes or a number with KiB, MiB or GiB, as in 4GiB",
                       name, text);
@@ -31,7 +41,7 @@ status units_parse_integer(const char *text, const char *name, int64_t low, int6
     char *end;
     errno = 0;
     long long v = strtoll(text, &end, 10);
-    if (end == text || *end || errno || v < low || v > high)
+    if (end == text || *text == ' ' || *end || errno || v < low || v > high)
         return status_set(STATUS_INVALID, "%s: '%s' is not a whole number from %lld to %lld", name, text,
                           (long long)low, (long long)high);
     *value = v;
@@ -40,7 +50,7 @@ status units_parse_integer(const char *text, const char *name, int64_t low, int6
 
 status units_parse_number(const char *text, const char *name, double low, double high, double *value) {
     char *end;
-    double v = strtod(text, &end);
+    double v = number_of(text, &end);
     if (end == text || *end || !isfinite(v) || v < low || v > high)
         return status_set(STATUS_INVALID, "%s: '%s' is not a number from %g to %g", name, text, low, high);
     *value = v;

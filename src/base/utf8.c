@@ -57,3 +57,17 @@ const char *utf8_quote(const char *name, char out[UTF8_QUOTE_BYTES]) {
     out[used] = '\0';
     return out;
 }
+
+void utf8_clean(char *text) {
+    char *to = text;
+    for (size_t left = strlen(text); left > 0;) {
+        size_t length = utf8_length(text, left), step = length ? length : 1;
+        if (length == 0 || control(text, length))
+            *to++ = '?';
+        else
+            for (size_t i = 0; i < length; i++) *to++ = text[i];
+        text += step;
+        left -= step;
+    }
+    *to = '\0';
+}

@@ -14,3 +14,6 @@ size_t utf8_encode(unsigned long point, char out[4]);
  * '?', what is long is cut and ends in "...". Returns `out`. */
 enum { UTF8_QUOTE_BYTES = 100 };
 const char *utf8_quote(const char *name, char out[UTF8_QUOTE_BYTES]);
+
+/* The same of a whole text, in place: it becomes one line that says nothing to a terminal but its letters. */
+void utf8_clean(char *text);

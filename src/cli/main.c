@@ -1,10 +1,12 @@
 /* The program snug: finds the command, reads its options, runs it, and says in one sentence what went wrong.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/cli.h"
 
 static status show_help(int count, char **arguments, output *out) {
@@ -68,20 +70,39 @@ static status run(int count, char **arguments, cli_streams *streams) {
     return cli_unknown_command(name);
 }
 
+/* Names that a sentence quotes may hold anything; it stays one line, and no terminal obeys it. */
+static void say(void) {
+    char sentence[1024];
+    snprintf(sentence, sizeof sentence, "%s", status_message());
+    utf8_clean(sentence);
+    fprintf(stderr, "snug: %s\n", sentence);
+}
+
+/* Where a standard stream is closed, a file of ours would get its number and be written to as if it were the
+ * stream. What takes the place can't be used the way the stream would be, so that using it fails. */
+static void hold_streams(void) {
+    for (int file = 0; file <= 2; file++)
+        if (fcntl(file, F_GETFD) < 0) {
+            int held = open("/dev/null", file == 0 ? O_WRONLY : O_RDONLY);
+            (void)held; /* without it writing fails in another way */
+        }
+}
+
 int main(int count, char **arguments) {
+    hold_streams();
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves shows as a failed write */
     signal(SIGXFSZ, SIG_IGN); /* and so does a limit of file sizes */
     cli_streams streams = { .result = output_of(stdout), .people = output_of(stdout) };
     status result = run(count, arguments, &streams);
     if (result != STATUS_OK) {
         output_flush(&streams.people);
-        fprintf(stderr, "snug: %s\n", status_message());
+        say();
     }
     output *const last[] = { &streams.result, &streams.people };
     for (int i = 0; i < 2; i++) {
         status written = output_check(last[i]);
         if (written == STATUS_OK || result != STATUS_OK) continue;
-        fprintf(stderr, "snug: %s\n", status_message());
+        say();
         result = written;
     }
     return (int)result;

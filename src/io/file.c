@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -208,15 +209,20 @@ static status make_one(const char *path) {
     struct stat about;
     if (stat(path, &about) == 0) {
         if (S_ISDIR(about.st_mode)) return STATUS_OK;
-        return status_set(STATUS_INVALID, "cannot make the folder %s: a file has that name", path);
+        return status_set(STATUS_INVALID,
+                          "cannot make the folder %s: a file has that name; choose another name or remove it",
+                          path);
     }
     errno = reason;
-    status result = io_failed("make the folder", path);
-    return reason == ENOSPC || reason == EDQUOT || reason == EIO ? result : STATUS_INVALID;
+    if (reason == ENOSPC || reason == EDQUOT || reason == EIO) return io_failed("make the folder", path);
+    return status_set(STATUS_INVALID, "cannot make the folder %s: %s; choose another place", path,
+                      reason == EEXIST ? "it is a link that leads nowhere" : strerror(reason));
 }
 
 status io_make_folder(const char *path) {
     if (!*path) return status_set(STATUS_INVALID, "cannot make a folder without a name");
+    if (strlen(path) >= PATH_MAX) /* before some of those above it are made */
+        return status_set(STATUS_INVALID, "cannot make the folder %s: the name is too long", path);
     char *part = memory_text(path);
     if (!part) return status_set(STATUS_FAILED, "cannot make the folder %s: no memory", path);
     size_t length = strlen(part);

@@ -11,11 +11,23 @@
 #include "base/utf8.h"
 #include "io/file.h"
 
+/* What editors of another system put in front of a text. */
+static status refuse_mark(const char *name, const char *bytes, size_t count) {
+    bool utf8 = count >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0;
+    bool utf16 = count >= 2 && (memcmp(bytes, "\xff\xfe", 2) == 0 || memcmp(bytes, "\xfe\xff", 2) == 0);
+    if (!utf8 && !utf16) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "%s is not JSON at byte 0: it begins with a byte order mark%s; save it as "
+                      "UTF-8 without one",
+                      name, utf16 ? " of UTF-16" : "");
+}
+
 status json_parse(const char *name, const char *bytes, size_t count, json_document *d) {
     *d = (json_document){ 0 };
     if (count > JSON_FILE_LIMIT)
         return status_set(STATUS_INVALID, "%s has %zu bytes of JSON; at most %d are read", name, count,
                           JSON_FILE_LIMIT);
+    TRY(refuse_mark(name, bytes, count));
     struct json_tokener *tokener = json_tokener_new_ex(JSON_MAX_DEPTH);
     char *copy = memory_text(name);
     status result = STATUS_OK;

@@ -1,5 +1,6 @@
 #include "io/model_files.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -107,6 +108,9 @@ status model_files_read_config(const char *path, gpt2_config *c) {
     struct stat about;
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
         TRY(join(path, "config.json", inside));
+        if (stat(inside, &about) != 0 && errno == ENOENT)
+            return status_set(STATUS_INVALID,
+                              "the folder %s has no config.json, which a model directory needs", path);
         path = inside;
     }
     json_document d;

@@ -62,14 +62,19 @@ status gpt2_check(const gpt2_config *c) {
             return status_set(STATUS_INVALID, "%s is %lld; it must be from 1 to %lld", sizes[i].name,
                               (long long)sizes[i].value, (long long)sizes[i].most);
     if (c->channels % c->heads)
-        return status_set(STATUS_INVALID, "n_embd %lld cannot be divided among n_head %lld heads",
+        return status_set(STATUS_INVALID,
+                          "n_embd %lld cannot be divided among n_head %lld heads; it must be a multiple",
                           (long long)c->channels, (long long)c->heads);
     if (!probability(c->dropout_embedding) || !probability(c->dropout_attention) ||
         !probability(c->dropout_residual))
         return status_set(STATUS_INVALID, "a dropout probability is not in [0, 1)");
-    if (!(c->epsilon > 0 && c->epsilon < 1) || !(c->deviation > 0 && c->deviation < 10))
-        return status_set(STATUS_INVALID, "layer_norm_epsilon %g or initializer_range %g is out of range",
-                          c->epsilon, c->deviation);
+    if (!(c->epsilon > 0 && c->epsilon < 1))
+        return status_set(STATUS_INVALID,
+                          "layer_norm_epsilon is %g; it must lie between 0 and 1, as 1e-5 does", c->epsilon);
+    if (!(c->deviation > 0 && c->deviation < 10))
+        return status_set(STATUS_INVALID,
+                          "initializer_range is %g; it must lie between 0 and 10, as 0.02 does",
+                          c->deviation);
     return STATUS_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "train/setup.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -86,6 +87,8 @@ static status open_data(setup *s) {
     const setup_options *o = &s->options;
     if (o->source) s->train = *o->source, s->train.close = NULL; /* closing is up to who made them */
     if (o->eval_source) s->validation = *o->eval_source, s->validation.close = NULL;
+    if (!o->data && o->eval_data)
+        return status_set(STATUS_INVALID, "--eval-data %s is given without --data to train on", o->eval_data);
     if (!o->data || o->source) return STATUS_OK;
     TRY(open_text(s, o->data, !o->eval_data, &s->train));
     return o->eval_data ? open_text(s, o->eval_data, false, &s->validation)
