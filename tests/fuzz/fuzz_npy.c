@@ -1,0 +1,6 @@
+#include "fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_data(fuzz_file("x.npy", data, size));
+    return 0;
+}
