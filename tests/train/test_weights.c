@@ -98,7 +98,7 @@ static const struct {
     { "\"resid_pdrop\": 1", "'resid_pdrop' is 1" },
     { "\"attn_pdrop\": -0.1", "'attn_pdrop' is -0.1" },
     { "\"embd_pdrop\": NaN", "'embd_pdrop' is NaN" },
-    { "\"layer_norm_epsilon\": 0", "layer_norm_epsilon 0" },
+    { "\"layer_norm_epsilon\": 0", "layer_norm_epsilon is 0" },
     { "\"initializer_range\": \"small\"", "'initializer_range' is \"small\"" },
     { "\"tie_word_embeddings\": 1", "'tie_word_embeddings' is 1" },
     { "\"scale_attn_weights\": false", "'scale_attn_weights' is false" },
@@ -129,7 +129,7 @@ static void bad_configs_are_refused_with_file_and_key(void **state) {
     assert_int_equal(weights_read_config("no-such-place", &c), STATUS_INVALID);
     assert_int_equal(mkdir("empty", 0755), 0);
     assert_int_equal(weights_read_config("empty", &c), STATUS_INVALID);
-    assert_non_null(strstr(status_message(), "empty/config.json"));
+    assert_non_null(strstr(status_message(), "empty has no config.json"));
 }
 
 /* ---- weights ---- */
