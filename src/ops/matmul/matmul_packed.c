@@ -52,7 +52,7 @@ static cut cut_of(const matmul_problem *p, bool residual, int threads) {
     int64_t widest = streams(p) ? MAX_STREAM_COLUMNS : residual ? MAX_PARTIAL_COLUMNS : MAX_TILE_COLUMNS;
     int64_t least_columns = divide_up(p->columns, widest), most_columns = divide_up(p->columns, LEAST_TILE);
     int64_t least_rows = divide_up(p->rows, MAX_TILE_ROWS);
-    int64_t most_rows = most(least_rows, least(divide_up(p->rows, LEAST_TILE), enough));
+    int64_t most_rows = most(least_rows, least(divide_up(p->rows, LEAST_TILE), least_rows + enough - 1));
     int64_t best_tiles = 0, best_packed = 0;
     cut best = { 0 };
     for (int64_t rows = least_rows; rows <= most_rows; rows++) {
@@ -184,33 +184,58 @@ typedef struct {
     float *scratch;
 } job;
 
+/* What is done in one go: the rows and columns of y of a tile, and some depths. */
+typedef struct {
+    int64_t row, column, rows, columns, depth, depths;
+} step;
+
 typedef struct {
     const job *job;
     float *a, *b, *sum;
-    int64_t row, column, rows, columns; /* of y */
-    int64_t depth, depths;              /* the step: where it begins, how many */
-    ending end;                         /* of the tile at this step */
+    step here, after; /* after: no rows when there is nothing more to do */
+    ending end;       /* of the tile at this step */
 } tile;
+
+/* Tiles go down the rows first: threads that work side by side share columns of b, the larger operand. */
+static step first_step(const job *j, int64_t index) {
+    const matmul_problem *p = j->p;
+    if (index >= j->cut.row_tiles * j->cut.column_tiles) return (step){ 0 };
+    step s = { .row = index % j->cut.row_tiles * j->cut.rows,
+               .column = index / j->cut.row_tiles * j->cut.columns,
+               .depths = least(p->depth, MATMUL_DEPTH) };
+    s.rows = least(p->rows - s.row, j->cut.rows);
+    s.columns = least(p->columns - s.column, j->cut.columns);
+    return s;
+}
+
+/* The one below, or the first one of the tile that this thread is likely to get next. */
+static step step_after(const job *j, const step *s, int64_t index) {
+    step next = *s;
+    next.depth += s->depths;
+    next.depths = least(j->p->depth - next.depth, MATMUL_DEPTH);
+    return next.depths > 0 ? next : first_step(j, index + threads_count());
+}
 
 /* Where the sums of this step go: between steps into y itself, or, if y may be the residual that the last
  * step still has to read, into scratch. */
-static void choose_ending(tile *t, float *partial) {
-    const matmul_problem *p = t->job->p;
-    bool first = t->depth == 0, last = t->depth + t->depths == p->depth;
-    int64_t n = p->columns, place = t->row * n + t->column;
+static ending ending_of(const job *j, const step *s, float *partial) {
+    const matmul_problem *p = j->p;
+    bool first = s->depth == 0, last = s->depth + s->depths == p->depth;
+    int64_t n = p->columns, place = s->row * n + s->column;
     float *y = p->y + place, *between = p->residual ? partial : y;
-    int64_t between_stride = p->residual ? t->columns : n;
-    t->end = (ending){ .out = last ? y : between, .out_stride = last ? n : between_stride };
+    int64_t between_stride = p->residual ? s->columns : n;
+    ending e = { .out = last ? y : between, .out_stride = last ? n : between_stride };
     if (!first)
-        t->end.before = between, t->end.before_stride = between_stride;
+        e.before = between, e.before_stride = between_stride;
     else if (p->accumulator)
-        t->end.before = p->accumulator + place, t->end.before_stride = n;
-    if (last && p->bias) t->end.bias = p->bias + t->column;
-    if (last && p->residual) t->end.residual = p->residual + place, t->end.residual_stride = n;
+        e.before = p->accumulator + place, e.before_stride = n;
+    if (last && p->bias) e.bias = p->bias + s->column;
+    if (last && p->residual) e.residual = p->residual + place, e.residual_stride = n;
+    return e;
 }
 
 /* How the rows from `row` and the columns from `column` of the tile get their sums. */
-static ending ending_of(const tile *t, int64_t row, int64_t column, int64_t rows, int64_t columns,
+static ending ending_at(const tile *t, int64_t row, int64_t column, int64_t rows, int64_t columns,
                         int64_t stride) {
     ending e = t->end;
     e.sum = t->sum, e.sum_stride = stride, e.rows = rows, e.columns = columns;
@@ -221,77 +246,73 @@ static ending ending_of(const tile *t, int64_t row, int64_t column, int64_t rows
     return e;
 }
 
-/* The panel of b that comes after the one at `column`: beside it, or below the first one. */
+/* The panel of b that comes after the one at `column`. */
 static ahead b_after(const tile *t, int64_t column) {
-    const matmul_problem *p = t->job->p;
-    int64_t width = t->job->kernel->columns, depth = t->depth;
+    const step *s = &t->here;
+    int64_t width = t->job->kernel->columns;
     column += width;
-    if (column >= t->columns) column = 0, depth += t->depths;
-    if (depth >= p->depth) return (ahead){ 0 };
-    return ahead_begin(&p->b, t->column + column, depth, least(t->columns - column, width),
-                       least(p->depth - depth, MATMUL_DEPTH));
+    if (column >= s->columns) s = &t->after, column = 0;
+    if (s->rows == 0) return (ahead){ 0 };
+    return ahead_begin(&t->job->p->b, s->column + column, s->depth, least(s->columns - column, width),
+                       s->depths);
 }
 
 /* The part of a that the next step packs. */
 static ahead a_after(const tile *t) {
-    const matmul_problem *p = t->job->p;
-    int64_t depth = t->depth + t->depths;
-    if (depth >= p->depth) return (ahead){ 0 };
-    return ahead_begin(&p->a, t->row, depth, t->rows, least(p->depth - depth, MATMUL_DEPTH));
+    const step *s = &t->after;
+    if (s->rows == 0) return (ahead){ 0 };
+    return ahead_begin(&t->job->p->a, s->row, s->depth, s->rows, s->depths);
 }
 
 /* One panel of b against all rows of the tile. */
 static void run_panel(const tile *t, int64_t column, ahead *next_a) {
     const matmul_kernel *k = t->job->kernel;
-    int64_t columns = least(t->columns - column, k->columns);
-    matmul_operand b = matmul_operand_at(&t->job->p->b, t->column + column, t->depth);
-    k->pack(&b, columns, t->depths, k->columns, t->b);
+    const step *s = &t->here;
+    int64_t columns = least(s->columns - column, k->columns);
+    matmul_operand b = matmul_operand_at(&t->job->p->b, s->column + column, s->depth);
+    k->pack(&b, columns, s->depths, k->columns, t->b);
     ahead next_b = b_after(t, column);
-    for (int64_t row = 0; row < t->rows; row += k->rows) {
-        int64_t rows = least(t->rows - row, k->rows);
-        ending e = ending_of(t, row, column, rows, columns, k->columns);
+    for (int64_t row = 0; row < s->rows; row += k->rows) {
+        int64_t rows = least(s->rows - row, k->rows);
+        ending e = ending_at(t, row, column, rows, columns, k->columns);
         matmul_ask ask[MATMUL_ASKS] = { { (const char *)e.out, e.out_stride * (int64_t)sizeof(float) },
                                         ahead_next(next_a, t->sum),
                                         ahead_next(&next_b, t->sum) };
-        k->block(t->depths, rows, t->a + row * t->depths, t->b, t->sum, ask);
+        k->block(s->depths, rows, t->a + row * s->depths, t->b, t->sum, ask);
         end_block(&e);
     }
+}
+
+static void run_stream(const tile *t) {
+    const matmul_kernel *k = t->job->kernel;
+    const step *s = &t->here;
+    matmul_operand a = matmul_operand_at(&t->job->p->a, s->row, s->depth);
+    matmul_operand b = matmul_operand_at(&t->job->p->b, s->column, s->depth);
+    k->pack(&a, s->rows, s->depths, s->rows, t->a);
+    k->stream(&(matmul_strip){ s->rows, s->columns, s->depths, t->a, t->sum }, &b);
+    ending e = ending_at(t, 0, 0, s->rows, s->columns, s->columns);
+    end_block(&e);
 }
 
 static void run_step(const tile *t) {
-    const job *j = t->job;
-    matmul_operand a = matmul_operand_at(&j->p->a, t->row, t->depth);
-    if (streams(j->p)) {
-        matmul_operand b = matmul_operand_at(&j->p->b, t->column, t->depth);
-        j->kernel->pack(&a, t->rows, t->depths, t->rows, t->a);
-        matmul_strip strip = { t->rows, t->columns, t->depths, t->a, t->sum };
-        j->kernel->stream(&strip, &b);
-        ending e = ending_of(t, 0, 0, t->rows, t->columns, t->columns);
-        end_block(&e);
-        return;
-    }
-    j->kernel->pack(&a, t->rows, t->depths, j->kernel->rows, t->a);
+    const matmul_kernel *k = t->job->kernel;
+    const step *s = &t->here;
+    matmul_operand a = matmul_operand_at(&t->job->p->a, s->row, s->depth);
+    k->pack(&a, s->rows, s->depths, k->rows, t->a);
     ahead next = a_after(t);
-    for (int64_t column = 0; column < t->columns; column += j->kernel->columns) run_panel(t, column, &next);
+    for (int64_t column = 0; column < s->columns; column += k->columns) run_panel(t, column, &next);
 }
 
-/* Tiles go down the rows first: threads that work side by side share columns of b, the larger operand. */
 static void run_tile(void *context, int64_t index, int thread) {
     const job *j = context;
-    const matmul_problem *p = j->p;
     float *scratch = j->scratch + thread * j->layout.total;
-    tile t = { .job = j,
-               .a = scratch,
-               .b = scratch + j->layout.b,
-               .sum = scratch + j->layout.sum,
-               .row = index % j->cut.row_tiles * j->cut.rows,
-               .column = index / j->cut.row_tiles * j->cut.columns };
-    t.rows = least(p->rows - t.row, j->cut.rows);
-    t.columns = least(p->columns - t.column, j->cut.columns);
-    for (t.depth = 0; t.depth < p->depth; t.depth += MATMUL_DEPTH) {
-        t.depths = least(p->depth - t.depth, MATMUL_DEPTH);
-        choose_ending(&t, scratch + j->layout.partial);
-        run_step(&t);
+    tile t = { .job = j, .a = scratch, .b = scratch + j->layout.b, .sum = scratch + j->layout.sum };
+    bool more = true;
+    for (t.here = first_step(j, index); more; t.here = t.after) {
+        t.after = step_after(j, &t.here, index);
+        t.end = ending_of(j, &t.here, scratch + j->layout.partial);
+        more = t.after.depth > 0;
+        (streams(j->p) ? run_stream : run_step)(&t);
     }
 }
 
