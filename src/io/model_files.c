@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/half.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/utf8.h"
@@ -193,34 +194,16 @@ static const safetensors_entry *find(const safetensors *s, const char *name) {
     return safetensors_find(s, name + sizeof prefix - 1);
 }
 
-static float float_of_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static float float_of_bf16(uint16_t half) { return float_of_bits((uint32_t)half << 16); }
-
-/* The exponent is moved by a product, which also brings subnormal numbers to where they belong. */
-static float float_of_f16(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, size = (uint32_t)(half & 0x7fffu) << 13;
-    float value =
-        (half & 0x7c00u) == 0x7c00u ? float_of_bits(size | 0x7f800000u) : float_of_bits(size) * 0x1p112f;
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return float_of_bits(bits | sign);
-}
-
 /* Reads n 16-bit floats into the last half of `data` and widens them there, first to last: place i is written
  * after the 16 bits that it covers were read. */
 static status read_narrow(const safetensors *s, const safetensors_entry *e, float *data, int64_t n) {
     char *narrow = (char *)data + 2 * n;
-    float (*widen)(uint16_t half) = strcmp(e->dtype, "BF16") == 0 ? float_of_bf16 : float_of_f16;
+    bool brain = strcmp(e->dtype, "BF16") == 0;
     TRY(safetensors_read(s, e, narrow, e->bytes));
     for (int64_t i = 0; i < n; i++) {
         uint16_t half;
         memcpy(&half, narrow + 2 * i, sizeof half);
-        float value = widen(half);
+        float value = brain ? half_from_bf16(half) : half_from_f16(half);
         memcpy(data + i, &value, sizeof value);
     }
     return STATUS_OK;

@@ -193,7 +193,8 @@ status safetensors_read(const safetensors *s, const safetensors_entry *entry, vo
 }
 
 static const char *const ours[DTYPE_COUNT] = {
-    [DTYPE_F32] = "F32", [DTYPE_F64] = "F64", [DTYPE_I32] = "I32"
+    [DTYPE_F32] = "F32",   [DTYPE_F64] = "F64", [DTYPE_I32] = "I32", [DTYPE_F16] = "F16",
+    [DTYPE_BF16] = "BF16", [DTYPE_I8] = "I8",   [DTYPE_U8] = "U8"
 };
 
 const char *safetensors_dtype_name(dtype t) { return ours[t]; }

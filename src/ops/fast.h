@@ -9,9 +9,9 @@
 /* All floats are f32. */
 static inline bool fast_accepts(const op_call *c) {
     for (uint32_t i = 0; i < c->in_count; i++)
-        if (c->in[i].dtype == DTYPE_F64) return false;
+        if (dtype_is_float(c->in[i].dtype) && c->in[i].dtype != DTYPE_F32) return false;
     for (uint32_t o = 0; o < c->out_count; o++)
-        if (c->out[o].dtype == DTYPE_F64) return false;
+        if (dtype_is_float(c->out[o].dtype) && c->out[o].dtype != DTYPE_F32) return false;
     return true;
 }
 

@@ -6,13 +6,7 @@
 
 #include <stdint.h>
 
-/* Compiles a function for several instruction sets and picks one at load time. For loops over elements. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define VECTOR_CLONES
-#endif
-#define VECTOR_INLINE static inline __attribute__((always_inline))
+#include "base/vector.h"
 
 VECTOR_INLINE float vector_exp(float x) {
     float inside = x > 88.3762626f ? 88.3762626f : x; /* NaN goes through */

@@ -34,12 +34,9 @@ static tensor_id add_source(harness_case *h, const op_case *one, uint32_t i, dty
                                                     .flags = trainable ? TENSOR_TRAINABLE : 0 });
 }
 
-bool harness_case_open(harness_case *h, harness_place *p, dtype floats) {
+static bool build(harness_case *h, const harness_place *p, dtype floats) {
     *h = (harness_case){ 0 };
-    if (graph_open(&h->g) != STATUS_OK) {
-        harness_fail(p, "%s", status_message());
-        return false;
-    }
+    if (graph_open(&h->g) != STATUS_OK) return false;
     for (uint32_t i = 0; i < OP_CASE_INPUTS; i++)
         if (p->one->in[i].dtype) {
             h->source[i] = add_source(h, p->one, i, floats);
@@ -52,13 +49,21 @@ bool harness_case_open(harness_case *h, harness_place *p, dtype floats) {
         if (p->op->traits & OP_GATHER) in[i] = scale_apply(&h->g, in[i], 0, 1);
     }
     tensor_id out = graph_add(&h->g, p->op, in, h->in_count, p->one->attributes);
-    if (!out) {
-        harness_fail(p, "refused: %s", status_message());
-        harness_case_close(h);
-        return false;
-    }
-    h->node = graph_tensor(&h->g, out)->producer;
-    return true;
+    if (out) h->node = graph_tensor(&h->g, out)->producer;
+    return out != 0;
+}
+
+bool harness_case_open(harness_case *h, harness_place *p, dtype floats) {
+    if (build(h, p, floats)) return true;
+    harness_fail(p, "refused: %s", status_message());
+    harness_case_close(h);
+    return false;
+}
+
+bool harness_case_try(harness_case *h, const harness_place *p, dtype floats) {
+    if (build(h, p, floats)) return true;
+    harness_case_close(h);
+    return false;
 }
 
 void harness_case_close(harness_case *h) { graph_close(&h->g); }

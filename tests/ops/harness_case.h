@@ -23,6 +23,8 @@ typedef struct {
 /* Float inputs are trainable parameters of dtype `floats`. False (and a line) when the op refuses the case.
  */
 bool harness_case_open(harness_case *h, harness_place *p, dtype floats);
+/* The same for an op that may refuse this dtype: without a line. */
+bool harness_case_try(harness_case *h, const harness_place *p, dtype floats);
 void harness_case_close(harness_case *h);
 /* Input i of the case into x: the same values at every call. */
 void harness_case_fill(const op_case *one, uint32_t i, const op_arg *x);

@@ -54,7 +54,7 @@ void harness_fill(const op_arg *x, double low, double high, uint64_t seed) {
     for (int64_t i = 0, n = shape_elements(&x->shape); i < n; i++) {
         philox_block b = philox_draw(seed, (philox_block){ { (uint32_t)i, (uint32_t)(i >> 32), 0, 0 } });
         double value = low + (high - low) * ((double)b.word[0] * 0x1p-32);
-        reference_set(x, i, x->dtype == DTYPE_I32 ? floor(value) : (double)(float)value);
+        reference_set(x, i, dtype_is_float(x->dtype) ? (double)(float)value : floor(value));
     }
 }
 

@@ -66,6 +66,22 @@ static void check_cost(harness_place *p, const harness_case *h) {
         harness_fail(p, "writes %g bytes, its outputs have %g", cost.bytes_written, outputs);
 }
 
+/* The case once more with its f32 in 16 bits, where the op takes them so. */
+static void check_half(harness_place *p, dtype half) {
+    harness_case h;
+    p->kernel = dtype_name(half);
+    if (!harness_case_try(&h, p, half)) return;
+    check_cost(p, &h);
+    harness_check_kernels(p, &h);
+    harness_case_close(&h);
+}
+
+static bool has_floats(const op_case *one) {
+    for (uint32_t i = 0; i < OP_CASE_INPUTS; i++)
+        if (one->in[i].dtype == DTYPE_F32) return true;
+    return false;
+}
+
 static void check_case(harness_place *p) {
     harness_case h;
     p->kernel = "building";
@@ -77,6 +93,7 @@ static void check_case(harness_place *p) {
     else if (!(p->op->traits & (OP_VIEW | OP_GATHER)))
         harness_fail(p, "has no kernel");
     harness_case_close(&h);
+    if (has_floats(p->one) && harness_reference(p->op)) check_half(p, DTYPE_BF16), check_half(p, DTYPE_F16);
     if (p->op->grad && !p->one->no_gradient) harness_check_gradient(p);
 }
 

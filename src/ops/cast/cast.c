@@ -29,6 +29,16 @@ static const op_case cases[] = {
     { "the same", { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -4, 4 } }, &(cast_attributes){ DTYPE_F32 }, 0, true },
     { "narrower", { { DTYPE_F64, { { 3, 20001 }, 2 }, -4, 4 } }, &(cast_attributes){ DTYPE_F32 }, 0, true },
     { "to integers", { { DTYPE_F32, { { 35 }, 1 }, -9, 9 } }, &(cast_attributes){ DTYPE_I32 }, 0, true },
+    { "to bf16", { { DTYPE_F32, { { 3, 20001 }, 2 }, -4, 4 } }, &(cast_attributes){ DTYPE_BF16 }, 0, true },
+    { "to f16",
+      { { DTYPE_F32, { { 3, 20001 }, 2 }, -1e-4, 1e-4 } },
+      &(cast_attributes){ DTYPE_F16 },
+      0,
+      true },
+    { "from bf16", { { DTYPE_BF16, { { 3, 20001 }, 2 }, -4, 4 } }, &(cast_attributes){ DTYPE_F32 }, 0, true },
+    { "from f16", { { DTYPE_F16, { { 3, 20001 }, 2 }, -4, 4 } }, &(cast_attributes){ DTYPE_F32 }, 0, true },
+    { "between halves", { { DTYPE_F16, { { 35 }, 1 }, -4, 4 } }, &(cast_attributes){ DTYPE_BF16 }, 0, true },
+    { "to bytes", { { DTYPE_F32, { { 35 }, 1 }, -9, 9 } }, &(cast_attributes){ DTYPE_I8 }, 0, true },
     { "from integers", { { DTYPE_I32, { { 35 }, 1 }, -9, 9 } }, &(cast_attributes){ DTYPE_F32 }, 0, true },
     { 0 }
 };

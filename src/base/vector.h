@@ -1,0 +1,10 @@
+/* Compiles a function for several instruction sets and picks one at load time. For loops over elements, whose
+ * bits are the same in each. */
+#pragma once
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define VECTOR_CLONES
+#endif
+#define VECTOR_INLINE static inline __attribute__((always_inline))

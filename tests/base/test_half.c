@@ -1,0 +1,112 @@
+/* Widening is exact and narrowing is to the nearest even, for every value there is; stochastic rounding has
+ * the right mean and belongs to the element. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/half.h"
+
+/* What 16 bits mean, by the definition of the formats. */
+static double meaning(uint16_t x, int exponent_bits, int fraction_bits) {
+    int bias = (1 << (exponent_bits - 1)) - 1, exponent = x >> fraction_bits & ((1 << exponent_bits) - 1);
+    int fraction = x & ((1 << fraction_bits) - 1);
+    double size = exponent == 0 ? ldexp(fraction, 1 - bias - fraction_bits)
+                                : ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits);
+    if (exponent == (1 << exponent_bits) - 1) size = fraction ? (double)NAN : (double)INFINITY;
+    return x & 0x8000 ? -size : size;
+}
+
+static void every_half_is_widened(void **state) {
+    (void)state;
+    static uint16_t all[65536], back[65536];
+    static float wide[65536];
+    const dtype types[] = { DTYPE_F16, DTYPE_BF16 };
+    for (int i = 0; i < 65536; i++) all[i] = (uint16_t)i;
+    for (int t = 0; t < 2; t++) {
+        half_widen(types[t], all, 65536, wide);
+        half_narrow(types[t], wide, 65536, back);
+        for (int i = 0; i < 65536; i++) {
+            double should = types[t] == DTYPE_F16 ? meaning(all[i], 5, 10) : meaning(all[i], 8, 7);
+            if (isnan(should))
+                assert_true(isnan(wide[i]) &&
+                            isnan(types[t] == DTYPE_F16 ? half_from_f16(back[i]) : half_from_bf16(back[i])));
+            else
+                assert_true((double)wide[i] == should && back[i] == all[i]);
+        }
+    }
+}
+
+/* Between neighbours a and b: just below the middle to a, just above to b, the middle to the even one. */
+static void check_between(dtype type, uint16_t a, float low, float high) {
+    uint16_t (*narrow)(float) = type == DTYPE_F16 ? half_to_f16 : half_to_bf16;
+    float middle = (float)(((double)low + (double)high) / 2); /* exact: one bit more */
+    uint16_t b = (uint16_t)(a + 1), even = a & 1 ? b : a;
+    assert_int_equal(narrow(middle), even);
+    assert_int_equal(narrow(nextafterf(middle, 0)), a);
+    assert_int_equal(narrow(nextafterf(middle, INFINITY)), b);
+    assert_int_equal(narrow(-middle), even | 0x8000);
+}
+
+static void narrowing_goes_to_the_nearest_even(void **state) {
+    (void)state;
+    for (int i = 0; i < 0x7bff; i++) {
+        uint16_t a = (uint16_t)i, b = (uint16_t)(i + 1);
+        check_between(DTYPE_F16, a, half_from_f16(a), half_from_f16(b));
+    }
+    for (int i = 0; i < 0x7f7f; i++) {
+        uint16_t a = (uint16_t)i, b = (uint16_t)(i + 1);
+        check_between(DTYPE_BF16, a, half_from_bf16(a), half_from_bf16(b));
+    }
+    assert_int_equal(half_to_f16(65519.99f), 0x7bff);
+    assert_int_equal(half_to_f16(65520.0f), 0x7c00);
+    assert_int_equal(half_to_f16(-INFINITY), 0xfc00);
+    assert_int_equal(half_to_bf16(INFINITY), 0x7f80);
+    assert_int_equal(half_to_bf16(3.4e38f), 0x7f80);
+}
+
+static void stochastic_rounding_has_the_right_mean(void **state) {
+    (void)state;
+    enum { N = 100000 };
+    static float x[N];
+    static uint16_t y[N], cut[N];
+    half_random r = { { 1, 2, 3, 0 }, 4 };
+    for (int i = 0; i < N; i++) x[i] = 1.0f + 0x1p-7f * 0.3f; /* three tenths of the way up */
+    half_narrow_stochastic(&r, 0, x, N, y);
+    int up = 0;
+    for (int i = 0; i < N; i++) {
+        assert_true(y[i] == 0x3f80 || y[i] == 0x3f81);
+        up += y[i] == 0x3f81;
+    }
+    assert_in_range(up, N * 29 / 100, N * 31 / 100);
+    for (int at = 0, next; at < N; at = next) {
+        next = at + 777 < N ? at + 777 : N;
+        half_narrow_stochastic(&r, at, x + at, next - at, cut + at);
+    }
+    assert_memory_equal(y, cut, sizeof y);
+    r.key.step++;
+    half_narrow_stochastic(&r, 0, x, N, cut);
+    assert_true(memcmp(y, cut, sizeof y) != 0);
+}
+
+static void what_has_no_neighbours_stays(void **state) {
+    (void)state;
+    const float special[] = { 0, -0.0f, 1, -2, INFINITY, -INFINITY, 0x1p-133f };
+    const uint16_t should[] = { 0, 0x8000, 0x3f80, 0xc000, 0x7f80, 0xff80, 1 };
+    for (uint32_t i = 0; i < sizeof special / sizeof *special; i++)
+        for (uint32_t random = 0; random < 65536; random += 257)
+            assert_int_equal(half_to_bf16_stochastic(special[i], random), should[i]);
+    assert_true(isnan(half_from_bf16(half_to_bf16_stochastic(NAN, 0xffff))));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_half_is_widened),
+                                        cmocka_unit_test(narrowing_goes_to_the_nearest_even),
+                                        cmocka_unit_test(stochastic_rounding_has_the_right_mean),
+                                        cmocka_unit_test(what_has_no_neighbours_stays) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
