@@ -9,8 +9,8 @@
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 
-# Tests that measure the process from outside or by the clock: under the sanitizers they would measure those.
-not_sanitized='^test_memory_from_outside'
+# Tests that measure the process from outside or by the clock, or link it elsewhere: not with sanitizers in it.
+not_sanitized='^test_(memory_from_outside|install)'
 
 sanitize=yes
 for option; do

@@ -1,0 +1,22 @@
+# Writes what the program says of itself under `pages`: manual pages and completion for shells. The page of snug
+# names those of the commands. Leaks are the sanitizers' business in tests, not here.
+set(ENV{ASAN_OPTIONS} detect_leaks=0)
+function(write file)
+  execute_process(COMMAND ${program} ${ARGN} OUTPUT_VARIABLE said RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "snug ${ARGN} ended with ${result}")
+  endif()
+  file(WRITE ${pages}/${file} "${said}")
+endfunction()
+
+file(REMOVE_RECURSE ${pages})
+write(man/snug.1 manual)
+file(STRINGS ${pages}/man/snug.1 lines REGEX "^[.]BR snug..[a-z]+ [(]1[)]$")
+foreach(line ${lines})
+  string(REGEX REPLACE "^[.]BR snug..([a-z]+) .*" "\\1" command "${line}")
+  write(man/snug-${command}.1 manual ${command})
+endforeach()
+write(bash/snug completion bash)
+write(zsh/_snug completion zsh)
+write(fish/snug.fish completion fish)
+file(WRITE ${pages}/written "")
