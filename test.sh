@@ -76,10 +76,28 @@ sanitized_tests() {
         UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 run_tests build-asan -E "$not_sanitized"
 }
 
+# clang takes other things for mistakes, and turns the same source into the same bits.
+build_with_clang() {
+    command -v clang >/dev/null || { echo "clang is not installed: left out"; return 0; }
+    build build-clang -DCMAKE_C_COMPILER=clang -DSNUG_TESTS=OFF -DSNUG_BENCH=OFF || return
+    local run losses=()
+    run=$(mktemp -d)
+    cat README.md docs/*.md >"$run/text"
+    for folder in build-test build-clang; do
+        "$folder/snug" train char-small --data "$run/text" --out "$run/out" --steps 3 --batch 4 --micro-batch 4 \
+            --quiet --json >"$run/said" || return
+        losses+=("$(grep '"losses"' "$run/said")")
+    done
+    rm -r "$run"
+    printf '%s\n' "${losses[@]}"
+    [ -n "${losses[0]}" ] && [ "${losses[0]}" = "${losses[1]}" ] || { echo "gcc and clang disagree"; return 1; }
+}
+
 step 'rules' tools/lint
 step 'rules: do they find anything?' tools/lint --self-test
 step 'build' build build-test && step 'tests' run_tests build-test
 if [ $sanitize = yes ]; then
+    step 'build with clang, the same bits' build_with_clang
     # Sanitizers mislead gcc's warnings; the first build has heeded them.
     step 'build, sanitized' build build-asan -DSNUG_SANITIZE=ON -DSNUG_WERROR=OFF -DCMAKE_C_FLAGS=-w &&
         step 'tests, sanitized' sanitized_tests

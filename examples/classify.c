@@ -151,7 +151,7 @@ static int train(const snug_network *network, library *l, const snug_options *op
     if (status == SNUG_OK) status = snug_train(run, &observer, NULL);
     if (status != SNUG_OK) fprintf(stderr, "classify: %s\n", snug_error());
     snug_close(run);
-    return status;
+    return (int)status;
 }
 
 int main(int argc, char **argv) {

@@ -23,7 +23,7 @@ want libc6-dev compiles stdio.h
 want make command -v make
 want cmake command -v cmake
 want pkg-config command -v pkg-config
-want libjson-c-dev pkg-config --exists json-c
+want libjson-c-dev pkg-config --exists "json-c >= 0.15"
 want libyaml-dev pkg-config --exists yaml-0.1
 for extra; do
     case $extra in

@@ -2,9 +2,11 @@
  * bits are the same in each. */
 #pragma once
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
+#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__clang__) || defined(__SANITIZE_ADDRESS__)
 #define VECTOR_CLONES
+#elif __GNUC__ >= 12
+#define VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else /* which does not know the levels of x86-64 */
+#define VECTOR_CLONES __attribute__((target_clones("avx512f", "fma", "default")))
 #endif
 #define VECTOR_INLINE static inline __attribute__((always_inline))

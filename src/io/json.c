@@ -249,7 +249,7 @@ json_value json_item(json_value array, size_t index) {
 
 bool json_next(json_value object, void **cursor, json_value *found) {
     struct lh_entry *entry = *cursor;
-    entry = entry ? lh_entry_next(entry) : lh_table_head(json_object_get_object(object.object));
+    entry = entry ? entry->next : json_object_get_object(object.object)->head;
     if (!entry) return false;
     *cursor = entry;
     *found = (json_value){ .object = (struct json_object *)lh_entry_v(entry),

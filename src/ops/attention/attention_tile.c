@@ -40,7 +40,14 @@ float *attention_tile_at_keys(const attention_view *v, const attention_tile *til
 /* ---- moving ---- */
 
 typedef float four __attribute__((vector_size(16)));
+
+/* Four of the elements of x (places 0 to 3) and y (4 to 7). */
+#ifdef __clang__
+#define PICK(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
 typedef int32_t four_places __attribute__((vector_size(16)));
+#define PICK(x, y, ...) __builtin_shuffle(x, y, (four_places){ __VA_ARGS__ })
+#endif
 
 static inline four load_four(const float *from) {
     four x;
@@ -51,14 +58,12 @@ static inline four load_four(const float *from) {
 static inline void transpose_four(const float *in, int64_t in_stride, float *out, int64_t out_stride) {
     four a = load_four(in), b = load_four(in + in_stride), c = load_four(in + 2 * in_stride),
          d = load_four(in + 3 * in_stride);
-    const four_places low = { 0, 4, 1, 5 }, high = { 2, 6, 3, 7 }, first = { 0, 1, 4, 5 },
-                      second = { 2, 3, 6, 7 };
-    four ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low);
-    four rows[4] = { __builtin_shuffle(ab, cd, first), __builtin_shuffle(ab, cd, second) };
-    ab = __builtin_shuffle(a, b, high);
-    cd = __builtin_shuffle(c, d, high);
-    rows[2] = __builtin_shuffle(ab, cd, first);
-    rows[3] = __builtin_shuffle(ab, cd, second);
+    four ab = PICK(a, b, 0, 4, 1, 5), cd = PICK(c, d, 0, 4, 1, 5);
+    four rows[4] = { PICK(ab, cd, 0, 1, 4, 5), PICK(ab, cd, 2, 3, 6, 7) };
+    ab = PICK(a, b, 2, 6, 3, 7);
+    cd = PICK(c, d, 2, 6, 3, 7);
+    rows[2] = PICK(ab, cd, 0, 1, 4, 5);
+    rows[3] = PICK(ab, cd, 2, 3, 6, 7);
     for (int i = 0; i < 4; i++) memcpy(out + i * out_stride, &rows[i], sizeof rows[i]);
 }
 
