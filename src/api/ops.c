@@ -206,6 +206,8 @@ snug_tensor snug_reshape(snug_graph *g, snug_tensor x, snug_shape of) {
 snug_tensor snug_attention(snug_graph *g, snug_tensor q, snug_tensor k, snug_tensor v,
                            const snug_attention_options *options) {
     if (g->graph->failed) return 0;
+    if (!options)
+        return graph_fail(g->graph, "attention: no options; at least the number of heads is needed");
     tensor_id key = random_key(g, options->dropout, "attention");
     attention_attributes a = { .heads = options->heads,
                                .kv_heads = options->kv_heads,

@@ -52,6 +52,10 @@ static status find_inputs(snug_predictor *p) {
 
 snug_predictor *snug_load(const snug_network *description, const char *weights, uint64_t memory,
                           int64_t threads) {
+    if (!description || !weights) {
+        status_set(STATUS_INVALID, "snug_load needs a network and the name of a folder or file of weights");
+        return NULL;
+    }
     snug_predictor *p = memory_new(1, sizeof *p);
     status result = p ? STATUS_OK : status_set(STATUS_FAILED, "no memory to load a network");
     if (result == STATUS_OK && (threads < 0 || threads > 4096))
@@ -79,7 +83,7 @@ const float *snug_predict(snug_predictor *p, const void *const fields[], int64_t
     for (uint32_t i = 0; i < p->network.field_count; i++) {
         const model_field *f = &p->fields[i];
         if (!p->inputs[i]) continue;
-        if (!fields[i]) {
+        if (!fields || !fields[i]) {
             status_set(STATUS_INVALID, "%s: the output depends on field '%s', which is not given",
                        p->model.name, f->name);
             return NULL;

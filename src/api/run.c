@@ -105,6 +105,9 @@ static status check_options(const snug_options *o) {
         if (!(numbers[i].value >= numbers[i].low && numbers[i].value <= numbers[i].high))
             return status_set(STATUS_INVALID, "%s is %g; it must be from %g to %g", numbers[i].name,
                               numbers[i].value, numbers[i].low, numbers[i].high);
+    if (o->momentum > 0 && o->optimizer == SNUG_ADAMW)
+        return status_set(STATUS_INVALID, "momentum is %g, and AdamW has none; it belongs to SNUG_SGD",
+                          o->momentum);
     return STATUS_OK;
 }
 
@@ -193,6 +196,11 @@ static status plan_run(snug_run *r, const snug_network *description, const snug_
 
 snug_status snug_plan(const snug_network *description, const snug_data *train, const snug_data *validation,
                       const snug_options *options, snug_run **run) {
+    if (run) *run = NULL;
+    if (!description || !options || !run)
+        return (snug_status)status_set(STATUS_INVALID,
+                                       "snug_plan needs a network, options (snug_defaults has "
+                                       "some), and where to put the run");
     snug_run *r = *run = memory_new(1, sizeof *r);
     if (!r) return (snug_status)status_set(STATUS_FAILED, "no memory for a run");
     const snug_data *data[2] = { train, validation };

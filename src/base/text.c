@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -32,6 +33,17 @@ void text_add(text *t, const char *format, ...) {
 }
 
 bool text_reserve(text *t, size_t bytes) { return text_grow(t, bytes + 1); }
+
+void text_add_quoted(text *t, const char *word) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,/:@%";
+    if (*word && !word[strspn(word, plain)]) {
+        text_add(t, "%s", word);
+        return;
+    }
+    text_add(t, "'");
+    for (; *word; word++) text_add(t, *word == '\'' ? "'\\''" : "%c", *word);
+    text_add(t, "'");
+}
 
 void text_close(text *t) {
     memory_free(t->data);

@@ -14,4 +14,6 @@ typedef struct {
 void text_add(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool text_reserve(text *t,
                   size_t bytes); /* text up to this length takes no more memory; false: there is none */
+/* As a shell reads it back: in quotes where it needs them. */
+void text_add_quoted(text *t, const char *word);
 void text_close(text *t);

@@ -93,9 +93,12 @@ static void print_end(output *out, const setup *s, const decision *d, const trai
     output_add(out, ", %s a step (predicted %s), %s tokens/s\n", units_seconds_text(r->step_seconds, b),
                units_seconds_text(d->point.seconds, c),
                report_count((uint64_t)(r->tokens_per_second + 0.5), a));
-    if (saved)
+    if (saved) {
+        text_add_quoted(&t, s->options.out);
         output_add(out, "  model           %s (try: snug generate %s --prompt TEXT)\n", s->options.out,
-                   s->options.out);
+                   t.data ? t.data : "DIR");
+        text_close(&t);
+    }
 }
 
 static void stepped(void *context, const train_progress *p) { progress_step(context, p); }
@@ -158,6 +161,7 @@ static status train(const options *o, cli_streams *streams, const setup *s, resu
 status cli_train(const options *o, cli_streams *streams) {
     if (!o->run.data) return status_set(STATUS_INVALID, "train wants --data PATH, a text to train on");
     if (!o->run.out) return status_set(STATUS_INVALID, "train wants --out DIR, a folder for the model");
+    TRY(io_check_folder(o->run.out)); /* planning may take seconds, and would be for nothing */
     setup s = { 0 };
     decision d;
     resume from = { 0 };

@@ -238,6 +238,26 @@ status io_make_folder(const char *path) {
     return result;
 }
 
+status io_check_folder(const char *path) {
+    char *part = memory_text(*path ? path : ".");
+    if (!part) return status_set(STATUS_FAILED, "cannot look at %s: no memory", path);
+    struct stat about;
+    while (stat(part, &about) != 0 && errno == ENOENT) { /* on to what is above it */
+        char *slash = strrchr(part, '/');
+        if (slash) slash[slash == part] = '\0';
+        if (!slash) strcpy(part, ".");
+    }
+    status result = STATUS_OK;
+    if (stat(part, &about) != 0)
+        result = status_set(STATUS_INVALID, "cannot write to %s: %s: %s", path, part, strerror(errno));
+    else if (!S_ISDIR(about.st_mode))
+        result = status_set(STATUS_INVALID, "cannot write to %s: %s is no folder", path, part);
+    else if (access(part, W_OK | X_OK) != 0)
+        result = status_set(STATUS_INVALID, "cannot write to %s: %s: %s", path, part, strerror(errno));
+    memory_free(part);
+    return result;
+}
+
 status io_rename(const char *from, const char *to) {
     if (rename(from, to) != 0)
         return status_set(STATUS_FAILED, "cannot rename %s to %s: %s", from, to, strerror(errno));

@@ -48,6 +48,10 @@ status io_write_file(const char *path, const void *data, size_t bytes);
 /* Makes the folder and those above it; fine when it is there already. */
 status io_make_folder(const char *path);
 
+/* Whether the folder is there and can be written, or could be made: touches nothing. STATUS_INVALID with what
+ * stands in the way. */
+status io_check_folder(const char *path);
+
 /* The digest of a whole file, read in bounded pieces, and its size. */
 status io_sum_file(const char *path, uint64_t *sum, uint64_t *bytes);
 

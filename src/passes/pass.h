@@ -57,8 +57,8 @@ typedef struct {
     uint32_t (*settings)(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
                          pass_without *without);
 
-    /* Is a pinned setting possible here? NULL: always. */
-    status (*check)(const pass_setting *s, const pass_context *c);
+    /* Is a pinned setting possible on g? NULL: always. */
+    status (*check)(const graph *g, const pass_setting *s, const pass_context *c);
 
     /* `out` is open and empty. */
     status (*run)(const graph *in, const pass_setting *s, const pass_context *c, graph *out);

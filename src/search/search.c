@@ -21,13 +21,13 @@ typedef struct {
 } choices;
 
 /* A pinned setting, with the class that the pass gives it here (defer is exact on whole row tiles, say). */
-static status pinned_choice(const search_request *q, int i, const pass_context *c, const choices *offered,
-                            choices *out) {
+static status pinned_choice(const search_request *q, int i, const graph *g, const pass_context *c,
+                            const choices *offered, choices *out) {
     const pass *p = pass_table[i];
     pass_setting pin = q->pins[i].setting;
     for (uint32_t k = 0; k < offered->count; k++)
         if (strcmp(offered->list[k].text, pin.text) == 0) pin = offered->list[k];
-    if (p->check) TRY(p->check(&pin, c));
+    if (p->check) TRY(p->check(g, &pin, c));
     if (q->allowed == PASS_EXACT && pin.class > PASS_EXACT)
         return status_set(STATUS_INVALID, "--exact forbids '%s' of %s, which is %s; leave one of the two out",
                           pin.text, p->name, pass_class_name(pin.class));
@@ -41,7 +41,7 @@ static status list_choices(const search_request *q, int i, const graph *g, const
     pass_without without = PASS_OPTIONAL;
     out->count = 0;
     offered.count = pass_table[i]->settings(g, c, offered.list, MAX_SETTINGS, &without);
-    if (q->pins[i].kind == SEARCH_PINNED) return pinned_choice(q, i, c, &offered, out);
+    if (q->pins[i].kind == SEARCH_PINNED) return pinned_choice(q, i, g, c, &offered, out);
     for (uint32_t k = 0; k < offered.count && q->pins[i].kind == SEARCH_AUTO; k++)
         if (offered.list[k].class <= q->allowed) out->list[out->count++] = offered.list[k];
     if (without == PASS_OPTIONAL || (without == PASS_FREE && !out->count))

@@ -428,6 +428,11 @@ static void bad_dropout(void *context, snug_graph *g) {
     build_classifier(context, g);
 }
 
+static void no_attention_options(void *context, snug_graph *g) {
+    snug_attention(g, snug_input(g, "point"), 0, 0, NULL);
+    build_classifier(context, g);
+}
+
 static void no_parameters(void *context, snug_graph *g) {
     (void)context;
     snug_cross_entropy(g, snug_gelu(g, snug_input(g, "point")), snug_input(g, "class"));
@@ -460,6 +465,7 @@ static void wrong_networks_are_refused(void **state) {
         { bad_size, "'a.weight'" },
         { bad_dropout, "dropout" },
         { no_parameters, "no parameters" },
+        { no_attention_options, "attention: no options" },
     };
     snug_options o = usual();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -513,6 +519,22 @@ static void wrong_options_are_refused(void **state) {
     assert_int_equal(snug_plan(&classifier, &points, NULL, &o, &run), SNUG_OK);
     assert_int_equal(snug_train(run, NULL, NULL), SNUG_INVALID);
     snug_close(run);
+    o = usual(), o.momentum = 0.9;
+    assert_int_equal(snug_plan(&classifier, &points, NULL, &o, &run), SNUG_INVALID);
+    assert_non_null(strstr(snug_error(), "momentum is 0.9"));
+}
+
+static void nothing_where_something_belongs_is_refused(void **state) {
+    (void)state;
+    snug_options o = usual();
+    snug_run *run;
+    assert_int_equal(snug_plan(NULL, &points, NULL, &o, &run), SNUG_INVALID);
+    assert_int_equal(snug_plan(&classifier, &points, NULL, NULL, &run), SNUG_INVALID);
+    assert_null(run);
+    assert_int_equal(snug_plan(&classifier, &points, NULL, &o, NULL), SNUG_INVALID);
+    assert_null(snug_load(NULL, "somewhere", 0, 1));
+    assert_null(snug_load(&classifier, NULL, 0, 1));
+    assert_non_null(strstr(snug_error(), "snug_load needs"));
 }
 
 int main(void) {
@@ -528,6 +550,7 @@ int main(void) {
         cmocka_unit_test(techniques_do_not_change_the_run),
         cmocka_unit_test(wrong_networks_are_refused),
         cmocka_unit_test(wrong_options_are_refused),
+        cmocka_unit_test(nothing_where_something_belongs_is_refused),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

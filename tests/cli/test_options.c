@@ -199,6 +199,40 @@ static void near_misses_are_suggested(void **state) {
     command_expect(0, "plan tiny --optimizer sgd --momentum 0.9 --quiet");
 }
 
+/* A number of blocks that the model does not have, and an output that can't be written: before planning. */
+static void what_cannot_be_is_refused_early(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *says;
+    } wrong[] = {
+        { "plan tiny --recompute cheap:3", "--recompute cheap:3: there are 2 blocks" },
+        { "plan tiny --recompute block:9+cheap", "there are 2 blocks" },
+        { "train deep --data text --out text", "cannot write to text: text is no folder" },
+        { "train deep --data text --out text/a/b", "cannot write to text/a/b: text" },
+        { "train deep --data text --out /dev/null", "/dev/null is no folder" },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        command_result r = command_run(wrong[i].line);
+        if (r.exit != 2 || *r.out || !strstr(r.err, wrong[i].says))
+            fail_msg("snug %s: exit %d, %s%s", wrong[i].line, r.exit, r.out, r.err);
+        command_free(&r);
+    }
+    command_expect(0, "plan tiny --recompute cheap:2 --quiet");
+    command_expect(3, "train tiny --data text --out not-made/here --memory 2MiB --quiet");
+    assert_int_not_equal(access("not-made", F_OK), 0); /* nothing was touched */
+}
+
+static void the_hint_can_be_copied(void **state) {
+    (void)state;
+    mkdir("a folder", 0700);
+    write_text("out.yaml", "out: a folder/it's\n");
+    command_result r = command_run(
+        "train tiny --config out.yaml --data text --steps 2 --batch 2 --warmup 0 --eval-samples 2");
+    assert_int_equal(r.exit, 0);
+    assert_non_null(strstr(r.out, "snug generate 'a folder/it'\\''s' --prompt"));
+    command_free(&r);
+}
+
 /* ---- pages ---- */
 
 static const option_table *table(void) {
@@ -333,6 +367,8 @@ int main(void) {
         cmocka_unit_test(damaged_files_are_read_or_refused),
         cmocka_unit_test(unknown_variables_get_a_sentence),
         cmocka_unit_test(near_misses_are_suggested),
+        cmocka_unit_test(what_cannot_be_is_refused_early),
+        cmocka_unit_test(the_hint_can_be_copied),
         cmocka_unit_test(every_row_is_whole),
         cmocka_unit_test(help_fits_the_terminal),
         cmocka_unit_test(manual_pages_are_whole),

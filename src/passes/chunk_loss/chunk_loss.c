@@ -106,7 +106,8 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     return count;
 }
 
-static status check(const pass_setting *s, const pass_context *c) {
+static status check(const graph *g, const pass_setting *s, const pass_context *c) {
+    (void)g;
     int64_t rows = c->micro_batch * c->tokens, least = (rows + MAX_CHUNKS - 1) / MAX_CHUNKS;
     if (s->value[0] >= least) return STATUS_OK;
     return status_set(STATUS_INVALID,

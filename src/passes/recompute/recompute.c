@@ -179,6 +179,20 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     return count;
 }
 
+/* A number of blocks that the model does not have is a mistake about the model. */
+static status check(const graph *g, const pass_setting *s, const pass_context *c) {
+    (void)c;
+    bool *may = find_candidates(g);
+    if (!may) return status_set(STATUS_FAILED, "no memory to look at a graph");
+    ranking r;
+    rank_nodes(g, may, &r);
+    memory_free(may);
+    if (s->value[SETTING_BLOCKS] == ALL_BLOCKS || s->value[SETTING_BLOCKS] <= r.sites) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "--recompute %s: there are %d blocks; write at most so many behind the colon", s->text,
+                      (int)r.sites);
+}
+
 /* ---- rewriting ---- */
 
 typedef struct {
@@ -251,4 +265,5 @@ const pass pass_recompute = { .name = "recompute",
                               .training_only = true,
                               .parse = parse,
                               .settings = settings,
+                              .check = check,
                               .run = run };

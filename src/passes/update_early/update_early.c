@@ -32,7 +32,8 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     return parse(c->clipping ? "twice" : "on", &out[0]) == STATUS_OK;
 }
 
-static status check(const pass_setting *s, const pass_context *c) {
+static status check(const graph *g, const pass_setting *s, const pass_context *c) {
+    (void)g;
     if (c->micro_batch < c->batch)
         return status_set(
             STATUS_INVALID,
