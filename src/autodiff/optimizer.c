@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "ops/adamw/adamw.h"
 #include "ops/clip_factor/clip_factor.h"
+#include "ops/finite/finite.h"
 #include "ops/increment/increment.h"
 #include "ops/sgd/sgd.h"
 #include "ops/sum_squares/sum_squares.h"
@@ -14,7 +15,7 @@ typedef struct {
     const optimizer_options *o;
     const tensor_id *gradient;
     uint32_t tensors;
-    tensor_id rate, step, factor;
+    tensor_id rate, step, factor, ok;
 } optimizer;
 
 static bool updated(const optimizer *u, tensor_id t) {
@@ -60,7 +61,8 @@ static void append_update(optimizer *u, tensor_id w) {
                                     .v = state(u, "adamw.v", w),
                                     .lr = u->rate,
                                     .t = u->step,
-                                    .scale = u->factor },
+                                    .scale = u->factor,
+                                    .ok = u->ok },
                     &a);
     } else {
         sgd_attributes a = { .momentum = (float)o->momentum, .weight_decay = decay };
@@ -69,25 +71,30 @@ static void append_update(optimizer *u, tensor_id w) {
                                 .g = u->gradient[w],
                                 .lr = u->rate,
                                 .scale = u->factor,
+                                .ok = u->ok,
                                 .buffer = o->momentum > 0 ? state(u, "sgd.buffer", w) : 0 },
                   &a);
     }
 }
 
-status optimizer_append(graph *g, const optimizer_options *o, const tensor_id *gradient, uint32_t tensors) {
+static tensor_id count_steps(optimizer *u) {
+    graph_source before = {
+        .name = "optimizer.step", .shape = SHAPE(1), .dtype = DTYPE_I32, .role = ROLE_STATE
+    };
+    return increment_apply(u->g, graph_add_source(u->g, &before), u->ok);
+}
+
+status optimizer_append(graph *g, const optimizer_options *o, tensor_id loss, const tensor_id *gradient,
+                        uint32_t tensors) {
     optimizer u = { .g = g, .o = o, .gradient = gradient, .tensors = tensors };
     g->phase = PHASE_UPDATE;
     g->site = SITE_NONE;
     u.rate = graph_add_source(
         g, &(graph_source){
                .name = "learning_rate", .shape = SHAPE(1), .dtype = DTYPE_F32, .role = ROLE_INPUT });
-    if (o->kind == OPTIMIZER_ADAMW) {
-        tensor_id before = graph_add_source(
-            g, &(graph_source){
-                   .name = "optimizer.step", .shape = SHAPE(1), .dtype = DTYPE_I32, .role = ROLE_STATE });
-        u.step = increment_apply(g, before, 0);
-    }
     if (o->clip > 0) append_clipping(&u);
+    if (u.factor || loss) u.ok = finite_apply(g, u.factor ? u.factor + 1 : loss);
+    if (o->kind == OPTIMIZER_ADAMW) u.step = count_steps(&u);
     for (tensor_id t = 1; t < tensors; t++)
         if (updated(&u, t)) append_update(&u, t);
     return graph_status(g);

@@ -50,9 +50,8 @@ exec_measured exec_measure(const exec *e);
 uint64_t exec_pool_bytes(const exec *e);
 
 /* Where a run went wrong: runs program k again, step by step, and names the first node whose results hold NaN
- * or infinity; false when all are finite. The inputs must have been handed in again; after an update that
- * went wrong it is the weights that are found. Persistent values are no longer those of the run afterwards.
- */
+ * or infinity; false when all are finite. The inputs must have been handed in again. Persistent values are
+ * no longer those of the run afterwards. */
 typedef struct {
     char op[32], tensor[96];
     int32_t site;

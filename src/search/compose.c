@@ -45,7 +45,7 @@ static status differentiate(const compose_run *r, graph *g, tensor_id loss) {
     tensor_id *gradient = memory_new(tensors, sizeof *gradient);
     if (!gradient) return status_set(STATUS_FAILED, "no memory to build a graph");
     status result = autodiff_run(g, &(autodiff_seed){ .of = loss }, 1, NULL, gradient);
-    if (result == STATUS_OK) result = optimizer_append(g, &r->optimizer, gradient, tensors);
+    if (result == STATUS_OK) result = optimizer_append(g, &r->optimizer, loss, gradient, tensors);
     memory_free(gradient);
     return result;
 }

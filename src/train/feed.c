@@ -45,25 +45,40 @@ static void hand_in(feed *f, program_kind k, const loader_batch *batch, int64_t 
     if (in->first_row) *in->first_row = (int32_t)(first * f->setup->request.run.context);
 }
 
-double feed_step(feed *f, const loader_batch *batch, int64_t step, double learning_rate) {
+/* All micro-batches of a step; with `fault` looking for one, true when it is found. */
+static bool run_calls(feed *f, const loader_batch *batch, int64_t step, double learning_rate,
+                      exec_fault *fault) {
     int64_t micro = f->setup->request.run.batch - f->split->last; /* samples of the accumulating calls */
     int64_t size = f->split->accumulate ? micro / f->split->accumulate : 0;
+    uint64_t seed = (uint64_t)f->setup->options.seed;
     *f->loss = 0;
     for (int64_t call = 0; call <= f->split->accumulate; call++) {
         program_kind k = call < f->split->accumulate ? PROGRAM_ACCUMULATE : PROGRAM_STEP;
         int64_t first = call * size, count = k == PROGRAM_STEP ? f->split->last : size;
         hand_in(f, k, batch, first, count);
         const feed_inputs *in = &f->programs[k];
-        uint64_t seed = (uint64_t)f->setup->options.seed;
         if (in->key)
             *in->key = (philox_key){ .seed_low = (uint32_t)seed,
                                      .seed_high = (uint32_t)(seed >> 32),
                                      .step = (uint32_t)step,
                                      .first_sample = (uint32_t)first };
         if (in->learning_rate) *in->learning_rate = (float)learning_rate;
-        exec_run(f->exec, k);
+        if (!fault)
+            exec_run(f->exec, k);
+        else if (exec_find_fault(f->exec, k, fault))
+            return true;
     }
+    return false;
+}
+
+double feed_step(feed *f, const loader_batch *batch, int64_t step, double learning_rate) {
+    run_calls(f, batch, step, learning_rate, NULL);
     return (double)*f->loss;
+}
+
+bool feed_find_fault(feed *f, const loader_batch *batch, int64_t step, double learning_rate,
+                     exec_fault *fault) {
+    return run_calls(f, batch, step, learning_rate, fault);
 }
 
 /* ---- validation ---- */

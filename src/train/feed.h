@@ -32,6 +32,11 @@ void feed_open(feed *f, const setup *s, const decision *d, exec *e);
 /* One optimizer step: all micro-batches of the batch. Returns the batch's loss. */
 double feed_step(feed *f, const loader_batch *batch, int64_t step, double learning_rate);
 
+/* Where a step went wrong: computes it again, kernel by kernel, after one that changed no weight. False where
+ * all is finite. What is persistent is spoilt afterwards. */
+bool feed_find_fault(feed *f, const loader_batch *batch, int64_t step, double learning_rate,
+                     exec_fault *fault);
+
 /* Mean loss over the validation samples, forward only. `*whole` is false, and there is no loss, when *stop
  * (may be NULL) became other than 0 in the meantime. */
 status feed_evaluate(feed *f, const volatile sig_atomic_t *stop, double *loss, bool *whole);

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "train/feed.h"
+#include "train/fault.h"
 #include "train/history.h"
 #include "train/journal.h"
 #include "train/loader_plan.h"
@@ -107,19 +107,16 @@ static status one_step(training *t, int64_t step) {
     double began = clock_seconds(), rate = learning_rate(&t->s->options, step);
     loader_batch batch;
     TRY(loader_next(t->loader, &batch));
-    double loss = feed_step(&t->feed, &batch, step, rate);
-    loader_done(t->loader);
+    double loss = feed_step(&t->feed, &batch, step, rate), norm = t->feed.norm ? (double)*t->feed.norm : NAN;
     t->result->losses[step] = loss;
+    if (!isfinite(loss) || (t->feed.norm && !isfinite(norm)))
+        return fault_of_step(&t->feed, &t->d->plan, &batch, step, rate);
+    loader_done(t->loader);
     t->result->steps = step + 1;
     t->times[step] = clock_seconds() - began;
-    if (!isfinite(loss))
-        return status_set(STATUS_FAILED, "the loss became %g in step %lld; try a smaller --lr or --clip 1",
-                          loss, (long long)step + 1);
-    train_progress p = { .step = step + 1,
-                         .loss = loss,
-                         .norm = t->feed.norm ? (double)*t->feed.norm : NAN,
-                         .learning_rate = rate,
-                         .seconds = t->times[step] };
+    train_progress p = {
+        .step = step + 1, .loss = loss, .norm = norm, .learning_rate = rate, .seconds = t->times[step]
+    };
     train_report_step(t->s, t->d, t->flops, t->result->first, clock_seconds() - t->started, &p);
     if (t->observer->stepped) t->observer->stepped(t->observer->context, &p);
     return journal_step(t->journal, &p);

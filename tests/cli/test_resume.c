@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "cli/command.h"
+#include "io/safetensors.h"
 #include "io/scratch.h"
 
 enum { SAVE_EVERY = 4, STEPS = 60 };
@@ -99,6 +100,16 @@ static int64_t newest(const char *run) {
     return most;
 }
 
+/* Was it killed inside a save? */
+static bool has_partial(const char *run) {
+    DIR *folder = opendir(run);
+    bool found = false;
+    for (struct dirent *item; folder && (item = readdir(folder));)
+        found |= strncmp(item->d_name, "checkpoint-", 11) == 0 && strstr(item->d_name, ".partial");
+    if (folder) closedir(folder);
+    return found;
+}
+
 static command_result expect(int code, const char *line, const char *says) {
     command_result r = command_run(line);
     if (r.exit != code || !(strstr(r.err, says) || strstr(r.out, says)))
@@ -129,7 +140,7 @@ static void pause_for(double seconds) {
 static void kills_lose_nothing(void **state) {
     (void)state;
     bool thorough = getenv("SNUG_LONG") && atoi(getenv("SNUG_LONG"));
-    int wanted = thorough ? 200 : 8, kills = 0, runs = 0;
+    int wanted = thorough ? 200 : 8, kills = 0, inside = 0, runs = 0;
     uint64_t random = 20260727;
     while (kills < wanted) {
         char run[32], line[256];
@@ -138,12 +149,13 @@ static void kills_lose_nothing(void **state) {
         snprintf(line, sizeof line, RUN "--out %s --resume", run);
         while (code != 0) {
             pid_t pid = command_start(line, NULL, -1);
-            pause_for((double)scratch_random(&random) / (double)(1u << 31) * whole_seconds);
+            pause_for((double)scratch_random(&random) / (double)(1u << 31) * 0.8 * whole_seconds);
             kill(pid, SIGKILL);
             command_result r = command_wait(pid);
             code = r.exit;
             if (code > 0) fail_msg("after %d kills: exit %d, %s", kills, code, r.err);
             kills += code != 0;
+            inside += code != 0 && has_partial(run);
             command_free(&r);
             int64_t lost = last_step(run) - newest(run);
             if (lost > SAVE_EVERY) fail_msg("after %d kills %lld steps were lost", kills, (long long)lost);
@@ -152,7 +164,7 @@ static void kills_lose_nothing(void **state) {
         snprintf(line, sizeof line, "rm -r %s", run);
         assert_int_equal(system(line), 0);
     }
-    print_message("%d kills in %d runs\n", kills, runs);
+    print_message("%d kills, %d of them inside a save, in %d runs\n", kills, inside, runs);
 }
 
 /* A stop in the middle, then other threads and another budget: the same bits. */
@@ -303,6 +315,47 @@ static void second_interrupt_stops_at_once(void **state) {
     }
 }
 
+/* One byte of the text has an embedding near the end of what f32 holds: the step that meets it fails. */
+static void faults_are_found(void **state) {
+    (void)state;
+    static const char config[] =
+        "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, "
+        "\"n_positions\": 32, \"vocab_size\": 256, \"tie_word_embeddings\": false}\n";
+    float huge[32];
+    size_t bytes;
+    for (int i = 0; i < 32; i++) huge[i] = i % 2 ? 3e38f : -3e38f;
+    mkdir("untied", 0700);
+    scratch_write("untied/config.json", config, sizeof config - 1);
+    command_expect(0, "train untied --data text --steps 1 --out poisoned --quiet");
+    safetensors file;
+    assert_int_equal(safetensors_open("poisoned", &file), STATUS_OK);
+    uint64_t at = safetensors_find(&file, "transformer.wte.weight")->offset + 'Z' * sizeof huge;
+    safetensors_close(&file);
+    char *data = contents("poisoned/model.safetensors", &bytes);
+    memcpy(data + at, huge, sizeof huge);
+    scratch_write("poisoned/model.safetensors", data, bytes);
+    free(data);
+    data = contents("text", &bytes);
+    data[bytes / 3] = 'Z';
+    scratch_write("rare", data, bytes);
+    free(data);
+    command_result r =
+        expect(1, "train poisoned --data rare --steps 60 --batch 32 --save-every 3 --out faulty",
+               "layernorm in block 0 made it first, in forward");
+    long long step, saved;
+    const char *sentence = strstr(r.err, "the loss became "), *rest = strstr(r.err, "faulty/checkpoint-");
+    assert_non_null(sentence);
+    assert_non_null(rest);
+    assert_int_equal(sscanf(strstr(sentence, "in step"), "in step %lld", &step), 1);
+    assert_int_equal(sscanf(rest, "faulty/checkpoint-%lld", &saved), 1);
+    assert_int_equal(saved, (step - 1) / 3 * 3);
+    assert_int_equal(last_step("faulty"), step - 1);
+    command_free(&r);
+    command_expect(1,
+                   "train poisoned --data rare --steps 60 --batch 32 --save-every 3 --out faulty --resume");
+    assert_int_equal(last_step("faulty"), step - 1); /* it comes to the same place */
+}
+
 static int open_files(void **state) {
     int failed = scratch_open(state);
     if (failed) return failed;
@@ -315,13 +368,10 @@ static int open_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stopped_runs_go_on),
-        cmocka_unit_test(kills_lose_nothing),
-        cmocka_unit_test(smaller_budgets_plan_anew),
-        cmocka_unit_test(other_runs_are_refused),
-        cmocka_unit_test(damage_falls_back),
-        cmocka_unit_test(two_runs_in_one_folder_are_refused),
-        cmocka_unit_test(second_interrupt_stops_at_once),
+        cmocka_unit_test(stopped_runs_go_on),        cmocka_unit_test(kills_lose_nothing),
+        cmocka_unit_test(smaller_budgets_plan_anew), cmocka_unit_test(other_runs_are_refused),
+        cmocka_unit_test(damage_falls_back),         cmocka_unit_test(two_runs_in_one_folder_are_refused),
+        cmocka_unit_test(faults_are_found),          cmocka_unit_test(second_interrupt_stops_at_once),
     };
     return cmocka_run_group_tests_name("resume", tests, open_files, scratch_close);
 }

@@ -56,7 +56,7 @@ static void make_plan(plan *p) {
     must(graph_status(&g));
     assert_true(tensors <= TENSORS);
     must(autodiff_run(&g, &(autodiff_seed){ .of = loss }, 1, NULL, gradient));
-    must(optimizer_append(&g, &(optimizer_options){ .kind = OPTIMIZER_SGD, .momentum = 0.9 }, gradient,
+    must(optimizer_append(&g, &(optimizer_options){ .kind = OPTIMIZER_SGD, .momentum = 0.9 }, 0, gradient,
                           tensors));
     program programs[PROGRAM_COUNT] = { 0 };
     lower_options options = { .threads = 2, .rates = device_rates_default(2) };

@@ -391,7 +391,7 @@ static void copies_are_equal(void **state) {
     uint32_t tensors = g.tensors.count;
     assert_int_equal(autodiff_run(&g, &(autodiff_seed){ .of = ports.loss }, 1, NULL, gradient), STATUS_OK);
     optimizer_options o = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = 1 };
-    assert_int_equal(optimizer_append(&g, &o, gradient, tensors), STATUS_OK);
+    assert_int_equal(optimizer_append(&g, &o, 0, gradient, tensors), STATUS_OK);
     tensor_id whole = concat_apply(
         &g, (tensor_id[]){ gelu_apply(&g, ports.logits, true), gelu_apply(&g, ports.logits, false) }, 2);
     graph_keep(&g, whole, "both");

@@ -163,7 +163,7 @@ static void train(graph *g, tensor_id loss) {
     tensor_id *gradient = test_calloc(tensors, sizeof *gradient);
     must(autodiff_run(g, &(autodiff_seed){ .of = loss }, 1, NULL, gradient));
     must(optimizer_append(g, &(optimizer_options){ .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .clip = 1 },
-                          gradient, tensors));
+                          loss, gradient, tensors));
     test_free(gradient);
 }
 
