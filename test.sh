@@ -10,7 +10,7 @@ set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 
 # Tests that measure the process from outside or by the clock, or link it elsewhere: not with sanitizers in it.
-not_sanitized='^test_(memory_from_outside|install)'
+not_sanitized='^test_(memory_from_outside|install|guide)'
 
 sanitize=yes
 for option; do

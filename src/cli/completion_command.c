@@ -31,7 +31,7 @@ typedef enum { PATHS_NONE, PATHS_ANY, PATHS_FOLDERS } paths;
 
 static paths paths_of(const char *hint) {
     if (!hint) return PATHS_NONE;
-    if (strcmp(hint, "DIR") == 0) return PATHS_FOLDERS;
+    if (strcmp(hint, "DIR") == 0 || strcmp(hint, "[DIR]") == 0) return PATHS_FOLDERS;
     return strcmp(hint, "PATH") == 0 || strcmp(hint, "FILE") == 0 || strcmp(hint, "MODEL") == 0 ? PATHS_ANY
                                                                                                 : PATHS_NONE;
 }
@@ -156,7 +156,7 @@ static void add_zsh_command(output *out, const option_table *t, const cli_comman
         add_zsh_text(out, row->help);
         output_add(out, "]");
         if (row->kind != OPTION_FLAG) {
-            output_add(out, ":");
+            output_add(out, row->kind == OPTION_MAYBE ? "::" : ":");
             add_zsh_text(out, row->hint);
             output_add(out, ":");
             add_zsh_action(out, row);
@@ -221,7 +221,8 @@ static void add_fish_option(output *out, const option *row) {
     for (const cli_command *c = cli_commands; c->name; c++)
         if (row->commands & c->command) output_add(out, " %s", c->name);
     output_add(out, "' -l %s", row->name);
-    if (row->kind != OPTION_FLAG) output_add(out, kind == PATHS_ANY ? " -r -F" : " -x");
+    if (row->kind != OPTION_FLAG && row->kind != OPTION_MAYBE)
+        output_add(out, kind == PATHS_ANY ? " -r -F" : " -x");
     if (kind == PATHS_FOLDERS) output_add(out, " -a '(__fish_complete_directories)'");
     if (kind == PATHS_NONE && has_values(row)) {
         output_add(out, " -a '");
