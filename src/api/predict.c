@@ -22,10 +22,12 @@ struct snug_predictor {
 };
 
 static status make_plan(snug_predictor *p, uint64_t memory, int64_t threads) {
-    lower_options lower = { .threads = threads ? (int)threads : threads_available() };
-    lower.rates = device_rates_default(lower.threads);
-    threads_set(lower.threads);
-    TRY(compose_decode(&p->model, &lower, &p->plan));
+    int count = threads ? (int)threads : threads_available();
+    compose_run run = { .model = &p->model,
+                        .batch = 1,
+                        .lower = { .threads = count, .rates = device_rates_default(count) } };
+    threads_set(count);
+    TRY(compose_decode(&run, &p->plan));
     memory_trim();
     if (!memory || p->plan.peak_bytes <= memory) return STATUS_OK;
     char budget[UNITS_TEXT_BYTES];
@@ -64,7 +66,7 @@ snug_predictor *snug_load(const snug_network *description, const char *weights, 
     if (result == STATUS_OK) result = network_open(description, &p->network, &p->model);
     if (result == STATUS_OK) result = make_plan(p, memory, threads);
     if (result == STATUS_OK) result = exec_open(&p->plan, 0, &p->exec);
-    if (result == STATUS_OK) result = weights_load(p->exec, &p->plan, weights);
+    if (result == STATUS_OK) result = weights_load(p->exec, weights);
     if (result == STATUS_OK) result = find_inputs(p);
     if (result == STATUS_OK) return p;
     snug_unload(p);

@@ -62,7 +62,8 @@ const cli_command cli_commands[] = {
           "Continues --prompt with the model in DIR, which 'snug train' has written or Hugging Face has. The "
           "text goes to stdout as it comes, and nothing else does.",
       .examples = { { "snug generate model --prompt 'Permission is hereby granted'", "" },
-                    { "snug generate model --prompt 'You may' --tokens 400 --temperature 0.5 --seed 7", "" },
+                    { "snug generate model --prompt 'You may' --tokens 400 --top-p 0.9 --seed 7", "" },
+                    { "snug generate model --prompt-file questions.txt --stop . --json", "many at once" },
                     { "snug generate model --prompt 'You may' --temperature 0",
                       "the same text every time" } } },
     { .command = COMMAND_DEVICES,

@@ -35,9 +35,10 @@ typedef struct {
     const char *config;  /* file of --config */
     config_file file;    /* what it says; texts point into it */
     setup_options run;
-    const char *prompt; /* generate: */
+    option_list prompts, stops; /* generate: */
+    const char *prompt_file;
     int64_t tokens, top_k;
-    double temperature;
+    double temperature, top_p, repetition_penalty;
     int64_t profile_steps; /* profile: */
     const char *trace;
     bool json, measure, listing, quiet, help;
@@ -81,7 +82,7 @@ typedef struct {
     unsigned commands;
 } option;
 
-enum { OPTIONS_MOST = 48 + PASS_MAX };
+enum { OPTIONS_MOST = 64 + PASS_MAX };
 typedef struct {
     option rows[OPTIONS_MOST];
     uint32_t count;

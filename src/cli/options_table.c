@@ -252,11 +252,18 @@ static const option rows[] = {
 
     { .name = "prompt",
       .hint = "TEXT",
+      .kind = OPTION_LIST,
+      .group = GROUP_TEXT,
+      .commands = COMMAND_GENERATE,
+      .offset = FIELD(prompts),
+      .help = "the beginning of the text; given several times, of as many texts" },
+    { .name = "prompt-file",
+      .hint = "FILE",
       .kind = OPTION_TEXT,
       .group = GROUP_TEXT,
       .commands = COMMAND_GENERATE,
-      .offset = FIELD(prompt),
-      .help = "the beginning of the text" },
+      .offset = FIELD(prompt_file),
+      .help = "a prompt on each line; empty lines are left out" },
     { .name = "tokens",
       .hint = "N",
       .kind = OPTION_INTEGER,
@@ -285,6 +292,35 @@ static const option rows[] = {
       .low = 1,
       .high = 1 << 26,
       .help = "draw among the N likeliest" },
+    { .name = "top-p",
+      .hint = "P|all",
+      .kind = OPTION_NUMBER,
+      .group = GROUP_TEXT,
+      .commands = COMMAND_GENERATE,
+      .offset = FIELD(top_p),
+      .word = "all",
+      .meaning = 1,
+      .low = 1e-9,
+      .high = 1,
+      .help = "draw among the fewest that have the share P of the probability" },
+    { .name = "repetition-penalty",
+      .hint = "X|off",
+      .kind = OPTION_NUMBER,
+      .group = GROUP_TEXT,
+      .commands = COMMAND_GENERATE,
+      .offset = FIELD(repetition_penalty),
+      .word = "off",
+      .meaning = 1,
+      .low = 0.01,
+      .high = 100,
+      .help = "above 1: what the text has already becomes less likely" },
+    { .name = "stop",
+      .hint = "TEXT",
+      .kind = OPTION_LIST,
+      .group = GROUP_TEXT,
+      .commands = COMMAND_GENERATE,
+      .offset = FIELD(stops),
+      .help = "end the text before this one would come; may be given several times" },
 
     { .name = "out",
       .hint = "DIR",
@@ -407,9 +443,13 @@ void options_table(option_table *t) {
 }
 
 options options_defaults(void) {
-    return (options){
-        .run = setup_defaults(), .tokens = 200, .temperature = 0.8, .top_k = 0, .profile_steps = 5
-    };
+    return (options){ .run = setup_defaults(),
+                      .tokens = 200,
+                      .temperature = 0.8,
+                      .top_k = 0,
+                      .top_p = 1,
+                      .repetition_penalty = 1,
+                      .profile_steps = 5 };
 }
 
 const char *options_group_name(option_group g) {

@@ -2,6 +2,7 @@
  * nothing allocates: exec_run only calls kernels. A plan serves for ever. */
 #pragma once
 
+#include "models/model.h"
 #include "plan/plan.h"
 
 typedef enum {
@@ -48,6 +49,13 @@ exec_measured exec_measure(const exec *e);
 
 /* Bytes of the pool that were allocated: plan_pool_bytes rounded up to pages. */
 uint64_t exec_pool_bytes(const exec *e);
+
+/* What the process holds beside its pool, compared with what the plan has reserved for it: STATUS_NO_FIT when
+ * that is more. `*bytes` in any case. */
+status exec_check_reserve(const exec *e, uint64_t *bytes);
+
+/* The weights where they lie; memory_free the list. */
+status exec_weights(const exec *e, model_weight **list, uint32_t *count);
 
 /* Where a run went wrong: runs program k again, step by step, and names the first node whose results hold NaN
  * or infinity; false when all are finite. The inputs must have been handed in again. Persistent values are

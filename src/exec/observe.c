@@ -124,3 +124,16 @@ exec_measured exec_measure(const exec *e) {
     m.by_category[CATEGORY_GAPS] = e->plan->arena_bytes - m.arena_live_bytes;
     return m;
 }
+
+/* ---- beside the pool ---- */
+
+status exec_check_reserve(const exec *e, uint64_t *bytes) {
+    uint64_t resident = device_resident(), pool = exec_pool_bytes(e), reserve = plan_runtime_bytes(e->plan);
+    *bytes = resident > pool ? resident - pool : 0;
+    if (*bytes <= reserve) return STATUS_OK;
+    return status_set(
+        STATUS_NO_FIT,
+        "the program itself holds %llu bytes before it begins, more than the %llu bytes reserved for it; use "
+        "fewer --threads or a larger --memory",
+        (unsigned long long)*bytes, (unsigned long long)reserve);
+}

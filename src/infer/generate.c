@@ -1,71 +1,123 @@
-#define _GNU_SOURCE
 #include "infer/generate.h"
 
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/philox.h"
 #include "base/threads.h"
 #include "base/units.h"
 #include "exec/exec.h"
-#include "infer/sample.h"
+#include "infer/stop.h"
 #include "io/model_files.h"
 
 enum { LINE_END = 10 }; /* what an empty prompt begins after */
 
-/* ---- the prompt ---- */
+const char *generate_end_name(generate_end e) {
+    static const char *const names[] = { "length", "context", "stop" };
+    return names[e];
+}
 
+/* ---- texts ---- */
+
+/* One text that is being continued. */
 typedef struct {
-    const unsigned char *ids;
-    int64_t count;
-} prompt;
-
-static status check_options(const generate_options *o) {
-    if (o->tokens < 0) return status_set(STATUS_INVALID, "%lld tokens cannot be added", (long long)o->tokens);
-    if (!(o->temperature >= 0 && o->temperature <= 1000))
-        return status_set(STATUS_INVALID, "the temperature is %g; it must be from 0 to 1000", o->temperature);
-    if (o->top_k < 0)
-        return status_set(STATUS_INVALID, "top-k is %lld; it must be 0 (all) or more", (long long)o->top_k);
-    return STATUS_OK;
-}
-
-static status read_prompt(const generate_options *o, const gpt2_config *c, prompt *p) {
-    static const unsigned char beginning[] = { LINE_END };
-    bool given = o->prompt && *o->prompt;
-    p->ids = given ? (const unsigned char *)o->prompt : beginning;
-    p->count = given ? (int64_t)strlen(o->prompt) : 1;
-    if (p->count >= c->context && o->tokens > 0)
-        return status_set(STATUS_INVALID,
-                          "the prompt has %lld tokens and the context %lld: nothing can be added",
-                          (long long)p->count, (long long)c->context);
-    for (int64_t i = 0; i < p->count; i++)
-        if (p->ids[i] >= c->vocabulary)
-            return status_set(STATUS_INVALID,
-                              "byte %lld of the prompt is %d; the model knows the ids 0 to %lld",
-                              (long long)i, p->ids[i], (long long)c->vocabulary - 1);
-    return STATUS_OK;
-}
-
-/* ---- one run ---- */
+    uint32_t number; /* its place among the prompts */
+    const unsigned char *prompt;
+    int64_t prompt_count;
+    int32_t last; /* the token drawn last */
+    bool over;
+    stop_watch stops;
+} lane;
 
 typedef struct {
     const generate_options *options;
+    generate_result *result;
     gpt2_config config;
     model model;
-    prompt prompt;
     plan plan;
     exec *exec;
+    lane lanes[GPT2_MOST_DECODED];
+    uint32_t lane_count;        /* that are in use */
+    int32_t *tokens, *position; /* inputs of the program, by lane; one */
+    const float *logits;        /* by lane and token */
+    uint8_t *seen;              /* by lane and token: the text has it; NULL: nobody asks */
+    void *sampling;
 } generation;
 
+static const unsigned char *prompt_of(const generate_options *o, uint32_t i, int64_t *count) {
+    static const unsigned char beginning[] = { LINE_END };
+    bool given = *o->prompts[i] != 0;
+    *count = given ? (int64_t)strlen(o->prompts[i]) : 1;
+    return given ? (const unsigned char *)o->prompts[i] : beginning;
+}
+
+static status check_prompt(const generate_options *o, uint32_t i, const gpt2_config *c) {
+    int64_t count;
+    const unsigned char *ids = prompt_of(o, i, &count);
+    char which[32] = "the prompt";
+    if (o->prompt_count > 1) snprintf(which, sizeof which, "prompt %u", i + 1);
+    if (count >= c->context && o->tokens > 0)
+        return status_set(STATUS_INVALID, "%s has %lld tokens and the context %lld: nothing can be added",
+                          which, (long long)count, (long long)c->context);
+    for (int64_t k = 0; k < count; k++)
+        if (ids[k] >= c->vocabulary)
+            return status_set(STATUS_INVALID, "byte %lld of %s is %d; the model knows the ids 0 to %lld",
+                              (long long)k, which, ids[k], (long long)c->vocabulary - 1);
+    return STATUS_OK;
+}
+
+static status check_options(const generate_options *o) {
+    if (o->tokens < 0) return status_set(STATUS_INVALID, "%lld tokens cannot be added", (long long)o->tokens);
+    if (!o->prompt_count) return status_set(STATUS_INVALID, "there is no prompt");
+    TRY(sample_check(&o->sample));
+    return stop_check(o->stops, o->stop_count);
+}
+
+/* ---- the plan ---- */
+
+/* What the caller may gather of the texts, with an encoding of it as JSON. */
+static uint64_t text_bytes(const generation *g) {
+    enum { GATHERED = 16 }; /* per byte: twice while it grows, and six as escapes, twice as well */
+    const generate_options *o = g->options;
+    uint64_t piece = g->config.vocabulary > 256 ? 8 : 1, bytes = 0;
+    for (uint32_t i = 0; i < o->prompt_count; i++) {
+        int64_t count, most;
+        prompt_of(o, i, &count);
+        most = o->tokens < g->config.context ? o->tokens : g->config.context;
+        bytes += GATHERED * ((uint64_t)count + (uint64_t)most * piece) + sizeof(generate_text) + 128;
+    }
+    return bytes;
+}
+
+static status plan_lanes(generation *g, uint32_t lanes) {
+    const generate_options *o = g->options;
+    int threads = o->threads > 0 ? o->threads : threads_available();
+    uint64_t sampling = sample_bytes(&o->sample, g->config.vocabulary);
+    compose_run run = { .model = &g->model,
+                        .batch = lanes,
+                        .kept_bytes = text_bytes(g) + sizeof *g,
+                        .lower = { .threads = threads, .rates = device_rates_default(threads) } };
+    if (sampling) run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", sampling };
+    if (o->sample.repetition_penalty != 1)
+        run.buffers[run.buffer_count++] = (plan_buffer){ "seen", lanes * (uint64_t)g->config.vocabulary };
+    threads_set(threads);
+    plan_close(&g->plan);
+    TRY(compose_decode(&run, &g->plan));
+    g->lane_count = lanes;
+    g->result->planned_bytes = g->plan.peak_bytes;
+    return STATUS_OK;
+}
+
+/* As many texts side by side as there are prompts, fewer where they don't fit. */
 static status make_plan(generation *g) {
     const generate_options *o = g->options;
-    lower_options lower = { .threads = o->threads > 0 ? o->threads : threads_available() };
-    lower.rates = device_rates_default(lower.threads);
-    threads_set(lower.threads);
-    TRY(compose_decode(&g->model, &lower, &g->plan));
+    uint32_t lanes = o->prompt_count < GPT2_MOST_DECODED ? o->prompt_count : GPT2_MOST_DECODED;
+    TRY(plan_lanes(g, lanes));
+    while (o->memory && g->plan.peak_bytes > o->memory && lanes > 1)
+        TRY(plan_lanes(g, lanes = (lanes + 1) / 2));
     memory_trim();
+    g->result->at_once = lanes;
     uint64_t needed = g->plan.peak_bytes;
     if (!o->memory || needed <= o->memory) return STATUS_OK;
     char budget[UNITS_TEXT_BYTES], bytes[UNITS_TEXT_BYTES], more[UNITS_TEXT_BYTES];
@@ -75,68 +127,163 @@ static status make_plan(generation *g) {
 }
 
 static status load_weights(const generation *g) {
-    const plan *p = &g->plan;
-    model_weight *weights = memory_new(p->persistent_count + 1u, sizeof *weights);
-    if (!weights) return status_set(STATUS_FAILED, "no memory to list the weights");
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < p->persistent_count; i++) {
-        const plan_persistent *x = &p->persistent[i];
-        if (x->category != CATEGORY_WEIGHTS) continue;
-        weights[count++] =
-            (model_weight){ .name = x->name, .shape = x->shape, .data = exec_persistent(g->exec, x->name) };
-    }
+    model_weight *weights;
+    uint32_t count;
+    TRY(exec_weights(g->exec, &weights, &count));
     status result = model_files_load(g->options->directory, weights, count);
     memory_free(weights);
     return result;
 }
 
-/* The logits after one more token. */
-static const float *feed(const generation *g, int32_t id, int64_t position) {
-    *(int32_t *)exec_input(g->exec, PROGRAM_DECODE, "tokens") = id;
-    *(int32_t *)exec_input(g->exec, PROGRAM_DECODE, "position") = (int32_t)position;
-    exec_run(g->exec, PROGRAM_DECODE);
-    return exec_output(g->exec, PROGRAM_DECODE, "logits");
+/* ---- what comes out ---- */
+
+size_t generate_piece(int32_t id, char piece[GENERATE_PIECE_BYTES]) {
+    if (id >= 0 && id <= 255) {
+        piece[0] = (char)id;
+        return 1;
+    }
+    return (size_t)snprintf(piece, GENERATE_PIECE_BYTES, " %d", (int)id);
 }
 
-static status continue_text(const generation *g, generate_result *r) {
+static void say(const generation *g, const lane *l, const char *bytes, size_t count) {
+    if (count && g->options->said) g->options->said(g->options->context, l->number, bytes, count);
+}
+
+static void end_lane(generation *g, lane *l, generate_end how) {
+    char out[STOP_BYTES];
+    say(g, l, out, stop_rest(&l->stops, out));
+    l->over = true;
+    g->result->texts[l->number].end = how;
+    if (g->options->ended) g->options->ended(g->options->context, l->number, how);
+}
+
+/* Hands on what a token adds; false: a stop string is complete, and the text is over. */
+static bool say_token(generation *g, lane *l, int32_t id) {
+    char piece[GENERATE_PIECE_BYTES], out[STOP_BYTES];
+    size_t count = generate_piece(id, piece);
+    bool found = false;
+    for (size_t i = 0; i < count && !found; i++) say(g, l, out, stop_take(&l->stops, piece[i], out, &found));
+    return !found;
+}
+
+/* ---- one position after the other ---- */
+
+static uint8_t *seen_by(const generation *g, const lane *l) {
+    return g->seen ? g->seen + (l - g->lanes) * g->config.vocabulary : NULL;
+}
+
+static void begin_lane(generation *g, uint32_t which, uint32_t number) {
     const generate_options *o = g->options;
-    sample_options how = { .temperature = o->temperature, .top_k = o->top_k, .seed = o->seed };
-    const float *logits = NULL;
-    double begin = clock_seconds();
-    int64_t position = 0;
-    for (; position < g->prompt.count; position++) logits = feed(g, g->prompt.ids[position], position);
-    r->prompt_tokens = position;
-    r->seconds_prompt = clock_seconds() - begin;
-    begin = clock_seconds();
-    while (r->new_tokens < o->tokens && position < g->config.context) {
-        int32_t id;
-        TRY(sample_next(&how, logits, g->config.vocabulary, (uint32_t)position, &id));
-        r->new_tokens++;
-        if (o->token) o->token(o->context, id);
-        bool last = r->new_tokens == o->tokens || position + 1 == g->config.context;
-        if (!last) logits = feed(g, id, position);
-        position++;
+    lane *l = &g->lanes[which];
+    *l = (lane){ .number = number, .stops = { .strings = o->stops, .count = o->stop_count } };
+    l->prompt = prompt_of(o, number, &l->prompt_count);
+    g->result->texts[number].prompt_tokens = l->prompt_count;
+    g->result->prompt_tokens += l->prompt_count;
+    if (g->seen) memset(seen_by(g, l), 0, (size_t)g->config.vocabulary);
+    if (o->tokens == 0) end_lane(g, l, GENERATE_LENGTH);
+}
+
+/* The tokens at `position` go in; those that are over take part with any token. */
+static void feed(generation *g, int64_t position) {
+    for (uint32_t i = 0; i < g->result->at_once; i++) {
+        lane *l = &g->lanes[i];
+        bool reads = i < g->lane_count && !l->over;
+        g->tokens[i] = !reads ? 0 : position < l->prompt_count ? l->prompt[position] : l->last;
+        if (reads && g->seen) seen_by(g, l)[g->tokens[i]] = 1;
     }
-    r->seconds_new = clock_seconds() - begin;
+    *g->position = (int32_t)position;
+    exec_run(g->exec, PROGRAM_DECODE);
+}
+
+/* Draws the token at `position` for a text whose prompt is over. */
+static status draw(generation *g, lane *l, int64_t position) {
+    const generate_options *o = g->options;
+    generate_text *t = &g->result->texts[l->number];
+    sample_from from = { .logits = g->logits + (l - g->lanes) * g->config.vocabulary,
+                         .seen = seen_by(g, l),
+                         .vocabulary = g->config.vocabulary,
+                         .position = (uint32_t)position,
+                         .memory = g->sampling };
+    TRY(sample_next(&o->sample, &from, &l->last));
+    t->new_tokens++;
+    g->result->new_tokens++;
+    if (!say_token(g, l, l->last))
+        end_lane(g, l, GENERATE_STOP);
+    else if (t->new_tokens == o->tokens)
+        end_lane(g, l, GENERATE_LENGTH);
+    else if (position + 1 == g->config.context)
+        end_lane(g, l, GENERATE_CONTEXT);
+    return STATUS_OK;
+}
+
+/* The texts of the lanes, from beginning to end. */
+static status run_lanes(generation *g) {
+    int64_t before = g->result->new_tokens;
+    bool going = true;
+    for (int64_t position = 0; going; position++) {
+        double begin = clock_seconds();
+        bool drew = g->result->new_tokens > before;
+        going = false;
+        for (uint32_t i = 0; i < g->lane_count; i++) going = going || !g->lanes[i].over;
+        if (!going) break;
+        feed(g, position);
+        for (uint32_t i = 0; i < g->lane_count; i++) {
+            lane *l = &g->lanes[i];
+            if (l->over || position + 1 < l->prompt_count) continue;
+            TRY(draw(g, l, position + 1));
+        }
+        *(drew ? &g->result->seconds_new : &g->result->seconds_prompt) += clock_seconds() - begin;
+    }
+    return STATUS_OK;
+}
+
+static status continue_texts(generation *g) {
+    const generate_options *o = g->options;
+    g->tokens = exec_input(g->exec, PROGRAM_DECODE, "tokens");
+    g->position = exec_input(g->exec, PROGRAM_DECODE, "position");
+    g->logits = exec_output(g->exec, PROGRAM_DECODE, "logits");
+    g->seen = exec_persistent(g->exec, "seen");
+    g->sampling = exec_persistent(g->exec, "sampling");
+    for (uint32_t first = 0; first < o->prompt_count; first += g->result->at_once) {
+        uint32_t left = o->prompt_count - first;
+        g->lane_count = left < g->result->at_once ? left : g->result->at_once;
+        for (uint32_t i = 0; i < g->lane_count; i++) begin_lane(g, i, first + i);
+        TRY(run_lanes(g));
+    }
+    return STATUS_OK;
+}
+
+static status run(generation *g) {
+    const generate_options *o = g->options;
+    uint64_t beside;
+    TRY(check_options(o));
+    TRY(model_files_read_config(o->directory, &g->config));
+    gpt2_model(&g->config, o->directory, &g->model);
+    for (uint32_t i = 0; i < o->prompt_count; i++) TRY(check_prompt(o, i, &g->config));
+    g->result->texts = memory_new(o->prompt_count, sizeof *g->result->texts);
+    if (!g->result->texts) return status_set(STATUS_FAILED, "no memory for %u texts", o->prompt_count);
+    TRY(make_plan(g));
+    TRY(exec_open(&g->plan, 0, &g->exec));
+    TRY(exec_check_reserve(g->exec, &beside));
+    TRY(load_weights(g));
+    TRY(continue_texts(g));
+    g->result->resident_peak_bytes = device_resident_peak();
     return STATUS_OK;
 }
 
 status generate_run(const generate_options *o, generate_result *r) {
     *r = (generate_result){ 0 };
-    generation g = { .options = o };
-    status result;
-    TRY(check_options(o));
-    TRY(model_files_read_config(o->directory, &g.config));
-    gpt2_model(&g.config, o->directory, &g.model);
-    TRY(read_prompt(o, &g.config, &g.prompt));
-    TRY_OR(done, make_plan(&g));
-    r->planned_bytes = g.plan.peak_bytes;
-    TRY_OR(done, exec_open(&g.plan, 0, &g.exec));
-    TRY_OR(done, load_weights(&g));
-    result = continue_text(&g, r);
-    r->resident_peak_bytes = device_resident_peak();
-done:
-    exec_close(g.exec);
-    plan_close(&g.plan);
+    generation *g = memory_new(1, sizeof *g); /* large for a stack */
+    if (!g) return status_set(STATUS_FAILED, "no memory to generate");
+    g->options = o, g->result = r;
+    status result = run(g);
+    exec_close(g->exec);
+    plan_close(&g->plan);
+    memory_free(g);
     return result;
+}
+
+void generate_result_close(generate_result *r) {
+    memory_free(r->texts);
+    r->texts = NULL;
 }

@@ -1,30 +1,59 @@
-/* Continues a text with a trained model: one token at a time over a cache of keys and values, all of it
- * planned before anything is allocated. */
+/* Continues texts with a trained model: one token of each at a time over caches of keys and values, all of it
+ * planned before anything is allocated.
+ *
+ * Texts are decoded side by side, all at the same position: one whose prompt is over goes on with what was
+ * drawn for it while a longer prompt is still being read, so nothing is padded. What is drawn for a text
+ * depends on its prompt, the options and the seed, never on its neighbours or on how many there are at once:
+ * a smaller budget gives fewer at once and the same texts. */
 #pragma once
 
+#include "infer/sample.h"
 #include "models/gpt2.h"
 #include "search/compose.h"
 
+typedef enum {
+    GENERATE_LENGTH,  /* as many tokens as were asked for */
+    GENERATE_CONTEXT, /* the model knows no more positions */
+    GENERATE_STOP,    /* a stop string came */
+} generate_end;
+const char *generate_end_name(generate_end e); /* "length", "context", "stop" */
+
 typedef struct {
-    const char *directory; /* Hugging Face model directory */
-    const char *prompt;    /* bytes are token ids; empty or NULL: begin after a line's end */
-    int64_t tokens;        /* to add; fewer where the context ends */
-    double temperature;    /* 0: always the likeliest */
-    int64_t top_k;   /* choose among the likeliest of this number (equals of the last included); 0: all */
-    uint64_t seed;   /* with the position it decides a draw: the same text for any number of threads */
+    const char *directory;      /* Hugging Face model directory */
+    const char *const *prompts; /* bytes are token ids; an empty one begins after a line's end */
+    uint32_t prompt_count;
+    int64_t tokens; /* to add to each; fewer where the context ends */
+    sample_options sample;
+    const char *const *stops; /* a text ends before the first of these strings that it would have */
+    uint32_t stop_count;
     int threads;     /* 0: all there are */
     uint64_t memory; /* budget in bytes; 0: unlimited */
-    /* Called for each new token as soon as it is known; may be NULL. */
-    void (*token)(void *context, int32_t id);
+    /* Called for what is added to a text, as soon as it is known to belong to it, and at its end. May be
+     * NULL. */
+    void (*said)(void *context, uint32_t prompt, const char *bytes, size_t count);
+    void (*ended)(void *context, uint32_t prompt, generate_end how);
     void *context;
 } generate_options;
 
 typedef struct {
     int64_t prompt_tokens, new_tokens;
-    double seconds_prompt, seconds_new;
+    generate_end end;
+} generate_text;
+
+typedef struct {
+    generate_text *texts; /* by prompt */
+    uint32_t at_once;     /* texts side by side */
+    int64_t prompt_tokens, new_tokens;
+    double seconds_prompt, seconds_new; /* while no text had a new token yet; after that */
     uint64_t planned_bytes, resident_peak_bytes;
 } generate_result;
 
 /* STATUS_INVALID for a wrong directory, option or prompt, STATUS_NO_FIT when the plan is beyond the budget:
- * both before the first token. STATUS_FAILED when the model's numbers are not finite. */
+ * both before the first token. STATUS_FAILED when the model's numbers are not finite. Close the result in any
+ * case. */
 status generate_run(const generate_options *o, generate_result *r);
+void generate_result_close(generate_result *r);
+
+/* What a token is in a text: its byte; ids beyond have no text without a tokenizer, and show as numbers. */
+enum { GENERATE_PIECE_BYTES = 16 };
+size_t generate_piece(int32_t id, char piece[GENERATE_PIECE_BYTES]);

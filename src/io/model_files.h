@@ -6,7 +6,6 @@
  * tied output projection has no tensor of its own. */
 #pragma once
 
-#include "base/shape.h"
 #include "base/status.h"
 #include "models/gpt2.h"
 
@@ -17,13 +16,6 @@ status model_files_read_config(const char *path, gpt2_config *c);
 
 /* Writes config.json and generation_config.json into the directory. */
 status model_files_write_config(const char *directory, const gpt2_config *c);
-
-/* One weight of a model, f32, in its final place. */
-typedef struct {
-    const char *name;
-    shape shape;
-    float *data;
-} model_weight;
 
 /* Fills all of the weights from a directory (or a .safetensors file). The names in the file may lack the
  * "transformer." in front. F16 and BF16 are widened, which is exact. Masks that old files carry and a copy of

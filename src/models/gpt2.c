@@ -8,6 +8,7 @@
 #include "ops/add_positions/add_positions.h"
 #include "ops/attention/attention.h"
 #include "ops/cache_append/cache_append.h"
+#include "ops/concat/concat.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/dropout/dropout.h"
 #include "ops/embedding/embedding.h"
@@ -135,13 +136,32 @@ static tensor_id cached(builder *b, int64_t layer, const char *name, tensor_id x
                               &(cache_append_attributes){ column, (int32_t)channels });
 }
 
-/* The queries of one token's packed q|k|v: a view of its first C columns. */
-static tensor_id first_third(builder *b, tensor_id qkv) {
+/* The queries of sample i's packed q|k|v of one token: a view of its first C columns. */
+static tensor_id queries_of(builder *b, tensor_id qkv, int64_t i) {
+    int64_t rows = shape_rows(graph_shape(b->g, qkv)), channels = b->c->channels;
+    tensor_id thirds = reshape_apply(b->g, qkv, SHAPE(3 * rows, channels));
+    return reshape_apply(b->g, slice_apply(b->g, thirds, 3 * i, 1), SHAPE(1, 1, channels));
+}
+
+/* Attention of one new token of each sample to its cache, sample by sample: the same calls, and the same
+ * bits, whatever else is in the batch. */
+static tensor_id attend_cached(builder *b, int64_t layer, tensor_id qkv, const attention_attributes *a) {
     const shape *s = graph_shape(b->g, qkv);
-    if (shape_rows(s) != 1)
-        return graph_fail(b->g, "gpt2 decodes one token at a time, not %lld", (long long)shape_rows(s));
-    tensor_id thirds = reshape_apply(b->g, qkv, SHAPE(3, b->c->channels));
-    return reshape_apply(b->g, slice_apply(b->g, thirds, 0, 1), SHAPE(1, 1, b->c->channels));
+    int64_t batch = s->dim[0], channels = b->c->channels;
+    tensor_id parts[GPT2_MOST_DECODED];
+    if (batch > GPT2_MOST_DECODED || s->dim[1] != 1)
+        return graph_fail(b->g, "gpt2 decodes one token each of at most %d samples, not %lld of %lld",
+                          GPT2_MOST_DECODED, (long long)s->dim[1], (long long)batch);
+    tensor_id k = cached(b, layer, "k", qkv, (int32_t)channels);
+    tensor_id v = cached(b, layer, "v", qkv, (int32_t)(2 * channels));
+    for (int64_t i = 0; i < batch; i++)
+        parts[i] = attention_apply(b->g,
+                                   &(attention_inputs){ .q = queries_of(b, qkv, i),
+                                                        .k = slice_apply(b->g, k, i, 1),
+                                                        .v = slice_apply(b->g, v, i, 1),
+                                                        .offset = b->position },
+                                   a);
+    return batch == 1 ? parts[0] : concat_apply(b->g, parts, (uint32_t)batch);
 }
 
 static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
@@ -154,13 +174,9 @@ static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
                                .stream = b->stream++ };
     tensor_id qkv = linear(b, layer, "attn.c_attn", x, 3 * c->channels);
     attention_inputs in = { .q = qkv, .key = random ? b->key : 0 };
-    if (b->mode == MODEL_DECODE) {
-        in.q = first_third(b, qkv);
-        in.k = cached(b, layer, "k", qkv, (int32_t)c->channels);
-        in.v = cached(b, layer, "v", qkv, (int32_t)(2 * c->channels));
-        in.offset = b->position;
-    }
-    return linear(b, layer, "attn.c_proj", attention_apply(b->g, &in, &a), c->channels);
+    tensor_id attended =
+        b->mode == MODEL_DECODE ? attend_cached(b, layer, qkv, &a) : attention_apply(b->g, &in, &a);
+    return linear(b, layer, "attn.c_proj", attended, c->channels);
 }
 
 static tensor_id feed_forward(builder *b, int64_t layer, tensor_id x) {

@@ -11,7 +11,8 @@
 typedef enum {
     MODEL_TRAIN,    /* loss, with dropout */
     MODEL_EVALUATE, /* loss, without */
-    MODEL_DECODE,   /* logits of `context` new tokens, with caches of model.context positions */
+    MODEL_DECODE,   /* logits of `context` new tokens of each sample, with caches of model.context positions;
+                       all samples stand at the same position */
 } model_mode;
 
 typedef struct {
@@ -50,6 +51,13 @@ struct model {
     void (*initial)(const model *m, const char *parameter, const shape *s, model_initial *out);
     uint32_t (*fields)(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]);
 };
+
+/* One weight of a model, f32, where it lies. */
+typedef struct {
+    const char *name;
+    shape shape;
+    float *data;
+} model_weight;
 
 /* Tools for builders. */
 tensor_id model_parameter(graph *g, const char *name, shape s, uint8_t more_flags); /* f32, trainable */

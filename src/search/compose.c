@@ -130,18 +130,17 @@ failed:
     return result;
 }
 
-status compose_decode(const model *m, const lower_options *o, plan *p) {
+status compose_decode(const compose_run *r, plan *p) {
     program programs[PROGRAM_COUNT] = { 0 };
-    compose_run r = { .model = m, .batch = 1, .context = 1, .lower = *o };
-    compose_choice c = { .micro_batch = 1 };
-    flavour f = { .mode = MODEL_DECODE, .batch = 1 };
+    compose_choice c = { .micro_batch = r->batch };
     graph g;
     model_ports ports = { 0 };
     TRY(graph_open(&g));
-    m->build(m, &g, &(model_run){ .mode = f.mode, .batch = 1, .context = 1 }, &ports);
+    r->model->build(r->model, &g, &(model_run){ .mode = MODEL_DECODE, .batch = r->batch, .context = 1 },
+                    &ports);
     status result = graph_status(&g);
     if (result == STATUS_OK) graph_keep(&g, ports.logits, "logits");
-    pass_context context = compose_context(&r, &c);
+    pass_context context = compose_context(r, &c);
     context.training = false;
     for (int i = 0; pass_table[i] && result == STATUS_OK;
          i++) { /* whatever forward passes offer without a cost */
@@ -154,9 +153,11 @@ status compose_decode(const model *m, const lower_options *o, plan *p) {
         graph_close(&g);
         return result;
     }
-    TRY(lower_program(&g, o, &programs[PROGRAM_DECODE]));
+    TRY(lower_program(&g, &r->lower, &programs[PROGRAM_DECODE]));
     TRY_OR(failed, schedule_program(&programs[PROGRAM_DECODE]));
-    return plan_make(programs, NULL, 0, o->threads, p);
+    TRY(plan_make(programs, r->buffers, r->buffer_count, r->lower.threads, p));
+    plan_reserve(p, r->kept_bytes);
+    return STATUS_OK;
 failed:
     lower_close(&programs[PROGRAM_DECODE]);
     return result;

@@ -42,7 +42,8 @@ pass_context compose_context(const compose_run *r, const compose_choice *c);
 /* Builds, rewrites, lowers, schedules and plans all programs of the run. */
 status compose_plan(const compose_run *r, const compose_choice *c, plan *p);
 
-/* The plan of generating text, one token at a time. */
-status compose_decode(const model *m, const lower_options *o, plan *p);
+/* The plan of generating, one token of each of r->batch samples at a time. Of r it reads model, batch,
+ * buffers, kept_bytes and lower. */
+status compose_decode(const compose_run *r, plan *p);
 
 double compose_seconds(const plan *p, const compose_split *s); /* predicted, of one optimizer step */

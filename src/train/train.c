@@ -45,19 +45,6 @@ static bool asked_to_stop(const training *t) { return t->observer->stop && *t->o
 
 /* ---- beginning ---- */
 
-/* What the process holds beside its pool must be within the reserve that the plan promised. */
-static status check_runtime(training *t) {
-    uint64_t resident = device_resident(), pool = exec_pool_bytes(t->exec);
-    t->result->runtime_bytes = resident > pool ? resident - pool : 0;
-    uint64_t reserve = plan_runtime_bytes(&t->d->plan);
-    if (t->result->runtime_bytes <= reserve) return STATUS_OK;
-    return status_set(
-        STATUS_NO_FIT,
-        "the program itself holds %llu bytes before the first step, more than the %llu bytes reserved for "
-        "it; use fewer --threads or a larger --memory",
-        (unsigned long long)t->result->runtime_bytes, (unsigned long long)reserve);
-}
-
 static status make_room(training *t) {
     const setup_options *o = &t->s->options;
     size_t steps = (size_t)o->steps;
@@ -77,7 +64,7 @@ static status fill_weights(training *t) {
     const setup *s = t->s;
     const plan *p = &t->d->plan;
     if (t->from->step) return checkpoint_load(t->exec, p, t->from->folder);
-    if (s->weights) return weights_load(t->exec, p, s->weights);
+    if (s->weights) return weights_load(t->exec, s->weights);
     weights_initialise(t->exec, p, &s->model, (uint64_t)s->options.seed);
     return STATUS_OK;
 }
@@ -93,7 +80,7 @@ static status begin(training *t) {
     TRY(fill_weights(t));
     TRY(loader_plan_open(s, exec_persistent(t->exec, "loader"), t->from->state.samples, &t->loader));
     feed_open(&t->feed, s, t->d, t->exec);
-    TRY(check_runtime(t));
+    TRY(exec_check_reserve(t->exec, &t->result->runtime_bytes));
     TRY(resume_claim(s, t->from));
     t->flops = train_report_flops(t->d);
     t->started = clock_seconds();
@@ -151,7 +138,7 @@ static status save_checkpoint(training *t, int64_t done) {
 static status save_model(training *t) {
     if (!t->s->options.out) return STATUS_OK;
     bool gpt2 = strcmp(t->s->model.family, "gpt2") == 0; /* others have no configuration to write */
-    return weights_save(t->exec, &t->d->plan, gpt2 ? &t->s->gpt2 : NULL, t->s->options.out);
+    return weights_save(t->exec, gpt2 ? &t->s->gpt2 : NULL, t->s->options.out);
 }
 
 /* Between steps: first what must not be lost, then what may fail. */

@@ -38,34 +38,20 @@ void weights_initialise(exec *e, const plan *p, const model *m, uint64_t seed) {
 
 /* ---- files ---- */
 
-/* The weights of the plan where they lie; memory_free it. */
-static status list_weights(const exec *e, const plan *p, model_weight **weights, uint32_t *count) {
-    *count = 0;
-    *weights = memory_new(p->persistent_count + 1u, sizeof **weights);
-    if (!*weights) return status_set(STATUS_FAILED, "no memory to list the weights");
-    for (uint32_t i = 0; i < p->persistent_count; i++) {
-        const plan_persistent *x = &p->persistent[i];
-        if (x->category != CATEGORY_WEIGHTS) continue;
-        (*weights)[(*count)++] =
-            (model_weight){ .name = x->name, .shape = x->shape, .data = exec_persistent(e, x->name) };
-    }
-    return STATUS_OK;
-}
-
-status weights_load(exec *e, const plan *p, const char *directory) {
+status weights_load(exec *e, const char *directory) {
     model_weight *weights;
     uint32_t count;
-    TRY(list_weights(e, p, &weights, &count));
+    TRY(exec_weights(e, &weights, &count));
     status result = model_files_load(directory, weights, count);
     memory_free(weights);
     return result;
 }
 
-status weights_save(const exec *e, const plan *p, const gpt2_config *c, const char *directory) {
+status weights_save(const exec *e, const gpt2_config *c, const char *directory) {
     model_weight *weights;
     uint32_t count;
     TRY(io_make_folder(directory));
-    TRY(list_weights(e, p, &weights, &count));
+    TRY(exec_weights(e, &weights, &count));
     status result =
         model_files_save(directory, weights, count); /* the largest first: a full disk shows here */
     memory_free(weights);

@@ -9,12 +9,12 @@
 void weights_initialise(exec *e, const plan *p, const model *m, uint64_t seed);
 
 /* Every weight of the plan from a model directory; what is refused says io/model_files.h. */
-status weights_load(exec *e, const plan *p, const char *directory);
+status weights_load(exec *e, const char *directory);
 
 /* Writes config.json, generation_config.json and model.safetensors to `directory` (made if missing),
  * atomically file by file, streaming the weights from where they are. `c` NULL: the model is not of this
  * family, and the weights are written alone. */
-status weights_save(const exec *e, const plan *p, const gpt2_config *c, const char *directory);
+status weights_save(const exec *e, const gpt2_config *c, const char *directory);
 
 /* Reads `path` (a config.json or a directory that has one) into c: family, sizes, dropout, tying. Unknown
  * model_type, wrong types or sizes: STATUS_INVALID with the key. */

@@ -14,6 +14,7 @@
 #include "golden/golden.h"
 #include "infer/generate.h"
 #include "infer/sample.h"
+#include "infer/stop.h"
 #include "io/model_files.h"
 #include "io/scratch.h"
 #include "oracle/oracle.h"
@@ -93,7 +94,8 @@ static void one_token_at_a_time_gives_the_logits_of_the_whole(void **state) {
         plan p;
         exec *e;
         lower_options lower = { .threads = threads_count(), .rates = device_rates_default(1) };
-        assert_int_equal(compose_decode(&m, &lower, &p), STATUS_OK);
+        assert_int_equal(compose_decode(&(compose_run){ .model = &m, .batch = 1, .lower = lower }, &p),
+                         STATUS_OK);
         assert_int_equal(exec_open(&p, modes, &e), STATUS_OK);
         load_into(e, &p);
         for (int i = 0; i < CONTEXT; i++) {
@@ -114,144 +116,373 @@ static void one_token_at_a_time_gives_the_logits_of_the_whole(void **state) {
 
 /* ---- whole texts ---- */
 
+enum { MOST_TEXTS = 80 };
+
+/* What was said for each prompt. */
 typedef struct {
-    int32_t ids[CONTEXT + 1];
-    int count;
+    char bytes[MOST_TEXTS][CONTEXT + 1];
+    size_t count[MOST_TEXTS];
+    int ended[MOST_TEXTS];
+    generate_end how[MOST_TEXTS];
 } written;
 
-static void write_down(void *context, int32_t id) {
+static void write_down(void *context, uint32_t prompt, const char *bytes, size_t count) {
     written *w = context;
-    assert_true(w->count <= CONTEXT);
-    w->ids[w->count++] = id;
+    assert_true(prompt < MOST_TEXTS && w->count[prompt] + count <= CONTEXT && !w->ended[prompt]);
+    memcpy(w->bytes[prompt] + w->count[prompt], bytes, count);
+    w->count[prompt] += count;
 }
 
-static written run(generate_options o, generate_result *r) {
-    written w = { .count = 0 };
-    o.directory = "model", o.token = write_down, o.context = &w;
-    assert_int_equal(generate_run(&o, r), STATUS_OK);
-    assert_int_equal(r->new_tokens, w.count);
-    assert_true(r->seconds_prompt > 0 && r->seconds_new >= 0);
+static void note_end(void *context, uint32_t prompt, generate_end how) {
+    written *w = context;
+    w->ended[prompt]++;
+    w->how[prompt] = how;
+}
+
+/* Options that are 0 and may not be are set to do nothing. */
+static status try(generate_options o, written *w, generate_result *r) {
+    memset(w, 0, sizeof *w);
+    if (!o.directory) o.directory = "model";
+    if (o.sample.top_p == 0) o.sample.top_p = 1;
+    if (o.sample.repetition_penalty == 0) o.sample.repetition_penalty = 1;
+    o.said = write_down, o.ended = note_end, o.context = w;
+    return generate_run(&o, r);
+}
+
+static written run_all(generate_options o, generate_result *r) {
+    static written w;
+    if (try(o, &w, r) != STATUS_OK) fail_msg("%s", status_message());
+    for (uint32_t i = 0; i < o.prompt_count; i++) {
+        assert_int_equal(w.ended[i], 1);
+        assert_int_equal(w.how[i], r->texts[i].end);
+        if (w.how[i] != GENERATE_STOP) assert_int_equal(w.count[i], r->texts[i].new_tokens);
+    }
+    assert_true(r->seconds_prompt >= 0 && r->seconds_new >= 0);
+    generate_result_close(r);
     return w;
+}
+
+static written run(const char *prompt, generate_options o, generate_result *r) {
+    o.prompts = &prompt, o.prompt_count = 1;
+    return run_all(o, r);
 }
 
 static void greedy_takes_the_likeliest(void **state) {
     (void)state;
     generate_result r;
-    written w = run((generate_options){ .prompt = "ab~", .tokens = 6, .seed = 1 }, &r);
+    written w = run("ab~", (generate_options){ .tokens = 6, .sample.seed = 1 }, &r);
     int32_t ids[CONTEXT] = { 'a', 'b', '~' };
-    assert_int_equal(w.count, 6);
+    assert_int_equal(w.count[0], 6);
     assert_int_equal(r.prompt_tokens, 3);
-    for (int i = 0; i < w.count; i++) {
+    for (int i = 0; i < 6; i++) {
         int32_t best = 0;
         for (int32_t k = 0; k < VOCABULARY; k++)
             if (true_log(ids, 3 + i, k) > true_log(ids, 3 + i, best)) best = k;
-        assert_int_equal(w.ids[i], best);
-        ids[3 + i] = w.ids[i];
+        assert_int_equal(w.bytes[0][i], best);
+        ids[3 + i] = best;
     }
-    written one =
-        run((generate_options){ .prompt = "ab~", .tokens = 6, .temperature = 2, .top_k = 1, .seed = 9 }, &r);
-    assert_memory_equal(one.ids, w.ids, sizeof one.ids[0] * 6);
+    sample_options likeliest = { .temperature = 2, .top_k = 1, .seed = 9 };
+    written one = run("ab~", (generate_options){ .tokens = 6, .sample = likeliest }, &r);
+    assert_memory_equal(&one, &w, sizeof w);
+    sample_options surest = { .temperature = 2, .top_p = 1e-9, .seed = 9 };
+    one = run("ab~", (generate_options){ .tokens = 6, .sample = surest }, &r);
+    assert_memory_equal(&one, &w, sizeof w);
 }
 
 static void the_seed_decides(void **state) {
     (void)state;
     generate_result r;
-    generate_options o = { .prompt = "x", .tokens = 11, .temperature = 1.5, .seed = 4, .threads = 1 };
-    written a = run(o, &r);
+    generate_options o = { .tokens = 11, .sample = { .temperature = 1.5, .seed = 4 }, .threads = 1 };
+    written a = run("x", o, &r);
     o.threads = 3;
-    written b = run(o, &r);
+    written b = run("x", o, &r);
     assert_memory_equal(&a, &b, sizeof a);
-    o.seed = 5;
-    written c = run(o, &r);
+    o.sample.seed = 5;
+    written c = run("x", o, &r);
     assert_true(memcmp(&a, &c, sizeof a) != 0);
     threads_set(1);
+}
+
+/* Every text of a batch is the text of its prompt alone, at any number of neighbours and of threads, also
+ * where a budget has fewer side by side than there are. */
+static void a_text_does_not_depend_on_its_neighbours(void **state) {
+    (void)state;
+    static const char *const prompts[] = { "a", "the dog", "", "0123456789", "a", "xyz", "\n\n" };
+    enum { COUNT = sizeof prompts / sizeof *prompts };
+    generate_result r;
+    generate_options o = {
+        .tokens = 6, .sample = { .temperature = 1.2, .top_p = 0.9, .repetition_penalty = 1.3, .seed = 8 }
+    };
+    written alone[COUNT];
+    for (int i = 0; i < COUNT; i++) alone[i] = run(prompts[i], o, &r);
+    uint64_t all = 0;
+    for (int threads = 1; threads <= 3; threads++)
+        for (uint32_t n = 1; n <= COUNT; n++) {
+            o.prompts = prompts, o.prompt_count = n, o.threads = threads;
+            written w = run_all(o, &r);
+            assert_int_equal(r.at_once, n);
+            all = r.planned_bytes;
+            for (uint32_t i = 0; i < n; i++) {
+                assert_int_equal(w.count[i], alone[i].count[0]);
+                assert_memory_equal(w.bytes[i], alone[i].bytes[0], w.count[i]);
+                assert_int_equal(w.how[i], alone[i].how[0]);
+            }
+        }
+    o.memory = all - 1;
+    written w = run_all(o, &r);
+    assert_int_equal(r.at_once, 4);
+    assert_true(r.planned_bytes <= o.memory);
+    for (int i = 0; i < COUNT; i++) assert_memory_equal(w.bytes[i], alone[i].bytes[0], w.count[i]);
+    threads_set(1);
+}
+
+static void more_texts_than_lanes(void **state) {
+    (void)state;
+    static const char *prompts[MOST_TEXTS];
+    generate_result r;
+    for (int i = 0; i < MOST_TEXTS; i++) prompts[i] = i % 3 ? "no" : "yes";
+    written w =
+        run_all((generate_options){ .prompts = prompts, .prompt_count = MOST_TEXTS, .tokens = 3 }, &r);
+    assert_int_equal(r.at_once, GPT2_MOST_DECODED);
+    assert_int_equal(r.new_tokens, 3 * MOST_TEXTS);
+    for (int i = 2; i < MOST_TEXTS; i++) assert_memory_equal(w.bytes[i], w.bytes[i % 3 ? 1 : 0], 3);
 }
 
 static void it_ends_where_the_context_ends(void **state) {
     (void)state;
     generate_result r;
-    assert_int_equal(run((generate_options){ .prompt = "0123456789", .tokens = 50 }, &r).count, CONTEXT - 10);
-    assert_int_equal(run((generate_options){ .prompt = "0123456789", .tokens = 0 }, &r).count, 0);
-    written empty = run((generate_options){ .prompt = "", .tokens = 3 }, &r);
+    written w = run("0123456789", (generate_options){ .tokens = 50 }, &r);
+    assert_int_equal(w.count[0], CONTEXT - 10);
+    assert_int_equal(w.how[0], GENERATE_CONTEXT);
+    w = run("0123456789", (generate_options){ .tokens = 0 }, &r);
+    assert_int_equal(w.count[0], 0);
+    assert_int_equal(w.how[0], GENERATE_LENGTH);
+    written empty = run("", (generate_options){ .tokens = 3 }, &r);
     assert_int_equal(r.prompt_tokens, 1);
-    written line = run((generate_options){ .prompt = "\n", .tokens = 3 }, &r);
+    written line = run("\n", (generate_options){ .tokens = 3 }, &r);
     assert_memory_equal(&empty, &line, sizeof line);
-    assert_int_equal(run((generate_options){ .tokens = 100 }, &r).count, CONTEXT - 1);
+    assert_int_equal(run("", (generate_options){ .tokens = 100 }, &r).count[0], CONTEXT - 1);
+}
+
+/* A text ends before any part of itself, of any length, that is given as a stop string. */
+static void a_text_ends_before_a_stop_string(void **state) {
+    (void)state;
+    generate_result r;
+    generate_options o = { .tokens = 9, .sample = { .temperature = 1.5, .seed = 21 } };
+    written whole = run("q", o, &r);
+    for (size_t from = 0; from < 9; from++)
+        for (size_t length = 1; from + length <= 9; length++) {
+            char stop[16] = { 0 };
+            memcpy(stop, whole.bytes[0] + from, length);
+            if (strlen(stop) < length) continue; /* a zero byte ends a string */
+            const char *const stops[] = { "never", stop };
+            o.stops = stops, o.stop_count = 2;
+            written w = run("q", o, &r);
+            const char *first = memmem(whole.bytes[0], 9, stop, length);
+            assert_int_equal(w.how[0], GENERATE_STOP);
+            assert_int_equal(w.count[0], first - whole.bytes[0]);
+            assert_memory_equal(w.bytes[0], whole.bytes[0], w.count[0]);
+            assert_int_equal(r.new_tokens, w.count[0] + length);
+        }
 }
 
 static void what_cannot_be_is_refused(void **state) {
     (void)state;
+    static written w;
     generate_result r;
+    static const char *const none[] = { "" };
     static const struct {
+        const char *prompt;
         generate_options options;
         const char *sentence;
     } cases[] = {
-        { { .directory = "model", .prompt = "0123456789ab", .tokens = 1 }, "the context 12" },
-        { { .directory = "model", .prompt = "a\xc3\xa9", .tokens = 1 }, "byte 1 of the prompt is 195" },
-        { { .directory = "model", .prompt = "a", .tokens = -1 }, "-1 tokens" },
-        { { .directory = "model", .prompt = "a", .tokens = 1, .temperature = -1 }, "temperature is -1" },
-        { { .directory = "model", .prompt = "a", .tokens = 1, .temperature = NAN }, "temperature" },
-        { { .directory = "model", .prompt = "a", .tokens = 1, .top_k = -1 }, "top-k is -1" },
-        { { .directory = "nowhere", .prompt = "a", .tokens = 1 }, "nowhere" },
+        { "0123456789ab", { .tokens = 1 }, "the context 12" },
+        { "a\xc3\xa9", { .tokens = 1 }, "byte 1 of the prompt is 195" },
+        { "a", { .tokens = -1 }, "-1 tokens" },
+        { "a", { .tokens = 1, .sample.temperature = -1 }, "temperature is -1" },
+        { "a", { .tokens = 1, .sample.temperature = NAN }, "temperature" },
+        { "a", { .tokens = 1, .sample.top_k = -1 }, "top-k is -1" },
+        { "a", { .tokens = 1, .sample.top_p = 1.5 }, "top-p is 1.5" },
+        { "a", { .tokens = 1, .sample.top_p = NAN }, "top-p" },
+        { "a", { .tokens = 1, .sample.repetition_penalty = -2 }, "penalty is -2" },
+        { "a", { .tokens = 1, .stops = none, .stop_count = 1 }, "a stop string is empty" },
+        { "a", { .tokens = 1, .stops = none, .stop_count = 65 }, "65 stop strings" },
+        { "a", { .directory = "nowhere", .tokens = 1 }, "nowhere" },
+        { "a", { .directory = ".", .tokens = 1 }, ". has no config.json" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(generate_run(&cases[i].options, &r), STATUS_INVALID);
-        assert_non_null(strstr(status_message(), cases[i].sentence));
+        generate_options o = cases[i].options;
+        o.prompts = &cases[i].prompt, o.prompt_count = 1;
+        assert_int_equal(try(o, &w, &r), STATUS_INVALID);
+        if (!strstr(status_message(), cases[i].sentence))
+            fail_msg("'%s' is not in: %s", cases[i].sentence, status_message());
         assert_int_equal(r.new_tokens, 0);
+        generate_result_close(&r);
     }
+    const char *const two[] = { "a", "b\xff" };
+    assert_int_equal(try((generate_options){ .prompts = two, .prompt_count = 2, .tokens = 1 }, &w, &r),
+                     STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "byte 1 of prompt 2 is 255"));
+    generate_result_close(&r);
 }
 
 static void the_budget_is_kept_to_the_byte(void **state) {
     (void)state;
+    static written w;
     generate_result r;
-    run((generate_options){ .prompt = "a", .tokens = 2 }, &r);
+    run("a", (generate_options){ .tokens = 2 }, &r);
     uint64_t needed = r.planned_bytes;
-    run((generate_options){ .prompt = "a", .tokens = 2, .memory = needed }, &r);
+    run("a", (generate_options){ .tokens = 2, .memory = needed }, &r);
     assert_true(r.planned_bytes == needed);
-    generate_options less = { .directory = "model", .prompt = "a", .tokens = 2, .memory = needed - 1 };
-    assert_int_equal(generate_run(&less, &r), STATUS_NO_FIT);
+    const char *const prompts[] = { "a" };
+    generate_options less = { .prompts = prompts, .prompt_count = 1, .tokens = 2, .memory = needed - 1 };
+    assert_int_equal(try(less, &w, &r), STATUS_NO_FIT);
     assert_non_null(strstr(status_message(), "1 B more"));
+    generate_result_close(&r);
 }
 
 /* ---- drawing ---- */
 
+static double memory[512];
+
+static status next_of(const sample_options *o, const float *logits, const uint8_t *seen, int64_t count,
+                      uint32_t position, int32_t *id) {
+    assert_true(sample_bytes(o, count) <= sizeof memory);
+    return sample_next(o, &(sample_from){ logits, seen, count, position, memory }, id);
+}
+
+static status next(const sample_options *o, const float *logits, int64_t count, uint32_t position,
+                   int32_t *id) {
+    static const uint8_t nothing[8];
+    sample_options all = *o;
+    if (all.top_p == 0) all.top_p = 1;
+    if (all.repetition_penalty == 0) all.repetition_penalty = 1;
+    return next_of(&all, logits, nothing, count, position, id);
+}
+
+enum { DRAWS = 20000 };
+
+/* Draws from six logits at temperature 2; those of at least `least` are kept. */
+static void expect_distribution(const sample_options *o, const float *logits, float least) {
+    int seen[6] = { 0 };
+    double total = 0;
+    for (uint32_t position = 0; position < DRAWS; position++) {
+        int32_t id;
+        assert_int_equal(next(o, logits, 6, position, &id), STATUS_OK);
+        seen[id]++;
+    }
+    for (int i = 0; i < 6; i++) total += logits[i] >= least ? exp((double)logits[i] / 2) : 0;
+    for (int i = 0; i < 6; i++) {
+        double p = logits[i] >= least ? exp((double)logits[i] / 2) / total : 0;
+        assert_true(fabs(seen[i] - DRAWS * p) <= 4.5 * sqrt(DRAWS * p * (1 - p)));
+    }
+}
+
+static const float six[6] = { 0, 1, -2, 1, 3, -0.0f };
+
 static void draws_follow_the_distribution(void **state) {
     (void)state;
-    static const float logits[6] = { 0, 1, -2, 1, 3, -0.0f };
-    enum { DRAWS = 20000 };
-    for (int64_t top = 0; top <= 7; top++) {
-        sample_options o = { .temperature = 2, .top_k = top, .seed = 77 };
-        int seen[6] = { 0 };
-        for (uint32_t position = 0; position < DRAWS; position++) {
-            int32_t id;
-            assert_int_equal(sample_next(&o, logits, 6, position, &id), STATUS_OK);
-            seen[id]++;
-        }
-        /* Of the likeliest two there are three, of the likeliest four five: equals are kept together. */
-        static const float least[8] = { -9, 3, 1, 1, 0, 0, -9, -9 };
-        double total = 0;
-        for (int i = 0; i < 6; i++) total += logits[i] >= least[top] ? exp((double)logits[i] / 2) : 0;
-        for (int i = 0; i < 6; i++) {
-            double p = logits[i] >= least[top] ? exp((double)logits[i] / 2) / total : 0;
-            assert_true(fabs(seen[i] - DRAWS * p) <= 4.5 * sqrt(DRAWS * p * (1 - p)));
-        }
+    /* Of the likeliest two there are three, of the likeliest four five: equals are kept together. */
+    static const float least[8] = { -9, 3, 1, 1, 0, 0, -9, -9 };
+    for (int64_t top = 0; top <= 7; top++)
+        expect_distribution(&(sample_options){ .temperature = 2, .top_k = top, .seed = 77 }, six, least[top]);
+}
+
+/* Shares of the probability at temperature 2: 3 has 0.442, the 1s 0.162 each, the 0s 0.099 each, -2 has
+ * 0.036.
+ */
+static void the_share_of_probability_is_kept(void **state) {
+    (void)state;
+    static const struct {
+        double share;
+        int64_t top_k;
+        float least;
+    } cases[] = {
+        { 0.01, 0, 3 }, { 0.44, 0, 3 },  { 0.46, 0, 1 }, { 0.7, 0, 1 },  { 0.76, 0, 1 }, { 0.79, 0, 0 },
+        { 0.95, 0, 0 }, { 0.97, 0, -2 }, { 1, 0, -2 },   { 0.57, 3, 3 }, { 0.58, 3, 1 }, { 0.99, 3, 1 }
+    }; /* of the first three 3 has 0.576 */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_distribution(
+            &(sample_options){
+                .temperature = 2, .top_k = cases[i].top_k, .top_p = cases[i].share, .seed = 5 },
+            six, cases[i].least);
+}
+
+static void repetition_is_penalised(void **state) {
+    (void)state;
+    static const uint8_t seen[6] = { 0, 1, 1, 0, 1, 0 };
+    static const float changed[6] = { 0, 0.5f, -4, 1, 1.5f, 0 };
+    sample_options o = { .temperature = 2, .top_p = 0.999999, .repetition_penalty = 2, .seed = 6 };
+    sample_options as = { .temperature = 2, .top_p = 0.999999, .repetition_penalty = 1, .seed = 6 };
+    for (uint32_t position = 0; position < 2000; position++) {
+        int32_t a, b;
+        assert_int_equal(next_of(&o, six, seen, 6, position, &a), STATUS_OK);
+        assert_int_equal(next_of(&as, changed, seen, 6, position, &b), STATUS_OK);
+        assert_int_equal(a, b);
     }
+    int32_t id;
+    o.temperature = 0, o.repetition_penalty = 100;
+    assert_int_equal(next_of(&o, six, seen, 6, 0, &id), STATUS_OK);
+    assert_int_equal(id, 3);
+    float large[2] = { -3e38f, -3.1e38f };
+    assert_int_equal(next_of(&o, large, seen + 1, 2, 0, &id), STATUS_OK);
 }
 
 static void extreme_logits_are_no_trouble(void **state) {
     (void)state;
     float logits[3] = { -3e38f, 3e38f, 3e38f };
     int32_t id;
-    for (int i = 0; i < 3; i++) {
-        sample_options o = { .temperature = i == 0 ? 0 : i == 1 ? 1e-300 : 1000, .seed = 3 };
-        assert_int_equal(sample_next(&o, logits, 3, 0, &id), STATUS_OK);
-        assert_true(i == 0 ? id == 1 : id >= 1);
-    }
+    for (int i = 0; i < 3; i++)
+        for (int cut = 0; cut < 2; cut++) {
+            sample_options o = { .temperature = i == 0   ? 0
+                                                : i == 1 ? 1e-300
+                                                         : 1000,
+                                 .top_p = cut ? 0.5 : 1,
+                                 .seed = 3 };
+            assert_int_equal(next(&o, logits, 3, 0, &id), STATUS_OK);
+            assert_true(i == 0 ? id == 1 : id >= 1);
+        }
     logits[2] = NAN;
-    assert_int_equal(sample_next(&(sample_options){ .temperature = 1 }, logits, 3, 8, &id), STATUS_FAILED);
+    assert_int_equal(next(&(sample_options){ .temperature = 1 }, logits, 3, 8, &id), STATUS_FAILED);
     assert_non_null(strstr(status_message(), "token 2 at position 8"));
     logits[2] = INFINITY;
-    assert_int_equal(sample_next(&(sample_options){ .temperature = 0 }, logits, 3, 8, &id), STATUS_FAILED);
+    assert_int_equal(next(&(sample_options){ .temperature = 0 }, logits, 3, 8, &id), STATUS_FAILED);
+}
+
+/* ---- stop strings ---- */
+
+static void expect_cut(const char *const *stops, uint32_t count, const char *text, const char *handed_on,
+                       bool stopped) {
+    stop_watch w = { .strings = stops, .count = count };
+    char all[256], out[STOP_BYTES];
+    size_t length = 0;
+    bool found = false;
+    for (const char *c = text; *c && !found; c++) {
+        size_t n = stop_take(&w, *c, out, &found);
+        memcpy(all + length, out, n);
+        length += n;
+        assert_true(strncmp(handed_on, all, length) == 0); /* nothing goes out that would have to come back */
+    }
+    if (!found) {
+        size_t n = stop_rest(&w, out);
+        memcpy(all + length, out, n);
+        length += n;
+    }
+    all[length] = 0;
+    assert_string_equal(all, handed_on);
+    assert_int_equal(found, stopped);
+}
+
+static void stop_strings_are_found_wherever_they_begin(void **state) {
+    (void)state;
+    const char *const one[] = { "abab!" }, *const two[] = { "b", "ab" }, *const lines[] = { "\n\n", "END" };
+    expect_cut(one, 1, "xxababab!yy", "xxab", true);
+    expect_cut(one, 1, "xxababab", "xxababab", false);
+    expect_cut(two, 2, "xaab", "xa", true); /* the longest of those that end together */
+    expect_cut(lines, 2, "a\nb\n\nc", "a\nb", true);
+    expect_cut(lines, 2, "a\nEND", "a\n", true);
+    expect_cut(lines, 2, "EENEN", "EENEN", false);
+    expect_cut(NULL, 0, "text", "text", false);
 }
 
 int main(void) {
@@ -259,6 +490,12 @@ int main(void) {
         cmocka_unit_test(one_token_at_a_time_gives_the_logits_of_the_whole),
         cmocka_unit_test(greedy_takes_the_likeliest),
         cmocka_unit_test(the_seed_decides),
+        cmocka_unit_test(a_text_does_not_depend_on_its_neighbours),
+        cmocka_unit_test(more_texts_than_lanes),
+        cmocka_unit_test(a_text_ends_before_a_stop_string),
+        cmocka_unit_test(the_share_of_probability_is_kept),
+        cmocka_unit_test(repetition_is_penalised),
+        cmocka_unit_test(stop_strings_are_found_wherever_they_begin),
         cmocka_unit_test(it_ends_where_the_context_ends),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(the_budget_is_kept_to_the_byte),

@@ -145,7 +145,9 @@ static void open_bench(bench *b, const gpt2_config *c) {
     b->config = *c;
     gpt2_model(&b->config, "tiny", &b->model);
     lower_options lower = { .threads = threads_count(), .rates = device_rates_default(1) };
-    assert_int_equal(compose_decode(&b->model, &lower, &b->plan), STATUS_OK);
+    assert_int_equal(
+        compose_decode(&(compose_run){ .model = &b->model, .batch = 1, .lower = lower }, &b->plan),
+        STATUS_OK);
     assert_int_equal(exec_open(&b->plan, 0, &b->exec), STATUS_OK);
 }
 
@@ -173,11 +175,11 @@ static void saved_weights_come_back(void **state) {
         bench a, b;
         open_bench(&a, &c);
         weights_initialise(a.exec, &a.plan, &a.model, 7);
-        assert_int_equal(weights_save(a.exec, &a.plan, &c, "made/deep"), STATUS_OK);
+        assert_int_equal(weights_save(a.exec, &c, "made/deep"), STATUS_OK);
         assert_int_equal(weights_read_config("made/deep", &read), STATUS_OK);
         assert_same_config(&c, &read);
         open_bench(&b, &read);
-        assert_int_equal(weights_load(b.exec, &b.plan, "made/deep"), STATUS_OK);
+        assert_int_equal(weights_load(b.exec, "made/deep"), STATUS_OK);
         assert_same_weights(&a, &b);
         safetensors s;
         assert_int_equal(safetensors_open("made/deep", &s), STATUS_OK);
@@ -262,7 +264,7 @@ static safetensors_item *item_of(copy *k, const char *name) {
 
 static status load_copy(const copy *k, bench *into) {
     assert_int_equal(safetensors_write("copy.safetensors", k->items, k->count), STATUS_OK);
-    return weights_load(into->exec, &into->plan, "copy.safetensors");
+    return weights_load(into->exec, "copy.safetensors");
 }
 
 static void names_without_prefix_and_buffers_are_fine(void **state) {
@@ -365,7 +367,7 @@ static void wrong_tensors_are_refused(void **state) {
     k.count--;
     assert_int_equal(load_copy(&k, &b), STATUS_INVALID);
     assert_non_null(strstr(status_message(), "'lm_head.weight'"));
-    assert_int_equal(weights_load(b.exec, &b.plan, "no-such-directory"), STATUS_INVALID);
+    assert_int_equal(weights_load(b.exec, "no-such-directory"), STATUS_INVALID);
     close_bench(&b);
 }
 

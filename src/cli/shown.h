@@ -1,0 +1,15 @@
+/* Bytes of unknown origin, shown as they come. On a terminal only whole characters go out, and what is no
+ * character, or would command the terminal, is shown as U+FFFD. Elsewhere the bytes are written as they are.
+ */
+#pragma once
+
+#include "cli/output.h"
+
+typedef struct {
+    output *out;
+    char held[4]; /* the beginning of a character */
+    size_t count;
+} shown;
+
+void shown_add(shown *s, const char *bytes, size_t count);
+void shown_end(shown *s); /* what is held has no end to come */
