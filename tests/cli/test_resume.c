@@ -315,6 +315,63 @@ static void second_interrupt_stops_at_once(void **state) {
     }
 }
 
+/* The data goes away under a run; put back, the run goes on. */
+static void read_errors_lose_nothing(void **state) {
+    (void)state;
+    size_t bytes;
+    char *words = contents("text", &bytes);
+    scratch_write("vanishing", words, bytes);
+    const char *line = "train tiny --data vanishing --steps 1000000 --save-every 5 --out torn --resume";
+    pid_t pid = command_start(line, NULL, -1);
+    for (int wait = 0; wait < 20000 && newest("torn") < 5; wait++) pause_for(0.0005);
+    assert_int_equal(truncate("vanishing", 100), 0);
+    command_result r = command_wait(pid);
+    assert_int_equal(r.exit, 1);
+    assert_non_null(strstr(r.err, "it has become shorter; --resume goes on from torn/checkpoint-"));
+    command_free(&r);
+    scratch_write("vanishing", words, bytes);
+    free(words);
+    int64_t before = newest("torn");
+    pid = command_start(line, NULL, -1);
+    for (int wait = 0; wait < 20000 && newest("torn") <= before; wait++) pause_for(0.0005);
+    kill(pid, SIGTERM);
+    r = command_wait(pid);
+    assert_int_equal(r.exit, 130);
+    assert_true(newest("torn") > before);
+    command_free(&r);
+}
+
+/* A small file system of its own, filled by one save or another; then there is room again. */
+static void full_disks_lose_nothing(void **state) {
+    (void)state;
+    static const int kib[] = { 300, 700, 1100, 1250 };
+    mkdir("small", 0700);
+    for (size_t i = 0; i < sizeof kib / sizeof *kib; i++) {
+        char line[1024], run[32];
+        snprintf(run, sizeof run, "filled-%d", kib[i]);
+        snprintf(line, sizeof line,
+                 "unshare -m sh -c 'mount -t tmpfs -o size=%dk none small && { " SNUG_BUILD "/snug " RUN
+                 "--out small/run >said 2>&1; echo $? >code; cp -r small/run %s; }' 2>/dev/null",
+                 kib[i], run);
+        if (system(line) != 0) {
+            print_message("no file system can be mounted here\n");
+            return;
+        }
+        size_t bytes;
+        char *said = contents("said", &bytes), *code = contents("code", &bytes);
+        if (strcmp(code, "1\n") != 0 || !strstr(said, "No space left on device; free some space"))
+            fail_msg("%d KiB: exit %s, %s", kib[i], code, said);
+        assert_true((newest(run) > 0) ==
+                    (strstr(said, "--resume goes on from small/run/checkpoint-") != NULL));
+        assert_true((newest(run) > 0) == (kib[i] > 600));
+        free(said);
+        free(code);
+        snprintf(line, sizeof line, RUN "--out %s --resume", run);
+        command_expect(0, line);
+        assert_same_run("whole", run);
+    }
+}
+
 /* One byte of the text has an embedding near the end of what f32 holds: the step that meets it fails. */
 static void faults_are_found(void **state) {
     (void)state;
@@ -371,6 +428,7 @@ int main(void) {
         cmocka_unit_test(stopped_runs_go_on),        cmocka_unit_test(kills_lose_nothing),
         cmocka_unit_test(smaller_budgets_plan_anew), cmocka_unit_test(other_runs_are_refused),
         cmocka_unit_test(damage_falls_back),         cmocka_unit_test(two_runs_in_one_folder_are_refused),
+        cmocka_unit_test(read_errors_lose_nothing),  cmocka_unit_test(full_disks_lose_nothing),
         cmocka_unit_test(faults_are_found),          cmocka_unit_test(second_interrupt_stops_at_once),
     };
     return cmocka_run_group_tests_name("resume", tests, open_files, scratch_close);
