@@ -154,7 +154,7 @@ typedef struct {
 
 /* ---- plans ---- */
 
-typedef enum { SNUG_ADAMW, SNUG_SGD } snug_optimizer;
+typedef enum { SNUG_ADAMW, SNUG_SGD, SNUG_ADAFACTOR, SNUG_LION } snug_optimizer;
 typedef enum { SNUG_COSINE, SNUG_LINEAR, SNUG_CONSTANT } snug_schedule;
 
 /* Begin with snug_defaults(). */
@@ -171,8 +171,9 @@ typedef struct {
     snug_schedule schedule; /* then down to this part of it: */
     double minimum_rate;
     snug_optimizer optimizer;
-    double beta1, beta2, epsilon; /* AdamW */
-    double momentum;              /* SGD */
+    double beta1, beta2; /* AdamW, Lion; -1: the usual ones */
+    double epsilon;      /* AdamW */
+    double momentum;     /* SGD */
     double weight_decay;
     double clip;            /* the gradients' norm, at most; 0: any */
     int64_t seed;           /* decides initial weights, the order of the data, and dropout */

@@ -85,7 +85,7 @@ static status check_options(const snug_options *o) {
                    { "eval_samples", o->eval_samples, 0, INT64_MAX },
                    { "warmup", o->warmup, 0, INT32_MAX },
                    { "schedule", (int64_t)o->schedule, SNUG_COSINE, SNUG_CONSTANT },
-                   { "optimizer", (int64_t)o->optimizer, SNUG_ADAMW, SNUG_SGD },
+                   { "optimizer", (int64_t)o->optimizer, SNUG_ADAMW, SNUG_LION },
                    { "threads", o->threads, 0, 4096 },
                    { "save_every", o->save_every, 0, INT32_MAX },
                    { "keep", o->keep, 1, INT32_MAX } };
@@ -97,10 +97,14 @@ static status check_options(const snug_options *o) {
     const struct {
         const char *name;
         double value, low, high;
-    } numbers[] = { { "learning_rate", o->learning_rate, 0, 1e6 }, { "minimum_rate", o->minimum_rate, 0, 1 },
-                    { "beta1", o->beta1, 0, 0.9999999 },           { "beta2", o->beta2, 0, 0.9999999 },
-                    { "epsilon", o->epsilon, 1e-30, 1 },           { "momentum", o->momentum, 0, 0.9999999 },
-                    { "weight_decay", o->weight_decay, 0, 1e6 },   { "clip", o->clip, 0, 1e30 } };
+    } numbers[] = { { "learning_rate", o->learning_rate, 0, 1e6 },
+                    { "minimum_rate", o->minimum_rate, 0, 1 },
+                    { "beta1", o->beta1, OPTIMIZER_OWN, 0.9999999 },
+                    { "beta2", o->beta2, OPTIMIZER_OWN, 0.9999999 },
+                    { "epsilon", o->epsilon, 1e-30, 1 },
+                    { "momentum", o->momentum, 0, 0.9999999 },
+                    { "weight_decay", o->weight_decay, 0, 1e6 },
+                    { "clip", o->clip, 0, 1e30 } };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!(numbers[i].value >= numbers[i].low && numbers[i].value <= numbers[i].high))
             return status_set(STATUS_INVALID, "%s is %g; it must be from %g to %g", numbers[i].name,
@@ -145,6 +149,10 @@ static status copy_text(const char *from, char **to) {
 }
 
 static status read_options(snug_run *r, const snug_options *o, setup_options *s) {
+    static const optimizer_kind optimizers[] = { [SNUG_ADAMW] = OPTIMIZER_ADAMW,
+                                                 [SNUG_SGD] = OPTIMIZER_SGD,
+                                                 [SNUG_ADAFACTOR] = OPTIMIZER_ADAFACTOR,
+                                                 [SNUG_LION] = OPTIMIZER_LION };
     static const schedule_kind schedules[] = {
         [SNUG_COSINE] = SCHEDULE_COSINE, [SNUG_LINEAR] = SCHEDULE_LINEAR, [SNUG_CONSTANT] = SCHEDULE_CONSTANT
     };
@@ -159,7 +167,7 @@ static status read_options(snug_run *r, const snug_options *o, setup_options *s)
     s->steps = o->steps, s->eval_every = o->eval_every, s->eval_samples = o->eval_samples;
     s->learning_rate = o->learning_rate, s->minimum_rate = o->minimum_rate, s->warmup = o->warmup;
     s->schedule = schedules[o->schedule];
-    s->optimizer = (optimizer_options){ .kind = o->optimizer == SNUG_SGD ? OPTIMIZER_SGD : OPTIMIZER_ADAMW,
+    s->optimizer = (optimizer_options){ .kind = optimizers[o->optimizer],
                                         .beta1 = o->beta1,
                                         .beta2 = o->beta2,
                                         .eps = o->epsilon,

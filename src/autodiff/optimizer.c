@@ -3,10 +3,12 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "ops/adafactor/adafactor.h"
 #include "ops/adamw/adamw.h"
 #include "ops/clip_factor/clip_factor.h"
 #include "ops/finite/finite.h"
 #include "ops/increment/increment.h"
+#include "ops/lion/lion.h"
 #include "ops/sgd/sgd.h"
 #include "ops/sum_squares/sum_squares.h"
 
@@ -23,13 +25,17 @@ static bool updated(const optimizer *u, tensor_id t) {
     return !x->producer && x->role == ROLE_PARAMETER && u->gradient[t];
 }
 
-static tensor_id state(optimizer *u, const char *prefix, tensor_id parameter) {
+/* A state of the shape s, kept for a parameter. */
+static tensor_id state_of(optimizer *u, const char *prefix, tensor_id parameter, shape s) {
     char name[96];
     snprintf(name, sizeof name, "%s.%s", prefix, graph_name(u->g, parameter));
     const tensor *p = graph_tensor(u->g, parameter);
     return graph_add_source(
-        u->g,
-        &(graph_source){ .name = name, .shape = p->shape, .dtype = (dtype)p->dtype, .role = ROLE_STATE });
+        u->g, &(graph_source){ .name = name, .shape = s, .dtype = (dtype)p->dtype, .role = ROLE_STATE });
+}
+
+static tensor_id state(optimizer *u, const char *prefix, tensor_id parameter) {
+    return state_of(u, prefix, parameter, *graph_shape(u->g, parameter));
 }
 
 /* One sum of squares per gradient: each can be taken as soon as its gradient exists. */
@@ -47,35 +53,84 @@ static void append_clipping(optimizer *u) {
     memory_free(sums);
 }
 
-static void append_update(optimizer *u, tensor_id w) {
-    const optimizer_options *o = u->o;
-    float decay = graph_tensor(u->g, w)->flags & TENSOR_DECAY ? (float)o->weight_decay : 0;
-    if (o->kind == OPTIMIZER_ADAMW) {
-        adamw_attributes a = {
-            .beta1 = (float)o->beta1, .beta2 = (float)o->beta2, .eps = (float)o->eps, .weight_decay = decay
-        };
-        adamw_apply(u->g,
-                    (adamw_inputs){ .w = w,
-                                    .g = u->gradient[w],
-                                    .m = state(u, "adamw.m", w),
-                                    .v = state(u, "adamw.v", w),
-                                    .lr = u->rate,
-                                    .t = u->step,
-                                    .scale = u->factor,
-                                    .ok = u->ok },
-                    &a);
-    } else {
-        sgd_attributes a = { .momentum = (float)o->momentum, .weight_decay = decay };
-        sgd_apply(u->g,
-                  (sgd_inputs){ .w = w,
+/* ---- one function an optimizer: the update of parameter w ---- */
+
+static void append_adamw(optimizer *u, tensor_id w, float decay) {
+    adamw_apply(u->g,
+                (adamw_inputs){ .w = w,
                                 .g = u->gradient[w],
+                                .m = state(u, "adamw.m", w),
+                                .v = state(u, "adamw.v", w),
                                 .lr = u->rate,
+                                .t = u->step,
                                 .scale = u->factor,
-                                .ok = u->ok,
-                                .buffer = o->momentum > 0 ? state(u, "sgd.buffer", w) : 0 },
-                  &a);
-    }
+                                .ok = u->ok },
+                &(adamw_attributes){ (float)u->o->beta1, (float)u->o->beta2, (float)u->o->eps, decay });
 }
+
+static void append_sgd(optimizer *u, tensor_id w, float decay) {
+    sgd_apply(u->g,
+              (sgd_inputs){ .w = w,
+                            .g = u->gradient[w],
+                            .lr = u->rate,
+                            .scale = u->factor,
+                            .ok = u->ok,
+                            .buffer = u->o->momentum > 0 ? state(u, "sgd.buffer", w) : 0 },
+              &(sgd_attributes){ (float)u->o->momentum, decay });
+}
+
+static void append_adafactor(optimizer *u, tensor_id w, float decay) {
+    const shape *s = graph_shape(u->g, w);
+    adafactor_inputs in = {
+        .w = w, .g = u->gradient[w], .lr = u->rate, .t = u->step, .scale = u->factor, .ok = u->ok
+    };
+    if (s->rank > 1) {
+        in.rows = state_of(u, "adafactor.rows", w, SHAPE(shape_rows(s)));
+        in.columns = state_of(u, "adafactor.columns", w, SHAPE(shape_last(s)));
+    } else {
+        in.rows = state(u, "adafactor.v", w);
+    }
+    adafactor_apply(u->g, in, &(adafactor_attributes){ 0.8f, 1e-30f, 1, decay }); /* the paper's constants */
+}
+
+static void append_lion(optimizer *u, tensor_id w, float decay) {
+    lion_apply(u->g,
+               (lion_inputs){ .w = w,
+                              .g = u->gradient[w],
+                              .m = state(u, "lion.m", w),
+                              .lr = u->rate,
+                              .scale = u->factor,
+                              .ok = u->ok },
+               &(lion_attributes){ (float)u->o->beta1, (float)u->o->beta2, decay });
+}
+
+static const struct {
+    const char *name, *title;
+    void (*append)(optimizer *u, tensor_id w, float decay);
+    double beta1, beta2; /* the usual ones; 0: it has none */
+    bool counts;         /* needs the number of the update */
+    bool eps, momentum;  /* has them */
+} table[OPTIMIZER_COUNT] = {
+    [OPTIMIZER_ADAMW] = { "adamw", "AdamW", append_adamw, 0.9, 0.95, .counts = true, .eps = true },
+    [OPTIMIZER_SGD] = { "sgd", "SGD", append_sgd, .momentum = true },
+    [OPTIMIZER_ADAFACTOR] = { "adafactor", "Adafactor", append_adafactor, .counts = true },
+    [OPTIMIZER_LION] = { "lion", "Lion", append_lion, 0.9, 0.99 },
+};
+
+const char *optimizer_name(optimizer_kind kind) { return table[kind].name; }
+const char *optimizer_title(optimizer_kind kind) { return table[kind].title; }
+
+static double settle_beta(double usual, double said) { return usual > 0 && said >= 0 ? said : usual; }
+
+optimizer_options optimizer_settle(optimizer_options o) {
+    o.beta1 = settle_beta(table[o.kind].beta1, o.beta1);
+    o.beta2 = settle_beta(table[o.kind].beta2, o.beta2);
+    if (!table[o.kind].eps) o.eps = 0;
+    if (!table[o.kind].momentum) o.momentum = 0;
+    return o;
+}
+
+/* ---- all of them ---- */
 
 static tensor_id count_steps(optimizer *u) {
     graph_source before = {
@@ -94,8 +149,10 @@ status optimizer_append(graph *g, const optimizer_options *o, tensor_id loss, co
                .name = "learning_rate", .shape = SHAPE(1), .dtype = DTYPE_F32, .role = ROLE_INPUT });
     if (o->clip > 0) append_clipping(&u);
     if (u.factor || loss) u.ok = finite_apply(g, u.factor ? u.factor + 1 : loss);
-    if (o->kind == OPTIMIZER_ADAMW) u.step = count_steps(&u);
+    if (table[o->kind].counts) u.step = count_steps(&u);
     for (tensor_id t = 1; t < tensors; t++)
-        if (updated(&u, t)) append_update(&u, t);
+        if (updated(&u, t))
+            table[o->kind].append(&u, t,
+                                  graph_tensor(g, t)->flags & TENSOR_DECAY ? (float)o->weight_decay : 0);
     return graph_status(g);
 }

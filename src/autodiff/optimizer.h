@@ -4,19 +4,37 @@
 
 #include "ir/graph.h"
 
-typedef enum { OPTIMIZER_ADAMW, OPTIMIZER_SGD } optimizer_kind;
+typedef enum {
+    OPTIMIZER_ADAMW,
+    OPTIMIZER_SGD,
+    OPTIMIZER_ADAFACTOR,
+    OPTIMIZER_LION,
+    OPTIMIZER_COUNT
+} optimizer_kind;
+#define OPTIMIZER_WORDS "adamw, sgd, adafactor, lion" /* as users write them, in that order */
 
 typedef struct {
     optimizer_kind kind;
-    double beta1, beta2, eps; /* AdamW */
-    double momentum;          /* SGD; 0: no buffer */
-    double weight_decay;      /* of parameters flagged TENSOR_DECAY */
-    double clip;              /* largest norm of all gradients together; 0: off */
+    double beta1, beta2; /* AdamW, Lion */
+    double eps;          /* AdamW */
+    double momentum;     /* SGD; 0: no buffer */
+    double weight_decay; /* of parameters flagged TENSOR_DECAY */
+    double clip;         /* largest norm of all gradients together; 0: off */
 } optimizer_options;
 
-/* `gradient`: by tensor, as autodiff_run filled it. `loss` (0: none) is looked at where no norm is taken: a
- * step in which the norm, or else the loss, is not finite changes no weight and no state. Parameters without
- * a gradient are left alone. New sources: input "learning_rate" (1); state "optimizer.step" (1) i32,
- * "adamw.m.NAME", "adamw.v.NAME" or "sgd.buffer.NAME"; with clipping the kept result "gradient_norm" (1). */
+enum { OPTIMIZER_OWN = -1 }; /* as beta1 or beta2: what is usual for this optimizer */
+
+const char *optimizer_name(optimizer_kind kind);  /* "adamw" */
+const char *optimizer_title(optimizer_kind kind); /* "AdamW" */
+
+/* The same with numbers in place of OPTIMIZER_OWN, and with 0 for what this optimizer has no use for. */
+optimizer_options optimizer_settle(optimizer_options o);
+
+/* `o` is settled. `gradient`: by tensor, as autodiff_run filled it. `loss` (0: none) is looked at where no
+ * norm is taken: a step in which the norm, or else the loss, is not finite changes no weight and no state.
+ * Parameters without a gradient are left alone. New sources: input "learning_rate" (1); state
+ * "optimizer.step" (1) i32 where the optimizer counts, and what it keeps by parameter: "adamw.m.NAME" and
+ * "adamw.v.NAME", "sgd.buffer.NAME", "lion.m.NAME", "adafactor.rows.NAME" with "adafactor.columns.NAME" for
+ * matrices and "adafactor.v.NAME" for vectors. With clipping the kept result "gradient_norm" (1). */
 status optimizer_append(graph *g, const optimizer_options *o, tensor_id loss, const tensor_id *gradient,
                         uint32_t tensors);

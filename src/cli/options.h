@@ -73,7 +73,7 @@ typedef struct {
     const char *words;              /* of a choice: "adamw, sgd"; of a technique: its settings */
     const char *word;               /* written instead of a number, and is stored as `meaning` */
     const char *fallback;           /* the default in words, where the stored one says little */
-    const char *needs; /* "optimizer=sgd": refused where that choice is another; NULL: always fine */
+    const char *needs; /* "optimizer=adamw|lion": refused where that choice is another; NULL: always fine */
     double meaning, low, high;
     size_t offset;
     size_t word_flag; /* a bool that the word sets as well; 0: none */

@@ -213,20 +213,31 @@ static status read_line(reading *r) {
 
 /* ---- together ---- */
 
-/* "optimizer=sgd" of --momentum. A value of the environment is a habit, not a word on this run: it is left
- * out of account where it does not apply. */
+/* Is `word` one of "adamw|lion"? */
+static bool listed(const char *list, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = list; at; at = strchr(at, '|')) {
+        at += *at == '|';
+        if (strncmp(at, word, length) == 0 && (at[length] == '|' || !at[length])) return true;
+    }
+    return false;
+}
+
+/* "optimizer=adamw|lion" of --beta1. A value of the environment is a habit, not a word on this run: it is
+ * left out of account where it does not apply. */
 static status check_needs(const reading *r, uint32_t i) {
     const option *row = &r->table->rows[i];
     if (!row->needs || r->from[i] < LAYER_FILE) return STATUS_OK;
-    char other[OPTION_NAME_BYTES], word[OPTION_NAME_BYTES], where[512] = "";
-    const char *wanted = strchr(row->needs, '=') + 1;
-    snprintf(other, sizeof other, "%.*s", (int)(wanted - row->needs - 1), row->needs);
+    char other[OPTION_NAME_BYTES], word[OPTION_NAME_BYTES], wanted[OPTION_NAME_BYTES], where[512] = "";
+    const char *list = strchr(row->needs, '=') + 1;
+    snprintf(other, sizeof other, "%.*s", (int)(list - row->needs - 1), row->needs);
     const option *choice = find(r, other);
-    if (!choice || strcmp(options_choice(choice, r->out, word), wanted) == 0) return STATUS_OK;
+    if (!choice || listed(list, options_choice(choice, r->out, word))) return STATUS_OK;
     if (r->from[i] == LAYER_FILE) snprintf(where, sizeof where, "%.400s:%u: ", r->out->config, r->line[i]);
+    snprintf(wanted, sizeof wanted, "%.*s", (int)strcspn(list, "|"), list); /* the nearest that works */
     return status_set(STATUS_INVALID,
                       "%s--%s is for --%s %s, and here it is %s; say --%s %s, or leave --%s out", where,
-                      row->name, other, wanted, word, other, wanted, row->name);
+                      row->name, other, list, word, other, wanted, row->name);
 }
 
 /* The line is read twice: first for the name of the file and for mistakes, of which those are told first. */

@@ -13,7 +13,6 @@ enum {
 _Static_assert(DATA_KIND_AUTO == 0 && DATA_KIND_BYTES == 1 && DATA_KIND_U16 == 2, "");
 _Static_assert(DATA_KIND_U32 == 3 && DATA_KIND_NPY == 4 && DATA_KIND_JSONL == 5 && DATA_KINDS == 6, "");
 _Static_assert(SCHEDULE_COSINE == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_CONSTANT == 2, "");
-_Static_assert(OPTIMIZER_ADAMW == 0 && OPTIMIZER_SGD == 1, "");
 _Static_assert(sizeof(data_kind) == sizeof(int) && sizeof(schedule_kind) == sizeof(int), "");
 
 /* In the order of --help. */
@@ -198,7 +197,7 @@ static const option rows[] = {
       .group = GROUP_TRAINING,
       .commands = RUN,
       .offset = FIELD(run.optimizer.kind),
-      .words = "adamw, sgd",
+      .words = OPTIMIZER_WORDS,
       .help = "what makes updates of gradients" },
     { .name = "weight-decay",
       .hint = "X",
@@ -225,20 +224,22 @@ static const option rows[] = {
       .group = GROUP_TRAINING,
       .commands = RUN,
       .offset = FIELD(run.optimizer.beta1),
-      .needs = "optimizer=adamw",
+      .needs = "optimizer=adamw|lion",
+      .fallback = "0.9",
       .low = 0,
       .high = 0.9999999,
-      .help = "AdamW: memory of the mean of gradients" },
+      .help = "AdamW, Lion: memory of the mean of gradients" },
     { .name = "beta2",
       .hint = "X",
       .kind = OPTION_NUMBER,
       .group = GROUP_TRAINING,
       .commands = RUN,
       .offset = FIELD(run.optimizer.beta2),
-      .needs = "optimizer=adamw",
+      .needs = "optimizer=adamw|lion",
+      .fallback = "0.95, lion 0.99",
       .low = 0,
       .high = 0.9999999,
-      .help = "AdamW: memory of their squares" },
+      .help = "AdamW: memory of their squares; Lion: of the mean that it keeps" },
     { .name = "momentum",
       .hint = "X",
       .kind = OPTION_NUMBER,

@@ -48,11 +48,10 @@ static uint64_t parameters_of(const plan *p) {
 /* ---- what it needs ---- */
 
 static void add_title(text *out, const setup *s, const decision *d, const parts_colours *k) {
-    static const char *const optimizers[] = { [OPTIMIZER_ADAMW] = "AdamW", [OPTIMIZER_SGD] = "SGD" };
     char count[REPORT_NUMBER_BYTES];
     text_add(out, "%s%s%s: %s parameters, ", k->bold, s->model.name, k->end,
              report_count(parameters_of(&d->plan), count));
-    text_add(out, "%s, a batch of ", optimizers[s->request.run.optimizer.kind]);
+    text_add(out, "%s, a batch of ", optimizer_title(s->request.run.optimizer.kind));
     add_samples(out, s);
     text_add(out, "\n\n");
 }

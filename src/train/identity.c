@@ -37,7 +37,6 @@ static void add_options(identity *i, const setup_options *o, int64_t context) {
         [SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear", [SCHEDULE_CONSTANT] = "constant"
     };
     const optimizer_options *u = &o->optimizer;
-    bool adamw = u->kind == OPTIMIZER_ADAMW;
     add_number(i, IDENTITY_OPTION, "batch", (double)o->batch);
     add_number(i, IDENTITY_OPTION, "context", (double)context);
     add_number(i, IDENTITY_OPTION, "seed", (double)o->seed);
@@ -48,16 +47,13 @@ static void add_options(identity *i, const setup_options *o, int64_t context) {
         add_number(i, IDENTITY_OPTION, "steps", (double)o->steps);
         add_number(i, IDENTITY_OPTION, "minimum-rate", o->minimum_rate);
     }
-    add_text(i, IDENTITY_OPTION, "optimizer", adamw ? "adamw" : "sgd");
+    add_text(i, IDENTITY_OPTION, "optimizer", optimizer_name(u->kind));
     add_number(i, IDENTITY_OPTION, "weight-decay", u->weight_decay);
     add_number(i, IDENTITY_OPTION, "clip", u->clip);
-    if (adamw) {
-        add_number(i, IDENTITY_OPTION, "beta1", u->beta1);
-        add_number(i, IDENTITY_OPTION, "beta2", u->beta2);
-        add_number(i, IDENTITY_OPTION, "epsilon", u->eps);
-    } else {
-        add_number(i, IDENTITY_OPTION, "momentum", u->momentum);
-    }
+    add_number(i, IDENTITY_OPTION, "beta1", u->beta1);
+    add_number(i, IDENTITY_OPTION, "beta2", u->beta2);
+    add_number(i, IDENTITY_OPTION, "epsilon", u->eps);
+    add_number(i, IDENTITY_OPTION, "momentum", u->momentum);
 }
 
 /* ---- the model ---- */

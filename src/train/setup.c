@@ -28,8 +28,8 @@ setup_options setup_defaults(void) {
                             .schedule = SCHEDULE_COSINE,
                             .warmup = 20,
                             .optimizer = { .kind = OPTIMIZER_ADAMW,
-                                           .beta1 = 0.9,
-                                           .beta2 = 0.95,
+                                           .beta1 = OPTIMIZER_OWN,
+                                           .beta2 = OPTIMIZER_OWN,
                                            .eps = 1e-8,
                                            .weight_decay = 0.1,
                                            .clip = 1.0 } };
@@ -182,6 +182,7 @@ static status finish_request(setup *s) {
 
 status setup_open(const setup_options *options, const model *custom, setup *s) {
     *s = (setup){ .options = *options };
+    s->options.optimizer = optimizer_settle(options->optimizer);
     status result = STATUS_OK;
     TRY_OR(failed, comm_open("self", &s->comm));
     TRY_OR(failed, open_model(s, custom));

@@ -123,7 +123,7 @@ static const struct {
     { "plan gpt2 --clip none", "write off" },
     { "plan gpt2 --lr 1e999", "--lr" },
     { "plan gpt2 --schedule zigzag", "cosine, linear, constant" },
-    { "plan gpt2 --optimizer adam", "adamw, sgd" },
+    { "plan gpt2 --optimizer adam", "adamw, sgd, adafactor, lion" },
     { "plan gpt2 --recompute everything", "--recompute" },
     { "plan gpt2 --attention fast", "--attention" },
     { "plan gpt2 --chunk-loss some", "--chunk-loss" },

@@ -26,15 +26,19 @@ void lab_open(lab *l, const lab_sizes *s) {
     c->dropout_attention = c->dropout_embedding = c->dropout_residual = s->dropout;
     must(gpt2_check(c));
     gpt2_model(c, "lab", &l->model);
-    l->run = (compose_run){
-        .model = &l->model,
-        .batch = s->batch,
-        .context = s->context,
-        .eval_samples = 3,
-        .training = true,
-        .optimizer = { .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .clip = s->clip },
-        .lower = { .threads = threads_count(), .rates = device_rates_default(1) }
-    };
+    l->run = (compose_run){ .model = &l->model,
+                            .batch = s->batch,
+                            .context = s->context,
+                            .eval_samples = 3,
+                            .training = true,
+                            .optimizer = optimizer_settle((optimizer_options){ .kind = s->optimizer,
+                                                                               .beta1 = OPTIMIZER_OWN,
+                                                                               .beta2 = OPTIMIZER_OWN,
+                                                                               .eps = 1e-8,
+                                                                               .momentum = 0.9,
+                                                                               .weight_decay = 0.1,
+                                                                               .clip = s->clip }),
+                            .lower = { .threads = threads_count(), .rates = device_rates_default(1) } };
 }
 
 uint32_t lab_random(uint32_t *random, uint32_t below) {

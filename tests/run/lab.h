@@ -23,6 +23,7 @@ typedef struct {
     int64_t layers, heads, channels, context, vocabulary, batch;
     double dropout, clip;
     bool untied;
+    optimizer_kind optimizer; /* 0: AdamW */
 } lab_sizes;
 
 /* Not to be moved afterwards: the model points at the configuration. */

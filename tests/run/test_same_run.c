@@ -72,6 +72,52 @@ static void early_update_without_clipping(void **state) {
                        "attention=flash update_early=on recompute=block chunk_loss=256", true);
 }
 
+/* Techniques see update nodes, whichever they are. */
+static void every_optimizer(void **state) {
+    (void)state;
+    lab_sizes clipped = small, free = small;
+    free.clip = 0;
+    for (int kind = 0; kind < OPTIMIZER_COUNT; kind++) {
+        clipped.optimizer = free.optimizer = (optimizer_kind)kind;
+        compare_with_plain(&clipped, 0, "", "recompute=block chunk_loss=256 update_early=twice", true);
+        compare_with_plain(&clipped, 4, "", "recompute=cheap accumulate=defer", true);
+        compare_with_plain(&free, 0, "", "update_early=on", true);
+    }
+}
+
+static uint64_t padded(int64_t floats) { return ((uint64_t)floats * sizeof(float) + 63) / 64 * 64; }
+
+/* By formula: what each keeps for a model whose parameters are known. */
+static void optimizers_keep_what_they_say(void **state) {
+    (void)state;
+    static const char *const names[] = { "adamw", "sgd", "adafactor", "lion" };
+    uint64_t weights = 0, factored = 0, kept[OPTIMIZER_COUNT];
+    for (int kind = 0; kind < OPTIMIZER_COUNT; kind++) {
+        assert_string_equal(optimizer_name((optimizer_kind)kind), names[kind]);
+        lab l;
+        lab_sizes sizes = small;
+        sizes.optimizer = (optimizer_kind)kind;
+        lab_open(&l, &sizes);
+        compose_choice c = lab_choose(&l, 0, "");
+        plan p;
+        assert_int_equal(compose_plan(&l.run, &c, &p), STATUS_OK);
+        kept[kind] = p.by_category[CATEGORY_OPTIMIZER];
+        weights = p.by_category[CATEGORY_WEIGHTS], factored = 0;
+        for (uint32_t i = 0; i < p.persistent_count; i++) {
+            const shape *s = &p.persistent[i].shape;
+            if (p.persistent[i].category != CATEGORY_WEIGHTS) continue;
+            factored +=
+                s->rank > 1 ? padded(shape_rows(s)) + padded(shape_last(s)) : padded(shape_elements(s));
+        }
+        plan_close(&p);
+    }
+    uint64_t step = padded(1); /* their number */
+    assert_int_equal(kept[OPTIMIZER_ADAMW], 2 * weights + step);
+    assert_int_equal(kept[OPTIMIZER_SGD], weights);
+    assert_int_equal(kept[OPTIMIZER_LION], weights);
+    assert_int_equal(kept[OPTIMIZER_ADAFACTOR], factored + step);
+}
+
 static void untied_needs_no_deferring(void **state) {
     (void)state;
     lab_sizes sizes = small;
@@ -134,7 +180,8 @@ static void random_combinations(void **state) {
                             .batch = 8 * (1 + lab_random(&random, 3)),
                             .clip = lab_random(&random, 2) ? 0.7 : 0,
                             .dropout = lab_random(&random, 3) ? 0 : 0.1,
-                            .untied = lab_random(&random, 2) };
+                            .untied = lab_random(&random, 2),
+                            .optimizer = (optimizer_kind)lab_random(&random, OPTIMIZER_COUNT) };
         sizes.channels = sizes.heads * 8 * (1 + lab_random(&random, 2));
         lab l;
         lab_open(&l, &sizes);
@@ -157,6 +204,7 @@ int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_technique_alone),      cmocka_unit_test(early_update_without_clipping),
+        cmocka_unit_test(every_optimizer),           cmocka_unit_test(optimizers_keep_what_they_say),
         cmocka_unit_test(untied_needs_no_deferring), cmocka_unit_test(combined),
         cmocka_unit_test(dropout_draws_the_same),    cmocka_unit_test(thread_counts_agree),
         cmocka_unit_test(random_combinations),
