@@ -33,6 +33,14 @@ static const option rows[] = {
       .commands = RUN,
       .offset = FIELD(run.exact),
       .help = "only techniques whose results are the same bit for bit" },
+    { .name = "allow",
+      .hint = "LIST",
+      .kind = OPTION_TEXT,
+      .group = GROUP_MEMORY,
+      .commands = RUN,
+      .offset = FIELD(run.allow),
+      .fallback = "none",
+      .help = "techniques that change numerics and that the planner may use: NAME,NAME=SETTING or all" },
     { .name = "micro-batch",
       .hint = "N|auto",
       .kind = OPTION_INTEGER,
@@ -423,6 +431,9 @@ static const option rows[] = {
 };
 
 void options_table(option_table *t) {
+    static const char *const fallbacks[] = { [PASS_EXACT] = "auto",
+                                             [PASS_REASSOCIATING] = "auto",
+                                             [PASS_LOSSY] = "auto: only where --allow names it" };
     *t = (option_table){ 0 };
     size_t known = sizeof rows / sizeof *rows;
     _Static_assert(sizeof rows / sizeof *rows + PASS_MAX <= OPTIONS_MOST, "");
@@ -433,7 +444,7 @@ void options_table(option_table *t) {
                                                 .hint = "SETTING",
                                                 .help = pass_table[k]->help,
                                                 .words = pass_table[k]->values,
-                                                .fallback = "auto",
+                                                .fallback = fallbacks[pass_table[k]->class],
                                                 .kind = OPTION_SETTING,
                                                 .meaning = (double)k,
                                                 .group = GROUP_TECHNIQUES,

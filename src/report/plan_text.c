@@ -88,7 +88,7 @@ static const search_share *share_of(const decision *d, const pass *p) {
 
 static void add_technique(text *out, const setup *s, const decision *d, int i, const parts_colours *k) {
     static const char *const pinned[] = {
-        [SEARCH_AUTO] = "", [SEARCH_OFF] = "pinned", [SEARCH_PINNED] = "pinned"
+        [SEARCH_AUTO] = "", [SEARCH_OFF] = "pinned", [SEARCH_PINNED] = "pinned", [SEARCH_ON] = ""
     };
     const pass *p = pass_table[i];
     const search_share *share = share_of(d, p);

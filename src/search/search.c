@@ -35,6 +35,12 @@ static status pinned_choice(const search_request *q, int i, const graph *g, cons
     return STATUS_OK;
 }
 
+static bool is_allowed(const search_request *q, int i, const pass_setting *s) {
+    if (s->class <= q->allowed) return true;
+    const char *only = q->lossy[i].setting;
+    return q->allowed != PASS_EXACT && q->lossy[i].given && (!only[0] || strcmp(only, s->text) == 0);
+}
+
 static status list_choices(const search_request *q, int i, const graph *g, const pass_context *c,
                            choices *out) {
     choices offered = { 0 };
@@ -42,11 +48,24 @@ static status list_choices(const search_request *q, int i, const graph *g, const
     out->count = 0;
     offered.count = pass_table[i]->settings(g, c, offered.list, MAX_SETTINGS, &without);
     if (q->pins[i].kind == SEARCH_PINNED) return pinned_choice(q, i, g, c, &offered, out);
-    for (uint32_t k = 0; k < offered.count && q->pins[i].kind == SEARCH_AUTO; k++)
-        if (offered.list[k].class <= q->allowed) out->list[out->count++] = offered.list[k];
+    for (uint32_t k = 0; k < offered.count && q->pins[i].kind != SEARCH_OFF; k++)
+        if (is_allowed(q, i, &offered.list[k])) out->list[out->count++] = offered.list[k];
+    if (q->pins[i].kind == SEARCH_ON) return STATUS_OK;
     if (without == PASS_OPTIONAL || (without == PASS_FREE && !out->count))
         out->list[out->count++] = (pass_setting){ .class = PASS_EXACT };
     return STATUS_OK;
+}
+
+uint32_t search_offers(const compose_run *r, const compose_choice *choice, int i, pass_setting *out,
+                       uint32_t room) {
+    graph g;
+    pass_context c = compose_context(r, choice);
+    pass_without without = PASS_OPTIONAL;
+    uint32_t count = 0;
+    if (compose_graph(r, choice, pass_table[i]->stage, &g) == STATUS_OK)
+        count = pass_table[i]->settings(&g, &c, out, room, &without);
+    graph_close(&g);
+    return count;
 }
 
 /* ---- candidates ---- */
@@ -153,16 +172,26 @@ static uint32_t list_micro_batches(const search_request *q, int64_t out[MAX_MICR
 
 /* ---- planning them ---- */
 
-static void plan_candidate(void *context, int64_t index, int thread) {
+typedef struct {
+    const compose_run *run;
+    search_point *points;
+} planning;
+
+static void plan_point(void *context, int64_t index, int thread) {
     (void)thread;
-    enumeration *e = context;
-    search_point *x = &e->points[index];
+    const planning *a = context;
+    search_point *x = &a->points[index];
     plan p;
-    if (compose_plan(&e->q->run, &x->choice, &p) != STATUS_OK) return; /* peak_bytes stays 0: declined */
-    compose_split split = compose_split_of(&e->q->run, &x->choice);
+    x->peak_bytes = 0;
+    if (compose_plan(a->run, &x->choice, &p) != STATUS_OK) return;
+    compose_split split = compose_split_of(a->run, &x->choice);
     x->peak_bytes = p.peak_bytes;
     x->seconds = compose_seconds(&p, &split);
     plan_close(&p);
+}
+
+void search_plan(const compose_run *r, search_point *points, uint32_t count) {
+    threads_for(count, plan_point, &(planning){ .run = r, .points = points });
 }
 
 static int compare_points(const void *a, const void *b) {
@@ -186,8 +215,7 @@ static void keep_front(enumeration *e) {
 
 static void plan_plain(const search_request *q, search_point *plain) {
     *plain = (search_point){ .choice = { .micro_batch = q->run.batch } };
-    enumeration e = { .q = q, .points = plain, .count = 1 };
-    plan_candidate(&e, 0, 0);
+    search_plan(&q->run, plain, 1);
 }
 
 /* Names what was pinned: together these leave nothing to try. */
@@ -224,7 +252,7 @@ static status enumerate(enumeration *e) {
 /* Plans all candidates and keeps the front; when none can be planned, the first says why. */
 static status plan_all(enumeration *e) {
     search_point first = e->points[0];
-    threads_for(e->count, plan_candidate, e);
+    search_plan(&e->q->run, e->points, e->count);
     keep_front(e);
     if (e->count) return STATUS_OK;
     plan p;
@@ -271,8 +299,7 @@ status search_explain(const search_request *q, const search_point *point, search
                       uint32_t *count) {
     *count = 0;
     search_point step = { .choice = { .micro_batch = q->run.batch } };
-    enumeration e = { .q = q, .points = &step, .count = 1 };
-    plan_candidate(&e, 0, 0);
+    search_plan(&q->run, &step, 1);
     for (int i = 0; pass_table[i] && *count < room; i++) {
         const pass_setting *s = &point->choice.settings[i];
         if (!s->text[0]) continue;
@@ -280,8 +307,7 @@ status search_explain(const search_request *q, const search_point *point, search
         next.choice.settings[i] = *s;
         bool split = pass_table[i + 1] == NULL && point->choice.micro_batch < q->run.batch;
         if (split) next.choice.micro_batch = point->choice.micro_batch;
-        e.points = &next;
-        plan_candidate(&e, 0, 0);
+        search_plan(&q->run, &next, 1);
         search_share *share = &shares[(*count)++];
         *share = (search_share){ .class = s->class };
         snprintf(share->name, sizeof share->name, "%s", pass_table[i]->name);
@@ -293,66 +319,4 @@ status search_explain(const search_request *q, const search_point *point, search
         step = next;
     }
     return STATUS_OK;
-}
-
-/* ---- refusing ---- */
-
-/* What can stand in the way: the table of passes from 0 on, and these before it. */
-enum { RELEASE_MICRO_BATCH = -3, RELEASE_CLIPPING = -2, RELEASE_EXACT = -1, OPTION_BYTES = 64 };
-
-/* Leaves what is pinned at place i to the search, and says how; false: nothing is pinned there. */
-static bool release(search_request *q, int i, char option[OPTION_BYTES]) {
-    char name[PASS_OPTION_BYTES];
-    if (i == RELEASE_MICRO_BATCH) {
-        if (!q->micro_batch) return false;
-        q->micro_batch = 0;
-        snprintf(option, OPTION_BYTES, "--micro-batch auto (and no --accumulate)");
-    } else if (i == RELEASE_CLIPPING) {
-        if (!(q->run.optimizer.clip > 0)) return false;
-        q->run.optimizer.clip = 0;
-        snprintf(option, OPTION_BYTES, "--clip off");
-    } else if (i == RELEASE_EXACT) {
-        if (q->allowed != PASS_EXACT) return false;
-        q->allowed = PASS_REASSOCIATING;
-        snprintf(option, OPTION_BYTES, "no --exact");
-    } else {
-        if (q->pins[i].kind == SEARCH_AUTO) return false;
-        q->pins[i].kind = SEARCH_AUTO;
-        snprintf(option, OPTION_BYTES, "--%s auto", pass_option(pass_table[i], name));
-    }
-    return true;
-}
-
-/* The least budget of q; UINT64_MAX: it cannot be planned. */
-static uint64_t least_of(const search_request *q) {
-    search_front front;
-    if (search_run(q, &front) != STATUS_OK) return UINT64_MAX;
-    uint64_t least = search_least(&front);
-    search_close(&front);
-    return least;
-}
-
-void search_advise(const search_request *q, uint64_t budget, char advice[SEARCH_ADVICE_BYTES]) {
-    char all[SEARCH_ADVICE_BYTES / 2] = "", option[OPTION_BYTES], least_text[UNITS_TEXT_BYTES];
-    size_t used = 0, listed = 0;
-    uint32_t released = 0;
-    search_request freed = *q;
-    advice[0] = 0;
-    for (int i = RELEASE_MICRO_BATCH; i < 0 || pass_table[i]; i++) {
-        search_request without = *q;
-        if (!release(&without, i, option)) continue;
-        release(&freed, i, option);
-        if (listed < sizeof all)
-            listed +=
-                (size_t)snprintf(all + listed, sizeof all - listed, "%s%s", released ? ", " : "", option);
-        released++;
-        uint64_t least = least_of(&without);
-        if (least <= budget && used < SEARCH_ADVICE_BYTES)
-            used += (size_t)snprintf(advice + used, SEARCH_ADVICE_BYTES - used, "%s%s (needs %s)",
-                                     used ? ", or " : "", option, units_bytes_text(least, least_text));
-    }
-    uint64_t together = !used && released > 1 ? least_of(&freed) : UINT64_MAX;
-    if (together <= budget)
-        snprintf(advice, SEARCH_ADVICE_BYTES, "%s together (needs %s)", all,
-                 units_bytes_text(together, least_text));
 }

@@ -6,7 +6,12 @@
 
 #include "search/compose.h"
 
-typedef enum { SEARCH_AUTO, SEARCH_OFF, SEARCH_PINNED } search_pin_kind;
+typedef enum {
+    SEARCH_AUTO,
+    SEARCH_OFF,
+    SEARCH_PINNED,
+    SEARCH_ON /* some setting, whichever: for comparing */
+} search_pin_kind;
 
 typedef struct {
     compose_run run;
@@ -15,7 +20,11 @@ typedef struct {
         search_pin_kind kind;
         pass_setting setting;
     } pins[PASS_MAX];   /* by pass, in the order of pass_table */
-    pass_class allowed; /* PASS_EXACT: --exact; else PASS_REASSOCIATING. LOSSY settings only when pinned */
+    pass_class allowed; /* PASS_EXACT: --exact; else PASS_REASSOCIATING */
+    struct {
+        bool given;
+        char setting[sizeof(((pass_setting *)0)->text)]; /* this one only; "": any */
+    } lossy[PASS_MAX]; /* by pass: what --allow names. LOSSY settings are used only so, or pinned */
 } search_request;
 
 typedef struct {
@@ -51,7 +60,10 @@ typedef struct {
 status search_explain(const search_request *q, const search_point *point, search_share *shares, uint32_t room,
                       uint32_t *count);
 
-/* What stands in the way of `budget`: options of which each alone, if it is let go, makes it feasible; else
- * all of them together, where that does. As text for people; empty when nothing helps. */
-enum { SEARCH_ADVICE_BYTES = 512 };
-void search_advise(const search_request *q, uint64_t budget, char advice[SEARCH_ADVICE_BYTES]);
+/* The settings that pass number i offers for this micro-batch, with the choice's settings before it; classes
+ * and all. At most `room`; returns how many. */
+uint32_t search_offers(const compose_run *r, const compose_choice *c, int i, pass_setting *out,
+                       uint32_t room);
+
+/* Plans the choice of each point, on all threads. peak_bytes 0: it cannot be planned. */
+void search_plan(const compose_run *r, search_point *points, uint32_t count);

@@ -2,6 +2,7 @@
  * plan. */
 #pragma once
 
+#include "search/advise.h"
 #include "train/setup.h"
 
 typedef struct {
@@ -11,8 +12,8 @@ typedef struct {
     plan plan;
     search_share shares[PASS_MAX];
     uint32_t share_count;
-    uint64_t budget;                  /* as above */
-    char advice[SEARCH_ADVICE_BYTES]; /* when it does not fit */
+    uint64_t budget;           /* as above */
+    char advice[ADVISE_BYTES]; /* when it does not fit */
 } decision;
 
 /* STATUS_NO_FIT, with `front`, `budget` and `advice` filled, when no plan is within the budget: the recorded

@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "base/units.h"
 #include "data/loader.h"
+#include "search/advise.h"
 #include "train/loader_plan.h"
 #include "train/rates.h"
 #include "train/weights.h"
@@ -151,6 +152,12 @@ static status make_request(setup *s) {
     if (o->accumulate && !o->micro_batch)
         s->request.micro_batch = (o->batch + o->accumulate - 1) / o->accumulate;
     s->request.allowed = o->exact ? PASS_EXACT : PASS_REASSOCIATING;
+    if (o->exact && o->allow)
+        return status_set(STATUS_INVALID,
+                          "--exact allows nothing that changes numerics, and --allow %s does; leave one of "
+                          "the two out",
+                          o->allow);
+    if (o->allow) TRY(advise_allow(&s->request, o->allow));
     return read_pins(s);
 }
 

@@ -29,6 +29,7 @@ typedef struct {
     schedule_kind schedule;
     optimizer_options optimizer;
     bool exact;
+    const char *allow;            /* LOSSY techniques that the planner may use: "precision,qat=int8", "all" */
     const char *passes[PASS_MAX]; /* by pass: "auto" (or NULL), "off" or a setting's text */
     const char *out;              /* directory; NULL for plan */
     int64_t save_every, keep;     /* steps between checkpoints, 0: only when interrupted; how many stay */
