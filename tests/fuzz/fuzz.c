@@ -9,9 +9,10 @@
 #include "data/text_source.h"
 
 static char folder[64];
-static const char *const names[] = { "x.json", "x.safetensors", "x.index.json",  "x.bin",
-                                     "x.u32",  "x.npy",         "x.jsonl",       "x.txt",
-                                     "x.yaml", "a.safetensors", "b.safetensors", "trainer_state.json" };
+static const char *const names[] = { "x.json",       "x.safetensors", "x.index.json",  "x.bin",
+                                     "x.u32",        "x.npy",         "x.jsonl",       "x.txt",
+                                     "x.yaml",       "a.safetensors", "b.safetensors", "trainer_state.json",
+                                     "metrics.jsonl" };
 
 static void remove_folder(void) {
     char path[128];
@@ -24,7 +25,7 @@ static void remove_folder(void) {
 
 const char *fuzz_folder(void) {
     if (folder[0]) return folder;
-    strcpy(folder, "/tmp/snug-fuzz-XXXXXX");
+    strcpy(folder, access("/dev/shm", W_OK) == 0 ? "/dev/shm/snug-fuzz-XXXXXX" : "/tmp/snug-fuzz-XXXXXX");
     if (!mkdtemp(folder)) abort();
     atexit(remove_folder);
     return folder;
