@@ -17,18 +17,18 @@ static void shorten(const char *whole, size_t length) {
     memcpy(message + half + sizeof gap - 1, whole + length - half, half + 1);
 }
 
+/* Not straight into its place: what is quoted may be the last sentence itself. */
 status status_set(status code, const char *format, ...) {
-    va_list arguments, again;
+    char whole[WHOLE_BYTES];
+    va_list arguments;
     va_start(arguments, format);
-    va_copy(again, arguments);
-    int n = vsnprintf(message, sizeof message, format, arguments);
-    if (n >= MESSAGE_BYTES) {
-        char whole[WHOLE_BYTES];
-        vsnprintf(whole, sizeof whole, format, again);
-        shorten(whole, strlen(whole));
-    }
-    va_end(again);
+    vsnprintf(whole, sizeof whole, format, arguments);
     va_end(arguments);
+    size_t length = strlen(whole);
+    if (length < sizeof message)
+        memcpy(message, whole, length + 1);
+    else
+        shorten(whole, length);
     return code;
 }
 

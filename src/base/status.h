@@ -12,7 +12,7 @@ typedef enum {
 } status;
 
 /* Records the sentence (replacing the last one of this thread) and returns `code`, so that
- * `return status_set(STATUS_INVALID, "...")` is the whole of failing. */
+ * `return status_set(STATUS_INVALID, "...")` is the whole of failing. It may quote status_message(). */
 status status_set(status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Puts "prefix: " before the recorded sentence; returns `code`. For callers that know where. */

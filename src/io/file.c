@@ -194,6 +194,17 @@ void io_writer_discard(io_writer *w) {
     writer_end(w);
 }
 
+status io_check_target(const char *folder, const char *name) {
+    int handle = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct stat about;
+    bool there = handle >= 0 && fstatat(handle, name, &about, AT_SYMLINK_NOFOLLOW) == 0;
+    if (handle >= 0) close(handle);
+    if (!there || S_ISREG(about.st_mode) || S_ISLNK(about.st_mode)) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "cannot write %s/%s: %s has that name; move it away or choose another folder", folder,
+                      name, S_ISDIR(about.st_mode) ? "a folder" : "something that is no file");
+}
+
 status io_write_file(const char *path, const void *data, size_t bytes) {
     io_writer w;
     TRY(io_writer_open(&w, path));

@@ -42,7 +42,11 @@ status io_writer_add(io_writer *w, const void *data, uint64_t bytes);
 status io_writer_commit(io_writer *w);
 void io_writer_discard(io_writer *w); /* fine on a zeroed or ended writer */
 
-/* The same in one call. */
+/* Can a file of this name be written in the folder, as far as that shows beforehand? STATUS_INVALID where a
+ * folder or a device has the name. Nothing is touched. */
+status io_check_target(const char *folder, const char *name);
+
+/* An atomic write in one call. */
 status io_write_file(const char *path, const void *data, size_t bytes);
 
 /* Makes the folder and those above it; fine when it is there already. */

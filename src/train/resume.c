@@ -121,9 +121,18 @@ status resume_find(const setup *s, resume *r) {
                       (long long)r->step, (long long)o->steps);
 }
 
+/* What is in the way of a file at the end of the run is better known at its beginning. */
+static status check_targets(const char *out) {
+    static const char *const names[] = { "model.safetensors", "config.json", "generation_config.json",
+                                         "metrics.jsonl", "run.json" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) TRY(io_check_target(out, names[i]));
+    return STATUS_OK;
+}
+
 status resume_claim(const setup *s, resume *r) {
     const char *out = s->options.out;
     if (!out) return STATUS_OK;
+    TRY(check_targets(out));
     TRY(io_make_folder(out));
     TRY(lock_out(out, r));
     return checkpoint_folder_clean(out);

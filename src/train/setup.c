@@ -58,7 +58,10 @@ static status open_model(setup *s, const model *custom) {
     }
     if (!o->model) return status_set(STATUS_INVALID, "no model named; presets are %s", gpt2_preset_names());
     if (!gpt2_preset(o->model, &s->gpt2)) {
-        if (!exists(o->model)) return unknown_model(o->model);
+        if (!exists(o->model))
+            return errno == ENOENT ? unknown_model(o->model)
+                                   : status_set(STATUS_INVALID, "cannot open the model %s: %s", o->model,
+                                                strerror(errno));
         TRY(weights_read_config(o->model, &s->gpt2));
         char path[4096];
         snprintf(path, sizeof path, "%s/model.safetensors", o->model);

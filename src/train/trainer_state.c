@@ -114,6 +114,8 @@ static status read_facts(json_value root, identity_kind kind, identity *run) {
         const char *words = "";
         double number = 0;
         if (json_as_number(member, -1e300, 1e300, &number) != STATUS_OK) TRY(json_as_string(member, &words));
+        if (strlen(member.key) >= sizeof run->facts->name || strlen(words) >= sizeof run->facts->text)
+            return json_wrong(member, "is longer than anything that snug writes there");
         identity_add(run, kind, member.key, number, words);
     }
     return STATUS_OK;
