@@ -39,6 +39,7 @@ static const struct {
     const char *name, *texts[8];
 } good[] = {
     { "fuse", { "on" } },
+    { "gelu_epilogue", { "on" } },
     { "attention", { "flash" } },
     { "chunk_loss", { "1", "100", "256", "16777216" } },
     { "recompute",
@@ -181,6 +182,37 @@ static void pins_choose_micro_batches(void **state) {
     setup_close(&s);
 }
 
+static uint32_t count_of(const graph *g, const char *op) {
+    uint32_t count = 0;
+    for (node_id n = 1; n < g->nodes.count; n++) count += strcmp(graph_node(g, n)->op->name, op) == 0;
+    return count;
+}
+
+/* In backward always, in forward where nothing is kept for backward. */
+static void gelu_goes_to_the_end_of_products(void **state) {
+    (void)state;
+    setup s;
+    plan p;
+    open_setup(&s, &(request){ .model = "char-small", .batch = 4 });
+    compose_choice c = { .micro_batch = 4 };
+    for (int i = 0; pass_table[i]; i++)
+        if (strcmp(pass_table[i]->name, "gelu_epilogue") == 0)
+            must(pass_table[i]->parse("on", &c.settings[i]));
+    s.request.run.eval_samples = 4;
+    must(compose_plan(&s.request.run, &c, &p));
+    assert_non_null(p.programs[PROGRAM_EVALUATE]);
+    const graph *step = &p.programs[PROGRAM_STEP]->program.graph;
+    const graph *evaluate = &p.programs[PROGRAM_EVALUATE]->program.graph;
+    assert_int_equal(count_of(step, "gelu_backward"), 0);
+    assert_int_equal(count_of(step, "matmul_gelu_backward"), 4);
+    assert_true(count_of(step, "gelu") >= 4);
+    assert_int_equal(count_of(step, "matmul_gelu"), 0);
+    assert_int_equal(count_of(evaluate, "gelu"), 0);
+    assert_int_equal(count_of(evaluate, "matmul_gelu"), 4);
+    plan_close(&p);
+    setup_close(&s);
+}
+
 /* ---- golden plans ---- */
 
 static const double MIB = 1024.0 * 1024.0;
@@ -249,9 +281,13 @@ static void golden_char_gpt(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_round_trip),          cmocka_unit_test(nonsense_is_refused),
-        cmocka_unit_test(offers_can_be_pinned),      cmocka_unit_test(contradictions),
-        cmocka_unit_test(pins_choose_micro_batches), cmocka_unit_test(golden_gpt2),
+        cmocka_unit_test(texts_round_trip),
+        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(offers_can_be_pinned),
+        cmocka_unit_test(contradictions),
+        cmocka_unit_test(pins_choose_micro_batches),
+        cmocka_unit_test(gelu_goes_to_the_end_of_products),
+        cmocka_unit_test(golden_gpt2),
         cmocka_unit_test(golden_char_gpt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,7 +180,7 @@ static void remainders(void **state) {
         open_lab(&l, &random, false);
         int64_t micro = 1 + lab_random(&random, (uint32_t)l.run.batch);
         static const char *const settings[] = { "", "attention=flash", "attention=flash recompute=block",
-                                                "chunk_loss=7 fuse=on", "recompute=cheap" };
+                                                "chunk_loss=7 fuse=on gelu_epilogue=on", "recompute=cheap" };
         char chosen[128];
         snprintf(chosen, sizeof chosen, "%s%s", settings[lab_random(&random, 5)],
                  micro < l.run.batch ? " accumulate=add" : "");

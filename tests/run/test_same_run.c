@@ -49,6 +49,7 @@ static void each_technique_alone(void **state) {
     (void)state;
     compare_with_plain(&small, 0, "", "", true);
     compare_with_plain(&small, 0, "", "fuse=on", true);
+    compare_with_plain(&small, 0, "", "gelu_epilogue=on", true);
     compare_with_plain(&small, 0, "", "recompute=cheap", true);
     compare_with_plain(&small, 0, "", "recompute=2", true);
     compare_with_plain(&small, 0, "", "recompute=3", true);
@@ -131,8 +132,9 @@ static void combined(void **state) {
     compare_with_plain(&sizes, 4, "attention=flash",
                        "attention=flash fuse=on recompute=block chunk_loss=128 accumulate=defer", false);
     compare_with_plain(&sizes, 4, "attention=flash", "attention=flash recompute=2 accumulate=defer", true);
-    compare_with_plain(&sizes, 0, "attention=flash",
-                       "attention=flash fuse=on recompute=block chunk_loss=256 update_early=twice", true);
+    compare_with_plain(
+        &sizes, 0, "attention=flash",
+        "attention=flash fuse=on gelu_epilogue=on recompute=block chunk_loss=256 update_early=twice", true);
 }
 
 static void dropout_draws_the_same(void **state) {

@@ -105,16 +105,20 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
         if (want[i]) din[i] = add_gather(g, din[i], dout[0]);
 }
 
+op_cost matmul_cost(const graph *g, const node *n, const matmul_sizes *s) {
+    op_cost c = op_cost_elementwise(g, n, 0);
+    c.kind = s->rows > MATMUL_STREAM_ROWS ? WORK_PRODUCTS : WORK_ARITHMETIC;
+    c.flops = 2.0 * (double)s->rows * (double)s->columns * (double)s->depth;
+    c.bytes_moved =
+        matmul_packed_moved(&(matmul_problem){ .rows = s->rows, .columns = s->columns, .depth = s->depth });
+    return c;
+}
+
 static op_cost cost(const graph *g, const node *n) {
     matmul_sizes s;
     matmul_sizes_of(graph_shape(g, node_in(g, n, MATMUL_A)), graph_shape(g, node_in(g, n, MATMUL_B)),
                     node_attributes(g, n), &s);
-    op_cost c = op_cost_elementwise(g, n, 0);
-    c.kind = s.rows > MATMUL_STREAM_ROWS ? WORK_PRODUCTS : WORK_ARITHMETIC;
-    c.flops = 2.0 * (double)s.rows * (double)s.columns * (double)s.depth;
-    c.bytes_moved =
-        matmul_packed_moved(&(matmul_problem){ .rows = s.rows, .columns = s.columns, .depth = s.depth });
-    return c;
+    return matmul_cost(g, n, &s);
 }
 
 /* ---- definition ---- */

@@ -35,3 +35,11 @@ typedef struct {
     int64_t rows, columns, depth;
 } matmul_sizes;
 bool matmul_sizes_of(const shape *a, const shape *b, const matmul_attributes *t, matmul_sizes *sizes);
+
+/* ---- for ops that end a product in another way ---- */
+
+op_cost matmul_cost(const graph *g, const node *n, const matmul_sizes *s);
+
+/* One element of op(a) op(b), the first two inputs. */
+double matmul_reference_sum(const op_call *c, const matmul_attributes *t, const matmul_sizes *s, int64_t row,
+                            int64_t column);

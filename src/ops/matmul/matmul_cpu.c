@@ -6,8 +6,7 @@
 
 static bool packed_accepts(const op_call *c) { return c->out[0].dtype == DTYPE_F32; }
 
-static matmul_problem problem_of(const op_call *c) {
-    const matmul_attributes *t = c->attributes;
+matmul_problem matmul_problem_of(const op_call *c, const matmul_attributes *t) {
     const op_arg *a = op_in(c, MATMUL_A), *b = op_in(c, MATMUL_B);
     matmul_sizes s;
     matmul_sizes_of(&a->shape, &b->shape, t, &s);
@@ -16,10 +15,15 @@ static matmul_problem problem_of(const op_call *c) {
                              .depth = s.depth,
                              .a = { .data = a->data, .stride = shape_last(&a->shape), .across = t->ta != 0 },
                              .b = { .data = b->data, .stride = shape_last(&b->shape), .across = t->tb == 0 },
-                             .bias = op_in(c, MATMUL_BIAS)->data,
-                             .residual = op_in(c, MATMUL_RESIDUAL)->data,
-                             .accumulator = op_in(c, MATMUL_ACCUMULATOR)->data,
                              .y = c->out[0].data };
+}
+
+static matmul_problem problem_of(const op_call *c) {
+    matmul_problem p = matmul_problem_of(c, c->attributes);
+    p.bias = op_in(c, MATMUL_BIAS)->data;
+    p.residual = op_in(c, MATMUL_RESIDUAL)->data;
+    p.accumulator = op_in(c, MATMUL_ACCUMULATOR)->data;
+    return p;
 }
 
 static uint64_t packed_scratch(const op_call *c, int threads) {
@@ -34,8 +38,8 @@ static void packed_run(const op_call *c) {
 
 /* ---- reference ---- */
 
-static double product(const op_call *c, const matmul_sizes *s, int64_t row, int64_t column) {
-    const matmul_attributes *t = c->attributes;
+double matmul_reference_sum(const op_call *c, const matmul_attributes *t, const matmul_sizes *s, int64_t row,
+                            int64_t column) {
     const op_arg *a = op_in(c, MATMUL_A), *b = op_in(c, MATMUL_B);
     double sum = 0;
     for (int64_t k = 0; k < s->depth; k++)
@@ -52,7 +56,7 @@ static void matmul_reference(const op_call *c) {
     for (int64_t row = 0; row < s.rows; row++)
         for (int64_t column = 0; column < s.columns; column++) {
             int64_t at = row * s.columns + column;
-            double value = product(c, &s, row, column);
+            double value = matmul_reference_sum(c, c->attributes, &s, row, column);
             if (accumulator->data) value += reference_get(accumulator, at);
             if (bias->data) value += reference_get(bias, column);
             if (residual->data) value += reference_get(residual, at);

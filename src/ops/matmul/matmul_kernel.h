@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/threads.h"
+#include "ops/matmul/matmul.h"
 
 enum {
     MATMUL_DEPTH = THREADS_ROW_TILE,
@@ -106,14 +107,21 @@ void matmul_kernel_choose(const matmul_kernel *kernel);
 
 /* ---- the product ---- */
 
+typedef enum { MATMUL_NO_GELU, MATMUL_GELU_TANH, MATMUL_GELU_ERF } matmul_gelu_form;
+
 typedef struct {
     int64_t rows, columns, depth;
     matmul_operand a, b;      /* lanes: rows of y, columns of y */
     const float *bias;        /* (columns), or NULL */
     const float *residual;    /* as y, may be y, or NULL */
     const float *accumulator; /* as y, may be y, or NULL */
+    matmul_gelu_form gelu;    /* of every element at last: y = gelu(y) or, with x, y *= gelu'(x) */
+    const float *x;           /* as y, apart from it, or NULL */
     float *y;                 /* (rows, columns) */
 } matmul_problem;
+
+/* Of a call whose first two inputs are a and b, and whose first output is y; the rest is absent. */
+matmul_problem matmul_problem_of(const op_call *c, const matmul_attributes *t);
 
 /* Bytes of scratch for at most so many threads, by the shape (data pointers are not looked at): at most 2 MiB
  * for each. The cut of the output goes by the number of threads as well, which no bit of it can show. */

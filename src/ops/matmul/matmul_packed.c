@@ -2,6 +2,7 @@
  * of a block of sums. */
 #include <stddef.h>
 
+#include "ops/gelu/gelu_math.h"
 #include "ops/matmul/matmul_kernel.h"
 #include "ops/vector_math.h"
 
@@ -104,6 +105,8 @@ typedef struct {
     float *out;                                  /* may be before or residual */
     int64_t sum_stride, before_stride, residual_stride, out_stride;
     int64_t rows, columns;
+    matmul_gelu_form gelu;
+    const float *x; /* strides as out */
 } ending;
 
 VECTOR_INLINE void end_rows(const ending *e, int64_t columns, const bool before, const bool bias,
@@ -136,11 +139,38 @@ VECTOR_INLINE void end_columns(const ending *e, int64_t columns) {
         end_rows(e, columns, e->before != NULL, true, true);
 }
 
-VECTOR_CLONES static void end_block(const ending *e) {
+VECTOR_INLINE void gelu_rows(const ending *e, const bool tanh) {
+    for (int64_t i = 0; i < e->rows; i++) {
+        float *out = e->out + i * e->out_stride;
+        const float *x = e->x ? e->x + i * e->out_stride : NULL;
+        if (x)
+#pragma GCC ivdep
+            for (int64_t j = 0; j < e->columns; j++)
+                out[j] = out[j] * (tanh ? gelu_tanh_slope_f32(x[j]) : gelu_erf_slope_f32(x[j]));
+        else
+#pragma GCC ivdep
+            for (int64_t j = 0; j < e->columns; j++)
+                out[j] = tanh ? gelu_tanh_f32(out[j]) : gelu_erf_f32(out[j]);
+    }
+}
+
+VECTOR_CLONES static void gelu_block(const ending *e) {
+    if (e->gelu == MATMUL_GELU_TANH)
+        gelu_rows(e, true);
+    else
+        gelu_rows(e, false);
+}
+
+VECTOR_CLONES static void end_sums(const ending *e) {
     if (e->columns == 32)
         end_columns(e, 32);
     else
         end_columns(e, e->columns);
+}
+
+static void end_block(const ending *e) {
+    end_sums(e);
+    if (e->gelu) gelu_block(e); /* the block is in the first cache */
 }
 
 /* ---- what is packed next, asked for while a panel is at work ---- */
@@ -231,6 +261,7 @@ static ending ending_of(const job *j, const step *s, float *partial) {
         e.before = p->accumulator + place, e.before_stride = n;
     if (last && p->bias) e.bias = p->bias + s->column;
     if (last && p->residual) e.residual = p->residual + place, e.residual_stride = n;
+    if (last) e.gelu = p->gelu, e.x = p->x ? p->x + place : NULL;
     return e;
 }
 
@@ -243,6 +274,7 @@ static ending ending_at(const tile *t, int64_t row, int64_t column, int64_t rows
     if (e.before) e.before += row * e.before_stride + column;
     if (e.residual) e.residual += row * e.residual_stride + column;
     if (e.bias) e.bias += column;
+    if (e.x) e.x += row * e.out_stride + column;
     return e;
 }
 
