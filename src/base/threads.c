@@ -14,13 +14,16 @@
 #define _GNU_SOURCE
 #include "base/threads.h"
 
+#include "base/cgroup.h"
+#include "base/threads_pin.h"
+
 #include <limits.h>
 #include <linux/futex.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -44,6 +47,7 @@ static struct {
 
 static int thread_count = 1;
 static int worker_count; /* started so far */
+static pthread_t workers[MAX_WORKERS];
 static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool inside; /* of a tile */
 
@@ -98,6 +102,61 @@ static void *worker(void *index) {
     return NULL;
 }
 
+/* ---- places ---- */
+
+/* Where the threads of the pool stay, as it was decided last. Guarded by `calling`. */
+static struct {
+    int threads;       /* that it was decided for; 0: never */
+    cpu_set_t allowed; /* to the caller */
+    bool pinned;
+    unsigned cpu[MAX_WORKERS + 1]; /* of each thread, if pinned */
+} places;
+
+static _Atomic bool may_pin = true;
+static _Thread_local bool pinned; /* this thread, a caller */
+static _Thread_local cpu_set_t before;
+
+static cpu_set_t place_of(int thread) {
+    cpu_set_t set = places.allowed;
+    if (!places.pinned) return set;
+    CPU_ZERO(&set);
+    CPU_SET(places.cpu[thread], &set);
+    return set;
+}
+
+static void place_worker(int index) {
+    cpu_set_t set = place_of(index + 1);
+    if (places.threads) pthread_setaffinity_np(workers[index], sizeof set, &set);
+}
+
+static void decide_places(const cpu_set_t *allowed) {
+    if (places.threads == thread_count && CPU_EQUAL(allowed, &places.allowed)) return;
+    places.threads = thread_count;
+    places.allowed = *allowed;
+    places.pinned = threads_pin_choose("", allowed, thread_count, places.cpu);
+    for (int i = 0; i < worker_count; i++) place_worker(i);
+}
+
+void threads_pin(void) {
+    cpu_set_t allowed, own;
+    if (thread_count < 2 || inside || pinned || !atomic_load(&may_pin)) return;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || pthread_mutex_trylock(&calling) != 0) return;
+    decide_places(&allowed);
+    bool wanted = places.pinned;
+    own = place_of(0);
+    pthread_mutex_unlock(&calling);
+    if (!wanted || sched_setaffinity(0, sizeof own, &own) != 0) return;
+    pinned = true;
+    before = allowed;
+}
+
+void threads_unpin(void) {
+    if (pinned) sched_setaffinity(0, sizeof before, &before);
+    pinned = false;
+}
+
+void threads_pin_allow(bool allowed) { atomic_store(&may_pin, allowed); }
+
 /* Starts workers up to thread_count - 1; fewer, when the system refuses, are no failure. */
 static void start_workers(void) {
     pthread_attr_t attributes;
@@ -105,9 +164,9 @@ static void start_workers(void) {
     pthread_attr_setstacksize(&attributes, WORKER_STACK);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     while (worker_count < thread_count - 1 && worker_count < MAX_WORKERS) {
-        pthread_t thread;
-        if (pthread_create(&thread, &attributes, worker, (void *)(intptr_t)(worker_count + 1)) != 0) break;
-        worker_count++;
+        void *index = (void *)(intptr_t)(worker_count + 1);
+        if (pthread_create(&workers[worker_count], &attributes, worker, index) != 0) break;
+        place_worker(worker_count++);
     }
     pthread_attr_destroy(&attributes);
 }
@@ -148,21 +207,10 @@ void threads_set(int count) { thread_count = count < 1 ? 1 : count > MAX_WORKERS
 
 int threads_count(void) { return thread_count; }
 
-/* The CPU quota of the control group, in whole processors rounded up; 0 where there is none. */
-static int quota_processors(void) {
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r");
-    if (!file) return 0;
-    long quota = 0, period = 0;
-    int fields = fscanf(file, "%ld %ld", &quota, &period);
-    fclose(file);
-    if (fields != 2 || quota <= 0 || period <= 0) return 0;
-    return (int)((quota + period - 1) / period);
-}
-
 int threads_available(void) {
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    int quota = quota_processors();
-    if (quota > 0 && quota < n) n = quota;
+    cpu_set_t set = before;
+    int n = pinned || sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    double quota = cgroup_read("").processors;
+    if (quota > 0 && quota < n) n = (int)ceil(quota);
     return n < 1 ? 1 : n;
 }

@@ -3,6 +3,7 @@
  * are the same bits for any number of threads. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Sums over rows run over tiles of this many consecutive rows, tile after tile, into f32 (DESIGN 4). */
@@ -19,3 +20,10 @@ void threads_for(int64_t tiles, threads_body body, void *context);
 
 /* How many processors this process may use: affinity and cgroup quota, at least 1. */
 int threads_available(void);
+
+/* From threads_pin to threads_unpin the calling thread stays on a core, and the others of the pool from then
+ * on each on another one, where the threads fill the cores that the caller may use; elsewhere, and where it
+ * is not allowed, nothing happens. Afterwards the caller may run where it might before. Calls don't nest. */
+void threads_pin(void);
+void threads_unpin(void);
+void threads_pin_allow(bool allowed); /* true at first; for the whole process */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/threads.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
 
@@ -32,6 +33,7 @@ static status run_with(const cli_command *c, const options *o, cli_streams *stre
                           c->subject, c->name, c->subject, c->name);
     if (o->json) streams->people = output_of(stderr);
     if (o->quiet) streams->people.file = NULL;
+    threads_pin_allow(o->pin_threads == PIN_AUTO);
     return c->run(o, streams);
 }
 

@@ -41,6 +41,7 @@ typedef struct {
     double temperature, top_p, repetition_penalty;
     int64_t profile_steps; /* profile: */
     const char *trace;
+    enum { PIN_AUTO, PIN_OFF } pin_threads;
     bool json, measure, listing, quiet, help;
 } options;
 

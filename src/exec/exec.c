@@ -161,8 +161,7 @@ uint64_t exec_pool_bytes(const exec *e) { return e->pool.bytes; }
 
 /* ---- running ---- */
 
-void exec_run(exec *e, program_kind k) {
-    bound_program *b = &e->programs[k];
+static void run_calls(exec *e, bound_program *b) {
     if (e->timed.moments && timing_run(e, b)) return;
     const program *p = &b->plan->program;
     bool observe = e->modes & EXEC_OBSERVE && !b->seen.done, poison = (e->modes & EXEC_POISON) != 0;
@@ -173,4 +172,12 @@ void exec_run(exec *e, program_kind k) {
         if (poison) debug_poison_after(e, b, s);
     }
     if (observe) observe_finish(&b->seen, p);
+}
+
+/* Pinned for as long as it computes only: what the caller starts in between, such as threads that read data,
+ * may run anywhere, and so may the caller afterwards. */
+void exec_run(exec *e, program_kind k) {
+    threads_pin();
+    run_calls(e, &e->programs[k]);
+    threads_unpin();
 }

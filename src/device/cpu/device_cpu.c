@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/units.h"
 
 static const uint64_t PAGE = 4096;
@@ -60,16 +61,6 @@ uint64_t device_resident_peak(void) {
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
 }
 
-/* The number in a file, or `fallback` ("max" counts as none). */
-static uint64_t number_in(const char *path, uint64_t fallback) {
-    FILE *file = fopen(path, "r");
-    if (!file) return fallback;
-    unsigned long long value;
-    int fields = fscanf(file, "%llu", &value);
-    fclose(file);
-    return fields == 1 ? value : fallback;
-}
-
 /* The number behind a word of a file such as /proc/meminfo, where each line has one; 0: it is not there. */
 static uint64_t number_after(const char *path, const char *word) {
     FILE *file = fopen(path, "r");
@@ -89,23 +80,12 @@ static uint64_t machine_memory(const char *word) {
     return kib ? kib * 1024 : UINT64_MAX;
 }
 
-uint64_t device_memory(void) {
-    uint64_t all = machine_memory("MemTotal:");
-    uint64_t limit = number_in("/sys/fs/cgroup/memory.max", UINT64_MAX);
-    return limit < all ? limit : all;
-}
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+uint64_t device_memory(void) { return least(machine_memory("MemTotal:"), cgroup_read("").memory); }
 
 uint64_t device_available(void) {
-    uint64_t available = machine_memory("MemAvailable:");
-    uint64_t limit = number_in("/sys/fs/cgroup/memory.max", UINT64_MAX);
-    uint64_t used = number_in("/sys/fs/cgroup/memory.current", 0);
-    uint64_t files = number_after("/sys/fs/cgroup/memory.stat", "inactive_file"); /* given back on demand */
-    if (limit != UINT64_MAX) {
-        used -= files < used ? files : used;
-        uint64_t left = limit > used ? limit - used : 0;
-        if (left < available) available = left;
-    }
-    return available;
+    return least(machine_memory("MemAvailable:"), cgroup_read("").memory_left);
 }
 
 static uint64_t host_bytes;
