@@ -26,6 +26,29 @@ enum { FAST_PIECE = 16384 };
 /* Rows of `width` elements per piece. */
 static inline int64_t fast_rows(int64_t width) { return width < FAST_PIECE ? FAST_PIECE / width : 1; }
 
+/* ---- results that no cache keeps ---- */
+
+/* Larger ones than this don't stay in most last-level caches until somebody reads them. Written as usual,
+ * their memory would first be read, a third of all traffic for nothing. */
+enum { FAST_CACHED = 32 << 20 };
+
+static inline bool fast_past_caches(const op_call *c) {
+    const op_arg *y = &c->out[0];
+    for (uint32_t i = 0; i < c->in_count; i++)
+        if (c->in[i].data == y->data) return false; /* read anyway */
+    return shape_elements(&y->shape) * (int64_t)sizeof(float) > FAST_CACHED;
+}
+
+/* Kernels compute so many elements into a buffer in the first cache, and copy that: */
+enum { FAST_PART = 512 };
+
+/* Writes n floats past the caches where the machine can. */
+void fast_store_past(float *to, const float *from, int64_t n);
+/* After the last of a piece, before another thread is told of it. */
+void fast_stored_past(void);
+
+/* ---- pieces ---- */
+
 /* Calls body(c, first, last) on all threads for pieces that cover elements 0 .. n-1. */
 typedef void (*fast_body)(const op_call *c, int64_t first, int64_t last);
 

@@ -57,22 +57,47 @@ static void adamw_reference(const op_call *c) {
     }
 }
 
-VECTOR_CLONES static void adamw_piece(const op_call *c, int64_t first, int64_t last) {
-    factors f = factors_of(c);
-    const float *w = c->in[0].data, *g = c->in[1].data, *m = c->in[2].data, *v = c->in[3].data;
-    float *w_out = c->out[0].data, *m_out = c->out[1].data, *v_out = c->out[2].data;
-    float decay = (float)f.decay, step = (float)f.step, correction = (float)f.correction, eps = (float)f.eps;
-    float scale = (float)f.scale, beta2 = (float)f.beta2, fresh1 = (float)(1 - f.beta1),
-          fresh2 = (float)(1 - f.beta2);
+typedef struct {
+    float decay, step, grow, eps, scale, beta2, fresh1, fresh2;
+} sweep;
+
+VECTOR_INLINE void update_range(const sweep *s, const op_call *c, int64_t first, int64_t n) {
+    const float *w = (const float *)c->in[0].data + first, *g = (const float *)c->in[1].data + first;
+    const float *m = (const float *)c->in[2].data + first, *v = (const float *)c->in[3].data + first;
+    float *w_out = (float *)c->out[0].data + first, *m_out = (float *)c->out[1].data + first;
+    float *v_out = (float *)c->out[2].data + first;
+    const sweep f = *s;
 #pragma GCC ivdep
-    for (int64_t i = first; i < last; i++) {
-        float d = scale * g[i];
-        float mean = m[i] + fresh1 * (d - m[i]);
-        float square = beta2 * v[i] + fresh2 * (d * d);
-        w_out[i] = decay * w[i] - step * (mean / (sqrtf(square) / correction + eps));
+    for (int64_t i = 0; i < n; i++) {
+        float d = f.scale * g[i];
+        float mean = m[i] + f.fresh1 * (d - m[i]);
+        float square = f.beta2 * v[i] + f.fresh2 * (d * d);
+        w_out[i] = f.decay * w[i] - f.step * (mean / (sqrtf(square) * f.grow + f.eps));
         m_out[i] = mean;
         v_out[i] = square;
     }
+}
+
+enum { AHEAD = 512 }; /* floats: so many arrays at once are more than the processor sees coming */
+
+VECTOR_CLONES static void adamw_piece(const op_call *c, int64_t first, int64_t last) {
+    factors f = factors_of(c);
+    sweep s = { .decay = (float)f.decay,
+                .step = (float)f.step,
+                .grow = (float)(1 / f.correction),
+                .eps = (float)f.eps,
+                .scale = (float)f.scale,
+                .beta2 = (float)f.beta2,
+                .fresh1 = (float)(1 - f.beta1),
+                .fresh2 = (float)(1 - f.beta2) };
+    int64_t i = first;
+    for (; i + VECTOR_LANES <= last; i += VECTOR_LANES) {
+        for (int k = 0; k < 4; k++)
+            for (int j = 0; j < VECTOR_LANES; j += VECTOR_LINE)
+                vector_fetch((const float *)c->in[k].data + i + j + AHEAD);
+        update_range(&s, c, i, VECTOR_LANES);
+    }
+    update_range(&s, c, i, last - i);
 }
 
 static void adamw_fast(const op_call *c) {

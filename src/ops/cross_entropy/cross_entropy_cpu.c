@@ -36,15 +36,17 @@ static void cross_entropy_reference(const op_call *c) {
 
 /* Blocks of a row fit in the first-level cache: one pass finds a block's maximum, a second one adds to the
  * sum of exponentials, which is kept relative to the largest value so far (Milakov, Gimelshein,
- * arXiv:1805.02867). The row itself is read from memory once. */
-enum { BLOCK = 4096 };
+ * arXiv:1805.02867). The second pass of a block is at once the first one of the next, so the row is read from
+ * memory once and evenly. */
+enum { BLOCK = 2048, AHEAD = 1024 };
 
 VECTOR_INLINE float block_maximum(const float *x, int64_t n) {
     float lane[VECTOR_LANES], largest = x[0];
     for (int j = 0; j < VECTOR_LANES; j++) lane[j] = largest;
     int64_t i = 0;
-    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES)
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
         for (int j = 0; j < VECTOR_LANES; j++) lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+    }
     for (; i < n; i++) largest = x[i] > largest ? x[i] : largest;
     for (int j = 0; j < VECTOR_LANES; j++) largest = lane[j] > largest ? lane[j] : largest;
     return largest;
@@ -53,29 +55,55 @@ VECTOR_INLINE float block_maximum(const float *x, int64_t n) {
 VECTOR_INLINE float block_sum(const float *x, int64_t n, float largest) {
     float lane[VECTOR_LANES] = { 0 }, rest = 0;
     int64_t i = 0;
-    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES)
-        for (int j = 0; j < VECTOR_LANES; j++) lane[j] += vector_exp(x[i + j] - largest);
-    for (; i < n; i++) rest += vector_exp(x[i] - largest);
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
+        for (int j = 0; j < VECTOR_LANES; j++) lane[j] += vector_exp_bounded(x[i + j] - largest);
+    }
+    for (; i < n; i++) rest += vector_exp_bounded(x[i] - largest);
     return vector_lanes_sum(lane, rest);
+}
+
+/* block_sum of one block and block_maximum of the next, both whole. */
+VECTOR_INLINE float block_sum_and_maximum(const float *x, float largest, float *next) {
+    float lane[VECTOR_LANES] = { 0 }, high[VECTOR_LANES];
+    for (int j = 0; j < VECTOR_LANES; j++) high[j] = x[BLOCK];
+    for (int64_t i = 0; i < BLOCK; i += VECTOR_LANES) {
+        vector_fetch(x + BLOCK + i + AHEAD);
+        vector_fetch(x + BLOCK + i + AHEAD + VECTOR_LINE);
+        for (int j = 0; j < VECTOR_LANES; j++) lane[j] += vector_exp_bounded(x[i + j] - largest);
+        for (int j = 0; j < VECTOR_LANES; j++)
+            high[j] = x[BLOCK + i + j] > high[j] ? x[BLOCK + i + j] : high[j];
+    }
+    *next = high[0];
+    for (int j = 1; j < VECTOR_LANES; j++) *next = high[j] > *next ? high[j] : *next;
+    return vector_lanes_sum(lane, 0);
+}
+
+VECTOR_INLINE float row_lse(const float *x, int64_t classes) {
+    int64_t begin = 0, n = classes < BLOCK ? classes : BLOCK;
+    float largest = x[0], sum = 0, higher = block_maximum(x, n);
+    for (;;) {
+        if (higher > largest) {
+            sum *= vector_exp(largest - higher);
+            largest = higher;
+        }
+        if (begin + 2 * BLOCK <= classes) {
+            sum += block_sum_and_maximum(x + begin, largest, &higher);
+            begin += BLOCK;
+            continue;
+        }
+        sum += block_sum(x + begin, n, largest);
+        begin += n;
+        if (begin == classes) return largest + logf(sum);
+        n = classes - begin;
+        higher = block_maximum(x + begin, n);
+    }
 }
 
 VECTOR_CLONES static void lse_rows(const op_call *c, int64_t first, int64_t last) {
     int64_t classes = shape_last(&c->in[0].shape);
     float *lse = c->out[1].data;
-    for (int64_t r = first; r < last; r++) {
-        const float *x = (const float *)c->in[0].data + r * classes;
-        float largest = x[0], sum = 0;
-        for (int64_t begin = 0; begin < classes; begin += BLOCK) {
-            int64_t n = classes - begin < BLOCK ? classes - begin : BLOCK;
-            float higher = block_maximum(x + begin, n);
-            if (higher > largest) {
-                sum *= vector_exp(largest - higher);
-                largest = higher;
-            }
-            sum += block_sum(x + begin, n, largest);
-        }
-        lse[r] = largest + logf(sum);
-    }
+    for (int64_t r = first; r < last; r++)
+        lse[r] = row_lse((const float *)c->in[0].data + r * classes, classes);
 }
 
 static void cross_entropy_fast(const op_call *c) {
@@ -117,7 +145,7 @@ VECTOR_CLONES static void backward_rows(const op_call *c, int64_t first, int64_t
         }
         float chosen = x[labels[r]]; /* before dx takes the place of x */
 #pragma GCC ivdep
-        for (int64_t j = 0; j < classes; j++) dx[j] = factor * vector_exp(x[j] - lse[r]);
+        for (int64_t j = 0; j < classes; j++) dx[j] = factor * vector_exp_bounded(x[j] - lse[r]);
         dx[labels[r]] = factor * (vector_exp(chosen - lse[r]) - 1.0f);
     }
 }

@@ -32,8 +32,10 @@ static void layernorm_reference(const op_call *c) {
 VECTOR_INLINE float row_mean(const float *x, int64_t n) {
     float lane[VECTOR_LANES] = { 0 }, rest = 0;
     int64_t i = 0;
-    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES)
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
+        vector_fetch(x + n + i); /* half of the next row */
         for (int j = 0; j < VECTOR_LANES; j++) lane[j] += x[i + j];
+    }
     for (; i < n; i++) rest += x[i];
     return vector_lanes_sum(lane, rest) / (float)n;
 }
@@ -41,31 +43,59 @@ VECTOR_INLINE float row_mean(const float *x, int64_t n) {
 VECTOR_INLINE float row_variance(const float *x, int64_t n, float mean) {
     float lane[VECTOR_LANES] = { 0 }, rest = 0;
     int64_t i = 0;
-    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES)
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
+        vector_fetch(x + n + i + VECTOR_LINE); /* the other half */
         for (int j = 0; j < VECTOR_LANES; j++) lane[j] += (x[i + j] - mean) * (x[i + j] - mean);
+    }
     for (; i < n; i++) rest += (x[i] - mean) * (x[i] - mean);
     return vector_lanes_sum(lane, rest) / (float)n;
 }
 
+/* What is the same for a row. */
+typedef struct {
+    const float *gamma, *beta; /* (C); beta may be NULL */
+    float mean, rstd;
+} row_norm;
+
+VECTOR_INLINE void norm_range(const row_norm *r, const float *x, float *y, int64_t first, int64_t n) {
+    const float *gamma = r->gamma + first;
+    float mean = r->mean, rstd = r->rstd;
+    if (r->beta) {
+        const float *beta = r->beta + first;
+#pragma GCC ivdep
+        for (int64_t j = 0; j < n; j++) y[j] = (x[j] - mean) * rstd * gamma[j] + beta[j];
+    } else {
+#pragma GCC ivdep
+        for (int64_t j = 0; j < n; j++) y[j] = (x[j] - mean) * rstd * gamma[j];
+    }
+}
+
+VECTOR_INLINE void norm_row_past(const row_norm *r, const float *x, float *y, int64_t n) {
+    float part[FAST_PART];
+    for (int64_t j = 0; j < n; j += FAST_PART) {
+        int64_t count = n - j < FAST_PART ? n - j : FAST_PART;
+        norm_range(r, x + j, part, j, count);
+        fast_store_past(y + j, part, count);
+    }
+}
+
 VECTOR_CLONES static void layernorm_rows(const op_call *c, int64_t first, int64_t last) {
     const layernorm_attributes *a = c->attributes;
-    const float *gamma = c->in[1].data, *beta = op_in(c, 2)->data;
+    row_norm norm = { .gamma = c->in[1].data, .beta = op_in(c, 2)->data };
     float *mean = c->out[1].data, *rstd = c->out[2].data;
     int64_t width = shape_last(&c->in[0].shape);
+    bool past = fast_past_caches(c);
     for (int64_t r = first; r < last; r++) {
         const float *x = (const float *)c->in[0].data + r * width;
         float *y = (float *)c->out[0].data + r * width;
-        float m = row_mean(x, width), s = 1.0f / sqrtf(row_variance(x, width, m) + a->eps);
-        if (beta) {
-#pragma GCC ivdep
-            for (int64_t j = 0; j < width; j++) y[j] = (x[j] - m) * s * gamma[j] + beta[j];
-        } else {
-#pragma GCC ivdep
-            for (int64_t j = 0; j < width; j++) y[j] = (x[j] - m) * s * gamma[j];
-        }
-        mean[r] = m;
-        rstd[r] = s;
+        mean[r] = norm.mean = row_mean(x, width);
+        rstd[r] = norm.rstd = 1.0f / sqrtf(row_variance(x, width, norm.mean) + a->eps);
+        if (past)
+            norm_row_past(&norm, x, y, width);
+        else
+            norm_range(&norm, x, y, 0, width);
     }
+    if (past) fast_stored_past();
 }
 
 static void layernorm_fast(const op_call *c) {
@@ -132,12 +162,15 @@ VECTOR_INLINE void row_averages(const float *x, const float *dy, const float *ga
                                 float average[2]) {
     float lane_u[VECTOR_LANES] = { 0 }, lane_un[VECTOR_LANES] = { 0 }, rest_u = 0, rest_un = 0;
     int64_t i = 0;
-    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES)
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
+        vector_fetch(x + 2 * n + i); /* half of the next pair */
+        vector_fetch(dy + 2 * n + i);
         for (int j = 0; j < VECTOR_LANES; j++) {
             float u = dy[i + j] * gamma[i + j];
             lane_u[j] += u;
             lane_un[j] += u * ((x[i + j] - m.mean) * m.rstd);
         }
+    }
     for (; i < n; i++) {
         float u = dy[i] * gamma[i];
         rest_u += u;
@@ -147,32 +180,113 @@ VECTOR_INLINE void row_averages(const float *x, const float *dy, const float *ga
     average[1] = vector_lanes_sum(lane_un, rest_un) / (float)n;
 }
 
-/* Everything of a row while it is in the cache; dx last, as it may take the place of x or dy. */
-VECTOR_CLONES static void backward_rows(const op_call *c, int64_t first, int64_t last, float *sums) {
-    const float *gamma = c->in[1].data, *mean = c->in[2].data, *rstd = c->in[3].data;
-    int64_t width = shape_last(&c->in[0].shape);
-    float *dgamma = sums, *dbeta = sums + width;
-    for (int64_t r = first; r < last; r++) {
-        const float *x = (const float *)c->in[0].data + r * width,
-                    *dy = (const float *)c->in[4].data + r * width;
-        const float *before = op_in(c, 5)->data ? (const float *)c->in[5].data + r * width : NULL;
-        float *dx = (float *)c->out[0].data + r * width;
-        float m = mean[r], s = rstd[r], average[2];
-        row_averages(x, dy, gamma, width, (row_moments){ m, s }, average);
-        for (int64_t j = 0; j < width; j++) {
-            dgamma[j] += dy[j] * ((x[j] - m) * s);
-            dbeta[j] += dy[j];
-        }
-        if (before) {
+/* Two rows and all that is the same for every element of one. `dx` may be x, dy or `before`. */
+typedef struct {
+    const float *x[2], *dy[2], *before[2]; /* (C); before: of all rows or of none */
+    float *dx[2];
+    float mean[2], rstd[2], average[2][2];
+    const float *gamma;
+    float *dgamma, *dbeta;
+    int64_t width;
+} row_pair;
+
+typedef struct {
+    float mean, rstd, u, un;
+} row_scalars;
+
+VECTOR_INLINE float slope_of(row_scalars s, float d, float gamma, float normal) {
+    return s.rstd * (d * gamma - s.u - normal * s.un);
+}
+
+/* VECTOR_LANES or fewer elements, `n`, from j: the sums of parameters take the rows one after the other.
+ * Their part of dx goes to `dx`. */
+VECTOR_INLINE void pair_range(const row_pair *g, const int rows, const bool adds, int64_t j, const int n,
+                              float *const dx[2]) {
+    const int second = rows - 1;
+    const float *x0 = g->x[0] + j, *x1 = g->x[second] + j, *dy0 = g->dy[0] + j, *dy1 = g->dy[second] + j;
+    const float *before0 = adds ? g->before[0] + j : NULL, *before1 = adds ? g->before[second] + j : NULL;
+    const float *gamma = g->gamma + j;
+    float *dgamma = g->dgamma + j, *dbeta = g->dbeta + j, *to0 = dx[0], *to1 = dx[second];
+    const row_scalars s0 = { g->mean[0], g->rstd[0], g->average[0][0], g->average[0][1] };
+    const row_scalars s1 = { g->mean[second], g->rstd[second], g->average[second][0], g->average[second][1] };
 #pragma GCC ivdep
-            for (int64_t j = 0; j < width; j++)
-                dx[j] = before[j] + s * (dy[j] * gamma[j] - average[0] - (x[j] - m) * s * average[1]);
-        } else {
-#pragma GCC ivdep
-            for (int64_t j = 0; j < width; j++)
-                dx[j] = s * (dy[j] * gamma[j] - average[0] - (x[j] - m) * s * average[1]);
+    for (int k = 0; k < n; k++) {
+        float d0 = dy0[k], normal0 = (x0[k] - s0.mean) * s0.rstd, gain = dgamma[k] + d0 * normal0;
+        float shift = dbeta[k] + d0, slope0 = slope_of(s0, d0, gamma[k], normal0);
+        to0[k] = adds ? before0[k] + slope0 : slope0;
+        if (rows == 2) {
+            float d1 = dy1[k], normal1 = (x1[k] - s1.mean) * s1.rstd,
+                  slope1 = slope_of(s1, d1, gamma[k], normal1);
+            gain += d1 * normal1;
+            shift += d1;
+            to1[k] = adds ? before1[k] + slope1 : slope1;
         }
+        dgamma[k] = gain;
+        dbeta[k] = shift;
     }
+}
+
+/* Columns first .. last-1; dx to `dx`, which is where `first` goes. */
+VECTOR_INLINE void pair_columns(const row_pair *g, const int rows, const bool adds, int64_t first,
+                                int64_t last, float *const dx[2]) {
+    int64_t i = first;
+    for (; i + VECTOR_LANES <= last; i += VECTOR_LANES) {
+        for (int r = 0; r < rows; r++) { /* the other half */
+            vector_fetch(g->x[r] + rows * g->width + i + VECTOR_LINE);
+            vector_fetch(g->dy[r] + rows * g->width + i + VECTOR_LINE);
+        }
+        float *const to[2] = { dx[0] + (i - first), dx[1] + (i - first) };
+        pair_range(g, rows, adds, i, VECTOR_LANES, to);
+    }
+    for (; i < last; i++) {
+        float *const to[2] = { dx[0] + (i - first), dx[1] + (i - first) };
+        pair_range(g, rows, adds, i, 1, to);
+    }
+}
+
+VECTOR_INLINE void pair_gradient(const row_pair *g, const int rows, bool past) {
+    int64_t width = g->width;
+    float part[2][FAST_PART];
+    for (int64_t first = 0; first < width; first += FAST_PART) {
+        int64_t last = first + FAST_PART < width ? first + FAST_PART : width;
+        float *dx[2] = { g->dx[0] + first, g->dx[rows - 1] + first };
+        if (past) dx[0] = part[0], dx[1] = part[1];
+        if (g->before[0])
+            pair_columns(g, rows, true, first, last, dx);
+        else
+            pair_columns(g, rows, false, first, last, dx);
+        for (int r = 0; past && r < rows; r++) fast_store_past(g->dx[r] + first, part[r], last - first);
+    }
+}
+
+VECTOR_INLINE void open_pair(const op_call *c, int64_t row, int rows, row_pair *g) {
+    const float *mean = c->in[2].data, *rstd = c->in[3].data, *before = op_in(c, 5)->data;
+    int64_t width = shape_last(&c->in[0].shape);
+    for (int r = 0; r < rows; r++, row++) {
+        g->x[r] = (const float *)c->in[0].data + row * width;
+        g->dy[r] = (const float *)c->in[4].data + row * width;
+        g->before[r] = before ? before + row * width : NULL;
+        g->dx[r] = (float *)c->out[0].data + row * width;
+        g->mean[r] = mean[row], g->rstd[r] = rstd[row];
+        row_averages(g->x[r], g->dy[r], g->gamma, width, (row_moments){ mean[row], rstd[row] },
+                     g->average[r]);
+    }
+}
+
+/* Everything of two rows while they are in the cache; dx last, as it may take the place of x or dy. */
+VECTOR_CLONES static void backward_rows(const op_call *c, int64_t first, int64_t last, float *sums) {
+    int64_t width = shape_last(&c->in[0].shape), row = first;
+    row_pair g = { .gamma = c->in[1].data, .dgamma = sums, .dbeta = sums + width, .width = width };
+    bool past = fast_past_caches(c);
+    for (; row + 2 <= last; row += 2) {
+        open_pair(c, row, 2, &g);
+        pair_gradient(&g, 2, past);
+    }
+    for (; row < last; row++) {
+        open_pair(c, row, 1, &g);
+        pair_gradient(&g, 1, past);
+    }
+    if (past) fast_stored_past();
 }
 
 static void layernorm_backward_fast(const op_call *c) {
