@@ -13,7 +13,7 @@
 /* ---- which file ---- */
 
 /* Counted up when kernels or the model of time change so much that rates of before are wrong. */
-enum { RATES_VERSION = 2 };
+enum { RATES_VERSION = 3 };
 static const char BUILD[] = "gcc " __VERSION__
 #if defined(__SANITIZE_ADDRESS__)
                             ", sanitized"
