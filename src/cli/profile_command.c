@@ -40,19 +40,15 @@ static void print_profile(const options *o, cli_streams *streams, const setup *s
     output_text(&streams->result, &t);
 }
 
-/* The file is opened before the first step, so that a place that can't be written is known before the work.
- */
-static status profile(const options *o, cli_streams *streams, const setup *s, const decision *d) {
-    io_writer trace = { 0 };
+static status profile(const options *o, cli_streams *streams, const setup *s, const decision *d,
+                      io_writer *trace) {
     profile_result r = { 0 };
-    if (o->trace) TRY(io_writer_open(&trace, o->trace));
     watch_interrupt();
     status result = profile_run(s, d, o->profile_steps, &stop, &r);
     if (result == STATUS_OK && o->trace) {
-        result = report_profile_trace(&trace, s, d, &r);
-        if (result == STATUS_OK) result = io_writer_commit(&trace);
+        result = report_profile_trace(trace, s, d, &r);
+        if (result == STATUS_OK) result = io_writer_commit(trace);
     }
-    io_writer_discard(&trace);
     if (r.steps == o->profile_steps) print_profile(o, streams, s, d, &r);
     if (result == STATUS_OK && o->trace && streams->people.file)
         output_add(&streams->people, "\nTrace: %s, for ui.perfetto.dev or chrome://tracing\n", o->trace);
@@ -64,6 +60,8 @@ status cli_profile(const options *o, cli_streams *streams) {
     setup s = { 0 };
     decision d;
     bool decided;
+    io_writer trace = { 0 }; /* opened first: a place that can't be written is known before any work */
+    if (o->trace) TRY(io_writer_open(&trace, o->trace));
     status result = cli_decide(o, streams, &s, NULL, &d, &decided);
     if (decided && streams->people.file) print_beginning(&streams->people, &s, &d);
     if (decided && result == STATUS_NO_FIT && o->json) {
@@ -73,7 +71,8 @@ status cli_profile(const options *o, cli_streams *streams) {
     }
     if (result == STATUS_OK) result = profile_make_data(&s);
     if (result == STATUS_OK) result = profile_reserve(&s, &d, o->profile_steps);
-    if (result == STATUS_OK) result = profile(o, streams, &s, &d);
+    if (result == STATUS_OK) result = profile(o, streams, &s, &d, &trace);
+    io_writer_discard(&trace);
     decision_close(&d);
     setup_close(&s);
     return result;

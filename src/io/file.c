@@ -136,8 +136,17 @@ static status writer_claim(io_writer *w) {
     return STATUS_OK;
 }
 
+/* Renaming would put a file in the place of a device, or of a link to one. */
+static status check_replaceable(const char *path) {
+    struct stat about;
+    if (stat(path, &about) != 0 || S_ISREG(about.st_mode)) return STATUS_OK;
+    return status_set(STATUS_INVALID, "cannot write %s: %s is no regular file; choose another name", path,
+                      path);
+}
+
 status io_writer_open(io_writer *w, const char *path) {
     *w = (io_writer){ .file = -1, .sum = digest_begin() };
+    TRY(check_replaceable(path));
     size_t length = strlen(path);
     w->path = memory_text(path);
     w->temporary = memory_new(length + sizeof ".partial", 1);

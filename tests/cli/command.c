@@ -123,6 +123,17 @@ uint64_t command_number(const json_document *d, const char *path) {
     return (uint64_t)number;
 }
 
+uint64_t command_least_budget(const char *line) {
+    json_document d;
+    command_result r = command_run(line);
+    if (json_parse("plan", r.out, strlen(r.out), &d) != STATUS_OK)
+        fail_msg("%s: %s", status_message(), r.out);
+    uint64_t least = command_number(&d, "least_budget_bytes");
+    json_close(&d);
+    command_free(&r);
+    return least;
+}
+
 void command_make_files(void) {
     static const char config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, "
                                  "\"n_positions\": 32, \"vocab_size\": 256}\n";

@@ -30,6 +30,9 @@ command_result command_wait(pid_t pid);
 json_value command_value(const json_document *d, const char *path);
 uint64_t command_number(const json_document *d, const char *path);
 
+/* What `snug plan … --json` gives as the least budget. */
+uint64_t command_least_budget(const char *line);
+
 /* In the working directory: "tiny/config.json", a model of two small blocks, "deep/config.json", one of 96,
  * and "text", some English-like 60 KB. */
 void command_make_files(void);

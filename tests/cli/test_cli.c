@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -259,22 +260,12 @@ static void plan_json_and_least_budget(void **state) {
     }
 }
 
-static uint64_t least_budget(const char *line) {
-    json_document d;
-    command_result r = command_run(line);
-    parse("plan", r.out, &d);
-    uint64_t least = command_number(&d, "least_budget_bytes");
-    json_close(&d);
-    command_free(&r);
-    return least;
-}
-
 static void refusal_explains(void **state) {
     (void)state;
     static const char *const says[] = { "does not fit", "missing", "least budget", "--micro-batch auto",
                                         "The peak" };
     char line[128];
-    uint64_t least = least_budget("plan char-small --batch 48 --micro-batch 48 --json --quiet");
+    uint64_t least = command_least_budget("plan char-small --batch 48 --micro-batch 48 --json --quiet");
     snprintf(line, sizeof line, "plan char-small --batch 48 --micro-batch 48 --memory %llu",
              (unsigned long long)(least - 1));
     command_result r = command_run(line);
@@ -310,9 +301,18 @@ static void closed_pipe_is_no_failure(void **state) {
 
 static void full_disk_is_one(void **state) {
     (void)state;
-    int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
-    if (full < 0) skip();
-    command_result r = command_wait(command_start("plan tiny --json --quiet", NULL, full));
+    /* What it says fits below the limit, where its output is to be appended nothing does. */
+    enum { LIMIT = 4096 };
+    static const char taken[LIMIT];
+    scratch_write("full", taken, sizeof taken);
+    int full = open("full", O_WRONLY | O_APPEND | O_CLOEXEC);
+    struct rlimit before, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = (struct rlimit){ LIMIT, before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    pid_t pid = command_start("plan tiny --json --quiet", NULL, full);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    command_result r = command_wait(pid);
     close(full);
     assert_int_equal(r.exit, 1);
     assert_true(one_sentence(r.err));

@@ -205,9 +205,14 @@ static void smaller_budgets_plan_anew(void **state) {
     copy_run("roomy", "tight");
     assert_int_equal(system("rm -r tight/checkpoint-4 tight/model.safetensors"), 0);
     copy_run("tight", "loose");
-    command_result r = expect(0, CHARS "--out tight --resume --memory 42MiB",
-                              "with another plan, since the earlier one does not fit 42.0 MiB; results stay "
-                              "the same bit for bit");
+    /* Between what must be and what the first run took; with sanitizers in the process both are larger. */
+    uint64_t least = command_least_budget("plan char-small --batch 4 --threads 2 --json --quiet");
+    char line[512];
+    snprintf(line, sizeof line, CHARS "--out tight --resume --memory %llu",
+             (unsigned long long)least + (12 << 20));
+    command_result r = expect(0, line, "with another plan, since the earlier one does not fit ");
+    assert_true(strstr(r.err, "results stay the same bit for bit") ||
+                strstr(r.out, "results stay the same bit for bit"));
     command_free(&r);
     assert_same_file("roomy/model.safetensors", "tight/model.safetensors");
     expect_quietly(0, CHARS "--out loose --resume --recompute block",

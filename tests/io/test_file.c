@@ -36,7 +36,7 @@ static void files_are_replaced_whole(void **state) {
     assert_int_equal(io_write_file("./a", "", 0), STATUS_OK);
     check("a", "");
     assert_int_equal(mkdir("folder", 0700), 0);
-    assert_int_equal(io_write_file("folder", "x", 1), STATUS_FAILED);
+    assert_int_equal(io_write_file("folder", "x", 1), STATUS_INVALID);
     assert_int_not_equal(access("folder.partial", F_OK), 0);
     assert_int_equal(symlink("a", "link.partial"), 0);
     assert_int_equal(io_write_file("link", "x", 1), STATUS_FAILED);
