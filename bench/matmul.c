@@ -1,5 +1,5 @@
-/* One matrix product at a time, by snug or by a library: bench-matmul snug | openblas FILE | onednn FILE |
- * peak.
+/* One matrix product at a time, by snug or by a library: bench-matmul snug | bf16 | f16 | openblas FILE |
+ * onednn FILE | peak. The two in between are snug with operands and result of 16 bits.
  *
  * A line "rows columns depth ta tb threads" is answered by "seconds scratch": the best of a few calls in a
  * row where they are short, one call where it is long; scratch is what snug's kernel asks the plan for, 0 for
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "base/threads.h"
 #include "bench.h"
 #include "ops/matmul/matmul.h"
@@ -26,16 +27,17 @@ enum { LARGEST = 50257 * 1024, ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112
 
 static float *a, *b, *y;
 
+static dtype type = DTYPE_F32; /* of operands and result */
+
 static double (*once)(const product *p, uint64_t *scratch);
 
 /* ---- snug ---- */
 
 static double by_snug(const product *p, uint64_t *scratch) {
     threads_set(p->threads);
-    bench_input in[BENCH_INPUTS] = {
-        { p->ta ? SHAPE(p->depth, p->rows) : SHAPE(p->rows, p->depth), DTYPE_F32, a },
-        { p->tb ? SHAPE(p->columns, p->depth) : SHAPE(p->depth, p->columns), DTYPE_F32, b }
-    };
+    bench_input in[BENCH_INPUTS] = { { p->ta ? SHAPE(p->depth, p->rows) : SHAPE(p->rows, p->depth), type, a },
+                                     { p->tb ? SHAPE(p->columns, p->depth) : SHAPE(p->depth, p->columns),
+                                       type, b } };
     bench_op o;
     bench_op_open(&o, &op_matmul, in, &(matmul_attributes){ .ta = p->ta, .tb = p->tb }, false);
     double seconds = bench_op_run(&o), limit = 0.03;
@@ -180,6 +182,13 @@ static double by_peak(const product *p, uint64_t *scratch) {
 
 /* ---- the talk ---- */
 
+/* Place i of an array of 16 bits lies before place i of the floats. */
+static void narrow(float *x, int64_t i) {
+    float value = x[i];
+    uint16_t half = type == DTYPE_BF16 ? half_to_bf16(value) : half_to_f16(value);
+    memcpy((uint16_t *)(void *)x + i, &half, sizeof half);
+}
+
 static void answer(const char *line) {
     product p;
     long long rows, columns, depth;
@@ -196,9 +205,9 @@ static void answer(const char *line) {
 int main(int count, char **arguments) {
     const char *kind = count > 1 ? arguments[1] : "";
     bool library = count == 3 && (strcmp(kind, "openblas") == 0 || strcmp(kind, "onednn") == 0);
-    bool peak = strcmp(kind, "peak") == 0;
-    if (!library && !peak && strcmp(kind, "snug") != 0) {
-        fputs("usage: bench-matmul snug | openblas FILE | onednn FILE | peak\n", stderr);
+    bool peak = strcmp(kind, "peak") == 0, bf16 = strcmp(kind, "bf16") == 0, f16 = strcmp(kind, "f16") == 0;
+    if (!library && !peak && !bf16 && !f16 && strcmp(kind, "snug") != 0) {
+        fputs("usage: bench-matmul snug | bf16 | f16 | openblas FILE | onednn FILE | peak\n", stderr);
         return 2;
     }
     if (peak && !can_peak()) return fputs("no way to measure the peak of this processor\n", stderr), 1;
@@ -209,6 +218,10 @@ int main(int count, char **arguments) {
         if (library) y = bench_memory(LARGEST * sizeof *y);
         bench_fill(a, LARGEST, 1, -1, 1);
         bench_fill(b, LARGEST, 2, -1, 1);
+    }
+    if (bf16 || f16) {
+        type = bf16 ? DTYPE_BF16 : DTYPE_F16;
+        for (int64_t i = 0; i < LARGEST; i++) narrow(a, i), narrow(b, i);
     }
     bench_serve(answer, kind);
     return 0;

@@ -30,3 +30,5 @@ uint32_t dtype_bytes(dtype t);   /* of one element; 0 for DTYPE_NONE */
 const char *dtype_name(dtype t); /* "f32" */
 static inline bool dtype_is_float(dtype t) { return (DTYPE_MASK_FLOAT >> t & 1u) != 0; }
 static inline bool dtype_is_half(dtype t) { return (DTYPE_MASK_HALF >> t & 1u) != 0; }
+/* What kernels compute in where this is stored. Ops take any mixture of types that are computed alike. */
+static inline dtype dtype_wide(dtype t) { return dtype_is_half(t) ? DTYPE_F32 : t; }

@@ -53,6 +53,7 @@ typedef struct {
     tensor_id base;   /* shares the storage of this tensor; 0: has its own */
     uint32_t name;    /* place of the name in `bytes`; 0: none */
     uint8_t dtype, role, flags, pool;
+    uint8_t gradient; /* dtype that its gradient should have; 0: its own */
 } tensor;
 
 typedef struct {
@@ -96,6 +97,12 @@ static inline const void *node_attributes(const graph *g, const node *n) {
 static inline const shape *graph_shape(const graph *g, tensor_id t) { return &graph_tensor(g, t)->shape; }
 const char *graph_name(const graph *g, tensor_id t); /* "" when it has none */
 uint64_t graph_tensor_bytes(const graph *g, tensor_id t);
+
+/* What gradients of t are: wider than t where they are summed and t is a narrow copy, say. */
+static inline dtype graph_gradient_dtype(const graph *g, tensor_id t) {
+    const tensor *x = graph_tensor(g, t);
+    return (dtype)(x->gradient ? x->gradient : x->dtype);
+}
 
 /* A value that comes from outside. Persistent ones need a name, unique in the graph. */
 typedef struct {

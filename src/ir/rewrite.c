@@ -15,6 +15,7 @@ status rewrite_open(rewrite *r, const graph *in, graph *out) {
                                                            .dtype = x->dtype,
                                                            .role = x->role,
                                                            .flags = x->flags });
+        if (r->map[t]) graph_tensor(out, r->map[t])->gradient = x->gradient;
     }
     return graph_status(out) == STATUS_OK ? STATUS_OK : rewrite_close(r);
 }
@@ -31,6 +32,7 @@ static void copy_flags(rewrite *r, const node *n, tensor_id first, tensor_id *to
         to[old] = first ? first + i : 0;
         if (!first) continue;
         graph_tensor(r->out, first + i)->flags |= graph_tensor(r->in, old)->flags;
+        graph_tensor(r->out, first + i)->gradient = graph_tensor(r->in, old)->gradient;
         if (graph_tensor(r->in, old)->flags & TENSOR_KEEP)
             graph_keep(r->out, first + i, graph_name(r->in, old));
     }

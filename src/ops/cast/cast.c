@@ -16,8 +16,8 @@ static status infer(const graph *g, const node *n, tensor *out) {
 
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
     const node *n = graph_node(g, id);
-    dtype from = (dtype)graph_tensor(g, node_in(g, n, 0))->dtype;
-    if (want[0]) din[0] = add_gather(g, din[0], cast_apply(g, dout[0], from));
+    dtype should = graph_gradient_dtype(g, node_in(g, n, 0)), is = (dtype)graph_tensor(g, dout[0])->dtype;
+    if (want[0]) din[0] = add_gather(g, din[0], is == should ? dout[0] : cast_apply(g, dout[0], should));
 }
 
 static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 1); }

@@ -7,7 +7,8 @@
 
 tensor_id matmul_apply(graph *g, const matmul_inputs *in) {
     tensor_id inputs[] = { in->a, in->b, in->bias, in->residual, in->accumulator };
-    return graph_add(g, &op_matmul, inputs, 5, &(matmul_attributes){ .ta = in->ta, .tb = in->tb });
+    return graph_add(g, &op_matmul, inputs, 5,
+                     &(matmul_attributes){ .ta = in->ta, .tb = in->tb, .type = (int32_t)in->type });
 }
 
 bool matmul_sizes_of(const shape *a, const shape *b, const matmul_attributes *t, matmul_sizes *s) {
@@ -19,13 +20,15 @@ bool matmul_sizes_of(const shape *a, const shape *b, const matmul_attributes *t,
 
 /* ---- shapes ---- */
 
+/* What is added where y comes to lie is of its type; what is only read may be any that is computed alike. */
 static status check_extras(const graph *g, const node *n, const tensor *y) {
     tensor_id bias = node_in(g, n, MATMUL_BIAS), residual = node_in(g, n, MATMUL_RESIDUAL);
     tensor_id accumulator = node_in(g, n, MATMUL_ACCUMULATOR);
     char have[SHAPE_TEXT_BYTES], want[SHAPE_TEXT_BYTES];
-    for (uint32_t i = MATMUL_B; i <= MATMUL_ACCUMULATOR; i++) {
+    for (uint32_t i = MATMUL_A; i <= MATMUL_ACCUMULATOR; i++) {
         tensor_id t = node_in(g, n, i);
-        if (t && graph_tensor(g, t)->dtype != y->dtype)
+        dtype is = t ? (dtype)graph_tensor(g, t)->dtype : DTYPE_NONE, must = (dtype)y->dtype;
+        if (t && (i < MATMUL_RESIDUAL ? dtype_wide(is) != dtype_wide(must) : is != must))
             return status_set(STATUS_INVALID, "'%s' is %s, not %s", n->op->inputs[i].name,
                               dtype_name(graph_tensor(g, t)->dtype), dtype_name(y->dtype));
     }
@@ -51,7 +54,7 @@ static status infer(const graph *g, const node *n, tensor *out) {
     if (!matmul_sizes_of(&a->shape, &b->shape, t, &s))
         return status_set(STATUS_INVALID, "%s%s and %s%s cannot be multiplied", shape_text(&a->shape, left),
                           t->ta ? "^T" : "", shape_text(&b->shape, right), t->tb ? "^T" : "");
-    out[0] = (tensor){ .shape = a->shape, .dtype = a->dtype };
+    out[0] = (tensor){ .shape = a->shape, .dtype = t->type ? (uint8_t)t->type : a->dtype };
     if (t->ta) out[0].shape = SHAPE(s.rows, s.columns);
     out[0].shape.dim[out[0].shape.rank - 1] = s.columns;
     return check_extras(g, n, &out[0]);
@@ -76,6 +79,7 @@ static tensor_id gradient_of(graph *g, tensor_id of, tensor_id gathered, bool ch
     if (apart) gathered = as_matrix(g, gathered);
     in.accumulator = chained ? gathered : 0;
     in.residual = chained ? 0 : gathered;
+    in.type = graph_gradient_dtype(g, of);
     tensor_id d = matmul_apply(g, &in);
     return apart ? reshape_apply(g, d, should) : d;
 }
@@ -136,33 +140,60 @@ static const op_alias aliases[] = { { .out = 0, .in = MATMUL_RESIDUAL, .must = f
     { DTYPE_F32, SHAPE_OF(__VA_ARGS__), -1, 1 }
 #define SHAPE_OF(...)                                                                                        \
     { { __VA_ARGS__ }, (uint32_t)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) }
+#define HALF(type, ...)                                                                                      \
+    { type, SHAPE_OF(__VA_ARGS__), -1, 1 }
 #define PLAIN                                                                                                \
-    &(matmul_attributes) { 0, 0 }
+    &(matmul_attributes) { 0, 0, 0 }
 
 static const op_case cases[] = {
     { "plain", { MATRIX(5, 7), MATRIX(7, 9) }, PLAIN, 0, false },
     { "rank 3, bias", { MATRIX(2, 3, 8), MATRIX(8, 5), MATRIX(5) }, PLAIN, 0, false },
     { "bias, residual", { MATRIX(33, 40), MATRIX(40, 70), MATRIX(70), MATRIX(33, 70) }, PLAIN, 0, false },
     { "accumulator", { MATRIX(6, 5), MATRIX(5, 4), { 0 }, { 0 }, MATRIX(6, 4) }, PLAIN, 0, false },
-    { "b transposed", { MATRIX(17, 300), MATRIX(35, 300) }, &(matmul_attributes){ 0, 1 }, 0, false },
-    { "a transposed", { MATRIX(2, 150, 19), MATRIX(300, 21) }, &(matmul_attributes){ 1, 0 }, 0, false },
+    { "b transposed", { MATRIX(17, 300), MATRIX(35, 300) }, &(matmul_attributes){ 0, 1, 0 }, 0, false },
+    { "a transposed", { MATRIX(2, 150, 19), MATRIX(300, 21) }, &(matmul_attributes){ 1, 0, 0 }, 0, false },
     { "ranks, plain", { MATRIX(2, 3, 6), MATRIX(2, 3, 5) }, PLAIN, 0, false },
-    { "ranks, b transposed", { MATRIX(3, 6), MATRIX(2, 2, 6) }, &(matmul_attributes){ 0, 1 }, 0, false },
-    { "ranks, a transposed", { MATRIX(12, 4), MATRIX(2, 3, 2, 5) }, &(matmul_attributes){ 1, 0 }, 0, false },
+    { "ranks, b transposed", { MATRIX(3, 6), MATRIX(2, 2, 6) }, &(matmul_attributes){ 0, 1, 0 }, 0, false },
+    { "ranks, a transposed",
+      { MATRIX(12, 4), MATRIX(2, 3, 2, 5) },
+      &(matmul_attributes){ 1, 0, 0 },
+      0,
+      false },
     { "ranks, a transposed, alike",
       { MATRIX(2, 6, 4), MATRIX(2, 6, 5) },
-      &(matmul_attributes){ 1, 0 },
+      &(matmul_attributes){ 1, 0, 0 },
       0,
       false },
     { "ranks, both transposed",
       { MATRIX(2, 3, 4), MATRIX(5, 2, 6) },
-      &(matmul_attributes){ 1, 1 },
+      &(matmul_attributes){ 1, 1, 0 },
       0,
       false },
-    { "a transposed, matrix", { MATRIX(30, 19), MATRIX(30, 21) }, &(matmul_attributes){ 1, 0 }, 0, false },
-    { "both transposed", { MATRIX(11, 4), MATRIX(6, 11) }, &(matmul_attributes){ 1, 1 }, 0, false },
+    { "a transposed, matrix", { MATRIX(30, 19), MATRIX(30, 21) }, &(matmul_attributes){ 1, 0, 0 }, 0, false },
+    { "both transposed", { MATRIX(11, 4), MATRIX(6, 11) }, &(matmul_attributes){ 1, 1, 0 }, 0, false },
     { "one element", { MATRIX(1, 1), MATRIX(1, 1) }, PLAIN, 0, false },
     { "one row", { MATRIX(1, 600), MATRIX(600, 130), MATRIX(130) }, PLAIN, 0, false },
+    { "halves to f32, added",
+      { HALF(DTYPE_BF16, 700, 19), HALF(DTYPE_BF16, 700, 45), { 0 }, { 0 }, MATRIX(19, 45) },
+      &(matmul_attributes){ 1, 0, DTYPE_F32 },
+      0,
+      true },
+    { "f16 to f32",
+      { HALF(DTYPE_F16, 40, 300), HALF(DTYPE_F16, 64, 300) },
+      &(matmul_attributes){ 0, 1, DTYPE_F32 },
+      0,
+      true },
+    { "one row of halves", { HALF(DTYPE_BF16, 1, 600), MATRIX(600, 130), MATRIX(130) }, PLAIN, 0, true },
+    { "deep, residual of halves",
+      { HALF(DTYPE_F16, 33, 600), HALF(DTYPE_F16, 600, 70), MATRIX(70), HALF(DTYPE_F16, 33, 70) },
+      PLAIN,
+      0,
+      true },
+    { "half of a wide",
+      { MATRIX(33, 300), HALF(DTYPE_BF16, 300, 40) },
+      &(matmul_attributes){ 0, 0, DTYPE_BF16 },
+      0,
+      true },
     { "tiles", { MATRIX(300, 520), MATRIX(520, 200) }, PLAIN, 0, true },
     { 0 }
 };

@@ -5,14 +5,16 @@
  *   tb = 0: b (K rows, N).                                         tb = 1: b (N rows, K).
  *
  * Order of summation: ((before + tile_0) + tile_1 ...) + bias + residual, a tile being THREADS_ROW_TILE
- * products summed from 0. So a product over rows that is cut at whole tiles and chained through the
- * accumulator gives the same bits, and so does a separate addition instead of the residual. */
+ * products summed from 0; in f32, and a y of 16 bits is rounded once, at the end. So a product over rows that
+ * is cut at whole tiles and chained through the accumulator gives the same bits, and so does a separate
+ * addition instead of the residual. */
 #pragma once
 
 #include "ir/op.h"
 
 typedef struct {
     int32_t ta, tb;
+    int32_t type; /* dtype of y; 0: that of a */
 } matmul_attributes;
 
 enum { MATMUL_A, MATMUL_B, MATMUL_BIAS, MATMUL_RESIDUAL, MATMUL_ACCUMULATOR }; /* places of the inputs */
@@ -23,6 +25,7 @@ typedef struct {
     tensor_id residual;    /* as y; y may live in it */
     tensor_id accumulator; /* as y, which lives in it; excludes bias and residual */
     bool ta, tb;
+    dtype type; /* of y; 0: that of a */
 } matmul_inputs;
 
 extern const op_def op_matmul;

@@ -5,11 +5,23 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "base/dtype.h"
+
 enum { VECTOR = 16 };
-#define TARGET __attribute__((target("avx512f")))
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl")))
 
 TARGET static inline __mmask16 first_lanes(int64_t lanes) {
     return lanes >= VECTOR ? 0xffff : (__mmask16)((1u << lanes) - 1);
+}
+
+/* The numbers at places `inside` of the vector from place `from` on; the type is a constant wherever this is
+ * inlined. */
+TARGET static inline __attribute__((always_inline)) __m512 fetch(const void *data, int64_t from,
+                                                                 __mmask16 inside, const dtype type) {
+    if (!dtype_is_half(type)) return _mm512_maskz_loadu_ps(inside, (const float *)data + from);
+    __m256i half = _mm256_maskz_loadu_epi16(inside, (const uint16_t *)data + from);
+    if (type == DTYPE_F16) return _mm512_cvtph_ps(half);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
 /* Rows become columns: pairs, pairs of pairs, quarters, halves. */

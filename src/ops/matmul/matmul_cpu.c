@@ -4,7 +4,13 @@
 
 /* ---- packed ---- */
 
-static bool packed_accepts(const op_call *c) { return c->out[0].dtype == DTYPE_F32; }
+static bool packed_accepts(const op_call *c) { return dtype_wide(c->out[0].dtype) == DTYPE_F32; }
+
+static matmul_operand operand_of(const op_arg *x, bool across) {
+    return (matmul_operand){
+        .data = x->data, .stride = shape_last(&x->shape), .across = across, .type = x->dtype
+    };
+}
 
 matmul_problem matmul_problem_of(const op_call *c, const matmul_attributes *t) {
     const op_arg *a = op_in(c, MATMUL_A), *b = op_in(c, MATMUL_B);
@@ -13,14 +19,16 @@ matmul_problem matmul_problem_of(const op_call *c, const matmul_attributes *t) {
     return (matmul_problem){ .rows = s.rows,
                              .columns = s.columns,
                              .depth = s.depth,
-                             .a = { .data = a->data, .stride = shape_last(&a->shape), .across = t->ta != 0 },
-                             .b = { .data = b->data, .stride = shape_last(&b->shape), .across = t->tb == 0 },
-                             .y = c->out[0].data };
+                             .a = operand_of(a, t->ta != 0),
+                             .b = operand_of(b, t->tb == 0),
+                             .y = c->out[0].data,
+                             .type = c->out[0].dtype };
 }
 
 static matmul_problem problem_of(const op_call *c) {
     matmul_problem p = matmul_problem_of(c, c->attributes);
     p.bias = op_in(c, MATMUL_BIAS)->data;
+    p.bias_type = op_in(c, MATMUL_BIAS)->dtype;
     p.residual = op_in(c, MATMUL_RESIDUAL)->data;
     p.accumulator = op_in(c, MATMUL_ACCUMULATOR)->data;
     return p;

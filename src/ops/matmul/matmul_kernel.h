@@ -1,4 +1,5 @@
-/* The inside of the fast f32 product: packed panels, one micro-kernel per instruction set, the loops around.
+/* The inside of the fast product, which computes in f32: packed panels, one micro-kernel per instruction set,
+ * the loops around.
  *
  * The idea is that of GotoBLAS. The output is cut by its shape into tiles, which are handed out to threads.
  * Within a tile the summed dimension is walked in steps of MATMUL_DEPTH; at each step the rows of a are
@@ -16,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/dtype.h"
 #include "base/threads.h"
 #include "ops/matmul/matmul.h"
 
@@ -28,16 +30,21 @@ enum {
 
 /* ---- packing ---- */
 
-/* A matrix as a set of lanes (rows of a, columns of b) of some depth (the summed dimension). */
+/* A matrix as a set of lanes (rows of a, columns of b) of some depth (the summed dimension). Numbers of 16
+ * bits are widened on their way into a panel: there is never more of them in f32 than a panel. */
 typedef struct {
-    const float *data;
+    const void *data;
     int64_t stride; /* between lanes, or between depths if `across` */
     bool across;    /* neighbouring lanes are neighbours in memory, else neighbouring depths */
+    dtype type;     /* f32, f16, bf16 */
 } matmul_operand;
+
+static inline int64_t matmul_bytes(dtype type) { return dtype_is_half(type) ? 2 : 4; }
 
 static inline matmul_operand matmul_operand_at(const matmul_operand *o, int64_t lane, int64_t depth) {
     matmul_operand moved = *o;
-    moved.data += o->across ? depth * o->stride + lane : lane * o->stride + depth;
+    int64_t place = o->across ? depth * o->stride + lane : lane * o->stride + depth;
+    moved.data = (const char *)o->data + place * matmul_bytes(o->type);
     return moved;
 }
 
@@ -90,7 +97,7 @@ typedef struct {
     void (*block)(int64_t depth, int64_t rows, const float *a, const float *b, float *sum,
                   matmul_ask ask[MATMUL_ASKS]);
 
-    /* The same for few rows with b as it lies: each element is read once, in long runs. */
+    /* The same for few rows with b, of f32, as it lies: each element is read once, in long runs. */
     void (*stream)(const matmul_strip *s, const matmul_operand *b);
 
     matmul_pack *pack;
@@ -111,13 +118,14 @@ typedef enum { MATMUL_NO_GELU, MATMUL_GELU_TANH, MATMUL_GELU_ERF } matmul_gelu_f
 
 typedef struct {
     int64_t rows, columns, depth;
-    matmul_operand a, b;      /* lanes: rows of y, columns of y */
-    const float *bias;        /* (columns), or NULL */
-    const float *residual;    /* as y, may be y, or NULL */
-    const float *accumulator; /* as y, may be y, or NULL */
-    matmul_gelu_form gelu;    /* of every element at last: y = gelu(y) or, with x, y *= gelu'(x) */
-    const float *x;           /* as y, apart from it, or NULL */
-    float *y;                 /* (rows, columns) */
+    matmul_operand a, b;     /* lanes: rows of y, columns of y */
+    const void *bias;        /* (columns), or NULL */
+    const void *residual;    /* as y, may be y, or NULL */
+    const void *accumulator; /* as y, may be y, or NULL */
+    matmul_gelu_form gelu;   /* of every element at last: y = gelu(y) or, with x, y *= gelu'(x) */
+    const void *x;           /* as y, apart from it, or NULL */
+    void *y;                 /* (rows, columns) */
+    dtype type, bias_type;   /* f32, f16 or bf16; type: of y, residual, accumulator and x */
 } matmul_problem;
 
 /* Of a call whose first two inputs are a and b, and whose first output is y; the rest is absent. */

@@ -48,7 +48,7 @@ TARGET static void block(int64_t depth, int64_t rows, const float *a, const floa
  */
 TARGET static inline __attribute__((always_inline)) void
 add_steps(const matmul_strip *s, const matmul_operand *b, int64_t depth, const int steps) {
-    const float *from = b->data + depth * b->stride;
+    const float *from = (const float *)b->data + depth * b->stride;
     for (int64_t i = 0; i < s->rows; i++) {
         const float *a = s->a + depth * s->rows + i;
         float *sum = s->sum + i * s->columns;
@@ -98,7 +98,7 @@ TARGET static inline __attribute__((always_inline)) void turn(__m256 x[VECTOR]) 
 /* b's rows run along the depth: squares of 8 x 8 are turned in registers. Columns from j. */
 TARGET static void add_turned(const matmul_strip *s, const matmul_operand *b, int64_t j) {
     __m256 sum[MATMUL_STREAM_ROWS] = { 0 };
-    const float *from = b->data + j * b->stride;
+    const float *from = (const float *)b->data + j * b->stride;
     int64_t p = 0;
     for (; p + VECTOR <= s->depth; p += VECTOR) {
         __m256 x[VECTOR];
@@ -128,7 +128,7 @@ TARGET static void add_rest(const matmul_strip *s, const matmul_operand *b, int6
         for (int64_t i = 0; i < s->rows; i++) {
             float x = 0;
             for (int64_t p = 0; p < s->depth; p++)
-                x = __builtin_fmaf(s->a[p * s->rows + i], b->data[j * b->stride + p], x);
+                x = __builtin_fmaf(s->a[p * s->rows + i], ((const float *)b->data)[j * b->stride + p], x);
             s->sum[i * s->columns + j] = x;
         }
 }

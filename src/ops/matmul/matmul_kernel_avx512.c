@@ -56,7 +56,7 @@ TARGET static void block(int64_t depth, int64_t rows, const float *a, const floa
  */
 TARGET static inline __attribute__((always_inline)) void
 add_steps(const matmul_strip *s, const matmul_operand *b, int64_t depth, const int steps) {
-    const float *a = s->a + depth * s->rows, *from = b->data + depth * b->stride;
+    const float *a = s->a + depth * s->rows, *from = (const float *)b->data + depth * b->stride;
     for (int64_t i = 0; i < s->rows; i++) {
         __m512 ai[STEPS];
 #pragma GCC unroll 8
@@ -81,7 +81,8 @@ TARGET static void add_turned(const matmul_strip *s, const matmul_operand *b, in
     __m512 sum[MATMUL_STREAM_ROWS] = { 0 };
     int64_t lanes = s->columns - j < VECTOR ? s->columns - j : VECTOR;
     const float *row[VECTOR], *a = s->a;
-    for (int i = 0; i < VECTOR; i++) row[i] = b->data + (j + (i < lanes ? i : lanes - 1)) * b->stride;
+    for (int i = 0; i < VECTOR; i++)
+        row[i] = (const float *)b->data + (j + (i < lanes ? i : lanes - 1)) * b->stride;
     for (int64_t p = 0; p < s->depth; p += VECTOR) {
         int64_t steps = s->depth - p < VECTOR ? s->depth - p : VECTOR;
         __mmask16 inside = first_lanes(steps);
@@ -118,7 +119,10 @@ TARGET static void stream(const matmul_strip *s, const matmul_operand *b) {
     for (; p < s->depth; p++) add_steps(s, b, p, 1);
 }
 
-static bool available(void) { return __builtin_cpu_supports("avx512f"); }
+static bool available(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
+}
 
 const matmul_kernel matmul_kernel_avx512 = { "avx512", ROWS,   COLUMNS,           available,
                                              block,    stream, matmul_pack_avx512 };

@@ -41,7 +41,8 @@ static void stream(const matmul_strip *s, const matmul_operand *b) {
         for (int64_t i = 0; i < s->rows; i++)
             for (int64_t j = 0; j < s->columns; j++) {
                 float *x = s->sum + i * s->columns + j;
-                *x = fused(s->a[p * s->rows + i], b->data[p * along_depth + j * along_columns], *x);
+                *x = fused(s->a[p * s->rows + i],
+                           ((const float *)b->data)[p * along_depth + j * along_columns], *x);
             }
 }
 

@@ -1,7 +1,8 @@
-/* Copies lanes into panels. Two directions: lanes side by side in memory are copied run by run; lanes that
- * run along the depth are turned in squares of 8 x 8. */
+/* Copies lanes into panels, 16-bit ones widened on the way. Two directions: lanes side by side in memory are
+ * copied run by run; lanes that run along the depth are turned in squares of 8 x 8. */
 #include <string.h>
 
+#include "base/half.h"
 #include "ops/matmul/matmul_kernel.h"
 #include "ops/vector_math.h"
 
@@ -14,36 +15,48 @@ typedef int32_t places __attribute__((vector_size(32)));
 #define PICK(x, y, ...) __builtin_shuffle(x, y, (places){ __VA_ARGS__ })
 #endif
 
+/* n neighbours from place `from` on; n and the type are constants wherever this is inlined. */
+VECTOR_INLINE void fetch(const void *data, int64_t from, const int64_t n, const dtype type, float *to) {
+    const uint16_t *half = (const uint16_t *)data + from;
+    if (type == DTYPE_BF16)
+        for (int64_t i = 0; i < n; i++) to[i] = half_from_bf16(half[i]);
+    else if (type == DTYPE_F16)
+        for (int64_t i = 0; i < n; i++) to[i] = half_from_f16(half[i]);
+    else
+        memcpy(to, (const float *)data + from, (size_t)n * sizeof(float));
+}
+
 /* ---- lanes side by side ---- */
 
 /* Some depths through all panels, then the next ones: what is read lies together. */
 VECTOR_INLINE void copy_runs(const matmul_operand *o, int64_t panels, int64_t depth, const int64_t width,
-                             float *packed) {
+                             const dtype type, float *packed) {
     for (int64_t first = 0; first < depth; first += RUNS) {
         int64_t end = first + RUNS < depth ? first + RUNS : depth;
         for (int64_t panel = 0; panel < panels; panel++)
             for (int64_t p = first; p < end; p++)
-                memcpy(packed + (panel * depth + p) * width, o->data + p * o->stride + panel * width,
-                       (size_t)width * sizeof(float));
+                fetch(o->data, p * o->stride + panel * width, width, type,
+                      packed + (panel * depth + p) * width);
     }
 }
 
 /* The widths of the micro-kernels as constants: each run becomes a few vector moves. */
-VECTOR_CLONES static void pack_across(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
-                                      float *packed) {
+VECTOR_INLINE void pack_across(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
+                               const dtype type, float *packed) {
     int64_t whole = lanes / width, lane = whole * width;
     switch (width) {
-    case 32: copy_runs(o, whole, depth, 32, packed); break;
-    case 16: copy_runs(o, whole, depth, 16, packed); break;
-    case 14: copy_runs(o, whole, depth, 14, packed); break;
-    case 6: copy_runs(o, whole, depth, 6, packed); break;
-    case 4: copy_runs(o, whole, depth, 4, packed); break;
+    case 32: copy_runs(o, whole, depth, 32, type, packed); break;
+    case 16: copy_runs(o, whole, depth, 16, type, packed); break;
+    case 14: copy_runs(o, whole, depth, 14, type, packed); break;
+    case 6: copy_runs(o, whole, depth, 6, type, packed); break;
+    case 4: copy_runs(o, whole, depth, 4, type, packed); break;
     default: lane = 0;
     }
     for (packed += lane * depth; lane < lanes; lane += width, packed += width * depth)
         for (int64_t p = 0; p < depth; p++)
             for (int64_t i = 0; i < width; i++)
-                packed[p * width + i] = lane + i < lanes ? o->data[p * o->stride + lane + i] : 0;
+                fetch(o->data, p * o->stride + (lane + i < lanes ? lane + i : lanes - 1), 1, type,
+                      packed + p * width + i);
 }
 
 /* ---- lanes along the depth ---- */
@@ -69,7 +82,7 @@ VECTOR_INLINE void turn(eight x[SQUARE]) {
 
 /* One square after the other across the panel, so that its rows are written in order. */
 VECTOR_INLINE void turn_squares(const matmul_operand *o, const int64_t lanes, int64_t depth,
-                                const int64_t width, float *panel) {
+                                const int64_t width, const dtype type, float *panel) {
     for (int64_t p = 0; p + SQUARE <= depth; p += SQUARE)
 #pragma GCC unroll 4
         for (int64_t lane = 0; lane < width; lane += SQUARE) {
@@ -78,7 +91,9 @@ VECTOR_INLINE void turn_squares(const matmul_operand *o, const int64_t lanes, in
 #pragma GCC unroll 8
             for (int64_t i = 0; i < SQUARE; i++) {
                 int64_t from = lane + i < lanes ? lane + i : lanes - 1;
-                memcpy(&x[i], o->data + from * o->stride + p, sizeof x[i]);
+                float row[SQUARE];
+                fetch(o->data, from * o->stride + p, SQUARE, type, row);
+                memcpy(&x[i], row, sizeof x[i]);
             }
             turn(x);
 #pragma GCC unroll 8
@@ -89,37 +104,56 @@ VECTOR_INLINE void turn_squares(const matmul_operand *o, const int64_t lanes, in
 
 /* With as many lanes as the panel is wide as a constant as well: that is all panels but the last. */
 VECTOR_INLINE void turn_panel(const matmul_operand *o, int64_t lanes, int64_t depth, const int64_t width,
-                              float *panel) {
+                              const dtype type, float *panel) {
     if (lanes == width)
-        turn_squares(o, width, depth, width, panel);
+        turn_squares(o, width, depth, width, type, panel);
     else
-        turn_squares(o, lanes, depth, width, panel);
+        turn_squares(o, lanes, depth, width, type, panel);
 }
 
-VECTOR_CLONES static void pack_along(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
-                                     float *panel) {
+VECTOR_INLINE void pack_panel(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
+                              const dtype type, float *panel) {
     int64_t p = depth / SQUARE * SQUARE;
     switch (width) {
-    case 32: turn_panel(o, lanes, depth, 32, panel); break;
-    case 16: turn_panel(o, lanes, depth, 16, panel); break;
-    case 14: turn_panel(o, lanes, depth, 14, panel); break;
-    case 6: turn_panel(o, lanes, depth, 6, panel); break;
-    case 4: turn_panel(o, lanes, depth, 4, panel); break;
+    case 32: turn_panel(o, lanes, depth, 32, type, panel); break;
+    case 16: turn_panel(o, lanes, depth, 16, type, panel); break;
+    case 14: turn_panel(o, lanes, depth, 14, type, panel); break;
+    case 6: turn_panel(o, lanes, depth, 6, type, panel); break;
+    case 4: turn_panel(o, lanes, depth, 4, type, panel); break;
     default: p = 0;
     }
     for (; p < depth; p++)
         for (int64_t i = 0; i < width; i++)
-            panel[p * width + i] = o->data[(i < lanes ? i : lanes - 1) * o->stride + p];
+            fetch(o->data, (i < lanes ? i : lanes - 1) * o->stride + p, 1, type, panel + p * width + i);
 }
+
+VECTOR_INLINE void pack_along(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
+                              const dtype type, float *packed) {
+    for (int64_t lane = 0; lane < lanes; lane += width, packed += depth * width) {
+        matmul_operand at = matmul_operand_at(o, lane, 0);
+        pack_panel(&at, lanes - lane < width ? lanes - lane : width, depth, width, type, packed);
+    }
+}
+
+/* ---- the types as constants ---- */
+
+#define PACK(name, type)                                                                                     \
+    VECTOR_CLONES static void name(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,     \
+                                   float *packed) {                                                          \
+        if (o->across)                                                                                       \
+            pack_across(o, lanes, depth, width, type, packed);                                               \
+        else                                                                                                 \
+            pack_along(o, lanes, depth, width, type, packed);                                                \
+    }
+PACK(pack_f32, DTYPE_F32)
+PACK(pack_f16, DTYPE_F16)
+PACK(pack_bf16, DTYPE_BF16)
 
 void matmul_pack_portable(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
                           float *packed) {
-    if (o->across) {
-        pack_across(o, lanes, depth, width, packed);
-        return;
-    }
-    for (int64_t lane = 0; lane < lanes; lane += width, packed += depth * width) {
-        matmul_operand at = matmul_operand_at(o, lane, 0);
-        pack_along(&at, lanes - lane < width ? lanes - lane : width, depth, width, packed);
+    switch (o->type) {
+    case DTYPE_F16: pack_f16(o, lanes, depth, width, packed); break;
+    case DTYPE_BF16: pack_bf16(o, lanes, depth, width, packed); break;
+    default: pack_f32(o, lanes, depth, width, packed);
     }
 }

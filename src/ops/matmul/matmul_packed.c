@@ -1,7 +1,9 @@
 /* The loops around the micro-kernel: how the output is cut, what a thread does with a tile, and what becomes
  * of a block of sums. */
 #include <stddef.h>
+#include <string.h>
 
+#include "base/half.h"
 #include "ops/gelu/gelu_math.h"
 #include "ops/matmul/matmul_kernel.h"
 #include "ops/vector_math.h"
@@ -27,7 +29,12 @@ static int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static bool streams(const matmul_problem *p) { return p->rows <= MATMUL_STREAM_ROWS; }
+static bool streams(const matmul_problem *p) {
+    return p->rows <= MATMUL_STREAM_ROWS && !dtype_is_half(p->b.type);
+}
+
+/* Do sums wait in scratch between steps: y may be the residual, or has no room for an f32? */
+static bool waits(const matmul_problem *p, bool residual) { return residual || dtype_is_half(p->type); }
 
 /* Tiles of about equal size; their columns are whole panels. */
 static cut cut_into(const matmul_problem *p, int64_t row_tiles, int64_t column_tiles) {
@@ -48,9 +55,9 @@ static int64_t dealt_out(int64_t fewest, int64_t each, int64_t threads) {
 
 /* Of the ways to deal out tiles, or to have the most that can be had, the one that packs least. The bits of y
  * show nothing of it. */
-static cut cut_of(const matmul_problem *p, bool residual, int threads) {
+static cut cut_of(const matmul_problem *p, bool apart, int threads) {
     int64_t enough = least(threads, ENOUGH_TILES);
-    int64_t widest = streams(p) ? MAX_STREAM_COLUMNS : residual ? MAX_PARTIAL_COLUMNS : MAX_TILE_COLUMNS;
+    int64_t widest = streams(p) ? MAX_STREAM_COLUMNS : apart ? MAX_PARTIAL_COLUMNS : MAX_TILE_COLUMNS;
     int64_t least_columns = divide_up(p->columns, widest), most_columns = divide_up(p->columns, LEAST_TILE);
     int64_t least_rows = divide_up(p->rows, MAX_TILE_ROWS);
     int64_t most_rows = most(least_rows, least(divide_up(p->rows, LEAST_TILE), least_rows + enough - 1));
@@ -76,13 +83,13 @@ typedef struct {
 
 static int64_t align_floats(int64_t n) { return (n + 15) & ~(int64_t)15; }
 
-static layout layout_of(const matmul_problem *p, const cut *c, bool residual) {
+static layout layout_of(const matmul_problem *p, const cut *c, bool apart) {
     int64_t depth = least(p->depth, MATMUL_DEPTH);
     int64_t rows = least(p->rows, c->rows), columns = least(p->columns, c->columns);
     layout l = { .b = align_floats((streams(p) ? rows : rows + MATMUL_MAX_ROWS) * depth) };
     l.sum = l.b + (streams(p) ? 0 : MATMUL_MAX_COLUMNS * depth);
     l.partial = l.sum + align_floats(streams(p) ? rows * columns : MATMUL_MAX_ROWS * MATMUL_MAX_COLUMNS);
-    l.total = l.partial + (residual && p->depth > MATMUL_DEPTH ? align_floats(rows * columns) : 0);
+    l.total = l.partial + (apart && p->depth > MATMUL_DEPTH ? align_floats(rows * columns) : 0);
     return l;
 }
 
@@ -91,8 +98,8 @@ uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual, int threa
     uint64_t most_bytes = 0;
     for (int n = 1; n <= threads; n++) {
         if (n >= ENOUGH_TILES) n = threads; /* the cut is the same from here */
-        cut c = cut_of(p, residual, n);
-        uint64_t bytes = (uint64_t)layout_of(p, &c, residual).total * sizeof(float) * (uint64_t)n;
+        cut c = cut_of(p, waits(p, residual), n);
+        uint64_t bytes = (uint64_t)layout_of(p, &c, waits(p, residual)).total * sizeof(float) * (uint64_t)n;
         if (bytes > most_bytes) most_bytes = bytes;
     }
     return most_bytes;
@@ -101,24 +108,31 @@ uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual, int threa
 /* ---- what becomes of a block of sums ---- */
 
 typedef struct {
-    const float *sum, *before, *bias, *residual; /* all but sum may be NULL */
-    float *out;                                  /* may be before or residual */
+    const float *sum;
+    const void *before, *bias, *residual; /* these may be NULL */
+    void *out;                            /* may be before or residual */
     int64_t sum_stride, before_stride, residual_stride, out_stride;
     int64_t rows, columns;
     matmul_gelu_form gelu;
-    const float *x; /* strides as out */
+    const void *x;                      /* strides as out */
+    dtype before_type, bias_type, type; /* type: of out, residual and x */
 } ending;
+
+static const void *element(const void *data, int64_t place, dtype type) {
+    return (const char *)data + place * matmul_bytes(type);
+}
 
 VECTOR_INLINE void end_rows(const ending *e, int64_t columns, const bool before, const bool bias,
                             const bool residual) {
     for (int64_t i = 0; i < e->rows; i++) {
-        const float *sum = e->sum + i * e->sum_stride, *b = before ? e->before + i * e->before_stride : NULL;
-        const float *r = residual ? e->residual + i * e->residual_stride : NULL;
-        float *out = e->out + i * e->out_stride;
+        const float *sum = e->sum + i * e->sum_stride;
+        const float *b = before ? (const float *)e->before + i * e->before_stride : NULL;
+        const float *r = residual ? (const float *)e->residual + i * e->residual_stride : NULL;
+        float *out = (float *)e->out + i * e->out_stride;
 #pragma GCC ivdep
         for (int64_t j = 0; j < columns; j++) {
             float x = (before ? b[j] : 0.0f) + sum[j];
-            if (bias) x = x + e->bias[j];
+            if (bias) x = x + ((const float *)e->bias)[j];
             if (residual) x = x + r[j];
             out[j] = x;
         }
@@ -139,18 +153,20 @@ VECTOR_INLINE void end_columns(const ending *e, int64_t columns) {
         end_rows(e, columns, e->before != NULL, true, true);
 }
 
+VECTOR_INLINE void gelu_columns(float *restrict out, const float *x, int64_t n, const bool tanh) {
+    if (x)
+#pragma GCC ivdep
+        for (int64_t j = 0; j < n; j++)
+            out[j] = out[j] * (tanh ? gelu_tanh_slope_f32(x[j]) : gelu_erf_slope_f32(x[j]));
+    else
+#pragma GCC ivdep
+        for (int64_t j = 0; j < n; j++) out[j] = tanh ? gelu_tanh_f32(out[j]) : gelu_erf_f32(out[j]);
+}
+
 VECTOR_INLINE void gelu_rows(const ending *e, const bool tanh) {
     for (int64_t i = 0; i < e->rows; i++) {
-        float *out = e->out + i * e->out_stride;
-        const float *x = e->x ? e->x + i * e->out_stride : NULL;
-        if (x)
-#pragma GCC ivdep
-            for (int64_t j = 0; j < e->columns; j++)
-                out[j] = out[j] * (tanh ? gelu_tanh_slope_f32(x[j]) : gelu_erf_slope_f32(x[j]));
-        else
-#pragma GCC ivdep
-            for (int64_t j = 0; j < e->columns; j++)
-                out[j] = tanh ? gelu_tanh_f32(out[j]) : gelu_erf_f32(out[j]);
+        float *out = (float *)e->out + i * e->out_stride;
+        gelu_columns(out, e->x ? (const float *)e->x + i * e->out_stride : NULL, e->columns, tanh);
     }
 }
 
@@ -161,16 +177,91 @@ VECTOR_CLONES static void gelu_block(const ending *e) {
         gelu_rows(e, false);
 }
 
-VECTOR_CLONES static void end_sums(const ending *e) {
+VECTOR_CLONES static void end_wide(const ending *e) {
     if (e->columns == 32)
         end_columns(e, 32);
     else
         end_columns(e, e->columns);
 }
 
-static void end_block(const ending *e) {
-    end_sums(e);
-    if (e->gelu) gelu_block(e); /* the block is in the first cache */
+/* x += what is stored at `from`. */
+VECTOR_INLINE void add_stored(float *x, const void *from, int64_t n, dtype type) {
+    const uint16_t *half = from;
+    const float *wide = from;
+    if (type == DTYPE_BF16)
+        for (int64_t j = 0; j < n; j++) x[j] = half_from_bf16(half[j]) + x[j];
+    else if (type == DTYPE_F16)
+        for (int64_t j = 0; j < n; j++) x[j] = half_from_f16(half[j]) + x[j];
+    else
+        for (int64_t j = 0; j < n; j++) x[j] = wide[j] + x[j];
+}
+
+VECTOR_INLINE void store_row(const float *x, int64_t n, dtype type, void *to) {
+    uint16_t *half = to;
+    if (type == DTYPE_BF16)
+        for (int64_t j = 0; j < n; j++) half[j] = half_to_bf16(x[j]);
+    else if (type == DTYPE_F16)
+        for (int64_t j = 0; j < n; j++) half[j] = half_to_f16(x[j]);
+    else
+        memcpy(to, x, (size_t)n * sizeof *x);
+}
+
+/* GELU of what a product of its own would have stored, for its bits are to be the same. */
+VECTOR_INLINE void gelu_half_row(const ending *e, int64_t i, float *x, int64_t n) {
+    float slope_at[MATMUL_MAX_COLUMNS] = { 0 };
+    float stored[MATMUL_MAX_COLUMNS]; /* room for either width */
+    store_row(x, n, e->type, stored);
+    for (int64_t j = 0; j < n; j++) x[j] = 0;
+    add_stored(x, stored, n, e->type);
+    if (e->x) add_stored(slope_at, element(e->x, i * e->out_stride, e->type), n, e->type);
+    if (e->gelu == MATMUL_GELU_TANH)
+        gelu_columns(x, e->x ? slope_at : NULL, n, true);
+    else
+        gelu_columns(x, e->x ? slope_at : NULL, n, false);
+}
+
+/* The same sums in the same order, rounded once at the end. */
+VECTOR_INLINE void end_half_columns(const ending *e, int64_t columns) {
+    for (int64_t i = 0; i < e->rows; i++) {
+        float x[MATMUL_MAX_COLUMNS];
+        for (int64_t j = 0; j < columns; j++) x[j] = e->sum[i * e->sum_stride + j];
+        if (e->before)
+            add_stored(x, element(e->before, i * e->before_stride, e->before_type), columns, e->before_type);
+        if (e->bias) add_stored(x, e->bias, columns, e->bias_type);
+        if (e->residual)
+            add_stored(x, element(e->residual, i * e->residual_stride, e->type), columns, e->type);
+        if (e->gelu && dtype_is_half(e->type)) gelu_half_row(e, i, x, columns);
+        store_row(x, columns, e->type, (char *)e->out + i * e->out_stride * matmul_bytes(e->type));
+    }
+}
+
+VECTOR_CLONES static void end_half(const ending *e) {
+    if (e->columns == MATMUL_MAX_COLUMNS)
+        end_half_columns(e, MATMUL_MAX_COLUMNS);
+    else
+        end_half_columns(e, e->columns);
+}
+
+/* A row of sums that is wider than a panel, as streams have them, goes piece by piece. */
+static void end_block(const ending *given) {
+    ending e = *given;
+    bool narrow = dtype_is_half(e.type) || (e.before && dtype_is_half(e.before_type)) ||
+                  (e.bias && dtype_is_half(e.bias_type));
+    if (!narrow) {
+        end_wide(&e);
+        if (e.gelu) gelu_block(&e); /* the block is in the first cache */
+        return;
+    }
+    for (int64_t left = e.columns; left > 0; left -= MATMUL_MAX_COLUMNS) {
+        e.columns = least(left, MATMUL_MAX_COLUMNS);
+        end_half(&e);
+        e.sum += MATMUL_MAX_COLUMNS;
+        e.out = (char *)e.out + MATMUL_MAX_COLUMNS * matmul_bytes(e.type);
+        if (e.before) e.before = element(e.before, MATMUL_MAX_COLUMNS, e.before_type);
+        if (e.residual) e.residual = element(e.residual, MATMUL_MAX_COLUMNS, e.type);
+        if (e.x) e.x = element(e.x, MATMUL_MAX_COLUMNS, e.type);
+        if (e.bias) e.bias = element(e.bias, MATMUL_MAX_COLUMNS, e.bias_type);
+    }
 }
 
 /* ---- what is packed next, asked for while a panel is at work ---- */
@@ -183,15 +274,15 @@ typedef struct {
     int64_t next;
 } ahead;
 
-enum { PAIR = 32 }; /* floats in two lines */
+enum { PAIR = 128 }; /* bytes in two lines */
 
 static ahead ahead_begin(const matmul_operand *o, int64_t lane, int64_t depth, int64_t lanes,
                          int64_t depths) {
     matmul_operand at = matmul_operand_at(o, lane, depth);
     return (ahead){ .data = (const char *)at.data,
-                    .stride = o->stride * (int64_t)sizeof(float),
+                    .stride = o->stride * matmul_bytes(o->type),
                     .groups = divide_up(o->across ? depths : lanes, MATMUL_ASK_TIMES),
-                    .pairs = divide_up(o->across ? lanes : depths, PAIR) };
+                    .pairs = divide_up((o->across ? lanes : depths) * matmul_bytes(o->type), PAIR) };
 }
 
 /* The next one; when there are none left, what is at hand already. */
@@ -199,9 +290,7 @@ static matmul_ask ahead_next(ahead *a, const void *at_hand) {
     if (a->next >= a->groups * a->pairs) return (matmul_ask){ at_hand, 0 };
     int64_t group = a->next % a->groups, pair = a->next / a->groups;
     a->next++;
-    return (matmul_ask){
-        a->data + group * MATMUL_ASK_TIMES * a->stride + pair * PAIR * (int64_t)sizeof(float), a->stride
-    };
+    return (matmul_ask){ a->data + group * MATMUL_ASK_TIMES * a->stride + pair * PAIR, a->stride };
 }
 
 /* ---- a tile ---- */
@@ -247,21 +336,25 @@ static step step_after(const job *j, const step *s, int64_t index) {
 }
 
 /* Where the sums of this step go: between steps into y itself, or, if y may be the residual that the last
- * step still has to read, into scratch. */
+ * step still has to read or is too narrow for them, into scratch. */
 static ending ending_of(const job *j, const step *s, float *partial) {
     const matmul_problem *p = j->p;
-    bool first = s->depth == 0, last = s->depth + s->depths == p->depth;
+    bool first = s->depth == 0, last = s->depth + s->depths == p->depth,
+         apart = waits(p, p->residual != NULL);
     int64_t n = p->columns, place = s->row * n + s->column;
-    float *y = p->y + place, *between = p->residual ? partial : y;
-    int64_t between_stride = p->residual ? s->columns : n;
-    ending e = { .out = last ? y : between, .out_stride = last ? n : between_stride };
+    void *y = (char *)p->y + place * matmul_bytes(p->type), *between = apart ? partial : y;
+    int64_t between_stride = apart ? s->columns : n;
+    ending e = { .out = last ? y : between,
+                 .out_stride = last ? n : between_stride,
+                 .type = last ? p->type : DTYPE_F32,
+                 .before_type = first ? p->type : DTYPE_F32 };
     if (!first)
         e.before = between, e.before_stride = between_stride;
     else if (p->accumulator)
-        e.before = p->accumulator + place, e.before_stride = n;
-    if (last && p->bias) e.bias = p->bias + s->column;
-    if (last && p->residual) e.residual = p->residual + place, e.residual_stride = n;
-    if (last) e.gelu = p->gelu, e.x = p->x ? p->x + place : NULL;
+        e.before = element(p->accumulator, place, p->type), e.before_stride = n;
+    if (last && p->bias) e.bias = element(p->bias, s->column, p->bias_type), e.bias_type = p->bias_type;
+    if (last && p->residual) e.residual = element(p->residual, place, p->type), e.residual_stride = n;
+    if (last) e.gelu = p->gelu, e.x = p->x ? element(p->x, place, p->type) : NULL;
     return e;
 }
 
@@ -270,11 +363,11 @@ static ending ending_at(const tile *t, int64_t row, int64_t column, int64_t rows
                         int64_t stride) {
     ending e = t->end;
     e.sum = t->sum, e.sum_stride = stride, e.rows = rows, e.columns = columns;
-    e.out += row * e.out_stride + column;
-    if (e.before) e.before += row * e.before_stride + column;
-    if (e.residual) e.residual += row * e.residual_stride + column;
-    if (e.bias) e.bias += column;
-    if (e.x) e.x += row * e.out_stride + column;
+    e.out = (char *)e.out + (row * e.out_stride + column) * matmul_bytes(e.type);
+    if (e.before) e.before = element(e.before, row * e.before_stride + column, e.before_type);
+    if (e.residual) e.residual = element(e.residual, row * e.residual_stride + column, e.type);
+    if (e.bias) e.bias = element(e.bias, column, e.bias_type);
+    if (e.x) e.x = element(e.x, row * e.out_stride + column, e.type);
     return e;
 }
 
@@ -307,7 +400,7 @@ static void run_panel(const tile *t, int64_t column, ahead *next_a) {
     for (int64_t row = 0; row < s->rows; row += k->rows) {
         int64_t rows = least(s->rows - row, k->rows);
         ending e = ending_at(t, row, column, rows, columns, k->columns);
-        matmul_ask ask[MATMUL_ASKS] = { { (const char *)e.out, e.out_stride * (int64_t)sizeof(float) },
+        matmul_ask ask[MATMUL_ASKS] = { { (const char *)e.out, e.out_stride * matmul_bytes(e.type) },
                                         ahead_next(next_a, t->sum),
                                         ahead_next(&next_b, t->sum) };
         k->block(s->depths, rows, t->a + row * s->depths, t->b, t->sum, ask);
@@ -350,13 +443,14 @@ static void run_tile(void *context, int64_t index, int thread) {
 
 void matmul_packed_run(const matmul_problem *p, void *scratch) {
     job j = { .p = p, .kernel = matmul_kernel_chosen(), .scratch = scratch };
-    j.cut = cut_of(p, p->residual != NULL, threads_count());
-    j.layout = layout_of(p, &j.cut, p->residual != NULL);
+    bool apart = waits(p, p->residual != NULL);
+    j.cut = cut_of(p, apart, threads_count());
+    j.layout = layout_of(p, &j.cut, apart);
     threads_for(j.cut.row_tiles * j.cut.column_tiles, run_tile, &j);
 }
 
 double matmul_packed_moved(const matmul_problem *p) {
-    cut c = cut_of(p, false, 2);
+    cut c = cut_of(p, waits(p, false), 2);
     double rows = (double)p->rows, columns = (double)p->columns, depth = (double)p->depth;
     double steps = (double)divide_up(p->depth, MATMUL_DEPTH);
     double a = rows * depth * (double)c.column_tiles, b = columns * depth * (double)c.row_tiles;

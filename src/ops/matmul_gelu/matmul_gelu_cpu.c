@@ -5,7 +5,7 @@
 
 /* ---- packed ---- */
 
-static bool packed_accepts(const op_call *c) { return c->out[0].dtype == DTYPE_F32; }
+static bool packed_accepts(const op_call *c) { return dtype_wide(c->out[0].dtype) == DTYPE_F32; }
 
 static matmul_problem problem_of(const op_call *c) {
     const matmul_gelu_attributes *t = c->attributes;
@@ -22,6 +22,7 @@ static uint64_t packed_scratch(const op_call *c, int threads) {
 static void packed_run(const op_call *c) {
     matmul_problem p = problem_of(c);
     p.bias = op_in(c, MATMUL_GELU_BIAS)->data;
+    p.bias_type = op_in(c, MATMUL_GELU_BIAS)->dtype;
     matmul_packed_run(&p, c->scratch);
 }
 
@@ -33,6 +34,13 @@ static void packed_backward_run(const op_call *c) {
 
 /* ---- reference ---- */
 
+/* What a product of its own would have stored, where that has 16 bits. */
+static double stored(const op_arg *y, double sum) {
+    if (y->dtype == DTYPE_BF16) return (double)half_from_bf16(half_to_bf16((float)sum));
+    if (y->dtype == DTYPE_F16) return (double)half_from_f16(half_to_f16((float)sum));
+    return sum;
+}
+
 typedef double ended(const op_call *c, int64_t at, int64_t column, double sum);
 
 static double with_gelu(const op_call *c, int64_t at, int64_t column, double sum) {
@@ -40,6 +48,7 @@ static double with_gelu(const op_call *c, int64_t at, int64_t column, double sum
     const matmul_gelu_attributes *t = c->attributes;
     const op_arg *bias = op_in(c, MATMUL_GELU_BIAS);
     if (bias->data) sum += reference_get(bias, column);
+    sum = stored(&c->out[0], sum);
     return t->tanh ? gelu_tanh(sum) : gelu_erf(sum);
 }
 
@@ -47,7 +56,7 @@ static double with_slope(const op_call *c, int64_t at, int64_t column, double su
     (void)column;
     const matmul_gelu_attributes *t = c->attributes;
     double x = reference_get(op_in(c, MATMUL_GELU_X), at);
-    return sum * (t->tanh ? gelu_tanh_slope(x) : gelu_erf_slope(x));
+    return stored(&c->out[0], sum) * (t->tanh ? gelu_tanh_slope(x) : gelu_erf_slope(x));
 }
 
 static void run_reference(const op_call *c, ended *end) {
