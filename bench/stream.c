@@ -2,9 +2,9 @@
  *
  * A line "NAME threads" is answered by "seconds bytes": the least traffic that the operation can do (every
  * input read once, every result written once), and how long it took. Names: read, triad, update (memory
- * itself), layernorm, layernorm_backward, add, adamw, cross_entropy, cross_entropy_backward. All buffers are
- * far larger than the caches of most machines: 16384 rows of 768, 40 million weights, 1024 rows of 50257
- * logits. */
+ * itself), layernorm, layernorm_backward, add, adamw, adamw_8bit and adamw_bf16 (whose moments are kept so),
+ * cross_entropy, cross_entropy_backward. All buffers are far larger than the caches of most machines: 16384
+ * rows of 768, 40 million weights, 1024 rows of 50257 logits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 #include "ops/add/add.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/layernorm/layernorm.h"
+#include "ops/state.h"
 #include "ops/vector_math.h"
 
 enum { ROWS = 16384, COLUMNS = 768, WEIGHTS = 40000000, LABELS = 1024, VOCABULARY = 50257 };
@@ -99,7 +100,8 @@ static double memory_seconds(const char *name, double *bytes) {
 
 /* ---- operations ---- */
 
-static bench_op layernorm, layernorm_backward, add, adamw, cross_entropy, cross_entropy_backward;
+static bench_op layernorm, layernorm_backward, add, adamw, adamw_8bit, adamw_bf16, cross_entropy,
+    cross_entropy_backward;
 
 static bench_input real(shape s) { return (bench_input){ s, DTYPE_F32, NULL }; }
 static bench_input held(const op_arg *arg) { return (bench_input){ arg->shape, arg->dtype, arg->data }; }
@@ -126,6 +128,11 @@ static void open_adamw(void) {
     bench_op_open(&adamw, &op_adamw, in, &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f }, true);
     float *v = adamw.args[3].data;
     for (int64_t i = 0; i < WEIGHTS; i++) v[i] = v[i] * v[i];
+    in[2].dtype = in[3].dtype = DTYPE_BF16;
+    bench_op_open(&adamw_bf16, &op_adamw, in, &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f }, true);
+    in[2].dtype = in[3].dtype = DTYPE_U8;
+    in[8] = in[9] = real(SHAPE(state_scales(WEIGHTS)));
+    bench_op_open(&adamw_8bit, &op_adamw, in, &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f }, true);
 }
 
 static void open_loss(void) {
@@ -154,6 +161,8 @@ static double operation_seconds(const char *name, double *bytes) {
                        { "layernorm_backward", &layernorm_backward, 3 * rows },
                        { "add", &add, 3 * rows },
                        { "adamw", &adamw, 7 * 4.0 * WEIGHTS },
+                       { "adamw_8bit", &adamw_8bit, (3 * 4.0 + 4 * 1.0) * WEIGHTS },
+                       { "adamw_bf16", &adamw_bf16, (3 * 4.0 + 4 * 2.0) * WEIGHTS },
                        { "cross_entropy", &cross_entropy, logits },
                        { "cross_entropy_backward", &cross_entropy_backward, 2 * logits } };
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {

@@ -13,6 +13,7 @@ from measure import Page, Worker, median, options
 
 BOUNDS = ("read", "triad", "update")
 NAMES = {"layernorm": "triad", "layernorm_backward": "triad", "add": "triad", "adamw": "update",
+         "adamw_8bit": "update", "adamw_bf16": "update",
          "cross_entropy": "read", "cross_entropy_backward": "update"}
 
 

@@ -60,6 +60,13 @@ static inline const op_arg *op_in(const op_call *c, uint32_t i) {
     return i < c->in_count ? &c->in[i] : &absent;
 }
 
+/* State of an optimizer that may be kept in fewer bits than its weight (ops/state.h): an input, the output
+ * that lives in it, and the same for the scales that it has where it is kept as codes. */
+typedef struct {
+    uint8_t in, out, scales, scales_out;
+    bool positive; /* never below 0 */
+} op_state;
+
 /* One implementation. Lists are ordered by preference and end with name NULL; the last one is the plain
  * reference, which declines nothing that the op's rules allow (f32 and f64 alike). */
 typedef struct {
@@ -108,6 +115,8 @@ struct op_def {
     void (*grad)(graph *g, node_id n, const tensor_id *dout, const bool *want, tensor_id *din);
 
     op_cost (*cost)(const graph *g, const node *n);
+    const op_state *states;
+    uint8_t state_count;
     const op_kernel *cpu;
     const op_case *cases; /* end with name NULL */
 

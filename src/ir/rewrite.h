@@ -19,6 +19,9 @@ typedef struct {
 status rewrite_open(rewrite *r, const graph *in, graph *out); /* copies the sources */
 status rewrite_close(rewrite *r);                             /* the status of `out`; frees the map */
 
+/* Gives the copy of source t another type, before any node that reads it is copied. */
+void rewrite_source_type(rewrite *r, tensor_id t, dtype type);
+
 /* Copies node n with inputs taken from r->map and sets r->map for its outputs. */
 void rewrite_node(rewrite *r, node_id n);
 

@@ -113,7 +113,9 @@ static status load_one(const safetensors *file, const char *path, const plan_per
         return status_set(STATUS_INVALID, "%s has no tensor '%s', which the run needs", path, x->name);
     if (safetensors_dtype(entry->dtype) != x->dtype || !safetensors_has_shape(entry, &x->shape)) {
         char need[SHAPE_TEXT_BYTES];
-        return status_set(STATUS_INVALID, "%s: '%s' has not the type and shape that the run needs, %s of %s",
+        return status_set(STATUS_INVALID,
+                          "%s: '%s' has not the type and shape that the run needs, %s of %s; resume with the "
+                          "options that it was begun with",
                           path, x->name, dtype_name(x->dtype), shape_text(&x->shape, need));
     }
     return safetensors_read(file, entry, into, bytes_of(x));

@@ -220,6 +220,34 @@ static void smaller_budgets_plan_anew(void **state) {
     assert_same_file("roomy/model.safetensors", "loose/model.safetensors");
 }
 
+/* State of the optimizer in fewer bits is kept as it is, bit for bit, and a run goes on with what it had. */
+static void narrow_state_goes_on(void **state) {
+    (void)state;
+    static const char *const forms[] = { "8bit:all", "bf16", "8bit:all --optimizer lion",
+                                         "8bit:all --optimizer sgd --momentum 0.9" };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        char line[512];
+        const char *run = "train tiny --data text --steps 60 --batch 8 --warmup 5 --lr 0.003 --threads 2 "
+                          "--save-every 30 --optimizer-state";
+        assert_int_equal(system("rm -rf narrow resumed"), 0);
+        snprintf(line, sizeof line, "%s %s --out narrow", run, forms[i]);
+        expect_quietly(0, line, "planned");
+        copy_run("narrow", "resumed");
+        assert_int_equal(system("rm -r resumed/checkpoint-60 resumed/model.safetensors"), 0);
+        snprintf(line, sizeof line, "%s %s --out resumed --resume", run, forms[i]);
+        expect_quietly(0, line, "with the plan that it was begun with");
+        assert_same_run("narrow", "resumed");
+        assert_int_equal(system("rm -r resumed/checkpoint-60"), 0);
+        char *rest = strchr(forms[i], ' '); /* not said again it is the same all the same */
+        snprintf(line, sizeof line, "%s auto %s --out resumed --resume", run, rest ? rest : "");
+        expect_quietly(0, line, "with the plan that it was begun with");
+        assert_same_run("narrow", "resumed");
+        assert_int_equal(system("rm -r resumed/checkpoint-60"), 0);
+        snprintf(line, sizeof line, "%s f32 %s --out resumed --resume", run, rest ? rest : "");
+        expect_quietly(2, line, "resume with the options that it was begun with");
+    }
+}
+
 static void other_runs_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -430,11 +458,17 @@ static int open_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stopped_runs_go_on),        cmocka_unit_test(kills_lose_nothing),
-        cmocka_unit_test(smaller_budgets_plan_anew), cmocka_unit_test(other_runs_are_refused),
-        cmocka_unit_test(damage_falls_back),         cmocka_unit_test(two_runs_in_one_folder_are_refused),
-        cmocka_unit_test(read_errors_lose_nothing),  cmocka_unit_test(full_disks_lose_nothing),
-        cmocka_unit_test(faults_are_found),          cmocka_unit_test(second_interrupt_stops_at_once),
+        cmocka_unit_test(stopped_runs_go_on),
+        cmocka_unit_test(kills_lose_nothing),
+        cmocka_unit_test(smaller_budgets_plan_anew),
+        cmocka_unit_test(narrow_state_goes_on),
+        cmocka_unit_test(other_runs_are_refused),
+        cmocka_unit_test(damage_falls_back),
+        cmocka_unit_test(two_runs_in_one_folder_are_refused),
+        cmocka_unit_test(read_errors_lose_nothing),
+        cmocka_unit_test(full_disks_lose_nothing),
+        cmocka_unit_test(faults_are_found),
+        cmocka_unit_test(second_interrupt_stops_at_once),
     };
     return cmocka_run_group_tests_name("resume", tests, open_files, scratch_close);
 }

@@ -119,6 +119,62 @@ static void optimizers_keep_what_they_say(void **state) {
     assert_int_equal(kept[OPTIMIZER_ADAFACTOR], factored + step);
 }
 
+/* State of fewer bits is another run, by little; beside that run all techniques are as exact as they were. */
+static void narrow_state_beside_every_technique(void **state) {
+    (void)state;
+    static const char *const forms[] = { "quantize_state=8bit", "quantize_state=8bit:all",
+                                         "quantize_state=bf16" };
+    static const optimizer_kind kinds[] = { OPTIMIZER_ADAMW, OPTIMIZER_SGD, OPTIMIZER_LION };
+    for (int i = 0; i < 9; i++) {
+        lab_sizes clipped = small, free = small;
+        clipped.optimizer = free.optimizer = kinds[i % 3];
+        free.clip = 0;
+        const char *form = forms[i / 3];
+        char with[128];
+        snprintf(with, sizeof with, "%s recompute=block chunk_loss=256 update_early=twice", form);
+        compare_with_plain(&clipped, 0, form, with, true);
+        snprintf(with, sizeof with, "%s recompute=cheap accumulate=defer", form);
+        compare_with_plain(&clipped, 4, form, with, true);
+        snprintf(with, sizeof with, "%s update_early=on", form);
+        compare_with_plain(&free, 0, form, with, true);
+    }
+}
+
+/* Bytes by formula, and a run that is near the plain one without being it. */
+static void narrow_state_is_small_and_near(void **state) {
+    (void)state;
+    static const struct {
+        const char *setting;
+        uint64_t bits_of_large, bits_of_small;
+    } forms[] = { { "", 32, 32 },
+                  { "quantize_state=8bit", 8, 32 },
+                  { "quantize_state=8bit:all", 8, 8 },
+                  { "quantize_state=bf16", 16, 16 } };
+    lab_result results[4];
+    for (int i = 0; i < 4; i++) {
+        lab l;
+        lab_open(&l, &small);
+        compose_choice c = lab_choose(&l, 0, forms[i].setting);
+        plan p;
+        assert_int_equal(compose_plan(&l.run, &c, &p), STATUS_OK);
+        uint64_t should = 64; /* their number */
+        for (uint32_t k = 0; k < p.persistent_count; k++) {
+            int64_t n = shape_elements(&p.persistent[k].shape);
+            if (p.persistent[k].category != CATEGORY_WEIGHTS) continue;
+            uint64_t bits = n < 4096 ? forms[i].bits_of_small : forms[i].bits_of_large;
+            should += 2 * (((uint64_t)n * bits / 8 + 63) / 64 * 64);
+            if (bits == 8) should += 2 * padded((n + 2047) / 2048);
+        }
+        assert_int_equal(p.by_category[CATEGORY_OPTIMIZER], should);
+        plan_close(&p);
+        lab_run(&l, &c, EXEC_POISON, 20, &results[i]);
+        assert_exact_bytes(&results[i], forms[i].setting);
+        double distance = lab_distance(&results[0], &results[i]);
+        if (i && (distance == 0 || distance > 0.05)) fail_msg("%s: %g away", forms[i].setting, distance);
+    }
+    for (int i = 0; i < 4; i++) lab_result_close(&results[i]);
+}
+
 static void untied_needs_no_deferring(void **state) {
     (void)state;
     lab_sizes sizes = small;
@@ -205,10 +261,16 @@ static void random_combinations(void **state) {
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_technique_alone),      cmocka_unit_test(early_update_without_clipping),
-        cmocka_unit_test(every_optimizer),           cmocka_unit_test(optimizers_keep_what_they_say),
-        cmocka_unit_test(untied_needs_no_deferring), cmocka_unit_test(combined),
-        cmocka_unit_test(dropout_draws_the_same),    cmocka_unit_test(thread_counts_agree),
+        cmocka_unit_test(each_technique_alone),
+        cmocka_unit_test(early_update_without_clipping),
+        cmocka_unit_test(every_optimizer),
+        cmocka_unit_test(optimizers_keep_what_they_say),
+        cmocka_unit_test(narrow_state_beside_every_technique),
+        cmocka_unit_test(narrow_state_is_small_and_near),
+        cmocka_unit_test(untied_needs_no_deferring),
+        cmocka_unit_test(combined),
+        cmocka_unit_test(dropout_draws_the_same),
+        cmocka_unit_test(thread_counts_agree),
         cmocka_unit_test(random_combinations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,37 +1,46 @@
 #include "ops/adamw/adamw.h"
 
+#include "ops/state.h"
+
 tensor_id adamw_apply(graph *g, adamw_inputs in, const adamw_attributes *attributes) {
-    tensor_id ids[] = { in.w, in.g, in.m, in.v, in.lr, in.t, in.scale, in.ok };
-    return graph_add(g, &op_adamw, ids, 8, attributes);
+    tensor_id ids[] = { in.w, in.g, in.m, in.v, in.lr, in.t, in.scale, in.ok, in.m_scales, in.v_scales };
+    return graph_add(g, &op_adamw, ids, 10, attributes);
 }
+
+static uint8_t outputs(const graph *g, const node *n) { return node_in(g, n, 8) ? 5 : 3; }
 
 static status infer(const graph *g, const node *n, tensor *out) {
-    const tensor *w = graph_tensor(g, node_in(g, n, 0));
+    const tensor *w = graph_tensor(g, node_in(g, n, 0)), *d = graph_tensor(g, node_in(g, n, 1));
     char is[SHAPE_TEXT_BYTES], should[SHAPE_TEXT_BYTES];
-    for (uint32_t i = 1; i < 8; i++) {
-        if (!node_in(g, n, i)) continue;
-        const tensor *x = graph_tensor(g, node_in(g, n, i));
-        if (i < 4 && (!shape_equal(&x->shape, &w->shape) || x->dtype != w->dtype))
-            return status_set(STATUS_INVALID, "'%s' is %s, its weight is %s", n->op->inputs[i].name,
-                              shape_text(&x->shape, is), shape_text(&w->shape, should));
-        if (i >= 4 && shape_elements(&x->shape) != 1)
+    if (!shape_equal(&d->shape, &w->shape) || d->dtype != w->dtype)
+        return status_set(STATUS_INVALID, "'g' is %s, its weight is %s", shape_text(&d->shape, is),
+                          shape_text(&w->shape, should));
+    for (uint32_t i = 4; i < 8; i++)
+        if (node_in(g, n, i) && shape_elements(graph_shape(g, node_in(g, n, i))) != 1)
             return status_set(STATUS_INVALID, "'%s' must be one element", n->op->inputs[i].name);
-    }
-    out[0] = out[1] = out[2] = (tensor){ .shape = w->shape, .dtype = w->dtype };
-    return STATUS_OK;
+    if (!node_in(g, n, 8) != !node_in(g, n, 9))
+        return status_set(STATUS_INVALID, "'m' and 'v' must be codes both");
+    out[0] = (tensor){ .shape = w->shape, .dtype = w->dtype };
+    TRY(state_infer(g, n, &adamw_states[0], out));
+    return state_infer(g, n, &adamw_states[1], out);
 }
 
-static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 5); }
+static op_cost cost(const graph *g, const node *n) { return state_cost(g, n, 5); }
 
 static const op_input inputs[] = {
-    { "w", DTYPE_MASK_FLOAT, 1, 4, false },    { "g", DTYPE_MASK_FLOAT, 1, 4, false },
-    { "m", DTYPE_MASK_FLOAT, 1, 4, false },    { "v", DTYPE_MASK_FLOAT, 1, 4, false },
-    { "lr", DTYPE_MASK_FLOAT, 1, 1, false },   { "t", DTYPE_MASK_INT, 1, 1, false },
-    { "scale", DTYPE_MASK_FLOAT, 1, 1, true }, { "ok", DTYPE_MASK_INT, 1, 1, true }
+    { "w", DTYPE_MASK_FLOAT, 1, 4, false },      { "g", DTYPE_MASK_FLOAT, 1, 4, false },
+    { "m", STATE_DTYPES, 1, 4, false },          { "v", STATE_DTYPES, 1, 4, false },
+    { "lr", DTYPE_MASK_FLOAT, 1, 1, false },     { "t", DTYPE_MASK_INT, 1, 1, false },
+    { "scale", DTYPE_MASK_FLOAT, 1, 1, true },   { "ok", DTYPE_MASK_INT, 1, 1, true },
+    { "m_scales", 1u << DTYPE_F32, 1, 1, true }, { "v_scales", 1u << DTYPE_F32, 1, 1, true }
 };
 static const op_alias aliases[] = { { .out = 0, .in = 0, .must = true },
                                     { .out = 1, .in = 2, .must = true },
-                                    { .out = 2, .in = 3, .must = true } };
+                                    { .out = 2, .in = 3, .must = true },
+                                    { .out = 3, .in = 8, .must = true },
+                                    { .out = 4, .in = 9, .must = true } };
+const op_state adamw_states[2] = { { .in = 2, .out = 1, .scales = 8, .scales_out = 3 },
+                                   { .in = 3, .out = 2, .scales = 9, .scales_out = 4, .positive = true } };
 
 #define TYPICAL                                                                                              \
     &(adamw_attributes) { 0.9f, 0.95f, 1e-8f, 0.1f }
@@ -70,18 +79,62 @@ static const op_case cases[] = {
       TYPICAL,
       0,
       true },
+    { "codes",
+      { STATE_CASE_ARRAY(DTYPE_F32, -1, 1), STATE_CASE_ARRAY(DTYPE_F32, -1, 1),
+        STATE_CASE_ARRAY(DTYPE_U8, 0, 256), STATE_CASE_ARRAY(DTYPE_U8, 1, 256), ONE(1e-3, 2e-3), INTEGER(3),
+        ONE(0.1, 2), INTEGER(1), STATE_CASE_SCALES(0.5, 2), STATE_CASE_SCALES(0.5, 2) },
+      TYPICAL,
+      1e-6,
+      true },
+    { "codes, first step",
+      { STATE_CASE_ARRAY(DTYPE_F32, -1, 1),
+        STATE_CASE_ARRAY(DTYPE_F32, -1e-4, 1e-4),
+        STATE_CASE_ARRAY(DTYPE_U8, 0, 1),
+        STATE_CASE_ARRAY(DTYPE_U8, 0, 1),
+        ONE(1e-3, 2e-3),
+        INTEGER(1),
+        { DTYPE_NONE },
+        { DTYPE_NONE },
+        STATE_CASE_SCALES(0, 0),
+        STATE_CASE_SCALES(0, 0) },
+      TYPICAL,
+      1e-6,
+      true },
+    { "codes of one block, skipped",
+      { STATE_CASE_ONE(DTYPE_F32, -1, 1),
+        STATE_CASE_ONE(DTYPE_F32, -1, 1),
+        STATE_CASE_ONE(DTYPE_U8, 0, 256),
+        STATE_CASE_ONE(DTYPE_U8, 0, 256),
+        ONE(0.1, 0.2),
+        INTEGER(3),
+        { DTYPE_NONE },
+        INTEGER(0),
+        ONE(0.5, 1),
+        ONE(0.5, 1) },
+      TYPICAL,
+      0,
+      true },
+    { "16 bits",
+      { ARRAY(-1, 1), ARRAY(-1, 1), STATE_CASE_ARRAY(DTYPE_BF16, -1, 1), STATE_CASE_ARRAY(DTYPE_BF16, 0, 1),
+        ONE(1e-3, 2e-3), INTEGER(3) },
+      TYPICAL,
+      1e-6,
+      true },
     { 0 }
 };
 
 const op_def op_adamw = { .name = "adamw",
                           .paper = "arXiv:1711.05101",
                           .inputs = inputs,
-                          .in_count = 8,
+                          .in_count = 10,
                           .aliases = aliases,
-                          .alias_count = 3,
-                          .out_count = 3,
+                          .alias_count = 5,
+                          .out_count = 5,
                           .attribute_bytes = sizeof(adamw_attributes),
+                          .outputs = outputs,
                           .infer = infer,
                           .cost = cost,
+                          .states = adamw_states,
+                          .state_count = 2,
                           .cpu = adamw_cpu,
                           .cases = cases };

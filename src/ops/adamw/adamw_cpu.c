@@ -1,21 +1,14 @@
 #include <math.h>
-#include <string.h>
 
 #include "ops/adamw/adamw.h"
+#include "ops/adamw/adamw_math.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
+#include "ops/state.h"
 
 static bool is_skipped(const op_call *c) {
     const op_arg *ok = op_in(c, 7);
     return ok->data && *(const int32_t *)ok->data == 0;
-}
-
-static void copy_state(const op_call *c) {
-    static const uint32_t from[] = { 0, 2, 3 };
-    for (uint32_t o = 0; o < 3; o++)
-        if (c->out[o].data != c->in[from[o]].data)
-            memcpy(c->out[o].data, c->in[from[o]].data,
-                   (size_t)shape_elements(&c->out[o].shape) * dtype_bytes(c->out[o].dtype));
 }
 
 /* What depends on the step only, in double: 1 - beta^t is small at first and sensitive. */
@@ -40,56 +33,59 @@ static factors factors_of(const op_call *c) {
 }
 
 static void adamw_reference(const op_call *c) {
+    factors f = factors_of(c);
+    double m[STATE_BLOCK], v[STATE_BLOCK];
     if (is_skipped(c)) {
-        copy_state(c);
+        state_keep(c, &op_adamw);
         return;
     }
-    factors f = factors_of(c);
-    for (int64_t i = 0, n = shape_elements(&c->out[0].shape); i < n; i++) {
-        double g = f.scale * reference_get(op_in(c, 1), i);
-        double m = reference_get(op_in(c, 2), i), v = reference_get(op_in(c, 3), i);
-        m = m + (1 - f.beta1) * (g - m);
-        v = f.beta2 * v + (1 - f.beta2) * g * g;
-        double w = f.decay * reference_get(op_in(c, 0), i) - f.step * m / (sqrt(v) / f.correction + f.eps);
-        reference_set(&c->out[0], i, w);
-        reference_set(&c->out[1], i, m);
-        reference_set(&c->out[2], i, v);
+    for (int64_t i = 0, n = shape_elements(&c->out[0].shape); i < n; i += STATE_BLOCK) {
+        int64_t here = n - i < STATE_BLOCK ? n - i : STATE_BLOCK;
+        state_load_reference(c, &adamw_states[0], i, here, m);
+        state_load_reference(c, &adamw_states[1], i, here, v);
+        for (int64_t k = 0; k < here; k++) {
+            double g = f.scale * reference_get(op_in(c, 1), i + k), w = reference_get(op_in(c, 0), i + k);
+            m[k] = m[k] + (1 - f.beta1) * (g - m[k]);
+            v[k] = f.beta2 * v[k] + (1 - f.beta2) * g * g;
+            w = f.decay * w - f.step * m[k] / (sqrt(v[k]) / f.correction + f.eps);
+            reference_set(&c->out[0], i + k, w);
+        }
+        state_store_reference(c, &adamw_states[0], i, here, m);
+        state_store_reference(c, &adamw_states[1], i, here, v);
     }
 }
 
-typedef struct {
-    float decay, step, grow, eps, scale, beta2, fresh1, fresh2;
-} sweep;
+static adamw_step step_of(const op_call *c) {
+    factors f = factors_of(c);
+    return (adamw_step){ .decay = (float)f.decay,
+                         .step = (float)f.step,
+                         .grow = (float)(1 / f.correction),
+                         .eps = (float)f.eps,
+                         .scale = (float)f.scale,
+                         .beta2 = (float)f.beta2,
+                         .fresh1 = (float)(1 - f.beta1),
+                         .fresh2 = (float)(1 - f.beta2) };
+}
 
-VECTOR_INLINE void update_range(const sweep *s, const op_call *c, int64_t first, int64_t n) {
+/* ---- moments in f32 ---- */
+
+VECTOR_INLINE void update_range(const adamw_step *s, const op_call *c, int64_t first, int64_t n) {
     const float *w = (const float *)c->in[0].data + first, *g = (const float *)c->in[1].data + first;
     const float *m = (const float *)c->in[2].data + first, *v = (const float *)c->in[3].data + first;
     float *w_out = (float *)c->out[0].data + first, *m_out = (float *)c->out[1].data + first;
     float *v_out = (float *)c->out[2].data + first;
-    const sweep f = *s;
+    const adamw_step f = *s;
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
-        float d = f.scale * g[i];
-        float mean = m[i] + f.fresh1 * (d - m[i]);
-        float square = f.beta2 * v[i] + f.fresh2 * (d * d);
-        w_out[i] = f.decay * w[i] - f.step * (mean / (sqrtf(square) * f.grow + f.eps));
-        m_out[i] = mean;
-        v_out[i] = square;
+        adamw_element x = adamw_update(&f, (adamw_element){ w[i], m[i], v[i] }, g[i]);
+        w_out[i] = x.w, m_out[i] = x.m, v_out[i] = x.v;
     }
 }
 
 enum { AHEAD = 512 }; /* floats: so many arrays at once are more than the processor sees coming */
 
 VECTOR_CLONES static void adamw_piece(const op_call *c, int64_t first, int64_t last) {
-    factors f = factors_of(c);
-    sweep s = { .decay = (float)f.decay,
-                .step = (float)f.step,
-                .grow = (float)(1 / f.correction),
-                .eps = (float)f.eps,
-                .scale = (float)f.scale,
-                .beta2 = (float)f.beta2,
-                .fresh1 = (float)(1 - f.beta1),
-                .fresh2 = (float)(1 - f.beta2) };
+    adamw_step s = step_of(c);
     int64_t i = first;
     for (; i + VECTOR_LANES <= last; i += VECTOR_LANES) {
         for (int k = 0; k < 4; k++)
@@ -102,11 +98,50 @@ VECTOR_CLONES static void adamw_piece(const op_call *c, int64_t first, int64_t l
 
 static void adamw_fast(const op_call *c) {
     if (is_skipped(c))
-        copy_state(c);
+        state_keep(c, &op_adamw);
     else
         fast_for_elements(c, adamw_piece);
 }
 
-const op_kernel adamw_cpu[] = { { "adamw_cpu_sweep", fast_accepts, NULL, adamw_fast },
+static bool accepts_wide(const op_call *c) { return state_is_wide(c, adamw_states, 2); }
+
+/* ---- moments of fewer bits: a block of them at a time is f32 ---- */
+
+VECTOR_CLONES static void update_block(const adamw_step *s, const op_call *c, int64_t first, int64_t n,
+                                       float *restrict m, float *restrict v) {
+    const float *w = (const float *)c->in[0].data + first, *g = (const float *)c->in[1].data + first;
+    float *w_out = (float *)c->out[0].data + first;
+    const adamw_step f = *s;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) {
+        adamw_element x = adamw_update(&f, (adamw_element){ w[i], m[i], v[i] }, g[i]);
+        w_out[i] = x.w, m[i] = x.m, v[i] = x.v;
+    }
+}
+
+static void adamw_blocks(const op_call *c, int64_t first, int64_t last) {
+    adamw_step s = step_of(c);
+    float m[STATE_BLOCK], v[STATE_BLOCK];
+    for (int64_t i = first; i < last; i += STATE_BLOCK) {
+        int64_t n = last - i < STATE_BLOCK ? last - i : STATE_BLOCK;
+        state_load(c, &adamw_states[0], i, n, m);
+        state_load(c, &adamw_states[1], i, n, v);
+        update_block(&s, c, i, n, m, v);
+        state_store(c, &adamw_states[0], i, n, m);
+        state_store(c, &adamw_states[1], i, n, v);
+    }
+}
+
+static void adamw_narrow(const op_call *c) {
+    if (is_skipped(c))
+        state_keep(c, &op_adamw);
+    else
+        fast_for_elements(c, adamw_blocks);
+}
+
+static bool accepts_narrow(const op_call *c) { return state_is_narrow(c, adamw_states, 2); }
+
+const op_kernel adamw_cpu[] = { { "adamw_cpu_sweep", accepts_wide, NULL, adamw_fast },
+                                { "adamw_cpu_blocks", accepts_narrow, NULL, adamw_narrow },
                                 { "adamw_reference", NULL, NULL, adamw_reference },
                                 { 0 } };

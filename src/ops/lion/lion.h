@@ -1,9 +1,9 @@
 /* Lion: steps of one size, in the direction that a mean of gradients points to. With g' = scale g,
  *   w' = w - lr weight_decay w - lr sign(m + (1 - beta1) (g' - m))
  *   m' = m + (1 - beta2) (g' - m)
- * where sign(0) = 0. One state for each weight. Every element moves by lr, so lr is some three to ten times
- * smaller than AdamW's, and the weight decay as much larger. Paper: Chen et al., "Symbolic discovery of
- * optimization algorithms", arXiv:2302.06675. */
+ * where sign(0) = 0. One state for each weight, which may be kept in fewer bits (ops/state.h). Every element
+ * moves by lr, so lr is some three to ten times smaller than AdamW's, and the weight decay as much larger.
+ * Paper: Chen et al., "Symbolic discovery of optimization algorithms", arXiv:2302.06675. */
 #pragma once
 
 #include "ir/op.h"
@@ -17,9 +17,12 @@ typedef struct {
     tensor_id lr;      /* (1) */
     tensor_id scale;   /* (1), absent: 1; multiplies g (clipping) */
     tensor_id ok;      /* (1) i32, absent: 1; where 0 everything stays as it is */
+    tensor_id scales;  /* of m, where it is u8 */
 } lion_inputs;
 
-extern const op_def op_lion; /* the inputs above in their order -> w', m', living in w, m */
+extern const op_def
+    op_lion; /* the inputs above in their order -> w', m' and, with them, scales', living in w, m, scales */
+extern const op_state lion_states[1];
 extern const op_kernel lion_cpu[];
 
 tensor_id lion_apply(graph *g, lion_inputs in, const lion_attributes *attributes);

@@ -1,61 +1,103 @@
-#include <string.h>
-
 #include "ops/fast.h"
 #include "ops/lion/lion.h"
 #include "ops/reference.h"
+#include "ops/state.h"
 
 static bool is_skipped(const op_call *c) {
     const op_arg *ok = op_in(c, 5);
     return ok->data && *(const int32_t *)ok->data == 0;
 }
 
-static void copy_state(const op_call *c) {
-    for (uint32_t o = 0; o < c->out_count; o++)
-        if (c->out[o].data != c->in[o ? 2 : 0].data)
-            memcpy(c->out[o].data, c->in[o ? 2 : 0].data,
-                   (size_t)shape_elements(&c->out[o].shape) * dtype_bytes(c->out[o].dtype));
-}
-
 static void lion_reference(const op_call *c) {
     const lion_attributes *a = c->attributes;
     const op_arg *factor = op_in(c, 4);
     double lr = reference_get(op_in(c, 3), 0), scale = factor->data ? reference_get(factor, 0) : 1;
+    double m[STATE_BLOCK];
     if (is_skipped(c)) {
-        copy_state(c);
+        state_keep(c, &op_lion);
         return;
     }
-    for (int64_t i = 0, n = shape_elements(&c->out[0].shape); i < n; i++) {
-        double w = reference_get(op_in(c, 0), i), m = reference_get(op_in(c, 2), i);
-        double d = scale * reference_get(op_in(c, 1), i) - m, mean = m + (1 - (double)a->beta1) * d;
-        double step = mean > 0 ? lr : mean < 0 ? -lr : 0 * mean; /* NaN goes through */
-        reference_set(&c->out[0], i, (1 - lr * (double)a->weight_decay) * w - step);
-        reference_set(&c->out[1], i, m + (1 - (double)a->beta2) * d);
+    for (int64_t i = 0, n = shape_elements(&c->out[0].shape); i < n; i += STATE_BLOCK) {
+        int64_t here = n - i < STATE_BLOCK ? n - i : STATE_BLOCK;
+        state_load_reference(c, &lion_states[0], i, here, m);
+        for (int64_t k = 0; k < here; k++) {
+            double d = scale * reference_get(op_in(c, 1), i + k) - m[k];
+            double mean = m[k] + (1 - (double)a->beta1) * d;
+            double step = mean > 0 ? lr : mean < 0 ? -lr : 0 * mean; /* NaN goes through */
+            double w = reference_get(op_in(c, 0), i + k);
+            reference_set(&c->out[0], i + k, (1 - lr * (double)a->weight_decay) * w - step);
+            m[k] += (1 - (double)a->beta2) * d;
+        }
+        state_store_reference(c, &lion_states[0], i, here, m);
     }
 }
 
-VECTOR_CLONES static void lion_piece(const op_call *c, int64_t first, int64_t last) {
+/* Numbers of the step. */
+typedef struct {
+    float lr, scale, decay, fresh1, fresh2;
+} factors;
+
+static factors factors_of(const op_call *c) {
     const lion_attributes *a = c->attributes;
-    const float *w = c->in[0].data, *g = c->in[1].data, *m = c->in[2].data;
-    float *w_out = c->out[0].data, *m_out = c->out[1].data;
-    float lr = *(const float *)c->in[3].data, scale = fast_number(op_in(c, 4), 1);
-    float decay = (float)(1 - (double)lr * (double)a->weight_decay);
-    float fresh1 = (float)(1 - (double)a->beta1), fresh2 = (float)(1 - (double)a->beta2);
+    float lr = *(const float *)c->in[3].data;
+    return (factors){ .lr = lr,
+                      .scale = fast_number(op_in(c, 4), 1),
+                      .decay = (float)(1 - (double)lr * (double)a->weight_decay),
+                      .fresh1 = (float)(1 - (double)a->beta1),
+                      .fresh2 = (float)(1 - (double)a->beta2) };
+}
+
+/* Elements first .. first + n - 1, whose means are m[0] .. m[n - 1]. */
+VECTOR_CLONES static void update(const factors *s, const op_call *c, int64_t first, int64_t n, const float *m,
+                                 float *m_out) {
+    const float *w = (const float *)c->in[0].data + first, *g = (const float *)c->in[1].data + first;
+    float *w_out = (float *)c->out[0].data + first;
+    factors f = *s;
 #pragma GCC ivdep
-    for (int64_t i = first; i < last; i++) {
-        float d = scale * g[i] - m[i], mean = m[i] + fresh1 * d;
-        float step = mean > 0 ? lr : mean < 0 ? -lr : 0 * mean;
-        w_out[i] = decay * w[i] - step;
-        m_out[i] = m[i] + fresh2 * d;
+    for (int64_t i = 0; i < n; i++) {
+        float d = f.scale * g[i] - m[i], mean = m[i] + f.fresh1 * d;
+        float step = mean > 0 ? f.lr : mean < 0 ? -f.lr : 0 * mean;
+        w_out[i] = f.decay * w[i] - step;
+        m_out[i] = m[i] + f.fresh2 * d;
     }
+}
+
+static void lion_piece(const op_call *c, int64_t first, int64_t last) {
+    factors f = factors_of(c);
+    update(&f, c, first, last - first, (const float *)c->in[2].data + first, (float *)c->out[1].data + first);
 }
 
 static void lion_fast(const op_call *c) {
     if (is_skipped(c))
-        copy_state(c);
+        state_keep(c, &op_lion);
     else
         fast_for_elements(c, lion_piece);
 }
 
-const op_kernel lion_cpu[] = { { "lion_cpu_sweep", fast_accepts, NULL, lion_fast },
+static bool accepts_wide(const op_call *c) { return state_is_wide(c, lion_states, 1); }
+
+/* With a mean of fewer bits: a block of it at a time is f32. */
+static void lion_blocks(const op_call *c, int64_t first, int64_t last) {
+    factors f = factors_of(c);
+    float m[STATE_BLOCK];
+    for (int64_t i = first; i < last; i += STATE_BLOCK) {
+        int64_t n = last - i < STATE_BLOCK ? last - i : STATE_BLOCK;
+        state_load(c, &lion_states[0], i, n, m);
+        update(&f, c, i, n, m, m);
+        state_store(c, &lion_states[0], i, n, m);
+    }
+}
+
+static void lion_narrow(const op_call *c) {
+    if (is_skipped(c))
+        state_keep(c, &op_lion);
+    else
+        fast_for_elements(c, lion_blocks);
+}
+
+static bool accepts_narrow(const op_call *c) { return state_is_narrow(c, lion_states, 1); }
+
+const op_kernel lion_cpu[] = { { "lion_cpu_sweep", accepts_wide, NULL, lion_fast },
+                               { "lion_cpu_blocks", accepts_narrow, NULL, lion_narrow },
                                { "lion_reference", NULL, NULL, lion_reference },
                                { 0 } };

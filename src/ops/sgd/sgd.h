@@ -1,7 +1,7 @@
 /* Stochastic gradient descent with momentum, in PyTorch's form: with d = scale g + weight_decay w,
  *   buffer' = momentum buffer + d,  w' = w - lr buffer'      (without a buffer: w' = w - lr d)
- * The buffer starts as zeros. Paper: Sutskever et al., "On the importance of initialization and momentum in
- * deep learning", ICML 2013. */
+ * The buffer starts as zeros; it may be kept in fewer bits (ops/state.h). Paper: Sutskever et al., "On the
+ * importance of initialization and momentum in deep learning", ICML 2013. */
 #pragma once
 
 #include "ir/op.h"
@@ -16,9 +16,11 @@ typedef struct {
     tensor_id lr;     /* (1) */
     tensor_id scale;  /* (1), absent: 1; multiplies g (clipping) */
     tensor_id ok;     /* (1) i32, absent: 1; where 0 everything stays as it is */
+    tensor_id scales; /* of the buffer, where it is u8 */
 } sgd_inputs;
 
-extern const op_def op_sgd; /* the inputs above in their order -> w' and, with a buffer, buffer' */
+extern const op_def op_sgd; /* the inputs above in their order -> w' and, with a buffer, buffer', scales' */
+extern const op_state sgd_states[1];
 extern const op_kernel sgd_cpu[];
 
 tensor_id sgd_apply(graph *g, sgd_inputs in, const sgd_attributes *attributes);

@@ -1,66 +1,108 @@
-#include <string.h>
-
 #include "ops/fast.h"
 #include "ops/reference.h"
 #include "ops/sgd/sgd.h"
+#include "ops/state.h"
 
 static bool is_skipped(const op_call *c) {
     const op_arg *ok = op_in(c, 5);
     return ok->data && *(const int32_t *)ok->data == 0;
 }
 
-static void copy_state(const op_call *c) {
-    for (uint32_t o = 0; o < c->out_count; o++)
-        if (c->out[o].data != c->in[o ? 2 : 0].data)
-            memcpy(c->out[o].data, c->in[o ? 2 : 0].data,
-                   (size_t)shape_elements(&c->out[o].shape) * dtype_bytes(c->out[o].dtype));
-}
-
 static void sgd_reference(const op_call *c) {
     const sgd_attributes *a = c->attributes;
     const op_arg *buffer = op_in(c, 2), *factor = op_in(c, 4);
     double lr = reference_get(op_in(c, 3), 0), scale = factor->data ? reference_get(factor, 0) : 1;
+    double d[STATE_BLOCK] = { 0 };
     if (is_skipped(c)) {
-        copy_state(c);
+        state_keep(c, &op_sgd);
         return;
     }
-    for (int64_t i = 0, n = shape_elements(&c->out[0].shape); i < n; i++) {
-        double w = reference_get(op_in(c, 0), i);
-        double d = scale * reference_get(op_in(c, 1), i) + (double)a->weight_decay * w;
-        if (buffer->data) {
-            d = (double)a->momentum * reference_get(buffer, i) + d;
-            reference_set(&c->out[1], i, d);
+    for (int64_t i = 0, n = shape_elements(&c->out[0].shape); i < n; i += STATE_BLOCK) {
+        int64_t here = n - i < STATE_BLOCK ? n - i : STATE_BLOCK;
+        if (buffer->data) state_load_reference(c, &sgd_states[0], i, here, d);
+        for (int64_t k = 0; k < here; k++) {
+            double w = reference_get(op_in(c, 0), i + k), g = reference_get(op_in(c, 1), i + k);
+            double before = buffer->data ? (double)a->momentum * d[k] : 0;
+            d[k] = before + (scale * g + (double)a->weight_decay * w);
+            reference_set(&c->out[0], i + k, w - lr * d[k]);
         }
-        reference_set(&c->out[0], i, w - lr * d);
+        if (buffer->data) state_store_reference(c, &sgd_states[0], i, here, d);
     }
 }
 
-VECTOR_CLONES static void sgd_piece(const op_call *c, int64_t first, int64_t last) {
+/* Numbers of the step. */
+typedef struct {
+    float lr, scale, momentum, decay;
+} factors;
+
+static factors factors_of(const op_call *c) {
     const sgd_attributes *a = c->attributes;
-    const float *w = c->in[0].data, *g = c->in[1].data, *buffer = op_in(c, 2)->data;
-    float *w_out = c->out[0].data, *buffer_out = buffer ? c->out[1].data : NULL;
-    float lr = *(const float *)c->in[3].data, scale = fast_number(op_in(c, 4), 1);
-    float momentum = a->momentum, decay = a->weight_decay;
-    if (!buffer) {
+    return (factors){ *(const float *)c->in[3].data, fast_number(op_in(c, 4), 1), a->momentum,
+                      a->weight_decay };
+}
+
+VECTOR_CLONES static void update_plain(const factors *s, const float *w, const float *g, int64_t n,
+                                       float *w_out) {
+    factors f = *s;
 #pragma GCC ivdep
-        for (int64_t i = first; i < last; i++) w_out[i] = w[i] - lr * (scale * g[i] + decay * w[i]);
-        return;
-    }
+    for (int64_t i = 0; i < n; i++) w_out[i] = w[i] - f.lr * (f.scale * g[i] + f.decay * w[i]);
+}
+
+/* Elements first .. first + n - 1, whose buffers are buffer[0] .. buffer[n - 1]. */
+VECTOR_CLONES static void update(const factors *s, const op_call *c, int64_t first, int64_t n,
+                                 const float *buffer, float *buffer_out) {
+    const float *w = (const float *)c->in[0].data + first, *g = (const float *)c->in[1].data + first;
+    float *w_out = (float *)c->out[0].data + first;
+    factors f = *s;
 #pragma GCC ivdep
-    for (int64_t i = first; i < last; i++) {
-        float d = momentum * buffer[i] + (scale * g[i] + decay * w[i]);
-        w_out[i] = w[i] - lr * d;
+    for (int64_t i = 0; i < n; i++) {
+        float d = f.momentum * buffer[i] + (f.scale * g[i] + f.decay * w[i]);
+        w_out[i] = w[i] - f.lr * d;
         buffer_out[i] = d;
     }
 }
 
+static void sgd_piece(const op_call *c, int64_t first, int64_t last) {
+    factors f = factors_of(c);
+    if (op_in(c, 2)->data)
+        update(&f, c, first, last - first, (const float *)c->in[2].data + first,
+               (float *)c->out[1].data + first);
+    else
+        update_plain(&f, (const float *)c->in[0].data + first, (const float *)c->in[1].data + first,
+                     last - first, (float *)c->out[0].data + first);
+}
+
 static void sgd_fast(const op_call *c) {
     if (is_skipped(c))
-        copy_state(c);
+        state_keep(c, &op_sgd);
     else
         fast_for_elements(c, sgd_piece);
 }
 
-const op_kernel sgd_cpu[] = { { "sgd_cpu_sweep", fast_accepts, NULL, sgd_fast },
+static bool accepts_wide(const op_call *c) { return state_is_wide(c, sgd_states, 1); }
+
+/* With a buffer of fewer bits: a block of it at a time is f32. */
+static void sgd_blocks(const op_call *c, int64_t first, int64_t last) {
+    factors f = factors_of(c);
+    float buffer[STATE_BLOCK];
+    for (int64_t i = first; i < last; i += STATE_BLOCK) {
+        int64_t n = last - i < STATE_BLOCK ? last - i : STATE_BLOCK;
+        state_load(c, &sgd_states[0], i, n, buffer);
+        update(&f, c, i, n, buffer, buffer);
+        state_store(c, &sgd_states[0], i, n, buffer);
+    }
+}
+
+static void sgd_narrow(const op_call *c) {
+    if (is_skipped(c))
+        state_keep(c, &op_sgd);
+    else
+        fast_for_elements(c, sgd_blocks);
+}
+
+static bool accepts_narrow(const op_call *c) { return state_is_narrow(c, sgd_states, 1); }
+
+const op_kernel sgd_cpu[] = { { "sgd_cpu_sweep", accepts_wide, NULL, sgd_fast },
+                              { "sgd_cpu_blocks", accepts_narrow, NULL, sgd_narrow },
                               { "sgd_reference", NULL, NULL, sgd_reference },
                               { 0 } };

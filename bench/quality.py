@@ -1,0 +1,64 @@
+#!/usr/bin/python3
+"""What do techniques that change numerics do to what is learned?
+
+    bench/quality.py [--build build] [--steps 500] [--only NAME,...] [--out bench/results/quality.md]
+
+The same model, data and learning rate with each of them, from three seeds: the mean validation loss beside that of
+plain f32 with the same optimizer."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from measure import Page, options, text_file
+
+SEEDS = (1, 2, 3)
+PLAIN = {"adamw": [], "lion": ["--optimizer", "lion", "--lr", "1e-4"],
+         "sgd": ["--optimizer", "sgd", "--momentum", "0.9", "--lr", "0.1"]}
+ROWS = {  # name: (optimizer, options)
+    "8bit": ("adamw", ["--optimizer-state", "8bit"]),
+    "8bit:all": ("adamw", ["--optimizer-state", "8bit:all"]),
+    "bf16": ("adamw", ["--optimizer-state", "bf16"]),
+    "lion 8bit:all": ("lion", ["--optimizer-state", "8bit:all"]),
+    "sgd 8bit:all": ("sgd", ["--optimizer-state", "8bit:all"]),
+}
+
+
+def losses(o, folder, data, more):
+    found = []
+    for seed in SEEDS:
+        out = os.path.join(folder, "run")
+        subprocess.run(["rm", "-rf", out], check=True)
+        command = [f"{o.build}/snug", "train", "char-small", "--data", data, "--steps", str(o.steps), "--seed",
+                   str(seed), "--threads", str(o.threads), "--save-every", "off", "--out", out, *more]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{' '.join(command)}: {done.stderr}")
+        with open(os.path.join(out, "run.json")) as file:
+            found.append(json.load(file)["eval_losses"][-1]["loss"])
+    return found
+
+
+def main():
+    o = options(__doc__, "quality", steps=500, only="")
+    rows = {name: ROWS[name] for name in (o.only.split(",") if o.only else ROWS)}
+    page = Page("Quality", o.out, f"char-small, {o.steps} steps, seeds {SEEDS}: validation loss at the end.")
+    page.head("what", "mean", "lowest - highest", "beside f32", "by seed")
+    with tempfile.TemporaryDirectory() as folder:
+        data, plain = text_file(folder), {}
+        for name, (optimizer, more) in rows.items():
+            if optimizer not in plain:
+                plain[optimizer] = losses(o, folder, data, PLAIN[optimizer])
+                found = plain[optimizer]
+                page.row(f"{optimizer}, f32", f"{sum(found) / 3:.4f}", f"{min(found):.4f} - {max(found):.4f}", "-", "-")
+            found, base = losses(o, folder, data, PLAIN[optimizer] + more), plain[optimizer]
+            change = [f"{(a / b - 1) * 100:+.2f} %" for a, b in zip(found, base)]
+            page.row(name, f"{sum(found) / 3:.4f}", f"{min(found):.4f} - {max(found):.4f}",
+                     f"{(sum(found) / sum(base) - 1) * 100:+.2f} %", ", ".join(change))
+    page.write()
+
+
+if __name__ == "__main__":
+    main()

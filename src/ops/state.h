@@ -1,0 +1,58 @@
+/* Optimizer state in fewer bits than weights: f32, a float of 16 bits, or a code of 8 bits with one f32 scale
+ * for each block of STATE_BLOCK consecutive elements. Kernels hold one block at a time in f32: it is widened,
+ * updated and narrowed again, and a whole wide copy never exists.
+ *
+ * Codes (Dettmers et al., "8-bit optimizers via block-wise quantization", arXiv:2110.02861): a block is
+ * divided by its largest absolute value, and what is left, in [-1, 1], becomes the nearest value of a map,
+ * "dynamic tree" for what may be negative and "dynamic" for what may not. The map has seven decades; in the
+ * one of 10^(d-7) .. 10^(d-6), d = 0 .. 6, stand 2^d values (2^(d+1) where there is no sign), evenly: with n
+ * of them, number i is 10^(d-6) (0.1 + 0.9 (i + 1/2) / n) Beside them and their negatives stand 0 and 1,
+ * which makes 256. Codes count them from the smallest to the largest.
+ *
+ * One thing is not the paper's: a positive second moment never becomes 0 but the smallest positive value. It
+ * stands under the root of a divisor, and the first moment's element may well outlive it. */
+#pragma once
+
+#include "ir/op.h"
+
+enum { STATE_BLOCK = 2048, STATE_CODES = 256 };
+
+/* What the codes of a block stand for, before its scale; `positive`: no sign. */
+const float *state_map(bool positive);
+
+static inline int64_t state_scales(int64_t elements) { return (elements + STATE_BLOCK - 1) / STATE_BLOCK; }
+
+/* ---- for rules ---- */
+
+/* Checks a state of node n, whose weight is input 0, and says what its outputs are. */
+status state_infer(const graph *g, const node *n, const op_state *s, tensor *out);
+
+/* Of an update with `flops` operations per element, and what its states take to be widened and narrowed. */
+op_cost state_cost(const graph *g, const node *n, double flops);
+
+/* Types that a state may have, and for test cases: more than one block, with their scales, and a piece of
+ * one. */
+enum { STATE_DTYPES = DTYPE_MASK_FLOAT | 1u << DTYPE_U8 };
+#define STATE_CASE_ARRAY(type, low, high)                                                                    \
+    { type, { { 3, 67, 101 }, 3 }, low, high }
+#define STATE_CASE_SCALES(low, high)                                                                         \
+    { DTYPE_F32, { { 10 }, 1 }, low, high }
+#define STATE_CASE_ONE(type, low, high)                                                                      \
+    { type, { { 77 }, 1 }, low, high }
+
+/* ---- for kernels ---- */
+
+/* Are weight, gradient (inputs 0 and 1) and all states f32; or is a state narrower, and the others f32? */
+bool state_is_wide(const op_call *c, const op_state *s, uint32_t count);
+bool state_is_narrow(const op_call *c, const op_state *s, uint32_t count);
+
+/* Elements first .. first + n - 1 of a state, which are a block or its beginning: n <= STATE_BLOCK. */
+void state_load(const op_call *c, const op_state *s, int64_t first, int64_t n, float *x);
+void state_store(const op_call *c, const op_state *s, int64_t first, int64_t n, const float *x);
+
+/* The same in double and plainly: codes by looking through the map. */
+void state_load_reference(const op_call *c, const op_state *s, int64_t first, int64_t n, double *x);
+void state_store_reference(const op_call *c, const op_state *s, int64_t first, int64_t n, const double *x);
+
+/* For an update that is skipped: outputs that must live in inputs get what those hold. */
+void state_keep(const op_call *c, const op_def *op);

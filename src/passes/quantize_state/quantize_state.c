@@ -1,0 +1,121 @@
+/* Optimizer state in fewer bits: codes of 8 bits with a scale for each block of elements, or bf16. Which
+ * states these may be says the op of the update (op_def.states); its kernels hold a block at a time in f32.
+ *
+ * In "8bit" parameters of fewer than 4,096 elements keep f32, which is the practice of the paper's authors:
+ * biases and norms, some thousandth of the bytes; "8bit:all" and "bf16" leave out nothing. Paper: Dettmers et
+ * al., "8-bit optimizers via block-wise quantization", arXiv:2110.02861. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/op.h"
+#include "ir/rewrite.h"
+#include "ops/state.h"
+#include "passes/pass.h"
+
+enum { SETTING_DTYPE = 0, SETTING_LEAST = 1, SMALL = 4096 };
+
+static status parse(const char *text, pass_setting *out) {
+    static const struct {
+        const char *text;
+        dtype type;
+        int64_t least; /* elements */
+    } forms[] = { { "8bit", DTYPE_U8, SMALL }, { "8bit:all", DTYPE_U8, 0 }, { "bf16", DTYPE_BF16, 0 } };
+    *out = (pass_setting){ .text = "off" };
+    if (strcmp(text, "f32") == 0) return STATUS_OK;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if (strcmp(text, forms[i].text) != 0) continue;
+        *out = (pass_setting){ .value = { forms[i].type, forms[i].least }, .class = PASS_LOSSY };
+        strcpy(out->text, text);
+        return STATUS_OK;
+    }
+    return status_set(STATUS_INVALID, "--optimizer-state: '%s' is neither f32, 8bit, 8bit:all nor bf16",
+                      text);
+}
+
+/* The source of state number s of node n, if it has one that is still f32; 0: none. */
+static tensor_id wide_state(const graph *g, const node *n, uint32_t s) {
+    tensor_id t = node_in(g, n, n->op->states[s].in);
+    if (!t || graph_tensor(g, t)->producer || graph_tensor(g, t)->dtype != DTYPE_F32) return 0;
+    return graph_tensor(g, t)->role == ROLE_STATE ? t : 0;
+}
+
+static bool any_state(const graph *g) {
+    for (node_id id = 1; id < g->nodes.count; id++)
+        for (uint32_t s = 0; s < graph_node(g, id)->op->state_count; s++)
+            if (wide_state(g, graph_node(g, id), s)) return true;
+    return false;
+}
+
+static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
+                         pass_without *without) {
+    static const char *const offered[] = { "8bit", "bf16" };
+    (void)without;
+    uint32_t count = 0;
+    if (!c->training || !any_state(g)) return 0;
+    for (; count < room && count < sizeof offered / sizeof *offered; count++)
+        parse(offered[count], &out[count]);
+    return count;
+}
+
+static status check(const graph *g, const pass_setting *s, const pass_context *c) {
+    if (!c->training || any_state(g)) return STATUS_OK;
+    return status_set(
+        STATUS_INVALID,
+        "--optimizer-state %s: this optimizer keeps nothing that could be narrower (Adafactor keeps "
+        "means of rows and columns, SGD without --momentum nothing at all); say --optimizer adamw, or "
+        "leave --optimizer-state out",
+        s->text);
+}
+
+/* An update with its states in another type; the scales of codes are states of their own. */
+static void rewrite_update(rewrite *r, node_id id, dtype type, int64_t least) {
+    enum { MOST = 16 };
+    const node *n = graph_node(r->in, id);
+    tensor_id inputs[MOST] = { 0 };
+    uint32_t count = n->in_count;
+    for (uint32_t i = 0; i < n->in_count && i < MOST; i++)
+        inputs[i] = node_in(r->in, n, i) ? r->map[node_in(r->in, n, i)] : 0;
+    for (uint32_t s = 0; s < n->op->state_count; s++) {
+        tensor_id state = wide_state(r->in, n, s);
+        uint32_t at = n->op->states[s].scales;
+        if (!state || shape_elements(graph_shape(r->in, state)) < least) continue;
+        rewrite_source_type(r, state, type);
+        if (type != DTYPE_U8) continue;
+        char name[112];
+        snprintf(name, sizeof name, "%s.scales", graph_name(r->in, state));
+        inputs[at] = graph_add_source(
+            r->out, &(graph_source){ .name = name,
+                                     .shape = SHAPE(state_scales(shape_elements(graph_shape(r->in, state)))),
+                                     .dtype = DTYPE_F32,
+                                     .role = ROLE_STATE });
+        if (at >= count) count = at + 1;
+    }
+    rewrite_node_inputs(r, id, inputs, count);
+}
+
+static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
+    (void)c;
+    rewrite r;
+    TRY(rewrite_open(&r, in, out));
+    for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {
+        if (graph_node(in, id)->op->state_count)
+            rewrite_update(&r, id, (dtype)s->value[SETTING_DTYPE], s->value[SETTING_LEAST]);
+        else
+            rewrite_node(&r, id);
+    }
+    return rewrite_close(&r);
+}
+
+const pass pass_quantize_state = { .name = "quantize_state",
+                                   .option = "optimizer-state",
+                                   .help =
+                                       "the optimizer's moments in 8 bits with a scale a block, or in bf16",
+                                   .values = "auto, f32, 8bit, 8bit:all (small parameters as well), bf16",
+                                   .paper = "arXiv:2110.02861",
+                                   .class = PASS_LOSSY,
+                                   .stage = PASS_STEP,
+                                   .training_only = true,
+                                   .parse = parse,
+                                   .settings = settings,
+                                   .check = check,
+                                   .run = run };
