@@ -18,13 +18,12 @@ uint64_t row_tiles_scratch(int64_t rows, int64_t width, uint32_t count) {
 }
 
 static void run_share(void *context, int64_t share, int thread) {
-    (void)thread;
     const wave *w = context;
     int64_t first = w->first_row + share * ROW_TILES_SHARE, last = first + ROW_TILES_SHARE;
     int64_t items = w->r->width * w->r->count;
     float *sums = (float *)w->r->call->scratch + share * items;
     memset(sums, 0, (size_t)items * sizeof *sums);
-    w->r->body(w->r->call, first, last < w->last_row ? last : w->last_row, sums);
+    w->r->body(w->r->call, first, last < w->last_row ? last : w->last_row, sums, thread);
 }
 
 /* Columns first .. last-1 of sum s: shares to tiles, tiles into the output. */

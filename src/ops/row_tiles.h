@@ -15,14 +15,16 @@ typedef struct {
     float *out;               /* (width) */
 } row_tiles_sum;
 
+/* Adds rows first .. last-1 to `sums` (count,width), zeroed before. Called once for every row. */
+typedef void row_tiles_body(const op_call *c, int64_t first, int64_t last, float *sums, int thread);
+
 enum { ROW_TILES_SUMS = 2 };
 typedef struct {
     const op_call *call; /* its scratch is used from the start */
     int64_t rows, width;
     uint32_t count; /* of sums */
     row_tiles_sum sum[ROW_TILES_SUMS];
-    /* Adds rows first .. last-1 to `sums` (count,width), zeroed before. Called once for every row. */
-    void (*body)(const op_call *c, int64_t first, int64_t last, float *sums);
+    row_tiles_body *body;
 } row_tiles;
 
 void row_tiles_run(const row_tiles *r);

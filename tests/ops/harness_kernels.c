@@ -22,6 +22,7 @@ typedef struct {
 static bool claims(const op_alias *alias, int index, int chosen, const bound *b) {
     if (alias->out >= b->call.out_count || alias->in >= b->call.in_count || !b->in[alias->in].data)
         return false;
+    if (!alias->must && b->in[alias->in].dtype != b->out[alias->out].dtype) return false; /* another size */
     return chosen == ALIAS_ALL_MUST ? alias->must : index == chosen;
 }
 

@@ -84,14 +84,14 @@ static const cut_case cut_cases[] = {
         { F, { { 700, 33 }, 2 }, ROWS, -1, 1 },
         { F, { { 5, 33 }, 2 }, CHAIN, -1, 1 } },
       { { { { 5, 33 }, 2 }, CHAIN, 2 } },
-      &(embedding_backward_attributes){ 5 },
+      &(embedding_backward_attributes){ 5, 0 },
       { 1, 333, 700 } },
     { &op_add_positions_backward,
       { { F, { { 9, 7, 33 }, 3 }, ROWS, -1, 1 },
         { DTYPE_I32, { { 1 }, 1 }, WHOLE, 2, 3 },
         { F, { { 10, 33 }, 2 }, CHAIN, -1, 1 } },
       { { { { 10, 33 }, 2 }, CHAIN, 2 } },
-      &(add_positions_backward_attributes){ 10 },
+      &(add_positions_backward_attributes){ 10, 0 },
       { 1, 4, 9 } },
 };
 

@@ -126,7 +126,7 @@ static int64_t pieces_of(const op_call *c, int64_t *piece) {
 }
 
 /* Squares of rows first .. last-1: each row's mean at once, the columns' sums into `sums`. */
-VECTOR_CLONES static void add_squares(const op_call *c, int64_t first, int64_t last, float *sums) {
+VECTOR_CLONES static void add_squares_of(const op_call *c, int64_t first, int64_t last, float *sums) {
     factors f = factors_of(c);
     int64_t width = f.width, whole = width - width % VECTOR_LANES;
     const float *rows = c->in[2].data;
@@ -148,6 +148,11 @@ VECTOR_CLONES static void add_squares(const op_call *c, int64_t first, int64_t l
         double mean = (double)vector_lanes_sum(lane, rest) / (double)width + f.eps;
         rows_out[i] = (float)((1 - f.fresh) * (double)rows[i] + f.fresh * mean);
     }
+}
+
+static void add_squares(const op_call *c, int64_t first, int64_t last, float *sums, int thread) {
+    (void)thread;
+    add_squares_of(c, first, last, sums);
 }
 
 /* What G is multiplied with in row i, beside its column's. */

@@ -1,5 +1,7 @@
 #include "ops/add/add.h"
 
+#include "ops/cast/cast.h"
+
 tensor_id add_apply(graph *g, tensor_id a, tensor_id b) {
     return graph_add(g, &op_add, (tensor_id[]){ a, b }, 2, NULL);
 }
@@ -11,7 +13,8 @@ tensor_id add_gather(graph *g, tensor_id gathered, tensor_id d) {
 static status infer(const graph *g, const node *n, tensor *out) {
     const tensor *a = graph_tensor(g, node_in(g, n, 0)), *b = graph_tensor(g, node_in(g, n, 1));
     char left[SHAPE_TEXT_BYTES], right[SHAPE_TEXT_BYTES];
-    if (!shape_equal(&a->shape, &b->shape) || a->dtype != b->dtype)
+    bool alike = dtype_wide((dtype)a->dtype) == dtype_wide((dtype)b->dtype);
+    if (!shape_equal(&a->shape, &b->shape) || !alike)
         return status_set(STATUS_INVALID, "%s %s and %s %s cannot be added", dtype_name(a->dtype),
                           shape_text(&a->shape, left), dtype_name(b->dtype), shape_text(&b->shape, right));
     out[0] = (tensor){ .shape = a->shape, .dtype = a->dtype };
@@ -19,9 +22,11 @@ static status infer(const graph *g, const node *n, tensor *out) {
 }
 
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
-    (void)id;
-    for (int i = 0; i < 2; i++)
-        if (want[i]) din[i] = add_gather(g, din[i], dout[0]);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!want[i]) continue;
+        dtype should = graph_gradient_dtype(g, node_in(g, graph_node(g, id), i));
+        din[i] = add_gather(g, din[i], cast_to(g, dout[0], should));
+    }
 }
 
 static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 1); }
@@ -47,6 +52,16 @@ static const op_case cases[] = {
       NULL,
       0,
       false },
+    { "narrow to wide",
+      { { DTYPE_F32, { { 3, 5011 }, 2 }, -1, 1 }, { DTYPE_BF16, { { 3, 5011 }, 2 }, -1, 1 } },
+      NULL,
+      0,
+      true },
+    { "wide to narrow",
+      { { DTYPE_F16, { { 3, 5011 }, 2 }, -1, 1 }, { DTYPE_F32, { { 3, 5011 }, 2 }, -1, 1 } },
+      NULL,
+      0,
+      true },
     { 0 }
 };
 

@@ -3,7 +3,8 @@
 
 #include "ir/op.h"
 
-extern const op_def op_add; /* a, b -> y; y may live in either */
+/* a, b -> y, of the type of a; f32 and floats of 16 bits may be mixed. y may live in either. */
+extern const op_def op_add;
 extern const op_kernel add_cpu[];
 
 tensor_id add_apply(graph *g, tensor_id a, tensor_id b);

@@ -1,6 +1,6 @@
 #include "ops/add/add.h"
-#include "ops/fast.h"
 #include "ops/reference.h"
+#include "ops/widened.h"
 
 static void add_reference(const op_call *c) {
     for (int64_t i = 0, n = shape_elements(&c->out[0].shape); i < n; i++)
@@ -39,7 +39,9 @@ VECTOR_CLONES static void add_piece(const op_call *c, int64_t first, int64_t las
 }
 
 static void add_fast(const op_call *c) { fast_for_elements(c, add_piece); }
+static void add_widened(const op_call *c) { widened_elements(c, add_piece); }
 
 const op_kernel add_cpu[] = { { "add_cpu_vector", fast_accepts, NULL, add_fast },
+                              { "add_cpu_widened", widened_accepts, widened_elements_scratch, add_widened },
                               { "add_reference", NULL, NULL, add_reference },
                               { 0 } };

@@ -7,9 +7,9 @@ tensor_id add_positions_apply(graph *g, tensor_id x, tensor_id table, tensor_id 
 }
 
 tensor_id add_positions_backward_apply(graph *g, tensor_id dy, tensor_id offset, tensor_id accumulator,
-                                       int64_t rows) {
+                                       int64_t rows, dtype type) {
     return graph_add(g, &op_add_positions_backward, (tensor_id[]){ dy, offset, accumulator }, 3,
-                     &(add_positions_backward_attributes){ .rows = rows });
+                     &(add_positions_backward_attributes){ .rows = rows, .type = (int32_t)type });
 }
 
 static status check_offset(const graph *g, tensor_id offset) {
@@ -34,9 +34,10 @@ static status infer(const graph *g, const node *n, tensor *out) {
 
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
     const node *n = graph_node(g, id);
-    tensor_id offset = node_in(g, n, 2);
-    int64_t rows = graph_shape(g, node_in(g, n, 1))->dim[0];
-    if (want[1]) din[1] = add_positions_backward_apply(g, dout[0], offset, din[1], rows);
+    tensor_id offset = node_in(g, n, 2), table = node_in(g, n, 1);
+    int64_t rows = graph_shape(g, table)->dim[0];
+    dtype type = graph_gradient_dtype(g, table);
+    if (want[1]) din[1] = add_positions_backward_apply(g, dout[0], offset, din[1], rows, type);
     if (want[0]) din[0] = add_gather(g, din[0], dout[0]);
 }
 
@@ -93,12 +94,16 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
     const add_positions_backward_attributes *a = node_attributes(g, n);
     const tensor *dy = graph_tensor(g, node_in(g, n, 0));
     tensor_id accumulator = node_in(g, n, 2);
+    uint8_t type = a->type ? (uint8_t)a->type : dy->dtype;
     shape table = SHAPE(a->rows, dy->shape.dim[2]);
     TRY(check_offset(g, node_in(g, n, 1)));
-    if (accumulator && (!shape_equal(graph_shape(g, accumulator), &table) ||
-                        graph_tensor(g, accumulator)->dtype != dy->dtype))
-        return status_set(STATUS_INVALID, "the accumulator must have the shape of the table");
-    out[0] = (tensor){ .shape = table, .dtype = dy->dtype };
+    if (accumulator &&
+        (!shape_equal(graph_shape(g, accumulator), &table) || graph_tensor(g, accumulator)->dtype != type))
+        return status_set(STATUS_INVALID, "the accumulator must have the shape and type of the table");
+    if (dtype_wide((dtype)type) != dtype_wide((dtype)dy->dtype))
+        return status_set(STATUS_INVALID, "dy is %s, dtable cannot be %s", dtype_name((dtype)dy->dtype),
+                          dtype_name((dtype)type));
+    out[0] = (tensor){ .shape = table, .dtype = type };
     return STATUS_OK;
 }
 
@@ -115,22 +120,29 @@ static const op_alias backward_aliases[] = { { .out = 0, .in = 2, .must = true }
 
 static const op_case backward_cases[] = { { "neither",
                                             { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -1, 1 } },
-                                            &(add_positions_backward_attributes){ 6 },
+                                            &(add_positions_backward_attributes){ 6, 0 },
                                             1e-7,
                                             false },
                                           { "both",
                                             { { DTYPE_F32, { { 4, 130, 300 }, 3 }, -1, 1 },
                                               { DTYPE_I32, { { 1 }, 1 }, 3, 10 },
                                               { DTYPE_F32, { { 140, 300 }, 2 }, -1, 1 } },
-                                            &(add_positions_backward_attributes){ 140 },
+                                            &(add_positions_backward_attributes){ 140, 0 },
                                             1e-7,
                                             false },
                                           { "outside",
                                             { { DTYPE_F32, { { 2, 5, 3 }, 3 }, -1, 1 },
                                               { DTYPE_I32, { { 1 }, 1 }, 4, 5 } },
-                                            &(add_positions_backward_attributes){ 6 },
+                                            &(add_positions_backward_attributes){ 6, 0 },
                                             1e-7,
                                             false },
+                                          { "halves to f32",
+                                            { { DTYPE_BF16, { { 2, 130, 600 }, 3 }, -1, 1 },
+                                              { DTYPE_I32, { { 1 }, 1 }, 3, 4 },
+                                              { DTYPE_F32, { { 140, 600 }, 2 }, -1, 1 } },
+                                            &(add_positions_backward_attributes){ 140, DTYPE_F32 },
+                                            1e-6,
+                                            true },
                                           { 0 } };
 
 const op_def op_add_positions_backward = { .name = "add_positions_backward",

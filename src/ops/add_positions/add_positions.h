@@ -6,6 +6,7 @@
 
 typedef struct {
     int64_t rows; /* S, of the table */
+    int32_t type; /* dtype of dtable; 0: that of dy */
 } add_positions_backward_attributes;
 
 extern const op_def op_add_positions; /* x (B,T,C), table (S,C), offset? (1) i32 -> y; y may live in x */
@@ -16,4 +17,4 @@ extern const op_kernel add_positions_cpu[], add_positions_backward_cpu[];
 
 tensor_id add_positions_apply(graph *g, tensor_id x, tensor_id table, tensor_id offset);
 tensor_id add_positions_backward_apply(graph *g, tensor_id dy, tensor_id offset, tensor_id accumulator,
-                                       int64_t rows);
+                                       int64_t rows, dtype type);

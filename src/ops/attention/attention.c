@@ -88,7 +88,8 @@ static status infer(const graph *g, const node *n, tensor *out) {
     TRY(attention_check(g, n, 3, &z));
     uint8_t type = graph_tensor(g, node_in(g, n, 0))->dtype;
     out[0] = (tensor){ .shape = SHAPE(z.batch, z.queries, z.heads * z.size), .dtype = type };
-    out[1] = (tensor){ .shape = SHAPE(z.batch, z.heads, z.queries, z.keys), .dtype = type };
+    out[1] = (tensor){ .shape = SHAPE(z.batch, z.heads, z.queries, z.keys),
+                       .dtype = (uint8_t)dtype_wide((dtype)type) };
     return STATUS_OK;
 }
 
@@ -129,8 +130,10 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
     if (!shape_equal(graph_shape(g, node_in(g, n, 4)), &SHAPE(z.batch, z.queries, z.heads * z.size)))
         return status_set(STATUS_INVALID, "the gradient of the result must be (B,T,H*D)");
     uint8_t type = graph_tensor(g, node_in(g, n, 0))->dtype;
-    if (graph_tensor(g, node_in(g, n, 3))->dtype != type || graph_tensor(g, node_in(g, n, 4))->dtype != type)
-        return status_set(STATUS_INVALID, "queries, probabilities and gradient must be of one type");
+    if (graph_tensor(g, node_in(g, n, 3))->dtype != dtype_wide((dtype)type) ||
+        graph_tensor(g, node_in(g, n, 4))->dtype != type)
+        return status_set(STATUS_INVALID,
+                          "queries and gradient must be of one type, and the probabilities not of 16 bits");
     attention_gradient_shapes(g, n, out);
     return STATUS_OK;
 }
@@ -194,6 +197,8 @@ static const op_input inputs[] = {
 
 #define REAL(...)                                                                                            \
     { DTYPE_F32, { { __VA_ARGS__ }, 3 }, -1, 1 }
+#define HALF(type, ...)                                                                                      \
+    { type, { { __VA_ARGS__ }, 3 }, -1, 1 }
 #define PROBS(...)                                                                                           \
     { DTYPE_F32, { { __VA_ARGS__ }, 4 }, 0, 0.2 }
 #define NONE                                                                                                 \
@@ -314,6 +319,12 @@ static const op_case backward_cases[] = {
       true },
     { "window", { REAL(1, 150, 9), NONE, NONE, PROBS(1, 1, 150, 150), REAL(1, 150, 3) }, &window, 0, true },
     { "one", { REAL(1, 1, 3), NONE, NONE, PROBS(1, 1, 1, 1), REAL(1, 1, 1) }, &one, 0, true },
+    { "halves",
+      { HALF(DTYPE_BF16, 2, 67, 24), NONE, NONE, PROBS(2, 2, 67, 67), HALF(DTYPE_BF16, 2, 67, 8),
+        LENGTHS(2, 67), SEGMENTS(2, 67), NONE, KEY },
+      &dropped,
+      0,
+      true },
     { 0 }
 };
 

@@ -3,6 +3,7 @@
 #include "base/threads.h"
 #include "ops/attention/attention_dropout.h"
 #include "ops/attention/attention_gradient.h"
+#include "ops/attention/attention_head.h"
 #include "ops/attention/attention_product.h"
 #include "ops/attention/attention_reference.h"
 #include "ops/reference.h"
@@ -135,30 +136,69 @@ static void mix_values(const forward *f, attention_tile tile, const float *probs
 
 static int64_t blocks_of(const attention_view *v) { return (v->n.queries + TILE - 1) / TILE; }
 
+static void run_block(const forward *f, attention_tile tile, const buffers *w) {
+    int64_t row = (tile.b * f->view.n.heads + tile.h) * f->view.n.queries + tile.t;
+    float *probs = f->probs + row * f->view.n.keys;
+    fill_probs(f, tile, probs, w);
+    mix_values(f, tile, probs, w);
+}
+
+/* Numbers of scratch for a thread: the buffers and, where operands are narrow, q, y, k and v of a head. */
+static uint64_t each_thread(const attention_view *v) {
+    buffers w;
+    uint64_t used = carve(v, NULL, &w);
+    if (!attention_head_is_narrow(v)) return used;
+    return used + attention_head_floats(v, v->n.queries, 2) + attention_head_floats(v, v->n.keys, 2);
+}
+
 /* Late blocks first: where attention is causal they are the long ones. */
 static void forward_block(void *context, int64_t index, int thread) {
     const forward *f = context;
     const attention_sizes *n = &f->view.n;
     buffers w;
-    carve(&f->view, f->scratch + carve(&f->view, NULL, &w) * (uint64_t)thread, &w);
-    int64_t blocks = blocks_of(&f->view), block = blocks - 1 - index / (n->batch * n->heads);
-    int64_t head = index % (n->batch * n->heads);
-    attention_tile tile = attention_tile_queries(&f->view, head / n->heads, head % n->heads, block * TILE);
-    float *probs = f->probs + (head * n->queries + tile.t) * n->keys;
-    fill_probs(f, tile, probs, &w);
-    mix_values(f, tile, probs, &w);
+    carve(&f->view, f->scratch + each_thread(&f->view) * (uint64_t)thread, &w);
+    int64_t heads = n->batch * n->heads, head = index % heads,
+            block = blocks_of(&f->view) - 1 - index / heads;
+    run_block(f, attention_tile_queries(&f->view, head / n->heads, head % n->heads, block * TILE), &w);
+}
+
+static void forward_head(void *context, int64_t head, int thread) {
+    const forward *f = context;
+    const attention_view *v = &f->view;
+    forward own = *f;
+    buffers w;
+    float *scratch = f->scratch + each_thread(v) * (uint64_t)thread;
+    attention_tile tile = attention_tile_queries(v, head / v->n.heads, head % v->n.heads, 0);
+    attention_head queries = { .view = v, .b = tile.b, .h = tile.h, .length = v->n.queries };
+    attention_head keys = { .view = v, .b = tile.b, .h = tile.g, .length = v->n.keys };
+    queries.next = scratch + carve(v, scratch, &w);
+    keys.next = queries.next + attention_head_floats(v, v->n.queries, 2);
+    own.y = attention_head_take(&queries, &f->y, false);
+    own.view.q = attention_head_take(&queries, &v->q, true);
+    own.view.k = attention_head_take(&keys, &v->k, true);
+    own.view.v = attention_head_take(&keys, &v->v, true);
+    for (int64_t block = 0; block < blocks_of(v); block++)
+        run_block(&own, attention_tile_queries(v, tile.b, tile.h, block * TILE), &w);
+    attention_head_give(&queries, 0);
+}
+
+static void run_forward(forward *f) {
+    const attention_sizes *n = &f->view.n;
+    if (attention_head_is_narrow(&f->view))
+        threads_for(n->batch * n->heads, forward_head, f);
+    else
+        threads_for(blocks_of(&f->view) * n->batch * n->heads, forward_block, f);
 }
 
 static uint64_t tiled_scratch(const op_call *c, int threads) {
     attention_view v = attention_view_of(c, 3);
-    buffers w;
-    return (uint64_t)threads * carve(&v, NULL, &w) * sizeof(float);
+    return (uint64_t)threads * each_thread(&v) * sizeof(float);
 }
 
 static void attention_tiled(const op_call *c) {
     forward f = { .view = attention_view_of(c, 3), .probs = c->out[1].data, .scratch = c->scratch };
     f.y = attention_view_rows(&f.view, &c->out[0]);
-    threads_for(blocks_of(&f.view) * f.view.n.batch * f.view.n.heads, forward_block, &f);
+    run_forward(&f);
 }
 
 static uint64_t backward_tiled_scratch(const op_call *c, int threads) {
@@ -175,13 +215,13 @@ static void attention_backward_tiled(const op_call *c) {
                                                   .scratch = c->scratch });
 }
 
-static bool is_f32(const op_call *c) { return op_in(c, 0)->dtype == DTYPE_F32; }
+static bool accepts(const op_call *c) { return dtype_wide(op_in(c, 0)->dtype) == DTYPE_F32; }
 
-const op_kernel attention_cpu[] = { { "attention_cpu_tiled", is_f32, tiled_scratch, attention_tiled },
+const op_kernel attention_cpu[] = { { "attention_cpu_tiled", accepts, tiled_scratch, attention_tiled },
                                     { "attention_reference", NULL, reference_scratch, attention_reference },
                                     { 0 } };
 const op_kernel attention_backward_cpu[] = {
-    { "attention_backward_cpu_tiled", is_f32, backward_tiled_scratch, attention_backward_tiled },
+    { "attention_backward_cpu_tiled", accepts, backward_tiled_scratch, attention_backward_tiled },
     { "attention_backward_reference", NULL, backward_reference_scratch, attention_backward_reference },
     { 0 }
 };

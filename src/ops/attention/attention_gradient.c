@@ -4,6 +4,7 @@
 
 #include "base/threads.h"
 #include "ops/attention/attention_dropout.h"
+#include "ops/attention/attention_head.h"
 #include "ops/attention/attention_product.h"
 #include "ops/vector_math.h"
 
@@ -38,10 +39,18 @@ static uint64_t carve(const attention_view *v, float *base, buffers *w) {
     return used;
 }
 
-uint64_t attention_gradient_scratch(const attention_view *v, bool probs, int threads) {
+/* Numbers of scratch for a thread: the buffers and, where operands are narrow, a head: q, dq, dy and y; k, v,
+ * dk and dv. */
+static uint64_t each_thread(const attention_view *v) {
     buffers w;
+    uint64_t used = carve(v, NULL, &w);
+    if (!attention_head_is_narrow(v)) return used;
+    return used + attention_head_floats(v, v->n.queries, 4) + attention_head_floats(v, v->n.keys, 4);
+}
+
+uint64_t attention_gradient_scratch(const attention_view *v, bool probs, int threads) {
     uint64_t rows = probs ? (uint64_t)(v->n.batch * v->n.heads * v->n.queries) : 0;
-    return ((uint64_t)threads * carve(v, NULL, &w) + rows) * sizeof(float);
+    return ((uint64_t)threads * each_thread(v) + rows) * sizeof(float);
 }
 
 /* ---- one tile ---- */
@@ -231,8 +240,7 @@ static void add_block(const attention_gradient *a, attention_tile tile, int64_t 
 
 static buffers buffers_of(const attention_gradient *a, int thread) {
     buffers w;
-    uint64_t used = carve(&a->view, NULL, &w);
-    carve(&a->view, (float *)a->scratch + used * (uint64_t)thread, &w);
+    carve(&a->view, (float *)a->scratch + each_thread(&a->view) * (uint64_t)thread, &w);
     return w;
 }
 
@@ -253,6 +261,38 @@ static void whole_head(void *context, int64_t index, int thread) {
     buffers w = buffers_of(a, thread);
     attention_tile at = { .b = index / a->view.n.kv_heads, .g = index % a->view.n.kv_heads };
     own_keys(a, at, a->view.n.keys, TO_QUERIES | TO_KEYS, &w);
+}
+
+/* The same for a head of keys whose operands are narrow: k, v and what becomes of them are wide as long as
+ * any head of queries reads them. */
+static void whole_narrow_head(void *context, int64_t index, int thread) {
+    const attention_gradient *a = context;
+    const attention_view *v = &a->view;
+    attention_gradient own = *a;
+    buffers w = buffers_of(a, thread);
+    int64_t b = index / v->n.kv_heads, g = index % v->n.kv_heads, group = v->n.heads / v->n.kv_heads;
+    float *area = (float *)a->scratch + each_thread(v) * (uint64_t)(thread + 1) -
+                  attention_head_floats(v, v->n.queries, 4) - attention_head_floats(v, v->n.keys, 4);
+    attention_head keys = { .view = v, .b = b, .h = g, .length = v->n.keys, .next = area };
+    own.out.k = attention_head_take(&keys, &a->out.k, false);
+    own.out.v = attention_head_take(&keys, &a->out.v, false);
+    own.view.k = attention_head_take(&keys, &v->k, true);
+    own.view.v = attention_head_take(&keys, &v->v, true);
+    attention_tile at = { .b = b, .g = g };
+    clear_rows(attention_tile_at_keys(v, &at, &own.out.k), own.out.k.stride, v->n.keys, v->n.size);
+    clear_rows(attention_tile_at_keys(v, &at, &own.out.v), own.out.v.stride, v->n.keys, v->n.size);
+    for (int64_t h = g * group; h < (g + 1) * group; h++) {
+        attention_head queries = { .view = v, .b = b, .h = h, .length = v->n.queries, .next = keys.next };
+        own.out.q = attention_head_take(&queries, &a->out.q, false);
+        own.view.q = attention_head_take(&queries, &v->q, true);
+        own.dy = attention_head_take(&queries, &a->dy, true);
+        if (!a->probs) own.y = attention_head_take(&queries, &a->y, true);
+        for (int64_t t = 0; t < v->n.queries; t += TILE)
+            add_block(&own, attention_tile_queries(v, b, h, t), 0, v->n.keys, TO_QUERIES | TO_KEYS, &w);
+        attention_head_give(&queries, 0);
+    }
+    attention_head_give(&keys, 0);
+    attention_head_give(&keys, 1);
 }
 
 static int64_t tiles_of(int64_t length) { return (length + TILE - 1) / TILE; }
@@ -286,9 +326,12 @@ static bool too_few(int64_t owners, int64_t threads) {
 void attention_gradient_run(const attention_gradient *given) {
     attention_gradient with = *given, *a = &with;
     const attention_sizes *n = &a->view.n;
-    buffers w;
-    a->common = (float *)a->scratch + carve(&a->view, NULL, &w) * (uint64_t)threads_count();
+    a->common = (float *)a->scratch + each_thread(&a->view) * (uint64_t)threads_count();
     int64_t owners = n->batch * n->kv_heads;
+    if (attention_head_is_narrow(&a->view)) {
+        threads_for(owners, whole_narrow_head, a);
+        return;
+    }
     if (!too_few(owners, threads_count())) {
         threads_for(owners, whole_head, a);
         return;

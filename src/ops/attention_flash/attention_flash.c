@@ -11,7 +11,8 @@ static status infer(const graph *g, const node *n, tensor *out) {
     TRY(attention_check(g, n, 3, &z));
     uint8_t type = graph_tensor(g, node_in(g, n, 0))->dtype;
     out[0] = (tensor){ .shape = SHAPE(z.batch, z.queries, z.heads * z.size), .dtype = type };
-    out[1] = (tensor){ .shape = SHAPE(z.batch, z.heads, z.queries), .dtype = type };
+    out[1] =
+        (tensor){ .shape = SHAPE(z.batch, z.heads, z.queries), .dtype = (uint8_t)dtype_wide((dtype)type) };
     return STATUS_OK;
 }
 
@@ -40,8 +41,9 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
     if (!shape_equal(graph_shape(g, node_in(g, n, 4)), &SHAPE(z.batch, z.heads, z.queries)))
         return status_set(STATUS_INVALID, "the logarithms of the sums must be (B,H,T)");
     for (uint32_t i = 3; i < 6; i++)
-        if (graph_tensor(g, node_in(g, n, i))->dtype != type)
-            return status_set(STATUS_INVALID, "queries, result, sums and gradient must be of one type");
+        if (graph_tensor(g, node_in(g, n, i))->dtype != (i == 4 ? (uint8_t)dtype_wide((dtype)type) : type))
+            return status_set(STATUS_INVALID,
+                              "queries, result and gradient must be of one type, and sums not of 16 bits");
     attention_gradient_shapes(g, n, out);
     return STATUS_OK;
 }
@@ -58,6 +60,8 @@ static const op_input inputs[] = {
 
 #define REAL(...)                                                                                            \
     { DTYPE_F32, { { __VA_ARGS__ }, 3 }, -1, 1 }
+#define HALF(type, ...)                                                                                      \
+    { type, { { __VA_ARGS__ }, 3 }, -1, 1 }
 #define LSE(...)                                                                                             \
     { DTYPE_F32, { { __VA_ARGS__ }, 3 }, 2, 4 }
 #define NONE                                                                                                 \
@@ -186,6 +190,18 @@ static const op_case backward_cases[] = {
       0,
       true },
     { "one", { REAL(1, 1, 3), NONE, NONE, REAL(1, 1, 1), LSE(1, 1, 1), REAL(1, 1, 1) }, &one, 0, true },
+    { "halves",
+      { HALF(DTYPE_BF16, 1, 150, 24), NONE, NONE, HALF(DTYPE_BF16, 1, 150, 8), LSE(1, 2, 150),
+        HALF(DTYPE_BF16, 1, 150, 8), NONE, NONE, NONE, KEY },
+      &dropped,
+      0,
+      true },
+    { "halves, grouped",
+      { HALF(DTYPE_F16, 2, 6, 20), HALF(DTYPE_F16, 2, 6, 10), HALF(DTYPE_F16, 2, 6, 10),
+        HALF(DTYPE_F16, 2, 6, 20), LSE(2, 4, 6), HALF(DTYPE_F16, 2, 6, 20) },
+      &grouped,
+      0,
+      true },
     { 0 }
 };
 

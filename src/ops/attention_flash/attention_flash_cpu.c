@@ -3,6 +3,7 @@
 #include "base/threads.h"
 #include "ops/attention/attention_dropout.h"
 #include "ops/attention/attention_gradient.h"
+#include "ops/attention/attention_head.h"
 #include "ops/attention/attention_product.h"
 #include "ops/attention/attention_reference.h"
 #include "ops/attention_flash/attention_flash.h"
@@ -157,32 +158,72 @@ static void finish(const forward *f, const attention_tile *tile, const buffers *
 
 static int64_t blocks_of(const attention_view *v) { return (v->n.queries + TILE - 1) / TILE; }
 
+static void run_block(const forward *f, attention_tile tile, const buffers *w) {
+    const attention_view *v = &f->view;
+    for (int t = 0; t < TILE; t++) w->top[t] = -INFINITY;
+    memset(w->sum, 0, TILE * sizeof *w->sum);
+    memset(w->mixed, 0, (size_t)(TILE * v->n.size) * sizeof *w->mixed);
+    attention_tile_scaled_queries(v, &tile, w->scaled);
+    for (int64_t from = 0; attention_tile_next(v, &tile, from); from = tile.s + TILE) add_tile(f, &tile, w);
+    finish(f, &tile, w);
+}
+
+/* Numbers of scratch for a thread: the buffers and, where operands are narrow, q, y, k and v of a head. */
+static uint64_t each_thread(const attention_view *v) {
+    buffers w;
+    uint64_t used = carve(v, NULL, &w);
+    if (!attention_head_is_narrow(v)) return used;
+    return used + attention_head_floats(v, v->n.queries, 2) + attention_head_floats(v, v->n.keys, 2);
+}
+
 /* Late blocks first: where attention is causal they are the long ones. */
 static void forward_block(void *context, int64_t index, int thread) {
     const forward *f = context;
-    const attention_view *v = &f->view;
+    const attention_sizes *n = &f->view.n;
     buffers w;
-    carve(v, f->scratch + carve(v, NULL, &w) * (uint64_t)thread, &w);
-    int64_t heads = v->n.batch * v->n.heads, head = index % heads, block = blocks_of(v) - 1 - index / heads;
-    attention_tile tile = attention_tile_queries(v, head / v->n.heads, head % v->n.heads, block * TILE);
-    for (int t = 0; t < TILE; t++) w.top[t] = -INFINITY;
-    memset(w.sum, 0, TILE * sizeof *w.sum);
-    memset(w.mixed, 0, (size_t)(TILE * v->n.size) * sizeof *w.mixed);
-    attention_tile_scaled_queries(v, &tile, w.scaled);
-    for (int64_t from = 0; attention_tile_next(v, &tile, from); from = tile.s + TILE) add_tile(f, &tile, &w);
-    finish(f, &tile, &w);
+    carve(&f->view, f->scratch + each_thread(&f->view) * (uint64_t)thread, &w);
+    int64_t heads = n->batch * n->heads, head = index % heads,
+            block = blocks_of(&f->view) - 1 - index / heads;
+    run_block(f, attention_tile_queries(&f->view, head / n->heads, head % n->heads, block * TILE), &w);
+}
+
+static void forward_head(void *context, int64_t head, int thread) {
+    const forward *f = context;
+    const attention_view *v = &f->view;
+    forward own = *f;
+    buffers w;
+    float *scratch = f->scratch + each_thread(v) * (uint64_t)thread;
+    attention_tile tile = attention_tile_queries(v, head / v->n.heads, head % v->n.heads, 0);
+    attention_head queries = { .view = v, .b = tile.b, .h = tile.h, .length = v->n.queries };
+    attention_head keys = { .view = v, .b = tile.b, .h = tile.g, .length = v->n.keys };
+    queries.next = scratch + carve(v, scratch, &w);
+    keys.next = queries.next + attention_head_floats(v, v->n.queries, 2);
+    own.y = attention_head_take(&queries, &f->y, false);
+    own.view.q = attention_head_take(&queries, &v->q, true);
+    own.view.k = attention_head_take(&keys, &v->k, true);
+    own.view.v = attention_head_take(&keys, &v->v, true);
+    for (int64_t block = 0; block < blocks_of(v); block++)
+        run_block(&own, attention_tile_queries(v, tile.b, tile.h, block * TILE), &w);
+    attention_head_give(&queries, 0);
+}
+
+static void run_forward(forward *f) {
+    const attention_sizes *n = &f->view.n;
+    if (attention_head_is_narrow(&f->view))
+        threads_for(n->batch * n->heads, forward_head, f);
+    else
+        threads_for(blocks_of(&f->view) * n->batch * n->heads, forward_block, f);
 }
 
 static uint64_t tiled_scratch(const op_call *c, int threads) {
     attention_view v = attention_view_of(c, 3);
-    buffers w;
-    return (uint64_t)threads * carve(&v, NULL, &w) * sizeof(float);
+    return (uint64_t)threads * each_thread(&v) * sizeof(float);
 }
 
 static void attention_flash_tiled(const op_call *c) {
     forward f = { .view = attention_view_of(c, 3), .lse = c->out[1].data, .scratch = c->scratch };
     f.y = attention_view_rows(&f.view, &c->out[0]);
-    threads_for(blocks_of(&f.view) * f.view.n.batch * f.view.n.heads, forward_block, &f);
+    run_forward(&f);
 }
 
 static uint64_t backward_tiled_scratch(const op_call *c, int threads) {
@@ -200,15 +241,15 @@ static void attention_flash_backward_tiled(const op_call *c) {
                                                   .scratch = c->scratch });
 }
 
-static bool is_f32(const op_call *c) { return op_in(c, 0)->dtype == DTYPE_F32; }
+static bool accepts(const op_call *c) { return dtype_wide(op_in(c, 0)->dtype) == DTYPE_F32; }
 
 const op_kernel attention_flash_cpu[] = {
-    { "attention_flash_cpu_tiled", is_f32, tiled_scratch, attention_flash_tiled },
+    { "attention_flash_cpu_tiled", accepts, tiled_scratch, attention_flash_tiled },
     { "attention_flash_reference", NULL, reference_scratch, attention_flash_reference },
     { 0 }
 };
 const op_kernel attention_flash_backward_cpu[] = {
-    { "attention_flash_backward_cpu_tiled", is_f32, backward_tiled_scratch, attention_flash_backward_tiled },
+    { "attention_flash_backward_cpu_tiled", accepts, backward_tiled_scratch, attention_flash_backward_tiled },
     { "attention_flash_backward_reference", NULL, backward_reference_scratch,
       attention_flash_backward_reference },
     { 0 }

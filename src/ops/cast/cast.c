@@ -6,6 +6,10 @@ tensor_id cast_apply(graph *g, tensor_id x, dtype type) {
     return graph_add(g, &op_cast, &x, 1, &(cast_attributes){ .dtype = (int32_t)type });
 }
 
+tensor_id cast_to(graph *g, tensor_id x, dtype type) {
+    return x && (dtype)graph_tensor(g, x)->dtype != type ? cast_apply(g, x, type) : x;
+}
+
 static status infer(const graph *g, const node *n, tensor *out) {
     const cast_attributes *a = node_attributes(g, n);
     if (a->dtype <= DTYPE_NONE || a->dtype >= DTYPE_COUNT)
@@ -16,8 +20,8 @@ static status infer(const graph *g, const node *n, tensor *out) {
 
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
     const node *n = graph_node(g, id);
-    dtype should = graph_gradient_dtype(g, node_in(g, n, 0)), is = (dtype)graph_tensor(g, dout[0])->dtype;
-    if (want[0]) din[0] = add_gather(g, din[0], is == should ? dout[0] : cast_apply(g, dout[0], should));
+    dtype should = graph_gradient_dtype(g, node_in(g, n, 0));
+    if (want[0]) din[0] = add_gather(g, din[0], cast_to(g, dout[0], should));
 }
 
 static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 1); }

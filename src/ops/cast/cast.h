@@ -11,3 +11,5 @@ extern const op_def op_cast; /* x -> y */
 extern const op_kernel cast_cpu[];
 
 tensor_id cast_apply(graph *g, tensor_id x, dtype type);
+/* x itself where it is of that type already. */
+tensor_id cast_to(graph *g, tensor_id x, dtype type);

@@ -27,7 +27,7 @@ static status check_labels(const graph *g, const node *n) {
 
 static status check_number(const graph *g, const node *n, uint32_t i) {
     tensor_id t = node_in(g, n, i);
-    uint8_t type = graph_tensor(g, node_in(g, n, 0))->dtype;
+    uint8_t type = (uint8_t)dtype_wide((dtype)graph_tensor(g, node_in(g, n, 0))->dtype);
     if (t && (shape_elements(graph_shape(g, t)) != 1 || graph_tensor(g, t)->dtype != type))
         return status_set(STATUS_INVALID, "'%s' must be one element of type %s", n->op->inputs[i].name,
                           dtype_name(type));
@@ -35,7 +35,7 @@ static status check_number(const graph *g, const node *n, uint32_t i) {
 }
 
 static status infer(const graph *g, const node *n, tensor *out) {
-    uint8_t type = graph_tensor(g, node_in(g, n, 0))->dtype;
+    uint8_t type = (uint8_t)dtype_wide((dtype)graph_tensor(g, node_in(g, n, 0))->dtype);
     TRY(check_labels(g, n));
     TRY(check_number(g, n, 2));
     TRY(check_number(g, n, 3));
@@ -101,6 +101,19 @@ static const op_case cases[] = {
       NULL,
       0,
       false },
+    { "halves",
+      { { DTYPE_BF16, { { 600, 90 }, 2 }, -5, 5 },
+        { DTYPE_I32, { { 600 }, 1 }, -4, 90 },
+        NUMBER(0.001, 0.002),
+        NUMBER(1, 2) },
+      NULL,
+      0,
+      true },
+    { "wide halves",
+      { { DTYPE_F16, { { 5, 9001 }, 2 }, -30, 30 }, { DTYPE_I32, { { 5 }, 1 }, 0, 9001 }, NUMBER(0.5, 1) },
+      NULL,
+      0,
+      true },
     { 0 }
 };
 
@@ -124,7 +137,8 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
     TRY(check_labels(g, n));
     TRY(check_number(g, n, 2));
     TRY(check_number(g, n, 4));
-    if (!shape_equal(&lse->shape, graph_shape(g, node_in(g, n, 1))) || lse->dtype != logits->dtype)
+    if (!shape_equal(&lse->shape, graph_shape(g, node_in(g, n, 1))) ||
+        lse->dtype != (uint8_t)dtype_wide((dtype)logits->dtype))
         return status_set(STATUS_INVALID, "'lse' must have the shape of the labels");
     out[0] = (tensor){ .shape = logits->shape, .dtype = logits->dtype };
     return STATUS_OK;
@@ -154,6 +168,15 @@ static const op_case backward_cases[] = { { "batch",
                                               NUMBER(0.05, 0.1),
                                               { DTYPE_F32, { { 30 }, 1 }, 9, 11 },
                                               NUMBER(-2, -1) },
+                                            NULL,
+                                            0,
+                                            true },
+                                          { "halves",
+                                            { { DTYPE_BF16, { { 600, 90 }, 2 }, -5, 5 },
+                                              { DTYPE_I32, { { 600 }, 1 }, -4, 90 },
+                                              NUMBER(0.05, 0.1),
+                                              { DTYPE_F32, { { 600 }, 1 }, 5, 7 },
+                                              NUMBER(1, 2) },
                                             NULL,
                                             0,
                                             true },

@@ -2,9 +2,10 @@
  * (lse - logit[label]), lse = log sum exp of the row. `scale` is the reciprocal of the number of counted
  * labels of the whole batch, so that pieces of a batch add up to its mean.
  *
- * Label CROSS_ENTROPY_IGNORE is not counted; nor is any other label outside of the vocabulary. Rows are
- * summed in tiles of THREADS_ROW_TILE: loss = loss + scale * tile_sum. lse has the shape of the labels; it is
- * written for ignored rows as well. Gradients flow from the loss only. */
+ * Logits may have 16 bits, and their gradient then has; all else is f32. Label CROSS_ENTROPY_IGNORE is not
+ * counted; nor is any other label outside of the vocabulary. Rows are summed in tiles of THREADS_ROW_TILE:
+ * loss = loss + scale * tile_sum. lse has the shape of the labels; it is written for ignored rows as well.
+ * Gradients flow from the loss only. */
 #pragma once
 
 #include "ir/op.h"

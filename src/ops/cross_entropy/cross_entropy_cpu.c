@@ -3,6 +3,7 @@
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
+#include "ops/widened.h"
 
 static bool is_counted(int32_t label, int64_t classes) { return label >= 0 && label < classes; }
 
@@ -111,10 +112,28 @@ static void cross_entropy_fast(const op_call *c) {
     sum_tiles(c);
 }
 
-const op_kernel cross_entropy_cpu[] = { { "cross_entropy_cpu_online", fast_accepts, NULL,
-                                          cross_entropy_fast },
-                                        { "cross_entropy_reference", NULL, NULL, cross_entropy_reference },
-                                        { 0 } };
+/* Rows of logits; the numbers and the loss are nobody's. */
+static widened by_rows(const op_call *c, uint32_t whole_in, uint32_t whole_out) {
+    return (widened){ .rows = shape_elements(&c->in[1].shape), .whole_in = whole_in, .whole_out = whole_out };
+}
+
+static uint64_t cross_entropy_widened_scratch(const op_call *c, int threads) {
+    widened how = by_rows(c, 1u << 2 | 1u << 3, 1);
+    return widened_scratch(c, &how, threads);
+}
+
+static void cross_entropy_widened(const op_call *c) {
+    widened how = by_rows(c, 1u << 2 | 1u << 3, 1);
+    widened_run(c, &how, lse_rows);
+    sum_tiles(c);
+}
+
+const op_kernel cross_entropy_cpu[] = {
+    { "cross_entropy_cpu_online", fast_accepts, NULL, cross_entropy_fast },
+    { "cross_entropy_cpu_widened", widened_accepts, cross_entropy_widened_scratch, cross_entropy_widened },
+    { "cross_entropy_reference", NULL, NULL, cross_entropy_reference },
+    { 0 }
+};
 
 /* ---- the gradient ---- */
 
@@ -154,8 +173,20 @@ static void cross_entropy_backward_fast(const op_call *c) {
     fast_for(c, shape_elements(&c->in[1].shape), fast_rows(shape_last(&c->in[0].shape)), backward_rows);
 }
 
+static uint64_t cross_entropy_backward_widened_scratch(const op_call *c, int threads) {
+    widened how = by_rows(c, 1u << 2 | 1u << 4, 0);
+    return widened_scratch(c, &how, threads);
+}
+
+static void cross_entropy_backward_widened(const op_call *c) {
+    widened how = by_rows(c, 1u << 2 | 1u << 4, 0);
+    widened_run(c, &how, backward_rows);
+}
+
 const op_kernel cross_entropy_backward_cpu[] = {
     { "cross_entropy_backward_cpu_rows", fast_accepts, NULL, cross_entropy_backward_fast },
+    { "cross_entropy_backward_cpu_widened", widened_accepts, cross_entropy_backward_widened_scratch,
+      cross_entropy_backward_widened },
     { "cross_entropy_backward_reference", NULL, NULL, cross_entropy_backward_reference },
     { 0 }
 };

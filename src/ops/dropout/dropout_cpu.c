@@ -4,6 +4,7 @@
 #include "ops/dropout/dropout.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
+#include "ops/widened.h"
 
 static philox_key key_of(const op_call *c) {
     philox_key key;
@@ -44,7 +45,7 @@ VECTOR_INLINE void draw_words(const draw *d, uint32_t first_block, uint32_t word
         for (int k = 0; k < 4; k++) word[4 * j + k] = part[k][j];
 }
 
-/* Elements first .. last-1 of one sample; first is a multiple of 4. */
+/* Elements first .. last-1 of one sample, which begin at x and y; first is a multiple of 4. */
 VECTOR_CLONES static void drop_range(const draw *d, const dropout_attributes *a, const float *x, float *y,
                                      int64_t first, int64_t last) {
     uint32_t word[DRAWN];
@@ -53,7 +54,24 @@ VECTOR_CLONES static void drop_range(const draw *d, const dropout_attributes *a,
         draw_words(d, (uint32_t)(i / 4), word);
         int64_t n = last - i < DRAWN ? last - i : DRAWN;
 #pragma GCC ivdep
-        for (int64_t j = 0; j < n; j++) y[i + j] = philox_uniform(word[j]) >= p ? factor * x[i + j] : 0.0f;
+        for (int64_t j = 0; j < n; j++)
+            y[i - first + j] = philox_uniform(word[j]) >= p ? factor * x[i - first + j] : 0.0f;
+    }
+}
+
+/* The elements that begin at `place` of x and y. */
+static void drop_typed(const op_call *c, const draw *d, int64_t place, int64_t first, int64_t last) {
+    const op_arg *x = &c->in[0], *y = &c->out[0];
+    float part[FAST_PART];
+    if (!dtype_is_half(x->dtype)) {
+        drop_range(d, c->attributes, (const float *)x->data + place, (float *)y->data + place, first, last);
+        return;
+    }
+    for (int64_t i = first; i < last; i += FAST_PART, place += FAST_PART) {
+        int64_t n = last - i < FAST_PART ? last - i : FAST_PART;
+        half_widen(x->dtype, (const uint16_t *)x->data + place, n, part);
+        drop_range(d, c->attributes, part, part, i, i + n);
+        half_narrow(y->dtype, part, n, (uint16_t *)y->data + place);
     }
 }
 
@@ -70,8 +88,7 @@ static void dropout_pieces(const op_call *c, int64_t first, int64_t last) {
                    .sample = key.first_sample + (uint32_t)b,
                    .step = key.step,
                    .stream = (uint32_t)a->stream };
-        drop_range(&d, a, (const float *)c->in[0].data + b * size, (float *)c->out[0].data + b * size, begin,
-                   end);
+        drop_typed(c, &d, b * size + begin, begin, end);
     }
 }
 
@@ -80,6 +97,8 @@ static void dropout_fast(const op_call *c) {
     fast_for(c, samples * pieces_of(size), fast_rows(size), dropout_pieces);
 }
 
-const op_kernel dropout_cpu[] = { { "dropout_cpu_vector", fast_accepts, NULL, dropout_fast },
+static bool accepts(const op_call *c) { return fast_accepts(c) || widened_accepts(c); }
+
+const op_kernel dropout_cpu[] = { { "dropout_cpu_vector", accepts, NULL, dropout_fast },
                                   { "dropout_reference", NULL, NULL, dropout_reference },
                                   { 0 } };

@@ -4,10 +4,10 @@ tensor_id embedding_apply(graph *g, tensor_id ids, tensor_id table) {
     return graph_add(g, &op_embedding, (tensor_id[]){ ids, table }, 2, NULL);
 }
 
-tensor_id embedding_backward_apply(graph *g, tensor_id ids, tensor_id dy, tensor_id accumulator,
-                                   int64_t rows) {
+tensor_id embedding_backward_apply(graph *g, tensor_id ids, tensor_id dy, tensor_id accumulator, int64_t rows,
+                                   dtype type) {
     return graph_add(g, &op_embedding_backward, (tensor_id[]){ ids, dy, accumulator }, 3,
-                     &(embedding_backward_attributes){ .rows = rows });
+                     &(embedding_backward_attributes){ .rows = rows, .type = (int32_t)type });
 }
 
 static status infer(const graph *g, const node *n, tensor *out) {
@@ -21,8 +21,10 @@ static status infer(const graph *g, const node *n, tensor *out) {
 
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
     const node *n = graph_node(g, id);
-    int64_t rows = graph_shape(g, node_in(g, n, 1))->dim[0];
-    if (want[1]) din[1] = embedding_backward_apply(g, node_in(g, n, 0), dout[0], din[1], rows);
+    tensor_id table = node_in(g, n, 1);
+    if (want[1])
+        din[1] = embedding_backward_apply(g, node_in(g, n, 0), dout[0], din[1], graph_shape(g, table)->dim[0],
+                                          graph_gradient_dtype(g, table));
 }
 
 static op_cost cost(const graph *g, const node *n) {
@@ -66,14 +68,18 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
     const embedding_backward_attributes *a = node_attributes(g, n);
     const tensor *dy = graph_tensor(g, node_in(g, n, 1));
     tensor_id accumulator = node_in(g, n, 2);
+    uint8_t type = a->type ? (uint8_t)a->type : dy->dtype;
     shape expected = *graph_shape(g, node_in(g, n, 0)), table = SHAPE(a->rows, shape_last(&dy->shape));
     expected.dim[expected.rank++] = table.dim[1];
     if (!shape_equal(&dy->shape, &expected))
         return status_set(STATUS_INVALID, "dy must have the shape of the ids and one dimension more");
-    if (accumulator && (!shape_equal(graph_shape(g, accumulator), &table) ||
-                        graph_tensor(g, accumulator)->dtype != dy->dtype))
-        return status_set(STATUS_INVALID, "the accumulator must have the shape of the table");
-    out[0] = (tensor){ .shape = table, .dtype = dy->dtype };
+    if (accumulator &&
+        (!shape_equal(graph_shape(g, accumulator), &table) || graph_tensor(g, accumulator)->dtype != type))
+        return status_set(STATUS_INVALID, "the accumulator must have the shape and type of the table");
+    if (dtype_wide((dtype)type) != dtype_wide((dtype)dy->dtype))
+        return status_set(STATUS_INVALID, "dy is %s, dtable cannot be %s", dtype_name((dtype)dy->dtype),
+                          dtype_name((dtype)type));
+    out[0] = (tensor){ .shape = table, .dtype = type };
     return STATUS_OK;
 }
 
@@ -92,27 +98,40 @@ static const op_input backward_inputs[] = { { "ids", DTYPE_MASK_INT, 1, 3, false
                                             { "accumulator", DTYPE_MASK_FLOAT, 2, 2, true } };
 static const op_alias backward_aliases[] = { { .out = 0, .in = 2, .must = true } };
 
-static const op_case backward_cases[] = { { "absent accumulator",
-                                            { { DTYPE_I32, { { 3, 101 }, 2 }, 0, 50 },
-                                              { DTYPE_F32, { { 3, 101, 300 }, 3 }, -1, 1 } },
-                                            &(embedding_backward_attributes){ 50 },
-                                            1e-7,
-                                            false },
-                                          { "accumulator",
-                                            { { DTYPE_I32, { { 700 }, 1 }, 0, 7 },
-                                              { DTYPE_F32, { { 700, 3 }, 2 }, -1, 1 },
-                                              { DTYPE_F32, { { 7, 3 }, 2 }, -1, 1 } },
-                                            &(embedding_backward_attributes){ 7 },
-                                            1e-7,
-                                            false },
-                                          { "ids out of range",
-                                            { { DTYPE_I32, { { 2, 20 }, 2 }, -10, 20 },
-                                              { DTYPE_F32, { { 2, 20, 5 }, 3 }, -1, 1 },
-                                              { DTYPE_F32, { { 5, 5 }, 2 }, -1, 1 } },
-                                            &(embedding_backward_attributes){ 5 },
-                                            1e-7,
-                                            false },
-                                          { 0 } };
+static const op_case backward_cases[] = {
+    { "absent accumulator",
+      { { DTYPE_I32, { { 3, 101 }, 2 }, 0, 50 }, { DTYPE_F32, { { 3, 101, 300 }, 3 }, -1, 1 } },
+      &(embedding_backward_attributes){ 50, 0 },
+      1e-7,
+      false },
+    { "accumulator",
+      { { DTYPE_I32, { { 700 }, 1 }, 0, 7 },
+        { DTYPE_F32, { { 700, 3 }, 2 }, -1, 1 },
+        { DTYPE_F32, { { 7, 3 }, 2 }, -1, 1 } },
+      &(embedding_backward_attributes){ 7, 0 },
+      1e-7,
+      false },
+    { "ids out of range",
+      { { DTYPE_I32, { { 2, 20 }, 2 }, -10, 20 },
+        { DTYPE_F32, { { 2, 20, 5 }, 3 }, -1, 1 },
+        { DTYPE_F32, { { 5, 5 }, 2 }, -1, 1 } },
+      &(embedding_backward_attributes){ 5, 0 },
+      1e-7,
+      false },
+    { "halves to f32",
+      { { DTYPE_I32, { { 700 }, 1 }, 0, 7 },
+        { DTYPE_BF16, { { 700, 300 }, 2 }, -1, 1 },
+        { DTYPE_F32, { { 7, 300 }, 2 }, -1, 1 } },
+      &(embedding_backward_attributes){ 7, DTYPE_F32 },
+      1e-6,
+      true },
+    { "f32 to halves",
+      { { DTYPE_I32, { { 20 }, 1 }, 0, 7 }, { DTYPE_F32, { { 20, 300 }, 2 }, -1, 1 } },
+      &(embedding_backward_attributes){ 7, DTYPE_F16 },
+      2e-3,
+      true },
+    { 0 }
+};
 
 const op_def op_embedding_backward = { .name = "embedding_backward",
                                        .inputs = backward_inputs,

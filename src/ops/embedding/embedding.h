@@ -9,6 +9,7 @@
 
 typedef struct {
     int64_t rows; /* V, of the table */
+    int32_t type; /* dtype of dtable; 0: that of dy */
 } embedding_backward_attributes;
 
 extern const op_def op_embedding;          /* ids (N) or (B,T) i32, table (V,C) -> (N,C) or (B,T,C) */
@@ -17,5 +18,5 @@ extern const op_def op_embedding_backward; /* ids, dy (ids...,C), accumulator? (
 extern const op_kernel embedding_cpu[], embedding_backward_cpu[];
 
 tensor_id embedding_apply(graph *g, tensor_id ids, tensor_id table);
-tensor_id embedding_backward_apply(graph *g, tensor_id ids, tensor_id dy, tensor_id accumulator,
-                                   int64_t rows);
+tensor_id embedding_backward_apply(graph *g, tensor_id ids, tensor_id dy, tensor_id accumulator, int64_t rows,
+                                   dtype type);

@@ -3,6 +3,7 @@
 #include "ops/embedding/embedding.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
+#include "ops/widened.h"
 
 /* Row of the table for an id; ids outside of it read row 0. */
 static int64_t row_of(int32_t id, int64_t rows) { return id >= 0 && id < rows ? id : 0; }
@@ -18,18 +19,18 @@ static void embedding_reference(const op_call *c) {
 
 static void embedding_piece(const op_call *c, int64_t first, int64_t last) {
     const int32_t *ids = c->in[0].data;
-    const float *table = c->in[1].data; /* (V,C) */
-    float *y = c->out[0].data;
-    int64_t rows = c->in[1].shape.dim[0], width = c->in[1].shape.dim[1];
+    const char *table = c->in[1].data; /* (V,C) */
+    char *y = c->out[0].data;
+    int64_t rows = c->in[1].shape.dim[0], bytes = c->in[1].shape.dim[1] * dtype_bytes(c->in[1].dtype);
     for (int64_t i = first; i < last; i++)
-        memcpy(y + i * width, table + row_of(ids[i], rows) * width, (size_t)width * sizeof *y);
+        memcpy(y + i * bytes, table + row_of(ids[i], rows) * bytes, (size_t)bytes);
 }
 
 static void embedding_fast(const op_call *c) {
     fast_for(c, shape_elements(&c->in[0].shape), fast_rows(c->in[1].shape.dim[1]), embedding_piece);
 }
 
-const op_kernel embedding_cpu[] = { { "embedding_cpu_copy", fast_accepts, NULL, embedding_fast },
+const op_kernel embedding_cpu[] = { { "embedding_cpu_copy", NULL, NULL, embedding_fast },
                                     { "embedding_reference", NULL, NULL, embedding_reference },
                                     { 0 } };
 
@@ -50,12 +51,13 @@ static void embedding_backward_reference(const op_call *c) {
 }
 
 static void begin_piece(const op_call *c, int64_t first, int64_t last) {
-    const float *accumulator = op_in(c, 2)->data;
-    float *dtable = c->out[0].data;
+    const char *accumulator = op_in(c, 2)->data;
+    char *dtable = c->out[0].data;
+    int64_t item = dtype_bytes(c->out[0].dtype), from = first * item;
     if (accumulator)
-        memcpy(dtable + first, accumulator + first, (size_t)(last - first) * sizeof *dtable);
+        memcpy(dtable + from, accumulator + from, (size_t)((last - first) * item));
     else
-        memset(dtable + first, 0, (size_t)(last - first) * sizeof *dtable);
+        memset(dtable + from, 0, (size_t)((last - first) * item));
 }
 
 /* Threads share the columns: each goes through all rows in their order, so every element is summed in the
@@ -81,8 +83,39 @@ static void embedding_backward_fast(const op_call *c) {
     fast_for(c, c->out[0].shape.dim[1], COLUMNS, columns_piece);
 }
 
+/* The same with 16 bits on either side: a row's piece is widened, added to, and narrowed again. */
+static float *widen_row(const op_arg *x, int64_t first, int64_t n, float row[COLUMNS]) {
+    if (!dtype_is_half(x->dtype)) return (float *)x->data + first;
+    half_widen(x->dtype, (const uint16_t *)x->data + first, n, row);
+    return row;
+}
+
+VECTOR_CLONES static void add_row(const float *x, int64_t n, float *y) {
+    for (int64_t j = 0; j < n; j++) y[j] += x[j];
+}
+
+static void narrow_columns_piece(const op_call *c, int64_t first, int64_t last) {
+    const int32_t *ids = c->in[0].data;
+    const op_arg *dy = &c->in[1], *dtable = &c->out[0];
+    int64_t rows = dtable->shape.dim[0], width = dtable->shape.dim[1], n = last - first;
+    for (int64_t i = 0, count = shape_elements(&c->in[0].shape); i < count; i++) {
+        float from[COLUMNS], sum[COLUMNS];
+        if (ids[i] < 0 || ids[i] >= rows) continue;
+        int64_t place = ids[i] * width + first;
+        float *to = widen_row(dtable, place, n, sum);
+        add_row(widen_row(dy, i * width + first, n, from), n, to);
+        if (to == sum) half_narrow(dtable->dtype, sum, n, (uint16_t *)dtable->data + place);
+    }
+}
+
+static void embedding_backward_narrow(const op_call *c) {
+    if (op_in(c, 2)->data != c->out[0].data) fast_for_elements(c, begin_piece);
+    fast_for(c, c->out[0].shape.dim[1], COLUMNS, narrow_columns_piece);
+}
+
 const op_kernel embedding_backward_cpu[] = {
     { "embedding_backward_cpu_columns", fast_accepts, NULL, embedding_backward_fast },
+    { "embedding_backward_cpu_narrow", widened_accepts, NULL, embedding_backward_narrow },
     { "embedding_backward_reference", NULL, NULL, embedding_backward_reference },
     { 0 }
 };

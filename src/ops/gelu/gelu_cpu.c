@@ -1,7 +1,7 @@
-#include "ops/fast.h"
 #include "ops/gelu/gelu.h"
 #include "ops/gelu/gelu_math.h"
 #include "ops/reference.h"
+#include "ops/widened.h"
 
 static void gelu_reference(const op_call *c) {
     const gelu_attributes *a = c->attributes;
@@ -26,6 +26,7 @@ VECTOR_CLONES static void gelu_piece(const op_call *c, int64_t first, int64_t la
 }
 
 static void gelu_fast(const op_call *c) { fast_for_elements(c, gelu_piece); }
+static void gelu_widened(const op_call *c) { widened_elements(c, gelu_piece); }
 
 static void gelu_backward_reference(const op_call *c) {
     const gelu_attributes *a = c->attributes;
@@ -50,11 +51,16 @@ VECTOR_CLONES static void gelu_backward_piece(const op_call *c, int64_t first, i
 }
 
 static void gelu_backward_fast(const op_call *c) { fast_for_elements(c, gelu_backward_piece); }
+static void gelu_backward_widened(const op_call *c) { widened_elements(c, gelu_backward_piece); }
 
 const op_kernel gelu_cpu[] = { { "gelu_cpu_vector", fast_accepts, NULL, gelu_fast },
+                               { "gelu_cpu_widened", widened_accepts, widened_elements_scratch,
+                                 gelu_widened },
                                { "gelu_reference", NULL, NULL, gelu_reference },
                                { 0 } };
-const op_kernel gelu_backward_cpu[] = { { "gelu_backward_cpu_vector", fast_accepts, NULL,
-                                          gelu_backward_fast },
-                                        { "gelu_backward_reference", NULL, NULL, gelu_backward_reference },
-                                        { 0 } };
+const op_kernel gelu_backward_cpu[] = {
+    { "gelu_backward_cpu_vector", fast_accepts, NULL, gelu_backward_fast },
+    { "gelu_backward_cpu_widened", widened_accepts, widened_elements_scratch, gelu_backward_widened },
+    { "gelu_backward_reference", NULL, NULL, gelu_backward_reference },
+    { 0 }
+};

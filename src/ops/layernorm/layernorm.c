@@ -36,12 +36,16 @@ static status check_input(const graph *g, const node *n, uint32_t i, const shape
 }
 
 static status infer(const graph *g, const node *n, tensor *out) {
+    const layernorm_attributes *a = node_attributes(g, n);
     const tensor *x = graph_tensor(g, node_in(g, n, 0));
+    uint8_t wide = (uint8_t)dtype_wide((dtype)x->dtype), type = a->type ? (uint8_t)a->type : x->dtype;
+    if (dtype_wide((dtype)type) != dtype_wide((dtype)x->dtype))
+        return status_set(STATUS_INVALID, "%s cannot become %s", dtype_name(x->dtype), dtype_name(type));
     shape width = SHAPE(shape_last(&x->shape)), rows = statistics_shape(&x->shape);
-    TRY(check_input(g, n, 1, &width, x->dtype));
-    TRY(check_input(g, n, 2, &width, x->dtype));
-    out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
-    out[1] = out[2] = (tensor){ .shape = rows, .dtype = x->dtype };
+    TRY(check_input(g, n, 1, &width, wide));
+    TRY(check_input(g, n, 2, &width, wide));
+    out[0] = (tensor){ .shape = x->shape, .dtype = type };
+    out[1] = out[2] = (tensor){ .shape = rows, .dtype = wide };
     return STATUS_OK;
 }
 
@@ -76,7 +80,7 @@ static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false },
 static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false } };
 
 #define EPS                                                                                                  \
-    &(layernorm_attributes) { 1e-5f }
+    &(layernorm_attributes) { 1e-5f, 0 }
 static const op_case cases[] = {
     { "batch",
       { { DTYPE_F32, { { 3, 5, 67 }, 3 }, -2, 3 },
@@ -102,6 +106,18 @@ static const op_case cases[] = {
       EPS,
       0,
       false },
+    { "halves",
+      { { DTYPE_BF16, { { 300, 770 }, 2 }, -2, 3 },
+        { DTYPE_F32, { { 770 }, 1 }, -1, 1 },
+        { DTYPE_F32, { { 770 }, 1 }, -1, 1 } },
+      EPS,
+      0,
+      true },
+    { "wide to f16",
+      { { DTYPE_F32, { { 5, 33 }, 2 }, -2, 3 }, { DTYPE_F32, { { 33 }, 1 }, -1, 1 } },
+      &(layernorm_attributes){ 1e-5f, DTYPE_F16 },
+      0,
+      true },
     { 0 }
 };
 
@@ -125,9 +141,12 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
     const tensor *x = graph_tensor(g, node_in(g, n, 0));
     shape width = SHAPE(shape_last(&x->shape)), rows = statistics_shape(&x->shape);
     const shape *expected[] = { &x->shape, &width, &rows, &rows, &x->shape, &x->shape, &width, &width };
-    for (uint32_t i = 1; i < 8; i++) TRY(check_input(g, n, i, expected[i], x->dtype));
+    uint8_t wide = (uint8_t)dtype_wide((dtype)x->dtype), dy = graph_tensor(g, node_in(g, n, 4))->dtype;
+    const uint8_t types[] = { 0,        wide, wide, wide, dtype_wide((dtype)dy) == wide ? dy : wide,
+                              x->dtype, wide, wide };
+    for (uint32_t i = 1; i < 8; i++) TRY(check_input(g, n, i, expected[i], types[i]));
     out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
-    out[1] = out[2] = (tensor){ .shape = width, .dtype = x->dtype };
+    out[1] = out[2] = (tensor){ .shape = width, .dtype = wide };
     return STATUS_OK;
 }
 
@@ -182,6 +201,28 @@ static const op_case backward_cases[] = { { "plain",
                                               { DTYPE_F32, { { 1100 }, 1 }, -1, 1 },
                                               { DTYPE_NONE },
                                               { DTYPE_F32, { { 1100 }, 1 }, -1, 1 } },
+                                            NULL,
+                                            0,
+                                            true },
+                                          { "halves",
+                                            { { DTYPE_BF16, { { 1300, 35 }, 2 }, -2, 3 },
+                                              { DTYPE_F32, { { 35 }, 1 }, -1, 1 },
+                                              { DTYPE_F32, { { 1300 }, 1 }, -1, 1 },
+                                              { DTYPE_F32, { { 1300 }, 1 }, 0.5, 2 },
+                                              { DTYPE_BF16, { { 1300, 35 }, 2 }, -1, 1 },
+                                              { DTYPE_BF16, { { 1300, 35 }, 2 }, -1, 1 },
+                                              { DTYPE_F32, { { 35 }, 1 }, -1, 1 },
+                                              { DTYPE_F32, { { 35 }, 1 }, -1, 1 } },
+                                            NULL,
+                                            0,
+                                            true },
+                                          { "narrow dy",
+                                            { { DTYPE_F32, { { 70, 1035 }, 2 }, -2, 3 },
+                                              { DTYPE_F32, { { 1035 }, 1 }, -1, 1 },
+                                              { DTYPE_F32, { { 70 }, 1 }, -1, 1 },
+                                              { DTYPE_F32, { { 70 }, 1 }, 0.5, 2 },
+                                              { DTYPE_F16, { { 70, 1035 }, 2 }, -1, 1 },
+                                              { DTYPE_F32, { { 70, 1035 }, 2 }, -1, 1 } },
                                             NULL,
                                             0,
                                             true },

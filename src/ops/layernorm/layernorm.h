@@ -2,14 +2,16 @@
  * rstd = 1 / sqrt(variance + eps). Mean and rstd are outputs, so that the gradient need not sum again.
  * Paper: Ba, Kiros, Hinton, "Layer normalization", arXiv:1607.06450.
  *
- * mean and rstd have the shape of x without its last dimension, (1) where x has rank 1. Gradients flow from
- * y only. Parameter gradients are sums over tiles of THREADS_ROW_TILE rows. */
+ * x, y and what flows back to them may have 16 bits; all else is f32 then. mean and rstd have the shape of x
+ * without its last dimension, (1) where x has rank 1. Gradients flow from y only. Parameter gradients are
+ * sums over tiles of THREADS_ROW_TILE rows. */
 #pragma once
 
 #include "ir/op.h"
 
 typedef struct {
     float eps;
+    int32_t type; /* dtype of y; 0: that of x */
 } layernorm_attributes;
 
 typedef struct {

@@ -1,9 +1,11 @@
 #include <math.h>
 
+#include "base/units.h"
 #include "ops/fast.h"
 #include "ops/layernorm/layernorm.h"
 #include "ops/reference.h"
 #include "ops/row_tiles.h"
+#include "ops/widened.h"
 
 static void layernorm_reference(const op_call *c) {
     const op_arg *x = op_in(c, 0), *gamma = op_in(c, 1), *beta = op_in(c, 2);
@@ -103,7 +105,23 @@ static void layernorm_fast(const op_call *c) {
     fast_for(c, shape_rows(x), fast_rows(shape_last(x)), layernorm_rows);
 }
 
+static widened by_rows(const op_call *c) {
+    return (widened){ .rows = shape_rows(&c->in[0].shape), .whole_in = 1u << 1 | 1u << 2 };
+}
+
+static uint64_t layernorm_widened_scratch(const op_call *c, int threads) {
+    widened how = by_rows(c);
+    return widened_scratch(c, &how, threads);
+}
+
+static void layernorm_widened(const op_call *c) {
+    widened how = by_rows(c);
+    widened_run(c, &how, layernorm_rows);
+}
+
 const op_kernel layernorm_cpu[] = { { "layernorm_cpu_rows", fast_accepts, NULL, layernorm_fast },
+                                    { "layernorm_cpu_widened", widened_accepts, layernorm_widened_scratch,
+                                      layernorm_widened },
                                     { "layernorm_reference", NULL, NULL, layernorm_reference },
                                     { 0 } };
 
@@ -274,7 +292,7 @@ VECTOR_INLINE void open_pair(const op_call *c, int64_t row, int rows, row_pair *
 }
 
 /* Everything of two rows while they are in the cache; dx last, as it may take the place of x or dy. */
-VECTOR_CLONES static void backward_rows(const op_call *c, int64_t first, int64_t last, float *sums) {
+VECTOR_CLONES static void backward_f32(const op_call *c, int64_t first, int64_t last, float *sums) {
     int64_t width = shape_last(&c->in[0].shape), row = first;
     row_pair g = { .gamma = c->in[1].data, .dgamma = sums, .dbeta = sums + width, .width = width };
     bool past = fast_past_caches(c);
@@ -289,23 +307,58 @@ VECTOR_CLONES static void backward_rows(const op_call *c, int64_t first, int64_t
     if (past) fast_stored_past();
 }
 
-static void layernorm_backward_fast(const op_call *c) {
+static void backward_rows(const op_call *c, int64_t first, int64_t last, float *sums, int thread) {
+    (void)thread;
+    backward_f32(c, first, last, sums);
+}
+
+static void run_backward(const op_call *c, row_tiles_body *body) {
     row_tiles_run(
         &(row_tiles){ .call = c,
                       .rows = shape_rows(&c->in[0].shape),
                       .width = shape_last(&c->in[0].shape),
                       .count = 2,
                       .sum = { { op_in(c, 6)->data, c->out[1].data }, { op_in(c, 7)->data, c->out[2].data } },
-                      .body = backward_rows });
+                      .body = body });
 }
+
+static void layernorm_backward_fast(const op_call *c) { run_backward(c, backward_rows); }
 
 static uint64_t layernorm_backward_scratch(const op_call *c, int threads) {
     (void)threads;
     return row_tiles_scratch(shape_rows(&c->in[0].shape), shape_last(&c->in[0].shape), 2);
 }
 
+/* dgamma, dbeta and their accumulators are f32 and summed apart. */
+static widened backward_by_rows(const op_call *c) {
+    return (widened){ .rows = shape_rows(&c->in[0].shape),
+                      .whole_in = 1u << 1 | 1u << 6 | 1u << 7,
+                      .whole_out = 1u << 1 | 1u << 2,
+                      .own = units_align(layernorm_backward_scratch(c, 1), 64) };
+}
+
+static void backward_widened_rows(const op_call *c, int64_t first, int64_t last, float *sums, int thread) {
+    widened how = backward_by_rows(c);
+    int64_t step = widened_step(c, &how);
+    for (int64_t row = first; row < last; row += step) {
+        widened_rows w;
+        widened_open(&w, c, &how, row, last - row < step ? last - row : step, thread);
+        backward_f32(&w.call, 0, w.count, sums);
+        widened_close(&w);
+    }
+}
+
+static uint64_t layernorm_backward_widened_scratch(const op_call *c, int threads) {
+    widened how = backward_by_rows(c);
+    return widened_scratch(c, &how, threads);
+}
+
+static void layernorm_backward_widened(const op_call *c) { run_backward(c, backward_widened_rows); }
+
 const op_kernel layernorm_backward_cpu[] = {
     { "layernorm_backward_cpu_rows", fast_accepts, layernorm_backward_scratch, layernorm_backward_fast },
+    { "layernorm_backward_cpu_widened", widened_accepts, layernorm_backward_widened_scratch,
+      layernorm_backward_widened },
     { "layernorm_backward_reference", NULL, NULL, layernorm_backward_reference },
     { 0 }
 };

@@ -28,11 +28,15 @@ static status check_input(const graph *g, const node *n, uint32_t i, const shape
 }
 
 static status infer(const graph *g, const node *n, tensor *out) {
+    const rmsnorm_attributes *a = node_attributes(g, n);
     const tensor *x = graph_tensor(g, node_in(g, n, 0));
+    uint8_t wide = (uint8_t)dtype_wide((dtype)x->dtype), type = a->type ? (uint8_t)a->type : x->dtype;
+    if (dtype_wide((dtype)type) != dtype_wide((dtype)x->dtype))
+        return status_set(STATUS_INVALID, "%s cannot become %s", dtype_name(x->dtype), dtype_name(type));
     shape width = SHAPE(shape_last(&x->shape)), rows = statistics_shape(&x->shape);
-    TRY(check_input(g, n, 1, &width, x->dtype));
-    out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
-    out[1] = (tensor){ .shape = rows, .dtype = x->dtype };
+    TRY(check_input(g, n, 1, &width, wide));
+    out[0] = (tensor){ .shape = x->shape, .dtype = type };
+    out[1] = (tensor){ .shape = rows, .dtype = wide };
     return STATUS_OK;
 }
 
@@ -60,7 +64,7 @@ static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false },
 static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false } };
 
 #define EPS                                                                                                  \
-    &(rmsnorm_attributes) { 1e-6f }
+    &(rmsnorm_attributes) { 1e-6f, 0 }
 static const op_case cases[] = {
     { "batch",
       { { DTYPE_F32, { { 3, 5, 67 }, 3 }, -2, 3 }, { DTYPE_F32, { { 67 }, 1 }, -1, 1 } },
@@ -82,6 +86,11 @@ static const op_case cases[] = {
       EPS,
       0,
       false },
+    { "halves",
+      { { DTYPE_F16, { { 300, 770 }, 2 }, -2, 3 }, { DTYPE_F32, { { 770 }, 1 }, -1, 1 } },
+      EPS,
+      0,
+      true },
     { 0 }
 };
 
@@ -105,9 +114,11 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
     const tensor *x = graph_tensor(g, node_in(g, n, 0));
     shape width = SHAPE(shape_last(&x->shape)), rows = statistics_shape(&x->shape);
     const shape *expected[] = { &x->shape, &width, &rows, &x->shape, &x->shape, &width };
-    for (uint32_t i = 1; i < 6; i++) TRY(check_input(g, n, i, expected[i], x->dtype));
+    uint8_t wide = (uint8_t)dtype_wide((dtype)x->dtype), dy = graph_tensor(g, node_in(g, n, 3))->dtype;
+    const uint8_t types[] = { 0, wide, wide, dtype_wide((dtype)dy) == wide ? dy : wide, x->dtype, wide };
+    for (uint32_t i = 1; i < 6; i++) TRY(check_input(g, n, i, expected[i], types[i]));
     out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
-    out[1] = (tensor){ .shape = width, .dtype = x->dtype };
+    out[1] = (tensor){ .shape = width, .dtype = wide };
     return STATUS_OK;
 }
 
@@ -153,6 +164,16 @@ static const op_case backward_cases[] = { { "plain",
                                               { DTYPE_F32, { { 1100 }, 1 }, -1, 1 },
                                               { DTYPE_NONE },
                                               { DTYPE_F32, { { 1100 }, 1 }, -1, 1 } },
+                                            NULL,
+                                            0,
+                                            true },
+                                          { "halves",
+                                            { { DTYPE_BF16, { { 1300, 35 }, 2 }, -2, 3 },
+                                              { DTYPE_F32, { { 35 }, 1 }, -1, 1 },
+                                              { DTYPE_F32, { { 1300 }, 1 }, 0.5, 2 },
+                                              { DTYPE_BF16, { { 1300, 35 }, 2 }, -1, 1 },
+                                              { DTYPE_NONE },
+                                              { DTYPE_F32, { { 35 }, 1 }, -1, 1 } },
                                             NULL,
                                             0,
                                             true },

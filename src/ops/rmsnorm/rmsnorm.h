@@ -9,6 +9,7 @@
 
 typedef struct {
     float eps;
+    int32_t type; /* dtype of y; 0: that of x */
 } rmsnorm_attributes;
 
 typedef struct {

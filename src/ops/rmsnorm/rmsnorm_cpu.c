@@ -1,9 +1,11 @@
 #include <math.h>
 
+#include "base/units.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
 #include "ops/rmsnorm/rmsnorm.h"
 #include "ops/row_tiles.h"
+#include "ops/widened.h"
 
 static void rmsnorm_reference(const op_call *c) {
     const op_arg *x = op_in(c, 0), *gamma = op_in(c, 1), *y = &c->out[0], *rstd = &c->out[1];
@@ -49,7 +51,23 @@ static void rmsnorm_fast(const op_call *c) {
     fast_for(c, shape_rows(x), fast_rows(shape_last(x)), rmsnorm_rows);
 }
 
+static widened by_rows(const op_call *c) {
+    return (widened){ .rows = shape_rows(&c->in[0].shape), .whole_in = 1u << 1 };
+}
+
+static uint64_t rmsnorm_widened_scratch(const op_call *c, int threads) {
+    widened how = by_rows(c);
+    return widened_scratch(c, &how, threads);
+}
+
+static void rmsnorm_widened(const op_call *c) {
+    widened how = by_rows(c);
+    widened_run(c, &how, rmsnorm_rows);
+}
+
 const op_kernel rmsnorm_cpu[] = { { "rmsnorm_cpu_rows", fast_accepts, NULL, rmsnorm_fast },
+                                  { "rmsnorm_cpu_widened", widened_accepts, rmsnorm_widened_scratch,
+                                    rmsnorm_widened },
                                   { "rmsnorm_reference", NULL, NULL, rmsnorm_reference },
                                   { 0 } };
 
@@ -102,7 +120,7 @@ VECTOR_INLINE float row_average(const float *x, const float *dy, const float *ga
 }
 
 /* Everything of a row while it is in the cache; dx last, as it may take the place of x or dy. */
-VECTOR_CLONES static void backward_rows(const op_call *c, int64_t first, int64_t last, float *dgamma) {
+VECTOR_CLONES static void backward_f32(const op_call *c, int64_t first, int64_t last, float *dgamma) {
     const float *gamma = c->in[1].data, *rstd = c->in[2].data;
     int64_t width = shape_last(&c->in[0].shape);
     for (int64_t r = first; r < last; r++) {
@@ -123,22 +141,57 @@ VECTOR_CLONES static void backward_rows(const op_call *c, int64_t first, int64_t
     }
 }
 
-static void rmsnorm_backward_fast(const op_call *c) {
+static void backward_rows(const op_call *c, int64_t first, int64_t last, float *sums, int thread) {
+    (void)thread;
+    backward_f32(c, first, last, sums);
+}
+
+static void run_backward(const op_call *c, row_tiles_body *body) {
     row_tiles_run(&(row_tiles){ .call = c,
                                 .rows = shape_rows(&c->in[0].shape),
                                 .width = shape_last(&c->in[0].shape),
                                 .count = 1,
                                 .sum = { { op_in(c, 5)->data, c->out[1].data } },
-                                .body = backward_rows });
+                                .body = body });
 }
+
+static void rmsnorm_backward_fast(const op_call *c) { run_backward(c, backward_rows); }
 
 static uint64_t rmsnorm_backward_scratch(const op_call *c, int threads) {
     (void)threads;
     return row_tiles_scratch(shape_rows(&c->in[0].shape), shape_last(&c->in[0].shape), 1);
 }
 
+/* dgamma and its accumulator are f32 and summed apart. */
+static widened backward_by_rows(const op_call *c) {
+    return (widened){ .rows = shape_rows(&c->in[0].shape),
+                      .whole_in = 1u << 1 | 1u << 5,
+                      .whole_out = 1u << 1,
+                      .own = units_align(rmsnorm_backward_scratch(c, 1), 64) };
+}
+
+static void backward_widened_rows(const op_call *c, int64_t first, int64_t last, float *sums, int thread) {
+    widened how = backward_by_rows(c);
+    int64_t step = widened_step(c, &how);
+    for (int64_t row = first; row < last; row += step) {
+        widened_rows w;
+        widened_open(&w, c, &how, row, last - row < step ? last - row : step, thread);
+        backward_f32(&w.call, 0, w.count, sums);
+        widened_close(&w);
+    }
+}
+
+static uint64_t rmsnorm_backward_widened_scratch(const op_call *c, int threads) {
+    widened how = backward_by_rows(c);
+    return widened_scratch(c, &how, threads);
+}
+
+static void rmsnorm_backward_widened(const op_call *c) { run_backward(c, backward_widened_rows); }
+
 const op_kernel rmsnorm_backward_cpu[] = {
     { "rmsnorm_backward_cpu_rows", fast_accepts, rmsnorm_backward_scratch, rmsnorm_backward_fast },
+    { "rmsnorm_backward_cpu_widened", widened_accepts, rmsnorm_backward_widened_scratch,
+      rmsnorm_backward_widened },
     { "rmsnorm_backward_reference", NULL, NULL, rmsnorm_backward_reference },
     { 0 }
 };

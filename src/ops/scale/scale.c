@@ -10,8 +10,9 @@ tensor_id scale_apply(graph *g, tensor_id x, tensor_id factor_input, float facto
 static status infer(const graph *g, const node *n, tensor *out) {
     const tensor *x = graph_tensor(g, node_in(g, n, 0));
     tensor_id factor = node_in(g, n, 1);
-    if (factor && (shape_elements(graph_shape(g, factor)) != 1 || graph_tensor(g, factor)->dtype != x->dtype))
-        return status_set(STATUS_INVALID, "the factor must be one element of type %s", dtype_name(x->dtype));
+    dtype wide = dtype_wide((dtype)x->dtype);
+    if (factor && (shape_elements(graph_shape(g, factor)) != 1 || graph_tensor(g, factor)->dtype != wide))
+        return status_set(STATUS_INVALID, "the factor must be one element of type %s", dtype_name(wide));
     out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
     return STATUS_OK;
 }
@@ -35,6 +36,11 @@ static const op_case cases[] = {
       &(scale_attributes){ -3 },
       0,
       false },
+    { "half",
+      { { DTYPE_BF16, { { 40000 }, 1 }, -4, 4 }, { DTYPE_F32, { { 1 }, 1 }, 1, 2 } },
+      &(scale_attributes){ -3 },
+      0,
+      true },
     { 0 }
 };
 

@@ -1,6 +1,6 @@
-#include "ops/fast.h"
 #include "ops/reference.h"
 #include "ops/scale/scale.h"
+#include "ops/widened.h"
 
 static void scale_reference(const op_call *c) {
     const scale_attributes *a = c->attributes;
@@ -19,7 +19,10 @@ VECTOR_CLONES static void scale_piece(const op_call *c, int64_t first, int64_t l
 }
 
 static void scale_fast(const op_call *c) { fast_for_elements(c, scale_piece); }
+static void scale_widened(const op_call *c) { widened_elements(c, scale_piece); }
 
 const op_kernel scale_cpu[] = { { "scale_cpu_vector", fast_accepts, NULL, scale_fast },
+                                { "scale_cpu_widened", widened_accepts, widened_elements_scratch,
+                                  scale_widened },
                                 { "scale_reference", NULL, NULL, scale_reference },
                                 { 0 } };

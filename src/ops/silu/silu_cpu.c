@@ -1,7 +1,7 @@
-#include "ops/fast.h"
 #include "ops/reference.h"
 #include "ops/silu/silu.h"
 #include "ops/silu/silu_math.h"
+#include "ops/widened.h"
 
 static void silu_reference(const op_call *c) {
     for (int64_t i = 0, n = shape_elements(&c->out[0].shape); i < n; i++)
@@ -16,6 +16,7 @@ VECTOR_CLONES static void silu_piece(const op_call *c, int64_t first, int64_t la
 }
 
 static void silu_fast(const op_call *c) { fast_for_elements(c, silu_piece); }
+static void silu_widened(const op_call *c) { widened_elements(c, silu_piece); }
 
 static void silu_backward_reference(const op_call *c) {
     for (int64_t i = 0, n = shape_elements(&c->out[0].shape); i < n; i++)
@@ -31,11 +32,16 @@ VECTOR_CLONES static void silu_backward_piece(const op_call *c, int64_t first, i
 }
 
 static void silu_backward_fast(const op_call *c) { fast_for_elements(c, silu_backward_piece); }
+static void silu_backward_widened(const op_call *c) { widened_elements(c, silu_backward_piece); }
 
 const op_kernel silu_cpu[] = { { "silu_cpu_vector", fast_accepts, NULL, silu_fast },
+                               { "silu_cpu_widened", widened_accepts, widened_elements_scratch,
+                                 silu_widened },
                                { "silu_reference", NULL, NULL, silu_reference },
                                { 0 } };
-const op_kernel silu_backward_cpu[] = { { "silu_backward_cpu_vector", fast_accepts, NULL,
-                                          silu_backward_fast },
-                                        { "silu_backward_reference", NULL, NULL, silu_backward_reference },
-                                        { 0 } };
+const op_kernel silu_backward_cpu[] = {
+    { "silu_backward_cpu_vector", fast_accepts, NULL, silu_backward_fast },
+    { "silu_backward_cpu_widened", widened_accepts, widened_elements_scratch, silu_backward_widened },
+    { "silu_backward_reference", NULL, NULL, silu_backward_reference },
+    { 0 }
+};

@@ -1,9 +1,8 @@
 #include <math.h>
 
-#include "base/threads.h"
 #include "ops/reference.h"
 #include "ops/softmax/softmax.h"
-#include "ops/vector_math.h"
+#include "ops/widened.h"
 
 /* ---- reference ---- */
 
@@ -96,58 +95,47 @@ VECTOR_CLONES static void row_slopes(const float *y, const float *dy, float *dx,
 
 /* ---- rows over threads ---- */
 
-enum { TILE_NUMBERS = 16384 }; /* a tile is as many rows as hold about so many numbers */
-
-typedef struct {
-    const op_call *call;
-    int64_t rows, n, tile;
-} row_work;
-
-static row_work work_of(const op_call *c) {
-    row_work w = { .call = c, .rows = shape_rows(&c->out[0].shape), .n = shape_last(&c->out[0].shape) };
-    w.tile = w.n < TILE_NUMBERS ? TILE_NUMBERS / w.n : 1;
-    return w;
+static void forward_rows(const op_call *c, int64_t first, int64_t last) {
+    int64_t n = shape_last(&c->out[0].shape);
+    for (int64_t row = first; row < last; row++)
+        softmax_row_f32((const float *)c->in[0].data + row * n, (float *)c->out[0].data + row * n, n);
 }
 
-static void forward_tile(void *context, int64_t index, int thread) {
-    const row_work *w = context;
-    (void)thread;
-    const float *x = op_in(w->call, 0)->data;
-    float *y = w->call->out[0].data;
-    int64_t last = (index + 1) * w->tile < w->rows ? (index + 1) * w->tile : w->rows;
-    for (int64_t row = index * w->tile; row < last; row++)
-        softmax_row_f32(x + row * w->n, y + row * w->n, w->n);
-}
-
-static void backward_tile(void *context, int64_t index, int thread) {
-    const row_work *w = context;
-    (void)thread;
-    const float *y = op_in(w->call, 0)->data, *dy = op_in(w->call, 1)->data;
-    float *dx = w->call->out[0].data;
-    int64_t last = (index + 1) * w->tile < w->rows ? (index + 1) * w->tile : w->rows;
-    for (int64_t row = index * w->tile; row < last; row++) {
-        int64_t at = row * w->n;
-        row_slopes(y + at, dy + at, dx + at, w->n, row_inner(y + at, dy + at, w->n));
+static void backward_rows(const op_call *c, int64_t first, int64_t last) {
+    int64_t n = shape_last(&c->out[0].shape);
+    for (int64_t row = first; row < last; row++) {
+        const float *y = (const float *)c->in[0].data + row * n, *dy = (const float *)c->in[1].data + row * n;
+        row_slopes(y, dy, (float *)c->out[0].data + row * n, n, row_inner(y, dy, n));
     }
 }
 
-static void softmax_simd(const op_call *c) {
-    row_work w = work_of(c);
-    threads_for((w.rows + w.tile - 1) / w.tile, forward_tile, &w);
+static void run_rows(const op_call *c, fast_body body) {
+    const shape *s = &c->out[0].shape;
+    fast_for(c, shape_rows(s), fast_rows(shape_last(s)), body);
 }
 
-static void softmax_backward_simd(const op_call *c) {
-    row_work w = work_of(c);
-    threads_for((w.rows + w.tile - 1) / w.tile, backward_tile, &w);
+static void softmax_simd(const op_call *c) { run_rows(c, forward_rows); }
+static void softmax_backward_simd(const op_call *c) { run_rows(c, backward_rows); }
+
+static uint64_t widened_rows_scratch(const op_call *c, int threads) {
+    return widened_scratch(c, &(widened){ .rows = shape_rows(&c->out[0].shape) }, threads);
 }
 
-static bool is_f32(const op_call *c) { return op_in(c, 0)->dtype == DTYPE_F32; }
+static void run_widened(const op_call *c, fast_body body) {
+    widened_run(c, &(widened){ .rows = shape_rows(&c->out[0].shape) }, body);
+}
 
-const op_kernel softmax_cpu[] = { { "softmax_cpu_simd", is_f32, NULL, softmax_simd },
+static void softmax_widened(const op_call *c) { run_widened(c, forward_rows); }
+static void softmax_backward_widened(const op_call *c) { run_widened(c, backward_rows); }
+
+const op_kernel softmax_cpu[] = { { "softmax_cpu_simd", fast_accepts, NULL, softmax_simd },
+                                  { "softmax_cpu_widened", widened_accepts, widened_rows_scratch,
+                                    softmax_widened },
                                   { "softmax_reference", NULL, NULL, softmax_reference },
                                   { 0 } };
 const op_kernel softmax_backward_cpu[] = {
-    { "softmax_backward_cpu_simd", is_f32, NULL, softmax_backward_simd },
+    { "softmax_backward_cpu_simd", fast_accepts, NULL, softmax_backward_simd },
+    { "softmax_backward_cpu_widened", widened_accepts, widened_rows_scratch, softmax_backward_widened },
     { "softmax_backward_reference", NULL, NULL, softmax_backward_reference },
     { 0 }
 };

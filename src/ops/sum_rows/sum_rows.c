@@ -7,8 +7,9 @@ tensor_id sum_rows_apply(graph *g, tensor_id x, tensor_id accumulator) {
 static status infer(const graph *g, const node *n, tensor *out) {
     const tensor *x = graph_tensor(g, node_in(g, n, 0));
     tensor_id accumulator = node_in(g, n, 1);
-    out[0] = (tensor){ .shape = SHAPE(shape_last(&x->shape)), .dtype = x->dtype };
-    if (accumulator && graph_tensor(g, accumulator)->dtype != x->dtype)
+    uint8_t wide = (uint8_t)dtype_wide((dtype)x->dtype);
+    out[0] = (tensor){ .shape = SHAPE(shape_last(&x->shape)), .dtype = wide };
+    if (accumulator && graph_tensor(g, accumulator)->dtype != wide)
         return status_set(STATUS_INVALID, "the accumulator is %s, the rows are %s",
                           dtype_name(graph_tensor(g, accumulator)->dtype), dtype_name(x->dtype));
     if (accumulator && !shape_equal(graph_shape(g, accumulator), &out[0].shape))
@@ -28,16 +29,23 @@ static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false },
                                    { "accumulator", DTYPE_MASK_FLOAT, 1, 1, true } };
 static const op_alias aliases[] = { { .out = 0, .in = 1, .must = true } };
 
-static const op_case cases[] = { { "matrix", { { DTYPE_F32, { { 7, 33 }, 2 }, -1, 1 } }, NULL, 0, true },
-                                 { "tiles", { { DTYPE_F32, { { 3, 200, 40 }, 3 }, -1, 1 } }, NULL, 0, true },
-                                 { "accumulator",
-                                   { { DTYPE_F32, { { 300, 19 }, 2 }, -1, 1 },
-                                     { DTYPE_F32, { { 19 }, 1 }, -1, 1 } },
-                                   NULL,
-                                   0,
-                                   true },
-                                 { "one row", { { DTYPE_F32, { { 5 }, 1 }, -1, 1 } }, NULL, 0, true },
-                                 { 0 } };
+static const op_case cases[] = {
+    { "matrix", { { DTYPE_F32, { { 7, 33 }, 2 }, -1, 1 } }, NULL, 0, true },
+    { "tiles", { { DTYPE_F32, { { 3, 200, 40 }, 3 }, -1, 1 } }, NULL, 0, true },
+    { "accumulator",
+      { { DTYPE_F32, { { 300, 19 }, 2 }, -1, 1 }, { DTYPE_F32, { { 19 }, 1 }, -1, 1 } },
+      NULL,
+      0,
+      true },
+    { "halves",
+      { { DTYPE_BF16, { { 300, 19 }, 2 }, -1, 1 }, { DTYPE_F32, { { 19 }, 1 }, -1, 1 } },
+      NULL,
+      0,
+      true },
+    { "f16", { { DTYPE_F16, { { 3, 200, 40 }, 3 }, -1, 1 } }, NULL, 0, true },
+    { "one row", { { DTYPE_F32, { { 5 }, 1 }, -1, 1 } }, NULL, 0, true },
+    { 0 }
+};
 
 const op_def op_sum_rows = { .name = "sum_rows",
                              .inputs = inputs,

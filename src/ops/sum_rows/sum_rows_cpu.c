@@ -1,3 +1,4 @@
+#include "base/half.h"
 #include "ops/reference.h"
 #include "ops/row_tiles.h"
 #include "ops/sum_rows/sum_rows.h"
@@ -12,10 +13,26 @@ VECTOR_CLONES static void add_rows(const float *x, int64_t rows, int64_t width, 
         for (int64_t i = 0; i < width; i++) sums[i] += x[r * width + i];
 }
 
-static void body(const op_call *c, int64_t first, int64_t last, float *sums) {
+VECTOR_CLONES static void add_bf16_rows(const uint16_t *x, int64_t rows, int64_t width, float *sums) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < width; i++) sums[i] += half_from_bf16(x[r * width + i]);
+}
+
+VECTOR_CLONES static void add_f16_rows(const uint16_t *x, int64_t rows, int64_t width, float *sums) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < width; i++) sums[i] += half_from_f16(x[r * width + i]);
+}
+
+static void body(const op_call *c, int64_t first, int64_t last, float *sums, int thread) {
     const op_arg *x = op_in(c, 0);
     int64_t width = shape_last(&x->shape);
-    add_rows((const float *)x->data + first * width, last - first, width, sums);
+    (void)thread;
+    if (x->dtype == DTYPE_BF16)
+        add_bf16_rows((const uint16_t *)x->data + first * width, last - first, width, sums);
+    else if (x->dtype == DTYPE_F16)
+        add_f16_rows((const uint16_t *)x->data + first * width, last - first, width, sums);
+    else
+        add_rows((const float *)x->data + first * width, last - first, width, sums);
 }
 
 static uint64_t tiled_scratch(const op_call *c, int threads) {

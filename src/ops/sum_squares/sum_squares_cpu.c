@@ -14,21 +14,38 @@ static int64_t tiles_of(const op_call *c) {
     return (shape_elements(&c->in[0].shape) + SUM_SQUARES_TILE - 1) / SUM_SQUARES_TILE;
 }
 
+VECTOR_INLINE double element(const void *x, int64_t i, const dtype type) {
+    if (type == DTYPE_BF16) return (double)half_from_bf16(((const uint16_t *)x)[i]);
+    if (type == DTYPE_F16) return (double)half_from_f16(((const uint16_t *)x)[i]);
+    return (double)((const float *)x)[i];
+}
+
 /* Each tile's sum goes to its place in the scratch. */
-VECTOR_CLONES static void sum_tiles(const op_call *c, int64_t first, int64_t last) {
+VECTOR_INLINE void sum_typed(const op_call *c, int64_t first, int64_t last, const dtype type) {
     enum { LANES = 16 };
-    const float *x = c->in[0].data;
+    const void *x = c->in[0].data;
     int64_t n = shape_elements(&c->in[0].shape);
     for (int64_t tile = first; tile < last; tile++) {
         int64_t i = tile * SUM_SQUARES_TILE, end = i + SUM_SQUARES_TILE < n ? i + SUM_SQUARES_TILE : n;
         double lane[LANES] = { 0 }, rest = 0;
         for (; i + LANES <= end; i += LANES)
-            for (int j = 0; j < LANES; j++) lane[j] += (double)x[i + j] * (double)x[i + j];
-        for (; i < end; i++) rest += (double)x[i] * (double)x[i];
+            for (int j = 0; j < LANES; j++) lane[j] += element(x, i + j, type) * element(x, i + j, type);
+        for (; i < end; i++) rest += element(x, i, type) * element(x, i, type);
         for (int j = 0; j < LANES; j++) rest += lane[j];
         ((double *)c->scratch)[tile] = rest;
     }
 }
+
+VECTOR_CLONES static void sum_tiles(const op_call *c, int64_t first, int64_t last) {
+    if (c->in[0].dtype == DTYPE_BF16)
+        sum_typed(c, first, last, DTYPE_BF16);
+    else if (c->in[0].dtype == DTYPE_F16)
+        sum_typed(c, first, last, DTYPE_F16);
+    else
+        sum_typed(c, first, last, DTYPE_F32);
+}
+
+static bool accepts(const op_call *c) { return c->out[0].dtype == DTYPE_F32; }
 
 enum { PIECE = 16 }; /* tiles that a thread takes at a time */
 
@@ -44,7 +61,7 @@ static uint64_t sum_squares_scratch(const op_call *c, int threads) {
     return (uint64_t)tiles_of(c) * sizeof(double);
 }
 
-const op_kernel sum_squares_cpu[] = { { "sum_squares_cpu_tiles", fast_accepts, sum_squares_scratch,
+const op_kernel sum_squares_cpu[] = { { "sum_squares_cpu_tiles", accepts, sum_squares_scratch,
                                         sum_squares_fast },
                                       { "sum_squares_reference", NULL, NULL, sum_squares_reference },
                                       { 0 } };

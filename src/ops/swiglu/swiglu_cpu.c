@@ -1,7 +1,7 @@
-#include "ops/fast.h"
 #include "ops/reference.h"
 #include "ops/silu/silu_math.h"
 #include "ops/swiglu/swiglu.h"
+#include "ops/widened.h"
 
 static void swiglu_reference(const op_call *c) {
     for (int64_t i = 0, n = shape_elements(&c->out[0].shape); i < n; i++)
@@ -17,6 +17,7 @@ VECTOR_CLONES static void swiglu_piece(const op_call *c, int64_t first, int64_t 
 }
 
 static void swiglu_fast(const op_call *c) { fast_for_elements(c, swiglu_piece); }
+static void swiglu_widened(const op_call *c) { widened_elements(c, swiglu_piece); }
 
 static void swiglu_backward_reference(const op_call *c) {
     for (int64_t i = 0, n = shape_elements(&c->out[0].shape); i < n; i++) {
@@ -41,12 +42,16 @@ VECTOR_CLONES static void swiglu_backward_piece(const op_call *c, int64_t first,
 }
 
 static void swiglu_backward_fast(const op_call *c) { fast_for_elements(c, swiglu_backward_piece); }
+static void swiglu_backward_widened(const op_call *c) { widened_elements(c, swiglu_backward_piece); }
 
 const op_kernel swiglu_cpu[] = { { "swiglu_cpu_vector", fast_accepts, NULL, swiglu_fast },
+                                 { "swiglu_cpu_widened", widened_accepts, widened_elements_scratch,
+                                   swiglu_widened },
                                  { "swiglu_reference", NULL, NULL, swiglu_reference },
                                  { 0 } };
 const op_kernel swiglu_backward_cpu[] = {
     { "swiglu_backward_cpu_vector", fast_accepts, NULL, swiglu_backward_fast },
+    { "swiglu_backward_cpu_widened", widened_accepts, widened_elements_scratch, swiglu_backward_widened },
     { "swiglu_backward_reference", NULL, NULL, swiglu_backward_reference },
     { 0 }
 };
