@@ -53,6 +53,19 @@ const cli_command cli_commands[] = {
                     { "snug profile gpt2 --batch 4 --memory 2GiB --steps 3", "what techniques cost in it" },
                     { "snug profile char-small --trace step.json", "for ui.perfetto.dev, with memory" },
                     { "snug profile char-small --json | jq .profile.by_op", "for programs" } } },
+    { .command = COMMAND_STATUS,
+      .name = "status",
+      .subject = "DIR",
+      .run = cli_status,
+      .brief = "where a run stands, from another terminal",
+      .about =
+          "Says of the run that writes to DIR, its --out, whether it is alive, at which step it is, its "
+          "loss, "
+          "memory, time left and newest checkpoint. Reads files only: the run may be on another machine that "
+          "shares the folder.",
+      .examples = { { "snug status model", "" },
+                    { "snug status model --follow", "until the run ends" },
+                    { "snug status model --json | jq .seconds_left", "for programs" } } },
     { .command = COMMAND_GENERATE,
       .name = "generate",
       .subject = "DIR",

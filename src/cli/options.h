@@ -18,7 +18,8 @@ typedef enum {
     COMMAND_PROFILE = 8,
     COMMAND_DEVICES = 16,
     COMMAND_COMPLETION = 32,
-    COMMAND_MANUAL = 64
+    COMMAND_MANUAL = 64,
+    COMMAND_STATUS = 128
 } command;
 enum { COMMAND_EVERY = ~0 };
 
@@ -42,7 +43,7 @@ typedef struct {
     int64_t profile_steps; /* profile: */
     const char *trace;
     enum { PIN_AUTO, PIN_OFF } pin_threads;
-    bool json, measure, listing, quiet, help;
+    bool json, measure, listing, follow, quiet, help;
 } options;
 
 typedef enum {

@@ -44,7 +44,7 @@ static void memory_part(const train_progress *s, char part[PART_BYTES]) {
 static void left_part(const train_progress *s, char part[PART_BYTES]) {
     double seconds = s->seconds_left;
     long whole = seconds > 0 && seconds < 1e8 ? (long)(seconds + 0.5) : 0;
-    if (s->step == s->steps)
+    if (s->step == s->steps || isnan(seconds))
         part[0] = 0;
     else if (whole >= 3600)
         snprintf(part, PART_BYTES, "%ld:%02ld:%02ld left", whole / 3600, whole % 3600 / 60, whole % 60);

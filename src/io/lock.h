@@ -3,6 +3,9 @@
  * written in it is for people and for other programs that look: "PID HOST". */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "base/status.h"
 
 typedef struct {
@@ -14,3 +17,6 @@ typedef struct {
  * one) has it. */
 status lock_open(const char *path, lock *l);
 void lock_close(lock *l); /* removes the file; fine on a zeroed or closed lock */
+
+/* Whether a process has it, for who only looks. `who`: "process 4711 on node3", "" where nobody has it. */
+bool lock_is_held(const char *path, char *who, size_t bytes);
