@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Reads a run's files with the packages that others read them with, and compares. Called by test_readers.c:
+
+    readers.py events DIR          TensorBoard's scalars are those of metrics.jsonl
+    readers.py tensors DIR...      safetensors opens every file, all numbers are finite
+    readers.py config DIR...       transformers knows the configuration
+    readers.py loss DIR TEXT       transformers computes the validation loss of run.json, to 1e-5
+    readers.py save DIR            writes a small model of transformers' own
+    readers.py same DIR DIR        two models have the same weights, bit for bit
+"""
+import glob
+import json
+import os
+import sys
+
+TOLERANCE = 1e-5
+
+
+def metrics(folder):
+    with open(os.path.join(folder, "metrics.jsonl")) as file:
+        return [json.loads(line) for line in file]
+
+
+def expect(is_so, what):
+    if not is_so:
+        sys.exit(what)
+
+
+def events(folder):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    files = glob.glob(os.path.join(folder, "events.out.tfevents.*"))
+    expect(len(files) == 2, f"one event file for each start, not {files}")
+    reader = EventAccumulator(folder, size_guidance={"scalars": 0})
+    reader.Reload()
+    keys = {
+        "train/loss": "loss",
+        "train/grad_norm": "grad_norm",
+        "train/learning_rate": "lr",
+        "train/tokens_per_second": "tokens_per_second",
+        "train/memory_mib": "memory_bytes",
+        "eval/loss": "eval_loss",
+    }
+    expect(set(reader.Tags()["scalars"]) == set(keys), f"tags are {reader.Tags()['scalars']}")
+    for tag, key in keys.items():
+        lines = {line["step"]: line[key] for line in metrics(folder) if key in line}
+        scale = 2**20 if key == "memory_bytes" else 1
+        seen = reader.Scalars(tag)
+        expect([x.step for x in seen] == sorted(lines), f"{tag}: steps {[x.step for x in seen]}")
+        for x in seen:
+            apart = abs(x.value * scale - lines[x.step])
+            expect(apart <= max(1e-6 * abs(lines[x.step]), 1), f"{tag}, step {x.step}: {x.value}")
+
+
+def tensors(*folders):
+    import numpy
+    from safetensors.numpy import load_file
+
+    for folder in folders:
+        files = glob.glob(os.path.join(folder, "*.safetensors"))
+        expect(files, f"{folder} has no safetensors")
+        for path in files:
+            for name, value in load_file(path).items():
+                expect(numpy.isfinite(value).all(), f"{path}: {name} is not finite")
+
+
+def config(*folders):
+    from transformers import AutoConfig, GenerationConfig
+
+    for folder in folders:
+        c = AutoConfig.from_pretrained(folder)
+        sizes = (c.model_type, c.n_layer, c.n_head, c.n_embd, c.n_positions, c.vocab_size)
+        expect(sizes == ("gpt2", 2, 2, 32, 32, 256), f"{folder}: {sizes}")
+        GenerationConfig.from_pretrained(folder)
+
+
+def open_model(folder):
+    from transformers import GPT2LMHeadModel
+
+    model, about = GPT2LMHeadModel.from_pretrained(folder, output_loading_info=True)
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        expect(not about[kind], f"{folder}: {kind} {about[kind]}")
+    return model.eval()
+
+
+def loss(folder, text):
+    import torch
+
+    model = open_model(folder)
+    with open(os.path.join(folder, "run.json")) as file:
+        ours = json.load(file)["eval_losses"][-1]["loss"]
+    with open(text, "rb") as file:
+        ids = torch.tensor(list(file.read()))
+    context, samples = model.config.n_positions, 40
+    inputs = ids[: samples * context].view(samples, context)
+    labels = ids[1 : samples * context + 1].view(samples, context)
+    with torch.no_grad():
+        logits = model(inputs).logits
+    theirs = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten()).item()
+    expect(abs(theirs - ours) < TOLERANCE, f"transformers: {theirs}, snug: {ours}")
+
+
+def save(folder):
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(1)
+    c = GPT2Config(n_layer=2, n_head=2, n_embd=32, n_positions=32, vocab_size=256, bos_token_id=None, eos_token_id=None)
+    GPT2LMHeadModel(c).save_pretrained(folder)
+
+
+def same(one, other):
+    import torch
+
+    a, b = open_model(one).state_dict(), open_model(other).state_dict()
+    expect(a.keys() == b.keys(), "other names")
+    for name in a:
+        expect(torch.equal(a[name], b[name]), f"{name} is another")
+
+
+if __name__ == "__main__":
+    parts = {f.__name__: f for f in (events, tensors, config, loss, save, same)}
+    parts[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,98 @@
+/* What other programs make of our files: safetensors and transformers of a model, tensorboard of a run's
+ * events. They are Python packages; where they are not installed the test says so and is skipped. SNUG_PYTHON
+ * names the interpreters to ask, separated by colons; without it python3 is asked. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "cli/command.h"
+#include "io/scratch.h"
+
+static int make_runs(void **state) {
+    if (scratch_open(state) != 0) return -1;
+    command_make_files();
+    command_expect(
+        0, "train tiny/config.json --data text --eval-data text --eval-samples 40 --out model --steps 60 "
+           "--eval-every 20 --save-every 30 --quiet");
+    return 0;
+}
+
+/* An interpreter that has the packages ("a, b") in `python`; false, with a sentence, when there is none. */
+static bool find_python(const char *packages, char python[256]) {
+    const char *named = getenv("SNUG_PYTHON");
+    char list[2048], command[512], *rest = list;
+    snprintf(list, sizeof list, "%s", named && *named ? named : "python3");
+    for (char *one; (one = strsep(&rest, ":"));) {
+        snprintf(python, 256, "%s", one);
+        snprintf(command, sizeof command, "'%s' -c 'import %s' >probe 2>&1", python, packages);
+        if (system(command) == 0) return true;
+    }
+    print_message("skipped: no Python here has %s; SNUG_PYTHON names interpreters that do\n", packages);
+    return false;
+}
+
+/* Runs tests/cli/readers.py PART and expects it to be content. */
+static void ask(const char *packages, const char *part, const char *arguments) {
+    char python[256], command[1024];
+    if (!find_python(packages, python)) skip();
+    snprintf(command, sizeof command, "'%s' '%s/tests/cli/readers.py' %s %s >said 2>&1", python, SNUG_ROOT,
+             part, arguments);
+    if (system(command) == 0) return;
+    FILE *file = fopen("said", "r");
+    char said[4096] = "";
+    size_t length = fread(said, 1, sizeof said - 1, file);
+    fclose(file);
+    said[length] = 0;
+    fail_msg("readers.py %s: %s", part, said);
+}
+
+static void tensorboard_reads_the_events_of_a_resumed_run(void **state) {
+    (void)state;
+    /* As if it had been killed in step 60: it goes on from step 30. */
+    command_expect(
+        0, "train tiny/config.json --data text --eval-data text --eval-samples 40 --out model --steps 60 "
+           "--eval-every 20 --save-every 30 --quiet --resume model/checkpoint-30");
+    ask("tensorboard", "events", "model");
+}
+
+static void safetensors_reads_weights_and_optimizer(void **state) {
+    (void)state;
+    ask("safetensors, numpy", "tensors", "model model/checkpoint-60");
+}
+
+static void transformers_reads_the_configuration(void **state) {
+    (void)state;
+    ask("transformers", "config", "model model/checkpoint-30");
+}
+
+static void transformers_computes_the_same_loss(void **state) {
+    (void)state;
+    ask("transformers, torch, safetensors", "loss", "model text");
+}
+
+/* And back: what transformers writes is read here, and gives its loss. */
+static void a_model_of_transformers_is_read(void **state) {
+    (void)state;
+    ask("transformers, torch, safetensors", "save", "theirs");
+    command_expect(
+        0, "train theirs --data text --eval-data text --eval-samples 40 --out ours --steps 1 --lr 0 --quiet");
+    ask("transformers, torch, safetensors", "loss", "ours text");
+    ask("transformers, torch, safetensors", "same", "theirs ours");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensorboard_reads_the_events_of_a_resumed_run),
+        cmocka_unit_test(safetensors_reads_weights_and_optimizer),
+        cmocka_unit_test(transformers_reads_the_configuration),
+        cmocka_unit_test(transformers_computes_the_same_loss),
+        cmocka_unit_test(a_model_of_transformers_is_read),
+    };
+    return cmocka_run_group_tests(tests, make_runs, scratch_close);
+}
