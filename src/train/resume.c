@@ -214,5 +214,6 @@ status resume_decide(setup *s, resume *r, decision *d) {
     }
     TRY(decision_make(s, d));
     say_how(r, s, d, kept);
+    if (r->step == s->options.steps) say(r, "all %lld steps are done already", (long long)r->step);
     return STATUS_OK;
 }
