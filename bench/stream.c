@@ -109,7 +109,7 @@ static bench_input held(const op_arg *arg) { return (bench_input){ arg->shape, a
 static void open_norms(void) {
     shape rows = SHAPE(ROWS, COLUMNS), row = SHAPE(COLUMNS);
     bench_input in[BENCH_INPUTS] = { real(rows), real(row), real(row) };
-    bench_op_open(&layernorm, &op_layernorm, in, &(layernorm_attributes){ 1e-5f }, false);
+    bench_op_open(&layernorm, &op_layernorm, in, &(layernorm_attributes){ .eps = 1e-5f }, false);
     const op_call *f = &layernorm.call;
     bench_input back[BENCH_INPUTS] = { held(&f->in[0]), held(&f->in[1]), held(&f->out[1]), held(&f->out[2]),
                                        real(rows) };
