@@ -53,6 +53,23 @@ const cli_command cli_commands[] = {
                     { "snug profile gpt2 --batch 4 --memory 2GiB --steps 3", "what techniques cost in it" },
                     { "snug profile char-small --trace step.json", "for ui.perfetto.dev, with memory" },
                     { "snug profile char-small --json | jq .profile.by_op", "for programs" } } },
+    { .command = COMMAND_COMPARE,
+      .name = "compare",
+      .subject = "MODEL",
+      .subjects = gpt2_preset_names,
+      .run = cli_compare,
+      .brief = "every technique beside plain training: bytes, time, and what results do",
+      .about =
+          "Plans the run with each technique alone, and with all of them one after the other, beside plain "
+          "training. With --measure every row is also run, in a process of its own: its peak as the system "
+          "counts it, the time of a step, and the loss. Rows that save nothing say so. Without --data the "
+          "samples are random numbers.",
+      .examples = { { "snug compare gpt2 --batch 4 --context 256", "what each technique would save" },
+                    { "snug compare gpt2 --batch 4 --context 256 --measure --svg gpt2.svg",
+                      "what it does save, and a chart of it" },
+                    { "snug compare char-small --data book.txt --measure --steps 200 --allow all",
+                      "and what it does to the loss" },
+                    { "snug compare gpt2 --json | jq '.rows[].name'", "for programs" } } },
     { .command = COMMAND_STATUS,
       .name = "status",
       .subject = "DIR",

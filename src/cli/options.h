@@ -19,7 +19,8 @@ typedef enum {
     COMMAND_DEVICES = 16,
     COMMAND_COMPLETION = 32,
     COMMAND_MANUAL = 64,
-    COMMAND_STATUS = 128
+    COMMAND_STATUS = 128,
+    COMMAND_COMPARE = 256
 } command;
 enum { COMMAND_EVERY = ~0 };
 
@@ -42,6 +43,8 @@ typedef struct {
     double temperature, top_p, repetition_penalty;
     int64_t profile_steps; /* profile: */
     const char *trace;
+    int64_t compare_steps; /* compare: */
+    const char *svg;
     enum { PIN_AUTO, PIN_OFF } pin_threads;
     bool json, measure, listing, follow, quiet, help;
 } options;

@@ -3,7 +3,8 @@
 
 enum {
     TRAINING = COMMAND_PLAN | COMMAND_TRAIN,
-    RUN = TRAINING | COMMAND_PROFILE, /* what shapes a step */
+    SCHEDULED = TRAINING | COMMAND_COMPARE,
+    RUN = SCHEDULED | COMMAND_PROFILE, /* what shapes a step */
     ALL = RUN | COMMAND_GENERATE
 };
 
@@ -173,6 +174,15 @@ static const option rows[] = {
       .low = 1,
       .high = 1000,
       .help = "optimizer steps to measure, after one to warm up" },
+    { .name = "steps",
+      .hint = "N",
+      .kind = OPTION_INTEGER,
+      .group = GROUP_TRAINING,
+      .commands = COMMAND_COMPARE,
+      .offset = FIELD(compare_steps),
+      .low = 1,
+      .high = 1 << 20,
+      .help = "optimizer steps of each row that --measure runs" },
     { .name = "lr",
       .hint = "X",
       .kind = OPTION_NUMBER,
@@ -186,7 +196,7 @@ static const option rows[] = {
       .hint = "KIND",
       .kind = OPTION_CHOICE,
       .group = GROUP_TRAINING,
-      .commands = TRAINING,
+      .commands = SCHEDULED,
       .offset = FIELD(run.schedule),
       .words = "cosine, linear, constant",
       .help = "how the learning rate falls" },
@@ -194,7 +204,7 @@ static const option rows[] = {
       .hint = "N",
       .kind = OPTION_INTEGER,
       .group = GROUP_TRAINING,
-      .commands = TRAINING,
+      .commands = SCHEDULED,
       .offset = FIELD(run.warmup),
       .low = 0,
       .high = 1 << 30,
@@ -414,6 +424,19 @@ static const option rows[] = {
     { .name = "measure",
       .kind = OPTION_FLAG,
       .group = GROUP_OUTPUT,
+      .commands = COMMAND_COMPARE,
+      .offset = FIELD(measure),
+      .help = "also run every row, each in a process of its own: peak, time of a step, loss" },
+    { .name = "svg",
+      .hint = "FILE",
+      .kind = OPTION_TEXT,
+      .group = GROUP_OUTPUT,
+      .commands = COMMAND_COMPARE,
+      .offset = FIELD(svg),
+      .help = "write the table as a chart, for a slide" },
+    { .name = "measure",
+      .kind = OPTION_FLAG,
+      .group = GROUP_OUTPUT,
       .commands = COMMAND_DEVICES,
       .offset = FIELD(measure),
       .help = "measure the rates of this machine, some ten seconds, and keep them for predictions" },
@@ -475,7 +498,8 @@ options options_defaults(void) {
                       .top_k = 0,
                       .top_p = 1,
                       .repetition_penalty = 1,
-                      .profile_steps = 5 };
+                      .profile_steps = 5,
+                      .compare_steps = 5 };
 }
 
 const char *options_group_name(option_group g) {

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "io/file.h"
+#include "train/made_up.h"
 
 static volatile sig_atomic_t stop;
 static void asked_to_stop(int signal_number) {
@@ -69,7 +70,7 @@ status cli_profile(const options *o, cli_streams *streams) {
         report_plan_json(&json, &s, &d);
         output_text(&streams->result, &json);
     }
-    if (result == STATUS_OK) result = profile_make_data(&s);
+    if (result == STATUS_OK) result = made_up_train(&s);
     if (result == STATUS_OK) result = profile_reserve(&s, &d, o->profile_steps);
     if (result == STATUS_OK) result = profile(o, streams, &s, &d, &trace);
     io_writer_discard(&trace);

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "io/file.h"
+#include "train/compare.h"
 #include "train/profile.h"
 #include "train/train.h"
 
@@ -39,6 +40,20 @@ status report_profile_trace(io_writer *file, const setup *s, const decision *d, 
 void report_plan_json(text *out, const setup *s, const decision *d);
 void report_run_json(text *out, const setup *s, const decision *d, const train_result *r);
 void report_profile_json(text *out, const setup *s, const decision *d, const profile_result *r);
+
+/* Every technique beside plain training. `measured`: rows were run. */
+typedef struct {
+    const setup *setup;
+    const compare_table *table;
+    bool measured;
+} report_comparison;
+void report_compare_text(text *out, const report_comparison *c, const report_style *style);
+void report_compare_json(text *out, const report_comparison *c);
+
+/* The same as a picture: a bar a row, cut by category, and the time of a step beside it. It brings its own
+ * background, light or dark as the viewer prefers, and tells categories apart by pattern as well as colour.
+ */
+void report_compare_svg(text *out, const report_comparison *c);
 
 /* "1,234,567" and "3 min 20 s", into `buffer`; return it. */
 enum { REPORT_NUMBER_BYTES = 32 };

@@ -4,30 +4,9 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "data/synthetic_source.h"
 #include "train/feed.h"
 #include "train/loader_plan.h"
 #include "train/weights.h"
-
-/* ---- made-up data ---- */
-
-status profile_make_data(setup *s) {
-    if (s->train.samples) return STATUS_OK;
-    model_field fields[MODEL_MAX_FIELDS];
-    const compose_run *r = &s->request.run;
-    synthetic_options o = { .samples = 1 << 20,
-                            .label_field = DATA_NO_LABELS,
-                            .below = (uint32_t)(s->model.vocabulary ? s->model.vocabulary : 2),
-                            .seed = (uint64_t)s->options.seed };
-    o.field_count = s->model.fields(&s->model, r->context, fields);
-    for (uint32_t i = 0; i < o.field_count; i++) {
-        o.integers[i] = fields[i].dtype == DTYPE_I32;
-        o.field_bytes[i] = (uint64_t)shape_elements(&fields[i].of) * dtype_bytes(fields[i].dtype);
-        if (o.integers[i] && strcmp(fields[i].name, "labels") == 0) o.label_field = (int32_t)i;
-    }
-    if (s->model.vocabulary) o.scratch_bytes = (uint64_t)r->context + 1; /* what was planned for text */
-    return synthetic_source_open(&o, &s->train);
-}
 
 /* ---- calls ---- */
 

@@ -41,10 +41,6 @@ typedef struct {
     uint64_t table_bytes; /* all that the profile itself keeps */
 } profile_result;
 
-/* Between setup_open and decision_make's plan: gives a setup without data made-up samples of the same size.
- */
-status profile_make_data(setup *s);
-
 /* Adds what the profile keeps to the plan's reserve for tables; STATUS_NO_FIT where that is beyond the
  * budget. */
 status profile_reserve(const setup *s, decision *d, int64_t steps);

@@ -1,0 +1,185 @@
+/* snug compare: every technique beside plain training, planned, and with --measure run. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/units.h"
+#include "cli/apart.h"
+#include "cli/cli.h"
+#include "io/file.h"
+
+static volatile sig_atomic_t stop;
+static void asked_to_stop(int signal_number) {
+    (void)signal_number;
+    stop = 1;
+}
+
+/* The first stops measuring and shows what there is, the second ends the program. A signal that the caller
+ * ignores stays ignored. */
+static void watch_signals(void) {
+    static const int signals[] = { SIGINT, SIGTERM };
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct sigaction old, action = { .sa_flags = (int)SA_RESETHAND };
+        action.sa_handler = asked_to_stop;
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+    }
+}
+
+/* ---- measuring ---- */
+
+typedef struct {
+    output *out;
+    const compare_table *table;
+    uint32_t row;
+    double left; /* seconds that the rows after this one are predicted to take */
+} showing;
+
+static bool is_measurable(const compare_row *row) {
+    return row->point.peak_bytes && !row->measured.done && !row->measured.why[0];
+}
+
+/* Steps and validation, of which the first three times as much. */
+static double predicted_seconds(const setup *s, const compare_row *row) {
+    const compose_run *r = &s->request.run;
+    double share = r->batch ? (double)r->eval_samples / (double)r->batch : 0;
+    return row->point.seconds * ((double)s->options.steps + share / 3);
+}
+
+static void show_step(void *context, const apart_step *x) {
+    const showing *w = context;
+    const compare_row *row = &w->table->rows[w->row];
+    char left[REPORT_NUMBER_BYTES];
+    if (!w->out->terminal) return;
+    output_add(w->out, "\r\033[Kmeasuring row %u of %u, %s %s: step %lld of %lld, %s left", w->row + 1,
+               w->table->count, row->name, row->setting, (long long)x->step, (long long)x->steps,
+               report_duration((double)(x->steps - x->step) * x->seconds + w->left, left));
+    output_flush(w->out);
+}
+
+/* Where the output is no terminal: a line a row. */
+static void show_row(const showing *w) {
+    const compare_row *row = &w->table->rows[w->row];
+    char seconds[UNITS_TEXT_BYTES];
+    if (w->out->terminal) {
+        output_add(w->out, "\r\033[K");
+    } else if (row->measured.done) {
+        output_add(w->out, "measured row %u of %u, %s%s%s: %s a step\n", w->row + 1, w->table->count,
+                   row->name, row->setting[0] ? " " : "", row->setting,
+                   units_seconds_text(row->measured.step_seconds, seconds));
+    }
+    output_flush(w->out);
+}
+
+/* Rows of one plan and optimizer are one run: the earlier one's numbers are theirs. */
+static const compare_row *same_run(const compare_table *t, uint32_t i) {
+    for (uint32_t k = 0; k < i; k++) {
+        const compare_row *a = &t->rows[k], *b = &t->rows[i];
+        if (a->measured.done && a->optimizer == b->optimizer && a->point.peak_bytes == b->point.peak_bytes &&
+            strcmp(a->choice, b->choice) == 0)
+            return a;
+    }
+    return NULL;
+}
+
+static status measure_row(apart *a, showing *w, compare_table *t) {
+    compare_row *row = &t->rows[w->row];
+    const compare_row *same = same_run(t, w->row);
+    char needed[UNITS_TEXT_BYTES], there[UNITS_TEXT_BYTES];
+    if (same) {
+        row->measured = same->measured;
+        return STATUS_OK;
+    }
+    uint64_t available = device_available();
+    if (row->point.peak_bytes > available) {
+        snprintf(row->measured.why, sizeof row->measured.why, "needs %s, and %s are free",
+                 units_bytes_text(row->point.peak_bytes, needed), units_bytes_text(available, there));
+        return STATUS_OK;
+    }
+    TRY(apart_run(a, row, show_step, w, &stop, &row->measured));
+    show_row(w);
+    return STATUS_OK;
+}
+
+static status measure(apart *a, output *out, const setup *s, compare_table *t) {
+    showing w = { .out = out, .table = t };
+    status result = STATUS_OK;
+    for (uint32_t i = 0; i < t->count; i++) w.left += predicted_seconds(s, &t->rows[i]);
+    for (; w.row < t->count && result == STATUS_OK; w.row++) {
+        if (stop) return status_set(STATUS_INTERRUPTED, "stopped; rows without numbers were not measured");
+        w.left -= predicted_seconds(s, &t->rows[w.row]);
+        if (is_measurable(&t->rows[w.row])) result = measure_row(a, &w, t);
+    }
+    if (out->terminal) output_add(out, "\r\033[K");
+    if (result != STATUS_INTERRUPTED) return result;
+    return status_set(STATUS_INTERRUPTED, "stopped; rows without numbers were not measured");
+}
+
+/* ---- what comes out ---- */
+
+static status write_chart(io_writer *chart, const report_comparison *c) {
+    text t = { 0 };
+    report_compare_svg(&t, c);
+    status result = t.failed ? status_set(STATUS_FAILED, "no memory for the chart")
+                             : io_writer_add(chart, t.data, t.length);
+    text_close(&t);
+    return result == STATUS_OK ? io_writer_commit(chart) : result;
+}
+
+static void print_table(const options *o, cli_streams *streams, const report_comparison *c) {
+    text t = { 0 };
+    if (streams->people.file) {
+        report_style style = output_style(&streams->people);
+        report_compare_text(&t, c, &style);
+        output_text(&streams->people, &t);
+    }
+    if (!o->json) return;
+    report_compare_json(&t, c);
+    output_text(&streams->result, &t);
+}
+
+/* Without data there is nothing to learn, and a batch of random numbers says as much as many. */
+static setup_options options_of(const options *o) {
+    setup_options run = o->run;
+    run.steps = o->compare_steps;
+    if (!run.data && run.eval_samples > run.batch) run.eval_samples = run.batch;
+    return run;
+}
+
+static status compare(const options *o, cli_streams *streams, apart *a, io_writer *chart, compare_table *t) {
+    setup s;
+    setup_options run = options_of(o);
+    TRY(setup_open(&run, NULL, &s));
+    status result = compare_plan(&s, t), failed = STATUS_OK;
+    char sentence[1024] = "";
+    if (result == STATUS_OK && a) {
+        watch_signals();
+        failed = measure(a, &streams->people, &s, t);
+        snprintf(sentence, sizeof sentence, "%s", status_message());
+    }
+    if (result == STATUS_OK) {
+        report_comparison c = { .setup = &s, .table = t, .measured = a != NULL };
+        print_table(o, streams, &c);
+        if (o->svg) result = write_chart(chart, &c);
+        if (result == STATUS_OK && o->svg) output_add(&streams->people, "\nChart: %s\n", o->svg);
+    }
+    setup_close(&s);
+    return result == STATUS_OK && failed != STATUS_OK ? status_set(failed, "%s", sentence) : result;
+}
+
+status cli_compare(const options *o, cli_streams *streams) {
+    apart *a = NULL;
+    io_writer chart = { 0 };
+    setup_options run = options_of(o);
+    if (o->measure) TRY(apart_open(&run, &a)); /* before this process holds anything */
+    compare_table *t = memory_new(1, sizeof *t);
+    status result = t ? STATUS_OK : status_set(STATUS_FAILED, "no memory to compare");
+    if (result == STATUS_OK && o->svg) result = io_writer_open(&chart, o->svg); /* can it be written? */
+    if (result == STATUS_OK) result = compare(o, streams, a, &chart, t);
+    io_writer_discard(&chart);
+    apart_close(a);
+    memory_free(t);
+    return result;
+}

@@ -1,0 +1,291 @@
+#include "train/compare.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "train/made_up.h"
+
+enum { MAX_SETTINGS = 32 };
+
+/* ---- one row ---- */
+
+static void add_part(char *to, size_t room, const char *what, const char *setting) {
+    size_t used = strlen(to);
+    snprintf(to + used, room - used, "%s%s%s%s", used ? ", " : "", what, *what ? " " : "", setting);
+}
+
+/* "4 x 2", micro-batches; "3 x 2 + 1" where the last is smaller. "": the batch is not cut. */
+static void write_split(const compose_split *s, int64_t micro_batch, char text[48]) {
+    text[0] = 0;
+    if (!s->accumulate) return;
+    bool even = s->last == micro_batch;
+    int n = snprintf(text, 48, "%lld x %lld", (long long)s->accumulate + even, (long long)micro_batch);
+    if (!even) snprintf(text + n, 48 - (size_t)n, " + %lld", (long long)s->last);
+}
+
+/* What the row's plan does, in words. `own`: the technique that the row is named after; -1: none. */
+static void describe(compare_row *row, const compose_split *split, int own) {
+    char option[PASS_OPTION_BYTES], cut[48];
+    const compose_choice *c = &row->point.choice;
+    write_split(split, c->micro_batch, cut);
+    for (int i = 0; pass_table[i]; i++)
+        if (c->settings[i].text[0])
+            add_part(row->choice, sizeof row->choice, pass_option(pass_table[i], option),
+                     c->settings[i].text);
+    if (*cut) add_part(row->choice, sizeof row->choice, "batch", cut);
+    if (own < 0) return;
+    snprintf(row->setting, sizeof row->setting, "%s", c->settings[own].text);
+    if (*cut && row->group == COMPARE_ALONE) add_part(row->setting, sizeof row->setting, "", cut);
+}
+
+static compare_row *add_row(compare_table *t, compare_group group, const char *name,
+                            const search_request *q) {
+    if (t->count == COMPARE_ROWS) t->count--;
+    compare_row *row = &t->rows[t->count++];
+    *row = (compare_row){ .group = group, .optimizer = q->run.optimizer.kind };
+    snprintf(row->name, sizeof row->name, "%s", name);
+    return row;
+}
+
+static void explain(compare_row *row, const char *why) { snprintf(row->why, sizeof row->why, "%s", why); }
+
+/* Plans the chosen point again for what a search does not keep. */
+static void fill_row(compare_row *row, const search_request *q, const search_point *x, int own) {
+    plan p;
+    if (compose_plan(&q->run, &x->choice, &p) != STATUS_OK) {
+        explain(row, status_message());
+        return;
+    }
+    compose_split split = compose_split_of(&q->run, &x->choice);
+    row->point = *x;
+    row->class = x->class;
+    memcpy(row->by_category, p.by_category, sizeof row->by_category);
+    describe(row, &split, own);
+    plan_close(&p);
+}
+
+/* The leanest plan of q that takes at most `seconds`; among equals the first, which is the most exact. */
+static void fill_leanest(compare_row *row, const search_request *q, double seconds, int own) {
+    search_front front;
+    if (search_run(q, &front) != STATUS_OK) {
+        explain(row, status_message());
+        return;
+    }
+    const search_point *x = NULL;
+    for (uint32_t i = 0; i < front.count && !x; i++)
+        if (front.points[i].seconds <= seconds) x = &front.points[i];
+    if (x)
+        fill_row(row, q, x, own);
+    else
+        explain(row, "no plan is fast enough");
+    search_close(&front);
+}
+
+/* ---- alone ---- */
+
+/* Everything off but pass number i, which is up to the caller. */
+static search_request only(const search_request *q, int i) {
+    search_request alone = *q;
+    for (int k = 0; pass_table[k]; k++)
+        if (k != i) alone.pins[k].kind = SEARCH_OFF;
+    memset(alone.lossy, 0, sizeof alone.lossy);
+    return alone;
+}
+
+static void add_alone(compare_table *t, const search_request *q, int i, const pass_setting *setting) {
+    char name[PASS_OPTION_BYTES + 2] = "--";
+    search_request alone = only(q, i);
+    pass_option(pass_table[i], name + 2);
+    compare_row *row = add_row(t, COMPARE_ALONE, name, q);
+    alone.pins[i].kind = setting ? SEARCH_PINNED : SEARCH_ON;
+    if (setting) alone.pins[i].setting = *setting;
+    if (setting) snprintf(row->setting, sizeof row->setting, "%s", setting->text);
+    fill_leanest(row, &alone, HUGE_VAL, i);
+    if (row->point.peak_bytes || setting) return;
+    bool forbidden = q->allowed == PASS_EXACT && pass_table[i]->class > PASS_EXACT;
+    explain(row, forbidden ? "not exact, and --exact is asked for" : "has nothing to do here");
+}
+
+static bool has_setting(const pass_setting *list, uint32_t count, const char *text) {
+    for (uint32_t k = 0; k < count; k++)
+        if (strcmp(list[k].text, text) == 0) return true;
+    return false;
+}
+
+/* A technique's LOSSY settings: those that it offers, and those that its help names though they save nothing,
+ * which is worth knowing too. */
+static uint32_t list_lossy(const search_request *q, int i, pass_setting out[MAX_SETTINGS]) {
+    compose_choice plain = { .micro_batch = q->run.batch };
+    pass_setting offered[2 * MAX_SETTINGS];
+    uint32_t count = 0, n = search_offers(&q->run, &plain, i, offered, 2 * MAX_SETTINGS);
+    for (uint32_t k = 0; k < n && count < MAX_SETTINGS; k++)
+        if (offered[k].class == PASS_LOSSY) out[count++] = offered[k];
+    for (const char *at = pass_table[i]->values; at && *at; at += strspn(at, ", ")) {
+        size_t length = strcspn(at, ", ");
+        char word[32];
+        pass_setting read = { .class = PASS_EXACT };
+        bool fits = length && length < sizeof word;
+        snprintf(word, sizeof word, "%.*s", fits ? (int)length : 0, at);
+        at += length;
+        bool known = strcmp(word, "auto") == 0 || strcmp(word, "off") == 0 || !isalnum((unsigned char)*word);
+        if (known || pass_table[i]->parse(word, &read) != STATUS_OK) continue;
+        if (read.class == PASS_LOSSY && count < MAX_SETTINGS && !has_setting(out, count, read.text))
+            out[count++] = read;
+    }
+    return count;
+}
+
+static void add_technique(compare_table *t, const search_request *q, int i) {
+    pass_setting lossy[MAX_SETTINGS];
+    if (q->pins[i].kind == SEARCH_OFF) return; /* the user has no use for it */
+    if (q->pins[i].kind == SEARCH_PINNED) {
+        add_alone(t, q, i, &q->pins[i].setting);
+        return;
+    }
+    uint32_t count = pass_table[i]->class == PASS_LOSSY ? list_lossy(q, i, lossy) : 0;
+    for (uint32_t k = 0; k < count; k++) add_alone(t, q, i, &lossy[k]);
+    if (!count) add_alone(t, q, i, NULL);
+}
+
+/* The run with another optimizer at its usual settings, and no technique. */
+static void add_optimizer(compare_table *t, const search_request *q, optimizer_kind kind) {
+    search_request other = only(q, -1);
+    optimizer_options o = setup_defaults().optimizer;
+    o.kind = kind, o.weight_decay = q->run.optimizer.weight_decay, o.clip = q->run.optimizer.clip;
+    other.run.optimizer = optimizer_settle(o);
+    compare_row *row = add_row(t, COMPARE_ALONE, "--optimizer", &other);
+    row->other_optimizer = true;
+    snprintf(row->setting, sizeof row->setting, "%s", optimizer_name(kind));
+    search_point plain = { .choice = { .micro_batch = q->run.batch } };
+    search_plan(&other.run, &plain, 1);
+    if (plain.peak_bytes)
+        fill_row(row, &other, &plain, -1);
+    else
+        explain(row, "this optimizer can't train the model");
+}
+
+/* ---- together ---- */
+
+static bool is_free(const search_request *q, int i) {
+    return q->lossy[i].given || q->pins[i].kind == SEARCH_PINNED;
+}
+
+/* All techniques up to number i: those that change no numerics, or, `lossy`, all of them and the allowed
+ * ones. What is pinned off stays off, what is pinned to a setting has it. */
+static search_request up_to(const search_request *q, int i, bool lossy) {
+    search_request some = *q;
+    for (int k = 0; pass_table[k]; k++) {
+        bool is_lossy = pass_table[k]->class == PASS_LOSSY;
+        bool here = lossy ? !is_lossy || (k <= i && is_free(q, k)) : !is_lossy && k <= i;
+        if (!here) some.pins[k].kind = SEARCH_OFF;
+        if (!here) some.lossy[k].given = false;
+    }
+    return some;
+}
+
+/* Rows for the passes that belong to the group; the last two say what all of them come to: leanest, and
+ * leanest among those that cost next to no time. */
+static void add_together(compare_table *t, const search_request *q, bool lossy) {
+    compare_group group = lossy ? COMPARE_ALLOWED : COMPARE_LOSSLESS;
+    const double little = 1.05;
+    const char *everything = lossy ? "everything allowed" : "everything lossless";
+    int last = -1;
+    for (int i = 0; pass_table[i]; i++) {
+        bool is_lossy = pass_table[i]->class == PASS_LOSSY;
+        if (is_lossy != lossy || q->pins[i].kind == SEARCH_OFF || (lossy && !is_free(q, i))) continue;
+        char name[PASS_OPTION_BYTES + 4] = "+ --";
+        pass_option(pass_table[i], name + 4);
+        search_request some = up_to(q, i, lossy);
+        fill_leanest(add_row(t, group, name, q), &some, HUGE_VAL, i);
+        last = i;
+    }
+    if (last < 0) return;
+    compare_row *row = &t->rows[t->count - 1];
+    snprintf(row->setting, sizeof row->setting, "%s", "");
+    snprintf(row->name, sizeof row->name, "%s", everything);
+    row->ends = true;
+    const search_point *plain = &t->rows[0].point;
+    if (!plain->peak_bytes) return;
+    char name[sizeof row->name];
+    snprintf(name, sizeof name, "%s, at most 5 %% slower", lossy ? "allowed" : "lossless");
+    search_request all = up_to(q, last, lossy);
+    row = add_row(t, group, name, q);
+    fill_leanest(row, &all, plain->seconds * little, -1);
+    row->ends = true;
+}
+
+static void add_asked(compare_table *t, const setup *s) {
+    if (s->budget == UINT64_MAX) return;
+    compare_row *row = add_row(t, COMPARE_ASKED, "within --memory", &s->request);
+    search_front front;
+    if (search_run(&s->request, &front) != STATUS_OK) {
+        explain(row, status_message());
+        return;
+    }
+    const search_point *x = search_pick(&front, s->budget);
+    if (x)
+        fill_row(row, &s->request, x, -1);
+    else
+        explain(row, "nothing fits; 'snug plan' says what would");
+    search_close(&front);
+    row->ends = true;
+}
+
+status compare_plan(const setup *s, compare_table *t) {
+    const search_request *q = &s->request;
+    *t = (compare_table){ 0 };
+    search_front front;
+    TRY(search_run(q, &front));
+    compare_row *plain = add_row(t, COMPARE_PLAIN, "plain", q);
+    if (front.plain.peak_bytes)
+        fill_row(plain, q, &front.plain, -1);
+    else
+        explain(plain, "without any technique it can't be planned");
+    search_close(&front);
+    for (int i = 0; pass_table[i]; i++) {
+        t->any_allowed |= pass_table[i]->class == PASS_LOSSY && is_free(q, i);
+        add_technique(t, q, i);
+    }
+    for (int kind = 0; kind < OPTIMIZER_COUNT; kind++)
+        if ((optimizer_kind)kind != q->run.optimizer.kind) add_optimizer(t, q, (optimizer_kind)kind);
+    add_together(t, q, false);
+    if (t->any_allowed) add_together(t, q, true);
+    add_asked(t, s);
+    memory_trim();
+    return STATUS_OK;
+}
+
+/* ---- measuring ---- */
+
+static bool as_planned(const plan *p, const train_result *r) {
+    for (int c = 0; c < CATEGORY_COUNT; c++)
+        if (c != CATEGORY_RUNTIME && p->by_category[c] != r->memory.by_category[c]) return false;
+    return true;
+}
+
+status compare_run(setup *s, const compare_row *row, const train_observer *o, compare_measured *m) {
+    resume from = { .lock.file = -1 };
+    train_result r = { 0 };
+    decision d = { .budget = UINT64_MAX, .point = row->point };
+    d.split = compose_split_of(&s->request.run, &row->point.choice);
+    TRY(made_up_train(s));
+    TRY(made_up_validation(s));
+    TRY(compose_plan(&s->request.run, &row->point.choice, &d.plan));
+    memory_trim();
+    status result = train_run(s, &d, &from, o, &r);
+    if (result == STATUS_OK) {
+        m->done = true;
+        m->planned = as_planned(&d.plan, &r);
+        m->step_seconds = r.step_seconds;
+        m->steps = r.steps;
+        m->loss = r.losses[r.steps - 1];
+        m->validation = r.evaluation_count ? r.evaluations[r.evaluation_count - 1].loss : NAN;
+    }
+    train_result_close(&r);
+    decision_close(&d);
+    resume_close(&from);
+    return result;
+}
