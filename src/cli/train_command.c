@@ -13,18 +13,22 @@
 
 /* ---- signals ---- */
 
-static volatile sig_atomic_t stop;
+static volatile sig_atomic_t stop, training;
 
-/* The first asks to stop; a second SIGINT, which is somebody at the keyboard, stops at once. Batch systems
- * repeat SIGTERM and SIGUSR1 while a checkpoint is being saved. */
+/* While it is being planned there is nothing to finish. The first in training asks to stop; a second SIGINT,
+ * which is somebody at the keyboard, stops at once. Batch systems repeat SIGTERM and SIGUSR1 while a
+ * checkpoint is being saved. */
 static void asked_to_stop(int signal_number) {
+    static const char early[] = "\nsnug: stopped before training began\n";
     static const char words[] =
         "\nstopping after this step, with a checkpoint; Ctrl-C once more to stop at once, without one\n";
     if (stop && signal_number == SIGINT) _exit(STATUS_INTERRUPTED);
     if (stop) return;
-    stop = 1;
-    ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
+    ssize_t written = training ? write(STDERR_FILENO, words, sizeof words - 1)
+                               : write(STDERR_FILENO, early, sizeof early - 1);
     (void)written;
+    if (!training) _exit(STATUS_INTERRUPTED);
+    stop = 1;
 }
 
 /* A signal that the caller has set to be ignored (nohup, a background job of a script) stays so. */
@@ -138,7 +142,7 @@ static status train(const options *o, cli_streams *streams, const setup *s, resu
     TRY(progress_open(&streams->people, &shown));
     train_observer observer = { .context = shown, .stepped = stepped, .evaluated = evaluated, .stop = &stop };
     train_result r = { 0 };
-    watch_signals();
+    training = 1;
     status result = train_run(s, d, from, &observer, &r);
     char path[4200];
     snprintf(path, sizeof path, "%s/run.json", s->options.out);
@@ -161,6 +165,7 @@ static status train(const options *o, cli_streams *streams, const setup *s, resu
 status cli_train(const options *o, cli_streams *streams) {
     if (!o->run.data) return status_set(STATUS_INVALID, "train wants --data PATH, a text to train on");
     if (!o->run.out) return status_set(STATUS_INVALID, "train wants --out DIR, a folder for the model");
+    watch_signals();
     TRY(io_check_folder(o->run.out)); /* planning may take seconds, and would be for nothing */
     setup s = { 0 };
     decision d;

@@ -165,14 +165,17 @@ static status all_steps(training *t) {
 }
 
 /* How it ended, in a sentence that says where to go on. */
+static status interrupted(const training *t) {
+    long long done = (long long)t->result->steps, steps = (long long)t->s->options.steps;
+    if (!done)
+        return status_set(STATUS_INTERRUPTED, "stopped before the first step; there is nothing to save");
+    return status_set(STATUS_INTERRUPTED, "stopped after step %lld of %lld; %s", done, steps,
+                      t->s->options.out ? "--resume goes on from there" : "without a folder to save to");
+}
+
 static status ending(const training *t, status result) {
     const char *out = t->s->options.out;
-    if (result == STATUS_OK && asked_to_stop(t))
-        return status_set(STATUS_INTERRUPTED, "stopped after step %lld of %lld; %s%s",
-                          (long long)t->result->steps, (long long)t->s->options.steps,
-                          out ? "--resume goes on from there; the model is in "
-                              : "without a folder to save to",
-                          out ? out : "");
+    if (result == STATUS_OK && asked_to_stop(t)) return interrupted(t);
     if (result != STATUS_FAILED || !t->saved) return result;
     char sentence[1024];
     snprintf(sentence, sizeof sentence, "%s", status_message());

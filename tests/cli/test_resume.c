@@ -348,6 +348,75 @@ static void second_interrupt_stops_at_once(void **state) {
     }
 }
 
+/* Whether the process has handlers for these signals already. */
+static bool watches(pid_t pid, int signal_number) {
+    char path[64], line[256];
+    unsigned long long caught = 0;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "SigCgt: %llx", &caught) == 1) break;
+    if (file) fclose(file);
+    return caught >> (signal_number - 1) & 1;
+}
+
+/* Nothing was begun, so nothing is left behind; a script sees the same exit code as later. */
+static void signals_while_planning(void **state) {
+    (void)state;
+    static const int signals[] = { SIGINT, SIGTERM, SIGUSR1 };
+    for (int i = 0; i < 3; i++) {
+        pid_t pid = command_start("train gpt2-xl --data text --batch 64 --out unborn", NULL, -1);
+        for (int wait = 0; wait < 20000 && !watches(pid, SIGUSR1); wait++) pause_for(0.0005);
+        kill(pid, signals[i]);
+        command_result r = command_wait(pid);
+        assert_int_equal(r.exit, 130);
+        assert_non_null(strstr(r.err, "stopped before training began"));
+        command_free(&r);
+        assert_int_equal(access("unborn", F_OK), -1);
+    }
+}
+
+/* A validation is not worth waiting for; resuming makes up for it. */
+#define JUDGED                                                                                               \
+    "train char-small --data text --eval-data text --eval-every 1 --eval-samples 200 --batch 1 "             \
+    "--steps 1000 --save-every off --out judged --resume"
+
+/* Starts or goes on, and gets the signal behind step `after`; returns the step it stopped at. */
+static int64_t stop_judging(int signal_number, int64_t after) {
+    pid_t pid = command_start(JUDGED, NULL, -1);
+    for (int wait = 0; wait < 20000 && last_step("judged") <= after; wait++) pause_for(0.0005);
+    pause_for(0.02); /* into the validation, which takes much longer than a step */
+    kill(pid, signal_number);
+    command_result r = command_wait(pid);
+    assert_int_equal(r.exit, 130);
+    command_free(&r);
+    assert_int_equal(newest("judged"), last_step("judged"));
+    return newest("judged");
+}
+
+static bool is_judged(int64_t step) {
+    char line[64];
+    size_t bytes;
+    snprintf(line, sizeof line, "{\"step\": %lld, \"eval_loss\"", (long long)step);
+    char *metrics = contents("judged/metrics.jsonl", &bytes);
+    bool found = strstr(metrics, line);
+    free(metrics);
+    return found;
+}
+
+static void signals_while_validating(void **state) {
+    (void)state;
+    static const int signals[] = { SIGINT, SIGTERM, SIGUSR1 };
+    int64_t before = 0;
+    for (int i = 0; i < 3; i++) {
+        int64_t done = stop_judging(signals[i], before);
+        assert_true(done > before);
+        assert_false(is_judged(done));
+        assert_true(!before || is_judged(before));
+        before = done;
+    }
+}
+
 /* The data goes away under a run; put back, the run goes on. */
 static void read_errors_lose_nothing(void **state) {
     (void)state;
@@ -465,6 +534,8 @@ int main(void) {
         cmocka_unit_test(other_runs_are_refused),
         cmocka_unit_test(damage_falls_back),
         cmocka_unit_test(two_runs_in_one_folder_are_refused),
+        cmocka_unit_test(signals_while_planning),
+        cmocka_unit_test(signals_while_validating),
         cmocka_unit_test(read_errors_lose_nothing),
         cmocka_unit_test(full_disks_lose_nothing),
         cmocka_unit_test(faults_are_found),
