@@ -6,6 +6,7 @@
 #include "base/threads.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "device/device_file.h"
 #include "io/json.h"
 #include "lower/measure.h"
 #include "train/rates.h"
@@ -33,13 +34,19 @@ static void told(void *context, const char *what, double part) {
     output_flush(m->out);
 }
 
-static status measure(output *people, int threads) {
+static status measure(output *people, int threads, const char *folder) {
     rates_measured found = { .count = threads > 1 ? 2 : 1, .threads = { 1, threads } };
     measuring m = { .out = people };
     measure_observer o = { .context = &m, .told = told, .seconds = MEASURE_SECONDS / found.count };
     for (int i = 0; i < found.count; i++) {
         m.threads = found.threads[i], m.last[0] = 0;
         TRY(measure_rates(found.threads[i], &o, &found.rates[i]));
+    }
+    if (folder) {
+        device_file_rates disk;
+        TRY(device_file_measure(folder, &disk));
+        for (int i = 0; i < found.count; i++)
+            found.rates[i].file_read = disk.read, found.rates[i].file_written = disk.written;
     }
     if (people->terminal) output_add(people, "\r\033[K");
     return rates_store(&found);
@@ -65,6 +72,8 @@ static void print(output *out, int threads, const device_rates *r) {
                1e-9 * r->cached, units_bytes_text((uint64_t)r->cache_bytes, a), 1e-9 * r->bandwidth,
                1e-9 * r->fetched);
     output_add(out, "  a call    %.2f microseconds\n", 1e6 * r->call_seconds);
+    output_add(out, "  disk      %.2f GB/s read, %.2f GB/s written\n", 1e-9 * r->file_read,
+               1e-9 * r->file_written);
 }
 
 static void put_rates(json_writer *w, const device_rates *r) {
@@ -80,6 +89,8 @@ static void put_rates(json_writer *w, const device_rates *r) {
     json_put_number(w, "memory_bytes", r->bandwidth);
     json_put_number(w, "fetched_bytes", r->fetched);
     json_put_number(w, "call_seconds", r->call_seconds);
+    json_put_number(w, "file_read_bytes", r->file_read);
+    json_put_number(w, "file_written_bytes", r->file_written);
     json_put_number(w, "scale", r->scale);
     json_end_object(w);
 }
@@ -104,7 +115,7 @@ static void print_json(output *out, int threads, const device_rates *r) {
 
 status cli_devices(const options *o, cli_streams *streams) {
     int threads = o->run.threads ? (int)o->run.threads : threads_available();
-    if (o->measure) TRY(measure(&streams->people, threads));
+    if (o->measure) TRY(measure(&streams->people, threads, o->run.folder));
     device_rates r = rates_find(threads);
     if (streams->people.file) print(&streams->people, threads, &r);
     if (o->json) print_json(&streams->result, threads, &r);

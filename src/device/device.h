@@ -47,7 +47,9 @@ typedef struct {
     double fetched;           /* bytes of memory that products read and write in pieces */
     double cache_bytes;       /* how much of what was touched last is still in a cache */
     double call_seconds;      /* of starting one kernel */
-    double scale;             /* on the whole: what a run took over what was predicted; 1: nothing known */
+    double file_read;         /* bytes from a file, past all caches */
+    double file_written;
+    double scale; /* on the whole: what a run took over what was predicted; 1: nothing known */
     char source[DEVICE_SOURCE_BYTES]; /* where the numbers come from: "built-in table: AVX-512" */
 } device_rates;
 device_rates device_rates_default(int threads);

@@ -30,7 +30,7 @@ void debug_poison_after(const exec *e, const bound_program *b, uint32_t step) {
 }
 
 static bool all_finite(const op_arg *x) {
-    if (x->dtype != DTYPE_F32) return true;
+    if (x->dtype != DTYPE_F32 || !x->data) return true;
     const float *value = x->data;
     for (int64_t i = 0, n = shape_elements(&x->shape); i < n; i++)
         if (!isfinite(value[i])) return false;
@@ -40,8 +40,9 @@ static bool all_finite(const op_arg *x) {
 bool exec_find_fault(exec *e, program_kind k, exec_fault *fault) {
     bound_program *b = &e->programs[k];
     const graph *g = &b->plan->program.graph;
+    exec_begin(e, b);
     for (uint32_t s = 0; s < b->plan->program.count; s++) {
-        b->plan->program.steps[s].kernel->run(&b->calls[s]);
+        exec_step(e, b, s);
         const node *n = graph_node(g, b->plan->program.steps[s].node);
         for (uint32_t i = 0; i < n->out_count; i++) {
             if (all_finite(&b->calls[s].out[i])) continue;

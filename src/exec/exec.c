@@ -27,6 +27,8 @@ static void *separate_address(const exec *e, const bound_program *b, tensor_id t
 }
 
 void *exec_address(const exec *e, const bound_program *b, tensor_id t) {
+    const graph *g = &b->plan->program.graph;
+    if (graph_tensor(g, graph_storage(g, t, NULL))->pool == POOL_FILE) return NULL;
     return e->modes & EXEC_SEPARATE ? separate_address(e, b, t) : arena_address(e, b, t);
 }
 
@@ -45,6 +47,7 @@ static status open_separate(exec *e) {
     if (!e->persistent) return status_set(STATUS_FAILED, "no memory to bind a plan");
     for (uint32_t i = 0; i < e->plan->persistent_count; i++) {
         uint64_t bytes = e->plan->persistent[i].bytes;
+        if (e->plan->persistent[i].in_file) continue;
         e->persistent[i] = device_block_new(bytes);
         if (!e->persistent[i])
             return status_set(STATUS_NO_FIT, "no memory for '%s'", e->plan->persistent[i].name);
@@ -114,6 +117,8 @@ status exec_open(const plan *p, unsigned modes, exec **out) {
     status result = modes & EXEC_SEPARATE ? open_separate(e) : device_pool_open(&e->pool, plan_pool_bytes(p));
     for (int k = 0; k < PROGRAM_COUNT && result == STATUS_OK; k++)
         if (p->programs[k]) result = bind_program(e, &e->programs[k]);
+    if (result == STATUS_OK && p->file_bytes)
+        result = transfer_open(p, exec_persistent(e, PLAN_SLOTS), &e->transfer);
     if (result != STATUS_OK) {
         exec_close(e);
         *out = NULL;
@@ -123,6 +128,7 @@ status exec_open(const plan *p, unsigned modes, exec **out) {
 
 void exec_close(exec *e) {
     if (!e) return;
+    transfer_close(e->transfer);
     if (e->modes & EXEC_SEPARATE) close_separate(e);
     device_pool_close(&e->pool);
     for (int k = 0; k < PROGRAM_COUNT; k++) {
@@ -137,7 +143,7 @@ void exec_close(exec *e) {
 
 void *exec_persistent(const exec *e, const char *name) {
     const plan_persistent *p = plan_find(e->plan, name);
-    if (!p) return NULL;
+    if (!p || p->in_file) return NULL;
     return e->modes & EXEC_SEPARATE ? e->persistent[p - e->plan->persistent]
                                     : (char *)e->pool.data + p->offset;
 }
@@ -159,15 +165,55 @@ const void *exec_output(const exec *e, program_kind k, const char *name) {
 
 uint64_t exec_pool_bytes(const exec *e) { return e->pool.bytes; }
 
+/* ---- persistent tensors, wherever they are ---- */
+
+static uint64_t bytes_after(const plan_persistent *x, uint64_t first) {
+    return (uint64_t)shape_elements(&x->shape) * dtype_bytes(x->dtype) - first;
+}
+
+status exec_room(exec *e, const plan_persistent *x, uint64_t first, exec_part *part) {
+    *part = (exec_part){ .bytes = bytes_after(x, first) };
+    if (!x->in_file) {
+        part->data = (char *)exec_persistent(e, x->name) + first;
+        return STATUS_OK;
+    }
+    TRY(transfer_settle(e->transfer));
+    uint64_t most = e->plan->slot_bytes / PIECES_PAGE * PIECES_PAGE;
+    if (part->bytes > most) part->bytes = most;
+    part->data = transfer_room(e->transfer);
+    return STATUS_OK;
+}
+
+status exec_view(exec *e, const plan_persistent *x, uint64_t first, exec_part *part) {
+    TRY(exec_room(e, x, first, part));
+    return x->in_file ? transfer_read(e->transfer, x->offset + first, part->bytes) : STATUS_OK;
+}
+
+status exec_put(exec *e, const plan_persistent *x, uint64_t first, const exec_part *part) {
+    return x->in_file ? transfer_write(e->transfer, x->offset + first, part->bytes) : STATUS_OK;
+}
+
 /* ---- running ---- */
 
+void exec_begin(exec *e, const bound_program *b) {
+    if (e->transfer && b == &e->programs[PROGRAM_STEP]) transfer_begin(e->transfer);
+}
+
+void exec_step(exec *e, const bound_program *b, uint32_t step) {
+    if (e->transfer && pieces_step(&b->plan->program, step))
+        transfer_run(e->transfer, step, &b->calls[step]);
+    else
+        b->plan->program.steps[step].kernel->run(&b->calls[step]);
+}
+
 static void run_calls(exec *e, bound_program *b) {
+    exec_begin(e, b);
     if (e->timed.moments && timing_run(e, b)) return;
     const program *p = &b->plan->program;
     bool observe = e->modes & EXEC_OBSERVE && !b->seen.done, poison = (e->modes & EXEC_POISON) != 0;
     for (uint32_t s = 0; s < p->count; s++) {
         if (poison) debug_poison_before(e, b, s);
-        p->steps[s].kernel->run(&b->calls[s]);
+        exec_step(e, b, s);
         if (observe) observe_call(&b->seen, p, s, &b->calls[s]);
         if (poison) debug_poison_after(e, b, s);
     }
@@ -181,3 +227,5 @@ void exec_run(exec *e, program_kind k) {
     run_calls(e, &e->programs[k]);
     threads_unpin();
 }
+
+status exec_failed(const exec *e) { return e->transfer ? transfer_failed(e->transfer) : STATUS_OK; }

@@ -25,8 +25,19 @@ typedef struct exec exec;
 status exec_open(const plan *p, unsigned modes, exec **out); /* the plan must outlive it */
 void exec_close(exec *e);
 
-/* Persistent tensor or buffer, zeroed at opening; NULL when the plan has none of this name. */
+/* Persistent tensor or buffer, zeroed at opening; NULL when the plan has none of this name in memory. */
 void *exec_persistent(const exec *e, const char *name);
+
+/* A persistent tensor part by part, wherever it is, between runs. exec_view: what it holds from byte `first`
+ * on, as much as there is room for; exec_room: where to write that, exec_put: it is written. Parts of what is
+ * in a file share one buffer, so each ends the one before; parts of memory are all of it. */
+typedef struct {
+    void *data;
+    uint64_t bytes;
+} exec_part;
+status exec_view(exec *e, const plan_persistent *x, uint64_t first, exec_part *part);
+status exec_room(exec *e, const plan_persistent *x, uint64_t first, exec_part *part);
+status exec_put(exec *e, const plan_persistent *x, uint64_t first, const exec_part *part);
 
 /* Where the host writes an input before running a program; NULL when the program does not read it. Valid
  * until the program runs: inputs share memory with later values. */
@@ -36,6 +47,10 @@ void *exec_input(const exec *e, program_kind k, const char *name);
 const void *exec_output(const exec *e, program_kind k, const char *name);
 
 void exec_run(exec *e, program_kind k);
+
+/* STATUS_FAILED with a sentence when state could not be read from its file or written to it since opening:
+ * what was computed since is worth nothing. */
+status exec_failed(const exec *e);
 
 /* From now on each run of a program writes count + 1 moments, in seconds of exec_now: before its first kernel
  * and after each. Runs follow each other in `moments`; one that the room doesn't hold leaves none. Such runs

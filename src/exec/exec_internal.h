@@ -1,8 +1,9 @@
 /* What the executor's files share: exec.c binds and runs, observe.c measures, timing.c takes times, debug.c
- * poisons and looks for faults. */
+ * poisons and looks for faults, transfer.c moves state to a file and back. */
 #pragma once
 
 #include "exec/exec.h"
+#include "exec/transfer.h"
 
 typedef struct {
     tensor_id *host;        /* by owner: whose buffer it turned out to live in; 0: its own */
@@ -33,9 +34,15 @@ struct exec {
     void **persistent; /* separate mode: by plan->persistent */
     bound_program programs[PROGRAM_COUNT];
     timing timed;
+    transfer *transfer; /* NULL: all state is in memory */
 };
 
-/* Address of a tensor of program b. */
+/* Runs one step of program b. */
+void exec_step(exec *e, const bound_program *b, uint32_t step);
+/* Before the first of them. */
+void exec_begin(exec *e, const bound_program *b);
+
+/* Address of a tensor of program b; NULL where that is in a file. */
 void *exec_address(const exec *e, const bound_program *b, tensor_id t);
 
 status observe_open(observation *o, const program *p);

@@ -104,6 +104,7 @@ void observe_finish(observation *o, const program *p) {
 static void add_persistent(const exec *e, exec_measured *m) {
     for (uint32_t i = 0; i < e->plan->persistent_count; i++) {
         const plan_persistent *p = &e->plan->persistent[i];
+        if (p->in_file) continue;
         uint64_t bytes =
             p->shape.rank ? (uint64_t)shape_elements(&p->shape) * dtype_bytes(p->dtype) : p->bytes;
         m->by_category[p->category] += units_align(bytes, LIVE_ALIGN);

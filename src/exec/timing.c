@@ -25,7 +25,7 @@ bool timing_run(exec *e, const bound_program *b) {
     double *moment = t->moments + t->count;
     *moment++ = exec_now();
     for (uint32_t s = 0; s < p->count; s++) {
-        p->steps[s].kernel->run(&b->calls[s]);
+        exec_step(e, b, s);
         *moment++ = exec_now();
     }
     t->count += (uint64_t)p->count + 1;

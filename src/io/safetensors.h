@@ -67,12 +67,15 @@ dtype safetensors_dtype(const char *name);
 /* Does the entry have this shape? */
 bool safetensors_has_shape(const safetensors_entry *entry, const shape *s);
 
-/* What to write. `data` stays the caller's and is written from where it is. */
+/* What to write. `data` stays the caller's and is written from where it is. What is in no memory has
+ * `part` instead: it gives the bytes from `first` on, some or all of them, until it is called again. */
 typedef struct {
     const char *name;
     const char *dtype; /* "F32" … */
     shape shape;
     const void *data;
+    status (*part)(void *context, uint64_t first, const void **data, uint64_t *bytes);
+    void *context;
     uint64_t bytes;
 } safetensors_item;
 

@@ -107,12 +107,22 @@ static status build_header(const char *path, const safetensors_item *const *orde
     return STATUS_OK;
 }
 
+static status write_item(io_writer *w, const safetensors_item *item) {
+    if (!item->part) return io_writer_add(w, item->data, item->bytes);
+    for (uint64_t done = 0, bytes; done < item->bytes; done += bytes) {
+        const void *data;
+        TRY(item->part(item->context, done, &data, &bytes));
+        TRY(io_writer_add(w, data, bytes));
+    }
+    return STATUS_OK;
+}
+
 static status write_parts(io_writer *w, const text *header, const safetensors_item *const *order,
                           uint32_t count) {
     uint64_t length = header->length;
     TRY(io_writer_add(w, &length, sizeof length));
     TRY(io_writer_add(w, header->data, length));
-    for (uint32_t i = 0; i < count; i++) TRY(io_writer_add(w, order[i]->data, order[i]->bytes));
+    for (uint32_t i = 0; i < count; i++) TRY(write_item(w, order[i]));
     return STATUS_OK;
 }
 

@@ -38,6 +38,10 @@ static inline bool role_persistent(role r) { return r >= ROLE_PARAMETER; }
 
 typedef enum { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE } phase;
 
+/* Where persistent storage lies. What is in a file passes through memory while a step needs it
+ * (lower/pieces.h). */
+enum { POOL_MEMORY, POOL_FILE };
+
 enum {
     TENSOR_KEEP = 1,      /* read by the host after the program: alive to its end */
     TENSOR_TRAINABLE = 2, /* a parameter that wants a gradient */

@@ -15,7 +15,9 @@ status rewrite_open(rewrite *r, const graph *in, graph *out) {
                                                            .dtype = x->dtype,
                                                            .role = x->role,
                                                            .flags = x->flags });
-        if (r->map[t]) graph_tensor(out, r->map[t])->gradient = x->gradient;
+        if (!r->map[t]) continue;
+        graph_tensor(out, r->map[t])->gradient = x->gradient;
+        graph_tensor(out, r->map[t])->pool = x->pool;
     }
     return graph_status(out) == STATUS_OK ? STATUS_OK : rewrite_close(r);
 }

@@ -1,6 +1,7 @@
 #include "lower/predict.h"
 
 #include "base/memory.h"
+#include "lower/pieces.h"
 
 double predict_work(const op_cost *cost, const device_rates *rates) {
     double flops = cost->work > cost->flops ? cost->work : cost->flops;
@@ -64,6 +65,14 @@ static double predict_step(walk *w, const node *n) {
     return predict_call(&cost, read, written, w->rates);
 }
 
+/* Steps whose state is in a file wait where the file is slower; `waits` has room for a number a step. */
+static void wait_for_pieces(program *p, const device_rates *rates, double *waits) {
+    piece first = { 0 };
+    if (!pieces_next(p, &first)) return;
+    p->seconds = pieces_seconds(p, rates, waits);
+    for (uint32_t s = 0; s < p->count; s++) p->steps[s].seconds += waits[s];
+}
+
 status predict_program(program *p, const device_rates *rates) {
     const graph *g = &p->graph;
     walk w = { .graph = g, .rates = rates, .touched = memory_new(g->tensors.count, sizeof(double)) };
@@ -79,6 +88,7 @@ status predict_program(program *p, const device_rates *rates) {
         p->steps[s].seconds = predict_step(&w, graph_node(g, p->steps[s].node));
         p->seconds += p->steps[s].seconds;
     }
+    wait_for_pieces(p, rates, w.touched);
     memory_free(w.touched);
     return STATUS_OK;
 }

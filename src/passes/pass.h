@@ -36,6 +36,7 @@ typedef struct {
     int64_t micro_batch; /* samples of the common micro-batch; smaller than batch: there are several */
     int64_t tokens;      /* rows per sample that sums run over (context length) */
     bool clipping;       /* updates wait for a norm of all gradients */
+    bool folder;         /* there is one for what does not stay in memory */
 } pass_context;
 
 typedef struct {

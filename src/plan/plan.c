@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/units.h"
+#include "lower/pieces.h"
 #include "plan/check.h"
 #include "plan/pack.h"
 
@@ -35,11 +36,17 @@ static plan_persistent *find_from(plan *p, uint32_t count, const char *name, uin
 
 static void add_persistent(plan *p, const char *name, uint64_t bytes, category c, const tensor *t) {
     plan_persistent *x = &p->persistent[p->persistent_count++];
-    *x = (plan_persistent){ .bytes = units_align(bytes, LIVE_ALIGN),
-                            .offset = p->persistent_bytes,
+    bool in_file = t && t->pool == POOL_FILE;
+    *x = (plan_persistent){ .bytes = units_align(bytes, in_file ? PIECES_PAGE : LIVE_ALIGN),
+                            .offset = in_file ? p->file_bytes : p->persistent_bytes,
+                            .in_file = in_file,
                             .category = c };
     snprintf(x->name, sizeof x->name, "%s", name);
     if (t) x->shape = t->shape, x->dtype = t->dtype;
+    if (in_file) {
+        p->file_bytes += x->bytes;
+        return;
+    }
     p->persistent_bytes += x->bytes;
     p->by_category[c] += x->bytes;
 }
@@ -58,7 +65,8 @@ static status add_persistents_of(plan *p, plan_program *pp) {
         if (!known) {
             add_persistent(p, name, graph_tensor_bytes(g, t), category_of(g, t, false), x);
             known = &p->persistent[p->persistent_count - 1];
-        } else if (!shape_equal(&known->shape, &x->shape) || known->dtype != (dtype)x->dtype) {
+        } else if (!shape_equal(&known->shape, &x->shape) || known->dtype != (dtype)x->dtype ||
+                   known->in_file != (x->pool == POOL_FILE)) {
             return status_set(STATUS_FAILED, "plan: the programs disagree about the shape of '%s'", name);
         }
         pp->offset[t] = known->offset;
@@ -109,7 +117,7 @@ static void settle_offsets(const plan *p, plan_program *pp) {
         int64_t inside;
         tensor_id owner = graph_storage(g, t, &inside);
         bool persistent = role_persistent(graph_tensor(g, owner)->role);
-        if (persistent)
+        if (persistent) /* or a place in the file */
             pp->offset[t] = pp->offset[owner] + (uint64_t)inside;
         else if (pp->live.of_tensor[t] != LIVE_NONE)
             pp->offset[t] += p->persistent_bytes + (uint64_t)inside;
@@ -131,6 +139,7 @@ static uint64_t table_bytes(const plan_program *pp) {
 /* Of a persistent tensor while it is saved, in lists and headers; and tables at once in one thread of the
  * search: 2.2 were seen. */
 enum { SAVING_BYTES = 512, PLANNING_SHARE = 3 };
+enum { TRANSFER_BYTES = 256 << 10 }; /* a thread's stack and its queue */
 
 static void sum_up(plan *p, int threads) {
     uint64_t highest = 0;
@@ -148,6 +157,7 @@ static void sum_up(plan *p, int threads) {
     uint64_t tables = p->persistent_count * (sizeof *p->persistent + SAVING_BYTES);
     for (int k = 0; k < PROGRAM_COUNT; k++)
         if (p->programs[k]) tables += table_bytes(p->programs[k]);
+    if (p->file_bytes) tables += TRANSFER_BYTES;
     p->runtime.tables += tables;
     p->planning_bytes = p->runtime.code + (uint64_t)threads * PLANNING_SHARE * tables;
     plan_reserve(p, 0);
@@ -163,10 +173,18 @@ void plan_reserve(plan *p, uint64_t bytes) {
     p->peak_bytes = plan_pool_bytes(p) + plan_runtime_bytes(p);
 }
 
+/* As many pieces as may be in memory at once; only the step has any. */
+static void add_slots(plan *p) {
+    pieces_size size = pieces_measure(&p->programs[PROGRAM_STEP]->program);
+    p->slots = size.count < PIECES_SLOTS ? (uint32_t)size.count : PIECES_SLOTS;
+    p->slot_bytes = size.slot_bytes;
+    add_persistent(p, PLAN_SLOTS, p->slots * p->slot_bytes + PIECES_PAGE, CATEGORY_SCRATCH, NULL);
+}
+
 status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
                  int threads, plan *p) {
     *p = (plan){ .threads = threads };
-    size_t most = buffer_count;
+    size_t most = buffer_count + 1u;
     for (int k = 0; k < PROGRAM_COUNT; k++) most += programs[k].steps ? programs[k].graph.tensors.count : 0;
     p->persistent = memory_new(most, sizeof *p->persistent);
     status result = p->persistent ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan a run");
@@ -177,6 +195,7 @@ status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, ui
         else
             lower_close(&programs[k]);
     }
+    if (result == STATUS_OK && p->file_bytes) add_slots(p);
     for (uint32_t i = 0; result == STATUS_OK && i < buffer_count; i++)
         add_persistent(p, buffers[i].name, buffers[i].bytes, CATEGORY_INPUTS, NULL);
     if (result != STATUS_OK) {

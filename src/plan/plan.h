@@ -2,8 +2,9 @@
  *
  *     pool = | persistent: weights, moments, gradients, results, buffers | arena: one program at a time |
  *
- * Persistent tensors are shared between programs by name. The arena is as large as the largest
- * program's. A plan owns its programs and everything it lists; after plan_make it is const. */
+ * Persistent tensors are shared between programs by name. Some of them may lie in a file instead, which has
+ * a plan of its own, and pass through slots in the pool (lower/pieces.h). The arena is as large as the
+ * largest program's. A plan owns its programs and everything it lists; after plan_make it is const. */
 #pragma once
 
 #include "lower/lower.h"
@@ -23,6 +24,7 @@ const char *plan_program_name(program_kind k);
 typedef struct {
     char name[96];
     uint64_t bytes, offset; /* in the pool; bytes rounded up to LIVE_ALIGN */
+    bool in_file;           /* in the file instead: a place there; rounded up to PIECES_PAGE */
     category category;
     shape shape; /* of buffers: rank 0 */
     dtype dtype;
@@ -53,8 +55,15 @@ typedef struct {
     uint64_t peak_bytes;                  /* persistent + arena + runtime; at least planning_bytes */
     uint64_t by_category[CATEGORY_COUNT]; /* at the peak; sums up to peak_bytes */
     program_kind peak_program;
+    const char *folder;  /* where the file is to be; the caller's */
+    uint64_t file_bytes; /* 0: there is none */
+    uint64_t slot_bytes; /* of each slot in the buffer PLAN_SLOTS */
+    uint32_t slots;
     int threads; /* that scratch is planned for: run with no more */
 } plan;
+
+/* The buffer that state in a file passes through; its slots begin at a multiple of PIECES_PAGE. */
+#define PLAN_SLOTS "state in passing"
 
 /* Takes over the programs (entries with a NULL steps pointer are absent), also on failure. */
 status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,

@@ -57,6 +57,20 @@ static void put_measured(json_writer *w, const parts_measured *m, const train_re
     json_end_object(w);
 }
 
+/* It has its whole length from the beginning. */
+static void put_file(json_writer *w, const decision *d, bool run) {
+    json_begin_object(w, NULL);
+    json_put_string(w, "name", "file");
+    json_put_string(w, "device", "disk");
+    json_put_null(w, "budget_bytes");
+    json_put_unsigned(w, "predicted_bytes", d->plan.file_bytes);
+    if (run)
+        json_put_unsigned(w, "measured_bytes", d->plan.file_bytes);
+    else
+        json_put_null(w, "measured_bytes");
+    json_end_object(w);
+}
+
 static void put_pools(json_writer *w, const decision *d, const parts_measured *m, bool run) {
     json_begin_array(w, "pools");
     json_begin_object(w, NULL);
@@ -69,6 +83,7 @@ static void put_pools(json_writer *w, const decision *d, const parts_measured *m
     else
         json_put_null(w, "measured_bytes");
     json_end_object(w);
+    if (d->plan.file_bytes) put_file(w, d, run);
     json_end_array(w);
 }
 

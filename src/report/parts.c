@@ -123,6 +123,7 @@ uint32_t parts_holders(const plan *p, parts_holder *out, uint32_t room, uint64_t
     if (!list) return 0;
     for (uint32_t i = 0; i < p->persistent_count; i++) {
         const plan_persistent *x = &p->persistent[i];
+        if (x->in_file) continue;
         parts_holder h = { .count = 1,
                            .bytes = x->bytes,
                            .largest = x->bytes,

@@ -44,7 +44,7 @@ static uint64_t *alive_of(const plan_program *pp) {
 static status open_memory(trace *t) {
     const plan *p = &t->d->plan;
     for (uint32_t i = 0; i < p->persistent_count; i++)
-        t->persistent[p->persistent[i].category] += p->persistent[i].bytes;
+        if (!p->persistent[i].in_file) t->persistent[p->persistent[i].category] += p->persistent[i].bytes;
     for (uint32_t run = 0; run < profile_runs(t->d); run++) {
         program_kind k;
         profile_moments(t->r, t->d, 0, run, &k);

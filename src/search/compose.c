@@ -10,7 +10,8 @@ pass_context compose_context(const compose_run *r, const compose_choice *c) {
                            .batch = r->batch,
                            .micro_batch = c->micro_batch,
                            .tokens = r->context,
-                           .clipping = r->optimizer.clip > 0 };
+                           .clipping = r->optimizer.clip > 0,
+                           .folder = r->folder != NULL };
 }
 
 compose_split compose_split_of(const compose_run *r, const compose_choice *c) {
@@ -124,6 +125,7 @@ status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
         if (parts[i].wanted) TRY_OR(failed, make_program(r, c, &parts[i].flavour, &programs[parts[i].kind]));
     TRY(plan_make(programs, r->buffers, r->buffer_count, r->lower.threads, p));
     plan_reserve(p, r->kept_bytes);
+    p->folder = r->folder;
     return STATUS_OK;
 failed:
     for (int k = 0; k < PROGRAM_COUNT; k++) lower_close(&programs[k]);

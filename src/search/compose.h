@@ -16,6 +16,7 @@ typedef struct {
     plan_buffer buffers[2]; /* of the data: the loader's read-ahead, one sample of validation */
     uint32_t buffer_count;
     uint64_t kept_bytes; /* what the run remembers of its steps, outside of the pool */
+    const char *folder;  /* for what does not stay in memory; NULL: none */
     bool training;       /* false: validation alone */
     optimizer_options optimizer;
     lower_options lower;

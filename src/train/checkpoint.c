@@ -23,22 +23,41 @@ static uint64_t bytes_of(const plan_persistent *x) {
 
 /* ---- saving ---- */
 
+/* A tensor that is written part by part. */
+typedef struct {
+    exec *e;
+    const plan_persistent *x;
+} streamed;
+
+static status next_part(void *context, uint64_t first, const void **data, uint64_t *bytes) {
+    const streamed *s = context;
+    exec_part part;
+    TRY(exec_view(s->e, s->x, first, &part));
+    *data = part.data, *bytes = part.bytes;
+    return STATUS_OK;
+}
+
 /* The persistent tensors of one category, as a file. */
-static status save_category(const exec *e, const plan *p, category c, const char *path,
-                            safetensors_sum *sum) {
+static status save_category(exec *e, const plan *p, category c, const char *path, safetensors_sum *sum) {
     safetensors_item *items = memory_new(p->persistent_count + 1u, sizeof *items);
+    streamed *sources = memory_new(p->persistent_count + 1u, sizeof *sources);
     uint32_t count = 0;
-    if (!items) return status_set(STATUS_FAILED, "%s: no memory to list its tensors", path);
-    for (uint32_t i = 0; i < p->persistent_count; i++) {
+    status result =
+        items && sources ? STATUS_OK : status_set(STATUS_FAILED, "%s: no memory to list its tensors", path);
+    for (uint32_t i = 0; result == STATUS_OK && i < p->persistent_count; i++) {
         const plan_persistent *x = &p->persistent[i];
         if (x->category != c) continue;
-        items[count++] = (safetensors_item){ .name = x->name,
-                                             .dtype = safetensors_dtype_name(x->dtype),
-                                             .shape = x->shape,
-                                             .data = exec_persistent(e, x->name),
-                                             .bytes = bytes_of(x) };
+        sources[count] = (streamed){ e, x };
+        items[count] = (safetensors_item){ .name = x->name,
+                                           .dtype = safetensors_dtype_name(x->dtype),
+                                           .shape = x->shape,
+                                           .part = next_part,
+                                           .context = &sources[count],
+                                           .bytes = bytes_of(x) };
+        count++;
     }
-    status result = safetensors_write_summed(path, items, count, sum);
+    if (result == STATUS_OK) result = safetensors_write_summed(path, items, count, sum);
+    memory_free(sources);
     memory_free(items);
     return result;
 }
@@ -53,8 +72,7 @@ static void describe_plan(const decision *d, trainer_state *t) {
 }
 
 /* The large files first: a full disk shows there. */
-static status write_files(const exec *e, const setup *s, const plan *p, const char *folder,
-                          trainer_state *t) {
+static status write_files(exec *e, const setup *s, const plan *p, const char *folder, trainer_state *t) {
     char path[CHECKPOINT_PATH_BYTES];
     TRY(path_of(folder, OPTIMIZER, path));
     TRY(save_category(e, p, CATEGORY_OPTIMIZER, path, &t->optimizer));
@@ -65,7 +83,7 @@ static status write_files(const exec *e, const setup *s, const plan *p, const ch
     return trainer_state_write(path, t);
 }
 
-status checkpoint_save(const exec *e, const setup *s, const decision *d, const identity *run, int64_t step) {
+status checkpoint_save(exec *e, const setup *s, const decision *d, const identity *run, int64_t step) {
     const char *out = s->options.out;
     char folder[CHECKPOINT_PATH_BYTES];
     trainer_state t = { .step = step, .samples = (uint64_t)(step * s->options.batch), .run = *run };
@@ -107,7 +125,7 @@ status checkpoint_verify(const char *folder, trainer_state *t) {
 
 /* ---- loading ---- */
 
-static status load_one(const safetensors *file, const char *path, const plan_persistent *x, void *into) {
+static status load_one(exec *e, const safetensors *file, const char *path, const plan_persistent *x) {
     const safetensors_entry *entry = safetensors_find(file, x->name);
     if (!entry)
         return status_set(STATUS_INVALID, "%s has no tensor '%s', which the run needs", path, x->name);
@@ -118,22 +136,28 @@ static status load_one(const safetensors *file, const char *path, const plan_per
                           "options that it was begun with",
                           path, x->name, dtype_name(x->dtype), shape_text(&x->shape, need));
     }
-    return safetensors_read(file, entry, into, bytes_of(x));
+    exec_part part;
+    for (uint64_t done = 0; done < bytes_of(x); done += part.bytes) {
+        TRY(exec_room(e, x, done, &part));
+        TRY(safetensors_read_part(file, entry, done, part.data, part.bytes));
+        TRY(exec_put(e, x, done, &part));
+    }
+    return STATUS_OK;
 }
 
-static status load_category(const exec *e, const plan *p, category c, const char *path) {
+static status load_category(exec *e, const plan *p, category c, const char *path) {
     safetensors file;
     TRY(safetensors_open(path, &file));
     status result = STATUS_OK;
     for (uint32_t i = 0; i < p->persistent_count && result == STATUS_OK; i++) {
         const plan_persistent *x = &p->persistent[i];
-        if (x->category == c) result = load_one(&file, path, x, exec_persistent(e, x->name));
+        if (x->category == c) result = load_one(e, &file, path, x);
     }
     safetensors_close(&file);
     return result;
 }
 
-status checkpoint_load(const exec *e, const plan *p, const char *folder) {
+status checkpoint_load(exec *e, const plan *p, const char *folder) {
     char path[CHECKPOINT_PATH_BYTES];
     TRY(path_of(folder, MODEL, path));
     TRY(load_category(e, p, CATEGORY_WEIGHTS, path));

@@ -15,10 +15,10 @@
 
 /* Saves to options.out as checkpoint-`step`, durably, then removes those beyond options.keep. When it fails
  * the earlier checkpoints are as they were. */
-status checkpoint_save(const exec *e, const setup *s, const decision *d, const identity *run, int64_t step);
+status checkpoint_save(exec *e, const setup *s, const decision *d, const identity *run, int64_t step);
 
 /* Is all of this folder as it was written? STATUS_INVALID with a sentence when not. Reads every byte. */
 status checkpoint_verify(const char *folder, trainer_state *t);
 
 /* Weights and optimizer state of a verified checkpoint to their places. */
-status checkpoint_load(const exec *e, const plan *p, const char *folder);
+status checkpoint_load(exec *e, const plan *p, const char *folder);

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/units.h"
+#include "device/device_file.h"
 
 static status not_within(const setup *s, decision *d) {
     advise_run(&s->request, s->budget, d->advice);
@@ -23,7 +24,8 @@ status decision_make(const setup *s, decision *d) {
     TRY(search_explain(&s->request, &d->point, d->shares, PASS_MAX, &d->share_count));
     TRY(compose_plan(&s->request.run, &d->point.choice, &d->plan));
     memory_trim();
-    return fits ? STATUS_OK : not_within(s, d);
+    if (!fits) return not_within(s, d);
+    return d->plan.file_bytes ? device_file_check(d->plan.folder, d->plan.file_bytes) : STATUS_OK;
 }
 
 void decision_close(decision *d) {

@@ -61,14 +61,17 @@ typedef struct {
     const char *key;
     size_t offset;
     double low, high;
+    bool optional; /* measured only where somebody asks for it */
 } field;
-static const field fields[] = { { "draws", offsetof(device_rates, draws), 1, 1e18 },
-                                { "moved", offsetof(device_rates, moved), 1, 1e18 },
-                                { "cached", offsetof(device_rates, cached), 1, 1e18 },
-                                { "bandwidth", offsetof(device_rates, bandwidth), 1, 1e18 },
-                                { "fetched", offsetof(device_rates, fetched), 1, 1e18 },
-                                { "cache_bytes", offsetof(device_rates, cache_bytes), 1, 1e18 },
-                                { "call_seconds", offsetof(device_rates, call_seconds), 0, 1 } };
+static const field fields[] = { { "draws", offsetof(device_rates, draws), 1, 1e18, false },
+                                { "moved", offsetof(device_rates, moved), 1, 1e18, false },
+                                { "cached", offsetof(device_rates, cached), 1, 1e18, false },
+                                { "bandwidth", offsetof(device_rates, bandwidth), 1, 1e18, false },
+                                { "fetched", offsetof(device_rates, fetched), 1, 1e18, false },
+                                { "cache_bytes", offsetof(device_rates, cache_bytes), 1, 1e18, false },
+                                { "call_seconds", offsetof(device_rates, call_seconds), 0, 1, false },
+                                { "file_read", offsetof(device_rates, file_read), 1, 1e18, true },
+                                { "file_written", offsetof(device_rates, file_written), 1, 1e18, true } };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
 static double *at(device_rates *r, size_t offset) { return (double *)(void *)((char *)r + offset); }
@@ -85,9 +88,11 @@ static status read_set(json_value v, int *threads, device_rates *r) {
     int64_t n;
     TRY(json_get_integer(v, "threads", 1, 1 << 20, &n));
     *threads = (int)n;
+    *r = device_rates_default(*threads);
     for (int k = 0; k < WORK_KINDS; k++) TRY(json_get_number(v, kinds[k], 1, 1e18, &r->flops[k]));
     for (int i = 0; i < FIELDS; i++)
-        TRY(json_get_number(v, fields[i].key, fields[i].low, fields[i].high, at(r, fields[i].offset)));
+        if (!fields[i].optional || json_has(v, fields[i].key))
+            TRY(json_get_number(v, fields[i].key, fields[i].low, fields[i].high, at(r, fields[i].offset)));
     r->scale = 1;
     return STATUS_OK;
 }

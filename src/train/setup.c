@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "base/units.h"
 #include "data/loader.h"
+#include "device/device_file.h"
 #include "search/advise.h"
 #include "train/loader_plan.h"
 #include "train/rates.h"
@@ -139,6 +140,7 @@ static status read_pins(setup *s) {
 static status make_request(setup *s) {
     const setup_options *o = &s->options;
     TRY(check_sizes(s));
+    if (o->folder) TRY(device_file_check(o->folder, 0)); /* how much room it needs the plan says */
     int threads = o->threads ? (int)o->threads : threads_available();
     threads_set(threads);
     compose_run *r = &s->request.run;
@@ -150,6 +152,7 @@ static status make_request(setup *s) {
                                    : s->model.context ? s->model.context
                                                       : 1,
                         .optimizer = o->optimizer,
+                        .folder = o->folder,
                         .lower = { .threads = threads, .rates = rates_find(threads) } };
     s->request.micro_batch = o->micro_batch;
     if (o->accumulate && !o->micro_batch)

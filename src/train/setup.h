@@ -31,6 +31,7 @@ typedef struct {
     bool exact;
     const char *allow;            /* LOSSY techniques that the planner may use: "precision,qat=int8", "all" */
     const char *passes[PASS_MAX]; /* by pass: "auto" (or NULL), "off" or a setting's text */
+    const char *folder;           /* folder for what does not stay in memory; NULL: none */
     const char *out;              /* directory; NULL for plan */
     int64_t save_every, keep;     /* steps between checkpoints, 0: only when interrupted; how many stay */
     bool resume;                  /* go on from a checkpoint: of `resume_from`, or, NULL, of `out` */

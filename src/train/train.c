@@ -95,6 +95,7 @@ static status one_step(training *t, int64_t step) {
     loader_batch batch;
     TRY(loader_next(t->loader, &batch));
     double loss = feed_step(&t->feed, &batch, step, rate), norm = t->feed.norm ? (double)*t->feed.norm : NAN;
+    TRY(exec_failed(t->exec));
     t->result->losses[step] = loss;
     if (!isfinite(loss) || (t->feed.norm && !isfinite(norm)))
         return fault_of_step(&t->feed, &t->d->plan, &batch, step, rate);

@@ -43,7 +43,8 @@ static void every_budget_is_kept(void **state) {
                   { "char-small", "--batch 4 --context 64" },
                   { "char-small", "--batch 6 --context 128 --threads 1" },
                   { "tiny", "--batch 32 --workers 4" },
-                  { "deep", "--batch 8" } };
+                  { "deep", "--batch 8" },
+                  { "char-small", "--batch 4 --context 64 --offload optimizer --offload-to " SNUG_BUILD } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[256];
         json_document d;

@@ -248,6 +248,40 @@ static void narrow_state_goes_on(void **state) {
     }
 }
 
+/* State in a file is the same run: its checkpoints are the same bytes, it goes on from another's and another
+ * from its own, also after a kill; and nothing stays in the folder. */
+static void moved_out_state_goes_on(void **state) {
+    (void)state;
+#define MOVED "--offload optimizer --offload-to " SNUG_BUILD " --out "
+    command_result r = command_run(RUN MOVED "moved");
+    if (strstr(r.err, "lies in memory")) {
+        print_message("the build is on no disk\n");
+        command_free(&r);
+        return;
+    }
+    assert_int_equal(r.exit, 0);
+    command_free(&r);
+    assert_same_run("whole", "moved");
+    for (int back = 0; back < 2; back++) {
+        assert_int_equal(system("rm -r moved/checkpoint-60 moved/model.safetensors"), 0);
+        expect_quietly(0, back ? RUN "--out moved --resume" : RUN MOVED "moved --resume",
+                       "resuming moved/checkpoint-56");
+        assert_same_run("whole", "moved");
+    }
+    copy_run("whole", "back");
+    assert_int_equal(system("rm -r back/checkpoint-60 back/model.safetensors"), 0);
+    expect_quietly(0, RUN MOVED "back --resume", "results stay the same bit for bit");
+    assert_same_run("whole", "back");
+    pid_t pid = command_start(RUN MOVED "shot", NULL, -1);
+    for (int wait = 0; wait < 20000 && newest("shot") < 8; wait++) pause_for(0.0005);
+    kill(pid, SIGKILL);
+    r = command_wait(pid);
+    command_free(&r);
+    assert_int_equal(system("ls -A " SNUG_BUILD " | grep -q moved-out"), 1 << 8);
+    expect_quietly(0, RUN MOVED "shot --resume", "resuming shot/checkpoint-");
+    assert_same_run("whole", "shot");
+}
+
 static void other_runs_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -527,19 +561,13 @@ static int open_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stopped_runs_go_on),
-        cmocka_unit_test(kills_lose_nothing),
-        cmocka_unit_test(smaller_budgets_plan_anew),
-        cmocka_unit_test(narrow_state_goes_on),
-        cmocka_unit_test(other_runs_are_refused),
-        cmocka_unit_test(damage_falls_back),
-        cmocka_unit_test(two_runs_in_one_folder_are_refused),
-        cmocka_unit_test(signals_while_planning),
-        cmocka_unit_test(signals_while_validating),
-        cmocka_unit_test(read_errors_lose_nothing),
-        cmocka_unit_test(full_disks_lose_nothing),
-        cmocka_unit_test(faults_are_found),
-        cmocka_unit_test(second_interrupt_stops_at_once),
+        cmocka_unit_test(stopped_runs_go_on),        cmocka_unit_test(kills_lose_nothing),
+        cmocka_unit_test(smaller_budgets_plan_anew), cmocka_unit_test(narrow_state_goes_on),
+        cmocka_unit_test(moved_out_state_goes_on),   cmocka_unit_test(other_runs_are_refused),
+        cmocka_unit_test(damage_falls_back),         cmocka_unit_test(two_runs_in_one_folder_are_refused),
+        cmocka_unit_test(signals_while_planning),    cmocka_unit_test(signals_while_validating),
+        cmocka_unit_test(read_errors_lose_nothing),  cmocka_unit_test(full_disks_lose_nothing),
+        cmocka_unit_test(faults_are_found),          cmocka_unit_test(second_interrupt_stops_at_once),
     };
     return cmocka_run_group_tests_name("resume", tests, open_files, scratch_close);
 }

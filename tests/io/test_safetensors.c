@@ -20,13 +20,13 @@ static const int32_t steps[3] = { 1, 2, -3 };
 static const uint8_t odd[5] = { 9, 8, 7, 6, 5 };
 
 static const safetensors_item items[] = {
-    { "odd", "U8", { { 5 }, 1 }, odd, sizeof odd },
-    { "block.0.weight", "F32", { { 2, 3 }, 2 }, weights, sizeof weights },
-    { "quote\" \\ \n \xc3\xa9", "I32", { { 3 }, 1 }, steps, sizeof steps },
-    { "moment", "F64", { { 1, 1, 1, 1 }, 4 }, moment, sizeof moment },
-    { "half", "BF16", { { 2 }, 1 }, odd, 4 },
-    { "scalar", "F32", { { 0 }, 0 }, weights + 2, 4 },
-    { "empty", "F32", { { 0, 4 }, 2 }, weights, 0 },
+    { "odd", "U8", { { 5 }, 1 }, .data = odd, .bytes = sizeof odd },
+    { "block.0.weight", "F32", { { 2, 3 }, 2 }, .data = weights, .bytes = sizeof weights },
+    { "quote\" \\ \n \xc3\xa9", "I32", { { 3 }, 1 }, .data = steps, .bytes = sizeof steps },
+    { "moment", "F64", { { 1, 1, 1, 1 }, 4 }, .data = moment, .bytes = sizeof moment },
+    { "half", "BF16", { { 2 }, 1 }, .data = odd, .bytes = 4 },
+    { "scalar", "F32", { { 0 }, 0 }, .data = weights + 2, .bytes = 4 },
+    { "empty", "F32", { { 0, 4 }, 2 }, .data = weights, .bytes = 0 },
 };
 enum { ITEMS = sizeof items / sizeof *items };
 
@@ -360,13 +360,13 @@ static void damaged_sets_are_refused(void **state) {
 static void wrong_items_are_not_written(void **state) {
     (void)state;
     static const safetensors_item bad[] = {
-        { "a", "F32", { { 2 }, 1 }, weights, 4 },
-        { "a", "F31", { { 1 }, 1 }, weights, 4 },
-        { "", "F32", { { 1 }, 1 }, weights, 4 },
-        { "__metadata__", "F32", { { 1 }, 1 }, weights, 4 },
-        { "\xff", "F32", { { 1 }, 1 }, weights, 4 },
-        { "a", "F32", { { -1 }, 1 }, weights, 4 },
-        { "a", "F32", { { INT64_MAX, INT64_MAX }, 2 }, weights, 4 },
+        { "a", "F32", { { 2 }, 1 }, .data = weights, .bytes = 4 },
+        { "a", "F31", { { 1 }, 1 }, .data = weights, .bytes = 4 },
+        { "", "F32", { { 1 }, 1 }, .data = weights, .bytes = 4 },
+        { "__metadata__", "F32", { { 1 }, 1 }, .data = weights, .bytes = 4 },
+        { "\xff", "F32", { { 1 }, 1 }, .data = weights, .bytes = 4 },
+        { "a", "F32", { { -1 }, 1 }, .data = weights, .bytes = 4 },
+        { "a", "F32", { { INT64_MAX, INT64_MAX }, 2 }, .data = weights, .bytes = 4 },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(safetensors_write("w.safetensors", &bad[i], 1), STATUS_INVALID);
@@ -380,7 +380,7 @@ static void wrong_items_are_not_written(void **state) {
 static void a_full_disk_leaves_the_old_file(void **state) {
     (void)state;
     static float large[65536];
-    const safetensors_item item = { "large", "F32", { { 65536 }, 1 }, large, sizeof large };
+    const safetensors_item item = { "large", "F32", { { 65536 }, 1 }, .data = large, .bytes = sizeof large };
     struct rlimit old, small = { 100000, 0 };
     assert_int_equal(safetensors_write("d.safetensors", items, ITEMS), STATUS_OK);
     signal(SIGXFSZ, SIG_IGN);

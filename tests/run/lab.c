@@ -31,6 +31,7 @@ void lab_open(lab *l, const lab_sizes *s) {
                             .context = s->context,
                             .eval_samples = 3,
                             .training = true,
+                            .folder = ".",
                             .optimizer = optimizer_settle((optimizer_options){ .kind = s->optimizer,
                                                                                .beta1 = OPTIMIZER_OWN,
                                                                                .beta2 = OPTIMIZER_OWN,

@@ -175,6 +175,56 @@ static void narrow_state_is_small_and_near(void **state) {
     for (int i = 0; i < 4; i++) lab_result_close(&results[i]);
 }
 
+/* More pieces than there are slots, the last one of a few elements, and small states that stay in memory. */
+static const lab_sizes many_words = {
+    .layers = 1, .heads = 2, .channels = 32, .context = 8, .vocabulary = 160001, .batch = 2
+};
+
+static void state_in_a_file_is_the_same(void **state) {
+    (void)state;
+    static const optimizer_kind kinds[] = { OPTIMIZER_ADAMW, OPTIMIZER_SGD, OPTIMIZER_LION };
+    static const char *const forms[] = { "", " quantize_state=8bit", " quantize_state=bf16" };
+    for (int i = 0; i < 9; i++) {
+        lab_sizes sizes = i < 3 ? many_words : small;
+        char with[128];
+        sizes.optimizer = kinds[i % 3];
+        snprintf(with, sizeof with, "offload=optimizer%s", forms[i / 3]);
+        compare_with_plain(&sizes, 0, forms[i / 3], with, true);
+        if (i < 3) continue;
+        snprintf(with, sizeof with, "offload=optimizer recompute=block accumulate=defer%s", forms[i / 3]);
+        compare_with_plain(&sizes, 4, forms[i / 3], with, true);
+        sizes.clip = 0;
+        snprintf(with, sizeof with, "offload=optimizer update_early=on%s", forms[i / 3]);
+        compare_with_plain(&sizes, 0, forms[i / 3], with, true);
+    }
+    compare_with_plain(&many_words, 0, " quantize_state=8bit",
+                       "offload=optimizer update_early=on quantize_state=8bit", true);
+}
+
+/* Memory falls by the state, less the slots; what is small stays. */
+static void state_in_a_file_takes_its_slots(void **state) {
+    (void)state;
+    lab l;
+    lab_open(&l, &many_words);
+    compose_choice without = lab_choose(&l, 0, ""), with = lab_choose(&l, 0, "offload=optimizer");
+    plan a, b;
+    assert_int_equal(compose_plan(&l.run, &without, &a), STATUS_OK);
+    assert_int_equal(compose_plan(&l.run, &with, &b), STATUS_OK);
+    uint64_t in_file = 0, large = 0;
+    for (uint32_t i = 0; i < b.persistent_count; i++)
+        if (b.persistent[i].in_file) in_file += b.persistent[i].bytes, large++;
+    assert_int_equal(large, 2 * 3); /* the words, and two products of the block; AdamW keeps two of each */
+    const uint64_t bytes = 2 * 4 * (160001 * 32 + 2 * 4096), page = 4096;
+    assert_int_equal(in_file, bytes + 2 * (page - 4 * 160001 * 32 % page));
+    assert_int_equal(b.file_bytes, in_file);
+    const plan_persistent *slots = plan_find(&b, PLAN_SLOTS);
+    assert_non_null(slots);
+    assert_int_equal(slots->bytes, 16 * (2 * 4 << 18) + 4096);
+    assert_int_equal(plan_pool_bytes(&a) - plan_pool_bytes(&b), bytes - slots->bytes);
+    plan_close(&a);
+    plan_close(&b);
+}
+
 static void untied_needs_no_deferring(void **state) {
     (void)state;
     lab_sizes sizes = small;
@@ -267,6 +317,8 @@ int main(void) {
         cmocka_unit_test(optimizers_keep_what_they_say),
         cmocka_unit_test(narrow_state_beside_every_technique),
         cmocka_unit_test(narrow_state_is_small_and_near),
+        cmocka_unit_test(state_in_a_file_is_the_same),
+        cmocka_unit_test(state_in_a_file_takes_its_slots),
         cmocka_unit_test(untied_needs_no_deferring),
         cmocka_unit_test(combined),
         cmocka_unit_test(dropout_draws_the_same),

@@ -251,8 +251,9 @@ static void copy_weights(const bench *b, copy *k) {
     for (uint32_t i = 0; i < b->plan.persistent_count; i++) {
         const plan_persistent *x = &b->plan.persistent[i];
         if (is_weight(x))
-            add_item(k, &(safetensors_item){ x->name, "F32", x->shape, exec_persistent(b->exec, x->name),
-                                             (uint64_t)shape_elements(&x->shape) * sizeof(float) });
+            add_item(k,
+                     &(safetensors_item){ x->name, "F32", x->shape, .data = exec_persistent(b->exec, x->name),
+                                          .bytes = (uint64_t)shape_elements(&x->shape) * sizeof(float) });
     }
 }
 
@@ -279,8 +280,10 @@ static void names_without_prefix_and_buffers_are_fine(void **state) {
     for (uint32_t i = 0; i < k.count; i++)
         memmove(k.names[i], k.names[i] + strlen("transformer."), NAME - 12);
     static const float mask[64];
-    add_item(&k, &(safetensors_item){ "h.0.attn.bias", "F32", SHAPE(1, 1, 8, 8), mask, 256 });
-    add_item(&k, &(safetensors_item){ "h.0.attn.masked_bias", "F32", { .rank = 0 }, mask, 4 });
+    add_item(&k,
+             &(safetensors_item){ "h.0.attn.bias", "F32", SHAPE(1, 1, 8, 8), .data = mask, .bytes = 256 });
+    add_item(&k,
+             &(safetensors_item){ "h.0.attn.masked_bias", "F32", { .rank = 0 }, .data = mask, .bytes = 4 });
     safetensors_item head = *item_of(&k, "wte.weight");
     head.name = "lm_head.weight";
     add_item(&k, &head);
@@ -356,7 +359,8 @@ static void wrong_tensors_are_refused(void **state) {
 
     copy_weights(&b, &k);
     static const float more[4];
-    add_item(&k, &(safetensors_item){ "transformer.h.2.ln_1.weight", "F32", SHAPE(4), more, 16 });
+    add_item(
+        &k, &(safetensors_item){ "transformer.h.2.ln_1.weight", "F32", SHAPE(4), .data = more, .bytes = 16 });
     assert_int_equal(load_copy(&k, &b), STATUS_INVALID);
     assert_non_null(
         strstr(status_message(), "'transformer.h.2.ln_1.weight', for which the model has no place"));
