@@ -27,7 +27,7 @@ static status make_plan(snug_predictor *p, uint64_t memory, int64_t threads) {
                         .batch = 1,
                         .lower = { .threads = count, .rates = device_rates_default(count) } };
     threads_set(count);
-    TRY(compose_decode(&run, &p->plan));
+    TRY(compose_decode(&run, NULL, &p->plan));
     memory_trim();
     if (!memory || p->plan.peak_bytes <= memory) return STATUS_OK;
     char budget[UNITS_TEXT_BYTES];

@@ -188,6 +188,7 @@ static void print_end(output *out, const generate_result *r) {
 
 static status generate(const options *o, cli_streams *streams, const prompts *p, listener *l) {
     generate_options g = { .directory = o->subject,
+                           .adapter = o->adapter,
                            .prompts = p->texts,
                            .prompt_count = p->count,
                            .tokens = o->tokens,

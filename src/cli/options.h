@@ -20,7 +20,8 @@ typedef enum {
     COMMAND_COMPLETION = 32,
     COMMAND_MANUAL = 64,
     COMMAND_STATUS = 128,
-    COMMAND_COMPARE = 256
+    COMMAND_COMPARE = 256,
+    COMMAND_MERGE = 512
 } command;
 enum { COMMAND_EVERY = ~0 };
 
@@ -43,6 +44,7 @@ typedef struct {
     double temperature, top_p, repetition_penalty;
     int64_t profile_steps; /* profile: */
     const char *trace;
+    const char *adapter;   /* generate, merge: */
     int64_t compare_steps; /* compare: */
     const char *svg;
     enum { PIN_AUTO, PIN_OFF } pin_threads;

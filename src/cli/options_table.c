@@ -277,6 +277,13 @@ static const option rows[] = {
       .high = 0.9999999,
       .help = "SGD: memory of earlier gradients; 0 keeps none" },
 
+    { .name = "adapter",
+      .hint = "DIR",
+      .kind = OPTION_TEXT,
+      .group = GROUP_TEXT,
+      .commands = COMMAND_GENERATE | COMMAND_MERGE,
+      .offset = FIELD(adapter),
+      .help = "low-rank adapters that stand beside the model's weights: a folder that train has written" },
     { .name = "prompt",
       .hint = "TEXT",
       .kind = OPTION_LIST,
@@ -356,6 +363,13 @@ static const option rows[] = {
       .commands = TRAINING,
       .offset = FIELD(run.out),
       .help = "where the model, metrics.jsonl and run.json go" },
+    { .name = "out",
+      .hint = "DIR",
+      .kind = OPTION_TEXT,
+      .group = GROUP_OUTPUT,
+      .commands = COMMAND_MERGE,
+      .offset = FIELD(run.out),
+      .help = "where the merged model goes" },
     { .name = "save-every",
       .hint = "N|off",
       .kind = OPTION_INTEGER,
@@ -485,16 +499,17 @@ void options_table(option_table *t) {
     for (size_t i = 0; i < known; i++) {
         if (rows[i].group > GROUP_TECHNIQUES && (i == 0 || rows[i - 1].group < GROUP_TECHNIQUES))
             for (uint32_t k = 0; pass_table[k]; k++)
-                t->rows[t->count++] = (option){ .name = pass_option(pass_table[k], t->names[k]),
-                                                .hint = "SETTING",
-                                                .help = pass_table[k]->help,
-                                                .words = pass_table[k]->values,
-                                                .fallback = fallbacks[pass_table[k]->class],
-                                                .kind = OPTION_SETTING,
-                                                .meaning = (double)k,
-                                                .group = GROUP_TECHNIQUES,
-                                                .commands = RUN,
-                                                .offset = FIELD(run.passes) + k * sizeof(const char *) };
+                t->rows[t->count++] =
+                    (option){ .name = pass_option(pass_table[k], t->names[k]),
+                              .hint = "SETTING",
+                              .help = pass_table[k]->help,
+                              .words = pass_table[k]->values,
+                              .fallback = pass_table[k]->adapting ? "off" : fallbacks[pass_table[k]->class],
+                              .kind = OPTION_SETTING,
+                              .meaning = (double)k,
+                              .group = GROUP_TECHNIQUES,
+                              .commands = RUN,
+                              .offset = FIELD(run.passes) + k * sizeof(const char *) };
         t->rows[t->count++] = rows[i];
     }
 }

@@ -71,6 +71,13 @@ static void print_beginning(output *out, const setup *s, const resume *from, con
     output_flush(out);
 }
 
+/* Was something trained beside the model's weights, and they were not? */
+static bool adapts(const decision *d) {
+    for (int i = 0; pass_table[i]; i++)
+        if (pass_table[i]->adapting && d->point.choice.settings[i].text[0]) return true;
+    return false;
+}
+
 static void print_losses(output *out, const train_result *r) {
     int64_t known = 0;
     while (known + 1 < r->steps && isnan(r->losses[known])) known++;
@@ -97,7 +104,10 @@ static void print_end(output *out, const setup *s, const decision *d, const trai
     output_add(out, ", %s a step (predicted %s), %s tokens/s\n", units_seconds_text(r->step_seconds, b),
                units_seconds_text(d->point.seconds, c),
                report_count((uint64_t)(r->tokens_per_second + 0.5), a));
-    if (saved) {
+    if (saved && adapts(d)) {
+        output_add(out, "  adapter         %s (try: snug generate %s --adapter %s --prompt TEXT)\n",
+                   s->options.out, s->weights, s->options.out);
+    } else if (saved) {
         text_add_quoted(&t, s->options.out);
         output_add(out, "  model           %s (try: snug generate %s --prompt TEXT)\n", s->options.out,
                    t.data ? t.data : "DIR");

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "exec/exec.h"
 #include "infer/stop.h"
+#include "io/adapter_files.h"
 #include "io/model_files.h"
 
 enum { LINE_END = 10 }; /* what an empty prompt begins after */
@@ -35,6 +36,7 @@ typedef struct {
     generate_result *result;
     gpt2_config config;
     model model;
+    compose_choice pinned; /* what the adapter asks for */
     plan plan;
     exec *exec;
     lane lanes[GPT2_MOST_DECODED];
@@ -103,7 +105,7 @@ static status plan_lanes(generation *g, uint32_t lanes) {
         run.buffers[run.buffer_count++] = (plan_buffer){ "seen", lanes * (uint64_t)g->config.vocabulary };
     threads_set(threads);
     plan_close(&g->plan);
-    TRY(compose_decode(&run, &g->plan));
+    TRY(compose_decode(&run, &g->pinned, &g->plan));
     g->lane_count = lanes;
     g->result->planned_bytes = g->plan.peak_bytes;
     return STATUS_OK;
@@ -130,7 +132,10 @@ static status load_weights(const generation *g) {
     model_weight *weights;
     uint32_t count;
     TRY(exec_weights(g->exec, &weights, &count));
-    status result = model_files_load(g->options->directory, weights, count);
+    uint32_t own = adapter_files_own(weights, count);
+    status result = model_files_load(g->options->directory, weights, own);
+    if (result == STATUS_OK && g->options->adapter)
+        result = adapter_files_load(g->options->adapter, weights + own, count - own);
     memory_free(weights);
     return result;
 }
@@ -253,12 +258,23 @@ static status continue_texts(generation *g) {
     return STATUS_OK;
 }
 
+static status read_adapter(generation *g) {
+    const pass *p = NULL;
+    pass_setting s;
+    if (!g->options->adapter) return STATUS_OK;
+    TRY(adapter_files_read(g->options->adapter, &p, &s));
+    for (int i = 0; pass_table[i]; i++)
+        if (pass_table[i] == p) g->pinned.settings[i] = s;
+    return STATUS_OK;
+}
+
 static status run(generation *g) {
     const generate_options *o = g->options;
     uint64_t beside;
     TRY(check_options(o));
     TRY(model_files_read_config(o->directory, &g->config));
     gpt2_model(&g->config, o->directory, &g->model);
+    TRY(read_adapter(g));
     for (uint32_t i = 0; i < o->prompt_count; i++) TRY(check_prompt(o, i, &g->config));
     g->result->texts = memory_new(o->prompt_count, sizeof *g->result->texts);
     if (!g->result->texts) return status_set(STATUS_FAILED, "no memory for %u texts", o->prompt_count);

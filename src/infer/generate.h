@@ -20,6 +20,7 @@ const char *generate_end_name(generate_end e); /* "length", "context", "stop" */
 
 typedef struct {
     const char *directory;      /* Hugging Face model directory */
+    const char *adapter;        /* a folder with what was trained beside its weights; NULL: none */
     const char *const *prompts; /* bytes are token ids; an empty one begins after a line's end */
     uint32_t prompt_count;
     int64_t tokens; /* to add to each; fewer where the context ends */

@@ -15,8 +15,9 @@ const char *pass_class_name(pass_class c);
 typedef enum { PASS_FORWARD, PASS_STEP } pass_stage; /* before, after differentiation and optimizer */
 
 /* One way to apply a technique. The text is what the user writes to pin it and what plans print. */
+enum { PASS_SETTING_BYTES = 64 };
 typedef struct {
-    char text[32];
+    char text[PASS_SETTING_BYTES];
     int64_t value[4]; /* the pass's own reading of the text */
     pass_class class;
 } pass_setting;
@@ -38,6 +39,27 @@ typedef struct {
     bool clipping;       /* updates wait for a norm of all gradients */
     bool folder;         /* there is one for what does not stay in memory */
 } pass_context;
+
+enum { PASS_PARAMETER_BYTES = 160 };
+/* Of a pass that puts small matrices beside the model's weights and trains those alone. */
+typedef struct {
+    int64_t rank;
+    double alpha, dropout;
+    char targets[PASS_SETTING_BYTES]; /* names of products with '+' between them; "all" */
+} pass_adapter;
+typedef struct {
+    status (*describe)(const pass_setting *s, pass_adapter *out);
+    status (*setting)(const pass_adapter *a, pass_setting *out); /* the other way; with a sentence */
+
+    /* Is this parameter one that the pass adds? Then it begins normal with this deviation; 0: all zero. */
+    bool (*begins)(const char *parameter, const shape *s, float *deviation);
+
+    /* The parameters that the pass adds beside a weight of the model's; false: none. */
+    bool (*beside)(const char *weight, char a[PASS_PARAMETER_BYTES], char b[PASS_PARAMETER_BYTES]);
+
+    /* Adds what they do to w (of shape s), so that the model does it without them. */
+    void (*merge)(const pass_adapter *d, const shape *s, const float *a, const float *b, float *w);
+} pass_adapting;
 
 typedef struct {
     const char *name; /* folder, and option: "chunk_loss" is --chunk-loss */
@@ -63,11 +85,16 @@ typedef struct {
 
     /* `out` is open and empty. */
     status (*run)(const graph *in, const pass_setting *s, const pass_context *c, graph *out);
+
+    const pass_adapting *adapting; /* NULL: all parameters are the model's */
 } pass;
 
 /* All passes in the order in which they run, ending with NULL. */
 extern const pass *const pass_table[];
 enum { PASS_MAX = 32 }; /* more than there are */
+
+/* The pass that adds this parameter to the model's; NULL: it is the model's own. */
+const pass *pass_of_parameter(const char *parameter, const shape *s, float *deviation);
 
 /* The pass's option, without "--", into `text`; returns it. */
 enum { PASS_OPTION_BYTES = 32 };

@@ -19,6 +19,13 @@ const char *pass_class_name(pass_class c) {
     return names[c];
 }
 
+const pass *pass_of_parameter(const char *parameter, const shape *s, float *deviation) {
+    for (int i = 0; pass_table[i]; i++)
+        if (pass_table[i]->adapting && pass_table[i]->adapting->begins(parameter, s, deviation))
+            return pass_table[i];
+    return NULL;
+}
+
 const char *pass_option(const pass *p, char text[PASS_OPTION_BYTES]) {
     snprintf(text, PASS_OPTION_BYTES, "%s", p->option ? p->option : p->name);
     for (char *c = text; *c; c++)

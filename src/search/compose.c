@@ -132,7 +132,7 @@ failed:
     return result;
 }
 
-status compose_decode(const compose_run *r, plan *p) {
+status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p) {
     program programs[PROGRAM_COUNT] = { 0 };
     compose_choice c = { .micro_batch = r->batch };
     graph g;
@@ -147,8 +147,13 @@ status compose_decode(const compose_run *r, plan *p) {
     for (int i = 0; pass_table[i] && result == STATUS_OK;
          i++) { /* whatever forward passes offer without a cost */
         pass_without without = PASS_OPTIONAL;
-        if (pass_table[i]->stage == PASS_FORWARD)
+        if (pass_table[i]->stage != PASS_FORWARD) continue;
+        if (pinned && pinned->settings[i].text[0]) {
+            c.settings[i] = pinned->settings[i];
+            if (pass_table[i]->check) result = pass_table[i]->check(&g, &c.settings[i], &context);
+        } else {
             pass_table[i]->settings(&g, &context, &c.settings[i], 1, &without);
+        }
     }
     if (result == STATUS_OK) result = apply_passes(&c, &context, PASS_FORWARD, &g);
     if (result != STATUS_OK) {

@@ -44,7 +44,8 @@ pass_context compose_context(const compose_run *r, const compose_choice *c);
 status compose_plan(const compose_run *r, const compose_choice *c, plan *p);
 
 /* The plan of generating, one token of each of r->batch samples at a time. Of r it reads model, batch,
- * buffers, kept_bytes and lower. */
-status compose_decode(const compose_run *r, plan *p);
+ * buffers, kept_bytes and lower. `pinned` (may be NULL): settings of forward passes that are not up to them.
+ */
+status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p);
 
 double compose_seconds(const plan *p, const compose_split *s); /* predicted, of one optimizer step */

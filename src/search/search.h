@@ -52,7 +52,7 @@ static inline uint64_t search_least(const search_front *front) { return front->p
 
 /* What each technique of a choice contributes: from plain to the choice, one after the other. */
 typedef struct {
-    char name[24], setting[32];
+    char name[24], setting[PASS_SETTING_BYTES];
     pass_class class;
     int64_t bytes;  /* change of the peak; negative: saved */
     double seconds; /* change of the step time */

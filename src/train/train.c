@@ -64,13 +64,35 @@ static status fill_weights(training *t) {
     const setup *s = t->s;
     const plan *p = &t->d->plan;
     if (t->from->step) return checkpoint_load(t->exec, p, t->from->folder);
-    if (s->weights) return weights_load(t->exec, s->weights);
-    weights_initialise(t->exec, p, &s->model, (uint64_t)s->options.seed);
+    if (s->weights) TRY(weights_load(t->exec, s->weights));
+    weights_initialise(t->exec, p, s->weights ? NULL : &s->model, (uint64_t)s->options.seed);
     return STATUS_OK;
+}
+
+/* The pass of the plan that trains beside the model's weights; false: none. */
+static bool find_adapter(const training *t, adapter_files_about *about) {
+    const pass_setting *settings = t->d->point.choice.settings;
+    *about = (adapter_files_about){ .base = t->s->weights };
+    for (int i = 0; pass_table[i]; i++)
+        if (pass_table[i]->adapting && settings[i].text[0])
+            about->pass = pass_table[i], about->setting = &settings[i];
+    return about->pass != NULL;
+}
+
+/* An adapter is worth nothing without the weights that it stands beside. */
+static status check_adapter(const training *t) {
+    adapter_files_about about;
+    if (!t->s->options.out || t->s->weights || !find_adapter(t, &about)) return STATUS_OK;
+    char option[PASS_OPTION_BYTES];
+    return status_set(STATUS_INVALID,
+                      "--%s trains beside weights that stay as they are, and %s brings none; name a model "
+                      "directory with weights instead",
+                      pass_option(about.pass, option), t->s->model.name);
 }
 
 static status begin(training *t) {
     const setup *s = t->s;
+    TRY(check_adapter(t));
     if (!s->train.samples)
         return status_set(STATUS_INVALID, "nothing to train on; name a file or folder with --data");
     TRY(data_source_check(&s->train));
@@ -137,7 +159,9 @@ static status save_checkpoint(training *t, int64_t done) {
 }
 
 static status save_model(training *t) {
+    adapter_files_about about;
     if (!t->s->options.out) return STATUS_OK;
+    if (find_adapter(t, &about)) return weights_save_adapter(t->exec, &about, t->s->options.out);
     bool gpt2 = strcmp(t->s->model.family, "gpt2") == 0; /* others have no configuration to write */
     return weights_save(t->exec, gpt2 ? &t->s->gpt2 : NULL, t->s->options.out);
 }

@@ -13,7 +13,7 @@ typedef struct {
     identity run;
     int64_t micro_batch;
     struct {
-        char setting[32]; /* empty: off */
+        char setting[PASS_SETTING_BYTES]; /* empty: off */
         pass_class class;
     } passes[PASS_MAX];               /* by pass, in the order of pass_table */
     safetensors_sum model, optimizer; /* of model.safetensors and optimizer.safetensors */

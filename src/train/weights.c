@@ -5,6 +5,7 @@
 #include "base/threads.h"
 #include "io/file.h"
 #include "io/model_files.h"
+#include "passes/pass.h"
 
 /* ---- initial values ---- */
 
@@ -15,6 +16,12 @@ typedef struct {
     uint64_t seed;
 } initialisation;
 
+static uint32_t name_stream(const char *name) {
+    uint32_t stream = 2166136261u;
+    for (; *name; name++) stream = (stream ^ (uint8_t)*name) * 16777619u;
+    return stream;
+}
+
 /* A weight is a task: its numbers depend on nothing but its stream and their places. */
 static void initialise_one(void *context, int64_t index, int thread) {
     (void)thread;
@@ -23,8 +30,10 @@ static void initialise_one(void *context, int64_t index, int thread) {
     if (x->category != CATEGORY_WEIGHTS) return;
     float *data = exec_persistent(i->e, x->name);
     int64_t n = shape_elements(&x->shape);
-    model_initial from = { 0 };
-    i->m->initial(i->m, x->name, &x->shape, &from);
+    model_initial from = { .stream = name_stream(x->name) };
+    bool added = pass_of_parameter(x->name, &x->shape, &from.deviation) != NULL;
+    if (!added && !i->m) return;
+    if (!added) i->m->initial(i->m, x->name, &x->shape, &from);
     if (from.deviation > 0)
         philox_normal(i->seed, from.stream, n, from.mean, from.deviation, data);
     else
@@ -42,7 +51,7 @@ status weights_load(exec *e, const char *directory) {
     model_weight *weights;
     uint32_t count;
     TRY(exec_weights(e, &weights, &count));
-    status result = model_files_load(directory, weights, count);
+    status result = model_files_load(directory, weights, adapter_files_own(weights, count));
     memory_free(weights);
     return result;
 }
@@ -56,6 +65,17 @@ status weights_save(const exec *e, const gpt2_config *c, const char *directory) 
         model_files_save(directory, weights, count); /* the largest first: a full disk shows here */
     memory_free(weights);
     if (result == STATUS_OK && c) result = model_files_write_config(directory, c);
+    return result;
+}
+
+status weights_save_adapter(const exec *e, const adapter_files_about *about, const char *directory) {
+    model_weight *weights;
+    uint32_t count;
+    TRY(io_make_folder(directory));
+    TRY(exec_weights(e, &weights, &count));
+    uint32_t own = adapter_files_own(weights, count);
+    status result = adapter_files_save(directory, about, weights + own, count - own);
+    memory_free(weights);
     return result;
 }
 

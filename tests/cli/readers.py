@@ -6,6 +6,7 @@
     readers.py config DIR...       transformers knows the configuration
     readers.py loss DIR TEXT       transformers computes the validation loss of run.json, to 1e-5
     readers.py save DIR            writes a small model of transformers' own
+    readers.py peft DIR A M        PEFT reads adapter A beside model DIR, and computes what the merged model M does
     readers.py same DIR DIR        two models have the same weights, bit for bit
 """
 import glob
@@ -118,6 +119,19 @@ def same(one, other):
         expect(torch.equal(a[name], b[name]), f"{name} is another")
 
 
+def peft(folder, adapter, merged):
+    import torch
+    from peft import PeftModel
+
+    ids = torch.tensor([list(b"the weights stay as they are")])
+    with torch.no_grad():
+        plain = open_model(folder)(ids).logits
+        adapted = PeftModel.from_pretrained(open_model(folder), adapter).eval()(ids).logits
+        ours = open_model(merged)(ids).logits
+    expect((adapted - plain).abs().max() > 1e-3, "the adapter does nothing")
+    expect((adapted - ours).abs().max() < TOLERANCE * 10, f"logits are {(adapted - ours).abs().max()} apart")
+
+
 if __name__ == "__main__":
-    parts = {f.__name__: f for f in (events, tensors, config, loss, save, same)}
+    parts = {f.__name__: f for f in (events, tensors, config, loss, save, same, peft)}
     parts[sys.argv[1]](*sys.argv[2:])

@@ -86,6 +86,14 @@ static void a_model_of_transformers_is_read(void **state) {
     ask("transformers, torch, safetensors", "same", "theirs ours");
 }
 
+static void peft_reads_adapters(void **state) {
+    (void)state;
+    command_expect(
+        0, "train model --data text --out adapter --steps 20 --lr 1e-2 --lora rank=4,alpha=12 --quiet");
+    command_expect(0, "merge model --adapter adapter --out merged");
+    ask("peft, transformers, torch, safetensors", "peft", "model adapter merged");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensorboard_reads_the_events_of_a_resumed_run),
@@ -93,6 +101,7 @@ int main(void) {
         cmocka_unit_test(transformers_reads_the_configuration),
         cmocka_unit_test(transformers_computes_the_same_loss),
         cmocka_unit_test(a_model_of_transformers_is_read),
+        cmocka_unit_test(peft_reads_adapters),
     };
     return cmocka_run_group_tests(tests, make_runs, scratch_close);
 }

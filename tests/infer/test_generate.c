@@ -94,7 +94,7 @@ static void one_token_at_a_time_gives_the_logits_of_the_whole(void **state) {
         plan p;
         exec *e;
         lower_options lower = { .threads = threads_count(), .rates = device_rates_default(1) };
-        assert_int_equal(compose_decode(&(compose_run){ .model = &m, .batch = 1, .lower = lower }, &p),
+        assert_int_equal(compose_decode(&(compose_run){ .model = &m, .batch = 1, .lower = lower }, NULL, &p),
                          STATUS_OK);
         assert_int_equal(exec_open(&p, modes, &e), STATUS_OK);
         load_into(e, &p);

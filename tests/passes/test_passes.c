@@ -38,6 +38,9 @@ static void same_text(const pass *p, const char *written) {
 static const struct {
     const char *name, *texts[8];
 } good[] = {
+    { "lora",
+      { "rank=8", "rank=4096,alpha=1", "rank=2,target=c_attn+attn.c_proj",
+        "rank=1,alpha=0.5,target=c_fc,dropout=0.25" } },
     { "fuse", { "on" } },
     { "gelu_epilogue", { "on" } },
     { "attention", { "flash" } },

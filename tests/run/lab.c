@@ -107,7 +107,9 @@ void lab_fill_weights(const lab *l, const plan *p, exec *e) {
             continue;
         }
         model_initial initial;
-        l->model.initial(&l->model, x->name, &x->shape, &initial);
+        initial = (model_initial){ .stream = 7u * i };
+        if (!pass_of_parameter(x->name, &x->shape, &initial.deviation))
+            l->model.initial(&l->model, x->name, &x->shape, &initial);
         float *w = exec_persistent(e, x->name);
         int64_t n = shape_elements(&x->shape);
         philox_normal(l->seed, initial.stream, n, initial.mean, initial.deviation, w);

@@ -1,0 +1,92 @@
+#include "infer/merge.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "io/adapter_files.h"
+#include "io/file.h"
+#include "io/model_files.h"
+#include "search/compose.h"
+
+typedef struct {
+    gpt2_config config;
+    model model;
+    const pass *pass;
+    pass_setting setting;
+    model_weight *weights; /* the model's own first */
+    uint32_t own, count;
+    graph g; /* owns the names */
+} merging;
+
+/* The graph with the adapter in it says which weights there are. */
+static status build(merging *m) {
+    graph plain;
+    model_ports ports = { 0 };
+    pass_context c = { .micro_batch = 1, .batch = 1, .tokens = 1 };
+    TRY(graph_open(&plain));
+    m->model.build(&m->model, &plain, &(model_run){ .mode = MODEL_EVALUATE, .batch = 1, .context = 1 },
+                   &ports);
+    status result = graph_status(&plain);
+    if (result == STATUS_OK) result = m->pass->check(&plain, &m->setting, &c);
+    if (result == STATUS_OK) result = m->pass->run(&plain, &m->setting, &c, &m->g);
+    graph_close(&plain);
+    return result;
+}
+
+static status make_room(merging *m) {
+    m->weights = memory_new(m->g.tensors.count, sizeof *m->weights);
+    if (!m->weights) return status_set(STATUS_FAILED, "no memory to merge");
+    for (tensor_id t = 1; t < m->g.tensors.count; t++) {
+        if (graph_tensor(&m->g, t)->role != ROLE_PARAMETER || graph_tensor(&m->g, t)->producer) continue;
+        model_weight *w = &m->weights[m->count++];
+        *w = (model_weight){ .name = graph_name(&m->g, t), .shape = *graph_shape(&m->g, t) };
+        w->data = memory_new((size_t)shape_elements(&w->shape), sizeof *w->data);
+        if (!w->data) return status_set(STATUS_FAILED, "no memory for the weight %s", w->name);
+    }
+    m->own = adapter_files_own(m->weights, m->count);
+    return STATUS_OK;
+}
+
+static const float *find(const merging *m, const char *name) {
+    for (uint32_t i = m->own; i < m->count; i++)
+        if (strcmp(m->weights[i].name, name) == 0) return m->weights[i].data;
+    return NULL;
+}
+
+static status merge_all(merging *m) {
+    pass_adapter about;
+    char a[PASS_PARAMETER_BYTES], b[PASS_PARAMETER_BYTES];
+    TRY(m->pass->adapting->describe(&m->setting, &about));
+    for (uint32_t i = 0; i < m->own; i++) {
+        model_weight *w = &m->weights[i];
+        if (!m->pass->adapting->beside(w->name, a, b)) continue;
+        const float *down = find(m, a), *up = find(m, b);
+        if (down && up) m->pass->adapting->merge(&about, &w->shape, down, up, w->data);
+    }
+    return STATUS_OK;
+}
+
+static status merge(merging *m, const char *directory, const char *adapter, const char *out) {
+    TRY(model_files_read_config(directory, &m->config));
+    gpt2_model(&m->config, directory, &m->model);
+    TRY(adapter_files_read(adapter, &m->pass, &m->setting));
+    TRY(build(m));
+    TRY(make_room(m));
+    TRY(model_files_load(directory, m->weights, m->own));
+    TRY(adapter_files_load(adapter, m->weights + m->own, m->count - m->own));
+    TRY(merge_all(m));
+    TRY(io_make_folder(out));
+    TRY(model_files_save(out, m->weights, m->own));
+    return model_files_write_config(out, &m->config);
+}
+
+status merge_run(const char *directory, const char *adapter, const char *out) {
+    merging *m = memory_new(1, sizeof *m); /* large for a stack */
+    status result = m ? graph_open(&m->g) : status_set(STATUS_FAILED, "no memory to merge");
+    if (result == STATUS_OK) result = merge(m, directory, adapter, out);
+    for (uint32_t i = 0; m && i < m->count; i++) memory_free(m->weights[i].data);
+    if (m) memory_free(m->weights);
+    if (m) graph_close(&m->g);
+    memory_free(m);
+    return result;
+}

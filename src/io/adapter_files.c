@@ -1,0 +1,239 @@
+#include "io/adapter_files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/utf8.h"
+#include "io/file.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+
+enum { PATH_BYTES = 4096, KEY_BYTES = 256 };
+
+static const char CONFIG[] = "adapter_config.json", WEIGHTS[] = "adapter_model.safetensors",
+                  PREFIX[] = "base_model.model.";
+
+static status join(const char *directory, const char *file, char path[PATH_BYTES]) {
+    if (snprintf(path, PATH_BYTES, "%s/%s", directory, file) < PATH_BYTES) return STATUS_OK;
+    return status_set(STATUS_INVALID, "the path '%.60s...' is too long", directory);
+}
+
+static bool is_added(const model_weight *w) {
+    float deviation;
+    return pass_of_parameter(w->name, &w->shape, &deviation) != NULL;
+}
+
+uint32_t adapter_files_own(model_weight *weights, uint32_t count) {
+    uint32_t own = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_added(&weights[i])) continue;
+        model_weight w = weights[i];
+        memmove(weights + own + 1, weights + own, (i - own) * sizeof w);
+        weights[own++] = w;
+    }
+    return own;
+}
+
+/* ---- reading ---- */
+
+/* What would make it compute something else. */
+static status refuse_variants(json_value root) {
+    static const char *const flags[] = { "use_rslora", "use_dora", "lora_bias", "alora_invocation_tokens" };
+    static const char *const lists[] = { "rank_pattern", "alpha_pattern", "modules_to_save",
+                                         "layers_to_transform", "target_parameters" };
+    json_value v;
+    const char *bias = "none";
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        bool on = false;
+        if (!json_has(root, flags[i])) continue;
+        TRY(json_get(root, flags[i], &v));
+        if (json_as_bool(v, &on) != STATUS_OK || on)
+            return json_wrong(v, "is set; such adapters are not supported");
+    }
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        void *cursor = NULL;
+        size_t count = 0;
+        json_value member;
+        if (!json_has(root, lists[i])) continue;
+        TRY(json_get(root, lists[i], &v));
+        bool empty = json_as_array(v, &count) == STATUS_OK
+                         ? count == 0
+                         : json_as_object(v) == STATUS_OK && !json_next(v, &cursor, &member);
+        if (!empty) return json_wrong(v, "is not empty; such adapters are not supported");
+    }
+    TRY(json_optional_string(root, "bias", &bias));
+    if (strcmp(bias, "none") == 0) return STATUS_OK;
+    TRY(json_get(root, "bias", &v));
+    return json_wrong(v, "is '%.40s'; only none is supported", bias);
+}
+
+static status read_targets(json_value root, pass_adapter *a) {
+    json_value v;
+    size_t count;
+    const char *one;
+    TRY(json_get(root, "target_modules", &v));
+    if (json_as_string(v, &one) == STATUS_OK) {
+        if (strcmp(one, "all-linear") != 0)
+            return json_wrong(v, "is '%.40s'; supported are a list of names and all-linear", one);
+        strcpy(a->targets, "all");
+        return STATUS_OK;
+    }
+    TRY(json_as_array(v, &count));
+    for (size_t i = 0, used = 0; i < count; i++) {
+        TRY(json_as_string(json_item(v, i), &one));
+        int n = snprintf(a->targets + used, sizeof a->targets - used, "%s%s", i ? "+" : "", one);
+        if (n >= (int)(sizeof a->targets - used))
+            return json_wrong(v, "has more names than can be told apart here");
+        used += (size_t)n;
+    }
+    return count ? STATUS_OK : json_wrong(v, "is empty");
+}
+
+static status read_config(json_value root, pass_adapter *a) {
+    const char *kind;
+    json_value v;
+    *a = (pass_adapter){ .alpha = 8 }; /* the library's own */
+    TRY(json_as_object(root));
+    TRY(json_get_string(root, "peft_type", &kind));
+    TRY(json_get(root, "peft_type", &v));
+    if (strcmp(kind, "LORA") != 0) return json_wrong(v, "is '%.40s'; only LORA is supported", kind);
+    TRY(json_get_integer(root, "r", 1, 1 << 20, &a->rank));
+    TRY(json_optional_number(root, "lora_alpha", 1e-6, 1e6, &a->alpha));
+    TRY(json_optional_number(root, "lora_dropout", 0, 0.999, &a->dropout));
+    TRY(refuse_variants(root));
+    return read_targets(root, a);
+}
+
+status adapter_files_read(const char *directory, const pass **p, pass_setting *s) {
+    char path[PATH_BYTES];
+    json_document d;
+    pass_adapter a;
+    TRY(join(directory, CONFIG, path));
+    TRY(json_open(path, &d));
+    status result = read_config(d.root, &a);
+    json_close(&d);
+    for (int i = 0; pass_table[i] && result == STATUS_OK; i++) {
+        if (!pass_table[i]->adapting) continue;
+        *p = pass_table[i];
+        return pass_table[i]->adapting->setting(&a, s);
+    }
+    return result;
+}
+
+/* Under the library's name. */
+static status read_one(const safetensors *file, const char *path, const model_weight *w) {
+    char key[KEY_BYTES], need[SHAPE_TEXT_BYTES];
+    snprintf(key, sizeof key, "%s%s", PREFIX, w->name);
+    const safetensors_entry *e = safetensors_find(file, key);
+    if (!e) return status_set(STATUS_INVALID, "%s has no tensor '%s', which %s asks for", path, key, CONFIG);
+    if (strcmp(e->dtype, "F32") != 0 || !safetensors_has_shape(e, &w->shape))
+        return status_set(STATUS_INVALID,
+                          "%s: '%s' is %s of another shape than %s of F32, which the model needs", path, key,
+                          e->dtype, shape_text(&w->shape, need));
+    return safetensors_read(file, e, w->data, e->bytes);
+}
+
+status adapter_files_load(const char *directory, const model_weight *weights, uint32_t count) {
+    char path[PATH_BYTES];
+    safetensors file;
+    TRY(join(directory, WEIGHTS, path));
+    TRY(safetensors_open(path, &file));
+    status result = STATUS_OK;
+    for (uint32_t i = 0; i < count && result == STATUS_OK; i++) result = read_one(&file, path, &weights[i]);
+    if (result == STATUS_OK && file.count != count)
+        result = status_set(STATUS_INVALID, "%s has %u tensors, and the model has a place for %u of them",
+                            path, file.count, count);
+    safetensors_close(&file);
+    return result;
+}
+
+/* ---- writing ---- */
+
+/* "c_attn" of "transformer.h.0.attn.c_attn.lora_A.weight": what stands before the last two parts. */
+static void module_of(const char *parameter, char module[64]) {
+    const char *end = parameter + strlen(parameter), *begin;
+    for (int parts = 0; parts < 2; parts++)
+        while (end > parameter && *--end != '.') {}
+    for (begin = end; begin > parameter && begin[-1] != '.';) begin--;
+    snprintf(module, 64, "%.*s", (int)(end - begin), begin);
+}
+
+static void put_targets(json_writer *w, const pass_adapter *a, const model_weight *weights, uint32_t count) {
+    char module[64], other[64];
+    json_begin_array(w, "target_modules");
+    if (strcmp(a->targets, "all") != 0) {
+        for (const char *at = a->targets; *at; at += strspn(at, "+")) {
+            size_t n = strcspn(at, "+");
+            snprintf(module, sizeof module, "%.*s", (int)n, at);
+            json_put_string(w, NULL, module);
+            at += n;
+        }
+        json_end_array(w);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        bool before = false;
+        module_of(weights[i].name, module);
+        for (uint32_t k = 0; k < i && !before; k++) {
+            module_of(weights[k].name, other);
+            before = strcmp(module, other) == 0;
+        }
+        if (!before) json_put_string(w, NULL, module);
+    }
+    json_end_array(w);
+}
+
+static void put_config(text *out, const adapter_files_about *about, const pass_adapter *a,
+                       const model_weight *weights, uint32_t count) {
+    json_writer w = { .out = out, .lines = true };
+    json_begin_object(&w, NULL);
+    json_put_string(&w, "peft_type", "LORA");
+    json_put_string(&w, "task_type", "CAUSAL_LM");
+    json_put_string(&w, "base_model_name_or_path", about->base);
+    json_put_integer(&w, "r", a->rank);
+    json_put_number(&w, "lora_alpha", a->alpha);
+    json_put_number(&w, "lora_dropout", a->dropout);
+    put_targets(&w, a, weights, count);
+    json_put_bool(&w, "fan_in_fan_out", true); /* GPT-2's weights are (in, out) */
+    json_put_string(&w, "bias", "none");
+    json_put_bool(&w, "inference_mode", true);
+    json_end_object(&w);
+    text_add(out, "\n");
+}
+
+static status save_weights(const char *directory, const model_weight *weights, uint32_t count) {
+    char path[PATH_BYTES];
+    TRY(join(directory, WEIGHTS, path));
+    safetensors_item *items = memory_new(count, sizeof *items);
+    char(*keys)[KEY_BYTES] = memory_new(count, sizeof *keys);
+    for (uint32_t i = 0; items && keys && i < count; i++) {
+        snprintf(keys[i], KEY_BYTES, "%s%s", PREFIX, weights[i].name);
+        items[i] = (safetensors_item){ .name = keys[i],
+                                       .dtype = "F32",
+                                       .shape = weights[i].shape,
+                                       .data = weights[i].data,
+                                       .bytes = (uint64_t)shape_elements(&weights[i].shape) * sizeof(float) };
+    }
+    status result = items && keys ? safetensors_write(path, items, count)
+                                  : status_set(STATUS_FAILED, "%s: no memory for %u tensors", path, count);
+    memory_free(keys);
+    memory_free(items);
+    return result;
+}
+
+status adapter_files_save(const char *directory, const adapter_files_about *about,
+                          const model_weight *weights, uint32_t count) {
+    char path[PATH_BYTES];
+    pass_adapter a;
+    text t = { 0 };
+    TRY(about->pass->adapting->describe(about->setting, &a));
+    TRY(join(directory, CONFIG, path));
+    TRY(save_weights(directory, weights, count));
+    put_config(&t, about, &a, weights, count);
+    status result = t.failed ? status_set(STATUS_FAILED, "%s: no memory for it", path)
+                             : io_write_file(path, t.data, t.length);
+    text_close(&t);
+    return result;
+}

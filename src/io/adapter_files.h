@@ -1,0 +1,29 @@
+/* Adapters as the PEFT library writes them: adapter_config.json and adapter_model.safetensors in a folder,
+ * keys "base_model.model." and the parameter's name. The weights that they stand beside are not among them.
+ *
+ * Only what this program computes is read: plain low-rank adapters of linear products, without biases, scaled
+ * by alpha / rank. Everything else is STATUS_INVALID with file and key. */
+#pragma once
+
+#include "models/model.h"
+#include "passes/pass.h"
+
+/* Moves the model's own weights to the front of the list, in their order, and what a pass has added behind
+ * them; returns how many are the model's. */
+uint32_t adapter_files_own(model_weight *weights, uint32_t count);
+
+/* The pass that reads this folder and its setting. STATUS_INVALID where there is no adapter in it. */
+status adapter_files_read(const char *directory, const pass **p, pass_setting *s);
+
+/* Fills all of the weights, which passes have added; also from a folder that lacks what it says or has more,
+ * which is STATUS_INVALID. */
+status adapter_files_load(const char *directory, const model_weight *weights, uint32_t count);
+
+/* Writes both files, the weights first; `base`: the folder of the model that they stand beside. */
+typedef struct {
+    const pass *pass;
+    const pass_setting *setting;
+    const char *base;
+} adapter_files_about;
+status adapter_files_save(const char *directory, const adapter_files_about *about,
+                          const model_weight *weights, uint32_t count);

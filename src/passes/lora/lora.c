@@ -1,0 +1,294 @@
+/* Low-rank adapters: the model's weights stay as they are, and beside each chosen product y = x W + b two
+ * small matrices are trained, y = x W + b + (alpha / rank) (x A') B', A of (rank, in), B of (out, rank). Only
+ * they have gradients and optimizer state, and of the values of forward only what their gradients read is
+ * kept.
+ *
+ * B begins as zero, so training begins at the model, to the bit: zeros are added to finished sums. The
+ * addition is the residual of B's product, so nothing else has to sweep over y. Runs in every program,
+ * validation and generation as well; dropout before A in training only. Paper: Hu et al., "LoRA: low-rank
+ * adaptation of large language models", arXiv:2106.09685; names and layout of the matrices are those of the
+ * PEFT library. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "ir/op.h"
+#include "ir/rewrite.h"
+#include "ops/dropout/dropout.h"
+#include "ops/matmul/matmul.h"
+#include "ops/scale/scale.h"
+#include "passes/pass.h"
+
+enum { MOST_RANK = 4096, FIRST_STREAM = 1 << 24 }; /* of dropouts: models count theirs from 0 */
+
+static const char WEIGHT[] = ".weight", A[] = ".lora_A.weight", B[] = ".lora_B.weight", EVERY[] = "all";
+
+/* ---- settings ---- */
+
+static status refuse(const char *text, const char *why) {
+    return status_set(STATUS_INVALID,
+                      "--lora: '%.60s' %s; say rank=8, rank=8,alpha=16,target=c_attn+c_proj or off", text,
+                      why);
+}
+
+static bool is_name(const char *s) {
+    for (; *s; s++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+", *s)) return false;
+    return true;
+}
+
+/* One "key=value". */
+static const char *read_part(const char *part, pass_adapter *a) {
+    const char *value = strchr(part, '=');
+    char *end = NULL;
+    if (!value || !*++value) return "is no key=value";
+    size_t key = (size_t)(value - part);
+    double number = strtod(value, &end);
+    bool is_number = strspn(value, "0123456789.") == strlen(value) && !*end;
+    if (key == 7 && strncmp(part, "target=", key) == 0) {
+        if (!is_name(value) || strlen(value) >= sizeof a->targets) return "has a target that can't be a name";
+        strcpy(a->targets, value);
+        return NULL;
+    }
+    if (!is_number) return "has a value that is no number";
+    if (key == 5 && strncmp(part, "rank=", key) == 0) {
+        a->rank = number >= 1 && number <= MOST_RANK && floor(number) == number ? (int64_t)number : -1;
+        return a->rank < 0 ? "has a rank that is no whole number from 1 to 4096" : NULL;
+    }
+    if (key == 6 && strncmp(part, "alpha=", key) == 0) {
+        a->alpha = number;
+        return number > 0 && number <= 1e6 ? NULL : "has an alpha that is not above 0 and at most 1e6";
+    }
+    if (key != 8 || strncmp(part, "dropout=", key) != 0)
+        return "has a key other than rank, alpha, target, dropout";
+    a->dropout = number;
+    return number < 1 ? NULL : "has a dropout that is not below 1";
+}
+
+static status read_text(const char *text, pass_adapter *a) {
+    char part[PASS_SETTING_BYTES];
+    *a = (pass_adapter){ .targets = "all" };
+    if (strlen(text) >= sizeof part) return refuse(text, "is too long");
+    for (const char *at = text; *at; at += strspn(at, ",")) {
+        size_t length = strcspn(at, ",");
+        snprintf(part, sizeof part, "%.*s", (int)length, at);
+        const char *wrong = read_part(part, a);
+        if (wrong) return refuse(text, wrong);
+        at += length;
+    }
+    if (!a->rank) return refuse(text, "has no rank");
+    if (a->alpha == 0) a->alpha = 2 * (double)a->rank;
+    return STATUS_OK;
+}
+
+/* The text says only what is not usual: alpha is twice the rank, every product is a target, nothing is
+ * dropped. */
+static status make_setting(const pass_adapter *a, pass_setting *out) {
+    char text[2 * PASS_SETTING_BYTES];
+    int n = snprintf(text, sizeof text, "rank=%lld", (long long)a->rank);
+    if (a->alpha != 2 * (double)a->rank)
+        n += snprintf(text + n, sizeof text - (size_t)n, ",alpha=%.9g", a->alpha);
+    if (strcmp(a->targets, EVERY) != 0)
+        n += snprintf(text + n, sizeof text - (size_t)n, ",target=%s", a->targets);
+    if (a->dropout > 0) n += snprintf(text + n, sizeof text - (size_t)n, ",dropout=%.9g", a->dropout);
+    if (n >= PASS_SETTING_BYTES) return refuse(text, "is too long");
+    pass_adapter again;
+    TRY(read_text(text, &again));
+    *out = (pass_setting){ .class = PASS_LOSSY };
+    memcpy(out->text, text, (size_t)n + 1);
+    return STATUS_OK;
+}
+
+static status parse(const char *text, pass_setting *out) {
+    pass_adapter a;
+    TRY(read_text(text, &a));
+    return make_setting(&a, out);
+}
+
+static status describe(const pass_setting *s, pass_adapter *out) { return read_text(s->text, out); }
+
+/* None: no number of bytes chooses what is trained. */
+static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
+                         pass_without *without) {
+    (void)g, (void)c, (void)out, (void)room, (void)without;
+    return 0;
+}
+
+/* ---- products ---- */
+
+static bool ends_with(const char *name, const char *end) {
+    size_t n = strlen(name), m = strlen(end);
+    return n > m && strcmp(name + n - m, end) == 0;
+}
+
+/* Is the product with this weight one of the targets? A target
+ * names the last parts of a weight's name, as in PEFT: "c_proj" is attn.c_proj and mlp.c_proj. */
+static bool is_target(const char *weight, const char *targets) {
+    size_t length = strlen(weight) - strlen(WEIGHT);
+    if (!ends_with(weight, WEIGHT) || ends_with(weight, A) || ends_with(weight, B)) return false;
+    if (strcmp(targets, EVERY) == 0) return true;
+    for (const char *at = targets; *at; at += strspn(at, "+")) {
+        size_t n = strcspn(at, "+");
+        if (n <= length && strncmp(weight + length - n, at, n) == 0 &&
+            (n == length || weight[length - n - 1] == '.'))
+            return true;
+        at += n;
+    }
+    return false;
+}
+
+/* The weight of a product as models make it, x W with W a parameter; NULL for everything else. */
+static const char *weight_of(const graph *g, const node *n) {
+    if (n->op != &op_matmul || node_in(g, n, MATMUL_ACCUMULATOR)) return NULL;
+    const matmul_attributes *t = node_attributes(g, n);
+    const tensor *w = graph_tensor(g, node_in(g, n, MATMUL_B));
+    if (t->ta || t->tb || w->producer || w->role != ROLE_PARAMETER) return NULL;
+    return graph_name(g, node_in(g, n, MATMUL_B));
+}
+
+/* Names of products, once each, for a sentence. */
+static void list_products(const graph *g, char text[200]) {
+    text[0] = 0;
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const char *name = weight_of(g, graph_node(g, id));
+        char last[64];
+        if (!name || !ends_with(name, WEIGHT)) continue;
+        const char *end = name + strlen(name) - strlen(WEIGHT), *begin = end;
+        while (begin > name && begin[-1] != '.') begin--;
+        snprintf(last, sizeof last, "%.*s", (int)(end - begin), begin);
+        size_t used = strlen(text);
+        if (!strstr(text, last)) snprintf(text + used, 200 - used, "%s%s", used ? ", " : "", last);
+    }
+}
+
+static bool any_product(const graph *g, const char *target) {
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const char *name = weight_of(g, graph_node(g, id));
+        if (name && is_target(name, target)) return true;
+    }
+    return false;
+}
+
+static status check(const graph *g, const pass_setting *s, const pass_context *c) {
+    (void)c;
+    pass_adapter a;
+    char products[200], one[PASS_SETTING_BYTES];
+    TRY(read_text(s->text, &a));
+    for (const char *at = a.targets; *at; at += strspn(at, "+")) {
+        size_t n = strcspn(at, "+");
+        snprintf(one, sizeof one, "%.*s", (int)n, at);
+        at += n;
+        if (any_product(g, one)) continue;
+        list_products(g, products);
+        return status_set(STATUS_INVALID, "--lora: the model has no product '%s'; it has %s", one,
+                          products[0] ? products : "none that could be a target");
+    }
+    return STATUS_OK;
+}
+
+/* ---- the graph ---- */
+
+typedef struct {
+    rewrite r;
+    pass_adapter a;
+    bool training;
+    int32_t count; /* of adapters so far */
+} adapting;
+
+static bool beside(const char *weight, char a[PASS_PARAMETER_BYTES], char b[PASS_PARAMETER_BYTES]) {
+    if (!ends_with(weight, WEIGHT)) return false;
+    int length = (int)(strlen(weight) - strlen(WEIGHT));
+    return snprintf(a, PASS_PARAMETER_BYTES, "%.*s%s", length, weight, A) < PASS_PARAMETER_BYTES &&
+           snprintf(b, PASS_PARAMETER_BYTES, "%.*s%s", length, weight, B) < PASS_PARAMETER_BYTES;
+}
+
+static tensor_id trained(graph *g, const char *name, shape s) {
+    return graph_add_source(g, &(graph_source){ .name = name,
+                                                .shape = s,
+                                                .dtype = DTYPE_F32,
+                                                .role = ROLE_PARAMETER,
+                                                .flags = TENSOR_TRAINABLE | TENSOR_DECAY });
+}
+
+static tensor_id drop(adapting *d, tensor_id x) {
+    graph *g = d->r.out;
+    int32_t stream = FIRST_STREAM + d->count;
+    if (!d->training || d->a.dropout <= 0) return x;
+    tensor_id key = graph_find(g, "key");
+    if (!key)
+        key = graph_add_source(
+            g, &(graph_source){ .name = "key", .shape = SHAPE(4), .dtype = DTYPE_I32, .role = ROLE_INPUT });
+    return dropout_apply(g, x, key, (float)d->a.dropout, stream);
+}
+
+static void adapt(adapting *d, node_id id, const char *weight) {
+    graph *g = d->r.out;
+    const node *n = graph_node(d->r.in, id);
+    char a[PASS_PARAMETER_BYTES], b[PASS_PARAMETER_BYTES];
+    tensor_id x = d->r.map[node_in(d->r.in, n, MATMUL_A)], y = d->r.map[node_out(d->r.in, n, 0)];
+    if (!beside(weight, a, b)) {
+        graph_fail(g, "--lora: the name %.60s is too long", weight);
+        return;
+    }
+    if (g->failed) return;
+    int64_t in = shape_last(graph_shape(g, x)), out = shape_last(graph_shape(g, y));
+    tensor_id down = trained(g, a, SHAPE(d->a.rank, in)), up = trained(g, b, SHAPE(out, d->a.rank));
+    tensor_id h = matmul_apply(g, &(matmul_inputs){ .a = drop(d, x), .b = down, .tb = true });
+    h = scale_apply(g, h, 0, (float)(d->a.alpha / (double)d->a.rank));
+    d->r.map[node_out(d->r.in, n, 0)] =
+        matmul_apply(g, &(matmul_inputs){ .a = h, .b = up, .residual = y, .tb = true });
+    d->count++;
+}
+
+static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
+    adapting d = { .training = c->training };
+    TRY(read_text(s->text, &d.a));
+    TRY(rewrite_open(&d.r, in, out));
+    for (tensor_id t = 1; t < out->tensors.count; t++) /* the sources */
+        graph_tensor(out, t)->flags &= (uint8_t)~TENSOR_TRAINABLE;
+    for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {
+        const char *weight = weight_of(in, graph_node(in, id));
+        rewrite_node(&d.r, id);
+        if (weight && is_target(weight, d.a.targets)) adapt(&d, id, weight);
+    }
+    return rewrite_close(&d.r);
+}
+
+/* ---- its parameters ---- */
+
+/* A has the spread that PEFT gives it, uniform there and normal here, as in the paper. */
+static bool begins(const char *parameter, const shape *s, float *deviation) {
+    bool a = ends_with(parameter, A);
+    if (!a && !ends_with(parameter, B)) return false;
+    *deviation = a ? (float)(1 / sqrt(3.0 * (double)shape_last(s))) : 0;
+    return true;
+}
+
+static void merge(const pass_adapter *d, const shape *s, const float *a, const float *b, float *w) {
+    int64_t in = shape_rows(s), out = shape_last(s);
+    double scale = d->alpha / (double)d->rank;
+    for (int64_t i = 0; i < in; i++)
+        for (int64_t o = 0; o < out; o++) {
+            double sum = 0;
+            for (int64_t k = 0; k < d->rank; k++) sum += (double)a[k * in + i] * (double)b[o * d->rank + k];
+            w[i * out + o] = (float)((double)w[i * out + o] + scale * sum);
+        }
+}
+
+static const pass_adapting adapts = {
+    .describe = describe, .setting = make_setting, .begins = begins, .beside = beside, .merge = merge
+};
+
+const pass pass_lora = { .name = "lora",
+                         .help = "low-rank adapters are trained beside weights that stay as they are",
+                         .values = "off, rank=8, or rank=8,alpha=16,target=c_attn",
+                         .paper = "arXiv:2106.09685",
+                         .class = PASS_LOSSY,
+                         .stage = PASS_FORWARD,
+                         .parse = parse,
+                         .settings = settings,
+                         .check = check,
+                         .run = run,
+                         .adapting = &adapts };

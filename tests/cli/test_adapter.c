@@ -1,0 +1,144 @@
+/* Adapters as a user has them: trained beside a model, saved, resumed bit for bit, generated with, merged,
+ * and what is wrong with a folder of them said in a sentence. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "io/scratch.h"
+
+#define BESIDE "--lora rank=4,target=c_attn+mlp.c_proj,dropout=0.1 "
+#define RUN "train base --data text --steps 20 --batch 8 --lr 1e-2 --save-every 10 --quiet " BESIDE
+
+static int make_runs(void **state) {
+    if (scratch_open(state) != 0) return -1;
+    command_make_files();
+    command_expect(0, "train tiny/config.json --data text --out base --steps 60 --batch 8 --lr 3e-3 --quiet");
+    command_expect(0, RUN "--out ad");
+    return 0;
+}
+
+static char *generated(const char *line) {
+    char whole[256];
+    snprintf(whole, sizeof whole, "generate %s --prompt the --tokens 24 --temperature 0 --quiet", line);
+    command_result r = command_run(whole);
+    if (r.exit) fail_msg("snug %s: %s", whole, r.err);
+    char *out = strdup(r.out);
+    command_free(&r);
+    return out;
+}
+
+/* Validation loss of a model directory: one step at rate 0. */
+static double loss_of(const char *model) {
+    char line[256];
+    json_document d;
+    snprintf(line, sizeof line, "train %s --data text --out loss --steps 1 --lr 0 --json --quiet", model);
+    command_result r = command_run(line);
+    if (r.exit) fail_msg("snug %s: %s", line, r.err);
+    assert_int_equal(json_parse("run", r.out, strlen(r.out), &d), STATUS_OK);
+    json_value one = json_item(command_value(&d, "eval_losses"), 0);
+    double loss = 0;
+    assert_int_equal(json_get_number(one, "loss", 0, 1e9, &loss), STATUS_OK);
+    json_close(&d);
+    command_free(&r);
+    return loss;
+}
+
+static double loss_of_adapter(void) {
+    json_document d;
+    double loss = 0;
+    if (json_open("ad/run.json", &d) != STATUS_OK) fail_msg("%s", status_message());
+    assert_int_equal(json_get_number(json_item(command_value(&d, "eval_losses"), 0), "loss", 0, 1e9, &loss),
+                     STATUS_OK);
+    json_close(&d);
+    return loss;
+}
+
+static void a_merged_model_is_the_adapted_one(void **state) {
+    (void)state;
+    command_expect(0, "merge base --adapter ad --out merged");
+    double with = loss_of_adapter(), merged = loss_of("merged"), base = loss_of("base");
+    if (!(with < base - 0.005)) fail_msg("training beside the weights did nothing: %g, %g", base, with);
+    if (!(merged - with < 1e-5 && with - merged < 1e-5)) fail_msg("adapted %.9g, merged %.9g", with, merged);
+    char *a = generated("base --adapter ad"), *b = generated("merged");
+    assert_string_equal(a, b);
+    free(a), free(b);
+}
+
+static void only_adapters_are_written(void **state) {
+    (void)state;
+    assert_int_equal(access("ad/adapter_config.json", F_OK), 0);
+    assert_int_equal(access("ad/adapter_model.safetensors", F_OK), 0);
+    assert_int_not_equal(access("ad/model.safetensors", F_OK), 0);
+    json_document d;
+    if (json_open("ad/adapter_config.json", &d) != STATUS_OK) fail_msg("%s", status_message());
+    assert_int_equal(command_number(&d, "r"), 4);
+    assert_int_equal(command_number(&d, "lora_alpha"), 8);
+    const char *one;
+    assert_int_equal(json_as_string(json_item(command_value(&d, "target_modules"), 1), &one), STATUS_OK);
+    assert_string_equal(one, "mlp.c_proj");
+    json_close(&d);
+}
+
+static void resuming_gives_the_same_bits(void **state) {
+    (void)state;
+    command_expect(0, RUN "--out again --resume ad/checkpoint-10");
+    assert_int_equal(system("cmp ad/adapter_model.safetensors again/adapter_model.safetensors"), 0);
+    command_expect(
+        0, "train base --data text --steps 20 --batch 8 --lr 1e-2 --save-every 10 --quiet --out third "
+           "--resume ad/checkpoint-10"); /* its settings are in the checkpoint */
+    assert_int_equal(system("cmp ad/adapter_model.safetensors third/adapter_model.safetensors"), 0);
+}
+
+/* A copy of the adapter with one text of its configuration replaced. */
+static void refuses(const char *from, const char *to, const char *says) {
+    char line[512];
+    assert_int_equal(system("rm -rf bad && cp -r ad bad"), 0);
+    snprintf(line, sizeof line, "sed -i 's/%s/%s/' bad/adapter_config.json", from, to);
+    assert_int_equal(system(line), 0);
+    command_result r = command_run("generate base --adapter bad --prompt the --quiet");
+    if (r.exit != 2 || !strstr(r.err, says)) fail_msg("%s: exit %d, %s", to, r.exit, r.err);
+    command_free(&r);
+    command_expect(2, "merge base --adapter bad --out never");
+    assert_int_not_equal(access("never", F_OK), 0);
+}
+
+static void what_is_wrong_is_said(void **state) {
+    (void)state;
+    refuses("\"r\": 4", "\"r\": 5", "another shape");
+    refuses("\"r\": 4", "\"r\": 0", "'r'");
+    refuses("LORA", "IA3", "only LORA");
+    refuses("\"bias\": \"none\"", "\"bias\": \"all\"", "only none");
+    refuses("\"r\": 4", "\"use_dora\": true, \"r\": 4", "not supported");
+    refuses("c_attn", "query", "no product 'query'");
+    refuses("\"c_attn\",", "", "has 8 tensors");
+    refuses("{", "[", "JSON");
+    command_expect(2, "generate base --adapter base --prompt the");
+    command_expect(2, "merge base --adapter nowhere --out never");
+    command_expect(2, "merge base --out never");
+    command_expect(2, "merge base --adapter ad");
+    command_expect(2, "merge base --adapter ad --out base");
+    command_expect(2, "train tiny/config.json --data text --out never --steps 1 --lora rank=4");
+    command_expect(2, "train base --data text --out never --steps 1 --lora rank=4,target=query");
+    command_expect(2, "train base --data text --out never --steps 1 --lora rank=4 --exact");
+    assert_int_not_equal(access("never", F_OK), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_merged_model_is_the_adapted_one),
+        cmocka_unit_test(only_adapters_are_written),
+        cmocka_unit_test(resuming_gives_the_same_bits),
+        cmocka_unit_test(what_is_wrong_is_said),
+    };
+    return cmocka_run_group_tests_name("adapter", tests, make_runs, scratch_close);
+}
