@@ -7,11 +7,11 @@
 
 #include "base/dtype.h"
 
-enum { VECTOR = 16 };
+enum { VECTOR = 16, ALL_LANES = 0xffff };
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl")))
 
 TARGET static inline __mmask16 first_lanes(int64_t lanes) {
-    return lanes >= VECTOR ? 0xffff : (__mmask16)((1u << lanes) - 1);
+    return lanes >= VECTOR ? ALL_LANES : (__mmask16)((1u << lanes) - 1);
 }
 
 /* The numbers at places `inside` of the vector from place `from` on; the type is a constant wherever this is

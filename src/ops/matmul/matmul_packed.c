@@ -14,7 +14,7 @@ enum {
     MAX_TILE_ROWS = 512,       /* of packed a: 512 KiB, half of a second cache of 1 MiB */
     MAX_TILE_COLUMNS = 1024,   /* a is packed once for so many */
     MAX_PARTIAL_COLUMNS = 512, /* the same where sums wait in scratch between steps: bounds it */
-    MAX_STREAM_COLUMNS = 256,  /* some depths of b and the sums stay in the first cache */
+    MAX_STREAM_COLUMNS = 1024, /* long rows of b; the sums stay in the first cache */
     LEAST_TILE = 64,           /* smaller ones spend their time packing */
     ENOUGH_TILES = 16,         /* smaller products are not for more threads */
     EVEN_ENOUGH = 6            /* tiles for a thread: a rest does not matter */
