@@ -22,12 +22,23 @@ static status refuse_mark(const char *name, const char *bytes, size_t count) {
                       name, utf16 ? " of UTF-16" : "");
 }
 
+/* json-c lets overlong forms pass, which could not be written again as they were read. */
+static status refuse_no_utf8(const char *name, const char *bytes, size_t count) {
+    for (size_t at = 0, length; at < count; at += length) {
+        length = utf8_length(bytes + at, count - at);
+        if (length == 0)
+            return status_set(STATUS_INVALID, "%s is not JSON at byte %zu: it is not UTF-8 there", name, at);
+    }
+    return STATUS_OK;
+}
+
 status json_parse(const char *name, const char *bytes, size_t count, json_document *d) {
     *d = (json_document){ 0 };
     if (count > JSON_FILE_LIMIT)
         return status_set(STATUS_INVALID, "%s has %zu bytes of JSON; at most %d are read", name, count,
                           JSON_FILE_LIMIT);
     TRY(refuse_mark(name, bytes, count));
+    TRY(refuse_no_utf8(name, bytes, count));
     struct json_tokener *tokener = json_tokener_new_ex(JSON_MAX_DEPTH);
     char *copy = memory_text(name);
     status result = STATUS_OK;
@@ -35,7 +46,7 @@ status json_parse(const char *name, const char *bytes, size_t count, json_docume
         result = status_set(STATUS_FAILED, "%s: no memory to read it", name);
         goto done;
     }
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
     struct json_object *root = json_tokener_parse_ex(tokener, bytes, (int)count);
     enum json_tokener_error error = json_tokener_get_error(tokener);
     size_t end = json_tokener_get_parse_end(tokener);

@@ -127,10 +127,11 @@ static void inner_places_are_named(void **state) {
 
 static void what_is_not_json_is_refused(void **state) {
     (void)state;
-    static const char *const bad[] = { "",           " ",        "{",     "{\"a\":1,}", "{\"a\" 1}",
-                                       "[1,]",       "tru",      "{} {}", "{}x",        "/* */ {}",
-                                       "{\"a\":01}", "\"abc",    "[1",    "\"\xff\"",   "{\"a\":}",
-                                       "nan",        "{\"a\":1", "}",     "-" };
+    static const char *const bad[] = {
+        "",         " ",   "{",        "{\"a\":1,}", "{\"a\" 1}", "[1,]",        "tru",
+        "{} {}",    "{}x", "/* */ {}", "{\"a\":01}", "\"abc",     "[1",          "\"\xff\"",
+        "{\"a\":}", "nan", "{\"a\":1", "}",          "-",         "\"\xc1\x9e\""
+    }; /* overlong */
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         json_document d;
         if (json_parse("c.json", bad[i], strlen(bad[i]), &d) != STATUS_INVALID)
