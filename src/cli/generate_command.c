@@ -175,8 +175,11 @@ static void print_json(output *out, const listener *l, const generate_result *r)
     output_text(out, &json);
 }
 
-static void print_end(output *out, const generate_result *r) {
+static void print_end(output *out, const listener *l, const generate_result *r) {
     char planned[UNITS_TEXT_BYTES], measured[UNITS_TEXT_BYTES];
+    uint32_t cut = 0;
+    for (uint32_t i = 0; i < l->prompts->count; i++) cut += r->texts[i].end == GENERATE_CONTEXT;
+    if (cut) output_add(out, "%u text%s as long as the model's context\n", cut, cut == 1 ? " is" : "s are");
     if (r->at_once > 1) output_add(out, "%u texts at once, ", r->at_once);
     output_add(out, "%lld tokens, %.0f a second; memory %s, planned %s\n", (long long)r->new_tokens,
                rate(r->new_tokens, r->seconds_new), units_bytes_text(r->resident_peak_bytes, measured),
@@ -209,7 +212,7 @@ static status generate(const options *o, cli_streams *streams, const prompts *p,
     if (l->out && l->begun) output_add(l->out, "\n"); /* a text that failed on its way */
     if (l->out) output_flush(l->out);
     if (result == STATUS_OK && o->json) print_json(&streams->result, l, &r);
-    if (result == STATUS_OK) print_end(&streams->people, &r);
+    if (result == STATUS_OK) print_end(&streams->people, l, &r);
     generate_result_close(&r);
     return result;
 }

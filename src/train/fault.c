@@ -29,6 +29,7 @@ status fault_of_step(feed *f, const plan *p, const loader_batch *batch, int64_t 
     double loss = (double)*f->loss;
     bool in_loss = !isfinite(loss);
     double value = in_loss ? loss : (double)*f->norm;
+    if (isnan(value)) value = (double)NAN; /* whose sign says nothing */
     const char *weight = spoilt_weight(f, p);
     char where[256] = "where from is not seen again";
     exec_fault fault;

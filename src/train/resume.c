@@ -80,13 +80,21 @@ static status refuse_used(const char *out) {
 }
 
 static status find_named(resume *r, const char *from) {
+    struct stat about;
+    if (stat(from, &about) == 0 && !S_ISDIR(about.st_mode))
+        return status_set(STATUS_INVALID,
+                          "--resume %s: it is no folder; name the --out of a run or one of its checkpoints",
+                          from);
     if (exists(from, "trainer_state.json")) {
         TRY(checkpoint_verify(from, &r->state));
         return take(r, from);
     }
     TRY(find_newest(r, from));
     if (r->step) return STATUS_OK;
-    return status_set(STATUS_INVALID, "--resume %s: there is no checkpoint-N in it", from);
+    return status_set(
+        STATUS_INVALID,
+        "--resume %s: there is no checkpoint-N in it; name the --out of a run or one of its checkpoints",
+        from);
 }
 
 static status lock_out(const char *out, resume *r) {

@@ -237,7 +237,7 @@ static const struct {
     { 2, TRAIN "damaged --data text --resume", "is damaged or was edited" },
     { 2, TRAIN "new --data text --resume=nowhere", "nowhere" },
     { 2, TRAIN "new --data text --resume=empty-folder", "there is no checkpoint-N in it" },
-    { 2, TRAIN "new --data text --resume=pipe", "pipe" },
+    { 2, TRAIN "new --data text --resume=pipe", "pipe: it is no folder; name the --out of a run" },
     /* options */
     { 2, "plan tiny --memory 9999999999GiB", "'9999999999GiB' is out of range" },
     { 2, "plan tiny --memory 1e400", "'1e400'" },

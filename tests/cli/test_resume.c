@@ -412,13 +412,13 @@ static void signals_while_planning(void **state) {
 
 /* A validation is not worth waiting for; resuming makes up for it. */
 #define JUDGED                                                                                               \
-    "train char-small --data text --eval-data text --eval-every 1 --eval-samples 200 --batch 1 "             \
+    "train char-small --data text --eval-data text --eval-every 1 --eval-samples 64 --batch 1 "              \
     "--steps 1000 --save-every off --out judged --resume"
 
 /* Starts or goes on, and gets the signal behind step `after`; returns the step it stopped at. */
 static int64_t stop_judging(int signal_number, int64_t after) {
     pid_t pid = command_start(JUDGED, NULL, -1);
-    for (int wait = 0; wait < 20000 && last_step("judged") <= after; wait++) pause_for(0.0005);
+    for (int wait = 0; wait < 60000 && last_step("judged") <= after; wait++) pause_for(0.001);
     pause_for(0.02); /* into the validation, which takes much longer than a step */
     kill(pid, signal_number);
     command_result r = command_wait(pid);

@@ -105,6 +105,18 @@ static void stop_strings_end_a_text(void **state) {
     json_close(&whole), json_close(&cut);
 }
 
+/* Fewer tokens than were asked for are explained. */
+static void a_full_context_is_said(void **state) {
+    (void)state;
+    command_result r = command_run("generate model --prompt=the --prompt=a --tokens 500");
+    assert_int_equal(r.exit, 0);
+    assert_non_null(strstr(r.err, "2 texts are as long as the model's context"));
+    command_free(&r);
+    r = command_run("generate model --prompt=the --tokens 5");
+    assert_null(strstr(r.err, "the model's context"));
+    command_free(&r);
+}
+
 /* Drawn at a high temperature, most bytes are no text: a file gets them as they are, a terminal characters
  * that don't command it. */
 static void a_terminal_gets_characters_only(void **state) {
@@ -177,6 +189,7 @@ int main(void) {
         cmocka_unit_test(several_texts_stand_in_the_order_of_their_prompts),
         cmocka_unit_test(json_has_each_text),
         cmocka_unit_test(stop_strings_end_a_text),
+        cmocka_unit_test(a_full_context_is_said),
         cmocka_unit_test(a_terminal_gets_characters_only),
         cmocka_unit_test(wrong_prompts_get_a_sentence),
     };
