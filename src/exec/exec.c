@@ -196,7 +196,7 @@ status exec_put(exec *e, const plan_persistent *x, uint64_t first, const exec_pa
 /* ---- running ---- */
 
 void exec_begin(exec *e, const bound_program *b) {
-    if (e->transfer && b == &e->programs[PROGRAM_STEP]) transfer_begin(e->transfer);
+    if (e->transfer) transfer_begin(e->transfer, b->plan);
 }
 
 void exec_step(exec *e, const bound_program *b, uint32_t step) {

@@ -83,6 +83,7 @@ void observe_finish(observation *o, const program *p) {
     }
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         if (o->first[t] == NEVER || role_persistent(graph_tensor(g, t)->role)) continue;
+        if (graph_tensor(g, t)->pool == POOL_FILE) continue;
         set.storages[set.count++] =
             (live_storage){ .owner = t,
                             .first = o->first[t],

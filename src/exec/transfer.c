@@ -11,24 +11,28 @@
 
 _Static_assert(PIECES_PAGE % DEVICE_FILE_PAGE == 0, "files take what pieces are cut to");
 
-/* One piece into a slot or out of it. */
+/* One piece into a slot or out of it. What is written only is read as nothing: its slot is free then. */
 typedef struct {
+    const plan_program *plan;
     piece piece;
     uint32_t slot;
     bool writing;
 } order;
 
 struct transfer {
-    const plan_program *plan; /* of the step */
+    const plan_program *plan; /* that runs, or ran last */
     device_file file;
     char *slots;
     uint64_t slot_bytes;
     uint32_t slot_count;
     mailbox *orders;
     counter *read;      /* pieces since opening */
-    uint64_t used;      /* the same, of the computing thread */
-    piece ahead;        /* the last that reading was ordered of; begins as {0} with each run */
-    bool more;          /* there are others after it */
+    uint64_t used;      /* the same, of the computing thread; */
+    uint64_t ordered;   /* and of those that reading was ordered of */
+    piece ahead;        /* the next to be ordered */
+    bool more;          /* there is one */
+    uint32_t readable;  /* after so many steps it can be */
+    uint32_t past;      /* steps that are done */
     op_arg *args;       /* of one call */
     atomic_bool failed; /* then `sentence` says why, and nothing is moved any more */
     char sentence[512];
@@ -37,11 +41,12 @@ struct transfer {
 /* ---- on the transfer's thread ---- */
 
 static status move(transfer *t, const order *o) {
-    piece_part parts[PIECES_STATES];
-    uint32_t count = pieces_parts(&t->plan->program, &o->piece, parts);
+    piece_part parts[PIECES_PARTS];
+    uint32_t count = pieces_parts(&o->plan->program, &o->piece, parts);
     char *slot = t->slots + o->slot * t->slot_bytes;
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t at = t->plan->offset[parts[i].state] + parts[i].from;
+        uint64_t at = o->plan->offset[parts[i].owner] + parts[i].from;
+        if (o->writing ? !parts[i].written : !parts[i].read) continue;
         if (o->writing)
             TRY(device_file_write(&t->file, at, slot + parts[i].at, parts[i].bytes));
         else
@@ -63,8 +68,7 @@ static void handle(void *context, const void *item, bool more) {
 
 /* ---- opening ---- */
 
-static uint32_t most_sides(const program *p) {
-    uint32_t most = 0;
+static uint32_t most_sides(const program *p, uint32_t most) {
     for (uint32_t s = 0; s < p->count; s++) {
         const node *n = graph_node(&p->graph, p->steps[s].node);
         uint32_t sides = (uint32_t)n->in_count + n->out_count;
@@ -76,11 +80,13 @@ static uint32_t most_sides(const program *p) {
 status transfer_open(const plan *p, char *slots, transfer **out) {
     transfer *t = *out = memory_new(1, sizeof *t);
     if (!t) return status_set(STATUS_FAILED, "no memory to move state");
-    t->plan = p->programs[PROGRAM_STEP];
     t->slots = slots + (PIECES_PAGE - (uintptr_t)slots % PIECES_PAGE) % PIECES_PAGE;
     t->slot_bytes = p->slot_bytes, t->slot_count = p->slots;
     t->file.handle = -1;
-    t->args = memory_new(most_sides(&t->plan->program), sizeof *t->args);
+    uint32_t sides = 0;
+    for (int k = 0; k < PROGRAM_COUNT; k++)
+        if (p->programs[k]) sides = most_sides(&p->programs[k]->program, sides);
+    t->args = memory_new(sides, sizeof *t->args);
     t->read = counter_new();
     status result = t->args && t->read ? STATUS_OK : status_set(STATUS_FAILED, "no memory to move state");
     mailbox_options o = {
@@ -105,31 +111,46 @@ void transfer_close(transfer *t) {
 
 /* ---- running ---- */
 
-static void read_next(transfer *t, uint32_t slot) {
-    t->more = t->more && pieces_next(&t->plan->program, &t->ahead);
-    if (t->more) mailbox_put(t->orders, &(order){ .piece = t->ahead, .slot = slot }, true);
-}
-
 static uint32_t slot_of(const transfer *t, uint64_t number) { return (uint32_t)(number % t->slot_count); }
 
-void transfer_begin(transfer *t) {
+static void look_ahead(transfer *t) {
+    t->more = pieces_next(&t->plan->program, &t->ahead);
+    if (t->more) t->readable = pieces_readable(&t->plan->program, &t->ahead);
+}
+
+/* Orders to read what there are slots for, as far as it has been written. */
+static void read_ahead(transfer *t) {
+    while (t->more && t->ordered < t->used + t->slot_count && t->readable <= t->past) {
+        mailbox_put(t->orders, &(order){ .plan = t->plan, .piece = t->ahead, .slot = slot_of(t, t->ordered) },
+                    true);
+        t->ordered++;
+        look_ahead(t);
+    }
+}
+
+void transfer_begin(transfer *t, const plan_program *next) {
+    t->plan = next;
     t->ahead = (piece){ 0 };
-    t->more = true;
-    for (uint32_t i = 0; i < t->slot_count; i++) read_next(t, slot_of(t, t->used + i));
+    t->past = 0;
+    look_ahead(t);
+    read_ahead(t);
 }
 
 void transfer_run(transfer *t, uint32_t step, const op_call *call) {
     const program *p = &t->plan->program;
+    t->past = step;
     for (piece x = { .step = step }; pieces_next(p, &x) && x.step == step;) {
         uint32_t slot = slot_of(t, t->used);
         op_call part;
+        read_ahead(t);
         counter_wait(t->read, t->used + 1);
         pieces_call(p, &x, call, t->slots + slot * t->slot_bytes, t->args, &part);
         p->steps[step].kernel->run(&part);
         t->used++;
-        mailbox_put(t->orders, &(order){ .piece = x, .slot = slot, .writing = true }, true);
-        read_next(t, slot);
+        mailbox_put(t->orders, &(order){ .plan = t->plan, .piece = x, .slot = slot, .writing = true }, true);
     }
+    t->past = step + 1;
+    read_ahead(t);
 }
 
 /* ---- between runs ---- */

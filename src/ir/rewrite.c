@@ -39,6 +39,7 @@ static void copy_flags(rewrite *r, const node *n, tensor_id first, tensor_id *to
         if (!first) continue;
         graph_tensor(r->out, first + i)->flags |= graph_tensor(r->in, old)->flags;
         graph_tensor(r->out, first + i)->gradient = graph_tensor(r->in, old)->gradient;
+        graph_tensor(r->out, first + i)->pool = graph_tensor(r->in, old)->pool;
         if (graph_tensor(r->in, old)->flags & TENSOR_KEEP)
             graph_keep(r->out, first + i, graph_name(r->in, old));
     }

@@ -10,15 +10,18 @@ static const node *node_of(const program *p, uint32_t step) {
     return graph_node(&p->graph, p->steps[step].node);
 }
 
-static tensor_id state_in_file(const program *p, const node *n, uint32_t i) {
-    tensor_id t = node_in(&p->graph, n, n->op->states[i].in);
-    return t && graph_tensor(&p->graph, t)->pool == POOL_FILE ? t : 0;
+/* The owner of a value's storage, where that is in a file; 0: it is in memory. */
+static tensor_id in_file(const graph *g, tensor_id t) {
+    tensor_id owner = t ? graph_storage(g, t, NULL) : 0;
+    return owner && graph_tensor(g, owner)->pool == POOL_FILE ? owner : 0;
 }
 
 bool pieces_step(const program *p, uint32_t step) {
     const node *n = node_of(p, step);
-    for (uint32_t i = 0; i < n->op->state_count; i++)
-        if (state_in_file(p, n, i)) return true;
+    for (uint32_t i = 0; i < n->in_count; i++)
+        if (in_file(&p->graph, node_in(&p->graph, n, i))) return true;
+    for (uint32_t i = 0; i < n->out_count; i++)
+        if (in_file(&p->graph, node_out(&p->graph, n, i))) return true;
     return false;
 }
 
@@ -34,27 +37,54 @@ bool pieces_next(const program *p, piece *x) {
     return false;
 }
 
-uint32_t pieces_parts(const program *p, const piece *x, piece_part parts[PIECES_STATES]) {
-    const node *n = node_of(p, x->step);
+static piece_part *part_of(piece_part *parts, uint32_t *count, tensor_id owner) {
+    uint32_t i = 0;
+    while (i < *count && parts[i].owner != owner) i++;
+    if (i == *count) parts[(*count)++] = (piece_part){ .owner = owner };
+    return &parts[i];
+}
+
+static uint32_t list_parts(const graph *g, const node *n, piece_part parts[PIECES_PARTS]) {
     uint32_t count = 0;
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < n->op->state_count; i++) {
-        tensor_id t = state_in_file(p, n, i);
-        if (!t) continue;
-        uint64_t each = dtype_bytes((dtype)graph_tensor(&p->graph, t)->dtype);
-        parts[count] = (piece_part){ .state = t,
-                                     .from = (uint64_t)x->first * each,
-                                     .bytes = units_align((uint64_t)x->count * each, PIECES_PAGE),
-                                     .at = at,
-                                     .in = n->op->states[i].in,
-                                     .out = n->op->states[i].out };
-        at += parts[count++].bytes;
+    for (uint32_t i = 0; i < n->in_count && count < PIECES_PARTS; i++) {
+        tensor_id owner = in_file(g, node_in(g, n, i));
+        piece_part *x = owner ? part_of(parts, &count, owner) : NULL;
+        if (x) x->read = true, x->in = i;
+    }
+    for (uint32_t i = 0; i < n->out_count && count < PIECES_PARTS; i++) {
+        tensor_id owner = in_file(g, node_out(g, n, i));
+        piece_part *x = owner ? part_of(parts, &count, owner) : NULL;
+        if (x) x->written = true, x->out = i;
     }
     return count;
 }
 
+uint32_t pieces_parts(const program *p, const piece *x, piece_part parts[PIECES_PARTS]) {
+    uint32_t count = list_parts(&p->graph, node_of(p, x->step), parts);
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t each = dtype_bytes((dtype)graph_tensor(&p->graph, parts[i].owner)->dtype);
+        parts[i].from = (uint64_t)x->first * each;
+        parts[i].bytes = units_align((uint64_t)x->count * each, PIECES_PAGE);
+        parts[i].at = at;
+        at += parts[i].bytes;
+    }
+    return count;
+}
+
+uint32_t pieces_readable(const program *p, const piece *x) {
+    piece_part parts[PIECES_PARTS];
+    uint32_t count = list_parts(&p->graph, node_of(p, x->step), parts), after = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        node_id maker = graph_tensor(&p->graph, parts[i].owner)->producer;
+        for (uint32_t s = 0; maker && parts[i].read && s < x->step; s++)
+            if (p->steps[s].node == maker && s >= after) after = s + 1;
+    }
+    return after;
+}
+
 static uint64_t slot_bytes(const program *p, const piece *x) {
-    piece_part parts[PIECES_STATES];
+    piece_part parts[PIECES_PARTS];
     uint32_t count = pieces_parts(p, x, parts);
     return count ? parts[count - 1].at + parts[count - 1].bytes : 0;
 }
@@ -107,7 +137,7 @@ void pieces_call(const program *p, const piece *x, const op_call *whole, char *s
     enum { NO_SIDE = 255 };
     const op_def *op = node_of(p, x->step)->op;
     const shape weight = whole->in[0].shape;
-    piece_part parts[PIECES_STATES];
+    piece_part parts[PIECES_PARTS];
     uint32_t count = pieces_parts(p, x, parts);
     op_arg *out = args + whole->in_count;
     for (uint32_t i = 0; i < whole->in_count; i++) {
@@ -118,7 +148,10 @@ void pieces_call(const program *p, const piece *x, const op_call *whole, char *s
         out[i] = whole->out[i];
         narrow(&out[i], x, &weight, is_scales(op, NO_SIDE, i));
     }
-    for (uint32_t k = 0; k < count; k++) args[parts[k].in].data = out[parts[k].out].data = slot + parts[k].at;
+    for (uint32_t k = 0; k < count; k++) {
+        if (parts[k].read) args[parts[k].in].data = slot + parts[k].at;
+        if (parts[k].written) out[parts[k].out].data = slot + parts[k].at;
+    }
     *part = *whole;
     part->in = args, part->out = out;
 }
@@ -150,16 +183,26 @@ static void many_pieces(pipeline *l, uint64_t count, double moving, double compu
     for (int i = 0; i < PIECES_SLOTS; i++) l->freed[i] += rest;
 }
 
+/* Of all pieces of a step, to and from the file. */
+static double moving_seconds(const program *p, uint32_t step, const device_rates *rates) {
+    piece_part parts[PIECES_PARTS];
+    uint32_t count = list_parts(&p->graph, node_of(p, step), parts);
+    double seconds = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        double bytes = (double)graph_tensor_bytes(&p->graph, parts[i].owner);
+        seconds += (parts[i].read ? bytes / rates->file_read : 0) +
+                   (parts[i].written ? bytes / rates->file_written : 0);
+    }
+    return seconds;
+}
+
 double pieces_seconds(const program *p, const device_rates *rates, double *waits) {
     pipeline l = { 0 };
     for (uint32_t s = 0; s < p->count; s++) {
         double began = l.now, each = p->steps[s].seconds;
         if (pieces_step(p, s)) {
-            double count = (double)elements_of(p, s) / PIECES_ELEMENTS, bytes = (double)largest_of(p, s);
-            if (count < 1) count = 1;
-            double moving = bytes / rates->file_written + bytes / rates->file_read;
-            many_pieces(&l, count_of(p, s), moving * count / (double)count_of(p, s),
-                        each / (double)count_of(p, s));
+            uint64_t count = count_of(p, s);
+            many_pieces(&l, count, moving_seconds(p, s, rates) / (double)count, each / (double)count);
         } else {
             l.now += each;
         }

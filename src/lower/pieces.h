@@ -1,7 +1,8 @@
-/* State in a file (POOL_FILE) passes through memory in pieces: an update of such state is run piece by piece,
- * each with its part of the state in a slot of memory that others use before and after it. An op whose states
- * may live so (op_def.states) is elementwise but for blocks of them, and pieces are whole blocks; so its
- * kernels take a piece for a smaller weight, and the bits are the same.
+/* What is in a file (POOL_FILE) passes through memory in pieces: a step that reads or writes it is run piece
+ * by piece, each with its part of the file in a slot of memory that others use before and after it. Such
+ * steps are updates, whose states are there, and copies from memory and back (ops/move). Both are elementwise
+ * but for blocks of state (op_def.states), and pieces are whole blocks; so kernels take a piece for a smaller
+ * tensor, and the bits are the same.
  *
  * All pieces of a program, in the order of its steps, are one sequence: what is read ahead and written back
  * follows it. */
@@ -13,10 +14,10 @@ enum {
     PIECES_ELEMENTS = 1 << 18, /* of a piece */
     PIECES_PAGE = 4096,        /* in a file and in a slot each part of a piece begins at a multiple of it */
     PIECES_SLOTS = 16,         /* as many are in memory at once, or all */
-    PIECES_STATES = 4          /* of an op, at most */
+    PIECES_PARTS = 4           /* of an op's inputs and outputs, at most */
 };
 
-/* Elements first .. first + count - 1 of the weight that a step updates. */
+/* Elements first .. first + count - 1 of a step's first input: of the weight that it updates. */
 typedef struct {
     uint32_t step;
     int64_t first, count;
@@ -25,17 +26,22 @@ typedef struct {
 /* The piece after *x, which begins as {0}; false: there is none. */
 bool pieces_next(const program *p, piece *x);
 
-/* Does this step have states in a file? */
+/* Does this step read or write a file? */
 bool pieces_step(const program *p, uint32_t step);
 
-/* What a piece has in its slot: a part of each state that is in a file. */
+/* What a piece has in its slot: a part of each value that is in a file. */
 typedef struct {
-    tensor_id state;      /* source */
+    tensor_id owner;      /* of the storage */
     uint64_t from, bytes; /* in the state, in bytes; a multiple of PIECES_PAGE, the end rounded up */
     uint64_t at;          /* in the slot */
-    uint8_t in, out;      /* which input and output of the call it is */
+    bool read, written;   /* is it input `in`, output `out` of the call? */
+    uint32_t in, out;
 } piece_part;
-uint32_t pieces_parts(const program *p, const piece *x, piece_part parts[PIECES_STATES]);
+uint32_t pieces_parts(const program *p, const piece *x, piece_part parts[PIECES_PARTS]);
+
+/* The step after which a piece can be read from the file: the one that writes it there in this program, and
+ * one more; 0: it is there from the beginning. */
+uint32_t pieces_readable(const program *p, const piece *x);
 
 /* How many pieces there are, and what the largest takes in its slot. */
 typedef struct {

@@ -117,7 +117,7 @@ static void list_storages(survey *s, live_set *set) {
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         set->of_tensor[t] = LIVE_NONE;
         if (s->owner[t] != t || s->host[t] || s->first[t] == NEVER) continue;
-        if (role_persistent(graph_tensor(g, t)->role)) continue;
+        if (role_persistent(graph_tensor(g, t)->role) || graph_tensor(g, t)->pool == POOL_FILE) continue;
         set->of_tensor[t] = set->count;
         set->storages[set->count++] =
             (live_storage){ .owner = t,

@@ -173,12 +173,34 @@ void plan_reserve(plan *p, uint64_t bytes) {
     p->peak_bytes = plan_pool_bytes(p) + plan_runtime_bytes(p);
 }
 
-/* As many pieces as may be in memory at once; only the step has any. */
+/* Values that a program has in the file, one after the other behind the state; programs run one at a time, so
+ * they use the same places. */
+static uint64_t place_in_file(const plan *p, plan_program *pp) {
+    const graph *g = &pp->program.graph;
+    uint64_t end = p->file_bytes;
+    for (tensor_id t = 1; t < g->tensors.count; t++) {
+        const tensor *x = graph_tensor(g, t);
+        if (x->pool != POOL_FILE || x->base || role_persistent(x->role)) continue;
+        pp->offset[t] = end;
+        end += units_align(graph_tensor_bytes(g, t), PIECES_PAGE);
+    }
+    return end;
+}
+
+/* As many pieces as may be in memory at once. */
 static void add_slots(plan *p) {
-    pieces_size size = pieces_measure(&p->programs[PROGRAM_STEP]->program);
-    p->slots = size.count < PIECES_SLOTS ? (uint32_t)size.count : PIECES_SLOTS;
-    p->slot_bytes = size.slot_bytes;
-    add_persistent(p, PLAN_SLOTS, p->slots * p->slot_bytes + PIECES_PAGE, CATEGORY_SCRATCH, NULL);
+    uint64_t end = p->file_bytes;
+    for (int k = 0; k < PROGRAM_COUNT; k++) {
+        if (!p->programs[k]) continue;
+        uint64_t own = place_in_file(p, p->programs[k]);
+        pieces_size size = pieces_measure(&p->programs[k]->program);
+        uint32_t slots = size.count < PIECES_SLOTS ? (uint32_t)size.count : PIECES_SLOTS;
+        if (own > end) end = own;
+        if (slots > p->slots) p->slots = slots;
+        if (size.slot_bytes > p->slot_bytes) p->slot_bytes = size.slot_bytes;
+    }
+    p->file_bytes = end;
+    if (end) add_persistent(p, PLAN_SLOTS, p->slots * p->slot_bytes + PIECES_PAGE, CATEGORY_SCRATCH, NULL);
 }
 
 status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
@@ -195,7 +217,7 @@ status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, ui
         else
             lower_close(&programs[k]);
     }
-    if (result == STATUS_OK && p->file_bytes) add_slots(p);
+    if (result == STATUS_OK) add_slots(p);
     for (uint32_t i = 0; result == STATUS_OK && i < buffer_count; i++)
         add_persistent(p, buffers[i].name, buffers[i].bytes, CATEGORY_INPUTS, NULL);
     if (result != STATUS_OK) {

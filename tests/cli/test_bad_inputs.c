@@ -259,7 +259,7 @@ static const struct {
     { 2, "plan tiny --optimizer-state 4bit", "'4bit' is neither f32, 8bit, 8bit:all nor bf16" },
     { 2, "plan tiny --optimizer adafactor --optimizer-state 8bit", "say --optimizer adamw" },
     { 2, "plan tiny --exact --optimizer-state 8bit", "--exact forbids '8bit'" },
-    { 2, "plan tiny --offload master --offload-to .", "'master' is neither off nor optimizer" },
+    { 2, "plan tiny --offload master --offload-to .", "'master' is neither off, optimizer, activations nor" },
     { 2, "plan tiny --offload optimizer", "name a folder on a disk with --offload-to DIR" },
     { 2, "plan tiny --offload-to host", "its memory the same; name a folder on a disk" },
     { 2, "plan tiny --offload-to nowhere", "nowhere: No such file or directory; name a folder" },

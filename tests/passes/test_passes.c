@@ -49,7 +49,7 @@ static const struct {
       { "cheap", "block", "2", "98", "cheap:3", "block:4096+98", "2:1+cheap", "block:4096+block" } },
     { "update_early", { "on", "twice" } },
     { "quantize_state", { "8bit", "8bit:all", "bf16" } },
-    { "offload", { "optimizer" } },
+    { "offload", { "optimizer", "activations", "optimizer+activations" } },
     { "accumulate", { "defer", "add" } },
 };
 

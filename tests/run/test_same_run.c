@@ -201,6 +201,49 @@ static void state_in_a_file_is_the_same(void **state) {
                        "offload=optimizer update_early=on quantize_state=8bit", true);
 }
 
+/* Activations in a file, written by one program and read in it; beside everything that comes before backward
+ * and after it. Many blocks: far more pieces than slots, read soon after they were written and long after. */
+static void activations_in_a_file_are_the_same(void **state) {
+    (void)state;
+    static const struct {
+        int64_t micro_batch;
+        const char *base, *with;
+    } cases[] = { { 0, "", "offload=activations" },
+                  { 0, "", "offload=optimizer+activations update_early=twice chunk_loss=256" },
+                  { 4, "", "offload=optimizer+activations accumulate=defer" },
+                  { 0, "attention=flash", "attention=flash offload=activations recompute=block:1+cheap" },
+                  { 0, "attention=flash", "attention=flash offload=activations fuse=on gelu_epilogue=on" } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lab_sizes sizes = small, deep = small;
+        sizes.dropout = i % 2 ? 0.2 : 0;
+        compare_with_plain(&sizes, cases[i].micro_batch, cases[i].base, cases[i].with, true);
+        deep.layers = 9;
+        if (i < 2) compare_with_plain(&deep, cases[i].micro_batch, cases[i].base, cases[i].with, true);
+    }
+}
+
+/* What waits for backward is in the file and no longer in memory, but for the slots. */
+static void activations_in_a_file_leave_memory(void **state) {
+    (void)state;
+    lab_sizes sizes = small;
+    sizes.layers = 9, sizes.batch = 32;
+    lab l;
+    lab_open(&l, &sizes);
+    compose_choice without = lab_choose(&l, 0, ""), with = lab_choose(&l, 0, "offload=activations");
+    plan a, b;
+    assert_int_equal(compose_plan(&l.run, &without, &a), STATUS_OK);
+    assert_int_equal(compose_plan(&l.run, &with, &b), STATUS_OK);
+    const uint64_t row = 32 * 64 * 4; /* bytes of a channel of the batch */
+    /* of a block: what the two norms, the two products after them, attention and GELU read or have made */
+    assert_true(b.file_bytes >= 9 * 32 * (1 + 3 + 1 + 1 + 4 + 4) * row);
+    assert_true(b.by_category[CATEGORY_ACTIVATIONS] < a.by_category[CATEGORY_ACTIVATIONS] / 4);
+    const plan_persistent *slots = plan_find(&b, PLAN_SLOTS);
+    assert_non_null(slots);
+    assert_true(plan_pool_bytes(&b) - slots->bytes < plan_pool_bytes(&a) / 2);
+    plan_close(&a);
+    plan_close(&b);
+}
+
 /* Memory falls by the state, less the slots; what is small stays. */
 static void state_in_a_file_takes_its_slots(void **state) {
     (void)state;
@@ -319,6 +362,8 @@ int main(void) {
         cmocka_unit_test(narrow_state_is_small_and_near),
         cmocka_unit_test(state_in_a_file_is_the_same),
         cmocka_unit_test(state_in_a_file_takes_its_slots),
+        cmocka_unit_test(activations_in_a_file_are_the_same),
+        cmocka_unit_test(activations_in_a_file_leave_memory),
         cmocka_unit_test(untied_needs_no_deferring),
         cmocka_unit_test(combined),
         cmocka_unit_test(dropout_draws_the_same),
