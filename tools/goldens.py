@@ -23,6 +23,7 @@ import torch.nn.functional as F
 
 SIZES = {"layers": 2, "heads": 4, "channels": 32, "context": 24, "vocabulary": 61, "batch": 3}
 # The clip is such that some steps are clipped and some are not.
+ADAPTER = {"rank": 4, "alpha": 8}
 SETTINGS = {"steps": 10, "rate": 1e-3, "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "decay": 0.1, "clip": 1.2}
 
 
@@ -78,6 +79,19 @@ def gpt2_parameters(tied):
     return {name: weight(name, shape) for name, shape in shapes.items()}
 
 
+def add_adapters(parameters):
+    """Low-rank matrices beside every product, none of them zero; what they stand beside is not trained."""
+    for name, w in list(parameters.items()):
+        w.requires_grad = False
+        if ".c_" not in name or w.dim() < 2:
+            continue
+        module = name[:-len(".weight")]
+        for suffix, shape in ("A", (ADAPTER["rank"], w.shape[0])), ("B", (w.shape[1], ADAPTER["rank"])):
+            adapter = f"{module}.lora_{suffix}.weight"
+            parameters[adapter] = weight(adapter, shape)
+    return parameters
+
+
 def gpt2_loss(p, tokens, labels):
     (b, t), c, h = tokens.shape, SIZES["channels"], SIZES["heads"]
 
@@ -85,7 +99,11 @@ def gpt2_loss(p, tokens, labels):
         return F.layer_norm(x, (c,), p[name + ".weight"], p[name + ".bias"], 1e-5)
 
     def linear(x, name):
-        return x @ p[name + ".weight"] + p[name + ".bias"]
+        y = x @ p[name + ".weight"] + p[name + ".bias"]
+        if name + ".lora_A.weight" not in p:
+            return y
+        low = x @ p[name + ".lora_A.weight"].T @ p[name + ".lora_B.weight"].T
+        return y + low * (ADAPTER["alpha"] / ADAPTER["rank"])
 
     def attention(x, block):
         q, k, v = (y.view(b, t, h, c // h).transpose(1, 2) for y in linear(x, block + "attn.c_attn").split(c, 2))
@@ -113,7 +131,7 @@ def batch(step):
 
 
 def train(parameters, loss_of):
-    s, values = SETTINGS, list(parameters.values())
+    s, values = SETTINGS, [p for p in parameters.values() if p.requires_grad]
     optimizer = torch.optim.AdamW(
         [{"params": [p for p in values if p.dim() >= 2], "weight_decay": s["decay"]},
          {"params": [p for p in values if p.dim() < 2], "weight_decay": 0.0}],
@@ -124,7 +142,7 @@ def train(parameters, loss_of):
         loss = loss_of(parameters, *batch(step))
         loss.backward()
         if step == 0:
-            gradients = {name: p.grad.clone() for name, p in parameters.items()}
+            gradients = {name: p.grad.clone() for name, p in parameters.items() if p.requires_grad}
         norms.append(torch.nn.utils.clip_grad_norm_(values, s["clip"]).item())
         losses.append(loss.item())
         optimizer.step()
@@ -156,6 +174,8 @@ def main():
         facts = {**SIZES, "tied": int(tied), **SETTINGS}
         name = "gpt2-tied.txt" if tied else "gpt2-untied.txt"
         write(folder / name, facts, *train(gpt2_parameters(tied), gpt2_loss))
+    facts = {**SIZES, "tied": 1, **ADAPTER, **SETTINGS}
+    write(folder / "gpt2-lora.txt", facts, *train(add_adapters(gpt2_parameters(True)), gpt2_loss))
 
 
 if __name__ == "__main__":

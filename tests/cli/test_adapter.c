@@ -130,6 +130,8 @@ static void what_is_wrong_is_said(void **state) {
     command_expect(2, "train tiny/config.json --data text --out never --steps 1 --lora rank=4");
     command_expect(2, "train base --data text --out never --steps 1 --lora rank=4,target=query");
     command_expect(2, "train base --data text --out never --steps 1 --lora rank=4 --exact");
+    command_expect(2, "plan base --allow lora");
+    command_expect(0, "plan base --allow all"); /* which it is not among */
     assert_int_not_equal(access("never", F_OK), 0);
 }
 
