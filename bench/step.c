@@ -64,7 +64,7 @@ int main(int count, char **arguments) {
     o.threads = atoll(arguments[6]);
     o.data = arguments[7];
     o.out = count > 8 ? arguments[8] : NULL;
-    o.steps = 100000, o.dropout = 0, o.eval_samples = 4;
+    o.steps = 1000, o.dropout = 0, o.eval_samples = 4;
     status result = train(&o);
     if (result == STATUS_OK || result == STATUS_INTERRUPTED) return 0;
     fprintf(stderr, "%s\n", status_message());

@@ -32,9 +32,9 @@ def snug_worker(o, name, model, batch, context, budget, clip, data, threads=None
     return Worker(name, [f"{o.build}/bench-step", model, batch, context, budget, clip, threads or o.threads, data])
 
 
-def least(o, model, batch, context, *more):
+def least(o, model, batch, context, data, *more):
     command = [f"{o.build}/snug", "plan", model, "--batch", str(batch), "--context", str(context), "--dropout", "0",
-               "--threads", str(o.threads), "--json", *more]
+               "--threads", str(o.threads), "--steps", "1000", "--data", data, "--json", *more]
     return json.loads(subprocess.run(command, capture_output=True, text=True).stdout)["least_budget_bytes"]
 
 
@@ -55,7 +55,7 @@ def makers(o, case, data):
     snug("snug, no budget", 0, 1)
     for budget in budgets:
         snug(f"snug, at most {budget / MIB:,.0f} MiB", budget, 1)
-    snug("snug, least budget, clip off", least(o, model, batch, context, "--clip", "off"), 0)
+    snug("snug, least budget, clip off", least(o, model, batch, context, data, "--clip", "off"), 0)
     return found
 
 

@@ -139,10 +139,12 @@ static status write_run(const options *o, cli_streams *streams, const setup *s, 
     return result;
 }
 
-/* What a run of some steps took says more than a table. That it can't be noted is no failure of the run. */
+/* What a run of some steps took says more than a table, if the steps are long enough to be about computing.
+ * That it can't be noted is no failure of the run. */
 static void note_rates(const setup *s, const decision *d, const train_result *r) {
     enum { ENOUGH_STEPS = 20 };
-    if (r->steps - r->first < ENOUGH_STEPS) return;
+    const double enough_seconds = 0.02;
+    if (r->steps - r->first < ENOUGH_STEPS || r->step_seconds < enough_seconds) return;
     status noted = rates_store_scale(r->step_seconds, d->point.seconds, &s->request.run.lower.rates);
     (void)noted;
 }
