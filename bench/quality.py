@@ -18,6 +18,10 @@ SEEDS = (1, 2, 3)
 PLAIN = {"adamw": [], "lion": ["--optimizer", "lion", "--lr", "1e-4"],
          "sgd": ["--optimizer", "sgd", "--momentum", "0.9", "--lr", "0.1"]}
 ROWS = {  # name: (optimizer, options)
+    "mixed-bf16": ("adamw", ["--precision", "mixed-bf16"]),
+    "mixed-f16": ("adamw", ["--precision", "mixed-f16"]),
+    "bf16 weights": ("adamw", ["--precision", "bf16"]),
+    "bf16 weights, to the nearest": ("adamw", ["--precision", "bf16:nearest"]),
     "8bit": ("adamw", ["--optimizer-state", "8bit"]),
     "8bit:all": ("adamw", ["--optimizer-state", "8bit:all"]),
     "bf16": ("adamw", ["--optimizer-state", "bf16"]),

@@ -125,14 +125,14 @@ static void open_adamw(void) {
     bench_input in[BENCH_INPUTS] = {
         real(s), real(s), real(s), real(s), { SHAPE(1), DTYPE_F32, &rate }, { SHAPE(1), DTYPE_I32, &step }
     };
-    bench_op_open(&adamw, &op_adamw, in, &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f }, true);
+    bench_op_open(&adamw, &op_adamw, in, &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f, 0 }, true);
     float *v = adamw.args[3].data;
     for (int64_t i = 0; i < WEIGHTS; i++) v[i] = v[i] * v[i];
     in[2].dtype = in[3].dtype = DTYPE_BF16;
-    bench_op_open(&adamw_bf16, &op_adamw, in, &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f }, true);
+    bench_op_open(&adamw_bf16, &op_adamw, in, &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f, 0 }, true);
     in[2].dtype = in[3].dtype = DTYPE_U8;
     in[8] = in[9] = real(SHAPE(state_scales(WEIGHTS)));
-    bench_op_open(&adamw_8bit, &op_adamw, in, &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f }, true);
+    bench_op_open(&adamw_8bit, &op_adamw, in, &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f, 0 }, true);
 }
 
 static void open_loss(void) {

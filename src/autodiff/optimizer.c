@@ -7,6 +7,7 @@
 #include "ops/adamw/adamw.h"
 #include "ops/clip_factor/clip_factor.h"
 #include "ops/finite/finite.h"
+#include "ops/gradient_scale/gradient_scale.h"
 #include "ops/increment/increment.h"
 #include "ops/lion/lion.h"
 #include "ops/sgd/sgd.h"
@@ -18,6 +19,7 @@ typedef struct {
     const tensor_id *gradient;
     uint32_t tensors;
     tensor_id rate, step, factor, ok;
+    node_id scaled; /* what multiplies the gradients; 0: nothing does */
 } optimizer;
 
 static bool updated(const optimizer *u, tensor_id t) {
@@ -40,17 +42,36 @@ static tensor_id state(optimizer *u, const char *prefix, tensor_id parameter) {
 
 /* One sum of squares per gradient: each can be taken as soon as its gradient exists. */
 static void append_clipping(optimizer *u) {
-    tensor_id *sums = memory_new(u->tensors, sizeof *sums);
+    tensor_id *sums = memory_new(u->tensors + 1, sizeof *sums);
+    clip_factor_attributes attributes = { (float)u->o->clip, u->scaled != 0 };
     uint32_t count = 0;
     if (!sums) {
         graph_fail(u->g, "no memory to build a graph");
         return;
     }
+    if (u->scaled) sums[count++] = node_in(u->g, graph_node(u->g, u->scaled), 1);
     for (tensor_id t = 1; t < u->tensors; t++)
         if (updated(u, t)) sums[count++] = sum_squares_apply(u->g, u->gradient[t]);
-    if (count) u->factor = clip_factor_apply(u->g, sums, count, (float)u->o->clip);
+    if (count) u->factor = clip_factor_apply(u->g, sums, count, &attributes);
     if (u->factor) graph_keep(u->g, u->factor + 1, "gradient_norm"); /* for people */
     memory_free(sums);
+}
+
+/* The random bits for updates of w that are rounded stochastically; 0: they are not. */
+static tensor_id key_for(optimizer *u, tensor_id w) {
+    if (!(graph_tensor(u->g, w)->flags & TENSOR_STOCHASTIC)) return 0;
+    tensor_id key = graph_find(u->g, "key");
+    return key ? key
+               : graph_add_source(
+                     u->g, &(graph_source){
+                               .name = "key", .shape = SHAPE(4), .dtype = DTYPE_I32, .role = ROLE_INPUT });
+}
+
+/* A stream of its own for each parameter and the states beside it, far from those of a model's. */
+static int32_t stream_of(const optimizer *u, tensor_id w) {
+    uint32_t hash = 2166136261u;
+    for (const char *p = graph_name(u->g, w); *p; p++) hash = (hash ^ (uint8_t)*p) * 16777619u;
+    return (int32_t)((hash & 0x3ffffffcu) | 0x40000000u);
 }
 
 /* ---- one function an optimizer: the update of parameter w ---- */
@@ -64,8 +85,10 @@ static void append_adamw(optimizer *u, tensor_id w, float decay) {
                                 .lr = u->rate,
                                 .t = u->step,
                                 .scale = u->factor,
-                                .ok = u->ok },
-                &(adamw_attributes){ (float)u->o->beta1, (float)u->o->beta2, (float)u->o->eps, decay });
+                                .ok = u->ok,
+                                .key = key_for(u, w) },
+                &(adamw_attributes){ (float)u->o->beta1, (float)u->o->beta2, (float)u->o->eps, decay,
+                                     stream_of(u, w) });
 }
 
 static void append_sgd(optimizer *u, tensor_id w, float decay) {
@@ -75,8 +98,9 @@ static void append_sgd(optimizer *u, tensor_id w, float decay) {
                             .lr = u->rate,
                             .scale = u->factor,
                             .ok = u->ok,
-                            .buffer = u->o->momentum > 0 ? state(u, "sgd.buffer", w) : 0 },
-              &(sgd_attributes){ (float)u->o->momentum, decay });
+                            .buffer = u->o->momentum > 0 ? state(u, "sgd.buffer", w) : 0,
+                            .key = key_for(u, w) },
+              &(sgd_attributes){ (float)u->o->momentum, decay, stream_of(u, w) });
 }
 
 static void append_adafactor(optimizer *u, tensor_id w, float decay) {
@@ -100,8 +124,9 @@ static void append_lion(optimizer *u, tensor_id w, float decay) {
                               .m = state(u, "lion.m", w),
                               .lr = u->rate,
                               .scale = u->factor,
-                              .ok = u->ok },
-               &(lion_attributes){ (float)u->o->beta1, (float)u->o->beta2, decay });
+                              .ok = u->ok,
+                              .key = key_for(u, w) },
+               &(lion_attributes){ (float)u->o->beta1, (float)u->o->beta2, decay, stream_of(u, w) });
 }
 
 static const struct {
@@ -110,14 +135,17 @@ static const struct {
     double beta1, beta2; /* the usual ones; 0: it has none */
     bool counts;         /* needs the number of the update */
     bool eps, momentum;  /* has them */
+    bool narrow;         /* takes weights of 16 bits */
 } table[OPTIMIZER_COUNT] = {
-    [OPTIMIZER_ADAMW] = { "adamw", "AdamW", append_adamw, 0.9, 0.95, .counts = true, .eps = true },
-    [OPTIMIZER_SGD] = { "sgd", "SGD", append_sgd, .momentum = true },
+    [OPTIMIZER_ADAMW] = { "adamw", "AdamW", append_adamw, 0.9, 0.95, .counts = true, .eps = true,
+                          .narrow = true },
+    [OPTIMIZER_SGD] = { "sgd", "SGD", append_sgd, .momentum = true, .narrow = true },
     [OPTIMIZER_ADAFACTOR] = { "adafactor", "Adafactor", append_adafactor, .counts = true },
-    [OPTIMIZER_LION] = { "lion", "Lion", append_lion, 0.9, 0.99 },
+    [OPTIMIZER_LION] = { "lion", "Lion", append_lion, 0.9, 0.99, .narrow = true },
 };
 
 const char *optimizer_name(optimizer_kind kind) { return table[kind].name; }
+bool optimizer_takes_narrow(optimizer_kind kind) { return table[kind].narrow; }
 const char *optimizer_title(optimizer_kind kind) { return table[kind].title; }
 
 static double settle_beta(double usual, double said) { return usual > 0 && said >= 0 ? said : usual; }
@@ -139,6 +167,26 @@ static tensor_id count_steps(optimizer *u) {
     return increment_apply(u->g, graph_add_source(u->g, &before), u->ok);
 }
 
+static node_id find_scale(const graph *g) {
+    for (node_id id = 1; id < g->nodes.count; id++)
+        if (graph_node(g, id)->op->traits & OP_SCALES_BACK) return id;
+    return 0;
+}
+
+/* How the scale of the gradients goes on, by whether this step was good. */
+static void append_scale(optimizer *u) {
+    const node *n = graph_node(u->g, u->scaled);
+    const gradient_scale_attributes *a = node_attributes(u->g, n);
+    const node *now = graph_node(u->g, graph_tensor(u->g, node_in(u->g, n, 1))->producer);
+    int32_t interval = a->interval;
+    tensor_id state = node_in(u->g, now, 0);
+    tensor_id good = graph_add_source(u->g, &(graph_source){ .name = "gradient_scale.good_steps",
+                                                             .shape = SHAPE(1),
+                                                             .dtype = DTYPE_I32,
+                                                             .role = ROLE_STATE });
+    gradient_scale_update_apply(u->g, state, good, u->ok, interval);
+}
+
 status optimizer_append(graph *g, const optimizer_options *o, tensor_id loss, const tensor_id *gradient,
                         uint32_t tensors) {
     optimizer u = { .g = g, .o = o, .gradient = gradient, .tensors = tensors };
@@ -147,12 +195,14 @@ status optimizer_append(graph *g, const optimizer_options *o, tensor_id loss, co
     u.rate = graph_add_source(
         g, &(graph_source){
                .name = "learning_rate", .shape = SHAPE(1), .dtype = DTYPE_F32, .role = ROLE_INPUT });
-    if (o->clip > 0) append_clipping(&u);
+    u.scaled = find_scale(g);
+    if (o->clip > 0 || u.scaled) append_clipping(&u);
     if (u.factor || loss) u.ok = finite_apply(g, u.factor ? u.factor + 1 : loss);
     if (table[o->kind].counts) u.step = count_steps(&u);
-    for (tensor_id t = 1; t < tensors; t++)
-        if (updated(&u, t))
-            table[o->kind].append(&u, t,
-                                  graph_tensor(g, t)->flags & TENSOR_DECAY ? (float)o->weight_decay : 0);
+    if (u.scaled) append_scale(&u);
+    for (tensor_id t = 1; t < tensors; t++) {
+        if (!updated(&u, t)) continue;
+        table[o->kind].append(&u, t, graph_tensor(g, t)->flags & TENSOR_DECAY ? (float)o->weight_decay : 0);
+    }
     return graph_status(g);
 }

@@ -40,5 +40,11 @@ static inline uint32_t philox_word(const philox_key *key, uint32_t stream, uint3
 /* Uniform in (0,1). */
 static inline float philox_uniform(uint32_t word) { return ((float)(word >> 8) + 0.5f) * 0x1p-24f; }
 
-/* n standard normal numbers (Box-Muller), element i the same whatever n is. For initial weights. */
-void philox_normal(uint64_t seed, uint32_t stream, int64_t n, float mean, float deviation, float *out);
+/* Normal numbers (Box-Muller): elements first .. first + n - 1 of an endless list, `first` being even. For
+ * initial weights. */
+typedef struct {
+    uint64_t seed;
+    uint32_t stream;
+    float mean, deviation;
+} philox_normal_list;
+void philox_normal(const philox_normal_list *list, int64_t first, int64_t n, float *out);

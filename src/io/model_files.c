@@ -196,7 +196,8 @@ static const safetensors_entry *find(const safetensors *s, const char *name) {
 
 /* Reads n 16-bit floats into the last half of `data` and widens them there, first to last: place i is written
  * after the 16 bits that it covers were read. */
-static status read_narrow(const safetensors *s, const safetensors_entry *e, float *data, int64_t n) {
+static status read_narrow(const safetensors *s, const safetensors_entry *e, void *into, int64_t n) {
+    float *data = into;
     char *narrow = (char *)data + 2 * n;
     bool brain = strcmp(e->dtype, "BF16") == 0;
     TRY(safetensors_read(s, e, narrow, e->bytes));
@@ -205,6 +206,23 @@ static status read_narrow(const safetensors *s, const safetensors_entry *e, floa
         memcpy(&half, narrow + 2 * i, sizeof half);
         float value = brain ? half_from_bf16(half) : half_from_f16(half);
         memcpy(data + i, &value, sizeof value);
+    }
+    return STATUS_OK;
+}
+
+/* Reads into a weight of 16 bits what the file has in f32 or in the other 16 bits: part by part. */
+static status read_into_half(const safetensors *s, const safetensors_entry *e, const model_weight *w,
+                             dtype from) {
+    enum { PART = 4096 };
+    float wide[PART];
+    uint16_t half[PART];
+    void *part = from == DTYPE_F32 ? (void *)wide : (void *)half;
+    for (int64_t i = 0, all = shape_elements(&w->shape); i < all; i += PART) {
+        int64_t n = all - i < PART ? all - i : PART;
+        uint64_t bytes = dtype_bytes(from);
+        TRY(safetensors_read_part(s, e, (uint64_t)i * bytes, part, (uint64_t)n * bytes));
+        if (from != DTYPE_F32) half_widen(from, half, n, wide);
+        half_narrow(w->type, wide, n, (uint16_t *)w->data + i);
     }
     return STATUS_OK;
 }
@@ -226,8 +244,11 @@ static status read_weight(const safetensors *s, const safetensors_entry *e, cons
         return status_set(STATUS_INVALID, "%s: the tensor '%s' is %s, the model needs %s", path, w->name,
                           entry_shape_text(e, have), shape_text(&w->shape, need));
     int64_t n = shape_elements(&w->shape);
-    if (strcmp(e->dtype, "F32") == 0) return safetensors_read(s, e, w->data, e->bytes);
-    if (strcmp(e->dtype, "BF16") == 0 || strcmp(e->dtype, "F16") == 0) return read_narrow(s, e, w->data, n);
+    dtype from = safetensors_dtype(e->dtype);
+    bool known = from == DTYPE_F32 || dtype_is_half(from);
+    if (known && from == w->type) return safetensors_read(s, e, w->data, e->bytes);
+    if (known && dtype_is_half(w->type)) return read_into_half(s, e, w, from);
+    if (known) return read_narrow(s, e, w->data, n);
     return status_set(STATUS_INVALID, "%s: the tensor '%s' is of type %s; weights are F32, BF16 or F16", path,
                       w->name, e->dtype);
 }
@@ -284,10 +305,11 @@ status model_files_save(const char *directory, const model_weight *weights, uint
     if (!items) return status_set(STATUS_FAILED, "%s: no memory for %u tensors", path, count);
     for (uint32_t i = 0; i < count; i++)
         items[i] = (safetensors_item){ .name = weights[i].name,
-                                       .dtype = "F32",
+                                       .dtype = safetensors_dtype_name(weights[i].type),
                                        .shape = weights[i].shape,
                                        .data = weights[i].data,
-                                       .bytes = (uint64_t)shape_elements(&weights[i].shape) * sizeof(float) };
+                                       .bytes = (uint64_t)shape_elements(&weights[i].shape) *
+                                                dtype_bytes(weights[i].type) };
     status result = safetensors_write(path, items, count);
     memory_free(items);
     return result;

@@ -43,10 +43,11 @@ typedef enum { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE } phase;
 enum { POOL_MEMORY, POOL_FILE };
 
 enum {
-    TENSOR_KEEP = 1,      /* read by the host after the program: alive to its end */
-    TENSOR_TRAINABLE = 2, /* a parameter that wants a gradient */
-    TENSOR_DECAY = 4,     /* a parameter under weight decay */
-    TENSOR_GRADIENT = 8,  /* (part of) the gradient of a parameter */
+    TENSOR_KEEP = 1,        /* read by the host after the program: alive to its end */
+    TENSOR_TRAINABLE = 2,   /* a parameter that wants a gradient */
+    TENSOR_DECAY = 4,       /* a parameter under weight decay */
+    TENSOR_GRADIENT = 8,    /* (part of) the gradient of a parameter */
+    TENSOR_STOCHASTIC = 16, /* a parameter of 16 bits whose updates are rounded stochastically */
 };
 
 typedef struct {

@@ -28,6 +28,9 @@ typedef enum {
     OP_COUPLES_SAMPLES = 32, /* samples of a batch see each other: micro-batches change the mathematics */
     OP_ADDS_ROWS = 64,       /* adds to its accumulator one batch row after the other (see op_def.rows) */
     OP_SOURCE = 128,         /* has no inputs: a constant */
+    OP_HALF = 256,           /* takes floats of 16 bits wherever it takes f32 data, and gives such */
+    OP_SCALES_BACK = 1024,   /* multiplies what flows back, by its input 1 */
+    OP_PRODUCT = 512,        /* products: what pays to be read in 16 bits */
 } op_trait;
 
 /* What a node costs, for the model of its time. Multiply-add counts as two. */
@@ -53,6 +56,7 @@ typedef struct {
     const void *attributes;
     void *scratch; /* aligned to 64 bytes; its contents are undefined at entry */
     uint64_t scratch_bytes;
+    int64_t first; /* of an update that is run in pieces: the weight's element at which this one begins */
 } op_call;
 
 static inline const op_arg *op_in(const op_call *c, uint32_t i) {
@@ -78,7 +82,7 @@ typedef struct {
 } op_kernel;
 
 /* One test case: what the inputs are. */
-enum { OP_CASE_INPUTS = 10 };
+enum { OP_CASE_INPUTS = 12 };
 typedef struct {
     const char *name;
     struct {
@@ -117,6 +121,8 @@ struct op_def {
     op_cost (*cost)(const graph *g, const node *n);
     const op_state *states;
     uint8_t state_count;
+    uint8_t rounding_key; /* of an update: the input with the random key for results of 16 bits; 0: none */
+    uint16_t rounding_stream; /* where its attributes have the stream (int32_t) that goes with it */
     const op_kernel *cpu;
     const op_case *cases; /* end with name NULL */
 

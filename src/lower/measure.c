@@ -38,7 +38,7 @@ static void build_adamw(graph *g, const int64_t *n) {
     adamw_inputs in = { .w = operand(g, SHAPE(n[0])), .g = operand(g, SHAPE(n[0])) };
     in.m = operand(g, SHAPE(n[0])), in.v = operand(g, SHAPE(n[0]));
     in.lr = operand(g, SHAPE(1)), in.t = integers(g, 1);
-    adamw_apply(g, in, &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f });
+    adamw_apply(g, in, &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f, 0 });
 }
 
 static void build_layernorm(graph *g, const int64_t *n) {

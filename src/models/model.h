@@ -52,11 +52,12 @@ struct model {
     uint32_t (*fields)(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]);
 };
 
-/* One weight of a model, f32, where it lies. */
+/* One weight of a model, where it lies. */
 typedef struct {
     const char *name;
     shape shape;
-    float *data;
+    void *data;
+    dtype type; /* f32, f16 or bf16 */
 } model_weight;
 
 /* Tools for builders. */

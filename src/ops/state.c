@@ -34,6 +34,28 @@ const float *state_map(bool positive) { return maps[positive]; }
 
 /* ---- rules ---- */
 
+status state_infer_weight(const graph *g, const node *n, uint32_t first, uint32_t last, tensor *out) {
+    const tensor *w = graph_tensor(g, node_in(g, n, 0)), *d = graph_tensor(g, node_in(g, n, 1));
+    char is[SHAPE_TEXT_BYTES], should[SHAPE_TEXT_BYTES];
+    if (!shape_equal(&d->shape, &w->shape) || dtype_wide((dtype)d->dtype) != dtype_wide((dtype)w->dtype))
+        return status_set(STATUS_INVALID, "'g' is %s %s, its weight is %s %s", dtype_name((dtype)d->dtype),
+                          shape_text(&d->shape, is), dtype_name((dtype)w->dtype),
+                          shape_text(&w->shape, should));
+    for (uint32_t i = first; i <= last; i++) {
+        tensor_id t = node_in(g, n, i);
+        if (t && shape_elements(graph_shape(g, t)) != 1)
+            return status_set(STATUS_INVALID, "'%s' must be one element", n->op->inputs[i].name);
+        if (t && dtype_is_half((dtype)graph_tensor(g, t)->dtype))
+            return status_set(STATUS_INVALID, "'%s' cannot be %s", n->op->inputs[i].name,
+                              dtype_name((dtype)graph_tensor(g, t)->dtype));
+    }
+    tensor_id key = n->op->rounding_key ? node_in(g, n, n->op->rounding_key) : 0;
+    if (key && shape_elements(graph_shape(g, key)) != 4)
+        return status_set(STATUS_INVALID, "the key must have four words");
+    out[0] = (tensor){ .shape = w->shape, .dtype = w->dtype };
+    return STATUS_OK;
+}
+
 status state_infer(const graph *g, const node *n, const op_state *s, tensor *out) {
     const tensor *w = graph_tensor(g, node_in(g, n, 0)), *x = graph_tensor(g, node_in(g, n, s->in));
     tensor_id scales = node_in(g, n, s->scales);
@@ -69,6 +91,10 @@ op_cost state_cost(const graph *g, const node *n, double flops) {
         tensor_id t = node_in(g, n, n->op->states[i].in);
         if (t) cost.flops += conversion_flops((dtype)graph_tensor(g, t)->dtype) * elements;
     }
+    for (uint32_t i = 0; i < 2; i++)
+        cost.flops += conversion_flops((dtype)graph_tensor(g, node_in(g, n, i))->dtype) * elements;
+    uint8_t key = n->op->rounding_key;
+    if (key && node_in(g, n, key)) cost.draws = elements / 2; /* two to a word */
     return cost;
 }
 
@@ -83,7 +109,8 @@ bool state_is_wide(const op_call *c, const op_state *s, uint32_t count) {
 }
 
 bool state_is_narrow(const op_call *c, const op_state *s, uint32_t count) {
-    return is_f32(c, 0) && is_f32(c, 1) && !state_is_wide(c, s, count);
+    bool f32 = dtype_wide(c->in[0].dtype) == DTYPE_F32 && dtype_wide(c->in[1].dtype) == DTYPE_F32;
+    return f32 && !state_is_wide(c, s, count);
 }
 
 /* ---- blocks, fast ---- */
@@ -94,7 +121,7 @@ VECTOR_CLONES static void decode(const uint8_t *codes, const float *map, float s
     for (int64_t i = 0; i < n; i++) x[i] = scale * map[codes[i]];
 }
 
-void state_load(const op_call *c, const op_state *s, int64_t first, int64_t n, float *x) {
+static void load(const op_call *c, const op_state *s, int64_t first, int64_t n, float *x) {
     const op_arg *from = &c->in[s->in];
     if (from->dtype == DTYPE_U8)
         decode((const uint8_t *)from->data + first, maps[s->positive],
@@ -186,14 +213,90 @@ static void store_codes(const op_call *c, const op_state *s, int64_t first, int6
         encode_signed(x, scale > 0 ? 1 / scale : 0, n, codes);
 }
 
-void state_store(const op_call *c, const op_state *s, int64_t first, int64_t n, const float *x) {
-    const op_arg *to = &c->out[s->out];
-    if (to->dtype == DTYPE_U8)
-        store_codes(c, s, first, n, x);
-    else if (dtype_is_half(to->dtype))
-        half_narrow(to->dtype, x, n, (uint16_t *)to->data + first);
+/* Where the random bits of this call come from, for its weight (0) and its states; false: it has none. */
+static bool rounding_of(const op_call *c, const op_def *op, uint32_t which, half_random *r) {
+    const op_arg *key = op_in(c, op->rounding_key);
+    int32_t stream;
+    if (!op->rounding_key || !key->data) return false;
+    memcpy(&stream, (const char *)c->attributes + op->rounding_stream, sizeof stream);
+    *r = (half_random){ .stream = (uint32_t)stream + which };
+    memcpy(&r->key, key->data, sizeof r->key);
+    return true;
+}
+
+static void store_half(const op_call *c, const op_def *op, uint32_t which, int64_t first, int64_t n,
+                       const float *x) {
+    const op_arg *to = &c->out[which ? op->states[which - 1].out : 0];
+    uint16_t *y = (uint16_t *)to->data + first;
+    half_random r;
+    if (to->dtype == DTYPE_BF16 && rounding_of(c, op, which, &r))
+        half_narrow_stochastic(&r, c->first + first, x, n, y);
     else
-        memcpy((float *)to->data + first, x, (size_t)n * sizeof *x);
+        half_narrow(to->dtype, x, n, y);
+}
+
+/* ---- an update of blocks ---- */
+
+typedef struct {
+    const op_call *call;
+    const op_def *op;
+    state_sweep *sweep;
+} blocks;
+
+enum { MOST_INPUTS = 12 };
+
+/* A block of weight or gradient: where it lies or, where that is narrow, wide in `own`. */
+static void *wide_block(const op_arg *x, int64_t first, int64_t n, float *own) {
+    if (!dtype_is_half(x->dtype)) return (float *)x->data + first;
+    half_widen(x->dtype, (const uint16_t *)x->data + first, n, own);
+    return own;
+}
+
+static void run_block(const blocks *b, int64_t first, int64_t n) {
+    const op_call *c = b->call;
+    op_arg in[MOST_INPUTS], out[1 + 2 * STATE_MOST];
+    op_call wide = *c;
+    float weight[STATE_BLOCK], gradient[STATE_BLOCK], states[STATE_MOST][STATE_BLOCK];
+    bool narrow = dtype_is_half(c->out[0].dtype);
+    memcpy(in, c->in, c->in_count * sizeof *in);
+    memcpy(out, c->out, c->out_count * sizeof *out);
+    wide.in = in, wide.out = out;
+    in[0].data = wide_block(&c->in[0], first, n, weight);
+    in[1].data = wide_block(&c->in[1], first, n, gradient);
+    out[0].data = narrow ? weight : (float *)c->out[0].data + first;
+    for (uint32_t s = 0; s < b->op->state_count; s++) {
+        const op_state *at = &b->op->states[s];
+        if (!op_in(c, at->in)->data) continue;
+        load(c, at, first, n, states[s]);
+        in[at->in].data = out[at->out].data = states[s];
+    }
+    b->sweep(&wide, 0, n);
+    if (narrow) store_half(c, b->op, 0, first, n, weight);
+    for (uint32_t s = 0; s < b->op->state_count; s++) {
+        const op_state *at = &b->op->states[s];
+        if (!op_in(c, at->in)->data) continue;
+        if (c->out[at->out].dtype == DTYPE_U8)
+            store_codes(c, at, first, n, states[s]);
+        else if (dtype_is_half(c->out[at->out].dtype))
+            store_half(c, b->op, s + 1, first, n, states[s]);
+        else
+            memcpy((float *)c->out[at->out].data + first, states[s], (size_t)n * sizeof(float));
+    }
+}
+
+static void run_piece(void *context, int64_t piece, int thread) {
+    const blocks *b = context;
+    (void)thread;
+    int64_t all = shape_elements(&b->call->out[0].shape), first = piece * FAST_PIECE,
+            last = first + FAST_PIECE;
+    if (last > all) last = all;
+    for (int64_t i = first; i < last; i += STATE_BLOCK)
+        run_block(b, i, last - i < STATE_BLOCK ? last - i : STATE_BLOCK);
+}
+
+void state_run_blocks(const op_call *c, const op_def *op, state_sweep *sweep) {
+    blocks b = { c, op, sweep };
+    threads_for((shape_elements(&c->out[0].shape) + FAST_PIECE - 1) / FAST_PIECE, run_piece, &b);
 }
 
 /* ---- blocks, plainly ---- */
@@ -215,12 +318,29 @@ static int nearest_code(const float *map, double x) {
     return best;
 }
 
-void state_store_reference(const op_call *c, const op_state *s, int64_t first, int64_t n, const double *x) {
+/* Element i of the weight (0) or a state, of a float. */
+static void set_rounded(const op_call *c, const op_def *op, uint32_t which, int64_t i, double value) {
+    const op_arg *to = &c->out[which ? op->states[which - 1].out : 0];
+    half_random r;
+    float x = (float)value;
+    if (to->dtype == DTYPE_BF16 && rounding_of(c, op, which, &r))
+        half_narrow_stochastic(&r, c->first + i, &x, 1, (uint16_t *)to->data + i);
+    else
+        reference_set(to, i, value);
+}
+
+void state_set_weight(const op_call *c, const op_def *op, int64_t i, double w) {
+    set_rounded(c, op, 0, i, w);
+}
+
+void state_store_reference(const op_call *c, const op_def *op, const op_state *s, int64_t first, int64_t n,
+                           const double *x) {
     const op_arg *to = &c->out[s->out];
     double scale = 0;
+    uint32_t which = (uint32_t)(s - op->states) + 1;
     for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(x[i]));
     if (scale < (double)smallest_scale) scale = 0;
-    for (int64_t i = 0; i < n && to->dtype != DTYPE_U8; i++) reference_set(to, first + i, x[i]);
+    for (int64_t i = 0; i < n && to->dtype != DTYPE_U8; i++) set_rounded(c, op, which, first + i, x[i]);
     if (to->dtype != DTYPE_U8) return;
     reference_set(&c->out[s->scales_out], first / STATE_BLOCK, scale);
     for (int64_t i = 0; i < n; i++) {

@@ -15,7 +15,7 @@
 
 #include "ir/op.h"
 
-enum { STATE_BLOCK = 2048, STATE_CODES = 256 };
+enum { STATE_BLOCK = 2048, STATE_CODES = 256, STATE_MOST = 2 /* states of an update */ };
 
 /* What the codes of a block stand for, before its scale; `positive`: no sign. */
 const float *state_map(bool positive);
@@ -23,6 +23,10 @@ const float *state_map(bool positive);
 static inline int64_t state_scales(int64_t elements) { return (elements + STATE_BLOCK - 1) / STATE_BLOCK; }
 
 /* ---- for rules ---- */
+
+/* Do weight, gradient and weight' of node n, inputs 0 and 1 and output 0, go together, and are the numbers
+ * `first` .. `last` of its inputs one element each? */
+status state_infer_weight(const graph *g, const node *n, uint32_t first, uint32_t last, tensor *out);
 
 /* Checks a state of node n, whose weight is input 0, and says what its outputs are. */
 status state_infer(const graph *g, const node *n, const op_state *s, tensor *out);
@@ -42,17 +46,22 @@ enum { STATE_DTYPES = DTYPE_MASK_FLOAT | 1u << DTYPE_U8 };
 
 /* ---- for kernels ---- */
 
-/* Are weight, gradient (inputs 0 and 1) and all states f32; or is a state narrower, and the others f32? */
+/* Are weight, gradient (inputs 0 and 1) and all states f32; or is one of them narrower? */
 bool state_is_wide(const op_call *c, const op_state *s, uint32_t count);
 bool state_is_narrow(const op_call *c, const op_state *s, uint32_t count);
 
-/* Elements first .. first + n - 1 of a state, which are a block or its beginning: n <= STATE_BLOCK. */
-void state_load(const op_call *c, const op_state *s, int64_t first, int64_t n, float *x);
-void state_store(const op_call *c, const op_state *s, int64_t first, int64_t n, const float *x);
+/* Runs `sweep`, an update of the op whose arguments are all f32, on a block after the other: what is narrower
+ * is widened before and narrowed after, bf16 with stochastic rounding where the call has a random key. */
+typedef void state_sweep(const op_call *c, int64_t first, int64_t last);
+void state_run_blocks(const op_call *c, const op_def *op, state_sweep *sweep);
 
-/* The same in double and plainly: codes by looking through the map. */
+/* Elements first .. first + n - 1 of a state, a block or its beginning, in double and plainly: codes by
+ * looking through the map. */
 void state_load_reference(const op_call *c, const op_state *s, int64_t first, int64_t n, double *x);
-void state_store_reference(const op_call *c, const op_state *s, int64_t first, int64_t n, const double *x);
+void state_store_reference(const op_call *c, const op_def *op, const op_state *s, int64_t first, int64_t n,
+                           const double *x);
+/* Element i of the weight. */
+void state_set_weight(const op_call *c, const op_def *op, int64_t i, double w);
 
 /* For an update that is skipped: outputs that must live in inputs get what those hold. */
 void state_keep(const op_call *c, const op_def *op);

@@ -38,6 +38,7 @@ typedef struct {
     int64_t tokens;      /* rows per sample that sums run over (context length) */
     bool clipping;       /* updates wait for a norm of all gradients */
     bool folder;         /* there is one for what does not stay in memory */
+    bool narrow_weights; /* the optimizer takes weights of 16 bits */
 } pass_context;
 
 enum { PASS_PARAMETER_BYTES = 160 };

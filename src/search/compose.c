@@ -11,7 +11,8 @@ pass_context compose_context(const compose_run *r, const compose_choice *c) {
                            .micro_batch = c->micro_batch,
                            .tokens = r->context,
                            .clipping = r->optimizer.clip > 0,
-                           .folder = r->folder != NULL };
+                           .folder = r->folder != NULL,
+                           .narrow_weights = optimizer_takes_narrow(r->optimizer.kind) };
 }
 
 compose_split compose_split_of(const compose_run *r, const compose_choice *c) {

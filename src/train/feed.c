@@ -26,6 +26,7 @@ void feed_open(feed *f, const setup *s, const decision *d, exec *e) {
     for (int k = 0; k < PROGRAM_COUNT; k++) find_inputs(f, (program_kind)k);
     f->loss = exec_persistent(e, "loss");
     f->norm = exec_output(e, PROGRAM_STEP, "gradient_norm");
+    f->scaled = exec_persistent(e, "gradient_scale") != NULL;
 }
 
 static uint64_t field_bytes(const feed *f, uint32_t i) {

@@ -25,6 +25,7 @@ typedef struct {
     feed_inputs programs[PROGRAM_COUNT];
     float *loss;       /* the summed loss */
     const float *norm; /* of all gradients; NULL: not taken */
+    bool scaled;       /* gradients are; steps in which they are not finite are skipped */
 } feed;
 
 void feed_open(feed *f, const setup *s, const decision *d, exec *e);

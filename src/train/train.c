@@ -119,14 +119,17 @@ static status one_step(training *t, int64_t step) {
     double loss = feed_step(&t->feed, &batch, step, rate), norm = t->feed.norm ? (double)*t->feed.norm : NAN;
     TRY(exec_failed(t->exec));
     t->result->losses[step] = loss;
-    if (!isfinite(loss) || (t->feed.norm && !isfinite(norm)))
+    bool skipped = t->feed.scaled && isfinite(loss) && !isfinite(norm); /* the scale is halved, and on */
+    if (!skipped && (!isfinite(loss) || (t->feed.norm && !isfinite(norm))))
         return fault_of_step(&t->feed, &t->d->plan, &batch, step, rate);
     loader_done(t->loader);
     t->result->steps = step + 1;
     t->times[step] = clock_seconds() - began;
-    train_progress p = {
-        .step = step + 1, .loss = loss, .norm = norm, .learning_rate = rate, .seconds = t->times[step]
-    };
+    train_progress p = { .step = step + 1,
+                         .loss = loss,
+                         .norm = skipped ? NAN : norm,
+                         .learning_rate = rate,
+                         .seconds = t->times[step] };
     train_report_step(t->s, t->d, t->flops, t->result->first, clock_seconds() - t->started, &p);
     if (t->observer->stepped) t->observer->stepped(t->observer->context, &p);
     return journal_step(t->journal, &p);

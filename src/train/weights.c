@@ -1,5 +1,8 @@
 #include "train/weights.h"
 
+#include <string.h>
+
+#include "base/half.h"
 #include "base/memory.h"
 #include "base/philox.h"
 #include "base/threads.h"
@@ -28,16 +31,26 @@ static void initialise_one(void *context, int64_t index, int thread) {
     const initialisation *i = context;
     const plan_persistent *x = &i->p->persistent[index];
     if (x->category != CATEGORY_WEIGHTS) return;
-    float *data = exec_persistent(i->e, x->name);
-    int64_t n = shape_elements(&x->shape);
+    enum { PART = 1024 };
+    char *data = exec_persistent(i->e, x->name);
     model_initial from = { .stream = name_stream(x->name) };
     bool added = pass_of_parameter(x->name, &x->shape, &from.deviation) != NULL;
     if (!added && !i->m) return;
     if (!added) i->m->initial(i->m, x->name, &x->shape, &from);
-    if (from.deviation > 0)
-        philox_normal(i->seed, from.stream, n, from.mean, from.deviation, data);
-    else
-        for (int64_t k = 0; k < n; k++) data[k] = from.mean;
+    philox_normal_list list = { i->seed, from.stream, from.mean, from.deviation };
+    for (int64_t k = 0, all = shape_elements(&x->shape); k < all; k += PART) {
+        float part[PART];
+        int64_t n = all - k < PART ? all - k : PART;
+        if (from.deviation > 0)
+            philox_normal(&list, k, n, part);
+        else
+            for (int64_t j = 0; j < n; j++) part[j] = from.mean;
+        char *to = data + (uint64_t)k * dtype_bytes(x->dtype);
+        if (dtype_is_half(x->dtype))
+            half_narrow(x->dtype, part, n, (uint16_t *)(void *)to);
+        else
+            memcpy(to, part, (size_t)n * sizeof *part);
+    }
 }
 
 void weights_initialise(exec *e, const plan *p, const model *m, uint64_t seed) {

@@ -32,7 +32,7 @@ static void fill(oracle *o, model_weight *weights, float **data) {
         for (int64_t k = 0; k < t->count; k++)
             t->value[k] = (double)(data[i][k] = 3 * golden_weight(t->name, t->rank, k));
         shape s = t->rank == 2 ? SHAPE(t->dim[0], t->dim[1]) : SHAPE(t->dim[0]);
-        weights[i] = (model_weight){ .name = t->name, .shape = s, .data = data[i] };
+        weights[i] = (model_weight){ .name = t->name, .shape = s, .data = data[i], .type = DTYPE_F32 };
     }
 }
 
@@ -80,7 +80,7 @@ static void load_into(exec *e, const plan *p) {
     for (uint32_t i = 0; i < p->persistent_count; i++) {
         const plan_persistent *x = &p->persistent[i];
         if (x->category == CATEGORY_WEIGHTS)
-            weights[count++] = (model_weight){ x->name, x->shape, exec_persistent(e, x->name) };
+            weights[count++] = (model_weight){ x->name, x->shape, exec_persistent(e, x->name), x->dtype };
     }
     assert_int_equal(model_files_load("model", weights, count), STATUS_OK);
 }

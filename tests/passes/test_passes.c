@@ -42,6 +42,7 @@ static const struct {
       { "rank=8", "rank=4096,alpha=1", "rank=2,target=c_attn+attn.c_proj",
         "rank=1,alpha=0.5,target=c_fc,dropout=0.25" } },
     { "fuse", { "on" } },
+    { "precision", { "mixed-bf16", "mixed-f16", "mixed-f16:100", "bf16", "bf16:nearest" } },
     { "gelu_epilogue", { "on" } },
     { "attention", { "flash" } },
     { "chunk_loss", { "1", "100", "256", "16777216" } },

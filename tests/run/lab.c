@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "base/philox.h"
 #include "base/threads.h"
 
@@ -110,9 +111,13 @@ void lab_fill_weights(const lab *l, const plan *p, exec *e) {
         initial = (model_initial){ .stream = 7u * i };
         if (!pass_of_parameter(x->name, &x->shape, &initial.deviation))
             l->model.initial(&l->model, x->name, &x->shape, &initial);
-        float *w = exec_persistent(e, x->name);
+        philox_normal_list list = { l->seed, initial.stream, initial.mean, initial.deviation };
         int64_t n = shape_elements(&x->shape);
-        philox_normal(l->seed, initial.stream, n, initial.mean, initial.deviation, w);
+        float *w = x->dtype == DTYPE_F32 ? exec_persistent(e, x->name) : malloc((size_t)n * sizeof *w);
+        philox_normal(&list, 0, n, w);
+        if (x->dtype == DTYPE_F32) continue;
+        half_narrow(x->dtype, w, n, exec_persistent(e, x->name));
+        free(w);
     }
 }
 
@@ -193,7 +198,10 @@ static void gather_weights(const plan *p, exec *e, lab_result *r) {
             const plan_persistent *x = &p->persistent[i];
             if (x->category != CATEGORY_WEIGHTS) continue;
             uint64_t n = (uint64_t)shape_elements(&x->shape);
-            if (round) memcpy(r->weights + at, exec_persistent(e, x->name), n * sizeof(float));
+            if (round && x->dtype == DTYPE_F32)
+                memcpy(r->weights + at, exec_persistent(e, x->name), n * sizeof(float));
+            else if (round)
+                half_widen(x->dtype, exec_persistent(e, x->name), (int64_t)n, r->weights + at);
             at += n;
         }
         if (!round) {

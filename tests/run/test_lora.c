@@ -36,7 +36,8 @@ static void fill(const char *name, const shape *s, float *w) {
     uint32_t stream = 5;
     for (const char *c = name; *c; c++) stream = stream * 31 + (uint8_t)*c;
     bool norm = strstr(name, "ln_") && ends_with(name, ".weight");
-    philox_normal(11, stream, shape_elements(s), norm ? 1 : 0, is_adapter(name) ? 0.1f : 0.05f, w);
+    philox_normal_list list = { 11, stream, norm ? 1 : 0, is_adapter(name) ? 0.1f : 0.05f };
+    philox_normal(&list, 0, shape_elements(s), w);
 }
 
 typedef struct {

@@ -1,26 +1,22 @@
 #include "ops/adamw/adamw.h"
 
+#include <stddef.h>
+
 #include "ops/state.h"
 
 tensor_id adamw_apply(graph *g, adamw_inputs in, const adamw_attributes *attributes) {
-    tensor_id ids[] = { in.w, in.g, in.m, in.v, in.lr, in.t, in.scale, in.ok, in.m_scales, in.v_scales };
-    return graph_add(g, &op_adamw, ids, 10, attributes);
+    tensor_id ids[] = {
+        in.w, in.g, in.m, in.v, in.lr, in.t, in.scale, in.ok, in.m_scales, in.v_scales, in.key
+    };
+    return graph_add(g, &op_adamw, ids, 11, attributes);
 }
 
 static uint8_t outputs(const graph *g, const node *n) { return node_in(g, n, 8) ? 5 : 3; }
 
 static status infer(const graph *g, const node *n, tensor *out) {
-    const tensor *w = graph_tensor(g, node_in(g, n, 0)), *d = graph_tensor(g, node_in(g, n, 1));
-    char is[SHAPE_TEXT_BYTES], should[SHAPE_TEXT_BYTES];
-    if (!shape_equal(&d->shape, &w->shape) || d->dtype != w->dtype)
-        return status_set(STATUS_INVALID, "'g' is %s, its weight is %s", shape_text(&d->shape, is),
-                          shape_text(&w->shape, should));
-    for (uint32_t i = 4; i < 8; i++)
-        if (node_in(g, n, i) && shape_elements(graph_shape(g, node_in(g, n, i))) != 1)
-            return status_set(STATUS_INVALID, "'%s' must be one element", n->op->inputs[i].name);
+    TRY(state_infer_weight(g, n, 4, 7, out));
     if (!node_in(g, n, 8) != !node_in(g, n, 9))
         return status_set(STATUS_INVALID, "'m' and 'v' must be codes both");
-    out[0] = (tensor){ .shape = w->shape, .dtype = w->dtype };
     TRY(state_infer(g, n, &adamw_states[0], out));
     return state_infer(g, n, &adamw_states[1], out);
 }
@@ -32,7 +28,8 @@ static const op_input inputs[] = {
     { "m", STATE_DTYPES, 1, 4, false },          { "v", STATE_DTYPES, 1, 4, false },
     { "lr", DTYPE_MASK_FLOAT, 1, 1, false },     { "t", DTYPE_MASK_INT, 1, 1, false },
     { "scale", DTYPE_MASK_FLOAT, 1, 1, true },   { "ok", DTYPE_MASK_INT, 1, 1, true },
-    { "m_scales", 1u << DTYPE_F32, 1, 1, true }, { "v_scales", 1u << DTYPE_F32, 1, 1, true }
+    { "m_scales", 1u << DTYPE_F32, 1, 1, true }, { "v_scales", 1u << DTYPE_F32, 1, 1, true },
+    { "key", DTYPE_MASK_INT, 1, 1, true }
 };
 static const op_alias aliases[] = { { .out = 0, .in = 0, .must = true },
                                     { .out = 1, .in = 2, .must = true },
@@ -43,7 +40,7 @@ const op_state adamw_states[2] = { { .in = 2, .out = 1, .scales = 8, .scales_out
                                    { .in = 3, .out = 2, .scales = 9, .scales_out = 4, .positive = true } };
 
 #define TYPICAL                                                                                              \
-    &(adamw_attributes) { 0.9f, 0.95f, 1e-8f, 0.1f }
+    &(adamw_attributes) { 0.9f, 0.95f, 1e-8f, 0.1f, 7 }
 #define ONE(low, high)                                                                                       \
     { DTYPE_F32, { { 1 }, 1 }, low, high }
 #define INTEGER(value)                                                                                       \
@@ -59,7 +56,7 @@ static const op_case cases[] = {
       true },
     { "first step, no clipping",
       { ARRAY(-1, 1), ARRAY(-1, 1), ARRAY(0, 0), ARRAY(0, 0), ONE(1e-3, 2e-3), INTEGER(1) },
-      &(adamw_attributes){ 0.9f, 0.999f, 1e-8f, 0 },
+      &(adamw_attributes){ 0.9f, 0.999f, 1e-8f, 0, 7 },
       1e-6,
       true },
     { "late step",
@@ -120,13 +117,50 @@ static const op_case cases[] = {
       TYPICAL,
       1e-6,
       true },
+    { "all of 16 bits, stochastic",
+      { STATE_CASE_ARRAY(DTYPE_BF16, -1, 1),
+        STATE_CASE_ARRAY(DTYPE_BF16, -1, 1),
+        STATE_CASE_ARRAY(DTYPE_BF16, -1, 1),
+        STATE_CASE_ARRAY(DTYPE_BF16, 0.1, 1),
+        ONE(1e-3, 2e-3),
+        INTEGER(3),
+        ONE(0.1, 2),
+        INTEGER(1),
+        { DTYPE_NONE },
+        { DTYPE_NONE },
+        { DTYPE_I32, { { 4 }, 1 }, -2147483648.0, 2147483647.0 } },
+      &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f, 7 },
+      0,
+      true },
+    { "weight of 16 bits, codes",
+      { STATE_CASE_ARRAY(DTYPE_BF16, -1, 1),
+        STATE_CASE_ARRAY(DTYPE_F32, -1, 1),
+        STATE_CASE_ARRAY(DTYPE_U8, 0, 256),
+        STATE_CASE_ARRAY(DTYPE_U8, 1, 256),
+        ONE(1e-3, 2e-3),
+        INTEGER(3),
+        { DTYPE_NONE },
+        { DTYPE_NONE },
+        STATE_CASE_SCALES(0.5, 2),
+        STATE_CASE_SCALES(0.5, 2),
+        { DTYPE_I32, { { 4 }, 1 }, -2147483648.0, 2147483647.0 } },
+      &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f, 7 },
+      1e-6,
+      true },
+    { "all of 16 bits, nearest",
+      { STATE_CASE_ARRAY(DTYPE_BF16, -1, 1), STATE_CASE_ARRAY(DTYPE_BF16, -1, 1),
+        STATE_CASE_ARRAY(DTYPE_BF16, -1, 1), STATE_CASE_ARRAY(DTYPE_BF16, 0.1, 1), ONE(1e-3, 2e-3),
+        INTEGER(3) },
+      &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f, 7 },
+      0,
+      true },
     { 0 }
 };
 
 const op_def op_adamw = { .name = "adamw",
                           .paper = "arXiv:1711.05101",
                           .inputs = inputs,
-                          .in_count = 10,
+                          .in_count = 11,
                           .aliases = aliases,
                           .alias_count = 5,
                           .out_count = 5,
@@ -136,5 +170,7 @@ const op_def op_adamw = { .name = "adamw",
                           .cost = cost,
                           .states = adamw_states,
                           .state_count = 2,
+                          .rounding_key = 10,
+                          .rounding_stream = offsetof(adamw_attributes, stream),
                           .cpu = adamw_cpu,
                           .cases = cases };

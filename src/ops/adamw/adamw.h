@@ -10,6 +10,7 @@
 
 typedef struct {
     float beta1, beta2, eps, weight_decay;
+    int32_t stream; /* of the random bits, with key */
 } adamw_attributes;
 
 typedef struct {
@@ -19,6 +20,7 @@ typedef struct {
     tensor_id scale;              /* (1), absent: 1; multiplies g (clipping) */
     tensor_id ok;                 /* (1) i32, absent: 1; where 0 everything stays as it is */
     tensor_id m_scales, v_scales; /* where these are u8 */
+    tensor_id key; /* (4) i32: results of bf16 are rounded stochastically; absent: to the nearest */
 } adamw_inputs;
 
 extern const op_def op_adamw; /* the inputs above in their order -> w', m', v' and, with them, m_scales',

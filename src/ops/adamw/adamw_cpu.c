@@ -48,10 +48,10 @@ static void adamw_reference(const op_call *c) {
             m[k] = m[k] + (1 - f.beta1) * (g - m[k]);
             v[k] = f.beta2 * v[k] + (1 - f.beta2) * g * g;
             w = f.decay * w - f.step * m[k] / (sqrt(v[k]) / f.correction + f.eps);
-            reference_set(&c->out[0], i + k, w);
+            state_set_weight(c, &op_adamw, i + k, w);
         }
-        state_store_reference(c, &adamw_states[0], i, here, m);
-        state_store_reference(c, &adamw_states[1], i, here, v);
+        state_store_reference(c, &op_adamw, &adamw_states[0], i, here, m);
+        state_store_reference(c, &op_adamw, &adamw_states[1], i, here, v);
     }
 }
 
@@ -105,38 +105,12 @@ static void adamw_fast(const op_call *c) {
 
 static bool accepts_wide(const op_call *c) { return state_is_wide(c, adamw_states, 2); }
 
-/* ---- moments of fewer bits: a block of them at a time is f32 ---- */
-
-VECTOR_CLONES static void update_block(const adamw_step *s, const op_call *c, int64_t first, int64_t n,
-                                       float *restrict m, float *restrict v) {
-    const float *w = (const float *)c->in[0].data + first, *g = (const float *)c->in[1].data + first;
-    float *w_out = (float *)c->out[0].data + first;
-    const adamw_step f = *s;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++) {
-        adamw_element x = adamw_update(&f, (adamw_element){ w[i], m[i], v[i] }, g[i]);
-        w_out[i] = x.w, m[i] = x.m, v[i] = x.v;
-    }
-}
-
-static void adamw_blocks(const op_call *c, int64_t first, int64_t last) {
-    adamw_step s = step_of(c);
-    float m[STATE_BLOCK], v[STATE_BLOCK];
-    for (int64_t i = first; i < last; i += STATE_BLOCK) {
-        int64_t n = last - i < STATE_BLOCK ? last - i : STATE_BLOCK;
-        state_load(c, &adamw_states[0], i, n, m);
-        state_load(c, &adamw_states[1], i, n, v);
-        update_block(&s, c, i, n, m, v);
-        state_store(c, &adamw_states[0], i, n, m);
-        state_store(c, &adamw_states[1], i, n, v);
-    }
-}
-
+/* With anything of fewer bits: a block at a time is f32. */
 static void adamw_narrow(const op_call *c) {
     if (is_skipped(c))
         state_keep(c, &op_adamw);
     else
-        fast_for_elements(c, adamw_blocks);
+        state_run_blocks(c, &op_adamw, adamw_piece);
 }
 
 static bool accepts_narrow(const op_call *c) { return state_is_narrow(c, adamw_states, 2); }

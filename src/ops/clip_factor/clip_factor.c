@@ -4,8 +4,9 @@
 
 #include "ops/reference.h"
 
-tensor_id clip_factor_apply(graph *g, const tensor_id *sums, uint32_t count, float max_norm) {
-    return graph_add(g, &op_clip_factor, sums, count, &(clip_factor_attributes){ .max_norm = max_norm });
+tensor_id clip_factor_apply(graph *g, const tensor_id *inputs, uint32_t count,
+                            const clip_factor_attributes *attributes) {
+    return graph_add(g, &op_clip_factor, inputs, count, attributes);
 }
 
 static status infer(const graph *g, const node *n, tensor *out) {
@@ -24,12 +25,12 @@ static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(
 
 static void clip_factor_reference(const op_call *c) {
     const clip_factor_attributes *a = c->attributes;
-    double sum = 0;
-    for (uint32_t i = 0; i < c->in_count; i++) sum += reference_get(op_in(c, i), 0);
-    double norm = sqrt(sum), limit = (double)a->max_norm;
+    double sum = 0, scale = a->scaled ? reference_get(op_in(c, 0), 0) : 1;
+    for (uint32_t i = a->scaled != 0; i < c->in_count; i++) sum += reference_get(op_in(c, i), 0);
+    double norm = sqrt(sum) / scale, limit = (double)a->max_norm;
     double factor = limit / (norm + 1e-6);
     /* a norm that is not a number is passed on, so that it is seen */
-    reference_set(&c->out[0], 0, limit <= 0 || factor > 1 ? 1 : factor);
+    reference_set(&c->out[0], 0, (limit <= 0 || factor > 1 ? 1 : factor) / scale);
     reference_set(&c->out[1], 0, norm);
 }
 
@@ -40,9 +41,14 @@ static const op_input inputs[] = { { "sum", DTYPE_MASK_FLOAT, 1, 1, false } };
 #define ONE                                                                                                  \
     { DTYPE_F32, { { 1 }, 1 }, 0, 2 }
 static const op_case cases[] = {
-    { "clips", { ONE, ONE, ONE, ONE }, &(clip_factor_attributes){ 0.1f }, 0, true },
-    { "leaves", { ONE }, &(clip_factor_attributes){ 100 }, 0, true },
-    { "norm alone", { ONE, ONE }, &(clip_factor_attributes){ 0 }, 0, true },
+    { "clips", { ONE, ONE, ONE, ONE }, &(clip_factor_attributes){ 0.1f, 0 }, 0, true },
+    { "leaves", { ONE }, &(clip_factor_attributes){ 100, 0 }, 0, true },
+    { "norm alone", { ONE, ONE }, &(clip_factor_attributes){ 0, 0 }, 0, true },
+    { "scaled",
+      { { DTYPE_F32, { { 1 }, 1 }, 1024, 1024 }, ONE, ONE },
+      &(clip_factor_attributes){ 1e-4f, 1 },
+      0,
+      true },
     { 0 }
 };
 

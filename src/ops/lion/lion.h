@@ -10,6 +10,7 @@
 
 typedef struct {
     float beta1, beta2, weight_decay;
+    int32_t stream; /* of the random bits, with key */
 } lion_attributes;
 
 typedef struct {
@@ -18,6 +19,7 @@ typedef struct {
     tensor_id scale;   /* (1), absent: 1; multiplies g (clipping) */
     tensor_id ok;      /* (1) i32, absent: 1; where 0 everything stays as it is */
     tensor_id scales;  /* of m, where it is u8 */
+    tensor_id key;     /* (4) i32: results of bf16 are rounded stochastically; absent: to the nearest */
 } lion_inputs;
 
 extern const op_def

@@ -25,10 +25,10 @@ static void lion_reference(const op_call *c) {
             double mean = m[k] + (1 - (double)a->beta1) * d;
             double step = mean > 0 ? lr : mean < 0 ? -lr : 0 * mean; /* NaN goes through */
             double w = reference_get(op_in(c, 0), i + k);
-            reference_set(&c->out[0], i + k, (1 - lr * (double)a->weight_decay) * w - step);
+            state_set_weight(c, &op_lion, i + k, (1 - lr * (double)a->weight_decay) * w - step);
             m[k] += (1 - (double)a->beta2) * d;
         }
-        state_store_reference(c, &lion_states[0], i, here, m);
+        state_store_reference(c, &op_lion, &lion_states[0], i, here, m);
     }
 }
 
@@ -76,23 +76,12 @@ static void lion_fast(const op_call *c) {
 
 static bool accepts_wide(const op_call *c) { return state_is_wide(c, lion_states, 1); }
 
-/* With a mean of fewer bits: a block of it at a time is f32. */
-static void lion_blocks(const op_call *c, int64_t first, int64_t last) {
-    factors f = factors_of(c);
-    float m[STATE_BLOCK];
-    for (int64_t i = first; i < last; i += STATE_BLOCK) {
-        int64_t n = last - i < STATE_BLOCK ? last - i : STATE_BLOCK;
-        state_load(c, &lion_states[0], i, n, m);
-        update(&f, c, i, n, m, m);
-        state_store(c, &lion_states[0], i, n, m);
-    }
-}
-
+/* With anything of fewer bits: a block at a time is f32. */
 static void lion_narrow(const op_call *c) {
     if (is_skipped(c))
         state_keep(c, &op_lion);
     else
-        fast_for_elements(c, lion_blocks);
+        state_run_blocks(c, &op_lion, lion_piece);
 }
 
 static bool accepts_narrow(const op_call *c) { return state_is_narrow(c, lion_states, 1); }

@@ -1,10 +1,12 @@
 #include "ops/sgd/sgd.h"
 
+#include <stddef.h>
+
 #include "ops/state.h"
 
 tensor_id sgd_apply(graph *g, sgd_inputs in, const sgd_attributes *attributes) {
-    tensor_id ids[] = { in.w, in.g, in.buffer, in.lr, in.scale, in.ok, in.scales };
-    return graph_add(g, &op_sgd, ids, 7, attributes);
+    tensor_id ids[] = { in.w, in.g, in.buffer, in.lr, in.scale, in.ok, in.scales, in.key };
+    return graph_add(g, &op_sgd, ids, 8, attributes);
 }
 
 static uint8_t outputs(const graph *g, const node *n) {
@@ -12,15 +14,7 @@ static uint8_t outputs(const graph *g, const node *n) {
 }
 
 static status infer(const graph *g, const node *n, tensor *out) {
-    const tensor *w = graph_tensor(g, node_in(g, n, 0)), *d = graph_tensor(g, node_in(g, n, 1));
-    char is[SHAPE_TEXT_BYTES], should[SHAPE_TEXT_BYTES];
-    if (!shape_equal(&d->shape, &w->shape) || d->dtype != w->dtype)
-        return status_set(STATUS_INVALID, "'g' is %s, its weight is %s", shape_text(&d->shape, is),
-                          shape_text(&w->shape, should));
-    for (uint32_t i = 3; i < 6; i++)
-        if (node_in(g, n, i) && shape_elements(graph_shape(g, node_in(g, n, i))) != 1)
-            return status_set(STATUS_INVALID, "'%s' must be one element", n->op->inputs[i].name);
-    out[0] = (tensor){ .shape = w->shape, .dtype = w->dtype };
+    TRY(state_infer_weight(g, n, 3, 5, out));
     if (!node_in(g, n, 2) && node_in(g, n, 6)) return status_set(STATUS_INVALID, "scales of no buffer");
     return node_in(g, n, 2) ? state_infer(g, n, &sgd_states[0], out) : STATUS_OK;
 }
@@ -31,7 +25,7 @@ static const op_input inputs[] = {
     { "w", DTYPE_MASK_FLOAT, 1, 4, false },    { "g", DTYPE_MASK_FLOAT, 1, 4, false },
     { "buffer", STATE_DTYPES, 1, 4, true },    { "lr", DTYPE_MASK_FLOAT, 1, 1, false },
     { "scale", DTYPE_MASK_FLOAT, 1, 1, true }, { "ok", DTYPE_MASK_INT, 1, 1, true },
-    { "scales", 1u << DTYPE_F32, 1, 1, true }
+    { "scales", 1u << DTYPE_F32, 1, 1, true }, { "key", DTYPE_MASK_INT, 1, 1, true }
 };
 static const op_alias aliases[] = { { .out = 0, .in = 0, .must = true },
                                     { .out = 1, .in = 2, .must = true },
@@ -47,29 +41,29 @@ const op_state sgd_states[1] = { { .in = 2, .out = 1, .scales = 6, .scales_out =
 static const op_case cases[] = {
     { "everything",
       { ARRAY(-1, 1), ARRAY(-1, 1), ARRAY(-1, 1), ONE(0.1, 0.2), ONE(0.1, 2), INTEGER(1) },
-      &(sgd_attributes){ 0.9f, 0.1f },
+      &(sgd_attributes){ 0.9f, 0.1f, 7 },
       1e-6,
       true },
     { "plain",
       { ARRAY(-1, 1), ARRAY(-1, 1), { DTYPE_NONE }, ONE(0.1, 0.2) },
-      &(sgd_attributes){ 0, 0 },
+      &(sgd_attributes){ 0, 0, 7 },
       1e-6,
       true },
     { "skipped",
       { ARRAY(-1, 1), ARRAY(-1, 1), ARRAY(-1, 1), ONE(0.1, 0.2), { DTYPE_NONE }, INTEGER(0) },
-      &(sgd_attributes){ 0.9f, 0.1f },
+      &(sgd_attributes){ 0.9f, 0.1f, 7 },
       0,
       true },
     { "plain, skipped",
       { ONE(-1, 1), ONE(-1, 1), { DTYPE_NONE }, ONE(0.1, 0.2), { DTYPE_NONE }, INTEGER(0) },
-      &(sgd_attributes){ 0, 0 },
+      &(sgd_attributes){ 0, 0, 7 },
       0,
       true },
     { "codes",
       { STATE_CASE_ARRAY(DTYPE_F32, -1, 1), STATE_CASE_ARRAY(DTYPE_F32, -1, 1),
         STATE_CASE_ARRAY(DTYPE_U8, 0, 256), ONE(0.1, 0.2), ONE(0.1, 2), INTEGER(1),
         STATE_CASE_SCALES(0.5, 2) },
-      &(sgd_attributes){ 0.9f, 0.1f },
+      &(sgd_attributes){ 0.9f, 0.1f, 7 },
       1e-6,
       true },
     { "codes of one block, skipped",
@@ -80,12 +74,36 @@ static const op_case cases[] = {
         { DTYPE_NONE },
         INTEGER(0),
         ONE(0.5, 1) },
-      &(sgd_attributes){ 0.9f, 0.1f },
+      &(sgd_attributes){ 0.9f, 0.1f, 7 },
       0,
       true },
     { "16 bits",
       { ARRAY(-1, 1), ARRAY(-1, 1), STATE_CASE_ARRAY(DTYPE_BF16, -1, 1), ONE(0.1, 0.2) },
-      &(sgd_attributes){ 0.9f, 0.1f },
+      &(sgd_attributes){ 0.9f, 0.1f, 7 },
+      1e-6,
+      true },
+    { "all of 16 bits, stochastic",
+      { STATE_CASE_ARRAY(DTYPE_BF16, -1, 1),
+        STATE_CASE_ARRAY(DTYPE_BF16, -1, 1),
+        STATE_CASE_ARRAY(DTYPE_BF16, -1, 1),
+        ONE(0.1, 0.2),
+        ONE(0.1, 2),
+        INTEGER(1),
+        { DTYPE_NONE },
+        { DTYPE_I32, { { 4 }, 1 }, -2147483648.0, 2147483647.0 } },
+      &(sgd_attributes){ 0.9f, 0.1f, 7 },
+      0,
+      true },
+    { "weight of 16 bits, codes",
+      { STATE_CASE_ARRAY(DTYPE_BF16, -1, 1),
+        STATE_CASE_ARRAY(DTYPE_F32, -1, 1),
+        STATE_CASE_ARRAY(DTYPE_U8, 0, 256),
+        ONE(0.1, 0.2),
+        { DTYPE_NONE },
+        { DTYPE_NONE },
+        STATE_CASE_SCALES(0.5, 2),
+        { DTYPE_I32, { { 4 }, 1 }, -2147483648.0, 2147483647.0 } },
+      &(sgd_attributes){ 0.9f, 0.1f, 7 },
       1e-6,
       true },
     { 0 }
@@ -94,7 +112,7 @@ static const op_case cases[] = {
 const op_def op_sgd = { .name = "sgd",
                         .paper = "Sutskever et al., ICML 2013",
                         .inputs = inputs,
-                        .in_count = 7,
+                        .in_count = 8,
                         .aliases = aliases,
                         .alias_count = 3,
                         .out_count = 3,
@@ -104,5 +122,7 @@ const op_def op_sgd = { .name = "sgd",
                         .cost = cost,
                         .states = sgd_states,
                         .state_count = 1,
+                        .rounding_key = 7,
+                        .rounding_stream = offsetof(sgd_attributes, stream),
                         .cpu = sgd_cpu,
                         .cases = cases };

@@ -8,6 +8,7 @@
 
 typedef struct {
     float momentum, weight_decay;
+    int32_t stream; /* of the random bits, with key */
 } sgd_attributes;
 
 typedef struct {
@@ -17,6 +18,7 @@ typedef struct {
     tensor_id scale;  /* (1), absent: 1; multiplies g (clipping) */
     tensor_id ok;     /* (1) i32, absent: 1; where 0 everything stays as it is */
     tensor_id scales; /* of the buffer, where it is u8 */
+    tensor_id key;    /* (4) i32: results of bf16 are rounded stochastically; absent: to the nearest */
 } sgd_inputs;
 
 extern const op_def op_sgd; /* the inputs above in their order -> w' and, with a buffer, buffer', scales' */

@@ -24,9 +24,9 @@ static void sgd_reference(const op_call *c) {
             double w = reference_get(op_in(c, 0), i + k), g = reference_get(op_in(c, 1), i + k);
             double before = buffer->data ? (double)a->momentum * d[k] : 0;
             d[k] = before + (scale * g + (double)a->weight_decay * w);
-            reference_set(&c->out[0], i + k, w - lr * d[k]);
+            state_set_weight(c, &op_sgd, i + k, w - lr * d[k]);
         }
-        if (buffer->data) state_store_reference(c, &sgd_states[0], i, here, d);
+        if (buffer->data) state_store_reference(c, &op_sgd, &sgd_states[0], i, here, d);
     }
 }
 
@@ -81,23 +81,12 @@ static void sgd_fast(const op_call *c) {
 
 static bool accepts_wide(const op_call *c) { return state_is_wide(c, sgd_states, 1); }
 
-/* With a buffer of fewer bits: a block of it at a time is f32. */
-static void sgd_blocks(const op_call *c, int64_t first, int64_t last) {
-    factors f = factors_of(c);
-    float buffer[STATE_BLOCK];
-    for (int64_t i = first; i < last; i += STATE_BLOCK) {
-        int64_t n = last - i < STATE_BLOCK ? last - i : STATE_BLOCK;
-        state_load(c, &sgd_states[0], i, n, buffer);
-        update(&f, c, i, n, buffer, buffer);
-        state_store(c, &sgd_states[0], i, n, buffer);
-    }
-}
-
+/* With anything of fewer bits: a block at a time is f32. */
 static void sgd_narrow(const op_call *c) {
     if (is_skipped(c))
         state_keep(c, &op_sgd);
     else
-        fast_for_elements(c, sgd_blocks);
+        state_run_blocks(c, &op_sgd, sgd_piece);
 }
 
 static bool accepts_narrow(const op_call *c) { return state_is_narrow(c, sgd_states, 1); }

@@ -77,6 +77,7 @@ static bool may_defer(const graph *g, const node *n, const pass_context *c) {
  */
 typedef struct {
     bool mixed, deferrable;
+    bool narrow; /* there are weights of 16 bits: undivided, their gradients would not be f32 */
     int64_t row_bytes, parameter_bytes;
 } chain_survey;
 
@@ -87,6 +88,7 @@ static chain_survey look_at_chains(const graph *g, const pass_context *c) {
         node_id links[MAX_LINKS];
         if (!find_update(g, graph_node(g, id), &u)) continue;
         uint32_t count = find_links(g, u.gradient, links);
+        found.narrow |= dtype_is_half((dtype)graph_tensor(g, u.parameter)->dtype);
         found.parameter_bytes += (int64_t)graph_tensor_bytes(g, u.parameter);
         for (uint32_t i = 0; i + 1 < count; i++) {
             const node *link = graph_node(g, links[i]);
@@ -124,13 +126,13 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     uint32_t count = 0;
     if (defer && count < room) {
         parse("defer", &out[count]);
-        out[count++].class = PASS_EXACT;
+        out[count++].class = found.narrow ? PASS_REASSOCIATING : PASS_EXACT;
     }
     /* the same bits at every budget are worth a buffer, unless the batch is so large that it dwarfs the model
      */
     if (count < room && (!defer || found.row_bytes * c->batch * c->tokens > found.parameter_bytes / 4)) {
         parse("add", &out[count]);
-        out[count++].class = tiles && !found.mixed ? PASS_EXACT : PASS_REASSOCIATING;
+        out[count++].class = tiles && !found.mixed && !found.narrow ? PASS_EXACT : PASS_REASSOCIATING;
     }
     return count;
 }
@@ -145,14 +147,11 @@ typedef struct {
     tensor_id first_row; /* input: row of the batch at which this micro-batch begins */
 } accumulator;
 
-static tensor_id persistent(accumulator *k, const char *prefix, tensor_id parameter, shape s) {
+static tensor_id persistent(accumulator *k, const char *prefix, tensor_id parameter, shape s, dtype type) {
     char name[96];
     snprintf(name, sizeof name, "%s.%s", prefix, graph_name(k->r.in, parameter));
-    return graph_add_source(k->r.out,
-                            &(graph_source){ .name = name,
-                                             .shape = s,
-                                             .role = ROLE_GRADIENT,
-                                             .dtype = (dtype)graph_tensor(k->r.in, parameter)->dtype });
+    return graph_add_source(
+        k->r.out, &(graph_source){ .name = name, .shape = s, .role = ROLE_GRADIENT, .dtype = type });
 }
 
 /* Gives every gradient its stored sum, and marks the links that wait. */
@@ -171,7 +170,8 @@ static void prepare(accumulator *k, const pass_setting *s) {
                        graph_name(in, u.parameter));
             return;
         }
-        k->sum[owner] = persistent(k, "gradient", u.parameter, *graph_shape(in, owner));
+        k->sum[owner] = persistent(k, "gradient", u.parameter, *graph_shape(in, owner),
+                                   (dtype)graph_tensor(in, owner)->dtype);
         for (uint32_t i = 0; s->value[SETTING_DEFER] && i + 1 < count; i++)
             if (graph_node(in, links[i])->op != first->op && may_defer(in, graph_node(in, links[i]), k->c))
                 k->wait[links[i]] = u.parameter;
@@ -189,7 +189,8 @@ static void put_off(accumulator *k, node_id id) {
     const shape *s = graph_shape(in, rows);
     int64_t width = shape_last(s), here = shape_rows(s), whole = k->c->batch * k->c->tokens;
     out->phase = (phase)n->phase, out->site = n->site;
-    tensor_id buffer = persistent(k, "deferred", k->wait[id], SHAPE(1, whole, width));
+    tensor_id buffer =
+        persistent(k, "deferred", k->wait[id], SHAPE(1, whole, width), (dtype)graph_tensor(in, rows)->dtype);
     if (!k->first_row)
         k->first_row = graph_add_source(
             out, &(graph_source){

@@ -78,9 +78,20 @@ static bool find_head(const graph *g, head *h) {
     return true;
 }
 
-static pass_setting make_setting(int64_t rows) {
+/* Is a sum over rows kept in 16 bits, and so rounded after every chunk? */
+static bool sums_narrow(const graph *g, const head *h) {
+    bool any = false;
+    for (uint32_t i = 0; i < h->reader_count; i++) {
+        const node *n = graph_node(g, h->readers[i]);
+        bool rows = n->op == &op_matmul && !((const matmul_attributes *)node_attributes(g, n))->ta;
+        any |= !rows && dtype_is_half((dtype)graph_tensor(g, node_out(g, n, 0))->dtype);
+    }
+    return any;
+}
+
+static pass_setting make_setting(int64_t rows, bool exact) {
     pass_setting s = { .value = { rows },
-                       .class = rows % THREADS_ROW_TILE ? PASS_REASSOCIATING : PASS_EXACT };
+                       .class = rows % THREADS_ROW_TILE || !exact ? PASS_REASSOCIATING : PASS_EXACT };
     snprintf(s.text, sizeof s.text, "%lld", (long long)rows);
     return s;
 }
@@ -88,7 +99,7 @@ static pass_setting make_setting(int64_t rows) {
 static status parse(const char *text, pass_setting *out) {
     int64_t rows;
     TRY(units_parse_integer(text, "--chunk-loss", 1, 1 << 24, &rows));
-    *out = make_setting(rows);
+    *out = make_setting(rows, true);
     return STATUS_OK;
 }
 
@@ -102,7 +113,7 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     int64_t tiles = (h.rows + WORTH_CHUNKS * THREADS_ROW_TILE - 1) / (WORTH_CHUNKS * THREADS_ROW_TILE);
     int64_t small = tiles * THREADS_ROW_TILE;
     for (int64_t rows = small * WORTH_FACTOR; rows >= small && count < room; rows /= WORTH_FACTOR)
-        if (rows < h.rows) out[count++] = make_setting(rows);
+        if (rows < h.rows) out[count++] = make_setting(rows, !sums_narrow(g, &h));
     return count;
 }
 
@@ -142,15 +153,17 @@ static void chunk_reader(chunker *k, uint32_t which, tensor_id dlogits, tensor_i
     }
     const matmul_attributes *t = node_attributes(in, n);
     if (!t->ta) {
-        k->parts[k->chunks] =
-            matmul_apply(g, &(matmul_inputs){ .a = dlogits, .b = mapped(k, n, MATMUL_B), .tb = t->tb != 0 });
+        k->parts[k->chunks] = matmul_apply(
+            g, &(matmul_inputs){
+                   .a = dlogits, .b = mapped(k, n, MATMUL_B), .tb = t->tb != 0, .type = (dtype)t->type });
         return;
     }
     bool first = node_in(in, n, MATMUL_A) == node_out(in, graph_node(in, k->h->loss_backward), 0);
     k->chains[which] = matmul_apply(g, &(matmul_inputs){ .a = first ? dlogits : x,
                                                          .b = first ? x : dlogits,
                                                          .ta = true,
-                                                         .accumulator = k->chains[which] });
+                                                         .accumulator = k->chains[which],
+                                                         .type = (dtype)t->type });
 }
 
 static void chunk(chunker *k, int64_t start, int64_t count) {
@@ -162,7 +175,8 @@ static void chunk(chunker *k, int64_t start, int64_t count) {
     tensor_id logits = matmul_apply(g, &(matmul_inputs){ .a = x,
                                                          .b = mapped(k, product, MATMUL_B),
                                                          .tb = t->tb != 0,
-                                                         .bias = mapped(k, product, MATMUL_BIAS) });
+                                                         .bias = mapped(k, product, MATMUL_BIAS),
+                                                         .type = (dtype)t->type });
     tensor_id scale = mapped(k, loss, 2);
     k->loss = cross_entropy_apply(g, logits, labels, scale, k->loss);
     if (!k->h->loss_backward) return;
@@ -175,6 +189,17 @@ static void chunk(chunker *k, int64_t start, int64_t count) {
                                                                          .dloss = mapped(k, backward, 4) });
     for (uint32_t i = 0; i < k->h->reader_count; i++) chunk_reader(k, i, dlogits, x);
     k->chunks++;
+}
+
+/* The gradient of the loss, which comes first now, with all that it is made of. */
+static void rewrite_ahead(rewrite *r, node_id id, bool *done) {
+    const node *n = graph_node(r->in, id);
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        tensor_id t = node_in(r->in, n, i);
+        if (t && !r->map[t]) rewrite_ahead(r, graph_tensor(r->in, t)->producer, done);
+    }
+    rewrite_node(r, id);
+    done[id] = true;
 }
 
 /* All chunks, and the map of what the replaced nodes made. */
@@ -216,6 +241,17 @@ static bool replaced(const head *h, node_id id) {
     return false;
 }
 
+/* What is read of the loss comes, with the loss, after the beginning of backward. */
+static void rewrite_rest(rewrite *r, const head *h, bool apply, node_id id) {
+    const node *n = graph_node(r->in, id);
+    bool of_loss = apply && h->loss_backward && n->phase == PHASE_FORWARD &&
+                   reads(r->in, n, node_out(r->in, graph_node(r->in, h->loss), 0));
+    if (of_loss)
+        rewrite_node_as(r, id, r->map, r->map, PHASE_BACKWARD);
+    else
+        rewrite_node(r, id);
+}
+
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
     (void)c;
     rewrite r;
@@ -227,15 +263,17 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
                        ? graph_tensor(in, node_in(in, graph_node(in, h.loss_backward), 4))->producer
                        : 0;
     chunker k = { .r = &r, .h = &h, .parts = memory_new(MAX_CHUNKS, sizeof(tensor_id)) };
-    if (!k.parts) graph_fail(out, "no memory to rewrite a graph");
+    bool *done = memory_new(in->nodes.count, sizeof *done);
+    if (!k.parts || !done) graph_fail(out, "no memory to rewrite a graph");
     for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {
         if (apply && id == h.loss) {
-            if (seed) rewrite_node(&r, seed); /* the gradient of the loss comes first now */
+            if (seed) rewrite_ahead(&r, seed, done);
             emit_chunks(&k, size);
         }
-        if (!apply || (id != seed && !replaced(&h, id))) rewrite_node(&r, id);
+        if (!done[id] && (!apply || !replaced(&h, id))) rewrite_rest(&r, &h, apply, id);
     }
     memory_free(k.parts);
+    memory_free(done);
     return rewrite_close(&r);
 }
 

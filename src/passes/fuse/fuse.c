@@ -71,7 +71,8 @@ static void fold_into(rewrite *r, node_id maker, node_id addition) {
                           .bias = node_in(in, m, MATMUL_BIAS) ? r->map[node_in(in, m, MATMUL_BIAS)] : 0,
                           .residual = r->map[other],
                           .ta = t->ta != 0,
-                          .tb = t->tb != 0 });
+                          .tb = t->tb != 0,
+                          .type = (dtype)t->type });
 }
 
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {

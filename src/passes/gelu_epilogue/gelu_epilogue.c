@@ -28,6 +28,7 @@ static node_id product_before(const graph *in, node_id id, const uint32_t *reade
     if (!m || m->op != &op_matmul || m->phase != n->phase || readers[product] != 1) return 0;
     if (node_in(in, m, MATMUL_RESIDUAL) || node_in(in, m, MATMUL_ACCUMULATOR)) return 0;
     if (graph_tensor(in, product)->flags & TENSOR_KEEP) return 0;
+    if (backward && graph_tensor(in, x)->dtype != graph_tensor(in, product)->dtype) return 0;
     if (backward && (node_in(in, m, MATMUL_BIAS) || graph_tensor(in, x)->producer >= maker)) return 0;
     return maker;
 }

@@ -32,10 +32,10 @@ static status parse(const char *text, pass_setting *out) {
                       text);
 }
 
-/* The source of state number s of node n, if it has one that is still f32; 0: none. */
+/* The source of state number s of node n, if it has one that is still a float; 0: none. */
 static tensor_id wide_state(const graph *g, const node *n, uint32_t s) {
     tensor_id t = node_in(g, n, n->op->states[s].in);
-    if (!t || graph_tensor(g, t)->producer || graph_tensor(g, t)->dtype != DTYPE_F32) return 0;
+    if (!t || graph_tensor(g, t)->producer || !dtype_is_float((dtype)graph_tensor(g, t)->dtype)) return 0;
     return graph_tensor(g, t)->role == ROLE_STATE ? t : 0;
 }
 

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "ir/op.h"
 #include "ir/rewrite.h"
+#include "ops/clip_factor/clip_factor.h"
 #include "passes/pass.h"
 
 enum { SETTING_TWICE = 0 };
@@ -24,16 +25,23 @@ static status parse(const char *text, pass_setting *out) {
     return STATUS_OK;
 }
 
+/* Do updates wait for a norm of all gradients: for clipping, or to see whether they are finite? */
+static bool waits(const graph *g, const pass_context *c) {
+    bool found = c->clipping;
+    for (node_id id = 1; id < g->nodes.count && !found; id++)
+        found = graph_node(g, id)->op == &op_clip_factor;
+    return found;
+}
+
 static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
                          pass_without *without) {
-    (void)g;
     if (!room || !c->training || c->micro_batch < c->batch) return 0;
-    if (!c->clipping) *without = PASS_FREE; /* it costs nothing */
-    return parse(c->clipping ? "twice" : "on", &out[0]) == STATUS_OK;
+    bool twice = waits(g, c);
+    if (!twice) *without = PASS_FREE; /* it costs nothing */
+    return parse(twice ? "twice" : "on", &out[0]) == STATUS_OK;
 }
 
 static status check(const graph *g, const pass_setting *s, const pass_context *c) {
-    (void)g;
     if (c->micro_batch < c->batch)
         return status_set(
             STATUS_INVALID,
@@ -44,6 +52,11 @@ static status check(const graph *g, const pass_setting *s, const pass_context *c
         return status_set(STATUS_INVALID,
                           "--update-early on cannot clip by the norm of all gradients; use --update-early "
                           "twice or --clip off");
+    if (waits(g, c) && !s->value[SETTING_TWICE])
+        return status_set(
+            STATUS_INVALID,
+            "--update-early on: gradients of f16 are scaled, and whether all are finite must be known "
+            "before the first update; use --update-early twice, or another type than f16");
     return STATUS_OK;
 }
 

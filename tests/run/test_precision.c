@@ -1,0 +1,275 @@
+/* Precisions are other runs than f32's, by little; beside each of them techniques are as exact as beside f32,
+ * and planned bytes are the measured ones in any combination. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "base/threads.h"
+#include "run/lab.h"
+
+static const lab_sizes small = {
+    .layers = 2, .heads = 2, .channels = 32, .context = 64, .vocabulary = 97, .batch = 8, .clip = 0.5
+};
+
+static const char *const precisions[] = { "mixed-bf16", "mixed-f16", "bf16", "bf16:nearest" };
+enum { PRECISIONS = sizeof precisions / sizeof *precisions };
+
+static bool is_stored(int precision) { return precision >= 2; }
+
+static void assert_exact_bytes(const lab_result *r, const char *what) {
+    for (int c = 0; c < CATEGORY_COUNT; c++)
+        if (r->planned[c] != r->measured[c])
+            fail_msg("%s: %s planned %llu, measured %llu", what, category_name((category)c),
+                     (unsigned long long)r->planned[c], (unsigned long long)r->measured[c]);
+}
+
+/* Five steps with and without some techniques: equal, or within `distance`. */
+static void compare(const lab_sizes *sizes, int precision, int64_t micro_batch, const char *techniques,
+                    double distance) {
+    char base[64], all[192], text[256];
+    snprintf(base, sizeof base, "precision=%s", precisions[precision]);
+    snprintf(all, sizeof all, "%s %s", base, techniques);
+    lab l;
+    lab_open(&l, sizes);
+    lab_result plain, other;
+    compose_choice p = lab_choose(&l, 0, base), c = lab_choose(&l, micro_batch, all);
+    lab_run(&l, &p, 0, 5, &plain);
+    lab_run(&l, &c, EXEC_POISON, 5, &other);
+    lab_choice_text(&c, text);
+    assert_exact_bytes(&plain, base);
+    assert_exact_bytes(&other, text);
+    if (plain.losses[0] == plain.losses[4]) fail_msg("%s: nothing was learned", text);
+    double is = lab_distance(&plain, &other);
+    if (distance == 0 && !lab_same(&plain, &other)) fail_msg("%s differs by %g", text, is);
+    if (!(is <= distance)) fail_msg("%s is %g away", text, is);
+    lab_result_close(&plain);
+    lab_result_close(&other);
+}
+
+static void techniques_stay_exact(void **state) {
+    (void)state;
+    lab_sizes free = small;
+    free.clip = 0;
+    for (int i = 0; i < PRECISIONS; i++) {
+        double rounded = is_stored(i) ? 0.05 : 0;
+        compare(&small, i, 0, "fuse=on", 0);
+        compare(&small, i, 0, "fuse=on gelu_epilogue=on", 0);
+        compare(&small, i, 0, "recompute=cheap", 0);
+        compare(&small, i, 0, "recompute=2", 0);
+        compare(&small, i, 0, "recompute=block update_early=twice", 0);
+        compare(&small, i, 0, "chunk_loss=256", rounded);
+        compare(&small, i, 0, "chunk_loss=256 update_early=twice recompute=block", rounded);
+        compare(&small, i, 0, "attention=flash", 0.05);
+        compare(&small, i, 4, "accumulate=defer", rounded);
+        compare(&small, i, 3, "accumulate=add recompute=block chunk_loss=64", 0.05);
+        compare(&small, i, 0, "quantize_state=8bit recompute=block", 0.05);
+        compare(&small, i, 0, "offload=optimizer fuse=on recompute=block", 0);
+        if (i != 1) compare(&free, i, 0, "update_early=on recompute=block", 0);
+    }
+}
+
+static void dropout_draws_the_same(void **state) {
+    (void)state;
+    lab_sizes sizes = small;
+    sizes.dropout = 0.2;
+    for (int i = 0; i < PRECISIONS; i++) {
+        compare(&sizes, i, 0, "recompute=block update_early=twice", 0);
+        compare(&sizes, i, 4, "recompute=cheap accumulate=defer", is_stored(i) ? 0.05 : 0);
+        compare(&sizes, i, 0, "attention=flash fuse=on", 0.05);
+    }
+}
+
+static void every_optimizer_that_can(void **state) {
+    (void)state;
+    for (int kind = 0; kind < OPTIMIZER_COUNT; kind++) {
+        lab_sizes sizes = small;
+        sizes.optimizer = (optimizer_kind)kind;
+        for (int i = 0; i < PRECISIONS; i++)
+            if (!is_stored(i) || optimizer_takes_narrow((optimizer_kind)kind))
+                compare(&sizes, i, 0, "fuse=on recompute=block update_early=twice", 0);
+    }
+}
+
+/* Near to the f32 run without being it; a run's bits don't depend on its threads. */
+static void near_f32_at_any_threads(void **state) {
+    (void)state;
+    lab l;
+    threads_set(3); /* planned for */
+    lab_open(&l, &small);
+    lab_result wide;
+    compose_choice plain = lab_choose(&l, 0, "");
+    lab_run(&l, &plain, 0, 20, &wide);
+    for (int i = 0; i < PRECISIONS; i++) {
+        char setting[64];
+        lab_result first = { 0 };
+        snprintf(setting, sizeof setting, "precision=%s attention=flash", precisions[i]);
+        compose_choice c = lab_choose(&l, 0, setting);
+        for (int threads = 1; threads <= 3; threads++) {
+            lab_result r;
+            threads_set(threads);
+            lab_run(&l, &c, EXEC_POISON, 20, &r);
+            if (threads > 1 && !lab_same(&first, &r)) fail_msg("%s: %d threads", setting, threads);
+            if (threads > 1) lab_result_close(&r);
+            if (threads == 1) first = r;
+        }
+        threads_set(2);
+        double difference = fabs((double)first.losses[19] - (double)wide.losses[19]);
+        if (difference == 0 || !(difference < 0.02 * (double)wide.losses[19]))
+            fail_msg("%s: loss %g, with f32 %g", setting, (double)first.losses[19], (double)wide.losses[19]);
+        lab_result_close(&first);
+    }
+    lab_result_close(&wide);
+}
+
+/* Bytes by formula: the weights themselves, their gradients, moments, copies. */
+static void bytes_are_those_of_the_types(void **state) {
+    (void)state;
+    lab l;
+    lab_open(&l, &small);
+    uint64_t matrices = 0, vectors = 0;
+    for (int i = -1; i < PRECISIONS; i++) {
+        char setting[64] = "";
+        if (i >= 0) snprintf(setting, sizeof setting, "precision=%s", precisions[i]);
+        compose_choice c = lab_choose(&l, 0, setting);
+        plan p;
+        assert_int_equal(compose_plan(&l.run, &c, &p), STATUS_OK);
+        if (i < 0)
+            for (uint32_t k = 0; k < p.persistent_count; k++) {
+                const plan_persistent *x = &p.persistent[k];
+                if (x->category == CATEGORY_WEIGHTS)
+                    *(x->shape.rank > 1 ? &matrices : &vectors) += (uint64_t)shape_elements(&x->shape) * 4;
+            }
+        uint64_t weights = (i >= 0 && is_stored(i) ? matrices / 2 : matrices) + vectors;
+        assert_int_equal(p.by_category[CATEGORY_WEIGHTS], weights);
+        uint64_t numbers = i == 1 ? 3 * 64 : 64; /* the update's, and the scale with its good steps */
+        assert_int_equal(p.by_category[CATEGORY_OPTIMIZER], 2 * weights + numbers);
+        plan_close(&p);
+    }
+}
+
+/* ---- rounding ---- */
+
+/* How far weights came on the way that f32 went: 1 means as far. `begin`: of the two runs. */
+static double progress(const lab_result begin[2], const lab_result *wide, const lab_result *narrow) {
+    double along = 0, all = 0;
+    for (uint64_t i = 0; i < wide->weight_count; i++) {
+        double way = (double)wide->weights[i] - (double)begin[0].weights[i];
+        along += way * ((double)narrow->weights[i] - (double)begin[1].weights[i]);
+        all += way * way;
+    }
+    return along / all;
+}
+
+/* Updates far below the last place of a weight move it stochastically; rounded to the nearest they are lost.
+ */
+static void small_updates_are_not_lost(void **state) {
+    (void)state;
+    lab l;
+    lab_open(&l, &small);
+    l.rate = 2e-6f;
+    compose_choice wide = lab_choose(&l, 0, ""), stochastic = lab_choose(&l, 0, "precision=bf16"),
+                   nearest = lab_choose(&l, 0, "precision=bf16:nearest");
+    lab_result begin[2], a, b, c;
+    lab_run(&l, &wide, 0, 0, &begin[0]);
+    lab_run(&l, &nearest, 0, 0, &begin[1]);
+    lab_run(&l, &wide, 0, 30, &a);
+    lab_run(&l, &stochastic, 0, 30, &b);
+    lab_run(&l, &nearest, 0, 30, &c);
+    double moved = progress(begin, &a, &b), lost = progress(begin, &a, &c);
+    if (!(moved > 0.7 && moved < 1.3)) fail_msg("stochastic rounding came %g of the way", moved);
+    if (!(lost < 0.5)) fail_msg("rounding to the nearest came %g of the way", lost);
+    lab_result_close(&begin[0]), lab_result_close(&begin[1]);
+    lab_result_close(&a), lab_result_close(&b), lab_result_close(&c);
+}
+
+/* ---- the scale of f16's gradients ---- */
+
+static void scale_grows_and_falls(void **state) {
+    (void)state;
+    lab l;
+    lab_open(&l, &small);
+    compose_choice c = lab_choose(&l, 0, "precision=mixed-f16:2");
+    plan p;
+    exec *e;
+    assert_int_equal(compose_plan(&l.run, &c, &p), STATUS_OK);
+    assert_int_equal(exec_open(&p, 0, &e), STATUS_OK);
+    lab_fill_weights(&l, &p, e);
+    float *scale = exec_persistent(e, "gradient_scale");
+    int32_t *good = exec_persistent(e, "gradient_scale.good_steps"),
+            *steps = exec_persistent(e, "optimizer.step");
+    const float *norm = exec_output(e, PROGRAM_STEP, "gradient_norm");
+    float first = 0;
+    for (int step = 0; step < 2; step++) {
+        lab_hand_in(&l, e, PROGRAM_STEP, step, 0, l.run.batch);
+        exec_run(e, PROGRAM_STEP);
+        first = *norm;
+        assert_true(isfinite(first) && first > 0.01f && first < 100.0f);
+        assert_int_equal(*good, 1 - step);
+        assert_int_equal((int)*scale, 65536 << step);
+    }
+    *scale = 0x1p60f; /* nothing fits into 16 bits */
+    uint16_t before;
+    memcpy(&before, exec_persistent(e, "transformer.wte.weight"), sizeof before);
+    lab_hand_in(&l, e, PROGRAM_STEP, 2, 0, l.run.batch);
+    exec_run(e, PROGRAM_STEP);
+    assert_true(!isfinite(*norm));
+    assert_true(*scale > 0x1p58f && *scale < 0x1p60f);
+    assert_int_equal(*good, 0);
+    assert_int_equal(*steps, 2);
+    assert_memory_equal(&before, exec_persistent(e, "transformer.wte.weight"), sizeof before);
+    exec_close(e);
+    plan_close(&p);
+}
+
+/* ---- any combination ---- */
+
+static void random_combinations(void **state) {
+    (void)state;
+    uint32_t random = 7;
+    int cases = getenv("SNUG_LONG") ? 1000 : 40;
+    for (int i = 0; i < cases; i++) {
+        lab_sizes sizes = { .layers = 1 + lab_random(&random, 3),
+                            .heads = 1 + lab_random(&random, 3),
+                            .context = 32,
+                            .vocabulary = 11 + lab_random(&random, 90),
+                            .batch = 8 * (1 + lab_random(&random, 3)),
+                            .clip = lab_random(&random, 2) ? 0.7 : 0,
+                            .dropout = lab_random(&random, 3) ? 0 : 0.1,
+                            .untied = lab_random(&random, 2),
+                            .optimizer = (optimizer_kind)lab_random(&random, OPTIMIZER_COUNT) };
+        sizes.channels = sizes.heads * 8 * (1 + lab_random(&random, 2));
+        lab l;
+        threads_set(3);
+        lab_open(&l, &sizes);
+        compose_choice c = lab_choose_randomly(&l, &random, PASS_LOSSY);
+        lab_result a, b;
+        char text[256];
+        lab_choice_text(&c, text);
+        lab_run(&l, &c, EXEC_POISON, 3, &a);
+        assert_exact_bytes(&a, text);
+        if (!isfinite(a.losses[2])) fail_msg("case %d: %s: loss %g", i, text, (double)a.losses[2]);
+        threads_set(1 + (int)lab_random(&random, 3));
+        lab_run(&l, &c, EXEC_SEPARATE | EXEC_POISON, 3, &b);
+        threads_set(2);
+        if (!lab_same(&a, &b)) fail_msg("case %d: %s differs when separate", i, text);
+        lab_result_close(&a), lab_result_close(&b);
+    }
+}
+
+int main(void) {
+    threads_set(2);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(techniques_stay_exact),        cmocka_unit_test(dropout_draws_the_same),
+        cmocka_unit_test(every_optimizer_that_can),     cmocka_unit_test(near_f32_at_any_threads),
+        cmocka_unit_test(bytes_are_those_of_the_types), cmocka_unit_test(small_updates_are_not_lost),
+        cmocka_unit_test(scale_grows_and_falls),        cmocka_unit_test(random_combinations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
