@@ -39,8 +39,10 @@ static status make_room(merging *m) {
     for (tensor_id t = 1; t < m->g.tensors.count; t++) {
         if (graph_tensor(&m->g, t)->role != ROLE_PARAMETER || graph_tensor(&m->g, t)->producer) continue;
         model_weight *w = &m->weights[m->count++];
-        *w = (model_weight){ .name = graph_name(&m->g, t), .shape = *graph_shape(&m->g, t) };
-        w->data = memory_new((size_t)shape_elements(&w->shape), sizeof *w->data);
+        *w = (model_weight){ .name = graph_name(&m->g, t),
+                             .shape = *graph_shape(&m->g, t),
+                             .type = DTYPE_F32 };
+        w->data = memory_new((size_t)shape_elements(&w->shape), sizeof(float));
         if (!w->data) return status_set(STATUS_FAILED, "no memory for the weight %s", w->name);
     }
     m->own = adapter_files_own(m->weights, m->count);

@@ -128,7 +128,7 @@ static status read_one(const safetensors *file, const char *path, const model_we
     snprintf(key, sizeof key, "%s%s", PREFIX, w->name);
     const safetensors_entry *e = safetensors_find(file, key);
     if (!e) return status_set(STATUS_INVALID, "%s has no tensor '%s', which %s asks for", path, key, CONFIG);
-    if (strcmp(e->dtype, "F32") != 0 || !safetensors_has_shape(e, &w->shape))
+    if (safetensors_dtype(e->dtype) != w->type || !safetensors_has_shape(e, &w->shape))
         return status_set(STATUS_INVALID,
                           "%s: '%s' is %s of another shape than %s of F32, which the model needs", path, key,
                           e->dtype, shape_text(&w->shape, need));
@@ -211,10 +211,11 @@ static status save_weights(const char *directory, const model_weight *weights, u
     for (uint32_t i = 0; items && keys && i < count; i++) {
         snprintf(keys[i], KEY_BYTES, "%s%s", PREFIX, weights[i].name);
         items[i] = (safetensors_item){ .name = keys[i],
-                                       .dtype = "F32",
+                                       .dtype = safetensors_dtype_name(weights[i].type),
                                        .shape = weights[i].shape,
                                        .data = weights[i].data,
-                                       .bytes = (uint64_t)shape_elements(&weights[i].shape) * sizeof(float) };
+                                       .bytes = (uint64_t)shape_elements(&weights[i].shape) *
+                                                dtype_bytes(weights[i].type) };
     }
     status result = items && keys ? safetensors_write(path, items, count)
                                   : status_set(STATUS_FAILED, "%s: no memory for %u tensors", path, count);
