@@ -143,7 +143,7 @@ static status write_run(const options *o, cli_streams *streams, const setup *s, 
  * That it can't be noted is no failure of the run. */
 static void note_rates(const setup *s, const decision *d, const train_result *r) {
     enum { ENOUGH_STEPS = 20 };
-    const double enough_seconds = 0.02;
+    const double enough_seconds = 0.005;
     if (r->steps - r->first < ENOUGH_STEPS || r->step_seconds < enough_seconds) return;
     status noted = rates_store_scale(r->step_seconds, d->point.seconds, &s->request.run.lower.rates);
     (void)noted;

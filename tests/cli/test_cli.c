@@ -453,7 +453,9 @@ static void devices_and_the_rates_in_use(void **state) {
     json_close(&d);
     command_free(&r);
     expect_rates("plan tiny", "predicted, with rates of the built-in table");
-    command_expect(0, "train tiny --data text --out noted --steps 21 --batch 2 --quiet");
+    command_expect(0, "train tiny --data text --out brief --steps 21 --batch 2 --quiet");
+    expect_rates("plan tiny", "predicted, with rates of the built-in table: "); /* too short to say much */
+    command_expect(0, "train char-small --data text --out noted --steps 21 --batch 4 --quiet");
     expect_rates("plan tiny", "as a run took here");
     expect_rates("devices", "as a run took here");
     expect_rates("devices --threads 3 --measure", "measured: this machine");
