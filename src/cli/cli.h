@@ -42,6 +42,7 @@ status cli_unknown_command(const char *name); /* STATUS_INVALID, with what may h
 
 status cli_plan(const options *o, cli_streams *streams);
 status cli_train(const options *o, cli_streams *streams);
+status cli_evaluate(const options *o, cli_streams *streams); /* train --eval-only */
 status cli_profile(const options *o, cli_streams *streams);
 status cli_merge(const options *o, cli_streams *streams);
 status cli_compare(const options *o, cli_streams *streams);

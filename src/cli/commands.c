@@ -36,6 +36,7 @@ const cli_command cli_commands[] = {
       .examples = { { "snug train char-small --data book.txt --out model --steps 500", "a first run" },
                     { "snug train char-small --data book.txt --out model --batch 64 --memory 96MiB",
                       "a batch that plain training would not fit" },
+                    { "snug train model --data book.txt --eval-only", "the loss of what was trained" },
                     { "snug train model --data letters/ --out tuned --lr 1e-4 --eval-every 100",
                       "goes on from a model" },
                     { "snug train --config run.yaml --seed 7", "options from a file, but another seed" } } },

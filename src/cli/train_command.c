@@ -175,6 +175,7 @@ static status train(const options *o, cli_streams *streams, const setup *s, resu
 }
 
 status cli_train(const options *o, cli_streams *streams) {
+    if (o->run.eval_only) return cli_evaluate(o, streams);
     if (!o->run.data) return status_set(STATUS_INVALID, "train wants --data PATH, a text to train on");
     if (!o->run.out) return status_set(STATUS_INVALID, "train wants --out DIR, a folder for the model");
     watch_signals();

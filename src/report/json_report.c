@@ -1,5 +1,6 @@
 /* The machine-readable results: `snug plan --json`, `snug profile --json` and DIR/run.json share these keys.
  */
+#include <math.h>
 #include <string.h>
 
 #include "io/json.h"
@@ -18,11 +19,19 @@ static void put_categories(json_writer *w, const uint64_t by_category[CATEGORY_C
     json_end_object(w);
 }
 
-static void put_plain(json_writer *w, const search_point *plain) {
+/* Of a step; null where none is taken. */
+static void put_step_seconds(json_writer *w, const setup *s, double seconds) {
+    if (s->request.run.training)
+        json_put_number(w, "step_seconds", seconds);
+    else
+        json_put_null(w, "step_seconds");
+}
+
+static void put_plain(json_writer *w, const setup *s, const search_point *plain) {
     json_begin_object(w, "plain");
     if (plain->peak_bytes) {
         json_put_unsigned(w, "peak_bytes", plain->peak_bytes);
-        json_put_number(w, "step_seconds", plain->seconds);
+        put_step_seconds(w, s, plain->seconds);
     } else {
         json_put_null(w, "peak_bytes");
         json_put_null(w, "step_seconds");
@@ -30,19 +39,19 @@ static void put_plain(json_writer *w, const search_point *plain) {
     json_end_object(w);
 }
 
-static void put_predicted(json_writer *w, const decision *d) {
+static void put_predicted(json_writer *w, const setup *s, const decision *d) {
     const plan *p = &d->plan;
     json_begin_object(w, "predicted");
     json_put_unsigned(w, "peak_bytes", p->peak_bytes);
     json_put_unsigned(w, "arena_bytes", p->arena_bytes);
     json_put_unsigned(w, "lower_bound_bytes", p->lower_bound_bytes);
     json_put_unsigned(w, "persistent_bytes", p->persistent_bytes);
-    json_put_number(w, "step_seconds", d->point.seconds);
+    put_step_seconds(w, s, d->point.seconds);
     put_categories(w, p->by_category);
     json_end_object(w);
 }
 
-static void put_measured(json_writer *w, const parts_measured *m, const train_result *r) {
+static void put_measured(json_writer *w, const setup *s, const parts_measured *m, const train_result *r) {
     if (!r) {
         json_put_null(w, "measured");
         return;
@@ -52,7 +61,7 @@ static void put_measured(json_writer *w, const parts_measured *m, const train_re
     json_put_unsigned(w, "arena_bytes", m->arena_bytes);
     json_put_unsigned(w, "lower_bound_bytes", m->live_bytes);
     json_put_unsigned(w, "persistent_bytes", m->persistent_bytes);
-    json_put_number(w, "step_seconds", r->step_seconds);
+    put_step_seconds(w, s, r->step_seconds);
     put_categories(w, m->by_category);
     json_end_object(w);
 }
@@ -200,42 +209,74 @@ static void put_profile(json_writer *w, const setup *s, const profile_result *r)
     json_end_object(w);
 }
 
+/* ---- validation alone ---- */
+
+static void put_evaluation(json_writer *w, const setup *s, const decision *d, const evaluate_result *r) {
+    json_begin_object(w, "evaluation");
+    json_put_integer(w, "samples", s->request.run.eval_samples);
+    json_put_number(w, "predicted_seconds", d->point.seconds);
+    if (r) {
+        json_put_number(w, "seconds", r->seconds);
+        json_put_number(w, "loss", r->loss);
+        json_put_number(w, "perplexity", exp(r->loss));
+        json_put_number(w, "tokens_per_second", r->tokens_per_second);
+    }
+    json_end_object(w);
+}
+
 /* ---- the whole ---- */
 
-/* `r`: of a run; `p`: of a profile; either may be NULL. */
-static void write_report(text *out, const setup *s, const decision *d, const train_result *r,
-                         const profile_result *p) {
-    if (p) r = &p->run;
+/* What was measured: of a run, a profile or a validation alone; NULL where it was none. */
+typedef struct {
+    const train_result *run;
+    const profile_result *profile;
+    const evaluate_result *evaluation;
+} outcome;
+
+static const train_result *seen_by(const outcome *o) {
+    if (o->evaluation) return &o->evaluation->run;
+    if (o->profile) return &o->profile->run;
+    bool any = o->run && o->run->steps > o->run->first; /* a start with nothing left to do saw nothing */
+    return any ? o->run : NULL;
+}
+
+static void write_report(text *out, const setup *s, const decision *d, outcome o) {
     json_writer w = { .out = out, .lines = true };
     parts_measured m = { 0 };
-    const train_result *seen =
-        r && r->steps > r->first ? r : NULL; /* a start with nothing left to do saw nothing */
+    const train_result *seen = seen_by(&o);
     if (seen) m = parts_measured_of(d, seen);
     json_begin_object(&w, NULL);
     json_put_bool(&w, "fits", report_fits(d));
     put_budget(&w, "budget_bytes", d->budget);
     json_put_unsigned(&w, "least_budget_bytes", search_least(&d->front));
     json_put_string(&w, "rates", s->request.run.lower.rates.source);
-    put_plain(&w, &d->front.plain);
+    put_plain(&w, s, &d->front.plain);
     put_search(&w, &d->front);
-    put_predicted(&w, d);
-    put_measured(&w, &m, seen);
+    put_predicted(&w, s, d);
+    put_measured(&w, s, &m, seen);
     put_pools(&w, d, &m, seen != NULL);
     put_choices(&w, d);
     json_put_integer(&w, "rank", s->comm.rank);
     json_put_integer(&w, "world", s->comm.world);
-    if (p) put_profile(&w, s, p);
-    if (r && !p) put_losses(&w, r);
+    if (!s->request.run.training) put_evaluation(&w, s, d, o.evaluation);
+    if (o.profile) put_profile(&w, s, o.profile);
+    if (o.run) put_losses(&w, o.run);
     json_end_object(&w);
     text_add(out, "\n");
 }
 
-void report_plan_json(text *out, const setup *s, const decision *d) { write_report(out, s, d, NULL, NULL); }
+void report_plan_json(text *out, const setup *s, const decision *d) {
+    write_report(out, s, d, (outcome){ 0 });
+}
 
 void report_run_json(text *out, const setup *s, const decision *d, const train_result *r) {
-    write_report(out, s, d, r, NULL);
+    write_report(out, s, d, (outcome){ .run = r });
+}
+
+void report_evaluation_json(text *out, const setup *s, const decision *d, const evaluate_result *r) {
+    write_report(out, s, d, (outcome){ .evaluation = r });
 }
 
 void report_profile_json(text *out, const setup *s, const decision *d, const profile_result *r) {
-    write_report(out, s, d, NULL, r);
+    write_report(out, s, d, (outcome){ .profile = r });
 }

@@ -30,11 +30,20 @@ static const char *seconds_change_text(double seconds, char buffer[UNITS_TEXT_BY
     return buffer;
 }
 
-/* Of a batch: "48 samples of 256 tokens". */
-static void add_samples(text *out, const setup *s) {
-    const compose_run *r = &s->request.run;
-    text_add(out, "%lld sample%s", (long long)r->batch, r->batch == 1 ? "" : "s");
-    if (s->model.context) text_add(out, " of %lld tokens", (long long)r->context);
+/* "48 samples of 256 tokens". */
+static void add_samples(text *out, const setup *s, int64_t count) {
+    text_add(out, "%lld sample%s", (long long)count, count == 1 ? "" : "s");
+    if (s->model.context) text_add(out, " of %lld tokens", (long long)s->request.run.context);
+}
+
+/* What seconds are of: a step, or the whole of a validation that is alone. */
+typedef struct {
+    const char *row, *after, *heading; /* "step time", "a step", "time a step" */
+} seconds_words;
+static const seconds_words *words_of(const setup *s) {
+    static const seconds_words step = { "step time", "a step", "time a step" };
+    static const seconds_words whole = { "time", "in all", "time" };
+    return s->request.run.training ? &step : &whole;
 }
 
 static uint64_t parameters_of(const plan *p) {
@@ -51,8 +60,12 @@ static void add_title(text *out, const setup *s, const decision *d, const parts_
     char count[REPORT_NUMBER_BYTES];
     text_add(out, "%s%s%s: %s parameters, ", k->bold, s->model.name, k->end,
              report_count(parameters_of(&d->plan), count));
-    text_add(out, "%s, a batch of ", optimizer_title(s->request.run.optimizer.kind));
-    add_samples(out, s);
+    const compose_run *r = &s->request.run;
+    if (r->training)
+        text_add(out, "%s, a batch of ", optimizer_title(r->optimizer.kind));
+    else
+        text_add(out, "no training, evaluation on ");
+    add_samples(out, s, r->training ? r->batch : r->eval_samples);
     text_add(out, "\n\n");
 }
 
@@ -71,9 +84,10 @@ static void add_needs(text *out, const setup *s, const decision *d, const parts_
         text_add(out, "  %-15s %11s   %s of it left over\n", "budget", bytes_text(d->budget, a),
                  bytes_text(d->budget - d->plan.peak_bytes, b));
     uint64_t least = search_least(&d->front);
-    text_add(out, "  %-15s %11s   %s bytes, at %s a step\n", "least budget", bytes_text(least, a),
-             report_count(least, c), units_seconds_text(d->front.points[0].seconds, b));
-    text_add(out, "  %-15s %11s   ", "step time", units_seconds_text(d->point.seconds, a));
+    const seconds_words *words = words_of(s);
+    text_add(out, "  %-15s %11s   %s bytes, at %s %s\n", "least budget", bytes_text(least, a),
+             report_count(least, c), units_seconds_text(d->front.points[0].seconds, b), words->after);
+    text_add(out, "  %-15s %11s   ", words->row, units_seconds_text(d->point.seconds, a));
     if (plain->peak_bytes) text_add(out, "%s plain; ", units_seconds_text(plain->seconds, b));
     text_add(out, "predicted, with rates of the %s\n", s->request.run.lower.rates.source);
 }
@@ -103,17 +117,19 @@ static void add_technique(text *out, const setup *s, const decision *d, int i, c
                  k->end);
 }
 
-static void add_batch(text *out, const decision *d) {
+static void add_batch(text *out, const decision *d, bool training) {
     const compose_split *s = &d->split;
     long long micro = (long long)d->point.choice.micro_batch;
-    if (s->accumulate && s->last == micro)
+    if (!training)
+        text_add(out, "  ");
+    else if (s->accumulate && s->last == micro)
         text_add(out, "  batch: %lld micro-batches of %lld", (long long)s->accumulate + 1, micro);
     else if (s->accumulate)
         text_add(out, "  batch: %lld micro-batches of %lld and one of %lld", (long long)s->accumulate, micro,
                  (long long)s->last);
     else
         text_add(out, "  batch: %lld at once", (long long)s->last);
-    if (s->eval_calls || s->eval_rest) text_add(out, "; validation: ");
+    if (s->eval_calls || s->eval_rest) text_add(out, "%svalidation: ", training ? "; " : "");
     if (s->eval_calls) text_add(out, "%lld x %lld", (long long)s->eval_calls, (long long)s->eval_batch);
     if (s->eval_rest) text_add(out, "%s%lld", s->eval_calls ? " + " : "", (long long)s->eval_rest);
     text_add(out, "\n");
@@ -124,9 +140,11 @@ static void add_choices(text *out, const setup *s, const decision *d, const part
     text_add(out, "\n%sWhat was chosen%s, of %u plans looked at in %s\n", k->bold, k->end,
              (unsigned)d->front.candidates, units_seconds_text(d->front.elapsed, seconds));
     text_add(out, "%s  %-16s %-18s %12s  %12s  %s%s\n", k->dim, "technique", "setting", "memory",
-             "time a step", "results", k->end);
-    for (int i = 0; pass_table[i]; i++) add_technique(out, s, d, i, k);
-    add_batch(out, d);
+             words_of(s)->heading, "results", k->end);
+    bool training = s->request.run.training;
+    for (int i = 0; pass_table[i]; i++)
+        if (training || !pass_table[i]->training_only) add_technique(out, s, d, i, k);
+    add_batch(out, d, training);
 }
 
 /* ---- memory ---- */
@@ -222,14 +240,16 @@ static void add_refusal(text *out, const setup *s, const decision *d, const part
              s->model.name, k->end, bytes_text(d->budget, a), (unsigned)d->front.candidates,
              bytes_text(least, b));
     text_add(out, "  %-15s %11s\n", "missing", bytes_text(least - d->budget, a));
-    text_add(out, "  %-15s %11s   --memory %llu, at %s a step\n", "least budget", bytes_text(least, a),
-             (unsigned long long)least, units_seconds_text(d->front.points[0].seconds, b));
+    text_add(out, "  %-15s %11s   --memory %llu, at %s %s\n", "least budget", bytes_text(least, a),
+             (unsigned long long)least, units_seconds_text(d->front.points[0].seconds, b),
+             words_of(s)->after);
     text_add(out, "\n%sWhat would make it fit%s\n", k->bold, k->end);
     if (d->advice[0])
         text_add(out, "  %s\n", d->advice);
     else
-        text_add(out, "  no option stands in the way: it takes a smaller model, --context or --batch, or "
-                      "more memory\n");
+        text_add(out,
+                 "  no option stands in the way: it takes a smaller model, --context%s, or more memory\n",
+                 s->request.run.training ? " or --batch" : "");
 }
 
 void report_plan_text(text *out, const setup *s, const decision *d, const report_style *style) {

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "io/file.h"
 #include "train/compare.h"
+#include "train/evaluate.h"
 #include "train/profile.h"
 #include "train/train.h"
 
@@ -39,6 +40,7 @@ status report_profile_trace(io_writer *file, const setup *s, const decision *d, 
 /* The keys of `plan --json` and run.json: documented, never renamed. */
 void report_plan_json(text *out, const setup *s, const decision *d);
 void report_run_json(text *out, const setup *s, const decision *d, const train_result *r);
+void report_evaluation_json(text *out, const setup *s, const decision *d, const evaluate_result *r);
 void report_profile_json(text *out, const setup *s, const decision *d, const profile_result *r);
 
 /* Every technique beside plain training. `measured`: rows were run. */

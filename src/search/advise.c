@@ -203,12 +203,22 @@ status advise_lossy(const search_request *q, uint64_t budget, char set[ADVISE_SE
 /* ---- refusing ---- */
 
 /* What can stand in the way: the table of passes from 0 on, and these before it. */
-enum { RELEASE_MICRO_BATCH = -3, RELEASE_CLIPPING = -2, RELEASE_EXACT = -1, OPTION_BYTES = 64 };
+enum {
+    RELEASE_EVAL_BATCH = -4,
+    RELEASE_MICRO_BATCH = -3,
+    RELEASE_CLIPPING = -2,
+    RELEASE_EXACT = -1,
+    OPTION_BYTES = 64
+};
 
 /* Leaves what is pinned at place i to the search, and says how; false: nothing is pinned there. */
 static bool release(search_request *q, int i, char option[OPTION_BYTES]) {
     char name[PASS_OPTION_BYTES];
-    if (i == RELEASE_MICRO_BATCH) {
+    if (i == RELEASE_EVAL_BATCH) {
+        if (!q->run.eval_batch) return false;
+        q->run.eval_batch = 0;
+        snprintf(option, OPTION_BYTES, "--eval-batch auto");
+    } else if (i == RELEASE_MICRO_BATCH) {
         if (!q->micro_batch) return false;
         q->micro_batch = 0;
         snprintf(option, OPTION_BYTES, "--micro-batch auto (and no --accumulate)");
@@ -249,7 +259,7 @@ static void advise_releases(const search_request *q, uint64_t budget, text *out)
     text all = { 0 };
     uint32_t released = 0;
     search_request freed = *q;
-    for (int i = RELEASE_MICRO_BATCH; i < 0 || pass_table[i]; i++) {
+    for (int i = RELEASE_EVAL_BATCH; i < 0 || pass_table[i]; i++) {
         search_request without = *q;
         if (!release(&without, i, option)) continue;
         release(&freed, i, option);

@@ -91,7 +91,7 @@ static status build(const compose_run *r, const compose_choice *c, const flavour
 
 status compose_graph(const compose_run *r, const compose_choice *c, pass_stage stage, graph *g) {
     flavour f = { .mode = r->training ? MODEL_TRAIN : MODEL_EVALUATE,
-                  .batch = r->training ? c->micro_batch : r->eval_batch };
+                  .batch = r->training ? c->micro_batch : compose_split_of(r, c).eval_batch };
     return build(r, c, &f, &stage, g);
 }
 
@@ -171,10 +171,12 @@ failed:
     return result;
 }
 
+static double seconds_of(const plan *p, program_kind k, int64_t calls) {
+    return p->programs[k] ? (double)calls * p->programs[k]->program.seconds : 0;
+}
+
 double compose_seconds(const plan *p, const compose_split *s) {
-    double seconds = 0;
-    if (p->programs[PROGRAM_STEP]) seconds += p->programs[PROGRAM_STEP]->program.seconds;
-    if (p->programs[PROGRAM_ACCUMULATE])
-        seconds += (double)s->accumulate * p->programs[PROGRAM_ACCUMULATE]->program.seconds;
-    return seconds;
+    if (p->programs[PROGRAM_STEP])
+        return seconds_of(p, PROGRAM_STEP, 1) + seconds_of(p, PROGRAM_ACCUMULATE, s->accumulate);
+    return seconds_of(p, PROGRAM_EVALUATE, s->eval_calls) + seconds_of(p, PROGRAM_EVALUATE_REST, 1);
 }

@@ -36,7 +36,8 @@ typedef struct {
 } compose_split;
 compose_split compose_split_of(const compose_run *r, const compose_choice *c);
 
-/* The graph of the training step before step passes: what settings() of a pass of `stage` should look at. */
+/* The graph of the training step before step passes, or that of validation where nothing is trained: what
+ * settings() of a pass of `stage` should look at. */
 status compose_graph(const compose_run *r, const compose_choice *c, pass_stage stage, graph *g);
 pass_context compose_context(const compose_run *r, const compose_choice *c);
 
@@ -48,4 +49,5 @@ status compose_plan(const compose_run *r, const compose_choice *c, plan *p);
  */
 status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p);
 
-double compose_seconds(const plan *p, const compose_split *s); /* predicted, of one optimizer step */
+/* Predicted, of one optimizer step; of the whole validation where that is all there is. */
+double compose_seconds(const plan *p, const compose_split *s);

@@ -46,6 +46,10 @@ static status list_choices(const search_request *q, int i, const graph *g, const
     choices offered = { 0 };
     pass_without without = PASS_OPTIONAL;
     out->count = 0;
+    if (pass_table[i]->training_only && !c->training) {
+        out->list[out->count++] = (pass_setting){ .class = PASS_EXACT };
+        return STATUS_OK;
+    }
     offered.count = pass_table[i]->settings(g, c, offered.list, MAX_SETTINGS, &without);
     if (q->pins[i].kind == SEARCH_PINNED) return pinned_choice(q, i, g, c, &offered, out);
     for (uint32_t k = 0; k < offered.count && q->pins[i].kind != SEARCH_OFF; k++)
@@ -150,12 +154,14 @@ static int64_t divisor_up_to(int64_t n, int64_t most) {
 }
 
 /* Divisors of the batch, the whole of it first, each at most half of the one before, down to the smallest;
- * where that makes too many, some in between are left out. Exact runs need whole row tiles. */
+ * where that makes too many, some in between are left out. Exact runs need whole row tiles. Where nothing is
+ * trained they are what is evaluated at once. */
 static uint32_t list_micro_batches(const search_request *q, int64_t out[MAX_MICRO]) {
     int64_t all[64], batch = q->run.batch;
+    int64_t pinned = q->run.training ? q->micro_batch : q->run.eval_batch;
     uint32_t count = 0, kept = 0;
-    if (q->micro_batch || !q->run.training) {
-        out[0] = q->micro_batch ? q->micro_batch : batch;
+    if (pinned) {
+        out[0] = pinned;
         return 1;
     }
     for (int64_t m = batch; m;) {
@@ -299,6 +305,7 @@ status search_explain(const search_request *q, const search_point *point, search
                       uint32_t *count) {
     *count = 0;
     search_point step = { .choice = { .micro_batch = q->run.batch } };
+    if (!q->run.training) step.choice.micro_batch = point->choice.micro_batch; /* no technique's doing */
     search_plan(&q->run, &step, 1);
     for (int i = 0; pass_table[i] && *count < room; i++) {
         const pass_setting *s = &point->choice.settings[i];

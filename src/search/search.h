@@ -30,7 +30,7 @@ typedef struct {
 typedef struct {
     compose_choice choice;
     uint64_t peak_bytes;
-    double seconds; /* of one optimizer step */
+    double seconds; /* compose_seconds */
     pass_class class;
 } search_point;
 

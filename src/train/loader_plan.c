@@ -37,10 +37,14 @@ status loader_plan_buffers(const setup *s, compose_run *run) {
     data_source source = s->train.samples ? s->train : imagined(s);
     loader_options o = options_of(s, &source);
     const data_source *validation = s->validation.samples ? &s->validation : &source;
-    run->buffer_count = 2;
-    run->buffers[0] = (plan_buffer){ .name = "loader" };
-    run->buffers[1] = (plan_buffer){ .name = "sample", .bytes = sample_bytes(validation) };
-    return loader_bytes(&o, &run->buffers[0].bytes);
+    plan_buffer ahead = { .name = "loader" };
+    run->buffer_count = 0;
+    if (run->training) { /* validation reads one sample after the other */
+        TRY(loader_bytes(&o, &ahead.bytes));
+        run->buffers[run->buffer_count++] = ahead;
+    }
+    run->buffers[run->buffer_count++] = (plan_buffer){ .name = "sample", .bytes = sample_bytes(validation) };
+    return STATUS_OK;
 }
 
 status loader_plan_open(const setup *s, void *memory, uint64_t first_sample, loader **l) {

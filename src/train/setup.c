@@ -92,6 +92,7 @@ static status open_data(setup *s) {
     const setup_options *o = &s->options;
     if (o->source) s->train = *o->source, s->train.close = NULL; /* closing is up to who made them */
     if (o->eval_source) s->validation = *o->eval_source, s->validation.close = NULL;
+    if (o->eval_only && o->eval_data) return open_text(s, o->eval_data, false, &s->validation);
     if (!o->data && o->eval_data)
         return status_set(STATUS_INVALID, "--eval-data %s is given without --data to train on", o->eval_data);
     if (!o->data || o->source) return STATUS_OK;
@@ -147,15 +148,15 @@ static status make_request(setup *s) {
     *r = (compose_run){ .model = &s->model,
                         .batch = o->batch,
                         .eval_batch = o->eval_batch,
-                        .training = true,
+                        .training = !o->eval_only,
                         .context = o->context         ? o->context
                                    : s->model.context ? s->model.context
                                                       : 1,
                         .optimizer = o->optimizer,
                         .folder = o->folder,
                         .lower = { .threads = threads, .rates = rates_find(threads) } };
-    s->request.micro_batch = o->micro_batch;
-    if (o->accumulate && !o->micro_batch)
+    s->request.micro_batch = o->eval_only ? 0 : o->micro_batch;
+    if (o->accumulate && !o->micro_batch && !o->eval_only)
         s->request.micro_batch = (o->batch + o->accumulate - 1) / o->accumulate;
     s->request.allowed = o->exact ? PASS_EXACT : PASS_REASSOCIATING;
     if (o->exact && o->allow)
@@ -172,11 +173,23 @@ uint64_t setup_automatic_budget(void) {
     return available - (margin > (128u << 20) ? margin : (128u << 20) < available ? (128u << 20) : 0);
 }
 
+/* Without steps there is no batch: at most as many samples at once as there would be in one. */
+static status settle_evaluation(const setup *s, compose_run *r) {
+    const setup_options *o = &s->options;
+    if (!r->eval_samples)
+        return status_set(STATUS_INVALID,
+                          "%s has no whole sample of %lld tokens to evaluate on; take a longer text, or a "
+                          "smaller --context",
+                          o->eval_data ? o->eval_data : "the last tenth of --data", (long long)r->context);
+    if (r->batch > r->eval_samples) r->batch = r->eval_samples;
+    return STATUS_OK;
+}
+
 /* What a run remembers of its steps outside of the pool: their losses, and beside those their times with the
  * sorting of them, or at the end the text of the report. */
 static uint64_t kept_bytes(const setup_options *o) {
     enum { NUMBER_TEXT = 32, EVALUATION_TEXT = 64 };
-    uint64_t steps = (uint64_t)o->steps,
+    uint64_t steps = o->eval_only ? 0 : (uint64_t)o->steps,
              evaluations = o->eval_every ? steps / (uint64_t)o->eval_every + 1 : 1;
     return steps * (sizeof(double) + NUMBER_TEXT) + evaluations * (2 * sizeof(double) + EVALUATION_TEXT);
 }
@@ -186,10 +199,11 @@ static status finish_request(setup *s) {
     compose_run *r = &s->request.run;
     int64_t held = (int64_t)s->validation.samples;
     r->eval_samples = held < o->eval_samples ? held : o->eval_samples;
-    if (!o->data && s->train.samples == 0)
+    if (!o->data && !s->train.samples && !s->validation.samples)
         r->eval_samples = o->eval_samples; /* a plan without data: as if there were */
     r->kept_bytes = kept_bytes(o) + s->train.held_bytes + s->validation.held_bytes;
     s->budget = o->memory_auto ? setup_automatic_budget() : o->memory ? o->memory : UINT64_MAX;
+    if (o->eval_only) TRY(settle_evaluation(s, r));
     return loader_plan_buffers(s, r);
 }
 

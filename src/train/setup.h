@@ -22,6 +22,7 @@ typedef struct {
     int64_t micro_batch, accumulate, eval_batch; /* 0: auto */
     int64_t eval_every;                          /* steps; 0: only at the end */
     int64_t eval_samples;                        /* at most */
+    bool eval_only;                              /* validation alone: nothing is trained */
     int64_t steps, warmup, seed;
     int64_t threads, workers;           /* threads 0: all there are */
     double learning_rate, minimum_rate; /* at the end of the schedule, as a part of learning_rate */

@@ -1,0 +1,92 @@
+/* snug train --eval-only: the loss of a model's weights. It trains nothing and saves nothing, so a signal may
+ * end it at any time. */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "cli/cli.h"
+#include "io/file.h"
+
+/* What would be passed over in silence otherwise, and a folder that an evaluation would spoil. */
+static status check(const options *o) {
+    char path[4096];
+    if (!o->run.data && !o->run.eval_data)
+        return status_set(STATUS_INVALID,
+                          "train --eval-only wants --data PATH, of which the last tenth validates, or "
+                          "--eval-data PATH, which does as a whole");
+    if (o->run.resume)
+        return status_set(STATUS_INVALID, "--eval-only trains nothing, so there is nothing to --resume; name "
+                                          "the checkpoint's folder as the model");
+    if (!o->run.out) return STATUS_OK;
+    TRY(io_check_folder(o->run.out));
+    if (snprintf(path, sizeof path, "%s/metrics.jsonl", o->run.out) < (int)sizeof path &&
+        access(path, F_OK) == 0)
+        return status_set(STATUS_INVALID,
+                          "--out %s holds a training run, whose run.json would go; name another folder, or "
+                          "leave --out away",
+                          o->run.out);
+    return STATUS_OK;
+}
+
+static void print_beginning(output *out, const setup *s, const decision *d) {
+    text t = { 0 };
+    report_style style = output_style(out);
+    style.brief = true;
+    report_plan_text(&t, s, d, &style);
+    output_text(out, &t);
+}
+
+static void print_end(output *out, const setup *s, const decision *d, const evaluate_result *r) {
+    char a[REPORT_NUMBER_BYTES], b[UNITS_TEXT_BYTES], c[UNITS_TEXT_BYTES];
+    text t = { 0 };
+    report_style style = output_style(out);
+    output_add(out, "\n");
+    report_memory_table(&t, d, &r->run, &style);
+    output_text(out, &t);
+    output_add(out, "\n%s%s%s\n", style.colour ? "\033[1m" : "", s->weights, style.colour ? "\033[0m" : "");
+    output_add(out, "  validation loss %.4f   perplexity %.2f, %lld sample%s of %s\n", r->loss, exp(r->loss),
+               (long long)r->samples, r->samples == 1 ? "" : "s",
+               s->options.eval_data ? s->options.eval_data : s->options.data);
+    output_add(out, "  time            %s (predicted %s), %s tokens/s\n", units_seconds_text(r->seconds, b),
+               units_seconds_text(d->point.seconds, c),
+               report_count((uint64_t)(r->tokens_per_second + 0.5), a));
+}
+
+static status write_result(const options *o, cli_streams *streams, const setup *s, const decision *d,
+                           const evaluate_result *r) {
+    text json = { 0 };
+    char path[4096];
+    status result = STATUS_OK;
+    report_evaluation_json(&json, s, d, r);
+    if (json.failed) result = status_set(STATUS_FAILED, "no memory for the report of the evaluation");
+    if (o->json && !json.failed) output_bytes(&streams->result, json.data, json.length);
+    if (o->run.out && result == STATUS_OK) result = io_make_folder(o->run.out);
+    if (o->run.out && result == STATUS_OK) {
+        snprintf(path, sizeof path, "%s/run.json", o->run.out);
+        result = io_write_file(path, json.data, json.length);
+    }
+    text_close(&json);
+    return result;
+}
+
+status cli_evaluate(const options *o, cli_streams *streams) {
+    TRY(check(o));
+    setup s = { 0 };
+    decision d;
+    bool decided;
+    evaluate_result r = { 0 };
+    status result = cli_decide(o, streams, &s, NULL, &d, &decided);
+    if (decided && streams->people.file) print_beginning(&streams->people, &s, &d);
+    if (decided && result == STATUS_NO_FIT && o->json) {
+        text json = { 0 };
+        report_plan_json(&json, &s, &d);
+        output_text(&streams->result, &json);
+    }
+    if (result == STATUS_OK) result = evaluate_run(&s, &d, &r);
+    if (result == STATUS_OK && streams->people.file) print_end(&streams->people, &s, &d, &r);
+    if (result == STATUS_OK) result = write_result(o, streams, &s, &d, &r);
+    decision_close(&d);
+    setup_close(&s);
+    return result;
+}

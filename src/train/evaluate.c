@@ -1,0 +1,54 @@
+#include "train/evaluate.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "train/feed.h"
+#include "train/weights.h"
+
+static status run(const setup *s, const decision *d, exec *e, evaluate_result *r) {
+    feed f;
+    bool whole;
+    TRY(weights_load(e, s->weights));
+    feed_open(&f, s, d, e);
+    TRY(exec_check_reserve(e, &r->run.runtime_bytes));
+    double began = clock_seconds();
+    TRY(feed_evaluate(&f, NULL, &r->loss, &whole));
+    r->samples = s->request.run.eval_samples;
+    r->seconds = clock_seconds() - began;
+    r->tokens_per_second = (double)(r->samples * s->request.run.context) / r->seconds;
+    if (isfinite(r->loss)) return STATUS_OK;
+    return status_set(STATUS_FAILED, "the loss of %s on these samples is not finite", s->weights);
+}
+
+/* Adapters begin as nothing, so the model would be evaluated without the ones that somebody has trained. */
+static status check_techniques(const decision *d) {
+    char option[PASS_OPTION_BYTES];
+    for (int i = 0; pass_table[i]; i++)
+        if (pass_table[i]->adapting && d->point.choice.settings[i].text[0])
+            return status_set(
+                STATUS_INVALID,
+                "--%s is for training; merge what it has trained with 'snug merge' and evaluate "
+                "the model that this makes",
+                pass_option(pass_table[i], option));
+    return STATUS_OK;
+}
+
+status evaluate_run(const setup *s, const decision *d, evaluate_result *r) {
+    exec *e = NULL;
+    *r = (evaluate_result){ 0 };
+    TRY(check_techniques(d));
+    if (!s->weights)
+        return status_set(STATUS_INVALID,
+                          "%s brings no weights, so there is nothing to evaluate; name a model directory",
+                          s->model.name);
+    if (!s->validation.samples)
+        return status_set(STATUS_INVALID, "nothing to evaluate on; name a file or folder with --data");
+    TRY(data_source_check(&s->validation));
+    status result = exec_open(&d->plan, EXEC_OBSERVE, &e);
+    if (result == STATUS_OK) result = run(s, d, e, r);
+    if (e) r->run.memory = exec_measure(e);
+    r->run.resident_peak_bytes = device_resident_peak();
+    exec_close(e);
+    return result;
+}

@@ -1,0 +1,17 @@
+/* Validation alone: a setup that is not for training, and its decision. Forward programs and the weights are
+ * all there is; no gradient, nothing saved for one, no read-ahead. */
+#pragma once
+
+#include "train/train.h"
+
+typedef struct {
+    train_result run; /* its memory; no steps and no losses */
+    double loss;      /* mean over the counted labels */
+    int64_t samples;
+    double seconds;
+    double tokens_per_second;
+} evaluate_result;
+
+/* STATUS_INVALID for data and weights as train_run does; STATUS_FAILED with a loss that is not finite. The
+ * result is valid (as far as it got) in any case. Writes nothing. */
+status evaluate_run(const setup *s, const decision *d, evaluate_result *r);
