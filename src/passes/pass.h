@@ -72,6 +72,7 @@ typedef struct {
     pass_class class; /* the most that its settings do */
     pass_stage stage;
     bool training_only; /* leaves programs without backward as they are */
+    bool follows;       /* changes what earlier step passes keep: beside it, their choices show in results */
 
     /* Reads the user's text; STATUS_INVALID with a sentence. "auto" and "off" never get here. */
     status (*parse)(const char *text, pass_setting *out);

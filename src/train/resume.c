@@ -155,14 +155,23 @@ void resume_close(resume *r) { lock_close(&r->lock); }
 
 /* ---- planning ---- */
 
-/* The request with the stored settings as pins: of all passes, or only of those that are not EXACT, beside
- * which EXACT ones alone are allowed. What the user has pinned stays. */
+/* Was a technique in force that makes the choices of step passes before it, pass i among them, show in
+ * results? */
+static bool is_followed(const trainer_state *t, int i) {
+    bool found = false;
+    for (int k = i + 1; pass_table[i]->stage == PASS_STEP && pass_table[k]; k++)
+        found |= pass_table[k]->follows && t->passes[k].setting[0];
+    return found;
+}
+
+/* The request with the stored settings as pins: of all passes, or only of those that matter to results: that
+ * are not EXACT, beside which EXACT ones alone are allowed. What the user has pinned stays. */
 static status pin(const setup *s, const trainer_state *t, bool all, search_request *q) {
     bool cut_matters = all;
     *q = s->request;
     for (int i = 0; pass_table[i]; i++) {
         const char *setting = t->passes[i].setting;
-        bool matters = setting[0] && t->passes[i].class != PASS_EXACT;
+        bool matters = (setting[0] && t->passes[i].class != PASS_EXACT) || is_followed(t, i);
         cut_matters |= matters;
         if (q->pins[i].kind != SEARCH_AUTO || !(all || matters)) continue;
         q->pins[i].kind = setting[0] ? SEARCH_PINNED : SEARCH_OFF;
@@ -186,7 +195,7 @@ static bool same_choice(const trainer_state *t, const compose_choice *c, bool su
     bool cut_matters = !sums_only;
     for (int i = 0; pass_table[i]; i++) {
         bool exact = (!t->passes[i].setting[0] || t->passes[i].class == PASS_EXACT) &&
-                     (!c->settings[i].text[0] || c->settings[i].class == PASS_EXACT);
+                     (!c->settings[i].text[0] || c->settings[i].class == PASS_EXACT) && !is_followed(t, i);
         cut_matters |= !exact;
         if (sums_only && exact) continue;
         if (strcmp(t->passes[i].setting, c->settings[i].text) != 0) return false;

@@ -46,6 +46,7 @@ static const struct {
     { "gelu_epilogue", { "on" } },
     { "attention", { "flash" } },
     { "chunk_loss", { "1", "100", "256", "16777216" } },
+    { "compress_activations", { "8bit" } },
     { "recompute",
       { "cheap", "block", "2", "98", "cheap:3", "block:4096+98", "2:1+cheap", "block:4096+block" } },
     { "update_early", { "on", "twice" } },

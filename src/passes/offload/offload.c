@@ -13,9 +13,9 @@
 
 #include "base/memory.h"
 #include "ir/op.h"
-#include "ir/rewrite.h"
 #include "ops/move/move.h"
 #include "passes/pass.h"
+#include "passes/waiting.h"
 
 enum { SMALL = 4096, SMALL_BYTES = 64 << 10 };
 enum { OPTIMIZER = 1, ACTIVATIONS = 2, FORMS = 3 };
@@ -50,40 +50,22 @@ static bool any_state(const graph *g) {
     return false;
 }
 
-/* By tensor: the last node of forward that reads it, where it waits for backward; 0: it does not, or stays.
- * What is read through a view is read. */
-static node_id *find_waiting(const graph *g) {
-    node_id *last = memory_new(g->tensors.count, sizeof *last);
-    bool *waits = memory_new(g->tensors.count, sizeof *waits);
-    for (node_id id = 1; last && waits && id < g->nodes.count; id++) {
-        const node *n = graph_node(g, id);
-        if (n->phase == PHASE_FORWARD)
-            for (uint32_t i = 0; i < n->out_count; i++) last[graph_storage(g, node_out(g, n, i), NULL)] = id;
-        for (uint32_t i = 0; i < n->in_count; i++) {
-            tensor_id owner = node_in(g, n, i) ? graph_storage(g, node_in(g, n, i), NULL) : 0;
-            if (n->phase == PHASE_FORWARD)
-                last[owner] = id;
-            else
-                waits[owner] = true;
-        }
+/* What may go: parts of blocks, of some size. */
+static waiting_time *find_waiting(const graph *g) {
+    waiting_time *times = waiting_find(g);
+    for (tensor_id t = 1; times && t < g->tensors.count; t++) {
+        if (!times[t].last) continue;
+        bool in_block = graph_node(g, graph_tensor(g, t)->producer)->site != SITE_NONE;
+        if (!in_block || graph_tensor_bytes(g, t) < SMALL_BYTES) times[t].last = 0;
     }
-    for (tensor_id t = 0; last && waits && t < g->tensors.count; t++) {
-        const tensor *x = graph_tensor(g, t);
-        const node *maker = t && x->producer ? graph_node(g, x->producer) : NULL;
-        bool may = maker && maker->phase == PHASE_FORWARD && maker->site != SITE_NONE &&
-                   x->role == ROLE_ACTIVATION && !x->base && !(maker->op->traits & OP_GATHER) &&
-                   !(x->flags & TENSOR_KEEP);
-        if (!may || !waits[t] || graph_tensor_bytes(g, t) < SMALL_BYTES) last[t] = 0;
-    }
-    memory_free(waits);
-    return last;
+    return times;
 }
 
 static bool any_waiting(const graph *g) {
-    node_id *last = find_waiting(g);
+    waiting_time *times = find_waiting(g);
     bool any = false;
-    for (tensor_id t = 1; last && t < g->tensors.count; t++) any |= last[t] != 0;
-    memory_free(last);
+    for (tensor_id t = 1; times && t < g->tensors.count; t++) any |= times[t].last != 0;
+    memory_free(times);
     return any;
 }
 
@@ -119,81 +101,32 @@ static status check(const graph *g, const pass_setting *s, const pass_context *c
 
 /* ---- rewriting ---- */
 
-typedef struct {
-    rewrite r;
-    const node_id *last; /* by tensor, see find_waiting; NULL: no activation moves */
-    tensor_id *file;     /* by tensor: its copy in the file */
-    tensor_id *again;    /* by tensor: what backward reads in its place; 0: not (yet) anything else */
-} mover;
-
-static void move_states(mover *m, const node *n) {
-    for (uint32_t k = 0; k < n->op->state_count; k++) {
-        tensor_id t = large_state(m->r.in, n, k);
-        if (t) graph_tensor(m->r.out, m->r.map[t])->pool = POOL_FILE;
-    }
+static void move_states(rewrite *r) {
+    for (node_id id = 1; id < r->in->nodes.count; id++)
+        for (uint32_t k = 0; k < graph_node(r->in, id)->op->state_count; k++) {
+            tensor_id t = large_state(r->in, graph_node(r->in, id), k);
+            if (t) graph_tensor(r->out, r->map[t])->pool = POOL_FILE;
+        }
 }
 
-/* After node id of forward, whatever is not read there any more. */
-static void move_away(mover *m, node_id id) {
-    const graph *in = m->r.in;
-    const node *n = graph_node(in, id);
-    for (uint32_t i = 0; m->last && i < (uint32_t)n->in_count + n->out_count; i++) {
-        tensor_id t = i < n->in_count ? node_in(in, n, i) : node_out(in, n, i - n->in_count);
-        tensor_id owner = t ? graph_storage(in, t, NULL) : 0;
-        if (owner && m->last[owner] == id && !m->file[owner])
-            m->file[owner] = move_apply(m->r.out, m->r.map[owner], POOL_FILE);
-    }
-}
+static tensor_id write_away(rewrite *r, tensor_id t) { return move_apply(r->out, r->map[t], POOL_FILE); }
 
-/* What a node of a later phase reads instead of t: a copy from the file, or a view of one, made once. */
-static tensor_id fetched(mover *m, tensor_id t) {
-    const graph *in = m->r.in;
-    node_id id = graph_tensor(in, t)->producer;
-    if (m->again[t]) return m->again[t];
-    if (m->file[t]) return m->again[t] = move_apply(m->r.out, m->file[t], POOL_MEMORY);
-    const node *n = graph_node(in, id);
-    if (!id || n->phase != PHASE_FORWARD || !(n->op->traits & OP_VIEW)) return m->r.map[t];
-    if (fetched(m, node_in(in, n, 0)) == m->r.map[node_in(in, n, 0)]) return m->r.map[t];
-    for (uint32_t i = 0; i < n->in_count; i++)
-        if (node_in(in, n, i)) m->again[node_in(in, n, i)] = fetched(m, node_in(in, n, i));
-    rewrite_node_as(&m->r, id, m->again, m->again, PHASE_BACKWARD);
-    return m->again[t];
-}
-
-static void copy_later(mover *m, node_id id) {
-    const graph *in = m->r.in;
-    const node *n = graph_node(in, id);
-    m->r.out->site = n->site;
-    m->r.out->phase = (phase)n->phase;
-    for (uint32_t i = 0; i < n->in_count; i++)
-        if (node_in(in, n, i)) m->again[node_in(in, n, i)] = fetched(m, node_in(in, n, i));
-    rewrite_node_as(&m->r, id, m->again, m->r.map, (phase)n->phase);
-    for (uint32_t i = 0; i < n->out_count; i++) m->again[node_out(in, n, i)] = m->r.map[node_out(in, n, i)];
+static tensor_id read_back(rewrite *r, tensor_id t, tensor_id held) {
+    (void)t;
+    return move_apply(r->out, held, POOL_MEMORY);
 }
 
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
     (void)c;
-    mover m = { .file = memory_new(in->tensors.count, sizeof(tensor_id)),
-                .again = memory_new(in->tensors.count, sizeof(tensor_id)),
-                .last = s->value[0] & ACTIVATIONS ? find_waiting(in) : NULL };
-    status result = rewrite_open(&m.r, in, out);
-    if (!m.file || !m.again || (s->value[0] & ACTIVATIONS && !m.last))
-        graph_fail(out, "no memory to rewrite a graph");
-    for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {
-        const node *n = graph_node(in, id);
-        if (s->value[0] & OPTIMIZER) move_states(&m, n);
-        if (n->phase == PHASE_FORWARD) {
-            rewrite_node(&m.r, id);
-            move_away(&m, id);
-        } else {
-            copy_later(&m, id);
-        }
-    }
-    memory_free(m.file);
-    memory_free(m.again);
-    memory_free((void *)m.last);
-    status closed = rewrite_close(&m.r);
-    return result != STATUS_OK ? result : closed;
+    rewrite r;
+    TRY(rewrite_open(&r, in, out));
+    waiting_time *times =
+        s->value[0] & ACTIVATIONS ? find_waiting(in) : memory_new(in->tensors.count, sizeof *times);
+    if (!times) graph_fail(out, "no memory to rewrite a graph");
+    if (s->value[0] & OPTIMIZER) move_states(&r);
+    waiting_rewrite(&r, times, &(waiting_way){ write_away, read_back });
+    memory_free(times);
+    return rewrite_close(&r);
 }
 
 const pass pass_offload = { .name = "offload",
