@@ -1,5 +1,7 @@
-/* One matrix product at a time, by snug or by a library: bench-matmul snug | bf16 | f16 | openblas FILE |
- * onednn FILE | peak. The two in between are snug with operands and result of 16 bits.
+/* One matrix product at a time, by snug or by a library: bench-matmul snug | bf16 | f16 | int8 | int8-mixed |
+ * openblas FILE | onednn FILE | peak. bf16 and f16 are snug with operands and result of 16 bits. int8 and
+ * int8-mixed are its product on codes of 8 bits, quantizing included: a's, and b's in sums over rows (ta) as
+ * training has them, rounded stochastically; other b are stored codes, or in int8-mixed floats too.
  *
  * A line "rows columns depth ta tb threads" is answered by "seconds scratch": the best of a few calls in a
  * row where they are short, one call where it is long; scratch is what snug's kernel asks the plan for, 0 for
@@ -17,6 +19,7 @@
 #include "base/threads.h"
 #include "bench.h"
 #include "ops/matmul/matmul.h"
+#include "ops/matmul_int8/matmul_int8.h"
 
 typedef struct {
     int64_t rows, columns, depth;
@@ -40,6 +43,32 @@ static double by_snug(const product *p, uint64_t *scratch) {
                                        type, b } };
     bench_op o;
     bench_op_open(&o, &op_matmul, in, &(matmul_attributes){ .ta = p->ta, .tb = p->tb }, false);
+    double seconds = bench_op_run(&o), limit = 0.03;
+    for (double spent = seconds, next; spent < limit; spent += next) {
+        next = bench_op_run(&o);
+        if (next < seconds) seconds = next;
+    }
+    *scratch = o.scratch_bytes;
+    bench_op_close(&o);
+    return seconds;
+}
+
+static bool codes_stored;
+
+static double by_int8(const product *p, uint64_t *scratch) {
+    static int32_t key[4] = { 1, 2, 3, 4 };
+    threads_set(p->threads);
+    bool stored = codes_stored && !p->ta;
+    shape of_b = p->tb ? SHAPE(p->columns, p->depth) : SHAPE(p->depth, p->columns);
+    bench_input in[BENCH_INPUTS] = { { p->ta ? SHAPE(p->depth, p->rows) : SHAPE(p->rows, p->depth), DTYPE_F32,
+                                       a },
+                                     { of_b, stored ? DTYPE_I8 : DTYPE_F32, b } };
+    if (stored)
+        in[MATMUL_INT8_SCALES] = (bench_input){ SHAPE(p->tb ? p->depth : p->columns), DTYPE_F32, NULL };
+    if (p->ta) in[MATMUL_INT8_KEY] = (bench_input){ SHAPE(4), DTYPE_I32, key };
+    bench_op o;
+    bench_op_open(&o, &op_matmul_int8, in,
+                  &(matmul_int8_attributes){ .ta = p->ta, .tb = p->tb, .folded = stored && p->tb }, false);
     double seconds = bench_op_run(&o), limit = 0.03;
     for (double spent = seconds, next; spent < limit; spent += next) {
         next = bench_op_run(&o);
@@ -206,13 +235,17 @@ int main(int count, char **arguments) {
     const char *kind = count > 1 ? arguments[1] : "";
     bool library = count == 3 && (strcmp(kind, "openblas") == 0 || strcmp(kind, "onednn") == 0);
     bool peak = strcmp(kind, "peak") == 0, bf16 = strcmp(kind, "bf16") == 0, f16 = strcmp(kind, "f16") == 0;
-    if (!library && !peak && !bf16 && !f16 && strcmp(kind, "snug") != 0) {
-        fputs("usage: bench-matmul snug | bf16 | f16 | openblas FILE | onednn FILE | peak\n", stderr);
+    bool int8 = strcmp(kind, "int8") == 0 || strcmp(kind, "int8-mixed") == 0;
+    codes_stored = strcmp(kind, "int8") == 0;
+    if (!library && !peak && !bf16 && !f16 && !int8 && strcmp(kind, "snug") != 0) {
+        fputs("usage: bench-matmul snug | bf16 | f16 | int8 | int8-mixed | openblas FILE | onednn FILE | "
+              "peak\n",
+              stderr);
         return 2;
     }
     if (peak && !can_peak()) return fputs("no way to measure the peak of this processor\n", stderr), 1;
     if (library) open_library(kind, arguments[2]);
-    once = library ? by_library : peak ? by_peak : by_snug;
+    once = library ? by_library : peak ? by_peak : int8 ? by_int8 : by_snug;
     if (!peak) {
         a = bench_memory(LARGEST * sizeof *a), b = bench_memory(LARGEST * sizeof *b);
         if (library) y = bench_memory(LARGEST * sizeof *y);

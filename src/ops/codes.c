@@ -1,0 +1,77 @@
+#include "ops/codes.h"
+
+VECTOR_CLONES int32_t codes_largest(const float *x, int64_t n) {
+    int32_t largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t size = codes_size(x[i]);
+        largest = size > largest ? size : largest;
+    }
+    return largest;
+}
+
+VECTOR_CLONES void codes_largest_each(const float *restrict x, int64_t n, int32_t *restrict largest) {
+    for (int64_t i = 0; i < n; i++) {
+        int32_t size = codes_size(x[i]);
+        largest[i] = size > largest[i] ? size : largest[i];
+    }
+}
+
+/* ---- random bits ---- */
+
+/* A block of Philox is eight elements; the blocks of a draw stand side by side, word by word and half by
+ * half, for the vectors. */
+enum { PER = 8, BLOCKS = CODES_DRAWN / PER };
+
+VECTOR_CLONES void codes_draw_bits(const codes_draw *d, int64_t number, uint16_t bits[CODES_DRAWN]) {
+    uint32_t word[4][BLOCKS];
+    uint64_t seed = (uint64_t)d->random.key.seed_high << 32 | d->random.key.seed_low;
+    uint32_t first = (uint32_t)number * BLOCKS, sample = d->random.key.first_sample + d->sample;
+    for (uint32_t b = 0; b < BLOCKS; b++) {
+        philox_block drawn =
+            philox_draw(seed, (philox_block){ { first + b, sample, d->random.key.step, d->random.stream } });
+        for (int w = 0; w < 4; w++) word[w][b] = drawn.word[w];
+    }
+    for (int w = 0; w < 4; w++)
+        for (int b = 0; b < BLOCKS; b++) {
+            bits[2 * w * BLOCKS + b] = (uint16_t)word[w][b];
+            bits[(2 * w + 1) * BLOCKS + b] = (uint16_t)(word[w][b] >> 16);
+        }
+}
+
+/* ---- codes ---- */
+
+VECTOR_CLONES static void encode_nearest(const float *restrict x, float inverse, int64_t n,
+                                         int8_t *restrict codes) {
+    for (int64_t i = 0; i < n; i++) codes[i] = (int8_t)codes_nearest(x[i], inverse);
+}
+
+VECTOR_CLONES static void encode_stochastic(const float *restrict x, float inverse,
+                                            const uint16_t *restrict bits, int64_t n,
+                                            int8_t *restrict codes) {
+    for (int64_t i = 0; i < n; i++) codes[i] = (int8_t)codes_stochastic(x[i], inverse, bits[i]);
+}
+
+VECTOR_CLONES static void encode_each_nearest(const float *restrict x, const float *restrict inverse,
+                                              int64_t n, int8_t *restrict codes) {
+    for (int64_t i = 0; i < n; i++) codes[i] = (int8_t)codes_nearest(x[i], inverse[i]);
+}
+
+VECTOR_CLONES static void encode_each_stochastic(const float *restrict x, const float *restrict inverse,
+                                                 const uint16_t *restrict bits, int64_t n,
+                                                 int8_t *restrict codes) {
+    for (int64_t i = 0; i < n; i++) codes[i] = (int8_t)codes_stochastic(x[i], inverse[i], bits[i]);
+}
+
+void codes_encode(const float *x, float inverse, const uint16_t *bits, int64_t n, int8_t *codes) {
+    if (bits)
+        encode_stochastic(x, inverse, bits, n, codes);
+    else
+        encode_nearest(x, inverse, n, codes);
+}
+
+void codes_encode_each(const float *x, const float *inverse, const uint16_t *bits, int64_t n, int8_t *codes) {
+    if (bits)
+        encode_each_stochastic(x, inverse, bits, n, codes);
+    else
+        encode_each_nearest(x, inverse, n, codes);
+}

@@ -1,0 +1,27 @@
+/* Which micro-kernel this processor gets: looked up once. */
+#include "ops/matmul_int8/matmul_int8_kernel.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+const matmul_int8_kernel *const matmul_int8_kernels[] = {
+#if defined(__x86_64__)
+    &matmul_int8_kernel_vnni, &matmul_int8_kernel_avx2,
+#endif
+    &matmul_int8_kernel_portable, NULL
+};
+
+static _Atomic(const matmul_int8_kernel *) chosen;
+
+const matmul_int8_kernel *matmul_int8_kernel_chosen(void) {
+    const matmul_int8_kernel *kernel = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (kernel) return kernel;
+    const matmul_int8_kernel *const *candidate = matmul_int8_kernels;
+    while (!(*candidate)->available()) candidate++;
+    matmul_int8_kernel_choose(*candidate);
+    return *candidate;
+}
+
+void matmul_int8_kernel_choose(const matmul_int8_kernel *kernel) {
+    atomic_store_explicit(&chosen, kernel, memory_order_relaxed);
+}

@@ -1,0 +1,105 @@
+/* The inside of the product on codes: operands become panels of codes, a micro-kernel of the processor's
+ * makes blocks of 32-bit sums of them, and these become floats.
+ *
+ * A panel holds the codes of some neighbouring lanes as words: four codes that follow each other along the
+ * sum, [four][lane], the form in which processors multiply bytes. They multiply unsigned by signed ones, so
+ * a's codes are stored with 128 added; what that adds to a sum is 128 times the sum of b's codes, and sums
+ * begin at minus that. Both are exact, and 32-bit sums that wrap around on their way end up right: so all
+ * micro-kernels give the same bits. Lanes and codes that fill up a panel are 0, what comes of them is thrown
+ * away or adds nothing.
+ *
+ * A fixed number of rows (of a, or of the batch that is summed over) is in panels at a time: a wave. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/threads.h"
+#include "ops/codes.h"
+
+enum {
+    MATMUL_INT8_ROWS = 14,    /* lanes of a panel of a, */
+    MATMUL_INT8_COLUMNS = 32, /* and of b: 28 of 32 vector registers hold a block's sums */
+    MATMUL_INT8_FOUR = 4,
+    MATMUL_INT8_TILE_ROWS = 504, /* of y, which the panel of b at hand goes through: whole panels of a */
+    MATMUL_INT8_WAVE_TILES = 4,
+    MATMUL_INT8_WAVE = 2 * MATMUL_INT8_TILE_ROWS,
+};
+
+/* ---- operands ---- */
+
+/* A matrix as lanes along a sum. */
+typedef struct {
+    const void *data;
+    int64_t stride;            /* between lanes, or between depths if `across` */
+    bool across;               /* neighbouring lanes are neighbours in memory, else neighbouring depths */
+    dtype type;                /* i8, f32, f16, bf16 */
+    const float *scales;       /* of i8, one a lane; NULL: 1 */
+    const float *fixed;        /* of floats, one for all lanes; NULL: each has its own */
+    const float *fold;         /* of floats, not across: by depth, what they are multiplied by; NULL: 1 */
+    const half_random *random; /* across: codes are rounded stochastically; NULL: to the nearest */
+    int64_t sample_rows;       /* with random: depths of a sample */
+} matmul_int8_operand;
+
+typedef struct {
+    int64_t width, fours; /* lanes of a panel; fours of its depth */
+    uint32_t flip;        /* what codes are xored with: 0x80808080 adds 128 to four codes */
+    uint32_t *words;      /* [panel][four][width] */
+    float *scales;        /* by lane, or NULL */
+    int32_t *starts;      /* by lane: -128 * the sum of the codes; or NULL */
+} matmul_int8_panels;
+
+/* Codes of floats that run along their lanes: lanes first .. first + lanes - 1, at most a panel, become panel
+ * 0 of `to`. `room`: matmul_int8_room(width, depth) bytes. */
+void matmul_int8_code_lanes(const matmul_int8_operand *o, int64_t first, int64_t lanes, int64_t depth,
+                            const matmul_int8_panels *to, void *room);
+uint64_t matmul_int8_room(int64_t width, int64_t depth);
+
+/* Of floats that lie across: lanes first .. first + lanes - 1, at most CODES_DRAWN, at depths from .. from +
+ * depth - 1 become these lanes of `to`, whose lane 0 is the operand's; what fills up their panel is zeroed.
+ */
+typedef struct {
+    int64_t first, lanes, from, depth;
+} matmul_int8_block;
+void matmul_int8_code_across(const matmul_int8_operand *o, const matmul_int8_block *at,
+                             const matmul_int8_panels *to);
+
+/* Stored codes of lanes first .. first + lanes - 1, at most a panel, become panel 0. */
+void matmul_int8_copy_codes(const matmul_int8_operand *o, int64_t first, int64_t lanes, int64_t depth,
+                            const matmul_int8_panels *to);
+
+/* ---- micro-kernels ---- */
+
+typedef struct {
+    const char *name;
+    bool (*available)(void); /* on this processor */
+
+    /* sum[i][j] = start[j] + sum over the fours of a[i] * b[j], for i < rows, as far as a panel goes; all
+     * begin at addresses aligned to 64 but a, which is aligned to 8. */
+    void (*block)(int64_t fours, int64_t rows, const uint32_t *a, const uint32_t *b, const int32_t *start,
+                  int32_t *sum);
+} matmul_int8_kernel;
+
+/* Those of this architecture and the portable one; best first, ends with NULL. */
+extern const matmul_int8_kernel *const matmul_int8_kernels[];
+extern const matmul_int8_kernel matmul_int8_kernel_vnni, matmul_int8_kernel_avx2, matmul_int8_kernel_portable;
+
+/* The best one that this processor has. */
+const matmul_int8_kernel *matmul_int8_kernel_chosen(void);
+/* For tests: use this one from now on; NULL: the best again. */
+void matmul_int8_kernel_choose(const matmul_int8_kernel *kernel);
+
+/* ---- the product ---- */
+
+typedef struct {
+    int64_t rows, columns, depth,
+        tile; /* tile: depths that have scales of their own; depth: all share them */
+    matmul_int8_operand a, b;
+    const void *bias, *residual, *accumulator; /* or NULL */
+    void *y;
+    dtype type, bias_type; /* type: of y, residual and accumulator */
+} matmul_int8_problem;
+
+/* By the shape and the types; data pointers are not looked at. */
+uint64_t matmul_int8_packed_scratch(const matmul_int8_problem *p, int threads);
+void matmul_int8_packed_run(const matmul_int8_problem *p, void *scratch);

@@ -1,0 +1,262 @@
+/* The loops around the micro-kernel. For a wave at a time, a becomes panels of codes in scratch that all
+ * threads share, and so does b where it comes as floats; then y is made tile by tile, a tile being a panel of
+ * b and some panels of a. Stored codes of b become a panel in scratch of the thread whose tile it is. */
+#include <stddef.h>
+#include <string.h>
+
+#include "ops/matmul_int8/matmul_int8_kernel.h"
+
+enum { ROWS = MATMUL_INT8_ROWS, COLUMNS = MATMUL_INT8_COLUMNS, BLOCK = ROWS * COLUMNS };
+
+static int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static bool stored(const matmul_int8_problem *p) { return p->b.type == DTYPE_I8; }
+static bool over_rows(const matmul_int8_problem *p) { return p->a.across; }
+
+/* ---- scratch, in bytes; every part aligned to 64 ---- */
+
+typedef struct {
+    int64_t tiles;                /* of depth, in a wave */
+    int64_t lanes_a, lanes_b;     /* in panels at a time, whole panels; b: 0 where it is stored */
+    int64_t fours;                /* of a tile of depth */
+    int64_t a, b, own, own_bytes; /* where what threads share begins, and what they have for themselves */
+    int64_t own_panel, own_sums;  /* in there */
+} layout;
+
+static int64_t align(int64_t n) { return (n + 63) & ~(int64_t)63; }
+
+/* Words, scales and starts of so many lanes. */
+static int64_t panel_bytes(int64_t lanes, int64_t fours) {
+    return align(lanes * fours * 4) + 2 * align(lanes * 4);
+}
+
+/* Sums of a narrow y must be complete before they are rounded: then a wave is all there is. */
+static layout layout_of(const matmul_int8_problem *p, int threads) {
+    layout l = { .tiles = 1, .lanes_a = least(p->rows, MATMUL_INT8_WAVE) };
+    if (over_rows(p)) {
+        int64_t all = divide_up(p->depth, p->tile);
+        l.tiles = dtype_is_half(p->type) ? all : least(all, MATMUL_INT8_WAVE_TILES);
+        l.lanes_a = p->rows;
+    }
+    l.lanes_a = divide_up(l.lanes_a, ROWS) * ROWS;
+    l.lanes_b = stored(p) ? 0 : divide_up(p->columns, COLUMNS) * COLUMNS;
+    l.fours = divide_up(p->tile, MATMUL_INT8_FOUR);
+    l.b = l.tiles * panel_bytes(l.lanes_a, l.fours);
+    l.own = l.b + l.tiles * panel_bytes(l.lanes_b, l.fours);
+    int64_t room = over_rows(p) ? 0 : align((int64_t)matmul_int8_room(stored(p) ? ROWS : COLUMNS, p->depth));
+    int64_t panel = stored(p) ? panel_bytes(COLUMNS, l.fours) : 0;
+    l.own_panel = 0, l.own_sums = panel;
+    l.own_bytes = most(room, panel + BLOCK * (int64_t)sizeof(int32_t));
+    (void)threads;
+    return l;
+}
+
+uint64_t matmul_int8_packed_scratch(const matmul_int8_problem *p, int threads) {
+    layout l = layout_of(p, threads);
+    return (uint64_t)(l.own + l.own_bytes * threads);
+}
+
+/* Panels of tile `tile` of the depth, from lane `lane` on, which begins one. */
+static matmul_int8_panels panels_at(char *at, int64_t lanes, int64_t width, int64_t fours, int64_t lane) {
+    uint32_t *words = (void *)at;
+    float *scales = (void *)(at + align(lanes * fours * 4));
+    int32_t *starts = (void *)(at + align(lanes * fours * 4) + align(lanes * 4));
+    return (matmul_int8_panels){ .width = width,
+                                 .fours = fours,
+                                 .flip = width == ROWS ? 0x80808080u : 0,
+                                 .words = words + lane * fours,
+                                 .scales = scales + lane,
+                                 .starts = width == ROWS ? NULL : starts + lane };
+}
+
+/* ---- work ---- */
+
+typedef struct {
+    const matmul_int8_problem *p;
+    const matmul_int8_kernel *kernel;
+    layout l;
+    char *scratch;
+    int64_t row, rows;   /* of a that are in panels */
+    int64_t from, depth; /* of the sum */
+    int64_t tiles;       /* of depth */
+    int64_t fours;       /* of a tile that is not cut off */
+    bool b_too;          /* is to become panels */
+    int64_t pieces_a;    /* of work, when a becomes panels */
+} job;
+
+static matmul_int8_panels panels_of(const job *j, bool is_b, int64_t tile, int64_t lane) {
+    int64_t lanes = is_b ? j->l.lanes_b : j->l.lanes_a;
+    char *at = j->scratch + (is_b ? j->l.b : 0) + tile * panel_bytes(lanes, j->l.fours);
+    matmul_int8_panels to = panels_at(at, lanes, is_b ? COLUMNS : ROWS, j->l.fours, lane);
+    int64_t depth = least(j->p->tile, j->depth - tile * j->p->tile);
+    to.fours = divide_up(depth, MATMUL_INT8_FOUR);
+    if (to.fours != j->l.fours) to.words = (uint32_t *)(void *)at + lane * to.fours;
+    return to;
+}
+
+static char *own(const job *j, int thread) { return j->scratch + j->l.own + thread * j->l.own_bytes; }
+
+/* ---- operands into panels ---- */
+
+static int64_t pieces_of(const job *j, bool is_b) {
+    int64_t lanes = is_b ? j->p->columns : j->rows, width = is_b ? COLUMNS : ROWS;
+    if (is_b && !j->b_too) return 0;
+    const matmul_int8_operand *o = is_b ? &j->p->b : &j->p->a;
+    return o->across ? j->tiles * divide_up(lanes, CODES_DRAWN) : divide_up(lanes, width);
+}
+
+static void prepare_piece(void *context, int64_t index, int thread) {
+    const job *j = context;
+    bool is_b = index >= j->pieces_a;
+    int64_t piece = is_b ? index - j->pieces_a : index, lanes = is_b ? j->p->columns : j->rows,
+            width = is_b ? COLUMNS : ROWS;
+    const matmul_int8_operand *o = is_b ? &j->p->b : &j->p->a;
+    if (!o->across) {
+        matmul_int8_panels to = panels_of(j, is_b, 0, piece * width);
+        matmul_int8_code_lanes(o, (is_b ? 0 : j->row) + piece * width, least(width, lanes - piece * width),
+                               j->depth, &to, own(j, thread));
+        return;
+    }
+    int64_t blocks = divide_up(lanes, CODES_DRAWN), tile = piece / blocks,
+            first = piece % blocks * CODES_DRAWN;
+    matmul_int8_panels to = panels_of(j, is_b, tile, 0);
+    matmul_int8_block at = { .first = first,
+                             .lanes = least(CODES_DRAWN, lanes - first),
+                             .from = j->from + tile * j->p->tile,
+                             .depth = least(j->p->tile, j->depth - tile * j->p->tile) };
+    matmul_int8_code_across(o, &at, &to);
+}
+
+/* ---- blocks of y ---- */
+
+/* What becomes of a block of sums, and where. */
+typedef struct {
+    int64_t rows, columns, place; /* place: of its first element in y */
+    float x[BLOCK];
+} ending;
+
+VECTOR_CLONES static void scale_block(const int32_t *restrict sum, const float *a, const float *restrict b,
+                                      int64_t rows, float *restrict x) {
+    for (int64_t i = 0; i < rows; i++, x += COLUMNS, sum += COLUMNS)
+        for (int64_t k = 0; k < COLUMNS; k++) x[k] = (float)sum[k] * (a[i] * b[k]);
+}
+
+VECTOR_CLONES static void scale_more(const int32_t *restrict sum, const float *a, const float *restrict b,
+                                     int64_t rows, float *restrict x) {
+    for (int64_t i = 0; i < rows; i++, x += COLUMNS, sum += COLUMNS)
+        for (int64_t k = 0; k < COLUMNS; k++) x[k] = x[k] + (float)sum[k] * (a[i] * b[k]);
+}
+
+static const void *element(const void *data, int64_t place, dtype type) {
+    return (const char *)data + place * (int64_t)dtype_bytes(type);
+}
+
+VECTOR_CLONES static void add_floats(float *restrict x, const float *restrict y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] = y[i] + x[i];
+}
+
+static void add_row(float *x, const void *from, int64_t n, dtype type) {
+    float wide[COLUMNS];
+    if (dtype_is_half(type)) half_widen(type, from, n, wide);
+    add_floats(x, dtype_is_half(type) ? wide : from, n);
+}
+
+/* x + bias + residual, and into its place. */
+static void end_block(const matmul_int8_problem *p, ending *e, int64_t column) {
+    for (int64_t i = 0; i < e->rows; i++) {
+        float *x = e->x + i * COLUMNS;
+        int64_t place = e->place + i * p->columns;
+        void *y = (char *)p->y + place * (int64_t)dtype_bytes(p->type);
+        if (p->bias) add_row(x, element(p->bias, column, p->bias_type), e->columns, p->bias_type);
+        if (p->residual) add_row(x, element(p->residual, place, p->type), e->columns, p->type);
+        if (dtype_is_half(p->type))
+            half_narrow(p->type, x, e->columns, y);
+        else
+            memcpy(y, x, (size_t)e->columns * sizeof *x);
+    }
+}
+
+static const float ones[COLUMNS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+
+/* The tiles of depth of a block, one after the other: (before + tile_0) + tile_1 ... as if each were added to
+ * memory. */
+static void run_block(const job *j, int64_t row, int64_t column, const matmul_int8_panels *stored_b,
+                      int32_t *sum) {
+    const matmul_int8_problem *p = j->p;
+    ending e = { .rows = least(ROWS, j->rows - row), .columns = least(COLUMNS, p->columns - column) };
+    e.place = (j->row + row) * p->columns + column;
+    const void *before = j->from ? p->y : p->accumulator;
+    bool goes_on = over_rows(p) && before;
+    if (goes_on) {
+        memset(e.x, 0, sizeof e.x);
+        for (int64_t i = 0; i < e.rows; i++)
+            add_row(e.x + i * COLUMNS, element(before, e.place + i * p->columns, p->type), e.columns,
+                    p->type);
+    }
+    for (int64_t t = 0; t < j->tiles; t++) {
+        matmul_int8_panels a = panels_of(j, false, t, row),
+                           b = stored_b ? *stored_b : panels_of(j, true, t, column);
+        j->kernel->block(a.fours, e.rows, a.words, b.words, b.starts, sum);
+        if (t || goes_on)
+            scale_more(sum, a.scales, b.scales, e.rows, e.x);
+        else
+            scale_block(sum, a.scales, b.scales, e.rows, e.x);
+    }
+    end_block(p, &e, column);
+}
+
+/* The panel of b at `column` from its stored codes. */
+static matmul_int8_panels stored_panel(const job *j, int64_t column, int thread, float scales[COLUMNS]) {
+    const matmul_int8_problem *p = j->p;
+    matmul_int8_panels b = panels_at(own(j, thread) + j->l.own_panel, COLUMNS, COLUMNS, j->fours, 0);
+    int64_t columns = least(COLUMNS, p->columns - column);
+    matmul_int8_copy_codes(&p->b, column, columns, j->depth, &b);
+    memcpy(scales, ones, sizeof ones);
+    if (p->b.scales) memcpy(scales, p->b.scales + column, (size_t)columns * sizeof *scales);
+    b.scales = scales;
+    return b;
+}
+
+static int64_t row_tiles(const job *j) { return divide_up(j->rows, MATMUL_INT8_TILE_ROWS); }
+
+static void run_tile(void *context, int64_t index, int thread) {
+    const job *j = context;
+    int64_t column = index / row_tiles(j) * COLUMNS, row = index % row_tiles(j) * MATMUL_INT8_TILE_ROWS;
+    int64_t end = least(j->rows, row + MATMUL_INT8_TILE_ROWS);
+    int32_t *sum = (void *)(own(j, thread) + j->l.own_sums);
+    float scales[COLUMNS];
+    matmul_int8_panels b = { 0 };
+    if (stored(j->p)) b = stored_panel(j, column, thread, scales);
+    for (; row < end; row += ROWS) run_block(j, row, column, stored(j->p) ? &b : NULL, sum);
+}
+
+/* ---- waves ---- */
+
+static void run_wave(job *j) {
+    j->pieces_a = pieces_of(j, false);
+    threads_for(j->pieces_a + pieces_of(j, true), prepare_piece, j);
+    threads_for(row_tiles(j) * divide_up(j->p->columns, COLUMNS), run_tile, j);
+}
+
+void matmul_int8_packed_run(const matmul_int8_problem *p, void *scratch) {
+    job j = { .p = p, .kernel = matmul_int8_kernel_chosen(), .scratch = scratch };
+    j.l = layout_of(p, threads_count());
+    j.fours = j.l.fours;
+    j.b_too = !stored(p);
+    if (over_rows(p)) {
+        int64_t wave = j.l.tiles * p->tile;
+        for (j.rows = p->rows; j.from < p->depth; j.from += wave) {
+            j.depth = least(wave, p->depth - j.from);
+            j.tiles = divide_up(j.depth, p->tile);
+            run_wave(&j);
+        }
+        return;
+    }
+    j.depth = p->depth, j.tiles = 1;
+    for (; j.row < p->rows; j.row += MATMUL_INT8_WAVE, j.b_too = false) {
+        j.rows = least(MATMUL_INT8_WAVE, p->rows - j.row);
+        run_wave(&j);
+    }
+}

@@ -1,0 +1,212 @@
+/* Operands become panels of codes: floats by finding the scale of each lane and rounding, codes as they are.
+ */
+#include <string.h>
+
+#include "ops/matmul_int8/matmul_int8_kernel.h"
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t align(int64_t n) { return (n + 63) & ~(int64_t)63; }
+
+/* ---- rows of an operand in f32 ---- */
+
+VECTOR_CLONES static void multiply_each(const float *restrict x, const float *restrict by, int64_t n,
+                                        float *restrict y) {
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] * by[i];
+}
+
+/* n numbers from `place` of the data on, where they lie or, if they are not what is wanted, in `own`. */
+static const float *row_at(const matmul_int8_operand *o, int64_t place, int64_t n, float *own) {
+    const float *x = (const float *)o->data + place;
+    if (dtype_is_half(o->type)) {
+        half_widen(o->type, (const uint16_t *)o->data + place, n, own);
+        x = own;
+    }
+    if (!o->fold) return x;
+    if (x == own)
+        for (int64_t i = 0; i < n; i++) own[i] *= o->fold[i];
+    else
+        multiply_each(x, o->fold, n, own);
+    return own;
+}
+
+/* ---- codes that follow each other along the sum: lanes become columns of words ---- */
+
+enum { SOME_FOURS = 16 }; /* a line of each lane at a time */
+
+static void clear(const matmul_int8_panels *to, int64_t lanes) {
+    if (lanes < to->width) memset(to->words, 0, (size_t)(to->fours * to->width) * sizeof *to->words);
+}
+
+static void weave_lane(const int8_t *codes, int64_t lane, int64_t from, int64_t fours,
+                       const matmul_int8_panels *to) {
+    uint32_t *words = to->words + from * to->width + lane;
+    for (int64_t f = 0; f < fours; f++) {
+        uint32_t four;
+        memcpy(&four, codes + (from + f) * MATMUL_INT8_FOUR, sizeof four);
+        words[f * to->width] = four ^ to->flip;
+    }
+}
+
+static void weave(const int8_t *codes, int64_t stride, int64_t lanes, int64_t depth,
+                  const matmul_int8_panels *to) {
+    int64_t whole = depth / MATMUL_INT8_FOUR, rest = depth - whole * MATMUL_INT8_FOUR;
+    clear(to, lanes);
+    for (int64_t from = 0; from < whole; from += SOME_FOURS)
+        for (int64_t lane = 0; lane < lanes; lane++)
+            weave_lane(codes + lane * stride, lane, from, least(SOME_FOURS, whole - from), to);
+    for (int64_t lane = 0; lane < lanes && rest; lane++) {
+        int8_t last[MATMUL_INT8_FOUR] = { 0 };
+        uint32_t four;
+        memcpy(last, codes + lane * stride + whole * MATMUL_INT8_FOUR, (size_t)rest);
+        memcpy(&four, last, sizeof four);
+        to->words[whole * to->width + lane] = four ^ to->flip;
+    }
+}
+
+VECTOR_CLONES static int32_t start_of(const int8_t *codes, int64_t n) {
+    int32_t sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += codes[i];
+    return -128 * sum;
+}
+
+static void set_starts(const int8_t *codes, int64_t stride, int64_t lanes, int64_t depth,
+                       const matmul_int8_panels *to) {
+    for (int64_t lane = 0; to->starts && lane < to->width; lane++)
+        to->starts[lane] = lane < lanes ? start_of(codes + lane * stride, depth) : 0;
+}
+
+uint64_t matmul_int8_room(int64_t width, int64_t depth) {
+    return (uint64_t)(width * align(depth) + align(depth * (int64_t)sizeof(float)));
+}
+
+void matmul_int8_code_lanes(const matmul_int8_operand *o, int64_t first, int64_t lanes, int64_t depth,
+                            const matmul_int8_panels *to, void *room) {
+    int8_t *codes = room;
+    int64_t stride = align(depth);
+    float *own = (float *)(void *)(codes + to->width * stride);
+    for (int64_t lane = 0; lane < lanes; lane++) {
+        const float *x = row_at(o, (first + lane) * o->stride, depth, own);
+        to->scales[lane] = o->fixed ? *o->fixed : codes_scale(codes_largest(x, depth));
+        codes_encode(x, codes_inverse(to->scales[lane]), NULL, depth, codes + lane * stride);
+    }
+    weave(codes, stride, lanes, depth, to);
+    set_starts(codes, stride, lanes, depth, to);
+}
+
+/* ---- codes of neighbouring lanes: four rows become one of words ---- */
+
+VECTOR_CLONES static void weave_rows(const int8_t *const row[MATMUL_INT8_FOUR], int64_t n, uint32_t flip,
+                                     uint32_t *restrict words) {
+    const int8_t *a = row[0], *b = row[1], *c = row[2], *d = row[3];
+    for (int64_t i = 0; i < n; i++)
+        words[i] = ((uint32_t)(uint8_t)a[i] | (uint32_t)(uint8_t)b[i] << 8 | (uint32_t)(uint8_t)c[i] << 16 |
+                    (uint32_t)(uint8_t)d[i] << 24) ^
+                   flip;
+}
+
+VECTOR_CLONES static void add_rows(const int8_t *const row[MATMUL_INT8_FOUR], int64_t n,
+                                   int32_t *restrict starts) {
+    const int8_t *a = row[0], *b = row[1], *c = row[2], *d = row[3];
+    for (int64_t i = 0; i < n; i++) starts[i] -= 128 * (a[i] + b[i] + c[i] + d[i]);
+}
+
+static void copy_across(const matmul_int8_operand *o, int64_t first, int64_t lanes, int64_t depth,
+                        const matmul_int8_panels *to) {
+    static const int8_t zeros[CODES_DRAWN];
+    clear(to, lanes);
+    for (int64_t lane = 0; to->starts && lane < to->width; lane++) to->starts[lane] = 0;
+    for (int64_t f = 0; f < to->fours; f++) {
+        const int8_t *row[MATMUL_INT8_FOUR];
+        for (int64_t k = 0; k < MATMUL_INT8_FOUR; k++) {
+            int64_t d = f * MATMUL_INT8_FOUR + k;
+            row[k] = d < depth ? (const int8_t *)o->data + d * o->stride + first : zeros;
+        }
+        weave_rows(row, lanes, to->flip, to->words + f * to->width);
+        if (to->starts) add_rows(row, lanes, to->starts);
+    }
+}
+
+void matmul_int8_copy_codes(const matmul_int8_operand *o, int64_t first, int64_t lanes, int64_t depth,
+                            const matmul_int8_panels *to) {
+    if (o->across) {
+        copy_across(o, first, lanes, depth, to);
+        return;
+    }
+    const int8_t *codes = (const int8_t *)o->data + first * o->stride;
+    weave(codes, o->stride, lanes, depth, to);
+    set_starts(codes, o->stride, lanes, depth, to);
+}
+
+/* ---- floats of neighbouring lanes ---- */
+
+typedef struct {
+    const matmul_int8_operand *o;
+    const matmul_int8_block *at;
+    float inverse[CODES_DRAWN], own[CODES_DRAWN];
+    int8_t codes[MATMUL_INT8_FOUR][CODES_DRAWN];
+    int32_t largest[CODES_DRAWN], starts[CODES_DRAWN];
+    uint32_t words[CODES_DRAWN];
+} across;
+
+static const float *across_row(across *w, int64_t depth) {
+    return row_at(w->o, (w->at->from + depth) * w->o->stride + w->at->first, w->at->lanes, w->own);
+}
+
+static void code_row(across *w, int64_t depth, int8_t *codes) {
+    const float *x = across_row(w, depth);
+    uint16_t bits[CODES_DRAWN];
+    if (!w->o->random) {
+        codes_encode_each(x, w->inverse, NULL, w->at->lanes, codes);
+        return;
+    }
+    int64_t row = w->at->from + depth, within = row % w->o->sample_rows;
+    codes_draw draw = { .random = *w->o->random, .sample = (uint32_t)(row / w->o->sample_rows) };
+    codes_draw_bits(&draw, within * codes_draws(w->o->stride) + w->at->first / CODES_DRAWN, bits);
+    codes_encode_each(x, w->inverse, bits, w->at->lanes, codes);
+}
+
+/* Words of lanes that lie in several panels. */
+static void spread(const across *w, int64_t four, const matmul_int8_panels *to) {
+    for (int64_t i = 0; i < w->at->lanes;) {
+        int64_t panel = (w->at->first + i) / to->width, place = (w->at->first + i) % to->width;
+        int64_t run = least(to->width - place, w->at->lanes - i);
+        memcpy(to->words + (panel * to->fours + four) * to->width + place, w->words + i,
+               (size_t)run * sizeof *w->words);
+        i += run;
+    }
+}
+
+/* What the last panel has beyond the last lane. */
+static void fill_up(const across *w, const matmul_int8_panels *to) {
+    int64_t end = w->at->first + w->at->lanes, place = end % to->width, panel = end / to->width;
+    if (end < w->o->stride || !place) return;
+    for (int64_t f = 0; f < to->fours; f++)
+        memset(to->words + (panel * to->fours + f) * to->width + place, 0,
+               (size_t)(to->width - place) * sizeof *to->words);
+    for (int64_t i = 0; to->starts && i < to->width - place; i++) to->starts[end + i] = 0;
+}
+
+void matmul_int8_code_across(const matmul_int8_operand *o, const matmul_int8_block *at,
+                             const matmul_int8_panels *to) {
+    across w = { .o = o, .at = at };
+    const int8_t *const rows[MATMUL_INT8_FOUR] = { w.codes[0], w.codes[1], w.codes[2], w.codes[3] };
+    for (int64_t d = 0; d < at->depth; d++) codes_largest_each(across_row(&w, d), at->lanes, w.largest);
+    for (int64_t i = 0; i < at->lanes; i++) {
+        to->scales[at->first + i] = codes_scale(w.largest[i]);
+        w.inverse[i] = codes_inverse(to->scales[at->first + i]);
+    }
+    for (int64_t f = 0; f < to->fours; f++) {
+        for (int64_t k = 0; k < MATMUL_INT8_FOUR; k++) {
+            int64_t d = f * MATMUL_INT8_FOUR + k;
+            if (d < at->depth)
+                code_row(&w, d, w.codes[k]);
+            else
+                memset(w.codes[k], 0, sizeof w.codes[k]);
+        }
+        weave_rows(rows, at->lanes, to->flip, w.words);
+        if (to->starts) add_rows(rows, at->lanes, w.starts);
+        spread(&w, f, to);
+    }
+    if (to->starts) memcpy(to->starts + at->first, w.starts, (size_t)at->lanes * sizeof *w.starts);
+    fill_up(&w, to);
+}
