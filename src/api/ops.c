@@ -186,7 +186,9 @@ snug_tensor snug_layernorm(snug_graph *g, snug_tensor x, snug_tensor gamma, snug
 }
 
 snug_tensor snug_rmsnorm(snug_graph *g, snug_tensor x, snug_tensor gamma, double epsilon) {
-    return good_epsilon(g, epsilon) ? rmsnorm_apply(g->graph, x, gamma, (float)epsilon) : 0;
+    return good_epsilon(g, epsilon)
+               ? rmsnorm_apply(g->graph, x, gamma, &(rmsnorm_attributes){ .eps = (float)epsilon })
+               : 0;
 }
 
 snug_tensor snug_softmax(snug_graph *g, snug_tensor x) { return softmax_apply(g->graph, x); }

@@ -1,12 +1,12 @@
 #include "ops/rmsnorm/rmsnorm.h"
 
-tensor_id rmsnorm_apply(graph *g, tensor_id x, tensor_id gamma, float eps) {
-    return graph_add(g, &op_rmsnorm, (tensor_id[]){ x, gamma }, 2, &(rmsnorm_attributes){ .eps = eps });
+tensor_id rmsnorm_apply(graph *g, tensor_id x, tensor_id gamma, const rmsnorm_attributes *a) {
+    return graph_add(g, &op_rmsnorm, (tensor_id[]){ x, gamma }, 2, a);
 }
 
-tensor_id rmsnorm_backward_apply(graph *g, rmsnorm_backward_inputs in) {
+tensor_id rmsnorm_backward_apply(graph *g, rmsnorm_backward_inputs in, float plus) {
     tensor_id ids[] = { in.x, in.gamma, in.rstd, in.dy, in.accumulator_dx, in.accumulator_dgamma };
-    return graph_add(g, &op_rmsnorm_backward, ids, 6, NULL);
+    return graph_add(g, &op_rmsnorm_backward, ids, 6, &(rmsnorm_backward_attributes){ plus });
 }
 
 static shape statistics_shape(const shape *x) {
@@ -43,12 +43,16 @@ static status infer(const graph *g, const node *n, tensor *out) {
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
     const node *n = graph_node(g, id);
     if (!dout[0]) return;
-    tensor_id dx = rmsnorm_backward_apply(g, (rmsnorm_backward_inputs){ .x = node_in(g, n, 0),
-                                                                        .gamma = node_in(g, n, 1),
-                                                                        .rstd = node_out(g, n, 1),
-                                                                        .dy = dout[0],
-                                                                        .accumulator_dx = din[0],
-                                                                        .accumulator_dgamma = din[1] });
+    const rmsnorm_attributes *a = node_attributes(g, n);
+    float plus = a->plus;
+    tensor_id dx = rmsnorm_backward_apply(g,
+                                          (rmsnorm_backward_inputs){ .x = node_in(g, n, 0),
+                                                                     .gamma = node_in(g, n, 1),
+                                                                     .rstd = node_out(g, n, 1),
+                                                                     .dy = dout[0],
+                                                                     .accumulator_dx = din[0],
+                                                                     .accumulator_dgamma = din[1] },
+                                          plus);
     for (uint32_t i = 0; i < 2; i++)
         if (want[i]) din[i] = dx ? dx + i : 0;
 }
@@ -63,32 +67,37 @@ static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false },
                                    { "gamma", DTYPE_MASK_FLOAT, 1, 1, false } };
 static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false } };
 
-#define EPS                                                                                                  \
-    &(rmsnorm_attributes) { 1e-6f, 0 }
+static const rmsnorm_attributes usual = { .eps = 1e-6f }, shifted = { .eps = 1e-6f, .plus = 1 };
+
 static const op_case cases[] = {
     { "batch",
       { { DTYPE_F32, { { 3, 5, 67 }, 3 }, -2, 3 }, { DTYPE_F32, { { 67 }, 1 }, -1, 1 } },
-      EPS,
+      &usual,
       0,
       false },
     { "many rows",
       { { DTYPE_F32, { { 300, 33 }, 2 }, 5, 6 }, { DTYPE_F32, { { 33 }, 1 }, -1, 1 } },
-      EPS,
+      &usual,
+      0,
+      false },
+    { "scale around 1",
+      { { DTYPE_F32, { { 3, 5, 67 }, 3 }, -2, 3 }, { DTYPE_F32, { { 67 }, 1 }, -1, 1 } },
+      &shifted,
       0,
       false },
     { "one row",
       { { DTYPE_F32, { { 769 }, 1 }, -2, 3 }, { DTYPE_F32, { { 769 }, 1 }, -1, 1 } },
-      EPS,
+      &usual,
       0,
       false },
     { "one element",
       { { DTYPE_F32, { { 1 }, 1 }, 2, 3 }, { DTYPE_F32, { { 1 }, 1 }, -1, 1 } },
-      EPS,
+      &usual,
       0,
       false },
     { "halves",
       { { DTYPE_F16, { { 300, 770 }, 2 }, -2, 3 }, { DTYPE_F32, { { 770 }, 1 }, -1, 1 } },
-      EPS,
+      &usual,
       0,
       true },
     { 0 }
@@ -139,12 +148,14 @@ static const op_alias backward_aliases[] = { { .out = 0, .in = 4, .must = false 
                                              { .out = 0, .in = 0, .must = false },
                                              { .out = 1, .in = 5, .must = true } };
 
+static const rmsnorm_backward_attributes around_zero = { 0 }, around_one = { 1 };
+
 static const op_case backward_cases[] = { { "plain",
                                             { { DTYPE_F32, { { 3, 5, 67 }, 3 }, -2, 3 },
                                               { DTYPE_F32, { { 67 }, 1 }, -1, 1 },
                                               { DTYPE_F32, { { 3, 5 }, 2 }, 0.5, 2 },
                                               { DTYPE_F32, { { 3, 5, 67 }, 3 }, -1, 1 } },
-                                            NULL,
+                                            &around_one,
                                             0,
                                             true },
                                           { "accumulators, many rows",
@@ -154,7 +165,7 @@ static const op_case backward_cases[] = { { "plain",
                                               { DTYPE_F32, { { 1300, 35 }, 2 }, -1, 1 },
                                               { DTYPE_F32, { { 1300, 35 }, 2 }, -1, 1 },
                                               { DTYPE_F32, { { 35 }, 1 }, -1, 1 } },
-                                            NULL,
+                                            &around_zero,
                                             0,
                                             true },
                                           { "one row, wide",
@@ -164,7 +175,7 @@ static const op_case backward_cases[] = { { "plain",
                                               { DTYPE_F32, { { 1100 }, 1 }, -1, 1 },
                                               { DTYPE_NONE },
                                               { DTYPE_F32, { { 1100 }, 1 }, -1, 1 } },
-                                            NULL,
+                                            &around_one,
                                             0,
                                             true },
                                           { "halves",
@@ -174,7 +185,7 @@ static const op_case backward_cases[] = { { "plain",
                                               { DTYPE_BF16, { { 1300, 35 }, 2 }, -1, 1 },
                                               { DTYPE_NONE },
                                               { DTYPE_F32, { { 35 }, 1 }, -1, 1 } },
-                                            NULL,
+                                            &around_zero,
                                             0,
                                             true },
                                           { 0 } };
@@ -186,6 +197,7 @@ const op_def op_rmsnorm_backward = { .name = "rmsnorm_backward",
                                      .aliases = backward_aliases,
                                      .alias_count = 4,
                                      .out_count = 2,
+                                     .attribute_bytes = sizeof(rmsnorm_backward_attributes),
                                      .infer = infer_backward,
                                      .cost = cost_backward,
                                      .cpu = rmsnorm_backward_cpu,

@@ -2,6 +2,8 @@
  * rstd = 1 / sqrt(mean of squares + eps). rstd is an output, so that the gradient need not sum again.
  * Paper: Zhang, Sennrich, "Root mean square layer normalization", arXiv:1910.07467.
  *
+ * Where the scale is stored as its distance from 1 (Gemma), `plus` is 1 and gamma is plus + the stored one.
+ *
  * rstd has the shape of x without its last dimension, (1) where x has rank 1. Gradients flow from y only. */
 #pragma once
 
@@ -10,7 +12,12 @@
 typedef struct {
     float eps;
     int32_t type; /* dtype of y; 0: that of x */
+    float plus;   /* added to gamma */
 } rmsnorm_attributes;
+
+typedef struct {
+    float plus;
+} rmsnorm_backward_attributes;
 
 typedef struct {
     tensor_id x, gamma, rstd, dy;
@@ -25,5 +32,5 @@ extern const op_def op_rmsnorm_backward;
 
 extern const op_kernel rmsnorm_cpu[], rmsnorm_backward_cpu[];
 
-tensor_id rmsnorm_apply(graph *g, tensor_id x, tensor_id gamma, float eps);
-tensor_id rmsnorm_backward_apply(graph *g, rmsnorm_backward_inputs in);
+tensor_id rmsnorm_apply(graph *g, tensor_id x, tensor_id gamma, const rmsnorm_attributes *a);
+tensor_id rmsnorm_backward_apply(graph *g, rmsnorm_backward_inputs in, float plus);

@@ -17,7 +17,8 @@ static void rmsnorm_reference(const op_call *c) {
             squares += reference_get(x, r * width + j) * reference_get(x, r * width + j);
         double s = 1 / sqrt(squares / (double)width + (double)a->eps);
         for (int64_t j = 0; j < width; j++)
-            reference_set(y, r * width + j, reference_get(x, r * width + j) * s * reference_get(gamma, j));
+            reference_set(y, r * width + j,
+                          reference_get(x, r * width + j) * s * ((double)a->plus + reference_get(gamma, j)));
         reference_set(rstd, r, s);
     }
 }
@@ -41,7 +42,7 @@ VECTOR_CLONES static void rmsnorm_rows(const op_call *c, int64_t first, int64_t 
         float *y = (float *)c->out[0].data + r * width;
         float s = 1.0f / sqrtf(row_mean_square(x, width) + a->eps);
 #pragma GCC ivdep
-        for (int64_t j = 0; j < width; j++) y[j] = x[j] * s * gamma[j];
+        for (int64_t j = 0; j < width; j++) y[j] = x[j] * s * (gamma[j] + a->plus);
         rstd[r] = s;
     }
 }
@@ -92,17 +93,19 @@ static void sum_gamma_reference(const op_call *c) {
 static void rmsnorm_backward_reference(const op_call *c) {
     const op_arg *x = op_in(c, 0), *gamma = op_in(c, 1), *rstd = op_in(c, 2), *dy = op_in(c, 3);
     const op_arg *accumulator = op_in(c, 4), *dx = &c->out[0];
+    double plus = (double)((const rmsnorm_backward_attributes *)c->attributes)->plus;
     int64_t rows = shape_rows(&x->shape), width = shape_last(&x->shape);
     sum_gamma_reference(c); /* before dx, which may live in x or dy */
     for (int64_t r = 0; r < rows; r++) {
         double s = reference_get(rstd, r), sum_un = 0;
         for (int64_t j = 0; j < width; j++) {
             int64_t i = r * width + j;
-            sum_un += reference_get(dy, i) * reference_get(gamma, j) * reference_get(x, i) * s;
+            sum_un += reference_get(dy, i) * (plus + reference_get(gamma, j)) * reference_get(x, i) * s;
         }
         for (int64_t j = 0; j < width; j++) {
             int64_t i = r * width + j;
-            double u = reference_get(dy, i) * reference_get(gamma, j), normal = reference_get(x, i) * s;
+            double u = reference_get(dy, i) * (plus + reference_get(gamma, j)),
+                   normal = reference_get(x, i) * s;
             double d = s * (u - normal * sum_un / (double)width);
             reference_set(dx, i, (accumulator->data ? reference_get(accumulator, i) : 0) + d);
         }
@@ -110,33 +113,36 @@ static void rmsnorm_backward_reference(const op_call *c) {
 }
 
 /* average(u n) */
-VECTOR_INLINE float row_average(const float *x, const float *dy, const float *gamma, int64_t n, float rstd) {
+VECTOR_INLINE float row_average(const float *x, const float *dy, const float *gamma, int64_t n, float rstd,
+                                float plus) {
     float lane[VECTOR_LANES] = { 0 }, rest = 0;
     int64_t i = 0;
     for (; i + VECTOR_LANES <= n; i += VECTOR_LANES)
-        for (int j = 0; j < VECTOR_LANES; j++) lane[j] += dy[i + j] * gamma[i + j] * (x[i + j] * rstd);
-    for (; i < n; i++) rest += dy[i] * gamma[i] * (x[i] * rstd);
+        for (int j = 0; j < VECTOR_LANES; j++)
+            lane[j] += dy[i + j] * (gamma[i + j] + plus) * (x[i + j] * rstd);
+    for (; i < n; i++) rest += dy[i] * (gamma[i] + plus) * (x[i] * rstd);
     return vector_lanes_sum(lane, rest) / (float)n;
 }
 
 /* Everything of a row while it is in the cache; dx last, as it may take the place of x or dy. */
 VECTOR_CLONES static void backward_f32(const op_call *c, int64_t first, int64_t last, float *dgamma) {
     const float *gamma = c->in[1].data, *rstd = c->in[2].data;
+    float plus = ((const rmsnorm_backward_attributes *)c->attributes)->plus;
     int64_t width = shape_last(&c->in[0].shape);
     for (int64_t r = first; r < last; r++) {
         const float *x = (const float *)c->in[0].data + r * width,
                     *dy = (const float *)c->in[3].data + r * width;
         const float *before = op_in(c, 4)->data ? (const float *)c->in[4].data + r * width : NULL;
         float *dx = (float *)c->out[0].data + r * width;
-        float s = rstd[r], average = row_average(x, dy, gamma, width, s);
+        float s = rstd[r], average = row_average(x, dy, gamma, width, s, plus);
         for (int64_t j = 0; j < width; j++) dgamma[j] += dy[j] * (x[j] * s);
         if (before) {
 #pragma GCC ivdep
             for (int64_t j = 0; j < width; j++)
-                dx[j] = before[j] + s * (dy[j] * gamma[j] - x[j] * s * average);
+                dx[j] = before[j] + s * (dy[j] * (gamma[j] + plus) - x[j] * s * average);
         } else {
 #pragma GCC ivdep
-            for (int64_t j = 0; j < width; j++) dx[j] = s * (dy[j] * gamma[j] - x[j] * s * average);
+            for (int64_t j = 0; j < width; j++) dx[j] = s * (dy[j] * (gamma[j] + plus) - x[j] * s * average);
         }
     }
 }

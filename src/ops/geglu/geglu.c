@@ -1,0 +1,109 @@
+#include "ops/geglu/geglu.h"
+
+#include "ops/add/add.h"
+
+tensor_id geglu_apply(graph *g, tensor_id gate, tensor_id up, bool tanh) {
+    return graph_add(g, &op_geglu, (tensor_id[]){ gate, up }, 2, &(geglu_attributes){ .tanh = tanh });
+}
+
+static status infer(const graph *g, const node *n, tensor *out) {
+    const tensor *gate = graph_tensor(g, node_in(g, n, 0));
+    char is[SHAPE_TEXT_BYTES], should[SHAPE_TEXT_BYTES];
+    for (uint32_t i = 1; i < n->in_count; i++) {
+        const tensor *x = graph_tensor(g, node_in(g, n, i));
+        if (!shape_equal(&x->shape, &gate->shape) || x->dtype != gate->dtype)
+            return status_set(STATUS_INVALID, "'%s' is %s %s, the gate is %s %s", n->op->inputs[i].name,
+                              dtype_name(x->dtype), shape_text(&x->shape, is), dtype_name(gate->dtype),
+                              shape_text(&gate->shape, should));
+    }
+    for (uint32_t o = 0; o < n->out_count; o++)
+        out[o] = (tensor){ .shape = gate->shape, .dtype = gate->dtype };
+    return STATUS_OK;
+}
+
+static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
+    const node *n = graph_node(g, id);
+    tensor_id in[] = { node_in(g, n, 0), node_in(g, n, 1), dout[0] };
+    tensor_id d = graph_add(g, &op_geglu_backward, in, 3, node_attributes(g, n));
+    for (uint32_t i = 0; i < 2 && d; i++)
+        if (want[i]) din[i] = add_gather(g, din[i], d + i);
+}
+
+static op_cost cost(const graph *g, const node *n) { return op_cost_functions(g, n, 21); }
+
+static const op_input inputs[] = { { "gate", DTYPE_MASK_FLOAT, 1, 4, false },
+                                   { "up", DTYPE_MASK_FLOAT, 1, 4, false } };
+static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false },
+                                    { .out = 0, .in = 1, .must = false } };
+
+static const geglu_attributes tanh_form = { .tanh = 1 }, erf_form = { 0 };
+
+static const op_case cases[] = {
+    { "usual",
+      { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -4, 4 }, { DTYPE_F32, { { 3, 5, 7 }, 3 }, -2, 2 } },
+      &tanh_form,
+      2e-6,
+      false },
+    { "several pieces",
+      { { DTYPE_F32, { { 3, 9001 }, 2 }, -20, 20 }, { DTYPE_F32, { { 3, 9001 }, 2 }, -2, 2 } },
+      &erf_form,
+      2e-6,
+      false },
+    { "one element",
+      { { DTYPE_F32, { { 1 }, 1 }, -4, 4 }, { DTYPE_F32, { { 1 }, 1 }, -2, 2 } },
+      &tanh_form,
+      2e-6,
+      false },
+    { 0 }
+};
+
+const op_def op_geglu = { .name = "geglu",
+                          .paper = "arXiv:2002.05202",
+                          .inputs = inputs,
+                          .in_count = 2,
+                          .aliases = aliases,
+                          .alias_count = 2,
+                          .out_count = 1,
+                          .traits = OP_ELEMENTWISE | OP_HALF,
+                          .attribute_bytes = sizeof(geglu_attributes),
+                          .infer = infer,
+                          .grad = grad,
+                          .cost = cost,
+                          .cpu = geglu_cpu,
+                          .cases = cases };
+
+/* ---- the gradient ---- */
+
+static op_cost cost_backward(const graph *g, const node *n) { return op_cost_functions(g, n, 15); }
+
+static const op_input backward_inputs[] = { { "gate", DTYPE_MASK_FLOAT, 1, 4, false },
+                                            { "up", DTYPE_MASK_FLOAT, 1, 4, false },
+                                            { "dy", DTYPE_MASK_FLOAT, 1, 4, false } };
+static const op_alias backward_aliases[] = { { .out = 0, .in = 0, .must = false },
+                                             { .out = 0, .in = 2, .must = false },
+                                             { .out = 1, .in = 1, .must = false },
+                                             { .out = 1, .in = 2, .must = false } };
+
+#define ARRAY(low, high)                                                                                     \
+    { DTYPE_F32, { { 3, 9001 }, 2 }, low, high }
+#define SMALL(low, high)                                                                                     \
+    { DTYPE_F32, { { 3, 5, 7 }, 3 }, low, high }
+static const op_case backward_cases[] = {
+    { "usual", { SMALL(-4, 4), SMALL(-2, 2), SMALL(-1, 1) }, &erf_form, 2e-6, true },
+    { "several pieces", { ARRAY(-20, 20), ARRAY(-2, 2), ARRAY(-1, 1) }, &tanh_form, 2e-6, true },
+    { 0 }
+};
+
+const op_def op_geglu_backward = { .name = "geglu_backward",
+                                   .paper = "arXiv:2002.05202",
+                                   .inputs = backward_inputs,
+                                   .in_count = 3,
+                                   .aliases = backward_aliases,
+                                   .alias_count = 4,
+                                   .out_count = 2,
+                                   .traits = OP_ELEMENTWISE,
+                                   .attribute_bytes = sizeof(geglu_attributes),
+                                   .infer = infer,
+                                   .cost = cost_backward,
+                                   .cpu = geglu_backward_cpu,
+                                   .cases = backward_cases };

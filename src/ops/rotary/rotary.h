@@ -1,0 +1,40 @@
+/* Rotary positions: pairs of a head's numbers are turned by angles that grow with the position.
+ *
+ * Of every head its first R numbers are turned, i with i + R/2, as in Hugging Face's models:
+ *     y[i] = x[i] cos - x[i + R/2] sin,   y[i + R/2] = x[i + R/2] cos + x[i] sin
+ * and the others stay. The angles do not depend on the layer: they are a value of their own, made once in a
+ * program and read by all layers. The gradient is a turn back by the same angles.
+ * Paper: Su et al., "RoFormer", arXiv:2104.09864; stretched angles: Chen et al., arXiv:2306.15595. */
+#pragma once
+
+#include "ir/op.h"
+
+typedef enum {
+    ROTARY_PLAIN,
+    ROTARY_LINEAR, /* positions divided by `factor` */
+    ROTARY_LLAMA3, /* only waves longer than original/low are divided, and a ramp up to original/high */
+} rotary_stretch;
+
+typedef struct {
+    int64_t rows;   /* T, of the table */
+    int32_t turned; /* R, even */
+    int32_t stretch;
+    double theta;
+    double factor, low, high, original; /* read as `stretch` says */
+} rotary_angles_attributes;
+
+typedef struct {
+    int32_t heads;  /* the first so many of a row; what stands behind them stays */
+    int32_t size;   /* D, of a head */
+    int32_t turned; /* R <= D */
+    int32_t back;   /* 1: the other way round */
+} rotary_attributes;
+
+enum { ROTARY_MOST_TURNED = 512 };
+
+extern const op_def op_rotary_angles; /* offset? (1) i32 -> (T,R): T rows of R/2 cosines | R/2 sines */
+extern const op_def op_rotary;        /* x (B,T,W), angles (T,R) -> y; y may live in x */
+extern const op_kernel rotary_angles_cpu[], rotary_cpu[];
+
+tensor_id rotary_angles_apply(graph *g, tensor_id offset, const rotary_angles_attributes *a);
+tensor_id rotary_apply(graph *g, tensor_id x, tensor_id angles, const rotary_attributes *a);

@@ -1,0 +1,114 @@
+#include <string.h>
+
+#include "ops/fast.h"
+#include "ops/reference.h"
+#include "ops/rotary/rotary.h"
+#include "ops/rotary/rotary_math.h"
+#include "ops/widened.h"
+
+/* ---- the angles: few enough for double, once in a program ---- */
+
+static void angles_rows(const op_call *c, int64_t first, int64_t last) {
+    const rotary_angles_attributes *a = c->attributes;
+    const op_arg *offset = op_in(c, 0);
+    int64_t begin = offset->data ? *(const int32_t *)offset->data : 0, half = a->turned / 2;
+    double speed[ROTARY_MOST_TURNED / 2];
+    for (int64_t i = 0; i < half; i++) speed[i] = rotary_speed(a, i);
+    for (int64_t t = first; t < last; t++)
+        for (int64_t i = 0; i < half; i++) {
+            double angle = (double)(begin + t) * speed[i];
+            reference_set(&c->out[0], t * a->turned + i, cos(angle));
+            reference_set(&c->out[0], t * a->turned + half + i, sin(angle));
+        }
+}
+
+static void rotary_angles_rows(const op_call *c) { fast_for(c, c->out[0].shape.dim[0], 16, angles_rows); }
+
+static void rotary_angles_reference(const op_call *c) { angles_rows(c, 0, c->out[0].shape.dim[0]); }
+
+const op_kernel rotary_angles_cpu[] = { { "rotary_angles_cpu_rows", NULL, NULL, rotary_angles_rows },
+                                        { "rotary_angles_reference", NULL, NULL, rotary_angles_reference },
+                                        { 0 } };
+
+/* ---- the turn ---- */
+
+static void rotary_reference(const op_call *c) {
+    const rotary_attributes *a = c->attributes;
+    const op_arg *x = op_in(c, 0), *angles = op_in(c, 1); /* (B,T,W), (T,R) */
+    int64_t width = x->shape.dim[2], half = a->turned / 2;
+    for (int64_t r = 0, rows = shape_rows(&x->shape); r < rows; r++)
+        for (int64_t j = 0; j < width; j++) {
+            int64_t i = j % a->size, at = r * width + j, turn = r % x->shape.dim[1] * a->turned;
+            if (j >= (int64_t)a->heads * a->size || i >= a->turned) {
+                reference_set(&c->out[0], at, reference_get(x, at));
+                continue;
+            }
+            if (i >= half) continue; /* came with its partner */
+            double cosine = reference_get(angles, turn + i), sine = reference_get(angles, turn + half + i);
+            double left = reference_get(x, at), right = reference_get(x, at + half);
+            if (a->back) sine = -sine;
+            reference_set(&c->out[0], at, left * cosine - right * sine);
+            reference_set(&c->out[0], at + half, right * cosine + left * sine);
+        }
+}
+
+/* y may be x. */
+VECTOR_INLINE void turn(const float *x, const float *cosine, const float *sine, float sign, int64_t half,
+                        float *y) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < half; i++) {
+        float left = x[i], right = x[i + half], s = sign * sine[i];
+        y[i] = left * cosine[i] - right * s;
+        y[i + half] = right * cosine[i] + left * s;
+    }
+}
+
+VECTOR_CLONES static void rotary_piece(const op_call *c, int64_t first, int64_t last) {
+    const rotary_attributes *a = c->attributes;
+    int64_t width = c->in[0].shape.dim[2], times = c->in[0].shape.dim[1], half = a->turned / 2;
+    float sign = a->back ? -1.0f : 1.0f;
+    for (int64_t r = first; r < last; r++) {
+        const float *x = (const float *)c->in[0].data + r * width;
+        const float *angles = (const float *)c->in[1].data + r % times * a->turned;
+        float *y = (float *)c->out[0].data + r * width;
+        if (x != y && (a->turned < a->size || (int64_t)a->heads * a->size < width))
+            memcpy(y, x, (size_t)width * sizeof *y);
+        for (int64_t h = 0; h < a->heads; h++)
+            turn(x + h * a->size, angles, angles + half, sign, half, y + h * a->size);
+    }
+}
+
+static void rotary_fast(const op_call *c) {
+    fast_for(c, shape_rows(&c->in[0].shape), fast_rows(c->in[0].shape.dim[2]), rotary_piece);
+}
+
+VECTOR_CLONES static void turn_part(float *x, const float *angles, float sign, int64_t half) {
+    turn(x, angles, angles + half, sign, half, x);
+}
+
+/* What turns is widened head by head; the rest is copied. */
+static void narrow_piece(const op_call *c, int64_t first, int64_t last) {
+    const rotary_attributes *a = c->attributes;
+    int64_t width = c->in[0].shape.dim[2], times = c->in[0].shape.dim[1];
+    float part[ROTARY_MOST_TURNED];
+    for (int64_t r = first; r < last; r++) {
+        const uint16_t *x = (const uint16_t *)c->in[0].data + r * width;
+        const float *angles = (const float *)c->in[1].data + r % times * a->turned;
+        uint16_t *y = (uint16_t *)c->out[0].data + r * width;
+        if (x != y) memcpy(y, x, (size_t)width * sizeof *y);
+        for (int64_t h = 0; h < a->heads; h++) {
+            half_widen(c->in[0].dtype, y + h * a->size, a->turned, part);
+            turn_part(part, angles, a->back ? -1.0f : 1.0f, a->turned / 2);
+            half_narrow(c->out[0].dtype, part, a->turned, y + h * a->size);
+        }
+    }
+}
+
+static void rotary_narrow(const op_call *c) {
+    fast_for(c, shape_rows(&c->in[0].shape), fast_rows(c->in[0].shape.dim[2]), narrow_piece);
+}
+
+const op_kernel rotary_cpu[] = { { "rotary_cpu_vector", fast_accepts, NULL, rotary_fast },
+                                 { "rotary_cpu_narrow", widened_accepts, NULL, rotary_narrow },
+                                 { "rotary_reference", NULL, NULL, rotary_reference },
+                                 { 0 } };
