@@ -135,7 +135,7 @@ void cli_help_all(output *out) {
     add_command(&p, "snug help COMMAND", "its options, with examples");
     add_command(&p, "snug --version", "which snug this is");
     output_add(out, "\nModels\n  ");
-    add_wrapped(&p, 2, 2, gpt2_preset_names());
+    add_wrapped(&p, 2, 2, families_preset_names());
     output_add(out, "  ");
     add_wrapped(&p, 2, 2, "a config.json, or a Hugging Face model directory with GPT-2's architecture");
     output_add(out, "\nBegin with\n");

@@ -128,7 +128,7 @@ static void add_overview(output *out) {
         output_add(out, ":\n.BR snug\\-%s (1)\n", c->name);
     }
     output_add(out, ".TP\n.B snug help COMMAND\noptions of a command, with examples\n.SH MODELS\n");
-    add_text(out, gpt2_preset_names());
+    add_text(out, families_preset_names());
     output_add(out, ", a config.json, or a Hugging Face model directory.\n");
     add_notes(out);
     output_add(out, ".SH \"SEE ALSO\"\n");

@@ -10,6 +10,7 @@
 #include "exec/exec.h"
 #include "infer/stop.h"
 #include "io/adapter_files.h"
+#include "io/model_config.h"
 #include "io/model_files.h"
 
 enum { LINE_END = 10 }; /* what an empty prompt begins after */
@@ -34,12 +35,12 @@ typedef struct {
 typedef struct {
     const generate_options *options;
     generate_result *result;
-    gpt2_config config;
+    model_config config;
     model model;
     compose_choice pinned; /* what the adapter asks for */
     plan plan;
     exec *exec;
-    lane lanes[GPT2_MOST_DECODED];
+    lane lanes[MODEL_MOST_DECODED];
     uint32_t lane_count;        /* that are in use */
     int32_t *tokens, *position; /* inputs of the program, by lane; one */
     const float *logits;        /* by lane and token */
@@ -54,18 +55,19 @@ static const unsigned char *prompt_of(const generate_options *o, uint32_t i, int
     return given ? (const unsigned char *)o->prompts[i] : beginning;
 }
 
-static status check_prompt(const generate_options *o, uint32_t i, const gpt2_config *c) {
+static status check_prompt(const generate_options *o, uint32_t i, const model_config *config) {
+    const int64_t context = families_context(config), vocabulary = families_vocabulary(config);
     int64_t count;
     const unsigned char *ids = prompt_of(o, i, &count);
     char which[32] = "the prompt";
     if (o->prompt_count > 1) snprintf(which, sizeof which, "prompt %u", i + 1);
-    if (count >= c->context && o->tokens > 0)
+    if (count >= context && o->tokens > 0)
         return status_set(STATUS_INVALID, "%s has %lld tokens and the context %lld: nothing can be added",
-                          which, (long long)count, (long long)c->context);
+                          which, (long long)count, (long long)context);
     for (int64_t k = 0; k < count; k++)
-        if (ids[k] >= c->vocabulary)
+        if (ids[k] >= vocabulary)
             return status_set(STATUS_INVALID, "byte %lld of %s is %d; the model knows the ids 0 to %lld",
-                              (long long)k, which, ids[k], (long long)c->vocabulary - 1);
+                              (long long)k, which, ids[k], (long long)vocabulary - 1);
     return STATUS_OK;
 }
 
@@ -82,11 +84,11 @@ static status check_options(const generate_options *o) {
 static uint64_t text_bytes(const generation *g) {
     enum { GATHERED = 16 }; /* per byte: twice while it grows, and six as escapes, twice as well */
     const generate_options *o = g->options;
-    uint64_t piece = g->config.vocabulary > 256 ? 8 : 1, bytes = 0;
+    uint64_t piece = g->model.vocabulary > 256 ? 8 : 1, bytes = 0;
     for (uint32_t i = 0; i < o->prompt_count; i++) {
         int64_t count, most;
         prompt_of(o, i, &count);
-        most = o->tokens < g->config.context ? o->tokens : g->config.context;
+        most = o->tokens < g->model.context ? o->tokens : g->model.context;
         bytes += GATHERED * ((uint64_t)count + (uint64_t)most * piece) + sizeof(generate_text) + 128;
     }
     return bytes;
@@ -95,14 +97,14 @@ static uint64_t text_bytes(const generation *g) {
 static status plan_lanes(generation *g, uint32_t lanes) {
     const generate_options *o = g->options;
     int threads = o->threads > 0 ? o->threads : threads_available();
-    uint64_t sampling = sample_bytes(&o->sample, g->config.vocabulary);
+    uint64_t sampling = sample_bytes(&o->sample, g->model.vocabulary);
     compose_run run = { .model = &g->model,
                         .batch = lanes,
                         .kept_bytes = text_bytes(g) + sizeof *g,
                         .lower = { .threads = threads, .rates = device_rates_default(threads) } };
     if (sampling) run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", sampling };
     if (o->sample.repetition_penalty != 1)
-        run.buffers[run.buffer_count++] = (plan_buffer){ "seen", lanes * (uint64_t)g->config.vocabulary };
+        run.buffers[run.buffer_count++] = (plan_buffer){ "seen", lanes * (uint64_t)g->model.vocabulary };
     threads_set(threads);
     plan_close(&g->plan);
     TRY(compose_decode(&run, &g->pinned, &g->plan));
@@ -114,7 +116,7 @@ static status plan_lanes(generation *g, uint32_t lanes) {
 /* As many texts side by side as there are prompts, fewer where they don't fit. */
 static status make_plan(generation *g) {
     const generate_options *o = g->options;
-    uint32_t lanes = o->prompt_count < GPT2_MOST_DECODED ? o->prompt_count : GPT2_MOST_DECODED;
+    uint32_t lanes = o->prompt_count < MODEL_MOST_DECODED ? o->prompt_count : MODEL_MOST_DECODED;
     TRY(plan_lanes(g, lanes));
     while (o->memory && g->plan.peak_bytes > o->memory && lanes > 1)
         TRY(plan_lanes(g, lanes = (lanes + 1) / 2));
@@ -174,7 +176,7 @@ static bool say_token(generation *g, lane *l, int32_t id) {
 /* ---- one position after the other ---- */
 
 static uint8_t *seen_by(const generation *g, const lane *l) {
-    return g->seen ? g->seen + (l - g->lanes) * g->config.vocabulary : NULL;
+    return g->seen ? g->seen + (l - g->lanes) * g->model.vocabulary : NULL;
 }
 
 static void begin_lane(generation *g, uint32_t which, uint32_t number) {
@@ -184,7 +186,7 @@ static void begin_lane(generation *g, uint32_t which, uint32_t number) {
     l->prompt = prompt_of(o, number, &l->prompt_count);
     g->result->texts[number].prompt_tokens = l->prompt_count;
     g->result->prompt_tokens += l->prompt_count;
-    if (g->seen) memset(seen_by(g, l), 0, (size_t)g->config.vocabulary);
+    if (g->seen) memset(seen_by(g, l), 0, (size_t)g->model.vocabulary);
     if (o->tokens == 0) end_lane(g, l, GENERATE_LENGTH);
 }
 
@@ -204,9 +206,9 @@ static void feed(generation *g, int64_t position) {
 static status draw(generation *g, lane *l, int64_t position) {
     const generate_options *o = g->options;
     generate_text *t = &g->result->texts[l->number];
-    sample_from from = { .logits = g->logits + (l - g->lanes) * g->config.vocabulary,
+    sample_from from = { .logits = g->logits + (l - g->lanes) * g->model.vocabulary,
                          .seen = seen_by(g, l),
-                         .vocabulary = g->config.vocabulary,
+                         .vocabulary = g->model.vocabulary,
                          .position = (uint32_t)position,
                          .memory = g->sampling };
     TRY(sample_next(&o->sample, &from, &l->last));
@@ -216,7 +218,7 @@ static status draw(generation *g, lane *l, int64_t position) {
         end_lane(g, l, GENERATE_STOP);
     else if (t->new_tokens == o->tokens)
         end_lane(g, l, GENERATE_LENGTH);
-    else if (position + 1 == g->config.context)
+    else if (position + 1 == g->model.context)
         end_lane(g, l, GENERATE_CONTEXT);
     return STATUS_OK;
 }
@@ -272,8 +274,9 @@ static status run(generation *g) {
     const generate_options *o = g->options;
     uint64_t beside;
     TRY(check_options(o));
-    TRY(model_files_read_config(o->directory, &g->config));
-    gpt2_model(&g->config, o->directory, &g->model);
+    TRY(model_config_read(o->directory, &g->config, NULL));
+    families_model(&g->config, o->directory, &g->model);
+    TRY(model_computes(&g->model));
     TRY(read_adapter(g));
     for (uint32_t i = 0; i < o->prompt_count; i++) TRY(check_prompt(o, i, &g->config));
     g->result->texts = memory_new(o->prompt_count, sizeof *g->result->texts);

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "infer/sample.h"
-#include "models/gpt2.h"
+#include "models/families.h"
 #include "search/compose.h"
 
 typedef enum {

@@ -5,11 +5,12 @@
 #include "base/memory.h"
 #include "io/adapter_files.h"
 #include "io/file.h"
+#include "io/model_config.h"
 #include "io/model_files.h"
 #include "search/compose.h"
 
 typedef struct {
-    gpt2_config config;
+    model_config config;
     model model;
     const pass *pass;
     pass_setting setting;
@@ -69,8 +70,8 @@ static status merge_all(merging *m) {
 }
 
 static status merge(merging *m, const char *directory, const char *adapter, const char *out) {
-    TRY(model_files_read_config(directory, &m->config));
-    gpt2_model(&m->config, directory, &m->model);
+    TRY(model_config_read(directory, &m->config, NULL));
+    families_model(&m->config, directory, &m->model);
     TRY(adapter_files_read(adapter, &m->pass, &m->setting));
     TRY(build(m));
     TRY(make_room(m));
@@ -79,7 +80,7 @@ static status merge(merging *m, const char *directory, const char *adapter, cons
     TRY(merge_all(m));
     TRY(io_make_folder(out));
     TRY(model_files_save(out, m->weights, m->own));
-    return model_files_write_config(out, &m->config);
+    return model_config_write(out, &m->config);
 }
 
 status merge_run(const char *directory, const char *adapter, const char *out) {

@@ -1,21 +1,14 @@
-/* Model directories as Hugging Face's transformers writes them: config.json, generation_config.json and
- * model.safetensors (or shards with their index). Nothing here knows of plans: who has the memory says where
- * each weight lies, and weights are read into that place and written from it.
+/* The weights of model directories as Hugging Face's transformers writes them: model.safetensors, or shards
+ * with their index. Nothing here knows of plans: who has the memory says where each weight lies, and weights
+ * are read into that place and written from it.
  *
- * Names and layouts are those of GPT2LMHeadModel: "transformer.h.0.attn.c_attn.weight" is (in,out), and a
- * tied output projection has no tensor of its own. */
+ * Names and layouts are those of transformers' models ("transformer.h.0.attn.c_attn.weight" of GPT-2 is
+ * (in,out), "model.layers.0.mlp.up_proj.weight" of Llama (out,in)); a tied output projection has no tensor of
+ * its own. */
 #pragma once
 
 #include "base/status.h"
-#include "models/gpt2.h"
-
-/* Reads `path` (a config.json, or a directory that has one). What transformers has a default for may be
- * absent; wrong types, impossible sizes and everything that this GPT-2 does not compute are STATUS_INVALID,
- * with file and key. A configuration that comes back passes gpt2_check. */
-status model_files_read_config(const char *path, gpt2_config *c);
-
-/* Writes config.json and generation_config.json into the directory. */
-status model_files_write_config(const char *directory, const gpt2_config *c);
+#include "models/model.h"
 
 /* Fills all of the weights from a directory (or a .safetensors file). The names in the file may lack the
  * "transformer." in front. F16 and BF16 become the

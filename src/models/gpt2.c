@@ -148,10 +148,10 @@ static tensor_id queries_of(builder *b, tensor_id qkv, int64_t i) {
 static tensor_id attend_cached(builder *b, int64_t layer, tensor_id qkv, const attention_attributes *a) {
     const shape *s = graph_shape(b->g, qkv);
     int64_t batch = s->dim[0], channels = b->c->channels;
-    tensor_id parts[GPT2_MOST_DECODED];
-    if (batch > GPT2_MOST_DECODED || s->dim[1] != 1)
+    tensor_id parts[MODEL_MOST_DECODED];
+    if (batch > MODEL_MOST_DECODED || s->dim[1] != 1)
         return graph_fail(b->g, "gpt2 decodes one token each of at most %d samples, not %lld of %lld",
-                          GPT2_MOST_DECODED, (long long)s->dim[1], (long long)batch);
+                          MODEL_MOST_DECODED, (long long)s->dim[1], (long long)batch);
     tensor_id k = cached(b, layer, "k", qkv, (int32_t)channels);
     tensor_id v = cached(b, layer, "v", qkv, (int32_t)(2 * channels));
     for (int64_t i = 0; i < batch; i++)
@@ -225,22 +225,13 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
 /* Normal weights; the two products that end in the residual stream are scaled by 1/sqrt(2 layers). */
 static void initial(const model *m, const char *parameter_name, const shape *s, model_initial *out) {
     const gpt2_config *c = m->config;
-    uint32_t stream = 2166136261u;
-    for (const char *p = parameter_name; *p; p++) stream = (stream ^ (uint8_t)*p) * 16777619u;
-    *out = (model_initial){ .stream = stream };
+    *out = (model_initial){ .stream = model_stream(parameter_name) };
     size_t length = strlen(parameter_name);
     bool residual = length > 13 && strcmp(parameter_name + length - 13, "c_proj.weight") == 0;
     if (s->rank > 1)
         out->deviation = (float)(residual ? c->deviation / sqrt(2.0 * (double)c->layers) : c->deviation);
     else if (strstr(parameter_name, "ln_") && strcmp(parameter_name + length - 6, "weight") == 0)
         out->mean = 1;
-}
-
-static uint32_t fields(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]) {
-    (void)m;
-    out[0] = (model_field){ .name = "tokens", .of = SHAPE(context), .dtype = DTYPE_I32 };
-    out[1] = (model_field){ .name = "labels", .of = SHAPE(context), .dtype = DTYPE_I32 };
-    return 2;
 }
 
 void gpt2_model(const gpt2_config *c, const char *name, model *m) {
@@ -251,6 +242,6 @@ void gpt2_model(const gpt2_config *c, const char *name, model *m) {
                   .layers = c->layers,
                   .build = build,
                   .initial = initial,
-                  .fields = fields };
+                  .fields = model_token_fields };
     snprintf(m->name, sizeof m->name, "%s", name);
 }

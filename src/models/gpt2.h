@@ -15,8 +15,6 @@ typedef struct {
     bool tanh;        /* GELU's tanh form */
 } gpt2_config;
 
-enum { GPT2_MOST_DECODED = 64 }; /* samples that are decoded at once */
-
 /* What the paper's models share; the sizes are left 0. */
 gpt2_config gpt2_default(void);
 

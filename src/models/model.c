@@ -17,3 +17,24 @@ tensor_id model_result(graph *g, const char *name) {
     return graph_add_source(
         g, &(graph_source){ .name = name, .shape = SHAPE(1), .dtype = DTYPE_F32, .role = ROLE_RESULT });
 }
+
+status model_computes(const model *m) {
+    if (!m->untrained) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "%s can be planned, and not computed yet: its family '%s' has %s, which this builder "
+                      "leaves out",
+                      m->name, m->family, m->untrained);
+}
+
+uint32_t model_stream(const char *parameter) {
+    uint32_t stream = 2166136261u;
+    for (const char *p = parameter; *p; p++) stream = (stream ^ (uint8_t)*p) * 16777619u;
+    return stream;
+}
+
+uint32_t model_token_fields(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]) {
+    (void)m;
+    out[0] = (model_field){ .name = "tokens", .of = SHAPE(context), .dtype = DTYPE_I32 };
+    out[1] = (model_field){ .name = "labels", .of = SHAPE(context), .dtype = DTYPE_I32 };
+    return 2;
+}

@@ -37,7 +37,7 @@ typedef struct {
     uint32_t stream;       /* of the random numbers: one per parameter */
 } model_initial;
 
-enum { MODEL_MAX_FIELDS = 4 };
+enum { MODEL_MAX_FIELDS = 4, MODEL_MOST_DECODED = 64 /* samples that are decoded at once */ };
 
 typedef struct model model;
 struct model {
@@ -47,6 +47,8 @@ struct model {
     int64_t context;    /* longest; 0: samples have no time */
     int64_t vocabulary; /* 0: none */
     int64_t layers;
+    const char
+        *untrained; /* why it can be planned and not computed, as in "softcaps of scores"; NULL: it can */
     void (*build)(const model *m, graph *g, const model_run *run, model_ports *ports);
     void (*initial)(const model *m, const char *parameter, const shape *s, model_initial *out);
     uint32_t (*fields)(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]);
@@ -64,3 +66,7 @@ typedef struct {
 tensor_id model_parameter(graph *g, const char *name, shape s, uint8_t more_flags); /* f32, trainable */
 tensor_id model_input(graph *g, const char *name, shape s, dtype type);
 tensor_id model_result(graph *g, const char *name); /* (1) f32 */
+/* STATUS_INVALID with a sentence where m can only be planned. */
+status model_computes(const model *m);
+uint32_t model_stream(const char *parameter); /* of its random numbers, from its name */
+uint32_t model_token_fields(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]);

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/units.h"
 #include "io/file.h"
+#include "io/model_config.h"
 #include "io/model_files.h"
 
 static const char MODEL[] = "model.safetensors", OPTIMIZER[] = "optimizer.safetensors",
@@ -78,7 +79,7 @@ static status write_files(exec *e, const setup *s, const plan *p, const char *fo
     TRY(save_category(e, p, CATEGORY_OPTIMIZER, path, &t->optimizer));
     TRY(path_of(folder, MODEL, path));
     TRY(save_category(e, p, CATEGORY_WEIGHTS, path, &t->model));
-    if (strcmp(s->model.family, "gpt2") == 0) TRY(model_files_write_config(folder, &s->gpt2));
+    if (!s->custom) TRY(model_config_write(folder, &s->config));
     TRY(path_of(folder, STATE, path));
     return trainer_state_write(path, t);
 }

@@ -267,6 +267,7 @@ static bool as_planned(const plan *p, const train_result *r) {
 }
 
 status compare_run(setup *s, const compare_row *row, const train_observer *o, compare_measured *m) {
+    TRY(model_computes(&s->model));
     resume from = { .lock.file = -1 };
     train_result r = { 0 };
     decision d = { .budget = UINT64_MAX, .point = row->point };

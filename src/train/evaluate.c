@@ -35,6 +35,7 @@ static status check_techniques(const decision *d) {
 }
 
 status evaluate_run(const setup *s, const decision *d, evaluate_result *r) {
+    TRY(model_computes(&s->model));
     exec *e = NULL;
     *r = (evaluate_result){ 0 };
     TRY(check_techniques(d));

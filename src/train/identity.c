@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/device.h"
+#include "io/model_config.h"
 #include "ir/op.h"
 
 /* ---- facts ---- */
@@ -73,6 +74,19 @@ static void add_gpt2(identity *i, const gpt2_config *c) {
     add_text(i, IDENTITY_MODEL, "activation_function", c->tanh ? "gelu_new" : "gelu");
 }
 
+/* Of the other families, what their config.json would say. */
+static status add_config(identity *i, const model_config *c) {
+    digest d = digest_begin();
+    text said = { 0 };
+    model_config_text(c, &said);
+    status result =
+        said.failed ? status_set(STATUS_FAILED, "no memory for a model's configuration") : STATUS_OK;
+    if (result == STATUS_OK) digest_text(&d, said.data);
+    text_close(&said);
+    add_sum(i, IDENTITY_MODEL, "config.json", &d);
+    return result;
+}
+
 /* Attributes stay out of the digest: between their fields there may be bytes without a meaning. */
 static void add_graph(digest *d, const graph *g) {
     for (tensor_id t = 1; t < g->tensors.count; t++) {
@@ -93,7 +107,8 @@ static status add_model(identity *i, const setup *s) {
     graph g;
     model_ports ports = { 0 };
     model_run run = { .mode = MODEL_TRAIN, .batch = 1, .context = s->model.context ? s->model.context : 1 };
-    if (strcmp(s->model.family, "gpt2") == 0) add_gpt2(i, &s->gpt2);
+    if (!s->custom && s->config.family == FAMILY_GPT2) add_gpt2(i, &s->config.gpt2);
+    if (!s->custom && s->config.family != FAMILY_GPT2) TRY(add_config(i, &s->config));
     TRY(graph_open(&g));
     s->model.build(&s->model, &g, &run, &ports);
     add_graph(&d, &g);

@@ -252,6 +252,7 @@ static void summarise(profile_result *r, const setup *s, const decision *d) {
 
 status profile_run(const setup *s, const decision *d, int64_t steps, volatile sig_atomic_t *stop,
                    profile_result *r) {
+    TRY(model_computes(&s->model));
     *r = (profile_result){ 0 };
     profiling p = { .s = s, .d = d };
     status result = open_tables(d, steps, r);

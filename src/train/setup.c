@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "data/loader.h"
 #include "device/device_file.h"
+#include "io/model_config.h"
 #include "search/advise.h"
 #include "train/loader_plan.h"
 #include "train/rates.h"
@@ -46,34 +47,34 @@ static bool exists(const char *path) {
 
 static status unknown_model(const char *name) {
     char near[NEAREST_BYTES];
-    nearest_listed(name, gpt2_preset_names(), near);
+    nearest_listed(name, families_preset_names(), near);
     return status_set(STATUS_INVALID, "'%s' is no preset (%s) and no file or directory%s%s%s", name,
-                      gpt2_preset_names(), *near ? "; did you mean " : "", near, *near ? "?" : "");
+                      families_preset_names(), *near ? "; did you mean " : "", near, *near ? "?" : "");
 }
 
 static status open_model(setup *s, const model *custom) {
     const setup_options *o = &s->options;
     if (custom) {
-        s->model = *custom;
+        s->model = *custom, s->custom = true;
         return STATUS_OK;
     }
-    if (!o->model) return status_set(STATUS_INVALID, "no model named; presets are %s", gpt2_preset_names());
-    if (!gpt2_preset(o->model, &s->gpt2)) {
+    if (!o->model)
+        return status_set(STATUS_INVALID, "no model named; presets are %s", families_preset_names());
+    if (!families_preset(o->model, &s->config)) {
         if (!exists(o->model))
             return errno == ENOENT ? unknown_model(o->model)
                                    : status_set(STATUS_INVALID, "cannot open the model %s: %s", o->model,
                                                 strerror(errno));
-        TRY(weights_read_config(o->model, &s->gpt2));
+        TRY(model_config_read(o->model, &s->config, NULL));
         char path[4096];
         snprintf(path, sizeof path, "%s/model.safetensors", o->model);
         bool whole = exists(path);
         snprintf(path, sizeof path, "%s/model.safetensors.index.json", o->model);
         if (whole || exists(path)) s->weights = o->model;
     }
-    if (o->dropout >= 0)
-        s->gpt2.dropout_embedding = s->gpt2.dropout_attention = s->gpt2.dropout_residual = o->dropout;
-    TRY(gpt2_check(&s->gpt2));
-    gpt2_model(&s->gpt2, o->model, &s->model);
+    if (o->dropout >= 0) families_set_dropout(&s->config, o->dropout);
+    TRY(families_check(&s->config));
+    families_model(&s->config, o->model, &s->model);
     return STATUS_OK;
 }
 
@@ -125,13 +126,13 @@ static status check_sizes(const setup *s) {
 
 static status read_pins(setup *s) {
     for (int i = 0; pass_table[i]; i++) {
-        const char *text = s->options.passes[i];
-        if (!text || strcmp(text, "auto") == 0) continue;
-        if (strcmp(text, "off") == 0) {
+        const char *said = s->options.passes[i];
+        if (!said || strcmp(said, "auto") == 0) continue;
+        if (strcmp(said, "off") == 0) {
             s->request.pins[i].kind = SEARCH_OFF;
             continue;
         }
-        TRY(pass_table[i]->parse(text, &s->request.pins[i].setting));
+        TRY(pass_table[i]->parse(said, &s->request.pins[i].setting));
         bool off = strcmp(s->request.pins[i].setting.text, "off") == 0;
         s->request.pins[i].kind = off ? SEARCH_OFF : SEARCH_PINNED;
     }

@@ -5,7 +5,7 @@
 #include "comm/comm.h"
 #include "data/source.h"
 #include "data/text_source.h"
-#include "models/gpt2.h"
+#include "models/families.h"
 #include "search/search.h"
 
 typedef enum { SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT } schedule_kind;
@@ -47,7 +47,8 @@ uint64_t setup_automatic_budget(void);
 /* What the options come to. Not to be moved: parts point at each other. */
 typedef struct {
     setup_options options;
-    gpt2_config gpt2;
+    model_config config; /* where the model is no custom one */
+    bool custom;
     model model;
     const char *weights;           /* directory to load weights from; NULL: initialise */
     data_source train, validation; /* zeroed where there is no data */

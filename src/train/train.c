@@ -165,8 +165,7 @@ static status save_model(training *t) {
     adapter_files_about about;
     if (!t->s->options.out) return STATUS_OK;
     if (find_adapter(t, &about)) return weights_save_adapter(t->exec, &about, t->s->options.out);
-    bool gpt2 = strcmp(t->s->model.family, "gpt2") == 0; /* others have no configuration to write */
-    return weights_save(t->exec, gpt2 ? &t->s->gpt2 : NULL, t->s->options.out);
+    return weights_save(t->exec, t->s->custom ? NULL : &t->s->config, t->s->options.out);
 }
 
 /* Between steps: first what must not be lost, then what may fail. */
@@ -212,6 +211,7 @@ static status ending(const training *t, status result) {
 }
 
 status train_run(const setup *s, const decision *d, resume *from, const train_observer *o, train_result *r) {
+    TRY(model_computes(&s->model));
     *r = (train_result){ 0 };
     training t = { .s = s, .d = d, .from = from, .observer = o, .result = r };
     status result = begin(&t);

@@ -7,6 +7,7 @@
 #include "base/philox.h"
 #include "base/threads.h"
 #include "io/file.h"
+#include "io/model_config.h"
 #include "io/model_files.h"
 #include "passes/pass.h"
 
@@ -69,7 +70,7 @@ status weights_load(exec *e, const char *directory) {
     return result;
 }
 
-status weights_save(const exec *e, const gpt2_config *c, const char *directory) {
+status weights_save(const exec *e, const model_config *c, const char *directory) {
     model_weight *weights;
     uint32_t count;
     TRY(io_make_folder(directory));
@@ -77,7 +78,7 @@ status weights_save(const exec *e, const gpt2_config *c, const char *directory) 
     status result =
         model_files_save(directory, weights, count); /* the largest first: a full disk shows here */
     memory_free(weights);
-    if (result == STATUS_OK && c) result = model_files_write_config(directory, c);
+    if (result == STATUS_OK && c) result = model_config_write(directory, c);
     return result;
 }
 
@@ -91,5 +92,3 @@ status weights_save_adapter(const exec *e, const adapter_files_about *about, con
     memory_free(weights);
     return result;
 }
-
-status weights_read_config(const char *path, gpt2_config *c) { return model_files_read_config(path, c); }

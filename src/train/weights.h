@@ -3,7 +3,7 @@
 
 #include "exec/exec.h"
 #include "io/adapter_files.h"
-#include "models/gpt2.h"
+#include "models/families.h"
 
 /* Initial values of every weight of the plan, by the model's rule, from the run's seed: the same bits for any
  * number of threads. `m` NULL: only of those that passes have added. */
@@ -16,11 +16,7 @@ status weights_load(exec *e, const char *directory);
 /* Writes config.json, generation_config.json and model.safetensors to `directory` (made if missing),
  * atomically file by file, streaming the weights from where they are. `c` NULL: the model is not of this
  * family, and the weights are written alone. */
-status weights_save(const exec *e, const gpt2_config *c, const char *directory);
+status weights_save(const exec *e, const model_config *c, const char *directory);
 
 /* Writes the weights that a pass has added, as an adapter: io/adapter_files.h. */
 status weights_save_adapter(const exec *e, const adapter_files_about *about, const char *directory);
-
-/* Reads `path` (a config.json or a directory that has one) into c: family, sizes, dropout, tying. Unknown
- * model_type, wrong types or sizes: STATUS_INVALID with the key. */
-status weights_read_config(const char *path, gpt2_config *c);

@@ -2,11 +2,13 @@
 #include <string.h>
 
 #include "fuzz/fuzz.h"
-#include "io/model_files.h"
+#include "io/model_config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    gpt2_config c;
-    if (fuzz_said(model_files_read_config(fuzz_file("x.json", data, size), &c)) == STATUS_OK)
-        FUZZ_EXPECT(gpt2_check(&c) == STATUS_OK);
+    model_config c;
+    text notes = { 0 };
+    if (fuzz_said(model_config_read(fuzz_file("x.json", data, size), &c, &notes)) == STATUS_OK)
+        FUZZ_EXPECT(families_check(&c) == STATUS_OK);
+    text_close(&notes);
     return 0;
 }

@@ -15,6 +15,7 @@
 #include "infer/generate.h"
 #include "infer/sample.h"
 #include "infer/stop.h"
+#include "io/model_config.h"
 #include "io/model_files.h"
 #include "io/scratch.h"
 #include "oracle/oracle.h"
@@ -53,7 +54,7 @@ static int open_model(void **state) {
     int count = oracle_count(truth);
     if (count > MOST_WEIGHTS) return -1;
     fill(truth, weights, data);
-    status result = model_files_write_config("model", &config);
+    status result = model_config_write("model", &(model_config){ .gpt2 = config });
     if (result == STATUS_OK) result = model_files_save("model", weights, (uint32_t)count);
     for (int i = 0; i < count; i++) free(data[i]);
     return result == STATUS_OK ? 0 : -1;
@@ -243,7 +244,7 @@ static void more_texts_than_lanes(void **state) {
     for (int i = 0; i < MOST_TEXTS; i++) prompts[i] = i % 3 ? "no" : "yes";
     written w =
         run_all((generate_options){ .prompts = prompts, .prompt_count = MOST_TEXTS, .tokens = 3 }, &r);
-    assert_int_equal(r.at_once, GPT2_MOST_DECODED);
+    assert_int_equal(r.at_once, MODEL_MOST_DECODED);
     assert_int_equal(r.new_tokens, 3 * MOST_TEXTS);
     for (int i = 2; i < MOST_TEXTS; i++) assert_memory_equal(w.bytes[i], w.bytes[i % 3 ? 1 : 0], 3);
 }
@@ -451,13 +452,13 @@ static void extreme_logits_are_no_trouble(void **state) {
 
 /* ---- stop strings ---- */
 
-static void expect_cut(const char *const *stops, uint32_t count, const char *text, const char *handed_on,
+static void expect_cut(const char *const *stops, uint32_t count, const char *given, const char *handed_on,
                        bool stopped) {
     stop_watch w = { .strings = stops, .count = count };
     char all[256], out[STOP_BYTES];
     size_t length = 0;
     bool found = false;
-    for (const char *c = text; *c && !found; c++) {
+    for (const char *c = given; *c && !found; c++) {
         size_t n = stop_take(&w, *c, out, &found);
         memcpy(all + length, out, n);
         length += n;

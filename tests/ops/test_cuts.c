@@ -64,7 +64,7 @@ static const cut_case cut_cases[] = {
         { F, { { 1400, 33 }, 2 }, ROWS, -1, 1 },
         { F, { { 33 }, 1 }, CHAIN, -1, 1 } },
       { { { { 1400, 33 }, 2 }, ROWS, 0 }, { { { 33 }, 1 }, CHAIN, 5 } },
-      NULL,
+      &(rmsnorm_backward_attributes){ 0 },
       { 768, 1400 } },
     { &op_cross_entropy,
       { { F, { { 700, 33 }, 2 }, ROWS, -4, 4 },

@@ -1,0 +1,358 @@
+/* config.json of the decoders. Older files keep what belongs to rotary positions at the top (rope_theta,
+ * rope_scaling, rotary_pct), newer ones in rope_parameters; both are read, the newer form is written. */
+#include <math.h>
+#include <string.h>
+
+#include "io/config_families.h"
+
+static bool is(const decoder_config *c, const char *type) { return strcmp(c->kind->type, type) == 0; }
+static bool is_gemma(const decoder_config *c) { return c->kind->around_one; }
+
+/* ---- sizes ---- */
+
+static status read_sizes(json_value root, decoder_config *c) {
+    const struct {
+        const char *key;
+        int64_t *size;
+    } sizes[] = { { "num_hidden_layers", &c->layers },
+                  { "num_attention_heads", &c->heads },
+                  { "hidden_size", &c->channels },
+                  { "intermediate_size", &c->inner },
+                  { "max_position_embeddings", &c->context },
+                  { "vocab_size", &c->vocabulary } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        TRY(json_get_integer(root, sizes[i].key, 1, INT32_MAX, sizes[i].size));
+    json_value heads;
+    TRY(json_get(root, "num_attention_heads", &heads));
+    c->kv_heads = c->heads;
+    TRY(json_optional_integer(root, "num_key_value_heads", 1, INT32_MAX, &c->kv_heads));
+    TRY(json_optional_integer(root, "head_dim", 1, INT32_MAX, &c->head_size));
+    if (c->head_size) return STATUS_OK;
+    if (is_gemma(c) || is(c, "qwen3")) return json_get_integer(root, "head_dim", 1, INT32_MAX, &c->head_size);
+    if (c->channels % c->heads)
+        return json_wrong(
+            heads, "is %lld and cannot share hidden_size %lld; it must be a divisor, or head_dim given",
+            (long long)c->heads, (long long)c->channels);
+    c->head_size = c->channels / c->heads;
+    return STATUS_OK;
+}
+
+static status read_activation(json_value root, decoder_config *c) {
+    static const struct {
+        const char *name;
+        decoder_activation value;
+    } known[] = { { "silu", DECODER_SILU },           { "swish", DECODER_SILU },
+                  { "gelu", DECODER_GELU },           { "gelu_new", DECODER_GELU_TANH },
+                  { "gelu_fast", DECODER_GELU_TANH }, { "gelu_pytorch_tanh", DECODER_GELU_TANH } };
+    const char *key = json_has(root, "hidden_activation") ? "hidden_activation" : "hidden_act";
+    const char *name = is_gemma(c)     ? "gelu_pytorch_tanh"
+                       : is(c, "phi")  ? "gelu_new"
+                       : c->kind->gate ? "silu"
+                                       : "gelu";
+    TRY(json_optional_string(root, key, &name));
+    if (is(c, "gemma")) name = "gelu_pytorch_tanh"; /* what its files call "gelu" was always computed so */
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        c->activation = known[i].value;
+        if (strcmp(name, known[i].name) == 0) return STATUS_OK;
+    }
+    json_value v;
+    TRY(json_get(root, key, &v));
+    return json_wrong(v, "is '%.40s'; supported are silu, gelu, gelu_new and gelu_pytorch_tanh", name);
+}
+
+/* ---- rotary positions ---- */
+
+static status read_stretch(json_value rope, decoder_config *c) {
+    const char *kind = "default";
+    rotary_angles_attributes *r = &c->rotary;
+    TRY(json_optional_string(rope, "type", &kind));
+    TRY(json_optional_string(rope, "rope_type", &kind));
+    if (strcmp(kind, "default") == 0) return STATUS_OK;
+    TRY(json_optional_number(rope, "factor", 1, 1e6, &r->factor));
+    if (strcmp(kind, "linear") == 0) {
+        r->stretch = ROTARY_LINEAR;
+        return json_get_number(rope, "factor", 1, 1e6, &r->factor);
+    }
+    if (strcmp(kind, "llama3") != 0) {
+        c->untrained = "this stretching of rotary positions (rope_scaling other than linear and llama3)";
+        return STATUS_OK;
+    }
+    r->stretch = ROTARY_LLAMA3;
+    TRY(json_get_number(rope, "factor", 1, 1e6, &r->factor));
+    TRY(json_get_number(rope, "low_freq_factor", 1e-6, 1e6, &r->low));
+    TRY(json_get_number(rope, "high_freq_factor", r->low * 1.000001, 1e7, &r->high));
+    return json_get_number(rope, "original_max_position_embeddings", 1, 1e12, &r->original);
+}
+
+/* One of the forms that a file may have: what belongs to rotary positions is in `rope`. */
+static status read_rope(json_value rope, decoder_config *c, double *share) {
+    TRY(json_as_object(rope));
+    TRY(json_optional_number(rope, "rope_theta", 1, 1e12, &c->rotary.theta));
+    TRY(json_optional_number(rope, "partial_rotary_factor", 0, 1, share));
+    return read_stretch(rope, c);
+}
+
+/* Layers with a window may turn otherwise than those without. */
+static status read_both_ropes(json_value ropes, decoder_config *c, double *share) {
+    json_value full, sliding;
+    TRY(json_get(ropes, "full_attention", &full));
+    TRY(read_rope(full, c, share));
+    if (!json_has(ropes, "sliding_attention")) return STATUS_OK;
+    TRY(json_get(ropes, "sliding_attention", &sliding));
+    TRY(json_as_object(sliding));
+    return json_optional_number(sliding, "rope_theta", 1, 1e12, &c->near_theta);
+}
+
+static status read_rotary(json_value root, decoder_config *c) {
+    bool neox = is(c, "gpt_neox"), gemma3 = is(c, "gemma3_text");
+    double share = neox ? 0.25 : is(c, "phi") ? 0.5 : 1;
+    json_value v;
+    c->rotary = (rotary_angles_attributes){ .theta = gemma3 ? 1e6 : 1e4 };
+    c->near_theta = gemma3 ? 1e4 : 0;
+    TRY(json_optional_number(root, neox ? "rotary_emb_base" : "rope_theta", 1, 1e12, &c->rotary.theta));
+    TRY(json_optional_number(root, neox ? "rotary_pct" : "partial_rotary_factor", 0, 1, &share));
+    TRY(json_optional_number(root, "rope_local_base_freq", 1, 1e12, &c->near_theta));
+    for (int newer = 0; newer < 2; newer++) {
+        const char *key = newer ? "rope_parameters" : "rope_scaling";
+        if (!json_has(root, key)) continue;
+        TRY(json_get(root, key, &v));
+        TRY(json_as_object(v));
+        TRY(json_has(v, "full_attention") ? read_both_ropes(v, c, &share) : read_rope(v, c, &share));
+    }
+    double turned = floor(share * (double)c->head_size + 1e-9);
+    c->rotary.turned = turned > ROTARY_MOST_TURNED ? ROTARY_MOST_TURNED + 2 : (int32_t)turned;
+    return STATUS_OK;
+}
+
+/* ---- windows ---- */
+
+static void set_far(decoder_config *c, int64_t layer) { c->far[layer / 64] |= UINT64_C(1) << (layer % 64); }
+
+static status read_layer_types(json_value root, decoder_config *c) {
+    json_value types;
+    size_t count;
+    TRY(json_get(root, "layer_types", &types));
+    TRY(json_as_array(types, &count));
+    if ((int64_t)count != c->layers)
+        return json_wrong(types, "has %zu items for %lld layers", count, (long long)c->layers);
+    for (size_t i = 0; i < count && i < DECODER_MOST_LAYERS; i++) {
+        const char *type;
+        TRY(json_as_string(json_item(types, i), &type));
+        if (strcmp(type, "full_attention") == 0)
+            set_far(c, (int64_t)i);
+        else if (strcmp(type, "sliding_attention") != 0)
+            return json_wrong(json_item(types, i),
+                              "is '%.40s'; it must be full_attention or sliding_attention", type);
+    }
+    return STATUS_OK;
+}
+
+static status read_window(json_value root, decoder_config *c) {
+    bool used =
+        !is(c, "qwen2") && !is(c, "qwen3") && !is(c, "llama") && !is(c, "gemma") && !c->kind->layer_norm;
+    int64_t from = c->layers, every = is(c, "gemma2") ? 2 : is(c, "gemma3_text") ? 6 : 0;
+    TRY(json_optional_bool(root, "use_sliding_window", &used));
+    if (used) TRY(json_optional_integer(root, "sliding_window", 1, INT32_MAX, &c->window));
+    if (!c->window || c->layers > DECODER_MOST_LAYERS) return STATUS_OK;
+    if (json_has(root, "layer_types")) return read_layer_types(root, c);
+    if (is(c, "qwen2") || is(c, "qwen3"))
+        TRY(json_optional_integer(root, "max_window_layers", 0, INT32_MAX, &from));
+    TRY(json_optional_integer(root, "sliding_window_pattern", 1, INT32_MAX, &every));
+    bool qwen = is(c, "qwen2") || is(c, "qwen3");
+    for (int64_t i = 0; i < c->layers; i++)
+        if ((every && (i + 1) % every == 0) || (qwen && i < from)) set_far(c, i);
+    return STATUS_OK;
+}
+
+/* ---- the rest ---- */
+
+static status read_biases(json_value root, decoder_config *c) {
+    bool always = is(c, "phi");
+    bool attention = c->kind->layer_norm, feed = c->kind->layer_norm;
+    TRY(json_optional_bool(root, "attention_bias", &attention));
+    TRY(json_optional_bool(root, "mlp_bias", &feed));
+    c->bias_qkv = attention || is(c, "qwen2") || always;
+    c->bias_o = (attention && !is(c, "qwen2")) || always;
+    c->bias_feed = feed;
+    c->bias_head = always;
+    return STATUS_OK;
+}
+
+static status read_norms(json_value root, decoder_config *c) {
+    const char *key = c->kind->layer_norm ? "layer_norm_eps" : "rms_norm_eps";
+    bool qk = false;
+    c->epsilon = c->kind->layer_norm ? 1e-5 : 1e-6;
+    TRY(json_optional_number(root, key, 0, 1, &c->epsilon));
+    TRY(json_optional_bool(root, "qk_layernorm", &qk));
+    if (qk) c->untrained = "norms on the queries and keys of this family";
+    return STATUS_OK;
+}
+
+static status read_dropouts(json_value root, decoder_config *c) {
+    TRY(model_config_dropout(root, "attention_dropout", &c->dropout_attention));
+    TRY(model_config_dropout(root, "resid_pdrop", &c->dropout_residual));
+    TRY(model_config_dropout(root, "embd_pdrop", &c->dropout_embedding));
+    if (!json_has(root, "hidden_dropout")) return STATUS_OK;
+    TRY(model_config_dropout(root, "hidden_dropout", &c->dropout_residual));
+    c->dropout_embedding = c->dropout_residual;
+    return STATUS_OK;
+}
+
+static status read_caps(json_value root, decoder_config *c) {
+    double scalar = 0;
+    if (is(c, "gemma2") || is(c, "gemma3_text"))
+        TRY(json_optional_number(root, "query_pre_attn_scalar", 1, 1e9, &scalar));
+    if (scalar > 0) c->attention_scale = 1 / sqrt(scalar);
+    for (int i = 0; i < 2; i++) {
+        double cap = is(c, "gemma2") ? 30 : 0;
+        TRY(json_optional_number(root, i ? "final_logit_softcapping" : "attn_logit_softcapping", 0, 1e9,
+                                 &cap));
+        if (cap > 0) c->untrained = "softcaps of scores and logits";
+    }
+    return STATUS_OK;
+}
+
+status config_decoder_read(json_value root, decoder_config *c) {
+    c->order = c->kind->order;
+    c->tied = is_gemma(c);
+    c->deviation = 0.02;
+    TRY(read_sizes(root, c));
+    TRY(read_activation(root, c));
+    TRY(read_rotary(root, c));
+    TRY(read_window(root, c));
+    TRY(read_biases(root, c));
+    TRY(read_norms(root, c));
+    TRY(read_dropouts(root, c));
+    TRY(read_caps(root, c));
+    bool parallel = true;
+    TRY(json_optional_bool(root, "use_parallel_residual", &parallel));
+    if (!parallel && is(c, "gpt_neox")) c->order = DECODER_SERIAL;
+    TRY(json_optional_number(root, "initializer_range", 0, 10, &c->deviation));
+    return json_optional_bool(root, "tie_word_embeddings", &c->tied);
+}
+
+bool config_decoder_knows(const char *key) {
+    static const char *const keys[] = { "num_hidden_layers",
+                                        "num_attention_heads",
+                                        "num_key_value_heads",
+                                        "head_dim",
+                                        "hidden_size",
+                                        "intermediate_size",
+                                        "max_position_embeddings",
+                                        "vocab_size",
+                                        "hidden_act",
+                                        "hidden_activation",
+                                        "rope_theta",
+                                        "rope_scaling",
+                                        "rope_parameters",
+                                        "rotary_emb_base",
+                                        "rotary_pct",
+                                        "partial_rotary_factor",
+                                        "rope_local_base_freq",
+                                        "layer_types",
+                                        "sliding_window",
+                                        "sliding_window_pattern",
+                                        "max_window_layers",
+                                        "use_sliding_window",
+                                        "attention_bias",
+                                        "mlp_bias",
+                                        "layer_norm_eps",
+                                        "rms_norm_eps",
+                                        "qk_layernorm",
+                                        "attention_dropout",
+                                        "resid_pdrop",
+                                        "embd_pdrop",
+                                        "hidden_dropout",
+                                        "query_pre_attn_scalar",
+                                        "final_logit_softcapping",
+                                        "attn_logit_softcapping",
+                                        "use_parallel_residual",
+                                        "initializer_range",
+                                        "original_max_position_embeddings",
+                                        "classifier_dropout" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(key, keys[i]) == 0) return true;
+    return false;
+}
+
+/* ---- writing ---- */
+
+static const char *activation_name(const decoder_config *c) {
+    static const char *const names[] = { "silu", "gelu", "gelu_pytorch_tanh" };
+    return names[c->activation];
+}
+
+static void put_rope(json_writer *w, const char *key, const decoder_config *c, double theta, bool stretched) {
+    static const char *const kinds[] = { "default", "linear", "llama3" };
+    const rotary_angles_attributes *r = &c->rotary;
+    json_begin_object(w, key);
+    json_put_string(w, "rope_type", kinds[stretched ? r->stretch : ROTARY_PLAIN]);
+    json_put_number(w, "rope_theta", theta);
+    if (r->turned < c->head_size)
+        json_put_number(w, "partial_rotary_factor", (double)r->turned / (double)c->head_size);
+    if (stretched && r->stretch) json_put_number(w, "factor", r->factor);
+    if (stretched && r->stretch == ROTARY_LLAMA3) {
+        json_put_number(w, "low_freq_factor", r->low);
+        json_put_number(w, "high_freq_factor", r->high);
+        json_put_integer(w, "original_max_position_embeddings", (int64_t)r->original);
+    }
+    json_end_object(w);
+}
+
+static void put_rotary(json_writer *w, const decoder_config *c) {
+    if (!c->near_theta) {
+        put_rope(w, "rope_parameters", c, c->rotary.theta, true);
+        return;
+    }
+    json_begin_object(w, "rope_parameters");
+    put_rope(w, "full_attention", c, c->rotary.theta, true);
+    put_rope(w, "sliding_attention", c, c->near_theta, false);
+    json_end_object(w);
+}
+
+static void put_window(json_writer *w, const decoder_config *c) {
+    if (!c->window) {
+        json_put_null(w, "sliding_window");
+        return;
+    }
+    json_put_integer(w, "sliding_window", c->window);
+    json_put_bool(w, "use_sliding_window", true);
+    json_begin_array(w, "layer_types");
+    for (int64_t i = 0; i < c->layers; i++)
+        json_put_string(w, NULL, decoder_sees_far(c, i) ? "full_attention" : "sliding_attention");
+    json_end_array(w);
+}
+
+void config_decoder_put(json_writer *w, const decoder_config *c) {
+    json_begin_array(w, "architectures");
+    json_put_string(w, NULL, c->kind->architecture);
+    json_end_array(w);
+    json_put_string(w, "model_type", c->kind->type);
+    json_put_integer(w, "num_hidden_layers", c->layers);
+    json_put_integer(w, "num_attention_heads", c->heads);
+    json_put_integer(w, "num_key_value_heads", c->kv_heads);
+    json_put_integer(w, "head_dim", c->head_size);
+    json_put_integer(w, "hidden_size", c->channels);
+    json_put_integer(w, "intermediate_size", c->inner);
+    json_put_integer(w, "max_position_embeddings", c->context);
+    json_put_integer(w, "vocab_size", c->vocabulary);
+    json_put_string(w, "hidden_act", activation_name(c));
+    if (is_gemma(c)) json_put_string(w, "hidden_activation", activation_name(c));
+    put_rotary(w, c);
+    put_window(w, c);
+    json_put_bool(w, "attention_bias", c->bias_qkv);
+    json_put_bool(w, "mlp_bias", c->bias_feed);
+    json_put_number(w, c->kind->layer_norm ? "layer_norm_eps" : "rms_norm_eps", c->epsilon);
+    json_put_number(w, "attention_dropout", c->dropout_attention);
+    if (is(c, "gpt_neox")) {
+        json_put_bool(w, "use_parallel_residual", c->order != DECODER_SERIAL);
+        json_put_number(w, "hidden_dropout", c->dropout_residual);
+    } else {
+        json_put_number(w, "resid_pdrop", c->dropout_residual);
+        json_put_number(w, "embd_pdrop", c->dropout_embedding);
+    }
+    if (c->attention_scale > 0)
+        json_put_number(w, "query_pre_attn_scalar", 1 / (c->attention_scale * c->attention_scale));
+    json_put_number(w, "initializer_range", c->deviation);
+    json_put_bool(w, "tie_word_embeddings", c->tied);
+}

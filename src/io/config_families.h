@@ -1,0 +1,17 @@
+/* The families' own halves of io/model_config: reading and writing of the members of config.json. */
+#pragma once
+
+#include "io/json.h"
+#include "models/families.h"
+
+status config_gpt2_read(json_value root, gpt2_config *c);
+void config_gpt2_put(json_writer *w, const gpt2_config *c);
+bool config_gpt2_knows(const char *key);
+
+/* c->kind is set. */
+status config_decoder_read(json_value root, decoder_config *c);
+void config_decoder_put(json_writer *w, const decoder_config *c);
+bool config_decoder_knows(const char *key);
+
+/* Shared: a probability below 1, left alone where there is none. */
+status model_config_dropout(json_value root, const char *key, double *p);

@@ -1,0 +1,172 @@
+#include "io/model_config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/nearest.h"
+#include "base/utf8.h"
+#include "io/config_families.h"
+#include "io/file.h"
+
+enum { PATH_BYTES = 4096 };
+
+/* ---- reading ---- */
+
+status model_config_dropout(json_value root, const char *key, double *p) {
+    json_value v;
+    TRY(json_optional_number(root, key, 0, 1, p));
+    if (*p < 1) return STATUS_OK;
+    TRY(json_get(root, key, &v));
+    return json_wrong(v, "is 1; a dropout probability must be below 1");
+}
+
+/* What no reader asks for, because it says nothing of shapes or sums. */
+static bool says_nothing(const char *key) {
+    static const char *const keys[] = { "architectures",
+                                        "auto_map",
+                                        "bos_token_id",
+                                        "chunk_size_feed_forward",
+                                        "dtype",
+                                        "eos_token_id",
+                                        "id2label",
+                                        "is_decoder",
+                                        "label2id",
+                                        "model_type",
+                                        "n_special",
+                                        "output_attentions",
+                                        "output_hidden_states",
+                                        "output_past",
+                                        "pad_token_id",
+                                        "predict_special_tokens",
+                                        "pretraining_tp",
+                                        "problem_type",
+                                        "return_dict",
+                                        "task_specific_params",
+                                        "tie_word_embeddings",
+                                        "tokenizer_class",
+                                        "torch_dtype",
+                                        "transformers_version",
+                                        "unsloth_fixed",
+                                        "use_cache",
+                                        "use_return_dict" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(key, keys[i]) == 0) return true;
+    return key[0] == '_';
+}
+
+static void note_unknown(json_value root, bool (*knows)(const char *key), text *notes) {
+    enum { NAMED = 8 };
+    void *cursor = NULL;
+    json_value member;
+    uint32_t count = 0;
+    while (json_next(root, &cursor, &member)) {
+        char name[UTF8_QUOTE_BYTES];
+        if (says_nothing(member.key) || knows(member.key)) continue;
+        if (count++ < NAMED)
+            text_add(notes, "%s%s", count > 1 ? ", " : "keys of config.json that are ignored: ",
+                     utf8_quote(member.key, name));
+    }
+    if (count > NAMED) text_add(notes, " and %u more", count - NAMED);
+    if (count) text_add(notes, "\n");
+}
+
+static status unknown_type(json_value root, const char *type) {
+    char near[NEAREST_BYTES], names[FAMILIES_NAMES_BYTES];
+    json_value v;
+    TRY(json_get(root, "model_type", &v));
+    nearest_listed(type, families_types(names), near);
+    return json_wrong(v, "is '%.40s', for which there is no builder; there are %s%s%s", type, names,
+                      *near ? "; the nearest is " : "; the nearest of most decoders is llama", near);
+}
+
+static status read_members(json_value root, model_config *c, text *notes) {
+    const char *type;
+    bool (*knows)(const char *key) = config_decoder_knows;
+    TRY(json_as_object(root));
+    TRY(json_get_string(root, "model_type", &type));
+    *c = (model_config){ .family = FAMILY_DECODER, .decoder = { .kind = decoder_kind_find(type) } };
+    if (strcmp(type, "gpt2") == 0) {
+        c->family = FAMILY_GPT2;
+        knows = config_gpt2_knows;
+        TRY(config_gpt2_read(root, &c->gpt2));
+    } else if (c->decoder.kind) {
+        TRY(config_decoder_read(root, &c->decoder));
+    } else {
+        return unknown_type(root, type);
+    }
+    if (notes) note_unknown(root, knows, notes);
+    status result = families_check(c);
+    return result == STATUS_OK ? result : status_prefix(result, "%s", root.file);
+}
+
+status model_config_read(const char *path, model_config *c, text *notes) {
+    char inside[PATH_BYTES];
+    struct stat about;
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
+        if (snprintf(inside, sizeof inside, "%s/config.json", path) >= PATH_BYTES)
+            return status_set(STATUS_INVALID, "the path '%.60s...' is too long", path);
+        if (stat(inside, &about) != 0 && errno == ENOENT)
+            return status_set(STATUS_INVALID,
+                              "the folder %s has no config.json, which a model directory needs", path);
+        path = inside;
+    }
+    json_document d;
+    TRY(json_open(path, &d));
+    status result = read_members(d.root, c, notes);
+    json_close(&d);
+    return result;
+}
+
+/* ---- writing ---- */
+
+/* GPT-2's own vocabulary ends in its end-of-text token; others have none that is known here. */
+static void put_special_tokens(json_writer *w, const model_config *c) {
+    static const char *const keys[] = { "bos_token_id", "eos_token_id" };
+    for (int i = 0; i < 2; i++) {
+        if (families_vocabulary(c) == 50257)
+            json_put_integer(w, keys[i], 50256);
+        else
+            json_put_null(w, keys[i]);
+    }
+}
+
+static void put_members(json_writer *w, const model_config *c) {
+    if (c->family == FAMILY_GPT2)
+        config_gpt2_put(w, &c->gpt2);
+    else
+        config_decoder_put(w, &c->decoder);
+    put_special_tokens(w, c);
+    json_put_string(w, "torch_dtype", "float32");
+    json_put_bool(w, "use_cache", true);
+}
+
+static void write_object(const model_config *c, void (*put)(json_writer *w, const model_config *c),
+                         text *out) {
+    json_writer w = { .out = out, .lines = true };
+    json_begin_object(&w, NULL);
+    put(&w, c);
+    json_end_object(&w);
+    text_add(out, "\n");
+}
+
+static status write_file(const char *directory, const char *file, const model_config *c,
+                         void (*put)(json_writer *w, const model_config *c)) {
+    char path[PATH_BYTES];
+    if (snprintf(path, sizeof path, "%s/%s", directory, file) >= PATH_BYTES)
+        return status_set(STATUS_INVALID, "the path '%.60s...' is too long", directory);
+    text out = { 0 };
+    write_object(c, put, &out);
+    status result = out.failed ? status_set(STATUS_FAILED, "%s: no memory to write it", path)
+                               : io_write_file(path, out.data, out.length);
+    text_close(&out);
+    return result;
+}
+
+status model_config_write(const char *directory, const model_config *c) {
+    TRY(write_file(directory, "config.json", c, put_members));
+    return write_file(directory, "generation_config.json", c, put_special_tokens);
+}
+
+void model_config_text(const model_config *c, text *out) { write_object(c, put_members, out); }

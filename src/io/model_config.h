@@ -1,0 +1,20 @@
+/* config.json of a model, as Hugging Face's transformers writes it: from model_type to a family's own
+ * configuration and back.
+ *
+ * What transformers has a default for may be absent; a size that is missing, wrong types, impossible sizes
+ * and whatever would change what is computed and isn't known are STATUS_INVALID, with file and key. Keys that
+ * nobody knows are passed over; `notes` names them. */
+#pragma once
+
+#include "base/text.h"
+#include "models/families.h"
+
+/* Reads `path` (a config.json, or a directory that has one). A configuration that comes back passes
+ * families_check. `notes` (may be NULL) gets sentences for people. */
+status model_config_read(const char *path, model_config *c, text *notes);
+
+/* Writes config.json and generation_config.json into the directory. */
+status model_config_write(const char *directory, const model_config *c);
+
+/* What config.json would say: equal texts are equal models. */
+void model_config_text(const model_config *c, text *out);

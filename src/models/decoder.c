@@ -1,0 +1,362 @@
+#include "models/decoder.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/add/add.h"
+#include "ops/attention/attention.h"
+#include "ops/cache_append/cache_append.h"
+#include "ops/columns/columns.h"
+#include "ops/concat/concat.h"
+#include "ops/cross_entropy/cross_entropy.h"
+#include "ops/dropout/dropout.h"
+#include "ops/embedding/embedding.h"
+#include "ops/geglu/geglu.h"
+#include "ops/gelu/gelu.h"
+#include "ops/layernorm/layernorm.h"
+#include "ops/matmul/matmul.h"
+#include "ops/reshape/reshape.h"
+#include "ops/rmsnorm/rmsnorm.h"
+#include "ops/scale/scale.h"
+#include "ops/silu/silu.h"
+#include "ops/slice/slice.h"
+#include "ops/swiglu/swiglu.h"
+
+/* ---- configuration ---- */
+
+static status check_sizes(const decoder_config *c) {
+    const struct {
+        const char *name;
+        int64_t value, most;
+    } sizes[] = { { "num_hidden_layers", c->layers, DECODER_MOST_LAYERS },
+                  { "num_attention_heads", c->heads, 4096 },
+                  { "num_key_value_heads", c->kv_heads, 4096 },
+                  { "head_dim", c->head_size, 1 << 16 },
+                  { "hidden_size", c->channels, 1 << 20 },
+                  { "intermediate_size", c->inner, 1 << 22 },
+                  { "max_position_embeddings", c->context, 1 << 24 },
+                  { "vocab_size", c->vocabulary, 1 << 26 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
+            return status_set(STATUS_INVALID, "%s is %lld; it must be from 1 to %lld", sizes[i].name,
+                              (long long)sizes[i].value, (long long)sizes[i].most);
+    if (c->heads % c->kv_heads)
+        return status_set(STATUS_INVALID,
+                          "num_attention_heads %lld cannot share num_key_value_heads %lld; it must be a "
+                          "multiple",
+                          (long long)c->heads, (long long)c->kv_heads);
+    if (c->kind->packing == DECODER_BY_HEAD && c->heads != c->kv_heads)
+        return status_set(STATUS_INVALID,
+                          "%s packs q, k and v of each head, so num_key_value_heads cannot be "
+                          "%lld beside %lld heads",
+                          c->kind->type, (long long)c->kv_heads, (long long)c->heads);
+    return STATUS_OK;
+}
+
+static bool probability(double p) { return p >= 0 && p < 1; }
+
+status decoder_check(const decoder_config *c) {
+    TRY(check_sizes(c));
+    int32_t turned = c->rotary.turned;
+    if (turned < 2 || turned % 2 || turned > c->head_size || turned > ROTARY_MOST_TURNED)
+        return status_set(
+            STATUS_INVALID,
+            "%d of %lld numbers of a head turn with the position; it must be even, from 2 to %d", turned,
+            (long long)c->head_size, ROTARY_MOST_TURNED);
+    if (!(c->rotary.theta >= 1 && c->rotary.theta < 1e12) || !(c->near_theta >= 0 && c->near_theta < 1e12))
+        return status_set(STATUS_INVALID, "rope_theta is %g; it must be from 1 to 1e12", c->rotary.theta);
+    if (c->window < 0 || c->window > 1 << 24)
+        return status_set(STATUS_INVALID, "sliding_window is %lld; it must be from 0 to %d",
+                          (long long)c->window, 1 << 24);
+    if (!probability(c->dropout_embedding) || !probability(c->dropout_attention) ||
+        !probability(c->dropout_residual))
+        return status_set(STATUS_INVALID, "a dropout probability is not in [0, 1)");
+    if (!(c->epsilon > 0 && c->epsilon < 1))
+        return status_set(STATUS_INVALID, "the norms' epsilon is %g; it must lie between 0 and 1",
+                          c->epsilon);
+    if (!(c->deviation > 0 && c->deviation < 10))
+        return status_set(STATUS_INVALID,
+                          "initializer_range is %g; it must lie between 0 and 10, as 0.02 does",
+                          c->deviation);
+    return STATUS_OK;
+}
+
+/* ---- parameters ---- */
+
+typedef struct {
+    const decoder_config *c;
+    graph *g;
+    model_mode mode;
+    tensor_id key, position; /* 0: not needed */
+    tensor_id far, near;     /* angles of layers without and with a window; 0: not made yet */
+    int32_t stream;          /* of the next random node */
+} builder;
+
+enum { NAME_BYTES = 128, NO_LAYER = -1 };
+
+static tensor_id parameter(builder *b, int64_t layer, const char *module, const char *suffix, shape s) {
+    char name[NAME_BYTES];
+    if (layer >= 0)
+        snprintf(name, sizeof name, "%s.%lld.%s.%s", b->c->kind->layers, (long long)layer, module, suffix);
+    else
+        snprintf(name, sizeof name, "%s.%s", module, suffix);
+    return model_parameter(b->g, name, s, s.rank > 1 ? TENSOR_DECAY : 0);
+}
+
+/* x W' + b */
+static tensor_id linear(builder *b, int64_t layer, const char *module, tensor_id x, int64_t out, bool bias) {
+    int64_t in = shape_last(graph_shape(b->g, x));
+    tensor_id weight = parameter(b, layer, module, "weight", SHAPE(out, in));
+    return matmul_apply(b->g,
+                        &(matmul_inputs){ .a = x,
+                                          .b = weight,
+                                          .bias = bias ? parameter(b, layer, module, "bias", SHAPE(out)) : 0,
+                                          .tb = true });
+}
+
+/* Over the last dimension; of every head, where that is what x has there. */
+static tensor_id norm(builder *b, int64_t layer, const char *module, tensor_id x) {
+    const decoder_kind *k = b->c->kind;
+    shape width = SHAPE(shape_last(graph_shape(b->g, x)));
+    tensor_id gamma = parameter(b, layer, module, "weight", width);
+    if (k->layer_norm)
+        return layernorm_apply(b->g, x, gamma, parameter(b, layer, module, "bias", width),
+                               (float)b->c->epsilon);
+    return rmsnorm_apply(
+        b->g, x, gamma,
+        &(rmsnorm_attributes){ .eps = (float)b->c->epsilon, .plus = k->around_one ? 1.0f : 0.0f });
+}
+
+static tensor_id drop(builder *b, tensor_id x, double p) {
+    int32_t stream = b->stream++;
+    return p > 0 && b->mode == MODEL_TRAIN ? dropout_apply(b->g, x, b->key, (float)p, stream) : x;
+}
+
+/* ---- attention ---- */
+
+typedef struct {
+    tensor_id q, k, v; /* k and v 0: q is all three */
+} projected;
+
+static tensor_id norm_heads(builder *b, int64_t layer, const char *module, tensor_id x) {
+    shape rows = *graph_shape(b->g, x);
+    int64_t heads = shape_last(&rows) / b->c->head_size;
+    if (!module) return x;
+    x = reshape_apply(b->g, x, SHAPE(rows.dim[0], rows.dim[1], heads, b->c->head_size));
+    return reshape_apply(b->g, norm(b, layer, module, x), rows);
+}
+
+static tensor_id turn(builder *b, int64_t layer, tensor_id x, int64_t heads) {
+    tensor_id angles = decoder_sees_far(b->c, layer) || !b->near ? b->far : b->near;
+    return rotary_apply(b->g, x, angles,
+                        &(rotary_attributes){ .heads = (int32_t)heads,
+                                              .size = (int32_t)b->c->head_size,
+                                              .turned = b->c->rotary.turned });
+}
+
+static tensor_id part(builder *b, tensor_id x, columns_attributes of) { return columns_apply(b->g, x, &of); }
+
+/* q, k and v as three values. */
+static projected unpack(builder *b, tensor_id x) {
+    const decoder_config *c = b->c;
+    int32_t q = (int32_t)(c->heads * c->head_size), k = (int32_t)(c->kv_heads * c->head_size),
+            size = (int32_t)c->head_size, heads = (int32_t)c->heads;
+    if (c->kind->packing == DECODER_PACKED)
+        return (projected){ part(b, x, (columns_attributes){ 0, q, 0, 1 }),
+                            part(b, x, (columns_attributes){ q, k, 0, 1 }),
+                            part(b, x, (columns_attributes){ q + k, k, 0, 1 }) };
+    return (projected){ part(b, x, (columns_attributes){ 0, size, 3 * size, heads }),
+                        part(b, x, (columns_attributes){ size, size, 3 * size, heads }),
+                        part(b, x, (columns_attributes){ 2 * size, size, 3 * size, heads }) };
+}
+
+static projected project(builder *b, int64_t layer, tensor_id x) {
+    const decoder_config *c = b->c;
+    const decoder_kind *k = c->kind;
+    int64_t width = c->heads * c->head_size, kv_width = c->kv_heads * c->head_size;
+    projected p = { 0 };
+    if (k->packing == DECODER_APART) {
+        p.q = linear(b, layer, k->q, x, width, c->bias_qkv);
+        p.k = linear(b, layer, k->k, x, kv_width, c->bias_qkv);
+        p.v = linear(b, layer, k->v, x, kv_width, c->bias_qkv);
+    } else {
+        p.q = linear(b, layer, k->q, x, width + 2 * kv_width, c->bias_qkv);
+        if (k->packing == DECODER_PACKED && b->mode != MODEL_DECODE) {
+            p.q = turn(b, layer, p.q, c->heads + c->kv_heads);
+            return p;
+        }
+        p = unpack(b, p.q);
+    }
+    p.q = turn(b, layer, norm_heads(b, layer, k->q_norm, p.q), c->heads);
+    p.k = turn(b, layer, norm_heads(b, layer, k->k_norm, p.k), c->kv_heads);
+    return p;
+}
+
+/* Keys or values of earlier tokens with those of x appended. */
+static tensor_id cached(builder *b, int64_t layer, const char *name, tensor_id x) {
+    char full[64];
+    snprintf(full, sizeof full, "cache.%lld.%s", (long long)layer, name);
+    const shape *s = graph_shape(b->g, x);
+    int64_t width = s->dim[2];
+    tensor_id cache = graph_add_source(b->g, &(graph_source){ .name = full,
+                                                              .shape = SHAPE(s->dim[0], b->c->context, width),
+                                                              .dtype = DTYPE_F32,
+                                                              .role = ROLE_STATE });
+    return cache_append_apply(b->g, cache, x, b->position, &(cache_append_attributes){ 0, (int32_t)width });
+}
+
+/* One new token of each sample, sample by sample: the same bits, whatever else is in the batch. */
+static tensor_id attend_cached(builder *b, int64_t layer, const projected *p, const attention_attributes *a) {
+    const shape *s = graph_shape(b->g, p->q);
+    int64_t batch = s->dim[0];
+    tensor_id parts[MODEL_MOST_DECODED];
+    if (batch > MODEL_MOST_DECODED || s->dim[1] != 1)
+        return graph_fail(b->g, "one token each of at most %d samples is decoded, not %lld of %lld",
+                          MODEL_MOST_DECODED, (long long)s->dim[1], (long long)batch);
+    tensor_id k = cached(b, layer, "k", p->k), v = cached(b, layer, "v", p->v);
+    for (int64_t i = 0; i < batch; i++)
+        parts[i] = attention_apply(b->g,
+                                   &(attention_inputs){ .q = slice_apply(b->g, p->q, i, 1),
+                                                        .k = slice_apply(b->g, k, i, 1),
+                                                        .v = slice_apply(b->g, v, i, 1),
+                                                        .offset = b->position },
+                                   a);
+    return batch == 1 ? parts[0] : concat_apply(b->g, parts, (uint32_t)batch);
+}
+
+static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
+    const decoder_config *c = b->c;
+    bool random = b->mode == MODEL_TRAIN && c->dropout_attention > 0;
+    attention_attributes a = { .heads = (int32_t)c->heads,
+                               .kv_heads = (int32_t)c->kv_heads,
+                               .causal = 1,
+                               .scale = (float)c->attention_scale,
+                               .dropout = random ? (float)c->dropout_attention : 0,
+                               .stream = b->stream++,
+                               .window = decoder_sees_far(c, layer) ? 0 : (int32_t)c->window };
+    projected p = project(b, layer, x);
+    attention_inputs in = { .q = p.q, .k = p.k, .v = p.v, .key = random ? b->key : 0 };
+    tensor_id attended =
+        b->mode == MODEL_DECODE ? attend_cached(b, layer, &p, &a) : attention_apply(b->g, &in, &a);
+    return linear(b, layer, c->kind->o, attended, c->channels, c->bias_o);
+}
+
+/* ---- the rest of a block ---- */
+
+static tensor_id activate(builder *b, tensor_id x) {
+    if (b->c->activation == DECODER_SILU) return silu_apply(b->g, x);
+    return gelu_apply(b->g, x, b->c->activation == DECODER_GELU_TANH);
+}
+
+static tensor_id gated(builder *b, int64_t layer, tensor_id x) {
+    const decoder_config *c = b->c;
+    tensor_id gate, up;
+    if (c->kind->gate_up_packed) {
+        tensor_id both = linear(b, layer, c->kind->up, x, 2 * c->inner, c->bias_feed);
+        gate = part(b, both, (columns_attributes){ 0, (int32_t)c->inner, 0, 1 });
+        up = part(b, both, (columns_attributes){ (int32_t)c->inner, (int32_t)c->inner, 0, 1 });
+    } else {
+        gate = linear(b, layer, c->kind->gate, x, c->inner, c->bias_feed);
+        up = linear(b, layer, c->kind->up, x, c->inner, c->bias_feed);
+    }
+    return c->activation == DECODER_SILU ? swiglu_apply(b->g, gate, up)
+                                         : geglu_apply(b->g, gate, up, c->activation == DECODER_GELU_TANH);
+}
+
+static tensor_id feed_forward(builder *b, int64_t layer, tensor_id x) {
+    const decoder_config *c = b->c;
+    tensor_id wide = c->kind->gate ? gated(b, layer, x)
+                                   : activate(b, linear(b, layer, c->kind->up, x, c->inner, c->bias_feed));
+    return linear(b, layer, c->kind->down, wide, c->channels, c->bias_feed);
+}
+
+static tensor_id half_block(builder *b, int64_t layer, tensor_id x, const char *after) {
+    if (after) x = norm(b, layer, after, x);
+    return drop(b, x, b->c->dropout_residual);
+}
+
+static tensor_id block(builder *b, int64_t layer, tensor_id x) {
+    const decoder_kind *k = b->c->kind;
+    b->g->site = (int32_t)layer;
+    tensor_id normed = norm(b, layer, k->attention_norm, x);
+    tensor_id attended = half_block(b, layer, attend(b, layer, normed), k->after_attention);
+    if (b->c->order == DECODER_SERIAL) {
+        x = add_apply(b->g, x, attended);
+        tensor_id fed = feed_forward(b, layer, norm(b, layer, k->feed_norm, x));
+        return add_apply(b->g, x, half_block(b, layer, fed, k->after_feed));
+    }
+    if (b->c->order == DECODER_PARALLEL_TWO_NORMS) normed = norm(b, layer, k->feed_norm, x);
+    tensor_id fed = half_block(b, layer, feed_forward(b, layer, normed), k->after_feed);
+    return add_apply(b->g, add_apply(b->g, x, attended), fed);
+}
+
+/* ---- the whole ---- */
+
+static void make_angles(builder *b, int64_t rows) {
+    rotary_angles_attributes a = b->c->rotary;
+    a.rows = rows;
+    b->far = rotary_angles_apply(b->g, b->position, &a);
+    if (!b->c->near_theta || !b->c->window) return;
+    a.theta = b->c->near_theta, a.stretch = ROTARY_PLAIN;
+    b->near = rotary_angles_apply(b->g, b->position, &a);
+}
+
+static tensor_id embed(builder *b, tensor_id tokens, tensor_id table) {
+    tensor_id x = embedding_apply(b->g, tokens, table);
+    if (b->c->kind->scaled_embedding) x = scale_apply(b->g, x, 0, (float)sqrt((double)b->c->channels));
+    return drop(b, x, b->c->dropout_embedding);
+}
+
+static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
+    const decoder_config *c = m->config;
+    builder b = { .c = c, .g = g, .mode = run->mode };
+    bool random = run->mode == MODEL_TRAIN &&
+                  (c->dropout_embedding > 0 || c->dropout_attention > 0 || c->dropout_residual > 0);
+    shape table = SHAPE(c->vocabulary, c->channels);
+    tensor_id tokens = model_input(g, "tokens", SHAPE(run->batch, run->context), DTYPE_I32);
+    if (random) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
+    if (run->mode == MODEL_DECODE) b.position = model_input(g, "position", SHAPE(1), DTYPE_I32);
+    tensor_id embedding = parameter(&b, NO_LAYER, c->kind->embedding, "weight", table);
+
+    g->phase = PHASE_FORWARD;
+    g->site = SITE_NONE;
+    make_angles(&b, run->context);
+    tensor_id x = embed(&b, tokens, embedding);
+    for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
+    g->site = SITE_NONE;
+    x = norm(&b, NO_LAYER, c->kind->last_norm, x);
+    tensor_id head = c->tied ? embedding : parameter(&b, NO_LAYER, c->kind->head, "weight", table);
+    tensor_id bias = c->bias_head ? parameter(&b, NO_LAYER, c->kind->head, "bias", SHAPE(c->vocabulary)) : 0;
+    tensor_id logits = matmul_apply(g, &(matmul_inputs){ .a = x, .b = head, .bias = bias, .tb = true });
+    *ports = (model_ports){ .logits = logits };
+    if (run->mode == MODEL_DECODE) return;
+    tensor_id labels = model_input(g, "labels", SHAPE(run->batch, run->context), DTYPE_I32);
+    tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32);
+    ports->loss = cross_entropy_apply(g, logits, labels, scale, model_result(g, "loss"));
+}
+
+/* Normal weights, biases 0, scales of norms 1. */
+static void initial(const model *m, const char *parameter_name, const shape *s, model_initial *out) {
+    const decoder_config *c = m->config;
+    size_t length = strlen(parameter_name);
+    bool bias = length > 5 && strcmp(parameter_name + length - 5, ".bias") == 0;
+    *out = (model_initial){ .stream = model_stream(parameter_name) };
+    if (s->rank > 1)
+        out->deviation = (float)c->deviation;
+    else if (!bias && !c->kind->around_one)
+        out->mean = 1;
+}
+
+void decoder_model(const decoder_config *c, const char *name, model *m) {
+    *m = (model){ .family = c->kind->type,
+                  .config = c,
+                  .context = c->context,
+                  .vocabulary = c->vocabulary,
+                  .layers = c->layers,
+                  .untrained = c->untrained,
+                  .build = build,
+                  .initial = initial,
+                  .fields = model_token_fields };
+    snprintf(m->name, sizeof m->name, "%s", name);
+}

@@ -1,0 +1,72 @@
+/* Decoders with rotary positions: one builder for Llama, Mistral, Qwen, Phi, Gemma, GPT-NeoX and their kin.
+ *
+ * What tells them apart is data. A *kind* is what a model_type of Hugging Face fixes: the names of its
+ * weights and the order of its blocks. The *configuration* is what a config.json may choose.
+ *
+ *     one after the other:  x += o(attend(norm x));  x += feed(norm x)
+ *     parallel:             x += o(attend(norm x)) + feed(norm x), with one norm or two
+ *
+ * Names and layouts of the parameters are those of transformers: products are x W' + b with W of (out, in).
+ * Papers: Touvron et al., arXiv:2307.09288 (Llama); Jiang et al., arXiv:2310.06825 (Mistral); Black et al.,
+ * arXiv:2204.06745 (GPT-NeoX); Gemma team, arXiv:2403.08295; Yang et al., arXiv:2505.09388 (Qwen3). */
+#pragma once
+
+#include "models/model.h"
+#include "ops/rotary/rotary.h"
+
+/* How the weights of queries, keys and values are kept. */
+typedef enum {
+    DECODER_APART,
+    DECODER_PACKED,  /* one product, q | k | v */
+    DECODER_BY_HEAD, /* one product, q | k | v of head 0, then of head 1 ... */
+} decoder_packing;
+
+typedef enum { DECODER_SERIAL, DECODER_PARALLEL, DECODER_PARALLEL_TWO_NORMS } decoder_order;
+typedef enum { DECODER_SILU, DECODER_GELU, DECODER_GELU_TANH } decoder_activation;
+
+/* Names without ".weight". NULL: the kind has none such. Those of a block follow "LAYERS.n.". */
+typedef struct {
+    const char *type, *architecture; /* "llama", "LlamaForCausalLM" */
+    const char *embedding, *layers, *last_norm, *head;
+    const char *attention_norm, *feed_norm, *after_attention, *after_feed;
+    const char *q, *k, *v, *o; /* packed: q is the product of all three */
+    const char *q_norm, *k_norm;
+    const char *gate, *up, *down; /* gate_up_packed: up is the product of both */
+    decoder_packing packing;
+    decoder_order order;
+    bool gate_up_packed;
+    bool layer_norm;       /* else root mean square */
+    bool around_one;       /* scales of norms are stored as their distance from 1 */
+    bool scaled_embedding; /* by sqrt(channels) */
+} decoder_kind;
+
+enum { DECODER_MOST_LAYERS = 1024 };
+
+typedef struct {
+    const decoder_kind *kind;
+    int64_t layers, heads, kv_heads, head_size, channels, inner, context, vocabulary;
+    int64_t window;                         /* 0: every token sees all before it */
+    uint64_t far[DECODER_MOST_LAYERS / 64]; /* bit per layer: sees all in spite of the window */
+    rotary_angles_attributes rotary;        /* rows is not read */
+    double near_theta;                      /* of layers with a window; 0: the same */
+    decoder_activation activation;
+    decoder_order order;
+    bool bias_qkv, bias_o, bias_feed, bias_head, tied;
+    double attention_scale; /* 0: 1/sqrt(head_size) */
+    double dropout_embedding, dropout_attention, dropout_residual;
+    double epsilon, deviation;
+    const char *untrained; /* what this builder leaves out, so that it plans only; NULL: nothing */
+} decoder_config;
+
+extern const decoder_kind decoder_kinds[];               /* end with type NULL */
+const decoder_kind *decoder_kind_find(const char *type); /* NULL: no such */
+
+static inline bool decoder_sees_far(const decoder_config *c, int64_t layer) {
+    return !c->window || c->far[layer / 64] >> (layer % 64) & 1u;
+}
+
+/* STATUS_INVALID with a sentence, in the words of config.json, when the sizes do not make a model. */
+status decoder_check(const decoder_config *c);
+
+/* `c` must outlive the model. */
+void decoder_model(const decoder_config *c, const char *name, model *m);

@@ -1,0 +1,31 @@
+/* Every family of models as one type: for those who open, check and build a model and don't care whose. */
+#pragma once
+
+#include "models/decoder.h"
+#include "models/gpt2.h"
+
+typedef enum { FAMILY_GPT2, FAMILY_DECODER } model_family;
+
+typedef struct {
+    model_family family;
+    union {
+        gpt2_config gpt2;
+        decoder_config decoder;
+    };
+} model_config;
+
+/* Presets by name: gpt2's. False: no such preset. */
+bool families_preset(const char *name, model_config *c);
+const char *families_preset_names(void); /* for messages */
+
+status families_check(const model_config *c);
+void families_set_dropout(model_config *c, double p); /* everywhere in the model */
+int64_t families_context(const model_config *c);
+int64_t families_vocabulary(const model_config *c);
+
+/* `c` must outlive the model. */
+void families_model(const model_config *c, const char *name, model *m);
+
+/* What model_types can be read: "gpt2, llama, mistral, ...". */
+enum { FAMILIES_NAMES_BYTES = 256 };
+const char *families_types(char names[FAMILIES_NAMES_BYTES]);

@@ -1,0 +1,124 @@
+/* Models of other families than GPT-2 as a user has them: trained, resumed, generated with, and what is wrong
+ * with a config.json said in a sentence. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/command.h"
+#include "io/scratch.h"
+
+#define SIZES                                                                                                \
+    "\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":2,"        \
+    "\"intermediate_size\":64,\"vocab_size\":256,\"max_position_embeddings\":32"
+
+static void write_config(const char *type, const char *more) {
+    char json[1024];
+    snprintf(json, sizeof json, "{\"model_type\":\"%s\"," SIZES "%s}", type, more);
+    scratch_write("given.json", json, strlen(json));
+}
+
+static int make_files(void **state) {
+    if (scratch_open(state) != 0) return -1;
+    command_make_files();
+    return 0;
+}
+
+static char *read_all(const char *path) {
+    FILE *f = fopen(path, "r");
+    char *all = calloc(1, 1 << 20);
+    assert_true(f && all);
+    assert_true(fread(all, 1, (1 << 20) - 1, f) > 0);
+    fclose(f);
+    return all;
+}
+
+/* Trained in one go, and in two with a resumption between: the same model, which continues a text. */
+static void a_decoder_is_trained_resumed_and_read_again(void **state) {
+    (void)state;
+    write_config("mistral", ",\"sliding_window\":20,\"head_dim\":12,\"rope_theta\":500");
+    command_expect(
+        0, "train given.json --data text --out whole --steps 30 --batch 4 --lr 3e-3 --save-every 15 --quiet");
+    command_expect(
+        0, "train given.json --data text --out part --steps 30 --batch 4 --lr 3e-3 --save-every 15 --quiet "
+           "--resume whole/checkpoint-15");
+    command_result cmp = command_run("plan whole --json --quiet");
+    assert_int_equal(cmp.exit, 0);
+    command_free(&cmp);
+    char *a = read_all("whole/config.json"), *b = read_all("part/config.json");
+    assert_string_equal(a, b);
+    assert_non_null(strstr(a, "\"sliding_window\": 20"));
+    free(a), free(b);
+    assert_int_equal(system("cmp -s whole/model.safetensors part/model.safetensors"), 0);
+    command_expect(0, "generate whole --prompt the --tokens 8 --quiet");
+    command_expect(0, "train whole --data text --out more --steps 2 --batch 4 --quiet");
+}
+
+/* A checkpoint of a model that turns otherwise is another model's, though all shapes are alike. */
+static void another_theta_is_another_model(void **state) {
+    (void)state;
+    write_config("llama", ",\"rope_theta\":500");
+    command_expect(0, "train given.json --data text --out theta --steps 4 --batch 4 --save-every 2 --quiet");
+    write_config("llama", ",\"rope_theta\":501");
+    command_result r =
+        command_run("train given.json --data text --out theta --steps 4 --batch 4 --save-every 2 --resume");
+    assert_int_equal(r.exit, 2);
+    assert_non_null(strstr(r.err, "another model"));
+    command_free(&r);
+}
+
+static const struct {
+    const char *type, *more, *said;
+} bad[] = {
+    { "falcon", "", "there is no builder" },
+    { "lama", "", "the nearest is llama" },
+    { "qwen3", "", "'head_dim'" },
+    { "llama", ",\"num_key_value_heads\":3", "num_key_value_heads 3" },
+    { "llama", ",\"hidden_size\":1e18", "'hidden_size' is 1e18" },
+    { "llama", ",\"hidden_size\":2000000000,\"head_dim\":8", "hidden_size is 2000000000" },
+    { "llama", ",\"head_dim\":7", "7 numbers of a head" },
+    { "llama", ",\"hidden_act\":\"relu\"", "'hidden_act' is 'relu'" },
+    { "llama", ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8}", "'low_freq_factor'" },
+    { "llama", ",\"rope_scaling\":7", "'rope_scaling' is 7" },
+    { "mistral", ",\"sliding_window\":8,\"layer_types\":[\"full_attention\"]", "has 1 items for 2 layers" },
+    { "mistral", ",\"sliding_window\":8,\"layer_types\":[\"full_attention\",\"chunked\"]", "is 'chunked'" },
+    { "gpt_neox", "", "packs q, k and v of each head" },
+};
+
+static void bad_configurations_get_a_sentence(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_config(bad[i].type, bad[i].more);
+        command_result r = command_run("plan given.json --batch 1");
+        if (r.exit != 2 || !strstr(r.err, bad[i].said) || !strstr(r.err, "given.json"))
+            fail_msg("%s%s: exit %d: %s", bad[i].type, bad[i].more, r.exit, r.err);
+        command_free(&r);
+    }
+}
+
+/* Softcaps are not computed: the model plans, and training it is refused in a sentence. */
+static void what_only_plans_says_so(void **state) {
+    (void)state;
+    write_config("gemma2", ",\"head_dim\":8");
+    command_expect(0, "plan given.json --batch 1 --quiet");
+    command_result r = command_run("train given.json --data text --out no --steps 1 --batch 1");
+    assert_int_equal(r.exit, 2);
+    assert_non_null(strstr(r.err, "can be planned, and not computed yet"));
+    command_free(&r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_decoder_is_trained_resumed_and_read_again),
+                                        cmocka_unit_test(another_theta_is_another_model),
+                                        cmocka_unit_test(bad_configurations_get_a_sentence),
+                                        cmocka_unit_test(what_only_plans_says_so) };
+    return cmocka_run_group_tests(tests, make_files, scratch_close);
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/<family>.txt and .json: ten losses, ten gradient norms and the first step's gradients of tiny
+models as Hugging Face's transformers computes them, in double precision.
+
+Needs torch, numpy and transformers. Run it from anywhere; the files are committed, so the tests don't need it. The
+format, the weights and the tokens are those of tools/goldens.py; the .json is the config.json that snug reads. Of every
+gradient its norm and its first KEPT values are kept, so that the files stay small.
+"""
+
+import importlib.util
+import json
+import pathlib
+
+import torch
+import transformers
+
+KEPT = 24
+HERE = pathlib.Path(__file__).resolve().parent
+spec = importlib.util.spec_from_file_location("goldens", HERE / "goldens.py")
+goldens = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(goldens)
+
+SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=61,
+             max_position_embeddings=24, attention_dropout=0.0, tie_word_embeddings=False,
+             pad_token_id=None)
+LLAMA3 = dict(rope_type="llama3", rope_theta=100.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=16)
+FAMILIES = {
+    "llama": ("LlamaConfig", dict(num_key_value_heads=2, rope_parameters=LLAMA3)),
+    "mistral": ("MistralConfig", dict(num_key_value_heads=2, sliding_window=7, head_dim=12)),
+    "qwen2": ("Qwen2Config", dict(num_key_value_heads=2, tie_word_embeddings=True, use_sliding_window=True,
+                                  sliding_window=5, max_window_layers=1)),
+    "qwen3": ("Qwen3Config", dict(num_key_value_heads=2, head_dim=12)),
+    "phi": ("PhiConfig", dict(resid_pdrop=0.0, embd_pdrop=0.0)),
+    "phi3": ("Phi3Config", dict(num_key_value_heads=2, sliding_window=9)),
+    "gemma": ("GemmaConfig", dict(num_key_value_heads=1, head_dim=12, tie_word_embeddings=True)),
+    "gemma3_text": ("Gemma3TextConfig", dict(num_key_value_heads=2, head_dim=12, tie_word_embeddings=True,
+                                             sliding_window=6, query_pre_attn_scalar=10,
+                                             layer_types=["sliding_attention", "full_attention"])),
+    "gpt_neox": ("GPTNeoXConfig", dict(hidden_dropout=0.0)),
+}
+
+
+def name_in_files(family, name):
+    """Newer versions of transformers call a module otherwise than the files that everybody has."""
+    return "embed_out.weight" if family == "gpt_neox" and name == "lm_head.weight" else name
+
+
+def model_of(config):
+    config._attn_implementation = "eager"
+    model = transformers.AutoModelForCausalLM.from_config(config).double()
+    model.train()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(goldens.weight(name_in_files(config.model_type, name), tuple(p.shape)))
+    return model
+
+
+def train(model):
+    def loss_of(_, tokens, labels):
+        logits = model(input_ids=tokens, use_cache=False).logits
+        return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
+    family = model.config.model_type
+    return goldens.train({name_in_files(family, name): p for name, p in model.named_parameters()}, loss_of)
+
+
+def write(path, facts, losses, norms, gradients):
+    with open(path, "w", encoding="ascii") as out:
+        out.write("golden 1\n")
+        for name, value in facts.items():
+            out.write(f"number {name} {value:.9g}\n")
+        out.write(f"losses {len(losses)}\n" + goldens.lines(losses, 1))
+        out.write(f"norms {len(norms)}\n" + goldens.lines(norms, 1))
+        for name, g in gradients.items():
+            flat = g.reshape(-1)
+            kept = torch.cat([flat.norm().reshape(1), flat[:KEPT]])
+            out.write(f"gradient {name} 1 {kept.numel()}\n")
+            out.write(goldens.lines(kept.tolist(), 8))
+    print(f"{path.name}: {path.stat().st_size} bytes, loss {losses[0]:.6f} -> {losses[-1]:.6f}")
+
+
+def main():
+    folder = HERE.parent / "tests" / "golden"
+    torch.set_default_dtype(torch.float64)
+    goldens.SIZES.update(context=24, vocabulary=61, batch=3)
+    facts = {"context": 24, "vocabulary": 61, "batch": 3, **goldens.SETTINGS}
+    for family, (config_class, more) in FAMILIES.items():
+        config = getattr(transformers, config_class)(**{**SIZES, **more})
+        said = {k: v for k, v in config.to_dict().items() if v is not None}
+        (folder / f"{family}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")
+        write(folder / f"{family}.txt", facts, *train(model_of(config)))
+
+
+if __name__ == "__main__":
+    main()
