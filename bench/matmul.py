@@ -36,10 +36,11 @@ def workers(build):
     for name, kind, file, environment in peers:
         worker = Worker(name, [program, kind, file] if file else [program, kind], environment)
         if worker.ready is None:
-            missing.append(f"{name} ({worker.why})")
+            missing.append((name, worker.why))
         else:
             found.append(worker)
-    return found, missing
+    names = {w.name for w in found}
+    return found, [f"{name} ({why})" for name, why in missing if name not in names]
 
 
 def measure(found, rounds, threads, page):

@@ -46,6 +46,7 @@ ldconfig -p | grep -q 'libdnnl\.so' || left+=("oneDNN: no libdnnl")
 measure matmul.py
 measure step.py "${torch[@]}" --only "$cases"
 measure attention.py "${torch[@]}"
+measure matmul_16bit.py
 measure stream.py
 measure generate.py
 measure scaling.py

@@ -30,17 +30,14 @@ VECTOR_INLINE uint32_t half_bits(float value) {
 VECTOR_INLINE float half_from_bf16(uint16_t x) { return half_float((uint32_t)x << 16); }
 
 VECTOR_INLINE uint16_t half_to_bf16(float x) {
-    uint32_t bits = half_bits(x);
-    uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, nan = bits >> 16 | 0x40u;
-    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+    uint32_t bits = half_bits(x), rounded = bits + 0x7fffu + (bits >> 16 & 1u), quiet_nan = bits | 0x400000u;
+    return (uint16_t)((x != x ? quiet_nan : rounded) >> 16);
 }
 
 /* `random`: 16 uniform bits. */
 VECTOR_INLINE uint16_t half_to_bf16_stochastic(float x, uint32_t random) {
-    uint32_t bits = half_bits(x), size = bits & 0x7fffffffu;
-    uint32_t rounded = (bits + (random & 0xffffu)) >> 16, nan = bits >> 16 | 0x40u;
-    uint32_t special = size > 0x7f800000u ? nan : bits >> 16;
-    return (uint16_t)(size >= 0x7f800000u ? special : rounded);
+    uint32_t bits = half_bits(x), rounded = bits + (random & 0xffffu), quiet_nan = bits | 0x400000u;
+    return (uint16_t)((x != x ? quiet_nan : rounded) >> 16); /* adding leaves infinity as it is */
 }
 
 /* Subnormal numbers come out of an exact subtraction, as 2^-14 (1 + f) - 2^-14. */

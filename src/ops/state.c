@@ -117,15 +117,42 @@ bool state_is_narrow(const op_call *c, const op_state *s, uint32_t count) {
 
 _Static_assert(FAST_PIECE % STATE_BLOCK == 0, "threads take whole blocks");
 
-VECTOR_CLONES static void decode(const uint8_t *codes, const float *map, float scale, int64_t n, float *x) {
-    for (int64_t i = 0; i < n; i++) x[i] = scale * map[codes[i]];
+/* What a place among the map's values that are not negative stands for, as the map says it and without
+ * looking there: vectors read eight times as fast as they look up. Value i of n, which is a power of two, in
+ * the decade from 10^-t is 10^-t (0.1 + 0.9 (i + 1/2) / n) = (2n + 18i + 9) / (2n 10^t), and here both are
+ * whole numbers that an f32 holds, so the quotient is rounded once. */
+VECTOR_INLINE float value_at(int32_t place, bool positive) {
+    int32_t number = place + positive; /* n + i, as the decades before have n values together, or one less */
+    uint32_t power = half_bits((float)number) & 0x7f800000u;
+    int32_t t = 7 + 127 + positive - (int32_t)(power >> 23);
+    float n = half_float(power);
+    float ten = (t & 1 ? 10.0f : 1.0f) * (t & 2 ? 100.0f : 1.0f) * (t & 4 ? 10000.0f : 1.0f);
+    float value = (18 * (float)number - 16 * n + 9) / (2 * n * ten);
+    value = t > 0 ? value : 1;
+    return place > 0 ? value : 0;
+}
+
+VECTOR_CLONES static void decode_signed(const uint8_t *restrict codes, float scale, int64_t n,
+                                        float *restrict x) {
+    enum { ZERO = STATE_CODES / 2 - 1 };
+    for (int64_t i = 0; i < n; i++) {
+        int32_t place = codes[i] - ZERO;
+        float size = value_at(place < 0 ? -place : place, false);
+        x[i] = scale * (place < 0 ? -size : size);
+    }
+}
+
+VECTOR_CLONES static void decode_positive(const uint8_t *restrict codes, float scale, int64_t n,
+                                          float *restrict x) {
+    for (int64_t i = 0; i < n; i++) x[i] = scale * value_at(codes[i], true);
 }
 
 static void load(const op_call *c, const op_state *s, int64_t first, int64_t n, float *x) {
     const op_arg *from = &c->in[s->in];
     if (from->dtype == DTYPE_U8)
-        decode((const uint8_t *)from->data + first, maps[s->positive],
-               ((const float *)c->in[s->scales].data)[first / STATE_BLOCK], n, x);
+        (s->positive ? decode_positive
+                     : decode_signed)((const uint8_t *)from->data + first,
+                                      ((const float *)c->in[s->scales].data)[first / STATE_BLOCK], n, x);
     else if (dtype_is_half(from->dtype))
         half_widen(from->dtype, (const uint16_t *)from->data + first, n, x);
     else

@@ -235,8 +235,28 @@ VECTOR_INLINE void end_half_columns(const ending *e, int64_t columns) {
     }
 }
 
+/* What most blocks need: sums that are narrowed and nothing else. With the type as a constant a row takes
+ * half of the time, as much as the whole difference to f32. */
+VECTOR_INLINE void narrow_rows(const ending *e, int64_t columns, const dtype type) {
+    for (int64_t i = 0; i < e->rows; i++)
+        store_row(e->sum + i * e->sum_stride, columns, type, (uint16_t *)e->out + i * e->out_stride);
+}
+
+VECTOR_INLINE void narrow_columns(const ending *e, int64_t columns) {
+    if (e->type == DTYPE_BF16)
+        narrow_rows(e, columns, DTYPE_BF16);
+    else
+        narrow_rows(e, columns, DTYPE_F16);
+}
+
 VECTOR_CLONES static void end_half(const ending *e) {
-    if (e->columns == MATMUL_MAX_COLUMNS)
+    bool whole = e->columns == MATMUL_MAX_COLUMNS;
+    bool plain = !e->before && !e->bias && !e->residual && !e->gelu && dtype_is_half(e->type);
+    if (plain && whole)
+        narrow_columns(e, MATMUL_MAX_COLUMNS);
+    else if (plain)
+        narrow_columns(e, e->columns);
+    else if (whole)
         end_half_columns(e, MATMUL_MAX_COLUMNS);
     else
         end_half_columns(e, e->columns);
