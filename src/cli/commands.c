@@ -109,6 +109,19 @@ const cli_command cli_commands[] = {
           "it, and writes a model that computes the same without it. Needs the memory of the weights.",
       .examples = { { "snug merge model --adapter letters --out merged", "" },
                     { "snug generate merged --prompt 'You may'", "" } } },
+    { .command = COMMAND_QUANTIZE,
+      .name = "quantize",
+      .subject = "DIR",
+      .run = cli_quantize,
+      .brief = "a trained model with weights of 8 bits: --to int8 --out DIR",
+      .about =
+          "Reads the model in DIR and writes one whose products have weights of 8 bits, for generating and "
+          "for train --eval-only. With --data, or with --mode static, it says what that does to the loss. "
+          "It saves nothing in training.",
+      .examples = { { "snug quantize model --to int8 --data book.txt --out small", "a scale for each token" },
+                    { "snug quantize model --to int8 --mode static --calibrate book.txt --out small",
+                      "stored scales" },
+                    { "snug generate small --prompt 'You may'", "" } } },
     { .command = COMMAND_DEVICES,
       .name = "devices",
       .subject = "",

@@ -21,7 +21,8 @@ typedef enum {
     COMMAND_MANUAL = 64,
     COMMAND_STATUS = 128,
     COMMAND_COMPARE = 256,
-    COMMAND_MERGE = 512
+    COMMAND_MERGE = 512,
+    COMMAND_QUANTIZE = 1024
 } command;
 enum { COMMAND_EVERY = ~0 };
 
@@ -44,7 +45,10 @@ typedef struct {
     double temperature, top_p, repetition_penalty;
     int64_t profile_steps; /* profile: */
     const char *trace;
-    const char *adapter;   /* generate, merge: */
+    const char *adapter;                               /* generate, merge: */
+    enum { QUANTIZE_TO_NOTHING, QUANTIZE_TO_INT8 } to; /* quantize: */
+    enum { QUANTIZE_DYNAMIC, QUANTIZE_STATIC } mode;
+    const char *calibrate;
     int64_t compare_steps; /* compare: */
     const char *svg;
     enum { PIN_AUTO, PIN_OFF } pin_threads;

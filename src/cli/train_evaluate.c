@@ -83,7 +83,7 @@ status cli_evaluate(const options *o, cli_streams *streams) {
         report_plan_json(&json, &s, &d);
         output_text(&streams->result, &json);
     }
-    if (result == STATUS_OK) result = evaluate_run(&s, &d, &r);
+    if (result == STATUS_OK) result = evaluate_run(&s, &d, NULL, &r);
     if (result == STATUS_OK && streams->people.file) print_end(&streams->people, &s, &d, &r);
     if (result == STATUS_OK) result = write_result(o, streams, &s, &d, &r);
     decision_close(&d);

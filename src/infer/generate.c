@@ -12,6 +12,7 @@
 #include "io/adapter_files.h"
 #include "io/model_config.h"
 #include "io/model_files.h"
+#include "io/quantized_files.h"
 
 enum { LINE_END = 10 }; /* what an empty prompt begins after */
 
@@ -270,6 +271,16 @@ static status read_adapter(generation *g) {
     return STATUS_OK;
 }
 
+/* Weights that only one technique reads. */
+static status read_stored(generation *g) {
+    const pass *p;
+    pass_setting s;
+    TRY(quantized_files_read(g->options->directory, &p, &s));
+    for (int i = 0; p && pass_table[i]; i++)
+        if (pass_table[i] == p) g->pinned.settings[i] = s;
+    return STATUS_OK;
+}
+
 static status run(generation *g) {
     const generate_options *o = g->options;
     uint64_t beside;
@@ -277,6 +288,7 @@ static status run(generation *g) {
     TRY(model_config_read(o->directory, &g->config, NULL));
     families_model(&g->config, o->directory, &g->model);
     TRY(model_computes(&g->model));
+    TRY(read_stored(g));
     TRY(read_adapter(g));
     for (uint32_t i = 0; i < o->prompt_count; i++) TRY(check_prompt(o, i, &g->config));
     g->result->texts = memory_new(o->prompt_count, sizeof *g->result->texts);

@@ -80,7 +80,7 @@ static status merge(merging *m, const char *directory, const char *adapter, cons
     TRY(merge_all(m));
     TRY(io_make_folder(out));
     TRY(model_files_save(out, m->weights, m->own));
-    return model_config_write(out, &m->config);
+    return model_config_write(out, &m->config, NULL);
 }
 
 status merge_run(const char *directory, const char *adapter, const char *out) {

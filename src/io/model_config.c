@@ -42,6 +42,7 @@ static bool says_nothing(const char *key) {
                                         "predict_special_tokens",
                                         "pretraining_tp",
                                         "problem_type",
+                                        "quantization_config",
                                         "return_dict",
                                         "task_specific_params",
                                         "tie_word_embeddings",
@@ -132,7 +133,7 @@ static void put_special_tokens(json_writer *w, const model_config *c) {
     }
 }
 
-static void put_members(json_writer *w, const model_config *c) {
+static void put_members(json_writer *w, const model_config *c, const model_config_stored *stored) {
     if (c->family == FAMILY_GPT2)
         config_gpt2_put(w, &c->gpt2);
     else
@@ -140,33 +141,45 @@ static void put_members(json_writer *w, const model_config *c) {
     put_special_tokens(w, c);
     json_put_string(w, "torch_dtype", "float32");
     json_put_bool(w, "use_cache", true);
+    if (!stored) return;
+    json_begin_object(w, "quantization_config");
+    json_put_string(w, "quant_method", stored->method);
+    json_put_string(w, "setting", stored->setting);
+    json_end_object(w);
 }
 
-static void write_object(const model_config *c, void (*put)(json_writer *w, const model_config *c),
-                         text *out) {
+/* Of generation_config.json. */
+static void put_generation(json_writer *w, const model_config *c, const model_config_stored *stored) {
+    (void)stored;
+    put_special_tokens(w, c);
+}
+
+typedef void (*put_body)(json_writer *w, const model_config *c, const model_config_stored *stored);
+
+static void write_object(const model_config *c, const model_config_stored *stored, put_body put, text *out) {
     json_writer w = { .out = out, .lines = true };
     json_begin_object(&w, NULL);
-    put(&w, c);
+    put(&w, c, stored);
     json_end_object(&w);
     text_add(out, "\n");
 }
 
 static status write_file(const char *directory, const char *file, const model_config *c,
-                         void (*put)(json_writer *w, const model_config *c)) {
+                         const model_config_stored *stored, put_body put) {
     char path[PATH_BYTES];
     if (snprintf(path, sizeof path, "%s/%s", directory, file) >= PATH_BYTES)
         return status_set(STATUS_INVALID, "the path '%.60s...' is too long", directory);
     text out = { 0 };
-    write_object(c, put, &out);
+    write_object(c, stored, put, &out);
     status result = out.failed ? status_set(STATUS_FAILED, "%s: no memory to write it", path)
                                : io_write_file(path, out.data, out.length);
     text_close(&out);
     return result;
 }
 
-status model_config_write(const char *directory, const model_config *c) {
-    TRY(write_file(directory, "config.json", c, put_members));
-    return write_file(directory, "generation_config.json", c, put_special_tokens);
+status model_config_write(const char *directory, const model_config *c, const model_config_stored *stored) {
+    TRY(write_file(directory, "config.json", c, stored, put_members));
+    return write_file(directory, "generation_config.json", c, stored, put_generation);
 }
 
-void model_config_text(const model_config *c, text *out) { write_object(c, put_members, out); }
+void model_config_text(const model_config *c, text *out) { write_object(c, NULL, put_members, out); }

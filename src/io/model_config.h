@@ -13,8 +13,12 @@
  * families_check. `notes` (may be NULL) gets sentences for people. */
 status model_config_read(const char *path, model_config *c, text *notes);
 
-/* Writes config.json and generation_config.json into the directory. */
-status model_config_write(const char *directory, const model_config *c);
+/* Writes config.json and generation_config.json into the directory. `stored` (may be NULL): how weights are
+ * stored that are not plain numbers (io/quantized_files.h). */
+typedef struct {
+    const char *method, *setting; /* of a pass: pass.stores, and its setting's text */
+} model_config_stored;
+status model_config_write(const char *directory, const model_config *c, const model_config_stored *stored);
 
 /* What config.json would say: equal texts are equal models. */
 void model_config_text(const model_config *c, text *out);

@@ -77,7 +77,16 @@ static status read_weight(const safetensors *s, const safetensors_entry *e, cons
     int64_t n = shape_elements(&w->shape);
     dtype from = safetensors_dtype(e->dtype);
     bool known = from == DTYPE_F32 || dtype_is_half(from);
-    if (known && from == w->type) return safetensors_read(s, e, w->data, e->bytes);
+    if (from == w->type && (known || from == DTYPE_I8)) return safetensors_read(s, e, w->data, e->bytes);
+    if (w->type == DTYPE_I8)
+        return status_set(STATUS_INVALID,
+                          "%s: the tensor '%s' is of type %s, where codes of 8 bits are wanted; "
+                          "'snug quantize' makes them",
+                          path, w->name, e->dtype);
+    if (from == DTYPE_I8)
+        return status_set(STATUS_INVALID,
+                          "%s: the tensor '%s' is of codes of 8 bits (I8); plain numbers are wanted here",
+                          path, w->name);
     if (known && dtype_is_half(w->type)) return read_into_half(s, e, w, from);
     if (known) return read_narrow(s, e, w->data, n);
     return status_set(STATUS_INVALID, "%s: the tensor '%s' is of type %s; weights are F32, BF16 or F16", path,

@@ -12,9 +12,9 @@
 
 /* Fills all of the weights from a directory (or a .safetensors file). The names in the file may lack the
  * "transformer." in front. F16 and BF16 become the
- * weight's type; widening them is exact. Masks that old files carry and a copy of
- * a tied projection are passed over; any other tensor that the model has no place for, a missing one or one
- * of another shape is STATUS_INVALID: then the contents of the weights are undefined. */
+ * weight's type; widening them is exact. I8 is read as it is, where the weight is such. Masks that old files
+ * carry and a copy of a tied projection are passed over; any other tensor that the model has no place for, a
+ * missing one or one of another shape is STATUS_INVALID: then the contents of the weights are undefined. */
 status model_files_load(const char *directory, const model_weight *weights, uint32_t count);
 
 /* Writes model.safetensors into the directory, from where the weights are and in their types, atomically. */

@@ -87,6 +87,10 @@ void rewrite_node_with(rewrite *r, node_id id, const op_def *op) {
     copy_mapped(r, n, op, r->map, r->map);
 }
 
+void rewrite_made(rewrite *r, node_id id, tensor_id first) {
+    copy_flags(r, graph_node(r->in, id), first, r->map);
+}
+
 void rewrite_node_inputs(rewrite *r, node_id id, const tensor_id *inputs, uint32_t in_count) {
     const node *n = graph_node(r->in, id);
     r->out->phase = n->phase;

@@ -32,5 +32,9 @@ void rewrite_node_as(rewrite *r, node_id n, const tensor_id *map, tensor_id *to,
 /* The same as rewrite_node with explicit inputs. */
 void rewrite_node_inputs(rewrite *r, node_id n, const tensor_id *inputs, uint32_t in_count);
 
+/* What the caller has made in place of node n: its first output (0: making it failed) and those after it
+ * stand for n's, and get their names, flags and places. */
+void rewrite_made(rewrite *r, node_id n, tensor_id first);
+
 /* The same as rewrite_node with another op of the same inputs, attributes and number of outputs. */
 void rewrite_node_with(rewrite *r, node_id n, const op_def *op);

@@ -59,7 +59,7 @@ typedef struct {
     const char *name;
     shape shape;
     void *data;
-    dtype type; /* f32, f16 or bf16 */
+    dtype type; /* f32, f16 or bf16; or i8, where its scales are a weight of their own */
 } model_weight;
 
 /* Tools for builders. */

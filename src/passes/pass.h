@@ -73,6 +73,8 @@ typedef struct {
     pass_stage stage;
     bool training_only; /* leaves programs without backward as they are */
     bool follows;       /* changes what earlier step passes keep: beside it, their choices show in results */
+    bool asked_for;     /* decides what is trained, which no budget does: used where it is pinned, and never
+                           up to --allow */
 
     /* Reads the user's text; STATUS_INVALID with a sentence. "auto" and "off" never get here. */
     status (*parse)(const char *text, pass_setting *out);
@@ -87,6 +89,9 @@ typedef struct {
 
     /* `out` is open and empty. */
     status (*run)(const graph *in, const pass_setting *s, const pass_context *c, graph *out);
+
+    const char *stores; /* how files of weights that only this pass reads are called in their configuration,
+                           where its setting stands too; NULL: weights are plain */
 
     const pass_adapting *adapting; /* NULL: all parameters are the model's */
 } pass;

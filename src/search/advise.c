@@ -12,7 +12,7 @@
 /* ---- what the user allows ---- */
 
 /* What decides what is trained is not up to the planner. */
-static bool is_lossy(const pass *p) { return p->class == PASS_LOSSY && !p->adapting; }
+static bool is_lossy(const pass *p) { return p->class == PASS_LOSSY && !p->asked_for; }
 
 /* "precision, optimizer-state" */
 static void add_lossy_options(text *out) {
@@ -48,13 +48,13 @@ static status allow_one(search_request *q, char *item) {
     pass_setting read = { .class = PASS_LOSSY };
     if (setting) *setting++ = 0;
     if (!setting && strcmp(item, "all") == 0) {
-        for (int i = 0; pass_table[i]; i++) q->lossy[i].given = !pass_table[i]->adapting;
+        for (int i = 0; pass_table[i]; i++) q->lossy[i].given = !pass_table[i]->asked_for;
         return STATUS_OK;
     }
     int i = find_technique(item);
     if (i < 0) return unknown_technique(item);
     pass_option(pass_table[i], option);
-    if (pass_table[i]->adapting)
+    if (pass_table[i]->asked_for)
         return status_set(
             STATUS_INVALID,
             "--allow: %s decides what is trained, which no budget does; where it is wanted, say --%s "

@@ -79,7 +79,7 @@ static status write_files(exec *e, const setup *s, const plan *p, const char *fo
     TRY(save_category(e, p, CATEGORY_OPTIMIZER, path, &t->optimizer));
     TRY(path_of(folder, MODEL, path));
     TRY(save_category(e, p, CATEGORY_WEIGHTS, path, &t->model));
-    if (!s->custom) TRY(model_config_write(folder, &s->config));
+    if (!s->custom) TRY(model_config_write(folder, &s->config, NULL));
     TRY(path_of(folder, STATE, path));
     return trainer_state_write(path, t);
 }

@@ -6,7 +6,8 @@
 #include "train/feed.h"
 #include "train/weights.h"
 
-static status run(const setup *s, const decision *d, exec *e, evaluate_result *r) {
+static status run(const setup *s, const decision *d, const evaluate_observer *o, exec *e,
+                  evaluate_result *r) {
     feed f;
     bool whole;
     TRY(weights_load(e, s->weights));
@@ -17,8 +18,9 @@ static status run(const setup *s, const decision *d, exec *e, evaluate_result *r
     r->samples = s->request.run.eval_samples;
     r->seconds = clock_seconds() - began;
     r->tokens_per_second = (double)(r->samples * s->request.run.context) / r->seconds;
-    if (isfinite(r->loss)) return STATUS_OK;
-    return status_set(STATUS_FAILED, "the loss of %s on these samples is not finite", s->weights);
+    if (!isfinite(r->loss))
+        return status_set(STATUS_FAILED, "the loss of %s on these samples is not finite", s->weights);
+    return o ? o->done(o->context, &d->plan, e) : STATUS_OK;
 }
 
 /* Adapters begin as nothing, so the model would be evaluated without the ones that somebody has trained. */
@@ -34,10 +36,10 @@ static status check_techniques(const decision *d) {
     return STATUS_OK;
 }
 
-status evaluate_run(const setup *s, const decision *d, evaluate_result *r) {
-    TRY(model_computes(&s->model));
+status evaluate_run(const setup *s, const decision *d, const evaluate_observer *o, evaluate_result *r) {
     exec *e = NULL;
     *r = (evaluate_result){ 0 };
+    TRY(model_computes(&s->model));
     TRY(check_techniques(d));
     if (!s->weights)
         return status_set(STATUS_INVALID,
@@ -47,7 +49,7 @@ status evaluate_run(const setup *s, const decision *d, evaluate_result *r) {
         return status_set(STATUS_INVALID, "nothing to evaluate on; name a file or folder with --data");
     TRY(data_source_check(&s->validation));
     status result = exec_open(&d->plan, EXEC_OBSERVE, &e);
-    if (result == STATUS_OK) result = run(s, d, e, r);
+    if (result == STATUS_OK) result = run(s, d, o, e, r);
     if (e) r->run.memory = exec_measure(e);
     r->run.resident_peak_bytes = device_resident_peak();
     exec_close(e);

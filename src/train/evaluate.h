@@ -12,6 +12,12 @@ typedef struct {
     double tokens_per_second;
 } evaluate_result;
 
+/* Gets the state of a run whose loss is known, before it goes. */
+typedef struct {
+    void *context;
+    status (*done)(void *context, const plan *p, const exec *e);
+} evaluate_observer;
+
 /* STATUS_INVALID for data and weights as train_run does; STATUS_FAILED with a loss that is not finite. The
- * result is valid (as far as it got) in any case. Writes nothing. */
-status evaluate_run(const setup *s, const decision *d, evaluate_result *r);
+ * result is valid (as far as it got) in any case. Writes nothing. `o` may be NULL. */
+status evaluate_run(const setup *s, const decision *d, const evaluate_observer *o, evaluate_result *r);

@@ -12,6 +12,7 @@
 #include "data/loader.h"
 #include "device/device_file.h"
 #include "io/model_config.h"
+#include "io/quantized_files.h"
 #include "search/advise.h"
 #include "train/loader_plan.h"
 #include "train/rates.h"
@@ -139,6 +140,32 @@ static status read_pins(setup *s) {
     return STATUS_OK;
 }
 
+/* Weights that only one technique reads decide for it. */
+static status pin_stored(setup *s) {
+    const pass *p = NULL;
+    pass_setting stored;
+    char option[PASS_OPTION_BYTES];
+    if (s->weights) TRY(quantized_files_read(s->weights, &p, &stored));
+    for (int i = 0; p && pass_table[i]; i++) {
+        if (pass_table[i] != p) continue;
+        bool other = s->request.pins[i].kind == SEARCH_OFF ||
+                     (s->request.pins[i].kind == SEARCH_PINNED &&
+                      strcmp(s->request.pins[i].setting.text, stored.text) != 0);
+        if (other)
+            return status_set(STATUS_INVALID,
+                              "the weights in %s are stored as %s, so --%s can't be another; leave it out",
+                              s->weights, stored.text, pass_option(p, option));
+        if (!s->options.eval_only)
+            return status_set(STATUS_INVALID,
+                              "the weights in %s are stored as %s, for generating and --eval-only; train the "
+                              "model that they were made from",
+                              s->weights, stored.text);
+        s->request.pins[i].kind = SEARCH_PINNED;
+        s->request.pins[i].setting = stored;
+    }
+    return STATUS_OK;
+}
+
 static status make_request(setup *s) {
     const setup_options *o = &s->options;
     TRY(check_sizes(s));
@@ -166,7 +193,8 @@ static status make_request(setup *s) {
                           "the two out",
                           o->allow);
     if (o->allow) TRY(advise_allow(&s->request, o->allow));
-    return read_pins(s);
+    TRY(read_pins(s));
+    return pin_stored(s);
 }
 
 uint64_t setup_automatic_budget(void) {
@@ -179,9 +207,13 @@ static status settle_evaluation(const setup *s, compose_run *r) {
     const setup_options *o = &s->options;
     if (!r->eval_samples)
         return status_set(STATUS_INVALID,
-                          "%s has no whole sample of %lld tokens to evaluate on; take a longer text, or a "
+                          "%s%s has no whole sample of %lld tokens to evaluate on; take a longer text, or a "
                           "smaller --context",
-                          o->eval_data ? o->eval_data : "the last tenth of --data", (long long)r->context);
+                          o->eval_data ? "" : "the last tenth of ",
+                          o->eval_data ? o->eval_data
+                          : o->data    ? o->data
+                                       : "the data",
+                          (long long)r->context);
     if (r->batch > r->eval_samples) r->batch = r->eval_samples;
     return STATUS_OK;
 }

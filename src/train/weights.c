@@ -78,7 +78,7 @@ status weights_save(const exec *e, const model_config *c, const char *directory)
     status result =
         model_files_save(directory, weights, count); /* the largest first: a full disk shows here */
     memory_free(weights);
-    if (result == STATUS_OK && c) result = model_config_write(directory, c);
+    if (result == STATUS_OK && c) result = model_config_write(directory, c, NULL);
     return result;
 }
 

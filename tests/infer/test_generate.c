@@ -54,7 +54,7 @@ static int open_model(void **state) {
     int count = oracle_count(truth);
     if (count > MOST_WEIGHTS) return -1;
     fill(truth, weights, data);
-    status result = model_config_write("model", &(model_config){ .gpt2 = config });
+    status result = model_config_write("model", &(model_config){ .gpt2 = config }, NULL);
     if (result == STATUS_OK) result = model_files_save("model", weights, (uint32_t)count);
     for (int i = 0; i < count; i++) free(data[i]);
     return result == STATUS_OK ? 0 : -1;

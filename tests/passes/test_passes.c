@@ -42,6 +42,8 @@ static const struct {
       { "rank=8", "rank=4096,alpha=1", "rank=2,target=c_attn+attn.c_proj",
         "rank=1,alpha=0.5,target=c_fc,dropout=0.25" } },
     { "fuse", { "on" } },
+    { "qat", { "int8" } },
+    { "quantize", { "int8", "int8:static" } },
     { "precision", { "mixed-bf16", "mixed-f16", "mixed-f16:100", "bf16", "bf16:nearest" } },
     { "gelu_epilogue", { "on" } },
     { "attention", { "flash" } },

@@ -192,7 +192,7 @@ static void configurations_come_back(void **state) {
         model_config c, back;
         text once = { 0 }, twice = { 0 };
         read_config(families[i], &c);
-        assert_int_equal(model_config_write(".", &c), STATUS_OK);
+        assert_int_equal(model_config_write(".", &c, NULL), STATUS_OK);
         if (model_config_read("config.json", &back, NULL) != STATUS_OK) fail_msg("%s", status_message());
         model_config_text(&c, &once);
         model_config_text(&back, &twice);

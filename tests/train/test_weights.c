@@ -28,7 +28,7 @@ static status read_config(const char *path, gpt2_config *c) {
 }
 
 static status write_config(const char *directory, const gpt2_config *c) {
-    return model_config_write(directory, &(model_config){ .family = FAMILY_GPT2, .gpt2 = *c });
+    return model_config_write(directory, &(model_config){ .family = FAMILY_GPT2, .gpt2 = *c }, NULL);
 }
 
 static gpt2_config tiny(void) {

@@ -1,0 +1,79 @@
+/* snug quantize: a trained model with weights of 8 bits, and what that did to it. */
+#include <math.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "cli/cli.h"
+#include "io/json.h"
+#include "train/quantize.h"
+
+static status check(const options *o) {
+    if (!o->run.out)
+        return status_set(STATUS_INVALID, "quantize wants --out DIR, where the quantized model is to go");
+    if (o->to == QUANTIZE_TO_NOTHING)
+        return status_set(STATUS_INVALID, "quantize wants --to int8, what weights are to become");
+    if (o->mode == QUANTIZE_STATIC && !o->calibrate)
+        return status_set(STATUS_INVALID,
+                          "--mode static wants --calibrate PATH, a text that the model is run on for scales");
+    if (o->mode == QUANTIZE_DYNAMIC && o->calibrate)
+        return status_set(STATUS_INVALID,
+                          "--calibrate %s is for --mode static; to see the change in loss "
+                          "name the text with --data",
+                          o->calibrate);
+    return STATUS_OK;
+}
+
+static double percent(double after, double before) { return before > 0 ? 100 * (after / before - 1) : 0; }
+
+static void print(output *out, const options *o, const quantize_result *r) {
+    char a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES];
+    double before = (double)r->bytes.before, after = (double)r->bytes.after;
+    output_add(out, "%s: %u weights of %s as %s\n", o->run.out, (unsigned)r->bytes.quantized, o->subject,
+               r->setting);
+    output_add(out, "  weights         %s -> %s, %+.1f %%\n", units_bytes_text(r->bytes.before, a),
+               units_bytes_text(r->bytes.after, b), percent(after, before));
+    if (r->calibrated)
+        output_add(out, "  calibrated      on %lld samples of %s\n", (long long)r->calibrated, o->calibrate);
+    if (r->evaluated)
+        output_add(out, "  validation loss %.4f -> %.4f, %+.3f %%, over %lld samples\n", r->loss_before,
+                   r->loss_after, percent(r->loss_after, r->loss_before), (long long)r->samples);
+    if (r->planned_bytes)
+        output_add(out, "  memory          %s, planned %s\n", units_bytes_text(r->resident_peak_bytes, a),
+                   units_bytes_text(r->planned_bytes, b));
+    output_add(out, "For generating and evaluating; it saves nothing in training.\n");
+    output_add(out, "Try: snug generate %s --prompt TEXT\n", o->run.out);
+}
+
+static void write_json(text *out, const quantize_result *r) {
+    json_writer w = { .out = out, .lines = true };
+    json_begin_object(&w, NULL);
+    json_put_string(&w, "setting", r->setting);
+    json_put_unsigned(&w, "weights", r->bytes.quantized);
+    json_put_unsigned(&w, "bytes_before", r->bytes.before);
+    json_put_unsigned(&w, "bytes_after", r->bytes.after);
+    json_put_integer(&w, "calibration_samples", r->calibrated);
+    json_put_integer(&w, "samples", r->samples);
+    r->evaluated ? json_put_number(&w, "loss_before", r->loss_before) : json_put_null(&w, "loss_before");
+    r->evaluated ? json_put_number(&w, "loss_after", r->loss_after) : json_put_null(&w, "loss_after");
+    json_put_unsigned(&w, "planned_bytes", r->planned_bytes);
+    json_put_unsigned(&w, "measured_bytes", r->resident_peak_bytes);
+    json_end_object(&w);
+    text_add(out, "\n");
+}
+
+status cli_quantize(const options *o, cli_streams *streams) {
+    quantize_result r;
+    TRY(check(o));
+    TRY(quantize_run(&(quantize_options){ .directory = o->subject,
+                                          .out = o->run.out,
+                                          .is_static = o->mode == QUANTIZE_STATIC,
+                                          .calibrate = o->calibrate,
+                                          .run = o->run },
+                     &r));
+    if (streams->people.file) print(&streams->people, o, &r);
+    if (!o->json) return STATUS_OK;
+    text json = { 0 };
+    write_json(&json, &r);
+    output_text(&streams->result, &json);
+    return STATUS_OK;
+}

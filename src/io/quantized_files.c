@@ -1,0 +1,265 @@
+#include "io/quantized_files.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/half.h"
+#include "base/memory.h"
+#include "base/utf8.h"
+#include "io/file.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+#include "ops/codes.h"
+
+enum { PATH_BYTES = 4096 };
+
+static status path_of(const char *path, const char *file, char into[PATH_BYTES]) {
+    struct stat about;
+    bool folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    int length =
+        folder ? snprintf(into, PATH_BYTES, "%s/%s", path, file) : snprintf(into, PATH_BYTES, "%s", path);
+    if (length < PATH_BYTES) return STATUS_OK;
+    return status_set(STATUS_INVALID, "the path '%.60s...' is too long", path);
+}
+
+/* ---- what the configuration says ---- */
+
+static status read_form(json_value root, const pass **p, pass_setting *s) {
+    json_value form, v;
+    const char *method, *setting;
+    TRY(json_as_object(root));
+    if (!json_has(root, "quantization_config")) return STATUS_OK;
+    TRY(json_get(root, "quantization_config", &form));
+    TRY(json_as_object(form));
+    TRY(json_get_string(form, "quant_method", &method));
+    for (int i = 0; pass_table[i] && !*p; i++)
+        if (pass_table[i]->stores && strcmp(pass_table[i]->stores, method) == 0) *p = pass_table[i];
+    TRY(json_get(form, "quant_method", &v));
+    if (!*p)
+        return json_wrong(
+            v, "is '%.40s', which this program does not read; 'snug quantize' makes what it does", method);
+    TRY(json_get_string(form, "setting", &setting));
+    if ((*p)->parse(setting, s) == STATUS_OK && s->class == PASS_LOSSY) return STATUS_OK;
+    TRY(json_get(form, "setting", &v));
+    return json_wrong(v, "is '%.40s', which %s does not know", setting, (*p)->stores);
+}
+
+status quantized_files_read(const char *path, const pass **p, pass_setting *s) {
+    char config[PATH_BYTES];
+    json_document d;
+    *p = NULL;
+    TRY(path_of(path, "config.json", config));
+    TRY(json_open(config, &d));
+    status result = read_form(d.root, p, s);
+    json_close(&d);
+    if (result != STATUS_OK) *p = NULL;
+    return result;
+}
+
+/* ---- codes of a file's numbers ---- */
+
+enum { BUFFER = 1 << 18 }; /* elements that are read at a time */
+
+/* One weight that passes through: a whole number of rows at a time, or a part of one. */
+typedef struct {
+    const safetensors *file;
+    const safetensors_entry *entry;
+    const model_weight *weight;
+    bool by_rows;
+    const float *scales; /* NULL: as it is */
+    float *inverse;      /* of them */
+    float *wide;         /* BUFFER numbers */
+    void *narrow;        /* the same, as the file has them */
+    int8_t *codes;
+} passing;
+
+/* Elements first .. first + n - 1 as f32, in p->wide. */
+static status read_wide(const passing *p, int64_t first, int64_t n) {
+    dtype from = safetensors_dtype(p->entry->dtype);
+    uint64_t bytes = dtype_bytes(from);
+    void *into = from == DTYPE_F32 ? (void *)p->wide : p->narrow;
+    TRY(safetensors_read_part(p->file, p->entry, (uint64_t)first * bytes, into, (uint64_t)n * bytes));
+    if (from != DTYPE_F32) half_widen(from, p->narrow, n, p->wide);
+    return STATUS_OK;
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Runs of neighbours in a row, as they come with each part that is read; `lane`: where their scales begin. */
+typedef void (*row_body)(const passing *p, void *context, int64_t at, int64_t lane, int64_t n);
+static void for_rows(const passing *p, int64_t first, int64_t n, row_body body, void *context) {
+    int64_t columns = shape_last(&p->weight->shape);
+    for (int64_t done = 0, run; done < n; done += run) {
+        int64_t row = (first + done) / columns, column = (first + done) % columns;
+        run = least(columns - column, n - done);
+        body(p, context, done, p->by_rows ? row : column, run);
+    }
+}
+
+static void gather_largest(const passing *p, void *context, int64_t at, int64_t lane, int64_t n) {
+    int32_t *largest = (int32_t *)context + lane;
+    int32_t size = p->by_rows ? codes_largest(p->wide + at, n) : 0;
+    if (!p->by_rows)
+        codes_largest_each(p->wide + at, n, largest);
+    else if (size > *largest)
+        *largest = size;
+}
+
+static int64_t lanes_of(const passing *p) {
+    return p->by_rows ? shape_rows(&p->weight->shape) : shape_last(&p->weight->shape);
+}
+
+/* The scale of each lane, from a first reading. */
+static status find_scales(const passing *p, float *scales) {
+    int64_t lanes = lanes_of(p), all = shape_elements(&p->weight->shape);
+    int32_t *largest = memory_new((size_t)lanes, sizeof *largest);
+    if (!largest) return status_set(STATUS_FAILED, "no memory to quantize %s", p->weight->name);
+    status result = STATUS_OK;
+    for (int64_t i = 0; i < all && result == STATUS_OK; i += BUFFER) {
+        result = read_wide(p, i, least(BUFFER, all - i));
+        if (result == STATUS_OK) for_rows(p, i, least(BUFFER, all - i), gather_largest, largest);
+    }
+    for (int64_t i = 0; i < lanes && result == STATUS_OK; i++) {
+        scales[i] = codes_scale(largest[i]);
+        if (!(scales[i] < HUGE_VALF))
+            result = status_set(STATUS_INVALID, "%s: the tensor '%s' holds numbers that are not finite",
+                                p->file->files[p->entry->file].path, p->weight->name);
+    }
+    memory_free(largest);
+    return result;
+}
+
+static void encode(const passing *p, void *context, int64_t at, int64_t lane, int64_t n) {
+    (void)context;
+    if (p->by_rows)
+        codes_encode(p->wide + at, p->inverse[lane], NULL, n, p->codes + at);
+    else
+        codes_encode_each(p->wide + at, p->inverse + lane, NULL, n, p->codes + at);
+}
+
+/* For safetensors_item.part: codes, or the file's own bytes. */
+static status next_part(void *context, uint64_t first, const void **data, uint64_t *bytes) {
+    passing *p = context;
+    uint64_t all = p->scales ? (uint64_t)shape_elements(&p->weight->shape) : p->entry->bytes;
+    *bytes = all - first < BUFFER ? all - first : BUFFER;
+    if (!p->scales) {
+        *data = p->wide;
+        return safetensors_read_part(p->file, p->entry, first, p->wide, *bytes);
+    }
+    for (int64_t i = 0; first == 0 && i < lanes_of(p); i++) p->inverse[i] = codes_inverse(p->scales[i]);
+    TRY(read_wide(p, (int64_t)first, (int64_t)*bytes));
+    for_rows(p, (int64_t)first, (int64_t)*bytes, encode, NULL);
+    *data = p->codes;
+    return STATUS_OK;
+}
+
+/* ---- a whole directory ---- */
+
+typedef struct {
+    safetensors file;
+    const quantized_files_list *list;
+    passing *passing;        /* by weight */
+    safetensors_item *items; /* by weight */
+    passing buffers;
+} conversion;
+
+/* The scales that belong to a weight of codes. */
+static float *scales_of(const conversion *c, const model_weight *w) {
+    char name[PASS_PARAMETER_BYTES];
+    snprintf(name, sizeof name, "%s_scale", w->name);
+    for (uint32_t i = 0; i < c->list->count; i++)
+        if (strcmp(c->list->weights[i].name, name) == 0) return c->list->weights[i].data;
+    return NULL;
+}
+
+static const safetensors_entry *find(const safetensors *s, const char *name) {
+    static const char prefix[] = "transformer."; /* which files may leave away */
+    const safetensors_entry *e = safetensors_find(s, name);
+    if (e || strncmp(name, prefix, sizeof prefix - 1) != 0) return e;
+    return safetensors_find(s, name + sizeof prefix - 1);
+}
+
+static status check_entry(const conversion *c, const model_weight *w, const safetensors_entry *e) {
+    char need[SHAPE_TEXT_BYTES];
+    const char *path = c->file.files[0].path;
+    if (!e)
+        return status_set(STATUS_INVALID, "%s has no tensor '%s', which the model needs, of shape %s", path,
+                          w->name, shape_text(&w->shape, need));
+    if (!safetensors_has_shape(e, &w->shape))
+        return status_set(STATUS_INVALID, "%s: the tensor '%s' is not of the shape %s that the model needs",
+                          path, w->name, shape_text(&w->shape, need));
+    dtype from = safetensors_dtype(e->dtype);
+    if (from == DTYPE_F32 || dtype_is_half(from)) return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s: the tensor '%s' is of type %s; weights are F32, BF16 or F16", path,
+                      w->name, e->dtype);
+}
+
+static status prepare(conversion *c, uint32_t i, quantized_files_bytes *bytes) {
+    const model_weight *w = &c->list->weights[i];
+    safetensors_item *item = &c->items[i];
+    passing *p = &c->passing[i];
+    *item = (safetensors_item){ .name = w->name,
+                                .dtype = safetensors_dtype_name(w->type),
+                                .shape = w->shape,
+                                .data = w->data,
+                                .bytes = (uint64_t)shape_elements(&w->shape) * dtype_bytes(w->type) };
+    if (w->data) return STATUS_OK;
+    *p = c->buffers;
+    p->file = &c->file, p->weight = w, p->entry = find(&c->file, w->name);
+    p->by_rows = c->list->by_rows[i];
+    TRY(check_entry(c, w, p->entry));
+    bytes->before += p->entry->bytes;
+    item->part = next_part, item->context = p;
+    if (w->type != DTYPE_I8) {
+        item->dtype = p->entry->dtype, item->bytes = p->entry->bytes;
+        return STATUS_OK;
+    }
+    float *scales = scales_of(c, w);
+    if (!scales) return status_set(STATUS_INVALID, "the codes of %s have no scales", w->name);
+    p->scales = scales;
+    bytes->quantized++;
+    return find_scales(p, scales);
+}
+
+static status make_room(conversion *c) {
+    const quantized_files_list *list = c->list;
+    int64_t most = 1; /* scales of a weight */
+    for (uint32_t i = 0; i < list->count; i++) {
+        passing p = { .weight = &list->weights[i], .by_rows = list->by_rows[i] };
+        if (p.weight->type == DTYPE_I8 && lanes_of(&p) > most) most = lanes_of(&p);
+    }
+    c->passing = memory_new(list->count, sizeof *c->passing);
+    c->items = memory_new(list->count, sizeof *c->items);
+    c->buffers = (passing){ .inverse = memory_new((size_t)most, sizeof(float)),
+                            .wide = memory_new(BUFFER, sizeof(float)),
+                            .narrow = memory_new(BUFFER, sizeof(uint16_t)),
+                            .codes = memory_new(BUFFER, sizeof(int8_t)) };
+    const passing *b = &c->buffers;
+    if (c->passing && c->items && b->inverse && b->wide && b->narrow && b->codes) return STATUS_OK;
+    return status_set(STATUS_FAILED, "no memory to quantize a model");
+}
+
+status quantized_files_convert(const char *from, const char *to, const quantized_files_list *list,
+                               quantized_files_bytes *bytes) {
+    char path[PATH_BYTES];
+    conversion c = { .list = list };
+    *bytes = (quantized_files_bytes){ 0 };
+    if (snprintf(path, sizeof path, "%s/model.safetensors", to) >= (int)sizeof path)
+        return status_set(STATUS_INVALID, "the path '%.60s...' is too long", to);
+    TRY(safetensors_open(from, &c.file));
+    status result = make_room(&c);
+    for (uint32_t i = 0; i < list->count && result == STATUS_OK; i++) result = prepare(&c, i, bytes);
+    if (result == STATUS_OK) result = io_make_folder(to); /* whatever is wrong with the numbers was said */
+    if (result == STATUS_OK) result = safetensors_write(path, c.items, list->count);
+    for (uint32_t i = 0; i < list->count && result == STATUS_OK; i++) bytes->after += c.items[i].bytes;
+    memory_free(c.passing);
+    memory_free(c.items);
+    memory_free(c.buffers.inverse);
+    memory_free(c.buffers.wide);
+    memory_free(c.buffers.narrow);
+    memory_free(c.buffers.codes);
+    safetensors_close(&c.file);
+    return result;
+}

@@ -1,0 +1,248 @@
+#include "train/quantize.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/model_config.h"
+#include "ops/codes.h"
+#include "passes/linear.h"
+#include "train/evaluate.h"
+
+typedef struct {
+    const quantize_options *options;
+    quantize_result *result;
+    model_config config;
+    model model;
+    const pass *pass; /* that reads what is written */
+    int number;       /* of it */
+    pass_setting setting;
+    graph g; /* of the quantized model; owns the names */
+    model_weight *weights;
+    bool *by_rows; /* by weight: it lies as (out, in) */
+    uint32_t count;
+} quantizing;
+
+/* ---- before anything is done ---- */
+
+static bool is_there(const char *folder, const char *file) {
+    char path[4096];
+    return snprintf(path, sizeof path, "%s/%s", folder, file) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+static status check_places(const quantize_options *o) {
+    const pass *stored;
+    pass_setting s;
+    if (strcmp(o->directory, o->out) == 0)
+        return status_set(STATUS_INVALID, "--out %s is the model itself; name another folder", o->out);
+    TRY(quantized_files_read(o->directory, &stored, &s));
+    if (stored)
+        return status_set(STATUS_INVALID,
+                          "%s is quantized already (%s); quantize the model that it was made from",
+                          o->directory, s.text);
+    if (!is_there(o->directory, "model.safetensors") &&
+        !is_there(o->directory, "model.safetensors.index.json"))
+        return status_set(STATUS_INVALID, "%s has no model.safetensors, so there is nothing to quantize",
+                          o->directory);
+    TRY(io_check_folder(o->out));
+    if (is_there(o->out, "model.safetensors") || is_there(o->out, "config.json"))
+        return status_set(STATUS_INVALID, "--out %s holds a model already; name another folder, or remove it",
+                          o->out);
+    return STATUS_OK;
+}
+
+static status find_pass(quantizing *q) {
+    for (q->number = 0; pass_table[q->number]; q->number++)
+        if (pass_table[q->number]->stores) {
+            q->pass = pass_table[q->number];
+            return q->pass->parse(q->options->is_static ? "int8:static" : "int8", &q->setting);
+        }
+    return status_set(STATUS_FAILED, "this program was built without quantization");
+}
+
+static status gather_weights(quantizing *q, const graph *plain) {
+    linear_products l;
+    q->weights = memory_new(q->g.tensors.count, sizeof *q->weights);
+    q->by_rows = memory_new(q->g.tensors.count, sizeof *q->by_rows);
+    if (!q->weights || !q->by_rows) return status_set(STATUS_FAILED, "no memory to quantize a model");
+    TRY(linear_open(plain, &l));
+    for (tensor_id t = 1; t < q->g.tensors.count; t++) {
+        const tensor *x = graph_tensor(&q->g, t);
+        if (x->role != ROLE_PARAMETER || x->producer) continue;
+        const char *name = graph_name(&q->g, t);
+        for (node_id id = 1; id < plain->nodes.count && x->dtype == DTYPE_I8; id++)
+            if (linear_weight(&l, id) && strcmp(graph_name(plain, linear_weight(&l, id)), name) == 0)
+                q->by_rows[q->count] = linear_by_rows(&l, id);
+        q->weights[q->count++] = (model_weight){ .name = name, .shape = x->shape, .type = (dtype)x->dtype };
+    }
+    linear_close(&l);
+    return STATUS_OK;
+}
+
+/* The graph with the pass in it says which weights there will be. */
+static status list_weights(quantizing *q) {
+    graph plain;
+    model_ports ports = { 0 };
+    pass_context c = { .micro_batch = 1, .batch = 1, .tokens = 1 };
+    TRY(graph_open(&plain));
+    q->model.build(&q->model, &plain, &(model_run){ .mode = MODEL_EVALUATE, .batch = 1, .context = 1 },
+                   &ports);
+    status result = graph_status(&plain);
+    if (result == STATUS_OK) result = q->pass->check(&plain, &q->setting, &c);
+    if (result == STATUS_OK) result = q->pass->run(&plain, &q->setting, &c, &q->g);
+    if (result == STATUS_OK) result = gather_weights(q, &plain);
+    graph_close(&plain);
+    return result;
+}
+
+/* What is not in the file that is read gets room: scales. */
+static bool ends_with(const char *name, const char *end) {
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+static status make_room(quantizing *q) {
+    for (uint32_t i = 0; i < q->count; i++) {
+        model_weight *w = &q->weights[i];
+        if (!ends_with(w->name, ".weight_scale") && !ends_with(w->name, ".input_scale")) continue;
+        w->data = memory_new((size_t)shape_elements(&w->shape), sizeof(float));
+        if (!w->data) return status_set(STATUS_FAILED, "no memory to quantize a model");
+    }
+    return STATUS_OK;
+}
+
+/* ---- running it ---- */
+
+/* The loss of a directory's model, as options say. */
+static status evaluate(quantizing *q, setup_options options, const evaluate_observer *observer,
+                       evaluate_result *r) {
+    setup s = { 0 };
+    decision d = { 0 };
+    options.eval_only = true;
+    TRY(setup_open(&options, NULL, &s));
+    status result = decision_make(&s, &d);
+    if (result == STATUS_OK) result = evaluate_run(&s, &d, observer, r);
+    if (d.plan.peak_bytes > q->result->planned_bytes) q->result->planned_bytes = d.plan.peak_bytes;
+    decision_close(&d);
+    setup_close(&s);
+    memory_trim();
+    return result;
+}
+
+static status measure_loss(quantizing *q, const char *directory, double *loss) {
+    setup_options options = q->options->run;
+    evaluate_result r;
+    options.model = directory;
+    if (!options.data && !options.eval_data) options.data = q->options->calibrate;
+    if (!options.data && !options.eval_data) return STATUS_OK;
+    TRY(evaluate(q, options, NULL, &r));
+    q->result->evaluated = true;
+    q->result->samples = r.samples;
+    *loss = r.loss;
+    return STATUS_OK;
+}
+
+/* ---- calibrating ---- */
+
+/* Some of a source's samples, evenly spread over it. */
+typedef struct {
+    data_source all;
+    uint64_t step;
+} spread;
+
+static status read_spread(const data_source *s, uint64_t sample, void *scratch, void *const fields[]) {
+    const spread *from = s->state;
+    return from->all.read(&from->all, sample * from->step, scratch, fields);
+}
+
+static status check_spread(const data_source *s) {
+    const spread *from = s->state;
+    return data_source_check(&from->all);
+}
+
+static data_source spread_of(spread *from, int64_t most) {
+    data_source some = from->all;
+    from->step = from->all.samples / (uint64_t)most;
+    if (from->step < 1) from->step = 1;
+    some.samples = from->step > 1 ? (uint64_t)most : from->all.samples;
+    some.read = read_spread, some.check = check_spread, some.close = NULL, some.state = from;
+    return some;
+}
+
+static status take_scales(void *context, const plan *p, const exec *e) {
+    const quantizing *q = context;
+    (void)p;
+    for (uint32_t i = 0; i < q->count; i++) {
+        const float *largest = exec_persistent(e, q->weights[i].name);
+        if (!ends_with(q->weights[i].name, ".input_scale") || !largest) continue;
+        *(float *)q->weights[i].data = codes_scale(codes_size(*largest));
+    }
+    return STATUS_OK;
+}
+
+static status calibrate(quantizing *q) {
+    const quantize_options *o = q->options;
+    setup_options options = o->run;
+    spread from = { 0 };
+    evaluate_result r;
+    int64_t context = options.context ? options.context : families_context(&q->config);
+    TRY(text_source_open(&(text_source_options){ .path = o->calibrate,
+                                                 .kind = options.data_kind,
+                                                 .hold_out = true,
+                                                 .context = (uint32_t)context,
+                                                 .vocabulary = (uint32_t)families_vocabulary(&q->config) },
+                         &from.all));
+    data_source some = spread_of(&from, options.eval_samples);
+    options.model = o->directory;
+    options.data = options.eval_data = NULL;
+    options.eval_source = &some;
+    options.passes[q->number] = "calibrate";
+    status result = evaluate(q, options, &(evaluate_observer){ q, take_scales }, &r);
+    q->result->calibrated = result == STATUS_OK ? r.samples : 0;
+    data_source_close(&from.all);
+    return result;
+}
+
+/* ---- together ---- */
+
+static status write_all(quantizing *q) {
+    const quantize_options *o = q->options;
+    model_config_stored stored = { .method = q->pass->stores, .setting = q->setting.text };
+    quantized_files_list list = { .weights = q->weights, .by_rows = q->by_rows, .count = q->count };
+    TRY(quantized_files_convert(o->directory, o->out, &list, &q->result->bytes));
+    return model_config_write(o->out, &q->config, &stored);
+}
+
+static status quantize(quantizing *q) {
+    const quantize_options *o = q->options;
+    quantize_result *r = q->result;
+    TRY(model_config_read(o->directory, &q->config, NULL));
+    TRY(check_places(o));
+    families_model(&q->config, o->directory, &q->model);
+    TRY(find_pass(q));
+    TRY(list_weights(q));
+    TRY(make_room(q));
+    TRY(measure_loss(q, o->directory, &r->loss_before));
+    if (o->is_static) TRY(calibrate(q));
+    TRY(write_all(q));
+    r->setting = o->is_static ? "int8:static" : "int8";
+    return r->evaluated ? measure_loss(q, o->out, &r->loss_after) : STATUS_OK;
+}
+
+status quantize_run(const quantize_options *o, quantize_result *r) {
+    *r = (quantize_result){ 0 };
+    quantizing *q = memory_new(1, sizeof *q); /* large for a stack */
+    if (!q) return status_set(STATUS_FAILED, "no memory to quantize a model");
+    q->options = o, q->result = r;
+    status result = graph_open(&q->g);
+    if (result == STATUS_OK) result = quantize(q);
+    r->resident_peak_bytes = device_resident_peak();
+    for (uint32_t i = 0; i < q->count; i++) memory_free(q->weights[i].data);
+    memory_free(q->weights);
+    memory_free(q->by_rows);
+    graph_close(&q->g);
+    memory_free(q);
+    return result;
+}

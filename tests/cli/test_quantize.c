@@ -1,0 +1,294 @@
+/* Post-training quantization as a user has it: the files, what they compute, what that does to the loss, the
+ * memory it takes, and what is wrong said in a sentence before anything is written. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "io/safetensors.h"
+#include "io/scratch.h"
+
+static int make_models(void **state) {
+    if (scratch_open(state) != 0) return -1;
+    command_make_files();
+    command_expect(0,
+                   "train tiny/config.json --data text --out model --steps 60 --batch 8 --lr 3e-3 --quiet");
+    command_expect(0, "quantize model --to int8 --data text --out dynamic --quiet");
+    command_expect(0, "quantize model --to int8 --mode static --calibrate text --out static --quiet");
+    return 0;
+}
+
+static json_document parsed(const char *line, command_result *r) {
+    json_document d;
+    *r = command_run(line);
+    if (r->exit) fail_msg("snug %s: %s", line, r->err);
+    assert_int_equal(json_parse("result", r->out, strlen(r->out), &d), STATUS_OK);
+    return d;
+}
+
+/* ---- files ---- */
+
+static float *tensor_of(const safetensors *s, const char *name, const char *type, uint64_t *bytes) {
+    const safetensors_entry *e = safetensors_find(s, name);
+    if (!e) fail_msg("there is no %s", name);
+    assert_string_equal(e->dtype, type);
+    float *data = malloc(e->bytes);
+    assert_int_equal(safetensors_read(s, e, data, e->bytes), STATUS_OK);
+    *bytes = e->bytes;
+    return data;
+}
+
+/* Each number lies within half a step of its code; the largest of an output has the last one. */
+static void check_codes(const safetensors *plain, const safetensors *quantized, const char *weight,
+                        bool by_rows) {
+    char name[128];
+    uint64_t wide, narrow, outputs;
+    snprintf(name, sizeof name, "%s_scale", weight);
+    float *w = tensor_of(plain, weight, "F32", &wide), *scales = tensor_of(quantized, name, "F32", &outputs);
+    int8_t *codes = (void *)tensor_of(quantized, weight, "I8", &narrow);
+    outputs /= sizeof(float);
+    assert_int_equal(wide, 4 * narrow);
+    for (uint64_t output = 0; output < outputs; output++) {
+        uint64_t depth = narrow / outputs;
+        int most = 0;
+        for (uint64_t k = 0; k < depth; k++) {
+            uint64_t i = by_rows ? output * depth + k : k * outputs + output;
+            float step = scales[output], back = step * (float)codes[i];
+            if (!(fabsf(back - w[i]) <= 0.5001f * step))
+                fail_msg("%s[%d]: %g became %g", weight, (int)i, (double)w[i], (double)back);
+            most = abs(codes[i]) > most ? abs(codes[i]) : most;
+        }
+        assert_int_equal(most, 127);
+    }
+    free(w), free(scales), free(codes);
+}
+
+static void files_hold_codes_and_scales(void **state) {
+    (void)state;
+    safetensors plain, dynamic, fixed;
+    assert_int_equal(safetensors_open("model", &plain), STATUS_OK);
+    assert_int_equal(safetensors_open("dynamic", &dynamic), STATUS_OK);
+    assert_int_equal(safetensors_open("static", &fixed), STATUS_OK);
+    uint32_t codes = 0;
+    for (uint32_t i = 0; i < plain.count; i++) {
+        const safetensors_entry *e = &plain.entries[i];
+        uint64_t a, b;
+        bool product = e->rank == 2 && strstr(e->name, ".h.");
+        if (product) {
+            char name[128];
+            snprintf(name, sizeof name, "%.*s.input_scale", (int)strlen(e->name) - 7, e->name);
+            check_codes(&plain, &dynamic, e->name, false);
+            check_codes(&plain, &fixed, e->name, false);
+            float *scale = tensor_of(&fixed, name, "F32", &a);
+            assert_true(a == sizeof(float) && *scale > 0);
+            assert_null(safetensors_find(&dynamic, name));
+            free(scale);
+            codes++;
+        } else { /* as it was */
+            float *before = tensor_of(&plain, e->name, "F32", &a),
+                  *after = tensor_of(&dynamic, e->name, "F32", &b);
+            assert_true(a == b && memcmp(before, after, a) == 0);
+            free(before), free(after);
+        }
+    }
+    assert_int_equal(codes, 8);
+    assert_int_equal(dynamic.count, plain.count + codes);
+    assert_int_equal(fixed.count, plain.count + 2 * codes);
+    safetensors_close(&plain), safetensors_close(&dynamic), safetensors_close(&fixed);
+    assert_int_equal(system("grep -q '\"setting\": \"int8:static\"' static/config.json"), 0);
+}
+
+static void narrow_files_and_shards_do_as_well(void **state) {
+    (void)state;
+    safetensors plain, quantized;
+    command_expect(0, "train model --data text --out half --steps 1 --lr 0 --precision bf16 --quiet");
+    command_expect(0, "quantize half --to int8 --out from-half --quiet");
+    assert_int_equal(safetensors_open("half", &plain), STATUS_OK);
+    assert_int_equal(safetensors_open("from-half", &quantized), STATUS_OK);
+    assert_string_equal(safetensors_find(&plain, "transformer.h.0.attn.c_attn.weight")->dtype, "BF16");
+    assert_string_equal(safetensors_find(&quantized, "transformer.h.0.attn.c_attn.weight")->dtype, "I8");
+    assert_string_equal(safetensors_find(&quantized, "transformer.wte.weight")->dtype, "BF16");
+    safetensors_close(&plain), safetensors_close(&quantized);
+    command_expect(0, "train from-half --data text --eval-only --quiet");
+}
+
+/* ---- what they compute ---- */
+
+/* As `train --eval-only` says, with bytes as planned. */
+static double loss_of(const char *directory, uint64_t *weights) {
+    static const char *const categories[] = { "weights", "temporaries", "scratch", "inputs", "gaps" };
+    char line[160], path[64];
+    command_result r;
+    double loss = 0;
+    snprintf(line, sizeof line, "train %s --data text --eval-only --json --quiet", directory);
+    json_document d = parsed(line, &r);
+    assert_int_equal(json_get_number(command_value(&d, "evaluation"), "loss", 0, 1e9, &loss), STATUS_OK);
+    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++) {
+        snprintf(path, sizeof path, "predicted.by_category.%s", categories[i]);
+        uint64_t planned = command_number(&d, path);
+        snprintf(path, sizeof path, "measured.by_category.%s", categories[i]);
+        assert_int_equal(command_number(&d, path), planned);
+    }
+    *weights = command_number(&d, "predicted.by_category.weights");
+    assert_true(r.resident_peak <= command_number(&d, "predicted.peak_bytes"));
+    json_close(&d);
+    command_free(&r);
+    return loss;
+}
+
+static void the_loss_is_hardly_another(void **state) {
+    (void)state;
+    static const char *const names[] = { "dynamic", "static" };
+    uint64_t plain_bytes, bytes;
+    double plain = loss_of("model", &plain_bytes);
+    for (int i = 0; i < 2; i++) {
+        char line[160];
+        command_result r;
+        double before, after, loss = loss_of(names[i], &bytes);
+        if (!(fabs(loss / plain - 1) < 5e-3) || loss == plain)
+            fail_msg("%s: %g, not %g", names[i], loss, plain);
+        assert_true(bytes < plain_bytes * 6 / 10);
+        snprintf(line, sizeof line,
+                 "quantize model --to int8 --mode %s%s --data text --out q%d --json --quiet", names[i],
+                 i ? " --calibrate text" : "", i);
+        json_document d = parsed(line, &r);
+        assert_int_equal(json_get_number(d.root, "loss_before", 0, 1e9, &before), STATUS_OK);
+        assert_int_equal(json_get_number(d.root, "loss_after", 0, 1e9, &after), STATUS_OK);
+        if (before != plain || after != loss) fail_msg("%.17g and %.17g are said", before, after);
+        assert_int_equal(command_number(&d, "weights"), 8);
+        assert_true(command_number(&d, "bytes_after") < command_number(&d, "bytes_before"));
+        assert_true(command_number(&d, "measured_bytes") <= command_number(&d, "planned_bytes"));
+        json_close(&d);
+        command_free(&r);
+        snprintf(line, sizeof line, "cmp %s/model.safetensors q%d/model.safetensors", names[i], i);
+        assert_int_equal(system(line), 0); /* the same files again */
+    }
+}
+
+static void they_generate(void **state) {
+    (void)state;
+    static const char *const names[] = { "dynamic", "static" };
+    for (int i = 0; i < 2; i++) {
+        char line[160];
+        snprintf(line, sizeof line, "generate %s --prompt the --prompt a --tokens 24 --seed 3 --quiet",
+                 names[i]);
+        command_result all = command_run(line);
+        if (all.exit || strlen(all.out) < 24) fail_msg("%s: exit %d, %s", line, all.exit, all.err);
+        strcat(line, " --threads 1");
+        command_result one = command_run(line);
+        assert_string_equal(all.out, one.out);
+        command_free(&all), command_free(&one);
+    }
+}
+
+static void a_budget_holds(void **state) {
+    (void)state;
+    command_result r =
+        command_run("quantize model --to int8 --data text --out never --memory 2MiB --eval-batch 8 --quiet");
+    if (r.exit != 3 || !strstr(r.err, "does not fit")) fail_msg("exit %d, %s", r.exit, r.err);
+    command_free(&r);
+    assert_int_not_equal(access("never", F_OK), 0);
+}
+
+/* In the decoders of other families weights lie as (out, in), some of them square, and the head is its own.
+ */
+static void weights_may_lie_the_other_way(void **state) {
+    (void)state;
+    static const char config[] = "{\"model_type\":\"llama\",\"hidden_size\":32,\"num_hidden_layers\":2,"
+                                 "\"num_attention_heads\":4,\"intermediate_size\":64,\"vocab_size\":256,"
+                                 "\"max_position_embeddings\":32,\"tie_word_embeddings\":false}";
+    safetensors plain, quantized;
+    uint64_t bytes;
+    scratch_write("llama.json", config, sizeof config - 1);
+    command_expect(0, "train llama.json --data text --out llama --steps 60 --batch 8 --lr 3e-3 --quiet");
+    command_expect(0, "quantize llama --to int8 --mode static --calibrate text --out llama8 --quiet");
+    assert_int_equal(safetensors_open("llama", &plain), STATUS_OK);
+    assert_int_equal(safetensors_open("llama8", &quantized), STATUS_OK);
+    check_codes(&plain, &quantized, "model.layers.1.self_attn.q_proj.weight", true);
+    check_codes(&plain, &quantized, "model.layers.1.mlp.down_proj.weight", true);
+    check_codes(&plain, &quantized, "lm_head.weight", true);
+    safetensors_close(&plain), safetensors_close(&quantized);
+    double before = loss_of("llama", &bytes), after = loss_of("llama8", &bytes);
+    if (!(fabs(after / before - 1) < 5e-3) || after == before) fail_msg("%g, not %g", after, before);
+    command_expect(0, "generate llama8 --prompt the --tokens 8 --quiet");
+}
+
+/* ---- what is wrong ---- */
+
+static void refuses(const char *line, const char *says) {
+    command_result r = command_run(line);
+    if (r.exit != 2 || !strstr(r.err, says)) fail_msg("%s: exit %d, %s", line, r.exit, r.err);
+    command_free(&r);
+    assert_int_not_equal(access("never", F_OK), 0);
+}
+
+static void what_is_wrong_is_said(void **state) {
+    (void)state;
+    refuses("quantize model --to int8", "--out");
+    refuses("quantize model --out never", "--to int8");
+    refuses("quantize model --to int4 --out never", "--to");
+    refuses("quantize model --to int8 --mode static --out never", "--calibrate");
+    refuses("quantize model --to int8 --calibrate text --out never", "--mode static");
+    refuses("quantize model --to int8 --mode static --calibrate nowhere --out never", "nowhere");
+    refuses("quantize model --to int8 --data nowhere --out never", "nowhere");
+    refuses("quantize nowhere --to int8 --out never", "nowhere");
+    refuses("quantize tiny --to int8 --out never", "nothing to quantize");
+    refuses("quantize char-small --to int8 --out never", "char-small");
+    refuses("quantize dynamic --to int8 --out never", "quantized already");
+    refuses("quantize model --to int8 --out model", "the model itself");
+    refuses("quantize model --to int8 --out dynamic", "holds a model already");
+    assert_int_equal(system("cp -r model few && sed -i 's/\"vocab_size\": [0-9]*/\"vocab_size\": 90/' "
+                            "few/config.json && head -c 200 text > short"),
+                     0);
+    refuses("quantize few --to int8 --out never", "shape");
+    refuses("quantize model --to int8 --mode static --calibrate short --out never", "short");
+    assert_int_equal(system("head -c 100000 /dev/urandom > bytes && cp -r tiny low && sed -i "
+                            "'s/\"vocab_size\": [0-9]*/\"vocab_size\": 128/' low/config.json"),
+                     0);
+    command_expect(0, "train low/config.json --data text --out ascii --steps 2 --batch 4 --quiet");
+    refuses("quantize ascii --to int8 --mode static --calibrate bytes --out never", "bytes");
+}
+
+static void what_only_reading_is_for_is_said(void **state) {
+    (void)state;
+    refuses("train dynamic --data text --out never --steps 1", "stored as int8");
+    refuses("plan static", "stored as int8:static");
+    refuses("train dynamic --data text --eval-only --quantize off", "stored as int8");
+    refuses("train model --data text --eval-only --quantize int8", "snug quantize");
+    refuses("train model --data text --out never --quantize int8 --steps 1", "saves nothing in training");
+    refuses("plan model --allow quantize", "--allow");
+    refuses("train dynamic --data text --eval-only --exact", "--exact");
+    assert_int_equal(system("cp -r static other && sed -i 's/snug-int8/gptq/' other/config.json && "
+                            "cp -r static wrong && sed -i 's/int8:static/int4/' wrong/config.json && "
+                            "cp -r static calm && sed -i 's/int8:static/calibrate/' calm/config.json && "
+                            "cp -r dynamic more && sed -i 's/\"int8\"/\"int8:static\"/' more/config.json && "
+                            "cp -r dynamic bare && cp model/config.json bare"),
+                     0);
+    refuses("generate other --prompt the", "gptq");
+    refuses("generate wrong --prompt the", "int4");
+    refuses("generate calm --prompt the", "calibrate");
+    refuses("generate more --prompt the", "input_scale");
+    refuses("generate bare --prompt the", "codes of 8 bits");
+    refuses("train bare --data text --eval-only", "codes of 8 bits");
+    refuses("quantize bare --to int8 --out never", "I8");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_hold_codes_and_scales),   cmocka_unit_test(narrow_files_and_shards_do_as_well),
+        cmocka_unit_test(the_loss_is_hardly_another),    cmocka_unit_test(they_generate),
+        cmocka_unit_test(weights_may_lie_the_other_way), cmocka_unit_test(a_budget_holds),
+        cmocka_unit_test(what_is_wrong_is_said),         cmocka_unit_test(what_only_reading_is_for_is_said),
+    };
+    return cmocka_run_group_tests(tests, make_models, scratch_close);
+}

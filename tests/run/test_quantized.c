@@ -1,0 +1,146 @@
+/* The pass that reads quantized weights against the one that imitates it in floats while training: on the
+ * same weights both compute the same but for the rounding of sums. Scales that calibrating finds make the
+ * static form the same as the dynamic one where every token has the same largest value. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/philox.h"
+#include "ops/codes.h"
+#include "run/lab.h"
+
+static const lab_sizes sizes = {
+    .layers = 2, .heads = 2, .channels = 64, .context = 64, .vocabulary = 97, .batch = 4, .clip = 0.5
+};
+
+static void fill(const char *name, const shape *s, float *w) {
+    uint32_t stream = 5;
+    for (const char *c = name; *c; c++) stream = stream * 31 + (uint8_t)*c;
+    bool norm = strstr(name, "ln_") && strstr(name, ".weight");
+    philox_normal(&(philox_normal_list){ 11, stream, norm ? 1 : 0, 0.1f }, 0, shape_elements(s), w);
+}
+
+typedef struct {
+    lab l;
+    plan p;
+    exec *e;
+} machine;
+
+static void open_machine(machine *m, const char *settings) {
+    lab_open(&m->l, &sizes);
+    m->l.run.training = false;
+    m->l.run.eval_samples = m->l.run.eval_batch = sizes.batch;
+    compose_choice c = lab_choose(&m->l, sizes.batch, settings);
+    if (compose_plan(&m->l.run, &c, &m->p) != STATUS_OK) fail_msg("%s", status_message());
+    assert_int_equal(exec_open(&m->p, EXEC_OBSERVE, &m->e), STATUS_OK);
+}
+
+static void close_machine(machine *m) {
+    exec_measured seen = exec_measure(m->e);
+    for (int k = 0; k < CATEGORY_COUNT; k++)
+        if (k != CATEGORY_RUNTIME) assert_int_equal(m->p.by_category[k], seen.by_category[k]);
+    exec_close(m->e);
+    plan_close(&m->p);
+}
+
+/* Weights as they are or, where they are stored so, as codes with their scales. */
+static void fill_weights(machine *m) {
+    for (uint32_t i = 0; i < m->p.persistent_count; i++) {
+        const plan_persistent *x = &m->p.persistent[i];
+        char name[128];
+        if (x->category != CATEGORY_WEIGHTS || strstr(x->name, "_scale")) continue;
+        if (x->dtype == DTYPE_F32) {
+            fill(x->name, &x->shape, exec_persistent(m->e, x->name));
+            continue;
+        }
+        int64_t n = shape_elements(&x->shape), columns = shape_last(&x->shape);
+        float *w = malloc((size_t)n * sizeof *w);
+        int8_t *codes = exec_persistent(m->e, x->name);
+        snprintf(name, sizeof name, "%s_scale", x->name);
+        float *scales = exec_persistent(m->e, name);
+        assert_non_null(scales);
+        fill(x->name, &x->shape, w);
+        for (int64_t column = 0; column < columns; column++) {
+            int32_t largest = 0;
+            for (int64_t k = column; k < n; k += columns)
+                if (codes_size(w[k]) > largest) largest = codes_size(w[k]);
+            scales[column] = codes_scale(largest);
+            for (int64_t k = column; k < n; k += columns)
+                codes[k] = (int8_t)codes_nearest(w[k], codes_inverse(scales[column]));
+        }
+        free(w);
+    }
+}
+
+static double evaluate(machine *m) {
+    float *loss = exec_persistent(m->e, "loss");
+    *loss = 0;
+    lab_hand_in(&m->l, m->e, PROGRAM_EVALUATE, 0, 0, sizes.batch);
+    exec_run(m->e, PROGRAM_EVALUATE);
+    return (double)*loss;
+}
+
+static double loss_with(const char *settings) {
+    machine m;
+    open_machine(&m, settings);
+    fill_weights(&m);
+    double loss = evaluate(&m);
+    close_machine(&m);
+    return loss;
+}
+
+static void it_computes_what_training_imitates(void **state) {
+    (void)state;
+    double plain = loss_with(""), imitated = loss_with("qat=int8"), quantized = loss_with("quantize=int8"),
+           fused = loss_with("quantize=int8 fuse=on attention=flash");
+    if (!(fabs(quantized - plain) > 1e-5 * plain)) fail_msg("nothing is rounded: %.9g", plain);
+    /* a code is another one where sums of floats differ in their last place */
+    if (!(fabs(quantized - imitated) < 0.1 * fabs(quantized - plain)))
+        fail_msg("%.9g, imitated %.9g, plain %.9g", quantized, imitated, plain);
+    if (!(fabs(fused - quantized) < 1e-4 * plain)) fail_msg("%.9g, not %.9g", fused, quantized);
+}
+
+static void calibrated_scales_cover_what_there_is(void **state) {
+    (void)state;
+    machine observed, fixed;
+    open_machine(&observed, "quantize=calibrate");
+    open_machine(&fixed, "quantize=int8:static");
+    fill_weights(&observed), fill_weights(&fixed);
+    double plain = loss_with(""), same = evaluate(&observed);
+    assert_true(same == plain); /* looking on changes nothing */
+    uint32_t scales = 0;
+    for (uint32_t i = 0; i < observed.p.persistent_count; i++) {
+        const char *name = observed.p.persistent[i].name;
+        if (!strstr(name, "input_scale")) continue;
+        float *largest = exec_persistent(observed.e, name), *scale = exec_persistent(fixed.e, name);
+        assert_true(scale && *largest > 0);
+        *scale = codes_scale(codes_size(*largest));
+        scales++;
+    }
+    assert_int_equal(scales, 8);
+    double found = evaluate(&fixed);
+    if (!(fabs(found / plain - 1) < 2e-3)) fail_msg("%.9g with static scales, %.9g plain", found, plain);
+    for (uint32_t i = 0; i < fixed.p.persistent_count; i++) /* too small ones cut off */
+        if (strstr(fixed.p.persistent[i].name, "input_scale"))
+            *(float *)exec_persistent(fixed.e, fixed.p.persistent[i].name) *= 0.05f;
+    double cut = evaluate(&fixed);
+    if (!(fabs(cut - plain) > 10 * fabs(found - plain))) fail_msg("%.9g with scales that are too small", cut);
+    close_machine(&observed), close_machine(&fixed);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_computes_what_training_imitates),
+        cmocka_unit_test(calibrated_scales_cover_what_there_is),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
