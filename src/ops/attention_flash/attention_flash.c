@@ -1,5 +1,7 @@
 #include "ops/attention_flash/attention_flash.h"
 
+#include "ops/attention/attention_cases.h"
+
 tensor_id attention_flash_apply(graph *g, const attention_inputs *in,
                                 const attention_attributes *attributes) {
     tensor_id ids[] = { in->q, in->k, in->v, in->lengths, in->segments, in->offset, in->key };
@@ -51,84 +53,10 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
 static op_cost cost(const graph *g, const node *n) { return attention_cost(g, n, 3, 2); }
 static op_cost cost_backward(const graph *g, const node *n) { return attention_cost(g, n, 6, 5); }
 
-static const op_input inputs[] = {
-    { "q", DTYPE_MASK_FLOAT, 3, 3, false },     { "k", DTYPE_MASK_FLOAT, 3, 3, true },
-    { "v", DTYPE_MASK_FLOAT, 3, 3, true },      { "lengths", DTYPE_MASK_INT, 1, 1, true },
-    { "segments", DTYPE_MASK_INT, 2, 2, true }, { "offset", DTYPE_MASK_INT, 1, 1, true },
-    { "key", DTYPE_MASK_INT, 1, 1, true }
-};
-
-#define REAL(...)                                                                                            \
-    { DTYPE_F32, { { __VA_ARGS__ }, 3 }, -1, 1 }
-#define HALF(type, ...)                                                                                      \
-    { type, { { __VA_ARGS__ }, 3 }, -1, 1 }
-#define LSE(...)                                                                                             \
-    { DTYPE_F32, { { __VA_ARGS__ }, 3 }, 2, 4 }
-#define NONE                                                                                                 \
-    { DTYPE_NONE, { { 0 }, 0 }, 0, 0 }
-#define LENGTHS(b, s)                                                                                        \
-    { DTYPE_I32, { { b }, 1 }, 0, (s) + 1 }
-#define SEGMENTS(b, t)                                                                                       \
-    { DTYPE_I32, { { b, t }, 2 }, 0, 3 }
-#define OFFSET(o)                                                                                            \
-    { DTYPE_I32, { { 1 }, 1 }, o, (o) + 1 }
-#define KEY                                                                                                  \
-    { DTYPE_I32, { { 4 }, 1 }, -2147483648.0, 2147483647.0 }
-
-static const attention_attributes plain = { .heads = 3 }, causal = { .heads = 2, .causal = 1 };
-static const attention_attributes dropped = { .heads = 2, .causal = 1, .dropout = 0.3f, .stream = 7 };
-static const attention_attributes grouped = { .heads = 4, .kv_heads = 2, .causal = 1, .scale = 0.4f };
-static const attention_attributes grouped_dropped = {
-    .heads = 4, .kv_heads = 1, .dropout = 0.5f, .stream = 3
-};
-static const attention_attributes window = { .heads = 1, .causal = 1, .window = 5 };
-static const attention_attributes band = { .heads = 2, .window = 9 };
-static const attention_attributes one = { .heads = 1 };
-
-static const op_case cases[] = {
-    { "packed", { REAL(2, 5, 36) }, &plain, 0, false },
-    { "packed_causal", { REAL(1, 70, 24) }, &causal, 0, false },
-    { "packed_long", { REAL(1, 300, 18) }, &causal, 0, true },
-    { "packed_wide", { REAL(1, 65, 402) }, &causal, 0, true },
-    { "packed_lengths", { REAL(3, 7, 36), NONE, NONE, LENGTHS(3, 7) }, &plain, 0, false },
-    { "packed_segments", { REAL(2, 9, 24), NONE, NONE, NONE, SEGMENTS(2, 9) }, &causal, 0, false },
-    { "packed_dropout", { REAL(2, 6, 24), NONE, NONE, NONE, NONE, NONE, KEY }, &dropped, 0, false },
-    { "all", { REAL(2, 67, 24), NONE, NONE, LENGTHS(2, 67), SEGMENTS(2, 67), NONE, KEY }, &dropped, 0, true },
-    { "cross", { REAL(2, 5, 12), REAL(2, 7, 12), REAL(2, 7, 12) }, &plain, 0, false },
-    { "cross_long", { REAL(1, 66, 12), REAL(1, 131, 12), REAL(1, 131, 12) }, &plain, 0, true },
-    { "grouped", { REAL(2, 6, 20), REAL(2, 6, 10), REAL(2, 6, 10) }, &grouped, 0, false },
-    { "grouped_dropout",
-      { REAL(1, 3, 8), REAL(1, 5, 2), REAL(1, 5, 2), NONE, NONE, NONE, KEY },
-      &grouped_dropped,
-      0,
-      false },
-    { "grouped_packed", { REAL(1, 6, 40) }, &grouped, 0, false },
-    { "offset",
-      { REAL(1, 3, 20), REAL(1, 9, 10), REAL(1, 9, 10), NONE, NONE, OFFSET(4) },
-      &grouped,
-      0,
-      false },
-    { "step",
-      { REAL(2, 1, 20), REAL(2, 80, 10), REAL(2, 80, 10), NONE, NONE, OFFSET(70) },
-      &grouped,
-      0,
-      false },
-    { "blind",
-      { REAL(1, 3, 20), REAL(1, 4, 10), REAL(1, 4, 10), NONE, NONE, OFFSET(-2) },
-      &grouped,
-      0,
-      false },
-    { "window", { REAL(1, 12, 9) }, &window, 0, false },
-    { "window_long", { REAL(1, 150, 9) }, &window, 0, true },
-    { "band", { REAL(1, 90, 12) }, &band, 0, true },
-    { "one", { REAL(1, 1, 3) }, &one, 0, false },
-    { 0 }
-};
-
 const op_def op_attention_flash = { .name = "attention_flash",
                                     .paper = "arXiv:2205.14135",
-                                    .inputs = inputs,
-                                    .in_count = 7,
+                                    .inputs = attention_inputs_of_forward,
+                                    .in_count = ATTENTION_INPUTS,
                                     .out_count = 2,
                                     .attribute_bytes = sizeof(attention_attributes),
                                     .traits = OP_RANDOM | OP_PRODUCT,
@@ -136,7 +64,10 @@ const op_def op_attention_flash = { .name = "attention_flash",
                                     .grad = grad,
                                     .cost = cost,
                                     .cpu = attention_flash_cpu,
-                                    .cases = cases };
+                                    .cases = attention_cases_of_forward };
+
+#define LSE(...)                                                                                             \
+    { DTYPE_F32, { { __VA_ARGS__ }, 3 }, 2, 4 }
 
 static const op_input backward_inputs[] = {
     { "q", DTYPE_MASK_FLOAT, 3, 3, false },    { "k", DTYPE_MASK_FLOAT, 3, 3, true },
@@ -148,58 +79,73 @@ static const op_input backward_inputs[] = {
 
 static const op_case backward_cases[] = {
     { "packed",
-      { REAL(2, 5, 36), NONE, NONE, REAL(2, 5, 12), LSE(2, 3, 5), REAL(2, 5, 12) },
-      &plain,
+      { ATTENTION_REAL(2, 5, 36), ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(2, 5, 12), LSE(2, 3, 5),
+        ATTENTION_REAL(2, 5, 12) },
+      &attention_case_plain,
       0,
       true },
     { "packed_causal",
-      { REAL(1, 70, 24), NONE, NONE, REAL(1, 70, 8), LSE(1, 2, 70), REAL(1, 70, 8) },
-      &causal,
+      { ATTENTION_REAL(1, 70, 24), ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(1, 70, 8), LSE(1, 2, 70),
+        ATTENTION_REAL(1, 70, 8) },
+      &attention_case_causal,
       0,
       true },
     { "packed_long",
-      { REAL(1, 300, 18), NONE, NONE, REAL(1, 300, 6), LSE(1, 2, 300), REAL(1, 300, 6) },
-      &causal,
+      { ATTENTION_REAL(1, 300, 18), ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(1, 300, 6), LSE(1, 2, 300),
+        ATTENTION_REAL(1, 300, 6) },
+      &attention_case_causal,
       0,
       true },
     { "all",
-      { REAL(2, 67, 24), NONE, NONE, REAL(2, 67, 8), LSE(2, 2, 67), REAL(2, 67, 8), LENGTHS(2, 67),
-        SEGMENTS(2, 67), NONE, KEY },
-      &dropped,
+      { ATTENTION_REAL(2, 67, 24), ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(2, 67, 8), LSE(2, 2, 67),
+        ATTENTION_REAL(2, 67, 8), ATTENTION_LENGTHS(2, 67), ATTENTION_SEGMENTS(2, 67), ATTENTION_NONE,
+        ATTENTION_KEY },
+      &attention_case_dropped,
       0,
       true },
     { "cross",
-      { REAL(2, 5, 12), REAL(2, 7, 12), REAL(2, 7, 12), REAL(2, 5, 12), LSE(2, 3, 5), REAL(2, 5, 12) },
-      &plain,
+      { ATTENTION_REAL(2, 5, 12), ATTENTION_REAL(2, 7, 12), ATTENTION_REAL(2, 7, 12),
+        ATTENTION_REAL(2, 5, 12), LSE(2, 3, 5), ATTENTION_REAL(2, 5, 12) },
+      &attention_case_plain,
       0,
       true },
     { "grouped",
-      { REAL(2, 6, 20), REAL(2, 6, 10), REAL(2, 6, 10), REAL(2, 6, 20), LSE(2, 4, 6), REAL(2, 6, 20) },
-      &grouped,
+      { ATTENTION_REAL(2, 6, 20), ATTENTION_REAL(2, 6, 10), ATTENTION_REAL(2, 6, 10),
+        ATTENTION_REAL(2, 6, 20), LSE(2, 4, 6), ATTENTION_REAL(2, 6, 20) },
+      &attention_case_grouped,
       0,
       true },
     { "offset",
-      { REAL(1, 3, 20), REAL(1, 80, 10), REAL(1, 80, 10), REAL(1, 3, 20), LSE(1, 4, 3), REAL(1, 3, 20), NONE,
-        NONE, OFFSET(64) },
-      &grouped,
+      { ATTENTION_REAL(1, 3, 20), ATTENTION_REAL(1, 80, 10), ATTENTION_REAL(1, 80, 10),
+        ATTENTION_REAL(1, 3, 20), LSE(1, 4, 3), ATTENTION_REAL(1, 3, 20), ATTENTION_NONE, ATTENTION_NONE,
+        ATTENTION_OFFSET(64) },
+      &attention_case_grouped,
       0,
       true },
     { "window",
-      { REAL(1, 150, 9), NONE, NONE, REAL(1, 150, 3), LSE(1, 1, 150), REAL(1, 150, 3) },
-      &window,
+      { ATTENTION_REAL(1, 150, 9), ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(1, 150, 3), LSE(1, 1, 150),
+        ATTENTION_REAL(1, 150, 3) },
+      &attention_case_window,
       0,
       true },
-    { "one", { REAL(1, 1, 3), NONE, NONE, REAL(1, 1, 1), LSE(1, 1, 1), REAL(1, 1, 1) }, &one, 0, true },
+    { "one",
+      { ATTENTION_REAL(1, 1, 3), ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(1, 1, 1), LSE(1, 1, 1),
+        ATTENTION_REAL(1, 1, 1) },
+      &attention_case_one,
+      0,
+      true },
     { "halves",
-      { HALF(DTYPE_BF16, 1, 150, 24), NONE, NONE, HALF(DTYPE_BF16, 1, 150, 8), LSE(1, 2, 150),
-        HALF(DTYPE_BF16, 1, 150, 8), NONE, NONE, NONE, KEY },
-      &dropped,
+      { ATTENTION_HALF(DTYPE_BF16, 1, 150, 24), ATTENTION_NONE, ATTENTION_NONE,
+        ATTENTION_HALF(DTYPE_BF16, 1, 150, 8), LSE(1, 2, 150), ATTENTION_HALF(DTYPE_BF16, 1, 150, 8),
+        ATTENTION_NONE, ATTENTION_NONE, ATTENTION_NONE, ATTENTION_KEY },
+      &attention_case_dropped,
       0,
       true },
     { "halves, grouped",
-      { HALF(DTYPE_F16, 2, 6, 20), HALF(DTYPE_F16, 2, 6, 10), HALF(DTYPE_F16, 2, 6, 10),
-        HALF(DTYPE_F16, 2, 6, 20), LSE(2, 4, 6), HALF(DTYPE_F16, 2, 6, 20) },
-      &grouped,
+      { ATTENTION_HALF(DTYPE_F16, 2, 6, 20), ATTENTION_HALF(DTYPE_F16, 2, 6, 10),
+        ATTENTION_HALF(DTYPE_F16, 2, 6, 10), ATTENTION_HALF(DTYPE_F16, 2, 6, 20), LSE(2, 4, 6),
+        ATTENTION_HALF(DTYPE_F16, 2, 6, 20) },
+      &attention_case_grouped,
       0,
       true },
     { 0 }

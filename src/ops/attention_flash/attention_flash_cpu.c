@@ -1,9 +1,8 @@
 #include <string.h>
 
-#include "base/threads.h"
 #include "ops/attention/attention_dropout.h"
+#include "ops/attention/attention_forward.h"
 #include "ops/attention/attention_gradient.h"
-#include "ops/attention/attention_head.h"
 #include "ops/attention/attention_product.h"
 #include "ops/attention/attention_reference.h"
 #include "ops/attention_flash/attention_flash.h"
@@ -49,13 +48,6 @@ static void attention_flash_backward_reference(const op_call *c) {
 }
 
 /* ---- tiles ---- */
-
-typedef struct {
-    attention_view view;
-    attention_place y;
-    float *lse;
-    float *scratch;
-} forward;
 
 /* What one thread works in; all vectors are by query. */
 typedef struct {
@@ -119,7 +111,7 @@ static void soften(const attention_tile *tile, const buffers *w) {
         add_exponentials(tile->queries, w->top, w->weights + s * TILE, w->sum);
 }
 
-static void add_tile(const forward *f, const attention_tile *tile, const buffers *w) {
+static void add_tile(const attention_forward *f, const attention_tile *tile, const buffers *w) {
     const attention_view *v = &f->view;
     attention_tile_scores(v, tile, w->scaled, w->weights);
     soften(tile, w);
@@ -144,10 +136,10 @@ static void add_tile(const forward *f, const attention_tile *tile, const buffers
                                              .accumulate = true });
 }
 
-static void finish(const forward *f, const attention_tile *tile, const buffers *w) {
+static void finish(const attention_forward *f, const attention_tile *tile, const buffers *w) {
     const attention_view *v = &f->view;
     float *y = attention_tile_at_queries(v, tile, &f->y);
-    float *lse = f->lse + (tile->b * v->n.heads + tile->h) * v->n.queries + tile->t;
+    float *lse = f->kept + (tile->b * v->n.heads + tile->h) * v->n.queries + tile->t;
     for (int t = 0; t < tile->queries; t++) {
         bool sees = w->sum[t] > 0;
         lse[t] = sees ? w->top[t] + logf(w->sum[t]) : 0;
@@ -156,75 +148,30 @@ static void finish(const forward *f, const attention_tile *tile, const buffers *
     }
 }
 
-static int64_t blocks_of(const attention_view *v) { return (v->n.queries + TILE - 1) / TILE; }
-
-static void run_block(const forward *f, attention_tile tile, const buffers *w) {
+static void run_block(const attention_forward *f, attention_tile tile, float *scratch) {
+    buffers w;
+    carve(&f->view, scratch, &w);
     const attention_view *v = &f->view;
-    for (int t = 0; t < TILE; t++) w->top[t] = -INFINITY;
-    memset(w->sum, 0, TILE * sizeof *w->sum);
-    memset(w->mixed, 0, (size_t)(TILE * v->n.size) * sizeof *w->mixed);
-    attention_tile_scaled_queries(v, &tile, w->scaled);
-    for (int64_t from = 0; attention_tile_next(v, &tile, from); from = tile.s + TILE) add_tile(f, &tile, w);
-    finish(f, &tile, w);
+    for (int t = 0; t < TILE; t++) w.top[t] = -INFINITY;
+    memset(w.sum, 0, TILE * sizeof *w.sum);
+    memset(w.mixed, 0, (size_t)(TILE * v->n.size) * sizeof *w.mixed);
+    attention_tile_scaled_queries(v, &tile, w.scaled);
+    for (int64_t from = 0; attention_tile_next(v, &tile, from); from = tile.s + TILE) add_tile(f, &tile, &w);
+    finish(f, &tile, &w);
 }
 
-/* Numbers of scratch for a thread: the buffers and, where operands are narrow, q, y, k and v of a head. */
-static uint64_t each_thread(const attention_view *v) {
+static uint64_t floats_of_block(const attention_view *v) {
     buffers w;
-    uint64_t used = carve(v, NULL, &w);
-    if (!attention_head_is_narrow(v)) return used;
-    return used + attention_head_floats(v, v->n.queries, 2) + attention_head_floats(v, v->n.keys, 2);
+    return carve(v, NULL, &w);
 }
 
-/* Late blocks first: where attention is causal they are the long ones. */
-static void forward_block(void *context, int64_t index, int thread) {
-    const forward *f = context;
-    const attention_sizes *n = &f->view.n;
-    buffers w;
-    carve(&f->view, f->scratch + each_thread(&f->view) * (uint64_t)thread, &w);
-    int64_t heads = n->batch * n->heads, head = index % heads,
-            block = blocks_of(&f->view) - 1 - index / heads;
-    run_block(f, attention_tile_queries(&f->view, head / n->heads, head % n->heads, block * TILE), &w);
-}
-
-static void forward_head(void *context, int64_t head, int thread) {
-    const forward *f = context;
-    const attention_view *v = &f->view;
-    forward own = *f;
-    buffers w;
-    float *scratch = f->scratch + each_thread(v) * (uint64_t)thread;
-    attention_tile tile = attention_tile_queries(v, head / v->n.heads, head % v->n.heads, 0);
-    attention_head queries = { .view = v, .b = tile.b, .h = tile.h, .length = v->n.queries };
-    attention_head keys = { .view = v, .b = tile.b, .h = tile.g, .length = v->n.keys };
-    queries.next = scratch + carve(v, scratch, &w);
-    keys.next = queries.next + attention_head_floats(v, v->n.queries, 2);
-    own.y = attention_head_take(&queries, &f->y, false);
-    own.view.q = attention_head_take(&queries, &v->q, true);
-    own.view.k = attention_head_take(&keys, &v->k, true);
-    own.view.v = attention_head_take(&keys, &v->v, true);
-    for (int64_t block = 0; block < blocks_of(v); block++)
-        run_block(&own, attention_tile_queries(v, tile.b, tile.h, block * TILE), &w);
-    attention_head_give(&queries, 0);
-}
-
-static void run_forward(forward *f) {
-    const attention_sizes *n = &f->view.n;
-    if (attention_head_is_narrow(&f->view))
-        threads_for(n->batch * n->heads, forward_head, f);
-    else
-        threads_for(blocks_of(&f->view) * n->batch * n->heads, forward_block, f);
-}
+static const attention_forward_way way = { floats_of_block, run_block };
 
 static uint64_t tiled_scratch(const op_call *c, int threads) {
-    attention_view v = attention_view_of(c, 3);
-    return (uint64_t)threads * each_thread(&v) * sizeof(float);
+    return attention_forward_scratch(c, &way, threads);
 }
 
-static void attention_flash_tiled(const op_call *c) {
-    forward f = { .view = attention_view_of(c, 3), .lse = c->out[1].data, .scratch = c->scratch };
-    f.y = attention_view_rows(&f.view, &c->out[0]);
-    run_forward(&f);
-}
+static void attention_flash_tiled(const op_call *c) { attention_forward_run(c, &way); }
 
 static uint64_t backward_tiled_scratch(const op_call *c, int threads) {
     attention_view v = attention_view_of(c, 6);
