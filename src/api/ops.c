@@ -12,6 +12,7 @@
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/dropout/dropout.h"
 #include "ops/embedding/embedding.h"
+#include "ops/gated/gated.h"
 #include "ops/gelu/gelu.h"
 #include "ops/layernorm/layernorm.h"
 #include "ops/matmul/matmul.h"
@@ -20,7 +21,6 @@
 #include "ops/scale/scale.h"
 #include "ops/silu/silu.h"
 #include "ops/softmax/softmax.h"
-#include "ops/swiglu/swiglu.h"
 
 /* Whether x is a value of the graph; the graph fails where it is not. */
 static bool exists(const snug_graph *g, tensor_id x, const char *where) {
@@ -153,7 +153,7 @@ snug_tensor snug_gelu(snug_graph *g, snug_tensor x) { return gelu_apply(g->graph
 snug_tensor snug_silu(snug_graph *g, snug_tensor x) { return silu_apply(g->graph, x); }
 
 snug_tensor snug_swiglu(snug_graph *g, snug_tensor gate, snug_tensor up) {
-    return swiglu_apply(g->graph, gate, up);
+    return gated_apply(g->graph, gate, up, GATED_SILU);
 }
 
 /* The key of the step's random numbers, where the next node is random: 0 where it is not. */

@@ -12,7 +12,7 @@
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/dropout/dropout.h"
 #include "ops/embedding/embedding.h"
-#include "ops/geglu/geglu.h"
+#include "ops/gated/gated.h"
 #include "ops/gelu/gelu.h"
 #include "ops/layernorm/layernorm.h"
 #include "ops/matmul/matmul.h"
@@ -21,7 +21,6 @@
 #include "ops/scale/scale.h"
 #include "ops/silu/silu.h"
 #include "ops/slice/slice.h"
-#include "ops/swiglu/swiglu.h"
 
 /* ---- configuration ---- */
 
@@ -260,8 +259,10 @@ static tensor_id gated(builder *b, int64_t layer, tensor_id x) {
         gate = linear(b, layer, c->kind->gate, x, c->inner, c->bias_feed);
         up = linear(b, layer, c->kind->up, x, c->inner, c->bias_feed);
     }
-    return c->activation == DECODER_SILU ? swiglu_apply(b->g, gate, up)
-                                         : geglu_apply(b->g, gate, up, c->activation == DECODER_GELU_TANH);
+    gated_function f = c->activation == DECODER_SILU        ? GATED_SILU
+                       : c->activation == DECODER_GELU_TANH ? GATED_GELU_TANH
+                                                            : GATED_GELU_ERF;
+    return gated_apply(b->g, gate, up, f);
 }
 
 static tensor_id feed_forward(builder *b, int64_t layer, tensor_id x) {

@@ -1,9 +1,9 @@
-#include "ops/geglu/geglu.h"
+#include "ops/gated/gated.h"
 
 #include "ops/add/add.h"
 
-tensor_id geglu_apply(graph *g, tensor_id gate, tensor_id up, bool tanh) {
-    return graph_add(g, &op_geglu, (tensor_id[]){ gate, up }, 2, &(geglu_attributes){ .tanh = tanh });
+tensor_id gated_apply(graph *g, tensor_id gate, tensor_id up, gated_function f) {
+    return graph_add(g, &op_gated, (tensor_id[]){ gate, up }, 2, &(gated_attributes){ .function = f });
 }
 
 static status infer(const graph *g, const node *n, tensor *out) {
@@ -24,7 +24,7 @@ static status infer(const graph *g, const node *n, tensor *out) {
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
     const node *n = graph_node(g, id);
     tensor_id in[] = { node_in(g, n, 0), node_in(g, n, 1), dout[0] };
-    tensor_id d = graph_add(g, &op_geglu_backward, in, 3, node_attributes(g, n));
+    tensor_id d = graph_add(g, &op_gated_backward, in, 3, node_attributes(g, n));
     for (uint32_t i = 0; i < 2 && d; i++)
         if (want[i]) din[i] = add_gather(g, din[i], d + i);
 }
@@ -36,28 +36,19 @@ static const op_input inputs[] = { { "gate", DTYPE_MASK_FLOAT, 1, 4, false },
 static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false },
                                     { .out = 0, .in = 1, .must = false } };
 
-static const geglu_attributes tanh_form = { .tanh = 1 }, erf_form = { 0 };
+static const gated_attributes silu = { GATED_SILU };
+static const gated_attributes gelu_tanh = { GATED_GELU_TANH }, gelu_erf = { GATED_GELU_ERF };
 
-static const op_case cases[] = {
-    { "usual",
-      { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -4, 4 }, { DTYPE_F32, { { 3, 5, 7 }, 3 }, -2, 2 } },
-      &tanh_form,
-      2e-6,
-      false },
-    { "several pieces",
-      { { DTYPE_F32, { { 3, 9001 }, 2 }, -20, 20 }, { DTYPE_F32, { { 3, 9001 }, 2 }, -2, 2 } },
-      &erf_form,
-      2e-6,
-      false },
-    { "one element",
-      { { DTYPE_F32, { { 1 }, 1 }, -4, 4 }, { DTYPE_F32, { { 1 }, 1 }, -2, 2 } },
-      &tanh_form,
-      2e-6,
-      false },
-    { 0 }
-};
+#define PAIR(...)                                                                                            \
+    { DTYPE_F32, { __VA_ARGS__ }, -20, 20 }, { DTYPE_F32, { __VA_ARGS__ }, -2, 2 }
+static const op_case cases[] = { { "silu", { PAIR({ 3, 5, 7 }, 3) }, &silu, 2e-6, false },
+                                 { "silu, several pieces", { PAIR({ 3, 9001 }, 2) }, &silu, 2e-6, false },
+                                 { "gelu", { PAIR({ 3, 5, 7 }, 3) }, &gelu_erf, 2e-6, false },
+                                 { "gelu, by tanh", { PAIR({ 3, 9001 }, 2) }, &gelu_tanh, 2e-6, false },
+                                 { "one element", { PAIR({ 1 }, 1) }, &silu, 2e-6, false },
+                                 { 0 } };
 
-const op_def op_geglu = { .name = "geglu",
+const op_def op_gated = { .name = "gated",
                           .paper = "arXiv:2002.05202",
                           .inputs = inputs,
                           .in_count = 2,
@@ -65,11 +56,11 @@ const op_def op_geglu = { .name = "geglu",
                           .alias_count = 2,
                           .out_count = 1,
                           .traits = OP_ELEMENTWISE | OP_HALF,
-                          .attribute_bytes = sizeof(geglu_attributes),
+                          .attribute_bytes = sizeof(gated_attributes),
                           .infer = infer,
                           .grad = grad,
                           .cost = cost,
-                          .cpu = geglu_cpu,
+                          .cpu = gated_cpu,
                           .cases = cases };
 
 /* ---- the gradient ---- */
@@ -84,17 +75,17 @@ static const op_alias backward_aliases[] = { { .out = 0, .in = 0, .must = false 
                                              { .out = 1, .in = 1, .must = false },
                                              { .out = 1, .in = 2, .must = false } };
 
-#define ARRAY(low, high)                                                                                     \
-    { DTYPE_F32, { { 3, 9001 }, 2 }, low, high }
-#define SMALL(low, high)                                                                                     \
-    { DTYPE_F32, { { 3, 5, 7 }, 3 }, low, high }
+#define THREE(...)                                                                                           \
+    PAIR(__VA_ARGS__), { DTYPE_F32, { __VA_ARGS__ }, -1, 1 }
 static const op_case backward_cases[] = {
-    { "usual", { SMALL(-4, 4), SMALL(-2, 2), SMALL(-1, 1) }, &erf_form, 2e-6, true },
-    { "several pieces", { ARRAY(-20, 20), ARRAY(-2, 2), ARRAY(-1, 1) }, &tanh_form, 2e-6, true },
+    { "silu", { THREE({ 3, 5, 7 }, 3) }, &silu, 2e-6, true },
+    { "silu, several pieces", { THREE({ 3, 9001 }, 2) }, &silu, 2e-6, true },
+    { "gelu", { THREE({ 3, 5, 7 }, 3) }, &gelu_erf, 2e-6, true },
+    { "gelu, by tanh", { THREE({ 3, 9001 }, 2) }, &gelu_tanh, 2e-6, true },
     { 0 }
 };
 
-const op_def op_geglu_backward = { .name = "geglu_backward",
+const op_def op_gated_backward = { .name = "gated_backward",
                                    .paper = "arXiv:2002.05202",
                                    .inputs = backward_inputs,
                                    .in_count = 3,
@@ -102,8 +93,8 @@ const op_def op_geglu_backward = { .name = "geglu_backward",
                                    .alias_count = 4,
                                    .out_count = 2,
                                    .traits = OP_ELEMENTWISE,
-                                   .attribute_bytes = sizeof(geglu_attributes),
+                                   .attribute_bytes = sizeof(gated_attributes),
                                    .infer = infer,
                                    .cost = cost_backward,
-                                   .cpu = geglu_backward_cpu,
+                                   .cpu = gated_backward_cpu,
                                    .cases = backward_cases };
