@@ -29,6 +29,15 @@ static inline int64_t shape_rows(const shape *s) {
     for (uint32_t i = 0; i + 1 < s->rank; i++) n *= s->dim[i];
     return n;
 }
+/* Without the last dimension: a number for each row. */
+static inline shape shape_of_rows(const shape *s) {
+    shape rows = *s;
+    if (rows.rank > 1)
+        rows.rank--;
+    else
+        rows = SHAPE(1);
+    return rows;
+}
 
 bool shape_equal(const shape *a, const shape *b);
 

@@ -2,6 +2,16 @@
 
 #include <string.h>
 
+status op_check_input(const graph *g, const node *n, uint32_t i, const shape *expected, uint8_t type) {
+    tensor_id t = node_in(g, n, i);
+    char is[SHAPE_TEXT_BYTES], should[SHAPE_TEXT_BYTES];
+    if (!t || (shape_equal(graph_shape(g, t), expected) && graph_tensor(g, t)->dtype == type))
+        return STATUS_OK;
+    return status_set(STATUS_INVALID, "input '%s' is %s %s, must be %s %s", n->op->inputs[i].name,
+                      dtype_name(graph_tensor(g, t)->dtype), shape_text(graph_shape(g, t), is),
+                      dtype_name(type), shape_text(expected, should));
+}
+
 op_cost op_cost_elementwise(const graph *g, const node *n, double flops) {
     op_cost cost = { 0 };
     for (uint32_t i = 0; i < n->in_count; i++)

@@ -133,6 +133,9 @@ struct op_def {
     } rows;
 };
 
+/* For `infer`: input i, where given, has this shape and type. */
+status op_check_input(const graph *g, const node *n, uint32_t i, const shape *expected, uint8_t type);
+
 /* Fallbacks for `cost`: reads every input, writes every output, `flops` operations per output element. */
 op_cost op_cost_elementwise(const graph *g, const node *n, double flops);
 op_cost op_cost_functions(const graph *g, const node *n, double flops); /* the same, WORK_FUNCTIONS */

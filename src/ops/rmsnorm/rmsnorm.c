@@ -9,32 +9,14 @@ tensor_id rmsnorm_backward_apply(graph *g, rmsnorm_backward_inputs in, float plu
     return graph_add(g, &op_rmsnorm_backward, ids, 6, &(rmsnorm_backward_attributes){ plus });
 }
 
-static shape statistics_shape(const shape *x) {
-    shape s = *x;
-    if (s.rank == 1) return SHAPE(1);
-    s.rank--;
-    return s;
-}
-
-/* Input i, where given, has this shape and type. */
-static status check_input(const graph *g, const node *n, uint32_t i, const shape *expected, uint8_t type) {
-    tensor_id t = node_in(g, n, i);
-    char is[SHAPE_TEXT_BYTES], should[SHAPE_TEXT_BYTES];
-    if (!t || (shape_equal(graph_shape(g, t), expected) && graph_tensor(g, t)->dtype == type))
-        return STATUS_OK;
-    return status_set(STATUS_INVALID, "input '%s' is %s %s, must be %s %s", n->op->inputs[i].name,
-                      dtype_name(graph_tensor(g, t)->dtype), shape_text(graph_shape(g, t), is),
-                      dtype_name(type), shape_text(expected, should));
-}
-
 static status infer(const graph *g, const node *n, tensor *out) {
     const rmsnorm_attributes *a = node_attributes(g, n);
     const tensor *x = graph_tensor(g, node_in(g, n, 0));
     uint8_t wide = (uint8_t)dtype_wide((dtype)x->dtype), type = a->type ? (uint8_t)a->type : x->dtype;
     if (dtype_wide((dtype)type) != dtype_wide((dtype)x->dtype))
         return status_set(STATUS_INVALID, "%s cannot become %s", dtype_name(x->dtype), dtype_name(type));
-    shape width = SHAPE(shape_last(&x->shape)), rows = statistics_shape(&x->shape);
-    TRY(check_input(g, n, 1, &width, wide));
+    shape width = SHAPE(shape_last(&x->shape)), rows = shape_of_rows(&x->shape);
+    TRY(op_check_input(g, n, 1, &width, wide));
     out[0] = (tensor){ .shape = x->shape, .dtype = type };
     out[1] = (tensor){ .shape = rows, .dtype = wide };
     return STATUS_OK;
@@ -121,11 +103,11 @@ const op_def op_rmsnorm = { .name = "rmsnorm",
 
 static status infer_backward(const graph *g, const node *n, tensor *out) {
     const tensor *x = graph_tensor(g, node_in(g, n, 0));
-    shape width = SHAPE(shape_last(&x->shape)), rows = statistics_shape(&x->shape);
+    shape width = SHAPE(shape_last(&x->shape)), rows = shape_of_rows(&x->shape);
     const shape *expected[] = { &x->shape, &width, &rows, &x->shape, &x->shape, &width };
     uint8_t wide = (uint8_t)dtype_wide((dtype)x->dtype), dy = graph_tensor(g, node_in(g, n, 3))->dtype;
     const uint8_t types[] = { 0, wide, wide, dtype_wide((dtype)dy) == wide ? dy : wide, x->dtype, wide };
-    for (uint32_t i = 1; i < 6; i++) TRY(check_input(g, n, i, expected[i], types[i]));
+    for (uint32_t i = 1; i < 6; i++) TRY(op_check_input(g, n, i, expected[i], types[i]));
     out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
     out[1] = (tensor){ .shape = width, .dtype = wide };
     return STATUS_OK;
