@@ -1,6 +1,6 @@
 #include "ops/codes.h"
 
-VECTOR_CLONES int32_t codes_largest(const float *x, int64_t n) {
+VECTOR_CLONES static int32_t largest_of(const float *x, int64_t n) {
     int32_t largest = 0;
     for (int64_t i = 0; i < n; i++) {
         int32_t size = codes_size(x[i]);
@@ -9,12 +9,16 @@ VECTOR_CLONES int32_t codes_largest(const float *x, int64_t n) {
     return largest;
 }
 
-VECTOR_CLONES void codes_largest_each(const float *restrict x, int64_t n, int32_t *restrict largest) {
+int32_t codes_largest(const float *x, int64_t n) { return largest_of(x, n); }
+
+VECTOR_CLONES static void largest_each(const float *restrict x, int64_t n, int32_t *restrict largest) {
     for (int64_t i = 0; i < n; i++) {
         int32_t size = codes_size(x[i]);
         largest[i] = size > largest[i] ? size : largest[i];
     }
 }
+
+void codes_largest_each(const float *x, int64_t n, int32_t *largest) { largest_each(x, n, largest); }
 
 /* ---- random bits ---- */
 
@@ -22,7 +26,7 @@ VECTOR_CLONES void codes_largest_each(const float *restrict x, int64_t n, int32_
  * half, for the vectors. */
 enum { PER = 8, BLOCKS = CODES_DRAWN / PER };
 
-VECTOR_CLONES void codes_draw_bits(const codes_draw *d, int64_t number, uint16_t bits[CODES_DRAWN]) {
+VECTOR_CLONES static void draw_bits(const codes_draw *d, int64_t number, uint16_t bits[CODES_DRAWN]) {
     uint32_t word[4][BLOCKS];
     uint64_t seed = (uint64_t)d->random.key.seed_high << 32 | d->random.key.seed_low;
     uint32_t first = (uint32_t)number * BLOCKS, sample = d->random.key.first_sample + d->sample;
@@ -36,6 +40,10 @@ VECTOR_CLONES void codes_draw_bits(const codes_draw *d, int64_t number, uint16_t
             bits[2 * w * BLOCKS + b] = (uint16_t)word[w][b];
             bits[(2 * w + 1) * BLOCKS + b] = (uint16_t)(word[w][b] >> 16);
         }
+}
+
+void codes_draw_bits(const codes_draw *d, int64_t number, uint16_t bits[CODES_DRAWN]) {
+    draw_bits(d, number, bits);
 }
 
 /* ---- codes ---- */
