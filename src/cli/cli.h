@@ -47,6 +47,7 @@ status cli_profile(const options *o, cli_streams *streams);
 status cli_quantize(const options *o, cli_streams *streams);
 status cli_merge(const options *o, cli_streams *streams);
 status cli_compare(const options *o, cli_streams *streams);
+status cli_estimate(const options *o, cli_streams *streams);
 status cli_status(const options *o, cli_streams *streams);
 status cli_devices(const options *o, cli_streams *streams);
 status cli_generate(const options *o, cli_streams *streams);

@@ -71,6 +71,27 @@ const cli_command cli_commands[] = {
                     { "snug compare char-small --data book.txt --measure --steps 200 --allow all",
                       "and what it does to the loss" },
                     { "snug compare gpt2 --json | jq '.rows[].name'", "for programs" } } },
+    { .command = COMMAND_ESTIMATE,
+      .name = "estimate",
+      .subject = "MODEL",
+      .subjects = families_preset_names,
+      .run = cli_estimate,
+      .brief = "does it fit, on hardware and in frameworks that are elsewhere; 3 if it doesn't",
+      .about = "Says what training MODEL takes of a device in PyTorch, with or without Hugging Face's "
+               "transformers, or in "
+               "snug: live, reserved and of the whole device, each with an interval; by how much it fits, "
+               "which term is "
+               "the largest, and the cheapest change that makes it fit. Needs no GPU and allocates nothing. "
+               "MODEL is a "
+               "config.json, a Hugging Face model directory, a preset, a published model as llama-3-8b, or a "
+               "size as 7B.",
+      .examples = { { "snug estimate llama-3-8b --device h100-80 --batch 1 --context 4096", "does it fit?" },
+                    { "snug estimate 7B --device rtx-4090 --batch 4 --context 2048 --adapter-rank 16 "
+                      "--base-bits 4",
+                      "QLoRA on a desktop" },
+                    { "snug estimate config.json --framework snug --device v100-32", "and in snug?" },
+                    { "snug estimate 70B --device h100-80 --gpus 16 --shard fsdp --json | jq .fits",
+                      "for programs" } } },
     { .command = COMMAND_STATUS,
       .name = "status",
       .subject = "DIR",

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "cli/config.h"
+#include "estimate/torch.h"
 #include "train/setup.h"
 
 typedef enum {
@@ -22,7 +23,9 @@ typedef enum {
     COMMAND_STATUS = 128,
     COMMAND_COMPARE = 256,
     COMMAND_MERGE = 512,
-    COMMAND_QUANTIZE = 1024
+    COMMAND_QUANTIZE = 1024,
+    COMMAND_ESTIMATE = 2048,
+    COMMAND_EXPLAIN = 4096
 } command;
 enum { COMMAND_EVERY = ~0 };
 
@@ -32,6 +35,21 @@ typedef struct {
     const char *items[OPTION_LIST_MOST];
     uint32_t count;
 } option_list;
+
+typedef enum { FRAMEWORK_HF, FRAMEWORK_PYTORCH, FRAMEWORK_SNUG } framework;
+
+/* Of estimate, in the words of those whose settings they are. */
+typedef struct {
+    framework framework;
+    const char *device;
+    torch_types types;
+    torch_attention attention;
+    enum { UPDATE_AUTO, UPDATE_FOREACH, UPDATE_FUSED, UPDATE_SINGLE } update;
+    torch_shard shard;
+    enum { LOSS_PLAIN, LOSS_FUSED } loss;
+    int64_t state_bits, base_bits, adapter_rank, gpus;
+    bool checkpointing;
+} estimate_options;
 
 /* What a command line says, at its defaults before. */
 typedef struct {
@@ -51,6 +69,7 @@ typedef struct {
     const char *calibrate;
     int64_t compare_steps; /* compare: */
     const char *svg;
+    estimate_options estimate;
     enum { PIN_AUTO, PIN_OFF } pin_threads;
     bool json, measure, listing, follow, quiet, help;
 } options;
@@ -61,6 +80,7 @@ typedef enum {
     GROUP_TECHNIQUES,
     GROUP_DATA,
     GROUP_TRAINING,
+    GROUP_ELSEWHERE,
     GROUP_TEXT,
     GROUP_OUTPUT,
     GROUP_COUNT
@@ -93,7 +113,7 @@ typedef struct {
     unsigned commands;
 } option;
 
-enum { OPTIONS_MOST = 64 + PASS_MAX };
+enum { OPTIONS_MOST = 96 + PASS_MAX };
 typedef struct {
     option rows[OPTIONS_MOST];
     uint32_t count;

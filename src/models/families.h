@@ -14,7 +14,7 @@ typedef struct {
     };
 } model_config;
 
-/* Presets by name: gpt2's. False: no such preset. */
+/* Presets by name: gpt2's, and published models and sizes (models/published.h). False: no such preset. */
 bool families_preset(const char *name, model_config *c);
 const char *families_preset_names(void); /* for messages */
 

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Measures what PyTorch's own CPU allocator reports for one training step of small models from Hugging Face's
+transformers, and writes points_cpu.csv: the largest sum of live bytes over the second step (weights, optimizer state
+and inputs included), exact to the byte, from the allocation events of torch.profiler.
+
+Needs torch and transformers. Run it from anywhere; it writes models/*.json too, the configurations that snug reads.
+"""
+
+import csv
+import json
+import pathlib
+
+import torch
+import transformers
+
+HERE = pathlib.Path(__file__).resolve().parent
+BATCH, CONTEXT = 4, 256
+SIZES = dict(hidden_size=256, num_hidden_layers=4, num_attention_heads=8, intermediate_size=704, vocab_size=4096,
+             max_position_embeddings=512, attention_dropout=0.0, tie_word_embeddings=False, pad_token_id=None,
+             bos_token_id=None, eos_token_id=None)
+MODELS = {
+    "gpt2": ("GPT2Config", dict(n_embd=256, n_layer=4, n_head=8, n_positions=512, vocab_size=4096, resid_pdrop=0.0,
+                                embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=None, eos_token_id=None)),
+    "llama": ("LlamaConfig", dict(num_key_value_heads=8)),
+    "llama-grouped": ("LlamaConfig", dict(num_key_value_heads=2, tie_word_embeddings=True)),
+    "mistral": ("MistralConfig", dict(num_key_value_heads=2, sliding_window=None)),
+    "qwen2": ("Qwen2Config", dict(num_key_value_heads=2, tie_word_embeddings=True)),
+    "qwen3": ("Qwen3Config", dict(num_key_value_heads=4, head_dim=64)),
+    "phi": ("PhiConfig", dict(resid_pdrop=0.0, embd_pdrop=0.0)),
+    "phi3": ("Phi3Config", dict(num_key_value_heads=8, sliding_window=None)),
+    "gemma": ("GemmaConfig", dict(num_key_value_heads=1, head_dim=64, tie_word_embeddings=True)),
+    "gpt_neox": ("GPTNeoXConfig", dict(hidden_dropout=0.0)),
+}
+# name: (attention, autocast, weights, checkpointing, foreach)
+SETTINGS = {
+    "f32": ("sdpa", False, torch.float32, False, True),
+    "eager": ("eager", False, torch.float32, False, False),
+    "autocast": ("sdpa", True, torch.float32, False, True),
+    "half": ("eager", False, torch.bfloat16, False, True),
+    "checkpointing": ("sdpa", False, torch.float32, True, False),
+}
+
+
+def make(name, attention, weights, checkpointing):
+    config_class, more = MODELS[name]
+    base = {} if name == "gpt2" else SIZES
+    config = getattr(transformers, config_class)(**{**base, **more})
+    said = {k: v for k, v in config.to_dict().items() if v is not None}
+    (HERE / "models" / f"{name}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")
+    config._attn_implementation = attention
+    config.use_cache = False
+    model = transformers.AutoModelForCausalLM.from_config(config).to(weights)
+    model.train()
+    if checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return model
+
+
+def held(model, optimizer, batch):
+    """Bytes that are there between steps."""
+    seen = {}
+    for t in [*model.parameters(), *model.buffers(), *batch.values()]:
+        seen[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+    for state in optimizer.state.values():
+        for t in state.values():
+            if torch.is_tensor(t):
+                seen[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+    return sum(seen.values())
+
+
+def step(model, optimizer, batch, autocast):
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        loss = model(**batch).loss
+    loss.backward()
+    optimizer.step()
+    del loss
+    optimizer.zero_grad(set_to_none=True)
+
+
+def measure(name, attention, autocast, weights, checkpointing, foreach):
+    torch.manual_seed(1)
+    model = make(name, attention, weights, checkpointing)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=foreach)
+    ids = torch.randint(0, 4096, (BATCH, CONTEXT))
+    batch = {"input_ids": ids, "labels": ids.clone()}
+    step(model, optimizer, batch, autocast)
+    before = held(model, optimizer, batch)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as p:
+        step(model, optimizer, batch, autocast)
+    events = [e for e in p.profiler.kineto_results.events() if e.name() == "[memory]"]
+    events.sort(key=lambda e: e.start_ns())
+    live = peak = 0
+    for e in events:
+        live += e.nbytes()
+        peak = max(peak, live)
+    return before + peak
+
+
+def main():
+    (HERE / "models").mkdir(exist_ok=True)
+    torch.set_num_threads(1)
+    version = f"torch {torch.__version__.split('+')[0]}, transformers {transformers.__version__}"
+    with open(HERE / "points_cpu.csv", "w", newline="", encoding="ascii") as out:
+        rows = csv.writer(out)
+        rows.writerow(["model", "settings", "layer", "bytes", "source"])
+        for name in MODELS:
+            for settings, how in SETTINGS.items():
+                rows.writerow([name, settings, "live", measure(name, *how), f"measure_torch.py, {version}"])
+                out.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+# Writes ${out}, C with the text of each ${folder}/*.yaml: the program carries its devices with it.
+file(GLOB files ${folder}/*.yaml)
+list(SORT files)
+set(text "/* Made of devices/ by cmake/hardware.cmake. */\n#include \"cli/hardware.h\"\n\n"
+         "const hardware_file hardware_files[] = {\n")
+foreach(file ${files})
+  get_filename_component(name ${file} NAME_WLE)
+  file(READ ${file} bytes)
+  string(REPLACE "\\" "\\\\" bytes "${bytes}")
+  string(REPLACE "\"" "\\\"" bytes "${bytes}")
+  string(REPLACE "\n" "\\n\"\n      \"" bytes "${bytes}")
+  string(APPEND text "    { \"${name}\",\n      \"${bytes}\" },\n")
+endforeach()
+string(APPEND text "    { 0, 0 }\n};\n")
+file(WRITE ${out} "${text}")

@@ -1,0 +1,122 @@
+#include "estimate/allocator.h"
+
+#include "base/memory.h"
+#include "base/units.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+enum { MOST_BLOCKS = 1 << 22 };
+
+typedef struct {
+    uint64_t bytes;
+    uint32_t before, after; /* neighbours in the segment; 0: none */
+    uint32_t place;         /* in the list of free ones */
+    bool small, taken;
+} block;
+
+static block *at(const allocator *a, uint32_t b) { return (block *)a->blocks.data + b; }
+
+status allocator_open(allocator *a) {
+    *a = (allocator){ 0 };
+    return array_open(&a->blocks, sizeof(block), MOST_BLOCKS);
+}
+
+void allocator_close(allocator *a) {
+    memory_free(a->free_blocks);
+    array_close(&a->blocks);
+}
+
+static uint32_t new_block(allocator *a, const block *as) {
+    uint32_t b = 0;
+    if (array_add(&a->blocks, 1, &b) != STATUS_OK) a->failed = true;
+    if (b) *at(a, b) = *as;
+    return b;
+}
+
+static void list_free(allocator *a, uint32_t b) {
+    if (a->free_count == a->room) {
+        uint32_t room = a->room ? 2 * a->room : 1024,
+                 *more = memory_resize(a->free_blocks, room, sizeof *more);
+        if (!more) {
+            a->failed = true;
+            return;
+        }
+        a->free_blocks = more, a->room = room;
+    }
+    at(a, b)->taken = false;
+    at(a, b)->place = a->free_count;
+    a->free_blocks[a->free_count++] = b;
+}
+
+static void unlist(allocator *a, uint32_t b) {
+    uint32_t last = a->free_blocks[--a->free_count];
+    a->free_blocks[at(a, b)->place] = last;
+    at(a, last)->place = at(a, b)->place;
+    at(a, b)->taken = true;
+}
+
+static uint32_t best(const allocator *a, uint64_t bytes, bool small) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < a->free_count; i++) {
+        const block *b = at(a, a->free_blocks[i]);
+        if (b->small != small || b->bytes < bytes) continue;
+        if (!found || b->bytes < at(a, found)->bytes) found = a->free_blocks[i];
+    }
+    return found;
+}
+
+static uint32_t new_segment(allocator *a, uint64_t bytes, bool small) {
+    uint64_t segment = small ? 2 * MIB : bytes < 10 * MIB ? 20 * MIB : units_align(bytes, 2 * MIB);
+    uint32_t b = new_block(a, &(block){ .bytes = segment, .small = small });
+    a->reserved += segment;
+    if (b) list_free(a, b);
+    return b;
+}
+
+static void split(allocator *a, uint32_t b, uint64_t bytes) {
+    uint64_t left = at(a, b)->bytes - bytes;
+    if (at(a, b)->small ? left < 512 : left <= MIB) return;
+    uint32_t rest = new_block(
+        a, &(block){ .bytes = left, .before = b, .after = at(a, b)->after, .small = at(a, b)->small });
+    if (!rest) return;
+    if (at(a, b)->after) at(a, at(a, b)->after)->before = rest;
+    at(a, b)->after = rest;
+    at(a, b)->bytes = bytes;
+    list_free(a, rest);
+}
+
+uint32_t allocator_take(void *context, uint64_t bytes) {
+    allocator *a = context;
+    uint64_t rounded = units_align(bytes, 512);
+    bool small = rounded <= MIB;
+    uint32_t b = best(a, rounded, small);
+    if (!b) b = new_segment(a, rounded, small);
+    if (!b || a->failed) return 0;
+    unlist(a, b);
+    split(a, b, rounded);
+    return b;
+}
+
+/* b swallows the block after it. */
+static void join(allocator *a, uint32_t b) {
+    uint32_t next = at(a, b)->after;
+    at(a, b)->bytes += at(a, next)->bytes;
+    at(a, b)->after = at(a, next)->after;
+    if (at(a, b)->after) at(a, at(a, b)->after)->before = b;
+}
+
+void allocator_give(void *context, uint32_t b) {
+    allocator *a = context;
+    if (!b || a->failed) return;
+    uint32_t after = at(a, b)->after, before = at(a, b)->before;
+    if (after && !at(a, after)->taken) {
+        unlist(a, after);
+        join(a, b);
+    }
+    if (before && !at(a, before)->taken) {
+        unlist(a, before);
+        join(a, before);
+        b = before;
+    }
+    list_free(a, b);
+}

@@ -1,0 +1,25 @@
+/* PyTorch's caching allocator, on sizes: what it holds of the device for a sequence of requests.
+ *
+ * Its rules, as documented with c10/cuda/CUDACachingAllocator: requests are rounded up to 512 bytes; those of
+ * at most 1 MiB share segments of 2 MiB; larger ones below 10 MiB come from segments of 20 MiB, others get
+ * segments of their own, rounded up to 2 MiB. A request takes the smallest free block that is large enough
+ * and splits it where enough is left (512 bytes of small ones, more than 1 MiB of large ones). Freed blocks
+ * join free neighbours; segments stay. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/array.h"
+#include "base/status.h"
+
+typedef struct {
+    array blocks;
+    uint32_t *free_blocks, free_count, room;
+    uint64_t reserved;
+    bool failed;
+} allocator;
+
+status allocator_open(allocator *a);
+void allocator_close(allocator *a);
+uint32_t allocator_take(void *a, uint64_t bytes); /* as tape_listener wants them */
+void allocator_give(void *a, uint32_t block);

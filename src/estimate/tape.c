@@ -1,0 +1,338 @@
+#include "estimate/tape.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+const char *tape_term_name(tape_term t) {
+    static const char *const names[] = { "weights", "gradients",   "optimizer", "activations",
+                                         "logits",  "temporaries", "inputs" };
+    return names[t];
+}
+
+/* ---- writing ---- */
+
+enum { MOST = 1 << 21 };
+
+status tape_open(tape *t) {
+    *t = (tape){ 0 };
+    TRY(array_open(&t->items, sizeof(tape_item), MOST));
+    return array_open(&t->calls, sizeof(tape_call), MOST);
+}
+
+void tape_close(tape *t) {
+    array_close(&t->items);
+    array_close(&t->calls);
+}
+
+tape_value tape_add_source(tape *t, const tape_item *item) {
+    uint32_t v = 0;
+    if (t->failed == STATUS_OK) t->failed = array_add(&t->items, 1, &v);
+    if (t->failed == STATUS_OK) *tape_at(t, v) = *item;
+    return v;
+}
+
+tape_value tape_add(tape *t, const tape_call *call, const tape_item *made) {
+    uint32_t place;
+    tape_value v = tape_add_source(t, made);
+    if (t->failed == STATUS_OK) t->failed = array_add(&t->calls, 1, &place);
+    if (t->failed != STATUS_OK) return 0;
+    for (int i = 0; i < TAPE_IN; i++) tape_at(t, v)->wants |= call->in[i] && tape_at(t, call->in[i])->wants;
+    tape_call *c = (tape_call *)t->calls.data + place;
+    *c = *call;
+    c->out = v;
+    return v;
+}
+
+/* ---- storages ---- */
+
+typedef struct {
+    uint64_t bytes;
+    int32_t references;
+    uint32_t block; /* the listener's */
+    tape_term term;
+} storage;
+
+typedef struct {
+    const tape *t;
+    const tape_settings *s;
+    tape_result *r;
+    array storages;
+    uint32_t *free_list, free_count; /* storages to use again */
+    uint32_t *of, *gradient;         /* by value: its storage; its gradient's; 0: none */
+    uint32_t *kept;                  /* by call */
+    int32_t *readers;                /* by value: calls of forward that are still to read it */
+    bool *saved;                     /* by call: what it keeps is there */
+    uint64_t live, by_term[TAPE_TERMS];
+    const char *now;
+} player;
+
+static storage *at(const player *p, uint32_t s) { return (storage *)p->storages.data + s; }
+static const tape_call *call_at(const player *p, uint32_t i) { return (tape_call *)p->t->calls.data + i; }
+
+static uint32_t take(player *p, uint64_t bytes, tape_term term) {
+    uint32_t s = 0;
+    if (!bytes) return 0;
+    if (p->free_count)
+        s = p->free_list[--p->free_count];
+    else if (array_add(&p->storages, 1, &s) != STATUS_OK)
+        return 0;
+    const tape_listener *l = p->s->listener;
+    *at(p, s) = (storage){ .bytes = bytes, .references = 1, .term = term };
+    if (l) at(p, s)->block = l->take(l->context, bytes);
+    p->live += bytes, p->by_term[term] += bytes;
+    if (p->live > p->r->peak) {
+        p->r->peak = p->live, p->r->peak_in = p->now;
+        memcpy(p->r->at_peak, p->by_term, sizeof p->by_term);
+    }
+    return s;
+}
+
+static void give(player *p, uint32_t s) {
+    if (!s || --at(p, s)->references > 0) return;
+    const tape_listener *l = p->s->listener;
+    p->live -= at(p, s)->bytes, p->by_term[at(p, s)->term] -= at(p, s)->bytes;
+    if (l) l->give(l->context, at(p, s)->block);
+    p->free_list[p->free_count++] = s;
+}
+
+static uint32_t share(const player *p, uint32_t s) {
+    if (s) at(p, s)->references++;
+    return s;
+}
+
+/* ---- forward ---- */
+
+static bool differentiable(const player *p, const tape_call *c) { return tape_at(p->t, c->out)->wants; }
+
+static void drop_value(player *p, tape_value v) {
+    give(p, p->of[v]);
+    p->of[v] = 0;
+}
+
+static void save(player *p, uint32_t i) {
+    const tape_call *c = call_at(p, i);
+    if (!differentiable(p, c)) return;
+    for (int k = 0; k < TAPE_IN; k++)
+        if (c->keeps_in >> k & 1u) share(p, p->of[c->in[k]]);
+    if (c->keeps_out) share(p, p->of[c->out]);
+    p->kept[i] = take(p, c->kept, TAPE_ACTIVATIONS);
+    p->saved[i] = true;
+}
+
+static bool permanent(const player *p, tape_value v) {
+    tape_term term = tape_at(p->t, v)->term;
+    return term == TAPE_WEIGHTS || term == TAPE_INPUTS;
+}
+
+static void run_forward(player *p, uint32_t i, bool saving) {
+    const tape_call *c = call_at(p, i);
+    const tape_item *made = tape_at(p->t, c->out);
+    uint32_t extra = take(p, c->forward, TAPE_TEMPORARIES);
+    p->of[c->out] = c->view ? share(p, p->of[c->in[0]]) : take(p, tape_bytes(p->t, c->out), made->term);
+    give(p, extra);
+    if (saving) save(p, i);
+    for (int k = 0; k < TAPE_IN; k++)
+        if (c->in[k] && !permanent(p, c->in[k]) && --p->readers[c->in[k]] == 0) drop_value(p, c->in[k]);
+}
+
+/* ---- backward ---- */
+
+static void add_gradient(player *p, tape_value v, uint32_t s) {
+    uint32_t have = p->gradient[v];
+    if (!have) {
+        p->gradient[v] = s;
+        return;
+    }
+    if (at(p, have)->references > 1) { /* somebody else reads it: the sum is made anew */
+        p->gradient[v] = take(p, at(p, have)->bytes, at(p, have)->term);
+        give(p, have);
+    }
+    give(p, s);
+}
+
+static void release_saved(player *p, uint32_t i, const uint32_t *of) {
+    const tape_call *c = call_at(p, i);
+    if (!p->saved[i]) return;
+    for (int k = 0; k < TAPE_IN; k++)
+        if (c->keeps_in >> k & 1u) give(p, of[k]);
+    if (c->keeps_out) give(p, of[TAPE_IN]);
+    give(p, p->kept[i]);
+    p->saved[i] = false, p->kept[i] = 0;
+}
+
+static void run_backward(player *p, uint32_t i, const uint32_t *of) {
+    const tape_call *c = call_at(p, i);
+    uint32_t got = p->gradient[c->out];
+    p->gradient[c->out] = 0;
+    if (got && differentiable(p, c)) {
+        uint32_t extra = take(p, c->backward, TAPE_TEMPORARIES);
+        for (int k = 0; k < TAPE_IN; k++) {
+            const tape_item *x = tape_at(p->t, c->in[k]);
+            if (!c->in[k] || !x->wants) continue;
+            uint64_t bytes = tape_bytes(p->t, c->in[k]);
+            bool same = c->passes && bytes == at(p, got)->bytes;
+            tape_term term = x->term == TAPE_WEIGHTS  ? TAPE_GRADIENTS
+                             : x->term == TAPE_LOGITS ? TAPE_LOGITS
+                                                      : TAPE_TEMPORARIES;
+            add_gradient(p, c->in[k], same && term != TAPE_GRADIENTS ? share(p, got) : take(p, bytes, term));
+        }
+        give(p, extra);
+    }
+    release_saved(p, i, of);
+    give(p, got);
+}
+
+/* ---- the step ---- */
+
+/* Storages that a saved call's gradient will read, in the order of release_saved. */
+typedef struct {
+    uint32_t of[TAPE_IN + 1];
+} reading;
+
+static void note_storages(const player *p, uint32_t i, reading *out) {
+    const tape_call *c = call_at(p, i);
+    for (int k = 0; k < TAPE_IN; k++) out->of[k] = c->in[k] ? p->of[c->in[k]] : 0;
+    out->of[TAPE_IN] = p->of[c->out];
+}
+
+/* Forward of one call, remembering where what it keeps lies. */
+static void forward(player *p, uint32_t i, bool saving, reading *places) {
+    const tape_call *c = call_at(p, i);
+    reading before;
+    note_storages(p, i, &before); /* inputs: they may be gone afterwards, when nothing keeps them */
+    run_forward(p, i, saving);
+    before.of[TAPE_IN] = p->of[c->out];
+    places[i] = before;
+    if (p->readers[c->out] == 0) drop_value(p, c->out);
+}
+
+static void count_readers(player *p, uint32_t first, uint32_t last) {
+    for (uint32_t i = first; i < last; i++) p->readers[call_at(p, i)->out] = 0;
+    for (uint32_t i = first; i < last; i++)
+        for (int k = 0; k < TAPE_IN; k++) p->readers[call_at(p, i)->in[k]]++;
+}
+
+static uint32_t end_of_site(const player *p, uint32_t i) {
+    int32_t site = call_at(p, i)->site;
+    while (i < p->t->calls.count && call_at(p, i)->site == site) i++;
+    return i;
+}
+
+static uint32_t begin_of_site(const player *p, uint32_t i) {
+    int32_t site = call_at(p, i)->site;
+    while (i > 1 && call_at(p, i - 1)->site == site) i--;
+    return i;
+}
+
+/* Values from before call `first` that calls up to `last` read: a block that is computed again holds them. */
+static void hold_inputs(player *p, uint32_t first, uint32_t last, bool hold, reading *held) {
+    for (uint32_t i = first; i < last; i++)
+        for (int k = 0; k < TAPE_IN; k++) {
+            tape_value v = call_at(p, i)->in[k];
+            if (!v || permanent(p, v)) continue;
+            bool own = false;
+            for (uint32_t j = i; j-- > first && !own;) own = call_at(p, j)->out == v;
+            if (own) continue;
+            if (hold) held[i].of[k] = share(p, p->of[v]);
+        }
+}
+
+static void play_forward(player *p, reading *places, reading *held) {
+    p->now = "forward";
+    count_readers(p, 1, p->t->calls.count);
+    for (tape_value v = 1; v < p->t->items.count; v++)
+        if (tape_at(p->t, v)->held) p->readers[v]++;
+    for (uint32_t i = 1; i < p->t->calls.count; i++) {
+        bool again = p->s->checkpointing && call_at(p, i)->site >= 0;
+        if (again && (i == 1 || call_at(p, i - 1)->site != call_at(p, i)->site))
+            hold_inputs(p, i, end_of_site(p, i), true, held);
+        forward(p, i, !again, places);
+    }
+    for (tape_value v = 1; v < p->t->items.count; v++)
+        if (tape_at(p->t, v)->held && p->of[v]) drop_value(p, v);
+}
+
+/* Computes a block again, for its gradients. */
+static void replay(player *p, uint32_t first, uint32_t last, reading *places, reading *held) {
+    for (uint32_t i = first; i < last; i++)
+        for (int k = 0; k < TAPE_IN; k++) {
+            tape_value v = call_at(p, i)->in[k];
+            if (held[i].of[k] && !p->of[v]) p->of[v] = share(p, held[i].of[k]);
+        }
+    for (uint32_t i = first; i < last; i++)
+        for (int k = 0; k < TAPE_IN; k++) p->readers[call_at(p, i)->in[k]] = 0;
+    count_readers(p, first, last);
+    for (uint32_t i = first; i < last; i++) forward(p, i, true, places);
+    for (uint32_t i = first; i < last; i++)
+        for (int k = 0; k < TAPE_IN; k++) {
+            give(p, held[i].of[k]);
+            held[i].of[k] = 0;
+        }
+}
+
+static void play_backward(player *p, reading *places, reading *held) {
+    p->now = "backward";
+    tape_value loss = call_at(p, p->t->calls.count - 1)->out;
+    p->gradient[loss] = take(p, tape_bytes(p->t, loss), TAPE_TEMPORARIES);
+    for (uint32_t i = p->t->calls.count; i-- > 1;) {
+        bool again = p->s->checkpointing && call_at(p, i)->site >= 0;
+        bool last = i + 1 == p->t->calls.count || call_at(p, i + 1)->site != call_at(p, i)->site;
+        if (again && last) replay(p, begin_of_site(p, i), i + 1, places, held);
+        run_backward(p, i, places[i].of);
+    }
+}
+
+static void play_sources(player *p) {
+    p->now = "forward";
+    for (tape_value v = 1; v < p->t->items.count; v++)
+        if (permanent(p, v)) p->of[v] = take(p, tape_bytes(p->t, v), tape_at(p->t, v)->term);
+    take(p, p->s->optimizer_bytes, TAPE_OPTIMIZER);
+}
+
+static void play_update(player *p) {
+    p->now = "update";
+    give(p, take(p, p->s->update_bytes, TAPE_TEMPORARIES));
+}
+
+static bool open_player(player *p) {
+    size_t values = p->t->items.count, calls = p->t->calls.count;
+    p->of = memory_new(values, sizeof *p->of);
+    p->gradient = memory_new(values, sizeof *p->gradient);
+    p->readers = memory_new(values, sizeof *p->readers);
+    p->kept = memory_new(calls, sizeof *p->kept);
+    p->saved = memory_new(calls, sizeof *p->saved);
+    p->free_list = memory_new(6 * (values + calls), sizeof *p->free_list);
+    return p->of && p->gradient && p->readers && p->kept && p->saved && p->free_list &&
+           array_open(&p->storages, sizeof(storage), (uint32_t)(6 * (values + calls))) == STATUS_OK;
+}
+
+static void close_player(player *p) {
+    memory_free(p->of);
+    memory_free(p->gradient);
+    memory_free(p->readers);
+    memory_free(p->kept);
+    memory_free(p->saved);
+    memory_free(p->free_list);
+    array_close(&p->storages);
+}
+
+status tape_play(const tape *t, const tape_settings *s, tape_result *r) {
+    player p = { .t = t, .s = s, .r = r };
+    *r = (tape_result){ .peak_in = "forward" };
+    TRY(t->failed);
+    if (t->calls.count < 2) return status_set(STATUS_INVALID, "the model computes nothing");
+    reading *places = memory_new(t->calls.count, sizeof *places),
+            *held = memory_new(t->calls.count, sizeof *held);
+    bool good = places && held && open_player(&p);
+    if (good) {
+        play_sources(&p);
+        play_forward(&p, places, held);
+        play_backward(&p, places, held);
+        play_update(&p);
+    }
+    close_player(&p);
+    memory_free(places);
+    memory_free(held);
+    return good ? STATUS_OK : status_set(STATUS_FAILED, "no memory to estimate");
+}

@@ -1,0 +1,92 @@
+/* What a framework that differentiates as it goes does to memory in one training step: a list of its calls.
+ *
+ * A call makes one value, may keep values for its gradient, and may need more bytes while it runs. Rules
+ * (torch.c) write the list from snug's own forward graph; playing it (tape_play) counts bytes: forward, with
+ * values dying as their last reader is done unless something keeps them; backward, with gradients born, added
+ * up and let go; then the optimizer. Values are sizes here, never numbers.
+ *
+ * Storage is counted by reference, as PyTorch does it: a view holds what it is a view of, and a gradient that
+ * an addition hands on to both its inputs exists once. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/array.h"
+#include "base/status.h"
+
+typedef uint32_t tape_value; /* 0: none */
+
+typedef enum {
+    TAPE_WEIGHTS,
+    TAPE_GRADIENTS,
+    TAPE_OPTIMIZER,
+    TAPE_ACTIVATIONS, /* what forward has made */
+    TAPE_LOGITS,      /* the same, as wide as the vocabulary, and its gradients */
+    TAPE_TEMPORARIES, /* what backward and the optimizer need for a while */
+    TAPE_INPUTS,
+    TAPE_TERMS
+} tape_term;
+const char *tape_term_name(tape_term t);
+
+typedef struct {
+    int64_t elements;
+    double width; /* bytes of an element; of quantized weights a fraction */
+    tape_term term;
+    bool wants; /* a gradient */
+    bool held;  /* to the end of forward, whoever reads it */
+} tape_item;
+
+enum { TAPE_IN = 4 };
+typedef struct {
+    const char *what;
+    tape_value in[TAPE_IN];
+    tape_value out;
+    unsigned keeps_in;            /* bit per input that the gradient reads */
+    bool keeps_out, view, passes; /* view: of in[0]; passes: its gradient is that of its inputs */
+    uint64_t kept;                /* bytes made in forward for the gradient alone */
+    uint64_t forward, backward;   /* bytes needed while it runs */
+    int32_t site;                 /* block of the model; < 0: outside */
+} tape_call;
+
+typedef struct {
+    array items, calls; /* tape_item, tape_call; from 1 */
+    status failed;
+} tape;
+
+status tape_open(tape *t);
+void tape_close(tape *t);
+
+static inline tape_item *tape_at(const tape *t, tape_value v) { return (tape_item *)t->items.data + v; }
+static inline uint64_t tape_bytes(const tape *t, tape_value v) {
+    return (uint64_t)((double)tape_at(t, v)->elements * tape_at(t, v)->width + 0.5);
+}
+
+/* Something that is there before the step and after it. */
+tape_value tape_add_source(tape *t, const tape_item *item);
+/* call->out is made of `made`, which wants a gradient where any input does. Returns it. */
+tape_value tape_add(tape *t, const tape_call *call, const tape_item *made);
+
+/* ---- playing ---- */
+
+/* Who is told of each allocation: `take` returns a number that `give` gets back. May be NULL. */
+typedef struct {
+    uint32_t (*take)(void *context, uint64_t bytes);
+    void (*give)(void *context, uint32_t block);
+    void *context;
+} tape_listener;
+
+typedef struct {
+    bool checkpointing;       /* blocks keep their inputs only and are computed again */
+    uint64_t optimizer_bytes; /* state, there all along */
+    uint64_t update_bytes;    /* while weights are updated, with all gradients there */
+    const tape_listener *listener;
+} tape_settings;
+
+typedef struct {
+    uint64_t peak;
+    uint64_t at_peak[TAPE_TERMS];
+    const char *peak_in; /* "forward", "backward", "update" */
+} tape_result;
+
+status tape_play(const tape *t, const tape_settings *s, tape_result *r);

@@ -1,0 +1,60 @@
+/* What PyTorch needs for a training step: another reading of a model's forward graph, by that framework's
+ * rules.
+ *
+ * Each node of the graph becomes the calls that PyTorch, or Hugging Face's transformers on it, makes for it,
+ * with what autograd keeps of them (its formulas are in derivatives.yaml). The tape is then played: live
+ * bytes; and each allocation is told to a model of the caching allocator: reserved bytes. What the process
+ * takes beside that, the context and libraries, is the device's to say. docs/estimate.md lists the rules. */
+#pragma once
+
+#include "autodiff/optimizer.h"
+#include "estimate/tape.h"
+#include "models/model.h"
+
+typedef enum { TORCH_F32, TORCH_AUTOCAST, TORCH_HALF } torch_types; /* HALF: weights of 16 bits as well */
+typedef enum { TORCH_FLASH, TORCH_EAGER } torch_attention;
+typedef enum {
+    TORCH_FOREACH,
+    TORCH_FUSED,
+    TORCH_SINGLE
+} torch_update; /* how the optimizer goes over weights */
+typedef enum { TORCH_ALONE, TORCH_DDP, TORCH_ZERO1, TORCH_ZERO2, TORCH_ZERO3, TORCH_FSDP } torch_shard;
+
+typedef struct {
+    bool transformers; /* the modules of Hugging Face's library; else torch.nn's own */
+    bool cuda;         /* else what PyTorch does on a CPU */
+    torch_types types;
+    torch_attention attention;
+    torch_update update;
+    torch_shard shard;
+    optimizer_kind optimizer;
+    double momentum;    /* of SGD */
+    int64_t state_bits; /* of the optimizer's state: 32, or 8 in blocks of 256 */
+    int64_t batch, context;
+    int64_t adapter_rank; /* 0: all weights are trained */
+    int64_t base_bits;    /* of the frozen weights beside adapters: 16, or 4 */
+    int64_t gpus;
+    double dropout_adapter;
+    bool checkpointing, fused_loss;
+} torch_settings;
+
+/* Bytes, each with the interval that the rules are good for. */
+typedef struct {
+    uint64_t low, likely, high;
+} torch_bytes;
+
+typedef struct {
+    torch_bytes live, reserved;
+    uint64_t by_term[TAPE_TERMS]; /* of live.likely */
+    const char *peak_in;          /* forward, backward or update */
+    uint64_t parameters, trained; /* how many */
+} torch_result;
+
+status torch_estimate(const model *m, const torch_settings *s, torch_result *r);
+
+/* Writes the step's calls; for tests. `g` is a forward graph (MODEL_TRAIN). */
+status torch_read(const graph *g, const torch_settings *s, tape *t);
+
+/* The optimizer's state, and what an update needs beside weights, gradients and state. */
+uint64_t torch_state_bytes(const graph *g, const torch_settings *s);
+uint64_t torch_update_bytes(const graph *g, const torch_settings *s);

@@ -1,0 +1,85 @@
+#include "estimate/torch_calls.h"
+
+double torch_width(const torch_reading *r, tape_value v) { return tape_at(r->t, v)->width; }
+int64_t torch_elements(const torch_reading *r, tape_value v) { return tape_at(r->t, v)->elements; }
+bool torch_wants(const torch_reading *r, tape_value v) { return v && tape_at(r->t, v)->wants; }
+
+static double wider(const torch_reading *r, tape_value a, tape_value b) {
+    return torch_width(r, a) > torch_width(r, b) ? torch_width(r, a) : torch_width(r, b);
+}
+
+tape_value torch_call(torch_reading *r, tape_call call, int64_t elements, double width) {
+    call.site = r->site;
+    return tape_add(r->t, &call,
+                    &(tape_item){ .elements = elements, .width = width, .term = TAPE_ACTIVATIONS });
+}
+
+tape_value torch_to(torch_reading *r, tape_value x, double width) {
+    if (!x || torch_width(r, x) == width) return x;
+    tape_value y = torch_call(r, (tape_call){ .what = "to", .in = { x } }, torch_elements(r, x), width);
+    tape_at(r->t, y)->term = tape_at(r->t, x)->term == TAPE_LOGITS ? TAPE_LOGITS : TAPE_ACTIVATIONS;
+    return y;
+}
+
+/* Where a trained weight is cast for the first time the copy stays until autocast ends, with forward. Copies
+ * of frozen ones are made anew each time. */
+tape_value torch_weight_to(torch_reading *r, tape_value w, double width) {
+    if (!w || torch_width(r, w) == width || w >= r->cast_room) return w;
+    if (!torch_wants(r, w)) return torch_to(r, w, width);
+    if (r->cast[w]) return r->cast[w];
+    tape_value y = torch_to(r, w, width);
+    tape_at(r->t, y)->held = true;
+    return r->cast[w] = y;
+}
+
+tape_value torch_multiply(torch_reading *r, tape_value a, tape_value b) {
+    int64_t n = torch_elements(r, a) > torch_elements(r, b) ? torch_elements(r, a) : torch_elements(r, b);
+    unsigned keeps = (torch_wants(r, b) ? 1u : 0) | (torch_wants(r, a) ? 2u : 0);
+    return torch_call(r, (tape_call){ .what = "mul", .in = { a, b }, .keeps_in = keeps }, n, wider(r, a, b));
+}
+
+tape_value torch_scale(torch_reading *r, tape_value x) {
+    return torch_call(r, (tape_call){ .what = "mul", .in = { x } }, torch_elements(r, x), torch_width(r, x));
+}
+
+tape_value torch_sum(torch_reading *r, tape_value a, tape_value b) {
+    int64_t n = torch_elements(r, a) > torch_elements(r, b) ? torch_elements(r, a) : torch_elements(r, b);
+    return torch_call(r, (tape_call){ .what = "add", .in = { a, b }, .passes = true }, n, wider(r, a, b));
+}
+
+tape_value torch_function(torch_reading *r, const char *what, tape_value x) {
+    return torch_call(r, (tape_call){ .what = what, .in = { x }, .keeps_in = 1 }, torch_elements(r, x),
+                      torch_width(r, x));
+}
+
+tape_value torch_result_function(torch_reading *r, const char *what, tape_value x) {
+    return torch_call(r, (tape_call){ .what = what, .in = { x }, .keeps_out = true }, torch_elements(r, x),
+                      torch_width(r, x));
+}
+
+/* Its gradients read x where w is trained, and w where x has a gradient. A quantized w is widened for the
+ * call, in forward and again in backward. */
+tape_value torch_linear(torch_reading *r, tape_value x, tape_value w, tape_value bias, int64_t out) {
+    bool casts = r->s->types == TORCH_AUTOCAST, coded = torch_width(r, w) < 1;
+    int64_t in = torch_elements(r, w) / out, rows = torch_elements(r, x) / in;
+    uint64_t whole = coded ? (uint64_t)torch_elements(r, w) * 2 : 0;
+    if (casts) {
+        x = torch_to(r, x, 2);
+        if (!coded) w = torch_weight_to(r, w, 2);
+        if (bias) bias = torch_weight_to(r, bias, 2);
+    }
+    unsigned keeps = (torch_wants(r, w) ? 1u : 0) | (torch_wants(r, x) ? 2u : 0);
+    return torch_call(
+        r,
+        (tape_call){
+            .what = "linear", .in = { x, w, bias }, .keeps_in = keeps, .forward = whole, .backward = whole },
+        rows * out, torch_width(r, x));
+}
+
+/* A byte an element for the mask; on a CPU the mask is a factor of the values' type. */
+tape_value torch_drop(torch_reading *r, tape_value x, double p) {
+    if (!(p > 0)) return x;
+    double mask = (double)torch_elements(r, x) * (r->s->cuda ? 1 : torch_width(r, x));
+    return torch_call(r, (tape_call){ .what = "dropout", .in = { x }, .kept = (uint64_t)mask },
+                      torch_elements(r, x), torch_width(r, x));
+}

@@ -1,0 +1,39 @@
+/* How rules write calls to the tape: a reading under way, and PyTorch's calls by their names. */
+#pragma once
+
+#include "estimate/torch.h"
+
+typedef struct {
+    const graph *g;
+    const torch_settings *s;
+    tape *t;
+    tape_value *map;  /* by tensor of g */
+    tape_value *cast; /* by value: autocast's copy of a weight; 0: none yet */
+    uint32_t cast_room;
+    int32_t site;
+} torch_reading;
+
+typedef struct {
+    const op_def *of;
+    void (*read)(torch_reading *r, const node *n);
+} torch_rule;
+extern const torch_rule torch_rules[];                /* end with of NULL */
+const torch_rule *torch_rule_of(const op_def *which); /* NULL: there is none */
+
+double torch_width(const torch_reading *r, tape_value v);
+int64_t torch_elements(const torch_reading *r, tape_value v);
+bool torch_wants(const torch_reading *r, tape_value v);
+
+/* A new value of `elements` numbers made of the call's inputs. */
+tape_value torch_call(torch_reading *r, tape_call call, int64_t elements, double width);
+
+tape_value torch_to(torch_reading *r, tape_value x, double width);        /* x.to(): nothing where it is so */
+tape_value torch_weight_to(torch_reading *r, tape_value w, double width); /* autocast keeps its copies */
+tape_value torch_multiply(torch_reading *r, tape_value a, tape_value b);  /* keeps each for the other */
+tape_value torch_scale(torch_reading *r, tape_value x);                   /* by a number: keeps nothing */
+tape_value torch_sum(torch_reading *r, tape_value a, tape_value b);       /* a + b */
+tape_value torch_function(torch_reading *r, const char *what, tape_value x); /* keeps its input: silu, pow */
+tape_value torch_result_function(torch_reading *r, const char *what,
+                                 tape_value x); /* keeps its result: tanh */
+tape_value torch_linear(torch_reading *r, tape_value x, tape_value w, tape_value bias, int64_t out);
+tape_value torch_drop(torch_reading *r, tape_value x, double p);

@@ -1,0 +1,333 @@
+/* A rule for each op that models are built of: the calls that PyTorch makes in its place. */
+#include <string.h>
+
+#include "estimate/torch_calls.h"
+#include "ir/op.h"
+#include "ops/add/add.h"
+#include "ops/add_positions/add_positions.h"
+#include "ops/attention/attention.h"
+#include "ops/columns/columns.h"
+#include "ops/cross_entropy/cross_entropy.h"
+#include "ops/dropout/dropout.h"
+#include "ops/embedding/embedding.h"
+#include "ops/gated/gated.h"
+#include "ops/gelu/gelu.h"
+#include "ops/layernorm/layernorm.h"
+#include "ops/matmul/matmul.h"
+#include "ops/reshape/reshape.h"
+#include "ops/rmsnorm/rmsnorm.h"
+#include "ops/rotary/rotary.h"
+#include "ops/scale/scale.h"
+#include "ops/silu/silu.h"
+
+static tape_value in(const torch_reading *r, const node *n, uint32_t i) {
+    tensor_id t = node_in(r->g, n, i);
+    return t ? r->map[t] : 0;
+}
+
+static void set(const torch_reading *r, const node *n, tape_value v) { r->map[node_out(r->g, n, 0)] = v; }
+
+static int64_t elements_out(const torch_reading *r, const node *n) {
+    return shape_elements(graph_shape(r->g, node_out(r->g, n, 0)));
+}
+
+/* ---- tables ---- */
+
+static void read_embedding(torch_reading *r, const node *n) {
+    tape_value ids = in(r, n, 0), table = in(r, n, 1);
+    set(r, n,
+        torch_call(r, (tape_call){ .what = "embedding", .in = { table, ids }, .keeps_in = 2 },
+                   elements_out(r, n), torch_width(r, table)));
+}
+
+/* The rows of the positions are looked up once for all samples. */
+static void read_positions(torch_reading *r, const node *n) {
+    tape_value x = in(r, n, 0), table = in(r, n, 1);
+    int64_t rows = elements_out(r, n) / r->s->batch;
+    tape_value p =
+        torch_call(r, (tape_call){ .what = "embedding", .in = { table } }, rows, torch_width(r, table));
+    set(r, n, torch_sum(r, x, p));
+}
+
+/* ---- norms ---- */
+
+/* torch.nn's own: the input and one or two numbers a row are kept. Under autocast they compute in f32. */
+static tape_value fused_norm(torch_reading *r, const node *n, int numbers) {
+    tape_value x = in(r, n, 0), gamma = in(r, n, 1), beta = in(r, n, 2);
+    if (r->s->types == TORCH_AUTOCAST) x = torch_to(r, x, 4);
+    int64_t rows = torch_elements(r, x) / torch_elements(r, gamma);
+    return torch_call(
+        r,
+        (tape_call){
+            .what = "norm", .in = { x, gamma, beta }, .keeps_in = 3, .kept = (uint64_t)(rows * numbers * 4) },
+        torch_elements(r, x), torch_width(r, x));
+}
+
+static void read_layernorm(torch_reading *r, const node *n) { set(r, n, fused_norm(r, n, 2)); }
+
+/* transformers writes it out: x.float(), pow(2).mean, rsqrt, x * rsqrt, back to its type, * weight. Gemma,
+ * whose scales are stored around 1, goes back to its type at the very end. */
+static void read_rmsnorm(torch_reading *r, const node *n) {
+    const rmsnorm_attributes *a = node_attributes(r->g, n);
+    if (!r->s->transformers) {
+        set(r, n, fused_norm(r, n, 1));
+        return;
+    }
+    tape_value x = in(r, n, 0), gamma = in(r, n, 1), wide = torch_to(r, x, 4);
+    double width = torch_width(r, x);
+    int64_t rows = torch_elements(r, x) / torch_elements(r, gamma);
+    tape_value squares = torch_function(r, "pow", wide);
+    tape_value mean = torch_call(r, (tape_call){ .what = "mean", .in = { squares } }, rows, 4);
+    tape_value rstd = torch_result_function(r, "rsqrt", mean);
+    tape_value normed = torch_multiply(r, wide, rstd);
+    if (a->plus > 0) {
+        tape_value scale = torch_sum(r, torch_to(r, gamma, 4), 0);
+        set(r, n, torch_to(r, torch_multiply(r, normed, scale), width));
+    } else {
+        set(r, n, torch_multiply(r, gamma, torch_to(r, normed, width)));
+    }
+}
+
+/* ---- products ---- */
+
+/* Low-rank adapters as the PEFT library has them: base(x) + B(A(dropout(x))) * scaling. */
+static tape_value add_adapter(torch_reading *r, tape_value x, tape_value y, int64_t inner, int64_t out) {
+    int64_t rank = r->s->adapter_rank;
+    double width = r->s->types == TORCH_HALF && r->s->base_bits == 16 ? 2 : 4;
+    tape_item a = { .elements = rank * inner, .width = width, .term = TAPE_WEIGHTS, .wants = true };
+    tape_item b = { .elements = rank * out, .width = width, .term = TAPE_WEIGHTS, .wants = true };
+    tape_value down = tape_add_source(r->t, &a), up = tape_add_source(r->t, &b);
+    if (r->s->types != TORCH_AUTOCAST) x = torch_to(r, x, width);
+    x = torch_drop(r, x, r->s->dropout_adapter);
+    tape_value h = torch_linear(r, x, down, 0, rank);
+    tape_value added = torch_scale(r, torch_linear(r, h, up, 0, out));
+    return torch_to(r, torch_sum(r, y, added), torch_width(r, y));
+}
+
+static bool is_logits(const torch_reading *r, const node *n) {
+    return n->site < 0 && shape_last(graph_shape(r->g, node_out(r->g, n, 0))) > 0;
+}
+
+static void read_matmul(torch_reading *r, const node *n) {
+    tape_value x = in(r, n, MATMUL_A), w = in(r, n, MATMUL_B);
+    int64_t out = shape_last(graph_shape(r->g, node_out(r->g, n, 0)));
+    if (is_logits(r, n) && r->s->fused_loss) {
+        set(r, n, x); /* the loss makes its own, part by part */
+        return;
+    }
+    tape_value y = torch_linear(r, x, w, in(r, n, MATMUL_BIAS), out);
+    if (is_logits(r, n)) tape_at(r->t, y)->term = TAPE_LOGITS;
+    if (r->s->adapter_rank && n->site >= 0) y = add_adapter(r, x, y, torch_elements(r, w) / out, out);
+    set(r, n, y);
+}
+
+/* ---- elementwise ---- */
+
+static void read_add(torch_reading *r, const node *n) { set(r, n, torch_sum(r, in(r, n, 0), in(r, n, 1))); }
+static void read_scale(torch_reading *r, const node *n) { set(r, n, torch_scale(r, in(r, n, 0))); }
+static void read_silu(torch_reading *r, const node *n) { set(r, n, torch_function(r, "silu", in(r, n, 0))); }
+
+static void read_dropout(torch_reading *r, const node *n) {
+    const dropout_attributes *a = node_attributes(r->g, n);
+    set(r, n, torch_drop(r, in(r, n, 0), (double)a->p));
+}
+
+/* transformers writes the tanh form out: 0.5 x (1 + tanh(c (x + 0.044715 pow(x, 3)))). */
+static void read_gelu(torch_reading *r, const node *n) {
+    const gelu_attributes *a = node_attributes(r->g, n);
+    tape_value x = in(r, n, 0);
+    if (!a->tanh || !r->s->transformers) {
+        set(r, n, torch_function(r, "gelu", x));
+        return;
+    }
+    tape_value half = torch_scale(r, x);
+    bool widens = r->s->types == TORCH_AUTOCAST && r->s->cuda; /* pow is on the list of f32 there alone */
+    tape_value cube = torch_function(r, "pow", widens ? torch_to(r, x, 4) : x);
+    tape_value inner = torch_scale(r, torch_sum(r, x, torch_scale(r, cube)));
+    tape_value one = torch_sum(r, torch_result_function(r, "tanh", inner), 0);
+    set(r, n, torch_multiply(r, half, one));
+}
+
+static void read_gated(torch_reading *r, const node *n) {
+    set(r, n, torch_multiply(r, torch_function(r, "silu", in(r, n, 0)), in(r, n, 1)));
+}
+
+static void read_view(torch_reading *r, const node *n) {
+    tape_value x = in(r, n, 0);
+    set(r, n,
+        torch_call(r, (tape_call){ .what = "view", .in = { x }, .view = true, .passes = true },
+                   torch_elements(r, x), torch_width(r, x)));
+}
+
+/* A view; its gradient is as large as what it is a view of. */
+static void read_columns(torch_reading *r, const node *n) {
+    tape_value x = in(r, n, 0);
+    set(r, n,
+        torch_call(r, (tape_call){ .what = "narrow", .in = { x }, .view = true }, elements_out(r, n),
+                   torch_width(r, x)));
+}
+
+/* ---- positions ---- */
+
+/* Cosines and sines in the type of the values, each as wide as a head; made without gradients and held by the
+ * model to the end of forward. */
+static void read_angles(torch_reading *r, const node *n) {
+    double width = r->s->types == TORCH_HALF ? 2 : 4;
+    tape_value v = torch_call(r, (tape_call){ .what = "cos, sin" }, 2 * elements_out(r, n), width);
+    tape_at(r->t, v)->held = true;
+    set(r, n, v);
+}
+
+/* x cos + rotate_half(x) sin: half of x is negated, then joined. Cosines and sines are kept, x is not. Of
+ * packed queries, keys and values the first two are made anew; values stay a view of the whole. */
+static void read_rotary(torch_reading *r, const node *n) {
+    const rotary_attributes *a = node_attributes(r->g, n);
+    tape_value x = in(r, n, 0), angles = in(r, n, 1);
+    int64_t all = shape_rows(graph_shape(r->g, node_in(r->g, n, 0))) * a->heads * a->size;
+    double width = torch_width(r, x) > torch_width(r, angles) ? torch_width(r, x) : torch_width(r, angles);
+    tape_value straight =
+        torch_call(r, (tape_call){ .what = "mul", .in = { x, angles }, .keeps_in = 2 }, all, width);
+    tape_value turned = torch_call(r,
+                                   (tape_call){ .what = "cat",
+                                                .in = { x },
+                                                .forward = (uint64_t)((double)all / 2 * torch_width(r, x)),
+                                                .backward = (uint64_t)((double)all * torch_width(r, x)) },
+                                   all, torch_width(r, x));
+    turned = torch_call(r, (tape_call){ .what = "mul", .in = { turned, angles }, .keeps_in = 2 }, all, width);
+    set(r, n, torch_sum(r, straight, turned));
+}
+
+/* ---- attention ---- */
+
+typedef struct {
+    tape_value q, k, v; /* k 0: in q; v 0: in q as well */
+    attention_sizes z;
+    int64_t scores;
+    double dropout, width, softmax; /* bytes of the numbers of scores, and of their softmax */
+    bool joined;                    /* queries were joined from parts, so a head's rows follow each other */
+} attended;
+
+/* The node that turned t, if one did. */
+static const node *turner_of(const torch_reading *r, tensor_id t) {
+    const node *n = graph_node(r->g, graph_tensor(r->g, t)->producer);
+    const torch_rule *rule = torch_rule_of(n->op);
+    return rule && rule->read == read_rotary ? n : NULL;
+}
+
+static attended read_operands(const torch_reading *r, const node *n) {
+    const attention_attributes *t = node_attributes(r->g, n);
+    tensor_id q = node_in(r->g, n, 0), k = node_in(r->g, n, 1);
+    const node *turner = turner_of(r, q);
+    const rotary_attributes *turned = turner ? node_attributes(r->g, turner) : NULL;
+    attended a = { .q = in(r, n, 0), .k = in(r, n, 1), .v = in(r, n, 2), .dropout = (double)t->dropout };
+    a.z = attention_sizes_of(graph_shape(r->g, q), k ? graph_shape(r->g, k) : NULL, t);
+    a.scores = a.z.batch * a.z.heads * a.z.queries * a.z.keys;
+    if (turned && !k) a.v = in(r, turner, 0);
+    a.joined = turned && (!k || turned->turned < turned->size);
+    a.width = r->s->types == TORCH_F32 ? 4 : 2;
+    a.softmax = turned || k ? 4 : a.width; /* GPT-2's stays in the type of the scores */
+    return a;
+}
+
+/* Scores of which nothing is written: queries, keys, values, result and a number a row are kept. Under
+ * autocast operands become 16 bits. Keys of groups are read as they are. The result is laid out as the
+ * queries are: where those were joined, what the next product reads is a copy. */
+static tape_value flash(torch_reading *r, const attended *a) {
+    const attention_sizes *z = &a->z;
+    int64_t rows = z->batch * z->heads * z->queries, all = rows * z->size;
+    double width = r->s->types == TORCH_F32 ? 4 : 2;
+    tape_value q = torch_to(r, a->q, width), k = torch_to(r, a->k, width), v = torch_to(r, a->v, width);
+    uint64_t grouped = z->kv_heads < z->heads ? (uint64_t)((double)(2 * all) * width) : 0;
+    uint64_t packed = k ? 0 : (uint64_t)((double)torch_elements(r, q) * width);
+    tape_value y =
+        torch_call(r,
+                   (tape_call){ .what = "sdpa",
+                                .in = { q, k, v },
+                                .keeps_in = 7,
+                                .keeps_out = true,
+                                .kept = (uint64_t)rows * 4,
+                                .backward = packed + grouped + (r->s->cuda ? (uint64_t)all * 4 : 0) },
+                   all, width);
+    return a->joined ? torch_call(r, (tape_call){ .what = "contiguous", .in = { y } }, all, width) : y;
+}
+
+/* For a product of heads an operand is copied into a layout of its own, repeated where heads share it. */
+static tape_value laid_out(torch_reading *r, tape_value x, int64_t elements) {
+    return torch_call(r, (tape_call){ .what = "contiguous", .in = { x } }, elements, torch_width(r, x));
+}
+
+/* q k^T, scaled, softmax in f32, back to the type of the values, times v. */
+static tape_value eager(torch_reading *r, const attended *a) {
+    const attention_sizes *z = &a->z;
+    double width = a->width;
+    int64_t all = z->batch * z->heads * z->queries * z->size, keys = z->batch * z->heads * z->keys * z->size;
+    tape_value q = torch_to(r, a->q, width);
+    tape_value left = laid_out(r, q, all);
+    tape_value right = laid_out(r, a->k ? torch_to(r, a->k, width) : q, keys);
+    tape_value values = laid_out(r, a->v ? torch_to(r, a->v, width) : q, keys);
+    tape_value s = torch_call(r, (tape_call){ .what = "matmul", .in = { left, right }, .keeps_in = 3 },
+                              a->scores, width);
+    s = torch_sum(r, torch_scale(r, s), 0); /* the mask */
+    s = torch_result_function(r, "softmax", torch_to(r, s, a->softmax));
+    s = torch_drop(r, torch_to(r, s, width), a->dropout);
+    tape_value y =
+        torch_call(r, (tape_call){ .what = "matmul", .in = { s, values }, .keeps_in = 3 }, all, width);
+    return laid_out(r, y, all);
+}
+
+static void read_attention(torch_reading *r, const node *n) {
+    attended a = read_operands(r, n);
+    if (r->s->attention == TORCH_EAGER) {
+        set(r, n, eager(r, &a));
+    } else if (a.dropout > 0 &&
+               !r->s->cuda) { /* the CPU's kernel has no dropout: torch writes it out, in f32 */
+        double width = a.width;
+        a.width = a.softmax = 4;
+        set(r, n, torch_to(r, eager(r, &a), width));
+    } else {
+        set(r, n, flash(r, &a));
+    }
+}
+
+/* ---- the loss ---- */
+
+/* Over parts of the rows, whose logits are made and let go one after the other, with their gradients (Liger
+ * kernels): as many parts as the vocabulary is wider than the model. */
+static void read_fused_loss(torch_reading *r, tape_value x, tape_value w, int64_t vocabulary) {
+    int64_t width = torch_elements(r, w) / vocabulary, rows = torch_elements(r, x) / width;
+    int64_t parts = (vocabulary + width - 1) / width, part = 1;
+    while (part < (rows + parts - 1) / parts) part *= 2;
+    uint64_t logits = (uint64_t)((double)(part * vocabulary) * (torch_width(r, x) + 4));
+    torch_call(r,
+               (tape_call){ .what = "fused loss",
+                            .in = { x, w },
+                            .keeps_in = (torch_wants(r, w) ? 1u : 0) | 2u,
+                            .forward = logits,
+                            .backward = logits },
+               1, 4);
+}
+
+/* Logits in f32, their log-softmax, which is kept, and the loss; on the way back both have gradients. */
+static void read_loss(torch_reading *r, const node *n) {
+    const node *maker = graph_node(r->g, graph_tensor(r->g, node_in(r->g, n, 0))->producer);
+    int64_t vocabulary = shape_last(graph_shape(r->g, node_in(r->g, n, 0)));
+    tape_value logits = in(r, n, 0);
+    if (r->s->fused_loss) {
+        read_fused_loss(r, logits, in(r, maker, MATMUL_B), vocabulary);
+        return;
+    }
+    if (!r->s->transformers) tape_at(r->t, logits)->held = true;
+    tape_value chances = torch_result_function(r, "log_softmax", torch_to(r, logits, 4));
+    tape_at(r->t, chances)->term = TAPE_LOGITS;
+    torch_call(r, (tape_call){ .what = "nll_loss", .in = { chances }, .keeps_in = 1 }, 1, 4);
+}
+
+const torch_rule torch_rules[] = { { &op_embedding, read_embedding }, { &op_add_positions, read_positions },
+                                   { &op_layernorm, read_layernorm }, { &op_rmsnorm, read_rmsnorm },
+                                   { &op_matmul, read_matmul },       { &op_add, read_add },
+                                   { &op_scale, read_scale },         { &op_silu, read_silu },
+                                   { &op_gelu, read_gelu },           { &op_gated, read_gated },
+                                   { &op_dropout, read_dropout },     { &op_reshape, read_view },
+                                   { &op_columns, read_columns },     { &op_rotary_angles, read_angles },
+                                   { &op_rotary, read_rotary },       { &op_attention, read_attention },
+                                   { &op_cross_entropy, read_loss },  { 0 } };

@@ -1,0 +1,251 @@
+/* PyTorch's rules: single calls of the tape, the caching allocator on sequences worked out by hand, and whole
+ * training steps as PyTorch's own CPU allocator counted them (bench/estimate/points_cpu.csv). */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimate/allocator.h"
+#include "estimate/torch_calls.h"
+#include "io/model_config.h"
+#include "models/published.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define BENCH SNUG_ROOT "/bench/estimate/"
+
+/* ---- the tape ---- */
+
+typedef struct {
+    tape t;
+    torch_settings s;
+    torch_reading r;
+    tape_value cast[64];
+} small;
+
+static void open_small(small *x, torch_settings s) {
+    *x = (small){ .s = s };
+    assert_int_equal(tape_open(&x->t), STATUS_OK);
+    x->r = (torch_reading){ .s = &x->s, .t = &x->t, .cast = x->cast, .cast_room = 64, .site = -1 };
+}
+
+static tape_value source(small *x, int64_t elements, tape_term term, bool wants) {
+    return tape_add_source(&x->t,
+                           &(tape_item){ .elements = elements, .width = 4, .term = term, .wants = wants });
+}
+
+static uint64_t peak_of(small *x, const tape_settings *s) {
+    tape_result r;
+    assert_int_equal(tape_play(&x->t, s, &r), STATUS_OK);
+    uint64_t sum = 0;
+    for (int k = 0; k < TAPE_TERMS; k++) sum += r.at_peak[k];
+    assert_true(sum == r.peak);
+    tape_close(&x->t);
+    return r.peak;
+}
+
+/* x (100 numbers) times w (100): out 100. Backward: what is kept, the gradient of out, then those of x and w.
+ */
+static void a_product_keeps_what_its_gradients_read(void **state) {
+    (void)state;
+    for (int trained = 0; trained < 2; trained++) {
+        small x;
+        open_small(&x, (torch_settings){ 0 });
+        tape_value in = source(&x, 100, TAPE_ACTIVATIONS, true), w = source(&x, 100, TAPE_WEIGHTS, trained);
+        tape_value y = torch_linear(&x.r, in, w, 0, 10);
+        assert_int_equal(torch_elements(&x.r, y), 100);
+        const tape_call *c = (tape_call *)x.t.calls.data + 1;
+        assert_int_equal(c->keeps_in, trained ? 3 : 2); /* x for w's gradient, w for x's */
+        /* w, y's gradient and x's; and, where it is trained, w's */
+        assert_true(peak_of(&x, &(tape_settings){ 0 }) == (trained ? 1600u : 1200u));
+    }
+}
+
+static void autocast_keeps_its_copies_of_weights(void **state) {
+    (void)state;
+    small x;
+    open_small(&x, (torch_settings){ .types = TORCH_AUTOCAST });
+    tape_value w = source(&x, 64, TAPE_WEIGHTS, true), frozen = source(&x, 64, TAPE_WEIGHTS, false);
+    tape_value once = torch_weight_to(&x.r, w, 2);
+    assert_int_equal(torch_weight_to(&x.r, w, 2), once);
+    assert_true(torch_weight_to(&x.r, frozen, 2) != torch_weight_to(&x.r, frozen, 2));
+    assert_true(tape_at(&x.t, once)->held);
+    tape_close(&x.t);
+}
+
+static void a_sum_hands_on_one_gradient(void **state) {
+    (void)state;
+    small x;
+    open_small(&x, (torch_settings){ 0 });
+    tape_value a = source(&x, 100, TAPE_ACTIVATIONS, true), b = source(&x, 100, TAPE_ACTIVATIONS, true);
+    torch_sum(&x.r, a, b);
+    assert_true(peak_of(&x, &(tape_settings){ 0 }) == 400);
+}
+
+static void masks_take_a_byte_or_a_number(void **state) {
+    (void)state;
+    for (int cuda = 0; cuda < 2; cuda++) {
+        small x;
+        open_small(&x, (torch_settings){ .cuda = cuda });
+        tape_value a = source(&x, 100, TAPE_ACTIVATIONS, true);
+        torch_drop(&x.r, a, 0.1);
+        assert_true(((tape_call *)x.t.calls.data + 1)->kept == (cuda ? 100u : 400u));
+        assert_int_equal(torch_drop(&x.r, a, 0), a);
+        tape_close(&x.t);
+    }
+}
+
+/* ---- the caching allocator ---- */
+
+static void segments_are_shared_split_and_joined(void **state) {
+    (void)state;
+    allocator a;
+    assert_int_equal(allocator_open(&a), STATUS_OK);
+    uint32_t tiny = allocator_take(&a, 1); /* 512 bytes of 2 MiB */
+    assert_true(a.reserved == 2 * MIB);
+    uint32_t other = allocator_take(&a, MIB);
+    assert_true(a.reserved == 2 * MIB);
+    uint32_t third = allocator_take(&a, MIB); /* no room: 512 bytes are missing */
+    assert_true(a.reserved == 4 * MIB);
+    allocator_give(&a, third), allocator_give(&a, other), allocator_give(&a, tiny);
+    uint32_t middle = allocator_take(&a, 3 * MIB); /* of a segment of 20 MiB */
+    assert_true(a.reserved == 24 * MIB);
+    uint32_t rest = allocator_take(&a, 9 * MIB);
+    assert_true(a.reserved == 24 * MIB);
+    uint32_t large = allocator_take(&a, 11 * MIB + 1); /* of its own, rounded up to 2 MiB */
+    assert_true(a.reserved == 36 * MIB);
+    allocator_give(&a, middle), allocator_give(&a, rest);
+    uint32_t whole = allocator_take(&a, 20 * MIB); /* joined again */
+    assert_true(a.reserved == 36 * MIB);
+    allocator_give(&a, large);
+    uint32_t again = allocator_take(&a, 11 * MIB);
+    assert_true(a.reserved == 36 * MIB && again && whole);
+    assert_false(a.failed);
+    allocator_close(&a);
+}
+
+/* ---- whole steps ---- */
+
+static const struct {
+    const char *name;
+    torch_settings settings;
+} measured[] = {
+    { "f32", { .update = TORCH_FOREACH } },
+    { "eager", { .attention = TORCH_EAGER, .update = TORCH_SINGLE } },
+    { "autocast", { .types = TORCH_AUTOCAST, .update = TORCH_FOREACH } },
+    { "half", { .types = TORCH_HALF, .attention = TORCH_EAGER, .update = TORCH_FOREACH } },
+    { "checkpointing", { .checkpointing = true, .update = TORCH_SINGLE } },
+};
+
+static torch_settings settings_of(const char *name) {
+    torch_settings s = { 0 };
+    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
+        if (strcmp(measured[i].name, name) == 0) s = measured[i].settings;
+    s.transformers = true, s.state_bits = 32, s.batch = 4, s.context = 256, s.gpus = 1;
+    return s;
+}
+
+static void steps_are_what_pytorch_counted(void **state) {
+    (void)state;
+    FILE *f = fopen(BENCH "points_cpu.csv", "r");
+    char line[512], name[64], settings[64], path[256];
+    unsigned long long bytes;
+    int points = 0;
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        model_config c;
+        model m;
+        torch_result r;
+        if (sscanf(line, "%63[^,],%63[^,],live,%llu", name, settings, &bytes) != 3) continue;
+        snprintf(path, sizeof path, BENCH "models/%s.json", name);
+        assert_int_equal(model_config_read(path, &c, NULL), STATUS_OK);
+        families_model(&c, name, &m);
+        torch_settings s = settings_of(settings);
+        assert_int_equal(torch_estimate(&m, &s, &r), STATUS_OK);
+        double ratio = (double)r.live.likely / (double)bytes;
+        if (!(fabs(ratio - 1) < 0.005))
+            fail_msg("%s %s: estimate over measured is %.4f", name, settings, ratio);
+        assert_true(r.live.low <= bytes && bytes <= r.live.high);
+        points++;
+    }
+    fclose(f);
+    assert_int_equal(points, 50);
+}
+
+/* ---- published models ---- */
+
+static void published_models_have_the_sizes_of_their_names(void **state) {
+    (void)state;
+    for (const published_model *p = published_models; p->name; p++) {
+        model_config c;
+        const char *name;
+        assert_true(published_find(p->name, &c, &name));
+        assert_string_equal(name, p->name);
+        if (families_check(&c) != STATUS_OK) fail_msg("%s: %s", p->name, status_message());
+        if (p > published_models) assert_true(published_parameters(p) > 0.6 * published_parameters(p - 1));
+        const char *size = strrchr(p->name, '-');
+        double said =
+            size ? strtod(size + 1, NULL) * (strchr(size, 'm') && !strstr(size, "mini") ? 1e6 : 1e9) : 0;
+        double has = published_parameters(p) / said;
+        if (said > 0 && !(has > 0.6 && has < 1.55)) fail_msg("%s has %g of its name's size", p->name, has);
+    }
+    model_config c;
+    const char *name;
+    assert_true(published_find("7B", &c, &name));
+    assert_true(published_find("70b", &c, &name));
+    assert_non_null(strstr(name, "70b"));
+    assert_false(published_find("7", &c, &name));
+    assert_false(published_find("B", &c, &name));
+    assert_false(published_find("1e99B", &c, &name));
+}
+
+/* What a technique saves has the right sign, and several devices hold less each. */
+static void settings_go_the_right_way(void **state) {
+    (void)state;
+    model_config c;
+    const char *name;
+    model m;
+    torch_result plain, r;
+    assert_true(published_find("llama-3.2-1b", &c, &name));
+    families_model(&c, name, &m);
+    torch_settings base = { .transformers = true,
+                            .cuda = true,
+                            .types = TORCH_AUTOCAST,
+                            .attention = TORCH_EAGER,
+                            .state_bits = 32,
+                            .batch = 2,
+                            .context = 2048,
+                            .gpus = 1 };
+    torch_settings less[7];
+    for (int i = 0; i < 7; i++) less[i] = base;
+    less[0].attention = TORCH_FLASH;
+    less[1].checkpointing = true;
+    less[2].fused_loss = true;
+    less[3].state_bits = 8;
+    less[4].adapter_rank = 8, less[4].base_bits = 16;
+    less[5].adapter_rank = 8, less[5].base_bits = 4;
+    less[6].gpus = 8, less[6].shard = TORCH_FSDP;
+    assert_int_equal(torch_estimate(&m, &base, &plain), STATUS_OK);
+    assert_true(plain.reserved.likely >= plain.live.likely && plain.parameters > 1200000000u);
+    for (int i = 0; i < 7; i++) {
+        assert_int_equal(torch_estimate(&m, &less[i], &r), STATUS_OK);
+        if (r.live.likely >= plain.live.likely) fail_msg("setting %d saves nothing", i);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_product_keeps_what_its_gradients_read),
+                                        cmocka_unit_test(autocast_keeps_its_copies_of_weights),
+                                        cmocka_unit_test(a_sum_hands_on_one_gradient),
+                                        cmocka_unit_test(masks_take_a_byte_or_a_number),
+                                        cmocka_unit_test(segments_are_shared_split_and_joined),
+                                        cmocka_unit_test(steps_are_what_pytorch_counted),
+                                        cmocka_unit_test(published_models_have_the_sizes_of_their_names),
+                                        cmocka_unit_test(settings_go_the_right_way) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
