@@ -1,0 +1,153 @@
+/* snug estimate as a user has it: fits or not by exit code, every device and published model, the cheapest
+ * change, JSON, settings that contradict each other, and its speed. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/command.h"
+#include "cli/hardware.h"
+#include "io/scratch.h"
+
+static bool says(const char *line, int exit, const char *words) {
+    command_result r = command_run(line);
+    bool good = r.exit == exit && (strstr(r.out, words) || strstr(r.err, words));
+    if (!good) print_error("snug %s: exit %d: %s%s\n", line, r.exit, r.out, r.err);
+    command_free(&r);
+    return good;
+}
+
+static void it_fits_or_it_does_not(void **state) {
+    (void)state;
+    assert_true(says("estimate gpt2 --device a100-40 --batch 4", 0, "Fits NVIDIA A100 40 GB"));
+    assert_true(
+        says("estimate llama-3-8b --device h100-80 --batch 1 --context 4096", 3, "Does not fit NVIDIA H100"));
+    assert_true(says("estimate llama-3-8b --batch 1 --context 4096", 0, "live"));
+    assert_true(says("estimate 7B --device rtx-4090 --batch 1 --context 1024 --adapter-rank 16 --base-bits 4 "
+                     "--gradient-checkpointing",
+                     0, "Fits"));
+    assert_true(
+        says("estimate gpt2 --framework snug --device t4 --batch 2 --context 128", 0, "predicted peak"));
+    assert_true(
+        says("estimate gpt2 --framework snug --device a100-80-mig-1g.10gb --batch 512 --micro-batch 512", 3,
+             "does not fit"));
+}
+
+/* What is advised is taken, and then it fits. */
+static void the_change_that_is_named_suffices(void **state) {
+    (void)state;
+    static const char *const runs[] = {
+        "estimate llama-3-8b --device h100-80 --batch 1 --context 4096",
+        "estimate llama-3.2-1b --device a10 --batch 2 --context 4096 --dtype float32",
+        "estimate gpt2-xl --device v100-32 --batch 8 --framework pytorch",
+        "estimate 70B --device h200 --batch 1 --context 8192",
+        "estimate qwen2.5-0.5b --device t4 --batch 4 --context 2048",
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        char line[512];
+        const char *change;
+        json_document d;
+        snprintf(line, sizeof line, "%s --json --quiet", runs[i]);
+        command_result r = command_run(line);
+        if (r.exit != 3) fail_msg("snug %s: exit %d: %s", line, r.exit, r.err);
+        assert_int_equal(json_parse("estimate", r.out, strlen(r.out), &d), STATUS_OK);
+        assert_int_equal(json_get_string(d.root, "change", &change), STATUS_OK);
+        uint64_t then = command_number(&d, "changed_device_bytes");
+        assert_true(then <= command_number(&d, "reported_bytes"));
+        assert_true(command_number(&d, "live_bytes.low") <= command_number(&d, "live_bytes.likely"));
+        snprintf(line, sizeof line, "%s %s --json --quiet", runs[i], change);
+        command_result again = command_run(line);
+        if (again.exit != 0) fail_msg("snug %s: exit %d: %s", line, again.exit, again.err);
+        json_close(&d);
+        assert_int_equal(json_parse("estimate", again.out, strlen(again.out), &d), STATUS_OK);
+        assert_true(command_number(&d, "device_bytes.likely") == then);
+        json_close(&d);
+        command_free(&r);
+        command_free(&again);
+    }
+}
+
+static void every_device_is_read(void **state) {
+    (void)state;
+    int count = 0;
+    for (const hardware_file *x = hardware_files; x->name; x++, count++) {
+        hardware h;
+        if (hardware_find(x->name, &h) != STATUS_OK) fail_msg("%s", status_message());
+        assert_true(h.memory > (8ull << 30) && h.memory < (1ull << 40) && h.bandwidth > 1e11 && h.f16 > 1e13);
+        assert_non_null(strstr(x->text, "# http")); /* where its figures come from */
+    }
+    assert_true(count >= 20);
+}
+
+static void own_devices_are_files(void **state) {
+    (void)state;
+    static const struct {
+        const char *yaml, *said;
+        int exit;
+    } files[] = {
+        { "title: ours\nmemory: 1TiB\ncontext: [1MiB, 2MiB, 3MiB]\n", "Fits ours", 0 },
+        { "title: small\nmemory: 1GiB\n", "Does not fit small", 3 },
+        { "title: none\n", "memory is missing", 2 },
+        { "memory: much\n", "much", 2 },
+        { "memory: 1GiB\ncannot: [fly]\n", "knows bf16", 2 },
+        { "memory: 1GiB\ncontext: [3MiB, 2MiB, 1MiB]\n", "must rise", 2 },
+        { "memory: 1GiB\nspeed: 7\n", "is no key of a device", 2 },
+        { "memory: 99999999999999999999\n", "99999999999999999999", 2 },
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        scratch_write("own.yaml", files[i].yaml, strlen(files[i].yaml));
+        assert_true(says("estimate gpt2 --batch 4 --device own.yaml", files[i].exit, files[i].said));
+    }
+}
+
+static void contradictions_get_a_sentence(void **state) {
+    (void)state;
+    static const char *const wrong[][2] = {
+        { "--device h100", "did you mean" },
+        { "--base-bits 4", "--adapter-rank 16 as well" },
+        { "--shard fsdp", "say --gpus N" },
+        { "--gpus 4", "say --shard" },
+        { "--optimizer-bits 9", "32 bits, or 8" },
+        { "--base-bits 5 --adapter-rank 4", "32 bits, 16 or 4" },
+        { "--framework jax", "jax" },
+        { "--context 99999", "longer than the 1024 positions" },
+        { "--gpus 2 --shard ddp --framework snug", "on one device" },
+        { "--recompute block", "no option of estimate" },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "estimate gpt2 --batch 1 %s", wrong[i][0]);
+        assert_true(says(line, 2, wrong[i][1]));
+    }
+    assert_true(says("estimate no-such-model", 2, "no-such-model"));
+    assert_true(says("estimate gpt2 --device v100-32 --batch 1", 0, "has no bf16"));
+}
+
+/* 2 seconds are promised; sanitizers are given more. */
+static void four_hundred_billion_parameters_take_two_seconds(void **state) {
+    (void)state;
+    double begin = clock_seconds();
+    assert_true(
+        says("estimate llama-3.1-405b --device h100-80 --batch 8 --context 8192", 3, "405.85 billion"));
+#ifndef __SANITIZE_ADDRESS__
+    assert_true(clock_seconds() - begin < 2 * 2); /* of a machine that others use as well */
+#endif
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(it_fits_or_it_does_not),
+                                        cmocka_unit_test(the_change_that_is_named_suffices),
+                                        cmocka_unit_test(every_device_is_read),
+                                        cmocka_unit_test(own_devices_are_files),
+                                        cmocka_unit_test(contradictions_get_a_sentence),
+                                        cmocka_unit_test(four_hundred_billion_parameters_take_two_seconds) };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}
