@@ -1,10 +1,13 @@
 #!/usr/bin/python3
 """Writes tests/golden/*.txt: ten losses, ten gradient norms and all gradients of the first step, as PyTorch has them.
 
-Needs python3-torch and python3-numpy. Run it from anywhere; the files are committed, so the tests don't need it.
+Needs python3-torch and python3-numpy; gpt2-f16.txt needs PyTorch 2.3, as older ones have no autocast to f16 on
+CPUs, and is left alone with those. Run it from anywhere; the files are committed, so the tests don't need it.
 
-Everything is computed in double precision, from weights and tokens that come from a formula (weight and token
-below, golden_weight and golden_token in tests/golden/golden.h), so the files hold results only.
+gpt2-bf16.txt and gpt2-f16.txt are ten steps under autocast, whose products are of 16 bits: losses and norms alone.
+state-codes.txt has the values of 8-bit optimizer states and the codes of some numbers, by the definition in
+arXiv:2110.02861. Everything else is computed in double precision. Weights and tokens come from a formula (weight and
+token below, golden_weight and golden_token in tests/golden/golden.h), so the files hold results only.
 
 A file is text, one record after the other, numbers with nine significant digits:
 
@@ -13,6 +16,7 @@ A file is text, one record after the other, numbers with nine significant digits
     losses N                              followed by N numbers: the loss of each step, before its update
     norms N                               followed by N numbers: the global norm of each step, before clipping
     gradient NAME RANK DIMENSION...       followed by the values of the first step, row-major, before clipping
+    table NAME RANK DIMENSION...          likewise, of other numbers
 """
 
 import pathlib
@@ -99,7 +103,10 @@ def gpt2_loss(p, tokens, labels):
         return F.layer_norm(x, (c,), p[name + ".weight"], p[name + ".bias"], 1e-5)
 
     def linear(x, name):
-        y = x @ p[name + ".weight"] + p[name + ".bias"]
+        if x.dtype == torch.float64:
+            y = x @ p[name + ".weight"] + p[name + ".bias"]
+        else:  # one operation, which rounds to 16 bits once
+            y = F.linear(x, p[name + ".weight"].T, p[name + ".bias"])
         if name + ".lora_A.weight" not in p:
             return y
         low = x @ p[name + ".lora_A.weight"].T @ p[name + ".lora_B.weight"].T
@@ -149,6 +156,74 @@ def train(parameters, loss_of):
     return losses, norms, gradients
 
 
+def train_autocast(parameters, kind):
+    """Ten steps in single precision under autocast; f16 with the scale of gradients that its exponent asks for."""
+    s = SETTINGS
+    values = {name: p.detach().float().requires_grad_() for name, p in parameters.items()}
+    optimizer = torch.optim.AdamW(
+        [{"params": [p for p in values.values() if p.dim() >= 2], "weight_decay": s["decay"]},
+         {"params": [p for p in values.values() if p.dim() < 2], "weight_decay": 0.0}],
+        lr=s["rate"], betas=(s["beta1"], s["beta2"]), eps=s["epsilon"])
+    scale, losses, norms = 65536.0 if kind == torch.float16 else 1.0, [], []
+    for step in range(s["steps"]):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=kind):
+            loss = gpt2_loss(values, *batch(step))
+        (loss * scale).backward()
+        for p in values.values():
+            p.grad /= scale
+        norms.append(torch.nn.utils.clip_grad_norm_(values.values(), s["clip"]).item())
+        losses.append(loss.item())
+        optimizer.step()
+    return losses, norms
+
+
+def write_autocast(folder):
+    facts = {**SIZES, "tied": 1, **SETTINGS}
+    torch.set_default_dtype(torch.float32)
+    for kind, name in (torch.bfloat16, "gpt2-bf16.txt"), (torch.float16, "gpt2-f16.txt"):
+        if kind == torch.float16 and tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 3):
+            print(f"{name}: left alone, PyTorch {torch.__version__} has no autocast to f16 on CPUs")
+            continue
+        write(folder / name, facts, *train_autocast(gpt2_parameters(True), kind), {})
+
+
+def state_values(signed):
+    """What 8 bits stand for: a sign where there is one, zeros that count decades down from 1, a one, and a fraction of
+    the bits that are left, each the middle of its part of [0.1, 1]. The two patterns without that one are 0 and 1."""
+    values = [0.0, 1.0]
+    bits = 7 if signed else 8
+    for zeros in range(7):
+        parts = 2 ** (bits - 1 - zeros)
+        for part in range(parts):
+            value = 10.0 ** -zeros * (0.1 + 0.9 * (part + 0.5) / parts)
+            values += [value, -value] if signed else [value]
+    return numpy.sort(numpy.array(values))
+
+
+def nearest(values, x):
+    """The codes of x, whose blocks of 2,048 elements are divided by their largest size, and these sizes."""
+    codes, scales = [], []
+    for first in range(0, len(x), 2048):
+        block = x[first:first + 2048]
+        scales.append(numpy.abs(block).max())
+        codes += numpy.abs(block[:, None] / scales[-1] - values[None, :]).argmin(1).tolist()
+    return codes, scales
+
+
+def write_state_codes(path):
+    x = weight("state", (5000,)).detach().numpy() ** 3 * 1000  # some decades
+    x = x.astype(numpy.float32).astype(numpy.float64)
+    with open(path, "w", encoding="ascii") as out:
+        out.write("golden 1\n")
+        for name, signed, data in ("first", True, x), ("second", False, (x * x).astype(numpy.float32)):
+            values = state_values(signed)
+            codes, scales = nearest(values, data.astype(numpy.float64))
+            for what, numbers in ("values", values), ("codes", codes), ("scales", scales):
+                out.write(f"table {name}.{what} 1 {len(numbers)}\n" + lines(numbers, 16))
+    print(f"{path.name}: {path.stat().st_size} bytes")
+
+
 def lines(values, each):
     texts = [f"{v:.9g}" for v in values]
     return "".join(" ".join(texts[i:i + each]) + "\n" for i in range(0, len(texts), each))
@@ -176,6 +251,8 @@ def main():
         write(folder / name, facts, *train(gpt2_parameters(tied), gpt2_loss))
     facts = {**SIZES, "tied": 1, **ADAPTER, **SETTINGS}
     write(folder / "gpt2-lora.txt", facts, *train(add_adapters(gpt2_parameters(True)), gpt2_loss))
+    write_state_codes(folder / "state-codes.txt")
+    write_autocast(folder)
 
 
 if __name__ == "__main__":

@@ -68,3 +68,13 @@ void half_narrow_stochastic(const half_random *r, int64_t first, const float *x,
             y[e - first] = half_to_bf16_stochastic(x[e - first], word[(e - base) / 2] >> (e - base) % 2 * 16);
     }
 }
+
+void half_draw(const half_random *r, int64_t first, int64_t n, uint16_t *bits) {
+    uint32_t word[STEP / 2];
+    for (int64_t base = first / STEP * STEP; base < first + n; base += STEP) {
+        draw_step(r, (uint64_t)(base / PER), word);
+        int64_t from = base < first ? first : base, to = base + STEP < first + n ? base + STEP : first + n;
+        for (int64_t e = from; e < to; e++)
+            bits[e - first] = (uint16_t)(word[(e - base) / 2] >> (e - base) % 2 * 16);
+    }
+}

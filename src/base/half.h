@@ -73,3 +73,6 @@ typedef struct {
 /* Elements first .. first + n - 1 of an array, whose own places begin at x and y: 16 random bits each, which
  * are the same however the array is cut. */
 void half_narrow_stochastic(const half_random *r, int64_t first, const float *x, int64_t n, uint16_t *y);
+
+/* The bits themselves. */
+void half_draw(const half_random *r, int64_t first, int64_t n, uint16_t *bits);

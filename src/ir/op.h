@@ -69,6 +69,7 @@ static inline const op_arg *op_in(const op_call *c, uint32_t i) {
 typedef struct {
     uint8_t in, out, scales, scales_out;
     bool positive; /* never below 0 */
+    bool drifts;   /* by less at a time than codes are apart: these are rounded stochastically */
 } op_state;
 
 /* One implementation. Lists are ordered by preference and end with name NULL; the last one is the plain

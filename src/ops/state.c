@@ -230,16 +230,6 @@ VECTOR_CLONES static void encode_positive(const float *x, float inverse, int64_t
 /* Smaller blocks are taken for zeros: the inverse of their scale may be no number. */
 static const float smallest_scale = FLT_MIN;
 
-static void store_codes(const op_call *c, const op_state *s, int64_t first, int64_t n, const float *x) {
-    float largest = largest_of(x, n), scale = largest >= smallest_scale ? largest : 0;
-    uint8_t *codes = (uint8_t *)c->out[s->out].data + first;
-    ((float *)c->out[s->scales_out].data)[first / STATE_BLOCK] = scale;
-    if (s->positive)
-        encode_positive(x, scale > 0 ? 1 / scale : 0, n, codes);
-    else
-        encode_signed(x, scale > 0 ? 1 / scale : 0, n, codes);
-}
-
 /* Where the random bits of this call come from, for its weight (0) and its states; false: it has none. */
 static bool rounding_of(const op_call *c, const op_def *op, uint32_t which, half_random *r) {
     const op_arg *key = op_in(c, op->rounding_key);
@@ -249,6 +239,39 @@ static bool rounding_of(const op_call *c, const op_def *op, uint32_t which, half
     *r = (half_random){ .stream = (uint32_t)stream + which };
     memcpy(&r->key, key->data, sizeof r->key);
     return true;
+}
+
+/* The lower or the upper neighbour of x among the map's values, the upper one with the probability that makes
+ * the mean right; `nearest` is the code of one of them. */
+VECTOR_INLINE uint8_t drawn_code(const float *map, float x, uint8_t nearest, uint16_t bits) {
+    int32_t lower = map[nearest] > x ? nearest - 1 : nearest;
+    lower = lower > 0 ? lower : 0;
+    lower = lower < STATE_CODES - 2 ? lower : STATE_CODES - 2;
+    float part = (x - map[lower]) / (map[lower + 1] - map[lower]);
+    return (uint8_t)(lower + ((float)bits * 0x1p-16f < part));
+}
+
+VECTOR_CLONES static void draw_codes(const float *map, const float *x, float inverse, const uint16_t *bits,
+                                     int64_t n, uint8_t *codes) {
+    for (int64_t i = 0; i < n; i++) codes[i] = drawn_code(map, x[i] * inverse, codes[i], bits[i]);
+}
+
+static void store_codes(const op_call *c, const op_def *op, uint32_t which, int64_t first, int64_t n,
+                        const float *x) {
+    const op_state *s = &op->states[which - 1];
+    float largest = largest_of(x, n), scale = largest >= smallest_scale ? largest : 0;
+    float inverse = scale > 0 ? 1 / scale : 0;
+    uint8_t *codes = (uint8_t *)c->out[s->out].data + first;
+    uint16_t bits[STATE_BLOCK];
+    half_random r;
+    ((float *)c->out[s->scales_out].data)[first / STATE_BLOCK] = scale;
+    if (s->positive)
+        encode_positive(x, inverse, n, codes);
+    else
+        encode_signed(x, inverse, n, codes);
+    if (!s->drifts || !rounding_of(c, op, which, &r)) return;
+    half_draw(&r, c->first + first, n, bits);
+    draw_codes(maps[s->positive], x, inverse, bits, n, codes);
 }
 
 static void store_half(const op_call *c, const op_def *op, uint32_t which, int64_t first, int64_t n,
@@ -303,7 +326,7 @@ static void run_block(const blocks *b, int64_t first, int64_t n) {
         const op_state *at = &b->op->states[s];
         if (!op_in(c, at->in)->data) continue;
         if (c->out[at->out].dtype == DTYPE_U8)
-            store_codes(c, at, first, n, states[s]);
+            store_codes(c, b->op, s + 1, first, n, states[s]);
         else if (dtype_is_half(c->out[at->out].dtype))
             store_half(c, b->op, s + 1, first, n, states[s]);
         else
@@ -370,8 +393,14 @@ void state_store_reference(const op_call *c, const op_def *op, const op_state *s
     for (int64_t i = 0; i < n && to->dtype != DTYPE_U8; i++) set_rounded(c, op, which, first + i, x[i]);
     if (to->dtype != DTYPE_U8) return;
     reference_set(&c->out[s->scales_out], first / STATE_BLOCK, scale);
+    half_random r;
+    bool drawn = s->drifts && rounding_of(c, op, which, &r);
     for (int64_t i = 0; i < n; i++) {
-        int code = nearest_code(maps[s->positive], scale > 0 ? x[i] / scale : 0);
+        double part = scale > 0 ? x[i] / scale : 0;
+        int code = nearest_code(maps[s->positive], part);
+        uint16_t bits = 0;
+        if (drawn) half_draw(&r, c->first + first + i, 1, &bits);
+        if (drawn) code = drawn_code(maps[s->positive], (float)part, (uint8_t)code, bits);
         reference_set(to, first + i, s->positive && code == 0 && x[i] > 0 ? 1 : code);
     }
 }

@@ -9,6 +9,10 @@
  * of them, number i is 10^(d-6) (0.1 + 0.9 (i + 1/2) / n) Beside them and their negatives stand 0 and 1,
  * which makes 256. Codes count them from the smallest to the largest.
  *
+ * Codes of a state that drifts by less at a time than codes are apart (op_state.drifts) are not the nearest
+ * but one of the two neighbours, drawn so that the mean is right, where the call has a random key: rounded to
+ * the nearest, what is added in a step would be lost.
+ *
  * One thing is not the paper's: a positive second moment never becomes 0 but the smallest positive value. It
  * stands under the root of a divisor, and the first moment's element may well outlive it. */
 #pragma once
@@ -51,7 +55,8 @@ bool state_is_wide(const op_call *c, const op_state *s, uint32_t count);
 bool state_is_narrow(const op_call *c, const op_state *s, uint32_t count);
 
 /* Runs `sweep`, an update of the op whose arguments are all f32, on a block after the other: what is narrower
- * is widened before and narrowed after, bf16 with stochastic rounding where the call has a random key. */
+ * is widened before and narrowed after; bf16, and codes of what drifts, with stochastic rounding where the
+ * call has a random key. */
 typedef void state_sweep(const op_call *c, int64_t first, int64_t last);
 void state_run_blocks(const op_call *c, const op_def *op, state_sweep *sweep);
 

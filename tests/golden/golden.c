@@ -72,6 +72,7 @@ static bool read_records(FILE *file, golden *g) {
                      : strcmp(word, "losses") == 0   ? read_series(file, g->loss, &g->loss_count)
                      : strcmp(word, "norms") == 0    ? read_series(file, g->norm, &g->norm_count)
                      : strcmp(word, "gradient") == 0 ? read_gradient(file, g)
+                     : strcmp(word, "table") == 0    ? read_gradient(file, g)
                                                      : false;
         if (!right) return false;
     }

@@ -25,7 +25,7 @@ typedef struct {
     double loss[GOLDEN_STEPS]; /* of each step, before its update */
     double norm[GOLDEN_STEPS]; /* of all gradients together, before clipping */
     int loss_count, norm_count;
-    golden_tensor *gradient; /* of the first step, before clipping */
+    golden_tensor *gradient; /* of the first step, before clipping; and tables */
     int gradient_count;
 } golden;
 

@@ -65,6 +65,44 @@ compose_choice lab_choose(const lab *l, int64_t micro_batch, const char *setting
     return c;
 }
 
+/* What can be pinned and is never offered: by technique, so that each of them can be drawn. */
+static const struct {
+    const char *pass, *text;
+} pinnable[] = { { "lora", "rank=2" },
+                 { "lora", "rank=4,target=c_attn,dropout=0.1" },
+                 { "precision", "mixed-f16:2" },
+                 { "precision", "bf16:nearest" },
+                 { "chunk_loss", "100" },
+                 { "quantize_state", "8bit:all" },
+                 { "recompute", "block:1+cheap" },
+                 { "qat", "int8" } };
+
+/* The settings of pass i that are possible on g, at most of this class. */
+static uint32_t list_settings(const graph *g, const pass_context *context, int i, pass_class allowed,
+                              pass_setting *out, uint32_t room, pass_without *without) {
+    pass_setting list[64];
+    uint32_t n = pass_table[i]->settings(g, context, list, 64, without), count = 0;
+    for (size_t k = 0; k < sizeof pinnable / sizeof *pinnable && n < 64; k++) {
+        if (strcmp(pinnable[k].pass, pass_table[i]->name) != 0) continue;
+        must(pass_table[i]->parse(pinnable[k].text, &list[n]));
+        if (!pass_table[i]->check || pass_table[i]->check(g, &list[n], context) == STATUS_OK) n++;
+    }
+    for (uint32_t k = 0; k < n && count < room; k++)
+        if (list[k].class <= allowed) out[count++] = list[k];
+    return count;
+}
+
+/* The graph of the choices so far; where they contradict each other, the last of them is let go. */
+static void compose_what_can_be(const lab *l, compose_choice *c, pass_stage stage, graph *g) {
+    int last = PASS_MAX;
+    while (compose_graph(&l->run, c, stage, g) != STATUS_OK) {
+        graph_close(g);
+        do assert(last > 0);
+        while (!c->settings[--last].text[0]);
+        c->settings[last] = (pass_setting){ 0 };
+    }
+}
+
 compose_choice lab_choose_randomly(const lab *l, uint32_t *random, pass_class allowed) {
     compose_choice c = { .micro_batch = l->run.batch };
     int64_t parts = 1 + (int64_t)lab_random(random, 3);
@@ -73,14 +111,12 @@ compose_choice lab_choose_randomly(const lab *l, uint32_t *random, pass_class al
     pass_context context = compose_context(&l->run, &c);
     for (int stage = PASS_FORWARD; stage <= PASS_STEP; stage++) {
         graph g;
-        must(compose_graph(&l->run, &c, (pass_stage)stage, &g));
+        compose_what_can_be(l, &c, (pass_stage)stage, &g);
         for (int i = 0; pass_table[i]; i++) {
             if ((int)pass_table[i]->stage != stage) continue;
-            pass_setting list[64], usable[64];
+            pass_setting usable[64];
             pass_without without = PASS_OPTIONAL;
-            uint32_t n = pass_table[i]->settings(&g, &context, list, 64, &without), count = 0;
-            for (uint32_t k = 0; k < n; k++)
-                if (list[k].class <= allowed) usable[count++] = list[k];
+            uint32_t count = list_settings(&g, &context, i, allowed, usable, 64, &without);
             uint32_t pick = lab_random(random, count + (without == PASS_NEEDED ? 0 : 1));
             if (pick < count) c.settings[i] = usable[pick];
         }

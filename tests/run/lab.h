@@ -32,7 +32,7 @@ void lab_open(lab *l, const lab_sizes *sizes);
 /* "recompute=block chunk_loss=256 accumulate=add": settings by pass; micro_batch 0: the whole batch. */
 compose_choice lab_choose(const lab *l, int64_t micro_batch, const char *settings);
 
-/* A random combination of settings that the passes themselves offer. */
+/* A random combination of settings that the passes themselves offer, and of some that can only be pinned. */
 compose_choice lab_choose_randomly(const lab *l, uint32_t *random, pass_class allowed);
 uint32_t lab_random(uint32_t *random, uint32_t below);
 const char *lab_choice_text(const compose_choice *c, char text[256]);

@@ -1,5 +1,5 @@
 /* The engine against PyTorch: ten losses, ten gradient norms and every gradient of the first step of a small
- * gpt2,, with and without weight tying and with adapters alone trained (tools/goldens.py made the numbers).
+ * gpt2, with and without weight tying and with adapters alone trained (tools/goldens.py made the numbers).
  */
 #include <math.h>
 #include <setjmp.h>
@@ -44,7 +44,7 @@ static void open_lab(lab *l, const golden *g) {
     l->run.optimizer.weight_decay = golden_number(g, "decay");
 }
 
-static void losses_agree(const char *name, int64_t micro_batch, const char *settings) {
+static void near(const char *name, const char *settings, int64_t micro_batch, double loss, double norm) {
     golden g;
     assert_true(golden_open(&g, name));
     lab l;
@@ -54,13 +54,17 @@ static void losses_agree(const char *name, int64_t micro_batch, const char *sett
     lab_run(&l, &c, 0, g.loss_count, &r);
     assert_true(g.loss_count == 10);
     for (int i = 0; i < g.loss_count; i++)
-        if (!(fabs((double)r.losses[i] - g.loss[i]) < 2e-5 * g.loss[i]))
+        if (!(fabs((double)r.losses[i] - g.loss[i]) < loss * g.loss[i]))
             fail_msg("%s %s: loss %d is %.8g, PyTorch has %.8g", name, settings, i, (double)r.losses[i],
                      g.loss[i]);
-    if (!(fabs((double)r.norm - g.norm[9]) < 1e-4 * g.norm[9]))
+    if (!(fabs((double)r.norm - g.norm[9]) < norm * g.norm[9]))
         fail_msg("%s: the last norm is %.8g, PyTorch has %.8g", name, (double)r.norm, g.norm[9]);
     lab_result_close(&r);
     golden_close(&g);
+}
+
+static void losses_agree(const char *name, int64_t micro_batch, const char *settings) {
+    near(name, settings, micro_batch, 2e-5, 1e-4);
 }
 
 static bool is_frozen(const char *name, const shape *s, const float *w) {
@@ -133,9 +137,27 @@ static void adapted(void **state) {
     gradients_agree("gpt2-lora", "lora=rank=4");
 }
 
+/* Autocast. Two versions of PyTorch itself are up to 1.1e-4 apart in losses of bf16, 1.5e-3 in norms. */
+static void in_16_bits(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *precision;
+        double loss, norm;
+    } kinds[] = { { "gpt2-bf16", "mixed-bf16", 2e-4, 4e-3 }, { "gpt2-f16", "mixed-f16", 3e-5, 5e-4 } };
+    for (int i = 0; i < 2; i++) {
+        static const char *const forms[] = { "", "attention=flash recompute=block fuse=on update_early=twice",
+                                             "chunk_loss=12 attention=flash accumulate=add" };
+        for (int f = 0; f < 3; f++) {
+            char settings[128];
+            snprintf(settings, sizeof settings, "precision=%s %s", kinds[i].precision, forms[f]);
+            near(kinds[i].name, settings, f == 2, kinds[i].loss, kinds[i].norm);
+        }
+    }
+}
+
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = { cmocka_unit_test(tied), cmocka_unit_test(untied),
-                                        cmocka_unit_test(adapted) };
+                                        cmocka_unit_test(adapted), cmocka_unit_test(in_16_bits) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -228,48 +228,13 @@ static void scale_grows_and_falls(void **state) {
     plan_close(&p);
 }
 
-/* ---- any combination ---- */
-
-static void random_combinations(void **state) {
-    (void)state;
-    uint32_t random = 7;
-    int cases = getenv("SNUG_LONG") ? 1000 : 40;
-    for (int i = 0; i < cases; i++) {
-        lab_sizes sizes = { .layers = 1 + lab_random(&random, 3),
-                            .heads = 1 + lab_random(&random, 3),
-                            .context = 32,
-                            .vocabulary = 11 + lab_random(&random, 90),
-                            .batch = 8 * (1 + lab_random(&random, 3)),
-                            .clip = lab_random(&random, 2) ? 0.7 : 0,
-                            .dropout = lab_random(&random, 3) ? 0 : 0.1,
-                            .untied = lab_random(&random, 2),
-                            .optimizer = (optimizer_kind)lab_random(&random, OPTIMIZER_COUNT) };
-        sizes.channels = sizes.heads * 8 * (1 + lab_random(&random, 2));
-        lab l;
-        threads_set(3);
-        lab_open(&l, &sizes);
-        compose_choice c = lab_choose_randomly(&l, &random, PASS_LOSSY);
-        lab_result a, b;
-        char text[256];
-        lab_choice_text(&c, text);
-        lab_run(&l, &c, EXEC_POISON, 3, &a);
-        assert_exact_bytes(&a, text);
-        if (!isfinite(a.losses[2])) fail_msg("case %d: %s: loss %g", i, text, (double)a.losses[2]);
-        threads_set(1 + (int)lab_random(&random, 3));
-        lab_run(&l, &c, EXEC_SEPARATE | EXEC_POISON, 3, &b);
-        threads_set(2);
-        if (!lab_same(&a, &b)) fail_msg("case %d: %s differs when separate", i, text);
-        lab_result_close(&a), lab_result_close(&b);
-    }
-}
-
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(techniques_stay_exact),        cmocka_unit_test(dropout_draws_the_same),
         cmocka_unit_test(every_optimizer_that_can),     cmocka_unit_test(near_f32_at_any_threads),
         cmocka_unit_test(bytes_are_those_of_the_types), cmocka_unit_test(small_updates_are_not_lost),
-        cmocka_unit_test(scale_grows_and_falls),        cmocka_unit_test(random_combinations),
+        cmocka_unit_test(scale_grows_and_falls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

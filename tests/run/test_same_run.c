@@ -319,38 +319,6 @@ static void thread_counts_agree(void **state) {
     lab_result_close(&first);
 }
 
-static void random_combinations(void **state) {
-    (void)state;
-    uint32_t random = 20;
-    int cases = getenv("SNUG_LONG") ? 300 : 40;
-    for (int i = 0; i < cases; i++) {
-        lab_sizes sizes = { .layers = 1 + lab_random(&random, 4),
-                            .heads = 1 + lab_random(&random, 3),
-                            .context = 32,
-                            .vocabulary = 11 + lab_random(&random, 90),
-                            .batch = 8 * (1 + lab_random(&random, 3)),
-                            .clip = lab_random(&random, 2) ? 0.7 : 0,
-                            .dropout = lab_random(&random, 3) ? 0 : 0.1,
-                            .untied = lab_random(&random, 2),
-                            .optimizer = (optimizer_kind)lab_random(&random, OPTIMIZER_COUNT) };
-        sizes.channels = sizes.heads * 8 * (1 + lab_random(&random, 2));
-        lab l;
-        lab_open(&l, &sizes);
-        compose_choice c = lab_choose_randomly(&l, &random, PASS_EXACT), plain = lab_choose(&l, 0, "");
-        lab_result a, b, separate;
-        char text[256];
-        lab_choice_text(&c, text);
-        lab_run(&l, &plain, 0, 3, &a);
-        lab_run(&l, &c, EXEC_POISON, 3, &b);
-        lab_run(&l, &c, EXEC_SEPARATE | EXEC_POISON, 3, &separate);
-        assert_exact_bytes(&b, text);
-        if (!lab_same(&a, &b))
-            fail_msg("case %d: %s differs from plain by %g", i, text, lab_distance(&a, &b));
-        if (!lab_same(&b, &separate)) fail_msg("case %d: %s differs when separate", i, text);
-        lab_result_close(&a), lab_result_close(&b), lab_result_close(&separate);
-    }
-}
-
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = {
@@ -368,7 +336,6 @@ int main(void) {
         cmocka_unit_test(combined),
         cmocka_unit_test(dropout_draws_the_same),
         cmocka_unit_test(thread_counts_agree),
-        cmocka_unit_test(random_combinations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

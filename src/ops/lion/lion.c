@@ -27,7 +27,7 @@ static const op_input inputs[] = {
 static const op_alias aliases[] = { { .out = 0, .in = 0, .must = true },
                                     { .out = 1, .in = 2, .must = true },
                                     { .out = 2, .in = 6, .must = true } };
-const op_state lion_states[1] = { { .in = 2, .out = 1, .scales = 6, .scales_out = 2 } };
+const op_state lion_states[1] = { { .in = 2, .out = 1, .scales = 6, .scales_out = 2, .drifts = true } };
 
 #define TYPICAL                                                                                              \
     &(lion_attributes) { 0.9f, 0.99f, 0.1f, 7 }

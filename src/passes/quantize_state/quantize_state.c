@@ -67,6 +67,15 @@ static status check(const graph *g, const pass_setting *s, const pass_context *c
         s->text);
 }
 
+/* The random bits of the step. */
+static tensor_id key_source(graph *g) {
+    tensor_id key = graph_find(g, "key");
+    return key ? key
+               : graph_add_source(
+                     g, &(graph_source){
+                            .name = "key", .shape = SHAPE(4), .dtype = DTYPE_I32, .role = ROLE_INPUT });
+}
+
 /* An update with its states in another type; the scales of codes are states of their own. */
 static void rewrite_update(rewrite *r, node_id id, dtype type, int64_t least) {
     enum { MOST = 16 };
@@ -89,6 +98,9 @@ static void rewrite_update(rewrite *r, node_id id, dtype type, int64_t least) {
                                      .dtype = DTYPE_F32,
                                      .role = ROLE_STATE });
         if (at >= count) count = at + 1;
+        if (!n->op->states[s].drifts || inputs[n->op->rounding_key]) continue;
+        inputs[n->op->rounding_key] = key_source(r->out);
+        if (n->op->rounding_key >= count) count = n->op->rounding_key + 1u;
     }
     rewrite_node_inputs(r, id, inputs, count);
 }

@@ -1,0 +1,153 @@
+/* Optimizer state of 8 bits: its values and codes against the paper's definition (tools/goldens.py computes
+ * it apart from this code), and state that drifts by less at a time than codes are apart. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/threads.h"
+#include "golden/golden.h"
+#include "ops/adamw/adamw.h"
+#include "ops/lion/lion.h"
+#include "ops/state.h"
+
+enum { N = 5000, SCALES = 3 };
+
+static const golden_tensor *table(const golden *g, const char *of, const char *what) {
+    char name[64];
+    snprintf(name, sizeof name, "%s.%s", of, what);
+    const golden_tensor *t = golden_gradient(g, name);
+    if (!t) fail_msg("no table %s", name);
+    return t;
+}
+
+static void values_are_the_papers(void **state) {
+    (void)state;
+    golden g;
+    assert_true(golden_open(&g, "state-codes"));
+    for (int positive = 0; positive < 2; positive++) {
+        const golden_tensor *t = table(&g, positive ? "second" : "first", "values");
+        assert_int_equal(t->count, STATE_CODES);
+        for (int k = 0; k < STATE_CODES; k++)
+            if (!(fabs((double)state_map(positive)[k] - t->value[k]) <= 1e-7 * fabs(t->value[k])))
+                fail_msg("code %d is %.9g, in the paper %.9g", k, (double)state_map(positive)[k],
+                         t->value[k]);
+    }
+    golden_close(&g);
+}
+
+#define ARG(array, type) ((op_arg){ array, { { sizeof(array) / sizeof *(array) }, 1 }, type })
+
+static void run(const op_def *op, const op_call *c, bool reference) {
+    const op_kernel *k = op->cpu;
+    while (reference ? k[1].name != NULL : k->accepts && !k->accepts(c)) k++;
+    k->run(c);
+}
+
+/* A code may be another one where both are equally near. */
+static void check_codes(const golden *g, const char *of, bool positive, const uint8_t *codes,
+                        const float *scales, const float *x) {
+    const golden_tensor *should = table(g, of, "codes"), *scale = table(g, of, "scales");
+    const float *map = state_map(positive);
+    assert_int_equal(should->count, N);
+    assert_int_equal(scale->count, SCALES);
+    for (int i = 0; i < SCALES; i++)
+        assert_true(fabs((double)scales[i] - scale->value[i]) <= 1e-7 * scale->value[i]);
+    for (int i = 0; i < N; i++) {
+        double part = (double)x[i] / (double)scales[i / STATE_BLOCK];
+        double is = fabs((double)map[codes[i]] - part),
+               best = fabs((double)map[(int)should->value[i]] - part);
+        if (positive && codes[i] == 1 && should->value[i] == 0) continue; /* never 0, see state.h */
+        if (!(is <= best + 1e-6 * fabs(part)))
+            fail_msg("%s: code of %g is %d, should be %g", of, part, codes[i], should->value[i]);
+    }
+}
+
+/* With betas of 0 AdamW's first moment is the gradient, and its second the gradient's square. */
+static void codes_are_the_papers(void **state) {
+    (void)state;
+    static float w[N], g[N], squares[N], lr[1] = { 1e-3f }, m_scales[SCALES], v_scales[SCALES];
+    static uint8_t m[N], v[N];
+    int32_t t[1] = { 1 };
+    golden numbers;
+    assert_true(golden_open(&numbers, "state-codes"));
+    for (int i = 0; i < N; i++) {
+        double x = (double)golden_weight("state", 1, i);
+        g[i] = (float)(x * x * x * 1000), squares[i] = (float)((double)g[i] * (double)g[i]);
+    }
+    for (int reference = 0; reference < 2; reference++) {
+        memset(m, 127, sizeof m), memset(v, 0, sizeof v); /* 0 */
+        op_arg in[] = { ARG(w, DTYPE_F32),
+                        ARG(g, DTYPE_F32),
+                        ARG(m, DTYPE_U8),
+                        ARG(v, DTYPE_U8),
+                        ARG(lr, DTYPE_F32),
+                        ARG(t, DTYPE_I32),
+                        { 0 },
+                        { 0 },
+                        ARG(m_scales, DTYPE_F32),
+                        ARG(v_scales, DTYPE_F32) };
+        op_arg out[] = { in[0], in[2], in[3], in[8], in[9] };
+        op_call c = { .in = in,
+                      .out = out,
+                      .in_count = 10,
+                      .out_count = 5,
+                      .attributes = &(adamw_attributes){ 0, 0, 1e-8f, 0, 7 } };
+        run(&op_adamw, &c, reference);
+        check_codes(&numbers, "first", false, m, m_scales, g);
+        check_codes(&numbers, "second", true, v, v_scales, squares);
+    }
+    golden_close(&numbers);
+}
+
+/* Without a gradient Lion's mean loses a hundredth in each step, but where the block's largest one is held:
+ * codes that are rounded to the nearest keep what they are, drawn ones go along in the mean. */
+static double left_of_mean(bool drawn, int steps) {
+    static float w[N], g[N], lr[1] = { 1e-3f }, scales[SCALES];
+    static uint8_t m[N];
+    int32_t key[4] = { 1, 2, 3, 0 };
+    for (int i = 0; i < N; i++) m[i] = (uint8_t)(i % STATE_BLOCK ? 128 + i % 100 : 255);
+    for (int i = 0; i < N; i++) g[i] = i % STATE_BLOCK ? 0 : 1;
+    for (int i = 0; i < SCALES; i++) scales[i] = 1;
+    op_arg in[] = {
+        ARG(w, DTYPE_F32),      ARG(g, DTYPE_F32),  ARG(m, DTYPE_U8), ARG(lr, DTYPE_F32), { 0 }, { 0 },
+        ARG(scales, DTYPE_F32), ARG(key, DTYPE_I32)
+    };
+    op_arg out[] = { in[0], in[2], in[6] };
+    op_call c = { .in = in,
+                  .out = out,
+                  .in_count = drawn ? 8 : 7,
+                  .out_count = 3,
+                  .attributes = &(lion_attributes){ 0.9f, 0.99f, 0, 7 } };
+    double before = 0, after = 0;
+    for (int i = 0; i < N; i++)
+        if (g[i] == 0) before += (double)(scales[i / STATE_BLOCK] * state_map(false)[m[i]]);
+    for (int step = 0; step < steps; step++) {
+        key[2] = step;
+        run(&op_lion, &c, false);
+    }
+    for (int i = 0; i < N; i++)
+        if (g[i] == 0) after += (double)(scales[i / STATE_BLOCK] * state_map(false)[m[i]]);
+    return after / before;
+}
+
+static void what_drifts_is_not_lost(void **state) {
+    (void)state;
+    double drawn = left_of_mean(true, 100), nearest = left_of_mean(false, 100), should = pow(0.99, 100);
+    if (!(fabs(drawn - should) < 0.03)) fail_msg("%g of the mean is left, should be %g", drawn, should);
+    assert_true(fabs(nearest - should) > 0.06); /* or the case says nothing */
+}
+
+int main(void) {
+    threads_set(2);
+    const struct CMUnitTest tests[] = { cmocka_unit_test(values_are_the_papers),
+                                        cmocka_unit_test(codes_are_the_papers),
+                                        cmocka_unit_test(what_drifts_is_not_lost) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

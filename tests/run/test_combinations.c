@@ -1,0 +1,161 @@
+/* P1 and P4 over random combinations of all techniques, models and batches. In each the planned bytes are the
+ * measured ones. EXACT ones run twenty steps to the bits of the plain run. With others among them a run is
+ * the same at any number of threads and however its memory lies, and EXACT ones change no bit of it.
+ *
+ * A case is a function of its number: SNUG_LONG=1 runs 1,000 of them, SNUG_CASES=FIRST:LAST some. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/threads.h"
+#include "run/lab.h"
+
+enum { SHORT = 45, LONG = 1000, ENOUGH = 40, THREADS = 3 };
+#ifdef __SANITIZE_ADDRESS__
+enum { STEPS = 4 }; /* ten times as slow */
+#else
+enum { STEPS = 20 };
+#endif
+
+static struct {
+    int index;
+    char text[256];
+    int drawn[PASS_MAX]; /* by technique, over all cases */
+    int beside;          /* cases in which EXACT ones stood beside others */
+} now;
+
+static void run(const lab *l, const compose_choice *c, unsigned modes, int threads, lab_result *r) {
+    threads_set(threads);
+    lab_run(l, c, EXEC_POISON | modes, STEPS, r);
+    for (int k = 0; k < CATEGORY_COUNT; k++)
+        if (r->planned[k] != r->measured[k])
+            fail_msg("case %d: %s: %s planned %llu, measured %llu", now.index, now.text,
+                     category_name((category)k), (unsigned long long)r->planned[k],
+                     (unsigned long long)r->measured[k]);
+    for (int step = 0; step < STEPS; step++)
+        if (!isfinite(r->losses[step]))
+            fail_msg("case %d: %s: loss %d is %g", now.index, now.text, step, (double)r->losses[step]);
+}
+
+static void must_agree(lab_result *a, lab_result *b, const char *what) {
+    if (!lab_same(a, b))
+        fail_msg("case %d: %s differs %s, by %g", now.index, now.text, what, lab_distance(a, b));
+    lab_result_close(b);
+}
+
+static lab_sizes draw_sizes(uint32_t *random) {
+    lab_sizes s = { .layers = 1 + lab_random(random, 4),
+                    .heads = 1 + lab_random(random, 3),
+                    .context = lab_random(random, 4) ? 32 : 64,
+                    .vocabulary = 11 + lab_random(random, 90),
+                    .batch = 8 * (1 + lab_random(random, 3)),
+                    .clip = lab_random(random, 2) ? 0.7 : 0,
+                    .dropout = lab_random(random, 3) ? 0 : 0.1,
+                    .untied = lab_random(random, 2),
+                    .optimizer = (optimizer_kind)lab_random(random, OPTIMIZER_COUNT) };
+    s.channels = s.heads * 8 * (1 + lab_random(random, 4));
+    return s;
+}
+
+/* Does a technique that is on make pass i's choice show in results? */
+static bool is_followed(const compose_choice *c, int i) {
+    bool found = false;
+    for (int k = i + 1; pass_table[i]->stage == PASS_STEP && pass_table[k]; k++)
+        found |= pass_table[k]->follows && c->settings[k].text[0];
+    return found;
+}
+
+/* Can technique i be left out where c has it? */
+static bool is_needed(const lab *l, const compose_choice *c, int i) {
+    pass_without without = PASS_OPTIONAL;
+    pass_context context = compose_context(&l->run, c);
+    pass_setting offered[64];
+    graph g;
+    if (compose_graph(&l->run, c, pass_table[i]->stage, &g) == STATUS_OK)
+        pass_table[i]->settings(&g, &context, offered, 64, &without);
+    graph_close(&g);
+    return without == PASS_NEEDED;
+}
+
+/* The same without what claims to be EXACT here; false: there is nothing of that. */
+static bool without_exact(const lab *l, const compose_choice *c, compose_choice *out) {
+    bool any = false;
+    *out = *c;
+    for (int i = 0; pass_table[i]; i++) {
+        const pass_setting *s = &c->settings[i];
+        if (!s->text[0] || s->class != PASS_EXACT || is_followed(c, i) || is_needed(l, c, i)) continue;
+        out->settings[i] = (pass_setting){ 0 };
+        any = true;
+    }
+    return any;
+}
+
+static void exact_case(const lab *l, uint32_t *random) {
+    compose_choice c = lab_choose_randomly(l, random, PASS_EXACT), plain = lab_choose(l, 0, "");
+    lab_result a, b;
+    lab_choice_text(&c, now.text);
+    for (int i = 0; pass_table[i]; i++) now.drawn[i] += c.settings[i].text[0] != 0;
+    run(l, &plain, 0, THREADS, &a);
+    run(l, &c, 0, 1 + (int)lab_random(random, THREADS), &b);
+    must_agree(&a, &b, "from plain");
+    lab_result_close(&a);
+}
+
+static void any_case(const lab *l, uint32_t *random) {
+    compose_choice c = lab_choose_randomly(l, random, PASS_LOSSY), less;
+    lab_result a, b;
+    lab_choice_text(&c, now.text);
+    for (int i = 0; pass_table[i]; i++) now.drawn[i] += c.settings[i].text[0] != 0;
+    run(l, &c, 0, THREADS, &a);
+    run(l, &c, EXEC_SEPARATE, 1 + (int)lab_random(random, THREADS), &b);
+    must_agree(&a, &b, "when separate, or with fewer threads,");
+    if (without_exact(l, &c, &less)) {
+        run(l, &less, 0, 2, &b);
+        must_agree(&a, &b, "without its EXACT techniques");
+        now.beside++;
+    }
+    lab_result_close(&a);
+}
+
+static const char not_of_training[] = "quantize"; /* it is tested with the files that it makes */
+
+static void range(int *first, int *last) {
+    const char *some = getenv("SNUG_CASES");
+    *first = 0, *last = getenv("SNUG_LONG") ? LONG : SHORT;
+    if (some && sscanf(some, "%d:%d", first, last) != 2) fail_msg("SNUG_CASES=%s is not FIRST:LAST", some);
+}
+
+static void random_combinations(void **state) {
+    (void)state;
+    int first, last;
+    range(&first, &last);
+    for (now.index = first; now.index < last; now.index++) {
+        uint32_t random = (uint32_t)now.index * 2654435761u + 20u;
+        for (int i = 0; i < 4; i++) lab_random(&random, 2);
+        lab l;
+        lab_sizes sizes = draw_sizes(&random);
+        threads_set(THREADS); /* planned for */
+        lab_open(&l, &sizes);
+        if (now.index % 3)
+            any_case(&l, &random);
+        else
+            exact_case(&l, &random);
+    }
+    threads_set(2);
+    for (int i = 0; pass_table[i] && last - first >= ENOUGH; i++)
+        if (!now.drawn[i] && strcmp(pass_table[i]->name, not_of_training) != 0)
+            fail_msg("%s was never drawn: is it in lab.c?", pass_table[i]->name);
+    if (last - first >= ENOUGH) assert_true(now.beside > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(random_combinations) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
