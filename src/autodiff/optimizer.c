@@ -6,10 +6,13 @@
 #include "ops/adafactor/adafactor.h"
 #include "ops/adamw/adamw.h"
 #include "ops/clip_factor/clip_factor.h"
+#include "ops/codes.h"
+#include "ops/dequantize/dequantize.h"
 #include "ops/finite/finite.h"
 #include "ops/gradient_scale/gradient_scale.h"
 #include "ops/increment/increment.h"
 #include "ops/lion/lion.h"
+#include "ops/quantize/quantize.h"
 #include "ops/sgd/sgd.h"
 #include "ops/sum_squares/sum_squares.h"
 
@@ -31,9 +34,11 @@ static bool updated(const optimizer *u, tensor_id t) {
 static tensor_id state_of(optimizer *u, const char *prefix, tensor_id parameter, shape s) {
     char name[96];
     snprintf(name, sizeof name, "%s.%s", prefix, graph_name(u->g, parameter));
-    const tensor *p = graph_tensor(u->g, parameter);
-    return graph_add_source(
-        u->g, &(graph_source){ .name = name, .shape = s, .dtype = (dtype)p->dtype, .role = ROLE_STATE });
+    dtype type = (dtype)graph_tensor(u->g, parameter)->dtype;
+    return graph_add_source(u->g, &(graph_source){ .name = name,
+                                                   .shape = s,
+                                                   .dtype = type == DTYPE_I8 ? DTYPE_F32 : type,
+                                                   .role = ROLE_STATE });
 }
 
 static tensor_id state(optimizer *u, const char *prefix, tensor_id parameter) {
@@ -74,39 +79,66 @@ static int32_t stream_of(const optimizer *u, tensor_id w) {
     return (int32_t)((hash & 0x3ffffffcu) | 0x40000000u);
 }
 
+/* ---- weights that are codes ---- */
+
+static tensor_id scales_of(optimizer *u, tensor_id w) {
+    char name[CODES_NAME_BYTES];
+    tensor_id scales = graph_find(u->g, codes_scales_name(graph_name(u->g, w), name));
+    return scales ? scales : graph_fail(u->g, "the codes of '%s' have no scales", graph_name(u->g, w));
+}
+
+static bool has_columns(const optimizer *u, tensor_id w) {
+    return !(graph_tensor(u->g, w)->flags & TENSOR_ROWS);
+}
+
+/* What is updated: the parameter, or what its codes stand for, which lives until they are new. */
+static tensor_id as_float(optimizer *u, tensor_id w) {
+    if (graph_tensor(u->g, w)->dtype != DTYPE_I8) return w;
+    return dequantize_apply(u->g, w, scales_of(u, w), has_columns(u, w));
+}
+
+/* Each output's scale is that of its new largest weight. */
+static void as_codes(optimizer *u, tensor_id w, tensor_id updated) {
+    quantize_inputs in = {
+        .x = updated, .key = key_for(u, w), .ok = u->ok, .codes = w, .scales = scales_of(u, w)
+    };
+    quantize_apply(u->g, &in,
+                   &(quantize_attributes){ .columns = has_columns(u, w), .stream = stream_of(u, w) + 3 });
+}
+
 /* ---- one function an optimizer: the update of parameter w ---- */
 
-static void append_adamw(optimizer *u, tensor_id w, float decay) {
-    adamw_apply(u->g,
-                (adamw_inputs){ .w = w,
-                                .g = u->gradient[w],
-                                .m = state(u, "adamw.m", w),
-                                .v = state(u, "adamw.v", w),
-                                .lr = u->rate,
-                                .t = u->step,
-                                .scale = u->factor,
-                                .ok = u->ok,
-                                .key = key_for(u, w) },
-                &(adamw_attributes){ (float)u->o->beta1, (float)u->o->beta2, (float)u->o->eps, decay,
-                                     stream_of(u, w) });
+static tensor_id append_adamw(optimizer *u, tensor_id w, float decay) {
+    return adamw_apply(u->g,
+                       (adamw_inputs){ .w = as_float(u, w),
+                                       .g = u->gradient[w],
+                                       .m = state(u, "adamw.m", w),
+                                       .v = state(u, "adamw.v", w),
+                                       .lr = u->rate,
+                                       .t = u->step,
+                                       .scale = u->factor,
+                                       .ok = u->ok,
+                                       .key = key_for(u, w) },
+                       &(adamw_attributes){ (float)u->o->beta1, (float)u->o->beta2, (float)u->o->eps, decay,
+                                            stream_of(u, w) });
 }
 
-static void append_sgd(optimizer *u, tensor_id w, float decay) {
-    sgd_apply(u->g,
-              (sgd_inputs){ .w = w,
-                            .g = u->gradient[w],
-                            .lr = u->rate,
-                            .scale = u->factor,
-                            .ok = u->ok,
-                            .buffer = u->o->momentum > 0 ? state(u, "sgd.buffer", w) : 0,
-                            .key = key_for(u, w) },
-              &(sgd_attributes){ (float)u->o->momentum, decay, stream_of(u, w) });
+static tensor_id append_sgd(optimizer *u, tensor_id w, float decay) {
+    return sgd_apply(u->g,
+                     (sgd_inputs){ .w = as_float(u, w),
+                                   .g = u->gradient[w],
+                                   .lr = u->rate,
+                                   .scale = u->factor,
+                                   .ok = u->ok,
+                                   .buffer = u->o->momentum > 0 ? state(u, "sgd.buffer", w) : 0,
+                                   .key = key_for(u, w) },
+                     &(sgd_attributes){ (float)u->o->momentum, decay, stream_of(u, w) });
 }
 
-static void append_adafactor(optimizer *u, tensor_id w, float decay) {
+static tensor_id append_adafactor(optimizer *u, tensor_id w, float decay) {
     const shape *s = graph_shape(u->g, w);
     adafactor_inputs in = {
-        .w = w, .g = u->gradient[w], .lr = u->rate, .t = u->step, .scale = u->factor, .ok = u->ok
+        .w = as_float(u, w), .g = u->gradient[w], .lr = u->rate, .t = u->step, .scale = u->factor, .ok = u->ok
     };
     if (s->rank > 1) {
         in.rows = state_of(u, "adafactor.rows", w, SHAPE(shape_rows(s)));
@@ -114,28 +146,29 @@ static void append_adafactor(optimizer *u, tensor_id w, float decay) {
     } else {
         in.rows = state(u, "adafactor.v", w);
     }
-    adafactor_apply(u->g, in, &(adafactor_attributes){ 0.8f, 1e-30f, 1, decay }); /* the paper's constants */
+    return adafactor_apply(u->g, in,
+                           &(adafactor_attributes){ 0.8f, 1e-30f, 1, decay }); /* the paper's constants */
 }
 
-static void append_lion(optimizer *u, tensor_id w, float decay) {
-    lion_apply(u->g,
-               (lion_inputs){ .w = w,
-                              .g = u->gradient[w],
-                              .m = state(u, "lion.m", w),
-                              .lr = u->rate,
-                              .scale = u->factor,
-                              .ok = u->ok,
-                              .key = key_for(u, w) },
-               &(lion_attributes){ (float)u->o->beta1, (float)u->o->beta2, decay, stream_of(u, w) });
+static tensor_id append_lion(optimizer *u, tensor_id w, float decay) {
+    return lion_apply(u->g,
+                      (lion_inputs){ .w = as_float(u, w),
+                                     .g = u->gradient[w],
+                                     .m = state(u, "lion.m", w),
+                                     .lr = u->rate,
+                                     .scale = u->factor,
+                                     .ok = u->ok,
+                                     .key = key_for(u, w) },
+                      &(lion_attributes){ (float)u->o->beta1, (float)u->o->beta2, decay, stream_of(u, w) });
 }
 
 static const struct {
     const char *name, *title;
-    void (*append)(optimizer *u, tensor_id w, float decay);
-    double beta1, beta2; /* the usual ones; 0: it has none */
-    bool counts;         /* needs the number of the update */
-    bool eps, momentum;  /* has them */
-    bool narrow;         /* takes weights of 16 bits */
+    tensor_id (*append)(optimizer *u, tensor_id w, float decay); /* returns the new one */
+    double beta1, beta2;                                         /* the usual ones; 0: it has none */
+    bool counts;                                                 /* needs the number of the update */
+    bool eps, momentum;                                          /* has them */
+    bool narrow;                                                 /* takes weights of 16 bits */
 } table[OPTIMIZER_COUNT] = {
     [OPTIMIZER_ADAMW] = { "adamw", "AdamW", append_adamw, 0.9, 0.95, .counts = true, .eps = true,
                           .narrow = true },
@@ -202,7 +235,9 @@ status optimizer_append(graph *g, const optimizer_options *o, tensor_id loss, co
     if (u.scaled) append_scale(&u);
     for (tensor_id t = 1; t < tensors; t++) {
         if (!updated(&u, t)) continue;
-        table[o->kind].append(&u, t, graph_tensor(g, t)->flags & TENSOR_DECAY ? (float)o->weight_decay : 0);
+        float decay = graph_tensor(g, t)->flags & TENSOR_DECAY ? (float)o->weight_decay : 0;
+        tensor_id now = table[o->kind].append(&u, t, decay);
+        if (graph_tensor(g, t)->dtype == DTYPE_I8 && now) as_codes(&u, t, now);
     }
     return graph_status(g);
 }

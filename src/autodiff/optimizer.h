@@ -33,10 +33,11 @@ optimizer_options optimizer_settle(optimizer_options o);
 
 /* `o` is settled. `gradient`: by tensor, as autodiff_run filled it. `loss` (0: none) is looked at where no
  * norm is taken: a step in which the norm, or else the loss, is not finite changes no weight and no state.
- * Parameters without a gradient are left alone. New sources: input "learning_rate" (1); state
- * "optimizer.step" (1) i32 where the optimizer counts, "gradient_scale.good_steps" (1)
- * i32 where gradients are scaled, and what it keeps by parameter: "adamw.m.NAME" and
- * "adamw.v.NAME", "sgd.buffer.NAME", "lion.m.NAME", "adafactor.rows.NAME" with "adafactor.columns.NAME" for
- * matrices and "adafactor.v.NAME" for vectors. With clipping the kept result "gradient_norm" (1). */
+ * Parameters without a gradient are left alone. A weight that is codes of 8 bits, with its scales in the
+ * parameter NAME_scale, is widened for its update and becomes codes again. New sources: input "learning_rate"
+ * (1); state "optimizer.step" (1) i32 where the optimizer counts, "gradient_scale.good_steps" (1) i32 where
+ * gradients are scaled, and what it keeps by parameter: "adamw.m.NAME" and "adamw.v.NAME", "sgd.buffer.NAME",
+ * "lion.m.NAME", "adafactor.rows.NAME" with "adafactor.columns.NAME" for matrices and "adafactor.v.NAME" for
+ * vectors. With clipping the kept result "gradient_norm" (1). */
 status optimizer_append(graph *g, const optimizer_options *o, tensor_id loss, const tensor_id *gradient,
                         uint32_t tensors);

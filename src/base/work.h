@@ -7,5 +7,6 @@ typedef enum {
     WORK_FUNCTIONS,  /* exponentials and their kin, with the arithmetic around them */
     WORK_PRODUCTS,   /* of matrices */
     WORK_ATTENTION,  /* small products and exponentials, tile by tile */
+    WORK_CODES,      /* products of matrices on codes of 8 bits */
     WORK_KINDS
 } work_kind;

@@ -10,9 +10,11 @@ status exec_weights(const exec *e, model_weight **list, uint32_t *count) {
     for (uint32_t i = 0; i < p->persistent_count; i++) {
         const plan_persistent *x = &p->persistent[i];
         if (x->category != CATEGORY_WEIGHTS) continue;
-        (*list)[(*count)++] = (model_weight){
-            .name = x->name, .shape = x->shape, .data = exec_persistent(e, x->name), .type = x->dtype
-        };
+        (*list)[(*count)++] = (model_weight){ .name = x->name,
+                                              .shape = x->shape,
+                                              .data = exec_persistent(e, x->name),
+                                              .type = x->dtype,
+                                              .by_rows = x->by_rows };
     }
     return STATUS_OK;
 }

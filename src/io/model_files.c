@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "io/safetensors.h"
+#include "ops/codes.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -41,19 +42,53 @@ static status read_narrow(const safetensors *s, const safetensors_entry *e, void
     return STATUS_OK;
 }
 
+enum { PART = 4096 }; /* numbers that are read at a time where the file has another type */
+
+/* Reads n numbers of the file from number `first` on, as f32; `half` has room for as many. */
+static status read_wide(const safetensors *s, const safetensors_entry *e, int64_t first, int64_t n,
+                        float *wide, uint16_t *half) {
+    dtype from = safetensors_dtype(e->dtype);
+    uint64_t bytes = dtype_bytes(from);
+    void *into = from == DTYPE_F32 ? (void *)wide : (void *)half;
+    TRY(safetensors_read_part(s, e, (uint64_t)first * bytes, into, (uint64_t)n * bytes));
+    if (from != DTYPE_F32) half_widen(from, half, n, wide);
+    return STATUS_OK;
+}
+
 /* Reads into a weight of 16 bits what the file has in f32 or in the other 16 bits: part by part. */
-static status read_into_half(const safetensors *s, const safetensors_entry *e, const model_weight *w,
-                             dtype from) {
-    enum { PART = 4096 };
+static status read_into_half(const safetensors *s, const safetensors_entry *e, const model_weight *w) {
     float wide[PART];
     uint16_t half[PART];
-    void *part = from == DTYPE_F32 ? (void *)wide : (void *)half;
     for (int64_t i = 0, all = shape_elements(&w->shape); i < all; i += PART) {
         int64_t n = all - i < PART ? all - i : PART;
-        uint64_t bytes = dtype_bytes(from);
-        TRY(safetensors_read_part(s, e, (uint64_t)i * bytes, part, (uint64_t)n * bytes));
-        if (from != DTYPE_F32) half_widen(from, half, n, wide);
+        TRY(read_wide(s, e, i, n, wide, half));
         half_narrow(w->type, wide, n, (uint16_t *)w->data + i);
+    }
+    return STATUS_OK;
+}
+
+/* Codes of the numbers that the file has, which are read twice: first for the scales. */
+static status read_into_codes(const safetensors *s, const safetensors_entry *e, const model_weight *w,
+                              float *scales) {
+    float wide[PART];
+    uint16_t half[PART];
+    codes_matrix m = { .rows = shape_rows(&w->shape),
+                       .columns = shape_last(&w->shape),
+                       .by_rows = w->by_rows,
+                       .scales = scales,
+                       .codes = w->data };
+    int64_t all = shape_elements(&w->shape);
+    memset(scales, 0, (size_t)(m.by_rows ? m.rows : m.columns) * sizeof *scales);
+    for (int64_t i = 0; i < all; i += PART) {
+        int64_t n = all - i < PART ? all - i : PART;
+        TRY(read_wide(s, e, i, n, wide, half));
+        codes_matrix_look(&m, wide, i, n);
+    }
+    codes_matrix_scale(&m);
+    for (int64_t i = 0; i < all; i += PART) {
+        int64_t n = all - i < PART ? all - i : PART;
+        TRY(read_wide(s, e, i, n, wide, half));
+        codes_matrix_encode(&m, wide, i, n);
     }
     return STATUS_OK;
 }
@@ -68,7 +103,9 @@ static const char *entry_shape_text(const safetensors_entry *e, char into[SHAPE_
     return shape_text(&s, into);
 }
 
-static status read_weight(const safetensors *s, const safetensors_entry *e, const model_weight *w) {
+/* `scales`: where those of codes lie. */
+static status read_weight(const safetensors *s, const safetensors_entry *e, const model_weight *w,
+                          float *scales) {
     const char *path = s->files[e->file].path;
     char have[SHAPE_TEXT_BYTES], need[SHAPE_TEXT_BYTES];
     if (!safetensors_has_shape(e, &w->shape))
@@ -78,16 +115,16 @@ static status read_weight(const safetensors *s, const safetensors_entry *e, cons
     dtype from = safetensors_dtype(e->dtype);
     bool known = from == DTYPE_F32 || dtype_is_half(from);
     if (from == w->type && (known || from == DTYPE_I8)) return safetensors_read(s, e, w->data, e->bytes);
+    if (known && w->type == DTYPE_I8 && scales) return read_into_codes(s, e, w, scales);
     if (w->type == DTYPE_I8)
         return status_set(STATUS_INVALID,
-                          "%s: the tensor '%s' is of type %s, where codes of 8 bits are wanted; "
-                          "'snug quantize' makes them",
-                          path, w->name, e->dtype);
+                          "%s: the tensor '%s' is of type %s, which codes of 8 bits aren't made of", path,
+                          w->name, e->dtype);
     if (from == DTYPE_I8)
         return status_set(STATUS_INVALID,
                           "%s: the tensor '%s' is of codes of 8 bits (I8); plain numbers are wanted here",
                           path, w->name);
-    if (known && dtype_is_half(w->type)) return read_into_half(s, e, w, from);
+    if (known && dtype_is_half(w->type)) return read_into_half(s, e, w);
     if (known) return read_narrow(s, e, w->data, n);
     return status_set(STATUS_INVALID, "%s: the tensor '%s' is of type %s; weights are F32, BF16 or F16", path,
                       w->name, e->dtype);
@@ -105,15 +142,39 @@ static bool may_be_passed_over(const char *name) {
            strcmp(name, "lm_head.weight") == 0;
 }
 
+static const model_weight *find_weight(const model_weight *weights, uint32_t count, const char *name,
+                                       size_t length) {
+    for (uint32_t i = 0; i < count; i++)
+        if (strncmp(weights[i].name, name, length) == 0 && !weights[i].name[length]) return &weights[i];
+    return NULL;
+}
+
+/* Is this the scales of codes that the file has as plain numbers? Then they are made with these. */
+static bool is_made(const safetensors *s, const model_weight *weights, uint32_t count, const char *name) {
+    size_t length = codes_scales_of(name);
+    const model_weight *w = length ? find_weight(weights, count, name, length) : NULL;
+    const safetensors_entry *e = w && w->type == DTYPE_I8 ? find(s, w->name) : NULL;
+    return e && safetensors_dtype(e->dtype) != DTYPE_I8;
+}
+
+static float *scales_of(const model_weight *weights, uint32_t count, const model_weight *w) {
+    char name[CODES_NAME_BYTES];
+    if (w->type != DTYPE_I8) return NULL;
+    codes_scales_name(w->name, name);
+    const model_weight *found = find_weight(weights, count, name, strlen(name));
+    return found ? found->data : NULL;
+}
+
 static status read_all(const safetensors *s, const model_weight *weights, uint32_t count, bool *used) {
     for (uint32_t i = 0; i < count; i++) {
+        if (is_made(s, weights, count, weights[i].name)) continue;
         const safetensors_entry *e = find(s, weights[i].name);
         char need[SHAPE_TEXT_BYTES];
         if (!e)
             return status_set(STATUS_INVALID, "%s has no tensor '%s', which the model needs, of shape %s",
                               s->file_count ? s->files[0].path : "the model", weights[i].name,
                               shape_text(&weights[i].shape, need));
-        TRY(read_weight(s, e, &weights[i]));
+        TRY(read_weight(s, e, &weights[i], scales_of(weights, count, &weights[i])));
         used[e - s->entries] = true;
     }
     for (uint32_t i = 0; i < s->count; i++)

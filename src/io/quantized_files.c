@@ -58,6 +58,15 @@ status quantized_files_read(const char *path, const pass **p, pass_setting *s) {
     return result;
 }
 
+bool quantized_files_form(const model_weight *weights, uint32_t count, model_config_stored *form) {
+    *form = (model_config_stored){ .setting = "int8" };
+    for (int i = 0; pass_table[i]; i++)
+        if (pass_table[i]->stores) form->method = pass_table[i]->stores;
+    for (uint32_t i = 0; i < count; i++)
+        if (weights[i].type == DTYPE_I8) return true;
+    return false;
+}
+
 /* ---- codes of a file's numbers ---- */
 
 enum { BUFFER = 1 << 18 }; /* elements that are read at a time */

@@ -9,12 +9,16 @@
  * were. */
 #pragma once
 
+#include "io/model_config.h"
 #include "models/model.h"
 #include "passes/pass.h"
 
 /* The pass that reads the weights of `path` (a directory, or its config.json) and its setting; NULL: they are
  * plain. STATUS_INVALID for a method or setting that is not known. */
 status quantized_files_read(const char *path, const pass **p, pass_setting *s);
+
+/* What the configuration says beside these weights; false: they are plain. */
+bool quantized_files_form(const model_weight *weights, uint32_t count, model_config_stored *form);
 
 /* Writes the weights' file of a quantized model to the directory `to` (made if missing), atomically, from the
  * plain one in `from`. The list is what the quantized model has, in any order: of a weight without data the

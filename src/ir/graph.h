@@ -47,7 +47,8 @@ enum {
     TENSOR_TRAINABLE = 2,   /* a parameter that wants a gradient */
     TENSOR_DECAY = 4,       /* a parameter under weight decay */
     TENSOR_GRADIENT = 8,    /* (part of) the gradient of a parameter */
-    TENSOR_STOCHASTIC = 16, /* a parameter of 16 bits whose updates are rounded stochastically */
+    TENSOR_STOCHASTIC = 16, /* a parameter of 16 or 8 bits whose updates are rounded stochastically */
+    TENSOR_ROWS = 32,       /* codes of 8 bits with a scale for each row; else for each column */
 };
 
 typedef struct {

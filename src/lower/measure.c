@@ -18,6 +18,7 @@
 #include "ops/gelu/gelu.h"
 #include "ops/layernorm/layernorm.h"
 #include "ops/matmul/matmul.h"
+#include "ops/matmul_int8/matmul_int8.h"
 
 /* ---- what is measured: each builder makes a graph whose one node is the call ---- */
 
@@ -78,6 +79,22 @@ static void build_product(graph *g, const int64_t *n) {
     matmul_apply(g, &(matmul_inputs){ .a = a, .b = b, .ta = ta, .tb = tb });
 }
 
+/* The same on codes: those of b are stored, or in a sum over rows made of floats. */
+static void build_codes(graph *g, const int64_t *n) {
+    bool ta = n[3] & 1, tb = n[3] & 2;
+    graph_source stored = { .shape = tb ? SHAPE(n[1], n[2]) : SHAPE(n[2], n[1]),
+                            .dtype = DTYPE_I8,
+                            .role = ROLE_INPUT };
+    matmul_int8_inputs in = { .a = operand(g, ta ? SHAPE(n[2], n[0]) : SHAPE(n[0], n[2])),
+                              .b = ta ? operand(g, SHAPE(n[2], n[1])) : graph_add_source(g, &stored),
+                              .ta = ta,
+                              .tb = tb,
+                              .folded = tb };
+    if (ta) in.key = integers(g, 4);
+    if (!ta) in.scales = operand(g, SHAPE(tb ? n[2] : n[1]));
+    matmul_int8_apply(g, &in);
+}
+
 /* batch, tokens, heads, size */
 static void build_attention(graph *g, const int64_t *n) {
     attention_attributes a = { .heads = (int32_t)n[2], .causal = 1, .scale = 0.125f };
@@ -94,7 +111,7 @@ static void build_attention_backward(graph *g, const int64_t *n) {
 }
 
 /* Which rate the sample is for. */
-typedef enum { OF_CALL, OF_CACHE, OF_WORK, OF_DRAWS, OF_MEMORY, OF_PRODUCTS, OF_FETCH } purpose;
+typedef enum { OF_CALL, OF_CACHE, OF_WORK, OF_DRAWS, OF_MEMORY, OF_PRODUCTS, OF_CODES, OF_FETCH } purpose;
 
 typedef struct {
     purpose of;
@@ -130,6 +147,11 @@ static const sample samples[] = {
     { OF_PRODUCTS, "products", build_product, { 512, 512, 64, 0 } },
     { OF_PRODUCTS, "products", build_product, { 64, 768, 768, 2 } },
     { OF_PRODUCTS, "products", build_product, { 16, 1024, 512, 0 } },
+    { OF_CODES, "products on 8 bits", build_codes, { 256, 768, 768, 0 } },
+    { OF_CODES, "products on 8 bits", build_codes, { 256, 768, 768, 2 } },
+    { OF_CODES, "products on 8 bits", build_codes, { 768, 768, 512, 1 } },
+    { OF_CODES, "products on 8 bits", build_codes, { 1024, 1536, 768, 0 } },
+    { OF_CODES, "products on 8 bits", build_codes, { 1024, 256, 256, 2 } },
     { OF_FETCH, "products from memory", build_product, { 64, 16384, 768, 0 } },
     { OF_FETCH, "products from memory", build_product, { 64, 16384, 768, 2 } },
     { OF_FETCH, "products from memory", build_product, { 16384, 768, 64, 1 } },
@@ -175,7 +197,7 @@ static double usual_time(const op_kernel *k, const op_call *call, double seconds
 /* Small positive numbers everywhere, so that nothing overflows, and integers that are labels and keys. */
 static void fill(const graph *g, tensor_id t, void *data) {
     uint64_t n = graph_tensor_bytes(g, t) / 4;
-    bool real = graph_tensor(g, t)->dtype == DTYPE_F32;
+    bool real = graph_tensor(g, t)->dtype == DTYPE_F32; /* bytes of codes may be any */
     for (uint64_t i = 0; i < n; i++) {
         if (real)
             ((float *)data)[i] = 0.01f * (float)(1 + i % 97);
@@ -253,6 +275,19 @@ static void fit_products(const measured *m, device_rates *r) {
     r->moved = sound ? 1 / b : 1e12;
 }
 
+/* What products on codes take beside quantizing, drawing and moving, whose rates are known by now: the mean
+ * of the times per flop, at least a third of a sample's. */
+static void fit_codes(const measured *m, device_rates *r) {
+    double sum = 0, count = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        if (samples[i].of != OF_CODES) continue;
+        double beside = r->call_seconds + m[i].cost.draws / r->draws + m[i].cost.bytes_moved / r->moved;
+        double seconds = m[i].seconds - beside, least = m[i].seconds / 3;
+        sum += (seconds > least ? seconds : least) / m[i].cost.flops, count++;
+    }
+    r->flops[WORK_CODES] = count / sum;
+}
+
 /* Seconds of a sample that are neither its start nor traffic with caches. */
 static double seconds_of_work(const measured *m, const device_rates *r) {
     return m->seconds - r->call_seconds - bytes_of(m) / r->cached;
@@ -308,6 +343,7 @@ static void fit(const measured *m, int threads, device_rates *r) {
         if (samples[i].of == OF_DRAWS && seconds_of_work(&m[i], r) > 0)
             r->draws = m[i].cost.draws / seconds_of_work(&m[i], r);
     fit_products(m, r);
+    fit_codes(m, r);
     r->bandwidth = rate_of_memory(m, OF_MEMORY, r);
     r->fetched = rate_of_memory(m, OF_FETCH, r);
 }

@@ -12,8 +12,8 @@ double predict_call(const op_cost *cost, double missed_read, double missed_writt
                     const device_rates *rates) {
     double missed = cost->bytes_read * missed_read + cost->bytes_written * missed_written;
     double held = cost->bytes_read + cost->bytes_written - missed;
-    double traffic = cost->kind == WORK_PRODUCTS ? missed / rates->fetched
-                                                 : held / rates->cached + missed / rates->bandwidth;
+    bool products = cost->kind == WORK_PRODUCTS || cost->kind == WORK_CODES;
+    double traffic = products ? missed / rates->fetched : held / rates->cached + missed / rates->bandwidth;
     return rates->scale * (rates->call_seconds + predict_work(cost, rates) + traffic);
 }
 

@@ -59,7 +59,8 @@ typedef struct {
     const char *name;
     shape shape;
     void *data;
-    dtype type; /* f32, f16 or bf16; or i8, where its scales are a weight of their own */
+    dtype type;   /* f32, f16 or bf16; or i8, where its scales are a weight of their own */
+    bool by_rows; /* i8: a scale for each row; else for each column */
 } model_weight;
 
 /* Tools for builders. */

@@ -1,5 +1,20 @@
 #include "ops/codes.h"
 
+#include <stdio.h>
+#include <string.h>
+
+static const char ending[] = "_scale";
+
+const char *codes_scales_name(const char *weight, char name[CODES_NAME_BYTES]) {
+    snprintf(name, CODES_NAME_BYTES, "%s%s", weight, ending);
+    return name;
+}
+
+size_t codes_scales_of(const char *name) {
+    size_t length = strlen(name), end = sizeof ending - 1;
+    return length > end && strcmp(name + length - end, ending) == 0 ? length - end : 0;
+}
+
 VECTOR_CLONES static int32_t largest_of(const float *x, int64_t n) {
     int32_t largest = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -82,4 +97,47 @@ void codes_encode_each(const float *x, const float *inverse, const uint16_t *bit
         encode_each_stochastic(x, inverse, bits, n, codes);
     else
         encode_each_nearest(x, inverse, n, codes);
+}
+
+/* ---- a matrix in parts ---- */
+
+enum { RUN = 256 };
+
+/* Neighbours in a row, from element `at` on: how many there are up to its end, at most RUN. */
+static int64_t run_at(const codes_matrix *m, int64_t at, int64_t left) {
+    int64_t run = m->columns - at % m->columns;
+    if (run > left) run = left;
+    return run < RUN ? run : RUN;
+}
+
+/* Until all is seen the scales hold the largest sizes, as bits. */
+void codes_matrix_look(const codes_matrix *m, const float *x, int64_t first, int64_t n) {
+    int32_t largest[RUN];
+    for (int64_t i = 0, run; i < n; i += run) {
+        float *at = m->scales + (m->by_rows ? (first + i) / m->columns : (first + i) % m->columns);
+        run = run_at(m, first + i, n - i);
+        int64_t lanes = m->by_rows ? 1 : run;
+        memcpy(largest, at, (size_t)lanes * sizeof *at);
+        if (!m->by_rows)
+            codes_largest_each(x + i, run, largest);
+        else if (codes_largest(x + i, run) > largest[0])
+            largest[0] = codes_largest(x + i, run);
+        memcpy(at, largest, (size_t)lanes * sizeof *at);
+    }
+}
+
+void codes_matrix_scale(const codes_matrix *m) {
+    int64_t lanes = m->by_rows ? m->rows : m->columns;
+    for (int64_t i = 0; i < lanes; i++) m->scales[i] = codes_scale(codes_size(m->scales[i]));
+}
+
+void codes_matrix_encode(const codes_matrix *m, const float *x, int64_t first, int64_t n) {
+    float inverse[RUN];
+    for (int64_t i = 0, run; i < n; i += run) {
+        int64_t at = first + i;
+        run = run_at(m, at, n - i);
+        for (int64_t k = 0; k < run; k++)
+            inverse[k] = codes_inverse(m->scales[m->by_rows ? at / m->columns : (at + k) % m->columns]);
+        codes_encode_each(x + i, inverse, NULL, run, m->codes + at);
+    }
 }

@@ -40,6 +40,12 @@ VECTOR_INLINE int32_t codes_stochastic(float x, float inverse, uint32_t random) 
     return codes_rounded(x * inverse + shift);
 }
 
+/* The codes of a weight have its name; their scales are a tensor of this one. */
+enum { CODES_NAME_BYTES = 160 };
+const char *codes_scales_name(const char *weight, char name[CODES_NAME_BYTES]);
+/* How much of such a name is the weight's; 0: it is none such. */
+size_t codes_scales_of(const char *name);
+
 /* ---- runs of numbers ---- */
 
 /* The largest codes_size of n numbers. */
@@ -65,3 +71,17 @@ void codes_draw_bits(const codes_draw *d, int64_t number, uint16_t bits[CODES_DR
 /* n numbers with one inverse for all, or with one each; `bits` (one a number) NULL: to the nearest. */
 void codes_encode(const float *x, float inverse, const uint16_t *bits, int64_t n, int8_t *codes);
 void codes_encode_each(const float *x, const float *inverse, const uint16_t *bits, int64_t n, int8_t *codes);
+
+/* ---- a matrix that comes in parts ---- */
+
+/* Twice, in the same or another order: first codes_matrix_look at all of it, then codes_matrix_scale, then
+ * codes_matrix_encode. */
+typedef struct {
+    int64_t rows, columns;
+    bool by_rows;  /* a scale for each row; else for each column */
+    float *scales; /* zeroed at first */
+    int8_t *codes;
+} codes_matrix;
+void codes_matrix_look(const codes_matrix *m, const float *x, int64_t first, int64_t n); /* elements, any */
+void codes_matrix_scale(const codes_matrix *m);
+void codes_matrix_encode(const codes_matrix *m, const float *x, int64_t first, int64_t n);

@@ -93,6 +93,9 @@ typedef struct {
     const char *stores; /* how files of weights that only this pass reads are called in their configuration,
                            where its setting stands too; NULL: weights are plain */
 
+    /* How weights that training with this setting stores are called in such configurations; NULL: plain. */
+    const char *(*trains)(const pass_setting *s);
+
     const pass_adapting *adapting; /* NULL: all parameters are the model's */
 } pass;
 

@@ -42,7 +42,7 @@ static void add_persistent(plan *p, const char *name, uint64_t bytes, category c
                             .in_file = in_file,
                             .category = c };
     snprintf(x->name, sizeof x->name, "%s", name);
-    if (t) x->shape = t->shape, x->dtype = t->dtype;
+    if (t) x->shape = t->shape, x->dtype = t->dtype, x->by_rows = (t->flags & TENSOR_ROWS) != 0;
     if (in_file) {
         p->file_bytes += x->bytes;
         return;

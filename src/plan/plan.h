@@ -28,6 +28,7 @@ typedef struct {
     category category;
     shape shape; /* of buffers: rank 0 */
     dtype dtype;
+    bool by_rows; /* codes of 8 bits: a scale for each row; else for each column */
 } plan_persistent;
 
 /* Host memory that belongs to no graph but to the run: read-ahead of the loader and the like. */

@@ -6,8 +6,7 @@
 #include "base/memory.h"
 #include "base/units.h"
 #include "io/file.h"
-#include "io/model_config.h"
-#include "io/model_files.h"
+#include "train/weights.h"
 
 static const char MODEL[] = "model.safetensors", OPTIMIZER[] = "optimizer.safetensors",
                   STATE[] = "trainer_state.json";
@@ -79,7 +78,7 @@ static status write_files(exec *e, const setup *s, const plan *p, const char *fo
     TRY(save_category(e, p, CATEGORY_OPTIMIZER, path, &t->optimizer));
     TRY(path_of(folder, MODEL, path));
     TRY(save_category(e, p, CATEGORY_WEIGHTS, path, &t->model));
-    if (!s->custom) TRY(model_config_write(folder, &s->config, NULL));
+    if (!s->custom) TRY(weights_save_config(e, &s->config, folder));
     TRY(path_of(folder, STATE, path));
     return trainer_state_write(path, t);
 }

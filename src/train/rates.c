@@ -13,7 +13,7 @@
 /* ---- which file ---- */
 
 /* Counted up when kernels or the model of time change so much that rates of before are wrong. */
-enum { RATES_VERSION = 3 };
+enum { RATES_VERSION = 4 };
 static const char BUILD[] = "gcc " __VERSION__
 #if defined(__SANITIZE_ADDRESS__)
                             ", sanitized"
@@ -55,7 +55,8 @@ status rates_path(char path[RATES_PATH_BYTES]) {
 static const char *const kinds[WORK_KINDS] = { [WORK_ARITHMETIC] = "arithmetic",
                                                [WORK_FUNCTIONS] = "functions",
                                                [WORK_PRODUCTS] = "products",
-                                               [WORK_ATTENTION] = "attention" };
+                                               [WORK_ATTENTION] = "attention",
+                                               [WORK_CODES] = "codes" };
 
 typedef struct {
     const char *key;

@@ -140,12 +140,30 @@ static status read_pins(setup *s) {
     return STATUS_OK;
 }
 
+/* Is a technique pinned that trains weights as files store them in this way? */
+static bool is_trained(const setup *s, const char *stores) {
+    for (int i = 0; pass_table[i]; i++) {
+        if (s->request.pins[i].kind != SEARCH_PINNED || !pass_table[i]->trains) continue;
+        const char *made = pass_table[i]->trains(&s->request.pins[i].setting);
+        if (made && strcmp(made, stores) == 0) return true;
+    }
+    return false;
+}
+
+/* The option of the technique that trains such weights. */
+static const char *trainer_of(char option[PASS_OPTION_BYTES]) {
+    for (int i = 0; pass_table[i]; i++)
+        if (pass_table[i]->trains) return pass_option(pass_table[i], option);
+    return "";
+}
+
 /* Weights that only one technique reads decide for it. */
 static status pin_stored(setup *s) {
     const pass *p = NULL;
     pass_setting stored;
     char option[PASS_OPTION_BYTES];
     if (s->weights) TRY(quantized_files_read(s->weights, &p, &stored));
+    if (p && !s->options.eval_only && is_trained(s, p->stores)) return STATUS_OK;
     for (int i = 0; p && pass_table[i]; i++) {
         if (pass_table[i] != p) continue;
         bool other = s->request.pins[i].kind == SEARCH_OFF ||
@@ -158,8 +176,8 @@ static status pin_stored(setup *s) {
         if (!s->options.eval_only)
             return status_set(STATUS_INVALID,
                               "the weights in %s are stored as %s, for generating and --eval-only; train the "
-                              "model that they were made from",
-                              s->weights, stored.text);
+                              "model that they were made from, or go on in as many bits with --%s %s",
+                              s->weights, stored.text, trainer_of(option), stored.text);
         s->request.pins[i].kind = SEARCH_PINNED;
         s->request.pins[i].setting = stored;
     }

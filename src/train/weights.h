@@ -18,5 +18,8 @@ status weights_load(exec *e, const char *directory);
  * family, and the weights are written alone. */
 status weights_save(const exec *e, const model_config *c, const char *directory);
 
+/* Writes config.json and generation_config.json alone, which say how the weights are stored. */
+status weights_save_config(const exec *e, const model_config *c, const char *directory);
+
 /* Writes the weights that a pass has added, as an adapter: io/adapter_files.h. */
 status weights_save_adapter(const exec *e, const adapter_files_about *about, const char *directory);

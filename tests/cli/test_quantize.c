@@ -264,7 +264,7 @@ static void what_only_reading_is_for_is_said(void **state) {
     refuses("train dynamic --data text --out never --steps 1", "stored as int8");
     refuses("plan static", "stored as int8:static");
     refuses("train dynamic --data text --eval-only --quantize off", "stored as int8");
-    refuses("train model --data text --eval-only --quantize int8", "snug quantize");
+    command_expect(0, "train model --data text --eval-only --quantize int8"); /* made as they are read */
     refuses("train model --data text --out never --quantize int8 --steps 1", "saves nothing in training");
     refuses("plan model --allow quantize", "--allow");
     refuses("train dynamic --data text --eval-only --exact", "--exact");

@@ -287,7 +287,8 @@ static void moved_out_state_goes_on(void **state) {
 static void precisions_go_on(void **state) {
     (void)state;
     static const char *const forms[] = { "bf16 --micro-batch 4", "mixed-f16:7 --recompute block",
-                                         "mixed-bf16", "bf16 --optimizer-state 8bit:all --optimizer lion" };
+                                         "mixed-bf16", "bf16 --optimizer-state 8bit:all --optimizer lion",
+                                         "int8 --micro-batch 4" };
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         char line[512];
         const char *run = "train tiny --data text --steps 60 --batch 8 --warmup 5 --lr 0.003 --threads 2 "
@@ -302,9 +303,16 @@ static void precisions_go_on(void **state) {
         assert_same_run("narrow", "resumed");
         expect_quietly(0, "generate narrow --prompt a --tokens 5", "");
     }
-    expect_quietly(0, "train narrow --data text --steps 1 --batch 8 --threads 2 --out again", "planned");
-    expect_quietly(0, "train narrow --data text --steps 1 --batch 8 --threads 2 --precision bf16 --out more",
-                   "planned");
+#define AGAIN "train narrow --data text --steps 1 --batch 8 --threads 2 "
+    expect_quietly(0, AGAIN "--precision int8 --out again", "planned");
+    expect_quietly(2, AGAIN "--out more", "or go on in as many bits with --precision int8");
+    expect_quietly(0, "train narrow --data text --eval-only --eval-samples 4", "validation loss");
+    expect_quietly(0, "train tiny --data text --steps 2 --batch 8 --precision bf16 --out half", "planned");
+#undef AGAIN
+#define AGAIN "train half --data text --steps 1 --batch 8 --threads 2 "
+    expect_quietly(0, AGAIN "--out more", "planned");
+    expect_quietly(0, AGAIN "--precision bf16 --out more", "planned");
+    expect_quietly(0, AGAIN "--precision int8 --out more", "planned");
 }
 
 static void other_runs_are_refused(void **state) {

@@ -9,6 +9,7 @@
 #include "base/half.h"
 #include "base/philox.h"
 #include "base/threads.h"
+#include "ops/codes.h"
 
 #undef NDEBUG
 #define must(call)                                                                                           \
@@ -135,10 +136,26 @@ const char *lab_choice_text(const compose_choice *c, char out[256]) {
 
 /* ---- running ---- */
 
+/* Of codes: their scales, which are made with them; NULL: w holds no codes. */
+static float *scales_of(const exec *e, const plan_persistent *x) {
+    char name[CODES_NAME_BYTES];
+    return x->dtype == DTYPE_I8 ? exec_persistent(e, codes_scales_name(x->name, name)) : NULL;
+}
+
+static bool is_scale(const plan_persistent *x) { return codes_scales_of(x->name) != 0; }
+
+static void fill_codes(const exec *e, const plan_persistent *x, const float *w, int64_t n) {
+    codes_matrix m = { shape_rows(&x->shape), shape_last(&x->shape), x->by_rows, scales_of(e, x),
+                       exec_persistent(e, x->name) };
+    codes_matrix_look(&m, w, 0, n);
+    codes_matrix_scale(&m);
+    codes_matrix_encode(&m, w, 0, n);
+}
+
 void lab_fill_weights(const lab *l, const plan *p, exec *e) {
     for (uint32_t i = 0; i < p->persistent_count; i++) {
         const plan_persistent *x = &p->persistent[i];
-        if (x->category != CATEGORY_WEIGHTS) continue;
+        if (x->category != CATEGORY_WEIGHTS || is_scale(x)) continue;
         if (l->weight) {
             l->weight(x->name, &x->shape, exec_persistent(e, x->name));
             continue;
@@ -152,7 +169,10 @@ void lab_fill_weights(const lab *l, const plan *p, exec *e) {
         float *w = x->dtype == DTYPE_F32 ? exec_persistent(e, x->name) : malloc((size_t)n * sizeof *w);
         philox_normal(&list, 0, n, w);
         if (x->dtype == DTYPE_F32) continue;
-        half_narrow(x->dtype, w, n, exec_persistent(e, x->name));
+        if (x->dtype == DTYPE_I8)
+            fill_codes(e, x, w, n);
+        else
+            half_narrow(x->dtype, w, n, exec_persistent(e, x->name));
         free(w);
     }
 }
@@ -227,15 +247,24 @@ static void evaluate(const lab *l, exec *e, const compose_choice *c, lab_result 
     r->evaluation = *loss;
 }
 
+static void widen_codes(const exec *e, const plan_persistent *x, uint64_t n, float *w) {
+    const int8_t *codes = exec_persistent(e, x->name);
+    const float *scales = scales_of(e, x);
+    uint64_t columns = (uint64_t)shape_last(&x->shape);
+    for (uint64_t i = 0; i < n; i++) w[i] = scales[x->by_rows ? i / columns : i % columns] * (float)codes[i];
+}
+
 static void gather_weights(const plan *p, exec *e, lab_result *r) {
     for (int round = 0; round < 2; round++) {
         uint64_t at = 0;
         for (uint32_t i = 0; i < p->persistent_count; i++) {
             const plan_persistent *x = &p->persistent[i];
-            if (x->category != CATEGORY_WEIGHTS) continue;
+            if (x->category != CATEGORY_WEIGHTS || is_scale(x)) continue;
             uint64_t n = (uint64_t)shape_elements(&x->shape);
             if (round && x->dtype == DTYPE_F32)
                 memcpy(r->weights + at, exec_persistent(e, x->name), n * sizeof(float));
+            else if (round && x->dtype == DTYPE_I8)
+                widen_codes(e, x, n, r->weights + at);
             else if (round)
                 half_widen(x->dtype, exec_persistent(e, x->name), (int64_t)n, r->weights + at);
             at += n;

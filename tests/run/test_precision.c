@@ -18,10 +18,14 @@ static const lab_sizes small = {
     .layers = 2, .heads = 2, .channels = 32, .context = 64, .vocabulary = 97, .batch = 8, .clip = 0.5
 };
 
-static const char *const precisions[] = { "mixed-bf16", "mixed-f16", "bf16", "bf16:nearest" };
+static const char *const precisions[] = { "mixed-bf16",   "mixed-f16", "bf16",
+                                          "bf16:nearest", "int8",      "int8-mixed" };
 enum { PRECISIONS = sizeof precisions / sizeof *precisions };
 
-static bool is_stored(int precision) { return precision >= 2; }
+enum { INT8 = 4 };
+
+/* Weights and gradients of 16 bits, which rounds sums elsewhere where they are cut elsewhere. */
+static bool is_stored(int precision) { return precision >= 2 && precision != INT8; }
 
 static void assert_exact_bytes(const lab_result *r, const char *what) {
     for (int c = 0; c < CATEGORY_COUNT; c++)
@@ -128,6 +132,22 @@ static void near_f32_at_any_threads(void **state) {
     lab_result_close(&wide);
 }
 
+/* Codes of all matrices but the embeddings, with a scale for each of their columns. */
+static uint64_t bytes_of_codes(const plan *p, uint64_t wide[2]) {
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < p->persistent_count; k++) {
+        const plan_persistent *x = &p->persistent[k];
+        if (x->category != CATEGORY_WEIGHTS || x->shape.rank < 2) continue;
+        uint64_t n = (uint64_t)shape_elements(&x->shape);
+        bool codes = !strstr(x->name, ".wte.") && !strstr(x->name, ".wpe.");
+        assert_int_equal(x->dtype, codes ? DTYPE_I8 : DTYPE_F32);
+        bytes += codes ? n + 4 * (uint64_t)shape_last(&x->shape) : 4 * n;
+        wide[0] += 4 * n;
+    }
+    assert_int_equal(wide[0], wide[1]);
+    return bytes;
+}
+
 /* Bytes by formula: the weights themselves, their gradients, moments, copies. */
 static void bytes_are_those_of_the_types(void **state) {
     (void)state;
@@ -147,7 +167,11 @@ static void bytes_are_those_of_the_types(void **state) {
                     *(x->shape.rank > 1 ? &matrices : &vectors) += (uint64_t)shape_elements(&x->shape) * 4;
             }
         uint64_t weights = (i >= 0 && is_stored(i) ? matrices / 2 : matrices) + vectors;
-        assert_int_equal(p.by_category[CATEGORY_WEIGHTS], weights);
+        if (i == INT8)
+            assert_int_equal(p.by_category[CATEGORY_WEIGHTS],
+                             bytes_of_codes(&p, (uint64_t[]){ 0, matrices }) + vectors);
+        else
+            assert_int_equal(p.by_category[CATEGORY_WEIGHTS], weights);
         uint64_t numbers = i == 1 ? 3 * 64 : 64; /* the update's, and the scale with its good steps */
         assert_int_equal(p.by_category[CATEGORY_OPTIMIZER], 2 * weights + numbers);
         plan_close(&p);
@@ -185,8 +209,14 @@ static void small_updates_are_not_lost(void **state) {
     double moved = progress(begin, &a, &b), lost = progress(begin, &a, &c);
     if (!(moved > 0.7 && moved < 1.3)) fail_msg("stochastic rounding came %g of the way", moved);
     if (!(lost < 0.5)) fail_msg("rounding to the nearest came %g of the way", lost);
+    lab_result_close(&begin[1]), lab_result_close(&b), lab_result_close(&c);
+    compose_choice codes = lab_choose(&l, 0, "precision=int8");
+    lab_run(&l, &codes, 0, 0, &begin[1]);
+    lab_run(&l, &codes, 0, 30, &b);
+    moved = progress(begin, &a, &b);
+    if (!(moved > 0.7 && moved < 1.3)) fail_msg("codes came %g of the way", moved);
     lab_result_close(&begin[0]), lab_result_close(&begin[1]);
-    lab_result_close(&a), lab_result_close(&b), lab_result_close(&c);
+    lab_result_close(&a), lab_result_close(&b);
 }
 
 /* ---- the scale of f16's gradients ---- */

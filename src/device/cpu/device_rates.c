@@ -1,6 +1,7 @@
 /* What the processor is, and rates for machines that nobody has measured: of one core of each class, as seen
  * on a few machines. */
 #define _GNU_SOURCE
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,11 +54,19 @@ static double cache_bytes(void) {
     return 8e6;
 }
 
+static bool has_vnni(void) {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512vnni");
+#else
+    return false;
+#endif
+}
+
 /* AVX-512 is a Zen 5 server; the others are scaled by what their registers hold and their clocks allow.
  * Per core, but for bandwidth, of which one core alone gets a good part. */
 device_rates device_rates_default(int threads) {
     double t = threads;
-    device_rates r = { .flops = { 2e9 * t, 2e9 * t, 12e9 * t, 4e9 * t },
+    device_rates r = { .flops = { 2e9 * t, 2e9 * t, 12e9 * t, 4e9 * t, 11e9 * t },
                        .draws = 0.1e9 * t,
                        .moved = 4e9 * t,
                        .cached = 10e9 * t,
@@ -65,19 +74,20 @@ device_rates device_rates_default(int threads) {
                        .fetched = 3e9 * t };
     const char *name = device_instructions();
     if (strcmp(name, "AVX2") == 0)
-        r = (device_rates){ .flops = { 50e9 * t, 25e9 * t, 95e9 * t, 80e9 * t },
+        r = (device_rates){ .flops = { 50e9 * t, 25e9 * t, 95e9 * t, 80e9 * t, 120e9 * t },
                             .draws = 0.5e9 * t,
                             .moved = 30e9 * t,
                             .cached = 50e9 * t,
                             .bandwidth = 14e9 + 4e9 * t,
                             .fetched = 7e9 * t };
     if (strcmp(name, "AVX-512") == 0)
-        r = (device_rates){ .flops = { 165e9 * t, 61e9 * t, 300e9 * t, 280e9 * t },
+        r = (device_rates){ .flops = { 165e9 * t, 61e9 * t, 300e9 * t, 280e9 * t, 120e9 * t },
                             .draws = 1.75e9 * t,
                             .moved = 56e9 * t,
                             .cached = 135e9 * t,
                             .bandwidth = 60e9 + 20e9 * t,
                             .fetched = 20e9 * t };
+    if (has_vnni()) r.flops[WORK_CODES] = 900e9 * t;
     r.cache_bytes = cache_bytes();
     r.call_seconds = threads > 1 ? 3e-6 : 1e-6;
     r.scale = 1;

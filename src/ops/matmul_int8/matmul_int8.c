@@ -130,6 +130,9 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
         din[MATMUL_INT8_RESIDUAL] = add_gather(g, din[MATMUL_INT8_RESIDUAL], dout[0]);
 }
 
+/* Bytes that a number costs on its way into a panel: it is looked at twice, and written twice as a code. */
+enum { QUANTIZED = 10 };
+
 static op_cost cost(const graph *g, const node *n) {
     const matmul_int8_attributes *t = node_attributes(g, n);
     const tensor *b = graph_tensor(g, node_in(g, n, MATMUL_INT8_B));
@@ -137,9 +140,10 @@ static op_cost cost(const graph *g, const node *n) {
     matmul_int8_sizes_of(graph_shape(g, node_in(g, n, MATMUL_INT8_A)), &b->shape, t, &s);
     op_cost c = op_cost_elementwise(g, n, 0);
     double a_elements = (double)s.rows * (double)s.depth, b_elements = (double)s.columns * (double)s.depth;
-    c.kind = WORK_PRODUCTS;
+    bool stored = b->dtype == DTYPE_I8;
+    c.kind = WORK_CODES;
     c.flops = 2.0 * (double)s.rows * b_elements;
-    c.bytes_moved = 2 * (a_elements + b_elements);
+    c.bytes_moved = QUANTIZED * (a_elements + (stored ? 0 : b_elements)) + (stored ? 2 * b_elements : 0);
     if (t->ta && node_in(g, n, MATMUL_INT8_KEY)) c.draws = (a_elements + b_elements) / 2;
     return c;
 }

@@ -30,14 +30,21 @@ typedef struct {
     tensor_id parameter, gradient; /* the source, and the finished gradient */
 } updated;
 
+/* The parameter that lives where t does, or that t was made of to be updated; 0: none. */
+static tensor_id parameter_of(const graph *g, tensor_id t) {
+    tensor_id owner = graph_storage(g, t, NULL);
+    const node *maker = graph_node(g, graph_tensor(g, owner)->producer);
+    if (graph_tensor(g, owner)->producer && maker->phase == PHASE_UPDATE) owner = node_in(g, maker, 0);
+    return graph_tensor(g, owner)->role == ROLE_PARAMETER ? owner : 0;
+}
+
 /* Does this node update a parameter? Finds which, and by which gradient. */
 static bool find_update(const graph *g, const node *n, updated *u) {
     *u = (updated){ 0 };
     if (n->phase != PHASE_UPDATE) return false;
     for (uint32_t a = 0; a < n->op->alias_count; a++) {
         tensor_id t = n->op->aliases[a].must ? node_in(g, n, n->op->aliases[a].in) : 0;
-        if (t && graph_tensor(g, graph_storage(g, t, NULL))->role == ROLE_PARAMETER)
-            u->parameter = graph_storage(g, t, NULL);
+        if (t && parameter_of(g, t)) u->parameter = parameter_of(g, t);
     }
     for (uint32_t i = 0; u->parameter && i < n->in_count; i++) {
         tensor_id t = node_in(g, n, i);

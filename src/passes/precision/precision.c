@@ -1,4 +1,5 @@
-/* Lower precision: values of 16 bits, while sums, norms, softmax and the loss stay f32.
+/* Lower precision: values of 16 bits, while sums, norms, softmax and the loss stay f32; or products on codes
+ * of 8 bits.
  *
  * "mixed-bf16" and "mixed-f16" leave the weights in f32. Products and attention get narrow copies of what
  * they read, and so do the values between them; the residual stream, which they are added to, stays f32. What
@@ -8,10 +9,15 @@
  * updates are rounded stochastically, or to the nearest in "bf16:nearest", which loses those far below the
  * last place. Sums over micro-batches are f32.
  *
+ * "int8" stores the weights of products as codes of 8 bits, and multiplies codes; all else is f32. It is in
+ * precision_codes.h. "int8-mixed" is "bf16" whose products quantize their weights as well, as they read them:
+ * it computes as fast and stores as much as bf16.
+ *
  * A product that one addition reads is left in f32 for it, so that folding the addition into the product
  * changes no bit.
  * Papers: Micikevicius et al., "Mixed precision training", arXiv:1710.03740; Zamirai et al., "Revisiting
- * bfloat16 training", arXiv:2010.06192. */
+ * bfloat16 training", arXiv:2010.06192; Xi et al., "Jetfire: efficient and accurate transformer pretraining
+ * with INT8 data flow and per-block quantization", arXiv:2403.12422. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,17 +33,21 @@
 #include "ops/matmul/matmul.h"
 #include "ops/rmsnorm/rmsnorm.h"
 #include "passes/pass.h"
+#include "passes/precision/precision_codes.h"
 
-enum { SETTING_TYPE, SETTING_STORED, SETTING_NEAREST, SETTING_INTERVAL };
+enum { SETTING_TYPE, SETTING_STORED, SETTING_CODES, SETTING_INTERVAL };
+enum { STORED_F32, STORED, STORED_NEAREST /* and updates are rounded to the nearest */ };
 
 static const struct {
     const char *text;
     int64_t value[4];
-} forms[] = { { "mixed-bf16", { DTYPE_BF16, 0, 0, 0 } },
-              { "mixed-f16", { DTYPE_F16, 0, 0, GRADIENT_SCALE_INTERVAL } },
-              { "bf16", { DTYPE_BF16, 1, 0, 0 } },
-              { "bf16:nearest", { DTYPE_BF16, 1, 1, 0 } } };
-enum { FORMS = sizeof forms / sizeof *forms, OFFERED = 3 /* nobody should want rounding to the nearest */ };
+} forms[] = { { "mixed-bf16", { DTYPE_BF16 } },
+              { "mixed-f16", { DTYPE_F16, STORED_F32, 0, GRADIENT_SCALE_INTERVAL } },
+              { "bf16", { DTYPE_BF16, STORED } },
+              { "int8", { DTYPE_I8, STORED, 1 } },
+              { "int8-mixed", { DTYPE_BF16, STORED, 1 } },
+              { "bf16:nearest", { DTYPE_BF16, STORED_NEAREST } } };
+enum { FORMS = sizeof forms / sizeof *forms, OFFERED = 5 /* nobody should want rounding to the nearest */ };
 
 static status parse(const char *text, pass_setting *out) {
     static const char scaled[] = "mixed-f16:";
@@ -56,7 +66,23 @@ static status parse(const char *text, pass_setting *out) {
                                    &out->value[SETTING_INTERVAL]);
     }
     return status_set(STATUS_INVALID,
-                      "--precision: '%s' is none of f32, mixed-bf16, mixed-f16, bf16 and bf16:nearest", text);
+                      "--precision: '%s' is none of f32, mixed-bf16, mixed-f16, bf16, bf16:nearest, int8 and "
+                      "int8-mixed",
+                      text);
+}
+
+/* Can the optimizer update what would be stored, and are there weights of products? */
+static status is_possible(const graph *g, const pass_setting *s, const pass_context *c) {
+    dtype type = (dtype)s->value[SETTING_TYPE];
+    if (s->value[SETTING_CODES] && !precision_codes_apply(g))
+        return status_set(STATUS_INVALID, "--precision %s: the model has no product with weights of its own",
+                          s->text);
+    if (!c->training || c->narrow_weights || !s->value[SETTING_STORED] || type == DTYPE_I8) return STATUS_OK;
+    return status_set(
+        STATUS_INVALID,
+        "--precision %s: this optimizer updates weights of f32 only; say --precision mixed-bf16, "
+        "or --optimizer adamw",
+        s->text);
 }
 
 static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
@@ -66,31 +92,26 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     bool any = false;
     for (node_id id = 1; id < g->nodes.count; id++) any |= (graph_node(g, id)->op->traits & OP_PRODUCT) != 0;
     if (!c->training || !any) return 0;
-    for (int i = 0; i < OFFERED && count < room; i++)
-        if (c->narrow_weights || !forms[i].value[SETTING_STORED]) parse(forms[i].text, &out[count++]);
+    for (int i = 0; i < OFFERED && count < room; i++) {
+        pass_setting s;
+        parse(forms[i].text, &s);
+        if (is_possible(g, &s, c) == STATUS_OK) out[count++] = s;
+    }
     return count;
-}
-
-static status check(const graph *g, const pass_setting *s, const pass_context *c) {
-    (void)g;
-    if (!c->training || c->narrow_weights || !s->value[SETTING_STORED]) return STATUS_OK;
-    return status_set(
-        STATUS_INVALID,
-        "--precision %s: this optimizer updates weights of f32 only; say --precision mixed-bf16, "
-        "or --optimizer adamw",
-        s->text);
 }
 
 /* ---- rewriting ---- */
 
 typedef struct {
     rewrite r;
-    dtype type;        /* of 16 bits */
-    bool stored;       /* weights too */
-    tensor_id *narrow; /* by tensor of `in`: its copy of 16 bits; 0: none yet */
-    tensor_id *wide;   /* the same in f32 */
-    uint32_t *readers; /* by tensor of `in` */
-    node_id *reader;   /* the last of them */
+    dtype type;             /* of 16 bits */
+    bool stored;            /* weights too */
+    linear_products linear; /* whose products are on codes; none: open without a graph */
+    tensor_id key;          /* of their gradients */
+    tensor_id *narrow;      /* by tensor of `in`: its copy of 16 bits; 0: none yet */
+    tensor_id *wide;        /* the same in f32 */
+    uint32_t *readers;      /* by tensor of `in` */
+    node_id *reader;        /* the last of them */
 } narrower;
 
 static dtype type_of(const narrower *k, tensor_id old) {
@@ -141,7 +162,17 @@ static void rewrite_product(narrower *k, node_id id) {
     tensor_id inputs[] = { narrow(k, node_in(in, n, MATMUL_A)), narrow(k, node_in(in, n, MATMUL_B)),
                            bias ? k->r.map[bias] : 0, r ? k->r.map[r] : 0 };
     t.type = (int32_t)type_for_addition(k, n);
-    k->r.map[y] = graph_add(k->r.out, &op_matmul, inputs, r ? 4 : bias ? 3 : 2, &t);
+    if (k->linear.g && linear_weight(&k->linear, id))
+        k->r.map[y] = precision_codes_product(&k->r, id,
+                                              &(matmul_int8_inputs){ .a = inputs[0],
+                                                                     .b = inputs[1],
+                                                                     .bias = inputs[2],
+                                                                     .residual = inputs[3],
+                                                                     .key = k->key,
+                                                                     .tb = t.tb != 0,
+                                                                     .type = (dtype)t.type });
+    else
+        k->r.map[y] = graph_add(k->r.out, &op_matmul, inputs, r ? 4 : bias ? 3 : 2, &t);
     if (r || t.type != DTYPE_F32 || !k->r.map[y]) return;
     const node *reader = graph_node(in, k->reader[y]);
     tensor_id other = node_in(in, reader, 0) == y ? node_in(in, reader, 1) : node_in(in, reader, 0);
@@ -248,11 +279,12 @@ static void narrow_weights(narrower *k, const pass_setting *s, const pass_contex
         rewrite_source_type(&k->r, t, k->type);
         tensor *y = graph_tensor(k->r.out, k->r.map[t]);
         y->gradient = c->micro_batch < c->batch ? DTYPE_F32 : 0;
-        if (!s->value[SETTING_NEAREST]) y->flags |= TENSOR_STOCHASTIC;
+        if (s->value[SETTING_STORED] == STORED) y->flags |= TENSOR_STOCHASTIC;
     }
 }
 
 static bool narrower_open(narrower *k, const graph *in, const pass_setting *s) {
+    if (s->value[SETTING_CODES] && linear_open(in, &k->linear) != STATUS_OK) return false;
     k->type = (dtype)s->value[SETTING_TYPE], k->stored = s->value[SETTING_STORED] != 0;
     k->narrow = memory_new(in->tensors.count, sizeof *k->narrow);
     k->wide = memory_new(in->tensors.count, sizeof *k->wide);
@@ -269,10 +301,13 @@ static bool narrower_open(narrower *k, const graph *in, const pass_setting *s) {
 
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
     narrower k = { 0 };
+    if (s->value[SETTING_TYPE] == DTYPE_I8) return precision_codes_run(in, c, out);
     TRY(rewrite_open(&k.r, in, out));
     if (!narrower_open(&k, in, s)) graph_fail(out, "no memory to rewrite a graph");
     if (!out->failed && k.stored) narrow_weights(&k, s, c);
+    if (!out->failed && k.linear.g && c->training) k.key = precision_codes_key(out);
     for (node_id id = 1; id < in->nodes.count && !out->failed; id++) rewrite_one(&k, id, s, c->training);
+    linear_close(&k.linear);
     memory_free(k.narrow);
     memory_free(k.wide);
     memory_free(k.readers);
@@ -280,13 +315,20 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     return rewrite_close(&k.r);
 }
 
+/* Of the type that files of quantized models have. */
+static const char *trains(const pass_setting *s) {
+    return s->value[SETTING_TYPE] == DTYPE_I8 ? "snug-int8" : NULL;
+}
+
 const pass pass_precision = { .name = "precision",
-                              .help = "values, or weights as well, in 16 bits; sums in f32",
-                              .values = "auto, f32, mixed-bf16, mixed-f16, bf16, bf16:nearest",
+                              .help = "values, or weights as well, in 16 bits; or products on 8 bits",
+                              .values = "auto, f32, mixed-bf16, mixed-f16, bf16, bf16:nearest, int8, "
+                                        "int8-mixed",
                               .paper = "arXiv:1710.03740",
                               .class = PASS_LOSSY,
                               .stage = PASS_FORWARD,
                               .parse = parse,
                               .settings = settings,
-                              .check = check,
+                              .check = is_possible,
+                              .trains = trains,
                               .run = run };

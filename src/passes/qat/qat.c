@@ -15,6 +15,7 @@
 #include "ir/rewrite.h"
 #include "ops/fake_quantize/fake_quantize.h"
 #include "ops/matmul/matmul.h"
+#include "ops/matmul_int8/matmul_int8.h"
 #include "passes/linear.h"
 #include "passes/pass.h"
 
@@ -45,12 +46,13 @@ static status check(const graph *g, const pass_setting *s, const pass_context *c
 
 /* What other techniques have made of the graph, and this one can't be beside. */
 static status check_others(const graph *g) {
-    for (tensor_id t = 1; t < g->tensors.count; t++) {
-        const tensor *x = graph_tensor(g, t);
-        if (x->dtype == DTYPE_I8)
+    for (node_id id = 1; id < g->nodes.count; id++)
+        if (graph_node(g, id)->op == &op_matmul_int8)
             return status_set(STATUS_INVALID, "--qat int8: products are computed in 8 bits here, so there is "
                                               "nothing to imitate; say --precision mixed-bf16, or leave one "
                                               "of the two out");
+    for (tensor_id t = 1; t < g->tensors.count; t++) {
+        const tensor *x = graph_tensor(g, t);
         if (x->role == ROLE_PARAMETER && !x->producer && !(x->flags & TENSOR_TRAINABLE))
             return status_set(STATUS_INVALID, "--qat int8: weights that stay as they are can't get used to "
                                               "being rounded; train all of them, or leave --qat out and "

@@ -80,6 +80,7 @@ static void rewrite_product(rewrite *r, node_id id, tensor_id weight, bool is_st
     const shape *s = graph_shape(in, weight);
     int64_t outputs = t->tb ? shape_rows(s) : shape_last(s);
     rewrite_source_type(r, weight, DTYPE_I8);
+    if (t->tb) graph_tensor(r->out, r->map[weight])->flags |= TENSOR_ROWS;
     r->out->phase = (phase)n->phase, r->out->site = n->site;
     tensor_id y = matmul_int8_apply(
         r->out, &(matmul_int8_inputs){

@@ -67,6 +67,8 @@ typedef struct {
     node_id *due;  /* by update node: after which other node it can run; 0: at once */
     node_id *next; /* update nodes due after the same node, as lists through */
     node_id *head; /* by node */
+    bool *updates; /* by update node: part of an update proper; the others (norms, the factor) look at
+                      gradients */
 } calendar;
 
 static node_id later(node_id a, node_id b) { return a > b ? a : b; }
@@ -77,6 +79,28 @@ static void last_readers(const graph *g, node_id *last) {
         const node *n = graph_node(g, id);
         for (uint32_t i = 0; i < n->in_count && n->phase != PHASE_UPDATE; i++)
             if (node_in(g, n, i)) last[graph_storage(g, node_in(g, n, i), NULL)] = id;
+    }
+}
+
+static bool changes_state(const graph *g, const node *n) {
+    for (uint32_t i = 0; i < n->out_count; i++)
+        if (role_persistent(graph_tensor(g, graph_storage(g, node_out(g, n, i), NULL))->role)) return true;
+    return false;
+}
+
+/* Does this node only make of a weight what its update reads? */
+static bool widens(const graph *g, const node *n) {
+    const tensor *x = graph_tensor(g, n->in_count ? node_in(g, n, 0) : 0);
+    return !x->producer && x->role == ROLE_PARAMETER && !changes_state(g, n);
+}
+
+static void mark_updates(const graph *g, bool *updates) {
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const node *n = graph_node(g, id);
+        if (n->phase != PHASE_UPDATE) continue;
+        updates[id] = changes_state(g, n) || widens(g, n);
+        for (uint32_t i = 0; i < n->in_count; i++)
+            updates[id] |= node_in(g, n, i) && updates[graph_tensor(g, node_in(g, n, i))->producer];
     }
 }
 
@@ -95,26 +119,48 @@ static node_id due_after(const calendar *k, const node *n, const node_id *last) 
     return due;
 }
 
+/* A weight that is widened for its update waits with that. */
+static void wait_for_reader(calendar *k, node_id id) {
+    const graph *g = k->r->in;
+    for (node_id other = id + 1; other < g->nodes.count; other++)
+        for (uint32_t i = 0; i < graph_node(g, other)->in_count; i++) {
+            tensor_id t = node_in(g, graph_node(g, other), i);
+            if (!t || graph_tensor(g, t)->producer != id) continue;
+            k->due[id] = k->due[other];
+            return;
+        }
+}
+
+/* Who is due when. */
+static void fill_in(calendar *k) {
+    const graph *g = k->r->in;
+    memset(k->head, 0, g->nodes.count * sizeof *k->head);
+    for (node_id id = g->nodes.count; id-- > 1;) { /* backwards, so that each list is in order */
+        if (graph_node(g, id)->phase != PHASE_UPDATE) continue;
+        if (widens(g, graph_node(g, id))) wait_for_reader(k, id);
+        k->next[id] = k->head[k->due[id]];
+        k->head[k->due[id]] = id;
+    }
+}
+
 static status calendar_open(calendar *k, rewrite *r) {
     uint32_t nodes = r->in->nodes.count;
     *k = (calendar){ .r = r,
                      .due = memory_new(nodes, sizeof(node_id)),
                      .next = memory_new(nodes, sizeof(node_id)),
-                     .head = memory_new(nodes, sizeof(node_id)) };
+                     .head = memory_new(nodes, sizeof(node_id)),
+                     .updates = memory_new(nodes, sizeof(bool)) };
     node_id *last = memory_new(r->in->tensors.count, sizeof *last);
-    if (!k->due || !k->next || !k->head || !last) {
+    if (!k->due || !k->next || !k->head || !k->updates || !last) {
         memory_free(last);
         return status_set(STATUS_FAILED, "no memory to rewrite a graph");
     }
     last_readers(r->in, last);
+    mark_updates(r->in, k->updates);
     for (node_id id = 1; id < nodes; id++)
         if (graph_node(r->in, id)->phase == PHASE_UPDATE)
             k->due[id] = due_after(k, graph_node(r->in, id), last);
-    for (node_id id = nodes; id-- > 1;) { /* backwards, so that each list is in order */
-        if (graph_node(r->in, id)->phase != PHASE_UPDATE) continue;
-        k->next[id] = k->head[k->due[id]];
-        k->head[k->due[id]] = id;
-    }
+    fill_in(k);
     memory_free(last);
     return STATUS_OK;
 }
@@ -123,6 +169,7 @@ static void calendar_close(calendar *k) {
     memory_free(k->due);
     memory_free(k->next);
     memory_free(k->head);
+    memory_free(k->updates);
 }
 
 /* ---- one backward ---- */
@@ -136,13 +183,6 @@ static void run_once(calendar *k) {
 }
 
 /* ---- two backwards ---- */
-
-/* Updates proper change persistent values; the others (norms, the factor) only look at gradients. */
-static bool changes_state(const graph *g, const node *n) {
-    for (uint32_t i = 0; i < n->out_count; i++)
-        if (role_persistent(graph_tensor(g, graph_storage(g, node_out(g, n, i), NULL))->role)) return true;
-    return false;
-}
 
 /* A node of the first backward. It must not add to results (the loss) that the second will add to as well. */
 static void rewrite_without_results(rewrite *r, node_id id) {
@@ -173,7 +213,7 @@ static void run_norms(calendar *k, tensor_id *forward) {
         if (id && graph_node(in, id)->phase == PHASE_BACKWARD) rewrite_without_results(r, id);
         for (node_id due = k->head[id]; due; due = k->next[due]) {
             const node *n = graph_node(in, due);
-            if (changes_state(in, n)) continue;
+            if (k->updates[due]) continue;
             rewrite_node(r, due);
             for (uint32_t i = 0; i < n->out_count; i++)
                 forward[node_out(in, n, i)] = r->map[node_out(in, n, i)];
@@ -189,7 +229,7 @@ static void run_updates(calendar *k, tensor_id *forward) {
     for (node_id id = 0; id < in->nodes.count && !r->out->failed; id++) {
         if (id && graph_node(in, id)->phase == PHASE_BACKWARD) rewrite_node(r, id);
         for (node_id due = k->head[id]; due; due = k->next[due])
-            if (changes_state(in, graph_node(in, due))) rewrite_node(r, due);
+            if (k->updates[due]) rewrite_node(r, due);
     }
 }
 
@@ -203,17 +243,12 @@ static void run_twice(calendar *k) {
     } else {
         run_norms(k, forward);
         /* the norm exists now: it is no reason to wait any more */
-        memset(k->head, 0, in->nodes.count * sizeof *k->head);
         last_readers(in, last);
         for (node_id id = 1; id < in->nodes.count; id++) {
             const node *n = graph_node(in, id);
-            if (n->phase == PHASE_UPDATE) k->due[id] = changes_state(in, n) ? due_after(k, n, last) : 0;
+            if (n->phase == PHASE_UPDATE) k->due[id] = k->updates[id] ? due_after(k, n, last) : 0;
         }
-        for (node_id id = in->nodes.count; id-- > 1;) {
-            if (graph_node(in, id)->phase != PHASE_UPDATE) continue;
-            k->next[id] = k->head[k->due[id]];
-            k->head[k->due[id]] = id;
-        }
+        fill_in(k);
         run_updates(k, forward);
     }
     memory_free(forward);
