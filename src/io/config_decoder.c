@@ -1,12 +1,12 @@
-/* config.json of the decoders. Older files keep what belongs to rotary positions at the top (rope_theta,
- * rope_scaling, rotary_pct), newer ones in rope_parameters; both are read, the newer form is written. */
+/* config.json of the decoders. What is silent has its kind's defaults. Older files keep what belongs to
+ * rotary positions at the top (rope_theta, rope_scaling, rotary_pct), newer ones in rope_parameters; both are
+ * read and written. */
 #include <math.h>
 #include <string.h>
 
 #include "io/config_families.h"
 
 static bool is(const decoder_config *c, const char *type) { return strcmp(c->kind->type, type) == 0; }
-static bool is_gemma(const decoder_config *c) { return c->kind->around_one; }
 
 /* ---- sizes ---- */
 
@@ -24,11 +24,12 @@ static status read_sizes(json_value root, decoder_config *c) {
         TRY(json_get_integer(root, sizes[i].key, 1, INT32_MAX, sizes[i].size));
     json_value heads;
     TRY(json_get(root, "num_attention_heads", &heads));
-    c->kv_heads = c->heads;
+    bool silent = !json_says(root, "num_key_value_heads"); /* null says: as many as heads */
+    c->kv_heads = silent && c->kind->kv_heads ? c->kind->kv_heads : c->heads;
     TRY(json_optional_integer(root, "num_key_value_heads", 1, INT32_MAX, &c->kv_heads));
+    c->head_size = c->kind->head_size;
     TRY(json_optional_integer(root, "head_dim", 1, INT32_MAX, &c->head_size));
     if (c->head_size) return STATUS_OK;
-    if (is_gemma(c) || is(c, "qwen3")) return json_get_integer(root, "head_dim", 1, INT32_MAX, &c->head_size);
     if (c->channels % c->heads)
         return json_wrong(
             heads, "is %lld and cannot share hidden_size %lld; it must be a divisor, or head_dim given",
@@ -44,13 +45,10 @@ static status read_activation(json_value root, decoder_config *c) {
     } known[] = { { "silu", DECODER_SILU },           { "swish", DECODER_SILU },
                   { "gelu", DECODER_GELU },           { "gelu_new", DECODER_GELU_TANH },
                   { "gelu_fast", DECODER_GELU_TANH }, { "gelu_pytorch_tanh", DECODER_GELU_TANH } };
-    const char *key = json_has(root, "hidden_activation") ? "hidden_activation" : "hidden_act";
-    const char *name = is_gemma(c)     ? "gelu_pytorch_tanh"
-                       : is(c, "phi")  ? "gelu_new"
-                       : c->kind->gate ? "silu"
-                                       : "gelu";
+    const char *key = json_has(root, "hidden_activation") ? "hidden_activation" : "hidden_act", *name = NULL;
+    c->activation = c->kind->activation;
     TRY(json_optional_string(root, key, &name));
-    if (is(c, "gemma")) name = "gelu_pytorch_tanh"; /* what its files call "gelu" was always computed so */
+    if (!name || is(c, "gemma")) return STATUS_OK; /* what gemma's files call "gelu" was always by tanh */
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         c->activation = known[i].value;
         if (strcmp(name, known[i].name) == 0) return STATUS_OK;
@@ -74,7 +72,7 @@ static status read_stretch(json_value rope, decoder_config *c) {
         return json_get_number(rope, "factor", 1, 1e6, &r->factor);
     }
     if (strcmp(kind, "llama3") != 0) {
-        c->untrained = "this stretching of rotary positions (rope_scaling other than linear and llama3)";
+        c->untrained = "its rope_scaling is neither linear nor llama3, which are what its builder knows";
         return STATUS_OK;
     }
     r->stretch = ROTARY_LLAMA3;
@@ -104,13 +102,14 @@ static status read_both_ropes(json_value ropes, decoder_config *c, double *share
 }
 
 static status read_rotary(json_value root, decoder_config *c) {
-    bool neox = is(c, "gpt_neox"), gemma3 = is(c, "gemma3_text");
-    double share = neox ? 0.25 : is(c, "phi") ? 0.5 : 1;
+    double share = c->kind->share > 0 ? c->kind->share : 1;
     json_value v;
-    c->rotary = (rotary_angles_attributes){ .theta = gemma3 ? 1e6 : 1e4 };
-    c->near_theta = gemma3 ? 1e4 : 0;
-    TRY(json_optional_number(root, neox ? "rotary_emb_base" : "rope_theta", 1, 1e12, &c->rotary.theta));
-    TRY(json_optional_number(root, neox ? "rotary_pct" : "partial_rotary_factor", 0, 1, &share));
+    c->rotary = (rotary_angles_attributes){ .theta = c->kind->theta > 0 ? c->kind->theta : 1e4 };
+    c->near_theta = c->kind->near_theta;
+    TRY(json_optional_number(root, "rope_theta", 1, 1e12, &c->rotary.theta));
+    TRY(json_optional_number(root, "rotary_emb_base", 1, 1e12, &c->rotary.theta)); /* GPT-NeoX's word */
+    TRY(json_optional_number(root, "partial_rotary_factor", 0, 1, &share));
+    TRY(json_optional_number(root, "rotary_pct", 0, 1, &share)); /* likewise */
     TRY(json_optional_number(root, "rope_local_base_freq", 1, 1e12, &c->near_theta));
     for (int newer = 0; newer < 2; newer++) {
         const char *key = newer ? "rope_parameters" : "rope_scaling";
@@ -148,43 +147,41 @@ static status read_layer_types(json_value root, decoder_config *c) {
 }
 
 static status read_window(json_value root, decoder_config *c) {
-    bool used =
-        !is(c, "qwen2") && !is(c, "qwen3") && !is(c, "llama") && !is(c, "gemma") && !c->kind->layer_norm;
-    int64_t from = c->layers, every = is(c, "gemma2") ? 2 : is(c, "gemma3_text") ? 6 : 0;
-    TRY(json_optional_bool(root, "use_sliding_window", &used));
-    if (used) TRY(json_optional_integer(root, "sliding_window", 1, INT32_MAX, &c->window));
+    const decoder_kind *k = c->kind;
+    bool used = k->windows == DECODER_WINDOWS, asked = k->windows == DECODER_WINDOWS_ASKED;
+    int64_t from = k->near_from, every = k->far_every;
+    if (asked) TRY(json_optional_bool(root, "use_sliding_window", &used));
+    if (!used) return STATUS_OK;
+    c->window = json_says(root, "sliding_window") ? 0 : k->window; /* null says: none */
+    TRY(json_optional_integer(root, "sliding_window", 1, INT32_MAX, &c->window));
     if (!c->window || c->layers > DECODER_MOST_LAYERS) return STATUS_OK;
     if (json_has(root, "layer_types")) return read_layer_types(root, c);
-    if (is(c, "qwen2") || is(c, "qwen3"))
-        TRY(json_optional_integer(root, "max_window_layers", 0, INT32_MAX, &from));
+    if (asked) TRY(json_optional_integer(root, "max_window_layers", 0, INT32_MAX, &from));
     TRY(json_optional_integer(root, "sliding_window_pattern", 1, INT32_MAX, &every));
-    bool qwen = is(c, "qwen2") || is(c, "qwen3");
     for (int64_t i = 0; i < c->layers; i++)
-        if ((every && (i + 1) % every == 0) || (qwen && i < from)) set_far(c, i);
+        if ((every && (i + 1) % every == 0) || i < from) set_far(c, i);
     return STATUS_OK;
 }
 
 /* ---- the rest ---- */
 
 static status read_biases(json_value root, decoder_config *c) {
-    bool always = is(c, "phi");
-    bool attention = c->kind->layer_norm, feed = c->kind->layer_norm;
-    TRY(json_optional_bool(root, "attention_bias", &attention));
-    TRY(json_optional_bool(root, "mlp_bias", &feed));
-    c->bias_qkv = attention || is(c, "qwen2") || always;
-    c->bias_o = (attention && !is(c, "qwen2")) || always;
-    c->bias_feed = feed;
-    c->bias_head = always;
-    return STATUS_OK;
+    const decoder_kind *k = c->kind;
+    c->bias_qkv = k->bias_qkv, c->bias_o = k->bias_o, c->bias_feed = k->bias_feed,
+    c->bias_head = k->bias_head;
+    if (k->fixed_biases) return STATUS_OK;
+    TRY(json_optional_bool(root, "attention_bias", &c->bias_qkv));
+    TRY(json_optional_bool(root, "attention_bias", &c->bias_o));
+    return json_optional_bool(root, "mlp_bias", &c->bias_feed);
 }
 
 static status read_norms(json_value root, decoder_config *c) {
     const char *key = c->kind->layer_norm ? "layer_norm_eps" : "rms_norm_eps";
     bool qk = false;
-    c->epsilon = c->kind->layer_norm ? 1e-5 : 1e-6;
+    c->epsilon = c->kind->epsilon > 0 ? c->kind->epsilon : 1e-6;
     TRY(json_optional_number(root, key, 0, 1, &c->epsilon));
     TRY(json_optional_bool(root, "qk_layernorm", &qk));
-    if (qk) c->untrained = "norms on the queries and keys of this family";
+    if (qk) c->untrained = "its builder has no norms on queries and keys";
     return STATUS_OK;
 }
 
@@ -199,22 +196,21 @@ static status read_dropouts(json_value root, decoder_config *c) {
 }
 
 static status read_caps(json_value root, decoder_config *c) {
-    double scalar = 0;
-    if (is(c, "gemma2") || is(c, "gemma3_text"))
-        TRY(json_optional_number(root, "query_pre_attn_scalar", 1, 1e9, &scalar));
+    double scalar = c->kind->query_scalar;
+    if (scalar > 0) TRY(json_optional_number(root, "query_pre_attn_scalar", 1, 1e9, &scalar));
     if (scalar > 0) c->attention_scale = 1 / sqrt(scalar);
     for (int i = 0; i < 2; i++) {
-        double cap = is(c, "gemma2") ? 30 : 0;
-        TRY(json_optional_number(root, i ? "final_logit_softcapping" : "attn_logit_softcapping", 0, 1e9,
-                                 &cap));
-        if (cap > 0) c->untrained = "softcaps of scores and logits";
+        const char *key = i ? "final_logit_softcapping" : "attn_logit_softcapping";
+        double cap = c->kind->softcaps && !json_says(root, key) ? 30 : 0; /* null says: none */
+        TRY(json_optional_number(root, key, 0, 1e9, &cap));
+        if (cap > 0) c->untrained = "its builder has no softcaps of scores and logits";
     }
     return STATUS_OK;
 }
 
 status config_decoder_read(json_value root, decoder_config *c) {
     c->order = c->kind->order;
-    c->tied = is_gemma(c);
+    c->tied = c->kind->around_one;
     c->deviation = 0.02;
     TRY(read_sizes(root, c));
     TRY(read_activation(root, c));
@@ -299,7 +295,19 @@ static void put_rope(json_writer *w, const char *key, const decoder_config *c, d
     json_end_object(w);
 }
 
+/* As transformers before 5 reads it. */
+static void put_older_rope(json_writer *w, const decoder_config *c) {
+    const rotary_angles_attributes *r = &c->rotary;
+    bool neox = is(c, "gpt_neox");
+    double share = (double)r->turned / (double)c->head_size;
+    json_put_number(w, neox ? "rotary_emb_base" : "rope_theta", r->theta);
+    if (share < 1) json_put_number(w, neox ? "rotary_pct" : "partial_rotary_factor", share);
+    if (c->near_theta > 0) json_put_number(w, "rope_local_base_freq", c->near_theta);
+    if (r->stretch) put_rope(w, "rope_scaling", c, r->theta, true);
+}
+
 static void put_rotary(json_writer *w, const decoder_config *c) {
+    put_older_rope(w, c);
     if (!c->near_theta) {
         put_rope(w, "rope_parameters", c, c->rotary.theta, true);
         return;
@@ -337,11 +345,13 @@ void config_decoder_put(json_writer *w, const decoder_config *c) {
     json_put_integer(w, "max_position_embeddings", c->context);
     json_put_integer(w, "vocab_size", c->vocabulary);
     json_put_string(w, "hidden_act", activation_name(c));
-    if (is_gemma(c)) json_put_string(w, "hidden_activation", activation_name(c));
+    if (c->kind->around_one) json_put_string(w, "hidden_activation", activation_name(c));
     put_rotary(w, c);
     put_window(w, c);
-    json_put_bool(w, "attention_bias", c->bias_qkv);
-    json_put_bool(w, "mlp_bias", c->bias_feed);
+    if (!c->kind->fixed_biases) {
+        json_put_bool(w, "attention_bias", c->bias_qkv);
+        json_put_bool(w, "mlp_bias", c->bias_feed);
+    }
     json_put_number(w, c->kind->layer_norm ? "layer_norm_eps" : "rms_norm_eps", c->epsilon);
     json_put_number(w, "attention_dropout", c->dropout_attention);
     if (is(c, "gpt_neox")) {
@@ -350,6 +360,10 @@ void config_decoder_put(json_writer *w, const decoder_config *c) {
     } else {
         json_put_number(w, "resid_pdrop", c->dropout_residual);
         json_put_number(w, "embd_pdrop", c->dropout_embedding);
+    }
+    if (c->kind->softcaps && !c->untrained) {
+        json_put_null(w, "attn_logit_softcapping");
+        json_put_null(w, "final_logit_softcapping");
     }
     if (c->attention_scale > 0)
         json_put_number(w, "query_pre_attn_scalar", 1 / (c->attention_scale * c->attention_scale));

@@ -185,6 +185,8 @@ status json_as_object(json_value v) {
     return json_object_is_type(v.object, json_type_object) ? STATUS_OK : wrong_type(v, "an object");
 }
 
+bool json_is_array(json_value v) { return json_object_is_type(v.object, json_type_array); }
+
 status json_as_array(json_value v, size_t *count) {
     if (!json_object_is_type(v.object, json_type_array)) return wrong_type(v, "a list");
     *count = json_object_array_length(v.object);
@@ -197,6 +199,11 @@ static bool member(json_value object, const char *key, json_value *out) {
     if (!json_object_object_get_ex(object.object, key, &found)) return false;
     *out = (json_value){ .object = found, .file = object.file, .key = key, .inside = object.key };
     return true;
+}
+
+bool json_says(json_value object, const char *key) {
+    json_value found;
+    return member(object, key, &found);
 }
 
 bool json_has(json_value object, const char *key) {

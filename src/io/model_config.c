@@ -82,6 +82,24 @@ static status unknown_type(json_value root, const char *type) {
                       *near ? "; the nearest is " : "; the nearest of most decoders is llama", near);
 }
 
+/* The end is one token or a list. */
+static status read_special_tokens(json_value root, families_tokens *t) {
+    json_value end;
+    size_t count;
+    *t = (families_tokens){ .has_begin = json_has(root, "bos_token_id") };
+    TRY(json_optional_integer(root, "bos_token_id", 0, INT32_MAX, &t->begin));
+    if (!json_has(root, "eos_token_id")) return STATUS_OK;
+    TRY(json_get(root, "eos_token_id", &end));
+    if (!json_is_array(end)) {
+        t->ends = 1;
+        return json_get_integer(root, "eos_token_id", 0, INT32_MAX, &t->end[0]);
+    }
+    TRY(json_as_array(end, &count));
+    for (; t->ends < count && t->ends < FAMILIES_MOST_ENDS; t->ends++)
+        TRY(json_as_integer(json_item(end, t->ends), 0, INT32_MAX, &t->end[t->ends]));
+    return STATUS_OK;
+}
+
 static status read_members(json_value root, model_config *c, text *notes) {
     const char *type;
     bool (*knows)(const char *key) = config_decoder_knows;
@@ -97,6 +115,7 @@ static status read_members(json_value root, model_config *c, text *notes) {
     } else {
         return unknown_type(root, type);
     }
+    TRY(read_special_tokens(root, &c->tokens));
     if (notes) note_unknown(root, knows, notes);
     status result = families_check(c);
     return result == STATUS_OK ? result : status_prefix(result, "%s", root.file);
@@ -122,14 +141,23 @@ status model_config_read(const char *path, model_config *c, text *notes) {
 
 /* ---- writing ---- */
 
-/* GPT-2's own vocabulary ends in its end-of-text token; others have none that is known here. */
+/* Those that were read; GPT-2's own vocabulary ends in its end-of-text token. */
 static void put_special_tokens(json_writer *w, const model_config *c) {
-    static const char *const keys[] = { "bos_token_id", "eos_token_id" };
-    for (int i = 0; i < 2; i++) {
-        if (families_vocabulary(c) == 50257)
-            json_put_integer(w, keys[i], 50256);
-        else
-            json_put_null(w, keys[i]);
+    families_tokens t = c->tokens;
+    if (!t.has_begin && !t.ends && families_vocabulary(c) == 50257)
+        t = (families_tokens){ .has_begin = true, .begin = 50256, .ends = 1, .end = { 50256 } };
+    if (t.has_begin)
+        json_put_integer(w, "bos_token_id", t.begin);
+    else
+        json_put_null(w, "bos_token_id");
+    if (t.ends == 0)
+        json_put_null(w, "eos_token_id");
+    else if (t.ends == 1)
+        json_put_integer(w, "eos_token_id", t.end[0]);
+    else {
+        json_begin_array(w, "eos_token_id");
+        for (uint32_t i = 0; i < t.ends; i++) json_put_integer(w, NULL, t.end[i]);
+        json_end_array(w);
     }
 }
 

@@ -135,11 +135,14 @@ static bool ends_with(const char *name, const char *end) {
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* Causal masks were once saved as buffers; a tied projection may have been saved beside the embedding. Where
- * it is not tied it was read as a weight. */
+/* Causal masks and frequencies of rotary positions were once saved as buffers; a tied projection may have
+ * been saved beside the embedding. Where it is not tied it was read as a weight. */
 static bool may_be_passed_over(const char *name) {
-    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
-           strcmp(name, "lm_head.weight") == 0;
+    static const char *const buffers[] = { ".attn.bias", ".attn.masked_bias", ".attention.bias",
+                                           ".attention.masked_bias", ".rotary_emb.inv_freq" };
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        if (ends_with(name, buffers[i])) return true;
+    return strcmp(name, "lm_head.weight") == 0 || strcmp(name, "embed_out.weight") == 0;
 }
 
 static const model_weight *find_weight(const model_weight *weights, uint32_t count, const char *name,

@@ -22,6 +22,7 @@ typedef enum {
 } decoder_packing;
 
 typedef enum { DECODER_SERIAL, DECODER_PARALLEL, DECODER_PARALLEL_TWO_NORMS } decoder_order;
+typedef enum { DECODER_NO_WINDOWS, DECODER_WINDOWS, DECODER_WINDOWS_ASKED } decoder_windows;
 typedef enum { DECODER_SILU, DECODER_GELU, DECODER_GELU_TANH } decoder_activation;
 
 /* Names without ".weight". NULL: the kind has none such. Those of a block follow "LAYERS.n.". */
@@ -38,6 +39,18 @@ typedef struct {
     bool layer_norm;       /* else root mean square */
     bool around_one;       /* scales of norms are stored as their distance from 1 */
     bool scaled_embedding; /* by sqrt(channels) */
+    bool fixed_biases;     /* config.json does not choose them */
+    bool softcaps;         /* of scores and logits, unless config.json says null */
+    decoder_windows windows;
+
+    /* What transformers takes where config.json is silent; 0 as noted. */
+    decoder_activation activation;
+    bool bias_qkv, bias_o, bias_feed, bias_head;
+    int64_t kv_heads, head_size;     /* 0: heads; channels / heads */
+    int64_t window, far_every;       /* far_every: which layers see all; 0: none */
+    int64_t near_from;               /* the first layer with a window */
+    double theta, near_theta, share; /* 0: 10,000; theta; all of a head is turned */
+    double epsilon, query_scalar;    /* 0: 1e-6; head_size */
 } decoder_kind;
 
 enum { DECODER_MOST_LAYERS = 1024 };
@@ -55,7 +68,7 @@ typedef struct {
     double attention_scale; /* 0: 1/sqrt(head_size) */
     double dropout_embedding, dropout_attention, dropout_residual;
     double epsilon, deviation;
-    const char *untrained; /* what this builder leaves out, so that it plans only; NULL: nothing */
+    const char *untrained; /* why it plans only; NULL: it does not */
 } decoder_config;
 
 extern const decoder_kind decoder_kinds[];               /* end with type NULL */

@@ -3,12 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "models/published.h"
-
 bool families_preset(const char *name, model_config *c) {
-    const char *published;
     *c = (model_config){ .family = FAMILY_GPT2 };
-    return gpt2_preset(name, &c->gpt2) || published_find(name, c, &published);
+    return gpt2_preset(name, &c->gpt2);
 }
 
 const char *families_preset_names(void) { return gpt2_preset_names(); }

@@ -6,15 +6,24 @@
 
 typedef enum { FAMILY_GPT2, FAMILY_DECODER } model_family;
 
+/* Tokens that mean something to whoever generates: carried from config.json to config.json. */
+enum { FAMILIES_MOST_ENDS = 8 };
+typedef struct {
+    int64_t begin, end[FAMILIES_MOST_ENDS];
+    bool has_begin;
+    uint32_t ends;
+} families_tokens;
+
 typedef struct {
     model_family family;
+    families_tokens tokens;
     union {
         gpt2_config gpt2;
         decoder_config decoder;
     };
 } model_config;
 
-/* Presets by name: gpt2's, and published models and sizes (models/published.h). False: no such preset. */
+/* Presets by name: gpt2's. False: no such preset. */
 bool families_preset(const char *name, model_config *c);
 const char *families_preset_names(void); /* for messages */
 

@@ -20,10 +20,8 @@ tensor_id model_result(graph *g, const char *name) {
 
 status model_computes(const model *m) {
     if (!m->untrained) return STATUS_OK;
-    return status_set(STATUS_INVALID,
-                      "%s can be planned, and not computed yet: its family '%s' has %s, which this builder "
-                      "leaves out",
-                      m->name, m->family, m->untrained);
+    return status_set(STATUS_INVALID, "%s (%s) can be planned, and not computed yet: %s", m->name, m->family,
+                      m->untrained);
 }
 
 uint32_t model_stream(const char *parameter) {

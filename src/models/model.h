@@ -47,8 +47,7 @@ struct model {
     int64_t context;    /* longest; 0: samples have no time */
     int64_t vocabulary; /* 0: none */
     int64_t layers;
-    const char
-        *untrained; /* why it can be planned and not computed, as in "softcaps of scores"; NULL: it can */
+    const char *untrained; /* why it can be planned and not computed, as a clause; NULL: it can */
     void (*build)(const model *m, graph *g, const model_run *run, model_ports *ports);
     void (*initial)(const model *m, const char *parameter, const shape *s, model_initial *out);
     uint32_t (*fields)(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]);

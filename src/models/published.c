@@ -90,17 +90,18 @@ bool published_find(const char *text, model_config *c, const char **name) {
                            .vocabulary = p->vocabulary,
                            .tied = p->tied,
                            .epsilon = 1e-5,
-                           .deviation = 0.02 };
-    bool partly = strcmp(p->type, "gpt_neox") == 0, phi = strcmp(p->type, "phi") == 0;
-    int64_t turned = partly ? p->head_size / 4 : phi ? 32 : p->head_size;
-    d->order = d->kind->order;
+                           .deviation = 0.02,
+                           .untrained = "this name stands for its sizes only; give a config.json, or a model "
+                                        "directory" };
+    const decoder_kind *k = d->kind;
+    bool phi = strcmp(p->type, "phi") == 0; /* the published one turns less than its kind by default */
+    double share = k->share > 0 ? k->share : 1;
+    int64_t turned = phi ? 32 : (int64_t)(share * (double)p->head_size);
+    d->order = k->order;
     d->rotary = (rotary_angles_attributes){ .theta = p->theta, .turned = (int32_t)turned };
-    d->activation = !d->kind->gate        ? phi ? DECODER_GELU_TANH : DECODER_GELU
-                    : d->kind->around_one ? DECODER_GELU_TANH
-                                          : DECODER_SILU;
-    d->bias_qkv = d->kind->layer_norm || strcmp(p->type, "qwen2") == 0;
-    d->bias_o = d->bias_feed = d->kind->layer_norm;
-    d->bias_head = phi;
+    d->activation = k->activation;
+    d->bias_qkv = k->bias_qkv, d->bias_o = k->bias_o, d->bias_feed = k->bias_feed,
+    d->bias_head = k->bias_head;
     *name = p->name;
     return true;
 }

@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/device.h"
-#include "io/model_config.h"
 #include "ir/op.h"
 
 /* ---- facts ---- */
@@ -74,17 +73,44 @@ static void add_gpt2(identity *i, const gpt2_config *c) {
     add_text(i, IDENTITY_MODEL, "activation_function", c->tanh ? "gelu_new" : "gelu");
 }
 
-/* Of the other families, what their config.json would say. */
-static status add_config(identity *i, const model_config *c) {
-    digest d = digest_begin();
-    text said = { 0 };
-    model_config_text(c, &said);
-    status result =
-        said.failed ? status_set(STATUS_FAILED, "no memory for a model's configuration") : STATUS_OK;
-    if (result == STATUS_OK) digest_text(&d, said.data);
-    text_close(&said);
-    add_sum(i, IDENTITY_MODEL, "config.json", &d);
-    return result;
+/* Names and numbers that stay what they are, whatever becomes of the keys of config.json. */
+static void add_decoder(identity *i, const decoder_config *c) {
+    const rotary_angles_attributes *r = &c->rotary;
+    const struct {
+        const char *name;
+        double number;
+    } facts[] = { { "layers", (double)c->layers },
+                  { "heads", (double)c->heads },
+                  { "kv_heads", (double)c->kv_heads },
+                  { "head_size", (double)c->head_size },
+                  { "channels", (double)c->channels },
+                  { "inner", (double)c->inner },
+                  { "context", (double)c->context },
+                  { "vocabulary", (double)c->vocabulary },
+                  { "window", (double)c->window },
+                  { "activation", (double)c->activation },
+                  { "order", (double)c->order },
+                  { "biases", c->bias_qkv + 2.0 * c->bias_o + 4.0 * c->bias_feed + 8.0 * c->bias_head },
+                  { "tied", c->tied },
+                  { "theta", r->theta },
+                  { "near_theta", c->near_theta },
+                  { "turned", (double)r->turned },
+                  { "stretch", (double)r->stretch },
+                  { "factor", r->factor },
+                  { "low", r->low },
+                  { "high", r->high },
+                  { "original", r->original },
+                  { "attention_scale", c->attention_scale },
+                  { "dropout_embedding", c->dropout_embedding },
+                  { "dropout_attention", c->dropout_attention },
+                  { "dropout_residual", c->dropout_residual },
+                  { "epsilon", c->epsilon } };
+    digest far = digest_begin();
+    digest_add(&far, c->far, sizeof c->far);
+    add_text(i, IDENTITY_MODEL, "model_type", c->kind->type);
+    for (size_t f = 0; f < sizeof facts / sizeof *facts; f++)
+        add_number(i, IDENTITY_MODEL, facts[f].name, facts[f].number);
+    add_sum(i, IDENTITY_MODEL, "far", &far);
 }
 
 /* Attributes stay out of the digest: between their fields there may be bytes without a meaning. */
@@ -108,7 +134,7 @@ static status add_model(identity *i, const setup *s) {
     model_ports ports = { 0 };
     model_run run = { .mode = MODEL_TRAIN, .batch = 1, .context = s->model.context ? s->model.context : 1 };
     if (!s->custom && s->config.family == FAMILY_GPT2) add_gpt2(i, &s->config.gpt2);
-    if (!s->custom && s->config.family != FAMILY_GPT2) TRY(add_config(i, &s->config));
+    if (!s->custom && s->config.family == FAMILY_DECODER) add_decoder(i, &s->config.decoder);
     TRY(graph_open(&g));
     s->model.build(&s->model, &g, &run, &ports);
     add_graph(&d, &g);

@@ -16,7 +16,7 @@ typedef struct {
     double number;
 } identity_fact;
 
-enum { IDENTITY_FACTS = 40 };
+enum { IDENTITY_FACTS = 72 };
 typedef struct {
     identity_fact facts[IDENTITY_FACTS];
     uint32_t count;

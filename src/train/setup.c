@@ -13,6 +13,7 @@
 #include "device/device_file.h"
 #include "io/model_config.h"
 #include "io/quantized_files.h"
+#include "models/published.h"
 #include "search/advise.h"
 #include "train/loader_plan.h"
 #include "train/rates.h"
@@ -61,7 +62,11 @@ static status open_model(setup *s, const model *custom) {
     }
     if (!o->model)
         return status_set(STATUS_INVALID, "no model named; presets are %s", families_preset_names());
-    if (!families_preset(o->model, &s->config)) {
+    const char *published;
+    bool named = families_preset(o->model, &s->config);
+    /* A folder of that name is meant where there is one: these names stand for sizes only. */
+    if (!named && !exists(o->model)) named = published_find(o->model, &s->config, &published);
+    if (!named) {
         if (!exists(o->model))
             return errno == ENOENT ? unknown_model(o->model)
                                    : status_set(STATUS_INVALID, "cannot open the model %s: %s", o->model,

@@ -80,7 +80,8 @@ static const struct {
 } bad[] = {
     { "falcon", "", "there is no builder" },
     { "lama", "", "the nearest is llama" },
-    { "qwen3", "", "'head_dim'" },
+    { "qwen3", ",\"head_dim\":0", "'head_dim'" },
+    { "llama", ",\"eos_token_id\":[1,\"x\"]", "'eos_token_id'" },
     { "llama", ",\"num_key_value_heads\":3", "num_key_value_heads 3" },
     { "llama", ",\"hidden_size\":1e18", "'hidden_size' is 1e18" },
     { "llama", ",\"hidden_size\":2000000000,\"head_dim\":8", "hidden_size is 2000000000" },
@@ -104,6 +105,50 @@ static void bad_configurations_get_a_sentence(void **state) {
     }
 }
 
+/* What config.json leaves out is as transformers has it, null is not left out, and what is read is written
+ * again for its older and its newer versions. */
+static void what_is_silent_has_the_defaults_of_its_family(void **state) {
+    (void)state;
+    static const char no_keys[] = "{\"model_type\":\"mistral\",\"hidden_size\":32,\"num_hidden_layers\":2,"
+                                  "\"num_attention_heads\":4,\"intermediate_size\":64,\"vocab_size\":256,"
+                                  "\"max_position_embeddings\":32}";
+    scratch_write("given.json", no_keys, sizeof no_keys - 1);
+    command_result r = command_run("plan given.json --batch 1");
+    assert_int_equal(r.exit, 2); /* 8 heads of keys for 4 */
+    assert_non_null(strstr(r.err, "num_key_value_heads 8"));
+    command_free(&r);
+    write_config("mistral", ",\"bos_token_id\":3,\"eos_token_id\":[5,7],\"rope_scaling\":"
+                            "{\"type\":\"linear\",\"factor\":2}");
+    command_expect(0, "train given.json --data text --out silent --steps 1 --batch 2 --quiet");
+    char *written = read_all("silent/config.json");
+    assert_non_null(strstr(written, "\"sliding_window\": 4096"));
+    assert_non_null(strstr(written, "\n  \"rope_theta\": 10000"));
+    assert_non_null(strstr(written, "\n  \"rope_scaling\": {"));
+    assert_non_null(strstr(written, "\"bos_token_id\": 3"));
+    assert_non_null(strstr(written, "5,\n    7"));
+    free(written);
+    write_config("mistral", ",\"sliding_window\":null");
+    command_expect(0, "train given.json --data text --out null --steps 1 --batch 2 --quiet");
+    written = read_all("null/config.json");
+    assert_non_null(strstr(written, "\"sliding_window\": null"));
+    free(written);
+}
+
+/* Names of published models stand for sizes: they plan, they are not trained in silence, and a folder of that
+ * name is what is meant. */
+static void published_names_only_plan(void **state) {
+    (void)state;
+    command_expect(0, "plan llama-3.2-1b --batch 1 --context 64 --quiet");
+    command_result r = command_run("train llama-3.2-1b --data text --out no --steps 1 --batch 1 --context 8");
+    assert_int_equal(r.exit, 2);
+    assert_non_null(strstr(r.err, "sizes only"));
+    command_free(&r);
+    write_config("llama", "");
+    assert_int_equal(mkdir("llama-3.2-1b", 0700), 0);
+    assert_int_equal(rename("given.json", "llama-3.2-1b/config.json"), 0);
+    command_expect(0, "train llama-3.2-1b --data text --out folder --steps 1 --batch 2 --quiet");
+}
+
 /* Softcaps are not computed: the model plans, and training it is refused in a sentence. */
 static void what_only_plans_says_so(void **state) {
     (void)state;
@@ -119,6 +164,8 @@ int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_decoder_is_trained_resumed_and_read_again),
                                         cmocka_unit_test(another_theta_is_another_model),
                                         cmocka_unit_test(bad_configurations_get_a_sentence),
+                                        cmocka_unit_test(what_is_silent_has_the_defaults_of_its_family),
+                                        cmocka_unit_test(published_names_only_plan),
                                         cmocka_unit_test(what_only_plans_says_so) };
     return cmocka_run_group_tests(tests, make_files, scratch_close);
 }
