@@ -74,6 +74,8 @@ static void product_free(product *p) {
     memory_free(p->out.data);
 }
 
+enum { STREAM, PACKED }; /* kernels of the product, in their order */
+
 /* With a key of the product's own where it sums over rows. */
 static void run(product *p, const op_kernel *kernel) {
     op_arg in[MATMUL_INT8_INPUTS];
@@ -105,14 +107,14 @@ static void test_kernels_agree(void **state) {
         product p = product_new(&forms[i]);
         threads_set(1);
         matmul_int8_kernel_choose(&matmul_int8_kernel_portable);
-        run(&p, &matmul_int8_cpu[0]);
+        run(&p, &matmul_int8_cpu[PACKED]);
         void *should = copy_of(&p.out);
         for (const matmul_int8_kernel *const *k = matmul_int8_kernels; *k; k++)
             for (int threads = 1; threads <= 3 && (*k)->available(); threads++) {
                 threads_set(threads);
                 matmul_int8_kernel_choose(*k);
                 memset(p.out.data, 0xff, bytes_of(&p.out));
-                run(&p, &matmul_int8_cpu[0]);
+                run(&p, &matmul_int8_cpu[PACKED]);
                 assert_same(&p.out, should, forms[i].name, (*k)->name);
             }
         memory_free(should);
@@ -135,7 +137,7 @@ static void test_cutting_changes_no_bit(void **state) {
     (void)state;
     const form *f = &forms[5];
     product whole = product_new(f), cut = product_new(f);
-    run(&whole, &matmul_int8_cpu[0]);
+    run(&whole, &matmul_int8_cpu[PACKED]);
     for (int64_t first = 0, count; first < f->samples; first += count) {
         count = first ? f->samples - first : 1;
         product p = { .call = cut.call, .out = cut.out, .key = cut.key };
@@ -143,7 +145,7 @@ static void test_cutting_changes_no_bit(void **state) {
         p.in[MATMUL_INT8_A] = part(&cut.in[MATMUL_INT8_A], first, count);
         p.in[MATMUL_INT8_B] = part(&cut.in[MATMUL_INT8_B], first, count);
         if (first) p.in[MATMUL_INT8_ACCUMULATOR] = cut.out;
-        run(&p, &matmul_int8_cpu[0]);
+        run(&p, &matmul_int8_cpu[PACKED]);
     }
     assert_same(&cut.out, whole.out.data, f->name, "micro-batches");
     product_free(&cut);
@@ -155,12 +157,12 @@ static void test_rows_are_alone(void **state) {
     (void)state;
     const form *f = &forms[0];
     product p = product_new(f);
-    run(&p, &matmul_int8_cpu[0]);
+    run(&p, &matmul_int8_cpu[PACKED]);
     char *should = copy_of(&p.out);
     op_arg a = p.in[MATMUL_INT8_A], y = p.out;
     p.in[MATMUL_INT8_A] = part(&a, 1, 1), p.out = part(&y, 1, 1);
     memset(p.out.data, 0xff, bytes_of(&p.out));
-    run(&p, &matmul_int8_cpu[0]);
+    run(&p, &matmul_int8_cpu[PACKED]);
     assert_same(&p.out, should + bytes_of(&p.out), f->name, "one sample");
     p.in[MATMUL_INT8_A] = a, p.out = y;
     memory_free(should);
@@ -203,10 +205,34 @@ static void test_what_is_not_finite_stays_so(void **state) {
     float *a = p.in[MATMUL_INT8_A].data, *y = p.out.data;
     int64_t columns = forms[0].columns, depth = forms[0].depth;
     a[5] = NAN, a[depth + 7] = INFINITY, a[2 * depth] = -INFINITY;
-    run(&p, &matmul_int8_cpu[0]);
+    run(&p, &matmul_int8_cpu[PACKED]);
     for (int64_t row = 0; row < 4; row++)
         for (int64_t j = 0; j < columns; j++) assert_int_equal(isfinite(y[row * columns + j]) != 0, row == 3);
     product_free(&p);
+}
+
+/* Codes that are read where they lie give the bits of those in panels. */
+static void test_streams_agree(void **state) {
+    (void)state;
+    for (int tb = 0; tb < 2; tb++)
+        for (int64_t rows = 1; rows <= MATMUL_INT8_STREAM_ROWS; rows++) {
+            form f = { "few", 1, rows, 700, 1003, { .tb = tb }, DTYPE_I8, DTYPE_F32 };
+            product p = product_new(&f);
+            p.in[MATMUL_INT8_BIAS] = filled(DTYPE_F32, SHAPE(700), -1, 1);
+            p.in[MATMUL_INT8_RESIDUAL] = filled(DTYPE_F32, SHAPE(1, rows, 700), -1, 1);
+            if (rows == 2) p.in[MATMUL_INT8_FIXED] = filled(DTYPE_F32, SHAPE(1), 0.005, 0.01);
+            run(&p, &matmul_int8_cpu[PACKED]);
+            void *should = copy_of(&p.out);
+            for (int threads = 1; threads <= 3; threads++) {
+                threads_set(threads);
+                memset(p.out.data, 0xff, bytes_of(&p.out));
+                run(&p, &matmul_int8_cpu[STREAM]);
+                assert_same(&p.out, should, "few rows", "codes where they lie");
+            }
+            memory_free(should);
+            product_free(&p);
+        }
+    threads_set(1);
 }
 
 /* More rows than a wave, and scratch that does not grow with them. */
@@ -216,7 +242,8 @@ static void test_scratch_is_fixed(void **state) {
     many.rows = 9000;
     product p = product_new(&few), q = product_new(&many);
     p.call.in = p.in, p.call.out = &p.out, q.call.in = q.in, q.call.out = &q.out;
-    assert_int_equal(matmul_int8_cpu[0].scratch(&p.call, 2), matmul_int8_cpu[0].scratch(&q.call, 2));
+    assert_int_equal(matmul_int8_cpu[PACKED].scratch(&p.call, 2),
+                     matmul_int8_cpu[PACKED].scratch(&q.call, 2));
     product_free(&p);
     product_free(&q);
 }
@@ -228,6 +255,7 @@ int main(void) {
         cmocka_unit_test(test_rows_are_alone),
         cmocka_unit_test(test_stochastic_rounding_is_right_in_the_mean),
         cmocka_unit_test(test_what_is_not_finite_stays_so),
+        cmocka_unit_test(test_streams_agree),
         cmocka_unit_test(test_scratch_is_fixed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,6 +62,27 @@ static void packed_run(const op_call *c) {
     matmul_int8_packed_run(&q.problem, c->scratch);
 }
 
+static bool is_float(const op_arg *x) { return !x->dtype || x->dtype == DTYPE_F32; }
+
+static bool stream_accepts(const op_call *c) {
+    const matmul_int8_attributes *t = c->attributes;
+    product q = product_of(c);
+    if (t->ta || t->folded || q.problem.rows > MATMUL_INT8_STREAM_ROWS) return false;
+    return op_in(c, MATMUL_INT8_B)->dtype == DTYPE_I8 && is_float(op_in(c, MATMUL_INT8_A)) &&
+           is_float(op_in(c, MATMUL_INT8_BIAS)) && is_float(&c->out[0]);
+}
+
+static uint64_t stream_scratch(const op_call *c, int threads) {
+    product q = product_of(c);
+    (void)threads;
+    return matmul_int8_stream_scratch(&q.problem);
+}
+
+static void stream_run(const op_call *c) {
+    product q = product_of(c);
+    matmul_int8_stream_run(&q.problem, c->scratch);
+}
+
 /* ---- reference: codes of whole operands in scratch, one lane after the other ---- */
 
 typedef struct {
@@ -159,7 +180,8 @@ static void matmul_int8_reference(const op_call *c) {
         }
 }
 
-const op_kernel matmul_int8_cpu[] = { { "matmul_int8_packed", NULL, packed_scratch, packed_run },
+const op_kernel matmul_int8_cpu[] = { { "matmul_int8_stream", stream_accepts, stream_scratch, stream_run },
+                                      { "matmul_int8_packed", NULL, packed_scratch, packed_run },
                                       { "matmul_int8_reference", NULL, reference_scratch,
                                         matmul_int8_reference },
                                       { 0 } };

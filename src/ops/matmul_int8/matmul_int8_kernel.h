@@ -100,6 +100,11 @@ typedef struct {
     dtype type, bias_type; /* type: of y, residual and accumulator */
 } matmul_int8_problem;
 
+/* The same of at most MATMUL_INT8_STREAM_ROWS rows, all floats f32, with stored codes that have scales. */
+enum { MATMUL_INT8_STREAM_ROWS = 4 };
+uint64_t matmul_int8_stream_scratch(const matmul_int8_problem *p);
+void matmul_int8_stream_run(const matmul_int8_problem *p, void *scratch);
+
 /* By the shape and the types; data pointers are not looked at. */
 uint64_t matmul_int8_packed_scratch(const matmul_int8_problem *p, int threads);
 void matmul_int8_packed_run(const matmul_int8_problem *p, void *scratch);
