@@ -161,15 +161,20 @@ static void put_special_tokens(json_writer *w, const model_config *c) {
     }
 }
 
+static const char *torch_type(const model_config_stored *stored) {
+    dtype type = stored ? stored->type : DTYPE_NONE;
+    return type == DTYPE_BF16 ? "bfloat16" : type == DTYPE_F16 ? "float16" : "float32";
+}
+
 static void put_members(json_writer *w, const model_config *c, const model_config_stored *stored) {
     if (c->family == FAMILY_GPT2)
         config_gpt2_put(w, &c->gpt2);
     else
         config_decoder_put(w, &c->decoder);
     put_special_tokens(w, c);
-    json_put_string(w, "torch_dtype", "float32");
+    json_put_string(w, "torch_dtype", torch_type(stored));
     json_put_bool(w, "use_cache", true);
-    if (!stored) return;
+    if (!stored || !stored->method) return;
     json_begin_object(w, "quantization_config");
     json_put_string(w, "quant_method", stored->method);
     json_put_string(w, "setting", stored->setting);

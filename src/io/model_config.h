@@ -14,9 +14,10 @@
 status model_config_read(const char *path, model_config *c, text *notes);
 
 /* Writes config.json and generation_config.json into the directory. `stored` (may be NULL): how weights are
- * stored that are not plain numbers (io/quantized_files.h). */
+ * stored, where that is not f32; what are no plain numbers io/quantized_files.h describes. */
 typedef struct {
-    const char *method, *setting; /* of a pass: pass.stores, and its setting's text */
+    const char *method, *setting; /* of a pass: pass.stores, and its setting's text; NULL: plain numbers */
+    dtype type;                   /* of matrices; NONE: f32 */
 } model_config_stored;
 status model_config_write(const char *directory, const model_config *c, const model_config_stored *stored);
 

@@ -121,14 +121,17 @@ status weights_load(exec *e, const char *directory) {
     return result;
 }
 
+/* Matrices of 16 bits, where a run has such, are all of one type. */
 status weights_save_config(const exec *e, const model_config *c, const char *directory) {
     model_weight *weights;
-    model_config_stored form;
+    model_config_stored stored = { 0 };
     uint32_t count;
     TRY(exec_weights(e, &weights, &count));
-    bool codes = quantized_files_form(weights, count, &form);
+    if (!quantized_files_form(weights, count, &stored)) stored = (model_config_stored){ 0 };
+    for (uint32_t i = 0; i < count; i++)
+        if (dtype_is_half(weights[i].type)) stored.type = weights[i].type;
     memory_free(weights);
-    return model_config_write(directory, c, codes ? &form : NULL);
+    return model_config_write(directory, c, &stored);
 }
 
 status weights_save(const exec *e, const model_config *c, const char *directory) {

@@ -112,6 +112,7 @@ static void narrow_files_and_shards_do_as_well(void **state) {
     (void)state;
     safetensors plain, quantized;
     command_expect(0, "train model --data text --out half --steps 1 --lr 0 --precision bf16 --quiet");
+    assert_int_equal(system("grep -q '\"torch_dtype\": \"bfloat16\"' half/config.json"), 0);
     command_expect(0, "quantize half --to int8 --out from-half --quiet");
     assert_int_equal(safetensors_open("half", &plain), STATUS_OK);
     assert_int_equal(safetensors_open("from-half", &quantized), STATUS_OK);
