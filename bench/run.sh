@@ -48,6 +48,7 @@ measure step.py "${torch[@]}" --only "$cases"
 measure attention.py "${torch[@]}"
 measure matmul_16bit.py
 measure stream.py
+measure workers.py
 measure generate.py
 measure scaling.py
 measure prediction.py
