@@ -14,6 +14,7 @@
 #include "base/threads.h"
 #include "harness_memory.h"
 #include "ops/codes.h"
+#include "ops/compress/compress.h"
 #include "ops/matmul_int8/matmul_int8.h"
 #include "ops/matmul_int8/matmul_int8_kernel.h"
 #include "ops/quantize/quantize.h"
@@ -248,6 +249,28 @@ static void test_scratch_is_fixed(void **state) {
     product_free(&q);
 }
 
+/* A block of activations with such a number comes back without any that is finite; its neighbours as they
+ * were.
+ */
+static void test_compressing_hides_nothing(void **state) {
+    (void)state;
+    enum { WIDTH = 2 * COMPRESS_BLOCK };
+    float x[WIDTH], scales[2], y[WIDTH];
+    int8_t codes[WIDTH];
+    static const float bad[] = { NAN, INFINITY, -INFINITY };
+    for (int b = 0; b < 3; b++) {
+        for (int i = 0; i < WIDTH; i++) x[i] = 0.25f;
+        x[COMPRESS_BLOCK + 3] = bad[b];
+        op_arg in = { .data = x, .shape = SHAPE(1, WIDTH), .dtype = DTYPE_F32 };
+        op_arg out[] = { { .data = codes, .shape = SHAPE(1, WIDTH), .dtype = DTYPE_I8 },
+                         { .data = scales, .shape = SHAPE(2), .dtype = DTYPE_F32 } };
+        op_arg back = { .data = y, .shape = SHAPE(1, WIDTH), .dtype = DTYPE_F32 };
+        compress_cpu[0].run(&(op_call){ .in = &in, .in_count = 1, .out = out, .out_count = 2 });
+        decompress_cpu[0].run(&(op_call){ .in = out, .in_count = 2, .out = &back, .out_count = 1 });
+        for (int i = 0; i < WIDTH; i++) assert_int_equal(isfinite(y[i]) != 0, i < COMPRESS_BLOCK);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels_agree),
@@ -256,6 +279,7 @@ int main(void) {
         cmocka_unit_test(test_stochastic_rounding_is_right_in_the_mean),
         cmocka_unit_test(test_what_is_not_finite_stays_so),
         cmocka_unit_test(test_streams_agree),
+        cmocka_unit_test(test_compressing_hides_nothing),
         cmocka_unit_test(test_scratch_is_fixed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,13 @@
-/* Floats as codes of 8 bits with one f32 scale for each block of COMPRESS_BLOCK consecutive elements of a row
- * (the rest of a row is a block as well), so that a row's codes don't depend on its neighbours: the scale is
- * the block's largest absolute value / 127, a code the nearest multiple of it. A block without any value of
- * normal size is all zeros. Paper: Chen et al., "ActNN: reducing training memory footprint via 2-bit
- * activation compressed training", arXiv:2104.14129, with 8 bits, symmetric. */
+/* Floats as codes of 8 bits (ops/codes.h) with one f32 scale for each block of COMPRESS_BLOCK consecutive
+ * elements of a row (the rest of a row is a block as well), so that a row's codes don't depend on its
+ * neighbours: the scale is the block's largest absolute value / 127, a code the nearest multiple of it. A
+ * block without any value of normal size is all zeros. Paper: Chen et al., "ActNN: reducing training memory
+ * footprint via 2-bit activation compressed training", arXiv:2104.14129, with 8 bits, symmetric. */
 #pragma once
 
 #include "ir/op.h"
 
-enum { COMPRESS_BLOCK = 256, COMPRESS_LARGEST = 127 };
+enum { COMPRESS_BLOCK = 256 };
 
 typedef struct {
     int32_t type; /* dtype of y */

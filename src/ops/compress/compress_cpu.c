@@ -1,13 +1,10 @@
-#include <float.h>
 #include <math.h>
 
 #include "base/half.h"
+#include "ops/codes.h"
 #include "ops/compress/compress.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
-
-/* Below this a scale's inverse is no number. */
-static const float least_scale = FLT_MIN;
 
 /* ---- plainly ---- */
 
@@ -28,8 +25,7 @@ static void compress_reference(const op_call *c) {
         block b = block_at(&x->shape, k);
         double largest = 0;
         for (int64_t i = 0; i < b.count; i++) largest = fmax(largest, fabs(reference_get(x, b.first + i)));
-        double scale = largest / COMPRESS_LARGEST;
-        if (scale < (double)least_scale) scale = 0;
+        double scale = (double)codes_scale(codes_size((float)largest));
         reference_set(scales, k, scale);
         for (int64_t i = 0; i < b.count; i++)
             reference_set(codes, b.first + i,
@@ -49,31 +45,6 @@ static void decompress_reference(const op_call *c) {
 
 /* ---- a block at a time ---- */
 
-VECTOR_CLONES static float largest_of(const float *x, int64_t n) {
-    float lane[VECTOR_LANES] = { 0 }, largest = 0;
-    int64_t whole = n - n % VECTOR_LANES;
-    for (int64_t i = 0; i < whole; i += VECTOR_LANES)
-        for (int j = 0; j < VECTOR_LANES; j++) {
-            float size = fabsf(x[i + j]);
-            lane[j] = size > lane[j] ? size : lane[j];
-        }
-    for (int j = 0; j < VECTOR_LANES; j++) largest = lane[j] > largest ? lane[j] : largest;
-    for (int64_t i = whole; i < n; i++) largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
-    return largest;
-}
-
-/* Adding 1.5 * 2^23 rounds to the nearest, ties to even, as nothing behind the point is left. NaN, which
- * infinity times the inverse 0 is, too, becomes the smallest code. */
-VECTOR_CLONES static void encode(const float *x, float inverse, int64_t n, int8_t *codes) {
-    const float shift = 0x1.8p23f, most = COMPRESS_LARGEST;
-    for (int64_t i = 0; i < n; i++) {
-        float value = x[i] * inverse;
-        value = value < most ? value : most;
-        value = value > -most ? value : -most;
-        codes[i] = (int8_t)(int32_t)((value + shift) - shift);
-    }
-}
-
 VECTOR_CLONES static void decode(const int8_t *codes, float scale, int64_t n, float *y) {
     for (int64_t i = 0; i < n; i++) y[i] = scale * (float)codes[i];
 }
@@ -91,10 +62,9 @@ static void compress_piece(const op_call *c, int64_t first, int64_t last) {
             half_widen(x->dtype, (const uint16_t *)x->data + b.first, b.count, own);
         else
             from = (const float *)x->data + b.first;
-        float scale = largest_of(from, b.count) / COMPRESS_LARGEST;
-        if (scale < least_scale) scale = 0;
+        float scale = codes_scale(codes_largest(from, b.count));
         ((float *)c->out[1].data)[k] = scale;
-        encode(from, scale > 0 ? 1 / scale : 0, b.count, (int8_t *)c->out[0].data + b.first);
+        codes_encode(from, codes_inverse(scale), NULL, b.count, (int8_t *)c->out[0].data + b.first);
     }
 }
 
