@@ -57,8 +57,7 @@ static status allow_one(search_request *q, char *item) {
     if (pass_table[i]->asked_for)
         return status_set(
             STATUS_INVALID,
-            "--allow: %s decides what is trained, which no budget does; where it is wanted, say --%s "
-            "and its setting",
+            "--allow: %s is nothing that a budget chooses; where it is wanted, say --%s and its setting",
             option, option);
     if (setting) TRY(pass_table[i]->parse(setting, &read));
     if (!is_lossy(pass_table[i]) || read.class != PASS_LOSSY)
