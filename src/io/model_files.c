@@ -75,8 +75,7 @@ static status read_into_codes(const safetensors *s, const safetensors_entry *e, 
     codes_matrix m = { .rows = shape_rows(&w->shape),
                        .columns = shape_last(&w->shape),
                        .by_rows = w->by_rows,
-                       .scales = scales,
-                       .codes = w->data };
+                       .scales = scales };
     int64_t all = shape_elements(&w->shape);
     memset(scales, 0, (size_t)(m.by_rows ? m.rows : m.columns) * sizeof *scales);
     for (int64_t i = 0; i < all; i += PART) {
@@ -88,7 +87,7 @@ static status read_into_codes(const safetensors *s, const safetensors_entry *e, 
     for (int64_t i = 0; i < all; i += PART) {
         int64_t n = all - i < PART ? all - i : PART;
         TRY(read_wide(s, e, i, n, wide, half));
-        codes_matrix_encode(&m, wide, i, n);
+        codes_matrix_encode(&m, wide, i, n, (int8_t *)w->data + i);
     }
     return STATUS_OK;
 }

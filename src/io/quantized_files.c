@@ -71,14 +71,12 @@ bool quantized_files_form(const model_weight *weights, uint32_t count, model_con
 
 enum { BUFFER = 1 << 18 }; /* elements that are read at a time */
 
-/* One weight that passes through: a whole number of rows at a time, or a part of one. */
+/* One weight that passes through. */
 typedef struct {
     const safetensors *file;
     const safetensors_entry *entry;
     const model_weight *weight;
-    bool by_rows;
-    const float *scales; /* NULL: as it is */
-    float *inverse;      /* of them */
+    codes_matrix matrix; /* without scales: the weight stays as it is */
     float *wide;         /* BUFFER numbers */
     void *narrow;        /* the same, as the file has them */
     int8_t *codes;
@@ -94,73 +92,33 @@ static status read_wide(const passing *p, int64_t first, int64_t n) {
     return STATUS_OK;
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-/* Runs of neighbours in a row, as they come with each part that is read; `lane`: where their scales begin. */
-typedef void (*row_body)(const passing *p, void *context, int64_t at, int64_t lane, int64_t n);
-static void for_rows(const passing *p, int64_t first, int64_t n, row_body body, void *context) {
-    int64_t columns = shape_last(&p->weight->shape);
-    for (int64_t done = 0, run; done < n; done += run) {
-        int64_t row = (first + done) / columns, column = (first + done) % columns;
-        run = least(columns - column, n - done);
-        body(p, context, done, p->by_rows ? row : column, run);
+/* From a first reading. */
+static status find_scales(const passing *p) {
+    const codes_matrix *m = &p->matrix;
+    int64_t all = m->rows * m->columns;
+    for (int64_t i = 0; i < all; i += BUFFER) {
+        int64_t n = all - i < BUFFER ? all - i : BUFFER;
+        TRY(read_wide(p, i, n));
+        codes_matrix_look(m, p->wide, i, n);
     }
-}
-
-static void gather_largest(const passing *p, void *context, int64_t at, int64_t lane, int64_t n) {
-    int32_t *largest = (int32_t *)context + lane;
-    int32_t size = p->by_rows ? codes_largest(p->wide + at, n) : 0;
-    if (!p->by_rows)
-        codes_largest_each(p->wide + at, n, largest);
-    else if (size > *largest)
-        *largest = size;
-}
-
-static int64_t lanes_of(const passing *p) {
-    return p->by_rows ? shape_rows(&p->weight->shape) : shape_last(&p->weight->shape);
-}
-
-/* The scale of each lane, from a first reading. */
-static status find_scales(const passing *p, float *scales) {
-    int64_t lanes = lanes_of(p), all = shape_elements(&p->weight->shape);
-    int32_t *largest = memory_new((size_t)lanes, sizeof *largest);
-    if (!largest) return status_set(STATUS_FAILED, "no memory to quantize %s", p->weight->name);
-    status result = STATUS_OK;
-    for (int64_t i = 0; i < all && result == STATUS_OK; i += BUFFER) {
-        result = read_wide(p, i, least(BUFFER, all - i));
-        if (result == STATUS_OK) for_rows(p, i, least(BUFFER, all - i), gather_largest, largest);
-    }
-    for (int64_t i = 0; i < lanes && result == STATUS_OK; i++) {
-        scales[i] = codes_scale(largest[i]);
-        if (!(scales[i] < HUGE_VALF))
-            result = status_set(STATUS_INVALID, "%s: the tensor '%s' holds numbers that are not finite",
-                                p->file->files[p->entry->file].path, p->weight->name);
-    }
-    memory_free(largest);
-    return result;
-}
-
-static void encode(const passing *p, void *context, int64_t at, int64_t lane, int64_t n) {
-    (void)context;
-    if (p->by_rows)
-        codes_encode(p->wide + at, p->inverse[lane], NULL, n, p->codes + at);
-    else
-        codes_encode_each(p->wide + at, p->inverse + lane, NULL, n, p->codes + at);
+    codes_matrix_scale(m);
+    for (int64_t i = 0; i < (m->by_rows ? m->rows : m->columns); i++)
+        if (!(m->scales[i] < HUGE_VALF))
+            return status_set(STATUS_INVALID, "%s: the tensor '%s' holds numbers that are not finite",
+                              p->file->files[p->entry->file].path, p->weight->name);
+    return STATUS_OK;
 }
 
 /* For safetensors_item.part: codes, or the file's own bytes. */
 static status next_part(void *context, uint64_t first, const void **data, uint64_t *bytes) {
-    passing *p = context;
-    uint64_t all = p->scales ? (uint64_t)shape_elements(&p->weight->shape) : p->entry->bytes;
+    const passing *p = context;
+    const codes_matrix *m = &p->matrix;
+    uint64_t all = m->scales ? (uint64_t)(m->rows * m->columns) : p->entry->bytes;
     *bytes = all - first < BUFFER ? all - first : BUFFER;
-    if (!p->scales) {
-        *data = p->wide;
-        return safetensors_read_part(p->file, p->entry, first, p->wide, *bytes);
-    }
-    for (int64_t i = 0; first == 0 && i < lanes_of(p); i++) p->inverse[i] = codes_inverse(p->scales[i]);
+    *data = m->scales ? (void *)p->codes : (void *)p->wide;
+    if (!m->scales) return safetensors_read_part(p->file, p->entry, first, p->wide, *bytes);
     TRY(read_wide(p, (int64_t)first, (int64_t)*bytes));
-    for_rows(p, (int64_t)first, (int64_t)*bytes, encode, NULL);
-    *data = p->codes;
+    codes_matrix_encode(m, p->wide, (int64_t)first, (int64_t)*bytes, p->codes);
     return STATUS_OK;
 }
 
@@ -168,7 +126,8 @@ static status next_part(void *context, uint64_t first, const void **data, uint64
 
 typedef struct {
     safetensors file;
-    const quantized_files_list *list;
+    const model_weight *weights;
+    uint32_t count;
     passing *passing;        /* by weight */
     safetensors_item *items; /* by weight */
     passing buffers;
@@ -176,10 +135,10 @@ typedef struct {
 
 /* The scales that belong to a weight of codes. */
 static float *scales_of(const conversion *c, const model_weight *w) {
-    char name[PASS_PARAMETER_BYTES];
-    snprintf(name, sizeof name, "%s_scale", w->name);
-    for (uint32_t i = 0; i < c->list->count; i++)
-        if (strcmp(c->list->weights[i].name, name) == 0) return c->list->weights[i].data;
+    char name[CODES_NAME_BYTES];
+    codes_scales_name(w->name, name);
+    for (uint32_t i = 0; i < c->count; i++)
+        if (strcmp(c->weights[i].name, name) == 0) return c->weights[i].data;
     return NULL;
 }
 
@@ -206,7 +165,7 @@ static status check_entry(const conversion *c, const model_weight *w, const safe
 }
 
 static status prepare(conversion *c, uint32_t i, quantized_files_bytes *bytes) {
-    const model_weight *w = &c->list->weights[i];
+    const model_weight *w = &c->weights[i];
     safetensors_item *item = &c->items[i];
     passing *p = &c->passing[i];
     *item = (safetensors_item){ .name = w->name,
@@ -217,7 +176,6 @@ static status prepare(conversion *c, uint32_t i, quantized_files_bytes *bytes) {
     if (w->data) return STATUS_OK;
     *p = c->buffers;
     p->file = &c->file, p->weight = w, p->entry = find(&c->file, w->name);
-    p->by_rows = c->list->by_rows[i];
     TRY(check_entry(c, w, p->entry));
     bytes->before += p->entry->bytes;
     item->part = next_part, item->context = p;
@@ -225,47 +183,38 @@ static status prepare(conversion *c, uint32_t i, quantized_files_bytes *bytes) {
         item->dtype = p->entry->dtype, item->bytes = p->entry->bytes;
         return STATUS_OK;
     }
-    float *scales = scales_of(c, w);
-    if (!scales) return status_set(STATUS_INVALID, "the codes of %s have no scales", w->name);
-    p->scales = scales;
+    p->matrix = (codes_matrix){ shape_rows(&w->shape), shape_last(&w->shape), w->by_rows, scales_of(c, w) };
+    if (!p->matrix.scales) return status_set(STATUS_INVALID, "the codes of %s have no scales", w->name);
     bytes->quantized++;
-    return find_scales(p, scales);
+    return find_scales(p);
 }
 
 static status make_room(conversion *c) {
-    const quantized_files_list *list = c->list;
-    int64_t most = 1; /* scales of a weight */
-    for (uint32_t i = 0; i < list->count; i++) {
-        passing p = { .weight = &list->weights[i], .by_rows = list->by_rows[i] };
-        if (p.weight->type == DTYPE_I8 && lanes_of(&p) > most) most = lanes_of(&p);
-    }
-    c->passing = memory_new(list->count, sizeof *c->passing);
-    c->items = memory_new(list->count, sizeof *c->items);
-    c->buffers = (passing){ .inverse = memory_new((size_t)most, sizeof(float)),
-                            .wide = memory_new(BUFFER, sizeof(float)),
+    c->passing = memory_new(c->count, sizeof *c->passing);
+    c->items = memory_new(c->count, sizeof *c->items);
+    c->buffers = (passing){ .wide = memory_new(BUFFER, sizeof(float)),
                             .narrow = memory_new(BUFFER, sizeof(uint16_t)),
                             .codes = memory_new(BUFFER, sizeof(int8_t)) };
     const passing *b = &c->buffers;
-    if (c->passing && c->items && b->inverse && b->wide && b->narrow && b->codes) return STATUS_OK;
+    if (c->passing && c->items && b->wide && b->narrow && b->codes) return STATUS_OK;
     return status_set(STATUS_FAILED, "no memory to quantize a model");
 }
 
-status quantized_files_convert(const char *from, const char *to, const quantized_files_list *list,
+status quantized_files_convert(const char *from, const char *to, const model_weight *weights, uint32_t count,
                                quantized_files_bytes *bytes) {
     char path[PATH_BYTES];
-    conversion c = { .list = list };
+    conversion c = { .weights = weights, .count = count };
     *bytes = (quantized_files_bytes){ 0 };
     if (snprintf(path, sizeof path, "%s/model.safetensors", to) >= (int)sizeof path)
         return status_set(STATUS_INVALID, "the path '%.60s...' is too long", to);
     TRY(safetensors_open(from, &c.file));
     status result = make_room(&c);
-    for (uint32_t i = 0; i < list->count && result == STATUS_OK; i++) result = prepare(&c, i, bytes);
+    for (uint32_t i = 0; i < count && result == STATUS_OK; i++) result = prepare(&c, i, bytes);
     if (result == STATUS_OK) result = io_make_folder(to); /* whatever is wrong with the numbers was said */
-    if (result == STATUS_OK) result = safetensors_write(path, c.items, list->count);
-    for (uint32_t i = 0; i < list->count && result == STATUS_OK; i++) bytes->after += c.items[i].bytes;
+    if (result == STATUS_OK) result = safetensors_write(path, c.items, count);
+    for (uint32_t i = 0; i < count && result == STATUS_OK; i++) bytes->after += c.items[i].bytes;
     memory_free(c.passing);
     memory_free(c.items);
-    memory_free(c.buffers.inverse);
     memory_free(c.buffers.wide);
     memory_free(c.buffers.narrow);
     memory_free(c.buffers.codes);

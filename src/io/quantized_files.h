@@ -30,10 +30,5 @@ typedef struct {
     uint64_t before, after;
     uint32_t quantized; /* weights that are codes now */
 } quantized_files_bytes;
-typedef struct {
-    const model_weight *weights;
-    const bool *by_rows; /* by weight: of codes, a row has a scale, not a column */
-    uint32_t count;
-} quantized_files_list;
-status quantized_files_convert(const char *from, const char *to, const quantized_files_list *list,
+status quantized_files_convert(const char *from, const char *to, const model_weight *weights, uint32_t count,
                                quantized_files_bytes *bytes);

@@ -131,13 +131,13 @@ void codes_matrix_scale(const codes_matrix *m) {
     for (int64_t i = 0; i < lanes; i++) m->scales[i] = codes_scale(codes_size(m->scales[i]));
 }
 
-void codes_matrix_encode(const codes_matrix *m, const float *x, int64_t first, int64_t n) {
+void codes_matrix_encode(const codes_matrix *m, const float *x, int64_t first, int64_t n, int8_t *codes) {
     float inverse[RUN];
     for (int64_t i = 0, run; i < n; i += run) {
         int64_t at = first + i;
         run = run_at(m, at, n - i);
         for (int64_t k = 0; k < run; k++)
             inverse[k] = codes_inverse(m->scales[m->by_rows ? at / m->columns : (at + k) % m->columns]);
-        codes_encode_each(x + i, inverse, NULL, run, m->codes + at);
+        codes_encode_each(x + i, inverse, NULL, run, codes + i);
     }
 }

@@ -80,8 +80,8 @@ typedef struct {
     int64_t rows, columns;
     bool by_rows;  /* a scale for each row; else for each column */
     float *scales; /* zeroed at first */
-    int8_t *codes;
 } codes_matrix;
 void codes_matrix_look(const codes_matrix *m, const float *x, int64_t first, int64_t n); /* elements, any */
 void codes_matrix_scale(const codes_matrix *m);
-void codes_matrix_encode(const codes_matrix *m, const float *x, int64_t first, int64_t n);
+/* The codes of these n elements. */
+void codes_matrix_encode(const codes_matrix *m, const float *x, int64_t first, int64_t n, int8_t *codes);

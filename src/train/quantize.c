@@ -8,7 +8,6 @@
 #include "io/file.h"
 #include "io/model_config.h"
 #include "ops/codes.h"
-#include "passes/linear.h"
 #include "train/evaluate.h"
 
 typedef struct {
@@ -21,7 +20,6 @@ typedef struct {
     pass_setting setting;
     graph g; /* of the quantized model; owns the names */
     model_weight *weights;
-    bool *by_rows; /* by weight: it lies as (out, in) */
     uint32_t count;
 } quantizing;
 
@@ -62,22 +60,17 @@ static status find_pass(quantizing *q) {
     return status_set(STATUS_FAILED, "this program was built without quantization");
 }
 
-static status gather_weights(quantizing *q, const graph *plain) {
-    linear_products l;
+static status gather_weights(quantizing *q) {
     q->weights = memory_new(q->g.tensors.count, sizeof *q->weights);
-    q->by_rows = memory_new(q->g.tensors.count, sizeof *q->by_rows);
-    if (!q->weights || !q->by_rows) return status_set(STATUS_FAILED, "no memory to quantize a model");
-    TRY(linear_open(plain, &l));
+    if (!q->weights) return status_set(STATUS_FAILED, "no memory to quantize a model");
     for (tensor_id t = 1; t < q->g.tensors.count; t++) {
         const tensor *x = graph_tensor(&q->g, t);
-        if (x->role != ROLE_PARAMETER || x->producer) continue;
-        const char *name = graph_name(&q->g, t);
-        for (node_id id = 1; id < plain->nodes.count && x->dtype == DTYPE_I8; id++)
-            if (linear_weight(&l, id) && strcmp(graph_name(plain, linear_weight(&l, id)), name) == 0)
-                q->by_rows[q->count] = linear_by_rows(&l, id);
-        q->weights[q->count++] = (model_weight){ .name = name, .shape = x->shape, .type = (dtype)x->dtype };
+        if (x->role == ROLE_PARAMETER && !x->producer)
+            q->weights[q->count++] = (model_weight){ .name = graph_name(&q->g, t),
+                                                     .shape = x->shape,
+                                                     .type = (dtype)x->dtype,
+                                                     .by_rows = (x->flags & TENSOR_ROWS) != 0 };
     }
-    linear_close(&l);
     return STATUS_OK;
 }
 
@@ -92,7 +85,7 @@ static status list_weights(quantizing *q) {
     status result = graph_status(&plain);
     if (result == STATUS_OK) result = q->pass->check(&plain, &q->setting, &c);
     if (result == STATUS_OK) result = q->pass->run(&plain, &q->setting, &c, &q->g);
-    if (result == STATUS_OK) result = gather_weights(q, &plain);
+    if (result == STATUS_OK) result = gather_weights(q);
     graph_close(&plain);
     return result;
 }
@@ -210,8 +203,7 @@ static status calibrate(quantizing *q) {
 static status write_all(quantizing *q) {
     const quantize_options *o = q->options;
     model_config_stored stored = { .method = q->pass->stores, .setting = q->setting.text };
-    quantized_files_list list = { .weights = q->weights, .by_rows = q->by_rows, .count = q->count };
-    TRY(quantized_files_convert(o->directory, o->out, &list, &q->result->bytes));
+    TRY(quantized_files_convert(o->directory, o->out, q->weights, q->count, &q->result->bytes));
     return model_config_write(o->out, &q->config, &stored);
 }
 
@@ -241,7 +233,6 @@ status quantize_run(const quantize_options *o, quantize_result *r) {
     r->resident_peak_bytes = device_resident_peak();
     for (uint32_t i = 0; i < q->count; i++) memory_free(q->weights[i].data);
     memory_free(q->weights);
-    memory_free(q->by_rows);
     graph_close(&q->g);
     memory_free(q);
     return result;

@@ -68,8 +68,8 @@ static void initialise_codes(const initialisation *i, const plan_persistent *x,
     codes_matrix m = { .rows = shape_rows(&x->shape),
                        .columns = shape_last(&x->shape),
                        .by_rows = x->by_rows,
-                       .scales = exec_persistent(i->e, codes_scales_name(x->name, name)),
-                       .codes = exec_persistent(i->e, x->name) };
+                       .scales = exec_persistent(i->e, codes_scales_name(x->name, name)) };
+    int8_t *codes = exec_persistent(i->e, x->name);
     int64_t all = shape_elements(&x->shape);
     for (int64_t k = 0; k < all; k += PART) {
         int64_t n = all - k < PART ? all - k : PART;
@@ -80,7 +80,7 @@ static void initialise_codes(const initialisation *i, const plan_persistent *x,
     for (int64_t k = 0; k < all; k += PART) {
         int64_t n = all - k < PART ? all - k : PART;
         draw(list, k, n, part);
-        codes_matrix_encode(&m, part, k, n);
+        codes_matrix_encode(&m, part, k, n, codes + k);
     }
 }
 

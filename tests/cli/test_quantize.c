@@ -297,12 +297,43 @@ static void what_only_reading_is_for_is_said(void **state) {
     refuses("quantize bare --to int8 --out never", "I8");
 }
 
+/* Validation while training so is that of the model that is quantized afterwards. */
+static void training_for_it_foretells_the_loss(void **state) {
+    (void)state;
+    json_document d;
+    uint64_t bytes;
+    double foretold = 0;
+    command_expect(0,
+                   "train model --data text --out aware --steps 10 --lr 1e-3 --batch 8 --qat int8 --quiet");
+    if (json_open("aware/run.json", &d) != STATUS_OK) fail_msg("%s", status_message());
+    assert_int_equal(
+        json_get_number(json_item(command_value(&d, "eval_losses"), 0), "loss", 0, 1e9, &foretold),
+        STATUS_OK);
+    json_close(&d);
+    command_expect(0, "quantize aware --to int8 --out aware8 --quiet");
+    double plain = loss_of("aware", &bytes), quantized = loss_of("aware8", &bytes);
+    if (!(fabs(quantized - foretold) < 0.1 * fabs(plain - foretold) + 1e-5 * plain))
+        fail_msg("%.9g, foretold %.9g, not quantized %.9g", quantized, foretold, plain);
+    refuses("plan model --qat int8 --precision int8", "--precision mixed-bf16");
+    refuses("plan model --qat int8 --precision int8-mixed", "--precision mixed-bf16");
+    refuses("plan model --qat int8 --lora rank=4", "merged model");
+    refuses("plan model --qat int4", "neither int8 nor off");
+    refuses("plan model --allow qat", "decides what is trained");
+    refuses("plan model --qat int8 --exact", "--exact forbids");
+    command_expect(0, "plan model --qat int8 --precision mixed-bf16 --recompute block --quiet");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_hold_codes_and_scales),   cmocka_unit_test(narrow_files_and_shards_do_as_well),
-        cmocka_unit_test(the_loss_is_hardly_another),    cmocka_unit_test(they_generate),
-        cmocka_unit_test(weights_may_lie_the_other_way), cmocka_unit_test(a_budget_holds),
-        cmocka_unit_test(what_is_wrong_is_said),         cmocka_unit_test(what_only_reading_is_for_is_said),
+        cmocka_unit_test(files_hold_codes_and_scales),
+        cmocka_unit_test(narrow_files_and_shards_do_as_well),
+        cmocka_unit_test(the_loss_is_hardly_another),
+        cmocka_unit_test(they_generate),
+        cmocka_unit_test(weights_may_lie_the_other_way),
+        cmocka_unit_test(a_budget_holds),
+        cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(what_only_reading_is_for_is_said),
+        cmocka_unit_test(training_for_it_foretells_the_loss),
     };
     return cmocka_run_group_tests(tests, make_models, scratch_close);
 }

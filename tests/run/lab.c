@@ -145,11 +145,10 @@ static float *scales_of(const exec *e, const plan_persistent *x) {
 static bool is_scale(const plan_persistent *x) { return codes_scales_of(x->name) != 0; }
 
 static void fill_codes(const exec *e, const plan_persistent *x, const float *w, int64_t n) {
-    codes_matrix m = { shape_rows(&x->shape), shape_last(&x->shape), x->by_rows, scales_of(e, x),
-                       exec_persistent(e, x->name) };
+    codes_matrix m = { shape_rows(&x->shape), shape_last(&x->shape), x->by_rows, scales_of(e, x) };
     codes_matrix_look(&m, w, 0, n);
     codes_matrix_scale(&m);
-    codes_matrix_encode(&m, w, 0, n);
+    codes_matrix_encode(&m, w, 0, n, exec_persistent(e, x->name));
 }
 
 void lab_fill_weights(const lab *l, const plan *p, exec *e) {
