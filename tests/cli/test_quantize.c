@@ -280,7 +280,7 @@ static void what_only_reading_is_for_is_said(void **state) {
     refuses("train dynamic --data text --eval-only --quantize off", "stored as int8");
     command_expect(0, "train model --data text --eval-only --quantize int8"); /* made as they are read */
     refuses("train model --data text --out never --quantize int8 --steps 1", "saves nothing in training");
-    refuses("plan model --allow quantize", "--allow");
+    refuses("plan model --allow quantize", "nothing that a budget chooses");
     refuses("train dynamic --data text --eval-only --exact", "--exact");
     assert_int_equal(system("cp -r static other && sed -i 's/snug-int8/gptq/' other/config.json && "
                             "cp -r static wrong && sed -i 's/int8:static/int4/' wrong/config.json && "
@@ -318,7 +318,7 @@ static void training_for_it_foretells_the_loss(void **state) {
     refuses("plan model --qat int8 --precision int8-mixed", "--precision mixed-bf16");
     refuses("plan model --qat int8 --lora rank=4", "merged model");
     refuses("plan model --qat int4", "neither int8 nor off");
-    refuses("plan model --allow qat", "decides what is trained");
+    refuses("plan model --allow qat", "nothing that a budget chooses");
     refuses("plan model --qat int8 --exact", "--exact forbids");
     command_expect(0, "plan model --qat int8 --precision mixed-bf16 --recompute block --quiet");
 }
