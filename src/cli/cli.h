@@ -47,6 +47,16 @@ status cli_profile(const options *o, cli_streams *streams);
 status cli_quantize(const options *o, cli_streams *streams);
 status cli_merge(const options *o, cli_streams *streams);
 status cli_compare(const options *o, cli_streams *streams);
+status cli_explain(const options *o, cli_streams *streams);
+
+/* The first changes of settings that save something of a run of `model` in PyTorch, cheapest first. */
+typedef struct {
+    char text[64];
+    uint64_t bytes; /* of the device */
+} cli_saving;
+status cli_estimate_savings(const options *o, const char *model, cli_saving *out, uint32_t room,
+                            uint32_t *count);
+
 status cli_estimate(const options *o, cli_streams *streams);
 status cli_status(const options *o, cli_streams *streams);
 status cli_devices(const options *o, cli_streams *streams);

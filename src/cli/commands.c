@@ -92,6 +92,22 @@ const cli_command cli_commands[] = {
                     { "snug estimate config.json --framework snug --device v100-32", "and in snug?" },
                     { "snug estimate 70B --device h100-80 --gpus 16 --shard fsdp --json | jq .fits",
                       "for programs" } } },
+    { .command = COMMAND_EXPLAIN,
+      .name = "explain-oom",
+      .subject = "[FILE]",
+      .run = cli_explain,
+      .brief = "what a message on memory that ran out means, and what to try",
+      .about = "Reads what PyTorch says when a GPU's memory runs out, in its old and new spellings, or what "
+               "vLLM says when it "
+               "cannot start, from FILE or from the standard input, with whatever stands around it. Says "
+               "what happened, what "
+               "held the memory, whether it is fragmentation, and the next three things to try. With --for "
+               "MODEL and the "
+               "settings of the run their savings are in bytes.",
+      .examples = { { "snug explain-oom slurm-123456.out", "the last message in a log" },
+                    { "snug explain-oom - --for llama-3-8b --batch 4 --context 4096",
+                      "pasted; with savings" },
+                    { "snug explain-oom log.txt --json | jq .cause", "for programs" } } },
     { .command = COMMAND_STATUS,
       .name = "status",
       .subject = "DIR",

@@ -21,8 +21,8 @@ typedef struct {
     text notes;
 } estimate;
 
-static status open_model(estimate *e) {
-    const char *name = e->o->subject, *published = NULL;
+static status open_model(estimate *e, const char *name) {
+    const char *published = NULL;
     if (published_find(name, &e->config, &published)) {
         if (strcmp(name, published) != 0)
             text_add(&e->notes, "of the published models %s is nearest\n", published);
@@ -369,11 +369,42 @@ status cli_estimate(const options *o, cli_streams *streams) {
     estimate e = { .o = o };
     const char *device = o->estimate.device;
     if (device && strcmp(device, "cpu") != 0) TRY(hardware_find(device, &e.hardware));
-    status result = open_model(&e);
+    status result = open_model(&e, o->subject);
     if (result == STATUS_OK) result = check(&e);
     if (result == STATUS_OK)
         result = o->estimate.framework == FRAMEWORK_SNUG ? estimate_snug(&e, streams)
                                                          : estimate_torch(&e, streams);
+    text_close(&e.notes);
+    return result;
+}
+
+static status find_savings(estimate *e, cli_saving *out, uint32_t room, uint32_t *count) {
+    torch_result r;
+    TRY(check(e));
+    settle(e);
+    TRY(torch_estimate(&e->model, &e->settings, &e->result));
+    uint64_t before = whole_device(e, &e->result).likely;
+    for (int i = 0; i < CHANGES && *count < room; i++) {
+        torch_settings s = e->settings;
+        cli_saving *x = &out[*count];
+        if (!changes[i](e, &s, x->text)) continue;
+        TRY(torch_estimate(&e->model, &s, &r));
+        uint64_t after = whole_device(e, &r).likely;
+        if (after + before / 64 >= before) continue;
+        x->bytes = before - after;
+        (*count)++;
+    }
+    return STATUS_OK;
+}
+
+status cli_estimate_savings(const options *o, const char *model_name, cli_saving *out, uint32_t room,
+                            uint32_t *count) {
+    estimate e = { .o = o };
+    *count = 0;
+    if (o->estimate.device && strcmp(o->estimate.device, "cpu") != 0)
+        TRY(hardware_find(o->estimate.device, &e.hardware));
+    status result = open_model(&e, model_name);
+    if (result == STATUS_OK) result = find_savings(&e, out, room, count);
     text_close(&e.notes);
     return result;
 }

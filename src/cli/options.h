@@ -70,6 +70,7 @@ typedef struct {
     int64_t compare_steps; /* compare: */
     const char *svg;
     estimate_options estimate;
+    const char *for_model; /* explain-oom: */
     enum { PIN_AUTO, PIN_OFF } pin_threads;
     bool json, measure, listing, follow, quiet, help;
 } options;

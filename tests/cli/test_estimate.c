@@ -131,6 +131,28 @@ static void contradictions_get_a_sentence(void **state) {
     assert_true(says("estimate gpt2 --device v100-32 --batch 1", 0, "has no bf16"));
 }
 
+static void messages_are_explained(void **state) {
+    (void)state;
+    static const char torch[] =
+        "Traceback\nRuntimeError: CUDA out of memory. Tried to allocate 236.00 MiB (GPU 0; 15.78 GiB total "
+        "capacity; "
+        "14.25 GiB already allocated; 183.50 MiB free; 14.34 GiB reserved in total by PyTorch)\n";
+    static const char vllm[] =
+        "The model's max seq len (131072) is larger than the maximum number of tokens that can be "
+        "stored in KV cache (39024).";
+    scratch_write("torch.log", torch, sizeof torch - 1);
+    scratch_write("vllm.log", vllm, sizeof vllm - 1);
+    scratch_write("other.log", "all is well\n", 12);
+    assert_true(says("explain-oom torch.log", 0, "Tensors fill the device"));
+    assert_true(says("explain-oom torch.log --for gpt2-xl --batch 4 --framework pytorch", 0,
+                     "--optimizer-kernels fused (up to"));
+    assert_true(says("explain-oom torch.log --json --quiet", 0, "\"cause\": \"full\""));
+    assert_true(says("explain-oom vllm.log", 0, "--max-model-len 39024"));
+    assert_true(says("explain-oom other.log", 2, "paste all of it"));
+    assert_true(says("explain-oom no-such.log", 2, "no-such.log"));
+    assert_true(says("explain-oom torch.log --for no-such-model", 2, "no-such-model"));
+}
+
 /* 2 seconds are promised; sanitizers are given more. */
 static void four_hundred_billion_parameters_take_two_seconds(void **state) {
     (void)state;
@@ -148,6 +170,7 @@ int main(void) {
                                         cmocka_unit_test(every_device_is_read),
                                         cmocka_unit_test(own_devices_are_files),
                                         cmocka_unit_test(contradictions_get_a_sentence),
+                                        cmocka_unit_test(messages_are_explained),
                                         cmocka_unit_test(four_hundred_billion_parameters_take_two_seconds) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

@@ -1,0 +1,246 @@
+/* snug explain-oom: what a message on memory that ran out means, and what to try. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "estimate/oom.h"
+#include "io/file.h"
+#include "io/json.h"
+
+enum { LARGEST = 16 << 20, TRIES = 3, WORDS = 320 };
+
+/* ---- what was pasted ---- */
+
+/* Of a longer log the end is kept: the message stands there. */
+static status read_stdin(char **bytes, uint64_t *count) {
+    size_t room = 1 << 16, have = 0, got;
+    char *all = memory_new(room, 1);
+    while (all && (got = fread(all + have, 1, room - have, stdin)) > 0) {
+        have += got;
+        if (have < room) continue;
+        if (room >= LARGEST) {
+            memmove(all, all + room / 2, room / 2);
+            have = room / 2;
+            continue;
+        }
+        char *more = memory_resize(all, room *= 2, 1);
+        if (!more) memory_free(all);
+        all = more;
+    }
+    *bytes = all, *count = have;
+    return all ? STATUS_OK : status_set(STATUS_FAILED, "no memory to read the message");
+}
+
+static status read_message(const char *path, oom *m) {
+    char *bytes = NULL;
+    uint64_t count = 0;
+    bool given = path && strcmp(path, "-") != 0;
+    TRY(given ? io_read_file(path, LARGEST, &bytes, &count) : read_stdin(&bytes, &count));
+    bool found = oom_read(bytes, (size_t)count, m);
+    memory_free(bytes);
+    if (found) return STATUS_OK;
+    return status_set(
+        STATUS_INVALID,
+        "%s has no message of PyTorch (\"out of memory. Tried to allocate ...\") or of vLLM's start; "
+        "paste all of it",
+        given ? path : "the text");
+}
+
+/* ---- what to try ---- */
+
+typedef struct {
+    char words[TRIES][WORDS];
+    uint64_t saves[TRIES]; /* bytes; 0: not known */
+    int count;
+} advice;
+
+static void add(advice *a, uint64_t saves, const char *words) {
+    if (a->count == TRIES) return;
+    snprintf(a->words[a->count], WORDS, "%s", words);
+    a->saves[a->count++] = saves;
+}
+
+static void advise_vllm(const oom *m, advice *a) {
+    char words[WORDS];
+    if (m->kind == OOM_VLLM_LENGTH && m->room > 0) {
+        snprintf(words, sizeof words, "--max-model-len %lld: as long as the cache that there is",
+                 (long long)m->room);
+        add(a, m->needed > m->available ? m->needed - m->available : 0, words);
+    }
+    if (m->kind == OOM_VLLM_NOT_FREE) {
+        add(a, 0, "look with nvidia-smi for what else runs there, an earlier vLLM perhaps, and end it");
+        double share = m->total ? (double)m->free / (double)m->total : 0;
+        snprintf(words, sizeof words, "--gpu-memory-utilization %.2f: of what is free now", share * 0.98);
+        if (share > 0) add(a, 0, words);
+    } else {
+        add(a, 0, "--gpu-memory-utilization 0.95: more of the device for the cache");
+    }
+    add(a, m->needed / 2, "--kv-cache-dtype fp8: half of the bytes of keys and values");
+    add(a, 0, "--enforce-eager: no CUDA graphs, one to some GiB, and slower");
+    add(a, 0, "--tensor-parallel-size 2: weights and cache over two devices");
+}
+
+static void advise_cause(const oom *m, oom_cause why, advice *a) {
+    if (why == OOM_FRAGMENTED)
+        add(a, m->unallocated,
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: what is reserved becomes usable");
+    if (why == OOM_OTHERS)
+        add(a, m->others,
+            "end the other processes on this device, or take another one (nvidia-smi, "
+            "CUDA_VISIBLE_DEVICES)");
+    if (why == OOM_TOO_LARGE)
+        add(a, m->tried,
+            "attention without the score matrix (attn_implementation=\"sdpa\" or "
+            "\"flash_attention_2\"), or look for a shape that is wrong: one tensor is larger than the "
+            "device");
+}
+
+static status advise(const options *o, const oom *m, oom_cause why, advice *a) {
+    if (m->kind != OOM_TORCH) {
+        advise_vllm(m, a);
+        return STATUS_OK;
+    }
+    advise_cause(m, why, a);
+    if (o->for_model) {
+        cli_saving savings[TRIES];
+        uint32_t count = 0;
+        TRY(cli_estimate_savings(o, o->for_model, savings, TRIES, &count));
+        for (uint32_t i = 0; i < count; i++) add(a, savings[i].bytes, savings[i].text);
+        return STATUS_OK;
+    }
+    add(a, 0,
+        "half the micro-batch with twice the gradient accumulation: activations and logits halve, the run is "
+        "the "
+        "same");
+    add(a, 0, "gradient checkpointing: of the activations only the blocks' inputs stay, a third more time");
+    if (m->unallocated > m->total / 10)
+        add(a, m->unallocated,
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: what is reserved becomes usable");
+    add(a, 0, "a fused loss (Liger): no logits of the whole batch");
+    return STATUS_OK;
+}
+
+/* ---- what is said ---- */
+
+static const char *bytes_text(uint64_t bytes) {
+    static char texts[8][UNITS_TEXT_BYTES];
+    static int next;
+    next = (next + 1) % 8;
+    return units_bytes_text(bytes, texts[next]);
+}
+
+static void add_held(text *t, const char *what, uint64_t bytes, uint64_t total) {
+    if (bytes)
+        text_add(t, "  %-46s %12s  %5.1f %%\n", what, bytes_text(bytes),
+                 100.0 * (double)bytes / (double)total);
+}
+
+static void say_torch(text *t, const oom *m, oom_cause why) {
+    static const char *const causes[] = {
+        [OOM_FULL] = "Tensors fill the device: less must be kept.",
+        [OOM_FRAGMENTED] =
+            "Fragmentation: enough is reserved and in no tensor, but in pieces that are too small.",
+        [OOM_OTHERS] = "Somebody else is on this device: without them it would fit.",
+        [OOM_TOO_LARGE] =
+            "One request is larger than the whole device: no other process, and no setting of the "
+            "allocator, is to blame.",
+    };
+    uint64_t own = m->allocated + m->unallocated, total = m->total ? m->total : own + m->free;
+    text_add(t, "PyTorch asked for %s where %s were free: %s too much.\n", bytes_text(m->tried),
+             bytes_text(m->free), bytes_text(oom_short(m)));
+    text_add(t, "\nWhat held the memory");
+    if (m->gpu >= 0) text_add(t, " of GPU %lld", (long long)m->gpu);
+    text_add(t, ", of %s\n", bytes_text(total));
+    if (!total) total = 1;
+    add_held(t, "tensors of this process", m->allocated - (m->pools < m->allocated ? m->pools : 0), total);
+    add_held(t, "private pools, as of CUDA graphs", m->pools, total);
+    add_held(t, "reserved, in no tensor", m->unallocated, total);
+    add_held(t, "context and libraries of this process", m->process > own ? m->process - own : 0, total);
+    add_held(t, "other processes", m->others, total);
+    add_held(t, "free", m->free, total);
+    text_add(t, "\n%s\n", causes[why]);
+}
+
+static void say_vllm(text *t, const oom *m) {
+    if (m->kind == OOM_VLLM_LENGTH && m->needed)
+        text_add(t,
+                 "vLLM: one text of %lld tokens takes %s of keys and values, and %s are left for them beside "
+                 "weights "
+                 "and activations.\n",
+                 (long long)m->length, bytes_text(m->needed), bytes_text(m->available));
+    else if (m->kind == OOM_VLLM_LENGTH)
+        text_add(t, "vLLM: the cache of keys and values holds %lld tokens, and one text may have %lld.\n",
+                 (long long)m->room, (long long)m->length);
+    else if (m->kind == OOM_VLLM_NOT_FREE)
+        text_add(
+            t, "vLLM was to use %.0f %% of the device, and only %s of %s are free: somebody else is there.\n",
+            100 * m->utilization, bytes_text(m->free), bytes_text(m->total));
+    else
+        text_add(t, "vLLM: weights, activations and graphs leave nothing for keys and values.\n");
+}
+
+static void say_advice(text *t, const advice *a) {
+    text_add(t, "\nTry next\n");
+    for (int i = 0; i < a->count; i++) {
+        text_add(t, "  %d. %s", i + 1, a->words[i]);
+        if (a->saves[i]) text_add(t, " (up to %s)", bytes_text(a->saves[i]));
+        text_add(t, "\n");
+    }
+}
+
+static void put_json(text *t, const oom *m, oom_cause why, const advice *a) {
+    static const char *const causes[] = { "full", "fragmented", "others", "too-large" };
+    static const char *const kinds[] = { "none", "torch", "vllm-length", "vllm-no-cache", "vllm-not-free" };
+    json_writer w = { .out = t, .lines = true };
+    json_begin_object(&w, NULL);
+    json_put_string(&w, "kind", kinds[m->kind]);
+    if (m->kind == OOM_TORCH) json_put_string(&w, "cause", causes[why]);
+    if (m->gpu >= 0) json_put_integer(&w, "gpu", m->gpu);
+    const struct {
+        const char *key;
+        uint64_t bytes;
+    } sizes[] = { { "tried_bytes", m->tried },
+                  { "total_bytes", m->total },
+                  { "free_bytes", m->free },
+                  { "allocated_bytes", m->allocated },
+                  { "unallocated_bytes", m->unallocated },
+                  { "process_bytes", m->process },
+                  { "other_bytes", m->others },
+                  { "needed_bytes", m->needed },
+                  { "available_bytes", m->available } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        json_put_unsigned(&w, sizes[i].key, sizes[i].bytes);
+    json_begin_array(&w, "try");
+    for (int i = 0; i < a->count; i++) {
+        json_begin_object(&w, NULL);
+        json_put_string(&w, "what", a->words[i]);
+        if (a->saves[i]) json_put_unsigned(&w, "saves_bytes", a->saves[i]);
+        json_end_object(&w);
+    }
+    json_end_array(&w);
+    json_end_object(&w);
+    text_add(t, "\n");
+}
+
+status cli_explain(const options *o, cli_streams *streams) {
+    oom m;
+    advice a = { .count = 0 };
+    TRY(read_message(o->subject, &m));
+    oom_cause why = oom_why(&m);
+    TRY(advise(o, &m, why, &a));
+    text t = { 0 };
+    if (streams->people.file) {
+        if (m.kind == OOM_TORCH)
+            say_torch(&t, &m, why);
+        else
+            say_vllm(&t, &m);
+        say_advice(&t, &a);
+        output_text(&streams->people, &t);
+    }
+    if (!o->json) return STATUS_OK;
+    put_json(&t, &m, why, &a);
+    output_text(&streams->result, &t);
+    return STATUS_OK;
+}

@@ -1,0 +1,129 @@
+/* Messages on memory that ran out, in the spellings of several versions: what is read of them, and why it
+ * was. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimate/oom.h"
+
+#define MIB (1 << 20)
+#define GIB (UINT64_C(1) << 30)
+
+static oom read_text(const char *message) {
+    oom m;
+    assert_true(oom_read(message, strlen(message), &m));
+    return m;
+}
+
+static bool near(uint64_t bytes, double gib) {
+    double has = (double)bytes / (double)GIB;
+    return has > gib - 0.006 && has < gib + 0.006;
+}
+
+static void old_messages_are_read(void **state) {
+    (void)state;
+    oom m = read_text(
+        "RuntimeError: CUDA out of memory. Tried to allocate 236.00 MiB (GPU 3; 15.78 GiB total capacity; "
+        "14.25 GiB already allocated; 183.50 MiB free; 14.34 GiB reserved in total by PyTorch)\n");
+    assert_int_equal(m.kind, OOM_TORCH);
+    assert_int_equal(m.gpu, 3);
+    assert_true(m.tried == 236u * MIB && near(m.total, 15.78) && near(m.allocated, 14.25));
+    assert_true(near(m.unallocated, 0.09) && near(m.free, 0.179));
+    assert_int_equal(oom_why(&m), OOM_FULL);
+    m = read_text(
+        "Tried to allocate 8.13 GiB (GPU 0; 10.76 GiB total capacity; 643.57 MiB already allocated; 8.20 GiB "
+        "free; 32.43 MiB cached)");
+    assert_true(near(m.unallocated, 0.0317) && oom_short(&m) == 0);
+    m = read_text(
+        "OutOfMemoryError: CUDA out of memory. Tried to allocate 50.00 MiB (GPU 0; 31.75 GiB total capacity; "
+        "5.22 GiB already allocated; 44.69 MiB free; 5.22 GiB reserved in total by PyTorch)");
+    assert_int_equal(oom_why(&m), OOM_OTHERS); /* 26 GiB that nobody accounts for */
+}
+
+static void new_messages_are_read(void **state) {
+    (void)state;
+    oom m = read_text("[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 14.06 GiB. GPU "
+                      "2 has a total capacity of "
+                      "79.25 GiB of which 6.96 GiB is free. Including non-PyTorch memory, this process has "
+                      "72.28 GiB memory in use. Of "
+                      "the allocated memory 56.70 GiB is allocated by PyTorch, and 14.15 GiB is reserved by "
+                      "PyTorch but unallocated.");
+    assert_int_equal(m.gpu, 2);
+    assert_true(near(m.tried, 14.06) && near(m.total, 79.25) && near(m.free, 6.96) && near(m.process, 72.28));
+    assert_true(near(m.allocated, 56.70) && near(m.unallocated, 14.15) && m.others == 0);
+    assert_int_equal(oom_why(&m), OOM_FRAGMENTED);
+    m = read_text(
+        "Tried to allocate 57.93 GiB. GPU 0 has a total capacty of 79.35 GiB of which 17.27 GiB is free. "
+        "Process 41187 has 62.08 GiB memory in use. Process 7 has 1.00 GiB memory in use. Of the allocated "
+        "memory 60.67 GiB is allocated by PyTorch, and 11.17 MiB is reserved by PyTorch but unallocated.");
+    assert_true(near(m.total, 79.35) && near(m.others, 63.08));
+    assert_int_equal(oom_why(&m), OOM_OTHERS);
+    m = read_text(
+        "HIP out of memory. Tried to allocate 80.00 GiB. GPU 0 has a total capacity of 39.50 GiB of which 0 "
+        "bytes is free. Of the allocated memory 28.34 GiB is allocated by PyTorch, with 19.83 GiB allocated "
+        "in "
+        "private pools (e.g., CUDA Graphs), and 2.63 GiB is reserved by PyTorch but unallocated.");
+    assert_true(near(m.pools, 19.83) && near(m.unallocated, 2.63) && m.free == 0);
+    assert_int_equal(oom_why(&m), OOM_TOO_LARGE);
+}
+
+static void the_last_message_counts(void **state) {
+    (void)state;
+    oom m = read_text(
+        "Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which 1.00 MiB is free.\n"
+        "... then ...\nTried to allocate 2.00 GiB. GPU 1 has a total capacity of 8.00 GiB of which 1.00 MiB "
+        "is free.\n");
+    assert_true(near(m.tried, 2) && m.gpu == 1);
+}
+
+static void vllm_is_read(void **state) {
+    (void)state;
+    oom m = read_text(
+        "ValueError: The model's max seq len (131072) is larger than the maximum number of tokens that can "
+        "be stored in KV cache (39024). Try increasing `gpu_memory_utilization`");
+    assert_int_equal(m.kind, OOM_VLLM_LENGTH);
+    assert_true(m.length == 131072 && m.room == 39024);
+    m = read_text(
+        "To serve at least one request with the models's max seq len (32768), (4.00 GiB KV cache is needed, "
+        "which is larger than the available KV cache memory (3.55 GiB). Based on the available memory, the "
+        "estimated maximum model length is 29072.");
+    assert_true(m.kind == OOM_VLLM_LENGTH && m.room == 29072 && near(m.needed, 4) && near(m.available, 3.55));
+    m = read_text(
+        "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`");
+    assert_int_equal(m.kind, OOM_VLLM_NO_CACHE);
+    m = read_text(
+        "ValueError: Free memory on device (12.50/23.64 GiB) on startup is less than desired GPU memory "
+        "utilization (0.9, 21.28 GiB).");
+    assert_true(m.kind == OOM_VLLM_NOT_FREE && near(m.free, 12.5) && near(m.total, 23.64) &&
+                m.utilization == 0.9);
+}
+
+static void what_is_no_message_is_none(void **state) {
+    (void)state;
+    static const char *const texts[] = { "",
+                                         "Killed",
+                                         "CUDA out of memory",
+                                         "Tried to allocate",
+                                         "Tried to allocate x MiB",
+                                         "Tried to allocate 0 bytes",
+                                         "max seq len (7)",
+                                         "Tried to allocate 7 XiB" };
+    oom m;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (oom_read(texts[i], strlen(texts[i]), &m)) fail_msg("'%s' was read", texts[i]);
+    m = read_text("Tried to allocate 99999999999999999999999.99 TiB"); /* and nothing overflows */
+    assert_true(m.tried == UINT64_C(1000000000000000000));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(old_messages_are_read),
+                                        cmocka_unit_test(new_messages_are_read),
+                                        cmocka_unit_test(the_last_message_counts),
+                                        cmocka_unit_test(vllm_is_read),
+                                        cmocka_unit_test(what_is_no_message_is_none) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

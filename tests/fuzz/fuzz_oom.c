@@ -1,0 +1,14 @@
+/* Pasted messages on memory that ran out: whatever is read is consistent, and nothing is read beyond the end.
+ */
+#include "estimate/oom.h"
+#include "fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    oom m;
+    bool found = oom_read((const char *)data, size, &m);
+    FUZZ_EXPECT(found == (m.kind != OOM_NONE));
+    FUZZ_EXPECT(m.kind != OOM_TORCH || m.tried > 0);
+    FUZZ_EXPECT(oom_short(&m) <= m.tried);
+    oom_why(&m);
+    return 0;
+}
