@@ -108,7 +108,10 @@ static void gradients_are_those_at_the_rounded_weights(void **state) {
     if (!(fabs((double)(aware.loss - rounded.loss)) < 1e-4))
         fail_msg("losses %.7g and %.7g", (double)aware.loss, (double)rounded.loss);
     if (!(apart(&aware, &rounded) < 1e-3)) fail_msg("gradients are %g apart", apart(&aware, &rounded));
-    if (!(apart(&aware, &plain) > 3e-3)) fail_msg("as without it, but for %g", apart(&aware, &plain));
+    double from_plain =
+        apart(&aware, &plain); /* near, for it goes through the rounding as if there were none */
+    if (!(from_plain > 3e-3 && from_plain < 0.2))
+        fail_msg("gradients are %g from those without it", from_plain);
     free(plain.change), free(aware.change), free(rounded.change);
 }
 
