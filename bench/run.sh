@@ -47,6 +47,7 @@ measure matmul.py
 measure step.py "${torch[@]}" --only "$cases"
 measure attention.py "${torch[@]}"
 measure matmul_16bit.py
+measure matmul_8bit.py
 measure stream.py
 measure workers.py
 measure generate.py

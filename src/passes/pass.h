@@ -96,6 +96,9 @@ typedef struct {
     /* How weights that training with this setting stores are called in such configurations; NULL: plain. */
     const char *(*trains)(const pass_setting *s);
 
+    /* What people might expect of this setting and don't get, in one line; NULL: nothing. */
+    const char *(*remark)(const pass_setting *s);
+
     const pass_adapting *adapting; /* NULL: all parameters are the model's */
 } pass;
 

@@ -65,5 +65,6 @@ const char *compare_note(const compare_table *t, uint32_t i) {
     double change = compare_bytes_percent(t, row);
     if (change > nothing) return "costs memory";
     if (change > -nothing) return "saves nothing";
+    if (row->why[0]) return row->why;
     return adds_nothing(t, i) && !row->ends ? "adds nothing" : "";
 }

@@ -145,6 +145,11 @@ static void add_choices(text *out, const setup *s, const decision *d, const part
     for (int i = 0; pass_table[i]; i++)
         if (training || !pass_table[i]->training_only) add_technique(out, s, d, i, k);
     add_batch(out, d, training);
+    for (int i = 0; pass_table[i]; i++) {
+        const pass_setting *chosen = &d->point.choice.settings[i];
+        const char *remark = chosen->text[0] && pass_table[i]->remark ? pass_table[i]->remark(chosen) : NULL;
+        if (remark) text_add(out, "  %s\n", remark);
+    }
 }
 
 /* ---- memory ---- */

@@ -95,6 +95,17 @@ static search_request only(const search_request *q, int i) {
     return alone;
 }
 
+/* A setting that takes as much as an earlier one of its technique says so. */
+static void look_beside(const compare_table *t, compare_row *row) {
+    const double nothing = 0.0005;
+    for (const compare_row *other = t->rows; other < row && !row->why[0]; other++) {
+        if (other->group != COMPARE_ALONE || strcmp(other->name, row->name) != 0) continue;
+        double more = (double)row->point.peak_bytes - (double)other->point.peak_bytes;
+        if (other->point.peak_bytes && fabs(more) < nothing * (double)t->rows[0].point.peak_bytes)
+            snprintf(row->why, sizeof row->why, "no less than %s", other->setting);
+    }
+}
+
 static void add_alone(compare_table *t, const search_request *q, int i, const pass_setting *setting) {
     char name[PASS_OPTION_BYTES + 2] = "--";
     search_request alone = only(q, i);
@@ -104,6 +115,7 @@ static void add_alone(compare_table *t, const search_request *q, int i, const pa
     if (setting) alone.pins[i].setting = *setting;
     if (setting) snprintf(row->setting, sizeof row->setting, "%s", setting->text);
     fill_leanest(row, &alone, HUGE_VAL, i);
+    if (row->point.peak_bytes) look_beside(t, row);
     if (row->point.peak_bytes || setting) return;
     bool forbidden = q->allowed == PASS_EXACT && pass_table[i]->class > PASS_EXACT;
     explain(row, forbidden ? "not exact, and --exact is asked for" : "has nothing to do here");

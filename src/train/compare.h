@@ -37,7 +37,7 @@ typedef struct {
     bool other_optimizer; /* than that of the run */
     bool ends;            /* the last of its group: everything that belongs to it */
     search_point point;   /* peak_bytes 0: it can't be planned */
-    char why[160];        /* then */
+    char why[160];        /* then; else what its memory is as much as: "no less than bf16" */
     uint64_t by_category[CATEGORY_COUNT];
     compare_measured measured;
 } compare_row;

@@ -195,6 +195,25 @@ static void rows_run_as_they_were_planned(void **state) {
     json_close(&d);
 }
 
+/* Weights of 16 bits whose products are in 8 take what 16 bits take, and both tables say so. */
+static void what_saves_no_more_is_said(void **state) {
+    (void)state;
+    json_document d;
+    compare("char-small --batch 8", &d);
+    uint32_t found = 0;
+    for (size_t i = 0; i < count_rows(&d); i++) {
+        row r = read_row(&d, i);
+        if (strcmp(r.name, "--precision") != 0) continue;
+        found += strcmp(r.setting, "int8") == 0 && !*r.note;
+        found += strcmp(r.setting, "int8-mixed") == 0 && strcmp(r.note, "no less than bf16") == 0;
+    }
+    assert_int_equal(found, 2);
+    json_close(&d);
+    command_result r = command_run("plan char-small --batch 8 --precision int8-mixed");
+    assert_non_null(strstr(r.err[0] ? r.err : r.out, "beside that it saves time, and no memory"));
+    command_free(&r);
+}
+
 /* ---- text, chart, and what is documented ---- */
 
 static void people_read_a_table(void **state) {
@@ -327,6 +346,7 @@ int main(void) {
         cmocka_unit_test(sums_add_up),
         cmocka_unit_test(rows_together_fall_to_the_least_budget),
         cmocka_unit_test(rows_run_as_they_were_planned),
+        cmocka_unit_test(what_saves_no_more_is_said),
         cmocka_unit_test(people_read_a_table),
         cmocka_unit_test(charts_are_well_formed),
         cmocka_unit_test(keys_are_documented),

@@ -165,15 +165,27 @@ static void code_row(across *w, int64_t depth, int8_t *codes) {
     codes_encode_each(x, w->inverse, bits, w->at->lanes, codes);
 }
 
-/* Words of lanes that lie in several panels. */
-static void spread(const across *w, int64_t four, const matmul_int8_panels *to) {
-    for (int64_t i = 0; i < w->at->lanes;) {
-        int64_t panel = (w->at->first + i) / to->width, place = (w->at->first + i) % to->width;
-        int64_t run = least(to->width - place, w->at->lanes - i);
-        memcpy(to->words + (panel * to->fours + four) * to->width + place, w->words + i,
-               (size_t)run * sizeof *w->words);
-        i += run;
+/* Words of lanes that lie in several panels, most of which they fill; `width` is a constant wherever this is
+ * inlined. */
+VECTOR_INLINE void spread_over(const across *w, int64_t four, const matmul_int8_panels *to,
+                               const int64_t width) {
+    int64_t panel = w->at->first / width, place = w->at->first % width, i = 0;
+    uint32_t *words = to->words + (panel * to->fours + four) * width;
+    if (place) {
+        i = least(width - place, w->at->lanes);
+        memcpy(words + place, w->words, (size_t)i * sizeof *words);
+        words += to->fours * width;
     }
+    for (; i + width <= w->at->lanes; i += width, words += to->fours * width)
+        memcpy(words, w->words + i, (size_t)width * sizeof *words);
+    if (i < w->at->lanes) memcpy(words, w->words + i, (size_t)(w->at->lanes - i) * sizeof *words);
+}
+
+static void spread(const across *w, int64_t four, const matmul_int8_panels *to) {
+    if (to->width == MATMUL_INT8_ROWS)
+        spread_over(w, four, to, MATMUL_INT8_ROWS);
+    else
+        spread_over(w, four, to, MATMUL_INT8_COLUMNS);
 }
 
 /* What the last panel has beyond the last lane. */
