@@ -69,8 +69,8 @@ uint64_t exec_pool_bytes(const exec *e);
  * that is more. `*bytes` in any case. */
 status exec_check_reserve(const exec *e, uint64_t *bytes);
 
-/* The weights where they lie; memory_free the list. */
-status exec_weights(const exec *e, model_weight **list, uint32_t *count);
+/* The weights wherever they lie, between runs; memory_free the list. */
+status exec_weights(exec *e, model_weight **list, uint32_t *count);
 
 /* Where a run went wrong: runs program k again, step by step, and names the first node whose results hold NaN
  * or infinity; false when all are finite. The inputs must have been handed in again. Persistent values are

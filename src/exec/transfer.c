@@ -114,8 +114,10 @@ void transfer_close(transfer *t) {
 static uint32_t slot_of(const transfer *t, uint64_t number) { return (uint32_t)(number % t->slot_count); }
 
 static void look_ahead(transfer *t) {
+    uint32_t before = t->ahead.step;
     t->more = pieces_next(&t->plan->program, &t->ahead);
-    if (t->more) t->readable = pieces_readable(&t->plan->program, &t->ahead);
+    if (t->more && (t->ahead.step != before || t->ahead.first == 0))
+        t->readable = pieces_readable(&t->plan->program, t->ahead.step);
 }
 
 /* Orders to read what there are slots for, as far as it has been written. */

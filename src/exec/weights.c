@@ -2,7 +2,27 @@
 #include "base/memory.h"
 #include "exec/exec_internal.h"
 
-status exec_weights(const exec *e, model_weight **list, uint32_t *count) {
+static status view(void *context, const void *which, uint64_t first, void **data, uint64_t *bytes) {
+    exec_part part;
+    TRY(exec_view(context, which, first, &part));
+    *data = part.data, *bytes = part.bytes;
+    return STATUS_OK;
+}
+
+static status room(void *context, const void *which, uint64_t first, void **data, uint64_t *bytes) {
+    exec_part part;
+    TRY(exec_room(context, which, first, &part));
+    *data = part.data, *bytes = part.bytes;
+    return STATUS_OK;
+}
+
+static status put(void *context, const void *which, uint64_t first, void *data, uint64_t bytes) {
+    return exec_put(context, which, first, &(exec_part){ data, bytes });
+}
+
+static const weight_parts in_file = { view, room, put };
+
+status exec_weights(exec *e, model_weight **list, uint32_t *count) {
     const plan *p = e->plan;
     *count = 0;
     *list = memory_new(p->persistent_count + 1u, sizeof **list);
@@ -14,7 +34,10 @@ status exec_weights(const exec *e, model_weight **list, uint32_t *count) {
                                               .shape = x->shape,
                                               .data = exec_persistent(e, x->name),
                                               .type = x->dtype,
-                                              .by_rows = x->by_rows };
+                                              .by_rows = x->by_rows,
+                                              .parts = &in_file,
+                                              .context = e,
+                                              .which = x };
     }
     return STATUS_OK;
 }

@@ -3,17 +3,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "io/file.h"
 #include "io/json.h"
-#include "io/safetensors.h"
+#include "io/weight_files.h"
 
 enum { PATH_BYTES = 4096, KEY_BYTES = 256 };
 
 static const char CONFIG[] = "adapter_config.json", WEIGHTS[] = "adapter_model.safetensors",
-                  PREFIX[] = "base_model.model.";
+                  BASE[] = "adapter_base.json", PREFIX[] = "base_model.model.";
 
 static status join(const char *directory, const char *file, char path[PATH_BYTES]) {
     if (snprintf(path, PATH_BYTES, "%s/%s", directory, file) < PATH_BYTES) return STATUS_OK;
@@ -106,6 +107,22 @@ static status read_config(json_value root, pass_adapter *a) {
     return read_targets(root, a);
 }
 
+/* What the base was held in: beside the library's files, which have no place for it. */
+static status read_base(const char *directory, pass_adapter *a) {
+    char path[PATH_BYTES];
+    const char *base = "f32";
+    json_document d;
+    TRY(join(directory, BASE, path));
+    if (access(path, F_OK) != 0) return STATUS_OK;
+    TRY(json_open(path, &d));
+    status result = json_get_string(d.root, "base", &base);
+    if (result == STATUS_OK && strlen(base) >= sizeof a->base)
+        result = status_set(STATUS_INVALID, "%s: the base '%.40s' is not known", path, base);
+    if (result == STATUS_OK) strcpy(a->base, base);
+    json_close(&d);
+    return result;
+}
+
 status adapter_files_read(const char *directory, const pass **p, pass_setting *s) {
     char path[PATH_BYTES];
     json_document d;
@@ -114,6 +131,7 @@ status adapter_files_read(const char *directory, const pass **p, pass_setting *s
     TRY(json_open(path, &d));
     status result = read_config(d.root, &a);
     json_close(&d);
+    if (result == STATUS_OK) result = read_base(directory, &a);
     for (int i = 0; pass_table[i] && result == STATUS_OK; i++) {
         if (!pass_table[i]->adapting) continue;
         *p = pass_table[i];
@@ -128,11 +146,14 @@ static status read_one(const safetensors *file, const char *path, const model_we
     snprintf(key, sizeof key, "%s%s", PREFIX, w->name);
     const safetensors_entry *e = safetensors_find(file, key);
     if (!e) return status_set(STATUS_INVALID, "%s has no tensor '%s', which %s asks for", path, key, CONFIG);
-    if (safetensors_dtype(e->dtype) != w->type || !safetensors_has_shape(e, &w->shape))
-        return status_set(STATUS_INVALID,
-                          "%s: '%s' is %s of another shape than %s of F32, which the model needs", path, key,
-                          e->dtype, shape_text(&w->shape, need));
-    return safetensors_read(file, e, w->data, e->bytes);
+    dtype from = safetensors_dtype(e->dtype);
+    if ((from != DTYPE_F32 && !dtype_is_half(from)) || !safetensors_has_shape(e, &w->shape))
+        return status_set(
+            STATUS_INVALID,
+            "%s: '%s' is %s of another shape or type than %s of F32, BF16 or F16, which the model "
+            "needs",
+            path, key, e->dtype, shape_text(&w->shape, need));
+    return weight_files_read(file, e, w);
 }
 
 status adapter_files_load(const char *directory, const model_weight *weights, uint32_t count) {
@@ -210,12 +231,7 @@ static status save_weights(const char *directory, const model_weight *weights, u
     char(*keys)[KEY_BYTES] = memory_new(count, sizeof *keys);
     for (uint32_t i = 0; items && keys && i < count; i++) {
         snprintf(keys[i], KEY_BYTES, "%s%s", PREFIX, weights[i].name);
-        items[i] = (safetensors_item){ .name = keys[i],
-                                       .dtype = safetensors_dtype_name(weights[i].type),
-                                       .shape = weights[i].shape,
-                                       .data = weights[i].data,
-                                       .bytes = (uint64_t)shape_elements(&weights[i].shape) *
-                                                dtype_bytes(weights[i].type) };
+        items[i] = weight_files_item(&weights[i], keys[i]);
     }
     status result = items && keys ? safetensors_write(path, items, count)
                                   : status_set(STATUS_FAILED, "%s: no memory for %u tensors", path, count);
@@ -224,17 +240,32 @@ static status save_weights(const char *directory, const model_weight *weights, u
     return result;
 }
 
+static status write_text(const char *directory, const char *file, text *t) {
+    char path[PATH_BYTES];
+    status result = join(directory, file, path);
+    if (result == STATUS_OK && t->failed) result = status_set(STATUS_FAILED, "%s: no memory for it", path);
+    if (result == STATUS_OK) result = io_write_file(path, t->data, t->length);
+    text_close(t);
+    return result;
+}
+
+static void put_base(text *out, const pass_adapter *a) {
+    json_writer w = { .out = out, .lines = true };
+    json_begin_object(&w, NULL);
+    json_put_string(&w, "base", a->base);
+    json_end_object(&w);
+    text_add(out, "\n");
+}
+
 status adapter_files_save(const char *directory, const adapter_files_about *about,
                           const model_weight *weights, uint32_t count) {
-    char path[PATH_BYTES];
     pass_adapter a;
-    text t = { 0 };
+    text config = { 0 }, base = { 0 };
     TRY(about->pass->adapting->describe(about->setting, &a));
-    TRY(join(directory, CONFIG, path));
     TRY(save_weights(directory, weights, count));
-    put_config(&t, about, &a, weights, count);
-    status result = t.failed ? status_set(STATUS_FAILED, "%s: no memory for it", path)
-                             : io_write_file(path, t.data, t.length);
-    text_close(&t);
-    return result;
+    put_config(&config, about, &a, weights, count);
+    status result = write_text(directory, CONFIG, &config);
+    put_base(&base, &a);
+    status written = write_text(directory, BASE, &base);
+    return result != STATUS_OK ? result : written;
 }

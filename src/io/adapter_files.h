@@ -1,5 +1,6 @@
 /* Adapters as the PEFT library writes them: adapter_config.json and adapter_model.safetensors in a folder,
- * keys "base_model.model." and the parameter's name. The weights that they stand beside are not among them.
+ * keys "base_model.model." and the parameter's name. The weights that they stand beside are not among them;
+ * adapter_base.json says what those were held in, { "base": "nf4" }, and where it is absent they were f32.
  *
  * Only what this program computes is read: plain low-rank adapters of linear products, without biases, scaled
  * by alpha / rank. Everything else is STATUS_INVALID with file and key. */

@@ -6,7 +6,8 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "io/safetensors.h"
+#include "io/coded_files.h"
+#include "io/weight_files.h"
 #include "ops/codes.h"
 
 enum { PATH_BYTES = 4096 };
@@ -26,22 +27,6 @@ static const safetensors_entry *find(const safetensors *s, const char *name) {
     return safetensors_find(s, name + sizeof prefix - 1);
 }
 
-/* Reads n 16-bit floats into the last half of `data` and widens them there, first to last: place i is written
- * after the 16 bits that it covers were read. */
-static status read_narrow(const safetensors *s, const safetensors_entry *e, void *into, int64_t n) {
-    float *data = into;
-    char *narrow = (char *)data + 2 * n;
-    bool brain = strcmp(e->dtype, "BF16") == 0;
-    TRY(safetensors_read(s, e, narrow, e->bytes));
-    for (int64_t i = 0; i < n; i++) {
-        uint16_t half;
-        memcpy(&half, narrow + 2 * i, sizeof half);
-        float value = brain ? half_from_bf16(half) : half_from_f16(half);
-        memcpy(data + i, &value, sizeof value);
-    }
-    return STATUS_OK;
-}
-
 enum { PART = 4096 }; /* numbers that are read at a time where the file has another type */
 
 /* Reads n numbers of the file from number `first` on, as f32; `half` has room for as many. */
@@ -52,18 +37,6 @@ static status read_wide(const safetensors *s, const safetensors_entry *e, int64_
     void *into = from == DTYPE_F32 ? (void *)wide : (void *)half;
     TRY(safetensors_read_part(s, e, (uint64_t)first * bytes, into, (uint64_t)n * bytes));
     if (from != DTYPE_F32) half_widen(from, half, n, wide);
-    return STATUS_OK;
-}
-
-/* Reads into a weight of 16 bits what the file has in f32 or in the other 16 bits: part by part. */
-static status read_into_half(const safetensors *s, const safetensors_entry *e, const model_weight *w) {
-    float wide[PART];
-    uint16_t half[PART];
-    for (int64_t i = 0, all = shape_elements(&w->shape); i < all; i += PART) {
-        int64_t n = all - i < PART ? all - i : PART;
-        TRY(read_wide(s, e, i, n, wide, half));
-        half_narrow(w->type, wide, n, (uint16_t *)w->data + i);
-    }
     return STATUS_OK;
 }
 
@@ -102,19 +75,19 @@ static const char *entry_shape_text(const safetensors_entry *e, char into[SHAPE_
     return shape_text(&s, into);
 }
 
-/* `scales`: where those of codes lie. */
 static status read_weight(const safetensors *s, const safetensors_entry *e, const model_weight *w,
                           float *scales) {
     const char *path = s->files[e->file].path;
     char have[SHAPE_TEXT_BYTES], need[SHAPE_TEXT_BYTES];
-    if (!safetensors_has_shape(e, &w->shape))
+    shape should = w->type == DTYPE_U8 ? coded_files_shape(w) : w->shape;
+    if (!safetensors_has_shape(e, &should))
         return status_set(STATUS_INVALID, "%s: the tensor '%s' is %s, the model needs %s", path, w->name,
-                          entry_shape_text(e, have), shape_text(&w->shape, need));
-    int64_t n = shape_elements(&w->shape);
+                          entry_shape_text(e, have), shape_text(&should, need));
     dtype from = safetensors_dtype(e->dtype);
     bool known = from == DTYPE_F32 || dtype_is_half(from);
-    if (from == w->type && (known || from == DTYPE_I8)) return safetensors_read(s, e, w->data, e->bytes);
+    if (from == w->type && from == DTYPE_I8) return safetensors_read(s, e, w->data, e->bytes);
     if (known && w->type == DTYPE_I8 && scales) return read_into_codes(s, e, w, scales);
+    if (known && w->type == DTYPE_U8 && scales) return coded_files_read(s, e, w, scales);
     if (w->type == DTYPE_I8)
         return status_set(STATUS_INVALID,
                           "%s: the tensor '%s' is of type %s, which codes of 8 bits aren't made of", path,
@@ -123,8 +96,7 @@ static status read_weight(const safetensors *s, const safetensors_entry *e, cons
         return status_set(STATUS_INVALID,
                           "%s: the tensor '%s' is of codes of 8 bits (I8); plain numbers are wanted here",
                           path, w->name);
-    if (known && dtype_is_half(w->type)) return read_into_half(s, e, w);
-    if (known) return read_narrow(s, e, w->data, n);
+    if (known) return weight_files_read(s, e, w);
     return status_set(STATUS_INVALID, "%s: the tensor '%s' is of type %s; weights are F32, BF16 or F16", path,
                       w->name, e->dtype);
 }
@@ -155,13 +127,13 @@ static const model_weight *find_weight(const model_weight *weights, uint32_t cou
 static bool is_made(const safetensors *s, const model_weight *weights, uint32_t count, const char *name) {
     size_t length = codes_scales_of(name);
     const model_weight *w = length ? find_weight(weights, count, name, length) : NULL;
-    const safetensors_entry *e = w && w->type == DTYPE_I8 ? find(s, w->name) : NULL;
+    const safetensors_entry *e = w && coded_files_has(w) ? find(s, w->name) : NULL;
     return e && safetensors_dtype(e->dtype) != DTYPE_I8;
 }
 
 static float *scales_of(const model_weight *weights, uint32_t count, const model_weight *w) {
     char name[CODES_NAME_BYTES];
-    if (w->type != DTYPE_I8) return NULL;
+    if (!coded_files_has(w)) return NULL;
     codes_scales_name(w->name, name);
     const model_weight *found = find_weight(weights, count, name, strlen(name));
     return found ? found->data : NULL;
@@ -206,13 +178,7 @@ status model_files_save(const char *directory, const model_weight *weights, uint
     TRY(join(directory, "model.safetensors", path));
     safetensors_item *items = memory_new(count, sizeof *items);
     if (!items) return status_set(STATUS_FAILED, "%s: no memory for %u tensors", path, count);
-    for (uint32_t i = 0; i < count; i++)
-        items[i] = (safetensors_item){ .name = weights[i].name,
-                                       .dtype = safetensors_dtype_name(weights[i].type),
-                                       .shape = weights[i].shape,
-                                       .data = weights[i].data,
-                                       .bytes = (uint64_t)shape_elements(&weights[i].shape) *
-                                                dtype_bytes(weights[i].type) };
+    for (uint32_t i = 0; i < count; i++) items[i] = weight_files_item(&weights[i], weights[i].name);
     status result = safetensors_write(path, items, count);
     memory_free(items);
     return result;

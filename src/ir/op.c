@@ -30,6 +30,8 @@ op_cost op_cost_functions(const graph *g, const node *n, double flops) {
     return cost;
 }
 
+bool op_in_pieces(const op_def *op) { return op->state_count > 0 || (op->traits & OP_ELEMENTWISE) != 0; }
+
 const op_def *op_find(const char *name) {
     for (const op_def *const *op = op_table; *op; op++)
         if (strcmp((*op)->name, name) == 0) return *op;

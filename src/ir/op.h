@@ -107,6 +107,7 @@ struct op_def {
     uint16_t attribute_bytes;
     uint32_t traits;
     uint32_t constants; /* bit per input: a float that gets no gradient (a scale, a learning rate) */
+    uint32_t places;    /* bit per input: a result comes to lie there, and what it held is not read */
     uint8_t (*outputs)(const graph *g, const node *n);
 
     /* Shapes and dtypes of the outputs (zeroed at entry), from checked inputs. */
@@ -140,6 +141,9 @@ status op_check_input(const graph *g, const node *n, uint32_t i, const shape *ex
 /* Fallbacks for `cost`: reads every input, writes every output, `flops` operations per output element. */
 op_cost op_cost_elementwise(const graph *g, const node *n, double flops);
 op_cost op_cost_functions(const graph *g, const node *n, double flops); /* the same, WORK_FUNCTIONS */
+
+/* Can it be run piece by piece, each a part of its first input and of all that are of the same shape? */
+bool op_in_pieces(const op_def *op);
 
 /* All ops, in the order of ops/ops.def, ending with NULL. */
 extern const op_def *const op_table[];

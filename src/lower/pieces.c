@@ -48,7 +48,8 @@ static uint32_t list_parts(const graph *g, const node *n, piece_part parts[PIECE
     uint32_t count = 0;
     for (uint32_t i = 0; i < n->in_count && count < PIECES_PARTS; i++) {
         tensor_id owner = in_file(g, node_in(g, n, i));
-        piece_part *x = owner ? part_of(parts, &count, owner) : NULL;
+        bool read = !(n->op->places >> i & 1u);
+        piece_part *x = owner && read ? part_of(parts, &count, owner) : NULL;
         if (x) x->read = true, x->in = i;
     }
     for (uint32_t i = 0; i < n->out_count && count < PIECES_PARTS; i++) {
@@ -72,15 +73,20 @@ uint32_t pieces_parts(const program *p, const piece *x, piece_part parts[PIECES_
     return count;
 }
 
-uint32_t pieces_readable(const program *p, const piece *x) {
+static bool writes(const program *p, uint32_t step, tensor_id owner) {
+    const node *n = node_of(p, step);
+    for (uint32_t i = 0; i < n->out_count; i++)
+        if (in_file(&p->graph, node_out(&p->graph, n, i)) == owner) return true;
+    return false;
+}
+
+uint32_t pieces_readable(const program *p, uint32_t step) {
     piece_part parts[PIECES_PARTS];
-    uint32_t count = list_parts(&p->graph, node_of(p, x->step), parts), after = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        node_id maker = graph_tensor(&p->graph, parts[i].owner)->producer;
-        for (uint32_t s = 0; maker && parts[i].read && s < x->step; s++)
-            if (p->steps[s].node == maker && s >= after) after = s + 1;
-    }
-    return after;
+    uint32_t count = list_parts(&p->graph, node_of(p, step), parts);
+    for (uint32_t s = step; s > 0; s--)
+        for (uint32_t i = 0; i < count; i++)
+            if (parts[i].read && writes(p, s - 1, parts[i].owner)) return s;
+    return 0;
 }
 
 static uint64_t slot_bytes(const program *p, const piece *x) {

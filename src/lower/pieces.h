@@ -14,7 +14,7 @@ enum {
     PIECES_ELEMENTS = 1 << 18, /* of a piece */
     PIECES_PAGE = 4096,        /* in a file and in a slot each part of a piece begins at a multiple of it */
     PIECES_SLOTS = 16,         /* as many are in memory at once, or all */
-    PIECES_PARTS = 4           /* of an op's inputs and outputs, at most */
+    PIECES_PARTS = 8           /* more than any step has: a weight, its gradient, two states */
 };
 
 /* Elements first .. first + count - 1 of a step's first input: of the weight that it updates. */
@@ -39,9 +39,9 @@ typedef struct {
 } piece_part;
 uint32_t pieces_parts(const program *p, const piece *x, piece_part parts[PIECES_PARTS]);
 
-/* The step after which a piece can be read from the file: the one that writes it there in this program, and
- * one more; 0: it is there from the beginning. */
-uint32_t pieces_readable(const program *p, const piece *x);
+/* How many steps must be done before what this one reads is in the file: up to the last that writes any of
+ * it in this program; 0: it is there from the beginning. */
+uint32_t pieces_readable(const program *p, uint32_t step);
 
 /* How many pieces there are, and what the largest takes in its slot. */
 typedef struct {

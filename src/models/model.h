@@ -7,6 +7,7 @@
 #pragma once
 
 #include "ir/graph.h"
+#include "models/weight.h"
 
 typedef enum {
     MODEL_TRAIN,    /* loss, with dropout */
@@ -52,15 +53,6 @@ struct model {
     void (*initial)(const model *m, const char *parameter, const shape *s, model_initial *out);
     uint32_t (*fields)(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]);
 };
-
-/* One weight of a model, where it lies. */
-typedef struct {
-    const char *name;
-    shape shape;
-    void *data;
-    dtype type;   /* f32, f16 or bf16; or i8, where its scales are a weight of their own */
-    bool by_rows; /* i8: a scale for each row; else for each column */
-} model_weight;
 
 /* Tools for builders. */
 tensor_id model_parameter(graph *g, const char *name, shape s, uint8_t more_flags); /* f32, trainable */

@@ -47,6 +47,7 @@ typedef struct {
     int64_t rank;
     double alpha, dropout;
     char targets[PASS_SETTING_BYTES]; /* names of products with '+' between them; "all" */
+    char base[8];                     /* the form that the model's matrices are held in; "f32" */
 } pass_adapter;
 typedef struct {
     status (*describe)(const pass_setting *s, pass_adapter *out);
@@ -92,6 +93,8 @@ typedef struct {
 
     const char *stores; /* how files of weights that only this pass reads are called in their configuration,
                            where its setting stands too; NULL: weights are plain */
+    /* Rewrites once more when all passes have run, where that depends on what they have made; NULL: never. */
+    status (*finish)(const graph *in, const pass_setting *s, const pass_context *c, graph *out);
 
     /* How weights that training with this setting stores are called in such configurations; NULL: plain. */
     const char *(*trains)(const pass_setting *s);

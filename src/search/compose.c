@@ -27,17 +27,33 @@ compose_split compose_split_of(const compose_run *r, const compose_choice *c) {
 
 /* ---- passes ---- */
 
+/* One rewriting; *g is replaced. */
+static status apply(status (*run)(const graph *, const pass_setting *, const pass_context *, graph *),
+                    const pass_setting *s, const pass_context *context, graph *g) {
+    graph next;
+    TRY(graph_open(&next));
+    status result = run(g, s, context, &next);
+    graph_close(g);
+    *g = next;
+    return result;
+}
+
 /* Applies the chosen settings of one stage; *g is replaced. */
 static status apply_passes(const compose_choice *c, const pass_context *context, pass_stage stage, graph *g) {
     for (int i = 0; pass_table[i]; i++) {
         if (pass_table[i]->stage != stage || !c->settings[i].text[0]) continue;
         if (pass_table[i]->training_only && !context->training) continue;
-        graph next;
-        TRY(graph_open(&next));
-        status result = pass_table[i]->run(g, &c->settings[i], context, &next);
-        graph_close(g);
-        *g = next;
-        if (result != STATUS_OK) return result;
+        TRY(apply(pass_table[i]->run, &c->settings[i], context, g));
+    }
+    return STATUS_OK;
+}
+
+/* What passes have still to do when all of them have run. */
+static status finish_passes(const compose_choice *c, const pass_context *context, graph *g) {
+    for (int i = 0; pass_table[i]; i++) {
+        if (!pass_table[i]->finish || !c->settings[i].text[0]) continue;
+        if (pass_table[i]->training_only && !context->training) continue;
+        TRY(apply(pass_table[i]->finish, &c->settings[i], context, g));
     }
     return STATUS_OK;
 }
@@ -86,6 +102,7 @@ static status build(const compose_run *r, const compose_choice *c, const flavour
     if (result == STATUS_OK && context.training) result = differentiate(r, g, find_loss(g));
     if (until) return result;
     if (result == STATUS_OK) result = apply_passes(c, &context, PASS_STEP, g);
+    if (result == STATUS_OK) result = finish_passes(c, &context, g);
     return result;
 }
 

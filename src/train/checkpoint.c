@@ -6,10 +6,10 @@
 #include "base/memory.h"
 #include "base/units.h"
 #include "io/file.h"
+#include "io/weight_files.h"
 #include "train/weights.h"
 
-static const char MODEL[] = "model.safetensors", OPTIMIZER[] = "optimizer.safetensors",
-                  STATE[] = "trainer_state.json";
+static const char OPTIMIZER[] = "optimizer.safetensors", STATE[] = "trainer_state.json";
 
 static status path_of(const char *folder, const char *name, char path[CHECKPOINT_PATH_BYTES]) {
     if (snprintf(path, CHECKPOINT_PATH_BYTES, "%s/%s", folder, name) >= CHECKPOINT_PATH_BYTES)
@@ -72,13 +72,20 @@ static void describe_plan(const decision *d, trainer_state *t) {
 }
 
 /* The large files first: a full disk shows there. */
-static status write_files(exec *e, const setup *s, const plan *p, const char *folder, trainer_state *t) {
+static status write_files(exec *e, const setup *s, const decision *d, const char *folder, trainer_state *t) {
     char path[CHECKPOINT_PATH_BYTES];
+    const plan *p = &d->plan;
+    adapter_files_about about = weights_adapter(s, d);
     TRY(path_of(folder, OPTIMIZER, path));
     TRY(save_category(e, p, CATEGORY_OPTIMIZER, path, &t->optimizer));
-    TRY(path_of(folder, MODEL, path));
-    TRY(save_category(e, p, CATEGORY_WEIGHTS, path, &t->model));
-    if (!s->custom) TRY(weights_save_config(e, &s->config, folder));
+    TRY(path_of(folder, trainer_state_weights(t), path));
+    if (t->run.base.bytes) { /* what does not change is where it was */
+        TRY(weights_save_adapter(e, &about, folder));
+        TRY(io_sum_file(path, &t->model.sum, &t->model.bytes));
+    } else {
+        TRY(save_category(e, p, CATEGORY_WEIGHTS, path, &t->model));
+        if (!s->custom) TRY(weights_save_config(e, &s->config, folder));
+    }
     TRY(path_of(folder, STATE, path));
     return trainer_state_write(path, t);
 }
@@ -89,7 +96,7 @@ status checkpoint_save(exec *e, const setup *s, const decision *d, const identit
     trainer_state t = { .step = step, .samples = (uint64_t)(step * s->options.batch), .run = *run };
     describe_plan(d, &t);
     TRY(checkpoint_folder_begin(out, step, folder));
-    status result = write_files(e, s, &d->plan, folder, &t);
+    status result = write_files(e, s, d, folder, &t);
     if (result == STATUS_OK) result = checkpoint_folder_commit(out, step);
     if (result != STATUS_OK) {
         char sentence[1024];
@@ -119,7 +126,7 @@ status checkpoint_verify(const char *folder, trainer_state *t) {
     char path[CHECKPOINT_PATH_BYTES];
     TRY(path_of(folder, STATE, path));
     TRY(trainer_state_read(path, t));
-    TRY(verify_file(folder, MODEL, &t->model));
+    TRY(verify_file(folder, trainer_state_weights(t), &t->model));
     return verify_file(folder, OPTIMIZER, &t->optimizer);
 }
 
@@ -157,10 +164,30 @@ static status load_category(exec *e, const plan *p, category c, const char *path
     return result;
 }
 
-status checkpoint_load(exec *e, const plan *p, const char *folder) {
+/* The weights that adapters stand beside, if they are still those. */
+static status load_base(exec *e, const char *folder, const char *base, const safetensors_sum *should) {
+    safetensors_sum is = { 0 };
+    if (base) TRY(weight_files_sum(base, &is));
+    if (is.bytes != should->bytes || is.sum != should->sum)
+        return status_set(
+            STATUS_INVALID,
+            "%s holds adapters alone, and %s are not the weights that they were trained beside; "
+            "name the same model directory",
+            folder, base ? base : "this model's");
+    return weights_load(e, base);
+}
+
+status checkpoint_load(exec *e, const setup *s, const decision *d, const char *folder,
+                       const trainer_state *t) {
     char path[CHECKPOINT_PATH_BYTES];
-    TRY(path_of(folder, MODEL, path));
-    TRY(load_category(e, p, CATEGORY_WEIGHTS, path));
+    const plan *p = &d->plan;
+    if (t->run.base.bytes) {
+        TRY(load_base(e, folder, s->weights, &t->run.base));
+        TRY(weights_load_adapter(e, folder));
+    } else {
+        TRY(path_of(folder, trainer_state_weights(t), path));
+        TRY(load_category(e, p, CATEGORY_WEIGHTS, path));
+    }
     TRY(path_of(folder, OPTIMIZER, path));
     return load_category(e, p, CATEGORY_OPTIMIZER, path);
 }

@@ -4,6 +4,9 @@
  *                    optimizer.safetensors                                    all other persistent state
  *                    trainer_state.json                                       train/trainer_state.h
  *
+ * Where adapters are trained, adapter_config.json and adapter_model.safetensors stand in the model's place;
+ * of the weights beside them, which do not change, trainer_state.json has the digest.
+ *
  * Tensors are written from where they lie in the pool and read to there; what lists and headers take beside
  * it is part of every plan (plan/plan.c), so saving needs no memory that was not planned. */
 #pragma once
@@ -20,5 +23,7 @@ status checkpoint_save(exec *e, const setup *s, const decision *d, const identit
 /* Is all of this folder as it was written? STATUS_INVALID with a sentence when not. Reads every byte. */
 status checkpoint_verify(const char *folder, trainer_state *t);
 
-/* Weights and optimizer state of a verified checkpoint to their places. */
-status checkpoint_load(exec *e, const plan *p, const char *folder);
+/* Weights and optimizer state of a verified checkpoint, which t describes, to their places; what adapters
+ * stand beside comes from the setup's model directory, STATUS_INVALID where that has changed. */
+status checkpoint_load(exec *e, const setup *s, const decision *d, const char *folder,
+                       const trainer_state *t);

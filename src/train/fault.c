@@ -9,9 +9,14 @@ static const char *spoilt_weight(const feed *f, const plan *p) {
     for (uint32_t i = 0; i < p->persistent_count; i++) {
         const plan_persistent *x = &p->persistent[i];
         if (x->category != CATEGORY_WEIGHTS || x->dtype != DTYPE_F32) continue;
-        const float *value = exec_persistent(f->exec, x->name);
-        for (int64_t k = 0, n = shape_elements(&x->shape); k < n; k++)
-            if (!isfinite(value[k])) return x->name;
+        exec_part part;
+        uint64_t bytes = (uint64_t)shape_elements(&x->shape) * sizeof(float);
+        for (uint64_t done = 0; done < bytes; done += part.bytes) {
+            if (exec_view(f->exec, x, done, &part) != STATUS_OK) return NULL;
+            const float *value = part.data;
+            for (uint64_t k = 0; k < part.bytes / sizeof *value; k++)
+                if (!isfinite(value[k])) return x->name;
+        }
     }
     return NULL;
 }

@@ -4,6 +4,7 @@
  * to save) is not among them. */
 #pragma once
 
+#include "io/safetensors.h"
 #include "train/setup.h"
 
 typedef enum { IDENTITY_OPTION, IDENTITY_MODEL, IDENTITY_DATA, IDENTITY_KINDS } identity_kind;
@@ -20,6 +21,7 @@ enum { IDENTITY_FACTS = 72 };
 typedef struct {
     identity_fact facts[IDENTITY_FACTS];
     uint32_t count;
+    safetensors_sum base; /* of the weights that adapters stand beside: of no other use; bytes 0: none do */
 } identity;
 
 /* Of a setup. Data is known by its number of samples and by a digest of about a mebibyte of them, spread

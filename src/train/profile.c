@@ -104,7 +104,7 @@ static status begin(profiling *p) {
     const setup *s = p->s;
     TRY(exec_open(&p->d->plan, EXEC_OBSERVE, &p->exec));
     if (s->weights) TRY(weights_load(p->exec, s->weights));
-    weights_initialise(p->exec, &p->d->plan, s->weights ? NULL : &s->model, (uint64_t)s->options.seed);
+    TRY(weights_initialise(p->exec, s->weights ? NULL : &s->model, (uint64_t)s->options.seed));
     TRY(loader_plan_open(s, exec_persistent(p->exec, "loader"), 0, &p->loader));
     feed_open(&p->feed, s, p->d, p->exec);
     return STATUS_OK;

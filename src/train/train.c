@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "io/weight_files.h"
 #include "train/fault.h"
 #include "train/history.h"
 #include "train/journal.h"
@@ -62,27 +63,16 @@ static status make_room(training *t) {
 
 static status fill_weights(training *t) {
     const setup *s = t->s;
-    const plan *p = &t->d->plan;
-    if (t->from->step) return checkpoint_load(t->exec, p, t->from->folder);
+    if (t->from->step) return checkpoint_load(t->exec, s, t->d, t->from->folder, &t->from->state);
     if (s->weights) TRY(weights_load(t->exec, s->weights));
-    weights_initialise(t->exec, p, s->weights ? NULL : &s->model, (uint64_t)s->options.seed);
-    return STATUS_OK;
-}
-
-/* The pass of the plan that trains beside the model's weights; false: none. */
-static bool find_adapter(const training *t, adapter_files_about *about) {
-    const pass_setting *settings = t->d->point.choice.settings;
-    *about = (adapter_files_about){ .base = t->s->weights };
-    for (int i = 0; pass_table[i]; i++)
-        if (pass_table[i]->adapting && settings[i].text[0])
-            about->pass = pass_table[i], about->setting = &settings[i];
-    return about->pass != NULL;
+    return weights_initialise(t->exec, s->weights ? NULL : &s->model, (uint64_t)s->options.seed);
 }
 
 /* An adapter is worth nothing without the weights that it stands beside. */
 static status check_adapter(const training *t) {
-    adapter_files_about about;
-    if (!t->s->options.out || t->s->weights || !find_adapter(t, &about)) return STATUS_OK;
+    adapter_files_about about = weights_adapter(t->s, t->d);
+    if (!t->s->options.out || !about.pass) return STATUS_OK;
+    if (t->s->weights) return weight_files_sum(t->s->weights, &t->from->run.base);
     char option[PASS_OPTION_BYTES];
     return status_set(STATUS_INVALID,
                       "--%s trains beside weights that stay as they are, and %s brings none; name a model "
@@ -162,9 +152,9 @@ static status save_checkpoint(training *t, int64_t done) {
 }
 
 static status save_model(training *t) {
-    adapter_files_about about;
+    adapter_files_about about = weights_adapter(t->s, t->d);
     if (!t->s->options.out) return STATUS_OK;
-    if (find_adapter(t, &about)) return weights_save_adapter(t->exec, &about, t->s->options.out);
+    if (about.pass) return weights_save_adapter(t->exec, &about, t->s->options.out);
     return weights_save(t->exec, t->s->custom ? NULL : &t->s->config, t->s->options.out);
 }
 

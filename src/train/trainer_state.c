@@ -13,7 +13,10 @@
 static const char *const kinds[IDENTITY_KINDS] = {
     [IDENTITY_OPTION] = "options", [IDENTITY_MODEL] = "model", [IDENTITY_DATA] = "data"
 };
-static const char *const files[2] = { "model.safetensors", "optimizer.safetensors" };
+static const char *const files[2] = { "model.safetensors", "optimizer.safetensors" },
+                         ADAPTER[] = "adapter_model.safetensors";
+
+const char *trainer_state_weights(const trainer_state *t) { return t->run.base.bytes ? ADAPTER : files[0]; }
 static const char LAST_KEY[] = "\"digest\":";
 enum { TRAINER_STATE_LIMIT = 1 << 20 };
 
@@ -48,16 +51,19 @@ static void put_plan(json_writer *w, const trainer_state *t) {
     json_end_object(w);
 }
 
+static void put_sum(json_writer *w, const char *name, const safetensors_sum *sum) {
+    char digits[DIGEST_TEXT_BYTES];
+    json_begin_object(w, name);
+    json_put_unsigned(w, "bytes", sum->bytes);
+    json_put_string(w, "digest", digest_text_of(sum->sum, digits));
+    json_end_object(w);
+}
+
 static void put_files(json_writer *w, const trainer_state *t) {
-    const safetensors_sum *sums[2] = { &t->model, &t->optimizer };
+    if (t->run.base.bytes) put_sum(w, "base", &t->run.base);
     json_begin_object(w, "files");
-    for (int i = 0; i < 2; i++) {
-        char digits[DIGEST_TEXT_BYTES];
-        json_begin_object(w, files[i]);
-        json_put_unsigned(w, "bytes", sums[i]->bytes);
-        json_put_string(w, "digest", digest_text_of(sums[i]->sum, digits));
-        json_end_object(w);
-    }
+    put_sum(w, trainer_state_weights(t), &t->model);
+    put_sum(w, files[1], &t->optimizer);
     json_end_object(w);
 }
 
@@ -148,22 +154,26 @@ static status read_plan(json_value root, trainer_state *t) {
     return STATUS_OK;
 }
 
-static status read_files(json_value root, trainer_state *t) {
-    safetensors_sum *sums[2] = { &t->model, &t->optimizer };
-    json_value object, file, value;
-    TRY(json_get(root, "files", &object));
-    for (int i = 0; i < 2; i++) {
-        const char *digits;
-        int64_t bytes;
-        TRY(json_get(object, files[i], &file));
-        TRY(json_get_integer(file, "bytes", 0, INT64_MAX, &bytes));
-        TRY(json_get(file, "digest", &value));
-        TRY(json_as_string(value, &digits));
-        if (strlen(digits) != 16 || strspn(digits, "0123456789abcdef") != 16)
-            return json_wrong(value, "is no digest of 16 digits");
-        *sums[i] = (safetensors_sum){ .bytes = (uint64_t)bytes, .sum = strtoull(digits, NULL, 16) };
-    }
+static status read_sum(json_value object, const char *name, safetensors_sum *sum) {
+    json_value file, value;
+    const char *digits;
+    int64_t bytes;
+    TRY(json_get(object, name, &file));
+    TRY(json_get_integer(file, "bytes", 0, INT64_MAX, &bytes));
+    TRY(json_get(file, "digest", &value));
+    TRY(json_as_string(value, &digits));
+    if (strlen(digits) != 16 || strspn(digits, "0123456789abcdef") != 16)
+        return json_wrong(value, "is no digest of 16 digits");
+    *sum = (safetensors_sum){ .bytes = (uint64_t)bytes, .sum = strtoull(digits, NULL, 16) };
     return STATUS_OK;
+}
+
+static status read_files(json_value root, trainer_state *t) {
+    json_value object;
+    if (json_has(root, "base")) TRY(read_sum(root, "base", &t->run.base));
+    TRY(json_get(root, "files", &object));
+    TRY(read_sum(object, trainer_state_weights(t), &t->model));
+    return read_sum(object, files[1], &t->optimizer);
 }
 
 static status read_members(json_value root, trainer_state *t) {

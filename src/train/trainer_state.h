@@ -16,8 +16,11 @@ typedef struct {
         char setting[PASS_SETTING_BYTES]; /* empty: off */
         pass_class class;
     } passes[PASS_MAX];               /* by pass, in the order of pass_table */
-    safetensors_sum model, optimizer; /* of model.safetensors and optimizer.safetensors */
+    safetensors_sum model, optimizer; /* of their files */
 } trainer_state;
+
+/* The file of its weights: where adapters were trained, of those alone. */
+const char *trainer_state_weights(const trainer_state *t);
 
 /* Writes it, with a digest of its own at the end. */
 status trainer_state_write(const char *path, const trainer_state *t);

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/half.h"
 #include "base/memory.h"
 #include "base/philox.h"
 #include "base/threads.h"
@@ -11,13 +10,14 @@
 #include "io/model_files.h"
 #include "io/quantized_files.h"
 #include "ops/codes.h"
+#include "ops/nf4.h"
 #include "passes/pass.h"
 
 /* ---- initial values ---- */
 
 typedef struct {
-    exec *e;
-    const plan *p;
+    model_weight *weights;
+    uint32_t count;
     const model *m;
     uint64_t seed;
 } initialisation;
@@ -28,8 +28,6 @@ static uint32_t name_stream(const char *name) {
     return stream;
 }
 
-enum { PART = 1024 };
-
 /* Some of a weight's numbers: they depend on nothing but its stream and their places. */
 static void draw(const philox_normal_list *list, int64_t first, int64_t n, float *part) {
     if (list->deviation > 0)
@@ -38,76 +36,95 @@ static void draw(const philox_normal_list *list, int64_t first, int64_t n, float
         for (int64_t j = 0; j < n; j++) part[j] = list->mean;
 }
 
-static void store(const plan_persistent *x, char *data, int64_t first, int64_t n, const float *part) {
-    char *to = data + (uint64_t)first * dtype_bytes(x->dtype);
-    if (dtype_is_half(x->dtype))
-        half_narrow(x->dtype, part, n, (uint16_t *)(void *)to);
-    else
-        memcpy(to, part, (size_t)n * sizeof *part);
-}
-
-static const plan_persistent *find(const plan *p, const char *name, size_t length) {
-    for (uint32_t i = 0; i < p->persistent_count; i++)
-        if (strncmp(p->persistent[i].name, name, length) == 0 && !p->persistent[i].name[length])
-            return &p->persistent[i];
+static const model_weight *find(const initialisation *i, const char *name, size_t length) {
+    for (uint32_t k = 0; k < i->count; k++)
+        if (strncmp(i->weights[k].name, name, length) == 0 && !i->weights[k].name[length])
+            return &i->weights[k];
     return NULL;
 }
 
 /* Scales are made with their codes. */
-static bool is_scale(const plan *p, const char *name) {
+static bool is_scale(const initialisation *i, const char *name) {
     size_t length = codes_scales_of(name);
-    const plan_persistent *codes = length ? find(p, name, length) : NULL;
-    return codes && codes->dtype == DTYPE_I8;
+    const model_weight *codes = length ? find(i, name, length) : NULL;
+    return codes && (codes->type == DTYPE_I8 || codes->type == DTYPE_U8);
+}
+
+static float *scales_of(const initialisation *i, const model_weight *w) {
+    char name[CODES_NAME_BYTES];
+    codes_scales_name(w->name, name);
+    return find(i, name, strlen(name))->data;
 }
 
 /* Drawn twice: the scales are those of all numbers. */
-static void initialise_codes(const initialisation *i, const plan_persistent *x,
-                             const philox_normal_list *list) {
-    char name[CODES_NAME_BYTES];
-    float part[PART];
-    codes_matrix m = { .rows = shape_rows(&x->shape),
-                       .columns = shape_last(&x->shape),
-                       .by_rows = x->by_rows,
-                       .scales = exec_persistent(i->e, codes_scales_name(x->name, name)) };
-    int8_t *codes = exec_persistent(i->e, x->name);
-    int64_t all = shape_elements(&x->shape);
-    for (int64_t k = 0; k < all; k += PART) {
-        int64_t n = all - k < PART ? all - k : PART;
+static void fill_codes(const initialisation *i, const model_weight *w, const philox_normal_list *list) {
+    float part[WEIGHT_PART];
+    codes_matrix m = { .rows = shape_rows(&w->shape),
+                       .columns = shape_last(&w->shape),
+                       .by_rows = w->by_rows,
+                       .scales = scales_of(i, w) };
+    int8_t *codes = w->data;
+    int64_t all = shape_elements(&w->shape);
+    for (int64_t k = 0; k < all; k += WEIGHT_PART) {
+        int64_t n = all - k < WEIGHT_PART ? all - k : WEIGHT_PART;
         draw(list, k, n, part);
         codes_matrix_look(&m, part, k, n);
     }
     codes_matrix_scale(&m);
-    for (int64_t k = 0; k < all; k += PART) {
-        int64_t n = all - k < PART ? all - k : PART;
+    for (int64_t k = 0; k < all; k += WEIGHT_PART) {
+        int64_t n = all - k < WEIGHT_PART ? all - k : WEIGHT_PART;
         draw(list, k, n, part);
         codes_matrix_encode(&m, part, k, n, codes + k);
     }
 }
 
-static void initialise_one(void *context, int64_t index, int thread) {
-    (void)thread;
-    const initialisation *i = context;
-    const plan_persistent *x = &i->p->persistent[index];
-    model_initial from = { .stream = name_stream(x->name) };
-    bool added = pass_of_parameter(x->name, &x->shape, &from.deviation) != NULL;
-    if (x->category != CATEGORY_WEIGHTS || (!added && !i->m) || is_scale(i->p, x->name)) return;
-    if (!added) i->m->initial(i->m, x->name, &x->shape, &from);
-    philox_normal_list list = { i->seed, from.stream, from.mean, from.deviation };
-    if (x->dtype == DTYPE_I8) {
-        initialise_codes(i, x, &list);
-        return;
-    }
-    for (int64_t k = 0, all = shape_elements(&x->shape); k < all; k += PART) {
-        float part[PART];
-        int64_t n = all - k < PART ? all - k : PART;
-        draw(&list, k, n, part);
-        store(x, exec_persistent(i->e, x->name), k, n, part);
-    }
+/* Of 4 bits, a block after the other. */
+static void fill_nf4(const initialisation *i, const model_weight *w, const philox_normal_list *list) {
+    int64_t rows = shape_rows(&w->shape), columns = 2 * shape_last(&w->shape), blocks = nf4_blocks(columns);
+    float part[NF4_BLOCK], *scales = scales_of(i, w);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t b = 0; b < blocks; b++) {
+            int64_t first = r * columns + b * NF4_BLOCK;
+            int64_t n = b + 1 < blocks ? NF4_BLOCK : columns - b * NF4_BLOCK;
+            draw(list, first, n, part);
+            nf4_encode_row(part, n, (uint8_t *)w->data + first / 2, scales + r * blocks + b);
+        }
 }
 
-void weights_initialise(exec *e, const plan *p, const model *m, uint64_t seed) {
-    initialisation i = { .e = e, .p = p, .m = m, .seed = seed };
-    threads_for(p->persistent_count, initialise_one, &i);
+static status fill(const initialisation *i, const model_weight *w) {
+    model_initial from = { .stream = name_stream(w->name) };
+    bool added = pass_of_parameter(w->name, &w->shape, &from.deviation) != NULL;
+    if ((!added && !i->m) || is_scale(i, w->name)) return STATUS_OK;
+    if (!added) i->m->initial(i->m, w->name, &w->shape, &from);
+    philox_normal_list list = { i->seed, from.stream, from.mean, from.deviation };
+    if (w->type == DTYPE_I8) fill_codes(i, w, &list);
+    if (w->type == DTYPE_U8) fill_nf4(i, w, &list);
+    if (w->type == DTYPE_I8 || w->type == DTYPE_U8) return STATUS_OK;
+    for (int64_t k = 0, all = shape_elements(&w->shape); k < all; k += WEIGHT_PART) {
+        float part[WEIGHT_PART];
+        int64_t n = all - k < WEIGHT_PART ? all - k : WEIGHT_PART;
+        draw(&list, k, n, part);
+        TRY(weight_put(w, k, part, n));
+    }
+    return STATUS_OK;
+}
+
+/* A weight in memory is a task, which can't fail. */
+static void fill_one(void *context, int64_t index, int thread) {
+    (void)thread;
+    const initialisation *i = context;
+    if (i->weights[index].data) (void)fill(i, &i->weights[index]);
+}
+
+status weights_initialise(exec *e, const model *m, uint64_t seed) {
+    initialisation i = { .m = m, .seed = seed };
+    TRY(exec_weights(e, &i.weights, &i.count));
+    threads_for(i.count, fill_one, &i);
+    status result = STATUS_OK;
+    for (uint32_t k = 0; k < i.count && result == STATUS_OK; k++)
+        if (!i.weights[k].data) result = fill(&i, &i.weights[k]);
+    memory_free(i.weights);
+    return result;
 }
 
 /* ---- files ---- */
@@ -122,7 +139,7 @@ status weights_load(exec *e, const char *directory) {
 }
 
 /* Matrices of 16 bits, where a run has such, are all of one type. */
-status weights_save_config(const exec *e, const model_config *c, const char *directory) {
+status weights_save_config(exec *e, const model_config *c, const char *directory) {
     model_weight *weights;
     model_config_stored stored = { 0 };
     uint32_t count;
@@ -134,7 +151,7 @@ status weights_save_config(const exec *e, const model_config *c, const char *dir
     return model_config_write(directory, c, &stored);
 }
 
-status weights_save(const exec *e, const model_config *c, const char *directory) {
+status weights_save(exec *e, const model_config *c, const char *directory) {
     model_weight *weights;
     uint32_t count;
     TRY(io_make_folder(directory));
@@ -146,7 +163,26 @@ status weights_save(const exec *e, const model_config *c, const char *directory)
     return result;
 }
 
-status weights_save_adapter(const exec *e, const adapter_files_about *about, const char *directory) {
+adapter_files_about weights_adapter(const setup *s, const decision *d) {
+    adapter_files_about about = { .base = s->weights };
+    const pass_setting *settings = d->point.choice.settings;
+    for (int i = 0; pass_table[i]; i++)
+        if (pass_table[i]->adapting && settings[i].text[0])
+            about.pass = pass_table[i], about.setting = &settings[i];
+    return about;
+}
+
+status weights_load_adapter(exec *e, const char *directory) {
+    model_weight *weights;
+    uint32_t count;
+    TRY(exec_weights(e, &weights, &count));
+    uint32_t own = adapter_files_own(weights, count);
+    status result = adapter_files_load(directory, weights + own, count - own);
+    memory_free(weights);
+    return result;
+}
+
+status weights_save_adapter(exec *e, const adapter_files_about *about, const char *directory) {
     model_weight *weights;
     uint32_t count;
     TRY(io_make_folder(directory));

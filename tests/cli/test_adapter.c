@@ -99,6 +99,73 @@ static void resuming_gives_the_same_bits(void **state) {
     assert_int_equal(system("cmp ad/adapter_model.safetensors third/adapter_model.safetensors"), 0);
 }
 
+/* Over a base of codes: checkpoints hold adapters alone, a resumed run is the same, generating holds the same
+ * base, and the merged model is that base with the adapters in it. */
+static void over_a_base_of_codes(void **state) {
+    (void)state;
+    static const char *const bases[] = { "nf4", "int8", "bf16" };
+    for (int i = 0; i < 3; i++) {
+        char line[512];
+#define OVER                                                                                                 \
+    "train base --data text --steps 20 --batch 8 --lr 1e-2 --save-every 10 --quiet --lora rank=4,base="
+        assert_int_equal(system("rm -rf over over2 over-merged"), 0);
+        snprintf(line, sizeof line, OVER "%s --out over", bases[i]);
+        command_expect(0, line);
+        assert_int_not_equal(access("over/checkpoint-10/model.safetensors", F_OK), 0);
+        assert_int_equal(access("over/checkpoint-10/adapter_config.json", F_OK), 0);
+        command_expect(0,
+                       "train base --data text --steps 20 --batch 8 --lr 1e-2 --save-every 10 --quiet --out "
+                       "over2 --resume over/checkpoint-10");
+        assert_int_equal(system("cmp over/adapter_model.safetensors over2/adapter_model.safetensors"), 0);
+        assert_int_equal(system("cmp over/checkpoint-20/optimizer.safetensors "
+                                "over2/checkpoint-20/optimizer.safetensors"),
+                         0);
+        command_expect(0, "merge base --adapter over --out over-merged");
+        char *a = generated("base --adapter over"), *b = generated("over-merged"),
+             *c = generated("base --adapter over/checkpoint-20");
+        assert_string_equal(a, b);
+        assert_string_equal(a, c);
+        free(a), free(b), free(c);
+    }
+}
+
+/* Adapters are worth nothing beside other weights. */
+static void another_base_is_refused(void **state) {
+    (void)state;
+    assert_int_equal(system("rm -rf other && cp -r base other && rm -rf other/checkpoint*"), 0);
+    command_expect(0, "train tiny/config.json --data text --out other2 --steps 3 --batch 8 --quiet");
+    assert_int_equal(system("cp other2/model.safetensors other/model.safetensors"), 0);
+    command_result r = command_run("train other --data text --steps 20 --batch 8 --lr 1e-2 --save-every 10 "
+                                   "--quiet --out never --resume ad/checkpoint-10");
+    if (r.exit != 2 || !strstr(r.err, "name the same model directory")) fail_msg("%d: %s", r.exit, r.err);
+    command_free(&r);
+}
+
+/* PEFT may write adapters in 16 bits. */
+static void adapters_of_16_bits_are_widened(void **state) {
+    (void)state;
+    static const char script[] =
+        "python3 - <<'E'\n"
+        "import json, struct\n"
+        "d = open('ad/adapter_model.safetensors', 'rb').read()\n"
+        "n = struct.unpack('<Q', d[:8])[0]; h = json.loads(d[8:8 + n]); data = d[8 + n:]; out = b''\n"
+        "for k in [k for k in h if k != '__metadata__']:\n"
+        "    a, b = h[k]['data_offsets']; at = len(out)\n"
+        "    out += b''.join(data[i + 2:i + 4] for i in range(a, b, 4))\n"
+        "    h[k].update(dtype='BF16', data_offsets=[at, len(out)])\n"
+        "j = json.dumps(h).encode(); j += b' ' * (-len(j) % 8)\n"
+        "open('half/adapter_model.safetensors', 'wb').write(struct.pack('<Q', len(j)) + j + out)\n"
+        "E\n";
+    assert_int_equal(system("rm -rf half && cp -r ad half"), 0);
+    if (system(script) != 0) {
+        print_message("no python3 to write one\n");
+        return;
+    }
+    char *a = generated("base --adapter half");
+    free(a);
+    command_expect(0, "merge base --adapter half --out half-merged");
+}
+
 /* A copy of the adapter with one text of its configuration replaced. */
 static void refuses(const char *from, const char *to, const char *says) {
     char line[512];
@@ -138,6 +205,9 @@ static void what_is_wrong_is_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_merged_model_is_the_adapted_one),
+        cmocka_unit_test(over_a_base_of_codes),
+        cmocka_unit_test(another_base_is_refused),
+        cmocka_unit_test(adapters_of_16_bits_are_widened),
         cmocka_unit_test(only_adapters_are_written),
         cmocka_unit_test(resuming_gives_the_same_bits),
         cmocka_unit_test(what_is_wrong_is_said),

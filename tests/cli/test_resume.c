@@ -280,6 +280,19 @@ static void moved_out_state_goes_on(void **state) {
     assert_int_equal(system("ls -A " SNUG_BUILD " | grep -q moved-out"), 1 << 8);
     expect_quietly(0, RUN MOVED "shot --resume", "resuming shot/checkpoint-");
     assert_same_run("whole", "shot");
+#define MIXED                                                                                                \
+    "train tiny --data text --steps 60 --batch 8 --warmup 5 --lr 0.003 --eval-every 15 --eval-samples 8 "    \
+    "--save-every 4 --threads 2 --precision mixed-bf16 --micro-batch 4 --accumulation add "
+#define ALL "--offload optimizer,master,gradients --offload-to " SNUG_BUILD
+    expect_quietly(0, MIXED "--out mixed", "planned");
+    expect_quietly(0, MIXED ALL " --out mixed-moved", "planned");
+    assert_same_run("mixed", "mixed-moved");
+    for (int back = 0; back < 2; back++) {
+        assert_int_equal(system("rm -r mixed-moved/checkpoint-60 mixed-moved/model.safetensors"), 0);
+        expect_quietly(0, back ? MIXED "--out mixed-moved --resume" : MIXED ALL " --out mixed-moved --resume",
+                       "resuming mixed-moved/checkpoint-56");
+        assert_same_run("mixed", "mixed-moved");
+    }
 }
 
 /* So are weights of 16 bits, the scale of f16's gradients and where stochastic rounding stands; the model

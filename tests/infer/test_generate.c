@@ -81,8 +81,11 @@ static void load_into(exec *e, const plan *p) {
     for (uint32_t i = 0; i < p->persistent_count; i++) {
         const plan_persistent *x = &p->persistent[i];
         if (x->category == CATEGORY_WEIGHTS)
-            weights[count++] =
-                (model_weight){ x->name, x->shape, exec_persistent(e, x->name), x->dtype, x->by_rows };
+            weights[count++] = (model_weight){ .name = x->name,
+                                               .shape = x->shape,
+                                               .data = exec_persistent(e, x->name),
+                                               .type = x->dtype,
+                                               .by_rows = x->by_rows };
     }
     assert_int_equal(model_files_load("model", weights, count), STATUS_OK);
 }

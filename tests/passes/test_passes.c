@@ -40,7 +40,7 @@ static const struct {
 } good[] = {
     { "lora",
       { "rank=8", "rank=4096,alpha=1", "rank=2,target=c_attn+attn.c_proj",
-        "rank=1,alpha=0.5,target=c_fc,dropout=0.25" } },
+        "rank=1,alpha=0.5,target=c_fc,dropout=0.25", "rank=8,target=c_fc,base=nf4", "rank=8,base=int8" } },
     { "fuse", { "on" } },
     { "qat", { "int8" } },
     { "quantize", { "int8", "int8:static" } },
@@ -54,7 +54,7 @@ static const struct {
       { "cheap", "block", "2", "98", "cheap:3", "block:4096+98", "2:1+cheap", "block:4096+block" } },
     { "update_early", { "on", "twice" } },
     { "quantize_state", { "8bit", "8bit:all", "bf16" } },
-    { "offload", { "optimizer", "activations", "optimizer+activations" } },
+    { "offload", { "optimizer", "activations", "optimizer+activations", "optimizer+master+gradients" } },
     { "accumulate", { "defer", "add" } },
 };
 

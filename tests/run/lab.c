@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/memory.h"
 #include "base/philox.h"
 #include "base/threads.h"
 #include "ops/codes.h"
+#include "ops/matmul_coded/matmul_coded.h"
+#include "ops/nf4.h"
 
 #undef NDEBUG
 #define must(call)                                                                                           \
@@ -137,43 +139,58 @@ const char *lab_choice_text(const compose_choice *c, char out[256]) {
 /* ---- running ---- */
 
 /* Of codes: their scales, which are made with them; NULL: w holds no codes. */
-static float *scales_of(const exec *e, const plan_persistent *x) {
+static float *scales_of(const exec *e, const model_weight *w) {
     char name[CODES_NAME_BYTES];
-    return x->dtype == DTYPE_I8 ? exec_persistent(e, codes_scales_name(x->name, name)) : NULL;
+    bool coded = w->type == DTYPE_I8 || w->type == DTYPE_U8;
+    return coded ? exec_persistent(e, codes_scales_name(w->name, name)) : NULL;
 }
 
-static bool is_scale(const plan_persistent *x) { return codes_scales_of(x->name) != 0; }
+static bool is_scale(const model_weight *w) { return codes_scales_of(w->name) != 0; }
 
-static void fill_codes(const exec *e, const plan_persistent *x, const float *w, int64_t n) {
-    codes_matrix m = { shape_rows(&x->shape), shape_last(&x->shape), x->by_rows, scales_of(e, x) };
-    codes_matrix_look(&m, w, 0, n);
+/* What codes stand for. */
+static shape shape_of(const model_weight *w) {
+    return w->type == DTYPE_U8 ? matmul_coded_shape(w->type, &w->shape) : w->shape;
+}
+
+static void fill_codes(const exec *e, const model_weight *w, const shape *s, const float *x) {
+    codes_matrix m = { shape_rows(s), shape_last(s), w->by_rows, scales_of(e, w) };
+    if (w->type == DTYPE_U8) {
+        matmul_coded_encode(w->type, s, x, w->data, scales_of(e, w));
+        return;
+    }
+    codes_matrix_look(&m, x, 0, shape_elements(s));
     codes_matrix_scale(&m);
-    codes_matrix_encode(&m, w, 0, n, exec_persistent(e, x->name));
+    codes_matrix_encode(&m, x, 0, shape_elements(s), w->data);
+}
+
+/* By its name, or by its place in the plan. */
+static void fill_weight(const lab *l, const exec *e, const model_weight *w, uint32_t place) {
+    shape s = shape_of(w);
+    int64_t all = shape_elements(&s);
+    float *numbers = malloc((size_t)all * sizeof *numbers);
+    model_initial initial = { .stream = 7u * place };
+    if (l->weight) {
+        l->weight(w->name, &s, numbers);
+    } else {
+        if (!pass_of_parameter(w->name, &s, &initial.deviation))
+            l->model.initial(&l->model, w->name, &s, &initial);
+        philox_normal_list list = { l->seed, initial.stream, initial.mean, initial.deviation };
+        philox_normal(&list, 0, all, numbers);
+    }
+    if (scales_of(e, w)) fill_codes(e, w, &s, numbers);
+    for (int64_t k = 0; k < all && !scales_of(e, w); k += WEIGHT_PART)
+        must(weight_put(w, k, numbers + k, all - k < WEIGHT_PART ? all - k : WEIGHT_PART));
+    free(numbers);
 }
 
 void lab_fill_weights(const lab *l, const plan *p, exec *e) {
-    for (uint32_t i = 0; i < p->persistent_count; i++) {
-        const plan_persistent *x = &p->persistent[i];
-        if (x->category != CATEGORY_WEIGHTS || is_scale(x)) continue;
-        if (l->weight) {
-            l->weight(x->name, &x->shape, exec_persistent(e, x->name));
-            continue;
-        }
-        model_initial initial;
-        initial = (model_initial){ .stream = 7u * i };
-        if (!pass_of_parameter(x->name, &x->shape, &initial.deviation))
-            l->model.initial(&l->model, x->name, &x->shape, &initial);
-        philox_normal_list list = { l->seed, initial.stream, initial.mean, initial.deviation };
-        int64_t n = shape_elements(&x->shape);
-        float *w = x->dtype == DTYPE_F32 ? exec_persistent(e, x->name) : malloc((size_t)n * sizeof *w);
-        philox_normal(&list, 0, n, w);
-        if (x->dtype == DTYPE_F32) continue;
-        if (x->dtype == DTYPE_I8)
-            fill_codes(e, x, w, n);
-        else
-            half_narrow(x->dtype, w, n, exec_persistent(e, x->name));
-        free(w);
-    }
+    model_weight *weights;
+    uint32_t count;
+    must(exec_weights(e, &weights, &count));
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_scale(&weights[i]))
+            fill_weight(l, e, &weights[i], (uint32_t)(plan_find(p, weights[i].name) - p->persistent));
+    memory_free(weights);
 }
 
 int32_t lab_token(const lab *l, int step, int64_t sample, int64_t time) {
@@ -246,34 +263,38 @@ static void evaluate(const lab *l, exec *e, const compose_choice *c, lab_result 
     r->evaluation = *loss;
 }
 
-static void widen_codes(const exec *e, const plan_persistent *x, uint64_t n, float *w) {
-    const int8_t *codes = exec_persistent(e, x->name);
-    const float *scales = scales_of(e, x);
-    uint64_t columns = (uint64_t)shape_last(&x->shape);
-    for (uint64_t i = 0; i < n; i++) w[i] = scales[x->by_rows ? i / columns : i % columns] * (float)codes[i];
+static void widen_codes(const exec *e, const model_weight *w, float *x) {
+    const float *scales = scales_of(e, w);
+    shape s = shape_of(w);
+    int64_t columns = shape_last(&s);
+    for (int64_t r = 0; r < shape_rows(&s) && w->type == DTYPE_U8; r++)
+        nf4_decode((const uint8_t *)w->data + r * columns / 2, scales + r * nf4_blocks(columns), 0, columns,
+                   x + r * columns);
+    for (int64_t i = 0; i < shape_elements(&s) && w->type == DTYPE_I8; i++)
+        x[i] = scales[w->by_rows ? i / columns : i % columns] * (float)((const int8_t *)w->data)[i];
 }
 
-static void gather_weights(const plan *p, exec *e, lab_result *r) {
+static void gather_weights(exec *e, lab_result *r) {
+    model_weight *weights;
+    uint32_t count;
+    must(exec_weights(e, &weights, &count));
     for (int round = 0; round < 2; round++) {
         uint64_t at = 0;
-        for (uint32_t i = 0; i < p->persistent_count; i++) {
-            const plan_persistent *x = &p->persistent[i];
-            if (x->category != CATEGORY_WEIGHTS || is_scale(x)) continue;
-            uint64_t n = (uint64_t)shape_elements(&x->shape);
-            if (round && x->dtype == DTYPE_F32)
-                memcpy(r->weights + at, exec_persistent(e, x->name), n * sizeof(float));
-            else if (round && x->dtype == DTYPE_I8)
-                widen_codes(e, x, n, r->weights + at);
+        for (uint32_t i = 0; i < count; i++) {
+            if (is_scale(&weights[i])) continue;
+            shape s = shape_of(&weights[i]);
+            if (round && scales_of(e, &weights[i]))
+                widen_codes(e, &weights[i], r->weights + at);
             else if (round)
-                half_widen(x->dtype, exec_persistent(e, x->name), (int64_t)n, r->weights + at);
-            at += n;
+                must(weight_get(&weights[i], 0, shape_elements(&s), r->weights + at));
+            at += (uint64_t)shape_elements(&s);
         }
-        if (!round) {
-            r->weight_count = at;
-            r->weights = malloc(at * sizeof(float));
-            assert(r->weights);
-        }
+        if (round) continue;
+        r->weight_count = at;
+        r->weights = malloc(at * sizeof *r->weights);
+        assert(r->weights);
     }
+    memory_free(weights);
 }
 
 void lab_run(const lab *l, const compose_choice *c, unsigned modes, int steps, lab_result *r) {
@@ -286,7 +307,7 @@ void lab_run(const lab *l, const compose_choice *c, unsigned modes, int steps, l
     lab_fill_weights(l, &p, e);
     for (int step = 0; step < steps; step++) one_step(l, e, c, step, r);
     evaluate(l, e, c, r);
-    gather_weights(&p, e, r);
+    gather_weights(e, r);
     exec_measured m = exec_measure(e);
     memcpy(r->planned, p.by_category, sizeof r->planned);
     memcpy(r->measured, m.by_category, sizeof r->measured);

@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "base/philox.h"
+#include "ops/matmul_coded/matmul_coded.h"
+#include "ops/nf4.h"
 #include "run/lab.h"
 
 static const lab_sizes small = {
@@ -240,6 +243,94 @@ static void beside_every_technique(void **state) {
     }
 }
 
+/* ---- bases of fewer bits ---- */
+
+static dtype base_type;
+
+static bool is_product(const char *name) {
+    return ends_with(name, ".weight") && !is_adapter(name) &&
+           (strstr(name, "attn.c_") || strstr(name, "mlp.c_"));
+}
+
+/* What the numbers of a product are when they were held in the base's type. */
+static void fill_as_held(const char *name, const shape *s, float *w) {
+    int64_t n = shape_elements(s);
+    fill(name, s, w);
+    if (!is_product(name)) return;
+    if (dtype_is_half(base_type)) {
+        uint16_t *half = malloc((size_t)n * sizeof *half);
+        half_narrow(base_type, w, n, half);
+        half_widen(base_type, half, n, w);
+        free(half);
+        return;
+    }
+    int64_t columns = shape_last(s), blocks = nf4_blocks(columns);
+    uint8_t *codes = malloc((size_t)n);
+    float *scales = malloc((size_t)matmul_coded_scales(base_type, s) * sizeof *scales);
+    matmul_coded_encode(base_type, s, w, codes, scales);
+    for (int64_t r = 0; r < shape_rows(s); r++) {
+        float *row = w + r * columns;
+        if (base_type == DTYPE_U8) nf4_decode(codes + r * columns / 2, scales + r * blocks, 0, columns, row);
+        for (int64_t c = 0; c < columns && base_type == DTYPE_I8; c++)
+            row[c] = (float)(int8_t)codes[r * columns + c] * scales[c];
+    }
+    free(codes), free(scales);
+}
+
+/* A run over a base is, bit for bit, that over f32 weights which are what its codes stand for; and what it
+ * holds is as small as that. */
+static void bases_are_what_they_stand_for(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        dtype type;
+        double bits; /* of a number, scales included */
+    } bases[] = { { "bf16", DTYPE_BF16, 16 },
+                  { "f16", DTYPE_F16, 16 },
+                  { "int8", DTYPE_I8, 8.0 + 32.0 / 64 },
+                  { "nf4", DTYPE_U8, 4.0 + 32.0 / 64 } };
+    lab_sizes sizes = small;
+    sizes.channels = 64;
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
+        char setting[64];
+        lab wide, narrow;
+        lab_result a, b;
+        base_type = bases[i].type;
+        snprintf(setting, sizeof setting, "lora=rank=4,base=%s", bases[i].name);
+        lab_open(&wide, &sizes), lab_open(&narrow, &sizes);
+        wide.weight = fill_as_held, narrow.weight = fill;
+        compose_choice c = lab_choose(&wide, 0, "lora=rank=4"), d = lab_choose(&narrow, 0, setting);
+        lab_run(&wide, &c, 0, 20, &a);
+        lab_run(&narrow, &d, EXEC_POISON, 20, &b);
+        if (a.losses[0] == a.losses[19]) fail_msg("nothing was learned");
+        if (memcmp(a.losses, b.losses, 20 * sizeof *a.losses) != 0 || a.evaluation != b.evaluation)
+            fail_msg("%s: losses differ, %.9g and %.9g", setting, (double)a.losses[19], (double)b.losses[19]);
+        assert_exact_bytes(&b);
+        const double products = 2 * 12 * 64 * 64;
+        double saved = (double)(a.planned[CATEGORY_WEIGHTS] - b.planned[CATEGORY_WEIGHTS]);
+        if (saved < products * (32 - bases[i].bits) / 8 - 2048) fail_msg("%s saves %g bytes", setting, saved);
+        lab_result_close(&a), lab_result_close(&b);
+    }
+}
+
+static void bases_beside_every_technique(void **state) {
+    (void)state;
+    static const char *const forms[] = { "lora=rank=4,base=nf4", "lora=rank=2,target=c_attn,base=int8",
+                                         "lora=rank=4,base=nf4 precision=mixed-bf16",
+                                         "lora=rank=4,base=int8 precision=bf16" };
+    for (int i = 0; i < 4; i++) {
+        lab_sizes sizes = small;
+        char with[200];
+        sizes.context = 64;
+        snprintf(with, sizeof with, "%s fuse=on gelu_epilogue=on recompute=block update_early=twice",
+                 forms[i]);
+        compare_runs(&sizes, 0, forms[i], with);
+        if (i == 3) continue; /* there cutting the batch rounds elsewhere */
+        snprintf(with, sizeof with, "%s recompute=cheap chunk_loss=256 accumulate=defer", forms[i]);
+        compare_runs(&sizes, 4, forms[i], with);
+    }
+}
+
 static void targets_that_do_not_exist_are_refused(void **state) {
     (void)state;
     const pass *p = the_pass();
@@ -261,8 +352,8 @@ static void targets_that_do_not_exist_are_refused(void **state) {
     }
     graph_close(&g);
     static const char *const nonsense[] = {
-        "rank=0",  "rank=1.5",         "rank=-1",           "rank=8,alpha=0",
-        "alpha=2", "rank=8,dropout=1", "rank=8,target=a b", "rank=8,bias=all"
+        "rank=0",           "rank=1.5",          "rank=-1",         "rank=8,alpha=0",  "alpha=2",
+        "rank=8,dropout=1", "rank=8,target=a b", "rank=8,bias=all", "rank=8,base=nf5", "rank=8,base="
     };
     for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
         pass_setting s;
@@ -278,6 +369,8 @@ int main(void) {
         cmocka_unit_test(zeros_change_no_bit),
         cmocka_unit_test(the_rest_is_frozen),
         cmocka_unit_test(beside_every_technique),
+        cmocka_unit_test(bases_are_what_they_stand_for),
+        cmocka_unit_test(bases_beside_every_technique),
         cmocka_unit_test(targets_that_do_not_exist_are_refused),
     };
     return cmocka_run_group_tests_name("lora", tests, NULL, NULL);

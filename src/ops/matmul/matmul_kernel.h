@@ -31,13 +31,26 @@ enum {
 /* ---- packing ---- */
 
 /* A matrix as a set of lanes (rows of a, columns of b) of some depth (the summed dimension). Numbers of 16
- * bits are widened on their way into a panel: there is never more of them in f32 than a panel. */
+ * bits are widened on their way into a panel: there is never more of them in f32 than a panel. So are the
+ * codes of b, which i8 and u8 stand for (ops/matmul_coded); `data` is then where the matrix begins. */
 typedef struct {
     const void *data;
-    int64_t stride; /* between lanes, or between depths if `across` */
-    bool across;    /* neighbouring lanes are neighbours in memory, else neighbouring depths */
-    dtype type;     /* f32, f16, bf16 */
+    int64_t stride;      /* between lanes, or between depths if `across` */
+    bool across;         /* neighbouring lanes are neighbours in memory, else neighbouring depths */
+    dtype type;          /* f32, f16, bf16, i8, u8 */
+    const float *scales; /* of codes */
 } matmul_operand;
+
+static inline bool matmul_is_coded(const matmul_operand *o) {
+    return o->type == DTYPE_I8 || o->type == DTYPE_U8;
+}
+
+/* Some lanes and depths of a coded operand as numbers in `wide`, which has room for MATMUL_MAX_COLUMNS lanes
+ * of MATMUL_DEPTH. */
+typedef struct {
+    int64_t lane, lanes, depth, depths;
+} matmul_part;
+matmul_operand matmul_widen(const matmul_operand *o, const matmul_part *p, float *wide);
 
 static inline int64_t matmul_bytes(dtype type) { return dtype_is_half(type) ? 2 : 4; }
 

@@ -30,7 +30,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static bool streams(const matmul_problem *p) {
-    return p->rows <= MATMUL_STREAM_ROWS && !dtype_is_half(p->b.type);
+    return p->rows <= MATMUL_STREAM_ROWS && !dtype_is_half(p->b.type) && !matmul_is_coded(&p->b);
 }
 
 /* Do sums wait in scratch between steps: y may be the residual, or has no room for an f32? */
@@ -78,7 +78,7 @@ static cut cut_of(const matmul_problem *p, bool apart, int threads) {
 /* ---- scratch: per thread, in floats, every part aligned to 64 bytes ---- */
 
 typedef struct {
-    int64_t b, sum, partial, total; /* where the parts begin (a at 0), and the end */
+    int64_t b, sum, partial, wide, total; /* where the parts begin (a at 0), and the end */
 } layout;
 
 static int64_t align_floats(int64_t n) { return (n + 15) & ~(int64_t)15; }
@@ -89,7 +89,8 @@ static layout layout_of(const matmul_problem *p, const cut *c, bool apart) {
     layout l = { .b = align_floats((streams(p) ? rows : rows + MATMUL_MAX_ROWS) * depth) };
     l.sum = l.b + (streams(p) ? 0 : MATMUL_MAX_COLUMNS * depth);
     l.partial = l.sum + align_floats(streams(p) ? rows * columns : MATMUL_MAX_ROWS * MATMUL_MAX_COLUMNS);
-    l.total = l.partial + (apart && p->depth > MATMUL_DEPTH ? align_floats(rows * columns) : 0);
+    l.wide = l.partial + (apart && p->depth > MATMUL_DEPTH ? align_floats(rows * columns) : 0);
+    l.total = l.wide + (matmul_is_coded(&p->b) ? MATMUL_MAX_COLUMNS * MATMUL_DEPTH : 0);
     return l;
 }
 
@@ -330,7 +331,7 @@ typedef struct {
 
 typedef struct {
     const job *job;
-    float *a, *b, *sum;
+    float *a, *b, *sum, *wide;
     step here, after; /* after: no rows when there is nothing more to do */
     ending end;       /* of the tile at this step */
 } tile;
@@ -397,7 +398,7 @@ static ahead b_after(const tile *t, int64_t column) {
     int64_t width = t->job->kernel->columns;
     column += width;
     if (column >= s->columns) s = &t->after, column = 0;
-    if (s->rows == 0) return (ahead){ 0 };
+    if (s->rows == 0 || matmul_is_coded(&t->job->p->b)) return (ahead){ 0 };
     return ahead_begin(&t->job->p->b, s->column + column, s->depth, least(s->columns - column, width),
                        s->depths);
 }
@@ -409,12 +410,20 @@ static ahead a_after(const tile *t) {
     return ahead_begin(&t->job->p->a, s->row, s->depth, s->rows, s->depths);
 }
 
+/* The first `columns` columns of b from `column` of the tile on, as what a panel is packed from. */
+static matmul_operand b_at(const tile *t, int64_t column, int64_t columns) {
+    const step *s = &t->here;
+    const matmul_operand *b = &t->job->p->b;
+    if (!matmul_is_coded(b)) return matmul_operand_at(b, s->column + column, s->depth);
+    return matmul_widen(b, &(matmul_part){ s->column + column, columns, s->depth, s->depths }, t->wide);
+}
+
 /* One panel of b against all rows of the tile. */
 static void run_panel(const tile *t, int64_t column, ahead *next_a) {
     const matmul_kernel *k = t->job->kernel;
     const step *s = &t->here;
     int64_t columns = least(s->columns - column, k->columns);
-    matmul_operand b = matmul_operand_at(&t->job->p->b, s->column + column, s->depth);
+    matmul_operand b = b_at(t, column, columns);
     k->pack(&b, columns, s->depths, k->columns, t->b);
     ahead next_b = b_after(t, column);
     for (int64_t row = 0; row < s->rows; row += k->rows) {
@@ -451,7 +460,11 @@ static void run_step(const tile *t) {
 static void run_tile(void *context, int64_t index, int thread) {
     const job *j = context;
     float *scratch = j->scratch + thread * j->layout.total;
-    tile t = { .job = j, .a = scratch, .b = scratch + j->layout.b, .sum = scratch + j->layout.sum };
+    tile t = { .job = j,
+               .a = scratch,
+               .b = scratch + j->layout.b,
+               .sum = scratch + j->layout.sum,
+               .wide = scratch + j->layout.wide };
     bool more = true;
     for (t.here = first_step(j, index); more; t.here = t.after) {
         t.after = step_after(j, &t.here, index);

@@ -5,7 +5,12 @@
  *
  * B begins as zero, so training begins at the model, to the bit: zeros are added to finished sums. The
  * addition is the residual of B's product, so nothing else has to sweep over y. Runs in every program,
- * validation and generation as well; dropout before A in training only. Paper: Hu et al., "LoRA: low-rank
+ * validation and generation as well; dropout before A in training only.
+ *
+ * What stays as it is can be held in fewer bits: in 16 of them, or as codes that products widen while they
+ * pack their panels ("base=nf4", "base=int8"). That is about every product's weight, adapted or not; tables
+ * and norms stay. Paper for that: Dettmers et al., "QLoRA: efficient finetuning of quantized LLMs",
+ * arXiv:2305.14314. Paper: Hu et al., "LoRA: low-rank
  * adaptation of large language models", arXiv:2106.09685; names and layout of the matrices are those of the
  * PEFT library. */
 #include <math.h>
@@ -16,9 +21,12 @@
 #include "base/memory.h"
 #include "ir/op.h"
 #include "ir/rewrite.h"
+#include "ops/codes.h"
 #include "ops/dropout/dropout.h"
 #include "ops/matmul/matmul.h"
+#include "ops/matmul_coded/matmul_coded.h"
 #include "ops/scale/scale.h"
+#include "passes/linear.h"
 #include "passes/pass.h"
 
 enum { MOST_RANK = 4096, FIRST_STREAM = 1 << 24 }; /* of dropouts: models count theirs from 0 */
@@ -27,10 +35,26 @@ static const char WEIGHT[] = ".weight", A[] = ".lora_A.weight", B[] = ".lora_B.w
 
 /* ---- settings ---- */
 
+static const struct {
+    const char *name;
+    dtype type;
+} bases[] = { { "f32", DTYPE_F32 },
+              { "bf16", DTYPE_BF16 },
+              { "f16", DTYPE_F16 },
+              { "int8", DTYPE_I8 },
+              { "nf4", DTYPE_U8 } };
+
+static dtype base_of(const char *name) {
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++)
+        if (strcmp(bases[i].name, name) == 0) return bases[i].type;
+    return DTYPE_NONE;
+}
+
 static status refuse(const char *text, const char *why) {
-    return status_set(STATUS_INVALID,
-                      "--lora: '%.60s' %s; say rank=8, rank=8,alpha=16,target=c_attn+c_proj or off", text,
-                      why);
+    return status_set(
+        STATUS_INVALID,
+        "--lora: '%.60s' %s; say rank=8, rank=8,alpha=16,target=c_attn+c_proj, rank=8,base=nf4 or off", text,
+        why);
 }
 
 static bool is_name(const char *s) {
@@ -52,6 +76,11 @@ static const char *read_part(const char *part, pass_adapter *a) {
         strcpy(a->targets, value);
         return NULL;
     }
+    if (key == 5 && strncmp(part, "base=", key) == 0) {
+        if (!base_of(value)) return "has a base that is none of f32, bf16, f16, int8 and nf4";
+        snprintf(a->base, sizeof a->base, "%.7s", value);
+        return NULL;
+    }
     if (!is_number) return "has a value that is no number";
     if (key == 5 && strncmp(part, "rank=", key) == 0) {
         a->rank = number >= 1 && number <= MOST_RANK && floor(number) == number ? (int64_t)number : -1;
@@ -62,14 +91,14 @@ static const char *read_part(const char *part, pass_adapter *a) {
         return number > 0 && number <= 1e6 ? NULL : "has an alpha that is not above 0 and at most 1e6";
     }
     if (key != 8 || strncmp(part, "dropout=", key) != 0)
-        return "has a key other than rank, alpha, target, dropout";
+        return "has a key other than rank, alpha, target, dropout, base";
     a->dropout = number;
     return number < 1 ? NULL : "has a dropout that is not below 1";
 }
 
 static status read_text(const char *text, pass_adapter *a) {
     char part[PASS_SETTING_BYTES];
-    *a = (pass_adapter){ .targets = "all" };
+    *a = (pass_adapter){ .targets = "all", .base = "f32" };
     if (strlen(text) >= sizeof part) return refuse(text, "is too long");
     for (const char *at = text; *at; at += strspn(at, ",")) {
         size_t length = strcspn(at, ",");
@@ -84,7 +113,7 @@ static status read_text(const char *text, pass_adapter *a) {
 }
 
 /* The text says only what is not usual: alpha is twice the rank, every product is a target, nothing is
- * dropped. */
+ * dropped, the base is f32. */
 static status make_setting(const pass_adapter *a, pass_setting *out) {
     char text[2 * PASS_SETTING_BYTES];
     int n = snprintf(text, sizeof text, "rank=%lld", (long long)a->rank);
@@ -93,6 +122,8 @@ static status make_setting(const pass_adapter *a, pass_setting *out) {
     if (strcmp(a->targets, EVERY) != 0)
         n += snprintf(text + n, sizeof text - (size_t)n, ",target=%s", a->targets);
     if (a->dropout > 0) n += snprintf(text + n, sizeof text - (size_t)n, ",dropout=%.9g", a->dropout);
+    if (a->base[0] && base_of(a->base) != DTYPE_F32)
+        n += snprintf(text + n, sizeof text - (size_t)n, ",base=%s", a->base);
     if (n >= PASS_SETTING_BYTES) return refuse(text, "is too long");
     pass_adapter again;
     TRY(read_text(text, &again));
@@ -193,6 +224,7 @@ static status check(const graph *g, const pass_setting *s, const pass_context *c
 typedef struct {
     rewrite r;
     pass_adapter a;
+    dtype base; /* what weights of products are held in */
     bool training;
     int32_t count; /* of adapters so far */
 } adapting;
@@ -242,18 +274,75 @@ static void adapt(adapting *d, node_id id, const char *weight) {
     d->count++;
 }
 
+/* ---- the base ---- */
+
+/* Is this product's weight one that is held in another form? The layout of codes' scales asks for x W. */
+static tensor_id held_weight(const adapting *d, const linear_products *l, node_id id) {
+    tensor_id w = d->base == DTYPE_F32 ? 0 : linear_weight(l, id);
+    if (!w || graph_tensor(d->r.in, w)->dtype != DTYPE_F32) return 0;
+    if (dtype_is_half(d->base)) return w;
+    bool direct = node_in(d->r.in, graph_node(d->r.in, id), MATMUL_B) == w && !linear_by_rows(l, id);
+    return direct && matmul_coded_can(d->base, graph_shape(d->r.in, w)) ? w : 0;
+}
+
+/* The weight's source becomes one of codes, with another for their scales beside it; returns the latter. */
+static tensor_id hold_as_codes(adapting *d, tensor_id weight) {
+    graph *out = d->r.out;
+    shape s = *graph_shape(d->r.in, weight);
+    char name[CODES_NAME_BYTES];
+    codes_scales_name(graph_name(d->r.in, weight), name);
+    tensor_id known = graph_find(out, name);
+    if (known || out->failed) return known;
+    tensor *codes = graph_tensor(out, d->r.map[weight]);
+    codes->dtype = (uint8_t)d->base;
+    codes->shape = codes->global = matmul_coded_codes(d->base, &s);
+    return graph_add_source(out, &(graph_source){ .name = name,
+                                                  .shape = SHAPE(matmul_coded_scales(d->base, &s)),
+                                                  .dtype = DTYPE_F32,
+                                                  .role = ROLE_PARAMETER });
+}
+
+static void rewrite_held(adapting *d, node_id id, tensor_id weight) {
+    const node *n = graph_node(d->r.in, id);
+    const matmul_attributes *t = node_attributes(d->r.in, n);
+    tensor_id bias = node_in(d->r.in, n, MATMUL_BIAS), residual = node_in(d->r.in, n, MATMUL_RESIDUAL);
+    if (dtype_is_half(d->base)) {
+        rewrite_source_type(&d->r, weight, d->base);
+        rewrite_node(&d->r, id);
+        return;
+    }
+    tensor_id scales = hold_as_codes(d, weight);
+    d->r.out->phase = (phase)n->phase, d->r.out->site = n->site;
+    rewrite_made(
+        &d->r, id,
+        matmul_coded_apply(d->r.out, &(matmul_coded_inputs){ .x = d->r.map[node_in(d->r.in, n, MATMUL_A)],
+                                                             .codes = d->r.map[weight],
+                                                             .scales = scales,
+                                                             .bias = bias ? d->r.map[bias] : 0,
+                                                             .residual = residual ? d->r.map[residual] : 0,
+                                                             .type = (dtype)t->type }));
+}
+
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
     adapting d = { .training = c->training };
+    linear_products l;
     TRY(read_text(s->text, &d.a));
-    TRY(rewrite_open(&d.r, in, out));
-    for (tensor_id t = 1; t < out->tensors.count; t++) /* the sources */
+    d.base = base_of(d.a.base);
+    TRY(linear_open(in, &l));
+    status result = rewrite_open(&d.r, in, out);
+    for (tensor_id t = 1; result == STATUS_OK && t < out->tensors.count; t++) /* the sources */
         graph_tensor(out, t)->flags &= (uint8_t)~TENSOR_TRAINABLE;
-    for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {
+    for (node_id id = 1; result == STATUS_OK && id < in->nodes.count && !out->failed; id++) {
         const char *weight = weight_of(in, graph_node(in, id));
-        rewrite_node(&d.r, id);
+        tensor_id held = held_weight(&d, &l, id);
+        if (held)
+            rewrite_held(&d, id, held);
+        else
+            rewrite_node(&d.r, id);
         if (weight && is_target(weight, d.a.targets)) adapt(&d, id, weight);
     }
-    return rewrite_close(&d.r);
+    linear_close(&l);
+    return result == STATUS_OK ? rewrite_close(&d.r) : result;
 }
 
 /* ---- its parameters ---- */
@@ -283,7 +372,7 @@ static const pass_adapting adapts = {
 
 const pass pass_lora = { .name = "lora",
                          .help = "low-rank adapters are trained beside weights that stay as they are",
-                         .values = "off, rank=8, or rank=8,alpha=16,target=c_attn",
+                         .values = "off, rank=8, or rank=8,alpha=16,base=nf4",
                          .paper = "arXiv:2106.09685",
                          .class = PASS_LOSSY,
                          .stage = PASS_FORWARD,

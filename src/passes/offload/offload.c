@@ -1,7 +1,9 @@
-/* What waits in memory goes to a file: the optimizer's state, which only updates read and write, and
- * activations, from the last kernel of forward that reads them to the first of backward. The pass only says
- * what lives in a file (POOL_FILE) and puts copies there and back (ops/move) into the graph; pieces are cut
- * by lower/pieces.h and moved by exec/transfer.c, ahead of those who read them and behind those who write.
+/* What waits in memory goes to a file: the optimizer's state, which only updates read and write, master
+ * weights (offload_masters.c), gradients (offload_gradients.c), and activations, from the last kernel of
+ * forward that reads them to the first of backward. The pass only says what lives in a file (POOL_FILE) and
+ * puts copies there and back (ops/move) into the graph; pieces are cut by lower/pieces.h and moved by
+ * exec/transfer.c, ahead of those who read them and behind those who write. Gradients come last, when other
+ * techniques have decided where updates stand and what micro-batches add to.
  *
  * States of fewer than 4,096 elements stay: together they are some thousandth of the bytes, and each would be
  * a transfer of its own. So do activations below 64 KiB, and what belongs to no block of the model: around
@@ -14,24 +16,46 @@
 #include "base/memory.h"
 #include "ir/op.h"
 #include "ops/move/move.h"
-#include "passes/pass.h"
+#include "passes/offload/offload.h"
 #include "passes/waiting.h"
 
-enum { SMALL = 4096, SMALL_BYTES = 64 << 10 };
-enum { OPTIMIZER = 1, ACTIVATIONS = 2, FORMS = 3 };
+enum { OPTIMIZER = 1, MASTER = 2, GRADIENTS = 4, ACTIVATIONS = 8, KINDS = 4 };
 
-static const char *const forms[] = { "", "optimizer", "activations", "optimizer+activations" };
+static const char *const kinds[KINDS] = { "optimizer", "master", "gradients", "activations" };
 
-static status parse(const char *text, pass_setting *out) {
-    for (int what = OPTIMIZER; what <= FORMS; what++) {
-        if (strcmp(text, forms[what]) != 0) continue;
-        *out = (pass_setting){ .value = { what }, .class = PASS_EXACT };
-        strcpy(out->text, text);
-        return STATUS_OK;
+/* The text names them in one order, with '+' between them. */
+static void set(int what, pass_setting *out) {
+    *out = (pass_setting){ .value = { what }, .class = PASS_EXACT };
+    for (int k = 0; k < KINDS; k++) {
+        if (!(what >> k & 1)) continue;
+        if (out->text[0]) strcat(out->text, "+");
+        strcat(out->text, kinds[k]);
     }
-    return status_set(STATUS_INVALID,
-                      "--offload: '%s' is neither off, optimizer, activations nor optimizer+activations",
-                      text);
+}
+
+static int kind_of(const char *name, size_t length) {
+    for (int k = 0; k < KINDS; k++)
+        if (strlen(kinds[k]) == length && strncmp(name, kinds[k], length) == 0) return 1 << k;
+    return 0;
+}
+
+/* Any of them, with commas or '+' between them. */
+static status parse(const char *text, pass_setting *out) {
+    int what = 0;
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, ",+");
+        int kind = kind_of(at, length);
+        if (!kind)
+            return status_set(STATUS_INVALID,
+                              "--offload: '%s' is neither off nor a list of optimizer, master, gradients and "
+                              "activations, such as optimizer,gradients",
+                              text);
+        what |= kind;
+        at += length;
+        if (!*at) break;
+    }
+    set(what, out);
+    return STATUS_OK;
 }
 
 /* ---- what can move ---- */
@@ -40,7 +64,7 @@ static status parse(const char *text, pass_setting *out) {
 static tensor_id large_state(const graph *g, const node *n, uint32_t s) {
     tensor_id t = node_in(g, n, n->op->states[s].in);
     if (!t || graph_tensor(g, t)->producer || graph_tensor(g, t)->role != ROLE_STATE) return 0;
-    return shape_elements(graph_shape(g, t)) < SMALL ? 0 : t;
+    return shape_elements(graph_shape(g, t)) < OFFLOAD_SMALL ? 0 : t;
 }
 
 static bool any_state(const graph *g) {
@@ -56,7 +80,7 @@ static waiting_time *find_waiting(const graph *g) {
     for (tensor_id t = 1; times && t < g->tensors.count; t++) {
         if (!times[t].last) continue;
         bool in_block = graph_node(g, graph_tensor(g, t)->producer)->site != SITE_NONE;
-        if (!in_block || graph_tensor_bytes(g, t) < SMALL_BYTES) times[t].last = 0;
+        if (!in_block || graph_tensor_bytes(g, t) < OFFLOAD_SMALL_BYTES) times[t].last = 0;
     }
     return times;
 }
@@ -74,9 +98,17 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     (void)without;
     uint32_t count = 0;
     if (!c->training || !c->folder) return 0;
-    int what = (any_state(g) ? OPTIMIZER : 0) | (any_waiting(g) ? ACTIVATIONS : 0);
-    for (int some = OPTIMIZER; some <= what && count < room; some++)
-        if ((some & what) == some && parse(forms[some], &out[count]) == STATUS_OK) count++;
+    static const int offered[] = { OPTIMIZER,
+                                   ACTIVATIONS,
+                                   OPTIMIZER | ACTIVATIONS,
+                                   OPTIMIZER | GRADIENTS,
+                                   OPTIMIZER | GRADIENTS | ACTIVATIONS,
+                                   OPTIMIZER | MASTER,
+                                   OPTIMIZER | MASTER | GRADIENTS | ACTIVATIONS };
+    int what = (any_state(g) ? OPTIMIZER : 0) | (any_waiting(g) ? ACTIVATIONS : 0) |
+               (offload_any_master(g) ? MASTER : 0) | (offload_any_gradient(g) ? GRADIENTS : 0);
+    for (size_t i = 0; i < sizeof offered / sizeof *offered && count < room; i++)
+        if ((offered[i] & what) == offered[i]) set(offered[i], &out[count++]);
     return count;
 }
 
@@ -90,6 +122,20 @@ static status check(const graph *g, const pass_setting *s, const pass_context *c
             "--offload %s: this optimizer keeps no state of 4,096 numbers or more; say --optimizer "
             "adamw, or leave --offload out",
             s->text);
+    if (c->training && s->value[0] & MASTER && !offload_any_master(g))
+        return status_set(
+            STATUS_INVALID,
+            offload_masters_whole(g)
+                ? "--offload %s: this optimizer's updates need whole weights; say --optimizer adamw, "
+                  "or leave master out"
+                : "--offload %s: there are no master weights, since products read the weights "
+                  "themselves; say --precision mixed-bf16 as well, or leave master out",
+            s->text);
+    if (c->training && s->value[0] & GRADIENTS && !offload_any_gradient(g))
+        return status_set(STATUS_INVALID,
+                          "--offload %s: no gradient of this model has 4,096 numbers or more; leave "
+                          "gradients out",
+                          s->text);
     if (c->training && s->value[0] & ACTIVATIONS && !any_waiting(g))
         return status_set(
             STATUS_INVALID,
@@ -116,8 +162,9 @@ static tensor_id read_back(rewrite *r, tensor_id t, tensor_id held) {
     return move_apply(r->out, held, POOL_MEMORY);
 }
 
-static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
-    (void)c;
+static const pass_setting nothing;
+
+static status move_most(const graph *in, const pass_setting *s, graph *out) {
     rewrite r;
     TRY(rewrite_open(&r, in, out));
     waiting_time *times =
@@ -129,14 +176,30 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     return rewrite_close(&r);
 }
 
+/* Masters are weights of every program, all else is of training. */
+static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
+    if (!(s->value[0] & MASTER)) return move_most(in, c->training ? s : &nothing, out);
+    if (!c->training) return offload_masters(in, out);
+    graph between;
+    TRY(graph_open(&between));
+    status result = move_most(in, s, &between);
+    if (result == STATUS_OK) result = offload_masters(&between, out);
+    graph_close(&between);
+    return result;
+}
+
+static status finish(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
+    return s->value[0] & GRADIENTS && c->training ? offload_gradients(in, out) : move_most(in, &nothing, out);
+}
+
 const pass pass_offload = { .name = "offload",
-                            .help = "the optimizer's state, or activations, in a file in --offload-to",
-                            .values = "auto, off, optimizer, activations, optimizer+activations",
+                            .help = "state, master weights, gradients, activations in a file in --offload-to",
+                            .values = "auto, off, optimizer, master, gradients, activations, or a list",
                             .paper = "arXiv:2104.07857",
                             .class = PASS_EXACT,
                             .stage = PASS_STEP,
-                            .training_only = true,
                             .parse = parse,
                             .settings = settings,
                             .check = check,
-                            .run = run };
+                            .run = run,
+                            .finish = finish };

@@ -31,6 +31,7 @@
 #include "ops/gradient_scale/gradient_scale.h"
 #include "ops/layernorm/layernorm.h"
 #include "ops/matmul/matmul.h"
+#include "ops/matmul_coded/matmul_coded.h"
 #include "ops/rmsnorm/rmsnorm.h"
 #include "passes/pass.h"
 #include "passes/precision/precision_codes.h"
@@ -179,6 +180,17 @@ static void rewrite_product(narrower *k, node_id id) {
     graph_tensor(k->r.out, k->r.map[y])->gradient = (uint8_t)type_of(k, other);
 }
 
+/* Codes and their scales stay what they are. */
+static void rewrite_coded(narrower *k, node_id id) {
+    const graph *in = k->r.in;
+    const node *n = graph_node(in, id);
+    tensor_id inputs[MATMUL_CODED_INPUTS];
+    for (uint32_t i = 0; i < n->in_count; i++)
+        inputs[i] = node_in(in, n, i) ? k->r.map[node_in(in, n, i)] : 0;
+    inputs[MATMUL_CODED_X] = narrow(k, node_in(in, n, MATMUL_CODED_X));
+    rewrite_node_inputs(&k->r, id, inputs, n->in_count);
+}
+
 /* The sum has the type of the stream: f32, or 16 bits where that is stored. */
 static void rewrite_addition(narrower *k, node_id id) {
     const graph *in = k->r.in;
@@ -249,6 +261,8 @@ static void rewrite_one(narrower *k, node_id id, const pass_setting *s, bool tra
     k->r.out->phase = (phase)n->phase, k->r.out->site = n->site;
     if (n->op == &op_matmul)
         rewrite_product(k, id);
+    else if (n->op == &op_matmul_coded)
+        rewrite_coded(k, id);
     else if (n->op == &op_add)
         rewrite_addition(k, id);
     else if (n->op == &op_layernorm || n->op == &op_rmsnorm)

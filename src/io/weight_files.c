@@ -1,0 +1,61 @@
+#include "io/weight_files.h"
+
+#include "base/digest.h"
+#include "base/half.h"
+#include "io/file.h"
+
+static status read_parts(const safetensors *s, const safetensors_entry *e, const model_weight *w,
+                         dtype from) {
+    float wide[WEIGHT_PART];
+    uint16_t half[WEIGHT_PART];
+    void *part = from == DTYPE_F32 ? (void *)wide : (void *)half;
+    uint64_t each = dtype_bytes(from);
+    for (int64_t i = 0, all = shape_elements(&w->shape); i < all; i += WEIGHT_PART) {
+        int64_t n = all - i < WEIGHT_PART ? all - i : WEIGHT_PART;
+        TRY(safetensors_read_part(s, e, (uint64_t)i * each, part, (uint64_t)n * each));
+        if (from != DTYPE_F32) half_widen(from, half, n, wide);
+        TRY(weight_put(w, i, wide, n));
+    }
+    return STATUS_OK;
+}
+
+status weight_files_read(const safetensors *s, const safetensors_entry *e, const model_weight *w) {
+    dtype from = safetensors_dtype(e->dtype);
+    if (from == w->type && w->data) return safetensors_read(s, e, w->data, e->bytes);
+    return read_parts(s, e, w, from);
+}
+
+status weight_files_sum(const char *directory, safetensors_sum *sum) {
+    safetensors s;
+    digest d = digest_begin();
+    *sum = (safetensors_sum){ 0 };
+    TRY(safetensors_open(directory, &s));
+    status result = STATUS_OK;
+    for (uint32_t i = 0; i < s.file_count && result == STATUS_OK; i++) {
+        uint64_t of[2] = { 0 };
+        result = io_sum_file(s.files[i].path, &of[0], &of[1]);
+        sum->bytes += of[1];
+        digest_add(&d, of, sizeof of);
+    }
+    sum->sum = digest_value(&d);
+    safetensors_close(&s);
+    return result;
+}
+
+static status next_part(void *context, uint64_t first, const void **data, uint64_t *bytes) {
+    const model_weight *w = context;
+    void *at;
+    TRY(w->parts->view(w->context, w->which, first, &at, bytes));
+    *data = at;
+    return STATUS_OK;
+}
+
+safetensors_item weight_files_item(const model_weight *w, const char *name) {
+    return (safetensors_item){ .name = name,
+                               .dtype = safetensors_dtype_name(w->type),
+                               .shape = w->shape,
+                               .data = w->data,
+                               .part = w->data ? NULL : next_part,
+                               .context = (void *)w,
+                               .bytes = weight_bytes(w) };
+}

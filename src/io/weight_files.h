@@ -1,0 +1,15 @@
+/* Weights of a model to and from tensors of a file, wherever they lie (models/weight.h). */
+#pragma once
+
+#include "io/safetensors.h"
+#include "models/weight.h"
+
+/* The weight from a tensor of its shape, of F32, BF16 or F16; where the types differ it is rounded or widened
+ * part by part. */
+status weight_files_read(const safetensors *s, const safetensors_entry *e, const model_weight *w);
+
+/* Bytes and digest of a model's weights as they are stored: of all its files, one after the other. */
+status weight_files_sum(const char *directory, safetensors_sum *sum);
+
+/* The weight under a name, in its type; both must last until it is written. */
+safetensors_item weight_files_item(const model_weight *w, const char *name);

@@ -1,0 +1,41 @@
+/* A weight of a model as files and initial values see it: numbers in f32, put and got part by part, wherever
+ * they lie and in whatever type they are held. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/dtype.h"
+#include "base/shape.h"
+#include "base/status.h"
+
+/* How what is not in memory is reached: `view` gets the bytes from `first` on, some or all of them, into
+ * memory that lasts until the next call; `room` the memory that they are to be written to, `put` says that
+ * they are there. `which` is their own. */
+typedef struct {
+    status (*view)(void *context, const void *which, uint64_t first, void **data, uint64_t *bytes);
+    status (*room)(void *context, const void *which, uint64_t first, void **data, uint64_t *bytes);
+    status (*put)(void *context, const void *which, uint64_t first, void *data, uint64_t bytes);
+} weight_parts;
+
+typedef struct {
+    const char *name;
+    shape shape;
+    void *data; /* all of it; NULL: it is reached by parts */
+    dtype
+        type; /* f32, f16 or bf16; or i8 or u8: codes, whose scales are a weight of their own (ops/codes.h) */
+    bool by_rows; /* i8: a scale for each row; else for each column */
+    const weight_parts *parts;
+    void *context;
+    const void *which;
+} model_weight;
+
+/* Numbers at a time: where each call but the last brings so many, or a multiple, any weight can take them. */
+enum { WEIGHT_PART = 4096 };
+
+/* Numbers first .. first + n - 1 of a weight, as it would list them; narrower types round to the nearest. */
+status weight_put(const model_weight *w, int64_t first, const float *x, int64_t n);
+status weight_get(const model_weight *w, int64_t first, int64_t n, float *x);
+
+static inline uint64_t weight_bytes(const model_weight *w) {
+    return (uint64_t)shape_elements(&w->shape) * dtype_bytes(w->type);
+}
