@@ -16,7 +16,9 @@ from measure import Page, options, text_file
 
 SEEDS = (1, 2, 3)
 PLAIN = {"adamw": [], "lion": ["--optimizer", "lion", "--lr", "1e-4"],
+         "adapters": ["--lr", "2e-3"],
          "sgd": ["--optimizer", "sgd", "--momentum", "0.9", "--lr", "0.1"]}
+ALSO = {"adapters": ["--lora", "rank=8"]}  # of the row that others are beside
 ROWS = {  # name: (optimizer, options)
     "mixed-bf16": ("adamw", ["--precision", "mixed-bf16"]),
     "mixed-f16": ("adamw", ["--precision", "mixed-f16"]),
@@ -29,17 +31,44 @@ ROWS = {  # name: (optimizer, options)
     "8bit": ("adamw", ["--optimizer-state", "8bit"]),
     "8bit:all": ("adamw", ["--optimizer-state", "8bit:all"]),
     "bf16": ("adamw", ["--optimizer-state", "bf16"]),
+    "adapters over bf16": ("adapters", ["--lora", "rank=8,base=bf16"]),
+    "adapters over int8": ("adapters", ["--lora", "rank=8,base=int8"]),
+    "adapters over nf4": ("adapters", ["--lora", "rank=8,base=nf4"]),
     "lion 8bit:all": ("lion", ["--optimizer-state", "8bit:all"]),
     "sgd 8bit:all": ("sgd", ["--optimizer-state", "8bit:all"]),
 }
 
 
+def halves(folder, data):
+    """What a model has seen before adapters are trained, and what these are trained on."""
+    with open(data, "rb") as file:
+        text = file.read()
+    names = [os.path.join(folder, name) for name in ("before", "after")]
+    for name, part in zip(names, (text[:len(text) // 2], text[len(text) // 2:])):
+        with open(name, "wb") as file:
+            file.write(part)
+    return names
+
+
+def pretrained(o, folder, data, seed):
+    """A model of full precision that has seen the first half of the text."""
+    out = os.path.join(folder, f"base-{seed}")
+    if not os.path.exists(out):
+        subprocess.run([f"{o.build}/snug", "train", "char-small", "--data", data, "--steps", str(o.steps), "--seed",
+                        str(seed), "--threads", str(o.threads), "--save-every", "off", "--out", out], check=True,
+                       capture_output=True)
+    return out
+
+
 def losses(o, folder, data, more):
     found = []
     for seed in SEEDS:
-        out = os.path.join(folder, "run")
+        out, model, text = os.path.join(folder, "run"), "char-small", data
+        if "--lora" in more:
+            before, text = halves(folder, data)
+            model = pretrained(o, folder, before, seed)
         subprocess.run(["rm", "-rf", out], check=True)
-        command = [f"{o.build}/snug", "train", "char-small", "--data", data, "--steps", str(o.steps), "--seed",
+        command = [f"{o.build}/snug", "train", model, "--data", text, "--steps", str(o.steps), "--seed",
                    str(seed), "--threads", str(o.threads), "--save-every", "off", "--out", out, *more]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
@@ -58,7 +87,7 @@ def main():
         data, plain = text_file(folder), {}
         for name, (optimizer, more) in rows.items():
             if optimizer not in plain:
-                plain[optimizer] = losses(o, folder, data, PLAIN[optimizer])
+                plain[optimizer] = losses(o, folder, data, PLAIN[optimizer] + ALSO.get(optimizer, []))
                 found = plain[optimizer]
                 page.row(f"{optimizer}, f32", f"{sum(found) / 3:.4f}", f"{min(found):.4f} - {max(found):.4f}", "-", "-")
             found, base = losses(o, folder, data, PLAIN[optimizer] + more), plain[optimizer]

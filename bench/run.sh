@@ -60,6 +60,8 @@ else
     cat /usr/share/common-licenses/* docs/*.md >"$text" 2>/dev/null
     printf '\n== memory.py\n'
     bench/memory.py --snug "$build/snug" --data "$text" || failed+=(memory.py)
+    printf '\n== offload.py\n'
+    bench/offload.py --build "$build" --offload-to "$build" || failed+=(offload.py)
     rm -f "$text"
 fi
 
