@@ -73,7 +73,7 @@ typedef struct {
     pass_class class; /* the most that its settings do */
     pass_stage stage;
     bool training_only; /* leaves programs without backward as they are */
-    bool follows;       /* changes what earlier step passes keep: beside it, their choices show in results */
+    bool follows;       /* changes what earlier passes keep: beside it, their choices show in results */
     bool asked_for;     /* decides what is trained, which no budget does: used where it is pinned, and never
                            up to --allow */
 

@@ -155,12 +155,11 @@ void resume_close(resume *r) { lock_close(&r->lock); }
 
 /* ---- planning ---- */
 
-/* Was a technique in force that makes the choices of step passes before it, pass i among them, show in
+/* Was a technique in force that makes the choices of passes before it, pass i among them, show in
  * results? */
 static bool is_followed(const trainer_state *t, int i) {
     bool found = false;
-    for (int k = i + 1; pass_table[i]->stage == PASS_STEP && pass_table[k]; k++)
-        found |= pass_table[k]->follows && t->passes[k].setting[0];
+    for (int k = i + 1; pass_table[k]; k++) found |= pass_table[k]->follows && t->passes[k].setting[0];
     return found;
 }
 

@@ -67,8 +67,7 @@ static lab_sizes draw_sizes(uint32_t *random) {
 /* Does a technique that is on make pass i's choice show in results? */
 static bool is_followed(const compose_choice *c, int i) {
     bool found = false;
-    for (int k = i + 1; pass_table[i]->stage == PASS_STEP && pass_table[k]; k++)
-        found |= pass_table[k]->follows && c->settings[k].text[0];
+    for (int k = i + 1; pass_table[k]; k++) found |= pass_table[k]->follows && c->settings[k].text[0];
     return found;
 }
 
