@@ -11,6 +11,7 @@
 #include "io/model_config.h"
 #include "io/model_files.h"
 #include "ops/matmul_coded/matmul_coded.h"
+#include "passes/linear.h"
 #include "search/compose.h"
 
 typedef struct {
@@ -108,7 +109,8 @@ static status merge_all(merging *m) {
         model_weight *w = &m->weights[i];
         if (!m->pass->adapting->beside(w->name, a, b)) continue;
         const float *down = find(m, a), *up = find(m, b);
-        if (down && up) m->pass->adapting->merge(&about, &w->shape, down, up, w->data);
+        bool by_rows = linear_reads_by_rows(&m->g, w->name);
+        if (down && up) m->pass->adapting->merge(&about, &w->shape, by_rows, down, up, w->data);
     }
     return STATUS_OK;
 }

@@ -1,5 +1,7 @@
 #include "passes/linear.h"
 
+#include <string.h>
+
 #include "base/memory.h"
 #include "ir/op.h"
 #include "ops/matmul/matmul.h"
@@ -47,5 +49,16 @@ bool linear_by_rows(const linear_products *l, node_id id) {
 bool linear_any(const linear_products *l) {
     for (node_id id = 1; id < l->g->nodes.count; id++)
         if (linear_weight(l, id)) return true;
+    return false;
+}
+
+bool linear_reads_by_rows(const graph *g, const char *weight) {
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const node *n = graph_node(g, id);
+        if (n->op != &op_matmul) continue;
+        tensor_id w = parameter_of(g, node_in(g, n, MATMUL_B));
+        const matmul_attributes *t = node_attributes(g, n);
+        if (w && strcmp(graph_name(g, w), weight) == 0) return t->tb != 0;
+    }
     return false;
 }

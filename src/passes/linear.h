@@ -18,3 +18,6 @@ tensor_id linear_weight(const linear_products *l, node_id id);
 /* Of such a product: its weight lies as (out, in), not as (in, out), so its outputs are rows. */
 bool linear_by_rows(const linear_products *l, node_id id);
 bool linear_any(const linear_products *l);
+
+/* How the parameter of this name lies for the first product that reads it; false where none does. */
+bool linear_reads_by_rows(const graph *g, const char *weight);

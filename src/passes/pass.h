@@ -59,8 +59,10 @@ typedef struct {
     /* The parameters that the pass adds beside a weight of the model's; false: none. */
     bool (*beside)(const char *weight, char a[PASS_PARAMETER_BYTES], char b[PASS_PARAMETER_BYTES]);
 
-    /* Adds what they do to w (of shape s), so that the model does it without them. */
-    void (*merge)(const pass_adapter *d, const shape *s, const float *a, const float *b, float *w);
+    /* Adds what they do to w (of shape s), so that the model does it without them. `by_rows`: w lies as
+     * (out, in), not as (in, out). */
+    void (*merge)(const pass_adapter *d, const shape *s, bool by_rows, const float *a, const float *b,
+                  float *w);
 } pass_adapting;
 
 typedef struct {

@@ -79,7 +79,7 @@ static void merge_into(machine *from, machine *to, const pass *p, const char *se
         char a[PASS_PARAMETER_BYTES], b[PASS_PARAMETER_BYTES];
         if (x->category != CATEGORY_WEIGHTS || !p->adapting->beside(x->name, a, b)) continue;
         const float *down = exec_persistent(from->e, a), *up = exec_persistent(from->e, b);
-        if (down) p->adapting->merge(&d, &x->shape, down, up, exec_persistent(to->e, x->name));
+        if (down) p->adapting->merge(&d, &x->shape, false, down, up, exec_persistent(to->e, x->name));
     }
 }
 

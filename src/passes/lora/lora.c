@@ -154,12 +154,13 @@ static bool ends_with(const char *name, const char *end) {
     return n > m && strcmp(name + n - m, end) == 0;
 }
 
-/* Is the product with this weight one of the targets? A target
- * names the last parts of a weight's name, as in PEFT: "c_proj" is attn.c_proj and mlp.c_proj. */
-static bool is_target(const char *weight, const char *targets) {
+/* Is the product with this weight one of the targets? A target names the last parts of a weight's name, as in
+ * PEFT: "c_proj" is attn.c_proj and mlp.c_proj. Every product, as there, leaves out what lies outside of the
+ * blocks, which is the head. */
+static bool is_target(const char *weight, bool outside, const char *targets) {
     size_t length = strlen(weight) - strlen(WEIGHT);
     if (!ends_with(weight, WEIGHT) || ends_with(weight, A) || ends_with(weight, B)) return false;
-    if (strcmp(targets, EVERY) == 0) return true;
+    if (strcmp(targets, EVERY) == 0) return !outside;
     for (const char *at = targets; *at; at += strspn(at, "+")) {
         size_t n = strcspn(at, "+");
         if (n <= length && strncmp(weight + length - n, at, n) == 0 &&
@@ -170,20 +171,37 @@ static bool is_target(const char *weight, const char *targets) {
     return false;
 }
 
-/* The weight of a product as models make it, x W with W a parameter; NULL for everything else. */
-static const char *weight_of(const graph *g, const node *n) {
-    if (n->op != &op_matmul || node_in(g, n, MATMUL_ACCUMULATOR)) return NULL;
-    const matmul_attributes *t = node_attributes(g, n);
-    const tensor *w = graph_tensor(g, node_in(g, n, MATMUL_B));
-    if (t->ta || t->tb || w->producer || w->role != ROLE_PARAMETER) return NULL;
-    return graph_name(g, node_in(g, n, MATMUL_B));
+/* The products of a graph that have weights of their own. */
+typedef struct {
+    linear_products linear;
+    bool blocks; /* the graph has blocks */
+} products;
+
+static status open_products(const graph *g, products *p) {
+    TRY(linear_open(g, &p->linear));
+    p->blocks = false;
+    for (node_id id = 1; id < g->nodes.count; id++) p->blocks |= graph_node(g, id)->site != SITE_NONE;
+    return STATUS_OK;
+}
+
+static void close_products(products *p) { linear_close(&p->linear); }
+
+/* The name of the product's weight; NULL where it is no such product. */
+static const char *weight_of(const products *p, node_id id) {
+    const graph *g = p->linear.g;
+    tensor_id w = linear_weight(&p->linear, id);
+    return w && !node_in(g, graph_node(g, id), MATMUL_ACCUMULATOR) ? graph_name(g, w) : NULL;
+}
+
+static bool lies_outside(const products *p, node_id id) {
+    return p->blocks && graph_node(p->linear.g, id)->site == SITE_NONE;
 }
 
 /* Names of products, once each, for a sentence. */
-static void list_products(const graph *g, char text[200]) {
+static void list_products(const products *p, char text[200]) {
     text[0] = 0;
-    for (node_id id = 1; id < g->nodes.count; id++) {
-        const char *name = weight_of(g, graph_node(g, id));
+    for (node_id id = 1; id < p->linear.g->nodes.count; id++) {
+        const char *name = weight_of(p, id);
         char last[64];
         if (!name || !ends_with(name, WEIGHT)) continue;
         const char *end = name + strlen(name) - strlen(WEIGHT), *begin = end;
@@ -194,29 +212,37 @@ static void list_products(const graph *g, char text[200]) {
     }
 }
 
-static bool any_product(const graph *g, const char *target) {
-    for (node_id id = 1; id < g->nodes.count; id++) {
-        const char *name = weight_of(g, graph_node(g, id));
-        if (name && is_target(name, target)) return true;
+static bool any_product(const products *p, const char *target) {
+    for (node_id id = 1; id < p->linear.g->nodes.count; id++) {
+        const char *name = weight_of(p, id);
+        if (name && is_target(name, lies_outside(p, id), target)) return true;
     }
     return false;
+}
+
+static status check_targets(const products *p, const char *targets) {
+    char there[200], one[PASS_SETTING_BYTES];
+    for (const char *at = targets; *at; at += strspn(at, "+")) {
+        size_t n = strcspn(at, "+");
+        snprintf(one, sizeof one, "%.*s", (int)n, at);
+        at += n;
+        if (any_product(p, one)) continue;
+        list_products(p, there);
+        return status_set(STATUS_INVALID, "--lora: the model has no product '%s'; it has %s", one,
+                          there[0] ? there : "none that could be a target");
+    }
+    return STATUS_OK;
 }
 
 static status check(const graph *g, const pass_setting *s, const pass_context *c) {
     (void)c;
     pass_adapter a;
-    char products[200], one[PASS_SETTING_BYTES];
+    products p;
     TRY(read_text(s->text, &a));
-    for (const char *at = a.targets; *at; at += strspn(at, "+")) {
-        size_t n = strcspn(at, "+");
-        snprintf(one, sizeof one, "%.*s", (int)n, at);
-        at += n;
-        if (any_product(g, one)) continue;
-        list_products(g, products);
-        return status_set(STATUS_INVALID, "--lora: the model has no product '%s'; it has %s", one,
-                          products[0] ? products : "none that could be a target");
-    }
-    return STATUS_OK;
+    TRY(open_products(g, &p));
+    status result = check_targets(&p, a.targets);
+    close_products(&p);
+    return result;
 }
 
 /* ---- the graph ---- */
@@ -325,23 +351,23 @@ static void rewrite_held(adapting *d, node_id id, tensor_id weight) {
 
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
     adapting d = { .training = c->training };
-    linear_products l;
+    products p;
     TRY(read_text(s->text, &d.a));
     d.base = base_of(d.a.base);
-    TRY(linear_open(in, &l));
+    TRY(open_products(in, &p));
     status result = rewrite_open(&d.r, in, out);
     for (tensor_id t = 1; result == STATUS_OK && t < out->tensors.count; t++) /* the sources */
         graph_tensor(out, t)->flags &= (uint8_t)~TENSOR_TRAINABLE;
     for (node_id id = 1; result == STATUS_OK && id < in->nodes.count && !out->failed; id++) {
-        const char *weight = weight_of(in, graph_node(in, id));
-        tensor_id held = held_weight(&d, &l, id);
+        const char *weight = weight_of(&p, id);
+        tensor_id held = held_weight(&d, &p.linear, id);
         if (held)
             rewrite_held(&d, id, held);
         else
             rewrite_node(&d.r, id);
-        if (weight && is_target(weight, d.a.targets)) adapt(&d, id, weight);
+        if (weight && is_target(weight, lies_outside(&p, id), d.a.targets)) adapt(&d, id, weight);
     }
-    linear_close(&l);
+    close_products(&p);
     return result == STATUS_OK ? rewrite_close(&d.r) : result;
 }
 
@@ -355,14 +381,16 @@ static bool begins(const char *parameter, const shape *s, float *deviation) {
     return true;
 }
 
-static void merge(const pass_adapter *d, const shape *s, const float *a, const float *b, float *w) {
-    int64_t in = shape_rows(s), out = shape_last(s);
+static void merge(const pass_adapter *d, const shape *s, bool by_rows, const float *a, const float *b,
+                  float *w) {
+    int64_t in = by_rows ? shape_last(s) : shape_rows(s), out = by_rows ? shape_rows(s) : shape_last(s);
     double scale = d->alpha / (double)d->rank;
     for (int64_t i = 0; i < in; i++)
         for (int64_t o = 0; o < out; o++) {
+            float *at = w + (by_rows ? o * in + i : i * out + o);
             double sum = 0;
             for (int64_t k = 0; k < d->rank; k++) sum += (double)a[k * in + i] * (double)b[o * d->rank + k];
-            w[i * out + o] = (float)((double)w[i * out + o] + scale * sum);
+            *at = (float)((double)*at + scale * sum);
         }
 }
 
