@@ -202,8 +202,28 @@ static void what_is_wrong_is_said(void **state) {
     assert_int_not_equal(access("never", F_OK), 0);
 }
 
+/* Weights of a decoder lie as (out, in), and that of the queries is square here: merged the wrong way round
+ * it would fit as well. */
+static void adapters_of_a_decoder_merge(void **state) {
+    (void)state;
+    static const char config[] =
+        "{\"model_type\":\"llama\",\"hidden_size\":32,\"num_hidden_layers\":2,"
+        "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":64,"
+        "\"vocab_size\":256,\"max_position_embeddings\":32}";
+    scratch_write("llama.json", config, sizeof config - 1);
+    command_expect(0, "train llama.json --data text --out lbase --steps 20 --batch 4 --lr 3e-3 --quiet");
+    command_expect(0,
+                   "train lbase --data text --out lad --steps 20 --batch 4 --lr 1e-2 --lora rank=4 --quiet");
+    command_expect(0, "merge lbase --adapter lad --out lmerged");
+    char *with = generated("lbase --adapter lad"), *merged = generated("lmerged"), *base = generated("lbase");
+    assert_string_equal(with, merged);
+    assert_string_not_equal(with, base);
+    free(with), free(merged), free(base);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adapters_of_a_decoder_merge),
         cmocka_unit_test(a_merged_model_is_the_adapted_one),
         cmocka_unit_test(over_a_base_of_codes),
         cmocka_unit_test(another_base_is_refused),
