@@ -15,7 +15,7 @@ const char *pass_class_name(pass_class c);
 typedef enum { PASS_FORWARD, PASS_STEP } pass_stage; /* before, after differentiation and optimizer */
 
 /* One way to apply a technique. The text is what the user writes to pin it and what plans print. */
-enum { PASS_SETTING_BYTES = 64 };
+enum { PASS_SETTING_BYTES = 128 }; /* room for the names of all products of a block */
 typedef struct {
     char text[PASS_SETTING_BYTES];
     int64_t value[4]; /* the pass's own reading of the text */

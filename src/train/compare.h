@@ -29,10 +29,10 @@ typedef struct {
 
 typedef struct {
     compare_group group;
-    char name[PASS_OPTION_BYTES + 32]; /* "--recompute"; "everything lossless" */
-    char setting[96];                  /* "block"; "add, 4 x 1" */
-    char choice[256];                  /* all settings of this row: "attention flash, recompute block" */
-    pass_class class;                  /* of the plan */
+    char name[PASS_OPTION_BYTES + 32];     /* "--recompute"; "everything lossless" */
+    char setting[PASS_SETTING_BYTES + 32]; /* "block"; "add, 4 x 1" */
+    char choice[256];                      /* all settings of this row: "attention flash, recompute block" */
+    pass_class class;                      /* of the plan */
     optimizer_kind optimizer;
     bool other_optimizer; /* than that of the run */
     bool ends;            /* the last of its group: everything that belongs to it */
