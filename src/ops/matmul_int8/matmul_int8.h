@@ -62,7 +62,7 @@ extern const op_kernel matmul_int8_cpu[];
 
 tensor_id matmul_int8_apply(graph *g, const matmul_int8_inputs *in);
 
-enum { MATMUL_INT8_LONGEST = 133152 }; /* a sum of so many products of codes fits into 32 bits */
+enum { MATMUL_INT8_LONGEST = 1 << 17 }; /* a sum of so many products of codes fits into 32 bits */
 
 typedef struct {
     int64_t rows, columns, depth;

@@ -63,10 +63,11 @@ static void weave(const int8_t *codes, int64_t stride, int64_t lanes, int64_t de
     }
 }
 
+/* Modulo 2^32, as the kernels' sums of shifted codes are: only the whole has to fit. */
 VECTOR_CLONES static int32_t start_of(const int8_t *codes, int64_t n) {
     int32_t sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += codes[i];
-    return -128 * sum;
+    for (int64_t i = 0; i < n; i++) sum += codes[i]; /* at most MATMUL_INT8_LONGEST of them */
+    return (int32_t)(0u - 128u * (uint32_t)sum);
 }
 
 static void set_starts(const int8_t *codes, int64_t stride, int64_t lanes, int64_t depth,
@@ -107,7 +108,8 @@ VECTOR_CLONES static void weave_rows(const int8_t *const row[MATMUL_INT8_FOUR], 
 VECTOR_CLONES static void add_rows(const int8_t *const row[MATMUL_INT8_FOUR], int64_t n,
                                    int32_t *restrict starts) {
     const int8_t *a = row[0], *b = row[1], *c = row[2], *d = row[3];
-    for (int64_t i = 0; i < n; i++) starts[i] -= 128 * (a[i] + b[i] + c[i] + d[i]);
+    for (int64_t i = 0; i < n; i++)
+        starts[i] = (int32_t)((uint32_t)starts[i] - 128u * (uint32_t)(a[i] + b[i] + c[i] + d[i]));
 }
 
 static void copy_across(const matmul_int8_operand *o, int64_t first, int64_t lanes, int64_t depth,
