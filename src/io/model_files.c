@@ -139,6 +139,16 @@ static float *scales_of(const model_weight *weights, uint32_t count, const model
     return found ? found->data : NULL;
 }
 
+status model_files_all_used(const safetensors *s, const bool *used) {
+    for (uint32_t i = 0; i < s->count; i++)
+        if (!used[i] && !may_be_passed_over(s->entries[i].name)) {
+            char name[UTF8_QUOTE_BYTES];
+            return status_set(STATUS_INVALID, "%s has a tensor '%s', for which the model has no place",
+                              s->files[s->entries[i].file].path, utf8_quote(s->entries[i].name, name));
+        }
+    return STATUS_OK;
+}
+
 static status read_all(const safetensors *s, const model_weight *weights, uint32_t count, bool *used) {
     for (uint32_t i = 0; i < count; i++) {
         if (is_made(s, weights, count, weights[i].name)) continue;
@@ -151,13 +161,7 @@ static status read_all(const safetensors *s, const model_weight *weights, uint32
         TRY(read_weight(s, e, &weights[i], scales_of(weights, count, &weights[i])));
         used[e - s->entries] = true;
     }
-    for (uint32_t i = 0; i < s->count; i++)
-        if (!used[i] && !may_be_passed_over(s->entries[i].name)) {
-            char name[UTF8_QUOTE_BYTES];
-            return status_set(STATUS_INVALID, "%s has a tensor '%s', for which the model has no place",
-                              s->files[s->entries[i].file].path, utf8_quote(s->entries[i].name, name));
-        }
-    return STATUS_OK;
+    return model_files_all_used(s, used);
 }
 
 status model_files_load(const char *directory, const model_weight *weights, uint32_t count) {

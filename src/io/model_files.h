@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "io/safetensors.h"
 #include "models/model.h"
 
 /* Fills all of the weights from a directory (or a .safetensors file). The names in the file may lack the
@@ -19,3 +20,7 @@ status model_files_load(const char *directory, const model_weight *weights, uint
 
 /* Writes model.safetensors into the directory, from where the weights are and in their types, atomically. */
 status model_files_save(const char *directory, const model_weight *weights, uint32_t count);
+
+/* Has every tensor of a model's files a use (`used`, one for each entry), or is one of those that old
+ * versions saved and nobody needs? STATUS_INVALID names one that is neither. */
+status model_files_all_used(const safetensors *s, const bool *used);

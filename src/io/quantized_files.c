@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "io/model_files.h"
 #include "io/safetensors.h"
 #include "ops/codes.h"
 
@@ -189,6 +190,16 @@ static status prepare(conversion *c, uint32_t i, quantized_files_bytes *bytes) {
     return find_scales(p);
 }
 
+static status check_all_used(const conversion *c) {
+    bool *used = memory_new(c->file.count + 1, sizeof *used);
+    if (!used) return status_set(STATUS_FAILED, "no memory to quantize a model");
+    for (uint32_t i = 0; i < c->count; i++)
+        if (c->passing[i].entry) used[c->passing[i].entry - c->file.entries] = true;
+    status result = model_files_all_used(&c->file, used);
+    memory_free(used);
+    return result;
+}
+
 static status make_room(conversion *c) {
     c->passing = memory_new(c->count, sizeof *c->passing);
     c->items = memory_new(c->count, sizeof *c->items);
@@ -210,6 +221,7 @@ status quantized_files_convert(const char *from, const char *to, const model_wei
     TRY(safetensors_open(from, &c.file));
     status result = make_room(&c);
     for (uint32_t i = 0; i < count && result == STATUS_OK; i++) result = prepare(&c, i, bytes);
+    if (result == STATUS_OK) result = check_all_used(&c);
     if (result == STATUS_OK) result = io_make_folder(to); /* whatever is wrong with the numbers was said */
     if (result == STATUS_OK) result = safetensors_write(path, c.items, count);
     for (uint32_t i = 0; i < count && result == STATUS_OK; i++) bytes->after += c.items[i].bytes;

@@ -204,6 +204,7 @@ static status write_all(quantizing *q) {
     const quantize_options *o = q->options;
     model_config_stored stored = { .method = q->pass->stores, .setting = q->setting.text };
     TRY(quantized_files_convert(o->directory, o->out, q->weights, q->count, &q->result->bytes));
+    memory_trim(); /* what is evaluated next is measured */
     return model_config_write(o->out, &q->config, &stored);
 }
 
@@ -211,8 +212,9 @@ static status quantize(quantizing *q) {
     const quantize_options *o = q->options;
     quantize_result *r = q->result;
     TRY(model_config_read(o->directory, &q->config, NULL));
-    TRY(check_places(o));
     families_model(&q->config, o->directory, &q->model);
+    TRY(model_computes(&q->model));
+    TRY(check_places(o));
     TRY(find_pass(q));
     TRY(list_weights(q));
     TRY(make_room(q));

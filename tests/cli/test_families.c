@@ -158,6 +158,11 @@ static void what_only_plans_says_so(void **state) {
     assert_int_equal(r.exit, 2);
     assert_non_null(strstr(r.err, "can be planned, and not computed yet"));
     command_free(&r);
+    assert_int_equal(system("rm -rf caps && mkdir caps && mv given.json caps/config.json"), 0);
+    r = command_run("quantize caps --to int8 --out never");
+    assert_int_equal(r.exit, 2);
+    assert_non_null(strstr(r.err, "can be planned, and not computed yet"));
+    command_free(&r);
 }
 
 int main(void) {
