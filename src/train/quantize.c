@@ -1,5 +1,6 @@
 #include "train/quantize.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -170,7 +171,12 @@ static status take_scales(void *context, const plan *p, const exec *e) {
     for (uint32_t i = 0; i < q->count; i++) {
         const float *largest = exec_persistent(e, q->weights[i].name);
         if (!ends_with(q->weights[i].name, ".input_scale") || !largest) continue;
-        *(float *)q->weights[i].data = codes_scale(codes_size(*largest));
+        float scale = codes_scale(codes_size(*largest));
+        if (!isfinite(scale))
+            return status_set(STATUS_FAILED,
+                              "what goes into %s is not finite somewhere in the data to calibrate with",
+                              q->weights[i].name);
+        *(float *)q->weights[i].data = scale;
     }
     return STATUS_OK;
 }

@@ -202,14 +202,20 @@ static void test_stochastic_rounding_is_right_in_the_mean(void **state) {
 
 static void test_what_is_not_finite_stays_so(void **state) {
     (void)state;
-    product p = product_new(&forms[0]);
-    float *a = p.in[MATMUL_INT8_A].data, *y = p.out.data;
-    int64_t columns = forms[0].columns, depth = forms[0].depth;
-    a[5] = NAN, a[depth + 7] = INFINITY, a[2 * depth] = -INFINITY;
-    run(&p, &matmul_int8_cpu[PACKED]);
-    for (int64_t row = 0; row < 4; row++)
-        for (int64_t j = 0; j < columns; j++) assert_int_equal(isfinite(y[row * columns + j]) != 0, row == 3);
-    product_free(&p);
+    float scale = 0.01f; /* found by calibration */
+    for (int fixed = 0; fixed < 2; fixed++) {
+        product p = product_new(&forms[0]);
+        float *a = p.in[MATMUL_INT8_A].data, *y = p.out.data;
+        int64_t columns = forms[0].columns, depth = forms[0].depth;
+        if (fixed) p.in[MATMUL_INT8_FIXED] = (op_arg){ &scale, SHAPE(1), DTYPE_F32 };
+        a[5] = NAN, a[depth + 7] = INFINITY, a[2 * depth] = -INFINITY;
+        run(&p, &matmul_int8_cpu[PACKED]);
+        for (int64_t row = 0; row < 4; row++)
+            for (int64_t j = 0; j < columns; j++)
+                assert_int_equal(isfinite(y[row * columns + j]) != 0, row == 3);
+        if (fixed) p.in[MATMUL_INT8_FIXED] = (op_arg){ 0 };
+        product_free(&p);
+    }
 }
 
 /* Codes that are read where they lie give the bits of those in panels. */

@@ -131,7 +131,7 @@ static void code_tile(const coded *k, int64_t lane, int64_t from, int64_t to) {
         int32_t size = codes_size(number_at(k, lane, d));
         largest = size > largest ? size : largest;
     }
-    *scale = k->o->fixed ? *k->o->fixed : codes_scale(largest);
+    *scale = matmul_int8_scale(k->o, largest);
     for (int64_t d = from; d < to; d++) codes[d] = (int8_t)code_at(k, lane, d, codes_inverse(*scale));
 }
 

@@ -11,6 +11,7 @@
  * A fixed number of rows (of a, or of the batch that is summed over) is in panels at a time: a wave. */
 #pragma once
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -40,6 +41,12 @@ typedef struct {
     const half_random *random; /* across: codes are rounded stochastically; NULL: to the nearest */
     int64_t sample_rows;       /* with random: depths of a sample */
 } matmul_int8_operand;
+
+/* Of a lane whose largest codes_size this is: what is not finite stays seen under a fixed scale as well. */
+static inline float matmul_int8_scale(const matmul_int8_operand *o, int32_t largest) {
+    float own = codes_scale(largest);
+    return o->fixed && isfinite(own) ? *o->fixed : own;
+}
 
 typedef struct {
     int64_t width, fours; /* lanes of a panel; fours of its depth */

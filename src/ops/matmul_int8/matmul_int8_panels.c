@@ -87,7 +87,7 @@ void matmul_int8_code_lanes(const matmul_int8_operand *o, int64_t first, int64_t
     float *own = (float *)(void *)(codes + to->width * stride);
     for (int64_t lane = 0; lane < lanes; lane++) {
         const float *x = row_at(o, (first + lane) * o->stride, depth, own);
-        to->scales[lane] = o->fixed ? *o->fixed : codes_scale(codes_largest(x, depth));
+        to->scales[lane] = matmul_int8_scale(o, codes_largest(x, depth));
         codes_encode(x, codes_inverse(to->scales[lane]), NULL, depth, codes + lane * stride);
     }
     weave(codes, stride, lanes, depth, to);

@@ -102,7 +102,7 @@ void matmul_int8_stream_run(const matmul_int8_problem *p, void *scratch) {
     float scales[ROWS];
     for (int64_t row = 0; row < p->rows; row++) {
         const float *x = (const float *)p->a.data + row * p->a.stride;
-        scales[row] = p->a.fixed ? *p->a.fixed : codes_scale(codes_largest(x, p->depth));
+        scales[row] = matmul_int8_scale(&p->a, codes_largest(x, p->depth));
         codes_encode(x, codes_inverse(scales[row]), NULL, p->depth, narrow);
         for (int64_t d = 0; d < stride; d++) codes[row * stride + d] = d < p->depth ? narrow[d] : 0;
     }
