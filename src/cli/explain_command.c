@@ -144,8 +144,8 @@ static void say_torch(text *t, const oom *m, oom_cause why) {
             "Fragmentation: enough is reserved and in no tensor, but in pieces that are too small.",
         [OOM_OTHERS] = "Somebody else is on this device: without them it would fit.",
         [OOM_TOO_LARGE] =
-            "One request is larger than the whole device: no other process, and no setting of the "
-            "allocator, is to blame.",
+            ("One request is larger than the whole device: no other process, and no setting of the "
+             "allocator, is to blame."),
     };
     uint64_t own = m->allocated + m->unallocated, total = m->total ? m->total : own + m->free;
     text_add(t, "PyTorch asked for %s where %s were free: %s too much.\n", bytes_text(m->tried),

@@ -308,7 +308,7 @@ static void put_older_rope(json_writer *w, const decoder_config *c) {
 
 static void put_rotary(json_writer *w, const decoder_config *c) {
     put_older_rope(w, c);
-    if (!c->near_theta) {
+    if (c->near_theta <= 0) {
         put_rope(w, "rope_parameters", c, c->rotary.theta, true);
         return;
     }

@@ -298,7 +298,7 @@ static void make_angles(builder *b, int64_t rows) {
     rotary_angles_attributes a = b->c->rotary;
     a.rows = rows;
     b->far = rotary_angles_apply(b->g, b->position, &a);
-    if (!b->c->near_theta || !b->c->window) return;
+    if (b->c->near_theta <= 0 || !b->c->window) return;
     a.theta = b->c->near_theta, a.stretch = ROTARY_PLAIN;
     b->near = rotary_angles_apply(b->g, b->position, &a);
 }

@@ -2,7 +2,7 @@
  * measured ones. EXACT ones run twenty steps to the bits of the plain run. With others among them a run is
  * the same at any number of threads and however its memory lies, and EXACT ones change no bit of it.
  *
- * A case is a function of its number: SNUG_LONG=1 runs 1,000 of them, SNUG_CASES=FIRST:LAST some. */
+ * A case is a function of its number: SNUG_LONG=1 runs 1,000 of them, SNUG_COMBINATIONS=FIRST:LAST some. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -126,9 +126,9 @@ static void any_case(const lab *l, uint32_t *random) {
 static const char not_of_training[] = "quantize"; /* it is tested with the files that it makes */
 
 static void range(int *first, int *last) {
-    const char *some = getenv("SNUG_CASES");
+    const char *some = getenv("SNUG_COMBINATIONS");
     *first = 0, *last = getenv("SNUG_LONG") ? LONG : SHORT;
-    if (some && sscanf(some, "%d:%d", first, last) != 2) fail_msg("SNUG_CASES=%s is not FIRST:LAST", some);
+    if (some && sscanf(some, "%d:%d", first, last) != 2) fail_msg("SNUG_COMBINATIONS=%s is not FIRST:LAST", some);
 }
 
 static void random_combinations(void **state) {
