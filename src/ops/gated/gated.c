@@ -3,7 +3,8 @@
 #include "ops/add/add.h"
 
 tensor_id gated_apply(graph *g, tensor_id gate, tensor_id up, gated_function f) {
-    return graph_add(g, &op_gated, (tensor_id[]){ gate, up }, 2, &(gated_attributes){ .function = f });
+    return graph_add(g, &op_gated, (tensor_id[]){ gate, up }, 2,
+                     &(gated_attributes){ .function = (int32_t)f });
 }
 
 static status infer(const graph *g, const node *n, tensor *out) {
