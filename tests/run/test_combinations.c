@@ -128,7 +128,8 @@ static const char not_of_training[] = "quantize"; /* it is tested with the files
 static void range(int *first, int *last) {
     const char *some = getenv("SNUG_COMBINATIONS");
     *first = 0, *last = getenv("SNUG_LONG") ? LONG : SHORT;
-    if (some && sscanf(some, "%d:%d", first, last) != 2) fail_msg("SNUG_COMBINATIONS=%s is not FIRST:LAST", some);
+    if (some && sscanf(some, "%d:%d", first, last) != 2)
+        fail_msg("SNUG_COMBINATIONS=%s is not FIRST:LAST", some);
 }
 
 static void random_combinations(void **state) {
