@@ -31,7 +31,7 @@ def run(o, folder, data, words):
     subprocess.run(["rm", "-rf", out], check=True)
     command = [f"{o.build}/snug", "train", "gpt2", "--batch", "4", "--context", "256", "--steps", str(o.steps),
                "--data", data, "--eval-samples", "4", "--save-every", "off", "--threads", str(o.threads),
-               "--json", "--quiet", *words]
+               "--out", out, "--json", "--quiet", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     text, error = process.stdout.read(), process.stderr.read()
     _, state, usage = os.wait4(process.pid, 0)
