@@ -100,21 +100,28 @@ static status read_special_tokens(json_value root, families_tokens *t) {
     return STATUS_OK;
 }
 
+/* The members that a family has of its own; `knows`: the keys that it reads. */
+static status read_family(json_value root, const char *type, model_config *c,
+                          bool (**knows)(const char *key)) {
+    const decoder_kind *decoder = decoder_kind_find(type);
+    if (strcmp(type, "gpt2") == 0) {
+        *knows = config_gpt2_knows, c->family = FAMILY_GPT2;
+        return config_gpt2_read(root, &c->gpt2);
+    }
+    if (decoder) {
+        *knows = config_decoder_knows, c->family = FAMILY_DECODER, c->decoder.kind = decoder;
+        return config_decoder_read(root, &c->decoder);
+    }
+    return unknown_type(root, type);
+}
+
 static status read_members(json_value root, model_config *c, text *notes) {
     const char *type;
-    bool (*knows)(const char *key) = config_decoder_knows;
+    bool (*knows)(const char *key) = NULL;
     TRY(json_as_object(root));
     TRY(json_get_string(root, "model_type", &type));
-    *c = (model_config){ .family = FAMILY_DECODER, .decoder = { .kind = decoder_kind_find(type) } };
-    if (strcmp(type, "gpt2") == 0) {
-        c->family = FAMILY_GPT2;
-        knows = config_gpt2_knows;
-        TRY(config_gpt2_read(root, &c->gpt2));
-    } else if (c->decoder.kind) {
-        TRY(config_decoder_read(root, &c->decoder));
-    } else {
-        return unknown_type(root, type);
-    }
+    *c = (model_config){ 0 };
+    TRY(read_family(root, type, c, &knows));
     TRY(read_special_tokens(root, &c->tokens));
     if (notes) note_unknown(root, knows, notes);
     status result = families_check(c);
@@ -167,10 +174,10 @@ static const char *torch_type(const model_config_stored *stored) {
 }
 
 static void put_members(json_writer *w, const model_config *c, const model_config_stored *stored) {
-    if (c->family == FAMILY_GPT2)
-        config_gpt2_put(w, &c->gpt2);
-    else
-        config_decoder_put(w, &c->decoder);
+    switch (c->family) {
+    case FAMILY_GPT2: config_gpt2_put(w, &c->gpt2); break;
+    case FAMILY_DECODER: config_decoder_put(w, &c->decoder); break;
+    }
     put_special_tokens(w, c);
     json_put_string(w, "torch_dtype", torch_type(stored));
     json_put_bool(w, "use_cache", true);

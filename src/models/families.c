@@ -11,29 +11,41 @@ bool families_preset(const char *name, model_config *c) {
 const char *families_preset_names(void) { return gpt2_preset_names(); }
 
 status families_check(const model_config *c) {
-    return c->family == FAMILY_GPT2 ? gpt2_check(&c->gpt2) : decoder_check(&c->decoder);
+    switch (c->family) {
+    case FAMILY_GPT2: return gpt2_check(&c->gpt2);
+    case FAMILY_DECODER: return decoder_check(&c->decoder);
+    }
+    return status_set(STATUS_INVALID, "a model of no family");
 }
 
 void families_set_dropout(model_config *c, double p) {
-    if (c->family == FAMILY_GPT2)
+    switch (c->family) {
+    case FAMILY_GPT2:
         c->gpt2.dropout_embedding = c->gpt2.dropout_attention = c->gpt2.dropout_residual = p;
-    else
+        return;
+    case FAMILY_DECODER:
         c->decoder.dropout_embedding = c->decoder.dropout_attention = c->decoder.dropout_residual = p;
-}
-
-int64_t families_context(const model_config *c) {
-    return c->family == FAMILY_GPT2 ? c->gpt2.context : c->decoder.context;
-}
-
-int64_t families_vocabulary(const model_config *c) {
-    return c->family == FAMILY_GPT2 ? c->gpt2.vocabulary : c->decoder.vocabulary;
+        return;
+    }
 }
 
 void families_model(const model_config *c, const char *name, model *m) {
-    if (c->family == FAMILY_GPT2)
-        gpt2_model(&c->gpt2, name, m);
-    else
-        decoder_model(&c->decoder, name, m);
+    switch (c->family) {
+    case FAMILY_GPT2: gpt2_model(&c->gpt2, name, m); return;
+    case FAMILY_DECODER: decoder_model(&c->decoder, name, m); return;
+    }
+}
+
+int64_t families_context(const model_config *c) {
+    model m;
+    families_model(c, "", &m);
+    return m.context;
+}
+
+int64_t families_vocabulary(const model_config *c) {
+    model m;
+    families_model(c, "", &m);
+    return m.vocabulary;
 }
 
 const char *families_types(char names[FAMILIES_NAMES_BYTES]) {

@@ -113,6 +113,13 @@ static void add_decoder(identity *i, const decoder_config *c) {
     add_sum(i, IDENTITY_MODEL, "far", &far);
 }
 
+static void add_family(identity *i, const model_config *c) {
+    switch (c->family) {
+    case FAMILY_GPT2: add_gpt2(i, &c->gpt2); return;
+    case FAMILY_DECODER: add_decoder(i, &c->decoder); return;
+    }
+}
+
 /* Attributes stay out of the digest: between their fields there may be bytes without a meaning. */
 static void add_graph(digest *d, const graph *g) {
     for (tensor_id t = 1; t < g->tensors.count; t++) {
@@ -133,8 +140,7 @@ static status add_model(identity *i, const setup *s) {
     graph g;
     model_ports ports = { 0 };
     model_run run = { .mode = MODEL_TRAIN, .batch = 1, .context = s->model.context ? s->model.context : 1 };
-    if (!s->custom && s->config.family == FAMILY_GPT2) add_gpt2(i, &s->config.gpt2);
-    if (!s->custom && s->config.family == FAMILY_DECODER) add_decoder(i, &s->config.decoder);
+    if (!s->custom) add_family(i, &s->config);
     TRY(graph_open(&g));
     s->model.build(&s->model, &g, &run, &ports);
     add_graph(&d, &g);
