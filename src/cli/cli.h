@@ -51,7 +51,7 @@ status cli_explain(const options *o, cli_streams *streams);
 
 /* The first changes of settings that save something of a run of `model` in PyTorch, cheapest first. */
 typedef struct {
-    char text[64];
+    char text[FRAMEWORK_CHANGE_BYTES];
     uint64_t bytes; /* of the device */
 } cli_saving;
 status cli_estimate_savings(const options *o, const char *model, cli_saving *out, uint32_t room,

@@ -2,18 +2,8 @@
  * its own and names their path. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/status.h"
-
-typedef struct {
-    char name[64], title[96], capability[16];
-    uint64_t memory;                /* bytes, as the driver reports them */
-    uint64_t context[3], workspace; /* what a process takes beside its allocator: least, likely, most */
-    double bandwidth, f32, f16, f8; /* bytes a second; operations a second; 0: none */
-    bool no_bf16, no_flash;
-} hardware;
+#include "estimate/hardware.h"
 
 /* What CMake has made of devices/ (cmake/hardware.cmake); ends with name NULL. */
 typedef struct {

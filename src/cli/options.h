@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "cli/config.h"
-#include "estimate/torch.h"
+#include "estimate/framework.h"
 #include "train/setup.h"
 
 typedef enum {
@@ -36,11 +36,9 @@ typedef struct {
     uint32_t count;
 } option_list;
 
-typedef enum { FRAMEWORK_HF, FRAMEWORK_PYTORCH, FRAMEWORK_SNUG } framework;
-
 /* Of estimate, in the words of those whose settings they are. */
 typedef struct {
-    framework framework;
+    framework_name framework;
     const char *device;
     torch_types types;
     torch_attention attention;

@@ -198,11 +198,11 @@ static void share_out(const graph *g, const torch_settings *s, torch_result *r) 
 static void intervals(const torch_settings *s, torch_result *r, uint64_t live, uint64_t held) {
     double whole = 0, spread = s->gpus > 1 ? 0.08 : 0.03, lost = live ? (double)held / (double)live : 1;
     for (int t = 0; t < TAPE_TERMS; t++) whole += (double)r->by_term[t];
-    r->live = (torch_bytes){ (uint64_t)(whole * (1 - spread / 2)), (uint64_t)whole,
-                             (uint64_t)(whole * (1 + spread)) };
+    r->live =
+        (interval){ (uint64_t)(whole * (1 - spread / 2)), (uint64_t)whole, (uint64_t)(whole * (1 + spread)) };
     double reserved = whole * fmax(lost, 1);
-    r->reserved = (torch_bytes){ (uint64_t)fmax(whole, reserved * (1 - spread)), (uint64_t)reserved,
-                                 (uint64_t)(reserved * (1.02 + spread)) };
+    r->reserved = (interval){ (uint64_t)fmax(whole, reserved * (1 - spread)), (uint64_t)reserved,
+                              (uint64_t)(reserved * (1.02 + spread)) };
 }
 
 static status play(const graph *g, const torch_settings *s, const tape *t, torch_result *r) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "autodiff/optimizer.h"
+#include "estimate/interval.h"
 #include "estimate/tape.h"
 #include "models/model.h"
 
@@ -38,13 +39,8 @@ typedef struct {
     bool checkpointing, fused_loss;
 } torch_settings;
 
-/* Bytes, each with the interval that the rules are good for. */
 typedef struct {
-    uint64_t low, likely, high;
-} torch_bytes;
-
-typedef struct {
-    torch_bytes live, reserved;
+    interval live, reserved;
     uint64_t by_term[TAPE_TERMS]; /* of live.likely */
     const char *peak_in;          /* forward, backward or update */
     uint64_t parameters, trained; /* how many */

@@ -1,0 +1,50 @@
+/* The answer in words. */
+#include "base/units.h"
+#include "cli/estimate/estimate.h"
+
+static void add_row(text *t, const char *name, const interval *b) {
+    char low[UNITS_TEXT_BYTES], likely[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
+    text_add(t, "  %-14s %12s   %s to %s\n", name, units_bytes_text(b->likely, likely),
+             units_bytes_text(b->low, low), units_bytes_text(b->high, high));
+}
+
+static void add_terms(text *t, const framework_result *r) {
+    char bytes[UNITS_TEXT_BYTES];
+    uint64_t whole = r->layers[r->terms_of].likely ? r->layers[r->terms_of].likely : 1;
+    const framework_term *largest = framework_largest(r);
+    text_add(t, r->peak_in ? "\nLive at the peak, in %s\n" : "\nLive\n", r->peak_in);
+    for (const framework_term *k = r->terms; k < r->terms + r->term_count; k++)
+        if (k->bytes)
+            text_add(t, "  %-14s %12s  %5.1f %%%s\n", k->name, units_bytes_text(k->bytes, bytes),
+                     100.0 * (double)k->bytes / (double)whole, k == largest ? "  the largest" : "");
+}
+
+static void add_verdict(text *t, const estimate_question *e, const framework_advice *a) {
+    const framework_result *r = &e->result;
+    char has[UNITS_TEXT_BYTES], more[UNITS_TEXT_BYTES], then[UNITS_TEXT_BYTES];
+    units_bytes_text(e->hardware.memory, has);
+    units_bytes_text(r->beyond, more);
+    if (r->fits) {
+        text_add(t, "\nFits %s, which reports %s: %s are left%s.\n", e->hardware.title, has, more,
+                 r->surely ? "" : ", and the upper end of the interval does not fit");
+        return;
+    }
+    text_add(t, "\nDoes not fit %s, which reports %s: %s too much.\n", e->hardware.title, has, more);
+    if (a->text[0])
+        text_add(t, "The cheapest change that makes it fit: %s, then %s of the device.\n", a->text,
+                 units_bytes_text(a->result.layers[FRAMEWORK_DEVICE].likely, then));
+    else
+        text_add(t, "Nothing that this command knows makes it fit.\n");
+}
+
+void estimate_say(text *t, const estimate_question *e, const framework_advice *a) {
+    const framework_result *r = &e->result;
+    text_add(t, "%s in %s: ", e->model.name, e->framework->title);
+    e->framework->describe(&e->subject, &e->settings, r, t);
+    if (e->notes.length) text_add(t, "%s", e->notes.data);
+    text_add(t, "\n  %-14s %12s   %s\n", "", "estimate", "interval");
+    for (int l = (int)r->least_layer; l <= (int)r->last_layer; l++)
+        add_row(t, framework_layer_name((framework_layer)l), &r->layers[l]);
+    add_terms(t, r);
+    if (e->hardware.memory) add_verdict(t, e, a);
+}

@@ -1,0 +1,29 @@
+/* A question on hardware and frameworks that are elsewhere, from options to what is said of it. */
+#pragma once
+
+#include "cli/options.h"
+#include "cli/output.h"
+
+typedef struct {
+    const options *o;
+    model_config config;
+    model model;
+    hardware hardware;
+    framework_subject subject;
+    const framework *framework; /* NULL: snug, of which the plan is the answer */
+    framework_settings settings;
+    framework_result result;
+    text notes; /* sentences for people */
+} estimate_question;
+
+/* The model, the device, and the settings of the framework that is asked, checked. Close it in any case; it
+ * must not move. */
+status estimate_open(const options *o, const char *model, estimate_question *e);
+void estimate_close(estimate_question *e);
+
+/* From options to a framework's settings, in a file for each that has settings of its own. */
+void estimate_settle_torch(estimate_question *e);
+
+/* The answer, with what would help where it does not fit. */
+void estimate_say(text *t, const estimate_question *e, const framework_advice *a);
+void estimate_put_json(text *t, const estimate_question *e, const framework_advice *a);

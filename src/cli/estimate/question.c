@@ -1,0 +1,35 @@
+/* What is asked: model, device, framework. */
+#include <string.h>
+
+#include "cli/estimate/estimate.h"
+#include "cli/hardware.h"
+#include "io/model_config.h"
+#include "models/published.h"
+
+static status open_model(estimate_question *e, const char *name) {
+    const char *published = NULL;
+    if (published_find(name, &e->config, &published)) {
+        if (strcmp(name, published) != 0)
+            text_add(&e->notes, "of the published models %s is nearest\n", published);
+        name = published;
+    } else if (!families_preset(name, &e->config)) {
+        TRY(model_config_read(name, &e->config, &e->notes));
+    }
+    if (e->o->run.dropout >= 0) families_set_dropout(&e->config, e->o->run.dropout);
+    TRY(families_check(&e->config));
+    families_model(&e->config, name, &e->model);
+    return STATUS_OK;
+}
+
+status estimate_open(const options *o, const char *model_name, estimate_question *e) {
+    const char *device = o->estimate.device;
+    *e = (estimate_question){ .o = o, .framework = framework_of(o->estimate.framework) };
+    e->subject = (framework_subject){ &e->model, &e->config, &e->hardware };
+    if (device && strcmp(device, "cpu") != 0) TRY(hardware_find(device, &e->hardware));
+    TRY(open_model(e, model_name));
+    if (!e->framework) return STATUS_OK;
+    estimate_settle_torch(e);
+    return e->framework->check(&e->subject, &e->settings);
+}
+
+void estimate_close(estimate_question *e) { text_close(&e->notes); }

@@ -1,0 +1,29 @@
+/* The settings of PyTorch and transformers, from options. */
+#include <string.h>
+
+#include "cli/estimate/estimate.h"
+
+void estimate_settle_torch(estimate_question *e) {
+    const estimate_options *x = &e->o->estimate;
+    const setup_options *run = &e->o->run;
+    bool hf = x->framework == FRAMEWORK_HF;
+    torch_update update = x->update == UPDATE_AUTO ? hf ? TORCH_FUSED : TORCH_FOREACH
+                                                   : (torch_update)(x->update - UPDATE_FOREACH);
+    e->settings.torch =
+        (torch_settings){ .transformers = hf,
+                          .cuda = !x->device || strcmp(x->device, "cpu") != 0,
+                          .types = x->types,
+                          .attention = x->attention,
+                          .update = update,
+                          .shard = x->shard,
+                          .optimizer = run->optimizer.kind,
+                          .momentum = run->optimizer.momentum,
+                          .state_bits = x->state_bits,
+                          .batch = run->micro_batch ? run->micro_batch : run->batch,
+                          .context = run->context ? run->context : families_context(&e->config),
+                          .adapter_rank = x->adapter_rank,
+                          .base_bits = x->base_bits,
+                          .gpus = x->gpus,
+                          .checkpointing = x->checkpointing,
+                          .fused_loss = x->loss == LOSS_FUSED };
+}

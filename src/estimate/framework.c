@@ -1,0 +1,97 @@
+#include "estimate/framework.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+const framework *framework_of(framework_name n) {
+    static const framework *const list[FRAMEWORKS] = {
+        [FRAMEWORK_HF] = &framework_hf, [FRAMEWORK_PYTORCH] = &framework_pytorch
+    };
+    return list[n];
+}
+
+/* ---- answers ---- */
+
+const char *framework_layer_name(framework_layer l) {
+    static const char *const names[FRAMEWORK_LAYERS] = { "live", "reserved", "whole device" };
+    return names[l];
+}
+
+const framework_term *framework_largest(const framework_result *r) {
+    const framework_term *most = &r->terms[0];
+    for (uint32_t i = 1; i < r->term_count; i++)
+        if (r->terms[i].bytes > most->bytes) most = &r->terms[i];
+    return most;
+}
+
+void framework_add_term(framework_result *r, const char *name, uint64_t bytes) {
+    assert(r->term_count < FRAMEWORK_MOST_TERMS);
+    r->terms[r->term_count++] = (framework_term){ name, bytes };
+}
+
+void framework_add_fact(framework_result *r, const framework_fact *f) {
+    assert(r->fact_count < FRAMEWORK_MOST_FACTS);
+    r->facts[r->fact_count++] = *f;
+}
+
+void framework_place(const framework_subject *q, framework_result *r, const interval *reserved) {
+    const hardware *h = q->hardware;
+    interval *device = &r->layers[FRAMEWORK_DEVICE];
+    r->layers[FRAMEWORK_RESERVED] = *reserved;
+    *device = (interval){ reserved->low + h->context[0], reserved->likely + h->context[1] + h->workspace,
+                          reserved->high + h->context[2] + h->workspace };
+    r->fits = !h->memory || device->likely <= h->memory;
+    r->surely = !h->memory || device->high <= h->memory;
+    r->beyond = r->fits ? h->memory - device->likely : device->likely - h->memory;
+    if (!h->memory) r->beyond = 0;
+}
+
+/* ---- advice ---- */
+
+static status attempt(const framework *f, const framework_subject *q, framework_advice *a) {
+    return f->estimate(q, &a->settings, &a->result);
+}
+
+static status advise_one(const framework *f, const framework_subject *q, const framework_settings *s,
+                         framework_advice *out) {
+    char one[FRAMEWORK_CHANGE_BYTES];
+    for (uint32_t i = 0; i < f->change_count; i++) {
+        out->settings = *s;
+        if (!f->changes[i].apply(q, &out->settings, one)) continue;
+        snprintf(out->text, sizeof out->text, "%s", one);
+        TRY(attempt(f, q, out));
+        if (out->result.fits) return STATUS_OK;
+    }
+    out->result.fits = false;
+    return STATUS_OK;
+}
+
+/* Takes one change on top of those before it, as often as it helps. */
+static status add_change(const framework *f, const framework_subject *q, const framework_change *c,
+                         framework_advice *out) {
+    char one[FRAMEWORK_CHANGE_BYTES];
+    size_t length = strlen(out->text);
+    do {
+        framework_settings before = out->settings;
+        if (!c->apply(q, &out->settings, one)) {
+            out->settings = before;
+            break;
+        }
+        snprintf(out->text + length, sizeof out->text - length, "%s%s", length ? " " : "", one);
+        TRY(attempt(f, q, out));
+    } while (c->repeats && !out->result.fits);
+    return STATUS_OK;
+}
+
+status framework_advise(const framework *f, const framework_subject *q, const framework_settings *s,
+                        framework_advice *out) {
+    TRY(advise_one(f, q, s, out));
+    if (out->result.fits) return STATUS_OK;
+    out->settings = *s;
+    out->text[0] = 0;
+    for (uint32_t i = 0; i < f->change_count && !out->result.fits; i++)
+        if (!f->changes[i].alone) TRY(add_change(f, q, &f->changes[i], out));
+    if (!out->result.fits) out->text[0] = 0;
+    return STATUS_OK;
+}

@@ -1,0 +1,173 @@
+/* PyTorch and Hugging Face's transformers on it, as frameworks that are asked. */
+#include <stdio.h>
+
+#include "estimate/framework.h"
+
+/* ---- asking ---- */
+
+static status check(const framework_subject *q, const framework_settings *settings) {
+    const torch_settings *s = &settings->torch;
+    if (s->state_bits != 8 && s->state_bits != 32)
+        return status_set(STATUS_INVALID, "--optimizer-bits %lld: states have 32 bits, or 8",
+                          (long long)s->state_bits);
+    if (s->base_bits != 4 && s->base_bits != 16 && s->base_bits != 32)
+        return status_set(STATUS_INVALID, "--base-bits %lld: frozen weights have 32 bits, 16 or 4",
+                          (long long)s->base_bits);
+    if (s->base_bits == 4 && !s->adapter_rank)
+        return status_set(STATUS_INVALID,
+                          "--base-bits 4 is for weights that are not trained; say --adapter-rank 16 as well");
+    if (s->shard != TORCH_ALONE && s->gpus < 2)
+        return status_set(STATUS_INVALID, "--shard shares among several devices; say --gpus N");
+    if (s->gpus > 1 && s->shard == TORCH_ALONE)
+        return status_set(STATUS_INVALID, "--gpus %lld: say --shard ddp, zero1, zero2, zero3 or fsdp",
+                          (long long)s->gpus);
+    int64_t most = families_context(q->config);
+    if (s->context > most && q->config->family == FAMILY_GPT2)
+        return status_set(STATUS_INVALID,
+                          "--context %lld is longer than the %lld positions that %s has learned",
+                          (long long)s->context, (long long)most, q->model->name);
+    return STATUS_OK;
+}
+
+static status estimate(const framework_subject *q, const framework_settings *s, framework_result *r) {
+    torch_result t;
+    *r = (framework_result){ .terms_of = FRAMEWORK_LIVE, .last_layer = FRAMEWORK_DEVICE };
+    TRY(torch_estimate(q->model, &s->torch, &t));
+    r->layers[FRAMEWORK_LIVE] = t.live;
+    for (int k = 0; k < TAPE_TERMS; k++) framework_add_term(r, tape_term_name((tape_term)k), t.by_term[k]);
+    r->peak_in = t.peak_in;
+    r->parameters = t.parameters, r->trained = t.trained;
+    if (!q->hardware->memory) r->last_layer = s->torch.cuda ? FRAMEWORK_RESERVED : FRAMEWORK_LIVE;
+    framework_place(q, r, &t.reserved);
+    return STATUS_OK;
+}
+
+static void describe(const framework_subject *q, const framework_settings *settings,
+                     const framework_result *r, text *out) {
+    static const char *const types[] = { "float32", "autocast to 16 bits", "16 bits" };
+    const torch_settings *s = &settings->torch;
+    const hardware *h = q->hardware;
+    text_add(out, "%.2f billion parameters, %.2f million trained, %lld x %lld tokens at once, %s\n",
+             (double)r->parameters / 1e9, (double)r->trained / 1e6, (long long)s->batch,
+             (long long)s->context, types[s->types]);
+    if (h->no_bf16 && s->types != TORCH_F32)
+        text_add(out, "%s has no bf16: 16 bits are f16, with a loss scaler\n", h->name);
+    if (h->no_flash && s->attention == TORCH_FLASH)
+        text_add(out, "%s has no flash attention: torch takes its memory-efficient kernel\n", h->name);
+}
+
+static int64_t *variable(framework_settings *s, framework_variable v) {
+    switch (v) {
+    case FRAMEWORK_BATCH: return &s->torch.batch;
+    case FRAMEWORK_CONTEXT: return &s->torch.context;
+    case FRAMEWORK_GPUS: return &s->torch.gpus;
+    }
+    return NULL;
+}
+
+/* ---- changes ---- */
+
+static bool to_flash(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    (void)q;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--attn flash");
+    return s->attention != TORCH_FLASH && (s->attention = TORCH_FLASH, true);
+}
+
+static bool to_fused_update(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    (void)q;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--optimizer-kernels fused");
+    return s->update != TORCH_FUSED && s->optimizer == OPTIMIZER_ADAMW && (s->update = TORCH_FUSED, true);
+}
+
+static bool to_fused_loss(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    (void)q;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--loss fused");
+    return !s->fused_loss && (s->fused_loss = true);
+}
+
+static bool to_smaller(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    (void)q;
+    if (s->batch < 2) return false;
+    s->batch = (s->batch + 1) / 2;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--micro-batch %lld", (long long)s->batch);
+    return true;
+}
+
+static bool to_checkpointing(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    (void)q;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--gradient-checkpointing");
+    return !s->checkpointing && (s->checkpointing = true);
+}
+
+static bool to_one(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    (void)q;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--micro-batch 1");
+    return s->batch > 1 && (s->batch = 1, true);
+}
+
+static bool to_codes(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    (void)q;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--optimizer-bits 8");
+    return s->state_bits != 8 && s->optimizer == OPTIMIZER_ADAMW && (s->state_bits = 8, true);
+}
+
+static bool to_half(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--dtype half");
+    return !q->hardware->no_bf16 && s->types != TORCH_HALF && (s->types = TORCH_HALF, true);
+}
+
+static bool to_adapters(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    (void)q;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--adapter-rank 16");
+    return !s->adapter_rank && (s->adapter_rank = 16, s->base_bits = 16, true);
+}
+
+static bool to_coded_base(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    (void)q;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--adapter-rank %lld --base-bits 4",
+             s->adapter_rank ? (long long)s->adapter_rank : 16LL);
+    if (s->adapter_rank && s->base_bits == 4) return false;
+    if (!s->adapter_rank) s->adapter_rank = 16;
+    s->base_bits = 4;
+    return true;
+}
+
+static bool to_more(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    (void)q;
+    s->gpus = s->gpus < 2 ? 2 : 2 * s->gpus, s->shard = TORCH_FSDP;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--gpus %lld --shard fsdp", (long long)s->gpus);
+    return s->gpus <= 1024;
+}
+
+/* Where several are taken more devices come before another way of training. */
+static const framework_change changes[] = {
+    { .apply = to_flash },
+    { .apply = to_fused_update },
+    { .apply = to_fused_loss },
+    { .apply = to_smaller, .alone = true },
+    { .apply = to_checkpointing },
+    { .apply = to_one },
+    { .apply = to_codes },
+    { .apply = to_half, .alone = true },
+    { .apply = to_adapters, .alone = true },
+    { .apply = to_coded_base, .alone = true },
+    { .apply = to_more, .repeats = true },
+};
+enum { CHANGES = sizeof changes / sizeof *changes };
+
+const framework framework_hf = {
+    "hf", "Hugging Face's transformers", changes, CHANGES, check, estimate, describe, variable
+};
+const framework framework_pytorch = { "pytorch", "PyTorch", changes,  CHANGES,
+                                      check,     estimate,  describe, variable };
