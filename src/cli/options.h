@@ -112,13 +112,14 @@ typedef struct {
     unsigned commands;
 } option;
 
-enum { OPTIONS_MOST = 96 + PASS_MAX };
+enum { OPTIONS_MOST = 160 + PASS_MAX };
 typedef struct {
     option rows[OPTIONS_MOST];
     uint32_t count;
     char names[PASS_MAX][PASS_OPTION_BYTES];
 } option_table;
 
+extern const option options_elsewhere[]; /* a part of it; ends with one without a name */
 void options_table(option_table *t);
 options options_defaults(void);
 

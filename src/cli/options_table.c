@@ -1,4 +1,6 @@
 /* The table itself. Everything that can be said of an option is said here once. */
+#include <assert.h>
+
 #include "cli/options.h"
 
 enum {
@@ -310,114 +312,6 @@ static const option rows[] = {
       .high = 0.9999999,
       .help = "SGD: memory of earlier gradients; 0 keeps none" },
 
-    { .name = "for",
-      .hint = "MODEL",
-      .kind = OPTION_TEXT,
-      .group = GROUP_ELSEWHERE,
-      .commands = COMMAND_EXPLAIN,
-      .offset = FIELD(for_model),
-      .help = "the model that ran out, so that savings are in bytes; its settings are the options below" },
-    { .name = "framework",
-      .hint = "NAME",
-      .kind = OPTION_CHOICE,
-      .group = GROUP_ELSEWHERE,
-      .commands = OUTSIDE,
-      .offset = FIELD(estimate.framework),
-      .words = "hf, pytorch, snug",
-      .help = "whose rules: Hugging Face's transformers, modules of torch.nn, or snug's own plan" },
-    { .name = "device",
-      .hint = "NAME|FILE.yaml",
-      .kind = OPTION_TEXT,
-      .group = GROUP_ELSEWHERE,
-      .commands = OUTSIDE,
-      .offset = FIELD(estimate.device),
-      .fallback = "none: how much, and not whether it fits",
-      .help = "the device that it is to fit, as h100-80, a100-40 or rtx-4090" },
-    { .name = "dtype",
-      .hint = "KIND",
-      .kind = OPTION_CHOICE,
-      .group = GROUP_ELSEWHERE,
-      .commands = OUTSIDE,
-      .offset = FIELD(estimate.types),
-      .words = "float32, autocast, half",
-      .help =
-          "autocast: weights in f32, products in 16 bits; half: weights, gradients and state in 16 bits" },
-    { .name = "attn",
-      .hint = "KIND",
-      .kind = OPTION_CHOICE,
-      .group = GROUP_ELSEWHERE,
-      .commands = OUTSIDE,
-      .offset = FIELD(estimate.attention),
-      .words = "flash, eager",
-      .help = "flash (or torch's memory-efficient kernel): no score matrix; eager: scores as matrices" },
-    { .name = "gradient-checkpointing",
-      .kind = OPTION_FLAG,
-      .group = GROUP_ELSEWHERE,
-      .commands = OUTSIDE,
-      .offset = FIELD(estimate.checkpointing),
-      .help = "blocks keep their inputs and are computed again" },
-    { .name = "loss",
-      .hint = "KIND",
-      .kind = OPTION_CHOICE,
-      .group = GROUP_ELSEWHERE,
-      .commands = OUTSIDE,
-      .offset = FIELD(estimate.loss),
-      .words = "plain, fused",
-      .help = "fused: logits are made in parts and let go, as Liger kernels do it" },
-    { .name = "optimizer-kernels",
-      .hint = "KIND",
-      .kind = OPTION_CHOICE,
-      .group = GROUP_ELSEWHERE,
-      .commands = OUTSIDE,
-      .offset = FIELD(estimate.update),
-      .words = "auto, foreach, fused, single",
-      .help = "how torch.optim goes over weights; auto: fused for hf, foreach for pytorch" },
-    { .name = "optimizer-bits",
-      .hint = "N",
-      .kind = OPTION_INTEGER,
-      .group = GROUP_ELSEWHERE,
-      .commands = OUTSIDE,
-      .offset = FIELD(estimate.state_bits),
-      .low = 8,
-      .high = 32,
-      .help = "32, or 8: states in blocks of 256 as bitsandbytes has them" },
-    { .name = "adapter-rank",
-      .hint = "N|off",
-      .kind = OPTION_INTEGER,
-      .group = GROUP_ELSEWHERE,
-      .commands = OUTSIDE,
-      .offset = FIELD(estimate.adapter_rank),
-      .word = "off",
-      .low = 1,
-      .high = 4096,
-      .help = "low-rank adapters beside every product of the blocks, as PEFT has them; all else is frozen" },
-    { .name = "base-bits",
-      .hint = "N",
-      .kind = OPTION_INTEGER,
-      .group = GROUP_ELSEWHERE,
-      .commands = OUTSIDE,
-      .offset = FIELD(estimate.base_bits),
-      .low = 4,
-      .high = 32,
-      .help = "of the frozen weights beside adapters: 32, 16, or 4 as in QLoRA" },
-    { .name = "gpus",
-      .hint = "N",
-      .kind = OPTION_INTEGER,
-      .group = GROUP_ELSEWHERE,
-      .commands = OUTSIDE,
-      .offset = FIELD(estimate.gpus),
-      .low = 1,
-      .high = 1 << 20,
-      .help = "devices that share the work; numbers are those of one of them" },
-    { .name = "shard",
-      .hint = "KIND",
-      .kind = OPTION_CHOICE,
-      .group = GROUP_ELSEWHERE,
-      .commands = OUTSIDE,
-      .offset = FIELD(estimate.shard),
-      .words = "none, ddp, zero1, zero2, zero3, fsdp",
-      .help = "what each of several devices holds a part of" },
-
     { .name = "adapter",
       .hint = "DIR",
       .kind = OPTION_TEXT,
@@ -637,29 +531,39 @@ static const option rows[] = {
       .help = "this page" },
 };
 
-void options_table(option_table *t) {
+static void add_techniques(option_table *t) {
     static const char *const fallbacks[] = { [PASS_EXACT] = "auto",
                                              [PASS_REASSOCIATING] = "auto",
                                              [PASS_LOSSY] = "auto: only where --allow names it" };
+    for (uint32_t k = 0; pass_table[k]; k++)
+        t->rows[t->count++] =
+            (option){ .name = pass_option(pass_table[k], t->names[k]),
+                      .hint = "SETTING",
+                      .help = pass_table[k]->help,
+                      .words = pass_table[k]->values,
+                      .fallback = pass_table[k]->asked_for ? "off" : fallbacks[pass_table[k]->class],
+                      .kind = OPTION_SETTING,
+                      .meaning = (double)k,
+                      .group = GROUP_TECHNIQUES,
+                      .commands = RUN,
+                      .offset = FIELD(run.passes) + k * sizeof(const char *) };
+}
+
+static void add_elsewhere(option_table *t) {
+    for (const option *o = options_elsewhere; o->name; o++) t->rows[t->count++] = *o;
+}
+
+/* Groups follow each other in the order of their enum. */
+void options_table(option_table *t) {
     *t = (option_table){ 0 };
     size_t known = sizeof rows / sizeof *rows;
-    _Static_assert(sizeof rows / sizeof *rows + PASS_MAX <= OPTIONS_MOST, "");
     for (size_t i = 0; i < known; i++) {
-        if (rows[i].group > GROUP_TECHNIQUES && (i == 0 || rows[i - 1].group < GROUP_TECHNIQUES))
-            for (uint32_t k = 0; pass_table[k]; k++)
-                t->rows[t->count++] =
-                    (option){ .name = pass_option(pass_table[k], t->names[k]),
-                              .hint = "SETTING",
-                              .help = pass_table[k]->help,
-                              .words = pass_table[k]->values,
-                              .fallback = pass_table[k]->asked_for ? "off" : fallbacks[pass_table[k]->class],
-                              .kind = OPTION_SETTING,
-                              .meaning = (double)k,
-                              .group = GROUP_TECHNIQUES,
-                              .commands = RUN,
-                              .offset = FIELD(run.passes) + k * sizeof(const char *) };
+        option_group before = i ? rows[i - 1].group : GROUP_MEMORY, now = rows[i].group;
+        if (before < GROUP_TECHNIQUES && now > GROUP_TECHNIQUES) add_techniques(t);
+        if (before < GROUP_ELSEWHERE && now > GROUP_ELSEWHERE) add_elsewhere(t);
         t->rows[t->count++] = rows[i];
     }
+    assert(t->count <= OPTIONS_MOST);
 }
 
 options options_defaults(void) {
