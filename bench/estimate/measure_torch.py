@@ -4,11 +4,16 @@ transformers, and writes points_cpu.csv: the largest sum of live bytes over the 
 and inputs included), exact to the byte, from the allocation events of torch.profiler.
 
 Needs torch and transformers. Run it from anywhere; it writes models/*.json too, the configurations that snug reads.
+With names of models only these are measured, and their rows replaced.
+
+Routers of mixtures of experts are as they were initialised, and their choices fall as they do: transformers' grouped
+products work on k rows a token whoever gets them, so what they hold does not depend on it.
 """
 
 import csv
 import json
 import pathlib
+import sys
 
 import torch
 import transformers
@@ -30,6 +35,16 @@ MODELS = {
     "phi3": ("Phi3Config", dict(num_key_value_heads=8, sliding_window=None)),
     "gemma": ("GemmaConfig", dict(num_key_value_heads=1, head_dim=64, tie_word_embeddings=True)),
     "gpt_neox": ("GPTNeoXConfig", dict(hidden_dropout=0.0)),
+    "mixtral": ("MixtralConfig", dict(num_key_value_heads=2, intermediate_size=352, num_local_experts=8,
+                                      num_experts_per_tok=2)),
+    "mixtral-wide": ("MixtralConfig", dict(num_key_value_heads=2, intermediate_size=1408, num_local_experts=4,
+                                           num_experts_per_tok=2, num_hidden_layers=2, vocab_size=256)),
+    "qwen2_moe": ("Qwen2MoeConfig", dict(num_key_value_heads=8, num_experts=12, num_experts_per_tok=4,
+                                         moe_intermediate_size=96, shared_expert_intermediate_size=352)),
+    "qwen3_moe": ("Qwen3MoeConfig", dict(num_key_value_heads=4, head_dim=64, num_experts=16, num_experts_per_tok=4,
+                                         moe_intermediate_size=128, mlp_only_layers=[1], norm_topk_prob=True)),
+    "olmoe": ("OlmoeConfig", dict(num_key_value_heads=8, intermediate_size=128, num_experts=16,
+                                  num_experts_per_tok=4)),
 }
 # name: (attention, autocast, weights, checkpointing, foreach)
 SETTINGS = {
@@ -81,7 +96,7 @@ def measure(name, attention, autocast, weights, checkpointing, foreach):
     torch.manual_seed(1)
     model = make(name, attention, weights, checkpointing)
     optimizer = torch.optim.AdamW(model.parameters(), foreach=foreach)
-    ids = torch.randint(0, 4096, (BATCH, CONTEXT))
+    ids = torch.randint(0, model.config.vocab_size, (BATCH, CONTEXT))
     batch = {"input_ids": ids, "labels": ids.clone()}
     step(model, optimizer, batch, autocast)
     before = held(model, optimizer, batch)
@@ -96,14 +111,25 @@ def measure(name, attention, autocast, weights, checkpointing, foreach):
     return before + peak
 
 
+def kept_rows(file, names):
+    """Of models that are not measured now."""
+    if not names or not file.exists():
+        return []
+    with open(file, encoding="ascii", newline="") as rows:
+        return [row for row in list(csv.reader(rows))[1:] if row[0] not in names]
+
+
 def main():
     (HERE / "models").mkdir(exist_ok=True)
     torch.set_num_threads(1)
     version = f"torch {torch.__version__.split('+')[0]}, transformers {transformers.__version__}"
-    with open(HERE / "points_cpu.csv", "w", newline="", encoding="ascii") as out:
+    names, file = sys.argv[1:], HERE / "points_cpu.csv"
+    kept = kept_rows(file, names)
+    with open(file, "w", newline="", encoding="ascii") as out:
         rows = csv.writer(out)
         rows.writerow(["model", "settings", "layer", "bytes", "source"])
-        for name in MODELS:
+        rows.writerows(kept)
+        for name in names or MODELS:
             for settings, how in SETTINGS.items():
                 rows.writerow([name, settings, "live", measure(name, *how), f"measure_torch.py, {version}"])
                 out.flush()

@@ -52,8 +52,10 @@ static void add_sources(torch_reading *r, const bool *in_block) {
 /* ---- the calls ---- */
 
 const torch_rule *torch_rule_of(const op_def *which) {
-    for (const torch_rule *rule = torch_rules; rule->of; rule++)
-        if (rule->of == which) return rule;
+    const torch_rule *const rooms[] = { torch_rules, torch_rules_experts };
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++)
+        for (const torch_rule *rule = rooms[i]; rule->of; rule++)
+            if (rule->of == which) return rule;
     return NULL;
 }
 

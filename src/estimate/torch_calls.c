@@ -1,5 +1,12 @@
 #include "estimate/torch_calls.h"
 
+tape_value torch_in(const torch_reading *r, const node *n, uint32_t i) {
+    tensor_id t = node_in(r->g, n, i);
+    return t ? r->map[t] : 0;
+}
+
+void torch_set(const torch_reading *r, const node *n, tape_value v) { r->map[node_out(r->g, n, 0)] = v; }
+
 double torch_width(const torch_reading *r, tape_value v) { return tape_at(r->t, v)->width; }
 int64_t torch_elements(const torch_reading *r, tape_value v) { return tape_at(r->t, v)->elements; }
 bool torch_wants(const torch_reading *r, tape_value v) { return v && tape_at(r->t, v)->wants; }

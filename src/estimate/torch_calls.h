@@ -17,8 +17,12 @@ typedef struct {
     const op_def *of;
     void (*read)(torch_reading *r, const node *n);
 } torch_rule;
-extern const torch_rule torch_rules[];                /* end with of NULL */
-const torch_rule *torch_rule_of(const op_def *which); /* NULL: there is none */
+extern const torch_rule torch_rules[], torch_rules_experts[]; /* end with of NULL */
+const torch_rule *torch_rule_of(const op_def *which);         /* NULL: there is none */
+
+/* What a node's input is there, and that its first output is v. */
+tape_value torch_in(const torch_reading *r, const node *n, uint32_t i);
+void torch_set(const torch_reading *r, const node *n, tape_value v);
 
 double torch_width(const torch_reading *r, tape_value v);
 int64_t torch_elements(const torch_reading *r, tape_value v);

@@ -20,12 +20,8 @@
 #include "ops/scale/scale.h"
 #include "ops/silu/silu.h"
 
-static tape_value in(const torch_reading *r, const node *n, uint32_t i) {
-    tensor_id t = node_in(r->g, n, i);
-    return t ? r->map[t] : 0;
-}
-
-static void set(const torch_reading *r, const node *n, tape_value v) { r->map[node_out(r->g, n, 0)] = v; }
+static tape_value in(const torch_reading *r, const node *n, uint32_t i) { return torch_in(r, n, i); }
+static void set(const torch_reading *r, const node *n, tape_value v) { torch_set(r, n, v); }
 
 static int64_t elements_out(const torch_reading *r, const node *n) {
     return shape_elements(graph_shape(r->g, node_out(r->g, n, 0)));

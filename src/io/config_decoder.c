@@ -169,6 +169,7 @@ static status read_biases(json_value root, decoder_config *c) {
     const decoder_kind *k = c->kind;
     c->bias_qkv = k->bias_qkv, c->bias_o = k->bias_o, c->bias_feed = k->bias_feed,
     c->bias_head = k->bias_head;
+    if (k->experts && k->bias_qkv) TRY(json_optional_bool(root, "qkv_bias", &c->bias_qkv));
     if (k->fixed_biases) return STATUS_OK;
     TRY(json_optional_bool(root, "attention_bias", &c->bias_qkv));
     TRY(json_optional_bool(root, "attention_bias", &c->bias_o));
@@ -213,6 +214,8 @@ status config_decoder_read(json_value root, decoder_config *c) {
     c->tied = c->kind->around_one;
     c->deviation = 0.02;
     TRY(read_sizes(root, c));
+    TRY(config_experts_read(root, c));
+    if (c->experts.count) c->untrained = "training mixtures of experts comes later";
     TRY(read_activation(root, c));
     TRY(read_rotary(root, c));
     TRY(read_window(root, c));
@@ -259,6 +262,8 @@ bool config_decoder_knows(const char *key) {
                                         "resid_pdrop",
                                         "embd_pdrop",
                                         "hidden_dropout",
+                                        "qkv_bias",
+                                        "clip_qkv",
                                         "query_pre_attn_scalar",
                                         "final_logit_softcapping",
                                         "attn_logit_softcapping",
@@ -268,7 +273,7 @@ bool config_decoder_knows(const char *key) {
                                         "classifier_dropout" };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(key, keys[i]) == 0) return true;
-    return false;
+    return config_experts_knows(key);
 }
 
 /* ---- writing ---- */
@@ -344,6 +349,7 @@ void config_decoder_put(json_writer *w, const decoder_config *c) {
     json_put_integer(w, "intermediate_size", c->inner);
     json_put_integer(w, "max_position_embeddings", c->context);
     json_put_integer(w, "vocab_size", c->vocabulary);
+    config_experts_put(w, c);
     json_put_string(w, "hidden_act", activation_name(c));
     if (c->kind->around_one) json_put_string(w, "hidden_activation", activation_name(c));
     put_rotary(w, c);
@@ -361,6 +367,7 @@ void config_decoder_put(json_writer *w, const decoder_config *c) {
         json_put_number(w, "resid_pdrop", c->dropout_residual);
         json_put_number(w, "embd_pdrop", c->dropout_embedding);
     }
+    if (c->experts.count && c->kind->bias_qkv) json_put_bool(w, "qkv_bias", c->bias_qkv);
     if (c->kind->softcaps && !c->untrained) {
         json_put_null(w, "attn_logit_softcapping");
         json_put_null(w, "final_logit_softcapping");

@@ -13,5 +13,10 @@ status config_decoder_read(json_value root, decoder_config *c);
 void config_decoder_put(json_writer *w, const decoder_config *c);
 bool config_decoder_knows(const char *key);
 
+/* The decoders' mixtures of experts; nothing where c->kind has none. c->inner and c->layers are set. */
+status config_experts_read(json_value root, decoder_config *c);
+void config_experts_put(json_writer *w, const decoder_config *c);
+bool config_experts_knows(const char *key);
+
 /* Shared: a probability below 1, left alone where there is none. */
 status model_config_dropout(json_value root, const char *key, double *p);

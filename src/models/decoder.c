@@ -50,7 +50,7 @@ static status check_sizes(const decoder_config *c) {
                           "%s packs q, k and v of each head, so num_key_value_heads cannot be "
                           "%lld beside %lld heads",
                           c->kind->type, (long long)c->kv_heads, (long long)c->heads);
-    return STATUS_OK;
+    return c->kind->experts ? decoder_experts_check(&c->experts, c->kind->experts) : STATUS_OK;
 }
 
 static bool probability(double p) { return p >= 0 && p < 1; }
@@ -142,6 +142,7 @@ static tensor_id norm_heads(builder *b, int64_t layer, const char *module, tenso
     shape rows = *graph_shape(b->g, x);
     int64_t heads = shape_last(&rows) / b->c->head_size;
     if (!module) return x;
+    if (b->c->kind->whole_norms) return norm(b, layer, module, x);
     x = reshape_apply(b->g, x, SHAPE(rows.dim[0], rows.dim[1], heads, b->c->head_size));
     return reshape_apply(b->g, norm(b, layer, module, x), rows);
 }
@@ -248,6 +249,12 @@ static tensor_id activate(builder *b, tensor_id x) {
     return gelu_apply(b->g, x, b->c->activation == DECODER_GELU_TANH);
 }
 
+static gated_function gate_function(const decoder_config *c) {
+    return c->activation == DECODER_SILU        ? GATED_SILU
+           : c->activation == DECODER_GELU_TANH ? GATED_GELU_TANH
+                                                : GATED_GELU_ERF;
+}
+
 static tensor_id gated(builder *b, int64_t layer, tensor_id x) {
     const decoder_config *c = b->c;
     tensor_id gate, up;
@@ -259,14 +266,16 @@ static tensor_id gated(builder *b, int64_t layer, tensor_id x) {
         gate = linear(b, layer, c->kind->gate, x, c->inner, c->bias_feed);
         up = linear(b, layer, c->kind->up, x, c->inner, c->bias_feed);
     }
-    gated_function f = c->activation == DECODER_SILU        ? GATED_SILU
-                       : c->activation == DECODER_GELU_TANH ? GATED_GELU_TANH
-                                                            : GATED_GELU_ERF;
-    return gated_apply(b->g, gate, up, f);
+    return gated_apply(b->g, gate, up, gate_function(c));
 }
 
 static tensor_id feed_forward(builder *b, int64_t layer, tensor_id x) {
     const decoder_config *c = b->c;
+    if (decoder_experts_at(&c->experts, layer)) {
+        char prefix[64];
+        snprintf(prefix, sizeof prefix, "%s.%lld.", c->kind->layers, (long long)layer);
+        return decoder_experts_apply(b->g, &c->experts, prefix, gate_function(c), x);
+    }
     tensor_id wide = c->kind->gate ? gated(b, layer, x)
                                    : activate(b, linear(b, layer, c->kind->up, x, c->inner, c->bias_feed));
     return linear(b, layer, c->kind->down, wide, c->channels, c->bias_feed);

@@ -11,6 +11,7 @@
  * arXiv:2204.06745 (GPT-NeoX); Gemma team, arXiv:2403.08295; Yang et al., arXiv:2505.09388 (Qwen3). */
 #pragma once
 
+#include "models/decoder_experts.h"
 #include "models/model.h"
 #include "ops/rotary/rotary.h"
 
@@ -30,18 +31,19 @@ typedef struct {
     const char *type, *architecture; /* "llama", "LlamaForCausalLM" */
     const char *embedding, *layers, *last_norm, *head;
     const char *attention_norm, *feed_norm, *after_attention, *after_feed;
-    const char *q, *k, *v, *o; /* packed: q is the product of all three */
-    const char *q_norm, *k_norm;
+    const char *q, *k, *v, *o;    /* packed: q is the product of all three */
+    const char *q_norm, *k_norm;  /* of every head; whole_norms: of all heads at once */
     const char *gate, *up, *down; /* gate_up_packed: up is the product of both */
     decoder_packing packing;
     decoder_order order;
-    bool gate_up_packed;
+    bool gate_up_packed, whole_norms;
     bool layer_norm;       /* else root mean square */
     bool around_one;       /* scales of norms are stored as their distance from 1 */
     bool scaled_embedding; /* by sqrt(channels) */
     bool fixed_biases;     /* config.json does not choose them */
     bool softcaps;         /* of scores and logits, unless config.json says null */
     decoder_windows windows;
+    const decoder_experts_kind *experts; /* NULL: none */
 
     /* What transformers takes where config.json is silent; 0 as noted. */
     decoder_activation activation;
@@ -53,8 +55,6 @@ typedef struct {
     double epsilon, query_scalar;    /* 0: 1e-6; head_size */
 } decoder_kind;
 
-enum { DECODER_MOST_LAYERS = 1024 };
-
 typedef struct {
     const decoder_kind *kind;
     int64_t layers, heads, kv_heads, head_size, channels, inner, context, vocabulary;
@@ -65,6 +65,7 @@ typedef struct {
     decoder_activation activation;
     decoder_order order;
     bool bias_qkv, bias_o, bias_feed, bias_head, tied;
+    decoder_experts experts;
     double attention_scale; /* 0: 1/sqrt(head_size) */
     double dropout_embedding, dropout_attention, dropout_residual;
     double epsilon, deviation;

@@ -27,6 +27,7 @@ const published_model published_models[] = {
     { "qwen3-4b", "qwen3", 36, 32, 8, 128, 2560, 9728, 40960, 151936, 1e6, true },
     { "llama-2-7b", "llama", 32, 32, 32, 128, 4096, 11008, 4096, 32000, 1e4, false },
     { "pythia-6.9b", "gpt_neox", 32, 32, 32, 128, 4096, 16384, 2048, 50432, 1e4, false },
+    { "olmoe-1b-7b", "olmoe", 16, 16, 16, 128, 2048, 1024, 4096, 50304, 1e4, false },
     { "mistral-7b", "mistral", 32, 32, 8, 128, 4096, 14336, 32768, 32000, 1e4, false },
     { "qwen2.5-7b", "qwen2", 28, 28, 4, 128, 3584, 18944, 131072, 152064, 1e6, false },
     { "llama-3-8b", "llama", 32, 32, 8, 128, 4096, 14336, 8192, 128256, 5e5, false },
@@ -35,20 +36,46 @@ const published_model published_models[] = {
     { "pythia-12b", "gpt_neox", 36, 40, 40, 128, 5120, 20480, 2048, 50688, 1e4, false },
     { "llama-2-13b", "llama", 40, 40, 40, 128, 5120, 13824, 4096, 32000, 1e4, false },
     { "phi-3-medium", "phi3", 40, 40, 10, 128, 5120, 17920, 4096, 32064, 1e4, false },
+    { "qwen1.5-moe-a2.7b", "qwen2_moe", 24, 16, 16, 128, 2048, 5632, 8192, 151936, 1e6, false },
     { "qwen2.5-14b", "qwen2", 48, 40, 8, 128, 5120, 13824, 131072, 152064, 1e6, false },
     { "gpt-neox-20b", "gpt_neox", 44, 64, 64, 96, 6144, 24576, 2048, 50432, 1e4, false },
+    { "qwen3-30b-a3b", "qwen3_moe", 48, 32, 4, 128, 2048, 6144, 40960, 151936, 1e6, false },
     { "qwen2.5-32b", "qwen2", 64, 40, 8, 128, 5120, 27648, 131072, 152064, 1e6, false },
+    { "mixtral-8x7b", "mixtral", 32, 32, 8, 128, 4096, 14336, 32768, 32000, 1e6, false },
     { "llama-2-70b", "llama", 80, 64, 8, 128, 8192, 28672, 4096, 32000, 1e4, false },
     { "llama-3-70b", "llama", 80, 64, 8, 128, 8192, 28672, 8192, 128256, 5e5, false },
     { "qwen2.5-72b", "qwen2", 80, 64, 8, 128, 8192, 29568, 131072, 152064, 1e6, false },
+    { "mixtral-8x22b", "mixtral", 56, 48, 8, 128, 6144, 16384, 65536, 32000, 1e6, false },
+    { "qwen3-235b-a22b", "qwen3_moe", 94, 64, 4, 128, 4096, 12288, 40960, 151936, 1e6, false },
     { "llama-3.1-405b", "llama", 126, 128, 8, 128, 16384, 53248, 131072, 128256, 5e5, false },
     { 0 }
 };
+
+/* Of those, what the mixtures of experts have in their feed-forward halves. */
+static const struct {
+    const char *name;
+    decoder_experts has;
+} mixtures[] = {
+    { "olmoe-1b-7b", { .count = 64, .chosen = 8, .inner = 1024 } },
+    { "qwen1.5-moe-a2.7b", { .count = 60, .chosen = 4, .inner = 1408, .shared = 5632 } },
+    { "qwen3-30b-a3b", { .count = 128, .chosen = 8, .inner = 768, .normalised = true } },
+    { "mixtral-8x7b", { .count = 8, .chosen = 2, .inner = 14336, .normalised = true, .wide = true } },
+    { "mixtral-8x22b", { .count = 8, .chosen = 2, .inner = 16384, .normalised = true, .wide = true } },
+    { "qwen3-235b-a22b", { .count = 128, .chosen = 8, .inner = 1536, .normalised = true } }
+};
+
+static decoder_experts experts_of(const published_model *p) {
+    for (size_t i = 0; i < sizeof mixtures / sizeof *mixtures; i++)
+        if (strcmp(mixtures[i].name, p->name) == 0) return mixtures[i].has;
+    return (decoder_experts){ 0 };
+}
 
 double published_parameters(const published_model *p) {
     const decoder_kind *k = decoder_kind_find(p->type);
     double attention = (double)(p->channels * p->head_size) * (double)(2 * p->heads + 2 * p->kv_heads);
     double feed = (double)(p->channels * p->inner) * (k->gate ? 3 : 2);
+    decoder_experts e = experts_of(p);
+    if (e.count) feed = (double)p->channels * (double)(3 * e.count * e.inner + e.count + 3 * e.shared);
     return (double)p->layers * (attention + feed) + (double)(p->vocabulary * p->channels) * (p->tied ? 1 : 2);
 }
 
@@ -69,7 +96,7 @@ static const published_model *find(const char *text) {
     for (const published_model *p = published_models; p->name; p++) {
         double away = fabs(log(published_parameters(p) / size));
         if (strcmp(p->name, text) == 0) return p;
-        if (size > 0 && away < best) best = away, near = p;
+        if (size > 0 && !experts_of(p).count && away < best) best = away, near = p;
     }
     return near;
 }
@@ -89,6 +116,7 @@ bool published_find(const char *text, model_config *c, const char **name) {
                            .context = p->context,
                            .vocabulary = p->vocabulary,
                            .tied = p->tied,
+                           .experts = experts_of(p),
                            .epsilon = 1e-5,
                            .deviation = 0.02,
                            .untrained = "this name stands for its sizes only; give a config.json, or a model "

@@ -13,6 +13,7 @@ typedef struct {
 
 extern const published_model published_models[]; /* end with name NULL; from small to large */
 
-/* "llama-3-8b", or a size as "7B" or "400M". False: it is neither. `name` gets the name of what was taken. */
+/* "llama-3-8b", or a size as "7B" or "400M", which mixtures of experts are not looked at for. False: neither.
+ * `name` gets the name of what was taken. */
 bool published_find(const char *text, model_config *c, const char **name);
 double published_parameters(const published_model *p);

@@ -1,0 +1,71 @@
+#include "models/decoder_experts.h"
+
+#include <stdio.h>
+
+#include "ops/add/add.h"
+#include "ops/expert_matmul/expert_matmul.h"
+#include "ops/expert_rows/expert_rows.h"
+#include "ops/gated_halves/gated_halves.h"
+#include "ops/matmul/matmul.h"
+#include "ops/reshape/reshape.h"
+#include "ops/route/route.h"
+#include "ops/row_gate/row_gate.h"
+
+status decoder_experts_check(const decoder_experts *e, const decoder_experts_kind *kind) {
+    const struct {
+        const char *name;
+        int64_t value, least, most;
+    } sizes[] = { { kind->count, e->count, 1, ROUTE_MOST_EXPERTS },
+                  { "num_experts_per_tok", e->chosen, 1, ROUTE_MOST_CHOSEN },
+                  { kind->inner, e->inner, 1, 1 << 22 },
+                  { "shared_expert_intermediate_size", e->shared, kind->shared ? 1 : 0, 1 << 22 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most)
+            return status_set(STATUS_INVALID, "%s is %lld; it must be from %lld to %lld", sizes[i].name,
+                              (long long)sizes[i].value, (long long)sizes[i].least, (long long)sizes[i].most);
+    if (e->chosen > e->count)
+        return status_set(STATUS_INVALID, "num_experts_per_tok is %lld, and there are %lld experts",
+                          (long long)e->chosen, (long long)e->count);
+    return STATUS_OK;
+}
+
+static tensor_id parameter(graph *g, const char *prefix, const char *name, shape s) {
+    char full[128];
+    snprintf(full, sizeof full, "%smlp.%s", prefix, name);
+    return model_parameter(g, full, s, TENSOR_DECAY);
+}
+
+/* x W' */
+static tensor_id linear(graph *g, const char *prefix, const char *name, tensor_id x, int64_t out) {
+    shape w = SHAPE(out, shape_last(graph_shape(g, x)));
+    return matmul_apply(g, &(matmul_inputs){ .a = x, .b = parameter(g, prefix, name, w), .tb = true });
+}
+
+/* The expert that all tokens pass. */
+static tensor_id shared(graph *g, const decoder_experts *e, const char *prefix, gated_function f,
+                        tensor_id x) {
+    tensor_id gate = linear(g, prefix, "shared_expert.gate_proj.weight", x, e->shared);
+    tensor_id up = linear(g, prefix, "shared_expert.up_proj.weight", x, e->shared);
+    return linear(g, prefix, "shared_expert.down_proj.weight", gated_apply(g, gate, up, f),
+                  shape_last(graph_shape(g, x)));
+}
+
+tensor_id decoder_experts_apply(graph *g, const decoder_experts *e, const char *prefix, gated_function f,
+                                tensor_id x) {
+    shape whole = *graph_shape(g, x);
+    int64_t width = shape_last(&whole);
+    tensor_id beside = e->shared ? shared(g, e, prefix, f, x) : 0;
+    tensor_id weights = route_apply(
+        g, linear(g, prefix, "gate.weight", x, e->count),
+        &(route_attributes){ .chosen = (int32_t)e->chosen, .normalised = e->normalised, .wide = e->wide });
+    tensor_id places = weights ? weights + 1 : 0, ends = weights ? weights + 2 : 0;
+    tensor_id gate_up = parameter(g, prefix, "experts.gate_up_proj", SHAPE(e->count, 2 * e->inner, width));
+    tensor_id down = parameter(g, prefix, "experts.down_proj", SHAPE(e->count, width, e->inner));
+    tensor_id rows = expert_rows_apply(g, x, places);
+    tensor_id inner = gated_halves_apply(g, expert_matmul_apply(g, rows, gate_up, ends, true), f);
+    tensor_id y = expert_sum_apply(g, expert_matmul_apply(g, inner, down, ends, true), places, weights);
+    y = reshape_apply(g, y, whole);
+    if (!beside) return y;
+    tensor_id gate = linear(g, prefix, "shared_expert_gate.weight", x, 1); /* how far it is let through */
+    return add_apply(g, y, row_gate_apply(g, beside, gate));
+}

@@ -1,0 +1,43 @@
+/* The feed-forward half of a decoder as a mixture of experts: a router sends each token to k of E experts,
+ * and the sum of their answers, by the router's weights, is the result; Qwen's have an expert beside that all
+ * tokens pass.
+ *
+ * Nothing is dropped, whatever the router does: k rows a token are computed, in the order of the experts, so
+ * a batch of N tokens has N*k rows in every expert product and in everything between, if all tokens choose
+ * one expert as well as if they are shared out evenly. That is what plans count.
+ *
+ * Names are those of transformers (5.23), which keeps the weights of all experts of a layer in one tensor. */
+#pragma once
+
+#include "models/model.h"
+#include "ops/gated/gated.h"
+
+enum { DECODER_MOST_LAYERS = 1024 };
+
+typedef struct {
+    int64_t count, chosen, inner;             /* count 0: no experts */
+    int64_t shared;                           /* width of the one that all tokens pass; 0: none */
+    bool normalised;                          /* the router's weights add up to 1 */
+    bool wide;                                /* they stay f32 among values of 16 bits */
+    uint64_t dense[DECODER_MOST_LAYERS / 64]; /* bit per layer: no experts here */
+} decoder_experts;
+
+/* What a model_type fixes, and what transformers takes where config.json is silent. */
+typedef struct {
+    const char *count, *inner; /* keys of config.json */
+    bool normalised, asked;    /* asked: norm_topk_prob chooses */
+    bool wide;
+    bool shared;
+    bool dense_layers; /* decoder_sparse_step and mlp_only_layers are read */
+    int64_t usual_count, usual_chosen, usual_inner, usual_shared;
+} decoder_experts_kind;
+
+static inline bool decoder_experts_at(const decoder_experts *e, int64_t layer) {
+    return e->count && !(e->dense[layer / 64] >> (layer % 64) & 1u);
+}
+
+status decoder_experts_check(const decoder_experts *e, const decoder_experts_kind *kind);
+
+/* x (B,T,C) -> (B,T,C). `prefix`: of the layer's names, "model.layers.3.". */
+tensor_id decoder_experts_apply(graph *g, const decoder_experts *e, const char *prefix, gated_function f,
+                                tensor_id x);

@@ -1,0 +1,136 @@
+#include "ops/expert_matmul/expert_matmul.h"
+
+#include "ops/add/add.h"
+
+tensor_id expert_matmul_apply(graph *g, tensor_id x, tensor_id w, tensor_id ends, bool tb) {
+    return graph_add(g, &op_expert_matmul, (tensor_id[]){ x, w, ends }, 3,
+                     &(expert_matmul_attributes){ .tb = tb });
+}
+
+static status infer(const graph *g, const node *n, tensor *out) {
+    const expert_matmul_attributes *a = node_attributes(g, n);
+    const tensor *x = graph_tensor(g, node_in(g, n, 0)), *w = graph_tensor(g, node_in(g, n, 1));
+    char left[SHAPE_TEXT_BYTES], right[SHAPE_TEXT_BYTES];
+    shape experts = SHAPE(w->shape.dim[0]);
+    if (w->shape.dim[a->tb ? 2 : 1] != x->shape.dim[1] || w->dtype != x->dtype)
+        return status_set(STATUS_INVALID, "%s %s and experts %s %s cannot be multiplied",
+                          dtype_name(x->dtype), shape_text(&x->shape, left), dtype_name(w->dtype),
+                          shape_text(&w->shape, right));
+    TRY(op_check_input(g, n, 2, &experts, DTYPE_I32));
+    out[0] = (tensor){ .shape = SHAPE(x->shape.dim[0], w->shape.dim[a->tb ? 1 : 2]), .dtype = x->dtype };
+    return STATUS_OK;
+}
+
+static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
+    node n = *graph_node(g, id);
+    bool tb = ((const expert_matmul_attributes *)node_attributes(g, &n))->tb != 0;
+    tensor_id x = node_in(g, &n, 0), w = node_in(g, &n, 1), ends = node_in(g, &n, 2);
+    tensor_id in[] = { tb ? dout[0] : x, tb ? x : dout[0], ends, din[1] };
+    if (want[1]) din[1] = graph_add(g, &op_expert_matmul_weights, in, 4, NULL);
+    if (want[0]) din[0] = add_gather(g, din[0], expert_matmul_apply(g, dout[0], w, ends, !tb));
+}
+
+static op_cost products(const graph *g, const node *n, double rows, double depth, double columns) {
+    op_cost c = op_cost_elementwise(g, n, 0);
+    c.flops = 2 * rows * depth * columns;
+    c.kind = WORK_PRODUCTS;
+    return c;
+}
+
+static op_cost cost(const graph *g, const node *n) {
+    const shape *x = graph_shape(g, node_in(g, n, 0)), *y = graph_shape(g, node_out(g, n, 0));
+    return products(g, n, (double)x->dim[0], (double)x->dim[1], (double)y->dim[1]);
+}
+
+static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 2, 2, false },
+                                   { "w", DTYPE_MASK_FLOAT, 3, 3, false },
+                                   { "ends", DTYPE_MASK_INT, 1, 1, false } };
+
+static const expert_matmul_attributes plain = { 0 }, transposed = { .tb = 1 };
+
+static const op_case cases[] = { { "transposed",
+                                   { { DTYPE_F32, { { 40, 7 }, 2 }, -1, 1 },
+                                     { DTYPE_F32, { { 3, 5, 7 }, 3 }, -1, 1 },
+                                     { DTYPE_I32, { { 3 }, 1 }, 0, 41 } },
+                                   &transposed,
+                                   0,
+                                   false },
+                                 { "plain, ends outside",
+                                   { { DTYPE_F32, { { 40, 7 }, 2 }, -1, 1 },
+                                     { DTYPE_F32, { { 9, 7, 5 }, 3 }, -1, 1 },
+                                     { DTYPE_I32, { { 9 }, 1 }, -10, 60 } },
+                                   &plain,
+                                   0,
+                                   false },
+                                 { "one expert",
+                                   { { DTYPE_F32, { { 4, 3 }, 2 }, -1, 1 },
+                                     { DTYPE_F32, { { 1, 2, 3 }, 3 }, -1, 1 },
+                                     { DTYPE_I32, { { 1 }, 1 }, 4, 5 } },
+                                   &transposed,
+                                   0,
+                                   false },
+                                 { 0 } };
+
+const op_def op_expert_matmul = { .name = "expert_matmul",
+                                  .paper = "arXiv:2211.15841",
+                                  .inputs = inputs,
+                                  .in_count = 3,
+                                  .out_count = 1,
+                                  .attribute_bytes = sizeof(expert_matmul_attributes),
+                                  .infer = infer,
+                                  .grad = grad,
+                                  .cost = cost,
+                                  .cpu = expert_matmul_cpu,
+                                  .cases = cases };
+
+/* ---- gradients of the weights ---- */
+
+static status infer_weights(const graph *g, const node *n, tensor *out) {
+    const tensor *a = graph_tensor(g, node_in(g, n, 0)), *b = graph_tensor(g, node_in(g, n, 1));
+    shape rows = SHAPE(a->shape.dim[0], b->shape.dim[1]);
+    shape sums = SHAPE(graph_shape(g, node_in(g, n, 2))->dim[0], a->shape.dim[1], b->shape.dim[1]);
+    TRY(op_check_input(g, n, 1, &rows, a->dtype));
+    TRY(op_check_input(g, n, 3, &sums, a->dtype));
+    out[0] = (tensor){ .shape = sums, .dtype = a->dtype };
+    return STATUS_OK;
+}
+
+static op_cost cost_weights(const graph *g, const node *n) {
+    const shape *a = graph_shape(g, node_in(g, n, 0)), *b = graph_shape(g, node_in(g, n, 1));
+    return products(g, n, (double)a->dim[0], (double)a->dim[1], (double)b->dim[1]);
+}
+
+static const op_input weights_inputs[] = { { "a", DTYPE_MASK_FLOAT, 2, 2, false },
+                                           { "b", DTYPE_MASK_FLOAT, 2, 2, false },
+                                           { "ends", DTYPE_MASK_INT, 1, 1, false },
+                                           { "accumulator", DTYPE_MASK_FLOAT, 3, 3, true } };
+static const op_alias weights_aliases[] = { { .out = 0, .in = 3, .must = true } };
+
+static const op_case weights_cases[] = { { "three",
+                                           { { DTYPE_F32, { { 40, 7 }, 2 }, -1, 1 },
+                                             { DTYPE_F32, { { 40, 5 }, 2 }, -1, 1 },
+                                             { DTYPE_I32, { { 3 }, 1 }, 0, 41 } },
+                                           NULL,
+                                           0,
+                                           true },
+                                         { "accumulator, ends outside",
+                                           { { DTYPE_F32, { { 40, 7 }, 2 }, -1, 1 },
+                                             { DTYPE_F32, { { 40, 5 }, 2 }, -1, 1 },
+                                             { DTYPE_I32, { { 9 }, 1 }, -10, 60 },
+                                             { DTYPE_F32, { { 9, 7, 5 }, 3 }, -1, 1 } },
+                                           NULL,
+                                           0,
+                                           true },
+                                         { 0 } };
+
+const op_def op_expert_matmul_weights = { .name = "expert_matmul_weights",
+                                          .paper = "arXiv:2211.15841",
+                                          .inputs = weights_inputs,
+                                          .in_count = 4,
+                                          .aliases = weights_aliases,
+                                          .alias_count = 1,
+                                          .out_count = 1,
+                                          .infer = infer_weights,
+                                          .cost = cost_weights,
+                                          .cpu = expert_matmul_weights_cpu,
+                                          .cases = weights_cases };
