@@ -47,6 +47,11 @@ typedef struct {
     enum { LOSS_PLAIN, LOSS_FUSED } loss;
     int64_t state_bits, base_bits, adapter_rank, gpus;
     bool checkpointing;
+    vllm_quantization quantization; /* serving: */
+    vllm_cache cache;
+    double utilization;
+    int64_t batched, sequences, block, requests;
+    bool eager;
 } estimate_options;
 
 /* What a command line says, at its defaults before. */

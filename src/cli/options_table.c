@@ -575,7 +575,13 @@ options options_defaults(void) {
                       .repetition_penalty = 1,
                       .profile_steps = 5,
                       .compare_steps = 5,
-                      .estimate = { .types = TORCH_AUTOCAST, .state_bits = 32, .base_bits = 16, .gpus = 1 } };
+                      .estimate = { .types = TORCH_AUTOCAST,
+                                    .state_bits = 32,
+                                    .base_bits = 16,
+                                    .gpus = 1,
+                                    .utilization = 0.92,
+                                    .block = 16,
+                                    .requests = 1 } };
 }
 
 const char *options_group_name(option_group g) {

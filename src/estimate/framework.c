@@ -5,9 +5,9 @@
 #include <string.h>
 
 const framework *framework_of(framework_name n) {
-    static const framework *const list[FRAMEWORKS] = {
-        [FRAMEWORK_HF] = &framework_hf, [FRAMEWORK_PYTORCH] = &framework_pytorch
-    };
+    static const framework *const list[FRAMEWORKS] = { [FRAMEWORK_HF] = &framework_hf,
+                                                       [FRAMEWORK_PYTORCH] = &framework_pytorch,
+                                                       [FRAMEWORK_VLLM] = &framework_vllm };
     return list[n];
 }
 

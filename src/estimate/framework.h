@@ -10,9 +10,10 @@
 #include "estimate/hardware.h"
 #include "estimate/interval.h"
 #include "estimate/torch.h"
+#include "estimate/vllm.h"
 #include "models/families.h"
 
-typedef enum { FRAMEWORK_HF, FRAMEWORK_PYTORCH, FRAMEWORK_SNUG, FRAMEWORKS } framework_name;
+typedef enum { FRAMEWORK_HF, FRAMEWORK_PYTORCH, FRAMEWORK_SNUG, FRAMEWORK_VLLM, FRAMEWORKS } framework_name;
 
 /* What the answer is about. */
 typedef struct {
@@ -24,6 +25,7 @@ typedef struct {
 /* Which of them counts is for the framework to know. */
 typedef union {
     torch_settings torch;
+    vllm_settings vllm;
 } framework_settings;
 
 /* ---- what is answered ---- */
@@ -55,7 +57,7 @@ typedef struct {
     framework_fact facts[FRAMEWORK_MOST_FACTS];
     uint32_t term_count, fact_count;
     framework_layer terms_of; /* the layer that terms add up to */
-    const char *peak_in;      /* "backward": when that is; NULL: all along */
+    const char *peak_in;      /* "backward": when live bytes are most; NULL: nothing to say */
     uint64_t parameters, trained;
     bool fits, surely; /* by the likely value; by the upper end as well */
     uint64_t beyond;   /* bytes left over, or missing */
@@ -94,7 +96,7 @@ typedef struct {
     int64_t *(*variable)(framework_settings *s, framework_variable v); /* NULL: there is no such setting */
 } framework;
 
-extern const framework framework_hf, framework_pytorch;
+extern const framework framework_hf, framework_pytorch, framework_vllm;
 const framework *framework_of(framework_name n); /* NULL: snug */
 
 /* ---- what would help ---- */

@@ -119,7 +119,8 @@ static void contradictions_get_a_sentence(void **state) {
         { "--base-bits 5 --adapter-rank 4", "32 bits, 16 or 4" },
         { "--framework jax", "jax" },
         { "--context 99999", "longer than the 1024 positions" },
-        { "--gpus 2 --shard ddp --framework snug", "on one device" },
+        { "--gpus 2 --framework snug", "on one device" },
+        { "--shard ddp --framework snug", "is for --framework hf" },
         { "--recompute block", "no option of estimate" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

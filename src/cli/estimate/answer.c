@@ -1,4 +1,6 @@
 /* The answer in words. */
+#include <stdio.h>
+
 #include "base/units.h"
 #include "cli/estimate/estimate.h"
 
@@ -11,12 +13,32 @@ static void add_row(text *t, const char *name, const interval *b) {
 static void add_terms(text *t, const framework_result *r) {
     char bytes[UNITS_TEXT_BYTES];
     uint64_t whole = r->layers[r->terms_of].likely ? r->layers[r->terms_of].likely : 1;
+    static const char *const headings[FRAMEWORK_LAYERS] = { "Live", "Reserved", "Whole device" };
     const framework_term *largest = framework_largest(r);
-    text_add(t, r->peak_in ? "\nLive at the peak, in %s\n" : "\nLive\n", r->peak_in);
+    text_add(t, "\n%s", headings[r->terms_of]);
+    if (r->peak_in) text_add(t, " at the peak, in %s", r->peak_in);
+    text_add(t, "\n");
     for (const framework_term *k = r->terms; k < r->terms + r->term_count; k++)
         if (k->bytes)
             text_add(t, "  %-14s %12s  %5.1f %%%s\n", k->name, units_bytes_text(k->bytes, bytes),
                      100.0 * (double)k->bytes / (double)whole, k == largest ? "  the largest" : "");
+}
+
+static const char *fact_text(const framework_fact *f, double value, char out[UNITS_TEXT_BYTES]) {
+    if (f->unit == FRAMEWORK_BYTES) return units_bytes_text((uint64_t)value, out);
+    snprintf(out, UNITS_TEXT_BYTES, f->unit == FRAMEWORK_TIMES ? "%.2f" : "%.0f", value);
+    return out;
+}
+
+static void add_facts(text *t, const framework_result *r) {
+    char likely[UNITS_TEXT_BYTES], low[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
+    if (r->fact_count) text_add(t, "\nWhat that holds\n");
+    for (const framework_fact *f = r->facts; f < r->facts + r->fact_count; f++) {
+        text_add(t, "  %-30s %12s", f->label, fact_text(f, f->likely, likely));
+        if (f->high > f->low)
+            text_add(t, "   %s to %s", fact_text(f, f->low, low), fact_text(f, f->high, high));
+        text_add(t, "\n");
+    }
 }
 
 static void add_verdict(text *t, const estimate_question *e, const framework_advice *a) {
@@ -46,5 +68,6 @@ void estimate_say(text *t, const estimate_question *e, const framework_advice *a
     for (int l = (int)r->least_layer; l <= (int)r->last_layer; l++)
         add_row(t, framework_layer_name((framework_layer)l), &r->layers[l]);
     add_terms(t, r);
+    add_facts(t, r);
     if (e->hardware.memory) add_verdict(t, e, a);
 }

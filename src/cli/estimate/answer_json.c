@@ -29,6 +29,16 @@ static void put_terms(json_writer *w, const framework_result *r) {
     if (r->peak_in) json_put_string(w, "peak_in", r->peak_in);
 }
 
+static void put_facts(json_writer *w, const framework_result *r) {
+    for (const framework_fact *f = r->facts; f < r->facts + r->fact_count; f++) {
+        json_begin_object(w, f->key);
+        json_put_number(w, "low", f->low);
+        json_put_number(w, "likely", f->likely);
+        json_put_number(w, "high", f->high);
+        json_end_object(w);
+    }
+}
+
 void estimate_put_json(text *t, const estimate_question *e, const framework_advice *a) {
     const framework_result *r = &e->result;
     json_writer w = { .out = t, .lines = true };
@@ -40,6 +50,7 @@ void estimate_put_json(text *t, const estimate_question *e, const framework_advi
     json_put_bool(&w, "fits", r->fits);
     put_layers(&w, e);
     put_terms(&w, r);
+    put_facts(&w, r);
     if (a->text[0]) {
         json_put_string(&w, "change", a->text);
         json_put_unsigned(&w, "changed_device_bytes", a->result.layers[FRAMEWORK_DEVICE].likely);

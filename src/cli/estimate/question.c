@@ -21,6 +21,10 @@ static status open_model(estimate_question *e, const char *name) {
     return STATUS_OK;
 }
 
+static void (*const settle[FRAMEWORKS])(estimate_question *e) = { [FRAMEWORK_HF] = estimate_settle_torch,
+                                                                  [FRAMEWORK_PYTORCH] = estimate_settle_torch,
+                                                                  [FRAMEWORK_VLLM] = estimate_settle_vllm };
+
 status estimate_open(const options *o, const char *model_name, estimate_question *e) {
     const char *device = o->estimate.device;
     *e = (estimate_question){ .o = o, .framework = framework_of(o->estimate.framework) };
@@ -28,7 +32,7 @@ status estimate_open(const options *o, const char *model_name, estimate_question
     if (device && strcmp(device, "cpu") != 0) TRY(hardware_find(device, &e->hardware));
     TRY(open_model(e, model_name));
     if (!e->framework) return STATUS_OK;
-    estimate_settle_torch(e);
+    settle[o->estimate.framework](e);
     return e->framework->check(&e->subject, &e->settings);
 }
 
