@@ -46,6 +46,6 @@ void coded_files_widen(const model_weight *w, const float *scales, float *x) {
             nf4_decode((const uint8_t *)w->data + r * columns / 2, scales + r * nf4_blocks(columns), 0,
                        columns, row);
         else
-            for (int64_t c = 0; c < columns; c++) row[c] = (float)bytes[c] * scales[c];
+            for (int64_t c = 0; c < columns; c++) row[c] = (float)bytes[c] * scales[w->by_rows ? r : c];
     }
 }

@@ -1,5 +1,5 @@
-/* Weights that are held as codes of 4 bits (ops/nf4.h), from tensors of plain numbers: they are encoded row
- * by row while they are read, so a model is never in memory as a whole. */
+/* Weights that are held as codes, of 8 bits (ops/codes.h) or of 4 (ops/nf4.h). From tensors of plain numbers
+ * the latter are encoded row by row while they are read, so a model is never in memory as a whole. */
 #pragma once
 
 #include "io/safetensors.h"

@@ -200,6 +200,15 @@ static status check_all_used(const conversion *c) {
     return result;
 }
 
+uint64_t quantized_files_held(const model_weight *weights, uint32_t count) {
+    enum { ENTRY = 2 * sizeof(safetensors_entry) }; /* of the file that is read, while its list grows */
+    uint64_t bytes = BUFFER * (sizeof(float) + sizeof(uint16_t) + sizeof(int8_t)) +
+                     count * (sizeof(passing) + sizeof(safetensors_item) + sizeof(model_weight) + ENTRY);
+    for (uint32_t i = 0; i < count; i++)
+        if (codes_scales_of(weights[i].name)) bytes += weight_bytes(&weights[i]);
+    return bytes;
+}
+
 static status make_room(conversion *c) {
     c->passing = memory_new(c->count, sizeof *c->passing);
     c->items = memory_new(c->count, sizeof *c->items);

@@ -30,5 +30,7 @@ typedef struct {
     uint64_t before, after;
     uint32_t quantized; /* weights that are codes now */
 } quantized_files_bytes;
+/* What it holds of memory meanwhile, with the scales that the caller has made room for. */
+uint64_t quantized_files_held(const model_weight *weights, uint32_t count);
 status quantized_files_convert(const char *from, const char *to, const model_weight *weights, uint32_t count,
                                quantized_files_bytes *bytes);

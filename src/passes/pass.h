@@ -98,8 +98,10 @@ typedef struct {
     /* Rewrites once more when all passes have run, where that depends on what they have made; NULL: never. */
     status (*finish)(const graph *in, const pass_setting *s, const pass_context *c, graph *out);
 
-    /* How weights that training with this setting stores are called in such configurations; NULL: plain. */
-    const char *(*trains)(const pass_setting *s);
+    /* Does training with this setting begin at weights that are stored so: under such a name, with that
+     * setting? NULL: at plain ones alone. `goes_on` is a setting that does from some, for sentences. */
+    bool (*begins_at)(const pass_setting *s, const char *stores, const char *setting);
+    const char *goes_on;
 
     /* What people might expect of this setting and don't get, in one line; NULL: nothing. */
     const char *(*remark)(const pass_setting *s);

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/threads.h"
+#include "base/units.h"
 #include "io/file.h"
 #include "io/model_config.h"
 #include "ops/codes.h"
@@ -91,25 +93,33 @@ static status list_weights(quantizing *q) {
     return result;
 }
 
-/* What is not in the file that is read gets room: scales. */
 static bool ends_with(const char *name, const char *end) {
     size_t n = strlen(name), m = strlen(end);
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-static status make_room(quantizing *q) {
+/* What is not in the file that is read gets room, and gives it back: scales. */
+static status make_room(quantizing *q, const char *ending) {
     for (uint32_t i = 0; i < q->count; i++) {
         model_weight *w = &q->weights[i];
-        if (!ends_with(w->name, ".weight_scale") && !ends_with(w->name, ".input_scale")) continue;
+        if (!ends_with(w->name, ending)) continue;
         w->data = memory_new((size_t)shape_elements(&w->shape), sizeof(float));
         if (!w->data) return status_set(STATUS_FAILED, "no memory to quantize a model");
     }
     return STATUS_OK;
 }
 
-/* ---- running it ---- */
+static void give_room_back(quantizing *q) {
+    for (uint32_t i = 0; i < q->count; i++) {
+        memory_free(q->weights[i].data);
+        q->weights[i].data = NULL;
+    }
+    memory_trim(); /* what is run next is measured */
+}
 
-/* The loss of a directory's model, as options say. */
+/* ---- runs ---- */
+
+/* A plan that the budget has, and, with `r`, what comes of running it. */
 static status evaluate(quantizing *q, setup_options options, const evaluate_observer *observer,
                        evaluate_result *r) {
     setup s = { 0 };
@@ -117,7 +127,7 @@ static status evaluate(quantizing *q, setup_options options, const evaluate_obse
     options.eval_only = true;
     TRY(setup_open(&options, NULL, &s));
     status result = decision_make(&s, &d);
-    if (result == STATUS_OK) result = evaluate_run(&s, &d, observer, r);
+    if (result == STATUS_OK && r) result = evaluate_run(&s, &d, observer, r);
     if (d.plan.peak_bytes > q->result->planned_bytes) q->result->planned_bytes = d.plan.peak_bytes;
     decision_close(&d);
     setup_close(&s);
@@ -125,12 +135,21 @@ static status evaluate(quantizing *q, setup_options options, const evaluate_obse
     return result;
 }
 
+/* Evaluating a directory's model, made into what `setting` says while it is read (NULL: as it is); false:
+ * there is nothing to evaluate on. */
+static bool evaluation_of(const quantizing *q, const char *directory, const char *setting,
+                          setup_options *options) {
+    *options = q->options->run;
+    options->model = directory;
+    options->passes[q->number] = setting;
+    if (!options->data && !options->eval_data) options->data = q->options->calibrate;
+    return options->data || options->eval_data;
+}
+
 static status measure_loss(quantizing *q, const char *directory, double *loss) {
-    setup_options options = q->options->run;
+    setup_options options;
     evaluate_result r;
-    options.model = directory;
-    if (!options.data && !options.eval_data) options.data = q->options->calibrate;
-    if (!options.data && !options.eval_data) return STATUS_OK;
+    if (!evaluation_of(q, directory, NULL, &options)) return STATUS_OK;
     TRY(evaluate(q, options, NULL, &r));
     q->result->evaluated = true;
     q->result->samples = r.samples;
@@ -181,11 +200,11 @@ static status take_scales(void *context, const plan *p, const exec *e) {
     return STATUS_OK;
 }
 
-static status calibrate(quantizing *q) {
+/* With `r` NULL it is only planned. */
+static status calibrate(quantizing *q, evaluate_result *r) {
     const quantize_options *o = q->options;
     setup_options options = o->run;
     spread from = { 0 };
-    evaluate_result r;
     int64_t context = options.context ? options.context : families_context(&q->config);
     TRY(text_source_open(&(text_source_options){ .path = o->calibrate,
                                                  .kind = options.data_kind,
@@ -198,10 +217,38 @@ static status calibrate(quantizing *q) {
     options.data = options.eval_data = NULL;
     options.eval_source = &some;
     options.passes[q->number] = "calibrate";
-    status result = evaluate(q, options, &(evaluate_observer){ q, take_scales }, &r);
-    q->result->calibrated = result == STATUS_OK ? r.samples : 0;
+    status result = evaluate(q, options, &(evaluate_observer){ q, take_scales }, r);
     data_source_close(&from.all);
     return result;
+}
+
+/* ---- everything is planned before anything is done ---- */
+
+/* Codes are made beside no pool: what that takes is the program itself and what the weights pass through. */
+static status plan_converting(quantizing *q) {
+    const setup_options *o = &q->options->run;
+    device_runtime own = device_runtime_reserve(o->threads ? (int)o->threads : threads_available());
+    uint64_t needed = own.code + own.threads + own.tables + quantized_files_held(q->weights, q->count);
+    uint64_t budget = o->memory_auto ? setup_automatic_budget() : o->memory ? o->memory : UINT64_MAX;
+    if (needed > q->result->planned_bytes) q->result->planned_bytes = needed;
+    if (needed <= budget) return STATUS_OK;
+    char have[UNITS_TEXT_BYTES], want[UNITS_TEXT_BYTES];
+    return status_set(STATUS_NO_FIT,
+                      "making codes of the weights of %s does not fit %s: it needs %s (%llu bytes)",
+                      q->options->directory, units_bytes_text(budget, have), units_bytes_text(needed, want),
+                      (unsigned long long)needed);
+}
+
+/* The evaluation of what is written is that of the same model in its form. */
+static status plan_all(quantizing *q) {
+    setup_options options;
+    if (evaluation_of(q, q->options->directory, NULL, &options)) {
+        TRY(evaluate(q, options, NULL, NULL));
+        evaluation_of(q, q->options->directory, q->setting.text, &options);
+        TRY(evaluate(q, options, NULL, NULL));
+    }
+    if (q->options->is_static) TRY(calibrate(q, NULL));
+    return plan_converting(q);
 }
 
 /* ---- together ---- */
@@ -209,8 +256,9 @@ static status calibrate(quantizing *q) {
 static status write_all(quantizing *q) {
     const quantize_options *o = q->options;
     model_config_stored stored = { .method = q->pass->stores, .setting = q->setting.text };
+    TRY(make_room(q, ".weight_scale"));
     TRY(quantized_files_convert(o->directory, o->out, q->weights, q->count, &q->result->bytes));
-    memory_trim(); /* what is evaluated next is measured */
+    give_room_back(q);
     return model_config_write(o->out, &q->config, &stored);
 }
 
@@ -223,9 +271,14 @@ static status quantize(quantizing *q) {
     TRY(check_places(o));
     TRY(find_pass(q));
     TRY(list_weights(q));
-    TRY(make_room(q));
+    TRY(plan_all(q));
     TRY(measure_loss(q, o->directory, &r->loss_before));
-    if (o->is_static) TRY(calibrate(q));
+    if (o->is_static) {
+        evaluate_result found;
+        TRY(make_room(q, ".input_scale"));
+        TRY(calibrate(q, &found));
+        r->calibrated = found.samples;
+    }
     TRY(write_all(q));
     r->setting = o->is_static ? "int8:static" : "int8";
     return r->evaluated ? measure_loss(q, o->out, &r->loss_after) : STATUS_OK;
@@ -239,7 +292,7 @@ status quantize_run(const quantize_options *o, quantize_result *r) {
     status result = graph_open(&q->g);
     if (result == STATUS_OK) result = quantize(q);
     r->resident_peak_bytes = device_resident_peak();
-    for (uint32_t i = 0; i < q->count; i++) memory_free(q->weights[i].data);
+    give_room_back(q);
     memory_free(q->weights);
     graph_close(&q->g);
     memory_free(q);

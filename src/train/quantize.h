@@ -1,8 +1,9 @@
 /* A trained model, quantized: its products' weights as codes of 8 bits in another directory, and what that
  * does to the loss where there is something to evaluate on.
  *
- * Memory: evaluating and calibrating run by plans within the budget, one after the other; weights pass
- * through a buffer while they are converted (io/quantized_files.h). */
+ * Memory: evaluating, calibrating and converting run one after the other, by plans that are all within the
+ * budget before the first begins; weights pass through a buffer while they are converted
+ * (io/quantized_files.h). */
 #pragma once
 
 #include "io/quantized_files.h"
@@ -23,7 +24,7 @@ typedef struct {
     bool evaluated;
     double loss_before, loss_after;
     int64_t samples, calibrated; /* that were evaluated, and calibrated on */
-    uint64_t planned_bytes;      /* the largest of the plans; 0: nothing was run */
+    uint64_t planned_bytes;      /* the largest of the plans */
     uint64_t resident_peak_bytes;
 } quantize_result;
 

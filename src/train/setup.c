@@ -145,21 +145,32 @@ static status read_pins(setup *s) {
     return STATUS_OK;
 }
 
-/* Is a technique pinned that trains weights as files store them in this way? */
-static bool is_trained(const setup *s, const char *stores) {
-    for (int i = 0; pass_table[i]; i++) {
-        if (s->request.pins[i].kind != SEARCH_PINNED || !pass_table[i]->trains) continue;
-        const char *made = pass_table[i]->trains(&s->request.pins[i].setting);
-        if (made && strcmp(made, stores) == 0) return true;
-    }
+/* Is a technique pinned that begins training at weights which are stored so? */
+static bool is_begun_at(const setup *s, const char *stores, const pass_setting *stored) {
+    for (int i = 0; pass_table[i]; i++)
+        if (s->request.pins[i].kind == SEARCH_PINNED && pass_table[i]->begins_at &&
+            pass_table[i]->begins_at(&s->request.pins[i].setting, stores, stored->text))
+            return true;
     return false;
 }
 
-/* The option of the technique that trains such weights. */
-static const char *trainer_of(char option[PASS_OPTION_BYTES]) {
-    for (int i = 0; pass_table[i]; i++)
-        if (pass_table[i]->trains) return pass_option(pass_table[i], option);
-    return "";
+/* Weights that are for reading alone, unless something that goes on from them is pinned. */
+static status refuse_training(const setup *s, const char *stores, const pass_setting *stored) {
+    char ways[160] = "", option[PASS_OPTION_BYTES];
+    for (int i = 0; pass_table[i]; i++) {
+        const pass *p = pass_table[i];
+        pass_setting other;
+        if (!p->begins_at || p->parse(p->goes_on, &other) != STATUS_OK) continue;
+        if (!p->begins_at(&other, stores, stored->text)) continue;
+        size_t used = strlen(ways);
+        snprintf(ways + used, sizeof ways - used, "%s --%s %s", used ? " or" : ", or go on with",
+                 pass_option(p, option), p->goes_on);
+    }
+    return status_set(
+        STATUS_INVALID,
+        "the weights in %s are stored as %s, for generating and --eval-only; train the model that "
+        "they were made from%s",
+        s->weights, stored->text, ways);
 }
 
 /* Weights that only one technique reads decide for it. */
@@ -168,7 +179,7 @@ static status pin_stored(setup *s) {
     pass_setting stored;
     char option[PASS_OPTION_BYTES];
     if (s->weights) TRY(quantized_files_read(s->weights, &p, &stored));
-    if (p && !s->options.eval_only && is_trained(s, p->stores)) return STATUS_OK;
+    if (p && !s->options.eval_only && is_begun_at(s, p->stores, &stored)) return STATUS_OK;
     for (int i = 0; p && pass_table[i]; i++) {
         if (pass_table[i] != p) continue;
         bool other = s->request.pins[i].kind == SEARCH_OFF ||
@@ -178,11 +189,7 @@ static status pin_stored(setup *s) {
             return status_set(STATUS_INVALID,
                               "the weights in %s are stored as %s, so --%s can't be another; leave it out",
                               s->weights, stored.text, pass_option(p, option));
-        if (!s->options.eval_only)
-            return status_set(STATUS_INVALID,
-                              "the weights in %s are stored as %s, for generating and --eval-only; train the "
-                              "model that they were made from, or go on in as many bits with --%s %s",
-                              s->weights, stored.text, trainer_of(option), stored.text);
+        if (!s->options.eval_only) return refuse_training(s, p->stores, &stored);
         s->request.pins[i].kind = SEARCH_PINNED;
         s->request.pins[i].setting = stored;
     }

@@ -207,11 +207,49 @@ static void they_generate(void **state) {
 
 static void a_budget_holds(void **state) {
     (void)state;
-    command_result r =
-        command_run("quantize model --to int8 --data text --out never --memory 2MiB --eval-batch 8 --quiet");
-    if (r.exit != 3 || !strstr(r.err, "does not fit")) fail_msg("exit %d, %s", r.exit, r.err);
+    static const char *const forms[] = { "--data text", "--mode static --calibrate text", "" };
+    for (int i = 0; i < 3; i++) {
+        char line[160];
+        snprintf(line, sizeof line, "quantize model --to int8 %s --out never --memory 2MiB --quiet",
+                 forms[i]);
+        command_result r = command_run(line);
+        if (r.exit != 3 || !strstr(r.err, "does not fit")) fail_msg("%s: exit %d, %s", line, r.exit, r.err);
+        command_free(&r);
+        assert_int_not_equal(access("never", F_OK), 0);
+    }
+}
+
+static uint64_t least_of(const char *line) {
+    command_result r = command_run(line);
+    const char *at = strstr(r.err, "least budget is");
+    if (r.exit != 3 || !at || !(at = strchr(at, '('))) fail_msg("%s: exit %d, %s", line, r.exit, r.err);
+    uint64_t bytes = strtoull(at + 1, NULL, 10);
     command_free(&r);
-    assert_int_not_equal(access("never", F_OK), 0);
+    return bytes;
+}
+
+/* Where only the model that is made would not fit, nothing is made; with a byte more all is. */
+static void it_is_planned_before_it_is_written(void **state) {
+    (void)state;
+    static const char config[] = "{\"model_type\":\"gpt2\",\"n_layer\":1,\"n_head\":2,\"n_embd\":32,"
+                                 "\"n_positions\":256,\"vocab_size\":256,\"n_inner\":3000}";
+    scratch_write("wide.json", config, sizeof config - 1);
+    command_expect(0, "train wide.json --data text --out wide --steps 1 --batch 2 --quiet");
+    uint64_t plain = least_of("train wide --data text --eval-only --eval-batch 8 --memory 1MiB --quiet"),
+             codes = least_of("train wide --data text --eval-only --eval-batch 8 --quantize int8 "
+                              "--memory 1MiB --quiet");
+    if (codes <= plain)
+        fail_msg("codes take %llu, floats %llu", (unsigned long long)codes, (unsigned long long)plain);
+    for (int more = 0; more < 2; more++) {
+        char line[200];
+        snprintf(line, sizeof line,
+                 "quantize wide --to int8 --data text --eval-batch 8 --out wide8 --memory %llu --quiet",
+                 (unsigned long long)(codes - 1 + (uint64_t)more));
+        command_result r = command_run(line);
+        if (r.exit != (more ? 0 : 3)) fail_msg("%s: exit %d, %s", line, r.exit, r.err);
+        command_free(&r);
+        assert_int_equal(access("wide8", F_OK), more ? 0 : -1);
+    }
 }
 
 /* In the decoders of other families weights lie as (out, in), some of them square, and the head is its own.
@@ -235,6 +273,46 @@ static void weights_may_lie_the_other_way(void **state) {
     double before = loss_of("llama", &bytes), after = loss_of("llama8", &bytes);
     if (!(fabs(after / before - 1) < 5e-3) || after == before) fail_msg("%g, not %g", after, before);
     command_expect(0, "generate llama8 --prompt the --tokens 8 --quiet");
+}
+
+/* ---- adapters over it ---- */
+
+static char *said_by(const char *directory) {
+    char line[200];
+    snprintf(line, sizeof line, "generate %s --tokens 24 --seed 3 --quiet --json --prompt the --prompt x",
+             directory);
+    return first_text(line);
+}
+
+/* Trained beside the codes that the file has: the same bits as beside those that are made of its model, also
+ * when it is resumed; and merged into what they stand for. */
+static void adapters_stand_beside_codes(const char *plain, const char *quantized) {
+    static const char run[] = "--data text --steps 20 --batch 8 --lr 1e-2 --save-every 10 --quiet";
+    char line[256], adapted[64];
+    assert_int_equal(system("rm -rf beside same again merged"), 0);
+    snprintf(line, sizeof line, "train %s %s --lora rank=4,base=int8 --out beside", quantized, run);
+    command_expect(0, line);
+    snprintf(line, sizeof line, "train %s %s --lora rank=4,base=int8 --out same", plain, run);
+    command_expect(0, line);
+    assert_int_equal(system("cmp beside/adapter_model.safetensors same/adapter_model.safetensors"), 0);
+    snprintf(line, sizeof line,
+             "train %s %s --out again --lora rank=4,base=int8 --resume beside/checkpoint-10", quantized, run);
+    command_expect(0, line);
+    assert_int_equal(system("cmp beside/adapter_model.safetensors again/adapter_model.safetensors"), 0);
+    snprintf(line, sizeof line, "merge %s --adapter beside --out merged", quantized);
+    command_expect(0, line);
+    snprintf(adapted, sizeof adapted, "%s --adapter beside", quantized);
+    char *with = said_by(adapted), *merged = said_by("merged"), *without = said_by(quantized);
+    assert_string_equal(with, merged);
+    assert_string_not_equal(with, without);
+    free(with), free(merged), free(without);
+}
+
+static void it_is_a_base_of_adapters(void **state) {
+    (void)state;
+    adapters_stand_beside_codes("model", "dynamic");
+    command_expect(0, "quantize llama --to int8 --out llama-codes --quiet");
+    adapters_stand_beside_codes("llama", "llama-codes");
 }
 
 /* ---- what is wrong ---- */
@@ -273,10 +351,31 @@ static void what_is_wrong_is_said(void **state) {
     refuses("quantize ascii --to int8 --mode static --calibrate bytes --out never", "bytes");
 }
 
+/* Beside codes values may be of 16 bits; copies of weights, and codes of another kind, may not. */
+static void precisions_beside_codes(void **state) {
+    (void)state;
+    static const char *const refused[] = { "mixed-bf16", "mixed-f16", "int8", "int8-mixed" };
+    char line[160];
+    for (int i = 0; i < 4; i++) {
+        snprintf(line, sizeof line, "train dynamic --data text --eval-only --precision %s", refused[i]);
+        refuses(line, "--precision bf16");
+        snprintf(line, sizeof line, "train model --data text --eval-only --quantize int8 --precision %s",
+                 refused[i]);
+        refuses(line, "--precision bf16");
+    }
+    command_expect(0, "train dynamic --data text --eval-only --precision bf16 --quiet");
+    command_expect(0, "train static --data text --eval-only --precision bf16 --quiet");
+    command_expect(0, "train model --data text --eval-only --quantize int8 --precision bf16 --quiet");
+}
+
 static void what_only_reading_is_for_is_said(void **state) {
     (void)state;
     refuses("train dynamic --data text --out never --steps 1", "stored as int8");
     refuses("plan static", "stored as int8:static");
+    refuses("train dynamic --data text --out never --lora rank=4", "--lora rank=8,base=int8");
+    refuses("plan dynamic --lora rank=4,base=nf4", "--lora rank=8,base=int8");
+    refuses("plan static --lora rank=4,base=int8", "train the model that they were made from");
+    refuses("plan static --precision int8", "train the model that they were made from");
     refuses("train dynamic --data text --eval-only --quantize off", "stored as int8");
     command_expect(0, "train model --data text --eval-only --quantize int8"); /* made as they are read */
     refuses("train model --data text --out never --quantize int8 --steps 1", "saves nothing in training");
@@ -330,8 +429,11 @@ int main(void) {
         cmocka_unit_test(the_loss_is_hardly_another),
         cmocka_unit_test(they_generate),
         cmocka_unit_test(weights_may_lie_the_other_way),
+        cmocka_unit_test(it_is_a_base_of_adapters),
         cmocka_unit_test(a_budget_holds),
+        cmocka_unit_test(it_is_planned_before_it_is_written),
         cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(precisions_beside_codes),
         cmocka_unit_test(what_only_reading_is_for_is_said),
         cmocka_unit_test(training_for_it_foretells_the_loss),
     };

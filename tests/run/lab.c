@@ -22,6 +22,34 @@
         }                                                                                                    \
     } while (0)
 
+/* As config.json would have it with all else left to its kind; no dropout. */
+static void make_decoder(lab *l, const lab_sizes *s) {
+    const decoder_kind *k = decoder_kind_find(s->decoder);
+    assert(k);
+    int64_t size = s->channels / s->heads;
+    l->decoder = (decoder_config){ .kind = k,
+                                   .layers = s->layers,
+                                   .heads = s->heads,
+                                   .kv_heads = s->kv_heads ? s->kv_heads : s->heads,
+                                   .head_size = size,
+                                   .channels = s->channels,
+                                   .inner = 2 * s->channels,
+                                   .context = s->context,
+                                   .vocabulary = s->vocabulary,
+                                   .tied = !s->untied,
+                                   .epsilon = 1e-5,
+                                   .deviation = 0.1,
+                                   .rotary = { .theta = 1e4, .turned = (int32_t)size },
+                                   .activation = k->activation,
+                                   .order = k->order,
+                                   .bias_qkv = k->bias_qkv,
+                                   .bias_o = k->bias_o,
+                                   .bias_feed = k->bias_feed,
+                                   .bias_head = k->bias_head };
+    must(decoder_check(&l->decoder));
+    decoder_model(&l->decoder, "lab", &l->model);
+}
+
 void lab_open(lab *l, const lab_sizes *s) {
     *l = (lab){ .config = gpt2_default(), .seed = 7, .rate = 1e-2f };
     gpt2_config *c = &l->config;
@@ -30,6 +58,7 @@ void lab_open(lab *l, const lab_sizes *s) {
     c->dropout_attention = c->dropout_embedding = c->dropout_residual = s->dropout;
     must(gpt2_check(c));
     gpt2_model(c, "lab", &l->model);
+    if (s->decoder) make_decoder(l, s);
     l->run = (compose_run){ .model = &l->model,
                             .batch = s->batch,
                             .context = s->context,
@@ -155,7 +184,10 @@ static shape shape_of(const model_weight *w) {
 static void fill_codes(const exec *e, const model_weight *w, const shape *s, const float *x) {
     codes_matrix m = { shape_rows(s), shape_last(s), w->by_rows, scales_of(e, w) };
     if (w->type == DTYPE_U8) {
-        matmul_coded_encode(w->type, s, x, w->data, scales_of(e, w));
+        int64_t columns = shape_last(s);
+        for (int64_t r = 0; r < shape_rows(s); r++)
+            nf4_encode_row(x + r * columns, columns, (uint8_t *)w->data + r * columns / 2,
+                           scales_of(e, w) + r * nf4_blocks(columns));
         return;
     }
     codes_matrix_look(&m, x, 0, shape_elements(s));

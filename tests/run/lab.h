@@ -4,11 +4,13 @@
 #pragma once
 
 #include "exec/exec.h"
+#include "models/decoder.h"
 #include "models/gpt2.h"
 #include "search/search.h"
 
 typedef struct {
-    gpt2_config config;
+    gpt2_config config;     /* of a decoder only the vocabulary counts */
+    decoder_config decoder; /* kind NULL: it is none */
     model model;
     compose_run run;
     uint64_t seed;
@@ -24,6 +26,8 @@ typedef struct {
     double dropout, clip;
     bool untied;
     optimizer_kind optimizer; /* 0: AdamW */
+    const char *decoder;      /* its model_type: "llama"; NULL: GPT-2 */
+    int64_t kv_heads;         /* of a decoder; 0: heads */
 } lab_sizes;
 
 /* Not to be moved afterwards: the model points at the configuration. */

@@ -14,7 +14,7 @@
 
 #include "base/half.h"
 #include "base/philox.h"
-#include "ops/matmul_coded/matmul_coded.h"
+#include "ops/codes.h"
 #include "ops/nf4.h"
 #include "run/lab.h"
 
@@ -38,7 +38,7 @@ static void assert_exact_bytes(const lab_result *r) {
 static void fill(const char *name, const shape *s, float *w) {
     uint32_t stream = 5;
     for (const char *c = name; *c; c++) stream = stream * 31 + (uint8_t)*c;
-    bool norm = strstr(name, "ln_") && ends_with(name, ".weight");
+    bool norm = (strstr(name, "ln_") || strstr(name, "norm")) && ends_with(name, ".weight");
     philox_normal_list list = { 11, stream, norm ? 1 : 0, is_adapter(name) ? 0.1f : 0.05f };
     philox_normal(&list, 0, shape_elements(s), w);
 }
@@ -246,10 +246,12 @@ static void beside_every_technique(void **state) {
 /* ---- bases of fewer bits ---- */
 
 static dtype base_type;
+static bool held_by_rows; /* weights of products lie as (out, in) */
 
 static bool is_product(const char *name) {
     return ends_with(name, ".weight") && !is_adapter(name) &&
-           (strstr(name, "attn.c_") || strstr(name, "mlp.c_"));
+           (strstr(name, "attn.c_") || strstr(name, "mlp.") || strstr(name, "proj") ||
+            strstr(name, "lm_head"));
 }
 
 /* What the numbers of a product are when they were held in the base's type. */
@@ -266,21 +268,28 @@ static void fill_as_held(const char *name, const shape *s, float *w) {
     }
     int64_t columns = shape_last(s), blocks = nf4_blocks(columns);
     uint8_t *codes = malloc((size_t)n);
-    float *scales = malloc((size_t)matmul_coded_scales(base_type, s) * sizeof *scales);
-    matmul_coded_encode(base_type, s, w, codes, scales);
+    float *scales = calloc((size_t)(columns + shape_rows(s) * blocks), sizeof *scales);
+    codes_matrix m = { shape_rows(s), columns, held_by_rows, scales };
+    if (base_type == DTYPE_I8) {
+        codes_matrix_look(&m, w, 0, n);
+        codes_matrix_scale(&m);
+        codes_matrix_encode(&m, w, 0, n, (int8_t *)codes);
+    }
     for (int64_t r = 0; r < shape_rows(s); r++) {
         float *row = w + r * columns;
-        if (base_type == DTYPE_U8) nf4_decode(codes + r * columns / 2, scales + r * blocks, 0, columns, row);
+        if (base_type == DTYPE_U8) {
+            nf4_encode_row(row, columns, codes, scales);
+            nf4_decode(codes, scales, 0, columns, row);
+        }
         for (int64_t c = 0; c < columns && base_type == DTYPE_I8; c++)
-            row[c] = (float)(int8_t)codes[r * columns + c] * scales[c];
+            row[c] = (float)(int8_t)codes[r * columns + c] * scales[held_by_rows ? r : c];
     }
     free(codes), free(scales);
 }
 
 /* A run over a base is, bit for bit, that over f32 weights which are what its codes stand for; and what it
  * holds is as small as that. */
-static void bases_are_what_they_stand_for(void **state) {
-    (void)state;
+static void bases_stand_for_their_numbers(const lab_sizes *sizes, double products) {
     static const struct {
         const char *name;
         dtype type;
@@ -289,15 +298,13 @@ static void bases_are_what_they_stand_for(void **state) {
                   { "f16", DTYPE_F16, 16 },
                   { "int8", DTYPE_I8, 8.0 + 32.0 / 64 },
                   { "nf4", DTYPE_U8, 4.0 + 32.0 / 64 } };
-    lab_sizes sizes = small;
-    sizes.channels = 64;
     for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
         char setting[64];
         lab wide, narrow;
         lab_result a, b;
         base_type = bases[i].type;
         snprintf(setting, sizeof setting, "lora=rank=4,base=%s", bases[i].name);
-        lab_open(&wide, &sizes), lab_open(&narrow, &sizes);
+        lab_open(&wide, sizes), lab_open(&narrow, sizes);
         wide.weight = fill_as_held, narrow.weight = fill;
         compose_choice c = lab_choose(&wide, 0, "lora=rank=4"), d = lab_choose(&narrow, 0, setting);
         lab_run(&wide, &c, 0, 20, &a);
@@ -306,11 +313,35 @@ static void bases_are_what_they_stand_for(void **state) {
         if (memcmp(a.losses, b.losses, 20 * sizeof *a.losses) != 0 || a.evaluation != b.evaluation)
             fail_msg("%s: losses differ, %.9g and %.9g", setting, (double)a.losses[19], (double)b.losses[19]);
         assert_exact_bytes(&b);
-        const double products = 2 * 12 * 64 * 64;
         double saved = (double)(a.planned[CATEGORY_WEIGHTS] - b.planned[CATEGORY_WEIGHTS]);
         if (saved < products * (32 - bases[i].bits) / 8 - 2048) fail_msg("%s saves %g bytes", setting, saved);
         lab_result_close(&a), lab_result_close(&b);
     }
+}
+
+static void bases_are_what_they_stand_for(void **state) {
+    (void)state;
+    lab_sizes sizes = small;
+    sizes.channels = 64;
+    held_by_rows = false;
+    bases_stand_for_their_numbers(&sizes, 2 * 12 * 64 * 64);
+}
+
+/* Codes of 8 bits have their scales by rows there, and the head is a product of its own. */
+static void bases_of_decoders_are_what_they_stand_for(void **state) {
+    (void)state;
+    lab_sizes sizes = { .layers = 2,
+                        .heads = 4,
+                        .kv_heads = 2,
+                        .channels = 64,
+                        .context = 32,
+                        .vocabulary = 97,
+                        .batch = 8,
+                        .clip = 0.5,
+                        .untied = true,
+                        .decoder = "llama" };
+    held_by_rows = true;
+    bases_stand_for_their_numbers(&sizes, 2 * (3 + 6) * 64 * 64 + 97 * 64);
 }
 
 static void bases_beside_every_technique(void **state) {
@@ -370,6 +401,7 @@ int main(void) {
         cmocka_unit_test(the_rest_is_frozen),
         cmocka_unit_test(beside_every_technique),
         cmocka_unit_test(bases_are_what_they_stand_for),
+        cmocka_unit_test(bases_of_decoders_are_what_they_stand_for),
         cmocka_unit_test(bases_beside_every_technique),
         cmocka_unit_test(targets_that_do_not_exist_are_refused),
     };

@@ -79,6 +79,46 @@ static void techniques_stay_exact(void **state) {
     }
 }
 
+static uint64_t arena_with(const lab *l, const char *settings) {
+    plan p;
+    compose_choice c = lab_choose(l, 0, settings);
+    if (compose_plan(&l->run, &c, &p) != STATUS_OK) fail_msg("%s", status_message());
+    uint64_t arena = p.arena_bytes;
+    plan_close(&p);
+    return arena;
+}
+
+/* Chunks of the loss know heads that multiply codes: their logits never exist as a whole, in training with
+ * the random bits of the whole, and in validation of a quantized model. */
+static void heads_on_codes_are_chunked(void **state) {
+    (void)state;
+    static const char *const forms[] = { "precision=int8", "precision=int8-mixed", "lora=rank=2,base=int8",
+                                         "lora=rank=2,base=nf4", "quantize=int8" };
+    lab_sizes sizes = small;
+    sizes.untied = true, sizes.vocabulary = 900;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        char chunked[64];
+        lab l;
+        lab_open(&l, &sizes);
+        if (i == 4) l.run.training = false, l.run.eval_samples = l.run.batch;
+        snprintf(chunked, sizeof chunked, "%s chunk_loss=256", forms[i]);
+        uint64_t whole = arena_with(&l, forms[i]), cut = arena_with(&l, chunked);
+        uint64_t logits = 256 * 900 * (i == 1 ? 2 : 4); /* half of them */
+        if (!(cut + logits * 9 / 10 <= whole))
+            fail_msg("%s: %llu bytes, without chunks %llu", forms[i], (unsigned long long)cut,
+                     (unsigned long long)whole);
+    }
+    sizes.vocabulary = (1 << 17) + 8, sizes.channels = 8; /* a sum over these may not fit into 32 bits */
+    lab large;
+    lab_open(&large, &sizes);
+    arena_with(&large, "precision=int8"), arena_with(&large, "precision=int8-mixed");
+    sizes = small, sizes.untied = true;
+    compare(&sizes, INT8, 0, "chunk_loss=256", 0);
+    compare(&sizes, INT8, 0, "chunk_loss=256 recompute=block fuse=on", 0);
+    compare(&sizes, INT8, 4, "chunk_loss=256 accumulate=defer", 0);
+    compare(&sizes, INT8 + 1, 0, "chunk_loss=256", 0.05);
+}
+
 static void dropout_draws_the_same(void **state) {
     (void)state;
     lab_sizes sizes = small;
@@ -261,10 +301,10 @@ static void scale_grows_and_falls(void **state) {
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(techniques_stay_exact),        cmocka_unit_test(dropout_draws_the_same),
-        cmocka_unit_test(every_optimizer_that_can),     cmocka_unit_test(near_f32_at_any_threads),
-        cmocka_unit_test(bytes_are_those_of_the_types), cmocka_unit_test(small_updates_are_not_lost),
-        cmocka_unit_test(scale_grows_and_falls),
+        cmocka_unit_test(techniques_stay_exact),      cmocka_unit_test(heads_on_codes_are_chunked),
+        cmocka_unit_test(dropout_draws_the_same),     cmocka_unit_test(every_optimizer_that_can),
+        cmocka_unit_test(near_f32_at_any_threads),    cmocka_unit_test(bytes_are_those_of_the_types),
+        cmocka_unit_test(small_updates_are_not_lost), cmocka_unit_test(scale_grows_and_falls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

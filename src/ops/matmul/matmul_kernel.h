@@ -39,6 +39,7 @@ typedef struct {
     bool across;         /* neighbouring lanes are neighbours in memory, else neighbouring depths */
     dtype type;          /* f32, f16, bf16, i8, u8 */
     const float *scales; /* of codes */
+    bool by_rows;        /* i8: a scale for each row of the matrix as it lies; else for each column */
 } matmul_operand;
 
 static inline bool matmul_is_coded(const matmul_operand *o) {

@@ -1,14 +1,13 @@
 #include "ops/matmul_coded/matmul_coded.h"
 
 #include "ops/add/add.h"
-#include "ops/codes.h"
 #include "ops/nf4.h"
 #include "ops/sum_rows/sum_rows.h"
 
 tensor_id matmul_coded_apply(graph *g, const matmul_coded_inputs *in) {
     tensor_id inputs[] = { in->x, in->codes, in->scales, in->bias, in->residual };
     return graph_add(g, &op_matmul_coded, inputs, MATMUL_CODED_INPUTS,
-                     &(matmul_coded_attributes){ .tb = in->tb, .type = (int32_t)in->type });
+                     &(matmul_coded_attributes){ .tb = in->tb, .type = (int32_t)in->type, .rows = in->rows });
 }
 
 /* ---- codes ---- */
@@ -17,8 +16,9 @@ shape matmul_coded_shape(dtype codes, const shape *s) {
     return SHAPE(shape_rows(s), shape_last(s) * (codes == DTYPE_U8 ? 2 : 1));
 }
 
-int64_t matmul_coded_scales(dtype codes, const shape *matrix) {
-    return codes == DTYPE_U8 ? shape_rows(matrix) * nf4_blocks(shape_last(matrix)) : shape_last(matrix);
+int64_t matmul_coded_scales(dtype codes, const shape *matrix, bool rows) {
+    int64_t blocks = codes == DTYPE_U8 ? nf4_blocks(shape_last(matrix)) : 1;
+    return codes == DTYPE_U8 || rows ? shape_rows(matrix) * blocks : shape_last(matrix);
 }
 
 bool matmul_coded_can(dtype codes, const shape *matrix) {
@@ -27,23 +27,6 @@ bool matmul_coded_can(dtype codes, const shape *matrix) {
 
 shape matmul_coded_codes(dtype codes, const shape *matrix) {
     return SHAPE(shape_rows(matrix), shape_last(matrix) / (codes == DTYPE_U8 ? 2 : 1));
-}
-
-void matmul_coded_encode(dtype codes, const shape *matrix, const float *x, void *into, float *scales) {
-    int64_t rows = shape_rows(matrix), columns = shape_last(matrix);
-    for (int64_t r = 0; r < rows && codes == DTYPE_U8; r++)
-        nf4_encode_row(x + r * columns, columns, (uint8_t *)into + r * columns / 2,
-                       scales + r * nf4_blocks(columns));
-    if (codes == DTYPE_U8) return;
-    for (int64_t c = 0; c < columns; c++) {
-        int32_t largest = 0;
-        for (int64_t r = 0; r < rows; r++)
-            if (codes_size(x[r * columns + c]) > largest) largest = codes_size(x[r * columns + c]);
-        scales[c] = codes_scale(largest);
-        for (int64_t r = 0; r < rows; r++)
-            ((int8_t *)into)[r * columns + c] =
-                (int8_t)codes_nearest(x[r * columns + c], codes_inverse(scales[c]));
-    }
 }
 
 /* ---- shapes ---- */
@@ -59,7 +42,7 @@ static status infer(const graph *g, const node *n, tensor *out) {
         return status_set(STATUS_INVALID, "%s and %s%s cannot be multiplied", shape_text(&x->shape, left),
                           shape_text(&w, right), t->tb ? "^T" : "");
     if (shape_elements(graph_shape(g, node_in(g, n, MATMUL_CODED_SCALES))) !=
-        matmul_coded_scales((dtype)codes->dtype, &w))
+        matmul_coded_scales((dtype)codes->dtype, &w, t->rows != 0))
         return status_set(STATUS_INVALID, "these are not the scales of a matrix %s", shape_text(&w, right));
     out[0] = (tensor){ .shape = x->shape, .dtype = t->type ? (uint8_t)t->type : x->dtype };
     out[0].shape.dim[out[0].shape.rank - 1] = w.dim[t->tb ? 0 : 1];
@@ -87,6 +70,7 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
                                                           .scales = node_in(g, &n, MATMUL_CODED_SCALES),
                                                           .residual = din[MATMUL_CODED_X],
                                                           .tb = t.tb == 0,
+                                                          .rows = t.rows != 0,
                                                           .type = graph_gradient_dtype(g, x) });
     if (want[MATMUL_CODED_RESIDUAL])
         din[MATMUL_CODED_RESIDUAL] = add_gather(g, din[MATMUL_CODED_RESIDUAL], dout[0]);
@@ -128,9 +112,13 @@ static const op_alias aliases[] = { { .out = 0, .in = MATMUL_CODED_RESIDUAL, .mu
 #define HALF(type, rows, columns)                                                                            \
     { type, { { rows, columns }, 2 }, -1, 1 }
 #define PLAIN                                                                                                \
-    &(matmul_coded_attributes) { 0, 0 }
+    &(matmul_coded_attributes) { 0, 0, 0 }
 #define TURNED                                                                                               \
-    &(matmul_coded_attributes) { 1, 0 }
+    &(matmul_coded_attributes) { 1, 0, 0 }
+#define BY_ROWS                                                                                              \
+    &(matmul_coded_attributes) { 0, 0, 1 }
+#define TURNED_BY_ROWS                                                                                       \
+    &(matmul_coded_attributes) { 1, 0, 1 }
 
 static const op_case cases[] = {
     { "4 bits", { X(5, 6), CODES(6, 5), SCALES(6) }, PLAIN, 0, false },
@@ -142,10 +130,14 @@ static const op_case cases[] = {
       TURNED,
       0,
       false },
+    { "8 bits by rows", { X(2, 3, 6), BYTES(6, 5), SCALES(6) }, BY_ROWS, 0, false },
+    { "8 bits by rows, turned", { X(4, 5), BYTES(6, 5), SCALES(6), X(6) }, TURNED_BY_ROWS, 0, false },
     { "4 bits, many", { X(70, 300), CODES(300, 101), SCALES(1200), X(202) }, PLAIN, 0, true },
     { "4 bits, many, turned", { X(70, 602), CODES(130, 301), SCALES(1300) }, TURNED, 0, true },
     { "8 bits, many", { X(70, 300), BYTES(300, 101), SCALES(101), X(101) }, PLAIN, 0, true },
     { "8 bits, many, turned", { X(70, 601), BYTES(130, 601), SCALES(601) }, TURNED, 0, true },
+    { "8 bits by rows, many", { X(70, 300), BYTES(300, 101), SCALES(300) }, BY_ROWS, 0, true },
+    { "8 bits by rows, many, turned", { X(70, 601), BYTES(130, 601), SCALES(130) }, TURNED_BY_ROWS, 0, true },
     { "4 bits, one row", { X(1, 300), CODES(300, 101), SCALES(1200), X(202) }, PLAIN, 0, true },
     { "4 bits by halves",
       { HALF(DTYPE_BF16, 70, 300), CODES(300, 101), SCALES(1200), X(202), HALF(DTYPE_BF16, 70, 202) },
@@ -154,7 +146,7 @@ static const op_case cases[] = {
       true },
     { "4 bits, halves to f32",
       { HALF(DTYPE_F16, 70, 202), CODES(300, 101), SCALES(1200) },
-      &(matmul_coded_attributes){ 1, DTYPE_F32 },
+      &(matmul_coded_attributes){ 1, DTYPE_F32, 0 },
       0,
       true },
     { 0 }

@@ -24,6 +24,7 @@ static matmul_problem problem_of(const op_call *c) {
                              .a = { .data = x->data, .stride = shape_last(&x->shape), .type = x->dtype },
                              .b = { .data = codes->data,
                                     .scales = op_in(c, MATMUL_CODED_SCALES)->data,
+                                    .by_rows = t->rows != 0,
                                     .stride = w.dim[1],
                                     .across = t->tb == 0,
                                     .type = codes->dtype },
@@ -48,10 +49,11 @@ static void packed_run(const op_call *c) {
 
 /* What an element of the matrix is, in f32 as the codes have it. */
 static double element(const op_call *c, const shape *w, int64_t row, int64_t column) {
+    const matmul_coded_attributes *t = c->attributes;
     const op_arg *codes = op_in(c, MATMUL_CODED_CODES), *scales = op_in(c, MATMUL_CODED_SCALES);
     if (codes->dtype == DTYPE_I8) {
         float code = (float)((const int8_t *)codes->data)[row * w->dim[1] + column];
-        return (double)(code * (float)reference_get(scales, column));
+        return (double)(code * (float)reference_get(scales, t->rows ? row : column));
     }
     int byte = ((const uint8_t *)codes->data)[(row * w->dim[1] + column) / 2];
     float value = nf4_value[column % 2 ? byte >> 4 : byte & 15];

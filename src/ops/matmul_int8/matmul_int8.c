@@ -10,7 +10,11 @@ tensor_id matmul_int8_apply(graph *g, const matmul_int8_inputs *in) {
     tensor_id inputs[MATMUL_INT8_INPUTS] = { in->a,        in->b,           in->scales, in->bias,
                                              in->residual, in->accumulator, in->key,    in->fixed };
     return graph_add(g, &op_matmul_int8, inputs, MATMUL_INT8_INPUTS,
-                     &(matmul_int8_attributes){ in->ta, in->tb, (int32_t)in->type, in->folded, in->stream });
+                     &(matmul_int8_attributes){ .ta = in->ta,
+                                                .tb = in->tb,
+                                                .type = (int32_t)in->type,
+                                                .folded = in->folded,
+                                                .stream = in->stream });
 }
 
 bool matmul_int8_sizes_of(const shape *a, const shape *b, const matmul_int8_attributes *t,
@@ -201,6 +205,11 @@ static const op_case cases[] = {
     { "over rows, added, stochastic",
       { MATRIX(3, 230, 300), MATRIX(3, 230, 45), NONE, NONE, NONE, MATRIX(300, 45), KEY },
       FORM(.ta = 1, .stream = 4),
+      0,
+      true },
+    { "over some rows of a whole",
+      { MATRIX(300, 19), MATRIX(300, 45), NONE, NONE, NONE, MATRIX(19, 45), KEY },
+      FORM(.ta = 1, .stream = 4, .first = 256, .sample_rows = 37),
       0,
       true },
     { "over many rows of halves",

@@ -26,9 +26,11 @@
 
 typedef struct {
     int32_t ta, tb;
-    int32_t type;   /* dtype of y; 0: that of a */
-    int32_t folded; /* b's scales run along the sum */
-    int32_t stream; /* of the random bits, and the one after it */
+    int32_t type;               /* dtype of y; 0: that of a */
+    int32_t folded;             /* b's scales run along the sum */
+    int32_t stream;             /* of the random bits, and the one after it */
+    int32_t first, sample_rows; /* where the rows that are summed are some of a whole: the whole's first of
+                                   them, and how many make a sample; sample_rows 0: they are all */
 } matmul_int8_attributes;
 
 enum {

@@ -10,7 +10,9 @@ typedef struct {
 } product;
 
 /* Rows of the batch that belong to one sample. */
-static int64_t sample_rows(const op_arg *x) { return shape_rows(&x->shape) / x->shape.dim[0]; }
+static int64_t sample_rows(const matmul_int8_attributes *t, const op_arg *x) {
+    return t->sample_rows ? t->sample_rows : shape_rows(&x->shape) / x->shape.dim[0];
+}
 
 static product product_of(const op_call *c) {
     const matmul_int8_attributes *t = c->attributes;
@@ -28,13 +30,15 @@ static product product_of(const op_call *c) {
                                       .type = a->dtype,
                                       .fixed = op_in(c, MATMUL_INT8_FIXED)->data,
                                       .fold = t->folded ? scales : NULL,
-                                      .sample_rows = sample_rows(a) },
+                                      .first = t->first,
+                                      .sample_rows = sample_rows(t, a) },
                                .b = { .data = b->data,
                                       .stride = shape_last(&b->shape),
                                       .across = t->tb == 0,
                                       .type = b->dtype,
                                       .scales = t->folded ? NULL : scales,
-                                      .sample_rows = sample_rows(b) },
+                                      .first = t->first,
+                                      .sample_rows = sample_rows(t, b) },
                                .bias = op_in(c, MATMUL_INT8_BIAS)->data,
                                .bias_type = op_in(c, MATMUL_INT8_BIAS)->dtype,
                                .residual = op_in(c, MATMUL_INT8_RESIDUAL)->data,
@@ -113,8 +117,9 @@ static float number_at(const coded *k, int64_t lane, int64_t d) {
 static int32_t code_at(const coded *k, int64_t lane, int64_t d, float inverse) {
     uint16_t bits[CODES_DRAWN];
     if (!k->o->random) return codes_nearest(number_at(k, lane, d), inverse);
-    codes_draw draw = { .random = *k->o->random, .sample = (uint32_t)(d / k->o->sample_rows) };
-    codes_draw_bits(&draw, d % k->o->sample_rows * codes_draws(k->o->stride) + lane / CODES_DRAWN, bits);
+    int64_t row = k->o->first + d;
+    codes_draw draw = { .random = *k->o->random, .sample = (uint32_t)(row / k->o->sample_rows) };
+    codes_draw_bits(&draw, row % k->o->sample_rows * codes_draws(k->o->stride) + lane / CODES_DRAWN, bits);
     return codes_stochastic(number_at(k, lane, d), inverse, bits[lane % CODES_DRAWN]);
 }
 

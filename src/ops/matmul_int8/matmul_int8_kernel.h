@@ -39,7 +39,8 @@ typedef struct {
     const float *fixed;        /* of floats, one for all lanes; NULL: each has its own */
     const float *fold;         /* of floats, not across: by depth, what they are multiplied by; NULL: 1 */
     const half_random *random; /* across: codes are rounded stochastically; NULL: to the nearest */
-    int64_t sample_rows;       /* with random: depths of a sample */
+    int64_t first;             /* with random: the number of depth 0, */
+    int64_t sample_rows;       /* and depths of a sample */
 } matmul_int8_operand;
 
 /* Of a lane whose largest codes_size this is: what is not finite stays seen under a fixed scale as well. */

@@ -161,7 +161,7 @@ static void code_row(across *w, int64_t depth, int8_t *codes) {
         codes_encode_each(x, w->inverse, NULL, w->at->lanes, codes);
         return;
     }
-    int64_t row = w->at->from + depth, within = row % w->o->sample_rows;
+    int64_t row = w->o->first + w->at->from + depth, within = row % w->o->sample_rows;
     codes_draw draw = { .random = *w->o->random, .sample = (uint32_t)(row / w->o->sample_rows) };
     codes_draw_bits(&draw, within * codes_draws(w->o->stride) + w->at->first / CODES_DRAWN, bits);
     codes_encode_each(x, w->inverse, bits, w->at->lanes, codes);

@@ -15,6 +15,8 @@
 #include "ops/concat/concat.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/matmul/matmul.h"
+#include "ops/matmul_coded/matmul_coded.h"
+#include "ops/matmul_int8/matmul_int8.h"
 #include "ops/reshape/reshape.h"
 #include "ops/slice/slice.h"
 #include "ops/sum_rows/sum_rows.h"
@@ -30,6 +32,41 @@ typedef struct {
     int64_t rows, vocabulary;
 } head;
 
+/* Products: input 0 has the rows and input 1 a matrix, or in a sum over rows both have them. */
+typedef struct {
+    const op_def *op;
+    uint32_t bars; /* inputs, as bits, that a chunk has no part of, or that may not exist yet at the head */
+    uint32_t accumulator; /* of a sum over rows; 0: there are none of this op */
+} product_form;
+
+static const product_form *form_of(const node *n) {
+    static const product_form forms[] = {
+        { &op_matmul, 1u << MATMUL_RESIDUAL | 1u << MATMUL_ACCUMULATOR, MATMUL_ACCUMULATOR },
+        { &op_matmul_coded, 1u << MATMUL_CODED_RESIDUAL, 0 },
+        { &op_matmul_int8, 1u << MATMUL_INT8_RESIDUAL | 1u << MATMUL_INT8_ACCUMULATOR,
+          MATMUL_INT8_ACCUMULATOR },
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (forms[i].op == n->op) return &forms[i];
+    return NULL;
+}
+
+static bool is_barred(const graph *g, const node *n) {
+    bool barred = false;
+    for (uint32_t i = 0; i < n->in_count; i++) barred |= form_of(n)->bars >> i & 1 && node_in(g, n, i);
+    return barred;
+}
+
+/* Of a product: is it a sum over rows, so that neither result nor operands but the first two are by rows? */
+static bool sums_rows(const graph *g, const node *n) {
+    if (n->op == &op_matmul) return ((const matmul_attributes *)node_attributes(g, n))->ta != 0;
+    return n->op == &op_matmul_int8 && ((const matmul_int8_attributes *)node_attributes(g, n))->ta != 0;
+}
+
+static bool turns_second(const graph *g, const node *n) {
+    return n->op == &op_matmul && ((const matmul_attributes *)node_attributes(g, n))->tb != 0;
+}
+
 static bool reads(const graph *g, const node *n, tensor_id t) {
     for (uint32_t i = 0; i < n->in_count; i++)
         if (node_in(g, n, i) == t) return true;
@@ -39,12 +76,9 @@ static bool reads(const graph *g, const node *n, tensor_id t) {
 /* Can this reader of the logits' gradient work by rows? */
 static bool by_rows(const graph *g, const node *n, const node *product, tensor_id dlogits) {
     if (n->op == &op_sum_rows) return true;
-    if (n->op != &op_matmul) return false;
-    if (node_in(g, n, MATMUL_ACCUMULATOR)) return false; /* what it adds to may not exist yet at the head */
-    const matmul_attributes *t = node_attributes(g, n);
-    tensor_id a = node_in(g, n, MATMUL_A), b = node_in(g, n, MATMUL_B), x = node_in(g, product, MATMUL_A);
-    if (node_in(g, n, MATMUL_BIAS) || node_in(g, n, MATMUL_RESIDUAL)) return false;
-    if (t->ta) return !t->tb && ((a == dlogits && b == x) || (a == x && b == dlogits));
+    if (!form_of(n) || is_barred(g, n)) return false;
+    tensor_id a = node_in(g, n, 0), b = node_in(g, n, 1), x = node_in(g, product, 0);
+    if (sums_rows(g, n)) return !turns_second(g, n) && ((a == dlogits && b == x) || (a == x && b == dlogits));
     return a == dlogits && b != dlogits;
 }
 
@@ -58,8 +92,7 @@ static bool find_head(const graph *g, head *h) {
     tensor_id logits = node_in(g, loss, 0), dlogits = 0;
     h->product = graph_tensor(g, logits)->producer;
     const node *product = graph_node(g, h->product);
-    if (!h->product || product->op != &op_matmul || node_in(g, product, MATMUL_RESIDUAL)) return false;
-    if (((const matmul_attributes *)node_attributes(g, product))->ta ||
+    if (!h->product || !form_of(product) || is_barred(g, product) || sums_rows(g, product) ||
         graph_tensor(g, logits)->flags & TENSOR_KEEP)
         return false;
     h->rows = shape_rows(graph_shape(g, logits));
@@ -78,13 +111,15 @@ static bool find_head(const graph *g, head *h) {
     return true;
 }
 
+/* Does this reader make rows, and not a sum over them? */
+static bool makes_rows(const graph *g, const node *n) { return form_of(n) && !sums_rows(g, n); }
+
 /* Is a sum over rows kept in 16 bits, and so rounded after every chunk? */
 static bool sums_narrow(const graph *g, const head *h) {
     bool any = false;
     for (uint32_t i = 0; i < h->reader_count; i++) {
         const node *n = graph_node(g, h->readers[i]);
-        bool rows = n->op == &op_matmul && !((const matmul_attributes *)node_attributes(g, n))->ta;
-        any |= !rows && dtype_is_half((dtype)graph_tensor(g, node_out(g, n, 0))->dtype);
+        any |= !makes_rows(g, n) && dtype_is_half((dtype)graph_tensor(g, node_out(g, n, 0))->dtype);
     }
     return any;
 }
@@ -132,6 +167,7 @@ typedef struct {
     rewrite *r;
     const head *h;
     tensor_id x, labels; /* as (rows, C) and (rows) */
+    tensor_id dlogits;   /* the gradient of the logits as it was; 0: there is none */
     tensor_id *parts;    /* of the gradient of x: a list of chunks for the reader that makes it */
     tensor_id chains[MAX_READERS], loss; /* what has been accumulated */
     uint32_t chunks;
@@ -142,52 +178,69 @@ static tensor_id mapped(const chunker *k, const node *n, uint32_t i) {
     return t ? k->r->map[t] : 0;
 }
 
+/* Some rows: of what, and from which one on. */
+typedef struct {
+    tensor_id x, dlogits; /* as rows; dlogits 0: not made yet */
+    int64_t start;
+} some_rows;
+
+/* A product of these rows; what it sums over them is added to `chain`. */
+static tensor_id product_of_rows(const chunker *k, const node *n, const some_rows *of, tensor_id chain) {
+    const graph *in = k->r->in;
+    const node *product = graph_node(in, k->h->product), *loss = graph_node(in, k->h->loss);
+    const shape *labels = graph_shape(in, node_in(in, loss, 1));
+    tensor_id inputs[MATMUL_INT8_INPUTS] = { 0 };
+    union {
+        matmul_attributes plain;
+        matmul_coded_attributes coded;
+        matmul_int8_attributes int8;
+    } t;
+    for (uint32_t i = 0; i < n->in_count; i++) inputs[i] = mapped(k, n, i);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (node_in(in, n, i) == node_in(in, product, 0)) inputs[i] = of->x;
+        if (of->dlogits && node_in(in, n, i) == k->dlogits) inputs[i] = of->dlogits;
+    }
+    if (sums_rows(in, n)) inputs[form_of(n)->accumulator] = chain;
+    memcpy(&t, node_attributes(in, n), n->op->attribute_bytes);
+    if (n->op == &op_matmul_int8 && sums_rows(in, n)) /* random bits are those of the whole */
+        t.int8.first = (int32_t)of->start, t.int8.sample_rows = (int32_t)(k->h->rows / labels->dim[0]);
+    return graph_add(k->r->out, n->op, inputs, n->op->in_count, &t);
+}
+
 /* One reader of one chunk's gradient of the logits. */
-static void chunk_reader(chunker *k, uint32_t which, tensor_id dlogits, tensor_id x) {
+static void chunk_reader(chunker *k, uint32_t which, const some_rows *of) {
     graph *g = k->r->out;
     const graph *in = k->r->in;
     const node *n = graph_node(in, k->h->readers[which]);
     if (n->op == &op_sum_rows) {
-        k->chains[which] = sum_rows_apply(g, dlogits, k->chains[which]);
+        k->chains[which] = sum_rows_apply(g, of->dlogits, k->chains[which]);
         return;
     }
-    const matmul_attributes *t = node_attributes(in, n);
-    if (!t->ta) {
-        k->parts[k->chunks] = matmul_apply(
-            g, &(matmul_inputs){
-                   .a = dlogits, .b = mapped(k, n, MATMUL_B), .tb = t->tb != 0, .type = (dtype)t->type });
-        return;
-    }
-    bool first = node_in(in, n, MATMUL_A) == node_out(in, graph_node(in, k->h->loss_backward), 0);
-    k->chains[which] = matmul_apply(g, &(matmul_inputs){ .a = first ? dlogits : x,
-                                                         .b = first ? x : dlogits,
-                                                         .ta = true,
-                                                         .accumulator = k->chains[which],
-                                                         .type = (dtype)t->type });
+    tensor_id made = product_of_rows(k, n, of, k->chains[which]);
+    if (sums_rows(in, n))
+        k->chains[which] = made;
+    else
+        k->parts[k->chunks] = made;
 }
 
 static void chunk(chunker *k, int64_t start, int64_t count) {
     graph *g = k->r->out;
     const graph *in = k->r->in;
     const node *product = graph_node(in, k->h->product), *loss = graph_node(in, k->h->loss);
-    const matmul_attributes *t = node_attributes(in, product);
-    tensor_id x = slice_apply(g, k->x, start, count), labels = slice_apply(g, k->labels, start, count);
-    tensor_id logits = matmul_apply(g, &(matmul_inputs){ .a = x,
-                                                         .b = mapped(k, product, MATMUL_B),
-                                                         .tb = t->tb != 0,
-                                                         .bias = mapped(k, product, MATMUL_BIAS),
-                                                         .type = (dtype)t->type });
+    some_rows of = { .x = slice_apply(g, k->x, start, count), .start = start };
+    tensor_id labels = slice_apply(g, k->labels, start, count);
+    tensor_id logits = product_of_rows(k, product, &of, 0);
     tensor_id scale = mapped(k, loss, 2);
     k->loss = cross_entropy_apply(g, logits, labels, scale, k->loss);
     if (!k->h->loss_backward) return;
     const node *backward = graph_node(in, k->h->loss_backward);
-    tensor_id dlogits =
+    of.dlogits =
         cross_entropy_backward_apply(g, (cross_entropy_backward_inputs){ .logits = logits,
                                                                          .labels = labels,
                                                                          .scale = scale,
                                                                          .lse = k->loss + 1,
                                                                          .dloss = mapped(k, backward, 4) });
-    for (uint32_t i = 0; i < k->h->reader_count; i++) chunk_reader(k, i, dlogits, x);
+    for (uint32_t i = 0; i < k->h->reader_count; i++) chunk_reader(k, i, &of);
     k->chunks++;
 }
 
@@ -208,15 +261,16 @@ static void emit_chunks(chunker *k, int64_t size) {
     const graph *in = r->in;
     const head *h = k->h;
     const node *product = graph_node(in, h->product), *loss = graph_node(in, h->loss);
-    const shape *xs = graph_shape(in, node_in(in, product, MATMUL_A));
+    const shape *xs = graph_shape(in, node_in(in, product, 0));
     r->out->phase = h->loss_backward ? PHASE_BACKWARD : PHASE_FORWARD;
     r->out->site = SITE_NONE;
-    k->x = reshape_apply(r->out, mapped(k, product, MATMUL_A), SHAPE(h->rows, shape_last(xs)));
+    k->x = reshape_apply(r->out, mapped(k, product, 0), SHAPE(h->rows, shape_last(xs)));
     k->labels = reshape_apply(r->out, mapped(k, loss, 1), SHAPE(h->rows));
     k->loss = mapped(k, loss, 3);
+    k->dlogits = h->loss_backward ? node_out(in, graph_node(in, h->loss_backward), 0) : 0;
     for (uint32_t i = 0; i < h->reader_count; i++) {
         const node *n = graph_node(in, h->readers[i]);
-        k->chains[i] = mapped(k, n, n->op == &op_sum_rows ? 1 : MATMUL_ACCUMULATOR);
+        k->chains[i] = n->op == &op_sum_rows ? mapped(k, n, 1) : 0;
     }
     for (int64_t start = 0; start < h->rows && !r->out->failed; start += size)
         chunk(k, start, h->rows - start < size ? h->rows - start : size);
@@ -224,12 +278,12 @@ static void emit_chunks(chunker *k, int64_t size) {
     for (uint32_t i = 0; i < h->reader_count && !r->out->failed; i++) {
         const node *n = graph_node(in, h->readers[i]);
         tensor_id old = node_out(in, n, 0);
-        bool rows = n->op == &op_matmul && !((const matmul_attributes *)node_attributes(in, n))->ta;
+        bool by_row = makes_rows(in, n);
         tensor_id whole =
-            rows ? reshape_apply(r->out, concat_apply(r->out, k->parts, k->chunks), *graph_shape(in, old))
-                 : k->chains[i];
+            by_row ? reshape_apply(r->out, concat_apply(r->out, k->parts, k->chunks), *graph_shape(in, old))
+                   : k->chains[i];
         r->map[old] = whole;
-        for (tensor_id t = whole; t && !rows && !r->out->failed; t = graph_tensor(r->out, t)->base)
+        for (tensor_id t = whole; t && !by_row && !r->out->failed; t = graph_tensor(r->out, t)->base)
             graph_tensor(r->out, t)->flags |= graph_tensor(in, old)->flags & TENSOR_GRADIENT;
     }
 }

@@ -302,17 +302,18 @@ static void adapt(adapting *d, node_id id, const char *weight) {
 
 /* ---- the base ---- */
 
-/* Is this product's weight one that is held in another form? The layout of codes' scales asks for x W. */
+/* Is this product's weight one that is held in another form? */
 static tensor_id held_weight(const adapting *d, const linear_products *l, node_id id) {
     tensor_id w = d->base == DTYPE_F32 ? 0 : linear_weight(l, id);
     if (!w || graph_tensor(d->r.in, w)->dtype != DTYPE_F32) return 0;
     if (dtype_is_half(d->base)) return w;
-    bool direct = node_in(d->r.in, graph_node(d->r.in, id), MATMUL_B) == w && !linear_by_rows(l, id);
+    bool direct = node_in(d->r.in, graph_node(d->r.in, id), MATMUL_B) == w;
     return direct && matmul_coded_can(d->base, graph_shape(d->r.in, w)) ? w : 0;
 }
 
-/* The weight's source becomes one of codes, with another for their scales beside it; returns the latter. */
-static tensor_id hold_as_codes(adapting *d, tensor_id weight) {
+/* The weight's source becomes one of codes, with another for their scales beside it; returns the latter.
+ * Codes of 8 bits have a scale for each output, as in files of such weights. */
+static tensor_id hold_as_codes(adapting *d, tensor_id weight, bool by_rows) {
     graph *out = d->r.out;
     shape s = *graph_shape(d->r.in, weight);
     char name[CODES_NAME_BYTES];
@@ -322,13 +323,14 @@ static tensor_id hold_as_codes(adapting *d, tensor_id weight) {
     tensor *codes = graph_tensor(out, d->r.map[weight]);
     codes->dtype = (uint8_t)d->base;
     codes->shape = codes->global = matmul_coded_codes(d->base, &s);
+    if (by_rows) codes->flags |= TENSOR_ROWS;
     return graph_add_source(out, &(graph_source){ .name = name,
-                                                  .shape = SHAPE(matmul_coded_scales(d->base, &s)),
+                                                  .shape = SHAPE(matmul_coded_scales(d->base, &s, by_rows)),
                                                   .dtype = DTYPE_F32,
                                                   .role = ROLE_PARAMETER });
 }
 
-static void rewrite_held(adapting *d, node_id id, tensor_id weight) {
+static void rewrite_held(adapting *d, node_id id, tensor_id weight, bool by_rows) {
     const node *n = graph_node(d->r.in, id);
     const matmul_attributes *t = node_attributes(d->r.in, n);
     tensor_id bias = node_in(d->r.in, n, MATMUL_BIAS), residual = node_in(d->r.in, n, MATMUL_RESIDUAL);
@@ -337,7 +339,8 @@ static void rewrite_held(adapting *d, node_id id, tensor_id weight) {
         rewrite_node(&d->r, id);
         return;
     }
-    tensor_id scales = hold_as_codes(d, weight);
+    by_rows &= d->base == DTYPE_I8;
+    tensor_id scales = hold_as_codes(d, weight, by_rows);
     d->r.out->phase = (phase)n->phase, d->r.out->site = n->site;
     rewrite_made(
         &d->r, id,
@@ -346,6 +349,8 @@ static void rewrite_held(adapting *d, node_id id, tensor_id weight) {
                                                              .scales = scales,
                                                              .bias = bias ? d->r.map[bias] : 0,
                                                              .residual = residual ? d->r.map[residual] : 0,
+                                                             .tb = t->tb != 0,
+                                                             .rows = by_rows,
                                                              .type = (dtype)t->type }));
 }
 
@@ -362,7 +367,7 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
         const char *weight = weight_of(&p, id);
         tensor_id held = held_weight(&d, &p.linear, id);
         if (held)
-            rewrite_held(&d, id, held);
+            rewrite_held(&d, id, held, linear_by_rows(&p.linear, id));
         else
             rewrite_node(&d.r, id);
         if (weight && is_target(weight, lies_outside(&p, id), d.a.targets)) adapt(&d, id, weight);
@@ -394,6 +399,13 @@ static void merge(const pass_adapter *d, const shape *s, bool by_rows, const flo
         }
 }
 
+/* A base of codes is what files of quantized models have. */
+static bool begins_at(const pass_setting *s, const char *stores, const char *setting) {
+    pass_adapter a;
+    return read_text(s->text, &a) == STATUS_OK && base_of(a.base) == DTYPE_I8 &&
+           strcmp(stores, "snug-int8") == 0 && strcmp(setting, "int8") == 0;
+}
+
 static const pass_adapting adapts = {
     .describe = describe, .setting = make_setting, .begins = begins, .beside = beside, .merge = merge
 };
@@ -409,4 +421,6 @@ const pass pass_lora = { .name = "lora",
                          .settings = settings,
                          .check = check,
                          .run = run,
+                         .begins_at = begins_at,
+                         .goes_on = "rank=8,base=int8",
                          .adapting = &adapts };

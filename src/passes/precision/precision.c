@@ -163,7 +163,8 @@ static void rewrite_product(narrower *k, node_id id) {
     tensor_id inputs[] = { narrow(k, node_in(in, n, MATMUL_A)), narrow(k, node_in(in, n, MATMUL_B)),
                            bias ? k->r.map[bias] : 0, r ? k->r.map[r] : 0 };
     t.type = (int32_t)type_for_addition(k, n);
-    if (k->linear.g && linear_weight(&k->linear, id))
+    tensor_id weight = k->linear.g ? linear_weight(&k->linear, id) : 0;
+    if (weight && precision_codes_fit(in, weight))
         k->r.map[y] = precision_codes_product(&k->r, id,
                                               &(matmul_int8_inputs){ .a = inputs[0],
                                                                      .b = inputs[1],
@@ -329,9 +330,10 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     return rewrite_close(&k.r);
 }
 
-/* Of the type that files of quantized models have. */
-static const char *trains(const pass_setting *s) {
-    return s->value[SETTING_TYPE] == DTYPE_I8 ? "snug-int8" : NULL;
+/* Weights of the type that files of quantized models have. */
+static bool begins_at(const pass_setting *s, const char *stores, const char *setting) {
+    return s->value[SETTING_TYPE] == DTYPE_I8 && strcmp(stores, "snug-int8") == 0 &&
+           strcmp(setting, "int8") == 0;
 }
 
 static const char *remark(const pass_setting *s) {
@@ -349,6 +351,7 @@ const pass pass_precision = { .name = "precision",
                               .parse = parse,
                               .settings = settings,
                               .check = is_possible,
-                              .trains = trains,
+                              .begins_at = begins_at,
+                              .goes_on = "int8",
                               .remark = remark,
                               .run = run };

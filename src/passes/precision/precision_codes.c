@@ -44,14 +44,17 @@ typedef struct {
     tensor_id key;
 } coder;
 
-/* Products that read their weight as it lies, and sums that surely fit: of either dimension, for the
- * gradient. */
+bool precision_codes_fit(const graph *g, tensor_id weight) {
+    const shape *s = graph_shape(g, weight);
+    return shape_rows(s) <= MATMUL_INT8_LONGEST && shape_last(s) <= MATMUL_INT8_LONGEST;
+}
+
+/* Products that read their weight as it lies, and sums that surely fit. */
 static tensor_id weight_of(const coder *k, node_id id) {
     const graph *in = k->r.in;
     tensor_id w = linear_weight(&k->linear, id);
     if (!w || node_in(in, graph_node(in, id), MATMUL_B) != w) return 0;
-    const shape *s = graph_shape(in, w);
-    return shape_rows(s) <= MATMUL_INT8_LONGEST && shape_last(s) <= MATMUL_INT8_LONGEST ? w : 0;
+    return precision_codes_fit(in, w) ? w : 0;
 }
 
 static void store_as_codes(coder *k, tensor_id w, bool by_rows) {

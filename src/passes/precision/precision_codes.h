@@ -13,6 +13,10 @@
 /* Is there a product with weights of its own? */
 bool precision_codes_apply(const graph *g);
 
+/* Do sums over either dimension of the weight fit into 32 bits? The gradient of data sums over the outputs.
+ */
+bool precision_codes_fit(const graph *g, tensor_id weight);
+
 status precision_codes_run(const graph *in, const pass_context *c, graph *out);
 
 /* ---- for weights that stay floats ---- */

@@ -51,6 +51,26 @@ static status check(const graph *g, const pass_setting *s, const pass_context *c
                       s->text);
 }
 
+/* What other techniques have made of the products, which codes can't take the place of. */
+static status check_others(const linear_products *l, const pass_setting *s) {
+    for (node_id id = 1; id < l->g->nodes.count; id++) {
+        const node *n = graph_node(l->g, id);
+        tensor_id weight = linear_weight(l, id);
+        if (n->op == &op_matmul_int8)
+            return status_set(
+                STATUS_INVALID,
+                "--quantize %s: --precision has products on codes of its own here; leave it out, "
+                "or say --precision bf16 for values of 16 bits",
+                s->text);
+        if (weight && node_in(l->g, n, MATMUL_B) != weight)
+            return status_set(STATUS_INVALID,
+                              "--quantize %s: products read codes, and no copies of weights in 16 bits; say "
+                              "--precision bf16 for values of 16 bits, or leave it out",
+                              s->text);
+    }
+    return STATUS_OK;
+}
+
 /* ---- rewriting ---- */
 
 /* A source that stands beside a weight: "h.0.attn.c_attn.weight" has "h.0.attn.c_attn.weight_scale" and
@@ -102,22 +122,27 @@ static void observe_product(rewrite *r, node_id id, tensor_id weight) {
     largest_apply(r->out, mapped(r, n, MATMUL_A), found);
 }
 
-static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
+static status rewrite_all(const linear_products *l, int64_t mode, graph *out) {
     rewrite r;
+    TRY(rewrite_open(&r, l->g, out));
+    for (node_id id = 1; id < l->g->nodes.count && !out->failed; id++) {
+        tensor_id weight = linear_weight(l, id);
+        if (!weight)
+            rewrite_node(&r, id);
+        else if (mode == MODE_CALIBRATE)
+            observe_product(&r, id, weight);
+        else
+            rewrite_product(&r, id, weight, mode == MODE_STATIC);
+    }
+    return rewrite_close(&r);
+}
+
+static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
     linear_products l;
     (void)c;
     TRY(linear_open(in, &l));
-    status result = rewrite_open(&r, in, out);
-    for (node_id id = 1; id < in->nodes.count && result == STATUS_OK && !out->failed; id++) {
-        tensor_id weight = linear_weight(&l, id);
-        if (!weight)
-            rewrite_node(&r, id);
-        else if (s->value[SETTING_MODE] == MODE_CALIBRATE)
-            observe_product(&r, id, weight);
-        else
-            rewrite_product(&r, id, weight, s->value[SETTING_MODE] == MODE_STATIC);
-    }
-    if (result == STATUS_OK) result = rewrite_close(&r);
+    status result = s->value[SETTING_MODE] == MODE_CALIBRATE ? STATUS_OK : check_others(&l, s);
+    if (result == STATUS_OK) result = rewrite_all(&l, s->value[SETTING_MODE], out);
     linear_close(&l);
     return result;
 }
