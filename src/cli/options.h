@@ -51,6 +51,9 @@ typedef struct {
     vllm_cache cache;
     double utilization;
     int64_t batched, sequences, block, requests;
+    gguf_mix mix;
+    int cache_keys, cache_values; /* of llama_cpp_cache_types */
+    int64_t ubatch, gpu_layers;
     bool eager;
 } estimate_options;
 

@@ -581,7 +581,10 @@ options options_defaults(void) {
                                     .gpus = 1,
                                     .utilization = 0.92,
                                     .block = 16,
-                                    .requests = 1 } };
+                                    .requests = 1,
+                                    .mix = GGUF_MIX_Q4_K_M,
+                                    .ubatch = 512,
+                                    .gpu_layers = 1 << 20 } };
 }
 
 const char *options_group_name(option_group g) {

@@ -7,7 +7,8 @@
 const framework *framework_of(framework_name n) {
     static const framework *const list[FRAMEWORKS] = { [FRAMEWORK_HF] = &framework_hf,
                                                        [FRAMEWORK_PYTORCH] = &framework_pytorch,
-                                                       [FRAMEWORK_VLLM] = &framework_vllm };
+                                                       [FRAMEWORK_VLLM] = &framework_vllm,
+                                                       [FRAMEWORK_LLAMA_CPP] = &framework_llama_cpp };
     return list[n];
 }
 

@@ -9,11 +9,19 @@
 #include "base/text.h"
 #include "estimate/hardware.h"
 #include "estimate/interval.h"
+#include "estimate/llama_cpp.h"
 #include "estimate/torch.h"
 #include "estimate/vllm.h"
 #include "models/families.h"
 
-typedef enum { FRAMEWORK_HF, FRAMEWORK_PYTORCH, FRAMEWORK_SNUG, FRAMEWORK_VLLM, FRAMEWORKS } framework_name;
+typedef enum {
+    FRAMEWORK_HF,
+    FRAMEWORK_PYTORCH,
+    FRAMEWORK_SNUG,
+    FRAMEWORK_VLLM,
+    FRAMEWORK_LLAMA_CPP,
+    FRAMEWORKS
+} framework_name;
 
 /* What the answer is about. */
 typedef struct {
@@ -26,6 +34,7 @@ typedef struct {
 typedef union {
     torch_settings torch;
     vllm_settings vllm;
+    llama_cpp_settings llama_cpp;
 } framework_settings;
 
 /* ---- what is answered ---- */
@@ -96,7 +105,7 @@ typedef struct {
     int64_t *(*variable)(framework_settings *s, framework_variable v); /* NULL: there is no such setting */
 } framework;
 
-extern const framework framework_hf, framework_pytorch, framework_vllm;
+extern const framework framework_hf, framework_pytorch, framework_vllm, framework_llama_cpp;
 const framework *framework_of(framework_name n); /* NULL: snug */
 
 /* ---- what would help ---- */

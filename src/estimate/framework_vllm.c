@@ -78,11 +78,11 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
 
 static void describe(const framework_subject *q, const framework_settings *settings,
                      const framework_result *r, text *out) {
-    static const char *const weights[] = { "16 bits", "fp8", "awq", "gptq", "bitsandbytes" };
+    static const char *const kinds[] = { "16 bits", "fp8", "awq", "gptq", "bitsandbytes" };
     const vllm_settings *s = &settings->vllm;
     text_add(out, "%.2f billion parameters, %s, texts of %lld tokens, batches of %lld tokens and %lld texts",
              (double)r->parameters / 1e9,
-             s->wide && s->quantization == VLLM_PLAIN ? "32 bits" : weights[s->quantization],
+             s->wide && s->quantization == VLLM_PLAIN ? "32 bits" : kinds[s->quantization],
              (long long)s->context, (long long)s->batched, (long long)s->sequences);
     if (s->gpus > 1) text_add(out, ", over %lld devices", (long long)s->gpus);
     text_add(out, "\n");

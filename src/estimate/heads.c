@@ -21,6 +21,13 @@ static void of_decoder(const decoder_config *d, heads *h) {
                   .gated = d->kind->gate != NULL };
 }
 
+/* Where only some blocks have experts the others' width is left out of account: they are narrower. */
+static void of_experts(const decoder_experts *e, heads *h) {
+    if (!e->count) return;
+    h->experts = e->count, h->chosen = e->chosen, h->shared = e->shared;
+    h->inner = e->inner;
+}
+
 static void of_gpt2(const gpt2_config *g, heads *h) {
     *h = (heads){ .layers = g->layers,
                   .heads = g->heads,
@@ -35,6 +42,7 @@ static void of_gpt2(const gpt2_config *g, heads *h) {
 bool heads_of(const model_config *c, heads *h) {
     if (c->family == FAMILY_DECODER) {
         of_decoder(&c->decoder, h);
+        of_experts(&c->decoder.experts, h);
         return true;
     }
     if (c->family != FAMILY_GPT2) return false;

@@ -10,6 +10,7 @@ typedef struct {
     int64_t window, near; /* near: how many layers see no further than the window */
     int64_t rotated;      /* numbers of a head that are turned by their position; 0: none */
     bool gated;
+    int64_t experts, chosen, shared; /* of a mixture, whose width is `inner`; 0: it is none */
 } heads;
 
 /* False: it is no decoder. */

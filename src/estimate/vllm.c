@@ -10,7 +10,7 @@
 /* Of reports of vLLM's start (bench/estimate/points_serving.csv): what sampling needs for each number of the
  * logits of all requests, what CUDA graphs take for a layer, and what is neither torch's nor counted before.
  */
-enum { SAMPLER_LOW = 12, SAMPLER = 40, SAMPLER_HIGH = 50 };
+enum { SAMPLER_LOW = 12, SAMPLER = 39, SAMPLER_HIGH = 50 };
 static const double graph_of_layer[3] = { 3 * MIB, 8 * MIB, 24 * MIB };
 static const double beside_torch[3] = { 10 * MIB, 150 * MIB, 600 * MIB };
 
@@ -72,6 +72,9 @@ static double bytes_of(const weights *w, const model_config *c, const heads *h, 
 static double forward_row(const heads *h, const vllm_settings *s, bool compiled) {
     double n = (double)s->gpus, width = s->wide ? 4 : 2;
     double feed = (double)h->inner * (h->gated ? 3 : 2) / n;
+    if (h->experts) /* every chosen expert has rows of its own, on the way in and out */
+        feed =
+            (double)h->chosen * (fmax(2 * (double)h->inner / n, (double)h->channels) + (double)h->inner / n);
     double attention = (double)((2 * h->heads + 2 * h->kv_heads) * h->head_size) / n;
     return width * (fmax(feed, attention) + (compiled ? 1 : 3) * (double)h->channels);
 }

@@ -24,6 +24,7 @@ void estimate_close(estimate_question *e);
 /* From options to a framework's settings, in a file for each that has settings of its own. */
 void estimate_settle_torch(estimate_question *e);
 void estimate_settle_vllm(estimate_question *e);
+void estimate_settle_llama_cpp(estimate_question *e);
 
 /* The answer, with what would help where it does not fit. */
 void estimate_say(text *t, const estimate_question *e, const framework_advice *a);

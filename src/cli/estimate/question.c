@@ -21,9 +21,12 @@ static status open_model(estimate_question *e, const char *name) {
     return STATUS_OK;
 }
 
-static void (*const settle[FRAMEWORKS])(estimate_question *e) = { [FRAMEWORK_HF] = estimate_settle_torch,
-                                                                  [FRAMEWORK_PYTORCH] = estimate_settle_torch,
-                                                                  [FRAMEWORK_VLLM] = estimate_settle_vllm };
+static void (*const settle[FRAMEWORKS])(estimate_question *e) = {
+    [FRAMEWORK_HF] = estimate_settle_torch,
+    [FRAMEWORK_PYTORCH] = estimate_settle_torch,
+    [FRAMEWORK_VLLM] = estimate_settle_vllm,
+    [FRAMEWORK_LLAMA_CPP] = estimate_settle_llama_cpp
+};
 
 status estimate_open(const options *o, const char *model_name, estimate_question *e) {
     const char *device = o->estimate.device;
