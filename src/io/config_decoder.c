@@ -196,17 +196,19 @@ static status read_dropouts(json_value root, decoder_config *c) {
     return STATUS_OK;
 }
 
-static status read_caps(json_value root, decoder_config *c) {
+/* null says: none. */
+static status read_cap(json_value root, const char *key, double silent, double *cap) {
+    *cap = json_says(root, key) || json_has(root, key) ? 0 : silent;
+    return json_optional_number(root, key, 1e-3, 1e9, cap);
+}
+
+static status read_scores(json_value root, decoder_config *c) {
     double scalar = c->kind->query_scalar;
-    if (scalar > 0) TRY(json_optional_number(root, "query_pre_attn_scalar", 1, 1e9, &scalar));
-    if (scalar > 0) c->attention_scale = 1 / sqrt(scalar);
-    for (int i = 0; i < 2; i++) {
-        const char *key = i ? "final_logit_softcapping" : "attn_logit_softcapping";
-        double cap = c->kind->softcaps && !json_says(root, key) ? 30 : 0; /* null says: none */
-        TRY(json_optional_number(root, key, 0, 1e9, &cap));
-        if (cap > 0) c->untrained = "its builder has no softcaps of scores and logits";
-    }
-    return STATUS_OK;
+    if (!(scalar > 0)) return STATUS_OK;
+    TRY(json_optional_number(root, "query_pre_attn_scalar", 1, 1e9, &scalar));
+    c->attention_scale = 1 / sqrt(scalar);
+    TRY(read_cap(root, "attn_logit_softcapping", c->kind->cap_scores, &c->cap_scores));
+    return read_cap(root, "final_logit_softcapping", c->kind->cap_logits, &c->cap_logits);
 }
 
 status config_decoder_read(json_value root, decoder_config *c) {
@@ -222,7 +224,7 @@ status config_decoder_read(json_value root, decoder_config *c) {
     TRY(read_biases(root, c));
     TRY(read_norms(root, c));
     TRY(read_dropouts(root, c));
-    TRY(read_caps(root, c));
+    TRY(read_scores(root, c));
     bool parallel = true;
     TRY(json_optional_bool(root, "use_parallel_residual", &parallel));
     if (!parallel && is(c, "gpt_neox")) c->order = DECODER_SERIAL;
@@ -281,6 +283,13 @@ bool config_decoder_knows(const char *key) {
 static const char *activation_name(const decoder_config *c) {
     static const char *const names[] = { "silu", "gelu", "gelu_pytorch_tanh" };
     return names[c->activation];
+}
+
+static void put_cap(json_writer *w, const char *key, double silent, double cap) {
+    if (cap > 0)
+        json_put_number(w, key, cap);
+    else if (silent > 0)
+        json_put_null(w, key);
 }
 
 static void put_rope(json_writer *w, const char *key, const decoder_config *c, double theta, bool stretched) {
@@ -368,10 +377,8 @@ void config_decoder_put(json_writer *w, const decoder_config *c) {
         json_put_number(w, "embd_pdrop", c->dropout_embedding);
     }
     if (c->experts.count && c->kind->bias_qkv) json_put_bool(w, "qkv_bias", c->bias_qkv);
-    if (c->kind->softcaps && !c->untrained) {
-        json_put_null(w, "attn_logit_softcapping");
-        json_put_null(w, "final_logit_softcapping");
-    }
+    put_cap(w, "attn_logit_softcapping", c->kind->cap_scores, c->cap_scores);
+    put_cap(w, "final_logit_softcapping", c->kind->cap_logits, c->cap_logits);
     if (c->attention_scale > 0)
         json_put_number(w, "query_pre_attn_scalar", 1 / (c->attention_scale * c->attention_scale));
     json_put_number(w, "initializer_range", c->deviation);

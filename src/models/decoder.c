@@ -21,6 +21,7 @@
 #include "ops/scale/scale.h"
 #include "ops/silu/silu.h"
 #include "ops/slice/slice.h"
+#include "ops/softcap/softcap.h"
 
 /* ---- configuration ---- */
 
@@ -234,7 +235,8 @@ static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
                                .scale = (float)c->attention_scale,
                                .dropout = random ? (float)c->dropout_attention : 0,
                                .stream = b->stream++,
-                               .window = decoder_sees_far(c, layer) ? 0 : (int32_t)c->window };
+                               .window = decoder_sees_far(c, layer) ? 0 : (int32_t)c->window,
+                               .cap = (float)c->cap_scores };
     projected p = project(b, layer, x);
     attention_inputs in = { .q = p.q, .k = p.k, .v = p.v, .key = random ? b->key : 0 };
     tensor_id attended =
@@ -339,6 +341,7 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     tensor_id head = c->tied ? embedding : parameter(&b, NO_LAYER, c->kind->head, "weight", table);
     tensor_id bias = c->bias_head ? parameter(&b, NO_LAYER, c->kind->head, "bias", SHAPE(c->vocabulary)) : 0;
     tensor_id logits = matmul_apply(g, &(matmul_inputs){ .a = x, .b = head, .bias = bias, .tb = true });
+    if (c->cap_logits > 0) logits = softcap_apply(g, logits, (float)c->cap_logits);
     *ports = (model_ports){ .logits = logits };
     if (run->mode == MODEL_DECODE) return;
     tensor_id labels = model_input(g, "labels", SHAPE(run->batch, run->context), DTYPE_I32);

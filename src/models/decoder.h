@@ -41,7 +41,6 @@ typedef struct {
     bool around_one;       /* scales of norms are stored as their distance from 1 */
     bool scaled_embedding; /* by sqrt(channels) */
     bool fixed_biases;     /* config.json does not choose them */
-    bool softcaps;         /* of scores and logits, unless config.json says null */
     decoder_windows windows;
     const decoder_experts_kind *experts; /* NULL: none */
 
@@ -53,6 +52,7 @@ typedef struct {
     int64_t near_from;               /* the first layer with a window */
     double theta, near_theta, share; /* 0: 10,000; theta; all of a head is turned */
     double epsilon, query_scalar;    /* 0: 1e-6; head_size */
+    double cap_scores, cap_logits;   /* 0: none; read where there is a query_scalar */
 } decoder_kind;
 
 typedef struct {
@@ -66,7 +66,8 @@ typedef struct {
     decoder_order order;
     bool bias_qkv, bias_o, bias_feed, bias_head, tied;
     decoder_experts experts;
-    double attention_scale; /* 0: 1/sqrt(head_size) */
+    double attention_scale;        /* 0: 1/sqrt(head_size) */
+    double cap_scores, cap_logits; /* op_softcap; 0: none */
     double dropout_embedding, dropout_attention, dropout_residual;
     double epsilon, deviation;
     const char *untrained; /* why it plans only; NULL: it does not */

@@ -149,7 +149,7 @@ static void published_names_only_plan(void **state) {
     command_expect(0, "train llama-3.2-1b --data text --out folder --steps 1 --batch 2 --quiet");
 }
 
-/* Softcaps are not computed: the model plans, and training it is refused in a sentence. */
+/* Mixtures of experts are not trained: the model plans, and training it is refused in a sentence. */
 static void what_only_plans_says_so(void **state) {
     (void)state;
     write_config("gemma2", ",\"head_dim\":8");

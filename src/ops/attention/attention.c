@@ -28,6 +28,8 @@ static status check_attributes(const attention_attributes *a) {
         return status_set(STATUS_INVALID, "dropout is %g; it must be in [0,1)", (double)a->dropout);
     if (a->window < 0)
         return status_set(STATUS_INVALID, "the window is %d; it cannot be negative", a->window);
+    if (!(a->cap >= 0))
+        return status_set(STATUS_INVALID, "the cap of scores is %g; it cannot be negative", (double)a->cap);
     return STATUS_OK;
 }
 
@@ -214,6 +216,12 @@ static const op_input backward_inputs[] = {
 };
 
 static const op_case backward_cases[] = {
+    { "capped",
+      { ATTENTION_REAL(2, 70, 24), ATTENTION_NONE, ATTENTION_NONE, PROBS(2, 2, 70, 70),
+        ATTENTION_REAL(2, 70, 8) },
+      &attention_case_capped,
+      0,
+      true },
     { "packed",
       { ATTENTION_REAL(2, 5, 36), ATTENTION_NONE, ATTENTION_NONE, PROBS(2, 3, 5, 5),
         ATTENTION_REAL(2, 5, 12) },

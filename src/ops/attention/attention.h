@@ -1,9 +1,8 @@
-/* Scaled dot-product attention that keeps its probabilities: y = dropout(softmax(q k^T scale)) v for every
- * head, and the probabilities themselves, which the gradient reads. Memory grows with T*S; attention_flash is
- * the same mathematics without that. Both take the same inputs, in the same order, and the same
- * attributes, so that a pass turns one node into the other by changing its op.
- * Papers: Vaswani et al., "Attention is all you need", arXiv:1706.03762; grouped queries: Ainslie et al.,
- * arXiv:2305.13245.
+/* Scaled dot-product attention that keeps its probabilities: y = dropout(softmax(cap(q k^T scale))) v for
+ * every head, and the probabilities themselves, which the gradient reads. Memory grows with T*S;
+ * attention_flash is the same mathematics without that. Both take the same inputs, in the same order, and the
+ * same attributes, so that a pass turns one node into the other by changing its op. Papers: Vaswani et al.,
+ * "Attention is all you need", arXiv:1706.03762; grouped queries: Ainslie et al., arXiv:2305.13245.
  *
  * Shapes. Packed: k and v are absent and a row of q is q | k | v, (B,T,(H+2G)D), which is (B,T,3HD) where
  * every head has its own keys. Unpacked: q (B,T,HD), k and v (B,S,GD). Head h reads keys and values of h /
@@ -31,6 +30,7 @@ typedef struct {
     float dropout;
     int32_t stream; /* of the random numbers; only read where dropout > 0 */
     int32_t window; /* 0: none */
+    float cap;      /* of scores, as op_softcap; 0: none */
 } attention_attributes;
 
 /* In the order of the op's inputs; 0 where absent. */

@@ -16,6 +16,7 @@ const attention_attributes attention_case_one = { .heads = 1 };
 static const attention_attributes grouped_dropped = {
     .heads = 4, .kv_heads = 1, .dropout = 0.5f, .stream = 3
 };
+const attention_attributes attention_case_capped = { .heads = 2, .causal = 1, .scale = 2, .cap = 3 };
 static const attention_attributes band = { .heads = 2, .window = 9 };
 
 const op_case attention_cases_of_forward[] = {
@@ -88,6 +89,8 @@ const op_case attention_cases_of_forward[] = {
     { "window", { ATTENTION_REAL(1, 12, 9) }, &attention_case_window, 0, false },
     { "window_long", { ATTENTION_REAL(1, 150, 9) }, &attention_case_window, 0, true },
     { "band", { ATTENTION_REAL(1, 90, 12) }, &band, 0, true },
+    { "capped", { ATTENTION_REAL(1, 12, 24) }, &attention_case_capped, 0, false },
+    { "capped_long", { ATTENTION_REAL(2, 150, 24) }, &attention_case_capped, 0, true },
     { "one", { ATTENTION_REAL(1, 1, 3) }, &attention_case_one, 0, false },
     { 0 }
 };

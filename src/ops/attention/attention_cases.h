@@ -9,7 +9,7 @@ extern const op_input attention_inputs_of_forward[ATTENTION_INPUTS];
 extern const op_case attention_cases_of_forward[];
 
 extern const attention_attributes attention_case_plain, attention_case_causal, attention_case_dropped,
-    attention_case_grouped, attention_case_window, attention_case_one;
+    attention_case_grouped, attention_case_window, attention_case_capped, attention_case_one;
 
 #define ATTENTION_REAL(...)                                                                                  \
     { DTYPE_F32, { { __VA_ARGS__ }, 3 }, -1, 1 }

@@ -18,6 +18,7 @@ typedef struct {
     float *weights;             /* (64,64) probabilities, then what multiplied the values */
     float *slopes;              /* (64,64) gradient of the probabilities, then of the scores */
     float *keep;                /* (64,64) dropout */
+    float *bends;               /* (64,64) slopes of the scores' cap */
     float *common;              /* (64) sum over the keys of probability times slope */
     uint32_t *words;
 } buffers;
@@ -35,6 +36,7 @@ static uint64_t carve(const attention_view *v, float *base, buffers *w) {
     w->slopes = attention_tile_take(base, &used, tile);
     w->common = attention_tile_take(base, &used, TILE);
     w->keep = attention_tile_take(base, &used, drops ? tile : 0);
+    w->bends = attention_tile_take(base, &used, v->cap > 0 ? tile : 0);
     w->words = (uint32_t *)attention_tile_take(base, &used, drops ? ATTENTION_DROPOUT_WORDS : 0);
     return used;
 }
@@ -68,6 +70,7 @@ static void load_weights(const attention_gradient *a, const attention_tile *tile
     const attention_view *v = &a->view;
     if (!a->probs) {
         attention_tile_scores(v, tile, w->scaled, w->weights);
+        if (v->cap > 0) memcpy(w->bends, w->weights, (size_t)tile->keys * TILE * sizeof *w->bends);
         for (int s = 0; s < tile->keys; s++)
             exponentials(tile->queries, a->lse + row_of(a, tile), w->weights + s * TILE);
         return;
@@ -80,6 +83,7 @@ static void load_weights(const attention_gradient *a, const attention_tile *tile
                                     .rows = tile->queries,
                                     .columns = tile->keys });
     attention_tile_hide(v, tile, w->weights, 0);
+    if (v->cap > 0) attention_tile_scores(v, tile, w->scaled, w->bends);
 }
 
 /* Probabilities before dropout, and the gradient that reaches them. */
@@ -150,6 +154,10 @@ static void add_tile(const attention_gradient *a, const attention_tile *tile, un
     for (int s = 0; s < tile->keys; s++)
         slopes_of_scores(tile->queries, w->weights + s * TILE, w->common, (float)v->scale,
                          w->slopes + s * TILE);
+    if (v->cap > 0) {
+        attention_tile_cap_slopes(v, tile, w->bends);
+        attention_tile_scale(tile, w->slopes, w->bends);
+    }
     if (to & TO_QUERIES) add_to_queries(a, tile, w);
     if (!(to & TO_KEYS)) return;
     if (v->dropout > 0) attention_tile_scale(tile, w->weights, w->keep);
@@ -207,7 +215,7 @@ static void load_common(const attention_gradient *a, const attention_tile *tile,
 static void load_queries(const attention_gradient *a, const attention_tile *tile, const buffers *w) {
     const attention_view *v = &a->view;
     const float *dy = attention_tile_at_queries(v, tile, &a->dy);
-    if (!a->probs) attention_tile_scaled_queries(v, tile, w->scaled);
+    if (!a->probs || v->cap > 0) attention_tile_scaled_queries(v, tile, w->scaled);
     attention_tile_pack(attention_tile_at_queries(v, tile, &v->q), v->q.stride, tile->queries, v->n.size,
                         w->queries);
     attention_tile_pack(dy, a->dy.stride, tile->queries, v->n.size, w->dy);

@@ -14,8 +14,10 @@ static double inner(const attention_view *v, const attention_place *a, int64_t a
 static int64_t shared_head(const attention_view *v, int64_t h) { return h / (v->n.heads / v->n.kv_heads); }
 
 double attention_reference_score(const attention_view *v, int64_t b, int64_t h, int64_t t, int64_t s) {
-    return v->scale * inner(v, &v->q, attention_element(v, &v->q, b * v->n.queries + t, h), &v->k,
-                            attention_element(v, &v->k, b * v->n.keys + s, shared_head(v, h)));
+    double score = v->scale * inner(v, &v->q, attention_element(v, &v->q, b * v->n.queries + t, h), &v->k,
+                                    attention_element(v, &v->k, b * v->n.keys + s, shared_head(v, h)));
+    double cap = (double)v->cap;
+    return cap > 0 ? cap * tanh(score / cap) : score;
 }
 
 attention_reference_row attention_reference_softmax(const attention_view *v, int64_t b, int64_t h,
@@ -51,9 +53,9 @@ uint64_t attention_reference_scratch(const attention_sizes *n) {
     return (uint64_t)(n->heads * n->queries + 2 * n->size) * sizeof(double);
 }
 
-/* The probability before dropout, and the gradient that reaches it. */
+/* The probability before dropout, the gradient that reaches it, and the slope of the score's cap. */
 typedef struct {
-    double value, slope, keep;
+    double value, slope, keep, bend;
 } probability;
 
 static probability probability_of(const attention_reference_gradient *r, int64_t b, int64_t h, int64_t t,
@@ -65,6 +67,8 @@ static probability probability_of(const attention_reference_gradient *r, int64_t
                        : exp(attention_reference_score(v, b, h, t, s) - reference_get(r->lse, row));
     p.slope = p.keep * inner(v, &r->dy, attention_element(v, &r->dy, b * v->n.queries + t, h), &v->v,
                              attention_element(v, &v->v, b * v->n.keys + s, shared_head(v, h)));
+    double capped = v->cap > 0 ? attention_reference_score(v, b, h, t, s) / (double)v->cap : 0;
+    p.bend = 1 - capped * capped;
     return p;
 }
 
@@ -91,7 +95,7 @@ static void query_gradient(const attention_reference_gradient *r, int64_t b, int
     for (int64_t s = 0; s < v->n.keys; s++) {
         if (!attention_view_sees(v, b, t, s)) continue;
         probability p = probability_of(r, b, h, t, s);
-        double ds = p.value * (p.slope - common) * v->scale;
+        double ds = p.value * (p.slope - common) * p.bend * v->scale;
         int64_t at = attention_element(v, &v->k, b * v->n.keys + s, shared_head(v, h));
         for (int64_t d = 0; d < v->n.size; d++) dq[d] += ds * reference_get(v->k.arg, at + d);
     }
@@ -108,7 +112,7 @@ static void key_gradient(const attention_reference_gradient *r, int64_t b, int64
         for (int64_t t = 0; t < v->n.queries; t++) {
             if (!attention_view_sees(v, b, t, s)) continue;
             probability p = probability_of(r, b, h, t, s);
-            double ds = p.value * (p.slope - r->scratch[h * v->n.queries + t]) * v->scale;
+            double ds = p.value * (p.slope - r->scratch[h * v->n.queries + t]) * p.bend * v->scale;
             int64_t q = attention_element(v, &v->q, b * v->n.queries + t, h);
             int64_t dy = attention_element(v, &r->dy, b * v->n.queries + t, h);
             for (int64_t d = 0; d < v->n.size; d++) {

@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "ops/attention/attention_product.h"
+#include "ops/softcap/softcap_math.h"
 #include "ops/vector_math.h"
 
 enum { TILE = ATTENTION_TILE };
@@ -106,6 +107,14 @@ void attention_tile_scaled_queries(const attention_view *v, const attention_tile
     for (int64_t d = 0; d < v->n.size; d++) multiply_by(out + d * TILE, tile->queries, (float)v->scale);
 }
 
+VECTOR_CLONES static void cap_row(int n, float cap, float *x) {
+    for (int i = 0; i < n; i++) x[i] = softcap_value_f32(x[i], cap);
+}
+
+VECTOR_CLONES static void cap_slopes_row(int n, float cap, float *x) {
+    for (int i = 0; i < n; i++) x[i] = softcap_slope_f32(x[i], cap);
+}
+
 void attention_tile_scores(const attention_view *v, const attention_tile *tile, const float *scaled,
                            float *scores) {
     attention_multiply(&(attention_product){ .m = tile->keys,
@@ -118,7 +127,13 @@ void attention_tile_scores(const attention_view *v, const attention_tile *tile, 
                                              .b_row = TILE,
                                              .c = scores,
                                              .c_row = TILE });
+    for (int s = 0; s < tile->keys && v->cap > 0; s++) cap_row(tile->queries, v->cap, scores + s * TILE);
     attention_tile_hide(v, tile, scores, -INFINITY);
+}
+
+void attention_tile_cap_slopes(const attention_view *v, const attention_tile *tile, float *scores) {
+    for (int s = 0; s < tile->keys; s++) cap_slopes_row(tile->queries, v->cap, scores + s * TILE);
+    attention_tile_hide(v, tile, scores, 0);
 }
 
 /* ---- who sees whom ---- */

@@ -44,12 +44,15 @@ void attention_tile_pack(const float *in, int64_t stride, int rows, int64_t colu
 /* The tile's queries, times the scale, transposed: (D,64). */
 void attention_tile_scaled_queries(const attention_view *v, const attention_tile *tile, float *out);
 
-/* Scores of the tile from those; minus infinity where a query does not see a key. */
+/* Scores of the tile from those, capped; minus infinity where a query does not see a key. */
 void attention_tile_scores(const attention_view *v, const attention_tile *tile, const float *scaled,
                            float *scores);
 
 /* Writes `value` where a query does not see a key. */
 void attention_tile_hide(const attention_view *v, const attention_tile *tile, float *x, float value);
+
+/* Turns capped scores into what gradients of scores lose to the cap: 0 where a query does not see a key. */
+void attention_tile_cap_slopes(const attention_view *v, const attention_tile *tile, float *scores);
 
 /* x *= y over the tile. */
 void attention_tile_scale(const attention_tile *tile, float *x, const float *y);

@@ -11,6 +11,7 @@ attention_view attention_view_of(const op_call *c, uint32_t side) {
                             .segments = op_in(c, side + 1)->data,
                             .window = a->window,
                             .dropout = a->dropout,
+                            .cap = a->cap,
                             .stream = (uint32_t)a->stream,
                             .causal = a->causal != 0 };
     const attention_sizes *n = &view.n;

@@ -20,7 +20,7 @@ typedef struct {
     philox_key key;
     int64_t offset, window;
     double scale;
-    float dropout;
+    float dropout, cap;
     uint32_t stream;
     bool causal;
 } attention_view;

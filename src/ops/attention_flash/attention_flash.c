@@ -78,6 +78,12 @@ static const op_input backward_inputs[] = {
 };
 
 static const op_case backward_cases[] = {
+    { "capped",
+      { ATTENTION_REAL(2, 70, 24), ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(2, 70, 8), LSE(2, 2, 70),
+        ATTENTION_REAL(2, 70, 8) },
+      &attention_case_capped,
+      0,
+      true },
     { "packed",
       { ATTENTION_REAL(2, 5, 36), ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(2, 5, 12), LSE(2, 3, 5),
         ATTENTION_REAL(2, 5, 12) },
