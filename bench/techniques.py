@@ -3,8 +3,8 @@
 
     bench/techniques.py [--build build] [--rounds 3] [--steps 3] [--only NAME,...] [--out bench/results/techniques.md]
 
-gpt2, 4 x 256: runs of a few steps, each in a process of its own, in turns; the first step of each warms up. Peaks are the
-whole process's, from outside; each category's planned bytes must be the measured ones."""
+gpt2, 4 x 256: runs of a few steps, each in a process of its own, in turns; the first step of each warms up. Peaks are
+the whole process's, from outside; each category's planned bytes must be the measured ones."""
 
 import json
 import os

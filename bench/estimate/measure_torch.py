@@ -34,6 +34,7 @@ MODELS = {
     "phi": ("PhiConfig", dict(resid_pdrop=0.0, embd_pdrop=0.0)),
     "phi3": ("Phi3Config", dict(num_key_value_heads=8, sliding_window=None)),
     "gemma": ("GemmaConfig", dict(num_key_value_heads=1, head_dim=64, tie_word_embeddings=True)),
+    "gemma2": ("Gemma2Config", dict(num_key_value_heads=2, head_dim=64, tie_word_embeddings=True)),
     "gpt_neox": ("GPTNeoXConfig", dict(hidden_dropout=0.0)),
     "mixtral": ("MixtralConfig", dict(num_key_value_heads=2, intermediate_size=352, num_local_experts=8,
                                       num_experts_per_tok=2)),
@@ -46,6 +47,7 @@ MODELS = {
     "olmoe": ("OlmoeConfig", dict(num_key_value_heads=8, intermediate_size=128, num_experts=16,
                                   num_experts_per_tok=4)),
 }
+NO_SDPA = ("gemma2",)  # torch's kernels know no soft caps
 # name: (attention, autocast, weights, checkpointing, foreach)
 SETTINGS = {
     "f32": ("sdpa", False, torch.float32, False, True),
@@ -62,7 +64,7 @@ def make(name, attention, weights, checkpointing):
     config = getattr(transformers, config_class)(**{**base, **more})
     said = {k: v for k, v in config.to_dict().items() if v is not None}
     (HERE / "models" / f"{name}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")
-    config._attn_implementation = attention
+    config._attn_implementation = "eager" if name in NO_SDPA else attention
     config.use_cache = False
     model = transformers.AutoModelForCausalLM.from_config(config).to(weights)
     model.train()

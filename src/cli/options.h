@@ -41,7 +41,7 @@ typedef struct {
     framework_name framework;
     const char *device;
     torch_types types;
-    torch_attention attention;
+    enum { ATTENTION_AUTO, ATTENTION_FLASH, ATTENTION_EAGER } attention;
     enum { UPDATE_AUTO, UPDATE_FOREACH, UPDATE_FUSED, UPDATE_SINGLE } update;
     torch_shard shard;
     enum { LOSS_PLAIN, LOSS_FUSED } loss;

@@ -46,8 +46,10 @@ const option options_elsewhere[] = {
       .commands = OUTSIDE,
       .needs = "framework=hf|pytorch|llama.cpp",
       .offset = FIELD(estimate.attention),
-      .words = "flash, eager",
-      .help = "flash (or torch's memory-efficient kernel): no score matrix; eager: scores as matrices" },
+      .words = "auto, flash, eager",
+      .help = "flash (or torch's memory-efficient kernel): no score matrix; eager: scores as matrices; auto: "
+              "flash, "
+              "or eager where scores have soft caps, as transformers takes it" },
     { .name = "gradient-checkpointing",
       .kind = OPTION_FLAG,
       .group = GROUP_ELSEWHERE,

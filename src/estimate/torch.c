@@ -60,6 +60,8 @@ const torch_rule *torch_rule_of(const op_def *which) {
 }
 
 static status read_nodes(torch_reading *r) {
+    r->site = SITE_NONE;
+    for (node_id id = 1; id < r->g->nodes.count; id++) torch_make_masks(r, graph_node(r->g, id));
     for (node_id id = 1; id < r->g->nodes.count; id++) {
         const node *n = graph_node(r->g, id);
         const torch_rule *rule = torch_rule_of(n->op);

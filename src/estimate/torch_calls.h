@@ -10,6 +10,8 @@ typedef struct {
     tape_value *map;  /* by tensor of g */
     tape_value *cast; /* by value: autocast's copy of a weight; 0: none yet */
     uint32_t cast_room;
+    tape_value
+        masks[2]; /* of scores that are written out: of what came before, and within a window; 0: none yet */
     int32_t site;
 } torch_reading;
 
@@ -18,6 +20,7 @@ typedef struct {
     void (*read)(torch_reading *r, const node *n);
 } torch_rule;
 extern const torch_rule torch_rules[], torch_rules_experts[]; /* end with of NULL */
+void torch_make_masks(torch_reading *r, const node *n);       /* before any block: all of them read these */
 const torch_rule *torch_rule_of(const op_def *which);         /* NULL: there is none */
 
 /* What a node's input is there, and that its first output is v. */

@@ -19,6 +19,7 @@
 #include "ops/rotary/rotary.h"
 #include "ops/scale/scale.h"
 #include "ops/silu/silu.h"
+#include "ops/softcap/softcap.h"
 
 static tape_value in(const torch_reading *r, const node *n, uint32_t i) { return torch_in(r, n, i); }
 static void set(const torch_reading *r, const node *n, tape_value v) { torch_set(r, n, v); }
@@ -199,8 +200,9 @@ typedef struct {
     tape_value q, k, v; /* k 0: in q; v 0: in q as well */
     attention_sizes z;
     int64_t scores;
-    double dropout, width, softmax; /* bytes of the numbers of scores, and of their softmax */
-    bool joined;                    /* queries were joined from parts, so a head's rows follow each other */
+    double dropout, width, softmax, cap; /* bytes of the numbers of scores, and of their softmax */
+    tape_value mask;                     /* 0: none */
+    bool joined; /* queries were joined from parts, so a head's rows follow each other */
 } attended;
 
 /* The node that turned t, if one did. */
@@ -215,7 +217,12 @@ static attended read_operands(const torch_reading *r, const node *n) {
     tensor_id q = node_in(r->g, n, 0), k = node_in(r->g, n, 1);
     const node *turner = turner_of(r, q);
     const rotary_attributes *turned = turner ? node_attributes(r->g, turner) : NULL;
-    attended a = { .q = in(r, n, 0), .k = in(r, n, 1), .v = in(r, n, 2), .dropout = (double)t->dropout };
+    attended a = { .q = in(r, n, 0),
+                   .k = in(r, n, 1),
+                   .v = in(r, n, 2),
+                   .dropout = (double)t->dropout,
+                   .cap = (double)t->cap,
+                   .mask = r->masks[t->window != 0] };
     a.z = attention_sizes_of(graph_shape(r->g, q), k ? graph_shape(r->g, k) : NULL, t);
     a.scores = a.z.batch * a.z.heads * a.z.queries * a.z.keys;
     if (turned && !k) a.v = in(r, turner, 0);
@@ -252,6 +259,11 @@ static tape_value laid_out(torch_reading *r, tape_value x, int64_t elements) {
     return torch_call(r, (tape_call){ .what = "contiguous", .in = { x } }, elements, torch_width(r, x));
 }
 
+/* x / cap, its tanh, which is kept, times cap. */
+static tape_value capped(torch_reading *r, tape_value x) {
+    return torch_scale(r, torch_result_function(r, "tanh", torch_scale(r, x)));
+}
+
 /* q k^T, scaled, softmax in f32, back to the type of the values, times v. */
 static tape_value eager(torch_reading *r, const attended *a) {
     const attention_sizes *z = &a->z;
@@ -263,7 +275,9 @@ static tape_value eager(torch_reading *r, const attended *a) {
     tape_value values = laid_out(r, a->v ? torch_to(r, a->v, width) : q, keys);
     tape_value s = torch_call(r, (tape_call){ .what = "matmul", .in = { left, right }, .keeps_in = 3 },
                               a->scores, width);
-    s = torch_sum(r, torch_scale(r, s), 0); /* the mask */
+    s = torch_scale(r, s);
+    if (a->cap > 0) s = capped(r, s);
+    s = torch_call(r, (tape_call){ .what = "mask", .in = { s, a->mask }, .passes = true }, a->scores, width);
     s = torch_result_function(r, "softmax", torch_to(r, s, a->softmax));
     s = torch_drop(r, torch_to(r, s, width), a->dropout);
     tape_value y =
@@ -271,9 +285,13 @@ static tape_value eager(torch_reading *r, const attended *a) {
     return laid_out(r, y, all);
 }
 
+static bool is_written_out(const torch_reading *r, const attention_attributes *t) {
+    return r->s->attention == TORCH_EAGER || (t->cap > 0 && !r->s->cuda);
+}
+
 static void read_attention(torch_reading *r, const node *n) {
     attended a = read_operands(r, n);
-    if (r->s->attention == TORCH_EAGER) {
+    if (is_written_out(r, node_attributes(r->g, n))) {
         set(r, n, eager(r, &a));
     } else if (a.dropout > 0 &&
                !r->s->cuda) { /* the CPU's kernel has no dropout: torch writes it out, in f32 */
@@ -285,7 +303,26 @@ static void read_attention(torch_reading *r, const node *n) {
     }
 }
 
+/* A number for each query and key, in the type of the weights. */
+void torch_make_masks(torch_reading *r, const node *n) {
+    const torch_rule *rule = torch_rule_of(n->op);
+    if (!rule || rule->read != read_attention || !r->s->transformers) return;
+    const attention_attributes *t = node_attributes(r->g, n);
+    tape_value *mask = &r->masks[t->window != 0];
+    if (*mask || !is_written_out(r, t)) return;
+    tensor_id q = node_in(r->g, n, 0), k = node_in(r->g, n, 1);
+    attention_sizes z = attention_sizes_of(graph_shape(r->g, q), k ? graph_shape(r->g, k) : NULL, t);
+    *mask = torch_call(r, (tape_call){ .what = "mask" }, z.batch * z.queries * z.keys,
+                       r->s->types == TORCH_HALF ? 2 : 4);
+}
+
 /* ---- the loss ---- */
+
+/* A fused loss caps what it makes. */
+static void read_softcap(torch_reading *r, const node *n) {
+    tape_value x = in(r, n, 0);
+    set(r, n, r->s->fused_loss ? x : capped(r, x));
+}
 
 /* Over parts of the rows, whose logits are made and let go one after the other, with their gradients (Liger
  * kernels): as many parts as the vocabulary is wider than the model. */
@@ -306,6 +343,8 @@ static void read_fused_loss(torch_reading *r, tape_value x, tape_value w, int64_
 /* Logits in f32, their log-softmax, which is kept, and the loss; on the way back both have gradients. */
 static void read_loss(torch_reading *r, const node *n) {
     const node *maker = graph_node(r->g, graph_tensor(r->g, node_in(r->g, n, 0))->producer);
+    if (torch_rule_of(maker->op)->read == read_softcap)
+        maker = graph_node(r->g, graph_tensor(r->g, node_in(r->g, maker, 0))->producer);
     int64_t vocabulary = shape_last(graph_shape(r->g, node_in(r->g, n, 0)));
     tape_value logits = in(r, n, 0);
     if (r->s->fused_loss) {
@@ -318,12 +357,22 @@ static void read_loss(torch_reading *r, const node *n) {
     torch_call(r, (tape_call){ .what = "nll_loss", .in = { chances }, .keeps_in = 1 }, 1, 4);
 }
 
-const torch_rule torch_rules[] = { { &op_embedding, read_embedding }, { &op_add_positions, read_positions },
-                                   { &op_layernorm, read_layernorm }, { &op_rmsnorm, read_rmsnorm },
-                                   { &op_matmul, read_matmul },       { &op_add, read_add },
-                                   { &op_scale, read_scale },         { &op_silu, read_silu },
-                                   { &op_gelu, read_gelu },           { &op_gated, read_gated },
-                                   { &op_dropout, read_dropout },     { &op_reshape, read_view },
-                                   { &op_columns, read_columns },     { &op_rotary_angles, read_angles },
-                                   { &op_rotary, read_rotary },       { &op_attention, read_attention },
-                                   { &op_cross_entropy, read_loss },  { 0 } };
+const torch_rule torch_rules[] = { { &op_embedding, read_embedding },
+                                   { &op_add_positions, read_positions },
+                                   { &op_layernorm, read_layernorm },
+                                   { &op_rmsnorm, read_rmsnorm },
+                                   { &op_matmul, read_matmul },
+                                   { &op_add, read_add },
+                                   { &op_scale, read_scale },
+                                   { &op_silu, read_silu },
+                                   { &op_gelu, read_gelu },
+                                   { &op_gated, read_gated },
+                                   { &op_dropout, read_dropout },
+                                   { &op_reshape, read_view },
+                                   { &op_columns, read_columns },
+                                   { &op_rotary_angles, read_angles },
+                                   { &op_rotary, read_rotary },
+                                   { &op_attention, read_attention },
+                                   { &op_cross_entropy, read_loss },
+                                   { &op_softcap, read_softcap },
+                                   { 0 } };

@@ -149,10 +149,25 @@ static void published_names_only_plan(void **state) {
     command_expect(0, "train llama-3.2-1b --data text --out folder --steps 1 --batch 2 --quiet");
 }
 
+/* Logits with a soft cap are made in chunks of whole tiles as well, and nothing comes out otherwise. */
+static void capped_logits_come_in_chunks(void **state) {
+    (void)state;
+    write_config("gemma2", ",\"head_dim\":8,\"attn_logit_softcapping\":0.5,\"final_logit_softcapping\":0.7");
+    const char *run = "train given.json --data text --steps 3 --batch 32 --lr 3e-3 --recompute off --quiet";
+    char line[256];
+    snprintf(line, sizeof line, "%s --out plain --chunk-loss off", run);
+    command_expect(0, line);
+    snprintf(line, sizeof line, "%s --out pieces --chunk-loss 256", run);
+    command_expect(0, line);
+    assert_int_equal(system("cmp -s plain/model.safetensors pieces/model.safetensors"), 0);
+    assert_int_equal(system("grep -q '\"final_logit_softcapping\": 0.7' pieces/config.json"), 0);
+    assert_int_not_equal(system("cmp -s plain/run.json pieces/run.json"), 0);
+}
+
 /* Mixtures of experts are not trained: the model plans, and training it is refused in a sentence. */
 static void what_only_plans_says_so(void **state) {
     (void)state;
-    write_config("gemma2", ",\"head_dim\":8");
+    write_config("mixtral", ",\"num_local_experts\":4");
     command_expect(0, "plan given.json --batch 1 --quiet");
     command_result r = command_run("train given.json --data text --out no --steps 1 --batch 1");
     assert_int_equal(r.exit, 2);
@@ -171,6 +186,7 @@ int main(void) {
                                         cmocka_unit_test(bad_configurations_get_a_sentence),
                                         cmocka_unit_test(what_is_silent_has_the_defaults_of_its_family),
                                         cmocka_unit_test(published_names_only_plan),
+                                        cmocka_unit_test(capped_logits_come_in_chunks),
                                         cmocka_unit_test(what_only_plans_says_so) };
     return cmocka_run_group_tests(tests, make_files, scratch_close);
 }

@@ -12,5 +12,5 @@ void estimate_settle_llama_cpp(estimate_question *e) {
                               .requests = x->requests,
                               .ubatch = x->ubatch,
                               .gpu_layers = x->gpu_layers,
-                              .flash = x->attention == TORCH_FLASH };
+                              .flash = x->attention != ATTENTION_EAGER };
 }

@@ -3,6 +3,18 @@
 
 #include "cli/estimate/estimate.h"
 
+/* Scores with soft caps are none that torch's own kernels know: transformers writes them out. */
+static torch_attention attention_of(const estimate_question *e) {
+    const model_config *c = &e->config;
+    bool capped = c->family == FAMILY_DECODER && c->decoder.cap_scores > 0;
+    switch (e->o->estimate.attention) {
+    case ATTENTION_FLASH: return TORCH_FLASH;
+    case ATTENTION_EAGER: return TORCH_EAGER;
+    case ATTENTION_AUTO: break;
+    }
+    return capped ? TORCH_EAGER : TORCH_FLASH;
+}
+
 void estimate_settle_torch(estimate_question *e) {
     const estimate_options *x = &e->o->estimate;
     const setup_options *run = &e->o->run;
@@ -13,7 +25,7 @@ void estimate_settle_torch(estimate_question *e) {
         (torch_settings){ .transformers = hf,
                           .cuda = !x->device || strcmp(x->device, "cpu") != 0,
                           .types = x->types,
-                          .attention = x->attention,
+                          .attention = attention_of(e),
                           .update = update,
                           .shard = x->shard,
                           .optimizer = run->optimizer.kind,

@@ -19,6 +19,7 @@
 #include "ops/matmul_int8/matmul_int8.h"
 #include "ops/reshape/reshape.h"
 #include "ops/slice/slice.h"
+#include "ops/softcap/softcap.h"
 #include "ops/sum_rows/sum_rows.h"
 #include "passes/pass.h"
 
@@ -27,6 +28,8 @@ enum { MAX_READERS = 4, MAX_CHUNKS = 4096 };
 /* The nodes around the logits. */
 typedef struct {
     node_id product, loss, loss_backward; /* loss_backward 0: a program without backward */
+    node_id cap, cap_backward;            /* of the logits; 0: none */
+    tensor_id logits, dlogits;            /* as the loss reads them, and as the product's gradients do */
     node_id readers[MAX_READERS];         /* of the logits' gradient */
     uint32_t reader_count;
     int64_t rows, vocabulary;
@@ -82,33 +85,57 @@ static bool by_rows(const graph *g, const node *n, const node *product, tensor_i
     return a == dlogits && b != dlogits;
 }
 
-/* False where the graph has no such head, or one that chunks cannot serve. */
-static bool find_head(const graph *g, head *h) {
-    *h = (head){ 0 };
+/* The loss, and what its logits come from. */
+static bool find_forward(const graph *g, head *h) {
     for (node_id id = 1; id < g->nodes.count && !h->loss; id++)
         if (graph_node(g, id)->op == &op_cross_entropy) h->loss = id;
     if (!h->loss) return false;
-    const node *loss = graph_node(g, h->loss);
-    tensor_id logits = node_in(g, loss, 0), dlogits = 0;
+    tensor_id logits = node_in(g, graph_node(g, h->loss), 0);
+    if (graph_tensor(g, logits)->flags & TENSOR_KEEP) return false;
+    h->logits = logits;
     h->product = graph_tensor(g, logits)->producer;
-    const node *product = graph_node(g, h->product);
-    if (!h->product || !form_of(product) || is_barred(g, product) || sums_rows(g, product) ||
-        graph_tensor(g, logits)->flags & TENSOR_KEEP)
-        return false;
+    if (h->product && graph_node(g, h->product)->op == &op_softcap) {
+        h->cap = h->product;
+        logits = node_in(g, graph_node(g, h->cap), 0);
+        h->product = graph_tensor(g, logits)->producer;
+    }
     h->rows = shape_rows(graph_shape(g, logits));
     h->vocabulary = shape_last(graph_shape(g, logits));
-    for (node_id id = h->product + 1; id < g->nodes.count; id++) {
-        const node *n = graph_node(g, id);
-        if (id != h->loss && reads(g, n, logits)) {
-            if (n->op != &op_cross_entropy_backward || h->loss_backward) return false;
-            h->loss_backward = id;
-            dlogits = node_out(g, n, 0);
-        } else if (dlogits && reads(g, n, dlogits)) {
-            if (h->reader_count == MAX_READERS || !by_rows(g, n, product, dlogits)) return false;
-            h->readers[h->reader_count++] = id;
+    const node *product = graph_node(g, h->product);
+    return h->product && form_of(product) && !is_barred(g, product) && !sums_rows(g, product) &&
+           !(graph_tensor(g, logits)->flags & TENSOR_KEEP);
+}
+
+/* A node after the product that is not of forward: false where chunks cannot serve what it reads. */
+static bool take_reader(const graph *g, head *h, node_id id) {
+    const node *n = graph_node(g, id), *product = graph_node(g, h->product);
+    if (h->dlogits && reads(g, n, h->dlogits)) {
+        bool capped = h->cap && !h->cap_backward;
+        if (capped && n->op == &op_softcap_backward && node_in(g, n, 0) == h->logits) {
+            h->cap_backward = id;
+            h->dlogits = node_out(g, n, 0);
+            return true;
         }
+        if (capped || h->reader_count == MAX_READERS || !by_rows(g, n, product, h->dlogits)) return false;
+        h->readers[h->reader_count++] = id;
+        return true;
     }
-    return true;
+    if (reads(g, n, h->logits)) {
+        if (n->op != &op_cross_entropy_backward || h->loss_backward) return false;
+        h->loss_backward = id;
+        h->dlogits = node_out(g, n, 0);
+        return true;
+    }
+    return !reads(g, n, node_out(g, product, 0));
+}
+
+/* False where the graph has no such head, or one that chunks cannot serve. */
+static bool find_head(const graph *g, head *h) {
+    *h = (head){ 0 };
+    if (!find_forward(g, h)) return false;
+    for (node_id id = h->product + 1; id < g->nodes.count; id++)
+        if (id != h->loss && id != h->cap && !take_reader(g, h, id)) return false;
+    return !h->cap || !h->loss_backward || h->cap_backward;
 }
 
 /* Does this reader make rows, and not a sum over them? */
@@ -167,7 +194,6 @@ typedef struct {
     rewrite *r;
     const head *h;
     tensor_id x, labels; /* as (rows, C) and (rows) */
-    tensor_id dlogits;   /* the gradient of the logits as it was; 0: there is none */
     tensor_id *parts;    /* of the gradient of x: a list of chunks for the reader that makes it */
     tensor_id chains[MAX_READERS], loss; /* what has been accumulated */
     uint32_t chunks;
@@ -198,7 +224,7 @@ static tensor_id product_of_rows(const chunker *k, const node *n, const some_row
     for (uint32_t i = 0; i < n->in_count; i++) inputs[i] = mapped(k, n, i);
     for (uint32_t i = 0; i < 2; i++) {
         if (node_in(in, n, i) == node_in(in, product, 0)) inputs[i] = of->x;
-        if (of->dlogits && node_in(in, n, i) == k->dlogits) inputs[i] = of->dlogits;
+        if (of->dlogits && node_in(in, n, i) == k->h->dlogits) inputs[i] = of->dlogits;
     }
     if (sums_rows(in, n)) inputs[form_of(n)->accumulator] = chain;
     memcpy(&t, node_attributes(in, n), n->op->attribute_bytes);
@@ -231,6 +257,8 @@ static void chunk(chunker *k, int64_t start, int64_t count) {
     tensor_id labels = slice_apply(g, k->labels, start, count);
     tensor_id logits = product_of_rows(k, product, &of, 0);
     tensor_id scale = mapped(k, loss, 2);
+    const softcap_attributes *cap = k->h->cap ? node_attributes(in, graph_node(in, k->h->cap)) : NULL;
+    if (cap) logits = softcap_apply(g, logits, cap->cap);
     k->loss = cross_entropy_apply(g, logits, labels, scale, k->loss);
     if (!k->h->loss_backward) return;
     const node *backward = graph_node(in, k->h->loss_backward);
@@ -240,6 +268,7 @@ static void chunk(chunker *k, int64_t start, int64_t count) {
                                                                          .scale = scale,
                                                                          .lse = k->loss + 1,
                                                                          .dloss = mapped(k, backward, 4) });
+    if (cap) of.dlogits = softcap_backward_apply(g, logits, of.dlogits, cap->cap);
     for (uint32_t i = 0; i < k->h->reader_count; i++) chunk_reader(k, i, &of);
     k->chunks++;
 }
@@ -267,7 +296,6 @@ static void emit_chunks(chunker *k, int64_t size) {
     k->x = reshape_apply(r->out, mapped(k, product, 0), SHAPE(h->rows, shape_last(xs)));
     k->labels = reshape_apply(r->out, mapped(k, loss, 1), SHAPE(h->rows));
     k->loss = mapped(k, loss, 3);
-    k->dlogits = h->loss_backward ? node_out(in, graph_node(in, h->loss_backward), 0) : 0;
     for (uint32_t i = 0; i < h->reader_count; i++) {
         const node *n = graph_node(in, h->readers[i]);
         k->chains[i] = n->op == &op_sum_rows ? mapped(k, n, 1) : 0;
@@ -290,6 +318,7 @@ static void emit_chunks(chunker *k, int64_t size) {
 
 static bool replaced(const head *h, node_id id) {
     if (id == h->product || id == h->loss || id == h->loss_backward) return true;
+    if (id == h->cap || id == h->cap_backward) return true;
     for (uint32_t i = 0; i < h->reader_count; i++)
         if (id == h->readers[i]) return true;
     return false;
