@@ -10,6 +10,8 @@ typedef struct {
     graph *g;
     tensor_id *gradient; /* by forward tensor */
     bool *needs;         /* by forward tensor: a gradient has to reach it */
+    tensor_id *home;     /* by forward tensor: where its gradient lay when it was noted; 0: nowhere */
+    array held;          /* by tensor: of how many forward tensors, still to be taken from, it is the home */
     tensor_id tensors;   /* of the forward graph */
     node_id nodes;
 } autodiff;
@@ -49,12 +51,43 @@ static bool overlap(const graph *g, tensor_id a, tensor_id b) {
            b_begin < a_end;
 }
 
+/* ---- who shares a gradient ---- */
+
+static uint32_t *held(const autodiff *a, tensor_id owner) { return (uint32_t *)a->held.data + owner; }
+
+static void release(autodiff *a, tensor_id t) {
+    if (a->home[t]) --*held(a, a->home[t]);
+    a->home[t] = 0;
+}
+
+/* Notes where the gradient of forward tensor t lies now. */
+static void settle(autodiff *a, tensor_id t) {
+    uint32_t first, count = a->g->tensors.count;
+    release(a, t);
+    if (!a->gradient[t] || a->g->failed) return;
+    if (count > a->held.count && array_add(&a->held, count - a->held.count, &first) != STATUS_OK) {
+        graph_fail(a->g, "the graph is too large to differentiate");
+        return;
+    }
+    a->home[t] = graph_storage(a->g, a->gradient[t], NULL);
+    ++*held(a, a->home[t]);
+}
+
+/* Does nobody else's gradient lie where t's does? Homes are noted by the storage's owner of that time, and
+ * only what is gathered changes owners later; so counts tell unless there has been a gather. */
+static bool alone(const autodiff *a, tensor_id t, tensor_id owner) {
+    const node *maker = graph_node(a->g, graph_tensor(a->g, owner)->producer);
+    return a->home[t] == owner && *held(a, owner) == 1 && !(maker->op->traits & OP_GATHER);
+}
+
 /* An op may hand its dout on as the gradient of several inputs (an addition does). Is the gradient gathered
  * for t also that of a value that node `id` or an earlier one still has to take it from? A seed belongs to
  * the caller. Such a gradient must not be accumulated into. */
 static bool shared(const autodiff *a, tensor_id t, node_id id) {
     const graph *g = a->g;
-    if (!graph_tensor(g, graph_storage(g, a->gradient[t], NULL))->producer) return true;
+    tensor_id owner = graph_storage(g, a->gradient[t], NULL);
+    if (!graph_tensor(g, owner)->producer) return true;
+    if (alone(a, t, owner)) return false;
     for (tensor_id other = 1; other < a->tensors; other++)
         if (other != t && a->gradient[other] && graph_tensor(g, other)->producer <= id &&
             overlap(g, a->gradient[other], a->gradient[t]))
@@ -95,7 +128,14 @@ static void differentiate(autodiff *a, node_id id) {
         tensor_id *sum = want[i] ? &a->gradient[node_in(g, &n, i)] : NULL;
         if (sum && !anew[i]) *sum = din[i];
         if (sum && anew[i] && din[i]) *sum = add_gather(g, *sum, din[i]);
+        if (sum) settle(a, node_in(g, &n, i));
     }
+}
+
+/* Node `id` has taken what its results' gradients had to give. */
+static void finish(autodiff *a, node_id id) {
+    const node *n = graph_node(a->g, id);
+    for (uint32_t i = 0; i < n->out_count; i++) release(a, node_out(a->g, n, i));
 }
 
 /* Which storages backward nodes read, other than to add to them. */
@@ -142,23 +182,45 @@ static void flag_gradients(const autodiff *a) {
     }
 }
 
+static status autodiff_open(autodiff *a) {
+    a->needs = memory_new(a->tensors, sizeof *a->needs);
+    a->home = memory_new(a->tensors, sizeof *a->home);
+    if (!a->needs || !a->home) return status_set(STATUS_FAILED, "no memory to differentiate a graph");
+    return array_open(&a->held, sizeof(uint32_t), a->g->tensors.capacity);
+}
+
+static void autodiff_close(autodiff *a) {
+    memory_free(a->needs);
+    memory_free(a->home);
+    array_close(&a->held);
+}
+
+static void run(autodiff *a, const autodiff_seed *seeds, uint32_t count, const bool *wanted) {
+    graph *g = a->g;
+    for (tensor_id t = 0; t < a->tensors; t++) a->gradient[t] = 0;
+    mark_needs(a, wanted);
+    g->phase = PHASE_BACKWARD;
+    g->site = SITE_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        a->gradient[seeds[i].of] = seeds[i].gradient
+                                       ? seeds[i].gradient
+                                       : constant_apply(g, graph_tensor(g, seeds[i].of)->dtype, 1.0);
+        settle(a, seeds[i].of);
+    }
+    for (node_id id = a->nodes; id-- > 1 && !g->failed;) {
+        differentiate(a, id);
+        finish(a, id);
+    }
+    if (!g->failed) separate_gradients(a);
+    if (!g->failed) flag_gradients(a);
+}
+
 status autodiff_run(graph *g, const autodiff_seed *seeds, uint32_t count, const bool *wanted,
                     tensor_id *gradient) {
     TRY(graph_status(g));
     autodiff a = { .g = g, .gradient = gradient, .tensors = g->tensors.count, .nodes = g->nodes.count };
-    a.needs = memory_new(a.tensors, sizeof *a.needs);
-    if (!a.needs) return status_set(STATUS_FAILED, "no memory to differentiate a graph");
-    for (tensor_id t = 0; t < a.tensors; t++) gradient[t] = 0;
-    mark_needs(&a, wanted);
-    g->phase = PHASE_BACKWARD;
-    g->site = SITE_NONE;
-    for (uint32_t i = 0; i < count; i++)
-        gradient[seeds[i].of] = seeds[i].gradient
-                                    ? seeds[i].gradient
-                                    : constant_apply(g, graph_tensor(g, seeds[i].of)->dtype, 1.0);
-    for (node_id id = a.nodes; id-- > 1 && !g->failed;) differentiate(&a, id);
-    if (!g->failed) separate_gradients(&a);
-    if (!g->failed) flag_gradients(&a);
-    memory_free(a.needs);
-    return graph_status(g);
+    status result = autodiff_open(&a);
+    if (result == STATUS_OK) run(&a, seeds, count, wanted);
+    autodiff_close(&a);
+    return result == STATUS_OK ? graph_status(g) : result;
 }

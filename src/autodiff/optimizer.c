@@ -1,6 +1,7 @@
 #include "autodiff/optimizer.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "ops/adafactor/adafactor.h"
@@ -23,6 +24,8 @@ typedef struct {
     uint32_t tensors;
     tensor_id rate, step, factor, ok;
     node_id scaled; /* what multiplies the gradients; 0: nothing does */
+    tensor_id key;  /* random bits, once something wants them */
+    tensor_id near; /* where the last scales were found */
 } optimizer;
 
 static bool updated(const optimizer *u, tensor_id t) {
@@ -64,12 +67,11 @@ static void append_clipping(optimizer *u) {
 
 /* The random bits for updates of w that are rounded stochastically; 0: they are not. */
 static tensor_id key_for(optimizer *u, tensor_id w) {
+    graph_source key = { .name = "key", .shape = SHAPE(4), .dtype = DTYPE_I32, .role = ROLE_INPUT };
     if (!(graph_tensor(u->g, w)->flags & TENSOR_STOCHASTIC)) return 0;
-    tensor_id key = graph_find(u->g, "key");
-    return key ? key
-               : graph_add_source(
-                     u->g, &(graph_source){
-                               .name = "key", .shape = SHAPE(4), .dtype = DTYPE_I32, .role = ROLE_INPUT });
+    if (!u->key) u->key = graph_find(u->g, key.name);
+    if (!u->key) u->key = graph_add_source(u->g, &key);
+    return u->key;
 }
 
 /* A stream of its own for each parameter and the states beside it, far from those of a model's. */
@@ -81,10 +83,17 @@ static int32_t stream_of(const optimizer *u, tensor_id w) {
 
 /* ---- weights that are codes ---- */
 
+/* Scales follow each other as their weights do, so the search goes on from the last find. */
 static tensor_id scales_of(optimizer *u, tensor_id w) {
     char name[CODES_NAME_BYTES];
-    tensor_id scales = graph_find(u->g, codes_scales_name(graph_name(u->g, w), name));
-    return scales ? scales : graph_fail(u->g, "the codes of '%s' have no scales", graph_name(u->g, w));
+    codes_scales_name(graph_name(u->g, w), name);
+    for (tensor_id k = 0; k < u->tensors; k++) {
+        tensor_id t = (u->near + k) % u->tensors;
+        if (!t || !graph_tensor(u->g, t)->name || strcmp(graph_name(u->g, t), name) != 0) continue;
+        u->near = t;
+        return t;
+    }
+    return graph_fail(u->g, "the codes of '%s' have no scales", graph_name(u->g, w));
 }
 
 static bool has_columns(const optimizer *u, tensor_id w) {

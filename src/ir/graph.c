@@ -177,8 +177,9 @@ static void link_parts(graph *g, const node *n) {
 
 static bool make_outputs(graph *g, node_id id) {
     node *n = graph_node(g, id);
-    tensor out[MAX_OUTPUTS] = { 0 };
+    tensor out[MAX_OUTPUTS];
     n->out_count = n->op->outputs ? n->op->outputs(g, n) : n->op->out_count;
+    memset(out, 0, n->out_count * sizeof *out); /* all of them take longer than the rest of this function */
     status inferred = n->op->infer(g, n, out);
     if (inferred != STATUS_OK) {
         g->failed = status_prefix(inferred, "%s", n->op->name);

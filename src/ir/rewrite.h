@@ -38,3 +38,6 @@ void rewrite_made(rewrite *r, node_id n, tensor_id first);
 
 /* The same as rewrite_node with another op of the same inputs, attributes and number of outputs. */
 void rewrite_node_with(rewrite *r, node_id n, const op_def *op);
+
+/* Opens `to`, a copy with the same ids. */
+status rewrite_nothing(const graph *from, graph *to);

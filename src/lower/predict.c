@@ -55,14 +55,13 @@ static void touch(walk *w, const tensor_id *tensors, uint32_t count) {
         if (tensors[i]) w->touched[graph_storage(w->graph, tensors[i], NULL)] = w->so_far;
 }
 
-static double predict_step(walk *w, const node *n) {
+static double predict_step(walk *w, const node *n, const op_cost *cost) {
     const tensor_id *in = graph_edges(w->graph) + n->in, *out = graph_edges(w->graph) + n->out;
-    op_cost cost = n->op->cost(w->graph, n);
     double read = missed_of(w, in, n->in_count), written = missed_of(w, out, n->out_count);
-    w->so_far += cost.bytes_read + cost.bytes_written;
+    w->so_far += cost->bytes_read + cost->bytes_written;
     touch(w, in, n->in_count);
     touch(w, out, n->out_count);
-    return predict_call(&cost, read, written, w->rates);
+    return predict_call(cost, read, written, w->rates);
 }
 
 /* Steps whose state is in a file wait where the file is slower; `waits` has room for a number a step. */
@@ -73,22 +72,32 @@ static void wait_for_pieces(program *p, const device_rates *rates, double *waits
     for (uint32_t s = 0; s < p->count; s++) p->steps[s].seconds += waits[s];
 }
 
-status predict_program(program *p, const device_rates *rates) {
+static void predict_steps(program *p, walk *w, op_cost *costs) {
     const graph *g = &p->graph;
-    walk w = { .graph = g, .rates = rates, .touched = memory_new(g->tensors.count, sizeof(double)) };
-    if (!w.touched) return status_set(STATUS_FAILED, "no memory to predict times");
-    for (tensor_id t = 0; t < g->tensors.count; t++) w.touched[t] = -1;
+    for (tensor_id t = 0; t < g->tensors.count; t++) w->touched[t] = -1;
     for (uint32_t s = 0; s < p->count; s++) {
         const node *n = graph_node(g, p->steps[s].node);
-        op_cost cost = n->op->cost(g, n);
-        w.all += cost.bytes_read + cost.bytes_written;
+        costs[s] = n->op->cost(g, n);
+        w->all += costs[s].bytes_read + costs[s].bytes_written;
     }
     p->seconds = 0;
     for (uint32_t s = 0; s < p->count; s++) {
-        p->steps[s].seconds = predict_step(&w, graph_node(g, p->steps[s].node));
+        p->steps[s].seconds = predict_step(w, graph_node(g, p->steps[s].node), &costs[s]);
         p->seconds += p->steps[s].seconds;
     }
-    wait_for_pieces(p, rates, w.touched);
+}
+
+status predict_program(program *p, const device_rates *rates) {
+    op_cost *costs = memory_new(p->count, sizeof *costs);
+    walk w = { .graph = &p->graph,
+               .rates = rates,
+               .touched = memory_new(p->graph.tensors.count, sizeof(double)) };
+    bool enough = costs && w.touched;
+    if (enough) {
+        predict_steps(p, &w, costs);
+        wait_for_pieces(p, rates, w.touched);
+    }
+    memory_free(costs);
     memory_free(w.touched);
-    return STATUS_OK;
+    return enough ? STATUS_OK : status_set(STATUS_FAILED, "no memory to predict times");
 }

@@ -93,7 +93,7 @@ static status pack_program(plan_program *pp) {
     return result;
 }
 
-static status plan_one(plan *p, program *source, plan_program **out) {
+static status outline_one(plan *p, program *source, plan_program **out) {
     plan_program *pp = *out = memory_new(1, sizeof *pp);
     if (!pp) {
         lower_close(source);
@@ -107,7 +107,8 @@ static status plan_one(plan *p, program *source, plan_program **out) {
     TRY(add_persistents_of(p, pp));
     TRY(live_of_program(&pp->program, &pp->live));
     TRY(live_find_peak(&pp->live, pp->program.count, &pp->peak));
-    return pack_program(pp);
+    pp->arena_bytes = pp->peak.bytes; /* until it is packed */
+    return STATUS_OK;
 }
 
 /* From places in the arena and in storages to places in the pool. */
@@ -203,8 +204,9 @@ static void add_slots(plan *p) {
     if (end) add_persistent(p, PLAN_SLOTS, p->slots * p->slot_bytes + PIECES_PAGE, CATEGORY_SCRATCH, NULL);
 }
 
-status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
-                 int threads, plan *p) {
+/* Everything but places in the arena. */
+static status outline(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
+                      int threads, plan *p) {
     *p = (plan){ .threads = threads };
     size_t most = buffer_count + 1u;
     for (int k = 0; k < PROGRAM_COUNT; k++) most += programs[k].steps ? programs[k].graph.tensors.count : 0;
@@ -213,13 +215,31 @@ status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, ui
     for (int k = 0; k < PROGRAM_COUNT; k++) {
         if (!programs[k].steps) continue;
         if (result == STATUS_OK)
-            result = plan_one(p, &programs[k], &p->programs[k]);
+            result = outline_one(p, &programs[k], &p->programs[k]);
         else
             lower_close(&programs[k]);
     }
     if (result == STATUS_OK) add_slots(p);
     for (uint32_t i = 0; result == STATUS_OK && i < buffer_count; i++)
         add_persistent(p, buffers[i].name, buffers[i].bytes, CATEGORY_INPUTS, NULL);
+    return result;
+}
+
+status plan_outline(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
+                    int threads, plan *p) {
+    status result = outline(programs, buffers, buffer_count, threads, p);
+    if (result == STATUS_OK)
+        sum_up(p, threads);
+    else
+        plan_close(p);
+    return result;
+}
+
+status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
+                 int threads, plan *p) {
+    status result = outline(programs, buffers, buffer_count, threads, p);
+    for (int k = 0; k < PROGRAM_COUNT && result == STATUS_OK; k++)
+        if (p->programs[k]) result = pack_program(p->programs[k]);
     if (result != STATUS_OK) {
         plan_close(p);
         return result;

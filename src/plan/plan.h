@@ -69,6 +69,10 @@ typedef struct {
 /* Takes over the programs (entries with a NULL steps pointer are absent), also on failure. */
 status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
                  int threads, plan *p);
+/* The same without places in the arena, whose size is its lower bound: so peak_bytes is at most that of
+ * plan_make, and mostly the same. Takes a third of the time; such a plan can't be run. */
+status plan_outline(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
+                    int threads, plan *p);
 /* Adds to the runtime reserve what the caller will hold outside of the pool. */
 void plan_reserve(plan *p, uint64_t bytes);
 void plan_close(plan *p);

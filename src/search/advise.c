@@ -163,7 +163,7 @@ static void choose_set(allowances *a, uint64_t budget, char set[ADVISE_SET_BYTES
         search_request q = allowing(a, &a->tried[t], seen[searched]);
         bool known = false;
         for (uint32_t k = 0; k < searched; k++) known |= strcmp(seen[k], seen[searched]) == 0;
-        if (known || search_run(&q, &front) != STATUS_OK) continue;
+        if (known || search_within(&q, budget, &front) != STATUS_OK) continue;
         const search_point *x = search_pick(&front, budget);
         if (x && (!best->peak_bytes || x->seconds < best->seconds)) {
             *best = *x;
@@ -174,28 +174,35 @@ static void choose_set(allowances *a, uint64_t budget, char set[ADVISE_SET_BYTES
     }
 }
 
-status advise_lossy(const search_request *q, uint64_t budget, char set[ADVISE_SET_BYTES],
-                    search_point *point) {
-    allowances a = { .q = q, .tried = memory_new(MAX_TRIED, sizeof *a.tried) };
-    search_front front = { 0 };
+static status try_sets(allowances *a, const search_front *front, uint64_t budget, char set[ADVISE_SET_BYTES],
+                       search_point *point) {
     uint32_t techniques = 0;
+    a->tried = memory_new(MAX_TRIED, sizeof *a->tried);
+    if (!a->tried) return status_set(STATUS_FAILED, "no memory to search");
+    list_allowances(a, &front->points[0].choice);
+    for (int i = 0; pass_table[i]; i++) techniques += a->count[i] != 0;
+    for (uint32_t n = 1; n <= techniques && !point->peak_bytes; n++) {
+        a->tried_count = 0;
+        for (uint32_t b = 0; b < BASES && b < front->count; b++) {
+            compose_choice choice = front->points[b].choice;
+            add_sets(a, 0, n, &choice);
+        }
+        search_plan(&a->q->run, budget, a->tried, a->tried_count);
+        choose_set(a, budget, set, point);
+    }
+    memory_free(a->tried);
+    return STATUS_OK;
+}
+
+status advise_lossy(const search_request *q, const search_front *known, uint64_t budget,
+                    char set[ADVISE_SET_BYTES], search_point *point) {
+    allowances a = { .q = q };
+    search_front own = { 0 };
     set[0] = 0;
     *point = (search_point){ 0 };
-    if (!a.tried) return status_set(STATUS_FAILED, "no memory to search");
-    status result = search_run(q, &front);
-    if (result == STATUS_OK) list_allowances(&a, &front.points[0].choice);
-    for (int i = 0; pass_table[i]; i++) techniques += a.count[i] != 0;
-    for (uint32_t n = 1; n <= techniques && result == STATUS_OK && !point->peak_bytes; n++) {
-        a.tried_count = 0;
-        for (uint32_t b = 0; b < BASES && b < front.count; b++) {
-            compose_choice choice = front.points[b].choice;
-            add_sets(&a, 0, n, &choice);
-        }
-        search_plan(&q->run, a.tried, a.tried_count);
-        choose_set(&a, budget, set, point);
-    }
-    if (result == STATUS_OK) search_close(&front);
-    memory_free(a.tried);
+    if (!known) TRY(search_run(q, &own));
+    status result = try_sets(&a, known ? known : &own, budget, set, point);
+    search_close(&own);
     return result;
 }
 
@@ -237,11 +244,11 @@ static bool release(search_request *q, int i, char option[OPTION_BYTES]) {
     return true;
 }
 
-/* The least budget of q; UINT64_MAX: it cannot be planned. */
-static uint64_t least_of(const search_request *q) {
+/* The least budget of q; UINT64_MAX: it cannot be planned, or takes more than `budget`. */
+static uint64_t least_within(const search_request *q, uint64_t budget) {
     search_front front;
-    if (search_run(q, &front) != STATUS_OK) return UINT64_MAX;
-    uint64_t least = search_least(&front);
+    if (search_within(q, budget, &front) != STATUS_OK) return UINT64_MAX;
+    uint64_t least = front.count ? search_least(&front) : UINT64_MAX;
     search_close(&front);
     return least;
 }
@@ -263,10 +270,10 @@ static void advise_releases(const search_request *q, uint64_t budget, text *out)
         if (!release(&without, i, option)) continue;
         release(&freed, i, option);
         text_add(&all, "%s%s", released++ ? ", " : "", option);
-        uint64_t least = least_of(&without);
+        uint64_t least = least_within(&without, budget);
         if (least <= budget) add_way(out, option, least);
     }
-    uint64_t together = !out->length && released > 1 ? least_of(&freed) : UINT64_MAX;
+    uint64_t together = !out->length && released > 1 ? least_within(&freed, budget) : UINT64_MAX;
     if (together <= budget && all.data) {
         text_add(&all, " together");
         add_way(out, all.data, together);
@@ -274,21 +281,24 @@ static void advise_releases(const search_request *q, uint64_t budget, text *out)
     text_close(&all);
 }
 
-static void advise_allowances(const search_request *q, uint64_t budget, text *out) {
+static void advise_allowances(const search_request *q, const search_front *front, uint64_t budget,
+                              text *out) {
     char set[ADVISE_SET_BYTES], option[ADVISE_SET_BYTES + 64];
     search_request wide = *q;
     search_point x;
-    if (q->allowed == PASS_EXACT) wide.allowed = PASS_REASSOCIATING;
-    if (advise_lossy(&wide, budget, set, &x) != STATUS_OK || !x.peak_bytes) return;
-    snprintf(option, sizeof option, "%s--allow %s, which changes numerics",
-             q->allowed == PASS_EXACT ? "no --exact and " : "", set);
+    bool exact = q->allowed == PASS_EXACT;
+    if (exact) wide.allowed = PASS_REASSOCIATING;
+    if (advise_lossy(&wide, exact ? NULL : front, budget, set, &x) != STATUS_OK || !x.peak_bytes) return;
+    snprintf(option, sizeof option, "%s--allow %s, which changes numerics", exact ? "no --exact and " : "",
+             set);
     add_way(out, option, x.peak_bytes);
 }
 
-void advise_run(const search_request *q, uint64_t budget, char advice[ADVISE_BYTES]) {
+void advise_run(const search_request *q, const search_front *front, uint64_t budget,
+                char advice[ADVISE_BYTES]) {
     text out = { 0 };
     advise_releases(q, budget, &out);
-    advise_allowances(q, budget, &out);
+    advise_allowances(q, front, budget, &out);
     snprintf(advice, ADVISE_BYTES, "%s", out.data ? out.data : "");
     text_close(&out);
 }

@@ -41,8 +41,28 @@ compose_split compose_split_of(const compose_run *r, const compose_choice *c);
 status compose_graph(const compose_run *r, const compose_choice *c, pass_stage stage, graph *g);
 pass_context compose_context(const compose_run *r, const compose_choice *c);
 
-/* Builds, rewrites, lowers, schedules and plans all programs of the run. */
+/* What candidates with the same micro-batch and the same settings of forward passes have in common: the
+ * graphs of the run's programs up to the step passes. */
+typedef struct {
+    graph graphs[PROGRAM_COUNT];
+    status made; /* what compose_stem_open has returned */
+} compose_stem;
+status compose_stem_open(const compose_run *r, const compose_choice *c, compose_stem *s);
+void compose_stem_close(compose_stem *s); /* also after a failure */
+bool compose_same_stem(const compose_choice *a, const compose_choice *b);
+
+/* Builds, rewrites, lowers, schedules and plans all programs of the run; _on: on a stem that is there. */
 status compose_plan(const compose_run *r, const compose_choice *c, plan *p);
+status compose_plan_on(const compose_run *r, const compose_choice *c, const compose_stem *stem, plan *p);
+
+/* A lower bound of the plan's peak_bytes, which is mostly it, and its compose_seconds, in a third of the time
+ * or less: nothing is packed. Where the bound is above `limit` it may be a lower one, and seconds 0. */
+typedef struct {
+    uint64_t peak_bytes;
+    double seconds;
+} compose_least;
+status compose_bound(const compose_run *r, const compose_choice *c, const compose_stem *stem, uint64_t limit,
+                     compose_least *out);
 
 /* The plan of generating, one token of each of r->batch samples at a time. Of r it reads model, batch,
  * buffers, kept_bytes and lower. `pinned` (may be NULL): settings of forward passes that are not up to them.

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "base/units.h"
+#include "search/front.h"
 
 enum { MAX_CANDIDATES = 4096, MAX_SETTINGS = 64, MAX_MICRO = 10 };
 
@@ -78,7 +79,7 @@ typedef struct {
     const search_request *q;
     search_point *points;
     uint32_t count;
-    status failed; /* the first contradiction of pins */
+    status failed; /* a contradiction of pins */
 } enumeration;
 
 static bool add_candidate(enumeration *e, const compose_choice *choice) {
@@ -178,50 +179,14 @@ static uint32_t list_micro_batches(const search_request *q, int64_t out[MAX_MICR
 
 /* ---- planning them ---- */
 
-typedef struct {
-    const compose_run *run;
-    search_point *points;
-} planning;
-
-static void plan_point(void *context, int64_t index, int thread) {
-    (void)thread;
-    const planning *a = context;
-    search_point *x = &a->points[index];
-    plan p;
-    x->peak_bytes = 0;
-    if (compose_plan(a->run, &x->choice, &p) != STATUS_OK) return;
-    compose_split split = compose_split_of(a->run, &x->choice);
-    x->peak_bytes = p.peak_bytes;
-    x->seconds = compose_seconds(&p, &split);
-    plan_close(&p);
-}
-
-void search_plan(const compose_run *r, search_point *points, uint32_t count) {
-    threads_for(count, plan_point, &(planning){ .run = r, .points = points });
-}
-
-static int compare_points(const void *a, const void *b) {
-    const search_point *x = a, *y = b;
-    if (x->peak_bytes != y->peak_bytes) return x->peak_bytes < y->peak_bytes ? -1 : 1;
-    if (x->seconds != y->seconds) return x->seconds < y->seconds ? -1 : 1;
-    return (x->class > y->class) - (x->class < y->class);
-}
-
-/* Keeps the points that nothing beats in both; between equals the more exact one, which sorts first. */
-static void keep_front(enumeration *e) {
-    qsort(e->points, e->count, sizeof *e->points, compare_points);
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < e->count; i++) {
-        const search_point *x = &e->points[i];
-        if (!x->peak_bytes || (kept && x->seconds >= e->points[kept - 1].seconds)) continue;
-        e->points[kept++] = *x;
-    }
-    e->count = kept;
+void search_plan(const compose_run *r, uint64_t limit, search_point *points, uint32_t count) {
+    if (front_plan(r, limit, points, count) == STATUS_OK) return;
+    for (uint32_t i = 0; i < count; i++) points[i].peak_bytes = 0;
 }
 
 static void plan_plain(const search_request *q, search_point *plain) {
     *plain = (search_point){ .choice = { .micro_batch = q->run.batch } };
-    search_plan(&q->run, plain, 1);
+    search_plan(&q->run, UINT64_MAX, plain, 1);
 }
 
 /* Names what was pinned: together these leave nothing to try. */
@@ -242,49 +207,76 @@ static status nothing_left(const search_request *q) {
                       n ? pins + 2 : "nothing is pinned");
 }
 
-/* Candidates of all micro-batches; what one of them cannot do is no failure while another can. When none can,
- * the largest, which comes first, says why. */
-static status enumerate(enumeration *e) {
+typedef struct {
+    const search_request *q;
     int64_t micro[MAX_MICRO];
-    uint32_t count = list_micro_batches(e->q, micro);
+    enumeration parts[MAX_MICRO];
+} enumerations;
+
+static void enumerate_one(void *context, int64_t index, int thread) {
+    (void)thread;
+    enumerations *a = context;
+    enumeration *e = &a->parts[index];
+    *e = (enumeration){ .q = a->q, .points = memory_new(MAX_CANDIDATES, sizeof *e->points) };
+    e->failed = e->points ? enumerate_micro_batch(e, a->micro[index]) : STATUS_FAILED;
+}
+
+/* Candidates of all micro-batches, on all threads; what one of them cannot do is no failure while another
+ * can. When none can, the largest, which comes first, says why. */
+static status enumerate(enumeration *e) {
+    enumerations a = { .q = e->q };
+    uint32_t count = list_micro_batches(e->q, a.micro);
     status result = STATUS_OK;
-    for (uint32_t i = 0; i < count; i++)
-        if (enumerate_micro_batch(e, micro[i]) != STATUS_OK) result = STATUS_INVALID;
+    threads_for(count, enumerate_one, &a);
+    for (uint32_t i = 0; i < count; i++) {
+        const enumeration *part = &a.parts[i];
+        uint32_t room = MAX_CANDIDATES - e->count, taken = part->count < room ? part->count : room;
+        if (taken) memcpy(&e->points[e->count], part->points, taken * sizeof *e->points);
+        e->count += taken;
+        if (part->failed != STATUS_OK) result = part->failed;
+        memory_free(part->points);
+    }
     if (e->count) return STATUS_OK;
-    if (result != STATUS_OK) result = enumerate_micro_batch(e, micro[0]);
+    if (result != STATUS_OK) result = enumerate_micro_batch(e, a.micro[0]);
     return result != STATUS_OK ? result : nothing_left(e->q);
 }
 
-/* Plans all candidates and keeps the front; when none can be planned, the first says why. */
-static status plan_all(enumeration *e) {
+/* Keeps the front; when no candidate can be planned, the first says why. */
+static status keep_front(enumeration *e, uint64_t limit) {
     search_point first = e->points[0];
-    search_plan(&e->q->run, e->points, e->count);
-    keep_front(e);
-    if (e->count) return STATUS_OK;
+    TRY(front_keep(&e->q->run, limit, e->points, &e->count));
+    if (e->count || limit < UINT64_MAX) return STATUS_OK;
     plan p;
     TRY(compose_plan(&e->q->run, &first.choice, &p));
     plan_close(&p);
     return status_set(STATUS_FAILED, "no candidate could be planned for want of memory");
 }
 
-status search_run(const search_request *q, search_front *front) {
+status search_within(const search_request *q, uint64_t limit, search_front *front) {
     double begin = clock_seconds();
     *front = (search_front){ 0 };
     enumeration e = { .q = q, .points = memory_new(MAX_CANDIDATES, sizeof *e.points) };
     if (!e.points) return status_set(STATUS_FAILED, "no memory to search");
     status result = enumerate(&e);
     front->candidates = e.count;
-    if (result == STATUS_OK) result = plan_all(&e);
+    if (result == STATUS_OK) result = keep_front(&e, limit);
     if (result == STATUS_OK) {
         front->points = memory_resize(e.points, e.count, sizeof *e.points);
         front->count = e.count;
-        plan_plain(q, &front->plain);
-        memory_trim();
         front->elapsed = clock_seconds() - begin;
     } else {
         memory_free(e.points);
     }
     return result;
+}
+
+status search_run(const search_request *q, search_front *front) {
+    double begin = clock_seconds();
+    TRY(search_within(q, UINT64_MAX, front));
+    plan_plain(q, &front->plain);
+    memory_trim();
+    front->elapsed = clock_seconds() - begin;
+    return STATUS_OK;
 }
 
 void search_close(search_front *front) {
@@ -301,29 +293,43 @@ const search_point *search_pick(const search_front *front, uint64_t budget) {
 
 /* ---- explaining ---- */
 
+/* What it comes to with the settings of passes up to i. */
+static search_point up_to(const search_point *before, const search_point *point, int i, int64_t batch) {
+    search_point next = { .choice = before->choice };
+    next.choice.settings[i] = point->choice.settings[i];
+    bool split = pass_table[i + 1] == NULL && point->choice.micro_batch < batch;
+    if (split) next.choice.micro_batch = point->choice.micro_batch;
+    return next;
+}
+
+static search_share share_of(int i, const search_point *before, const search_point *after) {
+    const pass_setting *s = &after->choice.settings[i];
+    search_share share = { .class = s->class };
+    snprintf(share.name, sizeof share.name, "%s", pass_table[i]->name);
+    snprintf(share.setting, sizeof share.setting, "%s", s->text);
+    if (after->peak_bytes &&
+        before->peak_bytes) { /* else one of them cannot be planned: there is no change */
+        share.bytes = (int64_t)after->peak_bytes - (int64_t)before->peak_bytes;
+        share.seconds = after->seconds - before->seconds;
+    }
+    return share;
+}
+
 status search_explain(const search_request *q, const search_point *point, search_share *shares, uint32_t room,
                       uint32_t *count) {
+    int of[PASS_MAX];
+    search_point *steps = memory_new(PASS_MAX + 1, sizeof *steps);
     *count = 0;
-    search_point step = { .choice = { .micro_batch = q->run.batch } };
-    if (!q->run.training) step.choice.micro_batch = point->choice.micro_batch; /* no technique's doing */
-    search_plan(&q->run, &step, 1);
+    if (!steps) return status_set(STATUS_FAILED, "no memory to search");
+    steps[0].choice.micro_batch = q->run.batch;
+    if (!q->run.training) steps[0].choice.micro_batch = point->choice.micro_batch; /* no technique's doing */
     for (int i = 0; pass_table[i] && *count < room; i++) {
-        const pass_setting *s = &point->choice.settings[i];
-        if (!s->text[0]) continue;
-        search_point next = { .choice = step.choice };
-        next.choice.settings[i] = *s;
-        bool split = pass_table[i + 1] == NULL && point->choice.micro_batch < q->run.batch;
-        if (split) next.choice.micro_batch = point->choice.micro_batch;
-        search_plan(&q->run, &next, 1);
-        search_share *share = &shares[(*count)++];
-        *share = (search_share){ .class = s->class };
-        snprintf(share->name, sizeof share->name, "%s", pass_table[i]->name);
-        snprintf(share->setting, sizeof share->setting, "%s", s->text);
-        if (next.peak_bytes && step.peak_bytes) { /* else one of them cannot be planned: there is no change */
-            share->bytes = (int64_t)next.peak_bytes - (int64_t)step.peak_bytes;
-            share->seconds = next.seconds - step.seconds;
-        }
-        step = next;
+        if (!point->choice.settings[i].text[0]) continue;
+        steps[*count + 1] = up_to(&steps[*count], point, i, q->run.batch);
+        of[(*count)++] = i;
     }
+    search_plan(&q->run, UINT64_MAX, steps, *count + 1);
+    for (uint32_t k = 0; k < *count; k++) shares[k] = share_of(of[k], &steps[k], &steps[k + 1]);
+    memory_free(steps);
     return STATUS_OK;
 }

@@ -35,7 +35,7 @@ typedef struct {
 } search_point;
 
 typedef struct {
-    search_point *points; /* peak rising, seconds falling; never empty after success */
+    search_point *points; /* peak rising, seconds falling; never empty after search_run */
     uint32_t count;
     search_point plain;  /* every technique off; peak_bytes 0 where even pins forbid it */
     uint32_t candidates; /* how many were planned */
@@ -44,6 +44,9 @@ typedef struct {
 
 /* STATUS_INVALID when pins contradict each other. Free with search_close. */
 status search_run(const search_request *q, search_front *front);
+/* That part of the front whose peaks are at most `limit`, which may be empty; without `plain`. What takes
+ * more is mostly found out early. */
+status search_within(const search_request *q, uint64_t limit, search_front *front);
 void search_close(search_front *front);
 
 /* The fastest point within the budget; NULL: none fits. */
@@ -65,5 +68,6 @@ status search_explain(const search_request *q, const search_point *point, search
 uint32_t search_offers(const compose_run *r, const compose_choice *c, int i, pass_setting *out,
                        uint32_t room);
 
-/* Plans the choice of each point, on all threads. peak_bytes 0: it cannot be planned. */
-void search_plan(const compose_run *r, search_point *points, uint32_t count);
+/* Plans the choice of each point, on all threads. peak_bytes 0: it cannot be planned. Peaks above `limit` may
+ * be lower bounds. */
+void search_plan(const compose_run *r, uint64_t limit, search_point *points, uint32_t count);

@@ -172,7 +172,7 @@ static void add_optimizer(compare_table *t, const search_request *q, optimizer_k
     row->other_optimizer = true;
     snprintf(row->setting, sizeof row->setting, "%s", optimizer_name(kind));
     search_point plain = { .choice = { .micro_batch = q->run.batch } };
-    search_plan(&other.run, &plain, 1);
+    search_plan(&other.run, UINT64_MAX, &plain, 1);
     if (plain.peak_bytes)
         fill_row(row, &other, &plain, -1);
     else

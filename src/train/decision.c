@@ -5,7 +5,7 @@
 #include "device/device_file.h"
 
 static status not_within(const setup *s, decision *d) {
-    advise_run(&s->request, s->budget, d->advice);
+    advise_run(&s->request, &d->front, s->budget, d->advice);
     char budget[UNITS_TEXT_BYTES], least[UNITS_TEXT_BYTES], more[UNITS_TEXT_BYTES];
     uint64_t needed = search_least(&d->front);
     return status_set(STATUS_NO_FIT, "%s does not fit %s: the least budget is %s (%llu bytes), %s more%s%s",

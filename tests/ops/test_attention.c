@@ -463,12 +463,58 @@ static void products_are_right(void **state) {
             }
 }
 
+/* ---- cost ---- */
+
+/* Which keys a query sees, one after the other. */
+static double seen_by_force(const attention_attributes *a, int64_t queries, int64_t keys, bool shifted) {
+    double pairs = 0;
+    for (int64_t t = 0; t < queries; t++)
+        for (int64_t k = 0, position = shifted ? keys - 1 : t; k < keys; k++) {
+            bool later = a->causal && k > position && !shifted;
+            bool far = a->window && (k <= position - a->window || k >= position + a->window);
+            pairs += !later && !far;
+        }
+    return pairs;
+}
+
+/* flops say how many pairs there are: (2 x 2 x D + 16) each. */
+static void cost_counts_pairs(void **state) {
+    (void)state;
+    enum { SAMPLES = 3 };
+    for (int64_t queries = 1; queries <= 150; queries += 1 + queries / 3)
+        for (int64_t keys = 1; keys <= 150; keys += 1 + keys / 3)
+            for (int32_t window = 0; window <= 64; window = window ? window * 4 : 1)
+                for (int kind = 0; kind < 4; kind++) {
+                    setup s = { .name = "cost",
+                                .attributes = { .heads = HEADS, .causal = kind & 1, .window = window },
+                                .batch = SAMPLES,
+                                .queries = queries,
+                                .keys = keys,
+                                .size = SIZE,
+                                .shifted = kind & 2 };
+                    program p = { .of = &s };
+                    assert_int_equal(graph_open(&p.g), STATUS_OK);
+                    add_inputs(&p, &s, SAMPLES);
+                    tensor_id y = attention_apply(&p.g, &p.in, &s.attributes);
+                    if (!y) fail_msg("%s", status_message());
+                    const node *n = graph_node(&p.g, graph_tensor(&p.g, y)->producer);
+                    double pairs = n->op->cost(&p.g, n).flops / (4 * SIZE + 16) / (HEADS * SAMPLES);
+                    assert_float_equal(pairs, seen_by_force(&s.attributes, queries, keys, kind & 2), 1e-6);
+                    graph_close(&p.g);
+                }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_right),          cmocka_unit_test(flash_equals_plain),
-        cmocka_unit_test(threads_change_no_bit),       cmocka_unit_test(batch_changes_no_bit),
-        cmocka_unit_test(the_blind_get_nothing),       cmocka_unit_test(cache_gives_what_the_text_gives),
-        cmocka_unit_test(flash_scratch_does_not_grow), cmocka_unit_test(ops_can_be_exchanged),
+        cmocka_unit_test(cost_counts_pairs),
+        cmocka_unit_test(products_are_right),
+        cmocka_unit_test(flash_equals_plain),
+        cmocka_unit_test(threads_change_no_bit),
+        cmocka_unit_test(batch_changes_no_bit),
+        cmocka_unit_test(the_blind_get_nothing),
+        cmocka_unit_test(cache_gives_what_the_text_gives),
+        cmocka_unit_test(flash_scratch_does_not_grow),
+        cmocka_unit_test(ops_can_be_exchanged),
         cmocka_unit_test(wrong_shapes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

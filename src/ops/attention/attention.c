@@ -143,27 +143,37 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
 
 /* ---- cost ---- */
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The sum of min(t + first, most) over t = 0 .. count-1. */
+static double ramp(int64_t count, int64_t first, int64_t most) {
+    int64_t rising = most - first + 1 > 0 ? least(count, most - first + 1) : 0;
+    return (double)rising * (double)(rising - 1) / 2 + (double)first * (double)rising +
+           (double)most * (double)(count - rising);
+}
+
+/* Keys before the query's own, or up to `window` - 1 on either side of it. */
+static double pairs_in_window(const attention_attributes *a, const attention_sizes *z, bool offset) {
+    if (offset) return (double)z->queries * (double)least(z->keys, a->window);
+    int64_t seeing = least(z->queries, z->keys + a->window - 1); /* later ones see none */
+    double before = seeing > a->window ? ramp(seeing - a->window, 1, INT64_MAX / 2) : 0;
+    return ramp(seeing, a->causal ? 1 : a->window, z->keys) - before;
+}
+
+/* Whole tiles that see less than all keys, the one that is cut, and those that see all keys. */
+static double pairs_in_tiles(const attention_sizes *z, int64_t tile) {
+    int64_t whole = least(z->queries, z->keys) / tile, at = whole * tile, end = least(at + tile, z->queries);
+    return (double)tile * (double)tile * (double)whole * (double)(whole + 1) / 2 +
+           (double)(end - at) * (double)least(end, z->keys) + (double)(z->queries - end) * (double)z->keys;
+}
+
 /* Pairs of a query and a key that it sees, by shape: lengths, segments and an offset are not known here. With
  * `tile` above 1 those that tiles of so many queries compute where attention is causal. */
 static double pairs_seen(const attention_attributes *a, const attention_sizes *z, bool offset, int64_t tile) {
-    double pairs = 0, queries = (double)z->queries, keys = (double)z->keys;
-    if (!a->window) {
-        if (!a->causal || offset) return queries * keys * (double)z->batch * (double)z->heads;
-        for (int64_t t = 0; t < z->queries; t += tile) {
-            int64_t end = t + tile < z->queries ? t + tile : z->queries;
-            pairs += (double)(end - t) * (double)(end < z->keys ? end : z->keys);
-        }
-        return pairs * (double)z->batch * (double)z->heads;
-    }
-    for (int64_t t = 0; t < z->queries; t++) {
-        int64_t position = offset ? z->keys - 1 : t;
-        int64_t last = a->causal && position + 1 < z->keys ? position + 1 : z->keys;
-        int64_t first = 0;
-        if (!a->causal && position + a->window < last) last = position + a->window;
-        if (position - a->window + 1 > 0) first = position - a->window + 1;
-        if (last > first) pairs += (double)(last - first);
-    }
-    return pairs * (double)z->batch * (double)z->heads;
+    double samples = (double)z->batch * (double)z->heads;
+    if (a->window) return pairs_in_window(a, z, offset) * samples;
+    if (!a->causal || offset) return (double)z->queries * (double)z->keys * samples;
+    return pairs_in_tiles(z, tile) * samples;
 }
 
 /* For each product: scaling, packing and unpacking of a query's row cost as much as so many operations for

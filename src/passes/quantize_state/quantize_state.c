@@ -76,8 +76,11 @@ static tensor_id key_source(graph *g) {
                             .name = "key", .shape = SHAPE(4), .dtype = DTYPE_I32, .role = ROLE_INPUT });
 }
 
-/* An update with its states in another type; the scales of codes are states of their own. */
-static void rewrite_update(rewrite *r, node_id id, dtype type, int64_t least) {
+/* An update with its states in another type; the scales of codes are states of their own. `*key`: the random
+ * bits, once something wants them. */
+static void rewrite_update(rewrite *r, node_id id, const pass_setting *setting, tensor_id *key) {
+    dtype type = (dtype)setting->value[SETTING_DTYPE];
+    int64_t least = setting->value[SETTING_LEAST];
     enum { MOST = 16 };
     const node *n = graph_node(r->in, id);
     tensor_id inputs[MOST] = { 0 };
@@ -99,7 +102,8 @@ static void rewrite_update(rewrite *r, node_id id, dtype type, int64_t least) {
                                      .role = ROLE_STATE });
         if (at >= count) count = at + 1;
         if (!n->op->states[s].drifts || inputs[n->op->rounding_key]) continue;
-        inputs[n->op->rounding_key] = key_source(r->out);
+        if (!*key) *key = key_source(r->out);
+        inputs[n->op->rounding_key] = *key;
         if (n->op->rounding_key >= count) count = n->op->rounding_key + 1u;
     }
     rewrite_node_inputs(r, id, inputs, count);
@@ -108,10 +112,11 @@ static void rewrite_update(rewrite *r, node_id id, dtype type, int64_t least) {
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
     (void)c;
     rewrite r;
+    tensor_id key = 0;
     TRY(rewrite_open(&r, in, out));
     for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {
         if (graph_node(in, id)->op->state_count)
-            rewrite_update(&r, id, (dtype)s->value[SETTING_DTYPE], s->value[SETTING_LEAST]);
+            rewrite_update(&r, id, s, &key);
         else
             rewrite_node(&r, id);
     }
