@@ -18,6 +18,11 @@ static status answer(estimate_question *e, cli_streams *streams) {
         estimate_put_json(&t, e, &a);
         output_text(&streams->result, &t);
     }
+    if (e->o->estimate.emit) {
+        status emitted = estimate_emit(&t, e, &a);
+        output_text(&streams->result, &t);
+        TRY(emitted);
+    }
     if (e->result.fits) return STATUS_OK;
     char more[UNITS_TEXT_BYTES];
     return status_set(STATUS_NO_FIT, "%s does not fit %s: %s too much", e->model.name, e->hardware.name,
@@ -37,7 +42,11 @@ static status answer_snug(const estimate_question *e, cli_streams *streams) {
 
 status cli_estimate(const options *o, cli_streams *streams) {
     estimate_question e;
+    emit_name emit = o->estimate.emit;
+    if (emit && o->json)
+        return status_set(STATUS_INVALID, "--emit and --json both write to stdout; say one of them");
     status result = estimate_open(o, o->subject, &e);
+    if (result == STATUS_OK) result = emit_check(emit, e.framework);
     if (result == STATUS_OK) result = e.framework ? answer(&e, streams) : answer_snug(&e, streams);
     estimate_close(&e);
     return result;

@@ -31,7 +31,7 @@ static status run_with(const cli_command *c, const options *o, cli_streams *stre
     if (!o->subject && *c->subject && *c->subject != '[')
         return status_set(STATUS_INVALID, "%s wants a %s: snug %s %s; 'snug help %s' shows more", c->name,
                           c->subject, c->name, c->subject, c->name);
-    if (o->json) streams->people = output_of(stderr);
+    if (o->json || o->estimate.emit) streams->people = output_of(stderr);
     if (o->quiet) streams->people.file = NULL;
     threads_pin_allow(o->pin_threads == PIN_AUTO);
     return c->run(o, streams);

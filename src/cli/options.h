@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "cli/config.h"
-#include "estimate/framework.h"
+#include "estimate/emit/emit.h"
 #include "train/setup.h"
 
 typedef enum {
@@ -55,6 +55,7 @@ typedef struct {
     int cache_keys, cache_values; /* of llama_cpp_cache_types */
     int64_t ubatch, gpu_layers;
     bool eager;
+    emit_name emit;
 } estimate_options;
 
 /* What a command line says, at its defaults before. */

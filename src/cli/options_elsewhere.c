@@ -250,5 +250,13 @@ const option options_elsewhere[] = {
       .low = 0,
       .high = 1 << 20,
       .help = "llama.cpp: how many layers lie on the device, from the head on" },
+    { .name = "emit",
+      .hint = "TOOL",
+      .kind = OPTION_CHOICE,
+      .group = GROUP_ELSEWHERE,
+      .commands = COMMAND_ESTIMATE,
+      .offset = FIELD(estimate.emit),
+      .words = EMIT_NAMES,
+      .help = "writes what was found to fit as a configuration of that tool to stdout" },
     { .name = NULL },
 };

@@ -142,11 +142,14 @@ static bool to_coded_base(const framework_subject *q, framework_settings *settin
     return true;
 }
 
+/* ZeRO stays ZeRO. */
 static bool to_more(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
+    bool zero = s->shard == TORCH_ZERO1 || s->shard == TORCH_ZERO2 || s->shard == TORCH_ZERO3;
     (void)q;
-    s->gpus = s->gpus < 2 ? 2 : 2 * s->gpus, s->shard = TORCH_FSDP;
-    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--gpus %lld --shard fsdp", (long long)s->gpus);
+    s->gpus = s->gpus < 2 ? 2 : 2 * s->gpus, s->shard = zero ? TORCH_ZERO3 : TORCH_FSDP;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--gpus %lld --shard %s", (long long)s->gpus,
+             zero ? "zero3" : "fsdp");
     return s->gpus <= 1024;
 }
 

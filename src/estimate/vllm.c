@@ -177,6 +177,10 @@ status vllm_check(const model *m, const model_config *c, const vllm_settings *s)
         return status_set(STATUS_INVALID,
                           "--gpus %lld: vLLM shares out whole heads, and %lld of them can't be divided so",
                           (long long)s->gpus, (long long)h.heads);
+    if (s->block > 256 || (s->block & (s->block - 1)) || s->block == 2 || s->block == 4)
+        return status_set(STATUS_INVALID,
+                          "--block-size %lld: vLLM has pages of 1, 8, 16, 32, 64, 128 and 256",
+                          (long long)s->block);
     if (s->sequences > s->batched)
         return status_set(STATUS_INVALID,
                           "--max-num-seqs %lld is more than the tokens of a batch, --max-num-batched-tokens "

@@ -133,7 +133,9 @@ static void what_cannot_be_served_is_refused(void **state) {
     x.s.gpus = 3;
     assert_int_equal(vllm_check(&x.model, &x.config, &x.s), STATUS_INVALID);
     assert_non_null(strstr(status_message(), "whole heads"));
-    x.s.gpus = 1, x.s.sequences = 4096;
+    x.s.gpus = 1, x.s.block = 24;
+    assert_int_equal(vllm_check(&x.model, &x.config, &x.s), STATUS_INVALID);
+    x.s.block = 16, x.s.sequences = 4096;
     assert_int_equal(vllm_check(&x.model, &x.config, &x.s), STATUS_INVALID);
 }
 

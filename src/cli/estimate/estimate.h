@@ -28,4 +28,7 @@ void estimate_settle_llama_cpp(estimate_question *e);
 
 /* The answer, with what would help where it does not fit. */
 void estimate_say(text *t, const estimate_question *e, const framework_advice *a);
+/* The configuration that fits, as it was asked or as advised, in the words of --emit. Nothing where nothing
+ * fits. */
+status estimate_emit(text *t, const estimate_question *e, const framework_advice *a);
 void estimate_put_json(text *t, const estimate_question *e, const framework_advice *a);

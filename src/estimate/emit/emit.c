@@ -1,0 +1,79 @@
+#include "estimate/emit/emit.h"
+
+#include <string.h>
+
+#include "base/units.h"
+#include "io/json.h"
+
+static const emitter *const emitters[EMITS] = {
+    [EMIT_HF] = &emit_hf,
+    [EMIT_TORCH] = &emit_torch,
+    [EMIT_DEEPSPEED] = &emit_deepspeed,
+    [EMIT_ACCELERATE] = &emit_accelerate,
+    [EMIT_AXOLOTL] = &emit_axolotl,
+    [EMIT_VLLM] = &emit_vllm,
+    [EMIT_LLAMA_CPP] = &emit_llama_cpp,
+    [EMIT_JSON] = &emit_json,
+};
+
+static bool listed(const char *list, const char *word) {
+    size_t n = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == 0 || at[n] == ',')) return true;
+    return false;
+}
+
+status emit_check(emit_name n, const framework *f) {
+    const emitter *e = emitters[n];
+    if (!e) return STATUS_OK;
+    if (!f)
+        return status_set(STATUS_INVALID, "--emit %s: with --framework snug the plan is run by snug itself",
+                          e->name);
+    if (listed(e->frameworks, f->name)) return STATUS_OK;
+    return status_set(STATUS_INVALID, "--emit %s is for --framework %s, and here it is %s", e->name,
+                      e->frameworks, f->name);
+}
+
+status emit_write(emit_name n, const emit_request *q, text *out) { return emitters[n]->write(q, out); }
+
+/* ---- what several tools share ---- */
+
+void emit_comment(text *out, const emit_request *q) {
+    const hardware *h = q->subject->hardware;
+    const interval *b = &q->result->layers[h->memory ? FRAMEWORK_DEVICE : FRAMEWORK_RESERVED];
+    char low[UNITS_TEXT_BYTES], likely[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
+    text_add(out, "# snug estimate: ");
+    json_add_quoted(out, q->subject->model->name);
+    text_add(out, " takes %s of ", units_bytes_text(b->likely, likely));
+    if (h->memory)
+        json_add_quoted(out, h->title);
+    else
+        text_add(out, "a device");
+    text_add(out, ", from %s to %s\n", units_bytes_text(b->low, low), units_bytes_text(b->high, high));
+    if (*q->changed) text_add(out, "# beyond what was asked: %s\n", q->changed);
+}
+
+int64_t emit_accumulation(const emit_request *q) {
+    int64_t once = q->settings->torch.batch * q->settings->torch.gpus;
+    return (q->batch + once - 1) / once;
+}
+
+const char *emit_half(const emit_request *q) { return q->subject->hardware->no_bf16 ? "fp16" : "bf16"; }
+
+status emit_optimizer(const emit_request *q, const char **name) {
+    const torch_settings *s = &q->settings->torch;
+    bool codes = s->state_bits == 8;
+    *name = NULL;
+    if (s->optimizer == OPTIMIZER_ADAMW)
+        *name = codes ? "adamw_bnb_8bit" : s->update == TORCH_FUSED ? "adamw_torch_fused" : "adamw_torch";
+    if (s->optimizer == OPTIMIZER_LION) *name = codes ? "lion_8bit" : "lion_32bit";
+    if (s->optimizer == OPTIMIZER_SGD && !codes) *name = "sgd";
+    if (s->optimizer == OPTIMIZER_ADAFACTOR && !codes) *name = "adafactor";
+    if (*name) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "--optimizer-bits 8: transformers has 8 bits for adamw and lion only; leave it out");
+}
+
+int emit_zero_stage(torch_shard s) {
+    return s == TORCH_ZERO1 ? 1 : s == TORCH_ZERO2 ? 2 : s == TORCH_ZERO3 ? 3 : 0;
+}

@@ -1,0 +1,56 @@
+/* A configuration that an estimate has found to fit, in the words of the tool that is to run it: exact names
+ * and values, and no settings that do not exist. One file for each tool; docs/emit.md says where its names
+ * are from. */
+#pragma once
+
+#include "estimate/framework.h"
+
+typedef struct {
+    const framework_subject *subject;
+    const framework *framework;
+    const framework_settings *settings; /* that fit */
+    const framework_result *result;
+    const char *changed; /* options beyond what was asked; "": none */
+    int64_t batch;       /* training: samples of an optimizer step, over all devices */
+} emit_request;
+
+typedef struct {
+    const char *name;
+    const char *frameworks; /* whose settings it can say: "hf, pytorch" */
+    /* STATUS_INVALID with a sentence: the tool has no such setting. */
+    status (*write)(const emit_request *q, text *out);
+} emitter;
+
+/* In the order of EMIT_NAMES behind "none". */
+typedef enum {
+    EMIT_NONE,
+    EMIT_HF,
+    EMIT_TORCH,
+    EMIT_DEEPSPEED,
+    EMIT_ACCELERATE,
+    EMIT_AXOLOTL,
+    EMIT_VLLM,
+    EMIT_LLAMA_CPP,
+    EMIT_JSON,
+    EMITS
+} emit_name;
+#define EMIT_NAMES "none, hf, torch, deepspeed, accelerate, axolotl, vllm, llama.cpp, json"
+
+extern const emitter emit_hf, emit_torch, emit_deepspeed, emit_accelerate, emit_axolotl, emit_vllm,
+    emit_llama_cpp, emit_json;
+
+/* STATUS_INVALID where the tool does not go with the framework. */
+status emit_check(emit_name n, const framework *f);
+status emit_write(emit_name n, const emit_request *q, text *out);
+
+/* ---- what several tools share ---- */
+
+/* What it is and what it takes, as lines of comment. */
+void emit_comment(text *out, const emit_request *q);
+/* Micro-batches of an optimizer step. */
+int64_t emit_accumulation(const emit_request *q);
+/* "bf16" or "fp16": what 16 bits are on that device. */
+const char *emit_half(const emit_request *q);
+/* transformers' name of the optimizer. */
+status emit_optimizer(const emit_request *q, const char **name);
+int emit_zero_stage(torch_shard s); /* 0: it is none of DeepSpeed's */

@@ -1,0 +1,114 @@
+/* transformers' TrainingArguments and how the model is loaded for them, in Python. */
+#include "estimate/emit/emit.h"
+#include "io/json.h"
+
+static const char *torch_half(const emit_request *q) {
+    return q->subject->hardware->no_bf16 ? "torch.float16" : "torch.bfloat16";
+}
+
+static void add_quantization(const emit_request *q, text *out) {
+    text_add(out,
+             "quantization = BitsAndBytesConfig(\n"
+             "    load_in_4bit=True,\n"
+             "    bnb_4bit_quant_type=\"nf4\",\n"
+             "    bnb_4bit_use_double_quant=True,\n"
+             "    bnb_4bit_compute_dtype=%s,\n"
+             ")\n\n",
+             torch_half(q));
+}
+
+/* Adapters beside every product of the blocks. */
+static void add_adapter(const torch_settings *s, text *out) {
+    text_add(out,
+             "adapter = LoraConfig(\n"
+             "    r=%lld,\n"
+             "    lora_alpha=%lld,\n"
+             "    lora_dropout=0.0,\n"
+             "    target_modules=\"all-linear\",\n"
+             "    task_type=\"CAUSAL_LM\",\n"
+             ")\n\n",
+             (long long)s->adapter_rank, 2 * (long long)s->adapter_rank);
+}
+
+static const char *weights_type(const emit_request *q) {
+    const torch_settings *s = &q->settings->torch;
+    bool narrow = s->adapter_rank ? s->base_bits != 32 : s->types == TORCH_HALF;
+    return narrow ? torch_half(q) : "torch.float32";
+}
+
+static void add_model(const emit_request *q, text *out) {
+    const torch_settings *s = &q->settings->torch;
+    bool coded = s->adapter_rank && s->base_bits == 4;
+    if (coded) add_quantization(q, out);
+    if (s->adapter_rank) add_adapter(s, out);
+    text_add(out,
+             "\ndef load_model():\n"
+             "    model = AutoModelForCausalLM.from_pretrained(\n"
+             "        MODEL,\n"
+             "        dtype=%s,\n"
+             "        attn_implementation=\"%s\",\n%s"
+             "    )\n",
+             weights_type(q), s->attention == TORCH_FLASH ? "sdpa" : "eager",
+             coded ? "        quantization_config=quantization,\n" : "");
+    if (coded) text_add(out, "    model = prepare_model_for_kbit_training(model)\n");
+    text_add(out, "    return %s\n\n\n", s->adapter_rank ? "get_peft_model(model, adapter)" : "model");
+}
+
+static void add_sharding(const torch_settings *s, text *out) {
+    if (s->shard == TORCH_FSDP)
+        text_add(out,
+                 "    fsdp=True,\n"
+                 "    fsdp_config={\n"
+                 "        \"version\": 2,\n"
+                 "        \"reshard_after_forward\": True,\n"
+                 "        \"activation_checkpointing\": %s,\n"
+                 "        \"cpu_ram_efficient_loading\": True,\n"
+                 "        \"state_dict_type\": \"SHARDED_STATE_DICT\",\n"
+                 "    },\n",
+                 s->checkpointing ? "True" : "False");
+    if (emit_zero_stage(s->shard))
+        text_add(out, "    deepspeed=\"deepspeed.json\",  # snug estimate ... --emit deepspeed\n");
+}
+
+static void add_arguments(const emit_request *q, const char *optimizer, text *out) {
+    const torch_settings *s = &q->settings->torch;
+    bool checkpointing = s->checkpointing && s->shard != TORCH_FSDP;
+    text_add(out,
+             "arguments = TrainingArguments(\n"
+             "    output_dir=\"out\",\n"
+             "    per_device_train_batch_size=%lld,\n"
+             "    gradient_accumulation_steps=%lld,\n"
+             "    optim=\"%s\",\n",
+             (long long)s->batch, (long long)emit_accumulation(q), optimizer);
+    if (s->optimizer == OPTIMIZER_SGD && s->momentum > 0)
+        text_add(out, "    optim_args=\"momentum=%g\",\n", s->momentum);
+    if (s->types == TORCH_AUTOCAST) text_add(out, "    %s=True,\n", emit_half(q));
+    if (checkpointing)
+        text_add(out, "    gradient_checkpointing=True,\n"
+                      "    gradient_checkpointing_kwargs={\"use_reentrant\": False},\n");
+    if (s->fused_loss) text_add(out, "    use_liger_kernel=True,\n");
+    add_sharding(s, out);
+    text_add(out, ")\n");
+}
+
+static status write(const emit_request *q, text *out) {
+    const torch_settings *s = &q->settings->torch;
+    const char *optimizer;
+    TRY(emit_optimizer(q, &optimizer));
+    emit_comment(out, q);
+    if (s->gpus > 1) text_add(out, "# torchrun --nproc_per_node %lld THIS_FILE\n", (long long)s->gpus);
+    text_add(out, "import torch\n");
+    if (s->adapter_rank)
+        text_add(out, "from peft import LoraConfig, get_peft_model%s\n",
+                 s->base_bits == 4 ? ", prepare_model_for_kbit_training" : "");
+    text_add(out, "from transformers import AutoModelForCausalLM, %sTrainingArguments\n\nMODEL = ",
+             s->adapter_rank && s->base_bits == 4 ? "BitsAndBytesConfig, " : "");
+    json_add_quoted(out, q->subject->model->name);
+    text_add(out, "  # a path, or a name on the hub\nCONTEXT = %lld  # tokens of a sample, at most\n\n",
+             (long long)s->context);
+    add_model(q, out);
+    add_arguments(q, optimizer, out);
+    return STATUS_OK;
+}
+
+const emitter emit_hf = { "hf", "hf", write };

@@ -1,0 +1,88 @@
+/* The settings in snug's own words, for programs: each key is an option of estimate. */
+#include "estimate/emit/emit.h"
+#include "io/json.h"
+
+static void put_torch(json_writer *w, const emit_request *q) {
+    static const char *const types[] = { "float32", "autocast", "half" };
+    static const char *const updates[] = { "foreach", "fused", "single" };
+    static const char *const shards[] = { "none", "ddp", "zero1", "zero2", "zero3", "fsdp" };
+    static const char *const optimizers[] = { [OPTIMIZER_ADAMW] = "adamw",
+                                              [OPTIMIZER_SGD] = "sgd",
+                                              [OPTIMIZER_LION] = "lion",
+                                              [OPTIMIZER_ADAFACTOR] = "adafactor" };
+    const torch_settings *s = &q->settings->torch;
+    json_put_integer(w, "micro-batch", s->batch);
+    json_put_integer(w, "accumulate", emit_accumulation(q));
+    json_put_integer(w, "context", s->context);
+    json_put_integer(w, "gpus", s->gpus);
+    json_put_string(w, "shard", shards[s->shard]);
+    json_put_string(w, "dtype", types[s->types]);
+    json_put_string(w, "attn", s->attention == TORCH_FLASH ? "flash" : "eager");
+    json_put_string(w, "optimizer", optimizers[s->optimizer]);
+    json_put_string(w, "optimizer-kernels", updates[s->update]);
+    json_put_integer(w, "optimizer-bits", s->state_bits);
+    json_put_bool(w, "gradient-checkpointing", s->checkpointing);
+    json_put_string(w, "loss", s->fused_loss ? "fused" : "plain");
+    if (!s->adapter_rank) return;
+    json_put_integer(w, "adapter-rank", s->adapter_rank);
+    json_put_integer(w, "base-bits", s->base_bits);
+}
+
+static void put_vllm(json_writer *w, const vllm_settings *s) {
+    static const char *const quantized[] = { "none", "fp8", "awq", "gptq", "bitsandbytes" };
+    json_put_integer(w, "context", s->context);
+    json_put_integer(w, "requests", s->requests);
+    json_put_integer(w, "gpus", s->gpus);
+    json_put_string(w, "dtype", s->wide ? "float32" : "half");
+    json_put_string(w, "quantization", quantized[s->quantization]);
+    json_put_string(w, "kv-cache-dtype", s->cache == VLLM_CACHE_FP8 ? "fp8" : "auto");
+    json_put_number(w, "gpu-memory-utilization", s->utilization);
+    json_put_integer(w, "max-num-batched-tokens", s->batched);
+    json_put_integer(w, "max-num-seqs", s->sequences);
+    json_put_integer(w, "block-size", s->block);
+    json_put_bool(w, "enforce-eager", s->eager);
+}
+
+static void put_llama_cpp(json_writer *w, const llama_cpp_settings *s) {
+    json_put_string(w, "gguf", gguf_mix_name(s->mix));
+    json_put_integer(w, "context", s->context);
+    json_put_integer(w, "requests", s->requests);
+    json_put_integer(w, "gpu-layers", s->gpu_layers);
+    json_put_integer(w, "ubatch-size", s->ubatch);
+    json_put_string(w, "cache-type-k", llama_cpp_cache_name(s->keys));
+    json_put_string(w, "cache-type-v", llama_cpp_cache_name(s->values));
+    json_put_string(w, "attn", s->flash ? "flash" : "eager");
+}
+
+static void put_settings(json_writer *w, const emit_request *q) {
+    json_begin_object(w, "settings");
+    if (q->framework == &framework_vllm)
+        put_vllm(w, &q->settings->vllm);
+    else if (q->framework == &framework_llama_cpp)
+        put_llama_cpp(w, &q->settings->llama_cpp);
+    else
+        put_torch(w, q);
+    json_end_object(w);
+}
+
+static status write(const emit_request *q, text *out) {
+    const hardware *h = q->subject->hardware;
+    const interval *b = &q->result->layers[h->memory ? FRAMEWORK_DEVICE : FRAMEWORK_RESERVED];
+    json_writer w = { .out = out, .lines = true };
+    json_begin_object(&w, NULL);
+    json_put_string(&w, "model", q->subject->model->name);
+    json_put_string(&w, "framework", q->framework->name);
+    if (h->memory) json_put_string(&w, "device", h->name);
+    json_begin_object(&w, h->memory ? "device_bytes" : "reserved_bytes");
+    json_put_unsigned(&w, "low", b->low);
+    json_put_unsigned(&w, "likely", b->likely);
+    json_put_unsigned(&w, "high", b->high);
+    json_end_object(&w);
+    json_put_string(&w, "changed", q->changed);
+    put_settings(&w, q);
+    json_end_object(&w);
+    text_add(out, "\n");
+    return STATUS_OK;
+}
+
+const emitter emit_json = { "json", "hf, pytorch, vllm, llama.cpp", write };
