@@ -25,12 +25,14 @@ SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, interme
              pad_token_id=None)
 LLAMA3 = dict(rope_type="llama3", rope_theta=100.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
+YARN = dict(rope_type="yarn", rope_theta=50.0, factor=3.0, beta_fast=4.0, original_max_position_embeddings=12)
 FAMILIES = {
     "llama": ("LlamaConfig", dict(num_key_value_heads=2, rope_parameters=LLAMA3)),
     "mistral": ("MistralConfig", dict(num_key_value_heads=2, sliding_window=7, head_dim=12)),
     "qwen2": ("Qwen2Config", dict(num_key_value_heads=2, tie_word_embeddings=True, use_sliding_window=True,
                                   sliding_window=5, max_window_layers=1)),
     "qwen3": ("Qwen3Config", dict(num_key_value_heads=2, head_dim=12)),
+    "qwen3_yarn": ("Qwen3Config", dict(num_key_value_heads=2, head_dim=16, rope_parameters=YARN)),
     "phi": ("PhiConfig", dict(resid_pdrop=0.0, embd_pdrop=0.0)),
     "phi3": ("Phi3Config", dict(num_key_value_heads=2, sliding_window=9)),
     "gemma": ("GemmaConfig", dict(num_key_value_heads=1, head_dim=12, tie_word_embeddings=True)),

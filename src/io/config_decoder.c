@@ -60,6 +60,30 @@ static status read_activation(json_value root, decoder_config *c) {
 
 /* ---- rotary positions ---- */
 
+/* Turns by stretched angles make scores smaller; this gives it back to both sides (arXiv:2309.00071, 3.4). */
+static double yarn_gain(double factor, double scale) {
+    return factor > 1 ? 0.1 * scale * log(factor) + 1 : 1;
+}
+
+static status read_yarn(json_value rope, decoder_config *c) {
+    rotary_angles_attributes *r = &c->rotary;
+    double scale = 0, scale_all = 0;
+    bool rounded = true;
+    r->stretch = ROTARY_YARN;
+    r->low = 1, r->high = 32, r->original = (double)c->context;
+    TRY(json_get_number(rope, "factor", 1, 1e6, &r->factor));
+    TRY(json_optional_number(rope, "beta_slow", 1e-6, 1e6, &r->low));
+    TRY(json_optional_number(rope, "beta_fast", r->low * 1.000001, 1e7, &r->high));
+    TRY(json_optional_number(rope, "original_max_position_embeddings", 1, 1e12, &r->original));
+    TRY(json_optional_number(rope, "mscale", 0, 1e6, &scale));
+    TRY(json_optional_number(rope, "mscale_all_dim", 0, 1e6, &scale_all));
+    TRY(json_optional_bool(rope, "truncate", &rounded));
+    r->unrounded = !rounded;
+    r->gain = scale > 0 && scale_all > 0 ? yarn_gain(r->factor, scale) / yarn_gain(r->factor, scale_all)
+                                         : yarn_gain(r->factor, 1);
+    return json_optional_number(rope, "attention_factor", 1e-6, 1e6, &r->gain);
+}
+
 static status read_stretch(json_value rope, decoder_config *c) {
     const char *kind = "default";
     rotary_angles_attributes *r = &c->rotary;
@@ -71,8 +95,10 @@ static status read_stretch(json_value rope, decoder_config *c) {
         r->stretch = ROTARY_LINEAR;
         return json_get_number(rope, "factor", 1, 1e6, &r->factor);
     }
+    if (strcmp(kind, "yarn") == 0) return read_yarn(rope, c);
     if (strcmp(kind, "llama3") != 0) {
-        c->untrained = "its rope_scaling is neither linear nor llama3, which are what its builder knows";
+        c->untrained =
+            "its rope_scaling is none of linear, llama3 and yarn, which are what its builder knows";
         return STATUS_OK;
     }
     r->stretch = ROTARY_LLAMA3;
@@ -293,7 +319,7 @@ static void put_cap(json_writer *w, const char *key, double silent, double cap) 
 }
 
 static void put_rope(json_writer *w, const char *key, const decoder_config *c, double theta, bool stretched) {
-    static const char *const kinds[] = { "default", "linear", "llama3" };
+    static const char *const kinds[] = { "default", "linear", "llama3", "yarn" };
     const rotary_angles_attributes *r = &c->rotary;
     json_begin_object(w, key);
     json_put_string(w, "rope_type", kinds[stretched ? r->stretch : ROTARY_PLAIN]);
@@ -304,6 +330,13 @@ static void put_rope(json_writer *w, const char *key, const decoder_config *c, d
     if (stretched && r->stretch == ROTARY_LLAMA3) {
         json_put_number(w, "low_freq_factor", r->low);
         json_put_number(w, "high_freq_factor", r->high);
+        json_put_integer(w, "original_max_position_embeddings", (int64_t)r->original);
+    }
+    if (stretched && r->stretch == ROTARY_YARN) {
+        json_put_number(w, "beta_slow", r->low);
+        json_put_number(w, "beta_fast", r->high);
+        json_put_number(w, "attention_factor", r->gain);
+        json_put_bool(w, "truncate", !r->unrounded);
         json_put_integer(w, "original_max_position_embeddings", (int64_t)r->original);
     }
     json_end_object(w);

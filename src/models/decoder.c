@@ -64,6 +64,8 @@ status decoder_check(const decoder_config *c) {
             STATUS_INVALID,
             "%d of %lld numbers of a head turn with the position; it must be even, from 2 to %d", turned,
             (long long)c->head_size, ROTARY_MOST_TURNED);
+    if (c->rotary.stretch == ROTARY_YARN && !(c->rotary.theta > 1))
+        return status_set(STATUS_INVALID, "yarn needs a rope_theta above 1, not %g", c->rotary.theta);
     if (!(c->rotary.theta >= 1 && c->rotary.theta < 1e12) || !(c->near_theta >= 0 && c->near_theta < 1e12))
         return status_set(STATUS_INVALID, "rope_theta is %g; it must be from 1 to 1e12", c->rotary.theta);
     if (c->window < 0 || c->window > 1 << 24)
@@ -310,7 +312,7 @@ static void make_angles(builder *b, int64_t rows) {
     a.rows = rows;
     b->far = rotary_angles_apply(b->g, b->position, &a);
     if (b->c->near_theta <= 0 || !b->c->window) return;
-    a.theta = b->c->near_theta, a.stretch = ROTARY_PLAIN;
+    a.theta = b->c->near_theta, a.stretch = ROTARY_PLAIN, a.gain = 0;
     b->near = rotary_angles_apply(b->g, b->position, &a);
 }
 

@@ -104,12 +104,18 @@ static void add_decoder(identity *i, const decoder_config *c) {
                   { "dropout_embedding", c->dropout_embedding },
                   { "dropout_attention", c->dropout_attention },
                   { "dropout_residual", c->dropout_residual },
-                  { "epsilon", c->epsilon } };
+                  { "epsilon", c->epsilon } },
+      rare[] = { { "cap_scores", c->cap_scores },
+                 { "cap_logits", c->cap_logits },
+                 { "gain", r->gain },
+                 { "unrounded", (double)r->unrounded } };
     digest far = digest_begin();
     digest_add(&far, c->far, sizeof c->far);
     add_text(i, IDENTITY_MODEL, "model_type", c->kind->type);
     for (size_t f = 0; f < sizeof facts / sizeof *facts; f++)
         add_number(i, IDENTITY_MODEL, facts[f].name, facts[f].number);
+    for (size_t f = 0; f < sizeof rare / sizeof *rare; f++) /* none: as before there was such a thing */
+        if (rare[f].number != 0) add_number(i, IDENTITY_MODEL, rare[f].name, rare[f].number);
     add_sum(i, IDENTITY_MODEL, "far", &far);
 }
 

@@ -17,8 +17,8 @@
 #include "io/model_config.h"
 #include "run/lab.h"
 
-static const char *const families[] = { "llama", "mistral", "qwen2",       "qwen3",    "phi",
-                                        "phi3",  "gemma",   "gemma3_text", "gpt_neox", "gemma2" };
+static const char *const families[] = { "llama", "mistral",     "qwen2",    "qwen3",  "phi",       "phi3",
+                                        "gemma", "gemma3_text", "gpt_neox", "gemma2", "qwen3_yarn" };
 enum { FAMILIES = sizeof families / sizeof *families };
 
 static void weight(const char *name, const shape *s, float *w) {

@@ -40,9 +40,20 @@ static const rotary_angles_attributes llama3 = { .rows = 300,
                                                  .high = 4,
                                                  .original = 8192 };
 
+static const rotary_angles_attributes yarn = { .rows = 90,
+                                               .turned = 32,
+                                               .theta = 10000,
+                                               .stretch = ROTARY_YARN,
+                                               .factor = 4,
+                                               .low = 1,
+                                               .high = 32,
+                                               .original = 512,
+                                               .gain = 1.14 };
+
 static const op_case angles_cases[] = {
     { "plain", { { DTYPE_NONE } }, &plain, 0, true },
     { "offset", { { DTYPE_I32, { { 1 }, 1 }, 100, 101 } }, &linear, 0, true },
+    { "yarn", { { DTYPE_I32, { { 1 }, 1 }, 0, 400 } }, &yarn, 0, true },
     { "llama3", { { DTYPE_I32, { { 1 }, 1 }, 7, 8 } }, &llama3, 0, true },
     { 0 }
 };

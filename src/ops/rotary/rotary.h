@@ -4,7 +4,8 @@
  *     y[i] = x[i] cos - x[i + R/2] sin,   y[i + R/2] = x[i + R/2] cos + x[i] sin
  * and the others stay. The angles do not depend on the layer: they are a value of their own, made once in a
  * program and read by all layers. The gradient is a turn back by the same angles.
- * Paper: Su et al., "RoFormer", arXiv:2104.09864; stretched angles: Chen et al., arXiv:2306.15595. */
+ * Paper: Su et al., "RoFormer", arXiv:2104.09864; stretched angles: Chen et al., arXiv:2306.15595;
+ * Peng et al., "YaRN", arXiv:2309.00071. */
 #pragma once
 
 #include "ir/op.h"
@@ -13,6 +14,8 @@ typedef enum {
     ROTARY_PLAIN,
     ROTARY_LINEAR, /* positions divided by `factor` */
     ROTARY_LLAMA3, /* only waves longer than original/low are divided, and a ramp up to original/high */
+    ROTARY_YARN, /* pairs that turn less than `low` times in `original` positions are divided, those that turn
+                    more than `high` times stay, and a ramp over the pairs between */
 } rotary_stretch;
 
 typedef struct {
@@ -21,6 +24,8 @@ typedef struct {
     int32_t stretch;
     double theta;
     double factor, low, high, original; /* read as `stretch` says */
+    double gain;                        /* of cosines and sines; 0: 1 */
+    int32_t unrounded;                  /* YaRN: the ramp begins and ends between pairs */
 } rotary_angles_attributes;
 
 typedef struct {

@@ -12,13 +12,13 @@ static void angles_rows(const op_call *c, int64_t first, int64_t last) {
     const rotary_angles_attributes *a = c->attributes;
     const op_arg *offset = op_in(c, 0);
     int64_t begin = offset->data ? *(const int32_t *)offset->data : 0, half = a->turned / 2;
-    double speed[ROTARY_MOST_TURNED / 2];
+    double speed[ROTARY_MOST_TURNED / 2], gain = a->gain > 0 ? a->gain : 1;
     for (int64_t i = 0; i < half; i++) speed[i] = rotary_speed(a, i);
     for (int64_t t = first; t < last; t++)
         for (int64_t i = 0; i < half; i++) {
             double angle = (double)(begin + t) * speed[i];
-            reference_set(&c->out[0], t * a->turned + i, cos(angle));
-            reference_set(&c->out[0], t * a->turned + half + i, sin(angle));
+            reference_set(&c->out[0], t * a->turned + i, gain * cos(angle));
+            reference_set(&c->out[0], t * a->turned + half + i, gain * sin(angle));
         }
 }
 

@@ -5,9 +5,27 @@
 
 #include "ops/rotary/rotary.h"
 
+/* The pair that turns `times` times in the original positions, between pairs. */
+static inline double rotary_pair(const rotary_angles_attributes *a, double times) {
+    return (double)a->turned * log(a->original / (times * 2 * 3.14159265358979323846)) / (2 * log(a->theta));
+}
+
+/* How much of a pair's speed stays. */
+static inline double rotary_yarn_share(const rotary_angles_attributes *a, int64_t pair) {
+    double first = rotary_pair(a, a->high), last = rotary_pair(a, a->low), most = (double)a->turned - 1;
+    if (!a->unrounded) first = floor(first), last = ceil(last);
+    first = fmax(first, 0), last = fmin(last, most);
+    double ramp = ((double)pair - first) / (first == last ? 0.001 : last - first);
+    return 1 - fmin(fmax(ramp, 0), 1);
+}
+
 static inline double rotary_speed(const rotary_angles_attributes *a, int64_t pair) {
     double speed = pow(a->theta, -2.0 * (double)pair / (double)a->turned);
     if (a->stretch == ROTARY_LINEAR) return speed / a->factor;
+    if (a->stretch == ROTARY_YARN) {
+        double share = rotary_yarn_share(a, pair);
+        return (1 - share) * speed / a->factor + share * speed;
+    }
     if (a->stretch != ROTARY_LLAMA3) return speed;
     double wave = 2 * 3.14159265358979323846 / speed;
     if (wave < a->original / a->high) return speed;
