@@ -46,7 +46,11 @@ typedef struct {
     torch_shard shard;
     enum { LOSS_PLAIN, LOSS_FUSED } loss;
     int64_t state_bits, base_bits, adapter_rank, gpus;
-    bool checkpointing;
+    const char *adapter_targets;
+    double adapter_dropout;
+    enum { SCALES_TWICE, SCALES_PLAIN } scales;
+    enum { LIBRARIES_CURRENT, LIBRARIES_OLDER } libraries;
+    bool checkpointing, holds_output;
     vllm_quantization quantization; /* serving: */
     vllm_cache cache;
     double utilization;

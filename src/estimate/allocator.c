@@ -65,10 +65,21 @@ static uint32_t best(const allocator *a, uint64_t bytes, bool small) {
     return found;
 }
 
+static void give_back(allocator *a) {
+    for (uint32_t i = a->free_count; i-- > 0;) {
+        uint32_t b = a->free_blocks[i];
+        if (at(a, b)->before || at(a, b)->after) continue;
+        unlist(a, b);
+        a->reserved -= at(a, b)->bytes;
+    }
+}
+
 static uint32_t new_segment(allocator *a, uint64_t bytes, bool small) {
     uint64_t segment = small ? 2 * MIB : bytes < 10 * MIB ? 20 * MIB : units_align(bytes, 2 * MIB);
     uint32_t b = new_block(a, &(block){ .bytes = segment, .small = small });
+    if (a->limit && a->reserved + segment > a->limit) give_back(a);
     a->reserved += segment;
+    if (a->reserved > a->most) a->most = a->reserved;
     if (b) list_free(a, b);
     return b;
 }

@@ -4,7 +4,8 @@
  * at most 1 MiB share segments of 2 MiB; larger ones below 10 MiB come from segments of 20 MiB, others get
  * segments of their own, rounded up to 2 MiB. A request takes the smallest free block that is large enough
  * and splits it where enough is left (512 bytes of small ones, more than 1 MiB of large ones). Freed blocks
- * join free neighbours; segments stay. */
+ * join free neighbours; segments stay, until the device has no more: then those that are free as a whole are
+ * given back, and it is tried again. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,7 +16,8 @@
 typedef struct {
     array blocks;
     uint32_t *free_blocks, free_count, room;
-    uint64_t reserved;
+    uint64_t reserved, most; /* now; at most so far */
+    uint64_t limit;          /* what the device has; 0: no end */
     bool failed;
 } allocator;
 

@@ -5,10 +5,12 @@
 #include <string.h>
 
 const framework *framework_of(framework_name n) {
-    static const framework *const list[FRAMEWORKS] = { [FRAMEWORK_HF] = &framework_hf,
-                                                       [FRAMEWORK_PYTORCH] = &framework_pytorch,
-                                                       [FRAMEWORK_VLLM] = &framework_vllm,
-                                                       [FRAMEWORK_LLAMA_CPP] = &framework_llama_cpp };
+    static const framework *const list[FRAMEWORKS] = {
+        [FRAMEWORK_HF] = &framework_hf,         [FRAMEWORK_PYTORCH] = &framework_pytorch,
+        [FRAMEWORK_VLLM] = &framework_vllm,     [FRAMEWORK_LLAMA_CPP] = &framework_llama_cpp,
+
+        [FRAMEWORK_LITGPT] = &framework_litgpt, [FRAMEWORK_LLMC] = &framework_llmc
+    };
     return list[n];
 }
 
@@ -40,8 +42,10 @@ void framework_place(const framework_subject *q, framework_result *r, const inte
     const hardware *h = q->hardware;
     interval *device = &r->layers[FRAMEWORK_DEVICE];
     r->layers[FRAMEWORK_RESERVED] = *reserved;
-    *device = (interval){ reserved->low + h->context[0], reserved->likely + h->context[1] + h->workspace,
-                          reserved->high + h->context[2] + h->workspace };
+    const interval *b = &r->beside;
+    *device = (interval){ reserved->low + h->context[0] + b->low,
+                          reserved->likely + h->context[1] + h->workspace + b->likely,
+                          reserved->high + h->context[2] + h->workspace + b->high };
     r->fits = !h->memory || device->likely <= h->memory;
     r->surely = !h->memory || device->high <= h->memory;
     r->beyond = r->fits ? h->memory - device->likely : device->likely - h->memory;

@@ -20,6 +20,8 @@ typedef enum {
     FRAMEWORK_SNUG,
     FRAMEWORK_VLLM,
     FRAMEWORK_LLAMA_CPP,
+    FRAMEWORK_LITGPT,
+    FRAMEWORK_LLMC,
     FRAMEWORKS
 } framework_name;
 
@@ -61,6 +63,8 @@ typedef struct {
 enum { FRAMEWORK_MOST_TERMS = 12, FRAMEWORK_MOST_FACTS = 16 };
 typedef struct {
     interval layers[FRAMEWORK_LAYERS];
+    interval
+        beside; /* of the whole device: what is neither reserved nor the context, as collectives' buffers */
     framework_layer least_layer, last_layer; /* those that mean something here */
     framework_term terms[FRAMEWORK_MOST_TERMS];
     framework_fact facts[FRAMEWORK_MOST_FACTS];
@@ -105,7 +109,8 @@ typedef struct {
     int64_t *(*variable)(framework_settings *s, framework_variable v); /* NULL: there is no such setting */
 } framework;
 
-extern const framework framework_hf, framework_pytorch, framework_vllm, framework_llama_cpp;
+extern const framework framework_hf, framework_pytorch, framework_vllm, framework_llama_cpp, framework_litgpt,
+    framework_llmc;
 const framework *framework_of(framework_name n); /* NULL: snug */
 
 /* ---- what would help ---- */

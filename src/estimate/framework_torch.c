@@ -29,15 +29,29 @@ static status check(const framework_subject *q, const framework_settings *settin
     return STATUS_OK;
 }
 
+/* NCCL's buffers: some 10 MiB for each of its channels (4 MiB of the Simple protocol, a few of LL128), of
+ * which it opens 2 to 32, and what it maps of its own. */
+static const interval collectives = { 64u << 20, 400u << 20, 1536u << 20 };
+
+/* What is left for the allocator. */
+static uint64_t room_of(const framework_subject *q, const framework_settings *s) {
+    const hardware *h = q->hardware;
+    uint64_t beside = h->context[1] + h->workspace + (s->torch.gpus > 1 ? collectives.likely : 0);
+    return h->memory > beside ? h->memory - beside : 0;
+}
+
 static status estimate(const framework_subject *q, const framework_settings *s, framework_result *r) {
     torch_result t;
     *r = (framework_result){ .terms_of = FRAMEWORK_LIVE, .last_layer = FRAMEWORK_DEVICE };
-    TRY(torch_estimate(q->model, &s->torch, &t));
+    torch_settings with = s->torch;
+    with.limit = room_of(q, s);
+    TRY(torch_estimate(q->model, &with, &t));
     r->layers[FRAMEWORK_LIVE] = t.live;
     for (int k = 0; k < TAPE_TERMS; k++) framework_add_term(r, tape_term_name((tape_term)k), t.by_term[k]);
     r->peak_in = t.peak_in;
     r->parameters = t.parameters, r->trained = t.trained;
     if (!q->hardware->memory) r->last_layer = s->torch.cuda ? FRAMEWORK_RESERVED : FRAMEWORK_LIVE;
+    if (s->torch.gpus > 1) r->beside = collectives;
     framework_place(q, r, &t.reserved);
     return STATUS_OK;
 }
@@ -174,3 +188,6 @@ const framework framework_hf = {
 };
 const framework framework_pytorch = { "pytorch", "PyTorch", changes,  CHANGES,
                                       check,     estimate,  describe, variable };
+const framework framework_litgpt = {
+    "litgpt", "Lightning's litgpt", changes, CHANGES, check, estimate, describe, variable
+};

@@ -105,6 +105,17 @@ static uint32_t share(const player *p, uint32_t s) {
 
 static bool differentiable(const player *p, const tape_call *c) { return tape_at(p->t, c->out)->wants; }
 
+/* Bytes of a value on this device: of weights that several share, a part. */
+static uint64_t own_bytes(const player *p, tape_value v) {
+    double share = tape_at(p->t, v)->term == TAPE_WEIGHTS ? p->s->weight_share : 0;
+    return share > 0 ? (uint64_t)((double)tape_bytes(p->t, v) * share) : tape_bytes(p->t, v);
+}
+
+static uint64_t gradient_bytes(const player *p, tape_value v) {
+    double share = tape_at(p->t, v)->term == TAPE_WEIGHTS ? p->s->gradient_share : 0;
+    return share > 0 ? (uint64_t)((double)tape_bytes(p->t, v) * share) : tape_bytes(p->t, v);
+}
+
 static void drop_value(player *p, tape_value v) {
     give(p, p->of[v]);
     p->of[v] = 0;
@@ -170,7 +181,7 @@ static void run_backward(player *p, uint32_t i, const uint32_t *of) {
         for (int k = 0; k < TAPE_IN; k++) {
             const tape_item *x = tape_at(p->t, c->in[k]);
             if (!c->in[k] || !x->wants) continue;
-            uint64_t bytes = tape_bytes(p->t, c->in[k]);
+            uint64_t bytes = gradient_bytes(p, c->in[k]);
             bool same = c->passes && bytes == at(p, got)->bytes;
             tape_term term = x->term == TAPE_WEIGHTS  ? TAPE_GRADIENTS
                              : x->term == TAPE_LOGITS ? TAPE_LOGITS
@@ -242,7 +253,7 @@ static void play_forward(player *p, reading *places, reading *held) {
     p->now = "forward";
     count_readers(p, 1, p->t->calls.count);
     for (tape_value v = 1; v < p->t->items.count; v++)
-        if (tape_at(p->t, v)->held) p->readers[v]++;
+        if (tape_at(p->t, v)->held || tape_at(p->t, v)->outlives) p->readers[v]++;
     for (uint32_t i = 1; i < p->t->calls.count; i++) {
         bool again = p->s->checkpointing && call_at(p, i)->site >= 0;
         if (again && (i == 1 || call_at(p, i - 1)->site != call_at(p, i)->site))
@@ -275,24 +286,82 @@ static void play_backward(player *p, reading *places, reading *held) {
     p->now = "backward";
     tape_value loss = call_at(p, p->t->calls.count - 1)->out;
     p->gradient[loss] = take(p, tape_bytes(p->t, loss), TAPE_TEMPORARIES);
+    uint32_t fetched = 0;
     for (uint32_t i = p->t->calls.count; i-- > 1;) {
+        if (!fetched && call_at(p, i)->site >= 0) fetched = take(p, p->s->fetched_bytes, TAPE_TEMPORARIES);
         bool again = p->s->checkpointing && call_at(p, i)->site >= 0;
         bool last = i + 1 == p->t->calls.count || call_at(p, i + 1)->site != call_at(p, i)->site;
         if (again && last) replay(p, begin_of_site(p, i), i + 1, places, held);
         run_backward(p, i, places[i].of);
     }
+    give(p, fetched);
 }
 
 static void play_sources(player *p) {
     p->now = "forward";
     for (tape_value v = 1; v < p->t->items.count; v++)
-        if (permanent(p, v)) p->of[v] = take(p, tape_bytes(p->t, v), tape_at(p->t, v)->term);
-    take(p, p->s->optimizer_bytes, TAPE_OPTIMIZER);
+        if (permanent(p, v)) p->of[v] = take(p, own_bytes(p, v), tape_at(p->t, v)->term);
 }
 
-static void play_update(player *p) {
+static bool trained(const player *p, tape_value v) {
+    return tape_at(p->t, v)->term == TAPE_WEIGHTS && tape_at(p->t, v)->wants;
+}
+
+/* `bytes` in as many parts as there are trained weights, as large as those are; into `out`, by value. */
+static void take_spread(player *p, uint64_t bytes, tape_term term, uint32_t *out) {
+    uint64_t all = 0, left = bytes;
+    tape_value last = 0;
+    for (tape_value v = 1; v < p->t->items.count; v++)
+        if (trained(p, v)) all += tape_bytes(p->t, v), last = v;
+    for (tape_value v = 1; v <= last; v++) {
+        if (!trained(p, v)) continue;
+        double part = (double)bytes * ((double)tape_bytes(p->t, v) / (double)all);
+        uint64_t some = v == last ? left : (uint64_t)part < left ? (uint64_t)part : left;
+        uint32_t s = take(p, some, term);
+        if (out) out[v] = s;
+        left -= some;
+    }
+}
+
+/* State comes as two moments of each weight. */
+static bool play_update(player *p, bool first) {
+    uint32_t *scratch = memory_new(p->t->items.count, sizeof *scratch);
+    if (!scratch) return false;
     p->now = "update";
-    give(p, take(p, p->s->update_bytes, TAPE_TEMPORARIES));
+    if (first) {
+        take_spread(p, p->s->optimizer_bytes / 2, TAPE_OPTIMIZER, NULL);
+        take_spread(p, p->s->optimizer_bytes - p->s->optimizer_bytes / 2, TAPE_OPTIMIZER, NULL);
+    }
+    if (p->s->update_spread)
+        take_spread(p, p->s->update_bytes, TAPE_TEMPORARIES, scratch);
+    else
+        scratch[0] = take(p, p->s->update_bytes, TAPE_TEMPORARIES);
+    for (tape_value v = 0; v < p->t->items.count; v++) give(p, scratch[v]);
+    memory_free(scratch);
+    return true;
+}
+
+/* Gradients are let go before a step, unless earlier samples' are to be added to. */
+static void clear_gradients(player *p) {
+    for (tape_value v = 1; v < p->t->items.count; v++) {
+        bool stays = p->s->accumulates && trained(p, v);
+        if (!stays) give(p, p->gradient[v]), p->gradient[v] = 0;
+        if (stays && !p->gradient[v]) p->gradient[v] = take(p, gradient_bytes(p, v), TAPE_GRADIENTS);
+    }
+    for (tape_value v = 1; v < p->t->items.count; v++)
+        if (tape_at(p->t, v)->outlives && p->of[v]) drop_value(p, v);
+}
+
+static bool play_step(player *p, reading *places, reading *held, bool first) {
+    const tape_settings *s = p->s;
+    clear_gradients(p);
+    uint32_t gathered = take(p, s->gathered_bytes, TAPE_TEMPORARIES);
+    play_forward(p, places, held);
+    p->now = "backward";
+    if (first) take(p, s->sending_bytes, TAPE_TEMPORARIES);
+    play_backward(p, places, held);
+    give(p, gathered);
+    return play_update(p, first);
 }
 
 static bool open_player(player *p) {
@@ -327,9 +396,7 @@ status tape_play(const tape *t, const tape_settings *s, tape_result *r) {
     bool good = places && held && open_player(&p);
     if (good) {
         play_sources(&p);
-        play_forward(&p, places, held);
-        play_backward(&p, places, held);
-        play_update(&p);
+        good = play_step(&p, places, held, true) && play_step(&p, places, held, false);
     }
     close_player(&p);
     memory_free(places);

@@ -3,7 +3,8 @@
  * A call makes one value, may keep values for its gradient, and may need more bytes while it runs. Rules
  * (torch.c) write the list from snug's own forward graph; playing it (tape_play) counts bytes: forward, with
  * values dying as their last reader is done unless something keeps them; backward, with gradients born, added
- * up and let go; then the optimizer. Values are sizes here, never numbers.
+ * up and let go; then the optimizer. Two steps are played: the optimizer's state comes with the first update,
+ * into what the allocator has left over from it. Values are sizes here, never numbers.
  *
  * Storage is counted by reference, as PyTorch does it: a view holds what it is a view of, and a gradient that
  * an addition hands on to both its inputs exists once. */
@@ -33,8 +34,9 @@ typedef struct {
     int64_t elements;
     double width; /* bytes of an element; of quantized weights a fraction */
     tape_term term;
-    bool wants; /* a gradient */
-    bool held;  /* to the end of forward, whoever reads it */
+    bool wants;    /* a gradient */
+    bool held;     /* to the end of forward, whoever reads it */
+    bool outlives; /* the step: whoever trains holds it */
 } tape_item;
 
 enum { TAPE_IN = 4 };
@@ -77,9 +79,15 @@ typedef struct {
 } tape_listener;
 
 typedef struct {
-    bool checkpointing;       /* blocks keep their inputs only and are computed again */
-    uint64_t optimizer_bytes; /* state, there all along */
-    uint64_t update_bytes;    /* while weights are updated, with all gradients there */
+    bool checkpointing;                  /* blocks keep their inputs only and are computed again */
+    bool accumulates;                    /* gradients of earlier samples are there and are added to */
+    uint64_t optimizer_bytes;            /* state, made weight by weight in the first update */
+    uint64_t update_bytes;               /* while weights are updated, with all gradients there */
+    bool update_spread;                  /* weight by weight; else of the largest of them */
+    double weight_share, gradient_share; /* of those of one device, where several share them; 0: all */
+    uint64_t gathered_bytes;             /* of others' shares, in forward and backward */
+    uint64_t fetched_bytes;              /* more of them while blocks' gradients are made */
+    uint64_t sending_bytes;              /* gradients on their way to others, from backward on; kept */
     const tape_listener *listener;
 } tape_settings;
 

@@ -23,6 +23,8 @@ typedef enum { TORCH_ALONE, TORCH_DDP, TORCH_ZERO1, TORCH_ZERO2, TORCH_ZERO3, TO
 
 typedef struct {
     bool transformers; /* the modules of Hugging Face's library; else torch.nn's own */
+    bool litgpt;       /* else: the modules of Lightning's litgpt */
+    bool older;        /* libraries as they were before July 2024 */
     bool cuda;         /* else what PyTorch does on a CPU */
     torch_types types;
     torch_attention attention;
@@ -34,9 +36,16 @@ typedef struct {
     int64_t batch, context;
     int64_t adapter_rank; /* 0: all weights are trained */
     int64_t base_bits;    /* of the frozen weights beside adapters: 16, or 4 */
+    bool plain_scales;    /* of 4 bits: in f32, not in 8 bits with scales of their own */
     int64_t gpus;
-    double dropout_adapter;
+    const char *adapter_targets; /* modules by name, with commas; NULL: every product of the blocks */
+    double adapter_dropout;
     bool checkpointing, fused_loss;
+    bool accumulates;  /* over several micro-batches */
+    uint64_t limit;    /* bytes that the device lets the allocator reserve; 0: no end */
+    bool masters;      /* 16 bits with f32 shares of weights; torch_estimate sets it */
+    int64_t positions; /* that the model is made for; torch_estimate sets it */
+    bool holds_output; /* whoever trains holds the model's output to the end of the step */
 } torch_settings;
 
 typedef struct {

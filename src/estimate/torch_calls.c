@@ -65,22 +65,26 @@ tape_value torch_result_function(torch_reading *r, const char *what, tape_value 
 }
 
 /* Its gradients read x where w is trained, and w where x has a gradient. A quantized w is widened for the
- * call, in forward and again in backward. */
+ * call, in forward and again in backward, x is cast for it and the result cast back (bitsandbytes'
+ * Linear4bit); before 0.43.2 x was kept as well, for nothing (bitsandbytes#1270). */
 tape_value torch_linear(torch_reading *r, tape_value x, tape_value w, tape_value bias, int64_t out) {
     bool casts = r->s->types == TORCH_AUTOCAST, coded = torch_width(r, w) < 1;
+    bool keeps_input = torch_wants(r, w) || (coded && (r->s->older || r->s->litgpt));
     int64_t in = torch_elements(r, w) / out, rows = torch_elements(r, x) / in;
     uint64_t whole = coded ? (uint64_t)torch_elements(r, w) * 2 : 0;
+    double width = torch_width(r, x);
     if (casts) {
         x = torch_to(r, x, 2);
         if (!coded) w = torch_weight_to(r, w, 2);
         if (bias) bias = torch_weight_to(r, bias, 2);
     }
-    unsigned keeps = (torch_wants(r, w) ? 1u : 0) | (torch_wants(r, x) ? 2u : 0);
-    return torch_call(
+    unsigned keeps = (keeps_input ? 1u : 0) | (torch_wants(r, x) ? 2u : 0);
+    tape_value y = torch_call(
         r,
         (tape_call){
             .what = "linear", .in = { x, w, bias }, .keeps_in = keeps, .forward = whole, .backward = whole },
         rows * out, torch_width(r, x));
+    return coded ? torch_to(r, y, width) : y;
 }
 
 /* A byte an element for the mask; on a CPU the mask is a factor of the values' type. */

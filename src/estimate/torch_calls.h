@@ -21,6 +21,7 @@ typedef struct {
 } torch_rule;
 extern const torch_rule torch_rules[], torch_rules_experts[]; /* end with of NULL */
 void torch_make_masks(torch_reading *r, const node *n);       /* before any block: all of them read these */
+extern const torch_rule litgpt_rules[];                       /* those that differ there */
 const torch_rule *torch_rule_of(const op_def *which);         /* NULL: there is none */
 
 /* What a node's input is there, and that its first output is v. */

@@ -1,7 +1,7 @@
 /* A rule for each op that models are built of: the calls that PyTorch makes in its place. */
 #include <string.h>
 
-#include "estimate/torch_calls.h"
+#include "estimate/torch_adapters.h"
 #include "ir/op.h"
 #include "ops/add/add.h"
 #include "ops/add_positions/add_positions.h"
@@ -87,20 +87,6 @@ static void read_rmsnorm(torch_reading *r, const node *n) {
 
 /* ---- products ---- */
 
-/* Low-rank adapters as the PEFT library has them: base(x) + B(A(dropout(x))) * scaling. */
-static tape_value add_adapter(torch_reading *r, tape_value x, tape_value y, int64_t inner, int64_t out) {
-    int64_t rank = r->s->adapter_rank;
-    double width = r->s->types == TORCH_HALF && r->s->base_bits == 16 ? 2 : 4;
-    tape_item a = { .elements = rank * inner, .width = width, .term = TAPE_WEIGHTS, .wants = true };
-    tape_item b = { .elements = rank * out, .width = width, .term = TAPE_WEIGHTS, .wants = true };
-    tape_value down = tape_add_source(r->t, &a), up = tape_add_source(r->t, &b);
-    if (r->s->types != TORCH_AUTOCAST) x = torch_to(r, x, width);
-    x = torch_drop(r, x, r->s->dropout_adapter);
-    tape_value h = torch_linear(r, x, down, 0, rank);
-    tape_value added = torch_scale(r, torch_linear(r, h, up, 0, out));
-    return torch_to(r, torch_sum(r, y, added), torch_width(r, y));
-}
-
 static bool is_logits(const torch_reading *r, const node *n) {
     return n->site < 0 && shape_last(graph_shape(r->g, node_out(r->g, n, 0))) > 0;
 }
@@ -113,8 +99,13 @@ static void read_matmul(torch_reading *r, const node *n) {
         return;
     }
     tape_value y = torch_linear(r, x, w, in(r, n, MATMUL_BIAS), out);
-    if (is_logits(r, n)) tape_at(r->t, y)->term = TAPE_LOGITS;
-    if (r->s->adapter_rank && n->site >= 0) y = add_adapter(r, x, y, torch_elements(r, w) / out, out);
+    if (is_logits(r, n)) {
+        tape_at(r->t, y)->term = TAPE_LOGITS;
+        tape_at(r->t, x)->held =
+            r->s->transformers; /* the inner model's output, until the outer one returns */
+    }
+    if (torch_is_target(r->s, graph_name(r->g, node_in(r->g, n, MATMUL_B)), n->site >= 0))
+        y = torch_adapted(r, x, y, torch_elements(r, w) / out, out);
     set(r, n, y);
 }
 
@@ -167,9 +158,19 @@ static void read_columns(torch_reading *r, const node *n) {
 /* ---- positions ---- */
 
 /* Cosines and sines in the type of the values, each as wide as a head; made without gradients and held by the
- * model to the end of forward. */
+ * model to the end of forward. Older transformers kept them in every block, for all positions that the model
+ * is made for. */
 static void read_angles(torch_reading *r, const node *n) {
     double width = r->s->types == TORCH_HALF ? 2 : 4;
+    if (r->s->transformers && r->s->older) {
+        const shape *x = graph_shape(r->g, node_out(r->g, n, 0));
+        int64_t last = -1;
+        for (node_id id = 1; id < r->g->nodes.count; id++)
+            if (graph_node(r->g, id)->site > last) last = graph_node(r->g, id)->site;
+        tape_add_source(r->t, &(tape_item){ .elements = (last + 1) * 2 * r->s->positions * shape_last(x),
+                                            .width = width,
+                                            .term = TAPE_INPUTS });
+    }
     tape_value v = torch_call(r, (tape_call){ .what = "cos, sin" }, 2 * elements_out(r, n), width);
     tape_at(r->t, v)->held = true;
     set(r, n, v);
@@ -340,7 +341,9 @@ static void read_fused_loss(torch_reading *r, tape_value x, tape_value w, int64_
                1, 4);
 }
 
-/* Logits in f32, their log-softmax, which is kept, and the loss; on the way back both have gradients. */
+/* Logits in f32, their log-softmax, which is kept, and the loss; on the way back both have gradients. Without
+ * autocast torch's own loss stays in the type of the logits. Older transformers gave f32 logits out, and
+ * copied them when they shifted them. */
 static void read_loss(torch_reading *r, const node *n) {
     const node *maker = graph_node(r->g, graph_tensor(r->g, node_in(r->g, n, 0))->producer);
     if (torch_rule_of(maker->op)->read == read_softcap)
@@ -351,8 +354,16 @@ static void read_loss(torch_reading *r, const node *n) {
         read_fused_loss(r, logits, in(r, maker, MATMUL_B), vocabulary);
         return;
     }
-    if (!r->s->transformers) tape_at(r->t, logits)->held = true;
-    tape_value chances = torch_result_function(r, "log_softmax", torch_to(r, logits, 4));
+    bool widens = r->s->transformers || r->s->types == TORCH_AUTOCAST,
+         copies = r->s->transformers && r->s->older;
+    tape_value wide = widens ? torch_to(r, logits, 4) : logits, given = copies ? wide : logits;
+    tape_at(r->t, given)->held = copies || !r->s->transformers;
+    tape_at(r->t, given)->outlives = r->s->holds_output;
+    if (copies) {
+        wide = torch_call(r, (tape_call){ .what = "contiguous", .in = { wide } }, torch_elements(r, wide), 4);
+        tape_at(r->t, wide)->term = TAPE_LOGITS, tape_at(r->t, wide)->held = true;
+    }
+    tape_value chances = torch_result_function(r, "log_softmax", wide);
     tape_at(r->t, chances)->term = TAPE_LOGITS;
     torch_call(r, (tape_call){ .what = "nll_loss", .in = { chances }, .keeps_in = 1 }, 1, 4);
 }

@@ -129,6 +129,22 @@ static void segments_are_shared_split_and_joined(void **state) {
     allocator_close(&a);
 }
 
+static void a_full_device_gets_free_segments_back(void **state) {
+    (void)state;
+    allocator a;
+    assert_int_equal(allocator_open(&a), STATUS_OK);
+    a.limit = 100 * MIB;
+    uint32_t first = allocator_take(&a, 40 * MIB), second = allocator_take(&a, 40 * MIB);
+    allocator_give(&a, first);
+    assert_true(a.reserved == 80 * MIB);
+    uint32_t large = allocator_take(&a, 50 * MIB); /* 130 would be too much: the first goes */
+    assert_true(a.reserved == 90 * MIB && a.most == 90 * MIB && large && second);
+    uint32_t more = allocator_take(&a, 50 * MIB); /* there is nothing to give back: it is said as it is */
+    assert_true(a.reserved == 140 * MIB && a.most == 140 * MIB && more);
+    assert_false(a.failed);
+    allocator_close(&a);
+}
+
 /* ---- whole steps ---- */
 
 static const struct {
@@ -245,6 +261,7 @@ int main(void) {
                                         cmocka_unit_test(a_sum_hands_on_one_gradient),
                                         cmocka_unit_test(masks_take_a_byte_or_a_number),
                                         cmocka_unit_test(segments_are_shared_split_and_joined),
+                                        cmocka_unit_test(a_full_device_gets_free_segments_back),
                                         cmocka_unit_test(steps_are_what_pytorch_counted),
                                         cmocka_unit_test(published_models_have_the_sizes_of_their_names),
                                         cmocka_unit_test(settings_go_the_right_way) };

@@ -22,10 +22,9 @@ static status open_model(estimate_question *e, const char *name) {
 }
 
 static void (*const settle[FRAMEWORKS])(estimate_question *e) = {
-    [FRAMEWORK_HF] = estimate_settle_torch,
-    [FRAMEWORK_PYTORCH] = estimate_settle_torch,
-    [FRAMEWORK_VLLM] = estimate_settle_vllm,
-    [FRAMEWORK_LLAMA_CPP] = estimate_settle_llama_cpp
+    [FRAMEWORK_HF] = estimate_settle_torch,     [FRAMEWORK_PYTORCH] = estimate_settle_torch,
+    [FRAMEWORK_VLLM] = estimate_settle_vllm,    [FRAMEWORK_LLAMA_CPP] = estimate_settle_llama_cpp,
+    [FRAMEWORK_LITGPT] = estimate_settle_torch, [FRAMEWORK_LLMC] = estimate_settle_torch
 };
 
 status estimate_open(const options *o, const char *model_name, estimate_question *e) {

@@ -23,6 +23,8 @@ void estimate_settle_torch(estimate_question *e) {
                                                    : (torch_update)(x->update - UPDATE_FOREACH);
     e->settings.torch =
         (torch_settings){ .transformers = hf,
+                          .litgpt = x->framework == FRAMEWORK_LITGPT,
+                          .older = x->libraries == LIBRARIES_OLDER,
                           .cuda = !x->device || strcmp(x->device, "cpu") != 0,
                           .types = x->types,
                           .attention = attention_of(e),
@@ -34,8 +36,13 @@ void estimate_settle_torch(estimate_question *e) {
                           .batch = run->micro_batch ? run->micro_batch : run->batch,
                           .context = run->context ? run->context : families_context(&e->config),
                           .adapter_rank = x->adapter_rank,
+                          .adapter_targets = x->adapter_targets,
+                          .adapter_dropout = x->adapter_dropout,
                           .base_bits = x->base_bits,
+                          .plain_scales = x->scales == SCALES_PLAIN,
                           .gpus = x->gpus,
                           .checkpointing = x->checkpointing,
+                          .accumulates = run->accumulate > 1,
+                          .holds_output = x->holds_output,
                           .fused_loss = x->loss == LOSS_FUSED };
 }

@@ -1,0 +1,48 @@
+#include "estimate/torch_adapters.h"
+
+#include <string.h>
+
+/* The part of a parameter's name before ".weight": "q_proj" of "model.layers.0.self_attn.q_proj.weight". */
+static size_t module_of(const char *weight, const char **begin) {
+    size_t length = strlen(weight),
+           end = length > 7 && !strcmp(weight + length - 7, ".weight") ? length - 7 : length;
+    size_t from = end;
+    while (from > 0 && weight[from - 1] != '.') from--;
+    *begin = weight + from;
+    return end - from;
+}
+
+bool torch_is_target(const torch_settings *s, const char *weight, bool in_block) {
+    const char *module, *list = s->adapter_targets;
+    if (!s->adapter_rank) return false;
+    if (!list) return in_block;
+    size_t length = module_of(weight, &module);
+    while (*list) {
+        size_t item = strcspn(list, ",");
+        if (item == length && strncmp(list, module, item) == 0) return true;
+        list += item + (list[item] == ',');
+    }
+    return false;
+}
+
+/* PEFT makes them f32 whatever the base is in; older ones were in the base's type, and litgpt's are. */
+double torch_adapter_width(const torch_settings *s) {
+    return (s->litgpt || s->older) && s->types == TORCH_HALF ? 2 : 4;
+}
+
+tape_value torch_adapter_weight(torch_reading *r, int64_t elements) {
+    tape_item w = {
+        .elements = elements, .width = torch_adapter_width(r->s), .term = TAPE_WEIGHTS, .wants = true
+    };
+    return tape_add_source(r->t, &w);
+}
+
+tape_value torch_adapted(torch_reading *r, tape_value x, tape_value y, int64_t inner, int64_t out) {
+    int64_t rank = r->s->adapter_rank;
+    tape_value down = torch_adapter_weight(r, rank * inner), up = torch_adapter_weight(r, rank * out);
+    if (r->s->types != TORCH_AUTOCAST) x = torch_to(r, x, torch_adapter_width(r->s));
+    x = torch_drop(r, x, r->s->adapter_dropout);
+    tape_value h = torch_linear(r, x, down, 0, rank);
+    tape_value added = torch_scale(r, torch_linear(r, h, up, 0, out));
+    return torch_to(r, torch_sum(r, y, added), torch_width(r, y));
+}
