@@ -255,6 +255,13 @@ static const struct {
     { 2, "plan tiny --threads 100000", "--threads: '100000'" },
     { 2, "plan tiny --micro-batch 3 --accumulate 2 --batch 8", "do not make a batch of 8" },
     { 2, "plan tiny --micro-batch 1 --update-early on", "cannot be combined" },
+    { 2, "plan tiny --micro-batch 2 --clip off --update-early on --batch 8", "pin --micro-batch 8 or leave" },
+    { 2, "plan tiny --clip 1 --update-early on", "use --update-early twice or --clip off" },
+    { 2, "plan tiny --lora rank=2,target=query", "no product 'query'; it has c_attn, c_proj, c_fc" },
+    { 2, "plan tiny --lora rank=2 --qat int8", "leave --qat out and quantize the merged model" },
+    { 2, "plan tiny --precision mixed-f16:off", "say mixed-bf16, which needs none" },
+    { 2, "plan tiny --precision mixed-f16:0", "say mixed-bf16, which needs none" },
+    { 2, "plan tiny --precision mixed-f16:x", "--precision: 'x' is not a whole number" },
     { 2, "plan tiny --exact --micro-batch 1 --batch 4", "leaves no plan" },
     { 2, "plan tiny --chunk-loss 0", "--chunk-loss: '0'" },
     { 2, "plan tiny --precision bf17", "'bf17' is none of f32, mixed-bf16, mixed-f16, bf16" },
@@ -273,7 +280,8 @@ static const struct {
     { 2, "plan tiny --offload-to host", "its memory the same; name a folder on a disk" },
     { 2, "plan tiny --offload-to nowhere", "nowhere: No such file or directory; name a folder" },
     { 2, "plan tiny --offload-to a-file", "a-file: it is no folder" },
-    { 2, "plan tiny --offload-to /dev/shm", "it lies in memory" },
+    { 2, "plan tiny --offload-to /dev/shm",
+      "it lies in memory, so that nothing would be saved; name a folder" },
     { 2, "plan tiny --optimizer adafactor --offload optimizer --offload-to " SNUG_BUILD,
       "keeps no state of 4,096 numbers or more" },
     { 3, "plan vast.json --quiet --offload optimizer --offload-to " SNUG_BUILD, "the disk of" },
@@ -371,6 +379,8 @@ static void forbidden_files_are_said(void **state) {
         expect_refused(2, TRAIN "locked/new --data words",
                        "cannot write to locked/new: locked: Permission denied");
         expect_refused(2, TRAIN "locked --data words", "locked");
+        expect_refused(2, "plan tiny --offload optimizer --offload-to locked",
+                       "locked: Permission denied; name a folder on a disk that can be written to");
     }
     if (root) {
         assert_int_equal(setresuid(0, 0, 0), 0);

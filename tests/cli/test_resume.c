@@ -295,6 +295,29 @@ static void moved_out_state_goes_on(void **state) {
     }
 }
 
+/* What is kept in 8 bits between forward and backward is gone when a step is done, and weights that are read
+ * rounded are saved as they are: nothing of either is in a checkpoint, and the run goes on as it was. */
+static void rounding_goes_on(void **state) {
+    (void)state;
+    static const char *const forms[] = { "--compress-activations 8bit", "--qat int8 --micro-batch 4",
+                                         "--qat int8 --precision mixed-bf16 --compress-activations 8bit" };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        char line[512];
+        const char *run = "train tiny --data text --steps 60 --batch 8 --warmup 5 --lr 0.003 --threads 2 "
+                          "--save-every 30";
+        assert_int_equal(system("rm -rf rounded resumed"), 0);
+        snprintf(line, sizeof line, "%s %s --out rounded", run, forms[i]);
+        expect_quietly(0, line, "planned");
+        copy_run("rounded", "resumed");
+        for (int again = 0; again < 2; again++) { /* said again, and not */
+            assert_int_equal(system("rm -r resumed/checkpoint-60 resumed/model.safetensors"), 0);
+            snprintf(line, sizeof line, "%s %s --out resumed --resume", run, again ? "" : forms[i]);
+            expect_quietly(0, line, "with the plan that it was begun with");
+            assert_same_run("rounded", "resumed");
+        }
+    }
+}
+
 /* So are weights of 16 bits, the scale of f16's gradients and where stochastic rounding stands; the model
  * that comes of it speaks. */
 static void precisions_go_on(void **state) {
@@ -607,21 +630,14 @@ static int open_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stopped_runs_go_on),
-        cmocka_unit_test(kills_lose_nothing),
-        cmocka_unit_test(smaller_budgets_plan_anew),
-        cmocka_unit_test(narrow_state_goes_on),
-        cmocka_unit_test(moved_out_state_goes_on),
-        cmocka_unit_test(other_runs_are_refused),
-        cmocka_unit_test(precisions_go_on),
-        cmocka_unit_test(damage_falls_back),
-        cmocka_unit_test(two_runs_in_one_folder_are_refused),
-        cmocka_unit_test(signals_while_planning),
-        cmocka_unit_test(signals_while_validating),
-        cmocka_unit_test(read_errors_lose_nothing),
-        cmocka_unit_test(full_disks_lose_nothing),
-        cmocka_unit_test(faults_are_found),
-        cmocka_unit_test(second_interrupt_stops_at_once),
+        cmocka_unit_test(stopped_runs_go_on),        cmocka_unit_test(kills_lose_nothing),
+        cmocka_unit_test(smaller_budgets_plan_anew), cmocka_unit_test(narrow_state_goes_on),
+        cmocka_unit_test(moved_out_state_goes_on),   cmocka_unit_test(other_runs_are_refused),
+        cmocka_unit_test(precisions_go_on),          cmocka_unit_test(rounding_goes_on),
+        cmocka_unit_test(damage_falls_back),         cmocka_unit_test(two_runs_in_one_folder_are_refused),
+        cmocka_unit_test(signals_while_planning),    cmocka_unit_test(signals_while_validating),
+        cmocka_unit_test(read_errors_lose_nothing),  cmocka_unit_test(full_disks_lose_nothing),
+        cmocka_unit_test(faults_are_found),          cmocka_unit_test(second_interrupt_stops_at_once),
     };
     return cmocka_run_group_tests_name("resume", tests, open_files, scratch_close);
 }

@@ -102,6 +102,12 @@ static const struct {
     const char *pass, *text;
 } pinnable[] = { { "lora", "rank=2" },
                  { "lora", "rank=4,target=c_attn,dropout=0.1" },
+                 { "lora", "rank=4,target=q_proj+down_proj,dropout=0.1" },
+                 { "lora", "rank=3,base=bf16" },
+                 { "lora", "rank=2,base=int8" },
+                 { "lora", "rank=4,base=nf4" },
+                 { "offload", "gradients" },
+                 { "offload", "master" },
                  { "precision", "mixed-f16:2" },
                  { "precision", "bf16:nearest" },
                  { "chunk_loss", "100" },
@@ -160,7 +166,7 @@ compose_choice lab_choose_randomly(const lab *l, uint32_t *random, pass_class al
 const char *lab_choice_text(const compose_choice *c, char out[256]) {
     int n = snprintf(out, 256, "micro-batch %lld", (long long)c->micro_batch);
     for (int i = 0; pass_table[i]; i++)
-        if (c->settings[i].text[0])
+        if (c->settings[i].text[0] && n < 256)
             n += snprintf(out + n, (size_t)(256 - n), " %s=%s", pass_table[i]->name, c->settings[i].text);
     return out;
 }

@@ -61,6 +61,9 @@ static lab_sizes draw_sizes(uint32_t *random) {
                     .untied = lab_random(random, 2),
                     .optimizer = (optimizer_kind)lab_random(random, OPTIMIZER_COUNT) };
     s.channels = s.heads * 8 * (1 + lab_random(random, 4));
+    if (lab_random(random, 3)) return s;
+    s.decoder = lab_random(random, 2) ? "llama" : "qwen2", s.dropout = 0;
+    if (s.heads == 2 && lab_random(random, 2)) s.kv_heads = 1;
     return s;
 }
 

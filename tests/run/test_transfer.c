@@ -24,6 +24,8 @@
 static atomic_long calls, fails_at = -1;
 static atomic_int short_calls, slow;
 
+int __real_posix_fallocate(int file, off_t at, off_t bytes);
+int __wrap_posix_fallocate(int file, off_t at, off_t bytes);
 ssize_t __real_pread(int file, void *data, size_t bytes, off_t at);
 ssize_t __real_pwrite(int file, const void *data, size_t bytes, off_t at);
 ssize_t __wrap_pread(int file, void *data, size_t bytes, off_t at);
@@ -48,6 +50,11 @@ ssize_t __wrap_pread(int file, void *data, size_t bytes, off_t at) {
 }
 ssize_t __wrap_pwrite(int file, const void *data, size_t bytes, off_t at) {
     return fails() ? -1 : __real_pwrite(file, data, shorter(bytes), at);
+}
+
+static int room_fails; /* with this error; 0: it does not */
+int __wrap_posix_fallocate(int file, off_t at, off_t bytes) {
+    return room_fails ? room_fails : __real_posix_fallocate(file, at, bytes);
 }
 
 /* ---- runs ---- */
@@ -130,6 +137,32 @@ static void folders_are_looked_at(void **state) {
     assert_int_not_equal(device_file_open(&f, ".", (uint64_t)1 << 60), STATUS_OK);
 }
 
+/* Others may take the room between the plan and the run: then nothing has begun, and no file is left. */
+static void a_disk_that_has_become_full_is_said(void **state) {
+    (void)state;
+    static const struct {
+        int error;
+        status is;
+    } cases[] = { { ENOSPC, STATUS_NO_FIT }, { EDQUOT, STATUS_NO_FIT }, { EFBIG, STATUS_INVALID } };
+    lab l;
+    plan p;
+    lab_open(&l, &sizes);
+    compose_choice c = lab_choose(&l, 0, "offload=optimizer");
+    l.run.folder = "full";
+    mkdir("full", 0700);
+    assert_int_equal(compose_plan(&l.run, &c, &p), STATUS_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        exec *e = NULL;
+        room_fails = cases[i].error;
+        assert_int_equal(exec_open(&p, 0, &e), cases[i].is);
+        assert_null(e);
+        assert_non_null(strstr(status_message(), "free some space or name another folder"));
+    }
+    room_fails = 0;
+    assert_int_equal(rmdir("full"), 0);
+    plan_close(&p);
+}
+
 static void files_have_no_name(void **state) {
     (void)state;
     enum { BYTES = 4 * DEVICE_FILE_PAGE };
@@ -154,9 +187,8 @@ static void files_have_no_name(void **state) {
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(failures_are_said),
-        cmocka_unit_test(slow_disks_are_waited_for),
-        cmocka_unit_test(folders_are_looked_at),
+        cmocka_unit_test(failures_are_said),     cmocka_unit_test(slow_disks_are_waited_for),
+        cmocka_unit_test(folders_are_looked_at), cmocka_unit_test(a_disk_that_has_become_full_is_said),
         cmocka_unit_test(files_have_no_name),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

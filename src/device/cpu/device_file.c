@@ -80,7 +80,7 @@ status device_file_open(device_file *f, const char *folder, uint64_t bytes) {
     if (error) {
         close(handle);
         char need[UNITS_TEXT_BYTES];
-        return status_set(error == ENOSPC ? STATUS_NO_FIT : STATUS_INVALID,
+        return status_set(error == ENOSPC || error == EDQUOT ? STATUS_NO_FIT : STATUS_INVALID,
                           "cannot take %s in %s: %s; free some space or name another folder",
                           units_bytes_text(bytes, need), folder, strerror(error));
     }

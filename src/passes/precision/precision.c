@@ -61,6 +61,12 @@ static status parse(const char *text, pass_setting *out) {
             memcpy(out->value, forms[i].value, sizeof out->value);
             return STATUS_OK;
         }
+    if (strcmp(text, "mixed-f16:off") == 0 || strcmp(text, "mixed-f16:0") == 0)
+        return status_set(
+            STATUS_INVALID,
+            "--precision %s: without a scale small gradients vanish in f16, whose exponent is too "
+            "short for them; say mixed-f16, or say mixed-bf16, which needs none",
+            text);
     if (strncmp(text, scaled, sizeof scaled - 1) == 0 && strlen(text) < sizeof out->text) {
         memcpy(out->value, forms[1].value, sizeof out->value);
         return units_parse_integer(text + sizeof scaled - 1, "--precision mixed-f16", 1, 1 << 24,
