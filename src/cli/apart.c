@@ -62,15 +62,9 @@ static void stepped(void *context, const train_progress *p) {
 
 static status run_row(const setup_options *options, const compare_row *row, int answers,
                       compare_measured *m) {
-    setup_options o = *options;
+    setup_options o = compare_options(options, row);
     setup s;
     o.out = NULL, o.resume = false;
-    if (row->other_optimizer) {
-        optimizer_options usual = setup_defaults().optimizer;
-        usual.kind = row->optimizer;
-        usual.weight_decay = o.optimizer.weight_decay, usual.clip = o.optimizer.clip;
-        o.optimizer = usual;
-    }
     TRY(setup_open(&o, NULL, &s));
     train_observer observer = { .context = &answers, .stepped = stepped };
     status result = compare_run(&s, row, &observer, m);

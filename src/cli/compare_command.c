@@ -73,11 +73,18 @@ static void show_row(const showing *w) {
     output_flush(w->out);
 }
 
-/* Rows of one plan and optimizer are one run: the earlier one's numbers are theirs. */
+static bool same_other(const compare_row *a, const compare_row *b) {
+    const compare_other *x = &a->other, *y = &b->other;
+    return a->optimizer == b->optimizer && x->optimizer == y->optimizer && x->batch == y->batch &&
+           x->context == y->context && x->eval_batch == y->eval_batch && x->workers == y->workers &&
+           x->eval_only == y->eval_only;
+}
+
+/* Rows of one plan and run are one: the earlier one's numbers are theirs. */
 static const compare_row *same_run(const compare_table *t, uint32_t i) {
     for (uint32_t k = 0; k < i; k++) {
         const compare_row *a = &t->rows[k], *b = &t->rows[i];
-        if (a->measured.done && a->optimizer == b->optimizer && a->point.peak_bytes == b->point.peak_bytes &&
+        if (a->measured.done && same_other(a, b) && a->point.peak_bytes == b->point.peak_bytes &&
             strcmp(a->choice, b->choice) == 0)
             return a;
     }

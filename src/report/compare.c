@@ -31,7 +31,10 @@ const char *compare_group_name(compare_group g) {
 }
 
 const char *compare_results(const compare_row *row) {
-    return row->other_optimizer ? "another optimizer" : pass_class_name(row->class);
+    const compare_other *other = &row->other;
+    if (other->optimizer) return "another optimizer";
+    if (other->eval_only) return "validation alone";
+    return other->batch || other->context ? "another run" : pass_class_name(row->class);
 }
 
 static double percent(double part, double whole) { return whole > 0 ? 100 * (part / whole - 1) : 0; }
@@ -44,7 +47,7 @@ double compare_bytes_percent(const compare_table *t, const compare_row *row) {
 
 double compare_seconds_percent(const compare_table *t, const compare_row *row) {
     const search_point *plain = &t->rows[0].point;
-    if (!plain->peak_bytes || !row->point.peak_bytes) return 0;
+    if (!plain->peak_bytes || !row->point.peak_bytes || row->other.eval_only) return 0;
     return percent(row->point.seconds, plain->seconds);
 }
 

@@ -163,6 +163,7 @@ static void put_bar(const drawing *d, const compare_row *row) {
 static void put_time(const drawing *d, const compare_row *row) {
     const compare_row *plain = &d->c->table->rows[0];
     char number[UNITS_TEXT_BYTES];
+    if (row->other.eval_only) return;
     if (!d->c->measured) {
         put_text(d, STEP_RIGHT, d->y, "right", units_seconds_text(row->point.seconds, number));
         if (row != plain) put_percent(d, STEP_CHANGE_RIGHT, compare_seconds_percent(d->c->table, row), 0.05);

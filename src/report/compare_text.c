@@ -59,8 +59,11 @@ static void add_planned_row(text *out, const compare_table *t, uint32_t i, const
                    k);
     else
         text_add(out, " %9s", "");
-    text_add(out, " %9s", units_seconds_text(row->point.seconds, seconds));
-    if (i) add_change(out, compare_seconds_percent(t, row), row->point.seconds < t->rows[0].point.seconds, k);
+    bool steps = !row->other.eval_only;
+    text_add(out, " %9s", steps ? units_seconds_text(row->point.seconds, seconds) : "-");
+    if (!steps) text_add(out, "%10s", "");
+    if (i && steps)
+        add_change(out, compare_seconds_percent(t, row), row->point.seconds < t->rows[0].point.seconds, k);
     if (i) text_add(out, "  %s%s%s", compare_results(row), *note ? "; " : "", note);
     text_add(out, "\n");
     if (row->ends) add_choice(out, row->choice, k);

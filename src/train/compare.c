@@ -135,13 +135,14 @@ static uint32_t list_lossy(const search_request *q, int i, pass_setting out[MAX_
     uint32_t count = 0, n = search_offers(&q->run, &plain, i, offered, 2 * MAX_SETTINGS);
     for (uint32_t k = 0; k < n && count < MAX_SETTINGS; k++)
         if (offered[k].class == PASS_LOSSY) out[count++] = offered[k];
-    for (const char *at = pass_table[i]->values; at && *at; at += strspn(at, ", ")) {
-        size_t length = strcspn(at, ", ");
+    for (const char *at = pass_table[i]->values, *end; at && *at; at = end + strspn(end, ", ")) {
+        end = strstr(at, ", ");
+        if (!end) end = at + strlen(at);
+        size_t length = (size_t)(end - at);
         char word[32];
         pass_setting read = { .class = PASS_EXACT };
         bool fits = length && length < sizeof word;
         snprintf(word, sizeof word, "%.*s", fits ? (int)length : 0, at);
-        at += length;
         bool known = strcmp(word, "auto") == 0 || strcmp(word, "off") == 0 || !isalnum((unsigned char)*word);
         if (known || pass_table[i]->parse(word, &read) != STATUS_OK) continue;
         if (read.class == PASS_LOSSY && count < MAX_SETTINGS && !has_setting(out, count, read.text))
@@ -162,21 +163,92 @@ static void add_technique(compare_table *t, const search_request *q, int i) {
     if (!count) add_alone(t, q, i, NULL);
 }
 
-/* The run with another optimizer at its usual settings, and no technique. */
-static void add_optimizer(compare_table *t, const search_request *q, optimizer_kind kind) {
-    search_request other = only(q, -1);
-    optimizer_options o = setup_defaults().optimizer;
-    o.kind = kind, o.weight_decay = q->run.optimizer.weight_decay, o.clip = q->run.optimizer.clip;
-    other.run.optimizer = optimizer_settle(o);
-    compare_row *row = add_row(t, COMPARE_ALONE, "--optimizer", &other);
-    row->other_optimizer = true;
-    snprintf(row->setting, sizeof row->setting, "%s", optimizer_name(kind));
-    search_point plain = { .choice = { .micro_batch = q->run.batch } };
-    search_plan(&other.run, UINT64_MAX, &plain, 1);
+/* ---- other runs ---- */
+
+setup_options compare_options(const setup_options *asked, const compare_row *row) {
+    setup_options o = *asked;
+    const compare_other *other = &row->other;
+    if (other->optimizer) { /* at its usual settings */
+        o.optimizer = setup_defaults().optimizer;
+        o.optimizer.kind = row->optimizer;
+        o.optimizer.weight_decay = asked->optimizer.weight_decay, o.optimizer.clip = asked->optimizer.clip;
+    }
+    if (other->batch) { /* of which pinned ones may be no part */
+        o.batch = other->batch;
+        o.micro_batch = o.accumulate = 0;
+    }
+    if (other->context) o.context = other->context;
+    if (other->eval_batch) o.eval_batch = other->eval_batch;
+    if (other->workers) o.workers = other->workers;
+    if (other->eval_only) o.eval_only = true;
+    return o;
+}
+
+/* One row that is another run in something, without any technique. */
+static void add_other(compare_table *t, const setup *s, const compare_row *like) {
+    compare_row *row = add_row(t, COMPARE_ALONE, like->name, &s->request);
+    row->optimizer = like->optimizer, row->other = like->other, row->class = like->class;
+    snprintf(row->setting, sizeof row->setting, "%s", like->setting);
+    setup_options options = compare_options(&s->options, row);
+    setup other;
+    if (setup_open(&options, s->custom ? &s->model : NULL, &other) != STATUS_OK) {
+        explain(row, status_message());
+        return;
+    }
+    search_request q = only(&other.request, -1);
+    search_point plain = { .choice = { .micro_batch = q.run.batch }, .class = like->class };
+    search_plan(&q.run, UINT64_MAX, &plain, 1);
     if (plain.peak_bytes)
-        fill_row(row, &other, &plain, -1);
+        fill_row(row, &q, &plain, -1);
     else
-        explain(row, "this optimizer can't train the model");
+        explain(row, row->other.optimizer ? "this optimizer can't train the model" : "it can't be planned");
+    row->class = like->class;
+    if (row->other.eval_only) {
+        row->point.seconds = 0;
+        snprintf(row->measured.why, sizeof row->measured.why, "trains nothing");
+    }
+    setup_close(&other);
+}
+
+static compare_row named(const char *name, const char *setting, pass_class class, optimizer_kind optimizer) {
+    compare_row row = { .class = class, .optimizer = optimizer };
+    snprintf(row.name, sizeof row.name, "%s", name);
+    snprintf(row.setting, sizeof row.setting, "%s", setting);
+    return row;
+}
+
+static void add_others(compare_table *t, const setup *s) {
+    const compose_run *r = &s->request.run;
+    const optimizer_kind own = r->optimizer.kind;
+    const struct {
+        const char *option;
+        int64_t value; /* 0: there is none to try */
+        compare_other other;
+        pass_class class;
+    } runs[] = {
+        { "--batch", r->batch / 2, { .batch = r->batch / 2 }, PASS_LOSSY },
+        { "--context", s->model.context ? r->context / 2 : 0, { .context = r->context / 2 }, PASS_LOSSY },
+        { "--eval-batch", r->eval_samples > 1 ? 1 : 0, { .eval_batch = 1 }, PASS_REASSOCIATING },
+        { "--workers", s->options.workers + 3, { .workers = s->options.workers + 3 }, PASS_EXACT },
+    };
+    for (int kind = 0; kind < OPTIMIZER_COUNT; kind++) {
+        if ((optimizer_kind)kind == own) continue;
+        compare_row row =
+            named("--optimizer", optimizer_name((optimizer_kind)kind), PASS_LOSSY, (optimizer_kind)kind);
+        row.other.optimizer = true;
+        add_other(t, s, &row);
+    }
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        char value[24];
+        if (!runs[i].value) continue;
+        snprintf(value, sizeof value, "%lld", (long long)runs[i].value);
+        compare_row row = named(runs[i].option, value, runs[i].class, own);
+        row.other = runs[i].other;
+        add_other(t, s, &row);
+    }
+    compare_row row = named("--eval-only", "", PASS_EXACT, own);
+    row.other.eval_only = true;
+    if (r->eval_samples) add_other(t, s, &row);
 }
 
 /* ---- together ---- */
@@ -261,8 +333,7 @@ status compare_plan(const setup *s, compare_table *t) {
         t->any_allowed |= pass_table[i]->class == PASS_LOSSY && is_free(q, i);
         add_technique(t, q, i);
     }
-    for (int kind = 0; kind < OPTIMIZER_COUNT; kind++)
-        if ((optimizer_kind)kind != q->run.optimizer.kind) add_optimizer(t, q, (optimizer_kind)kind);
+    add_others(t, s);
     add_together(t, q, false);
     if (t->any_allowed) add_together(t, q, true);
     add_asked(t, s);

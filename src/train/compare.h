@@ -1,5 +1,6 @@
 /* Every technique beside plain training: what each takes alone, and what they come to together. Rows come
- * from the registry of passes and from the list of optimizers; none is named here.
+ * from the registry of passes, none of which is named here, from the list of optimizers, and from options of
+ * the run that people turn to when memory runs out: its sizes, its loader, validation.
  *
  * Alone, a technique that does not change numerics is shown by the setting that needs least, and a LOSSY one
  * by each of its settings, since no number of bytes chooses among those. Together, techniques are let go one
@@ -27,6 +28,14 @@ typedef struct {
     double loss, validation; /* of the last step, before its update; after it. NAN: none */
 } compare_measured;
 
+/* What a row's run has other than the one that was asked for. */
+typedef struct {
+    bool optimizer;         /* that of the row */
+    int64_t batch, context; /* 0: as asked for, as the following */
+    int64_t eval_batch, workers;
+    bool eval_only; /* validation alone, whose time no step's can be compared with */
+} compare_other;
+
 typedef struct {
     compare_group group;
     char name[PASS_OPTION_BYTES + 32];     /* "--recompute"; "everything lossless" */
@@ -34,10 +43,10 @@ typedef struct {
     char choice[256];                      /* all settings of this row: "attention flash, recompute block" */
     pass_class class;                      /* of the plan */
     optimizer_kind optimizer;
-    bool other_optimizer; /* than that of the run */
-    bool ends;            /* the last of its group: everything that belongs to it */
-    search_point point;   /* peak_bytes 0: it can't be planned */
-    char why[160];        /* then; else what its memory is as much as: "no less than bf16" */
+    compare_other other;
+    bool ends;          /* the last of its group: everything that belongs to it */
+    search_point point; /* peak_bytes 0: it can't be planned */
+    char why[160];      /* then; else what its memory is as much as: "no less than bf16" */
     uint64_t by_category[CATEGORY_COUNT];
     compare_measured measured;
 } compare_row;
@@ -52,6 +61,9 @@ typedef struct {
 /* Plans all rows. STATUS_INVALID when the run as asked for can't be planned. */
 status compare_plan(const setup *s, compare_table *t);
 
+/* The options of the row's run, from those that were asked for. */
+setup_options compare_options(const setup_options *asked, const compare_row *row);
+
 /* Trains the plan of one row, s->options.steps steps, in this process, and writes nothing. `s` is a setup of
- * the row's optimizer. Everything of `m` but its peak is filled. */
+ * compare_options. Everything of `m` but its peak is filled. */
 status compare_run(setup *s, const compare_row *row, const train_observer *o, compare_measured *m);

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,10 +70,43 @@ static void every_technique_has_its_page(void **state) {
     }
 }
 
+/* Each page says what it does, when it helps and when not, with numbers, and README leads to it. */
+static void pages_are_whole(void **state) {
+    (void)state;
+    static const char *const parts[] = { "**What it does.**",    "**Paper",
+                                         "**Class.**",           "**When it helps.**",
+                                         "**When it doesn't.**", "**Measured**" };
+    static char all[1 << 17], page[1 << 16];
+    FILE *f = fopen(README, "r");
+    assert_non_null(f);
+    all[fread(all, 1, sizeof all - 1, f)] = 0;
+    fclose(f);
+    DIR *folder = opendir(SNUG_ROOT "/docs/techniques");
+    assert_non_null(folder);
+    int pages = 0;
+    for (struct dirent *e; (e = readdir(folder));) {
+        char path[512];
+        if (!strstr(e->d_name, ".md")) continue;
+        snprintf(path, sizeof path, "docs/techniques/%s", e->d_name);
+        if (!strstr(all, path)) fail_msg("README has no link to %s", path);
+        snprintf(path, sizeof path, SNUG_ROOT "/docs/techniques/%s", e->d_name);
+        f = fopen(path, "r");
+        assert_non_null(f);
+        page[fread(page, 1, sizeof page - 1, f)] = 0;
+        fclose(f);
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+            if (!strstr(page, parts[i])) fail_msg("%s has no %s", e->d_name, parts[i]);
+        pages++;
+    }
+    closedir(folder);
+    assert_true(pages >= 19);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_is_the_registry),
         cmocka_unit_test(every_technique_has_its_page),
+        cmocka_unit_test(pages_are_whole),
     };
     return cmocka_run_group_tests_name("readme", tests, NULL, NULL);
 }

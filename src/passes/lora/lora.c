@@ -412,7 +412,7 @@ static const pass_adapting adapts = {
 
 const pass pass_lora = { .name = "lora",
                          .help = "low-rank adapters are trained beside weights that stay as they are",
-                         .values = "off, rank=8, or rank=8,alpha=16,base=nf4",
+                         .values = "off, rank=8, rank=8,base=bf16, rank=8,base=int8, rank=8,base=nf4",
                          .paper = "arXiv:2106.09685",
                          .class = PASS_LOSSY,
                          .stage = PASS_FORWARD,
