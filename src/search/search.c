@@ -207,6 +207,15 @@ static status nothing_left(const search_request *q) {
                       n ? pins + 2 : "nothing is pinned");
 }
 
+/* Room for all candidates there can be, 20 MiB of which few are used: in address space, since what comes from
+ * malloc is written to be zero when it is handed out again. */
+static const size_t ROOM = MAX_CANDIDATES * sizeof(search_point);
+
+static search_point *points_open(void) { return memory_reserve(ROOM); }
+static void points_close(search_point *points, uint32_t used) {
+    memory_release(points, ROOM, used * sizeof *points);
+}
+
 typedef struct {
     const search_request *q;
     int64_t micro[MAX_MICRO];
@@ -217,7 +226,7 @@ static void enumerate_one(void *context, int64_t index, int thread) {
     (void)thread;
     enumerations *a = context;
     enumeration *e = &a->parts[index];
-    *e = (enumeration){ .q = a->q, .points = memory_new(MAX_CANDIDATES, sizeof *e->points) };
+    *e = (enumeration){ .q = a->q, .points = points_open() };
     e->failed = e->points ? enumerate_micro_batch(e, a->micro[index]) : STATUS_FAILED;
 }
 
@@ -234,7 +243,7 @@ static status enumerate(enumeration *e) {
         if (taken) memcpy(&e->points[e->count], part->points, taken * sizeof *e->points);
         e->count += taken;
         if (part->failed != STATUS_OK) result = part->failed;
-        memory_free(part->points);
+        points_close(part->points, part->count);
     }
     if (e->count) return STATUS_OK;
     if (result != STATUS_OK) result = enumerate_micro_batch(e, a.micro[0]);
@@ -252,21 +261,25 @@ static status keep_front(enumeration *e, uint64_t limit) {
     return status_set(STATUS_FAILED, "no candidate could be planned for want of memory");
 }
 
+static status copy_front(const enumeration *e, search_front *front) {
+    front->points = memory_new(e->count, sizeof *e->points);
+    if (!front->points) return status_set(STATUS_FAILED, "no memory to search");
+    if (e->count) memcpy(front->points, e->points, e->count * sizeof *e->points);
+    front->count = e->count;
+    return STATUS_OK;
+}
+
 status search_within(const search_request *q, uint64_t limit, search_front *front) {
     double begin = clock_seconds();
     *front = (search_front){ 0 };
-    enumeration e = { .q = q, .points = memory_new(MAX_CANDIDATES, sizeof *e.points) };
+    enumeration e = { .q = q, .points = points_open() };
     if (!e.points) return status_set(STATUS_FAILED, "no memory to search");
     status result = enumerate(&e);
     front->candidates = e.count;
     if (result == STATUS_OK) result = keep_front(&e, limit);
-    if (result == STATUS_OK) {
-        front->points = memory_resize(e.points, e.count, sizeof *e.points);
-        front->count = e.count;
-        front->elapsed = clock_seconds() - begin;
-    } else {
-        memory_free(e.points);
-    }
+    if (result == STATUS_OK) result = copy_front(&e, front);
+    front->elapsed = clock_seconds() - begin;
+    points_close(e.points, front->candidates);
     return result;
 }
 
