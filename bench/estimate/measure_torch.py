@@ -48,6 +48,18 @@ MODELS = {
                                   num_experts_per_tok=4)),
 }
 NO_SDPA = ("gemma2",)  # torch's kernels know no soft caps
+# Of images: with a head for ten classes; of CLIP the tower with its projection, which its loss takes as logits.
+LABELS = {i: f"c{i}" for i in range(10)}
+VIEWERS = {
+    "vit": ("ViTConfig", dict(hidden_size=384, num_hidden_layers=4, num_attention_heads=6, intermediate_size=1536)),
+    "clip_vision": ("CLIPVisionConfig", dict(hidden_size=384, num_hidden_layers=4, num_attention_heads=6,
+                                             intermediate_size=1536, patch_size=16, projection_dim=64)),
+    "resnet": ("ResNetConfig", dict(depths=[1, 2, 1, 1], hidden_sizes=[128, 256, 384, 512], embedding_size=32)),
+    "resnet-basic": ("ResNetConfig", dict(depths=[2, 1, 1, 1], hidden_sizes=[32, 64, 128, 192], embedding_size=32,
+                                          layer_type="basic")),
+    "convnext": ("ConvNextConfig", dict(depths=[1, 1, 2, 1], hidden_sizes=[48, 96, 192, 384], image_size=160)),
+}
+WITHOUT_BLOCKS = ("resnet", "resnet-basic", "convnext")  # no attention, and transformers checkpoints nothing
 # name: (attention, autocast, weights, checkpointing, foreach)
 SETTINGS = {
     "f32": ("sdpa", False, torch.float32, False, True),
@@ -58,15 +70,37 @@ SETTINGS = {
 }
 
 
+class Tower(torch.nn.Module):
+    """CLIP's vision tower, with a loss."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.tower = transformers.CLIPVisionModelWithProjection(config)
+        self.config = config
+
+    def gradient_checkpointing_enable(self, **how):
+        self.tower.gradient_checkpointing_enable(**how)
+
+    def forward(self, pixel_values, labels):
+        embeddings = self.tower(pixel_values).image_embeds
+        loss = torch.nn.functional.cross_entropy(embeddings.float(), labels)
+        return transformers.modeling_outputs.ImageClassifierOutput(loss=loss)
+
+
 def make(name, attention, weights, checkpointing):
-    config_class, more = MODELS[name]
-    base = {} if name == "gpt2" else SIZES
+    config_class, more = MODELS.get(name) or VIEWERS[name]
+    base = {} if name == "gpt2" else dict(id2label=LABELS) if name in VIEWERS else SIZES
     config = getattr(transformers, config_class)(**{**base, **more})
     said = {k: v for k, v in config.to_dict().items() if v is not None}
     (HERE / "models" / f"{name}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")
-    config._attn_implementation = "eager" if name in NO_SDPA else attention
+    config._attn_implementation = "eager" if name in (*NO_SDPA, *WITHOUT_BLOCKS) else attention
     config.use_cache = False
-    model = transformers.AutoModelForCausalLM.from_config(config).to(weights)
+    if name == "clip_vision":
+        model = Tower(config).to(weights)
+    elif name in VIEWERS:
+        model = transformers.AutoModelForImageClassification.from_config(config).to(weights)
+    else:
+        model = transformers.AutoModelForCausalLM.from_config(config).to(weights)
     model.train()
     if checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -85,7 +119,17 @@ def held(model, optimizer, batch):
     return sum(seen.values())
 
 
+def make_batch(name, model):
+    if name in VIEWERS:
+        side = getattr(model.config, "image_size", 224)
+        return {"pixel_values": torch.rand(BATCH, 3, side, side), "labels": torch.randint(0, 10, (BATCH,))}
+    ids = torch.randint(0, model.config.vocab_size, (BATCH, CONTEXT))
+    return {"input_ids": ids, "labels": ids.clone()}
+
+
 def step(model, optimizer, batch, autocast):
+    if "pixel_values" in batch:
+        batch = {**batch, "pixel_values": batch["pixel_values"].to(next(model.parameters()).dtype)}
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         loss = model(**batch).loss
     loss.backward()
@@ -98,8 +142,7 @@ def measure(name, attention, autocast, weights, checkpointing, foreach):
     torch.manual_seed(1)
     model = make(name, attention, weights, checkpointing)
     optimizer = torch.optim.AdamW(model.parameters(), foreach=foreach)
-    ids = torch.randint(0, model.config.vocab_size, (BATCH, CONTEXT))
-    batch = {"input_ids": ids, "labels": ids.clone()}
+    batch = make_batch(name, model)
     step(model, optimizer, batch, autocast)
     before = held(model, optimizer, batch)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as p:
@@ -131,8 +174,10 @@ def main():
         rows = csv.writer(out)
         rows.writerow(["model", "settings", "layer", "bytes", "source"])
         rows.writerows(kept)
-        for name in names or MODELS:
+        for name in names or [*MODELS, *VIEWERS]:
             for settings, how in SETTINGS.items():
+                if name in WITHOUT_BLOCKS and settings in ("eager", "checkpointing"):
+                    continue
                 rows.writerow([name, settings, "live", measure(name, *how), f"measure_torch.py, {version}"])
                 out.flush()
 

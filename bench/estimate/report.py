@@ -23,9 +23,13 @@ OPTIONS = {
     "checkpointing": CPU + "--dtype float32 --gradient-checkpointing --optimizer-kernels single",
 }
 
+VIEWERS = ("vit", "clip_vision", "resnet", "resnet-basic", "convnext")  # of images, which have no length
+
 
 def estimate(snug, row):
     options = OPTIONS.get(row["settings"], row["settings"])
+    if row["model"] in VIEWERS:
+        options = options.replace("--context 256 ", "")
     model = HERE / "models" / f"{row['model']}.json"
     line = [snug, "estimate", str(model) if model.exists() else row["model"], "--json", "--quiet", *options.split()]
     done = subprocess.run(line, capture_output=True, text=True, check=False)

@@ -5,8 +5,30 @@
 
 /* ---- asking ---- */
 
+/* transformers can compute blocks again of those that are made of transformers' blocks. */
+static bool has_checkpointing(const framework_subject *q) {
+    return q->config->family != FAMILY_RESNET && q->config->family != FAMILY_CONVNEXT;
+}
+
+/* Models of images: what belongs to tokens is refused. */
+static status check_images(const framework_subject *q, const torch_settings *s) {
+    if (q->model->context) return STATUS_OK;
+    if (s->context)
+        return status_set(STATUS_INVALID,
+                          "--context %lld: %s sees images, which have no length; leave it out",
+                          (long long)s->context, q->model->name);
+    if (s->fused_loss)
+        return status_set(STATUS_INVALID, "--loss fused is for vocabularies; %s has few classes",
+                          q->model->name);
+    if (s->checkpointing && !has_checkpointing(q))
+        return status_set(STATUS_INVALID, "--gradient-checkpointing: transformers has none for %s",
+                          q->model->family);
+    return STATUS_OK;
+}
+
 static status check(const framework_subject *q, const framework_settings *settings) {
     const torch_settings *s = &settings->torch;
+    TRY(check_images(q, s));
     if (s->state_bits != 8 && s->state_bits != 32)
         return status_set(STATUS_INVALID, "--optimizer-bits %lld: states have 32 bits, or 8",
                           (long long)s->state_bits);
@@ -61,9 +83,11 @@ static void describe(const framework_subject *q, const framework_settings *setti
     static const char *const types[] = { "float32", "autocast to 16 bits", "16 bits" };
     const torch_settings *s = &settings->torch;
     const hardware *h = q->hardware;
-    text_add(out, "%.2f billion parameters, %.2f million trained, %lld x %lld tokens at once, %s\n",
-             (double)r->parameters / 1e9, (double)r->trained / 1e6, (long long)s->batch,
-             (long long)s->context, types[s->types]);
+    text_add(out, "%.2f billion parameters, %.2f million trained, %lld ", (double)r->parameters / 1e9,
+             (double)r->trained / 1e6, (long long)s->batch);
+    if (s->context) text_add(out, "x %lld tokens", (long long)s->context);
+    if (!s->context) text_add(out, "images");
+    text_add(out, " at once, %s\n", types[s->types]);
     if (h->no_bf16 && s->types != TORCH_F32)
         text_add(out, "%s has no bf16: 16 bits are f16, with a loss scaler\n", h->name);
     if (h->no_flash && s->attention == TORCH_FLASH)
@@ -97,9 +121,8 @@ static bool to_fused_update(const framework_subject *q, framework_settings *sett
 
 static bool to_fused_loss(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
-    (void)q;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--loss fused");
-    return !s->fused_loss && (s->fused_loss = true);
+    return q->model->vocabulary && !s->fused_loss && (s->fused_loss = true);
 }
 
 static bool to_smaller(const framework_subject *q, framework_settings *settings, char *out) {
@@ -113,9 +136,8 @@ static bool to_smaller(const framework_subject *q, framework_settings *settings,
 
 static bool to_checkpointing(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
-    (void)q;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--gradient-checkpointing");
-    return !s->checkpointing && (s->checkpointing = true);
+    return has_checkpointing(q) && !s->checkpointing && (s->checkpointing = true);
 }
 
 static bool to_one(const framework_subject *q, framework_settings *settings, char *out) {

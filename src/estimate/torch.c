@@ -40,25 +40,33 @@ static void note_blocks(const graph *g, bool *in_block) {
     }
 }
 
-/* Token ids are int64 there, and the loss makes two shifted copies of the labels. */
+/* Token ids and classes are int64 there, and the loss makes two shifted copies of the labels. Running
+ * averages are buffers, which weights of 16 bits take along. */
+static void add_source(torch_reading *r, tensor_id t, const bool *in_block) {
+    const tensor *x = graph_tensor(r->g, t);
+    tape_item item = { .elements = shape_elements(&x->shape), .width = 4, .term = TAPE_INPUTS };
+    bool whole = x->shape.rank == 2 || strcmp(graph_name(r->g, t), "labels") == 0;
+    if (is_weight(x))
+        item.width = weight_width(r->g, r->s, t, in_block), item.term = TAPE_WEIGHTS,
+        item.wants = is_trained(r->s, x);
+    else if (x->role == ROLE_STATE)
+        item.width = r->s->types == TORCH_HALF ? 2 : 4, item.term = TAPE_WEIGHTS;
+    else if (x->role == ROLE_INPUT && x->dtype == DTYPE_I32 && whole)
+        item.width = 8;
+    else if (x->role != ROLE_INPUT || x->shape.rank != 4)
+        return;
+    r->map[t] = tape_add_source(r->t, &item);
+}
+
 static void add_sources(torch_reading *r, const bool *in_block) {
-    for (tensor_id t = 1; t < r->g->tensors.count; t++) {
-        const tensor *x = graph_tensor(r->g, t);
-        int64_t n = shape_elements(&x->shape);
-        if (is_weight(x))
-            r->map[t] = tape_add_source(r->t, &(tape_item){ .elements = n,
-                                                            .width = weight_width(r->g, r->s, t, in_block),
-                                                            .term = TAPE_WEIGHTS,
-                                                            .wants = is_trained(r->s, x) });
-        else if (!x->producer && x->role == ROLE_INPUT && x->dtype == DTYPE_I32 && x->shape.rank == 2)
-            r->map[t] = tape_add_source(r->t, &(tape_item){ .elements = n, .width = 8, .term = TAPE_INPUTS });
-    }
+    for (tensor_id t = 1; t < r->g->tensors.count; t++)
+        if (!graph_tensor(r->g, t)->producer) add_source(r, t, in_block);
 }
 
 /* ---- the calls ---- */
 
 const torch_rule *torch_rule_of(const op_def *which) {
-    const torch_rule *const rooms[] = { torch_rules, torch_rules_experts };
+    const torch_rule *const rooms[] = { torch_rules, torch_rules_experts, torch_rules_images };
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++)
         for (const torch_rule *rule = rooms[i]; rule->of; rule++)
             if (rule->of == which) return rule;

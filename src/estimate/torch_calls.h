@@ -13,16 +13,18 @@ typedef struct {
     tape_value
         masks[2]; /* of scores that are written out: of what came before, and within a window; 0: none yet */
     int32_t site;
+    bool channels_last; /* a layer norm over the channels of images has laid them out so */
 } torch_reading;
 
 typedef struct {
     const op_def *of;
     void (*read)(torch_reading *r, const node *n);
 } torch_rule;
-extern const torch_rule torch_rules[], torch_rules_experts[]; /* end with of NULL */
-void torch_make_masks(torch_reading *r, const node *n);       /* before any block: all of them read these */
-extern const torch_rule litgpt_rules[];                       /* those that differ there */
-const torch_rule *torch_rule_of(const op_def *which);         /* NULL: there is none */
+/* End with of NULL. */
+extern const torch_rule torch_rules[], torch_rules_experts[], torch_rules_images[];
+extern const torch_rule litgpt_rules[];                 /* those that differ there */
+void torch_make_masks(torch_reading *r, const node *n); /* before any block: all of them read these */
+const torch_rule *torch_rule_of(const op_def *which);   /* NULL: there is none */
 
 /* What a node's input is there, and that its first output is v. */
 tape_value torch_in(const torch_reading *r, const node *n, uint32_t i);

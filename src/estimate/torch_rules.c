@@ -60,7 +60,10 @@ static tape_value fused_norm(torch_reading *r, const node *n, int numbers) {
         torch_elements(r, x), torch_width(r, x));
 }
 
-static void read_layernorm(torch_reading *r, const node *n) { set(r, n, fused_norm(r, n, 2)); }
+static void read_layernorm(torch_reading *r, const node *n) {
+    r->channels_last |= graph_shape(r->g, node_in(r->g, n, 0))->rank == 4;
+    set(r, n, fused_norm(r, n, 2));
+}
 
 /* transformers writes it out: x.float(), pow(2).mean, rsqrt, x * rsqrt, back to its type, * weight. Gemma,
  * whose scales are stored around 1, goes back to its type at the very end. */
@@ -111,7 +114,19 @@ static void read_matmul(torch_reading *r, const node *n) {
 
 /* ---- elementwise ---- */
 
-static void read_add(torch_reading *r, const node *n) { set(r, n, torch_sum(r, in(r, n, 0), in(r, n, 1))); }
+/* Residual networks add to what a batch norm, which couples samples, has made: in place. */
+static void read_add(torch_reading *r, const node *n) {
+    const node *maker = graph_node(r->g, graph_tensor(r->g, node_in(r->g, n, 0))->producer);
+    tape_value a = in(r, n, 0), b = in(r, n, 1);
+    bool normed = maker->op && maker->op->traits & OP_COUPLES_SAMPLES;
+    if (!normed || torch_width(r, b) > torch_width(r, a))
+        set(r, n, torch_sum(r, a, b));
+    else
+        set(r, n,
+            torch_call(r, (tape_call){ .what = "add_", .in = { a, b }, .view = true, .passes = true },
+                       elements_out(r, n), torch_width(r, a)));
+}
+
 static void read_scale(torch_reading *r, const node *n) { set(r, n, torch_scale(r, in(r, n, 0))); }
 static void read_silu(torch_reading *r, const node *n) { set(r, n, torch_function(r, "silu", in(r, n, 0))); }
 
@@ -310,7 +325,7 @@ void torch_make_masks(torch_reading *r, const node *n) {
     if (!rule || rule->read != read_attention || !r->s->transformers) return;
     const attention_attributes *t = node_attributes(r->g, n);
     tape_value *mask = &r->masks[t->window != 0];
-    if (*mask || !is_written_out(r, t)) return;
+    if (*mask || !t->causal || !is_written_out(r, t)) return;
     tensor_id q = node_in(r->g, n, 0), k = node_in(r->g, n, 1);
     attention_sizes z = attention_sizes_of(graph_shape(r->g, q), k ? graph_shape(r->g, k) : NULL, t);
     *mask = torch_call(r, (tape_call){ .what = "mask" }, z.batch * z.queries * z.keys,

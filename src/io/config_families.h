@@ -18,5 +18,11 @@ status config_experts_read(json_value root, decoder_config *c);
 void config_experts_put(json_writer *w, const decoder_config *c);
 bool config_experts_knows(const char *key);
 
+/* Those that see images. `find`: is it one of theirs, and of which family? `read` wants c->family. */
+bool config_images_find(const char *type, model_family *family);
+status config_images_read(json_value root, const char *type, model_config *c);
+void config_images_put(json_writer *w, const model_config *c);
+bool config_images_knows(const char *key);
+
 /* Shared: a probability below 1, left alone where there is none. */
 status model_config_dropout(json_value root, const char *key, double *p);

@@ -112,6 +112,10 @@ static status read_family(json_value root, const char *type, model_config *c,
         *knows = config_decoder_knows, c->family = FAMILY_DECODER, c->decoder.kind = decoder;
         return config_decoder_read(root, &c->decoder);
     }
+    if (config_images_find(type, &c->family)) {
+        *knows = config_images_knows;
+        return config_images_read(root, type, c);
+    }
     return unknown_type(root, type);
 }
 
@@ -177,6 +181,9 @@ static void put_members(json_writer *w, const model_config *c, const model_confi
     switch (c->family) {
     case FAMILY_GPT2: config_gpt2_put(w, &c->gpt2); break;
     case FAMILY_DECODER: config_decoder_put(w, &c->decoder); break;
+    case FAMILY_VIT:
+    case FAMILY_RESNET:
+    case FAMILY_CONVNEXT: config_images_put(w, c); break;
     }
     put_special_tokens(w, c);
     json_put_string(w, "torch_dtype", torch_type(stored));

@@ -14,6 +14,9 @@ status families_check(const model_config *c) {
     switch (c->family) {
     case FAMILY_GPT2: return gpt2_check(&c->gpt2);
     case FAMILY_DECODER: return decoder_check(&c->decoder);
+    case FAMILY_VIT: return vit_check(&c->vit);
+    case FAMILY_RESNET: return resnet_check(&c->resnet);
+    case FAMILY_CONVNEXT: return convnext_check(&c->convnext);
     }
     return status_set(STATUS_INVALID, "a model of no family");
 }
@@ -26,6 +29,9 @@ void families_set_dropout(model_config *c, double p) {
     case FAMILY_DECODER:
         c->decoder.dropout_embedding = c->decoder.dropout_attention = c->decoder.dropout_residual = p;
         return;
+    case FAMILY_VIT: c->vit.dropout_hidden = c->vit.dropout_attention = p; return;
+    case FAMILY_RESNET:
+    case FAMILY_CONVNEXT: return; /* they have none */
     }
 }
 
@@ -33,6 +39,9 @@ void families_model(const model_config *c, const char *name, model *m) {
     switch (c->family) {
     case FAMILY_GPT2: gpt2_model(&c->gpt2, name, m); return;
     case FAMILY_DECODER: decoder_model(&c->decoder, name, m); return;
+    case FAMILY_VIT: vit_model(&c->vit, name, m); return;
+    case FAMILY_RESNET: resnet_model(&c->resnet, name, m); return;
+    case FAMILY_CONVNEXT: convnext_model(&c->convnext, name, m); return;
     }
 }
 
@@ -52,5 +61,7 @@ const char *families_types(char names[FAMILIES_NAMES_BYTES]) {
     int n = snprintf(names, FAMILIES_NAMES_BYTES, "gpt2");
     for (const decoder_kind *k = decoder_kinds; k->type; k++)
         n += snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n), ", %s", k->type);
+    snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n),
+             ", vit, clip, clip_vision_model, resnet, convnext");
     return names;
 }

@@ -1,10 +1,13 @@
 /* Every family of models as one type: for those who open, check and build a model and don't care whose. */
 #pragma once
 
+#include "models/convnext.h"
 #include "models/decoder.h"
 #include "models/gpt2.h"
+#include "models/resnet.h"
+#include "models/vit.h"
 
-typedef enum { FAMILY_GPT2, FAMILY_DECODER } model_family;
+typedef enum { FAMILY_GPT2, FAMILY_DECODER, FAMILY_VIT, FAMILY_RESNET, FAMILY_CONVNEXT } model_family;
 
 /* Tokens that mean something to whoever generates: carried from config.json to config.json. */
 enum { FAMILIES_MOST_ENDS = 8 };
@@ -20,6 +23,9 @@ typedef struct {
     union {
         gpt2_config gpt2;
         decoder_config decoder;
+        vit_config vit;
+        resnet_config resnet;
+        convnext_config convnext;
     };
 } model_config;
 
@@ -36,5 +42,5 @@ int64_t families_vocabulary(const model_config *c);
 void families_model(const model_config *c, const char *name, model *m);
 
 /* What model_types can be read: "gpt2, llama, mistral, ...". */
-enum { FAMILIES_NAMES_BYTES = 256 };
+enum { FAMILIES_NAMES_BYTES = 512 };
 const char *families_types(char names[FAMILIES_NAMES_BYTES]);

@@ -16,4 +16,6 @@ extern const published_model published_models[]; /* end with name NULL; from sma
 /* "llama-3-8b", or a size as "7B" or "400M", which mixtures of experts are not looked at for. False: neither.
  * `name` gets the name of what was taken. */
 bool published_find(const char *text, model_config *c, const char **name);
+/* Those that see images, by name; part of published_find. */
+bool published_images_find(const char *text, model_config *c, const char **name);
 double published_parameters(const published_model *p);

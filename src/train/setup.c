@@ -103,6 +103,7 @@ static status open_data(setup *s) {
     if (!o->data && o->eval_data)
         return status_set(STATUS_INVALID, "--eval-data %s is given without --data to train on", o->eval_data);
     if (!o->data || o->source) return STATUS_OK;
+    if (!s->model.vocabulary) TRY(model_computes(&s->model)); /* files hold tokens */
     TRY(open_text(s, o->data, !o->eval_data, &s->train));
     return o->eval_data ? open_text(s, o->eval_data, false, &s->validation)
                         : text_source_held_out(&s->train, &s->validation);
@@ -112,6 +113,10 @@ static status open_data(setup *s) {
 
 static status check_sizes(const setup *s) {
     const setup_options *o = &s->options;
+    if (!s->custom && !s->model.context && o->context)
+        return status_set(STATUS_INVALID,
+                          "--context %lld: %s sees images, which have no length; leave it out",
+                          (long long)o->context, s->model.name);
     if (s->model.context && o->context > s->model.context)
         return status_set(STATUS_INVALID,
                           "--context %lld is longer than the %lld positions that %s has learned",

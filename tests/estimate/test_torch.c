@@ -184,13 +184,14 @@ static void steps_are_what_pytorch_counted(void **state) {
         torch_settings s = settings_of(settings);
         assert_int_equal(torch_estimate(&m, &s, &r), STATUS_OK);
         double ratio = (double)r.live.likely / (double)bytes;
-        if (!(fabs(ratio - 1) < 0.005))
+        double bound = m.context ? 0.005 : 0.015; /* oneDNN's own buffers, which only CPUs have */
+        if (!(fabs(ratio - 1) < bound))
             fail_msg("%s %s: estimate over measured is %.4f", name, settings, ratio);
         assert_true(r.live.low <= bytes && bytes <= r.live.high);
         points++;
     }
     fclose(f);
-    assert_true(points >= 75);
+    assert_true(points >= 94);
 }
 
 /* ---- published models ---- */

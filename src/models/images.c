@@ -1,0 +1,101 @@
+#include "models/images.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/conv2d/conv2d.h"
+#include "ops/cross_entropy/cross_entropy.h"
+#include "ops/layernorm/layernorm.h"
+#include "ops/matmul/matmul.h"
+
+status images_check_sizes(const images_size *sizes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
+            return status_set(STATUS_INVALID, "%s is %lld; it must be from 1 to %lld", sizes[i].name,
+                              (long long)sizes[i].value, (long long)sizes[i].most);
+    return STATUS_OK;
+}
+
+status images_check(const images_task *t) {
+    const images_size sizes[] = { { "image_size", t->height, IMAGES_MOST_SIDE },
+                                  { "image_size", t->width, IMAGES_MOST_SIDE },
+                                  { "num_channels", t->channels, IMAGES_MOST_CHANNELS },
+                                  { "num_labels", t->labels, 1 << 24 } };
+    return images_check_sizes(sizes, sizeof sizes / sizeof *sizes);
+}
+
+tensor_id images_parameter(graph *g, shape s, const char *format, ...) {
+    char name[160];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(name, sizeof name, format, arguments);
+    va_end(arguments);
+    return model_parameter(g, name, s, s.rank > 1 ? TENSOR_DECAY : 0);
+}
+
+tensor_id images_input(graph *g, const images_task *t, int64_t batch) {
+    return model_input(g, "images", SHAPE(batch, t->height, t->width, t->channels), DTYPE_F32);
+}
+
+tensor_id images_linear(graph *g, tensor_id x, const char *name, int64_t out, bool bias) {
+    shape w = SHAPE(out, shape_last(graph_shape(g, x)));
+    matmul_inputs in = { .a = x, .b = images_parameter(g, w, "%s.weight", name), .tb = true };
+    if (bias) in.bias = images_parameter(g, SHAPE(out), "%s.bias", name);
+    return matmul_apply(g, &in);
+}
+
+tensor_id images_layernorm(graph *g, tensor_id x, const char *name, double epsilon) {
+    shape width = SHAPE(shape_last(graph_shape(g, x)));
+    tensor_id gamma = images_parameter(g, width, "%s.weight", name);
+    return layernorm_apply(g, x, gamma, images_parameter(g, width, "%s.bias", name), (float)epsilon);
+}
+
+tensor_id images_convolve(graph *g, tensor_id x, const images_convolution *c) {
+    int64_t groups = c->groups ? c->groups : 1;
+    shape w = SHAPE(c->out, shape_last(graph_shape(g, x)) / groups, c->size, c->size);
+    tensor_id weight = images_parameter(g, w, "%s.weight", c->name);
+    return conv2d_apply(g, x, weight, c->bias ? images_parameter(g, SHAPE(c->out), "%s.bias", c->name) : 0,
+                        &(conv2d_attributes){ .stride = (int32_t)c->stride,
+                                              .padding = (int32_t)c->padding,
+                                              .groups = (int32_t)groups });
+}
+
+void images_finish(graph *g, tensor_id logits, const model_run *run, model_ports *ports) {
+    *ports = (model_ports){ .logits = logits };
+    if (run->mode == MODEL_DECODE) {
+        graph_fail(g, "a model of images decodes no tokens");
+        return;
+    }
+    tensor_id labels = model_input(g, "labels", SHAPE(run->batch), DTYPE_I32);
+    tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32);
+    ports->loss = cross_entropy_apply(g, logits, labels, scale, model_result(g, "loss"));
+}
+
+static uint32_t fields(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]) {
+    const images_task *t = m->config;
+    (void)context;
+    out[0] =
+        (model_field){ .name = "images", .of = SHAPE(t->height, t->width, t->channels), .dtype = DTYPE_F32 };
+    out[1] = (model_field){ .name = "labels", .dtype = DTYPE_I32 };
+    return 2;
+}
+
+/* Normal matrices and kernels; scales 1, biases 0. */
+static void initial(const model *m, const char *parameter, const shape *s, model_initial *out) {
+    size_t length = strlen(parameter);
+    bool bias = length > 5 && strcmp(parameter + length - 5, ".bias") == 0;
+    (void)m;
+    *out = (model_initial){ .stream = model_stream(parameter) };
+    if (s->rank > 1)
+        out->deviation = 0.02f;
+    else if (!bias)
+        out->mean = 1;
+}
+
+void images_model(model *m, const images_task *t, const char *family, const char *name) {
+    *m = (model){
+        .family = family, .config = t, .untrained = IMAGES_UNTRAINED, .initial = initial, .fields = fields
+    };
+    snprintf(m->name, sizeof m->name, "%s", name);
+}

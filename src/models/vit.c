@@ -1,0 +1,167 @@
+#include "models/vit.h"
+
+#include <stdio.h>
+
+#include "ops/add/add.h"
+#include "ops/add_positions/add_positions.h"
+#include "ops/attention/attention.h"
+#include "ops/class_token/class_token.h"
+#include "ops/columns/columns.h"
+#include "ops/dropout/dropout.h"
+#include "ops/gelu/gelu.h"
+#include "ops/quick_gelu/quick_gelu.h"
+#include "ops/reshape/reshape.h"
+
+static bool probability(double p) { return p >= 0 && p < 1; }
+
+status vit_check(const vit_config *c) {
+    const images_size sizes[] = { { "num_hidden_layers", c->layers, IMAGES_MOST_BLOCKS },
+                                  { "num_attention_heads", c->heads, 4096 },
+                                  { "hidden_size", c->channels, 1 << 20 },
+                                  { "intermediate_size", c->inner, 1 << 22 },
+                                  { "patch_size", c->patch, c->task.height },
+                                  { "patch_size", c->patch, c->task.width } };
+    TRY(images_check(&c->task));
+    TRY(images_check_sizes(sizes, sizeof sizes / sizeof *sizes));
+    if (c->channels % c->heads)
+        return status_set(STATUS_INVALID,
+                          "num_attention_heads %lld cannot share hidden_size %lld; it must be a divisor",
+                          (long long)c->heads, (long long)c->channels);
+    if (!probability(c->dropout_hidden) || !probability(c->dropout_attention))
+        return status_set(STATUS_INVALID, "a dropout probability is not in [0, 1)");
+    if (!(c->epsilon > 0 && c->epsilon < 1))
+        return status_set(STATUS_INVALID, "layer_norm_eps is %g; it must lie between 0 and 1", c->epsilon);
+    return STATUS_OK;
+}
+
+/* ---- names: what differs between the two is how weights are called ---- */
+
+typedef struct {
+    const char *projection, *token, *positions, *layers;
+    const char *first_norm, *second_norm, *o, *q, *k, *v, *last_norm, *head;
+} vit_names;
+
+static const vit_names vit = { .projection = "vit.embeddings.patch_embeddings.projection",
+                               .token = "vit.embeddings.cls_token",
+                               .positions = "vit.embeddings.position_embeddings",
+                               .layers = "vit.layers",
+                               .first_norm = "layernorm_before",
+                               .second_norm = "layernorm_after",
+                               .q = "attention.q_proj",
+                               .k = "attention.k_proj",
+                               .v = "attention.v_proj",
+                               .o = "attention.o_proj",
+                               .last_norm = "vit.layernorm",
+                               .head = "classifier" };
+static const vit_names clip = { .projection = "vision_model.embeddings.patch_embedding",
+                                .token = "vision_model.embeddings.class_embedding",
+                                .positions = "vision_model.embeddings.position_embedding.weight",
+                                .layers = "vision_model.encoder.layers",
+                                .first_norm = "layer_norm1",
+                                .second_norm = "layer_norm2",
+                                .q = "self_attn.q_proj",
+                                .k = "self_attn.k_proj",
+                                .v = "self_attn.v_proj",
+                                .o = "self_attn.out_proj",
+                                .last_norm = "vision_model.post_layernorm",
+                                .head = "visual_projection" };
+
+/* ---- the graph ---- */
+
+typedef struct {
+    const vit_config *c;
+    const vit_names *names;
+    graph *g;
+    tensor_id key; /* 0: nothing is random */
+    int32_t stream;
+    char name[160]; /* of the weights asked for last */
+} builder;
+
+static const char *named(builder *b, int64_t layer, const char *module) {
+    snprintf(b->name, sizeof b->name, "%s.%lld.%s", b->names->layers, (long long)layer, module);
+    return b->name;
+}
+
+static tensor_id drop(builder *b, tensor_id x) {
+    int32_t stream = b->stream++;
+    return b->key && b->c->dropout_hidden > 0
+               ? dropout_apply(b->g, x, b->key, (float)b->c->dropout_hidden, stream)
+               : x;
+}
+
+/* (B,H,W,C) -> (B,T,C): a patch is a kernel's window, and those of an image follow each other. */
+static tensor_id embed(builder *b, tensor_id images) {
+    const vit_config *c = b->c;
+    int64_t rows = (c->task.height / c->patch) * (c->task.width / c->patch);
+    tensor_id x = images_convolve(b->g, images,
+                                  &(images_convolution){ .name = b->names->projection,
+                                                         .out = c->channels,
+                                                         .size = c->patch,
+                                                         .stride = c->patch,
+                                                         .bias = !c->clip });
+    x = reshape_apply(b->g, x, SHAPE(graph_shape(b->g, images)->dim[0], rows, c->channels));
+    x = class_token_apply(b->g, x, images_parameter(b->g, SHAPE(c->channels), "%s", b->names->token));
+    tensor_id table = images_parameter(b->g, SHAPE(rows + 1, c->channels), "%s", b->names->positions);
+    return drop(b, add_positions_apply(b->g, x, table, 0));
+}
+
+static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
+    const vit_config *c = b->c;
+    bool random = b->key && c->dropout_attention > 0;
+    attention_attributes a = { .heads = (int32_t)c->heads,
+                               .dropout = random ? (float)c->dropout_attention : 0,
+                               .stream = b->stream++ };
+    tensor_id q = images_linear(b->g, x, named(b, layer, b->names->q), c->channels, c->bias_qkv);
+    tensor_id k = images_linear(b->g, x, named(b, layer, b->names->k), c->channels, c->bias_qkv);
+    tensor_id v = images_linear(b->g, x, named(b, layer, b->names->v), c->channels, c->bias_qkv);
+    tensor_id y =
+        attention_apply(b->g, &(attention_inputs){ .q = q, .k = k, .v = v, .key = random ? b->key : 0 }, &a);
+    return images_linear(b->g, y, named(b, layer, b->names->o), c->channels, true);
+}
+
+static tensor_id activate(const builder *b, tensor_id x) {
+    if (b->c->activation == VIT_QUICK_GELU) return quick_gelu_apply(b->g, x);
+    return gelu_apply(b->g, x, b->c->activation == VIT_GELU_TANH);
+}
+
+static tensor_id block(builder *b, int64_t layer, tensor_id x) {
+    const vit_config *c = b->c;
+    b->g->site = (int32_t)layer;
+    tensor_id h = images_layernorm(b->g, x, named(b, layer, b->names->first_norm), c->epsilon);
+    x = add_apply(b->g, x, drop(b, attend(b, layer, h)));
+    h = images_layernorm(b->g, x, named(b, layer, b->names->second_norm), c->epsilon);
+    h = activate(b, images_linear(b->g, h, named(b, layer, "mlp.fc1"), c->inner, true));
+    return add_apply(b->g, x, drop(b, images_linear(b->g, h, named(b, layer, "mlp.fc2"), c->channels, true)));
+}
+
+/* (B,T,C) -> (B,C) */
+static tensor_id first_token(const builder *b, tensor_id x) {
+    shape s = *graph_shape(b->g, x);
+    x = reshape_apply(b->g, x, SHAPE(s.dim[0], s.dim[1] * s.dim[2]));
+    return columns_apply(b->g, x, &(columns_attributes){ .width = (int32_t)s.dim[2], .count = 1 });
+}
+
+static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
+    const vit_config *c = m->config;
+    builder b = { .c = c, .names = c->clip ? &clip : &vit, .g = g };
+    tensor_id images = images_input(g, &c->task, run->batch);
+    if (run->mode == MODEL_TRAIN && (c->dropout_hidden > 0 || c->dropout_attention > 0))
+        b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
+    g->phase = PHASE_FORWARD;
+    g->site = SITE_NONE;
+    tensor_id x = embed(&b, images);
+    if (c->clip) x = images_layernorm(g, x, "vision_model.pre_layrnorm", c->epsilon);
+    for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
+    g->site = SITE_NONE;
+    if (c->clip)
+        x = images_layernorm(g, first_token(&b, x), b.names->last_norm, c->epsilon);
+    else
+        x = first_token(&b, images_layernorm(g, x, b.names->last_norm, c->epsilon));
+    images_finish(g, images_linear(g, x, b.names->head, c->task.labels, !c->clip), run, ports);
+}
+
+void vit_model(const vit_config *c, const char *name, model *m) {
+    images_model(m, &c->task, c->clip ? "clip_vision_model" : "vit", name);
+    m->layers = c->layers;
+    m->build = build;
+}

@@ -1,0 +1,301 @@
+/* Models that see images: published ones have exactly the parameters that transformers gives them, what flows
+ * through them has the shapes of the papers, CLIP's tower is found inside of a whole CLIP, configurations
+ * that make no model get one sentence, and they plan: without time, and with batch norm in one piece. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "io/model_config.h"
+#include "ir/op.h"
+#include "models/published.h"
+#include "ops/batch_norm/batch_norm.h"
+#include "ops/class_token/class_token.h"
+#include "ops/mean_space/mean_space.h"
+#include "train/decision.h"
+
+static void build(const model_config *c, model_mode mode, int64_t batch, graph *g, model_ports *ports) {
+    model m;
+    families_model(c, "x", &m);
+    assert_int_equal(graph_open(g), STATUS_OK);
+    m.build(&m, g, &(model_run){ .mode = mode, .batch = batch, .context = 1 }, ports);
+    if (graph_status(g) != STATUS_OK) fail_msg("%s", status_message());
+}
+
+/* ---- sizes ---- */
+
+static void published_ones_have_their_parameters(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        uint64_t parameters;
+    } published[] = { { "vit-base", 86567656 },       { "vit-large", 304326632 },
+                      { "vit-huge", 632045800 },      { "clip-vit-b-32", 87849216 },
+                      { "clip-vit-l-14", 303966208 }, { "resnet-18", 11689512 },
+                      { "resnet-34", 21797672 },      { "resnet-50", 25557032 },
+                      { "resnet-101", 44549160 },     { "resnet-152", 60192808 },
+                      { "convnext-tiny", 28589128 },  { "convnext-small", 50223688 },
+                      { "convnext-base", 88591464 },  { "convnext-large", 197767336 } };
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        model_config c;
+        const char *name;
+        graph g;
+        model_ports ports;
+        uint64_t n = 0;
+        assert_true(published_find(published[i].name, &c, &name));
+        assert_int_equal(families_check(&c), STATUS_OK);
+        build(&c, MODEL_TRAIN, 1, &g, &ports);
+        for (tensor_id t = 1; t < g.tensors.count; t++)
+            if (graph_tensor(&g, t)->role == ROLE_PARAMETER)
+                n += (uint64_t)shape_elements(graph_shape(&g, t));
+        if (n != published[i].parameters) fail_msg("%s has %llu parameters", name, (unsigned long long)n);
+        graph_close(&g);
+    }
+}
+
+/* The shape of what the first node of an op is given. */
+static shape given_to(const graph *g, const op_def *op) {
+    for (node_id id = 1; id < g->nodes.count; id++)
+        if (graph_node(g, id)->op == op) return *graph_shape(g, node_in(g, graph_node(g, id), 0));
+    return (shape){ 0 };
+}
+
+static void images_shrink_as_in_the_papers(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        const op_def *op;
+        shape given;
+    } expected[] = { { "resnet-50", &op_mean_space, { { 2, 7, 7, 2048 }, 4 } },
+                     { "resnet-18", &op_mean_space, { { 2, 7, 7, 512 }, 4 } },
+                     { "convnext-tiny", &op_mean_space, { { 2, 7, 7, 768 }, 4 } },
+                     { "vit-base", &op_class_token, { { 2, 196, 768 }, 3 } },
+                     { "clip-vit-l-14", &op_class_token, { { 2, 256, 1024 }, 3 } } };
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        model_config c;
+        const char *name;
+        graph g;
+        model_ports ports;
+        assert_true(published_find(expected[i].name, &c, &name));
+        build(&c, MODEL_EVALUATE, 2, &g, &ports);
+        shape given = given_to(&g, expected[i].op);
+        assert_true(shape_equal(&given, &expected[i].given));
+        assert_int_equal(graph_shape(&g, ports.logits)->dim[1], c.vit.task.labels);
+        graph_close(&g);
+    }
+}
+
+/* Training takes the batch's mean and variance and moves the running ones; evaluation takes those. */
+static void norms_differ_between_training_and_evaluation(void **state) {
+    (void)state;
+    model_config c;
+    const char *name;
+    assert_true(published_find("resnet-18", &c, &name));
+    for (int training = 0; training < 2; training++) {
+        graph g;
+        model_ports ports;
+        int own = 0, moved = 0, fixed = 0;
+        build(&c, training ? MODEL_TRAIN : MODEL_EVALUATE, 2, &g, &ports);
+        for (node_id id = 1; id < g.nodes.count; id++) {
+            const op_def *op = graph_node(&g, id)->op;
+            own += op == &op_batch_norm, moved += op == &op_batch_norm_running,
+                fixed += op == &op_batch_norm_fixed;
+        }
+        assert_int_equal(own, training ? 20 : 0);
+        assert_int_equal(moved, training ? 20 : 0);
+        assert_int_equal(fixed, training ? 0 : 20);
+        graph_close(&g);
+    }
+}
+
+/* ---- configurations ---- */
+
+static status read_words(const char *words, model_config *c) {
+    const char *path = SNUG_BUILD "/test_images.json";
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(words, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    return model_config_read(path, c, NULL);
+}
+
+#define CLIP                                                                                                 \
+    "{ \"model_type\": \"clip\", \"projection_dim\": 24, \"text_config\": { \"hidden_size\": 8 }, "          \
+    "\"vision_config\": { \"hidden_size\": 48, \"num_attention_heads\": 4, \"num_hidden_layers\": 3, "       \
+    "\"intermediate_size\": 96, \"image_size\": 64, \"patch_size\": 8, \"projection_dim\": 99 } }"
+
+static void the_tower_of_a_whole_clip_is_found(void **state) {
+    (void)state;
+    model_config c;
+    assert_int_equal(read_words(CLIP, &c), STATUS_OK);
+    assert_true(c.vit.clip);
+    assert_int_equal(c.vit.channels, 48);
+    assert_int_equal(c.vit.task.labels, 24); /* of the whole, not of its tower */
+    assert_int_equal(c.vit.activation, VIT_QUICK_GELU);
+    assert_int_equal(read_words("{ \"model_type\": \"clip_vision_model\", \"projection_dim\": 40 }", &c),
+                     STATUS_OK);
+    assert_int_equal(c.vit.task.labels, 40);
+    assert_int_equal(c.vit.patch, 32);
+}
+
+static void configurations_are_written_as_they_are_read(void **state) {
+    (void)state;
+    static const char *const words[] = {
+        "{ \"model_type\": \"vit\", \"image_size\": [64, 96], \"id2label\": { \"0\": \"a\", \"1\": \"b\", "
+        "\"2\": "
+        "\"c\" }, \"qkv_bias\": false, \"hidden_dropout_prob\": 0.1 }",
+        CLIP,
+        "{ \"model_type\": \"resnet\", \"depths\": [1, 2], \"hidden_sizes\": [32, 64], \"layer_type\": "
+        "\"basic\", "
+        "\"downsample_in_first_stage\": true }",
+        "{ \"model_type\": \"convnext\", \"image_size\": 128, \"layer_scale_init_value\": 0, \"num_labels\": "
+        "7 }",
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        model_config once, twice;
+        text first = { 0 }, second = { 0 };
+        if (read_words(words[i], &once) != STATUS_OK) fail_msg("%s", status_message());
+        model_config_text(&once, &first);
+        assert_int_equal(read_words(first.data, &twice), STATUS_OK);
+        model_config_text(&twice, &second);
+        assert_string_equal(first.data, second.data);
+        assert_int_equal(once.vit.task.labels, twice.vit.task.labels);
+        assert_int_equal(once.vit.task.width, twice.vit.task.width);
+        text_close(&first);
+        text_close(&second);
+    }
+}
+
+static void hostile_ones_get_one_sentence(void **state) {
+    (void)state;
+    static const char *const bad[] = {
+        "{ \"model_type\": \"vit\", \"image_size\": 0 }",
+        "{ \"model_type\": \"vit\", \"image_size\": [224] }",
+        "{ \"model_type\": \"vit\", \"image_size\": \"large\" }",
+        "{ \"model_type\": \"vit\", \"image_size\": 2147483647 }",
+        "{ \"model_type\": \"vit\", \"patch_size\": 225 }",
+        "{ \"model_type\": \"vit\", \"patch_size\": [16, 8] }",
+        "{ \"model_type\": \"vit\", \"patch_size\": -16 }",
+        "{ \"model_type\": \"vit\", \"num_attention_heads\": 7 }",
+        "{ \"model_type\": \"vit\", \"num_hidden_layers\": 99999999999999999999 }",
+        "{ \"model_type\": \"vit\", \"num_channels\": 0 }",
+        "{ \"model_type\": \"vit\", \"hidden_act\": \"mish\" }",
+        "{ \"model_type\": \"vit\", \"id2label\": {} }",
+        "{ \"model_type\": \"vit\", \"id2label\": 3 }",
+        "{ \"model_type\": \"vit\", \"hidden_dropout_prob\": 1 }",
+        "{ \"model_type\": \"vit\", \"layer_norm_eps\": 0 }",
+        "{ \"model_type\": \"clip\" }",
+        "{ \"model_type\": \"clip\", \"vision_config\": [] }",
+        "{ \"model_type\": \"clip\", \"vision_config\": { \"hidden_size\": 0 } }",
+        "{ \"model_type\": \"clip_vision_model\", \"projection_dim\": -1 }",
+        "{ \"model_type\": \"resnet\", \"depths\": [] }",
+        "{ \"model_type\": \"resnet\", \"depths\": [3, 4, 6] }",
+        "{ \"model_type\": \"resnet\", \"depths\": [3, 4, 0, 3] }",
+        "{ \"model_type\": \"resnet\", \"depths\": [2000, 1, 1, 1] }",
+        "{ \"model_type\": \"resnet\", \"hidden_sizes\": [256, 512, 1022, 2048] }",
+        "{ \"model_type\": \"resnet\", \"layer_type\": \"wide\" }",
+        "{ \"model_type\": \"resnet\", \"hidden_act\": \"gelu\" }",
+        "{ \"model_type\": \"resnet\", \"embedding_size\": 0 }",
+        "{ \"model_type\": \"resnet\", \"depths\": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] }",
+        "{ \"model_type\": \"convnext\", \"hidden_sizes\": [96] }",
+        "{ \"model_type\": \"convnext\", \"patch_size\": 300 }",
+        "{ \"model_type\": \"convnext\", \"hidden_sizes\": [96, 192, 384, -1] }",
+        "{ \"model_type\": \"convnext\", \"hidden_act\": \"relu\" }",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        model_config c;
+        if (read_words(bad[i], &c) != STATUS_INVALID) fail_msg("accepted: %s", bad[i]);
+        assert_true(strlen(status_message()) > 20);
+        assert_null(strchr(status_message(), '\n'));
+    }
+}
+
+/* What passes as a configuration and is too small or too large once it is built. */
+static void what_cannot_be_built_is_refused(void **state) {
+    (void)state;
+    static const char *const words[] = {
+        "{ \"model_type\": \"convnext\", \"image_size\": 8 }", /* nothing is left to halve */
+        "{ \"model_type\": \"vit\", \"image_size\": 16384, \"patch_size\": 1, \"hidden_size\": 1048576, "
+        "\"num_attention_heads\": 1 }",
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        model_config c;
+        model m;
+        model_ports ports;
+        graph g;
+        assert_int_equal(read_words(words[i], &c), STATUS_OK);
+        families_model(&c, "x", &m);
+        assert_int_equal(graph_open(&g), STATUS_OK);
+        m.build(&m, &g, &(model_run){ .mode = MODEL_TRAIN, .batch = 1 << 20, .context = 1 }, &ports);
+        assert_int_equal(graph_status(&g), STATUS_INVALID);
+        graph_close(&g);
+    }
+}
+
+/* ---- plans ---- */
+
+static status decide(setup_options o, decision *d, setup *s) {
+    o.threads = 1;
+    TRY(setup_open(&o, NULL, s));
+    return decision_make(s, d);
+}
+
+static void they_plan_and_are_not_trained(void **state) {
+    (void)state;
+    static const char *const names[] = { "bench/estimate/models/vit.json",
+                                         "bench/estimate/models/clip_vision.json",
+                                         "bench/estimate/models/resnet.json",
+                                         "bench/estimate/models/convnext.json" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[256];
+        setup s = { 0 };
+        decision d = { 0 };
+        setup_options o = setup_defaults();
+        snprintf(path, sizeof path, SNUG_ROOT "/%s", names[i]);
+        o.model = path, o.batch = 2;
+        if (decide(o, &d, &s) != STATUS_OK) fail_msg("%s: %s", names[i], status_message());
+        assert_int_equal(model_computes(&s.model), STATUS_INVALID);
+        assert_non_null(strstr(status_message(), "comes later"));
+        decision_close(&d);
+        setup_close(&s);
+        o.context = 5;
+        assert_int_equal(setup_open(&o, NULL, &s), STATUS_INVALID);
+        assert_non_null(strstr(status_message(), "images"));
+        o.context = 0, o.data = SNUG_ROOT "/README.md";
+        assert_int_equal(setup_open(&o, NULL, &s), STATUS_INVALID);
+        assert_non_null(strstr(status_message(), "comes later"));
+    }
+}
+
+/* Batch norm sees the whole batch: there is no plan that cuts it. */
+static void batch_norm_leaves_the_batch_whole(void **state) {
+    (void)state;
+    setup s = { 0 };
+    decision d = { 0 };
+    setup_options o = setup_defaults();
+    o.model = SNUG_ROOT "/bench/estimate/models/resnet.json", o.batch = 4, o.micro_batch = 2;
+    assert_int_equal(decide(o, &d, &s), STATUS_INVALID);
+    decision_close(&d);
+    setup_close(&s);
+    o.model = SNUG_ROOT "/bench/estimate/models/convnext.json";
+    if (decide(o, &d, &s) != STATUS_OK) fail_msg("%s", status_message());
+    decision_close(&d);
+    setup_close(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(published_ones_have_their_parameters),
+                                        cmocka_unit_test(images_shrink_as_in_the_papers),
+                                        cmocka_unit_test(norms_differ_between_training_and_evaluation),
+                                        cmocka_unit_test(the_tower_of_a_whole_clip_is_found),
+                                        cmocka_unit_test(configurations_are_written_as_they_are_read),
+                                        cmocka_unit_test(hostile_ones_get_one_sentence),
+                                        cmocka_unit_test(what_cannot_be_built_is_refused),
+                                        cmocka_unit_test(they_plan_and_are_not_trained),
+                                        cmocka_unit_test(batch_norm_leaves_the_batch_whole) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
