@@ -73,7 +73,7 @@ const cli_command cli_commands[] = {
                     { "snug compare gpt2 --json | jq '.rows[].name'", "for programs" } } },
     { .command = COMMAND_ESTIMATE,
       .name = "estimate",
-      .subject = "MODEL",
+      .subject = "[MODEL]",
       .subjects = families_preset_names,
       .run = cli_estimate,
       .brief = "does it fit, on hardware and in frameworks that are elsewhere; 3 if it doesn't",
@@ -90,6 +90,8 @@ const cli_command cli_commands[] = {
                       "--base-bits 4",
                       "QLoRA on a desktop" },
                     { "snug estimate config.json --framework snug --device v100-32", "and in snug?" },
+                    { "snug estimate llama-3-8b --device h100-80 --solve context", "how long a context?" },
+                    { "snug estimate --fit qwen3 --device a100-40 --context 4096", "how large a model?" },
                     { "snug estimate 70B --device h100-80 --gpus 16 --shard fsdp --json | jq .fits",
                       "for programs" } } },
     { .command = COMMAND_EXPLAIN,
@@ -211,7 +213,7 @@ const char *cli_command_name(command c) { return cli_command_of(c)->name; }
 const char *cli_subject_name(command c) { return cli_command_of(c)->subject; }
 
 /* Only MODEL is a word on a run; the folder or shell of other commands is theirs alone. */
-const char *cli_subject_key(command c) { return strcmp(cli_subject_name(c), "MODEL") == 0 ? "model" : ""; }
+const char *cli_subject_key(command c) { return strstr(cli_subject_name(c), "MODEL") ? "model" : ""; }
 bool cli_is_subject_key(const char *key) { return strcmp(key, "model") == 0; }
 
 static const char *command_at(const void *context, uint32_t i) {

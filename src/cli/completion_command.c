@@ -32,8 +32,8 @@ typedef enum { PATHS_NONE, PATHS_ANY, PATHS_FOLDERS } paths;
 static paths paths_of(const char *hint) {
     if (!hint) return PATHS_NONE;
     if (strcmp(hint, "DIR") == 0 || strcmp(hint, "[DIR]") == 0) return PATHS_FOLDERS;
-    return strcmp(hint, "PATH") == 0 || strcmp(hint, "FILE") == 0 || strcmp(hint, "MODEL") == 0 ? PATHS_ANY
-                                                                                                : PATHS_NONE;
+    return strcmp(hint, "PATH") == 0 || strcmp(hint, "FILE") == 0 || strstr(hint, "MODEL") ? PATHS_ANY
+                                                                                           : PATHS_NONE;
 }
 
 /* Rows of one name (of different commands) take the same values. */

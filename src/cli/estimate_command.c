@@ -32,6 +32,7 @@ static status answer(estimate_question *e, cli_streams *streams) {
 /* The plan itself, for the device's memory less what a process takes of it. */
 static status answer_snug(const estimate_question *e, cli_streams *streams) {
     options o = *e->o;
+    if (e->notes.length && streams->people.file) output_add(&streams->people, "%s", e->notes.data);
     uint64_t beside = e->hardware.context[2];
     if (o.estimate.gpus > 1)
         return status_set(STATUS_INVALID, "--gpus %lld: snug trains on one device",
@@ -45,6 +46,11 @@ status cli_estimate(const options *o, cli_streams *streams) {
     emit_name emit = o->estimate.emit;
     if (emit && o->json)
         return status_set(STATUS_INVALID, "--emit and --json both write to stdout; say one of them");
+    bool solving = o->estimate.solve != SOLVE_FITS || o->estimate.family;
+    if (emit && solving)
+        return status_set(STATUS_INVALID, "--emit is of settings that are known; ask with --solve first");
+    if (solving) return estimate_solve(o, streams);
+    if (!o->subject) return status_set(STATUS_INVALID, "no model named; say snug estimate MODEL");
     status result = estimate_open(o, o->subject, &e);
     if (result == STATUS_OK) result = emit_check(emit, e.framework);
     if (result == STATUS_OK) result = e.framework ? answer(&e, streams) : answer_snug(&e, streams);

@@ -10,8 +10,10 @@ enum {
     ALL = RUN | COMMAND_GENERATE,
     EVALUATED = RUN | COMMAND_QUANTIZE, /* what a loss is taken on */
     OUTSIDE = COMMAND_ESTIMATE | COMMAND_EXPLAIN,
-    SIZED = RUN | OUTSIDE /* what says how large a step is */
+    SIZED = RUN | OUTSIDE,           /* what says how large a step is */
+    PLANNED = RUN | COMMAND_ESTIMATE /* what says how a step is planned, with FOR_SNUG */
 };
+#define FOR_SNUG "framework=snug" /* where there is a choice of frameworks */
 
 #define FIELD(member) offsetof(options, member)
 
@@ -36,14 +38,16 @@ static const option rows[] = {
     { .name = "exact",
       .kind = OPTION_FLAG,
       .group = GROUP_MEMORY,
-      .commands = RUN,
+      .commands = PLANNED,
+      .needs = FOR_SNUG,
       .offset = FIELD(run.exact),
       .help = "only techniques whose results are the same bit for bit" },
     { .name = "allow",
       .hint = "LIST",
       .kind = OPTION_TEXT,
       .group = GROUP_MEMORY,
-      .commands = RUN,
+      .commands = PLANNED,
+      .needs = FOR_SNUG,
       .offset = FIELD(run.allow),
       .fallback = "none",
       .help = "techniques that change numerics and that the planner may use: NAME,NAME=SETTING or all" },
@@ -71,7 +75,8 @@ static const option rows[] = {
       .hint = "DIR",
       .kind = OPTION_TEXT,
       .group = GROUP_MEMORY,
-      .commands = RUN | COMMAND_DEVICES,
+      .commands = PLANNED | COMMAND_DEVICES,
+      .needs = FOR_SNUG,
       .offset = FIELD(run.folder),
       .fallback = "nowhere",
       .help = "folder on a disk for what a technique takes out of memory; nothing stays there" },
@@ -168,7 +173,8 @@ static const option rows[] = {
       .hint = "N",
       .kind = OPTION_INTEGER,
       .group = GROUP_DATA,
-      .commands = EVALUATED,
+      .commands = EVALUATED | COMMAND_ESTIMATE,
+      .needs = FOR_SNUG,
       .offset = FIELD(run.eval_samples),
       .low = 1,
       .high = 1 << 30,
@@ -177,7 +183,8 @@ static const option rows[] = {
       .hint = "N|auto",
       .kind = OPTION_INTEGER,
       .group = GROUP_DATA,
-      .commands = EVALUATED,
+      .commands = EVALUATED | COMMAND_ESTIMATE,
+      .needs = FOR_SNUG,
       .offset = FIELD(run.eval_batch),
       .word = "auto",
       .low = 1,
@@ -273,7 +280,8 @@ static const option rows[] = {
       .hint = "X|off",
       .kind = OPTION_NUMBER,
       .group = GROUP_TRAINING,
-      .commands = RUN,
+      .commands = PLANNED,
+      .needs = FOR_SNUG,
       .offset = FIELD(run.optimizer.clip),
       .word = "off",
       .low = 0,
@@ -459,7 +467,8 @@ static const option rows[] = {
       .hint = "N|all",
       .kind = OPTION_INTEGER,
       .group = GROUP_OUTPUT,
-      .commands = ALL | COMMAND_DEVICES | COMMAND_QUANTIZE,
+      .commands = ALL | COMMAND_ESTIMATE | COMMAND_DEVICES | COMMAND_QUANTIZE,
+      .needs = FOR_SNUG,
       .offset = FIELD(run.threads),
       .word = "all",
       .low = 1,
@@ -545,7 +554,8 @@ static void add_techniques(option_table *t) {
                       .kind = OPTION_SETTING,
                       .meaning = (double)k,
                       .group = GROUP_TECHNIQUES,
-                      .commands = RUN,
+                      .commands = PLANNED,
+                      .needs = FOR_SNUG,
                       .offset = FIELD(run.passes) + k * sizeof(const char *) };
 }
 

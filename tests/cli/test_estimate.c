@@ -121,7 +121,8 @@ static void contradictions_get_a_sentence(void **state) {
         { "--context 99999", "longer than the 1024 positions" },
         { "--gpus 2 --framework snug", "on one device" },
         { "--shard ddp --framework snug", "is for --framework hf" },
-        { "--recompute block", "no option of estimate" },
+        { "--recompute block", "is for --framework snug" },
+        { "--lr 1", "no option of estimate" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char line[256];

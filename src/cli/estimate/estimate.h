@@ -1,8 +1,7 @@
 /* A question on hardware and frameworks that are elsewhere, from options to what is said of it. */
 #pragma once
 
-#include "cli/options.h"
-#include "cli/output.h"
+#include "cli/cli.h"
 
 typedef struct {
     const options *o;
@@ -25,6 +24,10 @@ void estimate_close(estimate_question *e);
 void estimate_settle_torch(estimate_question *e);
 void estimate_settle_vllm(estimate_question *e);
 void estimate_settle_llama_cpp(estimate_question *e);
+
+/* --solve and --fit: how much at most, how few at least, on what. STATUS_NO_FIT: nothing fits, which is said.
+ */
+status estimate_solve(const options *o, cli_streams *streams);
 
 /* The answer, with what would help where it does not fit. */
 void estimate_say(text *t, const estimate_question *e, const framework_advice *a);

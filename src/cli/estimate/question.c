@@ -1,20 +1,34 @@
 /* What is asked: model, device, framework. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/estimate/estimate.h"
 #include "cli/hardware.h"
 #include "io/model_config.h"
 #include "models/published.h"
 
-static status open_model(estimate_question *e, const char *name) {
+static bool exists(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0;
+}
+
+/* A folder of that name is meant where there is one: names of published models stand for sizes only. */
+static bool find_published(estimate_question *e, const char **name) {
     const char *published = NULL;
-    if (published_find(name, &e->config, &published)) {
-        if (strcmp(name, published) != 0)
-            text_add(&e->notes, "of the published models %s is nearest\n", published);
-        name = published;
-    } else if (!families_preset(name, &e->config)) {
-        TRY(model_config_read(name, &e->config, &e->notes));
+    if (!published_find(*name, &e->config, &published)) return false;
+    if (exists(*name)) {
+        text_add(&e->notes, "%s is read from here, and not the published model of this name\n", *name);
+        return false;
     }
+    if (strcmp(*name, published) != 0)
+        text_add(&e->notes, "of the published models %s is nearest\n", published);
+    *name = published;
+    return true;
+}
+
+static status open_model(estimate_question *e, const char *name) {
+    bool known = find_published(e, &name);
+    if (!known && !families_preset(name, &e->config)) TRY(model_config_read(name, &e->config, &e->notes));
     if (e->o->run.dropout >= 0) families_set_dropout(&e->config, e->o->run.dropout);
     TRY(families_check(&e->config));
     families_model(&e->config, name, &e->model);

@@ -1,0 +1,90 @@
+#include "cli/estimate/ask.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- snug ---- */
+
+/* What a process takes beside its plan is the device's, not the planner's, to know. */
+static uint64_t beside(const hardware *h) { return h->memory ? h->context[2] : 0; }
+
+static status search(const setup *s, uint64_t limit, bool whole, ask_answer *a) {
+    search_front front;
+    TRY(search_within(&s->request, whole ? UINT64_MAX : limit, &front));
+    a->fits = front.count && search_least(&front) <= limit;
+    uint64_t least = (front.count ? search_least(&front) : 0) + beside(&a->hardware);
+    if (front.count) a->bytes = (interval){ least, least, least };
+    search_close(&front);
+    return STATUS_OK;
+}
+
+static status ask_snug(const estimate_question *e, const char *named, bool whole, ask_answer *a) {
+    setup_options run = e->o->run;
+    const hardware *h = &e->hardware;
+    setup s = { 0 };
+    if (e->o->estimate.gpus > 1)
+        return status_set(STATUS_INVALID, "--gpus %lld: snug trains on one device",
+                          (long long)e->o->estimate.gpus);
+    run.model = named;
+    status result = setup_open(&run, NULL, &s);
+    uint64_t limit = !h->memory ? s.budget : h->memory > beside(h) ? h->memory - beside(h) : 1;
+    if (result == STATUS_OK) result = search(&s, limit, whole, a);
+    setup_close(&s);
+    return result;
+}
+
+/* ---- all ---- */
+
+static status ask_framework(estimate_question *e, ask_answer *a) {
+    TRY(e->framework->estimate(&e->subject, &e->settings, &e->result));
+    a->bytes = e->result.layers[e->hardware.memory ? FRAMEWORK_DEVICE : FRAMEWORK_RESERVED];
+    a->fits = !e->hardware.memory || e->result.fits;
+    return STATUS_OK;
+}
+
+status ask(const options *o, const char *named, bool whole, ask_answer *a) {
+    estimate_question e;
+    *a = (ask_answer){ 0 };
+    if (!named) named = o->subject;
+    status result = estimate_open(o, named, &e);
+    a->hardware = e.hardware;
+    if (result == STATUS_OK) {
+        snprintf(a->model, sizeof a->model, "%s", e.model.name);
+        result = e.framework ? ask_framework(&e, a) : ask_snug(&e, named, whole, a);
+    }
+    a->notes = e.notes;
+    e.notes = (text){ 0 };
+    estimate_close(&e);
+    return result;
+}
+
+status ask_most(const options *o, framework_variable v, int64_t *most) {
+    enum { BATCHES = 1 << 16, DEVICES = 1024 };
+    estimate_question e;
+    *most = 0;
+    status result = estimate_open(o, o->subject, &e);
+    bool has = result == STATUS_OK &&
+               (e.framework ? e.framework->variable(&e.settings, v) != NULL : v != FRAMEWORK_GPUS);
+    if (has)
+        *most = v == FRAMEWORK_BATCH ? BATCHES : v == FRAMEWORK_GPUS ? DEVICES : families_context(&e.config);
+    estimate_close(&e);
+    return result;
+}
+
+options ask_with(const options *o, framework_variable v, int64_t value) {
+    options with = *o;
+    switch (v) {
+    case FRAMEWORK_BATCH:
+        with.run.batch = value;
+        if (with.run.micro_batch > value || o->estimate.framework != FRAMEWORK_SNUG) with.run.micro_batch = 0;
+        with.estimate.requests = value;
+        break;
+    case FRAMEWORK_CONTEXT: with.run.context = value; break;
+    case FRAMEWORK_GPUS:
+        with.estimate.gpus = value;
+        if (value == 1) with.estimate.shard = TORCH_ALONE;
+        if (value > 1 && o->estimate.shard == TORCH_ALONE) with.estimate.shard = TORCH_FSDP;
+        break;
+    }
+    return with;
+}

@@ -1,0 +1,330 @@
+/* --solve and --fit: how much at most, how few at least, and on what. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "cli/estimate/ask.h"
+#include "cli/hardware.h"
+#include "estimate/solve.h"
+#include "io/json.h"
+#include "models/published.h"
+
+/* What was found. */
+typedef struct {
+    const char *name; /* a model or a device; NULL: a number */
+    int64_t value;    /* 0 where there is no name: nothing fits */
+    ask_answer with;  /* what it takes; of what is nearest where nothing fits */
+    ask_answer more;  /* what one more takes; no bytes: there is no more, or it is not of use */
+    int64_t most;     /* no more than this was looked at */
+} solution;
+
+typedef struct {
+    const char *name;
+    ask_answer a;
+} candidate;
+
+typedef struct {
+    const options *o;
+    cli_streams *streams;
+    solution found;
+    candidate *devices; /* of --solve gpu: all, the smallest first */
+    uint32_t device_count;
+} solving;
+
+static const char *framework_title(const options *o) {
+    const framework *f = framework_of(o->estimate.framework);
+    return f ? f->title : "snug";
+}
+
+static const char *framework_word(const options *o) {
+    const framework *f = framework_of(o->estimate.framework);
+    return f ? f->name : "snug";
+}
+
+static status need_device(const options *o) {
+    const char *device = o->estimate.device;
+    if (device && strcmp(device, "cpu") != 0) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "what fits depends on the device; say --device NAME, as --device h100-80");
+}
+
+/* ---- numbers ---- */
+
+typedef struct {
+    const options *o;
+    framework_variable variable;
+} turning;
+
+static status fits_with(void *context, int64_t value, bool *fits) {
+    const turning *t = context;
+    options with = ask_with(t->o, t->variable, value);
+    ask_answer a;
+    status result = ask(&with, NULL, false, &a);
+    text_close(&a.notes);
+    *fits = result == STATUS_OK && a.fits;
+    /* so many devices may have nothing to share: 7 of them and 32 heads, say */
+    bool odd = result == STATUS_INVALID && t->variable == FRAMEWORK_GPUS && value > 1;
+    return odd ? STATUS_OK : result;
+}
+
+static status answer_with(const options *o, framework_variable v, int64_t value, ask_answer *a) {
+    options with = ask_with(o, v, value);
+    return ask(&with, NULL, true, a);
+}
+
+static status solve_number(solving *s, framework_variable v) {
+    static const char *const names[] = { "batch", "context", "gpus" };
+    turning t = { s->o, v };
+    solution *f = &s->found;
+    TRY(need_device(s->o));
+    TRY(ask_most(s->o, v, &f->most));
+    if (!f->most)
+        return status_set(STATUS_INVALID, "--solve %s: %s has no such setting", names[v],
+                          framework_title(s->o));
+    bool few = v == FRAMEWORK_GPUS, torch = s->o->estimate.framework <= FRAMEWORK_PYTORCH;
+    TRY(few ? solve_least(f->most, fits_with, &t, &f->value)
+            : solve_largest(f->most, fits_with, &t, &f->value));
+    TRY(answer_with(s->o, v, f->value ? f->value : few ? f->most : 1, &f->with));
+    if (few && torch && f->value > 1 && s->o->estimate.shard == TORCH_ALONE)
+        text_add(&f->with.notes, "several devices share by --shard fsdp, unless another way is named\n");
+    if (!few && f->value && f->value < f->most) TRY(answer_with(s->o, v, f->value + 1, &f->more));
+    return STATUS_OK;
+}
+
+/* ---- models ---- */
+
+/* "llama-3" is a family of llama-3-8b and llama-3.1-8b, and so is "llama" of all whose model_type that is. */
+static bool is_of_family(const published_model *p, const char *family) {
+    return !family || strcmp(p->type, family) == 0 || strncmp(p->name, family, strlen(family)) == 0;
+}
+
+static int by_size(const void *a, const void *b) {
+    const published_model *const *x = a, *const *y = b;
+    double left = published_parameters(*x), right = published_parameters(*y);
+    return left != right ? (left < right ? 1 : -1) : strcmp((*x)->name, (*y)->name);
+}
+
+static status no_family(const char *family) {
+    text names = { 0 };
+    for (const published_model *p = published_models; p->name; p++)
+        text_add(&names, "%s%s", p == published_models ? "" : ", ", p->name);
+    status_set(STATUS_INVALID, "--fit %.40s: no published model's name begins so; there are %.1500s", family,
+               names.data ? names.data : "");
+    text_close(&names);
+    return STATUS_INVALID;
+}
+
+/* The largest that fits, from large to small; else what the smallest takes. */
+static status solve_model(solving *s) {
+    enum { MOST = 256 };
+    const published_model *of[MOST];
+    uint32_t count = 0;
+    bool here = s->o->estimate.framework == FRAMEWORK_SNUG && !s->o->estimate.device;
+    if (!here) TRY(need_device(s->o));
+    for (const published_model *p = published_models; p->name && count < MOST; p++)
+        if (is_of_family(p, s->o->estimate.family)) of[count++] = p;
+    if (!count) return no_family(s->o->estimate.family);
+    qsort(of, count, sizeof *of, by_size);
+    for (uint32_t i = 0; i < count; i++) {
+        text_close(&s->found.with.notes);
+        TRY(ask(s->o, of[i]->name, i + 1 == count, &s->found.with));
+        s->found.name = s->found.with.fits ? of[i]->name : NULL;
+        if (s->found.name) return ask(s->o, of[i]->name, true, &s->found.with);
+    }
+    return STATUS_OK;
+}
+
+/* ---- devices ---- */
+
+static int by_memory(const void *a, const void *b) {
+    const candidate *x = a, *y = b;
+    uint64_t left = x->a.hardware.memory, right = y->a.hardware.memory;
+    return left != right ? (left < right ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+static status ask_devices(const options *o, candidate *out, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        options with = *o;
+        with.estimate.device = out[i].name = hardware_files[i].name;
+        TRY(ask(&with, NULL, true, &out[i].a));
+    }
+    return STATUS_OK;
+}
+
+/* The smallest that fits; where none does, what the largest would take. */
+static status solve_device(solving *s) {
+    while (hardware_files[s->device_count].name) s->device_count++;
+    s->devices = memory_new(s->device_count, sizeof *s->devices);
+    if (!s->devices) return status_set(STATUS_FAILED, "no memory to ask for all devices");
+    TRY(ask_devices(s->o, s->devices, s->device_count));
+    qsort(s->devices, s->device_count, sizeof *s->devices, by_memory);
+    for (uint32_t i = s->device_count; i-- > 0;) {
+        candidate *c = &s->devices[i];
+        if (!c->a.fits && i + 1 < s->device_count) continue;
+        s->found.with = c->a;
+        s->found.name = c->a.fits ? c->name : NULL;
+    }
+    s->found.with.notes = (text){ 0 }; /* theirs */
+    return STATUS_OK;
+}
+
+/* ---- what is said ---- */
+
+static const char *bytes_text(const interval *b, char out[128]) {
+    char low[UNITS_TEXT_BYTES], likely[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
+    units_bytes_text(b->likely, likely);
+    if (b->low == b->high)
+        snprintf(out, 128, "%s", likely);
+    else
+        snprintf(out, 128, "%s (%s to %s)", likely, units_bytes_text(b->low, low),
+                 units_bytes_text(b->high, high));
+    return out;
+}
+
+static const char *what_of(const options *o) {
+    static const char *const what[] = { [SOLVE_BATCH] = "the largest batch",
+                                        [SOLVE_CONTEXT] = "the longest context",
+                                        [SOLVE_MODEL] = "the largest published model",
+                                        [SOLVE_GPUS] = "the least number of devices",
+                                        [SOLVE_GPU] = "the smallest device" };
+    bool serving = o->estimate.framework == FRAMEWORK_VLLM || o->estimate.framework == FRAMEWORK_LLAMA_CPP;
+    return o->estimate.solve == SOLVE_BATCH && serving ? "the most requests" : what[o->estimate.solve];
+}
+
+static void say_value(const solving *s, text *t) {
+    const solution *f = &s->found;
+    char takes[128], more[128];
+    text_add(t, "%s that fits is ", what_of(s->o));
+    if (f->name)
+        text_add(t, "%s; it takes %s", f->name, bytes_text(&f->with.bytes, takes));
+    else
+        text_add(t, "%lld; it takes %s", (long long)f->value, bytes_text(&f->with.bytes, takes));
+    if (f->with.hardware.memory) text_add(t, " of %s", f->with.hardware.name);
+    if (s->o->estimate.solve == SOLVE_GPUS) {
+        text_add(t, "%s", f->value > 1 ? ", each" : "");
+    } else if (f->more.bytes.likely > f->with.bytes.likely) {
+        text_add(t, ", and one more %s", bytes_text(&f->more.bytes, more));
+    } else if (!f->name && f->value == f->most) {
+        text_add(t, ", and more was not looked at");
+    }
+    text_add(t, "\n");
+}
+
+static void say_found(const solving *s, text *t) {
+    const solution *f = &s->found;
+    char takes[128];
+    if (s->o->estimate.solve != SOLVE_MODEL) text_add(t, "%s", f->with.model);
+    text_add(t, "%sin %s ", s->o->estimate.solve == SOLVE_MODEL ? "" : " ", framework_title(s->o));
+    if (s->o->estimate.solve == SOLVE_MEMORY)
+        text_add(t, "takes %s%s\n", bytes_text(&f->with.bytes, takes),
+                 f->with.hardware.memory ? " of the device" : "");
+    else if (f->name || f->value)
+        say_value(s, t);
+    else
+        text_add(t, "nothing fits: %s\n", bytes_text(&f->with.bytes, takes));
+}
+
+static void put_found(const solving *s, json_writer *w) {
+    static const char *const words[] = { "fits", "memory", "batch", "context", "model", "gpus", "gpu" };
+    const solution *f = &s->found;
+    json_put_string(w, "model", f->with.model);
+    json_put_string(w, "framework", framework_word(s->o));
+    json_put_string(w, "solve", words[s->o->estimate.solve]);
+    json_put_bool(w, "fits", f->with.fits);
+    if (s->o->estimate.solve == SOLVE_MEMORY)
+        json_put_unsigned(w, "value", f->with.bytes.likely);
+    else if (f->name)
+        json_put_string(w, "value", f->name);
+    else if (f->value)
+        json_put_integer(w, "value", f->value);
+    else
+        json_put_null(w, "value");
+    json_begin_object(w, "bytes");
+    json_put_unsigned(w, "low", f->with.bytes.low);
+    json_put_unsigned(w, "likely", f->with.bytes.likely);
+    json_put_unsigned(w, "high", f->with.bytes.high);
+    json_end_object(w);
+    if (f->more.bytes.likely) json_put_unsigned(w, "one_more_bytes", f->more.bytes.likely);
+    if (f->with.hardware.memory) {
+        json_put_string(w, "device", f->with.hardware.name);
+        json_put_unsigned(w, "reported_bytes", f->with.hardware.memory);
+    }
+}
+
+static void say_devices(const solving *s, text *t) {
+    char has[UNITS_TEXT_BYTES], takes[UNITS_TEXT_BYTES];
+    for (const candidate *c = s->devices; c < s->devices + s->device_count; c++)
+        if (c->a.fits)
+            text_add(t, "  %-22s %12s of %12s   %s\n", c->name, units_bytes_text(c->a.bytes.likely, takes),
+                     units_bytes_text(c->a.hardware.memory, has), c->a.hardware.title);
+}
+
+static void put_devices(const solving *s, json_writer *w) {
+    json_begin_array(w, "devices");
+    for (const candidate *c = s->devices; c < s->devices + s->device_count; c++) {
+        json_begin_object(w, NULL);
+        json_put_string(w, "name", c->name);
+        json_put_bool(w, "fits", c->a.fits);
+        json_put_unsigned(w, "device_bytes", c->a.bytes.likely);
+        json_put_unsigned(w, "reported_bytes", c->a.hardware.memory);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+static status tell(solving *s) {
+    text t = { 0 };
+    const solution *f = &s->found;
+    if (s->streams->people.file) {
+        if (f->with.notes.length) text_add(&t, "%s", f->with.notes.data);
+        say_found(s, &t);
+        say_devices(s, &t);
+        output_text(&s->streams->people, &t);
+    }
+    if (s->o->json) {
+        json_writer w = { .out = &t, .lines = true };
+        json_begin_object(&w, NULL);
+        put_found(s, &w);
+        if (s->devices) put_devices(s, &w);
+        json_end_object(&w);
+        text_add(&t, "\n");
+        output_text(&s->streams->result, &t);
+    }
+    if (f->with.fits) return STATUS_OK;
+    char takes[128];
+    return status_set(STATUS_NO_FIT, "%s that fits: none; %s takes %s of %s", what_of(s->o), f->with.model,
+                      bytes_text(&f->with.bytes, takes),
+                      f->with.hardware.memory ? f->with.hardware.name : "this machine");
+}
+
+status estimate_solve(const options *o, cli_streams *streams) {
+    options with = *o;
+    solving s = { .o = &with, .streams = streams };
+    status result = STATUS_INVALID;
+    if (o->estimate.family) with.estimate.solve = SOLVE_MODEL;
+    if (o->estimate.family && o->estimate.solve != SOLVE_FITS && o->estimate.solve != SOLVE_MODEL)
+        return status_set(STATUS_INVALID, "--fit %.40s asks for the largest model; leave --solve out",
+                          o->estimate.family);
+    bool here = with.estimate.framework == FRAMEWORK_SNUG && !with.estimate.device;
+    if (here && with.estimate.solve != SOLVE_MEMORY) with.run.memory_auto = true;
+    if (!o->subject && with.estimate.solve != SOLVE_MODEL)
+        return status_set(STATUS_INVALID, "no model named; say snug estimate MODEL");
+    switch (with.estimate.solve) {
+    case SOLVE_BATCH: result = solve_number(&s, FRAMEWORK_BATCH); break;
+    case SOLVE_CONTEXT: result = solve_number(&s, FRAMEWORK_CONTEXT); break;
+    case SOLVE_GPUS: result = solve_number(&s, FRAMEWORK_GPUS); break;
+    case SOLVE_MODEL: result = solve_model(&s); break;
+    case SOLVE_GPU: result = solve_device(&s); break;
+    case SOLVE_MEMORY:
+    case SOLVE_FITS: result = ask(o, NULL, true, &s.found.with); break;
+    }
+    if (result == STATUS_OK) result = tell(&s);
+    for (uint32_t i = 0; i < s.device_count && s.devices; i++) text_close(&s.devices[i].a.notes);
+    memory_free(s.devices);
+    text_close(&s.found.with.notes);
+    text_close(&s.found.more.notes);
+    return result;
+}

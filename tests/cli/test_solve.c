@@ -1,0 +1,292 @@
+/* --solve and --fit: what halving finds is what trying everything finds, and the answers as a user has them.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/command.h"
+#include "cli/estimate/ask.h"
+#include "estimate/solve.h"
+#include "io/scratch.h"
+
+/* ---- the search ---- */
+
+typedef struct {
+    int64_t most; /* the largest that fits; for the least: all above it do */
+    bool few;
+    int asked;
+} threshold;
+
+static status below(void *context, int64_t value, bool *fits) {
+    threshold *t = context;
+    t->asked++;
+    *fits = t->few ? value > t->most : value <= t->most;
+    return STATUS_OK;
+}
+
+static void halving_finds_the_place(void **state) {
+    (void)state;
+    for (int64_t most = 1; most <= 70; most++)
+        for (int64_t at = 0; at <= most + 1; at++) {
+            int64_t value = -1;
+            assert_int_equal(solve_largest(most, below, &(threshold){ .most = at }, &value), STATUS_OK);
+            assert_int_equal(value, at < most ? at : most);
+            assert_int_equal(solve_least(most, below, &(threshold){ .most = at, .few = true }, &value),
+                             STATUS_OK);
+            assert_int_equal(value, at < most ? at + 1 : 0);
+        }
+    threshold t = { .most = INT64_MAX / 3 };
+    int64_t value;
+    assert_int_equal(solve_largest(INT64_MAX, below, &t, &value), STATUS_OK);
+    assert_true(value == t.most && t.asked < 140);
+}
+
+static status refuse(void *context, int64_t value, bool *fits) {
+    (void)context;
+    *fits = true;
+    if (value < 4) return STATUS_OK;
+    return status_set(STATUS_INVALID, "no");
+}
+
+static void failures_end_it(void **state) {
+    (void)state;
+    int64_t value;
+    assert_int_equal(solve_largest(100, refuse, NULL, &value), STATUS_INVALID);
+}
+
+/* ---- by force ---- */
+
+static bool fits(const options *o, framework_variable v, int64_t value) {
+    options with = ask_with(o, v, value);
+    ask_answer a;
+    status result = ask(&with, NULL, false, &a);
+    text_close(&a.notes);
+    if (result != STATUS_OK && v != FRAMEWORK_GPUS) fail_msg("%s", status_message());
+    return result == STATUS_OK && a.fits;
+}
+
+static int64_t by_force(const options *o, framework_variable v, int64_t most) {
+    for (int64_t value = 1; value <= most; value++)
+        if (fits(o, v, value) == (v == FRAMEWORK_GPUS)) return v == FRAMEWORK_GPUS ? value : value - 1;
+    return v == FRAMEWORK_GPUS ? 0 : most;
+}
+
+static int64_t solved(const char *line, int exit) {
+    command_result r = command_run(line);
+    json_document d;
+    if (r.exit != exit) fail_msg("snug %s: %d: %s", line, r.exit, r.err);
+    assert_int_equal(json_parse("solve", r.out, strlen(r.out), &d), STATUS_OK);
+    bool none = exit == 3;
+    int64_t value = none ? 0 : (int64_t)command_number(&d, "value");
+    json_close(&d);
+    command_free(&r);
+    return value;
+}
+
+static void trying_everything_finds_the_same(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *device;
+        framework_name framework;
+        const char *name;
+        framework_variable variable;
+        const char *what;
+        int64_t batch, context, most;
+    } cases[] = {
+        { "gpt2", "t4", FRAMEWORK_HF, "hf", FRAMEWORK_BATCH, "batch", 1, 512, 64 },
+        { "gpt2-medium", "v100-32", FRAMEWORK_PYTORCH, "pytorch", FRAMEWORK_BATCH, "batch", 1, 256, 128 },
+        { "gpt2", "a100-80-mig-1g.10gb", FRAMEWORK_HF, "hf", FRAMEWORK_CONTEXT, "context", 7, 0, 1024 },
+        { "smollm2-135m", "t4", FRAMEWORK_PYTORCH, "pytorch", FRAMEWORK_CONTEXT, "context", 4, 0, 8192 },
+        { "llama-3-8b", "h100-80", FRAMEWORK_HF, "hf", FRAMEWORK_GPUS, "gpus", 1, 4096, 1024 },
+        { "llama-3-8b", "a100-40", FRAMEWORK_VLLM, "vllm", FRAMEWORK_BATCH, "batch", 1, 4096, 512 },
+        { "llama-2-7b", "t4", FRAMEWORK_LLAMA_CPP, "llama.cpp", FRAMEWORK_CONTEXT, "context", 1, 0, 4096 },
+        { "gpt2", "a100-80-mig-1g.10gb", FRAMEWORK_SNUG, "snug", FRAMEWORK_CONTEXT, "context", 1, 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        options o = options_defaults();
+        char line[256], context[32] = "";
+        o.subject = cases[i].model;
+        o.estimate.framework = cases[i].framework, o.estimate.device = cases[i].device;
+        o.run.batch = cases[i].batch, o.run.context = cases[i].context;
+        if (o.run.context) snprintf(context, sizeof context, " --context %lld", (long long)o.run.context);
+        snprintf(line, sizeof line, "estimate %s --framework %s --device %s --batch %lld%s --solve %s --json",
+                 cases[i].model, cases[i].name, cases[i].device, (long long)o.run.batch, context,
+                 cases[i].what);
+        int64_t found = solved(line, 0);
+        print_message("%s: %lld\n", line, (long long)found);
+        if (cases[i].most)
+            assert_int_equal(found, by_force(&o, cases[i].variable, cases[i].most));
+        else
+            assert_int_equal(found, 1024);
+    }
+}
+
+/* snug's own: what fits is planned by `snug plan`, and one more is refused. */
+static void snug_keeps_what_it_says(void **state) {
+    (void)state;
+    const char *settings = "--recompute off --attention off --chunk-loss off --micro-batch 24";
+    char line[256];
+    scratch_write("small.yaml", "memory: 1200MiB\n", 16);
+    snprintf(line, sizeof line,
+             "estimate char-gpt --framework snug --device small.yaml --batch 24 --solve context --json %s",
+             settings);
+    int64_t found = solved(line, 0);
+    print_message("context %lld\n", (long long)found);
+    assert_in_range(found, 16, 255);
+    for (int64_t more = 0; more < 2; more++) {
+        snprintf(line, sizeof line,
+                 "estimate char-gpt --framework snug --device small.yaml --batch 24 --context %lld %s",
+                 (long long)(found + more), settings);
+        command_expect(more ? 3 : 0, line);
+    }
+}
+
+/* ---- as a user has it ---- */
+
+static bool says(const char *line, int exit, const char *part) {
+    command_result r = command_run(line);
+    bool found = r.exit == exit && (strstr(r.out, part) || strstr(r.err, part));
+    if (!found) print_error("snug %s: %d\n%s%s", line, r.exit, r.out, r.err);
+    command_free(&r);
+    return found;
+}
+
+static void answers(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        int exit;
+        const char *said;
+    } cases[] = {
+        { "gpt2 --solve memory", 0, "takes" },
+        { "gpt2 --solve memory --framework snug --device t4", 0, "of the device" },
+        { "gpt2 --solve batch", 2, "say --device" },
+        { "--solve batch --device t4", 2, "no model named" },
+        { "", 2, "no model named" },
+        { "--solve model --device t4 --batch 1 --context 512", 0,
+          "the largest published model that fits is" },
+        { "--fit pythia --device t4 --batch 1 --context 512", 0, "pythia-410m" },
+        { "--fit gpt_neox --device t4 --batch 1 --context 512", 0, "pythia-410m" },
+        { "--fit llama-3 --device t4 --batch 1 --context 512", 3, "llama-3.2-1b takes" },
+        { "--fit llama --framework snug --batch 1 --context 64 --memory 1GiB", 2, "no option of estimate" },
+        { "--fit foo --device t4", 2, "no published model" },
+        { "gpt2 --fit llama --solve batch --device t4", 2, "leave --solve out" },
+        { "70B --device t4 --solve batch", 3, "none" },
+        { "llama-3-8b --device h100-80 --solve gpus --batch 1 --context 4096", 0, "--shard fsdp" },
+        { "gpt2 --framework snug --device t4 --solve gpus", 2, "no such setting" },
+        { "gpt2 --framework llama.cpp --device t4 --solve gpus", 2, "no such setting" },
+        { "gpt2 --solve gpu --batch 4", 0, "NVIDIA T4" },
+        { "llama-3.1-405b --solve gpu --batch 1 --context 512", 3, "none" },
+        { "gpt2 --solve everything", 2, "everything" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "estimate %s", cases[i].line);
+        assert_true(says(line, cases[i].exit, cases[i].said));
+    }
+}
+
+static void devices_come_from_small_to_large(void **state) {
+    (void)state;
+    command_result r = command_run("estimate llama-3.2-1b --solve gpu --batch 1 --context 2048 --json");
+    json_document d;
+    int64_t before = 0;
+    bool any = false;
+    assert_int_equal(r.exit, 0);
+    assert_int_equal(json_parse("solve", r.out, strlen(r.out), &d), STATUS_OK);
+    for (uint32_t i = 0; i < 20; i++) {
+        char name[64];
+        json_value device = json_item(command_value(&d, "devices"), i);
+        int64_t reported, takes;
+        bool fits_it;
+        const char *which, *value;
+        assert_int_equal(json_get_integer(device, "reported_bytes", 1, INT64_MAX, &reported), STATUS_OK);
+        assert_int_equal(json_get_integer(device, "device_bytes", 1, INT64_MAX, &takes), STATUS_OK);
+        assert_int_equal(json_get_bool(device, "fits", &fits_it), STATUS_OK);
+        assert_int_equal(json_get_string(device, "name", &which), STATUS_OK);
+        assert_true(reported >= before && fits_it == (takes <= reported));
+        snprintf(name, sizeof name, "%s", which);
+        if (fits_it && !any) {
+            assert_int_equal(json_get_string(d.root, "value", &value), STATUS_OK);
+            assert_string_equal(value, name);
+        }
+        any |= fits_it;
+        before = reported;
+    }
+    json_close(&d);
+    command_free(&r);
+}
+
+/* ---- snug's own techniques, and folders ---- */
+
+static void techniques_are_snugs(void **state) {
+    (void)state;
+    const char *snug = "estimate gpt2 --framework snug --batch 4 --context 256 --json";
+    char line[256];
+    command_result plain = command_run(snug),
+                   planned = command_run("plan gpt2 --batch 4 --context 256 --json");
+    json_document d;
+    assert_int_equal(json_parse("plan", planned.out, strlen(planned.out), &d), STATUS_OK);
+    uint64_t peak = command_number(&d, "least_budget_bytes");
+    json_close(&d);
+    assert_int_equal(json_parse("estimate", plain.out, strlen(plain.out), &d), STATUS_OK);
+    assert_int_equal(command_number(&d, "least_budget_bytes"), peak);
+    json_close(&d);
+    command_free(&plain);
+    command_free(&planned);
+    static const char *const pins[] = { "--precision bf16",   "--recompute block",
+                                        "--lora rank=8",      "--optimizer-state 8bit",
+                                        "--clip off --exact", "--accumulate 2",
+                                        "--allow all",        "--threads 1" };
+    int others = 0;
+    for (size_t i = 0; i < sizeof pins / sizeof *pins; i++) {
+        snprintf(line, sizeof line, "%s %s", snug, pins[i]);
+        command_result r = command_run(line);
+        snprintf(line, sizeof line, "plan gpt2 --batch 4 --context 256 --json %s", pins[i]);
+        command_result same = command_run(line);
+        assert_int_equal(r.exit, 0);
+        assert_int_equal(same.exit, 0);
+        json_document one, other;
+        assert_int_equal(json_parse("estimate", r.out, strlen(r.out), &one), STATUS_OK);
+        assert_int_equal(json_parse("plan", same.out, strlen(same.out), &other), STATUS_OK);
+        assert_int_equal(command_number(&one, "least_budget_bytes"),
+                         command_number(&other, "least_budget_bytes"));
+        others += command_number(&one, "least_budget_bytes") != peak;
+        json_close(&one);
+        json_close(&other);
+        command_free(&r);
+        command_free(&same);
+    }
+    assert_true(others > 4);
+    assert_true(says("estimate gpt2 --recompute block", 2, "is for --framework snug, and here it is hf"));
+}
+
+static void folders_come_first(void **state) {
+    (void)state;
+    command_make_files();
+    assert_int_equal(system("cp -r tiny llama-3-8b"), 0);
+    assert_true(says("estimate llama-3-8b --batch 1", 0, "read from here, and not the published model"));
+    assert_true(says("estimate llama-3-8b --batch 1 --framework snug", 0, "read from here"));
+    assert_true(says("estimate llama-3-70b --batch 1 --context 64", 0, "70.55 billion"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(halving_finds_the_place),
+        cmocka_unit_test(failures_end_it),
+        cmocka_unit_test(trying_everything_finds_the_same),
+        cmocka_unit_test(snug_keeps_what_it_says),
+        cmocka_unit_test(answers),
+        cmocka_unit_test(devices_come_from_small_to_large),
+        cmocka_unit_test(techniques_are_snugs),
+        cmocka_unit_test(folders_come_first),
+    };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}
