@@ -20,6 +20,8 @@ spec = importlib.util.spec_from_file_location("goldens", HERE / "goldens.py")
 goldens = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(goldens)
 
+texts = goldens.batch
+
 SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=61,
              max_position_embeddings=24, attention_dropout=0.0, tie_word_embeddings=False,
              pad_token_id=None)
@@ -44,6 +46,15 @@ FAMILIES = {
                                              layer_types=["sliding_attention", "full_attention"])),
     "gpt_neox": ("GPTNeoXConfig", dict(hidden_dropout=0.0)),
 }
+ENCODER_SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=61,
+                     max_position_embeddings=24, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+ENCODERS = {
+    "bert": ("BertConfig", dict(layer_norm_eps=1e-5, pad_token_id=0)),
+    "roberta": ("RobertaConfig", dict(hidden_act="gelu_new", max_position_embeddings=26, type_vocab_size=1)),
+    "distilbert": ("DistilBertConfig", dict(dim=32, n_layers=2, n_heads=4, hidden_dim=48, dropout=0.0,
+                                            attention_dropout=0.0)),
+}
+MASK, FIRST_WORD = 60, 3  # the ids below the first word are padding and its like
 
 
 def name_in_files(family, name):
@@ -53,7 +64,8 @@ def name_in_files(family, name):
 
 def model_of(config):
     config._attn_implementation = "eager"
-    model = transformers.AutoModelForCausalLM.from_config(config).double()
+    kind = transformers.AutoModelForMaskedLM if config.model_type in ENCODERS else transformers.AutoModelForCausalLM
+    model = kind.from_config(config).double()
     model.train()
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -61,11 +73,22 @@ def model_of(config):
     return model
 
 
+def gaps(step):
+    """Every fourth token is hidden."""
+    rows = [[FIRST_WORD + goldens.token(step, sample, time, MASK - FIRST_WORD) for time in range(24)]
+            for sample in range(3)]
+    hidden = torch.tensor([[(step + sample + time) % 4 == 0 for time in range(24)] for sample in range(3)])
+    rows = torch.tensor(rows)
+    return rows.masked_fill(hidden, MASK), rows.masked_fill(~hidden, -100)
+
+
 def train(model):
     def loss_of(_, tokens, labels):
-        logits = model(input_ids=tokens, use_cache=False).logits
+        logits = model(input_ids=tokens).logits if encodes else model(input_ids=tokens, use_cache=False).logits
         return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
     family = model.config.model_type
+    encodes = family in ENCODERS
+    goldens.batch = gaps if encodes else texts
     return goldens.train({name_in_files(family, name): p for name, p in model.named_parameters()}, loss_of)
 
 
@@ -89,8 +112,11 @@ def main():
     torch.set_default_dtype(torch.float64)
     goldens.SIZES.update(context=24, vocabulary=61, batch=3)
     facts = {"context": 24, "vocabulary": 61, "batch": 3, **goldens.SETTINGS}
-    for family, (config_class, more) in FAMILIES.items():
-        config = getattr(transformers, config_class)(**{**SIZES, **more})
+    for family, (config_class, more) in {**FAMILIES, **ENCODERS}.items():
+        sizes = ENCODER_SIZES if family in ENCODERS else SIZES
+        if family == "distilbert":
+            sizes = dict(vocab_size=61, max_position_embeddings=24)
+        config = getattr(transformers, config_class)(**{**sizes, **more})
         said = {k: v for k, v in config.to_dict().items() if v is not None}
         (folder / f"{family}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")
         write(folder / f"{family}.txt", facts, *train(model_of(config)))

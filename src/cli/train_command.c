@@ -90,6 +90,21 @@ static void print_losses(output *out, const train_result *r) {
     output_add(out, "%.4f\n", r->evaluations[r->evaluation_count - 1].loss);
 }
 
+/* Where the weights went, and what to try with them. */
+static void print_saved(output *out, const setup *s, const decision *d) {
+    text t = { 0 };
+    bool adapter = adapts(d);
+    output_add(out, "  %-15s %s", adapter ? "adapter" : "model", s->options.out);
+    text_add_quoted(&t, s->options.out);
+    if (s->model.no_text)
+        output_add(out, "\n");
+    else if (adapter)
+        output_add(out, " (try: snug generate %s --adapter %s --prompt TEXT)\n", s->weights, s->options.out);
+    else
+        output_add(out, " (try: snug generate %s --prompt TEXT)\n", t.data ? t.data : "DIR");
+    text_close(&t);
+}
+
 static void print_end(output *out, const setup *s, const decision *d, const train_result *r, bool saved) {
     char a[REPORT_NUMBER_BYTES], b[UNITS_TEXT_BYTES], c[UNITS_TEXT_BYTES];
     report_style style = output_style(out);
@@ -104,15 +119,7 @@ static void print_end(output *out, const setup *s, const decision *d, const trai
     output_add(out, ", %s a step (predicted %s), %s tokens/s\n", units_seconds_text(r->step_seconds, b),
                units_seconds_text(d->point.seconds, c),
                report_count((uint64_t)(r->tokens_per_second + 0.5), a));
-    if (saved && adapts(d)) {
-        output_add(out, "  adapter         %s (try: snug generate %s --adapter %s --prompt TEXT)\n",
-                   s->options.out, s->weights, s->options.out);
-    } else if (saved) {
-        text_add_quoted(&t, s->options.out);
-        output_add(out, "  model           %s (try: snug generate %s --prompt TEXT)\n", s->options.out,
-                   t.data ? t.data : "DIR");
-        text_close(&t);
-    }
+    if (saved) print_saved(out, s, d);
 }
 
 static void stepped(void *context, const train_progress *p) { progress_step(context, p); }

@@ -129,6 +129,7 @@ static status read_ticket(const loader *l, uint64_t ticket, void *scratch, uint6
     for (uint32_t f = 0; f < s->field_count; f++)
         fields[f] = batch_field(l, ticket / o->batch, f) + place * s->field_bytes[f];
     TRY(s->read(s, sample, scratch, fields));
+    data_masking_apply(&o->masking, k, fields[0], fields[1]);
     *labels = count_labels(s, fields);
     return STATUS_OK;
 }

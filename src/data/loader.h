@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "data/masking.h"
 #include "data/source.h"
 
 typedef struct loader loader;
@@ -27,6 +28,7 @@ typedef struct {
     /* Without it samples come shuffled, epoch after epoch, for ever, and every batch is full. With it they
      * come once in their own order, and the last batch has what is left. */
     bool sequential;
+    data_masking masking; /* where it is on, fields 0 and 1 of the source are tokens and labels */
 } loader_options;
 
 /* One batch. Field f of sample i is at (char *)fields[f] + i * source->field_bytes[f]. */

@@ -37,12 +37,16 @@ static void read_embedding(torch_reading *r, const node *n) {
                    elements_out(r, n), torch_width(r, table)));
 }
 
-/* The rows of the positions are looked up once for all samples. */
+/* The rows of the positions are looked up once for all samples; for each sample where they are counted from
+ * its own padding on, and so are the types of tokens. The numbers of those are i64 and kept. */
 static void read_positions(torch_reading *r, const node *n) {
+    const add_positions_attributes *at = node_attributes(r->g, n);
     tape_value x = in(r, n, 0), table = in(r, n, 1);
-    int64_t rows = elements_out(r, n) / r->s->batch;
-    tape_value p =
-        torch_call(r, (tape_call){ .what = "embedding", .in = { table } }, rows, torch_width(r, table));
+    int64_t batch = at->first > 0 || at->still ? 1 : r->s->batch;
+    int64_t ids = elements_out(r, n) / batch / shape_last(graph_shape(r->g, node_in(r->g, n, 1)));
+    tape_value p = torch_call(
+        r, (tape_call){ .what = "embedding", .in = { table }, .kept = at->first > 0 ? (uint64_t)ids * 8 : 0 },
+        elements_out(r, n) / batch, torch_width(r, table));
     set(r, n, torch_sum(r, x, p));
 }
 

@@ -287,7 +287,7 @@ static status run(generation *g) {
     TRY(check_options(o));
     TRY(model_config_read(o->directory, &g->config, NULL));
     families_model(&g->config, o->directory, &g->model);
-    TRY(model_computes(&g->model));
+    TRY(model_continues(&g->model));
     TRY(read_stored(g));
     TRY(read_adapter(g));
     for (uint32_t i = 0; i < o->prompt_count; i++) TRY(check_prompt(o, i, &g->config));

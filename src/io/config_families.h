@@ -24,5 +24,10 @@ status config_images_read(json_value root, const char *type, model_config *c);
 void config_images_put(json_writer *w, const model_config *c);
 bool config_images_knows(const char *key);
 
+/* c->kind is set. */
+status config_encoder_read(json_value root, encoder_config *c);
+void config_encoder_put(json_writer *w, const encoder_config *c);
+bool config_encoder_knows(const char *key);
+
 /* Shared: a probability below 1, left alone where there is none. */
 status model_config_dropout(json_value root, const char *key, double *p);

@@ -104,6 +104,7 @@ static status read_special_tokens(json_value root, families_tokens *t) {
 static status read_family(json_value root, const char *type, model_config *c,
                           bool (**knows)(const char *key)) {
     const decoder_kind *decoder = decoder_kind_find(type);
+    const encoder_kind *encoder = encoder_kind_find(type);
     if (strcmp(type, "gpt2") == 0) {
         *knows = config_gpt2_knows, c->family = FAMILY_GPT2;
         return config_gpt2_read(root, &c->gpt2);
@@ -115,6 +116,10 @@ static status read_family(json_value root, const char *type, model_config *c,
     if (config_images_find(type, &c->family)) {
         *knows = config_images_knows;
         return config_images_read(root, type, c);
+    }
+    if (encoder) {
+        *knows = config_encoder_knows, c->family = FAMILY_ENCODER, c->encoder.kind = encoder;
+        return config_encoder_read(root, &c->encoder);
     }
     return unknown_type(root, type);
 }
@@ -184,6 +189,7 @@ static void put_members(json_writer *w, const model_config *c, const model_confi
     case FAMILY_VIT:
     case FAMILY_RESNET:
     case FAMILY_CONVNEXT: config_images_put(w, c); break;
+    case FAMILY_ENCODER: config_encoder_put(w, &c->encoder); break;
     }
     put_special_tokens(w, c);
     json_put_string(w, "torch_dtype", torch_type(stored));

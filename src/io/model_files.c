@@ -21,10 +21,28 @@ static status join(const char *directory, const char *file, char path[PATH_BYTES
 
 static const char prefix[] = "transformer.";
 
+/* The first of BERT's files call the scale of a norm gamma and its shift beta. */
+static const safetensors_entry *find_older(const safetensors *s, const char *name) {
+    static const struct {
+        const char *now, *then;
+    } words[] = { { ".LayerNorm.weight", ".LayerNorm.gamma" }, { ".LayerNorm.bias", ".LayerNorm.beta" } };
+    char older[256];
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t end = strlen(words[i].now);
+        if (length < end || length >= sizeof older - 8 || strcmp(name + length - end, words[i].now) != 0)
+            continue;
+        snprintf(older, sizeof older, "%.*s%s", (int)(length - end), name, words[i].then);
+        return safetensors_find(s, older);
+    }
+    return NULL;
+}
+
 static const safetensors_entry *find(const safetensors *s, const char *name) {
     const safetensors_entry *e = safetensors_find(s, name);
-    if (e || strncmp(name, prefix, sizeof prefix - 1) != 0) return e;
-    return safetensors_find(s, name + sizeof prefix - 1);
+    if (!e && strncmp(name, prefix, sizeof prefix - 1) == 0)
+        e = safetensors_find(s, name + sizeof prefix - 1);
+    return e ? e : find_older(s, name);
 }
 
 enum { PART = 4096 }; /* numbers that are read at a time where the file has another type */
@@ -106,14 +124,28 @@ static bool ends_with(const char *name, const char *end) {
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* Causal masks and frequencies of rotary positions were once saved as buffers; a tied projection may have
- * been saved beside the embedding. Where it is not tied it was read as a weight. */
+/* Causal masks, places and frequencies of rotary positions were once saved as buffers; a tied projection may
+ * have been saved beside the embedding. Where it is not tied it was read as a weight. An encoder's pooler and
+ * its judge of sentences take no part in filling gaps. */
 static bool may_be_passed_over(const char *name) {
-    static const char *const buffers[] = { ".attn.bias", ".attn.masked_bias", ".attention.bias",
-                                           ".attention.masked_bias", ".rotary_emb.inv_freq" };
+    static const char *const buffers[] = { ".attn.bias",           ".attn.masked_bias",
+                                           ".attention.bias",      ".attention.masked_bias",
+                                           ".rotary_emb.inv_freq", ".embeddings.position_ids",
+                                           ".pooler.dense.weight", ".pooler.dense.bias" };
+    static const char *const whole[] = { "lm_head.weight",
+                                         "embed_out.weight",
+                                         "lm_head.decoder.weight",
+                                         "lm_head.decoder.bias",
+                                         "cls.predictions.decoder.weight",
+                                         "cls.predictions.decoder.bias",
+                                         "cls.seq_relationship.weight",
+                                         "cls.seq_relationship.bias",
+                                         "vocab_projector.weight" };
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         if (ends_with(name, buffers[i])) return true;
-    return strcmp(name, "lm_head.weight") == 0 || strcmp(name, "embed_out.weight") == 0;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (strcmp(name, whole[i]) == 0) return true;
+    return false;
 }
 
 static const model_weight *find_weight(const model_weight *weights, uint32_t count, const char *name,

@@ -17,6 +17,7 @@ status families_check(const model_config *c) {
     case FAMILY_VIT: return vit_check(&c->vit);
     case FAMILY_RESNET: return resnet_check(&c->resnet);
     case FAMILY_CONVNEXT: return convnext_check(&c->convnext);
+    case FAMILY_ENCODER: return encoder_check(&c->encoder);
     }
     return status_set(STATUS_INVALID, "a model of no family");
 }
@@ -32,6 +33,7 @@ void families_set_dropout(model_config *c, double p) {
     case FAMILY_VIT: c->vit.dropout_hidden = c->vit.dropout_attention = p; return;
     case FAMILY_RESNET:
     case FAMILY_CONVNEXT: return; /* they have none */
+    case FAMILY_ENCODER: c->encoder.dropout = c->encoder.dropout_attention = p; return;
     }
 }
 
@@ -42,6 +44,7 @@ void families_model(const model_config *c, const char *name, model *m) {
     case FAMILY_VIT: vit_model(&c->vit, name, m); return;
     case FAMILY_RESNET: resnet_model(&c->resnet, name, m); return;
     case FAMILY_CONVNEXT: convnext_model(&c->convnext, name, m); return;
+    case FAMILY_ENCODER: encoder_model(&c->encoder, name, m); return;
     }
 }
 
@@ -60,6 +63,8 @@ int64_t families_vocabulary(const model_config *c) {
 const char *families_types(char names[FAMILIES_NAMES_BYTES]) {
     int n = snprintf(names, FAMILIES_NAMES_BYTES, "gpt2");
     for (const decoder_kind *k = decoder_kinds; k->type; k++)
+        n += snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n), ", %s", k->type);
+    for (const encoder_kind *k = encoder_kinds; k->type; k++)
         n += snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n), ", %s", k->type);
     snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n),
              ", vit, clip, clip_vision_model, resnet, convnext");

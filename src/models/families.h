@@ -3,11 +3,19 @@
 
 #include "models/convnext.h"
 #include "models/decoder.h"
+#include "models/encoder.h"
 #include "models/gpt2.h"
 #include "models/resnet.h"
 #include "models/vit.h"
 
-typedef enum { FAMILY_GPT2, FAMILY_DECODER, FAMILY_VIT, FAMILY_RESNET, FAMILY_CONVNEXT } model_family;
+typedef enum {
+    FAMILY_GPT2,
+    FAMILY_DECODER,
+    FAMILY_ENCODER,
+    FAMILY_VIT,
+    FAMILY_RESNET,
+    FAMILY_CONVNEXT
+} model_family;
 
 /* Tokens that mean something to whoever generates: carried from config.json to config.json. */
 enum { FAMILIES_MOST_ENDS = 8 };
@@ -26,6 +34,7 @@ typedef struct {
         vit_config vit;
         resnet_config resnet;
         convnext_config convnext;
+        encoder_config encoder;
     };
 } model_config;
 

@@ -24,6 +24,11 @@ status model_computes(const model *m) {
                       m->untrained);
 }
 
+status model_continues(const model *m) {
+    if (!m->no_text) return model_computes(m);
+    return status_set(STATUS_INVALID, "%s (%s) has no next token: %s", m->name, m->family, m->no_text);
+}
+
 uint32_t model_stream(const char *parameter) {
     uint32_t stream = 2166136261u;
     for (const char *p = parameter; *p; p++) stream = (stream ^ (uint8_t)*p) * 16777619u;

@@ -48,6 +48,9 @@ struct model {
     int64_t context;    /* longest; 0: samples have no time */
     int64_t vocabulary; /* 0: none */
     int64_t layers;
+    bool masks;   /* tokens of a sample are hidden, and the labels are what they were (data/masking.h) ... */
+    int32_t mask; /* ... behind this one */
+    const char *no_text;   /* why it can't continue a text, as a clause; NULL: it can */
     const char *untrained; /* why it can be planned and not computed, as a clause; NULL: it can */
     void (*build)(const model *m, graph *g, const model_run *run, model_ports *ports);
     void (*initial)(const model *m, const char *parameter, const shape *s, model_initial *out);
@@ -60,5 +63,6 @@ tensor_id model_input(graph *g, const char *name, shape s, dtype type);
 tensor_id model_result(graph *g, const char *name); /* (1) f32 */
 /* STATUS_INVALID with a sentence where m can only be planned. */
 status model_computes(const model *m);
+status model_continues(const model *m);       /* likewise where m can't continue a text */
 uint32_t model_stream(const char *parameter); /* of its random numbers, from its name */
 uint32_t model_token_fields(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]);

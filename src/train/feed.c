@@ -5,6 +5,7 @@
 
 #include "base/philox.h"
 #include "base/units.h"
+#include "train/loader_plan.h"
 
 static void find_inputs(feed *f, program_kind k) {
     feed_inputs *in = &f->programs[k];
@@ -97,6 +98,8 @@ static status read_sample(feed *f, program_kind k, uint64_t sample, int64_t plac
         spare += units_align(field_bytes(f, i), LIVE_ALIGN);
     }
     TRY(source->read(source, sample, scratch, to));
+    data_masking masking = loader_plan_masking(f->setup, true);
+    data_masking_apply(&masking, sample, to[0], to[1]);
     if (source->label_field < 0) {
         ++*counted;
         return STATUS_OK;

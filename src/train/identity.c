@@ -119,6 +119,28 @@ static void add_decoder(identity *i, const decoder_config *c) {
     add_sum(i, IDENTITY_MODEL, "far", &far);
 }
 
+static void add_encoder(identity *i, const encoder_config *c) {
+    const struct {
+        const char *name;
+        double number;
+    } facts[] = { { "layers", (double)c->layers },
+                  { "heads", (double)c->heads },
+                  { "channels", (double)c->channels },
+                  { "inner", (double)c->inner },
+                  { "positions", (double)c->positions },
+                  { "first_position", (double)encoder_first_position(c) },
+                  { "vocabulary", (double)c->vocabulary },
+                  { "types", (double)c->types },
+                  { "mask", (double)c->mask },
+                  { "tanh", c->tanh },
+                  { "dropout", c->dropout },
+                  { "dropout_attention", c->dropout_attention },
+                  { "epsilon", c->epsilon } };
+    add_text(i, IDENTITY_MODEL, "model_type", c->kind->type);
+    for (size_t f = 0; f < sizeof facts / sizeof *facts; f++)
+        add_number(i, IDENTITY_MODEL, facts[f].name, facts[f].number);
+}
+
 static void add_family(identity *i, const model_config *c) {
     switch (c->family) {
     case FAMILY_GPT2: add_gpt2(i, &c->gpt2); return;
@@ -126,6 +148,7 @@ static void add_family(identity *i, const model_config *c) {
     case FAMILY_VIT:
     case FAMILY_RESNET:
     case FAMILY_CONVNEXT: return; /* they don't run */
+    case FAMILY_ENCODER: add_encoder(i, &c->encoder); return;
     }
 }
 

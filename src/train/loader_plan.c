@@ -5,12 +5,21 @@
 
 enum { READ_AHEAD = 2 }; /* batches: one in use, one being read */
 
+data_masking loader_plan_masking(const setup *s, bool validation) {
+    return (data_masking){ .on = s->model.masks,
+                           .seed = validation ? 0 : (uint64_t)s->options.seed,
+                           .context = (uint32_t)s->request.run.context,
+                           .vocabulary = (uint32_t)s->model.vocabulary,
+                           .mask = s->model.mask };
+}
+
 static loader_options options_of(const setup *s, const data_source *source) {
     return (loader_options){ .source = source,
                              .batch = (uint32_t)s->request.run.batch,
                              .depth = READ_AHEAD,
                              .workers = (uint32_t)s->options.workers,
-                             .seed = (uint64_t)s->options.seed };
+                             .seed = (uint64_t)s->options.seed,
+                             .masking = loader_plan_masking(s, false) };
 }
 
 /* What the fields of the model say of a sample, where there is no data to ask. */

@@ -9,5 +9,9 @@
  * them. */
 status loader_plan_buffers(const setup *s, compose_run *run);
 
+/* What is hidden of samples, where the model learns to fill gaps. What validation hides depends on no option,
+ * so that runs can be compared. */
+data_masking loader_plan_masking(const setup *s, bool validation);
+
 /* `first_sample`: where to begin; a resumed run goes on where it stopped. */
 status loader_plan_open(const setup *s, void *memory, uint64_t first_sample, loader **l);

@@ -91,7 +91,14 @@ static const cut_case cut_cases[] = {
         { DTYPE_I32, { { 1 }, 1 }, WHOLE, 2, 3 },
         { F, { { 10, 33 }, 2 }, CHAIN, -1, 1 } },
       { { { { 10, 33 }, 2 }, CHAIN, 2 } },
-      &(add_positions_backward_attributes){ 10, 0 },
+      &(add_positions_backward_attributes){ .rows = 10 },
+      { 1, 4, 9 } },
+    { &op_add_positions_backward, /* one row for all */
+      { { F, { { 9, 7, 33 }, 3 }, ROWS, -1, 1 },
+        { DTYPE_I32, { { 1 }, 1 }, WHOLE, 2, 3 },
+        { F, { { 2, 33 }, 2 }, CHAIN, -1, 1 } },
+      { { { { 2, 33 }, 2 }, CHAIN, 2 } },
+      &(add_positions_backward_attributes){ .rows = 2, .at = { 1, 1 } },
       { 1, 4, 9 } },
 };
 

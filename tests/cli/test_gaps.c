@@ -1,0 +1,126 @@
+/* Encoders as a user has them: trained, resumed, validated, adapted, read again, and refused where they can't
+ * do what is asked. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "io/scratch.h"
+
+#define SIZES                                                                                                \
+    "\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"intermediate_size\":64,"         \
+    "\"vocab_size\":257,\"max_position_embeddings\":34"
+
+static void write_config(const char *type, const char *more) {
+    char json[1024];
+    snprintf(json, sizeof json, "{\"model_type\":\"%s\"," SIZES "%s}", type, more);
+    scratch_write("given.json", json, strlen(json));
+}
+
+static int make_files(void **state) {
+    if (scratch_open(state) != 0) return -1;
+    command_make_files();
+    return 0;
+}
+
+static void expect_in_error(const char *line, int code, const char *said) {
+    command_result r = command_run(line);
+    if (r.exit != code || !strstr(r.err, said)) fail_msg("%s: exit %d: %s", line, r.exit, r.err);
+    command_free(&r);
+}
+
+/* In one go, with other numbers of workers and under a budget, and in two with a resumption between: the same
+ * bits, dropout and masks included. */
+static void an_encoder_is_trained_and_resumed(void **state) {
+    (void)state;
+#define RUN                                                                                                  \
+    "train given.json --data text --steps 12 --batch 8 --lr 3e-3 --save-every 6 --exact --quiet --out "
+    write_config("bert", "");
+    command_expect(0, RUN "whole --workers 0");
+    command_expect(0, RUN "workers --workers 3 --threads 1");
+    command_expect(0, RUN "part --resume whole/checkpoint-6");
+    command_expect(0, RUN "small --micro-batch 8 --recompute block");
+    assert_int_equal(system("cmp -s whole/model.safetensors workers/model.safetensors && "
+                            "cmp -s whole/model.safetensors part/model.safetensors && "
+                            "cmp -s whole/model.safetensors small/model.safetensors && "
+                            "cmp -s whole/config.json part/config.json"),
+                     0);
+    write_config("bert", ",\"mask_token_id\":255");
+    expect_in_error(RUN "other --resume whole/checkpoint-6", 2, "another model: mask was 256 and is 255");
+#undef RUN
+}
+
+/* The measured categories of a run are the planned ones, and validation hides the same gaps each time. */
+static void validation_is_the_same_each_time(void **state) {
+    (void)state;
+    write_config("roberta", ",\"type_vocab_size\":1");
+    command_expect(0, "train given.json --data text --out robust --steps 8 --batch 4 --quiet");
+    command_result a = command_run("train robust --data text --eval-only --json --quiet"),
+                   b = command_run("train robust --data text --eval-only --json --quiet --seed 9");
+    assert_int_equal(a.exit, 0);
+    const char *x = strstr(a.out, "\"loss\":"), *y = strstr(b.out, "\"loss\":");
+    assert_true(x && y);
+    assert_int_equal(strncmp(x, y, strcspn(x, ",")), 0);
+    command_free(&a);
+    command_free(&b);
+}
+
+static void it_cannot_continue_a_text(void **state) {
+    (void)state;
+    expect_in_error("generate robust --prompt the", 2, "fills gaps and can't continue a text");
+}
+
+static void adapters_and_codes_fit_it(void **state) {
+    (void)state;
+    command_expect(
+        0, "train robust --data text --out adapted --lora rank=2,target=query+value --steps 3 --batch 4 "
+           "--quiet");
+    command_expect(0, "merge robust --adapter adapted --out merged");
+    command_expect(0, "train merged --data text --eval-only --quiet");
+    command_expect(0, "quantize robust --to int8 --out coded --data text --quiet");
+    command_expect(0, "train coded --data text --eval-only --quiet");
+}
+
+static const struct {
+    const char *type, *more, *said;
+} bad[] = {
+    { "bert", ",\"is_decoder\":true", "'is_decoder' is true" },
+    { "bert", ",\"tie_word_embeddings\":false", "'tie_word_embeddings' is false" },
+    { "bert", ",\"position_embedding_type\":\"relative_key\"",
+      "'position_embedding_type' is 'relative_key'" },
+    { "bert", ",\"hidden_act\":\"relu\"", "'hidden_act' is 'relu'" },
+    { "bert", ",\"mask_token_id\":257", "mask_token_id is 257" },
+    { "bert", ",\"num_attention_heads\":5", "cannot be cut into 5" },
+    { "roberta", ",\"pad_token_id\":40", "behind pad_token_id 40" },
+    { "roberta", ",\"hidden_dropout_prob\":1", "must be below 1" },
+    { "distilbert", "", "'n_layers'" },
+    { "robert", "", "the nearest is roberta" },
+};
+
+static void bad_configurations_get_a_sentence(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_config(bad[i].type, bad[i].more);
+        expect_in_error("plan given.json --batch 1", 2, bad[i].said);
+        expect_in_error("plan given.json --batch 1", 2, "given.json");
+    }
+    write_config("roberta", "");
+    expect_in_error("plan given.json --batch 1 --context 33", 2, "longer than the 32 positions");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(an_encoder_is_trained_and_resumed),
+                                        cmocka_unit_test(validation_is_the_same_each_time),
+                                        cmocka_unit_test(it_cannot_continue_a_text),
+                                        cmocka_unit_test(adapters_and_codes_fit_it),
+                                        cmocka_unit_test(bad_configurations_get_a_sentence) };
+    return cmocka_run_group_tests(tests, make_files, scratch_close);
+}

@@ -1,0 +1,170 @@
+/* The encoders against Hugging Face's transformers, a tiny model of each family, alone and under techniques;
+ * planned bytes are measured ones; masks come out the same however a batch is cut. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/threads.h"
+#include "run/transformers.h"
+
+static const char *const families[] = { "bert", "roberta", "distilbert" };
+enum { FAMILIES = sizeof families / sizeof *families };
+
+static void losses_are_those_of_transformers(void **state) {
+    (void)state;
+    for (int i = 0; i < FAMILIES; i++) transformers_losses(families[i], 0, "");
+}
+
+static void gradients_are_those_of_transformers(void **state) {
+    (void)state;
+    for (int i = 0; i < FAMILIES; i++) transformers_gradients(families[i]);
+}
+
+static void techniques_change_nothing(void **state) {
+    (void)state;
+    for (int i = 0; i < FAMILIES; i++) {
+        transformers_losses(families[i], 0,
+                            "fuse=on attention=flash recompute=block update_early=twice chunk_loss=32");
+        transformers_losses(families[i], 1, "attention=flash recompute=cheap accumulate=add");
+        transformers_losses(families[i], 1, "gelu_epilogue=on accumulate=defer offload=optimizer");
+    }
+}
+
+/* A lab of an encoder with everything that is random on, 64 tokens a sample, so that four are a tile. */
+typedef struct {
+    encoder_config config;
+    lab lab;
+} random_encoder;
+
+static void open_random(random_encoder *r) {
+    lab_open(&r->lab, &(lab_sizes){ .layers = 2,
+                                    .heads = 2,
+                                    .channels = 24,
+                                    .context = 64,
+                                    .vocabulary = 53,
+                                    .batch = 8,
+                                    .clip = 1 });
+    r->config = (encoder_config){ .kind = encoder_kind_find("roberta"),
+                                  .layers = 2,
+                                  .heads = 2,
+                                  .channels = 24,
+                                  .inner = 40,
+                                  .positions = 66,
+                                  .vocabulary = 53,
+                                  .types = 1,
+                                  .padding = 1,
+                                  .mask = 52,
+                                  .dropout = 0.2,
+                                  .dropout_attention = 0.3,
+                                  .epsilon = 1e-5,
+                                  .deviation = 0.1 };
+    assert_int_equal(encoder_check(&r->config), STATUS_OK);
+    encoder_model(&r->config, "lab", &r->lab.model);
+}
+
+static void run(random_encoder *r, int64_t micro_batch, const char *settings, lab_result *out) {
+    compose_choice c = lab_choose(&r->lab, micro_batch, settings);
+    lab_run(&r->lab, &c, 0, 3, out);
+    for (int k = 0; k < CATEGORY_COUNT; k++)
+        if (out->planned[k] != out->measured[k])
+            fail_msg("%s: category %d: planned %llu, measured %llu", settings, k,
+                     (unsigned long long)out->planned[k], (unsigned long long)out->measured[k]);
+}
+
+/* EXACT settings give the bits of the plain run, others come near; bytes are as planned everywhere. */
+static void techniques_keep_their_class(void **state) {
+    (void)state;
+    static const struct {
+        int64_t micro_batch;
+        const char *settings;
+        double distance; /* 0: the same bits */
+    } cases[] = { { 0, "recompute=block fuse=on", 0 },
+                  { 0, "recompute=cheap chunk_loss=256 update_early=twice", 0 },
+                  { 4, "accumulate=defer gelu_epilogue=on", 0 },
+                  { 4, "accumulate=defer recompute=block offload=optimizer", 0 },
+                  { 0, "attention=flash", 1e-4 },
+                  { 2, "attention=flash accumulate=add recompute=block", 1e-4 },
+                  { 0, "precision=bf16", 0.1 },
+                  { 0, "precision=mixed-bf16 recompute=block attention=flash", 0.1 },
+                  { 0, "compress_activations=8bit", 0.1 },
+                  { 0, "quantize_state=8bit", 0.2 },
+                  { 0, "qat=int8", 0.5 } };
+    random_encoder r;
+    lab_result plain;
+    open_random(&r);
+    run(&r, 0, "", &plain);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lab_result changed;
+        run(&r, cases[i].micro_batch, cases[i].settings, &changed);
+        double away = lab_distance(&plain, &changed);
+        if (cases[i].distance > 0 ? !(away < cases[i].distance) : !lab_same(&plain, &changed))
+            fail_msg("%s: %g away from the plain run", cases[i].settings, away);
+        lab_result_close(&changed);
+    }
+    lab_result_close(&plain);
+}
+
+/* Adapters stand beside the products that PEFT would take, and only they change. */
+static void adapters_stand_beside_its_products(void **state) {
+    (void)state;
+    random_encoder r;
+    lab_result adapted;
+    open_random(&r);
+    r.config.dropout = r.config.dropout_attention = 0;
+    run(&r, 0, "lora=rank=4,target=query+value", &adapted);
+    assert_true(adapted.losses[2] < 6);
+    lab_result_close(&adapted);
+    run(&r, 4, "lora=rank=2,base=nf4 recompute=block accumulate=add", &adapted);
+    lab_result_close(&adapted);
+}
+
+/* What stands behind a token counts as much as what stands before it. */
+static int32_t changed_last(int step, int64_t sample, int64_t time) {
+    return time == 63 ? 7 : (int32_t)((5 * time + 11 * sample + 3 * step) % 50);
+}
+static int32_t unchanged(int step, int64_t sample, int64_t time) {
+    return (int32_t)((5 * time + 11 * sample + 3 * step) % 50);
+}
+static int32_t first_alone(int step, int64_t sample, int64_t time) {
+    (void)step, (void)sample;
+    return time == 0 ? 9 : -100;
+}
+
+static void tokens_see_what_comes_after_them(void **state) {
+    (void)state;
+    random_encoder r;
+    lab_result a, b;
+    open_random(&r);
+    r.config.dropout = r.config.dropout_attention = 0;
+    r.lab.label = first_alone, r.lab.token = unchanged;
+    run(&r, 0, "attention=flash", &a);
+    r.lab.token = changed_last;
+    run(&r, 0, "attention=flash", &b);
+    assert_true(fabs((double)a.losses[0] - (double)b.losses[0]) > 1e-6);
+    lab_result_close(&a);
+    lab_result_close(&b);
+}
+
+static void configurations_come_back(void **state) {
+    (void)state;
+    for (int i = 0; i < FAMILIES; i++) transformers_configuration(families[i]);
+}
+
+int main(void) {
+    threads_set(2);
+    const struct CMUnitTest tests[] = { cmocka_unit_test(losses_are_those_of_transformers),
+                                        cmocka_unit_test(gradients_are_those_of_transformers),
+                                        cmocka_unit_test(techniques_change_nothing),
+                                        cmocka_unit_test(techniques_keep_their_class),
+                                        cmocka_unit_test(adapters_stand_beside_its_products),
+                                        cmocka_unit_test(tokens_see_what_comes_after_them),
+                                        cmocka_unit_test(configurations_come_back) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,25 @@
+/* A tiny model of a family beside what Hugging Face's transformers makes of it, which
+ * tools/goldens_transformers.py wrote: ten losses, the last norm, and of every gradient of the first step its
+ * norm and its first values. Fails the test where they differ. */
+#pragma once
+
+#include "golden/golden.h"
+#include "io/model_config.h"
+#include "run/lab.h"
+
+typedef struct {
+    golden golden;
+    model_config config;
+    lab lab;
+} transformers;
+
+void transformers_config(const char *family, model_config *c);
+
+/* Not to be moved. Encoders get tokens of which every fourth is hidden. */
+void transformers_open(transformers *t, const char *family);
+void transformers_close(transformers *t);
+
+void transformers_losses(const char *family, int64_t micro_batch, const char *settings);
+void transformers_gradients(const char *family);
+/* Written as a config.json and read again it is the same. */
+void transformers_configuration(const char *family);
