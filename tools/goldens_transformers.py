@@ -2,14 +2,16 @@
 """Writes tests/golden/<family>.txt and .json: ten losses, ten gradient norms and the first step's gradients of tiny
 models as Hugging Face's transformers computes them, in double precision.
 
-Needs torch, numpy and transformers. Run it from anywhere; the files are committed, so the tests don't need it. The
-format, the weights and the tokens are those of tools/goldens.py; the .json is the config.json that snug reads. Of every
-gradient its norm and its first KEPT values are kept, so that the files stay small.
+Needs torch, numpy and transformers. Run it from anywhere, with the names of some families for these alone; the files
+are committed, so the tests don't need it. The format, the weights and the tokens are those of tools/goldens.py; the
+.json is the config.json that snug reads. Of every gradient its norm and its first KEPT values are kept, so that the
+files stay small.
 """
 
 import importlib.util
 import json
 import pathlib
+import sys
 
 import torch
 import transformers
@@ -54,6 +56,12 @@ ENCODERS = {
     "distilbert": ("DistilBertConfig", dict(dim=32, n_layers=2, n_heads=4, hidden_dim=48, dropout=0.0,
                                             attention_dropout=0.0)),
 }
+ANSWERING = dict(d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, vocab_size=61, dropout_rate=0.0,
+                 relative_attention_num_buckets=8, relative_attention_max_distance=12)
+ANSWERERS = {
+    "t5": ("T5Config", dict(num_decoder_layers=1)),
+    "t5_gated": ("T5Config", dict(feed_forward_proj="gated-gelu")),
+}
 MASK, FIRST_WORD = 60, 3  # the ids below the first word are padding and its like
 
 
@@ -64,7 +72,11 @@ def name_in_files(family, name):
 
 def model_of(config):
     config._attn_implementation = "eager"
-    kind = transformers.AutoModelForMaskedLM if config.model_type in ENCODERS else transformers.AutoModelForCausalLM
+    kind = transformers.AutoModelForCausalLM
+    if config.model_type in ENCODERS:
+        kind = transformers.AutoModelForMaskedLM
+    if config.model_type == "t5":
+        kind = transformers.AutoModelForSeq2SeqLM
     model = kind.from_config(config).double()
     model.train()
     with torch.no_grad():
@@ -84,7 +96,9 @@ def gaps(step):
 
 def train(model):
     def loss_of(_, tokens, labels):
-        logits = model(input_ids=tokens).logits if encodes else model(input_ids=tokens, use_cache=False).logits
+        how = {"decoder_input_ids": tokens} if family == "t5" else {}
+        logits = model(input_ids=tokens, **how).logits if encodes else (
+            model(input_ids=tokens, use_cache=False, **how).logits)
         return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
     family = model.config.model_type
     encodes = family in ENCODERS
@@ -112,10 +126,14 @@ def main():
     torch.set_default_dtype(torch.float64)
     goldens.SIZES.update(context=24, vocabulary=61, batch=3)
     facts = {"context": 24, "vocabulary": 61, "batch": 3, **goldens.SETTINGS}
-    for family, (config_class, more) in {**FAMILIES, **ENCODERS}.items():
+    for family, (config_class, more) in {**FAMILIES, **ENCODERS, **ANSWERERS}.items():
+        if len(sys.argv) > 1 and family not in sys.argv[1:]:
+            continue
         sizes = ENCODER_SIZES if family in ENCODERS else SIZES
         if family == "distilbert":
             sizes = dict(vocab_size=61, max_position_embeddings=24)
+        if family in ANSWERERS:
+            sizes = ANSWERING
         config = getattr(transformers, config_class)(**{**sizes, **more})
         said = {k: v for k, v in config.to_dict().items() if v is not None}
         (folder / f"{family}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")

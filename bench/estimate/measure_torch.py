@@ -60,6 +60,18 @@ VIEWERS = {
     "convnext": ("ConvNextConfig", dict(depths=[1, 1, 2, 1], hidden_sizes=[48, 96, 192, 384], image_size=160)),
 }
 WITHOUT_BLOCKS = ("resnet", "resnet-basic", "convnext")  # no attention, and transformers checkpoints nothing
+# Those that fill gaps, and those that answer: T5's source and target are as long as the context.
+BERT = dict(hidden_size=256, num_hidden_layers=4, num_attention_heads=8, intermediate_size=1024, vocab_size=4096,
+            max_position_embeddings=514)
+T5 = dict(d_model=256, d_kv=32, d_ff=1024, num_layers=3, num_heads=8, vocab_size=4096, n_positions=512,
+          decoder_start_token_id=0)
+READERS = {
+    "bert": ("BertConfig", dict(**BERT, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)),
+    "roberta": ("RobertaConfig", dict(**BERT, type_vocab_size=1)),
+    "distilbert": ("DistilBertConfig", dict(dim=256, n_layers=4, n_heads=8, hidden_dim=1024, vocab_size=4096)),
+    "t5": ("T5Config", dict(**T5)),
+    "t5-gated": ("T5Config", dict(**T5, feed_forward_proj="gated-gelu", dropout_rate=0.0)),
+}
 # name: (attention, autocast, weights, checkpointing, foreach)
 SETTINGS = {
     "f32": ("sdpa", False, torch.float32, False, True),
@@ -88,19 +100,19 @@ class Tower(torch.nn.Module):
 
 
 def make(name, attention, weights, checkpointing):
-    config_class, more = MODELS.get(name) or VIEWERS[name]
-    base = {} if name == "gpt2" else dict(id2label=LABELS) if name in VIEWERS else SIZES
+    config_class, more = MODELS.get(name) or READERS.get(name) or VIEWERS[name]
+    base = {} if name == "gpt2" or name in READERS else dict(id2label=LABELS) if name in VIEWERS else SIZES
     config = getattr(transformers, config_class)(**{**base, **more})
     said = {k: v for k, v in config.to_dict().items() if v is not None}
     (HERE / "models" / f"{name}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")
     config._attn_implementation = "eager" if name in (*NO_SDPA, *WITHOUT_BLOCKS) else attention
     config.use_cache = False
-    if name == "clip_vision":
-        model = Tower(config).to(weights)
-    elif name in VIEWERS:
-        model = transformers.AutoModelForImageClassification.from_config(config).to(weights)
-    else:
-        model = transformers.AutoModelForCausalLM.from_config(config).to(weights)
+    kind = transformers.AutoModelForCausalLM
+    if name in READERS:
+        kind = transformers.AutoModelForSeq2SeqLM if "t5" in name else transformers.AutoModelForMaskedLM
+    if name in VIEWERS:
+        kind = transformers.AutoModelForImageClassification
+    model = (Tower(config) if name == "clip_vision" else kind.from_config(config)).to(weights)
     model.train()
     if checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -174,7 +186,7 @@ def main():
         rows = csv.writer(out)
         rows.writerow(["model", "settings", "layer", "bytes", "source"])
         rows.writerows(kept)
-        for name in names or [*MODELS, *VIEWERS]:
+        for name in names or [*MODELS, *READERS, *VIEWERS]:
             for settings, how in SETTINGS.items():
                 if name in WITHOUT_BLOCKS and settings in ("eager", "checkpointing"):
                     continue

@@ -44,7 +44,7 @@ static status check(const framework_subject *q, const framework_settings *settin
         return status_set(STATUS_INVALID, "--gpus %lld: say --shard ddp, zero1, zero2, zero3 or fsdp",
                           (long long)s->gpus);
     int64_t most = families_context(q->config);
-    if (s->context > most && q->config->family == FAMILY_GPT2)
+    if (s->context > most && (q->config->family == FAMILY_GPT2 || q->config->family == FAMILY_ENCODER))
         return status_set(STATUS_INVALID,
                           "--context %lld is longer than the %lld positions that %s has learned",
                           (long long)s->context, (long long)most, q->model->name);

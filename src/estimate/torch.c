@@ -66,7 +66,8 @@ static void add_sources(torch_reading *r, const bool *in_block) {
 /* ---- the calls ---- */
 
 const torch_rule *torch_rule_of(const op_def *which) {
-    const torch_rule *const rooms[] = { torch_rules, torch_rules_experts, torch_rules_images };
+    const torch_rule *const rooms[] = { torch_rules, torch_rules_experts, torch_rules_images,
+                                        torch_rules_distances };
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++)
         for (const torch_rule *rule = rooms[i]; rule->of; rule++)
             if (rule->of == which) return rule;
@@ -81,6 +82,7 @@ static const torch_rule *rule_of(const torch_reading *r, const op_def *which) {
 
 static status read_nodes(torch_reading *r) {
     r->site = SITE_NONE;
+    torch_look(r);
     for (node_id id = 1; id < r->g->nodes.count; id++) torch_make_masks(r, graph_node(r->g, id));
     for (node_id id = 1; id < r->g->nodes.count; id++) {
         const node *n = graph_node(r->g, id);

@@ -3,6 +3,10 @@
 
 #include "estimate/torch.h"
 
+/* What a model is to transformers, whose code differs beyond the mathematics: an encoder of texts (BERT), a
+ * decoder, an encoder-decoder with biases by distance (T5), none of these. */
+typedef enum { TORCH_OTHER, TORCH_FILLS, TORCH_CONTINUES, TORCH_ANSWERS } torch_kind;
+
 typedef struct {
     const graph *g;
     const torch_settings *s;
@@ -12,6 +16,9 @@ typedef struct {
     uint32_t cast_room;
     tape_value
         masks[2]; /* of scores that are written out: of what came before, and within a window; 0: none yet */
+    torch_kind kind;
+    int64_t classes;  /* numbers a row of the logits */
+    tape_value zeros; /* biases of attention to another text; 0: not made yet */
     int32_t site;
     bool channels_last; /* a layer norm over the channels of images has laid them out so */
 } torch_reading;
@@ -21,10 +28,18 @@ typedef struct {
     void (*read)(torch_reading *r, const node *n);
 } torch_rule;
 /* End with of NULL. */
-extern const torch_rule torch_rules[], torch_rules_experts[], torch_rules_images[];
+extern const torch_rule torch_rules[], torch_rules_experts[], torch_rules_images[], torch_rules_distances[];
 extern const torch_rule litgpt_rules[];                 /* those that differ there */
+void torch_look(torch_reading *r);                      /* at the whole graph: its kind and classes */
 void torch_make_masks(torch_reading *r, const node *n); /* before any block: all of them read these */
 const torch_rule *torch_rule_of(const op_def *which);   /* NULL: there is none */
+
+/* What a node of attention adds to its scores, where a model has biases by distance: those, or in attention
+ * to another text zeros, which are made before any block; 0 elsewhere. And the mask that fused attention is
+ * given of it. */
+tape_value torch_bias(const torch_reading *r, const node *n);
+void torch_make_zeros(torch_reading *r, const node *n);
+tape_value torch_mask_of_bias(torch_reading *r, tape_value bias);
 
 /* What a node's input is there, and that its first output is v. */
 tape_value torch_in(const torch_reading *r, const node *n, uint32_t i);

@@ -83,7 +83,8 @@ static void read_rmsnorm(torch_reading *r, const node *n) {
     tape_value squares = torch_function(r, "pow", wide);
     tape_value mean = torch_call(r, (tape_call){ .what = "mean", .in = { squares } }, rows, 4);
     tape_value rstd = torch_result_function(r, "rsqrt", mean);
-    tape_value normed = torch_multiply(r, wide, rstd);
+    tape_value normed =
+        torch_multiply(r, r->kind == TORCH_ANSWERS ? x : wide, rstd); /* T5 widens for squares alone */
     if (a->plus > 0) {
         tape_value scale = torch_sum(r, torch_to(r, gamma, 4), 0);
         set(r, n, torch_to(r, torch_multiply(r, normed, scale), width));
@@ -94,8 +95,9 @@ static void read_rmsnorm(torch_reading *r, const node *n) {
 
 /* ---- products ---- */
 
+/* An encoder's head has another product outside of blocks, which is no wider than the model. */
 static bool is_logits(const torch_reading *r, const node *n) {
-    return n->site < 0 && shape_last(graph_shape(r->g, node_out(r->g, n, 0))) > 0;
+    return n->site < 0 && shape_last(graph_shape(r->g, node_out(r->g, n, 0))) == r->classes;
 }
 
 static void read_matmul(torch_reading *r, const node *n) {
@@ -139,24 +141,30 @@ static void read_dropout(torch_reading *r, const node *n) {
     set(r, n, torch_drop(r, in(r, n, 0), (double)a->p));
 }
 
-/* transformers writes the tanh form out: 0.5 x (1 + tanh(c (x + 0.044715 pow(x, 3)))). */
-static void read_gelu(torch_reading *r, const node *n) {
-    const gelu_attributes *a = node_attributes(r->g, n);
-    tape_value x = in(r, n, 0);
-    if (!a->tanh || !r->s->transformers) {
-        set(r, n, torch_function(r, "gelu", x));
-        return;
-    }
+/* 0.5 x (1 + tanh(c (x + 0.044715 pow(x, 3)))), call by call. */
+static tape_value gelu_written_out(torch_reading *r, tape_value x) {
     tape_value half = torch_scale(r, x);
     bool widens = r->s->types == TORCH_AUTOCAST && r->s->cuda; /* pow is on the list of f32 there alone */
     tape_value cube = torch_function(r, "pow", widens ? torch_to(r, x, 4) : x);
     tape_value inner = torch_scale(r, torch_sum(r, x, torch_scale(r, cube)));
     tape_value one = torch_sum(r, torch_result_function(r, "tanh", inner), 0);
-    set(r, n, torch_multiply(r, half, one));
+    return torch_multiply(r, half, one);
 }
 
+/* transformers writes the tanh form out. */
+static void read_gelu(torch_reading *r, const node *n) {
+    const gelu_attributes *a = node_attributes(r->g, n);
+    tape_value x = in(r, n, 0);
+    bool out = a->tanh && r->s->transformers;
+    set(r, n, out ? gelu_written_out(r, x) : torch_function(r, "gelu", x));
+}
+
+/* So it does in T5's gated units, and in no other model's. */
 static void read_gated(torch_reading *r, const node *n) {
-    set(r, n, torch_multiply(r, torch_function(r, "silu", in(r, n, 0)), in(r, n, 1)));
+    tape_value gate = in(r, n, 0);
+    bool out = r->kind == TORCH_ANSWERS && r->s->transformers;
+    gate = out ? gelu_written_out(r, gate) : torch_function(r, "silu", gate);
+    set(r, n, torch_multiply(r, gate, in(r, n, 1)));
 }
 
 static void read_view(torch_reading *r, const node *n) {
@@ -218,6 +226,7 @@ static void read_rotary(torch_reading *r, const node *n) {
 
 typedef struct {
     tape_value q, k, v; /* k 0: in q; v 0: in q as well */
+    tape_value bias;    /* by distance; 0: none */
     attention_sizes z;
     int64_t scores;
     double dropout, width, softmax, cap; /* bytes of the numbers of scores, and of their softmax */
@@ -232,7 +241,7 @@ static const node *turner_of(const torch_reading *r, tensor_id t) {
     return rule && rule->read == read_rotary ? n : NULL;
 }
 
-static attended read_operands(const torch_reading *r, const node *n) {
+static attended read_operands(torch_reading *r, const node *n) {
     const attention_attributes *t = node_attributes(r->g, n);
     tensor_id q = node_in(r->g, n, 0), k = node_in(r->g, n, 1);
     const node *turner = turner_of(r, q);
@@ -242,13 +251,15 @@ static attended read_operands(const torch_reading *r, const node *n) {
                    .v = in(r, n, 2),
                    .dropout = (double)t->dropout,
                    .cap = (double)t->cap,
-                   .mask = r->masks[t->window != 0] };
+                   .mask = t->causal ? r->masks[t->window != 0] : 0 };
     a.z = attention_sizes_of(graph_shape(r->g, q), k ? graph_shape(r->g, k) : NULL, t);
     a.scores = a.z.batch * a.z.heads * a.z.queries * a.z.keys;
+    a.bias = torch_bias(r, n);
     if (turned && !k) a.v = in(r, turner, 0);
     a.joined = turned && (!k || turned->turned < turned->size);
     a.width = r->s->types == TORCH_F32 ? 4 : 2;
-    a.softmax = turned || k ? 4 : a.width; /* GPT-2's stays in the type of the scores */
+    bool narrow = !k || r->kind == TORCH_FILLS || r->kind == TORCH_ANSWERS; /* GPT-2, BERT, T5 */
+    a.softmax = turned || !narrow ? 4 : a.width;
     return a;
 }
 
@@ -262,15 +273,17 @@ static tape_value flash(torch_reading *r, const attended *a) {
     tape_value q = torch_to(r, a->q, width), k = torch_to(r, a->k, width), v = torch_to(r, a->v, width);
     uint64_t grouped = z->kv_heads < z->heads ? (uint64_t)((double)(2 * all) * width) : 0;
     uint64_t packed = k ? 0 : (uint64_t)((double)torch_elements(r, q) * width);
-    tape_value y =
-        torch_call(r,
-                   (tape_call){ .what = "sdpa",
-                                .in = { q, k, v },
-                                .keeps_in = 7,
-                                .keeps_out = true,
-                                .kept = (uint64_t)rows * 4,
-                                .backward = packed + grouped + (r->s->cuda ? (uint64_t)all * 4 : 0) },
-                   all, width);
+    tape_value bias = a->bias ? torch_mask_of_bias(r, torch_to(r, a->bias, width)) : 0;
+    uint64_t biased = torch_wants(r, a->bias) ? (uint64_t)((double)a->scores * width) : 0;
+    tape_value y = torch_call(
+        r,
+        (tape_call){ .what = "sdpa",
+                     .in = { q, k, v, bias },
+                     .keeps_in = bias ? 15 : 7,
+                     .keeps_out = true,
+                     .kept = (uint64_t)rows * 4,
+                     .backward = packed + grouped + (r->s->cuda ? (uint64_t)all * 4 : 0) + biased },
+        all, width);
     return a->joined ? torch_call(r, (tape_call){ .what = "contiguous", .in = { y } }, all, width) : y;
 }
 
@@ -297,7 +310,10 @@ static tape_value eager(torch_reading *r, const attended *a) {
                               a->scores, width);
     s = torch_scale(r, s);
     if (a->cap > 0) s = capped(r, s);
-    s = torch_call(r, (tape_call){ .what = "mask", .in = { s, a->mask }, .passes = true }, a->scores, width);
+    if (a->bias) s = torch_sum(r, s, torch_to(r, a->bias, width));
+    if (a->mask)
+        s = torch_call(r, (tape_call){ .what = "mask", .in = { s, a->mask }, .passes = true }, a->scores,
+                       width);
     s = torch_result_function(r, "softmax", torch_to(r, s, a->softmax));
     s = torch_drop(r, torch_to(r, s, width), a->dropout);
     tape_value y =
@@ -313,14 +329,18 @@ static void read_attention(torch_reading *r, const node *n) {
     attended a = read_operands(r, n);
     if (is_written_out(r, node_attributes(r->g, n))) {
         set(r, n, eager(r, &a));
-    } else if (a.dropout > 0 &&
-               !r->s->cuda) { /* the CPU's kernel has no dropout: torch writes it out, in f32 */
+    } else if ((a.dropout > 0 || torch_wants(r, a.bias)) && !r->s->cuda) {
+        /* the CPU's kernel has neither dropout nor gradients of biases: torch writes it out, in f32 */
         double width = a.width;
         a.width = a.softmax = 4;
         set(r, n, torch_to(r, eager(r, &a), width));
     } else {
         set(r, n, flash(r, &a));
     }
+}
+
+static bool is_causal(const torch_reading *r, const node *n) {
+    return ((const attention_attributes *)node_attributes(r->g, n))->causal;
 }
 
 /* A number for each query and key, in the type of the weights. */
@@ -361,8 +381,8 @@ static void read_fused_loss(torch_reading *r, tape_value x, tape_value w, int64_
 }
 
 /* Logits in f32, their log-softmax, which is kept, and the loss; on the way back both have gradients. Without
- * autocast torch's own loss stays in the type of the logits. Older transformers gave f32 logits out, and
- * copied them when they shifted them. */
+ * autocast torch's own loss stays in the type of the logits, and so do models that don't continue texts.
+ * Older transformers gave f32 logits out, and copied them when they shifted them. */
 static void read_loss(torch_reading *r, const node *n) {
     const node *maker = graph_node(r->g, graph_tensor(r->g, node_in(r->g, n, 0))->producer);
     if (torch_rule_of(maker->op)->read == read_softcap)
@@ -373,8 +393,8 @@ static void read_loss(torch_reading *r, const node *n) {
         read_fused_loss(r, logits, in(r, maker, MATMUL_B), vocabulary);
         return;
     }
-    bool widens = r->s->transformers || r->s->types == TORCH_AUTOCAST,
-         copies = r->s->transformers && r->s->older;
+    bool continues = r->s->transformers && r->kind == TORCH_CONTINUES,
+         widens = continues || r->s->types == TORCH_AUTOCAST, copies = continues && r->s->older;
     tape_value wide = widens ? torch_to(r, logits, 4) : logits, given = copies ? wide : logits;
     tape_at(r->t, given)->held = copies || !r->s->transformers;
     tape_at(r->t, given)->outlives = r->s->holds_output;
@@ -385,6 +405,19 @@ static void read_loss(torch_reading *r, const node *n) {
     tape_value chances = torch_result_function(r, "log_softmax", wide);
     tape_at(r->t, chances)->term = TAPE_LOGITS;
     torch_call(r, (tape_call){ .what = "nll_loss", .in = { chances }, .keeps_in = 1 }, 1, 4);
+}
+
+void torch_look(torch_reading *r) {
+    for (node_id id = 1; id < r->g->nodes.count; id++) {
+        const node *n = graph_node(r->g, id);
+        const torch_rule *rule = torch_rule_of(n->op);
+        if (rule && rule->read == read_loss) r->classes = shape_last(graph_shape(r->g, node_in(r->g, n, 0)));
+        if (rule && rule->read == read_attention && r->kind == TORCH_ANSWERS) torch_make_zeros(r, n);
+        if (rule && rule->read == read_embedding && r->kind == TORCH_OTHER) r->kind = TORCH_FILLS;
+        if (rule && rule->read == read_attention && r->kind == TORCH_FILLS && is_causal(r, n))
+            r->kind = TORCH_CONTINUES;
+        if (rule == torch_rules_distances) r->kind = TORCH_ANSWERS;
+    }
 }
 
 const torch_rule torch_rules[] = { { &op_embedding, read_embedding },

@@ -29,5 +29,10 @@ status config_encoder_read(json_value root, encoder_config *c);
 void config_encoder_put(json_writer *w, const encoder_config *c);
 bool config_encoder_knows(const char *key);
 
+/* c->type is set. */
+status config_t5_read(json_value root, t5_config *c);
+void config_t5_put(json_writer *w, const t5_config *c);
+bool config_t5_knows(const char *key);
+
 /* Shared: a probability below 1, left alone where there is none. */
 status model_config_dropout(json_value root, const char *key, double *p);

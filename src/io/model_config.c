@@ -121,6 +121,11 @@ static status read_family(json_value root, const char *type, model_config *c,
         *knows = config_encoder_knows, c->family = FAMILY_ENCODER, c->encoder.kind = encoder;
         return config_encoder_read(root, &c->encoder);
     }
+    for (int i = 0; t5_types[i]; i++)
+        if (strcmp(type, t5_types[i]) == 0) {
+            *knows = config_t5_knows, c->family = FAMILY_T5, c->t5.type = t5_types[i];
+            return config_t5_read(root, &c->t5);
+        }
     return unknown_type(root, type);
 }
 
@@ -190,6 +195,7 @@ static void put_members(json_writer *w, const model_config *c, const model_confi
     case FAMILY_RESNET:
     case FAMILY_CONVNEXT: config_images_put(w, c); break;
     case FAMILY_ENCODER: config_encoder_put(w, &c->encoder); break;
+    case FAMILY_T5: config_t5_put(w, &c->t5); break;
     }
     put_special_tokens(w, c);
     json_put_string(w, "torch_dtype", torch_type(stored));

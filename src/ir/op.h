@@ -31,6 +31,7 @@ typedef enum {
     OP_HALF = 256,           /* takes floats of 16 bits wherever it takes f32 data, and gives such */
     OP_SCALES_BACK = 1024,   /* multiplies what flows back, by its input 1 */
     OP_PRODUCT = 512,        /* products: what pays to be read in 16 bits */
+    OP_SUMS_SUMS = 2048, /* a weight's gradient from sums over samples: cut batches add in another order */
 } op_trait;
 
 /* What a node costs, for the model of its time. Multiply-add counts as two. */

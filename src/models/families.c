@@ -18,6 +18,7 @@ status families_check(const model_config *c) {
     case FAMILY_RESNET: return resnet_check(&c->resnet);
     case FAMILY_CONVNEXT: return convnext_check(&c->convnext);
     case FAMILY_ENCODER: return encoder_check(&c->encoder);
+    case FAMILY_T5: return t5_check(&c->t5);
     }
     return status_set(STATUS_INVALID, "a model of no family");
 }
@@ -34,6 +35,7 @@ void families_set_dropout(model_config *c, double p) {
     case FAMILY_RESNET:
     case FAMILY_CONVNEXT: return; /* they have none */
     case FAMILY_ENCODER: c->encoder.dropout = c->encoder.dropout_attention = p; return;
+    case FAMILY_T5: c->t5.dropout = p; return;
     }
 }
 
@@ -45,6 +47,7 @@ void families_model(const model_config *c, const char *name, model *m) {
     case FAMILY_RESNET: resnet_model(&c->resnet, name, m); return;
     case FAMILY_CONVNEXT: convnext_model(&c->convnext, name, m); return;
     case FAMILY_ENCODER: encoder_model(&c->encoder, name, m); return;
+    case FAMILY_T5: t5_model(&c->t5, name, m); return;
     }
 }
 
@@ -66,6 +69,8 @@ const char *families_types(char names[FAMILIES_NAMES_BYTES]) {
         n += snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n), ", %s", k->type);
     for (const encoder_kind *k = encoder_kinds; k->type; k++)
         n += snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n), ", %s", k->type);
+    for (int i = 0; t5_types[i]; i++)
+        n += snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n), ", %s", t5_types[i]);
     snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n),
              ", vit, clip, clip_vision_model, resnet, convnext");
     return names;

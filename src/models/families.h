@@ -6,12 +6,14 @@
 #include "models/encoder.h"
 #include "models/gpt2.h"
 #include "models/resnet.h"
+#include "models/t5.h"
 #include "models/vit.h"
 
 typedef enum {
     FAMILY_GPT2,
     FAMILY_DECODER,
     FAMILY_ENCODER,
+    FAMILY_T5,
     FAMILY_VIT,
     FAMILY_RESNET,
     FAMILY_CONVNEXT
@@ -35,6 +37,7 @@ typedef struct {
         resnet_config resnet;
         convnext_config convnext;
         encoder_config encoder;
+        t5_config t5;
     };
 } model_config;
 

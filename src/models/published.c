@@ -107,7 +107,7 @@ static const published_model *find(const char *text) {
 
 bool published_find(const char *text, model_config *c, const char **name) {
     const published_model *p = find(text);
-    if (!p) return published_images_find(text, c, name);
+    if (!p) return published_images_find(text, c, name) || published_texts_find(text, c, name);
     *c = (model_config){ .family = FAMILY_DECODER };
     decoder_config *d = &c->decoder;
     *d = (decoder_config){ .kind = decoder_kind_find(p->type),

@@ -18,4 +18,6 @@ extern const published_model published_models[]; /* end with name NULL; from sma
 bool published_find(const char *text, model_config *c, const char **name);
 /* Those that see images, by name; part of published_find. */
 bool published_images_find(const char *text, model_config *c, const char **name);
+/* Encoders and encoder-decoders, by name; part of published_find. */
+bool published_texts_find(const char *text, model_config *c, const char **name);
 double published_parameters(const published_model *p);

@@ -149,6 +149,7 @@ static void add_family(identity *i, const model_config *c) {
     case FAMILY_RESNET:
     case FAMILY_CONVNEXT: return; /* they don't run */
     case FAMILY_ENCODER: add_encoder(i, &c->encoder); return;
+    case FAMILY_T5: return; /* not trained: nothing is compared with it */
     }
 }
 

@@ -1,5 +1,5 @@
 /* Encoders as a user has them: trained, resumed, validated, adapted, read again, and refused where they can't
- * do what is asked. */
+ * do what is asked. Encoder-decoders: planned, and refused where they would be computed. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -116,11 +116,63 @@ static void bad_configurations_get_a_sentence(void **state) {
     expect_in_error("plan given.json --batch 1 --context 33", 2, "longer than the 32 positions");
 }
 
+#define T5                                                                                                   \
+    "{\"model_type\":\"t5\",\"d_model\":32,\"d_kv\":8,\"d_ff\":64,\"num_layers\":2,\"num_heads\":4,"         \
+    "\"vocab_size\":257%s}"
+
+static void write_t5(const char *more) {
+    char json[512];
+    snprintf(json, sizeof json, T5, more);
+    scratch_write("given.json", json, strlen(json));
+}
+
+static void an_encoder_decoder_plans(void **state) {
+    (void)state;
+    write_t5("");
+    command_expect(0, "plan given.json --batch 4 --context 48 --quiet");
+    command_expect(
+        0, "plan given.json --batch 4 --context 48 --recompute block --precision bf16 --attention flash "
+           "--quiet");
+    expect_in_error("train given.json --data text --out no --steps 1 --batch 1 --context 8", 2,
+                    "training encoder-decoders comes later");
+    assert_int_equal(system("mkdir -p answers && cp given.json answers/config.json"), 0);
+    expect_in_error("generate answers --prompt the", 2, "answers a text and can't continue one");
+    write_t5(",\"feed_forward_proj\":\"gated-relu\"");
+    expect_in_error("plan given.json --batch 1", 2, "'feed_forward_proj' is 'gated-relu'");
+    write_t5(",\"relative_attention_max_distance\":9");
+    expect_in_error("plan given.json --batch 1", 2, "relative_attention_max_distance is 9");
+}
+
+/* As many parameters as their papers and files have, without heads that fill no gaps. */
+static void published_names_have_their_sizes(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *parameters;
+    } known[] = { { "bert-base", "109514298" },      { "roberta-base", "124697433" },
+                  { "distilbert-base", "66985530" }, { "t5-base", "222903552" },
+                  { "flan-t5-base", "247577856" },   { "t5-small", "60506624" } };
+    static const char *const frameworks[] = { "pytorch", "hf", "snug" };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        for (int f = 0; f < 3; f++) {
+            char line[200];
+            snprintf(line, sizeof line,
+                     "estimate %s --framework %s --device a100-80 --batch 2 --context 64 --json",
+                     known[i].name, frameworks[f]);
+            command_result r = command_run(line);
+            if (r.exit != 0 || (f < 2 && !strstr(r.out, known[i].parameters)))
+                fail_msg("%s: exit %d: %s%s", line, r.exit, r.out, r.err);
+            command_free(&r);
+        }
+    expect_in_error("train bert-base --data text --out no --steps 1 --batch 1 --context 8", 2, "sizes only");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(an_encoder_is_trained_and_resumed),
                                         cmocka_unit_test(validation_is_the_same_each_time),
                                         cmocka_unit_test(it_cannot_continue_a_text),
                                         cmocka_unit_test(adapters_and_codes_fit_it),
-                                        cmocka_unit_test(bad_configurations_get_a_sentence) };
+                                        cmocka_unit_test(bad_configurations_get_a_sentence),
+                                        cmocka_unit_test(an_encoder_decoder_plans),
+                                        cmocka_unit_test(published_names_have_their_sizes) };
     return cmocka_run_group_tests(tests, make_files, scratch_close);
 }

@@ -258,8 +258,10 @@ static void put_ids(const lab *l, int32_t *to, lab_ids id, int step, int64_t fir
 
 void lab_hand_in(const lab *l, exec *e, program_kind k, int step, int64_t first, int64_t count) {
     put_ids(l, exec_input(e, k, "tokens"), lab_token, step, first, count);
+    put_ids(l, exec_input(e, k, "decoder_tokens"), lab_token, step, first, count);
     put_ids(l, exec_input(e, k, "labels"), lab_label, step, first, count);
     put_ids(l, exec_input(e, k, "tokens.batch"), lab_token, step, 0, l->run.batch);
+    put_ids(l, exec_input(e, k, "decoder_tokens.batch"), lab_token, step, 0, l->run.batch);
     float *scale = exec_input(e, k, "loss_scale"), *rate = exec_input(e, k, "learning_rate");
     int32_t *row = exec_input(e, k, "first_row");
     philox_key *key = exec_input(e, k, "key");

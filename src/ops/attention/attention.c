@@ -4,8 +4,8 @@
 #include "ops/attention/attention_cases.h"
 
 tensor_id attention_apply(graph *g, const attention_inputs *in, const attention_attributes *attributes) {
-    tensor_id ids[] = { in->q, in->k, in->v, in->lengths, in->segments, in->offset, in->key };
-    return graph_add(g, &op_attention, ids, 7, attributes);
+    tensor_id ids[] = { in->q, in->k, in->v, in->lengths, in->segments, in->offset, in->key, in->bias };
+    return graph_add(g, &op_attention, ids, 8, attributes);
 }
 
 /* ---- shapes ---- */
@@ -72,6 +72,12 @@ static status check_sides(const graph *g, const node *n, uint32_t side, const at
         return status_set(STATUS_INVALID, "the offset is one number");
     if (key && graph_shape(g, key)->dim[0] != 4)
         return status_set(STATUS_INVALID, "the random key is four numbers");
+    shape scores = SHAPE(z->heads, z->queries, z->keys);
+    tensor_id bias = node_in(g, n, side + 4);
+    if (bias && !shape_equal(graph_shape(g, bias), &scores))
+        return status_set(STATUS_INVALID, "the bias must be (%lld,%lld,%lld), as the scores of a sample",
+                          (long long)z->heads, (long long)z->queries, (long long)z->keys);
+    if (bias && a->cap > 0) return status_set(STATUS_INVALID, "scores have a bias or a cap, not both");
     if (a->dropout > 0 && !key) return status_set(STATUS_INVALID, "dropout needs the random key");
     return STATUS_OK;
 }
@@ -98,18 +104,29 @@ static status infer(const graph *g, const node *n, tensor *out) {
 
 /* ---- gradient ---- */
 
-uint8_t attention_gradient_outputs(const graph *g, const node *n) { return node_in(g, n, 1) ? 3 : 1; }
+static tensor_id bias_of(const graph *g, const node *backward) {
+    return node_in(g, backward, backward->op->in_count - 1u);
+}
+
+uint8_t attention_gradient_outputs(const graph *g, const node *n) {
+    return (uint8_t)((node_in(g, n, 1) ? 3 : 1) + (bias_of(g, n) ? 1 : 0));
+}
 
 void attention_gradient_shapes(const graph *g, const node *n, tensor *out) {
-    for (uint32_t i = 0; i < attention_gradient_outputs(g, n); i++) {
-        const tensor *x = graph_tensor(g, node_in(g, n, i));
+    uint32_t count = attention_gradient_outputs(g, n);
+    for (uint32_t i = 0; i < count; i++) {
+        bool last = i + 1 == count && bias_of(g, n);
+        const tensor *x = graph_tensor(g, last ? bias_of(g, n) : node_in(g, n, i));
         out[i] = (tensor){ .shape = x->shape, .dtype = x->dtype };
     }
 }
 
-void attention_gradient_gather(graph *g, tensor_id first, uint32_t count, const bool *want, tensor_id *din) {
+void attention_gradient_gather(graph *g, const node *n, tensor_id first, const bool *want, tensor_id *din) {
+    uint32_t count = node_in(g, n, 1) ? 3 : 1;
     for (uint32_t i = 0; i < count && first; i++)
         if (want[i]) din[i] = add_gather(g, din[i], first + i);
+    if (first && node_in(g, n, ATTENTION_BIAS) && want[ATTENTION_BIAS])
+        din[ATTENTION_BIAS] = add_gather(g, din[ATTENTION_BIAS], first + count);
 }
 
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
@@ -118,11 +135,12 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
         graph_fail(g, "attention: its probabilities have no gradient of their own");
         return;
     }
-    if (!dout[0] || !(want[0] || want[1] || want[2])) return;
-    tensor_id in[] = { node_in(g, n, 0), node_in(g, n, 1), node_in(g, n, 2), node_out(g, n, 1), dout[0],
-                       node_in(g, n, 3), node_in(g, n, 4), node_in(g, n, 5), node_in(g, n, 6) };
-    tensor_id first = graph_add(g, &op_attention_backward, in, 9, node_attributes(g, n));
-    attention_gradient_gather(g, first, in[1] ? 3 : 1, want, din);
+    if (!dout[0] || !(want[0] || want[1] || want[2] || want[ATTENTION_BIAS])) return;
+    tensor_id in[] = { node_in(g, n, 0), node_in(g, n, 1), node_in(g, n, 2), node_out(g, n, 1),
+                       dout[0],          node_in(g, n, 3), node_in(g, n, 4), node_in(g, n, 5),
+                       node_in(g, n, 6), node_in(g, n, 7) };
+    tensor_id first = graph_add(g, &op_attention_backward, in, 10, node_attributes(g, n));
+    attention_gradient_gather(g, graph_node(g, id), first, want, din);
 }
 
 static status infer_backward(const graph *g, const node *n, tensor *out) {
@@ -222,7 +240,7 @@ static const op_input backward_inputs[] = {
     { "v", DTYPE_MASK_FLOAT, 3, 3, true },      { "probs", DTYPE_MASK_FLOAT, 4, 4, false },
     { "dy", DTYPE_MASK_FLOAT, 3, 3, false },    { "lengths", DTYPE_MASK_INT, 1, 1, true },
     { "segments", DTYPE_MASK_INT, 2, 2, true }, { "offset", DTYPE_MASK_INT, 1, 1, true },
-    { "key", DTYPE_MASK_INT, 1, 1, true }
+    { "key", DTYPE_MASK_INT, 1, 1, true },      { "bias", DTYPE_MASK_FLOAT, 3, 3, true }
 };
 
 static const op_case backward_cases[] = {
@@ -293,13 +311,20 @@ static const op_case backward_cases[] = {
       &attention_case_dropped,
       0,
       true },
+    { "bias",
+      { ATTENTION_REAL(2, 6, 20), ATTENTION_REAL(2, 7, 10), ATTENTION_REAL(2, 7, 10), PROBS(2, 4, 6, 7),
+        ATTENTION_REAL(2, 6, 20), ATTENTION_LENGTHS(2, 7), ATTENTION_NONE, ATTENTION_NONE, ATTENTION_NONE,
+        ATTENTION_REAL(4, 6, 7) },
+      &attention_case_grouped,
+      0,
+      true },
     { 0 }
 };
 
 const op_def op_attention_backward = { .name = "attention_backward",
                                        .paper = "arXiv:1706.03762",
                                        .inputs = backward_inputs,
-                                       .in_count = 9,
+                                       .in_count = 10,
                                        .outputs = attention_gradient_outputs,
                                        .attribute_bytes = sizeof(attention_attributes),
                                        .traits = OP_RANDOM,

@@ -13,7 +13,8 @@
  *   segments[b][s] == segments[b][t]                 where segments (B,T) is given (S = T),
  *   s <= offset + t                                  where causal (offset (1) is 0 when absent),
  *   offset + t - s < window, and s - offset - t < window where window is not 0.
- * A query that sees no key gives y = 0, probabilities 0 and no gradient.
+ * A query that sees no key gives y = 0, probabilities 0 and no gradient. Where bias (H,T,S) is given it is
+ * added to the scaled scores of every sample, and has a gradient of its own.
  *
  * Dropout: the probability of (b,h,t,s) is kept when the Philox word of sample b, element (h*T + t)*S + s is
  * at least `dropout` as a uniform number, and is then divided by 1 - dropout. Nothing is stored: forward and
@@ -36,12 +37,13 @@ typedef struct {
 /* In the order of the op's inputs; 0 where absent. */
 typedef struct {
     tensor_id q, k, v;
-    tensor_id lengths, segments, offset, key;
+    tensor_id lengths, segments, offset, key, bias;
 } attention_inputs;
 
 /* -> y (B,T,HD), probs (B,H,T,S) */
 extern const op_def op_attention;
-/* q, k?, v?, probs, dy, lengths?, segments?, offset?, key? -> the gradient of packed q; or dq, dk, dv */
+/* q, k?, v?, probs, dy, lengths?, segments?, offset?, key?, bias? -> the gradient of packed q; or dq, dk, dv;
+ * then that of bias, where it is given */
 extern const op_def op_attention_backward;
 extern const op_kernel attention_cpu[], attention_backward_cpu[];
 
@@ -57,15 +59,17 @@ typedef struct {
 /* Sizes from shapes that were checked; k is NULL where packed. */
 attention_sizes attention_sizes_of(const shape *q, const shape *k, const attention_attributes *attributes);
 
-/* Checks all inputs of a node whose lengths, segments, offset and key are inputs side .. side+3. */
+/* Checks all inputs of a node whose lengths, segments, offset, key and bias are inputs side .. side+4. */
 status attention_check(const graph *g, const node *n, uint32_t side, attention_sizes *sizes);
 
-/* Outputs of either backward op: as q, k and v. */
+/* Outputs of either backward op, whose last input is the bias: as q, k and v, then as the bias. */
 uint8_t attention_gradient_outputs(const graph *g, const node *n);
 void attention_gradient_shapes(const graph *g, const node *n, tensor *out);
 
-/* Gathers the outputs of a backward node, first .. , into din. */
-void attention_gradient_gather(graph *g, tensor_id first, uint32_t count, const bool *want, tensor_id *din);
+/* Gathers the outputs of the backward node of forward node n, first .. , into din. */
+void attention_gradient_gather(graph *g, const node *n, tensor_id first, const bool *want, tensor_id *din);
+
+enum { ATTENTION_BIAS = 7 }; /* input of either forward op */
 
 /* `products` inner products of D numbers for each pair of a query and a key that it may see. */
 op_cost attention_cost(const graph *g, const node *n, uint32_t side, double products);

@@ -4,7 +4,7 @@ const op_input attention_inputs_of_forward[ATTENTION_INPUTS] = {
     { "q", DTYPE_MASK_FLOAT, 3, 3, false },     { "k", DTYPE_MASK_FLOAT, 3, 3, true },
     { "v", DTYPE_MASK_FLOAT, 3, 3, true },      { "lengths", DTYPE_MASK_INT, 1, 1, true },
     { "segments", DTYPE_MASK_INT, 2, 2, true }, { "offset", DTYPE_MASK_INT, 1, 1, true },
-    { "key", DTYPE_MASK_INT, 1, 1, true }
+    { "key", DTYPE_MASK_INT, 1, 1, true },      { "bias", DTYPE_MASK_FLOAT, 3, 3, true }
 };
 
 const attention_attributes attention_case_plain = { .heads = 3 };
@@ -91,6 +91,18 @@ const op_case attention_cases_of_forward[] = {
     { "band", { ATTENTION_REAL(1, 90, 12) }, &band, 0, true },
     { "capped", { ATTENTION_REAL(1, 12, 24) }, &attention_case_capped, 0, false },
     { "capped_long", { ATTENTION_REAL(2, 150, 24) }, &attention_case_capped, 0, true },
+    { "bias",
+      { ATTENTION_REAL(2, 6, 20), ATTENTION_REAL(2, 7, 10), ATTENTION_REAL(2, 7, 10), ATTENTION_NONE,
+        ATTENTION_NONE, ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(4, 6, 7) },
+      &attention_case_grouped,
+      0,
+      false },
+    { "bias_packed",
+      { ATTENTION_REAL(2, 5, 36), ATTENTION_NONE, ATTENTION_NONE, ATTENTION_LENGTHS(2, 5), ATTENTION_NONE,
+        ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(3, 5, 5) },
+      &attention_case_plain,
+      0,
+      false },
     { "one", { ATTENTION_REAL(1, 1, 3) }, &attention_case_one, 0, false },
     { 0 }
 };

@@ -4,7 +4,7 @@
 
 #include "ops/attention/attention.h"
 
-enum { ATTENTION_INPUTS = 7 };
+enum { ATTENTION_INPUTS = 8 };
 extern const op_input attention_inputs_of_forward[ATTENTION_INPUTS];
 extern const op_case attention_cases_of_forward[];
 

@@ -16,8 +16,9 @@ static int64_t shared_head(const attention_view *v, int64_t h) { return h / (v->
 double attention_reference_score(const attention_view *v, int64_t b, int64_t h, int64_t t, int64_t s) {
     double score = v->scale * inner(v, &v->q, attention_element(v, &v->q, b * v->n.queries + t, h), &v->k,
                                     attention_element(v, &v->k, b * v->n.keys + s, shared_head(v, h)));
+    double added = v->bias ? reference_get(v->bias, (h * v->n.queries + t) * v->n.keys + s) : 0;
     double cap = (double)v->cap;
-    return cap > 0 ? cap * tanh(score / cap) : score;
+    return added + (cap > 0 ? cap * tanh(score / cap) : score);
 }
 
 attention_reference_row attention_reference_softmax(const attention_view *v, int64_t b, int64_t h,
@@ -128,12 +129,27 @@ static void key_gradient(const attention_reference_gradient *r, int64_t b, int64
     }
 }
 
+/* Of a score of all samples. */
+static void bias_gradient(const attention_reference_gradient *r, int64_t b, int64_t h, int64_t t, int64_t s) {
+    const attention_view *v = &r->view;
+    int64_t at = (h * v->n.queries + t) * v->n.keys + s;
+    double sum = b > 0 ? reference_get(r->out.bias, at) : 0;
+    if (attention_view_sees(v, b, t, s)) {
+        probability p = probability_of(r, b, h, t, s);
+        sum += p.value * (p.slope - r->scratch[h * v->n.queries + t]);
+    }
+    reference_set(r->out.bias, at, sum);
+}
+
 void attention_reference_backward(const attention_reference_gradient *r) {
     const attention_sizes *n = &r->view.n;
     for (int64_t b = 0; b < n->batch; b++) {
         sum_slopes(r, b);
         for (int64_t h = 0; h < n->heads; h++)
-            for (int64_t t = 0; t < n->queries; t++) query_gradient(r, b, h, t);
+            for (int64_t t = 0; t < n->queries; t++) {
+                query_gradient(r, b, h, t);
+                for (int64_t s = 0; s < n->keys && r->out.bias; s++) bias_gradient(r, b, h, t, s);
+            }
         for (int64_t g = 0; g < n->kv_heads; g++)
             for (int64_t s = 0; s < n->keys; s++) key_gradient(r, b, g, s);
     }

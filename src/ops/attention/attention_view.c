@@ -9,6 +9,7 @@ attention_view attention_view_of(const op_call *c, uint32_t side) {
     attention_view view = { .n = attention_sizes_of(&q->shape, packed ? NULL : &k->shape, a),
                             .lengths = op_in(c, side)->data,
                             .segments = op_in(c, side + 1)->data,
+                            .bias = op_in(c, side + 4)->dtype == DTYPE_NONE ? NULL : op_in(c, side + 4),
                             .window = a->window,
                             .dropout = a->dropout,
                             .cap = a->cap,
@@ -27,10 +28,12 @@ attention_view attention_view_of(const op_call *c, uint32_t side) {
 }
 
 attention_outputs attention_view_outputs(const attention_view *v, const op_call *c) {
-    attention_outputs out = { v->q, v->k, v->v };
+    attention_outputs out = { v->q, v->k, v->v, NULL };
     out.q.arg = &c->out[0];
-    out.k.arg = c->out_count == 1 ? &c->out[0] : &c->out[1];
-    out.v.arg = c->out_count == 1 ? &c->out[0] : &c->out[2];
+    bool packed = v->k.arg == v->q.arg;
+    out.k.arg = packed ? &c->out[0] : &c->out[1];
+    out.v.arg = packed ? &c->out[0] : &c->out[2];
+    if (v->bias) out.bias = &c->out[packed ? 1 : 3];
     return out;
 }
 

@@ -17,6 +17,7 @@ typedef struct {
     attention_sizes n;
     attention_place q, k, v;
     const int32_t *lengths, *segments; /* NULL where absent */
+    const op_arg *bias;                /* (H,T,S); likewise */
     philox_key key;
     int64_t offset, window;
     double scale;
@@ -25,13 +26,14 @@ typedef struct {
     bool causal;
 } attention_view;
 
-/* Lengths, segments, offset and key are the inputs side .. side+3. Where data pointers are not set yet, only
- * sizes and attributes mean something. */
+/* Lengths, segments, offset, key and bias are the inputs side .. side+4. Where data pointers are not set yet,
+ * only sizes and attributes mean something. */
 attention_view attention_view_of(const op_call *c, uint32_t side);
 
 /* Where a backward op writes: the parts of its packed output, or its three outputs. */
 typedef struct {
     attention_place q, k, v;
+    const op_arg *bias; /* NULL: no such */
 } attention_outputs;
 attention_outputs attention_view_outputs(const attention_view *v, const op_call *c);
 

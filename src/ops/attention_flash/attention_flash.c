@@ -4,8 +4,8 @@
 
 tensor_id attention_flash_apply(graph *g, const attention_inputs *in,
                                 const attention_attributes *attributes) {
-    tensor_id ids[] = { in->q, in->k, in->v, in->lengths, in->segments, in->offset, in->key };
-    return graph_add(g, &op_attention_flash, ids, 7, attributes);
+    tensor_id ids[] = { in->q, in->k, in->v, in->lengths, in->segments, in->offset, in->key, in->bias };
+    return graph_add(g, &op_attention_flash, ids, 8, attributes);
 }
 
 static status infer(const graph *g, const node *n, tensor *out) {
@@ -24,12 +24,12 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
         graph_fail(g, "attention_flash: the logarithm of its sums has no gradient of its own");
         return;
     }
-    if (!dout[0] || !(want[0] || want[1] || want[2])) return;
+    if (!dout[0] || !(want[0] || want[1] || want[2] || want[ATTENTION_BIAS])) return;
     tensor_id in[] = { node_in(g, n, 0),  node_in(g, n, 1), node_in(g, n, 2), node_out(g, n, 0),
                        node_out(g, n, 1), dout[0],          node_in(g, n, 3), node_in(g, n, 4),
-                       node_in(g, n, 5),  node_in(g, n, 6) };
-    tensor_id first = graph_add(g, &op_attention_flash_backward, in, 10, node_attributes(g, n));
-    attention_gradient_gather(g, first, in[1] ? 3 : 1, want, din);
+                       node_in(g, n, 5),  node_in(g, n, 6), node_in(g, n, 7) };
+    tensor_id first = graph_add(g, &op_attention_flash_backward, in, 11, node_attributes(g, n));
+    attention_gradient_gather(g, graph_node(g, id), first, want, din);
 }
 
 static status infer_backward(const graph *g, const node *n, tensor *out) {
@@ -74,7 +74,8 @@ static const op_input backward_inputs[] = {
     { "v", DTYPE_MASK_FLOAT, 3, 3, true },     { "y", DTYPE_MASK_FLOAT, 3, 3, false },
     { "lse", DTYPE_MASK_FLOAT, 3, 3, false },  { "dy", DTYPE_MASK_FLOAT, 3, 3, false },
     { "lengths", DTYPE_MASK_INT, 1, 1, true }, { "segments", DTYPE_MASK_INT, 2, 2, true },
-    { "offset", DTYPE_MASK_INT, 1, 1, true },  { "key", DTYPE_MASK_INT, 1, 1, true }
+    { "offset", DTYPE_MASK_INT, 1, 1, true },  { "key", DTYPE_MASK_INT, 1, 1, true },
+    { "bias", DTYPE_MASK_FLOAT, 3, 3, true }
 };
 
 static const op_case backward_cases[] = {
@@ -154,13 +155,20 @@ static const op_case backward_cases[] = {
       &attention_case_grouped,
       0,
       true },
+    { "bias",
+      { ATTENTION_REAL(2, 6, 20), ATTENTION_REAL(2, 7, 10), ATTENTION_REAL(2, 7, 10),
+        ATTENTION_REAL(2, 6, 20), LSE(2, 4, 6), ATTENTION_REAL(2, 6, 20), ATTENTION_LENGTHS(2, 7),
+        ATTENTION_NONE, ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(4, 6, 7) },
+      &attention_case_grouped,
+      0,
+      true },
     { 0 }
 };
 
 const op_def op_attention_flash_backward = { .name = "attention_flash_backward",
                                              .paper = "arXiv:2205.14135",
                                              .inputs = backward_inputs,
-                                             .in_count = 10,
+                                             .in_count = 11,
                                              .outputs = attention_gradient_outputs,
                                              .attribute_bytes = sizeof(attention_attributes),
                                              .traits = OP_RANDOM,

@@ -10,7 +10,7 @@
 
 /* -> y (B,T,HD), lse (B,H,T) */
 extern const op_def op_attention_flash;
-/* q, k?, v?, y, lse, dy, lengths?, segments?, offset?, key? -> the gradient of packed q; or dq, dk, dv */
+/* q, k?, v?, y, lse, dy, lengths?, segments?, offset?, key?, bias? -> as attention_backward */
 extern const op_def op_attention_flash_backward;
 extern const op_kernel attention_flash_cpu[], attention_flash_backward_cpu[];
 

@@ -80,6 +80,14 @@ static bool may_defer(const graph *g, const node *n, const pass_context *c) {
     return !ids->producer && ids->role == ROLE_INPUT && row_a_token;
 }
 
+/* Are both links of one kind, so that what they add follows the rows of the batch? Parts of the loss are; a
+ * table that is looked up for two texts has two kinds. */
+static bool one_kind(const graph *g, const node *a, const node *b) {
+    if (a->op != b->op) return false;
+    return !(a->op->traits & OP_ADDS_ROWS) ||
+           node_in(g, a, a->op->rows.ids) == node_in(g, b, b->op->rows.ids);
+}
+
 /* Has this graph a gradient with links of two kinds; can the later kind wait, and in how many bytes per row?
  */
 typedef struct {
@@ -99,7 +107,7 @@ static chain_survey look_at_chains(const graph *g, const pass_context *c) {
         found.parameter_bytes += (int64_t)graph_tensor_bytes(g, u.parameter);
         for (uint32_t i = 0; i + 1 < count; i++) {
             const node *link = graph_node(g, links[i]);
-            if (link->op == graph_node(g, links[count - 1])->op) continue;
+            if (one_kind(g, link, graph_node(g, links[count - 1]))) continue;
             found.mixed = true;
             found.deferrable = found.deferrable && may_defer(g, link, c);
             if (!found.deferrable) continue;
@@ -125,10 +133,13 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
                          pass_without *without) {
     if (!c->training || c->micro_batch >= c->batch) return 0;
     *without = PASS_NEEDED; /* several micro-batches need this pass */
-    for (node_id id = 1; id < g->nodes.count; id++)
+    bool in_order = true;
+    for (node_id id = 1; id < g->nodes.count; id++) {
         if (graph_node(g, id)->op->traits & OP_COUPLES_SAMPLES) return 0;
+        in_order &= !(graph_node(g, id)->op->traits & OP_SUMS_SUMS);
+    }
     chain_survey found = look_at_chains(g, c);
-    bool tiles = c->micro_batch * c->tokens % THREADS_ROW_TILE == 0,
+    bool tiles = in_order && c->micro_batch * c->tokens % THREADS_ROW_TILE == 0,
          defer = found.mixed && found.deferrable && tiles;
     uint32_t count = 0;
     if (defer && count < room) {
@@ -180,9 +191,19 @@ static void prepare(accumulator *k, const pass_setting *s) {
         k->sum[owner] = persistent(k, "gradient", u.parameter, *graph_shape(in, owner),
                                    (dtype)graph_tensor(in, owner)->dtype);
         for (uint32_t i = 0; s->value[SETTING_DEFER] && i + 1 < count; i++)
-            if (graph_node(in, links[i])->op != first->op && may_defer(in, graph_node(in, links[i]), k->c))
+            if (!one_kind(in, graph_node(in, links[i]), first) &&
+                may_defer(in, graph_node(in, links[i]), k->c))
                 k->wait[links[i]] = u.parameter;
     }
+}
+
+/* The buffer of a link that waits; of a parameter's second one under a name of its own. */
+static tensor_id buffer_of(accumulator *k, node_id id, shape s, dtype type) {
+    char prefix[32] = "deferred";
+    int earlier = 0;
+    for (node_id other = 1; other < id; other++) earlier += k->wait[other] == k->wait[id];
+    if (earlier) snprintf(prefix, sizeof prefix, "deferred.%d", earlier + 1);
+    return persistent(k, prefix, k->wait[id], s, type);
 }
 
 /* A link that waits: its rows go to the batch's buffer; the last program then adds those of the whole batch.
@@ -196,8 +217,7 @@ static void put_off(accumulator *k, node_id id) {
     const shape *s = graph_shape(in, rows);
     int64_t width = shape_last(s), here = shape_rows(s), whole = k->c->batch * k->c->tokens;
     out->phase = (phase)n->phase, out->site = n->site;
-    tensor_id buffer =
-        persistent(k, "deferred", k->wait[id], SHAPE(1, whole, width), (dtype)graph_tensor(in, rows)->dtype);
+    tensor_id buffer = buffer_of(k, id, SHAPE(1, whole, width), (dtype)graph_tensor(in, rows)->dtype);
     if (!k->first_row)
         k->first_row = graph_add_source(
             out, &(graph_source){

@@ -1,0 +1,259 @@
+#include "models/t5.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/add/add.h"
+#include "ops/attention/attention.h"
+#include "ops/cross_entropy/cross_entropy.h"
+#include "ops/dropout/dropout.h"
+#include "ops/embedding/embedding.h"
+#include "ops/gated/gated.h"
+#include "ops/gelu/gelu.h"
+#include "ops/matmul/matmul.h"
+#include "ops/relative_bias/relative_bias.h"
+#include "ops/relu/relu.h"
+#include "ops/rmsnorm/rmsnorm.h"
+#include "ops/scale/scale.h"
+#include "ops/silu/silu.h"
+
+const char *const t5_types[] = { "t5", "mt5", NULL };
+
+/* ---- configuration ---- */
+
+status t5_check(const t5_config *c) {
+    const struct {
+        const char *name;
+        int64_t value, least, most;
+    } sizes[] = { { "num_layers", c->layers, 1, 1024 },
+                  { "num_decoder_layers", c->decoder_layers, 1, 1024 },
+                  { "num_heads", c->heads, 1, 4096 },
+                  { "d_kv", c->head_size, 1, 1 << 16 },
+                  { "d_model", c->channels, 1, 1 << 20 },
+                  { "d_ff", c->inner, 1, 1 << 22 },
+                  { "n_positions", c->context, 1, 1 << 24 },
+                  { "vocab_size", c->vocabulary, 1, 1 << 26 },
+                  { "relative_attention_num_buckets", c->buckets, 4, 1 << 20 },
+                  { "relative_attention_max_distance", c->farthest, c->buckets / 2 + 1, 1 << 24 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most)
+            return status_set(STATUS_INVALID, "%s is %lld; it must be from %lld to %lld", sizes[i].name,
+                              (long long)sizes[i].value, (long long)sizes[i].least, (long long)sizes[i].most);
+    if (!(c->dropout >= 0 && c->dropout < 1))
+        return status_set(STATUS_INVALID, "a dropout probability is not in [0, 1)");
+    if (!(c->epsilon > 0 && c->epsilon < 1))
+        return status_set(STATUS_INVALID, "the norms' epsilon is %g; it must lie between 0 and 1",
+                          c->epsilon);
+    if (!(c->factor > 0 && c->factor < 1000))
+        return status_set(STATUS_INVALID, "initializer_factor is %g; it must lie between 0 and 1000",
+                          c->factor);
+    return STATUS_OK;
+}
+
+/* ---- parameters ---- */
+
+/* One of the two stacks while it is built. */
+typedef struct {
+    const char *name; /* "encoder" */
+    bool decodes;
+    tensor_id bias, encoded; /* encoded 0: the encoder itself */
+} stack;
+
+typedef struct {
+    const t5_config *c;
+    graph *g;
+    const model_run *run;
+    tensor_id key;  /* 0: not needed */
+    int32_t stream; /* of the next random node */
+    stack at;
+    int64_t layer; /* of the stack */
+} builder;
+
+enum { NAME_BYTES = 128 };
+
+static tensor_id parameter(builder *b, int sublayer, const char *module, shape s) {
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%s.block.%lld.layer.%d.%s.weight", b->at.name, (long long)b->layer, sublayer,
+             module);
+    return model_parameter(b->g, name, s, s.rank > 1 ? TENSOR_DECAY : 0);
+}
+
+static tensor_id linear(builder *b, int sublayer, const char *module, tensor_id x, int64_t out) {
+    int64_t in = shape_last(graph_shape(b->g, x));
+    tensor_id weight = parameter(b, sublayer, module, SHAPE(out, in));
+    return matmul_apply(b->g, &(matmul_inputs){ .a = x, .b = weight, .tb = true });
+}
+
+static tensor_id norm_with(builder *b, tensor_id x, tensor_id gamma) {
+    return rmsnorm_apply(b->g, x, gamma, &(rmsnorm_attributes){ .eps = (float)b->c->epsilon });
+}
+
+static tensor_id norm(builder *b, int sublayer, tensor_id x) {
+    return norm_with(b, x, parameter(b, sublayer, "layer_norm", SHAPE(b->c->channels)));
+}
+
+static tensor_id drop(builder *b, tensor_id x) {
+    int32_t stream = b->stream++;
+    return b->key ? dropout_apply(b->g, x, b->key, (float)b->c->dropout, stream) : x;
+}
+
+/* ---- the parts ---- */
+
+/* Queries of x, keys and values of `other`. */
+static tensor_id attend(builder *b, int sublayer, const char *kind, tensor_id x, tensor_id other) {
+    const t5_config *c = b->c;
+    char module[32];
+    bool itself = x == other;
+    int64_t width = c->heads * c->head_size;
+    tensor_id parts[3];
+    for (int i = 0; i < 3; i++) {
+        snprintf(module, sizeof module, "%s.%c", kind, "qkv"[i]);
+        parts[i] = linear(b, sublayer, module, i ? other : x, width);
+    }
+    attention_attributes a = { .heads = (int32_t)c->heads,
+                               .kv_heads = (int32_t)c->heads,
+                               .causal = itself && b->at.decodes,
+                               .scale = 1,
+                               .dropout = b->key ? (float)c->dropout : 0,
+                               .stream = b->stream++ };
+    attention_inputs in = {
+        .q = parts[0], .k = parts[1], .v = parts[2], .key = b->key, .bias = itself ? b->at.bias : 0
+    };
+    snprintf(module, sizeof module, "%s.o", kind);
+    return linear(b, sublayer, module, attention_apply(b->g, &in, &a), c->channels);
+}
+
+static tensor_id activate(builder *b, tensor_id x) {
+    if (b->c->activation == T5_RELU) return relu_apply(b->g, x);
+    if (b->c->activation == T5_SILU) return silu_apply(b->g, x);
+    return gelu_apply(b->g, x, b->c->activation == T5_GELU_TANH);
+}
+
+static tensor_id feed_forward(builder *b, int sublayer, tensor_id x) {
+    const t5_config *c = b->c;
+    tensor_id wide;
+    if (c->gated) {
+        gated_function f = c->activation == T5_SILU   ? GATED_SILU
+                           : c->activation == T5_GELU ? GATED_GELU_ERF
+                                                      : GATED_GELU_TANH;
+        tensor_id gate = linear(b, sublayer, "DenseReluDense.wi_0", x, c->inner);
+        wide = gated_apply(b->g, gate, linear(b, sublayer, "DenseReluDense.wi_1", x, c->inner), f);
+    } else {
+        wide = activate(b, linear(b, sublayer, "DenseReluDense.wi", x, c->inner));
+    }
+    return linear(b, sublayer, "DenseReluDense.wo", drop(b, wide), c->channels);
+}
+
+static tensor_id block(builder *b, tensor_id x) {
+    int sublayer = 0;
+    tensor_id normed = norm(b, sublayer, x);
+    x = add_apply(b->g, x, drop(b, attend(b, sublayer, "SelfAttention", normed, normed)));
+    if (b->at.encoded) {
+        sublayer++;
+        normed = norm(b, sublayer, x);
+        x = add_apply(b->g, x, drop(b, attend(b, sublayer, "EncDecAttention", normed, b->at.encoded)));
+    }
+    sublayer++;
+    return add_apply(b->g, x, drop(b, feed_forward(b, sublayer, norm(b, sublayer, x))));
+}
+
+/* The bias by distance belongs to the first block by its name, and to all of them by its use. */
+static tensor_id bias_by_distance(builder *b) {
+    const t5_config *c = b->c;
+    tensor_id table = parameter(b, 0, "SelfAttention.relative_attention_bias", SHAPE(c->buckets, c->heads));
+    return relative_bias_apply(b->g, table,
+                               &(relative_bias_attributes){ .queries = (int32_t)b->run->context,
+                                                            .keys = (int32_t)b->run->context,
+                                                            .both_ways = !b->at.decodes,
+                                                            .farthest = (int32_t)c->farthest });
+}
+
+/* Blocks of the decoder are sites behind those of the encoder. */
+static tensor_id run_stack(builder *b, stack s, tensor_id tokens, tensor_id words) {
+    const t5_config *c = b->c;
+    char name[NAME_BYTES];
+    int64_t layers = s.decodes ? c->decoder_layers : c->layers, first = s.decodes ? c->layers : 0;
+    b->at = s, b->layer = 0;
+    b->g->site = SITE_NONE;
+    tensor_id x = drop(b, embedding_apply(b->g, tokens, words));
+    b->g->site = (int32_t)first;
+    b->at.bias = bias_by_distance(b);
+    for (; b->layer < layers; b->layer++) {
+        b->g->site = (int32_t)(first + b->layer);
+        x = block(b, x);
+    }
+    b->g->site = SITE_NONE;
+    snprintf(name, sizeof name, "%s.final_layer_norm.weight", s.name);
+    return drop(b, norm_with(b, x, model_parameter(b->g, name, SHAPE(c->channels), 0)));
+}
+
+/* ---- the whole ---- */
+
+static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
+    const t5_config *c = m->config;
+    builder b = { .c = c, .g = g, .run = run };
+    shape rows = SHAPE(run->batch, run->context), table = SHAPE(c->vocabulary, c->channels);
+    *ports = (model_ports){ 0 };
+    if (run->mode == MODEL_DECODE) {
+        graph_fail(g, "%s: %s", m->name, m->no_text);
+        return;
+    }
+    tensor_id source = model_input(g, "tokens", rows, DTYPE_I32);
+    tensor_id target = model_input(g, "decoder_tokens", rows, DTYPE_I32);
+    if (run->mode == MODEL_TRAIN && c->dropout > 0) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
+    tensor_id words = model_parameter(g, "shared.weight", table, TENSOR_DECAY);
+
+    g->phase = PHASE_FORWARD;
+    tensor_id encoded = run_stack(&b, (stack){ .name = "encoder" }, source, words);
+    tensor_id x =
+        run_stack(&b, (stack){ .name = "decoder", .decodes = true, .encoded = encoded }, target, words);
+    tensor_id head = c->tied ? words : model_parameter(g, "lm_head.weight", table, TENSOR_DECAY);
+    if (c->scaled) x = scale_apply(g, x, 0, (float)(1 / sqrt((double)c->channels)));
+    ports->logits = matmul_apply(g, &(matmul_inputs){ .a = x, .b = head, .tb = true });
+    tensor_id labels = model_input(g, "labels", rows, DTYPE_I32);
+    tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32);
+    ports->loss = cross_entropy_apply(g, ports->logits, labels, scale, model_result(g, "loss"));
+}
+
+static bool ends_with(const char *name, const char *end) {
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* As the paper has it: what goes into a sum is drawn narrower the more there are of it. */
+static void initial(const model *m, const char *name, const shape *s, model_initial *out) {
+    const t5_config *c = m->config;
+    double width = (double)c->channels, inner = (double)(c->heads * c->head_size), deviation = 1;
+    *out = (model_initial){ .mean = s->rank > 1 ? 0 : 1, .stream = model_stream(name) };
+    if (s->rank < 2) return;
+    if (ends_with(name, ".q.weight"))
+        deviation = 1 / sqrt(width * (double)c->head_size);
+    else if (ends_with(name, "ention.o.weight"))
+        deviation = 1 / sqrt(inner);
+    else if (ends_with(name, ".wo.weight"))
+        deviation = 1 / sqrt((double)c->inner);
+    else if (strstr(name, ".block."))
+        deviation = 1 / sqrt(width);
+    out->deviation = (float)(c->factor * deviation);
+}
+
+static uint32_t fields(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]) {
+    uint32_t count = model_token_fields(m, context, out);
+    out[count] = (model_field){ .name = "decoder_tokens", .of = SHAPE(context), .dtype = DTYPE_I32 };
+    return count + 1;
+}
+
+void t5_model(const t5_config *c, const char *name, model *m) {
+    *m = (model){ .family = c->type,
+                  .config = c,
+                  .context = c->context,
+                  .vocabulary = c->vocabulary,
+                  .layers = c->layers + c->decoder_layers,
+                  .no_text = "an encoder-decoder answers a text and can't continue one",
+                  .untrained = "training encoder-decoders comes later",
+                  .build = build,
+                  .initial = initial,
+                  .fields = fields };
+    snprintf(m->name, sizeof m->name, "%s", name);
+}
