@@ -55,9 +55,10 @@ def table(rows):
     for row in rows:
         groups.setdefault(f"{row['framework']}, {row['layer']}", []).append(row)
     for layer in KEYS:
-        some = [row for row in rows if row["layer"] == layer]
-        if some:
-            groups[f"all, {layer}"] = some
+        for several, name in (False, "one device"), (True, "several devices"):
+            some = [row for row in rows if row["layer"] == layer and ("--gpus" in row["options"]) == several]
+            if some:
+                groups[f"all, {layer}, {name}"] = some
     groups["all"] = rows
     head = ["| | points | estimate / measured: min / median / max | median error | 90th percentile | below 1.0 "
             "| more than 2 % below | within the interval |", "|---|---|---|---|---|---|---|---|"]

@@ -40,7 +40,8 @@ tape_value torch_adapter_weight(torch_reading *r, int64_t elements) {
 tape_value torch_adapted(torch_reading *r, tape_value x, tape_value y, int64_t inner, int64_t out) {
     int64_t rank = r->s->adapter_rank;
     tape_value down = torch_adapter_weight(r, rank * inner), up = torch_adapter_weight(r, rank * out);
-    if (r->s->types != TORCH_AUTOCAST) x = torch_to(r, x, torch_adapter_width(r->s));
+    bool coded = r->s->base_bits == 4; /* those beside 4 bits leave it to autocast */
+    if (r->s->types != TORCH_AUTOCAST || !coded) x = torch_to(r, x, torch_adapter_width(r->s));
     x = torch_drop(r, x, r->s->adapter_dropout);
     tape_value h = torch_linear(r, x, down, 0, rank);
     tape_value added = torch_scale(r, torch_linear(r, h, up, 0, out));

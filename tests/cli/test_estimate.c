@@ -108,6 +108,34 @@ static void own_devices_are_files(void **state) {
     }
 }
 
+/* What PyTorch's own allocator counted for adapters, optimizers, accumulated gradients and a plain GPT. */
+static void ways_to_train_are_what_pytorch_counted(void **state) {
+    (void)state;
+    FILE *f = fopen(SNUG_ROOT "/bench/estimate/points_ways.csv", "r");
+    char row[512], name[64], options[320], line[640];
+    unsigned long long bytes;
+    int points = 0;
+    assert_non_null(f);
+    while (fgets(row, sizeof row, f)) {
+        json_document d;
+        if (sscanf(row, "%63[^,],\"%319[^\"]\",live,%llu", name, options, &bytes) != 3 &&
+            sscanf(row, "%63[^,],%319[^,],live,%llu", name, options, &bytes) != 3)
+            continue;
+        snprintf(line, sizeof line, "estimate " SNUG_ROOT "/bench/estimate/models/%s.json %s --json --quiet",
+                 name, options);
+        command_result r = command_run(line);
+        if (r.exit != 0) fail_msg("snug %s: exit %d: %s", line, r.exit, r.err);
+        assert_int_equal(json_parse("estimate", r.out, strlen(r.out), &d), STATUS_OK);
+        double ratio = (double)command_number(&d, "live_bytes.likely") / (double)bytes;
+        if (!(ratio > 0.995 && ratio < 1.005)) fail_msg("snug %s: over measured %.4f", line, ratio);
+        json_close(&d);
+        command_free(&r);
+        points++;
+    }
+    fclose(f);
+    assert_int_equal(points, 33);
+}
+
 static void contradictions_get_a_sentence(void **state) {
     (void)state;
     static const char *const wrong[][2] = {
@@ -178,6 +206,7 @@ int main(void) {
                                         cmocka_unit_test(the_change_that_is_named_suffices),
                                         cmocka_unit_test(every_device_is_read),
                                         cmocka_unit_test(own_devices_are_files),
+                                        cmocka_unit_test(ways_to_train_are_what_pytorch_counted),
                                         cmocka_unit_test(contradictions_get_a_sentence),
                                         cmocka_unit_test(messages_are_explained),
                                         cmocka_unit_test(four_hundred_billion_parameters_take_two_seconds) };
