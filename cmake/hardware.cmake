@@ -1,8 +1,8 @@
-# Writes ${out}, C with the text of each ${folder}/*.yaml: the program carries its devices with it.
+# Writes ${out}, C with the text of each ${folder}/*.yaml as the array ${array}: the program carries its devices
+# and clusters with it.
 file(GLOB files ${folder}/*.yaml)
 list(SORT files)
-set(text "/* Made of devices/ by cmake/hardware.cmake. */\n#include \"cli/hardware.h\"\n\n"
-         "const hardware_file hardware_files[] = {\n")
+set(text "/* Made by cmake/hardware.cmake. */\n#include \"cli/cluster.h\"\n\nconst hardware_file ${array}[] = {\n")
 foreach(file ${files})
   get_filename_component(name ${file} NAME_WLE)
   file(READ ${file} bytes)

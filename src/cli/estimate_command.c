@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/estimate/estimate.h"
+#include "cli/estimate/slurm.h"
 
 static status answer(estimate_question *e, cli_streams *streams) {
     framework_advice a = { .text = "" };
@@ -41,21 +42,61 @@ static status answer_snug(const estimate_question *e, cli_streams *streams) {
     return cli_plan(&o, streams);
 }
 
-status cli_estimate(const options *o, cli_streams *streams) {
+static status answer_one(const options *o, cli_streams *streams) {
     estimate_question e;
-    emit_name emit = o->estimate.emit;
-    if (emit && o->json)
-        return status_set(STATUS_INVALID, "--emit and --json both write to stdout; say one of them");
-    bool solving = o->estimate.solve != SOLVE_FITS || o->estimate.family;
-    if (emit && solving)
-        return status_set(STATUS_INVALID, "--emit is of settings that are known; ask with --solve first");
-    if (solving) return estimate_solve(o, streams);
-    if (!o->subject) return status_set(STATUS_INVALID, "no model named; say snug estimate MODEL");
     status result = estimate_open(o, o->subject, &e);
-    if (result == STATUS_OK) result = emit_check(emit, e.framework);
+    if (result == STATUS_OK) result = emit_check(o->estimate.emit, e.framework);
     if (result == STATUS_OK) result = e.framework ? answer(&e, streams) : answer_snug(&e, streams);
     estimate_close(&e);
     return result;
+}
+
+static status write_script(const slurm_choice *c, cli_streams *streams) {
+    ask_answer a;
+    text t = { 0 };
+    status result = ask(&c->with, NULL, true, &a);
+    if (result == STATUS_OK) {
+        slurm_write(c, &a, &t);
+        output_text(&streams->result, &t);
+    }
+    text_close(&a.notes);
+    return result;
+}
+
+/* The device is the cluster's, and where there are not enough of the smallest, more of them or a larger one.
+ */
+static status answer_on_cluster(const options *o, cli_streams *streams) {
+    slurm_choice c;
+    text t = { 0 };
+    TRY(slurm_choose(o, &c));
+    bool script = o->estimate.emit == EMIT_SLURM;
+    if (streams->people.file) {
+        slurm_say(&c, &t);
+        output_text(&streams->people, &t);
+    }
+    return script ? write_script(&c, streams) : answer_one(&c.with, streams);
+}
+
+static status check_together(const options *o) {
+    const estimate_options *x = &o->estimate;
+    bool solving = x->solve != SOLVE_FITS || x->family;
+    if (x->emit && o->json)
+        return status_set(STATUS_INVALID, "--emit and --json both write to stdout; say one of them");
+    if (x->emit && solving)
+        return status_set(STATUS_INVALID, "--emit is of settings that are known; ask with --solve first");
+    if (x->cluster && solving)
+        return status_set(STATUS_INVALID,
+                          "--cluster answers what of it would do; with --solve say --device NAME instead");
+    if (x->emit == EMIT_SLURM && !x->cluster)
+        return status_set(STATUS_INVALID, "--emit slurm writes for a cluster; say --cluster NAME");
+    if (!o->subject && !solving) return status_set(STATUS_INVALID, "no model named; say snug estimate MODEL");
+    return STATUS_OK;
+}
+
+status cli_estimate(const options *o, cli_streams *streams) {
+    TRY(check_together(o));
+    if (o->estimate.solve != SOLVE_FITS || o->estimate.family) return estimate_solve(o, streams);
+    return o->estimate.cluster ? answer_on_cluster(o, streams) : answer_one(o, streams);
 }
 
 /* ---- for explain-oom ---- */

@@ -42,6 +42,7 @@ typedef struct {
     const char *device;
     enum { SOLVE_FITS, SOLVE_MEMORY, SOLVE_BATCH, SOLVE_CONTEXT, SOLVE_MODEL, SOLVE_GPUS, SOLVE_GPU } solve;
     const char *family; /* of --fit */
+    const char *cluster;
     torch_types types;
     enum { ATTENTION_AUTO, ATTENTION_FLASH, ATTENTION_EAGER } attention;
     enum { UPDATE_AUTO, UPDATE_FOREACH, UPDATE_FUSED, UPDATE_SINGLE } update;

@@ -32,7 +32,8 @@ typedef enum {
     EMIT_VLLM,
     EMIT_LLAMA_CPP,
     EMIT_JSON,
-    EMITS
+    EMITS,
+    EMIT_SLURM = EMITS /* no tool's configuration, but a script: cli/estimate/slurm.h */
 } emit_name;
 #define EMIT_NAMES "none, hf, torch, deepspeed, accelerate, axolotl, vllm, llama.cpp, json"
 

@@ -1,0 +1,166 @@
+/* Clusters: files are read whole or refused in a sentence, the fewest of the smallest devices are chosen, and
+ * scripts are ones that bash reads and that ask for what was chosen. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/cluster.h"
+#include "cli/command.h"
+#include "io/scratch.h"
+
+static bool says(const char *line, int exit, const char *words) {
+    command_result r = command_run(line);
+    bool good = r.exit == exit && (strstr(r.out, words) || strstr(r.err, words));
+    if (!good) print_error("snug %s: exit %d: %s%s\n", line, r.exit, r.out, r.err);
+    command_free(&r);
+    return good;
+}
+
+/* ---- files ---- */
+
+static void built_in_ones_are_whole(void **state) {
+    (void)state;
+    int count = 0;
+    for (const hardware_file *x = cluster_files; x->name; x++, count++) {
+        cluster c;
+        if (cluster_find(x->name, &c) != STATUS_OK) fail_msg("%s", status_message());
+        assert_true(c.kind_count > 0 && c.title[0]);
+        for (uint32_t i = 0; i < c.kind_count; i++) {
+            hardware h;
+            if (hardware_find(c.kinds[i].device, &h) != STATUS_OK) fail_msg("%s", status_message());
+        }
+    }
+    assert_int_equal(count, 3);
+}
+
+#define GOOD                                                                                                 \
+    "nodes: [small, large]\ndevices: [t4, a100-80]\ngpus: [2, 4]\ncores: [16, 64]\n"                         \
+    "memory: [64GiB, 512GiB]\ncount: [4, 8]\n"
+
+static void own_files_are_checked(void **state) {
+    (void)state;
+    static const struct {
+        const char *yaml, *said;
+        int exit;
+    } files[] = {
+        { GOOD, "t4", 0 },
+        { GOOD "partitions: [gpu, \"a b\"]\n", "cannot stand in a script", 2 },
+        { GOOD "constraints: [\"x\\ny\", none]\n", "cannot stand in a script", 2 },
+        { GOOD "flags: [\"--wrap=$(reboot)\"]\n", "cannot stand in a script", 2 },
+        { GOOD "flags: [account]\n", "no option of sbatch", 2 },
+        { GOOD "partitions: [gpu]\n", "every list has one for each kind", 2 },
+        { GOOD "title: \"two\\nlines\"\n", "more than a line", 2 },
+        { GOOD "ask: politely\n", "must be gres or gpus-per-node", 2 },
+        { GOOD "hours: 0\n", "from 1 to", 2 },
+        { GOOD "speed: 3\n", "under no key of a cluster", 2 },
+        { "nodes: [a]\n", "devices is missing", 2 },
+        { "", "nodes is missing", 2 },
+        { "nodes: [a]\ndevices: [warp]\ngpus: [1]\ncores: [1]\nmemory: [1GiB]\ncount: [1]\n",
+          "no device 'warp'", 2 },
+        { "nodes: [a]\ndevices: [t4]\ngpus: [99999999999999999999]\ncores: [1]\nmemory: [1GiB]\ncount: [1]\n",
+          "gpus", 2 },
+        { "nodes: [a]\ndevices: [t4]\ngpus: [1]\ncores: [1]\nmemory: [99999999999999999999]\ncount: [1]\n",
+          "99999999999999999999", 2 },
+        { "nodes: [a]\ndevices: [t4]\ngpus: [1]\ncores: [1]\nmemory: [3]\ncount: [1]\n",
+          "less than a mebibyte", 2 },
+        { "nodes: {a: 1}\n", "maps in maps", 2 },
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        scratch_write("own.yaml", files[i].yaml, strlen(files[i].yaml));
+        assert_true(
+            says("estimate gpt2 --batch 4 --context 256 --cluster own.yaml", files[i].exit, files[i].said));
+    }
+    assert_true(says("estimate gpt2 --cluster ascent", 2, "did you mean ascend"));
+    assert_true(says("estimate gpt2 --cluster no.yaml", 2, "no.yaml"));
+    assert_true(says("estimate gpt2 --emit slurm", 2, "say --cluster"));
+    assert_true(says("estimate gpt2 --cluster ascend --solve batch", 2, "say --device"));
+    assert_true(says("estimate gpt2 --cluster ascend --emit slurm --json", 2, "both write to stdout"));
+}
+
+/* ---- scripts ---- */
+
+static void scripts_ask_for_what_fits(void **state) {
+    (void)state;
+    static const struct {
+        const char *options, *lines[6];
+    } cases[] = {
+        { "gpt2 --cluster pitzer --batch 8",
+          { "--constraint=40core\n", "--nodes=1\n", "--gpus-per-node=1\n", "--cpus-per-task=20\n",
+            "--mem=185856M\n", "torchrun --standalone --nproc-per-node=1" } },
+        { "gpt2 --cluster pitzer --batch 16", { "--constraint=48core\n", "v100-32", "--gpus-per-node=1\n" } },
+        { "gpt2 --cluster pitzer --batch 1 --context 256 --gpus 8 --shard ddp",
+          { "--nodes=4\n", "--gpus-per-node=2\n", "--rdzv-endpoint", "--nnodes=4" } },
+        { "llama-3-8b --cluster ascend --batch 1 --context 4096",
+          { "--gpus-per-node=3\n", "--job-name=llama-3-8b\n", "--account=PROJECT\n", "--time=04:00:00\n" } },
+        { "llama-3-70b --cluster cardinal --batch 1 --context 4096 --gradient-checkpointing",
+          { "--partition=gpu\n", "--gpus-per-node=4\n", "torchrun --nnodes=" } },
+        { "gpt2-xl --cluster pitzer --framework snug --batch 4 --context 512",
+          { "snug train 'gpt2-xl'", "--batch 4 --context 512", "--gpus-per-node=1\n" } },
+        { "llama-3-70b --cluster ascend --framework vllm --context 4096",
+          { "vllm serve 'llama-3-70b' --tensor-parallel-size 2", "--gpus-per-node=2\n" } },
+        { "llama-3-8b --cluster pitzer --framework llama.cpp --context 4096", { "llama-server" } },
+        { "gpt2 --cluster own.yaml --batch 4 --context 256",
+          { "--gres=gpu:tesla:1\n", "--partition=batch\n", "--exclusive\n" } },
+    };
+    static const char own[] =
+        GOOD "types: [tesla, a100]\npartitions: [batch, none]\nask: gres\nflags: [--exclusive]\n";
+    scratch_write("own.yaml", own, sizeof own - 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "estimate %s --emit slurm", cases[i].options);
+        command_result r = command_run(line);
+        if (r.exit != 0) fail_msg("%s: %d: %s", line, r.exit, r.err);
+        assert_int_equal(strncmp(r.out, "#!/bin/bash\n", 12), 0);
+        for (int k = 0; k < 6 && cases[i].lines[k]; k++)
+            if (!strstr(r.out, cases[i].lines[k]))
+                fail_msg("%s:\n%s\nhas no '%s'", line, r.out, cases[i].lines[k]);
+        scratch_write("job.sh", r.out, strlen(r.out));
+        assert_int_equal(system("bash -n job.sh"), 0);
+        command_free(&r);
+    }
+}
+
+/* A model is whatever its folder is called; its name must not become a command. */
+static void names_stay_names(void **state) {
+    (void)state;
+    command_make_files();
+    assert_int_equal(system("cp -r tiny \"$(printf 'a\\047;touch;b')\""), 0);
+    command_result r =
+        command_run("estimate a';touch;b --framework snug --cluster pitzer --batch 1 --emit slurm");
+    assert_int_equal(r.exit, 0);
+    assert_null(strstr(r.out, ";touch"));
+    assert_non_null(strstr(r.out, "snug train 'a--touch-b'"));
+    command_free(&r);
+}
+
+/* One device less, or the next smaller kind, does not fit. */
+static void it_is_the_fewest(void **state) {
+    (void)state;
+    assert_true(
+        says("estimate llama-3-8b --cluster ascend --batch 1 --context 4096", 0, "3 of 4 a100-80 on 1 quad"));
+    assert_true(says("estimate llama-3-8b --device a100-80 --gpus 3 --shard fsdp --batch 1 --context 4096", 0,
+                     "Fits"));
+    assert_true(says("estimate llama-3-8b --device a100-80 --gpus 2 --shard fsdp --batch 1 --context 4096", 3,
+                     "too much"));
+    assert_true(says("estimate gpt2 --cluster pitzer --batch 16", 0, "1 of 2 v100-32"));
+    assert_true(says("estimate gpt2 --device v100-16 --batch 16", 3, "too much"));
+    assert_true(says("estimate gpt2 --cluster pitzer --batch 4 --device v100-32", 0, "1 of 2 v100-32"));
+    assert_true(
+        says("estimate llama-3.1-405b --cluster pitzer --batch 1 --context 4096", 3, "on which this fits"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(built_in_ones_are_whole),   cmocka_unit_test(own_files_are_checked),
+        cmocka_unit_test(scripts_ask_for_what_fits), cmocka_unit_test(names_stay_names),
+        cmocka_unit_test(it_is_the_fewest),
+    };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}
