@@ -42,8 +42,9 @@ static void train_on_terminal(int columns, const char *const *with) {
     if (other < 0) skip();
     struct winsize size = { .ws_row = 24, .ws_col = (unsigned short)columns };
     ioctl(terminal, TIOCSWINSZ, &size);
-    pid_t pid = command_start("train tiny/config.json --data text --out shown --steps 200 --eval-every 150",
-                              with, other);
+    pid_t pid = command_start(
+        "train tiny/config.json --data text --out shown --steps 60 --eval-every 50 --eval-samples 2", with,
+        other);
     close(other);
     read_to_the_end(terminal);
     close(terminal);
@@ -87,7 +88,7 @@ static void live_lines_fit_the_terminal(void **state) {
         }
         assert_true(lines >= 1);
         assert_non_null(strstr(seen, "\033[1mloss "));
-        assert_non_null(strstr(seen, "\r\033[Kstep 150  validation loss "));
+        assert_non_null(strstr(seen, "\r\033[Kstep 50  validation loss "));
     }
 }
 
@@ -100,7 +101,7 @@ static void colours_can_be_declined(void **state) {
     assert_non_null(strstr(seen, "\rstep "));
     train_on_terminal(100, dumb);
     assert_null(strstr(seen, "\033"));
-    assert_non_null(strstr(seen, "step 200/200  loss "));
+    assert_non_null(strstr(seen, "step 60/60  loss "));
 }
 
 static bool appears(const char *path) {
@@ -116,8 +117,9 @@ static void a_stuck_reader_stops_no_training(void **state) {
     int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     if (fcntl(ends[1], F_SETPIPE_SZ, 4096) < 0) skip();
-    pid_t pid = command_start("train tiny/config.json --data text --out stuck --steps 600 --eval-every 2",
-                              NULL, ends[1]);
+    pid_t pid = command_start(
+        "train tiny/config.json --data text --out stuck --steps 600 --eval-every 2 --eval-samples 2", NULL,
+        ends[1]);
     close(ends[1]);
     assert_true(appears("stuck/run.json"));
     assert_int_equal(access("stuck/model.safetensors", F_OK), 0);
@@ -134,8 +136,9 @@ static void a_reader_that_leaves_stops_no_training(void **state) {
     (void)state;
     int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    pid_t pid = command_start("train tiny/config.json --data text --out left --steps 100 --eval-every 5",
-                              NULL, ends[1]);
+    pid_t pid = command_start(
+        "train tiny/config.json --data text --out left --steps 100 --eval-every 5 --eval-samples 2", NULL,
+        ends[1]);
     close(ends[1]);
     close(ends[0]);
     command_result r = command_wait(pid);

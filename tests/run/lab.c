@@ -2,9 +2,15 @@
 
 #include <assert.h>
 #include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "base/memory.h"
 #include "base/philox.h"
@@ -363,6 +369,13 @@ void lab_result_close(lab_result *r) {
     *r = (lab_result){ 0 };
 }
 
+void lab_assert_exact_bytes(const lab_result *r, const char *what) {
+    for (int c = 0; c < CATEGORY_COUNT; c++)
+        if (r->planned[c] != r->measured[c])
+            fail_msg("%s: %s planned %llu, measured %llu", what, category_name((category)c),
+                     (unsigned long long)r->planned[c], (unsigned long long)r->measured[c]);
+}
+
 bool lab_same(const lab_result *a, const lab_result *b) {
     return a->steps == b->steps && memcmp(a->losses, b->losses, (size_t)a->steps * sizeof(float)) == 0 &&
            memcmp(&a->evaluation, &b->evaluation, sizeof(float)) == 0 && a->weight_count == b->weight_count &&
@@ -381,4 +394,45 @@ double lab_distance(const lab_result *a, const lab_result *b) {
         difference = d <= difference ? difference : d; /* NaN comes through */
     }
     return difference / largest;
+}
+
+enum { COMPARED_STEPS = 5 };
+
+static const lab_result *base_of(const lab_pair *pair) {
+    static struct {
+        lab_sizes sizes;
+        int64_t micro_batch;
+        char settings[256];
+        lab_result result;
+    } last;
+    if (last.result.weights && memcmp(&last.sizes, pair->sizes, sizeof last.sizes) == 0 &&
+        last.micro_batch == pair->base_micro_batch && strcmp(last.settings, pair->base) == 0)
+        return &last.result;
+    lab l;
+    lab_open(&l, pair->sizes);
+    compose_choice c = lab_choose(&l, pair->base_micro_batch, pair->base);
+    lab_result_close(&last.result);
+    lab_run(&l, &c, 0, COMPARED_STEPS, &last.result);
+    last.sizes = *pair->sizes, last.micro_batch = pair->base_micro_batch;
+    snprintf(last.settings, sizeof last.settings, "%s", pair->base);
+    lab_assert_exact_bytes(&last.result, pair->base);
+    if (last.result.losses[0] == last.result.losses[COMPARED_STEPS - 1])
+        fail_msg("%s: nothing was learned", pair->base);
+    return &last.result;
+}
+
+void lab_compare(const lab_pair *pair) {
+    const lab_result *base = base_of(pair);
+    lab l;
+    lab_result other;
+    lab_open(&l, pair->sizes);
+    compose_choice c = lab_choose(&l, pair->micro_batch, pair->with);
+    lab_run(&l, &c, pair->modes, COMPARED_STEPS, &other);
+    char text[256];
+    lab_choice_text(&c, text);
+    lab_assert_exact_bytes(&other, text);
+    double distance = lab_distance(base, &other);
+    if (pair->distance == 0 && !lab_same(base, &other)) fail_msg("%s differs by %g", text, distance);
+    if (!(distance <= pair->distance)) fail_msg("%s is %g away", text, distance);
+    lab_result_close(&other);
 }

@@ -57,10 +57,25 @@ typedef struct {
 void lab_run(const lab *l, const compose_choice *c, unsigned modes, int steps, lab_result *r);
 void lab_result_close(lab_result *r);
 
+/* Fails the test where bytes of a category were not as planned. */
+void lab_assert_exact_bytes(const lab_result *r, const char *what);
+
 /* Bit for bit the same losses, validation loss and weights. */
 bool lab_same(const lab_result *a, const lab_result *b);
 /* The largest difference of weights and losses, relative to the largest value. */
 double lab_distance(const lab_result *a, const lab_result *b);
+
+typedef struct {
+    const lab_sizes *sizes;
+    const char *base, *with;
+    int64_t base_micro_batch, micro_batch;
+    unsigned modes;  /* of the second run */
+    double distance; /* at most; 0: the same bits */
+} lab_pair;
+
+/* Five steps with `base` and with `with`: the run learns, bytes are as planned in both, and they are not
+ * further apart. The last base is remembered: many are compared with the same one. */
+void lab_compare(const lab_pair *pair);
 
 /* By hand, for tests that look closer: binds a plan, fills the weights, hands in the data of a step. */
 void lab_fill_weights(const lab *l, const plan *p, exec *e);

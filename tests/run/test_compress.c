@@ -17,30 +17,20 @@ static const lab_sizes small = {
     .layers = 2, .heads = 2, .channels = 32, .context = 64, .vocabulary = 97, .batch = 8, .clip = 0.5
 };
 
-static void assert_exact_bytes(const lab_result *r, const char *what) {
-    for (int c = 0; c < CATEGORY_COUNT; c++)
-        if (r->planned[c] != r->measured[c])
-            fail_msg("%s: %s planned %llu, measured %llu", what, category_name((category)c),
-                     (unsigned long long)r->planned[c], (unsigned long long)r->measured[c]);
-}
-
 static void run(const lab_sizes *sizes, int64_t micro_batch, const char *settings, int steps, lab_result *r) {
     lab l;
     lab_open(&l, sizes);
     compose_choice c = lab_choose(&l, micro_batch, settings);
     lab_run(&l, &c, EXEC_POISON, steps, r);
-    if (steps) assert_exact_bytes(r, settings);
+    if (steps) lab_assert_exact_bytes(r, settings);
 }
 
 static void compare(const lab_sizes *sizes, const char *base, int64_t micro_batch, const char *more) {
     char one[128], two[256];
-    lab_result a, b;
     snprintf(one, sizeof one, "compress_activations=8bit %s", base);
     snprintf(two, sizeof two, "%s %s", one, more);
-    run(sizes, 0, one, 5, &a);
-    run(sizes, micro_batch, two, 5, &b);
-    if (!lab_same(&a, &b)) fail_msg("%s differs by %g", two, lab_distance(&a, &b));
-    lab_result_close(&a), lab_result_close(&b);
+    lab_compare(&(lab_pair){
+        .sizes = sizes, .base = one, .with = two, .micro_batch = micro_batch, .modes = EXEC_POISON });
 }
 
 static void others_stay_exact(void **state) {

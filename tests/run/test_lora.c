@@ -28,10 +28,6 @@ static bool ends_with(const char *name, const char *end) {
     return strlen(name) > strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
 }
 
-static void assert_exact_bytes(const lab_result *r) {
-    for (int c = 0; c < CATEGORY_COUNT; c++) assert_int_equal(r->planned[c], r->measured[c]);
-}
-
 /* ---- weights and gradients by hand ---- */
 
 /* Weights by their names alone, the model's and the adapters', B not zero. */
@@ -172,7 +168,7 @@ static void zeros_change_no_bit(void **state) {
         lab_run(&l, &c, EXEC_POISON, 3, &adapted);
         assert_memory_equal(base.losses, adapted.losses, 3 * sizeof *base.losses);
         assert_memory_equal(&base.evaluation, &adapted.evaluation, sizeof base.evaluation);
-        assert_exact_bytes(&adapted);
+        lab_assert_exact_bytes(&adapted, "adapters");
         lab_result_close(&base), lab_result_close(&adapted);
     }
 }
@@ -220,7 +216,7 @@ static void compare_runs(const lab_sizes *sizes, int64_t micro, const char *a, c
     if (first.losses[0] == first.losses[4]) fail_msg("%s: nothing was learned", a);
     if (!lab_same(&first, &second))
         fail_msg("'%s' differs from '%s' by %g", b, a, lab_distance(&first, &second));
-    assert_exact_bytes(&first), assert_exact_bytes(&second);
+    lab_assert_exact_bytes(&first, "adapters"), lab_assert_exact_bytes(&second, "adapters");
     lab_result_close(&first), lab_result_close(&second);
 }
 
@@ -312,7 +308,7 @@ static void bases_stand_for_their_numbers(const lab_sizes *sizes, double product
         if (a.losses[0] == a.losses[19]) fail_msg("nothing was learned");
         if (memcmp(a.losses, b.losses, 20 * sizeof *a.losses) != 0 || a.evaluation != b.evaluation)
             fail_msg("%s: losses differ, %.9g and %.9g", setting, (double)a.losses[19], (double)b.losses[19]);
-        assert_exact_bytes(&b);
+        lab_assert_exact_bytes(&b, "adapters");
         double saved = (double)(a.planned[CATEGORY_WEIGHTS] - b.planned[CATEGORY_WEIGHTS]);
         if (saved < products * (32 - bases[i].bits) / 8 - 2048) fail_msg("%s saves %g bytes", setting, saved);
         lab_result_close(&a), lab_result_close(&b);

@@ -16,29 +16,17 @@ static const lab_sizes small = {
     .layers = 3, .heads = 2, .channels = 48, .context = 64, .vocabulary = 197, .batch = 8, .clip = 0.5
 };
 
-static void assert_exact_bytes(const lab_result *r, const char *what) {
-    for (int c = 0; c < CATEGORY_COUNT; c++)
-        if (r->planned[c] != r->measured[c])
-            fail_msg("%s: %s planned %llu, measured %llu", what, category_name((category)c),
-                     (unsigned long long)r->planned[c], (unsigned long long)r->measured[c]);
-}
-
-/* Twenty steps of the same run with nothing in a file, and with it: the same bits. */
+/* The same run with nothing in a file, and with it: the same bits. */
 static void compare(const lab_sizes *sizes, int64_t micro_batch, const char *settings, const char *offload,
                     unsigned modes) {
-    char with[256], text[256];
-    lab l;
-    lab_result here, there;
-    lab_open(&l, sizes);
+    char with[256];
     snprintf(with, sizeof with, "%s offload=%s", settings, offload);
-    compose_choice a = lab_choose(&l, micro_batch, settings), b = lab_choose(&l, micro_batch, with);
-    lab_run(&l, &a, 0, 20, &here);
-    lab_run(&l, &b, modes, 20, &there);
-    lab_choice_text(&b, text);
-    if (here.losses[0] == here.losses[19]) fail_msg("%s: nothing was learned", text);
-    if (!lab_same(&here, &there)) fail_msg("%s differs by %g", text, lab_distance(&here, &there));
-    assert_exact_bytes(&there, text);
-    lab_result_close(&here), lab_result_close(&there);
+    lab_compare(&(lab_pair){ .sizes = sizes,
+                             .base = settings,
+                             .with = with,
+                             .base_micro_batch = micro_batch,
+                             .micro_batch = micro_batch,
+                             .modes = modes });
 }
 
 typedef struct {

@@ -27,34 +27,18 @@ enum { INT8 = 4 };
 /* Weights and gradients of 16 bits, which rounds sums elsewhere where they are cut elsewhere. */
 static bool is_stored(int precision) { return precision >= 2 && precision != INT8; }
 
-static void assert_exact_bytes(const lab_result *r, const char *what) {
-    for (int c = 0; c < CATEGORY_COUNT; c++)
-        if (r->planned[c] != r->measured[c])
-            fail_msg("%s: %s planned %llu, measured %llu", what, category_name((category)c),
-                     (unsigned long long)r->planned[c], (unsigned long long)r->measured[c]);
-}
-
-/* Five steps with and without some techniques: equal, or within `distance`. */
+/* With and without some techniques: equal, or within `distance`. */
 static void compare(const lab_sizes *sizes, int precision, int64_t micro_batch, const char *techniques,
                     double distance) {
-    char base[64], all[192], text[256];
+    char base[64], with[192];
     snprintf(base, sizeof base, "precision=%s", precisions[precision]);
-    snprintf(all, sizeof all, "%s %s", base, techniques);
-    lab l;
-    lab_open(&l, sizes);
-    lab_result plain, other;
-    compose_choice p = lab_choose(&l, 0, base), c = lab_choose(&l, micro_batch, all);
-    lab_run(&l, &p, 0, 5, &plain);
-    lab_run(&l, &c, EXEC_POISON, 5, &other);
-    lab_choice_text(&c, text);
-    assert_exact_bytes(&plain, base);
-    assert_exact_bytes(&other, text);
-    if (plain.losses[0] == plain.losses[4]) fail_msg("%s: nothing was learned", text);
-    double is = lab_distance(&plain, &other);
-    if (distance == 0 && !lab_same(&plain, &other)) fail_msg("%s differs by %g", text, is);
-    if (!(is <= distance)) fail_msg("%s is %g away", text, is);
-    lab_result_close(&plain);
-    lab_result_close(&other);
+    snprintf(with, sizeof with, "%s %s", base, techniques);
+    lab_compare(&(lab_pair){ .sizes = sizes,
+                             .base = base,
+                             .with = with,
+                             .micro_batch = micro_batch,
+                             .modes = EXEC_POISON,
+                             .distance = distance });
 }
 
 static void techniques_stay_exact(void **state) {

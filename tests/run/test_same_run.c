@@ -18,31 +18,14 @@ static const lab_sizes small = {
     .layers = 2, .heads = 2, .channels = 32, .context = 64, .vocabulary = 97, .batch = 8, .clip = 0.5
 };
 
-static void assert_exact_bytes(const lab_result *r, const char *what) {
-    for (int c = 0; c < CATEGORY_COUNT; c++)
-        if (r->planned[c] != r->measured[c])
-            fail_msg("%s: %s planned %llu, measured %llu", what, category_name((category)c),
-                     (unsigned long long)r->planned[c], (unsigned long long)r->measured[c]);
-}
-
 static void compare_with_plain(const lab_sizes *sizes, int64_t micro_batch, const char *base,
                                const char *settings, bool same) {
-    lab l;
-    lab_open(&l, sizes);
-    lab_result plain, other;
-    compose_choice p = lab_choose(&l, 0, base), c = lab_choose(&l, micro_batch, settings);
-    lab_run(&l, &p, 0, 5, &plain);
-    lab_run(&l, &c, EXEC_POISON, 5, &other);
-    char text[256];
-    lab_choice_text(&c, text);
-    assert_exact_bytes(&plain, base);
-    assert_exact_bytes(&other, text);
-    if (plain.losses[0] == plain.losses[4]) fail_msg("%s: nothing was learned", text);
-    double distance = lab_distance(&plain, &other);
-    if (same && !lab_same(&plain, &other)) fail_msg("%s differs from the plain run by %g", text, distance);
-    if (!(distance < 2e-4)) fail_msg("%s is %g away from the plain run", text, distance);
-    lab_result_close(&plain);
-    lab_result_close(&other);
+    lab_compare(&(lab_pair){ .sizes = sizes,
+                             .base = base,
+                             .with = settings,
+                             .micro_batch = micro_batch,
+                             .modes = EXEC_POISON,
+                             .distance = same ? 0 : 2e-4 });
 }
 
 static void each_technique_alone(void **state) {
@@ -168,7 +151,7 @@ static void narrow_state_is_small_and_near(void **state) {
         assert_int_equal(p.by_category[CATEGORY_OPTIMIZER], should);
         plan_close(&p);
         lab_run(&l, &c, EXEC_POISON, 20, &results[i]);
-        assert_exact_bytes(&results[i], forms[i].setting);
+        lab_assert_exact_bytes(&results[i], forms[i].setting);
         double distance = lab_distance(&results[0], &results[i]);
         if (i && (distance == 0 || distance > 0.05)) fail_msg("%s: %g away", forms[i].setting, distance);
     }
