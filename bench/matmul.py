@@ -65,6 +65,18 @@ def measure(found, rounds, threads, page):
     return results, taken
 
 
+def by_type(workers, rounds, line):
+    """What one product takes by type, all in turns: type -> (median seconds, bytes of scratch)."""
+    seconds, scratch = {t: [] for t in workers}, {}
+    for number in range(rounds + 1):
+        for name, w in list(workers.items())[::1 if number % 2 else -1]:
+            answer = w.ask(line)
+            scratch[name] = int(answer[1])
+            if number:
+                seconds[name].append(answer[0])
+    return {t: (median(seconds[t]), scratch[t]) for t in workers}
+
+
 def report(page, found, results, taken):
     names = [w.name for w in found]
     peers = [n for n in names if n not in ("snug", "peak")]

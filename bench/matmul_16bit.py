@@ -7,22 +7,10 @@ Operands and result are f32, bf16 or f16; panels are widened while they are pack
 once. All take turns at each shape; a cell is the median over the rounds. A sum counts each shape as often as a step
 has it."""
 
-from matmul import products
-from measure import MIB, Page, Worker, median, options
+from matmul import by_type, products
+from measure import MIB, Page, Worker, options
 
 TYPES = ("f32", "bf16", "f16")
-
-
-def measure(workers, rounds, line):
-    """Type -> (median seconds, bytes of scratch)."""
-    seconds, scratch = {t: [] for t in TYPES}, {}
-    for number in range(rounds + 1):
-        for name, w in list(workers.items())[::1 if number % 2 else -1]:
-            answer = w.ask(line)
-            scratch[name] = int(answer[1])
-            if number:
-                seconds[name].append(answer[0])
-    return {t: (median(seconds[t]), scratch[t]) for t in TYPES}
 
 
 def main():
@@ -36,7 +24,7 @@ def main():
         for threads in sorted({1, o.threads}):
             total, worst = dict.fromkeys(TYPES, 0.0), dict.fromkeys(TYPES, (9.0, ""))
             for name, times, product in products(rows):
-                found = measure(workers, o.rounds, " ".join(str(n) for n in (*product, threads)))
+                found = by_type(workers, o.rounds, " ".join(str(n) for n in (*product, threads)))
                 flops = 2.0 * product[0] * product[1] * product[2]
                 ratio = {t: found["f32"][0] / found[t][0] for t in TYPES}
                 page.row(rows, threads, name, *(f"{flops / found[t][0] * 1e-9:.0f}" for t in TYPES),

@@ -8,22 +8,10 @@ in the forward product (F) and the gradient of data (D), and in the gradient of 
 with stochastic rounding. int8-mixed quantizes both operands in all three. The head stays f32. All take turns at each
 shape; a cell is the median over the rounds. A sum counts each shape as often as a step has it."""
 
-from matmul import products
-from measure import MIB, Page, Worker, median, options
+from matmul import by_type, products
+from measure import MIB, Page, Worker, options
 
 TYPES = ("f32", "int8", "int8-mixed")
-
-
-def measure(workers, rounds, line):
-    """Type -> (median seconds, bytes of scratch)."""
-    seconds, scratch = {t: [] for t in workers}, {}
-    for number in range(rounds + 1):
-        for name, w in list(workers.items())[::1 if number % 2 else -1]:
-            answer = w.ask(line)
-            scratch[name] = int(answer[1])
-            if number:
-                seconds[name].append(answer[0])
-    return {t: (median(seconds[t]), scratch[t]) for t in workers}
 
 
 def main():
@@ -40,9 +28,9 @@ def main():
             for name, times, product in products(rows):
                 line = " ".join(str(n) for n in (*product, threads))
                 if name.startswith("head"):
-                    head += times * measure({"f32": workers["f32"]}, 1, line)["f32"][0]
+                    head += times * by_type({"f32": workers["f32"]}, 1, line)["f32"][0]
                     continue
-                found = measure(workers, o.rounds, line)
+                found = by_type(workers, o.rounds, line)
                 flops = 2.0 * product[0] * product[1] * product[2]
                 ratio = {t: found["f32"][0] / found[t][0] for t in TYPES}
                 page.row(rows, threads, name, *(f"{flops / found[t][0] * 1e-9:.0f}" for t in TYPES),

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 _Static_assert((int)SNUG_MAX_FIELDS == (int)MODEL_MAX_FIELDS && (int)SNUG_MAX_RANK == (int)SHAPE_MAX_RANK,
                "the public limits are those of models");
@@ -20,11 +21,7 @@ bool network_reserves(const char *name) {
 }
 
 /* "tokens.batch" is what programs call the whole batch of a field "tokens". */
-static bool names_a_batch(const char *name) {
-    static const char ending[] = ".batch";
-    size_t length = strlen(name), more = sizeof ending - 1;
-    return length >= more && strcmp(name + length - more, ending) == 0;
-}
+static bool names_a_batch(const char *name) { return text_ends_with(name, ".batch"); }
 
 static status check_field(const network *n, uint32_t index) {
     const snug_field *f = &n->description.fields[index];

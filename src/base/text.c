@@ -49,3 +49,8 @@ void text_close(text *t) {
     memory_free(t->data);
     *t = (text){ 0 };
 }
+
+bool text_ends_with(const char *all, const char *end) {
+    size_t n = strlen(all), m = strlen(end);
+    return n >= m && strcmp(all + n - m, end) == 0;
+}

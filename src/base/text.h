@@ -17,3 +17,5 @@ bool text_reserve(text *t,
 /* As a shell reads it back: in quotes where it needs them. */
 void text_add_quoted(text *t, const char *word);
 void text_close(text *t);
+
+bool text_ends_with(const char *all, const char *end);

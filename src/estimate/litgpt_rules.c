@@ -4,8 +4,7 @@
  * heads before they are turned; root-mean-square norms are written out in f32; adapters beside that product
  * share their dropout, and index_copy keeps what it copies; logits are made 128 tokens at a time, and all
  * parts are held with their log-softmax, in f32, as Fabric hands them out. */
-#include <string.h>
-
+#include "base/text.h"
 #include "estimate/torch_adapters.h"
 #include "ir/op.h"
 #include "ops/attention/attention.h"
@@ -57,11 +56,6 @@ typedef struct {
 
 static const char *const parts[PARTS] = { "q_proj.weight", "k_proj.weight", "v_proj.weight" };
 
-static bool ends_with(const char *name, const char *end) {
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 static const char *weight_of(const torch_reading *r, const node *n) {
     return graph_name(r->g, node_in(r->g, n, MATMUL_B));
 }
@@ -87,12 +81,13 @@ static joined find_parts(const torch_reading *r, const node *q) {
     int found = 0;
     node_id first = graph_tensor(r->g, node_out(r->g, q, 0))->producer;
     const char *name = weight_of(r, q);
-    if (ends_with(name, "query_key_value.weight") || ends_with(name, "qkv_proj.weight"))
+    if (text_ends_with(name, "query_key_value.weight") || text_ends_with(name, "qkv_proj.weight"))
         return find_joined(r, q, first);
-    if (!ends_with(name, parts[0])) return j;
+    if (!text_ends_with(name, parts[0])) return j;
     for (node_id id = first; id < r->g->nodes.count && found < PARTS; id++) {
         const node *n = graph_node(r->g, id);
-        if (!has_rule(n->op, read_matmul) || n->site != q->site || !ends_with(weight_of(r, n), parts[found]))
+        if (!has_rule(n->op, read_matmul) || n->site != q->site ||
+            !text_ends_with(weight_of(r, n), parts[found]))
             continue;
         j.part[found] = n;
         j.width[found] = width_out(r, n);
@@ -173,7 +168,7 @@ static void read_matmul(torch_reading *r, const node *n) {
         return;
     }
     int64_t out = width_out(r, n), inner = torch_elements(r, w) / out;
-    bool twice = ends_with(weight_of(r, n), "gate_up_proj.weight"); /* two products there */
+    bool twice = text_ends_with(weight_of(r, n), "gate_up_proj.weight"); /* two products there */
     tape_value y = torch_linear(r, x, w, in(r, n, MATMUL_BIAS), out);
     for (int k = 0; k <= twice && torch_is_target(r->s, weight_of(r, n), true); k++)
         y = torch_adapted(r, x, y, inner, out);

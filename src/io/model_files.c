@@ -5,6 +5,7 @@
 
 #include "base/half.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "io/coded_files.h"
 #include "io/weight_files.h"
@@ -119,11 +120,6 @@ static status read_weight(const safetensors *s, const safetensors_entry *e, cons
                       w->name, e->dtype);
 }
 
-static bool ends_with(const char *name, const char *end) {
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 /* Causal masks, places and frequencies of rotary positions were once saved as buffers; a tied projection may
  * have been saved beside the embedding. Where it is not tied it was read as a weight. An encoder's pooler and
  * its judge of sentences take no part in filling gaps. */
@@ -142,7 +138,7 @@ static bool may_be_passed_over(const char *name) {
                                          "cls.seq_relationship.bias",
                                          "vocab_projector.weight" };
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-        if (ends_with(name, buffers[i])) return true;
+        if (text_ends_with(name, buffers[i])) return true;
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
         if (strcmp(name, whole[i]) == 0) return true;
     return false;

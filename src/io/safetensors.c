@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "io/file.h"
 #include "io/json.h"
@@ -126,11 +127,6 @@ static status in_folder(const char *folder, char **path) {
                       "the folder %s has no model.safetensors and no model.safetensors.index.json", folder);
 }
 
-static bool ends_in(const char *path, const char *end) {
-    size_t length = strlen(path), n = strlen(end);
-    return length >= n && strcmp(path + length - n, end) == 0;
-}
-
 status safetensors_open(const char *path, safetensors *s) {
     *s = (safetensors){ 0 };
     struct stat about;
@@ -139,7 +135,7 @@ status safetensors_open(const char *path, safetensors *s) {
         TRY(in_folder(path, &inside));
         path = inside;
     }
-    bool index = ends_in(path, ".json");
+    bool index = text_ends_with(path, ".json");
     status result = STATUS_OK;
     if (!(s->files = memory_new(index ? SAFETENSORS_MAX_SHARDS : 1, sizeof *s->files))) {
         result = status_set(STATUS_FAILED, "%s: no memory to open it", path);

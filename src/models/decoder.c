@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+#include "models/decoding.h"
 #include "ops/add/add.h"
 #include "ops/attention/attention.h"
-#include "ops/cache_append/cache_append.h"
 #include "ops/columns/columns.h"
-#include "ops/concat/concat.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/dropout/dropout.h"
 #include "ops/embedding/embedding.h"
@@ -20,7 +20,6 @@
 #include "ops/rmsnorm/rmsnorm.h"
 #include "ops/scale/scale.h"
 #include "ops/silu/silu.h"
-#include "ops/slice/slice.h"
 #include "ops/softcap/softcap.h"
 
 /* ---- configuration ---- */
@@ -196,36 +195,16 @@ static projected project(builder *b, int64_t layer, tensor_id x) {
     return p;
 }
 
-/* Keys or values of earlier tokens with those of x appended. */
-static tensor_id cached(builder *b, int64_t layer, const char *name, tensor_id x) {
-    char full[64];
-    snprintf(full, sizeof full, "cache.%lld.%s", (long long)layer, name);
-    const shape *s = graph_shape(b->g, x);
-    int64_t width = s->dim[2];
-    tensor_id cache = graph_add_source(b->g, &(graph_source){ .name = full,
-                                                              .shape = SHAPE(s->dim[0], b->c->context, width),
-                                                              .dtype = DTYPE_F32,
-                                                              .role = ROLE_STATE });
-    return cache_append_apply(b->g, cache, x, b->position, &(cache_append_attributes){ 0, (int32_t)width });
-}
-
-/* One new token of each sample, sample by sample: the same bits, whatever else is in the batch. */
 static tensor_id attend_cached(builder *b, int64_t layer, const projected *p, const attention_attributes *a) {
-    const shape *s = graph_shape(b->g, p->q);
-    int64_t batch = s->dim[0];
-    tensor_id parts[MODEL_MOST_DECODED];
-    if (batch > MODEL_MOST_DECODED || s->dim[1] != 1)
-        return graph_fail(b->g, "one token each of at most %d samples is decoded, not %lld of %lld",
-                          MODEL_MOST_DECODED, (long long)s->dim[1], (long long)batch);
-    tensor_id k = cached(b, layer, "k", p->k), v = cached(b, layer, "v", p->v);
-    for (int64_t i = 0; i < batch; i++)
-        parts[i] = attention_apply(b->g,
-                                   &(attention_inputs){ .q = slice_apply(b->g, p->q, i, 1),
-                                                        .k = slice_apply(b->g, k, i, 1),
-                                                        .v = slice_apply(b->g, v, i, 1),
-                                                        .offset = b->position },
-                                   a);
-    return batch == 1 ? parts[0] : concat_apply(b->g, parts, (uint32_t)batch);
+    int64_t width = b->c->heads * b->c->head_size, kv_width = b->c->kv_heads * b->c->head_size;
+    return decoding_attend(b->g,
+                           &(decoding_inputs){ .q = { p->q, 0, width },
+                                               .k = { p->k, 0, kv_width },
+                                               .v = { p->v, 0, kv_width },
+                                               .position = b->position,
+                                               .layer = layer,
+                                               .context = b->c->context },
+                           a);
 }
 
 static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
@@ -240,9 +219,11 @@ static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
                                .window = decoder_sees_far(c, layer) ? 0 : (int32_t)c->window,
                                .cap = (float)c->cap_scores };
     projected p = project(b, layer, x);
-    attention_inputs in = { .q = p.q, .k = p.k, .v = p.v, .key = random ? b->key : 0 };
     tensor_id attended =
-        b->mode == MODEL_DECODE ? attend_cached(b, layer, &p, &a) : attention_apply(b->g, &in, &a);
+        b->mode == MODEL_DECODE
+            ? attend_cached(b, layer, &p, &a)
+            : attention_apply(
+                  b->g, &(attention_inputs){ .q = p.q, .k = p.k, .v = p.v, .key = random ? b->key : 0 }, &a);
     return linear(b, layer, c->kind->o, attended, c->channels, c->bias_o);
 }
 
@@ -354,12 +335,10 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
 /* Normal weights, biases 0, scales of norms 1. */
 static void initial(const model *m, const char *parameter_name, const shape *s, model_initial *out) {
     const decoder_config *c = m->config;
-    size_t length = strlen(parameter_name);
-    bool bias = length > 5 && strcmp(parameter_name + length - 5, ".bias") == 0;
     *out = (model_initial){ .stream = model_stream(parameter_name) };
     if (s->rank > 1)
         out->deviation = (float)c->deviation;
-    else if (!bias && !c->kind->around_one)
+    else if (!text_ends_with(parameter_name, ".bias") && !c->kind->around_one)
         out->mean = 1;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "ops/conv2d/conv2d.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/layernorm/layernorm.h"
@@ -83,8 +84,7 @@ static uint32_t fields(const model *m, int64_t context, model_field out[MODEL_MA
 
 /* Normal matrices and kernels; scales 1, biases 0. */
 static void initial(const model *m, const char *parameter, const shape *s, model_initial *out) {
-    size_t length = strlen(parameter);
-    bool bias = length > 5 && strcmp(parameter + length - 5, ".bias") == 0;
+    bool bias = text_ends_with(parameter, ".bias");
     (void)m;
     *out = (model_initial){ .stream = model_stream(parameter) };
     if (s->rank > 1)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "ops/add/add.h"
 #include "ops/attention/attention.h"
 #include "ops/cross_entropy/cross_entropy.h"
@@ -216,22 +217,17 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     ports->loss = cross_entropy_apply(g, ports->logits, labels, scale, model_result(g, "loss"));
 }
 
-static bool ends_with(const char *name, const char *end) {
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 /* As the paper has it: what goes into a sum is drawn narrower the more there are of it. */
 static void initial(const model *m, const char *name, const shape *s, model_initial *out) {
     const t5_config *c = m->config;
     double width = (double)c->channels, inner = (double)(c->heads * c->head_size), deviation = 1;
     *out = (model_initial){ .mean = s->rank > 1 ? 0 : 1, .stream = model_stream(name) };
     if (s->rank < 2) return;
-    if (ends_with(name, ".q.weight"))
+    if (text_ends_with(name, ".q.weight"))
         deviation = 1 / sqrt(width * (double)c->head_size);
-    else if (ends_with(name, "ention.o.weight"))
+    else if (text_ends_with(name, "ention.o.weight"))
         deviation = 1 / sqrt(inner);
-    else if (ends_with(name, ".wo.weight"))
+    else if (text_ends_with(name, ".wo.weight"))
         deviation = 1 / sqrt((double)c->inner);
     else if (strstr(name, ".block."))
         deviation = 1 / sqrt(width);

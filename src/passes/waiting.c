@@ -20,7 +20,7 @@ static bool may_wait(const graph *g, tensor_id t) {
            !(maker->op->traits & OP_GATHER) && !(x->flags & TENSOR_KEEP);
 }
 
-waiting_time *waiting_find(const graph *g) {
+waiting_time *waiting_find(const graph *g, waiting_takes *takes) {
     waiting_time *times = memory_new(g->tensors.count, sizeof *times);
     for (node_id id = 1; times && id < g->nodes.count; id++) {
         const node *n = graph_node(g, id);
@@ -30,8 +30,17 @@ waiting_time *waiting_find(const graph *g) {
             if (node_in(g, n, i)) note_read(g, id, node_in(g, n, i), times);
     }
     for (tensor_id t = 1; times && t < g->tensors.count; t++)
-        if (!times[t].next || !may_wait(g, t)) times[t] = (waiting_time){ 0 };
+        if (!times[t].last || !times[t].next || !may_wait(g, t) || !takes(g, t, &times[t]))
+            times[t] = (waiting_time){ 0 };
     return times;
+}
+
+bool waiting_any(const graph *g, waiting_takes *takes) {
+    waiting_time *times = waiting_find(g, takes);
+    bool any = false;
+    for (tensor_id t = 1; times && t < g->tensors.count; t++) any |= times[t].last != 0;
+    memory_free(times);
+    return any;
 }
 
 /* ---- copying ---- */

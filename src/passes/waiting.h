@@ -2,8 +2,7 @@
  * hold something else of them in between (a copy in a file, a code of fewer bits) and give later phases
  * something that is made from that.
  *
- *     waiting_time *times = waiting_find(in);
- *     ... times[t].last = 0 for what is to stay as it is
+ *     waiting_time *times = waiting_find(in, takes);
  *     waiting_rewrite(&r, times, &(waiting_way){ leave, fetch });
  */
 #pragma once
@@ -16,9 +15,13 @@ typedef struct {
     node_id next; /* the first of a later phase that reads it */
 } waiting_time;
 
+/* Whether the technique wants tensor t, which waits at that time. */
+typedef bool waiting_takes(const graph *g, tensor_id t, const waiting_time *time);
+
 /* By tensor of g, to be freed with memory_free; NULL: no memory. What the host reads stays, and so does what
  * others are parts of. */
-waiting_time *waiting_find(const graph *g);
+waiting_time *waiting_find(const graph *g, waiting_takes *takes);
+bool waiting_any(const graph *g, waiting_takes *takes);
 
 typedef struct {
     /* Adds what is held of tensor t of the old graph in between, after its last use there; returns its id. */

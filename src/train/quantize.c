@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/threads.h"
 #include "base/units.h"
 #include "io/file.h"
@@ -93,16 +94,11 @@ static status list_weights(quantizing *q) {
     return result;
 }
 
-static bool ends_with(const char *name, const char *end) {
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 /* What is not in the file that is read gets room, and gives it back: scales. */
 static status make_room(quantizing *q, const char *ending) {
     for (uint32_t i = 0; i < q->count; i++) {
         model_weight *w = &q->weights[i];
-        if (!ends_with(w->name, ending)) continue;
+        if (!text_ends_with(w->name, ending)) continue;
         w->data = memory_new((size_t)shape_elements(&w->shape), sizeof(float));
         if (!w->data) return status_set(STATUS_FAILED, "no memory to quantize a model");
     }
@@ -189,7 +185,7 @@ static status take_scales(void *context, const plan *p, const exec *e) {
     (void)p;
     for (uint32_t i = 0; i < q->count; i++) {
         const float *largest = exec_persistent(e, q->weights[i].name);
-        if (!ends_with(q->weights[i].name, ".input_scale") || !largest) continue;
+        if (!text_ends_with(q->weights[i].name, ".input_scale") || !largest) continue;
         float scale = codes_scale(codes_size(*largest));
         if (!isfinite(scale))
             return status_set(STATUS_FAILED,

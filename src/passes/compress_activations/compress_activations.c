@@ -39,34 +39,21 @@ static bool saves(const graph *g, tensor_id t) {
     return shape_elements(s) >= SMALL && (uint64_t)coded < graph_tensor_bytes(g, t);
 }
 
-static waiting_time *find_waiting(const graph *g) {
-    waiting_time *times = waiting_find(g);
-    for (tensor_id t = 1; times && t < g->tensors.count; t++) {
-        if (!times[t].last) continue;
-        const tensor *x = graph_tensor(g, t);
-        bool first = node_out(g, graph_node(g, x->producer), 0) == t;
-        bool is_float = x->dtype == DTYPE_F32 || dtype_is_half((dtype)x->dtype);
-        if (!first || !is_float || !saves(g, t) || !waits_for_blocks(g, t, &times[t])) times[t].last = 0;
-    }
-    return times;
-}
-
-static bool any_waiting(const graph *g) {
-    waiting_time *times = find_waiting(g);
-    bool any = false;
-    for (tensor_id t = 1; times && t < g->tensors.count; t++) any |= times[t].last != 0;
-    memory_free(times);
-    return any;
+static bool takes(const graph *g, tensor_id t, const waiting_time *time) {
+    const tensor *x = graph_tensor(g, t);
+    bool first = node_out(g, graph_node(g, x->producer), 0) == t;
+    bool is_float = x->dtype == DTYPE_F32 || dtype_is_half((dtype)x->dtype);
+    return first && is_float && saves(g, t) && waits_for_blocks(g, t, time);
 }
 
 static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
                          pass_without *without) {
     (void)without;
-    return c->training && room && any_waiting(g) && parse("8bit", out) == STATUS_OK;
+    return c->training && room && waiting_any(g, takes) && parse("8bit", out) == STATUS_OK;
 }
 
 static status check(const graph *g, const pass_setting *s, const pass_context *c) {
-    if (!c->training || any_waiting(g)) return STATUS_OK;
+    if (!c->training || waiting_any(g, takes)) return STATUS_OK;
     return status_set(
         STATUS_INVALID,
         "--compress-activations %s: nothing of 4,096 numbers or more waits for backward in this "
@@ -84,7 +71,7 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     (void)s, (void)c;
     rewrite r;
     TRY(rewrite_open(&r, in, out));
-    waiting_time *times = find_waiting(in);
+    waiting_time *times = waiting_find(in, takes);
     if (!times) graph_fail(out, "no memory to rewrite a graph");
     if (times) waiting_rewrite(&r, times, &(waiting_way){ narrow, widen });
     memory_free(times);

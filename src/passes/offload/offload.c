@@ -75,22 +75,10 @@ static bool any_state(const graph *g) {
 }
 
 /* What may go: parts of blocks, of some size. */
-static waiting_time *find_waiting(const graph *g) {
-    waiting_time *times = waiting_find(g);
-    for (tensor_id t = 1; times && t < g->tensors.count; t++) {
-        if (!times[t].last) continue;
-        bool in_block = graph_node(g, graph_tensor(g, t)->producer)->site != SITE_NONE;
-        if (!in_block || graph_tensor_bytes(g, t) < OFFLOAD_SMALL_BYTES) times[t].last = 0;
-    }
-    return times;
-}
-
-static bool any_waiting(const graph *g) {
-    waiting_time *times = find_waiting(g);
-    bool any = false;
-    for (tensor_id t = 1; times && t < g->tensors.count; t++) any |= times[t].last != 0;
-    memory_free(times);
-    return any;
+static bool takes(const graph *g, tensor_id t, const waiting_time *time) {
+    (void)time;
+    bool in_block = graph_node(g, graph_tensor(g, t)->producer)->site != SITE_NONE;
+    return in_block && graph_tensor_bytes(g, t) >= OFFLOAD_SMALL_BYTES;
 }
 
 static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
@@ -105,7 +93,7 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
                                    OPTIMIZER | GRADIENTS | ACTIVATIONS,
                                    OPTIMIZER | MASTER,
                                    OPTIMIZER | MASTER | GRADIENTS | ACTIVATIONS };
-    int what = (any_state(g) ? OPTIMIZER : 0) | (any_waiting(g) ? ACTIVATIONS : 0) |
+    int what = (any_state(g) ? OPTIMIZER : 0) | (waiting_any(g, takes) ? ACTIVATIONS : 0) |
                (offload_any_master(g) ? MASTER : 0) | (offload_any_gradient(g) ? GRADIENTS : 0);
     for (size_t i = 0; i < sizeof offered / sizeof *offered && count < room; i++)
         if ((offered[i] & what) == offered[i]) set(offered[i], &out[count++]);
@@ -136,7 +124,7 @@ static status check(const graph *g, const pass_setting *s, const pass_context *c
                           "--offload %s: no gradient of this model has 4,096 numbers or more; leave "
                           "gradients out",
                           s->text);
-    if (c->training && s->value[0] & ACTIVATIONS && !any_waiting(g))
+    if (c->training && s->value[0] & ACTIVATIONS && !waiting_any(g, takes))
         return status_set(
             STATUS_INVALID,
             "--offload %s: nothing of 64 KiB or more waits for backward in a block of this model; "
@@ -168,7 +156,7 @@ static status move_most(const graph *in, const pass_setting *s, graph *out) {
     rewrite r;
     TRY(rewrite_open(&r, in, out));
     waiting_time *times =
-        s->value[0] & ACTIVATIONS ? find_waiting(in) : memory_new(in->tensors.count, sizeof *times);
+        s->value[0] & ACTIVATIONS ? waiting_find(in, takes) : memory_new(in->tensors.count, sizeof *times);
     if (!times) graph_fail(out, "no memory to rewrite a graph");
     if (s->value[0] & OPTIMIZER) move_states(&r);
     waiting_rewrite(&r, times, &(waiting_way){ write_away, read_back });

@@ -1,0 +1,48 @@
+#include "models/decoding.h"
+
+#include <stdio.h>
+
+#include "ops/cache_append/cache_append.h"
+#include "ops/concat/concat.h"
+#include "ops/reshape/reshape.h"
+#include "ops/slice/slice.h"
+
+/* The cache with what is new in it. */
+static tensor_id appended(graph *g, const decoding_inputs *in, const char *name, const decoding_part *part) {
+    char full[64];
+    snprintf(full, sizeof full, "cache.%lld.%s", (long long)in->layer, name);
+    int64_t batch = graph_shape(g, part->x)->dim[0];
+    tensor_id cache = graph_add_source(g, &(graph_source){ .name = full,
+                                                           .shape = SHAPE(batch, in->context, part->width),
+                                                           .dtype = DTYPE_F32,
+                                                           .role = ROLE_STATE });
+    return cache_append_apply(g, cache, part->x, in->position,
+                              &(cache_append_attributes){ (int32_t)part->column, (int32_t)part->width });
+}
+
+/* The first columns of sample i: a view, also where keys and values follow in the same row. */
+static tensor_id queries_of(graph *g, const decoding_part *q, int64_t i) {
+    const shape *s = graph_shape(g, q->x);
+    int64_t parts = shape_last(s) / q->width;
+    if (parts == 1) return slice_apply(g, q->x, i, 1);
+    tensor_id apart = reshape_apply(g, q->x, SHAPE(parts * shape_rows(s), q->width));
+    return reshape_apply(g, slice_apply(g, apart, parts * i, 1), SHAPE(1, 1, q->width));
+}
+
+tensor_id decoding_attend(graph *g, const decoding_inputs *in, const attention_attributes *a) {
+    const shape *s = graph_shape(g, in->q.x);
+    int64_t batch = s->dim[0];
+    tensor_id parts[MODEL_MOST_DECODED];
+    if (batch > MODEL_MOST_DECODED || s->dim[1] != 1)
+        return graph_fail(g, "one token each of at most %d samples is decoded, not %lld of %lld",
+                          MODEL_MOST_DECODED, (long long)s->dim[1], (long long)batch);
+    tensor_id k = appended(g, in, "k", &in->k), v = appended(g, in, "v", &in->v);
+    for (int64_t i = 0; i < batch; i++)
+        parts[i] = attention_apply(g,
+                                   &(attention_inputs){ .q = queries_of(g, &in->q, i),
+                                                        .k = slice_apply(g, k, i, 1),
+                                                        .v = slice_apply(g, v, i, 1),
+                                                        .offset = in->position },
+                                   a);
+    return batch == 1 ? parts[0] : concat_apply(g, parts, (uint32_t)batch);
+}
