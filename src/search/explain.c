@@ -1,0 +1,59 @@
+/* What a choice consists of: the settings that a pass offers on its way, and what each of them contributes.
+ */
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "search/search.h"
+
+uint32_t search_offers(const compose_run *r, const compose_choice *choice, int i, pass_setting *out,
+                       uint32_t room) {
+    graph g;
+    pass_context c = compose_context(r, choice);
+    pass_without without = PASS_OPTIONAL;
+    uint32_t count = 0;
+    if (compose_graph(r, choice, pass_table[i]->stage, &g) == STATUS_OK)
+        count = pass_table[i]->settings(&g, &c, out, room, &without);
+    graph_close(&g);
+    return count;
+}
+
+/* What it comes to with the settings of passes up to i. */
+static search_point up_to(const search_point *before, const search_point *point, int i, int64_t batch) {
+    search_point next = { .choice = before->choice };
+    next.choice.settings[i] = point->choice.settings[i];
+    bool split = pass_table[i + 1] == NULL && point->choice.micro_batch < batch;
+    if (split) next.choice.micro_batch = point->choice.micro_batch;
+    return next;
+}
+
+static search_share share_of(int i, const search_point *before, const search_point *after) {
+    const pass_setting *s = &after->choice.settings[i];
+    search_share share = { .class = s->class };
+    snprintf(share.name, sizeof share.name, "%s", pass_table[i]->name);
+    snprintf(share.setting, sizeof share.setting, "%s", s->text);
+    if (after->peak_bytes &&
+        before->peak_bytes) { /* else one of them cannot be planned: there is no change */
+        share.bytes = (int64_t)after->peak_bytes - (int64_t)before->peak_bytes;
+        share.seconds = after->seconds - before->seconds;
+    }
+    return share;
+}
+
+status search_explain(const search_request *q, const search_point *point, search_share *shares, uint32_t room,
+                      uint32_t *count) {
+    int of[PASS_MAX];
+    search_point *steps = memory_new(PASS_MAX + 1, sizeof *steps);
+    *count = 0;
+    if (!steps) return status_set(STATUS_FAILED, "no memory to search");
+    steps[0].choice.micro_batch = q->run.batch;
+    if (!q->run.training) steps[0].choice.micro_batch = point->choice.micro_batch; /* no technique's doing */
+    for (int i = 0; pass_table[i] && *count < room; i++) {
+        if (!point->choice.settings[i].text[0]) continue;
+        steps[*count + 1] = up_to(&steps[*count], point, i, q->run.batch);
+        of[(*count)++] = i;
+    }
+    search_plan(&q->run, UINT64_MAX, steps, *count + 1);
+    for (uint32_t k = 0; k < *count; k++) shares[k] = share_of(of[k], &steps[k], &steps[k + 1]);
+    memory_free(steps);
+    return STATUS_OK;
+}
