@@ -6,7 +6,7 @@
 static const struct {
     const char *name;
     bool gated;
-    int activation;
+    t5_activation activation;
 } feeds[] = { { "relu", false, T5_RELU },
               { "gated-gelu", true, T5_GELU_TANH }, /* what these files call so was always by tanh */
               { "gated-gelu_new", true, T5_GELU_TANH },
@@ -85,7 +85,7 @@ bool config_t5_knows(const char *key) {
 
 static const char *feed_name(const t5_config *c) {
     for (size_t i = 0; i < sizeof feeds / sizeof *feeds; i++)
-        if (feeds[i].gated == c->gated && feeds[i].activation == (int)c->activation) return feeds[i].name;
+        if (feeds[i].gated == c->gated && feeds[i].activation == c->activation) return feeds[i].name;
     return "relu";
 }
 

@@ -10,13 +10,15 @@
 
 #include "models/model.h"
 
+typedef enum { T5_RELU, T5_GELU, T5_GELU_TANH, T5_SILU } t5_activation;
+
 typedef struct {
     const char *type; /* "t5", "mt5" */
     int64_t layers, decoder_layers, heads, head_size, channels, inner, context, vocabulary;
     int64_t buckets, farthest; /* of distances */
     bool gated, tied;
     bool scaled; /* what the head reads, by 1/sqrt(channels) */
-    enum { T5_RELU, T5_GELU, T5_GELU_TANH, T5_SILU } activation;
+    t5_activation activation;
     double dropout, epsilon, factor; /* factor: of initial weights */
 } t5_config;
 

@@ -5,6 +5,7 @@
     readers.py tensors DIR...      safetensors opens every file, all numbers are finite
     readers.py config DIR...       transformers knows the configuration
     readers.py loss DIR TEXT       transformers computes the validation loss of run.json, to 1e-5
+    readers.py gaps DIR...         transformers reads encoders, without a weight too many or too few
     readers.py save DIR            writes a small model of transformers' own
     readers.py peft DIR A M        PEFT reads adapter A beside model DIR, and computes what the merged model M does
     readers.py same DIR DIR        two models have the same weights, bit for bit
@@ -101,6 +102,13 @@ def loss(folder, text):
     expect(abs(theirs - ours) < TOLERANCE, f"transformers: {theirs}, snug: {ours}")
 
 
+def gaps(*folders):
+    from transformers import AutoModelForMaskedLM
+    for folder in folders:
+        _, about = AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
+        expect(not any(about.values()), f"{folder}: {about}")
+
+
 def save(folder):
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
@@ -133,5 +141,5 @@ def peft(folder, adapter, merged):
 
 
 if __name__ == "__main__":
-    parts = {f.__name__: f for f in (events, tensors, config, loss, save, same, peft)}
+    parts = {f.__name__: f for f in (events, tensors, config, loss, gaps, save, same, peft)}
     parts[sys.argv[1]](*sys.argv[2:])

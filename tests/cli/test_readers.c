@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/command.h"
@@ -86,6 +87,24 @@ static void a_model_of_transformers_is_read(void **state) {
     ask("transformers, torch, safetensors", "same", "theirs ours");
 }
 
+static void transformers_reads_encoders(void **state) {
+    (void)state;
+    static const char *const types[] = { "bert", "roberta" };
+    for (int i = 0; i < 2; i++) {
+        char json[400], line[200];
+        snprintf(
+            json, sizeof json,
+            "{\"model_type\":\"%s\",\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
+            "\"intermediate_size\":64,\"vocab_size\":257,\"max_position_embeddings\":34}",
+            types[i]);
+        scratch_write("given.json", json, strlen(json));
+        snprintf(line, sizeof line, "train given.json --data text --out %s --steps 2 --batch 4 --quiet",
+                 types[i]);
+        command_expect(0, line);
+    }
+    ask("transformers, torch, safetensors", "gaps", "bert roberta");
+}
+
 static void peft_reads_adapters(void **state) {
     (void)state;
     command_expect(
@@ -101,6 +120,7 @@ int main(void) {
         cmocka_unit_test(transformers_reads_the_configuration),
         cmocka_unit_test(transformers_computes_the_same_loss),
         cmocka_unit_test(a_model_of_transformers_is_read),
+        cmocka_unit_test(transformers_reads_encoders),
         cmocka_unit_test(peft_reads_adapters),
     };
     return cmocka_run_group_tests(tests, make_runs, scratch_close);
