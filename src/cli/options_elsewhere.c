@@ -83,6 +83,15 @@ const option options_elsewhere[] = {
       .needs = "framework=hf|pytorch|litgpt|llm.c",
       .offset = FIELD(estimate.checkpointing),
       .help = "blocks keep their inputs and are computed again" },
+    { .name = "reentrant",
+      .kind = OPTION_FLAG,
+      .group = GROUP_ELSEWHERE,
+      .commands = OUTSIDE,
+      .needs = "framework=hf",
+      .offset = FIELD(estimate.reentrant),
+      .help =
+          "they are by use_reentrant=True, around FSDP's units, as the Trainer has it before transformers "
+          "4.53: with adapters FSDP then holds each block's input and its gradient until backward ends" },
     { .name = "loss",
       .hint = "KIND",
       .kind = OPTION_CHOICE,

@@ -38,6 +38,9 @@ static status check(const framework_subject *q, const framework_settings *settin
     if (s->base_bits == 4 && !s->adapter_rank)
         return status_set(STATUS_INVALID,
                           "--base-bits 4 is for weights that are not trained; say --adapter-rank 16 as well");
+    if (s->reentrant && !s->checkpointing)
+        return status_set(STATUS_INVALID,
+                          "--reentrant is a way of --gradient-checkpointing; say that as well");
     if (s->shard != TORCH_ALONE && s->gpus < 2)
         return status_set(STATUS_INVALID, "--shard shares among several devices; say --gpus N");
     if (s->gpus > 1 && s->shard == TORCH_ALONE)

@@ -63,6 +63,7 @@ typedef struct {
     uint32_t *kept;                  /* by call */
     int32_t *readers;                /* by value: calls of forward that are still to read it */
     bool *saved;                     /* by call: what it keeps is there */
+    array lingering;                 /* storages */
     uint64_t live, by_term[TAPE_TERMS];
     const char *now;
 } player;
@@ -282,6 +283,26 @@ static void replay(player *p, uint32_t first, uint32_t last, reading *places, re
         }
 }
 
+static void linger(player *p, uint32_t s) {
+    uint32_t place;
+    if (s && array_add(&p->lingering, 1, &place) == STATUS_OK)
+        ((uint32_t *)p->lingering.data)[place] = share(p, s);
+}
+
+/* What the block of calls `first` to `last` reads of others, or its gradients, stays. */
+static void linger_inputs(player *p, uint32_t first, uint32_t last, const reading *held) {
+    for (uint32_t i = first; i < last; i++)
+        for (int k = 0; k < TAPE_IN; k++) {
+            tape_value v = call_at(p, i)->in[k];
+            bool before = false;
+            for (uint32_t j = first; j <= i && !before; j++)
+                for (int n = 0; n < (j < i ? TAPE_IN : k) && !before; n++) before = call_at(p, j)->in[n] == v;
+            for (uint32_t j = first; j < i && !before; j++) before = call_at(p, j)->out == v;
+            if (!v || before || permanent(p, v) || !tape_at(p->t, v)->wants) continue;
+            linger(p, held ? held[i].of[k] : p->gradient[v]);
+        }
+}
+
 static void play_backward(player *p, reading *places, reading *held) {
     p->now = "backward";
     tape_value loss = call_at(p, p->t->calls.count - 1)->out;
@@ -291,10 +312,15 @@ static void play_backward(player *p, reading *places, reading *held) {
         if (!fetched && call_at(p, i)->site >= 0) fetched = take(p, p->s->fetched_bytes, TAPE_TEMPORARIES);
         bool again = p->s->checkpointing && call_at(p, i)->site >= 0;
         bool last = i + 1 == p->t->calls.count || call_at(p, i + 1)->site != call_at(p, i)->site;
-        if (again && last) replay(p, begin_of_site(p, i), i + 1, places, held);
+        uint32_t first = begin_of_site(p, i);
+        if (again && last && p->s->lingering) linger_inputs(p, first, i + 1, held);
+        if (again && last) replay(p, first, i + 1, places, held);
         run_backward(p, i, places[i].of);
+        if (again && i == first && p->s->lingering) linger_inputs(p, first, end_of_site(p, i), NULL);
     }
     give(p, fetched);
+    for (uint32_t i = 0; i < p->lingering.count; i++) give(p, ((uint32_t *)p->lingering.data)[i]);
+    p->lingering.count = 0;
 }
 
 static void play_sources(player *p) {
@@ -373,7 +399,8 @@ static bool open_player(player *p) {
     p->saved = memory_new(calls, sizeof *p->saved);
     p->free_list = memory_new(6 * (values + calls), sizeof *p->free_list);
     return p->of && p->gradient && p->readers && p->kept && p->saved && p->free_list &&
-           array_open(&p->storages, sizeof(storage), (uint32_t)(6 * (values + calls))) == STATUS_OK;
+           array_open(&p->storages, sizeof(storage), (uint32_t)(6 * (values + calls))) == STATUS_OK &&
+           array_open(&p->lingering, sizeof(uint32_t), (uint32_t)(2 * values)) == STATUS_OK;
 }
 
 static void close_player(player *p) {
@@ -384,6 +411,7 @@ static void close_player(player *p) {
     memory_free(p->saved);
     memory_free(p->free_list);
     array_close(&p->storages);
+    array_close(&p->lingering);
 }
 
 status tape_play(const tape *t, const tape_settings *s, tape_result *r) {

@@ -79,11 +79,12 @@ typedef struct {
 } tape_listener;
 
 typedef struct {
-    bool checkpointing;                  /* blocks keep their inputs only and are computed again */
-    bool accumulates;                    /* gradients of earlier samples are there and are added to */
-    uint64_t optimizer_bytes;            /* state, made weight by weight in the first update */
-    uint64_t update_bytes;               /* while weights are updated, with all gradients there */
-    bool update_spread;                  /* weight by weight; else of the largest of them */
+    bool checkpointing;       /* blocks keep their inputs only and are computed again */
+    bool lingering;           /* what blocks read, and its gradients, are there until backward ends */
+    bool accumulates;         /* gradients of earlier samples are there and are added to */
+    uint64_t optimizer_bytes; /* state, made weight by weight in the first update */
+    uint64_t update_bytes;    /* while weights are updated, with all gradients there */
+    bool update_spread;       /* weight by weight; else of the largest of them */
     double weight_share, gradient_share; /* of those of one device, where several share them; 0: all */
     uint64_t gathered_bytes;             /* of others' shares, in forward and backward */
     uint64_t fetched_bytes;              /* more of them while blocks' gradients are made */

@@ -232,7 +232,10 @@ static unit_bytes units_of(const tape *t, const torch_settings *s) {
  * weights are shared out, a block's weights, a second one's while blocks are differentiated (one computes,
  * one is on its way), and those outside of blocks, which the root holds from forward to the end of backward.
  * Where these compute in 16 bits, FSDP's shares are f32, and DeepSpeed keeps f32 masters beside its shares
- * of 16. litgpt wraps frozen weights together with trained ones, and FSDP makes gradients for all of them. */
+ * of 16. litgpt wraps frozen weights together with trained ones, and FSDP makes gradients for all of them.
+ * Where all of a unit is frozen, FSDP has a hook on the gradients of its inputs, to let the weights go;
+ * computed again by use_reentrant=True these inputs are leaves, and the hook holds them and their gradients
+ * until backward ends (_register_post_backward_reshard_only_hook, AccumulateGrad's variable). */
 static void share_out(const tape *t, const torch_settings *s, uint64_t gradients, tape_settings *how) {
     double share = 1.0 / (double)s->gpus;
     if (s->gpus < 2 || s->shard == TORCH_ALONE) return;
@@ -250,6 +253,7 @@ static void share_out(const tape *t, const torch_settings *s, uint64_t gradients
     }
     if (s->shard == TORCH_FSDP && s->masters && !s->adapter_rank)
         how->weight_share *= 2, how->gradient_share *= 2;
+    how->lingering = s->shard == TORCH_FSDP && s->reentrant && s->adapter_rank;
     if (s->shard == TORCH_FSDP && s->accumulates) { /* no_sync: gradients stay whole until the last of them */
         how->gradient_share = 0;
         if (s->litgpt) how->sending_bytes = (uint64_t)u.frozen;
@@ -264,7 +268,7 @@ static void share_out(const tape *t, const torch_settings *s, uint64_t gradients
 typedef struct {
     double low, high;
 } spread;
-static const spread live_alone = { 0.97, 1.06 }, live_several = { 0.87, 1.15 };
+static const spread live_alone = { 0.97, 1.06 }, live_several = { 0.87, 1.12 };
 static const spread reserved_alone = { 0.90, 1.08 }, reserved_several = { 0.95, 1.22 };
 
 static interval within(double likely, const spread *s) {

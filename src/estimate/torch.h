@@ -41,6 +41,7 @@ typedef struct {
     const char *adapter_targets; /* modules by name, with commas; NULL: every product of the blocks */
     double adapter_dropout;
     bool checkpointing, fused_loss;
+    bool reentrant;    /* blocks are computed again by a function around FSDP's units, not within them */
     bool accumulates;  /* over several micro-batches */
     uint64_t limit;    /* bytes that the device lets the allocator reserve; 0: no end */
     bool masters;      /* 16 bits with f32 shares of weights; torch_estimate sets it */

@@ -151,6 +151,7 @@ static void contradictions_get_a_sentence(void **state) {
         { "--shard ddp --framework snug", "is for --framework hf" },
         { "--recompute block", "is for --framework snug" },
         { "--lr 1", "no option of estimate" },
+        { "--reentrant", "is a way of --gradient-checkpointing" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char line[256];

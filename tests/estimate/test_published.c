@@ -112,6 +112,32 @@ static void several_devices_hold_shares(void **state) {
     tape_close(&x.t);
 }
 
+/* A chain of frozen blocks behind a trained one. */
+static uint64_t peak_of_frozen_blocks(int blocks, bool lingering) {
+    small x;
+    tape_result r;
+    open_small(&x, (torch_settings){ 0 });
+    tape_value v = source(&x, 100, 4, TAPE_INPUTS, false), w = source(&x, 100, 4, TAPE_WEIGHTS, true);
+    v = torch_linear(&x.r, v, w, 0, 10);
+    for (int i = 0; i < blocks; i++) {
+        x.r.site = i;
+        v = torch_linear(&x.r, v, source(&x, 100, 4, TAPE_WEIGHTS, false), 0, 10);
+    }
+    x.r.site = -1;
+    torch_linear(&x.r, v, source(&x, 10, 4, TAPE_WEIGHTS, false), 0, 1);
+    tape_settings s = { .checkpointing = true, .lingering = lingering };
+    assert_int_equal(tape_play(&x.t, &s, &r), STATUS_OK);
+    tape_close(&x.t);
+    return r.peak - 400 * (uint64_t)blocks; /* their weights */
+}
+
+/* Tensors of the model's width a block: one; two under FSDP and use_reentrant=True (measure_fsdp.py). */
+static void frozen_units_hold_inputs_and_their_gradients(void **state) {
+    (void)state;
+    assert_true(peak_of_frozen_blocks(12, false) - peak_of_frozen_blocks(4, false) == 8 * 400);
+    assert_true(peak_of_frozen_blocks(12, true) - peak_of_frozen_blocks(4, true) == 8 * 2 * 400);
+}
+
 /* Autocast with shares: 16 bits compute. FSDP's shares of weights are f32, DeepSpeed's 16 bits beside f32
  * masters: 16 bytes a parameter in all of either. */
 static void shares_of_16_bits_have_masters(void **state) {
@@ -147,6 +173,7 @@ static void shares_of_16_bits_have_masters(void **state) {
 #define LORA .adapter_rank = 32, .base_bits = 16, .adapter_targets = "q_proj,v_proj", .adapter_dropout = 0.05
 #define LITGPT .litgpt = true, .types = TORCH_HALF, .context = 512, .accumulates = true
 #define TUNED .transformers = true, .older = true, .types = TORCH_HALF, .checkpointing = true, .context = 4096
+#define FSDP .gpus = 2, .shard = TORCH_FSDP, .reentrant = true
 #define QKVO .adapter_rank = 16, .adapter_targets = "q_proj,k_proj,v_proj,o_proj"
 
 static const struct {
@@ -162,6 +189,9 @@ static const struct {
     { "mistral-7b", { TUNED, QKVO, .base_bits = 16, .batch = 4 }, 26108963328.0, 0.002 },
     { "mistral-7b", { TUNED, QKVO, .base_bits = 16, .batch = 8 }, 37098695168.0, 0.002 },
     { "mistral-7b", { TUNED, QKVO, .base_bits = 4, .batch = 8 }, 26849751552.0, 0.01 },
+    { "mistral-7b", { TUNED, QKVO, FSDP, .base_bits = 16, .batch = 2 }, 15123161088.0, 0.015 },
+    { "mistral-7b", { TUNED, QKVO, FSDP, .base_bits = 16, .batch = 4 }, 21433753600.0, 0.005 },
+    { "llama-2-70b", { TUNED, QKVO, FSDP, .base_bits = 4, .batch = 2 }, 46524471808.0, 0.02 },
 };
 
 static void steps_take_what_others_measured(void **state) {
@@ -172,7 +202,7 @@ static void steps_take_what_others_measured(void **state) {
         const char *name;
         torch_result r;
         torch_settings s = points[i].settings;
-        s.cuda = true, s.gpus = 1, s.state_bits = 32;
+        s.cuda = true, s.gpus = s.gpus ? s.gpus : 1, s.state_bits = 32;
         assert_true(published_find(points[i].model, &c, &name));
         families_model(&c, name, &m);
         assert_int_equal(torch_estimate(&m, &s, &r), STATUS_OK);
@@ -186,6 +216,7 @@ int main(void) {
                                         cmocka_unit_test(adapters_stand_beside_what_is_named),
                                         cmocka_unit_test(gradients_of_earlier_samples_are_there_in_forward),
                                         cmocka_unit_test(several_devices_hold_shares),
+                                        cmocka_unit_test(frozen_units_hold_inputs_and_their_gradients),
                                         cmocka_unit_test(shares_of_16_bits_have_masters),
                                         cmocka_unit_test(steps_take_what_others_measured) };
     return cmocka_run_group_tests(tests, NULL, NULL);

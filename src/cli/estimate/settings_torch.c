@@ -43,6 +43,7 @@ void estimate_settle_torch(estimate_question *e) {
                           .gpus = x->gpus,
                           .checkpointing = x->checkpointing,
                           .accumulates = run->accumulate > 1,
+                          .reentrant = x->reentrant,
                           .holds_output = x->holds_output,
                           .fused_loss = x->loss == LOSS_FUSED };
 }
