@@ -56,6 +56,12 @@ static const asked cases[] = {
     { "accelerate", SHARED, { "distributed_type: FSDP", "num_processes: 8", "mixed_precision: bf16" } },
     { "accelerate", ZERO, { "distributed_type: DEEPSPEED", "zero_stage: 3" } },
     { "accelerate", "gpt2 --batch 4 --dtype float32", { "distributed_type: 'NO'", "mixed_precision: 'no'" } },
+    { "hf",
+      QLORA " --adapter-targets q_proj,v_proj --adapter-dropout 0.05",
+      { "target_modules=[\"q_proj\", \"v_proj\"],", "lora_dropout=0.05," } },
+    { "axolotl",
+      QLORA " --adapter-targets q_proj,v_proj --adapter-dropout 0.05",
+      { "lora_target_modules: [\"q_proj\", \"v_proj\"]", "lora_dropout: 0.05" } },
     { "axolotl", QLORA, { "adapter: qlora", "lora_r: 16", "micro_batch_size: 2", "sequence_len: 1024" } },
     { "axolotl", SHARED, { "fsdp_version: 2", "gradient_accumulation_steps: 4" } },
     { "vllm",
@@ -177,6 +183,9 @@ static void what_is_emitted_fits(void **state) {
         { "qwen2.5-7b", "rtx-4090", "vllm", "" },
         { "llama-3-70b", "rtx-4090", "llama.cpp", "" },
         { "llama-3.1-8b", "rtx-3090", "llama.cpp", "--gguf Q8_0" },
+        { "mistral-7b", "a10", "hf",
+          "--batch 4 --context 4096 --libraries 2023 --adapter-rank 16 --adapter-targets q_proj,v_proj "
+          "--adapter-dropout 0.1 --keeps-output --dtype half" },
         { "gpt2", "a100-40", "hf", "--batch 4" },
     };
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {

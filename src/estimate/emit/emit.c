@@ -53,6 +53,16 @@ void emit_comment(text *out, const emit_request *q) {
     if (*q->changed) text_add(out, "# beyond what was asked: %s\n", q->changed);
 }
 
+void emit_words(text *out, const char *list) {
+    const char *end;
+    text_add(out, "[");
+    for (const char *word = list; word; word = *end ? end + 1 : NULL) {
+        end = word + strcspn(word, ",");
+        text_add(out, "%s\"%.*s\"", word > list ? ", " : "", (int)(end - word), word);
+    }
+    text_add(out, "]");
+}
+
 int64_t emit_accumulation(const emit_request *q) {
     int64_t once = q->settings->torch.batch * q->settings->torch.gpus;
     return (q->batch + once - 1) / once;

@@ -54,4 +54,6 @@ int64_t emit_accumulation(const emit_request *q);
 const char *emit_half(const emit_request *q);
 /* transformers' name of the optimizer. */
 status emit_optimizer(const emit_request *q, const char **name);
+/* ["a", "b"] of "a,b", which Python and YAML read alike. */
+void emit_words(text *out, const char *list);
 int emit_zero_stage(torch_shard s); /* 0: it is none of DeepSpeed's */

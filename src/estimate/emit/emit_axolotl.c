@@ -9,10 +9,12 @@ static void add_adapter(const torch_settings *s, text *out) {
              "%s"
              "lora_r: %lld\n"
              "lora_alpha: %lld\n"
-             "lora_dropout: 0.0\n"
-             "lora_target_linear: true\n",
+             "lora_dropout: %g\n",
              coded ? "qlora" : "lora", coded ? "load_in_4bit: true\n" : "", (long long)s->adapter_rank,
-             2 * (long long)s->adapter_rank);
+             2 * (long long)s->adapter_rank, s->adapter_dropout);
+    text_add(out, s->adapter_targets ? "lora_target_modules: " : "lora_target_linear: true");
+    if (s->adapter_targets) emit_words(out, s->adapter_targets);
+    text_add(out, "\n");
 }
 
 static void add_fsdp(const torch_settings *s, text *out) {

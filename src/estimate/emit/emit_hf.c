@@ -11,23 +11,27 @@ static void add_quantization(const emit_request *q, text *out) {
              "quantization = BitsAndBytesConfig(\n"
              "    load_in_4bit=True,\n"
              "    bnb_4bit_quant_type=\"nf4\",\n"
-             "    bnb_4bit_use_double_quant=True,\n"
+             "    bnb_4bit_use_double_quant=%s,\n"
              "    bnb_4bit_compute_dtype=%s,\n"
              ")\n\n",
-             torch_half(q));
+             q->settings->torch.plain_scales ? "False" : "True", torch_half(q));
 }
 
-/* Adapters beside every product of the blocks. */
 static void add_adapter(const torch_settings *s, text *out) {
     text_add(out,
              "adapter = LoraConfig(\n"
              "    r=%lld,\n"
              "    lora_alpha=%lld,\n"
-             "    lora_dropout=0.0,\n"
-             "    target_modules=\"all-linear\",\n"
-             "    task_type=\"CAUSAL_LM\",\n"
-             ")\n\n",
-             (long long)s->adapter_rank, 2 * (long long)s->adapter_rank);
+             "    lora_dropout=%g,\n"
+             "    target_modules=",
+             (long long)s->adapter_rank, 2 * (long long)s->adapter_rank, s->adapter_dropout);
+    if (s->adapter_targets)
+        emit_words(out, s->adapter_targets);
+    else
+        text_add(out, "\"all-linear\"");
+    text_add(out, ",\n"
+                  "    task_type=\"CAUSAL_LM\",\n"
+                  ")\n\n");
 }
 
 static const char *weights_type(const emit_request *q) {

@@ -23,9 +23,15 @@ static void put_torch(json_writer *w, const emit_request *q) {
     json_put_integer(w, "optimizer-bits", s->state_bits);
     json_put_bool(w, "gradient-checkpointing", s->checkpointing);
     json_put_string(w, "loss", s->fused_loss ? "fused" : "plain");
+    if (s->older) json_put_string(w, "libraries", "2023");
+    if (s->holds_output) json_put_bool(w, "keeps-output", true);
+    if (s->reentrant) json_put_bool(w, "reentrant", true);
     if (!s->adapter_rank) return;
     json_put_integer(w, "adapter-rank", s->adapter_rank);
+    if (s->adapter_targets) json_put_string(w, "adapter-targets", s->adapter_targets);
+    if (s->adapter_dropout > 0) json_put_number(w, "adapter-dropout", s->adapter_dropout);
     json_put_integer(w, "base-bits", s->base_bits);
+    if (s->plain_scales) json_put_string(w, "base-scales", "f32");
 }
 
 static void put_vllm(json_writer *w, const vllm_settings *s) {
