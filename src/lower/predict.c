@@ -8,6 +8,10 @@ double predict_work(const op_cost *cost, const device_rates *rates) {
     return flops / rates->flops[cost->kind] + cost->draws / rates->draws + cost->bytes_moved / rates->moved;
 }
 
+double predict_arithmetic(const op_cost *cost, const device_rates *rates) {
+    return cost->flops / rates->flops[cost->kind == WORK_CODES ? WORK_CODES : WORK_PRODUCTS];
+}
+
 double predict_call(const op_cost *cost, double missed_read, double missed_written,
                     const device_rates *rates) {
     double missed = cost->bytes_read * missed_read + cost->bytes_written * missed_written;

@@ -16,6 +16,9 @@
 /* Of one call without its traffic. */
 double predict_work(const op_cost *cost, const device_rates *rates);
 
+/* What its arithmetic can't be faster than: at the rate of products, of floats or of codes. */
+double predict_arithmetic(const op_cost *cost, const device_rates *rates);
+
 /* Of one call; `missed` in 0..1 is the part of what it reads and writes that comes from memory. */
 double predict_call(const op_cost *cost, double missed_read, double missed_written,
                     const device_rates *rates);

@@ -61,6 +61,26 @@ void codes_draw_bits(const codes_draw *d, int64_t number, uint16_t bits[CODES_DR
     draw_bits(d, number, bits);
 }
 
+VECTOR_CLONES static void draw_bytes(const codes_draw *d, int64_t number, uint8_t bytes[CODES_DRAWN]) {
+    enum { BLOCKS_OF_BYTES = CODES_DRAWN / 16 };
+    uint32_t word[4][BLOCKS_OF_BYTES];
+    uint64_t seed = (uint64_t)d->random.key.seed_high << 32 | d->random.key.seed_low;
+    uint32_t first = (uint32_t)number * BLOCKS_OF_BYTES, sample = d->random.key.first_sample + d->sample;
+    for (uint32_t b = 0; b < BLOCKS_OF_BYTES; b++) {
+        philox_block drawn =
+            philox_draw(seed, (philox_block){ { first + b, sample, d->random.key.step, d->random.stream } });
+        for (int w = 0; w < 4; w++) word[w][b] = drawn.word[w];
+    }
+    for (int w = 0; w < 4; w++)
+        for (int k = 0; k < 4; k++)
+            for (int b = 0; b < BLOCKS_OF_BYTES; b++)
+                bytes[(4 * w + k) * BLOCKS_OF_BYTES + b] = (uint8_t)(word[w][b] >> 8 * k);
+}
+
+void codes_draw_bytes(const codes_draw *d, int64_t number, uint8_t bytes[CODES_DRAWN]) {
+    draw_bytes(d, number, bytes);
+}
+
 /* ---- codes ---- */
 
 VECTOR_CLONES static void encode_nearest(const float *restrict x, float inverse, int64_t n,
@@ -83,6 +103,17 @@ VECTOR_CLONES static void encode_each_stochastic(const float *restrict x, const 
                                                  const uint16_t *restrict bits, int64_t n,
                                                  int8_t *restrict codes) {
     for (int64_t i = 0; i < n; i++) codes[i] = (int8_t)codes_stochastic(x[i], inverse[i], bits[i]);
+}
+
+VECTOR_CLONES static void encode_each_coarse(const float *restrict x, const float *restrict inverse,
+                                             const uint8_t *restrict bytes, int64_t n,
+                                             int8_t *restrict codes) {
+    for (int64_t i = 0; i < n; i++) codes[i] = (int8_t)codes_stochastic_coarse(x[i], inverse[i], bytes[i]);
+}
+
+void codes_encode_each_coarse(const float *x, const float *inverse, const uint8_t *bytes, int64_t n,
+                              int8_t *codes) {
+    encode_each_coarse(x, inverse, bytes, n, codes);
 }
 
 void codes_encode(const float *x, float inverse, const uint16_t *bits, int64_t n, int8_t *codes) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "lower/predict.h"
 #include "train/feed.h"
 #include "train/loader_plan.h"
 #include "train/weights.h"
@@ -32,7 +33,7 @@ profile_bound profile_bound_of(const program *p, uint32_t step, const device_rat
     const node *n = graph_node(&p->graph, p->steps[step].node);
     op_cost cost = n->op->cost(&p->graph, n);
     profile_bound b = { .flops = cost.flops, .bytes = cost.bytes_read + cost.bytes_written };
-    b.compute = b.flops / profile_peak(rates);
+    b.compute = predict_arithmetic(&cost, rates);
     b.traffic = b.bytes / profile_bandwidth(rates);
     b.bound = b.compute > b.traffic ? b.compute : b.traffic;
     return b;

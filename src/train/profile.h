@@ -1,8 +1,9 @@
 /* Where the time of a training step goes. Plans are run as train runs them, on the user's data or on made-up
  * samples, and nothing is written. One step goes first to warm up, and shows what memory is used; then each
  * step is taken by the clock, kernel call by kernel call. Beside what was measured stand the time that was
- * predicted and the bound: a call can't be faster than its arithmetic at the highest rate of products, nor
- * than its bytes at the rate of memory. (What still lies in a cache can: then it is faster than its bound.)
+ * predicted and the bound: a call can't be faster than its arithmetic at the highest rate of products (on
+ * codes of 8 bits, where it multiplies those), nor than its bytes at the rate of memory. (What still lies in
+ * a cache can: then it is faster than its bound.)
  *
  * Sums are those of one step, the median one, and not of several, so that they add up to a time that was
  * really seen. */
@@ -50,7 +51,7 @@ status profile_run(const setup *s, const decision *d, int64_t steps, volatile si
                    profile_result *r);
 void profile_close(profile_result *r);
 
-/* The rates behind bounds, per second: of products, of memory. */
+/* The rates behind bounds, per second: of products of floats, of memory. */
 double profile_peak(const device_rates *rates);
 double profile_bandwidth(const device_rates *rates);
 

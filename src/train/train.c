@@ -28,7 +28,7 @@ typedef struct {
     feed feed;
     journal *journal;
     double *times;  /* seconds by step */
-    double flops;   /* of a step */
+    double least;   /* seconds that a step's arithmetic takes at best */
     double started; /* when the steps of this start began */
     int64_t saved;  /* step of the last checkpoint in options.out; 0: none that is known */
 } training;
@@ -94,7 +94,7 @@ static status begin(training *t) {
     feed_open(&t->feed, s, t->d, t->exec);
     TRY(exec_check_reserve(t->exec, &t->result->runtime_bytes));
     TRY(resume_claim(s, t->from));
-    t->flops = train_report_flops(t->d);
+    t->least = train_report_least(t->s, t->d);
     t->started = clock_seconds();
     return journal_open(s, t->d, t->from->step,
                         &t->journal); /* last: what is refused leaves an earlier run's files alone */
@@ -120,7 +120,7 @@ static status one_step(training *t, int64_t step) {
                          .norm = skipped ? NAN : norm,
                          .learning_rate = rate,
                          .seconds = t->times[step] };
-    train_report_step(t->s, t->d, t->flops, t->result->first, clock_seconds() - t->started, &p);
+    train_report_step(t->s, t->d, t->least, t->result->first, clock_seconds() - t->started, &p);
     if (t->observer->stepped) t->observer->stepped(t->observer->context, &p);
     return journal_step(t->journal, &p);
 }

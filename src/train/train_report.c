@@ -2,25 +2,28 @@
 
 #include <stdlib.h>
 
-double train_report_flops(const decision *d) {
-    double flops = 0;
+#include "lower/predict.h"
+
+double train_report_least(const setup *s, const decision *d) {
+    double seconds = 0;
     for (int k = PROGRAM_STEP; k <= PROGRAM_ACCUMULATE; k++) {
         const plan_program *pp = d->plan.programs[k];
         double calls = k == PROGRAM_STEP ? 1 : (double)d->split.accumulate;
         for (uint32_t i = 0; pp && i < pp->program.count; i++) {
             const node *n = graph_node(&pp->program.graph, pp->program.steps[i].node);
-            flops += calls * n->op->cost(&pp->program.graph, n).flops;
+            op_cost cost = n->op->cost(&pp->program.graph, n);
+            seconds += calls * predict_arithmetic(&cost, &s->request.run.lower.rates);
         }
     }
-    return flops;
+    return seconds;
 }
 
-void train_report_step(const setup *s, const decision *d, double flops, int64_t first, double elapsed,
+void train_report_step(const setup *s, const decision *d, double least, int64_t first, double elapsed,
                        train_progress *p) {
     const setup_options *o = &s->options;
     p->steps = o->steps;
     p->tokens_per_second = (double)(o->batch * s->request.run.context) / p->seconds;
-    p->peak_share = flops / p->seconds / s->request.run.lower.rates.flops[WORK_PRODUCTS];
+    p->peak_share = least / p->seconds;
     p->seconds_left = elapsed / (double)(p->step - first) * (double)(o->steps - p->step);
     p->resident_bytes = device_resident();
     p->planned_bytes = d->plan.peak_bytes;

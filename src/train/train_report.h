@@ -3,12 +3,13 @@
 
 #include "train/train.h"
 
-/* Arithmetic of all kernels in an optimizer step, recomputation included. */
-double train_report_flops(const decision *d);
+/* Seconds of the arithmetic of all kernels in an optimizer step, recomputation included, at the rates of
+ * products. */
+double train_report_least(const setup *s, const decision *d);
 
 /* Of a step that is done: loss, norm (NAN: not taken), rate and seconds are filled in already, `step` too.
- * `elapsed`: since the first step of this start, which began after step `first`. */
-void train_report_step(const setup *s, const decision *d, double flops, int64_t first, double elapsed,
+ * `least`: as above; `elapsed`: since the first step of this start, which began after step `first`. */
+void train_report_step(const setup *s, const decision *d, double least, int64_t first, double elapsed,
                        train_progress *p);
 
 /* Median and rate of this start's steps, whose seconds are at times[r->first] and on (they are sorted), and

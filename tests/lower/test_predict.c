@@ -79,6 +79,18 @@ static void programs_grow_with_their_shapes(void **state) {
     }
 }
 
+/* A bound is arithmetic at the rate of its kind of products. */
+static void codes_have_a_rate_of_their_own(void **state) {
+    (void)state;
+    device_rates r = { .flops = { [WORK_PRODUCTS] = 2e11, [WORK_CODES] = 8e11, [WORK_FUNCTIONS] = 1e9 } };
+    op_cost cost = { .flops = 8e11, .kind = WORK_CODES };
+    assert_true(predict_arithmetic(&cost, &r) == 1);
+    cost.kind = WORK_PRODUCTS;
+    assert_true(predict_arithmetic(&cost, &r) == 4);
+    cost.kind = WORK_FUNCTIONS;
+    assert_true(predict_arithmetic(&cost, &r) == 4);
+}
+
 static void measuring_gives_rates(void **state) {
     (void)state;
     for (int threads = 1; threads <= 2; threads++) {
@@ -95,6 +107,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(seconds_grow_with_every_count),
         cmocka_unit_test(programs_grow_with_their_shapes),
+        cmocka_unit_test(codes_have_a_rate_of_their_own),
         cmocka_unit_test(measuring_gives_rates),
     };
     return cmocka_run_group_tests_name("predict", tests, NULL, NULL);

@@ -200,6 +200,36 @@ static void test_stochastic_rounding_is_right_in_the_mean(void **state) {
     memory_free(x.data);
 }
 
+/* Eight bits are enough for sums of many: what is lost in the mean is at most 1/512 of a code, to either
+ * side. Draws of different numbers, samples and streams have nothing to do with each other. */
+static void test_coarse_rounding_is_right_in_the_mean(void **state) {
+    (void)state;
+    enum { DRAWS = 400 };
+    static const double fractions[] = { 0, 0.1, 0.25, 0.5, 0.9 };
+    for (size_t f = 0; f < sizeof fractions / sizeof *fractions; f++) {
+        double sum = 0, pairs = 0;
+        for (uint32_t d = 0; d < DRAWS; d++) {
+            float x[CODES_DRAWN], inverse[CODES_DRAWN];
+            uint8_t bytes[2][CODES_DRAWN];
+            int8_t codes[CODES_DRAWN];
+            codes_draw draw = { .random = { { 5, 6, 7, 8 }, 9 }, .sample = d % 20 };
+            codes_draw_bytes(&draw, d / 20, bytes[0]);
+            draw.random.stream++;
+            codes_draw_bytes(&draw, d / 20, bytes[1]);
+            for (int i = 0; i < CODES_DRAWN; i++) x[i] = (float)(10 + fractions[f]), inverse[i] = 1;
+            codes_encode_each_coarse(x, inverse, bytes[0], CODES_DRAWN, codes);
+            for (int i = 0; i < CODES_DRAWN; i++) {
+                sum += codes[i];
+                pairs += (bytes[0][i] - 127.5) * (bytes[1][i] - 127.5);
+            }
+        }
+        double n = (double)DRAWS * CODES_DRAWN, off = fabs(sum / n - 10 - fractions[f]);
+        if (!(off < 1.0 / 512 + 4 * 0.5 / sqrt(n))) fail_msg("%g is %g off in the mean", fractions[f], off);
+        assert_true(fabs(pairs / n) < 5 * 74 * 74 / sqrt(n)); /* bytes have a deviation of 73.9 */
+        if (f == 0) assert_true(off == 0);
+    }
+}
+
 static void test_what_is_not_finite_stays_so(void **state) {
     (void)state;
     float scale = 0.01f; /* found by calibration */
@@ -282,6 +312,7 @@ int main(void) {
         cmocka_unit_test(test_kernels_agree),
         cmocka_unit_test(test_cutting_changes_no_bit),
         cmocka_unit_test(test_rows_are_alone),
+        cmocka_unit_test(test_coarse_rounding_is_right_in_the_mean),
         cmocka_unit_test(test_stochastic_rounding_is_right_in_the_mean),
         cmocka_unit_test(test_what_is_not_finite_stays_so),
         cmocka_unit_test(test_streams_agree),

@@ -148,7 +148,7 @@ static op_cost cost(const graph *g, const node *n) {
     c.kind = WORK_CODES;
     c.flops = 2.0 * (double)s.rows * b_elements;
     c.bytes_moved = QUANTIZED * (a_elements + (stored ? 0 : b_elements)) + (stored ? 2 * b_elements : 0);
-    if (t->ta && node_in(g, n, MATMUL_INT8_KEY)) c.draws = (a_elements + b_elements) / 2;
+    if (t->ta && node_in(g, n, MATMUL_INT8_KEY)) c.draws = (a_elements + b_elements) / 4;
     return c;
 }
 

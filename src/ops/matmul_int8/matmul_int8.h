@@ -16,10 +16,10 @@
  * of its own, and tiles are added up in f32, one after the other: so cutting the batch at whole tiles changes
  * no bit, as in ops/matmul.
  *
- * Rounding is to the nearest; over the rows of a batch, with a key, stochastic: a's bits belong to `stream`,
- * b's to `stream` + 1, and there to sample (dimension 0), row and column within the sample (ops/codes.h). In
- * other products the key only waits for the gradient. With `fixed` a's codes have that scale, found
- * beforehand, and what lies beyond 127 of it is cut off. */
+ * Rounding is to the nearest; over the rows of a batch, with a key, stochastic by 8 bits: a's belong to
+ * `stream`, b's to `stream` + 1, and there to sample (dimension 0), row and column within the sample
+ * (ops/codes.h). In other products the key only waits for the gradient. With `fixed` a's codes have that
+ * scale, found beforehand, and what lies beyond 127 of it is cut off. */
 #pragma once
 
 #include "ir/op.h"

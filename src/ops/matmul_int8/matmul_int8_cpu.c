@@ -115,12 +115,12 @@ static float number_at(const coded *k, int64_t lane, int64_t d) {
 }
 
 static int32_t code_at(const coded *k, int64_t lane, int64_t d, float inverse) {
-    uint16_t bits[CODES_DRAWN];
+    uint8_t bytes[CODES_DRAWN];
     if (!k->o->random) return codes_nearest(number_at(k, lane, d), inverse);
     int64_t row = k->o->first + d;
     codes_draw draw = { .random = *k->o->random, .sample = (uint32_t)(row / k->o->sample_rows) };
-    codes_draw_bits(&draw, row % k->o->sample_rows * codes_draws(k->o->stride) + lane / CODES_DRAWN, bits);
-    return codes_stochastic(number_at(k, lane, d), inverse, bits[lane % CODES_DRAWN]);
+    codes_draw_bytes(&draw, row % k->o->sample_rows * codes_draws(k->o->stride) + lane / CODES_DRAWN, bytes);
+    return codes_stochastic_coarse(number_at(k, lane, d), inverse, bytes[lane % CODES_DRAWN]);
 }
 
 static void code_tile(const coded *k, int64_t lane, int64_t from, int64_t to) {

@@ -156,15 +156,15 @@ static const float *across_row(across *w, int64_t depth) {
 
 static void code_row(across *w, int64_t depth, int8_t *codes) {
     const float *x = across_row(w, depth);
-    uint16_t bits[CODES_DRAWN];
+    uint8_t bytes[CODES_DRAWN];
     if (!w->o->random) {
         codes_encode_each(x, w->inverse, NULL, w->at->lanes, codes);
         return;
     }
     int64_t row = w->o->first + w->at->from + depth, within = row % w->o->sample_rows;
     codes_draw draw = { .random = *w->o->random, .sample = (uint32_t)(row / w->o->sample_rows) };
-    codes_draw_bits(&draw, within * codes_draws(w->o->stride) + w->at->first / CODES_DRAWN, bits);
-    codes_encode_each(x, w->inverse, bits, w->at->lanes, codes);
+    codes_draw_bytes(&draw, within * codes_draws(w->o->stride) + w->at->first / CODES_DRAWN, bytes);
+    codes_encode_each_coarse(x, w->inverse, bytes, w->at->lanes, codes);
 }
 
 /* Words of lanes that lie in several panels, most of which they fill; `width` is a constant wherever this is
