@@ -180,6 +180,7 @@ status cli_compare(const options *o, cli_streams *streams) {
     apart *a = NULL;
     io_writer chart = { 0 };
     setup_options run = options_of(o);
+    if (o->svg) TRY(io_check_file(o->svg));
     if (o->measure) TRY(apart_open(&run, &a)); /* before this process holds anything */
     compare_table *t = memory_new(1, sizeof *t);
     status result = t ? STATUS_OK : status_set(STATUS_FAILED, "no memory to compare");

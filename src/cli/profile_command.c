@@ -62,6 +62,7 @@ status cli_profile(const options *o, cli_streams *streams) {
     decision d;
     bool decided;
     io_writer trace = { 0 }; /* opened first: a place that can't be written is known before any work */
+    if (o->trace) TRY(io_check_file(o->trace));
     if (o->trace) TRY(io_writer_open(&trace, o->trace));
     status result = cli_decide(o, streams, &s, NULL, &d, &decided);
     if (decided && streams->people.file) print_beginning(&streams->people, &s, &d);

@@ -214,6 +214,20 @@ status io_check_target(const char *folder, const char *name) {
                       name, S_ISDIR(about.st_mode) ? "a folder" : "something that is no file");
 }
 
+status io_check_file(const char *path) {
+    TRY(check_replaceable(path));
+    char *folder = memory_text(path);
+    if (!folder) return status_set(STATUS_FAILED, "cannot look at %s: no memory", path);
+    char *slash = strrchr(folder, '/');
+    if (slash) slash[1] = '\0'; /* with the slash, so that a file is no folder */
+    status result = STATUS_OK;
+    if (access(slash ? folder : ".", W_OK | X_OK) != 0)
+        result = status_set(STATUS_INVALID, "cannot write %s: %s: %s; choose another place", path,
+                            slash ? folder : "this folder", strerror(errno));
+    memory_free(folder);
+    return result;
+}
+
 status io_write_file(const char *path, const void *data, size_t bytes) {
     io_writer w;
     TRY(io_writer_open(&w, path));

@@ -46,6 +46,10 @@ void io_writer_discard(io_writer *w); /* fine on a zeroed or ended writer */
  * folder or a device has the name. Nothing is touched. */
 status io_check_target(const char *folder, const char *name);
 
+/* Could a file be written under this path? For what is only written when all work is done: STATUS_INVALID
+ * with what stands in the way. Nothing is touched. */
+status io_check_file(const char *path);
+
 /* An atomic write in one call. */
 status io_write_file(const char *path, const void *data, size_t bytes);
 

@@ -350,6 +350,8 @@ static void mistakes_are_found_early(void **state) {
     command_expect(2, "compare tiny --out here");
     command_expect(2, "compare tiny --data nowhere --measure");
     command_expect(2, "compare tiny --exact --attention flash");
+    command_expect(2, "compare tiny --batch 4 --svg nowhere/chart.svg");
+    command_expect(2, "compare tiny --batch 4 --svg text/chart.svg");
     command_expect(2, "plan tiny --svg here");
     command_result r = command_run("compare tiny --svg nowhere/chart.svg --measure");
     assert_true(r.exit == 1 || r.exit == 2);

@@ -273,7 +273,7 @@ static void mistakes_are_found_early(void **state) {
     command_expect(2, "profile tiny --out here");
     command_expect(2, "plan tiny --trace here");
     command_expect(3, "profile tiny --memory 1MiB");
-    command_expect(1, "profile tiny --steps 1 --trace nowhere/trace.json");
+    command_expect(2, "profile tiny --steps 1 --trace nowhere/trace.json");
     assert_int_not_equal(access("nowhere", F_OK), 0);
 }
 
