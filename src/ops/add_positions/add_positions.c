@@ -33,7 +33,8 @@ static status check_rows(const add_positions_attributes *at, int64_t times, int6
 static status infer(const graph *g, const node *n, tensor *out) {
     const tensor *x = graph_tensor(g, node_in(g, n, 0)), *table = graph_tensor(g, node_in(g, n, 1));
     char left[SHAPE_TEXT_BYTES], right[SHAPE_TEXT_BYTES];
-    if (table->shape.dim[1] != x->shape.dim[2] || table->dtype != x->dtype)
+    if (table->shape.dim[1] != x->shape.dim[2] ||
+        dtype_wide((dtype)table->dtype) != dtype_wide((dtype)x->dtype))
         return status_set(STATUS_INVALID, "a table %s has no positions for %s",
                           shape_text(&table->shape, left), shape_text(&x->shape, right));
     TRY(check_rows(node_attributes(g, n), x->shape.dim[1], table->shape.dim[0]));
@@ -68,6 +69,11 @@ static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 3, 3, false },
 static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false } };
 
 static const op_case cases[] = {
+    { "a narrow table",
+      { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -1, 1 }, { DTYPE_BF16, { { 5, 7 }, 2 }, -1, 1 } },
+      &(add_positions_attributes){ 0, 0 },
+      0,
+      true },
     { "no offset",
       { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -1, 1 }, { DTYPE_F32, { { 5, 7 }, 2 }, -1, 1 } },
       &(add_positions_attributes){ 0, 0 },

@@ -15,7 +15,8 @@ typedef struct {
     add_positions_attributes at;
 } add_positions_backward_attributes;
 
-extern const op_def op_add_positions; /* x (B,T,C), table (S,C), offset? (1) i32 -> y; y may live in x */
+extern const op_def
+    op_add_positions; /* x (B,T,C), table (S,C) of either width, offset? (1) i32 -> y; y may live in x */
 extern const op_def
     op_add_positions_backward; /* dy (B,T,C), offset?, accumulator? (S,C) must -> dtable (S,C) */
 

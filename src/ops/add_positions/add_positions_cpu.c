@@ -74,13 +74,17 @@ static void narrow_piece(const op_call *c, int64_t first, int64_t last) {
     }
 }
 
+static bool narrow_accepts(const op_call *c) {
+    return widened_accepts(c) && c->in[0].dtype == c->in[1].dtype;
+}
+
 static void add_positions_narrow(const op_call *c) {
     fast_for(c, shape_rows(&c->in[0].shape), fast_rows(c->in[0].shape.dim[2]), narrow_piece);
 }
 
 const op_kernel add_positions_cpu[] = {
     { "add_positions_cpu_vector", fast_accepts, NULL, add_positions_fast },
-    { "add_positions_cpu_narrow", widened_accepts, NULL, add_positions_narrow },
+    { "add_positions_cpu_narrow", narrow_accepts, NULL, add_positions_narrow },
     { "add_positions_reference", NULL, NULL, add_positions_reference },
     { 0 }
 };
