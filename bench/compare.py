@@ -3,8 +3,8 @@
 
     bench/compare.py BUILD/snug MODEL [options of compare] > bench/results/compare.md
 
-Bytes and losses come out the same on any machine of this processor's kind; of times only what is predicted is quoted,
-as a change, since those of a few steps say more about the machine's other work than about techniques.
+Bytes and losses come out the same on any machine of this processor's kind. Measured times are means of the steps, each
+row in a process of its own: nothing else should run beside.
 """
 import json
 import os
@@ -24,13 +24,17 @@ def row(r, plain):
     if r["whole_group"]:
         name = f"**{name}**"
     if not r["planned"]:
-        return f"| {GROUPS[r['group']]} | {name} | - | {r['note']} | | | | |"
-    m, loss = r["measured"], ""
+        return f"| {GROUPS[r['group']]} | {name} | - | {r['note']} | | | | | |"
+    m, loss, step = r["measured"], "", ""
     if m and plain:
         loss = "the same bits" if m["loss"] == plain["loss"] else f"{m['loss'] - plain['loss']:+.5f}"
     seen = [mebibytes(m["peak_bytes"]), "yes" if m["as_planned"] else "NO"] if m else ["", ""]
+    if m:
+        step = f"{m['step_seconds']:.2f} s"
+        if plain:
+            step += f", {100 * (m['step_seconds'] / plain['step_seconds'] - 1):+.0f} %"
     cells = [GROUPS[r["group"]], name, mebibytes(r["planned"]["peak_bytes"]), f"{r['peak_percent']:+.1f} %",
-             f"{r['step_percent']:+.1f} %", *seen, loss]
+             f"{r['step_percent']:+.1f} %", step, *seen, loss]
     note = f" ({r['note']})" if r["note"] else ""
     cells[3] += note
     return "| " + " | ".join(cells) + " |"
@@ -44,9 +48,9 @@ def main():
     shown = [a for a in rest if os.sep not in a]
     print(f"### `snug compare {' '.join(shown)}`\n")
     print(f"{d['model']}, {d['optimizer']}, batch {d['batch']} x {d['context']}; MiB.\n")
-    print("| | technique | planned peak | change | step time, predicted change | measured, from outside "
+    print("| | technique | planned peak | change | step time, predicted change | measured | peak, from outside "
           "| categories equal | loss of the last step |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|")
     for r in d["rows"]:
         print(row(r, plain))
     print()
