@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "estimate/hardware.h"
 
-/* What CMake has made of devices/ (cmake/hardware.cmake); ends with name NULL. */
+/* What CMake has made of devices/ (cmake/carried.cmake); ends with name NULL. */
 typedef struct {
     const char *name, *text;
 } hardware_file;

@@ -142,6 +142,14 @@ static status read_members(json_value root, model_config *c, text *notes) {
     return result == STATUS_OK ? result : status_prefix(result, "%s", root.file);
 }
 
+status model_config_parse(const char *name, const char *json, model_config *c) {
+    json_document d;
+    TRY(json_parse(name, json, strlen(json), &d));
+    status result = read_members(d.root, c, NULL);
+    json_close(&d);
+    return result;
+}
+
 status model_config_read(const char *path, model_config *c, text *notes) {
     char inside[PATH_BYTES];
     struct stat about;

@@ -13,6 +13,9 @@
  * families_check. `notes` (may be NULL) gets sentences for people. */
 status model_config_read(const char *path, model_config *c, text *notes);
 
+/* The same of a text that is there; `name` for sentences. */
+status model_config_parse(const char *name, const char *json, model_config *c);
+
 /* Writes config.json and generation_config.json into the directory. `stored` (may be NULL): how weights are
  * stored, where that is not f32; what are no plain numbers io/quantized_files.h describes. */
 typedef struct {

@@ -12,8 +12,8 @@
 #include "data/loader.h"
 #include "device/device_file.h"
 #include "io/model_config.h"
+#include "io/published.h"
 #include "io/quantized_files.h"
-#include "models/published.h"
 #include "search/advise.h"
 #include "train/loader_plan.h"
 #include "train/rates.h"
@@ -62,7 +62,7 @@ static status open_model(setup *s, const model *custom) {
     }
     if (!o->model)
         return status_set(STATUS_INVALID, "no model named; presets are %s", families_preset_names());
-    const char *published;
+    const char *published = NULL;
     bool named = families_preset(o->model, &s->config);
     /* A folder of that name is meant where there is one: these names stand for sizes only. */
     if (!named && !exists(o->model)) named = published_find(o->model, &s->config, &published);
@@ -81,6 +81,8 @@ static status open_model(setup *s, const model *custom) {
     if (o->dropout >= 0) families_set_dropout(&s->config, o->dropout);
     TRY(families_check(&s->config));
     families_model(&s->config, o->model, &s->model);
+    if (published && !s->model.untrained)
+        s->model.untrained = "this name stands for its sizes only; give a config.json, or a model directory";
     return STATUS_OK;
 }
 

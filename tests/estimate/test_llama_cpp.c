@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "estimate/framework.h"
-#include "models/published.h"
+#include "io/published.h"
 
 #define MIB 1048576.0
 

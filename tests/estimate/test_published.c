@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "estimate/torch_adapters.h"
+#include "io/published.h"
 #include "models/families.h"
-#include "models/published.h"
 
 /* ---- single rules ---- */
 

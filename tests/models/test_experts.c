@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "io/model_config.h"
+#include "io/published.h"
 #include "ir/op.h"
-#include "models/published.h"
 #include "ops/expert_matmul/expert_matmul.h"
 
 /* ---- sizes ---- */

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "io/model_config.h"
+#include "io/published.h"
 #include "ir/op.h"
-#include "models/published.h"
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/class_token/class_token.h"
 #include "ops/mean_space/mean_space.h"

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
-#include "models/published.h"
+#include "io/published.h"
 #include "search/advise.h"
 #include "search/front.h"
 #include "train/setup.h"

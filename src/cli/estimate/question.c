@@ -5,7 +5,7 @@
 #include "cli/estimate/estimate.h"
 #include "cli/hardware.h"
 #include "io/model_config.h"
-#include "models/published.h"
+#include "io/published.h"
 
 static bool exists(const char *path) {
     struct stat about;

@@ -10,7 +10,7 @@
 #include "cli/hardware.h"
 #include "estimate/solve.h"
 #include "io/json.h"
-#include "models/published.h"
+#include "io/published.h"
 
 /* What was found. */
 typedef struct {
@@ -96,9 +96,14 @@ static status solve_number(solving *s, framework_variable v) {
 
 /* ---- models ---- */
 
-/* "llama-3" is a family of llama-3-8b and llama-3.1-8b, and so is "llama" of all whose model_type that is. */
+/* "llama-3" is a family of llama-3-8b and llama-3.1-8b, and so is "llama" of all whose model_type that is.
+ * None asked for: decoders. */
 static bool is_of_family(const published_model *p, const char *family) {
-    return !family || strcmp(p->type, family) == 0 || strncmp(p->name, family, strlen(family)) == 0;
+    model_config c;
+    const char *name;
+    if (family && strncmp(p->name, family, strlen(family)) == 0) return true;
+    if (!published_find(p->name, &c, &name)) return false;
+    return c.family == FAMILY_DECODER && (!family || strcmp(c.decoder.kind->type, family) == 0);
 }
 
 static int by_size(const void *a, const void *b) {

@@ -1,8 +1,10 @@
-# Writes ${out}, C with the text of each ${folder}/*.yaml as the array ${array}: the program carries its devices
-# and clusters with it.
-file(GLOB files ${folder}/*.yaml)
+# Writes ${out}, C with the text of each file ${folder}/*.${ending}: what the program carries with it. ${header} declares
+# the array ${array} of ${type}, {name, text}, which ends with name NULL.
+file(GLOB files ${folder}/*.${ending})
 list(SORT files)
-set(text "/* Made by cmake/hardware.cmake. */\n#include \"cli/cluster.h\"\n\nconst hardware_file ${array}[] = {\n")
+get_filename_component(room ${folder} NAME)
+set(text "/* Made of ${room}/ by cmake/carried.cmake. */\n#include \"${header}\"\n\n"
+         "const ${type} ${array}[] = {\n")
 foreach(file ${files})
   get_filename_component(name ${file} NAME_WLE)
   file(READ ${file} bytes)
