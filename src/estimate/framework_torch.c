@@ -91,6 +91,9 @@ static void describe(const framework_subject *q, const framework_settings *setti
     if (s->context) text_add(out, "x %lld tokens", (long long)s->context);
     if (!s->context) text_add(out, "images");
     text_add(out, " at once, %s\n", types[s->types]);
+    if (torch_accumulation(s) > 1)
+        text_add(out, "gradients of %lld micro-batches add up before a step\n",
+                 (long long)torch_accumulation(s));
     if (h->no_bf16 && s->types != TORCH_F32)
         text_add(out, "%s has no bf16: 16 bits are f16, with a loss scaler\n", h->name);
     if (h->no_flash && s->attention == TORCH_FLASH)

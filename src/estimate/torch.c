@@ -254,13 +254,19 @@ static void share_out(const tape *t, const torch_settings *s, uint64_t gradients
     if (s->shard == TORCH_FSDP && s->masters && !s->adapter_rank)
         how->weight_share *= 2, how->gradient_share *= 2;
     how->lingering = s->shard == TORCH_FSDP && s->reentrant && s->adapter_rank;
-    if (s->shard == TORCH_FSDP && s->accumulates) { /* no_sync: gradients stay whole until the last of them */
+    if (s->shard == TORCH_FSDP &&
+        torch_accumulation(s) > 1) { /* no_sync: gradients stay whole until the last of them */
         how->gradient_share = 0;
         if (s->litgpt) how->sending_bytes = (uint64_t)u.frozen;
     }
 }
 
 /* ---- the whole ---- */
+
+int64_t torch_accumulation(const torch_settings *s) {
+    int64_t once = s->batch * (s->gpus > 1 ? s->gpus : 1);
+    return s->step > once ? (s->step + once - 1) / once : 1;
+}
 
 /* Factors of the likely value. They are those between which the published measurements lie that the rules
  * were compared with (bench/results/estimate.md), outliers left out: versions differ, and what the allocator
@@ -291,7 +297,7 @@ static status play(const graph *g, const torch_settings *s, const tape *t, torch
     a.limit = s->limit;
     tape_listener listener = { allocator_take, allocator_give, &a };
     tape_settings how = { .checkpointing = s->checkpointing,
-                          .accumulates = s->accumulates,
+                          .accumulates = torch_accumulation(s) > 1,
                           .optimizer_bytes = torch_state_bytes(g, s),
                           .update_bytes = torch_update_bytes(g, s),
                           .update_spread = s->update == TORCH_FOREACH,

@@ -42,7 +42,7 @@ typedef struct {
     double adapter_dropout;
     bool checkpointing, fused_loss;
     bool reentrant;    /* blocks are computed again by a function around FSDP's units, not within them */
-    bool accumulates;  /* over several micro-batches */
+    int64_t step;      /* samples of an optimizer step over all devices; 0: those of one pass */
     uint64_t limit;    /* bytes that the device lets the allocator reserve; 0: no end */
     bool masters;      /* 16 bits with f32 shares of weights; torch_estimate sets it */
     int64_t positions; /* that the model is made for; torch_estimate sets it */
@@ -55,6 +55,9 @@ typedef struct {
     const char *peak_in;          /* forward, backward or update */
     uint64_t parameters, trained; /* how many */
 } torch_result;
+
+/* Micro-batches of an optimizer step. */
+int64_t torch_accumulation(const torch_settings *s);
 
 status torch_estimate(const model *m, const torch_settings *s, torch_result *r);
 

@@ -62,7 +62,8 @@ def check_hf(path):
             expect(path, name, said, [f.name for f in dataclasses.fields(LoraConfig)])
         elif name.endswith("from_pretrained"):
             kinds = ["eager", *ALL_ATTENTION_FUNCTIONS.valid_keys()]
-            expect(path, "attn_implementation", [value(said["attn_implementation"])], kinds)
+            if "attn_implementation" in said:
+                expect(path, "attn_implementation", [value(said["attn_implementation"])], kinds)
     if "TrainingArguments" not in seen:
         sys.exit(f"{path}: no TrainingArguments")
 

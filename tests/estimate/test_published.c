@@ -171,7 +171,7 @@ static void shares_of_16_bits_have_masters(void **state) {
 /* ---- whole steps, as others measured them ---- */
 
 #define LORA .adapter_rank = 32, .base_bits = 16, .adapter_targets = "q_proj,v_proj", .adapter_dropout = 0.05
-#define LITGPT .litgpt = true, .types = TORCH_HALF, .context = 512, .accumulates = true
+#define LITGPT .litgpt = true, .types = TORCH_HALF, .context = 512, .step = 1 << 20
 #define TUNED .transformers = true, .older = true, .types = TORCH_HALF, .checkpointing = true, .context = 4096
 #define FSDP .gpus = 2, .shard = TORCH_FSDP, .reentrant = true
 #define QKVO .adapter_rank = 16, .adapter_targets = "q_proj,k_proj,v_proj,o_proj"

@@ -15,6 +15,12 @@ static torch_attention attention_of(const estimate_question *e) {
     return capped ? TORCH_EAGER : TORCH_FLASH;
 }
 
+/* --batch counts a step's, or a device's where neither --micro-batch nor --accumulate cuts it. */
+static int64_t step_of(const setup_options *run, int64_t gpus) {
+    if (run->accumulate) return (run->micro_batch ? run->micro_batch : run->batch) * gpus * run->accumulate;
+    return run->micro_batch ? run->batch : run->batch * gpus;
+}
+
 void estimate_settle_torch(estimate_question *e) {
     const estimate_options *x = &e->o->estimate;
     const setup_options *run = &e->o->run;
@@ -34,6 +40,7 @@ void estimate_settle_torch(estimate_question *e) {
                           .momentum = run->optimizer.momentum,
                           .state_bits = x->state_bits,
                           .batch = run->micro_batch ? run->micro_batch : run->batch,
+                          .step = step_of(run, x->gpus),
                           .context = run->context ? run->context : families_context(&e->config),
                           .adapter_rank = x->adapter_rank,
                           .adapter_targets = x->adapter_targets,
@@ -42,7 +49,6 @@ void estimate_settle_torch(estimate_question *e) {
                           .plain_scales = x->scales == SCALES_PLAIN,
                           .gpus = x->gpus,
                           .checkpointing = x->checkpointing,
-                          .accumulates = run->accumulate > 1,
                           .reentrant = x->reentrant,
                           .holds_output = x->holds_output,
                           .fused_loss = x->loss == LOSS_FUSED };

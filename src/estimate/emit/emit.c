@@ -1,5 +1,6 @@
 #include "estimate/emit/emit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/units.h"
@@ -34,7 +35,15 @@ status emit_check(emit_name n, const framework *f) {
                       e->frameworks, f->name);
 }
 
-status emit_write(emit_name n, const emit_request *q, text *out) { return emitters[n]->write(q, out); }
+static bool trains(const framework *f) { return f == &framework_hf || f == &framework_pytorch; }
+
+status emit_write(emit_name n, const emit_request *q, text *out) {
+    if (n != EMIT_JSON && trains(q->framework) && q->settings->torch.older)
+        return status_set(STATUS_INVALID,
+                          "--emit %s: its names are those of today's libraries; leave --libraries 2023 out",
+                          emitters[n]->name);
+    return emitters[n]->write(q, out);
+}
 
 /* ---- what several tools share ---- */
 
@@ -61,11 +70,6 @@ void emit_words(text *out, const char *list) {
         text_add(out, "%s\"%.*s\"", word > list ? ", " : "", (int)(end - word), word);
     }
     text_add(out, "]");
-}
-
-int64_t emit_accumulation(const emit_request *q) {
-    int64_t once = q->settings->torch.batch * q->settings->torch.gpus;
-    return (q->batch + once - 1) / once;
 }
 
 const char *emit_half(const emit_request *q) { return q->subject->hardware->no_bf16 ? "fp16" : "bf16"; }

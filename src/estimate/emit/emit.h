@@ -11,7 +11,6 @@ typedef struct {
     const framework_settings *settings; /* that fit */
     const framework_result *result;
     const char *changed; /* options beyond what was asked; "": none */
-    int64_t batch;       /* training: samples of an optimizer step, over all devices */
 } emit_request;
 
 typedef struct {
@@ -48,8 +47,6 @@ status emit_write(emit_name n, const emit_request *q, text *out);
 
 /* What it is and what it takes, as lines of comment. */
 void emit_comment(text *out, const emit_request *q);
-/* Micro-batches of an optimizer step. */
-int64_t emit_accumulation(const emit_request *q);
 /* "bf16" or "fp16": what 16 bits are on that device. */
 const char *emit_half(const emit_request *q);
 /* transformers' name of the optimizer. */

@@ -25,7 +25,7 @@ static void add_deepspeed(const emit_request *q, text *out) {
              "  offload_optimizer_device: none\n"
              "  offload_param_device: none\n"
              "  zero3_init_flag: %s\n",
-             stage, (long long)emit_accumulation(q), stage == 3 ? "true" : "false");
+             stage, (long long)torch_accumulation(&q->settings->torch), stage == 3 ? "true" : "false");
 }
 
 static const char *distributed(const torch_settings *s) {
@@ -37,8 +37,8 @@ static const char *distributed(const torch_settings *s) {
 static status write(const emit_request *q, text *out) {
     const torch_settings *s = &q->settings->torch;
     emit_comment(out, q);
-    text_add(out, "# per device %lld samples of %lld tokens at once, %lld times before each step\n",
-             (long long)s->batch, (long long)s->context, (long long)emit_accumulation(q));
+    text_add(out, "# per device %lld samples at once, %lld times before each step\n", (long long)s->batch,
+             (long long)torch_accumulation(&q->settings->torch));
     if (s->gpus > 8) text_add(out, "# over several machines: num_machines, and on each its machine_rank\n");
     text_add(out,
              "compute_environment: LOCAL_MACHINE\n"

@@ -12,6 +12,7 @@ static void add_adapter(const torch_settings *s, text *out) {
              "lora_dropout: %g\n",
              coded ? "qlora" : "lora", coded ? "load_in_4bit: true\n" : "", (long long)s->adapter_rank,
              2 * (long long)s->adapter_rank, s->adapter_dropout);
+    if (coded && s->plain_scales) text_add(out, "bnb_config_kwargs:\n  bnb_4bit_use_double_quant: false\n");
     text_add(out, s->adapter_targets ? "lora_target_modules: " : "lora_target_linear: true");
     if (s->adapter_targets) emit_words(out, s->adapter_targets);
     text_add(out, "\n");
@@ -39,6 +40,9 @@ static status write(const emit_request *q, text *out) {
     const torch_settings *s = &q->settings->torch;
     const char *optimizer;
     int stage = emit_zero_stage(s->shard);
+    if (q->subject->config->family != FAMILY_DECODER && q->subject->config->family != FAMILY_GPT2)
+        return status_set(STATUS_INVALID, "--emit axolotl is for decoders, and %s is %s; take --emit hf",
+                          q->subject->model->name, q->subject->model->family);
     TRY(emit_optimizer(q, &optimizer));
     emit_comment(out, q);
     text_add(out, "# datasets and learning_rate are yours to add\nbase_model: ");
@@ -49,8 +53,8 @@ static status write(const emit_request *q, text *out) {
              "gradient_accumulation_steps: %lld\n"
              "optimizer: %s\n"
              "attn_implementation: %s\n",
-             (long long)s->context, (long long)s->batch, (long long)emit_accumulation(q), optimizer,
-             s->attention == TORCH_FLASH ? "sdpa" : "eager");
+             (long long)s->context, (long long)s->batch, (long long)torch_accumulation(&q->settings->torch),
+             optimizer, s->attention == TORCH_FLASH ? "sdpa" : "eager");
     add_types(q, out);
     if (s->checkpointing && s->shard != TORCH_FSDP)
         text_add(out, "gradient_checkpointing: true\n"

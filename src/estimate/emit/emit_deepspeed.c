@@ -21,7 +21,7 @@ static status write(const emit_request *q, text *out) {
     const torch_settings *s = &q->settings->torch;
     int stage = emit_zero_stage(s->shard);
     json_writer w = { .out = out, .lines = true };
-    int64_t accumulation = emit_accumulation(q);
+    int64_t accumulation = torch_accumulation(&q->settings->torch);
     bool half = s->types != TORCH_F32, bf16 = !q->subject->hardware->no_bf16;
     if (!stage)
         return status_set(STATUS_INVALID,

@@ -6,6 +6,20 @@ static const char *torch_half(const emit_request *q) {
     return q->subject->hardware->no_bf16 ? "torch.float16" : "torch.bfloat16";
 }
 
+/* The class that loads it with its head, and what PEFT calls such a task. */
+static const struct {
+    const char *class, *task;
+    bool attends;
+} loaders[] = {
+    [FAMILY_GPT2] = { "AutoModelForCausalLM", "CAUSAL_LM", true },
+    [FAMILY_DECODER] = { "AutoModelForCausalLM", "CAUSAL_LM", true },
+    [FAMILY_ENCODER] = { "AutoModelForMaskedLM", NULL, true },
+    [FAMILY_T5] = { "AutoModelForSeq2SeqLM", "SEQ_2_SEQ_LM", true },
+    [FAMILY_VIT] = { "AutoModelForImageClassification", NULL, true },
+    [FAMILY_RESNET] = { "AutoModelForImageClassification", NULL, false },
+    [FAMILY_CONVNEXT] = { "AutoModelForImageClassification", NULL, false },
+};
+
 static void add_quantization(const emit_request *q, text *out) {
     text_add(out,
              "quantization = BitsAndBytesConfig(\n"
@@ -17,7 +31,9 @@ static void add_quantization(const emit_request *q, text *out) {
              q->settings->torch.plain_scales ? "False" : "True", torch_half(q));
 }
 
-static void add_adapter(const torch_settings *s, text *out) {
+static void add_adapter(const emit_request *q, text *out) {
+    const torch_settings *s = &q->settings->torch;
+    const char *task = loaders[q->subject->config->family].task;
     text_add(out,
              "adapter = LoraConfig(\n"
              "    r=%lld,\n"
@@ -29,9 +45,8 @@ static void add_adapter(const torch_settings *s, text *out) {
         emit_words(out, s->adapter_targets);
     else
         text_add(out, "\"all-linear\"");
-    text_add(out, ",\n"
-                  "    task_type=\"CAUSAL_LM\",\n"
-                  ")\n\n");
+    if (task) text_add(out, ",\n    task_type=\"%s\"", task);
+    text_add(out, ",\n)\n\n");
 }
 
 static const char *weights_type(const emit_request *q) {
@@ -44,16 +59,17 @@ static void add_model(const emit_request *q, text *out) {
     const torch_settings *s = &q->settings->torch;
     bool coded = s->adapter_rank && s->base_bits == 4;
     if (coded) add_quantization(q, out);
-    if (s->adapter_rank) add_adapter(s, out);
+    if (s->adapter_rank) add_adapter(q, out);
     text_add(out,
              "\ndef load_model():\n"
-             "    model = AutoModelForCausalLM.from_pretrained(\n"
+             "    model = %s.from_pretrained(\n"
              "        MODEL,\n"
-             "        dtype=%s,\n"
-             "        attn_implementation=\"%s\",\n%s"
-             "    )\n",
-             weights_type(q), s->attention == TORCH_FLASH ? "sdpa" : "eager",
-             coded ? "        quantization_config=quantization,\n" : "");
+             "        dtype=%s,\n",
+             loaders[q->subject->config->family].class, weights_type(q));
+    if (loaders[q->subject->config->family].attends)
+        text_add(out, "        attn_implementation=\"%s\",\n",
+                 s->attention == TORCH_FLASH ? "sdpa" : "eager");
+    text_add(out, "%s    )\n", coded ? "        quantization_config=quantization,\n" : "");
     if (coded) text_add(out, "    model = prepare_model_for_kbit_training(model)\n");
     text_add(out, "    return %s\n\n\n", s->adapter_rank ? "get_peft_model(model, adapter)" : "model");
 }
@@ -83,7 +99,7 @@ static void add_arguments(const emit_request *q, const char *optimizer, text *ou
              "    per_device_train_batch_size=%lld,\n"
              "    gradient_accumulation_steps=%lld,\n"
              "    optim=\"%s\",\n",
-             (long long)s->batch, (long long)emit_accumulation(q), optimizer);
+             (long long)s->batch, (long long)torch_accumulation(&q->settings->torch), optimizer);
     if (s->optimizer == OPTIMIZER_SGD && s->momentum > 0)
         text_add(out, "    optim_args=\"momentum=%g\",\n", s->momentum);
     if (s->types == TORCH_AUTOCAST) text_add(out, "    %s=True,\n", emit_half(q));
@@ -105,11 +121,13 @@ static status write(const emit_request *q, text *out) {
     if (s->adapter_rank)
         text_add(out, "from peft import LoraConfig, get_peft_model%s\n",
                  s->base_bits == 4 ? ", prepare_model_for_kbit_training" : "");
-    text_add(out, "from transformers import AutoModelForCausalLM, %sTrainingArguments\n\nMODEL = ",
+    text_add(out, "from transformers import %s, %sTrainingArguments\n\nMODEL = ",
+             loaders[q->subject->config->family].class,
              s->adapter_rank && s->base_bits == 4 ? "BitsAndBytesConfig, " : "");
     json_add_quoted(out, q->subject->model->name);
-    text_add(out, "  # a path, or a name on the hub\nCONTEXT = %lld  # tokens of a sample, at most\n\n",
-             (long long)s->context);
+    text_add(out, "  # a path, or a name on the hub\n");
+    if (s->context) text_add(out, "CONTEXT = %lld  # tokens of a sample, at most\n", (long long)s->context);
+    text_add(out, "\n");
     add_model(q, out);
     add_arguments(q, optimizer, out);
     return STATUS_OK;

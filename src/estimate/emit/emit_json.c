@@ -12,8 +12,8 @@ static void put_torch(json_writer *w, const emit_request *q) {
                                               [OPTIMIZER_ADAFACTOR] = "adafactor" };
     const torch_settings *s = &q->settings->torch;
     json_put_integer(w, "micro-batch", s->batch);
-    json_put_integer(w, "accumulate", emit_accumulation(q));
-    json_put_integer(w, "context", s->context);
+    json_put_integer(w, "accumulate", torch_accumulation(&q->settings->torch));
+    if (s->context) json_put_integer(w, "context", s->context);
     json_put_integer(w, "gpus", s->gpus);
     json_put_string(w, "shard", shards[s->shard]);
     json_put_string(w, "dtype", types[s->types]);
@@ -91,4 +91,4 @@ static status write(const emit_request *q, text *out) {
     return STATUS_OK;
 }
 
-const emitter emit_json = { "json", "hf, pytorch, vllm, llama.cpp", write };
+const emitter emit_json = { "json", "hf, pytorch, litgpt, vllm, llama.cpp", write };

@@ -33,8 +33,8 @@ static void add_constants(const emit_request *q, text *out) {
     text_add(out, "\nMICRO_BATCH = %lld  # samples at once, on each of %lld\n", (long long)s->batch,
              (long long)s->gpus);
     text_add(out, "ACCUMULATE = %lld  # micro-batches before the optimizer's step\n",
-             (long long)emit_accumulation(q));
-    text_add(out, "CONTEXT = %lld  # tokens of a sample, at most\n", (long long)s->context);
+             (long long)torch_accumulation(&q->settings->torch));
+    if (s->context) text_add(out, "CONTEXT = %lld  # tokens of a sample, at most\n", (long long)s->context);
     text_add(out, "ATTENTION = [%s]\n",
              s->attention == TORCH_FLASH ? "SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION"
                                          : "SDPBackend.MATH");
