@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/memory.h"
+
 /* Endings of names without ".weight", over all families of decoders. The first that fits counts. */
 static const struct {
     const char *ending;
@@ -53,16 +55,18 @@ static weights_item item_of(const graph *g, tensor_id t, bool turned) {
     return item;
 }
 
-static int32_t block_of(const graph *g, tensor_id t) {
-    for (node_id id = 1; id < g->nodes.count; id++) {
+/* By tensor, the block of its first reader; NULL: no memory. */
+static int32_t *find_blocks(const graph *g) {
+    int32_t *block = memory_new(g->tensors.count, sizeof *block);
+    for (tensor_id t = 0; block && t < g->tensors.count; t++) block[t] = -1;
+    for (node_id id = g->nodes.count; block && id-- > 1;) {
         const node *n = graph_node(g, id);
-        for (uint32_t i = 0; i < n->in_count; i++)
-            if (node_in(g, n, i) == t) return n->site;
+        for (uint32_t i = 0; i < n->in_count; i++) block[node_in(g, n, i)] = n->site;
     }
-    return -1;
+    return block;
 }
 
-static status gather(const graph *g, bool turned, weights *w) {
+static status gather(const graph *g, bool turned, const int32_t *block, weights *w) {
     bool head = false;
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         const tensor *x = graph_tensor(g, t);
@@ -71,7 +75,7 @@ static status gather(const graph *g, bool turned, weights *w) {
         TRY(array_add(&w->items, 1, &at));
         weights_item *item = (weights_item *)w->items.data + at;
         *item = item_of(g, t, turned);
-        item->block = block_of(g, t);
+        item->block = block[t];
         w->elements += weights_elements(item);
         head |= item->part == WEIGHTS_HEAD;
     }
@@ -88,7 +92,10 @@ status weights_open(const model *m, weights *w) {
     TRY(graph_open(&g));
     m->build(m, &g, &(model_run){ .mode = MODEL_EVALUATE, .batch = 1, .context = 16 }, &ports);
     status result = graph_status(&g);
-    if (result == STATUS_OK) result = gather(&g, strcmp(m->family, "gpt2") == 0, w);
+    int32_t *block = result == STATUS_OK ? find_blocks(&g) : NULL;
+    if (block) result = gather(&g, strcmp(m->family, "gpt2") == 0, block, w);
+    if (result == STATUS_OK && !block) result = status_set(STATUS_FAILED, "no memory to look at weights");
+    memory_free(block);
     graph_close(&g);
     return result;
 }

@@ -4,6 +4,7 @@
 
 #include "cli/estimate/estimate.h"
 #include "cli/hardware.h"
+#include "estimate/heads.h"
 #include "io/model_config.h"
 #include "io/published.h"
 
@@ -41,6 +42,20 @@ static void (*const settle[FRAMEWORKS])(estimate_question *e) = {
     [FRAMEWORK_LITGPT] = estimate_settle_torch, [FRAMEWORK_LLMC] = estimate_settle_torch
 };
 
+/* Keys and values of all texts, in f32: what is larger than files can be is not multiplied out. */
+static status check_countable(estimate_question *e) {
+    const int64_t *texts = e->framework->variable(&e->settings, FRAMEWORK_BATCH),
+                  *context = e->framework->variable(&e->settings, FRAMEWORK_CONTEXT);
+    heads h;
+    if (!texts || !context || !heads_of(&e->config, &h)) return STATUS_OK;
+    double token = 8 * (double)h.layers * (double)h.kv_heads * (double)h.head_size;
+    if (token * (double)*texts * (double)*context < 0x1p62) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "keys and values of %lld texts of %lld tokens are more bytes than can be counted; ask "
+                      "for fewer, or for a smaller --context",
+                      (long long)*texts, (long long)*context);
+}
+
 status estimate_open(const options *o, const char *model_name, estimate_question *e) {
     const char *device = o->estimate.device;
     *e = (estimate_question){ .o = o, .framework = framework_of(o->estimate.framework) };
@@ -49,6 +64,7 @@ status estimate_open(const options *o, const char *model_name, estimate_question
     TRY(open_model(e, model_name));
     if (!e->framework) return STATUS_OK;
     settle[o->estimate.framework](e);
+    TRY(check_countable(e));
     return e->framework->check(&e->subject, &e->settings);
 }
 

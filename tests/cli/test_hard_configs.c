@@ -1,0 +1,93 @@
+/* What a config.json may say wrongly gets one sentence, whichever framework is asked: unknown keys are
+ * ignored with a note, missing ones named, unknown types say which builder is nearest, and no number
+ * overflows. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/command.h"
+#include "io/scratch.h"
+
+#define SIZES                                                                                                \
+    "\"hidden_size\": 64, \"intermediate_size\": 128, \"num_hidden_layers\": 2, \"num_attention_heads\": "   \
+    "4, "                                                                                                    \
+    "\"max_position_embeddings\": 128, \"vocab_size\": 256"
+#define LARGEST                                                                                              \
+    "{\"model_type\": \"llama\", \"hidden_size\": 1048576, \"intermediate_size\": 1048576, "                 \
+    "\"num_hidden_layers\": 8, \"num_attention_heads\": 2048, \"head_dim\": 512, "                           \
+    "\"max_position_embeddings\": 16777216, \"vocab_size\": 1048576}"
+
+static const char *const frameworks[] = { "hf", "pytorch", "snug", "vllm", "llama.cpp" };
+
+static void configs_get_a_sentence(void **state) {
+    (void)state;
+    static const struct {
+        const char *config, *said;
+        int exit;
+    } cases[] = {
+        { "{\"model_type\": \"llama\", " SIZES ", \"flux\": 1, \"warp\": {}}", "are ignored: flux, warp", 0 },
+        { "{\"model_type\": \"llama\", \"hidden_size\": 64}", "'num_hidden_layers' is missing", 2 },
+        { "{" SIZES "}", "'model_type' is missing", 2 },
+        { "{\"model_type\": \"lama\", " SIZES "}", "the nearest is llama", 2 },
+        { "{\"model_type\": \"mamba\", " SIZES "}", "there is no builder", 2 },
+        { "{\"model_type\": \"llama\", " SIZES ", \"head_dim\": 99999999999999999999}", "head_dim", 2 },
+        { "{\"model_type\": \"llama\", " SIZES ", \"head_dim\": -1}", "'head_dim' is -1", 2 },
+        { "{\"model_type\": \"llama\", " SIZES ", \"head_dim\": 2147483647}", "head_dim is 2147483647", 2 },
+        { "{\"model_type\": \"gpt2\", \"n_embd\": 2147483647, \"n_layer\": 2147483647, \"n_head\": 1, "
+          "\"vocab_size\": 2147483647, \"n_positions\": 2147483647}",
+          "must be", 2 },
+        { "[1, 2]", "object", 2 },
+        { "{\"model_type\": ", "config.json", 2 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t f = 0; f < sizeof frameworks / sizeof *frameworks; f++) {
+            char line[128];
+            scratch_write("config.json", cases[i].config, strlen(cases[i].config));
+            snprintf(line, sizeof line, "estimate config.json --batch 1 --framework %s", frameworks[f]);
+            command_result r = command_run(line);
+            if (r.exit != cases[i].exit || !(strstr(r.out, cases[i].said) || strstr(r.err, cases[i].said)))
+                fail_msg("%s: %s\n%d: %s%s", cases[i].config, line, r.exit, r.out, r.err);
+            command_free(&r);
+        }
+}
+
+/* The largest of everything that is taken, and more texts than there are bytes for. */
+static void nothing_overflows(void **state) {
+    (void)state;
+    static const struct {
+        const char *options, *said;
+        int exit;
+    } cases[] = {
+        { "--batch 1 --context 1024", "does not fit", 3 },
+        { "--batch 1 --context 1024 --framework vllm", "does not fit", 3 },
+        { "--batch 1 --context 1024 --framework llama.cpp", "does not fit", 3 },
+        { "--batch 1048576", "more bytes than can be counted", 2 },
+        { "--batch 64 --context 4194304", "impossible shape", 2 },
+        { "--requests 1048576 --context 16777216 --framework vllm", "more bytes than can be counted", 2 },
+        { "--requests 1048576 --context 16777216 --framework llama.cpp", "more bytes than can be counted",
+          2 },
+    };
+    scratch_write("config.json", LARGEST, strlen(LARGEST));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "estimate config.json --device b200 %s", cases[i].options);
+        command_result r = command_run(line);
+        if (r.exit != cases[i].exit || !(strstr(r.out, cases[i].said) || strstr(r.err, cases[i].said)))
+            fail_msg("%s\n%d: %s%s", line, r.exit, r.out, r.err);
+        command_free(&r);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(configs_get_a_sentence),
+        cmocka_unit_test(nothing_overflows),
+    };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}
