@@ -45,7 +45,7 @@ def main():
     done = subprocess.run([program, "compare", *rest, "--json", "--quiet"], stdout=subprocess.PIPE, check=True)
     d = json.loads(done.stdout)
     plain = d["rows"][0]["measured"]
-    shown = [a for a in rest if os.sep not in a]
+    shown = ["DIR" if os.sep in a else a for a in rest]
     print(f"### `snug compare {' '.join(shown)}`\n")
     print(f"{d['model']}, {d['optimizer']}, batch {d['batch']} x {d['context']}; MiB.\n")
     print("| | technique | planned peak | change | step time, predicted change | measured | peak, from outside "
