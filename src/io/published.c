@@ -7,7 +7,7 @@
 #include "io/json.h"
 #include "io/model_config.h"
 
-static bool read(const published_model *p, model_config *c) {
+static bool read_config(const published_model *p, model_config *c) {
     return model_config_parse(p->name, p->text, c) == STATUS_OK;
 }
 
@@ -41,7 +41,7 @@ static const published_model *find_size(double size) {
     model_config c;
     for (const published_model *p = published_models; p->name; p++) {
         double away = fabs(log(published_parameters(p) / size));
-        if (away < best && read(p, &c) && is_dense_decoder(&c)) best = away, near = p;
+        if (away < best && read_config(p, &c) && is_dense_decoder(&c)) best = away, near = p;
     }
     return near;
 }
@@ -52,7 +52,7 @@ bool published_find(const char *said, model_config *c, const char **name) {
     for (const published_model *p = published_models; p->name && !found; p++)
         if (strcmp(p->name, said) == 0) found = p;
     if (!found && size > 0) found = find_size(size);
-    if (!found || !read(found, c)) return false;
+    if (!found || !read_config(found, c)) return false;
     *name = found->name;
     return true;
 }

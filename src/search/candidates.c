@@ -224,7 +224,7 @@ status candidates_list(const search_request *q, candidates *c) {
         result = STATUS_OK;
     else if (all.found.points) {
         if (result != STATUS_OK) result = enumerate_micro_batch(&all, a.micro[0]);
-        if (result == STATUS_OK) result = nothing_left(q);
+        if (result == STATUS_OK && !all.found.count) result = nothing_left(q);
     }
     *c = all.found;
     return result;
