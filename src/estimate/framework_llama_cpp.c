@@ -26,7 +26,7 @@ static void place(const framework_subject *q, const llama_cpp_result *l, framewo
 static status most_layers(const framework_subject *q, const llama_cpp_settings *s, int64_t *most) {
     llama_cpp_settings tried = *s;
     llama_cpp_result l;
-    framework_result r;
+    framework_result r = { .fits = false };
     int64_t low = 0, high = q->model->layers + 2;
     while (high - low > 1) {
         tried.gpu_layers = (low + high) / 2;

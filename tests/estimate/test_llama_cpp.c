@@ -181,6 +181,29 @@ static void advice_suffices(void **state) {
     }
 }
 
+/* As many layers as are said to fit do, and one more does not; whatever lay in the answer's memory before. */
+static void the_most_layers_fit(void **state) {
+    (void)state;
+    served x;
+    framework_result r;
+    framework_settings s = { .llama_cpp = { 0 } };
+    serve(&x, "llama-3-70b");
+    x.device = (hardware){ .memory = (uint64_t)24 << 30, .context = { 300 << 20, 450 << 20, 700 << 20 } };
+    framework_subject q = { &x.model, &x.config, &x.device };
+    s.llama_cpp = x.s;
+    memset(&r, 0x7f, sizeof r);
+    assert_int_equal(framework_llama_cpp.estimate(&q, &s, &r), STATUS_OK);
+    double most = -1;
+    for (uint32_t i = 0; i < r.fact_count; i++)
+        if (strcmp(r.facts[i].key, "most_layers") == 0) most = r.facts[i].likely;
+    assert_true(most > 20 && most < 81);
+    for (int more = 0; more < 2; more++) {
+        s.llama_cpp.gpu_layers = (int64_t)most + more;
+        assert_int_equal(framework_llama_cpp.estimate(&q, &s, &r), STATUS_OK);
+        assert_int_equal(r.fits, !more);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mixes_are_as_wide_as_published),
@@ -190,6 +213,7 @@ int main(void) {
         cmocka_unit_test(windows_keep_a_step_more),
         cmocka_unit_test(rows_that_are_no_blocks_get_another_type),
         cmocka_unit_test(advice_suffices),
+        cmocka_unit_test(the_most_layers_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

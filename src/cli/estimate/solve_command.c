@@ -300,6 +300,9 @@ static status tell(solving *s) {
     }
     if (f->with.fits) return STATUS_OK;
     char takes[128];
+    if (s->o->estimate.solve == SOLVE_MEMORY)
+        return status_set(STATUS_NO_FIT, "%s does not fit %s", f->with.model,
+                          f->with.hardware.memory ? f->with.hardware.name : "this machine");
     return status_set(STATUS_NO_FIT, "%s that fits: none; %s takes %s of %s", what_of(s->o), f->with.model,
                       bytes_text(&f->with.bytes, takes),
                       f->with.hardware.memory ? f->with.hardware.name : "this machine");
