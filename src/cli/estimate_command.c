@@ -55,10 +55,11 @@ static status write_script(const slurm_choice *c, cli_streams *streams) {
     ask_answer a;
     text t = { 0 };
     status result = ask(&c->with, NULL, true, &a);
-    if (result == STATUS_OK) {
-        slurm_write(c, &a, &t);
-        output_text(&streams->result, &t);
-    }
+    if (result == STATUS_OK && !a.fits)
+        result =
+            status_set(STATUS_NO_FIT, "%s does not fit %s, and gets no script", a.model, c->kind->device);
+    if (result == STATUS_OK) result = slurm_write(c, &a, &t);
+    if (result == STATUS_OK) output_text(&streams->result, &t);
     text_close(&a.notes);
     return result;
 }

@@ -177,6 +177,11 @@ status vllm_check(const model *m, const model_config *c, const vllm_settings *s)
         return status_set(STATUS_INVALID,
                           "--gpus %lld: vLLM shares out whole heads, and %lld of them can't be divided so",
                           (long long)s->gpus, (long long)h.heads);
+    if (h.kv_heads % s->gpus && s->gpus % h.kv_heads)
+        return status_set(STATUS_INVALID,
+                          "--gpus %lld: vLLM shares out whole heads of keys and values, or repeats them, and "
+                          "%lld of them can't be either",
+                          (long long)s->gpus, (long long)h.kv_heads);
     if (s->block > 256 || (s->block & (s->block - 1)) || s->block == 2 || s->block == 4)
         return status_set(STATUS_INVALID,
                           "--block-size %lld: vLLM has pages of 1, 8, 16, 32, 64, 128 and 256",

@@ -86,6 +86,9 @@ static void own_files_are_checked(void **state) {
 
 /* ---- scripts ---- */
 
+/* Five of these hold llama-2-13b, and four do not. */
+#define EIGHTS "nodes: [eights]\ndevices: [eight.yaml]\ngpus: [8]\ncores: [16]\nmemory: [64GiB]\ncount: [1]\n"
+
 static void scripts_ask_for_what_fits(void **state) {
     (void)state;
     static const struct {
@@ -102,9 +105,9 @@ static void scripts_ask_for_what_fits(void **state) {
         { "llama-3-70b --cluster cardinal --batch 1 --context 4096 --gradient-checkpointing",
           { "--partition=gpu\n", "--gpus-per-node=4\n", "torchrun --nnodes=" } },
         { "gpt2-xl --cluster pitzer --framework snug --batch 4 --context 512",
-          { "snug train 'gpt2-xl'", "--batch 4 --context 512", "--gpus-per-node=1\n" } },
+          { "snug train gpt2-xl", "--batch 4 --context 512", "--gpus-per-node=1\n" } },
         { "llama-3-70b --cluster ascend --framework vllm --context 4096",
-          { "vllm serve 'llama-3-70b' --tensor-parallel-size 2", "--gpus-per-node=2\n" } },
+          { "vllm serve llama-3-70b --tensor-parallel-size 2", "--gpus-per-node=2\n" } },
         { "llama-3-8b --cluster pitzer --framework llama.cpp --context 4096", { "llama-server" } },
         { "gpt2 --cluster own.yaml --batch 4 --context 256",
           { "--gres=gpu:tesla:1\n", "--partition=batch\n", "--exclusive\n" } },
@@ -135,9 +138,58 @@ static void names_stay_names(void **state) {
     command_result r =
         command_run("estimate a';touch;b --framework snug --cluster pitzer --batch 1 --emit slurm");
     assert_int_equal(r.exit, 0);
-    assert_null(strstr(r.out, ";touch"));
-    assert_non_null(strstr(r.out, "snug train 'a--touch-b'"));
+    assert_non_null(strstr(r.out, "\nsrun snug train 'a'\\'';touch;b' --data DATA"));
+    assert_non_null(strstr(r.out, "--job-name=a--touch-b\n"));
+    scratch_write("job.sh", r.out, strlen(r.out));
     command_free(&r);
+    static const char srun[] = "srun() { [ \"$3\" = \"a';touch;b\" ]; }\nSLURM_JOB_ID=1\n";
+    scratch_write("srun.sh", srun, sizeof srun - 1);
+    assert_int_equal(system("bash -c '. ./srun.sh; . ./job.sh'"), 0);
+}
+
+/* A path that is longer than a model's name comes into the script whole. */
+static void paths_stay_whole(void **state) {
+    (void)state;
+    char path[128], line[256];
+    memset(path, 'p', sizeof path);
+    path[100] = 0;
+    command_make_files();
+    snprintf(line, sizeof line, "cp -r tiny %s", path);
+    assert_int_equal(system(line), 0);
+    snprintf(line, sizeof line, "estimate %s --framework snug --cluster pitzer --batch 1 --emit slurm", path);
+    assert_true(says(line, 0, path));
+}
+
+/* What was asked for is taken or refused, and not made something else. */
+static void numbers_stay_numbers(void **state) {
+    (void)state;
+    static const char small[] = "estimate gpt2 --batch 1 --context 256 --shard ddp --emit slurm --cluster";
+    char line[256];
+    static const struct {
+        const char *end, *said;
+        int exit;
+    } cases[] = {
+        { "ascend --gpus 3", "--gpus-per-node=3\n", 0 },
+        { "ascend --gpus 8", "--nodes=2\n", 0 },
+        { "ascend --gpus 7", "ask for 4 or 8", 2 },
+        { "own.yaml --gpus 6", "--nodes=3\n", 0 }, /* of those that have two */
+        { "own.yaml --gpus 7", "ask for", 2 },
+        { "own.yaml --gpus 36", "on which this fits", 3 },
+    };
+    scratch_write("own.yaml", GOOD, sizeof GOOD - 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(line, sizeof line, "%s %s", small, cases[i].end);
+        assert_true(says(line, cases[i].exit, cases[i].said));
+    }
+    scratch_write("eight.yaml", "memory: 7GiB\n", 13);
+    scratch_write("own.yaml", EIGHTS, sizeof EIGHTS - 1);
+    static const char line_13b[] =
+        "estimate llama-2-13b --framework vllm --context 512 --cluster own.yaml --emit slurm";
+    assert_true(says(line_13b, 0, "--gpus-per-node=5\n"));
+    snprintf(line, sizeof line, "%s --gpus 4", line_13b);
+    assert_true(says(line, 3, "on which this fits"));
+    snprintf(line, sizeof line, "%s --gpus 7", line_13b);
+    assert_true(says(line, 2, "whole heads"));
 }
 
 /* One device less, or the next smaller kind, does not fit. */
@@ -160,7 +212,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(built_in_ones_are_whole),   cmocka_unit_test(own_files_are_checked),
         cmocka_unit_test(scripts_ask_for_what_fits), cmocka_unit_test(names_stay_names),
-        cmocka_unit_test(it_is_the_fewest),
+        cmocka_unit_test(it_is_the_fewest),          cmocka_unit_test(paths_stay_whole),
+        cmocka_unit_test(numbers_stay_numbers),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

@@ -193,6 +193,44 @@ static void answers(void **state) {
     }
 }
 
+/* vLLM takes numbers of devices that heads are divided by: 1, 2, 4, 5, 8, 10, 20 and 40 of 40 heads. Halving
+ * all numbers would stop at one of those between. */
+static void only_what_can_be_is_halved(void **state) {
+    (void)state;
+    static const char line[] = "estimate llama-2-13b --framework vllm --device small.yaml --solve gpus "
+                               "--context 512 --json";
+    bool seen[41] = { false };
+    for (int mib = 5000; mib < 40000; mib += mib / 8) {
+        char yaml[64];
+        snprintf(yaml, sizeof yaml, "memory: %dMiB\n", mib);
+        scratch_write("small.yaml", yaml, strlen(yaml));
+        options o = options_defaults();
+        o.subject = "llama-2-13b", o.estimate.device = "small.yaml", o.run.context = 512;
+        o.estimate.framework = FRAMEWORK_VLLM;
+        int64_t expected = by_force(&o, FRAMEWORK_GPUS, 64);
+        assert_int_equal(solved(line, expected ? 0 : 3), expected);
+        seen[expected] = true;
+    }
+    assert_true(seen[5] && seen[8]);
+    scratch_write("small.yaml", "memory: 300MiB\n", 15);
+    assert_true(says("estimate llama-2-13b --framework vllm --device small.yaml --solve gpus --context 512",
+                     3, "none"));
+    assert_true(says("estimate llama-3-8b --framework vllm --gpus 8", 0, "over 8 devices"));
+    assert_true(says("estimate llama-3-8b --framework vllm --gpus 16", 0, "over 16 devices"));
+    assert_true(says("estimate llama-3.2-3b --framework vllm --gpus 12", 2, "8 of them can't be either"));
+}
+
+/* One that can't be asked so is not the end of the others. */
+static void what_cannot_be_is_passed_over(void **state) {
+    (void)state;
+    assert_true(says("estimate --solve model --framework vllm --device h100-80 --gpus 5 --context 2048", 0,
+                     "the largest published model that fits is"));
+    assert_true(says("estimate --solve model --framework vllm --device t4 --gpus 1021", 2, "whole heads"));
+    assert_true(says("estimate gpt2 --framework vllm --solve gpu --max-num-seqs 4096", 0,
+                     "the smallest device that fits is"));
+    assert_true(says("estimate gpt2 --framework vllm --solve gpu --block-size 3", 2, "--block-size 3"));
+}
+
 static void devices_come_from_small_to_large(void **state) {
     (void)state;
     command_result r = command_run("estimate llama-3.2-1b --solve gpu --batch 1 --context 2048 --json");
@@ -284,6 +322,8 @@ int main(void) {
         cmocka_unit_test(trying_everything_finds_the_same),
         cmocka_unit_test(snug_keeps_what_it_says),
         cmocka_unit_test(answers),
+        cmocka_unit_test(only_what_can_be_is_halved),
+        cmocka_unit_test(what_cannot_be_is_passed_over),
         cmocka_unit_test(devices_come_from_small_to_large),
         cmocka_unit_test(techniques_are_snugs),
         cmocka_unit_test(folders_come_first),

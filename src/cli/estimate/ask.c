@@ -59,14 +59,31 @@ status ask(const options *o, const char *named, bool whole, ask_answer *a) {
 }
 
 status ask_most(const options *o, framework_variable v, int64_t *most) {
-    enum { BATCHES = 1 << 16, DEVICES = 1024 };
+    enum { BATCHES = 1 << 16 };
     estimate_question e;
+    options one = v == FRAMEWORK_GPUS ? ask_with(o, v, 1) : *o;
     *most = 0;
-    status result = estimate_open(o, o->subject, &e);
+    status result = estimate_open(&one, o->subject, &e);
     bool has = result == STATUS_OK &&
                (e.framework ? e.framework->variable(&e.settings, v) != NULL : v != FRAMEWORK_GPUS);
     if (has)
-        *most = v == FRAMEWORK_BATCH ? BATCHES : v == FRAMEWORK_GPUS ? DEVICES : families_context(&e.config);
+        *most = v == FRAMEWORK_BATCH  ? BATCHES
+                : v == FRAMEWORK_GPUS ? ASK_MOST_DEVICES
+                                      : families_context(&e.config);
+    estimate_close(&e);
+    return result;
+}
+
+status ask_counts(const options *o, device_counts *out) {
+    estimate_question e;
+    options with = ask_with(o, FRAMEWORK_GPUS, 1);
+    *out = (device_counts){ .of = { 1 }, .count = 1 };
+    status result = estimate_open(&with, o->subject, &e);
+    bool several = result == STATUS_OK && e.framework && e.framework->variable(&e.settings, FRAMEWORK_GPUS);
+    for (int64_t gpus = 2; several && gpus <= ASK_MOST_DEVICES; gpus++) {
+        with = ask_with(o, FRAMEWORK_GPUS, gpus);
+        if (estimate_settle(&e, &with) == STATUS_OK) out->of[out->count++] = gpus;
+    }
     estimate_close(&e);
     return result;
 }

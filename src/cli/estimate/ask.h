@@ -19,5 +19,12 @@ status ask(const options *o, const char *named, bool whole, ask_answer *a);
 
 /* What a setting can be at most; 0: the framework has none of the kind. */
 status ask_most(const options *o, framework_variable v, int64_t *most);
+/* Numbers of devices that the framework accepts, ascending: it may want whole heads on each, say. */
+enum { ASK_MOST_DEVICES = 1024 };
+typedef struct {
+    int64_t of[ASK_MOST_DEVICES];
+    int64_t count; /* at least 1: one device is what everything else is asked of */
+} device_counts;
+status ask_counts(const options *o, device_counts *out);
 /* The options with that setting. */
 options ask_with(const options *o, framework_variable v, int64_t value);

@@ -19,6 +19,8 @@ typedef struct {
  * must not move. */
 status estimate_open(const options *o, const char *model, estimate_question *e);
 void estimate_close(estimate_question *e);
+/* Other options for the same model, device and framework, checked. Not for snug, which has no settings. */
+status estimate_settle(estimate_question *e, const options *o);
 
 /* From options to a framework's settings, in a file for each that has settings of its own. */
 void estimate_settle_torch(estimate_question *e);

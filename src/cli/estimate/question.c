@@ -56,16 +56,20 @@ static status check_countable(estimate_question *e) {
                       (long long)*texts, (long long)*context);
 }
 
+status estimate_settle(estimate_question *e, const options *o) {
+    e->o = o;
+    settle[o->estimate.framework](e);
+    TRY(check_countable(e));
+    return e->framework->check(&e->subject, &e->settings);
+}
+
 status estimate_open(const options *o, const char *model_name, estimate_question *e) {
     const char *device = o->estimate.device;
     *e = (estimate_question){ .o = o, .framework = framework_of(o->estimate.framework) };
     e->subject = (framework_subject){ &e->model, &e->config, &e->hardware };
     if (device && strcmp(device, "cpu") != 0) TRY(hardware_find(device, &e->hardware));
     TRY(open_model(e, model_name));
-    if (!e->framework) return STATUS_OK;
-    settle[o->estimate.framework](e);
-    TRY(check_countable(e));
-    return e->framework->check(&e->subject, &e->settings);
+    return e->framework ? estimate_settle(e, o) : STATUS_OK;
 }
 
 void estimate_close(estimate_question *e) { text_close(&e->notes); }

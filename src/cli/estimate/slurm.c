@@ -9,9 +9,12 @@
 
 /* ---- choosing ---- */
 
+/* Numbers of devices that the framework takes, and that a script can ask nodes of this kind for: more than a
+ * node has come as whole nodes. */
 typedef struct {
     const options *o;
     const cluster_nodes *kind;
+    device_counts counts;
 } trial;
 
 static options options_on(const options *o, const cluster_nodes *k, int64_t gpus) {
@@ -20,37 +23,55 @@ static options options_on(const options *o, const cluster_nodes *k, int64_t gpus
     return with;
 }
 
-static status fits_on(void *context, int64_t gpus, bool *fits) {
+static status fits_on(void *context, int64_t place, bool *fits) {
     const trial *t = context;
-    options with = options_on(t->o, t->kind, gpus);
+    options with = options_on(t->o, t->kind, t->counts.of[place - 1]);
     ask_answer a;
     status result = ask(&with, NULL, false, &a);
     text_close(&a.notes);
     *fits = result == STATUS_OK && a.fits;
-    return result == STATUS_INVALID && gpus > 1 ? STATUS_OK : result; /* a number that nothing divides by */
+    return result;
 }
 
-/* The fewest devices of this kind; 0: there are not enough. More than a node has come as whole nodes. */
+static bool is_whole(const cluster_nodes *k, int64_t gpus) { return gpus <= k->gpus || gpus % k->gpus == 0; }
+
+static void keep_whole(trial *t) {
+    const cluster_nodes *k = t->kind;
+    device_counts kept = { .count = 0 };
+    for (int64_t i = 0; i < t->counts.count; i++) {
+        int64_t gpus = t->counts.of[i];
+        if (is_whole(k, gpus) && (gpus + k->gpus - 1) / k->gpus <= k->count) kept.of[kept.count++] = gpus;
+    }
+    t->counts = kept;
+}
+
+/* So many were asked for, and they are taken or left. */
+static status as_asked(trial *t, int64_t gpus) {
+    const cluster_nodes *k = t->kind;
+    if (!is_whole(k, gpus))
+        return status_set(STATUS_INVALID,
+                          "--gpus %lld: nodes %s have %lld devices each, and of several nodes all are taken; "
+                          "ask for %lld or %lld",
+                          (long long)gpus, k->name, (long long)k->gpus, (long long)(gpus - gpus % k->gpus),
+                          (long long)(gpus - gpus % k->gpus + k->gpus));
+    t->counts = (device_counts){ .of = { gpus }, .count = gpus / k->gpus <= k->count };
+    return STATUS_OK;
+}
+
+/* The fewest devices of this kind; 0: there are not enough. */
 static status fewest_of(const options *o, const cluster_nodes *k, int64_t *gpus) {
-    int64_t most, nodes = 0;
-    options one = options_on(o, k, 1);
-    TRY(ask_most(&one, FRAMEWORK_GPUS, &most));
-    trial t = { o, k };
-    if (o->estimate.gpus > 1) most = 0; /* so many are asked for */
+    trial t = { .o = o, .kind = k };
+    int64_t place;
+    *gpus = 0;
     if (o->estimate.gpus > 1) {
-        bool fits;
-        TRY(fits_on(&t, o->estimate.gpus, &fits));
-        *gpus = fits && o->estimate.gpus <= k->gpus * k->count ? o->estimate.gpus : 0;
-        return STATUS_OK;
+        TRY(as_asked(&t, o->estimate.gpus));
+    } else {
+        options one = options_on(o, k, 1);
+        TRY(ask_counts(&one, &t.counts));
+        keep_whole(&t);
     }
-    if (!most) most = 1;
-    int64_t within = most < k->gpus ? most : k->gpus;
-    TRY(solve_least(within, fits_on, &t, gpus));
-    for (nodes = 2; !*gpus && nodes <= k->count && nodes * k->gpus <= most; nodes++) {
-        bool fits;
-        TRY(fits_on(&t, nodes * k->gpus, &fits));
-        if (fits) *gpus = nodes * k->gpus;
-    }
+    TRY(solve_least(t.counts.count, fits_on, &t, &place));
+    if (place) *gpus = t.counts.of[place - 1];
     return STATUS_OK;
 }
 
@@ -61,29 +82,38 @@ static status memory_of(const cluster_nodes *k, uint64_t *memory) {
     return STATUS_OK;
 }
 
+/* Is this kind better than what was found before? */
+static status consider(const options *o, const cluster_nodes *k, slurm_choice *out, uint64_t *smallest) {
+    int64_t gpus, fewest = out->nodes * out->gpus;
+    uint64_t memory;
+    TRY(memory_of(k, &memory));
+    TRY(fewest_of(o, k, &gpus));
+    if (!gpus || (out->kind && (gpus > fewest || (gpus == fewest && memory >= *smallest)))) return STATUS_OK;
+    out->kind = k, *smallest = memory;
+    out->nodes = (gpus + k->gpus - 1) / k->gpus;
+    out->gpus = gpus / out->nodes;
+    return STATUS_OK;
+}
+
 status slurm_choose(const options *o, slurm_choice *out) {
-    int64_t fewest = 0;
     uint64_t smallest = 0;
+    uint32_t asked = 0, refused = 0;
+    status result = STATUS_OK;
+    *out = (slurm_choice){ .kind = NULL };
     TRY(cluster_find(o->estimate.cluster, &out->of));
-    out->kind = NULL;
     for (const cluster_nodes *k = out->of.kinds; k < out->of.kinds + out->of.kind_count; k++) {
-        int64_t gpus;
-        uint64_t memory;
         if (o->estimate.device && strcmp(o->estimate.device, k->device) != 0) continue;
-        TRY(memory_of(k, &memory));
-        TRY(fewest_of(o, k, &gpus));
-        if (!gpus || (out->kind && (gpus > fewest || (gpus == fewest && memory >= smallest)))) continue;
-        out->kind = k, fewest = gpus, smallest = memory;
+        result = consider(o, k, out, &smallest);
+        if (result != STATUS_INVALID) TRY(result);
+        asked++, refused += result == STATUS_INVALID;
     }
+    if (asked && refused == asked) return result;
     if (!out->kind)
         return status_set(STATUS_NO_FIT,
                           "%s has no nodes%s%.40s on which this fits, however many; 'snug estimate' with "
                           "--device says what would help",
                           out->of.title, o->estimate.device ? " with " : "",
                           o->estimate.device ? o->estimate.device : "");
-    out->nodes = (fewest + out->kind->gpus - 1) / out->kind->gpus;
-    out->gpus = fewest / out->nodes;
-    if (out->gpus * out->nodes < fewest) out->gpus++;
     out->with = options_on(o, out->kind, out->nodes * out->gpus);
     return STATUS_OK;
 }
@@ -96,7 +126,7 @@ void slurm_say(const slurm_choice *c, text *out) {
 
 /* ---- the script ---- */
 
-/* What people have named comes into the script as letters, digits and a few signs. */
+/* In comments, and as a job's name, what people have named is letters, digits and a few signs. */
 static void add_plain(text *out, const char *words) {
     for (const char *w = words; *w; w++)
         text_add(out, "%c", isalnum((unsigned char)*w) || strchr("._/-", *w) ? *w : '-');
@@ -136,29 +166,39 @@ static void add_torchrun(const slurm_choice *c, text *out) {
              (long long)c->nodes, (long long)c->gpus);
 }
 
-static void add_command(const slurm_choice *c, const char *model_name, text *out) {
+/* A model's name is cut where a path is long, and what runs needs all of it. */
+static const char *whole_name(const estimate_question *e) {
+    return strlen(e->model.name) + 1 < sizeof e->model.name ? e->model.name : e->o->subject;
+}
+
+static void add_training(const estimate_question *e, text *out) {
+    const setup_options *run = &e->o->run;
+    text_add(out, "srun snug train ");
+    text_add_quoted(out, whole_name(e));
+    text_add(out, " --data DATA --out \"run-$SLURM_JOB_ID\" --memory auto --batch %lld",
+             (long long)run->batch);
+    if (run->context) text_add(out, " --context %lld", (long long)run->context);
+    text_add(out, "\n");
+}
+
+static void add_vllm(const slurm_choice *c, const estimate_question *e, text *out) {
+    text_add(out, "srun vllm serve ");
+    text_add_quoted(out, whole_name(e));
+    text_add(out, " --tensor-parallel-size %lld", (long long)(c->gpus * c->nodes));
+    if (c->with.run.context) text_add(out, " --max-model-len %lld", (long long)c->with.run.context);
+    text_add(out, "\n");
+}
+
+static void add_command(const slurm_choice *c, const estimate_question *e, text *out) {
     switch (c->with.estimate.framework) {
-    case FRAMEWORK_SNUG:
-        text_add(out, "srun snug train '");
-        add_plain(out, model_name);
-        text_add(out, "' --data DATA --out \"run-$SLURM_JOB_ID\" --memory auto --batch %lld",
-                 (long long)c->with.run.batch);
-        if (c->with.run.context) text_add(out, " --context %lld", (long long)c->with.run.context);
-        text_add(out, "\n");
-        return;
-    case FRAMEWORK_VLLM:
-        text_add(out, "srun vllm serve '");
-        add_plain(out, model_name);
-        text_add(out, "' --tensor-parallel-size %lld", (long long)(c->gpus * c->nodes));
-        if (c->with.run.context) text_add(out, " --max-model-len %lld", (long long)c->with.run.context);
-        text_add(out, "\n");
-        return;
+    case FRAMEWORK_SNUG: add_training(e, out); return;
+    case FRAMEWORK_VLLM: add_vllm(c, e, out); return;
     case FRAMEWORK_LLAMA_CPP: text_add(out, "srun llama-server --model MODEL.gguf\n"); return;
     default: add_torchrun(c, out);
     }
 }
 
-void slurm_write(const slurm_choice *c, const ask_answer *a, text *out) {
+static void add_script(const slurm_choice *c, const ask_answer *a, const estimate_question *e, text *out) {
     char likely[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
     text_add(out, "#!/bin/bash\n# ");
     add_plain(out, a->model);
@@ -170,5 +210,13 @@ void slurm_write(const slurm_choice *c, const ask_answer *a, text *out) {
     text_add(out, "\n");
     add_resources(c, out);
     text_add(out, "set -euo pipefail\n\n");
-    add_command(c, a->model, out);
+    add_command(c, e, out);
+}
+
+status slurm_write(const slurm_choice *c, const ask_answer *a, text *out) {
+    estimate_question e;
+    status result = estimate_open(&c->with, c->with.subject, &e);
+    if (result == STATUS_OK) add_script(c, a, &e, out);
+    estimate_close(&e);
+    return result;
 }

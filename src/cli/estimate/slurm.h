@@ -12,11 +12,12 @@ typedef struct {
 } slurm_choice;
 
 /* The fewest devices that hold what is asked, and among kinds of nodes that need as few, the smallest device.
- * STATUS_NO_FIT: no kind has enough of them. `out` must not move. */
+ * STATUS_NO_FIT: no kind has enough of them. STATUS_INVALID: on no kind can it be asked so. `out` must not
+ * move. */
 status slurm_choose(const options *o, slurm_choice *out);
 
 /* A line for people on what was chosen. */
 void slurm_say(const slurm_choice *c, text *out);
 
 /* The script, for the options of the choice, which is known to fit. */
-void slurm_write(const slurm_choice *c, const ask_answer *a, text *out);
+status slurm_write(const slurm_choice *c, const ask_answer *a, text *out);

@@ -23,6 +23,7 @@ typedef struct {
 
 typedef struct {
     const char *name;
+    bool refused; /* it can't be asked so on this device */
     ask_answer a;
 } candidate;
 
@@ -56,18 +57,21 @@ static status need_device(const options *o) {
 typedef struct {
     const options *o;
     framework_variable variable;
+    const device_counts *counts; /* values are places among these; NULL: themselves */
 } turning;
 
-static status fits_with(void *context, int64_t value, bool *fits) {
+static int64_t value_at(const turning *t, int64_t place) {
+    return place && t->counts ? t->counts->of[place - 1] : place;
+}
+
+static status fits_with(void *context, int64_t place, bool *fits) {
     const turning *t = context;
-    options with = ask_with(t->o, t->variable, value);
+    options with = ask_with(t->o, t->variable, value_at(t, place));
     ask_answer a;
     status result = ask(&with, NULL, false, &a);
     text_close(&a.notes);
     *fits = result == STATUS_OK && a.fits;
-    /* so many devices may have nothing to share: 7 of them and 32 heads, say */
-    bool odd = result == STATUS_INVALID && t->variable == FRAMEWORK_GPUS && value > 1;
-    return odd ? STATUS_OK : result;
+    return result;
 }
 
 static status answer_with(const options *o, framework_variable v, int64_t value, ask_answer *a) {
@@ -75,22 +79,35 @@ static status answer_with(const options *o, framework_variable v, int64_t value,
     return ask(&with, NULL, true, a);
 }
 
+/* Bytes of a device grow fewer with each number of them that can be, and between those there is no answer. */
+static status solve_gpus(solving *s) {
+    solution *f = &s->found;
+    device_counts counts;
+    turning t = { s->o, FRAMEWORK_GPUS, &counts };
+    int64_t place;
+    TRY(ask_counts(s->o, &counts));
+    TRY(solve_least(counts.count, fits_with, &t, &place));
+    f->value = value_at(&t, place);
+    TRY(answer_with(s->o, FRAMEWORK_GPUS, value_at(&t, place ? place : counts.count), &f->with));
+    bool torch = s->o->estimate.framework <= FRAMEWORK_PYTORCH;
+    if (torch && f->value > 1 && s->o->estimate.shard == TORCH_ALONE)
+        text_add(&f->with.notes, "several devices share by --shard fsdp, unless another way is named\n");
+    return STATUS_OK;
+}
+
 static status solve_number(solving *s, framework_variable v) {
     static const char *const names[] = { "batch", "context", "gpus" };
-    turning t = { s->o, v };
+    turning t = { s->o, v, NULL };
     solution *f = &s->found;
     TRY(need_device(s->o));
     TRY(ask_most(s->o, v, &f->most));
     if (!f->most)
         return status_set(STATUS_INVALID, "--solve %s: %s has no such setting", names[v],
                           framework_title(s->o));
-    bool few = v == FRAMEWORK_GPUS, torch = s->o->estimate.framework <= FRAMEWORK_PYTORCH;
-    TRY(few ? solve_least(f->most, fits_with, &t, &f->value)
-            : solve_largest(f->most, fits_with, &t, &f->value));
-    TRY(answer_with(s->o, v, f->value ? f->value : few ? f->most : 1, &f->with));
-    if (few && torch && f->value > 1 && s->o->estimate.shard == TORCH_ALONE)
-        text_add(&f->with.notes, "several devices share by --shard fsdp, unless another way is named\n");
-    if (!few && f->value && f->value < f->most) TRY(answer_with(s->o, v, f->value + 1, &f->more));
+    if (v == FRAMEWORK_GPUS) return solve_gpus(s);
+    TRY(solve_largest(f->most, fits_with, &t, &f->value));
+    TRY(answer_with(s->o, v, f->value ? f->value : 1, &f->with));
+    if (f->value && f->value < f->most) TRY(answer_with(s->o, v, f->value + 1, &f->more));
     return STATUS_OK;
 }
 
@@ -122,6 +139,24 @@ static status no_family(const char *family) {
     return STATUS_INVALID;
 }
 
+/* The first of them that fits; else what the last takes. Those that can't be asked so, whose heads can't be
+ * divided by --gpus, say, are passed over; a failure where that goes for all. */
+static status first_that_fits(solving *s, const published_model *const *of, uint32_t count) {
+    const published_model *last = NULL;
+    status result = STATUS_OK;
+    for (uint32_t i = 0; i < count && !s->found.name; i++) {
+        text_close(&s->found.with.notes);
+        result = ask(s->o, of[i]->name, false, &s->found.with);
+        if (result == STATUS_INVALID) continue;
+        TRY(result);
+        last = of[i];
+        s->found.name = s->found.with.fits ? last->name : NULL;
+    }
+    if (!last) return result;
+    text_close(&s->found.with.notes);
+    return ask(s->o, last->name, true, &s->found.with);
+}
+
 /* The largest that fits, from large to small; else what the smallest takes. */
 static status solve_model(solving *s) {
     enum { MOST = 256 };
@@ -133,13 +168,7 @@ static status solve_model(solving *s) {
         if (is_of_family(p, s->o->estimate.family)) of[count++] = p;
     if (!count) return no_family(s->o->estimate.family);
     qsort(of, count, sizeof *of, by_size);
-    for (uint32_t i = 0; i < count; i++) {
-        text_close(&s->found.with.notes);
-        TRY(ask(s->o, of[i]->name, i + 1 == count, &s->found.with));
-        s->found.name = s->found.with.fits ? of[i]->name : NULL;
-        if (s->found.name) return ask(s->o, of[i]->name, true, &s->found.with);
-    }
-    return STATUS_OK;
+    return first_that_fits(s, of, count);
 }
 
 /* ---- devices ---- */
@@ -151,10 +180,14 @@ static int by_memory(const void *a, const void *b) {
 }
 
 static status ask_devices(const options *o, candidate *out, uint32_t count) {
+    uint32_t refused = 0;
     for (uint32_t i = 0; i < count; i++) {
         options with = *o;
         with.estimate.device = out[i].name = hardware_files[i].name;
-        TRY(ask(&with, NULL, true, &out[i].a));
+        status result = ask(&with, NULL, true, &out[i].a);
+        out[i].refused = result == STATUS_INVALID;
+        refused += out[i].refused;
+        if (refused == count || !out[i].refused) TRY(result);
     }
     return STATUS_OK;
 }
@@ -166,9 +199,11 @@ static status solve_device(solving *s) {
     if (!s->devices) return status_set(STATUS_FAILED, "no memory to ask for all devices");
     TRY(ask_devices(s->o, s->devices, s->device_count));
     qsort(s->devices, s->device_count, sizeof *s->devices, by_memory);
+    bool any = false;
     for (uint32_t i = s->device_count; i-- > 0;) {
         candidate *c = &s->devices[i];
-        if (!c->a.fits && i + 1 < s->device_count) continue;
+        if (c->refused || (any && !c->a.fits)) continue;
+        any = true;
         s->found.with = c->a;
         s->found.name = c->a.fits ? c->name : NULL;
     }
@@ -273,7 +308,10 @@ static void put_devices(const solving *s, json_writer *w) {
         json_begin_object(w, NULL);
         json_put_string(w, "name", c->name);
         json_put_bool(w, "fits", c->a.fits);
-        json_put_unsigned(w, "device_bytes", c->a.bytes.likely);
+        if (c->refused)
+            json_put_null(w, "device_bytes");
+        else
+            json_put_unsigned(w, "device_bytes", c->a.bytes.likely);
         json_put_unsigned(w, "reported_bytes", c->a.hardware.memory);
         json_end_object(w);
     }
