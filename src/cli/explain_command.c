@@ -148,12 +148,19 @@ static void say_torch(text *t, const oom *m, oom_cause why) {
              "allocator, is to blame."),
     };
     uint64_t own = m->allocated + m->unallocated, total = m->total ? m->total : own + m->free;
+    if (!total) {
+        text_add(
+            t,
+            "PyTorch asked for %s. What held the memory is missing: the message goes on after that, paste it "
+            "whole.\n",
+            bytes_text(m->tried));
+        return;
+    }
     text_add(t, "PyTorch asked for %s where %s were free: %s too much.\n", bytes_text(m->tried),
              bytes_text(m->free), bytes_text(oom_short(m)));
     text_add(t, "\nWhat held the memory");
     if (m->gpu >= 0) text_add(t, " of GPU %lld", (long long)m->gpu);
     text_add(t, ", of %s\n", bytes_text(total));
-    if (!total) total = 1;
     add_held(t, "tensors of this process", m->allocated - (m->pools < m->allocated ? m->pools : 0), total);
     add_held(t, "private pools, as of CUDA graphs", m->pools, total);
     add_held(t, "reserved, in no tensor", m->unallocated, total);

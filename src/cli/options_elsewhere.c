@@ -61,6 +61,7 @@ const option options_elsewhere[] = {
       .kind = OPTION_CHOICE,
       .group = GROUP_ELSEWHERE,
       .commands = OUTSIDE,
+      .needs = "framework=hf|pytorch|vllm|litgpt|llm.c",
       .offset = FIELD(estimate.types),
       .words = "float32, autocast, half",
       .help =
@@ -70,7 +71,7 @@ const option options_elsewhere[] = {
       .kind = OPTION_CHOICE,
       .group = GROUP_ELSEWHERE,
       .commands = OUTSIDE,
-      .needs = "framework=hf|pytorch|litgpt|llm.c|llama.cpp",
+      .needs = "framework=hf|pytorch|llm.c|llama.cpp",
       .offset = FIELD(estimate.attention),
       .words = "auto, flash, eager",
       .help = "flash (or torch's memory-efficient kernel): no score matrix; eager: scores as matrices; auto: "
@@ -97,7 +98,7 @@ const option options_elsewhere[] = {
       .kind = OPTION_CHOICE,
       .group = GROUP_ELSEWHERE,
       .commands = OUTSIDE,
-      .needs = "framework=hf|pytorch|litgpt",
+      .needs = "framework=hf|pytorch",
       .offset = FIELD(estimate.loss),
       .words = "plain, fused",
       .help = "fused: logits are made in parts and let go, as Liger kernels do it" },
@@ -192,6 +193,7 @@ const option options_elsewhere[] = {
       .kind = OPTION_INTEGER,
       .group = GROUP_ELSEWHERE,
       .commands = OUTSIDE,
+      .needs = "framework=hf|pytorch|snug|vllm|litgpt",
       .offset = FIELD(estimate.gpus),
       .low = 1,
       .high = 1 << 20,

@@ -25,6 +25,8 @@ static status check(const framework_subject *q, const framework_settings *settin
         return status_set(STATUS_INVALID,
                           "--context %lld is longer than the %lld positions that %s has learned",
                           (long long)s->context, (long long)q->model->context, q->model->name);
+    if (s->optimizer != OPTIMIZER_ADAMW)
+        return status_set(STATUS_INVALID, "--optimizer: llm.c has adamw alone; leave it out");
     if (s->types != TORCH_F32 && !s->cuda)
         return status_set(STATUS_INVALID, "--dtype half: llm.c computes in f32 on a CPU");
     return STATUS_OK;

@@ -26,8 +26,23 @@ static status check_images(const framework_subject *q, const torch_settings *s) 
     return STATUS_OK;
 }
 
+/* What the rules of litgpt were written for. */
+static status check_litgpt(const framework_subject *q) {
+    const model_config *c = q->config;
+    bool knows = c->family == FAMILY_DECODER && !(c->decoder.cap_logits > 0) && !c->decoder.experts.count;
+    if (knows) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "--framework litgpt is for decoders without experts and caps on logits, and %s is %s; "
+                      "take --framework hf",
+                      q->model->name,
+                      c->family != FAMILY_DECODER ? q->model->family
+                      : c->decoder.experts.count  ? "a mixture of experts"
+                                                  : "one with caps");
+}
+
 static status check(const framework_subject *q, const framework_settings *settings) {
     const torch_settings *s = &settings->torch;
+    if (s->litgpt) TRY(check_litgpt(q));
     TRY(check_images(q, s));
     if (s->state_bits != 8 && s->state_bits != 32)
         return status_set(STATUS_INVALID, "--optimizer-bits %lld: states have 32 bits, or 8",
@@ -115,7 +130,7 @@ static bool to_flash(const framework_subject *q, framework_settings *settings, c
     torch_settings *s = &settings->torch;
     (void)q;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--attn flash");
-    return s->attention != TORCH_FLASH && (s->attention = TORCH_FLASH, true);
+    return !s->litgpt && s->attention != TORCH_FLASH && (s->attention = TORCH_FLASH, true);
 }
 
 static bool to_fused_update(const framework_subject *q, framework_settings *settings, char *out) {
@@ -128,7 +143,7 @@ static bool to_fused_update(const framework_subject *q, framework_settings *sett
 static bool to_fused_loss(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--loss fused");
-    return q->model->vocabulary && !s->fused_loss && (s->fused_loss = true);
+    return q->model->vocabulary && !s->litgpt && !s->fused_loss && (s->fused_loss = true);
 }
 
 static bool to_smaller(const framework_subject *q, framework_settings *settings, char *out) {

@@ -28,10 +28,10 @@ static uint64_t elements_out(const arena *a, const node *n) {
     return (uint64_t)shape_elements(graph_shape(a->g, node_out(a->g, n, 0)));
 }
 
-static void keep(arena *a, uint64_t elements) { a->sum += (double)elements * a->width; }
-static void keep_f32(arena *a, uint64_t elements) { a->sum += (double)elements * 4; }
+static void keep(arena *a, double elements) { a->sum += elements * a->width; }
+static void keep_f32(arena *a, double elements) { a->sum += elements * 4; }
 
-static void read_out(arena *a, const node *n) { keep(a, elements_out(a, n)); }
+static void read_out(arena *a, const node *n) { keep(a, (double)elements_out(a, n)); }
 static void read_nothing(arena *a, const node *n) { (void)a, (void)n; }
 
 /* The sum with the positions' is what is kept. */
@@ -41,21 +41,21 @@ static void read_embedding(arena *a, const node *n) { a->table = node_in(a->g, n
 static void read_norm(arena *a, const node *n) {
     bool made_anew = a->s->program == LLMC_CUDA && a->s->again >= 2 && n->site >= 0;
     if (!made_anew) read_out(a, n);
-    keep_f32(a, 2 * a->rows);
+    keep_f32(a, 2 * (double)a->rows);
 }
 
 /* Scores and their softmax on a CPU, softmax alone in CUDA, with cuDNN a number a row. */
 static void read_attention(arena *a, const node *n) {
     attention_sizes z =
         attention_sizes_of(graph_shape(a->g, node_in(a->g, n, 0)), NULL, node_attributes(a->g, n));
-    uint64_t scores = (uint64_t)(z.batch * z.heads * z.queries * z.keys);
-    a->scores = (double)scores;
+    double rows = (double)z.batch * (double)z.heads * (double)z.queries, scores = rows * (double)z.keys;
+    a->scores = scores;
     read_out(a, n);
     if (a->s->program == LLMC_CUDA && a->s->cudnn)
-        keep_f32(a, (uint64_t)(z.batch * z.heads * z.queries));
+        keep_f32(a, rows);
     else
         keep(a, a->s->program == LLMC_CPU ? 2 * scores : scores);
-    double wide = (double)(z.heads * z.queries) * (double)a->rows;
+    double wide = (double)z.heads * (double)z.queries * (double)a->rows;
     if (a->s->program != LLMC_CPU && wide > a->output) a->output = wide;
 }
 
@@ -83,8 +83,9 @@ static void read_gelu(arena *a, const node *n) {
 
 static void read_loss(arena *a, const node *n) {
     (void)n;
-    if (a->s->program == LLMC_CPU) keep(a, a->rows * a->vocabulary); /* probabilities beside logits */
-    keep_f32(a, a->rows);
+    if (a->s->program == LLMC_CPU)
+        keep(a, (double)a->rows * (double)a->vocabulary); /* probabilities beside logits */
+    keep_f32(a, (double)a->rows);
 }
 
 typedef struct {

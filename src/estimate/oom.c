@@ -89,29 +89,38 @@ static void read_old(span s, oom *o) {
     if (!reserved) o->unallocated = size_before(s, " cached");
 }
 
-/* "Process 2635308 has 62.69 GiB memory in use", of others; "this process has" is ours. */
-static uint64_t others_of(span s) {
+/* "Process 2635308 has 62.69 GiB memory in use", of others; "this process has" is ours. `largest` gets the
+ * largest of them. */
+static uint64_t others_of(span s, uint64_t *largest) {
     uint64_t sum = 0;
     for (span p = behind(s, "Process "); p.at; p = behind(p, "Process ")) {
         double id;
         span has = p;
+        uint64_t one = 0;
         if (!number(&has, &id)) continue;
         if ((size_t)(has.end - has.at) > 5 && memcmp(has.at, " has ", 5) == 0)
-            sum += size((span){ has.at + 5, has.end });
+            one = size((span){ has.at + 5, has.end });
+        sum += one;
+        if (one > *largest) *largest = one;
     }
     return sum;
 }
 
 static void read_new(span s, oom *o) {
+    uint64_t largest = 0;
     o->total = size(behind(s, "total capac")); /* it was misspelt for a while */
     span capacity = behind(s, "total capac"), of = behind(capacity, " of ");
     if (!o->total) o->total = size(of);
     o->free = size(behind(s, "of which "));
     o->process = size(behind(s, "this process has "));
-    o->others = others_of(s);
+    o->others = others_of(s, &largest);
     o->allocated = size(behind(s, "Of the allocated memory "));
     o->pools = size(behind(s, "allocated by PyTorch, with "));
     o->unallocated = size_before(s, " is reserved by PyTorch but unallocated");
+    /* In a container the driver's number of a process is not the one that it knows itself by: of more than
+     * there can be of others the largest is its own. */
+    double held = (double)o->others + (double)o->allocated + (double)o->free;
+    if (!o->process && o->total && held > (double)o->total) o->process = largest, o->others -= largest;
 }
 
 static bool read_torch(span s, oom *o) {

@@ -27,6 +27,9 @@ void tape_close(tape *t) {
 
 tape_value tape_add_source(tape *t, const tape_item *item) {
     uint32_t v = 0;
+    if (t->failed == STATUS_OK && item->elements >= TAPE_MOST)
+        t->failed = status_set(STATUS_INVALID, "a tensor of the step has 2^47 numbers or more, which none "
+                                               "can hold; make --micro-batch or --context smaller");
     if (t->failed == STATUS_OK) t->failed = array_add(&t->items, 1, &v);
     if (t->failed == STATUS_OK) *tape_at(t, v) = *item;
     return v;

@@ -64,6 +64,9 @@ static inline uint64_t tape_bytes(const tape *t, tape_value v) {
     return (uint64_t)((double)tape_at(t, v)->elements * tape_at(t, v)->width + 0.5);
 }
 
+/* Numbers of one item: those of that many and more are not counted, the tape fails. */
+#define TAPE_MOST (INT64_C(1) << 47)
+
 /* Something that is there before the step and after it. */
 tape_value tape_add_source(tape *t, const tape_item *item);
 /* call->out is made of `made`, which wants a gradient where any input does. Returns it. */

@@ -84,7 +84,7 @@ static status read_nodes(torch_reading *r) {
     r->site = SITE_NONE;
     torch_look(r);
     for (node_id id = 1; id < r->g->nodes.count; id++) torch_make_masks(r, graph_node(r->g, id));
-    for (node_id id = 1; id < r->g->nodes.count; id++) {
+    for (node_id id = 1; id < r->g->nodes.count && r->t->failed == STATUS_OK; id++) {
         const node *n = graph_node(r->g, id);
         const torch_rule *rule = rule_of(r, n->op);
         if (!rule) return status_set(STATUS_INVALID, "no rule says what PyTorch does for %s", n->op->name);
@@ -128,30 +128,32 @@ static void count_one(const torch_settings *s, const shape *x, trained *c) {
     c->rows += x->rank > 1 ? (double)(shape_rows(x) + shape_last(x)) : n;
 }
 
-/* Adapters beside their matrices. */
+/* Adapters beside their matrices; kernels of convolutions have none. */
 static void count_adapters(const graph *g, const torch_settings *s, const bool *in_block, trained *c) {
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         const shape *x = graph_shape(g, t);
-        if (!is_weight(graph_tensor(g, t)) || x->rank < 2) continue;
+        if (!is_weight(graph_tensor(g, t)) || x->rank != 2) continue;
         if (!torch_is_target(s, graph_name(g, t), in_block[t])) continue;
         count_one(s, &SHAPE(s->adapter_rank, x->dim[0]), c);
         count_one(s, &SHAPE(s->adapter_rank, x->dim[1]), c);
     }
 }
 
-static trained count_trained(const graph *g, const torch_settings *s) {
+static status count_trained(const graph *g, const torch_settings *s, trained *out) {
     trained c = { .width = s->adapter_rank                         ? torch_adapter_width(s)
                            : s->types == TORCH_HALF && !s->masters ? 2
                                                                    : 4 };
     bool *in_block = memory_new(g->tensors.count, sizeof *in_block);
-    if (!in_block) return c;
+    if (!in_block) return status_set(STATUS_FAILED, "no memory to estimate");
     note_blocks(g, in_block);
     for (tensor_id t = 1; t < g->tensors.count; t++)
         if (is_weight(graph_tensor(g, t)) && is_trained(s, graph_tensor(g, t)))
             count_one(s, graph_shape(g, t), &c);
     if (s->adapter_rank) count_adapters(g, s, in_block, &c);
+    status result = s->adapter_rank && !(c.elements > 0) ? torch_no_target(g, s, in_block) : STATUS_OK;
     memory_free(in_block);
-    return c;
+    *out = c;
+    return result;
 }
 
 static int moments_of(const torch_settings *s) {
@@ -160,28 +162,22 @@ static int moments_of(const torch_settings *s) {
     return s->optimizer == OPTIMIZER_SGD && s->momentum > 0 ? 1 : 0;
 }
 
-static uint64_t trained_bytes(const graph *g, const torch_settings *s) {
-    trained c = count_trained(g, s);
-    return (uint64_t)(c.elements * c.width);
-}
-
-uint64_t torch_state_bytes(const graph *g, const torch_settings *s) {
-    trained c = count_trained(g, s);
-    if (s->optimizer == OPTIMIZER_ADAFACTOR) return (uint64_t)(c.rows * 4);
-    double bytes = (c.elements - c.coded) * (s->state_bits == 8 ? 4 : c.width) + c.coded * (1 + 4.0 / 256);
+static uint64_t state_bytes(const trained *c, const torch_settings *s) {
+    if (s->optimizer == OPTIMIZER_ADAFACTOR) return (uint64_t)(c->rows * 4);
+    double bytes =
+        (c->elements - c->coded) * (s->state_bits == 8 ? 4 : c->width) + c->coded * (1 + 4.0 / 256);
     bool apart = s->masters && s->shard != TORCH_FSDP && !s->adapter_rank; /* DeepSpeed's masters */
-    return (uint64_t)(bytes * moments_of(s) + (apart ? c.elements * 4 : 0));
+    return (uint64_t)(bytes * moments_of(s) + (apart ? c->elements * 4 : 0));
 }
 
 /* foreach: the square roots of all second moments at once. One after the other: root and denominator of the
  * largest weight. Fused kernels and those of 8 bits need nothing. */
-uint64_t torch_update_bytes(const graph *g, const torch_settings *s) {
-    trained c = count_trained(g, s);
+static uint64_t update_bytes(const trained *c, const torch_settings *s) {
     if (s->state_bits == 8 || s->update == TORCH_FUSED) return 0;
     if (s->optimizer == OPTIMIZER_SGD) return 0;
     if (s->optimizer == OPTIMIZER_ADAMW && s->update == TORCH_FOREACH)
-        return (uint64_t)(c.elements * c.width);
-    return (uint64_t)(c.largest * c.width * 2);
+        return (uint64_t)(c->elements * c->width);
+    return (uint64_t)(c->largest * c->width * 2);
 }
 
 /* ---- several devices ---- */
@@ -194,9 +190,9 @@ typedef struct {
 
 enum { MOST_SITES = 4096 };
 
-static void add_weight(const torch_reading *r, tape_value v, int32_t site, double *by_site, unit_bytes *u) {
-    const tape_item *x = tape_at(r->t, v);
-    double most = r->s->types == TORCH_F32 ? 4 : 2, width = x->width < most ? x->width : most;
+static void add_weight(const tape_item *x, const torch_settings *s, int32_t site, double *by_site,
+                       unit_bytes *u) {
+    double most = s->types == TORCH_F32 ? 4 : 2, width = x->width < most ? x->width : most;
     double bytes = (double)x->elements * width;
     if (site < 0 || site >= MOST_SITES) {
         u->outside += bytes;
@@ -209,23 +205,23 @@ static void add_weight(const torch_reading *r, tape_value v, int32_t site, doubl
 }
 
 /* Adapters' weights are on the tape alone, so that is where weights are looked for. */
-static unit_bytes units_of(const tape *t, const torch_settings *s) {
-    unit_bytes u = { 0 };
-    torch_reading r = { .s = s, .t = (tape *)(uintptr_t)t };
+static status units_of(const tape *t, const torch_settings *s, unit_bytes *u) {
     double *by_site = memory_new(2 * MOST_SITES, sizeof *by_site);
     bool *seen = memory_new(t->items.count, sizeof *seen);
-    for (uint32_t i = 1; by_site && seen && i < t->calls.count; i++) {
+    bool made = by_site && seen;
+    *u = (unit_bytes){ 0 };
+    for (uint32_t i = 1; made && i < t->calls.count; i++) {
         const tape_call *c = (const tape_call *)t->calls.data + i;
         for (int k = 0; k < TAPE_IN; k++) {
             tape_value v = c->in[k];
             if (!v || seen[v] || tape_at(t, v)->term != TAPE_WEIGHTS) continue;
             seen[v] = true;
-            add_weight(&r, v, c->site, by_site, &u);
+            add_weight(tape_at(t, v), s, c->site, by_site, u);
         }
     }
     memory_free(by_site);
     memory_free(seen);
-    return u;
+    return made ? STATUS_OK : status_set(STATUS_FAILED, "no memory to estimate");
 }
 
 /* Each rank keeps its share; what is whole for a while are gradients on their way (a bucket), or, where
@@ -236,11 +232,12 @@ static unit_bytes units_of(const tape *t, const torch_settings *s) {
  * Where all of a unit is frozen, FSDP has a hook on the gradients of its inputs, to let the weights go;
  * computed again by use_reentrant=True these inputs are leaves, and the hook holds them and their gradients
  * until backward ends (_register_post_backward_reshard_only_hook, AccumulateGrad's variable). */
-static void share_out(const tape *t, const torch_settings *s, uint64_t gradients, tape_settings *how) {
+static status share_out(const tape *t, const torch_settings *s, const trained *c, tape_settings *how) {
     double share = 1.0 / (double)s->gpus;
-    if (s->gpus < 2 || s->shard == TORCH_ALONE) return;
-    unit_bytes u = units_of(t, s);
-    if (s->shard == TORCH_DDP) how->sending_bytes = gradients;
+    if (s->gpus < 2 || s->shard == TORCH_ALONE) return STATUS_OK;
+    unit_bytes u;
+    TRY(units_of(t, s, &u));
+    if (s->shard == TORCH_DDP) how->sending_bytes = (uint64_t)(c->elements * c->width);
     if (s->shard >= TORCH_ZERO1) {
         how->optimizer_bytes = (uint64_t)((double)how->optimizer_bytes * share);
         how->update_bytes = (uint64_t)((double)how->update_bytes * share);
@@ -259,6 +256,7 @@ static void share_out(const tape *t, const torch_settings *s, uint64_t gradients
         how->gradient_share = 0;
         if (s->litgpt) how->sending_bytes = (uint64_t)u.frozen;
     }
+    return STATUS_OK;
 }
 
 /* ---- the whole ---- */
@@ -290,19 +288,23 @@ static void intervals(const torch_settings *s, torch_result *r, uint64_t live, u
     r->reserved.low = r->reserved.low > r->live.low ? r->reserved.low : r->live.low;
 }
 
-static status play(const graph *g, const torch_settings *s, const tape *t, torch_result *r) {
+static tape_settings settings_of(const torch_settings *s, const trained *c) {
+    return (tape_settings){ .checkpointing = s->checkpointing,
+                            .accumulates = torch_accumulation(s) > 1,
+                            .optimizer_bytes = state_bytes(c, s),
+                            .update_bytes = update_bytes(c, s),
+                            .update_spread = s->update == TORCH_FOREACH };
+}
+
+static status play(const torch_settings *s, const tape *t, const trained *c, torch_result *r) {
     allocator a;
     tape_result played;
+    tape_settings how = settings_of(s, c);
+    TRY(share_out(t, s, c, &how));
     TRY(allocator_open(&a));
     a.limit = s->limit;
     tape_listener listener = { allocator_take, allocator_give, &a };
-    tape_settings how = { .checkpointing = s->checkpointing,
-                          .accumulates = torch_accumulation(s) > 1,
-                          .optimizer_bytes = torch_state_bytes(g, s),
-                          .update_bytes = torch_update_bytes(g, s),
-                          .update_spread = s->update == TORCH_FOREACH,
-                          .listener = s->cuda ? &listener : NULL };
-    share_out(t, s, trained_bytes(g, s), &how);
+    if (s->cuda) how.listener = &listener;
     status result = tape_play(t, &how, &played);
     if (result == STATUS_OK && a.failed) result = status_set(STATUS_FAILED, "no memory to estimate");
     r->peak_in = played.peak_in;
@@ -312,16 +314,27 @@ static status play(const graph *g, const torch_settings *s, const tape *t, torch
     return result;
 }
 
-static void count_parameters(const graph *g, const torch_settings *s, torch_result *r) {
+static void count_parameters(const graph *g, const torch_settings *s, const trained *c, torch_result *r) {
     for (tensor_id t = 1; t < g->tensors.count; t++)
         if (is_weight(graph_tensor(g, t))) r->parameters += (uint64_t)shape_elements(graph_shape(g, t));
-    r->trained = (uint64_t)count_trained(g, s).elements;
+    r->trained = (uint64_t)c->elements;
     if (s->adapter_rank) r->parameters += r->trained;
+}
+
+static status estimate_graph(const graph *g, const torch_settings *s, torch_result *r) {
+    trained c = { 0 };
+    tape t;
+    TRY(count_trained(g, s, &c));
+    TRY(tape_open(&t));
+    status result = torch_read(g, s, &t);
+    if (result == STATUS_OK) result = play(s, &t, &c, r);
+    tape_close(&t);
+    count_parameters(g, s, &c, r);
+    return result;
 }
 
 status torch_estimate(const model *m, const torch_settings *settings, torch_result *r) {
     graph g;
-    tape t;
     torch_settings with = *settings, *s = &with;
     with.positions = m->context;
     with.masters = s->types == TORCH_AUTOCAST && s->gpus > 1 && s->shard >= TORCH_ZERO1;
@@ -331,13 +344,7 @@ status torch_estimate(const model *m, const torch_settings *settings, torch_resu
     TRY(graph_open(&g));
     m->build(m, &g, &(model_run){ .mode = MODEL_TRAIN, .batch = s->batch, .context = s->context }, &ports);
     status result = graph_status(&g);
-    if (result == STATUS_OK) result = tape_open(&t);
-    if (result == STATUS_OK) {
-        result = torch_read(&g, s, &t);
-        if (result == STATUS_OK) result = play(&g, s, &t, r);
-        tape_close(&t);
-    }
-    count_parameters(&g, s, r);
+    if (result == STATUS_OK) result = estimate_graph(&g, s, r);
     graph_close(&g);
     return result;
 }

@@ -63,7 +63,3 @@ status torch_estimate(const model *m, const torch_settings *s, torch_result *r);
 
 /* Writes the step's calls; for tests. `g` is a forward graph (MODEL_TRAIN). */
 status torch_read(const graph *g, const torch_settings *s, tape *t);
-
-/* The optimizer's state, and what an update needs beside weights, gradients and state. */
-uint64_t torch_state_bytes(const graph *g, const torch_settings *s);
-uint64_t torch_update_bytes(const graph *g, const torch_settings *s);

@@ -1,6 +1,9 @@
 #include "estimate/torch_adapters.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "base/text.h"
 
 /* The part of a parameter's name before ".weight": "q_proj" of "model.layers.0.self_attn.q_proj.weight". */
 static size_t module_of(const char *weight, const char **begin) {
@@ -23,6 +26,40 @@ bool torch_is_target(const torch_settings *s, const char *weight, bool in_block)
         list += item + (list[item] == ',');
     }
     return false;
+}
+
+/* Queries, keys and values have names of their own in litgpt, whose product of all three has one name. */
+static bool is_part(const torch_settings *s) {
+    static const char *const parts[] = { "q_proj.weight", "k_proj.weight", "v_proj.weight" };
+    bool found = false;
+    for (size_t i = 0; s->litgpt && i < sizeof parts / sizeof *parts; i++)
+        found |= torch_is_target(s, parts[i], true);
+    return found;
+}
+
+/* Adds the module's name behind `from`, unless it is among those there. */
+static void add_module(text *names, const char *weight) {
+    char name[128];
+    const char *begin;
+    int length = (int)module_of(weight, &begin);
+    snprintf(name, sizeof name, ", %.*s,", length, begin);
+    if (names->data && strstr(names->data, name)) return;
+    text_add(names, "%s%.*s,", names->data ? " " : ", ", length, begin);
+}
+
+status torch_no_target(const graph *g, const torch_settings *s, const bool *in_block) {
+    text names = { 0 };
+    if (!s->adapter_targets || is_part(s)) return STATUS_OK;
+    for (tensor_id t = 1; t < g->tensors.count; t++)
+        if (in_block[t] && graph_shape(g, t)->rank == 2 && graph_tensor(g, t)->role == ROLE_PARAMETER)
+            add_module(&names, graph_name(g, t));
+    int length = names.data ? (int)strlen(names.data) - 3 : 0;
+    status result = status_set(STATUS_INVALID,
+                               "--adapter-targets %s: the model has no module of that name; its blocks "
+                               "have %.*s",
+                               s->adapter_targets, length, length ? names.data + 2 : "");
+    text_close(&names);
+    return result;
 }
 
 /* PEFT makes them f32 whatever the base is in; older ones were in the base's type, and litgpt's are. */

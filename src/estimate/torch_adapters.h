@@ -5,6 +5,8 @@
 
 /* Whether an adapter stands beside this weight. `in_block`: a product of the blocks reads it. */
 bool torch_is_target(const torch_settings *s, const char *weight, bool in_block);
+/* To be asked where no weight is a target: STATUS_INVALID, with the modules there are. */
+status torch_no_target(const graph *g, const torch_settings *s, const bool *in_block);
 /* Bytes of a number of an adapter. */
 double torch_adapter_width(const torch_settings *s);
 

@@ -15,6 +15,11 @@ static double wider(const torch_reading *r, tape_value a, tape_value b) {
     return torch_width(r, a) > torch_width(r, b) ? torch_width(r, a) : torch_width(r, b);
 }
 
+int64_t torch_count(int64_t a, int64_t b, int64_t c) {
+    double n = (double)a * (double)b * (double)c;
+    return n < (double)TAPE_MOST ? (int64_t)n : TAPE_MOST;
+}
+
 tape_value torch_call(torch_reading *r, tape_call call, int64_t elements, double width) {
     call.site = r->site;
     return tape_add(r->t, &call,

@@ -49,6 +49,9 @@ double torch_width(const torch_reading *r, tape_value v);
 int64_t torch_elements(const torch_reading *r, tape_value v);
 bool torch_wants(const torch_reading *r, tape_value v);
 
+/* a * b * c, which is the most that counts where it would be more: such a tape fails. */
+int64_t torch_count(int64_t a, int64_t b, int64_t c);
+
 /* A new value of `elements` numbers made of the call's inputs. */
 tape_value torch_call(torch_reading *r, tape_call call, int64_t elements, double width);
 

@@ -253,7 +253,7 @@ static attended read_operands(torch_reading *r, const node *n) {
                    .cap = (double)t->cap,
                    .mask = t->causal ? r->masks[t->window != 0] : 0 };
     a.z = attention_sizes_of(graph_shape(r->g, q), k ? graph_shape(r->g, k) : NULL, t);
-    a.scores = a.z.batch * a.z.heads * a.z.queries * a.z.keys;
+    a.scores = torch_count(a.z.batch * a.z.heads, a.z.queries, a.z.keys);
     a.bias = torch_bias(r, n);
     if (turned && !k) a.v = in(r, turner, 0);
     a.joined = turned && (!k || turned->turned < turned->size);
@@ -352,7 +352,7 @@ void torch_make_masks(torch_reading *r, const node *n) {
     if (*mask || !t->causal || !is_written_out(r, t)) return;
     tensor_id q = node_in(r->g, n, 0), k = node_in(r->g, n, 1);
     attention_sizes z = attention_sizes_of(graph_shape(r->g, q), k ? graph_shape(r->g, k) : NULL, t);
-    *mask = torch_call(r, (tape_call){ .what = "mask" }, z.batch * z.queries * z.keys,
+    *mask = torch_call(r, (tape_call){ .what = "mask" }, torch_count(z.batch, z.queries, z.keys),
                        r->s->types == TORCH_HALF ? 2 : 4);
 }
 

@@ -251,6 +251,8 @@ status config_decoder_read(json_value root, decoder_config *c) {
     TRY(read_norms(root, c));
     TRY(read_dropouts(root, c));
     TRY(read_scores(root, c));
+    if (json_has(root, "clip_qkv"))
+        c->untrained = "its clip_qkv bounds queries, keys and values, which comes later";
     bool parallel = true;
     TRY(json_optional_bool(root, "use_parallel_residual", &parallel));
     if (!parallel && is(c, "gpt_neox")) c->order = DECODER_SERIAL;

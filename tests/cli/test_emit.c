@@ -23,7 +23,7 @@ typedef struct {
 } asked;
 
 #define QLORA                                                                                                \
-    "7B --device rtx-4090 --batch 8 --micro-batch 2 --context 1024 --adapter-rank 16 --base-bits 4 "         \
+    "llama-2-7b --device rtx-4090 --batch 8 --micro-batch 2 --context 1024 --adapter-rank 16 --base-bits 4 " \
     "--gradient-checkpointing"
 #define SHARED                                                                                               \
     "llama-3-8b --device h100-80 --gpus 8 --shard fsdp --batch 64 --micro-batch 2 --context 4096 "           \
@@ -74,6 +74,8 @@ static const asked cases[] = {
       QLORA " --adapter-targets q_proj,v_proj --adapter-dropout 0.05 --base-scales f32",
       { "lora_target_modules: [\"q_proj\", \"v_proj\"]", "lora_dropout: 0.05",
         "bnb_4bit_use_double_quant: false" } },
+    { "hf", SHARED " --reentrant", { "\"use_reentrant\": True", "\"activation_checkpointing\": False" } },
+    { "axolotl", SHARED " --reentrant", { "use_reentrant: true", "activation_checkpointing: false" } },
     { "axolotl", SHARED, { "fsdp_version: 2", "gradient_accumulation_steps: 4" } },
     { "vllm",
       "llama-3-8b --framework vllm --device rtx-4090 --context 8192 --kv-cache-dtype fp8 --enforce-eager",

@@ -152,12 +152,32 @@ static void contradictions_get_a_sentence(void **state) {
         { "--recompute block", "is for --framework snug" },
         { "--lr 1", "no option of estimate" },
         { "--reentrant", "is a way of --gradient-checkpointing" },
+        { "--dtype half --framework snug", "--dtype is for" },
+        { "--dtype half --framework llama.cpp", "--dtype is for" },
+        { "--gpus 2 --framework llama.cpp", "--gpus is for" },
+        { "--gpus 2 --framework llm.c", "--gpus is for" },
+        { "--optimizer sgd --framework llama.cpp", "--optimizer is for" },
+        { "--optimizer sgd --framework vllm", "--optimizer is for" },
+        { "--optimizer lion --framework llm.c", "has adamw alone" },
+        { "--optimizer sgd --momentum 0.9 --framework llm.c", "has adamw alone" },
+        { "--accumulate 4 --framework llama.cpp", "--accumulate is for" },
+        { "--accumulate 4 --framework llm.c", "--accumulate is for" },
+        { "--accumulate 4 --framework vllm", "--accumulate is for" },
+        { "--dropout 0.1 --framework vllm", "--dropout is for" },
+        { "--attn eager --framework litgpt", "--attn is for" },
+        { "--loss fused --framework litgpt", "--loss is for" },
+        { "--framework litgpt", "litgpt is for decoders" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char line[256];
         snprintf(line, sizeof line, "estimate gpt2 --batch 1 %s", wrong[i][0]);
         assert_true(says(line, 2, wrong[i][1]));
     }
+    assert_true(says("estimate pythia-70m --batch 1 --adapter-rank 8 --adapter-targets q_proj", 2,
+                     "its blocks have query_key_value, dense, dense_h_to_4h, dense_4h_to_h"));
+    assert_true(says("estimate pythia-70m --batch 1 --adapter-rank 8 --adapter-targets dense", 0, ""));
+    assert_true(says("estimate gemma-2-2b --framework litgpt", 2, "litgpt is for decoders"));
+    assert_true(says("estimate mixtral-8x7b --framework litgpt", 2, "a mixture of experts"));
     assert_true(says("estimate no-such-model", 2, "no-such-model"));
     assert_true(says("estimate gpt2 --device v100-32 --batch 1", 0, "has no bf16"));
 }

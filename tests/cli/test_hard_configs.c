@@ -69,6 +69,7 @@ static void nothing_overflows(void **state) {
         { "--batch 1 --context 1024 --framework llama.cpp", "does not fit", 3 },
         { "--batch 1048576", "more bytes than can be counted", 2 },
         { "--batch 64 --context 4194304", "impossible shape", 2 },
+        { "--batch 1 --context 16777216 --attn eager", "impossible shape", 2 },
         { "--requests 1048576 --context 16777216 --framework vllm", "more bytes than can be counted", 2 },
         { "--requests 1048576 --context 16777216 --framework llama.cpp", "more bytes than can be counted",
           2 },

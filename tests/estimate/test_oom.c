@@ -60,7 +60,13 @@ static void new_messages_are_read(void **state) {
         "Tried to allocate 57.93 GiB. GPU 0 has a total capacty of 79.35 GiB of which 17.27 GiB is free. "
         "Process 41187 has 62.08 GiB memory in use. Process 7 has 1.00 GiB memory in use. Of the allocated "
         "memory 60.67 GiB is allocated by PyTorch, and 11.17 MiB is reserved by PyTorch but unallocated.");
-    assert_true(near(m.total, 79.35) && near(m.others, 63.08));
+    assert_true(near(m.total, 79.35) && near(m.process, 62.08) && near(m.others, 1));
+    assert_int_equal(oom_why(&m), OOM_FULL);
+    m = read_text(
+        "Tried to allocate 2.00 GiB. GPU 0 has a total capacty of 79.35 GiB of which 1.27 GiB is free. "
+        "Process 41187 has 62.08 GiB memory in use. Process 7 has 1.00 GiB memory in use. Of the allocated "
+        "memory 14.00 GiB is allocated by PyTorch, and 11.17 MiB is reserved by PyTorch but unallocated.");
+    assert_true(near(m.others, 63.08) && m.process == 0);
     assert_int_equal(oom_why(&m), OOM_OTHERS);
     m = read_text(
         "HIP out of memory. Tried to allocate 80.00 GiB. GPU 0 has a total capacity of 39.50 GiB of which 0 "
@@ -69,6 +75,21 @@ static void new_messages_are_read(void **state) {
         "private pools (e.g., CUDA Graphs), and 2.63 GiB is reserved by PyTorch but unallocated.");
     assert_true(near(m.pools, 19.83) && near(m.unallocated, 2.63) && m.free == 0);
     assert_int_equal(oom_why(&m), OOM_TOO_LARGE);
+}
+
+/* In a container the driver knows a process by another number than itself does. */
+static void who_holds_too_much_is_oneself(void **state) {
+    (void)state;
+    static const char message[] = "CUDA out of memory. Tried to allocate 2.04 GiB. GPU 0 has a total "
+                                  "capacity of 23.64 GiB of which 1.02 GiB is "
+                                  "free. Process 12345 has 22.60 GiB memory in use. Of the allocated memory "
+                                  "20.10 GiB is allocated by PyTorch, "
+                                  "and 1.70 GiB is reserved by PyTorch but unallocated.";
+    oom m;
+    assert_true(oom_read(message, sizeof message - 1, &m));
+    assert_int_equal(m.others, 0);
+    assert_true(m.process > m.allocated + m.unallocated);
+    assert_int_equal(oom_why(&m), OOM_FULL);
 }
 
 static void the_last_message_counts(void **state) {
@@ -122,6 +143,7 @@ static void what_is_no_message_is_none(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(old_messages_are_read),
                                         cmocka_unit_test(new_messages_are_read),
+                                        cmocka_unit_test(who_holds_too_much_is_oneself),
                                         cmocka_unit_test(the_last_message_counts),
                                         cmocka_unit_test(vllm_is_read),
                                         cmocka_unit_test(what_is_no_message_is_none) };

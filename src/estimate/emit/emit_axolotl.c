@@ -18,6 +18,7 @@ static void add_adapter(const torch_settings *s, text *out) {
     text_add(out, "\n");
 }
 
+/* FSDP has a way of its own to compute blocks again, which is not reentrant. */
 static void add_fsdp(const torch_settings *s, text *out) {
     text_add(out,
              "fsdp_version: 2\n"
@@ -28,7 +29,7 @@ static void add_fsdp(const torch_settings *s, text *out) {
              "  cpu_ram_efficient_loading: true\n"
              "  offload_params: false\n"
              "  state_dict_type: SHARDED_STATE_DICT\n",
-             s->checkpointing ? "true" : "false");
+             s->checkpointing && !s->reentrant ? "true" : "false");
 }
 
 static void add_types(const emit_request *q, text *out) {
@@ -56,10 +57,12 @@ static status write(const emit_request *q, text *out) {
              (long long)s->context, (long long)s->batch, (long long)torch_accumulation(&q->settings->torch),
              optimizer, s->attention == TORCH_FLASH ? "sdpa" : "eager");
     add_types(q, out);
-    if (s->checkpointing && s->shard != TORCH_FSDP)
-        text_add(out, "gradient_checkpointing: true\n"
-                      "gradient_checkpointing_kwargs:\n"
-                      "  use_reentrant: false\n");
+    if (s->checkpointing && (s->shard != TORCH_FSDP || s->reentrant))
+        text_add(out,
+                 "gradient_checkpointing: true\n"
+                 "gradient_checkpointing_kwargs:\n"
+                 "  use_reentrant: %s\n",
+                 s->reentrant ? "true" : "false");
     if (s->fused_loss)
         text_add(out, "plugins:\n"
                       "  - axolotl.integrations.liger.LigerPlugin\n"

@@ -74,6 +74,7 @@ static void add_model(const emit_request *q, text *out) {
     text_add(out, "    return %s\n\n\n", s->adapter_rank ? "get_peft_model(model, adapter)" : "model");
 }
 
+/* FSDP has a way of its own, which is not reentrant. */
 static void add_sharding(const torch_settings *s, text *out) {
     if (s->shard == TORCH_FSDP)
         text_add(out,
@@ -85,14 +86,14 @@ static void add_sharding(const torch_settings *s, text *out) {
                  "        \"cpu_ram_efficient_loading\": True,\n"
                  "        \"state_dict_type\": \"SHARDED_STATE_DICT\",\n"
                  "    },\n",
-                 s->checkpointing ? "True" : "False");
+                 s->checkpointing && !s->reentrant ? "True" : "False");
     if (emit_zero_stage(s->shard))
         text_add(out, "    deepspeed=\"deepspeed.json\",  # snug estimate ... --emit deepspeed\n");
 }
 
 static void add_arguments(const emit_request *q, const char *optimizer, text *out) {
     const torch_settings *s = &q->settings->torch;
-    bool checkpointing = s->checkpointing && s->shard != TORCH_FSDP;
+    bool checkpointing = s->checkpointing && (s->shard != TORCH_FSDP || s->reentrant);
     text_add(out,
              "arguments = TrainingArguments(\n"
              "    output_dir=\"out\",\n"
@@ -104,8 +105,10 @@ static void add_arguments(const emit_request *q, const char *optimizer, text *ou
         text_add(out, "    optim_args=\"momentum=%g\",\n", s->momentum);
     if (s->types == TORCH_AUTOCAST) text_add(out, "    %s=True,\n", emit_half(q));
     if (checkpointing)
-        text_add(out, "    gradient_checkpointing=True,\n"
-                      "    gradient_checkpointing_kwargs={\"use_reentrant\": False},\n");
+        text_add(out,
+                 "    gradient_checkpointing=True,\n"
+                 "    gradient_checkpointing_kwargs={\"use_reentrant\": %s},\n",
+                 s->reentrant ? "True" : "False");
     if (s->fused_loss) text_add(out, "    use_liger_kernel=True,\n");
     add_sharding(s, out);
     text_add(out, ")\n");

@@ -17,12 +17,12 @@ static void put_torch(json_writer *w, const emit_request *q) {
     json_put_integer(w, "gpus", s->gpus);
     json_put_string(w, "shard", shards[s->shard]);
     json_put_string(w, "dtype", types[s->types]);
-    json_put_string(w, "attn", s->attention == TORCH_FLASH ? "flash" : "eager");
+    if (!s->litgpt) json_put_string(w, "attn", s->attention == TORCH_FLASH ? "flash" : "eager");
     json_put_string(w, "optimizer", optimizers[s->optimizer]);
     json_put_string(w, "optimizer-kernels", updates[s->update]);
     json_put_integer(w, "optimizer-bits", s->state_bits);
     json_put_bool(w, "gradient-checkpointing", s->checkpointing);
-    json_put_string(w, "loss", s->fused_loss ? "fused" : "plain");
+    if (!s->litgpt) json_put_string(w, "loss", s->fused_loss ? "fused" : "plain");
     if (s->older) json_put_string(w, "libraries", "2023");
     if (s->holds_output) json_put_bool(w, "keeps-output", true);
     if (s->reentrant) json_put_bool(w, "reentrant", true);
