@@ -156,4 +156,7 @@ const char *options_environment(const option *row, char buffer[OPTION_NAME_BYTES
 
 /* The default as people write it, "" for none. */
 const char *options_default(const option *row, const options *defaults, char buffer[OPTION_NAME_BYTES]);
+/* " --name value" for every option that both commands have and whose value is not the default, as a shell
+ * reads it. Lists are left out, which estimate has none of. */
+void options_add_given(unsigned from, unsigned to, const options *o, text *out);
 const char *options_group_name(option_group g);

@@ -61,6 +61,67 @@ const char *options_default(const option *row, const options *defaults, char buf
     return buffer;
 }
 
+/* ---- as they were given ---- */
+
+static size_t size_of(const option *row) {
+    switch (row->kind) {
+    case OPTION_FLAG: return sizeof(bool);
+    case OPTION_CHOICE: return sizeof(int);
+    case OPTION_INTEGER:
+    case OPTION_BYTES: return sizeof(int64_t);
+    case OPTION_NUMBER: return sizeof(double);
+    case OPTION_TEXT:
+    case OPTION_MAYBE:
+    case OPTION_SETTING: return sizeof(const char *);
+    case OPTION_LIST: break;
+    }
+    return 0;
+}
+
+static void add_number(const option *row, const char *field, text *out) {
+    int64_t whole;
+    double number;
+    memcpy(&whole, field, sizeof whole);
+    memcpy(&number, field, sizeof number);
+    bool word = row->word && (row->kind == OPTION_NUMBER ? number : (double)whole) == row->meaning;
+    if (word)
+        text_add(out, "%s", row->word);
+    else if (row->kind == OPTION_NUMBER)
+        text_add(out, "%.17g", number);
+    else
+        text_add(out, "%lld", (long long)whole);
+}
+
+static void add_given(const option *row, const options *o, text *out) {
+    const char *field = (const char *)o + row->offset, *value = NULL;
+    char word[OPTION_NAME_BYTES];
+    bool on = row->kind == OPTION_FLAG && *(const bool *)field;
+    text_add(out, " --%s%s", row->kind == OPTION_FLAG && !on ? "no-" : "", row->name);
+    if (row->kind == OPTION_FLAG) return;
+    if (row->kind == OPTION_CHOICE)
+        value = options_choice(row, o, word);
+    else if (size_of(row) == sizeof value && row->kind != OPTION_INTEGER && row->kind != OPTION_NUMBER &&
+             row->kind != OPTION_BYTES)
+        memcpy(&value, field, sizeof value);
+    if (row->kind == OPTION_MAYBE && !value) return;
+    text_add(out, " ");
+    if (value)
+        text_add_quoted(out, value);
+    else
+        add_number(row, field, out);
+}
+
+void options_add_given(unsigned from, unsigned to, const options *o, text *out) {
+    option_table t;
+    options usual = options_defaults();
+    options_table(&t);
+    for (const option *row = t.rows; row < t.rows + t.count; row++) {
+        if (!(row->commands & from) || !(row->commands & to) || row->group == GROUP_OUTPUT) continue;
+        const char *field = (const char *)o + row->offset, *other = (const char *)&usual + row->offset;
+        if (memcmp(field, other, size_of(row)) != 0) add_given(row, o, out);
+    }
+}
+
 /* ---- values ---- */
 
 static status store_word(const option *row, char *field, options *o) {

@@ -107,7 +107,7 @@ static void scripts_ask_for_what_fits(void **state) {
         { "gpt2-xl --cluster pitzer --framework snug --batch 4 --context 512",
           { "snug train gpt2-xl", "--batch 4 --context 512", "--gpus-per-node=1\n" } },
         { "llama-3-70b --cluster ascend --framework vllm --context 4096",
-          { "vllm serve llama-3-70b --tensor-parallel-size 2", "--gpus-per-node=2\n" } },
+          { "--tensor-parallel-size 2 \\\n", "--gpus-per-node=2\n" } },
         { "llama-3-8b --cluster pitzer --framework llama.cpp --context 4096", { "llama-server" } },
         { "gpt2 --cluster own.yaml --batch 4 --context 256",
           { "--gres=gpu:tesla:1\n", "--partition=batch\n", "--exclusive\n" } },
@@ -145,6 +145,31 @@ static void names_stay_names(void **state) {
     static const char srun[] = "srun() { [ \"$3\" = \"a';touch;b\" ]; }\nSLURM_JOB_ID=1\n";
     scratch_write("srun.sh", srun, sizeof srun - 1);
     assert_int_equal(system("bash -c '. ./srun.sh; . ./job.sh'"), 0);
+}
+
+/* What runs is what was estimated. */
+static void commands_have_what_was_asked(void **state) {
+    (void)state;
+    static const struct {
+        const char *options, *parts[8];
+    } cases[] = {
+        { "llama-3-8b --cluster cardinal --framework vllm --context 4096 --quantization fp8 --enforce-eager "
+          "--kv-cache-dtype fp8 --gpu-memory-utilization 0.8 --max-num-batched-tokens 3000",
+          { "srun vllm serve llama-3-8b ", "--quantization fp8", "--enforce-eager", "--kv-cache-dtype fp8",
+            "--gpu-memory-utilization 0.8", "--max-num-batched-tokens 3000", "--max-model-len 4096" } },
+        { "llama-3-8b --cluster pitzer --framework llama.cpp --context 4096",
+          { "srun llama-server --model llama-3-8b-", "--ctx-size 4096", "--n-gpu-layers" } },
+        { "gpt2 --cluster pitzer --framework snug --batch 4 --context 256 --precision bf16 --recompute block "
+          "--lora rank=8 --clip off --accumulate 2",
+          { "srun snug train gpt2 ", "--batch 4", "--context 256", "--precision bf16", "--recompute block",
+            "--lora rank=8", "--clip off", "--accumulate 2" } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int k = 0; k < 8 && cases[i].parts[k]; k++) {
+            char line[512];
+            snprintf(line, sizeof line, "estimate %s --emit slurm", cases[i].options);
+            assert_true(says(line, 0, cases[i].parts[k]));
+        }
 }
 
 /* A path that is longer than a model's name comes into the script whole. */
@@ -212,8 +237,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(built_in_ones_are_whole),   cmocka_unit_test(own_files_are_checked),
         cmocka_unit_test(scripts_ask_for_what_fits), cmocka_unit_test(names_stay_names),
-        cmocka_unit_test(it_is_the_fewest),          cmocka_unit_test(paths_stay_whole),
-        cmocka_unit_test(numbers_stay_numbers),
+        cmocka_unit_test(it_is_the_fewest),          cmocka_unit_test(commands_have_what_was_asked),
+        cmocka_unit_test(paths_stay_whole),          cmocka_unit_test(numbers_stay_numbers),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

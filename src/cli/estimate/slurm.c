@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "estimate/emit/emit.h"
 #include "estimate/solve.h"
 
 /* ---- choosing ---- */
@@ -171,29 +172,31 @@ static const char *whole_name(const estimate_question *e) {
     return strlen(e->model.name) + 1 < sizeof e->model.name ? e->model.name : e->o->subject;
 }
 
+/* With all options that were given, from wherever: what was estimated is what runs. */
 static void add_training(const estimate_question *e, text *out) {
-    const setup_options *run = &e->o->run;
     text_add(out, "srun snug train ");
     text_add_quoted(out, whole_name(e));
-    text_add(out, " --data DATA --out \"run-$SLURM_JOB_ID\" --memory auto --batch %lld",
-             (long long)run->batch);
-    if (run->context) text_add(out, " --context %lld", (long long)run->context);
-    text_add(out, "\n");
-}
-
-static void add_vllm(const slurm_choice *c, const estimate_question *e, text *out) {
-    text_add(out, "srun vllm serve ");
-    text_add_quoted(out, whole_name(e));
-    text_add(out, " --tensor-parallel-size %lld", (long long)(c->gpus * c->nodes));
-    if (c->with.run.context) text_add(out, " --max-model-len %lld", (long long)c->with.run.context);
+    text_add(out, " --data DATA --out \"run-$SLURM_JOB_ID\" --memory auto");
+    options_add_given(COMMAND_ESTIMATE, COMMAND_TRAIN, e->o, out);
     text_add(out, "\n");
 }
 
 static void add_command(const slurm_choice *c, const estimate_question *e, text *out) {
+    emit_request q = { .subject = &e->subject,
+                       .framework = e->framework,
+                       .settings = &e->settings,
+                       .result = &e->result,
+                       .changed = "" };
     switch (c->with.estimate.framework) {
     case FRAMEWORK_SNUG: add_training(e, out); return;
-    case FRAMEWORK_VLLM: add_vllm(c, e, out); return;
-    case FRAMEWORK_LLAMA_CPP: text_add(out, "srun llama-server --model MODEL.gguf\n"); return;
+    case FRAMEWORK_VLLM:
+        text_add(out, "srun ");
+        emit_vllm_command(&q, whole_name(e), out);
+        return;
+    case FRAMEWORK_LLAMA_CPP:
+        text_add(out, "srun ");
+        emit_llama_cpp_command(&q, out);
+        return;
     default: add_torchrun(c, out);
     }
 }

@@ -43,6 +43,10 @@ extern const emitter emit_hf, emit_torch, emit_deepspeed, emit_accelerate, emit_
 status emit_check(emit_name n, const framework *f);
 status emit_write(emit_name n, const emit_request *q, text *out);
 
+/* The commands alone, for scripts that have a head of their own; `name`: of the model, or its path. */
+void emit_vllm_command(const emit_request *q, const char *name, text *out);
+void emit_llama_cpp_command(const emit_request *q, text *out);
+
 /* ---- what several tools share ---- */
 
 /* What it is and what it takes, as lines of comment. */

@@ -5,13 +5,11 @@
 
 enum { USUAL_BATCH = 2048 /* which a step must not be longer than */ };
 
-static status write(const emit_request *q, text *out) {
+void emit_llama_cpp_command(const emit_request *q, text *out) {
     const llama_cpp_settings *s = &q->settings->llama_cpp;
     char file[128];
     int64_t layers = q->subject->model->layers + 1;
     snprintf(file, sizeof file, "%s-%s.gguf", q->subject->model->name, gguf_mix_name(s->mix));
-    text_add(out, "#!/bin/sh\n");
-    emit_comment(out, q);
     text_add(out, "llama-server --model ");
     text_add_quoted(out, file);
     text_add(out,
@@ -27,6 +25,12 @@ static status write(const emit_request *q, text *out) {
              llama_cpp_cache_name(s->keys), llama_cpp_cache_name(s->values));
     if (s->ubatch > USUAL_BATCH) text_add(out, "  --batch-size %lld \\\n", (long long)s->ubatch);
     text_add(out, "  --ubatch-size %lld\n", (long long)s->ubatch);
+}
+
+static status write(const emit_request *q, text *out) {
+    text_add(out, "#!/bin/sh\n");
+    emit_comment(out, q);
+    emit_llama_cpp_command(q, out);
     return STATUS_OK;
 }
 

@@ -1,13 +1,11 @@
 /* The command that starts vLLM's server. */
 #include "estimate/emit/emit.h"
 
-static status write(const emit_request *q, text *out) {
+void emit_vllm_command(const emit_request *q, const char *name, text *out) {
     static const char *const quantized[] = { NULL, "fp8", "awq", "gptq", "bitsandbytes" };
     const vllm_settings *s = &q->settings->vllm;
-    text_add(out, "#!/bin/sh\n");
-    emit_comment(out, q);
-    text_add(out, "# the model: a path, or a name on the hub\nvllm serve ");
-    text_add_quoted(out, q->subject->model->name);
+    text_add(out, "vllm serve ");
+    text_add_quoted(out, name);
     text_add(out,
              " \\\n"
              "  --dtype %s \\\n"
@@ -25,6 +23,13 @@ static status write(const emit_request *q, text *out) {
     if (s->eager) text_add(out, "  --enforce-eager \\\n");
     text_add(out, "  --block-size %lld \\\n  --kv-cache-dtype %s\n", (long long)s->block,
              s->cache == VLLM_CACHE_FP8 ? "fp8" : "auto");
+}
+
+static status write(const emit_request *q, text *out) {
+    text_add(out, "#!/bin/sh\n");
+    emit_comment(out, q);
+    text_add(out, "# the model: a path, or a name on the hub\n");
+    emit_vllm_command(q, q->subject->model->name, out);
     return STATUS_OK;
 }
 
