@@ -10,6 +10,9 @@ static bool has_checkpointing(const framework_subject *q) {
     return q->config->family != FAMILY_RESNET && q->config->family != FAMILY_CONVNEXT;
 }
 
+/* Of the blocks, which adapters stand beside. */
+static bool has_products(const framework_subject *q) { return q->config->family != FAMILY_RESNET; }
+
 /* Models of images: what belongs to tokens is refused. */
 static status check_images(const framework_subject *q, const torch_settings *s) {
     if (q->model->context) return STATUS_OK;
@@ -50,6 +53,12 @@ static status check(const framework_subject *q, const framework_settings *settin
     if (s->base_bits != 4 && s->base_bits != 16 && s->base_bits != 32)
         return status_set(STATUS_INVALID, "--base-bits %lld: frozen weights have 32 bits, 16 or 4",
                           (long long)s->base_bits);
+    if (s->adapter_targets && !s->adapter_rank)
+        return status_set(STATUS_INVALID, "--adapter-targets is for adapters; say --adapter-rank 16 as well");
+    if (s->adapter_rank && !has_products(q))
+        return status_set(STATUS_INVALID,
+                          "--adapter-rank %lld: adapters stand beside products, and %s has convolutions",
+                          (long long)s->adapter_rank, q->model->name);
     if (s->base_bits == 4 && !s->adapter_rank)
         return status_set(STATUS_INVALID,
                           "--base-bits 4 is for weights that are not trained; say --adapter-rank 16 as well");
@@ -183,17 +192,15 @@ static bool to_half(const framework_subject *q, framework_settings *settings, ch
 
 static bool to_adapters(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
-    (void)q;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--adapter-rank 16");
-    return !s->adapter_rank && (s->adapter_rank = 16, s->base_bits = 16, true);
+    return has_products(q) && !s->adapter_rank && (s->adapter_rank = 16, s->base_bits = 16, true);
 }
 
 static bool to_coded_base(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
-    (void)q;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--adapter-rank %lld --base-bits 4",
              s->adapter_rank ? (long long)s->adapter_rank : 16LL);
-    if (s->adapter_rank && s->base_bits == 4) return false;
+    if (!has_products(q) || (s->adapter_rank && s->base_bits == 4)) return false;
     if (!s->adapter_rank) s->adapter_rank = 16;
     s->base_bits = 4;
     return true;

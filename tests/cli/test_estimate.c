@@ -166,6 +166,7 @@ static void contradictions_get_a_sentence(void **state) {
         { "--dropout 0.1 --framework vllm", "--dropout is for" },
         { "--attn eager --framework litgpt", "--attn is for" },
         { "--loss fused --framework litgpt", "--loss is for" },
+        { "--adapter-targets c_attn", "say --adapter-rank 16 as well" },
         { "--framework litgpt", "litgpt is for decoders" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -176,6 +177,7 @@ static void contradictions_get_a_sentence(void **state) {
     assert_true(says("estimate pythia-70m --batch 1 --adapter-rank 8 --adapter-targets q_proj", 2,
                      "its blocks have query_key_value, dense, dense_h_to_4h, dense_4h_to_h"));
     assert_true(says("estimate pythia-70m --batch 1 --adapter-rank 8 --adapter-targets dense", 0, ""));
+    assert_true(says("estimate resnet-50 --batch 1 --adapter-rank 8", 2, "has convolutions"));
     assert_true(says("estimate gemma-2-2b --framework litgpt", 2, "litgpt is for decoders"));
     assert_true(says("estimate mixtral-8x7b --framework litgpt", 2, "a mixture of experts"));
     assert_true(says("estimate no-such-model", 2, "no-such-model"));

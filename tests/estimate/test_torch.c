@@ -87,6 +87,20 @@ static void a_sum_hands_on_one_gradient(void **state) {
     assert_true(peak_of(&x, &(tape_settings){ 0 }) == 400);
 }
 
+/* Products that no 64 bits hold are not multiplied out; what has so many numbers fails. */
+static void sizes_beyond_counting_fail(void **state) {
+    (void)state;
+    small x;
+    open_small(&x, (torch_settings){ 0 });
+    assert_true(torch_count(3, 5, 7) == 105);
+    assert_true(torch_count(INT64_C(1) << 30, INT64_C(1) << 30, INT64_C(1) << 30) == TAPE_MOST);
+    source(&x, TAPE_MOST - 1, TAPE_ACTIVATIONS, false);
+    assert_int_equal(x.t.failed, STATUS_OK);
+    source(&x, TAPE_MOST, TAPE_ACTIVATIONS, false);
+    assert_int_equal(x.t.failed, STATUS_INVALID);
+    tape_close(&x.t);
+}
+
 static void masks_take_a_byte_or_a_number(void **state) {
     (void)state;
     for (int cuda = 0; cuda < 2; cuda++) {
@@ -284,6 +298,7 @@ int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_product_keeps_what_its_gradients_read),
                                         cmocka_unit_test(autocast_keeps_its_copies_of_weights),
                                         cmocka_unit_test(a_sum_hands_on_one_gradient),
+                                        cmocka_unit_test(sizes_beyond_counting_fail),
                                         cmocka_unit_test(masks_take_a_byte_or_a_number),
                                         cmocka_unit_test(segments_are_shared_split_and_joined),
                                         cmocka_unit_test(a_full_device_gets_free_segments_back),
