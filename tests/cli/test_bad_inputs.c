@@ -340,8 +340,8 @@ static void names_cannot_break_the_sentence(void **state) {
     static const char *const names[] = { "a\nb",
                                          "\033[31mred",
                                          "\xff\xfe",
-                                         "\xc2\x9b"
-                                         "31m",
+                                         ("\xc2\x9b"
+                                          "31m"),
                                          "\r",
                                          "a\tb" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -145,15 +145,14 @@ static void the_tower_of_a_whole_clip_is_found(void **state) {
 static void configurations_are_written_as_they_are_read(void **state) {
     (void)state;
     static const char *const words[] = {
-        "{ \"model_type\": \"vit\", \"image_size\": [64, 96], \"id2label\": { \"0\": \"a\", \"1\": \"b\", "
-        "\"2\": "
-        "\"c\" }, \"qkv_bias\": false, \"hidden_dropout_prob\": 0.1 }",
+        ("{ \"model_type\": \"vit\", \"image_size\": [64, 96], \"id2label\": { \"0\": \"a\", \"1\": \"b\", "
+         "\"2\": \"c\" }, \"qkv_bias\": false, \"hidden_dropout_prob\": 0.1 }"),
         CLIP,
-        "{ \"model_type\": \"resnet\", \"depths\": [1, 2], \"hidden_sizes\": [32, 64], \"layer_type\": "
-        "\"basic\", "
-        "\"downsample_in_first_stage\": true }",
-        "{ \"model_type\": \"convnext\", \"image_size\": 128, \"layer_scale_init_value\": 0, \"num_labels\": "
-        "7 }",
+        ("{ \"model_type\": \"resnet\", \"depths\": [1, 2], \"hidden_sizes\": [32, 64], \"layer_type\": "
+         "\"basic\", \"downsample_in_first_stage\": true }"),
+        ("{ \"model_type\": \"convnext\", \"image_size\": 128, \"layer_scale_init_value\": 0, "
+         "\"num_labels\": "
+         "7 }"),
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         model_config once, twice;
