@@ -176,6 +176,7 @@ int main(int argc, char **argv) {
     options.eval_every = 500;
     options.eval_samples = 1024;
     options.out = argc > 3 ? argv[3] : "classify-out";
+    options.overwrite = true; /* what the last try of this program has left may go */
     int status = train(&network, &l, &options);
     if (status == SNUG_OK) status = try_out(&network, &l, options.out);
     for (int i = 0; i < l.count; i++) free(l.files[i].bytes);

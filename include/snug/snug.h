@@ -185,6 +185,7 @@ typedef struct {
     int64_t save_every;     /* steps between checkpoints in `out`; 0: only when stopped */
     int64_t keep;           /* checkpoints that stay */
     bool resume;            /* go on from the newest checkpoint in `out`, if there is one */
+    bool overwrite;         /* what another run has left in `out` goes; otherwise it is refused */
 } snug_options;
 SNUG_API snug_options snug_defaults(void);
 

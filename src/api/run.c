@@ -176,6 +176,7 @@ static status read_options(snug_run *r, const snug_options *o, setup_options *s)
                                         .clip = o->clip };
     s->seed = o->seed, s->threads = o->threads, s->exact = o->exact;
     s->out = r->texts[2], s->save_every = o->save_every, s->keep = o->keep, s->resume = o->resume;
+    s->overwrite = o->overwrite;
     return r->texts[0] ? read_pins(r->texts[0], s) : STATUS_OK;
 }
 

@@ -24,7 +24,7 @@ status checkpoint_folder_begin(const char *out, int64_t step, char path[CHECKPOI
 /* Gives it its name, durably. A checkpoint of the same step is replaced. */
 status checkpoint_folder_commit(const char *out, int64_t step);
 
-/* Removes the oldest of those up to `step`, so that `keep` (at least 1) stay. */
+/* Removes the oldest of those up to `step`, so that `keep` stay. */
 status checkpoint_folder_keep(const char *out, int64_t step, int64_t keep);
 
 /* Removes what is half made or half removed. */

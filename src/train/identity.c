@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/digest.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "device/device.h"
@@ -231,6 +230,17 @@ status identity_of(const setup *s, identity *out) {
 }
 
 /* ---- comparing ---- */
+
+const char *identity_digest(const identity *i, char digits[IDENTITY_DIGEST_BYTES]) {
+    digest d = digest_begin();
+    for (uint32_t k = 0; k < i->count; k++) {
+        const identity_fact *f = &i->facts[k];
+        digest_text(&d, f->name);
+        digest_text(&d, f->text);
+        digest_add(&d, &f->number, sizeof f->number);
+    }
+    return digest_text_of(digest_value(&d), digits);
+}
 
 const char *identity_value(const identity_fact *f, char out[IDENTITY_VALUE_BYTES]) {
     if (f->text[0])

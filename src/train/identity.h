@@ -4,6 +4,7 @@
  * to save) is not among them. */
 #pragma once
 
+#include "base/digest.h"
 #include "io/safetensors.h"
 #include "train/setup.h"
 
@@ -31,6 +32,10 @@ status identity_of(const setup *s, identity *out);
 /* Adds a fact; `words` empty: a number. For who reads them from a file. Beyond IDENTITY_FACTS nothing is
  * added. */
 void identity_add(identity *i, identity_kind kind, const char *name, double number, const char *words);
+
+/* All facts as one word, which a run's history keeps: the same for the same run. */
+enum { IDENTITY_DIGEST_BYTES = DIGEST_TEXT_BYTES };
+const char *identity_digest(const identity *i, char digits[IDENTITY_DIGEST_BYTES]);
 
 /* STATUS_INVALID when they differ, with a sentence of what was (in `from`, a folder) and what is given. */
 status identity_compare(const identity *stored, const identity *given, const char *from);

@@ -131,13 +131,16 @@ static void put_today(json_writer *w, const char *key) {
     json_put_string(w, key, moment);
 }
 
-static status write_beginning(journal *j, const setup *s, const decision *d, int64_t done) {
+static status write_beginning(journal *j, const setup *s, const decision *d, const identity *run,
+                              int64_t done) {
+    char digits[IDENTITY_DIGEST_BYTES];
     json_writer w = begin_line(j);
     put_today(&w, "began");
     json_put_integer(&w, "done", done);
     json_put_integer(&w, "steps", s->options.steps);
     json_put_integer(&w, "batch", s->options.batch);
     json_put_integer(&w, "context", s->request.run.context);
+    json_put_string(&w, "run", identity_digest(run, digits));
     json_put_unsigned(&w, "planned_bytes", d->plan.peak_bytes);
     if (s->budget == UINT64_MAX)
         json_put_null(&w, "budget_bytes");
@@ -204,12 +207,12 @@ static status open_metrics(journal *j, const char *out, int64_t done) {
     return done == 0 ? STATUS_OK : cut_history(j, done);
 }
 
-static status open_all(journal *j, const setup *s, const decision *d, int64_t done) {
+static status open_all(journal *j, const setup *s, const decision *d, const identity *run, int64_t done) {
     const char *out = s->options.out;
     TRY(io_make_folder(out));
     if (!text_reserve(&j->line, LINE_BYTES)) return status_set(STATUS_FAILED, "no memory for metrics");
     TRY(open_metrics(j, out, done));
-    TRY(write_beginning(j, s, d, done));
+    TRY(write_beginning(j, s, d, run, done));
     TRY(event_file_open(&j->events, out, done + 1));
     return mailbox_open(&(mailbox_options){ .item_bytes = sizeof(record),
                                             .room = JOURNAL_QUEUE,
@@ -229,13 +232,13 @@ static void release(journal *j) {
     memory_free(j);
 }
 
-status journal_open(const setup *s, const decision *d, int64_t done, journal **out) {
+status journal_open(const setup *s, const decision *d, const identity *run, int64_t done, journal **out) {
     *out = NULL;
     if (!s->options.out) return STATUS_OK;
     journal *j = memory_new(1, sizeof *j);
     if (!j) return status_set(STATUS_FAILED, "no memory for metrics");
     j->metrics = j->events.file = -1;
-    status result = open_all(j, s, d, done);
+    status result = open_all(j, s, d, run, done);
     if (result != STATUS_OK) {
         release(j);
         return result;

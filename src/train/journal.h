@@ -18,7 +18,7 @@ enum { JOURNAL_QUEUE = 256, JOURNAL_BYTES = 192 << 10 };
 
 /* `done`: steps that the run has behind it; 0 begins a new history. `*out` is NULL, which all calls below
  * accept, where the run writes nothing. */
-status journal_open(const setup *s, const decision *d, int64_t done, journal **out);
+status journal_open(const setup *s, const decision *d, const identity *run, int64_t done, journal **out);
 
 /* STATUS_FAILED as soon as something could not be written. */
 status journal_step(journal *j, const train_progress *p);

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/units.h"
 #include "io/file.h"
+#include "train/occupied.h"
 
 static void say(resume *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void say(resume *r, const char *format, ...) {
@@ -66,19 +67,6 @@ static status find_newest(resume *r, const char *out) {
     return result;
 }
 
-static status refuse_used(const char *out) {
-    int64_t *steps;
-    uint32_t count;
-    TRY(checkpoint_folder_list(out, &steps, &count));
-    int64_t newest = count ? steps[0] : 0;
-    memory_free(steps);
-    if (!count) return STATUS_OK;
-    return status_set(STATUS_INVALID,
-                      "%s has checkpoints of an earlier run, the newest of step %lld; continue it with "
-                      "--resume, or choose another --out",
-                      out, (long long)newest);
-}
-
 static status find_named(resume *r, const char *from) {
     struct stat about;
     if (stat(from, &about) == 0 && !S_ISDIR(about.st_mode))
@@ -116,13 +104,16 @@ status resume_find(const setup *s, resume *r) {
     *r = (resume){ .lock.file = -1 };
     if (!o->out && !o->resume) return STATUS_OK;
     if (o->out && exists(o->out, ".")) TRY(lock_out(o->out, r));
-    if (o->out && !o->resume) TRY(refuse_used(o->out));
+    if (o->overwrite && o->resume && !o->resume_from)
+        return status_set(STATUS_INVALID,
+                          "--overwrite begins anew and --resume goes on; leave one of the two out");
     TRY(identity_of(s, &r->run));
-    if (!o->resume) return STATUS_OK;
+    if (!o->resume) return o->out ? occupied_check(s, &r->run, false) : STATUS_OK;
     if (o->resume_from)
         TRY(find_named(r, o->resume_from));
     else if (o->out)
         TRY(find_newest(r, o->out));
+    if (o->out && !resume_is_of(r, o->out)) TRY(occupied_check(s, &r->run, !r->step));
     if (!r->step) return begin_anew(o, r);
     if (r->step <= o->steps) return STATUS_OK;
     return status_set(STATUS_INVALID, "%s has %lld steps behind it, more than --steps %lld", r->folder,
@@ -143,7 +134,8 @@ status resume_claim(const setup *s, resume *r) {
     TRY(check_targets(out));
     TRY(io_make_folder(out));
     TRY(lock_out(out, r));
-    return checkpoint_folder_clean(out);
+    TRY(checkpoint_folder_clean(out));
+    return resume_is_of(r, out) ? STATUS_OK : occupied_clear(s);
 }
 
 bool resume_is_of(const resume *r, const char *out) {
@@ -163,21 +155,32 @@ static bool is_followed(const trainer_state *t, int i) {
     return found;
 }
 
-/* The request with the stored settings as pins: of all passes, or only of those that matter to results: that
- * are not EXACT, beside which EXACT ones alone are allowed. What the user has pinned stays. */
-static status pin(const setup *s, const trainer_state *t, bool all, search_request *q) {
-    bool cut_matters = all;
+/* Which of the stored settings become pins: LOSSY ones always, since without them it is another run; those
+ * that matter to results, that is all which are not EXACT, beside which EXACT ones alone are allowed; or all.
+ */
+typedef enum { KEEP_LOSSY, KEEP_RESULTS, KEEP_ALL } keeping;
+
+static bool is_kept(const trainer_state *t, int i, keeping keep) {
+    bool chosen = t->passes[i].setting[0];
+    if (chosen && t->passes[i].class == PASS_LOSSY) return true;
+    bool matters = (chosen && t->passes[i].class != PASS_EXACT) || is_followed(t, i);
+    return keep == KEEP_ALL || (keep == KEEP_RESULTS && matters);
+}
+
+/* What the user has pinned stays. */
+static status pin(const setup *s, const trainer_state *t, keeping keep, search_request *q) {
+    bool cut_matters = keep == KEEP_ALL;
     *q = s->request;
     for (int i = 0; pass_table[i]; i++) {
         const char *setting = t->passes[i].setting;
-        bool matters = (setting[0] && t->passes[i].class != PASS_EXACT) || is_followed(t, i);
-        cut_matters |= matters;
-        if (q->pins[i].kind != SEARCH_AUTO || !(all || matters)) continue;
+        bool kept = is_kept(t, i, keep);
+        cut_matters |= kept && keep != KEEP_LOSSY;
+        if (q->pins[i].kind != SEARCH_AUTO || !kept) continue;
         q->pins[i].kind = setting[0] ? SEARCH_PINNED : SEARCH_OFF;
         if (setting[0]) TRY(pass_table[i]->parse(setting, &q->pins[i].setting));
     }
     if (!q->micro_batch && cut_matters) q->micro_batch = t->micro_batch;
-    if (!all) q->allowed = PASS_EXACT;
+    if (keep == KEEP_RESULTS) q->allowed = PASS_EXACT;
     return STATUS_OK;
 }
 
@@ -220,16 +223,18 @@ static void say_how(resume *r, const setup *s, const decision *d, bool pinned) {
 }
 
 status resume_decide(setup *s, resume *r, decision *d) {
-    bool kept = false, found = false;
-    if (!r->step) return decision_make(s, d);
-    for (int all = 1; all >= 0 && !found; all--) {
-        search_request q;
-        if (pin(s, &r->state, all, &q) != STATUS_OK || !fits(s, &q)) continue;
-        s->request = q;
-        found = true, kept = all;
+    keeping keep = KEEP_ALL;
+    search_request q;
+    if (!r->step) {
+        TRY(setup_check_begun(s));
+        return decision_make(s, d);
     }
+    TRY(pin(s, &r->state, keep, &q));
+    while (keep > KEEP_LOSSY && !fits(s, &q)) TRY(pin(s, &r->state, --keep, &q));
+    s->request = q;
+    TRY(setup_check_begun(s));
     TRY(decision_make(s, d));
-    say_how(r, s, d, kept);
+    say_how(r, s, d, keep == KEEP_ALL);
     if (r->step == s->options.steps) say(r, "all %lld steps are done already", (long long)r->step);
     return STATUS_OK;
 }

@@ -180,6 +180,15 @@ static status refuse_training(const setup *s, const char *stores, const pass_set
         s->weights, stored->text, ways);
 }
 
+status setup_check_begun(const setup *s) {
+    const pass *p = NULL;
+    pass_setting stored;
+    if (s->custom || !s->weights) return STATUS_OK;
+    TRY(quantized_files_read(s->weights, &p, &stored));
+    if (!p || is_begun_at(s, p->stores, &stored)) return STATUS_OK;
+    return refuse_training(s, p->stores, &stored);
+}
+
 /* Weights that only one technique reads decide for it. */
 static status pin_stored(setup *s) {
     const pass *p = NULL;
@@ -196,6 +205,7 @@ static status pin_stored(setup *s) {
             return status_set(STATUS_INVALID,
                               "the weights in %s are stored as %s, so --%s can't be another; leave it out",
                               s->weights, stored.text, pass_option(p, option));
+        if (s->options.resume) return STATUS_OK; /* a checkpoint knows what goes on from them */
         if (!s->options.eval_only) return refuse_training(s, p->stores, &stored);
         s->request.pins[i].kind = SEARCH_PINNED;
         s->request.pins[i].setting = stored;

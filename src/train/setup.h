@@ -37,6 +37,7 @@ typedef struct {
     int64_t save_every, keep;     /* steps between checkpoints, 0: only when interrupted; how many stay */
     bool resume;                  /* go on from a checkpoint: of `resume_from`, or, NULL, of `out` */
     const char *resume_from;      /* a run's folder or one of its checkpoints */
+    bool overwrite;               /* begin in `out` whatever lies there: it goes */
 } setup_options;
 
 setup_options setup_defaults(void);
@@ -60,3 +61,7 @@ typedef struct {
 /* `custom` (may be NULL): a model built by the caller, used instead of options->model. */
 status setup_open(const setup_options *options, const model *custom, setup *s);
 void setup_close(setup *s);
+
+/* Of a run that goes on, whose checkpoint has a say in what is pinned: STATUS_INVALID where training can't
+ * begin at the weights as they are stored. Without options.resume setup_open has looked. */
+status setup_check_begun(const setup *s);

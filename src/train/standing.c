@@ -43,6 +43,9 @@ static void begin(standing *s, json_value v) {
     s->begun = true;
     s->ended = false;
     s->reason[0] = 0;
+    const char *run = "";
+    if (json_has(v, "run") && json_get_string(v, "run", &run) != STATUS_OK) run = "";
+    snprintf(s->run, sizeof s->run, "%s", run);
     s->steps_seen = 0;
     s->at.budget_bytes = UINT64_MAX;
     get_integer(v, "done", &s->at.step);

@@ -18,6 +18,7 @@ enum { STANDING_RECENT = 32, STANDING_TEXT_BYTES = 512 };
 typedef struct {
     standing_state state;
     char owner[STANDING_TEXT_BYTES];  /* of a running one: "process 4711 on node3" */
+    char run[24];                     /* which one it is, as identity_digest says; empty: not known */
     char reason[STANDING_TEXT_BYTES]; /* of one that was interrupted or failed */
     train_progress at;                /* of the last step; seconds_left NAN where it is not known */
     int64_t eval_step;                /* 0: nothing was validated yet */

@@ -96,7 +96,7 @@ static status begin(training *t) {
     TRY(resume_claim(s, t->from));
     t->least = train_report_least(t->s, t->d);
     t->started = clock_seconds();
-    return journal_open(s, t->d, t->from->step,
+    return journal_open(s, t->d, &t->from->run, t->from->step,
                         &t->journal); /* last: what is refused leaves an earlier run's files alone */
 }
 

@@ -176,6 +176,12 @@ static void a_run_stops_when_asked(void **state) {
     snug_predictor *p = snug_load(&classifier, "stopped", 0, 0);
     assert_non_null(p);
     snug_unload(p);
+    for (int again = 0; again < 2; again++) { /* not replaced without a word for it */
+        o.overwrite = again;
+        assert_int_equal(snug_plan(&classifier, &points, NULL, &o, &run), SNUG_OK);
+        assert_int_equal(snug_train(run, NULL, NULL), again ? SNUG_OK : SNUG_INVALID);
+        snug_close(run);
+    }
 }
 
 static void ignored_labels_do_not_count(void **state) {

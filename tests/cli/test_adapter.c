@@ -41,7 +41,8 @@ static char *generated(const char *line) {
 static double loss_of(const char *model) {
     char line[256];
     json_document d;
-    snprintf(line, sizeof line, "train %s --data text --out loss --steps 1 --lr 0 --json --quiet", model);
+    snprintf(line, sizeof line, "train %s --data text --out loss --overwrite --steps 1 --lr 0 --json --quiet",
+             model);
     command_result r = command_run(line);
     if (r.exit) fail_msg("snug %s: %s", line, r.err);
     assert_int_equal(json_parse("run", r.out, strlen(r.out), &d), STATUS_OK);

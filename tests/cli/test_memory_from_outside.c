@@ -19,7 +19,8 @@ static void train_within(const char *model, const char *more, uint64_t budget) {
     char line[512];
     json_document d;
     snprintf(line, sizeof line,
-             "train %s --data text --out run --steps 2 --eval-samples 4 --json --quiet %s --memory %llu",
+             "train %s --data text --out run --overwrite --steps 2 --eval-samples 4 --json --quiet %s "
+             "--memory %llu",
              model, more, (unsigned long long)budget);
     command_result r = command_run(line);
     if (r.exit) fail_msg("snug %s: exit %d, %s", line, r.exit, r.err);

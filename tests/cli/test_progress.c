@@ -42,9 +42,9 @@ static void train_on_terminal(int columns, const char *const *with) {
     if (other < 0) skip();
     struct winsize size = { .ws_row = 24, .ws_col = (unsigned short)columns };
     ioctl(terminal, TIOCSWINSZ, &size);
-    pid_t pid = command_start(
-        "train tiny/config.json --data text --out shown --steps 60 --eval-every 50 --eval-samples 2", with,
-        other);
+    pid_t pid = command_start("train tiny/config.json --data text --out shown --overwrite --steps 60 "
+                              "--eval-every 50 --eval-samples 2",
+                              with, other);
     close(other);
     read_to_the_end(terminal);
     close(terminal);

@@ -295,10 +295,21 @@ static void adapters_stand_beside_codes(const char *plain, const char *quantized
     snprintf(line, sizeof line, "train %s %s --lora rank=4,base=int8 --out same", plain, run);
     command_expect(0, line);
     assert_int_equal(system("cmp beside/adapter_model.safetensors same/adapter_model.safetensors"), 0);
-    snprintf(line, sizeof line,
-             "train %s %s --out again --lora rank=4,base=int8 --resume beside/checkpoint-10", quantized, run);
-    command_expect(0, line);
-    assert_int_equal(system("cmp beside/adapter_model.safetensors again/adapter_model.safetensors"), 0);
+    for (int said = 0; said < 2; said++) { /* the checkpoint knows it too */
+        snprintf(line, sizeof line, "train %s %s --out again %s --resume beside/checkpoint-10", quantized,
+                 run, said ? "--lora rank=4,base=int8 --overwrite" : "");
+        command_expect(0, line);
+        assert_int_equal(system("cmp beside/adapter_model.safetensors again/adapter_model.safetensors"), 0);
+    }
+    snprintf(line, sizeof line, "train %s %s --out first --resume", quantized, run);
+    command_expect(2, line);
+    snprintf(line, sizeof line, "train %s %s --out first --lora off --resume beside/checkpoint-10", quantized,
+             run);
+    command_expect(2, line);
+    assert_int_not_equal(access("first", F_OK), 0);
+    snprintf(line, sizeof line, "train %s %s --out first --resume beside/checkpoint-10 --memory 2MiB",
+             quantized, run);
+    command_expect(3, line);
     snprintf(line, sizeof line, "merge %s --adapter beside --out merged", quantized);
     command_expect(0, line);
     snprintf(adapted, sizeof adapted, "%s --adapter beside", quantized);

@@ -347,8 +347,8 @@ static void precisions_go_on(void **state) {
 #undef AGAIN
 #define AGAIN "train half --data text --steps 1 --batch 8 --threads 2 "
     expect_quietly(0, AGAIN "--out more", "planned");
-    expect_quietly(0, AGAIN "--precision bf16 --out more", "planned");
-    expect_quietly(0, AGAIN "--precision int8 --out more", "planned");
+    expect_quietly(0, AGAIN "--precision bf16 --out more --overwrite", "planned");
+    expect_quietly(0, AGAIN "--precision int8 --out more --overwrite", "planned");
 }
 
 static void other_runs_are_refused(void **state) {
@@ -378,11 +378,70 @@ static void other_runs_are_refused(void **state) {
                  cases[i].more);
         expect_quietly(2, line, cases[i].says);
     }
-    expect_quietly(2, RUN "--out whole", "whole has checkpoints of an earlier run, the newest of step 60");
     expect_quietly(2, RUN "--out fresh --resume missing", "there is no checkpoint-N in it");
     assert_int_equal(access("fresh", F_OK), -1);
     expect_quietly(0, RUN "--out fresh --resume whole", "resuming whole/checkpoint-60");
     assert_same_file("fresh/model.safetensors", "whole/model.safetensors");
+}
+
+/* What lies in --out is left alone without a word for it, to the byte, however the run there ended; and what
+ * is said fits what lies there. */
+static void folders_in_use_are_refused(void **state) {
+    (void)state;
+#define SHORT "train tiny --data text --steps 3 --batch 4 --eval-samples 2 --threads 2 "
+    static const struct {
+        const char *line, *says;
+    } cases[] = {
+        { RUN "--out whole", "whole holds this run, and it is finished: all 60 steps are done; to train on" },
+        { RUN "--seed 4 --out whole", "whole holds another run, which finished after 60 steps" },
+        { SHORT "--out done", "done holds this run, and it is finished: all 3 steps are done; to train on" },
+        { SHORT "--out done --resume", "and it is finished: all 3 steps are done" },
+        { SHORT "--seed 4 --out done --resume", "done holds another run" },
+        { SHORT "--seed 4 --out done", "choose another --out, or --overwrite to begin anew" },
+        { RUN "--out done --resume whole", "done holds another run, which finished after 3 steps" },
+        { SHORT "--out model", "model holds a model already (model.safetensors)" },
+        { SHORT "--out model --resume", "model holds a model already" },
+        { SHORT "--out tiny", "tiny holds a model already (config.json)" },
+        { SHORT "--out part", "part has checkpoints of an earlier run, the newest of step 4; continue it" },
+        { SHORT "--out done --resume --overwrite", "leave one of the two out" },
+        { "train whole/checkpoint-60 --data text --out whole --overwrite", "which the run begins from" },
+        { "train tiny --data text --steps 3 --schedule constant --save-every 2 --out level",
+          "give more --steps and --resume to train on" },
+    };
+    expect_quietly(0, SHORT "--out done", "planned");
+    expect_quietly(0, "train tiny --data text --steps 3 --schedule constant --save-every 2 --out level", "");
+    assert_int_equal(system("mkdir model part && cp done/model.safetensors done/config.json model && "
+                            "cp -r whole/checkpoint-60 part/checkpoint-4 && "
+                            "find whole done model part level tiny -type f | sort | xargs md5sum >before"),
+                     0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) expect_quietly(2, cases[i].line, cases[i].says);
+    assert_int_equal(system("find whole done model part level tiny -type f | sort | xargs md5sum >after && "
+                            "cmp before after"),
+                     0);
+}
+
+/* With the word for it nothing of the run that was before stays; but the model that is trained on does until
+ * there is its successor. */
+static void overwriting_begins_anew(void **state) {
+    (void)state;
+    copy_run("whole", "anew");
+    expect_quietly(0, SHORT "--seed 4 --out apart", "planned");
+    expect_quietly(3, SHORT "--seed 4 --out anew --overwrite --memory 1MiB", "does not fit");
+    assert_same_run("whole", "anew");
+    expect_quietly(0, SHORT "--seed 4 --out anew --overwrite", "planned");
+    assert_same_file("apart/model.safetensors", "anew/model.safetensors");
+    assert_int_equal(newest("anew"), 0);
+    copy_run("whole", "begun");
+    unlink("begun/metrics.jsonl");
+    pid_t pid = command_start("train tiny --data text --steps 1000000 --out begun --overwrite", NULL, -1);
+    for (int wait = 0; wait < 20000 && last_step("begun") < 1; wait++) pause_for(0.0005);
+    kill(pid, SIGKILL);
+    command_result r = command_wait(pid);
+    command_free(&r);
+    assert_int_equal(access("begun/model.safetensors", F_OK), -1);
+    assert_int_equal(newest("begun"), 0);
+    expect_quietly(0, SHORT "--out begun", "planned"); /* a start that came to nothing is in nobody's way */
+    expect_quietly(0, "train anew --data text --steps 2 --batch 4 --out anew --overwrite", "planned");
 }
 
 /* Each file of the newest checkpoint damaged in turn: cut, one bit turned, gone. */
@@ -630,14 +689,15 @@ static int open_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stopped_runs_go_on),        cmocka_unit_test(kills_lose_nothing),
-        cmocka_unit_test(smaller_budgets_plan_anew), cmocka_unit_test(narrow_state_goes_on),
-        cmocka_unit_test(moved_out_state_goes_on),   cmocka_unit_test(other_runs_are_refused),
-        cmocka_unit_test(precisions_go_on),          cmocka_unit_test(rounding_goes_on),
-        cmocka_unit_test(damage_falls_back),         cmocka_unit_test(two_runs_in_one_folder_are_refused),
-        cmocka_unit_test(signals_while_planning),    cmocka_unit_test(signals_while_validating),
-        cmocka_unit_test(read_errors_lose_nothing),  cmocka_unit_test(full_disks_lose_nothing),
-        cmocka_unit_test(faults_are_found),          cmocka_unit_test(second_interrupt_stops_at_once),
+        cmocka_unit_test(stopped_runs_go_on),         cmocka_unit_test(kills_lose_nothing),
+        cmocka_unit_test(smaller_budgets_plan_anew),  cmocka_unit_test(narrow_state_goes_on),
+        cmocka_unit_test(moved_out_state_goes_on),    cmocka_unit_test(other_runs_are_refused),
+        cmocka_unit_test(folders_in_use_are_refused), cmocka_unit_test(overwriting_begins_anew),
+        cmocka_unit_test(precisions_go_on),           cmocka_unit_test(rounding_goes_on),
+        cmocka_unit_test(damage_falls_back),          cmocka_unit_test(two_runs_in_one_folder_are_refused),
+        cmocka_unit_test(signals_while_planning),     cmocka_unit_test(signals_while_validating),
+        cmocka_unit_test(read_errors_lose_nothing),   cmocka_unit_test(full_disks_lose_nothing),
+        cmocka_unit_test(faults_are_found),           cmocka_unit_test(second_interrupt_stops_at_once),
     };
     return cmocka_run_group_tests_name("resume", tests, open_files, scratch_close);
 }

@@ -24,7 +24,7 @@ static journal *start(const char *out, int64_t done) {
     setup s = of_run(out);
     decision d = { .plan = { .peak_bytes = 12345 } };
     journal *j;
-    if (journal_open(&s, &d, done, &j) != STATUS_OK) fail_msg("%s", status_message());
+    if (journal_open(&s, &d, &(identity){ 0 }, done, &j) != STATUS_OK) fail_msg("%s", status_message());
     return j;
 }
 
@@ -81,9 +81,8 @@ static void lines_say_what_happened(void **state) {
     run_steps(j, 1, 10);
     assert_int_equal(journal_close(j, STATUS_OK, 10), STATUS_OK);
     char *text = text_of("lines/metrics.jsonl");
-    assert_non_null(strstr(text,
-                           "\"done\": 0, \"steps\": 1000, \"batch\": 4, \"context\": 0, \"planned_bytes\": "
-                           "12345, \"budget_bytes\": null}\n"));
+    assert_non_null(strstr(text, "\"done\": 0, \"steps\": 1000, \"batch\": 4, \"context\": 0, \"run\": \""));
+    assert_non_null(strstr(text, "\", \"planned_bytes\": 12345, \"budget_bytes\": null}\n"));
     assert_non_null(strstr(text, "\n{\"step\": 1, \"loss\": 1, \"lr\": 0.0001, \"seconds\": 0.25, "
                                  "\"tokens_per_second\": 100, \"memory_bytes\": 4096}\n"));
     assert_non_null(strstr(text, "\n{\"step\": 2, \"loss\": 0.5, \"grad_norm\": 0.5, "));
@@ -99,7 +98,7 @@ static void a_run_without_a_folder_writes_nothing(void **state) {
     decision d = { 0 };
     journal *j;
     train_progress p = at(1);
-    assert_int_equal(journal_open(&s, &d, 0, &j), STATUS_OK);
+    assert_int_equal(journal_open(&s, &d, &(identity){ 0 }, 0, &j), STATUS_OK);
     assert_null(j);
     assert_int_equal(journal_step(j, &p), STATUS_OK);
     assert_int_equal(journal_evaluated(j, 1, 1), STATUS_OK);

@@ -1,0 +1,138 @@
+#include "train/occupied.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "io/checkpoint_folder.h"
+#include "train/standing.h"
+
+enum { SENTENCE_BYTES = 512 };
+
+/* What lies in a folder. */
+typedef struct {
+    const char *model; /* the file that says there is one; NULL: none does */
+    bool adapter;      /* it is one's */
+    bool bare;         /* it is a configuration alone */
+    int64_t checkpoint, steps;
+    bool begun, finished; /* a run has written there; and to its end */
+    bool known, same;     /* which run is; and it is the one that is given */
+} occupant;
+
+/* ---- looking ---- */
+
+static bool has(const char *folder, const char *name) {
+    char path[CHECKPOINT_PATH_BYTES];
+    struct stat about;
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && stat(path, &about) == 0 &&
+           S_ISREG(about.st_mode);
+}
+
+static bool is_same_folder(const char *a, const char *b) {
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static void find_model(const char *out, occupant *o) {
+    static const char *const names[] = { "model.safetensors", "model.safetensors.index.json",
+                                         "adapter_model.safetensors", "config.json" };
+    for (size_t i = 0; i < sizeof names / sizeof *names && !o->model; i++)
+        if (has(out, names[i])) o->model = names[i], o->adapter = i == 2, o->bare = i == 3;
+}
+
+static status look(const char *out, const identity *given, occupant *o) {
+    char run[IDENTITY_DIGEST_BYTES];
+    int64_t *steps;
+    uint32_t count;
+    standing s = { 0 };
+    TRY(checkpoint_folder_list(out, &steps, &count));
+    o->checkpoint = count ? steps[0] : 0;
+    memory_free(steps);
+    find_model(out, o);
+    if (standing_look(out, &s) != STATUS_OK || !s.begun) return STATUS_OK; /* no run's, or an old one's */
+    o->begun = true, o->steps = s.at.steps;
+    if (o->bare) o->model = NULL; /* a start left it that came to nothing */
+    o->finished = s.ended && s.state == STANDING_FINISHED;
+    o->known = s.run[0] != 0;
+    o->same = strcmp(s.run, identity_digest(given, run)) == 0;
+    return STATUS_OK;
+}
+
+/* ---- saying ---- */
+
+static void describe(const char *out, const occupant *o, char what[SENTENCE_BYTES]) {
+    long long steps = (long long)o->steps;
+    if (o->finished && o->same)
+        snprintf(what, SENTENCE_BYTES, "%s holds this run, and it is finished: all %lld steps are done", out,
+                 steps);
+    else if (o->finished)
+        snprintf(what, SENTENCE_BYTES, "%s holds %s run, which finished after %lld steps", out,
+                 o->known ? "another" : "a", steps);
+    else if (o->checkpoint)
+        snprintf(what, SENTENCE_BYTES, "%s has checkpoints of an earlier run, the newest of step %lld", out,
+                 (long long)o->checkpoint);
+    else
+        snprintf(what, SENTENCE_BYTES, "%s holds a model already (%s)", out, o->model);
+}
+
+static status refuse(const setup *s, const occupant *o) {
+    const char *out = s->options.out;
+    char what[SENTENCE_BYTES];
+    describe(out, o, what);
+    if (!o->finished && o->checkpoint && !s->options.resume)
+        return status_set(STATUS_INVALID,
+                          "%s; continue it with --resume, choose another --out, or begin anew in its place "
+                          "with --overwrite",
+                          what);
+    if (o->same && o->checkpoint && s->options.schedule == SCHEDULE_CONSTANT)
+        return status_set(STATUS_INVALID,
+                          "%s; give more --steps and --resume to train on, or --overwrite to begin anew in "
+                          "its place",
+                          what);
+    if (o->same && o->finished && !o->adapter)
+        return status_set(STATUS_INVALID,
+                          "%s; to train on from its weights say 'snug train %s' with another --out, or "
+                          "--overwrite to begin anew in its place",
+                          what, out);
+    return status_set(STATUS_INVALID, "%s; choose another --out, or --overwrite to begin anew in its place",
+                      what);
+}
+
+status occupied_check(const setup *s, const identity *given, bool goes_on) {
+    const setup_options *o = &s->options;
+    char above[CHECKPOINT_PATH_BYTES];
+    occupant found = { 0 };
+    if (o->overwrite) {
+        bool inside = s->weights && snprintf(above, sizeof above, "%s/..", s->weights) < (int)sizeof above &&
+                      is_same_folder(above, o->out);
+        return inside ? status_set(STATUS_INVALID,
+                                   "--overwrite would remove %s, which the run begins from; choose another "
+                                   "--out",
+                                   s->weights)
+                      : STATUS_OK;
+    }
+    TRY(look(o->out, given, &found));
+    if (!found.model && !found.checkpoint) return STATUS_OK;
+    if (goes_on && found.begun && !found.finished && found.same) return STATUS_OK;
+    return refuse(s, &found);
+}
+
+/* ---- clearing ---- */
+
+status occupied_clear(const setup *s) {
+    static const char *const left[] = { "run.json", "adapter_config.json", "adapter_model.safetensors",
+                                        "model.safetensors.index.json", "model.safetensors" };
+    const char *out = s->options.out;
+    if (!s->options.overwrite) return STATUS_OK;
+    bool source = s->weights && is_same_folder(s->weights, out);
+    for (size_t i = 0; i < (source ? 3 : sizeof left / sizeof *left); i++) {
+        char path[CHECKPOINT_PATH_BYTES];
+        if (snprintf(path, sizeof path, "%s/%s", out, left[i]) >= (int)sizeof path) continue;
+        if (unlink(path) != 0 && errno != ENOENT)
+            return status_set(STATUS_INVALID, "cannot remove %s: %s", path, strerror(errno));
+    }
+    return checkpoint_folder_keep(out, INT64_MAX, 0);
+}

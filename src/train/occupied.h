@@ -1,0 +1,17 @@
+/* A folder that is to be written to and holds something already: the model or the checkpoints of a run that
+ * was before, or a model from elsewhere. Nobody's work is replaced without a word for it. */
+#pragma once
+
+#include "train/identity.h"
+
+/* STATUS_INVALID where the run `given` may not begin in options.out, which it shall not go on in: because of
+ * what lies there, with a sentence of what that is and what to do. Fine with options.overwrite, save where
+ * the model to begin from is among what would go. Nothing is touched.
+ *
+ * `goes_on`: options.resume asked for checkpoints of this folder, and there are none. Then what an unfinished
+ * start of the same run has left is no obstacle. */
+status occupied_check(const setup *s, const identity *given, bool goes_on);
+
+/* With options.overwrite: removes what a run leaves in options.out, except a model that this one begins
+ * from. When all is ready for the first step, so that what is refused has cost nothing. */
+status occupied_clear(const setup *s);
