@@ -1,15 +1,10 @@
 #include "ops/gelu/gelu.h"
 
 #include "ops/add/add.h"
+#include "ops/unary.h"
 
 tensor_id gelu_apply(graph *g, tensor_id x, bool tanh) {
     return graph_add(g, &op_gelu, &x, 1, &(gelu_attributes){ .tanh = tanh });
-}
-
-static status infer(const graph *g, const node *n, tensor *out) {
-    const tensor *x = graph_tensor(g, node_in(g, n, 0));
-    out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
-    return STATUS_OK;
 }
 
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
@@ -20,9 +15,6 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
 }
 
 static op_cost cost(const graph *g, const node *n) { return op_cost_functions(g, n, 18); }
-
-static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false } };
-static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false } };
 
 static const op_case cases[] = {
     { "tanh", { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -4, 4 } }, &(gelu_attributes){ 1 }, 2e-6, false },
@@ -36,23 +28,18 @@ static const op_case cases[] = {
 
 const op_def op_gelu = { .name = "gelu",
                          .paper = "arXiv:1606.08415",
-                         .inputs = inputs,
+                         .inputs = unary_inputs,
                          .in_count = 1,
-                         .aliases = aliases,
+                         .aliases = unary_aliases,
                          .alias_count = 1,
                          .out_count = 1,
                          .attribute_bytes = sizeof(gelu_attributes),
                          .traits = OP_ELEMENTWISE | OP_HALF,
-                         .infer = infer,
+                         .infer = unary_infer,
                          .grad = grad,
                          .cost = cost,
                          .cpu = gelu_cpu,
                          .cases = cases };
-
-static const op_input backward_inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false },
-                                            { "dy", DTYPE_MASK_FLOAT, 1, 4, false } };
-static const op_alias backward_aliases[] = { { .out = 0, .in = 1, .must = false },
-                                             { .out = 0, .in = 0, .must = false } };
 
 static const op_case backward_cases[] = {
     { "tanh",
@@ -82,14 +69,14 @@ static op_cost backward_cost(const graph *g, const node *n) { return op_cost_fun
 
 const op_def op_gelu_backward = { .name = "gelu_backward",
                                   .paper = "arXiv:1606.08415",
-                                  .inputs = backward_inputs,
+                                  .inputs = unary_backward_by_x,
                                   .in_count = 2,
-                                  .aliases = backward_aliases,
+                                  .aliases = unary_backward_aliases,
                                   .alias_count = 2,
                                   .out_count = 1,
                                   .attribute_bytes = sizeof(gelu_attributes),
                                   .traits = OP_ELEMENTWISE,
-                                  .infer = infer,
+                                  .infer = unary_infer_backward,
                                   .cost = backward_cost,
                                   .cpu = gelu_backward_cpu,
                                   .cases = backward_cases };

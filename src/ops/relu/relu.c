@@ -1,14 +1,9 @@
 #include "ops/relu/relu.h"
 
 #include "ops/add/add.h"
+#include "ops/unary.h"
 
 tensor_id relu_apply(graph *g, tensor_id x) { return graph_add(g, &op_relu, &x, 1, NULL); }
-
-static status infer(const graph *g, const node *n, tensor *out) {
-    const tensor *x = graph_tensor(g, node_in(g, n, 0));
-    out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
-    return STATUS_OK;
-}
 
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
     const node *n = graph_node(g, id);
@@ -18,39 +13,25 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
 
 static op_cost cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 1); }
 
-static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false } };
-static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false } };
-
 static const op_case cases[] = { { "usual", { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -4, 4 } }, NULL, 0, false },
                                  { "one element", { { DTYPE_F32, { { 1 }, 1 }, -4, -3 } }, NULL, 0, false },
                                  { 0 } };
 
 const op_def op_relu = { .name = "relu",
                          .paper = "Nair, Hinton 2010",
-                         .inputs = inputs,
+                         .inputs = unary_inputs,
                          .in_count = 1,
-                         .aliases = aliases,
+                         .aliases = unary_aliases,
                          .alias_count = 1,
                          .out_count = 1,
                          .traits = OP_ELEMENTWISE | OP_HALF,
-                         .infer = infer,
+                         .infer = unary_infer,
                          .grad = grad,
                          .cost = cost,
                          .cpu = relu_cpu,
                          .cases = cases };
 
 /* ---- the gradient ---- */
-
-static status infer_backward(const graph *g, const node *n, tensor *out) {
-    const tensor *y = graph_tensor(g, node_in(g, n, 0));
-    TRY(op_check_input(g, n, 1, &y->shape, y->dtype));
-    return infer(g, n, out);
-}
-
-static const op_input backward_inputs[] = { { "y", DTYPE_MASK_FLOAT, 1, 4, false },
-                                            { "dy", DTYPE_MASK_FLOAT, 1, 4, false } };
-static const op_alias backward_aliases[] = { { .out = 0, .in = 1, .must = false },
-                                             { .out = 0, .in = 0, .must = false } };
 
 static const op_case backward_cases[] = { { "usual",
                                             { { DTYPE_F32, { { 3, 35 }, 2 }, -1, 1 },
@@ -62,13 +43,13 @@ static const op_case backward_cases[] = { { "usual",
 
 const op_def op_relu_backward = { .name = "relu_backward",
                                   .paper = "Nair, Hinton 2010",
-                                  .inputs = backward_inputs,
+                                  .inputs = unary_backward_by_y,
                                   .in_count = 2,
-                                  .aliases = backward_aliases,
+                                  .aliases = unary_backward_aliases,
                                   .alias_count = 2,
                                   .out_count = 1,
                                   .traits = OP_ELEMENTWISE,
-                                  .infer = infer_backward,
+                                  .infer = unary_infer_backward,
                                   .cost = cost,
                                   .cpu = relu_backward_cpu,
                                   .cases = backward_cases };

@@ -1,17 +1,12 @@
 #include "ops/silu/silu.h"
 
 #include "ops/add/add.h"
+#include "ops/unary.h"
 
 tensor_id silu_apply(graph *g, tensor_id x) { return graph_add(g, &op_silu, &x, 1, NULL); }
 
 tensor_id silu_backward_apply(graph *g, tensor_id x, tensor_id dy) {
     return graph_add(g, &op_silu_backward, (tensor_id[]){ x, dy }, 2, NULL);
-}
-
-static status infer(const graph *g, const node *n, tensor *out) {
-    const tensor *x = graph_tensor(g, node_in(g, n, 0));
-    out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
-    return STATUS_OK;
 }
 
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
@@ -20,9 +15,6 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
 }
 
 static op_cost cost(const graph *g, const node *n) { return op_cost_functions(g, n, 20); }
-
-static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false } };
-static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false } };
 
 static const op_case cases[] = {
     { "usual", { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -4, 4 } }, NULL, 2e-6, false },
@@ -34,13 +26,13 @@ static const op_case cases[] = {
 
 const op_def op_silu = { .name = "silu",
                          .paper = "arXiv:1606.08415, arXiv:1710.05941",
-                         .inputs = inputs,
+                         .inputs = unary_inputs,
                          .in_count = 1,
-                         .aliases = aliases,
+                         .aliases = unary_aliases,
                          .alias_count = 1,
                          .out_count = 1,
                          .traits = OP_ELEMENTWISE | OP_HALF,
-                         .infer = infer,
+                         .infer = unary_infer,
                          .grad = grad,
                          .cost = cost,
                          .cpu = silu_cpu,
@@ -48,19 +40,7 @@ const op_def op_silu = { .name = "silu",
 
 /* ---- the gradient ---- */
 
-static status infer_backward(const graph *g, const node *n, tensor *out) {
-    const tensor *x = graph_tensor(g, node_in(g, n, 0)), *dy = graph_tensor(g, node_in(g, n, 1));
-    if (!shape_equal(&x->shape, &dy->shape) || x->dtype != dy->dtype)
-        return status_set(STATUS_INVALID, "x and dy must have one shape and type");
-    return infer(g, n, out);
-}
-
 static op_cost cost_backward(const graph *g, const node *n) { return op_cost_functions(g, n, 24); }
-
-static const op_input backward_inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false },
-                                            { "dy", DTYPE_MASK_FLOAT, 1, 4, false } };
-static const op_alias backward_aliases[] = { { .out = 0, .in = 1, .must = false },
-                                             { .out = 0, .in = 0, .must = false } };
 
 static const op_case backward_cases[] = {
     { "usual",
@@ -78,13 +58,13 @@ static const op_case backward_cases[] = {
 
 const op_def op_silu_backward = { .name = "silu_backward",
                                   .paper = "arXiv:1606.08415, arXiv:1710.05941",
-                                  .inputs = backward_inputs,
+                                  .inputs = unary_backward_by_x,
                                   .in_count = 2,
-                                  .aliases = backward_aliases,
+                                  .aliases = unary_backward_aliases,
                                   .alias_count = 2,
                                   .out_count = 1,
                                   .traits = OP_ELEMENTWISE,
-                                  .infer = infer_backward,
+                                  .infer = unary_infer_backward,
                                   .cost = cost_backward,
                                   .cpu = silu_backward_cpu,
                                   .cases = backward_cases };

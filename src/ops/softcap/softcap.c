@@ -1,6 +1,7 @@
 #include "ops/softcap/softcap.h"
 
 #include "ops/add/add.h"
+#include "ops/unary.h"
 
 tensor_id softcap_apply(graph *g, tensor_id x, float cap) {
     return graph_add(g, &op_softcap, &x, 1, &(softcap_attributes){ cap });
@@ -10,12 +11,15 @@ tensor_id softcap_backward_apply(graph *g, tensor_id y, tensor_id dy, float cap)
     return graph_add(g, &op_softcap_backward, (tensor_id[]){ y, dy }, 2, &(softcap_attributes){ cap });
 }
 
-static status infer(const graph *g, const node *n, tensor *out) {
-    const tensor *x = graph_tensor(g, node_in(g, n, 0));
+static status check(const graph *g, const node *n) {
     const softcap_attributes *a = node_attributes(g, n);
-    if (!(a->cap > 0)) return status_set(STATUS_INVALID, "a cap must be above 0, not %g", (double)a->cap);
-    out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
-    return STATUS_OK;
+    return a->cap > 0 ? STATUS_OK
+                      : status_set(STATUS_INVALID, "a cap must be above 0, not %g", (double)a->cap);
+}
+
+static status infer(const graph *g, const node *n, tensor *out) {
+    TRY(check(g, n));
+    return unary_infer(g, n, out);
 }
 
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
@@ -27,8 +31,6 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
 
 static op_cost cost(const graph *g, const node *n) { return op_cost_functions(g, n, 20); }
 
-static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 1, 4, false } };
-static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false } };
 static const softcap_attributes small = { 2 }, large = { 50 };
 
 static const op_case cases[] = {
@@ -42,9 +44,9 @@ static const op_case cases[] = {
 
 const op_def op_softcap = { .name = "softcap",
                             .paper = "arXiv:1611.09940",
-                            .inputs = inputs,
+                            .inputs = unary_inputs,
                             .in_count = 1,
-                            .aliases = aliases,
+                            .aliases = unary_aliases,
                             .alias_count = 1,
                             .out_count = 1,
                             .attribute_bytes = sizeof(softcap_attributes),
@@ -58,18 +60,11 @@ const op_def op_softcap = { .name = "softcap",
 /* ---- the gradient ---- */
 
 static status infer_backward(const graph *g, const node *n, tensor *out) {
-    const tensor *y = graph_tensor(g, node_in(g, n, 0)), *dy = graph_tensor(g, node_in(g, n, 1));
-    if (!shape_equal(&y->shape, &dy->shape) || y->dtype != dy->dtype)
-        return status_set(STATUS_INVALID, "y and dy must have one shape and type");
-    return infer(g, n, out);
+    TRY(check(g, n));
+    return unary_infer_backward(g, n, out);
 }
 
 static op_cost cost_backward(const graph *g, const node *n) { return op_cost_functions(g, n, 4); }
-
-static const op_input backward_inputs[] = { { "y", DTYPE_MASK_FLOAT, 1, 4, false },
-                                            { "dy", DTYPE_MASK_FLOAT, 1, 4, false } };
-static const op_alias backward_aliases[] = { { .out = 0, .in = 1, .must = false },
-                                             { .out = 0, .in = 0, .must = false } };
 
 static const op_case backward_cases[] = {
     { "usual",
@@ -87,9 +82,9 @@ static const op_case backward_cases[] = {
 
 const op_def op_softcap_backward = { .name = "softcap_backward",
                                      .paper = "arXiv:1611.09940",
-                                     .inputs = backward_inputs,
+                                     .inputs = unary_backward_by_y,
                                      .in_count = 2,
-                                     .aliases = backward_aliases,
+                                     .aliases = unary_backward_aliases,
                                      .alias_count = 2,
                                      .out_count = 1,
                                      .attribute_bytes = sizeof(softcap_attributes),
