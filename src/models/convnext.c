@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "models/check.h"
 #include "ops/add/add.h"
 #include "ops/column_scale/column_scale.h"
 #include "ops/gelu/gelu.h"
@@ -10,24 +11,11 @@
 static const double EPSILON = 1e-6; /* of all norms but the last */
 
 status convnext_check(const convnext_config *c) {
-    int64_t blocks = 0;
     TRY(images_check(&c->task));
-    const images_size sizes[] = { { "patch_size", c->patch,
-                                    c->task.height < c->task.width ? c->task.height : c->task.width },
-                                  { "the number of stages", c->stages, CONVNEXT_MOST_STAGES } };
-    TRY(images_check_sizes(sizes, sizeof sizes / sizeof *sizes));
-    for (int64_t i = 0; i < c->stages; i++) {
-        const images_size stage[] = { { "hidden_sizes", c->channels[i], IMAGES_MOST_CHANNELS },
-                                      { "depths", c->depths[i], IMAGES_MOST_BLOCKS } };
-        TRY(images_check_sizes(stage, sizeof stage / sizeof *stage));
-        blocks += c->depths[i];
-    }
-    if (blocks > IMAGES_MOST_BLOCKS)
-        return status_set(STATUS_INVALID, "depths add up to %lld; there may be %d blocks", (long long)blocks,
-                          IMAGES_MOST_BLOCKS);
-    if (!(c->epsilon > 0 && c->epsilon < 1))
-        return status_set(STATUS_INVALID, "layer_norm_eps is %g; it must lie between 0 and 1", c->epsilon);
-    return STATUS_OK;
+    int64_t side = c->task.height < c->task.width ? c->task.height : c->task.width;
+    TRY(model_check_ranges(&(model_range){ "patch_size", c->patch, 1, side }, 1));
+    TRY(images_check_stages(c->stages, CONVNEXT_MOST_STAGES, c->channels, c->depths));
+    return model_check_epsilon("layer_norm_eps", c->epsilon);
 }
 
 enum { NAME_BYTES = 160 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "models/check.h"
 #include "models/decoding.h"
 #include "ops/add/add.h"
 #include "ops/attention/attention.h"
@@ -25,21 +26,15 @@
 /* ---- configuration ---- */
 
 static status check_sizes(const decoder_config *c) {
-    const struct {
-        const char *name;
-        int64_t value, most;
-    } sizes[] = { { "num_hidden_layers", c->layers, DECODER_MOST_LAYERS },
-                  { "num_attention_heads", c->heads, 4096 },
-                  { "num_key_value_heads", c->kv_heads, 4096 },
-                  { "head_dim", c->head_size, 1 << 16 },
-                  { "hidden_size", c->channels, 1 << 20 },
-                  { "intermediate_size", c->inner, 1 << 22 },
-                  { "max_position_embeddings", c->context, 1 << 24 },
-                  { "vocab_size", c->vocabulary, 1 << 26 } };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
-            return status_set(STATUS_INVALID, "%s is %lld; it must be from 1 to %lld", sizes[i].name,
-                              (long long)sizes[i].value, (long long)sizes[i].most);
+    const model_range sizes[] = { { "num_hidden_layers", c->layers, 1, DECODER_MOST_LAYERS },
+                                  { "num_attention_heads", c->heads, 1, 4096 },
+                                  { "num_key_value_heads", c->kv_heads, 1, 4096 },
+                                  { "head_dim", c->head_size, 1, 1 << 16 },
+                                  { "hidden_size", c->channels, 1, 1 << 20 },
+                                  { "intermediate_size", c->inner, 1, 1 << 22 },
+                                  { "max_position_embeddings", c->context, 1, 1 << 24 },
+                                  { "vocab_size", c->vocabulary, 1, 1 << 26 } };
+    TRY(MODEL_CHECK_RANGES(sizes));
     if (c->heads % c->kv_heads)
         return status_set(STATUS_INVALID,
                           "num_attention_heads %lld cannot share num_key_value_heads %lld; it must be a "
@@ -52,8 +47,6 @@ static status check_sizes(const decoder_config *c) {
                           c->kind->type, (long long)c->kv_heads, (long long)c->heads);
     return c->kind->experts ? decoder_experts_check(&c->experts, c->kind->experts) : STATUS_OK;
 }
-
-static bool probability(double p) { return p >= 0 && p < 1; }
 
 status decoder_check(const decoder_config *c) {
     TRY(check_sizes(c));
@@ -70,17 +63,10 @@ status decoder_check(const decoder_config *c) {
     if (c->window < 0 || c->window > 1 << 24)
         return status_set(STATUS_INVALID, "sliding_window is %lld; it must be from 0 to %d",
                           (long long)c->window, 1 << 24);
-    if (!probability(c->dropout_embedding) || !probability(c->dropout_attention) ||
-        !probability(c->dropout_residual))
-        return status_set(STATUS_INVALID, "a dropout probability is not in [0, 1)");
-    if (!(c->epsilon > 0 && c->epsilon < 1))
-        return status_set(STATUS_INVALID, "the norms' epsilon is %g; it must lie between 0 and 1",
-                          c->epsilon);
-    if (!(c->deviation > 0 && c->deviation < 10))
-        return status_set(STATUS_INVALID,
-                          "initializer_range is %g; it must lie between 0 and 10, as 0.02 does",
-                          c->deviation);
-    return STATUS_OK;
+    const double dropout[] = { c->dropout_embedding, c->dropout_attention, c->dropout_residual };
+    TRY(model_check_dropout(dropout, sizeof dropout / sizeof *dropout));
+    TRY(model_check_epsilon("the norms' epsilon", c->epsilon));
+    return model_check_deviation(c->deviation);
 }
 
 /* ---- parameters ---- */

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "models/check.h"
 #include "ops/add/add.h"
 #include "ops/expert_matmul/expert_matmul.h"
 #include "ops/expert_rows/expert_rows.h"
@@ -12,17 +13,12 @@
 #include "ops/row_gate/row_gate.h"
 
 status decoder_experts_check(const decoder_experts *e, const decoder_experts_kind *kind) {
-    const struct {
-        const char *name;
-        int64_t value, least, most;
-    } sizes[] = { { kind->count, e->count, 1, ROUTE_MOST_EXPERTS },
-                  { "num_experts_per_tok", e->chosen, 1, ROUTE_MOST_CHOSEN },
-                  { kind->inner, e->inner, 1, 1 << 22 },
-                  { "shared_expert_intermediate_size", e->shared, kind->shared ? 1 : 0, 1 << 22 } };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most)
-            return status_set(STATUS_INVALID, "%s is %lld; it must be from %lld to %lld", sizes[i].name,
-                              (long long)sizes[i].value, (long long)sizes[i].least, (long long)sizes[i].most);
+    const model_range sizes[] = { { kind->count, e->count, 1, ROUTE_MOST_EXPERTS },
+                                  { "num_experts_per_tok", e->chosen, 1, ROUTE_MOST_CHOSEN },
+                                  { kind->inner, e->inner, 1, 1 << 22 },
+                                  { "shared_expert_intermediate_size", e->shared, kind->shared ? 1 : 0,
+                                    1 << 22 } };
+    TRY(MODEL_CHECK_RANGES(sizes));
     if (e->chosen > e->count)
         return status_set(STATUS_INVALID, "num_experts_per_tok is %lld, and there are %lld experts",
                           (long long)e->chosen, (long long)e->count);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/check.h"
 #include "ops/add/add.h"
 #include "ops/add_positions/add_positions.h"
 #include "ops/attention/attention.h"
@@ -79,25 +80,17 @@ int64_t encoder_usual_mask(const encoder_kind *k, int64_t vocabulary) {
 /* ---- configuration ---- */
 
 static status check_sizes(const encoder_config *c) {
-    const struct {
-        const char *name;
-        int64_t value, least, most;
-    } sizes[] = { { "num_hidden_layers", c->layers, 1, ENCODER_MOST_LAYERS },
-                  { "num_attention_heads", c->heads, 1, 4096 },
-                  { "hidden_size", c->channels, 1, 1 << 20 },
-                  { "intermediate_size", c->inner, 1, 1 << 22 },
-                  { "max_position_embeddings", c->positions, 1, 1 << 24 },
-                  { "vocab_size", c->vocabulary, 1, 1 << 26 },
-                  { "type_vocab_size", c->types, c->kind->types ? 1 : 0, 1 << 16 },
-                  { "mask_token_id", c->mask, 0, c->vocabulary - 1 },
-                  { "pad_token_id", c->padding, 0, 1 << 24 } };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most)
-            return status_set(STATUS_INVALID, "%s is %lld; it must be from %lld to %lld", sizes[i].name,
-                              (long long)sizes[i].value, (long long)sizes[i].least, (long long)sizes[i].most);
-    if (c->channels % c->heads)
-        return status_set(STATUS_INVALID, "hidden_size %lld cannot be cut into %lld num_attention_heads",
-                          (long long)c->channels, (long long)c->heads);
+    const model_range sizes[] = { { "num_hidden_layers", c->layers, 1, ENCODER_MOST_LAYERS },
+                                  { "num_attention_heads", c->heads, 1, 4096 },
+                                  { "hidden_size", c->channels, 1, 1 << 20 },
+                                  { "intermediate_size", c->inner, 1, 1 << 22 },
+                                  { "max_position_embeddings", c->positions, 1, 1 << 24 },
+                                  { "vocab_size", c->vocabulary, 1, 1 << 26 },
+                                  { "type_vocab_size", c->types, c->kind->types ? 1 : 0, 1 << 16 },
+                                  { "mask_token_id", c->mask, 0, c->vocabulary - 1 },
+                                  { "pad_token_id", c->padding, 0, 1 << 24 } };
+    TRY(MODEL_CHECK_RANGES(sizes));
+    TRY(model_check_heads("num_attention_heads", c->heads, "hidden_size", c->channels));
     if (encoder_first_position(c) >= c->positions)
         return status_set(STATUS_INVALID,
                           "max_position_embeddings is %lld, and the first position of %s stands behind "
@@ -106,20 +99,11 @@ static status check_sizes(const encoder_config *c) {
     return STATUS_OK;
 }
 
-static bool probability(double p) { return p >= 0 && p < 1; }
-
 status encoder_check(const encoder_config *c) {
     TRY(check_sizes(c));
-    if (!probability(c->dropout) || !probability(c->dropout_attention))
-        return status_set(STATUS_INVALID, "a dropout probability is not in [0, 1)");
-    if (!(c->epsilon > 0 && c->epsilon < 1))
-        return status_set(STATUS_INVALID, "the norms' epsilon is %g; it must lie between 0 and 1",
-                          c->epsilon);
-    if (!(c->deviation > 0 && c->deviation < 10))
-        return status_set(STATUS_INVALID,
-                          "initializer_range is %g; it must lie between 0 and 10, as 0.02 does",
-                          c->deviation);
-    return STATUS_OK;
+    TRY(model_check_dropout((double[]){ c->dropout, c->dropout_attention }, 2));
+    TRY(model_check_epsilon("the norms' epsilon", c->epsilon));
+    return model_check_deviation(c->deviation);
 }
 
 /* ---- parameters ---- */

@@ -1,6 +1,7 @@
 /* Sizes of GPT-2s: presets, and what makes a model. */
 #include <string.h>
 
+#include "models/check.h"
 #include "models/gpt2.h"
 
 gpt2_config gpt2_default(void) {
@@ -32,32 +33,16 @@ bool gpt2_preset(const char *name, gpt2_config *c) {
 
 const char *gpt2_preset_names(void) { return "gpt2, gpt2-medium, gpt2-large, gpt2-xl, char-small, char-gpt"; }
 
-static bool probability(double p) { return p >= 0 && p < 1; }
-
 status gpt2_check(const gpt2_config *c) {
-    const struct {
-        const char *name;
-        int64_t value, most;
-    } sizes[] = { { "n_layer", c->layers, 1024 },           { "n_head", c->heads, 1024 },
-                  { "n_embd", c->channels, 1 << 20 },       { "n_positions", c->context, 1 << 24 },
-                  { "vocab_size", c->vocabulary, 1 << 26 }, { "n_inner", c->inner, 1 << 22 } };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
-            return status_set(STATUS_INVALID, "%s is %lld; it must be from 1 to %lld", sizes[i].name,
-                              (long long)sizes[i].value, (long long)sizes[i].most);
-    if (c->channels % c->heads)
-        return status_set(STATUS_INVALID,
-                          "n_embd %lld cannot be divided among n_head %lld heads; it must be a multiple",
-                          (long long)c->channels, (long long)c->heads);
-    if (!probability(c->dropout_embedding) || !probability(c->dropout_attention) ||
-        !probability(c->dropout_residual))
-        return status_set(STATUS_INVALID, "a dropout probability is not in [0, 1)");
-    if (!(c->epsilon > 0 && c->epsilon < 1))
-        return status_set(STATUS_INVALID,
-                          "layer_norm_epsilon is %g; it must lie between 0 and 1, as 1e-5 does", c->epsilon);
-    if (!(c->deviation > 0 && c->deviation < 10))
-        return status_set(STATUS_INVALID,
-                          "initializer_range is %g; it must lie between 0 and 10, as 0.02 does",
-                          c->deviation);
-    return STATUS_OK;
+    const model_range sizes[] = {
+        { "n_layer", c->layers, 1, 1024 },           { "n_head", c->heads, 1, 1024 },
+        { "n_embd", c->channels, 1, 1 << 20 },       { "n_positions", c->context, 1, 1 << 24 },
+        { "vocab_size", c->vocabulary, 1, 1 << 26 }, { "n_inner", c->inner, 1, 1 << 22 }
+    };
+    TRY(MODEL_CHECK_RANGES(sizes));
+    TRY(model_check_heads("n_head", c->heads, "n_embd", c->channels));
+    const double dropout[] = { c->dropout_embedding, c->dropout_attention, c->dropout_residual };
+    TRY(model_check_dropout(dropout, sizeof dropout / sizeof *dropout));
+    TRY(model_check_epsilon("layer_norm_epsilon", c->epsilon));
+    return model_check_deviation(c->deviation);
 }

@@ -5,25 +5,33 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "models/check.h"
 #include "ops/conv2d/conv2d.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/layernorm/layernorm.h"
 #include "ops/matmul/matmul.h"
 
-status images_check_sizes(const images_size *sizes, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
-            return status_set(STATUS_INVALID, "%s is %lld; it must be from 1 to %lld", sizes[i].name,
-                              (long long)sizes[i].value, (long long)sizes[i].most);
-    return STATUS_OK;
+status images_check(const images_task *t) {
+    const model_range sizes[] = { { "image_size", t->height, 1, IMAGES_MOST_SIDE },
+                                  { "image_size", t->width, 1, IMAGES_MOST_SIDE },
+                                  { "num_channels", t->channels, 1, IMAGES_MOST_CHANNELS },
+                                  { "num_labels", t->labels, 1, 1 << 24 } };
+    return MODEL_CHECK_RANGES(sizes);
 }
 
-status images_check(const images_task *t) {
-    const images_size sizes[] = { { "image_size", t->height, IMAGES_MOST_SIDE },
-                                  { "image_size", t->width, IMAGES_MOST_SIDE },
-                                  { "num_channels", t->channels, IMAGES_MOST_CHANNELS },
-                                  { "num_labels", t->labels, 1 << 24 } };
-    return images_check_sizes(sizes, sizeof sizes / sizeof *sizes);
+status images_check_stages(int64_t count, int64_t most, const int64_t *channels, const int64_t *depths) {
+    int64_t blocks = 0;
+    TRY(model_check_ranges(&(model_range){ "the number of stages", count, 1, most }, 1));
+    for (int64_t i = 0; i < count; i++) {
+        const model_range stage[] = { { "hidden_sizes", channels[i], 1, IMAGES_MOST_CHANNELS },
+                                      { "depths", depths[i], 1, IMAGES_MOST_BLOCKS } };
+        TRY(MODEL_CHECK_RANGES(stage));
+        blocks += depths[i];
+    }
+    if (blocks > IMAGES_MOST_BLOCKS)
+        return status_set(STATUS_INVALID, "depths add up to %lld; there may be %d blocks", (long long)blocks,
+                          IMAGES_MOST_BLOCKS);
+    return STATUS_OK;
 }
 
 tensor_id images_parameter(graph *g, shape s, const char *format, ...) {

@@ -15,13 +15,9 @@ typedef struct {
 enum { IMAGES_MOST_SIDE = 1 << 14, IMAGES_MOST_CHANNELS = 1 << 16, IMAGES_MOST_BLOCKS = 1024 };
 #define IMAGES_UNTRAINED "training on images comes later"
 
-/* STATUS_INVALID with a sentence where `value` is not from 1 to `most`. */
-typedef struct {
-    const char *name;
-    int64_t value, most;
-} images_size;
 status images_check(const images_task *t);
-status images_check_sizes(const images_size *sizes, size_t count);
+/* Of each of `count` (1 to `most`) stages: its channels, and how many blocks it has. */
+status images_check_stages(int64_t count, int64_t most, const int64_t *channels, const int64_t *depths);
 
 /* ---- for builders ---- */
 

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "models/check.h"
 #include "ops/add/add.h"
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/max_pool/max_pool.h"
@@ -11,23 +12,13 @@
 static const float EPSILON = 1e-5f, MOMENTUM = 0.1f; /* torch.nn.BatchNorm2d's */
 
 status resnet_check(const resnet_config *c) {
-    int64_t blocks = 0;
     TRY(images_check(&c->task));
-    const images_size sizes[] = { { "embedding_size", c->embedding, IMAGES_MOST_CHANNELS },
-                                  { "the number of stages", c->stages, RESNET_MOST_STAGES } };
-    TRY(images_check_sizes(sizes, sizeof sizes / sizeof *sizes));
-    for (int64_t i = 0; i < c->stages; i++) {
-        const images_size stage[] = { { "hidden_sizes", c->channels[i], IMAGES_MOST_CHANNELS },
-                                      { "depths", c->depths[i], IMAGES_MOST_BLOCKS } };
-        TRY(images_check_sizes(stage, sizeof stage / sizeof *stage));
-        blocks += c->depths[i];
-        if (c->bottleneck && c->channels[i] % 4)
+    TRY(model_check_ranges(&(model_range){ "embedding_size", c->embedding, 1, IMAGES_MOST_CHANNELS }, 1));
+    TRY(images_check_stages(c->stages, RESNET_MOST_STAGES, c->channels, c->depths));
+    for (int64_t i = 0; i < c->stages && c->bottleneck; i++)
+        if (c->channels[i] % 4)
             return status_set(STATUS_INVALID, "hidden_sizes has %lld; bottlenecks need multiples of 4",
                               (long long)c->channels[i]);
-    }
-    if (blocks > IMAGES_MOST_BLOCKS)
-        return status_set(STATUS_INVALID, "depths add up to %lld; there may be %d blocks", (long long)blocks,
-                          IMAGES_MOST_BLOCKS);
     return STATUS_OK;
 }
 

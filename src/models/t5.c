@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "models/check.h"
 #include "ops/add/add.h"
 #include "ops/attention/attention.h"
 #include "ops/cross_entropy/cross_entropy.h"
@@ -24,32 +25,21 @@ const char *const t5_types[] = { "t5", "mt5", NULL };
 /* ---- configuration ---- */
 
 status t5_check(const t5_config *c) {
-    const struct {
-        const char *name;
-        int64_t value, least, most;
-    } sizes[] = { { "num_layers", c->layers, 1, 1024 },
-                  { "num_decoder_layers", c->decoder_layers, 1, 1024 },
-                  { "num_heads", c->heads, 1, 4096 },
-                  { "d_kv", c->head_size, 1, 1 << 16 },
-                  { "d_model", c->channels, 1, 1 << 20 },
-                  { "d_ff", c->inner, 1, 1 << 22 },
-                  { "n_positions", c->context, 1, 1 << 24 },
-                  { "vocab_size", c->vocabulary, 1, 1 << 26 },
-                  { "relative_attention_num_buckets", c->buckets, 4, 1 << 20 },
-                  { "relative_attention_max_distance", c->farthest, c->buckets / 2 + 1, 1 << 24 } };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most)
-            return status_set(STATUS_INVALID, "%s is %lld; it must be from %lld to %lld", sizes[i].name,
-                              (long long)sizes[i].value, (long long)sizes[i].least, (long long)sizes[i].most);
-    if (!(c->dropout >= 0 && c->dropout < 1))
-        return status_set(STATUS_INVALID, "a dropout probability is not in [0, 1)");
-    if (!(c->epsilon > 0 && c->epsilon < 1))
-        return status_set(STATUS_INVALID, "the norms' epsilon is %g; it must lie between 0 and 1",
-                          c->epsilon);
-    if (!(c->factor > 0 && c->factor < 1000))
-        return status_set(STATUS_INVALID, "initializer_factor is %g; it must lie between 0 and 1000",
-                          c->factor);
-    return STATUS_OK;
+    const model_range sizes[] = { { "num_layers", c->layers, 1, 1024 },
+                                  { "num_decoder_layers", c->decoder_layers, 1, 1024 },
+                                  { "num_heads", c->heads, 1, 4096 },
+                                  { "d_kv", c->head_size, 1, 1 << 16 },
+                                  { "d_model", c->channels, 1, 1 << 20 },
+                                  { "d_ff", c->inner, 1, 1 << 22 },
+                                  { "n_positions", c->context, 1, 1 << 24 },
+                                  { "vocab_size", c->vocabulary, 1, 1 << 26 },
+                                  { "relative_attention_num_buckets", c->buckets, 4, 1 << 20 },
+                                  { "relative_attention_max_distance", c->farthest, c->buckets / 2 + 1,
+                                    1 << 24 } };
+    TRY(MODEL_CHECK_RANGES(sizes));
+    TRY(model_check_dropout(&c->dropout, 1));
+    TRY(model_check_epsilon("the norms' epsilon", c->epsilon));
+    return model_check_between("initializer_factor", c->factor, 1000, 1);
 }
 
 /* ---- parameters ---- */

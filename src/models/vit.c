@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "models/check.h"
 #include "ops/add/add.h"
 #include "ops/add_positions/add_positions.h"
 #include "ops/attention/attention.h"
@@ -12,26 +13,18 @@
 #include "ops/quick_gelu/quick_gelu.h"
 #include "ops/reshape/reshape.h"
 
-static bool probability(double p) { return p >= 0 && p < 1; }
-
 status vit_check(const vit_config *c) {
-    const images_size sizes[] = { { "num_hidden_layers", c->layers, IMAGES_MOST_BLOCKS },
-                                  { "num_attention_heads", c->heads, 4096 },
-                                  { "hidden_size", c->channels, 1 << 20 },
-                                  { "intermediate_size", c->inner, 1 << 22 },
-                                  { "patch_size", c->patch, c->task.height },
-                                  { "patch_size", c->patch, c->task.width } };
+    const model_range sizes[] = { { "num_hidden_layers", c->layers, 1, IMAGES_MOST_BLOCKS },
+                                  { "num_attention_heads", c->heads, 1, 4096 },
+                                  { "hidden_size", c->channels, 1, 1 << 20 },
+                                  { "intermediate_size", c->inner, 1, 1 << 22 },
+                                  { "patch_size", c->patch, 1, c->task.height },
+                                  { "patch_size", c->patch, 1, c->task.width } };
     TRY(images_check(&c->task));
-    TRY(images_check_sizes(sizes, sizeof sizes / sizeof *sizes));
-    if (c->channels % c->heads)
-        return status_set(STATUS_INVALID,
-                          "num_attention_heads %lld cannot share hidden_size %lld; it must be a divisor",
-                          (long long)c->heads, (long long)c->channels);
-    if (!probability(c->dropout_hidden) || !probability(c->dropout_attention))
-        return status_set(STATUS_INVALID, "a dropout probability is not in [0, 1)");
-    if (!(c->epsilon > 0 && c->epsilon < 1))
-        return status_set(STATUS_INVALID, "layer_norm_eps is %g; it must lie between 0 and 1", c->epsilon);
-    return STATUS_OK;
+    TRY(MODEL_CHECK_RANGES(sizes));
+    TRY(model_check_heads("num_attention_heads", c->heads, "hidden_size", c->channels));
+    TRY(model_check_dropout((double[]){ c->dropout_hidden, c->dropout_attention }, 2));
+    return model_check_epsilon("layer_norm_eps", c->epsilon);
 }
 
 /* ---- names: what differs between the two is how weights are called ---- */

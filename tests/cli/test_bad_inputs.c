@@ -177,7 +177,7 @@ static const struct {
     { 2, "plan layers.json", "n_layer is 2147483647; it must be from 1 to 1024" },
     { 2, "plan no-layers.json", "'n_layer' is 0" },
     { 2, "plan minus.json", "'n_head' is -2" },
-    { 2, "plan heads.json", "n_embd 32 cannot be divided among n_head 3 heads" },
+    { 2, "plan heads.json", "n_embd 32 cannot be divided among n_head 3" },
     { 2, "plan context.json", "'n_positions' is 0" },
     { 2, "plan words.json", "'n_embd' is \"768\"; it must be a whole number" },
     { 2, "plan half.json", "'n_embd' is 32.5" },

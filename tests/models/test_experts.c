@@ -9,48 +9,21 @@
 
 #include <cmocka.h>
 
-#include "io/model_config.h"
 #include "io/published.h"
 #include "ir/op.h"
+#include "models/build.h"
 #include "ops/expert_matmul/expert_matmul.h"
 
 /* ---- sizes ---- */
 
-static uint64_t count_parameters(const graph *g) {
-    uint64_t n = 0;
-    for (tensor_id t = 1; t < g->tensors.count; t++)
-        if (graph_tensor(g, t)->role == ROLE_PARAMETER) n += (uint64_t)shape_elements(graph_shape(g, t));
-    return n;
-}
-
-static void build(const model_config *c, graph *g, int64_t batch, int64_t context) {
-    model m;
-    model_ports ports;
-    families_model(c, "x", &m);
-    assert_int_equal(graph_open(g), STATUS_OK);
-    m.build(&m, g, &(model_run){ .mode = MODEL_TRAIN, .batch = batch, .context = context }, &ports);
-    if (graph_status(g) != STATUS_OK) fail_msg("%s", status_message());
-}
-
 static void published_ones_have_their_parameters(void **state) {
     (void)state;
-    static const struct {
-        const char *name;
-        uint64_t parameters;
-    } published[] = { { "olmoe-1b-7b", 6919161856 },     { "qwen1.5-moe-a2.7b", 14315784192 },
-                      { "qwen3-30b-a3b", 30532122624 },  { "mixtral-8x7b", 46702792704 },
-                      { "mixtral-8x22b", 140620634112 }, { "qwen3-235b-a22b", 235093634560 } };
-    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
-        model_config c;
-        const char *name;
-        graph g;
-        assert_true(published_find(published[i].name, &c, &name));
-        assert_int_equal(families_check(&c), STATUS_OK);
-        build(&c, &g, 1, 16);
-        if (count_parameters(&g) != published[i].parameters)
-            fail_msg("%s has %llu parameters", name, (unsigned long long)count_parameters(&g));
-        graph_close(&g);
-    }
+    static const build_published published[] = {
+        { "olmoe-1b-7b", 6919161856 },     { "qwen1.5-moe-a2.7b", 14315784192 },
+        { "qwen3-30b-a3b", 30532122624 },  { "mixtral-8x7b", 46702792704 },
+        { "mixtral-8x22b", 140620634112 }, { "qwen3-235b-a22b", 235093634560 }
+    };
+    build_expect_parameters(published, sizeof published / sizeof *published);
 }
 
 /* A size in numbers means a model all of whose weights are used. */
@@ -71,10 +44,11 @@ static void every_product_has_k_rows_a_token(void **state) {
     (void)state;
     model_config c;
     graph g;
+    model_ports ports;
     int products = 0;
     assert_int_equal(model_config_read(SNUG_ROOT "/bench/estimate/models/qwen3_moe.json", &c, NULL),
                      STATUS_OK);
-    build(&c, &g, 3, 50);
+    build_graph(&c, &(model_run){ .mode = MODEL_TRAIN, .batch = 3, .context = 50 }, &g, &ports);
     for (node_id id = 1; id < g.nodes.count; id++) {
         const node *n = graph_node(&g, id);
         if (n->op != &op_expert_matmul) continue;
@@ -86,15 +60,6 @@ static void every_product_has_k_rows_a_token(void **state) {
 }
 
 /* ---- configurations ---- */
-
-static status read_text(const char *words, model_config *c) {
-    const char *path = SNUG_BUILD "/test_experts.json";
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_true(fputs(words, f) >= 0);
-    assert_int_equal(fclose(f), 0);
-    return model_config_read(path, c, NULL);
-}
 
 #define SIZES                                                                                                \
     "\"num_hidden_layers\": 4, \"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"hidden_size\": "    \
@@ -121,7 +86,7 @@ static void hostile_ones_get_one_sentence(void **state) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         model_config c;
-        if (read_text(bad[i], &c) != STATUS_INVALID) fail_msg("accepted: %s", bad[i]);
+        if (build_read_text(bad[i], &c) != STATUS_INVALID) fail_msg("accepted: %s", bad[i]);
         assert_true(strlen(status_message()) > 20);
         assert_null(strchr(status_message(), '\n'));
     }
@@ -135,10 +100,11 @@ static void what_overflows_is_refused(void **state) {
     model m;
     model_ports ports;
     assert_int_equal(
-        read_text("{ \"model_type\": \"mixtral\", \"num_hidden_layers\": 1, \"num_attention_heads\": 8, "
-                  "\"hidden_size\": 1048576, \"head_dim\": 64, \"intermediate_size\": 4194304, "
-                  "\"max_position_embeddings\": 128, \"vocab_size\": 300, \"num_local_experts\": 16384 }",
-                  &c),
+        build_read_text(
+            "{ \"model_type\": \"mixtral\", \"num_hidden_layers\": 1, \"num_attention_heads\": 8, "
+            "\"hidden_size\": 1048576, \"head_dim\": 64, \"intermediate_size\": 4194304, "
+            "\"max_position_embeddings\": 128, \"vocab_size\": 300, \"num_local_experts\": 16384 }",
+            &c),
         STATUS_OK);
     families_model(&c, "x", &m);
     assert_int_equal(graph_open(&g), STATUS_OK);
@@ -153,7 +119,8 @@ static void they_only_plan(void **state) {
     model m;
     text out = { 0 };
     assert_int_equal(
-        read_text("{ \"model_type\": \"qwen2_moe\", " SIZES ", \"decoder_sparse_step\": 2 }", &c), STATUS_OK);
+        build_read_text("{ \"model_type\": \"qwen2_moe\", " SIZES ", \"decoder_sparse_step\": 2 }", &c),
+        STATUS_OK);
     assert_false(decoder_experts_at(&c.decoder.experts, 0));
     assert_true(decoder_experts_at(&c.decoder.experts, 1));
     assert_int_equal(c.decoder.experts.count, 60);
@@ -161,7 +128,7 @@ static void they_only_plan(void **state) {
     assert_int_equal(model_computes(&m), STATUS_INVALID);
     assert_non_null(strstr(status_message(), "comes later"));
     model_config_text(&c, &out);
-    assert_int_equal(read_text(out.data, &again), STATUS_OK);
+    assert_int_equal(build_read_text(out.data, &again), STATUS_OK);
     assert_memory_equal(&c.decoder.experts, &again.decoder.experts, sizeof c.decoder.experts);
     text_close(&out);
 }

@@ -10,51 +10,30 @@
 
 #include <cmocka.h>
 
-#include "io/model_config.h"
 #include "io/published.h"
 #include "ir/op.h"
+#include "models/build.h"
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/class_token/class_token.h"
 #include "ops/mean_space/mean_space.h"
 #include "train/decision.h"
 
-static void build(const model_config *c, model_mode mode, int64_t batch, graph *g, model_ports *ports) {
-    model m;
-    families_model(c, "x", &m);
-    assert_int_equal(graph_open(g), STATUS_OK);
-    m.build(&m, g, &(model_run){ .mode = mode, .batch = batch, .context = 1 }, ports);
-    if (graph_status(g) != STATUS_OK) fail_msg("%s", status_message());
-}
-
 /* ---- sizes ---- */
 
 static void published_ones_have_their_parameters(void **state) {
     (void)state;
-    static const struct {
-        const char *name;
-        uint64_t parameters;
-    } published[] = { { "vit-base", 86567656 },       { "vit-large", 304326632 },
-                      { "vit-huge", 632045800 },      { "clip-vit-b-32", 87849216 },
-                      { "clip-vit-l-14", 303966208 }, { "resnet-18", 11689512 },
-                      { "resnet-34", 21797672 },      { "resnet-50", 25557032 },
-                      { "resnet-101", 44549160 },     { "resnet-152", 60192808 },
-                      { "convnext-tiny", 28589128 },  { "convnext-small", 50223688 },
-                      { "convnext-base", 88591464 },  { "convnext-large", 197767336 } };
-    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
-        model_config c;
-        const char *name;
-        graph g;
-        model_ports ports;
-        uint64_t n = 0;
-        assert_true(published_find(published[i].name, &c, &name));
-        assert_int_equal(families_check(&c), STATUS_OK);
-        build(&c, MODEL_TRAIN, 1, &g, &ports);
-        for (tensor_id t = 1; t < g.tensors.count; t++)
-            if (graph_tensor(&g, t)->role == ROLE_PARAMETER)
-                n += (uint64_t)shape_elements(graph_shape(&g, t));
-        if (n != published[i].parameters) fail_msg("%s has %llu parameters", name, (unsigned long long)n);
-        graph_close(&g);
-    }
+    static const build_published published[] = {
+        { "vit-base", 86567656 },      { "vit-large", 304326632 },     { "vit-huge", 632045800 },
+        { "clip-vit-b-32", 87849216 }, { "clip-vit-l-14", 303966208 }, { "resnet-18", 11689512 },
+        { "resnet-34", 21797672 },     { "resnet-50", 25557032 },      { "resnet-101", 44549160 },
+        { "resnet-152", 60192808 },    { "convnext-tiny", 28589128 },  { "convnext-small", 50223688 },
+        { "convnext-base", 88591464 }, { "convnext-large", 197767336 }
+    };
+    build_expect_parameters(published, sizeof published / sizeof *published);
+}
+
+static void build(const model_config *c, model_mode mode, int64_t batch, graph *g, model_ports *ports) {
+    build_graph(c, &(model_run){ .mode = mode, .batch = batch, .context = 1 }, g, ports);
 }
 
 /* The shape of what the first node of an op is given. */
@@ -114,15 +93,6 @@ static void norms_differ_between_training_and_evaluation(void **state) {
 
 /* ---- configurations ---- */
 
-static status read_words(const char *words, model_config *c) {
-    const char *path = SNUG_BUILD "/test_images.json";
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_true(fputs(words, f) >= 0);
-    assert_int_equal(fclose(f), 0);
-    return model_config_read(path, c, NULL);
-}
-
 #define CLIP                                                                                                 \
     "{ \"model_type\": \"clip\", \"projection_dim\": 24, \"text_config\": { \"hidden_size\": 8 }, "          \
     "\"vision_config\": { \"hidden_size\": 48, \"num_attention_heads\": 4, \"num_hidden_layers\": 3, "       \
@@ -131,12 +101,12 @@ static status read_words(const char *words, model_config *c) {
 static void the_tower_of_a_whole_clip_is_found(void **state) {
     (void)state;
     model_config c;
-    assert_int_equal(read_words(CLIP, &c), STATUS_OK);
+    assert_int_equal(build_read_text(CLIP, &c), STATUS_OK);
     assert_true(c.vit.clip);
     assert_int_equal(c.vit.channels, 48);
     assert_int_equal(c.vit.task.labels, 24); /* of the whole, not of its tower */
     assert_int_equal(c.vit.activation, VIT_QUICK_GELU);
-    assert_int_equal(read_words("{ \"model_type\": \"clip_vision_model\", \"projection_dim\": 40 }", &c),
+    assert_int_equal(build_read_text("{ \"model_type\": \"clip_vision_model\", \"projection_dim\": 40 }", &c),
                      STATUS_OK);
     assert_int_equal(c.vit.task.labels, 40);
     assert_int_equal(c.vit.patch, 32);
@@ -157,9 +127,9 @@ static void configurations_are_written_as_they_are_read(void **state) {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         model_config once, twice;
         text first = { 0 }, second = { 0 };
-        if (read_words(words[i], &once) != STATUS_OK) fail_msg("%s", status_message());
+        if (build_read_text(words[i], &once) != STATUS_OK) fail_msg("%s", status_message());
         model_config_text(&once, &first);
-        assert_int_equal(read_words(first.data, &twice), STATUS_OK);
+        assert_int_equal(build_read_text(first.data, &twice), STATUS_OK);
         model_config_text(&twice, &second);
         assert_string_equal(first.data, second.data);
         assert_int_equal(once.vit.task.labels, twice.vit.task.labels);
@@ -207,7 +177,7 @@ static void hostile_ones_get_one_sentence(void **state) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         model_config c;
-        if (read_words(bad[i], &c) != STATUS_INVALID) fail_msg("accepted: %s", bad[i]);
+        if (build_read_text(bad[i], &c) != STATUS_INVALID) fail_msg("accepted: %s", bad[i]);
         assert_true(strlen(status_message()) > 20);
         assert_null(strchr(status_message(), '\n'));
     }
@@ -226,7 +196,7 @@ static void what_cannot_be_built_is_refused(void **state) {
         model m;
         model_ports ports;
         graph g;
-        assert_int_equal(read_words(words[i], &c), STATUS_OK);
+        assert_int_equal(build_read_text(words[i], &c), STATUS_OK);
         families_model(&c, "x", &m);
         assert_int_equal(graph_open(&g), STATUS_OK);
         m.build(&m, &g, &(model_run){ .mode = MODEL_TRAIN, .batch = 1 << 20, .context = 1 }, &ports);
