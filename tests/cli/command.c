@@ -99,6 +99,14 @@ void command_expect(int code, const char *line) {
     command_free(&r);
 }
 
+bool command_says(const char *line, int code, const char *words) {
+    command_result r = command_run(line);
+    bool good = r.exit == code && (strstr(r.out, words) || strstr(r.err, words));
+    if (!good) print_error("snug %s: exit %d: %s%s\n", line, r.exit, r.out, r.err);
+    command_free(&r);
+    return good;
+}
+
 json_value command_value(const json_document *d, const char *path) {
     json_value v = d->root;
     while (*path) {

@@ -22,6 +22,9 @@ void command_free(command_result *r);
 /* Runs it and expects the exit code; what it wrote is dropped. */
 void command_expect(int code, const char *line);
 
+/* Whether it ends with that code and says these words, on stdout or stderr; prints what it said instead. */
+bool command_says(const char *line, int code, const char *words);
+
 /* The same in two parts; stdout goes to `out` (a file descriptor) or, for -1, to the file "out". */
 pid_t command_start(const char *line, const char *const *with, int out);
 command_result command_wait(pid_t pid);

@@ -15,14 +15,6 @@
 #include "cli/command.h"
 #include "io/scratch.h"
 
-static bool says(const char *line, int exit, const char *words) {
-    command_result r = command_run(line);
-    bool good = r.exit == exit && (strstr(r.out, words) || strstr(r.err, words));
-    if (!good) print_error("snug %s: exit %d: %s%s\n", line, r.exit, r.out, r.err);
-    command_free(&r);
-    return good;
-}
-
 /* ---- files ---- */
 
 static void built_in_ones_are_whole(void **state) {
@@ -74,14 +66,15 @@ static void own_files_are_checked(void **state) {
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         scratch_write("own.yaml", files[i].yaml, strlen(files[i].yaml));
-        assert_true(
-            says("estimate gpt2 --batch 4 --context 256 --cluster own.yaml", files[i].exit, files[i].said));
+        assert_true(command_says("estimate gpt2 --batch 4 --context 256 --cluster own.yaml", files[i].exit,
+                                 files[i].said));
     }
-    assert_true(says("estimate gpt2 --cluster ascent", 2, "did you mean ascend"));
-    assert_true(says("estimate gpt2 --cluster no.yaml", 2, "no.yaml"));
-    assert_true(says("estimate gpt2 --emit slurm", 2, "say --cluster"));
-    assert_true(says("estimate gpt2 --cluster ascend --solve batch", 2, "say --device"));
-    assert_true(says("estimate gpt2 --cluster ascend --emit slurm --json", 2, "both write to stdout"));
+    assert_true(command_says("estimate gpt2 --cluster ascent", 2, "did you mean ascend"));
+    assert_true(command_says("estimate gpt2 --cluster no.yaml", 2, "no.yaml"));
+    assert_true(command_says("estimate gpt2 --emit slurm", 2, "say --cluster"));
+    assert_true(command_says("estimate gpt2 --cluster ascend --solve batch", 2, "say --device"));
+    assert_true(
+        command_says("estimate gpt2 --cluster ascend --emit slurm --json", 2, "both write to stdout"));
 }
 
 /* ---- scripts ---- */
@@ -168,7 +161,7 @@ static void commands_have_what_was_asked(void **state) {
         for (int k = 0; k < 8 && cases[i].parts[k]; k++) {
             char line[512];
             snprintf(line, sizeof line, "estimate %s --emit slurm", cases[i].options);
-            assert_true(says(line, 0, cases[i].parts[k]));
+            assert_true(command_says(line, 0, cases[i].parts[k]));
         }
 }
 
@@ -182,7 +175,7 @@ static void paths_stay_whole(void **state) {
     snprintf(line, sizeof line, "cp -r tiny %s", path);
     assert_int_equal(system(line), 0);
     snprintf(line, sizeof line, "estimate %s --framework snug --cluster pitzer --batch 1 --emit slurm", path);
-    assert_true(says(line, 0, path));
+    assert_true(command_says(line, 0, path));
 }
 
 /* What was asked for is taken or refused, and not made something else. */
@@ -204,33 +197,35 @@ static void numbers_stay_numbers(void **state) {
     scratch_write("own.yaml", GOOD, sizeof GOOD - 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         snprintf(line, sizeof line, "%s %s", small, cases[i].end);
-        assert_true(says(line, cases[i].exit, cases[i].said));
+        assert_true(command_says(line, cases[i].exit, cases[i].said));
     }
     scratch_write("eight.yaml", "memory: 7GiB\n", 13);
     scratch_write("own.yaml", EIGHTS, sizeof EIGHTS - 1);
     static const char line_13b[] =
         "estimate llama-2-13b --framework vllm --context 512 --cluster own.yaml --emit slurm";
-    assert_true(says(line_13b, 0, "--gpus-per-node=5\n"));
+    assert_true(command_says(line_13b, 0, "--gpus-per-node=5\n"));
     snprintf(line, sizeof line, "%s --gpus 4", line_13b);
-    assert_true(says(line, 3, "on which this fits"));
+    assert_true(command_says(line, 3, "on which this fits"));
     snprintf(line, sizeof line, "%s --gpus 7", line_13b);
-    assert_true(says(line, 2, "whole heads"));
+    assert_true(command_says(line, 2, "whole heads"));
 }
 
 /* One device less, or the next smaller kind, does not fit. */
 static void it_is_the_fewest(void **state) {
     (void)state;
+    assert_true(command_says("estimate llama-3-8b --cluster ascend --batch 1 --context 4096", 0,
+                             "3 of 4 a100-80 on 1 quad"));
+    assert_true(command_says(
+        "estimate llama-3-8b --device a100-80 --gpus 3 --shard fsdp --batch 1 --context 4096", 0, "Fits"));
     assert_true(
-        says("estimate llama-3-8b --cluster ascend --batch 1 --context 4096", 0, "3 of 4 a100-80 on 1 quad"));
-    assert_true(says("estimate llama-3-8b --device a100-80 --gpus 3 --shard fsdp --batch 1 --context 4096", 0,
-                     "Fits"));
-    assert_true(says("estimate llama-3-8b --device a100-80 --gpus 2 --shard fsdp --batch 1 --context 4096", 3,
+        command_says("estimate llama-3-8b --device a100-80 --gpus 2 --shard fsdp --batch 1 --context 4096", 3,
                      "too much"));
-    assert_true(says("estimate gpt2 --cluster pitzer --batch 16", 0, "1 of 2 v100-32"));
-    assert_true(says("estimate gpt2 --device v100-16 --batch 16", 3, "too much"));
-    assert_true(says("estimate gpt2 --cluster pitzer --batch 4 --device v100-32", 0, "1 of 2 v100-32"));
+    assert_true(command_says("estimate gpt2 --cluster pitzer --batch 16", 0, "1 of 2 v100-32"));
+    assert_true(command_says("estimate gpt2 --device v100-16 --batch 16", 3, "too much"));
     assert_true(
-        says("estimate llama-3.1-405b --cluster pitzer --batch 1 --context 4096", 3, "on which this fits"));
+        command_says("estimate gpt2 --cluster pitzer --batch 4 --device v100-32", 0, "1 of 2 v100-32"));
+    assert_true(command_says("estimate llama-3.1-405b --cluster pitzer --batch 1 --context 4096", 3,
+                             "on which this fits"));
 }
 
 int main(void) {

@@ -17,28 +17,21 @@
 #include "cli/hardware.h"
 #include "io/scratch.h"
 
-static bool says(const char *line, int exit, const char *words) {
-    command_result r = command_run(line);
-    bool good = r.exit == exit && (strstr(r.out, words) || strstr(r.err, words));
-    if (!good) print_error("snug %s: exit %d: %s%s\n", line, r.exit, r.out, r.err);
-    command_free(&r);
-    return good;
-}
-
 static void it_fits_or_it_does_not(void **state) {
     (void)state;
-    assert_true(says("estimate gpt2 --device a100-40 --batch 4", 0, "Fits NVIDIA A100 40 GB"));
+    assert_true(command_says("estimate gpt2 --device a100-40 --batch 4", 0, "Fits NVIDIA A100 40 GB"));
+    assert_true(command_says("estimate llama-3-8b --device h100-80 --batch 1 --context 4096", 3,
+                             "Does not fit NVIDIA H100"));
+    assert_true(command_says("estimate llama-3-8b --batch 1 --context 4096", 0, "live"));
     assert_true(
-        says("estimate llama-3-8b --device h100-80 --batch 1 --context 4096", 3, "Does not fit NVIDIA H100"));
-    assert_true(says("estimate llama-3-8b --batch 1 --context 4096", 0, "live"));
-    assert_true(says("estimate 7B --device rtx-4090 --batch 1 --context 1024 --adapter-rank 16 --base-bits 4 "
+        command_says("estimate 7B --device rtx-4090 --batch 1 --context 1024 --adapter-rank 16 --base-bits 4 "
                      "--gradient-checkpointing",
                      0, "Fits"));
-    assert_true(
-        says("estimate gpt2 --framework snug --device t4 --batch 2 --context 128", 0, "predicted peak"));
-    assert_true(
-        says("estimate gpt2 --framework snug --device a100-80-mig-1g.10gb --batch 512 --micro-batch 512", 3,
-             "does not fit"));
+    assert_true(command_says("estimate gpt2 --framework snug --device t4 --batch 2 --context 128", 0,
+                             "predicted peak"));
+    assert_true(command_says(
+        "estimate gpt2 --framework snug --device a100-80-mig-1g.10gb --batch 512 --micro-batch 512", 3,
+        "does not fit"));
 }
 
 /* What is advised is taken, and then it fits. */
@@ -104,7 +97,7 @@ static void own_devices_are_files(void **state) {
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         scratch_write("own.yaml", files[i].yaml, strlen(files[i].yaml));
-        assert_true(says("estimate gpt2 --batch 4 --device own.yaml", files[i].exit, files[i].said));
+        assert_true(command_says("estimate gpt2 --batch 4 --device own.yaml", files[i].exit, files[i].said));
     }
 }
 
@@ -172,16 +165,17 @@ static void contradictions_get_a_sentence(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char line[256];
         snprintf(line, sizeof line, "estimate gpt2 --batch 1 %s", wrong[i][0]);
-        assert_true(says(line, 2, wrong[i][1]));
+        assert_true(command_says(line, 2, wrong[i][1]));
     }
-    assert_true(says("estimate pythia-70m --batch 1 --adapter-rank 8 --adapter-targets q_proj", 2,
-                     "its blocks have query_key_value, dense, dense_h_to_4h, dense_4h_to_h"));
-    assert_true(says("estimate pythia-70m --batch 1 --adapter-rank 8 --adapter-targets dense", 0, ""));
-    assert_true(says("estimate resnet-50 --batch 1 --adapter-rank 8", 2, "has convolutions"));
-    assert_true(says("estimate gemma-2-2b --framework litgpt", 2, "litgpt is for decoders"));
-    assert_true(says("estimate mixtral-8x7b --framework litgpt", 2, "a mixture of experts"));
-    assert_true(says("estimate no-such-model", 2, "no-such-model"));
-    assert_true(says("estimate gpt2 --device v100-32 --batch 1", 0, "has no bf16"));
+    assert_true(command_says("estimate pythia-70m --batch 1 --adapter-rank 8 --adapter-targets q_proj", 2,
+                             "its blocks have query_key_value, dense, dense_h_to_4h, dense_4h_to_h"));
+    assert_true(
+        command_says("estimate pythia-70m --batch 1 --adapter-rank 8 --adapter-targets dense", 0, ""));
+    assert_true(command_says("estimate resnet-50 --batch 1 --adapter-rank 8", 2, "has convolutions"));
+    assert_true(command_says("estimate gemma-2-2b --framework litgpt", 2, "litgpt is for decoders"));
+    assert_true(command_says("estimate mixtral-8x7b --framework litgpt", 2, "a mixture of experts"));
+    assert_true(command_says("estimate no-such-model", 2, "no-such-model"));
+    assert_true(command_says("estimate gpt2 --device v100-32 --batch 1", 0, "has no bf16"));
 }
 
 static void messages_are_explained(void **state) {
@@ -196,14 +190,14 @@ static void messages_are_explained(void **state) {
     scratch_write("torch.log", torch, sizeof torch - 1);
     scratch_write("vllm.log", vllm, sizeof vllm - 1);
     scratch_write("other.log", "all is well\n", 12);
-    assert_true(says("explain-oom torch.log", 0, "Tensors fill the device"));
-    assert_true(says("explain-oom torch.log --for gpt2-xl --batch 4 --framework pytorch", 0,
-                     "--optimizer-kernels fused (up to"));
-    assert_true(says("explain-oom torch.log --json --quiet", 0, "\"cause\": \"full\""));
-    assert_true(says("explain-oom vllm.log", 0, "--max-model-len 39024"));
-    assert_true(says("explain-oom other.log", 2, "paste all of it"));
-    assert_true(says("explain-oom no-such.log", 2, "no-such.log"));
-    assert_true(says("explain-oom torch.log --for no-such-model", 2, "no-such-model"));
+    assert_true(command_says("explain-oom torch.log", 0, "Tensors fill the device"));
+    assert_true(command_says("explain-oom torch.log --for gpt2-xl --batch 4 --framework pytorch", 0,
+                             "--optimizer-kernels fused (up to"));
+    assert_true(command_says("explain-oom torch.log --json --quiet", 0, "\"cause\": \"full\""));
+    assert_true(command_says("explain-oom vllm.log", 0, "--max-model-len 39024"));
+    assert_true(command_says("explain-oom other.log", 2, "paste all of it"));
+    assert_true(command_says("explain-oom no-such.log", 2, "no-such.log"));
+    assert_true(command_says("explain-oom torch.log --for no-such-model", 2, "no-such-model"));
 }
 
 static double seconds_of_children(void) {
@@ -217,8 +211,8 @@ static double seconds_of_children(void) {
 static void four_hundred_billion_parameters_take_two_seconds(void **state) {
     (void)state;
     double begin = seconds_of_children();
-    assert_true(
-        says("estimate llama-3.1-405b --device h100-80 --batch 8 --context 8192", 3, "405.85 billion"));
+    assert_true(command_says("estimate llama-3.1-405b --device h100-80 --batch 8 --context 8192", 3,
+                             "405.85 billion"));
 #ifndef __SANITIZE_ADDRESS__
     assert_true(seconds_of_children() - begin < 2);
 #endif

@@ -158,14 +158,6 @@ static void snug_keeps_what_it_says(void **state) {
 
 /* ---- as a user has it ---- */
 
-static bool says(const char *line, int exit, const char *part) {
-    command_result r = command_run(line);
-    bool found = r.exit == exit && (strstr(r.out, part) || strstr(r.err, part));
-    if (!found) print_error("snug %s: %d\n%s%s", line, r.exit, r.out, r.err);
-    command_free(&r);
-    return found;
-}
-
 static void answers(void **state) {
     (void)state;
     static const struct {
@@ -197,7 +189,7 @@ static void answers(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[256];
         snprintf(line, sizeof line, "estimate %s", cases[i].line);
-        assert_true(says(line, cases[i].exit, cases[i].said));
+        assert_true(command_says(line, cases[i].exit, cases[i].said));
     }
 }
 
@@ -221,22 +213,26 @@ static void only_what_can_be_is_halved(void **state) {
     }
     assert_true(seen[5] && seen[8]);
     scratch_write("small.yaml", "memory: 300MiB\n", 15);
-    assert_true(says("estimate llama-2-13b --framework vllm --device small.yaml --solve gpus --context 512",
-                     3, "none"));
-    assert_true(says("estimate llama-3-8b --framework vllm --gpus 8", 0, "over 8 devices"));
-    assert_true(says("estimate llama-3-8b --framework vllm --gpus 16", 0, "over 16 devices"));
-    assert_true(says("estimate llama-3.2-3b --framework vllm --gpus 12", 2, "8 of them can't be either"));
+    assert_true(command_says(
+        "estimate llama-2-13b --framework vllm --device small.yaml --solve gpus --context 512", 3, "none"));
+    assert_true(command_says("estimate llama-3-8b --framework vllm --gpus 8", 0, "over 8 devices"));
+    assert_true(command_says("estimate llama-3-8b --framework vllm --gpus 16", 0, "over 16 devices"));
+    assert_true(
+        command_says("estimate llama-3.2-3b --framework vllm --gpus 12", 2, "8 of them can't be either"));
 }
 
 /* One that can't be asked so is not the end of the others. */
 static void what_cannot_be_is_passed_over(void **state) {
     (void)state;
-    assert_true(says("estimate --solve model --framework vllm --device h100-80 --gpus 5 --context 2048", 0,
+    assert_true(
+        command_says("estimate --solve model --framework vllm --device h100-80 --gpus 5 --context 2048", 0,
                      "the largest published model that fits is"));
-    assert_true(says("estimate --solve model --framework vllm --device t4 --gpus 1021", 2, "whole heads"));
-    assert_true(says("estimate gpt2 --framework vllm --solve gpu --max-num-seqs 4096", 0,
-                     "the smallest device that fits is"));
-    assert_true(says("estimate gpt2 --framework vllm --solve gpu --block-size 3", 2, "--block-size 3"));
+    assert_true(
+        command_says("estimate --solve model --framework vllm --device t4 --gpus 1021", 2, "whole heads"));
+    assert_true(command_says("estimate gpt2 --framework vllm --solve gpu --max-num-seqs 4096", 0,
+                             "the smallest device that fits is"));
+    assert_true(
+        command_says("estimate gpt2 --framework vllm --solve gpu --block-size 3", 2, "--block-size 3"));
 }
 
 static void devices_come_from_small_to_large(void **state) {
@@ -311,16 +307,18 @@ static void techniques_are_snugs(void **state) {
         command_free(&same);
     }
     assert_true(others > 4);
-    assert_true(says("estimate gpt2 --recompute block", 2, "is for --framework snug, and here it is hf"));
+    assert_true(
+        command_says("estimate gpt2 --recompute block", 2, "is for --framework snug, and here it is hf"));
 }
 
 static void folders_come_first(void **state) {
     (void)state;
     command_make_files();
     assert_int_equal(system("cp -r tiny llama-3-8b"), 0);
-    assert_true(says("estimate llama-3-8b --batch 1", 0, "read from here, and not the published model"));
-    assert_true(says("estimate llama-3-8b --batch 1 --framework snug", 0, "read from here"));
-    assert_true(says("estimate llama-3-70b --batch 1 --context 64", 0, "70.55 billion"));
+    assert_true(
+        command_says("estimate llama-3-8b --batch 1", 0, "read from here, and not the published model"));
+    assert_true(command_says("estimate llama-3-8b --batch 1 --framework snug", 0, "read from here"));
+    assert_true(command_says("estimate llama-3-70b --batch 1 --context 64", 0, "70.55 billion"));
 }
 
 int main(void) {
