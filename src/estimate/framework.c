@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "estimate/solve.h"
+
 const framework *framework_of(framework_name n) {
     static const framework *const list[FRAMEWORKS] = {
         [FRAMEWORK_HF] = &framework_hf,         [FRAMEWORK_PYTORCH] = &framework_pytorch,
@@ -99,4 +101,33 @@ status framework_advise(const framework *f, const framework_subject *q, const fr
         if (!f->changes[i].alone) TRY(add_change(f, q, &f->changes[i], out));
     if (!out->result.fits) out->text[0] = 0;
     return STATUS_OK;
+}
+
+enum { CONTEXT_STEP = 256 };
+
+typedef struct {
+    const framework *framework;
+    const framework_subject *subject;
+    const framework_settings *settings;
+} shortening;
+
+static status fits_in_steps(void *context, int64_t steps, bool *fits) {
+    const shortening *x = context;
+    framework_settings tried = *x->settings;
+    framework_result r;
+    *x->framework->variable(&tried, FRAMEWORK_CONTEXT) = steps * CONTEXT_STEP;
+    TRY(x->framework->estimate(x->subject, &tried, &r));
+    *fits = r.fits;
+    return STATUS_OK;
+}
+
+bool framework_shorten(const framework *f, const framework_subject *q, framework_settings *s,
+                       char out[FRAMEWORK_CHANGE_BYTES]) {
+    int64_t *context = f->variable(s, FRAMEWORK_CONTEXT), steps = 0;
+    shortening x = { f, q, s };
+    int64_t most = (*context - 1) / CONTEXT_STEP; /* shorter than it is */
+    if (most < 1 || solve_largest(most, fits_in_steps, &x, &steps) != STATUS_OK || !steps) return false;
+    *context = steps * CONTEXT_STEP;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--context %lld", (long long)*context);
+    return true;
 }

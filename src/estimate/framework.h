@@ -124,3 +124,7 @@ typedef struct {
 /* The first change that suffices alone; else as many as it takes, one after the other. */
 status framework_advise(const framework *f, const framework_subject *q, const framework_settings *s,
                         framework_advice *out);
+
+/* A change (framework_change.apply): the longest context that fits, in steps of 256; false: none does. */
+bool framework_shorten(const framework *f, const framework_subject *q, framework_settings *s,
+                       char out[FRAMEWORK_CHANGE_BYTES]);

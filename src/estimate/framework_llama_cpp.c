@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "estimate/framework.h"
+#include "estimate/solve.h"
 
 /* ---- asking ---- */
 
@@ -23,19 +24,26 @@ static void place(const framework_subject *q, const llama_cpp_result *l, framewo
     framework_place(&less, r, &reserved);
 }
 
-static status most_layers(const framework_subject *q, const llama_cpp_settings *s, int64_t *most) {
-    llama_cpp_settings tried = *s;
+typedef struct {
+    const framework_subject *subject;
+    llama_cpp_settings settings;
+} layering;
+
+static status layers_fit(void *context, int64_t layers, bool *fits) {
+    layering *x = context;
     llama_cpp_result l;
     framework_result r = { .fits = false };
-    int64_t low = 0, high = q->model->layers + 2;
-    while (high - low > 1) {
-        tried.gpu_layers = (low + high) / 2;
-        TRY(llama_cpp_estimate(q->model, q->config, &tried, &l));
-        place(q, &l, &r);
-        *(r.fits ? &low : &high) = tried.gpu_layers;
-    }
-    *most = low;
+    x->settings.gpu_layers = layers;
+    TRY(llama_cpp_estimate(x->subject->model, x->subject->config, &x->settings, &l));
+    place(x->subject, &l, &r);
+    *fits = r.fits;
     return STATUS_OK;
+}
+
+/* The head counts as one. */
+static status most_layers(const framework_subject *q, const llama_cpp_settings *s, int64_t *most) {
+    layering x = { q, *s };
+    return solve_largest(q->model->layers + 1, layers_fit, &x, most);
 }
 
 static framework_fact bytes_fact(const char *key, const char *label, const interval *b) {
@@ -119,26 +127,12 @@ static bool to_flash(const framework_subject *q, framework_settings *s, char *ou
     return !s->llama_cpp.flash && (s->llama_cpp.flash = true);
 }
 
-static bool shorten(const framework_subject *q, framework_settings *s, char *out) {
-    enum { STEP = 256 };
-    int64_t low = 0, high = s->llama_cpp.context / STEP;
-    while (high - low > 1) {
-        framework_settings tried = *s;
-        int64_t middle = low + (high - low) / 2;
-        tried.llama_cpp.context = middle * STEP;
-        *(fits(q, &tried) ? &low : &high) = middle;
-    }
-    s->llama_cpp.context = low * STEP;
-    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--context %lld", (long long)s->llama_cpp.context);
-    return low > 0;
-}
-
 static bool to_what_fits(const framework_subject *q, framework_settings *s, char *out) {
-    return !s->llama_cpp.context_asked && shorten(q, s, out);
+    return !s->llama_cpp.context_asked && framework_shorten(&framework_llama_cpp, q, s, out);
 }
 
 static bool to_shorter(const framework_subject *q, framework_settings *s, char *out) {
-    return s->llama_cpp.context_asked && shorten(q, s, out);
+    return s->llama_cpp.context_asked && framework_shorten(&framework_llama_cpp, q, s, out);
 }
 
 static bool to_small_cache(const framework_subject *q, framework_settings *s, char *out) {

@@ -108,29 +108,12 @@ static bool to_more_use(const framework_subject *q, framework_settings *s, char 
     return s->vllm.utilization < 0.95 && (s->vllm.utilization = 0.95, true);
 }
 
-/* The longest of which as many as are wanted fit; below a few hundred tokens nothing is served. */
-static bool shorten(const framework_subject *q, framework_settings *s, char *out) {
-    enum { LEAST = 256 };
-    int64_t low = 0, high = s->vllm.context / LEAST;
-    while (high - low > 1) {
-        framework_settings tried = *s;
-        framework_result r;
-        int64_t middle = low + (high - low) / 2;
-        tried.vllm.context = middle * LEAST;
-        if (estimate(q, &tried, &r) != STATUS_OK) return false;
-        *(r.fits ? &low : &high) = middle;
-    }
-    s->vllm.context = low * LEAST;
-    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--context %lld", (long long)s->vllm.context);
-    return low > 0;
-}
-
 static bool to_what_fits(const framework_subject *q, framework_settings *s, char *out) {
-    return !s->vllm.context_asked && shorten(q, s, out);
+    return !s->vllm.context_asked && framework_shorten(&framework_vllm, q, s, out);
 }
 
 static bool to_shorter(const framework_subject *q, framework_settings *s, char *out) {
-    return s->vllm.context_asked && shorten(q, s, out);
+    return s->vllm.context_asked && framework_shorten(&framework_vllm, q, s, out);
 }
 
 static bool to_eager(const framework_subject *q, framework_settings *s, char *out) {
