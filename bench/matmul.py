@@ -77,6 +77,40 @@ def by_type(workers, rounds, line):
     return {t: (median(seconds[t]), scratch[t]) for t in workers}
 
 
+def compare_types(o, page, types, wide=()):
+    """The products of a step by type beside f32, which is the first, as two tables. `wide`: layers that are f32 in
+    every type; they count only in the last column, a whole step."""
+    found = {t: Worker(t, [f"{o.build}/bench-matmul", "snug" if t == "f32" else t]) for t in types}
+    narrow, sums = types[1:], []
+    page.head("rows", "threads", "product", *types, *(f"ratio {t}" for t in narrow),
+              *(f"scratch, MiB: {t}" for t in types))
+    for rows in (256, 1024):
+        for threads in sorted({1, o.threads}):
+            total, same, worst = dict.fromkeys(types, 0.0), 0.0, dict.fromkeys(narrow, (9.0, ""))
+            for name, times, product in products(rows):
+                line = " ".join(str(n) for n in (*product, threads))
+                if name.split()[0] in wide:
+                    same += times * by_type({"f32": found["f32"]}, o.rounds, line)["f32"][0]
+                    continue
+                took = by_type(found, o.rounds, line)
+                flops = 2.0 * product[0] * product[1] * product[2]
+                ratio = {t: took["f32"][0] / took[t][0] for t in narrow}
+                page.row(rows, threads, name, *(f"{flops / took[t][0] * 1e-9:.0f}" for t in types),
+                         *(f"{ratio[t]:.2f}" for t in narrow), *(f"{took[t][1] / MIB:.2f}" for t in types))
+                total = {t: total[t] + times * took[t][0] for t in types}
+                worst = {t: min(worst[t], (ratio[t], name)) for t in narrow}
+            sums.append((rows, threads, *(f"{total['f32'] / total[t]:.2f}, worst {worst[t][0]:.2f} ({worst[t][1]})"
+                                          for t in narrow),
+                         *(f"{(total['f32'] + same) / (total[t] + same):.2f}" for t in narrow if wide)))
+    for w in found.values():
+        w.close()
+    page.say("\nIn sum over a step, f32's time over that of the type"
+             + (f"; then with what is f32 in all of them ({', '.join(wide)})" if wide else "") + ":\n")
+    page.head("rows", "threads", *narrow, *(f"{t}, whole step" for t in narrow if wide))
+    for row in sums:
+        page.row(*row)
+
+
 def report(page, found, results, taken):
     names = [w.name for w in found]
     peers = [n for n in names if n not in ("snug", "peak")]

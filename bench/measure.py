@@ -124,12 +124,22 @@ def turns(workers, rounds, line="go", pause=0.05, warm=1):
     return seconds
 
 
+def without_places(arguments):
+    """Arguments without those that say where something is on this machine: a page is read elsewhere."""
+    kept, value = [], False
+    for a in arguments:
+        if not value and not a.startswith(("--build", "--out")):
+            kept.append(a)
+        value = a in ("--build", "--out")
+    return kept
+
+
 class Page:
     """A page of results: printed as it comes, written at the end."""
 
     def __init__(self, title, out, note):
         self.out, self.lines = out, []
-        command = " ".join([os.path.relpath(sys.argv[0], ROOT), *sys.argv[1:]])
+        command = " ".join([os.path.relpath(sys.argv[0], ROOT), *without_places(sys.argv[1:])])
         self.say(f"# {title}\n")
         self.say(f"`{command}`, commit {commit()}, {processor()}, {platform.system()} {platform.release()}; "
                  f"{time.strftime('%Y-%m-%d %H:%M')}, load {os.getloadavg()[0]:.1f} before. {note}\n")
