@@ -137,11 +137,13 @@ def batch(step):
     return rows[:, :-1], rows[:, 1:]
 
 
-def train(parameters, loss_of):
+def train(parameters, loss_of, undecayed=()):
+    """Of AdamW matrices decay, but those that are named in `undecayed`."""
     s, values = SETTINGS, [p for p in parameters.values() if p.requires_grad]
+    decayed = [p for name, p in parameters.items() if p.requires_grad and p.dim() >= 2 and name not in undecayed]
+    others = [p for name, p in parameters.items() if p.requires_grad and (p.dim() < 2 or name in undecayed)]
     optimizer = torch.optim.AdamW(
-        [{"params": [p for p in values if p.dim() >= 2], "weight_decay": s["decay"]},
-         {"params": [p for p in values if p.dim() < 2], "weight_decay": 0.0}],
+        [{"params": decayed, "weight_decay": s["decay"]}, {"params": others, "weight_decay": 0.0}],
         lr=s["rate"], betas=(s["beta1"], s["beta2"]), eps=s["epsilon"])
     losses, norms, gradients = [], [], {}
     for step in range(s["steps"]):

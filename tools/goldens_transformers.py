@@ -13,6 +13,7 @@ import json
 import pathlib
 import sys
 
+import numpy
 import torch
 import transformers
 
@@ -47,6 +48,12 @@ FAMILIES = {
                                              sliding_window=6, query_pre_attn_scalar=10,
                                              layer_types=["sliding_attention", "full_attention"])),
     "gpt_neox": ("GPTNeoXConfig", dict(hidden_dropout=0.0)),
+    "mixtral": ("MixtralConfig", dict(num_key_value_heads=2, num_local_experts=5, num_experts_per_tok=2)),
+    "qwen2_moe": ("Qwen2MoeConfig", dict(num_key_value_heads=4, num_experts=6, num_experts_per_tok=3,
+                                         moe_intermediate_size=20, shared_expert_intermediate_size=28)),
+    "qwen3_moe": ("Qwen3MoeConfig", dict(num_key_value_heads=2, head_dim=12, num_experts=4, num_experts_per_tok=2,
+                                         moe_intermediate_size=24, norm_topk_prob=True, mlp_only_layers=[0])),
+    "olmoe": ("OlmoeConfig", dict(num_key_value_heads=4, num_experts=5, num_experts_per_tok=2)),
 }
 ENCODER_SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=61,
                      max_position_embeddings=24, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -62,6 +69,22 @@ ANSWERERS = {
     "t5": ("T5Config", dict(num_decoder_layers=1)),
     "t5_gated": ("T5Config", dict(feed_forward_proj="gated-gelu")),
 }
+TOWER = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, image_size=16,
+             patch_size=4, attention_probs_dropout_prob=0.0, hidden_dropout_prob=0.0)
+CLASSES = 5
+PICTURES = {
+    "vit": ("ViTConfig", "ViTForImageClassification", dict(**TOWER, num_labels=CLASSES)),
+    "clip_vision": ("CLIPVisionConfig", "CLIPVisionModelWithProjection",
+                    dict(**TOWER, attention_dropout=0.0, projection_dim=CLASSES)),
+    "resnet": ("ResNetConfig", "ResNetForImageClassification",
+               dict(embedding_size=8, hidden_sizes=[16, 24], depths=[2, 1], image_size=24, num_labels=CLASSES)),
+    "resnet_basic": ("ResNetConfig", "ResNetForImageClassification",
+                     dict(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 2], layer_type="basic", image_size=24,
+                          num_labels=CLASSES)),
+    "convnext": ("ConvNextConfig", "ConvNextForImageClassification",
+                 dict(hidden_sizes=[8, 12], depths=[1, 2], num_stages=2, image_size=24, drop_path_rate=0.0,
+                      num_labels=CLASSES)),
+}
 MASK, FIRST_WORD = 60, 3  # the ids below the first word are padding and its like
 
 
@@ -70,14 +93,15 @@ def name_in_files(family, name):
     return "embed_out.weight" if family == "gpt_neox" and name == "lm_head.weight" else name
 
 
-def model_of(config):
+def model_of(config, of_pictures=None):
     config._attn_implementation = "eager"
+    config._experts_implementation = "eager"  # grouped products have no double precision
     kind = transformers.AutoModelForCausalLM
     if config.model_type in ENCODERS:
         kind = transformers.AutoModelForMaskedLM
     if config.model_type == "t5":
         kind = transformers.AutoModelForSeq2SeqLM
-    model = kind.from_config(config).double()
+    model = (getattr(transformers, of_pictures)(config) if of_pictures else kind.from_config(config)).double()
     model.train()
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -104,6 +128,24 @@ def train(model):
     encodes = family in ENCODERS
     goldens.batch = gaps if encodes else texts
     return goldens.train({name_in_files(family, name): p for name, p in model.named_parameters()}, loss_of)
+
+
+def pixels(step, side):
+    """Images with channels last, as snug has them, in [-1, 1); made channels first, and their classes."""
+    index = numpy.arange(side * side * 3, dtype=numpy.uint64)
+    begin = goldens.name_hash("images") + step * 1000003
+    rows = [(goldens.mix(index + numpy.uint64(begin + sample * 10007)) >> numpy.uint64(8)) for sample in range(3)]
+    images = torch.tensor(numpy.stack(rows).astype(numpy.float64) * 2.0**-23 - 1).reshape(3, side, side, 3)
+    return images.permute(0, 3, 1, 2), torch.tensor([goldens.token(step, sample, 0, CLASSES) for sample in range(3)])
+
+
+def train_on_pictures(model):
+    def loss_of(_, images, labels):
+        out = model(pixel_values=images)
+        return torch.nn.functional.cross_entropy(out.image_embeds if "image_embeds" in out else out.logits, labels)
+    goldens.batch = lambda step: pixels(step, model.config.image_size)
+    # what stands before the patches is one row, which snug takes as it takes a bias
+    return goldens.train(dict(model.named_parameters()), loss_of, ["vit.embeddings.cls_token"])
 
 
 def write(path, facts, losses, norms, gradients):
@@ -138,6 +180,14 @@ def main():
         said = {k: v for k, v in config.to_dict().items() if v is not None}
         (folder / f"{family}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")
         write(folder / f"{family}.txt", facts, *train(model_of(config)))
+    facts = {"batch": 3, "classes": CLASSES, **goldens.SETTINGS}
+    for family, (config_class, model_class, sizes) in PICTURES.items():
+        if len(sys.argv) > 1 and family not in sys.argv[1:]:
+            continue
+        config = getattr(transformers, config_class)(**sizes)
+        said = {k: v for k, v in config.to_dict().items() if v is not None}
+        (folder / f"{family}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")
+        write(folder / f"{family}.txt", facts, *train_on_pictures(model_of(config, model_class)))
 
 
 if __name__ == "__main__":

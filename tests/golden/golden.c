@@ -30,6 +30,11 @@ int32_t golden_token(int step, int sample, int time, int vocabulary) {
     return (int32_t)((uint32_t)(5 * time + 11 * sample + 3 * step) + noise) % vocabulary;
 }
 
+float golden_pixel(int step, int sample, int64_t i) {
+    uint32_t begin = name_hash("images") + (uint32_t)step * 1000003u + (uint32_t)sample * 10007u;
+    return (float)((double)(mix((uint32_t)i + begin) >> 8) * 0x1p-23 - 1);
+}
+
 static bool read_numbers(FILE *file, double *value, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (fscanf(file, "%lf", &value[i]) != 1) return false;

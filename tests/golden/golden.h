@@ -45,3 +45,6 @@ float golden_weight(const char *name, int rank, int64_t i);
 
 /* The token at `time` of a sample of the global batch; its label is the token at time + 1. */
 int32_t golden_token(int step, int sample, int time, int vocabulary);
+
+/* Number i of an image, channels last: in [-1, 1). */
+float golden_pixel(int step, int sample, int64_t i);

@@ -262,10 +262,19 @@ static void put_ids(const lab *l, int32_t *to, lab_ids id, int step, int64_t fir
         for (int64_t t = 0; t < l->run.context; t++) to[b * l->run.context + t] = id(l, step, first + b, t);
 }
 
+static void put_images(const lab *l, float *to, int step, int64_t first, int64_t count) {
+    model_field field[MODEL_MAX_FIELDS];
+    if (!to) return;
+    l->model.fields(&l->model, l->run.context, field);
+    for (int64_t b = 0, n = shape_elements(&field[0].of); b < count; b++)
+        for (int64_t i = 0; i < n; i++) to[b * n + i] = l->pixel(step, first + b, i);
+}
+
 void lab_hand_in(const lab *l, exec *e, program_kind k, int step, int64_t first, int64_t count) {
     put_ids(l, exec_input(e, k, "tokens"), lab_token, step, first, count);
     put_ids(l, exec_input(e, k, "decoder_tokens"), lab_token, step, first, count);
     put_ids(l, exec_input(e, k, "labels"), lab_label, step, first, count);
+    put_images(l, exec_input(e, k, "images"), step, first, count);
     put_ids(l, exec_input(e, k, "tokens.batch"), lab_token, step, 0, l->run.batch);
     put_ids(l, exec_input(e, k, "decoder_tokens.batch"), lab_token, step, 0, l->run.batch);
     float *scale = exec_input(e, k, "loss_scale"), *rate = exec_input(e, k, "learning_rate");

@@ -19,6 +19,7 @@ typedef struct {
     void (*weight)(const char *name, const shape *s, float *w);
     int32_t (*token)(int step, int64_t sample, int64_t time);
     int32_t (*label)(int step, int64_t sample, int64_t time); /* NULL: the token at time + 1 */
+    float (*pixel)(int step, int64_t sample, int64_t i);      /* NULL: samples have no image */
 } lab;
 
 typedef struct {

@@ -35,6 +35,14 @@ static int32_t gap(int step, int64_t sample, int64_t time) {
     return hidden(step, sample, time) ? word(step, sample, time) : -100;
 }
 
+enum { CLASSES = 5 };
+
+static int32_t class_of(int step, int64_t sample, int64_t time) {
+    return golden_token(step, (int)sample, (int)time, CLASSES);
+}
+
+static float pixel(int step, int64_t sample, int64_t i) { return golden_pixel(step, (int)sample, i); }
+
 void transformers_config(const char *family, model_config *c) {
     char path[256];
     text notes = { 0 };
@@ -59,6 +67,7 @@ void transformers_open(transformers *t, const char *family) {
     l->weight = weight;
     l->token = l->model.masks ? seen : token;
     l->label = l->model.masks ? gap : NULL;
+    if (!l->model.context) l->run.context = 1, l->label = class_of, l->pixel = pixel;
     l->rate = (float)golden_number(g, "rate");
     l->run.optimizer.beta1 = golden_number(g, "beta1"), l->run.optimizer.beta2 = golden_number(g, "beta2");
     l->run.optimizer.eps = golden_number(g, "epsilon");

@@ -15,7 +15,7 @@ typedef struct {
 
 void transformers_config(const char *family, model_config *c);
 
-/* Not to be moved. Encoders get tokens of which every fourth is hidden. */
+/* Not to be moved. Encoders get tokens of which every fourth is hidden, models of images images. */
 void transformers_open(transformers *t, const char *family);
 void transformers_close(transformers *t);
 

@@ -1,0 +1,40 @@
+/* Mixtures of experts against Hugging Face's transformers, a tiny model of each family, alone and under
+ * techniques. Nobody trains them with snug yet: this is the proof that what is planned is what they compute.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "run/transformers.h"
+
+static const char *const families[] = { "mixtral", "qwen2_moe", "qwen3_moe", "olmoe" };
+enum { FAMILIES = sizeof families / sizeof *families };
+
+static void losses_are_those_of_transformers(void **state) {
+    (void)state;
+    for (int i = 0; i < FAMILIES; i++) transformers_losses(families[i], 0, "");
+}
+
+static void gradients_are_those_of_transformers(void **state) {
+    (void)state;
+    for (int i = 0; i < FAMILIES; i++) transformers_gradients(families[i]);
+}
+
+static void techniques_change_nothing(void **state) {
+    (void)state;
+    for (int i = 0; i < FAMILIES; i++) {
+        transformers_losses(families[i], 0,
+                            "fuse=on attention=flash recompute=block update_early=twice chunk_loss=32");
+        transformers_losses(families[i], 1, "attention=flash recompute=cheap accumulate=add");
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(losses_are_those_of_transformers),
+                                        cmocka_unit_test(gradients_are_those_of_transformers),
+                                        cmocka_unit_test(techniques_change_nothing) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
