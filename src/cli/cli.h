@@ -49,7 +49,8 @@ status cli_merge(const options *o, cli_streams *streams);
 status cli_compare(const options *o, cli_streams *streams);
 status cli_explain(const options *o, cli_streams *streams);
 
-/* The first changes of settings that save something of a run of `model` in PyTorch, cheapest first. */
+/* The first changes of settings that save something of a run of `model` in PyTorch, cheapest first, in the
+ * words of those who use it. */
 typedef struct {
     char text[FRAMEWORK_CHANGE_BYTES];
     uint64_t bytes; /* of the device */

@@ -34,6 +34,10 @@ static status answer(estimate_question *e, cli_streams *streams) {
 static status answer_snug(const estimate_question *e, cli_streams *streams) {
     options o = *e->o;
     if (e->notes.length && streams->people.file) output_add(&streams->people, "%s", e->notes.data);
+    if (e->hardware.memory && streams->people.file)
+        output_add(&streams->people,
+                   "of %s its memory counts; snug computes on the CPU, and all times are of this machine's\n",
+                   e->hardware.name);
     uint64_t beside = e->hardware.context[2];
     if (o.estimate.gpus > 1)
         return status_set(STATUS_INVALID, "--gpus %lld: snug trains on one device",
@@ -117,6 +121,7 @@ static status find_savings(estimate_question *e, cli_saving *out, uint32_t room,
         uint64_t after = r.layers[FRAMEWORK_DEVICE].likely;
         if (after + before / 64 >= before) continue;
         x->bytes = before - after;
+        if (f->changes[i].own) f->changes[i].own(&s, x->text);
         (*count)++;
     }
     return STATUS_OK;

@@ -111,14 +111,15 @@ static status advise(const options *o, const oom *m, oom_cause why, advice *a) {
         return STATUS_OK;
     }
     add(a, 0,
-        "half the micro-batch with twice the gradient accumulation: activations and logits halve, the run is "
-        "the "
-        "same");
-    add(a, 0, "gradient checkpointing: of the activations only the blocks' inputs stay, a third more time");
+        "half the micro-batch with twice the gradient accumulation (per_device_train_batch_size, "
+        "gradient_accumulation_steps): activations and logits halve, the run is the same");
+    add(a, 0,
+        "gradient checkpointing (gradient_checkpointing=True): of the activations only the blocks' inputs "
+        "stay, a third more time");
     if (m->unallocated > m->total / 10)
         add(a, m->unallocated,
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: what is reserved becomes usable");
-    add(a, 0, "a fused loss (Liger): no logits of the whole batch");
+    add(a, 0, "a fused loss (use_liger_kernel=True): no logits of the whole batch");
     return STATUS_OK;
 }
 

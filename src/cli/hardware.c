@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/config.h"
 
@@ -13,11 +14,11 @@ static status wrong(const config_file *f, const char *name, const config_entry *
     return status_set(STATUS_INVALID, "%s:%u: %s %s", name, x->line, x->key, why);
 }
 
-static status number(const char *where, const char *text, double *out) {
+static status number(const char *where, const char *said, double *out) {
     char *end;
-    *out = strtod(text, &end);
-    if (*text && !*end && *out >= 0 && *out < 1e18) return STATUS_OK;
-    return status_set(STATUS_INVALID, "%s is '%.40s'; it must be a number, as 3352e9", where, text);
+    *out = strtod(said, &end);
+    if (*said && !*end && *out >= 0 && *out < 1e18) return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s is '%.40s'; it must be a number, as 3352e9", where, said);
 }
 
 static status read_list(const config_file *f, const char *name, const config_entry *x, hardware *h) {
@@ -69,12 +70,53 @@ static status read_all(const config_file *f, const char *name, hardware *h) {
     return STATUS_OK;
 }
 
+/* Letters and digits alone count, in either case: "RTX 4090" is rtx-4090, and "H100-80GB" h100-80. */
+static void fold(const char *name, char out[NEAREST_BYTES]) {
+    size_t n = 0;
+    for (; *name && n + 1 < NEAREST_BYTES; name++) {
+        char c = (char)(*name >= 'A' && *name <= 'Z' ? *name - 'A' + 'a' : *name);
+        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) out[n++] = c;
+    }
+    if (n > 4 && strncmp(out + n - 2, "gb", 2) == 0 && out[n - 3] >= '0' && out[n - 3] <= '9') n -= 2;
+    out[n] = 0;
+}
+
+static const hardware_file *find_file(const char *name) {
+    char wanted[NEAREST_BYTES], has[NEAREST_BYTES];
+    fold(name, wanted);
+    for (const hardware_file *x = hardware_files; x->name && *wanted; x++) {
+        fold(x->name, has);
+        if (strcmp(has, wanted) == 0) return x;
+    }
+    return NULL;
+}
+
+/* Those that begin so, whole devices before parts of one: "h100-80 or h100-94" of "h100". */
+static void add_beginnings(const char *name, text *out) {
+    char wanted[NEAREST_BYTES], has[NEAREST_BYTES];
+    fold(name, wanted);
+    for (int parts = 0; parts < 2 && !out->length; parts++)
+        for (const hardware_file *x = hardware_files; x->name && *wanted; x++) {
+            fold(x->name, has);
+            bool part = strstr(x->name, "-mig-") != NULL;
+            if (part != (parts == 1) || strncmp(has, wanted, strlen(wanted)) != 0) continue;
+            text_add(out, "%s%s", out->length ? " or " : "", x->name);
+        }
+}
+
 static status unknown(const char *name) {
-    char near[NEAREST_BYTES];
-    nearest_listed(name, hardware_names(), near);
-    return status_set(STATUS_INVALID,
-                      "there is no device '%.60s'%s%s; there are %s, and files of your own (*.yaml)", name,
-                      *near ? ", did you mean " : "", near, hardware_names());
+    char folded[NEAREST_BYTES], near[NEAREST_BYTES];
+    text meant = { 0 };
+    fold(name, folded);
+    add_beginnings(name, &meant);
+    nearest_listed(folded, hardware_names(), near);
+    if (!meant.length && *near) text_add(&meant, "%s", near);
+    status result =
+        status_set(STATUS_INVALID, "there is no device '%.60s'%s%s%s %s, and files of your own (*.yaml)",
+                   name, meant.length ? "; did you mean " : "", meant.length ? meant.data : "",
+                   meant.length ? "? There are" : "; there are", hardware_names());
+    text_close(&meant);
+    return result;
 }
 
 status hardware_find(const char *name, hardware *h) {
@@ -87,14 +129,12 @@ status hardware_find(const char *name, hardware *h) {
         config_close(&f);
         return result;
     }
-    for (const hardware_file *x = hardware_files; x->name; x++) {
-        if (strcmp(x->name, name) != 0) continue;
-        TRY(config_read(x->name, x->text, strlen(x->text), &f));
-        result = read_all(&f, x->name, h);
-        config_close(&f);
-        return result;
-    }
-    return unknown(name);
+    const hardware_file *x = find_file(name);
+    if (!x) return unknown(name);
+    TRY(config_read(x->name, x->text, strlen(x->text), &f));
+    result = read_all(&f, x->name, h);
+    config_close(&f);
+    return result;
 }
 
 const char *hardware_names(void) {

@@ -77,8 +77,8 @@ typedef struct {
     double temperature, top_p, repetition_penalty;
     int64_t profile_steps; /* profile: */
     const char *trace;
-    const char *adapter;                               /* generate, merge: */
-    enum { QUANTIZE_TO_NOTHING, QUANTIZE_TO_INT8 } to; /* quantize: */
+    const char *adapter;                                   /* generate, merge: */
+    enum { QUANTIZE_TO_UNSAID = -1, QUANTIZE_TO_INT8 } to; /* quantize: */
     enum { QUANTIZE_DYNAMIC, QUANTIZE_STATIC } mode;
     const char *calibrate;
     int64_t compare_steps; /* compare: */

@@ -120,7 +120,8 @@ static const option rows[] = {
       .group = GROUP_MODEL,
       .commands = COMMAND_QUANTIZE,
       .offset = FIELD(to),
-      .words = "nothing, int8",
+      .words = "int8",
+      .fallback = "", /* it must be said */
       .help = "what the weights of products become" },
     { .name = "mode",
       .hint = "MODE",
@@ -594,6 +595,7 @@ options options_defaults(void) {
                       .repetition_penalty = 1,
                       .profile_steps = 5,
                       .compare_steps = 5,
+                      .to = QUANTIZE_TO_UNSAID,
                       .estimate = { .types = TORCH_AUTOCAST,
                                     .state_bits = 32,
                                     .base_bits = 16,

@@ -142,6 +142,8 @@ static status store_choice(const option *row, const char *name, const char *valu
             return STATUS_OK;
         }
     char near[NEAREST_BYTES];
+    if (!strchr(row->words, ','))
+        return status_set(STATUS_INVALID, "%s: there is no '%s'; there is %s", name, value, row->words);
     nearest_listed(value, row->words, near);
     return status_set(STATUS_INVALID, "%s: '%s' is none of %s%s%s%s", name, value, row->words,
                       *near ? "; did you mean " : "", near, *near ? "?" : "");

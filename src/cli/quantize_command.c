@@ -10,7 +10,7 @@
 static status check(const options *o) {
     if (!o->run.out)
         return status_set(STATUS_INVALID, "quantize wants --out DIR, where the quantized model is to go");
-    if (o->to == QUANTIZE_TO_NOTHING)
+    if (o->to == QUANTIZE_TO_UNSAID)
         return status_set(STATUS_INVALID, "quantize wants --to int8, what weights are to become");
     if (o->mode == QUANTIZE_STATIC && !o->calibrate)
         return status_set(STATUS_INVALID,
@@ -41,7 +41,10 @@ static void print(output *out, const options *o, const quantize_result *r) {
         output_add(out, "  memory          %s, planned %s\n", units_bytes_text(r->resident_peak_bytes, a),
                    units_bytes_text(r->planned_bytes, b));
     output_add(out, "For generating and evaluating; it saves nothing in training.\n");
-    output_add(out, "Try: snug generate %s --prompt TEXT\n", o->run.out);
+    output_add(out,
+               r->no_text ? "Try: snug train %s --data PATH --eval-only\n"
+                          : "Try: snug generate %s --prompt TEXT\n",
+               o->run.out);
 }
 
 static void write_json(text *out, const quantize_result *r) {

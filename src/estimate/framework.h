@@ -74,6 +74,7 @@ typedef struct {
     uint64_t parameters, trained;
     bool fits, surely; /* by the likely value; by the upper end as well */
     uint64_t beyond;   /* bytes left over, or missing */
+    const char *left;  /* "of the cache are left ...": what is, where it is no free memory of the device */
 } framework_result;
 
 const framework_term *framework_largest(const framework_result *r);
@@ -92,6 +93,8 @@ enum { FRAMEWORK_CHANGE_BYTES = 96 };
 typedef struct {
     /* Changes settings and says so as options; false: they are so already, or it means nothing here. */
     bool (*apply)(const framework_subject *q, framework_settings *s, char text[FRAMEWORK_CHANGE_BYTES]);
+    /* The same in the words of those who use the framework, once applied; NULL: options are its own. */
+    void (*own)(const framework_settings *s, char text[FRAMEWORK_CHANGE_BYTES]);
     bool alone;   /* not to be taken beside others: another of them does the same, or what is made changes */
     bool repeats; /* may be applied again and again; the text of the last time counts */
 } framework_change;

@@ -43,8 +43,23 @@ static status check_litgpt(const framework_subject *q) {
                                                   : "one with caps");
 }
 
+/* Whole micro-batches add up to a step there, and there is no smaller one at the end. */
+static status check_cut(const torch_settings *s) {
+    int64_t gpus = s->gpus > 1 ? s->gpus : 1, once = s->batch * gpus;
+    if (s->step <= once || s->step % once == 0) return STATUS_OK;
+    char among[48] = "";
+    if (gpus > 1) snprintf(among, sizeof among, " on each of %lld devices", (long long)gpus);
+    return status_set(
+        STATUS_INVALID,
+        "--batch %lld is no whole number of micro-batches of %lld%s, and a step would have %lld "
+        "samples; say --batch %lld, or another --micro-batch",
+        (long long)s->step, (long long)s->batch, among, (long long)(once * torch_accumulation(s)),
+        (long long)(once * torch_accumulation(s)));
+}
+
 static status check(const framework_subject *q, const framework_settings *settings) {
     const torch_settings *s = &settings->torch;
+    TRY(check_cut(s));
     if (s->litgpt) TRY(check_litgpt(q));
     TRY(check_images(q, s));
     if (s->state_bits != 8 && s->state_bits != 32)
@@ -155,11 +170,18 @@ static bool to_fused_loss(const framework_subject *q, framework_settings *settin
     return q->model->vocabulary && !s->litgpt && !s->fused_loss && (s->fused_loss = true);
 }
 
+/* The largest micro-batch up to `most` that a step is a whole number of. */
+static int64_t even_cut(const torch_settings *s, int64_t most) {
+    int64_t gpus = s->gpus > 1 ? s->gpus : 1, samples = s->step > gpus ? s->step / gpus : s->batch;
+    while (most > 1 && samples % most) most--;
+    return most;
+}
+
 static bool to_smaller(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
     (void)q;
     if (s->batch < 2) return false;
-    s->batch = (s->batch + 1) / 2;
+    s->batch = even_cut(s, (s->batch + 1) / 2);
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--micro-batch %lld", (long long)s->batch);
     return true;
 }
@@ -217,19 +239,72 @@ static bool to_more(const framework_subject *q, framework_settings *settings, ch
     return s->gpus <= 1024;
 }
 
+/* ---- the same in their own words ---- */
+
+/* Arguments of transformers' TrainingArguments and from_pretrained, or what PyTorch has itself. */
+static void say(char *out, const framework_settings *s, const char *transformers, const char *torch) {
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "%s", s->torch.transformers ? transformers : torch);
+}
+
+static void say_flash(const framework_settings *s, char *out) {
+    say(out, s, "attn_implementation=\"sdpa\"", "torch.nn.functional.scaled_dot_product_attention");
+}
+
+static void say_fused_update(const framework_settings *s, char *out) {
+    say(out, s, "optim=\"adamw_torch_fused\"", "AdamW(..., fused=True)");
+}
+
+static void say_fused_loss(const framework_settings *s, char *out) {
+    say(out, s, "use_liger_kernel=True", "LigerFusedLinearCrossEntropyLoss");
+}
+
+static void say_micro_batch(const framework_settings *s, char *out) {
+    snprintf(out, FRAMEWORK_CHANGE_BYTES,
+             s->torch.transformers ? "per_device_train_batch_size=%lld, gradient_accumulation_steps=%lld"
+                                   : "%lld samples at once, and a step after %lld backward passes",
+             (long long)s->torch.batch, (long long)torch_accumulation(&s->torch));
+}
+
+static void say_checkpointing(const framework_settings *s, char *out) {
+    say(out, s, "gradient_checkpointing=True", "torch.utils.checkpoint.checkpoint(block, x) for each block");
+}
+
+static void say_codes(const framework_settings *s, char *out) {
+    say(out, s, "optim=\"adamw_bnb_8bit\"", "bitsandbytes.optim.AdamW8bit");
+}
+
+static void say_half(const framework_settings *s, char *out) {
+    say(out, s, "dtype=torch.bfloat16 where the model is loaded", "model.to(torch.bfloat16)");
+}
+
+static void say_adapters(const framework_settings *s, char *out) {
+    bool coded = s->torch.base_bits == 4;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "PEFT's LoraConfig(r=%lld)%s", (long long)s->torch.adapter_rank,
+             coded ? " over BitsAndBytesConfig(load_in_4bit=True)" : "");
+}
+
+static void say_more(const framework_settings *s, char *out) {
+    bool zero = s->torch.shard == TORCH_ZERO3;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "%s over %lld devices",
+             zero                    ? "DeepSpeed's ZeRO of stage 3"
+             : s->torch.transformers ? "fsdp=\"full_shard auto_wrap\""
+                                     : "torch.distributed.fsdp.fully_shard",
+             (long long)s->torch.gpus);
+}
+
 /* Where several are taken more devices come before another way of training. */
 static const framework_change changes[] = {
-    { .apply = to_flash },
-    { .apply = to_fused_update },
-    { .apply = to_fused_loss },
-    { .apply = to_smaller, .alone = true },
-    { .apply = to_checkpointing },
-    { .apply = to_one },
-    { .apply = to_codes },
-    { .apply = to_half, .alone = true },
-    { .apply = to_adapters, .alone = true },
-    { .apply = to_coded_base, .alone = true },
-    { .apply = to_more, .repeats = true },
+    { .apply = to_flash, .own = say_flash },
+    { .apply = to_fused_update, .own = say_fused_update },
+    { .apply = to_fused_loss, .own = say_fused_loss },
+    { .apply = to_smaller, .own = say_micro_batch, .alone = true },
+    { .apply = to_checkpointing, .own = say_checkpointing },
+    { .apply = to_one, .own = say_micro_batch },
+    { .apply = to_codes, .own = say_codes },
+    { .apply = to_half, .own = say_half, .alone = true },
+    { .apply = to_adapters, .own = say_adapters, .alone = true },
+    { .apply = to_coded_base, .own = say_adapters, .alone = true },
+    { .apply = to_more, .own = say_more, .repeats = true },
 };
 enum { CHANGES = sizeof changes / sizeof *changes };
 

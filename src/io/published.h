@@ -11,7 +11,19 @@ typedef struct {
 
 extern const published_model published_models[]; /* by name; end with name NULL */
 
-/* "llama-3-8b", or a size as "7B" or "400M", for which dense decoders are looked at. False: neither. `name`
- * gets the name of what was taken. */
-bool published_find(const char *said, model_config *c, const char **name);
+/* How a name was understood. */
+typedef enum {
+    PUBLISHED_NONE,
+    PUBLISHED_NAME,    /* "llama-3-8b", "meta-llama/Llama-3-8B" */
+    PUBLISHED_VARIANT, /* "mistralai/Mistral-7B-v0.1", for which mistral-7b is taken */
+    PUBLISHED_SIZE     /* "7B" or "400M": a dense decoder whose name says so, or else comes nearest */
+} published_match;
+
+/* Finds it and reads it into `c`; `name` gets the name of what was taken. No size is taken for one of less
+ * than half or more than twice of it. */
+published_match published_find(const char *said, model_config *c, const char **name);
+
+/* STATUS_INVALID: a sentence for a name that is nothing, with what may have been meant. */
+status published_unknown(const char *said);
+
 double published_parameters(const published_model *p);

@@ -264,6 +264,7 @@ static status quantize(quantizing *q) {
     TRY(model_config_read(o->directory, &q->config, NULL));
     families_model(&q->config, o->directory, &q->model);
     TRY(model_computes(&q->model));
+    r->no_text = q->model.no_text != NULL;
     TRY(check_places(o));
     TRY(find_pass(q));
     TRY(list_weights(q));

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "base/memory.h"
-#include "base/nearest.h"
 #include "base/threads.h"
 #include "base/units.h"
 #include "data/loader.h"
@@ -47,13 +46,6 @@ static bool exists(const char *path) {
     return stat(path, &s) == 0;
 }
 
-static status unknown_model(const char *name) {
-    char near[NEAREST_BYTES];
-    nearest_listed(name, families_preset_names(), near);
-    return status_set(STATUS_INVALID, "'%s' is no preset (%s) and no file or directory%s%s%s", name,
-                      families_preset_names(), *near ? "; did you mean " : "", near, *near ? "?" : "");
-}
-
 static status open_model(setup *s, const model *custom) {
     const setup_options *o = &s->options;
     if (custom) {
@@ -65,10 +57,11 @@ static status open_model(setup *s, const model *custom) {
     const char *published = NULL;
     bool named = families_preset(o->model, &s->config);
     /* A folder of that name is meant where there is one: these names stand for sizes only. */
-    if (!named && !exists(o->model)) named = published_find(o->model, &s->config, &published);
+    if (!named && !exists(o->model))
+        named = published_find(o->model, &s->config, &published) != PUBLISHED_NONE;
     if (!named) {
         if (!exists(o->model))
-            return errno == ENOENT ? unknown_model(o->model)
+            return errno == ENOENT ? published_unknown(o->model)
                                    : status_set(STATUS_INVALID, "cannot open the model %s: %s", o->model,
                                                 strerror(errno));
         TRY(model_config_read(o->model, &s->config, NULL));
@@ -80,7 +73,7 @@ static status open_model(setup *s, const model *custom) {
     }
     if (o->dropout >= 0) families_set_dropout(&s->config, o->dropout);
     TRY(families_check(&s->config));
-    families_model(&s->config, o->model, &s->model);
+    families_model(&s->config, published ? published : o->model, &s->model);
     if (published && !s->model.untrained)
         s->model.untrained = "this name stands for its sizes only; give a config.json, or a model directory";
     return STATUS_OK;
@@ -189,6 +182,19 @@ status setup_check_begun(const setup *s) {
     return refuse_training(s, p->stores, &stored);
 }
 
+/* An adapter is worth nothing without the weights that it stands beside; one may be planned all the same. */
+static status check_adapting(const setup *s) {
+    char option[PASS_OPTION_BYTES];
+    if (!s->options.out || s->custom || s->weights) return STATUS_OK;
+    for (int i = 0; pass_table[i]; i++)
+        if (pass_table[i]->adapting && s->request.pins[i].kind == SEARCH_PINNED)
+            return status_set(STATUS_INVALID,
+                              "--%s trains beside weights that stay as they are, and %s brings none; name a "
+                              "model directory with weights instead",
+                              pass_option(pass_table[i], option), s->model.name);
+    return STATUS_OK;
+}
+
 /* Weights that only one technique reads decide for it. */
 static status pin_stored(setup *s) {
     const pass *p = NULL;
@@ -241,6 +247,7 @@ static status make_request(setup *s) {
                           o->allow);
     if (o->allow) TRY(advise_allow(&s->request, o->allow));
     TRY(read_pins(s));
+    TRY(check_adapting(s));
     return pin_stored(s);
 }
 

@@ -68,21 +68,16 @@ static status fill_weights(training *t) {
     return weights_initialise(t->exec, s->weights ? NULL : &s->model, (uint64_t)s->options.seed);
 }
 
-/* An adapter is worth nothing without the weights that it stands beside. */
-static status check_adapter(const training *t) {
+/* Who resumes an adapter's run must bring the weights that it was trained beside. */
+static status sum_base(const training *t) {
     adapter_files_about about = weights_adapter(t->s, t->d);
-    if (!t->s->options.out || !about.pass) return STATUS_OK;
-    if (t->s->weights) return weight_files_sum(t->s->weights, &t->from->run.base);
-    char option[PASS_OPTION_BYTES];
-    return status_set(STATUS_INVALID,
-                      "--%s trains beside weights that stay as they are, and %s brings none; name a model "
-                      "directory with weights instead",
-                      pass_option(about.pass, option), t->s->model.name);
+    if (!t->s->options.out || !about.pass || !t->s->weights) return STATUS_OK;
+    return weight_files_sum(t->s->weights, &t->from->run.base);
 }
 
 static status begin(training *t) {
     const setup *s = t->s;
-    TRY(check_adapter(t));
+    TRY(sum_base(t));
     if (!s->train.samples)
         return status_set(STATUS_INVALID, "nothing to train on; name a file or folder with --data");
     TRY(data_source_check(&s->train));

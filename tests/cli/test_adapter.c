@@ -195,7 +195,11 @@ static void what_is_wrong_is_said(void **state) {
     command_expect(2, "merge base --out never");
     command_expect(2, "merge base --adapter ad");
     command_expect(2, "merge base --adapter ad --out base");
-    command_expect(2, "train tiny/config.json --data text --out never --steps 1 --lora rank=4");
+    command_result early = command_run("train tiny/config.json --data text --out never --lora rank=4");
+    assert_int_equal(early.exit, 2);
+    assert_string_equal(early.out, ""); /* before anything is planned */
+    assert_non_null(strstr(early.err, "tiny/config.json brings none"));
+    command_free(&early);
     command_expect(2, "train base --data text --out never --steps 1 --lora rank=4,target=query");
     command_expect(2, "train base --data text --out never --steps 1 --lora rank=4 --exact");
     command_expect(2, "plan base --allow lora");

@@ -192,12 +192,69 @@ static void messages_are_explained(void **state) {
     scratch_write("other.log", "all is well\n", 12);
     assert_true(command_says("explain-oom torch.log", 0, "Tensors fill the device"));
     assert_true(command_says("explain-oom torch.log --for gpt2-xl --batch 4 --framework pytorch", 0,
-                             "--optimizer-kernels fused (up to"));
+                             "AdamW(..., fused=True) (up to"));
+    assert_true(command_says("explain-oom torch.log --for gpt2-xl --batch 4", 0,
+                             "gradient_checkpointing=True (up to"));
+    assert_true(command_says("explain-oom torch.log --for gpt2-xl --batch 4", 0,
+                             "per_device_train_batch_size=2, gradient_accumulation_steps=2 (up to"));
     assert_true(command_says("explain-oom torch.log --json --quiet", 0, "\"cause\": \"full\""));
     assert_true(command_says("explain-oom vllm.log", 0, "--max-model-len 39024"));
     assert_true(command_says("explain-oom other.log", 2, "paste all of it"));
     assert_true(command_says("explain-oom no-such.log", 2, "no-such.log"));
     assert_true(command_says("explain-oom torch.log --for no-such-model", 2, "no-such-model"));
+}
+
+/* People write names as they stand on the hub, on a page or on the card. */
+static void names_are_understood(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        int exit;
+        const char *said;
+    } cases[] = {
+        { "estimate gpt2 --device H100-80GB --batch 1", 0, "Fits NVIDIA H100 80 GB" },
+        { "estimate gpt2 --device rtx4090 --batch 1", 0, "Fits NVIDIA GeForce RTX 4090" },
+        { "estimate gpt2 --device H100 --batch 1", 2, "did you mean h100-80 or h100-94?" },
+        { "estimate gpt2 --device a100-80-mig --batch 1", 2, "did you mean a100-80-mig-1g.10gb or a100" },
+        { "estimate gpt2 --device rtx-4091 --batch 1", 2, "did you mean rtx-4090?" },
+        { "estimate meta-llama/Llama-3.1-8B --batch 1 --context 64", 0, "llama-3.1-8b in Hugging Face's" },
+        { "estimate meta-llama/Meta-Llama-3-8B-Instruct --batch 1 --context 64", 0,
+          "is taken for the published model llama-3-8b" },
+        { "estimate mistralai/Mistral-7B-v0.1 --batch 1 --context 64", 0,
+          "mistralai/Mistral-7B-v0.1 is taken for the published model mistral-7b" },
+        { "estimate google/vit-base-patch32-224 --batch 1", 2, "did you mean vit-base?" },
+        { "estimate mistralai/Mistrel-7B --batch 1", 2, "did you mean mistral-7b?" },
+        { "estimate ./mistral-7b --batch 1", 2, "no file or directory" },
+        { "estimate 7B --batch 1 --context 64", 0, "of the published models llama-2-7b is nearest to 7B" },
+        { "estimate 6.9B --batch 1 --context 64", 0, "of the published models pythia-6.9b is nearest" },
+        { "estimate 7T --batch 1 --context 64", 2, "far from all published shapes, of which llama-3.1-405b" },
+        { "plan 7T --batch 1 --context 64", 2, "far from all published shapes" },
+        { "plan meta-llama/Llama-3.2-1B --batch 1 --context 64", 0,
+          "llama-3.2-1b: 1,235,814,400 parameters" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_true(command_says(cases[i].line, cases[i].exit, cases[i].said));
+}
+
+/* What a number is of, and what was assumed for it. */
+static void answers_say_what_they_are_of(void **state) {
+    (void)state;
+    assert_true(command_says("estimate gpt2 --device h100-80", 0,
+                             "a batch of 8 and the whole context of 1024 tokens are assumed; say --batch"));
+    command_result r = command_run("estimate gpt2 --device h100-80 --context 1024");
+    assert_null(strstr(r.out, "are assumed"));
+    command_free(&r);
+    assert_true(command_says("estimate llama-3-8b --framework vllm --device h100-80", 0,
+                             "GiB of the cache are left beside the texts that were asked for."));
+    assert_true(command_says(
+        "estimate gpt2 --framework snug --device t4 --batch 2 --context 128", 0,
+        "of t4 its memory counts; snug computes on the CPU, and all times are of this machine's"));
+    assert_true(
+        command_says("estimate gpt2 --batch 8 --micro-batch 3 --emit hf", 2, "a step would have 9 samples"));
+    assert_true(command_says("estimate gpt2 --batch 8 --micro-batch 2 --gpus 3 --shard ddp", 2,
+                             "micro-batches of 2 on each of 3 devices"));
+    assert_true(command_says("estimate gpt2 --batch 9 --micro-batch 3 --emit hf", 0,
+                             "gradient_accumulation_steps=3"));
 }
 
 static double seconds_of_children(void) {
@@ -226,6 +283,8 @@ int main(void) {
                                         cmocka_unit_test(ways_to_train_are_what_pytorch_counted),
                                         cmocka_unit_test(contradictions_get_a_sentence),
                                         cmocka_unit_test(messages_are_explained),
+                                        cmocka_unit_test(names_are_understood),
+                                        cmocka_unit_test(answers_say_what_they_are_of),
                                         cmocka_unit_test(four_hundred_billion_parameters_take_two_seconds) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

@@ -339,7 +339,7 @@ static void what_is_wrong_is_said(void **state) {
     (void)state;
     refuses("quantize model --to int8", "--out");
     refuses("quantize model --out never", "--to int8");
-    refuses("quantize model --to int4 --out never", "--to");
+    refuses("quantize model --to int4 --out never", "--to: there is no 'int4'; there is int8");
     refuses("quantize model --to int8 --mode static --out never", "--calibrate");
     refuses("quantize model --to int8 --calibrate text --out never", "--mode static");
     refuses("quantize model --to int8 --mode static --calibrate nowhere --out never", "nowhere");

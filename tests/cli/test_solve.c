@@ -171,19 +171,26 @@ static void answers(void **state) {
         { "--solve batch --device t4", 2, "no model named" },
         { "", 2, "no model named" },
         { "--solve model --device t4 --batch 1 --context 512", 0,
-          "the largest published model that fits is" },
+          "the largest published decoder that fits is" },
+        { "--solve model --device t4 --batch 512 --context 2048", 3,
+          "no published decoder fits t4: the smallest, pythia-70m, takes" },
         { "--fit pythia --device t4 --batch 1 --context 512", 0, "pythia-410m" },
         { "--fit gpt_neox --device t4 --batch 1 --context 512", 0, "pythia-410m" },
-        { "--fit llama-3 --device t4 --batch 1 --context 512", 3, "llama-3.2-1b takes" },
+        { "--fit llama-3 --device t4 --batch 1 --context 512", 3,
+          "no published model of that family fits t4: the smallest, llama-3.2-1b, takes" },
         { "--fit llama --framework snug --batch 1 --context 64 --memory 1GiB", 2, "no option of estimate" },
         { "--fit foo --device t4", 2, "no published model" },
         { "gpt2 --fit llama --solve batch --device t4", 2, "leave --solve out" },
-        { "70B --device t4 --solve batch", 3, "none" },
+        { "70B --device t4 --solve batch", 3, "not even a batch of one of llama-3-70b fits t4: it takes" },
+        { "70B --device t4 --solve context --batch 1", 3, "not even a context of one token of llama-3-70b" },
+        { "70B --device t4 --solve batch --framework vllm", 3,
+          "not even one request of llama-3-70b fits t4" },
+        { "gpt2 --device t4 --solve batch --context 512", 0, " would take " },
         { "llama-3-8b --device h100-80 --solve gpus --batch 1 --context 4096", 0, "--shard fsdp" },
         { "gpt2 --framework snug --device t4 --solve gpus", 2, "no such setting" },
         { "gpt2 --framework llama.cpp --device t4 --solve gpus", 2, "no such setting" },
         { "gpt2 --solve gpu --batch 4", 0, "NVIDIA T4" },
-        { "llama-3.1-405b --solve gpu --batch 1 --context 512", 3, "none" },
+        { "llama-3.1-405b --solve gpu --batch 1 --context 512", 3, "no device holds llama-3.1-405b: of " },
         { "gpt2 --solve everything", 2, "everything" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -213,8 +220,9 @@ static void only_what_can_be_is_halved(void **state) {
     }
     assert_true(seen[5] && seen[8]);
     scratch_write("small.yaml", "memory: 300MiB\n", 15);
-    assert_true(command_says(
-        "estimate llama-2-13b --framework vllm --device small.yaml --solve gpus --context 512", 3, "none"));
+    assert_true(
+        command_says("estimate llama-2-13b --framework vllm --device small.yaml --solve gpus --context 512",
+                     3, "no number of small.yaml holds llama-2-13b: of the most that can be asked for"));
     assert_true(command_says("estimate llama-3-8b --framework vllm --gpus 8", 0, "over 8 devices"));
     assert_true(command_says("estimate llama-3-8b --framework vllm --gpus 16", 0, "over 16 devices"));
     assert_true(
@@ -226,7 +234,7 @@ static void what_cannot_be_is_passed_over(void **state) {
     (void)state;
     assert_true(
         command_says("estimate --solve model --framework vllm --device h100-80 --gpus 5 --context 2048", 0,
-                     "the largest published model that fits is"));
+                     "the largest published decoder that fits is"));
     assert_true(
         command_says("estimate --solve model --framework vllm --device t4 --gpus 1021", 2, "whole heads"));
     assert_true(command_says("estimate gpt2 --framework vllm --solve gpu --max-num-seqs 4096", 0,

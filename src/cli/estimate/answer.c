@@ -47,7 +47,8 @@ static void add_verdict(text *t, const estimate_question *e, const framework_adv
     units_bytes_text(e->hardware.memory, has);
     units_bytes_text(r->beyond, more);
     if (r->fits) {
-        text_add(t, "\nFits %s, which reports %s: %s are left%s.\n", e->hardware.title, has, more,
+        text_add(t, "\nFits %s, which reports %s: %s %s%s.\n", e->hardware.title, has, more,
+                 r->left ? r->left : "are left",
                  r->surely ? "" : ", and the upper end of the interval does not fit");
         return;
     }

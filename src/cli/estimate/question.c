@@ -1,4 +1,5 @@
 /* What is asked: model, device, framework. */
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -16,20 +17,26 @@ static bool exists(const char *path) {
 /* A folder of that name is meant where there is one: names of published models stand for sizes only. */
 static bool find_published(estimate_question *e, const char **name) {
     const char *published = NULL;
-    if (!published_find(*name, &e->config, &published)) return false;
+    published_match match = published_find(*name, &e->config, &published);
+    if (match == PUBLISHED_NONE) return false;
     if (exists(*name)) {
         text_add(&e->notes, "%s is read from here, and not the published model of this name\n", *name);
         return false;
     }
-    if (strcmp(*name, published) != 0)
-        text_add(&e->notes, "of the published models %s is nearest\n", published);
+    if (match == PUBLISHED_SIZE)
+        text_add(&e->notes, "of the published models %s is nearest to %s\n", published, *name);
+    if (match == PUBLISHED_VARIANT)
+        text_add(&e->notes, "%s is taken for the published model %s\n", *name, published);
     *name = published;
     return true;
 }
 
 static status open_model(estimate_question *e, const char *name) {
     bool known = find_published(e, &name);
-    if (!known && !families_preset(name, &e->config)) TRY(model_config_read(name, &e->config, &e->notes));
+    if (!known && !families_preset(name, &e->config)) {
+        if (!exists(name) && errno == ENOENT) return published_unknown(name);
+        TRY(model_config_read(name, &e->config, &e->notes));
+    }
     if (e->o->run.dropout >= 0) families_set_dropout(&e->config, e->o->run.dropout);
     TRY(families_check(&e->config));
     families_model(&e->config, name, &e->model);

@@ -21,10 +21,23 @@ static int64_t step_of(const setup_options *run, int64_t gpus) {
     return run->micro_batch ? run->batch : run->batch * gpus;
 }
 
+/* A whole context may be much more than anybody trains with. */
+static void note_assumed(estimate_question *e) {
+    const setup_options *run = &e->o->run;
+    int64_t most = families_context(&e->config);
+    bool said = run->context || run->micro_batch || run->accumulate || run->batch != setup_defaults().batch;
+    if (!said && most)
+        text_add(&e->notes,
+                 "a batch of %lld and the whole context of %lld tokens are assumed; say --batch and "
+                 "--context\n",
+                 (long long)run->batch, (long long)most);
+}
+
 void estimate_settle_torch(estimate_question *e) {
     const estimate_options *x = &e->o->estimate;
     const setup_options *run = &e->o->run;
     bool hf = x->framework == FRAMEWORK_HF;
+    note_assumed(e);
     torch_update update = x->update == UPDATE_AUTO ? hf ? TORCH_FUSED : TORCH_FOREACH
                                                    : (torch_update)(x->update - UPDATE_FOREACH);
     e->settings.torch =

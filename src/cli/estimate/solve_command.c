@@ -224,20 +224,28 @@ static const char *bytes_text(const interval *b, char out[128]) {
     return out;
 }
 
+static bool serves(const options *o) {
+    return o->estimate.framework == FRAMEWORK_VLLM || o->estimate.framework == FRAMEWORK_LLAMA_CPP;
+}
+
+static const char *device_of(const solution *f) {
+    return f->with.hardware.memory ? f->with.hardware.name : "this machine";
+}
+
 static const char *what_of(const options *o) {
     static const char *const what[] = { [SOLVE_BATCH] = "the largest batch",
                                         [SOLVE_CONTEXT] = "the longest context",
                                         [SOLVE_MODEL] = "the largest published model",
                                         [SOLVE_GPUS] = "the least number of devices",
                                         [SOLVE_GPU] = "the smallest device" };
-    bool serving = o->estimate.framework == FRAMEWORK_VLLM || o->estimate.framework == FRAMEWORK_LLAMA_CPP;
-    return o->estimate.solve == SOLVE_BATCH && serving ? "the most requests" : what[o->estimate.solve];
+    if (o->estimate.solve == SOLVE_MODEL && !o->estimate.family) return "the largest published decoder";
+    return o->estimate.solve == SOLVE_BATCH && serves(o) ? "the most requests" : what[o->estimate.solve];
 }
 
 static void say_value(const solving *s, text *t) {
     const solution *f = &s->found;
     char takes[128], more[128];
-    text_add(t, "%s that fits is ", what_of(s->o));
+    text_add(t, ": %s that fits is ", what_of(s->o));
     if (f->name)
         text_add(t, "%s; it takes %s", f->name, bytes_text(&f->with.bytes, takes));
     else
@@ -246,25 +254,51 @@ static void say_value(const solving *s, text *t) {
     if (s->o->estimate.solve == SOLVE_GPUS) {
         text_add(t, "%s", f->value > 1 ? ", each" : "");
     } else if (f->more.bytes.likely > f->with.bytes.likely) {
-        text_add(t, ", and one more %s", bytes_text(&f->more.bytes, more));
+        text_add(t, ", and %lld would take %s", (long long)f->value + 1, bytes_text(&f->more.bytes, more));
     } else if (!f->name && f->value == f->most) {
         text_add(t, ", and more was not looked at");
     }
     text_add(t, "\n");
 }
 
+/* Nothing fits: what was tried at the end, and what it takes. */
+static void say_none(const solving *s, text *t) {
+    const solution *f = &s->found;
+    const char *name = f->with.model, *device = device_of(f);
+    char takes[128];
+    bytes_text(&f->with.bytes, takes);
+    switch (s->o->estimate.solve) {
+    case SOLVE_BATCH:
+        text_add(t, "not even %s of %s fits %s: it takes %s", serves(s->o) ? "one request" : "a batch of one",
+                 name, device, takes);
+        break;
+    case SOLVE_CONTEXT:
+        text_add(t, "not even a context of one token of %s fits %s: it takes %s", name, device, takes);
+        break;
+    case SOLVE_MODEL:
+        text_add(t, "no published %s fits %s: the smallest, %s, takes %s",
+                 s->o->estimate.family ? "model of that family" : "decoder", device, name, takes);
+        break;
+    case SOLVE_GPUS:
+        text_add(t, "no number of %s holds %s: of the most that can be asked for each takes %s", device, name,
+                 takes);
+        break;
+    case SOLVE_GPU: text_add(t, "no device holds %s: of %s it takes %s", name, device, takes); break;
+    case SOLVE_MEMORY:
+    case SOLVE_FITS: text_add(t, "%s does not fit %s: it takes %s", name, device, takes); break;
+    }
+}
+
 static void say_found(const solving *s, text *t) {
     const solution *f = &s->found;
     char takes[128];
-    if (s->o->estimate.solve != SOLVE_MODEL) text_add(t, "%s", f->with.model);
-    text_add(t, "%sin %s ", s->o->estimate.solve == SOLVE_MODEL ? "" : " ", framework_title(s->o));
+    if (s->o->estimate.solve != SOLVE_MODEL) text_add(t, "%s ", f->with.model);
+    text_add(t, "in %s", framework_title(s->o));
     if (s->o->estimate.solve == SOLVE_MEMORY)
-        text_add(t, "takes %s%s\n", bytes_text(&f->with.bytes, takes),
+        text_add(t, " takes %s%s\n", bytes_text(&f->with.bytes, takes),
                  f->with.hardware.memory ? " of the device" : "");
-    else if (f->name || f->value)
-        say_value(s, t);
     else
-        text_add(t, "nothing fits: %s\n", bytes_text(&f->with.bytes, takes));
+        say_value(s, t);
 }
 
 static void put_found(const solving *s, json_writer *w) {
@@ -323,7 +357,7 @@ static status tell(solving *s) {
     const solution *f = &s->found;
     if (s->streams->people.file) {
         if (f->with.notes.length) text_add(&t, "%s", f->with.notes.data);
-        say_found(s, &t);
+        if (f->name || f->value || s->o->estimate.solve == SOLVE_MEMORY) say_found(s, &t);
         say_devices(s, &t);
         output_text(&s->streams->people, &t);
     }
@@ -337,13 +371,10 @@ static status tell(solving *s) {
         output_text(&s->streams->result, &t);
     }
     if (f->with.fits) return STATUS_OK;
-    char takes[128];
-    if (s->o->estimate.solve == SOLVE_MEMORY)
-        return status_set(STATUS_NO_FIT, "%s does not fit %s", f->with.model,
-                          f->with.hardware.memory ? f->with.hardware.name : "this machine");
-    return status_set(STATUS_NO_FIT, "%s that fits: none; %s takes %s of %s", what_of(s->o), f->with.model,
-                      bytes_text(&f->with.bytes, takes),
-                      f->with.hardware.memory ? f->with.hardware.name : "this machine");
+    say_none(s, &t);
+    status result = status_set(STATUS_NO_FIT, "%s", t.data ? t.data : "nothing fits");
+    text_close(&t);
+    return result;
 }
 
 status estimate_solve(const options *o, cli_streams *streams) {
