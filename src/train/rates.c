@@ -212,11 +212,13 @@ status rates_store(const rates_measured *m) { return write_file(&(contents){ .me
 status rates_store_scale(double measured_seconds, double predicted_seconds, const device_rates *used) {
     char path[RATES_PATH_BYTES];
     contents c;
-    bool there;
+    bool there, noted;
     TRY(rates_path(path));
-    if (read_file(path, &c, &there) == STATUS_OK && c.measured.count) return STATUS_OK;
+    noted = read_file(path, &c, &there) == STATUS_OK;
+    if (noted && c.measured.count) return STATUS_OK;
     if (measured_seconds <= 0 || predicted_seconds <= 0) return STATUS_OK;
     double scale = used->scale * measured_seconds / predicted_seconds;
+    if (noted && scale > c.scale) scale = c.scale + (scale - c.scale) / 4;
     scale = scale < 1e-3 ? 1e-3 : scale > 1e3 ? 1e3 : scale;
     return write_file(&(contents){ .scale = scale });
 }

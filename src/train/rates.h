@@ -27,6 +27,7 @@ device_rates rates_find(int threads);
 /* Replaces the file. */
 status rates_store(const rates_measured *m);
 
-/* Notes what a run took where nothing was measured: one factor on the built-in table. Does nothing where
- * there is a file of measured rates. */
+/* Notes what a run took where nothing was measured: one factor on the built-in table. Other work on a machine
+ * only makes steps longer, so a shorter time than noted is believed at once, a longer one by a quarter. Does
+ * nothing where there is a file of measured rates. */
 status rates_store_scale(double measured_seconds, double predicted_seconds, const device_rates *used);

@@ -67,6 +67,9 @@ static void a_run_scales_the_table(void **state) {
     assert_true(rates_find(2).scale == 1.5);
     must(rates_store_scale(1, 2, &r));
     assert_true(rates_find(2).scale == 0.75);
+    r = rates_find(2);
+    must(rates_store_scale(5, 1, &r)); /* twice the machine's own time and more: it does other work */
+    assert_true(rates_find(2).scale == 0.75 + (3.75 - 0.75) / 4);
     forget();
 }
 
