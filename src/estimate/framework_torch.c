@@ -100,8 +100,16 @@ static const interval collectives = { 64u << 20, 400u << 20, 1536u << 20 };
 /* What is left for the allocator. */
 static uint64_t room_of(const framework_subject *q, const framework_settings *s) {
     const hardware *h = q->hardware;
-    uint64_t beside = h->context[1] + h->workspace + (s->torch.gpus > 1 ? collectives.likely : 0);
+    uint64_t beside = h->context[1] + (s->torch.gpus > 1 ? collectives.likely : 0);
     return h->memory > beside ? h->memory - beside : 0;
+}
+
+/* Workspaces are the allocator's, so they are in what is reserved. */
+static void place(const framework_subject *q, const interval *reserved, framework_result *r) {
+    hardware h = *q->hardware;
+    framework_subject less = { q->model, q->config, &h };
+    h.workspace = 0;
+    framework_place(&less, r, reserved);
 }
 
 static status estimate(const framework_subject *q, const framework_settings *s, framework_result *r) {
@@ -109,6 +117,7 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     *r = (framework_result){ .terms_of = FRAMEWORK_LIVE, .last_layer = FRAMEWORK_DEVICE };
     torch_settings with = s->torch;
     with.limit = room_of(q, s);
+    with.workspace = q->hardware->workspace;
     TRY(torch_estimate(q->model, &with, &t));
     r->layers[FRAMEWORK_LIVE] = t.live;
     for (int k = 0; k < TAPE_TERMS; k++) framework_add_term(r, tape_term_name((tape_term)k), t.by_term[k]);
@@ -116,7 +125,7 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     r->parameters = t.parameters, r->trained = t.trained;
     if (!q->hardware->memory) r->last_layer = s->torch.cuda ? FRAMEWORK_RESERVED : FRAMEWORK_LIVE;
     if (s->torch.gpus > 1) r->beside = collectives;
-    framework_place(q, r, &t.reserved);
+    place(q, &t.reserved, r);
     return STATUS_OK;
 }
 

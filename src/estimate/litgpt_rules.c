@@ -140,6 +140,7 @@ static void read_joined(torch_reading *r, const joined *j) {
                               (tape_call){ .what = "linear",
                                            .in = { x, w[0], w[1], w[2] },
                                            .keeps_in = trained || coded ? 1u : 0,
+                                           .clings = coded ? 1u : 0,
                                            .forward = whole,
                                            .backward = whole },
                               torch_elements(r, x) / inner * j->all, torch_width(r, x));

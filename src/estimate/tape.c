@@ -66,7 +66,7 @@ typedef struct {
     uint32_t *kept;                  /* by call */
     int32_t *readers;                /* by value: calls of forward that are still to read it */
     bool *saved;                     /* by call: what it keeps is there */
-    array lingering;                 /* storages */
+    array lingering, clinging;       /* storages: to the end of backward; to that of a graph */
     uint64_t live, by_term[TAPE_TERMS];
     const char *now;
 } player;
@@ -111,8 +111,10 @@ static bool differentiable(const player *p, const tape_call *c) { return tape_at
 
 /* Bytes of a value on this device: of weights that several share, a part. */
 static uint64_t own_bytes(const player *p, tape_value v) {
-    double share = tape_at(p->t, v)->term == TAPE_WEIGHTS ? p->s->weight_share : 0;
-    return share > 0 ? (uint64_t)((double)tape_bytes(p->t, v) * share) : tape_bytes(p->t, v);
+    const tape_item *x = tape_at(p->t, v);
+    double share = x->term == TAPE_WEIGHTS ? p->s->weight_share : 0;
+    return share > 0 ? (uint64_t)((double)x->elements * ((x->width - x->whole) * share + x->whole))
+                     : tape_bytes(p->t, v);
 }
 
 static uint64_t gradient_bytes(const player *p, tape_value v) {
@@ -169,11 +171,23 @@ static void add_gradient(player *p, tape_value v, uint32_t s) {
 static void release_saved(player *p, uint32_t i, const uint32_t *of) {
     const tape_call *c = call_at(p, i);
     if (!p->saved[i]) return;
-    for (int k = 0; k < TAPE_IN; k++)
-        if (c->keeps_in >> k & 1u) give(p, of[k]);
+    for (int k = 0; k < TAPE_IN; k++) {
+        uint32_t place;
+        if (!(c->keeps_in >> k & 1u)) continue;
+        if (!(c->clings >> k & 1u) || !of[k] || array_add(&p->clinging, 1, &place) != STATUS_OK)
+            give(p, of[k]);
+        else
+            ((uint32_t *)p->clinging.data)[place] = of[k];
+    }
     if (c->keeps_out) give(p, of[TAPE_IN]);
     give(p, p->kept[i]);
     p->saved[i] = false, p->kept[i] = 0;
+}
+
+/* A graph is let go: that of a block which was computed again, or the whole. */
+static void let_go(player *p, array *storages) {
+    for (uint32_t i = 1; i < storages->count; i++) give(p, ((uint32_t *)storages->data)[i]);
+    storages->count = 1;
 }
 
 static void run_backward(player *p, uint32_t i, const uint32_t *of) {
@@ -278,6 +292,7 @@ static void replay(player *p, uint32_t first, uint32_t last, reading *places, re
     for (uint32_t i = first; i < last; i++)
         for (int k = 0; k < TAPE_IN; k++) p->readers[call_at(p, i)->in[k]] = 0;
     count_readers(p, first, last);
+    if (p->s->reentrant) p->readers[call_at(p, last - 1)->out]++; /* what it makes */
     for (uint32_t i = first; i < last; i++) forward(p, i, true, places);
     for (uint32_t i = first; i < last; i++)
         for (int k = 0; k < TAPE_IN; k++) {
@@ -286,14 +301,13 @@ static void replay(player *p, uint32_t first, uint32_t last, reading *places, re
         }
 }
 
-static void linger(player *p, uint32_t s) {
+static void linger(player *p, array *among, uint32_t s) {
     uint32_t place;
-    if (s && array_add(&p->lingering, 1, &place) == STATUS_OK)
-        ((uint32_t *)p->lingering.data)[place] = share(p, s);
+    if (s && array_add(among, 1, &place) == STATUS_OK) ((uint32_t *)among->data)[place] = share(p, s);
 }
 
 /* What the block of calls `first` to `last` reads of others, or its gradients, stays. */
-static void linger_inputs(player *p, uint32_t first, uint32_t last, const reading *held) {
+static void linger_inputs(player *p, array *among, uint32_t first, uint32_t last, const reading *held) {
     for (uint32_t i = first; i < last; i++)
         for (int k = 0; k < TAPE_IN; k++) {
             tape_value v = call_at(p, i)->in[k];
@@ -302,8 +316,15 @@ static void linger_inputs(player *p, uint32_t first, uint32_t last, const readin
                 for (int n = 0; n < (j < i ? TAPE_IN : k) && !before; n++) before = call_at(p, j)->in[n] == v;
             for (uint32_t j = first; j < i && !before; j++) before = call_at(p, j)->out == v;
             if (!v || before || permanent(p, v) || !tape_at(p->t, v)->wants) continue;
-            linger(p, held ? held[i].of[k] : p->gradient[v]);
+            linger(p, among, held ? held[i].of[k] : p->gradient[v]);
         }
+}
+
+/* What others gather ahead is for a block before: there is none before the first. */
+static bool is_first_block(const player *p, uint32_t i) {
+    for (uint32_t j = 1; j < i; j++)
+        if (call_at(p, j)->site >= 0) return call_at(p, j)->site == call_at(p, i)->site;
+    return true;
 }
 
 static void play_backward(player *p, reading *places, reading *held) {
@@ -312,18 +333,27 @@ static void play_backward(player *p, reading *places, reading *held) {
     p->gradient[loss] = take(p, tape_bytes(p->t, loss), TAPE_TEMPORARIES);
     uint32_t fetched = 0;
     for (uint32_t i = p->t->calls.count; i-- > 1;) {
-        if (!fetched && call_at(p, i)->site >= 0) fetched = take(p, p->s->fetched_bytes, TAPE_TEMPORARIES);
+        bool first_block = call_at(p, i)->site >= 0 && is_first_block(p, i);
+        if (!fetched && call_at(p, i)->site >= 0 && !first_block)
+            fetched = take(p, p->s->fetched_bytes, TAPE_TEMPORARIES);
+        if (first_block) give(p, fetched), fetched = 0;
         bool again = p->s->checkpointing && call_at(p, i)->site >= 0;
         bool last = i + 1 == p->t->calls.count || call_at(p, i + 1)->site != call_at(p, i)->site;
         uint32_t first = begin_of_site(p, i);
-        if (again && last && p->s->lingering) linger_inputs(p, first, i + 1, held);
+        array *stays = p->s->lingering ? &p->lingering : &p->clinging;
+        if (again && last && p->s->reentrant) linger_inputs(p, stays, first, i + 1, held);
         if (again && last) replay(p, first, i + 1, places, held);
         run_backward(p, i, places[i].of);
-        if (again && i == first && p->s->lingering) linger_inputs(p, first, end_of_site(p, i), NULL);
+        if (again && i == first && p->s->lingering)
+            linger_inputs(p, &p->lingering, first, end_of_site(p, i), NULL);
+        if (again && i == first) {
+            if (p->s->reentrant) drop_value(p, call_at(p, end_of_site(p, i) - 1)->out);
+            let_go(p, &p->clinging);
+        }
     }
     give(p, fetched);
-    for (uint32_t i = 0; i < p->lingering.count; i++) give(p, ((uint32_t *)p->lingering.data)[i]);
-    p->lingering.count = 0;
+    let_go(p, &p->lingering);
+    let_go(p, &p->clinging);
 }
 
 static void play_sources(player *p) {
@@ -385,10 +415,13 @@ static bool play_step(player *p, reading *places, reading *held, bool first) {
     const tape_settings *s = p->s;
     clear_gradients(p);
     uint32_t gathered = take(p, s->gathered_bytes, TAPE_TEMPORARIES);
+    if (first) take(p, s->workspace, TAPE_TEMPORARIES);
     play_forward(p, places, held);
     p->now = "backward";
-    if (first) take(p, s->sending_bytes, TAPE_TEMPORARIES);
+    if (first) take(p, s->workspace, TAPE_TEMPORARIES);
+    uint32_t sending = first || s->sending_ends ? take(p, s->sending_bytes, TAPE_TEMPORARIES) : 0;
     play_backward(p, places, held);
+    if (s->sending_ends) give(p, sending);
     give(p, gathered);
     return play_update(p, first);
 }
@@ -403,7 +436,8 @@ static bool open_player(player *p) {
     p->free_list = memory_new(6 * (values + calls), sizeof *p->free_list);
     return p->of && p->gradient && p->readers && p->kept && p->saved && p->free_list &&
            array_open(&p->storages, sizeof(storage), (uint32_t)(6 * (values + calls))) == STATUS_OK &&
-           array_open(&p->lingering, sizeof(uint32_t), (uint32_t)(2 * values)) == STATUS_OK;
+           array_open(&p->lingering, sizeof(uint32_t), (uint32_t)(2 * values)) == STATUS_OK &&
+           array_open(&p->clinging, sizeof(uint32_t), (uint32_t)(TAPE_IN * calls)) == STATUS_OK;
 }
 
 static void close_player(player *p) {
@@ -415,6 +449,7 @@ static void close_player(player *p) {
     memory_free(p->free_list);
     array_close(&p->storages);
     array_close(&p->lingering);
+    array_close(&p->clinging);
 }
 
 status tape_play(const tape *t, const tape_settings *s, tape_result *r) {

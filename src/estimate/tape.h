@@ -33,6 +33,7 @@ const char *tape_term_name(tape_term t);
 typedef struct {
     int64_t elements;
     double width; /* bytes of an element; of quantized weights a fraction */
+    double whole; /* of these bytes those that are never shared out, as scales */
     tape_term term;
     bool wants;    /* a gradient */
     bool held;     /* to the end of forward, whoever reads it */
@@ -45,6 +46,7 @@ typedef struct {
     tape_value in[TAPE_IN];
     tape_value out;
     unsigned keeps_in;            /* bit per input that the gradient reads */
+    unsigned clings;              /* those of them that stay until the whole graph is let go */
     bool keeps_out, view, passes; /* view: of in[0]; passes: its gradient is that of its inputs */
     uint64_t kept;                /* bytes made in forward for the gradient alone */
     uint64_t forward, backward;   /* bytes needed while it runs */
@@ -82,16 +84,19 @@ typedef struct {
 } tape_listener;
 
 typedef struct {
-    bool checkpointing;       /* blocks keep their inputs only and are computed again */
-    bool lingering;           /* what blocks read, and its gradients, are there until backward ends */
-    bool accumulates;         /* gradients of earlier samples are there and are added to */
-    uint64_t optimizer_bytes; /* state, made weight by weight in the first update */
-    uint64_t update_bytes;    /* while weights are updated, with all gradients there */
-    bool update_spread;       /* weight by weight; else of the largest of them */
+    bool checkpointing; /* blocks keep their inputs only and are computed again */
+    bool reentrant;     /* ... by a function that holds what they read and what they make until it ends */
+    bool lingering;     /* what blocks read, and its gradients, are there until backward ends */
+    bool accumulates;   /* gradients of earlier samples are there and are added to */
+    uint64_t optimizer_bytes;            /* state, made weight by weight in the first update */
+    uint64_t update_bytes;               /* while weights are updated, with all gradients there */
+    bool update_spread;                  /* weight by weight; else of the largest of them */
     double weight_share, gradient_share; /* of those of one device, where several share them; 0: all */
     uint64_t gathered_bytes;             /* of others' shares, in forward and backward */
-    uint64_t fetched_bytes;              /* more of them while blocks' gradients are made */
-    uint64_t sending_bytes;              /* gradients on their way to others, from backward on; kept */
+    uint64_t fetched_bytes; /* more of them while blocks' gradients are made, all but the first's */
+    uint64_t workspace;     /* of products, made by the first of forward and of backward; kept */
+    uint64_t sending_bytes; /* gradients on their way to others, from backward on ... */
+    bool sending_ends;      /* ... to its end; else they stay */
     const tape_listener *listener;
 } tape_settings;
 

@@ -18,16 +18,20 @@ static bool is_trained(const torch_settings *s, const tensor *x) {
 }
 
 /* 4 bits in blocks of 64 with a scale each: of f32, or of 8 bits and one of f32 for 256 of those (QLoRA,
- * arXiv:2305.14314). */
-static double coded_width(const torch_settings *s) {
-    return 0.5 + (s->plain_scales ? 4.0 / 64 : 1.0 / 64 + 4.0 / (64 * 256));
+ * arXiv:2305.14314). Scales belong to bitsandbytes' quant_state, which is no parameter: nobody shares it out.
+ */
+static const double code_width = 0.5;
+static double scales_width(const torch_settings *s) {
+    return s->plain_scales ? 4.0 / 64 : 1.0 / 64 + 4.0 / (64 * 256);
 }
 
 /* Which weights are coded: matrices of the blocks; in litgpt the head's as well. Others are prepared as f32,
  * unless all is of 16 bits. */
 static double weight_width(const graph *g, const torch_settings *s, tensor_id t, const bool *in_block) {
-    bool coded = in_block[t] || (s->litgpt && strstr(graph_name(g, t), "head"));
-    if (s->adapter_rank && s->base_bits == 4 && coded && graph_shape(g, t)->rank > 1) return coded_width(s);
+    const char *name = graph_name(g, t);
+    bool head = strstr(name, "head") || strstr(name, "embed_out"), coded = in_block[t] || (s->litgpt && head);
+    if (s->adapter_rank && s->base_bits == 4 && coded && graph_shape(g, t)->rank > 1)
+        return code_width + scales_width(s);
     if (s->adapter_rank && s->base_bits == 4) return s->types == TORCH_HALF ? 2 : 4;
     if (s->adapter_rank && s->base_bits == 16) return 2;
     return s->types == TORCH_HALF ? 2 : 4;
@@ -48,7 +52,7 @@ static void add_source(torch_reading *r, tensor_id t, const bool *in_block) {
     bool whole = x->shape.rank == 2 || strcmp(graph_name(r->g, t), "labels") == 0;
     if (is_weight(x))
         item.width = weight_width(r->g, r->s, t, in_block), item.term = TAPE_WEIGHTS,
-        item.wants = is_trained(r->s, x);
+        item.whole = item.width < 1 ? scales_width(r->s) : 0, item.wants = is_trained(r->s, x);
     else if (x->role == ROLE_STATE)
         item.width = r->s->types == TORCH_HALF ? 2 : 4, item.term = TAPE_WEIGHTS;
     else if (x->role == ROLE_INPUT && x->dtype == DTYPE_I32 && whole)
@@ -192,7 +196,7 @@ enum { MOST_SITES = 4096 };
 
 static void add_weight(const tape_item *x, const torch_settings *s, int32_t site, double *by_site,
                        unit_bytes *u) {
-    double most = s->types == TORCH_F32 ? 4 : 2, width = x->width < most ? x->width : most;
+    double most = s->types == TORCH_F32 ? 4 : 2, width = fmin(x->width - x->whole, most);
     double bytes = (double)x->elements * width;
     if (site < 0 || site >= MOST_SITES) {
         u->outside += bytes;
@@ -229,9 +233,11 @@ static status units_of(const tape *t, const torch_settings *s, unit_bytes *u) {
  * one is on its way), and those outside of blocks, which the root holds from forward to the end of backward.
  * Where these compute in 16 bits, FSDP's shares are f32, and DeepSpeed keeps f32 masters beside its shares
  * of 16. litgpt wraps frozen weights together with trained ones, and FSDP makes gradients for all of them.
- * Where all of a unit is frozen, FSDP has a hook on the gradients of its inputs, to let the weights go;
- * computed again by use_reentrant=True these inputs are leaves, and the hook holds them and their gradients
- * until backward ends (_register_post_backward_reshard_only_hook, AccumulateGrad's variable). */
+ * What use_reentrant=True computes again is gathered for that: FSDP fetches nothing ahead, since the results
+ * of forward, made without gradients, told it of no backward (_needs_pre_backward_unshard). Where all of a
+ * unit is frozen, FSDP has a hook on the gradients of its inputs, to let the weights go; computed again by
+ * use_reentrant=True these inputs are leaves, and the hook holds them and their gradients until backward ends
+ * (_register_post_backward_reshard_only_hook, AccumulateGrad's variable). */
 static status share_out(const tape *t, const torch_settings *s, const trained *c, tape_settings *how) {
     double share = 1.0 / (double)s->gpus;
     if (s->gpus < 2 || s->shard == TORCH_ALONE) return STATUS_OK;
@@ -246,15 +252,17 @@ static status share_out(const tape *t, const torch_settings *s, const trained *c
         how->gradient_share = share, how->sending_bytes = (uint64_t)u.block_gradients;
     if (s->shard >= TORCH_ZERO3) {
         how->weight_share = share;
-        how->gathered_bytes = (uint64_t)(u.block + u.outside), how->fetched_bytes = (uint64_t)u.block;
+        how->gathered_bytes = (uint64_t)(u.block + u.outside);
+        if (!how->reentrant || s->shard != TORCH_FSDP) how->fetched_bytes = (uint64_t)u.block;
     }
     if (s->shard == TORCH_FSDP && s->masters && !s->adapter_rank)
         how->weight_share *= 2, how->gradient_share *= 2;
     how->lingering = s->shard == TORCH_FSDP && s->reentrant && s->adapter_rank;
+    how->sending_ends = s->shard == TORCH_FSDP;
     if (s->shard == TORCH_FSDP &&
         torch_accumulation(s) > 1) { /* no_sync: gradients stay whole until the last of them */
         how->gradient_share = 0;
-        if (s->litgpt) how->sending_bytes = (uint64_t)u.frozen;
+        if (s->litgpt) how->sending_bytes = (uint64_t)u.frozen, how->sending_ends = false;
     }
     return STATUS_OK;
 }
@@ -290,10 +298,12 @@ static void intervals(const torch_settings *s, torch_result *r, uint64_t live, u
 
 static tape_settings settings_of(const torch_settings *s, const trained *c) {
     return (tape_settings){ .checkpointing = s->checkpointing,
+                            .reentrant = s->checkpointing && s->reentrant,
                             .accumulates = torch_accumulation(s) > 1,
                             .optimizer_bytes = state_bytes(c, s),
                             .update_bytes = update_bytes(c, s),
-                            .update_spread = s->update == TORCH_FOREACH };
+                            .update_spread = s->update == TORCH_FOREACH,
+                            .workspace = s->cuda ? s->workspace : 0 };
 }
 
 static status play(const torch_settings *s, const tape *t, const trained *c, torch_result *r) {
@@ -333,10 +343,19 @@ static status estimate_graph(const graph *g, const torch_settings *s, torch_resu
     return result;
 }
 
+/* Whose code for flash attention repeated heads that share keys, until transformers 4.48; Llama's did not. */
+static bool repeats_heads(const model *m, const torch_settings *s) {
+    static const char *const which[] = { "mistral", "mixtral", "qwen2", "qwen2_moe", "phi3" };
+    bool found = false;
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) found |= strcmp(m->family, which[i]) == 0;
+    return found && s->transformers && s->older;
+}
+
 status torch_estimate(const model *m, const torch_settings *settings, torch_result *r) {
     graph g;
     torch_settings with = *settings, *s = &with;
     with.positions = m->context;
+    with.repeats_heads = repeats_heads(m, s);
     with.masters = s->types == TORCH_AUTOCAST && s->gpus > 1 && s->shard >= TORCH_ZERO1;
     if (with.masters) with.types = TORCH_HALF;
     model_ports ports = { 0 };

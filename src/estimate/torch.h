@@ -41,12 +41,14 @@ typedef struct {
     const char *adapter_targets; /* modules by name, with commas; NULL: every product of the blocks */
     double adapter_dropout;
     bool checkpointing, fused_loss;
-    bool reentrant;    /* blocks are computed again by a function around FSDP's units, not within them */
-    int64_t step;      /* samples of an optimizer step over all devices; 0: those of one pass */
-    uint64_t limit;    /* bytes that the device lets the allocator reserve; 0: no end */
-    bool masters;      /* 16 bits with f32 shares of weights; torch_estimate sets it */
-    int64_t positions; /* that the model is made for; torch_estimate sets it */
-    bool holds_output; /* whoever trains holds the model's output to the end of the step */
+    bool reentrant;     /* blocks are computed again by a function around FSDP's units, not within them */
+    int64_t step;       /* samples of an optimizer step over all devices; 0: those of one pass */
+    uint64_t limit;     /* bytes that the device lets the allocator reserve; 0: no end */
+    bool repeats_heads; /* of keys and values, before fused attention; torch_estimate sets it */
+    uint64_t workspace; /* of the products' library, for each thread that calls it */
+    bool masters;       /* 16 bits with f32 shares of weights; torch_estimate sets it */
+    int64_t positions;  /* that the model is made for; torch_estimate sets it */
+    bool holds_output;  /* whoever trains holds the model's output to the end of the step */
 } torch_settings;
 
 typedef struct {

@@ -62,9 +62,12 @@ status torch_no_target(const graph *g, const torch_settings *s, const bool *in_b
     return result;
 }
 
-/* PEFT makes them f32 whatever the base is in; older ones were in the base's type, and litgpt's are. */
+/* PEFT makes them f32 whatever the base is in. Older ones were in the type that weights of the base are kept
+ * in: codes of 4 bits are bytes, which is no type for them, so these were f32; but FSDP has codes kept as
+ * numbers of 16 bits. litgpt's are of the base's type. */
 double torch_adapter_width(const torch_settings *s) {
-    return (s->litgpt || s->older) && s->types == TORCH_HALF ? 2 : 4;
+    bool bytes = s->base_bits == 4 && s->shard != TORCH_FSDP;
+    return s->types == TORCH_HALF && (s->litgpt || (s->older && !bytes)) ? 2 : 4;
 }
 
 tape_value torch_adapter_weight(torch_reading *r, int64_t elements) {
@@ -77,8 +80,12 @@ tape_value torch_adapter_weight(torch_reading *r, int64_t elements) {
 tape_value torch_adapted(torch_reading *r, tape_value x, tape_value y, int64_t inner, int64_t out) {
     int64_t rank = r->s->adapter_rank;
     tape_value down = torch_adapter_weight(r, rank * inner), up = torch_adapter_weight(r, rank * out);
-    bool coded = r->s->base_bits == 4; /* those beside 4 bits leave it to autocast */
-    if (r->s->types != TORCH_AUTOCAST || !coded) x = torch_to(r, x, torch_adapter_width(r->s));
+    /* Those beside 4 bits leave it to autocast, without which older f32 ones could not be trained in f16. */
+    bool coded = r->s->base_bits == 4, left = coded && (r->s->types == TORCH_AUTOCAST || r->s->older);
+    if (left)
+        down = torch_weight_to(r, down, 2), up = torch_weight_to(r, up, 2);
+    else
+        x = torch_to(r, x, torch_adapter_width(r->s));
     x = torch_drop(r, x, r->s->adapter_dropout);
     tape_value h = torch_linear(r, x, down, 0, rank);
     tape_value added = torch_scale(r, torch_linear(r, h, up, 0, out));

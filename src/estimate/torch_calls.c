@@ -36,12 +36,14 @@ tape_value torch_to(torch_reading *r, tape_value x, double width) {
 /* Where a trained weight is cast for the first time the copy stays until autocast ends, with forward. Copies
  * of frozen ones are made anew each time. */
 tape_value torch_weight_to(torch_reading *r, tape_value w, double width) {
-    if (!w || torch_width(r, w) == width || w >= r->cast_room) return w;
+    if (!w || torch_width(r, w) == width) return w;
     if (!torch_wants(r, w)) return torch_to(r, w, width);
-    if (r->cast[w]) return r->cast[w];
+    bool shared = w < r->cast_room; /* those made by a rule are read once */
+    if (shared && r->cast[w]) return r->cast[w];
     tape_value y = torch_to(r, w, width);
     tape_at(r->t, y)->held = true;
-    return r->cast[w] = y;
+    if (shared) r->cast[w] = y;
+    return y;
 }
 
 tape_value torch_multiply(torch_reading *r, tape_value a, tape_value b) {
@@ -71,24 +73,33 @@ tape_value torch_result_function(torch_reading *r, const char *what, tape_value 
 
 /* Its gradients read x where w is trained, and w where x has a gradient. A quantized w is widened for the
  * call, in forward and again in backward, x is cast for it and the result cast back (bitsandbytes'
- * Linear4bit); before 0.43.2 x was kept as well, for nothing (bitsandbytes#1270). */
+ * Linear4bit); before 0.43.2 x was kept as well, for nothing (bitsandbytes#1270), as
+ * an attribute of the graph's node, which lives as long as the graph; and x in f32 was not cast, since the
+ * type of the first input was taken for the products (set_compute_type): w is widened to f32, and autocast
+ * narrows both again. */
 tape_value torch_linear(torch_reading *r, tape_value x, tape_value w, tape_value bias, int64_t out) {
     bool casts = r->s->types == TORCH_AUTOCAST, coded = torch_width(r, w) < 1;
     bool keeps_input = torch_wants(r, w) || (coded && (r->s->older || r->s->litgpt));
     int64_t in = torch_elements(r, w) / out, rows = torch_elements(r, x) / in;
-    uint64_t whole = coded ? (uint64_t)torch_elements(r, w) * 2 : 0;
+    bool wide = coded && casts && r->s->older && torch_width(r, x) == 4;
+    bool clings = coded && keeps_input && (!r->s->checkpointing || r->s->reentrant);
+    uint64_t whole = coded ? (uint64_t)torch_elements(r, w) * 2 : 0,
+             narrow = wide ? (uint64_t)torch_elements(r, x) * 2 : 0;
     double width = torch_width(r, x);
     if (casts) {
-        x = torch_to(r, x, 2);
+        if (!wide) x = torch_to(r, x, 2);
         if (!coded) w = torch_weight_to(r, w, 2);
         if (bias) bias = torch_weight_to(r, bias, 2);
     }
     unsigned keeps = (keeps_input ? 1u : 0) | (torch_wants(r, x) ? 2u : 0);
-    tape_value y = torch_call(
-        r,
-        (tape_call){
-            .what = "linear", .in = { x, w, bias }, .keeps_in = keeps, .forward = whole, .backward = whole },
-        rows * out, torch_width(r, x));
+    tape_value y = torch_call(r,
+                              (tape_call){ .what = "linear",
+                                           .in = { x, w, bias },
+                                           .keeps_in = keeps,
+                                           .clings = clings ? 1u : 0,
+                                           .forward = (wide ? 3 : 1) * whole + narrow,
+                                           .backward = whole + narrow },
+                              rows * out, casts ? 2 : torch_width(r, x));
     return coded ? torch_to(r, y, width) : y;
 }
 

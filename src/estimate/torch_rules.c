@@ -30,11 +30,14 @@ static int64_t elements_out(const torch_reading *r, const node *n) {
 
 /* ---- tables ---- */
 
+/* What use_reentrant=True computes again has no gradients unless its input has one, so where only adapters
+ * are trained the embeddings are given one (enable_input_require_grads). */
 static void read_embedding(torch_reading *r, const node *n) {
     tape_value ids = in(r, n, 0), table = in(r, n, 1);
-    set(r, n,
-        torch_call(r, (tape_call){ .what = "embedding", .in = { table, ids }, .keeps_in = 2 },
-                   elements_out(r, n), torch_width(r, table)));
+    tape_value y = torch_call(r, (tape_call){ .what = "embedding", .in = { table, ids }, .keeps_in = 2 },
+                              elements_out(r, n), torch_width(r, table));
+    if (r->s->reentrant && r->s->adapter_rank && r->s->transformers) tape_at(r->t, y)->wants = true;
+    set(r, n, y);
 }
 
 /* The rows of the positions are looked up once for all samples; for each sample where they are counted from
@@ -186,16 +189,17 @@ static void read_columns(torch_reading *r, const node *n) {
 
 /* Cosines and sines in the type of the values, each as wide as a head; made without gradients and held by the
  * model to the end of forward. Older transformers kept them in every block, for all positions that the model
- * is made for. */
+ * is made for, in the type that it was loaded in, which preparing 4 bits for training does not change. */
 static void read_angles(torch_reading *r, const node *n) {
     double width = r->s->types == TORCH_HALF ? 2 : 4;
     if (r->s->transformers && r->s->older) {
+        bool narrow = r->s->adapter_rank && r->s->base_bits < 32;
         const shape *x = graph_shape(r->g, node_out(r->g, n, 0));
         int64_t last = -1;
         for (node_id id = 1; id < r->g->nodes.count; id++)
             if (graph_node(r->g, id)->site > last) last = graph_node(r->g, id)->site;
         tape_add_source(r->t, &(tape_item){ .elements = (last + 1) * 2 * r->s->positions * shape_last(x),
-                                            .width = width,
+                                            .width = narrow ? 2 : width,
                                             .term = TAPE_INPUTS });
     }
     tape_value v = torch_call(r, (tape_call){ .what = "cos, sin" }, 2 * elements_out(r, n), width);
@@ -263,15 +267,24 @@ static attended read_operands(torch_reading *r, const node *n) {
     return a;
 }
 
+/* For a product of heads an operand is copied into a layout of its own, repeated where heads share it. */
+static tape_value laid_out(torch_reading *r, tape_value x, int64_t elements) {
+    return torch_call(r, (tape_call){ .what = "contiguous", .in = { x } }, elements, torch_width(r, x));
+}
+
 /* Scores of which nothing is written: queries, keys, values, result and a number a row are kept. Under
- * autocast operands become 16 bits. Keys of groups are read as they are. The result is laid out as the
+ * autocast operands become 16 bits. Keys of groups are read as they are, except where the model repeats
+ * them first. The result is laid out as the
  * queries are: where those were joined, what the next product reads is a copy. */
 static tape_value flash(torch_reading *r, const attended *a) {
     const attention_sizes *z = &a->z;
     int64_t rows = z->batch * z->heads * z->queries, all = rows * z->size;
     double width = r->s->types == TORCH_F32 ? 4 : 2;
-    tape_value q = torch_to(r, a->q, width), k = torch_to(r, a->k, width), v = torch_to(r, a->v, width);
-    uint64_t grouped = z->kv_heads < z->heads ? (uint64_t)((double)(2 * all) * width) : 0;
+    bool shared = z->kv_heads < z->heads, repeats = shared && a->k && r->s->repeats_heads;
+    tape_value k = repeats ? laid_out(r, a->k, all) : a->k, v = repeats ? laid_out(r, a->v, all) : a->v;
+    tape_value q = torch_to(r, a->q, width);
+    k = torch_to(r, k, width), v = torch_to(r, v, width);
+    uint64_t grouped = shared && !repeats ? (uint64_t)((double)(2 * all) * width) : 0;
     uint64_t packed = k ? 0 : (uint64_t)((double)torch_elements(r, q) * width);
     tape_value bias = a->bias ? torch_mask_of_bias(r, torch_to(r, a->bias, width)) : 0;
     uint64_t biased = torch_wants(r, a->bias) ? (uint64_t)((double)a->scores * width) : 0;
@@ -285,11 +298,6 @@ static tape_value flash(torch_reading *r, const attended *a) {
                      .backward = packed + grouped + (r->s->cuda ? (uint64_t)all * 4 : 0) + biased },
         all, width);
     return a->joined ? torch_call(r, (tape_call){ .what = "contiguous", .in = { y } }, all, width) : y;
-}
-
-/* For a product of heads an operand is copied into a layout of its own, repeated where heads share it. */
-static tape_value laid_out(torch_reading *r, tape_value x, int64_t elements) {
-    return torch_call(r, (tape_call){ .what = "contiguous", .in = { x } }, elements, torch_width(r, x));
 }
 
 /* x / cap, its tanh, which is kept, times cap. */

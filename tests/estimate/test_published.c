@@ -39,7 +39,8 @@ static tape_call *call_of(small *x, tape_value made) {
     return NULL;
 }
 
-/* bitsandbytes' Linear4bit: cast, multiplied, cast back; its input was kept until 0.43.2. */
+/* bitsandbytes' Linear4bit: cast, multiplied, cast back. Older ones took the type of an input in f32, whose
+ * weight autocast narrowed again, and kept it with the graph (before 0.43.2). */
 static void products_of_4_bits_cast_there_and_back(void **state) {
     (void)state;
     for (int older = 0; older < 2; older++) {
@@ -51,8 +52,10 @@ static void products_of_4_bits_cast_there_and_back(void **state) {
         assert_true(torch_width(&x.r, y) == 4);
         tape_call *product = call_of(&x, call_of(&x, y)->in[0]);
         assert_string_equal(product->what, "linear");
-        assert_true(torch_width(&x.r, product->in[0]) == 2 && product->forward == 200);
+        assert_true(torch_width(&x.r, product->in[0]) == (older ? 4 : 2));
+        assert_true(product->forward == (older ? 3 * 200 + 200 : 200));
         assert_int_equal(product->keeps_in, older ? 3 : 2);
+        assert_int_equal(product->clings, older ? 1 : 0);
         tape_close(&x.t);
     }
 }
@@ -108,7 +111,8 @@ static void several_devices_hold_shares(void **state) {
     assert_true(r.at_peak[TAPE_TEMPORARIES] == 100007); /* nothing is gathered any more */
     s.update_bytes = 0;
     assert_int_equal(tape_play(&x.t, &s, &r), STATUS_OK);
-    assert_true(r.peak == 400 + 1000 + 1000 + 4000 + 50 + 7 + 40); /* 40: the gradient of the product */
+    /* 40: the gradient of the product; nothing is fetched beyond the first block */
+    assert_true(r.peak == 400 + 1000 + 1000 + 4000 + 7 + 40);
     tape_close(&x.t);
 }
 
@@ -125,7 +129,7 @@ static uint64_t peak_of_frozen_blocks(int blocks, bool lingering) {
     }
     x.r.site = -1;
     torch_linear(&x.r, v, source(&x, 10, 4, TAPE_WEIGHTS, false), 0, 1);
-    tape_settings s = { .checkpointing = true, .lingering = lingering };
+    tape_settings s = { .checkpointing = true, .reentrant = lingering, .lingering = lingering };
     assert_int_equal(tape_play(&x.t, &s, &r), STATUS_OK);
     tape_close(&x.t);
     return r.peak - 400 * (uint64_t)blocks; /* their weights */
@@ -172,8 +176,11 @@ static void shares_of_16_bits_have_masters(void **state) {
 
 #define LORA .adapter_rank = 32, .base_bits = 16, .adapter_targets = "q_proj,v_proj", .adapter_dropout = 0.05
 #define LITGPT .litgpt = true, .types = TORCH_HALF, .context = 512, .step = 1 << 20
-#define TUNED .transformers = true, .older = true, .types = TORCH_HALF, .checkpointing = true, .context = 4096
-#define FSDP .gpus = 2, .shard = TORCH_FSDP, .reentrant = true
+#define OLDER .transformers = true, .older = true, .checkpointing = true, .context = 4096
+#define TUNED OLDER, .types = TORCH_HALF
+#define PREPARED OLDER, .types = TORCH_AUTOCAST, .base_bits = 4
+#define FSDP .gpus = 2, .shard = TORCH_FSDP
+#define HELD .reentrant = true, .workspace = 8 << 20
 #define QKVO .adapter_rank = 16, .adapter_targets = "q_proj,k_proj,v_proj,o_proj"
 
 static const struct {
@@ -185,13 +192,21 @@ static const struct {
     { "llama-3-8b", { LITGPT, LORA, .batch = 1 }, 19.73e9, 0.005 },
     { "mistral-7b", { LITGPT, LORA, .batch = 2 }, 20.66e9, 0.005 },
     { "tinyllama-1.1b", { LITGPT, .batch = 4 }, 14.10e9, 0.03 },
-    { "mistral-7b", { TUNED, .batch = 4 }, 72971724288.0, 0.001 },
-    { "mistral-7b", { TUNED, QKVO, .base_bits = 16, .batch = 4 }, 26108963328.0, 0.002 },
-    { "mistral-7b", { TUNED, QKVO, .base_bits = 16, .batch = 8 }, 37098695168.0, 0.002 },
-    { "mistral-7b", { TUNED, QKVO, .base_bits = 4, .batch = 8 }, 26849751552.0, 0.01 },
-    { "mistral-7b", { TUNED, QKVO, FSDP, .base_bits = 16, .batch = 2 }, 15123161088.0, 0.015 },
-    { "mistral-7b", { TUNED, QKVO, FSDP, .base_bits = 16, .batch = 4 }, 21433753600.0, 0.005 },
-    { "llama-2-70b", { TUNED, QKVO, FSDP, .base_bits = 4, .batch = 2 }, 46524471808.0, 0.02 },
+    { "mistral-7b", { TUNED, HELD, .batch = 4 }, 72971724288.0, 0.0005 },
+    { "mistral-7b", { TUNED, HELD, FSDP, .batch = 4 }, 36763056128.0, 0.0005 },
+    { "mistral-7b", { TUNED, HELD, QKVO, .base_bits = 16, .batch = 4 }, 26108963328.0, 0.0005 },
+    { "mistral-7b", { TUNED, HELD, QKVO, .base_bits = 16, .batch = 8 }, 37098695168.0, 0.0005 },
+    { "mistral-7b", { TUNED, HELD, QKVO, .base_bits = 4, .batch = 8 }, 26849751552.0, 0.0005 },
+    { "mistral-7b", { PREPARED, HELD, QKVO, .batch = 4 }, 22825932800.0, 0.0005 },
+    { "mistral-7b", { PREPARED, HELD, QKVO, .batch = 8 }, 40278956032.0, 0.0005 },
+    { "mistral-7b", { TUNED, HELD, QKVO, FSDP, .base_bits = 16, .batch = 2 }, 15123161088.0, 0.0005 },
+    { "mistral-7b", { TUNED, HELD, QKVO, FSDP, .base_bits = 16, .batch = 4 }, 21433753600.0, 0.0005 },
+    { "mistral-7b", { TUNED, HELD, QKVO, FSDP, .base_bits = 4, .batch = 4 }, 16587205120.0, 0.0005 },
+    { "llama-2-70b", { TUNED, HELD, QKVO, .base_bits = 4, .batch = 4 }, 68159977472.0, 0.0005 },
+    { "llama-2-70b", { TUNED, HELD, QKVO, FSDP, .base_bits = 4, .batch = 2 }, 46524471808.0, 0.0005 },
+    { "mixtral-8x7b", { TUNED, HELD, QKVO, .base_bits = 4, .batch = 8 }, 47207756288.0, 0.0005 },
+    { "mixtral-8x7b", { PREPARED, HELD, QKVO, .batch = 8 }, 67089150464.0, 0.005 },
+    { "mixtral-8x7b", { TUNED, HELD, QKVO, FSDP, .base_bits = 16, .batch = 2 }, 57540387840.0, 0.005 },
 };
 
 static void steps_take_what_others_measured(void **state) {
