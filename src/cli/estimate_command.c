@@ -87,8 +87,6 @@ static status check_together(const options *o) {
     bool solving = x->solve != SOLVE_FITS || x->family;
     if (x->emit && o->json)
         return status_set(STATUS_INVALID, "--emit and --json both write to stdout; say one of them");
-    if (x->emit && solving)
-        return status_set(STATUS_INVALID, "--emit is of settings that are known; ask with --solve first");
     if (x->cluster && solving)
         return status_set(STATUS_INVALID,
                           "--cluster answers what of it would do; with --solve say --device NAME instead");

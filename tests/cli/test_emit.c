@@ -242,6 +242,40 @@ static void steps_keep_their_samples(void **state) {
     }
 }
 
+/* With --solve it is the settings that were found. */
+static void what_is_found_is_emitted(void **state) {
+    (void)state;
+    static const struct {
+        const char *asked, *key;
+    } questions[] = { { "gpt2 --device t4 --context 512 --solve batch", "settings.micro-batch" },
+                      { "gpt2-large --device t4 --batch 1 --solve context", "settings.context" },
+                      { "llama-3-8b --device h100-80 --batch 1 --context 4096 --solve gpus",
+                        "settings.gpus" },
+                      { "--device t4 --batch 1 --context 256 --fit gpt2", "model" },
+                      { "gpt2-xl --batch 1 --context 256 --solve gpu", "device" } };
+    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
+        json_document d, answer;
+        char line[256];
+        const char *found, *written;
+        char *said = emitted("json", questions[i].asked, 0);
+        assert_int_equal(json_parse("emitted", said, strlen(said), &d), STATUS_OK);
+        snprintf(line, sizeof line, "estimate %s --json --quiet", questions[i].asked);
+        command_result r = command_run(line);
+        assert_int_equal(json_parse("answer", r.out, strlen(r.out), &answer), STATUS_OK);
+        if (json_as_string(command_value(&answer, "value"), &found) == STATUS_OK) {
+            assert_int_equal(json_as_string(command_value(&d, questions[i].key), &written), STATUS_OK);
+            assert_string_equal(written, found);
+        } else {
+            assert_true(command_number(&d, questions[i].key) == command_number(&answer, "value"));
+            assert_true(command_number(&answer, "value") > 1);
+        }
+        json_close(&answer);
+        json_close(&d);
+        command_free(&r);
+        free(said);
+    }
+}
+
 static void what_no_tool_can_say_gets_a_sentence(void **state) {
     (void)state;
     static const char *const wrong[][2] = {
@@ -328,6 +362,7 @@ int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(what_is_emitted_is_read_and_says_what_was_asked),
                                         cmocka_unit_test(what_is_emitted_fits),
                                         cmocka_unit_test(steps_keep_their_samples),
+                                        cmocka_unit_test(what_is_found_is_emitted),
                                         cmocka_unit_test(what_no_tool_can_say_gets_a_sentence),
                                         cmocka_unit_test(transformers_knows_every_argument),
                                         cmocka_unit_test(torch_knows_every_argument),

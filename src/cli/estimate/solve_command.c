@@ -120,6 +120,7 @@ static bool is_of_family(const published_model *p, const char *family) {
     const char *name;
     if (family && strncmp(p->name, family, strlen(family)) == 0) return true;
     if (!published_find(p->name, &c, &name)) return false;
+    if (c.family == FAMILY_GPT2) return !family;
     return c.family == FAMILY_DECODER && (!family || strcmp(c.decoder.kind->type, family) == 0);
 }
 
@@ -377,6 +378,35 @@ static status tell(solving *s) {
     return result;
 }
 
+/* The question with what was found in it. */
+static options found_options(const solving *s) {
+    const solution *f = &s->found;
+    options with = *s->o;
+    switch (s->o->estimate.solve) {
+    case SOLVE_BATCH: with = ask_with(s->o, FRAMEWORK_BATCH, f->value); break;
+    case SOLVE_CONTEXT: with = ask_with(s->o, FRAMEWORK_CONTEXT, f->value); break;
+    case SOLVE_GPUS: with = ask_with(s->o, FRAMEWORK_GPUS, f->value); break;
+    case SOLVE_MODEL: with.subject = f->name; break;
+    case SOLVE_GPU: with.estimate.device = f->name; break;
+    case SOLVE_MEMORY:
+    case SOLVE_FITS: break;
+    }
+    return with;
+}
+
+static status emit_found(const solving *s) {
+    options with = found_options(s);
+    estimate_question e;
+    text t = { 0 };
+    status result = estimate_open(&with, with.subject, &e);
+    if (result == STATUS_OK) result = e.framework->estimate(&e.subject, &e.settings, &e.result);
+    if (result == STATUS_OK) result = estimate_emit(&t, &e, &(framework_advice){ .text = "" });
+    if (result == STATUS_OK) output_text(&s->streams->result, &t);
+    estimate_close(&e);
+    text_close(&t);
+    return result;
+}
+
 status estimate_solve(const options *o, cli_streams *streams) {
     options with = *o;
     solving s = { .o = &with, .streams = streams };
@@ -389,6 +419,7 @@ status estimate_solve(const options *o, cli_streams *streams) {
     if (here && with.estimate.solve != SOLVE_MEMORY) with.run.memory_auto = true;
     if (!o->subject && with.estimate.solve != SOLVE_MODEL)
         return status_set(STATUS_INVALID, "no model named; say snug estimate MODEL");
+    TRY(emit_check(o->estimate.emit, framework_of(o->estimate.framework)));
     switch (with.estimate.solve) {
     case SOLVE_BATCH: result = solve_number(&s, FRAMEWORK_BATCH); break;
     case SOLVE_CONTEXT: result = solve_number(&s, FRAMEWORK_CONTEXT); break;
@@ -399,6 +430,7 @@ status estimate_solve(const options *o, cli_streams *streams) {
     case SOLVE_FITS: result = ask(o, NULL, true, &s.found.with); break;
     }
     if (result == STATUS_OK) result = tell(&s);
+    if (result == STATUS_OK && o->estimate.emit) result = emit_found(&s);
     for (uint32_t i = 0; i < s.device_count && s.devices; i++) text_close(&s.devices[i].a.notes);
     memory_free(s.devices);
     text_close(&s.found.with.notes);
