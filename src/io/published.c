@@ -34,8 +34,12 @@ static double size_of(const char *said) {
     return end != said && unit > 0 && !end[1] && n > 0 && n < 1e6 ? n * unit : 0;
 }
 
+static bool is_decoder(const model_config *c) {
+    return c->family == FAMILY_GPT2 || c->family == FAMILY_DECODER;
+}
+
 static bool is_dense_decoder(const model_config *c) {
-    return c->family == FAMILY_DECODER && !c->decoder.experts.count;
+    return is_decoder(c) && !(c->family == FAMILY_DECODER && c->decoder.experts.count);
 }
 
 /* ---- names ---- */
@@ -71,8 +75,8 @@ static const published_model *find_variant(const char *plain, bool of_images) {
     for (const published_model *p = published_models; p->name; p++) {
         size_t length = strlen(p->name);
         if (length <= most || strncmp(plain, p->name, length) != 0 || plain[length] != '-') continue;
-        bool reads = read_config(p, &c) &&
-                     (c.family == FAMILY_DECODER || c.family == FAMILY_ENCODER || c.family == FAMILY_T5);
+        bool reads =
+            read_config(p, &c) && (is_decoder(&c) || c.family == FAMILY_ENCODER || c.family == FAMILY_T5);
         if (reads || of_images) best = p, most = length;
     }
     return best;
@@ -91,7 +95,8 @@ static const published_model *find_name(const char *plain) {
 static double apart(const published_model *p, const model_config *c, const char *size, double wanted) {
     const double unnamed = 1e6, other = 1e3;
     double away = fabs(log(published_parameters(p) / wanted));
-    bool named = has_word(p->name, size), llama = strcmp(c->decoder.kind->type, "llama") == 0;
+    bool named = has_word(p->name, size);
+    bool llama = c->family == FAMILY_DECODER && strcmp(c->decoder.kind->type, "llama") == 0;
     return away + (!named ? unnamed : llama ? 0 : other);
 }
 
