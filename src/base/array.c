@@ -17,10 +17,6 @@ void array_close(array *a) {
     *a = (array){ 0 };
 }
 
-status array_add(array *a, uint32_t n, uint32_t *index) {
-    if (n > a->capacity - a->count)
-        return status_set(STATUS_FAILED, "the graph is too large: more than %u items", a->capacity);
-    *index = a->count;
-    a->count += n;
-    return STATUS_OK;
+status array_full(const array *a) {
+    return status_set(STATUS_FAILED, "the graph is too large: more than %u items", a->capacity);
 }

@@ -14,5 +14,12 @@ typedef struct {
 status array_open(array *a, uint32_t item_bytes, uint32_t capacity);
 void array_close(array *a); /* fine on a zeroed or closed array */
 
+status array_full(const array *a); /* fails, with a sentence */
+
 /* Adds `n` zeroed items; the index of the first goes to `*index`. Fails when the capacity is reached. */
-status array_add(array *a, uint32_t n, uint32_t *index);
+static inline status array_add(array *a, uint32_t n, uint32_t *index) {
+    *index = a->count;
+    if (n > a->capacity - a->count) return array_full(a);
+    a->count += n;
+    return STATUS_OK;
+}

@@ -26,7 +26,14 @@ enum {
     DTYPE_MASK_BYTE = 1u << DTYPE_I8 | 1u << DTYPE_U8,
 };
 
-uint32_t dtype_bytes(dtype t);   /* of one element; 0 for DTYPE_NONE */
+/* Of one element; 0 for DTYPE_NONE. */
+static inline uint32_t dtype_bytes(dtype t) {
+    static const uint8_t bytes[DTYPE_COUNT] = {
+        [DTYPE_F32] = 4,  [DTYPE_F64] = 8, [DTYPE_I32] = 4, [DTYPE_F16] = 2,
+        [DTYPE_BF16] = 2, [DTYPE_I8] = 1,  [DTYPE_U8] = 1,
+    };
+    return bytes[t];
+}
 const char *dtype_name(dtype t); /* "f32" */
 static inline bool dtype_is_float(dtype t) { return (DTYPE_MASK_FLOAT >> t & 1u) != 0; }
 static inline bool dtype_is_half(dtype t) { return (DTYPE_MASK_HALF >> t & 1u) != 0; }

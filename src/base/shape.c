@@ -2,13 +2,6 @@
 
 #include <stdio.h>
 
-bool shape_equal(const shape *a, const shape *b) {
-    if (a->rank != b->rank) return false;
-    for (uint32_t i = 0; i < a->rank; i++)
-        if (a->dim[i] != b->dim[i]) return false;
-    return true;
-}
-
 bool shape_valid(const shape *s, uint32_t item_bytes) {
     if (s->rank == 0 || s->rank > SHAPE_MAX_RANK) return false;
     int64_t bytes = item_bytes;

@@ -39,7 +39,12 @@ static inline shape shape_of_rows(const shape *s) {
     return rows;
 }
 
-bool shape_equal(const shape *a, const shape *b);
+static inline bool shape_equal(const shape *a, const shape *b) {
+    if (a->rank != b->rank) return false;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i]) return false;
+    return true;
+}
 
 /* Every dimension in 1 .. 2^31-1 and the bytes below 2^47. */
 bool shape_valid(const shape *s, uint32_t item_bytes);

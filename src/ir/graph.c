@@ -51,11 +51,6 @@ const char *graph_name(const graph *g, tensor_id t) {
     return (const char *)g->bytes.data + graph_tensor(g, t)->name;
 }
 
-uint64_t graph_tensor_bytes(const graph *g, tensor_id t) {
-    const tensor *x = graph_tensor(g, t);
-    return (uint64_t)shape_elements(&x->shape) * dtype_bytes(x->dtype);
-}
-
 static uint32_t graph_store(graph *g, const void *data, size_t bytes) {
     uint32_t place = 0;
     if (array_add(&g->bytes, (uint32_t)((bytes + 7) & ~(size_t)7), &place) != STATUS_OK) {
@@ -133,16 +128,6 @@ static bool inputs_allowed(graph *g, const op_def *op, const tensor_id *in, uint
     return true;
 }
 
-tensor_id graph_storage(const graph *g, tensor_id t, int64_t *offset) {
-    int64_t place = 0;
-    while (graph_tensor(g, t)->base) {
-        place += graph_tensor(g, t)->offset;
-        t = graph_tensor(g, t)->base;
-    }
-    if (offset) *offset = place;
-    return t;
-}
-
 /* Must-aliases of a new node: its outputs move in with their inputs. */
 static void link_aliases(graph *g, const node *n) {
     for (uint32_t a = 0; a < n->op->alias_count; a++) {
@@ -175,45 +160,9 @@ static void link_parts(graph *g, const node *n) {
     }
 }
 
-static bool make_outputs(graph *g, node_id id) {
-    node *n = graph_node(g, id);
-    tensor out[MAX_OUTPUTS];
-    n->out_count = n->op->outputs ? n->op->outputs(g, n) : n->op->out_count;
-    memset(out, 0, n->out_count * sizeof *out); /* all of them take longer than the rest of this function */
-    status inferred = n->op->infer(g, n, out);
-    if (inferred != STATUS_OK) {
-        g->failed = status_prefix(inferred, "%s", n->op->name);
-        return false;
-    }
-    tensor_id first;
-    if (array_add(&g->tensors, n->out_count, &first) != STATUS_OK ||
-        array_add(&g->edges, n->out_count, &n->out) != STATUS_OK) {
-        g->failed = STATUS_FAILED;
-        return false;
-    }
-    for (uint32_t i = 0; i < n->out_count; i++) {
-        char sizes[SHAPE_TEXT_BYTES];
-        if (!shape_valid(&out[i].shape, dtype_bytes(out[i].dtype))) {
-            graph_fail(g, "%s: its result would have the impossible shape %s", n->op->name,
-                       shape_text(&out[i].shape, sizes));
-            return false;
-        }
-        out[i].producer = id;
-        out[i].global = out[i].shape;
-        *graph_tensor(g, first + i) = out[i];
-        graph_edges(g)[n->out + i] = first + i;
-    }
-    return true;
-}
-
-tensor_id graph_add(graph *g, const op_def *op, const tensor_id *in, uint32_t in_count,
-                    const void *attributes) {
-    if (g->failed) return 0;
-    for (uint32_t i = 0; i < in_count; i++)
-        if (in[i] >= g->tensors.count) return graph_fail(g, "%s: input %u does not exist", op->name, i);
-    if (in_count > UINT16_MAX)
-        return graph_fail(g, "%s takes at most %d inputs, not %u", op->name, UINT16_MAX, in_count);
-    if (!inputs_allowed(g, op, in, in_count)) return 0;
+/* A node with inputs and attributes, but no outputs yet; 0: there is no room. */
+static node_id begin_node(graph *g, const op_def *op, const tensor_id *in, uint32_t in_count,
+                          const void *attributes) {
     node_id id;
     uint32_t edges;
     if (array_add(&g->nodes, 1, &id) != STATUS_OK || array_add(&g->edges, in_count, &edges) != STATUS_OK) {
@@ -226,8 +175,97 @@ tensor_id graph_add(graph *g, const op_def *op, const tensor_id *in, uint32_t in
         .op = op, .in = edges, .in_count = (uint16_t)in_count, .site = g->site, .phase = (uint8_t)g->phase
     };
     if (op->attribute_bytes) n->attributes = graph_store(g, attributes, op->attribute_bytes);
-    if (g->failed || !make_outputs(g, id)) return 0;
+    return g->failed ? 0 : id;
+}
+
+/* Room for n->out_count results, zeroed; the first of them, or 0: there is none. */
+static tensor_id place_outputs(graph *g, node_id id) {
+    node *n = graph_node(g, id);
+    tensor_id first;
+    if (array_add(&g->tensors, n->out_count, &first) != STATUS_OK ||
+        array_add(&g->edges, n->out_count, &n->out) != STATUS_OK) {
+        g->failed = STATUS_FAILED;
+        return 0;
+    }
+    for (uint32_t i = 0; i < n->out_count; i++) graph_edges(g)[n->out + i] = first + i;
+    return first;
+}
+
+static bool infer_outputs(graph *g, node_id id) {
+    node *n = graph_node(g, id);
+    tensor out[MAX_OUTPUTS];
+    n->out_count = n->op->outputs ? n->op->outputs(g, n) : n->op->out_count;
+    memset(out, 0, n->out_count * sizeof *out); /* all of them take longer than the rest of this function */
+    status inferred = n->op->infer(g, n, out);
+    if (inferred != STATUS_OK) {
+        g->failed = status_prefix(inferred, "%s", n->op->name);
+        return false;
+    }
+    tensor_id first = place_outputs(g, id);
+    for (uint32_t i = 0; i < n->out_count && first; i++) {
+        char sizes[SHAPE_TEXT_BYTES];
+        if (!shape_valid(&out[i].shape, dtype_bytes(out[i].dtype))) {
+            graph_fail(g, "%s: its result would have the impossible shape %s", n->op->name,
+                       shape_text(&out[i].shape, sizes));
+            return false;
+        }
+        out[i].producer = id;
+        out[i].global = out[i].shape;
+        *graph_tensor(g, first + i) = out[i];
+    }
+    return first != 0;
+}
+
+static tensor_id end_node(graph *g, node_id id) {
+    const node *n = graph_node(g, id);
     link_aliases(g, n);
-    if (op->traits & OP_GATHER) link_parts(g, n);
+    if (n->op->traits & OP_GATHER) link_parts(g, n);
     return g->failed ? 0 : node_out(g, n, 0);
+}
+
+tensor_id graph_add(graph *g, const op_def *op, const tensor_id *in, uint32_t in_count,
+                    const void *attributes) {
+    if (g->failed) return 0;
+    for (uint32_t i = 0; i < in_count; i++)
+        if (in[i] >= g->tensors.count) return graph_fail(g, "%s: input %u does not exist", op->name, i);
+    if (in_count > UINT16_MAX)
+        return graph_fail(g, "%s takes at most %d inputs, not %u", op->name, UINT16_MAX, in_count);
+    if (!inputs_allowed(g, op, in, in_count)) return 0;
+    node_id id = begin_node(g, op, in, in_count, attributes);
+    return id && infer_outputs(g, id) ? end_node(g, id) : 0;
+}
+
+/* ---- copies ---- */
+
+static bool alike(const graph *g, tensor_id t, const graph *from, tensor_id original) {
+    if (!t || !original) return t == original;
+    const tensor *x = graph_tensor(g, t), *y = graph_tensor(from, original);
+    return x->dtype == y->dtype && shape_equal(&x->shape, &y->shape);
+}
+
+/* Rules look at nothing but shapes and types of inputs, and attributes. Results of views also say where they
+ * lie, so views are always asked. */
+static bool inputs_alike(const graph *g, const tensor_id *in, uint32_t in_count, const graph *from,
+                         const node *n) {
+    if (in_count != n->in_count || (n->op->traits & OP_VIEW)) return false;
+    for (uint32_t i = 0; i < in_count; i++)
+        if (!alike(g, in[i], from, node_in(from, n, i))) return false;
+    return true;
+}
+
+tensor_id graph_add_copy(graph *g, const tensor_id *in, uint32_t in_count, const graph *from, const node *n) {
+    if (g->failed) return 0;
+    if (!inputs_alike(g, in, in_count, from, n))
+        return graph_add(g, n->op, in, in_count, node_attributes(from, n));
+    node_id id = begin_node(g, n->op, in, in_count, node_attributes(from, n));
+    if (!id) return 0;
+    graph_node(g, id)->out_count = n->out_count;
+    tensor_id first = place_outputs(g, id);
+    for (uint32_t i = 0; i < n->out_count && first; i++) {
+        const tensor *x = graph_tensor(from, node_out(from, n, i));
+        tensor *y = graph_tensor(g, first + i);
+        y->shape = y->global = x->shape;
+        y->dtype = x->dtype, y->producer = id;
+    }
+    return first ? end_node(g, id) : 0;
 }

@@ -102,7 +102,10 @@ static inline const void *node_attributes(const graph *g, const node *n) {
 }
 static inline const shape *graph_shape(const graph *g, tensor_id t) { return &graph_tensor(g, t)->shape; }
 const char *graph_name(const graph *g, tensor_id t); /* "" when it has none */
-uint64_t graph_tensor_bytes(const graph *g, tensor_id t);
+static inline uint64_t graph_tensor_bytes(const graph *g, tensor_id t) {
+    const tensor *x = graph_tensor(g, t);
+    return (uint64_t)shape_elements(&x->shape) * dtype_bytes((dtype)x->dtype);
+}
 
 /* What gradients of t are: wider than t where they are summed and t is a narrow copy, say. */
 static inline dtype graph_gradient_dtype(const graph *g, tensor_id t) {
@@ -127,12 +130,21 @@ tensor_id graph_add_source(graph *g, const graph_source *source);
 tensor_id graph_add(graph *g, const op_def *op, const tensor_id *in, uint32_t in_count,
                     const void *attributes);
 
+/* The same with op and attributes of a node of another graph. Where the inputs have the shapes and types that
+ * they have there, the results do as well, and no rule is asked again. */
+tensor_id graph_add_copy(graph *g, const tensor_id *in, uint32_t in_count, const graph *from, const node *n);
+
 /* Names a node's result that the host reads after the program: it stays alive to the end, through all passes.
  */
 void graph_keep(graph *g, tensor_id t, const char *name);
 
 /* The owner of the storage that t lives in; `*offset` (may be NULL) gets t's place in it. */
-tensor_id graph_storage(const graph *g, tensor_id t, int64_t *offset);
+static inline tensor_id graph_storage(const graph *g, tensor_id t, int64_t *offset) {
+    int64_t place = 0;
+    for (tensor_id base; (base = graph_tensor(g, t)->base); t = base) place += graph_tensor(g, t)->offset;
+    if (offset) *offset = place;
+    return t;
+}
 
 /* The source or kept result with this name; 0 when there is none. Linear: not for inner loops. */
 tensor_id graph_find(const graph *g, const char *name);

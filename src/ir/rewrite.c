@@ -47,46 +47,52 @@ static void copy_flags(rewrite *r, const node *n, tensor_id first, tensor_id *to
     }
 }
 
-static void emit(rewrite *r, const node *n, const op_def *op, const tensor_id *inputs, uint32_t in_count,
-                 tensor_id *to) {
+static void emit(rewrite *r, const node *n, const tensor_id *inputs, uint32_t in_count, tensor_id *to) {
     r->out->site = n->site;
-    tensor_id first = graph_add(r->out, op, inputs, in_count, node_attributes(r->in, n));
-    copy_flags(r, n, first, to);
+    copy_flags(r, n, graph_add_copy(r->out, inputs, in_count, r->in, n), to);
 }
 
 enum { FEW = 32 };
 
-/* Copies a node with inputs through `map`; `to` receives the new outputs. */
-static void copy_mapped(rewrite *r, const node *n, const op_def *op, const tensor_id *map, tensor_id *to) {
-    tensor_id few[FEW], *inputs = n->in_count <= FEW ? few : memory_new(n->in_count, sizeof *inputs);
-    if (!inputs) {
-        graph_fail(r->out, "no memory to rewrite a graph");
-        return;
-    }
-    for (uint32_t i = 0; i < n->in_count; i++) {
+/* Inputs of a node through `map`: in `few`, or in a list to be freed where there are more; NULL: no memory.
+ */
+static tensor_id *map_inputs(rewrite *r, const node *n, const tensor_id *map, tensor_id few[FEW]) {
+    tensor_id *inputs = n->in_count <= FEW ? few : memory_new(n->in_count, sizeof *inputs);
+    if (!inputs) graph_fail(r->out, "no memory to rewrite a graph");
+    for (uint32_t i = 0; inputs && i < n->in_count; i++) {
         tensor_id t = node_in(r->in, n, i);
         inputs[i] = t ? map[t] : 0;
     }
-    emit(r, n, op, inputs, n->in_count, to);
+    return inputs;
+}
+
+/* Copies a node with inputs through `map`; `to` receives the new outputs. */
+static void copy_mapped(rewrite *r, const node *n, const tensor_id *map, tensor_id *to) {
+    tensor_id few[FEW], *inputs = map_inputs(r, n, map, few);
+    if (inputs) emit(r, n, inputs, n->in_count, to);
     if (inputs != few) memory_free(inputs);
 }
 
 void rewrite_node_as(rewrite *r, node_id id, const tensor_id *map, tensor_id *to, phase as) {
     const node *n = graph_node(r->in, id);
     r->out->phase = as;
-    copy_mapped(r, n, n->op, map, to);
+    copy_mapped(r, n, map, to);
 }
 
 void rewrite_node(rewrite *r, node_id id) {
     const node *n = graph_node(r->in, id);
     r->out->phase = n->phase;
-    copy_mapped(r, n, n->op, r->map, r->map);
+    copy_mapped(r, n, r->map, r->map);
 }
 
 void rewrite_node_with(rewrite *r, node_id id, const op_def *op) {
     const node *n = graph_node(r->in, id);
+    tensor_id few[FEW], *inputs = map_inputs(r, n, r->map, few);
     r->out->phase = n->phase;
-    copy_mapped(r, n, op, r->map, r->map);
+    r->out->site = n->site;
+    if (inputs)
+        copy_flags(r, n, graph_add(r->out, op, inputs, n->in_count, node_attributes(r->in, n)), r->map);
+    if (inputs != few) memory_free(inputs);
 }
 
 void rewrite_made(rewrite *r, node_id id, tensor_id first) {
@@ -96,7 +102,7 @@ void rewrite_made(rewrite *r, node_id id, tensor_id first) {
 void rewrite_node_inputs(rewrite *r, node_id id, const tensor_id *inputs, uint32_t in_count) {
     const node *n = graph_node(r->in, id);
     r->out->phase = n->phase;
-    emit(r, n, n->op, inputs, in_count, r->map);
+    emit(r, n, inputs, in_count, r->map);
 }
 
 /* What opening has put there is the same in both. */

@@ -27,11 +27,13 @@ static tensor_id place(const graph *g, tensor_id t, int64_t *begin, int64_t *end
     return owner;
 }
 
-/* The node that has written over t since it was made; 0: t is still what it was. */
+/* The node that has written over t since it was made; 0: t is still what it was, as most are for ever. */
 static node_id overwritten(const verifier *v, tensor_id t) {
-    int64_t begin, end;
+    int64_t begin;
     node_id made = graph_tensor(v->g, t)->producer;
-    tensor_id w = v->latest[place(v->g, t, &begin, &end)];
+    tensor_id w = v->latest[graph_storage(v->g, t, &begin)];
+    if (!w || graph_tensor(v->g, w)->producer <= made) return 0;
+    int64_t end = begin + (int64_t)graph_tensor_bytes(v->g, t);
     for (; w && graph_tensor(v->g, w)->producer > made; w = v->writes[w].before)
         if (v->writes[w].begin < end && begin < v->writes[w].end) return graph_tensor(v->g, w)->producer;
     return 0;

@@ -1,5 +1,7 @@
 #include "lower/lower.h"
 
+#include <string.h>
+
 #include "base/memory.h"
 #include "ir/verify.h"
 #include "lower/predict.h"
@@ -51,25 +53,90 @@ static status lower_node(const lower_options *o, const graph *g, node_id id, low
     return result;
 }
 
+/* ---- equal calls ---- */
+
+/* Layers repeat, so most calls have had an equal one before: of the same op and attributes, with arguments of
+ * the same shapes and types. Kernel, scratch and cost depend on nothing else. Of the calls that fall into one
+ * place of the table it knows the last. */
+enum { PLACES = 512 };
+
+typedef struct {
+    program *p;
+    op_cost *costs;        /* by step */
+    uint32_t last[PLACES]; /* a step, counted from 1; 0: none */
+} lowering;
+
+static uint32_t place_of(const graph *g, const node *n) {
+    const uint64_t odd = 0x9e3779b97f4a7c15u;
+    uint64_t h = (uintptr_t)n->op;
+    uint32_t words[4] = { 0 }, bytes = n->op->attribute_bytes;
+    memcpy(words, node_attributes(g, n), bytes < sizeof words ? bytes : sizeof words);
+    for (uint32_t i = 0; i < 4; i++) h = (h ^ words[i]) * odd;
+    for (uint32_t i = 0; i < n->in_count && i < 4; i++) {
+        const shape *s = graph_shape(g, node_in(g, n, i));
+        h = (h ^ (uint64_t)s->dim[0] ^ (uint64_t)s->dim[1] << 16 ^ (uint64_t)s->dim[2] << 32) * odd;
+    }
+    return (uint32_t)(h >> 32) % PLACES;
+}
+
+static bool same_argument(const graph *g, tensor_id a, tensor_id b) {
+    if (!a || !b) return a == b;
+    const tensor *x = graph_tensor(g, a), *y = graph_tensor(g, b);
+    return x->dtype == y->dtype && shape_equal(&x->shape, &y->shape);
+}
+
+static bool same_call(const graph *g, const node *a, const node *b) {
+    if (a->op != b->op || a->in_count != b->in_count || a->out_count != b->out_count) return false;
+    if (memcmp(node_attributes(g, a), node_attributes(g, b), a->op->attribute_bytes) != 0) return false;
+    for (uint32_t i = 0; i < a->in_count; i++)
+        if (!same_argument(g, node_in(g, a, i), node_in(g, b, i))) return false;
+    for (uint32_t i = 0; i < a->out_count; i++)
+        if (!same_argument(g, node_out(g, a, i), node_out(g, b, i))) return false;
+    return true;
+}
+
+static status add_step(lowering *l, const lower_options *o, node_id id) {
+    const graph *g = &l->p->graph;
+    const node *n = graph_node(g, id);
+    uint32_t *last = &l->last[place_of(g, n)], now = l->p->count;
+    lower_step *step = &l->p->steps[now];
+    if (*last && same_call(g, n, graph_node(g, l->p->steps[*last - 1].node))) {
+        *step = l->p->steps[*last - 1];
+        step->node = id;
+        l->costs[now] = l->costs[*last - 1];
+    } else {
+        TRY(lower_node(o, g, id, step));
+        l->costs[now] = n->op->cost(g, n);
+    }
+    *last = ++l->p->count;
+    return STATUS_OK;
+}
+
+/* ---- all of it ---- */
+
+static status add_steps(program *p, const lower_options *o, op_cost *costs) {
+    lowering l = { .p = p, .costs = costs };
+    const graph *g = &p->graph;
+    for (tensor_id t = 1; t < g->tensors.count && !p->has_files; t++)
+        p->has_files = graph_tensor(g, t)->pool == POOL_FILE;
+    for (node_id id = 1; id < g->nodes.count; id++)
+        if (!(graph_node(g, id)->op->traits & (OP_VIEW | OP_GATHER))) TRY(add_step(&l, o, id));
+    return predict_program(p, costs, &o->rates);
+}
+
 status lower_program(graph *g, const lower_options *o, program *p) {
     *p = (program){ .graph = *g };
     *g = (graph){ 0 };
+    op_cost *costs = NULL;
     status result = verify_graph(&p->graph);
-    if (result != STATUS_OK) goto failed;
-    p->steps = memory_new(p->graph.nodes.count, sizeof *p->steps);
-    if (!p->steps) {
-        result = status_set(STATUS_FAILED, "no memory to lower a graph");
-        goto failed;
+    if (result == STATUS_OK) {
+        p->steps = memory_new(p->graph.nodes.count, sizeof *p->steps);
+        costs = memory_new(p->graph.nodes.count, sizeof *costs);
+        result = p->steps && costs ? add_steps(p, o, costs)
+                                   : status_set(STATUS_FAILED, "no memory to lower a graph");
     }
-    for (node_id id = 1; id < p->graph.nodes.count; id++) {
-        if (graph_node(&p->graph, id)->op->traits & (OP_VIEW | OP_GATHER)) continue;
-        TRY_OR(failed, lower_node(o, &p->graph, id, &p->steps[p->count]));
-        p->count++;
-    }
-    TRY_OR(failed, predict_program(p, &o->rates));
-    return STATUS_OK;
-failed:
-    lower_close(p);
+    memory_free(costs);
+    if (result != STATUS_OK) lower_close(p);
     return result;
 }
 

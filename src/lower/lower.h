@@ -19,6 +19,7 @@ typedef struct {
     lower_step *steps;
     uint32_t count;
     double seconds; /* predicted, of all steps */
+    bool has_files; /* some values are in a file (lower/pieces.h) */
 } program;
 
 typedef struct {

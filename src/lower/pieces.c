@@ -17,6 +17,7 @@ static tensor_id in_file(const graph *g, tensor_id t) {
 }
 
 bool pieces_step(const program *p, uint32_t step) {
+    if (!p->has_files) return false;
     const node *n = node_of(p, step);
     for (uint32_t i = 0; i < n->in_count; i++)
         if (in_file(&p->graph, node_in(&p->graph, n, i))) return true;

@@ -76,14 +76,10 @@ static void wait_for_pieces(program *p, const device_rates *rates, double *waits
     for (uint32_t s = 0; s < p->count; s++) p->steps[s].seconds += waits[s];
 }
 
-static void predict_steps(program *p, walk *w, op_cost *costs) {
+static void predict_steps(program *p, walk *w, const op_cost *costs) {
     const graph *g = &p->graph;
     for (tensor_id t = 0; t < g->tensors.count; t++) w->touched[t] = -1;
-    for (uint32_t s = 0; s < p->count; s++) {
-        const node *n = graph_node(g, p->steps[s].node);
-        costs[s] = n->op->cost(g, n);
-        w->all += costs[s].bytes_read + costs[s].bytes_written;
-    }
+    for (uint32_t s = 0; s < p->count; s++) w->all += costs[s].bytes_read + costs[s].bytes_written;
     p->seconds = 0;
     for (uint32_t s = 0; s < p->count; s++) {
         p->steps[s].seconds = predict_step(w, graph_node(g, p->steps[s].node), &costs[s]);
@@ -91,17 +87,13 @@ static void predict_steps(program *p, walk *w, op_cost *costs) {
     }
 }
 
-status predict_program(program *p, const device_rates *rates) {
-    op_cost *costs = memory_new(p->count, sizeof *costs);
+status predict_program(program *p, const op_cost *costs, const device_rates *rates) {
     walk w = { .graph = &p->graph,
                .rates = rates,
                .touched = memory_new(p->graph.tensors.count, sizeof(double)) };
-    bool enough = costs && w.touched;
-    if (enough) {
-        predict_steps(p, &w, costs);
-        wait_for_pieces(p, rates, w.touched);
-    }
-    memory_free(costs);
+    if (!w.touched) return status_set(STATUS_FAILED, "no memory to predict times");
+    predict_steps(p, &w, costs);
+    wait_for_pieces(p, rates, w.touched);
     memory_free(w.touched);
-    return enough ? STATUS_OK : status_set(STATUS_FAILED, "no memory to predict times");
+    return STATUS_OK;
 }

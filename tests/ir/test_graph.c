@@ -420,6 +420,39 @@ static void copies_are_equal(void **state) {
     graph_close(&g), graph_close(&once), graph_close(&twice);
 }
 
+/* A copy of a node is what adding it would be: with inputs like the original's, and with others. */
+static void copies_are_additions(void **state) {
+    (void)state;
+    const shape shapes[] = { SHAPE(2, 4), SHAPE(5, 4), SHAPE(2, 3, 4) };
+    graph from;
+    open_graph(&from);
+    tensor_id w = source(&from, "w", ROLE_PARAMETER, SHAPE(4, 3)), x = input(&from, "x", shapes[0]);
+    matmul_apply(&from, &(matmul_inputs){ .a = x, .b = w });
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        graph copy, added;
+        open_graph(&copy);
+        open_graph(&added);
+        tensor_id in[] = { source(&copy, "w", ROLE_PARAMETER, SHAPE(4, 3)), input(&copy, "x", shapes[i]) };
+        source(&added, "w", ROLE_PARAMETER, SHAPE(4, 3)), input(&added, "x", shapes[i]);
+        const node *n = graph_node(&from, 1);
+        tensor_id swapped[] = { in[1], in[0], 0, 0, 0 };
+        tensor_id y = graph_add_copy(&copy, swapped, n->in_count, &from, n);
+        assert_int_equal(y, graph_add(&added, n->op, swapped, n->in_count, node_attributes(&from, n)));
+        char *one = printed(&copy), *other = printed(&added);
+        assert_string_equal(one, other);
+        memory_free(one);
+        memory_free(other);
+        graph_close(&copy);
+        graph_close(&added);
+    }
+    graph g;
+    open_graph(&g);
+    source(&g, "w", ROLE_PARAMETER, SHAPE(4, 3)), x = input(&g, "x", SHAPE(2, 5));
+    graph_add_copy(&g, (tensor_id[]){ x, w, 0, 0, 0 }, 5, &from, graph_node(&from, 1));
+    failed(&g, "cannot be multiplied");
+    graph_close(&from);
+}
+
 static void finding(void **state) {
     (void)state;
     graph g;
@@ -455,6 +488,7 @@ int main(void) {
         cmocka_unit_test(order),
         cmocka_unit_test(print),
         cmocka_unit_test(copies_are_equal),
+        cmocka_unit_test(copies_are_additions),
         cmocka_unit_test(finding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
