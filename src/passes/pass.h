@@ -31,9 +31,10 @@ typedef enum {
 
 /* What surrounds the graph that is rewritten. */
 typedef struct {
-    bool training;       /* false: a program without backward */
-    bool accumulating;   /* this program adds to gradients that others share, and does not update */
-    int64_t batch;       /* samples of an optimizer step */
+    bool training;     /* false: a program without backward */
+    bool accumulating; /* this program adds to gradients that others share, and does not update; false but for
+                          passes that are by_program */
+    int64_t batch;     /* samples of an optimizer step */
     int64_t micro_batch; /* samples of the common micro-batch; smaller than batch: there are several */
     int64_t tokens;      /* rows per sample that sums run over (context length) */
     bool clipping;       /* updates wait for a norm of all gradients */
@@ -75,9 +76,12 @@ typedef struct {
     pass_class class; /* the most that its settings do */
     pass_stage stage;
     bool training_only; /* leaves programs without backward as they are */
-    bool follows;       /* changes what earlier passes keep: beside it, their choices show in results */
-    bool asked_for;     /* decides what is trained, which no budget does: used where it is pinned, and never
-                           up to --allow */
+    bool by_program; /* looks at context.accumulating; the others do the same in each program that trains */
+    bool follows;    /* changes what earlier passes keep: beside it, their choices show in results */
+    uint32_t frees; /* of a step pass, a bit per role: persistent tensors of which it may leave less in memory
+                       than it finds; of all others it only adds some */
+    bool asked_for; /* decides what is trained, which no budget does: used where it is pinned, and never
+                       up to --allow */
 
     /* Reads the user's text; STATUS_INVALID with a sentence. "auto" and "off" never get here. */
     status (*parse)(const char *text, pass_setting *out);

@@ -86,7 +86,7 @@ status advise_allow(search_request *q, const char *list) {
 /* ---- the cheapest set of allowances ---- */
 
 /* Sets are tried on the leanest plans that need none: what is lean without a LOSSY technique is with one. */
-enum { BASES = 4, MAX_SETTINGS = 16, MAX_TRIED = 512 };
+enum { MAX_SETTINGS = 16, MAX_TRIED = 512 };
 
 typedef struct {
     const search_request *q;
@@ -163,7 +163,8 @@ static void choose_set(allowances *a, uint64_t budget, char set[ADVISE_SET_BYTES
         search_request q = allowing(a, &a->tried[t], seen[searched]);
         bool known = false;
         for (uint32_t k = 0; k < searched; k++) known |= strcmp(seen[k], seen[searched]) == 0;
-        if (known || search_within(&q, budget, &front) != STATUS_OK) continue;
+        if (known || search_within(&q, budget, &(search_wish){ .budget = budget }, &front) != STATUS_OK)
+            continue;
         const search_point *x = search_pick(&front, budget);
         if (x && (!best->peak_bytes || x->seconds < best->seconds)) {
             *best = *x;
@@ -183,7 +184,7 @@ static status try_sets(allowances *a, const search_front *front, uint64_t budget
     for (int i = 0; pass_table[i]; i++) techniques += a->count[i] != 0;
     for (uint32_t n = 1; n <= techniques && !point->peak_bytes; n++) {
         a->tried_count = 0;
-        for (uint32_t b = 0; b < BASES && b < front->count; b++) {
+        for (uint32_t b = 0; b < ADVISE_BASES && b < front->count; b++) {
             compose_choice choice = front->points[b].choice;
             add_sets(a, 0, n, &choice);
         }
@@ -200,7 +201,7 @@ status advise_lossy(const search_request *q, const search_front *known, uint64_t
     search_front own = { 0 };
     set[0] = 0;
     *point = (search_point){ 0 };
-    if (!known) TRY(search_run(q, &own));
+    if (!known) TRY(search_run(q, &(search_wish){ .leanest = ADVISE_BASES }, &own));
     status result = try_sets(&a, known ? known : &own, budget, set, point);
     search_close(&own);
     return result;
@@ -247,7 +248,7 @@ static bool release(search_request *q, int i, char option[OPTION_BYTES]) {
 /* The least budget of q; UINT64_MAX: it cannot be planned, or takes more than `budget`. */
 static uint64_t least_within(const search_request *q, uint64_t budget) {
     search_front front;
-    if (search_within(q, budget, &front) != STATUS_OK) return UINT64_MAX;
+    if (search_within(q, budget, &(search_wish){ 0 }, &front) != STATUS_OK) return UINT64_MAX;
     uint64_t least = front.count ? search_least(&front) : UINT64_MAX;
     search_close(&front);
     return least;

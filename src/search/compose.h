@@ -50,10 +50,27 @@ typedef struct {
 status compose_stem_open(const compose_run *r, const compose_choice *c, compose_stem *s);
 void compose_stem_close(compose_stem *s); /* also after a failure */
 bool compose_same_stem(const compose_choice *a, const compose_choice *b);
+bool compose_same(const compose_choice *a, const compose_choice *b); /* altogether */
 
-/* Builds, rewrites, lowers, schedules and plans all programs of the run; _on: on a stem that is there. */
+/* What one thread keeps of a stem's step passes. Choices that it looks at one after the other mostly begin
+ * with the same settings, and then their graphs grow from what those have made. */
+enum { COMPOSE_KEPT = 2 };
+typedef struct {
+    const compose_stem *stem;
+    const graph *root;     /* which of its graphs was the last to grow */
+    compose_choice choice; /* for which */
+    uint32_t count;
+    struct {
+        graph graph;
+        int pass; /* made by this one, the last of those that have run; by place in pass_table */
+    } kept[COMPOSE_KEPT];
+} compose_trunk;                            /* begins as { stem } */
+void compose_trunk_close(compose_trunk *t); /* before its stem */
+
+/* Builds, rewrites, lowers, schedules and plans all programs of the run; _on: on a trunk whose stem is the
+ * choice's. */
 status compose_plan(const compose_run *r, const compose_choice *c, plan *p);
-status compose_plan_on(const compose_run *r, const compose_choice *c, const compose_stem *stem, plan *p);
+status compose_plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, plan *p);
 
 /* A lower bound of the plan's peak_bytes, which is mostly it, and its compose_seconds, in a third of the time
  * or less: nothing is packed. Where the bound is above `limit` it may be a lower one, and seconds 0. */
@@ -61,7 +78,7 @@ typedef struct {
     uint64_t peak_bytes;
     double seconds;
 } compose_least;
-status compose_bound(const compose_run *r, const compose_choice *c, const compose_stem *stem, uint64_t limit,
+status compose_bound(const compose_run *r, const compose_choice *c, compose_trunk *t, uint64_t limit,
                      compose_least *out);
 
 /* The plan of generating, one token of each of r->batch samples at a time. Of r it reads model, batch,

@@ -39,8 +39,17 @@ static search_share share_of(int i, const search_point *before, const search_poi
     return share;
 }
 
-status search_explain(const search_request *q, const search_point *point, search_share *shares, uint32_t room,
-                      uint32_t *count) {
+/* Plans the steps but for those at either end that the search has planned: plain, and the point itself. */
+static void plan_steps(const search_request *q, const search_point *plain, const search_point *point,
+                       search_point *steps, uint32_t count) {
+    uint32_t begin = 0, end = count;
+    if (compose_same(&steps[0].choice, &plain->choice)) steps[begin++] = *plain;
+    if (end > begin && compose_same(&steps[end - 1].choice, &point->choice)) steps[--end] = *point;
+    search_plan(&q->run, UINT64_MAX, steps + begin, end - begin);
+}
+
+status search_explain(const search_request *q, const search_point *plain, const search_point *point,
+                      search_share *shares, uint32_t room, uint32_t *count) {
     int of[PASS_MAX];
     search_point *steps = memory_new(PASS_MAX + 1, sizeof *steps);
     *count = 0;
@@ -52,7 +61,7 @@ status search_explain(const search_request *q, const search_point *point, search
         steps[*count + 1] = up_to(&steps[*count], point, i, q->run.batch);
         of[(*count)++] = i;
     }
-    search_plan(&q->run, UINT64_MAX, steps, *count + 1);
+    plan_steps(q, plain, point, steps, *count + 1);
     for (uint32_t k = 0; k < *count; k++) shares[k] = share_of(of[k], &steps[k], &steps[k + 1]);
     memory_free(steps);
     return STATUS_OK;

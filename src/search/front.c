@@ -8,76 +8,123 @@
 
 /* ---- many choices on all threads ---- */
 
-/* Each looks at one point on a stem that is there. */
-typedef void point_body(const compose_run *r, uint64_t limit, const compose_stem *stem, search_point *x);
+/* Each looks at one point, on a trunk of its stem. */
+typedef void point_body(const compose_run *r, uint64_t limit, compose_trunk *trunk, search_point *x);
 
 typedef struct {
     const compose_run *run;
     uint64_t limit;
     point_body *body;
     search_point *points;
-    const uint32_t *list; /* which of them */
+    uint32_t *list; /* which of them; those that share a stem are brought together */
     compose_stem *stems;
-    const uint32_t *stem_of; /* by place in the list */
-    const uint32_t *first;   /* by stem: the first place in the list that has it */
+    uint32_t *stem_of; /* by place in the list */
+    uint32_t *first;   /* by stem: the first place in the list that has it */
+    uint32_t begin;    /* the first stem that is open */
+    uint32_t end;      /* the first place whose stem is open no more */
+    uint32_t batch;    /* as many points are looked at in a row by one thread, which grow from each other */
+    compose_trunk *trunks; /* by thread */
+    uint32_t planned;      /* how many points so far */
 } round;
+
+static const compose_choice *choice_at(const round *a, uint32_t place) {
+    return &a->points[a->list[place]].choice;
+}
 
 static void open_stem(void *context, int64_t index, int thread) {
     (void)thread;
     const round *a = context;
-    compose_stem_open(a->run, &a->points[a->list[a->first[index]]].choice, &a->stems[index]);
+    compose_stem_open(a->run, choice_at(a, a->first[a->begin + index]), &a->stems[index]);
 }
 
 static void look_at(void *context, int64_t index, int thread) {
-    (void)thread;
     const round *a = context;
-    a->body(a->run, a->limit, &a->stems[a->stem_of[index]], &a->points[a->list[index]]);
+    compose_trunk *trunk = &a->trunks[thread];
+    uint32_t from = a->first[a->begin] + (uint32_t)index * a->batch;
+    for (uint32_t place = from; place < from + a->batch && place < a->end; place++) {
+        const compose_stem *stem = &a->stems[a->stem_of[place] - a->begin];
+        if (trunk->stem != stem) compose_trunk_close(trunk);
+        trunk->stem = stem;
+        a->body(a->run, a->limit, trunk, &a->points[a->list[place]]);
+    }
 }
 
-/* Calls the body for the listed points. Neighbours share their stem; as many stems are there at once as
- * threads. */
-static status for_points(const round *what, uint32_t count) {
-    uint32_t most = (uint32_t)threads_count();
-    round a = *what;
-    uint32_t *stem_of = memory_new(count, sizeof *stem_of), *first = memory_new(most, sizeof *first);
-    a.stems = memory_new(most, sizeof *a.stems);
-    a.stem_of = stem_of, a.first = first;
-    bool enough = stem_of && first && a.stems;
-    for (uint32_t begin = 0, end; enough && begin < count; begin = end) {
-        uint32_t stems = 0;
-        a.list = what->list + begin;
-        for (end = begin; end < count; end++) {
-            const compose_choice *x = &a.points[what->list[end]].choice;
-            bool same = end > begin && compose_same_stem(x, &a.points[what->list[end - 1]].choice);
-            if (!same && stems == most) break;
-            if (!same) first[stems++] = end - begin;
-            stem_of[end - begin] = stems - 1;
-        }
-        threads_for(stems, open_stem, &a);
-        threads_for(end - begin, look_at, &a);
-        for (uint32_t s = 0; s < stems; s++) compose_stem_close(&a.stems[s]);
+/* Numbers stems in the order in which they appear; mostly a point has that of the one before it. */
+static uint32_t number_stems(const round *a, uint32_t count) {
+    uint32_t stems = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const compose_choice *x = choice_at(a, i);
+        uint32_t s = i ? a->stem_of[i - 1] : 0;
+        if (!i || !compose_same_stem(x, choice_at(a, a->first[s])))
+            for (s = 0; s < stems && !compose_same_stem(x, choice_at(a, a->first[s]));) s++;
+        if (s == stems) a->first[stems++] = i;
+        a->stem_of[i] = s;
     }
-    memory_free(stem_of);
-    memory_free(first);
-    memory_free(a.stems);
+    return stems;
+}
+
+/* A counting sort of the list by stem, which keeps the order within one. `room` has as many as the list. */
+static void sort_by_stem(round *a, uint32_t count, uint32_t stems, uint32_t *room) {
+    uint32_t *next = a->first + 1; /* by stem; in the end that is where the one after it begins */
+    memset(a->first, 0, (stems + 2u) * sizeof *a->first);
+    for (uint32_t i = 0; i < count; i++) next[a->stem_of[i] + 1]++;
+    for (uint32_t s = 0; s < stems; s++) next[s + 1] += next[s];
+    memcpy(room, a->list, count * sizeof *room);
+    for (uint32_t i = 0; i < count; i++) a->list[next[a->stem_of[i]]++] = room[i];
+    for (uint32_t s = 0; s < stems; s++)
+        for (uint32_t i = a->first[s]; i < a->first[s + 1]; i++) a->stem_of[i] = s;
+}
+
+/* Looks at all points of the stems from a->begin on that there are threads for. */
+static void next_stems(round *a, uint32_t stems) {
+    enum { ROUNDS = 8, MOST_IN_A_ROW = 8 }; /* turns for each thread, so that they end together */
+    uint32_t threads = (uint32_t)threads_count(), left = stems - a->begin;
+    uint32_t open = left < threads ? left : threads, count = a->first[a->begin + open] - a->first[a->begin];
+    a->end = a->first[a->begin + open];
+    a->batch = count / (threads * ROUNDS);
+    a->batch = a->batch < 1 ? 1 : a->batch > MOST_IN_A_ROW ? MOST_IN_A_ROW : a->batch;
+    threads_for(open, open_stem, a);
+    threads_for((count + a->batch - 1) / a->batch, look_at, a);
+    for (uint32_t t = 0; t < threads; t++) compose_trunk_close(&a->trunks[t]);
+    for (uint32_t s = 0; s < open; s++) compose_stem_close(&a->stems[s]);
+    a->begin += open;
+}
+
+/* Calls the body for the listed points. As many stems are there at once as threads. */
+static status for_points(round *a, uint32_t count) {
+    uint32_t most = (uint32_t)threads_count();
+    a->stem_of = memory_new(count, sizeof *a->stem_of);
+    a->first = memory_new(count + 2u, sizeof *a->first);
+    a->stems = memory_new(most, sizeof *a->stems);
+    a->trunks = memory_new(most, sizeof *a->trunks);
+    uint32_t *room = memory_new(count, sizeof *room);
+    bool enough = a->stem_of && a->first && a->stems && a->trunks && room;
+    uint32_t stems = enough ? number_stems(a, count) : 0;
+    if (enough) sort_by_stem(a, count, stems, room);
+    for (a->begin = 0; enough && a->begin < stems;) next_stems(a, stems);
+    memory_free(a->stem_of);
+    memory_free(a->first);
+    memory_free(a->stems);
+    memory_free(a->trunks);
+    memory_free(room);
     return enough ? STATUS_OK : status_set(STATUS_FAILED, "no memory to search");
 }
 
-static void plan_point(const compose_run *r, uint64_t limit, const compose_stem *stem, search_point *x) {
+static void plan_point(const compose_run *r, uint64_t limit, compose_trunk *trunk, search_point *x) {
     plan p;
     (void)limit;
     x->peak_bytes = 0;
-    if (compose_plan_on(r, &x->choice, stem, &p) != STATUS_OK) return;
+    if (compose_plan_on(r, &x->choice, trunk, &p) != STATUS_OK) return;
     compose_split split = compose_split_of(r, &x->choice);
     x->peak_bytes = p.peak_bytes;
     x->seconds = compose_seconds(&p, &split);
     plan_close(&p);
 }
 
-static void bound_point(const compose_run *r, uint64_t limit, const compose_stem *stem, search_point *x) {
+static void bound_point(const compose_run *r, uint64_t limit, compose_trunk *trunk, search_point *x) {
     compose_least least;
     x->peak_bytes = 0;
-    if (compose_bound(r, &x->choice, stem, limit, &least) != STATUS_OK) return;
+    if (compose_bound(r, &x->choice, trunk, limit, &least) != STATUS_OK) return;
     x->peak_bytes = least.peak_bytes;
     x->seconds = least.seconds;
 }
@@ -102,42 +149,61 @@ static int compare_entries(const void *a, const void *b) {
     return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Sorts, sets aside what a planned entry beats, and lists those that are to be planned: what nothing beats,
- * if it keeps what it promises. */
-static uint32_t next_round(entry *entries, uint32_t count, uint32_t *list) {
+/* The front as far as is known, in order, as places in `entries`: bounds stand for peaks that are not
+ * planned. What is planned on it before the first that is not is on the front for certain, for bounds only
+ * rise. */
+static uint32_t list_unbeaten(entry *entries, uint32_t count, uint32_t *list) {
     uint32_t listed = 0;
-    bool any = false, planned = false;
+    bool planned = false;
     double least = 0, least_planned = 0; /* seconds so far */
     qsort(entries, count, sizeof *entries, compare_entries);
     for (uint32_t i = 0; i < count; i++) {
         entry *x = &entries[i];
-        if (x->stage == BEATEN) continue;
-        if (planned && x->seconds >= least_planned) {
-            x->stage = BEATEN;
-            continue;
-        }
-        if (any && x->seconds >= least) continue;
-        any = true, least = x->seconds;
-        if (x->stage == PLANNED)
-            planned = true, least_planned = x->seconds;
-        else
-            x->stage = CHOSEN, list[listed++] = x->index;
+        if (x->stage != BEATEN && planned && x->seconds >= least_planned) x->stage = BEATEN;
+        if (x->stage == BEATEN || (listed && x->seconds >= least)) continue;
+        list[listed++] = i;
+        least = x->seconds;
+        if (x->stage == PLANNED) planned = true, least_planned = x->seconds;
     }
     return listed;
 }
 
-static int compare_indices(const void *a, const void *b) {
-    const uint32_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
+/* Keeps of the listed entries those that are wished for. Once such a one is planned it stays: a leaner one,
+ * or a faster one within the budget, would be so by its bound already. */
+static uint32_t list_wished(const entry *entries, const search_wish *w, uint32_t *list, uint32_t listed) {
+    uint32_t within = 0, slow = 0, kept = 0;
+    if (!w) return listed;
+    while (within < listed && entries[list[within]].peak_bytes <= w->budget) within++;
+    while (slow < listed && entries[list[slow]].seconds > w->seconds) slow++;
+    for (uint32_t i = 0; i < listed; i++) {
+        bool fastest = i + 1 == within, leanest = i == 0 || i == slow;
+        if (fastest || leanest || (!within && i < w->leanest)) list[kept++] = list[i];
+    }
+    return kept;
 }
 
-/* Plans in rounds until what nothing beats is planned. */
-static status plan_rounds(round *a, entry *entries, uint32_t count, uint32_t *list) {
-    uint32_t listed;
+/* Lists the points of those entries that have to be planned. */
+static uint32_t choose(entry *entries, const uint32_t *wished, uint32_t count, uint32_t *list) {
+    uint32_t chosen = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        entry *x = &entries[wished[i]];
+        if (x->stage == PLANNED) continue;
+        x->stage = CHOSEN;
+        list[chosen++] = x->index;
+    }
+    return chosen;
+}
+
+/* Plans in rounds until what is wished for is planned; lists that at last. */
+static status plan_rounds(round *a, const search_wish *w, entry *entries, uint32_t count, uint32_t *wished,
+                          uint32_t *found) {
+    uint32_t chosen;
     a->body = plan_point;
-    while ((listed = next_round(entries, count, list))) {
-        qsort(list, listed, sizeof *list, compare_indices); /* neighbours share their stems */
-        TRY(for_points(a, listed));
+    for (;;) {
+        *found = list_wished(entries, w, wished, list_unbeaten(entries, count, wished));
+        if (!(chosen = choose(entries, wished, *found, a->list))) return STATUS_OK;
+        TRY(for_points(a, chosen));
+        a->planned += chosen;
         for (uint32_t i = 0; i < count; i++) {
             entry *x = &entries[i];
             if (x->stage != CHOSEN) continue;
@@ -145,19 +211,15 @@ static status plan_rounds(round *a, entry *entries, uint32_t count, uint32_t *li
             x->stage = x->peak_bytes && x->peak_bytes <= a->limit ? PLANNED : BEATEN;
         }
     }
-    return STATUS_OK;
 }
 
-/* Moves the points of planned entries to the front, in the entries' order. */
-static status gather(const entry *entries, uint32_t *count, search_point *points) {
-    search_point *kept = memory_new(*count, sizeof *kept);
-    uint32_t n = 0;
+/* Moves the points of the listed entries to the front, in this order. */
+static status gather(const entry *entries, const uint32_t *wished, uint32_t count, search_point *points) {
+    search_point *kept = memory_new(count, sizeof *kept);
     if (!kept) return status_set(STATUS_FAILED, "no memory to search");
-    for (uint32_t i = 0; i < *count; i++)
-        if (entries[i].stage == PLANNED) kept[n++] = points[entries[i].index];
-    memcpy(points, kept, n * sizeof *kept);
+    for (uint32_t i = 0; i < count; i++) kept[i] = points[entries[wished[i]].index];
+    memcpy(points, kept, count * sizeof *kept);
     memory_free(kept);
-    *count = n;
     return STATUS_OK;
 }
 
@@ -169,20 +231,32 @@ static status outline_all(round *a, uint32_t count, uint32_t *list) {
     return for_points(a, count);
 }
 
-status front_keep(const compose_run *r, uint64_t limit, search_point *points, uint32_t *count) {
-    uint32_t *list = memory_new(*count, sizeof *list), open = 0;
-    entry *entries = memory_new(*count, sizeof *entries);
-    round a = { .run = r, .limit = limit, .points = points, .list = list };
-    status result =
-        list && entries ? outline_all(&a, *count, list) : status_set(STATUS_FAILED, "no memory to search");
-    for (uint32_t i = 0; i < *count && result == STATUS_OK; i++) {
-        const search_point *x = &points[i];
-        if (x->peak_bytes && x->peak_bytes <= limit)
+/* Entries of what is outlined within the limit; how many. */
+static uint32_t open_entries(const round *a, uint32_t count, entry *entries) {
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const search_point *x = &a->points[i];
+        if (x->peak_bytes && x->peak_bytes <= a->limit)
             entries[open++] = (entry){ x->peak_bytes, x->seconds, x->class, i, OUTLINED };
     }
-    if (result == STATUS_OK) result = plan_rounds(&a, entries, open, list);
-    if (result == STATUS_OK) *count = open, result = gather(entries, count, points);
+    return open;
+}
+
+status front_keep(const compose_run *r, uint64_t limit, const search_wish *w, search_point *points,
+                  uint32_t *count, uint32_t *planned) {
+    uint32_t *list = memory_new(*count, sizeof *list), *wished = memory_new(*count, sizeof *wished),
+             found = 0;
+    entry *entries = memory_new(*count, sizeof *entries);
+    round a = { .run = r, .limit = limit, .points = points, .list = list };
+    bool enough = list && wished && entries;
+    status result = enough ? outline_all(&a, *count, list) : status_set(STATUS_FAILED, "no memory to search");
+    uint32_t open = result == STATUS_OK ? open_entries(&a, *count, entries) : 0;
+    if (result == STATUS_OK) result = plan_rounds(&a, w, entries, open, wished, &found);
+    if (result == STATUS_OK) result = gather(entries, wished, found, points);
+    if (result == STATUS_OK) *count = found;
+    *planned = a.planned;
     memory_free(list);
+    memory_free(wished);
     memory_free(entries);
     return result;
 }

@@ -34,34 +34,45 @@ typedef struct {
     pass_class class;
 } search_point;
 
+/* Which points of the front are of use: always the leanest of all, and */
+typedef struct {
+    uint64_t budget;  /* the fastest within it; 0: there is none */
+    uint32_t leanest; /* where nothing is within it, so many from the leanest on */
+    double seconds;   /* the leanest that takes no longer; 0: there is none */
+    bool plain;       /* and what is on no front: every technique off */
+} search_wish;
+
 typedef struct {
     search_point *points; /* peak rising, seconds falling; never empty after search_run */
     uint32_t count;
-    search_point plain;  /* every technique off; peak_bytes 0 where even pins forbid it */
-    uint32_t candidates; /* how many were planned */
+    search_point plain;  /* every technique off; peak_bytes 0 where even pins forbid it, or not wished for */
+    uint32_t candidates; /* how many were looked at, */
+    uint32_t planned;    /* and how many of them were planned to the end */
     double elapsed;      /* seconds that took */
 } search_front;
 
-/* STATUS_INVALID when pins contradict each other. Free with search_close. */
-status search_run(const search_request *q, search_front *front);
-/* That part of the front whose peaks are at most `limit`, which may be empty; without `plain`. What takes
- * more is mostly found out early. */
-status search_within(const search_request *q, uint64_t limit, search_front *front);
+/* What is wished for, or all there is (NULL). STATUS_INVALID when pins contradict each other. Free with
+ * search_close. */
+status search_run(const search_request *q, const search_wish *w, search_front *front);
+/* The same of that part of the front whose peaks are at most `limit`, which may be empty, and without
+ * `plain`. What takes more is mostly found out early. */
+status search_within(const search_request *q, uint64_t limit, const search_wish *w, search_front *front);
 void search_close(search_front *front);
 
 /* The fastest point within the budget; NULL: none fits. */
 const search_point *search_pick(const search_front *front, uint64_t budget);
 static inline uint64_t search_least(const search_front *front) { return front->points[0].peak_bytes; }
 
-/* What each technique of a choice contributes: from plain to the choice, one after the other. */
+/* What each technique of a choice contributes: from plain to the choice, one after the other. Both are points
+ * that a search has planned. */
 typedef struct {
     char name[24], setting[PASS_SETTING_BYTES];
     pass_class class;
     int64_t bytes;  /* change of the peak; negative: saved */
     double seconds; /* change of the step time */
 } search_share;
-status search_explain(const search_request *q, const search_point *point, search_share *shares, uint32_t room,
-                      uint32_t *count);
+status search_explain(const search_request *q, const search_point *plain, const search_point *point,
+                      search_share *shares, uint32_t room, uint32_t *count);
 
 /* The settings that pass number i offers for this micro-batch, with the choice's settings before it; classes
  * and all. At most `room`; returns how many. */

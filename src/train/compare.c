@@ -70,7 +70,7 @@ static void fill_row(compare_row *row, const search_request *q, const search_poi
 /* The leanest plan of q that takes at most `seconds`; among equals the first, which is the most exact. */
 static void fill_leanest(compare_row *row, const search_request *q, double seconds, int own) {
     search_front front;
-    if (search_run(q, &front) != STATUS_OK) {
+    if (search_run(q, &(search_wish){ .seconds = seconds }, &front) != STATUS_OK) {
         explain(row, status_message());
         return;
     }
@@ -305,7 +305,7 @@ static void add_asked(compare_table *t, const setup *s) {
     if (s->budget == UINT64_MAX) return;
     compare_row *row = add_row(t, COMPARE_ASKED, "within --memory", &s->request);
     search_front front;
-    if (search_run(&s->request, &front) != STATUS_OK) {
+    if (search_run(&s->request, &(search_wish){ .budget = s->budget }, &front) != STATUS_OK) {
         explain(row, status_message());
         return;
     }
@@ -322,7 +322,7 @@ status compare_plan(const setup *s, compare_table *t) {
     const search_request *q = &s->request;
     *t = (compare_table){ 0 };
     search_front front;
-    TRY(search_run(q, &front));
+    TRY(search_run(q, &(search_wish){ .plain = true }, &front));
     compare_row *plain = add_row(t, COMPARE_PLAIN, "plain", q);
     if (front.plain.peak_bytes)
         fill_row(plain, q, &front.plain, -1);

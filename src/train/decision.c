@@ -16,12 +16,13 @@ static status not_within(const setup *s, decision *d) {
 
 status decision_make(const setup *s, decision *d) {
     *d = (decision){ .budget = s->budget };
-    TRY(search_run(&s->request, &d->front));
+    const search_wish needed = { .budget = s->budget, .leanest = ADVISE_BASES, .plain = true };
+    TRY(search_run(&s->request, &needed, &d->front));
     const search_point *point = search_pick(&d->front, s->budget);
     bool fits = point != NULL;
     d->point = fits ? *point : d->front.points[0]; /* what comes closest, for the report */
     d->split = compose_split_of(&s->request.run, &d->point.choice);
-    TRY(search_explain(&s->request, &d->point, d->shares, PASS_MAX, &d->share_count));
+    TRY(search_explain(&s->request, &d->front.plain, &d->point, d->shares, PASS_MAX, &d->share_count));
     TRY(compose_plan(&s->request.run, &d->point.choice, &d->plan));
     memory_trim();
     if (!fits) return not_within(s, d);

@@ -186,7 +186,7 @@ static status pin(const setup *s, const trainer_state *t, keeping keep, search_r
 
 static bool fits(const setup *s, const search_request *q) {
     search_front front;
-    if (search_run(q, &front) != STATUS_OK) return false;
+    if (search_run(q, &(search_wish){ .budget = s->budget }, &front) != STATUS_OK) return false;
     bool found = search_pick(&front, s->budget) != NULL;
     search_close(&front);
     return found;

@@ -123,7 +123,7 @@ static search_request request(void) {
 
 static search_front searched(const search_request *q) {
     search_front front;
-    if (search_run(q, &front) != STATUS_OK) fail_msg("%s", status_message());
+    if (search_run(q, NULL, &front) != STATUS_OK) fail_msg("%s", status_message());
     return front;
 }
 

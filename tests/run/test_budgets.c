@@ -94,7 +94,7 @@ static void one_case(uint32_t *random, tally *t, int index) {
     q.run.model = l.run.model = &l.model;
     search_front f;
     t->cases++;
-    if (search_run(&q, &f) != STATUS_OK) {
+    if (search_run(&q, NULL, &f) != STATUS_OK) {
         t->refused++; /* contradictory pins: a sentence, not a crash */
         assert_true(strlen(status_message()) > 10);
         return;
@@ -147,7 +147,7 @@ static void ten_budgets_one_run(void **state) {
     search_request q = { .run = l.run, .allowed = PASS_REASSOCIATING };
     q.run.model = &l.model;
     search_front f;
-    assert_int_equal(search_run(&q, &f), STATUS_OK);
+    assert_int_equal(search_run(&q, NULL, &f), STATUS_OK);
     lab_result first = { 0 };
     uint64_t seen = 0;
     int different = 0;

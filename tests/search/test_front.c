@@ -123,13 +123,71 @@ static void it_is_that_of_planning_all(void **state) {
                           planned[front[0]].peak_bytes - 1, 1 };
     for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
         search_point *points = copy_of(t);
-        uint32_t kept = t->count;
-        must(front_keep(&t->s.request.run, limits[k], points, &kept));
+        uint32_t kept = t->count, tried;
+        must(front_keep(&t->s.request.run, limits[k], NULL, points, &kept, &tried));
         assert_int_equal(kept, front_by_force(planned, t->count, limits[k], front));
         for (uint32_t i = 0; i < kept; i++) same_point(&points[i], &planned[front[i]]);
         memory_free(points);
     }
     memory_free(planned);
+    trial_close(t);
+}
+
+/* ---- what is wished for ---- */
+
+static const search_point *fastest_within(const search_point *front, uint32_t count, uint64_t budget) {
+    const search_point *best = NULL;
+    for (uint32_t i = 0; i < count && front[i].peak_bytes <= budget; i++) best = &front[i];
+    return best;
+}
+
+static bool has(const search_point *points, uint32_t count, const search_point *x) {
+    for (uint32_t i = 0; i < count; i++)
+        if (compose_same(&points[i].choice, &x->choice)) return true;
+    return false;
+}
+
+/* Of the points that were found, are there those of the front that the wish is for, in order, and no others?
+ */
+static void grant(const trial *t, const search_point *front, uint32_t count, const search_wish *w) {
+    search_point *points = copy_of(t);
+    uint32_t kept = t->count, planned = 0, slow = 0;
+    const search_point *fastest = fastest_within(front, count, w->budget);
+    must(front_keep(&t->s.request.run, UINT64_MAX, w, points, &kept, &planned));
+    while (slow < count && front[slow].seconds > w->seconds) slow++;
+    assert_in_range(planned, kept, kept + 8);
+    same_point(&points[0], &front[0]);
+    if (fastest) assert_true(has(points, kept, fastest));
+    if (slow < count) assert_true(has(points, kept, &front[slow]));
+    for (uint32_t i = 0, at = 0; i < kept; i++, at++) {
+        while (at < count && !compose_same(&points[i].choice, &front[at].choice)) at++;
+        assert_true(at < count);
+        same_point(&points[i], &front[at]);
+        assert_true(at == 0 || at == slow || &front[at] == fastest || (!fastest && at < w->leanest));
+    }
+    if (!fastest) assert_true(kept >= (w->leanest < count ? w->leanest : count));
+    memory_free(points);
+}
+
+static void a_wish_is_a_part_of_it(void **state) {
+    (void)state;
+    trial *t = trial_open();
+    search_point *front = copy_of(t);
+    uint32_t count = t->count, planned;
+    must(front_keep(&t->s.request.run, UINT64_MAX, NULL, front, &count, &planned));
+    assert_true(count > 4);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t bytes = front[i].peak_bytes;
+        double seconds = front[i].seconds;
+        const search_wish wishes[] = { { .budget = bytes, .leanest = 4 },
+                                       { .budget = bytes - 1, .leanest = 3 },
+                                       { .budget = bytes + 1, .seconds = seconds },
+                                       { .seconds = seconds * 0.999 } };
+        for (size_t k = 0; k < sizeof wishes / sizeof *wishes; k++) grant(t, front, count, &wishes[k]);
+    }
+    grant(t, front, count, &(search_wish){ 0 });
+    grant(t, front, count, &(search_wish){ .budget = UINT64_MAX, .seconds = 1e300 });
+    memory_free(front);
     trial_close(t);
 }
 
@@ -141,17 +199,19 @@ static void outlines_are_bounds(void **state) {
     must(front_plan(r, UINT64_MAX, planned, t->count));
     for (uint32_t i = 0; i < t->count; i += 7) {
         compose_stem stem;
+        compose_trunk trunk = { .stem = &stem };
         compose_least least, low;
         must(compose_stem_open(r, &t->points[i].choice, &stem));
-        status result = compose_bound(r, &t->points[i].choice, &stem, UINT64_MAX, &least);
+        status result = compose_bound(r, &t->points[i].choice, &trunk, UINT64_MAX, &least);
         assert_int_equal(result == STATUS_OK, planned[i].peak_bytes > 0);
         if (result == STATUS_OK) {
             assert_true(least.peak_bytes <= planned[i].peak_bytes);
             assert_true(least.peak_bytes * 10 > planned[i].peak_bytes * 9);
             assert_true(least.seconds == planned[i].seconds);
-            must(compose_bound(r, &t->points[i].choice, &stem, 1, &low));
+            must(compose_bound(r, &t->points[i].choice, &trunk, 1, &low));
             assert_in_range(low.peak_bytes, 2, least.peak_bytes);
         }
+        compose_trunk_close(&trunk);
         compose_stem_close(&stem);
     }
     memory_free(planned);
@@ -170,7 +230,7 @@ static double seconds_of(int64_t layers, uint64_t budget) {
     search_front front;
     char advice[ADVISE_BYTES];
     clock_t begin = clock();
-    must(search_run(&s.request, &front));
+    must(search_run(&s.request, NULL, &front));
     if (budget) advise_run(&s.request, &front, budget, advice);
     double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
     search_close(&front);
@@ -199,6 +259,7 @@ static void advice_for_400_billion_parameters(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_that_of_planning_all),
+        cmocka_unit_test(a_wish_is_a_part_of_it),
         cmocka_unit_test(outlines_are_bounds),
         cmocka_unit_test(time_grows_with_the_layers),
         cmocka_unit_test(advice_for_400_billion_parameters),

@@ -10,7 +10,7 @@ static uint64_t beside(const hardware *h) { return h->memory ? h->context[2] : 0
 
 static status search(const setup *s, uint64_t limit, bool whole, ask_answer *a) {
     search_front front;
-    TRY(search_within(&s->request, whole ? UINT64_MAX : limit, &front));
+    TRY(search_within(&s->request, whole ? UINT64_MAX : limit, &(search_wish){ 0 }, &front));
     a->fits = front.count && search_least(&front) <= limit;
     uint64_t least = (front.count ? search_least(&front) : 0) + beside(&a->hardware);
     if (front.count) a->bytes = (interval){ least, least, least };

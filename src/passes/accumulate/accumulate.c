@@ -309,6 +309,7 @@ const pass pass_accumulate = { .name = "accumulate",
                                .class = PASS_REASSOCIATING,
                                .stage = PASS_STEP,
                                .training_only = true,
+                               .by_program = true,
                                .parse = parse,
                                .settings = settings,
                                .run = run };
