@@ -134,6 +134,17 @@ static void what_is_silent_has_the_defaults_of_its_family(void **state) {
     free(written);
 }
 
+/* Queries, keys and values that are bounded are planned; bounded by nothing they are trained as well. */
+static void bounded_queries_only_plan(void **state) {
+    (void)state;
+    write_config("llama", ",\"clip_qkv\":8.0");
+    command_expect(0, "plan given.json --batch 1 --quiet");
+    assert_true(command_says("train given.json --data text --out clipped --steps 1 --batch 2 --quiet", 2,
+                             "its clip_qkv bounds queries, keys and values"));
+    write_config("llama", ",\"clip_qkv\":null");
+    command_expect(0, "train given.json --data text --out clipped --steps 1 --batch 2 --quiet");
+}
+
 /* Names of published models stand for sizes: they plan, they are not trained in silence, and a folder of that
  * name is what is meant. */
 static void published_names_only_plan(void **state) {
@@ -185,6 +196,7 @@ int main(void) {
                                         cmocka_unit_test(another_theta_is_another_model),
                                         cmocka_unit_test(bad_configurations_get_a_sentence),
                                         cmocka_unit_test(what_is_silent_has_the_defaults_of_its_family),
+                                        cmocka_unit_test(bounded_queries_only_plan),
                                         cmocka_unit_test(published_names_only_plan),
                                         cmocka_unit_test(capped_logits_come_in_chunks),
                                         cmocka_unit_test(what_only_plans_says_so) };

@@ -1,5 +1,6 @@
 /* The decoders against Hugging Face's transformers, a tiny model of each family. Also: techniques on them,
  * generating, and configurations that come back as they were. */
+#define _GNU_SOURCE
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/threads.h"
+#include "io/scratch.h"
 #include "run/transformers.h"
 
 static const char *const families[] = { "llama", "mistral",     "qwen2",    "qwen3",  "phi",       "phi3",
@@ -94,5 +96,5 @@ int main(void) {
                                         cmocka_unit_test(techniques_change_nothing),
                                         cmocka_unit_test(decoding_is_the_same_model),
                                         cmocka_unit_test(configurations_come_back) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

@@ -1,6 +1,7 @@
 /* The encoders against Hugging Face's transformers, a tiny model of each family, alone and under techniques;
  * planned bytes are measured ones. Encoder-decoders as well, whose builder is right before anybody trains it.
  */
+#define _GNU_SOURCE
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/threads.h"
+#include "io/scratch.h"
 #include "run/transformers.h"
 
 static const char *const families[] = { "bert", "roberta", "distilbert", "t5", "t5_gated" };
@@ -208,5 +210,5 @@ int main(void) {
                                         cmocka_unit_test(adapters_stand_beside_its_products),
                                         cmocka_unit_test(tokens_see_what_comes_after_them),
                                         cmocka_unit_test(configurations_come_back) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

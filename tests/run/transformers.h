@@ -21,5 +21,5 @@ void transformers_close(transformers *t);
 
 void transformers_losses(const char *family, int64_t micro_batch, const char *settings);
 void transformers_gradients(const char *family);
-/* Written as a config.json and read again it is the same. */
+/* Written as config.json into the working directory, a scratch one, and read again it is the same. */
 void transformers_configuration(const char *family);
