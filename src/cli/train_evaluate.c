@@ -18,6 +18,8 @@ static status check(const options *o) {
     if (o->run.resume)
         return status_set(STATUS_INVALID, "--eval-only trains nothing, so there is nothing to --resume; name "
                                           "the checkpoint's folder as the model");
+    if (o->run.overwrite)
+        return status_set(STATUS_INVALID, "--eval-only writes no model, so there is nothing to --overwrite");
     if (!o->run.out) return STATUS_OK;
     TRY(io_check_folder(o->run.out));
     if (snprintf(path, sizeof path, "%s/metrics.jsonl", o->run.out) < (int)sizeof path &&

@@ -242,8 +242,10 @@ static void answers_say_what_they_are_of(void **state) {
     assert_true(command_says("estimate gpt2 --device h100-80", 0,
                              "a batch of 8 and the whole context of 1024 tokens are assumed; say --batch"));
     command_result r = command_run("estimate gpt2 --device h100-80 --context 1024");
-    assert_null(strstr(r.out, "are assumed"));
+    assert_null(strstr(r.out, "assumed"));
     command_free(&r);
+    assert_true(command_says("estimate llama-3.1-8b --device b200 --solve batch", 3,
+                             "the whole context of 131072 tokens is assumed; say --context"));
     assert_true(command_says("estimate llama-3-8b --framework vllm --device h100-80", 0,
                              "GiB of the cache are left beside the texts that were asked for."));
     assert_true(command_says(

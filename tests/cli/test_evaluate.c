@@ -116,6 +116,7 @@ static void a_report_is_written_where_it_spoils_nothing(void **state) {
     json_close(&d);
     assert_int_equal(system("cp model/run.json before && cp -r model kept"), 0);
     command_expect(2, EVALUATE "--out model");
+    command_expect(2, EVALUATE "--out model --overwrite");
     command_expect(0, EVALUATE "--out seen --quiet");
     command_expect(0, EVALUATE "--quiet");
     assert_int_equal(system("cmp before model/run.json && diff -r model kept"), 0);

@@ -25,12 +25,11 @@ static int64_t step_of(const setup_options *run, int64_t gpus) {
 static void note_assumed(estimate_question *e) {
     const setup_options *run = &e->o->run;
     int64_t most = families_context(&e->config);
-    bool said = run->context || run->micro_batch || run->accumulate || run->batch != setup_defaults().batch;
-    if (!said && most)
-        text_add(&e->notes,
-                 "a batch of %lld and the whole context of %lld tokens are assumed; say --batch and "
-                 "--context\n",
-                 (long long)run->batch, (long long)most);
+    bool cut = run->micro_batch || run->accumulate || run->batch != setup_defaults().batch;
+    if (run->context || !most) return;
+    if (!cut) text_add(&e->notes, "a batch of %lld and ", (long long)run->batch);
+    text_add(&e->notes, "the whole context of %lld tokens %s assumed; say %s--context\n", (long long)most,
+             cut ? "is" : "are", cut ? "" : "--batch and ");
 }
 
 void estimate_settle_torch(estimate_question *e) {
