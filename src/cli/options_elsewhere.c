@@ -193,7 +193,7 @@ const option options_elsewhere[] = {
       .kind = OPTION_INTEGER,
       .group = GROUP_ELSEWHERE,
       .commands = OUTSIDE,
-      .needs = "framework=hf|pytorch|snug|vllm|litgpt",
+      .needs = "framework=hf|pytorch|snug|vllm|llama.cpp|litgpt",
       .offset = FIELD(estimate.gpus),
       .low = 1,
       .high = 1 << 20,

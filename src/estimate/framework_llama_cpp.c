@@ -63,7 +63,8 @@ static status add_facts(const framework_subject *q, const llama_cpp_settings *s,
     if (q->hardware->memory) TRY(most_layers(q, s, &most));
     const framework_fact facts[] = {
         count_fact("layers", "layers, the head among them", FRAMEWORK_COUNT, (double)l->layers),
-        count_fact("layers_on_device", "of them on the device", FRAMEWORK_COUNT, (double)l->on_device),
+        count_fact("layers_on_device", s->gpus > 1 ? "of them on the devices" : "of them on the device",
+                   FRAMEWORK_COUNT, (double)l->on_device),
         count_fact("most_layers", "that would fit there", FRAMEWORK_COUNT, (double)most),
         count_fact("weight_bits", "bits of a weight", FRAMEWORK_TIMES, l->bits),
         bytes_fact("host_bytes", "with the host", &host),
@@ -106,11 +107,18 @@ static void describe(const framework_subject *q, const framework_settings *setti
              (double)r->parameters / 1e9, gguf_mix_name(s->mix), (long long)s->requests,
              (long long)s->context, llama_cpp_cache_name(s->keys), llama_cpp_cache_name(s->values),
              s->flash ? "flash attention" : "scores as matrices");
+    if (s->gpus > 1)
+        text_add(out, "layers shared out among %lld devices; bytes are those of the fullest\n",
+                 (long long)s->gpus);
 }
 
 static int64_t *variable(framework_settings *s, framework_variable v) {
-    if (v == FRAMEWORK_BATCH) return &s->llama_cpp.requests;
-    return v == FRAMEWORK_CONTEXT ? &s->llama_cpp.context : NULL;
+    switch (v) {
+    case FRAMEWORK_BATCH: return &s->llama_cpp.requests;
+    case FRAMEWORK_CONTEXT: return &s->llama_cpp.context;
+    case FRAMEWORK_GPUS: return &s->llama_cpp.gpus;
+    }
+    return NULL;
 }
 
 /* ---- changes ---- */

@@ -25,6 +25,9 @@ status llama_cpp_check(const model *m, const model_config *c, const llama_cpp_se
         return status_set(STATUS_INVALID,
                           "--cache-type-v %s wants flash attention in llama.cpp; leave --attn eager out",
                           llama_cpp_cache_name(s->values));
+    if (s->gpus > LLAMA_CPP_MOST_DEVICES || s->gpus > h.layers + 1)
+        return status_set(STATUS_INVALID, "--gpus %lld: llama.cpp shares %lld layers out among %d at most",
+                          (long long)s->gpus, (long long)h.layers + 1, LLAMA_CPP_MOST_DEVICES);
     int64_t rows = h.head_size * h.kv_heads;
     if (rows % 32 && (gguf_bits(s->keys) < 16 || gguf_bits(s->values) < 16))
         return status_set(STATUS_INVALID,
@@ -39,23 +42,35 @@ static bool on_device(const heads *h, const llama_cpp_settings *s, int64_t layer
     return layer >= h->layers + 1 - s->gpu_layers;
 }
 
-/* The table of tokens stays with the host; where the head is tied to it the device has a copy of it. */
-static void place_weights(const weights *w, const heads *h, const llama_cpp_settings *s,
+static int64_t layers_on_devices(const heads *h, const llama_cpp_settings *s) {
+    return s->gpu_layers <= h->layers ? s->gpu_layers : h->layers + 1;
+}
+
+/* Bytes by place; place 0 is the host, the devices follow. */
+typedef struct {
+    double weights[1 + LLAMA_CPP_MOST_DEVICES], cache[1 + LLAMA_CPP_MOST_DEVICES];
+} places;
+
+/* Of n layers on G devices number k lies on device k G / n. */
+static int64_t place_of(const heads *h, const llama_cpp_settings *s, int64_t layer) {
+    int64_t count = layers_on_devices(h, s), first = h->layers + 1 - count;
+    return layer < first ? 0 : 1 + (layer - first) * s->gpus / count;
+}
+
+/* The table of tokens stays with the host; where the head is tied to it the head's device has a copy. */
+static void place_weights(const weights *w, const heads *h, const llama_cpp_settings *s, places *p,
                           llama_cpp_result *r) {
     gguf_model q = { h, w->tied };
-    double device = 0, host = 0, file = 0;
-    bool head = on_device(h, s, h->layers);
+    double file = 0;
+    int64_t head = place_of(h, s, h->layers);
     for (uint32_t i = 1; i < w->items.count; i++) {
         const weights_item *x = weights_at(w, i);
         double bytes = gguf_bytes(s->mix, &q, x);
         bool input = x->part == WEIGHTS_TABLE || x->part == WEIGHTS_POSITIONS;
-        bool there = input ? false : x->block >= 0 ? on_device(h, s, x->block) : head;
-        *(there ? &device : &host) += bytes;
+        p->weights[input ? 0 : x->block >= 0 ? place_of(h, s, x->block) : head] += bytes;
         file += bytes;
-        if (x->part == WEIGHTS_TABLE && w->tied && head) device += bytes;
+        if (x->part == WEIGHTS_TABLE && w->tied && head) p->weights[head] += bytes;
     }
-    r->device.weights = (uint64_t)device;
-    r->host.weights = (uint64_t)host;
     r->bits = file * 8 / w->elements;
 }
 
@@ -70,15 +85,20 @@ static double cells(const heads *h, const llama_cpp_settings *s, bool near) {
     return fmin(all, padded((double)(h->window * s->requests + s->ubatch)));
 }
 
-static void place_cache(const model_config *c, const heads *h, const llama_cpp_settings *s,
-                        llama_cpp_result *r) {
+static void place_cache(const model_config *c, const heads *h, const llama_cpp_settings *s, places *p) {
     double cell = (double)(h->kv_heads * h->head_size) * (gguf_bits(s->keys) + gguf_bits(s->values)) / 8;
-    double device = 0, host = 0;
     for (int64_t i = 0; i < h->layers; i++) {
         bool near = c->family == FAMILY_DECODER && !decoder_sees_far(&c->decoder, i);
-        *(on_device(h, s, i) ? &device : &host) += cell * cells(h, s, near);
+        p->cache[place_of(h, s, i)] += cell * cells(h, s, near);
     }
-    r->device.cache = (uint64_t)device, r->host.cache = (uint64_t)host;
+}
+
+static void keep_fullest(const places *p, const llama_cpp_settings *s, llama_cpp_result *r) {
+    int64_t most = 1;
+    for (int64_t i = 2; i <= s->gpus; i++)
+        if (p->weights[i] + p->cache[i] > p->weights[most] + p->cache[most]) most = i;
+    r->host.weights = (uint64_t)p->weights[0], r->host.cache = (uint64_t)p->cache[0];
+    r->device.weights = (uint64_t)p->weights[most], r->device.cache = (uint64_t)p->cache[most];
 }
 
 /* ---- buffers of the graph ---- */
@@ -119,13 +139,20 @@ static double copied_bytes(const weights *w, const heads *h, const llama_cpp_set
     return most;
 }
 
+/* Where several devices hold all layers, up to four steps are under way, each with what it is given. */
+static double copies_bytes(const heads *h, const llama_cpp_settings *s) {
+    enum { MOST_COPIES = 4 };
+    if (s->gpus < 2 || layers_on_devices(h, s) <= h->layers) return 0;
+    return (MOST_COPIES - 1) * (double)s->ubatch * 4 * (cells(h, s, false) + (double)h->channels);
+}
+
 static void place_buffers(const weights *w, const heads *h, const llama_cpp_settings *s,
                           llama_cpp_result *r) {
     double attention = attention_bytes(w, h, s), feed = feed_bytes(h, s), logits = logits_bytes(h, s);
     double least = fmax(s->flash ? attention * 0.5 : attention, feed), copied = copied_bytes(w, h, s);
     double mask = (double)s->ubatch * cells(h, s, false) * 4, rows = (double)(s->ubatch * h->channels) * 4;
     double answers = (double)(s->requests * h->vocabulary) * 4;
-    double most = fmax(fmax(attention, feed), logits);
+    double most = fmax(fmax(attention, feed), logits) + copies_bytes(h, s);
     if (r->on_device)
         r->device.compute =
             (interval){ (uint64_t)least, (uint64_t)(most + copied), (uint64_t)(most * 1.1 + copied) };
@@ -138,15 +165,17 @@ status llama_cpp_estimate(const model *m, const model_config *c, const llama_cpp
                           llama_cpp_result *r) {
     heads h;
     weights w;
+    places p = { { 0 }, { 0 } };
     *r = (llama_cpp_result){ 0 };
     heads_of(c, &h);
     status result = weights_open(m, &w);
     if (result == STATUS_OK) {
         r->parameters = (uint64_t)w.elements;
         r->layers = h.layers + 1;
-        r->on_device = s->gpu_layers < r->layers ? s->gpu_layers : r->layers;
-        place_weights(&w, &h, s, r);
-        place_cache(c, &h, s, r);
+        r->on_device = layers_on_devices(&h, s);
+        place_weights(&w, &h, s, &p, r);
+        place_cache(c, &h, s, &p);
+        keep_fullest(&p, s, r);
         place_buffers(&w, &h, s, r);
     }
     weights_close(&w);

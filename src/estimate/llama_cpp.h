@@ -1,8 +1,9 @@
 /* What llama.cpp takes of a device and of the host: weights of a GGUF file, the cache of keys and values, and
  * the buffers that its graphs compute in.
  *
- * The last `gpu_layers` layers lie on the device, of which the head is the last; the table of tokens stays
- * with the host. Rules: src/llama-model.cpp (who lies where), src/llama-kv-cache*.cpp (cells), ggml-alloc.c
+ * The last `gpu_layers` layers lie on the devices, of which the head is the last, shared out among `gpus`
+ * equal ones in their order; the table of tokens stays with the host. What is said is of the device that
+ * holds most. Rules: src/llama-model.cpp (who lies where), src/llama-kv-cache*.cpp (cells), ggml-alloc.c
  * (buffers: as large as the largest set of values that are alive at once). docs/serving.md says them in
  * words. */
 #pragma once
@@ -10,11 +11,14 @@
 #include "estimate/gguf.h"
 #include "estimate/interval.h"
 
+enum { LLAMA_CPP_MOST_DEVICES = 16 }; /* GGML_CUDA_MAX_DEVICES */
+
 typedef struct {
     gguf_mix mix;
     gguf_type keys, values;
     int64_t context, requests, ubatch; /* tokens of a text; texts; tokens of a step */
     int64_t gpu_layers;                /* 0: none; more than there are: all */
+    int64_t gpus;                      /* 1 .. LLAMA_CPP_MOST_DEVICES */
     bool flash;
     bool context_asked; /* else it is the model's */
 } llama_cpp_settings;
@@ -26,7 +30,7 @@ typedef struct {
 
 typedef struct {
     llama_cpp_place device, host;
-    int64_t layers, on_device; /* the head counts as one */
+    int64_t layers, on_device; /* the head counts as one; on all devices together */
     uint64_t parameters;
     double bits; /* of a number of the file, on the average */
 } llama_cpp_result;

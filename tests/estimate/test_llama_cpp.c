@@ -35,6 +35,7 @@ static void serve(served *x, const char *name) {
                                  .requests = 1,
                                  .ubatch = 512,
                                  .gpu_layers = 99,
+                                 .gpus = 1,
                                  .flash = true };
 }
 
@@ -115,6 +116,38 @@ static void layers_move_whole(void **state) {
         if (n == 1) assert_true(is((double)x.r.device.weights, 410.98 + 0.02)); /* Q6_K, and the last norm */
     }
     assert_true(x.r.device.weights == 0 && x.r.device.cache == 0 && x.r.device.compute.likely == 0);
+}
+
+/* Mistral-Small-24B in Q8_0 on two: github.com/LostRuins/koboldcpp/issues/1882 (11,826.45 and 11,380.14 MiB,
+ * 680.00 with the host). GLM-4.6's 92 blocks and their head lie as 24, 23, 23 and 22 on four
+ * (github.com/ikawrakow/ik_llama.cpp, pull request 848), as the first of Llama-3-70B's 81 do. */
+static void layers_are_shared_out_in_their_order(void **state) {
+    (void)state;
+    served x;
+    serve(&x, "mistral-7b");
+    decoder_config *c = &x.config.decoder;
+    c->layers = 40, c->channels = 5120, c->inner = 32768, c->vocabulary = 131072, c->context = 32768;
+    families_model(&x.config, "mistral-small-24b", &x.model);
+    x.s.mix = GGUF_MIX_Q8_0;
+    ask(&x);
+    uint64_t alone = x.r.device.weights;
+    x.s.gpus = 2;
+    ask(&x);
+    assert_true(is((double)x.r.device.weights, 11826.45) && is((double)x.r.host.weights, 680));
+    assert_true(is((double)(alone - x.r.device.weights), 11380.14));
+
+    serve(&x, "llama-3-70b");
+    x.s.mix = GGUF_MIX_Q8_0;
+    ask(&x);
+    uint64_t cache = x.r.device.cache;
+    static const int64_t shared[][2] = { { 2, 41 }, { 3, 26 /* and the head */ }, { 4, 21 }, { 8, 11 } };
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+        x.s.gpus = shared[i][0];
+        ask(&x);
+        assert_true(x.r.device.cache == cache / 80 * (uint64_t)shared[i][1]);
+    }
+    x.s.gpus = 17;
+    assert_int_equal(llama_cpp_check(&x.model, &x.config, &x.s), STATUS_INVALID);
 }
 
 static void caches_shrink_with_their_types(void **state) {
@@ -209,6 +242,7 @@ int main(void) {
         cmocka_unit_test(mixes_are_as_wide_as_published),
         cmocka_unit_test(buffers_are_as_printed),
         cmocka_unit_test(layers_move_whole),
+        cmocka_unit_test(layers_are_shared_out_in_their_order),
         cmocka_unit_test(caches_shrink_with_their_types),
         cmocka_unit_test(windows_keep_a_step_more),
         cmocka_unit_test(rows_that_are_no_blocks_get_another_type),

@@ -12,5 +12,6 @@ void estimate_settle_llama_cpp(estimate_question *e) {
                               .requests = x->requests,
                               .ubatch = x->ubatch,
                               .gpu_layers = x->gpu_layers,
+                              .gpus = x->gpus,
                               .flash = x->attention != ATTENTION_EAGER };
 }

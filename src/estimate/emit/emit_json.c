@@ -54,6 +54,7 @@ static void put_llama_cpp(json_writer *w, const llama_cpp_settings *s) {
     json_put_integer(w, "context", s->context);
     json_put_integer(w, "requests", s->requests);
     json_put_integer(w, "gpu-layers", s->gpu_layers);
+    json_put_integer(w, "gpus", s->gpus);
     json_put_integer(w, "ubatch-size", s->ubatch);
     json_put_string(w, "cache-type-k", llama_cpp_cache_name(s->keys));
     json_put_string(w, "cache-type-v", llama_cpp_cache_name(s->values));

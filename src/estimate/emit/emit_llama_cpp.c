@@ -23,6 +23,7 @@ void emit_llama_cpp_command(const emit_request *q, text *out) {
              (long long)(s->context * s->requests), (long long)s->requests,
              (long long)(s->gpu_layers < layers ? s->gpu_layers : layers), s->flash ? "on" : "off",
              llama_cpp_cache_name(s->keys), llama_cpp_cache_name(s->values));
+    if (s->gpus > 1) text_add(out, "  --split-mode layer \\\n");
     if (s->ubatch > USUAL_BATCH) text_add(out, "  --batch-size %lld \\\n", (long long)s->ubatch);
     text_add(out, "  --ubatch-size %lld\n", (long long)s->ubatch);
 }
