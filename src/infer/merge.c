@@ -10,6 +10,7 @@
 #include "io/file.h"
 #include "io/model_config.h"
 #include "io/model_files.h"
+#include "io/weight_files.h"
 #include "ops/codes.h"
 #include "passes/linear.h"
 #include "search/compose.h"
@@ -125,6 +126,7 @@ static status merge(merging *m, const char *directory, const char *adapter, cons
 }
 
 status merge_run(const char *directory, const char *adapter, const char *out) {
+    TRY(weight_files_check_vacant(out));
     merging *m = memory_new(1, sizeof *m); /* large for a stack */
     status result = m ? graph_open(&m->plain) : status_set(STATUS_FAILED, "no memory to merge");
     if (result == STATUS_OK) result = graph_open(&m->held);

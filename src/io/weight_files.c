@@ -1,5 +1,8 @@
 #include "io/weight_files.h"
 
+#include <stdio.h>
+#include <sys/stat.h>
+
 #include "base/digest.h"
 #include "base/half.h"
 #include "io/file.h"
@@ -40,6 +43,25 @@ status weight_files_sum(const char *directory, safetensors_sum *sum) {
     sum->sum = digest_value(&d);
     safetensors_close(&s);
     return result;
+}
+
+const char *weight_files_in(const char *folder) {
+    static const char *const names[] = { "model.safetensors", "model.safetensors.index.json",
+                                         "adapter_model.safetensors", "config.json" };
+    char path[4096];
+    struct stat about;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (snprintf(path, sizeof path, "%s/%s", folder, names[i]) < (int)sizeof path &&
+            stat(path, &about) == 0 && S_ISREG(about.st_mode))
+            return names[i];
+    return NULL;
+}
+
+status weight_files_check_vacant(const char *folder) {
+    const char *name = weight_files_in(folder);
+    if (!name) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "--out %s holds a model already (%s); name another folder, or remove it", folder, name);
 }
 
 static status next_part(void *context, uint64_t first, const void **data, uint64_t *bytes) {

@@ -11,5 +11,12 @@ status weight_files_read(const safetensors *s, const safetensors_entry *e, const
 /* Bytes and digest of a model's weights as they are stored: of all its files, one after the other. */
 status weight_files_sum(const char *directory, safetensors_sum *sum);
 
+/* The file by which a folder shows that it holds a model or an adapter, weights before the configuration;
+ * NULL: it holds none. */
+const char *weight_files_in(const char *folder);
+
+/* STATUS_INVALID where a model that is to be written to --out `folder` would replace one. */
+status weight_files_check_vacant(const char *folder);
+
 /* The weight under a name, in its type; both must last until it is written. */
 safetensors_item weight_files_item(const model_weight *w, const char *name);

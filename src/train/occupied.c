@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "io/checkpoint_folder.h"
+#include "io/weight_files.h"
 #include "train/standing.h"
 
 enum { SENTENCE_BYTES = 512 };
@@ -15,8 +16,6 @@ enum { SENTENCE_BYTES = 512 };
 /* What lies in a folder. */
 typedef struct {
     const char *model; /* the file that says there is one; NULL: none does */
-    bool adapter;      /* it is one's */
-    bool bare;         /* it is a configuration alone */
     int64_t checkpoint, steps;
     bool begun, finished; /* a run has written there; and to its end */
     bool known, same;     /* which run is; and it is the one that is given */
@@ -24,23 +23,9 @@ typedef struct {
 
 /* ---- looking ---- */
 
-static bool has(const char *folder, const char *name) {
-    char path[CHECKPOINT_PATH_BYTES];
-    struct stat about;
-    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && stat(path, &about) == 0 &&
-           S_ISREG(about.st_mode);
-}
-
 static bool is_same_folder(const char *a, const char *b) {
     struct stat x, y;
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-static void find_model(const char *out, occupant *o) {
-    static const char *const names[] = { "model.safetensors", "model.safetensors.index.json",
-                                         "adapter_model.safetensors", "config.json" };
-    for (size_t i = 0; i < sizeof names / sizeof *names && !o->model; i++)
-        if (has(out, names[i])) o->model = names[i], o->adapter = i == 2, o->bare = i == 3;
 }
 
 static status look(const char *out, const identity *given, occupant *o) {
@@ -51,10 +36,11 @@ static status look(const char *out, const identity *given, occupant *o) {
     TRY(checkpoint_folder_list(out, &steps, &count));
     o->checkpoint = count ? steps[0] : 0;
     memory_free(steps);
-    find_model(out, o);
+    o->model = weight_files_in(out);
     if (standing_look(out, &s) != STATUS_OK || !s.begun) return STATUS_OK; /* no run's, or an old one's */
     o->begun = true, o->steps = s.at.steps;
-    if (o->bare) o->model = NULL; /* a start left it that came to nothing */
+    bool bare = o->model && strcmp(o->model, "config.json") == 0;
+    if (bare) o->model = NULL; /* a start left it that came to nothing */
     o->finished = s.ended && s.state == STANDING_FINISHED;
     o->known = s.run[0] != 0;
     o->same = strcmp(s.run, identity_digest(given, run)) == 0;
@@ -92,7 +78,8 @@ static status refuse(const setup *s, const occupant *o) {
                           "%s; give more --steps and --resume to train on, or --overwrite to begin anew in "
                           "its place",
                           what);
-    if (o->same && o->finished && !o->adapter)
+    bool whole = o->model && strncmp(o->model, "adapter", 7) != 0;
+    if (o->same && o->finished && whole)
         return status_set(STATUS_INVALID,
                           "%s; to train on from its weights say 'snug train %s' with another --out, or "
                           "--overwrite to begin anew in its place",
@@ -123,12 +110,16 @@ status occupied_check(const setup *s, const identity *given, bool goes_on) {
 /* ---- clearing ---- */
 
 status occupied_clear(const setup *s) {
-    static const char *const left[] = { "run.json", "adapter_config.json", "adapter_model.safetensors",
-                                        "model.safetensors.index.json", "model.safetensors" };
+    static const char *const left[] = { "run.json",
+                                        "adapter_base.json",
+                                        "adapter_config.json",
+                                        "adapter_model.safetensors",
+                                        "model.safetensors.index.json",
+                                        "model.safetensors" };
     const char *out = s->options.out;
     if (!s->options.overwrite) return STATUS_OK;
     bool source = s->weights && is_same_folder(s->weights, out);
-    for (size_t i = 0; i < (source ? 3 : sizeof left / sizeof *left); i++) {
+    for (size_t i = 0; i < (source ? 4 : sizeof left / sizeof *left); i++) {
         char path[CHECKPOINT_PATH_BYTES];
         if (snprintf(path, sizeof path, "%s/%s", out, left[i]) >= (int)sizeof path) continue;
         if (unlink(path) != 0 && errno != ENOENT)

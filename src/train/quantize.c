@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "io/file.h"
 #include "io/model_config.h"
+#include "io/weight_files.h"
 #include "ops/codes.h"
 #include "train/evaluate.h"
 
@@ -49,10 +50,7 @@ static status check_places(const quantize_options *o) {
         return status_set(STATUS_INVALID, "%s has no model.safetensors, so there is nothing to quantize",
                           o->directory);
     TRY(io_check_folder(o->out));
-    if (is_there(o->out, "model.safetensors") || is_there(o->out, "config.json"))
-        return status_set(STATUS_INVALID, "--out %s holds a model already; name another folder, or remove it",
-                          o->out);
-    return STATUS_OK;
+    return weight_files_check_vacant(o->out);
 }
 
 static status find_pass(quantizing *q) {

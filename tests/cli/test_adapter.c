@@ -195,6 +195,8 @@ static void what_is_wrong_is_said(void **state) {
     command_expect(2, "merge base --out never");
     command_expect(2, "merge base --adapter ad");
     command_expect(2, "merge base --adapter ad --out base");
+    assert_true(command_says("merge base --adapter ad --out merged", 2, "merged holds a model already"));
+    assert_true(command_says("merge base --adapter ad --out ad", 2, "ad holds a model already (adapter_"));
     command_result early = command_run("train tiny/config.json --data text --out never --lora rank=4");
     assert_int_equal(early.exit, 2);
     assert_string_equal(early.out, ""); /* before anything is planned */
