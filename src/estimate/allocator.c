@@ -11,6 +11,7 @@ typedef struct {
     uint64_t bytes;
     uint32_t before, after; /* neighbours in the segment; 0: none */
     uint32_t place;         /* in the list of free ones */
+    uint8_t stream;
     bool small, taken;
 } block;
 
@@ -55,11 +56,11 @@ static void unlist(allocator *a, uint32_t b) {
     at(a, b)->taken = true;
 }
 
-static uint32_t best(const allocator *a, uint64_t bytes, bool small) {
+static uint32_t best(const allocator *a, uint64_t bytes, bool small, uint8_t stream) {
     uint32_t found = 0;
     for (uint32_t i = 0; i < a->free_count; i++) {
         const block *b = at(a, a->free_blocks[i]);
-        if (b->small != small || b->bytes < bytes) continue;
+        if (b->small != small || b->stream != stream || b->bytes < bytes) continue;
         if (!found || b->bytes < at(a, found)->bytes) found = a->free_blocks[i];
     }
     return found;
@@ -74,9 +75,9 @@ static void give_back(allocator *a) {
     }
 }
 
-static uint32_t new_segment(allocator *a, uint64_t bytes, bool small) {
+static uint32_t new_segment(allocator *a, uint64_t bytes, bool small, uint8_t stream) {
     uint64_t segment = small ? 2 * MIB : bytes < 10 * MIB ? 20 * MIB : units_align(bytes, 2 * MIB);
-    uint32_t b = new_block(a, &(block){ .bytes = segment, .small = small });
+    uint32_t b = new_block(a, &(block){ .bytes = segment, .stream = stream, .small = small });
     if (a->limit && a->reserved + segment > a->limit) give_back(a);
     a->reserved += segment;
     if (a->reserved > a->most) a->most = a->reserved;
@@ -87,8 +88,11 @@ static uint32_t new_segment(allocator *a, uint64_t bytes, bool small) {
 static void split(allocator *a, uint32_t b, uint64_t bytes) {
     uint64_t left = at(a, b)->bytes - bytes;
     if (at(a, b)->small ? left < 512 : left <= MIB) return;
-    uint32_t rest = new_block(
-        a, &(block){ .bytes = left, .before = b, .after = at(a, b)->after, .small = at(a, b)->small });
+    uint32_t rest = new_block(a, &(block){ .bytes = left,
+                                           .before = b,
+                                           .after = at(a, b)->after,
+                                           .stream = at(a, b)->stream,
+                                           .small = at(a, b)->small });
     if (!rest) return;
     if (at(a, b)->after) at(a, at(a, b)->after)->before = rest;
     at(a, b)->after = rest;
@@ -96,12 +100,12 @@ static void split(allocator *a, uint32_t b, uint64_t bytes) {
     list_free(a, rest);
 }
 
-uint32_t allocator_take(void *context, uint64_t bytes) {
+uint32_t allocator_take(void *context, uint64_t bytes, uint8_t stream) {
     allocator *a = context;
     uint64_t rounded = units_align(bytes, 512);
     bool small = rounded <= MIB;
-    uint32_t b = best(a, rounded, small);
-    if (!b) b = new_segment(a, rounded, small);
+    uint32_t b = best(a, rounded, small, stream);
+    if (!b) b = new_segment(a, rounded, small, stream);
     if (!b || a->failed) return 0;
     unlist(a, b);
     split(a, b, rounded);

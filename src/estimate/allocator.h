@@ -4,8 +4,9 @@
  * at most 1 MiB share segments of 2 MiB; larger ones below 10 MiB come from segments of 20 MiB, others get
  * segments of their own, rounded up to 2 MiB. A request takes the smallest free block that is large enough
  * and splits it where enough is left (512 bytes of small ones, more than 1 MiB of large ones). Freed blocks
- * join free neighbours; segments stay, until the device has no more: then those that are free as a whole are
- * given back, and it is tried again. */
+ * join free neighbours; a block is of the stream that asked for its segment, and no other takes it; segments
+ * stay, until the device has no more: then those that are free as a whole are given back, and it is tried
+ * again. */
 #pragma once
 
 #include <stdbool.h>
@@ -23,5 +24,5 @@ typedef struct {
 
 status allocator_open(allocator *a);
 void allocator_close(allocator *a);
-uint32_t allocator_take(void *a, uint64_t bytes); /* as tape_listener wants them */
+uint32_t allocator_take(void *a, uint64_t bytes, uint8_t stream); /* as tape_listener wants them */
 void allocator_give(void *a, uint32_t block);

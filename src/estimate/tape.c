@@ -74,7 +74,7 @@ typedef struct {
 static storage *at(const player *p, uint32_t s) { return (storage *)p->storages.data + s; }
 static const tape_call *call_at(const player *p, uint32_t i) { return (tape_call *)p->t->calls.data + i; }
 
-static uint32_t take(player *p, uint64_t bytes, tape_term term) {
+static uint32_t take_on(player *p, uint64_t bytes, tape_term term, uint8_t stream) {
     uint32_t s = 0;
     if (!bytes) return 0;
     if (p->free_count)
@@ -83,13 +83,17 @@ static uint32_t take(player *p, uint64_t bytes, tape_term term) {
         return 0;
     const tape_listener *l = p->s->listener;
     *at(p, s) = (storage){ .bytes = bytes, .references = 1, .term = term };
-    if (l) at(p, s)->block = l->take(l->context, bytes);
+    if (l) at(p, s)->block = l->take(l->context, bytes, stream);
     p->live += bytes, p->by_term[term] += bytes;
     if (p->live > p->r->peak) {
         p->r->peak = p->live, p->r->peak_in = p->now;
         memcpy(p->r->at_peak, p->by_term, sizeof p->by_term);
     }
     return s;
+}
+
+static uint32_t take(player *p, uint64_t bytes, tape_term term) {
+    return take_on(p, bytes, term, term == TAPE_GRADIENTS ? p->s->gradient_stream : TAPE_COMPUTES);
 }
 
 static void give(player *p, uint32_t s) {
@@ -103,6 +107,11 @@ static void give(player *p, uint32_t s) {
 static uint32_t share(const player *p, uint32_t s) {
     if (s) at(p, s)->references++;
     return s;
+}
+
+/* Is no tensor's, and nobody else's. */
+static void pend(player *p, uint64_t bytes, uint8_t stream) {
+    if (p->s->listener && bytes) p->s->listener->take(p->s->listener->context, bytes, stream);
 }
 
 /* ---- forward ---- */
@@ -335,7 +344,7 @@ static void play_backward(player *p, reading *places, reading *held) {
     for (uint32_t i = p->t->calls.count; i-- > 1;) {
         bool first_block = call_at(p, i)->site >= 0 && is_first_block(p, i);
         if (!fetched && call_at(p, i)->site >= 0 && !first_block)
-            fetched = take(p, p->s->fetched_bytes, TAPE_TEMPORARIES);
+            fetched = take_on(p, p->s->fetched_bytes, TAPE_TEMPORARIES, p->s->gather_stream);
         if (first_block) give(p, fetched), fetched = 0;
         bool again = p->s->checkpointing && call_at(p, i)->site >= 0;
         bool last = i + 1 == p->t->calls.count || call_at(p, i + 1)->site != call_at(p, i)->site;
@@ -356,10 +365,69 @@ static void play_backward(player *p, reading *places, reading *held) {
     let_go(p, &p->clinging);
 }
 
+/* The block whose calls read a weight first, from 1; 0: it is outside of blocks. */
+static void note_blocks(const player *p, int32_t *block) {
+    for (uint32_t i = p->t->calls.count; i-- > 1;)
+        for (int k = 0; k < TAPE_IN; k++) block[call_at(p, i)->in[k]] = call_at(p, i)->site + 1;
+}
+
+/* Rank 0's weights are sent to the others in buffers, two of which are on their way at a time. */
+enum { BROADCAST_BYTES = 250 << 20 };
+static void synchronise(player *p, const uint32_t *whole) {
+    const tape_listener *l = p->s->listener;
+    uint32_t sent[2] = { 0, 0 }, turn = 0;
+    uint64_t bytes = 0;
+    for (tape_value v = 1; v <= p->t->items.count; v++) {
+        bool last = v == p->t->items.count;
+        if (!last && whole[v]) bytes += tape_bytes(p->t, v);
+        if (!bytes || (!last && bytes < BROADCAST_BYTES)) continue;
+        if (sent[turn]) l->give(l->context, sent[turn]);
+        sent[turn] = l->take(l->context, bytes, TAPE_COMPUTES);
+        turn = 1 - turn, bytes = 0;
+    }
+    for (int k = 0; k < 2; k++)
+        if (sent[k]) l->give(l->context, sent[k]);
+}
+
+/* Weights of a block, one after the other, then all in one piece; both go as soon as the share is cut. */
+static void cut_unit(player *p, const int32_t *block, int32_t which, uint32_t *whole) {
+    const tape_listener *l = p->s->listener;
+    uint64_t all = 0, share = 0;
+    for (tape_value v = 1; v < p->t->items.count; v++) {
+        if (tape_at(p->t, v)->term != TAPE_WEIGHTS || block[v] != which || p->of[v]) continue;
+        whole[v] = l->take(l->context, tape_bytes(p->t, v), TAPE_COMPUTES);
+        all += tape_bytes(p->t, v);
+        share += own_bytes(p, v);
+    }
+    if (!all) return;
+    synchronise(p, whole);
+    uint32_t piece = l->take(l->context, all, TAPE_COMPUTES), kept = take(p, share, TAPE_WEIGHTS);
+    for (tape_value v = 1; v < p->t->items.count; v++) {
+        if (!whole[v]) continue;
+        p->of[v] = kept;
+        l->give(l->context, whole[v]);
+        whole[v] = 0;
+    }
+    l->give(l->context, piece);
+}
+
+static void cut_units(player *p) {
+    int32_t *block = memory_new(p->t->items.count, sizeof *block), last = 0;
+    uint32_t *whole = memory_new(p->t->items.count, sizeof *whole);
+    if (block && whole) note_blocks(p, block);
+    for (tape_value v = 1; block && v < p->t->items.count; v++) last = block[v] > last ? block[v] : last;
+    for (int32_t b = 1; block && whole && b <= last; b++) cut_unit(p, block, b, whole);
+    if (block && whole) cut_unit(p, block, 0, whole);
+    memory_free(block);
+    memory_free(whole);
+}
+
 static void play_sources(player *p) {
     p->now = "forward";
+    if (p->s->cuts_units && p->s->listener) cut_units(p);
     for (tape_value v = 1; v < p->t->items.count; v++)
-        if (permanent(p, v)) p->of[v] = take(p, own_bytes(p, v), tape_at(p->t, v)->term);
+        if (permanent(p, v) && !p->of[v]) p->of[v] = take(p, own_bytes(p, v), tape_at(p->t, v)->term);
+    if (p->s->synchronises && p->s->listener) synchronise(p, p->of);
 }
 
 static bool trained(const player *p, tape_value v) {
@@ -414,11 +482,13 @@ static void clear_gradients(player *p) {
 static bool play_step(player *p, reading *places, reading *held, bool first) {
     const tape_settings *s = p->s;
     clear_gradients(p);
-    uint32_t gathered = take(p, s->gathered_bytes, TAPE_TEMPORARIES);
+    uint32_t gathered = take_on(p, s->gathered_bytes, TAPE_TEMPORARIES, s->gather_stream);
+    if (first) pend(p, s->gathered_pending, s->gather_stream);
     if (first) take(p, s->workspace, TAPE_TEMPORARIES);
     play_forward(p, places, held);
     p->now = "backward";
     if (first) take(p, s->workspace, TAPE_TEMPORARIES);
+    if (first) pend(p, s->sending_pending, TAPE_COMPUTES);
     uint32_t sending = first || s->sending_ends ? take(p, s->sending_bytes, TAPE_TEMPORARIES) : 0;
     play_backward(p, places, held);
     if (s->sending_ends) give(p, sending);

@@ -76,9 +76,12 @@ tape_value tape_add(tape *t, const tape_call *call, const tape_item *made);
 
 /* ---- playing ---- */
 
+/* Streams of a device on which FSDP and DeepSpeed gather weights, and send gradients to their shares. */
+enum { TAPE_COMPUTES, TAPE_GATHERS, TAPE_REDUCES };
+
 /* Who is told of each allocation: `take` returns a number that `give` gets back. May be NULL. */
 typedef struct {
-    uint32_t (*take)(void *context, uint64_t bytes);
+    uint32_t (*take)(void *context, uint64_t bytes, uint8_t stream);
     void (*give)(void *context, uint32_t block);
     void *context;
 } tape_listener;
@@ -97,6 +100,12 @@ typedef struct {
     uint64_t workspace;     /* of products, made by the first of forward and of backward; kept */
     uint64_t sending_bytes; /* gradients on their way to others, from backward on ... */
     bool sending_ends;      /* ... to its end; else they stay */
+    /* Let go while a stream may still read them, so nobody else gets them: of what is gathered, and of what
+     * is on its way. */
+    uint64_t gathered_pending, sending_pending;
+    uint8_t gather_stream, gradient_stream;
+    bool synchronises; /* all weights are sent from one device to the others before anything else */
+    bool cuts_units;   /* each block comes whole, is copied into one piece, and a share of that is kept */
     const tape_listener *listener;
 } tape_settings;
 

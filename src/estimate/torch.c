@@ -243,7 +243,8 @@ static status share_out(const tape *t, const torch_settings *s, const trained *c
     if (s->gpus < 2 || s->shard == TORCH_ALONE) return STATUS_OK;
     unit_bytes u;
     TRY(units_of(t, s, &u));
-    if (s->shard == TORCH_DDP) how->sending_bytes = (uint64_t)(c->elements * c->width);
+    if (s->shard == TORCH_DDP)
+        how->sending_bytes = (uint64_t)(c->elements * c->width), how->synchronises = true;
     if (s->shard >= TORCH_ZERO1) {
         how->optimizer_bytes = (uint64_t)((double)how->optimizer_bytes * share);
         how->update_bytes = (uint64_t)((double)how->update_bytes * share);
@@ -259,6 +260,11 @@ static status share_out(const tape *t, const torch_settings *s, const trained *c
         how->weight_share *= 2, how->gradient_share *= 2;
     how->lingering = s->shard == TORCH_FSDP && s->reentrant && s->adapter_rank;
     how->sending_ends = s->shard == TORCH_FSDP;
+    if (s->shard == TORCH_FSDP) {
+        how->cuts_units = true;
+        how->gather_stream = TAPE_GATHERS, how->gradient_stream = TAPE_REDUCES;
+        how->gathered_pending = (uint64_t)u.block, how->sending_pending = (uint64_t)u.block_gradients;
+    }
     if (s->shard == TORCH_FSDP &&
         torch_accumulation(s) > 1) { /* no_sync: gradients stay whole until the last of them */
         how->gradient_share = 0;
@@ -280,8 +286,8 @@ int64_t torch_accumulation(const torch_settings *s) {
 typedef struct {
     double low, high;
 } spread;
-static const spread live_alone = { 0.97, 1.06 }, live_several = { 0.87, 1.12 };
-static const spread reserved_alone = { 0.90, 1.08 }, reserved_several = { 0.95, 1.22 };
+static const spread live_alone = { 0.97, 1.05 }, live_several = { 0.87, 1.07 };
+static const spread reserved_alone = { 0.90, 1.08 }, reserved_several = { 0.95, 1.15 };
 
 static interval within(double likely, const spread *s) {
     return (interval){ (uint64_t)(likely * s->low), (uint64_t)likely, (uint64_t)(likely * s->high) };

@@ -155,6 +155,97 @@ static void adapters_beside_4_bits_are_cast_by_autocast(void **state) {
     tape_close(&x.t);
 }
 
+/* ---- who is asked for what, on which stream ---- */
+
+typedef struct {
+    uint64_t bytes[64];
+    uint8_t stream[64];
+    bool given[64];
+    uint32_t count;
+} asked;
+
+static uint32_t note_take(void *context, uint64_t bytes, uint8_t stream) {
+    asked *a = context;
+    assert_true(a->count + 1 < 64);
+    a->bytes[++a->count] = bytes, a->stream[a->count] = stream;
+    return a->count;
+}
+
+static void note_give(void *context, uint32_t block) { ((asked *)context)->given[block] = true; }
+
+/* How many requests of that size there were on that stream; `held`: those that are still there. */
+static int requests(const asked *a, uint64_t bytes, uint8_t stream, bool held) {
+    int count = 0;
+    for (uint32_t i = 1; i <= a->count; i++)
+        count += a->bytes[i] == bytes && a->stream[i] == stream && !(held && a->given[i]);
+    return count;
+}
+
+/* A block of two weights (1,000 and 3,000 bytes), half of which this device keeps. */
+static uint64_t play_asked(const tape_settings *s, asked *a) {
+    small x;
+    tape_settings with = *s;
+    tape_listener listener = { note_take, note_give, a };
+    open_small(&x, (torch_settings){ 0 });
+    x.r.site = 0;
+    tape_value in = source(&x, 1, 4, TAPE_INPUTS, false);
+    for (int k = 0; k < 2; k++)
+        in = torch_call(&x.r, (tape_call){ .in = { in, source(&x, k ? 750 : 250, 4, TAPE_WEIGHTS, true) } },
+                        1, 4);
+    with.listener = &listener, with.weight_share = with.gradient_share = 0.5;
+    uint64_t peak = peak_of(&x, &with);
+    tape_close(&x.t);
+    return peak;
+}
+
+/* Weights are gathered on one stream, shares of gradients made on another. */
+static void fsdp_works_on_streams_of_its_own(void **state) {
+    (void)state;
+    asked a = { 0 };
+    play_asked(&(tape_settings){ .gathered_bytes = 7000,
+                                 .gather_stream = TAPE_GATHERS,
+                                 .gradient_stream = TAPE_REDUCES },
+               &a);
+    assert_int_equal(requests(&a, 7000, TAPE_GATHERS, false), 2); /* two steps */
+    assert_int_equal(requests(&a, 500, TAPE_REDUCES, false), 2);
+    assert_int_equal(requests(&a, 1500, TAPE_REDUCES, false), 2);
+    assert_int_equal(requests(&a, 500, TAPE_COMPUTES, false), 1); /* the weight's own share */
+}
+
+/* What was let go while a stream may still read it is nobody's: it is held, and no tensor. */
+static void pending_blocks_are_held_and_not_live(void **state) {
+    (void)state;
+    asked a = { 0 }, b = { 0 };
+    tape_settings s = { .gather_stream = TAPE_GATHERS }, pending = s;
+    pending.gathered_pending = 8000, pending.sending_pending = 9000;
+    assert_int_equal(play_asked(&s, &a), play_asked(&pending, &b));
+    assert_int_equal(requests(&b, 8000, TAPE_GATHERS, true), 1);
+    assert_int_equal(requests(&b, 9000, TAPE_COMPUTES, true), 1);
+    assert_int_equal(a.count + 2, b.count);
+}
+
+/* A unit comes whole, is sent round, copied into one piece, and its share cut off that. */
+static void units_are_made_whole_before_they_are_cut(void **state) {
+    (void)state;
+    asked a = { 0 };
+    play_asked(&(tape_settings){ .cuts_units = true, .gradient_stream = TAPE_REDUCES }, &a);
+    static const uint64_t sizes[] = { 1000, 3000, 4000, 4000, 2000 };
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(a.bytes[i + 1], sizes[i]);
+        assert_int_equal(a.given[i + 1], i < 4);
+    }
+}
+
+/* DistributedDataParallel sends all weights round, 250 MiB at a time or as one weight is larger, and keeps
+ * none. */
+static void replicas_are_sent_round_in_buffers(void **state) {
+    (void)state;
+    asked a = { 0 };
+    play_asked(&(tape_settings){ .synchronises = true }, &a);
+    assert_int_equal(requests(&a, 4004, TAPE_COMPUTES, false), 1);
+    assert_int_equal(requests(&a, 4004, TAPE_COMPUTES, true), 0);
+}
+
 /* ---- read from models ---- */
 
 typedef struct {
@@ -275,6 +366,10 @@ int main(void) {
         cmocka_unit_test(gradients_on_their_way_end_or_stay),
         cmocka_unit_test(workspaces_are_there_twice),
         cmocka_unit_test(scales_are_not_shared_out),
+        cmocka_unit_test(fsdp_works_on_streams_of_its_own),
+        cmocka_unit_test(pending_blocks_are_held_and_not_live),
+        cmocka_unit_test(units_are_made_whole_before_they_are_cut),
+        cmocka_unit_test(replicas_are_sent_round_in_buffers),
         cmocka_unit_test(older_adapters_have_the_type_of_the_base),
         cmocka_unit_test(adapters_beside_4_bits_are_cast_by_autocast),
         cmocka_unit_test(keys_are_repeated_where_the_model_does_it),

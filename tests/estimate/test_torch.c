@@ -120,26 +120,40 @@ static void segments_are_shared_split_and_joined(void **state) {
     (void)state;
     allocator a;
     assert_int_equal(allocator_open(&a), STATUS_OK);
-    uint32_t tiny = allocator_take(&a, 1); /* 512 bytes of 2 MiB */
+    uint32_t tiny = allocator_take(&a, 1, 0); /* 512 bytes of 2 MiB */
     assert_true(a.reserved == 2 * MIB);
-    uint32_t other = allocator_take(&a, MIB);
+    uint32_t other = allocator_take(&a, MIB, 0);
     assert_true(a.reserved == 2 * MIB);
-    uint32_t third = allocator_take(&a, MIB); /* no room: 512 bytes are missing */
+    uint32_t third = allocator_take(&a, MIB, 0); /* no room: 512 bytes are missing */
     assert_true(a.reserved == 4 * MIB);
     allocator_give(&a, third), allocator_give(&a, other), allocator_give(&a, tiny);
-    uint32_t middle = allocator_take(&a, 3 * MIB); /* of a segment of 20 MiB */
+    uint32_t middle = allocator_take(&a, 3 * MIB, 0); /* of a segment of 20 MiB */
     assert_true(a.reserved == 24 * MIB);
-    uint32_t rest = allocator_take(&a, 9 * MIB);
+    uint32_t rest = allocator_take(&a, 9 * MIB, 0);
     assert_true(a.reserved == 24 * MIB);
-    uint32_t large = allocator_take(&a, 11 * MIB + 1); /* of its own, rounded up to 2 MiB */
+    uint32_t large = allocator_take(&a, 11 * MIB + 1, 0); /* of its own, rounded up to 2 MiB */
     assert_true(a.reserved == 36 * MIB);
     allocator_give(&a, middle), allocator_give(&a, rest);
-    uint32_t whole = allocator_take(&a, 20 * MIB); /* joined again */
+    uint32_t whole = allocator_take(&a, 20 * MIB, 0); /* joined again */
     assert_true(a.reserved == 36 * MIB);
     allocator_give(&a, large);
-    uint32_t again = allocator_take(&a, 11 * MIB);
+    uint32_t again = allocator_take(&a, 11 * MIB, 0);
     assert_true(a.reserved == 36 * MIB && again && whole);
     assert_false(a.failed);
+    allocator_close(&a);
+}
+
+/* What one stream has let go is not for another, pieces of its segments neither. */
+static void streams_have_blocks_of_their_own(void **state) {
+    (void)state;
+    allocator a;
+    assert_int_equal(allocator_open(&a), STATUS_OK);
+    uint32_t first = allocator_take(&a, 3 * MIB, 0); /* of 20 MiB */
+    allocator_give(&a, first);
+    uint32_t other = allocator_take(&a, 3 * MIB, 1);
+    assert_true(a.reserved == 40 * MIB && other);
+    assert_true(allocator_take(&a, 16 * MIB, 1) && a.reserved == 40 * MIB); /* 17 of its own are left */
+    assert_true(allocator_take(&a, 20 * MIB, 0) && a.reserved == 40 * MIB);
     allocator_close(&a);
 }
 
@@ -148,12 +162,12 @@ static void a_full_device_gets_free_segments_back(void **state) {
     allocator a;
     assert_int_equal(allocator_open(&a), STATUS_OK);
     a.limit = 100 * MIB;
-    uint32_t first = allocator_take(&a, 40 * MIB), second = allocator_take(&a, 40 * MIB);
+    uint32_t first = allocator_take(&a, 40 * MIB, 0), second = allocator_take(&a, 40 * MIB, 0);
     allocator_give(&a, first);
     assert_true(a.reserved == 80 * MIB);
-    uint32_t large = allocator_take(&a, 50 * MIB); /* 130 would be too much: the first goes */
+    uint32_t large = allocator_take(&a, 50 * MIB, 0); /* 130 would be too much: the first goes */
     assert_true(a.reserved == 90 * MIB && a.most == 90 * MIB && large && second);
-    uint32_t more = allocator_take(&a, 50 * MIB); /* there is nothing to give back: it is said as it is */
+    uint32_t more = allocator_take(&a, 50 * MIB, 0); /* there is nothing to give back: it is said as it is */
     assert_true(a.reserved == 140 * MIB && a.most == 140 * MIB && more);
     assert_false(a.failed);
     allocator_close(&a);
@@ -301,6 +315,7 @@ int main(void) {
                                         cmocka_unit_test(sizes_beyond_counting_fail),
                                         cmocka_unit_test(masks_take_a_byte_or_a_number),
                                         cmocka_unit_test(segments_are_shared_split_and_joined),
+                                        cmocka_unit_test(streams_have_blocks_of_their_own),
                                         cmocka_unit_test(a_full_device_gets_free_segments_back),
                                         cmocka_unit_test(steps_are_what_pytorch_counted),
                                         cmocka_unit_test(published_models_have_the_parameters_that_they_say),
