@@ -148,7 +148,6 @@ static void contradictions_get_a_sentence(void **state) {
         { "--dtype half --framework snug", "--dtype is for" },
         { "--dtype half --framework llama.cpp", "--dtype is for" },
         { "--gpus 2 --framework llm.c", "--gpus is for" },
-        { "--gpus 2 --framework llm.c", "--gpus is for" },
         { "--optimizer sgd --framework llama.cpp", "--optimizer is for" },
         { "--optimizer sgd --framework vllm", "--optimizer is for" },
         { "--optimizer lion --framework llm.c", "has adamw alone" },
