@@ -1,5 +1,7 @@
 #include "estimate/allocator.h"
 
+#include <string.h>
+
 #include "base/memory.h"
 #include "base/units.h"
 
@@ -8,9 +10,8 @@
 enum { MOST_BLOCKS = 1 << 22 };
 
 typedef struct {
-    uint64_t bytes;
+    uint64_t bytes, address;
     uint32_t before, after; /* neighbours in the segment; 0: none */
-    uint32_t place;         /* in the list of free ones */
     uint8_t stream;
     bool small, taken;
 } block;
@@ -34,6 +35,28 @@ static uint32_t new_block(allocator *a, const block *as) {
     return b;
 }
 
+/* ---- free blocks: in order of their pools, in these of their sizes, and of equal ones of their addresses
+ * ---- */
+
+static bool comes_before(const block *x, const block *y) {
+    if (x->stream != y->stream) return x->stream < y->stream;
+    if (x->small != y->small) return x->small;
+    return x->bytes != y->bytes ? x->bytes < y->bytes : x->address < y->address;
+}
+
+/* How many of them come before such a block. */
+static uint32_t place_of(const allocator *a, const block *b) {
+    uint32_t low = 0, high = a->free_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (comes_before(at(a, a->free_blocks[middle]), b))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static void list_free(allocator *a, uint32_t b) {
     if (a->free_count == a->room) {
         uint32_t room = a->room ? 2 * a->room : 1024,
@@ -44,27 +67,26 @@ static void list_free(allocator *a, uint32_t b) {
         }
         a->free_blocks = more, a->room = room;
     }
+    uint32_t *to = a->free_blocks + place_of(a, at(a, b));
+    memmove(to + 1, to, (size_t)(a->free_blocks + a->free_count++ - to) * sizeof *to);
+    *to = b;
     at(a, b)->taken = false;
-    at(a, b)->place = a->free_count;
-    a->free_blocks[a->free_count++] = b;
 }
 
 static void unlist(allocator *a, uint32_t b) {
-    uint32_t last = a->free_blocks[--a->free_count];
-    a->free_blocks[at(a, b)->place] = last;
-    at(a, last)->place = at(a, b)->place;
+    uint32_t *from = a->free_blocks + place_of(a, at(a, b));
+    memmove(from, from + 1, (size_t)(a->free_blocks + --a->free_count - from) * sizeof *from);
     at(a, b)->taken = true;
 }
 
 static uint32_t best(const allocator *a, uint64_t bytes, bool small, uint8_t stream) {
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < a->free_count; i++) {
-        const block *b = at(a, a->free_blocks[i]);
-        if (b->small != small || b->stream != stream || b->bytes < bytes) continue;
-        if (!found || b->bytes < at(a, found)->bytes) found = a->free_blocks[i];
-    }
-    return found;
+    uint32_t i = place_of(a, &(block){ .bytes = bytes, .small = small, .stream = stream });
+    if (i == a->free_count) return 0;
+    const block *b = at(a, a->free_blocks[i]);
+    return b->small == small && b->stream == stream ? a->free_blocks[i] : 0;
 }
+
+/* ---- segments ---- */
 
 static void give_back(allocator *a) {
     for (uint32_t i = a->free_count; i-- > 0;) {
@@ -77,7 +99,9 @@ static void give_back(allocator *a) {
 
 static uint32_t new_segment(allocator *a, uint64_t bytes, bool small, uint8_t stream) {
     uint64_t segment = small ? 2 * MIB : bytes < 10 * MIB ? 20 * MIB : units_align(bytes, 2 * MIB);
-    uint32_t b = new_block(a, &(block){ .bytes = segment, .stream = stream, .small = small });
+    uint32_t b =
+        new_block(a, &(block){ .bytes = segment, .address = a->addressed, .stream = stream, .small = small });
+    a->addressed += segment;
     if (a->limit && a->reserved + segment > a->limit) give_back(a);
     a->reserved += segment;
     if (a->reserved > a->most) a->most = a->reserved;
@@ -89,6 +113,7 @@ static void split(allocator *a, uint32_t b, uint64_t bytes) {
     uint64_t left = at(a, b)->bytes - bytes;
     if (at(a, b)->small ? left < 512 : left <= MIB) return;
     uint32_t rest = new_block(a, &(block){ .bytes = left,
+                                           .address = at(a, b)->address + bytes,
                                            .before = b,
                                            .after = at(a, b)->after,
                                            .stream = at(a, b)->stream,

@@ -2,11 +2,11 @@
  *
  * Its rules, as documented with c10/cuda/CUDACachingAllocator: requests are rounded up to 512 bytes; those of
  * at most 1 MiB share segments of 2 MiB; larger ones below 10 MiB come from segments of 20 MiB, others get
- * segments of their own, rounded up to 2 MiB. A request takes the smallest free block that is large enough
- * and splits it where enough is left (512 bytes of small ones, more than 1 MiB of large ones). Freed blocks
- * join free neighbours; a block is of the stream that asked for its segment, and no other takes it; segments
- * stay, until the device has no more: then those that are free as a whole are given back, and it is tried
- * again. */
+ * segments of their own, rounded up to 2 MiB. A request takes the smallest free block that is large enough,
+ * of equal ones that with the lowest address (later segments are taken to lie higher), and splits it where
+ * enough is left (512 bytes of small ones, more than 1 MiB of large ones). Freed blocks join free neighbours;
+ * a block is of the stream that asked for its segment, and no other takes it; segments stay, until the device
+ * has no more: then those that are free as a whole are given back, and it is tried again. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,6 +19,7 @@ typedef struct {
     uint32_t *free_blocks, free_count, room;
     uint64_t reserved, most; /* now; at most so far */
     uint64_t limit;          /* what the device has; 0: no end */
+    uint64_t addressed;      /* by segments so far; where the next one begins */
     bool failed;
 } allocator;
 
