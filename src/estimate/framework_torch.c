@@ -1,6 +1,8 @@
 /* PyTorch and Hugging Face's transformers on it, as frameworks that are asked. */
 #include <stdio.h>
+#include <string.h>
 
+#include "base/units.h"
 #include "estimate/framework.h"
 
 /* ---- asking ---- */
@@ -129,6 +131,16 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     return STATUS_OK;
 }
 
+/* Encoders are read with the head that they are trained with before they are given another one. */
+static void describe_head(const framework_subject *q, const framework_result *r, text *out) {
+    char logits[UNITS_TEXT_BYTES];
+    if (q->config->family != FAMILY_ENCODER) return;
+    for (uint32_t i = 0; i < r->term_count; i++)
+        if (strcmp(r->terms[i].name, "logits") == 0 && r->terms[i].bytes)
+            text_add(out, "with the head that fills gaps, whose logits a classifier doesn't have: up to %s less\n",
+                     units_bytes_text(r->terms[i].bytes, logits));
+}
+
 static void describe(const framework_subject *q, const framework_settings *settings,
                      const framework_result *r, text *out) {
     static const char *const types[] = { "float32", "autocast to 16 bits", "16 bits" };
@@ -139,6 +151,7 @@ static void describe(const framework_subject *q, const framework_settings *setti
     if (s->context) text_add(out, "x %lld tokens", (long long)s->context);
     if (!s->context) text_add(out, "images");
     text_add(out, " at once, %s\n", types[s->types]);
+    describe_head(q, r, out);
     if (torch_accumulation(s) > 1)
         text_add(out, "gradients of %lld micro-batches add up before a step\n",
                  (long long)torch_accumulation(s));
