@@ -137,7 +137,8 @@ static void describe_head(const framework_subject *q, const framework_result *r,
     if (q->config->family != FAMILY_ENCODER) return;
     for (uint32_t i = 0; i < r->term_count; i++)
         if (strcmp(r->terms[i].name, "logits") == 0 && r->terms[i].bytes)
-            text_add(out, "with the head that fills gaps, whose logits a classifier doesn't have: up to %s less\n",
+            text_add(out,
+                     "with the head that fills gaps, whose logits a classifier doesn't have: up to %s less\n",
                      units_bytes_text(r->terms[i].bytes, logits));
 }
 

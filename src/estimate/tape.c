@@ -66,7 +66,9 @@ typedef struct {
     uint32_t *kept;                  /* by call */
     int32_t *readers;                /* by value: calls of forward that are still to read it */
     bool *saved;                     /* by call: what it keeps is there */
-    array lingering, clinging;       /* storages: to the end of backward; to that of a graph */
+    uint32_t *maker;                 /* by value: its call; 0: none */
+    uint32_t *seen, looks;     /* by value: the number of the last look at a block's inputs that saw it */
+    array lingering, clinging; /* storages: to the end of backward; to that of a graph */
     uint64_t live, by_term[TAPE_TERMS];
     const char *now;
 } player;
@@ -268,10 +270,7 @@ static void hold_inputs(player *p, uint32_t first, uint32_t last, bool hold, rea
     for (uint32_t i = first; i < last; i++)
         for (int k = 0; k < TAPE_IN; k++) {
             tape_value v = call_at(p, i)->in[k];
-            if (!v || permanent(p, v)) continue;
-            bool own = false;
-            for (uint32_t j = i; j-- > first && !own;) own = call_at(p, j)->out == v;
-            if (own) continue;
+            if (!v || permanent(p, v) || p->maker[v] >= first) continue;
             if (hold) held[i].of[k] = share(p, p->of[v]);
         }
 }
@@ -317,14 +316,13 @@ static void linger(player *p, array *among, uint32_t s) {
 
 /* What the block of calls `first` to `last` reads of others, or its gradients, stays. */
 static void linger_inputs(player *p, array *among, uint32_t first, uint32_t last, const reading *held) {
+    p->looks++;
     for (uint32_t i = first; i < last; i++)
         for (int k = 0; k < TAPE_IN; k++) {
             tape_value v = call_at(p, i)->in[k];
-            bool before = false;
-            for (uint32_t j = first; j <= i && !before; j++)
-                for (int n = 0; n < (j < i ? TAPE_IN : k) && !before; n++) before = call_at(p, j)->in[n] == v;
-            for (uint32_t j = first; j < i && !before; j++) before = call_at(p, j)->out == v;
-            if (!v || before || permanent(p, v) || !tape_at(p->t, v)->wants) continue;
+            if (!v || p->maker[v] >= first || p->seen[v] == p->looks) continue;
+            p->seen[v] = p->looks;
+            if (permanent(p, v) || !tape_at(p->t, v)->wants) continue;
             linger(p, among, held ? held[i].of[k] : p->gradient[v]);
         }
 }
@@ -340,15 +338,15 @@ static void play_backward(player *p, reading *places, reading *held) {
     p->now = "backward";
     tape_value loss = call_at(p, p->t->calls.count - 1)->out;
     p->gradient[loss] = take(p, tape_bytes(p->t, loss), TAPE_TEMPORARIES);
-    uint32_t fetched = 0;
+    uint32_t fetched = 0, first = p->t->calls.count;
     for (uint32_t i = p->t->calls.count; i-- > 1;) {
+        bool last = i < first;
+        if (last) first = begin_of_site(p, i);
         bool first_block = call_at(p, i)->site >= 0 && is_first_block(p, i);
         if (!fetched && call_at(p, i)->site >= 0 && !first_block)
             fetched = take_on(p, p->s->fetched_bytes, TAPE_TEMPORARIES, p->s->gather_stream);
         if (first_block) give(p, fetched), fetched = 0;
         bool again = p->s->checkpointing && call_at(p, i)->site >= 0;
-        bool last = i + 1 == p->t->calls.count || call_at(p, i + 1)->site != call_at(p, i)->site;
-        uint32_t first = begin_of_site(p, i);
         array *stays = p->s->lingering ? &p->lingering : &p->clinging;
         if (again && last && p->s->reentrant) linger_inputs(p, stays, first, i + 1, held);
         if (again && last) replay(p, first, i + 1, places, held);
@@ -501,10 +499,12 @@ static bool open_player(player *p) {
     p->of = memory_new(values, sizeof *p->of);
     p->gradient = memory_new(values, sizeof *p->gradient);
     p->readers = memory_new(values, sizeof *p->readers);
+    p->maker = memory_new(values, sizeof *p->maker);
+    p->seen = memory_new(values, sizeof *p->seen);
     p->kept = memory_new(calls, sizeof *p->kept);
     p->saved = memory_new(calls, sizeof *p->saved);
     p->free_list = memory_new(6 * (values + calls), sizeof *p->free_list);
-    return p->of && p->gradient && p->readers && p->kept && p->saved && p->free_list &&
+    return p->of && p->gradient && p->readers && p->maker && p->seen && p->kept && p->saved && p->free_list &&
            array_open(&p->storages, sizeof(storage), (uint32_t)(6 * (values + calls))) == STATUS_OK &&
            array_open(&p->lingering, sizeof(uint32_t), (uint32_t)(2 * values)) == STATUS_OK &&
            array_open(&p->clinging, sizeof(uint32_t), (uint32_t)(TAPE_IN * calls)) == STATUS_OK;
@@ -514,6 +514,8 @@ static void close_player(player *p) {
     memory_free(p->of);
     memory_free(p->gradient);
     memory_free(p->readers);
+    memory_free(p->maker);
+    memory_free(p->seen);
     memory_free(p->kept);
     memory_free(p->saved);
     memory_free(p->free_list);
@@ -531,6 +533,7 @@ status tape_play(const tape *t, const tape_settings *s, tape_result *r) {
             *held = memory_new(t->calls.count, sizeof *held);
     bool good = places && held && open_player(&p);
     if (good) {
+        for (uint32_t i = 1; i < t->calls.count; i++) p.maker[call_at(&p, i)->out] = i;
         play_sources(&p);
         good = play_step(&p, places, held, true) && play_step(&p, places, held, false);
     }

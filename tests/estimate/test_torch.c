@@ -143,6 +143,21 @@ static void segments_are_shared_split_and_joined(void **state) {
     allocator_close(&a);
 }
 
+/* Of segments that fit as well as each other the one at the lowest address is taken, whichever went last. */
+static void equals_are_taken_from_low_addresses(void **state) {
+    (void)state;
+    allocator a;
+    assert_int_equal(allocator_open(&a), STATUS_OK);
+    uint32_t low = allocator_take(&a, 12 * MIB, 0), high = allocator_take(&a, 12 * MIB, 0);
+    uint32_t larger = allocator_take(&a, 14 * MIB, 0);
+    allocator_give(&a, low), allocator_give(&a, larger), allocator_give(&a, high);
+    assert_int_equal(allocator_take(&a, 12 * MIB, 0), low);
+    assert_int_equal(allocator_take(&a, 12 * MIB, 0), high);
+    assert_int_equal(allocator_take(&a, 12 * MIB, 0), larger);
+    assert_true(a.reserved == 38 * MIB);
+    allocator_close(&a);
+}
+
 /* What one stream has let go is not for another, pieces of its segments neither. */
 static void streams_have_blocks_of_their_own(void **state) {
     (void)state;
@@ -315,6 +330,7 @@ int main(void) {
                                         cmocka_unit_test(sizes_beyond_counting_fail),
                                         cmocka_unit_test(masks_take_a_byte_or_a_number),
                                         cmocka_unit_test(segments_are_shared_split_and_joined),
+                                        cmocka_unit_test(equals_are_taken_from_low_addresses),
                                         cmocka_unit_test(streams_have_blocks_of_their_own),
                                         cmocka_unit_test(a_full_device_gets_free_segments_back),
                                         cmocka_unit_test(steps_are_what_pytorch_counted),
