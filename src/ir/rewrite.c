@@ -39,11 +39,10 @@ static void copy_flags(rewrite *r, const node *n, tensor_id first, tensor_id *to
         tensor_id old = node_out(r->in, n, i);
         to[old] = first ? first + i : 0;
         if (!first) continue;
-        graph_tensor(r->out, first + i)->flags |= graph_tensor(r->in, old)->flags;
-        graph_tensor(r->out, first + i)->gradient = graph_tensor(r->in, old)->gradient;
-        graph_tensor(r->out, first + i)->pool = graph_tensor(r->in, old)->pool;
-        if (graph_tensor(r->in, old)->flags & TENSOR_KEEP)
-            graph_keep(r->out, first + i, graph_name(r->in, old));
+        const tensor *x = graph_tensor(r->in, old);
+        tensor *y = graph_tensor(r->out, first + i);
+        y->flags |= x->flags, y->gradient = x->gradient, y->pool = x->pool;
+        if (x->flags & TENSOR_KEEP) graph_keep(r->out, first + i, graph_name(r->in, old));
     }
 }
 

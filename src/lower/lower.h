@@ -25,7 +25,8 @@ typedef struct {
 typedef struct {
     int threads;
     device_rates rates;
-    bool reference; /* only reference kernels: for tests */
+    bool reference;  /* only reference kernels: for tests */
+    bool unverified; /* the graph is not proved to be sound; what comes of it must not be run */
 } lower_options;
 
 /* Takes over `g` (also on failure); free with lower_close. */

@@ -27,6 +27,7 @@ typedef struct {
     const graph *graph;
     const device_rates *rates;
     double *touched;    /* by storage: the traffic of the program up to its last touch; below 0: never */
+    tensor_id *storage; /* by tensor */
     double so_far, all; /* traffic */
 } walk;
 
@@ -49,14 +50,14 @@ static double missed_of(const walk *w, const tensor_id *tensors, uint32_t count)
         if (!tensors[i]) continue;
         double size = (double)graph_tensor_bytes(w->graph, tensors[i]);
         bytes += size;
-        missed += size * missed_after(w, distance_of(w, graph_storage(w->graph, tensors[i], NULL)));
+        missed += size * missed_after(w, distance_of(w, w->storage[tensors[i]]));
     }
     return bytes > 0 ? missed / bytes : 0;
 }
 
 static void touch(walk *w, const tensor_id *tensors, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
-        if (tensors[i]) w->touched[graph_storage(w->graph, tensors[i], NULL)] = w->so_far;
+        if (tensors[i]) w->touched[w->storage[tensors[i]]] = w->so_far;
 }
 
 static double predict_step(walk *w, const node *n, const op_cost *cost) {
@@ -78,7 +79,10 @@ static void wait_for_pieces(program *p, const device_rates *rates, double *waits
 
 static void predict_steps(program *p, walk *w, const op_cost *costs) {
     const graph *g = &p->graph;
-    for (tensor_id t = 0; t < g->tensors.count; t++) w->touched[t] = -1;
+    for (tensor_id t = 0; t < g->tensors.count; t++) {
+        w->touched[t] = -1;
+        w->storage[t] = graph_storage(g, t, NULL);
+    }
     for (uint32_t s = 0; s < p->count; s++) w->all += costs[s].bytes_read + costs[s].bytes_written;
     p->seconds = 0;
     for (uint32_t s = 0; s < p->count; s++) {
@@ -90,10 +94,14 @@ static void predict_steps(program *p, walk *w, const op_cost *costs) {
 status predict_program(program *p, const op_cost *costs, const device_rates *rates) {
     walk w = { .graph = &p->graph,
                .rates = rates,
-               .touched = memory_new(p->graph.tensors.count, sizeof(double)) };
-    if (!w.touched) return status_set(STATUS_FAILED, "no memory to predict times");
-    predict_steps(p, &w, costs);
-    wait_for_pieces(p, rates, w.touched);
+               .touched = memory_new(p->graph.tensors.count, sizeof(double)),
+               .storage = memory_new(p->graph.tensors.count, sizeof(tensor_id)) };
+    bool enough = w.touched && w.storage;
+    if (enough) {
+        predict_steps(p, &w, costs);
+        wait_for_pieces(p, rates, w.touched);
+    }
     memory_free(w.touched);
-    return STATUS_OK;
+    memory_free(w.storage);
+    return enough ? STATUS_OK : status_set(STATUS_FAILED, "no memory to predict times");
 }

@@ -41,7 +41,7 @@ static void add_persistent(plan *p, const char *name, uint64_t bytes, category c
                             .offset = in_file ? p->file_bytes : p->persistent_bytes,
                             .in_file = in_file,
                             .category = c };
-    snprintf(x->name, sizeof x->name, "%s", name);
+    memcpy(x->name, name, strlen(name) + 1); /* what is longer has been refused */
     if (t) x->shape = t->shape, x->dtype = t->dtype, x->by_rows = (t->flags & TENSOR_ROWS) != 0;
     if (in_file) {
         p->file_bytes += x->bytes;

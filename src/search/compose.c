@@ -40,6 +40,7 @@ typedef struct {
     const compose_choice *choice;
     compose_trunk *trunk;
     uint64_t limit;
+    bool outline;      /* what is planned after all is made again, and verified then */
     uint64_t too_much; /* above the limit: what its persistent tensors take at least; 0: not known to be */
 } making;
 
@@ -60,7 +61,9 @@ static status make_program(making *m, program_kind k, program *p) {
         graph_close(&g);
         return result;
     }
-    TRY(lower_program(&g, &r->lower, p));
+    lower_options lower = r->lower;
+    lower.unverified = m->outline;
+    TRY(lower_program(&g, &lower, p));
     return schedule_program(p);
 }
 
@@ -101,7 +104,7 @@ status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
 status compose_bound(const compose_run *r, const compose_choice *c, compose_trunk *t, uint64_t limit,
                      compose_least *out) {
     program programs[PROGRAM_COUNT] = { 0 };
-    making m = { .run = r, .choice = c, .trunk = t, .limit = limit };
+    making m = { .run = r, .choice = c, .trunk = t, .limit = limit, .outline = true };
     plan p;
     *out = (compose_least){ 0 };
     TRY(make_programs(&m, programs));
