@@ -9,6 +9,8 @@
 
 void *memory_new(size_t count, size_t size) { return calloc(count ? count : 1, size ? size : 1); }
 
+void *memory_room(size_t count, size_t size) { return memory_resize(NULL, count, size); }
+
 void *memory_resize(void *block, size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) return NULL;

@@ -9,6 +9,7 @@
 
 /* Zeroed; NULL when there is none. Small bookkeeping only: planned bytes come from device/. */
 void *memory_new(size_t count, size_t size);
+void *memory_room(size_t count, size_t size); /* not zeroed: for what is written before it is read */
 void *memory_resize(void *block, size_t count, size_t size);
 char *memory_text(const char *text); /* a copy; free with memory_free */
 void memory_free(void *block);

@@ -64,6 +64,7 @@ typedef struct {
     program *p;
     op_cost *costs;        /* by step */
     uint32_t last[PLACES]; /* a step, counted from 1; 0: none */
+    uint32_t next;         /* the step after the one that the last call was equal to */
 } lowering;
 
 static uint32_t place_of(const graph *g, const node *n) {
@@ -95,20 +96,32 @@ static bool same_call(const graph *g, const node *a, const node *b) {
     return true;
 }
 
+/* An earlier step whose call is that of n, counted from 1; 0: none is known. What comes after equal calls is
+ * mostly equal as well; else the table is asked, which knows the new one from then on. */
+static uint32_t find_equal(lowering *l, const node *n) {
+    const graph *g = &l->p->graph;
+    const lower_step *steps = l->p->steps;
+    if (l->next < l->p->count && same_call(g, n, graph_node(g, steps[l->next].node))) return l->next + 1;
+    uint32_t *last = &l->last[place_of(g, n)], found = *last;
+    *last = l->p->count + 1;
+    return found && same_call(g, n, graph_node(g, steps[found - 1].node)) ? found : 0;
+}
+
 static status add_step(lowering *l, const lower_options *o, node_id id) {
     const graph *g = &l->p->graph;
     const node *n = graph_node(g, id);
-    uint32_t *last = &l->last[place_of(g, n)], now = l->p->count;
+    uint32_t now = l->p->count, equal = find_equal(l, n);
     lower_step *step = &l->p->steps[now];
-    if (*last && same_call(g, n, graph_node(g, l->p->steps[*last - 1].node))) {
-        *step = l->p->steps[*last - 1];
+    if (equal) {
+        *step = l->p->steps[equal - 1];
         step->node = id;
-        l->costs[now] = l->costs[*last - 1];
+        l->costs[now] = l->costs[equal - 1];
     } else {
         TRY(lower_node(o, g, id, step));
         l->costs[now] = n->op->cost(g, n);
     }
-    *last = ++l->p->count;
+    l->next = equal;
+    l->p->count++;
     return STATUS_OK;
 }
 
@@ -131,7 +144,7 @@ status lower_program(graph *g, const lower_options *o, program *p) {
     status result = o->unverified ? graph_status(&p->graph) : verify_graph(&p->graph);
     if (result == STATUS_OK) {
         p->steps = memory_new(p->graph.nodes.count, sizeof *p->steps);
-        costs = memory_new(p->graph.nodes.count, sizeof *costs);
+        costs = memory_room(p->graph.nodes.count, sizeof *costs);
         result = p->steps && costs ? add_steps(p, o, costs)
                                    : status_set(STATUS_FAILED, "no memory to lower a graph");
     }

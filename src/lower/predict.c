@@ -24,10 +24,14 @@ double predict_call(const op_cost *cost, double missed_read, double missed_writt
 /* ---- what is still in a cache ---- */
 
 typedef struct {
-    const graph *graph;
+    double bytes;
+    double touched; /* of a storage's owner: the traffic up to its last touch; below 0: never */
+    tensor_id storage;
+} operand;
+
+typedef struct {
     const device_rates *rates;
-    double *touched;    /* by storage: the traffic of the program up to its last touch; below 0: never */
-    tensor_id *storage; /* by tensor */
+    operand *operands;  /* by tensor */
     double so_far, all; /* traffic */
 } walk;
 
@@ -40,28 +44,28 @@ static double missed_after(const walk *w, double distance) {
 
 /* What was not touched in this program was so in the one before, at best as long ago as a program takes. */
 static double distance_of(const walk *w, tensor_id storage) {
-    double since = w->so_far - w->touched[storage];
-    return w->touched[storage] < 0 ? w->all : since < w->all ? since : w->all;
+    double touched = w->operands[storage].touched, since = w->so_far - touched;
+    return touched < 0 ? w->all : since < w->all ? since : w->all;
 }
 
 static double missed_of(const walk *w, const tensor_id *tensors, uint32_t count) {
     double bytes = 0, missed = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (!tensors[i]) continue;
-        double size = (double)graph_tensor_bytes(w->graph, tensors[i]);
-        bytes += size;
-        missed += size * missed_after(w, distance_of(w, w->storage[tensors[i]]));
+        const operand *x = &w->operands[tensors[i]];
+        bytes += x->bytes;
+        missed += x->bytes * missed_after(w, distance_of(w, x->storage));
     }
     return bytes > 0 ? missed / bytes : 0;
 }
 
 static void touch(walk *w, const tensor_id *tensors, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
-        if (tensors[i]) w->touched[w->storage[tensors[i]]] = w->so_far;
+        if (tensors[i]) w->operands[w->operands[tensors[i]].storage].touched = w->so_far;
 }
 
-static double predict_step(walk *w, const node *n, const op_cost *cost) {
-    const tensor_id *in = graph_edges(w->graph) + n->in, *out = graph_edges(w->graph) + n->out;
+static double predict_step(walk *w, const graph *g, const node *n, const op_cost *cost) {
+    const tensor_id *in = graph_edges(g) + n->in, *out = graph_edges(g) + n->out;
     double read = missed_of(w, in, n->in_count), written = missed_of(w, out, n->out_count);
     w->so_far += cost->bytes_read + cost->bytes_written;
     touch(w, in, n->in_count);
@@ -79,29 +83,25 @@ static void wait_for_pieces(program *p, const device_rates *rates, double *waits
 
 static void predict_steps(program *p, walk *w, const op_cost *costs) {
     const graph *g = &p->graph;
-    for (tensor_id t = 0; t < g->tensors.count; t++) {
-        w->touched[t] = -1;
-        w->storage[t] = graph_storage(g, t, NULL);
-    }
+    for (tensor_id t = 0; t < g->tensors.count; t++)
+        w->operands[t] = (operand){ (double)graph_tensor_bytes(g, t), -1, graph_storage(g, t, NULL) };
     for (uint32_t s = 0; s < p->count; s++) w->all += costs[s].bytes_read + costs[s].bytes_written;
     p->seconds = 0;
     for (uint32_t s = 0; s < p->count; s++) {
-        p->steps[s].seconds = predict_step(w, graph_node(g, p->steps[s].node), &costs[s]);
+        p->steps[s].seconds = predict_step(w, g, graph_node(g, p->steps[s].node), &costs[s]);
         p->seconds += p->steps[s].seconds;
     }
 }
 
 status predict_program(program *p, const op_cost *costs, const device_rates *rates) {
-    walk w = { .graph = &p->graph,
-               .rates = rates,
-               .touched = memory_new(p->graph.tensors.count, sizeof(double)),
-               .storage = memory_new(p->graph.tensors.count, sizeof(tensor_id)) };
-    bool enough = w.touched && w.storage;
+    walk w = { .rates = rates, .operands = memory_room(p->graph.tensors.count, sizeof(operand)) };
+    double *waits = memory_new(p->count, sizeof *waits);
+    bool enough = w.operands && waits;
     if (enough) {
         predict_steps(p, &w, costs);
-        wait_for_pieces(p, rates, w.touched);
+        wait_for_pieces(p, rates, waits);
     }
-    memory_free(w.touched);
-    memory_free(w.storage);
+    memory_free(w.operands);
+    memory_free(waits);
     return enough ? STATUS_OK : status_set(STATUS_FAILED, "no memory to predict times");
 }

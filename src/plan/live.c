@@ -3,46 +3,42 @@
 #include "base/memory.h"
 #include "base/units.h"
 
-/* Work in progress, all by tensor; only entries of owners count. */
+/* Work in progress. `owner` is of every tensor, the others are of owners. */
+typedef struct {
+    tensor_id owner;      /* by the graph's aliases */
+    tensor_id host;       /* whom it moved in with (may-alias); 0: nobody */
+    uint32_t first, last; /* steps; first == NEVER: unused */
+    bool crosses;         /* from forward to a later phase */
+} use;
+
 typedef struct {
     const program *p;
-    tensor_id *owner;       /* by the graph's aliases */
-    tensor_id *host;        /* of an owner: whom it moved in with (may-alias); 0: nobody */
-    uint32_t *first, *last; /* of an owner; first == NEVER: unused */
-    bool *crosses;
+    use *uses; /* by tensor */
 } survey;
 
 static const uint32_t NEVER = UINT32_MAX;
 
 static status survey_open(survey *s, const program *p) {
     uint32_t n = p->graph.tensors.count;
-    *s = (survey){ .p = p,
-                   .owner = memory_new(n, sizeof(tensor_id)),
-                   .host = memory_new(n, sizeof(tensor_id)),
-                   .first = memory_new(n, sizeof(uint32_t)),
-                   .last = memory_new(n, sizeof(uint32_t)),
-                   .crosses = memory_new(n, sizeof(bool)) };
-    if (!s->owner || !s->host || !s->first || !s->last || !s->crosses)
-        return status_set(STATUS_FAILED, "no memory to plan a program");
-    for (tensor_id t = 1; t < n; t++) {
-        s->owner[t] = graph_storage(&p->graph, t, NULL);
-        s->first[t] = NEVER;
-    }
+    *s = (survey){ .p = p, .uses = memory_room(n, sizeof *s->uses) };
+    if (!s->uses) return status_set(STATUS_FAILED, "no memory to plan a program");
+    for (tensor_id t = 0; t < n; t++)
+        s->uses[t] = (use){ .owner = graph_storage(&p->graph, t, NULL), .first = NEVER };
     return STATUS_OK;
 }
 
-static void survey_close(survey *s) {
-    memory_free(s->owner);
-    memory_free(s->host);
-    memory_free(s->first);
-    memory_free(s->last);
-    memory_free(s->crosses);
+static use *owner_of(const survey *s, tensor_id t) { return &s->uses[s->uses[t].owner]; }
+
+static use *touch(survey *s, tensor_id t, uint32_t step) {
+    use *u = owner_of(s, t);
+    if (u->first == NEVER) u->first = step;
+    u->last = step;
+    return u;
 }
 
-static void touch(survey *s, tensor_id t, uint32_t step) {
-    tensor_id o = s->owner[t];
-    if (s->first[o] == NEVER) s->first[o] = step;
-    s->last[o] = step;
+static bool made_forward(const graph *g, tensor_id owner) {
+    node_id producer = graph_tensor(g, owner)->producer;
+    return producer && graph_node(g, producer)->phase == PHASE_FORWARD;
 }
 
 /* First and last use of every owner. */
@@ -53,24 +49,22 @@ static void find_uses(survey *s) {
         for (uint32_t i = 0; i < n->in_count; i++) {
             tensor_id t = node_in(g, n, i);
             if (!t) continue;
-            touch(s, t, step);
-            node_id producer = graph_tensor(g, s->owner[t])->producer;
-            if (producer && graph_node(g, producer)->phase == PHASE_FORWARD && n->phase != PHASE_FORWARD)
-                s->crosses[s->owner[t]] = true;
+            use *u = touch(s, t, step);
+            if (n->phase != PHASE_FORWARD && !u->crosses) u->crosses = made_forward(g, s->uses[t].owner);
         }
         for (uint32_t i = 0; i < n->out_count; i++) touch(s, node_out(g, n, i), step);
     }
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         const tensor *x = graph_tensor(g, t);
-        tensor_id o = s->owner[t];
-        if (s->first[o] == NEVER) continue;
-        if (x->role == ROLE_INPUT && !x->producer) s->first[o] = 0;
-        if (x->flags & TENSOR_KEEP) s->last[o] = s->p->count - 1;
+        use *u = owner_of(s, t);
+        if (u->first == NEVER) continue;
+        if (x->role == ROLE_INPUT && !x->producer) u->first = 0;
+        if (x->flags & TENSOR_KEEP) u->last = s->p->count - 1;
     }
 }
 
 static tensor_id host_of(const survey *s, tensor_id owner) {
-    while (s->host[owner]) owner = s->host[owner];
+    while (s->uses[owner].host) owner = s->uses[owner].host;
     return owner;
 }
 
@@ -78,7 +72,7 @@ static uint32_t inputs_in(const survey *s, const node *n, tensor_id host) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < n->in_count; i++) {
         tensor_id t = node_in(&s->p->graph, n, i);
-        count += t && host_of(s, s->owner[t]) == host;
+        count += t && host_of(s, s->uses[t].owner) == host;
     }
     return count;
 }
@@ -86,11 +80,12 @@ static uint32_t inputs_in(const survey *s, const node *n, tensor_id host) {
 /* May `out` (an owner) live on in the storage of `in`, which this step reads last? */
 static bool may_move_in(const survey *s, const node *n, tensor_id in, tensor_id out, uint32_t step) {
     const graph *g = &s->p->graph;
-    tensor_id host = host_of(s, s->owner[in]);
-    if (s->owner[out] != out || s->host[out] || host == out || s->first[out] != step) return false;
+    const use *u = &s->uses[out];
+    tensor_id host = host_of(s, s->uses[in].owner);
+    if (u->owner != out || u->host || host == out || u->first != step) return false;
     if (role_persistent(graph_tensor(g, host)->role) || role_persistent(graph_tensor(g, out)->role))
         return false;
-    if (s->last[host] != step || inputs_in(s, n, host) != 1) return false;
+    if (s->uses[host].last != step || inputs_in(s, n, host) != 1) return false;
     uint64_t bytes = graph_tensor_bytes(g, out);
     return bytes == graph_tensor_bytes(g, in) && bytes == graph_tensor_bytes(g, host);
 }
@@ -105,29 +100,44 @@ static void move_in(survey *s) {
             if (alias->must || !in || alias->out >= n->out_count) continue;
             tensor_id out = node_out(g, n, alias->out);
             if (!may_move_in(s, n, in, out, step)) continue;
-            tensor_id host = host_of(s, s->owner[in]);
-            s->host[out] = host;
-            if (s->last[out] > s->last[host]) s->last[host] = s->last[out];
+            tensor_id host = host_of(s, s->uses[in].owner);
+            s->uses[out].host = host;
+            if (s->uses[out].last > s->uses[host].last) s->uses[host].last = s->uses[out].last;
         }
     }
 }
 
-static void list_storages(survey *s, live_set *set) {
+/* Has t a storage of its own in the arena? */
+static bool is_stored(const survey *s, tensor_id t) {
+    const use *u = &s->uses[t];
+    const tensor *x = graph_tensor(&s->p->graph, t);
+    return u->owner == t && !u->host && u->first != NEVER && !role_persistent(x->role) &&
+           x->pool != POOL_FILE;
+}
+
+static uint32_t count_storages(const survey *s) {
+    uint32_t count = 0;
+    for (tensor_id t = 1; t < s->p->graph.tensors.count; t++) count += is_stored(s, t);
+    for (uint32_t step = 0; step < s->p->count; step++) count += s->p->steps[step].scratch_bytes > 0;
+    return count;
+}
+
+static void list_storages(const survey *s, live_set *set) {
     const graph *g = &s->p->graph;
     for (tensor_id t = 1; t < g->tensors.count; t++) {
+        const use *u = &s->uses[t];
         set->of_tensor[t] = LIVE_NONE;
-        if (s->owner[t] != t || s->host[t] || s->first[t] == NEVER) continue;
-        if (role_persistent(graph_tensor(g, t)->role) || graph_tensor(g, t)->pool == POOL_FILE) continue;
+        if (!is_stored(s, t)) continue;
         set->of_tensor[t] = set->count;
         set->storages[set->count++] =
             (live_storage){ .owner = t,
-                            .first = s->first[t],
-                            .last = s->last[t],
+                            .first = u->first,
+                            .last = u->last,
                             .bytes = units_align(graph_tensor_bytes(g, t), LIVE_ALIGN),
-                            .category = category_of(g, t, s->crosses[t]) };
+                            .category = category_of(g, t, u->crosses) };
     }
     for (tensor_id t = 1; t < g->tensors.count; t++) {
-        tensor_id host = host_of(s, s->owner[t]);
+        tensor_id host = host_of(s, s->uses[t].owner);
         if (host != t) set->of_tensor[t] = set->of_tensor[host];
     }
     for (uint32_t step = 0; step < s->p->count; step++) {
@@ -142,21 +152,19 @@ static void list_storages(survey *s, live_set *set) {
 
 status live_of_program(const program *p, live_set *set) {
     survey s;
-    status result = survey_open(&s, p);
-    uint32_t tensors = p->graph.tensors.count;
-    *set = (live_set){ .storages = memory_new((size_t)tensors + p->count, sizeof(live_storage)),
-                       .of_tensor = memory_new(tensors, sizeof(uint32_t)) };
-    if (result == STATUS_OK && (!set->storages || !set->of_tensor))
-        result = status_set(STATUS_FAILED, "no memory to plan a program");
-    if (result == STATUS_OK) {
-        find_uses(&s);
-        move_in(&s);
+    *set = (live_set){ 0 };
+    TRY(survey_open(&s, p));
+    find_uses(&s);
+    move_in(&s);
+    *set = (live_set){ .storages = memory_room(count_storages(&s), sizeof(live_storage)),
+                       .of_tensor = memory_new(p->graph.tensors.count, sizeof(uint32_t)) };
+    bool enough = set->storages && set->of_tensor;
+    if (enough)
         list_storages(&s, set);
-    } else {
+    else
         live_close(set);
-    }
-    survey_close(&s);
-    return result;
+    memory_free(s.uses);
+    return enough ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan a program");
 }
 
 void live_close(live_set *set) {

@@ -210,7 +210,7 @@ static status outline(program programs[PROGRAM_COUNT], const plan_buffer *buffer
     *p = (plan){ .threads = threads };
     size_t most = buffer_count + 1u;
     for (int k = 0; k < PROGRAM_COUNT; k++) most += programs[k].steps ? programs[k].graph.tensors.count : 0;
-    p->persistent = memory_new(most, sizeof *p->persistent);
+    p->persistent = memory_room(most, sizeof *p->persistent);
     status result = p->persistent ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan a run");
     for (int k = 0; k < PROGRAM_COUNT; k++) {
         if (!programs[k].steps) continue;
