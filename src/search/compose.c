@@ -34,47 +34,67 @@ static uint32_t roles_freed(const compose_choice *c) {
     return roles;
 }
 
-/* What is to be made: of which choice, on which trunk, and how much it may take. */
+/* What is to be made: of which choice, on which trunk. */
 typedef struct {
     const compose_run *run;
     const compose_choice *choice;
     compose_trunk *trunk;
-    uint64_t limit;
-    bool outline;      /* what is planned after all is made again, and verified then */
-    uint64_t too_much; /* above the limit: what its persistent tensors take at least; 0: not known to be */
+    const compose_reach *reach; /* of an outline; NULL: it is planned */
+    uint64_t least;             /* what persistent tensors take at least, as far as is known */
+    bool given_up;
 } making;
 
-static bool exceeds(making *m, const graph *g, uint32_t without) {
-    uint64_t least = m->limit < UINT64_MAX ? persistent_bytes(g, without) : 0;
-    if (least > m->limit) m->too_much = least;
-    return least > m->limit;
+/* Looks at a graph of the choice, which may yet lose persistent tensors of the roles in `without`. */
+static void look_at(making *m, const graph *g, uint32_t without) {
+    const compose_reach *reach = m->reach;
+    if (!reach || reach->peak_bytes == UINT64_MAX) return;
+    uint64_t bytes = persistent_bytes(g, without);
+    if (bytes > m->least) m->least = bytes;
+    m->given_up = m->least > reach->peak_bytes && m->least > reach->budget;
 }
 
 /* One program, unless its persistent tensors take too much: mostly the stem knows, before any step pass has
  * run. */
 static status make_program(making *m, program_kind k, program *p) {
     const compose_run *r = m->run;
-    graph g;
-    if (exceeds(m, compose_root(r, m->choice, m->trunk->stem, k), roles_freed(m->choice))) return STATUS_OK;
-    status result = compose_grow(r, m->choice, k, m->trunk, &g);
-    if (result != STATUS_OK || exceeds(m, &g, 0)) {
+    graph g = { 0 };
+    status result = STATUS_OK;
+    look_at(m, compose_root(r, m->choice, m->trunk->stem, k), roles_freed(m->choice));
+    if (!m->given_up) result = compose_grow(r, m->choice, k, m->trunk, &g);
+    if (!m->given_up && result == STATUS_OK) look_at(m, &g, 0);
+    if (result != STATUS_OK || m->given_up) {
         graph_close(&g);
         return result;
     }
     lower_options lower = r->lower;
-    lower.unverified = m->outline;
+    lower.unverified = m->reach != NULL; /* what is planned after all is made again, and verified then */
     TRY(lower_program(&g, &lower, p));
     return schedule_program(p);
 }
 
-/* All programs of the choice; none where they take too much. */
+/* Of a step, or of the whole validation where that is all there is; by program, 0: there is none. */
+static double seconds_of(const double seconds[PROGRAM_COUNT], const compose_split *s) {
+    if (seconds[PROGRAM_STEP] > 0)
+        return seconds[PROGRAM_STEP] + (double)s->accumulate * seconds[PROGRAM_ACCUMULATE];
+    return (double)s->eval_calls * seconds[PROGRAM_EVALUATE] + seconds[PROGRAM_EVALUATE_REST];
+}
+
+static bool too_slow(const making *m, const program programs[PROGRAM_COUNT]) {
+    double seconds[PROGRAM_COUNT];
+    compose_split split = compose_split_of(m->run, m->choice);
+    for (int k = 0; k < PROGRAM_COUNT; k++) seconds[k] = programs[k].seconds;
+    return m->reach && m->least > m->reach->peak_bytes && seconds_of(seconds, &split) > m->reach->seconds;
+}
+
+/* All programs of the choice; none where they are given up. */
 static status make_programs(making *m, program programs[PROGRAM_COUNT]) {
     status result = m->trunk->stem->made;
     compose_flavour f;
-    for (int k = 0; k < COMPOSE_PARTS && result == STATUS_OK && !m->too_much; k++)
+    for (int k = 0; k < COMPOSE_PARTS && result == STATUS_OK && !m->given_up; k++)
         if (compose_flavour_of(m->run, m->choice, (program_kind)k, &f))
             result = make_program(m, (program_kind)k, &programs[k]);
-    if (result == STATUS_OK && !m->too_much) return STATUS_OK;
+    if (result == STATUS_OK && !m->given_up) m->given_up = too_slow(m, programs);
+    if (result == STATUS_OK && !m->given_up) return STATUS_OK;
     for (int k = 0; k < COMPOSE_PARTS; k++) lower_close(&programs[k]);
     return result;
 }
@@ -83,7 +103,7 @@ static status make_programs(making *m, program programs[PROGRAM_COUNT]) {
 
 status compose_plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, plan *p) {
     program programs[PROGRAM_COUNT] = { 0 };
-    making m = { .run = r, .choice = c, .trunk = t, .limit = UINT64_MAX };
+    making m = { .run = r, .choice = c, .trunk = t };
     TRY(make_programs(&m, programs));
     TRY(plan_make(programs, r->buffers, r->buffer_count, r->lower.threads, p));
     plan_reserve(p, r->kept_bytes);
@@ -101,15 +121,15 @@ status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
     return result;
 }
 
-status compose_bound(const compose_run *r, const compose_choice *c, compose_trunk *t, uint64_t limit,
-                     compose_least *out) {
+status compose_bound(const compose_run *r, const compose_choice *c, compose_trunk *t,
+                     const compose_reach *reach, compose_least *out) {
     program programs[PROGRAM_COUNT] = { 0 };
-    making m = { .run = r, .choice = c, .trunk = t, .limit = limit, .outline = true };
+    making m = { .run = r, .choice = c, .trunk = t, .reach = reach };
     plan p;
     *out = (compose_least){ 0 };
     TRY(make_programs(&m, programs));
-    out->peak_bytes = m.too_much;
-    if (m.too_much) return STATUS_OK;
+    *out = (compose_least){ .peak_bytes = m.least, .given_up = m.given_up };
+    if (m.given_up) return STATUS_OK;
     TRY(plan_outline(programs, r->buffers, r->buffer_count, r->lower.threads, &p));
     plan_reserve(&p, r->kept_bytes);
     compose_split split = compose_split_of(r, c);
@@ -156,12 +176,8 @@ failed:
     return result;
 }
 
-static double seconds_of(const plan *p, program_kind k, int64_t calls) {
-    return p->programs[k] ? (double)calls * p->programs[k]->program.seconds : 0;
-}
-
 double compose_seconds(const plan *p, const compose_split *s) {
-    if (p->programs[PROGRAM_STEP])
-        return seconds_of(p, PROGRAM_STEP, 1) + seconds_of(p, PROGRAM_ACCUMULATE, s->accumulate);
-    return seconds_of(p, PROGRAM_EVALUATE, s->eval_calls) + seconds_of(p, PROGRAM_EVALUATE_REST, 1);
+    double seconds[PROGRAM_COUNT];
+    for (int k = 0; k < PROGRAM_COUNT; k++) seconds[k] = p->programs[k] ? p->programs[k]->program.seconds : 0;
+    return seconds_of(seconds, s);
 }

@@ -72,14 +72,23 @@ void compose_trunk_close(compose_trunk *t); /* before its stem */
 status compose_plan(const compose_run *r, const compose_choice *c, plan *p);
 status compose_plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, plan *p);
 
+/* What is worth looking at: what may take no more than `peak_bytes`; or than `budget`, if it takes no more
+ * than `seconds` either. */
+typedef struct {
+    uint64_t peak_bytes, budget;
+    double seconds;
+} compose_reach;
+
 /* A lower bound of the plan's peak_bytes, which is mostly it, and its compose_seconds, in a third of the time
- * or less: nothing is packed. Where the bound is above `limit` it may be a lower one, and seconds 0. */
+ * or less: nothing is packed. What is seen to be out of reach on the way is given up: then the bound may be a
+ * lower one, and seconds are 0. */
 typedef struct {
     uint64_t peak_bytes;
     double seconds;
+    bool given_up;
 } compose_least;
-status compose_bound(const compose_run *r, const compose_choice *c, compose_trunk *t, uint64_t limit,
-                     compose_least *out);
+status compose_bound(const compose_run *r, const compose_choice *c, compose_trunk *t,
+                     const compose_reach *reach, compose_least *out);
 
 /* The plan of generating, one token of each of r->batch samples at a time. Of r it reads model, batch,
  * buffers, kept_bytes and lower. `pinned` (may be NULL): settings of forward passes that are not up to them.

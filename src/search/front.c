@@ -1,5 +1,6 @@
 #include "search/front.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,11 +10,12 @@
 /* ---- many choices on all threads ---- */
 
 /* Each looks at one point, on a trunk of its stem. */
-typedef void point_body(const compose_run *r, uint64_t limit, compose_trunk *trunk, search_point *x);
+typedef void point_body(const compose_run *r, const compose_reach *reach, compose_trunk *trunk,
+                        search_point *x);
 
 typedef struct {
     const compose_run *run;
-    uint64_t limit;
+    compose_reach reach; /* of outlines */
     point_body *body;
     search_point *points;
     uint32_t *list; /* which of them; those that share a stem are brought together */
@@ -25,32 +27,32 @@ typedef struct {
     uint32_t batch;    /* as many points are looked at in a row by one thread, which grow from each other */
     compose_trunk *trunks; /* by thread */
     uint32_t planned;      /* how many points so far */
-} round;
+} visit;
 
-static const compose_choice *choice_at(const round *a, uint32_t place) {
+static const compose_choice *choice_at(const visit *a, uint32_t place) {
     return &a->points[a->list[place]].choice;
 }
 
 static void open_stem(void *context, int64_t index, int thread) {
     (void)thread;
-    const round *a = context;
+    const visit *a = context;
     compose_stem_open(a->run, choice_at(a, a->first[a->begin + index]), &a->stems[index]);
 }
 
 static void look_at(void *context, int64_t index, int thread) {
-    const round *a = context;
+    const visit *a = context;
     compose_trunk *trunk = &a->trunks[thread];
     uint32_t from = a->first[a->begin] + (uint32_t)index * a->batch;
     for (uint32_t place = from; place < from + a->batch && place < a->end; place++) {
         const compose_stem *stem = &a->stems[a->stem_of[place] - a->begin];
         if (trunk->stem != stem) compose_trunk_close(trunk);
         trunk->stem = stem;
-        a->body(a->run, a->limit, trunk, &a->points[a->list[place]]);
+        a->body(a->run, &a->reach, trunk, &a->points[a->list[place]]);
     }
 }
 
 /* Numbers stems in the order in which they appear; mostly a point has that of the one before it. */
-static uint32_t number_stems(const round *a, uint32_t count) {
+static uint32_t number_stems(const visit *a, uint32_t count) {
     uint32_t stems = 0;
     for (uint32_t i = 0; i < count; i++) {
         const compose_choice *x = choice_at(a, i);
@@ -64,7 +66,7 @@ static uint32_t number_stems(const round *a, uint32_t count) {
 }
 
 /* A counting sort of the list by stem, which keeps the order within one. `room` has as many as the list. */
-static void sort_by_stem(round *a, uint32_t count, uint32_t stems, uint32_t *room) {
+static void sort_by_stem(visit *a, uint32_t count, uint32_t stems, uint32_t *room) {
     uint32_t *next = a->first + 1; /* by stem; in the end that is where the one after it begins */
     memset(a->first, 0, (stems + 2u) * sizeof *a->first);
     for (uint32_t i = 0; i < count; i++) next[a->stem_of[i] + 1]++;
@@ -76,7 +78,7 @@ static void sort_by_stem(round *a, uint32_t count, uint32_t stems, uint32_t *roo
 }
 
 /* Looks at all points of the stems from a->begin on that there are threads for. */
-static void next_stems(round *a, uint32_t stems) {
+static void next_stems(visit *a, uint32_t stems) {
     enum { ROUNDS = 8, MOST_IN_A_ROW = 8 }; /* turns for each thread, so that they end together */
     uint32_t threads = (uint32_t)threads_count(), left = stems - a->begin;
     uint32_t open = left < threads ? left : threads, count = a->first[a->begin + open] - a->first[a->begin];
@@ -91,7 +93,7 @@ static void next_stems(round *a, uint32_t stems) {
 }
 
 /* Calls the body for the listed points. As many stems are there at once as threads. */
-static status for_points(round *a, uint32_t count) {
+static status for_points(visit *a, uint32_t count) {
     uint32_t most = (uint32_t)threads_count();
     a->stem_of = memory_new(count, sizeof *a->stem_of);
     a->first = memory_new(count + 2u, sizeof *a->first);
@@ -110,9 +112,10 @@ static status for_points(round *a, uint32_t count) {
     return enough ? STATUS_OK : status_set(STATUS_FAILED, "no memory to search");
 }
 
-static void plan_point(const compose_run *r, uint64_t limit, compose_trunk *trunk, search_point *x) {
+static void plan_point(const compose_run *r, const compose_reach *reach, compose_trunk *trunk,
+                       search_point *x) {
     plan p;
-    (void)limit;
+    (void)reach;
     x->peak_bytes = 0;
     if (compose_plan_on(r, &x->choice, trunk, &p) != STATUS_OK) return;
     compose_split split = compose_split_of(r, &x->choice);
@@ -121,10 +124,11 @@ static void plan_point(const compose_run *r, uint64_t limit, compose_trunk *trun
     plan_close(&p);
 }
 
-static void bound_point(const compose_run *r, uint64_t limit, compose_trunk *trunk, search_point *x) {
+static void bound_point(const compose_run *r, const compose_reach *reach, compose_trunk *trunk,
+                        search_point *x) {
     compose_least least;
     x->peak_bytes = 0;
-    if (compose_bound(r, &x->choice, trunk, limit, &least) != STATUS_OK) return;
+    if (compose_bound(r, &x->choice, trunk, reach, &least) != STATUS_OK || least.given_up) return;
     x->peak_bytes = least.peak_bytes;
     x->seconds = least.seconds;
 }
@@ -194,78 +198,140 @@ static uint32_t choose(entry *entries, const uint32_t *wished, uint32_t count, u
     return chosen;
 }
 
+/* What becomes the front. */
+typedef struct {
+    visit visit;
+    const search_wish *wish;
+    uint64_t limit;
+    entry *entries;
+    uint32_t *wished; /* places in `entries`, in order */
+    uint32_t count, found;
+} keeper;
+
 /* Plans in rounds until what is wished for is planned; lists that at last. */
-static status plan_rounds(round *a, const search_wish *w, entry *entries, uint32_t count, uint32_t *wished,
-                          uint32_t *found) {
+static status plan_rounds(keeper *k) {
+    visit *a = &k->visit;
     uint32_t chosen;
     a->body = plan_point;
     for (;;) {
-        *found = list_wished(entries, w, wished, list_unbeaten(entries, count, wished));
-        if (!(chosen = choose(entries, wished, *found, a->list))) return STATUS_OK;
+        k->found =
+            list_wished(k->entries, k->wish, k->wished, list_unbeaten(k->entries, k->count, k->wished));
+        if (!(chosen = choose(k->entries, k->wished, k->found, a->list))) return STATUS_OK;
         TRY(for_points(a, chosen));
         a->planned += chosen;
-        for (uint32_t i = 0; i < count; i++) {
-            entry *x = &entries[i];
+        for (uint32_t i = 0; i < k->count; i++) {
+            entry *x = &k->entries[i];
             if (x->stage != CHOSEN) continue;
             x->peak_bytes = a->points[x->index].peak_bytes;
-            x->stage = x->peak_bytes && x->peak_bytes <= a->limit ? PLANNED : BEATEN;
+            x->stage = x->peak_bytes && x->peak_bytes <= k->limit ? PLANNED : BEATEN;
         }
     }
 }
 
 /* Moves the points of the listed entries to the front, in this order. */
-static status gather(const entry *entries, const uint32_t *wished, uint32_t count, search_point *points) {
-    search_point *kept = memory_new(count, sizeof *kept);
+static status gather(const keeper *k) {
+    search_point *points = k->visit.points, *kept = memory_new(k->found, sizeof *kept);
     if (!kept) return status_set(STATUS_FAILED, "no memory to search");
-    for (uint32_t i = 0; i < count; i++) kept[i] = points[entries[wished[i]].index];
-    memcpy(points, kept, count * sizeof *kept);
+    for (uint32_t i = 0; i < k->found; i++) kept[i] = points[k->entries[k->wished[i]].index];
+    memcpy(points, kept, k->found * sizeof *kept);
     memory_free(kept);
     return STATUS_OK;
 }
 
 /* ---- both ---- */
 
-static status outline_all(round *a, uint32_t count, uint32_t *list) {
-    for (uint32_t i = 0; i < count; i++) list[i] = i;
+/* Outlines the points from `from` to `end`, and makes entries of what is within the limit. */
+static status outline(keeper *k, uint32_t from, uint32_t end) {
+    visit *a = &k->visit;
+    for (uint32_t i = from; i < end; i++) a->list[i - from] = i;
     a->body = bound_point;
-    return for_points(a, count);
+    TRY(for_points(a, end - from));
+    for (uint32_t i = from; i < end; i++) {
+        const search_point *x = &a->points[i];
+        if (x->peak_bytes && x->peak_bytes <= k->limit)
+            k->entries[k->count++] = (entry){ x->peak_bytes, x->seconds, x->class, i, OUTLINED };
+    }
+    return STATUS_OK;
 }
 
-/* Entries of what is outlined within the limit; how many. */
-static uint32_t open_entries(const round *a, uint32_t count, entry *entries) {
-    uint32_t open = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const search_point *x = &a->points[i];
-        if (x->peak_bytes && x->peak_bytes <= a->limit)
-            entries[open++] = (entry){ x->peak_bytes, x->seconds, x->class, i, OUTLINED };
-    }
-    return open;
+static const entry *found_at(const keeper *k, uint32_t i) { return &k->entries[k->wished[i]]; }
+
+/* How many points from the leanest on are wished for, as far as is known. */
+static uint32_t leanest_wished(const keeper *k) {
+    bool fits = k->found && found_at(k, 0)->peak_bytes <= k->wish->budget;
+    return fits || !k->wish->leanest ? 1 : k->wish->leanest;
+}
+
+/* What of the points that are not outlined yet can still be wished for, by those that are planned: what may
+ * be leaner than all of the leanest, or within the budget and faster than the fastest there. False: all. */
+static bool narrow(const keeper *k, compose_reach *reach) {
+    const search_wish *w = k->wish;
+    uint32_t leanest = leanest_wished(k);
+    if (w->seconds > 0 || k->found < leanest) return false;
+    *reach = (compose_reach){ found_at(k, leanest - 1)->peak_bytes, w->budget, HUGE_VAL };
+    for (uint32_t i = 0; i < k->found && found_at(k, i)->peak_bytes <= w->budget; i++)
+        reach->seconds = found_at(k, i)->seconds;
+    if (reach->budget > k->limit) reach->budget = k->limit;
+    return true;
+}
+
+/* Can nothing that was given up be wished for after all? It takes more than the reach. So it is none of the
+ * leanest if there are enough that take no more; and it is none of the others, for these only get better. */
+static bool is_final(const keeper *k) {
+    uint32_t leanest = leanest_wished(k);
+    return k->found >= leanest && found_at(k, leanest - 1)->peak_bytes <= k->visit.reach.peak_bytes;
+}
+
+/* The first stem's points are of the largest micro-batch, and show how far the others have to be looked at.
+ */
+static uint32_t of_first_stem(const search_point *points, uint32_t count) {
+    uint32_t first = 1;
+    while (first < count && compose_same_stem(&points[0].choice, &points[first].choice)) first++;
+    return first < count ? first : count;
+}
+
+static status keep_from(keeper *k, uint32_t from, uint32_t end) {
+    TRY(outline(k, from, end));
+    return plan_rounds(k);
+}
+
+static status keep_wished(keeper *k, uint32_t count) {
+    const compose_reach all = k->visit.reach;
+    uint32_t first = k->wish ? of_first_stem(k->visit.points, count) : count;
+    TRY(keep_from(k, 0, first));
+    if (first == count) return STATUS_OK;
+    bool narrowed = narrow(k, &k->visit.reach);
+    TRY(keep_from(k, first, count));
+    if (!narrowed || is_final(k)) return STATUS_OK;
+    k->visit.reach = all;
+    k->count = 0;
+    return keep_from(k, 0, count);
 }
 
 status front_keep(const compose_run *r, uint64_t limit, const search_wish *w, search_point *points,
                   uint32_t *count, uint32_t *planned) {
-    uint32_t *list = memory_new(*count, sizeof *list), *wished = memory_new(*count, sizeof *wished),
-             found = 0;
-    entry *entries = memory_new(*count, sizeof *entries);
-    round a = { .run = r, .limit = limit, .points = points, .list = list };
-    bool enough = list && wished && entries;
-    status result = enough ? outline_all(&a, *count, list) : status_set(STATUS_FAILED, "no memory to search");
-    uint32_t open = result == STATUS_OK ? open_entries(&a, *count, entries) : 0;
-    if (result == STATUS_OK) result = plan_rounds(&a, w, entries, open, wished, &found);
-    if (result == STATUS_OK) result = gather(entries, wished, found, points);
-    if (result == STATUS_OK) *count = found;
-    *planned = a.planned;
-    memory_free(list);
-    memory_free(wished);
-    memory_free(entries);
+    keeper k = { .wish = w, .limit = limit };
+    k.visit = (visit){ .run = r, .reach = { limit, 0, 0 }, .points = points };
+    k.visit.list = memory_new(*count, sizeof *k.visit.list);
+    k.wished = memory_new(*count, sizeof *k.wished);
+    k.entries = memory_new(*count, sizeof *k.entries);
+    bool enough = k.visit.list && k.wished && k.entries;
+    status result = enough ? keep_wished(&k, *count) : status_set(STATUS_FAILED, "no memory to search");
+    if (result == STATUS_OK) result = gather(&k);
+    if (result == STATUS_OK) *count = k.found;
+    *planned = k.visit.planned;
+    memory_free(k.visit.list);
+    memory_free(k.wished);
+    memory_free(k.entries);
     return result;
 }
 
 status front_plan(const compose_run *r, uint64_t limit, search_point *points, uint32_t count) {
     uint32_t *list = memory_new(count, sizeof *list), open = 0;
-    round a = { .run = r, .limit = limit, .points = points, .list = list };
+    visit a = { .run = r, .reach = { limit, 0, 0 }, .points = points, .list = list, .body = bound_point };
     status result = list ? STATUS_OK : status_set(STATUS_FAILED, "no memory to search");
-    if (result == STATUS_OK && limit < UINT64_MAX) result = outline_all(&a, count, list);
+    for (uint32_t i = 0; i < count && result == STATUS_OK; i++) list[i] = i;
+    if (result == STATUS_OK && limit < UINT64_MAX) result = for_points(&a, count);
     for (uint32_t i = 0; i < count && result == STATUS_OK; i++)
         if (limit == UINT64_MAX || (points[i].peak_bytes && points[i].peak_bytes <= limit)) list[open++] = i;
     a.body = plan_point;

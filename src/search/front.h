@@ -3,7 +3,8 @@
  * Every choice is outlined: programs are built and scheduled, which gives its seconds and a lower bound of
  * its peak. Then those that nothing outlined or planned beats, and that are wished for, are planned in full,
  * which can only raise their peaks, and so on until all that is wished for is planned. So it is what the
- * front of planning all has there. */
+ * front of planning all has there. Of a wish the points of the first stem answer first; what of the others is
+ * seen to be out of the reach of that, while it is outlined, is given up. */
 #pragma once
 
 #include "search/search.h"

@@ -277,6 +277,23 @@ static void four_hundred_billion_parameters_take_two_seconds(void **state) {
 #endif
 }
 
+/* The plan itself: 0.9 to 1.6 s where it was written. */
+static void so_does_the_plan_of_them(void **state) {
+    (void)state;
+    const char *line = "estimate llama-3.1-405b --framework snug --batch 8 --context 4096";
+    char with_device[128];
+    snprintf(with_device, sizeof with_device, "%s --device h100-80", line);
+    double begin = seconds_of_children();
+    assert_true(command_says(line, 0, "predicted peak"));
+    double middle = seconds_of_children();
+    assert_true(command_says(with_device, 3, "does not fit"));
+    double end = seconds_of_children();
+    print_message("%.2f s, where it does not fit %.2f s\n", middle - begin, end - middle);
+#ifndef __SANITIZE_ADDRESS__
+    assert_true(middle - begin < 4 && end - middle < 4); /* for slower machines */
+#endif
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(it_fits_or_it_does_not),
                                         cmocka_unit_test(the_change_that_is_named_suffices),
@@ -287,6 +304,7 @@ int main(void) {
                                         cmocka_unit_test(messages_are_explained),
                                         cmocka_unit_test(names_are_understood),
                                         cmocka_unit_test(answers_say_what_they_are_of),
-                                        cmocka_unit_test(four_hundred_billion_parameters_take_two_seconds) };
+                                        cmocka_unit_test(four_hundred_billion_parameters_take_two_seconds),
+                                        cmocka_unit_test(so_does_the_plan_of_them) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
