@@ -351,6 +351,7 @@ static void play_backward(player *p, reading *places, reading *held) {
         if (again && last && p->s->reentrant) linger_inputs(p, stays, first, i + 1, held);
         if (again && last) replay(p, first, i + 1, places, held);
         run_backward(p, i, places[i].of);
+        if (i == first && call_at(p, i)->site >= 0) give(p, take(p, p->s->unit_bytes, TAPE_TEMPORARIES));
         if (again && i == first && p->s->lingering)
             linger_inputs(p, &p->lingering, first, end_of_site(p, i), NULL);
         if (again && i == first) {

@@ -98,6 +98,7 @@ typedef struct {
     uint64_t gathered_bytes;             /* of others' shares, in forward and backward */
     uint64_t fetched_bytes; /* more of them while blocks' gradients are made, all but the first's */
     uint64_t workspace;     /* of products, made by the first of forward and of backward; kept */
+    uint64_t unit_bytes;    /* for a moment, when a block has been differentiated */
     uint64_t sending_bytes; /* gradients on their way to others, from backward on ... */
     bool sending_ends;      /* ... to its end; else they stay */
     /* Let go while a stream may still read them, so nobody else gets them: of what is gathered, and of what

@@ -232,10 +232,11 @@ static status units_of(const tape *t, const torch_settings *s, unit_bytes *u) {
  * weights are shared out, a block's weights, a second one's while blocks are differentiated (one computes,
  * one is on its way), and those outside of blocks, which the root holds from forward to the end of backward.
  * Where these compute in 16 bits, FSDP's shares are f32, and DeepSpeed keeps f32 masters beside its shares
- * of 16. litgpt wraps frozen weights together with trained ones, and FSDP makes gradients for all of them.
- * What use_reentrant=True computes again is gathered for that: FSDP fetches nothing ahead, since the results
- * of forward, made without gradients, told it of no backward (_needs_pre_backward_unshard). Where all of a
- * unit is frozen, FSDP has a hook on the gradients of its inputs, to let the weights go; computed again by
+ * of 16. litgpt wraps frozen weights together with trained ones, and FSDP makes gradients for all of them:
+ * when a block is done, zeros for what has none are joined with the others (split_with_sizes_backward). What
+ * use_reentrant=True computes again is gathered for that: FSDP fetches nothing ahead, since the results of
+ * forward, made without gradients, told it of no backward (_needs_pre_backward_unshard). Where all of a unit
+ * is frozen, FSDP has a hook on the gradients of its inputs, to let the weights go; computed again by
  * use_reentrant=True these inputs are leaves, and the hook holds them and their gradients until backward ends
  * (_register_post_backward_reshard_only_hook, AccumulateGrad's variable). */
 static status share_out(const tape *t, const torch_settings *s, const trained *c, tape_settings *how) {
@@ -260,6 +261,7 @@ static status share_out(const tape *t, const torch_settings *s, const trained *c
         how->weight_share *= 2, how->gradient_share *= 2;
     how->lingering = s->shard == TORCH_FSDP && s->reentrant && s->adapter_rank;
     how->sending_ends = s->shard == TORCH_FSDP;
+    if (s->litgpt && s->shard == TORCH_FSDP && u.frozen > 0) how->unit_bytes = (uint64_t)(2 * u.block);
     if (s->shard == TORCH_FSDP) {
         how->cuts_units = true;
         how->gather_stream = TAPE_GATHERS, how->gradient_stream = TAPE_REDUCES;

@@ -100,6 +100,14 @@ static void gradients_on_their_way_end_or_stay(void **state) {
     assert_int_equal(peak_of_blocks(1, &stays) - peak_of_blocks(1, &s), 5000);
 }
 
+/* FSDP joins the gradients of a unit that is trained in part, and zeros for the rest, when its block is done.
+ */
+static void gradients_of_a_unit_are_joined_when_it_is_done(void **state) {
+    (void)state;
+    tape_settings s = { .unit_bytes = 1 << 20 }, more = { .unit_bytes = 1 << 21 };
+    assert_int_equal(peak_of_blocks(1, &more) - peak_of_blocks(1, &s), 1 << 20);
+}
+
 /* A handle of cuBLAS has its own for each thread: one goes forward, one back. */
 static void workspaces_are_there_twice(void **state) {
     (void)state;
@@ -364,6 +372,7 @@ int main(void) {
         cmocka_unit_test(reentrant_blocks_hold_what_they_read_and_make),
         cmocka_unit_test(nothing_is_fetched_before_the_first_block),
         cmocka_unit_test(gradients_on_their_way_end_or_stay),
+        cmocka_unit_test(gradients_of_a_unit_are_joined_when_it_is_done),
         cmocka_unit_test(workspaces_are_there_twice),
         cmocka_unit_test(scales_are_not_shared_out),
         cmocka_unit_test(fsdp_works_on_streams_of_its_own),

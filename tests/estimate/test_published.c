@@ -180,6 +180,10 @@ static void shares_of_16_bits_have_masters(void **state) {
 #define TUNED OLDER, .types = TORCH_HALF
 #define PREPARED OLDER, .types = TORCH_AUTOCAST, .base_bits = 4
 #define FSDP .gpus = 2, .shard = TORCH_FSDP
+#define SHARED                                                                                               \
+    FSDP, .litgpt = true, .older = true, .types = TORCH_HALF, .checkpointing = true, .context = 1304,        \
+          .step = 1 << 20, .adapter_rank = 8, .base_bits = 16, .adapter_targets = "q_proj,v_proj",           \
+          .adapter_dropout = 0.05
 #define HELD .reentrant = true, .workspace = 8 << 20
 #define QKVO .adapter_rank = 16, .adapter_targets = "q_proj,k_proj,v_proj,o_proj"
 
@@ -192,6 +196,8 @@ static const struct {
     { "llama-3-8b", { LITGPT, LORA, .batch = 1 }, 19.73e9, 0.005 },
     { "mistral-7b", { LITGPT, LORA, .batch = 2 }, 20.66e9, 0.005 },
     { "tinyllama-1.1b", { LITGPT, .batch = 4 }, 14.10e9, 0.03 },
+    { "llama-2-7b", { SHARED, .batch = 1 }, 22.18e9, 0.005 },
+    { "llama-2-7b", { SHARED, .batch = 2 }, 22.47e9, 0.005 },
     { "mistral-7b", { TUNED, HELD, .batch = 4 }, 72971724288.0, 0.0005 },
     { "mistral-7b", { TUNED, HELD, FSDP, .batch = 4 }, 36763056128.0, 0.0005 },
     { "mistral-7b", { TUNED, HELD, QKVO, .base_bits = 16, .batch = 4 }, 26108963328.0, 0.0005 },
