@@ -253,6 +253,11 @@ static status make_one(const char *path) {
                       reason == EEXIST ? "it is a link that leads nowhere" : strerror(reason));
 }
 
+bool io_is_same(const char *path, const char *other) {
+    struct stat x, y;
+    return stat(path, &x) == 0 && stat(other, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 status io_make_folder(const char *path) {
     if (!*path) return status_set(STATUS_INVALID, "cannot make a folder without a name");
     if (strlen(path) >= PATH_MAX) /* before some of those above it are made */

@@ -13,6 +13,7 @@
  * ignore it: programs should, the library does not touch signals. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -52,6 +53,9 @@ status io_check_file(const char *path);
 
 /* An atomic write in one call. */
 status io_write_file(const char *path, const void *data, size_t bytes);
+
+/* Are both there, and one file or folder, whatever it is called? */
+bool io_is_same(const char *path, const char *other);
 
 /* Makes the folder and those above it; fine when it is there already. */
 status io_make_folder(const char *path);

@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
 #include "io/checkpoint_folder.h"
+#include "io/file.h"
 #include "io/weight_files.h"
 #include "train/standing.h"
 
@@ -22,11 +22,6 @@ typedef struct {
 } occupant;
 
 /* ---- looking ---- */
-
-static bool is_same_folder(const char *a, const char *b) {
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
 
 static status look(const char *out, const identity *given, occupant *o) {
     char run[IDENTITY_DIGEST_BYTES];
@@ -68,12 +63,13 @@ static status refuse(const setup *s, const occupant *o) {
     const char *out = s->options.out;
     char what[SENTENCE_BYTES];
     describe(out, o, what);
-    if (!o->finished && o->checkpoint && !s->options.resume)
+    bool resumable = o->checkpoint && !s->options.resume; /* else it was tried */
+    if (!o->finished && resumable)
         return status_set(STATUS_INVALID,
                           "%s; continue it with --resume, choose another --out, or begin anew in its place "
                           "with --overwrite",
                           what);
-    if (o->same && o->checkpoint && s->options.schedule == SCHEDULE_CONSTANT)
+    if (o->same && resumable && s->options.schedule == SCHEDULE_CONSTANT)
         return status_set(STATUS_INVALID,
                           "%s; give more --steps and --resume to train on, or --overwrite to begin anew in "
                           "its place",
@@ -94,7 +90,7 @@ status occupied_check(const setup *s, const identity *given, bool goes_on) {
     occupant found = { 0 };
     if (o->overwrite) {
         bool inside = s->weights && snprintf(above, sizeof above, "%s/..", s->weights) < (int)sizeof above &&
-                      is_same_folder(above, o->out);
+                      io_is_same(above, o->out);
         return inside ? status_set(STATUS_INVALID,
                                    "--overwrite would remove %s, which the run begins from; choose another "
                                    "--out",
@@ -118,7 +114,7 @@ status occupied_clear(const setup *s) {
                                         "model.safetensors" };
     const char *out = s->options.out;
     if (!s->options.overwrite) return STATUS_OK;
-    bool source = s->weights && is_same_folder(s->weights, out);
+    bool source = s->weights && io_is_same(s->weights, out);
     for (size_t i = 0; i < (source ? 4 : sizeof left / sizeof *left); i++) {
         char path[CHECKPOINT_PATH_BYTES];
         if (snprintf(path, sizeof path, "%s/%s", out, left[i]) >= (int)sizeof path) continue;

@@ -99,21 +99,28 @@ static status begin_anew(const setup_options *o, resume *r) {
     return STATUS_OK;
 }
 
+static status both_ways(void) {
+    return status_set(STATUS_INVALID,
+                      "--overwrite begins anew and --resume goes on; leave one of the two out");
+}
+
 status resume_find(const setup *s, resume *r) {
     const setup_options *o = &s->options;
     *r = (resume){ .lock.file = -1 };
     if (!o->out && !o->resume) return STATUS_OK;
     if (o->out && exists(o->out, ".")) TRY(lock_out(o->out, r));
-    if (o->overwrite && o->resume && !o->resume_from)
-        return status_set(STATUS_INVALID,
-                          "--overwrite begins anew and --resume goes on; leave one of the two out");
+    if (o->overwrite && o->resume && !o->resume_from) return both_ways();
     TRY(identity_of(s, &r->run));
     if (!o->resume) return o->out ? occupied_check(s, &r->run, false) : STATUS_OK;
     if (o->resume_from)
         TRY(find_named(r, o->resume_from));
     else if (o->out)
         TRY(find_newest(r, o->out));
-    if (o->out && !resume_is_of(r, o->out)) TRY(occupied_check(s, &r->run, !r->step));
+    if (resume_is_of(r, o->out)) {
+        if (o->overwrite) return both_ways();
+    } else if (o->out) {
+        TRY(occupied_check(s, &r->run, !r->step));
+    }
     if (!r->step) return begin_anew(o, r);
     if (r->step <= o->steps) return STATUS_OK;
     return status_set(STATUS_INVALID, "%s has %lld steps behind it, more than --steps %lld", r->folder,
@@ -138,9 +145,14 @@ status resume_claim(const setup *s, resume *r) {
     return resume_is_of(r, out) ? STATUS_OK : occupied_clear(s);
 }
 
+/* The folder may be written in another way than `out` is, and the checkpoint may be a link there, or have
+ * been given a name of its own. */
 bool resume_is_of(const resume *r, const char *out) {
-    size_t length = out ? strlen(out) : 0;
-    return length && strncmp(r->folder, out, length) == 0 && r->folder[length] == '/';
+    char above[CHECKPOINT_PATH_BYTES + 4], usual[CHECKPOINT_PATH_BYTES];
+    if (!out || !r->folder[0]) return false;
+    snprintf(above, sizeof above, "%s/..", r->folder);
+    return io_is_same(above, out) ||
+           (checkpoint_folder_name(out, r->step, usual) == STATUS_OK && io_is_same(usual, r->folder));
 }
 
 void resume_close(resume *r) { lock_close(&r->lock); }

@@ -404,20 +404,34 @@ static void folders_in_use_are_refused(void **state) {
         { SHORT "--out tiny", "tiny holds a model already (config.json)" },
         { SHORT "--out part", "part has checkpoints of an earlier run, the newest of step 4; continue it" },
         { SHORT "--out done --resume --overwrite", "leave one of the two out" },
+        { RUN "--out whole/ --resume whole --overwrite", "leave one of the two out" },
+        { RUN "--out nest --resume nest/inner", "nest holds another run, which finished after 3 steps" },
         { "train whole/checkpoint-60 --data text --out whole --overwrite", "which the run begins from" },
         { "train tiny --data text --steps 3 --schedule constant --save-every 2 --out level",
           "give more --steps and --resume to train on" },
     };
     expect_quietly(0, SHORT "--out done", "planned");
     expect_quietly(0, "train tiny --data text --steps 3 --schedule constant --save-every 2 --out level", "");
-    assert_int_equal(system("mkdir model part && cp done/model.safetensors done/config.json model && "
-                            "cp -r whole/checkpoint-60 part/checkpoint-4 && "
-                            "find whole done model part level tiny -type f | sort | xargs md5sum >before"),
-                     0);
+    assert_int_equal(
+        system("mkdir model part && cp -r done nest && cp -r whole nest/inner && cp done/model.safetensors "
+               "done/config.json model && "
+               "cp -r whole/checkpoint-60 part/checkpoint-4 && "
+               "find whole done nest model part level tiny -type f | sort | xargs md5sum >before"),
+        0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) expect_quietly(2, cases[i].line, cases[i].says);
-    assert_int_equal(system("find whole done model part level tiny -type f | sort | xargs md5sum >after && "
-                            "cmp before after"),
-                     0);
+    assert_int_equal(
+        system("find whole done nest model part level tiny -type f | sort | xargs md5sum >after && "
+               "cmp before after"),
+        0);
+}
+
+/* A folder is what it is, however it is written: the run goes on there, and its history with it. */
+static void another_spelling_is_the_same_folder(void **state) {
+    (void)state;
+    copy_run("whole", "spelt");
+    assert_int_equal(system("rm -r spelt/checkpoint-60"), 0);
+    expect_quietly(0, RUN "--out spelt/ --resume ./spelt", "resuming");
+    assert_same_run("whole", "spelt");
 }
 
 /* With the word for it nothing of the run that was before stays; but the model that is trained on does until
@@ -689,15 +703,25 @@ static int open_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stopped_runs_go_on),         cmocka_unit_test(kills_lose_nothing),
-        cmocka_unit_test(smaller_budgets_plan_anew),  cmocka_unit_test(narrow_state_goes_on),
-        cmocka_unit_test(moved_out_state_goes_on),    cmocka_unit_test(other_runs_are_refused),
-        cmocka_unit_test(folders_in_use_are_refused), cmocka_unit_test(overwriting_begins_anew),
-        cmocka_unit_test(precisions_go_on),           cmocka_unit_test(rounding_goes_on),
-        cmocka_unit_test(damage_falls_back),          cmocka_unit_test(two_runs_in_one_folder_are_refused),
-        cmocka_unit_test(signals_while_planning),     cmocka_unit_test(signals_while_validating),
-        cmocka_unit_test(read_errors_lose_nothing),   cmocka_unit_test(full_disks_lose_nothing),
-        cmocka_unit_test(faults_are_found),           cmocka_unit_test(second_interrupt_stops_at_once),
+        cmocka_unit_test(stopped_runs_go_on),
+        cmocka_unit_test(kills_lose_nothing),
+        cmocka_unit_test(smaller_budgets_plan_anew),
+        cmocka_unit_test(narrow_state_goes_on),
+        cmocka_unit_test(moved_out_state_goes_on),
+        cmocka_unit_test(other_runs_are_refused),
+        cmocka_unit_test(folders_in_use_are_refused),
+        cmocka_unit_test(overwriting_begins_anew),
+        cmocka_unit_test(another_spelling_is_the_same_folder),
+        cmocka_unit_test(precisions_go_on),
+        cmocka_unit_test(rounding_goes_on),
+        cmocka_unit_test(damage_falls_back),
+        cmocka_unit_test(two_runs_in_one_folder_are_refused),
+        cmocka_unit_test(signals_while_planning),
+        cmocka_unit_test(signals_while_validating),
+        cmocka_unit_test(read_errors_lose_nothing),
+        cmocka_unit_test(full_disks_lose_nothing),
+        cmocka_unit_test(faults_are_found),
+        cmocka_unit_test(second_interrupt_stops_at_once),
     };
     return cmocka_run_group_tests_name("resume", tests, open_files, scratch_close);
 }
