@@ -25,9 +25,10 @@ status llama_cpp_check(const model *m, const model_config *c, const llama_cpp_se
         return status_set(STATUS_INVALID,
                           "--cache-type-v %s wants flash attention in llama.cpp; leave --attn eager out",
                           llama_cpp_cache_name(s->values));
-    if (s->gpus > LLAMA_CPP_MOST_DEVICES || s->gpus > h.layers + 1)
-        return status_set(STATUS_INVALID, "--gpus %lld: llama.cpp shares %lld layers out among %d at most",
-                          (long long)s->gpus, (long long)h.layers + 1, LLAMA_CPP_MOST_DEVICES);
+    int64_t most = h.layers + 1 < LLAMA_CPP_MOST_DEVICES ? h.layers + 1 : LLAMA_CPP_MOST_DEVICES;
+    if (s->gpus > most)
+        return status_set(STATUS_INVALID, "--gpus %lld: llama.cpp shares %lld layers out among %lld at most",
+                          (long long)s->gpus, (long long)h.layers + 1, (long long)most);
     int64_t rows = h.head_size * h.kv_heads;
     if (rows % 32 && (gguf_bits(s->keys) < 16 || gguf_bits(s->values) < 16))
         return status_set(STATUS_INVALID,

@@ -148,6 +148,10 @@ static void layers_are_shared_out_in_their_order(void **state) {
     }
     x.s.gpus = 17;
     assert_int_equal(llama_cpp_check(&x.model, &x.config, &x.s), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "81 layers out among 16 at most"));
+    x.config.decoder.layers = 4, x.s.gpus = 6;
+    assert_int_equal(llama_cpp_check(&x.model, &x.config, &x.s), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "5 layers out among 5 at most"));
 }
 
 static void caches_shrink_with_their_types(void **state) {
