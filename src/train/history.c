@@ -11,6 +11,13 @@
 
 enum { BLOCK_BYTES = 8192 };
 
+void history_add(train_result *r, uint32_t room, int64_t step, double loss) {
+    if (r->evaluation_count == room)
+        memmove(r->evaluations, r->evaluations + 1, --r->evaluation_count * sizeof *r->evaluations);
+    r->evaluations[r->evaluation_count].step = step;
+    r->evaluations[r->evaluation_count++].loss = loss;
+}
+
 static void recall_line(const char *line, size_t length, int64_t done, uint32_t room, train_result *r) {
     json_document d;
     int64_t step;
@@ -18,15 +25,11 @@ static void recall_line(const char *line, size_t length, int64_t done, uint32_t 
     if (json_parse("metrics.jsonl", line, length, &d) != STATUS_OK) return;
     if (json_as_object(d.root) == STATUS_OK && json_has(d.root, "step") &&
         json_get_integer(d.root, "step", 1, done, &step) == STATUS_OK) {
-        uint32_t n = r->evaluation_count;
         if (json_has(d.root, "loss") && json_get_number(d.root, "loss", -1e300, 1e300, &value) == STATUS_OK)
             r->losses[step - 1] = value;
-        if (n < room && json_has(d.root, "eval_loss") &&
-            json_get_number(d.root, "eval_loss", -1e300, 1e300, &value) == STATUS_OK) {
-            r->evaluations[n].step = step;
-            r->evaluations[n].loss = value;
-            r->evaluation_count++;
-        }
+        if (json_has(d.root, "eval_loss") &&
+            json_get_number(d.root, "eval_loss", -1e300, 1e300, &value) == STATUS_OK)
+            history_add(r, room, step, value);
     }
     json_close(&d);
 }

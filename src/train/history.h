@@ -5,6 +5,9 @@
 
 #include "train/train.h"
 
-/* Fills r->losses of steps 1 … `done` (NAN: unknown) and r->evaluations (at most `room`) from the metrics in
- * folder `out`. */
+/* Adds a validation to r->evaluations, where there is room for so many. They are planned for by this start's
+ * options; where an earlier one validated more often the oldest gives way. */
+void history_add(train_result *r, uint32_t room, int64_t step, double loss);
+
+/* Fills r->losses of steps 1 … `done` (NAN: unknown) and r->evaluations from the metrics in folder `out`. */
 void history_recall(const char *out, int64_t done, uint32_t room, train_result *r);

@@ -28,6 +28,7 @@ typedef struct {
     feed feed;
     journal *journal;
     double *times;  /* seconds by step */
+    uint32_t room;  /* for validations in `result` */
     double least;   /* seconds that a step's arithmetic takes at best */
     double started; /* when the steps of this start began */
     int64_t saved;  /* step of the last checkpoint in options.out; 0: none that is known */
@@ -49,15 +50,15 @@ static bool asked_to_stop(const training *t) { return t->observer->stop && *t->o
 static status make_room(training *t) {
     const setup_options *o = &t->s->options;
     size_t steps = (size_t)o->steps;
-    uint32_t evaluations = o->eval_every ? (uint32_t)(o->steps / o->eval_every) + 1 : 1;
     train_result *r = t->result;
+    t->room = o->eval_every ? (uint32_t)(o->steps / o->eval_every) + 1 : 1;
     r->losses = memory_new(steps, sizeof *r->losses);
-    r->evaluations = memory_new(evaluations, sizeof *r->evaluations);
+    r->evaluations = memory_new(t->room, sizeof *r->evaluations);
     t->times = memory_new(steps, sizeof *t->times);
     if (!r->losses || !r->evaluations || !t->times) return status_set(STATUS_FAILED, "no memory for a run");
     r->first = r->steps = t->from->step;
     if (r->first && resume_is_of(t->from, o->out)) t->saved = r->first;
-    if (r->first) history_recall(o->out, r->first, evaluations, r);
+    if (r->first) history_recall(o->out, r->first, t->room, r);
     return STATUS_OK;
 }
 
@@ -130,9 +131,7 @@ static status evaluate(training *t, int64_t done) {
     bool whole;
     TRY(feed_evaluate(&t->feed, t->observer->stop, &loss, &whole));
     if (!whole) return STATUS_OK;
-    r->evaluations[known].step = done;
-    r->evaluations[known].loss = loss;
-    r->evaluation_count++;
+    history_add(r, t->room, done, loss);
     if (t->observer->evaluated)
         t->observer->evaluated(t->observer->context, done, loss, t->s->request.run.eval_samples);
     return journal_evaluated(t->journal, done, loss);

@@ -458,6 +458,27 @@ static void overwriting_begins_anew(void **state) {
     expect_quietly(0, "train anew --data text --steps 2 --batch 4 --out anew --overwrite", "planned");
 }
 
+/* A start that validates less often has room for fewer of them than the starts before have left. */
+static void validating_less_often_goes_on(void **state) {
+    (void)state;
+    json_document d;
+    copy_run("whole", "seldom");
+    assert_int_equal(system("rm -r seldom/checkpoint-60"), 0);
+    expect_quietly(0,
+                   "train tiny --data text --steps 60 --batch 8 --warmup 5 --lr 0.003 --eval-samples 8 "
+                   "--threads 2 --micro-batch 8 --out seldom --resume",
+                   "resuming");
+    assert_int_equal(json_open("seldom/run.json", &d), STATUS_OK);
+    json_value of = command_value(&d, "eval_losses");
+    size_t count;
+    int64_t step;
+    assert_int_equal(json_as_array(of, &count), STATUS_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(json_get_integer(json_item(of, 0), "step", 1, 60, &step), STATUS_OK);
+    assert_int_equal(step, 60);
+    json_close(&d);
+}
+
 /* Each file of the newest checkpoint damaged in turn: cut, one bit turned, gone. */
 static void damage_falls_back(void **state) {
     (void)state;
@@ -712,6 +733,7 @@ int main(void) {
         cmocka_unit_test(folders_in_use_are_refused),
         cmocka_unit_test(overwriting_begins_anew),
         cmocka_unit_test(another_spelling_is_the_same_folder),
+        cmocka_unit_test(validating_less_often_goes_on),
         cmocka_unit_test(precisions_go_on),
         cmocka_unit_test(rounding_goes_on),
         cmocka_unit_test(damage_falls_back),
