@@ -153,6 +153,12 @@ static void describe(const framework_subject *q, const framework_settings *setti
     if (!s->context) text_add(out, "images");
     text_add(out, " at once, %s\n", types[s->types]);
     describe_head(q, r, out);
+    if (s->adapter_rank && s->base_bits == 4 && q->config->family == FAMILY_DECODER &&
+        q->config->decoder.experts.count && !s->older)
+        text_add(
+            out,
+            "experts are one tensor today, which bitsandbytes doesn't code: of them --base-bits 4 is %d\n",
+            s->types == TORCH_HALF ? 16 : 32);
     if (torch_accumulation(s) > 1)
         text_add(out, "gradients of %lld micro-batches add up before a step\n",
                  (long long)torch_accumulation(s));

@@ -25,12 +25,18 @@ static double scales_width(const torch_settings *s) {
     return s->plain_scales ? 4.0 / 64 : 1.0 / 64 + 4.0 / (64 * 256);
 }
 
+/* bitsandbytes codes linear modules: not convolutions, and not the experts that transformers 5 keeps as one
+ * tensor (bitsandbytes#1849). */
+static bool is_linear(const torch_settings *s, const shape *w) {
+    return w->rank == 2 || (w->rank == 3 && s->transformers && s->older);
+}
+
 /* Which weights are coded: matrices of the blocks; in litgpt the head's as well. Others are prepared as f32,
  * unless all is of 16 bits. */
 static double weight_width(const graph *g, const torch_settings *s, tensor_id t, const bool *in_block) {
     const char *name = graph_name(g, t);
     bool head = strstr(name, "head") || strstr(name, "embed_out"), coded = in_block[t] || (s->litgpt && head);
-    if (s->adapter_rank && s->base_bits == 4 && coded && graph_shape(g, t)->rank > 1)
+    if (s->adapter_rank && s->base_bits == 4 && coded && is_linear(s, graph_shape(g, t)))
         return code_width + scales_width(s);
     if (s->adapter_rank && s->base_bits == 4) return s->types == TORCH_HALF ? 2 : 4;
     if (s->adapter_rank && s->base_bits == 16) return 2;
