@@ -26,11 +26,10 @@ static int distance(const char *a, const char *b) {
     return last[m];
 }
 
-/* How far `known` is from the word; a beginning of it counts as near. */
+/* How far `known` is from the word; nothing is nearer than what the word begins. */
 static int miss(const char *word, const char *known) {
     size_t length = strlen(word);
-    int apart = distance(word, known);
-    return length >= 3 && strncmp(known, word, length) == 0 ? smaller(apart, 1) : apart;
+    return length >= 3 && strncmp(known, word, length) == 0 ? 0 : distance(word, known);
 }
 
 static int bound(const char *word) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "io/published.h"
 
 enum { WIDEST = 100, NARROW = 64, COLUMN = 28, INDENT = 6 };
 
@@ -117,6 +118,19 @@ static void add_command(const page *p, const char *left, const char *what) {
     add_wrapped(p, (int)strlen(left) + 3, p->column, what);
 }
 
+/* Names that stand for sizes. */
+static void add_published(const page *p) {
+    text t = { 0 };
+    text_add(
+        &t, "to plan and estimate, mixtures of experts, T5, ViT, CLIP, ResNet and ConvNeXt as well; and by a "
+            "name or a size (7B) alone");
+    for (const published_model *m = published_models; m->name; m++)
+        text_add(&t, "%s%s", m == published_models ? ": " : ", ", m->name);
+    output_add(p->out, "  ");
+    add_wrapped(p, 2, 2, t.failed ? "" : t.data);
+    text_close(&t);
+}
+
 void cli_help_all(output *out) {
     static const cli_example begin[] = {
         { "snug plan gpt2 --batch 8", "what does it need?" },
@@ -137,7 +151,10 @@ void cli_help_all(output *out) {
     output_add(out, "\nModels\n  ");
     add_wrapped(&p, 2, 2, families_preset_names());
     output_add(out, "  ");
-    add_wrapped(&p, 2, 2, "a config.json, or a Hugging Face model directory with GPT-2's architecture");
+    add_wrapped(&p, 2, 2,
+                "a config.json, or a Hugging Face model directory: GPT-2, Llama, Mistral, Qwen 2 and 3, Phi, "
+                "Gemma, GPT-NeoX, BERT, RoBERTa, DistilBERT");
+    add_published(&p);
     output_add(out, "\nBegin with\n");
     for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
         output_add(out, begin[i].what && p.width > NARROW ? "  %-45s %s\n" : "  %s\n", begin[i].line,
