@@ -31,6 +31,6 @@ status resume_claim(const setup *s, resume *r);
 bool resume_is_of(const resume *r, const char *out);
 
 /* As decision_make, with the choices of the checkpoint for everything that the user does not pin. Where they
- * do not fit, what is EXACT is chosen anew, and where that is not enough everything
- * but what is LOSSY: r->said says which. */
+ * do not fit, what is EXACT is chosen anew, and where that is not enough everything but what is LOSSY:
+ * r->said says which. */
 status resume_decide(setup *s, resume *r, decision *d);

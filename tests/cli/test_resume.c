@@ -575,7 +575,7 @@ static void signals_while_planning(void **state) {
 
 /* A validation is not worth waiting for; resuming makes up for it. */
 #define JUDGED                                                                                               \
-    "train char-small --data text --eval-data text --eval-every 1 --eval-samples 64 --batch 1 "              \
+    "train char-small --data text --eval-data text --eval-every 1 --eval-samples 192 --batch 1 "             \
     "--steps 1000 --save-every off --out judged --resume"
 
 /* Starts or goes on, and gets the signal behind step `after`; returns the step it stopped at. */
