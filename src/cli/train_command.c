@@ -63,6 +63,7 @@ static void add_data(output *out, const setup *s, const resume *from) {
 static void print_beginning(output *out, const setup *s, const resume *from, const decision *d) {
     text t = { 0 };
     output_add(out, "%s%s", from->said, *from->said ? "\n" : "");
+    if (from->step && from->step == s->options.steps) return; /* nothing is going to run */
     report_style style = output_style(out);
     style.brief = true;
     report_plan_text(&t, s, d, &style);

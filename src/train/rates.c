@@ -196,7 +196,7 @@ device_rates rates_find(int threads) {
     }
     if (c.measured.count) {
         r = interpolate(&c.measured, threads);
-        snprintf(r.source, sizeof r.source, "measured: this machine");
+        snprintf(r.source, sizeof r.source, "measurement of this machine");
     } else if (c.scale > 0 && c.scale != 1) {
         r.scale = c.scale;
         snprintf(r.source + strlen(r.source), sizeof r.source - strlen(r.source),

@@ -458,9 +458,9 @@ static void devices_and_the_rates_in_use(void **state) {
     command_expect(0, "train char-small --data text --out noted --steps 21 --batch 4 --quiet");
     expect_rates("plan tiny", "as a run took here");
     expect_rates("devices", "as a run took here");
-    expect_rates("devices --threads 3 --measure", "measured: this machine");
-    expect_rates("plan tiny", "measured: this machine");
-    expect_rates("plan tiny --json --quiet", "\"rates\": \"measured: this machine\"");
+    expect_rates("devices --threads 3 --measure", "measurement of this machine");
+    expect_rates("plan tiny", "measurement of this machine");
+    expect_rates("plan tiny --json --quiet", "\"rates\": \"measurement of this machine\"");
     command_expect(2, "devices here");
 }
 

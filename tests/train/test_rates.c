@@ -45,7 +45,7 @@ static void what_was_stored_is_found(void **state) {
         assert_true(r.bandwidth == m.rates[i].bandwidth && r.moved == m.rates[i].moved);
         assert_true(r.draws == m.rates[i].draws && r.cached == m.rates[i].cached);
         assert_true(r.cache_bytes == m.rates[i].cache_bytes && r.call_seconds == m.rates[i].call_seconds);
-        assert_string_equal(r.source, "measured: this machine");
+        assert_string_equal(r.source, "measurement of this machine");
         assert_true(r.scale == 1);
     }
     assert_true(rates_find(3).bandwidth == 4.5e9); /* in between */
@@ -105,7 +105,7 @@ static void damage_is_passed_over(void **state) {
     }
     memory_free(data);
     must(rates_store(&m)); /* measuring again repairs it */
-    assert_string_equal(rates_find(1).source, "measured: this machine");
+    assert_string_equal(rates_find(1).source, "measurement of this machine");
     forget();
 }
 
