@@ -48,7 +48,7 @@ static status check_litgpt(const framework_subject *q) {
 /* Whole micro-batches add up to a step there, and there is no smaller one at the end. */
 static status check_cut(const torch_settings *s) {
     int64_t gpus = s->gpus > 1 ? s->gpus : 1, once = s->batch * gpus;
-    if (s->step <= once || s->step % once == 0) return STATUS_OK;
+    if (s->step % once == 0) return STATUS_OK;
     char among[48] = "";
     if (gpus > 1) snprintf(among, sizeof among, " on each of %lld devices", (long long)gpus);
     return status_set(

@@ -253,6 +253,9 @@ static void answers_say_what_they_are_of(void **state) {
         "of t4 its memory counts; snug computes on the CPU, and all times are of this machine's"));
     assert_true(
         command_says("estimate gpt2 --batch 8 --micro-batch 3 --emit hf", 2, "a step would have 9 samples"));
+    assert_true(command_says("estimate gpt2 --batch 2 --micro-batch 4", 2, "a step would have 4 samples"));
+    assert_true(command_says("estimate gpt2 --batch 4 --micro-batch 1 --gpus 8 --shard ddp", 2,
+                             "a step would have 8 samples"));
     assert_true(command_says("estimate gpt2 --batch 8 --micro-batch 2 --gpus 3 --shard ddp", 2,
                              "micro-batches of 2 on each of 3 devices"));
     assert_true(command_says("estimate gpt2 --batch 9 --micro-batch 3 --emit hf", 0,

@@ -185,6 +185,7 @@ static void near_misses_are_suggested(void **state) {
         { "plan tiny --optimizer adam", "did you mean adamw?" },
         { "plan tiny --momentum 0.9", "say --optimizer sgd" },
         { "plan tiny --optimizer sgd --beta1 0.8", "say --optimizer adamw" },
+        { "train tiny --dat text", "did you mean --data?" }, /* not --qat, which is as near */
         { "plan tiny --no-batch", "unknown option --no-batch" },
         { "plan tiny --json --no-json", "given twice" },
         { "completion tcsh", "bash, zsh, fish" },
