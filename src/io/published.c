@@ -50,11 +50,13 @@ static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' :
  * small letters. "" for a path. */
 static void plain_name(const char *said, char out[NEAREST_BYTES]) {
     const char *slash = strchr(said, '/');
-    bool path = *said == '.' || slash == said || (slash && strchr(slash + 1, '/'));
+    const char *second = slash ? strchr(slash + 1, '/') : NULL;
+    bool path = *said == '.' || slash == said || (second && second[1]);
     const char *name = path ? "" : slash ? slash + 1 : said;
     size_t n = 0;
-    for (; name[n] && n + 1 < NEAREST_BYTES; n++) out[n] = lower(name[n]);
-    out[name[n] ? 0 : n] = 0;
+    for (; name[n] && name[n] != '/' && n + 1 < NEAREST_BYTES; n++) out[n] = lower(name[n]);
+    bool whole = !name[n] || strcmp(name + n, "/") == 0;
+    out[whole ? n : 0] = 0;
     if (strncmp(out, "meta-llama", 10) == 0) memmove(out, out + 5, strlen(out + 5) + 1);
 }
 

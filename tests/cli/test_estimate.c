@@ -218,6 +218,7 @@ static void names_are_understood(void **state) {
         { "estimate gpt2 --device a100-80-mig --batch 1", 2, "did you mean a100-80-mig-1g.10gb or a100" },
         { "estimate gpt2 --device rtx-4091 --batch 1", 2, "did you mean rtx-4090?" },
         { "estimate meta-llama/Llama-3.1-8B --batch 1 --context 64", 0, "llama-3.1-8b in Hugging Face's" },
+        { "estimate Qwen/Qwen2.5-7B-Instruct/ --batch 1 --context 64", 0, "qwen2.5-7b in Hugging Face's" },
         { "estimate meta-llama/Meta-Llama-3-8B-Instruct --batch 1 --context 64", 0,
           "is taken for the published model llama-3-8b" },
         { "estimate mistralai/Mistral-7B-v0.1 --batch 1 --context 64", 0,
