@@ -103,9 +103,9 @@ struct op_def {
     const op_alias *aliases;
     uint8_t in_count; /* of `inputs` */
     uint8_t alias_count;
-    uint8_t out_count; /* or, where it depends on the node, outputs() */
-    bool variadic;     /* the last input rule repeats */
-    uint16_t attribute_bytes;
+    uint8_t out_count;        /* or, where it depends on the node, outputs() */
+    bool variadic;            /* the last input rule repeats */
+    uint16_t attribute_bytes; /* attributes are compared byte by byte: they have no padding */
     uint32_t traits;
     uint32_t constants; /* bit per input: a float that gets no gradient (a scale, a learning rate) */
     uint32_t places;    /* bit per input: a result comes to lie there, and what it held is not read */

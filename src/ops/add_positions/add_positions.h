@@ -11,7 +11,7 @@ typedef struct {
 
 typedef struct {
     int64_t rows; /* S, of the table */
-    int32_t type; /* dtype of dtable; 0: that of dy */
+    int64_t type; /* dtype of dtable; 0: that of dy */
     add_positions_attributes at;
 } add_positions_backward_attributes;
 

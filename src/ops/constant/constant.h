@@ -5,7 +5,7 @@
 
 typedef struct {
     double value;
-    int32_t dtype;
+    int64_t dtype;
 } constant_attributes;
 
 extern const op_def op_constant; /* -> (1) */

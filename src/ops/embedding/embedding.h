@@ -9,7 +9,7 @@
 
 typedef struct {
     int64_t rows; /* V, of the table */
-    int32_t type; /* dtype of dtable; 0: that of dy */
+    int64_t type; /* dtype of dtable; 0: that of dy */
 } embedding_backward_attributes;
 
 extern const op_def op_embedding;          /* ids (N) or (B,T) i32, table (V,C) -> (N,C) or (B,T,C) */

@@ -25,7 +25,7 @@ typedef struct {
     double theta;
     double factor, low, high, original; /* read as `stretch` says */
     double gain;                        /* of cosines and sines; 0: 1 */
-    int32_t unrounded;                  /* YaRN: the ramp begins and ends between pairs */
+    int64_t unrounded;                  /* YaRN: the ramp begins and ends between pairs */
 } rotary_angles_attributes;
 
 typedef struct {
