@@ -84,7 +84,8 @@ const cli_command cli_commands[] = {
                "the largest, and the cheapest change that makes it fit. Needs no GPU and allocates nothing. "
                "MODEL is a "
                "config.json, a Hugging Face model directory, a preset, a published model as llama-3-8b, or a "
-               "size as 7B.",
+               "size as 7B. In snug's sources published/ lists all models that have a name, devices/ all "
+               "devices; of a name that is not known the answer says which are nearest.",
       .examples = { { "snug estimate llama-3-8b --device h100-80 --batch 1 --context 4096", "does it fit?" },
                     { "snug estimate 7B --device rtx-4090 --batch 4 --context 2048 --adapter-rank 16 "
                       "--base-bits 4",

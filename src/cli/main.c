@@ -100,10 +100,11 @@ int main(int count, char **arguments) {
         output_flush(&streams.people);
         say();
     }
+    /* That something does not fit is an answer, and one that nobody could read is none. */
     output *const last[] = { &streams.result, &streams.people };
     for (int i = 0; i < 2; i++) {
         status written = output_check(last[i]);
-        if (written == STATUS_OK || result != STATUS_OK) continue;
+        if (written == STATUS_OK || (result != STATUS_OK && result != STATUS_NO_FIT)) continue;
         say();
         result = written;
     }

@@ -90,7 +90,9 @@ static const option rows[] = {
       .offset = FIELD(run.batch),
       .low = 1,
       .high = 1 << 20,
-      .help = "samples per optimizer step; never changed to save memory" },
+      .help =
+          "samples per optimizer step; never changed to save memory. With estimate's --gpus: those of each "
+          "device, unless --micro-batch or --accumulate cut the step" },
     { .name = "context",
       .hint = "N|model",
       .kind = OPTION_INTEGER,

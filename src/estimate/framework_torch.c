@@ -142,16 +142,26 @@ static void describe_head(const framework_subject *q, const framework_result *r,
                      units_bytes_text(r->terms[i].bytes, logits));
 }
 
+/* Whose samples --batch counts is not the same on one device and on several, so both are said. */
+static void describe_step(const torch_settings *s, text *out) {
+    int64_t devices = s->gpus > 1 ? s->gpus : 1, samples = s->batch * devices * torch_accumulation(s);
+    text_add(out, "%lld ", (long long)s->batch);
+    if (s->context) text_add(out, "x %lld tokens", (long long)s->context);
+    if (!s->context) text_add(out, "images");
+    text_add(out, " at once");
+    if (devices > 1) text_add(out, " on each of %lld devices", (long long)devices);
+    if (samples != s->batch) text_add(out, ", %lld samples a step", (long long)samples);
+}
+
 static void describe(const framework_subject *q, const framework_settings *settings,
                      const framework_result *r, text *out) {
     static const char *const types[] = { "float32", "autocast to 16 bits", "16 bits" };
     const torch_settings *s = &settings->torch;
     const hardware *h = q->hardware;
-    text_add(out, "%.2f billion parameters, %.2f million trained, %lld ", (double)r->parameters / 1e9,
-             (double)r->trained / 1e6, (long long)s->batch);
-    if (s->context) text_add(out, "x %lld tokens", (long long)s->context);
-    if (!s->context) text_add(out, "images");
-    text_add(out, " at once, %s\n", types[s->types]);
+    text_add(out, "%.2f billion parameters, %.2f million trained, ", (double)r->parameters / 1e9,
+             (double)r->trained / 1e6);
+    describe_step(s, out);
+    text_add(out, ", %s\n", types[s->types]);
     describe_head(q, r, out);
     if (s->adapter_rank && s->base_bits == 4 && q->config->family == FAMILY_DECODER &&
         q->config->decoder.experts.count && !s->older)

@@ -101,6 +101,8 @@ static void scripts_ask_for_what_fits(void **state) {
           { "snug train gpt2-xl", "--batch 4 --context 512", "--gpus-per-node=1\n" } },
         { "llama-3-70b --cluster ascend --framework vllm --context 4096",
           { "--tensor-parallel-size 2 \\\n", "--gpus-per-node=2\n" } },
+        { "meta-llama/Meta-Llama-3-8B --cluster ascend --framework vllm --context 4096",
+          { "vllm serve meta-llama/Meta-Llama-3-8B ", "--job-name=llama-3-8b\n" } },
         { "llama-3-8b --cluster pitzer --framework llama.cpp --context 4096", { "llama-server" } },
         { "gpt2 --cluster own.yaml --batch 4 --context 256",
           { "--gres=gpu:tesla:1\n", "--partition=batch\n", "--exclusive\n" } },
@@ -150,6 +152,8 @@ static void commands_have_what_was_asked(void **state) {
           "--kv-cache-dtype fp8 --gpu-memory-utilization 0.8 --max-num-batched-tokens 3000",
           { "srun vllm serve llama-3-8b ", "--quantization fp8", "--enforce-eager", "--kv-cache-dtype fp8",
             "--gpu-memory-utilization 0.8", "--max-num-batched-tokens 3000", "--max-model-len 4096" } },
+        { "meta-llama/Meta-Llama-3-8B --cluster ascend --framework vllm --context 4096",
+          { "vllm serve meta-llama/Meta-Llama-3-8B ", "--job-name=llama-3-8b\n" } },
         { "llama-3-8b --cluster pitzer --framework llama.cpp --context 4096",
           { "srun llama-server --model llama-3-8b-", "--ctx-size 4096", "--n-gpu-layers" } },
         { "gpt2 --cluster pitzer --framework snug --batch 4 --context 256 --precision bf16 --recompute block "

@@ -8,10 +8,12 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/hardware.h"
@@ -245,6 +247,14 @@ static void answers_say_what_they_are_of(void **state) {
     command_result r = command_run("estimate gpt2 --device h100-80 --context 1024");
     assert_null(strstr(r.out, "assumed"));
     command_free(&r);
+    assert_true(
+        command_says("estimate llama-3-8b --device h100-80 --gpus 4 --shard fsdp --batch 16 --context 2048",
+                     3, " 16 x 2048 tokens at once on each of 4 devices, 64 samples a step, autocast"));
+    assert_true(command_says("estimate gpt2 --gpus 4 --shard ddp --batch 16 --micro-batch 2 --context 64", 0,
+                             " 2 x 64 tokens at once on each of 4 devices, 16 samples a step, autocast"));
+    assert_true(
+        command_says("estimate gpt2 --batch 16 --context 64", 0, " 16 x 64 tokens at once, autocast"));
+    assert_true(command_says("help estimate", 0, "those of each"));
     assert_true(command_says("estimate llama-3.1-8b --device b200 --solve batch", 3,
                              "the whole context of 131072 tokens is assumed; say --context"));
     assert_true(command_says("estimate llama-3-8b --framework vllm --device h100-80", 0,
@@ -261,6 +271,42 @@ static void answers_say_what_they_are_of(void **state) {
                              "micro-batches of 2 on each of 3 devices"));
     assert_true(command_says("estimate gpt2 --batch 9 --micro-batch 3 --emit hf", 0,
                              "gradient_accumulation_steps=3"));
+}
+
+/* The same words as above, for whatever is not turned. */
+static void solving_says_what_is_assumed(void **state) {
+    (void)state;
+    static const char batch[] = "a batch of 8 is assumed; say --batch\n",
+                      both[] =
+                          "a batch of 8 and the whole context of 1024 tokens are assumed; say --batch and "
+                          "--context\n";
+    assert_true(command_says("estimate gpt2-xl --device a100-80 --solve context", 0, batch));
+    assert_true(command_says("estimate gpt2-xl --device t4 --solve gpus", 0, both));
+    assert_true(command_says("estimate gpt2 --solve gpu", 0, both));
+    assert_true(command_says("estimate gpt2 --solve gpu --context 64", 0, batch));
+    assert_true(command_says("estimate --fit gpt2 --device t4 --context 64", 0, batch));
+    assert_true(command_says("estimate --solve model --fit gpt2 --device t4", 0, both));
+    command_result r = command_run("estimate gpt2 --device t4 --solve batch --context 64");
+    assert_null(strstr(r.out, "assumed"));
+    command_free(&r);
+}
+
+/* "Does not fit" is an answer as well, and where it can't be written that is what counts. */
+static void what_cannot_be_written_is_said(void **state) {
+    (void)state;
+    int full = open("/dev/full", O_WRONLY);
+    if (full < 0) skip();
+    command_result r =
+        command_wait(command_start("estimate 7B --device t4 --batch 1 --context 64", NULL, full));
+    close(full);
+    if (r.exit != 1 || !strstr(r.err, "cannot write")) fail_msg("exit %d: %s", r.exit, r.err);
+    assert_non_null(strstr(r.err, "does not fit t4"));
+    command_free(&r);
+}
+
+static void help_says_where_the_names_are(void **state) {
+    (void)state;
+    assert_true(command_says("help estimate", 0, "published/ lists all models"));
 }
 
 static double seconds_of_children(void) {
@@ -308,6 +354,9 @@ int main(void) {
                                         cmocka_unit_test(messages_are_explained),
                                         cmocka_unit_test(names_are_understood),
                                         cmocka_unit_test(answers_say_what_they_are_of),
+                                        cmocka_unit_test(solving_says_what_is_assumed),
+                                        cmocka_unit_test(what_cannot_be_written_is_said),
+                                        cmocka_unit_test(help_says_where_the_names_are),
                                         cmocka_unit_test(four_hundred_billion_parameters_take_two_seconds),
                                         cmocka_unit_test(so_does_the_plan_of_them) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

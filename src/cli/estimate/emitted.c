@@ -7,6 +7,7 @@ status estimate_emit(text *t, const estimate_question *e, const framework_advice
     return emit_write(e->o->estimate.emit,
                       &(emit_request){ .subject = &e->subject,
                                        .framework = e->framework,
+                                       .named = e->hub ? e->hub : e->model.name,
                                        .settings = fits ? &e->settings : &a->settings,
                                        .result = fits ? &e->result : &a->result,
                                        .changed = fits ? "" : a->text },

@@ -5,6 +5,7 @@
 
 typedef struct {
     const options *o;
+    const char *hub; /* the model's name on the hub, where it was named so; else NULL */
     model_config config;
     model model;
     hardware hardware;

@@ -27,6 +27,7 @@ static bool find_published(estimate_question *e, const char **name) {
         text_add(&e->notes, "of the published models %s is nearest to %s\n", published, *name);
     if (match == PUBLISHED_VARIANT)
         text_add(&e->notes, "%s is taken for the published model %s\n", *name, published);
+    if (strchr(*name, '/')) e->hub = *name;
     *name = published;
     return true;
 }

@@ -21,15 +21,21 @@ static int64_t step_of(const setup_options *run, int64_t gpus) {
     return run->micro_batch ? run->batch : run->batch * gpus;
 }
 
-/* A whole context may be much more than anybody trains with. */
+/* A whole context may be much more than anybody trains with. What --solve turns is not assumed, and of its
+ * answer nothing else says how large a batch it is of. */
 static void note_assumed(estimate_question *e) {
     const setup_options *run = &e->o->run;
+    const estimate_options *x = &e->o->estimate;
     int64_t most = families_context(&e->config);
-    bool cut = run->micro_batch || run->accumulate || run->batch != setup_defaults().batch;
-    if (run->context || !most) return;
-    if (!cut) text_add(&e->notes, "a batch of %lld and ", (long long)run->batch);
-    text_add(&e->notes, "the whole context of %lld tokens %s assumed; say %s--context\n", (long long)most,
-             cut ? "is" : "are", cut ? "" : "--batch and ");
+    bool solving = x->solve != SOLVE_FITS;
+    bool batch = x->solve != SOLVE_BATCH && !run->micro_batch && !run->accumulate &&
+                 run->batch == setup_defaults().batch;
+    bool context = x->solve != SOLVE_CONTEXT && !run->context && most;
+    if (!context && !(batch && solving)) return;
+    if (batch) text_add(&e->notes, "a batch of %lld%s", (long long)run->batch, context ? " and " : "");
+    if (context) text_add(&e->notes, "the whole context of %lld tokens", (long long)most);
+    text_add(&e->notes, " %s assumed; say %s%s%s\n", batch && context ? "are" : "is", batch ? "--batch" : "",
+             batch && context ? " and " : "", context ? "--context" : "");
 }
 
 void estimate_settle_torch(estimate_question *e) {

@@ -169,6 +169,7 @@ static void add_torchrun(const slurm_choice *c, text *out) {
 
 /* A model's name is cut where a path is long, and what runs needs all of it. */
 static const char *whole_name(const estimate_question *e) {
+    if (e->hub && e->framework) return e->hub;
     return strlen(e->model.name) + 1 < sizeof e->model.name ? e->model.name : e->o->subject;
 }
 
@@ -184,6 +185,7 @@ static void add_training(const estimate_question *e, text *out) {
 static void add_command(const slurm_choice *c, const estimate_question *e, text *out) {
     emit_request q = { .subject = &e->subject,
                        .framework = e->framework,
+                       .named = whole_name(e),
                        .settings = &e->settings,
                        .result = &e->result,
                        .changed = "" };

@@ -200,15 +200,16 @@ static status solve_device(solving *s) {
     if (!s->devices) return status_set(STATUS_FAILED, "no memory to ask for all devices");
     TRY(ask_devices(s->o, s->devices, s->device_count));
     qsort(s->devices, s->device_count, sizeof *s->devices, by_memory);
-    bool any = false;
+    const candidate *last = NULL;
     for (uint32_t i = s->device_count; i-- > 0;) {
         candidate *c = &s->devices[i];
-        if (c->refused || (any && !c->a.fits)) continue;
-        any = true;
+        if (c->refused || (last && !c->a.fits)) continue;
+        last = c;
         s->found.with = c->a;
         s->found.name = c->a.fits ? c->name : NULL;
     }
     s->found.with.notes = (text){ 0 }; /* theirs */
+    if (last && last->a.notes.length) text_add(&s->found.with.notes, "%s", last->a.notes.data);
     return STATUS_OK;
 }
 

@@ -52,7 +52,7 @@ void emit_comment(text *out, const emit_request *q) {
     const interval *b = &q->result->layers[h->memory ? FRAMEWORK_DEVICE : FRAMEWORK_RESERVED];
     char low[UNITS_TEXT_BYTES], likely[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
     text_add(out, "# snug estimate: ");
-    json_add_quoted(out, q->subject->model->name);
+    json_add_quoted(out, q->named);
     text_add(out, " takes %s of ", units_bytes_text(b->likely, likely));
     if (h->memory)
         json_add_quoted(out, h->title);

@@ -8,6 +8,7 @@
 typedef struct {
     const framework_subject *subject;
     const framework *framework;
+    const char *named;                  /* of the model: as the tool is to load it */
     const framework_settings *settings; /* that fit */
     const framework_result *result;
     const char *changed; /* options beyond what was asked; "": none */

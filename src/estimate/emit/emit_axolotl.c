@@ -47,7 +47,7 @@ static status write(const emit_request *q, text *out) {
     TRY(emit_optimizer(q, &optimizer));
     emit_comment(out, q);
     text_add(out, "# datasets and learning_rate are yours to add\nbase_model: ");
-    json_add_quoted(out, q->subject->model->name);
+    json_add_quoted(out, q->named);
     text_add(out,
              "\nsequence_len: %lld\n"
              "micro_batch_size: %lld\n"

@@ -127,7 +127,7 @@ static status write(const emit_request *q, text *out) {
     text_add(out, "from transformers import %s, %sTrainingArguments\n\nMODEL = ",
              loaders[q->subject->config->family].class,
              s->adapter_rank && s->base_bits == 4 ? "BitsAndBytesConfig, " : "");
-    json_add_quoted(out, q->subject->model->name);
+    json_add_quoted(out, q->named);
     text_add(out, "  # a path, or a name on the hub\n");
     if (s->context) text_add(out, "CONTEXT = %lld  # tokens of a sample, at most\n", (long long)s->context);
     text_add(out, "\n");

@@ -29,7 +29,7 @@ static status write(const emit_request *q, text *out) {
     text_add(out, "#!/bin/sh\n");
     emit_comment(out, q);
     text_add(out, "# the model: a path, or a name on the hub\n");
-    emit_vllm_command(q, q->subject->model->name, out);
+    emit_vllm_command(q, q->named, out);
     return STATUS_OK;
 }
 
