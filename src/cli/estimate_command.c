@@ -20,7 +20,9 @@ static status answer(estimate_question *e, cli_streams *streams) {
         output_text(&streams->result, &t);
     }
     if (e->o->estimate.emit) {
-        status emitted = estimate_emit(&t, e, &a);
+        text beside = { 0 };
+        status emitted = estimate_emit(&t, e, &a, &beside);
+        output_text(&streams->people, &beside);
         output_text(&streams->result, &t);
         TRY(emitted);
     }
@@ -57,12 +59,13 @@ static status answer_one(const options *o, cli_streams *streams) {
 
 static status write_script(const slurm_choice *c, cli_streams *streams) {
     ask_answer a;
-    text t = { 0 };
+    text t = { 0 }, beside = { 0 };
     status result = ask(&c->with, NULL, true, &a);
     if (result == STATUS_OK && !a.fits)
         result =
             status_set(STATUS_NO_FIT, "%s does not fit %s, and gets no script", a.model, c->kind->device);
-    if (result == STATUS_OK) result = slurm_write(c, &a, &t);
+    if (result == STATUS_OK) result = slurm_write(c, &a, &t, &beside);
+    output_text(&streams->people, &beside);
     if (result == STATUS_OK) output_text(&streams->result, &t);
     text_close(&a.notes);
     return result;

@@ -54,52 +54,130 @@ void framework_place(const framework_subject *q, framework_result *r, const inte
     if (!h->memory) r->beyond = 0;
 }
 
-/* ---- advice ---- */
-
-static status attempt(const framework *f, const framework_subject *q, framework_advice *a) {
-    return f->estimate(q, &a->settings, &a->result);
+bool framework_has_room(const framework_subject *q, const framework_result *r) {
+    uint64_t memory = q->hardware->memory, likely = r->layers[FRAMEWORK_DEVICE].likely;
+    if (!memory) return true;
+    /* What is asked for at once and kept for itself, as vLLM's cache, fills the device by intent. */
+    return r->fits && r->surely && (r->left || likely <= memory - memory / 50);
 }
 
-static status advise_one(const framework *f, const framework_subject *q, const framework_settings *s,
-                         framework_advice *out) {
+/* ---- advice ---- */
+
+/* A walk through the changes, alone and together. */
+typedef struct {
+    const framework *framework;
+    const framework_subject *subject;
+    const framework_settings *asked;
+    bool (*enough)(const framework_subject *q, const framework_result *r);
+    framework_advice *at;     /* what is tried now */
+    framework_advice nearest; /* of those tried what leaves the least missing; "": none helps */
+    uint64_t missing;         /* with that */
+} walk;
+
+static bool fits(const framework_subject *q, const framework_result *r) {
+    (void)q;
+    return r->fits;
+}
+
+static bool never(const framework_subject *q, const framework_result *r) {
+    (void)q, (void)r;
+    return false;
+}
+
+static bool is_enough(const walk *w) { return w->at->text[0] && w->enough(w->subject, &w->at->result); }
+
+static status attempt(walk *w) {
+    framework_result *r = &w->at->result;
+    TRY(w->framework->estimate(w->subject, &w->at->settings, r));
+    if (!r->fits && r->beyond < w->missing) w->nearest = *w->at, w->missing = r->beyond;
+    return STATUS_OK;
+}
+
+static void restart(walk *w) {
+    w->at->settings = *w->asked;
+    w->at->text[0] = 0;
+    w->at->alters = false;
+}
+
+static status try_each(walk *w, bool alters) {
+    const framework *f = w->framework;
     char one[FRAMEWORK_CHANGE_BYTES];
-    for (uint32_t i = 0; i < f->change_count; i++) {
-        out->settings = *s;
-        if (!f->changes[i].apply(q, &out->settings, one)) continue;
-        snprintf(out->text, sizeof out->text, "%s", one);
-        TRY(attempt(f, q, out));
-        if (out->result.fits) return STATUS_OK;
+    for (uint32_t i = 0; i < f->change_count && !is_enough(w); i++) {
+        if (f->changes[i].alters != alters) continue;
+        restart(w);
+        if (!f->changes[i].apply(w->subject, &w->at->settings, one)) continue;
+        snprintf(w->at->text, sizeof w->at->text, "%s", one);
+        w->at->alters = alters;
+        TRY(attempt(w));
     }
-    out->result.fits = false;
     return STATUS_OK;
 }
 
 /* Takes one change on top of those before it, as often as it helps. */
-static status add_change(const framework *f, const framework_subject *q, const framework_change *c,
-                         framework_advice *out) {
+static status add_change(walk *w, const framework_change *c, bool repeating) {
     char one[FRAMEWORK_CHANGE_BYTES];
-    size_t length = strlen(out->text);
+    framework_advice *at = w->at;
+    size_t length = strlen(at->text);
     do {
-        framework_settings before = out->settings;
-        if (!c->apply(q, &out->settings, one)) {
-            out->settings = before;
+        framework_settings before = at->settings;
+        if (!c->apply(w->subject, &at->settings, one)) {
+            at->settings = before;
             break;
         }
-        snprintf(out->text + length, sizeof out->text - length, "%s%s", length ? " " : "", one);
-        TRY(attempt(f, q, out));
-    } while (c->repeats && !out->result.fits);
+        snprintf(at->text + length, sizeof at->text - length, "%s%s", length ? " " : "", one);
+        at->alters = at->alters || c->alters;
+        TRY(attempt(w));
+    } while (c->repeats && repeating && !is_enough(w));
+    return STATUS_OK;
+}
+
+static status try_together(walk *w, bool everything) {
+    const framework *f = w->framework;
+    restart(w);
+    for (uint32_t i = 0; i < f->change_count && !is_enough(w); i++) {
+        const framework_change *c = &f->changes[i];
+        if (!c->alone && (everything || !c->alters)) TRY(add_change(w, c, everything));
+    }
+    return STATUS_OK;
+}
+
+static bool any_alters(const framework *f) {
+    for (uint32_t i = 0; i < f->change_count; i++)
+        if (f->changes[i].alters) return true;
+    return false;
+}
+
+static status try_all(walk *w) {
+    restart(w);
+    TRY(try_each(w, false));
+    if (!is_enough(w) && any_alters(w->framework)) {
+        TRY(try_together(w, false));
+        if (!is_enough(w)) TRY(try_each(w, true));
+    }
+    if (!is_enough(w)) TRY(try_together(w, true));
+    if (!is_enough(w)) restart(w);
     return STATUS_OK;
 }
 
 status framework_advise(const framework *f, const framework_subject *q, const framework_settings *s,
                         framework_advice *out) {
-    TRY(advise_one(f, q, s, out));
-    if (out->result.fits) return STATUS_OK;
-    out->settings = *s;
-    out->text[0] = 0;
-    for (uint32_t i = 0; i < f->change_count && !out->result.fits; i++)
-        if (!f->changes[i].alone) TRY(add_change(f, q, &f->changes[i], out));
-    if (!out->result.fits) out->text[0] = 0;
+    walk w = { .framework = f, .subject = q, .asked = s, .enough = fits, .at = out };
+    return try_all(&w);
+}
+
+status framework_advise_room(const framework *f, const framework_subject *q, const framework_settings *s,
+                             framework_advice *out) {
+    walk w = { .framework = f, .subject = q, .asked = s, .enough = framework_has_room, .at = out };
+    return try_all(&w);
+}
+
+status framework_nearest(const framework *f, const framework_subject *q, const framework_settings *s,
+                         framework_advice *out) {
+    framework_result r;
+    TRY(f->estimate(q, s, &r));
+    walk w = { .framework = f, .subject = q, .asked = s, .enough = never, .at = out, .missing = r.beyond };
+    TRY(try_all(&w));
+    *out = w.nearest;
     return STATUS_OK;
 }
 
@@ -125,9 +203,23 @@ bool framework_shorten(const framework *f, const framework_subject *q, framework
                        char out[FRAMEWORK_CHANGE_BYTES]) {
     int64_t *context = f->variable(s, FRAMEWORK_CONTEXT), steps = 0;
     shortening x = { f, q, s };
-    int64_t most = (*context - 1) / CONTEXT_STEP; /* shorter than it is */
+    int64_t most = context ? (*context - 1) / CONTEXT_STEP : 0; /* shorter than it is */
     if (most < 1 || solve_largest(most, fits_in_steps, &x, &steps) != STATUS_OK || !steps) return false;
     *context = steps * CONTEXT_STEP;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--context %lld", (long long)*context);
     return true;
+}
+
+bool framework_spread(const framework *f, const framework_subject *q, framework_settings *s,
+                      char out[FRAMEWORK_CHANGE_BYTES]) {
+    enum { MOST = 1024 };
+    int64_t *gpus = f->variable(s, FRAMEWORK_GPUS);
+    while (gpus && *gpus <= MOST / 2) {
+        framework_result r;
+        *gpus = *gpus < 1 ? 2 : 2 * *gpus;
+        if (f->check(q, s) != STATUS_OK || f->estimate(q, s, &r) != STATUS_OK || !r.fits) continue;
+        snprintf(out, FRAMEWORK_CHANGE_BYTES, "--gpus %lld", (long long)*gpus);
+        return true;
+    }
+    return false;
 }

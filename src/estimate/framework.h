@@ -97,6 +97,7 @@ typedef struct {
     void (*own)(const framework_settings *s, char text[FRAMEWORK_CHANGE_BYTES]);
     bool alone;   /* not to be taken beside others: another of them does the same, or what is made changes */
     bool repeats; /* may be applied again and again; the text of the last time counts */
+    bool alters;  /* what is trained, or in which numbers, is no longer what was asked */
 } framework_change;
 
 typedef struct {
@@ -120,14 +121,28 @@ const framework *framework_of(framework_name n); /* NULL: snug */
 
 typedef struct {
     char text[4 * FRAMEWORK_CHANGE_BYTES]; /* options; "": nothing that is known makes it fit */
+    bool alters;                           /* one of them does */
     framework_settings settings;           /* with those changes */
     framework_result result;
 } framework_advice;
 
-/* The first change that suffices alone; else as many as it takes, one after the other. */
+/* The first change that suffices alone; else as many as it takes, one after the other. What leaves the
+ * training as it is comes first, then what alters it, then as many devices as it takes. */
 status framework_advise(const framework *f, const framework_subject *q, const framework_settings *s,
                         framework_advice *out);
+/* The same, for what is to have room as well. */
+status framework_advise_room(const framework *f, const framework_subject *q, const framework_settings *s,
+                             framework_advice *out);
+/* Of all that framework_advise tries what leaves the least missing; "": nothing helps. */
+status framework_nearest(const framework *f, const framework_subject *q, const framework_settings *s,
+                         framework_advice *out);
+
+/* Fits by the upper end of the interval too, and by the likely value with 2 % to spare. */
+bool framework_has_room(const framework_subject *q, const framework_result *r);
 
 /* A change (framework_change.apply): the longest context that fits, in steps of 256; false: none does. */
 bool framework_shorten(const framework *f, const framework_subject *q, framework_settings *s,
                        char out[FRAMEWORK_CHANGE_BYTES]);
+/* Likewise twice, four times ... as many devices, at most 1024. */
+bool framework_spread(const framework *f, const framework_subject *q, framework_settings *s,
+                      char out[FRAMEWORK_CHANGE_BYTES]);

@@ -331,7 +331,7 @@ static void say_more(const framework_settings *s, char *out) {
              (long long)s->torch.gpus);
 }
 
-/* Where several are taken more devices come before another way of training. */
+/* Those behind `to_more` are another training: states in codes, sums in 16 bits, fewer numbers that learn. */
 static const framework_change changes[] = {
     { .apply = to_flash, .own = say_flash },
     { .apply = to_fused_update, .own = say_fused_update },
@@ -339,11 +339,11 @@ static const framework_change changes[] = {
     { .apply = to_smaller, .own = say_micro_batch, .alone = true },
     { .apply = to_checkpointing, .own = say_checkpointing },
     { .apply = to_one, .own = say_micro_batch },
-    { .apply = to_codes, .own = say_codes },
-    { .apply = to_half, .own = say_half, .alone = true },
-    { .apply = to_adapters, .own = say_adapters, .alone = true },
-    { .apply = to_coded_base, .own = say_adapters, .alone = true },
     { .apply = to_more, .own = say_more, .repeats = true },
+    { .apply = to_codes, .own = say_codes, .alters = true },
+    { .apply = to_half, .own = say_half, .alone = true, .alters = true },
+    { .apply = to_adapters, .own = say_adapters, .alone = true, .alters = true },
+    { .apply = to_coded_base, .own = say_adapters, .alone = true, .alters = true },
 };
 enum { CHANGES = sizeof changes / sizeof *changes };
 

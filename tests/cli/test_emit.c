@@ -258,6 +258,36 @@ static void steps_keep_their_samples(void **state) {
     }
 }
 
+/* What lies just below the device's end says so, in what is written and beside it, and what is advised then
+ * leaves room. */
+static void what_fits_only_barely_says_so(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "estimate gpt2 --device t4 --context 512 --batch 16 --emit hf",
+        "estimate gpt2 --device t4 --context 512 --solve batch --emit hf",
+        "estimate llama-3-8b --cluster ascend --batch 1 --context 4096 --emit slurm",
+    };
+    for (int i = 0; i < 3; i++) {
+        command_result r = command_run(lines[i]);
+        const char *written = strstr(r.out, "fits only barely: ");
+        const char *said = strstr(r.err, "fits only barely: ");
+        if (r.exit != 0) fail_msg("%s: exit %d: %s", lines[i], r.exit, r.err);
+        assert_true(written && said);
+        assert_non_null(strstr(written, i < 2
+                                            ? "; room is left with --loss fused, which takes 8796.0 MiB"
+                                            : "; room is left with --gradient-checkpointing, which takes "));
+        command_free(&r);
+    }
+    command_result r =
+        command_run("estimate gpt2 --device t4 --context 512 --batch 16 --loss fused --emit hf");
+    assert_int_equal(r.exit, 0);
+    assert_null(strstr(r.out, "barely"));
+    assert_null(strstr(r.err, "barely"));
+    command_free(&r);
+    assert_true(command_says("estimate 7B --device rtx-4090 --batch 1 --context 512 --emit hf", 3,
+                             "# beyond what was asked: --adapter-rank 16 (changes what is trained)\n"));
+}
+
 /* With --solve it is the settings that were found. */
 static void what_is_found_is_emitted(void **state) {
     (void)state;
@@ -378,6 +408,7 @@ int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(what_is_emitted_is_read_and_says_what_was_asked),
                                         cmocka_unit_test(what_is_emitted_fits),
                                         cmocka_unit_test(steps_keep_their_samples),
+                                        cmocka_unit_test(what_fits_only_barely_says_so),
                                         cmocka_unit_test(what_is_found_is_emitted),
                                         cmocka_unit_test(what_no_tool_can_say_gets_a_sentence),
                                         cmocka_unit_test(transformers_knows_every_argument),

@@ -71,6 +71,46 @@ static void the_change_that_is_named_suffices(void **state) {
     }
 }
 
+/* Weights and moments in 16 bits would do for both of these, and they are not what was asked for. */
+static void training_stays_as_it_is_where_it_can(void **state) {
+    (void)state;
+    assert_true(command_says("estimate llama-3.2-1b --device rtx-4090 --batch 8 --context 1024", 3,
+                             "makes it fit: --loss fused --gradient-checkpointing, then"));
+    assert_true(command_says("estimate llama-3.2-1b --device t4 --batch 1 --context 512", 3,
+                             "makes it fit: --gpus 2 --shard fsdp, then"));
+    assert_true(command_says("estimate 7B --device rtx-4090 --batch 1 --context 512", 3,
+                             "makes it fit: --adapter-rank 16 (changes what is trained), then"));
+    assert_true(command_says("estimate 7B --device rtx-4090 --batch 1 --context 512 --json", 3,
+                             "\"changes_training\": true"));
+    assert_true(command_says("estimate llama-3.2-1b --device t4 --batch 1 --context 512 --json", 3,
+                             "\"changes_training\": false"));
+}
+
+/* What comes nearest leaves as much missing as it says, and the shorter context that is named does. */
+static void where_nothing_fits_something_comes_nearest(void **state) {
+    (void)state;
+    const char *asked = "estimate llama-3.1-8b --device t4 --batch 1 --context 131072";
+    command_result r = command_run(asked);
+    char changes[256], missing[64], line[512], said[128];
+    const char *at = strstr(r.out, "Nothing that this command knows makes it fit.\nNearest comes ");
+    assert_int_equal(r.exit, 3);
+    assert_non_null(at);
+    assert_int_equal(
+        sscanf(strchr(at, '\n'), "\nNearest comes %255[^;]; %63[^a] are still missing.", changes, missing),
+        2);
+    missing[strlen(missing) - 1] = 0;
+    snprintf(line, sizeof line, "%s %s", asked, changes);
+    snprintf(said, sizeof said, "%s too much", missing);
+    assert_true(command_says(line, 3, said));
+    at = strstr(r.out, "\nWith ");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "\nWith %255[^\n]", changes), 1);
+    *strstr(changes, " it would fit.") = 0;
+    snprintf(line, sizeof line, "estimate llama-3.1-8b --device t4 --batch 1 %s", changes);
+    assert_true(command_says(line, 0, "Fits NVIDIA T4"));
+    command_free(&r);
+}
+
 static void every_device_is_read(void **state) {
     (void)state;
     int count = 0;
@@ -281,7 +321,7 @@ static void solving_says_what_is_assumed(void **state) {
                           "a batch of 8 and the whole context of 1024 tokens are assumed; say --batch and "
                           "--context\n";
     assert_true(command_says("estimate gpt2-xl --device a100-80 --solve context", 0, batch));
-    assert_true(command_says("estimate gpt2-xl --device t4 --solve gpus", 0, both));
+    assert_true(command_says("estimate gpt2-xl --device h100-80 --solve gpus", 0, both));
     assert_true(command_says("estimate gpt2 --solve gpu", 0, both));
     assert_true(command_says("estimate gpt2 --solve gpu --context 64", 0, batch));
     assert_true(command_says("estimate --fit gpt2 --device t4 --context 64", 0, batch));
@@ -347,6 +387,8 @@ static void so_does_the_plan_of_them(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(it_fits_or_it_does_not),
                                         cmocka_unit_test(the_change_that_is_named_suffices),
+                                        cmocka_unit_test(training_stays_as_it_is_where_it_can),
+                                        cmocka_unit_test(where_nothing_fits_something_comes_nearest),
                                         cmocka_unit_test(every_device_is_read),
                                         cmocka_unit_test(own_devices_are_files),
                                         cmocka_unit_test(ways_to_train_are_what_pytorch_counted),

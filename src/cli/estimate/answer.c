@@ -41,6 +41,33 @@ static void add_facts(text *t, const framework_result *r) {
     }
 }
 
+const char *estimate_altered(const framework_advice *a) {
+    return a->alters ? " (changes what is trained)" : "";
+}
+
+/* What else would do, beginning with `from`. */
+static void add_other_ways(text *t, const estimate_question *e, const framework_settings *from,
+                           const char *with) {
+    char change[FRAMEWORK_CHANGE_BYTES];
+    const framework *f = e->framework;
+    framework_settings s = *from;
+    if (framework_shorten(f, &e->subject, &s, change)) text_add(t, "With %s%s it would fit.\n", with, change);
+    s = *from;
+    if (framework_spread(f, &e->subject, &s, change)) text_add(t, "With %s%s it would fit.\n", with, change);
+}
+
+static void add_nearest(text *t, const estimate_question *e) {
+    framework_advice near;
+    char missing[UNITS_TEXT_BYTES], with[sizeof near.text + 1];
+    text_add(t, "Nothing that this command knows makes it fit.\n");
+    if (framework_nearest(e->framework, &e->subject, &e->settings, &near) != STATUS_OK) return;
+    if (near.text[0])
+        text_add(t, "Nearest comes %s%s; %s are still missing.\n", near.text, estimate_altered(&near),
+                 units_bytes_text(near.result.beyond, missing));
+    snprintf(with, sizeof with, "%s%s", near.text, near.text[0] ? " " : "");
+    add_other_ways(t, e, near.text[0] ? &near.settings : &e->settings, with);
+}
+
 static void add_verdict(text *t, const estimate_question *e, const framework_advice *a) {
     const framework_result *r = &e->result;
     char has[UNITS_TEXT_BYTES], more[UNITS_TEXT_BYTES], then[UNITS_TEXT_BYTES];
@@ -54,10 +81,10 @@ static void add_verdict(text *t, const estimate_question *e, const framework_adv
     }
     text_add(t, "\nDoes not fit %s, which reports %s: %s too much.\n", e->hardware.title, has, more);
     if (a->text[0])
-        text_add(t, "The cheapest change that makes it fit: %s, then %s of the device.\n", a->text,
-                 units_bytes_text(a->result.layers[FRAMEWORK_DEVICE].likely, then));
+        text_add(t, "The cheapest change that makes it fit: %s%s, then %s of the device.\n", a->text,
+                 estimate_altered(a), units_bytes_text(a->result.layers[FRAMEWORK_DEVICE].likely, then));
     else
-        text_add(t, "Nothing that this command knows makes it fit.\n");
+        add_nearest(t, e);
 }
 
 void estimate_say(text *t, const estimate_question *e, const framework_advice *a) {

@@ -53,6 +53,7 @@ void estimate_put_json(text *t, const estimate_question *e, const framework_advi
     put_facts(&w, r);
     if (a->text[0]) {
         json_put_string(&w, "change", a->text);
+        json_put_bool(&w, "changes_training", a->alters);
         json_put_unsigned(&w, "changed_device_bytes", a->result.layers[FRAMEWORK_DEVICE].likely);
     }
     json_end_object(&w);

@@ -35,6 +35,11 @@ status estimate_solve(const options *o, cli_streams *streams);
 /* The answer, with what would help where it does not fit. */
 void estimate_say(text *t, const estimate_question *e, const framework_advice *a);
 /* The configuration that fits, as it was asked or as advised, in the words of --emit. Nothing where nothing
- * fits. */
-status estimate_emit(text *t, const estimate_question *e, const framework_advice *a);
+ * fits. `people` gets what is to be known beside it. */
+status estimate_emit(text *t, const estimate_question *e, const framework_advice *a, text *people);
+/* A sentence where these settings fit with next to no room; `out` stays empty where they have some. */
+status estimate_say_tight(text *out, const estimate_question *e, const framework_settings *s,
+                          const framework_result *r);
+/* What is said behind changes: "" or " (changes what is trained)". */
+const char *estimate_altered(const framework_advice *a);
 void estimate_put_json(text *t, const estimate_question *e, const framework_advice *a);

@@ -188,7 +188,8 @@ static void add_command(const slurm_choice *c, const estimate_question *e, text 
                        .named = whole_name(e),
                        .settings = &e->settings,
                        .result = &e->result,
-                       .changed = "" };
+                       .changed = "",
+                       .tight = "" };
     switch (c->with.estimate.framework) {
     case FRAMEWORK_SNUG: add_training(e, out); return;
     case FRAMEWORK_VLLM:
@@ -203,13 +204,15 @@ static void add_command(const slurm_choice *c, const estimate_question *e, text 
     }
 }
 
-static void add_script(const slurm_choice *c, const ask_answer *a, const estimate_question *e, text *out) {
+static void add_script(const slurm_choice *c, const ask_answer *a, const estimate_question *e,
+                       const char *tight, text *out) {
     char likely[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
     text_add(out, "#!/bin/bash\n# ");
     add_plain(out, a->model);
     text_add(out, ": %s, at most %s, of each %s. The fewest of them on which it fits.\n",
              units_bytes_text(a->bytes.likely, likely), units_bytes_text(a->bytes.high, high),
              c->kind->device);
+    if (tight) text_add(out, "# It %s.\n", tight);
     text_add(out, "#SBATCH --job-name=");
     add_plain(out, last_part(a->model));
     text_add(out, "\n");
@@ -218,10 +221,20 @@ static void add_script(const slurm_choice *c, const ask_answer *a, const estimat
     add_command(c, e, out);
 }
 
-status slurm_write(const slurm_choice *c, const ask_answer *a, text *out) {
+static status say_tight(estimate_question *e, text *out) {
+    if (!e->framework) return STATUS_OK;
+    TRY(e->framework->estimate(&e->subject, &e->settings, &e->result));
+    return estimate_say_tight(out, e, &e->settings, &e->result);
+}
+
+status slurm_write(const slurm_choice *c, const ask_answer *a, text *out, text *people) {
     estimate_question e;
+    text tight = { 0 };
     status result = estimate_open(&c->with, c->with.subject, &e);
-    if (result == STATUS_OK) add_script(c, a, &e, out);
+    if (result == STATUS_OK) result = say_tight(&e, &tight);
+    if (result == STATUS_OK) add_script(c, a, &e, tight.data, out);
+    if (tight.length) text_add(people, "It %s.\n", tight.data);
+    text_close(&tight);
     estimate_close(&e);
     return result;
 }

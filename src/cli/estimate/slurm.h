@@ -19,5 +19,6 @@ status slurm_choose(const options *o, slurm_choice *out);
 /* A line for people on what was chosen. */
 void slurm_say(const slurm_choice *c, text *out);
 
-/* The script, for the options of the choice, which is known to fit. */
-status slurm_write(const slurm_choice *c, const ask_answer *a, text *out);
+/* The script, for the options of the choice, which is known to fit; `people` gets what is to be known of it.
+ */
+status slurm_write(const slurm_choice *c, const ask_answer *a, text *out, text *people);

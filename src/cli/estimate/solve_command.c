@@ -398,10 +398,11 @@ static options found_options(const solving *s) {
 static status emit_found(const solving *s) {
     options with = found_options(s);
     estimate_question e;
-    text t = { 0 };
+    text t = { 0 }, beside = { 0 };
     status result = estimate_open(&with, with.subject, &e);
     if (result == STATUS_OK) result = e.framework->estimate(&e.subject, &e.settings, &e.result);
-    if (result == STATUS_OK) result = estimate_emit(&t, &e, &(framework_advice){ .text = "" });
+    if (result == STATUS_OK) result = estimate_emit(&t, &e, &(framework_advice){ .text = "" }, &beside);
+    output_text(&s->streams->people, &beside);
     if (result == STATUS_OK) output_text(&s->streams->result, &t);
     estimate_close(&e);
     text_close(&t);

@@ -59,7 +59,10 @@ void emit_comment(text *out, const emit_request *q) {
     else
         text_add(out, "a device");
     text_add(out, ", from %s to %s\n", units_bytes_text(b->low, low), units_bytes_text(b->high, high));
-    if (*q->changed) text_add(out, "# beyond what was asked: %s\n", q->changed);
+    if (*q->changed)
+        text_add(out, "# beyond what was asked: %s%s\n", q->changed,
+                 q->alters ? " (changes what is trained)" : "");
+    if (*q->tight) text_add(out, "# %s\n", q->tight);
 }
 
 void emit_words(text *out, const char *list) {

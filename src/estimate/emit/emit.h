@@ -12,6 +12,8 @@ typedef struct {
     const framework_settings *settings; /* that fit */
     const framework_result *result;
     const char *changed; /* options beyond what was asked; "": none */
+    bool alters;         /* these make another training of it */
+    const char *tight;   /* how little room there is, and what would leave some; "": there is enough */
 } emit_request;
 
 typedef struct {
