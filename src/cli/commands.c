@@ -100,9 +100,9 @@ const cli_command cli_commands[] = {
       .subject = "[FILE]",
       .run = cli_explain,
       .brief = "what a message on memory that ran out means, and what to try",
-      .about = "Reads what PyTorch says when a GPU's memory runs out, in its old and new spellings, or what "
-               "vLLM says when it "
-               "cannot start, from FILE or from the standard input, with whatever stands around it. Says "
+      .about = "Reads what PyTorch says when memory runs out, in its old and new spellings, what vLLM says "
+               "when it cannot start, or what llama.cpp, JAX, CUDA or Slurm say, "
+               "from FILE or from the standard input, with whatever stands around it. Says "
                "what happened, what "
                "held the memory, whether it is fragmentation, and the next three things to try. With --for "
                "MODEL and the "

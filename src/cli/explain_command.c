@@ -1,4 +1,5 @@
-/* snug explain-oom: what a message on memory that ran out means, and what to try. */
+/* snug explain-oom: what a message on memory that ran out means, and what to try. What can be said of each
+ * kind of message stands in one table, `kinds`. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "io/file.h"
 #include "io/json.h"
 
-enum { LARGEST = 16 << 20, TRIES = 3, WORDS = 320 };
+enum { LARGEST = 16 << 20, TRIES = 3, MOST_TRIES = TRIES + 1, WORDS = 320 };
 
 /* ---- what was pasted ---- */
 
@@ -41,25 +42,28 @@ static status read_message(const char *path, oom *m) {
     bool found = oom_read(bytes, (size_t)count, m);
     memory_free(bytes);
     if (found) return STATUS_OK;
-    return status_set(
-        STATUS_INVALID,
-        "%s has no message of PyTorch (\"out of memory. Tried to allocate ...\") or of vLLM's start; "
-        "paste all of it",
-        given ? path : "the text");
+    return status_set(STATUS_INVALID,
+                      "%s has no message of PyTorch (\"out of memory. Tried to allocate ...\"), vLLM's "
+                      "start, llama.cpp, JAX, "
+                      "CUDA or Slurm's oom_kill; paste all of it",
+                      given ? path : "the text");
 }
 
 /* ---- what to try ---- */
 
 typedef struct {
-    char words[TRIES][WORDS];
-    uint64_t saves[TRIES]; /* bytes; 0: not known */
+    char words[MOST_TRIES][WORDS];
+    uint64_t saves[MOST_TRIES]; /* bytes; 0: not known */
     int count;
 } advice;
 
-static void add(advice *a, uint64_t saves, const char *words) {
-    if (a->count == TRIES) return;
+static void put(advice *a, uint64_t saves, const char *words) {
     snprintf(a->words[a->count], WORDS, "%s", words);
     a->saves[a->count++] = saves;
+}
+
+static void add(advice *a, uint64_t saves, const char *words) {
+    if (a->count < TRIES) put(a, saves, words);
 }
 
 static void advise_vllm(const oom *m, advice *a) {
@@ -97,19 +101,15 @@ static void advise_cause(const oom *m, oom_cause why, advice *a) {
             "device");
 }
 
-static status advise(const options *o, const oom *m, oom_cause why, advice *a) {
-    if (m->kind != OOM_TORCH) {
-        advise_vllm(m, a);
-        return STATUS_OK;
-    }
-    advise_cause(m, why, a);
-    if (o->for_model) {
-        cli_saving savings[TRIES];
-        uint32_t count = 0;
-        TRY(cli_estimate_savings(o, o->for_model, savings, TRIES, &count));
-        for (uint32_t i = 0; i < count; i++) add(a, savings[i].bytes, savings[i].text);
-        return STATUS_OK;
-    }
+static status advise_estimated(const options *o, advice *a) {
+    cli_saving savings[TRIES];
+    uint32_t count = 0;
+    TRY(cli_estimate_savings(o, o->for_model, savings, TRIES, &count));
+    for (uint32_t i = 0; i < count; i++) add(a, savings[i].bytes, savings[i].text);
+    return STATUS_OK;
+}
+
+static void advise_torch(const oom *m, advice *a) {
     add(a, 0,
         "half the micro-batch with twice the gradient accumulation (per_device_train_batch_size, "
         "gradient_accumulation_steps): activations and logits halve, the run is the same");
@@ -120,7 +120,6 @@ static status advise(const options *o, const oom *m, oom_cause why, advice *a) {
         add(a, m->unallocated,
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: what is reserved becomes usable");
     add(a, 0, "a fused loss (use_liger_kernel=True): no logits of the whole batch");
-    return STATUS_OK;
 }
 
 /* ---- what is said ---- */
@@ -167,8 +166,14 @@ static void say_torch(text *t, const oom *m, oom_cause why) {
     add_held(t, "reserved, in no tensor", m->unallocated, total);
     add_held(t, "context and libraries of this process", m->process > own ? m->process - own : 0, total);
     add_held(t, "other processes", m->others, total);
+    add_held(t, "processes, one of them this one", m->unclear, total);
     add_held(t, "free", m->free, total);
     text_add(t, "\n%s\n", causes[why]);
+    if (m->unclear)
+        text_add(
+            t,
+            "Which of the processes named is this one is not known: none of them holds what PyTorch says it "
+            "has.\n");
 }
 
 static void say_vllm(text *t, const oom *m) {
@@ -189,7 +194,107 @@ static void say_vllm(text *t, const oom *m) {
         text_add(t, "vLLM: weights, activations and graphs leave nothing for keys and values.\n");
 }
 
-static void say_advice(text *t, const advice *a) {
+/* ---- the kinds ---- */
+
+/* What is said in general, and next, of messages that have at most the size of the request. */
+typedef struct {
+    const char *name;  /* in JSON */
+    const char *asker; /* who asked for the bytes of the message */
+    const char *said;
+    const char *steps[TRIES];
+} kind;
+
+static const kind kinds[OOM_KINDS] = {
+    [OOM_NONE] = { .name = "none" },
+    [OOM_TORCH] = { .name = "torch" },
+    [OOM_VLLM_LENGTH] = { .name = "vllm-length" },
+    [OOM_VLLM_NO_CACHE] = { .name = "vllm-no-cache" },
+    [OOM_VLLM_NOT_FREE] = { .name = "vllm-not-free" },
+    [OOM_LLAMA_CPP] = { "llama-cpp",
+                        "llama.cpp",
+                        "llama.cpp found no room on the device for one of its three: the weights of the "
+                        "layers "
+                        "put there, keys and values, the compute buffer.",
+                        { "--n-gpu-layers N with fewer layers: the others stay with the CPU (snug estimate "
+                          "MODEL "
+                          "--framework llama.cpp --device NAME says how many fit)",
+                          "--ctx-size N of fewer tokens, or --cache-type-k q8_0 --cache-type-v q8_0 with "
+                          "--flash-attn: fewer bytes of keys and values",
+                          "--ubatch-size 256: a smaller compute buffer; or a file of fewer bits a weight" } },
+    [OOM_TORCH_CPU] = { "torch-cpu",
+                        "PyTorch on the CPU",
+                        "It is the host's memory that ran out, or the job's limit of it, and no device's.",
+                        { "load the checkpoint in its own type and once: torch_dtype=\"auto\", "
+                          "low_cpu_mem_usage=True",
+                          "more memory for the job (sbatch --mem or --mem-per-cpu), and a look at ulimit -v",
+                          "a smaller batch where the CPU computes; fewer workers of data loaders "
+                          "(num_workers) "
+                          "where it only feeds" } },
+    [OOM_JAX] = { "jax",
+                  "XLA",
+                  "JAX found no room on the device for a buffer of the compiled step.",
+                  { "jax.checkpoint around each block: of the activations only its inputs stay, a third more "
+                    "time",
+                    "donate_argnums of jax.jit for parameters and optimizer state: no second copy of them in "
+                    "the "
+                    "step",
+                    "XLA_PYTHON_CLIENT_MEM_FRACTION=0.95: unless told, JAX takes 75 % of the device; where "
+                    "processes share it XLA_PYTHON_CLIENT_PREALLOCATE=false" } },
+    [OOM_CUDA] = { "cuda",
+                   "CUDA",
+                   "CUDA or one of its libraries found no memory on the device, outside of the framework's "
+                   "allocator, and gives no numbers: for a context, a workspace (cuBLAS, cuDNN) or a kernel.",
+                   { "look with nvidia-smi for what else holds the device, an earlier run perhaps, and end "
+                     "it",
+                     "leave room beside PyTorch's allocator: torch.cuda.set_per_process_memory_fraction(0.9)",
+                     "half the micro-batch with twice the gradient accumulation; snug estimate says what the "
+                     "run "
+                     "takes of the whole device" } },
+    [OOM_KILLED] = { "host-killed",
+                     "the job",
+                     "The system killed a process of the job: the host's memory, or the job's limit of it, "
+                     "ran out, "
+                     "and no device's. What takes it is mostly workers of data loaders, pinned memory, or a "
+                     "checkpoint that every rank loads on the CPU.",
+                     { "more memory for the job: sbatch --mem=SIZE, or --mem=0 for all of the node's (sacct "
+                       "-j JOB "
+                       "--format=JobID,MaxRSS,ReqMem says what it took)",
+                       "fewer workers of data loaders (num_workers, dataloader_num_workers), and "
+                       "pin_memory=False",
+                       "low_cpu_mem_usage=True where the checkpoint is loaded, so that no rank holds it "
+                       "twice" } },
+};
+
+static status advise(const options *o, const oom *m, oom_cause why, advice *a) {
+    const kind *k = &kinds[m->kind];
+    if (m->kind == OOM_TORCH) advise_cause(m, why, a);
+    if (m->kind == OOM_TORCH && o->for_model) TRY(advise_estimated(o, a));
+    if (m->kind == OOM_TORCH && !o->for_model) advise_torch(m, a);
+    if (m->kind != OOM_TORCH && !k->said) advise_vllm(m, a);
+    for (int i = 0; i < TRIES && k->said; i++) add(a, 0, k->steps[i]);
+    bool told = m->kind == OOM_KILLED || m->kind == OOM_TORCH_CPU; /* of the host's memory */
+    if (m->killed && !told) put(a, 0, kinds[OOM_KILLED].steps[0]);
+    return STATUS_OK;
+}
+
+static void say_plain(text *t, const oom *m) {
+    const kind *k = &kinds[m->kind];
+    if (m->tried) {
+        text_add(t, "%s asked for %s", k->asker, bytes_text(m->tried));
+        if (m->gpu >= 0) text_add(t, " on device %lld", (long long)m->gpu);
+        text_add(t, " and got nothing.\n");
+    }
+    text_add(t, "%s\n", k->said);
+}
+
+static void say(text *t, const oom *m, oom_cause why, const advice *a) {
+    if (m->kind == OOM_TORCH)
+        say_torch(t, m, why);
+    else if (kinds[m->kind].said)
+        say_plain(t, m);
+    else
+        say_vllm(t, m);
+    if (m->killed && m->kind != OOM_KILLED) text_add(t, "\nAnd beside it: %s\n", kinds[OOM_KILLED].said);
     text_add(t, "\nTry next\n");
     for (int i = 0; i < a->count; i++) {
         text_add(t, "  %d. %s", i + 1, a->words[i]);
@@ -200,11 +305,11 @@ static void say_advice(text *t, const advice *a) {
 
 static void put_json(text *t, const oom *m, oom_cause why, const advice *a) {
     static const char *const causes[] = { "full", "fragmented", "others", "too-large" };
-    static const char *const kinds[] = { "none", "torch", "vllm-length", "vllm-no-cache", "vllm-not-free" };
     json_writer w = { .out = t, .lines = true };
     json_begin_object(&w, NULL);
-    json_put_string(&w, "kind", kinds[m->kind]);
+    json_put_string(&w, "kind", kinds[m->kind].name);
     if (m->kind == OOM_TORCH) json_put_string(&w, "cause", causes[why]);
+    json_put_bool(&w, "host_killed", m->killed);
     if (m->gpu >= 0) json_put_integer(&w, "gpu", m->gpu);
     const struct {
         const char *key;
@@ -216,6 +321,7 @@ static void put_json(text *t, const oom *m, oom_cause why, const advice *a) {
                   { "unallocated_bytes", m->unallocated },
                   { "process_bytes", m->process },
                   { "other_bytes", m->others },
+                  { "unclear_bytes", m->unclear },
                   { "needed_bytes", m->needed },
                   { "available_bytes", m->available } };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -240,11 +346,7 @@ status cli_explain(const options *o, cli_streams *streams) {
     TRY(advise(o, &m, why, &a));
     text t = { 0 };
     if (streams->people.file) {
-        if (m.kind == OOM_TORCH)
-            say_torch(&t, &m, why);
-        else
-            say_vllm(&t, &m);
-        say_advice(&t, &a);
+        say(&t, &m, why, &a);
         output_text(&streams->people, &t);
     }
     if (!o->json) return STATUS_OK;

@@ -13,8 +13,11 @@ typedef struct {
 /* Behind the next `word` in s; at NULL: there is none. */
 static span behind(span s, const char *word) {
     size_t n = strlen(word);
-    for (const char *p = s.at; p && n <= (size_t)(s.end - p); p++)
+    for (const char *p = s.at; p && n <= (size_t)(s.end - p); p++) {
+        p = memchr(p, *word, (size_t)(s.end - p) - n + 1);
+        if (!p) break;
         if (memcmp(p, word, n) == 0) return (span){ p + n, s.end };
+    }
     return (span){ NULL, s.end };
 }
 
@@ -89,94 +92,173 @@ static void read_old(span s, oom *o) {
     if (!reserved) o->unallocated = size_before(s, " cached");
 }
 
-/* "Process 2635308 has 62.69 GiB memory in use", of others; "this process has" is ours. `largest` gets the
- * largest of them. */
-static uint64_t others_of(span s, uint64_t *largest) {
-    uint64_t sum = 0;
-    for (span p = behind(s, "Process "); p.at; p = behind(p, "Process ")) {
-        double id;
-        span has = p;
-        uint64_t one = 0;
-        if (!number(&has, &id)) continue;
-        if ((size_t)(has.end - has.at) > 5 && memcmp(has.at, " has ", 5) == 0)
-            one = size((span){ has.at + 5, has.end });
-        sum += one;
-        if (one > *largest) *largest = one;
+/* "Process 2635308 has 62.69 GiB memory in use": the bytes of the next in *s; false: there is none. */
+static bool next_process(span *s, uint64_t *bytes) {
+    double id;
+    while ((*s = behind(*s, "Process ")).at) {
+        span has = *s;
+        if (!number(&has, &id) || (size_t)(has.end - has.at) <= 5 || memcmp(has.at, " has ", 5) != 0)
+            continue;
+        *bytes = size((span){ has.at + 5, has.end });
+        return true;
     }
-    return sum;
+    return false;
+}
+
+/* In a container the driver's number of a process is not the one that it knows itself by, and its own is
+ * among the others. It is so where there is no room for it beside them: what PyTorch has, and a context that
+ * is never smaller than this. Its own is then the smallest that can hold what PyTorch has. */
+enum { LEAST_CONTEXT = 96 << 20 };
+static void find_own(span s, oom *o) {
+    uint64_t own = o->allocated + o->unallocated, best = 0, one;
+    double held = (double)o->others + (double)own + LEAST_CONTEXT + (double)o->free;
+    if (o->process || !o->others || !o->total || held <= (double)o->total) return;
+    while (next_process(&s, &one))
+        if (one > own && (!best || one < best)) best = one;
+    o->process = best;
+    o->unclear = best ? 0 : o->others;
+    o->others = best ? o->others - best : 0;
 }
 
 static void read_new(span s, oom *o) {
-    uint64_t largest = 0;
+    uint64_t one;
     o->total = size(behind(s, "total capac")); /* it was misspelt for a while */
     span capacity = behind(s, "total capac"), of = behind(capacity, " of ");
     if (!o->total) o->total = size(of);
     o->free = size(behind(s, "of which "));
     o->process = size(behind(s, "this process has "));
-    o->others = others_of(s, &largest);
+    for (span p = s; next_process(&p, &one);) o->others += one;
     o->allocated = size(behind(s, "Of the allocated memory "));
     o->pools = size(behind(s, "allocated by PyTorch, with "));
     o->unallocated = size_before(s, " is reserved by PyTorch but unallocated");
-    /* In a container the driver's number of a process is not the one that it knows itself by: of more than
-     * there can be of others the largest is its own. */
-    double held = (double)o->others + (double)o->allocated + (double)o->free;
-    if (!o->process && o->total && held > (double)o->total) o->process = largest, o->others -= largest;
+    find_own(s, o);
 }
 
 static bool read_torch(span s, oom *o) {
-    span tried = behind(s, "Tried to allocate ");
-    if (!tried.at) return false;
-    for (span next = tried; next.at; next = behind(next, "Tried to allocate "))
-        tried = next; /* the last one */
-    if ((size_t)(tried.end - tried.at) > 2048) tried.end = tried.at + 2048;
-    o->kind = OOM_TORCH;
-    o->tried = size(tried);
-    o->gpu = count(behind(tried, "GPU "), -1);
-    if (behind(tried, "total capacity;").at || behind(tried, " already allocated").at)
-        read_old(tried, o);
+    o->tried = size(s);
+    o->gpu = count(behind(s, "GPU "), -1);
+    if (behind(s, "total capacity;").at || behind(s, " already allocated").at)
+        read_old(s, o);
     else
-        read_new(tried, o);
+        read_new(s, o);
+    return o->tried > 0;
+}
+
+static bool read_torch_cpu(span s, oom *o) {
+    o->tried = size(behind(s, "tried to allocate "));
     return o->tried > 0;
 }
 
 /* ---- vLLM ---- */
 
-static bool read_vllm(span s, oom *o) {
-    span length = behind(s, "max seq len "), free = behind(s, "Free memory on device");
-    o->length = count(length, 0);
+/* (12.50/23.64 GiB) on startup is less than desired GPU memory utilization (0.9, 21.28 GiB) */
+static bool read_not_free(span s, oom *o) {
+    span both = behind(s, "("), wanted = behind(s, "GPU memory utilization ");
+    double value = 0;
+    if (!both.at || !number(&both, &value) || both.at == both.end || *both.at != '/') return false;
+    o->free = (uint64_t)fmin(value * 1073741824, 1e18);
+    both.at++;
+    o->total = size(both);
+    if (!wanted.at || !number(&wanted, &o->utilization)) return false;
+    return o->total > 0 && o->utilization > 0 && o->utilization <= 1;
+}
+
+static bool read_length(span s, oom *o) {
+    o->length = count(s, 0);
     o->room = count(behind(s, "stored in KV cache "), 0);
     if (!o->room) o->room = count(behind(s, "estimated maximum model length is "), 0);
     o->needed = size_before(s, " KV cache is needed");
     o->available = size(behind(s, "available KV cache memory "));
-    if (free.at) {
-        span wanted = behind(free, "GPU memory utilization ");
-        double value = 0;
-        o->kind = OOM_VLLM_NOT_FREE;
-        if (wanted.at && number(&wanted, &value)) o->utilization = value;
-        span both = free;
-        if (number(&both, &value)) o->free = (uint64_t)fmin(value * 1073741824, 1e18);
-        if (both.at < both.end && *both.at == '/') {
-            both.at++;
-            o->total = size(both);
-        }
-        return true;
+    return o->length > 0 && (o->room || o->needed);
+}
+
+/* ---- others ---- */
+
+/* 1234.56 MiB on device 0: cudaMalloc failed: out of memory */
+static bool read_llama_cpp(span s, oom *o) {
+    o->tried = size(s);
+    o->gpu = count(behind(s, "on device "), -1);
+    return o->tried > 0;
+}
+
+static bool read_ggml(span s, oom *o) {
+    o->gpu = count(behind(s, "current device: "), -1);
+    return behind(s, "ggml").at;
+}
+
+/* Also said of quotas that have nothing to do with memory. */
+static bool read_jax(span s, oom *o) {
+    span asked = behind(s, "llocat"); /* "Allocating", "allocate" */
+    o->tried = size(behind(asked, " "));
+    return asked.at || behind(s, "emory").at;
+}
+
+/* ---- the messages ---- */
+
+/* Those that say more stand before those that say less. */
+static const struct {
+    oom_kind kind;
+    const char *mark;
+    bool (*read)(span behind_mark, oom *o); /* false: it is none after all; NULL: there is nothing to read */
+} messages[] = {
+    { OOM_TORCH, "Tried to allocate ", read_torch },
+    { OOM_VLLM_NOT_FREE, "Free memory on device", read_not_free },
+    { OOM_VLLM_LENGTH, "max seq len ", read_length },
+    { OOM_VLLM_NO_CACHE, "No available memory for the cache blocks", NULL },
+    { OOM_LLAMA_CPP, "_alloc_buffer: allocating ", read_llama_cpp },
+    { OOM_LLAMA_CPP, "cudaMalloc failed: out of memory", NULL },
+    { OOM_LLAMA_CPP, "CUDA error: out of memory", read_ggml },
+    { OOM_TORCH_CPU, "DefaultCPUAllocator: ", read_torch_cpu },
+    { OOM_JAX, "RESOURCE_EXHAUSTED", read_jax },
+    { OOM_CUDA, "CUDA error: out of memory", NULL },
+    { OOM_CUDA, "CUDA driver error: out of memory", NULL },
+    { OOM_CUDA, "HIP error: out of memory", NULL },
+    { OOM_CUDA, "CUBLAS_STATUS_ALLOC_FAILED", NULL },
+    { OOM_CUDA, "CUDNN_STATUS_ALLOC_FAILED", NULL },
+    { OOM_KILLED, "oom_kill event", NULL },
+    { OOM_KILLED, "oom-kill event", NULL },
+    { OOM_KILLED, "cgroup out-of-memory handler", NULL },
+    { OOM_KILLED, "Memory cgroup out of memory", NULL },
+};
+enum { MESSAGES = sizeof messages / sizeof *messages, LONGEST = 2048, NEAR = 256 };
+
+/* Whether the line around a mark is text: words of a program stand between zeros. */
+static bool in_text(span all, const char *mark, const char *after) {
+    for (const char *p = mark; p > all.at && mark - p < NEAR && p[-1] != '\n'; p--)
+        if (!p[-1]) return false;
+    for (const char *p = after; p < all.end && p - after < NEAR && *p != '\n'; p++)
+        if (!*p) return false;
+    return true;
+}
+
+/* The last message with that mark. */
+static bool read_last(span all, size_t message, oom *out) {
+    bool any = false;
+    const char *mark = messages[message].mark;
+    for (span s = behind(all, mark); s.at; s = behind(s, mark)) {
+        oom one = { .kind = messages[message].kind, .gpu = -1 };
+        span near = s;
+        if (near.end - near.at > LONGEST) near.end = near.at + LONGEST;
+        if (!in_text(all, s.at - strlen(mark), s.at)) continue;
+        if (messages[message].read && !messages[message].read(near, &one)) continue;
+        *out = one, any = true;
     }
-    if (length.at && (o->room || o->needed)) {
-        o->kind = OOM_VLLM_LENGTH;
-        return true;
-    }
-    o->kind = behind(s, "No available memory for the cache blocks").at ? OOM_VLLM_NO_CACHE : OOM_NONE;
-    return o->kind != OOM_NONE;
+    return any;
 }
 
 bool oom_read(const char *bytes, size_t length, oom *out) {
-    span s = { bytes, bytes + length };
+    span all = { bytes, bytes + length };
+    bool killed = false;
     *out = (oom){ .gpu = -1 };
-    if (read_torch(s, out)) return true;
-    *out = (oom){ .gpu = -1 };
-    if (read_vllm(s, out)) return true;
-    *out = (oom){ .gpu = -1 };
-    return false;
+    for (size_t i = 0; i < MESSAGES; i++) {
+        oom one;
+        bool kills = messages[i].kind == OOM_KILLED;
+        if ((out->kind && !kills) || !read_last(all, i, &one)) continue;
+        if (!out->kind) *out = one;
+        killed = killed || kills;
+    }
+    out->killed = killed;
+    return out->kind != OOM_NONE;
 }
 
 /* ---- why ---- */

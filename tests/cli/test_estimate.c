@@ -246,6 +246,46 @@ static void messages_are_explained(void **state) {
     assert_true(command_says("explain-oom torch.log --for no-such-model", 2, "no-such-model"));
 }
 
+/* Where no process can be the one that ran out, none is taken for it. */
+static void ones_own_process_may_be_unknown(void **state) {
+    (void)state;
+    static const char none[] = "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 39.00 GiB of which "
+                               "1.00 GiB is free. Process 4 "
+                               "has 19.00 GiB memory in use. Process 5 has 19.00 GiB memory in use. Of the "
+                               "allocated memory 30.00 GiB is "
+                               "allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.\n";
+    scratch_write("none.log", none, sizeof none - 1);
+    assert_true(command_says("explain-oom none.log", 0, "is not known: none of them"));
+}
+
+/* Each in the words of those who use that tool. */
+static void messages_of_other_tools_are_explained(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *said, *next;
+    } cases[] = {
+        { "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch.", "the host's memory", "--mem=" },
+        { "RuntimeError: CUDA error: out of memory", "gives no numbers", "nvidia-smi" },
+        { "alloc_buffer\nggml_backend_cuda_buffer_type_alloc_buffer: allocating 1234.50 MiB on device 0: "
+          "cudaMalloc",
+          "llama.cpp asked for 1234.5 MiB on device 0", "--n-gpu-layers" },
+        { "DefaultCPUAllocator: can't allocate memory: you tried to allocate 1073741824 bytes.",
+          "PyTorch on the CPU asked for 1024.0 MiB", "low_cpu_mem_usage=True" },
+        { "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1073741824 bytes.",
+          "XLA asked for 1024.0 MiB", "jax.checkpoint" },
+        { "Tried to allocate 1.00 GiB.\nDetected 1 oom_kill event", "And beside it: The system killed",
+          "4. more memory for the job" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch_write("tool.log", cases[i].text, strlen(cases[i].text));
+        if (!command_says("explain-oom tool.log", 0, cases[i].said)) fail_msg("%s", cases[i].said);
+        if (!command_says("explain-oom tool.log", 0, cases[i].next)) fail_msg("%s", cases[i].next);
+    }
+    static const char program[] = "\0Free memory on device\0max seq len \0oom_kill event\0";
+    scratch_write("program", program, sizeof program);
+    assert_true(command_says("explain-oom program", 2, "paste all of it"));
+}
+
 /* People write names as they stand on the hub, on a page or on the card. */
 static void names_are_understood(void **state) {
     (void)state;
@@ -394,6 +434,8 @@ int main(void) {
                                         cmocka_unit_test(ways_to_train_are_what_pytorch_counted),
                                         cmocka_unit_test(contradictions_get_a_sentence),
                                         cmocka_unit_test(messages_are_explained),
+                                        cmocka_unit_test(ones_own_process_may_be_unknown),
+                                        cmocka_unit_test(messages_of_other_tools_are_explained),
                                         cmocka_unit_test(names_are_understood),
                                         cmocka_unit_test(answers_say_what_they_are_of),
                                         cmocka_unit_test(solving_says_what_is_assumed),

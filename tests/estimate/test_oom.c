@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -92,6 +93,31 @@ static void who_holds_too_much_is_oneself(void **state) {
     assert_int_equal(oom_why(&m), OOM_FULL);
 }
 
+/* Of several that are all called by the driver's numbers, the one that PyTorch's bytes fit into best. */
+static void ones_own_process_holds_what_one_has(void **state) {
+    (void)state;
+    static const char form[] =
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
+        "79.15 GiB of which 1.00 GiB is free. Process 9 has 40.00 GiB memory in use. "
+        "Process 12 has 21.00 GiB memory in use. Process 14 has 17.00 GiB memory in use. "
+        "Of the allocated memory %s GiB is allocated by PyTorch, and 1.50 GiB is reserved "
+        "by PyTorch but unallocated.";
+    static const struct {
+        const char *allocated;
+        double process, others, unclear;
+    } cases[] = { { "18.50", 21, 57, 0 }, /* neither the largest nor the smallest */
+                  { "15.00", 17, 61, 0 },
+                  { "30.00", 40, 38, 0 },
+                  { "60.00", 0, 0, 78 } }; /* none of them can be it */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char message[1024];
+        snprintf(message, sizeof message, form, cases[i].allocated);
+        oom m = read_text(message);
+        assert_true(near(m.process, cases[i].process) && near(m.others, cases[i].others));
+        assert_true(near(m.unclear, cases[i].unclear));
+    }
+}
+
 static void the_last_message_counts(void **state) {
     (void)state;
     oom m = read_text(
@@ -123,6 +149,81 @@ static void vllm_is_read(void **state) {
                 m.utilization == 0.9);
 }
 
+static void other_tools_are_read(void **state) {
+    (void)state;
+    static const struct {
+        oom_kind kind;
+        uint64_t tried;
+        int64_t gpu;
+        bool killed;
+        const char *text;
+    } cases[] = {
+        { OOM_KILLED, 0, -1, true,
+          "slurmstepd: error: Detected 1 oom_kill event in StepId=77.batch. Some of the step tasks have been "
+          "OOM "
+          "Killed." },
+        { OOM_KILLED, 0, -1, true, "error: Detected 2 oom-kill event(s) in step 77.0 cgroup.\n" },
+        { OOM_KILLED, 0, -1, true,
+          "Some of your processes may have been killed by the cgroup out-of-memory handler." },
+        { OOM_CUDA, 0, -1, false,
+          "RuntimeError: CUDA error: out of memory\nCUDA kernel errors might be ..." },
+        { OOM_CUDA, 0, -1, false,
+          "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`" },
+        { OOM_CUDA, 0, -1, true, "CUDA driver error: out of memory\n1 oom_kill event in StepId=7" },
+        { OOM_LLAMA_CPP, 1294467072, 1, false,
+          "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 1234.50 MiB on device 1: cudaMalloc "
+          "failed: out "
+          "of memory\nllama_model_load: error loading model: unable to allocate CUDA1 buffer" },
+        { OOM_LLAMA_CPP, 0, -1, false, "cudaMalloc failed: out of memory" },
+        { OOM_LLAMA_CPP, 0, 2, false,
+          "CUDA error: out of memory\n  current device: 2, in function alloc at "
+          "ggml/src/ggml-cuda/ggml-cuda.cu:1" },
+        { OOM_TORCH_CPU, 137438953472, -1, false,
+          "RuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate "
+          "memory: "
+          "you tried to allocate 137438953472 bytes. Error code 12 (Cannot allocate memory)" },
+        { OOM_JAX, 2147483648, -1, false,
+          "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 2147483648 bytes." },
+        { OOM_JAX, 1610612736, -1, false, "RESOURCE_EXHAUSTED: Out of memory allocating 1.5GiB" },
+        { OOM_TORCH, 2 * GIB, -1, true,
+          "Tried to allocate 2.00 GiB.\nslurmstepd: Detected 1 oom_kill event" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        oom m = read_text(cases[i].text);
+        if (m.kind != cases[i].kind || m.tried != cases[i].tried || m.gpu != cases[i].gpu ||
+            m.killed != cases[i].killed)
+            fail_msg("%s: kind %d, %llu bytes, device %lld, killed %d", cases[i].text, (int)m.kind,
+                     (unsigned long long)m.tried, (long long)m.gpu, m.killed);
+    }
+}
+
+/* A program that knows the words holds them between zeros; numbers that cannot be are no message's. */
+static void programs_are_no_messages(void **state) {
+    (void)state;
+    static const char program[] =
+        "\177ELF\0\n\0Tried to allocate 7 GiB\0Free memory on device\0oom_kill event\0"
+        "CUBLAS_STATUS_ALLOC_FAILED\0RESOURCE_EXHAUSTED\0emory\0cudaMalloc failed: out of "
+        "memory\0No available memory for the cache blocks\0max seq len (7)\0";
+    static const char *const texts[] = {
+        "Free memory on device",
+        "Free memory on device (%.2f/%.2f GiB) GPU memory utilization (",
+        "Free memory on device (12.50/23.64 GiB), GPU memory utilization (0, 21.28 GiB)",
+        "Free memory on device (12.50/23.64 GiB), GPU memory utilization (1.5, 21.28 GiB)",
+        "Free memory on device (12.50/0.00 GiB), GPU memory utilization (0.9, 21.28 GiB)",
+        "RESOURCE_EXHAUSTED: quota of requests"
+    };
+    oom m;
+    assert_false(oom_read(program, sizeof program, &m));
+    assert_false(oom_read("\noom_kill event\0\n", 17, &m)); /* before and behind, each alone */
+    assert_false(oom_read("\n\0oom_kill event\n", 17, &m));
+    assert_true(oom_read("\0\noom_kill event\n\0", 18, &m)); /* a log that was cut while it was written */
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (oom_read(texts[i], strlen(texts[i]), &m)) fail_msg("'%s' was read", texts[i]);
+    m = read_text("Free memory on device cuda:0 (12.50/23.64 GiB) on startup is less than desired GPU memory "
+                  "utilization (1.0, 23.64 GiB)");
+    assert_true(near(m.free, 12.5) && m.utilization == 1.0);
+}
+
 static void what_is_no_message_is_none(void **state) {
     (void)state;
     static const char *const texts[] = { "",
@@ -144,7 +245,10 @@ int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(old_messages_are_read),
                                         cmocka_unit_test(new_messages_are_read),
                                         cmocka_unit_test(who_holds_too_much_is_oneself),
+                                        cmocka_unit_test(ones_own_process_holds_what_one_has),
                                         cmocka_unit_test(the_last_message_counts),
+                                        cmocka_unit_test(other_tools_are_read),
+                                        cmocka_unit_test(programs_are_no_messages),
                                         cmocka_unit_test(vllm_is_read),
                                         cmocka_unit_test(what_is_no_message_is_none) };
     return cmocka_run_group_tests(tests, NULL, NULL);

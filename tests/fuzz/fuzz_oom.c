@@ -8,6 +8,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     bool found = oom_read((const char *)data, size, &m);
     FUZZ_EXPECT(found == (m.kind != OOM_NONE));
     FUZZ_EXPECT(m.kind != OOM_TORCH || m.tried > 0);
+    FUZZ_EXPECT(m.kind >= OOM_NONE && m.kind < OOM_KINDS);
+    FUZZ_EXPECT(m.kind != OOM_KILLED || m.killed);
+    FUZZ_EXPECT(m.kind != OOM_VLLM_NOT_FREE || (m.total > 0 && m.utilization > 0 && m.utilization <= 1));
+    FUZZ_EXPECT(!m.unclear || (!m.process && !m.others));
+    FUZZ_EXPECT(!m.process || m.kind == OOM_TORCH);
     FUZZ_EXPECT(oom_short(&m) <= m.tried);
     oom_why(&m);
     return 0;
