@@ -55,8 +55,12 @@ typedef struct {
     char text[FRAMEWORK_CHANGE_BYTES];
     uint64_t bytes; /* of the device */
 } cli_saving;
-status cli_estimate_savings(const options *o, const char *model, cli_saving *out, uint32_t room,
-                            uint32_t *count);
+typedef struct {
+    uint64_t live, device; /* what such a run is estimated to take, of tensors and of the device */
+    cli_saving *savings;
+    uint32_t room, count;
+} cli_savings;
+status cli_estimate_savings(const options *o, const char *model, cli_savings *out);
 
 status cli_estimate(const options *o, cli_streams *streams);
 status cli_status(const options *o, cli_streams *streams);

@@ -107,33 +107,34 @@ status cli_estimate(const options *o, cli_streams *streams) {
 
 /* ---- for explain-oom ---- */
 
-static status find_savings(estimate_question *e, cli_saving *out, uint32_t room, uint32_t *count) {
+static status find_savings(estimate_question *e, cli_savings *out) {
     const framework *f = e->framework;
     if (!f)
         return status_set(STATUS_INVALID, "--framework snug: it is not snug that ran out of memory there");
     TRY(f->estimate(&e->subject, &e->settings, &e->result));
     uint64_t before = e->result.layers[FRAMEWORK_DEVICE].likely;
-    for (uint32_t i = 0; i < f->change_count && *count < room; i++) {
+    out->device = before;
+    out->live = e->result.layers[FRAMEWORK_LIVE].likely;
+    for (uint32_t i = 0; i < f->change_count && out->count < out->room; i++) {
         framework_settings s = e->settings;
         framework_result r;
-        cli_saving *x = &out[*count];
+        cli_saving *x = &out->savings[out->count];
         if (!f->changes[i].apply(&e->subject, &s, x->text)) continue;
         TRY(f->estimate(&e->subject, &s, &r));
         uint64_t after = r.layers[FRAMEWORK_DEVICE].likely;
         if (after + before / 64 >= before) continue;
         x->bytes = before - after;
         if (f->changes[i].own) f->changes[i].own(&s, x->text);
-        (*count)++;
+        out->count++;
     }
     return STATUS_OK;
 }
 
-status cli_estimate_savings(const options *o, const char *model_name, cli_saving *out, uint32_t room,
-                            uint32_t *count) {
+status cli_estimate_savings(const options *o, const char *model_name, cli_savings *out) {
     estimate_question e;
-    *count = 0;
+    out->count = 0;
     status result = estimate_open(o, model_name, &e);
-    if (result == STATUS_OK) result = find_savings(&e, out, room, count);
+    if (result == STATUS_OK) result = find_savings(&e, out);
     estimate_close(&e);
     return result;
 }

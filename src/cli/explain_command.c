@@ -55,6 +55,8 @@ typedef struct {
     char words[MOST_TRIES][WORDS];
     uint64_t saves[MOST_TRIES]; /* bytes; 0: not known */
     int count;
+    cli_savings estimate; /* of what --for says; of 0 bytes without it */
+    bool far;             /* that is not what the message is about */
 } advice;
 
 static void put(advice *a, uint64_t saves, const char *words) {
@@ -101,11 +103,23 @@ static void advise_cause(const oom *m, oom_cause why, advice *a) {
             "device");
 }
 
-static status advise_estimated(const options *o, advice *a) {
+static uint64_t held_by(const oom *m) { return m->process ? m->process : m->allocated + m->unallocated; }
+
+/* Far more than the device has, or far less than was held when it failed. */
+static bool is_far(const oom *m, const cli_savings *s) {
+    return (m->total && s->device / 13 > m->total / 10) || (s->live && s->live < m->allocated / 3);
+}
+
+/* No change gives back more than the process held. */
+static status advise_estimated(const options *o, const oom *m, advice *a) {
     cli_saving savings[TRIES];
-    uint32_t count = 0;
-    TRY(cli_estimate_savings(o, o->for_model, savings, TRIES, &count));
-    for (uint32_t i = 0; i < count; i++) add(a, savings[i].bytes, savings[i].text);
+    a->estimate = (cli_savings){ .savings = savings, .room = TRIES };
+    TRY(cli_estimate_savings(o, o->for_model, &a->estimate));
+    uint64_t held = held_by(m);
+    a->far = is_far(m, &a->estimate);
+    for (uint32_t i = 0; i < a->estimate.count; i++)
+        add(a, held && savings[i].bytes > held ? held : savings[i].bytes, savings[i].text);
+    a->estimate.savings = NULL; /* they are said */
     return STATUS_OK;
 }
 
@@ -268,7 +282,7 @@ static const kind kinds[OOM_KINDS] = {
 static status advise(const options *o, const oom *m, oom_cause why, advice *a) {
     const kind *k = &kinds[m->kind];
     if (m->kind == OOM_TORCH) advise_cause(m, why, a);
-    if (m->kind == OOM_TORCH && o->for_model) TRY(advise_estimated(o, a));
+    if (m->kind == OOM_TORCH && o->for_model) TRY(advise_estimated(o, m, a));
     if (m->kind == OOM_TORCH && !o->for_model) advise_torch(m, a);
     if (m->kind != OOM_TORCH && !k->said) advise_vllm(m, a);
     for (int i = 0; i < TRIES && k->said; i++) add(a, 0, k->steps[i]);
@@ -287,6 +301,18 @@ static void say_plain(text *t, const oom *m) {
     text_add(t, "%s\n", k->said);
 }
 
+static void say_far(text *t, const oom *m, const cli_savings *s) {
+    bool more = m->total && s->device > m->total;
+    text_add(t,
+             "\nThese settings cannot be those of the run%s: with them it is estimated to take %s of the "
+             "device (%s in tensors)",
+             more ? ", unless it failed long before its peak" : "", bytes_text(s->device),
+             bytes_text(s->live));
+    if (m->total) text_add(t, ", and the device has %s", bytes_text(m->total));
+    text_add(t, ", of which tensors held %s. The savings below are cut to what the process held.\n",
+             bytes_text(m->allocated));
+}
+
 static void say(text *t, const oom *m, oom_cause why, const advice *a) {
     if (m->kind == OOM_TORCH)
         say_torch(t, m, why);
@@ -294,6 +320,7 @@ static void say(text *t, const oom *m, oom_cause why, const advice *a) {
         say_plain(t, m);
     else
         say_vllm(t, m);
+    if (a->far) say_far(t, m, &a->estimate);
     if (m->killed && m->kind != OOM_KILLED) text_add(t, "\nAnd beside it: %s\n", kinds[OOM_KILLED].said);
     text_add(t, "\nTry next\n");
     for (int i = 0; i < a->count; i++) {
@@ -326,6 +353,10 @@ static void put_json(text *t, const oom *m, oom_cause why, const advice *a) {
                   { "available_bytes", m->available } };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         json_put_unsigned(&w, sizes[i].key, sizes[i].bytes);
+    if (a->estimate.device) {
+        json_put_unsigned(&w, "estimated_bytes", a->estimate.device);
+        json_put_bool(&w, "settings_far", a->far);
+    }
     json_begin_array(&w, "try");
     for (int i = 0; i < a->count; i++) {
         json_begin_object(&w, NULL);

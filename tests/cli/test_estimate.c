@@ -246,15 +246,29 @@ static void messages_are_explained(void **state) {
     assert_true(command_says("explain-oom torch.log --for no-such-model", 2, "no-such-model"));
 }
 
-/* Where no process can be the one that ran out, none is taken for it. */
-static void ones_own_process_may_be_unknown(void **state) {
+/* A saving larger than what was held is none, and settings that cannot be the run's are called so. */
+static void savings_are_of_what_was_held(void **state) {
     (void)state;
+    static const char torch[] = "CUDA out of memory. Tried to allocate 2.04 GiB. GPU 0 has a total capacity "
+                                "of 23.64 GiB of which 1.02 GiB "
+                                "is free. Process 12345 has 22.60 GiB memory in use. Of the allocated memory "
+                                "20.11 GiB is allocated by "
+                                "PyTorch, and 1.70 GiB is reserved by PyTorch but unallocated.\n";
     static const char none[] = "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 39.00 GiB of which "
                                "1.00 GiB is free. Process 4 "
                                "has 19.00 GiB memory in use. Process 5 has 19.00 GiB memory in use. Of the "
                                "allocated memory 30.00 GiB is "
                                "allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.\n";
+    scratch_write("held.log", torch, sizeof torch - 1);
     scratch_write("none.log", none, sizeof none - 1);
+    const char *far = "explain-oom held.log --for llama-3-8b --batch 1 --context 4096";
+    assert_true(command_says(far, 0, "These settings cannot be those of the run"));
+    assert_true(command_says(far, 0, "and the device has 23.64 GiB"));
+    assert_true(command_says(far, 0, "optim=\"adamw_bnb_8bit\" (up to 22.60 GiB)"));
+    assert_true(command_says("explain-oom held.log --for gpt2 --batch 1 --context 64", 0,
+                             "These settings cannot be those of the run"));
+    assert_true(command_says("explain-oom held.log --for gpt2-xl --batch 1 --context 256 --json --quiet", 0,
+                             "\"settings_far\": false"));
     assert_true(command_says("explain-oom none.log", 0, "is not known: none of them"));
 }
 
@@ -434,7 +448,7 @@ int main(void) {
                                         cmocka_unit_test(ways_to_train_are_what_pytorch_counted),
                                         cmocka_unit_test(contradictions_get_a_sentence),
                                         cmocka_unit_test(messages_are_explained),
-                                        cmocka_unit_test(ones_own_process_may_be_unknown),
+                                        cmocka_unit_test(savings_are_of_what_was_held),
                                         cmocka_unit_test(messages_of_other_tools_are_explained),
                                         cmocka_unit_test(names_are_understood),
                                         cmocka_unit_test(answers_say_what_they_are_of),
