@@ -266,6 +266,7 @@ static status read_adapter(generation *g) {
     pass_setting s;
     if (!g->options->adapter) return STATUS_OK;
     TRY(adapter_files_read(g->options->adapter, &p, &s));
+    TRY(adapter_files_check_base(g->options->adapter, g->options->directory));
     for (int i = 0; pass_table[i]; i++)
         if (pass_table[i] == p) g->pinned.settings[i] = s;
     return STATUS_OK;

@@ -115,6 +115,7 @@ static status merge(merging *m, const char *directory, const char *adapter, cons
     TRY(model_config_read(directory, &m->config, NULL));
     families_model(&m->config, directory, &m->model);
     TRY(adapter_files_read(adapter, &m->pass, &m->setting));
+    TRY(adapter_files_check_base(adapter, directory));
     TRY(build(m));
     TRY(make_room(m));
     TRY(model_files_load(directory, m->weights, m->own));

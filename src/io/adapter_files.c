@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/digest.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "io/file.h"
@@ -107,36 +108,100 @@ static status read_config(json_value root, pass_adapter *a) {
     return read_targets(root, a);
 }
 
-/* What the base was held in: beside the library's files, which have no place for it. */
-static status read_base(const char *directory, pass_adapter *a) {
+static status take_word(json_value root, const char *key, char *into, size_t room) {
+    const char *word = NULL;
+    json_value v;
+    TRY(json_optional_string(root, key, &word));
+    if (!word) return STATUS_OK;
+    TRY(json_get(root, key, &v));
+    if (strlen(word) >= room) return json_wrong(v, "is '%.40s', which is not known", word);
+    strcpy(into, word);
+    return STATUS_OK;
+}
+
+/* What the base was held in and which it was: beside the library's files, which have no place for it. */
+static status read_base(const char *directory, pass_adapter *a, char digits[DIGEST_TEXT_BYTES]) {
     char path[PATH_BYTES];
-    const char *base = "f32";
     json_document d;
+    strcpy(a->base, "f32");
+    digits[0] = 0;
     TRY(join(directory, BASE, path));
     if (access(path, F_OK) != 0) return STATUS_OK;
     TRY(json_open(path, &d));
-    status result = json_get_string(d.root, "base", &base);
-    if (result == STATUS_OK && strlen(base) >= sizeof a->base)
-        result = status_set(STATUS_INVALID, "%s: the base '%.40s' is not known", path, base);
-    if (result == STATUS_OK) strcpy(a->base, base);
+    status result = json_as_object(d.root);
+    if (result == STATUS_OK) result = take_word(d.root, "base", a->base, sizeof a->base);
+    if (result == STATUS_OK) result = take_word(d.root, "digest", digits, DIGEST_TEXT_BYTES);
     json_close(&d);
     return result;
 }
 
-status adapter_files_read(const char *directory, const pass **p, pass_setting *s) {
+/* What the folder of the weights beside it was called in training; NULL: not said. Close `d`. */
+static status read_name(const char *directory, json_document *d, const char **name) {
     char path[PATH_BYTES];
+    *name = NULL;
+    TRY(join(directory, CONFIG, path));
+    TRY(json_open(path, d));
+    TRY(json_as_object(d->root));
+    return json_optional_string(d->root, "base_model_name_or_path", name);
+}
+
+static status refuse_base(const char *directory, const char *base, const char *was, const char *is) {
+    json_document d = { 0 };
+    const char *name;
+    status result = read_name(directory, &d, &name);
+    if (result == STATUS_OK)
+        result =
+            status_set(STATUS_INVALID,
+                       "%s was trained beside the weights that %.200s held then (digest %s), and %s holds "
+                       "others (digest %s); name the model with those weights, or train an adapter anew",
+                       directory, name ? name : "a model", was, base, is);
+    json_close(&d);
+    return result;
+}
+
+status adapter_files_check_base(const char *directory, const char *base) {
+    pass_adapter a;
+    uint64_t value;
+    char was[DIGEST_TEXT_BYTES], is[DIGEST_TEXT_BYTES];
+    TRY(read_base(directory, &a, was));
+    if (!was[0]) return STATUS_OK;
+    TRY(weight_files_digest(base, &value));
+    digest_text_of(value, is);
+    return strcmp(was, is) == 0 ? STATUS_OK : refuse_base(directory, base, was, is);
+}
+
+status adapter_files_read(const char *directory, const pass **p, pass_setting *s) {
+    char path[PATH_BYTES], digits[DIGEST_TEXT_BYTES];
     json_document d;
     pass_adapter a;
     TRY(join(directory, CONFIG, path));
     TRY(json_open(path, &d));
     status result = read_config(d.root, &a);
     json_close(&d);
-    if (result == STATUS_OK) result = read_base(directory, &a);
+    if (result == STATUS_OK) result = read_base(directory, &a, digits);
     for (int i = 0; pass_table[i] && result == STATUS_OK; i++) {
         if (!pass_table[i]->adapting) continue;
         *p = pass_table[i];
         return pass_table[i]->adapting->setting(&a, s);
     }
+    return result;
+}
+
+status adapter_files_check_model(const char *directory) {
+    char path[PATH_BYTES];
+    json_document d = { 0 };
+    const char *name;
+    TRY(join(directory, CONFIG, path));
+    if (access(path, F_OK) != 0) return STATUS_OK;
+    status result = read_name(directory, &d, &name);
+    if (result == STATUS_OK)
+        result = status_set(
+            STATUS_INVALID,
+            "%s is an adapter and no model: name the model that it was trained beside, as in 'snug "
+            "generate %.200s --adapter %s', or make a model of both with 'snug merge %.200s --adapter "
+            "%s --out DIR'",
+            directory, name ? name : "MODEL", directory, name ? name : "MODEL", directory);
+    json_close(&d);
     return result;
 }
 
@@ -249,10 +314,12 @@ static status write_text(const char *directory, const char *file, text *t) {
     return result;
 }
 
-static void put_base(text *out, const pass_adapter *a) {
+static void put_base(text *out, const pass_adapter *a, uint64_t value) {
+    char digits[DIGEST_TEXT_BYTES];
     json_writer w = { .out = out, .lines = true };
     json_begin_object(&w, NULL);
     json_put_string(&w, "base", a->base);
+    if (value) json_put_string(&w, "digest", digest_text_of(value, digits));
     json_end_object(&w);
     text_add(out, "\n");
 }
@@ -265,7 +332,7 @@ status adapter_files_save(const char *directory, const adapter_files_about *abou
     TRY(save_weights(directory, weights, count));
     put_config(&config, about, &a, weights, count);
     status result = write_text(directory, CONFIG, &config);
-    put_base(&base, &a);
+    put_base(&base, &a, about->base_digest);
     status written = write_text(directory, BASE, &base);
     return result != STATUS_OK ? result : written;
 }

@@ -1,6 +1,7 @@
 /* Adapters as the PEFT library writes them: adapter_config.json and adapter_model.safetensors in a folder,
  * keys "base_model.model." and the parameter's name. The weights that they stand beside are not among them;
- * adapter_base.json says what those were held in, { "base": "nf4" }, and where it is absent they were f32.
+ * adapter_base.json says what those were held in and which they are, { "base": "nf4", "digest":
+ * "93c6c6e6fa3ae8d7" }. Where it is absent they were f32, and without a digest they are whichever are named.
  *
  * Only what this program computes is read: plain low-rank adapters of linear products, without biases, scaled
  * by alpha / rank. Everything else is STATUS_INVALID with file and key. */
@@ -16,6 +17,13 @@ uint32_t adapter_files_own(model_weight *weights, uint32_t count);
 /* The pass that reads this folder and its setting. STATUS_INVALID where there is no adapter in it. */
 status adapter_files_read(const char *directory, const pass **p, pass_setting *s);
 
+/* STATUS_INVALID where `base`, a model directory, does not hold the weights that the adapter was trained
+ * beside. One that doesn't say which those were is taken beside any. */
+status adapter_files_check_base(const char *directory, const char *base);
+
+/* STATUS_INVALID where this folder, which has no config.json, holds an adapter: it was named as a model. */
+status adapter_files_check_model(const char *directory);
+
 /* Fills all of the weights, which passes have added; also from a folder that lacks what it says or has more,
  * which is STATUS_INVALID. */
 status adapter_files_load(const char *directory, const model_weight *weights, uint32_t count);
@@ -25,6 +33,7 @@ typedef struct {
     const pass *pass;
     const pass_setting *setting;
     const char *base;
+    uint64_t base_digest; /* of its weights (io/weight_files.h); 0: not known */
 } adapter_files_about;
 status adapter_files_save(const char *directory, const adapter_files_about *about,
                           const model_weight *weights, uint32_t count);

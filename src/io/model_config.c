@@ -7,6 +7,7 @@
 
 #include "base/nearest.h"
 #include "base/utf8.h"
+#include "io/adapter_files.h"
 #include "io/config_families.h"
 #include "io/file.h"
 
@@ -156,7 +157,9 @@ status model_config_read(const char *path, model_config *c, text *notes) {
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
         if (snprintf(inside, sizeof inside, "%s/config.json", path) >= PATH_BYTES)
             return status_set(STATUS_INVALID, "the path '%.60s...' is too long", path);
-        if (stat(inside, &about) != 0 && errno == ENOENT)
+        bool missing = stat(inside, &about) != 0 && errno == ENOENT;
+        if (missing) TRY(adapter_files_check_model(path));
+        if (missing)
             return status_set(STATUS_INVALID,
                               "the folder %s has no config.json, which a model directory needs", path);
         path = inside;

@@ -11,6 +11,10 @@ status weight_files_read(const safetensors *s, const safetensors_entry *e, const
 /* Bytes and digest of a model's weights as they are stored: of all its files, one after the other. */
 status weight_files_sum(const char *directory, safetensors_sum *sum);
 
+/* Tells weights apart at the cost of some KiB of each tensor: a digest of all names, types and shapes and of
+ * bytes spread evenly over each tensor; the same however the tensors are cut into files. */
+status weight_files_digest(const char *directory, uint64_t *value);
+
 /* The file by which a folder shows that it holds a model or an adapter, weights before the configuration;
  * NULL: it holds none. */
 const char *weight_files_in(const char *folder);

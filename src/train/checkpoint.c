@@ -75,7 +75,7 @@ static void describe_plan(const decision *d, trainer_state *t) {
 static status write_files(exec *e, const setup *s, const decision *d, const char *folder, trainer_state *t) {
     char path[CHECKPOINT_PATH_BYTES];
     const plan *p = &d->plan;
-    adapter_files_about about = weights_adapter(s, d);
+    adapter_files_about about = weights_adapter(s, d, &t->run);
     TRY(path_of(folder, OPTIMIZER, path));
     TRY(save_category(e, p, CATEGORY_OPTIMIZER, path, &t->optimizer));
     TRY(path_of(folder, trainer_state_weights(t), path));

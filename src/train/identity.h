@@ -23,6 +23,7 @@ typedef struct {
     identity_fact facts[IDENTITY_FACTS];
     uint32_t count;
     safetensors_sum base; /* of the weights that adapters stand beside: of no other use; bytes 0: none do */
+    uint64_t base_digest; /* of the same weights, as the adapter keeps it; 0: not known */
 } identity;
 
 /* Of a setup. Data is known by its number of samples and by a digest of about a mebibyte of them, spread

@@ -71,8 +71,9 @@ static status fill_weights(training *t) {
 
 /* Who resumes an adapter's run must bring the weights that it was trained beside. */
 static status sum_base(const training *t) {
-    adapter_files_about about = weights_adapter(t->s, t->d);
+    adapter_files_about about = weights_adapter(t->s, t->d, &t->from->run);
     if (!t->s->options.out || !about.pass || !t->s->weights) return STATUS_OK;
+    TRY(weight_files_digest(t->s->weights, &t->from->run.base_digest));
     return weight_files_sum(t->s->weights, &t->from->run.base);
 }
 
@@ -146,7 +147,7 @@ static status save_checkpoint(training *t, int64_t done) {
 }
 
 static status save_model(training *t) {
-    adapter_files_about about = weights_adapter(t->s, t->d);
+    adapter_files_about about = weights_adapter(t->s, t->d, &t->from->run);
     if (!t->s->options.out) return STATUS_OK;
     if (about.pass) return weights_save_adapter(t->exec, &about, t->s->options.out);
     return weights_save(t->exec, t->s->custom ? NULL : &t->s->config, t->s->options.out);

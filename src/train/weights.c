@@ -163,8 +163,8 @@ status weights_save(exec *e, const model_config *c, const char *directory) {
     return result;
 }
 
-adapter_files_about weights_adapter(const setup *s, const decision *d) {
-    adapter_files_about about = { .base = s->weights };
+adapter_files_about weights_adapter(const setup *s, const decision *d, const identity *run) {
+    adapter_files_about about = { .base = s->weights, .base_digest = run->base_digest };
     const pass_setting *settings = d->point.choice.settings;
     for (int i = 0; pass_table[i]; i++)
         if (pass_table[i]->adapting && settings[i].text[0])

@@ -5,6 +5,7 @@
 #include "io/adapter_files.h"
 #include "models/families.h"
 #include "train/decision.h"
+#include "train/identity.h"
 
 /* Initial values of every weight of the plan, by the model's rule, from the run's seed: the same bits for any
  * number of threads. `m` NULL: only of those that passes have added. */
@@ -19,8 +20,9 @@ status weights_load(exec *e, const char *directory);
  * family, and the weights are written alone. */
 status weights_save(exec *e, const model_config *c, const char *directory);
 
-/* The adapter that a plan trains; pass NULL: it trains the weights themselves. */
-adapter_files_about weights_adapter(const setup *s, const decision *d);
+/* The adapter that a plan trains, beside the weights that the run has begun at; pass NULL: it trains the
+ * weights themselves. */
+adapter_files_about weights_adapter(const setup *s, const decision *d, const identity *run);
 
 /* Its weights, from a folder of them. */
 status weights_load_adapter(exec *e, const char *directory);

@@ -142,6 +142,35 @@ static void another_base_is_refused(void **state) {
     command_free(&r);
 }
 
+/* Beside weights that it was not trained beside an adapter would do anything: the base trained further under
+ * its old name, and one that has the adapter in it already. */
+static void beside_other_weights_nothing_is_made(void **state) {
+    (void)state;
+    assert_int_equal(system("rm -rf moved twice plain && cp -r base moved && cp -r ad plain"), 0);
+    command_expect(0, "train moved --data text --out further --steps 1 --batch 8 --quiet");
+    command_expect(0,
+                   "generate moved --adapter ad --prompt the --tokens 1 --quiet"); /* the same, elsewhere */
+    assert_int_equal(system("cp further/model.safetensors moved/model.safetensors"), 0);
+    command_expect(0, "merge base --adapter ad --out whole");
+    assert_true(command_says("merge whole --adapter ad --out twice", 2,
+                             "ad was trained beside the weights that base held then"));
+    assert_true(command_says("merge whole --adapter ad --out twice", 2, "and whole holds others"));
+    assert_true(command_says("generate moved --adapter ad --prompt the", 2, "and moved holds others"));
+    assert_true(command_says("generate whole --adapter ad --prompt the", 2, "and whole holds others"));
+    assert_int_not_equal(access("twice", F_OK), 0);
+    assert_int_equal(system("grep -q '\"digest\": ' ad/checkpoint-10/adapter_base.json"), 0);
+    assert_int_equal(unlink("plain/adapter_base.json"), 0); /* as PEFT writes it */
+    command_expect(0, "merge whole --adapter plain --out twice");
+}
+
+static void an_adapter_is_no_model(void **state) {
+    (void)state;
+    assert_true(command_says("generate ad --prompt the", 2, "'snug generate base --adapter ad'"));
+    assert_true(
+        command_says("train ad --data text --eval-only", 2, "'snug merge base --adapter ad --out DIR'"));
+    assert_true(command_says("quantize ad --to int8 --out never", 2, "ad is an adapter and no model"));
+}
+
 /* PEFT may write adapters in 16 bits. */
 static void adapters_of_16_bits_are_widened(void **state) {
     (void)state;
@@ -234,6 +263,8 @@ int main(void) {
         cmocka_unit_test(a_merged_model_is_the_adapted_one),
         cmocka_unit_test(over_a_base_of_codes),
         cmocka_unit_test(another_base_is_refused),
+        cmocka_unit_test(beside_other_weights_nothing_is_made),
+        cmocka_unit_test(an_adapter_is_no_model),
         cmocka_unit_test(adapters_of_16_bits_are_widened),
         cmocka_unit_test(only_adapters_are_written),
         cmocka_unit_test(resuming_gives_the_same_bits),
