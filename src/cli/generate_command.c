@@ -175,11 +175,26 @@ static void print_json(output *out, const listener *l, const generate_result *r)
     output_text(out, &json);
 }
 
+/* What was drawn behind the positions that training has reached is not the model's fault. */
+static void note_beyond(output *out, const listener *l, const generate_result *r) {
+    int64_t longest = 0;
+    for (uint32_t i = 0; i < l->prompts->count; i++) {
+        int64_t length = r->texts[i].prompt_tokens + r->texts[i].new_tokens;
+        if (length > longest) longest = length;
+    }
+    if (!r->learned || longest <= r->learned) return;
+    output_add(out,
+               "note: the model was trained on texts of %lld tokens, and knows no order behind them; this "
+               "goes to %lld\n",
+               (long long)r->learned, (long long)longest);
+}
+
 static void print_end(output *out, const listener *l, const generate_result *r) {
     char planned[UNITS_TEXT_BYTES], measured[UNITS_TEXT_BYTES];
     uint32_t cut = 0;
     for (uint32_t i = 0; i < l->prompts->count; i++) cut += r->texts[i].end == GENERATE_CONTEXT;
     if (cut) output_add(out, "%u text%s as long as the model's context\n", cut, cut == 1 ? " is" : "s are");
+    note_beyond(out, l, r);
     if (r->at_once > 1) output_add(out, "%u texts at once, ", r->at_once);
     output_add(out, "%lld tokens, %.0f a second; memory %s, planned %s\n", (long long)r->new_tokens,
                rate(r->new_tokens, r->seconds_new), units_bytes_text(r->resident_peak_bytes, measured),

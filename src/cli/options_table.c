@@ -102,7 +102,8 @@ static const option rows[] = {
       .word = "model",
       .low = 1,
       .high = 1 << 24,
-      .help = "tokens per sample; at most, and by default, what the model was made for" },
+      .help = "tokens per sample; at most, and by default, what the model was made for (--eval-only: was "
+              "trained on)" },
     { .name = "dropout",
       .hint = "P|model",
       .kind = OPTION_NUMBER,

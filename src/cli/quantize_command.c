@@ -37,6 +37,9 @@ static void print(output *out, const options *o, const quantize_result *r) {
     if (r->evaluated)
         output_add(out, "  validation loss %.4f -> %.4f, %+.3f %%, over %lld samples\n", r->loss_before,
                    r->loss_after, percent(r->loss_after, r->loss_before), (long long)r->samples);
+    if (r->trained && (r->evaluated || r->calibrated))
+        output_add(out, "  samples         of %lld tokens, as in training; --context N sets others\n",
+                   (long long)r->context);
     if (r->planned_bytes)
         output_add(out, "  memory          %s, planned %s\n", units_bytes_text(r->resident_peak_bytes, a),
                    units_bytes_text(r->planned_bytes, b));

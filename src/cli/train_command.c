@@ -60,6 +60,18 @@ static void add_data(output *out, const setup *s, const resume *from) {
                s->budget == UINT64_MAX ? "" : " / budget");
 }
 
+/* Vectors of positions that no sample reaches stay the random numbers they begin as. */
+static void note_positions(output *out, const setup *s, const resume *from) {
+    long long seen = (long long)s->request.run.context, all = (long long)s->model.context;
+    if (s->custom || s->weights || from->step || seen >= all || !families_learns_positions(&s->config))
+        return;
+    output_add(out,
+               "note: %s learns a vector for each of its %lld positions, and samples of %lld tokens leave "
+               "those behind "
+               "%lld as random as they begin: the model will know texts of up to %lld tokens only\n\n",
+               s->model.name, all, seen, seen, seen);
+}
+
 static void print_beginning(output *out, const setup *s, const resume *from, const decision *d) {
     text t = { 0 };
     output_add(out, "%s%s", from->said, *from->said ? "\n" : "");
@@ -68,7 +80,10 @@ static void print_beginning(output *out, const setup *s, const resume *from, con
     style.brief = true;
     report_plan_text(&t, s, d, &style);
     output_text(out, &t);
-    if (report_fits(d) && s->train.samples) add_data(out, s, from);
+    if (report_fits(d) && s->train.samples) {
+        add_data(out, s, from);
+        note_positions(out, s, from);
+    }
     output_flush(out);
 }
 

@@ -37,6 +37,10 @@ static void print_beginning(output *out, const setup *s, const decision *d) {
     style.brief = true;
     report_plan_text(&t, s, d, &style);
     output_text(out, &t);
+    if (!s->options.context && s->request.run.context < s->model.context)
+        output_add(out,
+                   "note: samples of %lld tokens, as %s was trained on; --context %lld is the model's own\n",
+                   (long long)s->request.run.context, s->weights, (long long)s->model.context);
 }
 
 static void print_end(output *out, const setup *s, const decision *d, const evaluate_result *r) {

@@ -13,6 +13,7 @@
 #include "io/model_config.h"
 #include "io/model_files.h"
 #include "io/quantized_files.h"
+#include "io/trained_context.h"
 
 enum { LINE_END = 10 }; /* what an empty prompt begins after */
 
@@ -289,6 +290,7 @@ static status run(generation *g) {
     TRY(model_config_read(o->directory, &g->config, NULL));
     families_model(&g->config, o->directory, &g->model);
     TRY(model_continues(&g->model));
+    if (families_learns_positions(&g->config)) g->result->learned = trained_context(o->directory);
     TRY(read_stored(g));
     TRY(read_adapter(g));
     for (uint32_t i = 0; i < o->prompt_count; i++) TRY(check_prompt(o, i, &g->config));

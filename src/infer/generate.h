@@ -47,6 +47,7 @@ typedef struct {
     int64_t prompt_tokens, new_tokens;
     double seconds_prompt, seconds_new; /* while no text had a new token yet; after that */
     uint64_t planned_bytes, resident_peak_bytes;
+    int64_t learned; /* positions that its folder says were learned; 0: all, as far as is known */
 } generate_result;
 
 /* STATUS_INVALID for a wrong directory, option or prompt, STATUS_NO_FIT when the plan is beyond the budget:

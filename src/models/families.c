@@ -57,6 +57,10 @@ int64_t families_context(const model_config *c) {
     return m.context;
 }
 
+bool families_learns_positions(const model_config *c) {
+    return c->family == FAMILY_GPT2 || c->family == FAMILY_ENCODER;
+}
+
 int64_t families_vocabulary(const model_config *c) {
     model m;
     families_model(c, "", &m);

@@ -48,6 +48,7 @@ const char *families_preset_names(void); /* for messages */
 status families_check(const model_config *c);
 void families_set_dropout(model_config *c, double p); /* everywhere in the model */
 int64_t families_context(const model_config *c);
+bool families_learns_positions(const model_config *c); /* a vector for each, which only training fills */
 int64_t families_vocabulary(const model_config *c);
 
 /* `c` must outlive the model. */

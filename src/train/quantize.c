@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "io/file.h"
 #include "io/model_config.h"
+#include "io/trained_context.h"
 #include "io/weight_files.h"
 #include "ops/codes.h"
 #include "train/evaluate.h"
@@ -135,6 +136,7 @@ static bool evaluation_of(const quantizing *q, const char *directory, const char
                           setup_options *options) {
     *options = q->options->run;
     options->model = directory;
+    options->context = q->result->context; /* both forms alike: what is written has no run beside it */
     options->passes[q->number] = setting;
     if (!options->data && !options->eval_data) options->data = q->options->calibrate;
     return options->data || options->eval_data;
@@ -199,15 +201,15 @@ static status calibrate(quantizing *q, evaluate_result *r) {
     const quantize_options *o = q->options;
     setup_options options = o->run;
     spread from = { 0 };
-    int64_t context = options.context ? options.context : families_context(&q->config);
     TRY(text_source_open(&(text_source_options){ .path = o->calibrate,
                                                  .kind = options.data_kind,
                                                  .hold_out = true,
-                                                 .context = (uint32_t)context,
+                                                 .context = (uint32_t)q->result->context,
                                                  .vocabulary = (uint32_t)families_vocabulary(&q->config) },
                          &from.all));
     data_source some = spread_of(&from, options.eval_samples);
     options.model = o->directory;
+    options.context = q->result->context;
     options.data = options.eval_data = NULL;
     options.eval_source = &some;
     options.passes[q->number] = "calibrate";
@@ -256,6 +258,12 @@ static status write_all(quantizing *q) {
     return model_config_write(o->out, &q->config, &stored);
 }
 
+/* As long as it was trained on, where that is known. */
+static int64_t context_of(const quantizing *q) {
+    int64_t all = families_context(&q->config), trained = trained_context(q->options->directory);
+    return q->options->run.context ? q->options->run.context : trained && trained < all ? trained : all;
+}
+
 static status quantize(quantizing *q) {
     const quantize_options *o = q->options;
     quantize_result *r = q->result;
@@ -263,6 +271,8 @@ static status quantize(quantizing *q) {
     families_model(&q->config, o->directory, &q->model);
     TRY(model_computes(&q->model));
     r->no_text = q->model.no_text != NULL;
+    r->context = context_of(q);
+    r->trained = !o->run.context && r->context < families_context(&q->config);
     TRY(check_places(o));
     TRY(find_pass(q));
     TRY(list_weights(q));

@@ -26,7 +26,9 @@ typedef struct {
     int64_t samples, calibrated; /* that were evaluated, and calibrated on */
     uint64_t planned_bytes;      /* the largest of the plans */
     uint64_t resident_peak_bytes;
-    bool no_text; /* it can't continue a text */
+    int64_t context; /* of the samples */
+    bool trained;    /* it is what the model was trained on, and its own is longer */
+    bool no_text;    /* it can't continue a text */
 } quantize_result;
 
 /* STATUS_INVALID for what can't be quantized, or would be written over, before anything is written;

@@ -13,6 +13,7 @@
 #include "io/model_config.h"
 #include "io/published.h"
 #include "io/quantized_files.h"
+#include "io/trained_context.h"
 #include "search/advise.h"
 #include "train/loader_plan.h"
 #include "train/rates.h"
@@ -219,6 +220,14 @@ static status pin_stored(setup *s) {
     return STATUS_OK;
 }
 
+/* Weights are evaluated as they were trained, where their folder says how. */
+static int64_t context_of(const setup *s) {
+    const setup_options *o = &s->options;
+    int64_t all = s->model.context ? s->model.context : 1;
+    int64_t trained = o->eval_only && !o->context && s->weights ? trained_context(s->weights) : 0;
+    return o->context ? o->context : trained && trained < all ? trained : all;
+}
+
 static status make_request(setup *s) {
     const setup_options *o = &s->options;
     TRY(check_sizes(s));
@@ -230,9 +239,7 @@ static status make_request(setup *s) {
                         .batch = o->batch,
                         .eval_batch = o->eval_batch,
                         .training = !o->eval_only,
-                        .context = o->context         ? o->context
-                                   : s->model.context ? s->model.context
-                                                      : 1,
+                        .context = context_of(s),
                         .optimizer = o->optimizer,
                         .folder = o->folder,
                         .lower = { .threads = threads, .rates = rates_find(threads) } };

@@ -18,7 +18,8 @@ typedef struct {
     data_kind data_kind;
     uint64_t memory;                             /* budget in bytes; 0: unlimited */
     bool memory_auto;                            /* what is free, less a margin */
-    int64_t batch, context;                      /* context 0: the model's */
+    int64_t batch, context;                      /* context 0: the model's, or with eval_only what its
+                                                  * weights were trained on (io/trained_context.h) */
     int64_t micro_batch, accumulate, eval_batch; /* 0: auto */
     int64_t eval_every;                          /* steps; 0: only at the end */
     int64_t eval_samples;                        /* at most */

@@ -122,6 +122,40 @@ static void a_report_is_written_where_it_spoils_nothing(void **state) {
     assert_int_equal(system("cmp before model/run.json && diff -r model kept"), 0);
 }
 
+static void says_no_note(const char *line) {
+    command_result r = command_run(line);
+    assert_int_equal(r.exit, 0);
+    assert_null(strstr(r.out, "note:"));
+    assert_null(strstr(r.err, "note:"));
+    command_free(&r);
+}
+
+/* Positions are learned: a model begun on fewer of them than it has is evaluated on those, and every command
+ * says so once. */
+static void weights_are_evaluated_as_they_were_trained(void **state) {
+    (void)state;
+#define BEGIN                                                                                                \
+    "train tiny/config.json --data text --out %s --overwrite --steps 20 --save-every 20 --batch 8 --lr "     \
+    "3e-3 "
+    char line[256];
+    snprintf(line, sizeof line, BEGIN "--context 8", "short8");
+    assert_true(command_says(line, 0, "note: tiny/config.json learns a vector"));
+    snprintf(line, sizeof line, BEGIN, "long");
+    says_no_note(line);
+    says_no_note("train model --data text --out more --steps 1 --context 8"); /* it has learned them all */
+    evaluated own = evaluate("train short8 --data text --eval-only"),
+              same = evaluate("train short8 --data text --eval-only --context 8"),
+              step = evaluate("train short8/checkpoint-20 --data text --eval-only"),
+              all = evaluate("train short8 --data text --eval-only --context 32");
+    assert_true(own.loss == same.loss && own.loss == step.loss && own.loss != all.loss);
+    assert_true(command_says("train short8 --data text --eval-only", 0, "note: samples of 8 tokens"));
+    assert_true(command_says("quantize short8 --to int8 --data text --out short8q", 0,
+                             "of 8 tokens, as in training"));
+    assert_true(command_says("generate short8 --prompt the --tokens 12", 0,
+                             "note: the model was trained on texts of 8"));
+    says_no_note("generate short8 --prompt the --tokens 5");
+}
+
 static void refuses(const char *line, const char *says) {
     command_result r = command_run(line);
     if (r.exit != 2 || !strstr(r.err, says)) fail_msg("%s: exit %d, %s", line, r.exit, r.err);
@@ -148,6 +182,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_the_loss_that_training_reports),
         cmocka_unit_test(checkpoints_and_other_texts_do_as_well),
+        cmocka_unit_test(weights_are_evaluated_as_they_were_trained),
         cmocka_unit_test(the_least_budget_is_the_least),
         cmocka_unit_test(a_report_is_written_where_it_spoils_nothing),
         cmocka_unit_test(what_is_wrong_is_said),

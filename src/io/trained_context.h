@@ -1,0 +1,8 @@
+/* How long the samples were that a model's weights were last trained on, from what the run has left beside
+ * them: the beginning of metrics.jsonl, or a checkpoint's trainer_state.json. */
+#pragma once
+
+#include <stdint.h>
+
+/* 0: the folder doesn't say. */
+int64_t trained_context(const char *folder);
