@@ -84,7 +84,7 @@ build_with_clang() {
     run=$(mktemp -d)
     cat README.md docs/*.md >"$run/text"
     for folder in build-test build-clang; do
-        "$folder/snug" train char-small --data "$run/text" --out "$run/out" --steps 3 --batch 4 --micro-batch 4 \
+        "$folder/snug" train char-small --data "$run/text" --out "$run/$folder" --steps 3 --batch 4 --micro-batch 4 \
             --quiet --json >"$run/said" || return
         losses+=("$(grep '"losses"' "$run/said")")
     done
