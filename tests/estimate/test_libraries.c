@@ -9,29 +9,11 @@
 
 #include <cmocka.h>
 
-#include "estimate/torch_adapters.h"
+#include "estimate/small.h"
 #include "io/published.h"
 #include "models/families.h"
 
 /* ---- played by hand ---- */
-
-typedef struct {
-    tape t;
-    torch_settings s;
-    torch_reading r;
-    tape_value cast[64];
-} small;
-
-static void open_small(small *x, torch_settings s) {
-    *x = (small){ .s = s };
-    assert_int_equal(tape_open(&x->t), STATUS_OK);
-    x->r = (torch_reading){ .s = &x->s, .t = &x->t, .cast = x->cast, .cast_room = 64, .site = -1 };
-}
-
-static tape_value source(small *x, int64_t elements, double width, tape_term term, bool wants) {
-    return tape_add_source(
-        &x->t, &(tape_item){ .elements = elements, .width = width, .term = term, .wants = wants });
-}
 
 static uint64_t peak_of(const small *x, const tape_settings *s) {
     tape_result r;
@@ -42,8 +24,8 @@ static uint64_t peak_of(const small *x, const tape_settings *s) {
 /* x (100) is read by a call that keeps it and makes little; another before that needs `backward` more. */
 static uint64_t peak_with_attribute(bool clings, uint64_t backward) {
     small x;
-    open_small(&x, (torch_settings){ 0 });
-    tape_value w = source(&x, 10, 4, TAPE_WEIGHTS, true);
+    small_open(&x, (torch_settings){ 0 });
+    tape_value w = small_source(&x, 10, 4, TAPE_WEIGHTS, true);
     tape_value big = torch_call(&x.r, (tape_call){ .in = { w }, .backward = backward }, 100, 4);
     torch_call(&x.r, (tape_call){ .in = { big }, .keeps_in = 1, .clings = clings }, 1, 4);
     uint64_t peak = peak_of(&x, &(tape_settings){ 0 });
@@ -61,9 +43,9 @@ static void attributes_stay_with_the_graph(void **state) {
  * kept for it. */
 static uint64_t peak_of_blocks(int blocks, const tape_settings *s) {
     small x;
-    open_small(&x, (torch_settings){ 0 });
-    tape_value v = source(&x, 100, 4, TAPE_INPUTS, false);
-    v = torch_linear(&x.r, v, source(&x, 100, 4, TAPE_WEIGHTS, true), 0, 10);
+    small_open(&x, (torch_settings){ 0 });
+    tape_value v = small_source(&x, 100, 4, TAPE_INPUTS, false);
+    v = torch_linear(&x.r, v, small_source(&x, 100, 4, TAPE_WEIGHTS, true), 0, 10);
     for (int i = 0; i < blocks; i++) {
         x.r.site = i;
         v = torch_call(&x.r, (tape_call){ .in = { v } }, 1, 4);
@@ -122,8 +104,8 @@ static void scales_are_not_shared_out(void **state) {
     (void)state;
     small x;
     tape_result r;
-    open_small(&x, (torch_settings){ 0 });
-    tape_value in = source(&x, 1, 4, TAPE_ACTIVATIONS, true);
+    small_open(&x, (torch_settings){ 0 });
+    tape_value in = small_source(&x, 1, 4, TAPE_ACTIVATIONS, true);
     tape_item w = { .elements = 4096, .width = 0.5625, .whole = 0.0625, .term = TAPE_WEIGHTS };
     torch_call(&x.r, (tape_call){ .in = { in, tape_add_source(&x.t, &w) } }, 1, 4);
     assert_int_equal(tape_play(&x.t, &(tape_settings){ .weight_share = 0.25 }, &r), STATUS_OK);
@@ -149,10 +131,10 @@ static void older_adapters_have_the_type_of_the_base(void **state) {
 static void adapters_beside_4_bits_are_cast_by_autocast(void **state) {
     (void)state;
     small x;
-    open_small(&x, (torch_settings){
+    small_open(&x, (torch_settings){
                        .types = TORCH_HALF, .older = true, .base_bits = 4, .adapter_rank = 8, .cuda = true });
-    tape_value in = source(&x, 100, 2, TAPE_ACTIVATIONS, true),
-               y = source(&x, 100, 2, TAPE_ACTIVATIONS, true);
+    tape_value in = small_source(&x, 100, 2, TAPE_ACTIVATIONS, true),
+               y = small_source(&x, 100, 2, TAPE_ACTIVATIONS, true);
     torch_adapted(&x.r, in, y, 10, 10);
     int casts = 0;
     for (uint32_t i = 1; i < x.t.calls.count; i++) {
@@ -196,12 +178,12 @@ static uint64_t play_asked(const tape_settings *s, asked *a) {
     small x;
     tape_settings with = *s;
     tape_listener listener = { note_take, note_give, a };
-    open_small(&x, (torch_settings){ 0 });
+    small_open(&x, (torch_settings){ 0 });
     x.r.site = 0;
-    tape_value in = source(&x, 1, 4, TAPE_INPUTS, false);
+    tape_value in = small_source(&x, 1, 4, TAPE_INPUTS, false);
     for (int k = 0; k < 2; k++)
-        in = torch_call(&x.r, (tape_call){ .in = { in, source(&x, k ? 750 : 250, 4, TAPE_WEIGHTS, true) } },
-                        1, 4);
+        in = torch_call(
+            &x.r, (tape_call){ .in = { in, small_source(&x, k ? 750 : 250, 4, TAPE_WEIGHTS, true) } }, 1, 4);
     with.listener = &listener, with.weight_share = with.gradient_share = 0.5;
     uint64_t peak = peak_of(&x, &with);
     tape_close(&x.t);
@@ -368,8 +350,35 @@ static void older_experts_are_called_one_after_the_other(void **state) {
     close_model(&grouped);
 }
 
+/* Of today's one tensor of a layer bitsandbytes makes no codes; modules of their own it codes. */
+static void only_experts_of_their_own_are_coded(void **state) {
+    (void)state;
+    const double experts = 32.0 * 8 * 3 * 14336 * 4096; /* numbers; the rest are 4 % more */
+    static const struct {
+        bool older;
+        torch_types types;
+        double width;
+    } cases[] = { { false, TORCH_AUTOCAST, 4 }, { false, TORCH_HALF, 2 }, { true, TORCH_HALF, 0.516 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        whole x;
+        double bytes = 0;
+        read_model(&x, "mixtral-8x7b",
+                   (torch_settings){ .transformers = true,
+                                     .cuda = true,
+                                     .older = cases[i].older,
+                                     .types = cases[i].types,
+                                     .adapter_rank = 8,
+                                     .base_bits = 4 });
+        for (tape_value v = 1; v < x.t.items.count; v++)
+            if (tape_at(&x.t, v)->term == TAPE_WEIGHTS) bytes += (double)tape_bytes(&x.t, v);
+        assert_true(bytes > experts * cases[i].width && bytes < experts * cases[i].width * 1.08);
+        close_model(&x);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_experts_of_their_own_are_coded),
         cmocka_unit_test(attributes_stay_with_the_graph),
         cmocka_unit_test(reentrant_blocks_hold_what_they_read_and_make),
         cmocka_unit_test(nothing_is_fetched_before_the_first_block),

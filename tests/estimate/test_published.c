@@ -8,29 +8,11 @@
 
 #include <cmocka.h>
 
-#include "estimate/torch_adapters.h"
+#include "estimate/small.h"
 #include "io/published.h"
 #include "models/families.h"
 
 /* ---- single rules ---- */
-
-typedef struct {
-    tape t;
-    torch_settings s;
-    torch_reading r;
-    tape_value cast[64];
-} small;
-
-static void open_small(small *x, torch_settings s) {
-    *x = (small){ .s = s };
-    assert_int_equal(tape_open(&x->t), STATUS_OK);
-    x->r = (torch_reading){ .s = &x->s, .t = &x->t, .cast = x->cast, .cast_room = 64, .site = -1 };
-}
-
-static tape_value source(small *x, int64_t elements, double width, tape_term term, bool wants) {
-    return tape_add_source(
-        &x->t, &(tape_item){ .elements = elements, .width = width, .term = term, .wants = wants });
-}
 
 static tape_call *call_of(small *x, tape_value made) {
     for (uint32_t i = 1; i < x->t.calls.count; i++)
@@ -45,9 +27,9 @@ static void products_of_4_bits_cast_there_and_back(void **state) {
     (void)state;
     for (int older = 0; older < 2; older++) {
         small x;
-        open_small(&x, (torch_settings){ .types = TORCH_AUTOCAST, .older = older });
-        tape_value in = source(&x, 100, 4, TAPE_ACTIVATIONS, true),
-                   w = source(&x, 100, 0.5, TAPE_WEIGHTS, false);
+        small_open(&x, (torch_settings){ .types = TORCH_AUTOCAST, .older = older });
+        tape_value in = small_source(&x, 100, 4, TAPE_ACTIVATIONS, true),
+                   w = small_source(&x, 100, 0.5, TAPE_WEIGHTS, false);
         tape_value y = torch_linear(&x.r, in, w, 0, 10);
         assert_true(torch_width(&x.r, y) == 4);
         tape_call *product = call_of(&x, call_of(&x, y)->in[0]);
@@ -81,8 +63,9 @@ static void gradients_of_earlier_samples_are_there_in_forward(void **state) {
     for (int again = 0; again < 2; again++) {
         small x;
         tape_result r;
-        open_small(&x, (torch_settings){ 0 });
-        tape_value in = source(&x, 100, 4, TAPE_INPUTS, false), w = source(&x, 100, 4, TAPE_WEIGHTS, true);
+        small_open(&x, (torch_settings){ 0 });
+        tape_value in = small_source(&x, 100, 4, TAPE_INPUTS, false),
+                   w = small_source(&x, 100, 4, TAPE_WEIGHTS, true);
         torch_linear(&x.r, in, w, 0, 10);
         assert_int_equal(tape_play(&x.t, &(tape_settings){ .accumulates = again }, &r), STATUS_OK);
         peaks[again] = r.peak;
@@ -96,9 +79,10 @@ static void several_devices_hold_shares(void **state) {
     (void)state;
     small x;
     tape_result r;
-    open_small(&x, (torch_settings){ 0 });
+    small_open(&x, (torch_settings){ 0 });
     x.r.site = 0;
-    tape_value in = source(&x, 100, 4, TAPE_INPUTS, false), w = source(&x, 1000, 4, TAPE_WEIGHTS, true);
+    tape_value in = small_source(&x, 100, 4, TAPE_INPUTS, false),
+               w = small_source(&x, 1000, 4, TAPE_WEIGHTS, true);
     torch_linear(&x.r, in, w, 0, 10);
     tape_settings s = { .weight_share = 0.25,
                         .gradient_share = 0.25,
@@ -120,15 +104,16 @@ static void several_devices_hold_shares(void **state) {
 static uint64_t peak_of_frozen_blocks(int blocks, bool lingering) {
     small x;
     tape_result r;
-    open_small(&x, (torch_settings){ 0 });
-    tape_value v = source(&x, 100, 4, TAPE_INPUTS, false), w = source(&x, 100, 4, TAPE_WEIGHTS, true);
+    small_open(&x, (torch_settings){ 0 });
+    tape_value v = small_source(&x, 100, 4, TAPE_INPUTS, false),
+               w = small_source(&x, 100, 4, TAPE_WEIGHTS, true);
     v = torch_linear(&x.r, v, w, 0, 10);
     for (int i = 0; i < blocks; i++) {
         x.r.site = i;
-        v = torch_linear(&x.r, v, source(&x, 100, 4, TAPE_WEIGHTS, false), 0, 10);
+        v = torch_linear(&x.r, v, small_source(&x, 100, 4, TAPE_WEIGHTS, false), 0, 10);
     }
     x.r.site = -1;
-    torch_linear(&x.r, v, source(&x, 10, 4, TAPE_WEIGHTS, false), 0, 1);
+    torch_linear(&x.r, v, small_source(&x, 10, 4, TAPE_WEIGHTS, false), 0, 1);
     tape_settings s = { .checkpointing = true, .reentrant = lingering, .lingering = lingering };
     assert_int_equal(tape_play(&x.t, &s, &r), STATUS_OK);
     tape_close(&x.t);

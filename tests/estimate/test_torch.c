@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "estimate/allocator.h"
+#include "estimate/small.h"
 #include "estimate/torch_calls.h"
 #include "io/model_config.h"
 #include "io/published.h"
@@ -20,24 +21,6 @@
 #define BENCH SNUG_ROOT "/bench/estimate/"
 
 /* ---- the tape ---- */
-
-typedef struct {
-    tape t;
-    torch_settings s;
-    torch_reading r;
-    tape_value cast[64];
-} small;
-
-static void open_small(small *x, torch_settings s) {
-    *x = (small){ .s = s };
-    assert_int_equal(tape_open(&x->t), STATUS_OK);
-    x->r = (torch_reading){ .s = &x->s, .t = &x->t, .cast = x->cast, .cast_room = 64, .site = -1 };
-}
-
-static tape_value source(small *x, int64_t elements, tape_term term, bool wants) {
-    return tape_add_source(&x->t,
-                           &(tape_item){ .elements = elements, .width = 4, .term = term, .wants = wants });
-}
 
 static uint64_t peak_of(small *x, const tape_settings *s) {
     tape_result r;
@@ -55,8 +38,9 @@ static void a_product_keeps_what_its_gradients_read(void **state) {
     (void)state;
     for (int trained = 0; trained < 2; trained++) {
         small x;
-        open_small(&x, (torch_settings){ 0 });
-        tape_value in = source(&x, 100, TAPE_ACTIVATIONS, true), w = source(&x, 100, TAPE_WEIGHTS, trained);
+        small_open(&x, (torch_settings){ 0 });
+        tape_value in = small_source(&x, 100, 4, TAPE_ACTIVATIONS, true),
+                   w = small_source(&x, 100, 4, TAPE_WEIGHTS, trained);
         tape_value y = torch_linear(&x.r, in, w, 0, 10);
         assert_int_equal(torch_elements(&x.r, y), 100);
         const tape_call *c = (tape_call *)x.t.calls.data + 1;
@@ -69,8 +53,9 @@ static void a_product_keeps_what_its_gradients_read(void **state) {
 static void autocast_keeps_its_copies_of_weights(void **state) {
     (void)state;
     small x;
-    open_small(&x, (torch_settings){ .types = TORCH_AUTOCAST });
-    tape_value w = source(&x, 64, TAPE_WEIGHTS, true), frozen = source(&x, 64, TAPE_WEIGHTS, false);
+    small_open(&x, (torch_settings){ .types = TORCH_AUTOCAST });
+    tape_value w = small_source(&x, 64, 4, TAPE_WEIGHTS, true),
+               frozen = small_source(&x, 64, 4, TAPE_WEIGHTS, false);
     tape_value once = torch_weight_to(&x.r, w, 2);
     assert_int_equal(torch_weight_to(&x.r, w, 2), once);
     assert_true(torch_weight_to(&x.r, frozen, 2) != torch_weight_to(&x.r, frozen, 2));
@@ -81,8 +66,9 @@ static void autocast_keeps_its_copies_of_weights(void **state) {
 static void a_sum_hands_on_one_gradient(void **state) {
     (void)state;
     small x;
-    open_small(&x, (torch_settings){ 0 });
-    tape_value a = source(&x, 100, TAPE_ACTIVATIONS, true), b = source(&x, 100, TAPE_ACTIVATIONS, true);
+    small_open(&x, (torch_settings){ 0 });
+    tape_value a = small_source(&x, 100, 4, TAPE_ACTIVATIONS, true),
+               b = small_source(&x, 100, 4, TAPE_ACTIVATIONS, true);
     torch_sum(&x.r, a, b);
     assert_true(peak_of(&x, &(tape_settings){ 0 }) == 400);
 }
@@ -91,12 +77,12 @@ static void a_sum_hands_on_one_gradient(void **state) {
 static void sizes_beyond_counting_fail(void **state) {
     (void)state;
     small x;
-    open_small(&x, (torch_settings){ 0 });
+    small_open(&x, (torch_settings){ 0 });
     assert_true(torch_count(3, 5, 7) == 105);
     assert_true(torch_count(INT64_C(1) << 30, INT64_C(1) << 30, INT64_C(1) << 30) == TAPE_MOST);
-    source(&x, TAPE_MOST - 1, TAPE_ACTIVATIONS, false);
+    small_source(&x, TAPE_MOST - 1, 4, TAPE_ACTIVATIONS, false);
     assert_int_equal(x.t.failed, STATUS_OK);
-    source(&x, TAPE_MOST, TAPE_ACTIVATIONS, false);
+    small_source(&x, TAPE_MOST, 4, TAPE_ACTIVATIONS, false);
     assert_int_equal(x.t.failed, STATUS_INVALID);
     tape_close(&x.t);
 }
@@ -105,8 +91,8 @@ static void masks_take_a_byte_or_a_number(void **state) {
     (void)state;
     for (int cuda = 0; cuda < 2; cuda++) {
         small x;
-        open_small(&x, (torch_settings){ .cuda = cuda });
-        tape_value a = source(&x, 100, TAPE_ACTIVATIONS, true);
+        small_open(&x, (torch_settings){ .cuda = cuda });
+        tape_value a = small_source(&x, 100, 4, TAPE_ACTIVATIONS, true);
         torch_drop(&x.r, a, 0.1);
         assert_true(((tape_call *)x.t.calls.data + 1)->kept == (cuda ? 100u : 400u));
         assert_int_equal(torch_drop(&x.r, a, 0), a);

@@ -17,27 +17,24 @@
 #include "io/scratch.h"
 #include "run/transformers.h"
 
-static const char *const families[] = { "bert", "roberta", "distilbert", "t5", "t5_gated" };
-enum { FAMILIES = sizeof families / sizeof *families };
+static const char *const families[] = { "bert", "roberta", "distilbert", "t5", "t5_gated", NULL };
 
 static void losses_are_those_of_transformers(void **state) {
     (void)state;
-    for (int i = 0; i < FAMILIES; i++) transformers_losses(families[i], 0, "");
+    transformers_losses_of(families, 0, "");
 }
 
 static void gradients_are_those_of_transformers(void **state) {
     (void)state;
-    for (int i = 0; i < FAMILIES; i++) transformers_gradients(families[i]);
+    transformers_gradients_of(families);
 }
 
 static void techniques_change_nothing(void **state) {
     (void)state;
-    for (int i = 0; i < FAMILIES; i++) {
-        transformers_losses(families[i], 0,
-                            "fuse=on attention=flash recompute=block update_early=twice chunk_loss=32");
-        transformers_losses(families[i], 1, "attention=flash recompute=cheap accumulate=add");
-        transformers_losses(families[i], 1, "gelu_epilogue=on accumulate=defer offload=optimizer");
-    }
+    transformers_losses_of(families, 0,
+                           "fuse=on attention=flash recompute=block update_early=twice chunk_loss=32");
+    transformers_losses_of(families, 1, "attention=flash recompute=cheap accumulate=add");
+    transformers_losses_of(families, 1, "gelu_epilogue=on accumulate=defer offload=optimizer");
 }
 
 /* A lab of an encoder with everything that is random on, 64 tokens a sample, so that four are a tile. */
@@ -197,7 +194,7 @@ static void tokens_see_what_comes_after_them(void **state) {
 
 static void configurations_come_back(void **state) {
     (void)state;
-    for (int i = 0; i < FAMILIES; i++) transformers_configuration(families[i]);
+    for (int i = 0; families[i]; i++) transformers_configuration(families[i]);
 }
 
 int main(void) {

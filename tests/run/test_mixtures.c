@@ -10,26 +10,23 @@
 
 #include "run/transformers.h"
 
-static const char *const families[] = { "mixtral", "qwen2_moe", "qwen3_moe", "olmoe" };
-enum { FAMILIES = sizeof families / sizeof *families };
+static const char *const families[] = { "mixtral", "qwen2_moe", "qwen3_moe", "olmoe", NULL };
 
 static void losses_are_those_of_transformers(void **state) {
     (void)state;
-    for (int i = 0; i < FAMILIES; i++) transformers_losses(families[i], 0, "");
+    transformers_losses_of(families, 0, "");
 }
 
 static void gradients_are_those_of_transformers(void **state) {
     (void)state;
-    for (int i = 0; i < FAMILIES; i++) transformers_gradients(families[i]);
+    transformers_gradients_of(families);
 }
 
 static void techniques_change_nothing(void **state) {
     (void)state;
-    for (int i = 0; i < FAMILIES; i++) {
-        transformers_losses(families[i], 0,
-                            "fuse=on attention=flash recompute=block update_early=twice chunk_loss=32");
-        transformers_losses(families[i], 1, "attention=flash recompute=cheap accumulate=add");
-    }
+    transformers_losses_of(families, 0,
+                           "fuse=on attention=flash recompute=block update_early=twice chunk_loss=32");
+    transformers_losses_of(families, 1, "attention=flash recompute=cheap accumulate=add");
 }
 
 int main(void) {

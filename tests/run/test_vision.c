@@ -10,27 +10,25 @@
 
 #include "run/transformers.h"
 
-/* Batch norm takes the mean of a whole batch: those with it come last, and are not cut into pieces. */
-static const char *const families[] = { "vit", "clip_vision", "convnext", "resnet", "resnet_basic" };
-enum { FAMILIES = sizeof families / sizeof *families, BY_SAMPLE = 3 };
+static const char *const families[] = { "vit", "clip_vision", "convnext", "resnet", "resnet_basic", NULL };
+/* Batch norm takes the mean of a whole batch, which is not cut into pieces. */
+static const char *const by_sample[] = { "vit", "clip_vision", "convnext", NULL };
 
 static void losses_are_those_of_transformers(void **state) {
     (void)state;
-    for (int i = 0; i < FAMILIES; i++) transformers_losses(families[i], 0, "");
+    transformers_losses_of(families, 0, "");
 }
 
 static void gradients_are_those_of_transformers(void **state) {
     (void)state;
-    for (int i = 0; i < FAMILIES; i++) transformers_gradients(families[i]);
+    transformers_gradients_of(families);
 }
 
 static void techniques_change_nothing(void **state) {
     (void)state;
-    for (int i = 0; i < FAMILIES; i++) transformers_losses(families[i], 0, "fuse=on update_early=twice");
-    for (int i = 0; i < BY_SAMPLE; i++) {
-        transformers_losses(families[i], 0, "recompute=block");
-        transformers_losses(families[i], 1, "recompute=cheap accumulate=add");
-    }
+    transformers_losses_of(families, 0, "fuse=on update_early=twice");
+    transformers_losses_of(by_sample, 0, "recompute=block");
+    transformers_losses_of(by_sample, 1, "recompute=cheap accumulate=add");
 }
 
 int main(void) {

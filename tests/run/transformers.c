@@ -155,3 +155,11 @@ void transformers_configuration(const char *family) {
     text_close(&once);
     text_close(&twice);
 }
+
+void transformers_losses_of(const char *const *families, int64_t micro_batch, const char *settings) {
+    for (; *families; families++) transformers_losses(*families, micro_batch, settings);
+}
+
+void transformers_gradients_of(const char *const *families) {
+    for (; *families; families++) transformers_gradients(*families);
+}

@@ -23,3 +23,7 @@ void transformers_losses(const char *family, int64_t micro_batch, const char *se
 void transformers_gradients(const char *family);
 /* Written as config.json into the working directory, a scratch one, and read again it is the same. */
 void transformers_configuration(const char *family);
+
+/* The same of each family of a list that NULL ends. */
+void transformers_losses_of(const char *const *families, int64_t micro_batch, const char *settings);
+void transformers_gradients_of(const char *const *families);
