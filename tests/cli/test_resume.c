@@ -425,6 +425,17 @@ static void folders_in_use_are_refused(void **state) {
         0);
 }
 
+/* Nothing is going to run, so no plan is announced. */
+static void a_finished_run_is_only_said_to_be_one(void **state) {
+    (void)state;
+    copy_run("whole", "over");
+    command_result r = command_run(RUN "--out over --resume");
+    assert_int_equal(r.exit, 0);
+    assert_non_null(strstr(r.out, "all 60 steps are done already"));
+    assert_null(strstr(r.out, "predicted peak"));
+    command_free(&r);
+}
+
 /* A folder is what it is, however it is written: the run goes on there, and its history with it. */
 static void another_spelling_is_the_same_folder(void **state) {
     (void)state;
@@ -732,6 +743,7 @@ int main(void) {
         cmocka_unit_test(other_runs_are_refused),
         cmocka_unit_test(folders_in_use_are_refused),
         cmocka_unit_test(overwriting_begins_anew),
+        cmocka_unit_test(a_finished_run_is_only_said_to_be_one),
         cmocka_unit_test(another_spelling_is_the_same_folder),
         cmocka_unit_test(validating_less_often_goes_on),
         cmocka_unit_test(precisions_go_on),
