@@ -6,9 +6,11 @@
  * snug_train then runs exactly that plan; snug_load and snug_predict use what was trained.
  * examples/classify.c is a whole program.
  *
- * Every function that can fail returns a snug_status or NULL, and snug_error says why in one sentence. The
- * library never prints, exits or aborts. Plans and predictors belong to the thread that uses them; a process
- * trains one network at a time, on as many threads as it is given. Results do not depend on their number. */
+ * Every function that can fail returns a snug_status or NULL, and snug_error says why in one sentence. NULL
+ * where a pointer must not be NULL is a failure, too: the function does nothing and returns SNUG_INVALID,
+ * NULL, 0 or zeros. The library never prints, exits or aborts. Plans and predictors belong to the thread that
+ * uses them; a process trains one network at a time, on as many threads as it is given. Results do not depend
+ * on their number. */
 #pragma once
 
 #include <signal.h>
@@ -22,12 +24,32 @@
 #define SNUG_API
 #endif
 
+/* Of a type: compilers that know how warn where a function's result of that type is dropped. */
+#if defined(__cplusplus)
+#if __cplusplus >= 201703L
+#define SNUG_HEEDED [[nodiscard]]
+#endif
+#elif defined(__clang__)
+#define SNUG_HEEDED __attribute__((warn_unused_result))
+#elif defined(__GNUC__) && defined(__has_c_attribute)
+#if __has_c_attribute(nodiscard)
+#define SNUG_HEEDED [[nodiscard]]
+#define SNUG_EXTENSION __extension__ /* before C23 */
+#endif
+#endif
+#ifndef SNUG_HEEDED
+#define SNUG_HEEDED
+#endif
+#ifndef SNUG_EXTENSION
+#define SNUG_EXTENSION
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* The values are the exit codes of the command `snug`. */
-typedef enum {
+SNUG_EXTENSION typedef enum SNUG_HEEDED {
     SNUG_OK = 0,
     SNUG_FAILED = 1,  /* after work began: disk full, a loss that is not finite, a callback that failed */
     SNUG_INVALID = 2, /* wrong input or options that contradict each other */
@@ -147,7 +169,8 @@ typedef struct {
     int64_t samples;
     /* Writes every field of sample i (0 .. samples-1) to fields[0], fields[1] …, in the network's order.
      * Called by other threads, several at once, on stacks of 64 KiB. What it writes depends on i alone.
-     * Anything but 0 ends the run. */
+     * Anything but 0 ends the run; so does, with SNUG_INVALID, an id or a label of a row that is not there.
+     */
     int (*read)(void *context, int64_t i, void *const fields[]);
     void *context;
 } snug_data;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -83,10 +84,8 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
 
 static void initial(const model *m, const char *parameter, const shape *s, model_initial *out) {
     const network *n = m->config;
-    uint32_t stream = 2166136261u; /* FNV-1a of the name: a stream of its own for each parameter */
     (void)s;
-    for (const char *p = parameter; *p; p++) stream = (stream ^ (uint8_t)*p) * 16777619u;
-    *out = (model_initial){ .stream = stream };
+    *out = (model_initial){ .stream = hash_name(parameter) }; /* a stream of its own for each */
     for (uint32_t i = 0; i < n->parameter_count; i++)
         if (strcmp(n->parameters[i].name, parameter) == 0)
             out->mean = n->parameters[i].mean, out->deviation = n->parameters[i].deviation;
@@ -106,6 +105,24 @@ static uint32_t fields(const model *m, int64_t context, model_field out[MODEL_MA
 
 /* ---- the first building ---- */
 
+static void find_ranges(network *n, const graph *g) {
+    for (uint32_t i = 0; i < n->field_count; i++) {
+        tensor_id t = graph_find(g, n->description.fields[i].name);
+        if (t) n->ranges[i] = op_range_of(g, t);
+    }
+}
+
+status network_check_ids(const network *n, uint32_t field, const int32_t *ids) {
+    const snug_field *f = &n->description.fields[field];
+    int64_t count = 1;
+    for (uint32_t d = 0; d < f->shape.rank; d++) count *= f->shape.dim[d];
+    for (int64_t i = 0; n->ranges[field].below && i < count; i++)
+        if (ids[i] < 0 || ids[i] >= n->ranges[field].below)
+            return status_set(STATUS_INVALID, "number %lld of '%s' is %d; it must be from 0 to %lld",
+                              (long long)i, f->name, ids[i], (long long)n->ranges[field].below - 1);
+    return STATUS_OK;
+}
+
 static status probe(network *n) {
     graph g;
     model_ports ports;
@@ -114,6 +131,7 @@ static status probe(network *n) {
     status result = graph_status(&g);
     if (result == STATUS_OK && !n->parameter_count)
         result = status_set(STATUS_INVALID, "the network has no parameters: there is nothing to train");
+    if (result == STATUS_OK) find_ranges(n, &g);
     graph_close(&g);
     return result;
 }

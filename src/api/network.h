@@ -2,6 +2,7 @@
  * building of it showed. */
 #pragma once
 
+#include "ir/op.h"
 #include "models/model.h"
 #include "snug/snug.h"
 
@@ -18,7 +19,8 @@ typedef struct {
     int label_field; /* -1: none */
     network_parameter *parameters;
     uint32_t parameter_count, parameter_room;
-    uint64_t elements; /* of all parameters */
+    op_range ranges[SNUG_MAX_FIELDS]; /* of fields that pick rows, by whatever reads them */
+    uint64_t elements;                /* of all parameters */
     int64_t blocks;
     bool has_loss, has_output;
 } network;
@@ -27,6 +29,10 @@ typedef struct {
  * it builds is wrong; then nothing is left open. */
 status network_open(const snug_network *description, network *n, model *m);
 void network_close(network *n); /* fine on a zeroed or closed one */
+
+/* STATUS_INVALID names a number of a sample's field that picks a row which is not there. For samples whose
+ * output is wanted, so no label is ignored. */
+status network_check_ids(const network *n, uint32_t field, const int32_t *ids);
 
 /* Names that the trainer and its programs give to values and buffers of their own. */
 bool network_reserves(const char *name);

@@ -22,9 +22,15 @@
 #include "ops/silu/silu.h"
 #include "ops/softmax/softmax.h"
 
+/* Can anything be added? Not to a graph that has failed, nor to none. */
+static bool is_open(const snug_graph *g, const char *where) {
+    if (g) return !g->graph->failed;
+    return status_set(STATUS_INVALID, "%s: there is no graph, but NULL", where) == STATUS_OK;
+}
+
 /* Whether x is a value of the graph; the graph fails where it is not. */
 static bool exists(const snug_graph *g, tensor_id x, const char *where) {
-    if (g->graph->failed) return false;
+    if (!is_open(g, where)) return false;
     if (x && x < g->graph->tensors.count) return true;
     graph_fail(g->graph, "%s: there is no tensor %u", where, x);
     return false;
@@ -39,7 +45,7 @@ static shape shape_of(const snug_shape *s) {
 /* ---- sources ---- */
 
 snug_tensor snug_input(snug_graph *g, const char *field) {
-    if (g->graph->failed) return 0;
+    if (!is_open(g, "input")) return 0;
     const network *n = g->network;
     for (uint32_t i = 0; field && i < n->field_count; i++) {
         const snug_field *f = &n->description.fields[i];
@@ -55,7 +61,9 @@ snug_tensor snug_input(snug_graph *g, const char *field) {
 
 snug_shape snug_shape_of(const snug_graph *g, snug_tensor x) {
     snug_shape out = { .rank = 0 };
-    if (!x || x >= g->graph->tensors.count) return out;
+    /* rank 0 says that it failed */
+    if (!g) STATUS_IGNORED(status_set(STATUS_INVALID, "shape_of: there is no graph, but NULL"));
+    if (!g || !x || x >= g->graph->tensors.count) return out;
     const shape *s = graph_shape(g->graph, x);
     out.rank = s->rank;
     memcpy(out.dim, s->dim, sizeof out.dim);
@@ -96,7 +104,7 @@ static bool take_down(snug_graph *g, const network_parameter *p, const shape *s)
 }
 
 snug_tensor snug_parameter(snug_graph *g, const char *name, snug_shape of, double mean, double deviation) {
-    if (g->graph->failed) return 0;
+    if (!is_open(g, "parameter")) return 0;
     network_parameter p = { .mean = (float)mean, .deviation = (float)deviation };
     shape s = shape_of(&of);
     if (!good_name(name))
@@ -114,20 +122,23 @@ snug_tensor snug_parameter(snug_graph *g, const char *name, snug_shape of, doubl
 /* ---- products ---- */
 
 snug_tensor snug_matmul(snug_graph *g, snug_tensor x, snug_tensor w, snug_tensor bias, bool transposed) {
+    if (!is_open(g, "matmul")) return 0;
     return matmul_apply(g->graph, &(matmul_inputs){ .a = x, .b = w, .bias = bias, .tb = transposed });
 }
 
 snug_tensor snug_linear(snug_graph *g, const char *name, snug_tensor x, int64_t outputs) {
     if (!exists(g, x, "linear")) return 0;
+    if (!name) return graph_fail(g->graph, "linear: there is no name for its parameters, but NULL");
     char part[2 * NETWORK_NAME_BYTES];
     int64_t inputs = shape_last(graph_shape(g->graph, x));
-    snprintf(part, sizeof part, "%.80s.weight", name ? name : "");
+    snprintf(part, sizeof part, "%.80s.weight", name);
     snug_tensor w = snug_parameter(g, part, SNUG_SHAPE(inputs, outputs), 0, 1 / sqrt((double)inputs));
-    snprintf(part, sizeof part, "%.80s.bias", name ? name : "");
+    snprintf(part, sizeof part, "%.80s.bias", name);
     return snug_matmul(g, x, w, snug_parameter(g, part, SNUG_SHAPE(outputs), 0, 0), false);
 }
 
 snug_tensor snug_embedding(snug_graph *g, snug_tensor ids, snug_tensor table) {
+    if (!is_open(g, "embedding")) return 0;
     return embedding_apply(g->graph, ids, table);
 }
 
@@ -142,18 +153,24 @@ snug_tensor snug_add_positions(snug_graph *g, snug_tensor x, snug_tensor table) 
 
 /* ---- elementwise ---- */
 
-snug_tensor snug_add(snug_graph *g, snug_tensor a, snug_tensor b) { return add_apply(g->graph, a, b); }
-
-snug_tensor snug_scale(snug_graph *g, snug_tensor x, double factor) {
-    return scale_apply(g->graph, x, 0, (float)factor);
+snug_tensor snug_add(snug_graph *g, snug_tensor a, snug_tensor b) {
+    return is_open(g, "add") ? add_apply(g->graph, a, b) : 0;
 }
 
-snug_tensor snug_gelu(snug_graph *g, snug_tensor x) { return gelu_apply(g->graph, x, false); }
+snug_tensor snug_scale(snug_graph *g, snug_tensor x, double factor) {
+    return is_open(g, "scale") ? scale_apply(g->graph, x, 0, (float)factor) : 0;
+}
 
-snug_tensor snug_silu(snug_graph *g, snug_tensor x) { return silu_apply(g->graph, x); }
+snug_tensor snug_gelu(snug_graph *g, snug_tensor x) {
+    return is_open(g, "gelu") ? gelu_apply(g->graph, x, false) : 0;
+}
+
+snug_tensor snug_silu(snug_graph *g, snug_tensor x) {
+    return is_open(g, "silu") ? silu_apply(g->graph, x) : 0;
+}
 
 snug_tensor snug_swiglu(snug_graph *g, snug_tensor gate, snug_tensor up) {
-    return gated_apply(g->graph, gate, up, GATED_SILU);
+    return is_open(g, "swiglu") ? gated_apply(g->graph, gate, up, GATED_SILU) : 0;
 }
 
 /* The key of the step's random numbers, where the next node is random: 0 where it is not. */
@@ -174,7 +191,7 @@ snug_tensor snug_dropout(snug_graph *g, snug_tensor x, double p) {
 /* ---- over the last dimension ---- */
 
 static bool good_epsilon(const snug_graph *g, double epsilon) {
-    if (g->graph->failed) return false;
+    if (!is_open(g, "norm")) return false;
     if (epsilon > 0 && epsilon < 1) return true;
     graph_fail(g->graph, "the epsilon of a norm is %g; it must be in (0, 1)", epsilon);
     return false;
@@ -191,7 +208,9 @@ snug_tensor snug_rmsnorm(snug_graph *g, snug_tensor x, snug_tensor gamma, double
                : 0;
 }
 
-snug_tensor snug_softmax(snug_graph *g, snug_tensor x) { return softmax_apply(g->graph, x); }
+snug_tensor snug_softmax(snug_graph *g, snug_tensor x) {
+    return is_open(g, "softmax") ? softmax_apply(g->graph, x) : 0;
+}
 
 /* ---- shapes, attention, blocks ---- */
 
@@ -207,7 +226,7 @@ snug_tensor snug_reshape(snug_graph *g, snug_tensor x, snug_shape of) {
 
 snug_tensor snug_attention(snug_graph *g, snug_tensor q, snug_tensor k, snug_tensor v,
                            const snug_attention_options *options) {
-    if (g->graph->failed) return 0;
+    if (!is_open(g, "attention")) return 0;
     if (!options)
         return graph_fail(g->graph, "attention: no options; at least the number of heads is needed");
     tensor_id key = random_key(g, options->dropout, "attention");
@@ -221,6 +240,7 @@ snug_tensor snug_attention(snug_graph *g, snug_tensor q, snug_tensor k, snug_ten
 }
 
 void snug_block(snug_graph *g, int32_t i) {
+    if (!is_open(g, "block")) return;
     if (i < SITE_NONE || i >= 1 << 20) {
         graph_fail(g->graph, "a network has no block %d", (int)i);
         return;
@@ -232,7 +252,7 @@ void snug_block(snug_graph *g, int32_t i) {
 /* ---- ends ---- */
 
 void snug_cross_entropy(snug_graph *g, snug_tensor logits, snug_tensor labels) {
-    if (g->graph->failed || g->mode == MODEL_DECODE) return;
+    if (!is_open(g, "cross_entropy") || g->mode == MODEL_DECODE) return;
     if (g->loss) {
         graph_fail(g->graph, "a network has one loss; this is a second call of snug_cross_entropy");
         return;
@@ -252,4 +272,7 @@ void snug_output(snug_graph *g, snug_tensor x) {
         g->output = x;
 }
 
-bool snug_predicting(const snug_graph *g) { return g->mode == MODEL_DECODE; }
+bool snug_predicting(const snug_graph *g) {
+    if (!g) return status_set(STATUS_INVALID, "predicting: there is no graph, but NULL") == STATUS_OK;
+    return g->mode == MODEL_DECODE;
+}

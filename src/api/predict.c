@@ -7,6 +7,7 @@
 #include "base/threads.h"
 #include "base/units.h"
 #include "exec/exec.h"
+#include "io/rates.h"
 #include "search/compose.h"
 #include "train/weights.h"
 
@@ -25,7 +26,7 @@ static status make_plan(snug_predictor *p, uint64_t memory, int64_t threads) {
     int count = threads ? (int)threads : threads_available();
     compose_run run = { .model = &p->model,
                         .batch = 1,
-                        .lower = { .threads = count, .rates = device_rates_default(count) } };
+                        .lower = { .threads = count, .rates = rates_find(RATES_KNOWN, count) } };
     threads_set(count);
     TRY(compose_decode(&run, NULL, &p->plan));
     memory_trim();
@@ -52,19 +53,25 @@ static status find_inputs(snug_predictor *p) {
     return find_output(p);
 }
 
+/* What a function that returns a pointer returns where it failed: whoever gets it asks for the sentence. */
+static void *nothing(status failed) {
+    (void)failed;
+    return NULL;
+}
+
 snug_predictor *snug_load(const snug_network *description, const char *weights, uint64_t memory,
                           int64_t threads) {
-    if (!description || !weights) {
-        status_set(STATUS_INVALID, "snug_load needs a network and the name of a folder or file of weights");
-        return NULL;
-    }
+    if (!description || !weights)
+        return nothing(status_set(STATUS_INVALID,
+                                  "snug_load needs a network and the name of a folder or file of weights"));
     snug_predictor *p = memory_new(1, sizeof *p);
     status result = p ? STATUS_OK : status_set(STATUS_FAILED, "no memory to load a network");
     if (result == STATUS_OK && (threads < 0 || threads > 4096))
         result = status_set(STATUS_INVALID, "threads is %lld; it must be from 0 to 4096", (long long)threads);
-    device_runtime_host(reserve_measure());
+    reserve_begin(0);
     if (result == STATUS_OK) result = network_open(description, &p->network, &p->model);
     if (result == STATUS_OK) result = make_plan(p, memory, threads);
+    reserve_end();
     if (result == STATUS_OK) result = exec_open(&p->plan, 0, &p->exec);
     if (result == STATUS_OK) result = weights_load(p->exec, weights);
     if (result == STATUS_OK) result = find_inputs(p);
@@ -82,14 +89,18 @@ void snug_unload(snug_predictor *p) {
 }
 
 const float *snug_predict(snug_predictor *p, const void *const fields[], int64_t *count) {
+    if (count) *count = 0;
+    if (!p)
+        return nothing(status_set(STATUS_INVALID,
+                                  "snug_predict needs a predictor that snug_load has made, and got NULL"));
     for (uint32_t i = 0; i < p->network.field_count; i++) {
         const model_field *f = &p->fields[i];
         if (!p->inputs[i]) continue;
-        if (!fields || !fields[i]) {
-            status_set(STATUS_INVALID, "%s: the output depends on field '%s', which is not given",
-                       p->model.name, f->name);
-            return NULL;
-        }
+        if (!fields || !fields[i])
+            return nothing(status_set(STATUS_INVALID,
+                                      "%s: the output depends on field '%s', which is not given",
+                                      p->model.name, f->name));
+        if (f->dtype == DTYPE_I32 && network_check_ids(&p->network, i, fields[i]) != STATUS_OK) return NULL;
         memcpy(p->inputs[i], fields[i], (size_t)shape_elements(&f->of) * dtype_bytes(f->dtype));
     }
     threads_set(p->plan.threads); /* another plan may have changed it */
@@ -98,4 +109,9 @@ const float *snug_predict(snug_predictor *p, const void *const fields[], int64_t
     return p->output;
 }
 
-uint64_t snug_predictor_bytes(const snug_predictor *p) { return p->plan.peak_bytes; }
+uint64_t snug_predictor_bytes(const snug_predictor *p) {
+    const char *needs = "snug_predictor_bytes needs a predictor that snug_load has made, and got NULL";
+    /* 0 says that it failed */
+    if (!p) STATUS_IGNORED(status_set(STATUS_INVALID, "%s", needs));
+    return p ? p->plan.peak_bytes : 0;
+}

@@ -20,7 +20,6 @@ struct snug_run {
     bool fits;
     text words, json; /* made when asked for */
     char *texts[3];   /* copies of techniques (cut into words), weights, out */
-    uint64_t host_bytes;
 };
 
 const char *snug_error(void) { return status_message(); }
@@ -48,8 +47,10 @@ static status make_source(const network *n, const model *m, const snug_data *giv
                         .read = read_sample,
                         .state = kept };
     s->field_count = m->fields(m, 1, fields);
-    for (uint32_t i = 0; i < s->field_count; i++)
+    for (uint32_t i = 0; i < s->field_count; i++) {
         s->field_bytes[i] = (uint64_t)shape_elements(&fields[i].of) * dtype_bytes(fields[i].dtype);
+        s->ranges[i] = (data_range){ fields[i].name, n->ranges[i].below, n->ranges[i].ignores };
+    }
     return STATUS_OK;
 }
 
@@ -185,8 +186,6 @@ static status read_options(snug_run *r, const snug_options *o, setup_options *s)
 static status plan_run(snug_run *r, const snug_network *description, const snug_data *data[2],
                        const snug_options *options) {
     setup_options s;
-    r->host_bytes = options->program_bytes ? options->program_bytes : reserve_measure();
-    device_runtime_host(r->host_bytes);
     TRY(network_open(description, &r->network, &r->model));
     if (!r->network.has_loss)
         return status_set(STATUS_INVALID, "%s has no loss: call snug_cross_entropy", r->model.name);
@@ -213,7 +212,9 @@ snug_status snug_plan(const snug_network *description, const snug_data *train, c
     snug_run *r = *run = memory_new(1, sizeof *r);
     if (!r) return (snug_status)status_set(STATUS_FAILED, "no memory for a run");
     const snug_data *data[2] = { train, validation };
+    reserve_begin(options->program_bytes);
     status result = plan_run(r, description, data, options);
+    reserve_end();
     r->fits = result == STATUS_OK;
     bool planned = r->fits || (result == STATUS_NO_FIT && r->decision.front.points);
     if (!planned) {
@@ -234,7 +235,15 @@ void snug_close(snug_run *r) {
     memory_free(r);
 }
 
+/* Is there a run to ask? */
+static bool is_run(const snug_run *r, const char *function) {
+    if (r) return true;
+    return status_set(STATUS_INVALID, "%s needs a run that snug_plan has made, and got NULL", function) ==
+           STATUS_OK;
+}
+
 snug_needs snug_run_needs(const snug_run *r) {
+    if (!is_run(r, "snug_run_needs")) return (snug_needs){ .fits = false };
     const decision *d = &r->decision;
     return (snug_needs){ .fits = r->fits,
                          .peak_bytes = d->plan.peak_bytes,
@@ -247,12 +256,14 @@ snug_needs snug_run_needs(const snug_run *r) {
 }
 
 const char *snug_run_text(snug_run *r) {
+    if (!is_run(r, "snug_run_text")) return NULL;
     if (!r->words.data)
         report_plan_text(&r->words, &r->setup, &r->decision, &(report_style){ .unicode = true });
     return r->words.failed ? NULL : r->words.data;
 }
 
 const char *snug_run_json(snug_run *r) {
+    if (!is_run(r, "snug_run_json")) return NULL;
     if (!r->json.data) report_plan_json(&r->json, &r->setup, &r->decision);
     return r->json.failed ? NULL : r->json.data;
 }
@@ -285,6 +296,7 @@ snug_status snug_train(snug_run *r, const snug_observer *observer, snug_result *
                          .evaluated = copy.evaluated ? evaluated : NULL,
                          .stop = copy.stop };
     if (result) *result = (snug_result){ .loss = NAN, .eval_loss = NAN };
+    if (!is_run(r, "snug_train")) return SNUG_INVALID;
     if (!r->fits)
         return (snug_status)status_set(STATUS_NO_FIT, "the plan of %s does not fit its budget",
                                        r->model.name);

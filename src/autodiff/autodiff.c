@@ -10,10 +10,13 @@ typedef struct {
     graph *g;
     tensor_id *gradient; /* by forward tensor */
     bool *needs;         /* by forward tensor: a gradient has to reach it */
-    tensor_id *home;     /* by forward tensor: where its gradient lay when it was noted; 0: nowhere */
-    array held;          /* by tensor: of how many forward tensors, still to be taken from, it is the home */
+    tensor_id *home;     /* by forward tensor: the storage of its gradient, when that was noted; 0: none */
+    array held;          /* by storage: the gradients in it that a node has still to read */
     tensor_id tensors;   /* of the forward graph */
     node_id nodes;
+    uint32_t sides;        /* inputs or outputs of the node that has most */
+    tensor_id *din, *dout; /* gradients of the node in hand: by input, by output */
+    bool *want, *anew;     /* by input of that node. All four have room for `sides` */
 } autodiff;
 
 /* A value needs a gradient when it is wanted itself or made from one that does, by a differentiable op. */
@@ -36,9 +39,7 @@ static void mark_needs(autodiff *a, const bool *wanted) {
     }
 }
 
-enum { MAX_SIDES = 64 };
-
-/* Where t lies: the owner of its storage, and its bytes in there. */
+/* The storage of t, by its owner, and the bytes of it that are t's. */
 static tensor_id place(const graph *g, tensor_id t, int64_t *begin, int64_t *end) {
     tensor_id owner = graph_storage(g, t, begin);
     *end = *begin + (int64_t)graph_tensor_bytes(g, t);
@@ -73,16 +74,18 @@ static void settle(autodiff *a, tensor_id t) {
     ++*held(a, a->home[t]);
 }
 
-/* Does nobody else's gradient lie where t's does? Homes are noted by the storage's owner of that time, and
- * only what is gathered changes owners later; so counts tell unless there has been a gather. */
+/* Is t the only forward tensor whose gradient is in this storage? The counts in `held` tell, unless the
+ * storage is that of a gather: then parts that were counted under owners of their own have moved into it
+ * since. */
 static bool alone(const autodiff *a, tensor_id t, tensor_id owner) {
     const node *maker = graph_node(a->g, graph_tensor(a->g, owner)->producer);
     return a->home[t] == owner && *held(a, owner) == 1 && !(maker->op->traits & OP_GATHER);
 }
 
-/* An op may hand its dout on as the gradient of several inputs (an addition does). Is the gradient gathered
- * for t also that of a value that node `id` or an earlier one still has to take it from? A seed belongs to
- * the caller. Such a gradient must not be accumulated into. */
+/* Is the gradient gathered for t also the gradient of another value, made by node `id` or an earlier one?
+ * That is so after an addition, which hands its output's gradient on to both inputs. Then the next
+ * contribution must not accumulate into it: the other value still needs it as it is. Nor into a seed, which
+ * belongs to the caller. */
 static bool shared(const autodiff *a, tensor_id t, node_id id) {
     const graph *g = a->g;
     tensor_id owner = graph_storage(g, a->gradient[t], NULL);
@@ -105,9 +108,10 @@ static uint32_t earlier_place(const graph *g, const node *n, uint32_t i) {
 static void differentiate(autodiff *a, node_id id) {
     graph *g = a->g;
     node n = *graph_node(g, id);
-    tensor_id dout[MAX_SIDES] = { 0 }, din[MAX_SIDES] = { 0 };
-    bool want[MAX_SIDES] = { false }, anew[MAX_SIDES] = { false }, flows = false, wanted = false;
-    if (!n.op->grad || n.in_count > MAX_SIDES || n.out_count > MAX_SIDES) return;
+    tensor_id *dout = a->dout, *din = a->din;
+    bool *want = a->want, *anew = a->anew, flows = false, wanted = false;
+    if (!n.op->grad) return;
+    for (uint32_t i = 0; i < a->sides; i++) din[i] = dout[i] = 0, want[i] = anew[i] = false;
     for (uint32_t i = 0; i < n.out_count; i++) flows |= (dout[i] = a->gradient[node_out(g, &n, i)]) != 0;
     for (uint32_t i = 0; i < n.in_count; i++) {
         tensor_id t = node_in(g, &n, i);
@@ -117,7 +121,7 @@ static void differentiate(autodiff *a, node_id id) {
     if (!flows || !wanted) return;
     for (uint32_t i = 0; i < n.in_count; i++) {
         if (!want[i]) continue;
-        /* what cannot be accumulated into, or is accumulated into at an earlier place, begins anew here */
+        /* begin anew where the gathered gradient is shared, or an earlier input is the same tensor */
         tensor_id t = node_in(g, &n, i), gathered = a->gradient[t];
         anew[i] = earlier_place(g, &n, i) < i || (gathered && shared(a, t, id));
         din[i] = anew[i] ? 0 : gathered;
@@ -132,7 +136,7 @@ static void differentiate(autodiff *a, node_id id) {
     }
 }
 
-/* Node `id` has taken what its results' gradients had to give. */
+/* Node `id` is differentiated: nobody will read the gradients of its results any more. */
 static void finish(autodiff *a, node_id id) {
     const node *n = graph_node(a->g, id);
     for (uint32_t i = 0; i < n->out_count; i++) release(a, node_out(a->g, n, i));
@@ -155,8 +159,8 @@ static bool *find_reads(const autodiff *a) {
     return read;
 }
 
-/* Passes may put something in front of a parameter's gradient (the sum over micro-batches) or let it die
- * early: so where one is also the gradient of something else, or a seed, it becomes a copy. */
+/* Copies a parameter's gradient where it is also the gradient of something else, or a seed: passes may put a
+ * stored sum in front of it (micro-batches), or let it die early. */
 static void separate_gradients(autodiff *a) {
     bool *taken = find_reads(a);
     if (!taken) graph_fail(a->g, "no memory to differentiate a graph");
@@ -182,16 +186,39 @@ static void flag_gradients(const autodiff *a) {
     }
 }
 
+/* The most inputs or outputs of any node, or of its op's rules: an op's gradient may look at optional ones
+ * that this node was not given. */
+static uint32_t most_sides(const graph *g, node_id nodes) {
+    uint32_t most = 1;
+    for (node_id id = 1; id < nodes; id++) {
+        const node *n = graph_node(g, id);
+        const uint32_t sides[] = { n->in_count, n->out_count, n->op->in_count, n->op->out_count };
+        for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+            if (most < sides[i]) most = sides[i];
+    }
+    return most;
+}
+
 static status autodiff_open(autodiff *a) {
+    a->sides = most_sides(a->g, a->nodes);
     a->needs = memory_new(a->tensors, sizeof *a->needs);
     a->home = memory_new(a->tensors, sizeof *a->home);
-    if (!a->needs || !a->home) return status_set(STATUS_FAILED, "no memory to differentiate a graph");
+    a->din = memory_new(a->sides, sizeof *a->din);
+    a->dout = memory_new(a->sides, sizeof *a->dout);
+    a->want = memory_new(a->sides, sizeof *a->want);
+    a->anew = memory_new(a->sides, sizeof *a->anew);
+    if (!a->needs || !a->home || !a->din || !a->dout || !a->want || !a->anew)
+        return status_set(STATUS_FAILED, "no memory to differentiate a graph");
     return array_open(&a->held, sizeof(uint32_t), a->g->tensors.capacity);
 }
 
 static void autodiff_close(autodiff *a) {
     memory_free(a->needs);
     memory_free(a->home);
+    memory_free(a->din);
+    memory_free(a->dout);
+    memory_free(a->want);
+    memory_free(a->anew);
     array_close(&a->held);
 }
 

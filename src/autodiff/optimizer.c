@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "ops/adafactor/adafactor.h"
 #include "ops/adamw/adamw.h"
@@ -76,9 +77,7 @@ static tensor_id key_for(optimizer *u, tensor_id w) {
 
 /* A stream of its own for each parameter and the states beside it, far from those of a model's. */
 static int32_t stream_of(const optimizer *u, tensor_id w) {
-    uint32_t hash = 2166136261u;
-    for (const char *p = graph_name(u->g, w); *p; p++) hash = (hash ^ (uint8_t)*p) * 16777619u;
-    return (int32_t)((hash & 0x3ffffffcu) | 0x40000000u);
+    return (int32_t)((hash_name(graph_name(u->g, w)) & 0x3ffffffcu) | 0x40000000u);
 }
 
 /* ---- weights that are codes ---- */

@@ -1,5 +1,6 @@
 /* An append-only array in reserved address space: it grows but never moves, so pointers into it stay
- * valid and ids are plain indexes. Index 0 is taken at opening and means "none". */
+ * valid and ids are plain indexes. Index 0 is taken at opening and means "none". Where address space is
+ * limited (ulimit -v) the capacity is less than was asked for, and adding fails when that is reached. */
 #pragma once
 
 #include <stdint.h>
@@ -8,7 +9,7 @@
 
 typedef struct {
     void *data;
-    uint32_t count, capacity, item_bytes;
+    uint32_t count, capacity, item_bytes, wanted; /* wanted: what capacity is without a limit */
 } array;
 
 status array_open(array *a, uint32_t item_bytes, uint32_t capacity);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 void *memory_new(size_t count, size_t size) { return calloc(count ? count : 1, size ? size : 1); }
 
@@ -58,11 +59,38 @@ static bool keep(void *block, size_t bytes) {
     return room;
 }
 
+/* A search holds some dozens of graphs of four arrays each, and as many may be kept for the next. */
+enum { SHARES = 256 };
+
+size_t memory_reserve_share(size_t bytes, size_t least) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return bytes;
+    size_t share = (size_t)(limit.rlim_cur / SHARES);
+    if (share < least) share = least;
+    return bytes < share ? bytes : share;
+}
+
+static void drop_kept(void) {
+    pthread_mutex_lock(&released.lock);
+    while (released.count) {
+        released.count--;
+        munmap(released.kept[released.count].block, released.kept[released.count].bytes);
+    }
+    pthread_mutex_unlock(&released.lock);
+}
+
+static void *map(size_t bytes) {
+    void *block =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return block == MAP_FAILED ? NULL : block;
+}
+
 void *memory_reserve(size_t bytes) {
     void *block = take_kept(bytes);
+    if (!block) block = map(bytes);
     if (block) return block;
-    block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return block == MAP_FAILED ? NULL : block;
+    drop_kept(); /* of other sizes, in a process with a limit */
+    return map(bytes);
 }
 
 void memory_release(void *block, size_t bytes, size_t used) {
@@ -75,11 +103,6 @@ void memory_release(void *block, size_t bytes, size_t used) {
 }
 
 void memory_trim(void) {
-    pthread_mutex_lock(&released.lock);
-    while (released.count) {
-        released.count--;
-        munmap(released.kept[released.count].block, released.kept[released.count].bytes);
-    }
-    pthread_mutex_unlock(&released.lock);
+    drop_kept();
     malloc_trim(0);
 }

@@ -19,6 +19,9 @@ void memory_free(void *block);
  * reservation of the same size: a search makes thousands of graphs, and fresh pages were a third of its time.
  */
 void *memory_reserve(size_t bytes);
+/* `bytes`, or where the process has a limit on its address space (ulimit -v) a share of that: what may be
+ * asked of memory_reserve without leaving nothing for the rest. At least `least`. */
+size_t memory_reserve_share(size_t bytes, size_t least);
 void memory_release(void *block, size_t bytes, size_t used);
 
 /* Hands what was freed and released back to the system, so that it does not count as resident. */

@@ -3,7 +3,19 @@
  * The values are the program's exit codes. */
 #pragma once
 
-typedef enum {
+/* On the type itself: a compiler that knows how warns of every call whose status nobody looks at. */
+#if defined(__clang__)
+#define STATUS_HEEDED __attribute__((warn_unused_result))
+#elif defined(__has_c_attribute)
+#if __has_c_attribute(nodiscard)
+#define STATUS_HEEDED [[nodiscard]]
+#endif
+#endif
+#ifndef STATUS_HEEDED
+#define STATUS_HEEDED
+#endif
+
+typedef enum STATUS_HEEDED {
     STATUS_OK = 0,
     STATUS_FAILED = 1,       /* after work began: disk full, non-finite loss, device lost */
     STATUS_INVALID = 2,      /* wrong input, usage or contradictory pins */
@@ -34,3 +46,7 @@ const char *status_message(void);
         result = (call);                                                                                     \
         if (result != STATUS_OK) goto label;                                                                 \
     } while (0)
+
+/* Where going on is right although the call failed: a comment beside it says why. The only way to drop a
+ * status; tools/lint lets nothing else be cast to void. */
+#define STATUS_IGNORED(call) ((void)(call))

@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -45,8 +46,8 @@ static struct {
     _Atomic bool waiting;    /* the caller does */
 } job;
 
-static int thread_count = 1;
-static int worker_count; /* started so far */
+static _Thread_local int thread_count = 1; /* of a caller; of a worker, its job's */
+static int worker_count;                   /* started so far */
 static pthread_t workers[MAX_WORKERS];
 static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool inside; /* of a tile */
@@ -97,7 +98,10 @@ static void *worker(void *index) {
         wait_for_change(&job.number, seen);
         atomic_fetch_sub(&job.asleep, 1);
         seen = atomic_load(&job.number);
-        if (thread < atomic_load(&job.threads)) work(seen, thread);
+        int threads = atomic_load(&job.threads);
+        if (thread >= threads) continue;
+        thread_count = threads;
+        work(seen, thread);
     }
     return NULL;
 }
@@ -199,6 +203,19 @@ void threads_for(int64_t tiles, threads_body body, void *context) {
     for (uint32_t left; (left = atomic_load(&job.undone)) != 0;) wait_for_change(&job.undone, left);
     atomic_store(&job.waiting, false);
     pthread_mutex_unlock(&calling);
+}
+
+static double seconds_by(clockid_t clock) {
+    struct timespec t;
+    return clock_gettime(clock, &t) == 0 ? (double)t.tv_sec + 1e-9 * (double)t.tv_nsec : 0;
+}
+
+double threads_seconds(void) {
+    double seconds = seconds_by(CLOCK_THREAD_CPUTIME_ID);
+    clockid_t clock;
+    for (int i = 0; i < worker_count; i++)
+        if (pthread_getcpuclockid(workers[i], &clock) == 0) seconds += seconds_by(clock);
+    return seconds;
 }
 
 /* ---- how many ---- */

@@ -6,10 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Sums over rows run over tiles of this many consecutive rows, tile after tile, into f32 (DESIGN 4). */
+/* Sums over rows run over tiles of this many consecutive rows, tile after tile, into f32 (docs/design.md). */
 enum { THREADS_ROW_TILE = 256 };
 
-void threads_set(int count); /* at least 1; not while a threads_for runs */
+/* How many threads take part in the calls that this thread makes: each thread of the program has a number of
+ * its own, which begins at 1, so that one can't change under the scratch of another. Within a tile it is that
+ * of the call. */
+void threads_set(int count); /* at least 1 */
 int threads_count(void);
 
 /* Calls body(context, tile, thread) for tile = 0 .. tiles-1, in any order, on all threads; returns when all
@@ -17,6 +20,14 @@ int threads_count(void);
  * tile, or while another thread of the program is in a call, runs its tiles by itself, as thread 0. */
 typedef void (*threads_body)(void *context, int64_t tile, int thread);
 void threads_for(int64_t tiles, threads_body body, void *context);
+
+/* Seconds of processors that the calling thread and those of the pool have had so far, exact at any instant.
+ * (The clock of the whole process knows of its other threads only up to their last tick.) */
+double threads_seconds(void);
+
+/* Seconds of processors that the calling thread and those of the pool have had so far, exact at any instant.
+ * (The clock of the whole process knows of its other threads only up to their last tick.) */
+double threads_seconds(void);
 
 /* How many processors this process may use: affinity and cgroup quota, at least 1. */
 int threads_available(void);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* strtod also takes blanks in front, hexadecimal, "inf" and "nan", which nobody means here. */
 static double number_of(const char *text, char **end) {
@@ -14,27 +15,38 @@ static double number_of(const char *text, char **end) {
     return strtod(text, end);
 }
 
-status units_parse_bytes(const char *text, const char *name, uint64_t *bytes) {
+/* What may stand behind a size, in any case of letters: K, Ki and KiB as Slurm and the GNU tools take them;
+ * KB as the standard has it. */
+static double size_factor(const char *suffix) {
     static const struct {
         const char *suffix;
         double factor;
-    } units[] = { { "", 1 },         { "B", 1 },        { "KiB", 0x1p10 },
-                  { "MiB", 0x1p20 }, { "GiB", 0x1p30 }, { "TiB", 0x1p40 } };
+    } units[] = { { "", 1 },         { "B", 1 },    { "K", 0x1p10 }, { "Ki", 0x1p10 },
+                  { "KiB", 0x1p10 }, { "KB", 1e3 }, { "M", 0x1p20 }, { "Mi", 0x1p20 },
+                  { "MiB", 0x1p20 }, { "MB", 1e6 }, { "G", 0x1p30 }, { "Gi", 0x1p30 },
+                  { "GiB", 0x1p30 }, { "GB", 1e9 }, { "T", 0x1p40 }, { "Ti", 0x1p40 },
+                  { "TiB", 0x1p40 }, { "TB", 1e12 } };
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcasecmp(suffix, units[i].suffix) == 0) return units[i].factor;
+    return NAN;
+}
+
+status units_parse_bytes(const char *text, const char *name, uint64_t *bytes) {
     char *end;
     double value = number_of(text, &end);
     while (end != text && *end == ' ') end++;
-    for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++) {
-        if (strcmp(end, units[i].suffix) != 0) continue;
-        value *= units[i].factor;
-        if (!(value >= 1 && value < 0x1p62))
-            return status_set(STATUS_INVALID, "%s: '%s' is out of range; sizes go from 1 byte to 4194304TiB",
-                              name, text);
-        *bytes = (uint64_t)value;
-        return STATUS_OK;
-    }
-    return status_set(STATUS_INVALID,
-                      "%s: '%s' is not a size; write bytes or a number with KiB, MiB or GiB, as in 4GiB",
-                      name, text);
+    double factor = end == text ? NAN : size_factor(end);
+    if (isnan(factor))
+        return status_set(STATUS_INVALID,
+                          "%s: '%.60s' is not a size; write bytes, or a number with KiB, MiB or GiB (K, M, G "
+                          "are the same) or with KB, MB or GB (powers of ten), as in 4GiB",
+                          name, text);
+    value *= factor;
+    if (!(value >= 1 && value < 0x1p62))
+        return status_set(STATUS_INVALID, "%s: '%.60s' is out of range; sizes go from 1 byte to 4194304TiB",
+                          name, text);
+    *bytes = (uint64_t)value;
+    return STATUS_OK;
 }
 
 status units_parse_integer(const char *text, const char *name, int64_t low, int64_t high, int64_t *value) {

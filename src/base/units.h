@@ -5,7 +5,9 @@
 
 #include "base/status.h"
 
-/* "4GiB", "512MiB", "64KiB", "1.5GiB", "1048576": bytes. `name` is the option, for the sentence. */
+/* "4GiB", "512MiB", "1.5GiB", "1048576": bytes. "4G" and "4Gi" are 4GiB, as for Slurm and the GNU tools;
+ * "4GB" is 4 * 10^9, as the standard has it; small letters are taken. `name` is the option, for the sentence.
+ */
 status units_parse_bytes(const char *text, const char *name, uint64_t *bytes);
 
 /* A whole number in [low, high]. */

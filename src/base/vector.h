@@ -2,7 +2,9 @@
  * bits are the same in each. */
 #pragma once
 
-#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__clang__) || defined(__SANITIZE_ADDRESS__)
+/* A sanitizer is not ready yet when the choice is made. */
+#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__clang__) || defined(__SANITIZE_ADDRESS__) ||     \
+    defined(__SANITIZE_THREAD__)
 #define VECTOR_CLONES
 #elif __GNUC__ >= 12
 #define VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))

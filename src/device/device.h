@@ -36,6 +36,10 @@ enum { DEVICE_NAME_BYTES = 96 };
 const char *device_processor(char name[DEVICE_NAME_BYTES]);
 const char *device_instructions(void);
 
+/* Writes these bytes back and takes them out of all caches, so that whoever reads them next waits for memory.
+ * false, and nothing happens, where the processor has no way to do it. */
+bool device_cache_drop(const void *data, uint64_t bytes);
+
 /* Rates for the model of time, per second, of all threads together. */
 enum { DEVICE_SOURCE_BYTES = 256 };
 typedef struct {

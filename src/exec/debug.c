@@ -1,9 +1,9 @@
 /* Debug runs: poison, so that reading dead or unborn memory shows as NaN, and the search for the first fault.
  */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/finite.h"
 #include "exec/exec_internal.h"
 
 static void *storage_address(const exec *e, const bound_program *b, uint32_t i) {
@@ -30,11 +30,7 @@ void debug_poison_after(const exec *e, const bound_program *b, uint32_t step) {
 }
 
 static bool all_finite(const op_arg *x) {
-    if (x->dtype != DTYPE_F32 || !x->data) return true;
-    const float *value = x->data;
-    for (int64_t i = 0, n = shape_elements(&x->shape); i < n; i++)
-        if (!isfinite(value[i])) return false;
-    return true;
+    return !x->data || finite_find(x->dtype, x->data, shape_elements(&x->shape)) < 0;
 }
 
 bool exec_find_fault(exec *e, program_kind k, exec_fault *fault) {

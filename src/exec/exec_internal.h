@@ -8,9 +8,11 @@
 typedef struct {
     tensor_id *host;        /* by owner: whose buffer it turned out to live in; 0: its own */
     uint32_t *first, *last; /* by owner: observed first write and last read, in steps */
-    bool *crosses;          /* by owner: made by forward, read later */
+    uint8_t *seen;          /* by owner: who made and read it (observe.c) */
     bool done;
-    live_peak peak; /* of this program's own memory */
+    uint64_t most_bytes; /* of this program's own memory, at the step where most is alive */
+    uint32_t most_step;
+    uint64_t by_category[CATEGORY_COUNT]; /* there */
 } observation;
 
 typedef struct {

@@ -1,6 +1,10 @@
-/* Measuring from the outside: which buffers the kernels were handed, when first written, when last read.
- * Knows the graph (what shares storage by definition) and the addresses (what shares storage by the plan's
- * choice), but none of the plan's lifetimes or sizes, so that a wrong one shows up as a difference. */
+/* Measures memory from the calls of kernels: which buffers they were handed, when each was first written and
+ * last read. It knows the graph (what shares storage by definition, what is a parameter) and the addresses
+ * (what shares storage by the plan's choice). It does not read the plan's lifetimes, sizes, categories and
+ * peaks of tensors, so a wrong one shows up as a difference.
+ *
+ * The category of a value is seen in who made it and who read it: a gradient of a parameter is made by
+ * backward and read by updates; an activation is made by forward and read in a later phase. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -9,13 +13,24 @@
 
 static const uint32_t NEVER = UINT32_MAX;
 
+enum { ALIGN = 64 }; /* buffers in the pool begin at multiples of so many bytes */
+
+/* What was seen of a buffer. */
+enum {
+    MADE_FORWARD = 1,
+    MADE_BACKWARD = 2,
+    READ_AFTER_FORWARD = 4,
+    READ_BY_UPDATE = 8,
+    COPIES_GRADIENT = 16
+};
+
 status observe_open(observation *o, const program *p) {
     uint32_t n = p->graph.tensors.count;
     *o = (observation){ .host = memory_new(n, sizeof(tensor_id)),
                         .first = memory_new(n, sizeof(uint32_t)),
                         .last = memory_new(n, sizeof(uint32_t)),
-                        .crosses = memory_new(n, sizeof(bool)) };
-    if (!o->host || !o->first || !o->last || !o->crosses)
+                        .seen = memory_new(n, sizeof(uint8_t)) };
+    if (!o->host || !o->first || !o->last || !o->seen)
         return status_set(STATUS_FAILED, "no memory to observe a run");
     memset(o->first, 0xff, n * sizeof *o->first);
     return STATUS_OK;
@@ -25,7 +40,7 @@ void observe_close(observation *o) {
     memory_free(o->host);
     memory_free(o->first);
     memory_free(o->last);
-    memory_free(o->crosses);
+    memory_free(o->seen);
     *o = (observation){ 0 };
 }
 
@@ -39,7 +54,7 @@ static void used(observation *o, tensor_id buffer, uint32_t step) {
     o->last[buffer] = step;
 }
 
-/* A result at the address of an input, where the graph does not say so: it took over that buffer. */
+/* A result has the address of an input, though the graph does not say so: it has taken over that buffer. */
 static void take_over(observation *o, const graph *g, const node *n, uint32_t output, const op_call *call) {
     tensor_id owner = graph_storage(g, node_out(g, n, output), NULL);
     if (role_persistent(graph_tensor(g, owner)->role) || o->host[owner]) return;
@@ -58,22 +73,74 @@ void observe_call(observation *o, const program *p, uint32_t step, const op_call
     for (uint32_t i = 0; i < n->in_count; i++) {
         if (!node_in(g, n, i)) continue;
         tensor_id owner = graph_storage(g, node_in(g, n, i), NULL);
-        node_id maker = graph_tensor(g, owner)->producer;
         used(o, host_of(o, owner), step);
-        if (maker && graph_node(g, maker)->phase == PHASE_FORWARD && n->phase != PHASE_FORWARD)
-            o->crosses[owner] = true;
+        if (n->phase != PHASE_FORWARD) o->seen[owner] |= READ_AFTER_FORWARD;
+        if (n->phase == PHASE_UPDATE) o->seen[owner] |= READ_BY_UPDATE;
     }
     for (uint32_t i = 0; i < n->out_count; i++) {
+        tensor_id owner = graph_storage(g, node_out(g, n, i), NULL);
+        bool made = (o->seen[owner] & (MADE_FORWARD | MADE_BACKWARD)) != 0;
+        if (!made && n->phase == PHASE_FORWARD) o->seen[owner] |= MADE_FORWARD;
+        if (!made && n->phase == PHASE_BACKWARD) o->seen[owner] |= MADE_BACKWARD;
         take_over(o, g, n, i, call);
-        used(o, host_of(o, graph_storage(g, node_out(g, n, i), NULL)), step);
+        used(o, host_of(o, owner), step);
     }
 }
 
-/* The observed uses as a set of storages, to be summed like any other. */
-void observe_finish(observation *o, const program *p) {
+/* ---- what it was for ---- */
+
+static bool in_memory(const graph *g, tensor_id owner) { return graph_tensor(g, owner)->pool != POOL_FILE; }
+
+static bool is_gradient(const observation *o, const graph *g, tensor_id owner) {
+    uint8_t seen = o->seen[owner];
+    role r = (role)graph_tensor(g, owner)->role;
+    return r == ROLE_GRADIENT || (r == ROLE_ACTIVATION && (seen & COPIES_GRADIENT ||
+                                                           (seen & MADE_BACKWARD && seen & READ_BY_UPDATE)));
+}
+
+/* A call that copies between a file and memory: if one side of it is a gradient, so is the other. True: one
+ * side was newly found to be. */
+static bool follow_copy(observation *o, const graph *g, const node *n) {
+    tensor_id in = node_in(g, n, 0), from, to;
+    if (n->phase == PHASE_UPDATE || !in || n->in_count != 1) return false;
+    from = graph_storage(g, in, NULL), to = graph_storage(g, node_out(g, n, 0), NULL);
+    if (in_memory(g, from) == in_memory(g, to)) return false;
+    if (is_gradient(o, g, from) == is_gradient(o, g, to)) return false;
+    tensor_id other = is_gradient(o, g, from) ? to : from;
+    if (graph_tensor(g, other)->role != ROLE_ACTIVATION) return false;
+    o->seen[other] |= COPIES_GRADIENT;
+    return true;
+}
+
+static void follow_copies(observation *o, const program *p) {
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t s = 0; s < p->count; s++)
+            more |= follow_copy(o, &p->graph, graph_node(&p->graph, p->steps[s].node));
+    }
+}
+
+static category seen_as(const observation *o, const graph *g, tensor_id owner) {
+    uint8_t seen = o->seen[owner];
+    switch ((role)graph_tensor(g, owner)->role) {
+    case ROLE_INPUT:
+    case ROLE_RESULT: return CATEGORY_INPUTS;
+    case ROLE_PARAMETER: return CATEGORY_WEIGHTS;
+    case ROLE_STATE: return CATEGORY_OPTIMIZER;
+    case ROLE_GRADIENT: return CATEGORY_GRADIENTS;
+    case ROLE_ACTIVATION: break;
+    }
+    if (is_gradient(o, g, owner)) return CATEGORY_GRADIENTS;
+    return seen & MADE_FORWARD && seen & READ_AFTER_FORWARD ? CATEGORY_ACTIVATIONS : CATEGORY_TEMPORARIES;
+}
+
+/* Had t a buffer of its own in the arena? */
+static bool counts(const observation *o, const graph *g, tensor_id t) {
+    return o->first[t] != NEVER && !role_persistent(graph_tensor(g, t)->role) && in_memory(g, t);
+}
+
+static void stretch(observation *o, const program *p) {
     const graph *g = &p->graph;
-    live_set set = { .storages = memory_new((size_t)g->tensors.count + p->count, sizeof(live_storage)) };
-    if (!set.storages) return;
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         const tensor *x = graph_tensor(g, t);
         tensor_id buffer = host_of(o, graph_storage(g, t, NULL));
@@ -81,46 +148,80 @@ void observe_finish(observation *o, const program *p) {
         if (x->role == ROLE_INPUT && !x->producer) o->first[buffer] = 0; /* the host wrote it before */
         if (x->flags & TENSOR_KEEP) o->last[buffer] = p->count - 1;      /* the host reads it after */
     }
-    for (tensor_id t = 1; t < g->tensors.count; t++) {
-        if (o->first[t] == NEVER || role_persistent(graph_tensor(g, t)->role)) continue;
-        if (graph_tensor(g, t)->pool == POOL_FILE) continue;
-        set.storages[set.count++] =
-            (live_storage){ .owner = t,
-                            .first = o->first[t],
-                            .last = o->last[t],
-                            .bytes = units_align(graph_tensor_bytes(g, t), LIVE_ALIGN),
-                            .category = category_of(g, t, o->crosses[t]) };
-    }
-    for (uint32_t s = 0; s < p->count; s++) {
-        uint64_t bytes = units_align(p->steps[s].scratch_bytes, LIVE_ALIGN);
-        if (bytes)
-            set.storages[set.count++] =
-                (live_storage){ .first = s, .last = s, .bytes = bytes, .category = CATEGORY_SCRATCH };
-    }
-    o->done = live_find_peak(&set, p->count, &o->peak) == STATUS_OK;
-    memory_free(set.storages);
 }
 
-/* Persistent tensors that programs were bound to, each once; buffers of the run as well. */
+/* Finds the step at which most bytes were alive. `change`: room for the changes of that sum, by step. */
+static void find_most(observation *o, const program *p, int64_t *change) {
+    const graph *g = &p->graph;
+    int64_t alive = 0, most = 0;
+    for (tensor_id t = 1; t < g->tensors.count; t++) {
+        if (!counts(o, g, t)) continue;
+        int64_t bytes = (int64_t)units_align(graph_tensor_bytes(g, t), ALIGN);
+        change[o->first[t]] += bytes, change[o->last[t] + 1] -= bytes;
+    }
+    for (uint32_t s = 0; s < p->count; s++) {
+        alive += change[s];
+        int64_t now = alive + (int64_t)units_align(p->steps[s].scratch_bytes, ALIGN);
+        if (now > most) most = now, o->most_step = s;
+    }
+    o->most_bytes = (uint64_t)most;
+}
+
+void observe_finish(observation *o, const program *p) {
+    const graph *g = &p->graph;
+    int64_t *change = memory_new((size_t)p->count + 1, sizeof *change);
+    if (!change) return;
+    stretch(o, p);
+    follow_copies(o, p);
+    find_most(o, p, change);
+    memory_free(change);
+    for (tensor_id t = 1; t < g->tensors.count; t++)
+        if (counts(o, g, t) && o->first[t] <= o->most_step && o->most_step <= o->last[t])
+            o->by_category[seen_as(o, g, t)] += units_align(graph_tensor_bytes(g, t), ALIGN);
+    o->by_category[CATEGORY_SCRATCH] += units_align(p->steps[o->most_step].scratch_bytes, ALIGN);
+    o->done = true;
+}
+
+/* ---- what is persistent ---- */
+
+/* Adds the persistent tensors of one program that are not in `found` yet. */
+static void add_shared(const exec *e, const bound_program *b, bool *found, exec_measured *m) {
+    const graph *g = &b->plan->program.graph;
+    for (tensor_id t = 1; t < g->tensors.count; t++) {
+        const tensor *x = graph_tensor(g, t);
+        if (x->base || !role_persistent(x->role) || !in_memory(g, t)) continue;
+        const plan_persistent *p = plan_find(e->plan, graph_name(g, t));
+        if (!p || found[p - e->plan->persistent]) continue;
+        found[p - e->plan->persistent] = true;
+        m->by_category[seen_as(&b->seen, g, t)] += units_align(graph_tensor_bytes(g, t), ALIGN);
+    }
+}
+
+/* Adds each persistent tensor once, whichever programs share it. The run's own buffers are in no graph and no
+ * call: they count with their planned size, slots that state passes through as scratch, the loader's as
+ * inputs. */
 static void add_persistent(const exec *e, exec_measured *m) {
+    bool *found = memory_new(e->plan->persistent_count + 1u, sizeof *found);
+    for (int k = 0; k < PROGRAM_COUNT && found; k++)
+        if (e->programs[k].plan && e->programs[k].seen.seen) add_shared(e, &e->programs[k], found, m);
     for (uint32_t i = 0; i < e->plan->persistent_count; i++) {
         const plan_persistent *p = &e->plan->persistent[i];
-        if (p->in_file) continue;
-        uint64_t bytes =
-            p->shape.rank ? (uint64_t)shape_elements(&p->shape) * dtype_bytes(p->dtype) : p->bytes;
-        m->by_category[p->category] += units_align(bytes, LIVE_ALIGN);
+        bool passing = strcmp(p->name, PLAN_SLOTS) == 0;
+        if (!p->shape.rank)
+            m->by_category[passing ? CATEGORY_SCRATCH : CATEGORY_INPUTS] += units_align(p->bytes, ALIGN);
     }
+    memory_free(found);
 }
 
 exec_measured exec_measure(const exec *e) {
     exec_measured m = { 0 };
     for (int k = 0; k < PROGRAM_COUNT; k++) {
         const observation *o = &e->programs[k].seen;
-        if (!e->programs[k].plan || !o->done || o->peak.bytes <= m.arena_live_bytes) continue;
-        m.arena_live_bytes = o->peak.bytes;
+        if (!e->programs[k].plan || !o->done || o->most_bytes <= m.arena_live_bytes) continue;
+        m.arena_live_bytes = o->most_bytes;
         m.program = (program_kind)k;
-        m.step = o->peak.step;
-        memcpy(m.by_category, o->peak.by_category, sizeof m.by_category);
+        m.step = o->most_step;
+        memcpy(m.by_category, o->by_category, sizeof m.by_category);
     }
     add_persistent(e, &m);
     m.by_category[CATEGORY_GAPS] = e->plan->arena_bytes - m.arena_live_bytes;

@@ -11,7 +11,8 @@
 
 _Static_assert(PIECES_PAGE % DEVICE_FILE_PAGE == 0, "files take what pieces are cut to");
 
-/* One piece into a slot or out of it. What is written only is read as nothing: its slot is free then. */
+/* Read one piece into a slot, or write it back. A piece that is only written is "read" too: nothing is moved
+ * then, but its turn says that the slot is free. */
 typedef struct {
     const plan_program *plan;
     piece piece;
@@ -20,21 +21,21 @@ typedef struct {
 } order;
 
 struct transfer {
-    const plan_program *plan; /* that runs, or ran last */
+    const plan_program *plan; /* the program that runs, or ran last */
     device_file file;
     char *slots;
     uint64_t slot_bytes;
     uint32_t slot_count;
     mailbox *orders;
-    counter *read;      /* pieces since opening */
-    uint64_t used;      /* the same, of the computing thread; */
-    uint64_t ordered;   /* and of those that reading was ordered of */
-    piece ahead;        /* the next to be ordered */
-    bool more;          /* there is one */
-    uint32_t readable;  /* after so many steps it can be */
-    uint32_t past;      /* steps that are done */
-    op_arg *args;       /* of one call */
-    atomic_bool failed; /* then `sentence` says why, and nothing is moved any more */
+    counter *read;      /* how many pieces have been read since opening, */
+    uint64_t used;      /* how many have been computed on, */
+    uint64_t ordered;   /* and how many have been ordered to be read */
+    piece ahead;        /* the next piece to order, */
+    bool more;          /* if there is one, */
+    uint32_t readable;  /* which can be read after so many steps of the program */
+    uint32_t past;      /* how many steps of it are done */
+    op_arg *args;       /* room for the arguments of a call */
+    atomic_bool failed; /* nothing is moved any more; `sentence` says why */
     char sentence[512];
 };
 
@@ -120,7 +121,8 @@ static void look_ahead(transfer *t) {
         t->readable = pieces_readable(&t->plan->program, t->ahead.step);
 }
 
-/* Orders to read what there are slots for, as far as it has been written. */
+/* Orders the next pieces to be read: as many as there are free slots, and only what the file holds already.
+ */
 static void read_ahead(transfer *t) {
     while (t->more && t->ordered < t->used + t->slot_count && t->readable <= t->past) {
         mailbox_put(t->orders, &(order){ .plan = t->plan, .piece = t->ahead, .slot = slot_of(t, t->ordered) },

@@ -14,8 +14,12 @@ enum {
     MAX_OUTPUTS = 16
 };
 
+static _Thread_local uint32_t limit;
+
+void graph_limit(uint32_t nodes) { limit = nodes; }
+
 status graph_open(graph *g) {
-    *g = (graph){ .site = SITE_NONE };
+    *g = (graph){ .site = SITE_NONE, .most = limit ? limit : MAX_NODES };
     status result = STATUS_OK;
     TRY_OR(failed, array_open(&g->tensors, sizeof(tensor), MAX_TENSORS));
     TRY_OR(failed, array_open(&g->nodes, sizeof(node), MAX_NODES));
@@ -163,6 +167,11 @@ static void link_parts(graph *g, const node *n) {
 /* A node with inputs and attributes, but no outputs yet; 0: there is no room. */
 static node_id begin_node(graph *g, const op_def *op, const tensor_id *in, uint32_t in_count,
                           const void *attributes) {
+    if (g->nodes.count > g->most) {
+        g->failed =
+            status_set(STATUS_FAILED, "there is no memory for a graph of more than %u nodes", g->most);
+        return 0;
+    }
     node_id id;
     uint32_t edges;
     if (array_add(&g->nodes, 1, &id) != STATUS_OK || array_add(&g->edges, in_count, &edges) != STATUS_OK) {

@@ -2,7 +2,7 @@
  *
  * Tensors and nodes are named by 32-bit ids into arrays that grow and never move; id 0 means none. A value
  * is written once, also when its memory is not: `w1 = adamw(w0, ...)` says through its op's alias list that
- * w1 lives where w0 lived, and graph_verify proves that nobody reads w0 afterwards. So every pass may reason
+ * w1 lives where w0 lived, and verify_graph proves that nobody reads w0 afterwards. So every pass may reason
  * as if the graph were pure.
  *
  * Building does not return a status at every call: a failure is remembered in the graph (`failed`, with the
@@ -77,10 +77,15 @@ typedef struct {
     phase phase;  /* given to the nodes that are added */
     int32_t site; /* likewise */
     status failed;
+    uint32_t most; /* nodes that it may have; adding more fails */
 } graph;
 
 status graph_open(graph *g);
 void graph_close(graph *g);
+
+/* How many nodes the graphs may have that this thread opens from now on; 0: as many as there can be. A search
+ * holds no graph that it has no memory for. */
+void graph_limit(uint32_t nodes);
 
 /* STATUS_OK, or the first failure since opening (its sentence is the recorded one). */
 static inline status graph_status(const graph *g) { return g->failed; }

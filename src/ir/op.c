@@ -37,3 +37,20 @@ const op_def *op_find(const char *name) {
         if (strcmp((*op)->name, name) == 0) return *op;
     return NULL;
 }
+
+static op_range both(op_range a, op_range b) {
+    if (!a.below || !b.below) return a.below ? a : b;
+    return (op_range){ .below = a.below < b.below ? a.below : b.below, .ignores = a.ignores && b.ignores };
+}
+
+op_range op_range_of(const graph *g, tensor_id t) {
+    op_range all = { 0 };
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const node *n = graph_node(g, id);
+        for (uint32_t i = 0; n->op->range && i < n->in_count; i++) {
+            tensor_id x = node_in(g, n, i);
+            if (x && graph_storage(g, x, NULL) == t) all = both(all, n->op->range(g, n, i));
+        }
+    }
+    return all;
+}

@@ -28,10 +28,10 @@ typedef enum {
     OP_COUPLES_SAMPLES = 32, /* samples of a batch see each other: micro-batches change the mathematics */
     OP_ADDS_ROWS = 64,       /* adds to its accumulator one batch row after the other (see op_def.rows) */
     OP_SOURCE = 128,         /* has no inputs: a constant */
-    OP_HALF = 256,           /* takes floats of 16 bits wherever it takes f32 data, and gives such */
-    OP_SCALES_BACK = 1024,   /* multiplies what flows back, by its input 1 */
-    OP_PRODUCT = 512,        /* products: what pays to be read in 16 bits */
-    OP_SUMS_SUMS = 2048, /* a weight's gradient from sums over samples: cut batches add in another order */
+    OP_HALF = 256,         /* takes floats of 16 bits wherever it takes f32 data; its results are then such */
+    OP_SCALES_BACK = 1024, /* multiplies its gradient by input 1, the scale of the loss */
+    OP_PRODUCT = 512,      /* a product of matrices: reading its operands in 16 bits pays */
+    OP_SUMS_SUMS = 2048,   /* a weight's gradient from sums over samples: cut batches add in another order */
 } op_trait;
 
 /* What a node costs, for the model of its time. Multiply-add counts as two. */
@@ -39,8 +39,8 @@ typedef struct {
     double flops, bytes_read, bytes_written;
     double bytes_moved; /* within the kernel, between its operands and its scratch */
     double draws;       /* random numbers */
-    double work;        /* what the kernels make of the flops: with what they waste; 0: the same */
-    work_kind kind;     /* of both */
+    double work;        /* flops that the kernels really do, waste included; 0: the same */
+    work_kind kind;     /* of flops and work */
 } op_cost;
 
 /* A buffer as kernels see it. Absent optional inputs have data NULL and dtype DTYPE_NONE. */
@@ -65,12 +65,19 @@ static inline const op_arg *op_in(const op_call *c, uint32_t i) {
     return i < c->in_count ? &c->in[i] : &absent;
 }
 
+/* The valid values of an input of integers that pick rows: 0 to below - 1; with `ignores` also the label that
+ * a loss ignores. `below` 0: any. */
+typedef struct {
+    int64_t below;
+    bool ignores;
+} op_range;
+
 /* State of an optimizer that may be kept in fewer bits than its weight (ops/state.h): an input, the output
  * that lives in it, and the same for the scales that it has where it is kept as codes. */
 typedef struct {
     uint8_t in, out, scales, scales_out;
     bool positive; /* never below 0 */
-    bool drifts;   /* by less at a time than codes are apart: these are rounded stochastically */
+    bool drifts;   /* changes by less than codes are apart, so they are rounded stochastically */
 } op_state;
 
 /* One implementation. Lists are ordered by preference and end with name NULL; the last one is the plain
@@ -108,7 +115,7 @@ struct op_def {
     uint16_t attribute_bytes; /* attributes are compared byte by byte: they have no padding */
     uint32_t traits;
     uint32_t constants; /* bit per input: a float that gets no gradient (a scale, a learning rate) */
-    uint32_t places;    /* bit per input: a result comes to lie there, and what it held is not read */
+    uint32_t places;    /* bit per input: it only gives a result its place; what it holds is not read */
     uint8_t (*outputs)(const graph *g, const node *n);
 
     /* Shapes and dtypes of the outputs (zeroed at entry), from checked inputs. */
@@ -122,10 +129,11 @@ struct op_def {
     void (*grad)(graph *g, node_id n, const tensor_id *dout, const bool *want, tensor_id *din);
 
     op_cost (*cost)(const graph *g, const node *n);
+    op_range (*range)(const graph *g, const node *n, uint32_t input); /* NULL: anything, in all inputs */
     const op_state *states;
     uint8_t state_count;
     uint8_t rounding_key; /* of an update: the input with the random key for results of 16 bits; 0: none */
-    uint16_t rounding_stream; /* where its attributes have the stream (int32_t) that goes with it */
+    uint16_t rounding_stream; /* offset of the stream (int32_t) for that key in its attributes */
     const op_kernel *cpu;
     const op_case *cases; /* end with name NULL */
 
@@ -143,7 +151,10 @@ status op_check_input(const graph *g, const node *n, uint32_t i, const shape *ex
 op_cost op_cost_elementwise(const graph *g, const node *n, double flops);
 op_cost op_cost_functions(const graph *g, const node *n, double flops); /* the same, WORK_FUNCTIONS */
 
-/* Can it be run piece by piece, each a part of its first input and of all that are of the same shape? */
+/* The values of t that are valid for all nodes that read it or a view of it. */
+op_range op_range_of(const graph *g, tensor_id t);
+
+/* Can it be run in pieces (lower/pieces.h), cutting its first input and all others of the same shape? */
 bool op_in_pieces(const op_def *op);
 
 /* All ops, in the order of ops/ops.def, ending with NULL. */

@@ -1,5 +1,6 @@
 #include "ir/print.h"
 
+#include "base/hash.h"
 #include "ir/op.h"
 
 static void print_flags(const tensor *x, text *out) {
@@ -47,10 +48,8 @@ static void print_inputs(const graph *g, const node *n, text *out) {
         if (t && graph_tensor(g, t)->name) text_add(out, " '%s'", graph_name(g, t));
     }
     text_add(out, ")");
-    uint32_t digest = 2166136261u;
-    const uint8_t *attributes = node_attributes(g, n);
-    for (uint32_t i = 0; i < n->op->attribute_bytes; i++) digest = (digest ^ attributes[i]) * 16777619u;
-    if (n->op->attribute_bytes) text_add(out, " #%08x", digest);
+    uint32_t bytes = n->op->attribute_bytes;
+    if (bytes) text_add(out, " #%08x", hash_bytes(node_attributes(g, n), bytes));
 }
 
 static void print_node(const graph *g, const node *n, text *out) {

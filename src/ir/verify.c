@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "ir/op.h"
 
@@ -98,12 +99,6 @@ static status check_kept(const verifier *v) {
 
 /* ---- names ---- */
 
-static uint32_t hash_of(const char *name) {
-    uint32_t h = 2166136261u;
-    for (const char *c = name; *c; c++) h = (h ^ (uint8_t)*c) * 16777619u;
-    return h;
-}
-
 /* Persistent sources are shared between programs by name: each needs one, and its own. `table` is an open
  * hash table of tensors, at most half full. */
 static status check_names(const graph *g, tensor_id *table, uint32_t slots) {
@@ -112,7 +107,7 @@ static status check_names(const graph *g, tensor_id *table, uint32_t slots) {
         if (x->producer || !role_persistent(x->role)) continue;
         const char *name = graph_name(g, t);
         if (!*name) return status_set(STATUS_FAILED, "verify: persistent tensor %u has no name", t);
-        uint32_t slot = hash_of(name) & (slots - 1);
+        uint32_t slot = hash_name(name) & (slots - 1);
         for (; table[slot]; slot = (slot + 1) & (slots - 1))
             if (strcmp(graph_name(g, table[slot]), name) == 0)
                 return status_set(STATUS_FAILED, "verify: tensors %u and %u are both called '%s'",

@@ -1,4 +1,4 @@
-/* Proof that a graph is what everybody takes it for; run after every arrow of the pipeline (DESIGN 2).
+/* Proves that a graph is sound. Lowering asks that of every graph that is planned, not of those outlined:
  * - every input is produced before it is read;
  * - a value whose memory is written over is read by nobody afterwards, views and parts included, nor by
  * another input of the node that writes, nor by the host;

@@ -1,5 +1,5 @@
-/* Sums over the rows of a batch, such as the gradients of the parameters of a normalisation, in the one order
- * of DESIGN 4: tile after tile of THREADS_ROW_TILE rows, `out = accumulator + tile_sum`.
+/* Sums over the rows of a batch, such as gradients of the parameters of a normalisation, in their one order
+ * (docs/design.md): tile after tile of THREADS_ROW_TILE rows, `out = accumulator + tile_sum`.
  *
  * Inside a tile the sums of ROW_TILES_SHARE rows each are added one after the other; shares are what threads
  * take. Work goes in waves of ROW_TILES_WAVE tiles, so the scratch has a fixed number of rows. */

@@ -80,12 +80,12 @@ static uint64_t machine_memory(const char *word) {
     return kib ? kib * 1024 : UINT64_MAX;
 }
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-uint64_t device_memory(void) { return least(machine_memory("MemTotal:"), cgroup_read("").memory); }
+uint64_t device_memory(void) { return smaller(machine_memory("MemTotal:"), cgroup_read("").memory); }
 
 uint64_t device_available(void) {
-    return least(machine_memory("MemAvailable:"), cgroup_read("").memory_left);
+    return smaller(machine_memory("MemAvailable:"), cgroup_read("").memory_left);
 }
 
 static uint64_t host_bytes;
@@ -93,7 +93,7 @@ static uint64_t host_bytes;
 void device_runtime_host(uint64_t bytes) { host_bytes = bytes; }
 
 device_runtime device_runtime_reserve(int threads) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     uint64_t code = 512u << 20; /* the sanitizer's shadow and quarantine */
 #else
     uint64_t code = 8u << 20;

@@ -1,5 +1,6 @@
 #include "ops/attention/attention.h"
 
+#include "base/least.h"
 #include "ops/add/add.h"
 #include "ops/attention/attention_cases.h"
 
@@ -160,8 +161,6 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
 }
 
 /* ---- cost ---- */
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The sum of min(t + first, most) over t = 0 .. count-1. */
 static double ramp(int64_t count, int64_t first, int64_t most) {

@@ -62,6 +62,11 @@ static op_cost cost(const graph *g, const node *n) {
     return cost;
 }
 
+static op_range range(const graph *g, const node *n, uint32_t input) {
+    if (input != 1) return (op_range){ 0 };
+    return (op_range){ .below = shape_last(graph_shape(g, node_in(g, n, 0))), .ignores = true };
+}
+
 static const op_input inputs[] = { { "logits", DTYPE_MASK_FLOAT, 1, 4, false },
                                    { "labels", DTYPE_MASK_INT, 1, 3, false },
                                    { "scale", DTYPE_MASK_FLOAT, 1, 1, false },
@@ -128,6 +133,7 @@ const op_def op_cross_entropy = { .name = "cross_entropy",
                                   .infer = infer,
                                   .grad = grad,
                                   .cost = cost,
+                                  .range = range,
                                   .cpu = cross_entropy_cpu,
                                   .cases = cases };
 

@@ -33,6 +33,10 @@ static op_cost cost(const graph *g, const node *n) {
                       .bytes_written = bytes };
 }
 
+static op_range range(const graph *g, const node *n, uint32_t input) {
+    return input == 0 ? (op_range){ .below = graph_shape(g, node_in(g, n, 1))->dim[0] } : (op_range){ 0 };
+}
+
 static const op_input inputs[] = { { "ids", DTYPE_MASK_INT, 1, 3, false },
                                    { "table", DTYPE_MASK_FLOAT, 2, 2, false } };
 
@@ -60,6 +64,7 @@ const op_def op_embedding = { .name = "embedding",
                               .infer = infer,
                               .grad = grad,
                               .cost = cost,
+                              .range = range,
                               .cpu = embedding_cpu,
                               .cases = cases };
 

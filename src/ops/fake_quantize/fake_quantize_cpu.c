@@ -2,14 +2,13 @@
  * over for its largest number before anything of it is written, so y may be x. */
 #include <string.h>
 
+#include "base/least.h"
 #include "ops/codes.h"
 #include "ops/fake_quantize/fake_quantize.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
 
 enum { PART = 256, ROWS = 32 };
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- parts of a matrix ---- */
 

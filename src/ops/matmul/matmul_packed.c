@@ -1,9 +1,10 @@
-/* The loops around the micro-kernel: how the output is cut, what a thread does with a tile, and what becomes
- * of a block of sums. */
+/* The loops around the micro-kernel: how the output is cut into tiles, what a thread does with a tile, and
+ * what is added to a block of sums before it is stored (accumulator, bias, residual, GELU). */
 #include <stddef.h>
 #include <string.h>
 
 #include "base/half.h"
+#include "base/least.h"
 #include "ops/gelu/gelu_math.h"
 #include "ops/matmul/matmul_kernel.h"
 #include "ops/vector_math.h"
@@ -12,12 +13,12 @@
 
 enum {
     MAX_TILE_ROWS = 512,       /* of packed a: 512 KiB, half of a second cache of 1 MiB */
-    MAX_TILE_COLUMNS = 1024,   /* a is packed once for so many */
-    MAX_PARTIAL_COLUMNS = 512, /* the same where sums wait in scratch between steps: bounds it */
+    MAX_TILE_COLUMNS = 1024,   /* a is packed once for so many columns */
+    MAX_PARTIAL_COLUMNS = 512, /* the same where partial sums are kept in scratch: bounds the scratch */
     MAX_STREAM_COLUMNS = 1024, /* long rows of b; the sums stay in the first cache */
-    LEAST_TILE = 64,           /* smaller ones spend their time packing */
-    ENOUGH_TILES = 16,         /* smaller products are not for more threads */
-    EVEN_ENOUGH = 6            /* tiles for a thread: a rest does not matter */
+    LEAST_TILE = 64,           /* smaller tiles would spend most of their time on packing */
+    ENOUGH_TILES = 16,         /* no more tiles are made only to have one for each thread */
+    EVEN_ENOUGH = 6            /* with so many tiles a thread, an uneven share no longer matters */
 };
 
 typedef struct {
@@ -25,15 +26,12 @@ typedef struct {
     int64_t row_tiles, column_tiles;
 } cut;
 
-static int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static bool streams(const matmul_problem *p) {
     return p->rows <= MATMUL_STREAM_ROWS && !dtype_is_half(p->b.type) && !matmul_is_coded(&p->b);
 }
 
-/* Do sums wait in scratch between steps: y may be the residual, or has no room for an f32? */
+/* Are partial sums kept in scratch between steps over the depth? They can't be in y where y may be the
+ * residual, which is still to be read, or where its type is too narrow for an f32. */
 static bool waits(const matmul_problem *p, bool residual) { return residual || dtype_is_half(p->type); }
 
 /* Tiles of about equal size; their columns are whole panels. */
@@ -45,16 +43,16 @@ static cut cut_into(const matmul_problem *p, int64_t row_tiles, int64_t column_t
     return c;
 }
 
-/* The fewest tiles from `fewest` that, `each` at a time, are dealt out to the threads without a rest; many
- * are even enough. */
+/* The smallest n, from `fewest` on, such that n * each tiles share out evenly among the threads, or are so
+ * many that it does not matter. */
 static int64_t dealt_out(int64_t fewest, int64_t each, int64_t threads) {
     int64_t n = fewest;
     while (n * each < EVEN_ENOUGH * threads && n * each % threads != 0) n++;
     return n;
 }
 
-/* Of the ways to deal out tiles, or to have the most that can be had, the one that packs least. The bits of y
- * show nothing of it. */
+/* The cut with the most tiles, up to one for each thread; among these the one that packs least. The bits of y
+ * do not depend on it. */
 static cut cut_of(const matmul_problem *p, bool apart, int threads) {
     int64_t enough = least(threads, ENOUGH_TILES);
     int64_t widest = streams(p) ? MAX_STREAM_COLUMNS : apart ? MAX_PARTIAL_COLUMNS : MAX_TILE_COLUMNS;
@@ -68,7 +66,7 @@ static cut cut_of(const matmul_problem *p, bool apart, int threads) {
                          most(least_columns, least(most_columns, dealt_out(least_columns, rows, enough))));
         int64_t tiles = least(c.row_tiles * c.column_tiles, enough);
         int64_t packed =
-            c.row_tiles * p->columns + c.column_tiles * p->rows; /* all of b, all of a, so often */
+            c.row_tiles * p->columns + c.column_tiles * p->rows; /* how often b and a are packed as a whole */
         if (tiles < best_tiles || (tiles == best_tiles && packed >= best_packed)) continue;
         best = c, best_tiles = tiles, best_packed = packed;
     }
@@ -94,7 +92,7 @@ static layout layout_of(const matmul_problem *p, const cut *c, bool apart) {
     return l;
 }
 
-/* A run may have fewer threads than were planned: the most that any number of them takes. */
+/* A run may have fewer threads than planned, which cut otherwise: the most that any such number takes. */
 uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual, int threads) {
     uint64_t most_bytes = 0;
     for (int n = 1; n <= threads; n++) {
@@ -207,7 +205,8 @@ VECTOR_INLINE void store_row(const float *x, int64_t n, dtype type, void *to) {
         memcpy(to, x, (size_t)n * sizeof *x);
 }
 
-/* GELU of what a product of its own would have stored, for its bits are to be the same. */
+/* GELU of the row as it would have been stored, in 16 bits: the bits are those of a product and a GELU apart.
+ */
 VECTOR_INLINE void gelu_half_row(const ending *e, int64_t i, float *x, int64_t n) {
     float slope_at[MATMUL_MAX_COLUMNS] = { 0 };
     float stored[MATMUL_MAX_COLUMNS]; /* room for either width */
@@ -221,7 +220,7 @@ VECTOR_INLINE void gelu_half_row(const ending *e, int64_t i, float *x, int64_t n
         gelu_columns(x, e->x ? slope_at : NULL, n, false);
 }
 
-/* The same sums in the same order, rounded once at the end. */
+/* As for f32, the same sums in the same order; rounded to 16 bits once, at the end. */
 VECTOR_INLINE void end_half_columns(const ending *e, int64_t columns) {
     for (int64_t i = 0; i < e->rows; i++) {
         float x[MATMUL_MAX_COLUMNS];
@@ -285,9 +284,9 @@ static void end_block(const ending *given) {
     }
 }
 
-/* ---- what is packed next, asked for while a panel is at work ---- */
+/* ---- prefetching what is packed next, while a panel is computed ---- */
 
-/* Some lanes and depths of an operand as a row of asks. */
+/* A part of an operand, as a series of prefetches (matmul_ask) for the micro-kernel to issue. */
 typedef struct {
     const char *data;
     int64_t stride;        /* in bytes, between runs */
@@ -306,7 +305,7 @@ static ahead ahead_begin(const matmul_operand *o, int64_t lane, int64_t depth, i
                     .pairs = divide_up((o->across ? lanes : depths) * matmul_bytes(o->type), PAIR) };
 }
 
-/* The next one; when there are none left, what is at hand already. */
+/* The next prefetch; when there are none left, one of something that is in the cache already. */
 static matmul_ask ahead_next(ahead *a, const void *at_hand) {
     if (a->next >= a->groups * a->pairs) return (matmul_ask){ at_hand, 0 };
     int64_t group = a->next % a->groups, pair = a->next / a->groups;
@@ -324,7 +323,7 @@ typedef struct {
     float *scratch;
 } job;
 
-/* What is done in one go: the rows and columns of y of a tile, and some depths. */
+/* One step: a tile of y, and a part of the depth. */
 typedef struct {
     int64_t row, column, rows, columns, depth, depths;
 } step;
@@ -348,7 +347,7 @@ static step first_step(const job *j, int64_t index) {
     return s;
 }
 
-/* The one below, or the first one of the tile that this thread is likely to get next. */
+/* The next part of the depth, or the first one of the tile that this thread is likely to get next. */
 static step step_after(const job *j, const step *s, int64_t index) {
     step next = *s;
     next.depth += s->depths;
@@ -356,8 +355,8 @@ static step step_after(const job *j, const step *s, int64_t index) {
     return next.depths > 0 ? next : first_step(j, index + threads_count());
 }
 
-/* Where the sums of this step go: between steps into y itself, or, if y may be the residual that the last
- * step still has to read or is too narrow for them, into scratch. */
+/* Where the sums of this step go: after the last part of the depth into y; before that into y as well, or
+ * into scratch where y can't hold them (`waits`). */
 static ending ending_of(const job *j, const step *s, float *partial) {
     const matmul_problem *p = j->p;
     bool first = s->depth == 0, last = s->depth + s->depths == p->depth,
@@ -379,7 +378,7 @@ static ending ending_of(const job *j, const step *s, float *partial) {
     return e;
 }
 
-/* How the rows from `row` and the columns from `column` of the tile get their sums. */
+/* The same for the block of the tile at this row and column. */
 static ending ending_at(const tile *t, int64_t row, int64_t column, int64_t rows, int64_t columns,
                         int64_t stride) {
     ending e = t->end;

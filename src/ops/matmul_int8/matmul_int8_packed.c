@@ -4,13 +4,11 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "ops/matmul_int8/matmul_int8_kernel.h"
 
 enum { ROWS = MATMUL_INT8_ROWS, COLUMNS = MATMUL_INT8_COLUMNS, BLOCK = ROWS * COLUMNS };
 
-static int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static bool stored(const matmul_int8_problem *p) { return p->b.type == DTYPE_I8; }
 static bool over_rows(const matmul_int8_problem *p) { return p->a.across; }
 

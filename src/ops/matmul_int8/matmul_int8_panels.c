@@ -2,9 +2,9 @@
  */
 #include <string.h>
 
+#include "base/least.h"
 #include "ops/matmul_int8/matmul_int8_kernel.h"
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t align(int64_t n) { return (n + 63) & ~(int64_t)63; }
 
 /* ---- rows of an operand in f32 ---- */

@@ -3,6 +3,7 @@
  * as in matmul_int8_packed.c, so the same bits. */
 #include <string.h>
 
+#include "base/least.h"
 #include "ops/matmul_int8/matmul_int8_kernel.h"
 
 enum {
@@ -11,7 +12,6 @@ enum {
     DEPTHS = 8   /* that are added up before sums go back to memory */
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t align(int64_t n) { return (n + 63) & ~(int64_t)63; }
 
 typedef struct {

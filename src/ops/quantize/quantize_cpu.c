@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/least.h"
 #include "base/threads.h"
 #include "ops/codes.h"
 #include "ops/quantize/quantize.h"
@@ -53,8 +54,6 @@ static const uint16_t *bits_of(const work *w, int64_t row, int64_t column, uint1
 /* ---- fast ---- */
 
 enum { SOME_ROWS = 32, SOME_COLUMNS = 64 };
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static void code_rows(void *context, int64_t piece, int thread) {
     const work *w = context;
