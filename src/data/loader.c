@@ -111,14 +111,6 @@ static char *batch_field(const loader *l, uint64_t b, uint32_t field) {
     return l->data + b % l->options.depth * l->slot_bytes + l->field_offset[field];
 }
 
-static uint64_t count_labels(const data_source *s, void *const fields[]) {
-    if (s->label_field < 0) return 1;
-    const int32_t *labels = fields[s->label_field];
-    uint64_t n = s->field_bytes[s->label_field] / sizeof(int32_t), counted = 0;
-    for (uint64_t i = 0; i < n; i++) counted += labels[i] != DATA_IGNORED_LABEL;
-    return counted;
-}
-
 /* Reads one sample to its place. Without the lock. */
 static status read_ticket(const loader *l, uint64_t ticket, void *scratch, uint64_t *labels) {
     const loader_options *o = &l->options;
@@ -130,8 +122,7 @@ static status read_ticket(const loader *l, uint64_t ticket, void *scratch, uint6
         fields[f] = batch_field(l, ticket / o->batch, f) + place * s->field_bytes[f];
     TRY(s->read(s, sample, scratch, fields));
     data_masking_apply(&o->masking, k, fields[0], fields[1]);
-    *labels = count_labels(s, fields);
-    return STATUS_OK;
+    return data_source_look(s, sample, fields, labels);
 }
 
 /* Takes a ticket, reads it and books it. Called and left with the lock, which is free meanwhile. */

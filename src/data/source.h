@@ -5,11 +5,19 @@
  * sample at any time and a resumed run reads what the first one would have read. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
 
 enum { DATA_MAX_FIELDS = 4, DATA_NO_LABELS = -1, DATA_IGNORED_LABEL = -100 };
+
+/* What the numbers of an i32 field may be: they pick one of so many. */
+typedef struct {
+    const char *name; /* the field's */
+    int64_t below;    /* from 0 to below this; 0: anything */
+    bool ignores;     /* or DATA_IGNORED_LABEL */
+} data_range;
 
 typedef struct data_source data_source;
 struct data_source {
@@ -18,6 +26,7 @@ struct data_source {
     int32_t
         label_field; /* the field of i32 labels, of which those not ignored are counted; or DATA_NO_LABELS */
     uint64_t field_bytes[DATA_MAX_FIELDS]; /* of one sample */
+    data_range ranges[DATA_MAX_FIELDS];    /* of fields whose numbers `read` has not looked at */
     uint64_t scratch_bytes;                /* that one read needs beside the fields */
 
     /* Writes the fields of sample `sample` (< samples) to fields[0 .. field_count-1]. `scratch` has
@@ -30,6 +39,10 @@ struct data_source {
     uint64_t held_bytes;           /* memory that the source holds for itself, to be planned for */
     void *state;
 };
+
+/* Looks at every number of a sample that was read (and masked): STATUS_INVALID names the first that is out of
+ * its field's range. Adds the labels that count; without a label field, the sample. */
+status data_source_look(const data_source *s, uint64_t sample, void *const fields[], uint64_t *labels);
 
 static inline status data_source_check(const data_source *s) { return s->check ? s->check(s) : STATUS_OK; }
 

@@ -16,6 +16,10 @@
 /* So many files stay open; beyond that each read opens its file. */
 enum { OPEN_FILES = 128 };
 
+/* Listing a folder holds the names of all its files. Of a few the runtime reserve has room for that; of more
+ * it is planned like what is held to the end. */
+enum { FEW_FILES = 1024, LISTED_BYTES = 128 };
+
 /* The files, shared by the parts of them that are open. */
 typedef struct {
     data_file *files; /* in order of start */
@@ -64,6 +68,7 @@ static status inspect(corpus *c, data_kind wanted, data_file *f) {
     if (c->width < f->width) c->width = f->width;
     if (c->ceiling < f->ceiling) c->ceiling = f->ceiling;
     c->held_bytes += sizeof *f + strlen(f->path) + 1 + f->mark_count * sizeof *f->marks;
+    if (c->count >= FEW_FILES) c->held_bytes += LISTED_BYTES;
     return STATUS_OK;
 }
 
@@ -87,11 +92,14 @@ static status open_file(corpus *c, data_kind wanted, bool inside, data_file *f, 
         return status_set(STATUS_INVALID, "cannot open the data file %s: %s", f->path, strerror(errno));
     if (!S_ISREG(about.st_mode) && inside) return STATUS_OK;
     if (!S_ISREG(about.st_mode))
-        return status_set(STATUS_INVALID,
-                          "%s is neither a regular file nor a folder; data is read at any place, so write it "
-                          "to a file",
-                          f->path);
-    f->bytes = (uint64_t)about.st_size;
+        return status_set(
+            STATUS_INVALID,
+            "%s is neither a regular file nor a folder; data is read at any place and more than "
+            "once, so write it to a file (cat > FILE) and name that",
+            f->path);
+    if (!format_stamp(f->handle, &f->stamp))
+        return status_set(STATUS_INVALID, "cannot look at the data file %s: %s", f->path, strerror(errno));
+    f->bytes = f->stamp.bytes;
     if (f->bytes > 0) TRY(inspect(c, wanted, f));
     *keep = f->tokens > 0;
     return STATUS_OK;
@@ -145,6 +153,11 @@ static status add_folder(corpus *c, data_kind wanted, const char *folder) {
 
 static status add_path(corpus *c, data_kind wanted, const char *path) {
     struct stat about;
+    if (stat(path, &about) != 0 && strcmp(path, "-") == 0)
+        return status_set(
+            STATUS_INVALID,
+            "the data is read at any place and more than once, so it can't come through a pipe: "
+            "write it to a file (cat > FILE) and name that");
     if (stat(path, &about) != 0)
         return status_set(STATUS_INVALID, "cannot open the data %s: %s", path, strerror(errno));
     if (S_ISDIR(about.st_mode)) {
@@ -287,3 +300,9 @@ status text_source_held_out(const data_source *training, data_source *s) {
 uint64_t text_source_tokens(const data_source *s) { return ((const text_state *)s->state)->tokens; }
 
 data_kind text_source_kind(const data_source *s) { return ((const text_state *)s->state)->of->kind; }
+
+bool text_source_is_text(const data_source *s) { return ((const text_state *)s->state)->of->format->is_text; }
+
+const char *text_source_path(const data_source *s) {
+    return ((const text_state *)s->state)->of->files[0].path;
+}

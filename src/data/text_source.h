@@ -8,6 +8,8 @@
  * Files are read with pread, never mapped. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "data/formats/format.h"
 #include "data/source.h"
 
@@ -36,4 +38,6 @@ status text_source_open(const text_source_options *options, data_source *s);
 status text_source_held_out(const data_source *training, data_source *s);
 
 uint64_t text_source_tokens(const data_source *s);
-data_kind text_source_kind(const data_source *s); /* never AUTO */
+data_kind text_source_kind(const data_source *s);   /* never AUTO */
+bool text_source_is_text(const data_source *s);     /* its tokens are bytes of text, and not ids */
+const char *text_source_path(const data_source *s); /* of its first file */

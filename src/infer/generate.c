@@ -13,7 +13,10 @@
 #include "io/model_config.h"
 #include "io/model_files.h"
 #include "io/quantized_files.h"
+#include "io/rates.h"
+#include "io/tokenizer_files.h"
 #include "io/trained_context.h"
+#include "io/weight_files.h"
 
 enum { LINE_END = 10 }; /* what an empty prompt begins after */
 
@@ -48,6 +51,7 @@ typedef struct {
     const float *logits;        /* by lane and token */
     uint8_t *seen;              /* by lane and token: the text has it; NULL: nobody asks */
     void *sampling;
+    uint64_t listed_bytes; /* that reading the files' tensors holds */
 } generation;
 
 static const unsigned char *prompt_of(const generate_options *o, uint32_t i, int64_t *count) {
@@ -86,12 +90,12 @@ static status check_options(const generate_options *o) {
 static uint64_t text_bytes(const generation *g) {
     enum { GATHERED = 16 }; /* per byte: twice while it grows, and six as escapes, twice as well */
     const generate_options *o = g->options;
-    uint64_t piece = g->model.vocabulary > 256 ? 8 : 1, bytes = 0;
+    uint64_t text_piece = g->model.vocabulary > 256 ? 8 : 1, bytes = 0;
     for (uint32_t i = 0; i < o->prompt_count; i++) {
         int64_t count, most;
         prompt_of(o, i, &count);
         most = o->tokens < g->model.context ? o->tokens : g->model.context;
-        bytes += GATHERED * ((uint64_t)count + (uint64_t)most * piece) + sizeof(generate_text) + 128;
+        bytes += GATHERED * ((uint64_t)count + (uint64_t)most * text_piece) + sizeof(generate_text) + 128;
     }
     return bytes;
 }
@@ -102,8 +106,8 @@ static status plan_lanes(generation *g, uint32_t lanes) {
     uint64_t sampling = sample_bytes(&o->sample, g->model.vocabulary);
     compose_run run = { .model = &g->model,
                         .batch = lanes,
-                        .kept_bytes = text_bytes(g) + sizeof *g,
-                        .lower = { .threads = threads, .rates = device_rates_default(threads) } };
+                        .kept_bytes = text_bytes(g) + sizeof *g + g->listed_bytes,
+                        .lower = { .threads = threads, .rates = rates_find(RATES_KNOWN, threads) } };
     if (sampling) run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", sampling };
     if (o->sample.repetition_penalty != 1)
         run.buffers[run.buffer_count++] = (plan_buffer){ "seen", lanes * (uint64_t)g->model.vocabulary };
@@ -146,12 +150,12 @@ static status load_weights(const generation *g) {
 
 /* ---- what comes out ---- */
 
-size_t generate_piece(int32_t id, char piece[GENERATE_PIECE_BYTES]) {
+size_t generate_piece(int32_t id, char text_piece[GENERATE_PIECE_BYTES]) {
     if (id >= 0 && id <= 255) {
-        piece[0] = (char)id;
+        text_piece[0] = (char)id;
         return 1;
     }
-    return (size_t)snprintf(piece, GENERATE_PIECE_BYTES, " %d", (int)id);
+    return (size_t)snprintf(text_piece, GENERATE_PIECE_BYTES, " %d", (int)id);
 }
 
 static void say(const generation *g, const lane *l, const char *bytes, size_t count) {
@@ -168,10 +172,11 @@ static void end_lane(generation *g, lane *l, generate_end how) {
 
 /* Hands on what a token adds; false: a stop string is complete, and the text is over. */
 static bool say_token(generation *g, lane *l, int32_t id) {
-    char piece[GENERATE_PIECE_BYTES], out[STOP_BYTES];
-    size_t count = generate_piece(id, piece);
+    char text_piece[GENERATE_PIECE_BYTES], out[STOP_BYTES];
+    size_t count = generate_piece(id, text_piece);
     bool found = false;
-    for (size_t i = 0; i < count && !found; i++) say(g, l, out, stop_take(&l->stops, piece[i], out, &found));
+    for (size_t i = 0; i < count && !found; i++)
+        say(g, l, out, stop_take(&l->stops, text_piece[i], out, &found));
     return !found;
 }
 
@@ -273,6 +278,22 @@ static status read_adapter(generation *g) {
     return STATUS_OK;
 }
 
+/* Both files are listed one after the other. */
+static status count_listed(generation *g) {
+    const generate_options *o = g->options;
+    uint64_t beside = 0;
+    char path[4096];
+    TRY(weight_files_held(o->directory, &g->listed_bytes));
+    if (o->adapter &&
+        snprintf(path, sizeof path, "%s/adapter_model.safetensors", o->adapter) < (int)sizeof path)
+        TRY(weight_files_held(path, &beside));
+    if (beside > g->listed_bytes) g->listed_bytes = beside;
+    if (!o->memory || g->listed_bytes < o->memory) return STATUS_OK;
+    return status_set(STATUS_NO_FIT,
+                      "the lists of tensors in the files of %s take %llu bytes, more than --memory allows",
+                      o->directory, (unsigned long long)g->listed_bytes);
+}
+
 /* Weights that only one technique reads. */
 static status read_stored(generation *g) {
     const pass *p;
@@ -290,7 +311,9 @@ static status run(generation *g) {
     TRY(model_config_read(o->directory, &g->config, NULL));
     families_model(&g->config, o->directory, &g->model);
     TRY(model_continues(&g->model));
+    if (!o->bytes) TRY(tokenizer_files_refuse(o->directory, "a prompt"));
     if (families_learns_positions(&g->config)) g->result->learned = trained_context(o->directory);
+    TRY(count_listed(g));
     TRY(read_stored(g));
     TRY(read_adapter(g));
     for (uint32_t i = 0; i < o->prompt_count; i++) TRY(check_prompt(o, i, &g->config));

@@ -22,6 +22,7 @@ typedef struct {
     const char *directory;      /* Hugging Face model directory */
     const char *adapter;        /* a folder with what was trained beside its weights; NULL: none */
     const char *const *prompts; /* bytes are token ids; an empty one begins after a line's end */
+    bool bytes;                 /* that is meant, also where the directory has a tokenizer */
     uint32_t prompt_count;
     int64_t tokens; /* to add to each; fewer where the context ends */
     sample_options sample;

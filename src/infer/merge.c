@@ -10,6 +10,7 @@
 #include "io/file.h"
 #include "io/model_config.h"
 #include "io/model_files.h"
+#include "io/tokenizer_files.h"
 #include "io/weight_files.h"
 #include "ops/codes.h"
 #include "passes/linear.h"
@@ -123,7 +124,8 @@ static status merge(merging *m, const char *directory, const char *adapter, cons
     TRY(merge_all(m));
     TRY(io_make_folder(out));
     TRY(model_files_save(out, m->weights, m->kept));
-    return model_config_write(out, &m->config, NULL);
+    TRY(model_config_write(out, &m->config, NULL));
+    return tokenizer_files_copy(directory, out);
 }
 
 status merge_run(const char *directory, const char *adapter, const char *out) {

@@ -276,13 +276,13 @@ static void put_config(text *out, const adapter_files_about *about, const pass_a
     json_writer w = { .out = out, .lines = true };
     json_begin_object(&w, NULL);
     json_put_string(&w, "peft_type", "LORA");
-    json_put_string(&w, "task_type", "CAUSAL_LM");
+    json_put_string(&w, "task_type", about->continues ? "CAUSAL_LM" : NULL);
     json_put_string(&w, "base_model_name_or_path", about->base);
     json_put_integer(&w, "r", a->rank);
     json_put_number(&w, "lora_alpha", a->alpha);
     json_put_number(&w, "lora_dropout", a->dropout);
     put_targets(&w, a, weights, count);
-    json_put_bool(&w, "fan_in_fan_out", true); /* GPT-2's weights are (in, out) */
+    json_put_bool(&w, "fan_in_fan_out", about->in_out);
     json_put_string(&w, "bias", "none");
     json_put_bool(&w, "inference_mode", true);
     json_end_object(&w);

@@ -34,6 +34,8 @@ typedef struct {
     const pass_setting *setting;
     const char *base;
     uint64_t base_digest; /* of its weights (io/weight_files.h); 0: not known */
+    bool in_out;          /* those weights lie as (in, out) */
+    bool continues;       /* the model continues a text */
 } adapter_files_about;
 status adapter_files_save(const char *directory, const adapter_files_about *about,
                           const model_weight *weights, uint32_t count);

@@ -1,5 +1,6 @@
 #include "io/json.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,11 +33,46 @@ static status refuse_no_utf8(const char *name, const char *bytes, size_t count) 
     return STATUS_OK;
 }
 
+/* At most what json-c allocates for the text: tables of objects begin with 16 places and double, lists with
+ * 32, each value is a block of its own, each name another. */
+static uint64_t tree_bytes(const char *bytes, size_t count) {
+    enum { OBJECT = 900, LIST = 450, VALUE = 96, MEMBER = 280 };
+    uint64_t all = VALUE + 2 * (uint64_t)count;
+    char quote = 0;
+    for (size_t i = 0; i < count; i++) {
+        char c = bytes[i];
+        if (quote) {
+            if (c == '\\') i++;
+            if (c == quote) quote = 0;
+            continue;
+        }
+        if (c == '"' || c == '\'') quote = c;
+        all += c == '{' ? OBJECT : c == '[' ? LIST : c == ',' ? VALUE : c == ':' ? MEMBER : 0;
+    }
+    return all;
+}
+
+static status refuse_large(const char *name, const char *bytes, size_t count, uint64_t most) {
+    uint64_t tree = tree_bytes(bytes, count);
+    if (tree <= most && count <= INT_MAX) return STATUS_OK;
+    return status_set(
+        STATUS_INVALID,
+        "%s has so many values in its %zu bytes of JSON that reading them takes %llu bytes; at most "
+        "%llu are used for that: take out what is not needed, such as long lists of labels",
+        name, count, (unsigned long long)tree, (unsigned long long)most);
+}
+
 status json_parse(const char *name, const char *bytes, size_t count, json_document *d) {
     *d = (json_document){ 0 };
-    if (count > JSON_FILE_LIMIT)
-        return status_set(STATUS_INVALID, "%s has %zu bytes of JSON; at most %d are read", name, count,
-                          JSON_FILE_LIMIT);
+    if (count <= JSON_FILE_LIMIT) return json_parse_within(name, bytes, count, JSON_TREE_LIMIT, d);
+    return status_set(STATUS_INVALID, "%s has %zu bytes of JSON; at most %d are read", name, count,
+                      JSON_FILE_LIMIT);
+}
+
+status json_parse_within(const char *name, const char *bytes, size_t count, uint64_t tree_limit,
+                         json_document *d) {
+    *d = (json_document){ 0 };
+    TRY(refuse_large(name, bytes, count, tree_limit));
     TRY(refuse_mark(name, bytes, count));
     TRY(refuse_no_utf8(name, bytes, count));
     struct json_tokener *tokener = json_tokener_new_ex(JSON_MAX_DEPTH);

@@ -5,6 +5,10 @@
  * is wrong with it can be said in one sentence: "config.json: 'factor' in 'rope_scaling' is true; it must be
  * a number from 1 to 100". When an object names a key twice the last one counts.
  *
+ * Files are read before anything is planned, so what they take is bounded: a text and what json-c makes of it
+ * fit in the runtime reserve together, whoever wrote it. json-c takes up to 300 bytes for one of text (three
+ * letters of it, "{},", are a hash table), so what it would take is counted before it begins.
+ *
  * Writing builds text (base/text.h): strings escaped, bytes that are not UTF-8 replaced by U+FFFD, numbers as
  * short as they can be read back exactly, NaN and infinities as null, whatever the locale. */
 #pragma once
@@ -16,7 +20,7 @@
 #include "base/status.h"
 #include "base/text.h"
 
-enum { JSON_FILE_LIMIT = 16 << 20, JSON_MAX_DEPTH = 64 };
+enum { JSON_FILE_LIMIT = 1 << 20, JSON_TREE_LIMIT = 3 << 20, JSON_MAX_DEPTH = 64 };
 
 struct json_object; /* json-c's */
 
@@ -35,9 +39,13 @@ typedef struct {
 } json_document;
 
 /* Reads a file of at most JSON_FILE_LIMIT bytes; `json_parse` the same from memory (`name` for sentences).
- * STATUS_INVALID when it cannot be read or is not JSON, saying at which byte. */
+ * STATUS_INVALID when it cannot be read, is not JSON, saying at which byte, or would take more than
+ * JSON_TREE_LIMIT. */
 status json_open(const char *path, json_document *d);
 status json_parse(const char *name, const char *bytes, size_t count, json_document *d);
+/* The same with another bound, for what the caller has written itself. */
+status json_parse_within(const char *name, const char *bytes, size_t count, uint64_t tree_limit,
+                         json_document *d);
 void json_close(json_document *d); /* fine on a zeroed or closed document */
 
 /* The value itself, checked: STATUS_INVALID when it is of another type or not in [low, high]. A number

@@ -96,8 +96,30 @@ static status read_special_tokens(json_value root, families_tokens *t) {
         return json_get_integer(root, "eos_token_id", 0, INT32_MAX, &t->end[0]);
     }
     TRY(json_as_array(end, &count));
-    for (; t->ends < count && t->ends < FAMILIES_MOST_ENDS; t->ends++)
+    if (count > FAMILIES_MOST_ENDS)
+        return json_wrong(end, "lists %zu tokens that end a text; at most %d are kept", count,
+                          FAMILIES_MOST_ENDS);
+    for (; t->ends < count; t->ends++)
         TRY(json_as_integer(json_item(end, t->ends), 0, INT32_MAX, &t->end[t->ends]));
+    return STATUS_OK;
+}
+
+/* Heads that no builder has: of texts, since what sees images judges them. */
+static status read_task(json_value root, model_config *c) {
+    static const char *const others[] = { "ForSequenceClassification", "ForTokenClassification",
+                                          "ForQuestionAnswering", "ForMultipleChoice",
+                                          "ForNextSentencePrediction" };
+    json_value list;
+    size_t count;
+    const char *name;
+    if (!json_has(root, "architectures")) return STATUS_OK;
+    TRY(json_get(root, "architectures", &list));
+    if (!json_is_array(list)) return STATUS_OK;
+    TRY(json_as_array(list, &count));
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            if (json_as_string(json_item(list, i), &name) == STATUS_OK && text_ends_with(name, others[k]))
+                snprintf(c->other_task, sizeof c->other_task, "%s", name);
     return STATUS_OK;
 }
 
@@ -138,6 +160,7 @@ static status read_members(json_value root, model_config *c, text *notes) {
     *c = (model_config){ 0 };
     TRY(read_family(root, type, c, &knows));
     TRY(read_special_tokens(root, &c->tokens));
+    TRY(read_task(root, c));
     if (notes) note_unknown(root, knows, notes);
     status result = families_check(c);
     return result == STATUS_OK ? result : status_prefix(result, "%s", root.file);

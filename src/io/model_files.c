@@ -94,14 +94,26 @@ static const char *entry_shape_text(const safetensors_entry *e, char into[SHAPE_
     return shape_text(&s, into);
 }
 
+static status check_shape(const safetensors *s, const safetensors_entry *e, const model_weight *w) {
+    char have[SHAPE_TEXT_BYTES], need[SHAPE_TEXT_BYTES];
+    shape should = w->type == DTYPE_U8 ? coded_files_shape(w) : w->shape;
+    if (safetensors_has_shape(e, &should)) return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s: the tensor '%s' is %s, the model needs %s", s->files[e->file].path,
+                      w->name, entry_shape_text(e, have), shape_text(&should, need));
+}
+
+static status find_weight_in(const safetensors *s, const model_weight *w, const safetensors_entry **e) {
+    char need[SHAPE_TEXT_BYTES];
+    *e = find(s, w->name);
+    if (*e) return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s has no tensor '%s', which the model needs, of shape %s",
+                      s->file_count ? s->files[0].path : "the model", w->name, shape_text(&w->shape, need));
+}
+
 static status read_weight(const safetensors *s, const safetensors_entry *e, const model_weight *w,
                           float *scales) {
     const char *path = s->files[e->file].path;
-    char have[SHAPE_TEXT_BYTES], need[SHAPE_TEXT_BYTES];
-    shape should = w->type == DTYPE_U8 ? coded_files_shape(w) : w->shape;
-    if (!safetensors_has_shape(e, &should))
-        return status_set(STATUS_INVALID, "%s: the tensor '%s' is %s, the model needs %s", path, w->name,
-                          entry_shape_text(e, have), shape_text(&should, need));
+    TRY(check_shape(s, e, w));
     dtype from = safetensors_dtype(e->dtype);
     bool known = from == DTYPE_F32 || dtype_is_half(from);
     if (from == w->type && from == DTYPE_I8) return safetensors_read(s, e, w->data, e->bytes);
@@ -180,12 +192,8 @@ status model_files_all_used(const safetensors *s, const bool *used) {
 static status read_all(const safetensors *s, const model_weight *weights, uint32_t count, bool *used) {
     for (uint32_t i = 0; i < count; i++) {
         if (is_made(s, weights, count, weights[i].name)) continue;
-        const safetensors_entry *e = find(s, weights[i].name);
-        char need[SHAPE_TEXT_BYTES];
-        if (!e)
-            return status_set(STATUS_INVALID, "%s has no tensor '%s', which the model needs, of shape %s",
-                              s->file_count ? s->files[0].path : "the model", weights[i].name,
-                              shape_text(&weights[i].shape, need));
+        const safetensors_entry *e;
+        TRY(find_weight_in(s, &weights[i], &e));
         TRY(read_weight(s, e, &weights[i], scales_of(weights, count, &weights[i])));
         used[e - s->entries] = true;
     }
@@ -199,6 +207,19 @@ status model_files_load(const char *directory, const model_weight *weights, uint
     status result = used ? read_all(&s, weights, count, used)
                          : status_set(STATUS_FAILED, "%s: no memory for %u tensors", directory, s.count);
     memory_free(used);
+    safetensors_close(&s);
+    return result;
+}
+
+status model_files_check(const char *directory, const model_weight *weights, uint32_t count) {
+    safetensors s;
+    TRY(safetensors_open(directory, &s));
+    status result = STATUS_OK;
+    for (uint32_t i = 0; i < count && result == STATUS_OK; i++) {
+        const safetensors_entry *e;
+        result = find_weight_in(&s, &weights[i], &e);
+        if (result == STATUS_OK) result = check_shape(&s, e, &weights[i]);
+    }
     safetensors_close(&s);
     return result;
 }

@@ -18,6 +18,11 @@
  * missing one or one of another shape is STATUS_INVALID: then the contents of the weights are undefined. */
 status model_files_load(const char *directory, const model_weight *weights, uint32_t count);
 
+/* Does a directory (or a .safetensors file) have these tensors, in their shapes, as numbers or as codes of 8
+ * bits? STATUS_INVALID where it has not. Headers alone are read, so this is done before anything is planned;
+ * `data` of the weights is not looked at. */
+status model_files_check(const char *directory, const model_weight *weights, uint32_t count);
+
 /* Writes model.safetensors into the directory, from where the weights are and in their types, atomically. */
 status model_files_save(const char *directory, const model_weight *weights, uint32_t count);
 

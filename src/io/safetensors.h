@@ -4,10 +4,11 @@
  *
  * Files come from strangers, so all of the header is checked before anything is believed: its length, that no
  * name occurs twice, that shape times dtype is what the offsets say (with overflow looked for), and that the
- * tensors cover the data without a hole, an overlap or a rest. The header has a reader of its own instead of
- * json-c: that keeps whole numbers exact, sees repeated keys, and takes no more memory than the header's
- * length plus one entry for each tensor, however the header is made. What is wrong is said in one sentence
- * with the file, the tensor and the number, as STATUS_INVALID.
+ * tensors cover the data without a hole, an overlap or a rest. Headers and indexes are read through a small
+ * buffer (io/json_stream.h) instead of json-c: that keeps whole numbers exact, sees repeated keys, and holds
+ * nothing but a name and an entry for each tensor, however the files are made; safetensors_held says how much
+ * that is before it is taken. What is wrong is said in one sentence with the file, the tensor and the number,
+ * as STATUS_INVALID.
  *
  * Data is read with pread into memory of the caller's, never mapped. */
 #pragma once
@@ -36,7 +37,7 @@ typedef struct {
 
 typedef struct {
     int handle;
-    char *path, *names; /* names: the header, where the entries' names were decoded in place */
+    char *path, *names; /* names: those of the entries */
 } safetensors_file;
 
 typedef struct {
@@ -49,15 +50,21 @@ typedef struct {
 /* `path`: a .safetensors file, an index (….json) that names shards beside it, or a folder with
  * model.safetensors or model.safetensors.index.json. On failure nothing stays open. */
 status safetensors_open(const char *path, safetensors *s);
+/* The memory that an open set holds, counted in next to none; fails as opening does. */
+status safetensors_held(const char *path, uint64_t *bytes);
 void safetensors_close(safetensors *s); /* fine on a zeroed or closed set */
 
 const safetensors_entry *safetensors_find(const safetensors *s, const char *name); /* NULL: none */
 
-/* All of a tensor; `bytes` must be entry->bytes. */
+/* All of a tensor; `bytes` must be entry->bytes. Numbers that are not finite are STATUS_INVALID: nothing that
+ * is computed from them is. */
 status safetensors_read(const safetensors *s, const safetensors_entry *entry, void *into, uint64_t bytes);
 /* `bytes` of it from byte `first` on, for streaming through a small buffer. Both are thread-safe. */
 status safetensors_read_part(const safetensors *s, const safetensors_entry *entry, uint64_t first, void *into,
                              uint64_t bytes);
+/* The same bytes as they are, whatever numbers they make. */
+status safetensors_read_bytes(const safetensors *s, const safetensors_entry *entry, uint64_t first,
+                              void *into, uint64_t bytes);
 
 /* Bytes of an element of the type with this name, 0 for an unknown one. */
 uint32_t safetensors_dtype_bytes(const char *name);
@@ -80,7 +87,8 @@ typedef struct {
 } safetensors_item;
 
 /* Writes all of it to a temporary file beside `path`, syncs, renames (io/file.h): the old file stays until
- * the new one is whole. Wide types come first, so every tensor is aligned to its element. */
+ * the new one is whole. Wide types come first, so every tensor is aligned to its element. A number that is
+ * not finite is never saved: STATUS_FAILED names its tensor, and nothing is renamed. */
 status safetensors_write(const char *path, const safetensors_item *items, uint32_t count);
 /* The same, and says what is in the file now: its bytes and their digest. */
 typedef struct {

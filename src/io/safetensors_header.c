@@ -1,5 +1,5 @@
-/* A reader for the one kind of JSON that a safetensors header is. It walks the text once, decodes strings
- * where they stand (decoded they are never longer) and keeps nothing but the entries. */
+/* A reader for the one kind of JSON that a safetensors header is, in two walks over it: the first believes
+ * nothing, checks all of it and counts; the second fills exactly as much memory as was counted. */
 #include "io/safetensors_header.h"
 
 #include <inttypes.h>
@@ -8,195 +8,98 @@
 
 #include "base/memory.h"
 #include "base/utf8.h"
-
-typedef struct {
-    const char *path;
-    char *start, *at, *end;
-} reader;
+#include "io/json_stream.h"
 
 /* A tensor as the header tells it, before it is believed. */
 typedef struct {
-    char *name, *dtype;
+    char name[JSON_STREAM_STRING], dtype[JSON_STREAM_STRING];
     uint64_t dim[SAFETENSORS_MAX_RANK];
     uint32_t rank;
     uint64_t begin, end;
     unsigned seen; /* which of the three keys */
 } description;
 
-static status header_wrong(const reader *r, const char *what) {
-    return status_set(STATUS_INVALID, "%s: the header is wrong at byte %zu: %s", r->path,
-                      (size_t)(r->at - r->start), what);
-}
+/* One walk. */
+typedef struct {
+    json_stream text;
+    const safetensors_header *header;
+    description d;
+    uint64_t count, names; /* tensors so far, and bytes of their names with a zero behind each */
+    /* Where they go, with room for so many; NULL: they are counted. */
+    safetensors_entry *entries;
+    char *names_to;
+    uint64_t count_room, names_room;
+} walk;
 
-static status tensor_wrong(const reader *r, const char *name, const char *what) {
+static status tensor_wrong(const walk *w, const char *what) {
     char quoted[UTF8_QUOTE_BYTES];
-    return status_set(STATUS_INVALID, "%s: tensor '%s' %s", r->path, utf8_quote(name, quoted), what);
-}
-
-static void skip_space(reader *r) {
-    while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\r' || *r->at == '\t')) r->at++;
-}
-
-/* Is the next character this one? Then it is taken. */
-static bool take(reader *r, char c) {
-    skip_space(r);
-    if (r->at >= r->end || *r->at != c) return false;
-    r->at++;
-    return true;
-}
-
-static status expect(reader *r, char c) {
-    if (take(r, c)) return STATUS_OK;
-    char what[] = "expected ' '";
-    what[sizeof what - 3] = c;
-    return header_wrong(r, what);
-}
-
-/* After an item of a list or object: is there another one? */
-static status another(reader *r, char close, bool *more) {
-    *more = take(r, ',');
-    return *more ? STATUS_OK : expect(r, close);
-}
-
-static status read_hex(reader *r, unsigned long *value) {
-    *value = 0;
-    if (r->end - r->at < 4) return header_wrong(r, "the text ends inside \\u");
-    for (int i = 0; i < 4; i++, r->at++) {
-        char c = *r->at;
-        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
-                         : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10
-                                                : 16;
-        if (digit == 16) return header_wrong(r, "\\u wants four hexadecimal digits");
-        *value = *value << 4 | digit;
-    }
-    return STATUS_OK;
-}
-
-/* \u0061, or a pair of surrogates; `at` is behind the u. */
-static status read_point(reader *r, char **to) {
-    unsigned long point, low;
-    TRY(read_hex(r, &point));
-    if (point == 0) return header_wrong(r, "a zero byte in a string");
-    if (point >= 0xd800 && point < 0xdc00) {
-        if (r->end - r->at < 2 || r->at[0] != '\\' || r->at[1] != 'u')
-            return header_wrong(r, "half a surrogate");
-        r->at += 2;
-        TRY(read_hex(r, &low));
-        if (low < 0xdc00 || low > 0xdfff) return header_wrong(r, "half a surrogate");
-        point = 0x10000 + ((point - 0xd800) << 10) + (low - 0xdc00);
-    } else if (point >= 0xdc00 && point < 0xe000) {
-        return header_wrong(r, "half a surrogate");
-    }
-    *to += utf8_encode(point, *to);
-    return STATUS_OK;
-}
-
-static status read_escape(reader *r, char **to) {
-    static const char letters[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
-    if (r->at >= r->end) return header_wrong(r, "the text ends inside a string");
-    char c = *r->at++;
-    if (c == 'u') return read_point(r, to);
-    const char *known = c ? strchr(letters, c) : NULL;
-    if (!known) return header_wrong(r, "an unknown escape in a string");
-    *(*to)++ = values[known - letters];
-    return STATUS_OK;
-}
-
-/* A string, decoded in place and ended by a zero, which falls at the latest on its closing quote. */
-static status read_string(reader *r, char **out) {
-    TRY(expect(r, '"'));
-    char *to = *out = r->at;
-    while (r->at < r->end && *r->at != '"') {
-        size_t length = utf8_length(r->at, (size_t)(r->end - r->at));
-        if (length == 0) return header_wrong(r, "a string is not UTF-8");
-        if ((unsigned char)*r->at < 0x20) return header_wrong(r, "a control character in a string");
-        if (*r->at == '\\') {
-            r->at++;
-            TRY(read_escape(r, &to));
-            continue;
-        }
-        memmove(to, r->at, length);
-        to += length, r->at += length;
-    }
-    TRY(expect(r, '"'));
-    *to = '\0';
-    return STATUS_OK;
-}
-
-static status read_whole(reader *r, uint64_t *out) {
-    skip_space(r);
-    const char *first = r->at;
-    uint64_t value = 0;
-    for (; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++)
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*r->at - '0'), &value))
-            return header_wrong(r, "a number does not fit in 64 bits");
-    if (r->at == first) return header_wrong(r, "expected a whole number, 0 or more");
-    if (*first == '0' && r->at - first > 1) return header_wrong(r, "a number begins with 0");
-    *out = value;
-    return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s: tensor '%s' %s", w->text.path, utf8_quote(w->d.name, quoted),
+                      what);
 }
 
 /* Strings by name, for which there is no use here. */
-static status skip_metadata(reader *r) {
-    char *unused;
-    TRY(expect(r, '{'));
-    if (take(r, '}')) return STATUS_OK;
+static status skip_metadata(json_stream *s) {
+    TRY(json_stream_expect(s, '{'));
+    if (json_stream_take(s, '}')) return STATUS_OK;
     for (bool more = true; more;) {
-        TRY(read_string(r, &unused));
-        TRY(expect(r, ':'));
-        TRY(read_string(r, &unused));
-        TRY(another(r, '}', &more));
+        TRY(json_stream_skip_string(s));
+        TRY(json_stream_expect(s, ':'));
+        TRY(json_stream_skip_string(s));
+        TRY(json_stream_another(s, '}', &more));
     }
     return STATUS_OK;
 }
 
-static status read_shape(reader *r, description *d) {
-    TRY(expect(r, '['));
-    if (take(r, ']')) return STATUS_OK;
+static status read_shape(walk *w) {
+    json_stream *s = &w->text;
+    description *d = &w->d;
+    TRY(json_stream_expect(s, '['));
+    if (json_stream_take(s, ']')) return STATUS_OK;
     for (bool more = true; more;) {
-        if (d->rank == SAFETENSORS_MAX_RANK) return tensor_wrong(r, d->name, "has more than 8 dimensions");
-        TRY(read_whole(r, &d->dim[d->rank]));
+        if (d->rank == SAFETENSORS_MAX_RANK) return tensor_wrong(w, "has more than 8 dimensions");
+        TRY(json_stream_whole(s, &d->dim[d->rank]));
         d->rank++;
-        TRY(another(r, ']', &more));
+        TRY(json_stream_another(s, ']', &more));
     }
     return STATUS_OK;
 }
 
-static status read_offsets(reader *r, description *d) {
-    TRY(expect(r, '['));
-    TRY(read_whole(r, &d->begin));
-    TRY(expect(r, ','));
-    TRY(read_whole(r, &d->end));
-    return expect(r, ']');
+static status read_offsets(walk *w) {
+    json_stream *s = &w->text;
+    TRY(json_stream_expect(s, '['));
+    TRY(json_stream_whole(s, &w->d.begin));
+    TRY(json_stream_expect(s, ','));
+    TRY(json_stream_whole(s, &w->d.end));
+    return json_stream_expect(s, ']');
 }
 
-static status read_member(reader *r, description *d) {
+static status read_member(walk *w) {
     enum { DTYPE = 1, SHAPE_KEY = 2, OFFSETS = 4 };
-    char *key;
-    TRY(read_string(r, &key));
+    char key[JSON_STREAM_STRING];
+    description *d = &w->d;
+    TRY(json_stream_string(&w->text, key));
     unsigned bit = strcmp(key, "dtype") == 0          ? DTYPE
                    : strcmp(key, "shape") == 0        ? SHAPE_KEY
                    : strcmp(key, "data_offsets") == 0 ? OFFSETS
                                                       : 0;
-    if (bit == 0) return tensor_wrong(r, d->name, "has a key that is none of dtype, shape and data_offsets");
-    if (d->seen & bit) return tensor_wrong(r, d->name, "has dtype, shape or data_offsets twice");
+    if (bit == 0) return tensor_wrong(w, "has a key that is none of dtype, shape and data_offsets");
+    if (d->seen & bit) return tensor_wrong(w, "has dtype, shape or data_offsets twice");
     d->seen |= bit;
-    TRY(expect(r, ':'));
-    return bit == DTYPE       ? read_string(r, &d->dtype)
-           : bit == SHAPE_KEY ? read_shape(r, d)
-                              : read_offsets(r, d);
+    TRY(json_stream_expect(&w->text, ':'));
+    return bit == DTYPE       ? json_stream_string(&w->text, d->dtype)
+           : bit == SHAPE_KEY ? read_shape(w)
+                              : read_offsets(w);
 }
 
-static status read_description(reader *r, description *d) {
-    TRY(expect(r, '{'));
-    if (take(r, '}')) return tensor_wrong(r, d->name, "has no dtype, shape and data_offsets");
+static status read_description(walk *w) {
+    TRY(json_stream_expect(&w->text, '{'));
+    w->d.seen = 0, w->d.rank = 0;
+    if (json_stream_take(&w->text, '}')) return tensor_wrong(w, "has no dtype, shape and data_offsets");
     for (bool more = true; more;) {
-        TRY(read_member(r, d));
-        TRY(another(r, '}', &more));
+        TRY(read_member(w));
+        TRY(json_stream_another(&w->text, '}', &more));
     }
-    return d->seen == 7 ? STATUS_OK : tensor_wrong(r, d->name, "lacks one of dtype, shape and data_offsets");
+    return w->d.seen == 7 ? STATUS_OK : tensor_wrong(w, "lacks one of dtype, shape and data_offsets");
 }
 
 static const struct {
@@ -217,70 +120,78 @@ uint32_t safetensors_dtype_bytes(const char *name) {
     return type < 0 ? 0 : types[type].bytes;
 }
 
-/* Believes the description, or says what is wrong with it. */
-static status check_description(const reader *r, const safetensors_header *h, const description *d,
-                                safetensors_entry *e) {
+/* Believes the description, or says what is wrong with it. The entry has no name yet. */
+static status check_description(const walk *w, safetensors_entry *e) {
+    const safetensors_header *h = w->header;
+    const description *d = &w->d;
     char name[UTF8_QUOTE_BYTES], unknown[UTF8_QUOTE_BYTES];
     utf8_quote(d->name, name);
     int type = type_index(d->dtype);
     if (type < 0)
-        return status_set(STATUS_INVALID, "%s: tensor '%s' has the unknown dtype '%s'", r->path, name,
+        return status_set(STATUS_INVALID, "%s: tensor '%s' has the unknown dtype '%s'", h->path, name,
                           utf8_quote(d->dtype, unknown));
-    *e = (safetensors_entry){ .name = d->name, .dtype = types[type].name, .rank = d->rank, .file = h->file };
+    *e = (safetensors_entry){ .dtype = types[type].name, .rank = d->rank, .file = h->file };
     uint64_t bytes = types[type].bytes;
     for (uint32_t i = 0; i < d->rank; i++) {
         if (d->dim[i] > INT64_MAX || __builtin_mul_overflow(bytes, d->dim[i], &bytes))
             return status_set(STATUS_INVALID, "%s: tensor '%s' is too large: dimension %u is %" PRIu64,
-                              r->path, name, i, d->dim[i]);
+                              h->path, name, i, d->dim[i]);
         e->dim[i] = (int64_t)d->dim[i];
     }
     if (d->begin > d->end || d->end > h->data_bytes)
         return status_set(STATUS_INVALID,
                           "%s: tensor '%s' is at bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64
                           " bytes of data",
-                          r->path, name, d->begin, d->end, h->data_bytes);
+                          h->path, name, d->begin, d->end, h->data_bytes);
     if (d->end - d->begin != bytes)
         return status_set(STATUS_INVALID,
                           "%s: tensor '%s' has %" PRIu64 " bytes of data, its shape and %s need %" PRIu64,
-                          r->path, name, d->end - d->begin, e->dtype, bytes);
+                          h->path, name, d->end - d->begin, e->dtype, bytes);
     e->offset = h->data_start + d->begin;
     e->bytes = bytes;
     return STATUS_OK;
 }
 
-static status add_entry(const reader *r, safetensors *s, uint32_t *capacity, const safetensors_entry *e) {
-    if (s->count == *capacity) {
-        uint32_t larger = *capacity ? *capacity * 2 : 64;
-        safetensors_entry *entries = memory_resize(s->entries, larger, sizeof *entries);
-        if (!entries) return status_set(STATUS_FAILED, "%s: no memory for %u tensors", r->path, larger);
-        s->entries = entries;
-        *capacity = larger;
+static status add_entry(walk *w, safetensors_entry *e) {
+    size_t length = strlen(w->d.name) + 1;
+    if (w->entries) {
+        if (w->count >= w->count_room || length > w->names_room - w->names)
+            return status_set(STATUS_FAILED, "%s was changed while it was read", w->text.path);
+        e->name = memcpy(w->names_to + w->names, w->d.name, length);
+        w->entries[w->count] = *e;
     }
-    s->entries[s->count++] = *e;
+    w->count++;
+    w->names += length;
     return STATUS_OK;
 }
 
 /* The members of the header, one after the other. */
-static status read_members(reader *r, const safetensors_header *h, safetensors *s) {
+static status read_members(walk *w) {
     bool metadata = false;
-    uint32_t capacity = s->count; /* full: the first addition grows it */
     for (bool more = true; more;) {
-        description d = { 0 };
         safetensors_entry e;
-        TRY(read_string(r, &d.name));
-        TRY(expect(r, ':'));
-        if (strcmp(d.name, "__metadata__") == 0) {
-            if (metadata) return header_wrong(r, "__metadata__ is there twice");
+        TRY(json_stream_string(&w->text, w->d.name));
+        TRY(json_stream_expect(&w->text, ':'));
+        if (strcmp(w->d.name, "__metadata__") == 0) {
+            if (metadata) return json_stream_wrong(&w->text, "__metadata__ is there twice");
             metadata = true;
-            TRY(skip_metadata(r));
+            TRY(skip_metadata(&w->text));
         } else {
-            TRY(read_description(r, &d));
-            TRY(check_description(r, h, &d, &e));
-            TRY(add_entry(r, s, &capacity, &e));
+            TRY(read_description(w));
+            TRY(check_description(w, &e));
+            TRY(add_entry(w, &e));
         }
-        TRY(another(r, '}', &more));
+        TRY(json_stream_another(&w->text, '}', &more));
     }
     return STATUS_OK;
+}
+
+static status walk_through(walk *w, const safetensors_header *h) {
+    w->header = h;
+    json_stream_begin(&w->text, h->handle, h->path, "the header", h->start, h->bytes);
+    TRY(json_stream_expect(&w->text, '{'));
+    if (!json_stream_take(&w->text, '}')) TRY(read_members(w));
+    return json_stream_end(&w->text);
 }
 
 static int by_offset(const void *left, const void *right) {
@@ -314,15 +225,42 @@ static status check_cover(const safetensors_header *h, const safetensors_entry *
                       h->path, end - h->data_start, h->data_bytes);
 }
 
-status safetensors_header_read(const safetensors_header *h, safetensors *s) {
-    reader r = { .path = h->path, .start = h->header, .at = h->header, .end = h->header + h->bytes };
-    uint32_t before = s->count;
-    TRY(expect(&r, '{'));
-    if (!take(&r, '}')) TRY(read_members(&r, h, s));
-    skip_space(&r);
-    if (r.at != r.end) return header_wrong(&r, "something follows its end");
-    if (s->count > before) qsort(s->entries + before, s->count - before, sizeof *s->entries, by_offset);
-    return check_cover(h, s->entries ? s->entries + before : NULL, s->count - before);
+/* Room for what the first walk has counted, behind what the set has. */
+static status make_room(const walk *counted, safetensors *s, char **names) {
+    uint64_t all = s->count + counted->count;
+    if (all > UINT32_MAX) return status_set(STATUS_INVALID, "%s has too many tensors", counted->text.path);
+    safetensors_entry *entries = memory_resize(s->entries, (size_t)all, sizeof *entries);
+    if (entries) s->entries = entries;
+    *names = memory_room((size_t)counted->names, 1);
+    if (entries && *names) return STATUS_OK;
+    return status_set(STATUS_FAILED, "%s: no memory for %" PRIu64 " tensors", counted->text.path, all);
+}
+
+static status fill(const walk *counted, const safetensors_header *h, safetensors *s, char **names) {
+    TRY(make_room(counted, s, names));
+    walk w = { .entries = s->entries + s->count,
+               .names_to = *names,
+               .count_room = counted->count,
+               .names_room = counted->names };
+    TRY(walk_through(&w, h));
+    if (w.count) qsort(w.entries, w.count, sizeof *w.entries, by_offset);
+    TRY(check_cover(h, w.entries, (uint32_t)w.count));
+    s->count += (uint32_t)w.count;
+    return STATUS_OK;
+}
+
+status safetensors_header_read(const safetensors_header *h, safetensors *s, char **names) {
+    walk w = { 0 };
+    TRY(walk_through(&w, h));
+    return fill(&w, h, s, names);
+}
+
+/* Sorting takes a pointer and room for another for each entry. */
+status safetensors_header_held(const safetensors_header *h, uint64_t *bytes) {
+    walk w = { 0 };
+    TRY(walk_through(&w, h));
+    *bytes = w.count * (sizeof(safetensors_entry) + 2 * sizeof(void *)) + w.names;
+    return STATUS_OK;
 }
 
 status safetensors_sort(const char *path, safetensors *s) {

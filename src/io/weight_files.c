@@ -4,8 +4,22 @@
 #include <sys/stat.h>
 
 #include "base/digest.h"
+#include "base/finite.h"
 #include "base/half.h"
 #include "io/file.h"
+
+/* Numbers of the file that are finite may be too large for 16 bits. */
+static status check_fits(const safetensors *s, const safetensors_entry *e, const model_weight *w,
+                         const float *x, int64_t n) {
+    uint16_t narrow[WEIGHT_PART];
+    if (!dtype_is_half(w->type)) return STATUS_OK;
+    half_narrow(w->type, x, n, narrow);
+    int64_t at = finite_find(w->type, narrow, n);
+    if (at < 0) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "%s: tensor '%s' has %g, which is more than %s holds; keep the weights in f32",
+                      s->files[e->file].path, e->name, (double)x[at], dtype_name(w->type));
+}
 
 static status read_parts(const safetensors *s, const safetensors_entry *e, const model_weight *w,
                          dtype from) {
@@ -17,6 +31,7 @@ static status read_parts(const safetensors *s, const safetensors_entry *e, const
         int64_t n = all - i < WEIGHT_PART ? all - i : WEIGHT_PART;
         TRY(safetensors_read_part(s, e, (uint64_t)i * each, part, (uint64_t)n * each));
         if (from != DTYPE_F32) half_widen(from, half, n, wide);
+        TRY(check_fits(s, e, w, wide, n));
         TRY(weight_put(w, i, wide, n));
     }
     return STATUS_OK;
@@ -54,13 +69,13 @@ static status add_entry(const safetensors *s, const safetensors_entry *e, digest
     digest_text(d, e->dtype);
     digest_add(d, e->dim, e->rank * sizeof *e->dim);
     if (e->bytes <= sizeof part) {
-        TRY(safetensors_read_part(s, e, 0, part, e->bytes));
+        TRY(safetensors_read_bytes(s, e, 0, part, e->bytes));
         digest_add(d, part, e->bytes);
         return STATUS_OK;
     }
     for (uint64_t k = 0; k < SAMPLES; k++) {
         uint64_t at = (uint64_t)((__uint128_t)(e->bytes - SAMPLE_BYTES) * k / (SAMPLES - 1));
-        TRY(safetensors_read_part(s, e, at, part + k * SAMPLE_BYTES, SAMPLE_BYTES));
+        TRY(safetensors_read_bytes(s, e, at, part + k * SAMPLE_BYTES, SAMPLE_BYTES));
     }
     digest_add(d, part, sizeof part);
     return STATUS_OK;
@@ -75,6 +90,13 @@ status weight_files_digest(const char *directory, uint64_t *value) {
     *value = digest_value(&d);
     safetensors_close(&s);
     return result;
+}
+
+status weight_files_held(const char *path, uint64_t *bytes) {
+    enum { RESERVED = 1 << 20 };
+    TRY(safetensors_held(path, bytes));
+    *bytes = *bytes > RESERVED ? *bytes - RESERVED : 0;
+    return STATUS_OK;
 }
 
 const char *weight_files_in(const char *folder) {

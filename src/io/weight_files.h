@@ -15,6 +15,10 @@ status weight_files_sum(const char *directory, safetensors_sum *sum);
  * bytes spread evenly over each tensor; the same however the tensors are cut into files. */
 status weight_files_digest(const char *directory, uint64_t *value);
 
+/* What reading the tensors of a directory or file holds in memory, beyond that which the runtime reserve has
+ * room for: 0 for most; known before it is held. To be planned for. */
+status weight_files_held(const char *path, uint64_t *bytes);
+
 /* The file by which a folder shows that it holds a model or an adapter, weights before the configuration;
  * NULL: it holds none. */
 const char *weight_files_in(const char *folder);

@@ -57,6 +57,8 @@ int64_t families_context(const model_config *c) {
     return m.context;
 }
 
+bool families_has_conv1d(const model_config *c) { return c->family == FAMILY_GPT2; }
+
 bool families_learns_positions(const model_config *c) {
     return c->family == FAMILY_GPT2 || c->family == FAMILY_ENCODER;
 }

@@ -20,7 +20,7 @@ typedef enum {
 } model_family;
 
 /* Tokens that mean something to whoever generates: carried from config.json to config.json. */
-enum { FAMILIES_MOST_ENDS = 8 };
+enum { FAMILIES_MOST_ENDS = 8, FAMILIES_TASK_BYTES = 64 };
 typedef struct {
     int64_t begin, end[FAMILIES_MOST_ENDS];
     bool has_begin;
@@ -30,6 +30,9 @@ typedef struct {
 typedef struct {
     model_family family;
     families_tokens tokens;
+    /* What a configuration says that it is made for, where that is no task of its family's builder:
+     * "BertForSequenceClassification"; else empty. Its sizes hold all the same. */
+    char other_task[FAMILIES_TASK_BYTES];
     union {
         gpt2_config gpt2;
         decoder_config decoder;
@@ -48,6 +51,8 @@ const char *families_preset_names(void); /* for messages */
 status families_check(const model_config *c);
 void families_set_dropout(model_config *c, double p); /* everywhere in the model */
 int64_t families_context(const model_config *c);
+/* Do products hold their weights as (in, out)? transformers' Conv1D does, its Linear has (out, in). */
+bool families_has_conv1d(const model_config *c);
 bool families_learns_positions(const model_config *c); /* a vector for each, which only training fills */
 int64_t families_vocabulary(const model_config *c);
 

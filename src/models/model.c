@@ -1,5 +1,7 @@
 #include "models/model.h"
 
+#include "base/hash.h"
+
 tensor_id model_parameter(graph *g, const char *name, shape s, uint8_t more_flags) {
     return graph_add_source(g, &(graph_source){ .name = name,
                                                 .shape = s,
@@ -29,11 +31,7 @@ status model_continues(const model *m) {
     return status_set(STATUS_INVALID, "%s (%s) has no next token: %s", m->name, m->family, m->no_text);
 }
 
-uint32_t model_stream(const char *parameter) {
-    uint32_t stream = 2166136261u;
-    for (const char *p = parameter; *p; p++) stream = (stream ^ (uint8_t)*p) * 16777619u;
-    return stream;
-}
+uint32_t model_stream(const char *parameter) { return hash_name(parameter); }
 
 uint32_t model_token_fields(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]) {
     (void)m;

@@ -1,7 +1,31 @@
 /* Text as it is: every byte is a token, with ids 0 to 255. */
 #include <string.h>
+#include <strings.h>
 
 #include "data/formats/format.h"
+
+/* Texts that stand in something else: its braces, commas and quotes would be learned with them. */
+static status refuse_wrapped(const data_file *f) {
+    static const struct {
+        const char *suffix, *what, *remedy;
+    } known[] = {
+        { ".csv", "a table of comma-separated values",
+          "write its text column as JSON lines ({\"text\": ...}, one a line, in a .jsonl)" },
+        { ".tsv", "a table of tab-separated values",
+          "write its text column as JSON lines ({\"text\": ...}, one a line, in a .jsonl)" },
+        { ".json", "JSON",
+          "say --data-kind jsonl if each line is an object with a \"text\", or make such lines of a "
+          "list (jq -c '.[]' FILE > FILE.jsonl)" }
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        size_t length = strlen(f->path), end = strlen(known[i].suffix);
+        if (length < end || strcasecmp(f->path + length - end, known[i].suffix) != 0) continue;
+        return status_set(STATUS_INVALID,
+                          "%s is %s by its name; %s, or ask for its bytes with --data-kind bytes", f->path,
+                          known[i].what, known[i].remedy);
+    }
+    return STATUS_OK;
+}
 
 /* What people hand over by mistake: it is no text, or not text that has its letters in its bytes. */
 static status refuse_packed(const data_file *f) {
@@ -18,6 +42,11 @@ static status refuse_packed(const data_file *f) {
                   { "\xfd"
                     "7zXZ",
                     5, "xz-compressed", "unpack it" },
+                  { "%PDF-", 5, "a PDF document", "extract its text (pdftotext)" },
+                  { "\x89HDF", 4, "an HDF5 file", "write its texts as JSON lines" },
+                  { "SQLite f", 8, "a SQLite database", "write its texts as JSON lines" },
+                  { "\x89PNG", 4, "an image", "give it text" },
+                  { "\xff\xd8\xff", 3, "an image", "give it text" },
                   { "BZh", 3, "bzip2-compressed", "unpack it" },
                   { "\xff\xfe", 2, "text in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8" },
                   { "\xfe\xff", 2, "text in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8" } };
@@ -34,11 +63,14 @@ static status inspect(data_file *f, bool asked) {
     f->tokens = f->bytes;
     f->width = 1;
     f->ceiling = 256;
-    return asked ? STATUS_OK : refuse_packed(f);
+    if (asked) return STATUS_OK;
+    TRY(refuse_wrapped(f));
+    return refuse_packed(f);
 }
 
 const data_format format_bytes = { .name = "bytes",
                                    .about = "text read as bytes",
                                    .suffixes = { ".txt" },
+                                   .is_text = true,
                                    .inspect = inspect,
                                    .read = format_read_items };

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const data_format *const formats[DATA_KINDS] = { [DATA_KIND_BYTES] = &format_bytes,
@@ -22,20 +23,46 @@ data_kind format_by_name(const char *path) {
     return DATA_KIND_BYTES;
 }
 
-status format_pread(const data_file *f, uint64_t offset, void *into, uint64_t bytes) {
-    int handle = f->handle >= 0 ? f->handle : open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (handle < 0) return status_set(STATUS_FAILED, "cannot open %s again: %s", f->path, strerror(errno));
-    status result = STATUS_OK;
+bool format_stamp(int handle, data_stamp *stamp) {
+    struct stat about;
+    if (fstat(handle, &about) != 0) return false;
+    *stamp = (data_stamp){ .device = about.st_dev,
+                           .inode = about.st_ino,
+                           .seconds = about.st_mtim.tv_sec,
+                           .nanoseconds = about.st_mtim.tv_nsec,
+                           .bytes = (uint64_t)about.st_size };
+    return true;
+}
+
+/* Looked at behind a read, so that bytes which came from a change come with its time. */
+static status check_stamp(const data_file *f, int handle) {
+    data_stamp now = { 0 }, then = f->stamp;
+    if (format_stamp(handle, &now) && now.device == then.device && now.inode == then.inode &&
+        now.seconds == then.seconds && now.nanoseconds == then.nanoseconds && now.bytes == then.bytes)
+        return STATUS_OK;
+    return status_set(STATUS_FAILED,
+                      "%s has changed since it was opened (%" PRIu64 " bytes then, %" PRIu64
+                      " now), and nothing of what it holds now was used; put back what it held",
+                      f->path, then.bytes, now.bytes);
+}
+
+static status read_all(const data_file *f, int handle, uint64_t offset, void *into, uint64_t bytes) {
     for (char *to = into; bytes > 0;) {
         ssize_t n = pread(handle, to, bytes, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) {
-            result = status_set(STATUS_FAILED, "cannot read %s at byte %" PRIu64 ": %s", f->path, offset,
-                                n < 0 ? strerror(errno) : "it has become shorter");
-            break;
-        }
+        if (n <= 0)
+            return status_set(STATUS_FAILED, "cannot read %s at byte %" PRIu64 ": %s", f->path, offset,
+                              n < 0 ? strerror(errno) : "it has become shorter");
         to += n, offset += (uint64_t)n, bytes -= (uint64_t)n;
     }
+    return STATUS_OK;
+}
+
+status format_pread(const data_file *f, uint64_t offset, void *into, uint64_t bytes) {
+    int handle = f->handle >= 0 ? f->handle : open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (handle < 0) return status_set(STATUS_FAILED, "cannot open %s again: %s", f->path, strerror(errno));
+    status result = read_all(f, handle, offset, into, bytes);
+    if (result == STATUS_OK) result = check_stamp(f, handle);
     if (f->handle < 0) close(handle);
     return result;
 }

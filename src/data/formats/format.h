@@ -1,8 +1,8 @@
 /* How tokens stand in a file, one format a file of this folder.
  *
  * A format looks at an open file once (inspect) and then gives any run of its tokens (read), through pread
- * into memory of the caller's. Nothing is mapped, and a file that changes under the run gives a sentence, not
- * other tokens. */
+ * into memory of the caller's. Nothing is mapped, and a file that is written to under the run gives a
+ * sentence, not other tokens: what was read before is right, and no read after it succeeds. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,10 +25,18 @@ typedef struct {
     uint64_t token, offset;
 } data_mark;
 
+/* Which state of which file this is: whoever writes to it sets its time before its bytes can be read. */
+typedef struct {
+    uint64_t device, inode;
+    int64_t seconds, nanoseconds; /* of its last change */
+    uint64_t bytes;
+} data_stamp;
+
 /* A file of a source. */
 typedef struct {
     char *path;
     int handle;       /* -1: opened for each read */
+    data_stamp stamp; /* when it was opened */
     uint64_t bytes;   /* its length */
     uint64_t start;   /* where its tokens begin in the whole */
     uint64_t tokens;  /* set by inspect, as is what follows */
@@ -53,6 +61,7 @@ typedef struct {
 typedef struct {
     const char *name, *about; /* "u16"; what people are told the data is */
     const char *suffixes[3];  /* ended by NULL; names that end so are of this format */
+    bool is_text;             /* its tokens are bytes of text, of which a tokenizer would make others */
     uint32_t scratch_bytes;   /* that a read wants; 0: a sample as it stands in the file */
 
     /* `asked`: the user named the format, so what the bytes look like is no argument. */
@@ -65,7 +74,11 @@ extern const data_format format_bytes, format_u16, format_u32, format_npy, forma
 const data_format *format_of(data_kind kind); /* not of AUTO */
 data_kind format_by_name(const char *path);   /* BYTES for a name that says nothing */
 
-/* Exactly `bytes` bytes from `offset` on; STATUS_FAILED when the device fails or the file became shorter. */
+/* The state of an open file; false: it has none. */
+bool format_stamp(int handle, data_stamp *stamp);
+
+/* Exactly `bytes` bytes from `offset` on; STATUS_FAILED when the device fails, or the file is no longer what
+ * it was when it was opened: longer, shorter, written to or replaced. */
 status format_pread(const data_file *f, uint64_t offset, void *into, uint64_t bytes);
 
 /* Ids as items of file->width bytes from file->offset on. */

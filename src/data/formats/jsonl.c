@@ -87,6 +87,7 @@ static status read(const data_file *f, uint64_t first, uint64_t count, data_wind
 const data_format format_jsonl = { .name = "jsonl",
                                    .about = "texts of JSON lines read as bytes",
                                    .suffixes = { ".jsonl", ".ndjson" },
+                                   .is_text = true,
                                    .scratch_bytes = JSONL_BUFFER,
                                    .inspect = inspect,
                                    .read = read };

@@ -1,0 +1,129 @@
+#include "io/tokenizer_files.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/file.h"
+
+enum { PATH_BYTES = 4096, PIECE_BYTES = 32 << 10 };
+
+/* The first are enough to make tokens of text, alone or with the one beside them. */
+static const struct {
+    const char *name, *beside;
+    bool makes_tokens;
+} known[] = { { "tokenizer.json", NULL, true },
+              { "tokenizer.model", NULL, true },
+              { "spiece.model", NULL, true },
+              { "sentencepiece.bpe.model", NULL, true },
+              { "tekken.json", NULL, true },
+              { "vocab.json", "merges.txt", true },
+              { "vocab.txt", NULL, true },
+              { "merges.txt", NULL, false },
+              { "tokenizer_config.json", NULL, false },
+              { "special_tokens_map.json", NULL, false },
+              { "added_tokens.json", NULL, false },
+              { "chat_template.json", NULL, false },
+              { "chat_template.jinja", NULL, false },
+              { "generation_config.json", NULL, false } };
+enum { KNOWN = sizeof known / sizeof *known };
+
+/* "DIR/name" for a directory or a file in it; false where that is too long for any file. */
+static bool beside(const char *model, const char *name, char path[PATH_BYTES]) {
+    struct stat about;
+    const char *slash = strrchr(model, '/');
+    bool folder = stat(model, &about) == 0 && S_ISDIR(about.st_mode);
+    int length = folder ? (int)strlen(model) : slash ? (int)(slash - model) : 1;
+    return snprintf(path, PATH_BYTES, "%.*s/%s", length, folder || slash ? model : ".", name) < PATH_BYTES;
+}
+
+static bool is_there(const char *model, const char *name, char path[PATH_BYTES], uint64_t *bytes) {
+    struct stat about;
+    if (!beside(model, name, path) || stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
+    *bytes = (uint64_t)about.st_size;
+    return true;
+}
+
+const char *tokenizer_files_find(const char *model) {
+    char path[PATH_BYTES];
+    uint64_t bytes;
+    for (int i = 0; i < KNOWN && known[i].makes_tokens; i++)
+        if (is_there(model, known[i].name, path, &bytes) &&
+            (!known[i].beside || is_there(model, known[i].beside, path, &bytes)))
+            return known[i].name;
+    return NULL;
+}
+
+status tokenizer_files_refuse(const char *model, const char *what) {
+    const char *name = tokenizer_files_find(model);
+    if (!name) return STATUS_OK;
+    return status_set(
+        STATUS_INVALID,
+        "%s is text, and %s has a tokenizer (%s), which snug can't use yet: read as bytes the text "
+        "would be other tokens than the model knows; make token ids of it (a .npy, --data-kind u16 "
+        "or u32), or say --data-kind bytes where bytes are meant",
+        what, model, name);
+}
+
+uint64_t tokenizer_files_bytes(const char *model) {
+    char path[PATH_BYTES];
+    uint64_t all = 0, bytes;
+    for (int i = 0; i < KNOWN; i++)
+        if (is_there(model, known[i].name, path, &bytes)) all += bytes;
+    return all;
+}
+
+static status copy_parts(int file, const char *from, uint64_t bytes, io_writer *w) {
+    char piece[PIECE_BYTES];
+    for (uint64_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at < sizeof piece ? bytes - at : sizeof piece;
+        TRY(io_read_at(file, from, at, piece, n));
+        TRY(io_writer_add(w, piece, n));
+    }
+    return STATUS_OK;
+}
+
+static status copy_one(const char *from, const char *to) {
+    int file;
+    uint64_t bytes;
+    io_writer w;
+    if (io_is_same(from, to)) return STATUS_OK;
+    TRY(io_open(from, &file, &bytes));
+    status result = io_writer_open(&w, to);
+    if (result == STATUS_OK) {
+        result = copy_parts(file, from, bytes, &w);
+        if (result == STATUS_OK)
+            result = io_writer_commit(&w);
+        else
+            io_writer_discard(&w);
+    }
+    close(file);
+    return result;
+}
+
+status tokenizer_files_copy(const char *model, const char *directory) {
+    char from[PATH_BYTES], to[PATH_BYTES];
+    uint64_t bytes;
+    for (int i = 0; i < KNOWN; i++) {
+        if (!is_there(model, known[i].name, from, &bytes)) continue;
+        if (snprintf(to, sizeof to, "%s/%s", directory, known[i].name) >= (int)sizeof to)
+            return status_set(STATUS_INVALID, "the path '%.60s...' is too long", directory);
+        TRY(copy_one(from, to));
+    }
+    return STATUS_OK;
+}
+
+status tokenizer_files_remove(const char *directory, const char *model) {
+    char path[PATH_BYTES], own[PATH_BYTES];
+    uint64_t bytes;
+    for (int i = 0; i < KNOWN; i++) {
+        if (!is_there(directory, known[i].name, path, &bytes)) continue;
+        if (model && is_there(model, known[i].name, own, &bytes) && io_is_same(path, own)) continue;
+        if (unlink(path) != 0 && errno != ENOENT)
+            return status_set(STATUS_INVALID, "cannot remove %s: %s", path, strerror(errno));
+    }
+    return STATUS_OK;
+}
