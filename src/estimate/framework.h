@@ -1,9 +1,9 @@
-/* Frameworks that are asked what a model takes in them: one interface, so that whoever asks (does it fit? how
- * long a context fits? on how many devices?) need not know whose rules answer.
+/* Frameworks whose memory is estimated, behind one interface: the callers (does it fit? how long a context
+ * fits? on how many devices?) need not know which framework's rules are used.
  *
- * A framework has settings of its own, and says of them: whether they contradict each other, how many bytes
- * they come to, by layer and by term, and what could be changed so that they come to less. Bytes are those of
- * one device. snug itself is not among them: there the answer is the plan (cli/plan_command.c). */
+ * Each framework has settings of its own. It checks them for contradictions, estimates their bytes by layer
+ * and by term, and lists changes of settings that reduce them. All bytes are those of one device. snug itself
+ * is not in the list: its answer is a plan (cli/plan_command.c). */
 #pragma once
 
 #include "base/text.h"
@@ -25,21 +25,21 @@ typedef enum {
     FRAMEWORKS
 } framework_name;
 
-/* What the answer is about. */
+/* The model and the device of a question. */
 typedef struct {
     const model *model;
     const model_config *config;
-    const hardware *hardware; /* of which memory is 0 where none is named */
+    const hardware *hardware; /* its memory is 0 where no device is named */
 } framework_subject;
 
-/* Which of them counts is for the framework to know. */
+/* Each framework reads its own member. */
 typedef union {
     torch_settings torch;
     vllm_settings vllm;
     llama_cpp_settings llama_cpp;
 } framework_settings;
 
-/* ---- what is answered ---- */
+/* ---- the estimate ---- */
 
 /* Live: tensors. Reserved: what the framework's allocators hold. Device: what the driver counts for the
  * process. */
@@ -51,7 +51,7 @@ typedef struct {
     uint64_t bytes;
 } framework_term;
 
-/* Other numbers of an answer, as the longest context that fits. */
+/* Further results, such as the longest context that fits. */
 typedef enum { FRAMEWORK_COUNT, FRAMEWORK_BYTES, FRAMEWORK_TIMES } framework_unit;
 typedef struct {
     const char *key, *label; /* in JSON; for people */
@@ -63,51 +63,51 @@ typedef struct {
 enum { FRAMEWORK_MOST_TERMS = 12, FRAMEWORK_MOST_FACTS = 16 };
 typedef struct {
     interval layers[FRAMEWORK_LAYERS];
-    interval
-        beside; /* of the whole device: what is neither reserved nor the context, as collectives' buffers */
-    framework_layer least_layer, last_layer; /* those that mean something here */
+    interval beside; /* device memory that is neither reserved nor the context's: buffers of collectives */
+    framework_layer least_layer, last_layer; /* the layers that this framework estimates */
     framework_term terms[FRAMEWORK_MOST_TERMS];
     framework_fact facts[FRAMEWORK_MOST_FACTS];
     uint32_t term_count, fact_count;
     framework_layer terms_of; /* the layer that terms add up to */
-    const char *peak_in;      /* "backward": when live bytes are most; NULL: nothing to say */
+    const char *peak_in;      /* the phase of the live peak, as "backward"; NULL: not known */
     uint64_t parameters, trained;
-    bool fits, surely; /* by the likely value; by the upper end as well */
+    bool fits, surely; /* by the likely value; by the upper end of the interval as well */
     uint64_t beyond;   /* bytes left over, or missing */
-    const char *left;  /* "of the cache are left ...": what is, where it is no free memory of the device */
+    const char *left;  /* words for `beyond` where it is not free memory of the device; else NULL */
 } framework_result;
 
 const framework_term *framework_largest(const framework_result *r);
 void framework_add_term(framework_result *r, const char *name, uint64_t bytes); /* none where bytes is 0 */
 void framework_add_fact(framework_result *r, const framework_fact *f);
-/* Sets layers from reserved on, and whether that fits, for those that ask the device for what they reserve.
- */
+/* Sets the layers from FRAMEWORK_RESERVED on and decides whether they fit; for frameworks that allocate what
+ * they reserve from the device. */
 void framework_place(const framework_subject *q, framework_result *r, const interval *reserved);
 
-/* ---- what can be asked ---- */
+/* ---- settings and changes of them ---- */
 
-/* Settings that have a counterpart in every framework: what --solve turns. */
+/* Settings that every framework has under some name: the ones that --solve varies. */
 typedef enum { FRAMEWORK_BATCH, FRAMEWORK_CONTEXT, FRAMEWORK_GPUS } framework_variable;
 
 enum { FRAMEWORK_CHANGE_BYTES = 96 };
 typedef struct {
-    /* Changes settings and says so as options; false: they are so already, or it means nothing here. */
+    /* Changes the settings and writes the change as options. False: they have that value already, or the
+     * change does not apply. */
     bool (*apply)(const framework_subject *q, framework_settings *s, char text[FRAMEWORK_CHANGE_BYTES]);
-    /* The same in the words of those who use the framework, once applied; NULL: options are its own. */
+    /* The same change in the framework's own words, after apply; NULL: the options are its own words. */
     void (*own)(const framework_settings *s, char text[FRAMEWORK_CHANGE_BYTES]);
-    bool alone;   /* not to be taken beside others: another of them does the same, or what is made changes */
-    bool repeats; /* may be applied again and again; the text of the last time counts */
-    bool alters;  /* what is trained, or in which numbers, is no longer what was asked */
+    bool alone; /* not combined with others: another change covers it, or it changes the result of training */
+    bool repeats; /* may be applied several times; the last text counts */
+    bool alters;  /* changes what is trained, or its numerics */
 } framework_change;
 
 typedef struct {
     const char *name, *title;        /* "hf"; for people */
-    const framework_change *changes; /* from those that cost nothing to those that change what is made */
+    const framework_change *changes; /* cheapest first; those that alter training last */
     uint32_t change_count;
     status (*check)(const framework_subject *q,
                     const framework_settings *s); /* STATUS_INVALID: contradictions */
     status (*estimate)(const framework_subject *q, const framework_settings *s, framework_result *r);
-    /* What is asked, in a line for people, and what is to be known of the device. */
+    /* A line for people on the settings, and remarks on the device. */
     void (*describe)(const framework_subject *q, const framework_settings *s, const framework_result *r,
                      text *out);
     int64_t *(*variable)(framework_settings *s, framework_variable v); /* NULL: there is no such setting */
@@ -117,23 +117,24 @@ extern const framework framework_hf, framework_pytorch, framework_vllm, framewor
     framework_llmc;
 const framework *framework_of(framework_name n); /* NULL: snug */
 
-/* ---- what would help ---- */
+/* ---- advice ---- */
 
 typedef struct {
-    char text[4 * FRAMEWORK_CHANGE_BYTES]; /* options; "": nothing that is known makes it fit */
-    bool alters;                           /* one of them does */
+    char text[4 * FRAMEWORK_CHANGE_BYTES]; /* the changes as options; "": no known change makes it fit */
+    bool alters;                           /* one of the changes alters training */
     framework_settings settings;           /* with those changes */
     framework_result result;
 } framework_advice;
 
-/* The first change that suffices alone; else as many as it takes, one after the other. What leaves the
- * training as it is comes first, then what alters it, then as many devices as it takes. */
+/* The first change that makes it fit alone; else several, added one after the other. Changes that leave
+ * training as it is come first, then those that alter it, then more devices. */
 status framework_advise(const framework *f, const framework_subject *q, const framework_settings *s,
                         framework_advice *out);
-/* The same, for what is to have room as well. */
+/* The same, but the result must have room to spare (framework_has_room). */
 status framework_advise_room(const framework *f, const framework_subject *q, const framework_settings *s,
                              framework_advice *out);
-/* Of all that framework_advise tries what leaves the least missing; "": nothing helps. */
+/* Of all combinations that framework_advise tries, the one that misses the device by the fewest bytes; "": no
+ * change helps. */
 status framework_nearest(const framework *f, const framework_subject *q, const framework_settings *s,
                          framework_advice *out);
 

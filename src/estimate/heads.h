@@ -1,4 +1,4 @@
-/* The attention of a decoder as caches of keys and values see it, of every family that has one. */
+/* The attention of a decoder, as the size of its cache of keys and values depends on it. For every family. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,10 +7,10 @@
 
 typedef struct {
     int64_t layers, heads, kv_heads, head_size, channels, inner, vocabulary, context;
-    int64_t window, near; /* near: how many layers see no further than the window */
+    int64_t window, near; /* near: the number of layers with that window */
     int64_t rotated;      /* numbers of a head that are turned by their position; 0: none */
     bool gated;
-    int64_t experts, chosen, shared; /* of a mixture, whose width is `inner`; 0: it is none */
+    int64_t experts, chosen, shared; /* of a mixture of experts, each `inner` wide; 0: no mixture */
 } heads;
 
 /* False: it is no decoder. */

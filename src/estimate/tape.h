@@ -1,4 +1,4 @@
-/* What a framework that differentiates as it goes does to memory in one training step: a list of its calls.
+/* The memory of one training step in a framework with eager autograd, as a list of its calls.
  *
  * A call makes one value, may keep values for its gradient, and may need more bytes while it runs. Rules
  * (torch.c) write the list from snug's own forward graph; playing it (tape_play) counts bytes: forward, with
@@ -33,11 +33,11 @@ const char *tape_term_name(tape_term t);
 typedef struct {
     int64_t elements;
     double width; /* bytes of an element; of quantized weights a fraction */
-    double whole; /* of these bytes those that are never shared out, as scales */
+    double whole; /* bytes of it that are never sharded, such as scales */
     tape_term term;
-    bool wants;    /* a gradient */
-    bool held;     /* to the end of forward, whoever reads it */
-    bool outlives; /* the step: whoever trains holds it */
+    bool wants;    /* it needs a gradient */
+    bool held;     /* stays to the end of forward, whatever reads it */
+    bool outlives; /* stays to the end of the step: the training loop holds it */
 } tape_item;
 
 enum { TAPE_IN = 4 };
@@ -46,7 +46,7 @@ typedef struct {
     tape_value in[TAPE_IN];
     tape_value out;
     unsigned keeps_in;            /* bit per input that the gradient reads */
-    unsigned clings;              /* those of them that stay until the whole graph is let go */
+    unsigned clings;              /* those of them that stay until the whole graph is freed */
     bool keeps_out, view, passes; /* view: of in[0]; passes: its gradient is that of its inputs */
     uint64_t kept;                /* bytes made in forward for the gradient alone */
     uint64_t forward, backward;   /* bytes needed while it runs */
@@ -66,12 +66,13 @@ static inline uint64_t tape_bytes(const tape *t, tape_value v) {
     return (uint64_t)((double)tape_at(t, v)->elements * tape_at(t, v)->width + 0.5);
 }
 
-/* Numbers of one item: those of that many and more are not counted, the tape fails. */
+/* An item of so many numbers or more makes the tape fail. */
 #define TAPE_MOST (INT64_C(1) << 47)
 
-/* Something that is there before the step and after it. */
+/* A value that exists before the step and after it: a weight, an input. */
 tape_value tape_add_source(tape *t, const tape_item *item);
-/* call->out is made of `made`, which wants a gradient where any input does. Returns it. */
+/* Adds the call; its result is described by `made` and needs a gradient where any input does. Returns the
+ * result. */
 tape_value tape_add(tape *t, const tape_call *call, const tape_item *made);
 
 /* ---- playing ---- */
@@ -79,7 +80,7 @@ tape_value tape_add(tape *t, const tape_call *call, const tape_item *made);
 /* Streams of a device on which FSDP and DeepSpeed gather weights, and send gradients to their shares. */
 enum { TAPE_COMPUTES, TAPE_GATHERS, TAPE_REDUCES };
 
-/* Who is told of each allocation: `take` returns a number that `give` gets back. May be NULL. */
+/* Gets every allocation: `take` returns a number that `give` gets when it is freed. May be NULL. */
 typedef struct {
     uint32_t (*take)(void *context, uint64_t bytes, uint8_t stream);
     void (*give)(void *context, uint32_t block);
@@ -87,26 +88,26 @@ typedef struct {
 } tape_listener;
 
 typedef struct {
-    bool checkpointing; /* blocks keep their inputs only and are computed again */
-    bool reentrant;     /* ... by a function that holds what they read and what they make until it ends */
-    bool lingering;     /* what blocks read, and its gradients, are there until backward ends */
-    bool accumulates;   /* gradients of earlier samples are there and are added to */
-    uint64_t optimizer_bytes;            /* state, made weight by weight in the first update */
-    uint64_t update_bytes;               /* while weights are updated, with all gradients there */
-    bool update_spread;                  /* weight by weight; else of the largest of them */
-    double weight_share, gradient_share; /* of those of one device, where several share them; 0: all */
-    uint64_t gathered_bytes;             /* of others' shares, in forward and backward */
-    uint64_t fetched_bytes; /* more of them while blocks' gradients are made, all but the first's */
-    uint64_t workspace;     /* of products, made by the first of forward and of backward; kept */
-    uint64_t unit_bytes;    /* for a moment, when a block has been differentiated */
-    uint64_t sending_bytes; /* gradients on their way to others, from backward on ... */
+    bool checkpointing;       /* blocks keep their inputs only and are computed again */
+    bool reentrant;           /* ... by a function that holds their inputs and results until it ends */
+    bool lingering;           /* inputs of blocks, and their gradients, stay until backward ends */
+    bool accumulates;         /* gradients of earlier micro-batches exist and are added to */
+    uint64_t optimizer_bytes; /* state, made weight by weight in the first update */
+    uint64_t update_bytes;    /* while weights are updated, with all gradients there */
+    bool update_spread;       /* update_bytes are allocated weight by weight; else for the largest weight */
+    double weight_share, gradient_share; /* the part of weights and gradients on one device; 0: all of them */
+    uint64_t gathered_bytes;             /* weights gathered from other devices, in forward and backward */
+    uint64_t fetched_bytes; /* prefetched beside them while blocks are differentiated, all but the first */
+    uint64_t workspace;     /* of products: allocated by the first in forward and in backward, then kept */
+    uint64_t unit_bytes;    /* for a moment, after a block was differentiated */
+    uint64_t sending_bytes; /* gradients being sent to other devices, from the start of backward ... */
     bool sending_ends;      /* ... to its end; else they stay */
-    /* Let go while a stream may still read them, so nobody else gets them: of what is gathered, and of what
-     * is on its way. */
+    /* Freed while a stream may still read them, so the allocator gives them to nobody: of gathered weights,
+     * and of gradients being sent. */
     uint64_t gathered_pending, sending_pending;
     uint8_t gather_stream, gradient_stream;
     bool synchronises; /* all weights are sent from one device to the others before anything else */
-    bool cuts_units;   /* each block comes whole, is copied into one piece, and a share of that is kept */
+    bool cuts_units;   /* each block arrives whole, is copied into one buffer, and a share of that is kept */
     const tape_listener *listener;
 } tape_settings;
 

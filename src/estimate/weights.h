@@ -1,5 +1,5 @@
-/* The weights of a model as those see them who only serve it: how many numbers of which part, in what shape.
- * Read from the forward graph, told apart by the modules' names that checkpoints use. */
+/* The weights of a model by part and shape, as inference engines count them. They are read from the forward
+ * graph, and told apart by the names that checkpoints use. */
 #pragma once
 
 #include "base/array.h"

@@ -18,8 +18,9 @@ typedef struct {
     graph graph;
     lower_step *steps;
     uint32_t count;
-    double seconds; /* predicted, of all steps */
-    bool has_files; /* some values are in a file (lower/pieces.h) */
+    double seconds;   /* predicted, of all steps */
+    double computing; /* the same but for waiting for files */
+    bool has_files;   /* some values are in a file (lower/pieces.h) */
 } program;
 
 typedef struct {

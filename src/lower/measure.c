@@ -1,15 +1,15 @@
 #define _GNU_SOURCE
 #include "lower/measure.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
+#include "base/cgroup.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "base/units.h"
-#include "lower/predict.h"
+#include "lower/lower.h"
+#include "lower/measure_fit.h"
 #include "ops/adamw/adamw.h"
 #include "ops/add/add.h"
 #include "ops/attention_flash/attention_flash.h"
@@ -110,11 +110,8 @@ static void build_attention_backward(graph *g, const int64_t *n) {
     graph_add(g, &op_attention_flash_backward, in, 6, &a);
 }
 
-/* Which rate the sample is for. */
-typedef enum { OF_CALL, OF_CACHE, OF_WORK, OF_DRAWS, OF_MEMORY, OF_PRODUCTS, OF_CODES, OF_FETCH } purpose;
-
 typedef struct {
-    purpose of;
+    measure_purpose of;
     const char *what;
     void (*build)(graph *g, const int64_t *sizes);
     int64_t sizes[4];
@@ -122,76 +119,129 @@ typedef struct {
 
 /* Small enough to end within one turn that the system gives a process, large enough for the clock. */
 static const sample samples[] = {
-    { OF_CALL, "calls", build_add, { 64 } },
-    { OF_MEMORY, "memory", build_adamw, { 12 << 20 } },
-    { OF_CACHE, "caches", build_add, { 512 << 10 } },
-    { OF_DRAWS, "random numbers", build_dropout, { 64, 4096 } },
-    { OF_WORK, "arithmetic", build_layernorm, { 256, 768 } },
-    { OF_WORK, "arithmetic", build_layernorm_backward, { 256, 768 } },
-    { OF_WORK, "functions", build_gelu, { 256 << 10 } },
-    { OF_WORK, "functions", build_gelu_backward, { 256 << 10 } },
-    { OF_WORK, "functions", build_cross_entropy, { 256, 1024 } },
-    { OF_WORK, "attention", build_attention, { 1, 256, 8, 64 } },
-    { OF_WORK, "attention", build_attention, { 1, 512, 2, 64 } },
-    { OF_WORK, "attention", build_attention_backward, { 1, 256, 8, 64 } },
-    { OF_WORK, "attention", build_attention_backward, { 1, 512, 2, 64 } },
-    { OF_PRODUCTS, "products", build_product, { 256, 768, 768, 0 } },
-    { OF_PRODUCTS, "products", build_product, { 256, 768, 768, 2 } },
-    { OF_PRODUCTS, "products", build_product, { 768, 768, 256, 1 } },
-    { OF_PRODUCTS, "products", build_product, { 1024, 1536, 768, 0 } },
-    { OF_PRODUCTS, "products", build_product, { 1024, 768, 1536, 2 } },
-    { OF_PRODUCTS, "products", build_product, { 768, 1536, 1024, 1 } },
-    { OF_PRODUCTS, "products", build_product, { 512, 1024, 512, 2 } },
-    { OF_PRODUCTS, "products", build_product, { 1024, 256, 256, 0 } },
-    { OF_PRODUCTS, "products", build_product, { 256, 1024, 128, 1 } },
-    { OF_PRODUCTS, "products", build_product, { 512, 512, 64, 0 } },
-    { OF_PRODUCTS, "products", build_product, { 64, 768, 768, 2 } },
-    { OF_PRODUCTS, "products", build_product, { 16, 1024, 512, 0 } },
-    { OF_CODES, "products on 8 bits", build_codes, { 256, 768, 768, 0 } },
-    { OF_CODES, "products on 8 bits", build_codes, { 256, 768, 768, 2 } },
-    { OF_CODES, "products on 8 bits", build_codes, { 768, 768, 512, 1 } },
-    { OF_CODES, "products on 8 bits", build_codes, { 1024, 1536, 768, 0 } },
-    { OF_CODES, "products on 8 bits", build_codes, { 1024, 256, 256, 2 } },
-    { OF_FETCH, "products from memory", build_product, { 64, 16384, 768, 0 } },
-    { OF_FETCH, "products from memory", build_product, { 64, 16384, 768, 2 } },
-    { OF_FETCH, "products from memory", build_product, { 16384, 768, 64, 1 } },
+    { MEASURE_CALL, "calls", build_add, { 64 } },
+    { MEASURE_MEMORY, "memory", build_adamw, { 12 << 20 } },
+    { MEASURE_CACHE, "caches", build_add, { 512 << 10 } },
+    { MEASURE_DRAWS, "random numbers", build_dropout, { 64, 4096 } },
+    { MEASURE_WORK, "arithmetic", build_layernorm, { 256, 768 } },
+    { MEASURE_WORK, "arithmetic", build_layernorm_backward, { 256, 768 } },
+    { MEASURE_WORK, "functions", build_gelu, { 256 << 10 } },
+    { MEASURE_WORK, "functions", build_gelu_backward, { 256 << 10 } },
+    { MEASURE_WORK, "functions", build_cross_entropy, { 256, 1024 } },
+    { MEASURE_WORK, "attention", build_attention, { 1, 256, 8, 64 } },
+    { MEASURE_WORK, "attention", build_attention, { 1, 512, 2, 64 } },
+    { MEASURE_WORK, "attention", build_attention_backward, { 1, 256, 8, 64 } },
+    { MEASURE_WORK, "attention", build_attention_backward, { 1, 512, 2, 64 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 256, 768, 768, 0 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 256, 768, 768, 2 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 768, 768, 256, 1 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 1024, 1536, 768, 0 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 1024, 768, 1536, 2 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 768, 1536, 1024, 1 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 512, 1024, 512, 2 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 1024, 256, 256, 0 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 256, 1024, 128, 1 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 512, 512, 64, 0 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 64, 768, 768, 2 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 16, 1024, 512, 0 } },
+    { MEASURE_CODES, "products on 8 bits", build_codes, { 256, 768, 768, 0 } },
+    { MEASURE_CODES, "products on 8 bits", build_codes, { 256, 768, 768, 2 } },
+    { MEASURE_CODES, "products on 8 bits", build_codes, { 768, 768, 512, 1 } },
+    { MEASURE_CODES, "products on 8 bits", build_codes, { 1024, 1536, 768, 0 } },
+    { MEASURE_CODES, "products on 8 bits", build_codes, { 1024, 256, 256, 2 } },
+    { MEASURE_FETCH, "products from memory", build_product, { 64, 16384, 768, 0 } },
+    { MEASURE_FETCH, "products from memory", build_product, { 64, 16384, 768, 2 } },
+    { MEASURE_FETCH, "products from memory", build_product, { 16384, 768, 64, 1 } },
 };
 enum { SAMPLES = sizeof samples / sizeof *samples };
 
+/* Of the short measurement: what decides between plans first, in case the time is over. */
+static const sample short_samples[] = {
+    { MEASURE_CALL, "calls", build_add, { 64 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 256, 384, 384, 0 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 256, 384, 384, 2 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 384, 384, 256, 1 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 512, 512, 64, 0 } },
+    { MEASURE_PRODUCTS, "products", build_product, { 64, 512, 512, 2 } },
+    { MEASURE_CACHE, "caches", build_add, { 160 << 10 } },
+    { MEASURE_MEMORY, "memory", build_adamw, { 128 << 10 } },
+    { MEASURE_FETCH, "products from memory", build_product, { 64, 512, 768, 2 } },
+    { MEASURE_WORK, "attention", build_attention, { 1, 256, 4, 64 } },
+    { MEASURE_WORK, "attention", build_attention_backward, { 1, 256, 4, 64 } },
+    { MEASURE_WORK, "arithmetic", build_layernorm, { 128, 768 } },
+    { MEASURE_WORK, "arithmetic", build_layernorm_backward, { 128, 768 } },
+    { MEASURE_WORK, "functions", build_gelu, { 128 << 10 } },
+    { MEASURE_WORK, "functions", build_gelu_backward, { 128 << 10 } },
+    { MEASURE_WORK, "functions", build_cross_entropy, { 256, 1024 } },
+    { MEASURE_DRAWS, "random numbers", build_dropout, { 64, 2048 } },
+    { MEASURE_CODES, "products on 8 bits", build_codes, { 256, 384, 384, 0 } },
+    { MEASURE_CODES, "products on 8 bits", build_codes, { 256, 384, 384, 2 } },
+    { MEASURE_CODES, "products on 8 bits", build_codes, { 384, 384, 256, 1 } },
+};
+enum { SHORT_SAMPLES = sizeof short_samples / sizeof *short_samples };
+
 /* ---- one sample ---- */
 
+/* How samples are run. */
 typedef struct {
-    op_cost cost;
-    double seconds;
-} measured;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+    int threads;
+    double asked;        /* processors that these threads can have at once */
+    double seconds;      /* for each sample */
+    int least_runs;      /* of a sample, however long they take */
+    uint64_t most_bytes; /* that operands and scratch may take; a sample that takes more is left out */
+    bool from_memory;    /* small operands stand for large ones: caches are emptied of them before each run */
+    measure_result *told; /* what is said of the whole */
+} manner;
 
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-/* Of at least five runs, for as long as `seconds`: longer than a quarter of them took. The best would be what
- * a processor does now and then, the median what others on the machine let it do. */
-static double usual_time(const op_kernel *k, const op_call *call, double seconds) {
-    enum { MOST = 1000 };
-    double took[MOST], begin = now();
-    int runs = 0;
+/* Longer than a quarter of them took: the best would be what a processor does now and then, the median what
+ * others on the machine let it do. */
+static double usual(double *took, int runs) {
+    qsort(took, (size_t)runs, sizeof *took, by_size);
+    return took[runs / 4] > 1e-9 ? took[runs / 4] : 1e-9;
+}
+
+enum { MOST_RUNS = 500, UNDISTURBED_RUNS = 3 };
+typedef struct {
+    double undisturbed[MOST_RUNS]; /* seconds of runs that had the processors they asked for */
+    double all[MOST_RUNS];         /* of every run, as long as it would have taken with them */
+    int undisturbed_count, count;
+} run_times;
+
+static void note_run(run_times *t, double seconds, double processors, double asked) {
+    bool whole = measure_is_undisturbed(seconds, processors, asked);
+    double own = processors / asked;
+    if (whole) t->undisturbed[t->undisturbed_count++] = seconds;
+    t->all[t->count++] = whole || own > seconds ? seconds : own;
+}
+
+typedef struct {
+    const op_kernel *kernel;
+    op_call call;
+    device_pool pool;
+    uint64_t operands; /* bytes at the beginning of the pool */
+    bool emptied;      /* out of caches before each run */
+} prepared;
+
+static double usual_time(const prepared *p, const manner *how, double asked) {
+    run_times t = { .count = 0 };
+    double begin = clock_seconds();
     threads_pin(); /* as the executor does */
-    for (; runs < 5 || (runs < MOST && now() - begin < seconds); runs++) {
-        double at = now();
-        k->run(call);
-        took[runs] = now() - at;
+    while (t.count < how->least_runs || (t.count < MOST_RUNS && clock_seconds() - begin < how->seconds)) {
+        if (p->emptied) device_cache_drop(p->pool.data, p->operands);
+        double processors = threads_seconds(), at = clock_seconds();
+        p->kernel->run(&p->call);
+        double took = clock_seconds() - at;
+        note_run(&t, took, threads_seconds() - processors, asked);
     }
     threads_unpin();
-    qsort(took, (size_t)runs, sizeof *took, by_size);
-    double usual = took[runs / 4];
-    return usual > 1e-9 ? usual : 1e-9;
+    if (t.undisturbed_count >= UNDISTURBED_RUNS) return usual(t.undisturbed, t.undisturbed_count);
+    how->told->disturbed++;
+    return usual(t.all, t.count);
 }
 
 /* Small positive numbers everywhere, so that nothing overflows, and integers that are labels and keys. */
@@ -221,140 +271,123 @@ static uint64_t lay_out(const graph *g, char *data, op_arg *args, const node *n)
     return used;
 }
 
-static status run_program(const program *p, double seconds, measured *m) {
+/* Of the distinct operands: each comes from memory once when none is in a cache. */
+static double storage_bytes(const graph *g) {
+    uint64_t bytes = 0;
+    for (tensor_id t = 1; t < g->tensors.count; t++)
+        if (!graph_tensor(g, t)->base) bytes += graph_tensor_bytes(g, t);
+    return (double)bytes;
+}
+
+static status run_program(const program *p, const manner *how, measure_taken *m) {
     const graph *g = &p->graph;
     const lower_step *step = &p->steps[p->count - 1];
     const node *n = graph_node(g, step->node);
     op_arg args[32] = { 0 };
-    op_call call;
-    lower_call(g, n, args, &call);
-    uint64_t operands = lay_out(g, NULL, NULL, n);
-    device_pool pool;
-    TRY(device_pool_open(&pool, operands + step->scratch_bytes));
-    lay_out(g, pool.data, args, n);
-    call.scratch = (char *)pool.data + operands, call.scratch_bytes = step->scratch_bytes;
-    *m = (measured){ .cost = n->op->cost(g, n), .seconds = usual_time(step->kernel, &call, seconds) };
-    device_pool_close(&pool);
+    prepared ready = { .kernel = step->kernel, .operands = lay_out(g, NULL, NULL, n) };
+    bool memory = m->of == MEASURE_MEMORY || m->of == MEASURE_FETCH;
+    m->cost = n->op->cost(g, n);
+    m->memory_bytes = how->from_memory ? storage_bytes(g) : m->cost.bytes_read + m->cost.bytes_written;
+    if (ready.operands + step->scratch_bytes > how->most_bytes) return STATUS_OK;
+    if (memory && how->from_memory && !device_cache_drop(NULL, 0)) return STATUS_OK;
+    lower_call(g, n, args, &ready.call);
+    TRY(device_pool_open(&ready.pool, ready.operands + step->scratch_bytes));
+    lay_out(g, ready.pool.data, args, n);
+    ready.call.scratch = (char *)ready.pool.data + ready.operands;
+    ready.call.scratch_bytes = step->scratch_bytes;
+    ready.emptied = memory && how->from_memory;
+    m->seconds = usual_time(&ready, how, m->of == MEASURE_CALL ? 1 : how->asked); /* that is one tile */
+    device_pool_close(&ready.pool);
     return STATUS_OK;
 }
 
-static status run_sample(const sample *s, int threads, double seconds, measured *m) {
+static status run_sample(const sample *s, const manner *how, measure_taken *m) {
     graph g;
     program p = { 0 };
+    *m = (measure_taken){ .of = s->of };
     TRY(graph_open(&g));
     s->build(&g, s->sizes);
     status result = graph_status(&g);
-    lower_options o = { .threads = threads, .rates = device_rates_default(threads) };
+    lower_options o = { .threads = how->threads, .rates = device_rates_default(how->threads) };
     if (result == STATUS_OK)
         result = lower_program(&g, &o, &p);
     else
         graph_close(&g);
-    if (result == STATUS_OK) result = run_program(&p, seconds, m);
+    if (result == STATUS_OK) result = run_program(&p, how, m);
     lower_close(&p);
     return result;
-}
-
-/* ---- rates of samples ---- */
-
-static double bytes_of(const measured *m) { return m->cost.bytes_read + m->cost.bytes_written; }
-
-/* seconds = flops * a + moved * b, by least squares of relative errors; neither may be negative. */
-static void fit_products(const measured *m, device_rates *r) {
-    double ff = 0, fm = 0, mm = 0, f = 0, v = 0;
-    for (int i = 0; i < SAMPLES; i++) {
-        if (samples[i].of != OF_PRODUCTS) continue;
-        double seconds = m[i].seconds - r->call_seconds;
-        if (seconds <= 0) continue;
-        double x = m[i].cost.flops / seconds, y = m[i].cost.bytes_moved / seconds;
-        ff += x * x, fm += x * y, mm += y * y, f += x, v += y;
-    }
-    double determinant = ff * mm - fm * fm;
-    double a = (f * mm - v * fm) / determinant, b = (v * ff - f * fm) / determinant;
-    bool sound = determinant > 0 && a > 0 && b > 0;
-    r->flops[WORK_PRODUCTS] = sound ? 1 / a : ff / f;
-    r->moved = sound ? 1 / b : 1e12;
-}
-
-/* What products on codes take beside quantizing, drawing and moving, whose rates are known by now: the mean
- * of the times per flop, at least a third of a sample's. */
-static void fit_codes(const measured *m, device_rates *r) {
-    double sum = 0, count = 0;
-    for (int i = 0; i < SAMPLES; i++) {
-        if (samples[i].of != OF_CODES) continue;
-        double beside = r->call_seconds + m[i].cost.draws / r->draws + m[i].cost.bytes_moved / r->moved;
-        double seconds = m[i].seconds - beside, least = m[i].seconds / 3;
-        sum += (seconds > least ? seconds : least) / m[i].cost.flops, count++;
-    }
-    r->flops[WORK_CODES] = count / sum;
-}
-
-/* Seconds of a sample that are neither its start nor traffic with caches. */
-static double seconds_of_work(const measured *m, const device_rates *r) {
-    return m->seconds - r->call_seconds - bytes_of(m) / r->cached;
-}
-
-/* Of a kind: the mean of the times per flop of its samples. */
-static void fit_work(const measured *m, work_kind kind, device_rates *r) {
-    double sum = 0, count = 0;
-    for (int i = 0; i < SAMPLES; i++) {
-        if (samples[i].of != OF_WORK || m[i].cost.kind != kind) continue;
-        double seconds = seconds_of_work(&m[i], r);
-        if (seconds > 0) sum += seconds / (m[i].cost.work > 0 ? m[i].cost.work : m[i].cost.flops), count++;
-    }
-    if (count > 0) r->flops[kind] = count / sum;
-}
-
-/* What samples with operands from memory take beyond their work; at least `least` of their time. */
-static double rate_of_memory(const measured *m, purpose of, const device_rates *r) {
-    const double least = 0.05;
-    double bytes = 0, seconds = 0;
-    for (int i = 0; i < SAMPLES; i++) {
-        if (samples[i].of != of) continue;
-        double beyond = m[i].seconds - r->call_seconds - predict_work(&m[i].cost, r);
-        bytes += bytes_of(&m[i]);
-        seconds += beyond > least * m[i].seconds ? beyond : least * m[i].seconds;
-    }
-    return bytes / seconds;
 }
 
 static void nothing(void *context, int64_t tile, int thread) { (void)context, (void)tile, (void)thread; }
 
 /* What all threads take to begin and end, beside the call itself. */
-static double thread_seconds(int threads) {
+static double thread_seconds(int threads, int runs) {
     double best = 1e9;
-    for (int run = 0; run < 2000; run++) {
-        double at = now();
+    for (int run = 0; run < runs; run++) {
+        double at = clock_seconds();
         threads_for(2 * threads, nothing, NULL);
-        double took = now() - at;
+        double took = clock_seconds() - at;
         if (took < best) best = took;
     }
     return best;
 }
 
-static void fit(const measured *m, int threads, device_rates *r) {
-    *r = device_rates_default(threads);
-    for (int i = 0; i < SAMPLES; i++) {
-        if (samples[i].of == OF_CALL) r->call_seconds = m[i].seconds + thread_seconds(threads);
-        if (samples[i].of == OF_CACHE) r->cached = bytes_of(&m[i]) / m[i].seconds;
-    }
-    for (int kind = 0; kind < WORK_KINDS; kind++)
-        if (kind != WORK_PRODUCTS) fit_work(m, (work_kind)kind, r);
-    for (int i = 0; i < SAMPLES; i++)
-        if (samples[i].of == OF_DRAWS && seconds_of_work(&m[i], r) > 0)
-            r->draws = m[i].cost.draws / seconds_of_work(&m[i], r);
-    fit_products(m, r);
-    fit_codes(m, r);
-    r->bandwidth = rate_of_memory(m, OF_MEMORY, r);
-    r->fetched = rate_of_memory(m, OF_FETCH, r);
+/* ---- all of them ---- */
+
+bool measure_is_undisturbed(double seconds, double processors, double asked) {
+    return processors >= 0.9 * asked * seconds;
 }
 
-status measure_rates(int threads, const measure_observer *o, device_rates *r) {
-    measured m[SAMPLES];
+double measure_processors(int threads) {
+    double quota = cgroup_read("").processors;
+    int available = threads_available();
+    double most = quota > 0 && quota < available ? quota : available;
+    return threads < most ? threads : most;
+}
+
+static manner make_manner(int threads, double seconds, measure_result *r) {
+    *r = (measure_result){ 0 };
     threads_set(threads);
+    return (manner){ .threads = threads,
+                     .asked = measure_processors(threads),
+                     .seconds = seconds,
+                     .least_runs = 5,
+                     .most_bytes = UINT64_MAX,
+                     .told = r };
+}
+
+status measure_rates(int threads, const measure_observer *o, device_rates *r, measure_result *told) {
+    measure_taken m[SAMPLES];
+    manner how = make_manner(threads, o->seconds / SAMPLES, told);
     for (int i = 0; i < SAMPLES; i++) {
         if (o->told) o->told(o->context, samples[i].what, (double)i / SAMPLES);
-        TRY(run_sample(&samples[i], threads, o->seconds / SAMPLES, &m[i]));
+        TRY(run_sample(&samples[i], &how, &m[i]));
     }
-    fit(m, threads, r);
+    *r = device_rates_default(threads);
+    measure_fit(m, SAMPLES, thread_seconds(threads, 2000), r);
+    told->samples = SAMPLES;
+    return STATUS_OK;
+}
+
+/* Kernels want scratch for each thread, and so does the reserve. */
+uint64_t measure_brief_bytes(int threads) { return (5u << 19) + ((uint64_t)(threads - 1) * 160 << 10); }
+
+status measure_rates_briefly(int threads, double seconds, device_rates *r, measure_result *told) {
+    measure_taken m[SHORT_SAMPLES] = { 0 };
+    double end = clock_seconds() + seconds;
+    manner how = make_manner(threads, 0, told);
+    how.least_runs = UNDISTURBED_RUNS;
+    how.most_bytes = measure_brief_bytes(threads);
+    how.from_memory = true;
+    for (int i = 0; i < SHORT_SAMPLES; i++) {
+        double left = end - clock_seconds();
+        if (left <= 0) break; /* on a slow machine the table's rates stay for the rest */
+        how.seconds = left / (SHORT_SAMPLES + 1 - i);
+        TRY(run_sample(&short_samples[i], &how, &m[i]));
+        told->samples += m[i].seconds > 0;
+    }
+    *r = device_rates_default(threads);
+    measure_fit(m, SHORT_SAMPLES, thread_seconds(threads, 100), r);
+    memory_trim();
     return STATUS_OK;
 }

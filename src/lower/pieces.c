@@ -10,7 +10,7 @@ static const node *node_of(const program *p, uint32_t step) {
     return graph_node(&p->graph, p->steps[step].node);
 }
 
-/* The owner of a value's storage, where that is in a file; 0: it is in memory. */
+/* The owner of t's storage, if that is in the file; 0: it is in memory. */
 static tensor_id in_file(const graph *g, tensor_id t) {
     tensor_id owner = t ? graph_storage(g, t, NULL) : 0;
     return owner && graph_tensor(g, owner)->pool == POOL_FILE ? owner : 0;
@@ -104,7 +104,7 @@ static uint64_t count_of(const program *p, uint32_t step) {
     return ((uint64_t)elements_of(p, step) + PIECES_ELEMENTS - 1) / PIECES_ELEMENTS;
 }
 
-/* The first piece of a step is as large as any of it. */
+/* Bytes of the largest piece of a step, which is the first. */
 static uint64_t largest_of(const program *p, uint32_t step) {
     piece x = { .step = step };
     return pieces_next(p, &x) ? slot_bytes(p, &x) : 0;
@@ -117,6 +117,9 @@ pieces_size pieces_measure(const program *p) {
         uint64_t bytes = largest_of(p, s);
         size.count += count_of(p, s);
         if (bytes > size.slot_bytes) size.slot_bytes = bytes;
+        if (node_of(p, s)->phase != PHASE_UPDATE) continue;
+        size.updates += count_of(p, s);
+        if (bytes > size.update_bytes) size.update_bytes = bytes;
     }
     return size;
 }
@@ -129,7 +132,8 @@ static bool is_scales(const op_def *op, uint32_t in, uint32_t out) {
     return false;
 }
 
-/* Of an argument that has an element for each of the weight's, or for each block of them. */
+/* Cuts an argument down to the piece. It has an element for each of the weight's; `scales`: for each block.
+ */
 static void narrow(op_arg *a, const piece *x, const shape *weight, bool scales) {
     if (!a->data && a->dtype == DTYPE_NONE) return;
     int64_t first = scales ? x->first / STATE_BLOCK : x->first,
@@ -166,12 +170,12 @@ void pieces_call(const program *p, const piece *x, const op_call *whole, char *s
 
 /* ---- time ---- */
 
-/* A slot is free again when what was in it is written; reading and writing take turns. In the beginning the
- * last pieces of the step before are still to be written. */
+/* A model of two workers. One moves pieces between file and slots, in order; the other computes on them. A
+ * piece can be moved into a slot once the slot's earlier piece was computed on. */
 typedef struct {
-    double freed[PIECES_SLOTS]; /* when it was used */
-    double transfer, now;
-    uint64_t next; /* piece */
+    double freed[PIECES_SLOTS]; /* by slot: when its last piece was computed on */
+    double transfer, now;       /* when each of the two will have done all so far */
+    uint64_t next;              /* number of the next piece */
 } pipeline;
 
 static void one_piece(pipeline *l, double moving, double computing) {
@@ -181,7 +185,7 @@ static void one_piece(pipeline *l, double moving, double computing) {
     *freed = l->now += computing;
 }
 
-/* After some rounds of the slots each piece takes as long as the slower of the two. */
+/* The same for many equal pieces. After some rounds of the slots each takes as long as the slower worker. */
 static void many_pieces(pipeline *l, uint64_t count, double moving, double computing) {
     enum { ROUNDS = 4 * PIECES_SLOTS };
     uint64_t some = count < ROUNDS ? count : ROUNDS;
@@ -191,7 +195,7 @@ static void many_pieces(pipeline *l, uint64_t count, double moving, double compu
     for (int i = 0; i < PIECES_SLOTS; i++) l->freed[i] += rest;
 }
 
-/* Of all pieces of a step, to and from the file. */
+/* Seconds that reading and writing all pieces of a step take. */
 static double moving_seconds(const program *p, uint32_t step, const device_rates *rates) {
     piece_part parts[PIECES_PARTS];
     uint32_t count = list_parts(&p->graph, node_of(p, step), parts);

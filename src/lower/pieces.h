@@ -1,23 +1,26 @@
-/* What is in a file (POOL_FILE) passes through memory in pieces: a step that reads or writes it is run piece
- * by piece, each with its part of the file in a slot of memory that others use before and after it. Such
- * steps are updates, whose states are there, and copies from memory and back (ops/move). Both are elementwise
- * but for blocks of state (op_def.states), and pieces are whole blocks; so kernels take a piece for a smaller
- * tensor, and the bits are the same.
+/* Tensors in a file (POOL_FILE) pass through memory in pieces. A step that reads or writes one is run piece
+ * by piece. Each piece has its part of the file in a slot of memory, which the pieces of other steps use in
+ * turn.
  *
- * All pieces of a program, in the order of its steps, are one sequence: what is read ahead and written back
- * follows it. */
+ * Two kinds of steps do so: updates, whose states are in the file, and copies between file and memory
+ * (ops/move). Both are elementwise, but for blocks of state (op_def.states), and a piece is a whole number of
+ * blocks. So a kernel can run on a piece as on a smaller tensor, and the bits are the same.
+ *
+ * All pieces of a program form one sequence, in the order of its steps. Reading ahead and writing back follow
+ * it. */
 #pragma once
 
 #include "lower/lower.h"
 
 enum {
-    PIECES_ELEMENTS = 1 << 18, /* of a piece */
-    PIECES_PAGE = 4096,        /* in a file and in a slot each part of a piece begins at a multiple of it */
-    PIECES_SLOTS = 16,         /* as many are in memory at once, or all */
+    PIECES_ELEMENTS = 1 << 18, /* elements of a piece; the last of a step may have fewer */
+    PIECES_PAGE = 4096,        /* in the file and in a slot each part begins at a multiple of this */
+    PIECES_SLOTS = 16,         /* the most pieces that are in memory at once */
     PIECES_PARTS = 8           /* more than any step has: a weight, its gradient, two states */
 };
 
-/* Elements first .. first + count - 1 of a step's first input: of the weight that it updates. */
+/* Elements [first, first + count) of the step's first input, which is the weight where the step is an update.
+ */
 typedef struct {
     uint32_t step;
     int64_t first, count;
@@ -29,30 +32,31 @@ bool pieces_next(const program *p, piece *x);
 /* Does this step read or write a file? */
 bool pieces_step(const program *p, uint32_t step);
 
-/* What a piece has in its slot: a part of each value that is in a file. */
+/* One part of a piece: its elements of one tensor that is in the file. */
 typedef struct {
-    tensor_id owner;      /* of the storage */
-    uint64_t from, bytes; /* in the state, in bytes; a multiple of PIECES_PAGE, the end rounded up */
-    uint64_t at;          /* in the slot */
-    bool read, written;   /* is it input `in`, output `out` of the call? */
+    tensor_id owner;      /* the tensor */
+    uint64_t from, bytes; /* where the part begins in the tensor; its size, rounded up to PIECES_PAGE */
+    uint64_t at;          /* where it begins in the slot */
+    bool read, written;   /* it is input `in`, it is output `out` of the call */
     uint32_t in, out;
 } piece_part;
 uint32_t pieces_parts(const program *p, const piece *x, piece_part parts[PIECES_PARTS]);
 
-/* How many steps must be done before what this one reads is in the file: up to the last that writes any of
- * it in this program; 0: it is there from the beginning. */
+/* How many steps of the program must be done before the file holds what this step reads: all up to the last
+ * one that writes any of it. 0: the file holds it from the beginning. */
 uint32_t pieces_readable(const program *p, uint32_t step);
 
-/* How many pieces there are, and what the largest takes in its slot. */
+/* How many pieces a program has, and the bytes of the largest in its slot. */
 typedef struct {
     uint64_t count, slot_bytes;
+    uint64_t updates, update_bytes; /* the same for updates only */
 } pieces_size;
 pieces_size pieces_measure(const program *p);
 
-/* The call of a step on one piece: `args` has room for as many as the whole call has. */
+/* Makes the call of a step on one piece out of its call on all. `args` has room for all arguments. */
 void pieces_call(const program *p, const piece *x, const op_call *whole, char *slot, op_arg *args,
                  op_call *part);
 
-/* Seconds of a program whose steps take what they say, with reading and writing beside them; `waits` (may be
- * NULL, by step) receives how long each waits for its pieces. */
+/* Predicted seconds of a program: its steps take the times they have, and reading and writing go on beside
+ * them. `waits` (by step; may be NULL) receives how long each step waits for its pieces. */
 double pieces_seconds(const program *p, const device_rates *rates, double *waits);

@@ -91,6 +91,7 @@ static void predict_steps(program *p, walk *w, const op_cost *costs) {
         p->steps[s].seconds = predict_step(w, g, graph_node(g, p->steps[s].node), &costs[s]);
         p->seconds += p->steps[s].seconds;
     }
+    p->computing = p->seconds;
 }
 
 status predict_program(program *p, const op_cost *costs, const device_rates *rates) {

@@ -18,32 +18,38 @@ typedef enum { PASS_FORWARD, PASS_STEP } pass_stage; /* before, after differenti
 enum { PASS_SETTING_BYTES = 128 }; /* room for the names of all products of a block */
 typedef struct {
     char text[PASS_SETTING_BYTES];
-    int64_t value[4]; /* the pass's own reading of the text */
+    int64_t value[4]; /* the text as the pass has read it */
     pass_class class;
+    /* For settings of a pass that is of_state: what they do to forward and backward all the same. */
+    uint8_t effect; /* settings of one pass with equal numbers do the same; 0: they change nothing there */
+    bool gradients; /* gradients live shorter in the arena, or not in it at all */
 } pass_setting;
 
-/* What doing without a technique is, where it applies. */
+/* Where a technique applies: what it means to do without it. */
 typedef enum {
     PASS_OPTIONAL, /* worth trying as well */
-    PASS_FREE,  /* pointless: the technique costs nothing. Without it only when the user or a class says so */
+    PASS_FREE,  /* pointless: the technique costs neither bytes nor time. "off" is tried only where the user
+                   says so, or where the allowed class leaves no setting */
     PASS_NEEDED /* impossible: this micro-batch cannot run without it */
 } pass_without;
 
 /* What surrounds the graph that is rewritten. */
 typedef struct {
-    bool training;     /* false: a program without backward */
-    bool accumulating; /* this program adds to gradients that others share, and does not update; false but for
-                          passes that are by_program */
-    int64_t batch;     /* samples of an optimizer step */
+    bool training;       /* false: a program without backward */
+    bool accumulating;   /* this program adds to stored gradients and does not update. Only passes that are
+                            by_program are told; for the others it is always false */
+    int64_t batch;       /* samples of an optimizer step */
     int64_t micro_batch; /* samples of the common micro-batch; smaller than batch: there are several */
     int64_t tokens;      /* rows per sample that sums run over (context length) */
-    bool clipping;       /* updates wait for a norm of all gradients */
-    bool folder;         /* there is one for what does not stay in memory */
+    int threads;         /* number of threads that scratch is planned for */
+    bool clipping;       /* updates wait for the norm of all gradients */
+    bool folder;         /* the run has a folder for what does not stay in memory */
     bool narrow_weights; /* the optimizer takes weights of 16 bits */
 } pass_context;
 
 enum { PASS_PARAMETER_BYTES = 160 };
-/* Of a pass that puts small matrices beside the model's weights and trains those alone. */
+/* An adapter: small matrices that a pass puts beside the model's weights, and that are trained in their
+ * place. */
 typedef struct {
     int64_t rank;
     double alpha, dropout;
@@ -52,62 +58,67 @@ typedef struct {
 } pass_adapter;
 typedef struct {
     status (*describe)(const pass_setting *s, pass_adapter *out);
-    status (*setting)(const pass_adapter *a, pass_setting *out); /* the other way; with a sentence */
+    status (*setting)(const pass_adapter *a, pass_setting *out); /* the reverse; fails with a sentence */
 
-    /* Is this parameter one that the pass adds? Then it begins normal with this deviation; 0: all zero. */
+    /* Is this parameter one that the pass adds? It is initialised from a normal distribution with this
+     * deviation; 0: with zeros. */
     bool (*begins)(const char *parameter, const shape *s, float *deviation);
 
     /* The parameters that the pass adds beside a weight of the model's; false: none. */
     bool (*beside)(const char *weight, char a[PASS_PARAMETER_BYTES], char b[PASS_PARAMETER_BYTES]);
 
-    /* Adds what they do to w (of shape s), so that the model does it without them. `by_rows`: w lies as
-     * (out, in), not as (in, out). */
+    /* Adds the product of a and b to w (of shape s): the model then computes the same without them.
+     * `by_rows`: w is stored as (out, in), not as (in, out). */
     void (*merge)(const pass_adapter *d, const shape *s, bool by_rows, const float *a, const float *b,
                   float *w);
 } pass_adapting;
 
 typedef struct {
-    const char *name; /* folder, and option: "chunk_loss" is --chunk-loss */
+    const char *name; /* its folder, and its option: "chunk_loss" is --chunk-loss */
     const char
-        *option;      /* NULL: the name with hyphens; without "--", where that means something else already */
+        *option;      /* without "--": where the name with hyphens means something else already; else NULL */
     const char *help; /* one line for --help */
-    const char *values; /* what may be written: "auto, off, cheap, block" */
+    const char *values; /* what the user may write: "auto, off, cheap, block" */
     const char *paper;
-    pass_class class; /* the most that its settings do */
+    pass_class class; /* the least exact class of its settings */
     pass_stage stage;
-    bool training_only; /* leaves programs without backward as they are */
-    bool by_program; /* looks at context.accumulating; the others do the same in each program that trains */
-    bool follows;    /* changes what earlier passes keep: beside it, their choices show in results */
-    uint32_t frees; /* of a step pass, a bit per role: persistent tensors of which it may leave less in memory
-                       than it finds; of all others it only adds some */
-    bool asked_for; /* decides what is trained, which no budget does: used where it is pinned, and never
-                       up to --allow */
+    bool training_only; /* does not apply to programs without backward */
+    bool by_program; /* reads context.accumulating; all other passes do the same in each training program */
+    bool follows;    /* changes values that earlier passes keep: next to it their choices show in results */
+    uint32_t frees;  /* for a step pass, a bit for each role: it may make persistent tensors of this role
+                        smaller, or move them out of memory. Of other roles it only adds tensors */
+    bool of_state; /* for a step pass: it rewrites persistent tensors, updates, and what becomes of gradients.
+                      It takes neither memory nor time from forward and backward, except as its settings'
+                      `effect` and `gradients` say. Bounds of the search rest on this (search/front.h) */
+    bool asked_for; /* it decides what is trained. So it is used only where the user pins it: neither a budget
+                       nor --allow brings it in */
 
     /* Reads the user's text; STATUS_INVALID with a sentence. "auto" and "off" never get here. */
     status (*parse)(const char *text, pass_setting *out);
 
-    /* The settings worth trying on g in this context, at most `room`, applicable ones only; `*without` is
-     * PASS_OPTIONAL at entry. */
+    /* Lists the settings worth trying on g in this context: applicable ones only, at most `room`. `*without`
+     * is PASS_OPTIONAL at entry. */
     uint32_t (*settings)(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
                          pass_without *without);
 
-    /* Is a pinned setting possible on g? NULL: always. */
+    /* Is this setting, which the user has pinned, possible on g? NULL: always. */
     status (*check)(const graph *g, const pass_setting *s, const pass_context *c);
 
     /* `out` is open and empty. */
     status (*run)(const graph *in, const pass_setting *s, const pass_context *c, graph *out);
 
-    const char *stores; /* how files of weights that only this pass reads are called in their configuration,
-                           where its setting stands too; NULL: weights are plain */
-    /* Rewrites once more when all passes have run, where that depends on what they have made; NULL: never. */
+    /* The key under which a model's configuration says that only this pass can read its weights, with the
+     * setting; NULL: it stores plain weights. */
+    const char *stores;
+    /* A second rewrite, after all passes have run: for what depends on their results. NULL: none. */
     status (*finish)(const graph *in, const pass_setting *s, const pass_context *c, graph *out);
 
-    /* Does training with this setting begin at weights that are stored so: under such a name, with that
-     * setting? NULL: at plain ones alone. `goes_on` is a setting that does from some, for sentences. */
+    /* Can training with this setting begin with weights that are stored under this key, with that setting?
+     * NULL: with plain ones only. `goes_on`: a setting that can begin with some, for sentences. */
     bool (*begins_at)(const pass_setting *s, const char *stores, const char *setting);
     const char *goes_on;
 
-    /* What people might expect of this setting and don't get, in one line; NULL: nothing. */
+    /* What people may expect of this setting and do not get, in one line; NULL: nothing. */
     const char *(*remark)(const pass_setting *s);
 
     const pass_adapting *adapting; /* NULL: all parameters are the model's */

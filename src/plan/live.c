@@ -3,12 +3,12 @@
 #include "base/memory.h"
 #include "base/units.h"
 
-/* Work in progress. `owner` is of every tensor, the others are of owners. */
+/* What is known of a tensor. All but `owner` are kept for owners only. */
 typedef struct {
-    tensor_id owner;      /* by the graph's aliases */
-    tensor_id host;       /* whom it moved in with (may-alias); 0: nobody */
+    tensor_id owner;      /* whose storage it shares by the graph's aliases */
+    tensor_id host;       /* whose storage this owner has taken over (may-alias); 0: it has its own */
     uint32_t first, last; /* steps; first == NEVER: unused */
-    bool crosses;         /* from forward to a later phase */
+    bool crosses;         /* made by forward and read in a later phase */
 } use;
 
 typedef struct {
@@ -77,7 +77,8 @@ static uint32_t inputs_in(const survey *s, const node *n, tensor_id host) {
     return count;
 }
 
-/* May `out` (an owner) live on in the storage of `in`, which this step reads last? */
+/* May `out` (an owner) take over the storage of `in`? Only if this step is the last to use it and reads it
+ * through one input only, it has the same size, and neither is persistent. */
 static bool may_move_in(const survey *s, const node *n, tensor_id in, tensor_id out, uint32_t step) {
     const graph *g = &s->p->graph;
     const use *u = &s->uses[out];
@@ -191,5 +192,31 @@ status live_find_peak(const live_set *set, uint32_t steps, live_peak *peak) {
         const live_storage *x = &set->storages[i];
         if (x->first <= peak->step && peak->step <= x->last) peak->by_category[x->category] += x->bytes;
     }
+    return STATUS_OK;
+}
+
+status live_find_values(const live_set *set, const program *p, live_values *most) {
+    enum { VALUES, GRADIENTS, BORN, SERIES }; /* BORN: gradients at the step that makes them */
+    int64_t alive[SERIES] = { 0 }, (*change)[SERIES] = memory_new((size_t)p->count + 1, sizeof *change);
+    *most = (live_values){ 0 };
+    if (!change) return status_set(STATUS_FAILED, "no memory to plan a program");
+    for (uint32_t i = 0; i < set->count; i++) {
+        const live_storage *x = &set->storages[i];
+        bool gradient = x->category == CATEGORY_GRADIENTS;
+        change[x->first][gradient ? GRADIENTS : VALUES] += (int64_t)x->bytes;
+        change[x->last + 1][gradient ? GRADIENTS : VALUES] -= (int64_t)x->bytes;
+        if (!gradient) continue;
+        change[x->first][BORN] += (int64_t)x->bytes;
+        change[x->first + 1][BORN] -= (int64_t)x->bytes;
+    }
+    for (uint32_t s = 0; s < p->count; s++) {
+        for (int k = 0; k < SERIES; k++) alive[k] += change[s][k];
+        if (graph_node(&p->graph, p->steps[s].node)->phase == PHASE_UPDATE) continue;
+        uint64_t all = (uint64_t)(alive[VALUES] + alive[GRADIENTS]),
+                 least = (uint64_t)(alive[VALUES] + alive[BORN]);
+        if (least > most->but_gradients) most->but_gradients = least;
+        if (all > most->all) most->all = all;
+    }
+    memory_free(change);
     return STATUS_OK;
 }

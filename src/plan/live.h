@@ -1,6 +1,7 @@
-/* Lifetimes: which bytes a program needs, and from which step to which. A storage is what one or more tensors
- * live in: views, must-aliases and gathered parts share by the graph, and here a result also moves in with
- * an input that dies at the same step, where the op says it may. Persistent tensors are not listed. */
+/* Lifetimes: which storages a program needs, and from which step to which. A storage holds one or more
+ * tensors. Views, must-aliases and gathered parts share a storage by the graph. Here a result may also take
+ * over the storage of an input that this step is the last to read, where its op allows that. Persistent
+ * tensors are not listed. */
 #pragma once
 
 #include "lower/lower.h"
@@ -33,3 +34,10 @@ typedef struct {
     uint64_t by_category[CATEGORY_COUNT];
 } live_peak;
 status live_find_peak(const live_set *set, uint32_t steps, live_peak *peak);
+
+/* The most bytes alive during forward and backward, updates left out. For bounds of the search. */
+typedef struct {
+    uint64_t all;           /* as the program is */
+    uint64_t but_gradients; /* if each gradient lived only for the step that makes it */
+} live_values;
+status live_find_values(const live_set *set, const program *p, live_values *most);

@@ -21,8 +21,8 @@ const plan_persistent *plan_find(const plan *p, const char *name) {
     return NULL;
 }
 
-/* Looks among the first `count`. Programs list their persistent tensors in nearly the same order, so looking
- * on from the last find makes this linear in practice. */
+/* Searches the first `count`. Programs list their persistent tensors in nearly the same order: going on from
+ * the last find makes this linear in practice. */
 static plan_persistent *find_from(plan *p, uint32_t count, const char *name, uint32_t *cursor) {
     for (uint32_t k = 0; k < count; k++) {
         uint32_t i = (*cursor + k) % count;
@@ -111,7 +111,7 @@ static status outline_one(plan *p, program *source, plan_program **out) {
     return STATUS_OK;
 }
 
-/* From places in the arena and in storages to places in the pool. */
+/* Turns offsets in the arena, and in storages, into offsets in the pool. */
 static void settle_offsets(const plan *p, plan_program *pp) {
     const graph *g = &pp->program.graph;
     for (tensor_id t = 1; t < g->tensors.count; t++) {
@@ -126,20 +126,28 @@ static void settle_offsets(const plan *p, plan_program *pp) {
     for (uint32_t s = 0; s < pp->program.count; s++) pp->scratch[s] += p->persistent_bytes;
 }
 
-/* Bytes of bookkeeping that running this program takes: its graph, its lifetimes and places, and the calls
- * that exec/ binds, with what it observes. */
-static uint64_t table_bytes(const plan_program *pp) {
-    const graph *g = &pp->program.graph;
-    uint64_t tensor_bytes =
-        sizeof(tensor) + sizeof(live_storage) + 2 * sizeof(uint64_t) + 5 * sizeof(uint32_t);
-    uint64_t step_bytes = sizeof(node) + sizeof(lower_step) + sizeof(op_call) + sizeof(uint64_t);
-    return g->tensors.count * tensor_bytes + g->nodes.count * step_bytes + g->bytes.count +
-           (uint64_t)g->edges.count * (sizeof(tensor_id) + sizeof(op_arg));
+/* Bytes of bookkeeping for a tensor, a node and an edge: graph, lifetimes, offsets, the calls that exec/
+ * binds, and what it observes. */
+enum {
+    TENSOR_TABLES = sizeof(tensor) + sizeof(live_storage) + 2 * sizeof(uint64_t) + 5 * sizeof(uint32_t),
+    NODE_TABLES = sizeof(node) + sizeof(lower_step) + sizeof(op_call) + sizeof(uint64_t),
+    EDGE_TABLES = sizeof(tensor_id) + sizeof(op_arg)
+};
+
+uint64_t plan_graph_bytes(const graph *g) {
+    return g->tensors.count * (uint64_t)TENSOR_TABLES + g->nodes.count * (uint64_t)NODE_TABLES +
+           g->bytes.count + g->edges.count * (uint64_t)EDGE_TABLES;
 }
 
-/* Of a persistent tensor while it is saved, in lists and headers; and tables at once in one thread of the
- * search: 2.2 were seen. */
-enum { SAVING_BYTES = 512, PLANNING_SHARE = 3 };
+/* A node has at least one input and one output. */
+uint32_t plan_most_nodes(uint64_t memory) {
+    enum { NODE = TENSOR_TABLES + NODE_TABLES + 2 * EDGE_TABLES };
+    uint64_t code = device_runtime_reserve(0).code, most = memory > code ? (memory - code) / 7 * 4 / NODE : 0;
+    return most < 1 ? 1 : most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
+}
+
+/* Bookkeeping for a persistent tensor while it is saved: lists and headers. */
+enum { SAVING_BYTES = 512 };
 enum { TRANSFER_BYTES = 256 << 10 }; /* a thread's stack and its queue */
 
 static void sum_up(plan *p, int threads) {
@@ -157,25 +165,36 @@ static void sum_up(plan *p, int threads) {
     p->runtime = device_runtime_reserve(threads);
     uint64_t tables = p->persistent_count * (sizeof *p->persistent + SAVING_BYTES);
     for (int k = 0; k < PROGRAM_COUNT; k++)
-        if (p->programs[k]) tables += table_bytes(p->programs[k]);
+        if (p->programs[k]) tables += plan_graph_bytes(&p->programs[k]->program.graph);
     if (p->file_bytes) tables += TRANSFER_BYTES;
     p->runtime.tables += tables;
-    p->planning_bytes = p->runtime.code + (uint64_t)threads * PLANNING_SHARE * tables;
+    p->table_bytes = tables;
+    p->planning_bytes = p->runtime.code + p->runtime.threads + plan_making_bytes(tables);
     plan_reserve(p, 0);
 }
 
-/* Before there is a pool, each thread of the search holds the graphs and tables of a candidate on their way
- * through the passes. Where the model is all depth and no width that is more than the run will ever take. */
+/* Its graphs on their way through the passes, with what is lowered and packed of them: up to 1.5 times the
+ * tables were seen where memory is tight (search/visit.c), beside 2 MiB less code than is reserved. */
+uint64_t plan_making_bytes(uint64_t table_bytes) { return table_bytes + table_bytes / 4 * 3; }
+
+/* The peak is the larger of planning and running. In models that are deep and narrow, planning takes more.
+ * What it takes more is counted as tables of the runtime, so that categories add up to the peak. */
 void plan_reserve(plan *p, uint64_t bytes) {
+    if (p->peak_bytes > p->run_bytes) p->runtime.tables -= p->peak_bytes - p->run_bytes;
     p->runtime.tables += bytes;
-    uint64_t run = plan_pool_bytes(p) + plan_runtime_bytes(p);
-    if (run < p->planning_bytes) p->runtime.tables += p->planning_bytes - run;
+    p->run_bytes = plan_pool_bytes(p) + plan_runtime_bytes(p);
+    if (p->run_bytes < p->planning_bytes) p->runtime.tables += p->planning_bytes - p->run_bytes;
     p->by_category[CATEGORY_RUNTIME] = plan_runtime_bytes(p);
     p->peak_bytes = plan_pool_bytes(p) + plan_runtime_bytes(p);
 }
 
-/* Values that a program has in the file, one after the other behind the state; programs run one at a time, so
- * they use the same places. */
+void plan_hold(plan *p, uint64_t bytes) {
+    if (bytes > p->planning_bytes) p->planning_bytes = bytes;
+    plan_reserve(p, 0);
+}
+
+/* Places a program's values that live in the file, one after the other behind the state. Programs run one at
+ * a time, so all begin at the same place. */
 static uint64_t place_in_file(const plan *p, plan_program *pp) {
     const graph *g = &pp->program.graph;
     uint64_t end = p->file_bytes;
@@ -188,7 +207,18 @@ static uint64_t place_in_file(const plan *p, plan_program *pp) {
     return end;
 }
 
-/* As many pieces as may be in memory at once. */
+uint64_t plan_slots_bytes(uint64_t pieces, uint64_t slot_bytes) {
+    return (pieces < PIECES_SLOTS ? pieces : PIECES_SLOTS) * slot_bytes + PIECES_PAGE;
+}
+
+static void raise_pieces(pieces_size *most, const pieces_size *x) {
+    if (x->count > most->count) most->count = x->count;
+    if (x->slot_bytes > most->slot_bytes) most->slot_bytes = x->slot_bytes;
+    if (x->updates > most->updates) most->updates = x->updates;
+    if (x->update_bytes > most->update_bytes) most->update_bytes = x->update_bytes;
+}
+
+/* Adds the slots: as many as there may be pieces in memory at once, each as large as the largest piece. */
 static void add_slots(plan *p) {
     uint64_t end = p->file_bytes;
     for (int k = 0; k < PROGRAM_COUNT; k++) {
@@ -198,10 +228,11 @@ static void add_slots(plan *p) {
         uint32_t slots = size.count < PIECES_SLOTS ? (uint32_t)size.count : PIECES_SLOTS;
         if (own > end) end = own;
         if (slots > p->slots) p->slots = slots;
+        raise_pieces(&p->pieces, &size);
         if (size.slot_bytes > p->slot_bytes) p->slot_bytes = size.slot_bytes;
     }
     p->file_bytes = end;
-    if (end) add_persistent(p, PLAN_SLOTS, p->slots * p->slot_bytes + PIECES_PAGE, CATEGORY_SCRATCH, NULL);
+    if (end) add_persistent(p, PLAN_SLOTS, plan_slots_bytes(p->slots, p->slot_bytes), CATEGORY_SCRATCH, NULL);
 }
 
 /* Everything but places in the arena. */

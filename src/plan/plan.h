@@ -8,15 +8,16 @@
 #pragma once
 
 #include "lower/lower.h"
+#include "lower/pieces.h"
 #include "plan/live.h"
 
-/* The programs that a model and a run give (DESIGN 4). */
+/* The programs of a run (docs/design.md, "Programs"). */
 typedef enum {
     PROGRAM_STEP,          /* forward, backward, update; the last micro-batch where there are several */
     PROGRAM_ACCUMULATE,    /* forward, backward, add to the gradients */
     PROGRAM_EVALUATE,      /* forward alone */
     PROGRAM_EVALUATE_REST, /* the same for what is left of the validation samples */
-    PROGRAM_DECODE,        /* one token after the other, with a cache */
+    PROGRAM_DECODE,        /* one token of each text, with caches of keys and values */
     PROGRAM_COUNT
 } program_kind;
 const char *plan_program_name(program_kind k);
@@ -31,7 +32,7 @@ typedef struct {
     bool by_rows; /* codes of 8 bits: a scale for each row; else for each column */
 } plan_persistent;
 
-/* Host memory that belongs to no graph but to the run: read-ahead of the loader and the like. */
+/* Memory of the run that belongs to no graph, such as the loader's read-ahead. */
 typedef struct {
     const char *name;
     uint64_t bytes;
@@ -50,23 +51,40 @@ typedef struct {
     plan_program *programs[PROGRAM_COUNT]; /* NULL: not part of this run */
     plan_persistent *persistent;
     uint32_t persistent_count;
-    uint64_t persistent_bytes, arena_bytes, lower_bound_bytes; /* arena_bytes: the largest; its lower bound */
+    uint64_t persistent_bytes;
+    uint64_t arena_bytes;       /* the largest of all programs */
+    uint64_t lower_bound_bytes; /* of arena_bytes: the most bytes alive at once */
     device_runtime runtime;
-    uint64_t planning_bytes;              /* what the search for it may hold, before there is a pool */
-    uint64_t peak_bytes;                  /* persistent + arena + runtime; at least planning_bytes */
+    uint64_t run_bytes;      /* of running: persistent + arena + runtime */
+    uint64_t table_bytes;    /* the plan's own graphs and tables: part of runtime.tables */
+    uint64_t planning_bytes; /* of making this plan, before there is a pool */
+    uint64_t peak_bytes;     /* the larger of run_bytes and planning_bytes; the excess is runtime */
     uint64_t by_category[CATEGORY_COUNT]; /* at the peak; sums up to peak_bytes */
     program_kind peak_program;
     const char *folder;  /* where the file is to be; the caller's */
     uint64_t file_bytes; /* 0: there is none */
     uint64_t slot_bytes; /* of each slot in the buffer PLAN_SLOTS */
     uint32_t slots;
-    int threads; /* that scratch is planned for: run with no more */
+    pieces_size pieces; /* the most of any program */
+    int threads;        /* that scratch is planned for: run with no more */
 } plan;
 
 /* The buffer that state in a file passes through; its slots begin at a multiple of PIECES_PAGE. */
 #define PLAN_SLOTS "state in passing"
 
-/* Takes over the programs (entries with a NULL steps pointer are absent), also on failure. */
+/* The size of that buffer for so many pieces of at most so many bytes. */
+uint64_t plan_slots_bytes(uint64_t pieces, uint64_t slot_bytes);
+
+/* Bytes of bookkeeping that running a program of this graph takes. */
+uint64_t plan_graph_bytes(const graph *g);
+
+/* The most nodes that a graph can have if planning it is to take at most so much memory. */
+uint32_t plan_most_nodes(uint64_t memory);
+
+/* Memory that one thread holds while it makes a plan with so many bytes of tables. */
+uint64_t plan_making_bytes(uint64_t table_bytes);
+
+/* Takes the programs over, also on failure. A program without steps (NULL) is absent. */
 status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
                  int threads, plan *p);
 /* The same without places in the arena, whose size is its lower bound: so peak_bytes is at most that of
@@ -75,6 +93,8 @@ status plan_outline(program programs[PROGRAM_COUNT], const plan_buffer *buffers,
                     int threads, plan *p);
 /* Adds to the runtime reserve what the caller will hold outside of the pool. */
 void plan_reserve(plan *p, uint64_t bytes);
+/* So much memory was held before there was a pool: planning_bytes is at least that. */
+void plan_hold(plan *p, uint64_t bytes);
 void plan_close(plan *p);
 
 /* The persistent tensor or buffer with this name; NULL when there is none. */

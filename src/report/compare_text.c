@@ -13,7 +13,8 @@ enum { LINE = 108, LABEL = 32, NARROW_LABEL = 30 };
 static void add_title(text *out, const report_comparison *c, const parts_colours *k) {
     const setup *s = c->setup;
     const compose_run *r = &s->request.run;
-    text_add(out, "%s%s%s, %s, a batch of %lld sample%s", k->bold, s->model.name, k->end,
+    char name[REPORT_NAME_BYTES];
+    text_add(out, "%s%s%s, %s, a batch of %lld sample%s", k->bold, report_name(s->model.name, name), k->end,
              optimizer_title(r->optimizer.kind), (long long)r->batch, r->batch == 1 ? "" : "s");
     if (s->model.context) text_add(out, " of %lld tokens", (long long)r->context);
     text_add(out, "; times predicted with rates of the %s\n", r->lower.rates.source);

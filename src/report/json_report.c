@@ -27,6 +27,12 @@ static void put_step_seconds(json_writer *w, const setup *s, double seconds) {
         json_put_null(w, "step_seconds");
 }
 
+static void put_parameters(json_writer *w, const setup *s, const decision *d) {
+    parts_parameters n = parts_parameters_of(s, d);
+    json_put_unsigned(w, "parameters", n.all);
+    json_put_unsigned(w, "trained", n.trained);
+}
+
 static void put_plain(json_writer *w, const setup *s, const search_point *plain) {
     json_begin_object(w, "plain");
     if (plain->peak_bytes) {
@@ -249,6 +255,7 @@ static void write_report(text *out, const setup *s, const decision *d, outcome o
     json_put_bool(&w, "fits", report_fits(d));
     put_budget(&w, "budget_bytes", d->budget);
     json_put_unsigned(&w, "least_budget_bytes", search_least(&d->front));
+    put_parameters(&w, s, d);
     json_put_string(&w, "rates", s->request.run.lower.rates.source);
     put_plain(&w, s, &d->front.plain);
     put_search(&w, &d->front);

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "ir/op.h"
 
 parts_colours parts_colours_of(const report_style *style) {
@@ -37,6 +38,12 @@ const char *report_count(uint64_t n, char buffer[REPORT_NUMBER_BYTES]) {
     return buffer;
 }
 
+const char *report_rate(double per_second, char buffer[REPORT_NUMBER_BYTES]) {
+    if (per_second >= 0 && per_second < 1e18) return report_count((uint64_t)(per_second + 0.5), buffer);
+    snprintf(buffer, REPORT_NUMBER_BYTES, "-");
+    return buffer;
+}
+
 const char *report_duration(double seconds, char buffer[REPORT_NUMBER_BYTES]) {
     if (!(seconds >= 0) || seconds > 1e9) seconds = seconds > 0 ? 1e9 : 0;
     long whole = (long)(seconds + 0.5);
@@ -51,7 +58,54 @@ const char *report_duration(double seconds, char buffer[REPORT_NUMBER_BYTES]) {
     return buffer;
 }
 
+const char *report_name(const char *name, char buffer[REPORT_NAME_BYTES]) {
+    enum { HALF = (REPORT_NAME_BYTES - 4) / 2 };
+    size_t length = strlen(name);
+    if (length < REPORT_NAME_BYTES)
+        memcpy(buffer, name, length + 1);
+    else
+        snprintf(buffer, REPORT_NAME_BYTES, "%.*s...%s", HALF, name, name + length - HALF);
+    utf8_clean(buffer);
+    return buffer;
+}
+
 bool report_fits(const decision *d) { return d->point.peak_bytes <= d->budget; }
+
+/* ---- parameters ---- */
+
+static bool is_weight(const tensor *x) { return !x->producer && x->role == ROLE_PARAMETER; }
+
+static uint64_t count_numbers(const graph *g, uint8_t flags) {
+    uint64_t n = 0;
+    for (tensor_id t = 1; t < g->tensors.count; t++) {
+        const tensor *x = graph_tensor(g, t);
+        if (is_weight(x) && (x->flags & flags) == flags) n += (uint64_t)shape_elements(&x->shape);
+    }
+    return n;
+}
+
+static bool has_adapters(const decision *d) {
+    for (int i = 0; pass_table[i]; i++)
+        if (pass_table[i]->adapting && d->point.choice.settings[i].text[0]) return true;
+    return false;
+}
+
+parts_parameters parts_parameters_of(const setup *s, const decision *d) {
+    parts_parameters n = { 0 };
+    const plan_program *step = d->plan.programs[PROGRAM_STEP];
+    graph g;
+    model_ports ports;
+    if (graph_open(&g) != STATUS_OK) return n;
+    model_run run = { .mode = s->request.run.training ? MODEL_TRAIN : MODEL_EVALUATE,
+                      .batch = 1,
+                      .context = s->request.run.context };
+    s->model.build(&s->model, &g, &run, &ports);
+    if (graph_status(&g) == STATUS_OK) n.all = count_numbers(&g, 0);
+    if (s->request.run.training && n.all) n.trained = count_numbers(&g, TENSOR_TRAINABLE);
+    if (has_adapters(d)) n.trained = step ? count_numbers(&step->program.graph, TENSOR_TRAINABLE) : 0;
+    graph_close(&g);
+    return n;
+}
 
 /* ---- measured ---- */
 

@@ -20,6 +20,13 @@ typedef struct {
 } parts_measured;
 parts_measured parts_measured_of(const decision *d, const train_result *r);
 
+/* Numbers in the weights of the model as its builder makes it, however the plan stores them; and how many
+ * numbers are trained: these, or those of the adapters beside them. 0 where it can't be built. */
+typedef struct {
+    uint64_t all, trained;
+} parts_parameters;
+parts_parameters parts_parameters_of(const setup *s, const decision *d);
+
 /* Tensors alive at the peak that are alike: of one op, shape and category. Persistent ones are gathered by
  * category, and `name` is the largest of them. */
 typedef struct {

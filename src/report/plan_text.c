@@ -46,20 +46,14 @@ static const seconds_words *words_of(const setup *s) {
     return s->request.run.training ? &step : &whole;
 }
 
-static uint64_t parameters_of(const plan *p) {
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < p->persistent_count; i++)
-        if (p->persistent[i].category == CATEGORY_WEIGHTS)
-            n += (uint64_t)shape_elements(&p->persistent[i].shape);
-    return n;
-}
-
 /* ---- what it needs ---- */
 
 static void add_title(text *out, const setup *s, const decision *d, const parts_colours *k) {
-    char count[REPORT_NUMBER_BYTES];
-    text_add(out, "%s%s%s: %s parameters, ", k->bold, s->model.name, k->end,
-             report_count(parameters_of(&d->plan), count));
+    char count[REPORT_NUMBER_BYTES], name[REPORT_NAME_BYTES];
+    parts_parameters n = parts_parameters_of(s, d);
+    text_add(out, "%s%s%s: %s parameters, ", k->bold, report_name(s->model.name, name), k->end,
+             report_count(n.all, count));
+    if (n.trained && n.trained != n.all) text_add(out, "%s trained, ", report_count(n.trained, count));
     const compose_run *r = &s->request.run;
     if (r->training)
         text_add(out, "%s, a batch of ", optimizer_title(r->optimizer.kind));
@@ -137,8 +131,8 @@ static void add_batch(text *out, const decision *d, bool training) {
 
 static void add_choices(text *out, const setup *s, const decision *d, const parts_colours *k) {
     char seconds[UNITS_TEXT_BYTES];
-    text_add(out, "\n%sWhat was chosen%s, of %u plans looked at in %s\n", k->bold, k->end,
-             (unsigned)d->front.candidates, units_seconds_text(d->front.elapsed, seconds));
+    text_add(out, "\n%sWhat was chosen%s, of %llu combinations in %s\n", k->bold, k->end,
+             (unsigned long long)d->front.candidates, units_seconds_text(d->front.elapsed, seconds));
     text_add(out, "%s  %-16s %-18s %12s  %12s  %s%s\n", k->dim, "technique", "setting", "memory",
              words_of(s)->heading, "results", k->end);
     bool training = s->request.run.training;
@@ -166,6 +160,7 @@ static void add_bar(text *out, double part, const report_style *style) {
 static void add_memory(text *out, const decision *d, const report_style *style, const parts_colours *k) {
     const plan *p = &d->plan;
     char a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES], c[UNITS_TEXT_BYTES], e[UNITS_TEXT_BYTES];
+    char folder[REPORT_NAME_BYTES];
     text_add(out, "\n%sMemory at the peak%s\n", k->bold, k->end);
     for (int i = 0; i < CATEGORY_COUNT; i++) {
         if (!p->by_category[i]) continue;
@@ -180,7 +175,7 @@ static void add_memory(text *out, const decision *d, const report_style *style, 
              bytes_text(plan_runtime_bytes(p), e));
     if (p->file_bytes)
         text_add(out, "  %-15s %11s  in %s while it runs\n", "on disk", bytes_text(p->file_bytes, a),
-                 p->folder);
+                 report_name(p->folder, folder));
     text_add(out, "  the arena's lower bound, most bytes alive at once, is %s: packing adds %.2f %%\n",
              bytes_text(p->lower_bound_bytes, a),
              p->lower_bound_bytes ? 100 * ((double)p->arena_bytes / (double)p->lower_bound_bytes - 1) : 0);
@@ -240,10 +235,10 @@ static void add_peak(text *out, const decision *d, const parts_colours *k) {
 
 static void add_refusal(text *out, const setup *s, const decision *d, const parts_colours *k) {
     uint64_t least = search_least(&d->front);
-    char a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES];
-    text_add(out, "%s%s does not fit%s into %s: the smallest of %u plans needs %s.\n\n", k->bad,
-             s->model.name, k->end, bytes_text(d->budget, a), (unsigned)d->front.candidates,
-             bytes_text(least, b));
+    char a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES], name[REPORT_NAME_BYTES];
+    text_add(out, "%s%s does not fit%s into %s: the smallest of %llu combinations needs %s.\n\n", k->bad,
+             report_name(s->model.name, name), k->end, bytes_text(d->budget, a),
+             (unsigned long long)d->front.candidates, bytes_text(least, b));
     text_add(out, "  %-15s %11s\n", "missing", bytes_text(least - d->budget, a));
     text_add(out, "  %-15s %11s   --memory %llu, at %s %s\n", "least budget", bytes_text(least, a),
              (unsigned long long)least, units_seconds_text(d->front.points[0].seconds, b),

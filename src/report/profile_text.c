@@ -10,16 +10,16 @@
 static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 static void add_columns(text *out, const profile_row *row, double whole) {
-    text_add(out, " %5u %10.3f %5.1f %% %10.3f %10.3f %c %5.0f %%", (unsigned)row->calls, 1e3 * row->seconds,
+    text_add(out, " %5u %9.3f %5.1f %% %9.3f %9.3f %c %5.0f %%", (unsigned)row->calls, 1e3 * row->seconds,
              percent(row->seconds, whole), 1e3 * row->predicted, 1e3 * row->bound,
              row->compute >= row->traffic ? 'c' : 'b', percent(row->bound, row->seconds));
-    text_add(out, " %7.1f %6.1f\n", row->seconds > 0 ? 1e-9 * row->flops / row->seconds : 0,
+    text_add(out, " %6.1f %6.1f\n", row->seconds > 0 ? 1e-9 * row->flops / row->seconds : 0,
              row->seconds > 0 ? 1e-9 * row->bytes / row->seconds : 0);
 }
 
 static void add_header(text *out, const char *title, const char *second, const parts_colours *k) {
-    text_add(out, "\n%s%-24s%s %s%-8s %5s %10s %7s %10s %10s   %7s %7s %6s%s\n", k->bold, title, k->end,
-             k->dim, second, "calls", "ms", "share", "predicted", "bound", "of time", "GF/s", "GB/s", k->end);
+    text_add(out, "\n%s%-24s%s %s%-8s %5s %9s %7s %9s %9s   %7s %6s %6s%s\n", k->bold, title, k->end, k->dim,
+             second, "calls", "ms", "share", "predicted", "bound", "of time", "GF/s", "GB/s", k->end);
 }
 
 /* ---- the tables ---- */
@@ -42,7 +42,7 @@ static void add_blocks(text *out, const profile_result *r, double whole, const p
         add_columns(out, &r->blocks[i], whole);
     }
     for (int p = PHASE_FORWARD; p <= PHASE_UPDATE; p++)
-        text_add(out, "%-24s %-8s %5s %10.3f %5.1f %%\n", p == PHASE_FORWARD ? "all, by phase" : "",
+        text_add(out, "%-24s %-8s %5s %9.3f %5.1f %%\n", p == PHASE_FORWARD ? "all, by phase" : "",
                  parts_phase_name((phase)p), "", 1e3 * r->total.by_phase[p],
                  percent(r->total.by_phase[p], whole));
 }
@@ -64,6 +64,7 @@ static void add_between(text *out, const profile_step *x, const parts_colours *k
 static void add_title(text *out, const setup *s, const decision *d, const profile_result *r,
                       const parts_colours *k) {
     char a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES], c[UNITS_TEXT_BYTES], n[REPORT_NUMBER_BYTES];
+    char data[REPORT_NAME_BYTES];
     const device_rates *rates = &s->request.run.lower.rates;
     double least = r->run.step_seconds, most = least;
     for (int64_t i = 0; i < r->steps; i++) {
@@ -78,12 +79,11 @@ static void add_title(text *out, const setup *s, const decision *d, const profil
         d->plan.threads == 1 ? "" : "s", units_seconds_text(least, a), units_seconds_text(most, b));
     text_add(out, "%s\n", units_seconds_text(r->run.step_seconds, c));
     text_add(out, "(predicted %s, %s tokens/s). Data: %s\n", units_seconds_text(d->point.seconds, a),
-             report_count((uint64_t)(r->run.tokens_per_second + 0.5), n),
-             s->options.data ? s->options.data : "random numbers");
+             report_rate(r->run.tokens_per_second, n),
+             s->options.data ? report_name(s->options.data, data) : "random numbers");
     text_add(out,
              "Bound: no call is faster than its arithmetic at %.1f GF/s (c) nor than its bytes at %.1f GB/s "
-             "(b), but "
-             "for\nwhat lies in caches; rates of the %s\n",
+             "(b), but for what lies in caches; rates of the %s\n",
              1e-9 * profile_peak(rates), 1e-9 * profile_bandwidth(rates), rates->source);
 }
 

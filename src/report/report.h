@@ -57,7 +57,14 @@ void report_compare_json(text *out, const report_comparison *c);
  */
 void report_compare_svg(text *out, const report_comparison *c);
 
-/* "1,234,567" and "3 min 20 s", into `buffer`; return it. */
+/* "1,234,567" and "3 min 20 s", into `buffer`; return it. A rate is a count too, "-" where it is not known.
+ */
 enum { REPORT_NUMBER_BYTES = 32 };
 const char *report_count(uint64_t n, char buffer[REPORT_NUMBER_BYTES]);
+const char *report_rate(double per_second, char buffer[REPORT_NUMBER_BYTES]);
 const char *report_duration(double seconds, char buffer[REPORT_NUMBER_BYTES]);
+
+/* A path or name from outside as it may stand in a text: control characters and what is not UTF-8 become '?',
+ * so it stays within its line and commands no terminal. What is too long loses its middle. */
+enum { REPORT_NAME_BYTES = 512 };
+const char *report_name(const char *name, char buffer[REPORT_NAME_BYTES]);

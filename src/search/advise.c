@@ -11,7 +11,8 @@
 
 /* ---- what the user allows ---- */
 
-/* What decides what is trained is not up to the planner. */
+/* --allow is about these. A pass that is asked_for decides what is trained: that is no choice of the planner.
+ */
 static bool is_lossy(const pass *p) { return p->class == PASS_LOSSY && !p->asked_for; }
 
 /* "precision, optimizer-state" */
@@ -27,12 +28,13 @@ static status unknown_technique(const char *name) {
     char near[NEAREST_BYTES] = "";
     add_lossy_options(&known);
     if (known.data) nearest_listed(name, known.data, near);
-    status_set(STATUS_INVALID, "--allow: '%s' is no technique that changes numerics; %s%s%s%s%s%s", name,
-               *near ? "did you mean " : "", near, *near ? "? " : "",
-               known.data ? "there are " : "there are none: nothing has to be allowed",
-               known.data ? known.data : "", known.data ? ", and all" : "");
+    status failed =
+        status_set(STATUS_INVALID, "--allow: '%s' is no technique that changes numerics; %s%s%s%s%s%s", name,
+                   *near ? "did you mean " : "", near, *near ? "? " : "",
+                   known.data ? "there are " : "there are none: nothing has to be allowed",
+                   known.data ? known.data : "", known.data ? ", and all" : "");
     text_close(&known);
-    return STATUS_INVALID;
+    return failed;
 }
 
 static int find_technique(const char *name) {
@@ -83,133 +85,85 @@ status advise_allow(search_request *q, const char *list) {
     return STATUS_OK;
 }
 
+/* The least budget of q; UINT64_MAX: it cannot be planned, or takes more than `budget`. */
+static uint64_t least_within(const search_request *q, uint64_t budget) {
+    search_front front;
+    if (search_within(q, budget, &(search_wish){ 0 }, &front) != STATUS_OK) return UINT64_MAX;
+    uint64_t least = front.count ? search_least(&front) : UINT64_MAX;
+    search_close(&front);
+    return least;
+}
+
 /* ---- the cheapest set of allowances ---- */
 
-/* Sets are tried on the leanest plans that need none: what is lean without a LOSSY technique is with one. */
-enum { MAX_SETTINGS = 16, MAX_TRIED = 512 };
+/* Could this technique's LOSSY settings be allowed, or more of them than are? */
+static bool could_be_allowed(const search_request *q, int i) {
+    return is_lossy(pass_table[i]) && q->pins[i].kind == SEARCH_AUTO &&
+           !(q->lossy[i].given && !q->lossy[i].setting[0]);
+}
 
-typedef struct {
-    const search_request *q;
-    pass_setting settings[PASS_MAX][MAX_SETTINGS]; /* by pass: LOSSY ones that could be allowed */
-    uint32_t count[PASS_MAX];
-    search_point *tried;
-    uint32_t tried_count;
-} allowances;
+static void allow_all_of(search_request *q, int i) {
+    q->lossy[i].given = true;
+    q->lossy[i].setting[0] = 0;
+}
 
 static bool allowed_already(const search_request *q, int i, const pass_setting *s) {
     return q->lossy[i].given && (!q->lossy[i].setting[0] || strcmp(q->lossy[i].setting, s->text) == 0);
 }
 
-static void list_allowances(allowances *a, const compose_choice *base) {
-    pass_setting offered[MAX_SETTINGS * 4];
-    for (int i = 0; pass_table[i]; i++) {
-        if (!is_lossy(pass_table[i]) || a->q->pins[i].kind != SEARCH_AUTO) continue;
-        uint32_t count = search_offers(&a->q->run, base, i, offered, MAX_SETTINGS * 4);
-        for (uint32_t k = 0; k < count && a->count[i] < MAX_SETTINGS; k++)
-            if (offered[k].class == PASS_LOSSY && !allowed_already(a->q, i, &offered[k]))
-                a->settings[i][a->count[i]++] = offered[k];
-    }
-}
-
-/* Every way to add settings of exactly `more` techniques, from pass i on, to the choice. */
-static void add_sets(allowances *a, int i, uint32_t more, compose_choice *choice) {
-    if (!more) {
-        if (a->tried_count < MAX_TRIED) a->tried[a->tried_count++] = (search_point){ .choice = *choice };
-        return;
-    }
-    for (; pass_table[i]; i++) {
-        pass_setting before = choice->settings[i];
-        for (uint32_t k = 0; k < a->count[i]; k++) {
-            choice->settings[i] = a->settings[i][k];
-            add_sets(a, i + 1, more - 1, choice);
-        }
-        choice->settings[i] = before;
-    }
-}
-
-/* The request with what the point uses allowed as well; as text too. */
-static search_request allowing(const allowances *a, const search_point *x, char set[ADVISE_SET_BYTES]) {
-    search_request q = *a->q;
+/* The LOSSY settings of x that q does not allow, as --allow takes them. */
+static void write_set(const search_request *q, const search_point *x, char set[ADVISE_SET_BYTES]) {
     char option[PASS_OPTION_BYTES];
     size_t used = 0;
     set[0] = 0;
     for (int i = 0; pass_table[i]; i++) {
         const pass_setting *s = &x->choice.settings[i];
-        if (!a->count[i] || !s->text[0] || s->class != PASS_LOSSY || allowed_already(a->q, i, s)) continue;
-        q.lossy[i].given = true;
-        snprintf(q.lossy[i].setting, sizeof q.lossy[i].setting, "%s", s->text);
+        if (!could_be_allowed(q, i) || !s->text[0] || s->class != PASS_LOSSY || allowed_already(q, i, s))
+            continue;
         if (used < ADVISE_SET_BYTES)
             used += (size_t)snprintf(set + used, ADVISE_SET_BYTES - used, "%s%s=%s", used ? "," : "",
                                      pass_option(pass_table[i], option), s->text);
     }
-    return q;
 }
 
-static int compare_seconds(const void *one, const void *other) {
-    const search_point *x = one, *y = other;
-    return (x->seconds > y->seconds) - (x->seconds < y->seconds);
+/* The fastest plan of q within the budget, if it is faster than *best. */
+static void take_faster(const search_request *q, uint64_t budget, search_point *best) {
+    search_front front;
+    if (search_within(q, budget, &(search_wish){ .budget = budget }, &front) != STATUS_OK) return;
+    const search_point *x = search_pick(&front, budget);
+    if (x && (!best->peak_bytes || x->seconds < best->seconds)) *best = *x;
+    search_close(&front);
 }
 
-/* Of the sets that were tried: those that fit are searched in earnest, the promising ones first, since the
- * leanest plan is not the fastest. */
-static void choose_set(allowances *a, uint64_t budget, char set[ADVISE_SET_BYTES], search_point *best) {
-    enum { IN_EARNEST = 4 };
-    char seen[IN_EARNEST][ADVISE_SET_BYTES];
-    uint32_t searched = 0;
-    qsort(a->tried, a->tried_count, sizeof *a->tried, compare_seconds);
-    for (uint32_t t = 0; t < a->tried_count && searched < IN_EARNEST; t++) {
-        if (!a->tried[t].peak_bytes || a->tried[t].peak_bytes > budget) continue;
-        search_front front;
-        search_request q = allowing(a, &a->tried[t], seen[searched]);
-        bool known = false;
-        for (uint32_t k = 0; k < searched; k++) known |= strcmp(seen[k], seen[searched]) == 0;
-        if (known || search_within(&q, budget, &(search_wish){ .budget = budget }, &front) != STATUS_OK)
-            continue;
-        const search_point *x = search_pick(&front, budget);
-        if (x && (!best->peak_bytes || x->seconds < best->seconds)) {
-            *best = *x;
-            snprintf(set, ADVISE_SET_BYTES, "%s", seen[searched]);
-        }
-        search_close(&front);
-        searched++;
+/* Every way to allow exactly `more` techniques, from pass i on, beside what q allows. */
+static void try_sets(const search_request *q, int i, uint32_t more, uint64_t budget, search_point *best) {
+    if (!more) {
+        take_faster(q, budget, best);
+        return;
+    }
+    for (; pass_table[i]; i++) {
+        search_request wider = *q;
+        if (!could_be_allowed(q, i)) continue;
+        allow_all_of(&wider, i);
+        try_sets(&wider, i + 1, more - 1, budget, best);
     }
 }
 
-static status try_sets(allowances *a, const search_front *front, uint64_t budget, char set[ADVISE_SET_BYTES],
-                       search_point *point) {
+void advise_lossy(const search_request *q, uint64_t budget, char set[ADVISE_SET_BYTES], search_point *point) {
+    search_request all = *q;
     uint32_t techniques = 0;
-    a->tried = memory_new(MAX_TRIED, sizeof *a->tried);
-    if (!a->tried) return status_set(STATUS_FAILED, "no memory to search");
-    list_allowances(a, &front->points[0].choice);
-    for (int i = 0; pass_table[i]; i++) techniques += a->count[i] != 0;
-    for (uint32_t n = 1; n <= techniques && !point->peak_bytes; n++) {
-        a->tried_count = 0;
-        for (uint32_t b = 0; b < ADVISE_BASES && b < front->count; b++) {
-            compose_choice choice = front->points[b].choice;
-            add_sets(a, 0, n, &choice);
-        }
-        search_plan(&a->q->run, budget, a->tried, a->tried_count);
-        choose_set(a, budget, set, point);
-    }
-    memory_free(a->tried);
-    return STATUS_OK;
-}
-
-status advise_lossy(const search_request *q, const search_front *known, uint64_t budget,
-                    char set[ADVISE_SET_BYTES], search_point *point) {
-    allowances a = { .q = q };
-    search_front own = { 0 };
     set[0] = 0;
     *point = (search_point){ 0 };
-    if (!known) TRY(search_run(q, &(search_wish){ .leanest = ADVISE_BASES }, &own));
-    status result = try_sets(&a, known ? known : &own, budget, set, point);
-    search_close(&own);
-    return result;
+    for (int i = 0; pass_table[i]; i++)
+        if (could_be_allowed(q, i)) allow_all_of(&all, i), techniques++;
+    if (least_within(&all, budget) > budget) return; /* nothing would do */
+    for (uint32_t n = 1; n <= techniques && !point->peak_bytes; n++) try_sets(q, 0, n, budget, point);
+    write_set(q, point, set);
 }
 
 /* ---- refusing ---- */
 
-/* What can stand in the way: the table of passes from 0 on, and these before it. */
+/* What can stand in the way: passes, by their index in pass_table, and these. */
 enum {
     RELEASE_EVAL_BATCH = -4,
     RELEASE_MICRO_BATCH = -3,
@@ -218,7 +172,7 @@ enum {
     OPTION_BYTES = 64
 };
 
-/* Leaves what is pinned at place i to the search, and says how; false: nothing is pinned there. */
+/* Unpins what i stands for. `option`: what the user would say. False: it is not pinned. */
 static bool release(search_request *q, int i, char option[OPTION_BYTES]) {
     char name[PASS_OPTION_BYTES];
     if (i == RELEASE_EVAL_BATCH) {
@@ -245,22 +199,13 @@ static bool release(search_request *q, int i, char option[OPTION_BYTES]) {
     return true;
 }
 
-/* The least budget of q; UINT64_MAX: it cannot be planned, or takes more than `budget`. */
-static uint64_t least_within(const search_request *q, uint64_t budget) {
-    search_front front;
-    if (search_within(q, budget, &(search_wish){ 0 }, &front) != STATUS_OK) return UINT64_MAX;
-    uint64_t least = front.count ? search_least(&front) : UINT64_MAX;
-    search_close(&front);
-    return least;
-}
-
-/* How people read one way out: what to say, what it needs. */
+/* Adds one way out: the options to say, and the least budget then. */
 static void add_way(text *out, const char *option, uint64_t needs) {
     char least[UNITS_TEXT_BYTES];
     text_add(out, "%s%s (needs %s)", out->length ? ", or " : "", option, units_bytes_text(needs, least));
 }
 
-/* Pins that alone, or all together, stand in the way. */
+/* Each pin whose release alone would do; where there is none, all of them together. */
 static void advise_releases(const search_request *q, uint64_t budget, text *out) {
     char option[OPTION_BYTES];
     text all = { 0 };
@@ -282,24 +227,23 @@ static void advise_releases(const search_request *q, uint64_t budget, text *out)
     text_close(&all);
 }
 
-static void advise_allowances(const search_request *q, const search_front *front, uint64_t budget,
-                              text *out) {
+static void advise_allowances(const search_request *q, uint64_t budget, text *out) {
     char set[ADVISE_SET_BYTES], option[ADVISE_SET_BYTES + 64];
     search_request wide = *q;
     search_point x;
     bool exact = q->allowed == PASS_EXACT;
     if (exact) wide.allowed = PASS_REASSOCIATING;
-    if (advise_lossy(&wide, exact ? NULL : front, budget, set, &x) != STATUS_OK || !x.peak_bytes) return;
+    advise_lossy(&wide, budget, set, &x);
+    if (!x.peak_bytes) return;
     snprintf(option, sizeof option, "%s--allow %s, which changes numerics", exact ? "no --exact and " : "",
              set);
     add_way(out, option, x.peak_bytes);
 }
 
-void advise_run(const search_request *q, const search_front *front, uint64_t budget,
-                char advice[ADVISE_BYTES]) {
+void advise_run(const search_request *q, uint64_t budget, char advice[ADVISE_BYTES]) {
     text out = { 0 };
     advise_releases(q, budget, &out);
-    advise_allowances(q, front, budget, &out);
+    advise_allowances(q, budget, &out);
     snprintf(advice, ADVISE_BYTES, "%s", out.data ? out.data : "");
     text_close(&out);
 }

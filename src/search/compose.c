@@ -15,7 +15,7 @@ compose_split compose_split_of(const compose_run *r, const compose_choice *c) {
 
 /* ---- programs ---- */
 
-/* What persistent tensors take of memory, whatever else there is; but for the roles in `without`. */
+/* Memory of the persistent tensors, without those of the roles in `without`. */
 static uint64_t persistent_bytes(const graph *g, uint32_t without) {
     uint64_t bytes = 0;
     for (tensor_id t = 1; t < g->tensors.count; t++) {
@@ -26,7 +26,7 @@ static uint64_t persistent_bytes(const graph *g, uint32_t without) {
     return bytes;
 }
 
-/* The roles of which the choice's step passes may leave less in memory than they find. */
+/* The roles whose persistent tensors the choice's step passes may make smaller or remove from memory. */
 static uint32_t roles_freed(const compose_choice *c) {
     uint32_t roles = 0;
     for (int i = 0; pass_table[i]; i++)
@@ -34,45 +34,60 @@ static uint32_t roles_freed(const compose_choice *c) {
     return roles;
 }
 
-/* What is to be made: of which choice, on which trunk. */
+/* The programs of a choice while they are made. */
 typedef struct {
     const compose_run *run;
     const compose_choice *choice;
     compose_trunk *trunk;
     const compose_reach *reach; /* of an outline; NULL: it is planned */
-    uint64_t least;             /* what persistent tensors take at least, as far as is known */
+    uint64_t least;             /* a lower bound of the peak, as far as is known */
+    uint64_t tables;            /* bytes of tables for the graphs so far */
     bool given_up;
 } making;
 
-/* Looks at a graph of the choice, which may yet lose persistent tensors of the roles in `without`. */
+/* Gives the choice up where the persistent tensors of a graph alone are out of reach. Those of the roles in
+ * `without` do not count: step passes may still remove them. */
 static void look_at(making *m, const graph *g, uint32_t without) {
     const compose_reach *reach = m->reach;
-    if (!reach || reach->peak_bytes == UINT64_MAX) return;
+    if (!reach || reach->tables || reach->peak_bytes == UINT64_MAX) return;
     uint64_t bytes = persistent_bytes(g, without);
     if (bytes > m->least) m->least = bytes;
     m->given_up = m->least > reach->peak_bytes && m->least > reach->budget;
 }
 
-/* One program, unless its persistent tensors take too much: mostly the stem knows, before any step pass has
- * run. */
+/* What it takes to make the plan is part of its peak: with the graphs so far, and one that takes this more.
+ */
+static void look_at_tables(making *m, uint64_t more) {
+    if (!m->reach) return;
+    uint64_t bytes = device_runtime_reserve(0).code + plan_making_bytes(m->tables + more);
+    if (bytes > m->least) m->least = bytes;
+    m->given_up |= bytes > m->reach->peak_bytes && bytes > m->reach->budget;
+}
+
+/* Makes one program, unless the choice is given up. Mostly the stem's graph shows that, before any step pass
+ * has run. */
 static status make_program(making *m, program_kind k, program *p) {
     const compose_run *r = m->run;
     graph g = { 0 };
     status result = STATUS_OK;
-    look_at(m, compose_root(r, m->choice, m->trunk->stem, k), roles_freed(m->choice));
+    const graph *root = compose_root(r, m->choice, m->trunk->stem, k);
+    look_at(m, root, roles_freed(m->choice));
+    look_at_tables(m, plan_graph_bytes(root) / 4 * 3); /* passes make graphs hardly smaller */
     if (!m->given_up) result = compose_grow(r, m->choice, k, m->trunk, &g);
     if (!m->given_up && result == STATUS_OK) look_at(m, &g, 0);
+    if (!m->given_up && result == STATUS_OK) look_at_tables(m, plan_graph_bytes(&g));
+    m->tables += plan_graph_bytes(&g);
     if (result != STATUS_OK || m->given_up) {
         graph_close(&g);
         return result;
     }
     lower_options lower = r->lower;
-    lower.unverified = m->reach != NULL; /* what is planned after all is made again, and verified then */
+    lower.unverified = m->reach != NULL; /* outlines are not run; what is planned is made anew and verified */
     TRY(lower_program(&g, &lower, p));
     return schedule_program(p);
 }
 
-/* Of a step, or of the whole validation where that is all there is; by program, 0: there is none. */
+/* Seconds of a step, or of the whole validation where nothing is trained. By program; 0: there is none. */
 static double seconds_of(const double seconds[PROGRAM_COUNT], const compose_split *s) {
     if (seconds[PROGRAM_STEP] > 0)
         return seconds[PROGRAM_STEP] + (double)s->accumulate * seconds[PROGRAM_ACCUMULATE];
@@ -121,21 +136,43 @@ status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
     return result;
 }
 
+/* What the outline tells, for compose_bound. */
+static status look_into(const compose_run *r, const compose_choice *c, const plan *p, compose_least *out) {
+    compose_split split = compose_split_of(r, c);
+    double computing[PROGRAM_COUNT] = { 0 };
+    *out = (compose_least){ .peak_bytes = p->peak_bytes,
+                            .seconds = compose_seconds(p, &split),
+                            .fixed_bytes = p->run_bytes - p->arena_bytes,
+                            .pieces = p->pieces,
+                            .table_bytes = p->table_bytes };
+    if (p->pieces.count) out->fixed_bytes -= plan_slots_bytes(p->pieces.count, p->pieces.slot_bytes);
+    for (int k = 0; k < PROGRAM_COUNT; k++) {
+        if (!p->programs[k]) continue;
+        live_values most;
+        TRY(live_find_values(&p->programs[k]->live, &p->programs[k]->program, &most));
+        if (most.all > out->values.all) out->values.all = most.all;
+        if (most.but_gradients > out->values.but_gradients) out->values.but_gradients = most.but_gradients;
+        computing[k] = p->programs[k]->program.computing;
+    }
+    out->computing = seconds_of(computing, &split);
+    return STATUS_OK;
+}
+
 status compose_bound(const compose_run *r, const compose_choice *c, compose_trunk *t,
                      const compose_reach *reach, compose_least *out) {
     program programs[PROGRAM_COUNT] = { 0 };
     making m = { .run = r, .choice = c, .trunk = t, .reach = reach };
     plan p;
     *out = (compose_least){ 0 };
-    TRY(make_programs(&m, programs));
+    status result = make_programs(&m, programs);
+    if (result != STATUS_OK) return result;
     *out = (compose_least){ .peak_bytes = m.least, .given_up = m.given_up };
     if (m.given_up) return STATUS_OK;
     TRY(plan_outline(programs, r->buffers, r->buffer_count, r->lower.threads, &p));
     plan_reserve(&p, r->kept_bytes);
-    compose_split split = compose_split_of(r, c);
-    *out = (compose_least){ .peak_bytes = p.peak_bytes, .seconds = compose_seconds(&p, &split) };
+    result = look_into(r, c, &p, out);
     plan_close(&p);
-    return STATUS_OK;
+    return result;
 }
 
 status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p) {

@@ -1,4 +1,5 @@
-/* From a model and choices to planned programs: the one way for the data of DESIGN 2, as one function. */
+/* From a model and a choice of settings to planned programs: the whole chain (docs/design.md, "One way for
+ * the data") as one function, for candidates of a search and for the run that is chosen. */
 #pragma once
 
 #include "autodiff/optimizer.h"
@@ -15,9 +16,10 @@ typedef struct {
     int64_t eval_samples;   /* of validation; 0: none */
     plan_buffer buffers[2]; /* of the data: the loader's read-ahead, one sample of validation */
     uint32_t buffer_count;
+    uint64_t memory;     /* the budget, which the search itself must keep too; 0: none */
     uint64_t kept_bytes; /* what the run remembers of its steps, outside of the pool */
     const char *folder;  /* for what does not stay in memory; NULL: none */
-    bool training;       /* false: validation alone */
+    bool training;       /* false: validation only */
     optimizer_options optimizer;
     lower_options lower;
 } compose_run;
@@ -36,56 +38,62 @@ typedef struct {
 } compose_split;
 compose_split compose_split_of(const compose_run *r, const compose_choice *c);
 
-/* The graph of the training step before step passes, or that of validation where nothing is trained: what
- * settings() of a pass of `stage` should look at. */
+/* The graph that settings() of a pass of `stage` looks at: the model's graph for forward passes, the whole
+ * training step for step passes; that of validation where nothing is trained. */
 status compose_graph(const compose_run *r, const compose_choice *c, pass_stage stage, graph *g);
 pass_context compose_context(const compose_run *r, const compose_choice *c);
 
-/* What candidates with the same micro-batch and the same settings of forward passes have in common: the
- * graphs of the run's programs up to the step passes. */
+/* A stem: the graphs of the run's programs before the step passes. Candidates with the same micro-batch and
+ * the same settings of forward passes share it. */
 typedef struct {
     graph graphs[PROGRAM_COUNT];
-    status made; /* what compose_stem_open has returned */
+    status made; /* what compose_stem_open returned */
 } compose_stem;
 status compose_stem_open(const compose_run *r, const compose_choice *c, compose_stem *s);
 void compose_stem_close(compose_stem *s); /* also after a failure */
 bool compose_same_stem(const compose_choice *a, const compose_choice *b);
-bool compose_same(const compose_choice *a, const compose_choice *b); /* altogether */
+bool compose_same(const compose_choice *a, const compose_choice *b); /* in all settings */
 
-/* What one thread keeps of a stem's step passes. Choices that it looks at one after the other mostly begin
- * with the same settings, and then their graphs grow from what those have made. */
+/* A trunk: graphs that one thread keeps from the choice that it looked at last, each after one of the step
+ * passes. The next choice mostly has the same settings of the first step passes, and goes on from there. */
 enum { COMPOSE_KEPT = 2 };
 typedef struct {
     const compose_stem *stem;
-    const graph *root;     /* which of its graphs was the last to grow */
-    compose_choice choice; /* for which */
+    const graph *root;     /* the graph of the stem that the kept ones were made from, */
+    compose_choice choice; /* and the choice that they were made for */
     uint32_t count;
     struct {
         graph graph;
-        int pass; /* made by this one, the last of those that have run; by place in pass_table */
+        int pass; /* the last pass that has run on it, as an index into pass_table */
     } kept[COMPOSE_KEPT];
 } compose_trunk;                            /* begins as { stem } */
 void compose_trunk_close(compose_trunk *t); /* before its stem */
 
-/* Builds, rewrites, lowers, schedules and plans all programs of the run; _on: on a trunk whose stem is the
- * choice's. */
+/* Builds, rewrites, lowers, schedules and plans all programs of the run. _on: from a trunk whose stem is that
+ * of the choice. */
 status compose_plan(const compose_run *r, const compose_choice *c, plan *p);
 status compose_plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, plan *p);
 
-/* What is worth looking at: what may take no more than `peak_bytes`; or than `budget`, if it takes no more
- * than `seconds` either. */
+/* What is worth looking at: candidates of at most `peak_bytes`, and those of at most `budget` that take at
+ * most `seconds`. */
 typedef struct {
     uint64_t peak_bytes, budget;
     double seconds;
+    bool tables; /* compares only the memory that making the plan takes, not that of tensors */
 } compose_reach;
 
-/* A lower bound of the plan's peak_bytes, which is mostly it, and its compose_seconds, in a third of the time
- * or less: nothing is packed. What is seen to be out of reach on the way is given up: then the bound may be a
- * lower one, and seconds are 0. */
+/* The outline of a candidate: all but packing, in a third of the time. peak_bytes is a lower bound of the
+ * plan's, and mostly equal to it; seconds are compose_seconds of the plan. A candidate that is seen to be out
+ * of reach on the way is given up: peak_bytes is what was seen by then, and all else is 0. */
 typedef struct {
     uint64_t peak_bytes;
     double seconds;
     bool given_up;
+    uint64_t fixed_bytes; /* of running: all but the arena and the slots of pieces */
+    pieces_size pieces;   /* what passes through those slots */
+    live_values values;   /* the most that is alive in the arena during forward and backward */
+    uint64_t table_bytes; /* of the plan */
+    double computing;     /* seconds, without waiting for files */
 } compose_least;
 status compose_bound(const compose_run *r, const compose_choice *c, compose_trunk *t,
                      const compose_reach *reach, compose_least *out);
@@ -95,5 +103,5 @@ status compose_bound(const compose_run *r, const compose_choice *c, compose_trun
  */
 status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p);
 
-/* Predicted, of one optimizer step; of the whole validation where that is all there is. */
+/* Predicted seconds of one optimizer step; of the whole validation where nothing is trained. */
 double compose_seconds(const plan *p, const compose_split *s);

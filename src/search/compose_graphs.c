@@ -11,6 +11,7 @@ pass_context compose_context(const compose_run *r, const compose_choice *c) {
                            .batch = r->batch,
                            .micro_batch = c->micro_batch,
                            .tokens = r->context,
+                           .threads = r->lower.threads,
                            .clipping = r->optimizer.clip > 0,
                            .folder = r->folder != NULL,
                            .narrow_weights = optimizer_takes_narrow(r->optimizer.kind) };
@@ -18,9 +19,9 @@ pass_context compose_context(const compose_run *r, const compose_choice *c) {
 
 /* ---- passes ---- */
 
-/* A graph on its way through passes; it begins as one that belongs to somebody else. */
+/* A graph on its way through the passes. */
 typedef struct {
-    const graph *now; /* that one, or `own` */
+    const graph *now; /* what the next pass reads: at first a graph of somebody else, then `own` */
     graph own;
 } growth;
 
@@ -36,7 +37,7 @@ static status rewrite_by(rewriter *run, const pass_setting *s, const pass_contex
     return result;
 }
 
-/* Does pass number i take part, where one of this stage is asked? */
+/* Is pass number i one of this stage that the choice applies? */
 static bool takes_part(const compose_choice *c, const pass_context *context, pass_stage stage, int i) {
     return pass_table[i]->stage == stage && c->settings[i].text[0] &&
            (context->training || !pass_table[i]->training_only);
@@ -52,7 +53,7 @@ status compose_forward(const compose_choice *c, const pass_context *context, gra
     return result;
 }
 
-/* What passes have still to do when all of them have run. */
+/* Runs pass.finish of the passes that have one, after all passes have run. */
 static status finish_passes(const compose_choice *c, const pass_context *context, growth *w) {
     for (int i = 0; pass_table[i]; i++)
         if (pass_table[i]->finish && takes_part(c, context, pass_table[i]->stage, i))
@@ -70,7 +71,7 @@ static status differentiate(const compose_run *r, graph *g, tensor_id loss) {
     return result;
 }
 
-/* The loss is found again after forward passes: the result of the name "loss" is written once. */
+/* Forward passes give tensors new ids. The loss is found again as what the last writer of a result makes. */
 static tensor_id find_loss(const graph *g) {
     for (node_id id = g->nodes.count; id-- > 1;) {
         const node *n = graph_node(g, id);
@@ -128,8 +129,8 @@ bool compose_flavour_of(const compose_run *r, const compose_choice *c, program_k
     }
 }
 
-/* What accumulates begins as the step does, if it takes as many samples: the last pass makes the difference.
- */
+/* Which program's graph program k grows from. `accumulate` shares that of `step` where both take as many
+ * samples: they differ only in what the last pass makes of them. */
 static program_kind root_of(const compose_run *r, const compose_choice *c, program_kind k) {
     return k == PROGRAM_ACCUMULATE && compose_split_of(r, c).last == c->micro_batch ? PROGRAM_STEP : k;
 }
@@ -173,8 +174,8 @@ void compose_trunk_close(compose_trunk *t) {
     *t = (compose_trunk){ 0 };
 }
 
-/* Lets go what the choice does not have in common with the one before it: a graph is kept only if it grew
- * from the same root by the same settings of all passes up to its own. */
+/* Frees the kept graphs that the choice cannot go on from. It can go on from one that was made from the same
+ * root with the same settings of all passes up to that graph's. */
 static void trim(compose_trunk *t, const graph *root, const compose_choice *c) {
     uint32_t common = 0;
     int i = 0;
@@ -189,7 +190,7 @@ static void trim(compose_trunk *t, const graph *root, const compose_choice *c) {
     t->root = root, t->choice = *c;
 }
 
-/* Keeps what pass number i has made; with no room left, in place of the oldest. */
+/* Keeps the graph that pass number i has made; where the trunk is full, the oldest is freed. */
 static void keep(compose_trunk *t, int i, growth *w) {
     if (t->count == COMPOSE_KEPT) {
         graph_close(&t->kept[0].graph);
@@ -206,8 +207,9 @@ static int last_pass(const compose_choice *c, const pass_context *context) {
     return last;
 }
 
-/* The step passes that have not run on what *w begins as. What the last one makes nobody else can use, and
- * what is another thing in each program is of use to one only. */
+/* Runs the step passes that come after the trunk's last graph. The trunk keeps what they make, but for two:
+ * the last pass, whose graph no other choice goes on from, and passes that are by_program, whose graph serves
+ * one program only. */
 static status apply_steps(const compose_choice *c, pass_context *context, bool accumulating, compose_trunk *t,
                           growth *w) {
     int last = last_pass(c, context);
@@ -229,12 +231,12 @@ status compose_grow(const compose_run *r, const compose_choice *c, program_kind 
     pass_context context = context_of(r, c, &f);
     const graph *root = compose_root(r, c, t->stem, k);
     compose_trunk apart = { 0 };
-    if (!context.training) t = &apart; /* few passes take part, and the trunk of training is worth more */
+    if (!context.training) t = &apart; /* few passes take part: the trunk stays with the training programs */
     trim(t, root, c);
     growth w = { .now = t->count ? &t->kept[t->count - 1].graph : root };
     status result = apply_steps(c, &context, f.accumulating, t, &w);
     if (result == STATUS_OK) result = finish_passes(c, &context, &w);
-    if (result == STATUS_OK && w.now != &w.own) { /* no pass was left */
+    if (result == STATUS_OK && w.now != &w.own) { /* no pass has run: *g must become a graph of its own */
         if (t->count)
             w.own = t->kept[--t->count].graph;
         else

@@ -3,14 +3,14 @@
 
 #include "search/compose.h"
 
-/* What a program begins as. */
+/* What the forward graph of a program is built for. */
 typedef struct {
     model_mode mode;
     int64_t batch;
     bool accumulating;
 } compose_flavour;
 
-/* The programs of a run that are built once for a shape. */
+/* The programs that training and validation have; `decode` is built apart. */
 enum { COMPOSE_PARTS = PROGRAM_EVALUATE_REST + 1 };
 
 /* False: this run has no such program. */

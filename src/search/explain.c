@@ -1,5 +1,4 @@
-/* What a choice consists of: the settings that a pass offers on its way, and what each of them contributes.
- */
+/* Explains a choice: what each technique contributes to it, and which other settings a technique offers. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -17,7 +16,7 @@ uint32_t search_offers(const compose_run *r, const compose_choice *choice, int i
     return count;
 }
 
-/* What it comes to with the settings of passes up to i. */
+/* The step before with the point's setting of pass i. Cutting the batch is done with the last pass. */
 static search_point up_to(const search_point *before, const search_point *point, int i, int64_t batch) {
     search_point next = { .choice = before->choice };
     next.choice.settings[i] = point->choice.settings[i];
@@ -39,7 +38,8 @@ static search_share share_of(int i, const search_point *before, const search_poi
     return share;
 }
 
-/* Plans the steps but for those at either end that the search has planned: plain, and the point itself. */
+/* Plans the steps. The first and the last are mostly plain and the point itself, which are planned already.
+ */
 static void plan_steps(const search_request *q, const search_point *plain, const search_point *point,
                        search_point *steps, uint32_t count) {
     uint32_t begin = 0, end = count;

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "search/candidates.h"
 #include "search/front.h"
 
 void search_plan(const compose_run *r, uint64_t limit, search_point *points, uint32_t count) {
@@ -17,42 +16,58 @@ static void plan_plain(const search_request *q, search_point *plain) {
     search_plan(&q->run, UINT64_MAX, plain, 1);
 }
 
-/* Keeps the front, front->count of them; when no candidate can be planned, the first says why. */
-static status keep_front(const compose_run *r, uint64_t limit, const search_wish *w, candidates *c,
-                         search_front *front) {
-    compose_choice first = c->points[0].choice;
-    front->count = c->count;
-    TRY(front_keep(r, limit, w, c->points, &front->count, &front->planned));
-    if (front->count || limit < UINT64_MAX) return STATUS_OK;
+/* No candidate could be planned: the sentence is that of the first. */
+static status explain_nothing(const compose_run *r, const space *s) {
+    space_code first = { 0 };
+    compose_choice choice = space_choice(s, &first);
     plan p;
-    TRY(compose_plan(r, &first, &p));
+    TRY(compose_plan(r, &choice, &p));
     plan_close(&p);
     return status_set(STATUS_FAILED, "no candidate could be planned for want of memory");
 }
 
-static status copy_front(const candidates *c, search_front *front) {
-    front->points = memory_new(front->count, sizeof *c->points);
-    if (!front->points) return status_set(STATUS_FAILED, "no memory to search");
-    if (front->count) memcpy(front->points, c->points, front->count * sizeof *c->points);
-    return STATUS_OK;
+/* The part of the space that takes no more than `limit`: nothing is held beyond that either. */
+static status find_within(const search_request *q, const space *s, uint64_t limit, const search_wish *w,
+                          search_front *front) {
+    compose_run run = q->run;
+    if (limit == UINT64_MAX)
+        run.memory = 0;
+    else if (!run.memory || limit > run.memory)
+        run.memory = limit;
+    search_close(front);
+    TRY(front_find(&run, s, limit, w, front));
+    return front->count || limit < UINT64_MAX ? STATUS_OK : explain_nothing(&run, s);
+}
+
+/* Within the first limit, and where nothing is, within half as much again and so on up to `last`: so what is
+ * refused takes hardly more memory than what it needs. */
+static status search_up_to(const search_request *q, uint64_t first, uint64_t last, const search_wish *w,
+                           search_front *front) {
+    double begin = clock_seconds();
+    space s;
+    *front = (search_front){ 0 };
+    status result = space_open(q, &s);
+    memory_trim(); /* all threads have made graphs, and what follows may be one thread's */
+    for (uint64_t limit = first; result == STATUS_OK; limit += limit / 2 + (1u << 20)) {
+        if (limit > last / 2) limit = last; /* and no overflow */
+        result = find_within(q, &s, limit, w, front);
+        if (front->count || limit == last) break;
+    }
+    space_close(&s);
+    memory_trim();
+    if (result != STATUS_OK) search_close(front);
+    front->elapsed = clock_seconds() - begin;
+    return result;
 }
 
 status search_within(const search_request *q, uint64_t limit, const search_wish *w, search_front *front) {
-    double begin = clock_seconds();
-    candidates c;
-    *front = (search_front){ 0 };
-    status result = candidates_list(q, &c);
-    front->candidates = c.count;
-    if (result == STATUS_OK) result = keep_front(&q->run, limit, w, &c, front);
-    if (result == STATUS_OK) result = copy_front(&c, front);
-    front->elapsed = clock_seconds() - begin;
-    candidates_close(&c);
-    return result;
+    return search_up_to(q, limit, limit, w, front);
 }
 
 status search_run(const search_request *q, const search_wish *w, search_front *front) {
     double begin = clock_seconds();
-    TRY(search_within(q, UINT64_MAX, w, front));
+    bool budgeted = w && w->budget && w->budget < UINT64_MAX;
+    TRY(search_up_to(q, budgeted ? w->budget : UINT64_MAX, UINT64_MAX, w, front));
     if (!w || w->plain) plan_plain(q, &front->plain);
     memory_trim();
     front->elapsed = clock_seconds() - begin;

@@ -10,7 +10,7 @@ typedef enum {
     SEARCH_AUTO,
     SEARCH_OFF,
     SEARCH_PINNED,
-    SEARCH_ON /* some setting, whichever: for comparing */
+    SEARCH_ON /* any setting but off: for comparing */
 } search_pin_kind;
 
 typedef struct {
@@ -19,12 +19,13 @@ typedef struct {
     struct {
         search_pin_kind kind;
         pass_setting setting;
+        bool held;      /* by a run that is resumed: `allowed` speaks of the other settings only */
     } pins[PASS_MAX];   /* by pass, in the order of pass_table */
     pass_class allowed; /* PASS_EXACT: --exact; else PASS_REASSOCIATING */
     struct {
         bool given;
         char setting[sizeof(((pass_setting *)0)->text)]; /* this one only; "": any */
-    } lossy[PASS_MAX]; /* by pass: what --allow names. LOSSY settings are used only so, or pinned */
+    } lossy[PASS_MAX]; /* by pass: what --allow names. Other LOSSY settings are used only where pinned */
 } search_request;
 
 typedef struct {
@@ -34,28 +35,28 @@ typedef struct {
     pass_class class;
 } search_point;
 
-/* Which points of the front are of use: always the leanest of all, and */
+/* Which points of the front the caller needs; no others are looked for. The leanest of all is always one. */
 typedef struct {
-    uint64_t budget;  /* the fastest within it; 0: there is none */
-    uint32_t leanest; /* where nothing is within it, so many from the leanest on */
-    double seconds;   /* the leanest that takes no longer; 0: there is none */
-    bool plain;       /* and what is on no front: every technique off */
+    uint64_t budget; /* also the fastest point within so many bytes; 0: not needed */
+    double seconds;  /* also the leanest point that takes at most so long; 0: not needed */
+    bool plain;      /* also the run with every technique off, which need not be on the front */
 } search_wish;
 
 typedef struct {
     search_point *points; /* peak rising, seconds falling; never empty after search_run */
     uint32_t count;
-    search_point plain;  /* every technique off; peak_bytes 0 where even pins forbid it, or not wished for */
-    uint32_t candidates; /* how many were looked at, */
-    uint32_t planned;    /* and how many of them were planned to the end */
-    double elapsed;      /* seconds that took */
+    search_point plain;  /* every technique off; peak_bytes 0: it cannot be planned, or was not wished for */
+    uint64_t candidates; /* how many combinations there are, */
+    uint32_t planned;    /* and how many of them were packed and proved */
+    uint64_t held_bytes; /* the most memory that the search held at once, code included */
+    double elapsed;      /* seconds that the search took */
 } search_front;
 
-/* What is wished for, or all there is (NULL). STATUS_INVALID when pins contradict each other. Free with
- * search_close. */
+/* Finds the points that are wished for; the whole front where w is NULL. STATUS_INVALID when pins contradict
+ * each other. Free with search_close. */
 status search_run(const search_request *q, const search_wish *w, search_front *front);
-/* The same of that part of the front whose peaks are at most `limit`, which may be empty, and without
- * `plain`. What takes more is mostly found out early. */
+/* The same for the points whose peaks are at most `limit`, of which there may be none. `plain` is not
+ * planned. Candidates above the limit are recognised by their outlines, or earlier. */
 status search_within(const search_request *q, uint64_t limit, const search_wish *w, search_front *front);
 void search_close(search_front *front);
 

@@ -6,6 +6,11 @@ static const char *half(const emit_request *q) {
     return q->subject->hardware->no_bf16 ? "torch.float16" : "torch.bfloat16";
 }
 
+/* Gradients of f16 vanish unless the loss is made larger; torch's scaler takes those of f32 weights alone. */
+static bool is_scaled(const emit_request *q) {
+    return q->settings->torch.types == TORCH_AUTOCAST && q->subject->hardware->no_bf16;
+}
+
 static status check(const torch_settings *s) {
     if (s->adapter_rank)
         return status_set(STATUS_INVALID, "--emit torch: adapters are PEFT's; take --emit hf");
@@ -34,10 +39,16 @@ static void add_constants(const emit_request *q, text *out) {
              (long long)s->gpus);
     text_add(out, "ACCUMULATE = %lld  # micro-batches before the optimizer's step\n",
              (long long)torch_accumulation(&q->settings->torch));
+    text_add(out, "CLIP = 1.0  # the largest norm of all gradients together\n");
     if (s->context) text_add(out, "CONTEXT = %lld  # tokens of a sample, at most\n", (long long)s->context);
     text_add(out, "ATTENTION = [%s]\n",
              s->attention == TORCH_FLASH ? "SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION"
                                          : "SDPBackend.MATH");
+    if (is_scaled(q)) text_add(out, "scaler = torch.amp.GradScaler(\"cuda\")\n");
+    if (s->types == TORCH_HALF && q->subject->hardware->no_bf16)
+        text_add(
+            out,
+            "# weights of fp16 have no loss scale, and small gradients vanish: --dtype autocast has one\n");
     if (s->fused_loss)
         text_add(out, "loss_of = LigerFusedLinearCrossEntropyLoss()  # weight, states, labels\n");
 }
@@ -94,11 +105,18 @@ static void add_step(const emit_request *q, text *out) {
                   "    for batch in batches:  # ACCUMULATE of them\n"
                   "        with sdpa_kernel(ATTENTION)");
     if (s->types == TORCH_AUTOCAST) text_add(out, ", torch.autocast(\"cuda\", dtype=%s)", half(q));
-    text_add(out, ":\n"
-                  "            loss = compute(model, batch) / ACCUMULATE\n"
-                  "        loss.backward()\n"
-                  "    optimizer.step()\n"
-                  "    optimizer.zero_grad(set_to_none=True)\n");
+    bool scaled = is_scaled(q);
+    text_add(out,
+             ":\n"
+             "            loss = compute(model, batch) / ACCUMULATE\n"
+             "        %s.backward()\n",
+             scaled ? "scaler.scale(loss)" : "loss");
+    if (scaled) text_add(out, "    scaler.unscale_(optimizer)\n");
+    text_add(out, "    torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)\n");
+    text_add(out, scaled ? "    scaler.step(optimizer)  # which leaves out a step that overflowed\n"
+                           "    scaler.update()\n"
+                         : "    optimizer.step()\n");
+    text_add(out, "    optimizer.zero_grad(set_to_none=True)\n");
 }
 
 static status write(const emit_request *q, text *out) {

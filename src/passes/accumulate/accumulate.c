@@ -124,7 +124,7 @@ static status parse(const char *text, pass_setting *out) {
     bool defer = strcmp(text, "defer") == 0;
     if (!defer && strcmp(text, "add") != 0)
         return status_set(STATUS_INVALID, "--accumulation: '%s' is neither auto, defer nor add", text);
-    *out = (pass_setting){ .value = { defer }, .class = PASS_REASSOCIATING };
+    *out = (pass_setting){ .value = { defer }, .class = PASS_REASSOCIATING, .gradients = true };
     strcpy(out->text, defer ? "defer" : "add");
     return STATUS_OK;
 }
@@ -142,16 +142,13 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     bool tiles = in_order && c->micro_batch * c->tokens % THREADS_ROW_TILE == 0,
          defer = found.mixed && found.deferrable && tiles;
     uint32_t count = 0;
-    if (defer && count < room) {
-        parse("defer", &out[count]);
+    if (defer && count < room && parse("defer", &out[count]) == STATUS_OK)
         out[count++].class = found.narrow ? PASS_REASSOCIATING : PASS_EXACT;
-    }
     /* the same bits at every budget are worth a buffer, unless the batch is so large that it dwarfs the model
      */
-    if (count < room && (!defer || found.row_bytes * c->batch * c->tokens > found.parameter_bytes / 4)) {
-        parse("add", &out[count]);
+    bool add = !defer || found.row_bytes * c->batch * c->tokens > found.parameter_bytes / 4;
+    if (add && count < room && parse("add", &out[count]) == STATUS_OK)
         out[count++].class = tiles && !found.mixed && !found.narrow ? PASS_EXACT : PASS_REASSOCIATING;
-    }
     return count;
 }
 
@@ -308,6 +305,7 @@ const pass pass_accumulate = { .name = "accumulate",
                                .values = "auto, defer, add",
                                .class = PASS_REASSOCIATING,
                                .stage = PASS_STEP,
+                               .of_state = true,
                                .training_only = true,
                                .by_program = true,
                                .parse = parse,

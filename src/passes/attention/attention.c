@@ -6,6 +6,7 @@
 #include "ir/op.h"
 #include "ir/rewrite.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/attention_tile.h"
 #include "ops/attention_flash/attention_flash.h"
 #include "passes/pass.h"
 
@@ -20,15 +21,27 @@ static status parse(const char *text, pass_setting *out) {
     return STATUS_OK;
 }
 
+/* Are the probabilities of this node no more than what the tiles of flash may take, of which each thread has
+ * its own? Then plain attention may be the smaller one. */
+static bool is_small(const graph *g, const node *n, const pass_context *c) {
+    enum { BUFFERS = 3, OPERANDS = 8 }; /* of scores; of rows of a head: no fewer than any kernel has */
+    const shape *probs = graph_shape(g, node_out(g, n, 1)), *y = graph_shape(g, node_out(g, n, 0));
+    int64_t keys = probs->dim[3], size = y->dim[y->rank - 1] / probs->dim[1];
+    int64_t tiles = (int64_t)c->threads * ATTENTION_TILE * BUFFERS * (keys + OPERANDS * size);
+    return shape_elements(probs) <= tiles;
+}
+
 static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
                          pass_without *without) {
-    (void)c;
+    bool any = false;
     for (node_id id = 1; room && id < g->nodes.count; id++) {
-        if (graph_node(g, id)->op != &op_attention) continue;
-        *without = PASS_FREE; /* flash is never slower nor larger */
-        return parse("flash", &out[0]) == STATUS_OK;
+        const node *n = graph_node(g, id);
+        if (n->op != &op_attention) continue;
+        if (!any) *without = PASS_FREE; /* flash is neither slower nor larger */
+        if (is_small(g, n, c)) *without = PASS_OPTIONAL;
+        any = true;
     }
-    return 0;
+    return any ? parse("flash", &out[0]) == STATUS_OK : 0;
 }
 
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {

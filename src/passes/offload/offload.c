@@ -25,7 +25,10 @@ static const char *const kinds[KINDS] = { "optimizer", "master", "gradients", "a
 
 /* The text names them in one order, with '+' between them. */
 static void set(int what, pass_setting *out) {
-    *out = (pass_setting){ .value = { what }, .class = PASS_EXACT };
+    *out = (pass_setting){ .value = { what },
+                           .class = PASS_EXACT,
+                           .effect = (uint8_t)(what & (ACTIVATIONS | MASTER)),
+                           .gradients = (what & GRADIENTS) != 0 };
     for (int k = 0; k < KINDS; k++) {
         if (!(what >> k & 1)) continue;
         if (out->text[0]) strcat(out->text, "+");
@@ -186,6 +189,7 @@ const pass pass_offload = { .name = "offload",
                             .paper = "arXiv:2104.07857",
                             .class = PASS_EXACT,
                             .stage = PASS_STEP,
+                            .of_state = true,
                             .frees = 1u << ROLE_PARAMETER | 1u << ROLE_STATE | 1u << ROLE_GRADIENT,
                             .parse = parse,
                             .settings = settings,

@@ -63,13 +63,16 @@ typedef struct {
 } mover;
 
 static void copy_node(mover *m, node_id id) {
-    enum { MOST = 64 };
     const graph *in = m->r.in;
     const node *n = graph_node(in, id);
-    tensor_id inputs[MOST];
     bool any = false;
-    if (n->in_count > MOST || op_in_pieces(n->op)) {
-        rewrite_node(&m->r, id); /* a norm of all gradients has so many */
+    if (op_in_pieces(n->op)) {
+        rewrite_node(&m->r, id);
+        return;
+    }
+    tensor_id *inputs = memory_new(n->in_count, sizeof *inputs);
+    if (!inputs) {
+        graph_fail(m->r.out, "no memory to rewrite a graph");
         return;
     }
     m->r.out->phase = (phase)n->phase, m->r.out->site = n->site;
@@ -85,6 +88,7 @@ static void copy_node(mover *m, node_id id) {
         rewrite_node_inputs(&m->r, id, inputs, n->in_count);
     else
         rewrite_node(&m->r, id);
+    memory_free(inputs);
 }
 
 status offload_masters(const graph *in, graph *out) {

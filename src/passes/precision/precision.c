@@ -101,8 +101,7 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     if (!c->training || !any) return 0;
     for (int i = 0; i < OFFERED && count < room; i++) {
         pass_setting s;
-        parse(forms[i].text, &s);
-        if (is_possible(g, &s, c) == STATUS_OK) out[count++] = s;
+        if (parse(forms[i].text, &s) == STATUS_OK && is_possible(g, &s, c) == STATUS_OK) out[count++] = s;
     }
     return count;
 }

@@ -1,5 +1,6 @@
 #include "passes/precision/precision_codes.h"
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "ir/op.h"
 #include "ops/codes.h"
@@ -23,9 +24,7 @@ tensor_id precision_codes_key(graph *out) {
 
 /* Two streams for each weight, far from those of a model's and of its updates. */
 static int32_t stream_of(const char *name) {
-    uint32_t hash = 2166136261u;
-    for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 16777619u;
-    return (int32_t)((hash & 0x1ffffffeu) | 0x20000000u);
+    return (int32_t)((hash_name(name) & 0x1ffffffeu) | 0x20000000u);
 }
 
 tensor_id precision_codes_product(rewrite *r, node_id id, const matmul_int8_inputs *in) {

@@ -52,8 +52,8 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     (void)without;
     uint32_t count = 0;
     if (!c->training || !any_state(g)) return 0;
-    for (; count < room && count < sizeof offered / sizeof *offered; count++)
-        parse(offered[count], &out[count]);
+    for (size_t i = 0; count < room && i < sizeof offered / sizeof *offered; i++)
+        if (parse(offered[i], &out[count]) == STATUS_OK) count++;
     return count;
 }
 
@@ -85,8 +85,11 @@ static void rewrite_update(rewrite *r, node_id id, const pass_setting *setting, 
     const node *n = graph_node(r->in, id);
     tensor_id inputs[MOST] = { 0 };
     uint32_t count = n->in_count;
-    for (uint32_t i = 0; i < n->in_count && i < MOST; i++)
-        inputs[i] = node_in(r->in, n, i) ? r->map[node_in(r->in, n, i)] : 0;
+    if (count > MOST) {
+        graph_fail(r->out, "%s: an update has at most %d inputs here, not %u", n->op->name, MOST, count);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) inputs[i] = node_in(r->in, n, i) ? r->map[node_in(r->in, n, i)] : 0;
     for (uint32_t s = 0; s < n->op->state_count; s++) {
         tensor_id state = wide_state(r->in, n, s);
         uint32_t at = n->op->states[s].scales;
@@ -131,6 +134,7 @@ const pass pass_quantize_state = { .name = "quantize_state",
                                    .paper = "arXiv:2110.02861",
                                    .class = PASS_LOSSY,
                                    .stage = PASS_STEP,
+                                   .of_state = true,
                                    .training_only = true,
                                    .frees = 1u << ROLE_STATE,
                                    .parse = parse,

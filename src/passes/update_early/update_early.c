@@ -20,7 +20,7 @@ static status parse(const char *text, pass_setting *out) {
     bool twice = strcmp(text, "twice") == 0;
     if (!twice && strcmp(text, "on") != 0)
         return status_set(STATUS_INVALID, "--update-early: '%s' is neither auto, off, on nor twice", text);
-    *out = (pass_setting){ .value = { twice }, .class = PASS_EXACT };
+    *out = (pass_setting){ .value = { twice }, .class = PASS_EXACT, .gradients = true };
     strcpy(out->text, twice ? "twice" : "on");
     return STATUS_OK;
 }
@@ -37,7 +37,7 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
                          pass_without *without) {
     if (!room || !c->training || c->micro_batch < c->batch) return 0;
     bool twice = waits(g, c);
-    if (!twice) *without = PASS_FREE; /* it costs nothing */
+    (void)without; /* it costs no time, but may cost the bytes that storages are rounded up by */
     return parse(twice ? "twice" : "on", &out[0]) == STATUS_OK;
 }
 
@@ -256,13 +256,13 @@ static void run_twice(calendar *k) {
 }
 
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
-    (void)c;
+    bool twice = s->value[SETTING_TWICE] && waits(in, c); /* else the first backward would be for nobody */
     rewrite r;
     TRY(rewrite_open(&r, in, out));
     calendar k;
     status result = calendar_open(&k, &r);
     if (result == STATUS_OK) {
-        if (s->value[SETTING_TWICE])
+        if (twice)
             run_twice(&k);
         else
             run_once(&k);
@@ -278,6 +278,7 @@ const pass pass_update_early = { .name = "update_early",
                                  .paper = "arXiv:2306.09782",
                                  .class = PASS_EXACT,
                                  .stage = PASS_STEP,
+                                 .of_state = true,
                                  .training_only = true,
                                  .parse = parse,
                                  .settings = settings,
