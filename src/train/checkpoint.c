@@ -85,6 +85,7 @@ static status write_files(exec *e, const setup *s, const decision *d, const char
     } else {
         TRY(save_category(e, p, CATEGORY_WEIGHTS, path, &t->model));
         if (!s->custom) TRY(weights_save_config(e, &s->config, folder));
+        TRY(setup_copy_tokenizer(s, folder));
     }
     TRY(path_of(folder, STATE, path));
     return trainer_state_write(path, t);
@@ -132,18 +133,47 @@ status checkpoint_verify(const char *folder, trainer_state *t) {
 
 /* ---- loading ---- */
 
-static status load_one(exec *e, const safetensors *file, const char *path, const plan_persistent *x) {
-    const safetensors_entry *entry = safetensors_find(file, x->name);
-    if (!entry)
+static status find_one(const safetensors *file, const char *path, const plan_persistent *x,
+                       const safetensors_entry **entry) {
+    char need[SHAPE_TEXT_BYTES];
+    *entry = safetensors_find(file, x->name);
+    if (!*entry)
         return status_set(STATUS_INVALID, "%s has no tensor '%s', which the run needs", path, x->name);
-    if (safetensors_dtype(entry->dtype) != x->dtype || !safetensors_has_shape(entry, &x->shape)) {
-        char need[SHAPE_TEXT_BYTES];
-        return status_set(STATUS_INVALID,
-                          "%s: '%s' has not the type and shape that the run needs, %s of %s; resume with the "
-                          "options that it was begun with",
-                          path, x->name, dtype_name(x->dtype), shape_text(&x->shape, need));
+    if (safetensors_dtype((*entry)->dtype) == x->dtype && safetensors_has_shape(*entry, &x->shape))
+        return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "%s: '%s' has not the type and shape that the run needs, %s of %s; resume with the "
+                      "options that it was begun with",
+                      path, x->name, dtype_name(x->dtype), shape_text(&x->shape, need));
+}
+
+static status check_category(const plan *p, category c, const char *path) {
+    safetensors file;
+    const safetensors_entry *entry;
+    TRY(safetensors_open(path, &file));
+    status result = STATUS_OK;
+    for (uint32_t i = 0; i < p->persistent_count && result == STATUS_OK; i++) {
+        const plan_persistent *x = &p->persistent[i];
+        if (x->category == c) result = find_one(&file, path, x, &entry);
     }
+    safetensors_close(&file);
+    return result;
+}
+
+status checkpoint_check(const plan *p, const char *folder, const trainer_state *t) {
+    char path[CHECKPOINT_PATH_BYTES];
+    if (!t->run.base.bytes) { /* weights that adapters stand beside come from elsewhere */
+        TRY(path_of(folder, trainer_state_weights(t), path));
+        TRY(check_category(p, CATEGORY_WEIGHTS, path));
+    }
+    TRY(path_of(folder, OPTIMIZER, path));
+    return check_category(p, CATEGORY_OPTIMIZER, path);
+}
+
+static status load_one(exec *e, const safetensors *file, const char *path, const plan_persistent *x) {
+    const safetensors_entry *entry;
     exec_part part;
+    TRY(find_one(file, path, x, &entry));
     for (uint64_t done = 0; done < bytes_of(x); done += part.bytes) {
         TRY(exec_room(e, x, done, &part));
         TRY(safetensors_read_part(file, entry, done, part.data, part.bytes));

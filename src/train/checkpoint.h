@@ -23,6 +23,10 @@ status checkpoint_save(exec *e, const setup *s, const decision *d, const identit
 /* Is all of this folder as it was written? STATUS_INVALID with a sentence when not. Reads every byte. */
 status checkpoint_verify(const char *folder, trainer_state *t);
 
+/* Has a verified checkpoint, which t describes, every value that the plan begins a step with, in its type and
+ * shape? STATUS_INVALID with a sentence when not. Reads headers alone. */
+status checkpoint_check(const plan *p, const char *folder, const trainer_state *t);
+
 /* Weights and optimizer state of a verified checkpoint, which t describes, to their places; what adapters
  * stand beside comes from the setup's model directory, STATUS_INVALID where that has changed. */
 status checkpoint_load(exec *e, const setup *s, const decision *d, const char *folder,

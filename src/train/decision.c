@@ -5,7 +5,7 @@
 #include "device/device_file.h"
 
 static status not_within(const setup *s, decision *d) {
-    advise_run(&s->request, &d->front, s->budget, d->advice);
+    advise_run(&s->request, s->budget, d->advice);
     char budget[UNITS_TEXT_BYTES], least[UNITS_TEXT_BYTES], more[UNITS_TEXT_BYTES];
     uint64_t needed = search_least(&d->front);
     return status_set(STATUS_NO_FIT, "%s does not fit %s: the least budget is %s (%llu bytes), %s more%s%s",
@@ -16,7 +16,7 @@ static status not_within(const setup *s, decision *d) {
 
 status decision_make(const setup *s, decision *d) {
     *d = (decision){ .budget = s->budget };
-    const search_wish needed = { .budget = s->budget, .leanest = ADVISE_BASES, .plain = true };
+    const search_wish needed = { .budget = s->budget, .plain = true };
     TRY(search_run(&s->request, &needed, &d->front));
     const search_point *point = search_pick(&d->front, s->budget);
     bool fits = point != NULL;
@@ -25,6 +25,7 @@ status decision_make(const setup *s, decision *d) {
     TRY(search_explain(&s->request, &d->front.plain, &d->point, d->shares, PASS_MAX, &d->share_count));
     TRY(compose_plan(&s->request.run, &d->point.choice, &d->plan));
     memory_trim();
+    plan_hold(&d->plan, d->front.held_bytes < s->budget ? d->front.held_bytes : s->budget);
     if (!fits) return not_within(s, d);
     return d->plan.file_bytes ? device_file_check(d->plan.folder, d->plan.file_bytes) : STATUS_OK;
 }

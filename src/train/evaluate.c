@@ -17,7 +17,7 @@ static status run(const setup *s, const decision *d, const evaluate_observer *o,
     TRY(feed_evaluate(&f, NULL, &r->loss, &whole));
     r->samples = s->request.run.eval_samples;
     r->seconds = clock_seconds() - began;
-    r->tokens_per_second = (double)(r->samples * s->request.run.context) / r->seconds;
+    r->tokens_per_second = r->seconds > 0 ? (double)(r->samples * s->request.run.context) / r->seconds : NAN;
     if (!isfinite(r->loss))
         return status_set(STATUS_FAILED, "the loss of %s on these samples is not finite", s->weights);
     return o ? o->done(o->context, &d->plan, e) : STATUS_OK;

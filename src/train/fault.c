@@ -3,21 +3,29 @@
 #include <math.h>
 #include <stdio.h>
 
-/* A weight that is not finite; NULL: all are. Without clipping nobody looks at gradients, so an update may
- * have spoilt it in the step before. */
-static const char *spoilt_weight(const feed *f, const plan *p) {
-    for (uint32_t i = 0; i < p->persistent_count; i++) {
-        const plan_persistent *x = &p->persistent[i];
-        if (x->category != CATEGORY_WEIGHTS || x->dtype != DTYPE_F32) continue;
-        exec_part part;
-        uint64_t bytes = (uint64_t)shape_elements(&x->shape) * sizeof(float);
-        for (uint64_t done = 0; done < bytes; done += part.bytes) {
-            if (exec_view(f->exec, x, done, &part) != STATUS_OK) return NULL;
-            const float *value = part.data;
-            for (uint64_t k = 0; k < part.bytes / sizeof *value; k++)
-                if (!isfinite(value[k])) return x->name;
-        }
+#include "base/finite.h"
+
+static uint64_t bytes_of(const plan_persistent *x) {
+    return (uint64_t)shape_elements(&x->shape) * dtype_bytes(x->dtype);
+}
+
+static bool spoilt(exec *e, const plan_persistent *x) {
+    exec_part part;
+    for (uint64_t done = 0; done < bytes_of(x); done += part.bytes) {
+        if (exec_view(e, x, done, &part) != STATUS_OK) return false;
+        if (finite_find(x->dtype, part.data, (int64_t)(part.bytes / dtype_bytes(x->dtype))) >= 0) return true;
     }
+    return false;
+}
+
+/* A weight that is not finite, or else something that the optimizer remembers; NULL: all are. The loss and
+ * the norm of gradients only show what was before the update. */
+static const char *spoilt_by_updates(exec *e, const plan *p) {
+    static const category looked_at[] = { CATEGORY_WEIGHTS, CATEGORY_OPTIMIZER };
+    for (size_t c = 0; c < sizeof looked_at / sizeof *looked_at; c++)
+        for (uint32_t i = 0; i < p->persistent_count; i++)
+            if (p->persistent[i].category == looked_at[c] && spoilt(e, &p->persistent[i]))
+                return p->persistent[i].name;
     return NULL;
 }
 
@@ -31,11 +39,11 @@ static void describe(const exec_fault *fault, char where[256]) {
 }
 
 status fault_of_step(feed *f, const plan *p, const loader_batch *batch, int64_t step, double learning_rate) {
-    double loss = (double)*f->loss;
+    double loss = (double)*f->run.loss;
     bool in_loss = !isfinite(loss);
-    double value = in_loss ? loss : (double)*f->norm;
+    double value = in_loss ? loss : (double)*f->run.norm;
     if (isnan(value)) value = (double)NAN; /* whose sign says nothing */
-    const char *weight = spoilt_weight(f, p);
+    const char *weight = spoilt_by_updates(f->exec, p);
     char where[256] = "where from is not seen again";
     exec_fault fault;
     if (weight)
@@ -46,4 +54,14 @@ status fault_of_step(feed *f, const plan *p, const loader_batch *batch, int64_t 
     return status_set(STATUS_FAILED,
                       "the %s became %g in step %lld: %s; try a smaller --lr, a longer --warmup or --clip 1",
                       in_loss ? "loss" : "norm of all gradients", value, (long long)step + 1, where);
+}
+
+status fault_of_update(exec *e, const plan *p, int64_t done) {
+    const char *name = spoilt_by_updates(e, p);
+    if (!name) return STATUS_OK;
+    return status_set(
+        STATUS_FAILED,
+        "'%s' is not finite after the update of step %lld, though its loss was; nothing is saved "
+        "of it; try a smaller --lr, a longer --warmup or --clip 1",
+        name, (long long)done);
 }

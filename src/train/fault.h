@@ -1,4 +1,4 @@
-/* What is said of a step whose loss or gradients are not finite: where that began. */
+/* What is said of a run whose numbers are not finite any more: where that began. */
 #pragma once
 
 #include "train/feed.h"
@@ -7,3 +7,7 @@
  * so it is computed again from the same weights and the same samples. Counting from 0, as all of training
  * does; the sentence counts from 1. */
 status fault_of_step(feed *f, const plan *p, const loader_batch *batch, int64_t step, double learning_rate);
+
+/* After `done` steps: STATUS_FAILED names a weight, or what the optimizer remembers of one, that is not
+ * finite; STATUS_OK: all are. */
+status fault_of_update(exec *e, const plan *p, int64_t done);

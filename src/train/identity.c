@@ -1,17 +1,23 @@
 #include "train/identity.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "base/units.h"
 #include "device/device.h"
+#include "io/weight_files.h"
 #include "ir/op.h"
+#include "train/run_options.h"
+
+static const char WEIGHTS[] = "weights";
 
 /* ---- facts ---- */
 
 void identity_add(identity *i, identity_kind kind, const char *name, double number, const char *words) {
-    if (i->count == IDENTITY_FACTS) return;
+    i->overflows |= i->count == IDENTITY_FACTS;
+    if (i->overflows) return;
     identity_fact *f = &i->facts[i->count++];
     *f = (identity_fact){ .kind = kind, .number = number };
     snprintf(f->name, sizeof f->name, "%s", name);
@@ -31,28 +37,25 @@ static void add_sum(identity *i, identity_kind kind, const char *name, const dig
     add_text(i, kind, name, digest_text_of(digest_value(d), digits));
 }
 
-static void add_options(identity *i, const setup_options *o, int64_t context) {
-    static const char *const schedules[] = {
-        [SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear", [SCHEDULE_CONSTANT] = "constant"
-    };
-    const optimizer_options *u = &o->optimizer;
-    add_number(i, IDENTITY_OPTION, "batch", (double)o->batch);
-    add_number(i, IDENTITY_OPTION, "context", (double)context);
-    add_number(i, IDENTITY_OPTION, "seed", (double)o->seed);
-    add_number(i, IDENTITY_OPTION, "lr", o->learning_rate);
-    add_text(i, IDENTITY_OPTION, "schedule", schedules[o->schedule]);
-    add_number(i, IDENTITY_OPTION, "warmup", (double)o->warmup);
-    if (o->schedule != SCHEDULE_CONSTANT) { /* where the rate falls to, and by when */
-        add_number(i, IDENTITY_OPTION, "steps", (double)o->steps);
-        add_number(i, IDENTITY_OPTION, "minimum-rate", o->minimum_rate);
+static void add_option(identity *i, const setup_options *o, const run_option *row) {
+    const char *at = (const char *)o + row->offset;
+    switch (row->kind) {
+    case RUN_OPTION_INTEGER: add_number(i, IDENTITY_OPTION, row->name, (double)*(const int64_t *)at); return;
+    case RUN_OPTION_NUMBER: add_number(i, IDENTITY_OPTION, row->name, *(const double *)at); return;
+    case RUN_OPTION_BYTES: add_number(i, IDENTITY_OPTION, row->name, (double)*(const uint64_t *)at); return;
+    case RUN_OPTION_FLAG: add_number(i, IDENTITY_OPTION, row->name, *(const bool *)at); return;
+    case RUN_OPTION_CHOICE: add_text(i, IDENTITY_OPTION, row->name, row->word(*(const int *)at)); return;
+    case RUN_OPTION_POINTER: assert(false && "what is pointed at is known by a digest"); return;
     }
-    add_text(i, IDENTITY_OPTION, "optimizer", optimizer_name(u->kind));
-    add_number(i, IDENTITY_OPTION, "weight-decay", u->weight_decay);
-    add_number(i, IDENTITY_OPTION, "clip", u->clip);
-    add_number(i, IDENTITY_OPTION, "beta1", u->beta1);
-    add_number(i, IDENTITY_OPTION, "beta2", u->beta2);
-    add_number(i, IDENTITY_OPTION, "epsilon", u->eps);
-    add_number(i, IDENTITY_OPTION, "momentum", u->momentum);
+}
+
+/* Every one that the run can't go on with another value of. A constant rate does not depend on when it ends.
+ */
+static void add_options(identity *i, const setup_options *o) {
+    bool falls = o->schedule != SCHEDULE_CONSTANT;
+    for (const run_option *row = run_options; row->name; row++)
+        if (row->part == RUN_OPTION_FIXED || (row->part == RUN_OPTION_FALLING && falls))
+            add_option(i, o, row);
 }
 
 /* ---- the model ---- */
@@ -167,6 +170,18 @@ static void add_graph(digest *d, const graph *g) {
     }
 }
 
+/* What training begins at. Checkpoints of earlier versions do not say it, and then it is not compared. */
+static status add_weights(identity *i, const setup *s) {
+    char digits[DIGEST_TEXT_BYTES] = "new";
+    uint64_t value;
+    if (s->weights) {
+        TRY(weight_files_digest(s->weights, &value));
+        digest_text_of(value, digits);
+    }
+    add_text(i, IDENTITY_MODEL, WEIGHTS, digits);
+    return STATUS_OK;
+}
+
 static status add_model(identity *i, const setup *s) {
     digest d = digest_begin();
     graph g;
@@ -179,7 +194,7 @@ static status add_model(identity *i, const setup *s) {
     status result = graph_status(&g);
     graph_close(&g);
     add_sum(i, IDENTITY_MODEL, "digest", &d);
-    return result;
+    return result == STATUS_OK ? add_weights(i, s) : result;
 }
 
 /* ---- the data ---- */
@@ -225,8 +240,13 @@ status identity_of(const setup *s, identity *out) {
     *out = (identity){ 0 };
     TRY(add_model(out, s));
     TRY(add_data(out, &s->train));
-    add_options(out, &s->options, s->request.run.context);
-    return STATUS_OK;
+    setup_options settled = s->options;
+    settled.context = s->request.run.context;
+    add_options(out, &settled);
+    return out->overflows
+               ? status_set(STATUS_FAILED, "a run has more than the %d facts that tell it from others",
+                            IDENTITY_FACTS)
+               : STATUS_OK;
 }
 
 /* ---- comparing ---- */
@@ -260,6 +280,13 @@ static bool same(const identity_fact *a, const identity_fact *b) {
     return a && b && a->number == b->number && strcmp(a->text, b->text) == 0;
 }
 
+void identity_take_weights(identity *given, const identity *stored) {
+    const identity_fact like = { .kind = IDENTITY_MODEL, .name = "weights" }, *was = find(stored, &like);
+    for (uint32_t k = 0; was && k < given->count; k++)
+        if (given->facts[k].kind == was->kind && strcmp(given->facts[k].name, was->name) == 0)
+            given->facts[k] = *was;
+}
+
 /* "--batch was 8 and is 16" */
 static void add_difference(text *out, const identity_fact *was, const identity_fact *is) {
     const identity_fact *known = was ? was : is;
@@ -278,7 +305,8 @@ static void list_differences(const identity *stored, const identity *given, iden
             const identity_fact *f = first ? &stored->facts[k] : &given->facts[k - stored->count];
             const identity_fact *was = find(stored, f), *is = find(given, f);
             bool again = !first && was;
-            if (f->kind != kind || again || same(was, is)) continue;
+            bool unknown = !was && strcmp(f->name, WEIGHTS) == 0;
+            if (f->kind != kind || again || unknown || same(was, is)) continue;
             if (digests == (strcmp(f->name, "digest") == 0)) add_difference(out, was, is);
         }
 }

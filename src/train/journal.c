@@ -18,6 +18,7 @@
 #include "io/json.h"
 
 enum { LINE_BYTES = 1024, PATH_BYTES = 4096, SENTENCE_BYTES = 1024 };
+static const char NEW[] = ".partial";
 static const double LINGER_SECONDS = 0.1; /* how old a line may get before it is written */
 
 typedef struct {
@@ -29,6 +30,8 @@ typedef struct {
 struct journal {
     int metrics;
     char path[PATH_BYTES];
+    char
+        begun[PATH_BYTES + sizeof NEW]; /* a new history, before it has its name; empty: an old one goes on */
     text line;
     event_file events;
     mailbox *queue;
@@ -59,9 +62,10 @@ static status write_step(journal *j, const record *r) {
     json_put_integer(&w, "step", p->step);
     json_put_number(&w, "loss", p->loss);
     if (!isnan(p->norm)) json_put_float(&w, "grad_norm", (float)p->norm);
+    if (p->loss_scale > 0) json_put_number(&w, "loss_scale", p->loss_scale);
     json_put_number(&w, "lr", p->learning_rate);
     json_put_number(&w, "seconds", p->seconds);
-    json_put_integer(&w, "tokens_per_second", (int64_t)(p->tokens_per_second + 0.5));
+    json_put_number(&w, "tokens_per_second", floor(p->tokens_per_second + 0.5));
     json_put_unsigned(&w, "memory_bytes", p->resident_bytes);
     json_end_object(&w);
     TRY(write_line(j));
@@ -172,14 +176,16 @@ static uint64_t scan_block(const char *block, uint64_t bytes, uint64_t at, int64
     return used;
 }
 
-/* Cuts off what was written after step `done`: later steps, and how that start ended. */
-static status cut_history(journal *j, int64_t done) {
+/* Where the history up to step `done` ends; 0: there is none. */
+static status find_end(const journal *j, int64_t done, uint64_t *keep) {
     char block[4096 + 1];
-    uint64_t at = 0, keep = 0;
+    uint64_t at = 0;
     struct {
         int file;
         uint64_t bytes;
     } in;
+    *keep = 0;
+    if (!done || access(j->path, F_OK) != 0) return STATUS_OK;
     TRY(io_open(j->path, &in.file, &in.bytes));
     status result = STATUS_OK;
     bool over = false;
@@ -187,24 +193,38 @@ static status cut_history(journal *j, int64_t done) {
         uint64_t bytes = in.bytes - at < sizeof block - 1 ? in.bytes - at : sizeof block - 1;
         result = io_read_at(in.file, j->path, at, block, bytes);
         block[bytes] = 0;
-        uint64_t used = result == STATUS_OK ? scan_block(block, bytes, at, done, &keep, &over) : 0;
+        uint64_t used = result == STATUS_OK ? scan_block(block, bytes, at, done, keep, &over) : 0;
         if (!used) break; /* no line of ours is as long as a block */
         at += used;
     }
     close(in.file);
-    if (result == STATUS_OK && ftruncate(j->metrics, (off_t)keep) != 0)
-        result = status_set(STATUS_FAILED, "cannot cut %s after step %lld: %s", j->path, (long long)done,
-                            strerror(errno));
     return result;
 }
 
+/* Cuts off what was written after step `done`: later steps, and how that start ended. Where nothing is left
+ * the new history takes the place of the old one when it says whose it is (settle): so at no instant is there
+ * a folder with a model or a checkpoint of which nobody knows the run. */
 static status open_metrics(journal *j, const char *out, int64_t done) {
+    uint64_t keep;
     if (snprintf(j->path, sizeof j->path, "%s/metrics.jsonl", out) >= (int)sizeof j->path)
         return status_set(STATUS_INVALID, "the path '%.60s...' is too long", out);
-    if (done == 0 && unlink(j->path) != 0 && access(j->path, F_OK) == 0)
-        return status_set(STATUS_INVALID, "cannot replace %s", j->path);
-    TRY(io_append_open(j->path, &j->metrics));
-    return done == 0 ? STATUS_OK : cut_history(j, done);
+    TRY(find_end(j, done, &keep));
+    if (keep) {
+        TRY(io_append_open(j->path, &j->metrics));
+        if (ftruncate(j->metrics, (off_t)keep) == 0) return STATUS_OK;
+        return status_set(STATUS_FAILED, "cannot cut %s after step %lld: %s", j->path, (long long)done,
+                          strerror(errno));
+    }
+    snprintf(j->begun, sizeof j->begun, "%s%s", j->path, NEW);
+    unlink(j->begun);
+    return io_append_open(j->begun, &j->metrics);
+}
+
+static status settle(journal *j) {
+    if (!j->begun[0] || rename(j->begun, j->path) == 0) return STATUS_OK;
+    status result = status_set(STATUS_INVALID, "cannot replace %s: %s", j->path, strerror(errno));
+    unlink(j->begun);
+    return result;
 }
 
 static status open_all(journal *j, const setup *s, const decision *d, const identity *run, int64_t done) {
@@ -213,6 +233,7 @@ static status open_all(journal *j, const setup *s, const decision *d, const iden
     if (!text_reserve(&j->line, LINE_BYTES)) return status_set(STATUS_FAILED, "no memory for metrics");
     TRY(open_metrics(j, out, done));
     TRY(write_beginning(j, s, d, run, done));
+    TRY(settle(j));
     TRY(event_file_open(&j->events, out, done + 1));
     return mailbox_open(&(mailbox_options){ .item_bytes = sizeof(record),
                                             .room = JOURNAL_QUEUE,

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "io/checkpoint_folder.h"
 #include "io/file.h"
+#include "io/tokenizer_files.h"
 #include "io/weight_files.h"
 #include "train/standing.h"
 
@@ -84,7 +85,17 @@ static status refuse(const setup *s, const occupant *o) {
                       what);
 }
 
-status occupied_check(const setup *s, const identity *given, bool goes_on) {
+bool occupied_by(const char *out, const identity *given) {
+    occupant found = { 0 };
+    return look(out, given, &found) == STATUS_OK && found.begun && found.same;
+}
+
+bool occupied_is_finished(const char *out) {
+    standing s = { 0 };
+    return standing_look(out, &s) == STATUS_OK && s.ended && s.state == STANDING_FINISHED;
+}
+
+status occupied_check(const setup *s, const identity *given) {
     const setup_options *o = &s->options;
     char above[CHECKPOINT_PATH_BYTES];
     occupant found = { 0 };
@@ -99,7 +110,7 @@ status occupied_check(const setup *s, const identity *given, bool goes_on) {
     }
     TRY(look(o->out, given, &found));
     if (!found.model && !found.checkpoint) return STATUS_OK;
-    if (goes_on && found.begun && !found.finished && found.same) return STATUS_OK;
+    if (o->resume && found.begun && !found.finished && found.same) return STATUS_OK;
     return refuse(s, &found);
 }
 
@@ -121,5 +132,6 @@ status occupied_clear(const setup *s) {
         if (unlink(path) != 0 && errno != ENOENT)
             return status_set(STATUS_INVALID, "cannot remove %s: %s", path, strerror(errno));
     }
+    TRY(tokenizer_files_remove(out, s->custom ? NULL : s->options.model));
     return checkpoint_folder_keep(out, INT64_MAX, 0);
 }

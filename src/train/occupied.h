@@ -6,11 +6,15 @@
 
 /* STATUS_INVALID where the run `given` may not begin in options.out, which it shall not go on in: because of
  * what lies there, with a sentence of what that is and what to do. Fine with options.overwrite, save where
- * the model to begin from is among what would go. Nothing is touched.
- *
- * `goes_on`: options.resume asked for checkpoints of this folder, and there are none. Then what an unfinished
- * start of the same run has left is no obstacle. */
-status occupied_check(const setup *s, const identity *given, bool goes_on);
+ * the model to begin from is among what would go; and with options.resume where an unfinished start of the
+ * same run has left it. Nothing is touched. */
+status occupied_check(const setup *s, const identity *given);
+
+/* Has a start of this very run written to the folder? */
+bool occupied_by(const char *out, const identity *given);
+
+/* Has a run come to its end there, with all that it writes? */
+bool occupied_is_finished(const char *out);
 
 /* With options.overwrite: removes what a run leaves in options.out, except a model that this one begins
  * from. When all is ready for the first step, so that what is refused has cost nothing. */

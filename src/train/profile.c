@@ -1,5 +1,6 @@
 #include "train/profile.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,10 +130,9 @@ static void validate_once(profiling *p) {
     static const program_kind kinds[] = { PROGRAM_EVALUATE, PROGRAM_EVALUATE_REST };
     for (int i = 0; i < 2; i++) {
         if (!samples[i] || !p->d->plan.programs[kinds[i]]) continue;
-        feed_inputs *in = &p->feed.programs[kinds[i]];
-        for (uint32_t f = 0; f < p->feed.field_count; f++) {
-            const model_field *x = &p->feed.fields[f];
-            uint64_t bytes = (uint64_t)shape_elements(&x->of) * dtype_bytes(x->dtype);
+        runner_inputs *in = &p->feed.run.programs[kinds[i]];
+        for (uint32_t f = 0; f < p->feed.run.field_count; f++) {
+            uint64_t bytes = runner_field_bytes(&p->feed.run, f);
             if (in->field[f]) memset(in->field[f], 0, (uint64_t)samples[i] * bytes);
         }
         if (in->loss_scale) *in->loss_scale = 1;
@@ -248,7 +248,8 @@ static void summarise(profile_result *r, const setup *s, const decision *d) {
     r->run.steps = r->steps;
     r->run.seconds = r->step[r->steps - 1].end - r->step[0].begin;
     r->run.step_seconds = seconds_of(&r->step[r->shown]);
-    r->run.tokens_per_second = (double)(s->options.batch * s->request.run.context) / r->run.step_seconds;
+    double tokens = (double)(s->options.batch * s->request.run.context);
+    r->run.tokens_per_second = r->run.step_seconds > 0 ? tokens / r->run.step_seconds : NAN;
 }
 
 status profile_run(const setup *s, const decision *d, int64_t steps, volatile sig_atomic_t *stop,

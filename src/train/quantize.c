@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "io/file.h"
 #include "io/model_config.h"
+#include "io/tokenizer_files.h"
 #include "io/trained_context.h"
 #include "io/weight_files.h"
 #include "ops/codes.h"
@@ -120,6 +121,7 @@ static status evaluate(quantizing *q, setup_options options, const evaluate_obse
     setup s = { 0 };
     decision d = { 0 };
     options.eval_only = true;
+    options.rates = RATES_KNOWN; /* no time is predicted here */
     TRY(setup_open(&options, NULL, &s));
     status result = decision_make(&s, &d);
     if (result == STATUS_OK && r) result = evaluate_run(&s, &d, observer, r);
@@ -207,13 +209,14 @@ static status calibrate(quantizing *q, evaluate_result *r) {
                                                  .context = (uint32_t)q->result->context,
                                                  .vocabulary = (uint32_t)families_vocabulary(&q->config) },
                          &from.all));
+    status result = setup_check_text(&from.all, &options, o->directory);
     data_source some = spread_of(&from, options.eval_samples);
     options.model = o->directory;
     options.context = q->result->context;
     options.data = options.eval_data = NULL;
     options.eval_source = &some;
     options.passes[q->number] = "calibrate";
-    status result = evaluate(q, options, &(evaluate_observer){ q, take_scales }, r);
+    if (result == STATUS_OK) result = evaluate(q, options, &(evaluate_observer){ q, take_scales }, r);
     data_source_close(&from.all);
     return result;
 }
@@ -224,7 +227,10 @@ static status calibrate(quantizing *q, evaluate_result *r) {
 static status plan_converting(quantizing *q) {
     const setup_options *o = &q->options->run;
     device_runtime own = device_runtime_reserve(o->threads ? (int)o->threads : threads_available());
-    uint64_t needed = own.code + own.threads + own.tables + quantized_files_held(q->weights, q->count);
+    uint64_t listed;
+    TRY(weight_files_held(q->options->directory, &listed));
+    uint64_t needed =
+        own.code + own.threads + own.tables + listed + quantized_files_held(q->weights, q->count);
     uint64_t budget = o->memory_auto ? setup_automatic_budget() : o->memory ? o->memory : UINT64_MAX;
     if (needed > q->result->planned_bytes) q->result->planned_bytes = needed;
     if (needed <= budget) return STATUS_OK;
@@ -255,7 +261,8 @@ static status write_all(quantizing *q) {
     TRY(make_room(q, ".weight_scale"));
     TRY(quantized_files_convert(o->directory, o->out, q->weights, q->count, &q->result->bytes));
     give_room_back(q);
-    return model_config_write(o->out, &q->config, &stored);
+    TRY(model_config_write(o->out, &q->config, &stored));
+    return tokenizer_files_copy(o->directory, o->out);
 }
 
 /* As long as it was trained on, where that is known. */

@@ -13,10 +13,11 @@
 #include "io/model_config.h"
 #include "io/published.h"
 #include "io/quantized_files.h"
+#include "io/tokenizer_files.h"
 #include "io/trained_context.h"
+#include "io/weight_files.h"
 #include "search/advise.h"
 #include "train/loader_plan.h"
-#include "train/rates.h"
 #include "train/weights.h"
 
 setup_options setup_defaults(void) {
@@ -27,6 +28,7 @@ setup_options setup_defaults(void) {
                             .keep = 2,
                             .seed = 1337,
                             .workers = 1,
+                            .rates = RATES_KNOWN,
                             .learning_rate = 6e-4,
                             .minimum_rate = 0.1,
                             .dropout = -1,
@@ -66,10 +68,18 @@ static status open_model(setup *s, const model *custom) {
                                    : status_set(STATUS_INVALID, "cannot open the model %s: %s", o->model,
                                                 strerror(errno));
         TRY(model_config_read(o->model, &s->config, NULL));
+        s->tokenizer = o->model;
+        if (s->config.other_task[0])
+            return status_set(
+                STATUS_INVALID,
+                "%s is made for %s, and snug has no such head: it would be trained as a language "
+                "model; take 'architectures' out of its config.json where that is meant",
+                o->model, s->config.other_task);
         char path[4096];
         snprintf(path, sizeof path, "%s/model.safetensors", o->model);
         bool whole = exists(path);
-        snprintf(path, sizeof path, "%s/model.safetensors.index.json", o->model);
+        if (snprintf(path, sizeof path, "%s/model.safetensors.index.json", o->model) >= (int)sizeof path)
+            return status_set(STATUS_INVALID, "the path '%.60s...' is too long", o->model);
         if (whole || exists(path)) s->weights = o->model;
     }
     if (o->dropout >= 0) families_set_dropout(&s->config, o->dropout);
@@ -82,13 +92,26 @@ static status open_model(setup *s, const model *custom) {
 
 /* ---- the data ---- */
 
-static status open_text(const setup *s, const char *path, bool hold_out, data_source *source) {
-    return text_source_open(&(text_source_options){ .path = path,
-                                                    .kind = s->options.data_kind,
-                                                    .hold_out = hold_out,
-                                                    .context = (uint32_t)s->request.run.context,
-                                                    .vocabulary = (uint32_t)s->model.vocabulary },
-                            source);
+status setup_check_text(const data_source *source, const setup_options *options, const char *directory) {
+    if (!text_source_is_text(source) || options->data_kind == DATA_KIND_BYTES) return STATUS_OK;
+    return tokenizer_files_refuse(directory, text_source_path(source));
+}
+
+status setup_copy_tokenizer(const setup *s, const char *directory) {
+    return s->tokenizer ? tokenizer_files_copy(s->tokenizer, directory) : STATUS_OK;
+}
+
+static status open_text(setup *s, const char *path, bool hold_out, data_source *source) {
+    TRY(text_source_open(&(text_source_options){ .path = path,
+                                                 .kind = s->options.data_kind,
+                                                 .hold_out = hold_out,
+                                                 .context = (uint32_t)s->request.run.context,
+                                                 .vocabulary = (uint32_t)s->model.vocabulary },
+                         source));
+    if (!s->tokenizer || !text_source_is_text(source)) return STATUS_OK;
+    TRY(setup_check_text(source, &s->options, s->tokenizer));
+    s->tokenizer = NULL; /* what learns bytes is no longer a model of that tokenizer */
+    return STATUS_OK;
 }
 
 static status open_data(setup *s) {
@@ -242,7 +265,7 @@ static status make_request(setup *s) {
                         .context = context_of(s),
                         .optimizer = o->optimizer,
                         .folder = o->folder,
-                        .lower = { .threads = threads, .rates = rates_find(threads) } };
+                        .lower = { .threads = threads, .rates = rates_find(o->rates, threads) } };
     s->request.micro_batch = o->eval_only ? 0 : o->micro_batch;
     if (o->accumulate && !o->micro_batch && !o->eval_only)
         s->request.micro_batch = (o->batch + o->accumulate - 1) / o->accumulate;
@@ -288,16 +311,36 @@ static uint64_t kept_bytes(const setup_options *o) {
     return steps * (sizeof(double) + NUMBER_TEXT) + evaluations * (2 * sizeof(double) + EVALUATION_TEXT);
 }
 
+/* What is held is known before it is taken: a budget that has no room for it is refused here. */
+static status check_held(const setup *s, uint64_t listed) {
+    enum { USUAL = 1 << 20 }; /* of less the search speaks, and says what would help */
+    const compose_run *r = &s->request.run;
+    device_runtime own = device_runtime_reserve(r->lower.threads);
+    uint64_t needed = own.code + own.threads + own.tables + listed;
+    char have[UNITS_TEXT_BYTES], want[UNITS_TEXT_BYTES];
+    if (listed < USUAL || needed <= s->budget) return STATUS_OK;
+    return status_set(
+        STATUS_NO_FIT,
+        "reading the model and its data does not fit %s: lists of what is in their files, and the "
+        "program itself, take %s (%llu bytes)",
+        units_bytes_text(s->budget, have), units_bytes_text(needed, want), (unsigned long long)needed);
+}
+
 static status finish_request(setup *s) {
     const setup_options *o = &s->options;
     compose_run *r = &s->request.run;
+    uint64_t listed = 0;
+    if (s->weights && !s->custom) TRY(weight_files_held(s->weights, &listed));
     int64_t held = (int64_t)s->validation.samples;
     r->eval_samples = held < o->eval_samples ? held : o->eval_samples;
     if (!o->data && !s->train.samples && !s->validation.samples)
         r->eval_samples = o->eval_samples; /* a plan without data: as if there were */
-    r->kept_bytes = kept_bytes(o) + s->train.held_bytes + s->validation.held_bytes;
+    listed += s->train.held_bytes + s->validation.held_bytes;
+    r->kept_bytes = kept_bytes(o) + listed;
     s->budget = o->memory_auto ? setup_automatic_budget() : o->memory ? o->memory : UINT64_MAX;
+    TRY(check_held(s, listed));
     if (o->eval_only) TRY(settle_evaluation(s, r));
+    r->memory = s->budget < UINT64_MAX ? s->budget : 0;
     return loader_plan_buffers(s, r);
 }
 

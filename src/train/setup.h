@@ -5,16 +5,18 @@
 #include "comm/comm.h"
 #include "data/source.h"
 #include "data/text_source.h"
+#include "io/rates.h"
 #include "models/families.h"
 #include "search/search.h"
 
 typedef enum { SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT } schedule_kind;
 
-/* All run options, at their defaults after setup_defaults. Texts stay the caller's. */
+/* All run options; setup_defaults sets them to their defaults. Texts stay the caller's. A field needs a row
+ * in train/run_options.c, which says whether a resume may change it. */
 typedef struct {
     const char *model;                       /* preset, config.json or Hugging Face directory */
     const char *data, *eval_data;            /* NULL: none; plan works without */
-    const data_source *source, *eval_source; /* samples of the caller's in their place; may be NULL */
+    const data_source *source, *eval_source; /* samples of the caller's instead of these; may be NULL */
     data_kind data_kind;
     uint64_t memory;                             /* budget in bytes; 0: unlimited */
     bool memory_auto;                            /* what is free, less a margin */
@@ -26,19 +28,20 @@ typedef struct {
     bool eval_only;                              /* validation alone: nothing is trained */
     int64_t steps, warmup, seed;
     int64_t threads, workers;           /* threads 0: all there are */
+    rates_choice rates;                 /* that predictions use */
     double learning_rate, minimum_rate; /* at the end of the schedule, as a part of learning_rate */
     double dropout;                     /* < 0: the model's */
     schedule_kind schedule;
     optimizer_options optimizer;
     bool exact;
-    const char *allow;            /* LOSSY techniques that the planner may use: "precision,qat=int8", "all" */
+    const char *allow;            /* LOSSY techniques that the planner may use: "precision=bf16", "all" */
     const char *passes[PASS_MAX]; /* by pass: "auto" (or NULL), "off" or a setting's text */
     const char *folder;           /* folder for what does not stay in memory; NULL: none */
     const char *out;              /* directory; NULL for plan */
     int64_t save_every, keep;     /* steps between checkpoints, 0: only when interrupted; how many stay */
     bool resume;                  /* go on from a checkpoint: of `resume_from`, or, NULL, of `out` */
     const char *resume_from;      /* a run's folder or one of its checkpoints */
-    bool overwrite;               /* begin in `out` whatever lies there: it goes */
+    bool overwrite;               /* begin anew in `out`: what is there is removed */
 } setup_options;
 
 setup_options setup_defaults(void);
@@ -52,7 +55,8 @@ typedef struct {
     model_config config; /* where the model is no custom one */
     bool custom;
     model model;
-    const char *weights;           /* directory to load weights from; NULL: initialise */
+    const char *weights;   /* directory to load weights from; NULL: initialise */
+    const char *tokenizer; /* what it is read from, whose tokenizer goes on with it; NULL: none does */
     data_source train, validation; /* zeroed where there is no data */
     comm comm;                     /* the ranks of the run: one, so far */
     search_request request;
@@ -63,6 +67,13 @@ typedef struct {
 status setup_open(const setup_options *options, const model *custom, setup *s);
 void setup_close(setup *s);
 
-/* Of a run that goes on, whose checkpoint has a say in what is pinned: STATUS_INVALID where training can't
- * begin at the weights as they are stored. Without options.resume setup_open has looked. */
+/* STATUS_INVALID where the source is text, to be read as bytes, and the model directory has a tokenizer. With
+ * --data-kind bytes that is meant. */
+status setup_check_text(const data_source *source, const setup_options *options, const char *directory);
+
+/* Puts the files of the model's tokenizer beside what is made of it (io/tokenizer_files.h). */
+status setup_copy_tokenizer(const setup *s, const char *directory);
+
+/* STATUS_INVALID where training cannot begin with the weights as they are stored. setup_open checks that; a
+ * resumed run checks it here, since its checkpoint decides some settings. */
 status setup_check_begun(const setup *s);

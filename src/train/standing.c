@@ -72,10 +72,12 @@ static void step(standing *s, json_value v) {
         get_number(v, "eval_loss", &s->eval_loss);
         return;
     }
-    p->norm = NAN;
+    p->norm = p->tokens_per_second = NAN;
+    p->loss_scale = 0;
     get_integer(v, "step", &p->step);
     get_number(v, "loss", &p->loss);
     get_number(v, "grad_norm", &p->norm);
+    get_number(v, "loss_scale", &p->loss_scale);
     get_number(v, "lr", &p->learning_rate);
     get_number(v, "seconds", &p->seconds);
     get_number(v, "tokens_per_second", &p->tokens_per_second);

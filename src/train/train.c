@@ -7,11 +7,15 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "io/weight_files.h"
+#include "lower/measure.h"
 #include "train/fault.h"
 #include "train/history.h"
 #include "train/journal.h"
 #include "train/loader_plan.h"
+#include "train/pace.h"
+#include "train/room.h"
 #include "train/train_report.h"
 #include "train/weights.h"
 
@@ -27,11 +31,13 @@ typedef struct {
     loader *loader;
     feed feed;
     journal *journal;
+    pace pace;
+    double asked;   /* processors that a step asks for */
     double *times;  /* seconds by step */
     uint32_t room;  /* for validations in `result` */
-    double least;   /* seconds that a step's arithmetic takes at best */
+    double least;   /* seconds of a step's arithmetic at the peak rate */
     double started; /* when the steps of this start began */
-    int64_t saved;  /* step of the last checkpoint in options.out; 0: none that is known */
+    int64_t saved;  /* step of the last checkpoint in options.out; 0: there is none */
 } training;
 
 static double learning_rate(const setup_options *o, int64_t step) {
@@ -69,7 +75,8 @@ static status fill_weights(training *t) {
     return weights_initialise(t->exec, s->weights ? NULL : &s->model, (uint64_t)s->options.seed);
 }
 
-/* Who resumes an adapter's run must bring the weights that it was trained beside. */
+/* An adapter is worth nothing without the weights that it was trained beside. Their digest goes into
+ * checkpoints, so that a resume can ask for the same. */
 static status sum_base(const training *t) {
     adapter_files_about about = weights_adapter(t->s, t->d, &t->from->run);
     if (!t->s->options.out || !about.pass || !t->s->weights) return STATUS_OK;
@@ -85,6 +92,7 @@ static status begin(training *t) {
     TRY(data_source_check(&s->train));
     TRY(data_source_check(&s->validation));
     TRY(make_room(t));
+    TRY(room_check(s, t->d, t->from));
     TRY(exec_open(&t->d->plan, EXEC_OBSERVE, &t->exec));
     TRY(fill_weights(t));
     TRY(loader_plan_open(s, exec_persistent(t->exec, "loader"), t->from->state.samples, &t->loader));
@@ -92,6 +100,7 @@ static status begin(training *t) {
     TRY(exec_check_reserve(t->exec, &t->result->runtime_bytes));
     TRY(resume_claim(s, t->from));
     t->least = train_report_least(t->s, t->d);
+    t->asked = measure_processors(s->request.run.lower.threads);
     t->started = clock_seconds();
     return journal_open(s, t->d, &t->from->run, t->from->step,
                         &t->journal); /* last: what is refused leaves an earlier run's files alone */
@@ -103,26 +112,32 @@ static status one_step(training *t, int64_t step) {
     double began = clock_seconds(), rate = learning_rate(&t->s->options, step);
     loader_batch batch;
     TRY(loader_next(t->loader, &batch));
-    double loss = feed_step(&t->feed, &batch, step, rate), norm = t->feed.norm ? (double)*t->feed.norm : NAN;
+    double at = clock_seconds(), processors = threads_seconds();
+    double loss = feed_step(&t->feed, &batch, step, rate),
+           norm = t->feed.run.norm ? (double)*t->feed.run.norm : NAN;
+    pace_note(&t->pace, clock_seconds() - at, threads_seconds() - processors, t->asked);
     TRY(exec_failed(t->exec));
     t->result->losses[step] = loss;
-    bool skipped = t->feed.scaled && isfinite(loss) && !isfinite(norm); /* the scale is halved, and on */
-    if (!skipped && (!isfinite(loss) || (t->feed.norm && !isfinite(norm))))
+    bool skipped = t->feed.run.scaled && isfinite(loss) && !isfinite(norm); /* the scale is halved, and on */
+    if (!skipped && (!isfinite(loss) || (t->feed.run.norm && !isfinite(norm))))
         return fault_of_step(&t->feed, &t->d->plan, &batch, step, rate);
     loader_done(t->loader);
     t->result->steps = step + 1;
     t->times[step] = clock_seconds() - began;
+    const float *scale = exec_persistent(t->exec, "gradient_scale");
     train_progress p = { .step = step + 1,
                          .loss = loss,
                          .norm = skipped ? NAN : norm,
                          .learning_rate = rate,
+                         .loss_scale = scale ? (double)*scale : 0,
                          .seconds = t->times[step] };
     train_report_step(t->s, t->d, t->least, t->result->first, clock_seconds() - t->started, &p);
     if (t->observer->stepped) t->observer->stepped(t->observer->context, &p);
     return journal_step(t->journal, &p);
 }
 
-/* An earlier start may have done it already. One that is interrupted leaves nothing. */
+/* Validates after step `done`, unless an earlier start has. An interrupted validation leaves nothing behind.
+ */
 static status evaluate(training *t, int64_t done) {
     if (!t->d->split.eval_calls && !t->d->split.eval_rest) return STATUS_OK;
     train_result *r = t->result;
@@ -132,16 +147,28 @@ static status evaluate(training *t, int64_t done) {
     bool whole;
     TRY(feed_evaluate(&t->feed, t->observer->stop, &loss, &whole));
     if (!whole) return STATUS_OK;
+    if (!isfinite(loss))
+        return status_set(STATUS_FAILED,
+                          "the loss of the validation samples is not finite after step %lld, though every "
+                          "weight is; try a smaller --lr, a longer --warmup or --clip 1",
+                          (long long)done);
     history_add(r, t->room, done, loss);
     if (t->observer->evaluated)
         t->observer->evaluated(t->observer->context, done, loss, t->s->request.run.eval_samples);
     return journal_evaluated(t->journal, done, loss);
 }
 
+/* `result` of saving. Files refuse numbers that are not finite; if an update has made them, the sentence
+ * names that update. */
+static status saved(const training *t, status result, int64_t done) {
+    if (result == STATUS_FAILED) TRY(fault_of_update(t->exec, &t->d->plan, done));
+    return result;
+}
+
 static status save_checkpoint(training *t, int64_t done) {
     if (!t->s->options.out || !done || t->saved == done) return STATUS_OK;
     TRY(journal_flush(t->journal)); /* a resumed run counts on its lines */
-    TRY(checkpoint_save(t->exec, t->s, t->d, &t->from->run, done));
+    TRY(saved(t, checkpoint_save(t->exec, t->s, t->d, &t->from->run, done), done));
     t->saved = done;
     return STATUS_OK;
 }
@@ -150,15 +177,17 @@ static status save_model(training *t) {
     adapter_files_about about = weights_adapter(t->s, t->d, &t->from->run);
     if (!t->s->options.out) return STATUS_OK;
     if (about.pass) return weights_save_adapter(t->exec, &about, t->s->options.out);
-    return weights_save(t->exec, t->s->custom ? NULL : &t->s->config, t->s->options.out);
+    TRY(weights_save(t->exec, t->s->custom ? NULL : &t->s->config, t->s->options.out));
+    return setup_copy_tokenizer(t->s, t->s->options.out);
 }
 
-/* Between steps: first what must not be lost, then what may fail. */
+/* Between steps. What must not be lost is saved before validation, which may fail. */
 static status after_step(training *t, int64_t done) {
     const setup_options *o = &t->s->options;
     bool last = done == o->steps;
     bool due = o->save_every && (done % o->save_every == 0 || (last && done > o->save_every));
     if (due) TRY(save_checkpoint(t, done));
+    if (last) TRY(fault_of_update(t->exec, &t->d->plan, done)); /* no step behind it would show it */
     if (last) TRY(save_model(t));
     if (last || (o->eval_every && done && done % o->eval_every == 0)) TRY(evaluate(t, done));
     return STATUS_OK;
@@ -176,7 +205,7 @@ static status all_steps(training *t) {
     return r->steps > r->first && r->steps < t->s->options.steps ? save_model(t) : STATUS_OK;
 }
 
-/* How it ended, in a sentence that says where to go on. */
+/* The sentence of a run that was stopped. */
 static status interrupted(const training *t) {
     long long done = (long long)t->result->steps, steps = (long long)t->s->options.steps;
     if (!done)
@@ -195,15 +224,29 @@ static status ending(const training *t, status result) {
                       (long long)t->saved);
 }
 
+/* Tells the observer. A failure of the run itself goes before one of the observer. */
+static status tell_end(const training *t, status result) {
+    char sentence[1024];
+    if (!t->observer->ended) return result;
+    snprintf(sentence, sizeof sentence, "%s", result == STATUS_OK ? "" : status_message());
+    status told = t->observer->ended(t->observer->context, t->result);
+    return result == STATUS_OK ? told : status_set(result, "%s", sentence);
+}
+
 status train_run(const setup *s, const decision *d, resume *from, const train_observer *o, train_result *r) {
     TRY(model_computes(&s->model));
     *r = (train_result){ 0 };
     training t = { .s = s, .d = d, .from = from, .observer = o, .result = r };
     status result = begin(&t);
-    if (result == STATUS_OK && o->started) o->started(o->context, s, d);
-    if (result == STATUS_OK) result = ending(&t, all_steps(&t));
-    result = journal_close(t.journal, result, r->steps);
+    bool begun = result == STATUS_OK;
+    if (begun && o->started) o->started(o->context, s, d);
+    if (begun) result = ending(&t, all_steps(&t));
+    r->undisturbed_seconds = pace_seconds(&t.pace);
+    r->own_seconds = pace_own_seconds(&t.pace, t.asked);
+    r->processor_share = pace_share(&t.pace, t.asked);
     train_report_end(s, t.exec, t.times, clock_seconds() - t.started, r);
+    if (begun) result = tell_end(&t, result);
+    result = journal_close(t.journal, result, r->steps);
     loader_close(t.loader);
     exec_close(t.exec);
     memory_free(t.times);

@@ -10,22 +10,14 @@ typedef struct {
     int64_t step, steps; /* finished; of */
     double loss, norm;   /* norm NAN: not taken */
     double learning_rate;
-    double seconds; /* of this step */
-    double tokens_per_second;
+    double loss_scale;        /* of gradients, after this step; 0: they are not scaled */
+    double seconds;           /* of this step */
+    double tokens_per_second; /* NAN: the clock has not moved */
     double peak_share; /* arithmetic of the step's kernels, recomputation included, over what the rate of
                           products would allow in its time */
     double seconds_left;
     uint64_t resident_bytes, planned_bytes, budget_bytes;
 } train_progress;
-
-/* Any of them may be NULL. */
-typedef struct {
-    void *context;
-    void (*started)(void *context, const setup *s, const decision *d);
-    void (*stepped)(void *context, const train_progress *p);
-    void (*evaluated)(void *context, int64_t step, double loss, int64_t samples);
-    volatile sig_atomic_t *stop; /* set to 1 by a signal handler: finish the step, save, return INTERRUPTED */
-} train_observer;
 
 /* What was measured. */
 typedef struct {
@@ -37,12 +29,27 @@ typedef struct {
     } * evaluations;
     uint32_t evaluation_count;
     double seconds, step_seconds; /* of all steps; median of a step */
+    double undisturbed_seconds;   /* median of a step's programs where they had the processors; 0: too few */
+    double own_seconds;           /* of a step if it had them all the time; 0: no steps */
+    double processor_share;       /* part of the processor time that steps asked for and had; 0: no steps */
     double tokens_per_second;
     exec_measured memory;         /* by category, live */
     uint64_t runtime_bytes;       /* resident beside the pool, before the first step */
     uint64_t resident_peak_bytes; /* of the whole process, from the operating system */
 } train_result;
 void train_result_close(train_result *r);
+
+/* Who watches a run. Each call may be NULL. */
+typedef struct {
+    void *context;
+    void (*started)(void *context, const setup *s, const decision *d);
+    void (*stepped)(void *context, const train_progress *p);
+    void (*evaluated)(void *context, int64_t step, double loss, int64_t samples);
+    /* The run is over, finished or not, and `r` is complete. Here the caller writes what it writes of a run;
+     * only then does the run's history say that it has ended. A failure fails the run. */
+    status (*ended)(void *context, const train_result *r);
+    volatile sig_atomic_t *stop; /* set to 1 by a signal handler: finish the step, save, return INTERRUPTED */
+} train_observer;
 
 /* Runs what is left of the steps after `from` (as resume_find left it), evaluates, and writes to options.out:
  * train/journal.h, checkpoints, and at the end or when stopped the model as a Hugging Face directory

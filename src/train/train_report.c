@@ -1,5 +1,6 @@
 #include "train/train_report.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "lower/predict.h"
@@ -18,12 +19,16 @@ double train_report_least(const setup *s, const decision *d) {
     return seconds;
 }
 
+static double tokens_per_second(const setup *s, double seconds) {
+    return seconds > 0 ? (double)(s->options.batch * s->request.run.context) / seconds : NAN;
+}
+
 void train_report_step(const setup *s, const decision *d, double least, int64_t first, double elapsed,
                        train_progress *p) {
     const setup_options *o = &s->options;
     p->steps = o->steps;
-    p->tokens_per_second = (double)(o->batch * s->request.run.context) / p->seconds;
-    p->peak_share = least / p->seconds;
+    p->tokens_per_second = tokens_per_second(s, p->seconds);
+    p->peak_share = p->seconds > 0 ? least / p->seconds : 0;
     p->seconds_left = elapsed / (double)(p->step - first) * (double)(o->steps - p->step);
     p->resident_bytes = device_resident();
     p->planned_bytes = d->plan.peak_bytes;
@@ -41,7 +46,7 @@ void train_report_end(const setup *s, const exec *e, double *times, double secon
     if (count > 0) {
         qsort(times + r->first, (size_t)count, sizeof *times, compare_numbers);
         r->step_seconds = times[r->first + count / 2];
-        r->tokens_per_second = (double)(s->options.batch * s->request.run.context) / r->step_seconds;
+        r->tokens_per_second = tokens_per_second(s, r->step_seconds);
     }
     if (e) r->memory = exec_measure(e);
     r->resident_peak_bytes = device_resident_peak();

@@ -100,16 +100,54 @@ status trainer_state_write(const char *path, const trainer_state *t) {
 
 /* ---- reading ---- */
 
+/* Does the file end as put_digest ends one: with a digest of 16 digits, and nothing that it is not of? */
+static bool ends_with_digest(const char *key, char digits[DIGEST_TEXT_BYTES]) {
+    int end = 0;
+    return sscanf(key + sizeof LAST_KEY - 1, " \"%16[0-9a-f]\" } %n", digits, &end) == 1 && end &&
+           strlen(digits) == 16 && !key[sizeof LAST_KEY - 1 + (size_t)end];
+}
+
+/* Of every byte before its key; and behind it nothing but its value stands. So what is read is what was
+ * written. */
 static status check_digest(const char *path, const char *data) {
     const char *key = NULL;
-    char digits[DIGEST_TEXT_BYTES];
+    char said[DIGEST_TEXT_BYTES], is[DIGEST_TEXT_BYTES];
     for (const char *at = data; (at = strstr(at, LAST_KEY)); at++) key = at;
-    const char *said = key ? strchr(key + sizeof LAST_KEY - 1, '"') : NULL;
     digest d = digest_begin();
     if (key) digest_add(&d, data, (uint64_t)(key - data));
-    if (said && strncmp(said + 1, digest_text_of(digest_value(&d), digits), 16) == 0) return STATUS_OK;
+    if (key && ends_with_digest(key, said) && strcmp(said, digest_text_of(digest_value(&d), is)) == 0)
+        return STATUS_OK;
     return status_set(STATUS_INVALID,
                       "%s is damaged or was edited: its digest is not the one that stands in it", path);
+}
+
+/* Keys in the text of a document that was parsed. */
+static uint64_t keys_written(const char *at) {
+    uint64_t count = 0;
+    for (bool inside = false; *at; at++) {
+        if (inside && *at == '\\')
+            at++;
+        else if (*at == '"' && (inside = !inside) == false)
+            count += at[1 + strspn(at + 1, " \t\r\n")] == ':';
+    }
+    return count;
+}
+
+/* Keys in what came of it: of one that is there twice the parser keeps the last. */
+static uint64_t keys_read(json_value v) {
+    uint64_t count = 0;
+    size_t items;
+    json_value member;
+    if (json_as_object(v) == STATUS_OK)
+        for (void *cursor = NULL; json_next(v, &cursor, &member);) count += 1 + keys_read(member);
+    else if (json_as_array(v, &items) == STATUS_OK)
+        for (size_t i = 0; i < items; i++) count += keys_read(json_item(v, i));
+    return count;
+}
+
+static status check_keys(const char *path, const char *data, json_value root) {
+    if (keys_written(data) == keys_read(root)) return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s has a key twice, which no snug writes", path);
 }
 
 static status read_facts(json_value root, identity_kind kind, identity *run) {
@@ -120,8 +158,9 @@ static status read_facts(json_value root, identity_kind kind, identity *run) {
         const char *words = "";
         double number = 0;
         if (json_as_number(member, -1e300, 1e300, &number) != STATUS_OK) TRY(json_as_string(member, &words));
-        if (strlen(member.key) >= sizeof run->facts->name || strlen(words) >= sizeof run->facts->text)
-            return json_wrong(member, "is longer than anything that snug writes there");
+        if (strlen(member.key) >= sizeof run->facts->name || strlen(words) >= sizeof run->facts->text ||
+            run->count == IDENTITY_FACTS)
+            return json_wrong(member, "is longer than anything that snug writes there, or one too many");
         identity_add(run, kind, member.key, number, words);
     }
     return STATUS_OK;
@@ -202,6 +241,7 @@ status trainer_state_read(const char *path, trainer_state *t) {
     TRY(io_read_file(path, TRAINER_STATE_LIMIT, &data, &bytes));
     status result = json_parse(path, data, bytes, &d);
     if (result == STATUS_OK) result = check_digest(path, data);
+    if (result == STATUS_OK) result = check_keys(path, data, d.root);
     if (result == STATUS_OK) result = read_members(d.root, t);
     json_close(&d);
     memory_free(data);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/philox.h"
 #include "base/threads.h"
@@ -21,12 +22,6 @@ typedef struct {
     const model *m;
     uint64_t seed;
 } initialisation;
-
-static uint32_t name_stream(const char *name) {
-    uint32_t stream = 2166136261u;
-    for (; *name; name++) stream = (stream ^ (uint8_t)*name) * 16777619u;
-    return stream;
-}
 
 /* Some of a weight's numbers: they depend on nothing but its stream and their places. */
 static void draw(const philox_normal_list *list, int64_t first, int64_t n, float *part) {
@@ -92,7 +87,7 @@ static void fill_nf4(const initialisation *i, const model_weight *w, const philo
 }
 
 static status fill(const initialisation *i, const model_weight *w) {
-    model_initial from = { .stream = name_stream(w->name) };
+    model_initial from = { .stream = hash_name(w->name) };
     bool added = pass_of_parameter(w->name, &w->shape, &from.deviation) != NULL;
     if ((!added && !i->m) || is_scale(i, w->name)) return STATUS_OK;
     if (!added) i->m->initial(i->m, w->name, &w->shape, &from);
@@ -109,11 +104,12 @@ static status fill(const initialisation *i, const model_weight *w) {
     return STATUS_OK;
 }
 
-/* A weight in memory is a task, which can't fail. */
+/* A weight in memory is a task. */
 static void fill_one(void *context, int64_t index, int thread) {
     (void)thread;
     const initialisation *i = context;
-    if (i->weights[index].data) (void)fill(i, &i->weights[index]);
+    /* only files fail */
+    if (i->weights[index].data) STATUS_IGNORED(fill(i, &i->weights[index]));
 }
 
 status weights_initialise(exec *e, const model *m, uint64_t seed) {
@@ -128,6 +124,28 @@ status weights_initialise(exec *e, const model *m, uint64_t seed) {
 }
 
 /* ---- files ---- */
+
+status weights_check(const setup *s) {
+    graph g;
+    model_ports ports;
+    if (!s->weights || s->custom) return STATUS_OK;
+    TRY(graph_open(&g));
+    s->model.build(&s->model, &g, &(model_run){ .mode = MODEL_EVALUATE, .batch = 1, .context = 1 }, &ports);
+    status result = graph_status(&g);
+    model_weight *weights = memory_new(g.tensors.count + 1u, sizeof *weights);
+    uint32_t count = 0;
+    if (result == STATUS_OK && !weights) result = status_set(STATUS_FAILED, "no memory to look at weights");
+    for (tensor_id t = 1; result == STATUS_OK && t < g.tensors.count; t++) {
+        const tensor *x = graph_tensor(&g, t);
+        if (x->role == ROLE_PARAMETER && !x->producer)
+            weights[count++] =
+                (model_weight){ .name = graph_name(&g, t), .shape = x->shape, .type = (dtype)x->dtype };
+    }
+    if (result == STATUS_OK) result = model_files_check(s->weights, weights, count);
+    memory_free(weights);
+    graph_close(&g);
+    return result;
+}
 
 status weights_load(exec *e, const char *directory) {
     model_weight *weights;
@@ -164,7 +182,10 @@ status weights_save(exec *e, const model_config *c, const char *directory) {
 }
 
 adapter_files_about weights_adapter(const setup *s, const decision *d, const identity *run) {
-    adapter_files_about about = { .base = s->weights, .base_digest = run->base_digest };
+    adapter_files_about about = { .base = s->weights,
+                                  .base_digest = run->base_digest,
+                                  .in_out = !s->custom && families_has_conv1d(&s->config),
+                                  .continues = !s->model.no_text };
     const pass_setting *settings = d->point.choice.settings;
     for (int i = 0; pass_table[i]; i++)
         if (pass_table[i]->adapting && settings[i].text[0])

@@ -11,6 +11,10 @@
  * number of threads. `m` NULL: only of those that passes have added. */
 status weights_initialise(exec *e, const model *m, uint64_t seed);
 
+/* Before anything is planned: does the model's directory, where it begins from one, have all its weights in
+ * their shapes? */
+status weights_check(const setup *s);
+
 /* Every weight of the plan that is the model's own from a model directory; what is refused says
  * io/model_files.h. */
 status weights_load(exec *e, const char *directory);

@@ -1,0 +1,120 @@
+#include "train/room.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "base/memory.h"
+#include "base/units.h"
+#include "device/device.h"
+#include "io/safetensors.h"
+#include "train/weights.h"
+
+/* ---- what a run writes ---- */
+
+/* What small files take in a folder, with that and the unused ends of large ones; a line of metrics, and the
+ * same in an event file. */
+enum { SMALL_BYTES = 24 << 10, LINE_BYTES = 512 };
+
+/* The file of the persistent tensors of a category; `added`: of those that a pass has put beside the model's.
+ */
+static status file_bytes(const plan *p, category c, bool added, uint64_t *bytes) {
+    safetensors_item *items = memory_new(p->persistent_count + 1u, sizeof *items);
+    uint32_t count = 0;
+    float deviation;
+    if (!items) return status_set(STATUS_FAILED, "no memory to look at what is saved");
+    for (uint32_t i = 0; i < p->persistent_count; i++) {
+        const plan_persistent *x = &p->persistent[i];
+        if (x->category != c || (added && !pass_of_parameter(x->name, &x->shape, &deviation))) continue;
+        items[count++] =
+            (safetensors_item){ .name = x->name,
+                                .dtype = safetensors_dtype_name(x->dtype),
+                                .shape = x->shape,
+                                .bytes = (uint64_t)shape_elements(&x->shape) * dtype_bytes(x->dtype) };
+    }
+    status result = safetensors_file_bytes("a checkpoint", items, count, bytes);
+    memory_free(items);
+    return result;
+}
+
+/* How many checkpoints there are at once, more than now. */
+static uint64_t checkpoints_more(const setup_options *o, const resume *from) {
+    int64_t left = o->steps - from->step, *steps, made = 1; /* one where it is stopped */
+    uint32_t there = 0;
+    if (o->save_every) made += left / o->save_every;
+    if (made > o->keep + 1) made = o->keep + 1;
+    if (!resume_is_of(from, o->out) || checkpoint_folder_list(o->out, &steps, &there) != STATUS_OK)
+        return (uint64_t)made;
+    memory_free(steps);
+    int64_t most = o->keep + 1 - (int64_t)there; /* older ones go */
+    if (most < 1) most = 1;
+    return (uint64_t)(made < most ? made : most);
+}
+
+status room_disk_bytes(const setup *s, const decision *d, const resume *from, uint64_t *bytes) {
+    const setup_options *o = &s->options;
+    *bytes = 0;
+    if (!o->out) return STATUS_OK;
+    bool adapts = weights_adapter(s, d, &from->run).pass; /* then what does not change is not written */
+    uint64_t weights, state, lines = (uint64_t)(o->steps - from->step) * LINE_BYTES;
+    TRY(file_bytes(&d->plan, CATEGORY_WEIGHTS, adapts, &weights));
+    TRY(file_bytes(&d->plan, CATEGORY_OPTIMIZER, false, &state));
+    *bytes = weights + lines + 2 * SMALL_BYTES + checkpoints_more(o, from) * (weights + state + SMALL_BYTES);
+    return STATUS_OK;
+}
+
+/* ---- what there is ---- */
+
+/* The folder, or the nearest above it that is there. */
+static bool nearest(const char *path, char found[CHECKPOINT_PATH_BYTES], struct stat *about) {
+    if (snprintf(found, CHECKPOINT_PATH_BYTES, "%s", path) >= CHECKPOINT_PATH_BYTES) return false;
+    while (stat(found, about) != 0) {
+        char *slash = strrchr(found, '/');
+        if (!slash && strcmp(found, ".") == 0) return false;
+        if (!slash)
+            strcpy(found, ".");
+        else if (slash == found && !found[1])
+            return false;
+        else
+            slash[slash == found] = '\0';
+    }
+    return true;
+}
+
+static status check_disk(const setup *s, const decision *d, const resume *from) {
+    char folder[CHECKPOINT_PATH_BYTES], is[UNITS_TEXT_BYTES], need[UNITS_TEXT_BYTES];
+    struct stat about, moved;
+    struct statvfs disk;
+    uint64_t bytes;
+    TRY(room_disk_bytes(s, d, from, &bytes));
+    if (!bytes || !nearest(s->options.out, folder, &about) || statvfs(folder, &disk) != 0) return STATUS_OK;
+    if (!disk.f_blocks) return STATUS_OK; /* no disk: what is wrong with it is said when it is written to */
+    if (d->plan.file_bytes && stat(d->plan.folder, &moved) == 0 && moved.st_dev == about.st_dev)
+        bytes += d->plan.file_bytes;
+    uint64_t left = (uint64_t)disk.f_bavail * disk.f_frsize;
+    if (bytes <= left) return STATUS_OK;
+    return status_set(
+        STATUS_NO_FIT,
+        "the disk of %s has %s left, and the run takes %s there with %lld checkpoint%s kept; free "
+        "some space, or choose a smaller --keep or another --out",
+        s->options.out, units_bytes_text(left, is), units_bytes_text(bytes, need), (long long)s->options.keep,
+        s->options.keep == 1 ? "" : "s");
+}
+
+static status check_memory(const decision *d) {
+    char is[UNITS_TEXT_BYTES], need[UNITS_TEXT_BYTES];
+    uint64_t taken = device_resident(), left = device_available(), peak = d->plan.peak_bytes;
+    uint64_t more = peak > taken ? peak - taken : 0;
+    if (more <= left) return STATUS_OK;
+    return status_set(
+        STATUS_NO_FIT,
+        "the machine or its control group has %s of memory left, and the plan takes %s more; plan "
+        "for what there is with --memory auto, or make room",
+        units_bytes_text(left, is), units_bytes_text(more, need));
+}
+
+status room_check(const setup *s, const decision *d, const resume *from) {
+    TRY(check_memory(d));
+    return check_disk(s, d, from);
+}

@@ -1,0 +1,74 @@
+#include "train/run_options.h"
+
+static const char *schedule_word(int choice) {
+    static const char *const words[] = {
+        [SCHEDULE_COSINE] = "cosine", [SCHEDULE_LINEAR] = "linear", [SCHEDULE_CONSTANT] = "constant"
+    };
+    return words[choice];
+}
+
+static const char *optimizer_word(int choice) { return optimizer_name((optimizer_kind)choice); }
+
+#define ROW(said, type, role, member)                                                                        \
+    {                                                                                                        \
+        .name = (said), .kind = RUN_OPTION_##type, .part = RUN_OPTION_##role,                                \
+        .offset = offsetof(setup_options, member), .bytes = sizeof(((setup_options *)0)->member)             \
+    }
+#define CHOICE(said, role, member, names)                                                                    \
+    {                                                                                                        \
+        .name = (said), .kind = RUN_OPTION_CHOICE, .part = RUN_OPTION_##role,                                \
+        .offset = offsetof(setup_options, member), .bytes = sizeof(((setup_options *)0)->member),            \
+        .word = (names)                                                                                      \
+    }
+
+const run_option run_options[] = {
+    ROW("batch", INTEGER, FIXED, batch),
+    ROW("context", INTEGER, FIXED, context),
+    ROW("seed", INTEGER, FIXED, seed),
+    ROW("lr", NUMBER, FIXED, learning_rate),
+    CHOICE("schedule", FIXED, schedule, schedule_word),
+    ROW("warmup", INTEGER, FIXED, warmup),
+    ROW("steps", INTEGER, FALLING, steps),
+    ROW("minimum-rate", NUMBER, FALLING, minimum_rate),
+    CHOICE("optimizer", FIXED, optimizer.kind, optimizer_word),
+    ROW("weight-decay", NUMBER, FIXED, optimizer.weight_decay),
+    ROW("clip", NUMBER, FIXED, optimizer.clip),
+    ROW("beta1", NUMBER, FIXED, optimizer.beta1),
+    ROW("beta2", NUMBER, FIXED, optimizer.beta2),
+    ROW("epsilon", NUMBER, FIXED, optimizer.eps),
+    ROW("momentum", NUMBER, FIXED, optimizer.momentum),
+
+    ROW("model", POINTER, KNOWN, model),
+    ROW("dropout", NUMBER, KNOWN, dropout),
+    ROW("data", POINTER, KNOWN, data),
+    ROW("data-kind", CHOICE, KNOWN, data_kind),
+    ROW("source", POINTER, KNOWN, source),
+    ROW("eval-data", POINTER, KNOWN, eval_data), /* without it the last tenth of the data is not trained on */
+
+    /* what is validated, saved and shown */
+    ROW("eval-source", POINTER, FREE, eval_source),
+    ROW("eval-every", INTEGER, FREE, eval_every),
+    ROW("eval-samples", INTEGER, FREE, eval_samples),
+    ROW("eval-only", FLAG, FREE, eval_only), /* then nothing is trained */
+    ROW("out", POINTER, FREE, out),
+    ROW("save-every", INTEGER, FREE, save_every),
+    ROW("keep", INTEGER, FREE, keep),
+    ROW("resume", FLAG, FREE, resume),
+    ROW("resume-from", POINTER, FREE, resume_from),
+    ROW("overwrite", FLAG, FREE, overwrite),
+
+    /* how the plan is made: the checkpoint has its choices, and what becomes of them is said */
+    ROW("memory", BYTES, FREE, memory),
+    ROW("memory-auto", FLAG, FREE, memory_auto),
+    ROW("micro-batch", INTEGER, FREE, micro_batch),
+    ROW("accumulate", INTEGER, FREE, accumulate),
+    ROW("eval-batch", INTEGER, FREE, eval_batch),
+    ROW("exact", FLAG, FREE, exact),
+    ROW("allow", POINTER, FREE, allow),
+    ROW("techniques", POINTER, FREE, passes),
+    ROW("offload-to", POINTER, FREE, folder),
+    ROW("threads", INTEGER, FREE, threads),
+    ROW("workers", INTEGER, FREE, workers),
+    ROW("rates", CHOICE, FREE, rates),
+    { 0 },
+};
