@@ -75,7 +75,6 @@ static status run_row(const setup_options *options, const compare_row *row, int 
 static void be_run(const setup_options *options, const compare_row *row, int answers) {
     answer a = { .kind = ANSWER_RESULT, .result = { .loss = NAN, .validation = NAN } };
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGINT, SIG_DFL);
     if (run_row(options, row, answers, &a.result) != STATUS_OK)
         snprintf(a.result.why, sizeof a.result.why, "%s", status_message());
     write_whole(answers, &a, sizeof a);
@@ -86,12 +85,15 @@ static void be_run(const setup_options *options, const compare_row *row, int ans
 static void serve(const setup_options *options, int tasks, int answers) {
     compare_row row;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGINT, SIG_IGN); /* the terminal sends it to all; the run ends by it, and that is told */
+    /* the terminal sends it to all; the run ends by it, unless all of this was begun without, and that is
+     * told */
+    bool ignored = signal(SIGINT, SIG_IGN) == SIG_IGN;
     while (read_whole(tasks, &row, sizeof row)) {
         struct rusage usage = { 0 };
         answer a = { .kind = ANSWER_ENDED };
         pid_t run = fork();
         if (run == 0) {
+            if (!ignored) signal(SIGINT, SIG_DFL);
             be_run(options, &row, answers);
             _exit(0);
         }

@@ -32,10 +32,12 @@ extern const cli_command cli_commands[];       /* ends with one without a name *
 const cli_command *cli_find(const char *name); /* NULL: no such command */
 const cli_command *cli_command_of(command c);
 const char *cli_command_name(command c);
+bool cli_takes(const cli_command *c, const option_table *t, const char *name);
 const char *cli_subject_name(command c);
 
 /* The key that stands for the subject in a configuration file: "model" of MODEL; "": there is none. */
 const char *cli_subject_key(command c);
+const char *cli_model_names(void);        /* presets and published models: "gpt2, ..., llama-3-8b, ..." */
 bool cli_is_subject_key(const char *key); /* of any command */
 
 status cli_unknown_command(const char *name); /* STATUS_INVALID, with what may have been meant */
@@ -69,10 +71,15 @@ status cli_generate(const options *o, cli_streams *streams);
 status cli_completion(const options *o, cli_streams *streams);
 status cli_manual(const options *o, cli_streams *streams);
 
-/* What plan and train begin with: setup and decision, with a word to people when that takes a while. `from`
- * (NULL for plan) gets the checkpoint that a run goes on from. `*decided`: the decision is filled, also where
- * it does not fit. Close all in any case. */
-status cli_decide(const options *o, cli_streams *streams, setup *s, resume *from, decision *d, bool *decided);
+/* The setup of a command that computes. STATUS_INVALID, before anything is planned, where the model can only
+ * be planned, its weights are not in its files, or the data can't be read as they are. Close it in any case.
+ */
+status cli_setup(const options *o, setup *s);
+
+/* The decision on an open setup, with a word to people when that takes a while. `from` (NULL: nothing is
+ * resumed) gets the checkpoint that a run goes on from. `*decided`: the decision is filled, also where it
+ * does not fit. Close all in any case. */
+status cli_decide(cli_streams *streams, setup *s, resume *from, decision *d, bool *decided);
 
 void cli_help_all(output *out);
 void cli_help_command(output *out, const cli_command *c);
@@ -85,10 +92,12 @@ void cli_help_command(output *out, const cli_command *c);
 #define CLI_TECHNIQUES_NOTE                                                                                  \
     "Left at auto, the planner takes what meets the budget at the least cost in time; off or a setting is "  \
     "kept as you say."
-#define CLI_LAYERS_NOTE                                                                                      \
-    "Options are written --name value or --name=value; --no-name takes a switch back. Each can also stand "  \
-    "in a YAML file (--config FILE, with lines like memory: 2GiB) and in the environment (as in "            \
-    "SNUG_MEMORY=2GiB). The command line wins over the file, the file over the environment."
+#define CLI_LINE_NOTE "Options are written --name value or --name=value; --no-name takes a switch back."
+#define CLI_LAYERS_NOTE /* of commands that take --config */                                                 \
+    CLI_LINE_NOTE                                                                                            \
+    " Each can also stand in a YAML file (--config FILE, with lines like memory: 2GiB) and in "              \
+    "the environment (as in SNUG_MEMORY=2GiB). The command line wins over the file, the file "               \
+    "over the environment."
 #define CLI_EXITS_NOTE                                                                                       \
     "Exit codes: 0 done or fits, 1 failed on the way, 2 wrong input or usage, 3 does not fit, 130 "          \
     "interrupted."

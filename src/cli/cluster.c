@@ -155,15 +155,18 @@ static status read_all(const config_file *f, const char *name, cluster *c) {
 
 static status unknown(const char *name) {
     char near[NEAREST_BYTES];
-    text names = { 0 };
-    for (const hardware_file *x = cluster_files; x->name; x++)
-        text_add(&names, "%s%s", x == cluster_files ? "" : ", ", x->name);
-    nearest_listed(name, names.data ? names.data : "", near);
-    status_set(STATUS_INVALID,
-               "there is no cluster '%.60s'%s%s; there are %.400s, and files of your own (*.yaml)", name,
-               *near ? ", did you mean " : "", near, names.data ? names.data : "none");
-    text_close(&names);
-    return STATUS_INVALID;
+    nearest_listed(name, cluster_names(), near);
+    return status_set(STATUS_INVALID,
+                      "there is no cluster '%.60s'%s%s; there are %.400s, and files of your own (*.yaml)",
+                      name, *near ? ", did you mean " : "", near, cluster_names());
+}
+
+const char *cluster_names(void) {
+    static char names[1024];
+    size_t used = 0;
+    for (const hardware_file *x = cluster_files; x->name && used + 1 < sizeof names; x++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", x->name);
+    return names;
 }
 
 status cluster_find(const char *name, cluster *c) {

@@ -29,5 +29,7 @@ typedef struct {
  * sentence. Whether there are such devices is not looked at. */
 status cluster_find(const char *name, cluster *c);
 
+const char *cluster_names(void); /* for messages: "ascend, cardinal, ..." */
+
 /* What CMake has made of clusters/; ends with name NULL. */
 extern const hardware_file cluster_files[];

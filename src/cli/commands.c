@@ -1,22 +1,33 @@
 /* The table of commands. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/nearest.h"
 #include "cli/cli.h"
+#include "io/published.h"
 
 static const char *shells(void) { return "bash, zsh, fish"; }
+
+const char *cli_model_names(void) {
+    static char names[4096];
+    size_t used = (size_t)snprintf(names, sizeof names, "%s", families_preset_names());
+    for (const published_model *x = published_models; x->name && used + 1 < sizeof names; x++)
+        used += (size_t)snprintf(names + used, sizeof names - used, ", %s", x->name);
+    return names;
+}
 
 const cli_command cli_commands[] = {
     { .command = COMMAND_PLAN,
       .name = "plan",
       .subject = "MODEL",
-      .subjects = families_preset_names,
+      .subjects = cli_model_names,
       .run = cli_plan,
       .brief = "what a run needs, what was chosen and why; 3 if it can't fit",
       .about =
           "Says what training MODEL needs, byte by byte, which techniques meet the budget at the least cost "
-          "in time, and what is alive at the peak. Nothing is trained. MODEL is a preset (see 'snug help'), "
-          "a config.json or a Hugging Face model directory.",
+          "in time, and what is alive at the peak. Nothing is trained. MODEL is a preset or a published "
+          "model "
+          "(see 'snug help'), a size as 7B, a config.json or a Hugging Face model directory.",
       .examples = { { "snug plan gpt2 --batch 8 --context 512", "what it takes, with no limit set" },
                     { "snug plan gpt2 --batch 8 --memory 2GiB",
                       "what makes it fit into 2 GiB, at what cost" },
@@ -57,7 +68,7 @@ const cli_command cli_commands[] = {
     { .command = COMMAND_COMPARE,
       .name = "compare",
       .subject = "MODEL",
-      .subjects = families_preset_names,
+      .subjects = cli_model_names,
       .run = cli_compare,
       .brief = "every technique beside plain training: bytes, time, and what results do",
       .about =
@@ -74,7 +85,7 @@ const cli_command cli_commands[] = {
     { .command = COMMAND_ESTIMATE,
       .name = "estimate",
       .subject = "[MODEL]",
-      .subjects = families_preset_names,
+      .subjects = cli_model_names,
       .run = cli_estimate,
       .brief = "does it fit, on hardware and in frameworks that are elsewhere; 3 if it doesn't",
       .about = "Says what training MODEL takes of a device in PyTorch, with or without Hugging Face's "
@@ -156,10 +167,10 @@ const cli_command cli_commands[] = {
       .brief = "a trained model with weights of 8 bits: --to int8 --out DIR",
       .about =
           "Reads the model in DIR and writes one whose products have weights of 8 bits, for generating and "
-          "for train --eval-only. With --data, or with --mode static, it says what that does to the loss. "
+          "for train --eval-only. With --data, or with --to int8:static, it says what that does to the loss. "
           "It saves nothing in training.",
       .examples = { { "snug quantize model --to int8 --data book.txt --out small", "a scale for each token" },
-                    { "snug quantize model --to int8 --mode static --calibrate book.txt --out small",
+                    { "snug quantize model --to int8:static --calibrate book.txt --out small",
                       "stored scales" },
                     { "snug generate small --prompt 'You may'", "" } } },
     { .command = COMMAND_DEVICES,
@@ -169,7 +180,7 @@ const cli_command cli_commands[] = {
       .brief = "what is here, what is free, and the rates that predictions use",
       .about =
           "Says which processor and how much memory there is, and the rates behind every predicted second. "
-          "Without --measure they come from a built-in table. Results never depend on rates.",
+          "Without --measure they come from half a second of measuring, once. Results never depend on rates.",
       .examples = { { "snug devices --measure", "once for each machine, while nothing else runs" },
                     { "snug devices --json | jq .free_bytes", "for programs" } } },
     { .command = COMMAND_COMPLETION,
@@ -208,6 +219,12 @@ const cli_command *cli_command_of(command which) {
     const cli_command *c = cli_commands;
     while (c->command != which) c++;
     return c;
+}
+
+bool cli_takes(const cli_command *c, const option_table *t, const char *name) {
+    for (uint32_t i = 0; i < t->count; i++)
+        if (t->rows[i].commands & c->command && strcmp(t->rows[i].name, name) == 0) return true;
+    return false;
 }
 
 const char *cli_command_name(command c) { return cli_command_of(c)->name; }

@@ -159,7 +159,8 @@ static status compare(const options *o, cli_streams *streams, apart *a, io_write
     setup s;
     setup_options run = options_of(o);
     TRY(setup_open(&run, NULL, &s));
-    status result = compare_plan(&s, t), failed = STATUS_OK;
+    status result = a ? model_computes(&s.model) : STATUS_OK, failed = STATUS_OK;
+    if (result == STATUS_OK) result = compare_plan(&s, t);
     char sentence[1024] = "";
     if (result == STATUS_OK && a) {
         watch_signals();
@@ -170,7 +171,9 @@ static status compare(const options *o, cli_streams *streams, apart *a, io_write
         report_comparison c = { .setup = &s, .table = t, .measured = a != NULL };
         print_table(o, streams, &c);
         if (o->svg) result = write_chart(chart, &c);
-        if (result == STATUS_OK && o->svg) output_add(&streams->people, "\nChart: %s\n", o->svg);
+        char name[REPORT_NAME_BYTES];
+        if (result == STATUS_OK && o->svg)
+            output_add(&streams->people, "\nChart: %s\n", report_name(o->svg, name));
     }
     setup_close(&s);
     return result == STATUS_OK && failed != STATUS_OK ? status_set(failed, "%s", sentence) : result;

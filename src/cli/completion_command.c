@@ -21,19 +21,20 @@ static void add_list(output *out, const char *list, const char *before) {
 }
 
 static void add_values(output *out, const option *row, const char *before) {
+    if (row->names) add_list(out, row->names(), before);
     if (row->word) output_add(out, "%s%s", before, row->word);
     add_list(out, row->words, before);
 }
 
-static bool has_values(const option *row) { return row->word || row->words; }
+static bool has_values(const option *row) { return row->word || row->words || row->names; }
 
 typedef enum { PATHS_NONE, PATHS_ANY, PATHS_FOLDERS } paths;
 
 static paths paths_of(const char *hint) {
     if (!hint) return PATHS_NONE;
     if (strcmp(hint, "DIR") == 0 || strcmp(hint, "[DIR]") == 0) return PATHS_FOLDERS;
-    return strcmp(hint, "PATH") == 0 || strcmp(hint, "FILE") == 0 || strstr(hint, "MODEL") ? PATHS_ANY
-                                                                                           : PATHS_NONE;
+    bool any = strcmp(hint, "PATH") == 0 || strstr(hint, "FILE") || strstr(hint, "MODEL");
+    return any ? PATHS_ANY : PATHS_NONE;
 }
 
 /* Rows of one name (of different commands) take the same values. */
@@ -55,8 +56,8 @@ static void add_subjects(output *out, const cli_command *c, const char *before) 
 
 static void add_bash_values(output *out, const option_table *t) {
     static const char *const how[] = {
-        [PATHS_ANY] = "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$current\"))",
-        [PATHS_FOLDERS] = "compopt -o filenames; COMPREPLY=($(compgen -d -- \"$current\"))"
+        [PATHS_ANY] = "compopt -o filenames; COMPREPLY+=($(compgen -f -- \"$current\"))",
+        [PATHS_FOLDERS] = "compopt -o filenames; COMPREPLY+=($(compgen -d -- \"$current\"))"
     };
     output_add(out, "    case $previous in\n");
     for (uint32_t i = 0; i < t->count; i++) {
@@ -64,13 +65,12 @@ static void add_bash_values(output *out, const option_table *t) {
         paths kind = paths_of(row->hint);
         if (row->kind == OPTION_FLAG || seen_before(t, i)) continue;
         output_add(out, "    --%s) ", row->name);
-        if (kind != PATHS_NONE)
-            output_add(out, "%s; ", how[kind]);
-        else if (has_values(row)) {
+        if (has_values(row)) {
             output_add(out, "COMPREPLY=($(compgen -W \"");
             add_values(out, row, " ");
             output_add(out, "\" -- \"$current\")); ");
         }
+        if (kind != PATHS_NONE) output_add(out, "%s; ", how[kind]);
         output_add(out, "return ;;\n");
     }
     output_add(out, "    esac\n");
@@ -141,6 +141,10 @@ static void add_zsh_action(output *out, const option *row) {
         output_add(out, "(");
         add_values(out, row, " ");
         output_add(out, ")");
+    } else if (has_values(row)) {
+        output_add(out, "{compadd --");
+        add_values(out, row, " ");
+        output_add(out, "; %s}", how[kind]);
     } else {
         output_add(out, "%s", how[kind]);
     }
@@ -224,7 +228,7 @@ static void add_fish_option(output *out, const option *row) {
     if (row->kind != OPTION_FLAG && row->kind != OPTION_MAYBE)
         output_add(out, kind == PATHS_ANY ? " -r -F" : " -x");
     if (kind == PATHS_FOLDERS) output_add(out, " -a '(__fish_complete_directories)'");
-    if (kind == PATHS_NONE && has_values(row)) {
+    if (kind != PATHS_FOLDERS && has_values(row)) {
         output_add(out, " -a '");
         add_values(out, row, " ");
         output_add(out, "'");

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "io/file.h"
 
-enum { LARGEST_FILE = 1 << 20, MOST_ENTRIES = 1024, MOST_VALUES = 1024 };
+enum { LARGEST_FILE = 256 << 10, MOST_ENTRIES = 1024, MOST_VALUES = 1024 };
 
 typedef struct {
     yaml_parser_t parser;

@@ -8,8 +8,8 @@
 #include "cli/cli.h"
 #include "device/device_file.h"
 #include "io/json.h"
+#include "io/rates.h"
 #include "lower/measure.h"
-#include "train/rates.h"
 
 /* ---- measuring ---- */
 
@@ -37,10 +37,13 @@ static void told(void *context, const char *what, double part) {
 static status measure(output *people, int threads, const char *folder) {
     rates_measured found = { .count = threads > 1 ? 2 : 1, .threads = { 1, threads } };
     measuring m = { .out = people };
+    measure_result result;
+    int disturbed = 0, samples = 0;
     measure_observer o = { .context = &m, .told = told, .seconds = MEASURE_SECONDS / found.count };
     for (int i = 0; i < found.count; i++) {
         m.threads = found.threads[i], m.last[0] = 0;
-        TRY(measure_rates(found.threads[i], &o, &found.rates[i]));
+        TRY(measure_rates(found.threads[i], &o, &found.rates[i], &result));
+        disturbed += result.disturbed, samples += result.samples;
     }
     if (folder) {
         device_file_rates disk;
@@ -49,6 +52,11 @@ static status measure(output *people, int threads, const char *folder) {
             found.rates[i].file_read = disk.read, found.rates[i].file_written = disk.written;
     }
     if (people->terminal) output_add(people, "\r\033[K");
+    if (people->file && disturbed)
+        output_add(people,
+                   "other work had the processors during %d of %d samples: these count with the time that "
+                   "they had themselves, which says less\n",
+                   disturbed, samples);
     return rates_store(&found);
 }
 
@@ -118,7 +126,7 @@ static void print_json(output *out, int threads, const device_rates *r) {
 status cli_devices(const options *o, cli_streams *streams) {
     int threads = o->run.threads ? (int)o->run.threads : threads_available();
     if (o->measure) TRY(measure(&streams->people, threads, o->run.folder));
-    device_rates r = rates_find(threads);
+    device_rates r = rates_find(o->measure ? RATES_KNOWN : o->run.rates, threads);
     if (streams->people.file) print(&streams->people, threads, &r);
     if (o->json) print_json(&streams->result, threads, &r);
     return STATUS_OK;

@@ -2,6 +2,7 @@
  * kind of message stands in one table, `kinds`. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/units.h"
@@ -10,11 +11,11 @@
 #include "io/file.h"
 #include "io/json.h"
 
-enum { LARGEST = 16 << 20, TRIES = 3, MOST_TRIES = TRIES + 1, WORDS = 320 };
+enum { LARGEST = 4 << 20, TRIES = 3, MOST_TRIES = TRIES + 1, WORDS = 320 };
 
 /* ---- what was pasted ---- */
 
-/* Of a longer log the end is kept: the message stands there. */
+/* Of a longer log the end is kept, of a file as of what comes through a pipe: the message stands there. */
 static status read_stdin(char **bytes, uint64_t *count) {
     size_t room = 1 << 16, have = 0, got;
     char *all = memory_new(room, 1);
@@ -34,11 +35,25 @@ static status read_stdin(char **bytes, uint64_t *count) {
     return all ? STATUS_OK : status_set(STATUS_FAILED, "no memory to read the message");
 }
 
+static status read_end(const char *path, char **bytes, uint64_t *count) {
+    int file;
+    uint64_t all;
+    TRY(io_open(path, &file, &all));
+    *count = all < LARGEST ? all : LARGEST;
+    *bytes = memory_room((size_t)*count, 1);
+    status result = *bytes ? io_read_at(file, path, all - *count, *bytes, *count)
+                           : status_set(STATUS_FAILED, "no memory to read %s", path);
+    close(file);
+    if (result == STATUS_OK) return STATUS_OK;
+    memory_free(*bytes);
+    return result;
+}
+
 static status read_message(const char *path, oom *m) {
     char *bytes = NULL;
     uint64_t count = 0;
     bool given = path && strcmp(path, "-") != 0;
-    TRY(given ? io_read_file(path, LARGEST, &bytes, &count) : read_stdin(&bytes, &count));
+    TRY(given ? read_end(path, &bytes, &count) : read_stdin(&bytes, &count));
     bool found = oom_read(bytes, (size_t)count, m);
     memory_free(bytes);
     if (found) return STATUS_OK;

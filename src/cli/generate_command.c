@@ -38,11 +38,14 @@ static void add_lines(prompts *p, char *line, char *end) {
 }
 
 static status read_prompts(const options *o, prompts *p) {
-    enum { FILE_LIMIT = 16 << 20 };
+    enum { FILE_LIMIT = 4 << 20, MOST = 1 << 16 }; /* read before there is a plan, so the reserve has room */
     uint64_t bytes = 0;
     if (o->prompt_file) TRY(io_read_file(o->prompt_file, FILE_LIMIT, &p->file, &bytes));
     if (p->file && memchr(p->file, 0, (size_t)bytes))
         return status_set(STATUS_INVALID, "%s has a zero byte, and prompts are text", o->prompt_file);
+    if (lines_in(p->file, bytes) > MOST)
+        return status_set(STATUS_INVALID, "%s has more than %d lines; give them in several files",
+                          o->prompt_file, MOST);
     p->texts = memory_new(o->prompts.count + (size_t)lines_in(p->file, bytes), sizeof *p->texts);
     if (!p->texts) return status_set(STATUS_FAILED, "no memory for the prompts");
     for (uint32_t i = 0; i < o->prompts.count; i++) p->texts[p->count++] = o->prompts.items[i];
@@ -209,6 +212,7 @@ static status generate(const options *o, cli_streams *streams, const prompts *p,
                            .adapter = o->adapter,
                            .prompts = p->texts,
                            .prompt_count = p->count,
+                           .bytes = o->run.data_kind == DATA_KIND_BYTES,
                            .tokens = o->tokens,
                            .sample = { .temperature = o->temperature,
                                        .top_k = o->top_k,
@@ -235,7 +239,7 @@ static status generate(const options *o, cli_streams *streams, const prompts *p,
 status cli_generate(const options *o, cli_streams *streams) {
     prompts p = { 0 };
     listener l = { 0 };
-    if (!o->quiet) streams->people = output_of(stderr);
+    if (!o->quiet) streams->people = output_for_people(stderr);
     status result = read_prompts(o, &p);
     if (result == STATUS_OK) result = open_listener(&l, &p, o->json ? NULL : &streams->result);
     if (result == STATUS_OK) result = generate(o, streams, &p, &l);

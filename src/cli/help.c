@@ -56,7 +56,7 @@ static void add_option(const page *p, const option *row, const options *defaults
     int at = snprintf(left, sizeof left, "  --%s%s%s", row->name, row->hint ? " " : "",
                       row->hint ? row->hint : "");
     const char *value = options_default(row, defaults, buffer);
-    snprintf(right, sizeof right, "%s%s%s%s%s%s", row->help, row->words ? ": " : "",
+    snprintf(right, sizeof right, "%s%s%s%s%s%s", row->help, row->words ? "; values: " : "",
              row->words ? row->words : "", *value ? " [" : "", value, *value ? "]" : "");
     output_add(p->out, "%s ", left);
     add_wrapped(p, at + 1, p->column, right);
@@ -107,7 +107,7 @@ void cli_help_command(output *out, const cli_command *c) {
     add_paragraph(&p, c->about);
     for (int g = 0; g < GROUP_COUNT; g++) add_group(&p, c, &table, (option_group)g);
     add_examples(&p, c);
-    add_paragraph(&p, CLI_LAYERS_NOTE);
+    add_paragraph(&p, cli_takes(c, &table, "config") ? CLI_LAYERS_NOTE : CLI_LINE_NOTE);
     add_paragraph(&p, CLI_EXITS_NOTE);
 }
 

@@ -9,6 +9,7 @@
 #include "base/threads.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
+#include "io/json.h"
 
 static status show_help(int count, char **arguments, output *out) {
     if (count == 0) {
@@ -23,6 +24,19 @@ static status show_help(int count, char **arguments, output *out) {
     return STATUS_OK;
 }
 
+/* That something does not fit is an answer, so --json gives one on stdout where the command had nothing more
+ * to tell: no plan, no estimate. */
+static void put_no_fit(output *out) {
+    text t = { 0 };
+    json_writer w = { .out = &t, .lines = true };
+    json_begin_object(&w, NULL);
+    json_put_bool(&w, "fits", false);
+    json_put_string(&w, "reason", status_message());
+    json_end_object(&w);
+    text_add(&t, "\n");
+    output_text(out, &t);
+}
+
 static status run_with(const cli_command *c, const options *o, cli_streams *streams) {
     if (o->help) {
         cli_help_command(&streams->result, c);
@@ -31,10 +45,12 @@ static status run_with(const cli_command *c, const options *o, cli_streams *stre
     if (!o->subject && *c->subject && *c->subject != '[')
         return status_set(STATUS_INVALID, "%s wants a %s: snug %s %s; 'snug help %s' shows more", c->name,
                           c->subject, c->name, c->subject, c->name);
-    if (o->json || o->estimate.emit) streams->people = output_of(stderr);
+    if (o->json || o->estimate.emit) streams->people = output_for_people(stderr);
     if (o->quiet) streams->people.file = NULL;
     threads_pin_allow(o->pin_threads == PIN_AUTO);
-    return c->run(o, streams);
+    status result = c->run(o, streams);
+    if (result == STATUS_NO_FIT && o->json && !streams->result.begun) put_no_fit(&streams->result);
+    return result;
 }
 
 static status run_command(const cli_command *c, int count, char **arguments, cli_streams *streams) {
@@ -72,12 +88,15 @@ static status run(int count, char **arguments, cli_streams *streams) {
     return cli_unknown_command(name);
 }
 
-/* Names that a sentence quotes may hold anything; it stays one line, and no terminal obeys it. */
+/* Names that a sentence quotes may hold anything; no terminal obeys it, and elsewhere it stays one line. */
 static void say(void) {
     char sentence[1024];
     snprintf(sentence, sizeof sentence, "%s", status_message());
     utf8_clean(sentence);
-    fprintf(stderr, "snug: %s\n", sentence);
+    output errors = output_of(stderr);
+    if (errors.terminal) errors.width = output_columns(&errors);
+    output_add(&errors, "snug: %s\n", sentence);
+    output_flush(&errors);
 }
 
 /* Where a standard stream is closed, a file of ours would get its number and be written to as if it were the
@@ -94,7 +113,7 @@ int main(int count, char **arguments) {
     hold_streams();
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves shows as a failed write */
     signal(SIGXFSZ, SIG_IGN); /* and so does a limit of file sizes */
-    cli_streams streams = { .result = output_of(stdout), .people = output_of(stdout) };
+    cli_streams streams = { .result = output_of(stdout), .people = output_for_people(stdout) };
     status result = run(count, arguments, &streams);
     if (result != STATUS_OK) {
         output_flush(&streams.people);

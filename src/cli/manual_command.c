@@ -62,7 +62,7 @@ static void add_option(output *out, const option *row, const options *defaults) 
     output_add(out, "\n");
     add_text(out, row->help);
     if (row->words) {
-        output_add(out, ": ");
+        output_add(out, "; values: ");
         add_text(out, row->words);
     }
     output_add(out, ".\n");
@@ -74,15 +74,13 @@ static void add_option(output *out, const option *row, const options *defaults) 
     }
 }
 
-static void add_options(output *out, const cli_command *c) {
-    static option_table table; /* large for a stack, and needed once */
+static void add_options(output *out, const cli_command *c, const option_table *table) {
     options defaults = options_defaults();
-    options_table(&table);
     output_add(out, ".SH OPTIONS\n");
     for (int g = 0; g < GROUP_COUNT; g++) {
         bool any = false;
-        for (uint32_t i = 0; i < table.count; i++) {
-            const option *row = &table.rows[i];
+        for (uint32_t i = 0; i < table->count; i++) {
+            const option *row = &table->rows[i];
             if (row->group != (option_group)g || !(row->commands & c->command)) continue;
             if (!any) output_add(out, ".SS \"%s\"\n", options_group_name((option_group)g));
             if (!any && g == GROUP_TECHNIQUES) add_line(out, CLI_TECHNIQUES_NOTE);
@@ -92,26 +90,28 @@ static void add_options(output *out, const cli_command *c) {
     }
 }
 
-static void add_notes(output *out) {
+static void add_notes(output *out, const char *how) {
     output_add(out, ".SH \"HOW OPTIONS ARE GIVEN\"\n");
-    add_line(out, CLI_LAYERS_NOTE);
+    add_line(out, how);
     output_add(out, ".SH \"EXIT STATUS\"\n"
                     ".TP\n0\ndone, or it fits\n"
                     ".TP\n1\nfailed after work began: disk full, a loss that is not finite\n"
                     ".TP\n2\nwrong input, wrong usage, or options that contradict each other\n"
-                    ".TP\n3\ndoes not fit; the sentence names the least feasible budget and what would help\n"
-                    ".TP\n130\ninterrupted; the weights were saved\n");
+                    ".TP\n3\ndoes not fit; the sentence says by how much, and mostly what would help\n"
+                    ".TP\n130\ninterrupted; what train had done was saved, unless it was stopped at once\n");
 }
 
 static void add_command_page(output *out, const cli_command *c) {
+    static option_table table; /* large for a stack, and needed once */
+    options_table(&table);
     add_title(out, c->name, c->brief);
     output_add(out, ".SH SYNOPSIS\n.B snug %s\n", c->name);
     if (*c->subject) output_add(out, ".I %s\n", c->subject);
     output_add(out, "[\\fIoptions\\fR]\n.SH DESCRIPTION\n");
     add_line(out, c->about);
-    add_options(out, c);
+    add_options(out, c, &table);
     add_examples(out, c);
-    add_notes(out);
+    add_notes(out, cli_takes(c, &table, "config") ? CLI_LAYERS_NOTE : CLI_LINE_NOTE);
     output_add(out, ".SH \"SEE ALSO\"\n.BR snug (1)\n");
 }
 
@@ -130,7 +130,7 @@ static void add_overview(output *out) {
     output_add(out, ".TP\n.B snug help COMMAND\noptions of a command, with examples\n.SH MODELS\n");
     add_text(out, families_preset_names());
     output_add(out, ", a config.json, or a Hugging Face model directory.\n");
-    add_notes(out);
+    add_notes(out, CLI_LAYERS_NOTE);
     output_add(out, ".SH \"SEE ALSO\"\n");
     for (const cli_command *c = cli_commands; c->name; c++)
         output_add(out, ".BR snug\\-%s (1)%s\n", c->name, c[1].name ? "," : "");

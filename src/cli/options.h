@@ -77,9 +77,9 @@ typedef struct {
     double temperature, top_p, repetition_penalty;
     int64_t profile_steps; /* profile: */
     const char *trace;
-    const char *adapter;                                   /* generate, merge: */
-    enum { QUANTIZE_TO_UNSAID = -1, QUANTIZE_TO_INT8 } to; /* quantize: */
-    enum { QUANTIZE_DYNAMIC, QUANTIZE_STATIC } mode;
+    const char *adapter;                                                            /* generate, merge: */
+    enum { QUANTIZE_TO_UNSAID = -1, QUANTIZE_TO_INT8, QUANTIZE_TO_INT8_STATIC } to; /* quantize: */
+    enum { QUANTIZE_AS_TO, QUANTIZE_DYNAMIC, QUANTIZE_STATIC } mode;
     const char *calibrate;
     int64_t compare_steps; /* compare: */
     const char *svg;
@@ -117,6 +117,7 @@ typedef enum {
 typedef struct {
     const char *name, *hint, *help; /* "batch", "N"; one line */
     const char *words;              /* of a choice: "adamw, sgd"; of a technique: its settings */
+    const char *(*names)(void);     /* what completion offers beside a path: "a10, a100-40"; NULL: nothing */
     const char *word;               /* written instead of a number, and is stored as `meaning` */
     const char *fallback;           /* the default in words, where the stored one says little */
     const char *needs; /* "optimizer=adamw|lion": refused where that choice is another; NULL: always fine */

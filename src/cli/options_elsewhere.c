@@ -1,5 +1,6 @@
 /* The options of those who ask for hardware and frameworks that are elsewhere: estimate and explain-oom. */
-#include "cli/options.h"
+#include "cli/cli.h"
+#include "cli/cluster.h"
 
 enum { OUTSIDE = COMMAND_ESTIMATE | COMMAND_EXPLAIN };
 
@@ -12,6 +13,7 @@ const option options_elsewhere[] = {
       .group = GROUP_ELSEWHERE,
       .commands = COMMAND_EXPLAIN,
       .offset = FIELD(for_model),
+      .names = cli_model_names,
       .help = "the model that ran out, so that savings are in bytes; its settings are the options below" },
     { .name = "framework",
       .hint = "NAME",
@@ -28,6 +30,7 @@ const option options_elsewhere[] = {
       .group = GROUP_ELSEWHERE,
       .commands = OUTSIDE,
       .offset = FIELD(estimate.device),
+      .names = hardware_names,
       .fallback = "none: how much, and not whether it fits",
       .help = "the device that it is to fit, as h100-80, a100-40 or rtx-4090" },
     { .name = "solve",
@@ -54,6 +57,7 @@ const option options_elsewhere[] = {
       .group = GROUP_ELSEWHERE,
       .commands = COMMAND_ESTIMATE,
       .offset = FIELD(estimate.cluster),
+      .names = cluster_names,
       .fallback = "none",
       .help = "a cluster, as ascend, cardinal or pitzer: chooses the kind of nodes, and the fewest devices" },
     { .name = "dtype",
@@ -83,7 +87,7 @@ const option options_elsewhere[] = {
       .commands = OUTSIDE,
       .needs = "framework=hf|pytorch|litgpt|llm.c",
       .offset = FIELD(estimate.checkpointing),
-      .help = "blocks keep their inputs and are computed again" },
+      .help = "keep the inputs of blocks only, and compute blocks again in backward" },
     { .name = "reentrant",
       .kind = OPTION_FLAG,
       .group = GROUP_ELSEWHERE,
@@ -91,8 +95,9 @@ const option options_elsewhere[] = {
       .needs = "framework=hf",
       .offset = FIELD(estimate.reentrant),
       .help =
-          "they are by use_reentrant=True, around FSDP's units, as the Trainer has it before transformers "
-          "4.53: with adapters FSDP then holds each block's input and its gradient until backward ends" },
+          "gradient checkpointing with use_reentrant=True, around FSDP's units, as the Trainer did before "
+          "transformers 4.53: with adapters FSDP then holds each block's input and its gradient until "
+          "backward ends" },
     { .name = "loss",
       .hint = "KIND",
       .kind = OPTION_CHOICE,
@@ -101,7 +106,7 @@ const option options_elsewhere[] = {
       .needs = "framework=hf|pytorch",
       .offset = FIELD(estimate.loss),
       .words = "plain, fused",
-      .help = "fused: logits are made in parts and let go, as Liger kernels do it" },
+      .help = "fused: logits a part at a time and never as a whole, as in Liger kernels" },
     { .name = "optimizer-kernels",
       .hint = "KIND",
       .kind = OPTION_CHOICE,
@@ -150,15 +155,15 @@ const option options_elsewhere[] = {
       .offset = FIELD(estimate.adapter_dropout),
       .low = 0,
       .high = 0.99,
-      .help = "of what adapters read" },
+      .help = "dropout of the adapters' inputs" },
     { .name = "keeps-output",
       .kind = OPTION_FLAG,
       .group = GROUP_ELSEWHERE,
       .commands = OUTSIDE,
       .needs = "framework=hf|pytorch",
       .offset = FIELD(estimate.holds_output),
-      .help =
-          "whoever trains holds the model's output to the end of the step, as loops of one's own often do" },
+      .help = "the training loop holds the model's output to the end of the step, as hand-written loops "
+              "often do" },
     { .name = "libraries",
       .hint = "WHEN",
       .kind = OPTION_CHOICE,
@@ -177,7 +182,7 @@ const option options_elsewhere[] = {
       .offset = FIELD(estimate.base_bits),
       .low = 4,
       .high = 32,
-      .help = "of the frozen weights beside adapters: 32, 16, or 4 as in QLoRA" },
+      .help = "bits of the frozen weights beside adapters: 32, 16, or 4 as in QLoRA" },
     { .name = "base-scales",
       .hint = "KIND",
       .kind = OPTION_CHOICE,
@@ -186,8 +191,8 @@ const option options_elsewhere[] = {
       .needs = "framework=hf|pytorch|litgpt",
       .offset = FIELD(estimate.scales),
       .words = "double, f32",
-      .help = "of weights of 4 bits: quantized as well, or f32, which is what bitsandbytes does unless it is "
-              "asked" },
+      .help =
+          "scales of 4-bit weights; double: quantized as well; f32: as bitsandbytes has them by default" },
     { .name = "gpus",
       .hint = "N",
       .kind = OPTION_INTEGER,
@@ -206,7 +211,7 @@ const option options_elsewhere[] = {
       .needs = "framework=hf|pytorch|litgpt",
       .offset = FIELD(estimate.shard),
       .words = "none, ddp, zero1, zero2, zero3, fsdp",
-      .help = "what each of several devices holds a part of" },
+      .help = "how several devices divide weights, gradients and optimizer state" },
     { .name = "gpu-memory-utilization",
       .hint = "X",
       .kind = OPTION_NUMBER,
@@ -292,7 +297,7 @@ const option options_elsewhere[] = {
       .needs = "framework=llama.cpp",
       .offset = FIELD(estimate.mix),
       .words = GGUF_MIX_NAMES,
-      .help = "llama.cpp: what the file is called after, which says how its weights are kept" },
+      .help = "llama.cpp: how the weights are quantized, as the name of the file says" },
     { .name = "cache-type-k",
       .hint = "TYPE",
       .kind = OPTION_CHOICE,
@@ -301,7 +306,7 @@ const option options_elsewhere[] = {
       .needs = "framework=llama.cpp",
       .offset = FIELD(estimate.cache_keys),
       .words = LLAMA_CPP_CACHE_NAMES,
-      .help = "llama.cpp: what keys are kept in" },
+      .help = "llama.cpp: type of cached keys" },
     { .name = "cache-type-v",
       .hint = "TYPE",
       .kind = OPTION_CHOICE,
@@ -310,7 +315,7 @@ const option options_elsewhere[] = {
       .needs = "framework=llama.cpp",
       .offset = FIELD(estimate.cache_values),
       .words = LLAMA_CPP_CACHE_NAMES,
-      .help = "llama.cpp: what values are kept in" },
+      .help = "llama.cpp: type of cached values" },
     { .name = "ubatch-size",
       .hint = "N",
       .kind = OPTION_INTEGER,
@@ -332,7 +337,7 @@ const option options_elsewhere[] = {
       .meaning = 1 << 20,
       .low = 0,
       .high = 1 << 20,
-      .help = "llama.cpp: how many layers lie on the device, from the head on" },
+      .help = "llama.cpp: layers on the device, counted from the last" },
     { .name = "emit",
       .hint = "TOOL",
       .kind = OPTION_CHOICE,

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "train/weights.h"
 
 /* ---- a word when planning takes a while ---- */
 
@@ -22,11 +23,18 @@ static void tell_after_a_second(bool begin) {
     alarm(begin ? 1 : 0);
 }
 
-status cli_decide(const options *o, cli_streams *streams, setup *s, resume *from, decision *d,
-                  bool *decided) {
-    *decided = false;
-    *d = (decision){ 0 };
+status cli_setup(const options *o, setup *s) {
     TRY(setup_open(&o->run, NULL, s));
+    TRY(model_computes(&s->model));
+    if (!s->options.resume) TRY(weights_check(s)); /* a checkpoint has weights of its own */
+    TRY(data_source_check(&s->train));
+    TRY(data_source_check(&s->validation));
+    s->train.check = s->validation.check = NULL; /* all of the data was read: once is enough */
+    return STATUS_OK;
+}
+
+status cli_decide(cli_streams *streams, setup *s, resume *from, decision *d, bool *decided) {
+    *decided = false;
     if (from) TRY(resume_find(s, from));
     if (streams->people.file && isatty(STDERR_FILENO)) tell_after_a_second(true);
     status result = from ? resume_decide(s, from, d) : decision_make(s, d);
@@ -52,9 +60,10 @@ static void print_plan(const options *o, cli_streams *streams, const setup *s, c
 
 status cli_plan(const options *o, cli_streams *streams) {
     setup s = { 0 };
-    decision d;
-    bool decided;
-    status result = cli_decide(o, streams, &s, NULL, &d, &decided);
+    decision d = { 0 };
+    bool decided = false;
+    status result = setup_open(&o->run, NULL, &s);
+    if (result == STATUS_OK) result = cli_decide(streams, &s, NULL, &d, &decided);
     if (decided) print_plan(o, streams, &s, &d);
     decision_close(&d);
     setup_close(&s);

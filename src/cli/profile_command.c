@@ -51,20 +51,23 @@ static status profile(const options *o, cli_streams *streams, const setup *s, co
         if (result == STATUS_OK) result = io_writer_commit(trace);
     }
     if (r.steps == o->profile_steps) print_profile(o, streams, s, d, &r);
+    char name[REPORT_NAME_BYTES];
     if (result == STATUS_OK && o->trace && streams->people.file)
-        output_add(&streams->people, "\nTrace: %s, for ui.perfetto.dev or chrome://tracing\n", o->trace);
+        output_add(&streams->people, "\nTrace: %s, for ui.perfetto.dev or chrome://tracing\n",
+                   report_name(o->trace, name));
     profile_close(&r);
     return result;
 }
 
 status cli_profile(const options *o, cli_streams *streams) {
     setup s = { 0 };
-    decision d;
-    bool decided;
+    decision d = { 0 };
+    bool decided = false;
     io_writer trace = { 0 }; /* opened first: a place that can't be written is known before any work */
     if (o->trace) TRY(io_check_file(o->trace));
     if (o->trace) TRY(io_writer_open(&trace, o->trace));
-    status result = cli_decide(o, streams, &s, NULL, &d, &decided);
+    status result = cli_setup(o, &s);
+    if (result == STATUS_OK) result = cli_decide(streams, &s, NULL, &d, &decided);
     if (decided && streams->people.file) print_beginning(&streams->people, &s, &d);
     if (decided && result == STATUS_NO_FIT && o->json) {
         text json = { 0 };

@@ -24,6 +24,7 @@ struct progress {
     mailbox *queue;
     double last; /* of the run's thread: when a plain line was handed over */
     bool live;   /* of the writing thread: a live line stands on the terminal, unfinished */
+    int width;   /* of `out` for other texts: a step is one line, however long */
 };
 _Static_assert(PROGRESS_QUEUE * sizeof(line_item) + MAILBOX_STACK_BYTES + 1024 <= PROGRESS_BYTES, "");
 
@@ -53,8 +54,8 @@ static void left_part(const train_progress *s, char part[PART_BYTES]) {
 }
 
 /* As they stand in the line, and in which order they give way to a narrow terminal. */
-enum { STEP, LOSS, NORM, RATE, TIME, TOKENS, PEAK, MEMORY, LEFT, PARTS };
-static const int by_importance[PARTS] = { STEP, LOSS, LEFT, MEMORY, TIME, TOKENS, NORM, RATE, PEAK };
+enum { STEP, LOSS, NORM, SCALE, RATE, TIME, TOKENS, PEAK, MEMORY, LEFT, PARTS };
+static const int by_importance[PARTS] = { STEP, LOSS, LEFT, MEMORY, TIME, TOKENS, NORM, RATE, SCALE, PEAK };
 
 static void make_parts(const train_progress *s, char parts[PARTS][PART_BYTES]) {
     char number[REPORT_NUMBER_BYTES];
@@ -63,14 +64,15 @@ static void make_parts(const train_progress *s, char parts[PARTS][PART_BYTES]) {
              (long long)s->steps);
     snprintf(parts[LOSS], PART_BYTES, "loss %.4f", s->loss);
     if (!isnan(s->norm)) snprintf(parts[NORM], PART_BYTES, "norm %.3f", s->norm);
+    if (s->loss_scale > 0) snprintf(parts[SCALE], PART_BYTES, "scale %g", s->loss_scale);
     snprintf(parts[RATE], PART_BYTES, "lr %.2e", s->learning_rate);
     if (s->seconds < 10)
         snprintf(parts[TIME], PART_BYTES, "%.0f ms", s->seconds * 1e3);
     else
         snprintf(parts[TIME], PART_BYTES, "%.1f s", s->seconds);
-    snprintf(parts[TOKENS], PART_BYTES, "%s tok/s",
-             report_count((uint64_t)(s->tokens_per_second + 0.5), number));
-    if (s->peak_share > 0) snprintf(parts[PEAK], PART_BYTES, "%.0f%% of peak", 100 * s->peak_share);
+    snprintf(parts[TOKENS], PART_BYTES, "%s tok/s", report_rate(s->tokens_per_second, number));
+    if (s->peak_share > 0 && s->peak_share < 1e4)
+        snprintf(parts[PEAK], PART_BYTES, "%.0f%% of peak", 100 * s->peak_share);
     memory_part(s, parts[MEMORY]);
     left_part(s, parts[LEFT]);
 }
@@ -128,7 +130,9 @@ status progress_open(output *out, progress **p) {
     if (!out->file) return STATUS_OK;
     *p = memory_new(1, sizeof **p);
     if (!*p) return status_set(STATUS_FAILED, "no memory for the progress of a run");
-    **p = (progress){ .out = out, .last = -1e9 };
+    **p = (progress){ .out = out, .last = -1e9, .width = out->width };
+    output_flush(out);
+    out->width = 0;
     status result = mailbox_open(&(mailbox_options){ .item_bytes = sizeof(line_item),
                                                      .room = PROGRESS_QUEUE,
                                                      .linger_seconds = LINGER_SECONDS,
@@ -136,6 +140,7 @@ status progress_open(output *out, progress **p) {
                                                      .context = *p },
                                  &(*p)->queue);
     if (result == STATUS_OK) return STATUS_OK;
+    out->width = (*p)->width;
     memory_free(*p);
     *p = NULL;
     return result;
@@ -169,5 +174,6 @@ void progress_close(progress *p) {
     mailbox_close(p->queue);
     clear(p);
     output_flush(p->out);
+    p->out->width = p->width;
     memory_free(p);
 }

@@ -4,20 +4,30 @@
 
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/shown.h"
 #include "io/json.h"
 #include "train/quantize.h"
+
+static bool is_static(const options *o) {
+    return o->to == QUANTIZE_TO_INT8_STATIC || o->mode == QUANTIZE_STATIC;
+}
 
 static status check(const options *o) {
     if (!o->run.out)
         return status_set(STATUS_INVALID, "quantize wants --out DIR, where the quantized model is to go");
     if (o->to == QUANTIZE_TO_UNSAID)
-        return status_set(STATUS_INVALID, "quantize wants --to int8, what weights are to become");
-    if (o->mode == QUANTIZE_STATIC && !o->calibrate)
         return status_set(STATUS_INVALID,
-                          "--mode static wants --calibrate PATH, a text that the model is run on for scales");
-    if (o->mode == QUANTIZE_DYNAMIC && o->calibrate)
+                          "quantize wants --to int8 or --to int8:static, what weights are to become");
+    if (o->to == QUANTIZE_TO_INT8_STATIC && o->mode == QUANTIZE_DYNAMIC)
+        return status_set(STATUS_INVALID, "--to int8:static and --mode dynamic contradict each other; leave "
+                                          "--mode out");
+    if (is_static(o) && !o->calibrate)
+        return status_set(
+            STATUS_INVALID,
+            "--to int8:static wants --calibrate PATH, a text that the model is run on for scales");
+    if (!is_static(o) && o->calibrate)
         return status_set(STATUS_INVALID,
-                          "--calibrate %s is for --mode static; to see the change in loss "
+                          "--calibrate %s is for --to int8:static; to see the change in loss "
                           "name the text with --data",
                           o->calibrate);
     return STATUS_OK;
@@ -26,14 +36,15 @@ static status check(const options *o) {
 static double percent(double after, double before) { return before > 0 ? 100 * (after / before - 1) : 0; }
 
 static void print(output *out, const options *o, const quantize_result *r) {
-    char a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES];
+    char a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES], name[REPORT_NAME_BYTES], from[REPORT_NAME_BYTES];
     double before = (double)r->bytes.before, after = (double)r->bytes.after;
-    output_add(out, "%s: %u weights of %s as %s\n", o->run.out, (unsigned)r->bytes.quantized, o->subject,
-               r->setting);
+    output_add(out, "%s: %u weights of %s as %s\n", report_name(o->run.out, name),
+               (unsigned)r->bytes.quantized, report_name(o->subject, from), r->setting);
     output_add(out, "  weights         %s -> %s, %+.1f %%\n", units_bytes_text(r->bytes.before, a),
                units_bytes_text(r->bytes.after, b), percent(after, before));
     if (r->calibrated)
-        output_add(out, "  calibrated      on %lld samples of %s\n", (long long)r->calibrated, o->calibrate);
+        output_add(out, "  calibrated      on %lld samples of %s\n", (long long)r->calibrated,
+                   report_name(o->calibrate, from));
     if (r->evaluated)
         output_add(out, "  validation loss %.4f -> %.4f, %+.3f %%, over %lld samples\n", r->loss_before,
                    r->loss_after, percent(r->loss_after, r->loss_before), (long long)r->samples);
@@ -47,7 +58,7 @@ static void print(output *out, const options *o, const quantize_result *r) {
     output_add(out,
                r->no_text ? "Try: snug train %s --data PATH --eval-only\n"
                           : "Try: snug generate %s --prompt TEXT\n",
-               o->run.out);
+               shown_word(o->run.out, name));
 }
 
 static void write_json(text *out, const quantize_result *r) {
@@ -72,7 +83,7 @@ status cli_quantize(const options *o, cli_streams *streams) {
     TRY(check(o));
     TRY(quantize_run(&(quantize_options){ .directory = o->subject,
                                           .out = o->run.out,
-                                          .is_static = o->mode == QUANTIZE_STATIC,
+                                          .is_static = is_static(o),
                                           .calibrate = o->calibrate,
                                           .run = o->run },
                      &r));

@@ -48,6 +48,15 @@ void shown_add(shown *s, const char *bytes, size_t count) {
     }
 }
 
+const char *shown_word(const char *path, char buffer[REPORT_NAME_BYTES]) {
+    text t = { 0 };
+    text_add_quoted(&t, path);
+    if (!t.data || t.length >= REPORT_NAME_BYTES || strcmp(report_name(t.data, buffer), t.data) != 0)
+        strcpy(buffer, "DIR");
+    text_close(&t);
+    return buffer;
+}
+
 void shown_end(shown *s) {
     while (s->count) show_character(s);
 }

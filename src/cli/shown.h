@@ -13,3 +13,6 @@ typedef struct {
 
 void shown_add(shown *s, const char *bytes, size_t count);
 void shown_end(shown *s); /* what is held has no end to come */
+
+/* A path as it can be copied into a shell; "DIR" where that can't be shown in one line. */
+const char *shown_word(const char *path, char buffer[REPORT_NAME_BYTES]);

@@ -14,12 +14,12 @@ static const double LOOK_SECONDS = 0.5; /* between two looks with --follow */
 /* ---- people ---- */
 
 static void add_headline(output *out, const char *folder, const standing *s) {
-    char age[REPORT_NUMBER_BYTES];
-    output_add(out, "%s: %s%s%s", folder, out->colour ? "\033[1m" : "", standing_state_name(s->state),
-               out->colour ? "\033[0m" : "");
-    if (s->state == STANDING_RUNNING && *s->owner) output_add(out, ", %s", s->owner);
+    char age[REPORT_NUMBER_BYTES], name[REPORT_NAME_BYTES];
+    output_add(out, "%s: %s%s%s", report_name(folder, name), out->colour ? "\033[1m" : "",
+               standing_state_name(s->state), out->colour ? "\033[0m" : "");
+    if (s->state == STANDING_RUNNING && *s->owner) output_add(out, ", %s", report_name(s->owner, name));
     output_add(out, "; last heard of %s ago\n", report_duration(s->silent > 0 ? s->silent : 0, age));
-    if (*s->reason) output_add(out, "  %s\n", s->reason);
+    if (*s->reason) output_add(out, "  %s\n", report_name(s->reason, name));
     if (s->state == STANDING_KILLED)
         output_add(out, "  it ended without a word; %s\n",
                    s->checkpoint ? "the same command with --resume goes on"
@@ -27,7 +27,7 @@ static void add_headline(output *out, const char *folder, const standing *s) {
 }
 
 static void print_standing(output *out, const char *folder, const standing *s) {
-    char line[PROGRESS_LINE_BYTES];
+    char line[PROGRESS_LINE_BYTES], name[REPORT_NAME_BYTES];
     add_headline(out, folder, s);
     if (s->steps_seen) {
         progress_line(&s->at, PROGRESS_LINE_BYTES, false, line);
@@ -38,7 +38,8 @@ static void print_standing(output *out, const char *folder, const standing *s) {
     if (s->eval_step)
         output_add(out, "  validation loss %.4f after step %lld\n", s->eval_loss, (long long)s->eval_step);
     if (s->checkpoint)
-        output_add(out, "  newest checkpoint %s/checkpoint-%lld\n", folder, (long long)s->checkpoint);
+        output_add(out, "  newest checkpoint %s/checkpoint-%lld\n", report_name(folder, name),
+                   (long long)s->checkpoint);
     output_flush(out);
 }
 

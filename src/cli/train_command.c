@@ -8,8 +8,9 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/shown.h"
 #include "io/file.h"
-#include "train/rates.h"
+#include "io/rates.h"
 
 /* ---- signals ---- */
 
@@ -45,31 +46,33 @@ static void watch_signals(void) {
 /* ---- what people see ---- */
 
 static void add_data(output *out, const setup *s, const resume *from) {
-    char count[REPORT_NUMBER_BYTES], more[REPORT_NUMBER_BYTES];
-    output_add(out, "\nData: %s, %s: %s train", s->options.data, data_kind_about(text_source_kind(&s->train)),
+    char count[REPORT_NUMBER_BYTES], more[REPORT_NUMBER_BYTES], name[REPORT_NAME_BYTES];
+    output_add(out, "\nData: %s, %s: %s train", report_name(s->options.data, name),
+               data_kind_about(text_source_kind(&s->train)),
                report_count(text_source_tokens(&s->train), count));
     if (s->validation.samples)
         output_add(out, ", %s validate (%s)", report_count(text_source_tokens(&s->validation), more),
-                   s->options.eval_data ? s->options.eval_data : "the last tenth");
+                   s->options.eval_data ? report_name(s->options.eval_data, name) : "the last tenth");
     else
         output_add(out, ", none validate");
     output_add(out, "\nWeights: %s\nBelow, mem is in use / planned%s\n\n",
-               from->step   ? from->folder
-               : s->weights ? s->weights
+               from->step   ? report_name(from->folder, name)
+               : s->weights ? report_name(s->weights, name)
                             : "new",
                s->budget == UINT64_MAX ? "" : " / budget");
 }
 
 /* Vectors of positions that no sample reaches stay the random numbers they begin as. */
 static void note_positions(output *out, const setup *s, const resume *from) {
+    char name[REPORT_NAME_BYTES];
     long long seen = (long long)s->request.run.context, all = (long long)s->model.context;
     if (s->custom || s->weights || from->step || seen >= all || !families_learns_positions(&s->config))
         return;
     output_add(out,
                "note: %s learns a vector for each of its %lld positions, and samples of %lld tokens leave "
-               "those behind "
-               "%lld as random as they begin: the model will know texts of up to %lld tokens only\n\n",
-               s->model.name, all, seen, seen, seen);
+               "those behind %lld as random as they begin: the model will know texts of up to %lld tokens "
+               "only\n\n",
+               report_name(s->model.name, name), all, seen, seen, seen);
 }
 
 static void print_beginning(output *out, const setup *s, const resume *from, const decision *d) {
@@ -108,17 +111,17 @@ static void print_losses(output *out, const train_result *r) {
 
 /* Where the weights went, and what to try with them. */
 static void print_saved(output *out, const setup *s, const decision *d) {
-    text t = { 0 };
     bool adapter = adapts(d);
-    output_add(out, "  %-15s %s", adapter ? "adapter" : "model", s->options.out);
-    text_add_quoted(&t, s->options.out);
+    char name[REPORT_NAME_BYTES], base[REPORT_NAME_BYTES];
+    output_add(out, "  %-15s %s", adapter ? "adapter" : "model", report_name(s->options.out, name));
+    shown_word(s->options.out, name);
     if (s->model.no_text)
         output_add(out, "\n");
     else if (adapter)
-        output_add(out, " (try: snug generate %s --adapter %s --prompt TEXT)\n", s->weights, s->options.out);
+        output_add(out, " (try: snug generate %s --adapter %s --prompt TEXT)\n", shown_word(s->weights, base),
+                   name);
     else
-        output_add(out, " (try: snug generate %s --prompt TEXT)\n", t.data ? t.data : "DIR");
-    text_close(&t);
+        output_add(out, " (try: snug generate %s --prompt TEXT)\n", name);
 }
 
 static void print_end(output *out, const setup *s, const decision *d, const train_result *r, bool saved) {
@@ -133,66 +136,98 @@ static void print_end(output *out, const setup *s, const decision *d, const trai
     print_losses(out, r);
     output_add(out, "  time            %s", report_duration(r->seconds, a));
     output_add(out, ", %s a step (predicted %s), %s tokens/s\n", units_seconds_text(r->step_seconds, b),
-               units_seconds_text(d->point.seconds, c),
-               report_count((uint64_t)(r->tokens_per_second + 0.5), a));
+               units_seconds_text(d->point.seconds, c), report_rate(r->tokens_per_second, a));
     if (saved) print_saved(out, s, d);
 }
 
-static void stepped(void *context, const train_progress *p) { progress_step(context, p); }
+/* Who watches a run, and what it needs to report of it. */
+typedef struct {
+    progress *seen;
+    const options *o;
+    cli_streams *streams;
+    const setup *s;
+    const decision *d;
+} watcher;
+
+static void stepped(void *context, const train_progress *p) {
+    const watcher *w = context;
+    progress_step(w->seen, p);
+}
+
 static void evaluated(void *context, int64_t step, double loss, int64_t samples) {
-    progress_say(context, "step %lld  validation loss %.4f over %lld samples", (long long)step, loss,
+    const watcher *w = context;
+    progress_say(w->seen, "step %lld  validation loss %.4f over %lld samples", (long long)step, loss,
                  (long long)samples);
 }
 
 /* ---- the command ---- */
 
-static status write_run(const options *o, cli_streams *streams, const setup *s, const decision *d,
-                        const train_result *r) {
+/* A start that had nothing left to do leaves the report of the one before. */
+static status ended(void *context, const train_result *r) {
+    const watcher *w = context;
     text json = { 0 };
     char path[4096];
-    report_run_json(&json, s, d, r);
+    int length = snprintf(path, sizeof path, "%s/run.json", w->o->run.out);
+    if (r->steps == r->first && access(path, F_OK) == 0) return STATUS_OK;
+    report_run_json(&json, w->s, w->d, r);
     status result = STATUS_OK;
-    int length = snprintf(path, sizeof path, "%s/run.json", o->run.out);
     if (json.failed || length >= (int)sizeof path)
         result = status_set(STATUS_FAILED, "no memory for the report of the run");
     else
         result = io_write_file(path, json.data, json.length);
-    if (o->json && !json.failed) output_bytes(&streams->result, json.data, json.length);
+    if (w->o->json && !json.failed) output_bytes(&w->streams->result, json.data, json.length);
     text_close(&json);
     return result;
 }
 
+/* Where a prediction was off by more than a quarter: by how much, and why it could be. */
+static void say_off(output *people, const setup *s, const decision *d, const train_result *r, bool doubted) {
+    char took[UNITS_TEXT_BYTES], predicted[UNITS_TEXT_BYTES], alone[UNITS_TEXT_BYTES];
+    bool disturbed = r->undisturbed_seconds == 0;
+    double step = disturbed ? r->step_seconds : r->undisturbed_seconds, ratio = step / d->point.seconds;
+    if (!doubted && ratio <= 1.25 && ratio >= 0.8) return;
+    output_add(people, "A step took %s where %s were predicted: ", units_seconds_text(step, took),
+               units_seconds_text(d->point.seconds, predicted));
+    if (disturbed)
+        output_add(people,
+                   "the run had %.0f %% of the processors that it asked for (with all of them about %s), so "
+                   "nothing is learned of it\n",
+                   100 * r->processor_share, units_seconds_text(r->own_seconds, alone));
+    else if (s->options.rates == RATES_BUILT_IN)
+        output_add(people, "the built-in table is of another processor; --rates auto measures this one\n");
+    else
+        output_add(people,
+                   "the rates are of other conditions, or say little of such a network; the next plan "
+                   "measures this machine anew\n");
+}
+
 /* What a run of some steps took says more than a table, if the steps are long enough to be about computing.
  * That it can't be noted is no failure of the run. */
-static void note_rates(const setup *s, const decision *d, const train_result *r) {
+static void learn(output *people, const setup *s, const decision *d, const train_result *r) {
     enum { ENOUGH_STEPS = 20 };
     const double enough_seconds = 0.005;
+    bool doubted = false;
     if (r->steps - r->first < ENOUGH_STEPS || r->step_seconds < enough_seconds) return;
-    status noted = rates_store_scale(r->step_seconds, d->point.seconds, &s->request.run.lower.rates);
-    (void)noted;
+    if (s->options.rates != RATES_BUILT_IN) {
+        status noted =
+            rates_learn(r->undisturbed_seconds, d->point.seconds, &s->request.run.lower.rates, &doubted);
+        (void)noted;
+    }
+    if (people->file) say_off(people, s, d, r, doubted);
 }
 
 static status train(const options *o, cli_streams *streams, const setup *s, resume *from, const decision *d) {
-    progress *shown;
-    TRY(progress_open(&streams->people, &shown));
-    train_observer observer = { .context = shown, .stepped = stepped, .evaluated = evaluated, .stop = &stop };
+    watcher w = { .o = o, .streams = streams, .s = s, .d = d };
+    TRY(progress_open(&streams->people, &w.seen));
+    train_observer observer = {
+        .context = &w, .stepped = stepped, .evaluated = evaluated, .ended = ended, .stop = &stop
+    };
     train_result r = { 0 };
     training = 1;
     status result = train_run(s, d, from, &observer, &r);
-    char path[4200];
-    snprintf(path, sizeof path, "%s/run.json", s->options.out);
-    if (r.steps > r.first || (r.steps && access(path, F_OK) != 0)) {
-        char sentence[1024];
-        snprintf(sentence, sizeof sentence, "%s", status_message()); /* the run's own failure comes first */
-        status written = write_run(o, streams, s, d, &r);
-        if (result != STATUS_OK)
-            status_set(result, "%s", sentence);
-        else
-            result = written;
-    }
-    progress_close(shown); /* may wait for the terminal: by now everything is in its files */
+    progress_close(w.seen); /* may wait for the terminal: by now everything is in its files */
     print_end(&streams->people, s, d, &r, result == STATUS_OK || result == STATUS_INTERRUPTED);
-    if (result == STATUS_OK) note_rates(s, d, &r);
+    if (result == STATUS_OK) learn(&streams->people, s, d, &r);
     train_result_close(&r);
     return result;
 }
@@ -204,10 +239,11 @@ status cli_train(const options *o, cli_streams *streams) {
     watch_signals();
     TRY(io_check_folder(o->run.out)); /* planning may take seconds, and would be for nothing */
     setup s = { 0 };
-    decision d;
+    decision d = { 0 };
     resume from = { 0 };
-    bool decided;
-    status result = cli_decide(o, streams, &s, &from, &d, &decided);
+    bool decided = false;
+    status result = cli_setup(o, &s);
+    if (result == STATUS_OK) result = cli_decide(streams, &s, &from, &d, &decided);
     if (decided && streams->people.file) print_beginning(&streams->people, &s, &from, &d);
     if (decided && result == STATUS_NO_FIT && o->json) {
         text json = { 0 };

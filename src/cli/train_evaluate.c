@@ -33,30 +33,31 @@ static status check(const options *o) {
 
 static void print_beginning(output *out, const setup *s, const decision *d) {
     text t = { 0 };
+    char name[REPORT_NAME_BYTES];
     report_style style = output_style(out);
     style.brief = true;
     report_plan_text(&t, s, d, &style);
     output_text(out, &t);
     if (!s->options.context && s->request.run.context < s->model.context)
-        output_add(out,
-                   "note: samples of %lld tokens, as %s was trained on; --context %lld is the model's own\n",
-                   (long long)s->request.run.context, s->weights, (long long)s->model.context);
+        output_add(
+            out, "note: samples of %lld tokens, as %s was trained on; --context %lld is the model's own\n",
+            (long long)s->request.run.context, report_name(s->weights, name), (long long)s->model.context);
 }
 
 static void print_end(output *out, const setup *s, const decision *d, const evaluate_result *r) {
-    char a[REPORT_NUMBER_BYTES], b[UNITS_TEXT_BYTES], c[UNITS_TEXT_BYTES];
+    char a[REPORT_NUMBER_BYTES], b[UNITS_TEXT_BYTES], c[UNITS_TEXT_BYTES], name[REPORT_NAME_BYTES];
     text t = { 0 };
     report_style style = output_style(out);
     output_add(out, "\n");
     report_memory_table(&t, d, &r->run, &style);
     output_text(out, &t);
-    output_add(out, "\n%s%s%s\n", style.colour ? "\033[1m" : "", s->weights, style.colour ? "\033[0m" : "");
+    output_add(out, "\n%s%s%s\n", style.colour ? "\033[1m" : "", report_name(s->weights, name),
+               style.colour ? "\033[0m" : "");
     output_add(out, "  validation loss %.4f   perplexity %.2f, %lld sample%s of %s\n", r->loss, exp(r->loss),
                (long long)r->samples, r->samples == 1 ? "" : "s",
-               s->options.eval_data ? s->options.eval_data : s->options.data);
+               report_name(s->options.eval_data ? s->options.eval_data : s->options.data, name));
     output_add(out, "  time            %s (predicted %s), %s tokens/s\n", units_seconds_text(r->seconds, b),
-               units_seconds_text(d->point.seconds, c),
-               report_count((uint64_t)(r->tokens_per_second + 0.5), a));
+               units_seconds_text(d->point.seconds, c), report_rate(r->tokens_per_second, a));
 }
 
 static status write_result(const options *o, cli_streams *streams, const setup *s, const decision *d,
@@ -79,10 +80,11 @@ static status write_result(const options *o, cli_streams *streams, const setup *
 status cli_evaluate(const options *o, cli_streams *streams) {
     TRY(check(o));
     setup s = { 0 };
-    decision d;
-    bool decided;
+    decision d = { 0 };
+    bool decided = false;
     evaluate_result r = { 0 };
-    status result = cli_decide(o, streams, &s, NULL, &d, &decided);
+    status result = cli_setup(o, &s);
+    if (result == STATUS_OK) result = cli_decide(streams, &s, NULL, &d, &decided);
     if (decided && streams->people.file) print_beginning(&streams->people, &s, &d);
     if (decided && result == STATUS_NO_FIT && o->json) {
         text json = { 0 };

@@ -89,7 +89,8 @@ static void add_verdict(text *t, const estimate_question *e, const framework_adv
 
 void estimate_say(text *t, const estimate_question *e, const framework_advice *a) {
     const framework_result *r = &e->result;
-    text_add(t, "%s in %s: ", e->model.name, e->framework->title);
+    char name[REPORT_NAME_BYTES];
+    text_add(t, "%s in %s: ", report_name(e->model.name, name), e->framework->title);
     e->framework->describe(&e->subject, &e->settings, r, t);
     if (e->notes.length) text_add(t, "%s", e->notes.data);
     text_add(t, "\n  %-14s %12s   %s\n", "", "estimate", "interval");

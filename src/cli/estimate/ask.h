@@ -1,30 +1,31 @@
-/* One question: what does it take with these options, and does that fit? The same for snug, whose answer is a
- * search, and for the frameworks that are elsewhere. */
+/* One question: how many bytes does the model take with these options, and do they fit the device? Asked in
+ * the same way of snug, which searches for a plan, and of other frameworks, which are estimated. */
 #pragma once
 
 #include "cli/estimate/estimate.h"
 
 typedef struct {
-    interval bytes; /* of the device where one is named, else reserved; of snug what it needs at least */
-    bool fits;      /* true where there is nothing that it is to fit */
+    interval bytes; /* of the device where one is named, else reserved bytes; of snug its least budget */
+    bool fits;      /* also true where neither a device nor a budget is named */
     hardware hardware;
-    char model[96]; /* as it is called */
+    char model[96]; /* its name */
     text notes;     /* sentences for people; text_close */
 } ask_answer;
 
-/* STATUS_INVALID: these options can't be. `named`: a model in place of that of the options; NULL: that. With
- * `whole`, bytes are those needed also where they are too many; else snug may say less of what doesn't fit.
- */
+/* STATUS_INVALID: the options contradict each other. `named`: a model that replaces the options' own; NULL:
+ * the options' own. `whole`: bytes must be right also where the model does not fit; without it snug may stop
+ * its search as soon as that is known, and bytes are then too few. */
 status ask(const options *o, const char *named, bool whole, ask_answer *a);
 
-/* What a setting can be at most; 0: the framework has none of the kind. */
+/* The largest value of a setting; 0: the framework has no such setting. */
 status ask_most(const options *o, framework_variable v, int64_t *most);
-/* Numbers of devices that the framework accepts, ascending: it may want whole heads on each, say. */
+/* Numbers of devices that the framework accepts, ascending. Not every number is: heads may have to divide
+ * evenly. */
 enum { ASK_MOST_DEVICES = 1024 };
 typedef struct {
     int64_t of[ASK_MOST_DEVICES];
-    int64_t count; /* at least 1: one device is what everything else is asked of */
+    int64_t count; /* at least 1: one device is always accepted */
 } device_counts;
 status ask_counts(const options *o, device_counts *out);
-/* The options with that setting. */
+/* A copy of the options with that setting at `value`. */
 options ask_with(const options *o, framework_variable v, int64_t value);

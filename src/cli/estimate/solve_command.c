@@ -134,10 +134,11 @@ static status no_family(const char *family) {
     text names = { 0 };
     for (const published_model *p = published_models; p->name; p++)
         text_add(&names, "%s%s", p == published_models ? "" : ", ", p->name);
-    status_set(STATUS_INVALID, "--fit %.40s: no published model's name begins so; there are %.1500s", family,
-               names.data ? names.data : "");
+    status failed =
+        status_set(STATUS_INVALID, "--fit %.40s: no published model's name begins so; there are %.1500s",
+                   family, names.data ? names.data : "");
     text_close(&names);
-    return STATUS_INVALID;
+    return failed;
 }
 
 /* The first of them that fits; else what the last takes. Those that can't be asked so, whose heads can't be
@@ -294,7 +295,8 @@ static void say_none(const solving *s, text *t) {
 static void say_found(const solving *s, text *t) {
     const solution *f = &s->found;
     char takes[128];
-    if (s->o->estimate.solve != SOLVE_MODEL) text_add(t, "%s ", f->with.model);
+    char name[REPORT_NAME_BYTES];
+    if (s->o->estimate.solve != SOLVE_MODEL) text_add(t, "%s ", report_name(f->with.model, name));
     text_add(t, "in %s", framework_title(s->o));
     if (s->o->estimate.solve == SOLVE_MEMORY)
         text_add(t, " takes %s%s\n", bytes_text(&f->with.bytes, takes),
