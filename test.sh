@@ -1,22 +1,31 @@
 #!/bin/bash
 # The one test command. On Debian or Ubuntu it installs what is missing, builds and runs everything:
 #
-#   ./test.sh            the tests, the rules of the house, the tests again under the sanitizers
-#   ./test.sh --quick    without the sanitizers
-#   ./test.sh --long     with more and larger random cases (SNUG_LONG=1 for the tests)
+#   ./test.sh            the rules of the house, the tests, as they are and under the sanitizers
+#   ./test.sh --quick    without the sanitizers: all tests as they are
+#   ./test.sh --long     with more and larger random cases (SNUG_TEST_LONG=1 for the tests)
 #
 # Exit 0: all passed. 1: something failed, the summary at the end says what. 2: something could not start.
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 
-# Tests that measure the process from outside or by the clock, or link it elsewhere: not with sanitizers in it.
-not_sanitized='^test_(memory_from_outside|install|guide)'
+# Which tests run where. Each runs once, but for those whose subject the build changes:
+# - as it is alone: what measures the process from outside or by the clock, links it elsewhere, or starts it hundreds of
+#   times to kill it.
+# - sanitized alone: what reads, writes, prints or counts, on integers and texts, and meets the same program in both
+#   builds: only the edges of memory are of interest, and the sanitizers see those besides.
+# - in both: what compares bits and speeds of kernels (another instruction set and -O3 in one, edges of memory in the
+#   other), what compares planned with resident memory, and what trains.
+not_sanitized='^test_(memory_from_outside|runs|kills|install|guide)'
+sanitized_alone='^(fuzz_.*|test_(json|safetensors|file|event_file|formats|masking|graph|schedule|comm|journal|resume'
+sanitized_alone+='|options|texts|status|emit|readers|gaps|hard_configs|bad_inputs|solve|cluster|oom|torch|vllm|llmc'
+sanitized_alone+='|llama_cpp|libraries|published))$'
 
 sanitize=yes
 for option; do
     case $option in
     --quick) sanitize=no ;;
-    --long) export SNUG_LONG=1 ;;
+    --long) export SNUG_TEST_LONG=1 ;;
     *)
         sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
         case $option in -h | --help) exit 0 ;; *) exit 2 ;; esac
@@ -26,7 +35,6 @@ done
 tools/install.sh tests || exit 2
 
 cores=$(nproc)
-jobs=$(((cores + 1) / 2)) # the tests have threads of their own
 summary=() failed=0
 
 # step NAME COMMAND...: runs it, remembers how it went. The last line that CTest writes on the outcome is kept.
@@ -48,13 +56,13 @@ build() { # FOLDER OPTION...
     mkdir -p "$folder"
     cmake -S . -B "$folder" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSNUG_WERROR=ON "$@" >"$folder/configure.log" 2>&1 ||
         { cat "$folder/configure.log"; return 1; }
-    cmake --build "$folder" -j "$cores" | sed '/^\[.*\] Built target/d'
+    cmake --build "$folder" -j "$cores" --target "${target:-all}" | sed '/^\[.*\] Built target/d'
 }
 
 run_tests() { # FOLDER OPTION...
     local folder=$1
     shift
-    (cd "$folder" && ctest --output-on-failure --no-tests=error -j "$jobs" --timeout 1500 "$@")
+    (cd "$folder" && ctest --output-on-failure --no-tests=error -j "$cores" --timeout 900 "$@")
 }
 
 # The search for leaks traces the process, which some containers forbid.
@@ -72,14 +80,24 @@ sanitized_tests() {
     local leaks=1
     leaks_can_be_found >/dev/null 2>&1 || { leaks=0; echo "leaks can't be searched for here"; }
     local asan=detect_leaks=$leaks:allocator_may_return_null=1:detect_stack_use_after_return=1
-    SNUG_CASES=${SNUG_CASES:-200} ASAN_OPTIONS=$asan \
+    SNUG_TEST_CASES=${SNUG_TEST_CASES:-200} ASAN_OPTIONS=$asan \
         UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 run_tests build-asan -E "$not_sanitized"
+}
+
+# Two threads that touch one thing without order: only what has threads meet is built and run. The sanitizer wants
+# memory where it is usual, which some kernels' random places are not, and some containers forbid to ask for.
+meetings() {
+    local usual=()
+    setarch -R true 2>/dev/null && usual=(setarch -R)
+    target=meetings build build-tsan -DSNUG_SANITIZE=thread -DSNUG_WERROR=OFF -DSNUG_BENCH=OFF -DCMAKE_C_FLAGS=-w &&
+        (cd build-tsan && TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 \
+            "${usual[@]}" ctest -L meetings --output-on-failure --no-tests=error -j "$cores" --timeout 300)
 }
 
 # clang takes other things for mistakes, and turns the same source into the same bits.
 build_with_clang() {
     command -v clang >/dev/null || { echo "clang is not installed: left out"; return 0; }
-    build build-clang -DCMAKE_C_COMPILER=clang -DSNUG_TESTS=OFF -DSNUG_BENCH=OFF || return
+    target=snug-cli build build-clang -DCMAKE_C_COMPILER=clang -DSNUG_TESTS=OFF -DSNUG_BENCH=OFF || return
     local run losses=()
     run=$(mktemp -d)
     cat README.md docs/*.md >"$run/text"
@@ -95,12 +113,16 @@ build_with_clang() {
 
 step 'rules' tools/lint
 step 'rules: do they find anything?' tools/lint --self-test
-step 'build' build build-test && step 'tests' run_tests build-test
+step 'planted mutations: does the tool plant them?' tools/mutate --self-test
+leave_out=()
+[ $sanitize = yes ] && leave_out=(-E "$sanitized_alone")
+step 'build' build build-test && step 'tests' run_tests build-test "${leave_out[@]}"
 if [ $sanitize = yes ]; then
     step 'build with clang, the same bits' build_with_clang
     # Sanitizers mislead gcc's warnings; the first build has heeded them.
     step 'build, sanitized' build build-asan -DSNUG_SANITIZE=ON -DSNUG_WERROR=OFF -DCMAKE_C_FLAGS=-w &&
         step 'tests, sanitized' sanitized_tests
+    step 'threads that meet, for data races' meetings
 fi
 
 printf '\n== summary\n'

@@ -198,6 +198,86 @@ static void ignored_labels_do_not_count(void **state) {
     assert_true(train(&flat, &half, &o).eval_loss == 0);
 }
 
+/* What a sample has instead of what it should have, in its label or its id. */
+typedef struct {
+    int64_t sample;
+    int32_t label, id;
+} wrong_number;
+
+static int read_wrongly(void *context, int64_t i, void *const fields[]) {
+    const wrong_number *w = context;
+    *(int32_t *)fields[0] = i == w->sample ? w->id : (int32_t)(i % 7);
+    *(int32_t *)fields[1] = i == w->sample ? w->label : (int32_t)(i % CLASSES);
+    return 0;
+}
+
+static void build_picker(void *context, snug_graph *g) {
+    (void)context;
+    snug_tensor table = snug_parameter(g, "table", SNUG_SHAPE(7, INPUTS), 0, 1);
+    snug_tensor x = snug_embedding(g, snug_input(g, "id"), table);
+    x = snug_linear(g, "classes", x, CLASSES);
+    snug_cross_entropy(g, x, snug_input(g, "class"));
+    snug_output(g, x);
+}
+
+static const snug_network picker = {
+    .name = "picker",
+    .fields = { { .name = "id", .type = SNUG_I32 }, { .name = "class", .type = SNUG_I32 } },
+    .labels = "class",
+    .build = build_picker,
+};
+
+/* Of training or of validation data. */
+static void try_wrong(const wrong_number *w, bool validation, const char *field, const char *allowed) {
+    wrong_number none = { .sample = -1 };
+    snug_data bad = { .samples = SAMPLES, .read = read_wrongly, .context = (void *)w };
+    snug_data good = { .samples = SAMPLES, .read = read_wrongly, .context = &none };
+    snug_options o = usual();
+    snug_run *run;
+    snug_result r;
+    o.steps = 4, o.eval_samples = SAMPLES;
+    assert_int_equal(snug_plan(&picker, validation ? &good : &bad, validation ? &bad : &good, &o, &run),
+                     SNUG_OK);
+    snug_status is = snug_train(run, NULL, &r);
+    snug_close(run);
+    if (!field) {
+        assert_int_equal(is, SNUG_OK);
+        assert_true(isfinite(r.loss) && r.loss > 0 && isfinite(r.eval_loss));
+        return;
+    }
+    assert_int_equal(is, SNUG_INVALID);
+    char sample[32];
+    snprintf(sample, sizeof sample, "sample %lld ", (long long)w->sample);
+    if (!strstr(snug_error(), sample) || !strstr(snug_error(), field) || !strstr(snug_error(), allowed))
+        fail_msg("%s", snug_error());
+}
+
+static void numbers_out_of_range_are_refused(void **state) {
+    (void)state;
+    for (int validation = 0; validation < 2; validation++) {
+        try_wrong(&(wrong_number){ 11, 1000000, 0 }, validation, "'class' is 1000000",
+                  "from 0 to 4, or -100");
+        try_wrong(&(wrong_number){ 12, CLASSES, 0 }, validation, "'class' is 5", "from 0 to 4");
+        try_wrong(&(wrong_number){ 13, -1, 0 }, validation, "'class' is -1", "from 0 to 4");
+        try_wrong(&(wrong_number){ 95, 0, 7 }, validation, "'id' is 7", "from 0 to 6");
+        try_wrong(&(wrong_number){ 0, 0, -100 }, validation, "'id' is -100", "from 0 to 6");
+        try_wrong(&(wrong_number){ 14, SNUG_IGNORED_LABEL, 6 }, validation, NULL, NULL);
+        try_wrong(&(wrong_number){ 15, CLASSES - 1, 0 }, validation, NULL, NULL);
+    }
+    snug_options o = usual();
+    o.steps = 2, o.out = "picker";
+    snug_data good = { .samples = SAMPLES, .read = read_wrongly, .context = &(wrong_number){ .sample = -1 } };
+    train(&picker, &good, &o);
+    snug_predictor *p = snug_load(&picker, "picker", 0, 0);
+    assert_non_null(p);
+    for (int32_t id = -2; id < 9; id++) {
+        bool there = id >= 0 && id < 7;
+        assert_int_equal(snug_predict(p, (const void *const[]){ &id, NULL }, NULL) != NULL, there);
+        if (!there) assert_non_null(strstr(snug_error(), "it must be from 0 to 6"));
+    }
+    snug_unload(p);
+}
+
 static int read_badly(void *context, int64_t i, void *const fields[]) {
     return i == 11 ? 42 : read_points(context, i, fields);
 }
@@ -550,6 +630,7 @@ int main(void) {
         cmocka_unit_test(training_learns_and_tells),
         cmocka_unit_test(a_run_stops_when_asked),
         cmocka_unit_test(ignored_labels_do_not_count),
+        cmocka_unit_test(numbers_out_of_range_are_refused),
         cmocka_unit_test(a_failing_callback_ends_the_run),
         cmocka_unit_test(predictions_are_those_of_the_trained_network),
         cmocka_unit_test(every_op_trains),

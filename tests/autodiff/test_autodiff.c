@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -25,7 +26,7 @@
 #include "ops/sum/sum.h"
 #include "schedule/schedule.h"
 
-enum { MOST = 64, SEEDS = 3 };
+enum { MOST = 1024, SEEDS = 3, PARTS = 131 };
 
 typedef struct {
     graph g;
@@ -382,6 +383,17 @@ static void seed_of_a_parameter(trial *t) {
                          .gradient = reshape_apply(&t->g, seed, SHAPE(9)) };
 }
 
+/* More inputs than any fixed list would have had room for. */
+static void many_parts(trial *t) {
+    tensor_id parts[PARTS];
+    for (int i = 0; i < PARTS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "part%d", i);
+        parts[i] = bend(t, parameter(t, name, SHAPE(1, 2)));
+    }
+    lose(t, bend(t, concat_apply(&t->g, parts, PARTS)));
+}
+
 #define TEST(build)                                                                                          \
     static void test_##build(void **state) {                                                                 \
         (void)state;                                                                                         \
@@ -394,6 +406,7 @@ TEST(activation_used_twice)
 TEST(weight_and_adapter)
 TEST(seed_of_the_caller)
 TEST(seed_of_a_parameter)
+TEST(many_parts)
 
 /* ---- the common path ---- */
 
@@ -454,6 +467,7 @@ int main(void) {
         cmocka_unit_test(test_weight_and_adapter),
         cmocka_unit_test(test_seed_of_the_caller),
         cmocka_unit_test(test_seed_of_a_parameter),
+        cmocka_unit_test(test_many_parts),
         cmocka_unit_test(residuals_are_not_copied),
         cmocka_unit_test(gpt2_has_no_copies),
     };

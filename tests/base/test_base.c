@@ -14,14 +14,23 @@
 static void sizes_are_read(void **state) {
     (void)state;
     uint64_t bytes = 0;
-    assert_int_equal(units_parse_bytes("4GiB", "--memory", &bytes), STATUS_OK);
-    assert_true(bytes == 4294967296u);
-    assert_int_equal(units_parse_bytes("1.5KiB", "--memory", &bytes), STATUS_OK);
-    assert_true(bytes == 1536);
-    assert_int_equal(units_parse_bytes("4GB", "--memory", &bytes), STATUS_INVALID);
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } sizes[] = { { "4GiB", 4294967296 }, { "1.5KiB", 1536 },       { "2G", 2147483648 },
+                  { "2g", 2147483648 },   { "2Gi", 2147483648 },    { "2gib", 2147483648 },
+                  { "2GB", 2000000000 },  { "2gb", 2000000000 },    { "40MB", 40000000 },
+                  { "512M", 536870912 },  { "512 MiB", 536870912 }, { "64K", 65536 },
+                  { "64kB", 64000 },      { "1T", 1099511627776 },  { "1TB", 1000000000000 },
+                  { "1e9", 1000000000 },  { "1048576", 1048576 },   { "7B", 7 },
+                  { "1.5G", 1610612736 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        assert_int_equal(units_parse_bytes(sizes[i].text, "--memory", &bytes), STATUS_OK);
+        if (bytes != sizes[i].bytes) fail_msg("%s is %llu", sizes[i].text, (unsigned long long)bytes);
+    }
     assert_int_equal(units_parse_bytes("-1", "--memory", &bytes), STATUS_INVALID);
-    static const char *const wrong[] = { "",    " 4",         "0x10", "nan", "inf", "1e400",
-                                         "0.4", "5000000TiB", "4 x",  "+",   "-" };
+    static const char *const wrong[] = { "",  " 4", "0x10", "nan", "inf", "1e400", "0.4", "5000000TiB", "4 x",
+                                         "+", "-",  "G",    "4GG", "4iB", "4bi",   "4e",  "4 G B" };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(units_parse_bytes(wrong[i], "--memory", &bytes), STATUS_INVALID);
 }
@@ -36,8 +45,9 @@ static void sentences_keep_their_ends(void **state) {
     assert_in_range(length, 900, 1023);
     assert_memory_equal(status_message(), "begins xxx", 10);
     assert_string_equal(status_message() + length - 9, "xxxx ends");
-    status_set(STATUS_INVALID, "reason %d", 7);
-    status_set(STATUS_FAILED, "twice: %s, %s", status_message(), status_message());
+    assert_int_equal(status_set(STATUS_INVALID, "reason %d", 7), STATUS_INVALID);
+    status failed = status_set(STATUS_FAILED, "twice: %s, %s", status_message(), status_message());
+    assert_int_equal(failed, STATUS_FAILED);
     assert_string_equal(status_message(), "twice: reason 7, reason 7");
 }
 

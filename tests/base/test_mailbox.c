@@ -6,11 +6,13 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mailbox.h"
+#include "base/patience.h"
 
 typedef struct {
     double number;
@@ -96,11 +98,56 @@ static void it_gathers(void **state) {
     assert_int_equal(r.handled, 51);
 }
 
+/* Several threads put, one of them drains now and then. */
+typedef struct {
+    mailbox *m;
+    int number;
+} sender;
+
+static void add_up(void *context, const void *what, bool more) {
+    const item *i = what;
+    reader *r = context;
+    r->handled += i->order;
+    r->gatherings += !more;
+}
+
+static void *send_all(void *context) {
+    const sender *s = context;
+    for (int64_t k = 0; k < 2000; k++) {
+        mailbox_put(s->m, &(item){ .order = 1 }, true);
+        if (s->number == 0 && k % 100 == 0) mailbox_drain(s->m);
+    }
+    return NULL;
+}
+
+static void several_may_put(void **state) {
+    (void)state;
+    enum { SENDERS = 3 };
+    reader r = { 0 };
+    mailbox *m;
+    mailbox_options o = {
+        .item_bytes = sizeof(item), .room = 8, .linger_seconds = 0.0005, .handle = add_up, .context = &r
+    };
+    pthread_t threads[SENDERS];
+    sender senders[SENDERS];
+    patience("a mailbox with several senders", 120);
+    assert_int_equal(mailbox_open(&o, &m), STATUS_OK);
+    for (int i = 0; i < SENDERS; i++) {
+        senders[i] = (sender){ m, i };
+        assert_int_equal(pthread_create(&threads[i], NULL, send_all, &senders[i]), 0);
+    }
+    for (int i = 0; i < SENDERS; i++) pthread_join(threads[i], NULL);
+    mailbox_close(m);
+    assert_int_equal(r.handled, SENDERS * 2000);
+    patience("", 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_arrives_in_its_order),
         cmocka_unit_test(a_stuck_reader_costs_items_and_no_time),
         cmocka_unit_test(it_gathers),
+        cmocka_unit_test(several_may_put),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

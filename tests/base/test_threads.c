@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "../io/scratch.h"
+#include "base/patience.h"
 #include "base/threads.h"
 #include "base/threads_pin.h"
 
@@ -62,6 +63,7 @@ static void a_call_within_a_tile_works_alone(void **state) {
 }
 
 static void *call_often(void *context) {
+    threads_set(3);
     for (int i = 0; i < 500; i++) {
         memset(context, 0, sizeof(tally));
         threads_for(20, count, context);
@@ -74,11 +76,48 @@ static void two_callers_do_not_meet(void **state) {
     (void)state;
     static tally mine, other;
     pthread_t thread;
+    patience("two callers of the pool", 120);
     threads_set(3);
     assert_int_equal(pthread_create(&thread, NULL, call_often, &other), 0);
     call_often(&mine);
     pthread_join(thread, NULL);
     threads_set(1);
+    patience("", 0);
+}
+
+/* One caller's number is no concern of another: scratch is planned for it. */
+typedef struct {
+    int threads;
+    tally t;
+    int wrong;
+} caller;
+
+static void *call_with_own_number(void *context) {
+    caller *c = context;
+    for (int i = 0; i < 400; i++) {
+        int threads = 1 + (c->threads + i) % 4;
+        threads_set(threads);
+        memset(&c->t, 0, sizeof c->t);
+        threads_for(24, count, &c->t);
+        c->wrong += threads_count() != threads || c->t.strangers != 0;
+        for (int k = 0; k < 24; k++) c->wrong += c->t.times[k] != 1;
+    }
+    return NULL;
+}
+
+static void each_caller_has_its_own_number(void **state) {
+    (void)state;
+    enum { CALLERS = 3 };
+    static caller callers[CALLERS];
+    pthread_t threads[CALLERS];
+    patience("callers of the pool with numbers of their own", 120);
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = (caller){ .threads = i };
+        assert_int_equal(pthread_create(&threads[i], NULL, call_with_own_number, &callers[i]), 0);
+    }
+    for (int i = 0; i < CALLERS; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < CALLERS; i++) assert_int_equal(callers[i].wrong, 0);
+    patience("", 0);
 }
 
 /* ---- places ---- */
@@ -166,6 +205,7 @@ int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_tile_once),
                                         cmocka_unit_test(a_call_within_a_tile_works_alone),
                                         cmocka_unit_test(two_callers_do_not_meet),
+                                        cmocka_unit_test(each_caller_has_its_own_number),
                                         cmocka_unit_test(each_on_a_core_of_its_own_and_the_caller_free_again),
                                         cmocka_unit_test(cores_come_before_their_second_processors) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

@@ -17,9 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/patience.h"
 #include "io/scratch.h"
 
 extern char **environ;
+
+static char started[200]; /* the line of the last */
 
 enum { MOST_ARGUMENTS = 64, MOST_VARIABLES = 512, MOST_BYTES = 8 << 20 };
 
@@ -43,14 +46,28 @@ static void make_environment(const char *const *with, char *environment[MOST_VAR
     size_t count = 0;
     for (char **v = environ; *v && count + 16 < MOST_VARIABLES; v++)
         if (strncmp(*v, "SNUG_", 5) != 0 && !is_replaced(*v, with)) environment[count++] = *v;
+    if (!is_replaced("SNUG_RATES=", with)) environment[count++] = (char *)"SNUG_RATES=built-in";
     for (; with && *with; with++) environment[count++] = (char *)*with;
     environment[count] = NULL;
+}
+
+/* Whoever runs the tests may ignore signals, as shells do for what runs in the background. */
+static void take_signals(posix_spawnattr_t *a) {
+    sigset_t usual, none;
+    sigemptyset(&none);
+    sigemptyset(&usual);
+    for (size_t i = 0; i < 3; i++) sigaddset(&usual, (const int[]){ SIGINT, SIGTERM, SIGUSR1 }[i]);
+    posix_spawnattr_init(a);
+    posix_spawnattr_setsigdefault(a, &usual);
+    posix_spawnattr_setsigmask(a, &none);
+    posix_spawnattr_setflags(a, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
 pid_t command_start(const char *line, const char *const *with, int out) {
     static char copy[4096], *arguments[MOST_ARGUMENTS], *environment[MOST_VARIABLES];
     size_t count = 0;
     snprintf(copy, sizeof copy, "%s", line);
+    snprintf(started, sizeof started, "snug %s", line);
     arguments[count++] = (char *)"snug";
     for (char *word = strtok(copy, " "); word && count + 1 < MOST_ARGUMENTS; word = strtok(NULL, " "))
         arguments[count++] = word;
@@ -64,8 +81,11 @@ pid_t command_start(const char *line, const char *const *with, int out) {
     else
         posix_spawn_file_actions_addopen(&actions, 1, "out", O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_addopen(&actions, 2, "err", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawnattr_t signals;
+    take_signals(&signals);
     pid_t pid;
-    assert_int_equal(posix_spawn(&pid, SNUG_BUILD "/snug", &actions, NULL, arguments, environment), 0);
+    assert_int_equal(posix_spawn(&pid, SNUG_BUILD "/snug", &actions, &signals, arguments, environment), 0);
+    posix_spawnattr_destroy(&signals);
     posix_spawn_file_actions_destroy(&actions);
     return pid;
 }
@@ -73,7 +93,10 @@ pid_t command_start(const char *line, const char *const *with, int out) {
 command_result command_wait(pid_t pid) {
     int how;
     struct rusage usage;
+    patience_with = pid;
+    patience(started, 900);
     assert_int_equal(wait4(pid, &how, 0, &usage), pid);
+    patience(started, 0);
     return (command_result){ .exit = WIFEXITED(how) ? WEXITSTATUS(how) : -1,
                              .out = access("out", F_OK) == 0 ? read_all("out") : calloc(1, 1),
                              .err = read_all("err"),
@@ -99,9 +122,29 @@ void command_expect(int code, const char *line) {
     command_free(&r);
 }
 
+/* How much of `said` is `words`, where a blank may be the end of a line with the indent of the next; 0: it is
+ * something else. */
+static size_t same_words(const char *said, const char *words) {
+    const char *at = said;
+    for (; *words; words++) {
+        if (*words == ' ' && *at == '\n') {
+            at += 1 + strspn(at + 1, " ");
+            continue;
+        }
+        if (*at++ != *words) return 0;
+    }
+    return (size_t)(at - said);
+}
+
+bool command_has_words(const char *said, const char *words) {
+    for (; *said; said++)
+        if (same_words(said, words)) return true;
+    return !*words;
+}
+
 bool command_says(const char *line, int code, const char *words) {
     command_result r = command_run(line);
-    bool good = r.exit == code && (strstr(r.out, words) || strstr(r.err, words));
+    bool good = r.exit == code && (command_has_words(r.out, words) || command_has_words(r.err, words));
     if (!good) print_error("snug %s: exit %d: %s%s\n", line, r.exit, r.out, r.err);
     command_free(&r);
     return good;

@@ -14,13 +14,18 @@ typedef struct {
 } command_result;
 
 /* `line`: arguments separated by blanks. Those of `with` (pairs NAME=VALUE, ended by NULL; may be NULL) are
- * added to an environment without any SNUG_ variable. */
+ * added to an environment without any SNUG_ variable but SNUG_RATES=built-in, so that plans are the same
+ * everywhere. */
 command_result command_run_with(const char *line, const char *const *with);
 command_result command_run(const char *line);
 void command_free(command_result *r);
 
 /* Runs it and expects the exit code; what it wrote is dropped. */
 void command_expect(int code, const char *line);
+
+/* Are these words in the text? A line that was broken between two of them, for being too wide, is no matter.
+ */
+bool command_has_words(const char *said, const char *words);
 
 /* Whether it ends with that code and says these words, on stdout or stderr; prints what it said instead. */
 bool command_says(const char *line, int code, const char *words);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -115,7 +116,7 @@ static const struct {
     { "plan gpt2 --memory lots", "'lots'" },
     { "plan gpt2 --memory 0", "'0'" },
     { "plan gpt2 --memory -4GiB", "'-4GiB'" },
-    { "plan gpt2 --memory 4GB", "'4GB'" },
+    { "plan gpt2 --memory 4GX", "'4GX'" },
     { "plan gpt2 --micro-batch some", "write auto" },
     { "plan gpt2 --micro-batch 16 --batch 8", "--micro-batch 16" },
     { "plan gpt2 --context 4096", "--context 4096" },
@@ -386,8 +387,9 @@ static void run_json_keeps_the_promise(void **state) {
     assert_int_equal(printed_losses, 12);
     assert_int_equal(evaluations, 1);
     double first, last, rate;
-    json_as_number(json_item(command_value(&kept, "losses"), 0), 0, 100, &first);
-    json_as_number(json_item(command_value(&kept, "losses"), 11), 0, 100, &last);
+    json_value kept_losses = command_value(&kept, "losses");
+    assert_int_equal(json_as_number(json_item(kept_losses, 0), 0, 100, &first), STATUS_OK);
+    assert_int_equal(json_as_number(json_item(kept_losses, 11), 0, 100, &last), STATUS_OK);
     assert_int_equal(json_as_number(command_value(&kept, "tokens_per_second"), 0, 1e12, &rate), STATUS_OK);
     assert_true(last < first && rate > 0);
     json_close(&printed);
@@ -403,6 +405,8 @@ static long lines_in(const char *path) {
     return lines;
 }
 
+static void pause_briefly(void) { nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL); }
+
 static void interrupt_saves(void **state) {
     (void)state;
     static const int signals[] = { SIGINT, SIGTERM, SIGUSR1 };
@@ -411,8 +415,7 @@ static void interrupt_saves(void **state) {
         pid_t pid = command_start(
             "train tiny --data text --out stopped --steps 1000000 --batch 8 --save-every off --resume", NULL,
             -1);
-        for (int wait = 0; wait < 3000 && lines_in("stopped/metrics.jsonl") < 3; wait++)
-            nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+        for (int wait = 0; wait < 3000 && lines_in("stopped/metrics.jsonl") < 3; wait++) pause_briefly();
         assert_true(lines_in("stopped/metrics.jsonl") >= 3);
         kill(pid, signals[i]);
         command_result r = command_wait(pid);
@@ -424,6 +427,32 @@ static void interrupt_saves(void **state) {
     }
 }
 
+/* Begun with SIGINT ignored, as by nohup or in the background of a script, it does not mind a Ctrl-C that is
+ * meant for others. */
+static void what_is_ignored_stays_ignored(void **state) {
+    (void)state;
+    signal(SIGINT, SIG_IGN);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("SNUG_RATES", "built-in", 1);
+        execl(SNUG_BUILD "/snug", "snug", "train", "tiny", "--data", "text", "--out", "ignoring", "--steps",
+              "1000000", "--batch", "8", "--save-every", "off", "--quiet", NULL);
+        _exit(127);
+    }
+    signal(SIGINT, SIG_DFL);
+    for (int wait = 0; wait < 12000 && lines_in("ignoring/metrics.jsonl") < 3; wait++) pause_briefly();
+    assert_true(lines_in("ignoring/metrics.jsonl") >= 3);
+    kill(pid, SIGINT);
+    long before = lines_in("ignoring/metrics.jsonl");
+    for (int wait = 0; wait < 12000 && lines_in("ignoring/metrics.jsonl") < before + 3; wait++)
+        pause_briefly();
+    assert_true(lines_in("ignoring/metrics.jsonl") >= before + 3);
+    kill(pid, SIGTERM);
+    int how;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 130);
+}
+
 static int open_files(void **state) {
     int failed = scratch_open(state);
     if (!failed) command_make_files();
@@ -433,8 +462,9 @@ static int open_files(void **state) {
 /* ---- devices ---- */
 
 static void expect_rates(const char *line, const char *source) {
-    command_result r = command_run(line);
-    if (r.exit != 0 || !strstr(r.out, source)) fail_msg("no '%s' in %s%s", source, r.out, r.err);
+    const char *const with[] = { "SNUG_RATES=auto", NULL };
+    command_result r = command_run_with(line, with);
+    if (r.exit != 0 || !command_has_words(r.out, source)) fail_msg("no '%s' in %s%s", source, r.out, r.err);
     command_free(&r);
 }
 
@@ -452,16 +482,36 @@ static void devices_and_the_rates_in_use(void **state) {
     assert_int_equal(json_get_string(d.root, "processor", &processor), STATUS_OK);
     json_close(&d);
     command_free(&r);
-    expect_rates("plan tiny", "predicted, with rates of the built-in table");
-    command_expect(0, "train tiny --data text --out brief --steps 21 --batch 2 --quiet");
-    expect_rates("plan tiny", "predicted, with rates of the built-in table: "); /* too short to say much */
-    command_expect(0, "train char-small --data text --out noted --steps 21 --batch 4 --quiet");
-    expect_rates("plan tiny", "as a run took here");
-    expect_rates("devices", "as a run took here");
+    expect_rates("plan tiny --rates known", "predicted, with rates of the built-in table");
+    expect_rates("plan tiny --rates built-in", "predicted, with rates of the built-in table");
+    expect_rates("plan tiny", "predicted, with rates of the short measurement of this machine");
+    expect_rates("devices --json", "short measurement of this machine");
+    expect_rates("train char-small --data text --out learned --steps 21 --batch 4", "a step (predicted ");
     expect_rates("devices --threads 3 --measure", "measurement of this machine");
     expect_rates("plan tiny", "measurement of this machine");
     expect_rates("plan tiny --json --quiet", "\"rates\": \"measurement of this machine\"");
     command_expect(2, "devices here");
+}
+
+/* A first plan measures within the memory of the least budget, and a file that can't be kept is no failure.
+ */
+static void measuring_stays_within_the_budget(void **state) {
+    (void)state;
+    const char *const with[] = { "SNUG_RATES=auto", "XDG_CACHE_HOME=/dev/null/none", NULL };
+    char line[256];
+    uint64_t least = command_least_budget("plan tiny --data text --batch 1 --steps 3 --json --quiet");
+    snprintf(line, sizeof line, "plan tiny --data text --batch 1 --steps 3 --memory %llu",
+             (unsigned long long)least);
+    command_result r = command_run_with(line, with);
+    if (r.exit != 0 || !strstr(r.out, "taken now")) fail_msg("%d %s%s", r.exit, r.out, r.err);
+    assert_true(r.resident_peak <= least);
+    command_free(&r);
+    snprintf(line, sizeof line, "train tiny --data text --out within --batch 1 --steps 3 --memory %llu",
+             (unsigned long long)least);
+    r = command_run_with(line, with);
+    if (r.exit != 0) fail_msg("%s%s", r.out, r.err);
+    assert_true(r.resident_peak <= least);
+    command_free(&r);
 }
 
 int main(void) {
@@ -479,7 +529,9 @@ int main(void) {
         cmocka_unit_test(train_then_generate),
         cmocka_unit_test(run_json_keeps_the_promise),
         cmocka_unit_test(interrupt_saves),
+        cmocka_unit_test(what_is_ignored_stays_ignored),
         cmocka_unit_test(devices_and_the_rates_in_use),
+        cmocka_unit_test(measuring_stays_within_the_budget),
     };
     return cmocka_run_group_tests_name("cli", tests, open_files, scratch_close);
 }

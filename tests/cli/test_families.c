@@ -191,6 +191,57 @@ static void what_only_plans_says_so(void **state) {
     command_free(&r);
 }
 
+/* Linear's weights lie as (out, in), and what is no causal model is called none. */
+static void adapters_are_described_by_family(void **state) {
+    (void)state;
+    static const struct {
+        const char *type, *more, *task;
+    } cases[] = { { "llama", "", "\"task_type\": \"CAUSAL_LM\"" },
+                  { "qwen2", "", "\"task_type\": \"CAUSAL_LM\"" },
+                  { "bert", ",\"type_vocab_size\":1", "\"task_type\": null" } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_config(cases[i].type, cases[i].more);
+        command_expect(0, "train given.json --data text --out base --steps 1 --batch 2 --overwrite --quiet");
+        command_expect(
+            0, "train base --data text --out ad --steps 1 --batch 2 --lora rank=2 --overwrite --quiet");
+        char *said = read_all("ad/adapter_config.json");
+        if (!strstr(said, "\"fan_in_fan_out\": false") || !strstr(said, cases[i].task))
+            fail_msg("%s: %s", cases[i].type, said);
+        free(said);
+    }
+}
+
+/* Parameters are the model's, in whatever form they are held; what is trained is said beside them. */
+static void parameters_are_those_of_the_model(void **state) {
+    (void)state;
+    static const struct {
+        const char *options;
+        uint64_t trained;
+    } cases[] = { { "", 0 },
+                  { "--precision bf16", 0 },
+                  { "--precision int8 --batch 4", 0 },
+                  { "--lora rank=2,target=q_proj", 2 * 2 * (32 + 32) },
+                  { "--lora rank=2,target=q_proj,base=nf4", 2 * 2 * (32 + 32) },
+                  { "--lora rank=2,target=q_proj,base=int8", 2 * 2 * (32 + 32) } };
+    /* By transformers' shapes: q, k, v, o of 4 and 2 heads of 8, three products of 64, norms, both tables. */
+    const uint64_t block = 32 * 32 + 2 * 32 * 16 + 32 * 32 + 3 * 32 * 64 + 2 * 32;
+    const uint64_t all = 2 * block + 32 + 2 * 256 * 32;
+    write_config("llama", "");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[256];
+        json_document d;
+        snprintf(line, sizeof line, "plan given.json --json --quiet %s", cases[i].options);
+        command_result r = command_run(line);
+        if (json_parse("plan", r.out, strlen(r.out), &d) != STATUS_OK) fail_msg("%s: %s", line, r.err);
+        assert_int_equal(command_number(&d, "parameters"), all);
+        assert_int_equal(command_number(&d, "trained"), cases[i].trained ? cases[i].trained : all);
+        json_close(&d);
+        command_free(&r);
+    }
+    assert_true(command_says("plan given.json --lora rank=2,target=q_proj,base=nf4", 0,
+                             "34,976 parameters, 256 trained, AdamW"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_decoder_is_trained_resumed_and_read_again),
                                         cmocka_unit_test(another_theta_is_another_model),
@@ -199,6 +250,8 @@ int main(void) {
                                         cmocka_unit_test(bounded_queries_only_plan),
                                         cmocka_unit_test(published_names_only_plan),
                                         cmocka_unit_test(capped_logits_come_in_chunks),
-                                        cmocka_unit_test(what_only_plans_says_so) };
+                                        cmocka_unit_test(what_only_plans_says_so),
+                                        cmocka_unit_test(adapters_are_described_by_family),
+                                        cmocka_unit_test(parameters_are_those_of_the_model) };
     return cmocka_run_group_tests(tests, make_files, scratch_close);
 }

@@ -68,6 +68,27 @@ static void validation_is_the_same_each_time(void **state) {
     command_free(&b);
 }
 
+/* Files from before 2019 call a norm's weights gamma and beta. */
+static void older_names_are_read(void **state) {
+    (void)state;
+    write_config("bert", "");
+    command_expect(0, "train given.json --data text --out newer --steps 2 --batch 4 --overwrite --quiet");
+    assert_int_equal(
+        system(
+            "rm -rf older && cp -r newer older && LC_ALL=C sed -i "
+            "'s/\\.LayerNorm\\.weight\"/.LayerNorm.gamma\" /g; s/\\.LayerNorm\\.bias\"/.LayerNorm.beta\"/g' "
+            "older/model.safetensors && ! cmp -s newer/model.safetensors older/model.safetensors"),
+        0);
+    command_result a = command_run("train newer --data text --eval-only --json --quiet"),
+                   b = command_run("train older --data text --eval-only --json --quiet");
+    if (a.exit || b.exit) fail_msg("%s%s", a.err, b.err);
+    const char *x = strstr(a.out, "\"loss\":"), *y = strstr(b.out, "\"loss\":");
+    assert_true(x && y);
+    assert_int_equal(strncmp(x, y, strcspn(x, ",")), 0);
+    command_free(&a);
+    command_free(&b);
+}
+
 static void it_cannot_continue_a_text(void **state) {
     (void)state;
     assert_true(command_says("generate robust --prompt the", 2, "fills gaps and can't continue a text"));
@@ -166,6 +187,7 @@ static void published_names_have_their_sizes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(an_encoder_is_trained_and_resumed),
                                         cmocka_unit_test(validation_is_the_same_each_time),
+                                        cmocka_unit_test(older_names_are_read),
                                         cmocka_unit_test(it_cannot_continue_a_text),
                                         cmocka_unit_test(adapters_and_codes_fit_it),
                                         cmocka_unit_test(bad_configurations_get_a_sentence),

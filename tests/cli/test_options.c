@@ -112,7 +112,7 @@ static const struct {
     { "out: \"a\\0b\"\n", "zero byte" },
     { "out: \xff\xfe\n", "no UTF-8 text" },
     { "json: perhaps\n", "neither yes nor no" },
-    { "memory: 4GB\n", "memory: '4GB' is not a size" },
+    { "memory: 4GX\n", "memory: '4GX' is not a size" },
     { "recompute: blok\n", "wrong.yaml:1: recompute: 'blok'" },
     { "schedule: cosin\n", "did you mean cosine?" },
     { "momentum: 0.9\n", "wrong.yaml:1: --momentum is for --optimizer sgd" },
@@ -332,12 +332,21 @@ static void bash_completes(void **state) {
     bash_offers("snug plan --recompute \"\"", "auto off cheap block");
     bash_offers("snug plan g", "gpt2-xl");
     bash_offers("snug help gen", "generate");
+    bash_offers("snug plan llama-3-8", "llama-3-8b");
+    bash_offers("snug estimate qwen3-0", "qwen3-0.6b");
+    bash_offers("snug estimate 7B --device h100-8", "h100-80");
+    bash_offers("snug estimate 7B --cluster asc", "ascend");
+    bash_offers("snug explain-oom log --for mixtral-8x7", "mixtral-8x7b");
+    write_text("mine.yaml", "");
+    bash_offers("snug estimate 7B --device mi", "mine.yaml");
+    bash_offers("snug quantize model --to int8", "int8 int8:static");
 }
 
 static void shells_take_their_completion(void **state) {
     (void)state;
+    write_completion("zsh");
+    assert_true(shell("grep -q 'compadd -- .*h100-80.*; _files' zsh"));
     if (installed("zsh")) {
-        write_completion("zsh");
         assert_true(shell("zsh -n zsh"));
         assert_true(shell(
             "HOME=$PWD zsh -fc 'autoload -U compinit && compinit -u -D && . ./zsh && (( $+functions[_snug] "

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "io/file.h"
 #include "io/scratch.h"
 
 static double number(json_value v, const char *key) {
@@ -195,7 +196,12 @@ static trace_sums read_trace(const char *path) {
     size_t count;
     double end = 0;
     trace_sums sums = { 0 };
-    if (json_open(path, &t) != STATUS_OK) fail_msg("%s", status_message());
+    char *trace;
+    uint64_t bytes;
+    if (io_read_file(path, 64 << 20, &trace, &bytes) != STATUS_OK ||
+        json_parse_within(path, trace, (size_t)bytes, UINT64_MAX, &t) != STATUS_OK)
+        fail_msg("%s", status_message());
+    free(trace);
     assert_int_equal(json_get(t.root, "traceEvents", &events), STATUS_OK);
     assert_int_equal(json_as_array(events, &count), STATUS_OK);
     for (size_t i = 0; i < count; i++) {

@@ -24,7 +24,7 @@ static int make_models(void **state) {
     command_expect(0,
                    "train tiny/config.json --data text --out model --steps 60 --batch 8 --lr 3e-3 --quiet");
     command_expect(0, "quantize model --to int8 --data text --out dynamic --quiet");
-    command_expect(0, "quantize model --to int8 --mode static --calibrate text --out static --quiet");
+    command_expect(0, "quantize model --to int8:static --calibrate text --out static --quiet");
     return 0;
 }
 
@@ -147,6 +147,16 @@ static double loss_of(const char *directory, uint64_t *weights) {
     return loss;
 }
 
+/* Of all tensors in the file. */
+static uint64_t bytes_in(const char *directory) {
+    safetensors file;
+    uint64_t bytes = 0;
+    assert_int_equal(safetensors_open(directory, &file), STATUS_OK);
+    for (uint32_t i = 0; i < file.count; i++) bytes += file.entries[i].bytes;
+    safetensors_close(&file);
+    return bytes;
+}
+
 static void the_loss_is_hardly_another(void **state) {
     (void)state;
     static const char *const names[] = { "dynamic", "static" };
@@ -167,7 +177,9 @@ static void the_loss_is_hardly_another(void **state) {
         assert_int_equal(json_get_number(d.root, "loss_after", 0, 1e9, &after), STATUS_OK);
         if (before != plain || after != loss) fail_msg("%.17g and %.17g are said", before, after);
         assert_int_equal(command_number(&d, "weights"), 8);
-        assert_true(command_number(&d, "bytes_after") < command_number(&d, "bytes_before"));
+        assert_int_equal(command_number(&d, "bytes_before"), bytes_in("model"));
+        assert_int_equal(command_number(&d, "bytes_after"), bytes_in(names[i]));
+        assert_true(bytes_in(names[i]) < bytes_in("model"));
         assert_true(command_number(&d, "measured_bytes") <= command_number(&d, "planned_bytes"));
         json_close(&d);
         command_free(&r);
@@ -339,9 +351,11 @@ static void what_is_wrong_is_said(void **state) {
     (void)state;
     refuses("quantize model --to int8", "--out");
     refuses("quantize model --out never", "--to int8");
-    refuses("quantize model --to int4 --out never", "--to: there is no 'int4'; there is int8");
+    refuses("quantize model --to int4 --out never", "--to: 'int4' is none of int8, int8:static");
     refuses("quantize model --to int8 --mode static --out never", "--calibrate");
-    refuses("quantize model --to int8 --calibrate text --out never", "--mode static");
+    refuses("quantize model --to int8:static --out never", "--calibrate");
+    refuses("quantize model --to int8:static --mode dynamic --calibrate text --out never", "--mode dynamic");
+    refuses("quantize model --to int8 --calibrate text --out never", "--to int8:static");
     refuses("quantize model --to int8 --mode static --calibrate nowhere --out never", "nowhere");
     refuses("quantize model --to int8 --data nowhere --out never", "nowhere");
     refuses("quantize nowhere --to int8 --out never", "nowhere");

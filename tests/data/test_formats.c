@@ -316,6 +316,24 @@ static void empty_files_are_left_out(void **state) {
     assert_non_null(strstr(status_message(), "mixed/b.txt holds bytes but mixed/c.jsonl holds jsonl"));
 }
 
+/* What a folder of many files takes is planned, with the names that are held while it is listed. */
+static void many_files_are_counted(void **state) {
+    (void)state;
+    uint64_t held[2];
+    text_source_options o = { .path = "many", .context = T, .vocabulary = 256 };
+    assert_int_equal(mkdir("many", 0700), 0);
+    for (int i = 0; i < 1200; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "many/%04d.txt", i);
+        scratch_write(path, "abcdefgh", 8);
+        if (i != 1099 && i != 1199) continue;
+        data_source s = opened(&o);
+        held[i == 1199] = s.held_bytes;
+        data_source_close(&s);
+    }
+    assert_true(held[1] - held[0] >= 100 * (sizeof(data_file) + sizeof "many/0000.txt" + 120));
+}
+
 static void ids_are_checked_before_a_run(void **state) {
     (void)state;
     scratch_write("small.txt", "aaaaaaaaaaaaaaaaaaaz", 20);
@@ -350,6 +368,7 @@ int main(void) {
         cmocka_unit_test(damaged_lines_are_refused),
         cmocka_unit_test(changed_files_are_noticed),
         cmocka_unit_test(empty_files_are_left_out),
+        cmocka_unit_test(many_files_are_counted),
         cmocka_unit_test(ids_are_checked_before_a_run),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

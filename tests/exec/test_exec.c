@@ -15,9 +15,11 @@
 #include "base/threads.h"
 #include "exec/exec.h"
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/gelu/gelu.h"
 #include "ops/layernorm/layernorm.h"
 #include "ops/matmul/matmul.h"
+#include "ops/scale/scale.h"
 #include "ops/sum/sum.h"
 #include "schedule/schedule.h"
 
@@ -328,6 +330,40 @@ static void faults_are_named(void **state) {
     plan_close(&p);
 }
 
+/* A value that fits f32 and no float of `type`: the narrow copy is the first that is not finite. */
+static void fault_in(dtype type, float value) {
+    graph g;
+    plan p;
+    exec *e;
+    exec_fault fault = { 0 };
+    must(graph_open(&g));
+    tensor_id x = graph_add_source(&g, &(graph_source){ "x", SHAPE(40), DTYPE_F32, ROLE_INPUT, 0 });
+    tensor_id result = graph_add_source(&g, &(graph_source){ "loss", SHAPE(1), DTYPE_F32, ROLE_RESULT, 0 });
+    tensor_id narrow = scale_apply(&g, cast_apply(&g, x, type), 0, 2);
+    sum_apply(&g, cast_apply(&g, narrow, DTYPE_F32), result);
+    must(graph_status(&g));
+    program programs[PROGRAM_COUNT] = { 0 };
+    lower_options options = { .threads = 2, .rates = device_rates_default(2) };
+    must(lower_program(&g, &options, &programs[PROGRAM_STEP]));
+    must(schedule_program(&programs[PROGRAM_STEP]));
+    must(plan_make(programs, NULL, 0, 2, &p));
+    must(exec_open(&p, 0, &e));
+    fill(exec_input(e, PROGRAM_STEP, "x"), 40, 7);
+    assert_false(exec_find_fault(e, PROGRAM_STEP, &fault));
+    fill(exec_input(e, PROGRAM_STEP, "x"), 40, 7);
+    ((float *)exec_input(e, PROGRAM_STEP, "x"))[39] = value;
+    assert_true(exec_find_fault(e, PROGRAM_STEP, &fault));
+    assert_string_equal(fault.op, "scale");
+    exec_close(e);
+    plan_close(&p);
+}
+
+static void faults_in_16_bits_are_named(void **state) {
+    (void)state;
+    fault_in(DTYPE_F16, 40000);
+    fault_in(DTYPE_BF16, 3e38f);
+}
+
 static void what_the_host_sees(void **state) {
     (void)state;
     plan p;
@@ -394,6 +430,7 @@ int main(void) {
         cmocka_unit_test(poison_finds_an_early_death),
         cmocka_unit_test(more_threads_than_planned),
         cmocka_unit_test(faults_are_named),
+        cmocka_unit_test(faults_in_16_bits_are_named),
         cmocka_unit_test(what_the_host_sees),
         cmocka_unit_test(runs_by_the_clock),
     };

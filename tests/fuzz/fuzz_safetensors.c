@@ -15,9 +15,9 @@ static void read_all(const safetensors *s, uint64_t length) {
         FUZZ_EXPECT(i == 0 || strcmp(s->entries[i - 1].name, e->name) < 0);
         for (uint64_t at = 0; at < e->bytes && at < 4096; at += sizeof block) {
             uint64_t n = e->bytes - at < sizeof block ? e->bytes - at : sizeof block;
-            FUZZ_EXPECT(safetensors_read_part(s, e, at, block, n) == STATUS_OK);
+            FUZZ_EXPECT(safetensors_read_bytes(s, e, at, block, n) == STATUS_OK);
         }
-        FUZZ_EXPECT(safetensors_read_part(s, e, e->bytes, block, 1) == STATUS_INVALID);
+        FUZZ_EXPECT(safetensors_read_bytes(s, e, e->bytes, block, 1) == STATUS_INVALID);
         sum += e->bytes;
     }
     FUZZ_EXPECT(sum <= length);

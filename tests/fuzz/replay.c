@@ -1,5 +1,5 @@
 /* The driver where there is no libFuzzer: the corpus, then mutations of it, the same in every run.
- * SNUG_LONG=1 makes a hundred times as many. */
+ * SNUG_TEST_LONG=1 makes a hundred times as many. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <stdbool.h>
@@ -112,7 +112,7 @@ int main(int count, char **arguments) {
         return 1;
     }
     for (size_t i = 0; i < seed_count; i++) LLVMFuzzerTestOneInput(seeds[i].data, seeds[i].size);
-    size_t mutations = getenv("SNUG_LONG") ? 100 * MUTATIONS : MUTATIONS;
+    size_t mutations = getenv("SNUG_TEST_LONG") ? 100 * MUTATIONS : MUTATIONS;
     for (size_t i = 0; i < mutations; i++) {
         size_t size = seeds[i % seed_count].size;
         memcpy(buffer, seeds[i % seed_count].data, size);

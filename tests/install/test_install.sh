@@ -7,7 +7,7 @@ set -u -o pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(cd "$1" && pwd) || exit 2
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT && cd "$scratch" || exit 2
-export XDG_CACHE_HOME=$scratch/cache
+export XDG_CACHE_HOME=$scratch/cache SNUG_RATES=built-in
 unset LD_LIBRARY_PATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH DESTDIR
 failed=0
 
@@ -43,9 +43,17 @@ same "the list of what is installed" listed found
 quietly "$tree/bin/snug" plan char-small --memory 64MiB
 [[ $("$tree/bin/snug" --version) == "snug "[0-9]* ]] || fail "the installed program has no version"
 quietly bash -n "$tree/share/bash-completion/completions/snug"
+# Every command has its page. The commands are those that the program completes, not those that its pages name.
+commands=$("$tree/bin/snug" completion bash | sed -n '/COMP_CWORD" -eq 1/{n;s/.*-W "\(.*\) help --help.*/\1/p}')
+[[ $commands == *train*explain-oom* ]] || fail "completion names no commands"
+for command in $commands; do
+    [ -s "$tree/share/man/man1/snug-$command.1" ] || fail "snug $command has no page"
+done
 if there man; then
     MANPATH=$tree/share/man man snug-train >page 2>/dev/null && grep -q -e '--recompute' page ||
         fail "man does not find snug-train"
+    MANPATH=$tree/share/man man snug-explain-oom >page 2>/dev/null && grep -q -e '--for' page ||
+        fail "man does not find snug-explain-oom"
 fi
 
 # ---- the public names, and no others ----
@@ -77,6 +85,27 @@ for file in "$lib/libsnug.so" "$tree/bin/snug"; do
     [ "$(objdump -T "$file" | grep -c 'GLIBC_2\.')" -gt 0 ] || fail "no glibc symbols were found in ${file##*/}"
 done
 
+# ---- a status can't be dropped: compilers warn, in C as it is compiled here, in strict C and in C++ ----
+
+echo '#include <snug/snug.h>
+void drop(snug_run *r); void drop(snug_run *r) { snug_train(r, NULL, NULL); }' >drop.c
+echo '#include "base/status.h"
+void drop(void); void drop(void) { status_set(STATUS_FAILED, "x"); }' >drop_inside.c
+warns() { # COMPILER OPTION...
+    "$@" -Wall -Wextra -I"$tree/include" -I"$source/src" -fsyntax-only 2>warned || fail "$* does not compile"
+    [ "$(grep -c 'warning:' warned)" = 1 ] && grep -q 'unused-result' warned ||
+        { cat warned; fail "$* does not warn of a status that is dropped, and of nothing else"; }
+}
+for compiler in gcc clang; do
+    there $compiler || continue
+    # gcc has known since 11, clang since 9
+    [ $compiler = gcc ] && [ "$(gcc -dumpversion | cut -d. -f1)" -lt 11 ] && continue
+    warns $compiler -std=gnu17 drop.c
+    warns $compiler -std=c11 -pedantic drop.c
+    warns $compiler -std=gnu17 drop_inside.c
+done
+if there g++; then warns g++ -std=c++17 -x c++ drop.c; fi
+
 # ---- the examples, against what is installed ----
 
 cp -r "$tree/share/doc/snug/examples" . && cd examples || exit 1
@@ -85,7 +114,7 @@ compiler=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 if there pkg-config; then
     export PKG_CONFIG_PATH=$lib/pkgconfig
     quietly "$compiler" classify.c -o with-pkg-config $(pkg-config --cflags --libs snug)
-    LD_LIBRARY_PATH=$lib quietly ./with-pkg-config 64 "$texts"
+    quietly ./with-pkg-config 64 "$texts" # it has noted where the library is
     quietly "$compiler" classify.c -o static $(pkg-config --cflags snug) "$lib/libsnug.a" -ljson-c -lm -pthread
     readelf -d static >dynamic && grep -q libsnug dynamic && fail "the static example wants libsnug.so"
 fi

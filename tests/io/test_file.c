@@ -6,7 +6,9 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -60,6 +62,40 @@ static void discarded_writes_leave_nothing(void **state) {
     assert_true(fcntl(0, F_GETFD) >= 0);
 }
 
+/* The sentence says how far it came, and the reason is the system's. */
+static void failed_writes_are_told(void **state) {
+    (void)state;
+    io_writer w;
+    struct rlimit old, small;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 5;
+    assert_int_equal(io_writer_open(&w, "limited"), STATUS_OK);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    status first = io_writer_add(&w, "abc", 3), second = io_writer_add(&w, "defgh", 5);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(first, STATUS_OK);
+    assert_int_equal(second, STATUS_FAILED);
+    assert_non_null(strstr(status_message(), "write past byte 5 of limited"));
+    assert_non_null(strstr(status_message(), strerror(EFBIG)));
+    io_writer_discard(&w);
+}
+
+/* A folder took the name meanwhile: nothing of the new file stays, and what was there does. */
+static void failed_commits_leave_nothing(void **state) {
+    (void)state;
+    io_writer w;
+    assert_int_equal(io_writer_open(&w, "taken"), STATUS_OK);
+    assert_int_equal(io_writer_add(&w, "new", 3), STATUS_OK);
+    assert_int_equal(mkdir("taken", 0700), 0);
+    assert_int_equal(io_write_file("taken/inside", "1", 1), STATUS_OK);
+    assert_int_equal(io_writer_commit(&w), STATUS_FAILED);
+    assert_non_null(strstr(status_message(), "replace taken"));
+    assert_int_not_equal(access("taken.partial", F_OK), 0);
+    check("taken/inside", "1");
+}
+
 static void folders_are_made_and_removed(void **state) {
     (void)state;
     assert_int_equal(io_make_folder("x/y//z"), STATUS_OK);
@@ -78,6 +114,14 @@ static void folders_are_made_and_removed(void **state) {
     assert_int_equal(io_remove_folder("x/w"), STATUS_OK);
     assert_int_not_equal(access("x/w", F_OK), 0);
     assert_int_equal(io_rename("x/none", "x/w"), STATUS_FAILED);
+
+    char deep[PATH_MAX + 1]; /* a byte longer than the system takes: none of it is made */
+    for (size_t i = 0; i < PATH_MAX; i++) deep[i] = i % 100 == 99 ? '/' : 'y';
+    deep[PATH_MAX] = 0;
+    assert_int_equal(io_make_folder(deep), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "too long"));
+    deep[99] = 0;
+    assert_int_not_equal(access(deep, F_OK), 0);
 }
 
 static void reads_are_bounded(void **state) {
@@ -161,6 +205,7 @@ int main(void) {
         cmocka_unit_test(files_are_replaced_whole),     cmocka_unit_test(discarded_writes_leave_nothing),
         cmocka_unit_test(folders_are_made_and_removed), cmocka_unit_test(reads_are_bounded),
         cmocka_unit_test(logs_hold_whole_lines),        cmocka_unit_test(names_are_quoted),
+        cmocka_unit_test(failed_writes_are_told),       cmocka_unit_test(failed_commits_leave_nothing),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

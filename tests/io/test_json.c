@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <locale.h>
+#include <malloc.h>
 #include <math.h>
 #include <string.h>
 
@@ -162,7 +163,40 @@ static void files_are_bounded(void **state) {
     scratch_write("large.json", "1", 1);
     assert_int_equal(truncate("large.json", JSON_FILE_LIMIT + 1), 0);
     assert_int_equal(json_open("large.json", &d), STATUS_INVALID);
-    assert_non_null(strstr(status_message(), "at most 16777216"));
+    assert_non_null(strstr(status_message(), "has 1048577 bytes; at most 1048576"));
+}
+
+static void fill(char *json, size_t bytes, const char *part) {
+    for (size_t i = 0, n = strlen(part); i + n <= bytes; i += n) memcpy(json + i, part, n);
+}
+
+/* What a text takes when it is read is known before: where it is let pass, the heap grows by no more than
+ * that. */
+static void values_are_bounded(void **state) {
+    (void)state;
+    static const char *const parts[] = { "{},",   "[],", "1,", "[[[[[[[]]]]]]],", "{\"a\":{\"b\":[1]}},",
+                                         "\"x\"," };
+    static char json[600000];
+    json_document d;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        uint32_t passed = 0, refused = 0;
+        for (size_t bytes = 200; bytes < sizeof json; bytes += bytes / 2) {
+            memset(json, ' ', bytes);
+            json[0] = '[';
+            fill(json + 1, bytes - 8, parts[i]);
+            memcpy(json + bytes - 3, "0]", 2);
+            size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+            status result = json_parse("many.json", json, bytes - 1, &d);
+            size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
+            if (result == STATUS_OK && after - before > JSON_TREE_LIMIT)
+                fail_msg("%zu bytes of %s took %zu", bytes, parts[i], after - before);
+            if (result != STATUS_OK && !strstr(status_message(), "at most 3145728 are used"))
+                fail_msg("%zu bytes of %s: %s", bytes, parts[i], status_message());
+            passed += result == STATUS_OK, refused += result != STATUS_OK;
+            json_close(&d);
+        }
+        assert_true(passed > 3 && refused > 0);
+    }
 }
 
 static void random_texts_do_no_harm(void **state) {
@@ -259,13 +293,27 @@ static void the_locale_does_not_matter(void **state) {
     text_close(&t);
 }
 
+/* The limit itself is read, one byte more is not. */
+static void the_limit_is_exact(void **state) {
+    (void)state;
+    static char spaces[JSON_FILE_LIMIT + 1];
+    json_document d;
+    memset(spaces, ' ', sizeof spaces);
+    spaces[0] = '{', spaces[1] = '}';
+    assert_int_equal(json_parse("c.json", spaces, JSON_FILE_LIMIT, &d), STATUS_OK);
+    json_close(&d);
+    assert_int_equal(json_parse("c.json", spaces, JSON_FILE_LIMIT + 1, &d), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "c.json has 1048577 bytes of JSON"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_are_read),           cmocka_unit_test(wrong_members_are_named),
-        cmocka_unit_test(inner_places_are_named),     cmocka_unit_test(what_is_not_json_is_refused),
-        cmocka_unit_test(files_are_bounded),          cmocka_unit_test(random_texts_do_no_harm),
-        cmocka_unit_test(what_is_written_is_json),    cmocka_unit_test(numbers_come_back),
-        cmocka_unit_test(the_locale_does_not_matter),
+        cmocka_unit_test(members_are_read),        cmocka_unit_test(wrong_members_are_named),
+        cmocka_unit_test(inner_places_are_named),  cmocka_unit_test(what_is_not_json_is_refused),
+        cmocka_unit_test(files_are_bounded),       cmocka_unit_test(values_are_bounded),
+        cmocka_unit_test(random_texts_do_no_harm), cmocka_unit_test(what_is_written_is_json),
+        cmocka_unit_test(numbers_come_back),       cmocka_unit_test(the_locale_does_not_matter),
+        cmocka_unit_test(the_limit_is_exact),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

@@ -6,10 +6,15 @@
 
 #include <cmocka.h>
 
+#include <malloc.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "base/memory.h"
 #include "io/file.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
@@ -53,6 +58,7 @@ static void what_is_written_is_read(void **state) {
         assert_int_equal(safetensors_read(&s, e, read, e->bytes), STATUS_OK);
         assert_memory_equal(read, items[i].data, items[i].bytes);
         assert_int_equal(safetensors_read(&s, e, read, e->bytes + 1), STATUS_INVALID);
+        assert_non_null(strstr(status_message(), "safetensors: tensor '"));
     }
     float part[2];
     const safetensors_entry *e = safetensors_find(&s, "block.0.weight");
@@ -251,6 +257,55 @@ static void wrong_files_are_refused(void **state) {
     assert_non_null(strstr(status_message(), "no model.safetensors"));
 }
 
+/* However a header is filled: what it holds is what was counted before, and of metadata that is nothing.
+ * Names of many lengths end at many places of the buffer that they are read through. */
+static void headers_hold_what_was_counted(void **state) {
+    (void)state;
+    enum { TENSORS = 3000, METADATA = 3 << 20, LETTERS = 200 };
+    char *header = memory_new(METADATA + TENSORS * (LETTERS + 100), 1), *at = header + 8;
+    uint64_t bytes, held = 0, names = 0;
+    safetensors s;
+    at += sprintf(at, "{\"__metadata__\":{\"notes\":\"%*s\"}", METADATA, "");
+    for (int i = 0; i < TENSORS; i++) {
+        int letters = i % LETTERS;
+        at += sprintf(at, ",\"%d-", i);
+        for (int k = 0; k < letters / 2; k++) at += sprintf(at, k % 9 ? "\xc3\xa9" : "\\n\\u00e9");
+        at += sprintf(at, "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i, i + 1);
+    }
+    *at++ = '}';
+    bytes = (uint64_t)(at - header - 8);
+    memcpy(header, &bytes, 8);
+    assert_int_equal(io_write_file("many.safetensors", header, 8 + bytes), STATUS_OK);
+    memory_free(header);
+    assert_int_equal(truncate("many.safetensors", (off_t)(8 + bytes + TENSORS)), 0);
+
+    assert_int_equal(safetensors_held("many.safetensors", &held), STATUS_OK);
+    size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    assert_int_equal(safetensors_open("many.safetensors", &s), STATUS_OK);
+    size_t taken = mallinfo2().uordblks + mallinfo2().hblkhd - before;
+    assert_int_equal(s.count, TENSORS);
+    for (uint32_t i = 0; i < s.count; i++) {
+        names += strlen(s.entries[i].name) + 1;
+        assert_int_equal(atoi(s.entries[i].name), s.entries[i].offset - 8 - bytes);
+    }
+    assert_true(held > s.count * sizeof *s.entries + names);
+    assert_true(taken < held + 1024);
+    assert_true(held < METADATA / 2);
+    safetensors_close(&s);
+}
+
+static void long_names_are_refused(void **state) {
+    (void)state;
+    char header[2048];
+    safetensors s;
+    int n = sprintf(header, "{\"");
+    memset(header + n, 'x', 1024);
+    strcpy(header + n + 1024, "\":{" BODY "}}");
+    make("long.safetensors", header, strlen(header), 2);
+    assert_int_equal(safetensors_open("long.safetensors", &s), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "too long for a name"));
+}
+
 /* Opens what may be damaged and reads all of it. */
 static void try_file(const char *path) {
     safetensors s;
@@ -321,16 +376,19 @@ static void sets_of_shards_are_read(void **state) {
     assert_int_equal(chdir("../.."), 0);
 }
 
+#define DEEP8 "[[[[[[[["
+#define DEEP DEEP8 DEEP8 DEEP8 DEEP8 DEEP8 DEEP8 DEEP8 DEEP8 "["
+
 static void damaged_sets_are_refused(void **state) {
     (void)state;
     static const struct {
         const char *index, *sentence;
     } bad[] = {
-        { "", "not JSON" },
-        { "[]", "must be an object" },
+        { "", "the index is wrong at byte 0: expected '{'" },
+        { "[]", "expected '{'" },
         { "{}", "'weight_map' is missing" },
-        { "{\"weight_map\":[]}", "'weight_map' is a list" },
-        { "{\"weight_map\":{\"odd\":1}}", "'odd' in 'weight_map' is 1" },
+        { "{\"weight_map\":[]}", "expected '{'" },
+        { "{\"weight_map\":{\"odd\":1}}", "expected '\"'" },
         { "{\"weight_map\":{\"odd\":\"../m-1.safetensors\"}}", "not the plain name" },
         { "{\"weight_map\":{\"odd\":\"/etc/passwd\"}}", "not the plain name" },
         { "{\"weight_map\":{\"odd\":\"\"}}", "not the plain name" },
@@ -343,6 +401,13 @@ static void damaged_sets_are_refused(void **state) {
           "'moment' is not in" },
         { "{\"weight_map\":{\"odd\":\"m-1.safetensors\",\"moment\":\"same.safetensors\"}}",
           "is there twice" },
+        { "{\"weight_map\":{},\"weight_map\":{}}", "weight_map is there twice" },
+        { "{\"weight_map\":{}} x", "something follows" },
+        { "{\"metadata\":[1,{\"a\":-1.5e+3,\"b\":[true,null]}]}", "'weight_map' is missing" },
+        { "{\"metadata\":[1}", "brackets do not agree" },
+        { "{\"metadata\":}", "brackets do not agree" },
+        { "{\"metadata\":,}", "expected a value" },
+        { "{\"metadata\":" DEEP "}", "nested more than 64 deep" },
     };
     assert_int_equal(io_make_folder("bad-set"), STATUS_OK);
     assert_int_equal(safetensors_write("bad-set/m-1.safetensors", items, 2), STATUS_OK);
@@ -354,6 +419,26 @@ static void damaged_sets_are_refused(void **state) {
         assert_int_equal(safetensors_open("bad-set", &s), STATUS_INVALID);
         if (!strstr(status_message(), bad[i].sentence))
             fail_msg("case %zu: '%s' has no '%s'", i, status_message(), bad[i].sentence);
+    }
+}
+
+/* Numbers are looked at piece by piece: at a piece's border no byte is read twice, left out or beyond. */
+static void pieces_meet(void **state) {
+    (void)state;
+    enum { PIECE = 256 << 10 };
+    static uint8_t from[2 * PIECE + 2], into[2 * PIECE + 3];
+    for (size_t i = 0; i < sizeof from; i++) from[i] = (uint8_t)(i * 7 + (i >> 8));
+    for (int64_t bytes = PIECE - 1; bytes <= 2 * PIECE + 1; bytes += bytes == PIECE + 1 ? PIECE - 2 : 1) {
+        const safetensors_item item = { "a", "U8", { { bytes }, 1 }, .data = from, .bytes = (uint64_t)bytes };
+        safetensors s;
+        memset(into, 0xee, sizeof into);
+        assert_int_equal(safetensors_write("pieces.safetensors", &item, 1), STATUS_OK);
+        assert_int_equal(safetensors_open("pieces.safetensors", &s), STATUS_OK);
+        if (safetensors_read(&s, safetensors_find(&s, "a"), into, (uint64_t)bytes) != STATUS_OK)
+            fail_msg("%s", status_message());
+        assert_memory_equal(from, into, (size_t)bytes);
+        assert_int_equal(into[bytes], 0xee);
+        safetensors_close(&s);
     }
 }
 
@@ -370,9 +455,11 @@ static void wrong_items_are_not_written(void **state) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(safetensors_write("w.safetensors", &bad[i], 1), STATUS_INVALID);
-    const safetensors_item twice[] = { items[0], items[1], items[0] };
-    assert_int_equal(safetensors_write("w.safetensors", twice, 3), STATUS_INVALID);
-    assert_non_null(strstr(status_message(), "two tensors have the name 'odd'"));
+    const safetensors_item twice[] = { items[0], items[1], items[0] }, both[] = { items[0], items[0] };
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(safetensors_write("w.safetensors", i ? both : twice, i ? 2 : 3), STATUS_INVALID);
+        assert_non_null(strstr(status_message(), "two tensors have the name 'odd'"));
+    }
     assert_int_not_equal(access("w.safetensors", F_OK), 0);
     assert_int_not_equal(access("w.safetensors.partial", F_OK), 0);
 }
@@ -408,9 +495,12 @@ int main(void) {
         cmocka_unit_test(unusual_headers_are_read),
         cmocka_unit_test(damaged_headers_are_refused),
         cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(headers_hold_what_was_counted),
+        cmocka_unit_test(long_names_are_refused),
         cmocka_unit_test(random_damage_does_no_harm),
         cmocka_unit_test(sets_of_shards_are_read),
         cmocka_unit_test(damaged_sets_are_refused),
+        cmocka_unit_test(pieces_meet),
         cmocka_unit_test(wrong_items_are_not_written),
         cmocka_unit_test(a_full_disk_leaves_the_old_file),
     };

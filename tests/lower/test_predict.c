@@ -43,6 +43,67 @@ static void seconds_grow_with_every_count(void **state) {
             }
 }
 
+/* By hand: every term counts once, and a slow run's factor counts for all of it. */
+static void a_call_is_the_sum_of_its_terms(void **state) {
+    (void)state;
+    device_rates r = { .flops = { 64, 32, 16, 8, 128 },
+                       .draws = 4,
+                       .moved = 2,
+                       .cached = 8,
+                       .bandwidth = 4,
+                       .fetched = 2,
+                       .call_seconds = 0.5,
+                       .scale = 1 };
+    op_cost c = { .flops = 128, .bytes_read = 32, .bytes_written = 16, .draws = 8, .bytes_moved = 6 };
+    c.kind = WORK_FUNCTIONS;
+    assert_true(predict_work(&c, &r) == 4 + 2 + 3);
+    assert_true(predict_call(&c, 0, 0, &r) == 0.5 + 9 + 6);
+    assert_true(predict_call(&c, 1, 1, &r) == 0.5 + 9 + 12);
+    assert_true(predict_call(&c, 0.5, 0, &r) == 0.5 + 9 + 4 + 4); /* 32 bytes held, 16 missed */
+    assert_true(predict_call(&c, 0, 0.5, &r) == 0.5 + 9 + 5 + 2);
+    c.work = 256; /* what kernels waste */
+    assert_true(predict_work(&c, &r) == 8 + 2 + 3);
+    c.work = 64;
+    assert_true(predict_work(&c, &r) == 4 + 2 + 3);
+    c.kind = WORK_PRODUCTS; /* have only what comes from memory */
+    assert_true(predict_call(&c, 0, 0, &r) == 0.5 + 13);
+    assert_true(predict_call(&c, 0.5, 0, &r) == 0.5 + 13 + 8);
+    c.kind = WORK_CODES;
+    assert_true(predict_call(&c, 0, 0.25, &r) == 0.5 + 6 + 2);
+    r.scale = 2;
+    assert_true(predict_call(&c, 0, 0.25, &r) == 17);
+}
+
+/* y = gelu(x), z = x + y: each of 4,096 bytes, 20,480 of traffic together. What was not touched yet was so in
+ * the program before, that long ago; x and y just now. Within the cache's size nothing is missed, from twice
+ * of it on everything. */
+static void distance_decides_what_is_missed(void **state) {
+    (void)state;
+    static const struct {
+        double cache, missed;
+    } cases[] = { { 20480, 0 }, { 16384, 0.25 }, { 10240, 1 }, { 64, 1 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        graph g;
+        program p;
+        must(graph_open(&g));
+        graph_source input = { .shape = SHAPE(1024), .dtype = DTYPE_F32, .role = ROLE_INPUT };
+        tensor_id x = graph_add_source(&g, &input);
+        add_apply(&g, x, gelu_apply(&g, x, true));
+        lower_options o = { .threads = 1, .rates = device_rates_default(1) };
+        o.rates.cache_bytes = cases[i].cache;
+        must(lower_program(&g, &o, &p));
+        assert_int_equal(p.count, 2);
+        for (uint32_t s = 0; s < 2; s++) {
+            const node *n = graph_node(&p.graph, p.steps[s].node);
+            op_cost c = n->op->cost(&p.graph, n);
+            assert_true(c.bytes_read == 4096 * (s + 1.0) && c.bytes_written == 4096);
+            double read = s ? 0 : cases[i].missed;
+            assert_true(p.steps[s].seconds == predict_call(&c, read, cases[i].missed, &o.rates));
+        }
+        lower_close(&p);
+    }
+}
+
 static double seconds_of(int64_t rows, int64_t width, double cache) {
     graph g;
     program p;
@@ -95,8 +156,9 @@ static void measuring_gives_rates(void **state) {
     (void)state;
     for (int threads = 1; threads <= 2; threads++) {
         device_rates r;
+        measure_result told;
         measure_observer quick = { .seconds = 0.01 };
-        must(measure_rates(threads, &quick, &r));
+        must(measure_rates(threads, &quick, &r, &told));
         for (int k = 0; k < WORK_KINDS; k++) assert_true(r.flops[k] > 1e6 && r.flops[k] < 1e16);
         assert_true(r.bandwidth > 1e6 && r.cached > 1e6 && r.moved > 1e6 && r.draws > 1e5);
         assert_true(r.call_seconds > 0 && r.call_seconds < 1 && r.scale == 1 && r.cache_bytes > 0);
@@ -105,10 +167,9 @@ static void measuring_gives_rates(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(seconds_grow_with_every_count),
-        cmocka_unit_test(programs_grow_with_their_shapes),
-        cmocka_unit_test(codes_have_a_rate_of_their_own),
-        cmocka_unit_test(measuring_gives_rates),
+        cmocka_unit_test(seconds_grow_with_every_count),   cmocka_unit_test(a_call_is_the_sum_of_its_terms),
+        cmocka_unit_test(distance_decides_what_is_missed), cmocka_unit_test(programs_grow_with_their_shapes),
+        cmocka_unit_test(codes_have_a_rate_of_their_own),  cmocka_unit_test(measuring_gives_rates),
     };
     return cmocka_run_group_tests_name("predict", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* A batch in pieces gives the bits of the whole batch: sums over rows chained through their accumulators when
- * the cuts fall on row tiles (DESIGN 4), ops that add row after row when cut anywhere, and random draws,
- * which belong to the global sample. */
+ * the cuts fall on row tiles (docs/design.md), ops that add row after row when cut anywhere, and random
+ * draws, which belong to the global sample. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/philox.h"
 #include "base/threads.h"
+#include "exec/runner.h"
 #include "ops/codes.h"
 #include "ops/matmul_coded/matmul_coded.h"
 #include "ops/nf4.h"
@@ -248,74 +249,94 @@ int32_t lab_label(const lab *l, int step, int64_t sample, int64_t time) {
     return l->label ? l->label(step, sample, time) : lab_token(l, step, sample, time + 1);
 }
 
-float lab_loss_scale(const lab *l, int step) {
+static int64_t lab_counted(const lab *l, int step) {
     int64_t counted = 0;
     for (int64_t b = 0; b < l->run.batch; b++)
         for (int64_t t = 0; t < l->run.context; t++) counted += lab_label(l, step, b, t) >= 0;
+    return counted;
+}
+
+float lab_loss_scale(const lab *l, int step) {
+    int64_t counted = lab_counted(l, step);
     return 1.0f / (float)(counted ? counted : 1);
 }
 
-typedef int32_t (*lab_ids)(const lab *l, int step, int64_t sample, int64_t time);
+/* ---- data in memory, for the runner that training uses ---- */
 
-static void put_ids(const lab *l, int32_t *to, lab_ids id, int step, int64_t first, int64_t count) {
-    for (int64_t b = 0; to && b < count; b++)
-        for (int64_t t = 0; t < l->run.context; t++) to[b * l->run.context + t] = id(l, step, first + b, t);
+typedef struct {
+    const lab *l;
+    runner run;
+    void *samples[MODEL_MAX_FIELDS]; /* of the whole batch */
+} lab_data;
+
+/* One sample's field, made as the lab says. */
+static void make_field(const lab *l, const model_field *f, int step, int64_t sample, void *to) {
+    int64_t n = shape_elements(&f->of);
+    for (int64_t i = 0; i < n; i++) {
+        if (f->dtype == DTYPE_F32)
+            ((float *)to)[i] = l->pixel(step, sample, i);
+        else
+            ((int32_t *)to)[i] = strcmp(f->name, "labels") == 0 ? lab_label(l, step, sample, i)
+                                                                : lab_token(l, step, sample, i);
+    }
 }
 
-static void put_images(const lab *l, float *to, int step, int64_t first, int64_t count) {
-    model_field field[MODEL_MAX_FIELDS];
-    if (!to) return;
-    l->model.fields(&l->model, l->run.context, field);
-    for (int64_t b = 0, n = shape_elements(&field[0].of); b < count; b++)
-        for (int64_t i = 0; i < n; i++) to[b * n + i] = l->pixel(step, first + b, i);
+static void open_data(lab_data *d, const lab *l, exec *e, const compose_choice *c) {
+    compose_split split = c ? compose_split_of(&l->run, c) : (compose_split){ .last = l->run.batch };
+    *d = (lab_data){ .l = l };
+    runner_open(&d->run, e, &l->model,
+                &(runner_sizes){ .batch = l->run.batch,
+                                 .context = l->run.context,
+                                 .accumulate = split.accumulate,
+                                 .last = split.last,
+                                 .eval_batch = split.eval_batch,
+                                 .eval_calls = split.eval_calls,
+                                 .eval_rest = split.eval_rest,
+                                 .seed = l->seed });
+    for (uint32_t i = 0; i < d->run.field_count; i++)
+        d->samples[i] = malloc((size_t)l->run.batch * runner_field_bytes(&d->run, i));
+}
+
+static void close_data(lab_data *d) {
+    for (uint32_t i = 0; i < d->run.field_count; i++) free(d->samples[i]);
+}
+
+static runner_batch make_batch(lab_data *d, int step) {
+    const lab *l = d->l;
+    runner_batch b = { .samples = (uint64_t)l->run.batch, .step = step, .learning_rate = (double)l->rate };
+    for (uint32_t i = 0; i < d->run.field_count; i++) {
+        for (int64_t k = 0; k < l->run.batch; k++)
+            make_field(l, &d->run.fields[i], step, k,
+                       (char *)d->samples[i] + (uint64_t)k * runner_field_bytes(&d->run, i));
+        b.fields[i] = d->samples[i];
+    }
+    b.counted_labels = (uint64_t)lab_counted(l, step);
+    return b;
 }
 
 void lab_hand_in(const lab *l, exec *e, program_kind k, int step, int64_t first, int64_t count) {
-    put_ids(l, exec_input(e, k, "tokens"), lab_token, step, first, count);
-    put_ids(l, exec_input(e, k, "decoder_tokens"), lab_token, step, first, count);
-    put_ids(l, exec_input(e, k, "labels"), lab_label, step, first, count);
-    put_images(l, exec_input(e, k, "images"), step, first, count);
-    put_ids(l, exec_input(e, k, "tokens.batch"), lab_token, step, 0, l->run.batch);
-    put_ids(l, exec_input(e, k, "decoder_tokens.batch"), lab_token, step, 0, l->run.batch);
-    float *scale = exec_input(e, k, "loss_scale"), *rate = exec_input(e, k, "learning_rate");
-    int32_t *row = exec_input(e, k, "first_row");
-    philox_key *key = exec_input(e, k, "key");
-    if (scale) *scale = lab_loss_scale(l, step);
-    if (rate) *rate = l->rate;
-    if (row) *row = (int32_t)(first * l->run.context);
-    if (key)
-        *key = (philox_key){ .seed_low = (uint32_t)l->seed,
-                             .step = (uint32_t)step,
-                             .first_sample = (uint32_t)first };
+    lab_data d;
+    open_data(&d, l, e, NULL);
+    runner_batch b = make_batch(&d, step);
+    runner_hand_in(&d.run, k, &b, first, count);
+    close_data(&d);
 }
 
-static void one_step(const lab *l, exec *e, const compose_choice *c, int step, lab_result *r) {
-    compose_split split = compose_split_of(&l->run, c);
-    float *loss = exec_persistent(e, "loss");
-    *loss = 0;
-    for (int64_t i = 0; i <= split.accumulate; i++) {
-        program_kind k = i < split.accumulate ? PROGRAM_ACCUMULATE : PROGRAM_STEP;
-        lab_hand_in(l, e, k, step, i * c->micro_batch, i < split.accumulate ? c->micro_batch : split.last);
-        exec_run(e, k);
-    }
-    r->losses[step] = *loss;
-    const float *norm = exec_output(e, PROGRAM_STEP, "gradient_norm");
-    r->norm = norm ? *norm : 0;
+static status read_sample(void *context, uint64_t sample, void *const to[], uint64_t *counted) {
+    const lab_data *d = context;
+    const lab *l = d->l;
+    for (uint32_t i = 0; i < d->run.field_count; i++)
+        if (to[i]) make_field(l, &d->run.fields[i], 1000, (int64_t)sample, to[i]);
+    for (int64_t t = 0; t < l->run.context; t++) *counted += lab_label(l, 1000, (int64_t)sample, t) >= 0;
+    return STATUS_OK;
 }
 
-static void evaluate(const lab *l, exec *e, const compose_choice *c, lab_result *r) {
-    compose_split split = compose_split_of(&l->run, c);
-    float *loss = exec_persistent(e, "loss");
-    *loss = 0;
-    int64_t first = 0;
-    for (int64_t i = 0; i < split.eval_calls + (split.eval_rest > 0); i++) {
-        bool rest = i == split.eval_calls;
-        program_kind k = rest ? PROGRAM_EVALUATE_REST : PROGRAM_EVALUATE;
-        lab_hand_in(l, e, k, 1000, first, rest ? split.eval_rest : split.eval_batch);
-        exec_run(e, k);
-        first += split.eval_batch;
-    }
-    r->evaluation = *loss;
+static void evaluate(lab_data *d, lab_result *r) {
+    double loss;
+    bool whole;
+    must(runner_evaluate(&d->run, &(runner_samples){ .read = read_sample, .context = d }, &loss, &whole));
+    assert(whole);
+    r->evaluation = (float)loss;
 }
 
 static void widen_codes(const exec *e, const model_weight *w, float *x) {
@@ -360,8 +381,15 @@ void lab_run(const lab *l, const compose_choice *c, unsigned modes, int steps, l
     must(compose_plan(&l->run, c, &p));
     must(exec_open(&p, modes | EXEC_OBSERVE, &e));
     lab_fill_weights(l, &p, e);
-    for (int step = 0; step < steps; step++) one_step(l, e, c, step, r);
-    evaluate(l, e, c, r);
+    lab_data d;
+    open_data(&d, l, e, c);
+    for (int step = 0; step < steps; step++) {
+        runner_batch b = make_batch(&d, step);
+        r->losses[step] = (float)runner_step(&d.run, &b);
+    }
+    r->norm = d.run.norm ? *d.run.norm : 0;
+    evaluate(&d, r);
+    close_data(&d);
     gather_weights(e, r);
     exec_measured m = exec_measure(e);
     memcpy(r->planned, p.by_category, sizeof r->planned);

@@ -122,8 +122,8 @@ static void random_cases(void **state) {
     (void)state;
     tally t = { 0 };
     uint32_t random = 4242;
-    const char *wanted = getenv("SNUG_CASES");
-    int cases = wanted ? atoi(wanted) : getenv("SNUG_LONG") ? 10000 : 2000;
+    const char *wanted = getenv("SNUG_TEST_CASES");
+    int cases = wanted ? atoi(wanted) : getenv("SNUG_TEST_LONG") ? 10000 : 2000;
     for (int i = 0; i < cases; i++) one_case(&random, &t, i);
     printf("%d cases: %d ran within budgets between least and plain, %d refused; %d with more than 512 "
            "positions, %d of 6 or "

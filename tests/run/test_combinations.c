@@ -2,7 +2,8 @@
  * measured ones. EXACT ones run twenty steps to the bits of the plain run. With others among them a run is
  * the same at any number of threads and however its memory lies, and EXACT ones change no bit of it.
  *
- * A case is a function of its number: SNUG_LONG=1 runs 1,000 of them, SNUG_COMBINATIONS=FIRST:LAST some. */
+ * A case is a function of its number: SNUG_TEST_LONG=1 runs 1,000 of them, SNUG_COMBINATIONS=FIRST:LAST some.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -130,7 +131,7 @@ static const char not_of_training[] = "quantize"; /* it is tested with the files
 
 static void range(int *first, int *last) {
     const char *some = getenv("SNUG_COMBINATIONS");
-    *first = 0, *last = getenv("SNUG_LONG") ? LONG : SHORT;
+    *first = 0, *last = getenv("SNUG_TEST_LONG") ? LONG : SHORT;
     if (some && sscanf(some, "%d:%d", first, last) != 2)
         fail_msg("SNUG_COMBINATIONS=%s is not FIRST:LAST", some);
 }

@@ -81,9 +81,10 @@ static int run_steps(int steps, float *losses, char sentence[256]) {
         exec_run(e, PROGRAM_STEP);
         losses[done] = *loss;
     }
-    exec_part part; /* waits for what is still to be written */
+    exec_part part;
     for (uint32_t i = 0; i < p.persistent_count; i++)
-        if (p.persistent[i].in_file) (void)exec_view(e, &p.persistent[i], 0, &part);
+        /* waits for what is still to be written; exec_failed says how that went */
+        if (p.persistent[i].in_file) STATUS_IGNORED(exec_view(e, &p.persistent[i], 0, &part));
     status ended = exec_failed(e);
     snprintf(sentence, 256, "%s", ended == STATUS_OK ? "" : status_message());
     exec_close(e);
@@ -119,6 +120,106 @@ static void slow_disks_are_waited_for(void **state) {
     assert_int_equal(run_steps(4, again, sentence), 4);
     slow = 0;
     assert_memory_equal(losses, again, sizeof losses);
+}
+
+/* ---- state as the host sees it ---- */
+
+/* Embeddings larger than what passes at a time. */
+static const lab_sizes wide = {
+    .layers = 1, .heads = 2, .channels = 32, .context = 16, .vocabulary = 60001, .batch = 2
+};
+
+/* All bytes of a persistent tensor, in as many parts as it comes in; returns how many. */
+static int read_all_parts(exec *e, const plan_persistent *x, char *to, uint64_t bytes) {
+    exec_part part;
+    int parts = 0;
+    for (uint64_t done = 0; done < bytes; done += part.bytes, parts++) {
+        assert_int_equal(exec_view(e, x, done, &part), STATUS_OK);
+        assert_true(part.bytes > 0 && part.bytes <= bytes - done);
+        memcpy(to + done, part.data, part.bytes);
+    }
+    return parts;
+}
+
+static uint64_t bytes_of(const plan_persistent *x) {
+    return (uint64_t)shape_elements(&x->shape) * dtype_bytes(x->dtype);
+}
+
+/* Bytes of their own at every place, and never twice the same within a file. */
+static char pattern(uint32_t which, uint64_t at) {
+    uint64_t x = (at / 8 + 1) * 0x9e3779b97f4a7c15u + which * 0xff51afd7ed558ccdu;
+    return (char)(x >> 8 * (at % 8));
+}
+
+/* What is put in part by part is viewed so, and by others than the first as well; one tensor's parts leave
+ * another's alone. */
+static void parts_are_where_they_belong(void **state) {
+    (void)state;
+    lab l;
+    plan p;
+    exec *e;
+    lab_open(&l, &wide);
+    compose_choice c = lab_choose(&l, 0, "offload=optimizer");
+    assert_int_equal(compose_plan(&l.run, &c, &p), STATUS_OK);
+    assert_int_equal(exec_open(&p, 0, &e), STATUS_OK);
+    int most = 0, in_file = 0;
+    for (int round = 0; round < 2; round++) /* all are put before any is viewed */
+        for (uint32_t i = 0; i < p.persistent_count; i++) {
+            const plan_persistent *x = &p.persistent[i];
+            uint64_t bytes = x->in_file ? bytes_of(x) : 0;
+            exec_part part;
+            for (uint64_t done = 0; done < bytes && round == 0; done += part.bytes) {
+                assert_int_equal(exec_room(e, x, done, &part), STATUS_OK);
+                for (uint64_t k = 0; k < part.bytes; k++) ((char *)part.data)[k] = pattern(i, done + k);
+                assert_int_equal(exec_put(e, x, done, &part), STATUS_OK);
+            }
+            if (!bytes || round == 0) continue;
+            char *all = malloc(bytes);
+            int parts = read_all_parts(e, x, all, bytes);
+            for (uint64_t k = 0; k < bytes; k++)
+                if (all[k] != pattern(i, k))
+                    fail_msg("'%s': byte %llu is another", x->name, (unsigned long long)k);
+            free(all);
+            most = parts > most ? parts : most, in_file++;
+        }
+    assert_true(most > 1 && in_file > 2);
+    exec_close(e);
+    plan_close(&p);
+}
+
+/* After steps, state in a file is bit for bit what it is in memory. */
+static void state_in_a_file_is_the_same(void **state) {
+    (void)state;
+    static const char *const settings[] = { "", "offload=optimizer" };
+    lab l;
+    plan p[2];
+    exec *e[2];
+    lab_open(&l, &wide);
+    for (int k = 0; k < 2; k++) {
+        compose_choice c = lab_choose(&l, 0, settings[k]);
+        assert_int_equal(compose_plan(&l.run, &c, &p[k]), STATUS_OK);
+        assert_int_equal(exec_open(&p[k], 0, &e[k]), STATUS_OK);
+        lab_fill_weights(&l, &p[k], e[k]);
+        for (int step = 0; step < 3; step++) {
+            *(float *)exec_persistent(e[k], "loss") = 0;
+            lab_hand_in(&l, e[k], PROGRAM_STEP, step, 0, wide.batch);
+            exec_run(e[k], PROGRAM_STEP);
+        }
+    }
+    int compared = 0;
+    for (uint32_t i = 0; i < p[1].persistent_count; i++) {
+        const plan_persistent *x = &p[1].persistent[i], *y = plan_find(&p[0], x->name);
+        if (!x->in_file) continue;
+        uint64_t bytes = bytes_of(x);
+        char *moved = malloc(bytes), *kept = malloc(bytes);
+        read_all_parts(e[1], x, moved, bytes);
+        assert_int_equal(read_all_parts(e[0], y, kept, bytes), 1);
+        if (memcmp(moved, kept, bytes) != 0) fail_msg("'%s' is another in the file", x->name);
+        free(moved), free(kept);
+        compared++;
+    }
+    assert_true(compared > 2);
+    for (int k = 0; k < 2; k++) exec_close(e[k]), plan_close(&p[k]);
 }
 
 /* ---- files ---- */
@@ -187,9 +288,10 @@ static void files_have_no_name(void **state) {
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(failures_are_said),     cmocka_unit_test(slow_disks_are_waited_for),
-        cmocka_unit_test(folders_are_looked_at), cmocka_unit_test(a_disk_that_has_become_full_is_said),
-        cmocka_unit_test(files_have_no_name),
+        cmocka_unit_test(failures_are_said),           cmocka_unit_test(slow_disks_are_waited_for),
+        cmocka_unit_test(folders_are_looked_at),       cmocka_unit_test(a_disk_that_has_become_full_is_said),
+        cmocka_unit_test(files_have_no_name),          cmocka_unit_test(parts_are_where_they_belong),
+        cmocka_unit_test(state_in_a_file_is_the_same),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

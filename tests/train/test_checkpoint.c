@@ -84,7 +84,7 @@ static void open_small(small *x) {
     assert_int_equal(setup_open(&o, NULL, &x->s), STATUS_OK);
     assert_int_equal(decision_make(&x->s, &x->d), STATUS_OK);
     assert_int_equal(exec_open(&x->d.plan, 0, &x->e), STATUS_OK);
-    weights_initialise(x->e, &x->s.model, 7);
+    assert_int_equal(weights_initialise(x->e, &x->s.model, 7), STATUS_OK);
 }
 
 static void close_small(small *x) {

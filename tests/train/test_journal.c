@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "base/memory.h"
 #include "io/file.h"
@@ -121,12 +122,12 @@ static void going_on_cuts_the_history(void **state) {
         journal *j = start("cut", 0);
         run_steps(j, 1, cases[i].written);
         if (cases[i].ended) {
-            status_set(STATUS_INTERRUPTED, "stopped by \"someone\"");
-            assert_int_equal(journal_close(j, STATUS_INTERRUPTED, cases[i].written), STATUS_INTERRUPTED);
+            status stopped = status_set(STATUS_INTERRUPTED, "stopped by \"someone\"");
+            assert_int_equal(journal_close(j, stopped, cases[i].written), STATUS_INTERRUPTED);
             assert_string_equal(status_message(), "stopped by \"someone\"");
         } else {
-            status_set(STATUS_FAILED, "x");
-            journal_close(j, STATUS_FAILED, cases[i].written);
+            status failed = status_set(STATUS_FAILED, "x");
+            assert_int_equal(journal_close(j, failed, cases[i].written), STATUS_FAILED);
         }
         FILE *file = fopen("cut/metrics.jsonl", "a");
         fputs(cases[i].torn, file);
@@ -177,6 +178,31 @@ static void a_full_disk_is_said_once_and_leaves_whole_lines(void **state) {
     memory_free(text);
 }
 
+static uint64_t bytes_of(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0 ? (uint64_t)about.st_size : 0;
+}
+
+/* The line of an evaluation, which comes last, has no room any more, and the events, which are shorter, have.
+ */
+static void a_lost_evaluation_is_said(void **state) {
+    (void)state;
+    journal *j = start("lost", 0);
+    run_steps(j, 1, 20);
+    assert_int_equal(journal_flush(j), STATUS_OK);
+    struct rlimit before, limit;
+    getrlimit(RLIMIT_FSIZE, &before);
+    limit = before;
+    limit.rlim_cur = bytes_of("lost/metrics.jsonl") + 10;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    status first = journal_evaluated(j, 20, 2), then = journal_flush(j);
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_true(first != STATUS_OK || then != STATUS_OK);
+    assert_non_null(strstr(status_message(), "lost/metrics.jsonl"));
+    assert_int_equal(journal_close(j, STATUS_FAILED, 20), STATUS_FAILED);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_say_what_happened),
@@ -184,6 +210,7 @@ int main(void) {
         cmocka_unit_test(going_on_cuts_the_history),
         cmocka_unit_test(flushed_lines_are_in_the_file),
         cmocka_unit_test(a_full_disk_is_said_once_and_leaves_whole_lines),
+        cmocka_unit_test(a_lost_evaluation_is_said),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

@@ -187,7 +187,7 @@ static void saved_weights_come_back(void **state) {
         c.tied = tied;
         bench a, b;
         open_bench(&a, &c);
-        weights_initialise(a.exec, &a.model, 7);
+        assert_int_equal(weights_initialise(a.exec, &a.model, 7), STATUS_OK);
         assert_int_equal(weights_save(a.exec, &(model_config){ .gpt2 = c }, "made/deep"), STATUS_OK);
         assert_int_equal(read_config("made/deep", &read), STATUS_OK);
         assert_same_config(&c, &read);
@@ -214,13 +214,13 @@ static void initial_values_follow_the_rule(void **state) {
     bench a, b, other;
     threads_set(1);
     open_bench(&a, &c);
-    weights_initialise(a.exec, &a.model, 7);
+    assert_int_equal(weights_initialise(a.exec, &a.model, 7), STATUS_OK);
     threads_set(3);
     open_bench(&b, &c);
-    weights_initialise(b.exec, &b.model, 7);
+    assert_int_equal(weights_initialise(b.exec, &b.model, 7), STATUS_OK);
     assert_same_weights(&a, &b);
     open_bench(&other, &c);
-    weights_initialise(other.exec, &other.model, 8);
+    assert_int_equal(weights_initialise(other.exec, &other.model, 8), STATUS_OK);
     const float *x = exec_persistent(a.exec, "transformer.wte.weight"),
                 *y = exec_persistent(other.exec, "transformer.wte.weight");
     double squares = 0, equal = 0;
@@ -288,7 +288,7 @@ static void names_without_prefix_and_buffers_are_fine(void **state) {
     static copy k;
     open_bench(&a, &c);
     open_bench(&b, &c);
-    weights_initialise(a.exec, &a.model, 7);
+    assert_int_equal(weights_initialise(a.exec, &a.model, 7), STATUS_OK);
     copy_weights(&a, &k);
     for (uint32_t i = 0; i < k.count; i++)
         memmove(k.names[i], k.names[i] + strlen("transformer."), NAME - 12);
@@ -334,7 +334,7 @@ static void narrow_floats_are_widened(void **state) {
     bench a, b;
     open_bench(&a, &c);
     open_bench(&b, &c);
-    weights_initialise(a.exec, &a.model, 7);
+    assert_int_equal(weights_initialise(a.exec, &a.model, 7), STATUS_OK);
     static copy k;
     copy_weights(&a, &k);
     for (uint32_t i = 0; i < k.count; i++)
@@ -354,7 +354,7 @@ static void wrong_tensors_are_refused(void **state) {
     bench b;
     static copy k;
     open_bench(&b, &c);
-    weights_initialise(b.exec, &b.model, 7);
+    assert_int_equal(weights_initialise(b.exec, &b.model, 7), STATUS_OK);
 
     copy_weights(&b, &k);
     item_of(&k, "transformer.h.1.mlp.c_fc.weight")->shape = SHAPE(24, 16);

@@ -1,0 +1,132 @@
+/* What an adapter's configuration may say: everything that would make it compute something else is refused,
+ * each by its name. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "io/adapter_files.h"
+#include "io/scratch.h"
+
+static status read_with(const char *more, pass_setting *s) {
+    char json[1024];
+    const pass *p = NULL;
+    int bytes = snprintf(json, sizeof json, "{\"peft_type\": \"LORA\", \"r\": 4%s}", more);
+    scratch_write("ad/adapter_config.json", json, (size_t)bytes);
+    status result = adapter_files_read("ad", &p, s);
+    if (result == STATUS_OK) assert_string_equal(p->name, "lora");
+    return result;
+}
+
+static void taken(const char *more, const char *setting) {
+    pass_setting s;
+    if (read_with(more, &s) != STATUS_OK) fail_msg("%s: %s", more, status_message());
+    assert_string_equal(s.text, setting);
+}
+
+static void refused(const char *more, const char *says) {
+    pass_setting s;
+    assert_int_equal(read_with(more, &s), STATUS_INVALID);
+    if (!strstr(status_message(), says)) fail_msg("%s: %s", more, status_message());
+}
+
+#define ALL ", \"target_modules\": \"all-linear\""
+
+static void what_it_says_is_read(void **state) {
+    (void)state;
+    taken(", \"target_modules\": [\"q\", \"v\"]", "rank=4,target=q+v");
+    taken(", \"target_modules\": [\"q\"], \"lora_alpha\": 16", "rank=4,alpha=16,target=q");
+    taken(ALL ", \"lora_dropout\": 0.25", "rank=4,dropout=0.25");
+    taken(ALL ", \"bias\": \"none\"", "rank=4");
+    refused("", "target_modules");
+    refused(", \"target_modules\": []", "is empty");
+    refused(", \"target_modules\": 7", "target_modules");
+    refused(", \"target_modules\": \".*attn\"", "all-linear");
+    refused(", \"target_modules\": [\"q\", 7]", "target_modules");
+    refused(ALL ", \"lora_alpha\": 0", "lora_alpha");
+    refused(ALL ", \"lora_dropout\": 1", "lora_dropout");
+    refused(ALL ", \"bias\": \"all\"", "'all'; only none");
+}
+
+static void other_kinds_are_refused(void **state) {
+    (void)state;
+    static const char *const flags[] = { "use_rslora", "use_dora", "lora_bias", "alora_invocation_tokens" };
+    static const char *const lists[] = { "rank_pattern", "alpha_pattern", "modules_to_save",
+                                         "layers_to_transform", "target_parameters" };
+    char more[128];
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        snprintf(more, sizeof more, ALL ", \"%s\": false", flags[i]);
+        taken(more, "rank=4");
+        snprintf(more, sizeof more, ALL ", \"%s\": null", flags[i]);
+        taken(more, "rank=4");
+        snprintf(more, sizeof more, ALL ", \"%s\": true", flags[i]);
+        refused(more, flags[i]);
+        snprintf(more, sizeof more, ALL ", \"%s\": [3]", flags[i]);
+        refused(more, flags[i]);
+    }
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        static const char *const empty[] = { "null", "[]", "{}" }, *const full[] = { "[1]", "{\"q\": 1}",
+                                                                                     "1" };
+        for (int k = 0; k < 3; k++) {
+            snprintf(more, sizeof more, ALL ", \"%s\": %s", lists[i], empty[k]);
+            taken(more, "rank=4");
+            snprintf(more, sizeof more, ALL ", \"%s\": %s", lists[i], full[k]);
+            refused(more, lists[i]);
+        }
+    }
+}
+
+/* An adapter that does not say which weights it stands beside is taken beside any. */
+static void without_a_digest_any_base_does(void **state) {
+    (void)state;
+    taken(ALL, "rank=4");
+    assert_int_equal(adapter_files_check_base("ad", "nowhere"), STATUS_OK);
+    scratch_write("ad/adapter_base.json", "{\"base\": \"nf4\"}", 15);
+    taken(ALL, "rank=4,base=nf4");
+    assert_int_equal(adapter_files_check_base("ad", "nowhere"), STATUS_OK);
+    static const char with[] = "{\"base\": \"nf4\", \"digest\": \"93c6c6e6fa3ae8d7\"}";
+    scratch_write("ad/adapter_base.json", with, sizeof with - 1);
+    assert_int_equal(adapter_files_check_base("ad", "nowhere"), STATUS_INVALID);
+    scratch_write("ad/adapter_base.json", "[]", 2);
+    assert_int_equal(adapter_files_check_base("ad", "nowhere"), STATUS_INVALID);
+    assert_int_equal(unlink("ad/adapter_base.json"), 0);
+}
+
+static void lists_are_no_configuration(void **state) {
+    (void)state;
+    const pass *p;
+    pass_setting s;
+    scratch_write("ad/adapter_config.json", "[1]", 3);
+    assert_int_equal(adapter_files_read("ad", &p, &s), STATUS_INVALID);
+    if (!strstr(status_message(), "object")) fail_msg("%s", status_message());
+}
+
+static void folders_are_named(void **state) {
+    (void)state;
+    static char folder[5000];
+    const pass *p;
+    pass_setting s;
+    memset(folder, 'x', sizeof folder - 1);
+    assert_int_equal(adapter_files_read(folder, &p, &s), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "the path 'xxx"));
+    assert_int_equal(adapter_files_read("absent", &p, &s), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "absent/adapter_config.json"));
+}
+
+static int open_folder(void **state) { return scratch_open(state) == 0 ? mkdir("ad", 0700) : -1; }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_it_says_is_read),
+        cmocka_unit_test(other_kinds_are_refused),
+        cmocka_unit_test(without_a_digest_any_base_does),
+        cmocka_unit_test(lists_are_no_configuration),
+        cmocka_unit_test(folders_are_named),
+    };
+    return cmocka_run_group_tests(tests, open_folder, scratch_close);
+}

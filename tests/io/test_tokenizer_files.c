@@ -1,0 +1,85 @@
+/* Files of a tokenizer go on with the model: all that are known, byte for byte, and no others. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/scratch.h"
+#include "io/tokenizer_files.h"
+
+static const char *const known[] = { "tokenizer.json",
+                                     "tokenizer.model",
+                                     "spiece.model",
+                                     "sentencepiece.bpe.model",
+                                     "tekken.json",
+                                     "vocab.json",
+                                     "vocab.txt",
+                                     "merges.txt",
+                                     "tokenizer_config.json",
+                                     "special_tokens_map.json",
+                                     "added_tokens.json",
+                                     "chat_template.json",
+                                     "chat_template.jinja",
+                                     "generation_config.json" };
+enum { KNOWN = sizeof known / sizeof *known };
+
+static void each_is_copied(void **state) {
+    (void)state;
+    char path[128];
+    assert_int_equal(mkdir("from", 0700) | mkdir("to", 0700), 0);
+    for (int i = 0; i < KNOWN; i++) {
+        snprintf(path, sizeof path, "from/%s", known[i]);
+        scratch_write(path, known[i], strlen(known[i]));
+    }
+    scratch_write("from/notes.txt", "x", 1);
+    if (tokenizer_files_copy("from", "to") != STATUS_OK) fail_msg("%s", status_message());
+    for (int i = 0; i < KNOWN; i++) {
+        char *data;
+        uint64_t bytes;
+        snprintf(path, sizeof path, "to/%s", known[i]);
+        if (io_read_file(path, 4096, &data, &bytes) != STATUS_OK) fail_msg("%s", status_message());
+        assert_string_equal(data, known[i]);
+        memory_free(data);
+    }
+    assert_int_not_equal(access("to/notes.txt", F_OK), 0);
+}
+
+/* What was there stays, and no half of the new one. */
+static void a_full_disk_is_said(void **state) {
+    (void)state;
+    static char large[300000];
+    struct rlimit old, small;
+    memset(large, 'x', sizeof large);
+    assert_int_equal(mkdir("large", 0700), 0);
+    scratch_write("large/tokenizer.json", large, sizeof large);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 1000;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    status result = tokenizer_files_copy("large", "to");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(result, STATUS_FAILED);
+    assert_non_null(strstr(status_message(), "to/tokenizer.json"));
+    char *data;
+    uint64_t bytes;
+    assert_int_equal(io_read_file("to/tokenizer.json", 4096, &data, &bytes), STATUS_OK);
+    assert_string_equal(data, "tokenizer.json");
+    memory_free(data);
+    assert_int_not_equal(access("to/tokenizer.json.partial", F_OK), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(each_is_copied),
+                                        cmocka_unit_test(a_full_disk_is_said) };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}
