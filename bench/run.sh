@@ -53,6 +53,7 @@ measure workers.py
 measure generate.py
 measure scaling.py
 measure prediction.py
+measure search.py
 if [ -n "$quick" ]; then
     left+=("gpt2 at 4 x 1024 and the table of memory: --quick")
 else
