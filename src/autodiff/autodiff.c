@@ -67,7 +67,7 @@ static void settle(autodiff *a, tensor_id t) {
     release(a, t);
     if (!a->gradient[t] || a->g->failed) return;
     if (count > a->held.count && array_add(&a->held, count - a->held.count, &first) != STATUS_OK) {
-        graph_fail(a->g, "the graph is too large to differentiate");
+        graph_no_memory(a->g);
         return;
     }
     a->home[t] = graph_storage(a->g, a->gradient[t], NULL);
@@ -163,7 +163,7 @@ static bool *find_reads(const autodiff *a) {
  * stored sum in front of it (micro-batches), or let it die early. */
 static void separate_gradients(autodiff *a) {
     bool *taken = find_reads(a);
-    if (!taken) graph_fail(a->g, "no memory to differentiate a graph");
+    if (!taken) graph_no_memory(a->g);
     a->g->site = SITE_NONE;
     for (tensor_id p = 1; p < a->tensors && !a->g->failed; p++) {
         const tensor *x = graph_tensor(a->g, p);

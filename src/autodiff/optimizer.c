@@ -55,7 +55,7 @@ static void append_clipping(optimizer *u) {
     clip_factor_attributes attributes = { (float)u->o->clip, u->scaled != 0 };
     uint32_t count = 0;
     if (!sums) {
-        graph_fail(u->g, "no memory to build a graph");
+        graph_no_memory(u->g);
         return;
     }
     if (u->scaled) sums[count++] = node_in(u->g, graph_node(u->g, u->scaled), 1);

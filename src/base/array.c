@@ -36,5 +36,5 @@ status array_full(const array *a) {
                           "the model's graph has more than the %u items that the limit on address space "
                           "leaves room for; raise it (ulimit -v)",
                           a->capacity);
-    return status_set(STATUS_FAILED, "the graph is too large: more than %u items", a->capacity);
+    return status_set(STATUS_INVALID, "the graph is too large: more than %u items", a->capacity);
 }

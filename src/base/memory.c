@@ -8,17 +8,27 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-void *memory_new(size_t count, size_t size) { return calloc(count ? count : 1, size ? size : 1); }
+static _Thread_local uint64_t refused;
+
+uint64_t memory_refused(void) { return refused; }
+
+/* Every way to memory ends here. */
+static void *given(void *block) {
+    if (!block) refused++;
+    return block;
+}
+
+void *memory_new(size_t count, size_t size) { return given(calloc(count ? count : 1, size ? size : 1)); }
 
 void *memory_room(size_t count, size_t size) { return memory_resize(NULL, count, size); }
 
 void *memory_resize(void *block, size_t count, size_t size) {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
-    return realloc(block, bytes ? bytes : 1);
+    if (__builtin_mul_overflow(count, size, &bytes)) return given(NULL);
+    return given(realloc(block, bytes ? bytes : 1));
 }
 
-char *memory_text(const char *text) { return strdup(text); }
+char *memory_text(const char *text) { return given(strdup(text)); }
 
 void memory_free(void *block) { free(block); }
 

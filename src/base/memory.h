@@ -14,6 +14,10 @@ void *memory_resize(void *block, size_t count, size_t size);
 char *memory_text(const char *text); /* a copy; free with memory_free */
 void memory_free(void *block);
 
+/* How often this thread asked for one of these and there was none. A caller that tries many things, and takes
+ * what fails for impossible, learns by it that something failed for another reason. */
+uint64_t memory_refused(void);
+
 /* Address space without memory behind it: zeroed pages appear when touched. Of a block that is released the
  * first `used` bytes may have been written and no others; a few blocks are kept, zeroed again, for the next
  * reservation of the same size: a search makes thousands of graphs, and fresh pages were a third of its time.

@@ -217,7 +217,7 @@ static void run_calls(exec *e, bound_program *b) {
         if (observe) observe_call(&b->seen, p, s, &b->calls[s]);
         if (poison) debug_poison_after(e, b, s);
     }
-    if (observe) observe_finish(&b->seen, p);
+    if (observe && e->seen == STATUS_OK) e->seen = observe_finish(&b->seen, p);
 }
 
 /* Pinned for as long as it computes only: what the caller starts in between, such as threads that read data,
@@ -228,4 +228,7 @@ void exec_run(exec *e, program_kind k) {
     threads_unpin();
 }
 
-status exec_failed(const exec *e) { return e->transfer ? transfer_failed(e->transfer) : STATUS_OK; }
+status exec_failed(const exec *e) {
+    if (e->seen != STATUS_OK) return status_set(e->seen, "no memory to measure a program");
+    return e->transfer ? transfer_failed(e->transfer) : STATUS_OK;
+}

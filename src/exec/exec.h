@@ -60,7 +60,7 @@ uint64_t exec_timed(const exec *e); /* moments written so far */
 double exec_now(void);
 
 /* Of the programs that ran since opening with EXEC_OBSERVE. */
-exec_measured exec_measure(const exec *e);
+status exec_measure(const exec *e, exec_measured *out);
 
 /* Bytes of the pool that were allocated: plan_pool_bytes rounded up to pages. */
 uint64_t exec_pool_bytes(const exec *e);

@@ -37,6 +37,7 @@ struct exec {
     bound_program programs[PROGRAM_COUNT];
     timing timed;
     transfer *transfer; /* NULL: all state is in memory */
+    status seen;        /* of what observes; heeded by exec_failed */
 };
 
 /* Runs one step of program b. */
@@ -50,7 +51,7 @@ void *exec_address(const exec *e, const bound_program *b, tensor_id t);
 status observe_open(observation *o, const program *p);
 void observe_close(observation *o);
 void observe_call(observation *o, const program *p, uint32_t step, const op_call *call);
-void observe_finish(observation *o, const program *p); /* after the last step */
+status observe_finish(observation *o, const program *p); /* after the last step */
 
 /* Runs b with a moment per call; false, with nothing done, where the moments have no room. */
 bool timing_run(exec *e, const bound_program *b);

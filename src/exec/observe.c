@@ -167,10 +167,10 @@ static void find_most(observation *o, const program *p, int64_t *change) {
     o->most_bytes = (uint64_t)most;
 }
 
-void observe_finish(observation *o, const program *p) {
+status observe_finish(observation *o, const program *p) {
     const graph *g = &p->graph;
     int64_t *change = memory_new((size_t)p->count + 1, sizeof *change);
-    if (!change) return;
+    if (!change) return status_set(STATUS_FAILED, "no memory to measure a program");
     stretch(o, p);
     follow_copies(o, p);
     find_most(o, p, change);
@@ -180,6 +180,7 @@ void observe_finish(observation *o, const program *p) {
             o->by_category[seen_as(o, g, t)] += units_align(graph_tensor_bytes(g, t), ALIGN);
     o->by_category[CATEGORY_SCRATCH] += units_align(p->steps[o->most_step].scratch_bytes, ALIGN);
     o->done = true;
+    return STATUS_OK;
 }
 
 /* ---- what is persistent ---- */
@@ -200,9 +201,10 @@ static void add_shared(const exec *e, const bound_program *b, bool *found, exec_
 /* Adds each persistent tensor once, whichever programs share it. The run's own buffers are in no graph and no
  * call: they count with their planned size, slots that state passes through as scratch, the loader's as
  * inputs. */
-static void add_persistent(const exec *e, exec_measured *m) {
+static status add_persistent(const exec *e, exec_measured *m) {
     bool *found = memory_new(e->plan->persistent_count + 1u, sizeof *found);
-    for (int k = 0; k < PROGRAM_COUNT && found; k++)
+    if (!found) return status_set(STATUS_FAILED, "no memory to measure a run");
+    for (int k = 0; k < PROGRAM_COUNT; k++)
         if (e->programs[k].plan && e->programs[k].seen.seen) add_shared(e, &e->programs[k], found, m);
     for (uint32_t i = 0; i < e->plan->persistent_count; i++) {
         const plan_persistent *p = &e->plan->persistent[i];
@@ -211,9 +213,10 @@ static void add_persistent(const exec *e, exec_measured *m) {
             m->by_category[passing ? CATEGORY_SCRATCH : CATEGORY_INPUTS] += units_align(p->bytes, ALIGN);
     }
     memory_free(found);
+    return STATUS_OK;
 }
 
-exec_measured exec_measure(const exec *e) {
+status exec_measure(const exec *e, exec_measured *out) {
     exec_measured m = { 0 };
     for (int k = 0; k < PROGRAM_COUNT; k++) {
         const observation *o = &e->programs[k].seen;
@@ -223,9 +226,10 @@ exec_measured exec_measure(const exec *e) {
         m.step = o->most_step;
         memcpy(m.by_category, o->by_category, sizeof m.by_category);
     }
-    add_persistent(e, &m);
+    TRY(add_persistent(e, &m));
     m.by_category[CATEGORY_GAPS] = e->plan->arena_bytes - m.arena_live_bytes;
-    return m;
+    *out = m;
+    return STATUS_OK;
 }
 
 /* ---- beside the pool ---- */

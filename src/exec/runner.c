@@ -102,6 +102,7 @@ status runner_evaluate(runner *r, const runner_samples *samples, double *loss, b
         TRY(evaluate_call(r, PROGRAM_EVALUATE, samples, first, &counted));
     }
     if (s->eval_rest) TRY(evaluate_call(r, PROGRAM_EVALUATE_REST, samples, first, &counted));
+    TRY(exec_failed(r->exec));
     *loss = (double)*r->loss / (double)(counted ? counted : 1);
     *whole = true;
     return STATUS_OK;

@@ -312,7 +312,7 @@ static status run(generation *g) {
     families_model(&g->config, o->directory, &g->model);
     TRY(model_continues(&g->model));
     if (!o->bytes) TRY(tokenizer_files_refuse(o->directory, "a prompt"));
-    if (families_learns_positions(&g->config)) g->result->learned = trained_context(o->directory);
+    if (families_learns_positions(&g->config)) TRY(trained_context(o->directory, &g->result->learned));
     TRY(count_listed(g));
     TRY(read_stored(g));
     TRY(read_adapter(g));

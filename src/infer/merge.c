@@ -112,6 +112,13 @@ static status merge_all(merging *m) {
     return STATUS_OK;
 }
 
+static status write_all(const merging *m, const char *directory, const char *out) {
+    TRY(io_make_folder(out));
+    TRY(model_files_save(out, m->weights, m->kept));
+    TRY(model_config_write(out, &m->config, NULL));
+    return tokenizer_files_copy(directory, out);
+}
+
 static status merge(merging *m, const char *directory, const char *adapter, const char *out) {
     TRY(model_config_read(directory, &m->config, NULL));
     families_model(&m->config, directory, &m->model);
@@ -122,10 +129,9 @@ static status merge(merging *m, const char *directory, const char *adapter, cons
     TRY(model_files_load(directory, m->weights, m->own));
     TRY(adapter_files_load(adapter, m->weights + m->own, m->count - m->own));
     TRY(merge_all(m));
-    TRY(io_make_folder(out));
-    TRY(model_files_save(out, m->weights, m->kept));
-    TRY(model_config_write(out, &m->config, NULL));
-    return tokenizer_files_copy(directory, out);
+    status result = write_all(m, directory, out);
+    if (result != STATUS_OK) weight_files_withdraw(out);
+    return result;
 }
 
 status merge_run(const char *directory, const char *adapter, const char *out) {

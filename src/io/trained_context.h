@@ -4,5 +4,7 @@
 
 #include <stdint.h>
 
-/* 0: the folder doesn't say. */
-int64_t trained_context(const char *folder);
+#include "base/status.h"
+
+/* 0: the folder doesn't say. Fails where it may say so and can't be read. */
+status trained_context(const char *folder, int64_t *context);

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/digest.h"
 #include "base/finite.h"
@@ -116,6 +117,13 @@ status weight_files_check_vacant(const char *folder) {
     if (!name) return STATUS_OK;
     return status_set(STATUS_INVALID,
                       "--out %s holds a model already (%s); name another folder, or remove it", folder, name);
+}
+
+void weight_files_withdraw(const char *folder) {
+    static const char *const names[] = { "model.safetensors", "config.json" };
+    char path[4096];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (snprintf(path, sizeof path, "%s/%s", folder, names[i]) < (int)sizeof path) unlink(path);
 }
 
 static status next_part(void *context, uint64_t first, const void **data, uint64_t *bytes) {

@@ -26,5 +26,9 @@ const char *weight_files_in(const char *folder);
 /* STATUS_INVALID where a model that is to be written to --out `folder` would replace one. */
 status weight_files_check_vacant(const char *folder);
 
+/* Removes the half of a model that failed to be written to a folder which was vacant before, so that writing
+ * can be tried again. What fails here is not said: the sentence is that of the first failure. */
+void weight_files_withdraw(const char *folder);
+
 /* The weight under a name, in its type; both must last until it is written. */
 safetensors_item weight_files_item(const model_weight *w, const char *name);

@@ -51,16 +51,25 @@ tensor_id graph_fail(graph *g, const char *format, ...) {
     return 0;
 }
 
+tensor_id graph_no_memory(graph *g) {
+    if (!g->failed) g->failed = status_set(STATUS_FAILED, "there is no memory to make a graph");
+    return 0;
+}
+
 const char *graph_name(const graph *g, tensor_id t) {
     return (const char *)g->bytes.data + graph_tensor(g, t)->name;
 }
 
+/* Room for `count` more items of one of the graph's arrays. */
+static bool grow(graph *g, array *a, uint32_t count, uint32_t *first) {
+    status result = array_add(a, count, first);
+    if (result != STATUS_OK) g->failed = result;
+    return result == STATUS_OK;
+}
+
 static uint32_t graph_store(graph *g, const void *data, size_t bytes) {
     uint32_t place = 0;
-    if (array_add(&g->bytes, (uint32_t)((bytes + 7) & ~(size_t)7), &place) != STATUS_OK) {
-        g->failed = STATUS_FAILED;
-        return 0;
-    }
+    if (!grow(g, &g->bytes, (uint32_t)((bytes + 7) & ~(size_t)7), &place)) return 0;
     memcpy((char *)g->bytes.data + place, data, bytes);
     return place;
 }
@@ -84,10 +93,7 @@ tensor_id graph_add_source(graph *g, const graph_source *s) {
         return graph_fail(g, "tensor '%s' has the impossible shape %s", s->name ? s->name : "",
                           shape_text(&s->shape, sizes));
     tensor_id t;
-    if (array_add(&g->tensors, 1, &t) != STATUS_OK) {
-        g->failed = STATUS_FAILED;
-        return 0;
-    }
+    if (!grow(g, &g->tensors, 1, &t)) return 0;
     *graph_tensor(g, t) = (tensor){ .shape = s->shape,
                                     .global = s->shape,
                                     .dtype = (uint8_t)s->dtype,
@@ -169,15 +175,13 @@ static node_id begin_node(graph *g, const op_def *op, const tensor_id *in, uint3
                           const void *attributes) {
     if (g->nodes.count > g->most) {
         g->failed =
-            status_set(STATUS_FAILED, "there is no memory for a graph of more than %u nodes", g->most);
+            status_set(STATUS_NO_FIT, "there is no memory for a graph of more than %u nodes", g->most);
         return 0;
     }
     node_id id;
     uint32_t edges;
-    if (array_add(&g->nodes, 1, &id) != STATUS_OK || array_add(&g->edges, in_count, &edges) != STATUS_OK) {
-        g->failed = STATUS_FAILED;
-        return 0;
-    }
+    if (!grow(g, &g->nodes, 1, &id)) return 0;
+    if (!grow(g, &g->edges, in_count, &edges)) return 0;
     if (in_count) memcpy(graph_edges(g) + edges, in, in_count * sizeof *in);
     node *n = graph_node(g, id);
     *n = (node){
@@ -191,11 +195,8 @@ static node_id begin_node(graph *g, const op_def *op, const tensor_id *in, uint3
 static tensor_id place_outputs(graph *g, node_id id) {
     node *n = graph_node(g, id);
     tensor_id first;
-    if (array_add(&g->tensors, n->out_count, &first) != STATUS_OK ||
-        array_add(&g->edges, n->out_count, &n->out) != STATUS_OK) {
-        g->failed = STATUS_FAILED;
-        return 0;
-    }
+    if (!grow(g, &g->tensors, n->out_count, &first)) return 0;
+    if (!grow(g, &g->edges, n->out_count, &n->out)) return 0;
     for (uint32_t i = 0; i < n->out_count; i++) graph_edges(g)[n->out + i] = first + i;
     return first;
 }

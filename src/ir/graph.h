@@ -92,6 +92,7 @@ static inline status graph_status(const graph *g) { return g->failed; }
 
 /* Marks the graph as failed, unless it is already; returns 0. */
 tensor_id graph_fail(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+tensor_id graph_no_memory(graph *g);
 
 static inline tensor *graph_tensor(const graph *g, tensor_id t) { return (tensor *)g->tensors.data + t; }
 static inline node *graph_node(const graph *g, node_id n) { return (node *)g->nodes.data + n; }

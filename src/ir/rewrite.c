@@ -7,7 +7,7 @@
 
 status rewrite_open(rewrite *r, const graph *in, graph *out) {
     *r = (rewrite){ .in = in, .out = out, .map = memory_new(in->tensors.count, sizeof(tensor_id)) };
-    if (!r->map) graph_fail(out, "no memory to rewrite a graph");
+    if (!r->map) graph_no_memory(out);
     if (!r->map) return graph_status(out);
     for (tensor_id t = 1; t < in->tensors.count; t++) {
         const tensor *x = graph_tensor(in, t);
@@ -57,7 +57,7 @@ enum { FEW = 32 };
  */
 static tensor_id *map_inputs(rewrite *r, const node *n, const tensor_id *map, tensor_id few[FEW]) {
     tensor_id *inputs = n->in_count <= FEW ? few : memory_new(n->in_count, sizeof *inputs);
-    if (!inputs) graph_fail(r->out, "no memory to rewrite a graph");
+    if (!inputs) graph_no_memory(r->out);
     for (uint32_t i = 0; inputs && i < n->in_count; i++) {
         tensor_id t = node_in(r->in, n, i);
         inputs[i] = t ? map[t] : 0;

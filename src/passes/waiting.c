@@ -98,7 +98,7 @@ void waiting_rewrite(rewrite *r, const waiting_time *times, const waiting_way *w
                  .way = way,
                  .held = memory_new(in->tensors.count, sizeof(tensor_id)),
                  .again = memory_new(in->tensors.count, sizeof(tensor_id)) };
-    if (!k.held || !k.again) graph_fail(r->out, "no memory to rewrite a graph");
+    if (!k.held || !k.again) graph_no_memory(r->out);
     for (node_id id = 1; id < in->nodes.count && !r->out->failed; id++) {
         if (graph_node(in, id)->phase == PHASE_FORWARD) {
             rewrite_node(r, id);

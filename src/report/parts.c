@@ -169,12 +169,12 @@ static int compare_holders(const void *a, const void *b) {
     return (x->category > y->category) - (x->category < y->category);
 }
 
-uint32_t parts_holders(const plan *p, parts_holder *out, uint32_t room, uint64_t *rest) {
+status parts_holders(const plan *p, parts_holder *out, uint32_t room, uint32_t *found, uint64_t *rest) {
     const plan_program *pp = p->programs[p->peak_program];
     uint32_t most = p->persistent_count + (pp ? pp->live.count : 0), count = 0;
     parts_holder *list = memory_new(most ? most : 1, sizeof *list);
     if (rest) *rest = 0;
-    if (!list) return 0;
+    if (!list) return status_set(STATUS_FAILED, "no memory for a report");
     for (uint32_t i = 0; i < p->persistent_count; i++) {
         const plan_persistent *x = &p->persistent[i];
         if (x->in_file) continue;
@@ -201,7 +201,8 @@ uint32_t parts_holders(const plan *p, parts_holder *out, uint32_t room, uint64_t
             *rest += list[i].bytes;
     }
     memory_free(list);
-    return count;
+    *found = count;
+    return STATUS_OK;
 }
 
 void parts_alive(const plan_program *pp, uint64_t *alive) {

@@ -41,9 +41,9 @@ typedef struct {
     uint64_t largest;
 } parts_holder;
 
-/* Largest first, at most `room`; returns how many there are, the rest left out. `rest` (may be NULL) gets
- * their bytes. */
-uint32_t parts_holders(const plan *p, parts_holder *out, uint32_t room, uint64_t *rest);
+/* Largest first, at most `room`; `*count` is how many there are, those left out as well, of which `rest` (may
+ * be NULL) gets the bytes. */
+status parts_holders(const plan *p, parts_holder *out, uint32_t room, uint32_t *count, uint64_t *rest);
 
 /* Bytes of the arena alive at each step of a program; `alive` has room for all its steps. */
 void parts_alive(const plan_program *pp, uint64_t *alive);

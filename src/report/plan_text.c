@@ -224,7 +224,8 @@ static void add_peak(text *out, const decision *d, const parts_colours *k) {
              parts_site_text(n->site, site));
     parts_holder holders[HOLDERS_SHOWN];
     uint64_t rest;
-    uint32_t count = parts_holders(&d->plan, holders, HOLDERS_SHOWN, &rest);
+    uint32_t count = 0;
+    if (parts_holders(&d->plan, holders, HOLDERS_SHOWN, &count, &rest) != STATUS_OK) out->failed = true;
     for (uint32_t i = 0; i < count && i < HOLDERS_SHOWN; i++) add_holder(out, &holders[i]);
     if (count > HOLDERS_SHOWN)
         text_add(out, "  %11s   in %u smaller kinds\n", bytes_text(rest, bytes),

@@ -1,5 +1,6 @@
 #include "search/compose.h"
 
+#include "base/memory.h"
 #include "schedule/schedule.h"
 #include "search/compose_graphs.h"
 
@@ -187,6 +188,7 @@ status compose_decode(const compose_run *r, const compose_choice *pinned, plan *
     if (result == STATUS_OK) graph_keep(&g, ports.logits, "logits");
     pass_context context = compose_context(r, &c);
     context.training = false;
+    uint64_t refused = memory_refused();
     for (int i = 0; pass_table[i] && result == STATUS_OK;
          i++) { /* whatever forward passes offer without a cost */
         pass_without without = PASS_OPTIONAL;
@@ -198,6 +200,8 @@ status compose_decode(const compose_run *r, const compose_choice *pinned, plan *
             pass_table[i]->settings(&g, &context, &c.settings[i], 1, &without);
         }
     }
+    if (memory_refused() != refused)
+        result = status_set(STATUS_FAILED, "there is no memory to plan for a token");
     if (result == STATUS_OK) result = compose_forward(&c, &context, &g);
     if (result != STATUS_OK) {
         graph_close(&g);

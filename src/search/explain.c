@@ -4,16 +4,20 @@
 #include "base/memory.h"
 #include "search/search.h"
 
-uint32_t search_offers(const compose_run *r, const compose_choice *choice, int i, pass_setting *out,
-                       uint32_t room) {
+status search_offers(const compose_run *r, const compose_choice *choice, int i, pass_setting *out,
+                     uint32_t room, uint32_t *count) {
     graph g;
     pass_context c = compose_context(r, choice);
     pass_without without = PASS_OPTIONAL;
-    uint32_t count = 0;
-    if (compose_graph(r, choice, pass_table[i]->stage, &g) == STATUS_OK)
-        count = pass_table[i]->settings(&g, &c, out, room, &without);
+    uint64_t refused = memory_refused();
+    *count = 0;
+    status result = compose_graph(r, choice, pass_table[i]->stage, &g);
+    if (result == STATUS_OK) *count = pass_table[i]->settings(&g, &c, out, room, &without);
     graph_close(&g);
-    return count;
+    if (memory_refused() != refused)
+        return status_set(STATUS_FAILED, "there is no memory to look for settings");
+    return result == STATUS_FAILED ? result
+                                   : STATUS_OK; /* else nothing is offered where nothing can be made */
 }
 
 /* The step before with the point's setting of pass i. Cutting the batch is done with the last pass. */
@@ -40,12 +44,12 @@ static search_share share_of(int i, const search_point *before, const search_poi
 
 /* Plans the steps. The first and the last are mostly plain and the point itself, which are planned already.
  */
-static void plan_steps(const search_request *q, const search_point *plain, const search_point *point,
-                       search_point *steps, uint32_t count) {
+static status plan_steps(const search_request *q, const search_point *plain, const search_point *point,
+                         search_point *steps, uint32_t count) {
     uint32_t begin = 0, end = count;
     if (compose_same(&steps[0].choice, &plain->choice)) steps[begin++] = *plain;
     if (end > begin && compose_same(&steps[end - 1].choice, &point->choice)) steps[--end] = *point;
-    search_plan(&q->run, UINT64_MAX, steps + begin, end - begin);
+    return search_plan(&q->run, UINT64_MAX, steps + begin, end - begin);
 }
 
 status search_explain(const search_request *q, const search_point *plain, const search_point *point,
@@ -61,8 +65,9 @@ status search_explain(const search_request *q, const search_point *plain, const 
         steps[*count + 1] = up_to(&steps[*count], point, i, q->run.batch);
         of[(*count)++] = i;
     }
-    plan_steps(q, plain, point, steps, *count + 1);
-    for (uint32_t k = 0; k < *count; k++) shares[k] = share_of(of[k], &steps[k], &steps[k + 1]);
+    status result = plan_steps(q, plain, point, steps, *count + 1);
+    for (uint32_t k = 0; k < *count && result == STATUS_OK; k++)
+        shares[k] = share_of(of[k], &steps[k], &steps[k + 1]);
     memory_free(steps);
-    return STATUS_OK;
+    return result;
 }

@@ -6,14 +6,13 @@
 #include "base/memory.h"
 #include "search/front.h"
 
-void search_plan(const compose_run *r, uint64_t limit, search_point *points, uint32_t count) {
-    if (front_plan(r, limit, points, count) == STATUS_OK) return;
-    for (uint32_t i = 0; i < count; i++) points[i].peak_bytes = 0;
+status search_plan(const compose_run *r, uint64_t limit, search_point *points, uint32_t count) {
+    return front_plan(r, limit, points, count);
 }
 
-static void plan_plain(const search_request *q, search_point *plain) {
+static status plan_plain(const search_request *q, search_point *plain) {
     *plain = (search_point){ .choice = { .micro_batch = q->run.batch } };
-    search_plan(&q->run, UINT64_MAX, plain, 1);
+    return search_plan(&q->run, UINT64_MAX, plain, 1);
 }
 
 /* No candidate could be planned: the sentence is that of the first. */
@@ -68,10 +67,11 @@ status search_run(const search_request *q, const search_wish *w, search_front *f
     double begin = clock_seconds();
     bool budgeted = w && w->budget && w->budget < UINT64_MAX;
     TRY(search_up_to(q, budgeted ? w->budget : UINT64_MAX, UINT64_MAX, w, front));
-    if (!w || w->plain) plan_plain(q, &front->plain);
+    status result = !w || w->plain ? plan_plain(q, &front->plain) : STATUS_OK;
     memory_trim();
     front->elapsed = clock_seconds() - begin;
-    return STATUS_OK;
+    if (result != STATUS_OK) search_close(front);
+    return result;
 }
 
 void search_close(search_front *front) {

@@ -76,10 +76,10 @@ status search_explain(const search_request *q, const search_point *plain, const 
                       search_share *shares, uint32_t room, uint32_t *count);
 
 /* The settings that pass number i offers for this micro-batch, with the choice's settings before it; classes
- * and all. At most `room`; returns how many. */
-uint32_t search_offers(const compose_run *r, const compose_choice *c, int i, pass_setting *out,
-                       uint32_t room);
+ * and all. At most `room`. Fails only for want of memory. */
+status search_offers(const compose_run *r, const compose_choice *c, int i, pass_setting *out, uint32_t room,
+                     uint32_t *count);
 
 /* Plans the choice of each point, on all threads. peak_bytes 0: it cannot be planned. Peaks above `limit` may
- * be lower bounds. */
-void search_plan(const compose_run *r, uint64_t limit, search_point *points, uint32_t count);
+ * be lower bounds. Fails only for want of memory. */
+status search_plan(const compose_run *r, uint64_t limit, search_point *points, uint32_t count);

@@ -268,7 +268,9 @@ static void enumerate_one(void *context, int64_t index, int thread) {
     enumerations *a = context;
     enumeration *e = &a->parts[index];
     *e = (enumeration){ .q = a->q };
+    uint64_t refused = memory_refused();
     e->failed = enumerate_micro_batch(e, a->micro[index]);
+    if (memory_refused() != refused) e->failed = STATUS_FAILED; /* what was left out so may be possible */
 }
 
 /* Adds the stems of a part. Indexes into the part's settings become indexes into those of s. */
@@ -301,6 +303,15 @@ static status merge(space *s, const space *part) {
     return STATUS_OK;
 }
 
+/* Part i failed on another thread, and its sentence stayed there: once more on this one. */
+static status say_again(const enumerations *a, uint32_t i) {
+    enumeration again = { .q = a->q };
+    status result = enumerate_micro_batch(&again, a->micro[i]);
+    space_close(&again.found);
+    return result != STATUS_OK ? result
+                               : status_set(a->parts[i].failed, "there is no memory to look for a plan");
+}
+
 /* Lists the micro-batches on all threads. One that cannot be done is no failure while another can. Where none
  * can, the first, which is the largest, says why. */
 status space_open(const search_request *q, space *s) {
@@ -312,19 +323,13 @@ status space_open(const search_request *q, space *s) {
     status result = open_known(s), failed = STATUS_OK;
     threads_for(count, enumerate_one, a);
     for (uint32_t i = 0; i < count; i++) {
+        if (result == STATUS_OK && a->parts[i].failed == STATUS_FAILED) result = say_again(a, i);
         if (result == STATUS_OK) result = merge(s, &a->parts[i].found);
         if (failed == STATUS_OK) failed = a->parts[i].failed;
         space_close(&a->parts[i].found);
     }
-    if (result == STATUS_OK && !s->stem_count) {
-        result = nothing_left(q);
-        if (failed != STATUS_OK) { /* once more on this thread: a failure's sentence belongs to its thread */
-            enumeration again = { .q = q };
-            result = enumerate_micro_batch(&again, a->micro[0]);
-            if (result == STATUS_OK) result = failed;
-            space_close(&again.found);
-        }
-    }
+    if (result == STATUS_OK && !s->stem_count)
+        result = failed == STATUS_OK ? nothing_left(q) : say_again(a, 0);
     memory_free(a);
     return result;
 }

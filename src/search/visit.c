@@ -1,17 +1,27 @@
 #include "search/visit.h"
 
+#include <stdio.h>
+
 #include "base/memory.h"
 #include "base/threads.h"
 
+/* A failure that says nothing of the choice: no memory for a table, or a mistake of ours. It ends the visit.
+ */
+typedef struct {
+    bool any;
+    char sentence[480];
+} visit_failure;
+
 typedef struct {
     const visit *v;
-    compose_stem *stems;   /* the open ones */
-    compose_trunk *trunks; /* by thread */
-    uint32_t *first;       /* by stem: its first index in the list; the last entry is the list's length */
-    compose_least *found;  /* by thread: smallest peak and largest tables, for v->memory */
-    uint32_t begin, open;  /* the first open stem, and how many are open */
-    uint32_t at, end;      /* the indexes of this round: [at, end) */
-    uint32_t workers;      /* threads that work on them */
+    compose_stem *stems;     /* the open ones */
+    compose_trunk *trunks;   /* by thread */
+    uint32_t *first;         /* by stem: its first index in the list; the last entry is the list's length */
+    compose_least *found;    /* by thread: smallest peak and largest tables, for v->memory */
+    uint32_t begin, open;    /* the first open stem, and how many are open */
+    uint32_t at, end;        /* the indexes of this round: [at, end) */
+    uint32_t workers;        /* threads that work on them */
+    visit_failure *failures; /* by thread */
     uint32_t batch; /* so many indexes in a row go to one thread: their graphs grow from each other's */
 } walk;
 
@@ -23,33 +33,37 @@ static void limit_graphs(const visit *v) {
     graph_limit(most < UINT64_MAX ? plan_most_nodes(most) : 0);
 }
 
+/* `refused`: what memory_refused() was before. What cannot be planned is no failure of the visit. */
+static void note_failure(const walk *w, int thread, status result, uint64_t refused) {
+    visit_failure *f = &w->failures[thread];
+    if (f->any || (result != STATUS_FAILED && memory_refused() == refused)) return;
+    f->any = true;
+    snprintf(f->sentence, sizeof f->sentence, "%s",
+             result == STATUS_FAILED ? status_message() : "there is no memory to look for a plan");
+}
+
 static void open_stem(void *context, int64_t index, int thread) {
-    (void)thread;
     const walk *w = context;
     compose_choice c;
+    uint64_t refused = memory_refused();
     w->v->choice(w->v->list, w->first[w->begin + index], &c);
     /* A failure stays in the stem: all candidates of the stem fail with it. */
     limit_graphs(w->v);
     w->stems[index].made = compose_stem_open(w->v->run, &c, &w->stems[index]);
     graph_limit(0);
+    note_failure(w, thread, w->stems[index].made, refused);
 }
 
-static compose_least planned(const visit *v, const compose_choice *c, compose_trunk *trunk) {
-    compose_least found = { 0 };
+static status planned(const visit *v, const compose_choice *c, compose_trunk *trunk, compose_least *found) {
     plan p;
-    if (compose_plan_on(v->run, c, trunk, &p) != STATUS_OK) return found;
+    *found = (compose_least){ 0 };
+    TRY(compose_plan_on(v->run, c, trunk, &p));
     compose_split split = compose_split_of(v->run, c);
-    found.peak_bytes = p.peak_bytes;
-    found.seconds = compose_seconds(&p, &split);
-    found.table_bytes = p.table_bytes;
+    found->peak_bytes = p.peak_bytes;
+    found->seconds = compose_seconds(&p, &split);
+    found->table_bytes = p.table_bytes;
     plan_close(&p);
-    return found;
-}
-
-static compose_least outlined(const visit *v, const compose_choice *c, compose_trunk *trunk) {
-    compose_least found;
-    if (compose_bound(v->run, c, trunk, &v->reach, &found) != STATUS_OK) return (compose_least){ 0 };
-    return found;
+    return STATUS_OK;
 }
 
 static void remember(compose_least *all, const compose_least *found) {
@@ -69,7 +83,12 @@ static void look_at_batch(const walk *w, uint32_t batch, int thread) {
         if (trunk->stem != &w->stems[stem - w->begin]) compose_trunk_close(trunk);
         trunk->stem = &w->stems[stem - w->begin];
         v->choice(v->list, at, &c);
-        compose_least found = v->plan ? planned(v, &c, trunk) : outlined(v, &c, trunk);
+        compose_least found;
+        uint64_t refused = memory_refused();
+        status result =
+            v->plan ? planned(v, &c, trunk, &found) : compose_bound(v->run, &c, trunk, &v->reach, &found);
+        note_failure(w, thread, result, refused);
+        if (result != STATUS_OK) found = (compose_least){ 0 };
         remember(&w->found[thread], &found);
         v->take(v->list, at, &found);
     }
@@ -154,19 +173,31 @@ static uint32_t find_stems(const visit *v, uint32_t count, uint32_t *first) {
     return stems;
 }
 
+static status first_failure(const walk *w) {
+    for (int t = 0; t < threads_count(); t++)
+        if (w->failures[t].any) return status_set(STATUS_FAILED, "%s", w->failures[t].sentence);
+    return STATUS_OK;
+}
+
 status visit_all(const visit *v, uint32_t count) {
     uint32_t threads = (uint32_t)threads_count();
     walk w = { .v = v,
                .stems = memory_new(threads, sizeof *w.stems),
                .trunks = memory_new(threads, sizeof *w.trunks),
                .found = memory_new(threads, sizeof *w.found),
+               .failures = memory_new(threads, sizeof *w.failures),
                .first = memory_room(count + 1u, sizeof *w.first) };
-    bool enough = w.stems && w.trunks && w.found && w.first;
+    bool enough = w.stems && w.trunks && w.found && w.failures && w.first;
+    status result = enough ? STATUS_OK : status_set(STATUS_FAILED, "no memory to search");
     uint32_t stems = enough && count ? find_stems(v, count, w.first) : 0;
-    while (w.begin < stems) next_stems(&w, stems - w.begin);
+    while (w.begin < stems && result == STATUS_OK) {
+        next_stems(&w, stems - w.begin);
+        result = first_failure(&w);
+    }
     memory_free(w.stems);
     memory_free(w.trunks);
     memory_free(w.found);
+    memory_free(w.failures);
     memory_free(w.first);
-    return enough ? STATUS_OK : status_set(STATUS_FAILED, "no memory to search");
+    return result;
 }

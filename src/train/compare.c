@@ -129,10 +129,11 @@ static bool has_setting(const pass_setting *list, uint32_t count, const char *te
 
 /* A technique's LOSSY settings: those that it offers, and those that its help names though they save nothing,
  * which is worth knowing too. */
-static uint32_t list_lossy(const search_request *q, int i, pass_setting out[MAX_SETTINGS]) {
+static status list_lossy(const search_request *q, int i, pass_setting out[MAX_SETTINGS], uint32_t *listed) {
     compose_choice plain = { .micro_batch = q->run.batch };
     pass_setting offered[2 * MAX_SETTINGS];
-    uint32_t count = 0, n = search_offers(&q->run, &plain, i, offered, 2 * MAX_SETTINGS);
+    uint32_t count = 0, n;
+    TRY(search_offers(&q->run, &plain, i, offered, 2 * MAX_SETTINGS, &n));
     for (uint32_t k = 0; k < n && count < MAX_SETTINGS; k++)
         if (offered[k].class == PASS_LOSSY) out[count++] = offered[k];
     for (const char *at = pass_table[i]->values, *end; at && *at; at = end + strspn(end, ", ")) {
@@ -148,7 +149,8 @@ static uint32_t list_lossy(const search_request *q, int i, pass_setting out[MAX_
         if (read.class == PASS_LOSSY && count < MAX_SETTINGS && !has_setting(out, count, read.text))
             out[count++] = read;
     }
-    return count;
+    *listed = count;
+    return STATUS_OK;
 }
 
 static void add_technique(compare_table *t, const search_request *q, int i) {
@@ -158,7 +160,11 @@ static void add_technique(compare_table *t, const search_request *q, int i) {
         add_alone(t, q, i, &q->pins[i].setting);
         return;
     }
-    uint32_t count = pass_table[i]->class == PASS_LOSSY ? list_lossy(q, i, lossy) : 0;
+    uint32_t count = 0;
+    if (pass_table[i]->class == PASS_LOSSY && list_lossy(q, i, lossy, &count) != STATUS_OK) {
+        explain(add_row(t, COMPARE_ALONE, pass_table[i]->name, q), status_message());
+        return;
+    }
     for (uint32_t k = 0; k < count; k++) add_alone(t, q, i, &lossy[k]);
     if (!count) add_alone(t, q, i, NULL);
 }
@@ -197,8 +203,9 @@ static void add_other(compare_table *t, const setup *s, const compare_row *like)
     }
     search_request q = only(&other.request, -1);
     search_point plain = { .choice = { .micro_batch = q.run.batch }, .class = like->class };
-    search_plan(&q.run, UINT64_MAX, &plain, 1);
-    if (plain.peak_bytes)
+    if (search_plan(&q.run, UINT64_MAX, &plain, 1) != STATUS_OK)
+        explain(row, status_message());
+    else if (plain.peak_bytes)
         fill_row(row, &q, &plain, -1);
     else
         explain(row, row->other.optimizer ? "this optimizer can't train the model" : "it can't be planned");

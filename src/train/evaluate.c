@@ -50,7 +50,7 @@ status evaluate_run(const setup *s, const decision *d, const evaluate_observer *
     TRY(data_source_check(&s->validation));
     status result = exec_open(&d->plan, EXEC_OBSERVE, &e);
     if (result == STATUS_OK) result = run(s, d, o, e, r);
-    if (e) r->run.memory = exec_measure(e);
+    if (result == STATUS_OK) result = exec_measure(e, &r->run.memory);
     r->run.resident_peak_bytes = device_resident_peak();
     exec_close(e);
     return result;

@@ -34,18 +34,19 @@ static void recall_line(const char *line, size_t length, int64_t done, uint32_t 
     json_close(&d);
 }
 
-void history_recall(const char *out, int64_t done, uint32_t room, train_result *r) {
+status history_recall(const char *out, int64_t done, uint32_t room, train_result *r) {
     char path[CHECKPOINT_PATH_BYTES], block[BLOCK_BYTES];
     int file;
     uint64_t bytes;
     for (int64_t i = 0; i < done; i++) r->losses[i] = NAN;
-    if (!out) return;
+    if (!out) return STATUS_OK;
     if (snprintf(path, sizeof path, "%s/metrics.jsonl", out) >= (int)sizeof path || access(path, F_OK) != 0)
-        return;
-    if (io_open(path, &file, &bytes) != STATUS_OK) return;
-    for (uint64_t at = 0; at < bytes;) {
+        return STATUS_OK;
+    TRY(io_open(path, &file, &bytes));
+    status result = STATUS_OK;
+    for (uint64_t at = 0; at < bytes && result == STATUS_OK;) {
         uint64_t n = bytes - at < sizeof block ? bytes - at : sizeof block, used = 0;
-        if (io_read_at(file, path, at, block, n) != STATUS_OK) break;
+        if ((result = io_read_at(file, path, at, block, n)) != STATUS_OK) break;
         for (const char *end; (end = memchr(block + used, '\n', (size_t)(n - used)));) {
             recall_line(block + used, (size_t)(end - block) - (size_t)used, done, room, r);
             used = (uint64_t)(end - block) + 1;
@@ -53,4 +54,5 @@ void history_recall(const char *out, int64_t done, uint32_t room, train_result *
         at += used ? used : n; /* a line longer than a block is none of ours */
     }
     close(file);
+    return result;
 }

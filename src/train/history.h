@@ -9,5 +9,6 @@
  * options; where an earlier one validated more often the oldest gives way. */
 void history_add(train_result *r, uint32_t room, int64_t step, double loss);
 
-/* Fills r->losses of steps 1 … `done` (NAN: unknown) and r->evaluations from the metrics in folder `out`. */
-void history_recall(const char *out, int64_t done, uint32_t room, train_result *r);
+/* Fills r->losses of steps 1 … `done` (NAN: unknown) and r->evaluations from the metrics in folder `out`, if
+ * it has any. Fails where they can't be read. */
+status history_recall(const char *out, int64_t done, uint32_t room, train_result *r);

@@ -144,7 +144,7 @@ static status measure(profiling *p, int64_t steps, volatile sig_atomic_t *stop, 
     profile_step warm_up;
     validate_once(p);
     TRY(one_step(p, 0, &warm_up));
-    r->run.memory = exec_measure(p->exec);
+    TRY(exec_measure(p->exec, &r->run.memory));
     exec_time(p->exec, r->moments, (uint64_t)steps * r->moments_of_step);
     while (r->steps < steps) {
         if (stop && *stop) return status_set(STATUS_INTERRUPTED, "stopped; nothing was written");

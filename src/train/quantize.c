@@ -255,7 +255,7 @@ static status plan_all(quantizing *q) {
 
 /* ---- together ---- */
 
-static status write_all(quantizing *q) {
+static status write_files(quantizing *q) {
     const quantize_options *o = q->options;
     model_config_stored stored = { .method = q->pass->stores, .setting = q->setting.text };
     TRY(make_room(q, ".weight_scale"));
@@ -265,10 +265,18 @@ static status write_all(quantizing *q) {
     return tokenizer_files_copy(o->directory, o->out);
 }
 
+static status write_all(quantizing *q) {
+    status result = write_files(q);
+    if (result != STATUS_OK) weight_files_withdraw(q->options->out);
+    return result;
+}
+
 /* As long as it was trained on, where that is known. */
-static int64_t context_of(const quantizing *q) {
-    int64_t all = families_context(&q->config), trained = trained_context(q->options->directory);
-    return q->options->run.context ? q->options->run.context : trained && trained < all ? trained : all;
+static status context_of(const quantizing *q, int64_t *context) {
+    int64_t all = families_context(&q->config), trained;
+    TRY(trained_context(q->options->directory, &trained));
+    *context = q->options->run.context ? q->options->run.context : trained && trained < all ? trained : all;
+    return STATUS_OK;
 }
 
 static status quantize(quantizing *q) {
@@ -278,7 +286,7 @@ static status quantize(quantizing *q) {
     families_model(&q->config, o->directory, &q->model);
     TRY(model_computes(&q->model));
     r->no_text = q->model.no_text != NULL;
-    r->context = context_of(q);
+    TRY(context_of(q, &r->context));
     r->trained = !o->run.context && r->context < families_context(&q->config);
     TRY(check_places(o));
     TRY(find_pass(q));

@@ -108,12 +108,14 @@ static status pin(const search_request *asked, const trainer_state *t, keeping k
 
 typedef enum { FITS, TOO_LARGE, CONTRADICTS } outcome;
 
-static outcome try(const setup *s, const search_request *q) {
+static status try(const setup *s, const search_request *q, outcome *found) {
     search_front front;
-    if (search_run(q, &(search_wish){ .budget = s->budget }, &front) != STATUS_OK) return CONTRADICTS;
-    outcome found = search_pick(&front, s->budget) ? FITS : TOO_LARGE;
+    status result = search_run(q, &(search_wish){ .budget = s->budget }, &front);
+    *found = CONTRADICTS;
+    if (result != STATUS_OK) return result == STATUS_FAILED ? result : STATUS_OK;
+    *found = search_pick(&front, s->budget) ? FITS : TOO_LARGE;
     search_close(&front);
-    return found;
+    return STATUS_OK;
 }
 
 static bool allows_lossy(const search_request *q) {
@@ -129,10 +131,11 @@ static status choose(const setup *s, const trainer_state *t, outcome *first, kee
     keeping last = s->options.exact ? KEEP_RESULTS : allows_lossy(&s->request) ? KEEP_ALLOWED : KEEP_LOSSY;
     *keep = KEEP_ALL;
     TRY(pin(&s->request, t, *keep, q));
-    outcome now = *first = try(s, q);
+    TRY(try(s, q, first));
+    outcome now = *first;
     while (now != FITS && *keep < last) {
         TRY(pin(&s->request, t, ++*keep, q));
-        if (*keep < last) now = try(s, q);
+        if (*keep < last) TRY(try(s, q, &now));
     }
     return STATUS_OK;
 }

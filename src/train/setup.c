@@ -244,11 +244,12 @@ static status pin_stored(setup *s) {
 }
 
 /* Weights are evaluated as they were trained, where their folder says how. */
-static int64_t context_of(const setup *s) {
+static status context_of(const setup *s, int64_t *context) {
     const setup_options *o = &s->options;
-    int64_t all = s->model.context ? s->model.context : 1;
-    int64_t trained = o->eval_only && !o->context && s->weights ? trained_context(s->weights) : 0;
-    return o->context ? o->context : trained && trained < all ? trained : all;
+    int64_t all = s->model.context ? s->model.context : 1, trained = 0;
+    if (o->eval_only && !o->context && s->weights) TRY(trained_context(s->weights, &trained));
+    *context = o->context ? o->context : trained && trained < all ? trained : all;
+    return STATUS_OK;
 }
 
 static status make_request(setup *s) {
@@ -258,11 +259,13 @@ static status make_request(setup *s) {
     int threads = o->threads ? (int)o->threads : threads_available();
     threads_set(threads);
     compose_run *r = &s->request.run;
+    int64_t context;
+    TRY(context_of(s, &context));
     *r = (compose_run){ .model = &s->model,
                         .batch = o->batch,
                         .eval_batch = o->eval_batch,
                         .training = !o->eval_only,
-                        .context = context_of(s),
+                        .context = context,
                         .optimizer = o->optimizer,
                         .folder = o->folder,
                         .lower = { .threads = threads, .rates = rates_find(o->rates, threads) } };

@@ -64,8 +64,7 @@ static status make_room(training *t) {
     if (!r->losses || !r->evaluations || !t->times) return status_set(STATUS_FAILED, "no memory for a run");
     r->first = r->steps = t->from->step;
     if (r->first && resume_is_of(t->from, o->out)) t->saved = r->first;
-    if (r->first) history_recall(o->out, r->first, t->room, r);
-    return STATUS_OK;
+    return r->first ? history_recall(o->out, r->first, t->room, r) : STATUS_OK;
 }
 
 static status fill_weights(training *t) {
@@ -244,7 +243,8 @@ status train_run(const setup *s, const decision *d, resume *from, const train_ob
     r->undisturbed_seconds = pace_seconds(&t.pace);
     r->own_seconds = pace_own_seconds(&t.pace, t.asked);
     r->processor_share = pace_share(&t.pace, t.asked);
-    train_report_end(s, t.exec, t.times, clock_seconds() - t.started, r);
+    status reported = train_report_end(s, t.exec, t.times, clock_seconds() - t.started, r);
+    if (result == STATUS_OK) result = reported;
     if (begun) result = tell_end(&t, result);
     result = journal_close(t.journal, result, r->steps);
     loader_close(t.loader);

@@ -40,7 +40,7 @@ static int compare_numbers(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-void train_report_end(const setup *s, const exec *e, double *times, double seconds, train_result *r) {
+status train_report_end(const setup *s, const exec *e, double *times, double seconds, train_result *r) {
     int64_t count = r->steps - r->first;
     r->seconds = seconds;
     if (count > 0) {
@@ -48,6 +48,6 @@ void train_report_end(const setup *s, const exec *e, double *times, double secon
         r->step_seconds = times[r->first + count / 2];
         r->tokens_per_second = tokens_per_second(s, r->step_seconds);
     }
-    if (e) r->memory = exec_measure(e);
     r->resident_peak_bytes = device_resident_peak();
+    return e ? exec_measure(e, &r->memory) : STATUS_OK;
 }

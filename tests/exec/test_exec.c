@@ -111,7 +111,7 @@ static void run(const plan *p, unsigned modes, outcome *o) {
         memcpy(o->weights + at, exec_persistent(e, p->persistent[i].name), (size_t)n * sizeof(float));
         at += n;
     }
-    o->measured = exec_measure(e);
+    must(exec_measure(e, &o->measured));
     exec_close(e);
 }
 

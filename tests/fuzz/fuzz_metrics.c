@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     train_result r = { .losses = calloc(DONE, sizeof *r.losses),
                        .evaluations = calloc(ROOM, sizeof *r.evaluations) };
     fuzz_file("metrics.jsonl", data, size);
-    history_recall(fuzz_folder(), DONE, ROOM, &r);
+    FUZZ_EXPECT(history_recall(fuzz_folder(), DONE, ROOM, &r) == STATUS_OK);
     FUZZ_EXPECT(r.evaluation_count <= ROOM);
     for (uint32_t i = 0; i < r.evaluation_count; i++)
         FUZZ_EXPECT(r.evaluations[i].step >= 1 && r.evaluations[i].step <= DONE);

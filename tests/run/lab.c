@@ -391,7 +391,8 @@ void lab_run(const lab *l, const compose_choice *c, unsigned modes, int steps, l
     evaluate(&d, r);
     close_data(&d);
     gather_weights(e, r);
-    exec_measured m = exec_measure(e);
+    exec_measured m;
+    must(exec_measure(e, &m));
     memcpy(r->planned, p.by_category, sizeof r->planned);
     memcpy(r->measured, m.by_category, sizeof r->measured);
     r->planned[CATEGORY_RUNTIME] = r->measured[CATEGORY_RUNTIME] = 0; /* of the process, not of the engine */

@@ -157,7 +157,8 @@ static void check(const form *f) {
     assert_int_equal(exec_open(&p, EXEC_OBSERVE, &e), STATUS_OK);
     lab_fill_weights(&l, &p, e);
     run_step(&l, e, &c);
-    exec_measured m = exec_measure(e);
+    exec_measured m;
+    assert_int_equal(exec_measure(e, &m), STATUS_OK);
 
     const program *step = &p.programs[PROGRAM_STEP]->program;
     uint64_t scratch[] = { scratch_of(step, VOCABULARY), scratch_of(step, widths_of(f).rows) };

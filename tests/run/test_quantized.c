@@ -45,7 +45,8 @@ static void open_machine(machine *m, const char *settings) {
 }
 
 static void close_machine(machine *m) {
-    exec_measured seen = exec_measure(m->e);
+    exec_measured seen;
+    assert_int_equal(exec_measure(m->e, &seen), STATUS_OK);
     for (int k = 0; k < CATEGORY_COUNT; k++)
         if (k != CATEGORY_RUNTIME) assert_int_equal(m->p.by_category[k], seen.by_category[k]);
     exec_close(m->e);

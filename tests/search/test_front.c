@@ -42,9 +42,9 @@ static void combine(trial *t, int i, compose_choice *c) {
         if (t->count < MOST) t->points[t->count++] = (search_point){ .choice = *c, .class = class };
         return;
     }
-    uint32_t count = pass_table[i]->class == PASS_LOSSY
-                         ? 0
-                         : search_offers(&t->s.request.run, c, i, offered, sizeof offered / sizeof *offered);
+    uint32_t count = 0;
+    if (pass_table[i]->class != PASS_LOSSY)
+        must(search_offers(&t->s.request.run, c, i, offered, sizeof offered / sizeof *offered, &count));
     for (uint32_t k = 0; k < count && k < FEW; k++) {
         c->settings[i] = offered[k * (count - 1) / FEW];
         combine(t, i + 1, c);

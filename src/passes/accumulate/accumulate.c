@@ -279,7 +279,7 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
                       .sum = memory_new(in->tensors.count, sizeof(tensor_id)),
                       .wait = memory_new(in->nodes.count, sizeof(tensor_id)) };
     status result = rewrite_open(&k.r, in, out);
-    if (!k.sum || !k.wait) graph_fail(out, "no memory to rewrite a graph");
+    if (!k.sum || !k.wait) graph_no_memory(out);
     bool apply = c->micro_batch < c->batch; /* a pinned setting has nothing to do for one micro-batch */
     if (!out->failed && apply) prepare(&k, s);
     for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {

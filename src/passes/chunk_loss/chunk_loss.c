@@ -347,7 +347,7 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
                        : 0;
     chunker k = { .r = &r, .h = &h, .parts = memory_new(MAX_CHUNKS, sizeof(tensor_id)) };
     bool *done = memory_new(in->nodes.count, sizeof *done);
-    if (!k.parts || !done) graph_fail(out, "no memory to rewrite a graph");
+    if (!k.parts || !done) graph_no_memory(out);
     for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {
         if (apply && id == h.loss) {
             if (seed) rewrite_ahead(&r, seed, done);

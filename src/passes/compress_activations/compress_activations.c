@@ -72,7 +72,7 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     rewrite r;
     TRY(rewrite_open(&r, in, out));
     waiting_time *times = waiting_find(in, takes);
-    if (!times) graph_fail(out, "no memory to rewrite a graph");
+    if (!times) graph_no_memory(out);
     if (times) waiting_rewrite(&r, times, &(waiting_way){ narrow, widen });
     memory_free(times);
     return rewrite_close(&r);

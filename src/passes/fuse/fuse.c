@@ -81,7 +81,7 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     TRY(rewrite_open(&r, in, out));
     node_id *fold = find_folds(in);
     bool *folded = memory_new(in->nodes.count, sizeof *folded);
-    if (!fold || !folded) graph_fail(out, "no memory to rewrite a graph");
+    if (!fold || !folded) graph_no_memory(out);
     for (node_id id = 1; fold && folded && id < in->nodes.count; id++) {
         if (folded[id]) continue;
         if (fold[id]) {

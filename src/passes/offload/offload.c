@@ -160,7 +160,7 @@ static status move_most(const graph *in, const pass_setting *s, graph *out) {
     TRY(rewrite_open(&r, in, out));
     waiting_time *times =
         s->value[0] & ACTIVATIONS ? waiting_find(in, takes) : memory_new(in->tensors.count, sizeof *times);
-    if (!times) graph_fail(out, "no memory to rewrite a graph");
+    if (!times) graph_no_memory(out);
     if (s->value[0] & OPTIMIZER) move_states(&r);
     waiting_rewrite(&r, times, &(waiting_way){ write_away, read_back });
     memory_free(times);

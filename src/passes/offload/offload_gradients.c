@@ -261,7 +261,7 @@ status offload_gradients(const graph *in, graph *out) {
     if (mover_open(&m, in))
         copy_all(&m);
     else
-        graph_fail(out, "no memory to rewrite a graph");
+        graph_no_memory(out);
     void *all[] = { m.leaves, m.file, m.here, m.changed, m.order, m.blocks, m.first, m.uses };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) memory_free(all[i]);
     return rewrite_close(&m.r);

@@ -72,7 +72,7 @@ static void copy_node(mover *m, node_id id) {
     }
     tensor_id *inputs = memory_new(n->in_count, sizeof *inputs);
     if (!inputs) {
-        graph_fail(m->r.out, "no memory to rewrite a graph");
+        graph_no_memory(m->r.out);
         return;
     }
     m->r.out->phase = (phase)n->phase, m->r.out->site = n->site;
@@ -96,7 +96,7 @@ status offload_masters(const graph *in, graph *out) {
                 .whole = { memory_new(in->tensors.count, sizeof(tensor_id)),
                            memory_new(in->tensors.count, sizeof(tensor_id)) } };
     status result = rewrite_open(&m.r, in, out);
-    if (!m.use || !m.whole[0] || !m.whole[1]) graph_fail(out, "no memory to rewrite a graph");
+    if (!m.use || !m.whole[0] || !m.whole[1]) graph_no_memory(out);
     for (tensor_id t = 1; t < in->tensors.count && !out->failed; t++)
         if (m.use[t] == READ_AS_COPY) graph_tensor(out, m.r.map[t])->pool = POOL_FILE;
     for (node_id id = 1; id < in->nodes.count && !out->failed; id++) copy_node(&m, id);

@@ -323,7 +323,7 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     narrower k = { 0 };
     if (s->value[SETTING_TYPE] == DTYPE_I8) return precision_codes_run(in, c, out);
     TRY(rewrite_open(&k.r, in, out));
-    if (!narrower_open(&k, in, s)) graph_fail(out, "no memory to rewrite a graph");
+    if (!narrower_open(&k, in, s)) graph_no_memory(out);
     if (!out->failed && k.stored) narrow_weights(&k, s, c);
     if (!out->failed && k.linear.g && c->training) k.key = precision_codes_key(out);
     for (node_id id = 1; id < in->nodes.count && !out->failed; id++) rewrite_one(&k, id, s, c->training);

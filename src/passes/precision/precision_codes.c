@@ -79,7 +79,7 @@ enum { BY_COLUMNS = 1, BY_ROWS = 2, OTHERWISE = 4 };
 static void find_weights(coder *k) {
     const graph *in = k->r.in;
     uint8_t *read = memory_new(in->tensors.count, sizeof *read);
-    if (!read) graph_fail(k->r.out, "no memory to rewrite a graph");
+    if (!read) graph_no_memory(k->r.out);
     for (node_id id = 1; read && id < in->nodes.count; id++) {
         const node *n = graph_node(in, id);
         uint8_t product = !weight_of(k, id)                ? OTHERWISE
@@ -127,7 +127,7 @@ static void rewrite_all(coder *k, const pass_context *c) {
 status precision_codes_run(const graph *in, const pass_context *c, graph *out) {
     coder k = { .scales = memory_new(in->tensors.count, sizeof *k.scales) };
     TRY(rewrite_open(&k.r, in, out));
-    if (!k.scales || linear_open(in, &k.linear) != STATUS_OK) graph_fail(out, "no memory to rewrite a graph");
+    if (!k.scales || linear_open(in, &k.linear) != STATUS_OK) graph_no_memory(out);
     if (!out->failed) rewrite_all(&k, c);
     linear_close(&k.linear);
     memory_free(k.scales);

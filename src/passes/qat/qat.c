@@ -89,7 +89,7 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     status result = rewrite_open(&r, in, out);
     if (result == STATUS_OK) {
         tensor_id *made = memory_new(in->tensors.count, sizeof *made);
-        if (!made) graph_fail(out, "no memory to rewrite a graph");
+        if (!made) graph_no_memory(out);
         for (node_id id = 1; id < in->nodes.count && !out->failed; id++)
             if (linear_weight(&l, id))
                 rewrite_product(&r, made, id, linear_by_rows(&l, id));

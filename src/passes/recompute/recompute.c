@@ -238,7 +238,7 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     recomputer k = { .again = memory_new(in->tensors.count, sizeof(tensor_id)),
                      .drop = choose_dropped(in, s) };
     status result = rewrite_open(&k.r, in, out);
-    if (!k.again || !k.drop) graph_fail(out, "no memory to rewrite a graph");
+    if (!k.again || !k.drop) graph_no_memory(out);
     for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {
         const node *n = graph_node(in, id);
         if (n->phase == PHASE_FORWARD) {

@@ -239,7 +239,7 @@ static void run_twice(calendar *k) {
     tensor_id *forward = memory_new(in->tensors.count, sizeof *forward);
     node_id *last = memory_new(in->tensors.count, sizeof *last);
     if (!forward || !last) {
-        graph_fail(r->out, "no memory to rewrite a graph");
+        graph_no_memory(r->out);
     } else {
         run_norms(k, forward);
         /* the norm exists now: it is no reason to wait any more */
