@@ -10,15 +10,16 @@ set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 
 # Which tests run where. Each runs once, but for those whose subject the build changes:
-# - as it is alone: what measures the process from outside or by the clock, links it elsewhere, or starts it hundreds of
-#   times to kill it.
+# - as it is alone: what measures the process from outside or by the clock, links it elsewhere, starts it hundreds of
+#   times, or takes minutes to do again what shorter tests have the sanitizers see.
 # - sanitized alone: what reads, writes, prints or counts, on integers and texts, and meets the same program in both
 #   builds: only the edges of memory are of interest, and the sanitizers see those besides.
 # - in both: what compares bits and speeds of kernels (another instruction set and -O3 in one, edges of memory in the
 #   other), what compares planned with resident memory, and what trains.
-not_sanitized='^test_(memory_from_outside|runs|kills|install|guide)'
-sanitized_alone='^(fuzz_.*|test_(json|safetensors|file|event_file|formats|masking|graph|schedule|comm|journal|resume'
-sanitized_alone+='|options|texts|status|emit|readers|gaps|hard_configs|bad_inputs|solve|cluster|oom|torch|vllm|llmc'
+not_sanitized='^test_(memory_from_outside|runs|kills|failures|install|guide|measure|wider|resume|resume_budgets|solve'
+not_sanitized+='|precision|same_run|lines)$'
+sanitized_alone='^(fuzz_.*|test_(json|safetensors|file|event_file|formats|masking|graph|schedule|comm|journal'
+sanitized_alone+='|options|texts|status|emit|readers|gaps|hard_configs|bad_inputs|cluster|oom|torch|vllm|llmc'
 sanitized_alone+='|llama_cpp|libraries|published))$'
 
 sanitize=yes
@@ -80,7 +81,7 @@ sanitized_tests() {
     local leaks=1
     leaks_can_be_found >/dev/null 2>&1 || { leaks=0; echo "leaks can't be searched for here"; }
     local asan=detect_leaks=$leaks:allocator_may_return_null=1:detect_stack_use_after_return=1
-    SNUG_TEST_CASES=${SNUG_TEST_CASES:-200} ASAN_OPTIONS=$asan \
+    SNUG_TEST_CASES=${SNUG_TEST_CASES:-100} ASAN_OPTIONS=$asan \
         UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 run_tests build-asan -E "$not_sanitized"
 }
 

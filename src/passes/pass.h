@@ -28,9 +28,11 @@ typedef struct {
 /* Where a technique applies: what it means to do without it. */
 typedef enum {
     PASS_OPTIONAL, /* worth trying as well */
-    PASS_FREE,  /* pointless: the technique costs neither bytes nor time. "off" is tried only where the user
-                   says so, or where the allowed class leaves no setting */
-    PASS_NEEDED /* impossible: this micro-batch cannot run without it */
+    PASS_FREE, /* pointless: the technique costs neither bytes nor time. "off" is tried only where the user
+                  says so, or where the allowed class leaves no setting */
+    PASS_NEARLY_FREE, /* it costs no time, but sometimes bytes: "off" is tried next to the leanest plan, too
+                       */
+    PASS_NEEDED       /* impossible: this micro-batch cannot run without it */
 } pass_without;
 
 /* What surrounds the graph that is rewritten. */

@@ -483,13 +483,21 @@ static status copy_points(const pool *p, entry *list, uint32_t count, search_fro
     return STATUS_OK;
 }
 
-/* Stems with the largest micro-batch come first. Their answers limit how far the others are looked at. */
+/* Stems with the largest micro-batch come first. Their answers limit how far the others are looked at. The
+ * spare ones follow, for which something leaner than the leanest is only likely up to its micro-batch. Where
+ * no answer is within the limit, all of them do. */
 static status find_wished(pool *p, search_front *front) {
+    const space *s = p->space;
     entry found[WISHED_MOST];
     uint32_t count = 0;
-    for (uint32_t stem = 0; stem < p->space->stem_count; stem++) {
-        TRY(survey(p, (uint16_t)stem));
-        TRY(ask_wished(p, found, &count));
+    int64_t most = INT64_MAX;
+    for (int spare = 0; spare < 2; spare++) {
+        for (uint32_t stem = 0; stem < s->stem_count; stem++) {
+            if (s->stems[stem].spare != spare || s->stems[stem].micro_batch > most) continue;
+            TRY(survey(p, (uint16_t)stem));
+            TRY(ask_wished(p, found, &count));
+        }
+        if (count) most = s->stems[found[0].code.stem].micro_batch;
     }
     return copy_points(p, found, count, front);
 }
@@ -507,9 +515,12 @@ static status find_all(pool *p, search_front *front) {
 
 status front_find(const compose_run *r, const space *s, uint64_t limit, const search_wish *w,
                   search_front *front) {
-    pool p = {
-        .run = r, .space = s, .wish = w, .limit = limit, .reach = { UINT64_MAX, UINT64_MAX, HUGE_VAL }
-    };
+    pool p = { .run = r,
+               .space = s,
+               .wish = w,
+               .limit = limit,
+               .reach = { UINT64_MAX, UINT64_MAX, HUGE_VAL },
+               .memory = visit_memory_none };
     status result = w ? find_wished(&p, front) : find_all(&p, front);
     front->candidates = space_size(s);
     front->planned = p.planned;
@@ -556,7 +567,7 @@ status front_plan(const compose_run *r, uint64_t limit, search_point *points, ui
     if (!list) return status_set(STATUS_FAILED, "no memory to search");
     list_by_stem(points, count, list);
     given g = { points, list };
-    visit_memory memory = { .least_peak = UINT64_MAX };
+    visit_memory memory = visit_memory_none;
     visit v = { .run = r,
                 .memory = &memory,
                 .reach = { limit, 0, 0, false },

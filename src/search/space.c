@@ -53,6 +53,7 @@ static status open_known(space *s) {
 typedef struct {
     pass_setting list[MAX_SETTINGS + 1];
     uint32_t count;
+    bool spare_off; /* "off", the last one, makes a stem spare */
 } choices;
 
 /* The pinned setting, with the class that the pass gives it on this graph: "defer", for example, is EXACT
@@ -81,7 +82,7 @@ static status list_choices(const search_request *q, int i, const graph *g, const
                            choices *out) {
     choices *offered;
     pass_without without = PASS_OPTIONAL;
-    out->count = 0;
+    out->count = 0, out->spare_off = false;
     if (pass_table[i]->training_only && !c->training) {
         out->list[out->count++] = (pass_setting){ .class = PASS_EXACT };
         return STATUS_OK;
@@ -100,7 +101,8 @@ static status list_choices(const search_request *q, int i, const graph *g, const
     memory_free(offered);
     if (result != STATUS_OK || q->pins[i].kind == SEARCH_PINNED || q->pins[i].kind == SEARCH_ON)
         return result;
-    if (without == PASS_OPTIONAL || (without == PASS_FREE && !out->count))
+    out->spare_off = without == PASS_NEARLY_FREE && out->count;
+    if (without == PASS_OPTIONAL || without == PASS_NEARLY_FREE || (without == PASS_FREE && !out->count))
         out->list[out->count++] = (pass_setting){ .class = PASS_EXACT };
     return STATUS_OK;
 }
@@ -120,8 +122,11 @@ static status add_stem(enumeration *e, const compose_choice *choice) {
     space *s = &e->found;
     space_stem stem = { .micro_batch = choice->micro_batch };
     uint32_t places = 0;
-    for (int i = 0; pass_table[i]; i++)
-        if (pass_table[i]->stage == PASS_FORWARD) TRY(intern(s, i, &choice->settings[i], &stem.forward[i]));
+    for (int i = 0; pass_table[i]; i++) {
+        if (pass_table[i]->stage != PASS_FORWARD) continue;
+        TRY(intern(s, i, &choice->settings[i], &stem.forward[i]));
+        stem.spare |= e->lists[i].spare_off && !choice->settings[i].text[0];
+    }
     for (uint32_t k = 0; k < s->step_count; k++) {
         stem.lists[k] = (space_list){ s->place_count + places, (uint8_t)e->lists[s->step_of[k]].count };
         if (!stem.lists[k].count) return STATUS_OK; /* a pass has no setting left: no candidates */

@@ -12,6 +12,7 @@ typedef struct {
     uint64_t table_bytes; /* the largest tables of a candidate; 0: none seen yet */
     uint64_t held;        /* the most memory that was held at once, code included */
 } visit_memory;
+static const visit_memory visit_memory_none = { .least_peak = UINT64_MAX };
 
 typedef struct {
     const compose_run *run;

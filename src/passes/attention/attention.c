@@ -37,7 +37,7 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     for (node_id id = 1; room && id < g->nodes.count; id++) {
         const node *n = graph_node(g, id);
         if (n->op != &op_attention) continue;
-        if (!any) *without = PASS_FREE; /* flash is neither slower nor larger */
+        if (!any) *without = PASS_NEARLY_FREE; /* but for sums of rows, and operands of its calls in tables */
         if (is_small(g, n, c)) *without = PASS_OPTIONAL;
         any = true;
     }
