@@ -1,5 +1,6 @@
 #include "io/adapter_files.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,13 +238,35 @@ status adapter_files_load(const char *directory, const model_weight *weights, ui
 
 /* ---- writing ---- */
 
-/* "c_attn" of "transformer.h.0.attn.c_attn.lora_A.weight": what stands before the last two parts. */
-static void module_of(const char *parameter, char module[64]) {
+/* The last `parts` parts of the product's name: "c_attn" or "attn.c_attn" of
+ * "transformer.h.0.attn.c_attn.lora_A.weight". */
+static void module_of(const char *parameter, int parts, char module[64]) {
     const char *end = parameter + strlen(parameter), *begin;
-    for (int parts = 0; parts < 2; parts++)
+    for (int of_adapter = 0; of_adapter < 2; of_adapter++)
         while (end > parameter && *--end != '.') {}
-    for (begin = end; begin > parameter && begin[-1] != '.';) begin--;
+    for (begin = end; begin > parameter && parts; begin--)
+        if (begin[-1] == '.' && !--parts) break;
     snprintf(module, 64, "%.*s", (int)(end - begin), begin);
+}
+
+/* Do products of one name stand in different modules, as "attention.output.dense" and "intermediate.dense"
+ * do? Then one of that name outside of the blocks, which has no adapter, would be taken for a target, too. */
+static bool is_ambiguous(const model_weight *weights, uint32_t count, const char *name) {
+    char module[64], first[64] = "", other[64];
+    for (uint32_t i = 0; i < count; i++) {
+        module_of(weights[i].name, 1, other);
+        if (strcmp(other, name) != 0) continue;
+        module_of(weights[i].name, 2, module);
+        if (isdigit((unsigned char)*module)) return false; /* the number of a block */
+        if (*first && strcmp(first, module) != 0) return true;
+        snprintf(first, sizeof first, "%s", module);
+    }
+    return false;
+}
+
+static void target_of(const model_weight *weights, uint32_t count, uint32_t i, char target[64]) {
+    module_of(weights[i].name, 1, target);
+    if (is_ambiguous(weights, count, target)) module_of(weights[i].name, 2, target);
 }
 
 static void put_targets(json_writer *w, const pass_adapter *a, const model_weight *weights, uint32_t count) {
@@ -261,9 +284,9 @@ static void put_targets(json_writer *w, const pass_adapter *a, const model_weigh
     }
     for (uint32_t i = 0; i < count; i++) {
         bool before = false;
-        module_of(weights[i].name, module);
+        target_of(weights, count, i, module);
         for (uint32_t k = 0; k < i && !before; k++) {
-            module_of(weights[k].name, other);
+            target_of(weights, count, k, other);
             before = strcmp(module, other) == 0;
         }
         if (!before) json_put_string(w, NULL, module);

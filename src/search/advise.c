@@ -240,9 +240,18 @@ static void advise_allowances(const search_request *q, uint64_t budget, text *ou
     add_way(out, option, x.peak_bytes);
 }
 
+/* A folder for what does not stay in memory costs time and no bits. */
+static void advise_folder(const search_request *q, uint64_t budget, text *out) {
+    search_request with = *q;
+    with.run.folder = ".";
+    uint64_t least = q->run.folder || !q->run.training ? UINT64_MAX : least_within(&with, budget);
+    if (least <= budget) add_way(out, "--offload-to DIR, which is slower", least);
+}
+
 void advise_run(const search_request *q, uint64_t budget, char advice[ADVISE_BYTES]) {
     text out = { 0 };
     advise_releases(q, budget, &out);
+    advise_folder(q, budget, &out);
     advise_allowances(q, budget, &out);
     snprintf(advice, ADVISE_BYTES, "%s", out.data ? out.data : "");
     text_close(&out);

@@ -11,7 +11,7 @@ static status not_within(const setup *s, decision *d) {
     return status_set(STATUS_NO_FIT, "%s does not fit %s: the least budget is %s (%llu bytes), %s more%s%s",
                       s->model.name, units_bytes_text(s->budget, budget), units_bytes_text(needed, least),
                       (unsigned long long)needed, units_bytes_text(needed - s->budget, more),
-                      d->advice[0] ? "; or change " : "", d->advice);
+                      d->advice[0] ? "; it would fit with " : "", d->advice);
 }
 
 status decision_make(const setup *s, decision *d) {

@@ -75,6 +75,28 @@ static void a_merged_model_is_the_adapted_one(void **state) {
     free(a), free(b);
 }
 
+/* A product of the head is called "dense", too, and has no adapter. */
+static void encoders_merge(void **state) {
+    (void)state;
+    static const char *const families[] = { "bert", "roberta" };
+    for (int i = 0; i < 2; i++) {
+        char line[512];
+        snprintf(line, sizeof line,
+                 "rm -rf enc merged-enc; mkdir -p encoder; echo '{\"model_type\": \"%s\", "
+                 "\"num_hidden_layers\": 2, "
+                 "\"num_attention_heads\": 2, \"hidden_size\": 16, \"intermediate_size\": 32, "
+                 "\"max_position_embeddings\": 34, \"vocab_size\": 300, \"pad_token_id\": 1}' "
+                 ">encoder/config.json",
+                 families[i]);
+        assert_int_equal(system(line), 0);
+        command_expect(0, "train encoder --data text --steps 1 --batch 2 --context 16 --quiet --overwrite "
+                          "--out enc-base");
+        command_expect(0, "train enc-base --data text --steps 1 --batch 2 --context 16 --quiet "
+                          "--lora rank=2 --out enc");
+        command_expect(0, "merge enc-base --adapter enc --out merged-enc");
+    }
+}
+
 static void only_adapters_are_written(void **state) {
     (void)state;
     assert_int_equal(access("ad/adapter_config.json", F_OK), 0);
@@ -271,6 +293,7 @@ int main(void) {
         cmocka_unit_test(an_adapter_is_no_model),
         cmocka_unit_test(adapters_of_16_bits_are_widened),
         cmocka_unit_test(only_adapters_are_written),
+        cmocka_unit_test(encoders_merge),
         cmocka_unit_test(resuming_gives_the_same_bits),
         cmocka_unit_test(what_is_wrong_is_said),
     };

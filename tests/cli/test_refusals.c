@@ -175,6 +175,13 @@ static void a_reason_stands_where_there_is_no_plan(void **state) {
     command_free(&r);
 }
 
+static void a_folder_is_a_way_out(void **state) {
+    (void)state;
+    assert_true(command_says("plan gpt2 --batch 2 --context 64 --memory 1GiB", 3,
+                             "it would fit with --offload-to DIR, which is slower (needs"));
+    command_expect(3, "plan gpt2 --batch 2 --context 64 --memory 1MiB --quiet");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_command_has_a_row),
@@ -182,6 +189,7 @@ int main(void) {
         cmocka_unit_test(what_does_not_fit_is_an_object),
         cmocka_unit_test(what_is_wrong_comes_before_the_plan),
         cmocka_unit_test(a_reason_stands_where_there_is_no_plan),
+        cmocka_unit_test(a_folder_is_a_way_out),
     };
     return cmocka_run_group_tests(tests, make_files, scratch_close);
 }
