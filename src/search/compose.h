@@ -17,6 +17,7 @@ typedef struct {
     plan_buffer buffers[2]; /* of the data: the loader's read-ahead, one sample of validation */
     uint32_t buffer_count;
     uint64_t memory;     /* the budget, which the search itself must keep too; 0: none */
+    uint64_t room;       /* what more than one candidate may take at once; 0: `memory` */
     uint64_t kept_bytes; /* what the run remembers of its steps, outside of the pool */
     const char *folder;  /* for what does not stay in memory; NULL: none */
     bool training;       /* false: validation only */

@@ -29,6 +29,7 @@ static status explain_nothing(const compose_run *r, const space *s) {
 static status find_within(const search_request *q, const space *s, uint64_t limit, const search_wish *w,
                           search_front *front) {
     compose_run run = q->run;
+    run.room = q->run.memory; /* beyond that one candidate at a time, and no more than it takes to refuse */
     if (limit == UINT64_MAX)
         run.memory = 0;
     else if (!run.memory || limit > run.memory)

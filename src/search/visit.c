@@ -115,6 +115,7 @@ static uint64_t room_for(const visit *v) {
     uint64_t each = plan_making_bytes(m->table_bytes + m->table_bytes / 2),
              code = device_runtime_reserve(0).code, most = m->least_peak;
     if (v->run->memory && v->run->memory < most) most = v->run->memory;
+    if (v->run->room && v->run->room < most) most = v->run->room;
     return each && most > code + each ? (most - code) / each : 1;
 }
 
