@@ -162,13 +162,30 @@ static void evaluated(void *context, int64_t step, double loss, int64_t samples)
 
 /* ---- the command ---- */
 
+/* Prints a report that is there already, in pieces: a long run's is large. */
+static status repeat_report(output *result, const char *path) {
+    char block[4096];
+    uint64_t bytes;
+    int file;
+    TRY(io_open(path, &file, &bytes));
+    status read = STATUS_OK;
+    for (uint64_t at = 0; at < bytes && read == STATUS_OK; at += sizeof block) {
+        uint64_t n = bytes - at < sizeof block ? bytes - at : sizeof block;
+        read = io_read_at(file, path, at, block, n);
+        if (read == STATUS_OK) output_bytes(result, block, n);
+    }
+    close(file);
+    return read;
+}
+
 /* A start that had nothing left to do leaves the report of the one before. */
 static status ended(void *context, const train_result *r) {
     const watcher *w = context;
     text json = { 0 };
     char path[4096];
     int length = snprintf(path, sizeof path, "%s/run.json", w->o->run.out);
-    if (r->steps == r->first && access(path, F_OK) == 0) return STATUS_OK;
+    if (r->steps == r->first && access(path, F_OK) == 0)
+        return w->o->json ? repeat_report(&w->streams->result, path) : STATUS_OK;
     report_run_json(&json, w->s, w->d, r);
     status result = STATUS_OK;
     if (json.failed || length >= (int)sizeof path)

@@ -434,6 +434,8 @@ static void a_finished_run_is_only_said_to_be_one(void **state) {
     assert_non_null(strstr(r.out, "all 60 steps are done already"));
     assert_null(strstr(r.out, "predicted peak"));
     command_free(&r);
+    assert_int_equal(system(SNUG_BUILD "/snug " RUN "--out over --resume --json --quiet >over/said"), 0);
+    assert_int_equal(system("cmp over/said over/run.json"), 0);
 }
 
 /* A folder is what it is, however it is written: the run goes on there, and its history with it. */
