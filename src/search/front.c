@@ -484,8 +484,8 @@ static status copy_points(const pool *p, entry *list, uint32_t count, search_fro
 }
 
 /* Stems with the largest micro-batch come first. Their answers limit how far the others are looked at. The
- * spare ones follow, for which something leaner than the leanest is only likely up to its micro-batch. Where
- * no answer is within the limit, all of them do. */
+ * spare ones follow, for which something leaner than the leanest is only likely up to its micro-batch; where
+ * there is none within a limit, they wait for a larger one. */
 static status find_wished(pool *p, search_front *front) {
     const space *s = p->space;
     entry found[WISHED_MOST];
@@ -498,6 +498,7 @@ static status find_wished(pool *p, search_front *front) {
             TRY(ask_wished(p, found, &count));
         }
         if (count) most = s->stems[found[0].code.stem].micro_batch;
+        if (!count && p->limit < UINT64_MAX) break;
     }
     return copy_points(p, found, count, front);
 }

@@ -434,7 +434,7 @@ static void so_does_the_plan_of_them(void **state) {
     double end = seconds_of_children();
     print_message("%.2f s, where it does not fit %.2f s\n", middle - begin, end - middle);
 #ifndef __SANITIZE_ADDRESS__
-    assert_true(middle - begin < 4 && end - middle < 4); /* for slower machines */
+    assert_true(middle - begin < 8 && end - middle < 8); /* for slower machines, and busy ones */
 #endif
 }
 

@@ -37,6 +37,7 @@ static const trial trials[] = {
     { "train begun --eval-only --data text --threads 1 --json", NULL, NULL },
     { "quantize begun --to int8 --out o --threads 1", NULL, "quantize begun --to int8 --out o --threads 1" },
     { "generate begun --prompt abc --tokens 5 --seed 1 --threads 1 --quiet", NULL, NULL },
+    { "generate quantized --prompt abc --tokens 5 --seed 1 --threads 1 --quiet", NULL, NULL },
     { "merge begun --adapter adapter --out o", NULL, "merge begun --adapter adapter --out o" },
 };
 
@@ -122,7 +123,8 @@ static int open_files(void **state) {
     if (failed) return failed;
     command_make_files();
     if (start(TRAIN "tiny --steps 3", -1) || system("mv o begun")) return 1;
-    return start(TRAIN "begun --steps 2 --lora rank=2", -1) || system("mv o adapter");
+    if (start(TRAIN "begun --steps 2 --lora rank=2", -1) || system("mv o adapter")) return 1;
+    return start("quantize begun --to int8 --out quantized --threads 1", -1);
 }
 
 int main(void) {

@@ -182,6 +182,26 @@ static void a_folder_is_a_way_out(void **state) {
     command_expect(3, "plan gpt2 --batch 2 --context 64 --memory 1MiB --quiet");
 }
 
+static void what_stands_in_the_way_is_named(void **state) {
+    (void)state;
+    char line[256];
+    uint64_t least = command_least_budget("plan char-small --batch 4 --threads 2 --json --quiet");
+    snprintf(line, sizeof line, "plan char-small --batch 4 --threads 2 --recompute off --memory %llu",
+             (unsigned long long)least);
+    assert_true(command_says(line, 3, "it would fit with --recompute auto (needs"));
+}
+
+static void what_only_plans_is_not_run(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "profile t5-small --batch 1 --context 8 --data text",
+        "compare t5-small --batch 1 --context 8 --measure --steps 1",
+        "train t5-small --batch 1 --context 8 --data text --steps 1 --out o"
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_true(command_says(lines[i], 2, "t5-small (t5) can be planned, and not computed yet"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_command_has_a_row),
@@ -190,6 +210,8 @@ int main(void) {
         cmocka_unit_test(what_is_wrong_comes_before_the_plan),
         cmocka_unit_test(a_reason_stands_where_there_is_no_plan),
         cmocka_unit_test(a_folder_is_a_way_out),
+        cmocka_unit_test(what_stands_in_the_way_is_named),
+        cmocka_unit_test(what_only_plans_is_not_run),
     };
     return cmocka_run_group_tests(tests, make_files, scratch_close);
 }
