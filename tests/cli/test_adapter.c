@@ -93,6 +93,10 @@ static void encoders_merge(void **state) {
                           "--out enc-base");
         command_expect(0, "train enc-base --data text --steps 1 --batch 2 --context 16 --quiet "
                           "--lora rank=2 --out enc");
+        assert_int_equal(system("tr -d ' \\n' <enc/adapter_config.json | grep -q "
+                                "'\"target_modules\":\\[\"query\",\"key\",\"value\",\"output.dense\","
+                                "\"intermediate.dense\"\\]'"),
+                         0);
         command_expect(0, "merge enc-base --adapter enc --out merged-enc");
     }
 }

@@ -32,6 +32,7 @@ static const char *const unread[] = {
     "convnext.json:drop_path_rate",
     "convnext.json:initializer_range",
     "convnext.json:layer_scale_init_value",
+    "dense_act_fn",
     "encoder_stride",
     "gpt_neox.json:is_decoder",
     "t5.json:is_decoder",
@@ -44,6 +45,7 @@ static const char *const unread[] = {
     "output_hidden_states",
     "output_router_logits",
     "phi3.json:original_max_position_embeddings",
+    "pooler_act",
     "pooler_output_size",
     "pretraining_tp",
     "qa_dropout",
@@ -56,6 +58,7 @@ static const char *const unread[] = {
     "sinusoidal_pos_embds",
     "t5.json:pad_token_id",
     "t5_gated.json:pad_token_id",
+    "transformers_version",
     "use_bidirectional_attention",
     "use_cache",
     "vit.json:initializer_range",
@@ -124,6 +127,44 @@ static int check_keys(const char *name, const char *json, const model_config *c)
     return missed;
 }
 
+/* A value of another kind instead of the one in a line like ` "key": 0.5,`: text for a number, a number for
+ * text and for what is true or false. */
+static bool spoil(const char *line, size_t length, char *changed, size_t room, char key[KEY]) {
+    int before = 0, after = 0;
+    if (sscanf(line, " \"%63[^\"]\": %n", key, &before) != 1 || !before || line[1] != '"') return false;
+    bool quoted = line[before] == '"', word = line[before] == 't' || line[before] == 'f';
+    if (quoted)
+        sscanf(line + before, "\"%*[^\"]\"%n", &after);
+    else
+        sscanf(line + before, "%*[-+.0-9a-z]%n", &after);
+    if (!after || strncmp(line + before, "null", 4) == 0) return false;
+    snprintf(changed, room, "%.*s%s%.*s", before, line, quoted || word ? "7" : "\"odd\"",
+             (int)(length - (size_t)(before + after)), line + before + after);
+    return true;
+}
+
+/* Of a key that is read, a value of another kind is refused with the key's name: no failure of a reader is
+ * dropped. */
+static int check_kinds(const char *name, const char *json, const model_config *c) {
+    static char with[BYTES + 256];
+    char changed[1024], key[KEY];
+    int missed = 0;
+    (void)c;
+    for (const char *line = json; *line;) {
+        size_t length = strcspn(line, "\n") + 1;
+        model_config other;
+        if (spoil(line, length, changed, sizeof changed, key) && !is_unread(name, key)) {
+            snprintf(with, sizeof with, "%.*s%s%s", (int)(line - json), json, changed, line + length);
+            if (read(with, &other))
+                missed++, print_error("%s: '%s' of another kind is taken\n", name, key);
+            else if (!strstr(status_message(), key))
+                missed++, print_error("%s: '%s' is refused with '%s'\n", name, key, status_message());
+        }
+        line += length;
+    }
+    return missed;
+}
+
 static int is_config(const struct dirent *d) { return strstr(d->d_name, ".json") != NULL; }
 
 static void for_all(int (*check)(const char *name, const char *json, const model_config *c)) {
@@ -144,6 +185,11 @@ static void for_all(int (*check)(const char *name, const char *json, const model
 static void every_key_is_read(void **state) {
     (void)state;
     for_all(check_keys);
+}
+
+static void other_kinds_are_refused(void **state) {
+    (void)state;
+    for_all(check_kinds);
 }
 
 static int check_writing(const char *name, const char *json, const model_config *c) {
@@ -215,6 +261,7 @@ static void wrong_sizes_of_images_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_key_is_read),
+                                        cmocka_unit_test(other_kinds_are_refused),
                                         cmocka_unit_test(what_is_written_reads_back),
                                         cmocka_unit_test(older_words_are_read),
                                         cmocka_unit_test(wrong_sizes_of_images_are_refused) };

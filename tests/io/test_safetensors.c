@@ -120,6 +120,7 @@ static void unusual_headers_are_read(void **state) {
         { "{\n\"a\" : { \"dtype\" : \"F8_E4M3\" , \"shape\" : [ 2 , 2 ] , \"data_offsets\" : [ 0 , 4 ] } }",
           4, 1 },
         { "{\"\\u0061\":{\"dtype\":\"BOOL\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, 1 },
+        { "{\"\\u00fF\\uABCD\\uafaf\":{\"dtype\":\"BOOL\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, 1 },
         { "{\"b\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[1,3]},\"__metadata__\":{\"x\":\"y\"},"
           "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
           3, 2 },
