@@ -17,7 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 # - in both: what compares bits and speeds of kernels (another instruction set and -O3 in one, edges of memory in the
 #   other), what compares planned with resident memory, and what trains.
 not_sanitized='^test_(memory_from_outside|runs|kills|failures|install|guide|measure|wider|resume|resume_budgets|solve'
-not_sanitized+='|precision|same_run|lines)$'
+not_sanitized+='|precision|same_run|lines|front|combinations|estimate|predict|progress)$'
 sanitized_alone='^(fuzz_.*|test_(json|safetensors|file|event_file|formats|masking|graph|schedule|comm|journal'
 sanitized_alone+='|options|texts|status|emit|readers|gaps|hard_configs|bad_inputs|cluster|oom|torch|vllm|llmc'
 sanitized_alone+='|llama_cpp|libraries|published))$'
@@ -81,7 +81,7 @@ sanitized_tests() {
     local leaks=1
     leaks_can_be_found >/dev/null 2>&1 || { leaks=0; echo "leaks can't be searched for here"; }
     local asan=detect_leaks=$leaks:allocator_may_return_null=1:detect_stack_use_after_return=1
-    SNUG_TEST_CASES=${SNUG_TEST_CASES:-100} ASAN_OPTIONS=$asan \
+    SNUG_TEST_CASES=${SNUG_TEST_CASES:-50} ASAN_OPTIONS=$asan \
         UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 run_tests build-asan -E "$not_sanitized"
 }
 
