@@ -497,7 +497,9 @@ static status find_wished(pool *p, search_front *front) {
             TRY(survey(p, (uint16_t)stem));
             TRY(ask_wished(p, found, &count));
         }
-        if (count) most = s->stems[found[0].code.stem].micro_batch;
+        bool budgeted =
+            p->wish->budget && p->wish->budget < UINT64_MAX; /* what is leaner may be faster within it */
+        if (count && !budgeted) most = s->stems[found[0].code.stem].micro_batch;
         if (!count && p->limit < UINT64_MAX) break;
     }
     return copy_points(p, found, count, front);
