@@ -30,7 +30,7 @@ typedef enum {
     PASS_OPTIONAL, /* worth trying as well */
     PASS_FREE, /* pointless: the technique costs neither bytes nor time. "off" is tried only where the user
                   says so, or where the allowed class leaves no setting */
-    PASS_NEARLY_FREE, /* it costs no time, but sometimes bytes: "off" is tried next to the leanest plan, too
+    PASS_NEARLY_FREE, /* it costs no time, but sometimes bytes: "off" is tried after all else (search/front.c)
                        */
     PASS_NEEDED       /* impossible: this micro-batch cannot run without it */
 } pass_without;

@@ -483,9 +483,9 @@ static status copy_points(const pool *p, entry *list, uint32_t count, search_fro
     return STATUS_OK;
 }
 
-/* Stems with the largest micro-batch come first. Their answers limit how far the others are looked at. The
- * spare ones follow, for which something leaner than the leanest is only likely up to its micro-batch; where
- * there is none within a limit, they wait for a larger one. */
+/* Stems with the largest micro-batch come first. Their answers limit how far the others are looked at. Spare
+ * stems come last: all of them within a budget, else those up to the micro-batch of the leanest answer. Where
+ * a limit leaves no answer, they wait for a larger limit. */
 static status find_wished(pool *p, search_front *front) {
     const space *s = p->space;
     entry found[WISHED_MOST];

@@ -26,7 +26,7 @@ typedef struct {
     int64_t micro_batch;
     uint8_t forward[PASS_MAX];     /* by pass: its setting, as an index into space.known */
     space_list lists[SPACE_STEPS]; /* by step pass */
-    bool spare; /* it lacks a technique that is nearly free: of use for small peaks alone */
+    bool spare;                    /* it lacks a technique that is nearly free: looked at last */
 } space_stem;
 
 /* The settings of a pass, each once; the first is "off". */
