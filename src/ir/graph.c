@@ -14,12 +14,18 @@ enum {
     MAX_OUTPUTS = 16
 };
 
-static _Thread_local uint32_t limit;
+static _Thread_local graph_room limit;
 
-void graph_limit(uint32_t nodes) { limit = nodes; }
+void graph_limit(const graph_room *room) { limit = *room; }
+
+graph_room graph_limit_now(void) { return limit; }
+
+graph_size graph_size_of(const graph *g) {
+    return (graph_size){ g->tensors.count, g->nodes.count, g->edges.count, g->bytes.count };
+}
 
 status graph_open(graph *g) {
-    *g = (graph){ .site = SITE_NONE, .most = limit ? limit : MAX_NODES };
+    *g = (graph){ .site = SITE_NONE, .room = limit };
     status result = STATUS_OK;
     TRY_OR(failed, array_open(&g->tensors, sizeof(tensor), MAX_TENSORS));
     TRY_OR(failed, array_open(&g->nodes, sizeof(node), MAX_NODES));
@@ -170,12 +176,17 @@ static void link_parts(graph *g, const node *n) {
     }
 }
 
+static bool is_full(const graph *g) {
+    graph_size size = graph_size_of(g);
+    return g->room.bytes && graph_size_bytes(&size, &g->room) > g->room.bytes;
+}
+
 /* A node with inputs and attributes, but no outputs yet; 0: there is no room. */
 static node_id begin_node(graph *g, const op_def *op, const tensor_id *in, uint32_t in_count,
                           const void *attributes) {
-    if (g->nodes.count > g->most) {
-        g->failed =
-            status_set(STATUS_NO_FIT, "there is no memory for a graph of more than %u nodes", g->most);
+    if (is_full(g)) {
+        g->failed = status_set(STATUS_NO_FIT, "there is no memory for a graph of more than %u nodes",
+                               g->nodes.count - 1); /* number 0 is none */
         return 0;
     }
     node_id id;

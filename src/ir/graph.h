@@ -20,6 +20,7 @@
 #include "base/dtype.h"
 #include "base/shape.h"
 #include "base/status.h"
+#include "ir/graph_size.h"
 
 typedef uint32_t tensor_id;
 typedef uint32_t node_id;
@@ -77,15 +78,14 @@ typedef struct {
     phase phase;  /* given to the nodes that are added */
     int32_t site; /* likewise */
     status failed;
-    uint32_t most; /* nodes that it may have; adding more fails */
+    graph_room room;   /* a node beyond it fails */
+    graph_size parent; /* at least as large as any graph that it was made from */
 } graph;
 
 status graph_open(graph *g);
 void graph_close(graph *g);
 
-/* How many nodes the graphs may have that this thread opens from now on; 0: as many as there can be. A search
- * holds no graph that it has no memory for. */
-void graph_limit(uint32_t nodes);
+graph_size graph_size_of(const graph *g);
 
 /* STATUS_OK, or the first failure since opening (its sentence is the recorded one). */
 static inline status graph_status(const graph *g) { return g->failed; }

@@ -134,16 +134,26 @@ enum {
     EDGE_TABLES = sizeof(tensor_id) + sizeof(op_arg)
 };
 
+static const graph_room tables_of_each = { .tensor = TENSOR_TABLES,
+                                           .node = NODE_TABLES,
+                                           .edge = EDGE_TABLES };
+
 uint64_t plan_graph_bytes(const graph *g) {
-    return g->tensors.count * (uint64_t)TENSOR_TABLES + g->nodes.count * (uint64_t)NODE_TABLES +
-           g->bytes.count + g->edges.count * (uint64_t)EDGE_TABLES;
+    graph_size size = graph_size_of(g);
+    return graph_size_bytes(&size, &tables_of_each);
 }
 
-/* A node has at least one input and one output. */
-uint32_t plan_most_nodes(uint64_t memory) {
-    enum { NODE = TENSOR_TABLES + NODE_TABLES + 2 * EDGE_TABLES };
-    uint64_t code = device_runtime_reserve(0).code, most = memory > code ? (memory - code) / 7 * 4 / NODE : 0;
-    return most < 1 ? 1 : most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
+uint64_t plan_growing_bytes(const graph *g) {
+    graph_size size = graph_size_larger(graph_size_of(g), g->parent);
+    return graph_size_bytes(&size, &tables_of_each);
+}
+
+graph_room plan_graph_room(uint64_t memory) {
+    graph_room room = tables_of_each;
+    uint64_t code = device_runtime_reserve(0).code;
+    room.bytes = memory > code ? (memory - code) / 7 * 4 : 0;
+    room.bytes += !room.bytes;
+    return room;
 }
 
 /* Bookkeeping for a persistent tensor while it is saved: lists and headers. */

@@ -78,11 +78,14 @@ uint64_t plan_slots_bytes(uint64_t pieces, uint64_t slot_bytes);
 /* Bytes of bookkeeping that running a program of this graph takes. */
 uint64_t plan_graph_bytes(const graph *g);
 
-/* The most nodes that a graph can have if planning it is to take at most so much memory. */
-uint32_t plan_most_nodes(uint64_t memory);
+/* The same of the largest graph on the way to this one (graph.parent): making it takes that. */
+uint64_t plan_growing_bytes(const graph *g);
 
 /* Memory that one thread holds while it makes a plan with so many bytes of tables. */
 uint64_t plan_making_bytes(uint64_t table_bytes);
+
+/* The room of graphs whose plan takes no more than so much memory while it is made, code included. */
+graph_room plan_graph_room(uint64_t memory);
 
 /* Takes the programs over, also on failure. A program without steps (NULL) is absent. */
 status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,

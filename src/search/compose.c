@@ -42,7 +42,8 @@ typedef struct {
     compose_trunk *trunk;
     const compose_reach *reach; /* of an outline; NULL: it is planned */
     uint64_t least;             /* a lower bound of the peak, as far as is known */
-    uint64_t tables;            /* bytes of tables for the graphs so far */
+    uint64_t tables;            /* bytes of tables for the graphs so far, each when it was largest */
+    graph_room room;            /* of all graphs */
     bool given_up;
 } making;
 
@@ -56,11 +57,15 @@ static void look_at(making *m, const graph *g, uint32_t without) {
     m->given_up = m->least > reach->peak_bytes && m->least > reach->budget;
 }
 
+static uint64_t bytes_of_making(uint64_t tables) {
+    return device_runtime_reserve(0).code + plan_making_bytes(tables);
+}
+
 /* What it takes to make the plan is part of its peak: with the graphs so far, and one that takes this more.
  */
 static void look_at_tables(making *m, uint64_t more) {
     if (!m->reach) return;
-    uint64_t bytes = device_runtime_reserve(0).code + plan_making_bytes(m->tables + more);
+    uint64_t bytes = bytes_of_making(m->tables + more);
     if (bytes > m->least) m->least = bytes;
     m->given_up |= bytes > m->reach->peak_bytes && bytes > m->reach->budget;
 }
@@ -73,11 +78,12 @@ static status make_program(making *m, program_kind k, program *p) {
     status result = STATUS_OK;
     const graph *root = compose_root(r, m->choice, m->trunk->stem, k);
     look_at(m, root, roles_freed(m->choice));
-    look_at_tables(m, plan_graph_bytes(root) / 4 * 3); /* passes make graphs hardly smaller */
+    look_at_tables(m, plan_growing_bytes(root));
+    compose_limit(&m->room, m->tables);
     if (!m->given_up) result = compose_grow(r, m->choice, k, m->trunk, &g);
     if (!m->given_up && result == STATUS_OK) look_at(m, &g, 0);
-    if (!m->given_up && result == STATUS_OK) look_at_tables(m, plan_graph_bytes(&g));
-    m->tables += plan_graph_bytes(&g);
+    if (!m->given_up && result == STATUS_OK) look_at_tables(m, plan_growing_bytes(&g));
+    m->tables += plan_growing_bytes(&g);
     if (result != STATUS_OK || m->given_up) {
         graph_close(&g);
         return result;
@@ -106,9 +112,11 @@ static bool too_slow(const making *m, const program programs[PROGRAM_COUNT]) {
 static status make_programs(making *m, program programs[PROGRAM_COUNT]) {
     status result = m->trunk->stem->made;
     compose_flavour f;
+    m->room = graph_limit_now();
     for (int k = 0; k < COMPOSE_PARTS && result == STATUS_OK && !m->given_up; k++)
         if (compose_flavour_of(m->run, m->choice, (program_kind)k, &f))
             result = make_program(m, (program_kind)k, &programs[k]);
+    graph_limit(&m->room);
     if (result == STATUS_OK && !m->given_up) m->given_up = too_slow(m, programs);
     if (result == STATUS_OK && !m->given_up) return STATUS_OK;
     for (int k = 0; k < COMPOSE_PARTS; k++) lower_close(&programs[k]);
@@ -123,13 +131,14 @@ status compose_plan_on(const compose_run *r, const compose_choice *c, compose_tr
     TRY(make_programs(&m, programs));
     TRY(plan_make(programs, r->buffers, r->buffer_count, r->lower.threads, p));
     plan_reserve(p, r->kept_bytes);
+    plan_hold(p, bytes_of_making(m.tables));
     p->folder = r->folder;
     return STATUS_OK;
 }
 
 status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
     compose_stem stem;
-    compose_trunk trunk = { .stem = &stem };
+    compose_trunk trunk = { .stem = &stem, .most = COMPOSE_KEPT };
     status result = compose_stem_open(r, c, &stem);
     if (result == STATUS_OK) result = compose_plan_on(r, c, &trunk, p);
     compose_trunk_close(&trunk);
@@ -171,6 +180,7 @@ status compose_bound(const compose_run *r, const compose_choice *c, compose_trun
     if (m.given_up) return STATUS_OK;
     TRY(plan_outline(programs, r->buffers, r->buffer_count, r->lower.threads, &p));
     plan_reserve(&p, r->kept_bytes);
+    plan_hold(&p, bytes_of_making(m.tables));
     result = look_into(r, c, &p, out);
     plan_close(&p);
     return result;

@@ -51,6 +51,8 @@ typedef struct {
     status made; /* what compose_stem_open returned */
 } compose_stem;
 status compose_stem_open(const compose_run *r, const compose_choice *c, compose_stem *s);
+/* The next graphs have what is left of `all` beside others that take `used`. */
+void compose_limit(const graph_room *all, uint64_t used);
 void compose_stem_close(compose_stem *s); /* also after a failure */
 bool compose_same_stem(const compose_choice *a, const compose_choice *b);
 bool compose_same(const compose_choice *a, const compose_choice *b); /* in all settings */
@@ -60,6 +62,7 @@ bool compose_same(const compose_choice *a, const compose_choice *b); /* in all s
 enum { COMPOSE_KEPT = 2 };
 typedef struct {
     const compose_stem *stem;
+    uint32_t most;         /* graphs that it keeps: 0 to COMPOSE_KEPT */
     const graph *root;     /* the graph of the stem that the kept ones were made from, */
     compose_choice choice; /* and the choice that they were made for */
     uint32_t count;
@@ -67,7 +70,7 @@ typedef struct {
         graph graph;
         int pass; /* the last pass that has run on it, as an index into pass_table */
     } kept[COMPOSE_KEPT];
-} compose_trunk;                            /* begins as { stem } */
+} compose_trunk;                            /* begins as { stem, most } */
 void compose_trunk_close(compose_trunk *t); /* before its stem */
 
 /* Builds, rewrites, lowers, schedules and plans all programs of the run. _on: from a trunk whose stem is that

@@ -31,6 +31,7 @@ static status rewrite_by(rewriter *run, const pass_setting *s, const pass_contex
     graph next;
     TRY(graph_open(&next));
     status result = run(w->now, s, context, &next);
+    next.parent = graph_size_larger(graph_size_of(w->now), w->now->parent);
     graph_close(&w->own);
     w->own = next;
     w->now = &w->own;
@@ -153,13 +154,26 @@ bool compose_same_stem(const compose_choice *a, const compose_choice *b) {
 
 bool compose_same(const compose_choice *a, const compose_choice *b) { return same_up_to(a, b, PASS_STEP); }
 
+void compose_limit(const graph_room *all, uint64_t used) {
+    graph_room rest = *all;
+    if (rest.bytes) rest.bytes = rest.bytes > used ? rest.bytes - used : 1;
+    graph_limit(&rest);
+}
+
 status compose_stem_open(const compose_run *r, const compose_choice *c, compose_stem *s) {
     *s = (compose_stem){ .made = STATUS_OK };
+    graph_room all = graph_limit_now();
+    uint64_t used = 0;
     compose_flavour f;
-    for (int k = 0; k < COMPOSE_PARTS && s->made == STATUS_OK; k++)
-        if (compose_flavour_of(r, c, (program_kind)k, &f) &&
-            root_of(r, c, (program_kind)k) == (program_kind)k)
-            s->made = build_stem(r, c, &f, PASS_STEP, &s->graphs[k]);
+    for (int k = 0; k < COMPOSE_PARTS && s->made == STATUS_OK; k++) {
+        if (!compose_flavour_of(r, c, (program_kind)k, &f) ||
+            root_of(r, c, (program_kind)k) != (program_kind)k)
+            continue;
+        compose_limit(&all, used);
+        s->made = build_stem(r, c, &f, PASS_STEP, &s->graphs[k]);
+        used += plan_growing_bytes(&s->graphs[k]);
+    }
+    graph_limit(&all);
     return s->made;
 }
 
@@ -171,7 +185,7 @@ void compose_stem_close(compose_stem *s) {
 
 void compose_trunk_close(compose_trunk *t) {
     while (t->count) graph_close(&t->kept[--t->count].graph);
-    *t = (compose_trunk){ 0 };
+    *t = (compose_trunk){ .most = t->most };
 }
 
 /* Frees the kept graphs that the choice cannot go on from. It can go on from one that was made from the same
@@ -192,7 +206,7 @@ static void trim(compose_trunk *t, const graph *root, const compose_choice *c) {
 
 /* Keeps the graph that pass number i has made; where the trunk is full, the oldest is freed. */
 static void keep(compose_trunk *t, int i, growth *w) {
-    if (t->count == COMPOSE_KEPT) {
+    if (t->count == t->most) {
         graph_close(&t->kept[0].graph);
         memmove(&t->kept[0], &t->kept[1], --t->count * sizeof *t->kept);
     }
@@ -217,7 +231,7 @@ static status apply_steps(const compose_choice *c, pass_context *context, bool a
         if (!takes_part(c, context, PASS_STEP, i)) continue;
         context->accumulating = accumulating && pass_table[i]->by_program;
         TRY(rewrite_by(pass_table[i]->run, &c->settings[i], context, w));
-        if (i < last && !pass_table[i]->by_program) keep(t, i, w);
+        if (i < last && !pass_table[i]->by_program && t->most) keep(t, i, w);
     }
     return STATUS_OK;
 }
@@ -241,6 +255,7 @@ status compose_grow(const compose_run *r, const compose_choice *c, program_kind 
             w.own = t->kept[--t->count].graph;
         else
             result = rewrite_nothing(root, &w.own);
+        w.own.parent = root->parent;
     }
     *g = w.own;
     compose_trunk_close(&apart);

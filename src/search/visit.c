@@ -21,6 +21,7 @@ typedef struct {
     uint32_t begin, open;    /* the first open stem, and how many are open */
     uint32_t at, end;        /* the indexes of this round: [at, end) */
     uint32_t workers;        /* threads that work on them */
+    bool tight;              /* there is no memory for one candidate more */
     visit_failure *failures; /* by thread */
     uint32_t batch; /* so many indexes in a row go to one thread: their graphs grow from each other's */
 } walk;
@@ -30,7 +31,9 @@ static void limit_graphs(const visit *v) {
     const compose_reach *r = &v->reach;
     uint64_t most = r->peak_bytes > r->budget ? r->peak_bytes : r->budget;
     if (v->run->memory && v->run->memory < most) most = v->run->memory;
-    graph_limit(most < UINT64_MAX ? plan_most_nodes(most) : 0);
+    graph_room room = plan_graph_room(most);
+    if (most == UINT64_MAX) room.bytes = 0;
+    graph_limit(&room);
 }
 
 /* `refused`: what memory_refused() was before. What cannot be planned is no failure of the visit. */
@@ -50,7 +53,7 @@ static void open_stem(void *context, int64_t index, int thread) {
     /* A failure stays in the stem: all candidates of the stem fail with it. */
     limit_graphs(w->v);
     w->stems[index].made = compose_stem_open(w->v->run, &c, &w->stems[index]);
-    graph_limit(0);
+    graph_limit(&(graph_room){ 0 });
     note_failure(w, thread, w->stems[index].made, refused);
 }
 
@@ -82,6 +85,7 @@ static void look_at_batch(const walk *w, uint32_t batch, int thread) {
         while (w->first[stem + 1] <= at) stem++;
         if (trunk->stem != &w->stems[stem - w->begin]) compose_trunk_close(trunk);
         trunk->stem = &w->stems[stem - w->begin];
+        trunk->most = w->tight ? 1 : COMPOSE_KEPT;
         v->choice(v->list, at, &c);
         compose_least found;
         uint64_t refused = memory_refused();
@@ -92,7 +96,7 @@ static void look_at_batch(const walk *w, uint32_t batch, int thread) {
         remember(&w->found[thread], &found);
         v->take(v->list, at, &found);
     }
-    graph_limit(0);
+    graph_limit(&(graph_room){ 0 });
 }
 
 static uint32_t batches_of(const walk *w) { return (w->end - w->at + w->batch - 1) / w->batch; }
@@ -147,6 +151,7 @@ static void next_stems(walk *w, uint32_t left) {
     uint64_t room = room_for(w->v);
     uint32_t threads = (uint32_t)threads_count();
     w->workers = room < threads ? (uint32_t)room : threads;
+    w->tight = room <= threads;
     w->open = left < w->workers ? left : w->workers;
     if (w->open == 1)
         open_stem(w, 0, 0);
@@ -155,8 +160,7 @@ static void next_stems(walk *w, uint32_t left) {
     w->end = m->table_bytes ? w->first[w->begin + w->open] : w->at + 1;
     look_at_all(w);
     for (uint32_t s = 0; s < w->open; s++) compose_stem_close(&w->stems[s]);
-    if (w->workers < (uint32_t)threads_count())
-        memory_trim(); /* memory is tight: what is kept for later counts */
+    if (w->tight) memory_trim(); /* what is kept for later counts */
     w->at = w->end;
     uint64_t held = device_runtime_reserve(0).code + w->workers * plan_making_bytes(m->table_bytes);
     if (held > m->held) m->held = held;

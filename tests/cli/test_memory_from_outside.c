@@ -35,6 +35,18 @@ static void train_within(const char *model, const char *more, uint64_t budget) {
     command_free(&r);
 }
 
+/* What is refused has not taken more than it was allowed either. */
+static void refused_within(const char *model, const char *more, uint64_t budget) {
+    char line[512];
+    snprintf(line, sizeof line, "plan %s --data text --eval-samples 4 --quiet %s --memory %llu", model, more,
+             (unsigned long long)budget);
+    command_result r = command_run(line);
+    if (r.exit != 3 || r.resident_peak > budget)
+        fail_msg("snug %s: exit %d, the process took %llu bytes", line, r.exit,
+                 (unsigned long long)r.resident_peak);
+    command_free(&r);
+}
+
 /* Budgets from the least to plenty. */
 static void every_budget_is_kept(void **state) {
     (void)state;
@@ -58,10 +70,12 @@ static void every_budget_is_kept(void **state) {
                  most = command_number(&d, "predicted.peak_bytes");
         json_close(&d);
         command_free(&r);
+        refused_within(cases[i].model, cases[i].more, least - 1);
         train_within(cases[i].model, cases[i].more, least);
         train_within(cases[i].model, cases[i].more, (least + most) / 2);
         train_within(cases[i].model, cases[i].more, most);
     }
+    refused_within("deep", "--batch 4 --allow all --threads 3 --offload-to " SNUG_BUILD, 16 << 20);
 }
 
 /* A long run remembers its losses and times, and sorts these: measured, 24 bytes a step. They are planned. */
