@@ -212,13 +212,14 @@ double pieces_seconds(const program *p, const device_rates *rates, double *waits
     pipeline l = { 0 };
     for (uint32_t s = 0; s < p->count; s++) {
         double began = l.now, each = p->steps[s].seconds;
-        if (pieces_step(p, s)) {
+        bool moves = pieces_step(p, s);
+        if (moves) {
             uint64_t count = count_of(p, s);
             many_pieces(&l, count, moving_seconds(p, s, rates) / (double)count, each / (double)count);
         } else {
             l.now += each;
         }
-        if (waits) waits[s] = l.now - began - each;
+        if (waits) waits[s] = moves ? l.now - began - each : 0; /* and no rounding */
     }
     return l.now;
 }
