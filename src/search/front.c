@@ -36,7 +36,7 @@ typedef struct {
     visit_memory memory;
     entry *entries;
     uint32_t count, room;
-    uint32_t planned;
+    uint32_t outlined, planned;
 } pool;
 
 static bool in_reach(const pool *p, uint64_t peak_bytes, double seconds) {
@@ -148,7 +148,7 @@ static status learn(pool *p, const uint32_t *list, uint32_t count, knowledge kno
                 .choice = entry_choice,
                 .take = entry_take };
     status result = visit_all(&v, n);
-    if (known == OUTLINED) p->planned += n;
+    *(known == OUTLINED ? &p->planned : &p->outlined) += n;
     memory_free(chosen);
     return result;
 }
@@ -361,6 +361,7 @@ static status outline_all(pool *p, outline *items, uint32_t count, const compose
                 .list = &o,
                 .choice = outline_choice,
                 .take = outline_take };
+    p->outlined += count;
     return visit_all(&v, count);
 }
 
@@ -526,6 +527,7 @@ status front_find(const compose_run *r, const space *s, uint64_t limit, const se
                .memory = visit_memory_none };
     status result = w ? find_wished(&p, front) : find_all(&p, front);
     front->candidates = space_size(s);
+    front->outlined = p.outlined;
     front->planned = p.planned;
     front->held_bytes = p.memory.held;
     memory_free(p.entries);

@@ -47,7 +47,8 @@ typedef struct {
     uint32_t count;
     search_point plain;  /* every technique off; peak_bytes 0: it cannot be planned, or was not wished for */
     uint64_t candidates; /* how many combinations there are, */
-    uint32_t planned;    /* and how many of them were packed and proved */
+    uint32_t outlined;   /* how many outlines were asked for, some of them twice, */
+    uint32_t planned;    /* and how many plans were packed and proved */
     uint64_t held_bytes; /* the most memory that the search held at once, code included */
     double elapsed;      /* seconds that the search took */
 } search_front;
