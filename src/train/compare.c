@@ -41,47 +41,53 @@ static void describe(compare_row *row, const compose_split *split, int own) {
     if (*cut && row->group == COMPARE_ALONE) add_part(row->setting, sizeof row->setting, "", cut);
 }
 
-static compare_row *add_row(compare_table *t, compare_group group, const char *name,
-                            const search_request *q) {
-    if (t->count == COMPARE_ROWS) t->count--;
-    compare_row *row = &t->rows[t->count++];
-    *row = (compare_row){ .group = group, .optimizer = q->run.optimizer.kind };
-    snprintf(row->name, sizeof row->name, "%s", name);
-    return row;
+static status add_row(compare_table *t, compare_group group, const char *name, const search_request *q,
+                      compare_row **row) {
+    if (t->count == COMPARE_ROWS)
+        return status_set(STATUS_FAILED, "compare: there are more than %d rows", COMPARE_ROWS);
+    *row = &t->rows[t->count++];
+    **row = (compare_row){ .group = group, .optimizer = q->run.optimizer.kind };
+    snprintf((*row)->name, sizeof(*row)->name, "%s", name);
+    return STATUS_OK;
 }
 
 static void explain(compare_row *row, const char *why) { snprintf(row->why, sizeof row->why, "%s", why); }
 
+/* Why a row has no plan stands in the row. Want of memory says nothing of it, and ends the comparison. */
+static status explain_failure(compare_row *row, status why) {
+    if (why == STATUS_FAILED) return why;
+    explain(row, status_message());
+    return STATUS_OK;
+}
+
 /* Plans the chosen point again for what a search does not keep. */
-static void fill_row(compare_row *row, const search_request *q, const search_point *x, int own) {
+static status fill_row(compare_row *row, const search_request *q, const search_point *x, int own) {
     plan p;
-    if (compose_plan(&q->run, &x->choice, &p) != STATUS_OK) {
-        explain(row, status_message());
-        return;
-    }
+    status result = compose_plan(&q->run, &x->choice, &p);
+    if (result != STATUS_OK) return explain_failure(row, result);
     compose_split split = compose_split_of(&q->run, &x->choice);
     row->point = *x;
     row->class = x->class;
     memcpy(row->by_category, p.by_category, sizeof row->by_category);
     describe(row, &split, own);
     plan_close(&p);
+    return STATUS_OK;
 }
 
 /* The leanest plan of q that takes at most `seconds`; among equals the first, which is the most exact. */
-static void fill_leanest(compare_row *row, const search_request *q, double seconds, int own) {
+static status fill_leanest(compare_row *row, const search_request *q, double seconds, int own) {
     search_front front;
-    if (search_run(q, &(search_wish){ .seconds = seconds }, &front) != STATUS_OK) {
-        explain(row, status_message());
-        return;
-    }
+    status result = search_run(q, &(search_wish){ .seconds = seconds }, &front);
+    if (result != STATUS_OK) return explain_failure(row, result);
     const search_point *x = NULL;
     for (uint32_t i = 0; i < front.count && !x; i++)
         if (front.points[i].seconds <= seconds) x = &front.points[i];
     if (x)
-        fill_row(row, q, x, own);
+        result = fill_row(row, q, x, own);
     else
         explain(row, "no plan is fast enough");
     search_close(&front);
+    return result;
 }
 
 /* ---- alone ---- */
@@ -106,19 +112,21 @@ static void look_beside(const compare_table *t, compare_row *row) {
     }
 }
 
-static void add_alone(compare_table *t, const search_request *q, int i, const pass_setting *setting) {
+static status add_alone(compare_table *t, const search_request *q, int i, const pass_setting *setting) {
     char name[PASS_OPTION_BYTES + 2] = "--";
     search_request alone = only(q, i);
+    compare_row *row = NULL;
     pass_option(pass_table[i], name + 2);
-    compare_row *row = add_row(t, COMPARE_ALONE, name, q);
+    TRY(add_row(t, COMPARE_ALONE, name, q, &row));
     alone.pins[i].kind = setting ? SEARCH_PINNED : SEARCH_ON;
     if (setting) alone.pins[i].setting = *setting;
     if (setting) snprintf(row->setting, sizeof row->setting, "%s", setting->text);
-    fill_leanest(row, &alone, HUGE_VAL, i);
+    TRY(fill_leanest(row, &alone, HUGE_VAL, i));
     if (row->point.peak_bytes) look_beside(t, row);
-    if (row->point.peak_bytes || setting) return;
+    if (row->point.peak_bytes || setting) return STATUS_OK;
     bool forbidden = q->allowed == PASS_EXACT && pass_table[i]->class > PASS_EXACT;
     explain(row, forbidden ? "not exact, and --exact is asked for" : "has nothing to do here");
+    return STATUS_OK;
 }
 
 static bool has_setting(const pass_setting *list, uint32_t count, const char *text) {
@@ -131,10 +139,10 @@ static bool has_setting(const pass_setting *list, uint32_t count, const char *te
  * which is worth knowing too. */
 static status list_lossy(const search_request *q, int i, pass_setting out[MAX_SETTINGS], uint32_t *listed) {
     compose_choice plain = { .micro_batch = q->run.batch };
-    pass_setting offered[2 * MAX_SETTINGS];
+    pass_setting offered[MAX_SETTINGS];
     uint32_t count = 0, n;
-    TRY(search_offers(&q->run, &plain, i, offered, 2 * MAX_SETTINGS, &n));
-    for (uint32_t k = 0; k < n && count < MAX_SETTINGS; k++)
+    TRY(search_offers(&q->run, &plain, i, offered, MAX_SETTINGS, &n));
+    for (uint32_t k = 0; k < n; k++)
         if (offered[k].class == PASS_LOSSY) out[count++] = offered[k];
     for (const char *at = pass_table[i]->values, *end; at && *at; at = end + strspn(end, ", ")) {
         end = strstr(at, ", ");
@@ -146,27 +154,24 @@ static status list_lossy(const search_request *q, int i, pass_setting out[MAX_SE
         snprintf(word, sizeof word, "%.*s", fits ? (int)length : 0, at);
         bool known = strcmp(word, "auto") == 0 || strcmp(word, "off") == 0 || !isalnum((unsigned char)*word);
         if (known || pass_table[i]->parse(word, &read) != STATUS_OK) continue;
-        if (read.class == PASS_LOSSY && count < MAX_SETTINGS && !has_setting(out, count, read.text))
-            out[count++] = read;
+        if (read.class != PASS_LOSSY || has_setting(out, count, read.text)) continue;
+        if (count == MAX_SETTINGS)
+            return status_set(STATUS_FAILED, "compare: %s has more than %d settings", pass_table[i]->name,
+                              MAX_SETTINGS);
+        out[count++] = read;
     }
     *listed = count;
     return STATUS_OK;
 }
 
-static void add_technique(compare_table *t, const search_request *q, int i) {
+static status add_technique(compare_table *t, const search_request *q, int i) {
     pass_setting lossy[MAX_SETTINGS];
-    if (q->pins[i].kind == SEARCH_OFF) return; /* the user has no use for it */
-    if (q->pins[i].kind == SEARCH_PINNED) {
-        add_alone(t, q, i, &q->pins[i].setting);
-        return;
-    }
     uint32_t count = 0;
-    if (pass_table[i]->class == PASS_LOSSY && list_lossy(q, i, lossy, &count) != STATUS_OK) {
-        explain(add_row(t, COMPARE_ALONE, pass_table[i]->name, q), status_message());
-        return;
-    }
-    for (uint32_t k = 0; k < count; k++) add_alone(t, q, i, &lossy[k]);
-    if (!count) add_alone(t, q, i, NULL);
+    if (q->pins[i].kind == SEARCH_OFF) return STATUS_OK; /* the user has no use for it */
+    if (q->pins[i].kind == SEARCH_PINNED) return add_alone(t, q, i, &q->pins[i].setting);
+    if (pass_table[i]->class == PASS_LOSSY) TRY(list_lossy(q, i, lossy, &count));
+    for (uint32_t k = 0; k < count; k++) TRY(add_alone(t, q, i, &lossy[k]));
+    return count ? STATUS_OK : add_alone(t, q, i, NULL);
 }
 
 /* ---- other runs ---- */
@@ -191,23 +196,21 @@ setup_options compare_options(const setup_options *asked, const compare_row *row
 }
 
 /* One row that is another run in something, without any technique. */
-static void add_other(compare_table *t, const setup *s, const compare_row *like) {
-    compare_row *row = add_row(t, COMPARE_ALONE, like->name, &s->request);
+static status add_other(compare_table *t, const setup *s, const compare_row *like) {
+    compare_row *row = NULL;
+    TRY(add_row(t, COMPARE_ALONE, like->name, &s->request, &row));
     row->optimizer = like->optimizer, row->other = like->other, row->class = like->class;
     snprintf(row->setting, sizeof row->setting, "%s", like->setting);
     setup_options options = compare_options(&s->options, row);
     setup other;
-    if (setup_open(&options, s->custom ? &s->model : NULL, &other) != STATUS_OK) {
-        explain(row, status_message());
-        return;
-    }
+    status result = setup_open(&options, s->custom ? &s->model : NULL, &other);
+    if (result != STATUS_OK) return explain_failure(row, result);
     search_request q = only(&other.request, -1);
     search_point plain = { .choice = { .micro_batch = q.run.batch }, .class = like->class };
-    if (search_plan(&q.run, UINT64_MAX, &plain, 1) != STATUS_OK)
-        explain(row, status_message());
-    else if (plain.peak_bytes)
-        fill_row(row, &q, &plain, -1);
-    else
+    result = search_plan(&q.run, UINT64_MAX, &plain, 1);
+    if (result == STATUS_OK && plain.peak_bytes)
+        result = fill_row(row, &q, &plain, -1);
+    else if (result == STATUS_OK)
         explain(row, row->other.optimizer ? "this optimizer can't train the model" : "it can't be planned");
     row->class = like->class;
     if (row->other.eval_only) {
@@ -215,6 +218,7 @@ static void add_other(compare_table *t, const setup *s, const compare_row *like)
         snprintf(row->measured.why, sizeof row->measured.why, "trains nothing");
     }
     setup_close(&other);
+    return result;
 }
 
 static compare_row named(const char *name, const char *setting, pass_class class, optimizer_kind optimizer) {
@@ -224,7 +228,7 @@ static compare_row named(const char *name, const char *setting, pass_class class
     return row;
 }
 
-static void add_others(compare_table *t, const setup *s) {
+static status add_others(compare_table *t, const setup *s) {
     const compose_run *r = &s->request.run;
     const optimizer_kind own = r->optimizer.kind;
     const struct {
@@ -243,7 +247,7 @@ static void add_others(compare_table *t, const setup *s) {
         compare_row row =
             named("--optimizer", optimizer_name((optimizer_kind)kind), PASS_LOSSY, (optimizer_kind)kind);
         row.other.optimizer = true;
-        add_other(t, s, &row);
+        TRY(add_other(t, s, &row));
     }
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         char value[24];
@@ -251,11 +255,11 @@ static void add_others(compare_table *t, const setup *s) {
         snprintf(value, sizeof value, "%lld", (long long)runs[i].value);
         compare_row row = named(runs[i].option, value, runs[i].class, own);
         row.other = runs[i].other;
-        add_other(t, s, &row);
+        TRY(add_other(t, s, &row));
     }
     compare_row row = named("--eval-only", "", PASS_EXACT, own);
     row.other.eval_only = true;
-    if (r->eval_samples) add_other(t, s, &row);
+    return r->eval_samples ? add_other(t, s, &row) : STATUS_OK;
 }
 
 /* ---- together ---- */
@@ -279,10 +283,11 @@ static search_request up_to(const search_request *q, int i, bool lossy) {
 
 /* Rows for the passes that belong to the group; the last two say what all of them come to: leanest, and
  * leanest among those that cost next to no time. */
-static void add_together(compare_table *t, const search_request *q, bool lossy) {
+static status add_together(compare_table *t, const search_request *q, bool lossy) {
     compare_group group = lossy ? COMPARE_ALLOWED : COMPARE_LOSSLESS;
     const double little = 1.05;
     const char *everything = lossy ? "everything allowed" : "everything lossless";
+    compare_row *row = NULL;
     int last = -1;
     for (int i = 0; pass_table[i]; i++) {
         bool is_lossy = pass_table[i]->class == PASS_LOSSY;
@@ -290,60 +295,65 @@ static void add_together(compare_table *t, const search_request *q, bool lossy) 
         char name[PASS_OPTION_BYTES + 4] = "+ --";
         pass_option(pass_table[i], name + 4);
         search_request some = up_to(q, i, lossy);
-        fill_leanest(add_row(t, group, name, q), &some, HUGE_VAL, i);
+        TRY(add_row(t, group, name, q, &row));
+        TRY(fill_leanest(row, &some, HUGE_VAL, i));
         last = i;
     }
-    if (last < 0) return;
-    compare_row *row = &t->rows[t->count - 1];
+    if (last < 0) return STATUS_OK;
     snprintf(row->setting, sizeof row->setting, "%s", "");
     snprintf(row->name, sizeof row->name, "%s", everything);
     row->ends = true;
     const search_point *plain = &t->rows[0].point;
-    if (!plain->peak_bytes) return;
+    if (!plain->peak_bytes) return STATUS_OK;
     char name[sizeof row->name];
     snprintf(name, sizeof name, "%s, at most 5 %% slower", lossy ? "allowed" : "lossless");
     search_request all = up_to(q, last, lossy);
-    row = add_row(t, group, name, q);
-    fill_leanest(row, &all, plain->seconds * little, -1);
+    TRY(add_row(t, group, name, q, &row));
     row->ends = true;
+    return fill_leanest(row, &all, plain->seconds * little, -1);
 }
 
-static void add_asked(compare_table *t, const setup *s) {
-    if (s->budget == UINT64_MAX) return;
-    compare_row *row = add_row(t, COMPARE_ASKED, "within --memory", &s->request);
+static status add_asked(compare_table *t, const setup *s) {
+    if (s->budget == UINT64_MAX) return STATUS_OK;
+    compare_row *row = NULL;
+    TRY(add_row(t, COMPARE_ASKED, "within --memory", &s->request, &row));
+    row->ends = true;
     search_front front;
-    if (search_run(&s->request, &(search_wish){ .budget = s->budget }, &front) != STATUS_OK) {
-        explain(row, status_message());
-        return;
-    }
+    status result = search_run(&s->request, &(search_wish){ .budget = s->budget }, &front);
+    if (result != STATUS_OK) return explain_failure(row, result);
     const search_point *x = search_pick(&front, s->budget);
     if (x)
-        fill_row(row, &s->request, x, -1);
+        result = fill_row(row, &s->request, x, -1);
     else
         explain(row, "nothing fits; 'snug plan' says what would");
     search_close(&front);
-    row->ends = true;
+    return result;
+}
+
+static status add_plain(compare_table *t, const search_request *q) {
+    search_front front;
+    compare_row *row = NULL;
+    TRY(add_row(t, COMPARE_PLAIN, "plain", q, &row));
+    TRY(search_run(q, &(search_wish){ .plain = true }, &front));
+    search_point plain = front.plain;
+    search_close(&front);
+    if (plain.peak_bytes) return fill_row(row, q, &plain, -1);
+    explain(row, "without any technique it can't be planned");
+    return STATUS_OK;
 }
 
 status compare_plan(const setup *s, compare_table *t) {
     const search_request *q = &s->request;
     *t = (compare_table){ 0 };
-    search_front front;
-    TRY(search_run(q, &(search_wish){ .plain = true }, &front));
-    compare_row *plain = add_row(t, COMPARE_PLAIN, "plain", q);
-    if (front.plain.peak_bytes)
-        fill_row(plain, q, &front.plain, -1);
-    else
-        explain(plain, "without any technique it can't be planned");
-    search_close(&front);
+    TRY(add_plain(t, q));
     for (int i = 0; pass_table[i]; i++) {
         t->any_allowed |= pass_table[i]->class == PASS_LOSSY && is_free(q, i);
-        add_technique(t, q, i);
+        TRY(add_technique(t, q, i));
     }
-    add_others(t, s);
-    add_together(t, q, false);
-    if (t->any_allowed) add_together(t, q, true);
-    add_asked(t, s);
+    TRY(add_others(t, s));
+    TRY(add_together(t, q, false));
+    if (t->any_allowed) TRY(add_together(t, q, true));
+    TRY(add_asked(t, s));
     memory_trim();
     return STATUS_OK;
 }

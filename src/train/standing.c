@@ -85,9 +85,11 @@ static void step(standing *s, json_value v) {
     s->recent[s->steps_seen++ % STANDING_RECENT] = p->seconds;
 }
 
-static void take_line(standing *s, const char *line, size_t length) {
+/* What is no JSON is passed over. */
+static status take_line(standing *s, const char *line, size_t length) {
     json_document d;
-    if (json_parse("metrics.jsonl", line, length, &d) != STATUS_OK) return;
+    status result = json_parse("metrics.jsonl", line, length, &d);
+    if (result != STATUS_OK) return result == STATUS_FAILED ? result : STATUS_OK;
     if (json_has(d.root, "began"))
         begin(s, d.root);
     else if (json_has(d.root, "ended"))
@@ -95,6 +97,7 @@ static void take_line(standing *s, const char *line, size_t length) {
     else if (json_has(d.root, "step"))
         step(s, d.root);
     json_close(&d);
+    return STATUS_OK;
 }
 
 /* Lines that can't matter any more are passed over: of steps only the last ones do, in a file that may have
@@ -112,7 +115,7 @@ static status read_lines(standing *s, const char *path, int file, uint64_t bytes
         for (char *stop; (stop = memchr(block + used, '\n', (size_t)(n - used)));) {
             *stop = 0;
             if (may_matter(block + used, left - used))
-                take_line(s, block + used, (size_t)(stop - block) - (size_t)used);
+                TRY(take_line(s, block + used, (size_t)(stop - block) - (size_t)used));
             used = (uint64_t)(stop - block) + 1;
         }
         if (!used && n < BLOCK_BYTES) break; /* a line that is still being written */
@@ -170,7 +173,7 @@ static status find_checkpoint(const char *folder, standing *s) {
 status standing_look(const char *folder, standing *s) {
     char path[PATH_BYTES], lock_path[PATH_BYTES + 16];
     TRY(find_metrics(folder, path));
-    snprintf(lock_path, sizeof lock_path, "%s/run.lock", folder);
+    snprintf(lock_path, sizeof lock_path, "%s/" LOCK_OF_FOLDER, folder);
     bool alive =
         lock_is_held(lock_path, s->owner, sizeof s->owner); /* first: who ends writes, then lets go */
     char owner[STANDING_TEXT_BYTES];
