@@ -30,6 +30,11 @@ typedef struct {
 
 static const trial trials[] = {
     { "plan tiny --batch 4 --threads 1 --json", NULL, NULL },
+    { "plan tiny --batch 4 --threads 1 --memory 14MB --allow all --offload-to . --json", NULL, NULL },
+    { "compare tiny --batch 4 --threads 1 --memory 16MB", NULL, NULL },
+    { "profile tiny --batch 4 --threads 1 --steps 2 --data text --quiet", NULL, NULL },
+    { "estimate tiny --device t4 --batch 4 --json", NULL, NULL },
+    { "status begun --json", NULL, NULL },
     { TRAIN "tiny --steps 3", NULL, TRAIN "tiny --steps 3 --resume" },
     { TRAIN "tiny --steps 4 --resume", "cp -r begun o", TRAIN "tiny --steps 4 --resume" },
     { TRAIN "tiny --steps 3 --offload optimizer+activations --offload-to .", NULL, NULL },
@@ -115,7 +120,7 @@ static void each_call(void **state) {
     for (; fscanf(list, "%ld", &at) == 1; ways++) look(t, at, &refused);
     fclose(list);
     print_message("%u ways to a call, %u failures were said\n", ways, refused);
-    assert_true(refused > 20 && refused > ways / 2);
+    assert_true(refused > 5 && refused > ways / 2);
 }
 
 static int open_files(void **state) {
