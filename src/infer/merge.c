@@ -112,11 +112,16 @@ static status merge_all(merging *m) {
     return STATUS_OK;
 }
 
-static status write_all(const merging *m, const char *directory, const char *out) {
-    TRY(io_make_folder(out));
+static status write_files(const merging *m, const char *directory, const char *out) {
     TRY(model_files_save(out, m->weights, m->kept));
     TRY(model_config_write(out, &m->config, NULL));
     return tokenizer_files_copy(directory, out);
+}
+
+static status write_all(const merging *m, const char *directory, const char *out) {
+    weight_files_writing w;
+    TRY(weight_files_begin(out, &w));
+    return weight_files_end(&w, write_files(m, directory, out));
 }
 
 static status merge(merging *m, const char *directory, const char *adapter, const char *out) {
@@ -129,9 +134,7 @@ static status merge(merging *m, const char *directory, const char *adapter, cons
     TRY(model_files_load(directory, m->weights, m->own));
     TRY(adapter_files_load(adapter, m->weights + m->own, m->count - m->own));
     TRY(merge_all(m));
-    status result = write_all(m, directory, out);
-    if (result != STATUS_OK) weight_files_withdraw(out);
-    return result;
+    return write_all(m, directory, out);
 }
 
 status merge_run(const char *directory, const char *adapter, const char *out) {

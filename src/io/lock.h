@@ -8,6 +8,8 @@
 
 #include "base/status.h"
 
+#define LOCK_OF_FOLDER "run.lock" /* in a folder that a run, or a model, is written to */
+
 typedef struct {
     int file;
     char *path;

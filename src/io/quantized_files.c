@@ -231,7 +231,6 @@ status quantized_files_convert(const char *from, const char *to, const model_wei
     status result = make_room(&c);
     for (uint32_t i = 0; i < count && result == STATUS_OK; i++) result = prepare(&c, i, bytes);
     if (result == STATUS_OK) result = check_all_used(&c);
-    if (result == STATUS_OK) result = io_make_folder(to); /* whatever is wrong with the numbers was said */
     if (result == STATUS_OK) result = safetensors_write(path, c.items, count);
     for (uint32_t i = 0; i < count && result == STATUS_OK; i++) bytes->after += c.items[i].bytes;
     memory_free(c.passing);

@@ -119,11 +119,31 @@ status weight_files_check_vacant(const char *folder) {
                       "--out %s holds a model already (%s); name another folder, or remove it", folder, name);
 }
 
-void weight_files_withdraw(const char *folder) {
+status weight_files_begin(const char *folder, weight_files_writing *w) {
+    char path[4096];
+    struct stat about;
+    *w = (weight_files_writing){ .folder = folder, .lock.file = -1, .made = stat(folder, &about) != 0 };
+    TRY(io_make_folder(folder));
+    if (snprintf(path, sizeof path, "%s/" LOCK_OF_FOLDER, folder) >= (int)sizeof path)
+        return status_set(STATUS_INVALID, "the path '%.60s...' is too long", folder);
+    TRY(lock_open(path, &w->lock));
+    status result = weight_files_check_vacant(folder); /* another may have written before it was locked */
+    if (result != STATUS_OK) lock_close(&w->lock);
+    return result;
+}
+
+static void withdraw(const weight_files_writing *w) {
     static const char *const names[] = { "model.safetensors", "config.json" };
     char path[4096];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (snprintf(path, sizeof path, "%s/%s", folder, names[i]) < (int)sizeof path) unlink(path);
+        if (snprintf(path, sizeof path, "%s/%s", w->folder, names[i]) < (int)sizeof path) unlink(path);
+}
+
+status weight_files_end(weight_files_writing *w, status written) {
+    if (written != STATUS_OK) withdraw(w);
+    lock_close(&w->lock);
+    if (written != STATUS_OK && w->made) rmdir(w->folder); /* where nothing else is in it */
+    return written;
 }
 
 static status next_part(void *context, uint64_t first, const void **data, uint64_t *bytes) {

@@ -1,6 +1,7 @@
 /* Weights of a model to and from tensors of a file, wherever they lie (models/weight.h). */
 #pragma once
 
+#include "io/lock.h"
 #include "io/safetensors.h"
 #include "models/weight.h"
 
@@ -26,9 +27,18 @@ const char *weight_files_in(const char *folder);
 /* STATUS_INVALID where a model that is to be written to --out `folder` would replace one. */
 status weight_files_check_vacant(const char *folder);
 
-/* Removes the half of a model that failed to be written to a folder which was vacant before, so that writing
- * can be tried again. What fails here is not said: the sentence is that of the first failure. */
-void weight_files_withdraw(const char *folder);
+/* A model while it is written to a folder. */
+typedef struct {
+    const char *folder; /* the caller's */
+    lock lock;
+    bool made; /* the folder was not there before */
+} weight_files_writing;
+/* Makes --out `folder`, which holds no model, and keeps other processes from writing there until
+ * weight_files_end. */
+status weight_files_begin(const char *folder, weight_files_writing *w);
+/* Returns `written`, the status of what was written since. After a failure the half of a model is removed, so
+ * that writing can be tried again; what fails in that is not said. */
+status weight_files_end(weight_files_writing *w, status written);
 
 /* The weight under a name, in its type; both must last until it is written. */
 safetensors_item weight_files_item(const model_weight *w, const char *name);

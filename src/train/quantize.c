@@ -266,9 +266,9 @@ static status write_files(quantizing *q) {
 }
 
 static status write_all(quantizing *q) {
-    status result = write_files(q);
-    if (result != STATUS_OK) weight_files_withdraw(q->options->out);
-    return result;
+    weight_files_writing w;
+    TRY(weight_files_begin(q->options->out, &w));
+    return weight_files_end(&w, write_files(q));
 }
 
 /* As long as it was trained on, where that is known. */

@@ -98,7 +98,7 @@ static status find_named(resume *r, const char *from) {
 static status lock_out(const char *out, resume *r) {
     char path[CHECKPOINT_PATH_BYTES];
     if (r->lock.path) return STATUS_OK;
-    if (snprintf(path, sizeof path, "%s/run.lock", out) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/" LOCK_OF_FOLDER, out) >= (int)sizeof path)
         return status_set(STATUS_INVALID, "%.60s... is too long for the name of a folder", out);
     return lock_open(path, &r->lock);
 }

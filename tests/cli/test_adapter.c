@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "io/lock.h"
 #include "io/scratch.h"
 
 #define BESIDE "--lora rank=4,target=c_attn+mlp.c_proj,dropout=0.1 "
@@ -255,6 +256,12 @@ static void what_is_wrong_is_said(void **state) {
     command_expect(2, "merge base --adapter ad");
     command_expect(2, "merge base --adapter ad --out base");
     assert_true(command_says("merge base --adapter ad --out merged", 2, "merged holds a model already"));
+    lock other;
+    assert_int_equal(system("mkdir held"), 0);
+    assert_int_equal(lock_open("held/" LOCK_OF_FOLDER, &other), STATUS_OK);
+    assert_true(command_says("merge base --adapter ad --out held", 2, "another run writes to this folder"));
+    lock_close(&other);
+    command_expect(0, "merge base --adapter ad --out held");
     assert_true(command_says("merge base --adapter ad --out ad", 2, "ad holds a model already (adapter_"));
     command_result early = command_run("train tiny/config.json --data text --out never --lora rank=4");
     assert_int_equal(early.exit, 2);

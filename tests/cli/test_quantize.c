@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "io/lock.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
 
@@ -376,6 +377,19 @@ static void what_is_wrong_is_said(void **state) {
     refuses("quantize ascii --to int8 --mode static --calibrate bytes --out never", "bytes");
 }
 
+/* While another writes to the folder, nothing is written there, and nothing of the other's is removed. */
+static void one_writes_at_a_time(void **state) {
+    (void)state;
+    lock other;
+    assert_int_equal(system("mkdir held"), 0);
+    assert_int_equal(lock_open("held/" LOCK_OF_FOLDER, &other), STATUS_OK);
+    refuses("quantize model --to int8 --out held", "another run writes to this folder");
+    assert_int_equal(access("held/" LOCK_OF_FOLDER, F_OK), 0);
+    lock_close(&other);
+    command_expect(0, "quantize model --to int8 --out held --quiet");
+    assert_int_not_equal(access("held/" LOCK_OF_FOLDER, F_OK), 0);
+}
+
 /* Beside codes values may be of 16 bits; copies of weights, and codes of another kind, may not. */
 static void precisions_beside_codes(void **state) {
     (void)state;
@@ -458,6 +472,7 @@ int main(void) {
         cmocka_unit_test(a_budget_holds),
         cmocka_unit_test(it_is_planned_before_it_is_written),
         cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(one_writes_at_a_time),
         cmocka_unit_test(precisions_beside_codes),
         cmocka_unit_test(what_only_reading_is_for_is_said),
         cmocka_unit_test(training_for_it_foretells_the_loss),
