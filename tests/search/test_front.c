@@ -1,6 +1,7 @@
 /* A wish is answered by points of the whole front (tests/run/test_wider.c compares that with planning
  * everything); what outlining says of a choice is a bound; and a search takes time in proportion to the
  * layers of a model. */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 
 #include "base/memory.h"
 #include "io/published.h"
+#include "io/scratch.h"
 #include "search/advise.h"
 #include "search/front.h"
 #include "train/setup.h"
@@ -123,6 +125,37 @@ static void a_wish_is_a_part_of_the_front(void **state) {
     }
     grant(&s.request, &all, &(search_wish){ 0 });
     grant(&s.request, &all, &(search_wish){ .budget = UINT64_MAX, .seconds = 1e300 });
+    search_close(&all);
+    setup_close(&s);
+}
+
+/* Within each budget that some exact plan needs, what may be chosen without --exact is no slower: also where
+ * only a plan that is leaner than the leanest with flash attention leaves room for it. */
+static void more_freedom_is_never_slower(void **state) {
+    (void)state;
+    static const char config[] =
+        "{\"model_type\": \"mistral\", \"num_hidden_layers\": 2, \"num_attention_heads\": 3, "
+        "\"hidden_size\": 48, \"intermediate_size\": 17, \"max_position_embeddings\": 256, "
+        "\"vocab_size\": 830, \"rms_norm_eps\": 1e-06, \"num_key_value_heads\": 3, \"head_dim\": 16, "
+        "\"tie_word_embeddings\": false, \"sliding_window\": 8}";
+    setup s;
+    setup_options o = setup_defaults();
+    scratch_write("mistral.json", config, sizeof config - 1);
+    o.model = "mistral.json", o.batch = 8, o.context = 64, o.threads = 2, o.dropout = 0.1;
+    must(setup_open(&o, NULL, &s));
+    search_request exact = s.request;
+    exact.allowed = PASS_EXACT;
+    search_front all;
+    must(search_run(&exact, NULL, &all));
+    assert_true(all.count > 4);
+    for (uint32_t i = 0; i < all.count; i++) {
+        search_front f;
+        uint64_t budget = all.points[i].peak_bytes;
+        must(search_run(&s.request, &(search_wish){ .budget = budget }, &f));
+        const search_point *x = search_pick(&f, budget);
+        assert_true(x && x->seconds <= all.points[i].seconds);
+        search_close(&f);
+    }
     search_close(&all);
     setup_close(&s);
 }
@@ -284,6 +317,7 @@ static void advice_for_400_billion_parameters(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wish_is_a_part_of_the_front),
+        cmocka_unit_test(more_freedom_is_never_slower),
         cmocka_unit_test(a_limit_plans_what_is_within),
         cmocka_unit_test(outlines_are_bounds),
         cmocka_unit_test(few_are_planned),
@@ -291,5 +325,5 @@ int main(void) {
         cmocka_unit_test(time_grows_with_the_layers),
         cmocka_unit_test(advice_for_400_billion_parameters),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
