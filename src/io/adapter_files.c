@@ -50,8 +50,7 @@ static status refuse_variants(json_value root) {
     const char *bias = "none";
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         bool on = false;
-        if (!json_has(root, flags[i])) continue;
-        TRY(json_get(root, flags[i], &v));
+        if (!json_find(root, flags[i], &v)) continue;
         if (json_as_bool(v, &on) != STATUS_OK || on)
             return json_wrong(v, "is set; such adapters are not supported");
     }
@@ -59,8 +58,7 @@ static status refuse_variants(json_value root) {
         void *cursor = NULL;
         size_t count = 0;
         json_value member;
-        if (!json_has(root, lists[i])) continue;
-        TRY(json_get(root, lists[i], &v));
+        if (!json_find(root, lists[i], &v)) continue;
         bool empty = json_as_array(v, &count) == STATUS_OK
                          ? count == 0
                          : json_as_object(v) == STATUS_OK && !json_next(v, &cursor, &member);

@@ -121,8 +121,7 @@ static status read_both_ropes(json_value ropes, decoder_config *c, double *share
     json_value full, sliding;
     TRY(json_get(ropes, "full_attention", &full));
     TRY(read_rope(full, c, share));
-    if (!json_has(ropes, "sliding_attention")) return STATUS_OK;
-    TRY(json_get(ropes, "sliding_attention", &sliding));
+    if (!json_find(ropes, "sliding_attention", &sliding)) return STATUS_OK;
     TRY(json_as_object(sliding));
     return json_optional_number(sliding, "rope_theta", 1, 1e12, &c->near_theta);
 }
@@ -139,8 +138,7 @@ static status read_rotary(json_value root, decoder_config *c) {
     TRY(json_optional_number(root, "rope_local_base_freq", 1, 1e12, &c->near_theta));
     for (int newer = 0; newer < 2; newer++) {
         const char *key = newer ? "rope_parameters" : "rope_scaling";
-        if (!json_has(root, key)) continue;
-        TRY(json_get(root, key, &v));
+        if (!json_find(root, key, &v)) continue;
         TRY(json_as_object(v));
         TRY(json_has(v, "full_attention") ? read_both_ropes(v, c, &share) : read_rope(v, c, &share));
     }

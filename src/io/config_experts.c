@@ -11,8 +11,7 @@ static status read_dense(json_value root, int64_t layers, decoder_experts *e) {
     TRY(json_optional_integer(root, "decoder_sparse_step", 1, INT32_MAX, &step));
     for (int64_t i = 0; i < layers && i < DECODER_MOST_LAYERS; i++)
         if ((i + 1) % step) e->dense[i / 64] |= UINT64_C(1) << (i % 64);
-    if (!json_has(root, "mlp_only_layers")) return STATUS_OK;
-    TRY(json_get(root, "mlp_only_layers", &list));
+    if (!json_find(root, "mlp_only_layers", &list)) return STATUS_OK;
     TRY(json_as_array(list, &count));
     for (size_t i = 0; i < count; i++) {
         TRY(json_as_integer(json_item(list, i), 0, INT32_MAX, &layer));

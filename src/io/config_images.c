@@ -9,8 +9,7 @@
 static status read_sides(json_value root, const char *key, int64_t *height, int64_t *width) {
     json_value v;
     size_t count;
-    if (!json_has(root, key)) return STATUS_OK;
-    TRY(json_get(root, key, &v));
+    if (!json_find(root, key, &v)) return STATUS_OK;
     if (!json_is_array(v)) {
         TRY(json_as_integer(v, 1, INT32_MAX, height));
         *width = *height;
@@ -36,8 +35,7 @@ static status count_labels(json_value root, int64_t *labels) {
     json_value list, member;
     void *cursor = NULL;
     *labels = 2;
-    if (json_has(root, "id2label")) {
-        TRY(json_get(root, "id2label", &list));
+    if (json_find(root, "id2label", &list)) {
         TRY(json_as_object(list));
         for (*labels = 0; json_next(list, &cursor, &member);) ++*labels;
     }
@@ -157,8 +155,7 @@ static status read_stages(json_value root, const int64_t usual[8], int64_t most,
         json_value list;
         size_t count = 4;
         memcpy(to, usual + 4 * k, 4 * sizeof *to);
-        if (json_has(root, keys[k])) {
-            TRY(json_get(root, keys[k], &list));
+        if (json_find(root, keys[k], &list)) {
             TRY(json_as_array(list, &count));
             if (count < 1 || count > (size_t)most)
                 return json_wrong(list, "has %zu items; there are 1 to %lld stages", count, (long long)most);

@@ -242,9 +242,13 @@ bool json_says(json_value object, const char *key) {
     return member(object, key, &found);
 }
 
+bool json_find(json_value object, const char *key, json_value *out) {
+    return member(object, key, out) && out->object;
+}
+
 bool json_has(json_value object, const char *key) {
     json_value found;
-    return member(object, key, &found) && found.object;
+    return json_find(object, key, &found);
 }
 
 status json_get(json_value object, const char *key, json_value *out) {
@@ -278,19 +282,23 @@ status json_get_string(json_value object, const char *key, const char **out) {
 }
 
 status json_optional_integer(json_value object, const char *key, int64_t low, int64_t high, int64_t *out) {
-    return json_has(object, key) ? json_get_integer(object, key, low, high, out) : STATUS_OK;
+    json_value v;
+    return json_find(object, key, &v) ? json_as_integer(v, low, high, out) : STATUS_OK;
 }
 
 status json_optional_number(json_value object, const char *key, double low, double high, double *out) {
-    return json_has(object, key) ? json_get_number(object, key, low, high, out) : STATUS_OK;
+    json_value v;
+    return json_find(object, key, &v) ? json_as_number(v, low, high, out) : STATUS_OK;
 }
 
 status json_optional_bool(json_value object, const char *key, bool *out) {
-    return json_has(object, key) ? json_get_bool(object, key, out) : STATUS_OK;
+    json_value v;
+    return json_find(object, key, &v) ? json_as_bool(v, out) : STATUS_OK;
 }
 
 status json_optional_string(json_value object, const char *key, const char **out) {
-    return json_has(object, key) ? json_get_string(object, key, out) : STATUS_OK;
+    json_value v;
+    return json_find(object, key, &v) ? json_as_string(v, out) : STATUS_OK;
 }
 
 json_value json_item(json_value array, size_t index) {

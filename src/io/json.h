@@ -62,7 +62,8 @@ bool json_is_array(json_value v);
 /* A member of an object: `json_get_…` wants it there, `json_optional_…` leaves `*out` alone when it is absent
  * or null. */
 status json_get(json_value object, const char *key, json_value *out);
-bool json_has(json_value object, const char *key);  /* there, and not null */
+bool json_find(json_value object, const char *key, json_value *out); /* there, and not null */
+bool json_has(json_value object, const char *key);
 bool json_says(json_value object, const char *key); /* there, be it null */
 status json_get_integer(json_value object, const char *key, int64_t low, int64_t high, int64_t *out);
 status json_get_number(json_value object, const char *key, double low, double high, double *out);

@@ -89,8 +89,7 @@ static status read_special_tokens(json_value root, families_tokens *t) {
     size_t count;
     *t = (families_tokens){ .has_begin = json_has(root, "bos_token_id") };
     TRY(json_optional_integer(root, "bos_token_id", 0, INT32_MAX, &t->begin));
-    if (!json_has(root, "eos_token_id")) return STATUS_OK;
-    TRY(json_get(root, "eos_token_id", &end));
+    if (!json_find(root, "eos_token_id", &end)) return STATUS_OK;
     if (!json_is_array(end)) {
         t->ends = 1;
         return json_get_integer(root, "eos_token_id", 0, INT32_MAX, &t->end[0]);
@@ -112,8 +111,7 @@ static status read_task(json_value root, model_config *c) {
     json_value list;
     size_t count;
     const char *name;
-    if (!json_has(root, "architectures")) return STATUS_OK;
-    TRY(json_get(root, "architectures", &list));
+    if (!json_find(root, "architectures", &list)) return STATUS_OK;
     if (!json_is_array(list)) return STATUS_OK;
     TRY(json_as_array(list, &count));
     for (size_t i = 0; i < count; i++)

@@ -31,8 +31,7 @@ static status read_form(json_value root, const pass **p, pass_setting *s) {
     json_value form, v;
     const char *method, *setting;
     TRY(json_as_object(root));
-    if (!json_has(root, "quantization_config")) return STATUS_OK;
-    TRY(json_get(root, "quantization_config", &form));
+    if (!json_find(root, "quantization_config", &form)) return STATUS_OK;
     TRY(json_as_object(form));
     TRY(json_get_string(form, "quant_method", &method));
     for (int i = 0; pass_table[i] && !*p; i++)
