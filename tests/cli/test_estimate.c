@@ -1,5 +1,5 @@
 /* snug estimate as a user has it: fits or not by exit code, every device and published model, the cheapest
- * change, JSON, settings that contradict each other, and its speed. */
+ * change, JSON, settings that contradict each other. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -403,41 +402,6 @@ static void help_says_where_the_names_are(void **state) {
     assert_true(command_says("help estimate", 0, "published/ lists all models"));
 }
 
-static double seconds_of_children(void) {
-    struct rusage u;
-    getrusage(RUSAGE_CHILDREN, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
-}
-
-/* Of the processor: how long that takes beside others' work says nothing of the program. */
-static void four_hundred_billion_parameters_take_two_seconds(void **state) {
-    (void)state;
-    double begin = seconds_of_children();
-    assert_true(command_says("estimate llama-3.1-405b --device h100-80 --batch 8 --context 8192", 3,
-                             "405.85 billion"));
-#ifndef __SANITIZE_ADDRESS__
-    assert_true(seconds_of_children() - begin < 2);
-#endif
-}
-
-/* The plan itself: 0.9 to 1.6 s where it was written. */
-static void so_does_the_plan_of_them(void **state) {
-    (void)state;
-    const char *line = "estimate llama-3.1-405b --framework snug --batch 8 --context 4096";
-    char with_device[128];
-    snprintf(with_device, sizeof with_device, "%s --device h100-80", line);
-    double begin = seconds_of_children();
-    assert_true(command_says(line, 0, "predicted peak"));
-    double middle = seconds_of_children();
-    assert_true(command_says(with_device, 3, "does not fit"));
-    double end = seconds_of_children();
-    print_message("%.2f s, where it does not fit %.2f s\n", middle - begin, end - middle);
-#ifndef __SANITIZE_ADDRESS__
-    assert_true(middle - begin < 8 && end - middle < 8); /* for slower machines, and busy ones */
-#endif
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(it_fits_or_it_does_not),
                                         cmocka_unit_test(the_change_that_is_named_suffices),
@@ -454,8 +418,6 @@ int main(void) {
                                         cmocka_unit_test(answers_say_what_they_are_of),
                                         cmocka_unit_test(solving_says_what_is_assumed),
                                         cmocka_unit_test(what_cannot_be_written_is_said),
-                                        cmocka_unit_test(help_says_where_the_names_are),
-                                        cmocka_unit_test(four_hundred_billion_parameters_take_two_seconds),
-                                        cmocka_unit_test(so_does_the_plan_of_them) };
+                                        cmocka_unit_test(help_says_where_the_names_are) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
