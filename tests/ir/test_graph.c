@@ -148,6 +148,32 @@ static void failure_sticks(void **state) {
 
 /* ---- where values live ---- */
 
+/* Each kind of item counts; the node that goes beyond is the last, and the next graph has the room that is
+ * set by then. */
+static void a_graph_has_room(void **state) {
+    (void)state;
+    static const graph_room rooms[] = { { .bytes = 1000, .tensor = 10 },
+                                        { .bytes = 1000, .node = 10 },
+                                        { .bytes = 1000, .edge = 10 },
+                                        { .bytes = 1000 } /* attributes alone, 8 bytes each */ };
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
+        graph g;
+        graph_limit(&rooms[i]);
+        assert_int_equal(graph_limit_now().bytes, 1000);
+        open_graph(&g);
+        graph_limit(&(graph_room){ 0 });
+        tensor_id x = input(&g, "x", SHAPE(2, 3));
+        while (!graph_status(&g)) x = slice_apply(&g, x, 0, 2);
+        assert_int_equal(graph_status(&g), STATUS_NO_FIT);
+        graph_size size = graph_size_of(&g);
+        assert_in_range(graph_size_bytes(&size, &rooms[i]), 1001, 1100);
+        graph_close(&g);
+        open_graph(&g);
+        assert_int_equal(g.room.bytes, 0);
+        graph_close(&g);
+    }
+}
+
 static void aliases(void **state) {
     (void)state;
     graph g;
@@ -475,6 +501,7 @@ int main(void) {
         cmocka_unit_test(optional_inputs),
         cmocka_unit_test(impossible_shapes),
         cmocka_unit_test(failure_sticks),
+        cmocka_unit_test(a_graph_has_room),
         cmocka_unit_test(aliases),
         cmocka_unit_test(views_and_offsets),
         cmocka_unit_test(parts_of_a_gather),

@@ -126,6 +126,21 @@ static void a_wish_is_a_part_of_the_front(void **state) {
     setup_close(&s);
 }
 
+/* A processor that is the same wherever the test runs. */
+static void set_rates(search_request *q) {
+    q->run.lower.rates = (device_rates){ .flops = { 330e9, 122e9, 600e9, 560e9, 240e9 },
+                                         .draws = 3.5e9,
+                                         .moved = 112e9,
+                                         .cached = 270e9,
+                                         .bandwidth = 100e9,
+                                         .fetched = 40e9,
+                                         .cache_bytes = 16 << 20,
+                                         .call_seconds = 3e-6,
+                                         .file_read = 1e9,
+                                         .file_written = 1e9,
+                                         .scale = 1 };
+}
+
 /* Within each budget that some exact plan needs, what may be chosen without --exact is no slower: also where
  * only a plan that is leaner than the leanest with flash attention leaves room for it. */
 static void more_freedom_is_never_slower(void **state) {
@@ -140,6 +155,7 @@ static void more_freedom_is_never_slower(void **state) {
     scratch_write("mistral.json", config, sizeof config - 1);
     o.model = "mistral.json", o.batch = 8, o.context = 64, o.threads = 2, o.dropout = 0.1;
     must(setup_open(&o, NULL, &s));
+    set_rates(&s.request);
     search_request exact = s.request;
     exact.allowed = PASS_EXACT;
     search_front all;
@@ -192,7 +208,7 @@ static void outlines_are_bounds(void **state) {
     must(front_plan(r, UINT64_MAX, planned, t->count));
     for (uint32_t i = 0; i < t->count; i += 7) {
         compose_stem stem;
-        compose_trunk trunk = { .stem = &stem };
+        compose_trunk trunk = { .stem = &stem, .most = i % (COMPOSE_KEPT + 1) };
         compose_least least, low;
         const compose_reach all_of_it = { .peak_bytes = UINT64_MAX }, nothing = { .peak_bytes = 1 };
         must(compose_stem_open(r, &t->points[i].choice, &stem));
@@ -211,6 +227,97 @@ static void outlines_are_bounds(void **state) {
     }
     memory_free(planned);
     trial_close(t);
+}
+
+/* ---- memory ---- */
+
+/* A trunk that keeps no graph, or one, gives the same plans as a full one, and keeps no more than that. */
+static void trunks_change_no_plan(void **state) {
+    (void)state;
+    trial *t = trial_open();
+    compose_run *r = &t->s.request.run;
+    bool full = false;
+    for (uint32_t i = 0; i + 1 < t->count; i += 29) {
+        uint64_t peak[COMPOSE_KEPT + 1] = { 0 };
+        for (uint32_t most = 0; most <= COMPOSE_KEPT; most++) {
+            compose_stem stem;
+            compose_trunk trunk = { .stem = &stem, .most = most };
+            must(compose_stem_open(r, &t->points[i].choice, &stem));
+            for (uint32_t k = i; k < i + 2; k++) { /* the second goes on from the first */
+                plan p;
+                if (!compose_same_stem(&t->points[i].choice, &t->points[k].choice) ||
+                    compose_plan_on(r, &t->points[k].choice, &trunk, &p) != STATUS_OK)
+                    continue;
+                peak[most] = peak[most] * 3 + p.peak_bytes;
+                plan_close(&p);
+                assert_in_range(trunk.count, 0, most);
+                full |= trunk.count == COMPOSE_KEPT;
+            }
+            compose_trunk_close(&trunk);
+            compose_stem_close(&stem);
+            assert_int_equal(peak[most], peak[0]);
+        }
+    }
+    assert_true(full);
+    trial_close(t);
+}
+
+/* The tables of a stem's graphs, each when it was largest. */
+static uint64_t tables_of(const compose_stem *s) {
+    uint64_t bytes = 0;
+    for (int k = 0; k < PROGRAM_COUNT; k++)
+        if (s->graphs[k].nodes.count) bytes += plan_growing_bytes(&s->graphs[k]);
+    return bytes;
+}
+
+/* All graphs of a choice together have the room of the thread. What making them takes is part of the plan. */
+static void programs_share_their_room(void **state) {
+    (void)state;
+    enum { LAST_NODE = 4096 }; /* a graph is full when it has gone beyond */
+    trial *t = trial_open();
+    const compose_run *r = &t->s.request.run;
+    compose_stem stem;
+    bool shrunk = false; /* some pass has made a graph smaller, and it shows */
+    for (uint32_t i = 0; i < t->count; i += 41) {
+        const compose_choice *c = &t->points[i].choice;
+        plan p;
+        graph_room room = plan_graph_room(1);
+        if (compose_plan(r, c, &p) != STATUS_OK) continue;
+        must(compose_stem_open(r, c, &stem));
+        uint64_t tables = tables_of(&stem), growing = 0;
+        for (int k = 0; k < PROGRAM_COUNT; k++) {
+            if (!p.programs[k]) continue;
+            const graph *g = &p.programs[k]->program.graph;
+            growing += plan_growing_bytes(g);
+            shrunk |= plan_growing_bytes(g) > plan_graph_bytes(g);
+        }
+        compose_stem_close(&stem);
+        assert_true(p.planning_bytes >= plan_making_bytes(growing) + p.runtime.code);
+        plan_close(&p);
+        for (int enough = 0; enough < 2; enough++) {
+            room.bytes = enough ? tables : tables - LAST_NODE;
+            graph_limit(&room);
+            status result = compose_stem_open(r, c, &stem);
+            assert_int_equal(graph_limit_now().bytes, room.bytes);
+            graph_limit(&(graph_room){ 0 });
+            assert_int_equal(result, enough ? STATUS_OK : STATUS_NO_FIT);
+            compose_stem_close(&stem);
+        }
+    }
+    assert_true(shrunk);
+    trial_close(t);
+}
+
+/* What a pass has made smaller was larger on the way. */
+static void what_was_larger_counts(void **state) {
+    (void)state;
+    graph g;
+    assert_int_equal(graph_open(&g), STATUS_OK);
+    uint64_t own = plan_graph_bytes(&g);
+    assert_int_equal(plan_growing_bytes(&g), own);
+    g.parent = (graph_size){ .tensors = g.tensors.count, .nodes = 100 + g.nodes.count };
+    assert_in_range(plan_growing_bytes(&g), own + 100 * sizeof(node), own + 100 * 1024);
+    graph_close(&g);
 }
 
 /* ---- work ---- */
@@ -240,7 +347,7 @@ static void is_near(uint32_t count, uint32_t usual) {
 
 /* How much is looked at to answer a wish: a bound that gives less up, or a stem that is looked at for
  * nothing, changes no answer. Where a search is meant to look at more, or at less, these numbers are written
- * anew; a processor's kernels and caches change them a little. */
+ * anew. The scratch of a processor's kernels may change them a little. */
 static void work_is_what_it_was(void **state) {
     (void)state;
     const struct {
@@ -261,10 +368,12 @@ static void work_is_what_it_was(void **state) {
         o.model = searches[i].model, o.batch = searches[i].batch, o.context = 64, o.threads = 2;
         o.allow = searches[i].allow, o.folder = searches[i].folder;
         must(setup_open(&o, NULL, &s));
+        set_rates(&s.request);
         uint64_t budget = 0;
         for (int k = 0; k < 2; k++) {
             search_front front;
             must(search_run(&s.request, &(search_wish){ .budget = budget }, &front));
+            print_message("%s: %u outlines, %u plans\n", o.model, front.outlined, front.planned);
             assert_int_equal(front.candidates, searches[i].candidates);
             is_near(front.outlined, searches[i].outlined[k]);
             is_near(front.planned, searches[i].planned[k]);
@@ -277,13 +386,11 @@ static void work_is_what_it_was(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wish_is_a_part_of_the_front),
-        cmocka_unit_test(more_freedom_is_never_slower),
-        cmocka_unit_test(a_limit_plans_what_is_within),
-        cmocka_unit_test(outlines_are_bounds),
-        cmocka_unit_test(few_are_planned),
+        cmocka_unit_test(a_wish_is_a_part_of_the_front), cmocka_unit_test(more_freedom_is_never_slower),
+        cmocka_unit_test(a_limit_plans_what_is_within),  cmocka_unit_test(outlines_are_bounds),
+        cmocka_unit_test(trunks_change_no_plan),         cmocka_unit_test(programs_share_their_room),
+        cmocka_unit_test(what_was_larger_counts),        cmocka_unit_test(few_are_planned),
         cmocka_unit_test(work_is_what_it_was),
-
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
