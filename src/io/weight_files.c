@@ -119,19 +119,6 @@ status weight_files_check_vacant(const char *folder) {
                       "--out %s holds a model already (%s); name another folder, or remove it", folder, name);
 }
 
-status weight_files_begin(const char *folder, weight_files_writing *w) {
-    char path[4096];
-    struct stat about;
-    *w = (weight_files_writing){ .folder = folder, .lock.file = -1, .made = stat(folder, &about) != 0 };
-    TRY(io_make_folder(folder));
-    if (snprintf(path, sizeof path, "%s/" LOCK_OF_FOLDER, folder) >= (int)sizeof path)
-        return status_set(STATUS_INVALID, "the path '%.60s...' is too long", folder);
-    TRY(lock_open(path, &w->lock));
-    status result = weight_files_check_vacant(folder); /* another may have written before it was locked */
-    if (result != STATUS_OK) lock_close(&w->lock);
-    return result;
-}
-
 static void withdraw(const weight_files_writing *w) {
     static const char *const names[] = { "model.safetensors", "config.json" };
     char path[4096];
@@ -139,10 +126,32 @@ static void withdraw(const weight_files_writing *w) {
         if (snprintf(path, sizeof path, "%s/%s", w->folder, names[i]) < (int)sizeof path) unlink(path);
 }
 
+/* Lets the folder go; where nothing was written, one that was made goes too. */
+static void leave(weight_files_writing *w, status written) {
+    lock_close(&w->lock);
+    if (written != STATUS_OK && w->made) rmdir(w->folder); /* fails where something is in it */
+}
+
+static status hold(weight_files_writing *w) {
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/" LOCK_OF_FOLDER, w->folder) >= (int)sizeof path)
+        return status_set(STATUS_INVALID, "the path '%.60s...' is too long", w->folder);
+    TRY(lock_open(path, &w->lock));
+    return weight_files_check_vacant(w->folder); /* another may have written before it was locked */
+}
+
+status weight_files_begin(const char *folder, weight_files_writing *w) {
+    struct stat about;
+    *w = (weight_files_writing){ .folder = folder, .lock.file = -1, .made = stat(folder, &about) != 0 };
+    TRY(io_make_folder(folder));
+    status result = hold(w);
+    if (result != STATUS_OK) leave(w, result);
+    return result;
+}
+
 status weight_files_end(weight_files_writing *w, status written) {
     if (written != STATUS_OK) withdraw(w);
-    lock_close(&w->lock);
-    if (written != STATUS_OK && w->made) rmdir(w->folder); /* where nothing else is in it */
+    leave(w, written);
     return written;
 }
 

@@ -16,6 +16,8 @@ status search_offers(const compose_run *r, const compose_choice *choice, int i, 
     graph_close(&g);
     if (memory_refused() != refused)
         return status_set(STATUS_FAILED, "there is no memory to look for settings");
+    if (*count == room)
+        return status_set(STATUS_FAILED, "search: %s offers %u settings or more", pass_table[i]->name, room);
     return result == STATUS_FAILED ? result
                                    : STATUS_OK; /* else nothing is offered where nothing can be made */
 }

@@ -79,7 +79,7 @@ status search_explain(const search_request *q, const search_point *plain, const 
                       search_share *shares, uint32_t room, uint32_t *count);
 
 /* The settings that pass number i offers for this micro-batch, with the choice's settings before it; classes
- * and all. At most `room`. Fails only for want of memory. */
+ * and all. Fails for want of memory, and where there are `room` or more. */
 status search_offers(const compose_run *r, const compose_choice *c, int i, pass_setting *out, uint32_t room,
                      uint32_t *count);
 

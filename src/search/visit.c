@@ -31,9 +31,8 @@ static void limit_graphs(const visit *v) {
     const compose_reach *r = &v->reach;
     uint64_t most = r->peak_bytes > r->budget ? r->peak_bytes : r->budget;
     if (v->run->memory && v->run->memory < most) most = v->run->memory;
-    graph_room room = plan_graph_room(most);
-    if (most == UINT64_MAX) room.bytes = 0;
-    graph_limit(&room);
+    graph_room none = { 0 }, room = plan_graph_room(most);
+    graph_limit(most < UINT64_MAX ? &room : &none);
 }
 
 /* `refused`: what memory_refused() was before. What cannot be planned is no failure of the visit. */

@@ -1,5 +1,5 @@
 /* snug estimate as a user has it: fits or not by exit code, every device and published model, the cheapest
- * change, JSON, settings that contradict each other. */
+ * change, JSON, and settings that contradict each other. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

@@ -35,7 +35,7 @@ static void train_within(const char *model, const char *more, uint64_t budget) {
     command_free(&r);
 }
 
-/* To say what would fit takes no more than what would fit. */
+/* A refused process takes less than the least budget that it names. */
 static void refused_within(const char *model, const char *more, uint64_t budget) {
     char line[512];
     json_document d;

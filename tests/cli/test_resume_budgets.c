@@ -167,7 +167,8 @@ static void another_cut_is_exact(void **state) {
     scratch_write("model.json", config, sizeof config - 1);
     strcpy(d.line, "train model.json --data text --batch 16 --steps 4 --save-every 2 --keep 4 --eval-every 4 "
                    "--eval-samples 16 --lr 1e-3");
-    begin(&d, "--attention flash --micro-batch 16"); /* whatever the caches of this machine make of it */
+    /* Pinned, since which cut is the fastest depends on this machine's caches. */
+    begin(&d, "--attention flash --micro-batch 16");
     char more[160];
     uint64_t less = d.whole - (4u << 20);
     snprintf(more, sizeof more, "--threads 1 --memory %llu", (unsigned long long)less);
