@@ -1,6 +1,4 @@
 /* Using a trained network: its forward program for one sample, planned and bound like all others. */
-#include <string.h>
-
 #include "api/network.h"
 #include "api/reserve.h"
 #include "base/memory.h"
@@ -17,9 +15,9 @@ struct snug_predictor {
     plan plan;
     exec *exec;
     model_field fields[MODEL_MAX_FIELDS];
-    void *inputs[MODEL_MAX_FIELDS]; /* NULL: not read */
-    const float *output;
-    int64_t count;
+    exec_value inputs[MODEL_MAX_FIELDS]; /* bytes 0: not read */
+    exec_value output;
+    float *answer; /* the caller's until the next call */
 };
 
 static status make_plan(snug_predictor *p, uint64_t memory, int64_t threads) {
@@ -29,6 +27,9 @@ static status make_plan(snug_predictor *p, uint64_t memory, int64_t threads) {
                         .lower = { .threads = count, .rates = rates_find(RATES_KNOWN, count) } };
     threads_set(count);
     TRY(compose_decode(&run, NULL, &p->plan));
+    const graph *g = &p->plan.programs[0].program.graph;
+    tensor_id output = graph_find(g, "logits");
+    if (output) plan_reserve(&p->plan, graph_tensor_bytes(g, output)); /* p->answer */
     memory_trim();
     if (!memory || p->plan.peak_bytes <= memory) return STATUS_OK;
     char budget[UNITS_TEXT_BYTES];
@@ -37,20 +38,15 @@ static status make_plan(snug_predictor *p, uint64_t memory, int64_t threads) {
                       (unsigned long long)(p->plan.peak_bytes - memory));
 }
 
-static status find_output(snug_predictor *p) {
-    const graph *g = &p->plan.programs[PROGRAM_DECODE]->program.graph;
-    tensor_id t = graph_find(g, "logits");
-    p->output = exec_output(p->exec, PROGRAM_DECODE, "logits");
-    if (!p->output) return status_set(STATUS_FAILED, "%s: its output was lost in planning", p->model.name);
-    p->count = shape_elements(graph_shape(g, t));
-    return STATUS_OK;
-}
-
-static status find_inputs(snug_predictor *p) {
+/* The one program of the plan is called with one sample, and leaves one output. */
+static status find_values(snug_predictor *p) {
     uint32_t count = p->model.fields(&p->model, 1, p->fields);
-    for (uint32_t i = 0; i < count; i++)
-        p->inputs[i] = exec_input(p->exec, PROGRAM_DECODE, p->fields[i].name);
-    return find_output(p);
+    for (uint32_t i = 0; i < count; i++) p->inputs[i] = exec_input(p->exec, 0, p->fields[i].name);
+    p->output = exec_output(p->exec, 0, "logits");
+    if (!p->output.bytes)
+        return status_set(STATUS_FAILED, "%s: its output was lost in planning", p->model.name);
+    p->answer = memory_new(p->output.bytes, 1);
+    return p->answer ? STATUS_OK : status_set(STATUS_FAILED, "no memory for the output of %s", p->model.name);
 }
 
 /* What a function that returns a pointer returns where it failed: whoever gets it asks for the sentence. */
@@ -74,7 +70,7 @@ snug_predictor *snug_load(const snug_network *description, const char *weights, 
     reserve_end();
     if (result == STATUS_OK) result = exec_open(&p->plan, 0, &p->exec);
     if (result == STATUS_OK) result = weights_load(p->exec, weights);
-    if (result == STATUS_OK) result = find_inputs(p);
+    if (result == STATUS_OK) result = find_values(p);
     if (result == STATUS_OK) return p;
     snug_unload(p);
     return NULL;
@@ -83,6 +79,7 @@ snug_predictor *snug_load(const snug_network *description, const char *weights, 
 void snug_unload(snug_predictor *p) {
     if (!p) return;
     exec_close(p->exec);
+    memory_free(p->answer);
     plan_close(&p->plan);
     network_close(&p->network);
     memory_free(p);
@@ -95,18 +92,19 @@ const float *snug_predict(snug_predictor *p, const void *const fields[], int64_t
                                   "snug_predict needs a predictor that snug_load has made, and got NULL"));
     for (uint32_t i = 0; i < p->network.field_count; i++) {
         const model_field *f = &p->fields[i];
-        if (!p->inputs[i]) continue;
+        if (!p->inputs[i].bytes) continue;
         if (!fields || !fields[i])
             return nothing(status_set(STATUS_INVALID,
                                       "%s: the output depends on field '%s', which is not given",
                                       p->model.name, f->name));
         if (f->dtype == DTYPE_I32 && network_check_ids(&p->network, i, fields[i]) != STATUS_OK) return NULL;
-        memcpy(p->inputs[i], fields[i], (size_t)shape_elements(&f->of) * dtype_bytes(f->dtype));
+        if (exec_write(p->exec, &p->inputs[i], 0, fields[i], p->inputs[i].bytes) != STATUS_OK) return NULL;
     }
     threads_set(p->plan.threads); /* another plan may have changed it */
-    exec_run(p->exec, PROGRAM_DECODE);
-    if (count) *count = p->count;
-    return p->output;
+    exec_run(p->exec, 0);
+    if (exec_read(p->exec, &p->output, 0, p->answer, p->output.bytes) != STATUS_OK) return NULL;
+    if (count) *count = (int64_t)(p->output.bytes / sizeof *p->answer);
+    return p->answer;
 }
 
 uint64_t snug_predictor_bytes(const snug_predictor *p) {

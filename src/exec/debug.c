@@ -33,8 +33,8 @@ static bool all_finite(const op_arg *x) {
     return !x->data || finite_find(x->dtype, x->data, shape_elements(&x->shape)) < 0;
 }
 
-bool exec_find_fault(exec *e, program_kind k, exec_fault *fault) {
-    bound_program *b = &e->programs[k];
+bool exec_find_fault(exec *e, uint32_t which, exec_fault *fault) {
+    bound_program *b = &e->programs[which];
     const graph *g = &b->plan->program.graph;
     exec_begin(e, b);
     for (uint32_t s = 0; s < b->plan->program.count; s++) {

@@ -53,9 +53,8 @@ static status open_separate(exec *e) {
             return status_set(STATUS_NO_FIT, "no memory for '%s'", e->plan->persistent[i].name);
         memset(e->persistent[i], 0, bytes);
     }
-    for (int k = 0; k < PROGRAM_COUNT; k++) {
+    for (uint32_t k = 0; k < e->plan->program_count; k++) {
         bound_program *b = &e->programs[k];
-        if (!b->plan) continue;
         b->blocks = memory_new(b->plan->live.count, sizeof *b->blocks);
         if (!b->blocks) return status_set(STATUS_FAILED, "no memory to bind a plan");
         for (uint32_t i = 0; i < b->plan->live.count; i++) {
@@ -70,7 +69,7 @@ static void close_separate(exec *e) {
     for (uint32_t i = 0; e->persistent && i < e->plan->persistent_count; i++)
         device_block_free(e->persistent[i]);
     memory_free(e->persistent);
-    for (int k = 0; k < PROGRAM_COUNT; k++) {
+    for (uint32_t k = 0; k < e->plan->program_count; k++) {
         bound_program *b = &e->programs[k];
         for (uint32_t i = 0; b->blocks && i < b->plan->live.count; i++) device_block_free(b->blocks[i]);
         memory_free(b->blocks);
@@ -113,10 +112,14 @@ status exec_open(const plan *p, unsigned modes, exec **out) {
     exec *e = *out = memory_new(1, sizeof *e);
     if (!e) return status_set(STATUS_FAILED, "no memory to bind a plan");
     e->plan = p, e->modes = modes;
-    for (int k = 0; k < PROGRAM_COUNT; k++) e->programs[k].plan = p->programs[k];
-    status result = modes & EXEC_SEPARATE ? open_separate(e) : device_pool_open(&e->pool, plan_pool_bytes(p));
-    for (int k = 0; k < PROGRAM_COUNT && result == STATUS_OK; k++)
-        if (p->programs[k]) result = bind_program(e, &e->programs[k]);
+    e->programs = memory_new(p->program_count, sizeof *e->programs);
+    status result = e->programs ? STATUS_OK : status_set(STATUS_FAILED, "no memory to bind a plan");
+    for (uint32_t k = 0; result == STATUS_OK && k < p->program_count; k++)
+        e->programs[k].plan = &p->programs[k];
+    if (result == STATUS_OK)
+        result = modes & EXEC_SEPARATE ? open_separate(e) : device_pool_open(&e->pool, plan_pool_bytes(p));
+    for (uint32_t k = 0; result == STATUS_OK && k < p->program_count; k++)
+        result = bind_program(e, &e->programs[k]);
     if (result == STATUS_OK && p->file_bytes)
         result = transfer_open(p, exec_persistent(e, PLAN_SLOTS), &e->transfer);
     if (result != STATUS_OK) {
@@ -129,69 +132,19 @@ status exec_open(const plan *p, unsigned modes, exec **out) {
 void exec_close(exec *e) {
     if (!e) return;
     transfer_close(e->transfer);
-    if (e->modes & EXEC_SEPARATE) close_separate(e);
+    uint32_t count = e->programs ? e->plan->program_count : 0;
+    if (count && e->modes & EXEC_SEPARATE) close_separate(e);
     device_pool_close(&e->pool);
-    for (int k = 0; k < PROGRAM_COUNT; k++) {
+    for (uint32_t k = 0; k < count; k++) {
         memory_free(e->programs[k].calls);
         memory_free(e->programs[k].args);
         observe_close(&e->programs[k].seen);
     }
+    memory_free(e->programs);
     memory_free(e);
 }
 
-/* ---- what the host sees ---- */
-
-void *exec_persistent(const exec *e, const char *name) {
-    const plan_persistent *p = plan_find(e->plan, name);
-    if (!p || p->in_file) return NULL;
-    return e->modes & EXEC_SEPARATE ? e->persistent[p - e->plan->persistent]
-                                    : (char *)e->pool.data + p->offset;
-}
-
-void *exec_input(const exec *e, program_kind k, const char *name) {
-    const bound_program *b = &e->programs[k];
-    if (!b->plan) return NULL;
-    tensor_id t = graph_find(&b->plan->program.graph, name);
-    if (!t || b->plan->live.of_tensor[t] == LIVE_NONE) return NULL;
-    return exec_address(e, b, t);
-}
-
-const void *exec_output(const exec *e, program_kind k, const char *name) {
-    const bound_program *b = &e->programs[k];
-    tensor_id t = b->plan ? graph_find(&b->plan->program.graph, name) : 0;
-    bool kept = t && graph_tensor(&b->plan->program.graph, t)->flags & TENSOR_KEEP;
-    return kept ? exec_address(e, b, t) : NULL;
-}
-
 uint64_t exec_pool_bytes(const exec *e) { return e->pool.bytes; }
-
-/* ---- persistent tensors, wherever they are ---- */
-
-static uint64_t bytes_after(const plan_persistent *x, uint64_t first) {
-    return (uint64_t)shape_elements(&x->shape) * dtype_bytes(x->dtype) - first;
-}
-
-status exec_room(exec *e, const plan_persistent *x, uint64_t first, exec_part *part) {
-    *part = (exec_part){ .bytes = bytes_after(x, first) };
-    if (!x->in_file) {
-        part->data = (char *)exec_persistent(e, x->name) + first;
-        return STATUS_OK;
-    }
-    TRY(transfer_settle(e->transfer));
-    uint64_t most = e->plan->slot_bytes / PIECES_PAGE * PIECES_PAGE;
-    if (part->bytes > most) part->bytes = most;
-    part->data = transfer_room(e->transfer);
-    return STATUS_OK;
-}
-
-status exec_view(exec *e, const plan_persistent *x, uint64_t first, exec_part *part) {
-    TRY(exec_room(e, x, first, part));
-    return x->in_file ? transfer_read(e->transfer, x->offset + first, part->bytes) : STATUS_OK;
-}
-
-status exec_put(exec *e, const plan_persistent *x, uint64_t first, const exec_part *part) {
-    return x->in_file ? transfer_write(e->transfer, x->offset + first, part->bytes) : STATUS_OK;
-}
 
 /* ---- running ---- */
 
@@ -222,9 +175,9 @@ static void run_calls(exec *e, bound_program *b) {
 
 /* Pinned for as long as it computes only: what the caller starts in between, such as threads that read data,
  * may run anywhere, and so may the caller afterwards. */
-void exec_run(exec *e, program_kind k) {
+void exec_run(exec *e, uint32_t which) {
     threads_pin();
-    run_calls(e, &e->programs[k]);
+    run_calls(e, &e->programs[which]);
     threads_unpin();
 }
 

@@ -14,9 +14,8 @@ typedef enum {
 /* What was alive, as the calls showed it: from a buffer's first write to its last read, read from addresses
  * and the graph, not from the plan's tables. */
 typedef struct {
-    uint64_t arena_live_bytes; /* at the highest step of any program */
-    program_kind program;
-    uint32_t step;
+    uint64_t arena_live_bytes;            /* at the highest step of any program */
+    uint32_t program, step;               /* where */
     uint64_t by_category[CATEGORY_COUNT]; /* there; persistent tensors included */
 } exec_measured;
 
@@ -25,28 +24,43 @@ typedef struct exec exec;
 status exec_open(const plan *p, unsigned modes, exec **out); /* the plan must outlive it */
 void exec_close(exec *e);
 
-/* Persistent tensor or buffer, zeroed at opening; NULL when the plan has none of this name in memory. */
-void *exec_persistent(const exec *e, const char *name);
+/* A value that the host may reach between runs, found once by its name. The host never has its address. */
+typedef struct {
+    uint64_t bytes; /* 0: there is none of this name */
+    uint32_t program, index;
+} exec_value;
 
-/* A persistent tensor part by part, wherever it is, between runs. exec_view: what it holds from byte `first`
- * on, as much as there is room for; exec_room: where to write that, exec_put: it is written. Parts of what is
- * in a file share one buffer, so each ends the one before; parts of memory are all of it. */
+/* What program number `which` of the plan reads from the host. To be written before each run: inputs share
+ * memory with later values. */
+exec_value exec_input(const exec *e, uint32_t which, const char *name);
+/* A kept result (graph_keep) of the program: as it left it, until the next exec_run. */
+exec_value exec_output(const exec *e, uint32_t which, const char *name);
+/* A persistent tensor, wherever it is; zero at opening. */
+exec_value exec_state(const exec *e, const char *name);
+exec_value exec_state_of(const exec *e, const plan_persistent *x); /* of this plan, and no buffer */
+
+/* Copies some of a value's bytes, from byte `first` on; a value that there is none of is not written. Only
+ * what lies in a file can fail. */
+status exec_write(exec *e, const exec_value *x, uint64_t first, const void *from, uint64_t bytes);
+status exec_read(exec *e, const exec_value *x, uint64_t first, void *into, uint64_t bytes);
+status exec_write_number(exec *e, const exec_value *x, float number);
+status exec_read_number(exec *e, const exec_value *x, double *number); /* 0 where there is none */
+
+/* The same without a copy where the host can have one part after the other. exec_view: what it holds from
+ * byte `first` on, as much as there is room for; exec_room: where to write that, exec_put: it is written. A
+ * part lasts until the next call of any of these. */
 typedef struct {
     void *data;
     uint64_t bytes;
 } exec_part;
-status exec_view(exec *e, const plan_persistent *x, uint64_t first, exec_part *part);
-status exec_room(exec *e, const plan_persistent *x, uint64_t first, exec_part *part);
-status exec_put(exec *e, const plan_persistent *x, uint64_t first, const exec_part *part);
+status exec_view(exec *e, const exec_value *x, uint64_t first, exec_part *part);
+status exec_room(exec *e, const exec_value *x, uint64_t first, exec_part *part);
+status exec_put(exec *e, const exec_value *x, uint64_t first, const exec_part *part);
 
-/* Where the host writes an input before running a program; NULL when the program does not read it. Valid
- * until the program runs: inputs share memory with later values. */
-void *exec_input(const exec *e, program_kind k, const char *name);
+/* A buffer that the plan holds for the host (plan_buffer), zeroed at opening; NULL: there is none. */
+void *exec_buffer(const exec *e, const char *name);
 
-/* A kept result (graph_keep); NULL when there is none of this name. Valid until the next exec_run. */
-const void *exec_output(const exec *e, program_kind k, const char *name);
-
-void exec_run(exec *e, program_kind k);
+void exec_run(exec *e, uint32_t which);
 
 /* STATUS_FAILED with a sentence when state could not be read from its file or written to it since opening:
  * what was computed since is worth nothing. */
@@ -72,12 +86,12 @@ status exec_check_reserve(const exec *e, uint64_t *bytes);
 /* The weights wherever they lie, between runs; memory_free the list. */
 status exec_weights(exec *e, model_weight **list, uint32_t *count);
 
-/* Where a run went wrong: runs program k again, step by step, and names the first node whose results hold NaN
- * or infinity; false when all are finite. The inputs must have been handed in again. Persistent values are
- * no longer those of the run afterwards. */
+/* Where a run went wrong: runs the program again, step by step, and names the first node whose results hold
+ * NaN or infinity; false when all are finite. The inputs must have been handed in again. Persistent values
+ * are no longer those of the run afterwards. */
 typedef struct {
     char op[32], tensor[96];
     int32_t site;
     phase phase;
 } exec_fault;
-bool exec_find_fault(exec *e, program_kind k, exec_fault *fault);
+bool exec_find_fault(exec *e, uint32_t which, exec_fault *fault);

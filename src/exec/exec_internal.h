@@ -16,10 +16,10 @@ typedef struct {
 } observation;
 
 typedef struct {
-    const plan_program *plan; /* NULL: not part of this run */
-    op_call *calls;           /* by step */
-    op_arg *args;             /* of all calls, one after the other */
-    void **blocks;            /* separate mode: by storage of plan->live */
+    const plan_program *plan;
+    op_call *calls; /* by step */
+    op_arg *args;   /* of all calls, one after the other */
+    void **blocks;  /* separate mode: by storage of plan->live */
     observation seen;
 } bound_program;
 
@@ -32,9 +32,9 @@ typedef struct {
 struct exec {
     const plan *plan;
     unsigned modes;
-    device_pool pool;  /* unused in separate mode */
-    void **persistent; /* separate mode: by plan->persistent */
-    bound_program programs[PROGRAM_COUNT];
+    device_pool pool;        /* unused in separate mode */
+    void **persistent;       /* separate mode: by plan->persistent */
+    bound_program *programs; /* by plan->programs */
     timing timed;
     transfer *transfer; /* NULL: all state is in memory */
     status seen;        /* of what observes; heeded by exec_failed */
@@ -44,6 +44,9 @@ struct exec {
 void exec_step(exec *e, const bound_program *b, uint32_t step);
 /* Before the first of them. */
 void exec_begin(exec *e, const bound_program *b);
+
+/* Address of a persistent tensor or buffer; NULL when the plan has none of this name in memory. */
+void *exec_persistent(const exec *e, const char *name);
 
 /* Address of a tensor of program b; NULL where that is in a file. */
 void *exec_address(const exec *e, const bound_program *b, tensor_id t);

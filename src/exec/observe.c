@@ -204,8 +204,8 @@ static void add_shared(const exec *e, const bound_program *b, bool *found, exec_
 static status add_persistent(const exec *e, exec_measured *m) {
     bool *found = memory_new(e->plan->persistent_count + 1u, sizeof *found);
     if (!found) return status_set(STATUS_FAILED, "no memory to measure a run");
-    for (int k = 0; k < PROGRAM_COUNT; k++)
-        if (e->programs[k].plan && e->programs[k].seen.seen) add_shared(e, &e->programs[k], found, m);
+    for (uint32_t k = 0; k < e->plan->program_count; k++)
+        if (e->programs[k].seen.seen) add_shared(e, &e->programs[k], found, m);
     for (uint32_t i = 0; i < e->plan->persistent_count; i++) {
         const plan_persistent *p = &e->plan->persistent[i];
         bool passing = strcmp(p->name, PLAN_SLOTS) == 0;
@@ -218,11 +218,11 @@ static status add_persistent(const exec *e, exec_measured *m) {
 
 status exec_measure(const exec *e, exec_measured *out) {
     exec_measured m = { 0 };
-    for (int k = 0; k < PROGRAM_COUNT; k++) {
+    for (uint32_t k = 0; k < e->plan->program_count; k++) {
         const observation *o = &e->programs[k].seen;
-        if (!e->programs[k].plan || !o->done || o->most_bytes <= m.arena_live_bytes) continue;
+        if (!o->done || o->most_bytes <= m.arena_live_bytes) continue;
         m.arena_live_bytes = o->most_bytes;
-        m.program = (program_kind)k;
+        m.program = k;
         m.step = o->most_step;
         memcpy(m.by_category, o->by_category, sizeof m.by_category);
     }

@@ -85,8 +85,7 @@ status transfer_open(const plan *p, char *slots, transfer **out) {
     t->slot_bytes = p->slot_bytes, t->slot_count = p->slots;
     t->file.handle = -1;
     uint32_t sides = 0;
-    for (int k = 0; k < PROGRAM_COUNT; k++)
-        if (p->programs[k]) sides = most_sides(&p->programs[k]->program, sides);
+    for (uint32_t k = 0; k < p->program_count; k++) sides = most_sides(&p->programs[k].program, sides);
     t->args = memory_new(sides, sizeof *t->args);
     t->read = counter_new();
     status result = t->args && t->read ? STATUS_OK : status_set(STATUS_FAILED, "no memory to move state");

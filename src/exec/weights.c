@@ -4,20 +4,23 @@
 
 static status view(void *context, const void *which, uint64_t first, void **data, uint64_t *bytes) {
     exec_part part;
-    TRY(exec_view(context, which, first, &part));
+    exec_value x = exec_state_of(context, which);
+    TRY(exec_view(context, &x, first, &part));
     *data = part.data, *bytes = part.bytes;
     return STATUS_OK;
 }
 
 static status room(void *context, const void *which, uint64_t first, void **data, uint64_t *bytes) {
     exec_part part;
-    TRY(exec_room(context, which, first, &part));
+    exec_value x = exec_state_of(context, which);
+    TRY(exec_room(context, &x, first, &part));
     *data = part.data, *bytes = part.bytes;
     return STATUS_OK;
 }
 
 static status put(void *context, const void *which, uint64_t first, void *data, uint64_t bytes) {
-    return exec_put(context, which, first, &(exec_part){ data, bytes });
+    exec_value x = exec_state_of(context, which);
+    return exec_put(context, &x, first, &(exec_part){ data, bytes });
 }
 
 static const weight_parts in_file = { view, room, put };

@@ -46,10 +46,10 @@ typedef struct {
     plan plan;
     exec *exec;
     lane lanes[MODEL_MOST_DECODED];
-    uint32_t lane_count;        /* that are in use */
-    int32_t *tokens, *position; /* inputs of the program, by lane; one */
-    const float *logits;        /* by lane and token */
-    uint8_t *seen;              /* by lane and token: the text has it; NULL: nobody asks */
+    uint32_t lane_count;         /* that are in use */
+    exec_value tokens, position; /* what the program reads: by lane; one */
+    exec_value logits;           /* by lane and token */
+    uint8_t *seen;               /* by lane and token: the text has it; NULL: nobody asks */
     void *sampling;
     uint64_t listed_bytes; /* that reading the files' tensors holds */
 } generation;
@@ -198,22 +198,28 @@ static void begin_lane(generation *g, uint32_t which, uint32_t number) {
 }
 
 /* The tokens at `position` go in; those that are over take part with any token. */
-static void feed(generation *g, int64_t position) {
+static status feed(generation *g, int64_t position) {
+    int32_t tokens[MODEL_MOST_DECODED], at = (int32_t)position;
     for (uint32_t i = 0; i < g->result->at_once; i++) {
         lane *l = &g->lanes[i];
         bool reads = i < g->lane_count && !l->over;
-        g->tokens[i] = !reads ? 0 : position < l->prompt_count ? l->prompt[position] : l->last;
-        if (reads && g->seen) seen_by(g, l)[g->tokens[i]] = 1;
+        tokens[i] = !reads ? 0 : position < l->prompt_count ? l->prompt[position] : l->last;
+        if (reads && g->seen) seen_by(g, l)[tokens[i]] = 1;
     }
-    *g->position = (int32_t)position;
-    exec_run(g->exec, PROGRAM_DECODE);
+    TRY(exec_write(g->exec, &g->tokens, 0, tokens, g->result->at_once * sizeof *tokens));
+    TRY(exec_write(g->exec, &g->position, 0, &at, sizeof at));
+    exec_run(g->exec, 0);
+    return STATUS_OK;
 }
 
 /* Draws the token at `position` for a text whose prompt is over. */
 static status draw(generation *g, lane *l, int64_t position) {
     const generate_options *o = g->options;
     generate_text *t = &g->result->texts[l->number];
-    sample_from from = { .logits = g->logits + (l - g->lanes) * g->model.vocabulary,
+    exec_part logits;
+    uint64_t row = (uint64_t)g->model.vocabulary * sizeof(float);
+    TRY(exec_view(g->exec, &g->logits, (uint64_t)(l - g->lanes) * row, &logits));
+    sample_from from = { .logits = logits.data,
                          .seen = seen_by(g, l),
                          .vocabulary = g->model.vocabulary,
                          .position = (uint32_t)position,
@@ -240,7 +246,7 @@ static status run_lanes(generation *g) {
         going = false;
         for (uint32_t i = 0; i < g->lane_count; i++) going = going || !g->lanes[i].over;
         if (!going) break;
-        feed(g, position);
+        TRY(feed(g, position));
         for (uint32_t i = 0; i < g->lane_count; i++) {
             lane *l = &g->lanes[i];
             if (l->over || position + 1 < l->prompt_count) continue;
@@ -253,11 +259,11 @@ static status run_lanes(generation *g) {
 
 static status continue_texts(generation *g) {
     const generate_options *o = g->options;
-    g->tokens = exec_input(g->exec, PROGRAM_DECODE, "tokens");
-    g->position = exec_input(g->exec, PROGRAM_DECODE, "position");
-    g->logits = exec_output(g->exec, PROGRAM_DECODE, "logits");
-    g->seen = exec_persistent(g->exec, "seen");
-    g->sampling = exec_persistent(g->exec, "sampling");
+    g->tokens = exec_input(g->exec, 0, "tokens"); /* the plan has one program */
+    g->position = exec_input(g->exec, 0, "position");
+    g->logits = exec_output(g->exec, 0, "logits");
+    g->seen = exec_buffer(g->exec, "seen");
+    g->sampling = exec_buffer(g->exec, "sampling");
     for (uint32_t first = 0; first < o->prompt_count; first += g->result->at_once) {
         uint32_t left = o->prompt_count - first;
         g->lane_count = left < g->result->at_once ? left : g->result->at_once;

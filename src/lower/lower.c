@@ -138,7 +138,7 @@ static status add_steps(program *p, const lower_options *o, op_cost *costs) {
 }
 
 status lower_program(graph *g, const lower_options *o, program *p) {
-    *p = (program){ .graph = *g };
+    *p = (program){ .shape = p->shape, .graph = *g };
     *g = (graph){ 0 };
     op_cost *costs = NULL;
     status result = o->unverified ? graph_status(&p->graph) : verify_graph(&p->graph);

@@ -13,8 +13,20 @@ typedef struct {
     double seconds; /* predicted */
 } lower_step;
 
+/* What the host asks for: an optimizer step, the loss over the validation samples, the next token. */
+typedef enum { TASK_TRAIN, TASK_EVALUATE, TASK_DECODE } program_task;
+
+/* How the host runs a program: in `calls` calls of `batch` samples, from sample `first` of its task on. All
+ * programs of a task together take each of its samples once, in order. */
+typedef struct {
+    const char *name; /* static: for reports */
+    program_task task;
+    int64_t batch, first, calls;
+} program_shape;
+
 /* What one call runs: a graph and its kernels in order of execution. Owns both. */
 typedef struct {
+    program_shape shape; /* given by who makes the program */
     graph graph;
     lower_step *steps;
     uint32_t count;
@@ -30,7 +42,7 @@ typedef struct {
     bool unverified; /* the graph is not proved to be sound; what comes of it must not be run */
 } lower_options;
 
-/* Takes over `g` (also on failure); free with lower_close. */
+/* Takes over `g` (also on failure), and leaves p->shape as it is; free with lower_close. */
 status lower_program(graph *g, const lower_options *o, program *p);
 void lower_close(program *p);
 

@@ -9,12 +9,6 @@
 #include "plan/check.h"
 #include "plan/pack.h"
 
-const char *plan_program_name(program_kind k) {
-    static const char *const names[PROGRAM_COUNT] = { "step", "accumulate", "evaluate", "evaluate_rest",
-                                                      "decode" };
-    return names[k];
-}
-
 const plan_persistent *plan_find(const plan *p, const char *name) {
     for (uint32_t i = 0; i < p->persistent_count; i++)
         if (strcmp(p->persistent[i].name, name) == 0) return &p->persistent[i];
@@ -93,14 +87,7 @@ static status pack_program(plan_program *pp) {
     return result;
 }
 
-static status outline_one(plan *p, program *source, plan_program **out) {
-    plan_program *pp = *out = memory_new(1, sizeof *pp);
-    if (!pp) {
-        lower_close(source);
-        return status_set(STATUS_FAILED, "no memory to plan a program");
-    }
-    pp->program = *source;
-    *source = (program){ 0 };
+static status outline_one(plan *p, plan_program *pp) {
     pp->offset = memory_new(pp->program.graph.tensors.count, sizeof *pp->offset);
     pp->scratch = memory_new(pp->program.count + 1u, sizeof *pp->scratch);
     if (!pp->offset || !pp->scratch) return status_set(STATUS_FAILED, "no memory to plan a program");
@@ -162,20 +149,18 @@ enum { TRANSFER_BYTES = 256 << 10 }; /* a thread's stack and its queue */
 
 static void sum_up(plan *p, int threads) {
     uint64_t highest = 0;
-    for (int k = 0; k < PROGRAM_COUNT; k++) {
-        const plan_program *pp = p->programs[k];
-        if (!pp) continue;
+    for (uint32_t k = 0; k < p->program_count; k++) {
+        const plan_program *pp = &p->programs[k];
         if (pp->arena_bytes > p->arena_bytes) p->arena_bytes = pp->arena_bytes;
-        if (pp->peak.bytes > highest) highest = pp->peak.bytes, p->peak_program = (program_kind)k;
+        if (pp->peak.bytes > highest) highest = pp->peak.bytes, p->peak_program = k;
     }
     p->lower_bound_bytes = highest;
-    const plan_program *top = p->programs[p->peak_program];
-    for (int c = 0; top && c < CATEGORY_COUNT; c++) p->by_category[c] += top->peak.by_category[c];
+    for (int c = 0; p->program_count && c < CATEGORY_COUNT; c++)
+        p->by_category[c] += p->programs[p->peak_program].peak.by_category[c];
     p->by_category[CATEGORY_GAPS] = p->arena_bytes - highest;
     p->runtime = device_runtime_reserve(threads);
     uint64_t tables = p->persistent_count * (sizeof *p->persistent + SAVING_BYTES);
-    for (int k = 0; k < PROGRAM_COUNT; k++)
-        if (p->programs[k]) tables += plan_graph_bytes(&p->programs[k]->program.graph);
+    for (uint32_t k = 0; k < p->program_count; k++) tables += plan_graph_bytes(&p->programs[k].program.graph);
     if (p->file_bytes) tables += TRANSFER_BYTES;
     p->runtime.tables += tables;
     p->table_bytes = tables;
@@ -231,10 +216,9 @@ static void raise_pieces(pieces_size *most, const pieces_size *x) {
 /* Adds the slots: as many as there may be pieces in memory at once, each as large as the largest piece. */
 static void add_slots(plan *p) {
     uint64_t end = p->file_bytes;
-    for (int k = 0; k < PROGRAM_COUNT; k++) {
-        if (!p->programs[k]) continue;
-        uint64_t own = place_in_file(p, p->programs[k]);
-        pieces_size size = pieces_measure(&p->programs[k]->program);
+    for (uint32_t k = 0; k < p->program_count; k++) {
+        uint64_t own = place_in_file(p, &p->programs[k]);
+        pieces_size size = pieces_measure(&p->programs[k].program);
         uint32_t slots = size.count < PIECES_SLOTS ? (uint32_t)size.count : PIECES_SLOTS;
         if (own > end) end = own;
         if (slots > p->slots) p->slots = slots;
@@ -245,30 +229,38 @@ static void add_slots(plan *p) {
     if (end) add_persistent(p, PLAN_SLOTS, plan_slots_bytes(p->slots, p->slot_bytes), CATEGORY_SCRATCH, NULL);
 }
 
-/* Everything but places in the arena. */
-static status outline(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
-                      int threads, plan *p) {
-    *p = (plan){ .threads = threads };
-    size_t most = buffer_count + 1u;
-    for (int k = 0; k < PROGRAM_COUNT; k++) most += programs[k].steps ? programs[k].graph.tensors.count : 0;
-    p->persistent = memory_room(most, sizeof *p->persistent);
-    status result = p->persistent ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan a run");
-    for (int k = 0; k < PROGRAM_COUNT; k++) {
-        if (!programs[k].steps) continue;
-        if (result == STATUS_OK)
-            result = outline_one(p, &programs[k], &p->programs[k]);
+/* The plan becomes the programs' owner; without memory for its list they are closed. */
+static status take_over(plan *p, program *programs, uint32_t count) {
+    p->programs = memory_new(count, sizeof *p->programs);
+    for (uint32_t k = 0; k < count; k++)
+        if (p->programs)
+            p->programs[k].program = programs[k];
         else
             lower_close(&programs[k]);
-    }
-    if (result == STATUS_OK) add_slots(p);
-    for (uint32_t i = 0; result == STATUS_OK && i < buffer_count; i++)
-        add_persistent(p, buffers[i].name, buffers[i].bytes, CATEGORY_INPUTS, NULL);
-    return result;
+    memset(programs, 0, count * sizeof *programs);
+    if (p->programs) p->program_count = count;
+    return p->programs ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan a program");
 }
 
-status plan_outline(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
-                    int threads, plan *p) {
-    status result = outline(programs, buffers, buffer_count, threads, p);
+/* Everything but places in the arena. */
+static status outline(program *programs, uint32_t program_count, const plan_buffer *buffers,
+                      uint32_t buffer_count, int threads, plan *p) {
+    *p = (plan){ .threads = threads };
+    TRY(take_over(p, programs, program_count));
+    size_t most = buffer_count + 1u;
+    for (uint32_t k = 0; k < program_count; k++) most += p->programs[k].program.graph.tensors.count;
+    p->persistent = memory_room(most, sizeof *p->persistent);
+    if (!p->persistent) return status_set(STATUS_FAILED, "no memory to plan a run");
+    for (uint32_t k = 0; k < program_count; k++) TRY(outline_one(p, &p->programs[k]));
+    add_slots(p);
+    for (uint32_t i = 0; i < buffer_count; i++)
+        add_persistent(p, buffers[i].name, buffers[i].bytes, CATEGORY_INPUTS, NULL);
+    return STATUS_OK;
+}
+
+status plan_outline(program *programs, uint32_t program_count, const plan_buffer *buffers,
+                    uint32_t buffer_count, int threads, plan *p) {
+    status result = outline(programs, program_count, buffers, buffer_count, threads, p);
     if (result == STATUS_OK)
         sum_up(p, threads);
     else
@@ -276,31 +268,60 @@ status plan_outline(program programs[PROGRAM_COUNT], const plan_buffer *buffers,
     return result;
 }
 
-status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
+status plan_make(program *programs, uint32_t program_count, const plan_buffer *buffers, uint32_t buffer_count,
                  int threads, plan *p) {
-    status result = outline(programs, buffers, buffer_count, threads, p);
-    for (int k = 0; k < PROGRAM_COUNT && result == STATUS_OK; k++)
-        if (p->programs[k]) result = pack_program(p->programs[k]);
+    status result = outline(programs, program_count, buffers, buffer_count, threads, p);
+    for (uint32_t k = 0; k < p->program_count && result == STATUS_OK; k++)
+        result = pack_program(&p->programs[k]);
     if (result != STATUS_OK) {
         plan_close(p);
         return result;
     }
-    for (int k = 0; k < PROGRAM_COUNT; k++)
-        if (p->programs[k]) settle_offsets(p, p->programs[k]);
+    for (uint32_t k = 0; k < p->program_count; k++) settle_offsets(p, &p->programs[k]);
     sum_up(p, threads);
     return STATUS_OK;
 }
 
+/* ---- calls ---- */
+
+int64_t plan_calls(const plan *p, program_task task) {
+    int64_t calls = 0;
+    for (uint32_t k = 0; k < p->program_count; k++)
+        if (p->programs[k].program.shape.task == task) calls += p->programs[k].program.shape.calls;
+    return calls;
+}
+
+/* Of the programs of the task whose samples come after `after`, the one whose samples come first. */
+static uint32_t next_of(const plan *p, program_task task, int64_t after) {
+    uint32_t next = p->program_count;
+    for (uint32_t k = 0; k < p->program_count; k++) {
+        const program_shape *x = &p->programs[k].program.shape;
+        if (x->task != task || x->first <= after) continue;
+        if (next == p->program_count || x->first < p->programs[next].program.shape.first) next = k;
+    }
+    return next;
+}
+
+plan_call plan_call_of(const plan *p, program_task task, int64_t number) {
+    int64_t after = -1;
+    for (uint32_t k; (k = next_of(p, task, after)) < p->program_count;) {
+        const program_shape *x = &p->programs[k].program.shape;
+        if (number < x->calls) return (plan_call){ k, x->first + number * x->batch };
+        number -= x->calls;
+        after = x->first;
+    }
+    return (plan_call){ p->program_count, 0 };
+}
+
 void plan_close(plan *p) {
-    for (int k = 0; k < PROGRAM_COUNT; k++) {
-        plan_program *pp = p->programs[k];
-        if (!pp) continue;
+    for (uint32_t k = 0; k < p->program_count; k++) {
+        plan_program *pp = &p->programs[k];
         lower_close(&pp->program);
         live_close(&pp->live);
         memory_free(pp->offset);
         memory_free(pp->scratch);
-        memory_free(pp);
     }
+    memory_free(p->programs);
     memory_free(p->persistent);
     *p = (plan){ 0 };
 }

@@ -11,17 +11,6 @@
 #include "lower/pieces.h"
 #include "plan/live.h"
 
-/* The programs of a run (docs/design.md, "Programs"). */
-typedef enum {
-    PROGRAM_STEP,          /* forward, backward, update; the last micro-batch where there are several */
-    PROGRAM_ACCUMULATE,    /* forward, backward, add to the gradients */
-    PROGRAM_EVALUATE,      /* forward alone */
-    PROGRAM_EVALUATE_REST, /* the same for what is left of the validation samples */
-    PROGRAM_DECODE,        /* one token of each text, with caches of keys and values */
-    PROGRAM_COUNT
-} program_kind;
-const char *plan_program_name(program_kind k);
-
 typedef struct {
     char name[96];
     uint64_t bytes, offset; /* in the pool; bytes rounded up to LIVE_ALIGN */
@@ -48,7 +37,8 @@ typedef struct {
 } plan_program;
 
 typedef struct {
-    plan_program *programs[PROGRAM_COUNT]; /* NULL: not part of this run */
+    plan_program *programs; /* docs/design.md, "Programs" */
+    uint32_t program_count;
     plan_persistent *persistent;
     uint32_t persistent_count;
     uint64_t persistent_bytes;
@@ -60,10 +50,10 @@ typedef struct {
     uint64_t planning_bytes; /* of making this plan, before there is a pool */
     uint64_t peak_bytes;     /* the larger of run_bytes and planning_bytes; the excess is runtime */
     uint64_t by_category[CATEGORY_COUNT]; /* at the peak; sums up to peak_bytes */
-    program_kind peak_program;
-    const char *folder;  /* where the file is to be; the caller's */
-    uint64_t file_bytes; /* 0: there is none */
-    uint64_t slot_bytes; /* of each slot in the buffer PLAN_SLOTS */
+    uint32_t peak_program;                /* the one whose arena is fullest */
+    const char *folder;                   /* where the file is to be; the caller's */
+    uint64_t file_bytes;                  /* 0: there is none */
+    uint64_t slot_bytes;                  /* of each slot in the buffer PLAN_SLOTS */
     uint32_t slots;
     pieces_size pieces; /* the most of any program */
     int threads;        /* that scratch is planned for: run with no more */
@@ -87,13 +77,13 @@ uint64_t plan_making_bytes(uint64_t table_bytes);
 /* The room of graphs whose plan takes no more than so much memory while it is made, code included. */
 graph_room plan_graph_room(uint64_t memory);
 
-/* Takes the programs over, also on failure. A program without steps (NULL) is absent. */
-status plan_make(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
+/* Takes the programs over, also on failure. */
+status plan_make(program *programs, uint32_t program_count, const plan_buffer *buffers, uint32_t buffer_count,
                  int threads, plan *p);
 /* The same without places in the arena, whose size is its lower bound: so peak_bytes is at most that of
  * plan_make, and mostly the same. Takes a third of the time; such a plan can't be run. */
-status plan_outline(program programs[PROGRAM_COUNT], const plan_buffer *buffers, uint32_t buffer_count,
-                    int threads, plan *p);
+status plan_outline(program *programs, uint32_t program_count, const plan_buffer *buffers,
+                    uint32_t buffer_count, int threads, plan *p);
 /* Adds to the runtime reserve what the caller will hold outside of the pool. */
 void plan_reserve(plan *p, uint64_t bytes);
 /* So much memory was held before there was a pool: planning_bytes is at least that. */
@@ -102,6 +92,15 @@ void plan_close(plan *p);
 
 /* The persistent tensor or buffer with this name; NULL when there is none. */
 const plan_persistent *plan_find(const plan *p, const char *name);
+
+/* The calls that a task takes, in the order of its samples: how many, and which program call `number` runs
+ * from which sample on. */
+typedef struct {
+    uint32_t program;
+    int64_t first;
+} plan_call;
+int64_t plan_calls(const plan *p, program_task task);
+plan_call plan_call_of(const plan *p, program_task task, int64_t number);
 
 static inline uint64_t plan_pool_bytes(const plan *p) { return p->persistent_bytes + p->arena_bytes; }
 static inline uint64_t plan_runtime_bytes(const plan *p) {

@@ -90,9 +90,15 @@ static bool has_adapters(const decision *d) {
     return false;
 }
 
+/* In a program that trains; any of them has all that is trained. */
+static uint64_t count_trained(const plan *p) {
+    if (!plan_calls(p, TASK_TRAIN)) return 0;
+    uint32_t any = plan_call_of(p, TASK_TRAIN, 0).program;
+    return count_numbers(&p->programs[any].program.graph, TENSOR_TRAINABLE);
+}
+
 parts_parameters parts_parameters_of(const setup *s, const decision *d) {
     parts_parameters n = { 0 };
-    const plan_program *step = d->plan.programs[PROGRAM_STEP];
     graph g;
     model_ports ports;
     if (graph_open(&g) != STATUS_OK) return n;
@@ -102,7 +108,7 @@ parts_parameters parts_parameters_of(const setup *s, const decision *d) {
     s->model.build(&s->model, &g, &run, &ports);
     if (graph_status(&g) == STATUS_OK) n.all = count_numbers(&g, 0);
     if (s->request.run.training && n.all) n.trained = count_numbers(&g, TENSOR_TRAINABLE);
-    if (has_adapters(d)) n.trained = step ? count_numbers(&step->program.graph, TENSOR_TRAINABLE) : 0;
+    if (has_adapters(d)) n.trained = count_trained(&d->plan);
     graph_close(&g);
     return n;
 }
@@ -170,7 +176,7 @@ static int compare_holders(const void *a, const void *b) {
 }
 
 status parts_holders(const plan *p, parts_holder *out, uint32_t room, uint32_t *found, uint64_t *rest) {
-    const plan_program *pp = p->programs[p->peak_program];
+    const plan_program *pp = p->program_count ? &p->programs[p->peak_program] : NULL;
     uint32_t most = p->persistent_count + (pp ? pp->live.count : 0), count = 0;
     parts_holder *list = memory_new(most ? most : 1, sizeof *list);
     if (rest) *rest = 0;

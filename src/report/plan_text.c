@@ -213,15 +213,15 @@ static void add_holder(text *out, const parts_holder *h) {
 }
 
 static void add_peak(text *out, const decision *d, const parts_colours *k) {
-    const plan_program *pp = d->plan.programs[d->plan.peak_program];
-    if (!pp || !pp->program.count) return;
+    if (!d->plan.program_count) return;
+    const plan_program *pp = &d->plan.programs[d->plan.peak_program];
+    if (!pp->program.count) return;
     const graph *g = &pp->program.graph;
     const node *n = graph_node(g, pp->program.steps[pp->peak.step].node);
     char site[REPORT_NUMBER_BYTES], bytes[UNITS_TEXT_BYTES];
     text_add(out, "\n%sThe peak%s is in program %s, kernel %u of %u: %s, %s, %s. Alive there:\n", k->bold,
-             k->end, plan_program_name(d->plan.peak_program), (unsigned)pp->peak.step + 1,
-             (unsigned)pp->program.count, n->op->name, parts_phase_name((phase)n->phase),
-             parts_site_text(n->site, site));
+             k->end, pp->program.shape.name, (unsigned)pp->peak.step + 1, (unsigned)pp->program.count,
+             n->op->name, parts_phase_name((phase)n->phase), parts_site_text(n->site, site));
     parts_holder holders[HOLDERS_SHOWN];
     uint64_t rest;
     uint32_t count = 0;

@@ -19,7 +19,7 @@ typedef struct {
     text piece;
     json_writer w;
     uint64_t persistent[CATEGORY_COUNT];
-    uint64_t *alive[PROGRAM_COUNT]; /* by step and category; NULL: not in an optimizer step */
+    uint64_t **alive; /* by program: by step and category; NULL: not in an optimizer step */
 } trace;
 
 /* ---- memory ---- */
@@ -45,12 +45,11 @@ static status open_memory(trace *t) {
     const plan *p = &t->d->plan;
     for (uint32_t i = 0; i < p->persistent_count; i++)
         if (!p->persistent[i].in_file) t->persistent[p->persistent[i].category] += p->persistent[i].bytes;
-    for (uint32_t run = 0; run < profile_runs(t->d); run++) {
-        program_kind k;
-        profile_moments(t->r, t->d, 0, run, &k);
-        if (t->alive[k]) continue;
-        t->alive[k] = alive_of(p->programs[k]);
-        if (!t->alive[k]) return status_set(STATUS_FAILED, "no memory for a trace");
+    t->alive = memory_new(p->program_count, sizeof *t->alive);
+    for (uint32_t k = 0; k < p->program_count; k++) {
+        if (t->alive && p->programs[k].program.shape.task != TASK_TRAIN) continue;
+        if (t->alive) t->alive[k] = alive_of(&p->programs[k]);
+        if (!t->alive || !t->alive[k]) return status_set(STATUS_FAILED, "no memory for a trace");
     }
     return STATUS_OK;
 }
@@ -108,8 +107,8 @@ static void put_shapes(trace *t, const graph *g, const node *n) {
     json_end_array(&t->w);
 }
 
-static void add_kernel(trace *t, program_kind k, uint32_t step, const double *moment) {
-    const program *p = &t->d->plan.programs[k]->program;
+static void add_kernel(trace *t, uint32_t k, uint32_t step, const double *moment) {
+    const program *p = &t->d->plan.programs[k].program;
     const node *n = graph_node(&p->graph, p->steps[step].node);
     profile_bound bound = profile_bound_of(p, step, &t->s->request.run.lower.rates);
     begin_event(t, n->op->name, "X", THREAD_KERNELS, moment[step]);
@@ -120,7 +119,7 @@ static void add_kernel(trace *t, program_kind k, uint32_t step, const double *mo
     json_put_string(&t->w, "kernel", p->steps[step].kernel->name);
     json_put_string(&t->w, "phase", parts_phase_name((phase)n->phase));
     if (n->site >= 0) json_put_integer(&t->w, "block", n->site);
-    json_put_string(&t->w, "program", plan_program_name(k));
+    json_put_string(&t->w, "program", p->shape.name);
     json_put_unsigned(&t->w, "step", step);
     put_shapes(t, &p->graph, n);
     json_put_unsigned(&t->w, "scratch_bytes", p->steps[step].scratch_bytes);
@@ -154,11 +153,12 @@ static status write_piece(trace *t) {
 
 static status add_run(trace *t, int64_t step, uint32_t run, double *last) {
     enum { CALLS_IN_A_PIECE = 128 };
-    program_kind k;
+    uint32_t k;
     const double *moment = profile_moments(t->r, t->d, step, run, &k);
-    uint32_t count = t->d->plan.programs[k]->program.count;
+    const program *p = &t->d->plan.programs[k].program;
+    uint32_t count = p->count;
     add_span(t, "copying the samples", *last, moment[0]);
-    add_span(t, plan_program_name(k), moment[0], moment[count]);
+    add_span(t, p->shape.name, moment[0], moment[count]);
     for (uint32_t i = 0; i < count; i++) {
         add_kernel(t, k, i, moment);
         add_memory(t, t->alive[k] + (size_t)i * CATEGORY_COUNT, moment[i]);
@@ -196,6 +196,7 @@ status report_profile_trace(io_writer *file, const setup *s, const decision *d, 
     text_add(&t.piece, "\n");
     if (result == STATUS_OK) result = write_piece(&t);
     text_close(&t.piece);
-    for (int k = 0; k < PROGRAM_COUNT; k++) memory_free(t.alive[k]);
+    for (uint32_t k = 0; t.alive && k < d->plan.program_count; k++) memory_free(t.alive[k]);
+    memory_free(t.alive);
     return result;
 }

@@ -27,8 +27,7 @@ static void add_step(text *out, const plan_program *pp, uint32_t step, uint64_t 
     text_add(out, "\n");
 }
 
-static void list_program(text *out, const decision *d, program_kind k) {
-    const plan_program *pp = d->plan.programs[k];
+static void list_program(text *out, const decision *d, const plan_program *pp) {
     char a[REPORT_NUMBER_BYTES], b[REPORT_NUMBER_BYTES], c[REPORT_NUMBER_BYTES];
     uint64_t *alive = memory_new(pp->program.count + 1u, sizeof *alive);
     if (!alive) {
@@ -37,7 +36,7 @@ static void list_program(text *out, const decision *d, program_kind k) {
     }
     parts_alive(pp, alive);
     text_add(out, "\nprogram %s: %s kernels, an arena of %s bytes from byte %s of the pool on\n",
-             plan_program_name(k), report_count(pp->program.count, a), report_count(pp->arena_bytes, b),
+             pp->program.shape.name, report_count(pp->program.count, a), report_count(pp->arena_bytes, b),
              report_count(d->plan.persistent_bytes, c));
     text_add(out, "%6s  %-22s %-28s %-9s %5s  %15s  %s\n", "step", "op", "kernel", "phase", "block",
              "bytes alive", "makes shape and type @ byte of the pool");
@@ -46,8 +45,7 @@ static void list_program(text *out, const decision *d, program_kind k) {
 }
 
 void report_listing(text *out, const decision *d) {
-    for (int k = 0; k < PROGRAM_COUNT; k++)
-        if (d->plan.programs[k]) list_program(out, d, (program_kind)k);
+    for (uint32_t k = 0; k < d->plan.program_count; k++) list_program(out, d, &d->plan.programs[k]);
 }
 
 /* ---- planned beside measured ---- */

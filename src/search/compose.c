@@ -70,17 +70,17 @@ static void look_at_tables(making *m, uint64_t more) {
     m->given_up |= bytes > m->reach->peak_bytes && bytes > m->reach->budget;
 }
 
-/* Makes one program, unless the choice is given up. Mostly the stem's graph shows that, before any step pass
- * has run. */
-static status make_program(making *m, program_kind k, program *p) {
+/* Makes program k of the list, unless the choice is given up. Mostly the stem's graph shows that, before any
+ * step pass has run. */
+static status make_program(making *m, const compose_program *list, uint32_t k, program *p) {
     const compose_run *r = m->run;
     graph g = { 0 };
     status result = STATUS_OK;
-    const graph *root = compose_root(r, m->choice, m->trunk->stem, k);
+    const graph *root = compose_root(m->trunk->stem, list, k);
     look_at(m, root, roles_freed(m->choice));
     look_at_tables(m, plan_growing_bytes(root));
     compose_limit(&m->room, m->tables);
-    if (!m->given_up) result = compose_grow(r, m->choice, k, m->trunk, &g);
+    if (!m->given_up) result = compose_grow(r, m->choice, list, k, m->trunk, &g);
     if (!m->given_up && result == STATUS_OK) look_at(m, &g, 0);
     if (!m->given_up && result == STATUS_OK) look_at_tables(m, plan_growing_bytes(&g));
     m->tables += plan_growing_bytes(&g);
@@ -90,46 +90,56 @@ static status make_program(making *m, program_kind k, program *p) {
     }
     lower_options lower = r->lower;
     lower.unverified = m->reach != NULL; /* outlines are not run; what is planned is made anew and verified */
+    p->shape = list[k].shape;
     TRY(lower_program(&g, &lower, p));
     return schedule_program(p);
 }
 
-/* Seconds of a step, or of the whole validation where nothing is trained. By program; 0: there is none. */
-static double seconds_of(const double seconds[PROGRAM_COUNT], const compose_split *s) {
-    if (seconds[PROGRAM_STEP] > 0)
-        return seconds[PROGRAM_STEP] + (double)s->accumulate * seconds[PROGRAM_ACCUMULATE];
-    return (double)s->eval_calls * seconds[PROGRAM_EVALUATE] + seconds[PROGRAM_EVALUATE_REST];
+/* Seconds by task, which programs add up to. */
+typedef struct {
+    double all[TASK_DECODE + 1], computing[TASK_DECODE + 1];
+} task_seconds;
+
+static void add_seconds(task_seconds *s, const program *p) {
+    double calls = (double)p->shape.calls;
+    s->all[p->shape.task] += calls * p->seconds;
+    s->computing[p->shape.task] += calls * p->computing;
 }
 
-static bool too_slow(const making *m, const program programs[PROGRAM_COUNT]) {
-    double seconds[PROGRAM_COUNT];
-    compose_split split = compose_split_of(m->run, m->choice);
-    for (int k = 0; k < PROGRAM_COUNT; k++) seconds[k] = programs[k].seconds;
-    return m->reach && m->least > m->reach->peak_bytes && seconds_of(seconds, &split) > m->reach->seconds;
+/* Of a step, or of the whole validation where nothing is trained. */
+static double seconds_of(const double by_task[]) {
+    return by_task[TASK_TRAIN] > 0 ? by_task[TASK_TRAIN] : by_task[TASK_EVALUATE];
+}
+
+static bool too_slow(const making *m, const program *programs, uint32_t count) {
+    task_seconds seconds = { 0 };
+    for (uint32_t k = 0; k < count; k++) add_seconds(&seconds, &programs[k]);
+    return m->reach && m->least > m->reach->peak_bytes && seconds_of(seconds.all) > m->reach->seconds;
 }
 
 /* All programs of the choice; none where they are given up. */
-static status make_programs(making *m, program programs[PROGRAM_COUNT]) {
+static status make_programs(making *m, program programs[COMPOSE_PROGRAMS], uint32_t *count) {
     status result = m->trunk->stem->made;
-    compose_flavour f;
+    compose_program list[COMPOSE_PROGRAMS];
+    *count = compose_programs(m->run, m->choice, list);
     m->room = graph_limit_now();
-    for (int k = 0; k < COMPOSE_PARTS && result == STATUS_OK && !m->given_up; k++)
-        if (compose_flavour_of(m->run, m->choice, (program_kind)k, &f))
-            result = make_program(m, (program_kind)k, &programs[k]);
+    for (uint32_t k = 0; k < *count && result == STATUS_OK && !m->given_up; k++)
+        result = make_program(m, list, k, &programs[k]);
     graph_limit(&m->room);
-    if (result == STATUS_OK && !m->given_up) m->given_up = too_slow(m, programs);
+    if (result == STATUS_OK && !m->given_up) m->given_up = too_slow(m, programs, *count);
     if (result == STATUS_OK && !m->given_up) return STATUS_OK;
-    for (int k = 0; k < COMPOSE_PARTS; k++) lower_close(&programs[k]);
+    for (uint32_t k = 0; k < *count; k++) lower_close(&programs[k]);
     return result;
 }
 
 /* ---- whole runs ---- */
 
 status compose_plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, plan *p) {
-    program programs[PROGRAM_COUNT] = { 0 };
+    program programs[COMPOSE_PROGRAMS] = { 0 };
+    uint32_t count;
     making m = { .run = r, .choice = c, .trunk = t };
-    TRY(make_programs(&m, programs));
-    TRY(plan_make(programs, r->buffers, r->buffer_count, r->lower.threads, p));
+    TRY(make_programs(&m, programs, &count));
+    TRY(plan_make(programs, count, r->buffers, r->buffer_count, r->lower.threads, p));
     plan_reserve(p, r->kept_bytes);
     plan_hold(p, bytes_of_making(m.tables));
     p->folder = r->folder;
@@ -147,47 +157,47 @@ status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
 }
 
 /* What the outline tells, for compose_bound. */
-static status look_into(const compose_run *r, const compose_choice *c, const plan *p, compose_least *out) {
-    compose_split split = compose_split_of(r, c);
-    double computing[PROGRAM_COUNT] = { 0 };
+static status look_into(const plan *p, compose_least *out) {
+    task_seconds seconds = { 0 };
     *out = (compose_least){ .peak_bytes = p->peak_bytes,
-                            .seconds = compose_seconds(p, &split),
                             .fixed_bytes = p->run_bytes - p->arena_bytes,
                             .pieces = p->pieces,
                             .table_bytes = p->table_bytes };
     if (p->pieces.count) out->fixed_bytes -= plan_slots_bytes(p->pieces.count, p->pieces.slot_bytes);
-    for (int k = 0; k < PROGRAM_COUNT; k++) {
-        if (!p->programs[k]) continue;
+    for (uint32_t k = 0; k < p->program_count; k++) {
+        const plan_program *pp = &p->programs[k];
         live_values most;
-        TRY(live_find_values(&p->programs[k]->live, &p->programs[k]->program, &most));
+        TRY(live_find_values(&pp->live, &pp->program, &most));
         if (most.all > out->values.all) out->values.all = most.all;
         if (most.but_gradients > out->values.but_gradients) out->values.but_gradients = most.but_gradients;
-        computing[k] = p->programs[k]->program.computing;
+        add_seconds(&seconds, &pp->program);
     }
-    out->computing = seconds_of(computing, &split);
+    out->seconds = seconds_of(seconds.all);
+    out->computing = seconds_of(seconds.computing);
     return STATUS_OK;
 }
 
 status compose_bound(const compose_run *r, const compose_choice *c, compose_trunk *t,
                      const compose_reach *reach, compose_least *out) {
-    program programs[PROGRAM_COUNT] = { 0 };
+    program programs[COMPOSE_PROGRAMS] = { 0 };
+    uint32_t count;
     making m = { .run = r, .choice = c, .trunk = t, .reach = reach };
     plan p;
     *out = (compose_least){ 0 };
-    status result = make_programs(&m, programs);
+    status result = make_programs(&m, programs, &count);
     if (result != STATUS_OK) return result;
     *out = (compose_least){ .peak_bytes = m.least, .given_up = m.given_up };
     if (m.given_up) return STATUS_OK;
-    TRY(plan_outline(programs, r->buffers, r->buffer_count, r->lower.threads, &p));
+    TRY(plan_outline(programs, count, r->buffers, r->buffer_count, r->lower.threads, &p));
     plan_reserve(&p, r->kept_bytes);
     plan_hold(&p, bytes_of_making(m.tables));
-    result = look_into(r, c, &p, out);
+    result = look_into(&p, out);
     plan_close(&p);
     return result;
 }
 
 status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p) {
-    program programs[PROGRAM_COUNT] = { 0 };
+    program decode = { .shape = { "decode", TASK_DECODE, r->batch, 0, 1 } };
     compose_choice c = { .micro_batch = r->batch };
     graph g;
     model_ports ports = { 0 };
@@ -217,18 +227,18 @@ status compose_decode(const compose_run *r, const compose_choice *pinned, plan *
         graph_close(&g);
         return result;
     }
-    TRY(lower_program(&g, &r->lower, &programs[PROGRAM_DECODE]));
-    TRY_OR(failed, schedule_program(&programs[PROGRAM_DECODE]));
-    TRY(plan_make(programs, r->buffers, r->buffer_count, r->lower.threads, p));
+    TRY(lower_program(&g, &r->lower, &decode));
+    TRY_OR(failed, schedule_program(&decode));
+    TRY(plan_make(&decode, 1, r->buffers, r->buffer_count, r->lower.threads, p));
     plan_reserve(p, r->kept_bytes);
     return STATUS_OK;
 failed:
-    lower_close(&programs[PROGRAM_DECODE]);
+    lower_close(&decode);
     return result;
 }
 
-double compose_seconds(const plan *p, const compose_split *s) {
-    double seconds[PROGRAM_COUNT];
-    for (int k = 0; k < PROGRAM_COUNT; k++) seconds[k] = p->programs[k] ? p->programs[k]->program.seconds : 0;
-    return seconds_of(seconds, s);
+double compose_seconds(const plan *p) {
+    task_seconds seconds = { 0 };
+    for (uint32_t k = 0; k < p->program_count; k++) add_seconds(&seconds, &p->programs[k].program);
+    return seconds_of(seconds.all);
 }

@@ -46,8 +46,9 @@ pass_context compose_context(const compose_run *r, const compose_choice *c);
 
 /* A stem: the graphs of the run's programs before the step passes. Candidates with the same micro-batch and
  * the same settings of forward passes share it. */
+enum { COMPOSE_PROGRAMS = 4 }; /* of a run that trains and validates, at most */
 typedef struct {
-    graph graphs[PROGRAM_COUNT];
+    graph graphs[COMPOSE_PROGRAMS];
     status made; /* what compose_stem_open returned */
 } compose_stem;
 status compose_stem_open(const compose_run *r, const compose_choice *c, compose_stem *s);
@@ -108,4 +109,4 @@ status compose_bound(const compose_run *r, const compose_choice *c, compose_trun
 status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p);
 
 /* Predicted seconds of one optimizer step; of the whole validation where nothing is trained. */
-double compose_seconds(const plan *p, const compose_split *s);
+double compose_seconds(const plan *p);

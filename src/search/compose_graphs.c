@@ -85,21 +85,20 @@ static tensor_id find_loss(const graph *g) {
 
 /* ---- stems ---- */
 
-static pass_context context_of(const compose_run *r, const compose_choice *c, const compose_flavour *f) {
+static pass_context context_of(const compose_run *r, const compose_choice *c, model_mode mode) {
     pass_context context = compose_context(r, c);
-    context.training = f->mode == MODEL_TRAIN;
+    context.training = mode == MODEL_TRAIN;
     return context;
 }
 
 /* Forward graph, forward passes and, for training, backward and update nodes; before `until` (PASS_FORWARD:
  * the model's graph as it is). *g is open also after a failure. */
-static status build_stem(const compose_run *r, const compose_choice *c, const compose_flavour *f,
+static status build_stem(const compose_run *r, const compose_choice *c, model_mode mode, int64_t batch,
                          pass_stage until, graph *g) {
-    pass_context context = context_of(r, c, f);
+    pass_context context = context_of(r, c, mode);
     model_ports ports = { 0 };
     TRY(graph_open(g));
-    r->model->build(r->model, g, &(model_run){ .mode = f->mode, .batch = f->batch, .context = r->context },
-                    &ports);
+    r->model->build(r->model, g, &(model_run){ .mode = mode, .batch = batch, .context = r->context }, &ports);
     status result = graph_status(g);
     if (until == PASS_FORWARD) return result;
     if (result == STATUS_OK) result = compose_forward(c, &context, g);
@@ -108,37 +107,41 @@ static status build_stem(const compose_run *r, const compose_choice *c, const co
 }
 
 status compose_graph(const compose_run *r, const compose_choice *c, pass_stage stage, graph *g) {
-    compose_flavour f = { .mode = r->training ? MODEL_TRAIN : MODEL_EVALUATE,
-                          .batch = r->training ? c->micro_batch : compose_split_of(r, c).eval_batch };
-    return build_stem(r, c, &f, stage, g);
+    return r->training ? build_stem(r, c, MODEL_TRAIN, c->micro_batch, stage, g)
+                       : build_stem(r, c, MODEL_EVALUATE, compose_split_of(r, c).eval_batch, stage, g);
 }
 
-bool compose_flavour_of(const compose_run *r, const compose_choice *c, program_kind k, compose_flavour *f) {
+/* The last micro-batch updates the weights; those before it only add to the gradients. Validation samples
+ * that don't fill a call have a program of their own. */
+uint32_t compose_programs(const compose_run *r, const compose_choice *c,
+                          compose_program out[COMPOSE_PROGRAMS]) {
     compose_split s = compose_split_of(r, c);
-    switch (k) {
-    case PROGRAM_STEP: *f = (compose_flavour){ MODEL_TRAIN, s.last, false }; return r->training;
-    case PROGRAM_ACCUMULATE:
-        *f = (compose_flavour){ MODEL_TRAIN, c->micro_batch, true };
-        return r->training && s.accumulate > 0;
-    case PROGRAM_EVALUATE:
-        *f = (compose_flavour){ MODEL_EVALUATE, s.eval_batch, false };
-        return s.eval_calls > 0;
-    case PROGRAM_EVALUATE_REST:
-        *f = (compose_flavour){ MODEL_EVALUATE, s.eval_rest, false };
-        return s.eval_rest > 0;
-    default: return false;
-    }
+    const compose_program all[COMPOSE_PROGRAMS] = {
+        { { "step", TASK_TRAIN, s.last, r->batch - s.last, r->training }, MODEL_TRAIN, false },
+        { { "accumulate", TASK_TRAIN, c->micro_batch, 0, r->training ? s.accumulate : 0 },
+          MODEL_TRAIN,
+          true },
+        { { "evaluate", TASK_EVALUATE, s.eval_batch, 0, s.eval_calls }, MODEL_EVALUATE, false },
+        { { "evaluate_rest", TASK_EVALUATE, s.eval_rest, s.eval_calls * s.eval_batch, s.eval_rest > 0 },
+          MODEL_EVALUATE,
+          false },
+    };
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < COMPOSE_PROGRAMS; k++)
+        if (all[k].shape.calls > 0) out[count++] = all[k];
+    return count;
 }
 
-/* Which program's graph program k grows from. `accumulate` shares that of `step` where both take as many
- * samples: they differ only in what the last pass makes of them. */
-static program_kind root_of(const compose_run *r, const compose_choice *c, program_kind k) {
-    return k == PROGRAM_ACCUMULATE && compose_split_of(r, c).last == c->micro_batch ? PROGRAM_STEP : k;
+/* Which program's graph program k grows from: the first that takes as many samples in the same mode. Such
+ * programs differ only in what the last pass makes of them. */
+static uint32_t root_of(const compose_program *list, uint32_t k) {
+    uint32_t root = 0;
+    while (list[root].mode != list[k].mode || list[root].shape.batch != list[k].shape.batch) root++;
+    return root;
 }
 
-const graph *compose_root(const compose_run *r, const compose_choice *c, const compose_stem *s,
-                          program_kind k) {
-    return &s->graphs[root_of(r, c, k)];
+const graph *compose_root(const compose_stem *s, const compose_program *list, uint32_t k) {
+    return &s->graphs[root_of(list, k)];
 }
 
 static bool same_up_to(const compose_choice *a, const compose_choice *b, pass_stage last) {
@@ -164,13 +167,12 @@ status compose_stem_open(const compose_run *r, const compose_choice *c, compose_
     *s = (compose_stem){ .made = STATUS_OK };
     graph_room all = graph_limit_now();
     uint64_t used = 0;
-    compose_flavour f;
-    for (int k = 0; k < COMPOSE_PARTS && s->made == STATUS_OK; k++) {
-        if (!compose_flavour_of(r, c, (program_kind)k, &f) ||
-            root_of(r, c, (program_kind)k) != (program_kind)k)
-            continue;
+    compose_program list[COMPOSE_PROGRAMS];
+    uint32_t count = compose_programs(r, c, list);
+    for (uint32_t k = 0; k < count && s->made == STATUS_OK; k++) {
+        if (root_of(list, k) != k) continue;
         compose_limit(&all, used);
-        s->made = build_stem(r, c, &f, PASS_STEP, &s->graphs[k]);
+        s->made = build_stem(r, c, list[k].mode, list[k].shape.batch, PASS_STEP, &s->graphs[k]);
         used += plan_growing_bytes(&s->graphs[k]);
     }
     graph_limit(&all);
@@ -178,7 +180,7 @@ status compose_stem_open(const compose_run *r, const compose_choice *c, compose_
 }
 
 void compose_stem_close(compose_stem *s) {
-    for (int k = 0; k < PROGRAM_COUNT; k++) graph_close(&s->graphs[k]);
+    for (int k = 0; k < COMPOSE_PROGRAMS; k++) graph_close(&s->graphs[k]);
 }
 
 /* ---- trunks ---- */
@@ -236,19 +238,16 @@ static status apply_steps(const compose_choice *c, pass_context *context, bool a
     return STATUS_OK;
 }
 
-status compose_grow(const compose_run *r, const compose_choice *c, program_kind k, compose_trunk *t,
-                    graph *g) {
-    compose_flavour f;
+status compose_grow(const compose_run *r, const compose_choice *c, const compose_program *list, uint32_t k,
+                    compose_trunk *t, graph *g) {
     *g = (graph){ 0 };
-    if (!compose_flavour_of(r, c, k, &f))
-        return status_set(STATUS_FAILED, "compose: there is no such program");
-    pass_context context = context_of(r, c, &f);
-    const graph *root = compose_root(r, c, t->stem, k);
+    pass_context context = context_of(r, c, list[k].mode);
+    const graph *root = compose_root(t->stem, list, k);
     compose_trunk apart = { 0 };
     if (!context.training) t = &apart; /* few passes take part: the trunk stays with the training programs */
     trim(t, root, c);
     growth w = { .now = t->count ? &t->kept[t->count - 1].graph : root };
-    status result = apply_steps(c, &context, f.accumulating, t, &w);
+    status result = apply_steps(c, &context, list[k].accumulating, t, &w);
     if (result == STATUS_OK) result = finish_passes(c, &context, &w);
     if (result == STATUS_OK && w.now != &w.own) { /* no pass has run: *g must become a graph of its own */
         if (t->count)

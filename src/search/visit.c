@@ -60,9 +60,8 @@ static status planned(const visit *v, const compose_choice *c, compose_trunk *tr
     plan p;
     *found = (compose_least){ 0 };
     TRY(compose_plan_on(v->run, c, trunk, &p));
-    compose_split split = compose_split_of(v->run, c);
     found->peak_bytes = p.peak_bytes;
-    found->seconds = compose_seconds(&p, &split);
+    found->seconds = compose_seconds(&p);
     found->table_bytes = p.table_bytes;
     plan_close(&p);
     return STATUS_OK;

@@ -31,8 +31,9 @@ typedef struct {
 
 static status next_part(void *context, uint64_t first, const void **data, uint64_t *bytes) {
     const streamed *s = context;
+    exec_value x = exec_state_of(s->e, s->x);
     exec_part part;
-    TRY(exec_view(s->e, s->x, first, &part));
+    TRY(exec_view(s->e, &x, first, &part));
     *data = part.data, *bytes = part.bytes;
     return STATUS_OK;
 }
@@ -172,12 +173,13 @@ status checkpoint_check(const plan *p, const char *folder, const trainer_state *
 
 static status load_one(exec *e, const safetensors *file, const char *path, const plan_persistent *x) {
     const safetensors_entry *entry;
+    exec_value value = exec_state_of(e, x);
     exec_part part;
     TRY(find_one(file, path, x, &entry));
-    for (uint64_t done = 0; done < bytes_of(x); done += part.bytes) {
-        TRY(exec_room(e, x, done, &part));
+    for (uint64_t done = 0; done < value.bytes; done += part.bytes) {
+        TRY(exec_room(e, &value, done, &part));
         TRY(safetensors_read_part(file, entry, done, part.data, part.bytes));
-        TRY(exec_put(e, x, done, &part));
+        TRY(exec_put(e, &value, done, &part));
     }
     return STATUS_OK;
 }

@@ -6,15 +6,21 @@
 #include "train/feed.h"
 #include "train/weights.h"
 
-static status run(const setup *s, const decision *d, const evaluate_observer *o, exec *e,
-                  evaluate_result *r) {
+static status all_samples(const setup *s, const decision *d, exec *e, double *loss) {
     feed f;
     bool whole;
+    status result = feed_open(&f, s, d, e);
+    if (result == STATUS_OK) result = feed_evaluate(&f, NULL, loss, &whole);
+    feed_close(&f);
+    return result;
+}
+
+static status run(const setup *s, const decision *d, const evaluate_observer *o, exec *e,
+                  evaluate_result *r) {
     TRY(weights_load(e, s->weights));
-    feed_open(&f, s, d, e);
     TRY(exec_check_reserve(e, &r->run.runtime_bytes));
     double began = clock_seconds();
-    TRY(feed_evaluate(&f, NULL, &r->loss, &whole));
+    TRY(all_samples(s, d, e, &r->loss));
     r->samples = s->request.run.eval_samples;
     r->seconds = clock_seconds() - began;
     r->tokens_per_second = r->seconds > 0 ? (double)(r->samples * s->request.run.context) / r->seconds : NAN;

@@ -15,7 +15,7 @@ typedef struct {
 /* Gets the state of a run whose loss is known, before it goes. */
 typedef struct {
     void *context;
-    status (*done)(void *context, const plan *p, const exec *e);
+    status (*done)(void *context, const plan *p, exec *e);
 } evaluate_observer;
 
 /* STATUS_INVALID for data and weights as train_run does; STATUS_FAILED with a loss that is not finite. The

@@ -5,14 +5,11 @@
 
 #include "base/finite.h"
 
-static uint64_t bytes_of(const plan_persistent *x) {
-    return (uint64_t)shape_elements(&x->shape) * dtype_bytes(x->dtype);
-}
-
 static bool spoilt(exec *e, const plan_persistent *x) {
+    exec_value value = exec_state_of(e, x);
     exec_part part;
-    for (uint64_t done = 0; done < bytes_of(x); done += part.bytes) {
-        if (exec_view(e, x, done, &part) != STATUS_OK) return false;
+    for (uint64_t done = 0; done < value.bytes; done += part.bytes) {
+        if (exec_view(e, &value, done, &part) != STATUS_OK) return false;
         if (finite_find(x->dtype, part.data, (int64_t)(part.bytes / dtype_bytes(x->dtype))) >= 0) return true;
     }
     return false;
@@ -39,9 +36,9 @@ static void describe(const exec_fault *fault, char where[256]) {
 }
 
 status fault_of_step(feed *f, const plan *p, const loader_batch *batch, int64_t step, double learning_rate) {
-    double loss = (double)*f->run.loss;
-    bool in_loss = !isfinite(loss);
-    double value = in_loss ? loss : (double)*f->run.norm;
+    double loss = f->run.loss;
+    bool in_loss = !isfinite(loss), found = false;
+    double value = in_loss ? loss : f->run.last_norm;
     if (isnan(value)) value = (double)NAN; /* whose sign says nothing */
     const char *weight = spoilt_by_updates(f->exec, p);
     char where[256] = "where from is not seen again";
@@ -49,8 +46,9 @@ status fault_of_step(feed *f, const plan *p, const loader_batch *batch, int64_t 
     if (weight)
         snprintf(where, sizeof where, "the update of step %lld had left '%s' not finite", (long long)step,
                  weight);
-    else if (feed_find_fault(f, batch, step, learning_rate, &fault))
-        describe(&fault, where);
+    else
+        TRY(feed_find_fault(f, batch, step, learning_rate, &fault, &found));
+    if (found) describe(&fault, where);
     return status_set(STATUS_FAILED,
                       "the %s became %g in step %lld: %s; try a smaller --lr, a longer --warmup or --clip 1",
                       in_loss ? "loss" : "norm of all gradients", value, (long long)step + 1, where);

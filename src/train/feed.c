@@ -3,19 +3,12 @@
 #include "base/units.h"
 #include "train/loader_plan.h"
 
-void feed_open(feed *f, const setup *s, const decision *d, exec *e) {
-    const compose_split *split = &d->split;
+status feed_open(feed *f, const setup *s, const decision *d, exec *e) {
     *f = (feed){ .setup = s, .exec = e };
-    runner_open(&f->run, e, &s->model,
-                &(runner_sizes){ .batch = s->request.run.batch,
-                                 .context = s->request.run.context,
-                                 .accumulate = split->accumulate,
-                                 .last = split->last,
-                                 .eval_batch = split->eval_batch,
-                                 .eval_calls = split->eval_calls,
-                                 .eval_rest = split->eval_rest,
-                                 .seed = (uint64_t)s->options.seed });
+    return runner_open(&f->run, e, &d->plan, &s->model, s->request.run.context, (uint64_t)s->options.seed);
 }
+
+void feed_close(feed *f) { runner_close(&f->run); }
 
 static runner_batch batch_of(const feed *f, const loader_batch *from, int64_t step, double learning_rate) {
     runner_batch batch = { .samples = from->samples,
@@ -26,22 +19,22 @@ static runner_batch batch_of(const feed *f, const loader_batch *from, int64_t st
     return batch;
 }
 
-double feed_step(feed *f, const loader_batch *from, int64_t step, double learning_rate) {
+status feed_step(feed *f, const loader_batch *from, int64_t step, double learning_rate) {
     runner_batch batch = batch_of(f, from, step, learning_rate);
     return runner_step(&f->run, &batch);
 }
 
-bool feed_find_fault(feed *f, const loader_batch *from, int64_t step, double learning_rate,
-                     exec_fault *fault) {
+status feed_find_fault(feed *f, const loader_batch *from, int64_t step, double learning_rate,
+                       exec_fault *fault, bool *found) {
     runner_batch batch = batch_of(f, from, step, learning_rate);
-    return runner_find_fault(&f->run, &batch, fault);
+    return runner_find_fault(&f->run, &batch, fault, found);
 }
 
 /* What the program does not take goes to the spare buffer. */
 static status read_sample(void *context, uint64_t sample, void *const to[], uint64_t *counted) {
     const feed *f = context;
     const data_source *source = &f->setup->validation;
-    char *spare = exec_persistent(f->exec, "sample");
+    char *spare = exec_buffer(f->exec, "sample");
     void *scratch = spare, *fields[MODEL_MAX_FIELDS] = { 0 };
     spare += units_align(source->scratch_bytes, LIVE_ALIGN);
     for (uint32_t i = 0; i < f->run.field_count; i++) {

@@ -11,14 +11,15 @@ typedef struct {
     runner run;
 } feed;
 
-void feed_open(feed *f, const setup *s, const decision *d, exec *e);
+status feed_open(feed *f, const setup *s, const decision *d, exec *e); /* all of them must outlive it */
+void feed_close(feed *f);
 
-/* One optimizer step: all micro-batches of the batch. Returns the batch's loss. */
-double feed_step(feed *f, const loader_batch *batch, int64_t step, double learning_rate);
+/* One optimizer step: all micro-batches of the batch. f->run has its loss and the norm of its gradients. */
+status feed_step(feed *f, const loader_batch *batch, int64_t step, double learning_rate);
 
 /* As runner_find_fault, on the same batch. */
-bool feed_find_fault(feed *f, const loader_batch *batch, int64_t step, double learning_rate,
-                     exec_fault *fault);
+status feed_find_fault(feed *f, const loader_batch *batch, int64_t step, double learning_rate,
+                       exec_fault *fault, bool *found);
 
 /* As runner_evaluate, over the run's validation samples. */
 status feed_evaluate(feed *f, const volatile sig_atomic_t *stop, double *loss, bool *whole);

@@ -12,19 +12,27 @@
 
 /* ---- calls ---- */
 
-uint32_t profile_runs(const decision *d) { return (uint32_t)d->split.accumulate + 1; }
+uint32_t profile_runs(const decision *d) { return (uint32_t)plan_calls(&d->plan, TASK_TRAIN); }
 
-static program_kind kind_of(const decision *d, uint32_t run) {
-    return run + 1 < profile_runs(d) ? PROGRAM_ACCUMULATE : PROGRAM_STEP;
+static uint32_t program_of_run(const decision *d, uint32_t run) {
+    return plan_call_of(&d->plan, TASK_TRAIN, run).program;
 }
 
-static const program *program_of(const decision *d, program_kind k) { return &d->plan.programs[k]->program; }
+static const program *program_of(const decision *d, uint32_t run) {
+    return &d->plan.programs[program_of_run(d, run)].program;
+}
+
+/* A run leaves a moment before its first kernel, and one after each. */
+static uint64_t moments_of_runs(const decision *d, uint32_t first_runs) {
+    uint64_t moments = 0;
+    for (uint32_t run = 0; run < first_runs; run++) moments += (uint64_t)program_of(d, run)->count + 1;
+    return moments;
+}
 
 const double *profile_moments(const profile_result *r, const decision *d, int64_t step, uint32_t run,
-                              program_kind *k) {
-    *k = kind_of(d, run);
-    uint64_t before = run ? (uint64_t)run * (program_of(d, kind_of(d, 0))->count + 1) : 0;
-    return r->moments + (uint64_t)step * r->moments_of_step + before;
+                              uint32_t *k) {
+    *k = program_of_run(d, run);
+    return r->moments + (uint64_t)step * r->moments_of_step + moments_of_runs(d, run);
 }
 
 double profile_peak(const device_rates *rates) { return rates->flops[WORK_PRODUCTS]; }
@@ -42,16 +50,11 @@ profile_bound profile_bound_of(const program *p, uint32_t step, const device_rat
 
 /* ---- tables ---- */
 
-static uint64_t moments_of_step(const decision *d) {
-    uint64_t moments = 0;
-    for (uint32_t run = 0; run < profile_runs(d); run++)
-        moments += (uint64_t)program_of(d, kind_of(d, run))->count + 1;
-    return moments;
-}
+static uint64_t moments_of_step(const decision *d) { return moments_of_runs(d, profile_runs(d)); }
 
 /* No op and phase, and no block, can make more rows than there are kernel calls. */
 static uint64_t most_rows(const decision *d) {
-    return (uint64_t)program_of(d, PROGRAM_STEP)->count + program_of(d, kind_of(d, 0))->count;
+    return (uint64_t)program_of(d, 0)->count + program_of(d, profile_runs(d) - 1)->count;
 }
 
 static uint64_t table_bytes(const decision *d, int64_t steps) {
@@ -107,9 +110,8 @@ static status begin(profiling *p) {
     TRY(exec_open(&p->d->plan, EXEC_OBSERVE, &p->exec));
     if (s->weights) TRY(weights_load(p->exec, s->weights));
     TRY(weights_initialise(p->exec, s->weights ? NULL : &s->model, (uint64_t)s->options.seed));
-    TRY(loader_plan_open(s, exec_persistent(p->exec, "loader"), 0, &p->loader));
-    feed_open(&p->feed, s, p->d, p->exec);
-    return STATUS_OK;
+    TRY(loader_plan_open(s, exec_buffer(p->exec, "loader"), 0, &p->loader));
+    return feed_open(&p->feed, s, p->d, p->exec);
 }
 
 static status one_step(profiling *p, int64_t number, profile_step *step) {
@@ -117,32 +119,15 @@ static status one_step(profiling *p, int64_t number, profile_step *step) {
     step->begin = exec_now();
     TRY(loader_next(p->loader, &batch));
     step->ready = exec_now();
-    feed_step(&p->feed, &batch, number, p->s->options.learning_rate);
+    TRY(feed_step(&p->feed, &batch, number, p->s->options.learning_rate));
     loader_done(p->loader);
     step->end = exec_now();
     return STATUS_OK;
 }
 
-/* Validation is part of the plan, so its memory is looked at too: one run of each of its programs, on samples
- * of zeros. */
-static void validate_once(profiling *p) {
-    const int64_t samples[] = { p->d->split.eval_calls ? p->d->split.eval_batch : 0, p->d->split.eval_rest };
-    static const program_kind kinds[] = { PROGRAM_EVALUATE, PROGRAM_EVALUATE_REST };
-    for (int i = 0; i < 2; i++) {
-        if (!samples[i] || !p->d->plan.programs[kinds[i]]) continue;
-        runner_inputs *in = &p->feed.run.programs[kinds[i]];
-        for (uint32_t f = 0; f < p->feed.run.field_count; f++) {
-            uint64_t bytes = runner_field_bytes(&p->feed.run, f);
-            if (in->field[f]) memset(in->field[f], 0, (uint64_t)samples[i] * bytes);
-        }
-        if (in->loss_scale) *in->loss_scale = 1;
-        exec_run(p->exec, kinds[i]);
-    }
-}
-
 static status measure(profiling *p, int64_t steps, volatile sig_atomic_t *stop, profile_result *r) {
     profile_step warm_up;
-    validate_once(p);
+    TRY(runner_rehearse_validation(&p->feed.run)); /* it is part of the plan: its memory is looked at too */
     TRY(one_step(p, 0, &warm_up));
     TRY(exec_measure(p->exec, &r->run.memory));
     exec_time(p->exec, r->moments, (uint64_t)steps * r->moments_of_step);
@@ -161,10 +146,10 @@ static void split_step(const profile_result *r, const decision *d, int64_t numbe
     double last = step->ready;
     step->data = step->ready - step->begin;
     for (uint32_t run = 0; run < profile_runs(d); run++) {
-        program_kind k;
+        uint32_t k;
         const double *moment = profile_moments(r, d, number, run, &k);
         step->hand_in += moment[0] - last;
-        last = moment[program_of(d, k)->count];
+        last = moment[d->plan.programs[k].program.count];
         step->kernels += last - moment[0];
     }
     step->rest = step->end - last;
@@ -212,9 +197,9 @@ static profile_row *row_of_block(profile_result *r, int32_t site) {
 }
 
 static void add_run(profile_result *r, const setup *s, const decision *d, uint32_t run) {
-    program_kind k;
+    uint32_t k;
     const double *moment = profile_moments(r, d, r->shown, run, &k);
-    const program *p = program_of(d, k);
+    const program *p = &d->plan.programs[k].program;
     for (uint32_t i = 0; i < p->count; i++) {
         const node *n = graph_node(&p->graph, p->steps[i].node);
         double seconds = moment[i + 1] - moment[i], predicted = p->steps[i].seconds;
@@ -262,6 +247,7 @@ status profile_run(const setup *s, const decision *d, int64_t steps, volatile si
     if (result == STATUS_OK) result = measure(&p, steps, stop, r);
     summarise(r, s, d);
     loader_close(p.loader);
+    feed_close(&p.feed);
     exec_close(p.exec);
     return result;
 }

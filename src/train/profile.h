@@ -64,4 +64,4 @@ profile_bound profile_bound_of(const program *p, uint32_t step, const device_rat
 /* Runs of programs in an optimizer step, and run number `run` of step `step`: its program and its moments. */
 uint32_t profile_runs(const decision *d);
 const double *profile_moments(const profile_result *r, const decision *d, int64_t step, uint32_t run,
-                              program_kind *k);
+                              uint32_t *which);

@@ -182,13 +182,15 @@ static data_source spread_of(spread *from, int64_t most) {
     return some;
 }
 
-static status take_scales(void *context, const plan *p, const exec *e) {
+static status take_scales(void *context, const plan *p, exec *e) {
     const quantizing *q = context;
     (void)p;
     for (uint32_t i = 0; i < q->count; i++) {
-        const float *largest = exec_persistent(e, q->weights[i].name);
-        if (!text_ends_with(q->weights[i].name, ".input_scale") || !largest) continue;
-        float scale = codes_scale(codes_size(*largest));
+        exec_value x = exec_state(e, q->weights[i].name);
+        float largest;
+        if (!text_ends_with(q->weights[i].name, ".input_scale") || !x.bytes) continue;
+        TRY(exec_read(e, &x, 0, &largest, sizeof largest));
+        float scale = codes_scale(codes_size(largest));
         if (!isfinite(scale))
             return status_set(STATUS_FAILED,
                               "what goes into %s is not finite somewhere in the data to calibrate with",

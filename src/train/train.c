@@ -94,8 +94,8 @@ static status begin(training *t) {
     TRY(room_check(s, t->d, t->from));
     TRY(exec_open(&t->d->plan, EXEC_OBSERVE, &t->exec));
     TRY(fill_weights(t));
-    TRY(loader_plan_open(s, exec_persistent(t->exec, "loader"), t->from->state.samples, &t->loader));
-    feed_open(&t->feed, s, t->d, t->exec);
+    TRY(loader_plan_open(s, exec_buffer(t->exec, "loader"), t->from->state.samples, &t->loader));
+    TRY(feed_open(&t->feed, s, t->d, t->exec));
     TRY(exec_check_reserve(t->exec, &t->result->runtime_bytes));
     TRY(resume_claim(s, t->from));
     t->least = train_report_least(t->s, t->d);
@@ -112,23 +112,25 @@ static status one_step(training *t, int64_t step) {
     loader_batch batch;
     TRY(loader_next(t->loader, &batch));
     double at = clock_seconds(), processors = threads_seconds();
-    double loss = feed_step(&t->feed, &batch, step, rate),
-           norm = t->feed.run.norm ? (double)*t->feed.run.norm : NAN;
+    TRY(feed_step(&t->feed, &batch, step, rate));
+    const runner *done = &t->feed.run;
+    double loss = done->loss, norm = done->last_norm;
     pace_note(&t->pace, clock_seconds() - at, threads_seconds() - processors, t->asked);
     TRY(exec_failed(t->exec));
     t->result->losses[step] = loss;
-    bool skipped = t->feed.run.scaled && isfinite(loss) && !isfinite(norm); /* the scale is halved, and on */
-    if (!skipped && (!isfinite(loss) || (t->feed.run.norm && !isfinite(norm))))
+    bool skipped = done->scale.bytes && isfinite(loss) && !isfinite(norm); /* the scale is halved, and on */
+    if (!skipped && (!isfinite(loss) || (done->norm.bytes && !isfinite(norm))))
         return fault_of_step(&t->feed, &t->d->plan, &batch, step, rate);
     loader_done(t->loader);
     t->result->steps = step + 1;
     t->times[step] = clock_seconds() - began;
-    const float *scale = exec_persistent(t->exec, "gradient_scale");
+    double scale;
+    TRY(exec_read_number(t->exec, &done->scale, &scale));
     train_progress p = { .step = step + 1,
                          .loss = loss,
                          .norm = skipped ? NAN : norm,
                          .learning_rate = rate,
-                         .loss_scale = scale ? (double)*scale : 0,
+                         .loss_scale = scale,
                          .seconds = t->times[step] };
     train_report_step(t->s, t->d, t->least, t->result->first, clock_seconds() - t->started, &p);
     if (t->observer->stepped) t->observer->stepped(t->observer->context, &p);
@@ -248,6 +250,7 @@ status train_run(const setup *s, const decision *d, resume *from, const train_ob
     if (begun) result = tell_end(&t, result);
     result = journal_close(t.journal, result, r->steps);
     loader_close(t.loader);
+    feed_close(&t.feed);
     exec_close(t.exec);
     memory_free(t.times);
     return result;

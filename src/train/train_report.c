@@ -7,10 +7,10 @@
 
 double train_report_least(const setup *s, const decision *d) {
     double seconds = 0;
-    for (int k = PROGRAM_STEP; k <= PROGRAM_ACCUMULATE; k++) {
-        const plan_program *pp = d->plan.programs[k];
-        double calls = k == PROGRAM_STEP ? 1 : (double)d->split.accumulate;
-        for (uint32_t i = 0; pp && i < pp->program.count; i++) {
+    for (uint32_t k = 0; k < d->plan.program_count; k++) {
+        const plan_program *pp = &d->plan.programs[k];
+        double calls = (double)pp->program.shape.calls;
+        for (uint32_t i = 0; pp->program.shape.task == TASK_TRAIN && i < pp->program.count; i++) {
             const node *n = graph_node(&pp->program.graph, pp->program.steps[i].node);
             op_cost cost = n->op->cost(&pp->program.graph, n);
             seconds += calls * predict_arithmetic(&cost, &s->request.run.lower.rates);

@@ -24,6 +24,7 @@
 #include "ops/reshape/reshape.h"
 #include "ops/scale/scale.h"
 #include "ops/sum/sum.h"
+#include "oracle/reach.h"
 #include "schedule/schedule.h"
 
 enum { MOST = 1024, SEEDS = 3, PARTS = 131 };
@@ -63,11 +64,9 @@ static void lose(trial *t, tensor_id of) {
 
 /* ---- running ---- */
 
-static double *values(const trial *t, tensor_id x) {
-    return exec_address(t->exec, &t->exec->programs[PROGRAM_STEP], x);
-}
+static double *values(const trial *t, tensor_id x) { return exec_address(t->exec, &t->exec->programs[0], x); }
 
-static const graph *planned_graph(const trial *t) { return &t->plan.programs[PROGRAM_STEP]->program.graph; }
+static const graph *planned_graph(const trial *t) { return &reach_planned(&t->plan, "step")->graph; }
 
 static void must(status result) {
     if (result != STATUS_OK) fail_msg("%s", status_message());
@@ -87,7 +86,7 @@ static void fill_sources(trial *t) {
             x[k] = (double)(random >> 8) / (1 << 23) - 1;
         }
     }
-    int32_t *ids = exec_input(t->exec, PROGRAM_STEP, "ids");
+    int32_t *ids = reach_input(t->exec, "step", "ids");
     for (int32_t i = 0; ids && i < 6; i++) ids[i] = i * 5 % 4;
 }
 
@@ -103,12 +102,12 @@ static void prepare(trial *t, void (*build)(trial *)) {
     for (tensor_id x = 1; x < forward; x++)
         if (!graph_tensor(&t->g, x)->producer) keep(t, t->gradient[x]);
     for (uint32_t i = 0; i < t->seed_count; i++) keep(t, t->seeds[i].of);
-    program programs[PROGRAM_COUNT] = { 0 };
+    program step = { .shape = { "step", TASK_TRAIN, 1, 0, 1 } };
     must(lower_program(&t->g,
                        &(lower_options){ .threads = 64, .reference = true, .rates = device_rates_default(1) },
-                       &programs[PROGRAM_STEP]));
-    must(schedule_program(&programs[PROGRAM_STEP]));
-    must(plan_make(programs, NULL, 0, 64, &t->plan));
+                       &step));
+    must(schedule_program(&step));
+    must(plan_make(&step, 1, NULL, 0, 64, &t->plan));
     must(exec_open(&t->plan, EXEC_POISON, &t->exec));
     fill_sources(t);
 }
@@ -120,9 +119,9 @@ static void finish(trial *t) {
 
 /* What the seeds differentiate: losses, and values weighted by the gradients that they were given. */
 static double run(trial *t) {
-    int32_t *ids = exec_input(t->exec, PROGRAM_STEP, "ids");
+    int32_t *ids = reach_input(t->exec, "step", "ids");
     for (int32_t i = 0; ids && i < 6; i++) ids[i] = i * 5 % 4;
-    exec_run(t->exec, PROGRAM_STEP);
+    reach_run(t->exec, "step");
     double loss = 0;
     for (uint32_t i = 0; i < t->seed_count; i++) {
         const autodiff_seed *s = &t->seeds[i];

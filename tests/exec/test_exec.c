@@ -21,6 +21,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/scale/scale.h"
 #include "ops/sum/sum.h"
+#include "oracle/reach.h"
 #include "schedule/schedule.h"
 
 enum { ROWS = 40, WIDTH = 24, INNER = 56, TENSORS = 256 };
@@ -60,14 +61,14 @@ static void make_plan(plan *p) {
     must(autodiff_run(&g, &(autodiff_seed){ .of = loss }, 1, NULL, gradient));
     must(optimizer_append(&g, &(optimizer_options){ .kind = OPTIMIZER_SGD, .momentum = 0.9 }, 0, gradient,
                           tensors));
-    program programs[PROGRAM_COUNT] = { 0 };
+    program step = { .shape = { "step", TASK_TRAIN, 1, 0, 1 } };
     lower_options options = { .threads = 2, .rates = device_rates_default(2) };
-    must(lower_program(&g, &options, &programs[PROGRAM_STEP]));
-    must(schedule_program(&programs[PROGRAM_STEP]));
-    must(plan_make(programs, NULL, 0, 2, p));
+    must(lower_program(&g, &options, &step));
+    must(schedule_program(&step));
+    must(plan_make(&step, 1, NULL, 0, 2, p));
 }
 
-static plan_program *step_of(plan *p) { return p->programs[PROGRAM_STEP]; }
+static plan_program *step_of(plan *p) { return &p->programs[0]; }
 
 /* ---- a run ---- */
 
@@ -85,8 +86,8 @@ static void fill(float *x, int64_t n, uint32_t random) {
 }
 
 static void hand_in(exec *e) {
-    fill(exec_input(e, PROGRAM_STEP, "x"), ROWS * WIDTH, 7);
-    *(float *)exec_input(e, PROGRAM_STEP, "learning_rate") = 0.01f;
+    fill(reach_input(e, "step", "x"), ROWS * WIDTH, 7);
+    *(float *)reach_input(e, "step", "learning_rate") = 0.01f;
 }
 
 static void fill_weights(const plan *p, exec *e) {
@@ -101,7 +102,7 @@ static void run(const plan *p, unsigned modes, outcome *o) {
     must(exec_open(p, modes | EXEC_OBSERVE, &e));
     fill_weights(p, e);
     hand_in(e);
-    exec_run(e, PROGRAM_STEP);
+    reach_run(e, "step");
     o->loss = *(float *)exec_persistent(e, "loss");
     int64_t at = 0;
     for (uint32_t i = 0; i < p->persistent_count; i++) {
@@ -131,7 +132,7 @@ static bool has_nan(const outcome *o) {
 /* What the plan's tables say now: by category at the peak of its lifetimes, with what is persistent. */
 static void planned(const plan *p, uint64_t by_category[CATEGORY_COUNT]) {
     live_peak peak;
-    must(live_find_peak(&p->programs[PROGRAM_STEP]->live, p->programs[PROGRAM_STEP]->program.count, &peak));
+    must(live_find_peak(&p->programs[0].live, reach_planned(p, "step")->count, &peak));
     memcpy(by_category, peak.by_category, sizeof peak.by_category);
     for (uint32_t i = 0; i < p->persistent_count; i++)
         by_category[p->persistent[i].category] += p->persistent[i].bytes;
@@ -301,12 +302,12 @@ static exec_fault fault_of(const plan *p, const char *name, float value) {
     must(exec_open(p, 0, &e));
     fill_weights(p, e);
     hand_in(e);
-    assert_false(exec_find_fault(e, PROGRAM_STEP, &fault));
+    assert_false(exec_find_fault(e, reach_program(e->plan, "step"), &fault));
     fill_weights(p, e);
     hand_in(e);
     float *place = exec_persistent(e, name);
-    *(place ? place : (float *)exec_input(e, PROGRAM_STEP, name)) = value;
-    assert_true(exec_find_fault(e, PROGRAM_STEP, &fault));
+    *(place ? place : (float *)reach_input(e, "step", name)) = value;
+    assert_true(exec_find_fault(e, reach_program(e->plan, "step"), &fault));
     exec_close(e);
     return fault;
 }
@@ -342,17 +343,17 @@ static void fault_in(dtype type, float value) {
     tensor_id narrow = scale_apply(&g, cast_apply(&g, x, type), 0, 2);
     sum_apply(&g, cast_apply(&g, narrow, DTYPE_F32), result);
     must(graph_status(&g));
-    program programs[PROGRAM_COUNT] = { 0 };
+    program step = { .shape = { "step", TASK_TRAIN, 1, 0, 1 } };
     lower_options options = { .threads = 2, .rates = device_rates_default(2) };
-    must(lower_program(&g, &options, &programs[PROGRAM_STEP]));
-    must(schedule_program(&programs[PROGRAM_STEP]));
-    must(plan_make(programs, NULL, 0, 2, &p));
+    must(lower_program(&g, &options, &step));
+    must(schedule_program(&step));
+    must(plan_make(&step, 1, NULL, 0, 2, &p));
     must(exec_open(&p, 0, &e));
-    fill(exec_input(e, PROGRAM_STEP, "x"), 40, 7);
-    assert_false(exec_find_fault(e, PROGRAM_STEP, &fault));
-    fill(exec_input(e, PROGRAM_STEP, "x"), 40, 7);
-    ((float *)exec_input(e, PROGRAM_STEP, "x"))[39] = value;
-    assert_true(exec_find_fault(e, PROGRAM_STEP, &fault));
+    fill(reach_input(e, "step", "x"), 40, 7);
+    assert_false(exec_find_fault(e, reach_program(e->plan, "step"), &fault));
+    fill(reach_input(e, "step", "x"), 40, 7);
+    ((float *)reach_input(e, "step", "x"))[39] = value;
+    assert_true(exec_find_fault(e, reach_program(e->plan, "step"), &fault));
     assert_string_equal(fault.op, "scale");
     exec_close(e);
     plan_close(&p);
@@ -371,10 +372,10 @@ static void what_the_host_sees(void **state) {
     make_plan(&p);
     must(exec_open(&p, 0, &e));
     assert_null(exec_persistent(e, "no such tensor"));
-    assert_null(exec_input(e, PROGRAM_STEP, "no such input"));
-    assert_null(exec_input(e, PROGRAM_ACCUMULATE, "x")); /* not part of this run */
-    assert_null(exec_output(e, PROGRAM_STEP, "no such result"));
-    assert_int_equal(((uintptr_t)exec_input(e, PROGRAM_STEP, "x")) % 64, 0);
+    assert_null(reach_input(e, "step", "no such input"));
+    assert_null(reach_input(e, "accumulate", "x")); /* not part of this run */
+    assert_null(reach_output(e, "step", "no such result"));
+    assert_int_equal(((uintptr_t)reach_input(e, "step", "x")) % 64, 0);
     for (uint32_t i = 0; i < p.persistent_count; i++)
         for (uint64_t k = 0; k < p.persistent[i].bytes; k++) /* zeroed at opening */
             assert_int_equal(((const char *)exec_persistent(e, p.persistent[i].name))[k], 0);
@@ -402,19 +403,19 @@ static void runs_by_the_clock(void **state) {
     exec_time(e, moments, calls + 3);
     double before = exec_now();
     hand_in(e);
-    exec_run(e, PROGRAM_STEP);
+    reach_run(e, "step");
     assert_int_equal(exec_timed(e), calls + 1);
     assert_true(moments[0] >= before && moments[calls] <= exec_now());
     for (uint32_t i = 0; i < calls; i++) assert_true(moments[i + 1] >= moments[i]);
     float loss = *(float *)exec_persistent(e, "loss");
     assert_memory_equal(&loss, &plain.loss, sizeof loss);
     hand_in(e);
-    exec_run(e, PROGRAM_STEP); /* there is no room for its moments */
+    reach_run(e, "step"); /* there is no room for its moments */
     assert_int_equal(exec_timed(e), calls + 1);
     assert_true(moments[calls + 1] < 0);
     assert_memory_not_equal(exec_persistent(e, "loss"), &loss, sizeof loss); /* results add up */
     exec_time(e, NULL, 0);
-    exec_run(e, PROGRAM_STEP);
+    reach_run(e, "step");
     assert_int_equal(exec_timed(e), 0);
     exec_close(e);
     plan_close(&p);

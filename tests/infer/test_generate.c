@@ -19,6 +19,7 @@
 #include "io/model_files.h"
 #include "io/scratch.h"
 #include "oracle/oracle.h"
+#include "oracle/reach.h"
 
 enum { CONTEXT = 12, VOCABULARY = 128, MOST_WEIGHTS = 64 };
 
@@ -104,10 +105,10 @@ static void one_token_at_a_time_gives_the_logits_of_the_whole(void **state) {
         assert_int_equal(exec_open(&p, modes, &e), STATUS_OK);
         load_into(e, &p);
         for (int i = 0; i < CONTEXT; i++) {
-            *(int32_t *)exec_input(e, PROGRAM_DECODE, "tokens") = ids[i];
-            *(int32_t *)exec_input(e, PROGRAM_DECODE, "position") = i;
-            exec_run(e, PROGRAM_DECODE);
-            const float *logits = exec_output(e, PROGRAM_DECODE, "logits");
+            *(int32_t *)reach_input(e, "decode", "tokens") = ids[i];
+            *(int32_t *)reach_input(e, "decode", "position") = i;
+            reach_run(e, "decode");
+            const float *logits = reach_output(e, "decode", "logits");
             assert_non_null(logits);
             double total = 0;
             for (int k = 0; k < VOCABULARY; k++) total += exp((double)logits[k]);

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "ir/print.h"
+#include "oracle/reach.h"
 #include "train/decision.h"
 
 static const pass *find_pass(const char *name) {
@@ -297,9 +298,9 @@ static void gelu_goes_to_the_end_of_products(void **state) {
             must(pass_table[i]->parse("on", &c.settings[i]));
     s.request.run.eval_samples = 4;
     must(compose_plan(&s.request.run, &c, &p));
-    assert_non_null(p.programs[PROGRAM_EVALUATE]);
-    const graph *step = &p.programs[PROGRAM_STEP]->program.graph;
-    const graph *evaluate = &p.programs[PROGRAM_EVALUATE]->program.graph;
+    assert_non_null(reach_planned(&p, "evaluate"));
+    const graph *step = &reach_planned(&p, "step")->graph;
+    const graph *evaluate = &reach_planned(&p, "evaluate")->graph;
     assert_int_equal(count_of(step, "gelu_backward"), 0);
     assert_int_equal(count_of(step, "matmul_gelu_backward"), 4);
     assert_true(count_of(step, "gelu") >= 4);
@@ -311,10 +312,10 @@ static void gelu_goes_to_the_end_of_products(void **state) {
 }
 
 /* Bytes that a program moves between memory and the file. */
-static uint64_t bytes_moved(const plan *p, program_kind which) {
+static uint64_t bytes_moved(const plan *p, const char *name) {
     uint64_t bytes = 0;
-    if (!p->programs[which]) return 0;
-    const graph *g = &p->programs[which]->program.graph;
+    if (!reach_planned(p, name)) return 0;
+    const graph *g = &reach_planned(p, name)->graph;
     for (node_id n = 1; n < g->nodes.count; n++)
         if (strcmp(graph_node(g, n)->op->name, "move") == 0)
             bytes += graph_tensor_bytes(g, node_in(g, graph_node(g, n), 0));
@@ -355,7 +356,7 @@ static void offload_moves_these_bytes(void **state) {
                 must(pass_table[i]->parse(rows[r].precision, &c.settings[i]));
         }
         must(compose_plan(&s.request.run, &c, &p));
-        uint64_t step = bytes_moved(&p, PROGRAM_STEP), accumulate = bytes_moved(&p, PROGRAM_ACCUMULATE);
+        uint64_t step = bytes_moved(&p, "step"), accumulate = bytes_moved(&p, "accumulate");
         if (step != rows[r].step || accumulate != rows[r].accumulate)
             fail_msg(
                 "%s of micro-batches of %d, clipped at %g: %llu and %llu bytes are moved, not %llu and %llu",

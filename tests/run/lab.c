@@ -19,6 +19,7 @@
 #include "ops/codes.h"
 #include "ops/matmul_coded/matmul_coded.h"
 #include "ops/nf4.h"
+#include "oracle/reach.h"
 
 #undef NDEBUG
 #define must(call)                                                                                           \
@@ -281,24 +282,16 @@ static void make_field(const lab *l, const model_field *f, int step, int64_t sam
     }
 }
 
-static void open_data(lab_data *d, const lab *l, exec *e, const compose_choice *c) {
-    compose_split split = c ? compose_split_of(&l->run, c) : (compose_split){ .last = l->run.batch };
+static void open_data(lab_data *d, const lab *l, exec *e) {
     *d = (lab_data){ .l = l };
-    runner_open(&d->run, e, &l->model,
-                &(runner_sizes){ .batch = l->run.batch,
-                                 .context = l->run.context,
-                                 .accumulate = split.accumulate,
-                                 .last = split.last,
-                                 .eval_batch = split.eval_batch,
-                                 .eval_calls = split.eval_calls,
-                                 .eval_rest = split.eval_rest,
-                                 .seed = l->seed });
+    must(runner_open(&d->run, e, e->plan, &l->model, l->run.context, l->seed));
     for (uint32_t i = 0; i < d->run.field_count; i++)
         d->samples[i] = malloc((size_t)l->run.batch * runner_field_bytes(&d->run, i));
 }
 
 static void close_data(lab_data *d) {
     for (uint32_t i = 0; i < d->run.field_count; i++) free(d->samples[i]);
+    runner_close(&d->run);
 }
 
 static runner_batch make_batch(lab_data *d, int step) {
@@ -314,11 +307,11 @@ static runner_batch make_batch(lab_data *d, int step) {
     return b;
 }
 
-void lab_hand_in(const lab *l, exec *e, program_kind k, int step, int64_t first, int64_t count) {
+void lab_hand_in(const lab *l, exec *e, const char *of, int step, int64_t first, int64_t count) {
     lab_data d;
-    open_data(&d, l, e, NULL);
+    open_data(&d, l, e);
     runner_batch b = make_batch(&d, step);
-    runner_hand_in(&d.run, k, &b, first, count);
+    must(runner_hand_in(&d.run, reach_program(e->plan, of), &b, first, count));
     close_data(&d);
 }
 
@@ -382,12 +375,13 @@ void lab_run(const lab *l, const compose_choice *c, unsigned modes, int steps, l
     must(exec_open(&p, modes | EXEC_OBSERVE, &e));
     lab_fill_weights(l, &p, e);
     lab_data d;
-    open_data(&d, l, e, c);
+    open_data(&d, l, e);
     for (int step = 0; step < steps; step++) {
         runner_batch b = make_batch(&d, step);
-        r->losses[step] = (float)runner_step(&d.run, &b);
+        must(runner_step(&d.run, &b));
+        r->losses[step] = (float)d.run.loss;
     }
-    r->norm = d.run.norm ? *d.run.norm : 0;
+    r->norm = d.run.norm.bytes ? (float)d.run.last_norm : 0;
     evaluate(&d, r);
     close_data(&d);
     gather_weights(e, r);

@@ -80,7 +80,7 @@ void lab_compare(const lab_pair *pair);
 
 /* By hand, for tests that look closer: binds a plan, fills the weights, hands in the data of a step. */
 void lab_fill_weights(const lab *l, const plan *p, exec *e);
-void lab_hand_in(const lab *l, exec *e, program_kind k, int step, int64_t first, int64_t count);
+void lab_hand_in(const lab *l, exec *e, const char *of, int step, int64_t first, int64_t count);
 int32_t lab_token(const lab *l, int step, int64_t sample, int64_t time);
 int32_t lab_label(const lab *l, int step, int64_t sample, int64_t time); /* -100: does not count */
 float lab_loss_scale(const lab *l, int step); /* one over the labels of the batch that count */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "oracle/reach.h"
 #include "run/lab.h"
 
 /* Weights and state, one after the other. */
@@ -30,11 +31,11 @@ static void step_of(const lab *l, exec *e, const compose_choice *c, int step, bo
     compose_split split = compose_split_of(&l->run, c);
     *(float *)exec_persistent(e, "loss") = 0;
     for (int64_t i = 0; i <= split.accumulate; i++) {
-        program_kind k = i < split.accumulate ? PROGRAM_ACCUMULATE : PROGRAM_STEP;
+        const char *k = i < split.accumulate ? "accumulate" : "step";
         lab_hand_in(l, e, k, step, i * c->micro_batch, i < split.accumulate ? c->micro_batch : split.last);
-        float *scale = exec_input(e, k, "loss_scale");
+        float *scale = reach_input(e, k, "loss_scale");
         if (bad && i == 0 && scale) *scale = INFINITY;
-        exec_run(e, k);
+        reach_run(e, k);
     }
 }
 

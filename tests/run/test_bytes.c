@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "oracle/reach.h"
 #include "run/lab.h"
 
 static const lab_sizes sizes = {
@@ -134,9 +135,9 @@ static void run_step(const lab *l, exec *e, const compose_choice *c) {
     compose_split split = compose_split_of(&l->run, c);
     *(float *)exec_persistent(e, "loss") = 0;
     for (int64_t i = 0; i <= split.accumulate; i++) {
-        program_kind k = i < split.accumulate ? PROGRAM_ACCUMULATE : PROGRAM_STEP;
-        lab_hand_in(l, e, k, 0, i * c->micro_batch, k == PROGRAM_STEP ? split.last : c->micro_batch);
-        exec_run(e, k);
+        const char *k = i < split.accumulate ? "accumulate" : "step";
+        lab_hand_in(l, e, k, 0, i * c->micro_batch, i == split.accumulate ? split.last : c->micro_batch);
+        reach_run(e, k);
     }
 }
 
@@ -160,7 +161,7 @@ static void check(const form *f) {
     exec_measured m;
     assert_int_equal(exec_measure(e, &m), STATUS_OK);
 
-    const program *step = &p.programs[PROGRAM_STEP]->program;
+    const program *step = reach_planned(&p, "step");
     uint64_t scratch[] = { scratch_of(step, VOCABULARY), scratch_of(step, widths_of(f).rows) };
     uint64_t live[2], expected[2][CATEGORY_COUNT];
     for (int second = 0; second < 2; second++) {
@@ -202,6 +203,10 @@ static void every_category_is_what_it_is_by_hand(void **state) {
 
 /* ---- seconds ---- */
 
+static void add_kernels(const program *p, double *seconds) {
+    for (uint32_t s = 0; p && s < p->count; s++) *seconds += p->steps[s].seconds;
+}
+
 /* A batch in parts takes the time of all of them, as predicted kernel by kernel. */
 static void every_part_of_a_batch_takes_time(void **state) {
     (void)state;
@@ -209,20 +214,16 @@ static void every_part_of_a_batch_takes_time(void **state) {
     for (int i = 0; i < 4; i++) {
         lab l;
         plan p;
-        double seconds[PROGRAM_COUNT] = { 0 };
+        double step = 0, accumulate = 0;
         lab_open(&l, &sizes);
         compose_choice c = lab_choose(&l, parts[i], parts[i] < 8 ? "accumulate=add" : "");
         assert_int_equal(compose_plan(&l.run, &c, &p), STATUS_OK);
-        for (int k = 0; k < PROGRAM_COUNT; k++)
-            for (uint32_t s = 0; p.programs[k] && s < p.programs[k]->program.count; s++)
-                seconds[k] += p.programs[k]->program.steps[s].seconds;
-        double expected =
-            seconds[PROGRAM_STEP] + (double)(BATCH / parts[i] - 1) * seconds[PROGRAM_ACCUMULATE];
-        compose_split split = compose_split_of(&l.run, &c);
-        double is = compose_seconds(&p, &split);
+        add_kernels(reach_planned(&p, "step"), &step);
+        add_kernels(reach_planned(&p, "accumulate"), &accumulate);
+        double expected = step + (double)(BATCH / parts[i] - 1) * accumulate, is = compose_seconds(&p);
         if (!(is > 0.999999 * expected && is < 1.000001 * expected))
             fail_msg("%d at a time: %g s, its kernels take %g", (int)parts[i], is, expected);
-        assert_true(parts[i] == 8 || seconds[PROGRAM_ACCUMULATE] > 0);
+        assert_true(parts[i] == 8 || accumulate > 0);
         plan_close(&p);
     }
 }

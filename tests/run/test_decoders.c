@@ -14,6 +14,7 @@
 
 #include "base/threads.h"
 #include "io/scratch.h"
+#include "oracle/reach.h"
 #include "run/transformers.h"
 
 static const char *const families[] = { "llama", "mistral",     "qwen2",    "qwen3",  "phi",        "phi3",
@@ -49,11 +50,11 @@ static void decoding_agrees(const char *family) {
     assert_int_equal(exec_open(&p, 0, &e), STATUS_OK);
     lab_fill_weights(&t.lab, &p, e);
     for (int at = 0; at < TIMES; at++) {
-        int32_t *tokens = exec_input(e, PROGRAM_DECODE, "tokens");
-        *(int32_t *)exec_input(e, PROGRAM_DECODE, "position") = at;
+        int32_t *tokens = reach_input(e, "decode", "tokens");
+        *(int32_t *)reach_input(e, "decode", "position") = at;
         for (int b = 0; b < 3; b++) tokens[b] = t.lab.token(0, b, at);
-        exec_run(e, PROGRAM_DECODE);
-        const float *logits = exec_output(e, PROGRAM_DECODE, "logits");
+        reach_run(e, "decode");
+        const float *logits = reach_output(e, "decode", "logits");
         for (int b = 0; b < 3; b++) {
             const float *row = logits + b * 61;
             double sum = 0;

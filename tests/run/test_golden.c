@@ -14,6 +14,7 @@
 
 #include "base/threads.h"
 #include "golden/golden.h"
+#include "oracle/reach.h"
 #include "run/lab.h"
 
 static int golden_vocabulary;
@@ -87,8 +88,8 @@ static void gradients_agree(const char *name, const char *settings) {
     assert_int_equal(compose_plan(&l.run, &c, &p), STATUS_OK);
     assert_int_equal(exec_open(&p, 0, &e), STATUS_OK);
     lab_fill_weights(&l, &p, e);
-    lab_hand_in(&l, e, PROGRAM_STEP, 0, 0, l.run.batch);
-    exec_run(e, PROGRAM_STEP);
+    lab_hand_in(&l, e, "step", 0, 0, l.run.batch);
+    reach_run(e, "step");
     bool adapted = strstr(name, "lora");
     int compared = 0;
     for (uint32_t i = 0; i < p.persistent_count; i++) {

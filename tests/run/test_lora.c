@@ -16,6 +16,7 @@
 #include "base/philox.h"
 #include "ops/codes.h"
 #include "ops/nf4.h"
+#include "oracle/reach.h"
 #include "run/lab.h"
 
 static const lab_sizes small = {
@@ -59,8 +60,8 @@ static void close_machine(machine *m) {
 static double evaluate(lab *l, machine *m) {
     float *loss = exec_persistent(m->e, "loss");
     *loss = 0;
-    lab_hand_in(l, m->e, PROGRAM_EVALUATE, 0, 0, 1);
-    exec_run(m->e, PROGRAM_EVALUATE);
+    lab_hand_in(l, m->e, "evaluate", 0, 0, 1);
+    reach_run(m->e, "evaluate");
     return *loss;
 }
 
@@ -130,9 +131,9 @@ static void gradients_are_differences(void **state) {
         float *before = malloc((size_t)n * sizeof *before),
               *direction = malloc((size_t)n * sizeof *direction);
         memcpy(before, w, (size_t)n * sizeof *w);
-        lab_hand_in(&l, m.e, PROGRAM_STEP, 0, 0, 1);
-        *(float *)exec_input(m.e, PROGRAM_STEP, "learning_rate") = 1;
-        exec_run(m.e, PROGRAM_STEP);
+        lab_hand_in(&l, m.e, "step", 0, 0, 1);
+        *(float *)reach_input(m.e, "step", "learning_rate") = 1;
+        reach_run(m.e, "step");
         for (int64_t k = 0; k < n; k++) direction[k] = before[k] - w[k], length += pow(direction[k], 2);
         if (!(length > 0) || !isfinite((double)before[at])) fail_msg("%s has no gradient", x->name);
         double h = 1e-2 / sqrt(length), losses[2];
@@ -192,8 +193,8 @@ static void the_rest_is_frozen(void **state) {
     }
     assert_int_equal(m.p.by_category[CATEGORY_OPTIMIZER], state_bytes);
     for (int step = 0; step < 3; step++) {
-        lab_hand_in(&l, m.e, PROGRAM_STEP, step, 0, 8);
-        exec_run(m.e, PROGRAM_STEP);
+        lab_hand_in(&l, m.e, "step", step, 0, 8);
+        reach_run(m.e, "step");
     }
     for (uint32_t i = 0; i < m.p.persistent_count; i++) {
         const plan_persistent *x = &m.p.persistent[i];

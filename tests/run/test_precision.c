@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "base/threads.h"
+#include "oracle/reach.h"
 #include "run/lab.h"
 
 static const lab_sizes small = {
@@ -258,11 +259,11 @@ static void scale_grows_and_falls(void **state) {
     float *scale = exec_persistent(e, "gradient_scale");
     int32_t *good = exec_persistent(e, "gradient_scale.good_steps"),
             *steps = exec_persistent(e, "optimizer.step");
-    const float *norm = exec_output(e, PROGRAM_STEP, "gradient_norm");
+    const float *norm = reach_output(e, "step", "gradient_norm");
     float first = 0;
     for (int step = 0; step < 2; step++) {
-        lab_hand_in(&l, e, PROGRAM_STEP, step, 0, l.run.batch);
-        exec_run(e, PROGRAM_STEP);
+        lab_hand_in(&l, e, "step", step, 0, l.run.batch);
+        reach_run(e, "step");
         first = *norm;
         assert_true(isfinite(first) && first > 0.01f && first < 100.0f);
         assert_int_equal(*good, 1 - step);
@@ -271,8 +272,8 @@ static void scale_grows_and_falls(void **state) {
     *scale = 0x1p60f; /* nothing fits into 16 bits */
     uint16_t before;
     memcpy(&before, exec_persistent(e, "transformer.wte.weight"), sizeof before);
-    lab_hand_in(&l, e, PROGRAM_STEP, 2, 0, l.run.batch);
-    exec_run(e, PROGRAM_STEP);
+    lab_hand_in(&l, e, "step", 2, 0, l.run.batch);
+    reach_run(e, "step");
     assert_true(!isfinite(*norm));
     assert_true(*scale > 0x1p58f && *scale < 0x1p60f);
     assert_int_equal(*good, 0);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "ops/codes.h"
+#include "oracle/reach.h"
 #include "run/lab.h"
 
 static const lab_sizes small = {
@@ -82,9 +83,9 @@ static one_step step_from(bool rounded, const char *settings) {
             for (int64_t k = 0; k < shape_elements(&x->shape); k++) *to++ += after ? w[k] : -w[k];
         }
         if (after) break;
-        lab_hand_in(&l, e, PROGRAM_STEP, 0, 0, small.batch);
-        *(float *)exec_input(e, PROGRAM_STEP, "learning_rate") = 1;
-        exec_run(e, PROGRAM_STEP);
+        lab_hand_in(&l, e, "step", 0, 0, small.batch);
+        *(float *)reach_input(e, "step", "learning_rate") = 1;
+        reach_run(e, "step");
         r.loss = *(float *)exec_persistent(e, "loss");
     }
     exec_close(e);

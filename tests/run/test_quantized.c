@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "base/philox.h"
 #include "ops/codes.h"
+#include "oracle/reach.h"
 #include "run/lab.h"
 
 static const lab_sizes sizes = {
@@ -85,8 +86,8 @@ static void fill_weights(machine *m) {
 static double evaluate(machine *m) {
     float *loss = exec_persistent(m->e, "loss");
     *loss = 0;
-    lab_hand_in(&m->l, m->e, PROGRAM_EVALUATE, 0, 0, sizes.batch);
-    exec_run(m->e, PROGRAM_EVALUATE);
+    lab_hand_in(&m->l, m->e, "evaluate", 0, 0, sizes.batch);
+    reach_run(m->e, "evaluate");
     return (double)*loss;
 }
 

@@ -17,6 +17,7 @@
 #include "base/threads.h"
 #include "device/device_file.h"
 #include "io/scratch.h"
+#include "oracle/reach.h"
 #include "run/lab.h"
 
 /* ---- a disk that fails, or takes its time ---- */
@@ -59,6 +60,11 @@ int __wrap_posix_fallocate(int file, off_t at, off_t bytes) {
 
 /* ---- runs ---- */
 
+static status view(exec *e, const plan_persistent *x, uint64_t first, exec_part *part) {
+    exec_value value = exec_state_of(e, x);
+    return exec_view(e, &value, first, part);
+}
+
 static const lab_sizes sizes = {
     .layers = 1, .heads = 2, .channels = 32, .context = 16, .vocabulary = 9001, .batch = 2
 };
@@ -77,14 +83,14 @@ static int run_steps(int steps, float *losses, char sentence[256]) {
     float *loss = exec_persistent(e, "loss");
     for (; done < steps && exec_failed(e) == STATUS_OK; done++) {
         *loss = 0;
-        lab_hand_in(&l, e, PROGRAM_STEP, done, 0, sizes.batch);
-        exec_run(e, PROGRAM_STEP);
+        lab_hand_in(&l, e, "step", done, 0, sizes.batch);
+        reach_run(e, "step");
         losses[done] = *loss;
     }
     exec_part part;
     for (uint32_t i = 0; i < p.persistent_count; i++)
         /* waits for what is still to be written; exec_failed says how that went */
-        if (p.persistent[i].in_file) STATUS_IGNORED(exec_view(e, &p.persistent[i], 0, &part));
+        if (p.persistent[i].in_file) STATUS_IGNORED(view(e, &p.persistent[i], 0, &part));
     status ended = exec_failed(e);
     snprintf(sentence, 256, "%s", ended == STATUS_OK ? "" : status_message());
     exec_close(e);
@@ -134,7 +140,7 @@ static int read_all_parts(exec *e, const plan_persistent *x, char *to, uint64_t 
     exec_part part;
     int parts = 0;
     for (uint64_t done = 0; done < bytes; done += part.bytes, parts++) {
-        assert_int_equal(exec_view(e, x, done, &part), STATUS_OK);
+        assert_int_equal(view(e, x, done, &part), STATUS_OK);
         assert_true(part.bytes > 0 && part.bytes <= bytes - done);
         memcpy(to + done, part.data, part.bytes);
     }
@@ -166,12 +172,13 @@ static void parts_are_where_they_belong(void **state) {
     for (int round = 0; round < 2; round++) /* all are put before any is viewed */
         for (uint32_t i = 0; i < p.persistent_count; i++) {
             const plan_persistent *x = &p.persistent[i];
+            exec_value value = exec_state_of(e, x);
             uint64_t bytes = x->in_file ? bytes_of(x) : 0;
             exec_part part;
             for (uint64_t done = 0; done < bytes && round == 0; done += part.bytes) {
-                assert_int_equal(exec_room(e, x, done, &part), STATUS_OK);
+                assert_int_equal(exec_room(e, &value, done, &part), STATUS_OK);
                 for (uint64_t k = 0; k < part.bytes; k++) ((char *)part.data)[k] = pattern(i, done + k);
-                assert_int_equal(exec_put(e, x, done, &part), STATUS_OK);
+                assert_int_equal(exec_put(e, &value, done, &part), STATUS_OK);
             }
             if (!bytes || round == 0) continue;
             char *all = malloc(bytes);
@@ -202,8 +209,8 @@ static void state_in_a_file_is_the_same(void **state) {
         lab_fill_weights(&l, &p[k], e[k]);
         for (int step = 0; step < 3; step++) {
             *(float *)exec_persistent(e[k], "loss") = 0;
-            lab_hand_in(&l, e[k], PROGRAM_STEP, step, 0, wide.batch);
-            exec_run(e[k], PROGRAM_STEP);
+            lab_hand_in(&l, e[k], "step", step, 0, wide.batch);
+            reach_run(e[k], "step");
         }
     }
     int compared = 0;

@@ -1,4 +1,5 @@
 #include "run/transformers.h"
+#include "oracle/reach.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -126,8 +127,8 @@ void transformers_gradients(const char *family) {
     assert_int_equal(compose_plan(&l->run, &c, &p), STATUS_OK);
     assert_int_equal(exec_open(&p, 0, &e), STATUS_OK);
     lab_fill_weights(l, &p, e);
-    lab_hand_in(l, e, PROGRAM_STEP, 0, 0, l->run.batch);
-    exec_run(e, PROGRAM_STEP);
+    lab_hand_in(l, e, "step", 0, 0, l->run.batch);
+    reach_run(e, "step");
     for (uint32_t i = 0; i < p.persistent_count; i++) {
         const plan_persistent *x = &p.persistent[i];
         if (x->category != CATEGORY_WEIGHTS) continue;

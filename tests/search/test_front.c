@@ -265,7 +265,7 @@ static void trunks_change_no_plan(void **state) {
 /* The tables of a stem's graphs, each when it was largest. */
 static uint64_t tables_of(const compose_stem *s) {
     uint64_t bytes = 0;
-    for (int k = 0; k < PROGRAM_COUNT; k++)
+    for (int k = 0; k < COMPOSE_PROGRAMS; k++)
         if (s->graphs[k].nodes.count) bytes += plan_growing_bytes(&s->graphs[k]);
     return bytes;
 }
@@ -285,9 +285,8 @@ static void programs_share_their_room(void **state) {
         if (compose_plan(r, c, &p) != STATUS_OK) continue;
         must(compose_stem_open(r, c, &stem));
         uint64_t tables = tables_of(&stem), growing = 0;
-        for (int k = 0; k < PROGRAM_COUNT; k++) {
-            if (!p.programs[k]) continue;
-            const graph *g = &p.programs[k]->program.graph;
+        for (uint32_t k = 0; k < p.program_count; k++) {
+            const graph *g = &p.programs[k].program.graph;
             growing += plan_growing_bytes(g);
             shrunk |= plan_growing_bytes(g) > plan_graph_bytes(g);
         }

@@ -21,6 +21,7 @@
 #include "io/checkpoint_folder.h"
 #include "io/file.h"
 #include "io/scratch.h"
+#include "oracle/reach.h"
 #include "train/train.h"
 #include "train/weights.h"
 

@@ -14,6 +14,7 @@
 #include "io/model_files.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
+#include "oracle/reach.h"
 #include "search/compose.h"
 #include "train/weights.h"
 

@@ -1,0 +1,123 @@
+/* What the host reaches of a plan that is bound: values by name, in parts. */
+#include <string.h>
+
+#include "exec/exec_internal.h"
+
+enum { STATE = UINT32_MAX }; /* exec_value.program of persistent tensors, whose index is one of the plan */
+
+static const plan_persistent *state_of(const exec *e, const exec_value *x) {
+    return x->program == STATE ? &e->plan->persistent[x->index] : NULL;
+}
+
+static void *address_of_state(const exec *e, const plan_persistent *p) {
+    if (p->in_file) return NULL;
+    return e->modes & EXEC_SEPARATE ? e->persistent[p - e->plan->persistent]
+                                    : (char *)e->pool.data + p->offset;
+}
+
+void *exec_persistent(const exec *e, const char *name) {
+    const plan_persistent *p = plan_find(e->plan, name);
+    return p ? address_of_state(e, p) : NULL;
+}
+
+void *exec_buffer(const exec *e, const char *name) {
+    const plan_persistent *p = plan_find(e->plan, name);
+    return p && !p->shape.rank ? address_of_state(e, p) : NULL;
+}
+
+static exec_value value_of(const exec *e, uint32_t which, tensor_id t) {
+    return (exec_value){ graph_tensor_bytes(&e->plan->programs[which].program.graph, t), which, t };
+}
+
+exec_value exec_input(const exec *e, uint32_t which, const char *name) {
+    const plan_program *p = &e->plan->programs[which];
+    tensor_id t = graph_find(&p->program.graph, name);
+    return t && p->live.of_tensor[t] != LIVE_NONE ? value_of(e, which, t) : (exec_value){ 0 };
+}
+
+exec_value exec_output(const exec *e, uint32_t which, const char *name) {
+    const graph *g = &e->plan->programs[which].program.graph;
+    tensor_id t = graph_find(g, name);
+    return t && graph_tensor(g, t)->flags & TENSOR_KEEP ? value_of(e, which, t) : (exec_value){ 0 };
+}
+
+exec_value exec_state_of(const exec *e, const plan_persistent *p) {
+    return (exec_value){ .bytes = (uint64_t)shape_elements(&p->shape) * dtype_bytes(p->dtype),
+                         .program = STATE,
+                         .index = (uint32_t)(p - e->plan->persistent) };
+}
+
+exec_value exec_state(const exec *e, const char *name) {
+    const plan_persistent *p = plan_find(e->plan, name);
+    return p && p->shape.rank ? exec_state_of(e, p) : (exec_value){ 0 };
+}
+
+static char *address_of(const exec *e, const exec_value *x) {
+    const plan_persistent *p = state_of(e, x);
+    return p ? address_of_state(e, p) : exec_address(e, &e->programs[x->program], x->index);
+}
+
+/* What is in a file passes through a slot of the transfer's, as much as that holds. */
+static status room_in_file(exec *e, exec_part *part) {
+    TRY(transfer_settle(e->transfer));
+    uint64_t most = e->plan->slot_bytes / PIECES_PAGE * PIECES_PAGE;
+    if (part->bytes > most) part->bytes = most;
+    part->data = transfer_room(e->transfer);
+    return STATUS_OK;
+}
+
+static bool in_file(const exec *e, const exec_value *x) {
+    const plan_persistent *p = state_of(e, x);
+    return p && p->in_file;
+}
+
+status exec_room(exec *e, const exec_value *x, uint64_t first, exec_part *part) {
+    *part = (exec_part){ .bytes = x->bytes - first };
+    if (in_file(e, x)) return room_in_file(e, part);
+    part->data = address_of(e, x) + first;
+    return STATUS_OK;
+}
+
+status exec_view(exec *e, const exec_value *x, uint64_t first, exec_part *part) {
+    TRY(exec_room(e, x, first, part));
+    return in_file(e, x) ? transfer_read(e->transfer, state_of(e, x)->offset + first, part->bytes)
+                         : STATUS_OK;
+}
+
+status exec_put(exec *e, const exec_value *x, uint64_t first, const exec_part *part) {
+    return in_file(e, x) ? transfer_write(e->transfer, state_of(e, x)->offset + first, part->bytes)
+                         : STATUS_OK;
+}
+
+status exec_write(exec *e, const exec_value *x, uint64_t first, const void *from, uint64_t bytes) {
+    if (!x->bytes) return STATUS_OK;
+    for (exec_part part; bytes; first += part.bytes, bytes -= part.bytes) {
+        TRY(exec_room(e, x, first, &part));
+        if (part.bytes > bytes) part.bytes = bytes;
+        memcpy(part.data, from, part.bytes);
+        TRY(exec_put(e, x, first, &part));
+        from = (const char *)from + part.bytes;
+    }
+    return STATUS_OK;
+}
+
+status exec_read(exec *e, const exec_value *x, uint64_t first, void *into, uint64_t bytes) {
+    for (exec_part part; bytes; first += part.bytes, bytes -= part.bytes) {
+        TRY(exec_view(e, x, first, &part));
+        if (part.bytes > bytes) part.bytes = bytes;
+        memcpy(into, part.data, part.bytes);
+        into = (char *)into + part.bytes;
+    }
+    return STATUS_OK;
+}
+
+status exec_write_number(exec *e, const exec_value *x, float number) {
+    return exec_write(e, x, 0, &number, sizeof number);
+}
+
+status exec_read_number(exec *e, const exec_value *x, double *number) {
+    float value = 0;
+    if (x->bytes) TRY(exec_read(e, x, 0, &value, sizeof value));
+    *number = (double)value;
+    return STATUS_OK;
+}
