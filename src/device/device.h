@@ -1,5 +1,6 @@
-/* The primitives of a device: its memory, what it reports of it, and its rates. A pool is one allocation,
- * touched before use, so that what was planned is really there (Linux overcommits). */
+/* What a plan runs on: a device as a value, and the primitives of the host: its memory, what it reports of
+ * it, and its rates. A pool is one allocation, touched before use, so that what was planned is really there
+ * (Linux overcommits). */
 #pragma once
 
 #include <stdbool.h>
@@ -13,6 +14,24 @@ typedef struct {
     uint64_t bytes;
 } device_pool;
 
+/* Whose memory a plan's tensors live in, and who computes on them. Plan, lowering and executor are handed
+ * one; nobody asks which it is. What it offers is all that they need of it. */
+typedef enum { DEVICE_CPU } device_kind; /* of its kernels */
+typedef struct device device;
+struct device {
+    const char *name;
+    device_kind kind;
+    bool apart; /* the host can't look at its pools: `put` and `get` copy, and it has a pool of its own */
+    status (*open)(const device *d, device_pool *p, uint64_t bytes); /* zeroed and resident */
+    void (*close)(const device *d, device_pool *p); /* also of a pool that could not be opened */
+    void (*put)(const device *d, void *to, const void *from, uint64_t bytes); /* NULL where not apart */
+    void (*get)(const device *d, void *to, const void *from, uint64_t bytes);
+    void (*begin)(const device *d); /* kernels are called from now on */
+    void (*end)(const device *d);   /* they have all been called: returns when they are done */
+};
+extern const device device_cpu;
+
+/* Pools of the host. */
 status device_pool_open(device_pool *p, uint64_t bytes); /* zeroed and resident */
 void device_pool_close(device_pool *p);
 

@@ -42,15 +42,15 @@ void framework_add_fact(framework_result *r, const framework_fact *f) {
 
 void framework_place(const framework_subject *q, framework_result *r, const interval *reserved) {
     const hardware *h = q->hardware;
-    interval *device = &r->layers[FRAMEWORK_DEVICE];
+    interval *whole = &r->layers[FRAMEWORK_DEVICE];
     r->layers[FRAMEWORK_RESERVED] = *reserved;
     const interval *b = &r->beside;
-    *device = (interval){ reserved->low + h->context[0] + b->low,
-                          reserved->likely + h->context[1] + h->workspace + b->likely,
-                          reserved->high + h->context[2] + h->workspace + b->high };
-    r->fits = !h->memory || device->likely <= h->memory;
-    r->surely = !h->memory || device->high <= h->memory;
-    r->beyond = r->fits ? h->memory - device->likely : device->likely - h->memory;
+    *whole = (interval){ reserved->low + h->context[0] + b->low,
+                         reserved->likely + h->context[1] + h->workspace + b->likely,
+                         reserved->high + h->context[2] + h->workspace + b->high };
+    r->fits = !h->memory || whole->likely <= h->memory;
+    r->surely = !h->memory || whole->high <= h->memory;
+    r->beyond = r->fits ? h->memory - whole->likely : whole->likely - h->memory;
     if (!h->memory) r->beyond = 0;
 }
 

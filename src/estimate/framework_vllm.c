@@ -30,11 +30,11 @@ static interval reserved_of(const framework_subject *q, const vllm_result *v) {
 
 static void judge(const framework_subject *q, const vllm_result *v, framework_result *r) {
     const hardware *h = q->hardware;
-    const interval *device = &r->layers[FRAMEWORK_DEVICE];
+    const interval *whole = &r->layers[FRAMEWORK_DEVICE];
     double missing = v->needed + sum(v, 1) - (double)v->share;
-    double over = (double)device->likely - (double)h->memory;
+    double over = (double)whole->likely - (double)h->memory;
     r->fits = !h->memory || (missing <= 0 && over <= 0);
-    r->surely = r->fits && (!h->memory || ((double)v->cache.low >= v->needed && device->high <= h->memory));
+    r->surely = r->fits && (!h->memory || ((double)v->cache.low >= v->needed && whole->high <= h->memory));
     r->left = "of the cache are left beside the texts that were asked for";
     r->beyond = !h->memory ? 0 : r->fits ? (uint64_t)-missing : (uint64_t)fmax(missing, over);
 }

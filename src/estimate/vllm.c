@@ -198,22 +198,22 @@ static uint64_t left(uint64_t share, double taken) {
     return (double)share > taken ? share - (uint64_t)taken : 0;
 }
 
-static void take(const heads *h, const hardware *device, const vllm_settings *s, vllm_result *r) {
+static void take(const heads *h, const hardware *on, const vllm_settings *s, vllm_result *r) {
     const interval *parts[] = { &r->weights, &r->activations, &r->graphs, &r->libraries };
     double low = 0, likely = 0, high = 0;
     pages p = pages_of(h, s);
     for (int i = 0; i < 4; i++)
         low += (double)parts[i]->low, likely += (double)parts[i]->likely, high += (double)parts[i]->high;
     r->needed = blocks_of(&p, (double)s->context) * block_bytes(&p) * (double)s->requests;
-    r->share = (uint64_t)((double)device->memory * s->utilization);
-    if (device->memory)
+    r->share = (uint64_t)((double)on->memory * s->utilization);
+    if (on->memory)
         r->cache = (interval){ left(r->share, high), left(r->share, likely), left(r->share, low) };
     else
         r->cache = (interval){ (uint64_t)r->needed, (uint64_t)r->needed, (uint64_t)r->needed };
     fill_cache(&p, s, r);
 }
 
-status vllm_estimate(const model *m, const model_config *c, const hardware *device, const vllm_settings *s,
+status vllm_estimate(const model *m, const model_config *c, const hardware *on, const vllm_settings *s,
                      vllm_result *r) {
     heads h;
     weights w;
@@ -228,7 +228,7 @@ status vllm_estimate(const model *m, const model_config *c, const hardware *devi
         r->graphs = graphs(&h, s);
         r->libraries = libraries(&h, s);
         r->parameters = (uint64_t)w.elements;
-        take(&h, device, s, r);
+        take(&h, on, s, r);
     }
     weights_close(&w);
     return result;

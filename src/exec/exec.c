@@ -40,42 +40,6 @@ static void *scratch_address(const exec *e, const bound_program *b, uint32_t ste
     return NULL;
 }
 
-/* ---- memory ---- */
-
-static status open_separate(exec *e) {
-    e->persistent = memory_new(e->plan->persistent_count, sizeof *e->persistent);
-    if (!e->persistent) return status_set(STATUS_FAILED, "no memory to bind a plan");
-    for (uint32_t i = 0; i < e->plan->persistent_count; i++) {
-        uint64_t bytes = e->plan->persistent[i].bytes;
-        if (e->plan->persistent[i].in_file) continue;
-        e->persistent[i] = device_block_new(bytes);
-        if (!e->persistent[i])
-            return status_set(STATUS_NO_FIT, "no memory for '%s'", e->plan->persistent[i].name);
-        memset(e->persistent[i], 0, bytes);
-    }
-    for (uint32_t k = 0; k < e->plan->program_count; k++) {
-        bound_program *b = &e->programs[k];
-        b->blocks = memory_new(b->plan->live.count, sizeof *b->blocks);
-        if (!b->blocks) return status_set(STATUS_FAILED, "no memory to bind a plan");
-        for (uint32_t i = 0; i < b->plan->live.count; i++) {
-            b->blocks[i] = device_block_new(b->plan->live.storages[i].bytes);
-            if (!b->blocks[i]) return status_set(STATUS_NO_FIT, "no memory for a buffer");
-        }
-    }
-    return STATUS_OK;
-}
-
-static void close_separate(exec *e) {
-    for (uint32_t i = 0; e->persistent && i < e->plan->persistent_count; i++)
-        device_block_free(e->persistent[i]);
-    memory_free(e->persistent);
-    for (uint32_t k = 0; k < e->plan->program_count; k++) {
-        bound_program *b = &e->programs[k];
-        for (uint32_t i = 0; b->blocks && i < b->plan->live.count; i++) device_block_free(b->blocks[i]);
-        memory_free(b->blocks);
-    }
-}
-
 /* ---- binding ---- */
 
 static status bind_program(exec *e, bound_program *b) {
@@ -116,11 +80,10 @@ status exec_open(const plan *p, unsigned modes, exec **out) {
     status result = e->programs ? STATUS_OK : status_set(STATUS_FAILED, "no memory to bind a plan");
     for (uint32_t k = 0; result == STATUS_OK && k < p->program_count; k++)
         e->programs[k].plan = &p->programs[k];
-    if (result == STATUS_OK)
-        result = modes & EXEC_SEPARATE ? open_separate(e) : device_pool_open(&e->pool, plan_pool_bytes(p));
+    if (result == STATUS_OK) result = exec_pools_open(e);
     for (uint32_t k = 0; result == STATUS_OK && k < p->program_count; k++)
         result = bind_program(e, &e->programs[k]);
-    if (result == STATUS_OK && p->file_bytes)
+    if (result == STATUS_OK && plan_file_bytes(p))
         result = transfer_open(p, exec_persistent(e, PLAN_SLOTS), &e->transfer);
     if (result != STATUS_OK) {
         exec_close(e);
@@ -133,8 +96,7 @@ void exec_close(exec *e) {
     if (!e) return;
     transfer_close(e->transfer);
     uint32_t count = e->programs ? e->plan->program_count : 0;
-    if (count && e->modes & EXEC_SEPARATE) close_separate(e);
-    device_pool_close(&e->pool);
+    if (count) exec_pools_close(e);
     for (uint32_t k = 0; k < count; k++) {
         memory_free(e->programs[k].calls);
         memory_free(e->programs[k].args);
@@ -143,8 +105,6 @@ void exec_close(exec *e) {
     memory_free(e->programs);
     memory_free(e);
 }
-
-uint64_t exec_pool_bytes(const exec *e) { return e->pool.bytes; }
 
 /* ---- running ---- */
 
@@ -173,12 +133,11 @@ static void run_calls(exec *e, bound_program *b) {
     if (observe && e->seen == STATUS_OK) e->seen = observe_finish(&b->seen, p);
 }
 
-/* Pinned for as long as it computes only: what the caller starts in between, such as threads that read data,
- * may run anywhere, and so may the caller afterwards. */
 void exec_run(exec *e, uint32_t which) {
-    threads_pin();
+    const device *d = e->plan->device;
+    d->begin(d);
     run_calls(e, &e->programs[which]);
-    threads_unpin();
+    d->end(d);
 }
 
 status exec_failed(const exec *e) {

@@ -76,7 +76,7 @@ double exec_now(void);
 /* Of the programs that ran since opening with EXEC_OBSERVE. */
 status exec_measure(const exec *e, exec_measured *out);
 
-/* Bytes of the pool that were allocated: plan_pool_bytes rounded up to pages. */
+/* Bytes that were allocated in the pool where the host is: plan_allocated, rounded up to pages. */
 uint64_t exec_pool_bytes(const exec *e);
 
 /* What the process holds beside its pool, compared with what the plan has reserved for it: STATUS_NO_FIT when

@@ -32,7 +32,8 @@ typedef struct {
 struct exec {
     const plan *plan;
     unsigned modes;
-    device_pool pool;        /* unused in separate mode */
+    device_pool pool;        /* of plan->device; unused in separate mode */
+    device_pool host;        /* beside it where the device is apart: buffers of the host */
     void **persistent;       /* separate mode: by plan->persistent */
     bound_program *programs; /* by plan->programs */
     timing timed;
@@ -44,6 +45,10 @@ struct exec {
 void exec_step(exec *e, const bound_program *b, uint32_t step);
 /* Before the first of them. */
 void exec_begin(exec *e, const bound_program *b);
+
+/* Opens and closes the memory of the plan's pools. */
+status exec_pools_open(exec *e);
+void exec_pools_close(exec *e);
 
 /* Address of a persistent tensor or buffer; NULL when the plan has none of this name in memory. */
 void *exec_persistent(const exec *e, const char *name);

@@ -10,9 +10,9 @@ static const plan_persistent *state_of(const exec *e, const exec_value *x) {
 }
 
 static void *address_of_state(const exec *e, const plan_persistent *p) {
-    if (p->in_file) return NULL;
-    return e->modes & EXEC_SEPARATE ? e->persistent[p - e->plan->persistent]
-                                    : (char *)e->pool.data + p->offset;
+    if (p->pool == POOL_FILE) return NULL;
+    if (e->modes & EXEC_SEPARATE) return e->persistent[p - e->plan->persistent];
+    return (char *)(p->pool == POOL_HOST ? e->host.data : e->pool.data) + p->offset;
 }
 
 void *exec_persistent(const exec *e, const char *name) {
@@ -68,25 +68,43 @@ static status room_in_file(exec *e, exec_part *part) {
 
 static bool in_file(const exec *e, const exec_value *x) {
     const plan_persistent *p = state_of(e, x);
-    return p && p->in_file;
+    return p && p->pool == POOL_FILE;
+}
+
+/* What is in the memory of a device apart passes through the staging buffer. */
+static status room_apart(const exec *e, exec_part *part) {
+    if (part->bytes > e->plan->staging_bytes) part->bytes = e->plan->staging_bytes;
+    part->data = exec_buffer(e, PLAN_STAGING);
+    return STATUS_OK;
 }
 
 status exec_room(exec *e, const exec_value *x, uint64_t first, exec_part *part) {
     *part = (exec_part){ .bytes = x->bytes - first };
     if (in_file(e, x)) return room_in_file(e, part);
+    if (e->plan->device->apart) return room_apart(e, part);
     part->data = address_of(e, x) + first;
     return STATUS_OK;
 }
 
-status exec_view(exec *e, const exec_value *x, uint64_t first, exec_part *part) {
+/* At most `bytes` of it. */
+static status view_some(exec *e, const exec_value *x, uint64_t first, uint64_t bytes, exec_part *part) {
+    const device *d = e->plan->device;
     TRY(exec_room(e, x, first, part));
-    return in_file(e, x) ? transfer_read(e->transfer, state_of(e, x)->offset + first, part->bytes)
-                         : STATUS_OK;
+    if (part->bytes > bytes) part->bytes = bytes;
+    if (in_file(e, x)) return transfer_read(e->transfer, state_of(e, x)->offset + first, part->bytes);
+    if (d->apart) d->get(d, part->data, address_of(e, x) + first, part->bytes);
+    return STATUS_OK;
+}
+
+status exec_view(exec *e, const exec_value *x, uint64_t first, exec_part *part) {
+    return view_some(e, x, first, UINT64_MAX, part);
 }
 
 status exec_put(exec *e, const exec_value *x, uint64_t first, const exec_part *part) {
-    return in_file(e, x) ? transfer_write(e->transfer, state_of(e, x)->offset + first, part->bytes)
-                         : STATUS_OK;
+    const device *d = e->plan->device;
+    if (in_file(e, x)) return transfer_write(e->transfer, state_of(e, x)->offset + first, part->bytes);
+    if (d->apart) d->put(d, address_of(e, x) + first, part->data, part->bytes);
+    return STATUS_OK;
 }
 
 status exec_write(exec *e, const exec_value *x, uint64_t first, const void *from, uint64_t bytes) {
@@ -103,8 +121,7 @@ status exec_write(exec *e, const exec_value *x, uint64_t first, const void *from
 
 status exec_read(exec *e, const exec_value *x, uint64_t first, void *into, uint64_t bytes) {
     for (exec_part part; bytes; first += part.bytes, bytes -= part.bytes) {
-        TRY(exec_view(e, x, first, &part));
-        if (part.bytes > bytes) part.bytes = bytes;
+        TRY(view_some(e, x, first, bytes, &part));
         memcpy(into, part.data, part.bytes);
         into = (char *)into + part.bytes;
     }

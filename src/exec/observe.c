@@ -227,7 +227,7 @@ status exec_measure(const exec *e, exec_measured *out) {
         memcpy(m.by_category, o->by_category, sizeof m.by_category);
     }
     TRY(add_persistent(e, &m));
-    m.by_category[CATEGORY_GAPS] = e->plan->arena_bytes - m.arena_live_bytes;
+    m.by_category[CATEGORY_GAPS] = e->plan->pools[POOL_MEMORY].arena_bytes - m.arena_live_bytes;
     *out = m;
     return STATUS_OK;
 }

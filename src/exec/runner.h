@@ -53,10 +53,10 @@ status runner_step(runner *r, const runner_batch *batch);
  * not have changed any weight. *found false: all is finite. Persistent tensors are spoilt afterwards. */
 status runner_find_fault(runner *r, const runner_batch *batch, exec_fault *fault, bool *found);
 
-/* Who brings samples of validation. `read` writes field i to to[i], which is NULL where the program does not
- * read it and lasts for this call, and adds the number of counted labels to *counted. */
+/* Who brings samples of validation. `read` says where the fields of one are, which lasts until its next call,
+ * and adds the number of its counted labels to *counted. */
 typedef struct {
-    status (*read)(void *context, uint64_t sample, void *const to[], uint64_t *counted);
+    status (*read)(void *context, uint64_t sample, const void *fields[], uint64_t *counted);
     void *context;
     const volatile sig_atomic_t *stop; /* may be NULL */
 } runner_samples;

@@ -6,16 +6,12 @@
 /* One sample of validation becomes number `place` of the program's inputs. */
 static status evaluate_sample(runner *r, const runner_inputs *in, const runner_samples *samples,
                               uint64_t sample, uint64_t place, uint64_t *counted) {
-    exec_part room[MODEL_MAX_FIELDS] = { 0 };
-    void *to[MODEL_MAX_FIELDS] = { 0 };
+    const void *fields[MODEL_MAX_FIELDS] = { 0 };
+    TRY(samples->read(samples->context, sample, fields, counted));
     for (uint32_t i = 0; i < r->field_count; i++) {
-        if (!in->field[i].bytes) continue;
-        TRY(exec_room(r->exec, &in->field[i], place * runner_field_bytes(r, i), &room[i]));
-        to[i] = room[i].data;
+        uint64_t bytes = runner_field_bytes(r, i);
+        TRY(exec_write(r->exec, &in->field[i], place * bytes, fields[i], bytes));
     }
-    TRY(samples->read(samples->context, sample, to, counted));
-    for (uint32_t i = 0; i < r->field_count; i++)
-        if (to[i]) TRY(exec_put(r->exec, &in->field[i], place * runner_field_bytes(r, i), &room[i]));
     return STATUS_OK;
 }
 

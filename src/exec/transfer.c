@@ -92,7 +92,7 @@ status transfer_open(const plan *p, char *slots, transfer **out) {
     mailbox_options o = {
         .item_bytes = sizeof(order), .room = 2 * PIECES_SLOTS + 2, .handle = handle, .context = t
     };
-    if (result == STATUS_OK) result = device_file_open(&t->file, p->folder, p->file_bytes);
+    if (result == STATUS_OK) result = device_file_open(&t->file, p->folder, plan_file_bytes(p));
     if (result == STATUS_OK) result = mailbox_open(&o, &t->orders);
     if (result == STATUS_OK) return STATUS_OK;
     transfer_close(t);

@@ -23,7 +23,7 @@ static status put(void *context, const void *which, uint64_t first, void *data, 
     return exec_put(context, &x, first, &(exec_part){ data, bytes });
 }
 
-static const weight_parts in_file = { view, room, put };
+static const weight_parts by_parts = { view, room, put };
 
 status exec_weights(exec *e, model_weight **list, uint32_t *count) {
     const plan *p = e->plan;
@@ -35,10 +35,10 @@ status exec_weights(exec *e, model_weight **list, uint32_t *count) {
         if (x->category != CATEGORY_WEIGHTS) continue;
         (*list)[(*count)++] = (model_weight){ .name = x->name,
                                               .shape = x->shape,
-                                              .data = exec_persistent(e, x->name),
                                               .type = x->dtype,
                                               .by_rows = x->by_rows,
-                                              .parts = &in_file,
+                                              .side_by_side = x->pool == POOL_MEMORY && !p->device->apart,
+                                              .parts = &by_parts,
                                               .context = e,
                                               .which = x };
     }

@@ -13,7 +13,7 @@ shape coded_files_shape(const model_weight *w);
 
 /* Fills codes of 4 bits and their scales from a tensor of F32, BF16 or F16. */
 status coded_files_read(const safetensors *s, const safetensors_entry *e, const model_weight *w,
-                        float *scales);
+                        const model_weight *scales);
 
 /* All numbers of a matrix of codes, in f32, row by row. */
 void coded_files_widen(const model_weight *w, const float *scales, float *x);

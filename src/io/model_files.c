@@ -60,28 +60,39 @@ static status read_wide(const safetensors *s, const safetensors_entry *e, int64_
 }
 
 /* Codes of the numbers that the file has, which are read twice: first for the scales. */
-static status read_into_codes(const safetensors *s, const safetensors_entry *e, const model_weight *w,
-                              float *scales) {
+static status make_codes(const safetensors *s, const safetensors_entry *e, const model_weight *w,
+                         const codes_matrix *m) {
     float wide[PART];
     uint16_t half[PART];
-    codes_matrix m = { .rows = shape_rows(&w->shape),
-                       .columns = shape_last(&w->shape),
-                       .by_rows = w->by_rows,
-                       .scales = scales };
+    int8_t codes[PART];
     int64_t all = shape_elements(&w->shape);
-    memset(scales, 0, (size_t)(m.by_rows ? m.rows : m.columns) * sizeof *scales);
     for (int64_t i = 0; i < all; i += PART) {
         int64_t n = all - i < PART ? all - i : PART;
         TRY(read_wide(s, e, i, n, wide, half));
-        codes_matrix_look(&m, wide, i, n);
+        codes_matrix_look(m, wide, i, n);
     }
-    codes_matrix_scale(&m);
+    codes_matrix_scale(m);
     for (int64_t i = 0; i < all; i += PART) {
         int64_t n = all - i < PART ? all - i : PART;
         TRY(read_wide(s, e, i, n, wide, half));
-        codes_matrix_encode(&m, wide, i, n, (int8_t *)w->data + i);
+        codes_matrix_encode(m, wide, i, n, codes);
+        TRY(weight_put_bytes(w, (uint64_t)i, codes, (uint64_t)n));
     }
     return STATUS_OK;
+}
+
+static status read_into_codes(const safetensors *s, const safetensors_entry *e, const model_weight *w,
+                              const model_weight *scales) {
+    codes_matrix m = { .rows = shape_rows(&w->shape),
+                       .columns = shape_last(&w->shape),
+                       .by_rows = w->by_rows };
+    int64_t count = m.by_rows ? m.rows : m.columns;
+    m.scales = memory_new((size_t)count, sizeof *m.scales);
+    if (!m.scales) return status_set(STATUS_FAILED, "no memory to read '%s'", w->name);
+    status result = make_codes(s, e, w, &m);
+    if (result == STATUS_OK) result = weight_put(scales, 0, m.scales, count);
+    memory_free(m.scales);
+    return result;
 }
 
 static const char *entry_shape_text(const safetensors_entry *e, char into[SHAPE_TEXT_BYTES]) {
@@ -111,12 +122,12 @@ static status find_weight_in(const safetensors *s, const model_weight *w, const 
 }
 
 static status read_weight(const safetensors *s, const safetensors_entry *e, const model_weight *w,
-                          float *scales) {
+                          const model_weight *scales) {
     const char *path = s->files[e->file].path;
     TRY(check_shape(s, e, w));
     dtype from = safetensors_dtype(e->dtype);
     bool known = from == DTYPE_F32 || dtype_is_half(from);
-    if (from == w->type && from == DTYPE_I8) return safetensors_read(s, e, w->data, e->bytes);
+    if (from == w->type && from == DTYPE_I8) return weight_files_read(s, e, w);
     if (known && w->type == DTYPE_I8 && scales) return read_into_codes(s, e, w, scales);
     if (known && w->type == DTYPE_U8 && scales) return coded_files_read(s, e, w, scales);
     if (w->type == DTYPE_I8)
@@ -171,12 +182,11 @@ static bool is_made(const safetensors *s, const model_weight *weights, uint32_t 
     return e && safetensors_dtype(e->dtype) != DTYPE_I8;
 }
 
-static float *scales_of(const model_weight *weights, uint32_t count, const model_weight *w) {
+static const model_weight *scales_of(const model_weight *weights, uint32_t count, const model_weight *w) {
     char name[CODES_NAME_BYTES];
     if (!coded_files_has(w)) return NULL;
     codes_scales_name(w->name, name);
-    const model_weight *found = find_weight(weights, count, name, strlen(name));
-    return found ? found->data : NULL;
+    return find_weight(weights, count, name, strlen(name));
 }
 
 status model_files_all_used(const safetensors *s, const bool *used) {

@@ -38,10 +38,22 @@ static status read_parts(const safetensors *s, const safetensors_entry *e, const
     return STATUS_OK;
 }
 
+/* What the file holds as the weight does: into its own place, without a copy on the way. */
+static status read_bytes(const safetensors *s, const safetensors_entry *e, const model_weight *w) {
+    void *to;
+    uint64_t bytes;
+    for (uint64_t done = 0; done < e->bytes; done += bytes) {
+        TRY(weight_room(w, done, &to, &bytes));
+        if (bytes > e->bytes - done) bytes = e->bytes - done;
+        TRY(safetensors_read_part(s, e, done, to, bytes));
+        TRY(weight_placed(w, done, to, bytes));
+    }
+    return STATUS_OK;
+}
+
 status weight_files_read(const safetensors *s, const safetensors_entry *e, const model_weight *w) {
     dtype from = safetensors_dtype(e->dtype);
-    if (from == w->type && w->data) return safetensors_read(s, e, w->data, e->bytes);
-    return read_parts(s, e, w, from);
+    return from == w->type ? read_bytes(s, e, w) : read_parts(s, e, w, from);
 }
 
 status weight_files_sum(const char *directory, safetensors_sum *sum) {

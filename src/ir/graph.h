@@ -39,9 +39,10 @@ static inline bool role_persistent(role r) { return r >= ROLE_PARAMETER; }
 
 typedef enum { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE } phase;
 
-/* Where persistent storage lies. What is in a file passes through memory while a step needs it
- * (lower/pieces.h). */
-enum { POOL_MEMORY, POOL_FILE };
+/* Where storage lies: in the memory of the device that computes, or in a file, from which it passes through
+ * memory while a step needs it (lower/pieces.h). The host's memory is a pool of its own where it is not the
+ * device's; no tensor of a graph lies there. */
+enum { POOL_MEMORY, POOL_FILE, POOL_HOST, POOL_COUNT };
 
 enum {
     TENSOR_KEEP = 1,        /* read by the host after the program: alive to its end */

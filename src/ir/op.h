@@ -134,8 +134,8 @@ struct op_def {
     uint8_t state_count;
     uint8_t rounding_key; /* of an update: the input with the random key for results of 16 bits; 0: none */
     uint16_t rounding_stream; /* offset of the stream (int32_t) for that key in its attributes */
-    const op_kernel *cpu;
-    const op_case *cases; /* end with name NULL */
+    const op_kernel *cpu;     /* by kind of device: op_kernels */
+    const op_case *cases;     /* end with name NULL */
 
     /* OP_ADDS_ROWS: the input indexes of the batch's rows and of the accumulator, so that the additions of
      * several micro-batches can be put off and made in one go, in the same order. */

@@ -22,9 +22,16 @@ void lower_call(const graph *g, const node *n, op_arg *args, op_call *call) {
                        .attributes = node_attributes(g, n) };
 }
 
-static const op_kernel *pick(const op_call *call, const op_def *op, bool reference) {
-    const op_kernel *k = op->cpu;
-    if (reference) {
+static const op_kernel *kernels_of(const op_def *op, device_kind kind) {
+    switch (kind) {
+    case DEVICE_CPU: return op->cpu;
+    }
+    return NULL;
+}
+
+static const op_kernel *pick(const op_call *call, const op_def *op, const lower_options *o) {
+    const op_kernel *k = kernels_of(op, o->device ? o->device->kind : DEVICE_CPU);
+    if (o->reference) {
         while (k[0].name && k[1].name) k++;
         return k;
     }
@@ -40,7 +47,7 @@ static status lower_node(const lower_options *o, const graph *g, node_id id, low
     if (!args) return status_set(STATUS_FAILED, "no memory to lower a graph");
     op_call call;
     lower_call(g, n, args, &call);
-    const op_kernel *k = pick(&call, n->op, o->reference);
+    const op_kernel *k = pick(&call, n->op, o);
     status result = STATUS_OK;
     if (!k->name) {
         result = status_set(STATUS_INVALID, "no kernel of %s takes these inputs", n->op->name);

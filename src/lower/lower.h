@@ -36,6 +36,7 @@ typedef struct {
 } program;
 
 typedef struct {
+    const device *device; /* that computes; NULL: device_cpu */
     int threads;
     device_rates rates;
     bool reference;  /* only reference kernels: for tests */

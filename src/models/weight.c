@@ -14,19 +14,39 @@ static status reach(const model_weight *w,
     return STATUS_OK;
 }
 
+status weight_room(const model_weight *w, uint64_t first, void **data, uint64_t *bytes) {
+    return reach(w, w->parts ? w->parts->room : NULL, first, data, bytes);
+}
+
+status weight_placed(const model_weight *w, uint64_t first, void *data, uint64_t bytes) {
+    return w->data ? STATUS_OK : w->parts->put(w->context, w->which, first, data, bytes);
+}
+
+status weight_put_bytes(const model_weight *w, uint64_t first, const void *from, uint64_t bytes) {
+    while (bytes > 0) {
+        void *to;
+        uint64_t room;
+        TRY(weight_room(w, first, &to, &room));
+        uint64_t now = bytes < room ? bytes : room;
+        memcpy(to, from, now);
+        TRY(weight_placed(w, first, to, now));
+        first += now, from = (const char *)from + now, bytes -= now;
+    }
+    return STATUS_OK;
+}
+
 status weight_put(const model_weight *w, int64_t first, const float *x, int64_t n) {
     uint64_t each = dtype_bytes(w->type);
     while (n > 0) {
         void *to;
         uint64_t room;
-        TRY(reach(w, w->parts ? w->parts->room : NULL, (uint64_t)first * each, &to, &room));
+        TRY(weight_room(w, (uint64_t)first * each, &to, &room));
         int64_t now = (uint64_t)n * each < room ? n : (int64_t)(room / each);
         if (dtype_is_half(w->type))
             half_narrow(w->type, x, now, to);
         else
             memcpy(to, x, (size_t)now * sizeof *x);
-        if (!w->data)
-            TRY(w->parts->put(w->context, w->which, (uint64_t)first * each, to, (uint64_t)now * each));
+        TRY(weight_placed(w, (uint64_t)first * each, to, (uint64_t)now * each));
         first += now, x += now, n -= now;
     }
     return STATUS_OK;

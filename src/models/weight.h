@@ -20,10 +20,11 @@ typedef struct {
 typedef struct {
     const char *name;
     shape shape;
-    void *data; /* all of it; NULL: it is reached by parts */
+    void *data; /* all of it, where that is the caller's own memory; NULL: it is reached by parts */
     dtype
         type; /* f32, f16 or bf16; or i8 or u8: codes, whose scales are a weight of their own (ops/codes.h) */
-    bool by_rows; /* i8: a scale for each row; else for each column */
+    bool by_rows;      /* i8: a scale for each row; else for each column */
+    bool side_by_side; /* parts of such weights may be written by several threads at once */
     const weight_parts *parts;
     void *context;
     const void *which;
@@ -35,6 +36,12 @@ enum { WEIGHT_PART = 4096 };
 /* Numbers first .. first + n - 1 of a weight, as it would list them; narrower types round to the nearest. */
 status weight_put(const model_weight *w, int64_t first, const float *x, int64_t n);
 status weight_get(const model_weight *w, int64_t first, int64_t n, float *x);
+
+/* Bytes as the weight holds them. weight_room: where those from byte `first` on are to be written, as many as
+ * there is room for; weight_placed: so many are there. weight_put_bytes: copies all of them. */
+status weight_room(const model_weight *w, uint64_t first, void **data, uint64_t *bytes);
+status weight_placed(const model_weight *w, uint64_t first, void *data, uint64_t bytes);
+status weight_put_bytes(const model_weight *w, uint64_t first, const void *from, uint64_t bytes);
 
 static inline uint64_t weight_bytes(const model_weight *w) {
     return (uint64_t)shape_elements(&w->shape) * dtype_bytes(w->type);

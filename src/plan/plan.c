@@ -30,19 +30,15 @@ static plan_persistent *find_from(plan *p, uint32_t count, const char *name, uin
 
 static void add_persistent(plan *p, const char *name, uint64_t bytes, category c, const tensor *t) {
     plan_persistent *x = &p->persistent[p->persistent_count++];
-    bool in_file = t && t->pool == POOL_FILE;
-    *x = (plan_persistent){ .bytes = units_align(bytes, in_file ? PIECES_PAGE : LIVE_ALIGN),
-                            .offset = in_file ? p->file_bytes : p->persistent_bytes,
-                            .in_file = in_file,
+    int pool = t ? t->pool : plan_host_pool(p);
+    *x = (plan_persistent){ .pool = (uint8_t)pool,
+                            .bytes = units_align(bytes, pool == POOL_FILE ? PIECES_PAGE : LIVE_ALIGN),
+                            .offset = p->pools[pool].persistent_bytes,
                             .category = c };
     memcpy(x->name, name, strlen(name) + 1); /* what is longer has been refused */
     if (t) x->shape = t->shape, x->dtype = t->dtype, x->by_rows = (t->flags & TENSOR_ROWS) != 0;
-    if (in_file) {
-        p->file_bytes += x->bytes;
-        return;
-    }
-    p->persistent_bytes += x->bytes;
-    p->by_category[c] += x->bytes;
+    p->pools[pool].persistent_bytes += x->bytes;
+    if (pool == POOL_MEMORY) p->by_category[c] += x->bytes;
 }
 
 static status add_persistents_of(plan *p, plan_program *pp) {
@@ -60,7 +56,7 @@ static status add_persistents_of(plan *p, plan_program *pp) {
             add_persistent(p, name, graph_tensor_bytes(g, t), category_of(g, t, false), x);
             known = &p->persistent[p->persistent_count - 1];
         } else if (!shape_equal(&known->shape, &x->shape) || known->dtype != (dtype)x->dtype ||
-                   known->in_file != (x->pool == POOL_FILE)) {
+                   known->pool != x->pool) {
             return status_set(STATUS_FAILED, "plan: the programs disagree about the shape of '%s'", name);
         }
         pp->offset[t] = known->offset;
@@ -108,9 +104,9 @@ static void settle_offsets(const plan *p, plan_program *pp) {
         if (persistent) /* or a place in the file */
             pp->offset[t] = pp->offset[owner] + (uint64_t)inside;
         else if (pp->live.of_tensor[t] != LIVE_NONE)
-            pp->offset[t] += p->persistent_bytes + (uint64_t)inside;
+            pp->offset[t] += p->pools[POOL_MEMORY].persistent_bytes + (uint64_t)inside;
     }
-    for (uint32_t s = 0; s < pp->program.count; s++) pp->scratch[s] += p->persistent_bytes;
+    for (uint32_t s = 0; s < pp->program.count; s++) pp->scratch[s] += p->pools[POOL_MEMORY].persistent_bytes;
 }
 
 /* Bytes of bookkeeping for a tensor, a node and an edge: graph, lifetimes, offsets, the calls that exec/
@@ -148,20 +144,20 @@ enum { SAVING_BYTES = 512 };
 enum { TRANSFER_BYTES = 256 << 10 }; /* a thread's stack and its queue */
 
 static void sum_up(plan *p, int threads) {
-    uint64_t highest = 0;
+    uint64_t highest = 0, *arena = &p->pools[POOL_MEMORY].arena_bytes;
     for (uint32_t k = 0; k < p->program_count; k++) {
         const plan_program *pp = &p->programs[k];
-        if (pp->arena_bytes > p->arena_bytes) p->arena_bytes = pp->arena_bytes;
+        if (pp->arena_bytes > *arena) *arena = pp->arena_bytes;
         if (pp->peak.bytes > highest) highest = pp->peak.bytes, p->peak_program = k;
     }
     p->lower_bound_bytes = highest;
     for (int c = 0; p->program_count && c < CATEGORY_COUNT; c++)
         p->by_category[c] += p->programs[p->peak_program].peak.by_category[c];
-    p->by_category[CATEGORY_GAPS] = p->arena_bytes - highest;
+    p->by_category[CATEGORY_GAPS] = *arena - highest;
     p->runtime = device_runtime_reserve(threads);
     uint64_t tables = p->persistent_count * (sizeof *p->persistent + SAVING_BYTES);
     for (uint32_t k = 0; k < p->program_count; k++) tables += plan_graph_bytes(&p->programs[k].program.graph);
-    if (p->file_bytes) tables += TRANSFER_BYTES;
+    if (p->pools[POOL_FILE].persistent_bytes) tables += TRANSFER_BYTES;
     p->runtime.tables += tables;
     p->table_bytes = tables;
     p->planning_bytes = p->runtime.code + p->runtime.threads + plan_making_bytes(tables);
@@ -173,14 +169,20 @@ static void sum_up(plan *p, int threads) {
 uint64_t plan_making_bytes(uint64_t table_bytes) { return table_bytes + table_bytes / 4 * 3; }
 
 /* The peak is the larger of planning and running. In models that are deep and narrow, planning takes more.
- * What it takes more is counted as tables of the runtime, so that categories add up to the peak. */
+ * What it takes more is counted as tables of the runtime, so that categories add up to the peak. Planning is
+ * the host's: a device apart has none of it. */
 void plan_reserve(plan *p, uint64_t bytes) {
-    if (p->peak_bytes > p->run_bytes) p->runtime.tables -= p->peak_bytes - p->run_bytes;
+    int host = plan_host_pool(p);
+    p->runtime.tables -= p->above_run;
     p->runtime.tables += bytes;
-    p->run_bytes = plan_pool_bytes(p) + plan_runtime_bytes(p);
-    if (p->run_bytes < p->planning_bytes) p->runtime.tables += p->planning_bytes - p->run_bytes;
-    p->by_category[CATEGORY_RUNTIME] = plan_runtime_bytes(p);
-    p->peak_bytes = plan_pool_bytes(p) + plan_runtime_bytes(p);
+    p->pools[host].runtime_bytes = plan_runtime_bytes(p);
+    p->run_bytes = plan_taken(p, POOL_MEMORY);
+    uint64_t running = plan_taken(p, host);
+    p->above_run = running < p->planning_bytes ? p->planning_bytes - running : 0;
+    p->runtime.tables += p->above_run;
+    p->pools[host].runtime_bytes = plan_runtime_bytes(p);
+    p->by_category[CATEGORY_RUNTIME] = p->pools[POOL_MEMORY].runtime_bytes;
+    p->peak_bytes = plan_taken(p, POOL_MEMORY);
 }
 
 void plan_hold(plan *p, uint64_t bytes) {
@@ -192,7 +194,7 @@ void plan_hold(plan *p, uint64_t bytes) {
  * a time, so all begin at the same place. */
 static uint64_t place_in_file(const plan *p, plan_program *pp) {
     const graph *g = &pp->program.graph;
-    uint64_t end = p->file_bytes;
+    uint64_t end = p->pools[POOL_FILE].persistent_bytes;
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         const tensor *x = graph_tensor(g, t);
         if (x->pool != POOL_FILE || x->base || role_persistent(x->role)) continue;
@@ -215,7 +217,7 @@ static void raise_pieces(pieces_size *most, const pieces_size *x) {
 
 /* Adds the slots: as many as there may be pieces in memory at once, each as large as the largest piece. */
 static void add_slots(plan *p) {
-    uint64_t end = p->file_bytes;
+    uint64_t end = p->pools[POOL_FILE].persistent_bytes;
     for (uint32_t k = 0; k < p->program_count; k++) {
         uint64_t own = place_in_file(p, &p->programs[k]);
         pieces_size size = pieces_measure(&p->programs[k].program);
@@ -225,7 +227,7 @@ static void add_slots(plan *p) {
         raise_pieces(&p->pieces, &size);
         if (size.slot_bytes > p->slot_bytes) p->slot_bytes = size.slot_bytes;
     }
-    p->file_bytes = end;
+    p->pools[POOL_FILE].persistent_bytes = end;
     if (end) add_persistent(p, PLAN_SLOTS, plan_slots_bytes(p->slots, p->slot_bytes), CATEGORY_SCRATCH, NULL);
 }
 
@@ -242,35 +244,52 @@ static status take_over(plan *p, program *programs, uint32_t count) {
     return p->programs ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan a program");
 }
 
+/* The host of a device apart reads and writes in parts of this size, and a kept result whole. */
+static status add_staging(plan *p) {
+    enum { PART_BYTES = 1 << 20 };
+    if (!p->device->apart) return STATUS_OK;
+    if (p->pools[POOL_FILE].persistent_bytes)
+        return status_set(STATUS_INVALID, "what is in a file cannot pass through the memory of %s yet",
+                          p->device->name);
+    p->staging_bytes = PART_BYTES;
+    for (uint32_t k = 0; k < p->program_count; k++) {
+        const graph *g = &p->programs[k].program.graph;
+        for (tensor_id t = 1; t < g->tensors.count; t++)
+            if (graph_tensor(g, t)->flags & TENSOR_KEEP && graph_tensor_bytes(g, t) > p->staging_bytes)
+                p->staging_bytes = graph_tensor_bytes(g, t);
+    }
+    add_persistent(p, PLAN_STAGING, p->staging_bytes, CATEGORY_INPUTS, NULL);
+    return STATUS_OK;
+}
+
 /* Everything but places in the arena. */
-static status outline(program *programs, uint32_t program_count, const plan_buffer *buffers,
-                      uint32_t buffer_count, int threads, plan *p) {
-    *p = (plan){ .threads = threads };
+static status outline(program *programs, uint32_t program_count, const plan_options *o, plan *p) {
+    enum { OWN_BUFFERS = 2 }; /* PLAN_SLOTS, PLAN_STAGING */
+    *p = (plan){ .threads = o->threads, .device = o->device ? o->device : &device_cpu };
     TRY(take_over(p, programs, program_count));
-    size_t most = buffer_count + 1u;
+    size_t most = o->buffer_count + OWN_BUFFERS;
     for (uint32_t k = 0; k < program_count; k++) most += p->programs[k].program.graph.tensors.count;
     p->persistent = memory_room(most, sizeof *p->persistent);
     if (!p->persistent) return status_set(STATUS_FAILED, "no memory to plan a run");
     for (uint32_t k = 0; k < program_count; k++) TRY(outline_one(p, &p->programs[k]));
     add_slots(p);
-    for (uint32_t i = 0; i < buffer_count; i++)
-        add_persistent(p, buffers[i].name, buffers[i].bytes, CATEGORY_INPUTS, NULL);
+    TRY(add_staging(p));
+    for (uint32_t i = 0; i < o->buffer_count; i++)
+        add_persistent(p, o->buffers[i].name, o->buffers[i].bytes, CATEGORY_INPUTS, NULL);
     return STATUS_OK;
 }
 
-status plan_outline(program *programs, uint32_t program_count, const plan_buffer *buffers,
-                    uint32_t buffer_count, int threads, plan *p) {
-    status result = outline(programs, program_count, buffers, buffer_count, threads, p);
+status plan_outline(program *programs, uint32_t program_count, const plan_options *o, plan *p) {
+    status result = outline(programs, program_count, o, p);
     if (result == STATUS_OK)
-        sum_up(p, threads);
+        sum_up(p, o->threads);
     else
         plan_close(p);
     return result;
 }
 
-status plan_make(program *programs, uint32_t program_count, const plan_buffer *buffers, uint32_t buffer_count,
-                 int threads, plan *p) {
-    status result = outline(programs, program_count, buffers, buffer_count, threads, p);
+status plan_make(program *programs, uint32_t program_count, const plan_options *o, plan *p) {
+    status result = outline(programs, program_count, o, p);
     for (uint32_t k = 0; k < p->program_count && result == STATUS_OK; k++)
         result = pack_program(&p->programs[k]);
     if (result != STATUS_OK) {
@@ -278,7 +297,7 @@ status plan_make(program *programs, uint32_t program_count, const plan_buffer *b
         return result;
     }
     for (uint32_t k = 0; k < p->program_count; k++) settle_offsets(p, &p->programs[k]);
-    sum_up(p, threads);
+    sum_up(p, o->threads);
     return STATUS_OK;
 }
 

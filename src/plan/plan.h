@@ -13,19 +13,26 @@
 
 typedef struct {
     char name[96];
-    uint64_t bytes, offset; /* in the pool; bytes rounded up to LIVE_ALIGN */
-    bool in_file;           /* in the file instead: a place there; rounded up to PIECES_PAGE */
+    uint64_t bytes, offset; /* in its pool; bytes rounded up to LIVE_ALIGN, in a file to PIECES_PAGE */
+    uint8_t pool;           /* POOL_MEMORY, POOL_FILE, or POOL_HOST for a buffer of a host apart */
     category category;
     shape shape; /* of buffers: rank 0 */
     dtype dtype;
     bool by_rows; /* codes of 8 bits: a scale for each row; else for each column */
 } plan_persistent;
 
-/* Memory of the run that belongs to no graph, such as the loader's read-ahead. */
+/* Memory of the host that belongs to no graph, such as the loader's read-ahead. */
 typedef struct {
     const char *name;
     uint64_t bytes;
 } plan_buffer;
+
+/* What is planned in one place. On a CPU the host's pool is empty: the host lives in the device's. */
+typedef struct {
+    uint64_t persistent_bytes; /* tensors and buffers that stay */
+    uint64_t arena_bytes;      /* one program at a time */
+    uint64_t runtime_bytes;    /* beside the pool: code, stacks, tables */
+} plan_pool;
 
 typedef struct {
     program program;
@@ -37,23 +44,24 @@ typedef struct {
 } plan_program;
 
 typedef struct {
+    const device *device;   /* that it is for */
     plan_program *programs; /* docs/design.md, "Programs" */
     uint32_t program_count;
     plan_persistent *persistent;
     uint32_t persistent_count;
-    uint64_t persistent_bytes;
-    uint64_t arena_bytes;       /* the largest of all programs */
-    uint64_t lower_bound_bytes; /* of arena_bytes: the most bytes alive at once */
-    device_runtime runtime;
-    uint64_t run_bytes;      /* of running: persistent + arena + runtime */
-    uint64_t table_bytes;    /* the plan's own graphs and tables: part of runtime.tables */
-    uint64_t planning_bytes; /* of making this plan, before there is a pool */
-    uint64_t peak_bytes;     /* the larger of run_bytes and planning_bytes; the excess is runtime */
+    plan_pool pools[POOL_COUNT];
+    uint64_t lower_bound_bytes; /* of the arena: the most bytes alive at once */
+    device_runtime runtime;     /* of the process */
+    uint64_t run_bytes;         /* of running: all that is in the device's memory */
+    uint64_t table_bytes;       /* the plan's own graphs and tables: part of runtime.tables */
+    uint64_t planning_bytes;    /* of making this plan, before there is a pool */
+    uint64_t above_run;         /* planning_bytes over what running takes of the host: in runtime.tables */
+    uint64_t peak_bytes;        /* the larger of run_bytes and planning_bytes; the excess is runtime */
     uint64_t by_category[CATEGORY_COUNT]; /* at the peak; sums up to peak_bytes */
     uint32_t peak_program;                /* the one whose arena is fullest */
     const char *folder;                   /* where the file is to be; the caller's */
-    uint64_t file_bytes;                  /* 0: there is none */
-    uint64_t slot_bytes;                  /* of each slot in the buffer PLAN_SLOTS */
+    uint64_t staging_bytes; /* of the buffer PLAN_STAGING; 0: the host reaches all of it without */
+    uint64_t slot_bytes;    /* of each slot in the buffer PLAN_SLOTS */
     uint32_t slots;
     pieces_size pieces; /* the most of any program */
     int threads;        /* that scratch is planned for: run with no more */
@@ -62,7 +70,10 @@ typedef struct {
 /* The buffer that state in a file passes through; its slots begin at a multiple of PIECES_PAGE. */
 #define PLAN_SLOTS "state in passing"
 
-/* The size of that buffer for so many pieces of at most so many bytes. */
+/* The buffer through which the host of a device apart reads and writes values. */
+#define PLAN_STAGING "values in passing"
+
+/* The size of the slots' buffer for so many pieces of at most so many bytes. */
 uint64_t plan_slots_bytes(uint64_t pieces, uint64_t slot_bytes);
 
 /* Bytes of bookkeeping that running a program of this graph takes. */
@@ -77,13 +88,19 @@ uint64_t plan_making_bytes(uint64_t table_bytes);
 /* The room of graphs whose plan takes no more than so much memory while it is made, code included. */
 graph_room plan_graph_room(uint64_t memory);
 
-/* Takes the programs over, also on failure. */
-status plan_make(program *programs, uint32_t program_count, const plan_buffer *buffers, uint32_t buffer_count,
-                 int threads, plan *p);
+/* What a plan is made for, beside programs. */
+typedef struct {
+    const plan_buffer *buffers;
+    uint32_t buffer_count;
+    int threads;
+    const device *device; /* NULL: device_cpu */
+} plan_options;
+
+/* Takes the programs over, also on failure. STATUS_INVALID for what the device can't do. */
+status plan_make(program *programs, uint32_t program_count, const plan_options *o, plan *p);
 /* The same without places in the arena, whose size is its lower bound: so peak_bytes is at most that of
  * plan_make, and mostly the same. Takes a third of the time; such a plan can't be run. */
-status plan_outline(program *programs, uint32_t program_count, const plan_buffer *buffers,
-                    uint32_t buffer_count, int threads, plan *p);
+status plan_outline(program *programs, uint32_t program_count, const plan_options *o, plan *p);
 /* Adds to the runtime reserve what the caller will hold outside of the pool. */
 void plan_reserve(plan *p, uint64_t bytes);
 /* So much memory was held before there was a pool: planning_bytes is at least that. */
@@ -102,7 +119,17 @@ typedef struct {
 int64_t plan_calls(const plan *p, program_task task);
 plan_call plan_call_of(const plan *p, program_task task, int64_t number);
 
-static inline uint64_t plan_pool_bytes(const plan *p) { return p->persistent_bytes + p->arena_bytes; }
+/* What is allocated in a place, and what is taken there in all. */
+static inline uint64_t plan_allocated(const plan *p, int pool) {
+    return p->pools[pool].persistent_bytes + p->pools[pool].arena_bytes;
+}
+static inline uint64_t plan_taken(const plan *p, int pool) {
+    return plan_allocated(p, pool) + p->pools[pool].runtime_bytes;
+}
+static inline uint64_t plan_pool_bytes(const plan *p) { return plan_allocated(p, POOL_MEMORY); }
+static inline uint64_t plan_file_bytes(const plan *p) { return plan_allocated(p, POOL_FILE); }
+/* The pool where the host's own memory is. */
+static inline int plan_host_pool(const plan *p) { return p->device->apart ? POOL_HOST : POOL_MEMORY; }
 static inline uint64_t plan_runtime_bytes(const plan *p) {
     return p->runtime.code + p->runtime.threads + p->runtime.tables;
 }

@@ -49,9 +49,9 @@ static void put_predicted(json_writer *w, const setup *s, const decision *d) {
     const plan *p = &d->plan;
     json_begin_object(w, "predicted");
     json_put_unsigned(w, "peak_bytes", p->peak_bytes);
-    json_put_unsigned(w, "arena_bytes", p->arena_bytes);
+    json_put_unsigned(w, "arena_bytes", p->pools[POOL_MEMORY].arena_bytes);
     json_put_unsigned(w, "lower_bound_bytes", p->lower_bound_bytes);
-    json_put_unsigned(w, "persistent_bytes", p->persistent_bytes);
+    json_put_unsigned(w, "persistent_bytes", p->pools[POOL_MEMORY].persistent_bytes);
     put_step_seconds(w, s, d->point.seconds);
     put_categories(w, p->by_category);
     json_end_object(w);
@@ -78,9 +78,9 @@ static void put_file(json_writer *w, const decision *d, bool run) {
     json_put_string(w, "name", "file");
     json_put_string(w, "device", "disk");
     json_put_null(w, "budget_bytes");
-    json_put_unsigned(w, "predicted_bytes", d->plan.file_bytes);
+    json_put_unsigned(w, "predicted_bytes", plan_file_bytes(&d->plan));
     if (run)
-        json_put_unsigned(w, "measured_bytes", d->plan.file_bytes);
+        json_put_unsigned(w, "measured_bytes", plan_file_bytes(&d->plan));
     else
         json_put_null(w, "measured_bytes");
     json_end_object(w);
@@ -98,7 +98,7 @@ static void put_pools(json_writer *w, const decision *d, const parts_measured *m
     else
         json_put_null(w, "measured_bytes");
     json_end_object(w);
-    if (d->plan.file_bytes) put_file(w, d, run);
+    if (plan_file_bytes(&d->plan)) put_file(w, d, run);
     json_end_array(w);
 }
 

@@ -183,7 +183,7 @@ status parts_holders(const plan *p, parts_holder *out, uint32_t room, uint32_t *
     if (!list) return status_set(STATUS_FAILED, "no memory for a report");
     for (uint32_t i = 0; i < p->persistent_count; i++) {
         const plan_persistent *x = &p->persistent[i];
-        if (x->in_file) continue;
+        if (x->pool == POOL_FILE) continue;
         parts_holder h = { .count = 1,
                            .bytes = x->bytes,
                            .largest = x->bytes,

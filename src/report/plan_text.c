@@ -171,14 +171,16 @@ static void add_memory(text *out, const decision *d, const report_style *style, 
         text_add(out, "\n");
     }
     text_add(out, "  %-15s %11s  = persistent %s + arena %s + runtime %s\n", "total",
-             bytes_text(p->peak_bytes, a), bytes_text(p->persistent_bytes, b), bytes_text(p->arena_bytes, c),
-             bytes_text(plan_runtime_bytes(p), e));
-    if (p->file_bytes)
-        text_add(out, "  %-15s %11s  in %s while it runs\n", "on disk", bytes_text(p->file_bytes, a),
+             bytes_text(p->peak_bytes, a), bytes_text(p->pools[POOL_MEMORY].persistent_bytes, b),
+             bytes_text(p->pools[POOL_MEMORY].arena_bytes, c), bytes_text(plan_runtime_bytes(p), e));
+    if (plan_file_bytes(p))
+        text_add(out, "  %-15s %11s  in %s while it runs\n", "on disk", bytes_text(plan_file_bytes(p), a),
                  report_name(p->folder, folder));
     text_add(out, "  the arena's lower bound, most bytes alive at once, is %s: packing adds %.2f %%\n",
              bytes_text(p->lower_bound_bytes, a),
-             p->lower_bound_bytes ? 100 * ((double)p->arena_bytes / (double)p->lower_bound_bytes - 1) : 0);
+             p->lower_bound_bytes
+                 ? 100 * ((double)p->pools[POOL_MEMORY].arena_bytes / (double)p->lower_bound_bytes - 1)
+                 : 0);
 }
 
 /* ---- the peak ---- */

@@ -44,7 +44,8 @@ static uint64_t *alive_of(const plan_program *pp) {
 static status open_memory(trace *t) {
     const plan *p = &t->d->plan;
     for (uint32_t i = 0; i < p->persistent_count; i++)
-        if (!p->persistent[i].in_file) t->persistent[p->persistent[i].category] += p->persistent[i].bytes;
+        if (p->persistent[i].pool == POOL_MEMORY)
+            t->persistent[p->persistent[i].category] += p->persistent[i].bytes;
     t->alive = memory_new(p->program_count, sizeof *t->alive);
     for (uint32_t k = 0; k < p->program_count; k++) {
         if (t->alive && p->programs[k].program.shape.task != TASK_TRAIN) continue;

@@ -37,7 +37,7 @@ static void list_program(text *out, const decision *d, const plan_program *pp) {
     parts_alive(pp, alive);
     text_add(out, "\nprogram %s: %s kernels, an arena of %s bytes from byte %s of the pool on\n",
              pp->program.shape.name, report_count(pp->program.count, a), report_count(pp->arena_bytes, b),
-             report_count(d->plan.persistent_bytes, c));
+             report_count(d->plan.pools[POOL_MEMORY].persistent_bytes, c));
     text_add(out, "%6s  %-22s %-28s %-9s %5s  %15s  %s\n", "step", "op", "kernel", "phase", "block",
              "bytes alive", "makes shape and type @ byte of the pool");
     for (uint32_t step = 0; step < pp->program.count; step++) add_step(out, pp, step, alive[step]);

@@ -134,12 +134,20 @@ static status make_programs(making *m, program programs[COMPOSE_PROGRAMS], uint3
 
 /* ---- whole runs ---- */
 
+static plan_options options_of(const compose_run *r) {
+    return (plan_options){ .buffers = r->buffers,
+                           .buffer_count = r->buffer_count,
+                           .threads = r->lower.threads,
+                           .device = r->lower.device };
+}
+
 status compose_plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, plan *p) {
     program programs[COMPOSE_PROGRAMS] = { 0 };
     uint32_t count;
     making m = { .run = r, .choice = c, .trunk = t };
     TRY(make_programs(&m, programs, &count));
-    TRY(plan_make(programs, count, r->buffers, r->buffer_count, r->lower.threads, p));
+    plan_options o = options_of(r);
+    TRY(plan_make(programs, count, &o, p));
     plan_reserve(p, r->kept_bytes);
     plan_hold(p, bytes_of_making(m.tables));
     p->folder = r->folder;
@@ -160,7 +168,7 @@ status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
 static status look_into(const plan *p, compose_least *out) {
     task_seconds seconds = { 0 };
     *out = (compose_least){ .peak_bytes = p->peak_bytes,
-                            .fixed_bytes = p->run_bytes - p->arena_bytes,
+                            .fixed_bytes = p->run_bytes - p->pools[POOL_MEMORY].arena_bytes,
                             .pieces = p->pieces,
                             .table_bytes = p->table_bytes };
     if (p->pieces.count) out->fixed_bytes -= plan_slots_bytes(p->pieces.count, p->pieces.slot_bytes);
@@ -188,7 +196,8 @@ status compose_bound(const compose_run *r, const compose_choice *c, compose_trun
     if (result != STATUS_OK) return result;
     *out = (compose_least){ .peak_bytes = m.least, .given_up = m.given_up };
     if (m.given_up) return STATUS_OK;
-    TRY(plan_outline(programs, count, r->buffers, r->buffer_count, r->lower.threads, &p));
+    plan_options o = options_of(r);
+    TRY(plan_outline(programs, count, &o, &p));
     plan_reserve(&p, r->kept_bytes);
     plan_hold(&p, bytes_of_making(m.tables));
     result = look_into(&p, out);
@@ -229,7 +238,8 @@ status compose_decode(const compose_run *r, const compose_choice *pinned, plan *
     }
     TRY(lower_program(&g, &r->lower, &decode));
     TRY_OR(failed, schedule_program(&decode));
-    TRY(plan_make(&decode, 1, r->buffers, r->buffer_count, r->lower.threads, p));
+    plan_options o = options_of(r);
+    TRY(plan_make(&decode, 1, &o, p));
     plan_reserve(p, r->kept_bytes);
     return STATUS_OK;
 failed:

@@ -27,7 +27,8 @@ status decision_make(const setup *s, decision *d) {
     memory_trim();
     plan_hold(&d->plan, d->front.held_bytes < s->budget ? d->front.held_bytes : s->budget);
     if (!fits) return not_within(s, d);
-    return d->plan.file_bytes ? device_file_check(d->plan.folder, d->plan.file_bytes) : STATUS_OK;
+    return plan_file_bytes(&d->plan) ? device_file_check(d->plan.folder, plan_file_bytes(&d->plan))
+                                     : STATUS_OK;
 }
 
 void decision_close(decision *d) {

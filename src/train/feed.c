@@ -30,21 +30,20 @@ status feed_find_fault(feed *f, const loader_batch *from, int64_t step, double l
     return runner_find_fault(&f->run, &batch, fault, found);
 }
 
-/* What the program does not take goes to the spare buffer. */
-static status read_sample(void *context, uint64_t sample, void *const to[], uint64_t *counted) {
+static status read_sample(void *context, uint64_t sample, const void *fields[], uint64_t *counted) {
     const feed *f = context;
     const data_source *source = &f->setup->validation;
-    char *spare = exec_buffer(f->exec, "sample");
-    void *scratch = spare, *fields[MODEL_MAX_FIELDS] = { 0 };
-    spare += units_align(source->scratch_bytes, LIVE_ALIGN);
+    char *room = exec_buffer(f->exec, "sample");
+    void *scratch = room, *to[MODEL_MAX_FIELDS] = { 0 };
+    room += units_align(source->scratch_bytes, LIVE_ALIGN);
     for (uint32_t i = 0; i < f->run.field_count; i++) {
-        fields[i] = to[i] ? to[i] : spare;
-        spare += units_align(runner_field_bytes(&f->run, i), LIVE_ALIGN);
+        fields[i] = to[i] = room;
+        room += units_align(runner_field_bytes(&f->run, i), LIVE_ALIGN);
     }
     data_masking masking = loader_plan_masking(f->setup, true);
-    TRY(source->read(source, sample, scratch, fields));
-    data_masking_apply(&masking, sample, fields[0], fields[1]);
-    return data_source_look(source, sample, fields, counted);
+    TRY(source->read(source, sample, scratch, to));
+    data_masking_apply(&masking, sample, to[0], to[1]);
+    return data_source_look(source, sample, to, counted);
 }
 
 status feed_evaluate(feed *f, const volatile sig_atomic_t *stop, double *loss, bool *whole) {

@@ -4,9 +4,8 @@
 #include "data/loader.h"
 #include "train/setup.h"
 
-/* Fills run->buffers: "loader", which reads ahead, and "sample", where validation reads what a program does
- * not take and finds its scratch. Of the run's data; without data (plan alone) of samples as the model takes
- * them. */
+/* Fills run->buffers: "loader", which reads ahead, and "sample", where validation reads a sample and has
+ * scratch. Of the run's data; without data (plan alone) of samples as the model takes them. */
 status loader_plan_buffers(const setup *s, compose_run *run);
 
 /* What is hidden of samples, where the model learns to fill gaps. What validation hides depends on no option,

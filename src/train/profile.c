@@ -66,6 +66,7 @@ status profile_reserve(const setup *s, decision *d, int64_t steps) {
     uint64_t bytes = table_bytes(d, steps);
     plan *p = &d->plan;
     p->runtime.tables += bytes;
+    p->pools[plan_host_pool(p)].runtime_bytes += bytes;
     p->by_category[CATEGORY_RUNTIME] += bytes;
     p->peak_bytes += bytes;
     if (p->peak_bytes <= s->budget) return STATUS_OK;

@@ -90,8 +90,8 @@ static status check_disk(const setup *s, const decision *d, const resume *from) 
     TRY(room_disk_bytes(s, d, from, &bytes));
     if (!bytes || !nearest(s->options.out, folder, &about) || statvfs(folder, &disk) != 0) return STATUS_OK;
     if (!disk.f_blocks) return STATUS_OK; /* no disk: what is wrong with it is said when it is written to */
-    if (d->plan.file_bytes && stat(d->plan.folder, &moved) == 0 && moved.st_dev == about.st_dev)
-        bytes += d->plan.file_bytes;
+    if (plan_file_bytes(&d->plan) && stat(d->plan.folder, &moved) == 0 && moved.st_dev == about.st_dev)
+        bytes += plan_file_bytes(&d->plan);
     uint64_t left = (uint64_t)disk.f_bavail * disk.f_frsize;
     if (bytes <= left) return STATUS_OK;
     return status_set(

@@ -1,5 +1,6 @@
 #include "train/weights.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -21,6 +22,7 @@ typedef struct {
     uint32_t count;
     const model *m;
     uint64_t seed;
+    atomic_bool failed; /* a task */
 } initialisation;
 
 /* Some of a weight's numbers: they depend on nothing but its stream and their places. */
@@ -45,45 +47,61 @@ static bool is_scale(const initialisation *i, const char *name) {
     return codes && (codes->type == DTYPE_I8 || codes->type == DTYPE_U8);
 }
 
-static float *scales_of(const initialisation *i, const model_weight *w) {
+static const model_weight *scales_of(const initialisation *i, const model_weight *w) {
     char name[CODES_NAME_BYTES];
     codes_scales_name(w->name, name);
-    return find(i, name, strlen(name))->data;
+    return find(i, name, strlen(name));
 }
 
 /* Drawn twice: the scales are those of all numbers. */
-static void fill_codes(const initialisation *i, const model_weight *w, const philox_normal_list *list) {
+static status make_codes(const model_weight *w, const philox_normal_list *list, const codes_matrix *m) {
     float part[WEIGHT_PART];
-    codes_matrix m = { .rows = shape_rows(&w->shape),
-                       .columns = shape_last(&w->shape),
-                       .by_rows = w->by_rows,
-                       .scales = scales_of(i, w) };
-    int8_t *codes = w->data;
+    int8_t codes[WEIGHT_PART];
     int64_t all = shape_elements(&w->shape);
     for (int64_t k = 0; k < all; k += WEIGHT_PART) {
         int64_t n = all - k < WEIGHT_PART ? all - k : WEIGHT_PART;
         draw(list, k, n, part);
-        codes_matrix_look(&m, part, k, n);
+        codes_matrix_look(m, part, k, n);
     }
-    codes_matrix_scale(&m);
+    codes_matrix_scale(m);
     for (int64_t k = 0; k < all; k += WEIGHT_PART) {
         int64_t n = all - k < WEIGHT_PART ? all - k : WEIGHT_PART;
         draw(list, k, n, part);
-        codes_matrix_encode(&m, part, k, n, codes + k);
+        codes_matrix_encode(m, part, k, n, codes);
+        TRY(weight_put_bytes(w, (uint64_t)k, codes, (uint64_t)n));
     }
+    return STATUS_OK;
+}
+
+static status fill_codes(const initialisation *i, const model_weight *w, const philox_normal_list *list) {
+    codes_matrix m = { .rows = shape_rows(&w->shape),
+                       .columns = shape_last(&w->shape),
+                       .by_rows = w->by_rows };
+    int64_t count = m.by_rows ? m.rows : m.columns;
+    m.scales = memory_new((size_t)count, sizeof *m.scales);
+    if (!m.scales) return status_set(STATUS_FAILED, "no memory for the scales of '%s'", w->name);
+    status result = make_codes(w, list, &m);
+    if (result == STATUS_OK) result = weight_put(scales_of(i, w), 0, m.scales, count);
+    memory_free(m.scales);
+    return result;
 }
 
 /* Of 4 bits, a block after the other. */
-static void fill_nf4(const initialisation *i, const model_weight *w, const philox_normal_list *list) {
+static status fill_nf4(const initialisation *i, const model_weight *w, const philox_normal_list *list) {
     int64_t rows = shape_rows(&w->shape), columns = 2 * shape_last(&w->shape), blocks = nf4_blocks(columns);
-    float part[NF4_BLOCK], *scales = scales_of(i, w);
+    const model_weight *scales = scales_of(i, w);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t b = 0; b < blocks; b++) {
+            float part[NF4_BLOCK], scale;
+            uint8_t codes[NF4_BLOCK / 2];
             int64_t first = r * columns + b * NF4_BLOCK;
             int64_t n = b + 1 < blocks ? NF4_BLOCK : columns - b * NF4_BLOCK;
             draw(list, first, n, part);
-            nf4_encode_row(part, n, (uint8_t *)w->data + first / 2, scales + r * blocks + b);
+            nf4_encode_row(part, n, codes, &scale);
+            TRY(weight_put_bytes(w, (uint64_t)first / 2, codes, (uint64_t)n / 2));
+            TRY(weight_put(scales, r * blocks + b, &scale, 1));
         }
+    return STATUS_OK;
 }
 
 static status fill(const initialisation *i, const model_weight *w) {
@@ -92,9 +110,8 @@ static status fill(const initialisation *i, const model_weight *w) {
     if ((!added && !i->m) || is_scale(i, w->name)) return STATUS_OK;
     if (!added) i->m->initial(i->m, w->name, &w->shape, &from);
     philox_normal_list list = { i->seed, from.stream, from.mean, from.deviation };
-    if (w->type == DTYPE_I8) fill_codes(i, w, &list);
-    if (w->type == DTYPE_U8) fill_nf4(i, w, &list);
-    if (w->type == DTYPE_I8 || w->type == DTYPE_U8) return STATUS_OK;
+    if (w->type == DTYPE_I8) return fill_codes(i, w, &list);
+    if (w->type == DTYPE_U8) return fill_nf4(i, w, &list);
     for (int64_t k = 0, all = shape_elements(&w->shape); k < all; k += WEIGHT_PART) {
         float part[WEIGHT_PART];
         int64_t n = all - k < WEIGHT_PART ? all - k : WEIGHT_PART;
@@ -104,21 +121,21 @@ static status fill(const initialisation *i, const model_weight *w) {
     return STATUS_OK;
 }
 
-/* A weight in memory is a task. */
+/* A weight that others may be filled beside is a task. It fails for want of memory only. */
 static void fill_one(void *context, int64_t index, int thread) {
     (void)thread;
-    const initialisation *i = context;
-    /* only files fail */
-    if (i->weights[index].data) STATUS_IGNORED(fill(i, &i->weights[index]));
+    initialisation *i = context;
+    if (i->weights[index].side_by_side && fill(i, &i->weights[index]) != STATUS_OK)
+        atomic_store(&i->failed, true);
 }
 
 status weights_initialise(exec *e, const model *m, uint64_t seed) {
     initialisation i = { .m = m, .seed = seed };
     TRY(exec_weights(e, &i.weights, &i.count));
     threads_for(i.count, fill_one, &i);
-    status result = STATUS_OK;
+    status result = i.failed ? status_set(STATUS_FAILED, "no memory to fill the weights") : STATUS_OK;
     for (uint32_t k = 0; k < i.count && result == STATUS_OK; k++)
-        if (!i.weights[k].data) result = fill(&i, &i.weights[k]);
+        if (!i.weights[k].side_by_side) result = fill(&i, &i.weights[k]);
     memory_free(i.weights);
     return result;
 }

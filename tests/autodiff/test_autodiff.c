@@ -107,7 +107,7 @@ static void prepare(trial *t, void (*build)(trial *)) {
                        &(lower_options){ .threads = 64, .reference = true, .rates = device_rates_default(1) },
                        &step));
     must(schedule_program(&step));
-    must(plan_make(&step, 1, NULL, 0, 64, &t->plan));
+    must(plan_make(&step, 1, &(plan_options){ .threads = 64 }, &t->plan));
     must(exec_open(&t->plan, EXEC_POISON, &t->exec));
     fill_sources(t);
 }

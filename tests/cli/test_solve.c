@@ -254,14 +254,14 @@ static void devices_come_from_small_to_large(void **state) {
     assert_int_equal(json_parse("solve", r.out, strlen(r.out), &d), STATUS_OK);
     for (uint32_t i = 0; i < 20; i++) {
         char name[64];
-        json_value device = json_item(command_value(&d, "devices"), i);
+        json_value one = json_item(command_value(&d, "devices"), i);
         int64_t reported, takes;
         bool fits_it;
         const char *which, *value;
-        assert_int_equal(json_get_integer(device, "reported_bytes", 1, INT64_MAX, &reported), STATUS_OK);
-        assert_int_equal(json_get_integer(device, "device_bytes", 1, INT64_MAX, &takes), STATUS_OK);
-        assert_int_equal(json_get_bool(device, "fits", &fits_it), STATUS_OK);
-        assert_int_equal(json_get_string(device, "name", &which), STATUS_OK);
+        assert_int_equal(json_get_integer(one, "reported_bytes", 1, INT64_MAX, &reported), STATUS_OK);
+        assert_int_equal(json_get_integer(one, "device_bytes", 1, INT64_MAX, &takes), STATUS_OK);
+        assert_int_equal(json_get_bool(one, "fits", &fits_it), STATUS_OK);
+        assert_int_equal(json_get_string(one, "name", &which), STATUS_OK);
         assert_true(reported >= before && fits_it == (takes <= reported));
         snprintf(name, sizeof name, "%s", which);
         if (fits_it && !any) {

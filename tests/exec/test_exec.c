@@ -65,7 +65,7 @@ static void make_plan(plan *p) {
     lower_options options = { .threads = 2, .rates = device_rates_default(2) };
     must(lower_program(&g, &options, &step));
     must(schedule_program(&step));
-    must(plan_make(&step, 1, NULL, 0, 2, p));
+    must(plan_make(&step, 1, &(plan_options){ .threads = 2 }, p));
 }
 
 static plan_program *step_of(plan *p) { return &p->programs[0]; }
@@ -136,7 +136,7 @@ static void planned(const plan *p, uint64_t by_category[CATEGORY_COUNT]) {
     memcpy(by_category, peak.by_category, sizeof peak.by_category);
     for (uint32_t i = 0; i < p->persistent_count; i++)
         by_category[p->persistent[i].category] += p->persistent[i].bytes;
-    by_category[CATEGORY_GAPS] = p->arena_bytes - peak.bytes;
+    by_category[CATEGORY_GAPS] = p->pools[POOL_MEMORY].arena_bytes - peak.bytes;
 }
 
 static bool measured_as_planned(const plan *p) {
@@ -347,7 +347,7 @@ static void fault_in(dtype type, float value) {
     lower_options options = { .threads = 2, .rates = device_rates_default(2) };
     must(lower_program(&g, &options, &step));
     must(schedule_program(&step));
-    must(plan_make(&step, 1, NULL, 0, 2, &p));
+    must(plan_make(&step, 1, &(plan_options){ .threads = 2 }, &p));
     must(exec_open(&p, 0, &e));
     fill(reach_input(e, "step", "x"), 40, 7);
     assert_false(exec_find_fault(e, reach_program(e->plan, "step"), &fault));

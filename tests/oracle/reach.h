@@ -27,11 +27,13 @@ static inline void *reach_value(exec *e, exec_value x) {
 }
 
 static inline void *reach_input(exec *e, const char *of, const char *name) {
-    return reach_value(e, exec_input(e, reach_program(e->plan, of), name));
+    uint32_t k = reach_program(e->plan, of);
+    return k < e->plan->program_count ? reach_value(e, exec_input(e, k, name)) : NULL;
 }
 
 static inline const void *reach_output(exec *e, const char *of, const char *name) {
-    return reach_value(e, exec_output(e, reach_program(e->plan, of), name));
+    uint32_t k = reach_program(e->plan, of);
+    return k < e->plan->program_count ? reach_value(e, exec_output(e, k, name)) : NULL;
 }
 
 static inline void reach_run(exec *e, const char *name) { exec_run(e, reach_program(e->plan, name)); }

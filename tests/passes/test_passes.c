@@ -393,7 +393,7 @@ static void at_most(const char *what, double is, double most) {
 static void packed_tightly(const setup *s, const search_point *x, double *worst) {
     plan p;
     must(compose_plan(&s->request.run, &x->choice, &p));
-    double ratio = (double)p.arena_bytes / (double)p.lower_bound_bytes;
+    double ratio = (double)p.pools[POOL_MEMORY].arena_bytes / (double)p.lower_bound_bytes;
     if (ratio > *worst) *worst = ratio;
     plan_close(&p);
 }

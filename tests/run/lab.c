@@ -200,13 +200,13 @@ static void fill_codes(const exec *e, const model_weight *w, const shape *s, con
     if (w->type == DTYPE_U8) {
         int64_t columns = shape_last(s);
         for (int64_t r = 0; r < shape_rows(s); r++)
-            nf4_encode_row(x + r * columns, columns, (uint8_t *)w->data + r * columns / 2,
+            nf4_encode_row(x + r * columns, columns, (uint8_t *)exec_persistent(e, w->name) + r * columns / 2,
                            scales_of(e, w) + r * nf4_blocks(columns));
         return;
     }
     codes_matrix_look(&m, x, 0, shape_elements(s));
     codes_matrix_scale(&m);
-    codes_matrix_encode(&m, x, 0, shape_elements(s), w->data);
+    codes_matrix_encode(&m, x, 0, shape_elements(s), exec_persistent(e, w->name));
 }
 
 /* By its name, or by its place in the plan. */
@@ -315,11 +315,13 @@ void lab_hand_in(const lab *l, exec *e, const char *of, int step, int64_t first,
     close_data(&d);
 }
 
-static status read_sample(void *context, uint64_t sample, void *const to[], uint64_t *counted) {
+static status read_sample(void *context, uint64_t sample, const void *fields[], uint64_t *counted) {
     const lab_data *d = context;
     const lab *l = d->l;
-    for (uint32_t i = 0; i < d->run.field_count; i++)
-        if (to[i]) make_field(l, &d->run.fields[i], 1000, (int64_t)sample, to[i]);
+    for (uint32_t i = 0; i < d->run.field_count; i++) {
+        make_field(l, &d->run.fields[i], 1000, (int64_t)sample, d->samples[i]);
+        fields[i] = d->samples[i];
+    }
     for (int64_t t = 0; t < l->run.context; t++) *counted += lab_label(l, 1000, (int64_t)sample, t) >= 0;
     return STATUS_OK;
 }
@@ -337,10 +339,11 @@ static void widen_codes(const exec *e, const model_weight *w, float *x) {
     shape s = shape_of(w);
     int64_t columns = shape_last(&s);
     for (int64_t r = 0; r < shape_rows(&s) && w->type == DTYPE_U8; r++)
-        nf4_decode((const uint8_t *)w->data + r * columns / 2, scales + r * nf4_blocks(columns), 0, columns,
-                   x + r * columns);
+        nf4_decode((const uint8_t *)exec_persistent(e, w->name) + r * columns / 2,
+                   scales + r * nf4_blocks(columns), 0, columns, x + r * columns);
     for (int64_t i = 0; i < shape_elements(&s) && w->type == DTYPE_I8; i++)
-        x[i] = scales[w->by_rows ? i / columns : i % columns] * (float)((const int8_t *)w->data)[i];
+        x[i] = scales[w->by_rows ? i / columns : i % columns] *
+               (float)((const int8_t *)exec_persistent(e, w->name))[i];
 }
 
 static void gather_weights(exec *e, lab_result *r) {
@@ -390,7 +393,8 @@ void lab_run(const lab *l, const compose_choice *c, unsigned modes, int steps, l
     memcpy(r->planned, p.by_category, sizeof r->planned);
     memcpy(r->measured, m.by_category, sizeof r->measured);
     r->planned[CATEGORY_RUNTIME] = r->measured[CATEGORY_RUNTIME] = 0; /* of the process, not of the engine */
-    r->peak_bytes = p.peak_bytes, r->arena_bytes = p.arena_bytes, r->lower_bound_bytes = p.lower_bound_bytes;
+    r->peak_bytes = p.peak_bytes, r->arena_bytes = p.pools[POOL_MEMORY].arena_bytes,
+    r->lower_bound_bytes = p.lower_bound_bytes;
     r->pool_bytes = plan_pool_bytes(&p);
     exec_close(e);
     plan_close(&p);

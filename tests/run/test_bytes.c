@@ -174,7 +174,7 @@ static void check(const form *f) {
                        of[CATEGORY_INPUTS] - buffer(1, 4) + (f->stored ? 0 : gradients(f));
     }
     int peak = live[1] > live[0]; /* of equals the first */
-    expected[peak][CATEGORY_GAPS] = p.arena_bytes - live[peak];
+    expected[peak][CATEGORY_GAPS] = p.pools[POOL_MEMORY].arena_bytes - live[peak];
     for (int k = 0; k < CATEGORY_COUNT; k++) {
         if (k == CATEGORY_RUNTIME) continue;
         same(p.by_category[k], expected[peak][k], (category)k, "planned", f);

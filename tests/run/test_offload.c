@@ -101,7 +101,8 @@ static void plan_of(const lab *l, int64_t micro_batch, const char *settings, pla
 static uint64_t in_file(const plan *p, category c) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->persistent_count; i++)
-        if (p->persistent[i].in_file && p->persistent[i].category == c) bytes += p->persistent[i].bytes;
+        if (p->persistent[i].pool == POOL_FILE && p->persistent[i].category == c)
+            bytes += p->persistent[i].bytes;
     return bytes;
 }
 
@@ -122,7 +123,7 @@ static void gradients_leave_memory(void **state) {
     const uint64_t block = 4 * 12 * 128 * 128;
     assert_true(in_file(&there, CATEGORY_GRADIENTS) >= 6 * block);
     assert_true(there.by_category[CATEGORY_GRADIENTS] + 5 * block < here.by_category[CATEGORY_GRADIENTS]);
-    assert_true(at_once_there.file_bytes >= 6 * block);
+    assert_true(plan_file_bytes(&at_once_there) >= 6 * block);
     assert_true(at_once_there.by_category[CATEGORY_GRADIENTS] + 5 * block <
                 at_once.by_category[CATEGORY_GRADIENTS]);
     plan_close(&here), plan_close(&there), plan_close(&at_once), plan_close(&at_once_there);

@@ -68,7 +68,7 @@ static uint64_t arena_with(const lab *l, const char *settings) {
     plan p;
     compose_choice c = lab_choose(l, 0, settings);
     if (compose_plan(&l->run, &c, &p) != STATUS_OK) fail_msg("%s", status_message());
-    uint64_t arena = p.arena_bytes;
+    uint64_t arena = p.pools[POOL_MEMORY].arena_bytes;
     plan_close(&p);
     return arena;
 }

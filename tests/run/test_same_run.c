@@ -218,7 +218,7 @@ static void activations_in_a_file_leave_memory(void **state) {
     assert_int_equal(compose_plan(&l.run, &with, &b), STATUS_OK);
     const uint64_t row = 32 * 64 * 4; /* bytes of a channel of the batch */
     /* of a block: what the two norms, the two products after them, attention and GELU read or have made */
-    assert_true(b.file_bytes >= 9 * 32 * (1 + 3 + 1 + 1 + 4 + 4) * row);
+    assert_true(plan_file_bytes(&b) >= 9 * 32 * (1 + 3 + 1 + 1 + 4 + 4) * row);
     assert_true(b.by_category[CATEGORY_ACTIVATIONS] < a.by_category[CATEGORY_ACTIVATIONS] / 4);
     const plan_persistent *slots = plan_find(&b, PLAN_SLOTS);
     assert_non_null(slots);
@@ -238,11 +238,11 @@ static void state_in_a_file_takes_its_slots(void **state) {
     assert_int_equal(compose_plan(&l.run, &with, &b), STATUS_OK);
     uint64_t in_file = 0, large = 0;
     for (uint32_t i = 0; i < b.persistent_count; i++)
-        if (b.persistent[i].in_file) in_file += b.persistent[i].bytes, large++;
+        if (b.persistent[i].pool == POOL_FILE) in_file += b.persistent[i].bytes, large++;
     assert_int_equal(large, 2 * 3); /* the words, and two products of the block; AdamW keeps two of each */
     const uint64_t bytes = 2 * 4 * (160001 * 32 + 2 * 4096), page = 4096;
     assert_int_equal(in_file, bytes + 2 * (page - 4 * 160001 * 32 % page));
-    assert_int_equal(b.file_bytes, in_file);
+    assert_int_equal(plan_file_bytes(&b), in_file);
     const plan_persistent *slots = plan_find(&b, PLAN_SLOTS);
     assert_non_null(slots);
     assert_int_equal(slots->bytes, 16 * (2 * 4 << 18) + 4096);

@@ -90,7 +90,7 @@ static int run_steps(int steps, float *losses, char sentence[256]) {
     exec_part part;
     for (uint32_t i = 0; i < p.persistent_count; i++)
         /* waits for what is still to be written; exec_failed says how that went */
-        if (p.persistent[i].in_file) STATUS_IGNORED(view(e, &p.persistent[i], 0, &part));
+        if (p.persistent[i].pool == POOL_FILE) STATUS_IGNORED(view(e, &p.persistent[i], 0, &part));
     status ended = exec_failed(e);
     snprintf(sentence, 256, "%s", ended == STATUS_OK ? "" : status_message());
     exec_close(e);
@@ -173,7 +173,7 @@ static void parts_are_where_they_belong(void **state) {
         for (uint32_t i = 0; i < p.persistent_count; i++) {
             const plan_persistent *x = &p.persistent[i];
             exec_value value = exec_state_of(e, x);
-            uint64_t bytes = x->in_file ? bytes_of(x) : 0;
+            uint64_t bytes = x->pool == POOL_FILE ? bytes_of(x) : 0;
             exec_part part;
             for (uint64_t done = 0; done < bytes && round == 0; done += part.bytes) {
                 assert_int_equal(exec_room(e, &value, done, &part), STATUS_OK);
@@ -216,7 +216,7 @@ static void state_in_a_file_is_the_same(void **state) {
     int compared = 0;
     for (uint32_t i = 0; i < p[1].persistent_count; i++) {
         const plan_persistent *x = &p[1].persistent[i], *y = plan_find(&p[0], x->name);
-        if (!x->in_file) continue;
+        if (x->pool != POOL_FILE) continue;
         uint64_t bytes = bytes_of(x);
         char *moved = malloc(bytes), *kept = malloc(bytes);
         read_all_parts(e[1], x, moved, bytes);

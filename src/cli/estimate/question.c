@@ -72,10 +72,10 @@ status estimate_settle(estimate_question *e, const options *o) {
 }
 
 status estimate_open(const options *o, const char *model_name, estimate_question *e) {
-    const char *device = o->estimate.device;
+    const char *name = o->estimate.device;
     *e = (estimate_question){ .o = o, .framework = framework_of(o->estimate.framework) };
     e->subject = (framework_subject){ &e->model, &e->config, &e->hardware };
-    if (device && strcmp(device, "cpu") != 0) TRY(hardware_find(device, &e->hardware));
+    if (name && strcmp(name, "cpu") != 0) TRY(hardware_find(name, &e->hardware));
     TRY(open_model(e, model_name));
     return e->framework ? estimate_settle(e, o) : STATUS_OK;
 }

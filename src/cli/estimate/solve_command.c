@@ -46,8 +46,8 @@ static const char *framework_word(const options *o) {
 }
 
 static status need_device(const options *o) {
-    const char *device = o->estimate.device;
-    if (device && strcmp(device, "cpu") != 0) return STATUS_OK;
+    const char *name = o->estimate.device;
+    if (name && strcmp(name, "cpu") != 0) return STATUS_OK;
     return status_set(STATUS_INVALID,
                       "what fits depends on the device; say --device NAME, as --device h100-80");
 }
@@ -267,28 +267,28 @@ static void say_value(const solving *s, text *t) {
 /* Nothing fits: what was tried at the end, and what it takes. */
 static void say_none(const solving *s, text *t) {
     const solution *f = &s->found;
-    const char *name = f->with.model, *device = device_of(f);
+    const char *name = f->with.model, *gpu = device_of(f);
     char takes[128];
     bytes_text(&f->with.bytes, takes);
     switch (s->o->estimate.solve) {
     case SOLVE_BATCH:
         text_add(t, "not even %s of %s fits %s: it takes %s", serves(s->o) ? "one request" : "a batch of one",
-                 name, device, takes);
+                 name, gpu, takes);
         break;
     case SOLVE_CONTEXT:
-        text_add(t, "not even a context of one token of %s fits %s: it takes %s", name, device, takes);
+        text_add(t, "not even a context of one token of %s fits %s: it takes %s", name, gpu, takes);
         break;
     case SOLVE_MODEL:
         text_add(t, "no published %s fits %s: the smallest, %s, takes %s",
-                 s->o->estimate.family ? "model of that family" : "decoder", device, name, takes);
+                 s->o->estimate.family ? "model of that family" : "decoder", gpu, name, takes);
         break;
     case SOLVE_GPUS:
-        text_add(t, "no number of %s holds %s: of the most that can be asked for each takes %s", device, name,
+        text_add(t, "no number of %s holds %s: of the most that can be asked for each takes %s", gpu, name,
                  takes);
         break;
-    case SOLVE_GPU: text_add(t, "no device holds %s: of %s it takes %s", name, device, takes); break;
+    case SOLVE_GPU: text_add(t, "no device holds %s: of %s it takes %s", name, gpu, takes); break;
     case SOLVE_MEMORY:
-    case SOLVE_FITS: text_add(t, "%s does not fit %s: it takes %s", name, device, takes); break;
+    case SOLVE_FITS: text_add(t, "%s does not fit %s: it takes %s", name, gpu, takes); break;
     }
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cgroup.h"
+#include "base/threads.h"
 #include "base/units.h"
 
 static const uint64_t PAGE = 4096;
@@ -39,6 +40,32 @@ void device_pool_close(device_pool *p) {
     if (p->data) munmap(p->data, p->bytes);
     *p = (device_pool){ 0 };
 }
+
+static status open_pool(const device *d, device_pool *p, uint64_t bytes) {
+    (void)d;
+    return device_pool_open(p, bytes);
+}
+
+static void close_pool(const device *d, device_pool *p) {
+    (void)d;
+    device_pool_close(p);
+}
+
+/* Pinned for as long as it computes only: what the caller starts in between, such as threads that read data,
+ * may run anywhere, and so may the caller afterwards. */
+static void begin(const device *d) {
+    (void)d;
+    threads_pin();
+}
+
+static void end(const device *d) {
+    (void)d;
+    threads_unpin();
+}
+
+const device device_cpu = {
+    .name = "cpu", .kind = DEVICE_CPU, .open = open_pool, .close = close_pool, .begin = begin, .end = end
+};
 
 void *device_block_new(uint64_t bytes) { return aligned_alloc(64, units_align(bytes ? bytes : 1, 64)); }
 

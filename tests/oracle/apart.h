@@ -1,0 +1,15 @@
+/* A device of memory only, as a stand-in for one that computes elsewhere: kernels are the CPU's, but its
+ * pools are closed to the process unless kernels run or a copy is on its way. Whoever keeps an address in
+ * such a pool, and looks there, ends by SIGSEGV. */
+#pragma once
+
+#include "device/device.h"
+
+typedef struct {
+    uint64_t open_bytes, most_bytes; /* of its pools: now, and at most */
+    uint64_t put_bytes, got_bytes;   /* that were copied */
+    uint64_t runs;                   /* from begin to end */
+} apart_counts;
+
+extern const device apart_device;
+extern apart_counts apart_seen; /* of one thread that runs plans at a time */

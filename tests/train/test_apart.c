@@ -1,0 +1,178 @@
+/* A run on a device whose memory the host can't touch (oracle/apart.h): through the same plan, executor and
+ * files as on the CPU, and with its bits. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/scratch.h"
+#include "oracle/apart.h"
+#include "train/evaluate.h"
+#include "train/train.h"
+
+static void write_text(void) {
+    char words[9000];
+    for (size_t i = 0; i < sizeof words; i++) words[i] = (char)('a' + (i * i + i / 7) % 26);
+    scratch_write("text", words, sizeof words);
+}
+
+/* Micro-batches, validation with a rest, clipping: every kind of program and of value. */
+static setup_options usual(const char *out) {
+    setup_options o = setup_defaults();
+    o.model = "char-small", o.data = "text", o.out = out;
+    o.batch = 6, o.micro_batch = 4, o.context = 16, o.threads = 1, o.steps = 4;
+    o.eval_samples = 5, o.eval_batch = 3, o.eval_every = 2, o.save_every = 2;
+    o.rates = RATES_BUILT_IN, o.schedule = SCHEDULE_CONSTANT;
+    return o;
+}
+
+typedef struct {
+    double losses[16], evaluations[16];
+    uint32_t evaluation_count;
+    plan_pool pools[POOL_COUNT];
+    uint64_t staging_bytes;
+} outcome;
+
+static void run(const setup_options *o, const device *on, outcome *out) {
+    setup s;
+    decision d = { 0 };
+    resume from;
+    train_result r = { 0 };
+    assert_int_equal(setup_open(o, NULL, &s), STATUS_OK);
+    s.request.run.lower.device = on;
+    status result = resume_find(&s, &from);
+    if (result == STATUS_OK) result = resume_decide(&s, &from, &d);
+    train_observer silent = { 0 };
+    if (result == STATUS_OK) result = train_run(&s, &d, &from, &silent, &r);
+    if (result != STATUS_OK) fail_msg("%s", status_message());
+    assert_int_equal(r.steps, o->steps);
+    memcpy(out->losses, r.losses, (size_t)o->steps * sizeof *r.losses);
+    out->evaluation_count = r.evaluation_count;
+    for (uint32_t i = 0; i < r.evaluation_count; i++) out->evaluations[i] = r.evaluations[i].loss;
+    memcpy(out->pools, d.plan.pools, sizeof out->pools);
+    out->staging_bytes = d.plan.staging_bytes;
+    train_result_close(&r);
+    resume_close(&from);
+    decision_close(&d);
+    setup_close(&s);
+}
+
+static void assert_same_file(const char *one, const char *other) {
+    char *a, *b;
+    uint64_t n, m;
+    assert_int_equal(io_read_file(one, 1 << 26, &a, &n), STATUS_OK);
+    assert_int_equal(io_read_file(other, 1 << 26, &b, &m), STATUS_OK);
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n);
+    memory_free(a);
+    memory_free(b);
+}
+
+static void assert_same(const outcome *a, const outcome *b, int64_t steps) {
+    assert_memory_equal(a->losses, b->losses, (size_t)steps * sizeof *a->losses);
+    assert_int_equal(a->evaluation_count, b->evaluation_count);
+    assert_memory_equal(a->evaluations, b->evaluations, a->evaluation_count * sizeof *a->evaluations);
+}
+
+/* Every pool is as large as planned, and what the host holds is what it holds on the CPU, beside staging. */
+static void trains_with_the_bits_of_the_cpu(void **state) {
+    (void)state;
+    outcome here = { 0 }, there = { 0 };
+    setup_options o = usual("here"), p = usual("there");
+    run(&o, NULL, &here);
+    apart_seen = (apart_counts){ 0 };
+    run(&p, &apart_device, &there);
+    assert_same(&here, &there, o.steps);
+    assert_same_file("here/model.safetensors", "there/model.safetensors");
+    const plan_pool *memory = &there.pools[POOL_MEMORY], *host = &there.pools[POOL_HOST];
+    assert_int_equal(apart_seen.most_bytes, memory->persistent_bytes + memory->arena_bytes);
+    assert_int_equal(memory->runtime_bytes, 0);
+    assert_int_equal(memory->arena_bytes, here.pools[POOL_MEMORY].arena_bytes);
+    assert_int_equal(memory->persistent_bytes + host->persistent_bytes,
+                     here.pools[POOL_MEMORY].persistent_bytes + there.staging_bytes);
+    assert_true(host->runtime_bytes > 0 && there.staging_bytes > 0);
+    assert_int_equal(here.pools[POOL_HOST].persistent_bytes + here.pools[POOL_HOST].runtime_bytes, 0);
+    /* two calls a step; after steps 2 and 4 five samples in two calls */
+    assert_int_equal(apart_seen.runs, 4 * 2 + 2 * 2);
+    assert_true(apart_seen.put_bytes > 0 && apart_seen.got_bytes > 0);
+}
+
+/* A checkpoint that one device has saved goes on on the other. */
+static void checkpoints_know_no_device(void **state) {
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        outcome a = { 0 }, b = { 0 };
+        setup_options o = usual(first ? "from-apart" : "from-cpu");
+        o.steps = 2;
+        run(&o, first ? &apart_device : NULL, &a);
+        o.steps = 4;
+        o.resume = true;
+        run(&o, first ? NULL : &apart_device, &b);
+        char path[64];
+        snprintf(path, sizeof path, "%s/model.safetensors", o.out);
+        assert_same_file("here/model.safetensors", path);
+    }
+}
+
+static void evaluates(void **state) {
+    (void)state;
+    double losses[2];
+    for (int k = 0; k < 2; k++) {
+        setup s;
+        decision d = { 0 };
+        evaluate_result r;
+        setup_options o = usual(NULL);
+        o.model = "here", o.eval_only = true;
+        assert_int_equal(setup_open(&o, NULL, &s), STATUS_OK);
+        s.request.run.lower.device = k ? &apart_device : NULL;
+        assert_int_equal(decision_make(&s, &d), STATUS_OK);
+        if (evaluate_run(&s, &d, NULL, &r) != STATUS_OK) fail_msg("%s", status_message());
+        losses[k] = r.loss;
+        decision_close(&d);
+        setup_close(&s);
+    }
+    assert_memory_equal(&losses[0], &losses[1], sizeof *losses);
+}
+
+/* What a device can't do is refused with its name. */
+static void refuses_files(void **state) {
+    (void)state;
+    setup s;
+    plan p;
+    setup_options o = usual(NULL);
+    o.folder = ".";
+    assert_int_equal(setup_open(&o, NULL, &s), STATUS_OK);
+    s.request.run.lower.device = &apart_device;
+    compose_choice c = { .micro_batch = 6 };
+    for (int i = 0; pass_table[i]; i++)
+        if (strcmp(pass_table[i]->name, "offload") == 0)
+            assert_int_equal(pass_table[i]->parse("optimizer", &c.settings[i]), STATUS_OK);
+    assert_int_equal(compose_plan(&s.request.run, &c, &p), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "a stand-in"));
+    setup_close(&s);
+}
+
+static int open_all(void **state) {
+    int result = scratch_open(state);
+    write_text();
+    return result;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trains_with_the_bits_of_the_cpu),
+        cmocka_unit_test(checkpoints_know_no_device),
+        cmocka_unit_test(evaluates),
+        cmocka_unit_test(refuses_files),
+    };
+    return cmocka_run_group_tests_name("a device apart", tests, open_all, scratch_close);
+}
