@@ -119,10 +119,14 @@ static status read_rope(json_value rope, decoder_config *c, double *share) {
 /* Layers with a window may turn otherwise than those without. */
 static status read_both_ropes(json_value ropes, decoder_config *c, double *share) {
     json_value full, sliding;
+    const char *kind = "default";
     TRY(json_get(ropes, "full_attention", &full));
     TRY(read_rope(full, c, share));
     if (!json_find(ropes, "sliding_attention", &sliding)) return STATUS_OK;
     TRY(json_as_object(sliding));
+    TRY(json_optional_string(sliding, "rope_type", &kind));
+    if (strcmp(kind, "default") != 0)
+        c->untrained = "positions in its layers with a window are stretched, which its builder does not know";
     return json_optional_number(sliding, "rope_theta", 1, 1e12, &c->near_theta);
 }
 
