@@ -15,13 +15,15 @@
 #include <string.h>
 
 #include "io/model_config.h"
+#include "io/spoil.h"
 
-enum { BYTES = 1 << 16, KEY = 64 };
+enum { BYTES = 1 << 15 };
 
 /* KEY, or FILE:KEY where other families read it. Outputs of a library, weights before the first step, what is
  * only used by other tasks or derived from others; and what is passed over with a note: routers' losses,
  * chances of dropping of models that plan only, attention to both sides. */
 static const char *const unread[] = {
+    "_name_or_path",
     "_sliding_window_pattern",
     "chunk_size_feed_forward",
     "clip_vision.json:attention_probs_dropout_prob",
@@ -37,10 +39,14 @@ static const char *const unread[] = {
     "gpt_neox.json:is_decoder",
     "t5.json:is_decoder",
     "t5_gated.json:is_decoder",
+    "id2label",
     "is_encoder_decoder",
     "is_gated_act",
+    "label2id",
     "max_window_layers",
     "num_stages",
+    "out_features",
+    "out_indices",
     "output_attentions",
     "output_hidden_states",
     "output_router_logits",
@@ -49,19 +55,60 @@ static const char *const unread[] = {
     "pooler_output_size",
     "pretraining_tp",
     "qa_dropout",
+    "qwen2_moe.json:layer_types",
     "qwen2_moe.json:sliding_window",
+    "qwen3.json:layer_types",
     "qwen3_moe.json:decoder_sparse_step",
+    "qwen3_yarn.json:layer_types",
     "return_dict",
     "router_aux_loss_coef",
     "router_jitter_noise",
     "seq_classif_dropout",
     "sinusoidal_pos_embds",
+    "stage_names",
     "t5.json:pad_token_id",
     "t5_gated.json:pad_token_id",
     "transformers_version",
     "use_bidirectional_attention",
     "use_cache",
     "vit.json:initializer_range",
+};
+
+/* Keys that no file of the goldens has. */
+#define DECODER                                                                                              \
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "                     \
+    "\"hidden_size\": 64, \"intermediate_size\": 96, \"max_position_embeddings\": 64, \"vocab_size\": 61"
+static const char *const rare[] = {
+    "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 8, \"n_inner\": 24, "
+    "\"n_positions\": 8, \"vocab_size\": 9, \"embd_pdrop\": 0.125, \"attn_pdrop\": 0.25, "
+    "\"resid_pdrop\": 0.375, \"layer_norm_epsilon\": 0.5, \"tie_word_embeddings\": true, "
+    "\"scale_attn_weights\": true, \"scale_attn_by_inverse_layer_idx\": false, "
+    "\"add_cross_attention\": false, \"activation_function\": \"gelu\", \"initializer_range\": 0.5}",
+    "{\"model_type\": \"llama\", " DECODER ", \"rope_theta\": 5000.0, \"partial_rotary_factor\": 0.5, "
+    "\"rope_scaling\": {\"type\": \"llama3\", \"factor\": 4.0, \"low_freq_factor\": 1.0, "
+    "\"high_freq_factor\": 8.0, \"original_max_position_embeddings\": 16}}",
+    "{\"model_type\": \"qwen3\", " DECODER ", \"rope_parameters\": {\"rope_type\": \"yarn\", "
+    "\"factor\": 3.0, \"beta_slow\": 2.0, \"beta_fast\": 16.0, \"mscale\": 2.0, "
+    "\"mscale_all_dim\": 3.0, \"original_max_position_embeddings\": 12, \"truncate\": false, "
+    "\"rope_theta\": 50.0, \"partial_rotary_factor\": 0.5}}",
+    "{\"model_type\": \"llama\", " DECODER ", \"rope_scaling\": {\"rope_type\": \"yarn\", "
+    "\"factor\": 3.0, \"attention_factor\": 2.0}}",
+    "{\"model_type\": \"gemma3_text\", " DECODER ", \"head_dim\": 8, \"rope_theta\": 5000.0, "
+    "\"rope_local_base_freq\": 500.0, \"sliding_window\": 6, \"sliding_window_pattern\": 2, "
+    "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4.0}}",
+    "{\"model_type\": \"qwen2\", " DECODER ", \"use_sliding_window\": true, \"sliding_window\": 6, "
+    "\"max_window_layers\": 0, \"qk_layernorm\": false}",
+    "{\"model_type\": \"qwen2_moe\", " DECODER ", \"num_experts\": 4, \"num_experts_per_tok\": 2, "
+    "\"moe_intermediate_size\": 32, \"shared_expert_intermediate_size\": 48, \"mlp_only_layers\": [1], "
+    "\"decoder_sparse_step\": 1, \"norm_topk_prob\": true, \"qkv_bias\": false}",
+    "{\"model_type\": \"clip\", \"projection_dim\": 8, \"vision_config\": {\"hidden_size\": 16, "
+    "\"num_attention_heads\": 2, \"num_hidden_layers\": 1, \"intermediate_size\": 32, "
+    "\"hidden_act\": \"gelu\", \"image_size\": [16, 24], \"patch_size\": [8, 8], \"layer_norm_eps\": 0.5, "
+    "\"num_channels\": 2, \"attention_dropout\": 0.25}}",
+    "{\"model_type\": \"resnet\", \"depths\": [1, 1], \"hidden_sizes\": [8, 16], \"embedding_size\": 8, "
+    "\"layer_type\": \"bottleneck\", \"hidden_act\": \"relu\", \"num_labels\": 3}",
+    "{\"model_type\": \"convnext\", \"patch_size\": 2, \"depths\": [1, 1], \"hidden_sizes\": [8, 16], "
+    "\"hidden_act\": \"gelu\", \"layer_norm_eps\": 0.5, \"image_size\": 32}",
 };
 
 static const char *const folder = SNUG_ROOT "/tests/golden";
@@ -82,85 +129,62 @@ static bool read(const char *json, model_config *c) {
     return model_config_parse("config.json", json, c) == STATUS_OK;
 }
 
-/* Another value instead of the one in a line like ` "key": 0.5,`; false: it has none of its own. */
-static bool change(const char *line, size_t length, char *changed, size_t room, char key[KEY]) {
-    int before = 0;
-    char value[32] = "";
-    if (sscanf(line, " \"%63[^\"]\": %n%31[-+.0-9a-z]", key, &before, value) != 2 || line[1] != '"')
-        return false;
-    const char *rest = line + before + strlen(value);
+/* Another value instead of number or answer i; NULL: it is neither. */
+static const char *change(const spoil_text *t, int i) {
+    const spoil_value *v = &t->at[i];
     char other[40];
-    if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
-        snprintf(other, sizeof other, "%s", *value == 't' ? "false" : "true");
-    else if (strcmp(value, "null") == 0)
-        return false;
-    else if (strpbrk(value, ".e"))
-        snprintf(other, sizeof other, "%.9g", strtod(value, NULL) * 0.75 + 0.001);
+    int length = (int)(v->end - v->begin);
+    if (spoil_is_word(v)) return spoil_replaced(t, i, *v->begin == 't' ? "false" : "true");
+    if (!spoil_is_number(v)) return NULL;
+    if (memchr(v->begin, '.', (size_t)length) || memchr(v->begin, 'e', (size_t)length))
+        snprintf(other, sizeof other, "%.9g", strtod(v->begin, NULL) * 0.75 + 0.001);
     else
-        snprintf(other, sizeof other, "%ld", strtol(value, NULL, 10) + 1);
-    snprintf(changed, room, "%.*s%s%.*s", before, line, other, (int)(length - (size_t)(rest - line)), rest);
-    return true;
+        snprintf(other, sizeof other, "%ld", strtol(v->begin, NULL, 10) + 1);
+    return spoil_replaced(t, i, other);
 }
 
-static bool is_unread(const char *name, const char *key) {
-    char both[512];
-    snprintf(both, sizeof both, "%s:%s", name, key);
-    for (size_t i = 0; i < sizeof unread / sizeof *unread; i++)
-        if (strcmp(unread[i], key) == 0 || strcmp(unread[i], both) == 0) return true;
+/* Is its key, or one around it, of those that say nothing? */
+static bool is_unread(const char *name, const spoil_text *t, int i) {
+    char key[SPOIL_KEY], both[512];
+    for (; i > 0; i = t->at[i].above) {
+        snprintf(both, sizeof both, "%s:%s", name, spoil_key(t, i, key));
+        for (size_t k = 0; k < sizeof unread / sizeof *unread; k++)
+            if (strcmp(unread[k], key) == 0 || strcmp(unread[k], both) == 0) return true;
+    }
     return false;
 }
 
 static int check_keys(const char *name, const char *json, const model_config *c) {
-    static char with[BYTES + 256];
-    char changed[1024], key[KEY];
+    static spoil_text t;
+    char key[SPOIL_KEY];
     int missed = 0;
-    for (const char *line = json; *line;) {
-        size_t length = strcspn(line, "\n") + 1;
+    spoil_read(&t, json);
+    for (int i = 1; i < t.count; i++) {
         model_config other;
-        if (change(line, length, changed, sizeof changed, key)) {
-            snprintf(with, sizeof with, "%.*s%s%s", (int)(line - json), json, changed, line + length);
-            bool same = read(with, &other) && memcmp(c, &other, sizeof other) == 0;
-            if (same && !is_unread(name, key)) missed++, print_error("%s: '%s' is not read\n", name, key);
-        }
-        line += length;
+        const char *with = change(&t, i);
+        bool same = with && read(with, &other) && memcmp(c, &other, sizeof other) == 0;
+        if (same && !is_unread(name, &t, i))
+            missed++, print_error("%s: '%s' is not read\n", name, spoil_key(&t, i, key));
     }
     return missed;
-}
-
-/* A value of another kind instead of the one in a line like ` "key": 0.5,`: text for a number, a number for
- * text and for what is true or false. */
-static bool spoil(const char *line, size_t length, char *changed, size_t room, char key[KEY]) {
-    int before = 0, after = 0;
-    if (sscanf(line, " \"%63[^\"]\": %n", key, &before) != 1 || !before || line[1] != '"') return false;
-    bool quoted = line[before] == '"', word = line[before] == 't' || line[before] == 'f';
-    if (quoted)
-        sscanf(line + before, "\"%*[^\"]\"%n", &after);
-    else
-        sscanf(line + before, "%*[-+.0-9a-z]%n", &after);
-    if (!after || strncmp(line + before, "null", 4) == 0) return false;
-    snprintf(changed, room, "%.*s%s%.*s", before, line, quoted || word ? "7" : "\"odd\"",
-             (int)(length - (size_t)(before + after)), line + before + after);
-    return true;
 }
 
 /* Of a key that is read, a value of another kind is refused with the key's name: no failure of a reader is
  * dropped. */
 static int check_kinds(const char *name, const char *json, const model_config *c) {
-    static char with[BYTES + 256];
-    char changed[1024], key[KEY];
+    static spoil_text t;
+    char key[SPOIL_KEY];
     int missed = 0;
     (void)c;
-    for (const char *line = json; *line;) {
-        size_t length = strcspn(line, "\n") + 1;
+    spoil_read(&t, json);
+    for (int i = 1; i < t.count; i++) {
         model_config other;
-        if (spoil(line, length, changed, sizeof changed, key) && !is_unread(name, key)) {
-            snprintf(with, sizeof with, "%.*s%s%s", (int)(line - json), json, changed, line + length);
-            if (read(with, &other))
-                missed++, print_error("%s: '%s' of another kind is taken\n", name, key);
-            else if (!strstr(status_message(), key))
-                missed++, print_error("%s: '%s' is refused with '%s'\n", name, key, status_message());
-        }
-        line += length;
+        if (spoil_is_null(&t.at[i]) || is_unread(name, &t, i)) continue;
+        spoil_key(&t, i, key);
+        if (read(spoil_replaced(&t, i, spoil_other(&t.at[i])), &other))
+            missed++, print_error("%s: '%s' of another kind is taken\n", name, key);
+        else if (!strstr(status_message(), key))
+            missed++, print_error("%s: '%s' is refused with '%s'\n", name, key, status_message());
     }
     return missed;
 }
@@ -179,6 +203,13 @@ static void for_all(int (*check)(const char *name, const char *json, const model
         free(names[i]);
     }
     free(names);
+    for (size_t i = 0; i < sizeof rare / sizeof *rare; i++) {
+        char name[16];
+        model_config c;
+        snprintf(name, sizeof name, "rare %zu", i);
+        if (!read(rare[i], &c)) fail_msg("%s: %s", rare[i], status_message());
+        missed += check(name, rare[i], &c);
+    }
     assert_int_equal(missed, 0);
 }
 
@@ -207,6 +238,99 @@ static int check_writing(const char *name, const char *json, const model_config 
 static void what_is_written_reads_back(void **state) {
     (void)state;
     for_all(check_writing);
+}
+
+/* The words of either generation of transformers say all of rotary positions: without the others the same
+ * model is read. */
+static int check_generations(const char *name, const char *json, const model_config *c) {
+    static const char *const newer[] = { "rope_parameters", NULL },
+                             *const older[] = { "rope_theta", "rope_scaling",         "rotary_emb_base",
+                                                "rotary_pct", "rope_local_base_freq", "partial_rotary_factor",
+                                                NULL },
+                             *const *const leave_out[] = { newer, older };
+    static spoil_text t;
+    static char text_of[SPOIL_BYTES];
+    int missed = 0;
+    (void)json;
+    for (int k = 0; k < 2; k++) {
+        text written = { 0 };
+        model_config other;
+        model_config_text(c, &written);
+        snprintf(text_of, sizeof text_of, "%s", written.data);
+        text_close(&written);
+        for (const char *const *key = leave_out[k]; *key; key++) {
+            char is[SPOIL_KEY];
+            int found = 0;
+            spoil_read(&t, text_of);
+            for (int i = 1; i < t.count; i++)
+                if (t.at[i].above == 0 && strcmp(spoil_key(&t, i, is), *key) == 0) found = i;
+            if (found) snprintf(text_of, sizeof text_of, "%s", spoil_left_out(&t, found));
+        }
+        if (!read(text_of, &other) || memcmp(c, &other, sizeof other) != 0)
+            missed++, print_error("%s: not the same without %s: %s\n", name, *leave_out[k], text_of);
+    }
+    return missed;
+}
+
+static void either_generation_says_all(void **state) {
+    (void)state;
+    for_all(check_generations);
+}
+
+/* Where a file is silent: what the classes of transformers 5 have. */
+static void silence_means_what_transformers_has(void **state) {
+    (void)state;
+    static const struct {
+        const char *type;
+        double epsilon;
+    } decoders[] = { { "llama", 1e-6 }, { "mistral", 1e-6 }, { "mixtral", 1e-5 }, { "qwen2", 1e-6 },
+                     { "qwen3", 1e-6 }, { "gemma", 1e-6 },   { "gemma2", 1e-6 },  { "phi", 1e-5 },
+                     { "phi3", 1e-5 },  { "olmoe", 1e-5 } };
+    char json[512];
+    model_config c;
+    for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++) {
+        snprintf(json, sizeof json, "{\"model_type\": \"%s\", " DECODER "}", decoders[i].type);
+        if (!read(json, &c)) fail_msg("%s: %s", json, status_message());
+        if (c.decoder.epsilon != decoders[i].epsilon) fail_msg("%s: %g", decoders[i].type, c.decoder.epsilon);
+    }
+    static const char *const images[] = { "vit", "clip_vision_model" };
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(json, sizeof json, "{\"model_type\": \"%s\"}", images[i]);
+        if (!read(json, &c)) fail_msg("%s: %s", json, status_message());
+        assert_int_equal(c.vit.layers, 12);
+        assert_int_equal(c.vit.heads, 12);
+        assert_int_equal(c.vit.channels, 768);
+        assert_int_equal(c.vit.inner, 3072);
+        assert_int_equal(c.vit.patch, i ? 32 : 16);
+        assert_int_equal(c.vit.task.height, 224);
+    }
+}
+
+/* What ends too early is no JSON; what is JSON and no object says so. Both name the file. */
+static void what_is_no_object_is_refused(void **state) {
+    (void)state;
+    model_config c;
+    assert_false(read("{\"model_type\": \"vit\"", &c));
+    assert_non_null(strstr(status_message(), "config.json is not JSON"));
+    assert_false(read("[]", &c));
+    assert_non_null(strstr(status_message(), "must be an object"));
+}
+
+/* A list of sizes, of stages or of layers that is empty or too long says how many there should be. */
+static void lists_of_other_lengths_are_refused(void **state) {
+    (void)state;
+    static const char *const keys[] = { "hidden_sizes", "depths", "image_size", "patch_size" };
+    model_config c;
+    assert_false(read("{\"model_type\": \"resnet\", \"hidden_sizes\": [], \"depths\": []}", &c));
+    assert_non_null(strstr(status_message(), "hidden_sizes"));
+    static const char *const lists[] = { "[]", "[4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4]" };
+    for (size_t k = 0; k < 2 * sizeof keys / sizeof *keys; k++) {
+        char json[512];
+        snprintf(json, sizeof json, "{\"model_type\": \"convnext\", \"%s\": %s}", keys[k / 2], lists[k % 2]);
+        if (read(json, &c)) fail_msg("%s is read", json);
+        if (!strstr(status_message(), keys[k / 2]) || !strstr(status_message(), " items"))
+            fail_msg("%s: %s", json, status_message());
+    }
 }
 
 /* A word that older files have says what the newer one does; where it is absent, another model comes out. */
@@ -264,6 +388,10 @@ int main(void) {
                                         cmocka_unit_test(other_kinds_are_refused),
                                         cmocka_unit_test(what_is_written_reads_back),
                                         cmocka_unit_test(older_words_are_read),
+                                        cmocka_unit_test(either_generation_says_all),
+                                        cmocka_unit_test(silence_means_what_transformers_has),
+                                        cmocka_unit_test(what_is_no_object_is_refused),
+                                        cmocka_unit_test(lists_of_other_lengths_are_refused),
                                         cmocka_unit_test(wrong_sizes_of_images_are_refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

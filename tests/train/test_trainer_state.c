@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "io/scratch.h"
+#include "io/spoil.h"
 #include "train/trainer_state.h"
 
 enum { BYTES = 1 << 14 };
@@ -69,19 +70,25 @@ static void the_digest_must_stand(void **state) {
     assert_true(digest_stands(data, bytes));
 }
 
-/* The file with one text replaced, and a digest that fits. */
-static status read_with(const char *data, const char *was, const char *is) {
+/* A file of this text, with a digest that fits. */
+static status read_text(const char *text, trainer_state *t) {
     char other[BYTES + 256], digits[DIGEST_TEXT_BYTES], *key = NULL;
-    const char *at = strstr(data, was);
-    trainer_state t;
-    assert_non_null(at);
-    snprintf(other, sizeof other, "%.*s%s%s", (int)(at - data), data, is, at + strlen(was));
+    snprintf(other, sizeof other, "%s", text);
     for (char *k = other; (k = strstr(k, "\"digest\":")); k++) key = k;
     digest d = digest_begin();
     digest_add(&d, other, (uint64_t)(key - other));
     memcpy(strchr(key + 9, '"') + 1, digest_text_of(digest_value(&d), digits), 16);
     scratch_write("state", other, strlen(other));
-    return trainer_state_read("state", &t);
+    return trainer_state_read("state", t);
+}
+
+static status read_with(const char *data, const char *was, const char *is) {
+    char other[BYTES + 128];
+    const char *at = strstr(data, was);
+    trainer_state t;
+    assert_non_null(at);
+    snprintf(other, sizeof other, "%.*s%s%s", (int)(at - data), data, is, at + strlen(was));
+    return read_text(other, &t);
 }
 
 /* What no snug writes is refused by its key even where the digest fits. */
@@ -107,8 +114,69 @@ static void kinds_of_values_are_checked(void **state) {
     }
 }
 
+/* A state with something of everything that one may hold. */
+static void fill(trainer_state *t) {
+    *t = (trainer_state){ .step = 7, .samples = 56, .micro_batch = 2 };
+    for (int k = 0; k < IDENTITY_KINDS; k++) {
+        identity_add(&t->run, (identity_kind)k, "number", k + 0.5, "");
+        identity_add(&t->run, (identity_kind)k, "words", 0, "some");
+    }
+    for (int i = 0, n = 0; pass_table[i] && n < 2; i++)
+        if (pass_table[i]->class == PASS_LOSSY) {
+            strcpy(t->passes[i].setting, "x");
+            t->passes[i].class = PASS_LOSSY, n++;
+        }
+    t->run.base = (safetensors_sum){ 100, 11 };
+    t->model = (safetensors_sum){ 200, 22 };
+    t->optimizer = (safetensors_sum){ 300, 33 };
+}
+
+/* Which value may be anything: facts of a run are compared, and a fact that is absent or other is another
+ * run's; a technique less is another plan's; without "base" the weights are a whole model's. */
+static bool may_be_absent(const spoil_text *t, int i) {
+    char key[SPOIL_KEY], around[SPOIL_KEY];
+    spoil_key(t, i, key);
+    spoil_key(t, t->at[i].above, around);
+    return strcmp(key, "number") == 0 || strcmp(key, "words") == 0 || (!t->at[i].key && t->at[i].above > 0) ||
+           (!*around && strcmp(key, "base") == 0);
+}
+
+/* Whether a value is of another kind or out of every range or is not there: the file is refused by its key. A
+ * file of an adapter is looked for where "base" is there, so without it another key is missed. */
+static void every_value_is_checked(void **state) {
+    (void)state;
+    static spoil_text t;
+    static char text[BYTES];
+    trainer_state is, read;
+    fill(&is);
+    assert_int_equal(trainer_state_write("state", &is), STATUS_OK);
+    FILE *file = fopen("state", "rb");
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    if (read_text(text, &read) != STATUS_OK) fail_msg("%s", status_message());
+    assert_memory_equal(&is.model, &read.model, sizeof is.model);
+    assert_memory_equal(&is.run.base, &read.run.base, sizeof is.run.base);
+    spoil_read(&t, text);
+    assert_true(t.count > 30);
+    for (int i = 1; i < t.count - 1; i++) { /* the last is the digest of the file */
+        char key[SPOIL_KEY];
+        const spoil_value *v = &t.at[i];
+        const char *with[] = { spoil_is_word(v) ? "7" : "[]", "{}", "null", "-1e308", "1e308", NULL };
+        spoil_key(&t, i, key);
+        for (int k = 0; k < 6; k++) {
+            if (with[k] ? *with[k] == *v->begin : may_be_absent(&t, i)) continue;
+            status result =
+                read_text(with[k] ? spoil_replaced(&t, i, with[k]) : spoil_left_out(&t, i), &read);
+            if (strcmp(key, "base") == 0 && k == 2) continue; /* null is as good as absent */
+            if (result != STATUS_INVALID) fail_msg("'%s': %s is taken", key, with[k] ? with[k] : "nothing");
+            if (!strstr(status_message(), key)) fail_msg("'%s': '%s'", key, status_message());
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(the_digest_must_stand),
-                                        cmocka_unit_test(kinds_of_values_are_checked) };
+                                        cmocka_unit_test(kinds_of_values_are_checked),
+                                        cmocka_unit_test(every_value_is_checked) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
