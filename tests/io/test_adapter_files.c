@@ -92,6 +92,8 @@ static void without_a_digest_any_base_does(void **state) {
     static const char with[] = "{\"base\": \"nf4\", \"digest\": \"93c6c6e6fa3ae8d7\"}";
     scratch_write("ad/adapter_base.json", with, sizeof with - 1);
     assert_int_equal(adapter_files_check_base("ad", "nowhere"), STATUS_INVALID);
+    if (strstr(status_message(), "holds others"))
+        fail_msg("of a base that is not there: %s", status_message());
     scratch_write("ad/adapter_base.json", "[]", 2);
     assert_int_equal(adapter_files_check_base("ad", "nowhere"), STATUS_INVALID);
     assert_int_equal(unlink("ad/adapter_base.json"), 0);
@@ -118,6 +120,22 @@ static void folders_are_named(void **state) {
     assert_non_null(strstr(status_message(), "absent/adapter_config.json"));
 }
 
+/* Of a setting that is none nothing is written. */
+static void what_is_no_setting_is_not_saved(void **state) {
+    (void)state;
+    const pass *p;
+    pass_setting s;
+    taken(ALL, "rank=4");
+    assert_int_equal(adapter_files_read("ad", &p, &s), STATUS_OK);
+    const pass_setting none = { .text = "rank=none", .class = PASS_LOSSY };
+    assert_int_equal(mkdir("new", 0700), 0);
+    assert_int_equal(
+        adapter_files_save("new", &(adapter_files_about){ .pass = p, .setting = &none }, NULL, 0),
+        STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "rank=none"));
+    assert_int_equal(rmdir("new"), 0);
+}
+
 static int open_folder(void **state) { return scratch_open(state) == 0 ? mkdir("ad", 0700) : -1; }
 
 int main(void) {
@@ -127,6 +145,7 @@ int main(void) {
         cmocka_unit_test(without_a_digest_any_base_does),
         cmocka_unit_test(lists_are_no_configuration),
         cmocka_unit_test(folders_are_named),
+        cmocka_unit_test(what_is_no_setting_is_not_saved),
     };
     return cmocka_run_group_tests(tests, open_folder, scratch_close);
 }

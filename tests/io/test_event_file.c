@@ -100,6 +100,26 @@ static void a_file_holds_what_was_added(void **state) {
     assert_int_equal(at, bytes);
 }
 
+/* A step may have as many scalars as there is a place for; what is beyond is left out, not written over. */
+static void a_step_holds_its_scalars(void **state) {
+    (void)state;
+    static event_file f;
+    event_scalar scalars[EVENT_FILE_SCALARS + 1];
+    for (uint32_t count = 0; count <= EVENT_FILE_SCALARS + 1; count++) {
+        size_t at = 0, length = 0, found = 0;
+        for (uint32_t i = 0; i <= EVENT_FILE_SCALARS; i++) scalars[i] = (event_scalar){ "tag-of-it", 1 };
+        assert_int_equal(event_file_open(&f, ".", 400 + count), STATUS_OK);
+        assert_int_equal(event_file_add(&f, 400, 1.5, scalars, count), STATUS_OK);
+        assert_int_equal(event_file_flush(&f), STATUS_OK);
+        size_t bytes = load(f.path);
+        event_file_close(&f);
+        const unsigned char *event = NULL;
+        for (int k = 0; k < 3; k++) event = next_record(&at, bytes, &length);
+        for (size_t i = 0; i + 9 <= length; i++) found += memcmp(event + i, "tag-of-it", 9) == 0;
+        assert_int_equal(found, count < EVENT_FILE_SCALARS ? count : EVENT_FILE_SCALARS);
+    }
+}
+
 static void many_records_pass_through_the_buffer(void **state) {
     (void)state;
     static event_file f;
@@ -160,6 +180,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(checksums_are_those_of_the_standard),
         cmocka_unit_test(a_file_holds_what_was_added),
+        cmocka_unit_test(a_step_holds_its_scalars),
         cmocka_unit_test(many_records_pass_through_the_buffer),
         cmocka_unit_test(later_files_have_later_names),
         cmocka_unit_test(what_cannot_be_written_is_said),

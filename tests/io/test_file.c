@@ -168,6 +168,16 @@ static void logs_hold_whole_lines(void **state) {
     check("log", "one\ntwo\nthree\n");
     close(log);
 
+    assert_int_equal(truncate("log", 0), 0); /* the first line has none before it to go back to */
+    assert_int_equal(io_append_open("log", &log), STATUS_OK);
+    small.rlim_cur = 2;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    result = io_append_line(log, "log", "one");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(result, STATUS_FAILED);
+    check("log", "");
+    close(log);
+
     char torn[10000];
     memset(torn, 'x', sizeof torn);
     scratch_write("log", torn, sizeof torn);

@@ -89,6 +89,14 @@ static void wrong_members_are_named(void **state) {
         if (strncmp(status_message(), wrong[i].sentence, strlen(wrong[i].sentence)) != 0)
             fail_msg("'%s' instead of '%s'", status_message(), wrong[i].sentence);
     }
+    for (int kind = 0; kind < 3; kind++) {
+        if (status_set(STATUS_FAILED, "nothing") != STATUS_FAILED) fail();
+        status result = kind == 0   ? json_get_number(d.root, "absent", -1, 1, &x)
+                        : kind == 1 ? json_get_bool(d.root, "absent", &b)
+                                    : json_get_string(d.root, "absent", &s);
+        assert_int_equal(result, STATUS_INVALID);
+        assert_string_equal(status_message(), "c.json: 'absent' is missing");
+    }
     assert_int_equal(json_get_number(d.root, "nan", -INFINITY, INFINITY, &x), STATUS_INVALID);
     assert_int_equal(json_get_bool(d.root, "n", &b), STATUS_INVALID);
     assert_int_equal(json_get_string(d.root, "n", &s), STATUS_INVALID);

@@ -16,6 +16,7 @@
 
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/json.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
 
@@ -212,6 +213,8 @@ static void damaged_headers_are_refused(void **state) {
         { "{\"a", 0, "expected '\"'" },
         { "{\"\\x\":{" BODY "}}", 2, "unknown escape" },
         { "{\"\\u00g0\":{" BODY "}}", 2, "hexadecimal" },
+        { "{\"\\ud83d\\ude0g\":{" BODY "}}", 2, "hexadecimal" },
+        { "{\"\\ud83d\\u", 0, "ends inside" },
         { "{\"\\u0000\":{" BODY "}}", 2, "zero byte" },
         { "{\"\\ud800\":{" BODY "}}", 2, "half a surrogate" },
         { "{\"\\ud800\\u0041\":{" BODY "}}", 2, "half a surrogate" },
@@ -423,6 +426,70 @@ static void damaged_sets_are_refused(void **state) {
     }
 }
 
+/* What is read of a header or an index with one character left out or another in its place is JSON to a
+ * reader that shares no code with this one. */
+static void only_json_is_read(void **state) {
+    (void)state;
+    static const char others[] = "{}],:\"x";
+    static const char *const texts[] = {
+        "{\"__metadata__\":{\"k\":\"v\",\"l\":\"w\"},\"a\":{\"dtype\":\"U8\",\"shape\":[1,2],\"data_"
+        "offsets\":[0,2]}}",
+        "{\"before\":\"x\",\"weight_map\":{\"odd\":\"m.safetensors\",\"half\":\"m.safetensors\"},\"more\":"
+        "\"x\"}",
+    };
+    const safetensors_item both[] = { items[0], items[4] };
+    int taken = 0;
+    assert_int_equal(io_make_folder("json"), STATUS_OK);
+    assert_int_equal(safetensors_write("json/m.safetensors", both, 2), STATUS_OK);
+    for (size_t i = 0; i < strlen(texts[0]) + strlen(texts[1]); i++) {
+        bool index = i >= strlen(texts[0]);
+        const char *json = texts[index], *path = index ? "json/x.index.json" : "json/x.safetensors";
+        size_t at = index ? i - strlen(texts[0]) : i;
+        for (size_t k = 0; k < sizeof others; k++) { /* the last is the zero: left out */
+            char changed[256];
+            safetensors s;
+            json_document d;
+            int length =
+                snprintf(changed, sizeof changed, "%.*s%.1s%s", (int)at, json, &others[k], json + at + 1);
+            if (index)
+                scratch_write(path, changed, (size_t)length);
+            else
+                make(path, changed, (uint64_t)length, 2);
+            if (safetensors_open(path, &s) != STATUS_OK) continue;
+            safetensors_close(&s);
+            if (json_parse("it", changed, (size_t)length, &d) != STATUS_OK)
+                fail_msg("%s: %s", changed, status_message());
+            json_close(&d);
+            taken++;
+        }
+    }
+    assert_true(taken > 100); /* with other letters in names, and as they are */
+}
+
+/* Every range of a tensor's bytes is read, and no other; a read that is refused writes nothing. */
+static void only_ranges_inside_are_read(void **state) {
+    (void)state;
+    enum { PIECE = 256 << 10 };
+    static uint8_t from[PIECE], into[PIECE + 1];
+    safetensors s;
+    const safetensors_item all[] = { items[0],
+                                     { "piece", "U8", { { PIECE }, 1 }, .data = from, .bytes = PIECE } };
+    assert_int_equal(safetensors_write("ranges.safetensors", all, 2), STATUS_OK);
+    assert_int_equal(safetensors_open("ranges.safetensors", &s), STATUS_OK);
+    const safetensors_entry *odd_one = safetensors_find(&s, "odd"), *piece = safetensors_find(&s, "piece");
+    for (uint64_t first = 0; first < 9; first++)
+        for (uint64_t bytes = 0; bytes < 9; bytes++) {
+            status expected = first + bytes <= sizeof odd ? STATUS_OK : STATUS_INVALID;
+            if (safetensors_read_bytes(&s, odd_one, first, into, bytes) != expected)
+                fail_msg("%d bytes from %d", (int)bytes, (int)first);
+            if (bytes) assert_int_equal(safetensors_read_part(&s, odd_one, first, into, bytes), expected);
+        }
+    memset(into, 0xee, sizeof into);
+    assert_int_equal(safetensors_read_part(&s, piece, 0, into, PIECE + 1), STATUS_INVALID);
+    assert_int_equal(into[0], 0xee);
+    safetensors_close(&s);
+}
+
 /* Numbers are looked at piece by piece: at a piece's border no byte is read twice, left out or beyond. */
 static void pieces_meet(void **state) {
     (void)state;
@@ -445,6 +512,7 @@ static void pieces_meet(void **state) {
 
 static void wrong_items_are_not_written(void **state) {
     (void)state;
+    uint64_t bytes;
     static const safetensors_item bad[] = {
         { "a", "F32", { { 2 }, 1 }, .data = weights, .bytes = 4 },
         { "a", "F31", { { 1 }, 1 }, .data = weights, .bytes = 4 },
@@ -456,9 +524,13 @@ static void wrong_items_are_not_written(void **state) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(safetensors_write("w.safetensors", &bad[i], 1), STATUS_INVALID);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(safetensors_file_bytes("w.safetensors", &bad[i], 1, &bytes), STATUS_INVALID);
     const safetensors_item twice[] = { items[0], items[1], items[0] }, both[] = { items[0], items[0] };
     for (int i = 0; i < 2; i++) {
         assert_int_equal(safetensors_write("w.safetensors", i ? both : twice, i ? 2 : 3), STATUS_INVALID);
+        assert_int_equal(safetensors_file_bytes("w.safetensors", i ? both : twice, i ? 2 : 3, &bytes),
+                         STATUS_INVALID);
         assert_non_null(strstr(status_message(), "two tensors have the name 'odd'"));
     }
     assert_int_not_equal(access("w.safetensors", F_OK), 0);
@@ -501,6 +573,8 @@ int main(void) {
         cmocka_unit_test(random_damage_does_no_harm),
         cmocka_unit_test(sets_of_shards_are_read),
         cmocka_unit_test(damaged_sets_are_refused),
+        cmocka_unit_test(only_json_is_read),
+        cmocka_unit_test(only_ranges_inside_are_read),
         cmocka_unit_test(pieces_meet),
         cmocka_unit_test(wrong_items_are_not_written),
         cmocka_unit_test(a_full_disk_leaves_the_old_file),

@@ -481,6 +481,19 @@ static void the_check_agrees_with_all_pairs(void **state) {
     assert_true(wrong > 100);
 }
 
+/* One interval of every length at every place: it is inside, or a byte outside. */
+static void the_check_sees_the_end(void **state) {
+    (void)state;
+    for (uint64_t room = 0; room <= 3 * PACK_ALIGNMENT; room++)
+        for (uint64_t bytes = 1; bytes <= 3 * PACK_ALIGNMENT + 2; bytes++)
+            for (uint64_t offset = 0; offset <= 3 * PACK_ALIGNMENT; offset += PACK_ALIGNMENT) {
+                pack_interval one = { .bytes = bytes, .first = 2, .last = 3, .offset = offset };
+                status expected = offset + bytes <= room ? STATUS_OK : STATUS_FAILED;
+                if (check_packing(&one, 1, room) != expected)
+                    fail_msg("%d bytes at %d of %d", (int)bytes, (int)offset, (int)room);
+            }
+}
+
 static void the_check_sees_what_is_wrong(void **state) {
     (void)state;
     uint64_t arena;
@@ -608,6 +621,7 @@ int main(void) {
         cmocka_unit_test(random_training_steps_take_little_more_than_the_lower_bound),
         cmocka_unit_test(known_models_are_packed_close_and_fast),
         cmocka_unit_test(the_check_agrees_with_all_pairs),
+        cmocka_unit_test(the_check_sees_the_end),
         cmocka_unit_test(the_check_sees_what_is_wrong),
         cmocka_unit_test(the_order_of_the_input_does_not_matter),
         cmocka_unit_test(only_the_order_of_steps_matters),
