@@ -99,7 +99,50 @@ static void each_number_of_a_model_counts(void **state) {
     }
 }
 
+/* Samples of 8 bytes each, made on demand: the number of the sample, but for one that is other or fails. */
+static uint64_t other_sample, failing_sample;
+static status read_made(const data_source *source, uint64_t sample, void *scratch, void *const *fields) {
+    (void)scratch;
+    uint64_t value = sample == other_sample ? UINT64_MAX : sample;
+    if (sample == failing_sample) return status_set(STATUS_FAILED, "sample %d can't be read", (int)sample);
+    for (uint32_t f = 0; f < source->field_count; f++) {
+        memset(fields[f], 0, source->field_bytes[f]);
+        memcpy(fields[f], &value, sizeof value);
+    }
+    return STATUS_OK;
+}
+
+static status identity_of_made(setup *s, uint64_t other, uint64_t failing, identity *i) {
+    other_sample = other, failing_sample = failing;
+    s->train = (data_source){ .read = read_made, .samples = 40, .field_count = 1, .field_bytes = { 8 } };
+    return identity_of(s, i);
+}
+
+/* Of so few samples all are looked at: each that is other makes it other data, each that can't be read ends
+ * it. */
+static void each_sample_counts(void **state) {
+    (void)state;
+    setup s;
+    identity all, other;
+    setup_options o = setup_defaults();
+    scratch_write("config.json", GPT2, sizeof GPT2 - 1);
+    o.model = "config.json", o.batch = 1, o.threads = 1;
+    if (setup_open(&o, NULL, &s) != STATUS_OK) fail_msg("%s", status_message());
+    data_source own = s.train;
+    assert_int_equal(identity_of_made(&s, UINT64_MAX, UINT64_MAX, &all), STATUS_OK);
+    for (uint64_t i = 0; i < 40; i++) {
+        assert_int_equal(identity_of_made(&s, i, UINT64_MAX, &other), STATUS_OK);
+        if (identity_compare(&all, &other, "run") != STATUS_INVALID) fail_msg("another sample %d", (int)i);
+        assert_non_null(strstr(status_message(), "data"));
+        assert_int_equal(identity_of_made(&s, UINT64_MAX, i, &other), STATUS_FAILED);
+        assert_non_null(strstr(status_message(), "can't be read"));
+    }
+    s.train = own;
+    setup_close(&s);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(each_number_of_a_model_counts) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(each_number_of_a_model_counts),
+                                        cmocka_unit_test(each_sample_counts) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

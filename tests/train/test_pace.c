@@ -32,6 +32,26 @@ static void the_latest_steps_count(void **state) {
     assert_true(pace_seconds(&p) == 2);
 }
 
+/* Of any times in any order: as many steps are shorter as are longer. */
+static void it_is_the_median(void **state) {
+    (void)state;
+    for (int count = PACE_LEAST; count < PACE_MOST; count++) {
+        pace p = { .undisturbed = 0 };
+        int shorter = 0, longer = 0;
+        for (int i = 0; i < count; i++) {
+            double seconds = 0.001 * (1 + i * 37 % 101);
+            pace_note(&p, seconds, seconds, 1);
+        }
+        double middle = pace_seconds(&p);
+        for (int i = 0; i < count; i++) {
+            shorter += p.seconds[i] < middle;
+            longer += p.seconds[i] > middle;
+        }
+        if (shorter > count / 2 || longer > count / 2)
+            fail_msg("of %d steps %d are shorter and %d longer", count, shorter, longer);
+    }
+}
+
 static void the_share_is_of_all_steps(void **state) {
     (void)state;
     pace p = { .undisturbed = 0 };
@@ -47,6 +67,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_undisturbed_steps_count),
         cmocka_unit_test(the_latest_steps_count),
+        cmocka_unit_test(it_is_the_median),
         cmocka_unit_test(the_share_is_of_all_steps),
     };
     return cmocka_run_group_tests_name("pace", tests, NULL, NULL);
