@@ -167,6 +167,37 @@ static void failing_at_every_call(void **state) {
     close_small(&x);
 }
 
+static uint32_t how_many(void) {
+    int64_t *steps;
+    uint32_t count;
+    assert_int_equal(checkpoint_folder_list("out", &steps, &count), STATUS_OK);
+    memory_free(steps);
+    return count;
+}
+
+/* Older ones go, or it is said that they can't. */
+static void removing_is_done_or_said(void **state) {
+    (void)state;
+    small x;
+    open_small(&x);
+    bool reached = true;
+    for (long call = 0; reached; call++) {
+        begin(&x);
+        for (int64_t step = 2; step <= 4; step++) {
+            char path[CHECKPOINT_PATH_BYTES];
+            assert_int_equal(checkpoint_folder_begin("out", step, path), STATUS_OK);
+            assert_int_equal(checkpoint_folder_commit("out", step), STATUS_OK);
+        }
+        disk.armed = true, disk.room = UINT64_MAX, disk.written = 0, disk.call = 0, disk.fails_at = call;
+        status result = checkpoint_folder_keep("out", 4, 2);
+        reached = disk.call > call;
+        disk.armed = false, disk.fails_at = -1;
+        if (result == STATUS_OK) assert_int_equal(how_many(), 2);
+        if (!reached) assert_int_equal(result, STATUS_OK);
+    }
+    close_small(&x);
+}
+
 /* Not one byte of a checkpoint can change unseen. */
 static void every_byte_counts(void **state) {
     (void)state;
@@ -203,6 +234,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_at_every_byte),
         cmocka_unit_test(failing_at_every_call),
+        cmocka_unit_test(removing_is_done_or_said),
         cmocka_unit_test(every_byte_counts),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, scratch_open, scratch_close);

@@ -1,0 +1,165 @@
+/* Where a resumed run begins: the newest whole checkpoint of this run, in the folder that was named or in the
+ * one that it has gone on in since. What else is there is refused or passed over, with a sentence. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/utf8.h"
+#include "exec/exec.h"
+#include "io/file.h"
+#include "io/scratch.h"
+#include "train/journal.h"
+#include "train/resume.h"
+#include "train/weights.h"
+
+enum { STEPS = 6 };
+
+static struct {
+    setup s;
+    decision d;
+    exec *e;
+    identity run;
+} small;
+
+static int open_small(void **state) {
+    static const char config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 4, "
+                                 "\"n_positions\": 8, \"vocab_size\": 8}\n";
+    setup_options o = setup_defaults();
+    if (scratch_open(state) != 0) return -1;
+    scratch_write("config.json", config, sizeof config - 1);
+    o.model = "config.json", o.keep = 9, o.batch = 1, o.threads = 1, o.steps = STEPS;
+    if (setup_open(&o, NULL, &small.s) != STATUS_OK || decision_make(&small.s, &small.d) != STATUS_OK ||
+        exec_open(&small.d.plan, 0, &small.e) != STATUS_OK ||
+        weights_initialise(small.e, &small.s.model, 7) != STATUS_OK ||
+        identity_of(&small.s, &small.run) != STATUS_OK)
+        return -1;
+    return 0;
+}
+
+static int close_small(void **state) {
+    exec_close(small.e);
+    decision_close(&small.d);
+    setup_close(&small.s);
+    return scratch_close(state);
+}
+
+static void save(const char *out, int64_t step) {
+    small.s.options.out = out;
+    if (checkpoint_save(small.e, &small.s, &small.d, &small.run, step) != STATUS_OK)
+        fail_msg("%s", status_message());
+}
+
+/* A folder that this run, or another one, has begun to write to. */
+static void begin(const char *out, const identity *run) {
+    journal *j;
+    char line[64];
+    snprintf(line, sizeof line, "rm -rf %s", out);
+    assert_int_equal(system(line), 0);
+    assert_int_equal(io_make_folder(out), STATUS_OK);
+    small.s.options.out = out;
+    if (journal_open(&small.s, &small.d, run, 0, &j) != STATUS_OK) fail_msg("%s", status_message());
+    assert_int_equal(journal_close(j, STATUS_FAILED, 1), STATUS_FAILED);
+}
+
+static status find(const char *from, const char *out, resume *r) {
+    small.s.options.resume = true, small.s.options.resume_from = from, small.s.options.out = out;
+    return resume_find(&small.s, r);
+}
+
+/* "--resume from/checkpoint-2 --out new", said again: for every step that new may have got to. */
+static void the_later_of_both_is_taken(void **state) {
+    (void)state;
+    begin("from", &small.run);
+    save("from", 2);
+    for (int64_t step = 1; step <= STEPS; step++) {
+        resume r;
+        char expected[64] = "from/checkpoint-2";
+        begin("new", &small.run);
+        save("new", step);
+        if (step >= 2) snprintf(expected, sizeof expected, "new/checkpoint-%lld", (long long)step);
+        if (find("from/checkpoint-2", "new", &r) != STATUS_OK) fail_msg("%s", status_message());
+        assert_string_equal(r.folder, expected);
+        assert_int_equal(r.step, step < 2 ? 2 : step);
+        assert_int_equal(r.state.step, r.step);
+        assert_string_equal(r.said, "");
+        resume_close(&r);
+    }
+}
+
+/* Whichever file of a checkpoint is damaged: named by itself it is refused; of a run it is passed over. */
+static void damage_is_refused_or_passed_over(void **state) {
+    (void)state;
+    static const char *const files[] = { "model.safetensors", "optimizer.safetensors", "trainer_state.json" };
+    for (int i = 0; i < 3; i++) {
+        resume r;
+        char path[96], *data;
+        uint64_t bytes;
+        begin("run", &small.run);
+        save("run", 2);
+        save("run", 4);
+        snprintf(path, sizeof path, "run/checkpoint-4/%s", files[i]);
+        assert_int_equal(io_read_file(path, 1 << 20, &data, &bytes), STATUS_OK);
+        data[bytes / 2] ^= 1;
+        assert_int_equal(io_write_file(path, data, bytes), STATUS_OK);
+        memory_free(data);
+        assert_int_equal(find("run/checkpoint-4", "other", &r), STATUS_INVALID);
+        assert_non_null(strstr(status_message(), files[i]));
+        resume_close(&r);
+        if (find(NULL, "run", &r) != STATUS_OK) fail_msg("%s", status_message());
+        assert_string_equal(r.folder, "run/checkpoint-2");
+        assert_non_null(strstr(r.said, "run/checkpoint-4 is passed over"));
+        resume_close(&r);
+    }
+}
+
+/* A folder that is made by another run between looking and claiming is that run's. */
+static void another_may_come_first(void **state) {
+    (void)state;
+    resume r;
+    lock other;
+    assert_int_equal(find(NULL, "late", &r), STATUS_OK);
+    assert_int_equal(io_make_folder("late"), STATUS_OK);
+    assert_int_equal(lock_open("late/" LOCK_OF_FOLDER, &other), STATUS_OK);
+    assert_int_equal(resume_claim(&small.s, &r), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "another run writes to this folder"));
+    resume_close(&r);
+    lock_close(&other);
+    assert_int_equal(resume_claim(&small.s, &r), STATUS_OK);
+    resume_close(&r);
+}
+
+/* Names of folders may hold any bytes; what people read is a line each, and UTF-8. */
+static void sentences_can_be_read(void **state) {
+    (void)state;
+    resume r = { .lock.file = -1 };
+    for (int i = 0; i < 3; i++) resume_say(&r, "folder %d\xff of \xc3", i);
+    for (const char *at = r.said; *at;) {
+        size_t length = utf8_length(at, strlen(at));
+        if (!length) fail_msg("not UTF-8 at byte %d of %s", (int)(at - r.said), r.said);
+        at += length;
+    }
+    for (int i = 0; i < 3; i++) {
+        char line[16];
+        snprintf(line, sizeof line, "folder %d", i);
+        assert_non_null(strstr(r.said, line));
+    }
+    for (int i = 0; i < 1000; i++) resume_say(&r, "and so on");
+    assert_true(strlen(r.said) < sizeof r.said);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_later_of_both_is_taken),
+        cmocka_unit_test(damage_is_refused_or_passed_over),
+        cmocka_unit_test(another_may_come_first),
+        cmocka_unit_test(sentences_can_be_read),
+    };
+    return cmocka_run_group_tests(tests, open_small, close_small);
+}
