@@ -380,8 +380,9 @@ static void targets_that_do_not_exist_are_refused(void **state) {
     }
     graph_close(&g);
     static const char *const nonsense[] = {
-        "rank=0",           "rank=1.5",          "rank=-1",         "rank=8,alpha=0",  "alpha=2",
-        "rank=8,dropout=1", "rank=8,target=a b", "rank=8,bias=all", "rank=8,base=nf5", "rank=8,base="
+        "rank=4097",       "rank=0",          "rank=1.5",         "rank=-1",
+        "rank=8,alpha=0",  "alpha=2",         "rank=8,dropout=1", "rank=8,target=a b",
+        "rank=8,bias=all", "rank=8,base=nf5", "rank=8,base="
     };
     for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
         pass_setting s;

@@ -1,0 +1,302 @@
+/* What each technique does by its rules, on small graphs and against words that share no code with it: how
+ * many settings it offers, of which class they are when they are pinned, whom it touches and whom it leaves
+ * alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "run/lab.h"
+
+static const pass *pass_of(const char *name, int *index) {
+    for (int i = 0; pass_table[i]; i++)
+        if (strcmp(pass_table[i]->name, name) == 0) {
+            if (index) *index = i;
+            return pass_table[i];
+        }
+    fail_msg("no technique %s", name);
+    return NULL;
+}
+
+static void plan_of(const lab *l, int64_t micro_batch, const char *settings, plan *p) {
+    compose_choice c = lab_choose(l, micro_batch, settings);
+    if (compose_plan(&l->run, &c, p) != STATUS_OK) fail_msg("%s: %s", settings, status_message());
+}
+
+/* So many rows that losses are worth cutting in two ways. */
+static const lab_sizes rows_of_a_head = { .layers = 2,
+                                          .heads = 2,
+                                          .channels = 16,
+                                          .context = 256,
+                                          .vocabulary = 200,
+                                          .batch = 16,
+                                          .dropout = 0.1,
+                                          .clip = 1 };
+
+static void check_room(const lab *l, int i, int64_t micro_batch) {
+    enum { ROOM = 40 };
+    static pass_setting whole[ROOM + 1], list[ROOM + 1];
+    compose_choice c = lab_choose(l, micro_batch, "");
+    pass_context context = compose_context(&l->run, &c);
+    pass_without without = PASS_OPTIONAL;
+    graph g;
+    assert_int_equal(compose_graph(&l->run, &c, pass_table[i]->stage, &g), STATUS_OK);
+    uint32_t all = pass_table[i]->settings(&g, &context, whole, ROOM, &without);
+    for (uint32_t room = 0; room < ROOM; room++) {
+        memset(list, 0xee, sizeof list);
+        uint32_t count = pass_table[i]->settings(&g, &context, list, room, &without);
+        if (count != (all < room ? all : room))
+            fail_msg("%s: %u of %u in room for %u", pass_table[i]->name, count, all, room);
+        for (uint32_t k = 0; k < count; k++) assert_string_equal(list[k].text, whole[k].text);
+        for (size_t b = count * sizeof *list; b < sizeof list; b++)
+            if (((unsigned char *)list)[b] != 0xee)
+                fail_msg("%s writes beyond %u", pass_table[i]->name, room);
+    }
+    graph_close(&g);
+}
+
+/* A list that is too short is filled, and nothing is written behind it. */
+static void no_more_than_there_is_room(void **state) {
+    (void)state;
+    lab l;
+    lab_open(&l, &rows_of_a_head);
+    for (int i = 0; pass_table[i]; i++) {
+        check_room(&l, i, 1);
+        check_room(&l, i, rows_of_a_head.batch);
+    }
+}
+
+/* The class of a setting is what it is offered with, on this graph, also where it is pinned. */
+static void pinned_settings_have_their_class(void **state) {
+    (void)state;
+    lab l;
+    int tried = 0;
+    lab_open(&l, &(lab_sizes){
+                     .layers = 1, .heads = 2, .channels = 16, .context = 256, .vocabulary = 61, .batch = 2 });
+    for (int i = 0; pass_table[i]; i++) {
+        pass_setting offered[64];
+        uint32_t count;
+        compose_choice c = lab_choose(&l, 1, "");
+        assert_int_equal(search_offers(&l.run, &c, i, offered, 64, &count), STATUS_OK);
+        for (uint32_t k = 0; k < count; k++) {
+            search_request q = { .run = l.run, .micro_batch = 1, .allowed = PASS_EXACT };
+            search_front front;
+            if (offered[k].class != PASS_EXACT) continue;
+            for (int other = 0; pass_table[other]; other++)
+                if (strcmp(pass_table[other]->name, "accumulate") != 0) q.pins[other].kind = SEARCH_OFF;
+            q.pins[i].kind = SEARCH_PINNED;
+            assert_int_equal(pass_table[i]->parse(offered[k].text, &q.pins[i].setting), STATUS_OK);
+            if (search_run(&q, NULL, &front) != STATUS_OK)
+                fail_msg("%s=%s: %s", pass_table[i]->name, offered[k].text, status_message());
+            search_close(&front);
+            tried++;
+        }
+    }
+    assert_true(tried > 5);
+}
+
+/* Where the batch is one micro-batch there is nothing to add up: pinned or not, the plan is the same. */
+static void one_micro_batch_is_not_accumulated(void **state) {
+    (void)state;
+    lab l;
+    plan without, with;
+    lab_open(&l, &(lab_sizes){
+                     .layers = 1, .heads = 2, .channels = 16, .context = 16, .vocabulary = 61, .batch = 2 });
+    plan_of(&l, 2, "", &without);
+    for (int i = 0; i < 2; i++) {
+        plan_of(&l, 2, i ? "accumulate=add" : "accumulate=defer", &with);
+        assert_int_equal(with.arena_bytes, without.arena_bytes);
+        assert_int_equal(with.lower_bound_bytes, without.lower_bound_bytes);
+        assert_memory_equal(with.by_category, without.by_category,
+                            CATEGORY_RUNTIME * sizeof *with.by_category);
+        plan_close(&with);
+    }
+    plan_close(&without);
+}
+
+/* Beside an adapter a weight is held as codes where a product of a block reads it and its rows can be packed:
+ * those of 4 bits lie two in a byte, so its rows are even. */
+static void other_weights_stay_as_they_are(void **state) {
+    (void)state;
+    static const struct {
+        const char *settings;
+        dtype type;
+        int64_t even;
+    } bases[] = { { "lora=rank=2,base=int8", DTYPE_I8, 1 }, { "lora=rank=2,base=nf4", DTYPE_U8, 2 } };
+    for (size_t b = 0; b < sizeof bases / sizeof *bases; b++) {
+        lab l;
+        plan p;
+        int held = 0, odd = 0;
+        lab_open(&l,
+                 &(lab_sizes){
+                     .layers = 2, .heads = 3, .channels = 15, .context = 16, .vocabulary = 61, .batch = 2 });
+        plan_of(&l, 2, bases[b].settings, &p);
+        const graph *g = &p.programs[0]->program.graph;
+        for (tensor_id t = 1; t < g->tensors.count; t++) {
+            const tensor *x = graph_tensor(g, t);
+            if (x->producer || x->role != ROLE_PARAMETER) continue;
+            const char *name = graph_name(g, t);
+            bool product = strstr(name, ".h.") && x->shape.rank == 2 && !strstr(name, "lora_") &&
+                           strcmp(name + strlen(name) - 7, ".weight") == 0;
+            bool even = product && (strstr(name, "c_fc")     ? 60
+                                    : strstr(name, "c_attn") ? 45
+                                                             : 15) %
+                                           bases[b].even ==
+                                       0;
+            if ((x->dtype == bases[b].type) != even)
+                fail_msg("%s is held as %s", name, dtype_name((dtype)x->dtype));
+            held += even, odd += product && !even;
+        }
+        assert_true(held > 0 && (odd > 0) == (bases[b].even == 2));
+        plan_close(&p);
+    }
+}
+
+/* ---- recomputing ---- */
+
+/* Of each forward node, in their order: is one of its results read after forward? And what it takes to make
+ * it again, operations and bytes for each byte that is freed. */
+static uint32_t look_at_forward(const graph *g, bool *kept, double *takes) {
+    uint32_t count = 0;
+    uint32_t *place = memory_new(g->nodes.count, sizeof *place);
+    assert_non_null(place);
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const node *n = graph_node(g, id);
+        if (n->phase == PHASE_FORWARD) {
+            op_cost cost = n->op->cost(g, n);
+            takes[count] = (cost.flops + 24 * cost.draws + cost.bytes_read + cost.bytes_written) /
+                           (cost.bytes_written > 0 ? cost.bytes_written : 1);
+            kept[count] = false;
+            place[id] = count++;
+            continue;
+        }
+        for (uint32_t i = 0; i < n->in_count; i++) {
+            tensor_id t = node_in(g, n, i);
+            node_id maker = t ? graph_tensor(g, graph_storage(g, t, NULL))->producer : 0;
+            if (maker && graph_node(g, maker)->phase == PHASE_FORWARD) kept[place[maker]] = true;
+        }
+    }
+    memory_free(place);
+    return count;
+}
+
+enum { NODES = 512 };
+
+static void recompute(const lab *l, const graph *g, const char *text, bool *kept) {
+    compose_choice c = lab_choose(l, 0, "");
+    pass_context context = compose_context(&l->run, &c);
+    const pass *p = pass_of("recompute", NULL);
+    pass_setting s;
+    double takes[NODES];
+    graph out;
+    assert_int_equal(p->parse(text, &s), STATUS_OK);
+    assert_int_equal(graph_open(&out), STATUS_OK);
+    assert_int_equal(p->run(g, &s, &context, &out), STATUS_OK);
+    look_at_forward(&out, kept, takes);
+    graph_close(&out);
+}
+
+static void check_order(const lab_sizes *sizes) {
+    static const char *const levels[] = { "cheap", "2", "3", "4", "5", "6", "7", "8", "block" };
+    enum { LEVELS = sizeof levels / sizeof *levels };
+    static bool plain[NODES], kept[LEVELS][NODES];
+    static double takes[NODES];
+    lab l;
+    graph g;
+    int dropped = 0;
+    lab_open(&l, sizes);
+    compose_choice c = lab_choose(&l, 0, "");
+    assert_int_equal(compose_graph(&l.run, &c, pass_of("recompute", NULL)->stage, &g), STATUS_OK);
+    uint32_t count = look_at_forward(&g, plain, takes);
+    assert_true(count > 10 && count < NODES);
+    for (int k = 0; k < LEVELS; k++) recompute(&l, &g, levels[k], kept[k]);
+    for (int k = 0; k < LEVELS; k++)
+        for (uint32_t a = 0; a < count; a++) {
+            if (!plain[a] || kept[k][a]) continue;
+            dropped++;
+            if (k == 0 && takes[a] > 64) fail_msg("what takes %g is called cheap", takes[a]);
+            for (uint32_t b = 0; b < count; b++)
+                if (plain[b] && kept[k][b] && !kept[LEVELS - 1][b] && takes[b] < takes[a])
+                    fail_msg("%s drops what takes %g and keeps what takes %g", levels[k], takes[a], takes[b]);
+        }
+    assert_true(dropped > LEVELS);
+    graph_close(&g);
+}
+
+/* Whatever is dropped at a level takes less, for each byte, than what is kept at it and dropped at another;
+ * what is called cheap takes at most 64. In the second model products take a little more than that, half of
+ * it for what they read. */
+static void what_is_cheaper_is_dropped_first(void **state) {
+    (void)state;
+    check_order(&rows_of_a_head);
+    check_order(&(lab_sizes){
+        .layers = 2, .heads = 2, .channels = 124, .context = 16, .vocabulary = 61, .batch = 4, .clip = 1 });
+}
+
+/* ---- early updates ---- */
+
+/* A gradient that is used at once is not kept, and what its update needs is made for it alone; so, where
+ * nothing has to be known of all gradients first, the plan is no larger but for some single numbers. */
+static void early_updates_take_no_more(void **state) {
+    (void)state;
+    static const char *const forms[] = { "", "precision=mixed-bf16", "precision=bf16", "precision=int8" };
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++)
+        for (int kind = 0; kind < OPTIMIZER_COUNT; kind++) {
+            lab l;
+            char early[64];
+            compose_choice late;
+            plan p, q;
+            lab_open(&l, &(lab_sizes){ .layers = 2,
+                                       .heads = 2,
+                                       .channels = 32,
+                                       .context = 32,
+                                       .vocabulary = 256,
+                                       .batch = 6,
+                                       .optimizer = (optimizer_kind)kind });
+            late = lab_choose(&l, 0, forms[f]);
+            if (compose_plan(&l.run, &late, &p) != STATUS_OK) continue; /* not for each optimizer */
+            snprintf(early, sizeof early, "%s update_early=on", forms[f]);
+            plan_of(&l, 0, early, &q);
+            if (q.arena_bytes > p.arena_bytes + 1024)
+                fail_msg("%s of %s: %llu and %llu", early, optimizer_name((optimizer_kind)kind),
+                         (unsigned long long)q.arena_bytes, (unsigned long long)p.arena_bytes);
+            plan_close(&p);
+            plan_close(&q);
+        }
+}
+
+/* ---- pieces ---- */
+
+/* Of what is outside memory, the search knows the largest piece of any program, as the plan does. */
+static void the_largest_piece_is_known(void **state) {
+    (void)state;
+    lab l;
+    plan p;
+    lab_open(&l, &(lab_sizes){
+                     .layers = 2, .heads = 2, .channels = 64, .context = 16, .vocabulary = 61, .batch = 2 });
+    l.run.folder = "/tmp";
+    plan_of(&l, 0, "offload=optimizer", &p);
+    assert_true(p.slot_bytes > 0);
+    assert_int_equal(p.pieces.slot_bytes, p.slot_bytes);
+    assert_true(p.pieces.count >= p.slots);
+    plan_close(&p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_more_than_there_is_room),
+        cmocka_unit_test(pinned_settings_have_their_class),
+        cmocka_unit_test(one_micro_batch_is_not_accumulated),
+        cmocka_unit_test(other_weights_stay_as_they_are),
+        cmocka_unit_test(what_is_cheaper_is_dropped_first),
+        cmocka_unit_test(early_updates_take_no_more),
+        cmocka_unit_test(the_largest_piece_is_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
