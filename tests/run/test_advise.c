@@ -245,12 +245,26 @@ static void it_adds_to_what_is_allowed(void **state) {
     assert_string_equal(set, "");
 }
 
+/* To leave a pin out is named where that is enough, to the byte. */
+static void releases_are_exact(void **state) {
+    (void)state;
+    search_request q = request();
+    uint64_t least = least_of_request(&q);
+    char advice[ADVISE_BYTES];
+    static const char alone[] = "--micro-batch auto (and no --accumulate) (needs";
+    q.micro_batch = q.run.batch;
+    assert_true(least_of_request(&q) > least);
+    advise_run(&q, least, advice);
+    if (!strstr(advice, alone)) fail_msg("%s", advice);
+    advise_run(&q, least - 1, advice);
+    if (strstr(advice, alone)) fail_msg("%s", advice);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_what_is_named),
-        cmocka_unit_test(lists_are_read_with_sentences),
-        cmocka_unit_test(the_cheapest_set_is_found),
-        cmocka_unit_test(it_adds_to_what_is_allowed),
+        cmocka_unit_test(only_what_is_named),        cmocka_unit_test(lists_are_read_with_sentences),
+        cmocka_unit_test(the_cheapest_set_is_found), cmocka_unit_test(it_adds_to_what_is_allowed),
+        cmocka_unit_test(releases_are_exact),
     };
     return cmocka_run_group_tests_name("advise", tests, NULL, NULL);
 }

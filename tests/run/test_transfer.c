@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/threads.h"
 #include "device/device_file.h"
 #include "io/scratch.h"
@@ -115,6 +116,50 @@ static void failures_are_said(void **state) {
         if (done >= 0 && at < all - 12) fail_msg("call %ld of %ld failed unnoticed", at, all);
     }
     fails_at = -1;
+}
+
+/* Of what could not be moved nothing is given any more, for reading or for filling, also where it is asked
+ * for as a weight. */
+static void after_a_failure_nothing_is_given(void **state) {
+    (void)state;
+    lab l;
+    plan p;
+    exec *e;
+    model_weight *weights;
+    uint32_t count;
+    int in_file = 0;
+    lab_open(&l, &sizes);
+    compose_choice c = lab_choose(&l, 0, "precision=mixed-bf16 offload=optimizer+master");
+    assert_int_equal(compose_plan(&l.run, &c, &p), STATUS_OK);
+    assert_int_equal(exec_open(&p, 0, &e), STATUS_OK);
+    lab_fill_weights(&l, &p, e);
+    assert_int_equal(exec_weights(e, &weights, &count), STATUS_OK);
+    for (int failed = 0; failed < 2; failed++) {
+        status expected = failed ? STATUS_FAILED : STATUS_OK;
+        for (uint32_t i = 0; i < p.persistent_count; i++) {
+            exec_part part;
+            if (!p.persistent[i].in_file) continue;
+            assert_int_equal(exec_room(e, &p.persistent[i], 0, &part), expected);
+            assert_int_equal(exec_view(e, &p.persistent[i], 0, &part), expected);
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            void *data;
+            uint64_t bytes;
+            if (weights[i].data) continue;
+            in_file++;
+            assert_int_equal(weights[i].parts->room(e, weights[i].which, 0, &data, &bytes), expected);
+            assert_int_equal(weights[i].parts->view(e, weights[i].which, 0, &data, &bytes), expected);
+        }
+        calls = 0;
+        fails_at = 3;
+        lab_hand_in(&l, e, PROGRAM_STEP, 0, 0, sizes.batch);
+        exec_run(e, PROGRAM_STEP);
+        fails_at = -1;
+    }
+    assert_true(in_file > 0);
+    memory_free(weights);
+    exec_close(e);
+    plan_close(&p);
 }
 
 static void slow_disks_are_waited_for(void **state) {
@@ -295,10 +340,10 @@ static void files_have_no_name(void **state) {
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(failures_are_said),           cmocka_unit_test(slow_disks_are_waited_for),
-        cmocka_unit_test(folders_are_looked_at),       cmocka_unit_test(a_disk_that_has_become_full_is_said),
-        cmocka_unit_test(files_have_no_name),          cmocka_unit_test(parts_are_where_they_belong),
-        cmocka_unit_test(state_in_a_file_is_the_same),
+        cmocka_unit_test(after_a_failure_nothing_is_given),    cmocka_unit_test(failures_are_said),
+        cmocka_unit_test(slow_disks_are_waited_for),           cmocka_unit_test(folders_are_looked_at),
+        cmocka_unit_test(a_disk_that_has_become_full_is_said), cmocka_unit_test(files_have_no_name),
+        cmocka_unit_test(parts_are_where_they_belong),         cmocka_unit_test(state_in_a_file_is_the_same),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
