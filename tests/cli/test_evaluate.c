@@ -174,6 +174,8 @@ static void what_is_wrong_is_said(void **state) {
     refuses(EVALUATE "--context 100000", "--context");
     assert_int_equal(system("head -c 300 text > short"), 0);
     refuses("train model --data short --eval-only", "no whole sample");
+    assert_int_equal(system("cp -r model odd && rm odd/metrics.jsonl && mkdir odd/metrics.jsonl"), 0);
+    refuses("train odd --data text --eval-only", "odd/metrics.jsonl");
     refuses("profile model --eval-only", "--eval-only");
     command_expect(0, "plan gpt2 --eval-only --quiet");
 }

@@ -232,6 +232,23 @@ static void a_budget_holds(void **state) {
     }
 }
 
+/* What making codes takes is said; with that many bytes they are made, with one less they are not. */
+static void what_is_said_to_do_does(void **state) {
+    (void)state;
+    command_result r = command_run("quantize model --to int8 --out never --memory 2MiB --quiet");
+    const char *at = strstr(r.err, "it needs ");
+    if (r.exit != 3 || !at || !(at = strchr(at, '('))) fail_msg("exit %d, %s", r.exit, r.err);
+    uint64_t bytes = strtoull(at + 1, NULL, 10);
+    command_free(&r);
+    for (int less = 1; less >= 0; less--) {
+        char line[160];
+        snprintf(line, sizeof line, "quantize model --to int8 --out exactly --memory %llu --quiet",
+                 (unsigned long long)bytes - (unsigned)less);
+        command_expect(less ? 3 : 0, line);
+        assert_int_equal(access("exactly", F_OK) == 0, !less);
+    }
+}
+
 static uint64_t least_of(const char *line) {
     command_result r = command_run(line);
     const char *at = strstr(r.err, "least budget is");
@@ -470,6 +487,7 @@ int main(void) {
         cmocka_unit_test(weights_may_lie_the_other_way),
         cmocka_unit_test(it_is_a_base_of_adapters),
         cmocka_unit_test(a_budget_holds),
+        cmocka_unit_test(what_is_said_to_do_does),
         cmocka_unit_test(it_is_planned_before_it_is_written),
         cmocka_unit_test(what_is_wrong_is_said),
         cmocka_unit_test(one_writes_at_a_time),

@@ -51,6 +51,23 @@ static void earlier_versions_go_on(void **state) {
     expect(2, EARLIER "--out earlier/run --resume --seed 2", "--seed was 1337 and is 2");
 }
 
+/* Whichever checkpoint a run went on from, its report has the loss of every step, and the validations. */
+static void a_report_tells_of_all_steps(void **state) {
+    (void)state;
+    static const char *const gone[] = { "told/checkpoint-6", "told/checkpoint-[46]" };
+    expect(0, RUN "--eval-every 1 --out told", "planned");
+    shell("mv told/run.json whole.json");
+    for (int i = 0; i < 2; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "rm -rf %s told/run.json told/model.safetensors", gone[i]);
+        shell(line);
+        expect(0, RUN "--eval-every 1 --out told --resume", "resuming told/checkpoint-");
+        shell("for list in losses eval_losses; do grep -h \"\\\"$list\\\"\" whole.json told/run.json > both "
+              "|| exit 1; "
+              "test $(wc -l < both) = 2 && test $(sort -u both | wc -l) = 1 || exit 1; done");
+    }
+}
+
 /* ---- trainer_state.json ---- */
 
 static const char STATE[] = "edited/checkpoint-6/trainer_state.json";
@@ -209,11 +226,9 @@ static int open_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(earlier_versions_go_on),
-        cmocka_unit_test(edited_states_are_refused),
-        cmocka_unit_test(renamed_checkpoints_are_passed_over),
-        cmocka_unit_test(other_weights_are_noticed),
-        cmocka_unit_test(a_model_may_take_its_own_place),
+        cmocka_unit_test(earlier_versions_go_on),    cmocka_unit_test(a_report_tells_of_all_steps),
+        cmocka_unit_test(edited_states_are_refused), cmocka_unit_test(renamed_checkpoints_are_passed_over),
+        cmocka_unit_test(other_weights_are_noticed), cmocka_unit_test(a_model_may_take_its_own_place),
         cmocka_unit_test(small_disks_are_refused),
     };
     return cmocka_run_group_tests_name("resume files", tests, open_files, scratch_close);
