@@ -12,6 +12,7 @@
 
 #include "io/adapter_files.h"
 #include "io/scratch.h"
+#include "io/spoil.h"
 
 static status read_with(const char *more, pass_setting *s) {
     char json[1024];
@@ -120,6 +121,79 @@ static void folders_are_named(void **state) {
     assert_non_null(strstr(status_message(), "absent/adapter_config.json"));
 }
 
+/* Each value of both files, spoiled or left out, is refused by its key; but for those that say what is usual.
+ */
+static void every_value_is_checked(void **state) {
+    (void)state;
+    static const char *const names[] = { "ad/adapter_config.json", "ad/adapter_base.json" };
+    static const char *const texts[] = {
+        "{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 16, \"lora_dropout\": 0.25, \"bias\": \"none\", "
+        "\"target_modules\": [\"q\", \"v\"]}",
+        "{\"base\": \"nf4\", \"digest\": \"93c6c6e6fa3ae8d7\"}",
+    };
+    static spoil_text t;
+    for (int f = 0; f < 2; f++) {
+        for (int k = 0; k < 2; k++) scratch_write(names[k], texts[k], strlen(texts[k]));
+        spoil_read(&t, texts[f]);
+        for (int i = 0; i < t.count; i++)
+            for (int k = 0; k < 3; k++) {
+                char key[SPOIL_KEY];
+                const pass *p;
+                pass_setting s;
+                if (k == 2 && i == 0) continue;
+                const char *with = k == 0   ? spoil_replaced(&t, i, "7e30")
+                                   : k == 1 ? spoil_replaced(&t, i, "{")
+                                            : spoil_left_out(&t, i);
+                scratch_write(names[f], with, strlen(with));
+                status result = adapter_files_read("ad", &p, &s);
+                spoil_key(&t, i, key);
+                bool usual = f == 1 || strcmp(key, "lora_alpha") == 0 || strcmp(key, "lora_dropout") == 0 ||
+                             strcmp(key, "bias") == 0 || !t.at[i].key;
+                if (k == 2 && usual) continue;
+                assert_int_equal(result, STATUS_INVALID);
+                const char *says = k == 1   ? "is not JSON"
+                                   : k == 2 ? "is missing"
+                                   : i      ? "must be"
+                                            : "an object";
+                if (!strstr(status_message(), says) || (k != 1 && !strstr(status_message(), key)))
+                    fail_msg("%s: %s", with, status_message());
+            }
+    }
+    assert_int_equal(unlink("ad/adapter_base.json"), 0);
+}
+
+/* An adapter that is named where a model is wanted says what it was trained beside, if that can be read. */
+static void an_adapter_is_no_model(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *says;
+    } rows[] = { { "{\"base_model_name_or_path\": \"some/model\"}", "generate some/model --adapter ad" },
+                 { "{}", "generate MODEL --adapter ad" },
+                 { "{\"base_model_name_or_path\": 7}", "'base_model_name_or_path' is 7" },
+                 { "{", "is not JSON" },
+                 { "[]", "must be an object" } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        scratch_write("ad/adapter_config.json", rows[i].json, strlen(rows[i].json));
+        assert_int_equal(adapter_files_check_model("ad"), STATUS_INVALID);
+        if (!strstr(status_message(), rows[i].says)) fail_msg("%s: %s", rows[i].json, status_message());
+    }
+    assert_int_equal(adapter_files_check_model("."), STATUS_OK);
+}
+
+/* What is not there can be neither read nor written to. */
+static void folders_that_are_not_there_are_named(void **state) {
+    (void)state;
+    const pass *p;
+    pass_setting s;
+    taken(ALL, "rank=4");
+    assert_int_equal(adapter_files_read("ad", &p, &s), STATUS_OK);
+    const adapter_files_about about = { .pass = p, .setting = &s };
+    assert_int_equal(adapter_files_load("nowhere", NULL, 0), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "nowhere/adapter_model.safetensors"));
+    assert_int_equal(adapter_files_save("nowhere", &about, NULL, 0), STATUS_FAILED);
+    assert_non_null(strstr(status_message(), "nowhere/adapter_model.safetensors"));
+}
+
 /* Of a setting that is none nothing is written. */
 static void what_is_no_setting_is_not_saved(void **state) {
     (void)state;
@@ -145,6 +219,9 @@ int main(void) {
         cmocka_unit_test(without_a_digest_any_base_does),
         cmocka_unit_test(lists_are_no_configuration),
         cmocka_unit_test(folders_are_named),
+        cmocka_unit_test(every_value_is_checked),
+        cmocka_unit_test(an_adapter_is_no_model),
+        cmocka_unit_test(folders_that_are_not_there_are_named),
         cmocka_unit_test(what_is_no_setting_is_not_saved),
     };
     return cmocka_run_group_tests(tests, open_folder, scratch_close);

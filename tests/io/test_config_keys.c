@@ -43,7 +43,6 @@ static const char *const unread[] = {
     "is_encoder_decoder",
     "is_gated_act",
     "label2id",
-    "max_window_layers",
     "num_stages",
     "out_features",
     "out_indices",
@@ -55,11 +54,16 @@ static const char *const unread[] = {
     "pooler_output_size",
     "pretraining_tp",
     "qa_dropout",
+    "qwen2.json:max_window_layers",
     "qwen2_moe.json:layer_types",
+    "qwen2_moe.json:max_window_layers",
     "qwen2_moe.json:sliding_window",
     "qwen3.json:layer_types",
+    "qwen3.json:max_window_layers",
     "qwen3_moe.json:decoder_sparse_step",
+    "qwen3_moe.json:max_window_layers",
     "qwen3_yarn.json:layer_types",
+    "qwen3_yarn.json:max_window_layers",
     "return_dict",
     "router_aux_loss_coef",
     "router_jitter_noise",
@@ -109,6 +113,17 @@ static const char *const rare[] = {
     "\"layer_type\": \"bottleneck\", \"hidden_act\": \"relu\", \"num_labels\": 3}",
     "{\"model_type\": \"convnext\", \"patch_size\": 2, \"depths\": [1, 1], \"hidden_sizes\": [8, 16], "
     "\"hidden_act\": \"gelu\", \"layer_norm_eps\": 0.5, \"image_size\": 32}",
+    "{\"model_type\": \"gpt_neox\", \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"hidden_size\": "
+    "64, "
+    "\"intermediate_size\": 96, \"max_position_embeddings\": 64, \"vocab_size\": 61, \"rotary_pct\": 0.5, "
+    "\"rotary_emb_base\": 5000, \"eos_token_id\": [1, 2], \"bos_token_id\": 3}",
+    "{\"model_type\": \"convnext\", \"layer_scale_init_value\": 0.0}",
+    "{\"model_type\": \"bert\", \"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"hidden_size\": 8, "
+    "\"intermediate_size\": 24, \"max_position_embeddings\": 8, \"vocab_size\": 9, \"is_decoder\": false, "
+    "\"add_cross_attention\": false, \"position_embedding_type\": \"absolute\"}",
+    "{\"model_type\": \"t5\", \"num_layers\": 2, \"num_heads\": 2, \"d_kv\": 4, \"d_model\": 8, \"d_ff\": "
+    "16, "
+    "\"vocab_size\": 61, \"n_positions\": 32, \"scale_decoder_outputs\": true}",
 };
 
 static const char *const folder = SNUG_ROOT "/tests/golden";
@@ -183,8 +198,80 @@ static int check_kinds(const char *name, const char *json, const model_config *c
         spoil_key(&t, i, key);
         if (read(spoil_replaced(&t, i, spoil_other(&t.at[i])), &other))
             missed++, print_error("%s: '%s' of another kind is taken\n", name, key);
-        else if (!strstr(status_message(), key))
+        else if (!strstr(status_message(), key) || !strstr(status_message(), "must be"))
             missed++, print_error("%s: '%s' is refused with '%s'\n", name, key, status_message());
+    }
+    return missed;
+}
+
+/* Sizes and counts are whole numbers from 1 on, shares, chances and what is added to a divisor are up to 1;
+ * these are other. The lower end of some is of another key beside them. */
+static const char *range_of(const char *key, bool whole) {
+    static const struct {
+        const char *key, *range;
+    } others[] = {
+        { "attention_factor", "a number from 1e-06 to 1e+06 " },
+        { "attn_logit_softcapping", "a number from 0.001 to 1e+09 " },
+        { "beta_fast", " to 1e+07 " },
+        { "beta_slow", "a number from 1e-06 to 1e+06 " },
+        { "bos_token_id", "a whole number from 0 to 2147483647 " },
+        { "eos_token_id", "a whole number from 0 to 2147483647 " },
+        { "factor", "a number from 1 to 1e+06 " },
+        { "final_logit_softcapping", "a number from 0.001 to 1e+09 " },
+        { "high_freq_factor", " to 1e+07 " },
+        { "initializer_factor", "a number from 0 to 1000 " },
+        { "initializer_range", "a number from 0 to 10 " },
+        { "low_freq_factor", "a number from 1e-06 to 1e+06 " },
+        { "layer_scale_init_value", "a number from 0 to 1e+06 " },
+        { "max_window_layers", "a whole number from 0 to 2147483647 " },
+        { "mlp_only_layers", "a whole number from 0 to 2147483647 " },
+        { "mscale", "a number from 0 to 1e+06 " },
+        { "mscale_all_dim", "a number from 0 to 1e+06 " },
+        { "original_max_position_embeddings", "a number from 1 to 1e+12 " },
+        { "pad_token_id", "a whole number from 0 to 2147483647 " },
+        { "query_pre_attn_scalar", "a number from 1 to 1e+09 " },
+        { "rope_local_base_freq", "a number from 1 to 1e+12 " },
+        { "rotary_emb_base", "a number from 1 to 1e+12 " },
+        { "rope_theta", "a number from 1 to 1e+12 " },
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(others[i].key, key) == 0) return others[i].range;
+    return whole ? "a whole number from 1 to 2147483647 " : "a number from 0 to 1 ";
+}
+
+/* What is beyond every range is refused with the one that the key has. */
+static int check_ranges(const char *name, const char *json, const model_config *c) {
+    static spoil_text t;
+    char key[SPOIL_KEY], said[1024];
+    int missed = 0;
+    (void)c;
+    spoil_read(&t, json);
+    for (int i = 1; i < t.count; i++) {
+        model_config other;
+        if (!spoil_is_number(&t.at[i]) || is_unread(name, &t, i)) continue;
+        spoil_key(&t, i, key);
+        bool taken = read(spoil_replaced(&t, i, "-7e30"), &other);
+        snprintf(said, sizeof said, "%s ", taken ? "nothing" : status_message());
+        const char *range = range_of(key, strstr(said, "whole") != NULL);
+        if (!strstr(said, range))
+            missed++, print_error("%s: '%s' is not said to be%s but %s\n", name, key, range, said);
+    }
+    return missed;
+}
+
+/* What is left out has a value that stands for silence, or is missed by its key; or that value does not go
+ * with another. */
+static int check_silence(const char *name, const char *json, const model_config *c) {
+    static spoil_text t;
+    char key[SPOIL_KEY];
+    int missed = 0;
+    (void)c;
+    spoil_read(&t, json);
+    for (int i = 1; i < t.count; i++) {
+        model_config other;
+        if (read(spoil_left_out(&t, i), &other) || strstr(status_message(), spoil_key(&t, i, key))) continue;
+        if (t.at[i].key && !strstr(status_message(), "must be"))
+            missed++, print_error("%s: without '%s': %s\n", name, key, status_message());
     }
     return missed;
 }
@@ -233,6 +320,19 @@ static int check_writing(const char *name, const char *json, const model_config 
     if (!same) print_error("%s: written, it is another: %s\n", name, written.data);
     text_close(&written);
     return !same;
+}
+
+static void ranges_are_said(void **state) {
+    (void)state;
+    for_all(check_ranges);
+}
+
+static void what_is_left_out_is_silent_or_missed(void **state) {
+    (void)state;
+    for_all(check_silence);
+    model_config c;
+    assert_false(read("{\"model_type\": \"clip\"}", &c));
+    assert_non_null(strstr(status_message(), "'vision_config' is missing"));
 }
 
 static void what_is_written_reads_back(void **state) {
@@ -316,6 +416,19 @@ static void what_is_no_object_is_refused(void **state) {
     assert_non_null(strstr(status_message(), "must be an object"));
 }
 
+/* What a path leads to that is no configuration is said by its name, and what can't be written too. */
+static void folders_are_looked_at(void **state) {
+    (void)state;
+    model_config c;
+    assert_int_equal(model_config_read("/nowhere", &c, NULL), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "/nowhere"));
+    assert_int_equal(model_config_read(SNUG_ROOT "/tests/io", &c, NULL), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "has no config.json"));
+    assert_true(read("{\"model_type\": \"vit\"}", &c));
+    assert_int_equal(model_config_write("/nowhere", &c, NULL), STATUS_FAILED);
+    assert_non_null(strstr(status_message(), "/nowhere/config.json"));
+}
+
 /* A list of sizes, of stages or of layers that is empty or too long says how many there should be. */
 static void lists_of_other_lengths_are_refused(void **state) {
     (void)state;
@@ -386,6 +499,9 @@ static void wrong_sizes_of_images_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_key_is_read),
                                         cmocka_unit_test(other_kinds_are_refused),
+                                        cmocka_unit_test(ranges_are_said),
+                                        cmocka_unit_test(what_is_left_out_is_silent_or_missed),
+                                        cmocka_unit_test(folders_are_looked_at),
                                         cmocka_unit_test(what_is_written_reads_back),
                                         cmocka_unit_test(older_words_are_read),
                                         cmocka_unit_test(either_generation_says_all),

@@ -43,6 +43,9 @@ static void every_value_is_checked(void **state) {
         }
     assert_int_equal(read_text("{}", &p, &s), STATUS_OK);
     assert_null(p);
+    assert_int_equal(quantized_files_read("nowhere", &p, &s), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "nowhere"));
+    assert_null(p);
 }
 
 int main(void) {

@@ -135,6 +135,69 @@ static void another_may_come_first(void **state) {
     resume_close(&r);
 }
 
+/* A checkpoint of another run is refused, wherever it is found; so is a folder that another run holds or has
+ * filled. */
+static void other_runs_are_refused(void **state) {
+    (void)state;
+    resume r;
+    lock held;
+    identity own = small.run, *other = &small.run;
+    other->facts[0].number += 1;
+    begin("others", other);
+    save("others", 2);
+    small.run = own;
+    static const char *const from[] = { NULL, "others", "others/checkpoint-2" };
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(find(from[i], i ? "own" : "others", &r), STATUS_INVALID);
+        if (!strstr(status_message(), own.facts[0].name)) fail_msg("%s", status_message());
+        resume_close(&r);
+    }
+    begin("own", &small.run);
+    save("own", 2);
+    small.s.options.resume = false, small.s.options.out = "own";
+    assert_int_equal(resume_find(&small.s, &r), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "continue it with --resume"));
+    resume_close(&r);
+    assert_int_equal(lock_open("own/" LOCK_OF_FOLDER, &held), STATUS_OK);
+    assert_int_equal(find(NULL, "own", &r), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "another run writes to this folder"));
+    resume_close(&r);
+    lock_close(&held);
+    assert_int_equal(find("own", "others", &r), STATUS_INVALID); /* to go on there would mix two runs */
+    assert_non_null(strstr(status_message(), "others has checkpoints of an earlier run"));
+    resume_close(&r);
+    assert_int_equal(find("empty", "own", &r), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "empty"));
+    resume_close(&r);
+}
+
+/* What stands in the way of a file that the run will write is named before the run begins. */
+static void what_stands_in_the_way_is_named(void **state) {
+    (void)state;
+    static const char *const names[] = { "model.safetensors", "config.json", "generation_config.json",
+                                         "metrics.jsonl", "run.json" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        resume r;
+        char path[64];
+        begin("run", &small.run);
+        save("run", 2);
+        assert_int_equal(find(NULL, "run", &r), STATUS_OK);
+        snprintf(path, sizeof path, "run/%s", names[i]);
+        unlink(path);
+        assert_int_equal(mkdir(path, 0700), 0);
+        assert_int_not_equal(resume_claim(&small.s, &r), STATUS_OK);
+        if (!strstr(status_message(), path)) fail_msg("%s: %s", path, status_message());
+        resume_close(&r);
+    }
+    resume r;
+    scratch_write("file", "x", 1);
+    status result = find(NULL, "file/run", &r);
+    if (result == STATUS_OK) result = resume_claim(&small.s, &r);
+    assert_int_not_equal(result, STATUS_OK);
+    assert_non_null(strstr(status_message(), "file/run"));
+    resume_close(&r);
+}
+
 /* Names of folders may hold any bytes; what people read is a line each, and UTF-8. */
 static void sentences_can_be_read(void **state) {
     (void)state;
@@ -156,10 +219,9 @@ static void sentences_can_be_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_later_of_both_is_taken),
-        cmocka_unit_test(damage_is_refused_or_passed_over),
-        cmocka_unit_test(another_may_come_first),
-        cmocka_unit_test(sentences_can_be_read),
+        cmocka_unit_test(the_later_of_both_is_taken),      cmocka_unit_test(damage_is_refused_or_passed_over),
+        cmocka_unit_test(another_may_come_first),          cmocka_unit_test(other_runs_are_refused),
+        cmocka_unit_test(what_stands_in_the_way_is_named), cmocka_unit_test(sentences_can_be_read),
     };
     return cmocka_run_group_tests(tests, open_small, close_small);
 }
