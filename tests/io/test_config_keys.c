@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "io/model_config.h"
+#include "io/scratch.h"
 #include "io/spoil.h"
 
 enum { BYTES = 1 << 15 };
@@ -139,7 +140,7 @@ static char *contents(const char *name) {
     return bytes;
 }
 
-static bool read(const char *json, model_config *c) {
+static bool reads(const char *json, model_config *c) {
     memset(c, 0, sizeof *c);
     return model_config_parse("config.json", json, c) == STATUS_OK;
 }
@@ -177,7 +178,7 @@ static int check_keys(const char *name, const char *json, const model_config *c)
     for (int i = 1; i < t.count; i++) {
         model_config other;
         const char *with = change(&t, i);
-        bool same = with && read(with, &other) && memcmp(c, &other, sizeof other) == 0;
+        bool same = with && reads(with, &other) && memcmp(c, &other, sizeof other) == 0;
         if (same && !is_unread(name, &t, i))
             missed++, print_error("%s: '%s' is not read\n", name, spoil_key(&t, i, key));
     }
@@ -196,7 +197,7 @@ static int check_kinds(const char *name, const char *json, const model_config *c
         model_config other;
         if (spoil_is_null(&t.at[i]) || is_unread(name, &t, i)) continue;
         spoil_key(&t, i, key);
-        if (read(spoil_replaced(&t, i, spoil_other(&t.at[i])), &other))
+        if (reads(spoil_replaced(&t, i, spoil_other(&t.at[i])), &other))
             missed++, print_error("%s: '%s' of another kind is taken\n", name, key);
         else if (!strstr(status_message(), key) || !strstr(status_message(), "must be"))
             missed++, print_error("%s: '%s' is refused with '%s'\n", name, key, status_message());
@@ -250,7 +251,7 @@ static int check_ranges(const char *name, const char *json, const model_config *
         model_config other;
         if (!spoil_is_number(&t.at[i]) || is_unread(name, &t, i)) continue;
         spoil_key(&t, i, key);
-        bool taken = read(spoil_replaced(&t, i, "-7e30"), &other);
+        bool taken = reads(spoil_replaced(&t, i, "-7e30"), &other);
         snprintf(said, sizeof said, "%s ", taken ? "nothing" : status_message());
         const char *range = range_of(key, strstr(said, "whole") != NULL);
         if (!strstr(said, range))
@@ -269,7 +270,7 @@ static int check_silence(const char *name, const char *json, const model_config 
     spoil_read(&t, json);
     for (int i = 1; i < t.count; i++) {
         model_config other;
-        if (read(spoil_left_out(&t, i), &other) || strstr(status_message(), spoil_key(&t, i, key))) continue;
+        if (reads(spoil_left_out(&t, i), &other) || strstr(status_message(), spoil_key(&t, i, key))) continue;
         if (t.at[i].key && !strstr(status_message(), "must be"))
             missed++, print_error("%s: without '%s': %s\n", name, key, status_message());
     }
@@ -285,7 +286,7 @@ static void for_all(int (*check)(const char *name, const char *json, const model
     for (int i = 0; i < count; i++) {
         model_config c;
         const char *json = contents(names[i]->d_name);
-        if (!read(json, &c)) fail_msg("%s: %s", names[i]->d_name, status_message());
+        if (!reads(json, &c)) fail_msg("%s: %s", names[i]->d_name, status_message());
         missed += check(names[i]->d_name, json, &c);
         free(names[i]);
     }
@@ -294,7 +295,7 @@ static void for_all(int (*check)(const char *name, const char *json, const model
         char name[16];
         model_config c;
         snprintf(name, sizeof name, "rare %zu", i);
-        if (!read(rare[i], &c)) fail_msg("%s: %s", rare[i], status_message());
+        if (!reads(rare[i], &c)) fail_msg("%s: %s", rare[i], status_message());
         missed += check(name, rare[i], &c);
     }
     assert_int_equal(missed, 0);
@@ -316,7 +317,7 @@ static int check_writing(const char *name, const char *json, const model_config 
     (void)json;
     model_config_text(c, &written);
     assert_non_null(written.data);
-    bool same = read(written.data, &again) && memcmp(c, &again, sizeof again) == 0;
+    bool same = reads(written.data, &again) && memcmp(c, &again, sizeof again) == 0;
     if (!same) print_error("%s: written, it is another: %s\n", name, written.data);
     text_close(&written);
     return !same;
@@ -331,7 +332,7 @@ static void what_is_left_out_is_silent_or_missed(void **state) {
     (void)state;
     for_all(check_silence);
     model_config c;
-    assert_false(read("{\"model_type\": \"clip\"}", &c));
+    assert_false(reads("{\"model_type\": \"clip\"}", &c));
     assert_non_null(strstr(status_message(), "'vision_config' is missing"));
 }
 
@@ -366,7 +367,7 @@ static int check_generations(const char *name, const char *json, const model_con
                 if (t.at[i].above == 0 && strcmp(spoil_key(&t, i, is), *key) == 0) found = i;
             if (found) snprintf(text_of, sizeof text_of, "%s", spoil_left_out(&t, found));
         }
-        if (!read(text_of, &other) || memcmp(c, &other, sizeof other) != 0)
+        if (!reads(text_of, &other) || memcmp(c, &other, sizeof other) != 0)
             missed++, print_error("%s: not the same without %s: %s\n", name, *leave_out[k], text_of);
     }
     return missed;
@@ -390,19 +391,35 @@ static void silence_means_what_transformers_has(void **state) {
     model_config c;
     for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++) {
         snprintf(json, sizeof json, "{\"model_type\": \"%s\", " DECODER "}", decoders[i].type);
-        if (!read(json, &c)) fail_msg("%s: %s", json, status_message());
+        if (!reads(json, &c)) fail_msg("%s: %s", json, status_message());
         if (c.decoder.epsilon != decoders[i].epsilon) fail_msg("%s: %g", decoders[i].type, c.decoder.epsilon);
     }
     static const char *const images[] = { "vit", "clip_vision_model" };
     for (size_t i = 0; i < 2; i++) {
         snprintf(json, sizeof json, "{\"model_type\": \"%s\"}", images[i]);
-        if (!read(json, &c)) fail_msg("%s: %s", json, status_message());
+        if (!reads(json, &c)) fail_msg("%s: %s", json, status_message());
         assert_int_equal(c.vit.layers, 12);
         assert_int_equal(c.vit.heads, 12);
         assert_int_equal(c.vit.channels, 768);
         assert_int_equal(c.vit.inner, 3072);
         assert_int_equal(c.vit.patch, i ? 32 : 16);
         assert_int_equal(c.vit.task.height, 224);
+        assert_int_equal(c.vit.task.width, 224);
+        assert_int_equal(c.vit.task.channels, 3);
+        assert_int_equal(c.vit.task.labels, i ? 512 : 2);
+    }
+    for (int newer = 0; newer < 2; newer++) {
+        snprintf(json, sizeof json,
+                 "{\"model_type\": \"%s\", \"num_layers\": 2, \"num_heads\": 2, \"d_kv\": 4, \"d_model\": 8, "
+                 "\"d_ff\": 16, \"vocab_size\": 61}",
+                 newer ? "mt5" : "t5");
+        if (!reads(json, &c)) fail_msg("%s: %s", json, status_message());
+        assert_int_equal(c.t5.buckets, 32);
+        assert_int_equal(c.t5.farthest, 128);
+        assert_int_equal(c.t5.decoder_layers, 2);
+        assert_true(c.t5.factor == 1 && c.t5.dropout == 0.1 && c.t5.epsilon == 1e-6);
+        assert_int_equal(c.t5.gated, newer);
+        assert_int_equal(c.t5.tied, !newer);
     }
 }
 
@@ -410,9 +427,9 @@ static void silence_means_what_transformers_has(void **state) {
 static void what_is_no_object_is_refused(void **state) {
     (void)state;
     model_config c;
-    assert_false(read("{\"model_type\": \"vit\"", &c));
+    assert_false(reads("{\"model_type\": \"vit\"", &c));
     assert_non_null(strstr(status_message(), "config.json is not JSON"));
-    assert_false(read("[]", &c));
+    assert_false(reads("[]", &c));
     assert_non_null(strstr(status_message(), "must be an object"));
 }
 
@@ -424,7 +441,7 @@ static void folders_are_looked_at(void **state) {
     assert_non_null(strstr(status_message(), "/nowhere"));
     assert_int_equal(model_config_read(SNUG_ROOT "/tests/io", &c, NULL), STATUS_INVALID);
     assert_non_null(strstr(status_message(), "has no config.json"));
-    assert_true(read("{\"model_type\": \"vit\"}", &c));
+    assert_true(reads("{\"model_type\": \"vit\"}", &c));
     assert_int_equal(model_config_write("/nowhere", &c, NULL), STATUS_FAILED);
     assert_non_null(strstr(status_message(), "/nowhere/config.json"));
 }
@@ -434,15 +451,117 @@ static void lists_of_other_lengths_are_refused(void **state) {
     (void)state;
     static const char *const keys[] = { "hidden_sizes", "depths", "image_size", "patch_size" };
     model_config c;
-    assert_false(read("{\"model_type\": \"resnet\", \"hidden_sizes\": [], \"depths\": []}", &c));
+    assert_false(reads("{\"model_type\": \"resnet\", \"hidden_sizes\": [], \"depths\": []}", &c));
     assert_non_null(strstr(status_message(), "hidden_sizes"));
     static const char *const lists[] = { "[]", "[4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4]" };
     for (size_t k = 0; k < 2 * sizeof keys / sizeof *keys; k++) {
         char json[512];
         snprintf(json, sizeof json, "{\"model_type\": \"convnext\", \"%s\": %s}", keys[k / 2], lists[k % 2]);
-        if (read(json, &c)) fail_msg("%s is read", json);
+        if (reads(json, &c)) fail_msg("%s is read", json);
         if (!strstr(status_message(), keys[k / 2]) || !strstr(status_message(), " items"))
             fail_msg("%s: %s", json, status_message());
+    }
+}
+
+/* Layers have a bit each, also those behind the first 64, and there is none behind the last. */
+static void every_layer_has_a_bit(void **state) {
+    (void)state;
+    enum { LAYERS = 70 };
+    char json[1024];
+    model_config c;
+#define SIZES                                                                                                \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"hidden_size\": 64, \"intermediate_size\": "   \
+    "96, "                                                                                                   \
+    "\"max_position_embeddings\": 64, \"vocab_size\": 61"
+    for (int dense = 0; dense <= LAYERS; dense++) {
+        snprintf(json, sizeof json,
+                 "{\"model_type\": \"qwen2_moe\", \"num_hidden_layers\": %d, " SIZES
+                 ", \"mlp_only_layers\": [%d]}",
+                 LAYERS, dense);
+        bool taken = reads(json, &c);
+        if (taken != (dense < LAYERS)) fail_msg("%s: %s", json, status_message());
+        for (int i = 0; i < LAYERS && taken; i++)
+            assert_int_equal(decoder_experts_at(&c.decoder.experts, i), i != dense);
+        if (!taken) assert_non_null(strstr(status_message(), "is 70, and there are 70 layers"));
+    }
+    snprintf(json, sizeof json,
+             "{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": %d, " SIZES
+             ", \"head_dim\": 8, \"sliding_window\": 6, \"sliding_window_pattern\": 6}",
+             LAYERS);
+    if (!reads(json, &c)) fail_msg("%s: %s", json, status_message());
+    for (int i = 0; i < LAYERS; i++) assert_int_equal(decoder_sees_far(&c.decoder, i), (i + 1) % 6 == 0);
+    if (!reads("{\"model_type\": \"resnet\", \"hidden_sizes\": [8], \"depths\": [1]}", &c))
+        fail_msg("%s", status_message());
+    assert_int_equal(c.resnet.stages, 1);
+}
+
+static void notes_of(const char *json, text *notes) {
+    model_config c;
+    scratch_write("it.json", json, strlen(json));
+    if (model_config_read("it.json", &c, notes) != STATUS_OK) fail_msg("%s: %s", json, status_message());
+}
+
+/* Nothing that is read is noted as ignored, in no family; what nobody knows is, or is counted. */
+static int check_notes(const char *name, const char *json, const model_config *c) {
+    static spoil_text t;
+    char key[SPOIL_KEY], quoted[SPOIL_KEY + 2];
+    int missed = 0;
+    text notes = { 0 };
+    (void)c;
+    spoil_read(&t, json);
+    notes_of(json, &notes);
+    for (int i = 1; i < t.count; i++) {
+        if (t.at[i].above != 0 || is_unread(name, &t, i)) continue;
+        snprintf(quoted, sizeof quoted, " %s", spoil_key(&t, i, key));
+        if (notes.data && strstr(notes.data, quoted)) missed++, print_error("%s: %s\n", name, notes.data);
+    }
+    for (int unknown = 1; unknown < 12; unknown++) {
+        static char with[SPOIL_BYTES];
+        size_t n = (size_t)snprintf(with, sizeof with, "{");
+        text more = { 0 };
+        int named = 0, counted = 0;
+        for (int k = 0; k < unknown; k++)
+            n += (size_t)snprintf(with + n, sizeof with - n, "\"nobodys_%d\": %d, ", k, k);
+        snprintf(with + n, sizeof with - n, "%s", strchr(json, '{') + 1);
+        notes_of(with, &more);
+        for (const char *at = more.data; at && (at = strstr(at, "nobodys_")); at++) named++;
+        const char *rest = more.data ? strstr(more.data, " and ") : NULL;
+        if (rest) counted = atoi(rest + 5);
+        if (!notes.length && named + counted != unknown)
+            missed++, print_error("%s: of %d: %s\n", name, unknown, more.data ? more.data : "nothing");
+        text_close(&more);
+    }
+    text_close(&notes);
+    return missed;
+}
+
+static void what_is_ignored_is_noted(void **state) {
+    (void)state;
+    for_all(check_notes);
+}
+
+/* Words that other libraries look for, and the names that functions go by. */
+static void others_can_read_it(void **state) {
+    (void)state;
+    static const char *const functions[] = { "gelu_new", "gelu_pytorch_tanh", "gelu" };
+    static const char *const words[] = { "\"GPT2LMHeadModel\"",     "\"n_ctx\": 32",
+                                         "\"n_inner\": null",       "\"use_cache\": true",
+                                         "\"bos_token_id\": 50256", "\"eos_token_id\": 50256" };
+    for (int i = 0; i < 3; i++) {
+        char json[512];
+        model_config c;
+        text written = { 0 };
+        snprintf(
+            json, sizeof json,
+            "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 8, \"n_positions\": 32, "
+            "\"vocab_size\": 50257, \"activation_function\": \"%s\"}",
+            functions[i]);
+        if (!reads(json, &c)) fail_msg("%s: %s", json, status_message());
+        assert_int_equal(c.gpt2.tanh, i < 2);
+        model_config_text(&c, &written);
+        for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+            if (!strstr(written.data, words[k])) fail_msg("no %s in %s", words[k], written.data);
+        text_close(&written);
     }
 }
 
@@ -465,7 +584,7 @@ static void older_words_are_read(void **state) {
                      "\"num_attention_heads\": 2, \"intermediate_size\": 64, \"vocab_size\": 61, "
                      "\"max_position_embeddings\": 32, %s}",
                      rows[i].type, words[k]);
-            if (!read(json, &c[k])) fail_msg("%s: %s", words[k], status_message());
+            if (!reads(json, &c[k])) fail_msg("%s: %s", words[k], status_message());
         }
         if (memcmp(&c[0], &c[1], sizeof c[0]) != 0) fail_msg("%s is not %s", rows[i].older, rows[i].newer);
         if (memcmp(&c[0], &c[2], sizeof c[0]) == 0) fail_msg("%s is not read", rows[i].older);
@@ -489,9 +608,9 @@ static void wrong_sizes_of_images_are_refused(void **state) {
             char json[256];
             model_config c;
             snprintf(json, sizeof json, "{\"model_type\": \"%s\"}", types[t]);
-            if (!read(json, &c)) fail_msg("%s: %s", types[t], status_message());
+            if (!reads(json, &c)) fail_msg("%s: %s", types[t], status_message());
             snprintf(json, sizeof json, "{\"model_type\": \"%s\", %s}", types[t], rows[i].more);
-            if (read(json, &c)) fail_msg("%s is read", json);
+            if (reads(json, &c)) fail_msg("%s is read", json);
             if (!strstr(status_message(), rows[i].key)) fail_msg("%s: %s", json, status_message());
         }
 }
@@ -500,6 +619,9 @@ int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_key_is_read),
                                         cmocka_unit_test(other_kinds_are_refused),
                                         cmocka_unit_test(ranges_are_said),
+                                        cmocka_unit_test(every_layer_has_a_bit),
+                                        cmocka_unit_test(what_is_ignored_is_noted),
+                                        cmocka_unit_test(others_can_read_it),
                                         cmocka_unit_test(what_is_left_out_is_silent_or_missed),
                                         cmocka_unit_test(folders_are_looked_at),
                                         cmocka_unit_test(what_is_written_reads_back),
@@ -509,5 +631,5 @@ int main(void) {
                                         cmocka_unit_test(what_is_no_object_is_refused),
                                         cmocka_unit_test(lists_of_other_lengths_are_refused),
                                         cmocka_unit_test(wrong_sizes_of_images_are_refused) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

@@ -18,7 +18,7 @@
 enum { DONE = 50, ROOM = 4 };
 
 typedef struct {
-    double losses[DONE];
+    double losses[DONE + 1]; /* the last is nobody's */
     train_result r;
 } memory;
 
@@ -26,8 +26,9 @@ typedef struct {
 static void recall(memory *m, const char *lines) {
     scratch_write("metrics.jsonl", lines, strlen(lines));
     m->r = (train_result){ .losses = m->losses, .evaluations = memory_new(ROOM, sizeof *m->r.evaluations) };
-    for (int i = 0; i < DONE; i++) m->losses[i] = 77;
+    for (int i = 0; i <= DONE; i++) m->losses[i] = 77;
     if (history_recall(".", DONE, ROOM, &m->r) != STATUS_OK) fail_msg("%s", status_message());
+    assert_true(m->losses[DONE] == 77);
 }
 
 static double loss_of(int64_t step) { return 1.0 / (double)step; }
@@ -86,8 +87,27 @@ static void damaged_lines_harm_no_other(void **state) {
     }
 }
 
+/* Without any line nothing is known, and that is no failure. */
+static void no_history_is_none(void **state) {
+    (void)state;
+    memory m;
+    recall(&m, "");
+    memory_free(m.r.evaluations);
+    for (int step = 1; step <= DONE; step++) assert_true(isnan(m.losses[step - 1]));
+    m.losses[0] = 77;
+    assert_int_equal(unlink("metrics.jsonl"), 0);
+    assert_int_equal(history_recall(".", DONE, ROOM, &m.r), STATUS_OK);
+    assert_true(isnan(m.losses[0]));
+    assert_int_equal(history_recall(NULL, DONE, ROOM, &m.r), STATUS_OK);
+    assert_int_equal(mkdir("metrics.jsonl", 0700), 0);
+    assert_int_not_equal(history_recall(".", DONE, ROOM, &m.r), STATUS_OK);
+    assert_non_null(strstr(status_message(), "metrics.jsonl"));
+    assert_int_equal(rmdir("metrics.jsonl"), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_line_is_recalled),
-                                        cmocka_unit_test(damaged_lines_harm_no_other) };
+                                        cmocka_unit_test(damaged_lines_harm_no_other),
+                                        cmocka_unit_test(no_history_is_none) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
