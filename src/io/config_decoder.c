@@ -48,9 +48,10 @@ static status read_activation(json_value root, decoder_config *c) {
     const char *key = json_has(root, "hidden_activation") ? "hidden_activation" : "hidden_act", *name = NULL;
     c->activation = c->kind->activation;
     TRY(json_optional_string(root, key, &name));
-    if (!name || is(c, "gemma")) return STATUS_OK; /* what gemma's files call "gelu" was always by tanh */
+    if (!name) return STATUS_OK;
+    bool by_tanh = is(c, "gemma"); /* what its files call "gelu" was always so */
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        c->activation = known[i].value;
+        c->activation = by_tanh && known[i].value == DECODER_GELU ? DECODER_GELU_TANH : known[i].value;
         if (strcmp(name, known[i].name) == 0) return STATUS_OK;
     }
     json_value v;
