@@ -260,6 +260,23 @@ static int check_ranges(const char *name, const char *json, const model_config *
     return missed;
 }
 
+/* A word that nobody knows is refused by its key, or makes a model that only plans. */
+static int check_words(const char *name, const char *json, const model_config *c) {
+    static spoil_text t;
+    char key[SPOIL_KEY];
+    int missed = 0;
+    spoil_read(&t, json);
+    for (int i = 1; i < t.count; i++) {
+        model_config other;
+        if (*t.at[i].begin != '"' || is_unread(name, &t, i)) continue;
+        bool taken = reads(spoil_replaced(&t, i, "\"odd\""), &other);
+        spoil_key(&t, i, key);
+        if (taken ? memcmp(c, &other, sizeof other) == 0 : !strstr(status_message(), key))
+            missed++, print_error("%s: '%s': %s\n", name, key, taken ? "taken" : status_message());
+    }
+    return missed;
+}
+
 /* What is left out has a value that stands for silence, or is missed by its key; or that value does not go
  * with another. */
 static int check_silence(const char *name, const char *json, const model_config *c) {
@@ -334,6 +351,11 @@ static void what_is_left_out_is_silent_or_missed(void **state) {
     model_config c;
     assert_false(reads("{\"model_type\": \"clip\"}", &c));
     assert_non_null(strstr(status_message(), "'vision_config' is missing"));
+}
+
+static void unknown_words_are_refused(void **state) {
+    (void)state;
+    for_all(check_words);
 }
 
 static void what_is_written_reads_back(void **state) {
@@ -619,6 +641,7 @@ int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_key_is_read),
                                         cmocka_unit_test(other_kinds_are_refused),
                                         cmocka_unit_test(ranges_are_said),
+                                        cmocka_unit_test(unknown_words_are_refused),
                                         cmocka_unit_test(every_layer_has_a_bit),
                                         cmocka_unit_test(what_is_ignored_is_noted),
                                         cmocka_unit_test(others_can_read_it),
