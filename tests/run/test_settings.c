@@ -111,7 +111,7 @@ static void one_micro_batch_is_not_accumulated(void **state) {
     plan_of(&l, 2, "", &without);
     for (int i = 0; i < 2; i++) {
         plan_of(&l, 2, i ? "accumulate=add" : "accumulate=defer", &with);
-        assert_int_equal(with.arena_bytes, without.arena_bytes);
+        assert_int_equal(with.pools[POOL_MEMORY].arena_bytes, without.pools[POOL_MEMORY].arena_bytes);
         assert_int_equal(with.lower_bound_bytes, without.lower_bound_bytes);
         assert_memory_equal(with.by_category, without.by_category,
                             CATEGORY_RUNTIME * sizeof *with.by_category);
@@ -137,7 +137,7 @@ static void other_weights_stay_as_they_are(void **state) {
                  &(lab_sizes){
                      .layers = 2, .heads = 3, .channels = 15, .context = 16, .vocabulary = 61, .batch = 2 });
         plan_of(&l, 2, bases[b].settings, &p);
-        const graph *g = &p.programs[0]->program.graph;
+        const graph *g = &p.programs[0].program.graph;
         for (tensor_id t = 1; t < g->tensors.count; t++) {
             const tensor *x = graph_tensor(g, t);
             if (x->producer || x->role != ROLE_PARAMETER) continue;
@@ -263,9 +263,10 @@ static void early_updates_take_no_more(void **state) {
             if (compose_plan(&l.run, &late, &p) != STATUS_OK) continue; /* not for each optimizer */
             snprintf(early, sizeof early, "%s update_early=on", forms[f]);
             plan_of(&l, 0, early, &q);
-            if (q.arena_bytes > p.arena_bytes + 1024)
+            if (q.pools[POOL_MEMORY].arena_bytes > p.pools[POOL_MEMORY].arena_bytes + 1024)
                 fail_msg("%s of %s: %llu and %llu", early, optimizer_name((optimizer_kind)kind),
-                         (unsigned long long)q.arena_bytes, (unsigned long long)p.arena_bytes);
+                         (unsigned long long)q.pools[POOL_MEMORY].arena_bytes,
+                         (unsigned long long)p.pools[POOL_MEMORY].arena_bytes);
             plan_close(&p);
             plan_close(&q);
         }

@@ -138,22 +138,23 @@ static void after_a_failure_nothing_is_given(void **state) {
         status expected = failed ? STATUS_FAILED : STATUS_OK;
         for (uint32_t i = 0; i < p.persistent_count; i++) {
             exec_part part;
-            if (!p.persistent[i].in_file) continue;
-            assert_int_equal(exec_room(e, &p.persistent[i], 0, &part), expected);
-            assert_int_equal(exec_view(e, &p.persistent[i], 0, &part), expected);
+            if (p.persistent[i].pool != POOL_FILE) continue;
+            exec_value value = exec_state_of(e, &p.persistent[i]);
+            assert_int_equal(exec_room(e, &value, 0, &part), expected);
+            assert_int_equal(exec_view(e, &value, 0, &part), expected);
         }
         for (uint32_t i = 0; i < count; i++) {
             void *data;
             uint64_t bytes;
-            if (weights[i].data) continue;
+            if (weights[i].side_by_side) continue; /* in memory */
             in_file++;
             assert_int_equal(weights[i].parts->room(e, weights[i].which, 0, &data, &bytes), expected);
             assert_int_equal(weights[i].parts->view(e, weights[i].which, 0, &data, &bytes), expected);
         }
         calls = 0;
         fails_at = 3;
-        lab_hand_in(&l, e, PROGRAM_STEP, 0, 0, sizes.batch);
-        exec_run(e, PROGRAM_STEP);
+        lab_hand_in(&l, e, "step", 0, 0, sizes.batch);
+        reach_run(e, "step");
         fails_at = -1;
     }
     assert_true(in_file > 0);
