@@ -1,6 +1,7 @@
 #include "lower/pieces.h"
 
 #include "base/units.h"
+#include "lower/lanes.h"
 #include "ops/state.h"
 
 _Static_assert(PIECES_ELEMENTS % STATE_BLOCK == 0 && PIECES_ELEMENTS % PIECES_PAGE == 0,
@@ -170,28 +171,26 @@ void pieces_call(const program *p, const piece *x, const op_call *whole, char *s
 
 /* ---- time ---- */
 
-/* A model of two workers. One moves pieces between file and slots, in order; the other computes on them. A
- * piece can be moved into a slot once the slot's earlier piece was computed on. */
+/* A piece is moved once its slot's earlier piece was computed on, and computed on once it was moved. */
 typedef struct {
-    double freed[PIECES_SLOTS]; /* by slot: when its last piece was computed on */
-    double transfer, now;       /* when each of the two will have done all so far */
+    lanes lanes;
+    double freed[PIECES_SLOTS]; /* by slot: the event that its last piece was computed on */
     uint64_t next;              /* number of the next piece */
 } pipeline;
 
 static void one_piece(pipeline *l, double moving, double computing) {
     double *freed = &l->freed[l->next++ % PIECES_SLOTS];
-    l->transfer = (l->transfer > *freed ? l->transfer : *freed) + moving;
-    if (l->transfer > l->now) l->now = l->transfer;
-    *freed = l->now += computing;
+    double moved = lanes_add(&l->lanes, LANE_FILE, *freed, moving);
+    *freed = lanes_add(&l->lanes, LANE_COMPUTE, moved, computing);
 }
 
-/* The same for many equal pieces. After some rounds of the slots each takes as long as the slower worker. */
+/* The same for many equal pieces. After some rounds of the slots each takes as long as the slower lane. */
 static void many_pieces(pipeline *l, uint64_t count, double moving, double computing) {
     enum { ROUNDS = 4 * PIECES_SLOTS };
     uint64_t some = count < ROUNDS ? count : ROUNDS;
     for (uint64_t i = 0; i < some; i++) one_piece(l, moving, computing);
     double rest = (double)(count - some) * (moving > computing ? moving : computing);
-    l->transfer += rest, l->now += rest;
+    lanes_pass(&l->lanes, rest);
     for (int i = 0; i < PIECES_SLOTS; i++) l->freed[i] += rest;
 }
 
@@ -210,16 +209,18 @@ static double moving_seconds(const program *p, uint32_t step, const device_rates
 
 double pieces_seconds(const program *p, const device_rates *rates, double *waits) {
     pipeline l = { 0 };
+    double now = 0;
     for (uint32_t s = 0; s < p->count; s++) {
-        double began = l.now, each = p->steps[s].seconds;
+        double began = now, each = p->steps[s].seconds;
         bool moves = pieces_step(p, s);
         if (moves) {
             uint64_t count = count_of(p, s);
             many_pieces(&l, count, moving_seconds(p, s, rates) / (double)count, each / (double)count);
         } else {
-            l.now += each;
+            lanes_add(&l.lanes, LANE_COMPUTE, 0, each);
         }
-        if (waits) waits[s] = moves ? l.now - began - each : 0; /* and no rounding */
+        now = l.lanes.free[LANE_COMPUTE];
+        if (waits) waits[s] = moves ? now - began - each : 0; /* and no rounding */
     }
-    return l.now;
+    return now;
 }

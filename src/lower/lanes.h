@@ -1,0 +1,19 @@
+/* Lanes: queues of work that go on side by side. Each does its own in order. Work begins when its lane is
+ * free and what it waits for has happened; when that is, is all that the model of time knows of a lane. */
+#pragma once
+
+#include <stdint.h>
+
+typedef enum { LANE_COMPUTE, LANE_FILE, LANE_COUNT } lane;
+
+/* By lane: the moment, in seconds, when it will have done all that it was given. */
+typedef struct {
+    double free[LANE_COUNT];
+} lanes;
+
+/* Gives a lane work that takes `seconds` and may begin at moment `event`. Returns the moment when it is done:
+ * an event that other work can wait for. */
+double lanes_add(lanes *l, lane which, double event, double seconds);
+
+/* All lanes go on working for so long, in the same pace. */
+void lanes_pass(lanes *l, double seconds);
