@@ -97,14 +97,14 @@ const cli_command cli_commands[] = {
                "config.json, a Hugging Face model directory, a preset, a published model as llama-3-8b, or a "
                "size as 7B. In snug's sources published/ lists all models that have a name, devices/ all "
                "devices; of a name that is not known the answer says which are nearest.",
-      .examples = { { "snug estimate llama-3-8b --device h100-80 --batch 1 --context 4096", "does it fit?" },
-                    { "snug estimate 7B --device rtx-4090 --batch 4 --context 2048 --adapter-rank 16 "
+      .examples = { { "snug estimate llama-3-8b --gpu h100-80 --batch 1 --context 4096", "does it fit?" },
+                    { "snug estimate 7B --gpu rtx-4090 --batch 4 --context 2048 --adapter-rank 16 "
                       "--base-bits 4",
                       "QLoRA on a desktop" },
-                    { "snug estimate config.json --framework snug --device v100-32", "and in snug?" },
-                    { "snug estimate llama-3-8b --device h100-80 --solve context", "how long a context?" },
-                    { "snug estimate --fit qwen3 --device a100-40 --context 4096", "how large a model?" },
-                    { "snug estimate 70B --device h100-80 --gpus 16 --shard fsdp --json | jq .fits",
+                    { "snug estimate config.json --framework snug --gpu v100-32", "and in snug?" },
+                    { "snug estimate llama-3-8b --gpu h100-80 --solve context", "how long a context?" },
+                    { "snug estimate --fit qwen3 --gpu a100-40 --context 4096", "how large a model?" },
+                    { "snug estimate 70B --gpu h100-80 --gpus 16 --shard fsdp --json | jq .fits",
                       "for programs" } } },
     { .command = COMMAND_EXPLAIN,
       .name = "explain-oom",

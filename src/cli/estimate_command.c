@@ -92,7 +92,7 @@ static status check_together(const options *o) {
         return status_set(STATUS_INVALID, "--emit and --json both write to stdout; say one of them");
     if (x->cluster && solving)
         return status_set(STATUS_INVALID,
-                          "--cluster answers what of it would do; with --solve say --device NAME instead");
+                          "--cluster answers what of it would do; with --solve say --gpu NAME instead");
     if (x->emit == EMIT_SLURM && !x->cluster)
         return status_set(STATUS_INVALID, "--emit slurm writes for a cluster; say --cluster NAME");
     if (!o->subject && !solving) return status_set(STATUS_INVALID, "no model named; say snug estimate MODEL");

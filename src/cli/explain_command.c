@@ -246,7 +246,7 @@ static const kind kinds[OOM_KINDS] = {
                         "put there, keys and values, the compute buffer.",
                         { "--n-gpu-layers N with fewer layers: the others stay with the CPU (snug estimate "
                           "MODEL "
-                          "--framework llama.cpp --device NAME says how many fit)",
+                          "--framework llama.cpp --gpu NAME says how many fit)",
                           "--ctx-size N of fewer tokens, or --cache-type-k q8_0 --cache-type-v q8_0 with "
                           "--flash-attn: fewer bytes of keys and values",
                           "--ubatch-size 256: a smaller compute buffer; or a file of fewer bits a weight" } },

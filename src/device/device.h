@@ -31,6 +31,10 @@ struct device {
 };
 extern const device device_cpu;
 
+const device *device_default(void); /* the best there is */
+/* By the name that --device takes: "cpu", or "auto" for the best that there is. */
+status device_find(const char *name, const device **found);
+
 /* Pools of the host. */
 status device_pool_open(device_pool *p, uint64_t bytes); /* zeroed and resident */
 void device_pool_close(device_pool *p);

@@ -35,7 +35,7 @@ typedef struct {
     int32_t last; /* the token drawn last */
     bool over;
     stop_watch stops;
-} lane;
+} row;
 
 typedef struct {
     const generate_options *options;
@@ -45,11 +45,11 @@ typedef struct {
     compose_choice pinned; /* what the adapter asks for */
     plan plan;
     exec *exec;
-    lane lanes[MODEL_MOST_DECODED];
-    uint32_t lane_count;         /* that are in use */
-    exec_value tokens, position; /* what the program reads: by lane; one */
-    exec_value logits;           /* by lane and token */
-    uint8_t *seen;               /* by lane and token: the text has it; NULL: nobody asks */
+    row rows[MODEL_MOST_DECODED];
+    uint32_t row_count;          /* that are in use */
+    exec_value tokens, position; /* what the program reads: by row; one */
+    exec_value logits;           /* by row and token */
+    uint8_t *seen;               /* by row and token: the text has it; NULL: nobody asks */
     void *sampling;
     uint64_t listed_bytes; /* that reading the files' tensors holds */
 } generation;
@@ -100,21 +100,24 @@ static uint64_t text_bytes(const generation *g) {
     return bytes;
 }
 
-static status plan_lanes(generation *g, uint32_t lanes) {
+static status plan_rows(generation *g, uint32_t rows) {
     const generate_options *o = g->options;
     int threads = o->threads > 0 ? o->threads : threads_available();
     uint64_t sampling = sample_bytes(&o->sample, g->model.vocabulary);
+    const device *on;
+    TRY(device_find(o->device ? o->device : "auto", &on));
     compose_run run = { .model = &g->model,
-                        .batch = lanes,
+                        .batch = rows,
                         .kept_bytes = text_bytes(g) + sizeof *g + g->listed_bytes,
-                        .lower = { .threads = threads, .rates = rates_find(RATES_KNOWN, threads) } };
+                        .lower = {
+                            .device = on, .threads = threads, .rates = rates_find(RATES_KNOWN, threads) } };
     if (sampling) run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", sampling };
     if (o->sample.repetition_penalty != 1)
-        run.buffers[run.buffer_count++] = (plan_buffer){ "seen", lanes * (uint64_t)g->model.vocabulary };
+        run.buffers[run.buffer_count++] = (plan_buffer){ "seen", rows * (uint64_t)g->model.vocabulary };
     threads_set(threads);
     plan_close(&g->plan);
     TRY(compose_decode(&run, &g->pinned, &g->plan));
-    g->lane_count = lanes;
+    g->row_count = rows;
     g->result->planned_bytes = g->plan.peak_bytes;
     return STATUS_OK;
 }
@@ -122,12 +125,11 @@ static status plan_lanes(generation *g, uint32_t lanes) {
 /* As many texts side by side as there are prompts, fewer where they don't fit. */
 static status make_plan(generation *g) {
     const generate_options *o = g->options;
-    uint32_t lanes = o->prompt_count < MODEL_MOST_DECODED ? o->prompt_count : MODEL_MOST_DECODED;
-    TRY(plan_lanes(g, lanes));
-    while (o->memory && g->plan.peak_bytes > o->memory && lanes > 1)
-        TRY(plan_lanes(g, lanes = (lanes + 1) / 2));
+    uint32_t rows = o->prompt_count < MODEL_MOST_DECODED ? o->prompt_count : MODEL_MOST_DECODED;
+    TRY(plan_rows(g, rows));
+    while (o->memory && g->plan.peak_bytes > o->memory && rows > 1) TRY(plan_rows(g, rows = (rows + 1) / 2));
     memory_trim();
-    g->result->at_once = lanes;
+    g->result->at_once = rows;
     uint64_t needed = g->plan.peak_bytes;
     if (!o->memory || needed <= o->memory) return STATUS_OK;
     char budget[UNITS_TEXT_BYTES], bytes[UNITS_TEXT_BYTES], more[UNITS_TEXT_BYTES];
@@ -158,53 +160,53 @@ size_t generate_piece(int32_t id, char text_piece[GENERATE_PIECE_BYTES]) {
     return (size_t)snprintf(text_piece, GENERATE_PIECE_BYTES, " %d", (int)id);
 }
 
-static void say(const generation *g, const lane *l, const char *bytes, size_t count) {
-    if (count && g->options->said) g->options->said(g->options->context, l->number, bytes, count);
+static void say(const generation *g, const row *x, const char *bytes, size_t count) {
+    if (count && g->options->said) g->options->said(g->options->context, x->number, bytes, count);
 }
 
-static void end_lane(generation *g, lane *l, generate_end how) {
+static void end_row(generation *g, row *x, generate_end how) {
     char out[STOP_BYTES];
-    say(g, l, out, stop_rest(&l->stops, out));
-    l->over = true;
-    g->result->texts[l->number].end = how;
-    if (g->options->ended) g->options->ended(g->options->context, l->number, how);
+    say(g, x, out, stop_rest(&x->stops, out));
+    x->over = true;
+    g->result->texts[x->number].end = how;
+    if (g->options->ended) g->options->ended(g->options->context, x->number, how);
 }
 
 /* Hands on what a token adds; false: a stop string is complete, and the text is over. */
-static bool say_token(generation *g, lane *l, int32_t id) {
+static bool say_token(generation *g, row *x, int32_t id) {
     char text_piece[GENERATE_PIECE_BYTES], out[STOP_BYTES];
     size_t count = generate_piece(id, text_piece);
     bool found = false;
     for (size_t i = 0; i < count && !found; i++)
-        say(g, l, out, stop_take(&l->stops, text_piece[i], out, &found));
+        say(g, x, out, stop_take(&x->stops, text_piece[i], out, &found));
     return !found;
 }
 
 /* ---- one position after the other ---- */
 
-static uint8_t *seen_by(const generation *g, const lane *l) {
-    return g->seen ? g->seen + (l - g->lanes) * g->model.vocabulary : NULL;
+static uint8_t *seen_by(const generation *g, const row *x) {
+    return g->seen ? g->seen + (x - g->rows) * g->model.vocabulary : NULL;
 }
 
-static void begin_lane(generation *g, uint32_t which, uint32_t number) {
+static void begin_row(generation *g, uint32_t which, uint32_t number) {
     const generate_options *o = g->options;
-    lane *l = &g->lanes[which];
-    *l = (lane){ .number = number, .stops = { .strings = o->stops, .count = o->stop_count } };
-    l->prompt = prompt_of(o, number, &l->prompt_count);
-    g->result->texts[number].prompt_tokens = l->prompt_count;
-    g->result->prompt_tokens += l->prompt_count;
-    if (g->seen) memset(seen_by(g, l), 0, (size_t)g->model.vocabulary);
-    if (o->tokens == 0) end_lane(g, l, GENERATE_LENGTH);
+    row *x = &g->rows[which];
+    *x = (row){ .number = number, .stops = { .strings = o->stops, .count = o->stop_count } };
+    x->prompt = prompt_of(o, number, &x->prompt_count);
+    g->result->texts[number].prompt_tokens = x->prompt_count;
+    g->result->prompt_tokens += x->prompt_count;
+    if (g->seen) memset(seen_by(g, x), 0, (size_t)g->model.vocabulary);
+    if (o->tokens == 0) end_row(g, x, GENERATE_LENGTH);
 }
 
 /* The tokens at `position` go in; those that are over take part with any token. */
 static status feed(generation *g, int64_t position) {
     int32_t tokens[MODEL_MOST_DECODED], at = (int32_t)position;
     for (uint32_t i = 0; i < g->result->at_once; i++) {
-        lane *l = &g->lanes[i];
-        bool reads = i < g->lane_count && !l->over;
-        tokens[i] = !reads ? 0 : position < l->prompt_count ? l->prompt[position] : l->last;
-        if (reads && g->seen) seen_by(g, l)[tokens[i]] = 1;
+        row *x = &g->rows[i];
+        bool reads = i < g->row_count && !x->over;
+        tokens[i] = !reads ? 0 : position < x->prompt_count ? x->prompt[position] : x->last;
+        if (reads && g->seen) seen_by(g, x)[tokens[i]] = 1;
     }
     TRY(exec_write(g->exec, &g->tokens, 0, tokens, g->result->at_once * sizeof *tokens));
     TRY(exec_write(g->exec, &g->position, 0, &at, sizeof at));
@@ -213,44 +215,44 @@ static status feed(generation *g, int64_t position) {
 }
 
 /* Draws the token at `position` for a text whose prompt is over. */
-static status draw(generation *g, lane *l, int64_t position) {
+static status draw(generation *g, row *x, int64_t position) {
     const generate_options *o = g->options;
-    generate_text *t = &g->result->texts[l->number];
+    generate_text *t = &g->result->texts[x->number];
     exec_part logits;
-    uint64_t row = (uint64_t)g->model.vocabulary * sizeof(float);
-    TRY(exec_view(g->exec, &g->logits, (uint64_t)(l - g->lanes) * row, &logits));
+    uint64_t row_bytes = (uint64_t)g->model.vocabulary * sizeof(float);
+    TRY(exec_view(g->exec, &g->logits, (uint64_t)(x - g->rows) * row_bytes, &logits));
     sample_from from = { .logits = logits.data,
-                         .seen = seen_by(g, l),
+                         .seen = seen_by(g, x),
                          .vocabulary = g->model.vocabulary,
                          .position = (uint32_t)position,
                          .memory = g->sampling };
-    TRY(sample_next(&o->sample, &from, &l->last));
+    TRY(sample_next(&o->sample, &from, &x->last));
     t->new_tokens++;
     g->result->new_tokens++;
-    if (!say_token(g, l, l->last))
-        end_lane(g, l, GENERATE_STOP);
+    if (!say_token(g, x, x->last))
+        end_row(g, x, GENERATE_STOP);
     else if (t->new_tokens == o->tokens)
-        end_lane(g, l, GENERATE_LENGTH);
+        end_row(g, x, GENERATE_LENGTH);
     else if (position + 1 == g->model.context)
-        end_lane(g, l, GENERATE_CONTEXT);
+        end_row(g, x, GENERATE_CONTEXT);
     return STATUS_OK;
 }
 
-/* The texts of the lanes, from beginning to end. */
-static status run_lanes(generation *g) {
+/* The texts of the rows, from beginning to end. */
+static status run_rows(generation *g) {
     int64_t before = g->result->new_tokens;
     bool going = true;
     for (int64_t position = 0; going; position++) {
         double begin = clock_seconds();
         bool drew = g->result->new_tokens > before;
         going = false;
-        for (uint32_t i = 0; i < g->lane_count; i++) going = going || !g->lanes[i].over;
+        for (uint32_t i = 0; i < g->row_count; i++) going = going || !g->rows[i].over;
         if (!going) break;
         TRY(feed(g, position));
-        for (uint32_t i = 0; i < g->lane_count; i++) {
-            lane *l = &g->lanes[i];
-            if (l->over || position + 1 < l->prompt_count) continue;
-            TRY(draw(g, l, position + 1));
+        for (uint32_t i = 0; i < g->row_count; i++) {
+            row *x = &g->rows[i];
+            if (x->over || position + 1 < x->prompt_count) continue;
+            TRY(draw(g, x, position + 1));
         }
         *(drew ? &g->result->seconds_new : &g->result->seconds_prompt) += clock_seconds() - begin;
     }
@@ -266,9 +268,9 @@ static status continue_texts(generation *g) {
     g->sampling = exec_buffer(g->exec, "sampling");
     for (uint32_t first = 0; first < o->prompt_count; first += g->result->at_once) {
         uint32_t left = o->prompt_count - first;
-        g->lane_count = left < g->result->at_once ? left : g->result->at_once;
-        for (uint32_t i = 0; i < g->lane_count; i++) begin_lane(g, i, first + i);
-        TRY(run_lanes(g));
+        g->row_count = left < g->result->at_once ? left : g->result->at_once;
+        for (uint32_t i = 0; i < g->row_count; i++) begin_row(g, i, first + i);
+        TRY(run_rows(g));
     }
     return STATUS_OK;
 }

@@ -28,8 +28,9 @@ typedef struct {
     sample_options sample;
     const char *const *stops; /* a text ends before the first of these strings that it would have */
     uint32_t stop_count;
-    int threads;     /* 0: all there are */
-    uint64_t memory; /* budget in bytes; 0: unlimited */
+    const char *device; /* that computes: device_find; NULL: auto */
+    int threads;        /* 0: all there are */
+    uint64_t memory;    /* budget in bytes; 0: unlimited */
     /* Called for what is added to a text, as soon as it is known to belong to it, and at its end. May be
      * NULL. */
     void (*said)(void *context, uint32_t prompt, const char *bytes, size_t count);

@@ -30,7 +30,7 @@ static const op_kernel *kernels_of(const op_def *op, device_kind kind) {
 }
 
 static const op_kernel *pick(const op_call *call, const op_def *op, const lower_options *o) {
-    const op_kernel *k = kernels_of(op, o->device ? o->device->kind : DEVICE_CPU);
+    const op_kernel *k = kernels_of(op, (o->device ? o->device : device_default())->kind);
     if (o->reference) {
         while (k[0].name && k[1].name) k++;
         return k;

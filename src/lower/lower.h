@@ -36,7 +36,7 @@ typedef struct {
 } program;
 
 typedef struct {
-    const device *device; /* that computes; NULL: device_cpu */
+    const device *device; /* that computes; NULL: device_default */
     int threads;
     device_rates rates;
     bool reference;  /* only reference kernels: for tests */

@@ -265,7 +265,7 @@ static status add_staging(plan *p) {
 /* Everything but places in the arena. */
 static status outline(program *programs, uint32_t program_count, const plan_options *o, plan *p) {
     enum { OWN_BUFFERS = 2 }; /* PLAN_SLOTS, PLAN_STAGING */
-    *p = (plan){ .threads = o->threads, .device = o->device ? o->device : &device_cpu };
+    *p = (plan){ .threads = o->threads, .device = o->device ? o->device : device_default() };
     TRY(take_over(p, programs, program_count));
     size_t most = o->buffer_count + OWN_BUFFERS;
     for (uint32_t k = 0; k < program_count; k++) most += p->programs[k].program.graph.tensors.count;

@@ -93,7 +93,7 @@ typedef struct {
     const plan_buffer *buffers;
     uint32_t buffer_count;
     int threads;
-    const device *device; /* NULL: device_cpu */
+    const device *device; /* NULL: device_default */
 } plan_options;
 
 /* Takes the programs over, also on failure. STATUS_INVALID for what the device can't do. */

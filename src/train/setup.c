@@ -260,6 +260,8 @@ static status make_request(setup *s) {
     threads_set(threads);
     compose_run *r = &s->request.run;
     int64_t context;
+    const device *on;
+    TRY(device_find(o->device ? o->device : "auto", &on));
     TRY(context_of(s, &context));
     *r = (compose_run){ .model = &s->model,
                         .batch = o->batch,
@@ -268,7 +270,8 @@ static status make_request(setup *s) {
                         .context = context,
                         .optimizer = o->optimizer,
                         .folder = o->folder,
-                        .lower = { .threads = threads, .rates = rates_find(o->rates, threads) } };
+                        .lower = {
+                            .device = on, .threads = threads, .rates = rates_find(o->rates, threads) } };
     s->request.micro_batch = o->eval_only ? 0 : o->micro_batch;
     if (o->accumulate && !o->micro_batch && !o->eval_only)
         s->request.micro_batch = (o->batch + o->accumulate - 1) / o->accumulate;

@@ -27,6 +27,7 @@ typedef struct {
     int64_t eval_samples;                        /* at most */
     bool eval_only;                              /* validation alone: nothing is trained */
     int64_t steps, warmup, seed;
+    const char *device;                 /* that computes: device_find; NULL: auto */
     int64_t threads, workers;           /* threads 0: all there are */
     rates_choice rates;                 /* that predictions use */
     double learning_rate, minimum_rate; /* at the end of the schedule, as a part of learning_rate */

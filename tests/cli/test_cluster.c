@@ -72,7 +72,7 @@ static void own_files_are_checked(void **state) {
     assert_true(command_says("estimate gpt2 --cluster ascent", 2, "did you mean ascend"));
     assert_true(command_says("estimate gpt2 --cluster no.yaml", 2, "no.yaml"));
     assert_true(command_says("estimate gpt2 --emit slurm", 2, "say --cluster"));
-    assert_true(command_says("estimate gpt2 --cluster ascend --solve batch", 2, "say --device"));
+    assert_true(command_says("estimate gpt2 --cluster ascend --solve batch", 2, "say --gpu"));
     assert_true(
         command_says("estimate gpt2 --cluster ascend --emit slurm --json", 2, "both write to stdout"));
 }

@@ -204,6 +204,38 @@ static void what_only_plans_is_not_run(void **state) {
         assert_true(command_says(lines[i], 2, "t5-small (t5) can be planned, and not computed yet"));
 }
 
+/* Where a run computes is one thing, and which GPU somewhere else is asked about is another. */
+static void devices_are_named(void **state) {
+    (void)state;
+    static const char *const commands[] = { "plan tiny", "train tiny --out o " DATA, "profile tiny",
+                                            "compare tiny", "generate model --prompt a" };
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "%s --device cuda:0", commands[i]);
+        assert_true(command_says(line, 2, "this snug computes on the cpu only"));
+        snprintf(line, sizeof line, "%s --device h100-80", commands[i]);
+        assert_true(command_says(line, 2, "'h100-80' is no device; there is cpu, and auto for the best"));
+    }
+    static const char *const same[][2] = {
+        { "plan tiny --quiet --json", "plan tiny --device cpu --quiet --json" },
+        { "plan tiny --device auto --quiet --json", "plan tiny --device cpu --quiet --json" },
+        { "estimate gpt2 --gpu t4 --batch 4 --json", "estimate gpt2 --device t4 --batch 4 --json" },
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        uint64_t peak[2];
+        for (int k = 0; k < 2; k++) {
+            command_result r = command_run(same[i][k]);
+            json_document d;
+            assert_int_equal(r.exit, 0);
+            assert_int_equal(json_parse("out", r.out, strlen(r.out), &d), STATUS_OK);
+            peak[k] = command_number(&d, i < 2 ? "predicted.peak_bytes" : "device_bytes.likely");
+            json_close(&d);
+            command_free(&r);
+        }
+        assert_int_equal(peak[0], peak[1]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_command_has_a_row),
@@ -214,6 +246,7 @@ int main(void) {
         cmocka_unit_test(a_folder_is_a_way_out),
         cmocka_unit_test(what_stands_in_the_way_is_named),
         cmocka_unit_test(what_only_plans_is_not_run),
+        cmocka_unit_test(devices_are_named),
     };
     return cmocka_run_group_tests(tests, make_files, scratch_close);
 }

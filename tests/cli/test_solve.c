@@ -167,7 +167,7 @@ static void answers(void **state) {
     } cases[] = {
         { "gpt2 --solve memory", 0, "takes" },
         { "gpt2 --solve memory --framework snug --device t4", 0, "of the device" },
-        { "gpt2 --solve batch", 2, "say --device" },
+        { "gpt2 --solve batch", 2, "say --gpu" },
         { "--solve batch --device t4", 2, "no model named" },
         { "", 2, "no model named" },
         { "--solve model --device t4 --batch 1 --context 512", 0,

@@ -112,7 +112,7 @@ status slurm_choose(const options *o, slurm_choice *out) {
     if (!out->kind)
         return status_set(STATUS_NO_FIT,
                           "%s has no nodes%s%.40s on which this fits, however many; 'snug estimate' with "
-                          "--device says what would help",
+                          "--gpu says what would help",
                           out->of.title, o->estimate.device ? " with " : "",
                           o->estimate.device ? o->estimate.device : "");
     out->with = options_on(o, out->kind, out->nodes * out->gpus);

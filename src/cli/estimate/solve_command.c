@@ -48,8 +48,7 @@ static const char *framework_word(const options *o) {
 static status need_device(const options *o) {
     const char *name = o->estimate.device;
     if (name && strcmp(name, "cpu") != 0) return STATUS_OK;
-    return status_set(STATUS_INVALID,
-                      "what fits depends on the device; say --device NAME, as --device h100-80");
+    return status_set(STATUS_INVALID, "what fits depends on the device; say --gpu NAME, as --gpu h100-80");
 }
 
 /* ---- numbers ---- */
