@@ -24,6 +24,7 @@ want make command -v make
 want cmake command -v cmake
 want pkg-config command -v pkg-config
 want libjson-c-dev pkg-config --exists "json-c >= 0.15"
+want libxxhash-dev compiles xxhash.h
 want libyaml-dev pkg-config --exists yaml-0.1
 for extra; do
     case $extra in

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/digest.h"
 #include "base/memory.h"
 
 /* Bytes of one system call: bounded, since the kernel caps a call below 2 GiB and a piece is one chance to
@@ -80,21 +81,28 @@ status io_read_file(const char *path, uint64_t limit, char **data, uint64_t *byt
     return STATUS_OK;
 }
 
-status io_sum_file(const char *path, uint64_t *sum, uint64_t *bytes) {
+status io_sum_file(const char *path, bool early, io_sum *sum) {
     char piece[32 << 10]; /* on the stack: sums are taken where no memory was planned */
     digest d = digest_begin();
+    checksum c = checksum_begin();
     int file;
-    TRY(io_open(path, &file, bytes));
+    *sum = (io_sum){ .early = early };
+    TRY(io_open(path, &file, &sum->bytes));
     status result = STATUS_OK;
-    for (uint64_t at = 0; at < *bytes && result == STATUS_OK;) {
-        uint64_t n = *bytes - at < sizeof piece ? *bytes - at : sizeof piece;
+    for (uint64_t at = 0; at < sum->bytes && result == STATUS_OK;) {
+        uint64_t n = sum->bytes - at < sizeof piece ? sum->bytes - at : sizeof piece;
         result = io_read_at(file, path, at, piece, n);
-        if (result == STATUS_OK) digest_add(&d, piece, n);
+        if (result == STATUS_OK && early) digest_add(&d, piece, n);
+        if (result == STATUS_OK && !early) checksum_add(&c, piece, n);
         at += n;
     }
     close(file);
-    *sum = digest_value(&d);
+    sum->sum = early ? digest_value(&d) : checksum_value(&c);
     return result;
+}
+
+bool io_sum_equal(const io_sum *a, const io_sum *b) {
+    return a->bytes == b->bytes && a->sum == b->sum && a->early == b->early;
 }
 
 /* Makes what happened to the names in the folder of `path` durable. */
@@ -145,7 +153,7 @@ static status check_replaceable(const char *path) {
 }
 
 status io_writer_open(io_writer *w, const char *path) {
-    *w = (io_writer){ .file = -1, .sum = digest_begin() };
+    *w = (io_writer){ .file = -1, .sum = checksum_begin() };
     TRY(check_replaceable(path));
     size_t length = strlen(path);
     w->path = memory_text(path);
@@ -174,7 +182,7 @@ status io_writer_add(io_writer *w, const void *data, uint64_t bytes) {
             errno = reason;
             return io_failed(what, w->path);
         }
-        digest_add(&w->sum, from, (uint64_t)n);
+        checksum_add(&w->sum, from, (uint64_t)n);
         from += n;
         bytes -= (uint64_t)n;
         w->written += (uint64_t)n;

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/digest.h"
+#include "base/checksum.h"
 #include "base/status.h"
 
 /* Opens a regular file for reading; `*bytes` is its size. Close with close(2). */
@@ -35,7 +35,7 @@ typedef struct {
     int file;
     char *path, *temporary;
     uint64_t written;
-    digest sum; /* of what was written */
+    checksum sum; /* of what was written */
 } io_writer;
 
 status io_writer_open(io_writer *w, const char *path);
@@ -64,8 +64,13 @@ status io_make_folder(const char *path);
  * stands in the way. */
 status io_check_folder(const char *path);
 
-/* The digest of a whole file, read in bounded pieces, and its size. */
-status io_sum_file(const char *path, uint64_t *sum, uint64_t *bytes);
+/* A whole file's checksum and size; it is read in bounded pieces. */
+typedef struct {
+    uint64_t bytes, sum;
+    bool early; /* sum is a digest (base/digest.h), which early versions wrote; else a checksum */
+} io_sum;
+status io_sum_file(const char *path, bool early, io_sum *sum);
+bool io_sum_equal(const io_sum *a, const io_sum *b);
 
 /* Renames a folder or file within one file system, durably; what was at `to` must be a file or absent. */
 status io_rename(const char *from, const char *to);

@@ -19,6 +19,7 @@
 #include "base/dtype.h"
 #include "base/shape.h"
 #include "base/status.h"
+#include "io/file.h"
 
 enum {
     SAFETENSORS_HEADER_LIMIT = 100 << 20,
@@ -90,12 +91,8 @@ typedef struct {
  * the new one is whole. Wide types come first, so every tensor is aligned to its element. A number that is
  * not finite is never saved: STATUS_FAILED names its tensor, and nothing is renamed. */
 status safetensors_write(const char *path, const safetensors_item *items, uint32_t count);
-/* The same, and says what is in the file now: its bytes and their digest. */
-typedef struct {
-    uint64_t bytes, sum;
-} safetensors_sum;
-status safetensors_write_summed(const char *path, const safetensors_item *items, uint32_t count,
-                                safetensors_sum *sum);
+/* The same, and says what is in the file now. */
+status safetensors_write_summed(const char *path, const safetensors_item *items, uint32_t count, io_sum *sum);
 
 /* Length of the file that safetensors_write would make; STATUS_INVALID for what it would refuse. */
 status safetensors_file_bytes(const char *path, const safetensors_item *items, uint32_t count,

@@ -147,7 +147,7 @@ static status write_parts(io_writer *w, const text *header, const safetensors_it
 }
 
 status safetensors_write_summed(const char *path, const safetensors_item *items, uint32_t count,
-                                safetensors_sum *sum) {
+                                io_sum *sum) {
     const safetensors_item **order = NULL;
     text header = { 0 };
     io_writer w = { 0 };
@@ -157,7 +157,7 @@ status safetensors_write_summed(const char *path, const safetensors_item *items,
     TRY_OR(done, build_header(path, order, count, &header, &data_bytes));
     TRY_OR(done, io_writer_open(&w, path));
     TRY_OR(done, write_parts(&w, &header, order, count));
-    *sum = (safetensors_sum){ .bytes = w.written, .sum = digest_value(&w.sum) };
+    *sum = (io_sum){ .bytes = w.written, .sum = checksum_value(&w.sum) };
     result = io_writer_commit(&w);
 done:
     io_writer_discard(&w);
@@ -167,7 +167,7 @@ done:
 }
 
 status safetensors_write(const char *path, const safetensors_item *items, uint32_t count) {
-    safetensors_sum sum;
+    io_sum sum;
     return safetensors_write_summed(path, items, count, &sum);
 }
 

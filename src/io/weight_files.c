@@ -56,19 +56,22 @@ status weight_files_read(const safetensors *s, const safetensors_entry *e, const
     return from == w->type ? read_bytes(s, e, w) : read_parts(s, e, w, from);
 }
 
-status weight_files_sum(const char *directory, safetensors_sum *sum) {
+status weight_files_sum(const char *directory, bool early, io_sum *sum) {
     safetensors s;
     digest d = digest_begin();
-    *sum = (safetensors_sum){ 0 };
+    checksum c = checksum_begin();
+    *sum = (io_sum){ .early = early };
     TRY(safetensors_open(directory, &s));
     status result = STATUS_OK;
     for (uint32_t i = 0; i < s.file_count && result == STATUS_OK; i++) {
-        uint64_t of[2] = { 0 };
-        result = io_sum_file(s.files[i].path, &of[0], &of[1]);
-        sum->bytes += of[1];
+        io_sum one = { 0 };
+        result = io_sum_file(s.files[i].path, early, &one);
+        uint64_t of[2] = { one.sum, one.bytes };
+        sum->bytes += one.bytes;
         digest_add(&d, of, sizeof of);
+        checksum_add(&c, of, sizeof of);
     }
-    sum->sum = digest_value(&d);
+    sum->sum = early ? digest_value(&d) : checksum_value(&c);
     safetensors_close(&s);
     return result;
 }

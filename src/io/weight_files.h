@@ -9,8 +9,8 @@
  * part by part. */
 status weight_files_read(const safetensors *s, const safetensors_entry *e, const model_weight *w);
 
-/* Bytes and digest of a model's weights as they are stored: of all its files, one after the other. */
-status weight_files_sum(const char *directory, safetensors_sum *sum);
+/* Of a model's weights as they are stored: all bytes, and a sum of the sums and sizes of its files. */
+status weight_files_sum(const char *directory, bool early, io_sum *sum);
 
 /* Tells weights apart at the cost of some KiB of each tensor: a digest of all names, types and shapes and of
  * bytes spread evenly over each tensor; the same however the tensors are cut into files. */

@@ -39,7 +39,7 @@ static status next_part(void *context, uint64_t first, const void **data, uint64
 }
 
 /* The persistent tensors of one category, as a file. */
-static status save_category(exec *e, const plan *p, category c, const char *path, safetensors_sum *sum) {
+static status save_category(exec *e, const plan *p, category c, const char *path, io_sum *sum) {
     safetensors_item *items = memory_new(p->persistent_count + 1u, sizeof *items);
     streamed *sources = memory_new(p->persistent_count + 1u, sizeof *sources);
     uint32_t count = 0;
@@ -82,7 +82,7 @@ static status write_files(exec *e, const setup *s, const decision *d, const char
     TRY(path_of(folder, trainer_state_weights(t), path));
     if (t->run.base.bytes) { /* what does not change is where it was */
         TRY(weights_save_adapter(e, &about, folder));
-        TRY(io_sum_file(path, &t->model.sum, &t->model.bytes));
+        TRY(io_sum_file(path, false, &t->model));
     } else {
         TRY(save_category(e, p, CATEGORY_WEIGHTS, path, &t->model));
         if (!s->custom) TRY(weights_save_config(e, &s->config, folder));
@@ -111,15 +111,15 @@ status checkpoint_save(exec *e, const setup *s, const decision *d, const identit
 
 /* ---- verifying ---- */
 
-static status verify_file(const char *folder, const char *name, const safetensors_sum *should) {
+static status verify_file(const char *folder, const char *name, const io_sum *should) {
     char path[CHECKPOINT_PATH_BYTES];
-    uint64_t sum, bytes;
+    io_sum is;
     TRY(path_of(folder, name, path));
-    TRY(io_sum_file(path, &sum, &bytes));
-    if (bytes != should->bytes)
+    TRY(io_sum_file(path, should->early, &is));
+    if (is.bytes != should->bytes)
         return status_set(STATUS_INVALID, "%s has %llu bytes instead of %llu", path,
-                          (unsigned long long)bytes, (unsigned long long)should->bytes);
-    if (sum != should->sum)
+                          (unsigned long long)is.bytes, (unsigned long long)should->bytes);
+    if (!io_sum_equal(&is, should))
         return status_set(STATUS_INVALID, "%s is damaged: its bytes are not those that were written", path);
     return STATUS_OK;
 }
@@ -197,10 +197,10 @@ static status load_category(exec *e, const plan *p, category c, const char *path
 }
 
 /* The weights that adapters stand beside, if they are still those. */
-static status load_base(exec *e, const char *folder, const char *base, const safetensors_sum *should) {
-    safetensors_sum is = { 0 };
-    if (base) TRY(weight_files_sum(base, &is));
-    if (is.bytes != should->bytes || is.sum != should->sum)
+static status load_base(exec *e, const char *folder, const char *base, const io_sum *should) {
+    io_sum is = { 0 };
+    if (base) TRY(weight_files_sum(base, should->early, &is));
+    if (!io_sum_equal(&is, should))
         return status_set(
             STATUS_INVALID,
             "%s holds adapters alone, and %s are not the weights that they were trained beside; "

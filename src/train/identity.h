@@ -23,7 +23,7 @@ typedef struct {
     identity_fact facts[IDENTITY_FACTS];
     uint32_t count;
     bool overflows;       /* there was a fact more than there is room for: identity_of fails */
-    safetensors_sum base; /* of the weights that adapters stand beside: of no other use; bytes 0: none do */
+    io_sum base;          /* of the weights that adapters stand beside: of no other use; bytes 0: none do */
     uint64_t base_digest; /* of the same weights, as the adapter keeps it; 0: not known */
 } identity;
 

@@ -80,7 +80,7 @@ static status sum_base(const training *t) {
     adapter_files_about about = weights_adapter(t->s, t->d, &t->from->run);
     if (!t->s->options.out || !about.pass || !t->s->weights) return STATUS_OK;
     TRY(weight_files_digest(t->s->weights, &t->from->run.base_digest));
-    return weight_files_sum(t->s->weights, &t->from->run.base);
+    return weight_files_sum(t->s->weights, false, &t->from->run.base);
 }
 
 static status begin(training *t) {

@@ -17,7 +17,8 @@ static const char *const files[2] = { "model.safetensors", "optimizer.safetensor
                          ADAPTER[] = "adapter_model.safetensors";
 
 const char *trainer_state_weights(const trainer_state *t) { return t->run.base.bytes ? ADAPTER : files[0]; }
-static const char LAST_KEY[] = "\"digest\":";
+/* The key of a sum; early versions wrote a digest (base/digest.h) under the other one. */
+static const char SUM[] = "xxh64", EARLY[] = "digest";
 enum { TRAINER_STATE_LIMIT = 1 << 20 };
 
 /* ---- writing ---- */
@@ -51,11 +52,11 @@ static void put_plan(json_writer *w, const trainer_state *t) {
     json_end_object(w);
 }
 
-static void put_sum(json_writer *w, const char *name, const safetensors_sum *sum) {
+static void put_sum(json_writer *w, const char *name, const io_sum *sum) {
     char digits[DIGEST_TEXT_BYTES];
     json_begin_object(w, name);
     json_put_unsigned(w, "bytes", sum->bytes);
-    json_put_string(w, "digest", digest_text_of(sum->sum, digits));
+    json_put_string(w, sum->early ? EARLY : SUM, digest_text_of(sum->sum, digits));
     json_end_object(w);
 }
 
@@ -67,17 +68,30 @@ static void put_files(json_writer *w, const trainer_state *t) {
     json_end_object(w);
 }
 
-/* The digest stands last and is of all that is before its key. */
-static void put_digest(json_writer *w, text *out) {
+/* The last place in the text where the key stands; NULL: nowhere. */
+static char *find_last(char *data, const char *name) {
+    char key[16], *last = NULL;
+    snprintf(key, sizeof key, "\"%s\":", name);
+    for (char *at = data; (at = strstr(at, key)); at++) last = at;
+    return last;
+}
+
+static uint64_t sum_of(const char *data, const char *end, bool early) {
+    digest d = digest_begin();
+    checksum c = checksum_begin();
+    digest_add(&d, data, (uint64_t)(end - data));
+    checksum_add(&c, data, (uint64_t)(end - data));
+    return early ? digest_value(&d) : checksum_value(&c);
+}
+
+/* The sum stands last and is of all that is before its key. */
+static void put_own_sum(json_writer *w, text *out) {
     char digits[DIGEST_TEXT_BYTES];
-    json_put_string(w, "digest", "0000000000000000");
+    json_put_string(w, SUM, "0000000000000000");
     json_end_object(w);
     if (out->failed) return;
-    char *key = NULL;
-    for (char *at = out->data; (at = strstr(at, LAST_KEY)); at++) key = at;
-    digest d = digest_begin();
-    digest_add(&d, out->data, (uint64_t)(key - out->data));
-    memcpy(strchr(key + sizeof LAST_KEY - 1, '"') + 1, digest_text_of(digest_value(&d), digits), 16);
+    char *key = find_last(out->data, SUM);
+    memcpy(strchr(key + sizeof SUM + 2, '"') + 1, digest_text_of(sum_of(out->data, key, false), digits), 16);
 }
 
 status trainer_state_write(const char *path, const trainer_state *t) {
@@ -90,7 +104,7 @@ status trainer_state_write(const char *path, const trainer_state *t) {
     for (int k = 0; k < IDENTITY_KINDS; k++) put_facts(&w, &t->run, (identity_kind)k);
     put_plan(&w, t);
     put_files(&w, t);
-    put_digest(&w, &out);
+    put_own_sum(&w, &out);
     text_add(&out, "\n");
     status result = out.failed ? status_set(STATUS_FAILED, "%s: no memory to write it", path)
                                : io_write_file(path, out.data, out.length);
@@ -100,25 +114,27 @@ status trainer_state_write(const char *path, const trainer_state *t) {
 
 /* ---- reading ---- */
 
-/* Does the file end as put_digest ends one: with a digest of 16 digits, and nothing that it is not of? */
-static bool ends_with_digest(const char *key, char digits[DIGEST_TEXT_BYTES]) {
+/* Does the text go on, after a key, as put_own_sum ends one: with 16 digits, and nothing that they are not
+ * of? */
+static bool ends_with_sum(const char *after_key, char digits[DIGEST_TEXT_BYTES]) {
     int end = 0;
-    return sscanf(key + sizeof LAST_KEY - 1, " \"%16[0-9a-f]\" } %n", digits, &end) == 1 && end &&
-           strlen(digits) == 16 && !key[sizeof LAST_KEY - 1 + (size_t)end];
+    return sscanf(after_key, " \"%16[0-9a-f]\" } %n", digits, &end) == 1 && end && strlen(digits) == 16 &&
+           !after_key[end];
+}
+
+static bool own_sum_is_right(char *data, bool early) {
+    const char *name = early ? EARLY : SUM, *key = find_last(data, name);
+    char said[DIGEST_TEXT_BYTES], is[DIGEST_TEXT_BYTES];
+    return key && ends_with_sum(key + strlen(name) + 3, said) &&
+           strcmp(said, digest_text_of(sum_of(data, key, early), is)) == 0;
 }
 
 /* Of every byte before its key; and behind it nothing but its value stands. So what is read is what was
  * written. */
-static status check_digest(const char *path, const char *data) {
-    const char *key = NULL;
-    char said[DIGEST_TEXT_BYTES], is[DIGEST_TEXT_BYTES];
-    for (const char *at = data; (at = strstr(at, LAST_KEY)); at++) key = at;
-    digest d = digest_begin();
-    if (key) digest_add(&d, data, (uint64_t)(key - data));
-    if (key && ends_with_digest(key, said) && strcmp(said, digest_text_of(digest_value(&d), is)) == 0)
-        return STATUS_OK;
+static status check_own_sum(const char *path, char *data) {
+    if (own_sum_is_right(data, false) || own_sum_is_right(data, true)) return STATUS_OK;
     return status_set(STATUS_INVALID,
-                      "%s is damaged or was edited: its digest is not the one that stands in it", path);
+                      "%s is damaged or was edited: its checksum is not the one that stands in it", path);
 }
 
 /* Keys in the text of a document that was parsed. */
@@ -193,17 +209,18 @@ static status read_plan(json_value root, trainer_state *t) {
     return STATUS_OK;
 }
 
-static status read_sum(json_value object, const char *name, safetensors_sum *sum) {
+static status read_sum(json_value object, const char *name, io_sum *sum) {
     json_value file, value;
     const char *digits;
     int64_t bytes;
     TRY(json_get(object, name, &file));
     TRY(json_get_integer(file, "bytes", 0, INT64_MAX, &bytes));
-    TRY(json_get(file, "digest", &value));
+    bool early = json_has(file, EARLY);
+    TRY(json_get(file, early ? EARLY : SUM, &value));
     TRY(json_as_string(value, &digits));
     if (strlen(digits) != 16 || strspn(digits, "0123456789abcdef") != 16)
-        return json_wrong(value, "is no digest of 16 digits");
-    *sum = (safetensors_sum){ .bytes = (uint64_t)bytes, .sum = strtoull(digits, NULL, 16) };
+        return json_wrong(value, "is no checksum of 16 digits");
+    *sum = (io_sum){ .bytes = (uint64_t)bytes, .sum = strtoull(digits, NULL, 16), .early = early };
     return STATUS_OK;
 }
 
@@ -240,7 +257,7 @@ status trainer_state_read(const char *path, trainer_state *t) {
     *t = (trainer_state){ 0 };
     TRY(io_read_file(path, TRAINER_STATE_LIMIT, &data, &bytes));
     status result = json_parse(path, data, bytes, &d);
-    if (result == STATUS_OK) result = check_digest(path, data);
+    if (result == STATUS_OK) result = check_own_sum(path, data);
     if (result == STATUS_OK) result = check_keys(path, data, d.root);
     if (result == STATUS_OK) result = read_members(d.root, t);
     json_close(&d);

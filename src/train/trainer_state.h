@@ -15,8 +15,8 @@ typedef struct {
     struct {
         char setting[PASS_SETTING_BYTES]; /* empty: off */
         pass_class class;
-    } passes[PASS_MAX];               /* by pass, in the order of pass_table */
-    safetensors_sum model, optimizer; /* of their files */
+    } passes[PASS_MAX];      /* by pass, in the order of pass_table */
+    io_sum model, optimizer; /* of their files */
 } trainer_state;
 
 /* The file of its weights: where adapters were trained, of those alone. */

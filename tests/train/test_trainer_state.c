@@ -1,4 +1,5 @@
-/* The last line of a checkpoint's trainer_state.json: its digest, without which nothing in it is believed. */
+/* The last line of a checkpoint's trainer_state.json: its checksum, without which nothing in it is believed.
+ */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 
 #include "io/scratch.h"
 #include "io/spoil.h"
+#include "oracle/state_sum.h"
 #include "train/trainer_state.h"
 
 enum { BYTES = 1 << 14 };
@@ -32,29 +34,28 @@ static void damaged(const char *data, size_t bytes, const char *what) {
     if (!strstr(status_message(), "damaged or was edited")) fail_msg("%s: %s", what, status_message());
 }
 
-/* The file that was written is not complained of for its digest. */
-static bool digest_stands(const char *data, size_t bytes) {
+/* The file that was written is not complained of for its sum. */
+static bool sum_stands(const char *data, size_t bytes) {
     trainer_state t;
     scratch_write("state", data, bytes);
     return trainer_state_read("state", &t) == STATUS_OK || !strstr(status_message(), "damaged or was edited");
 }
 
-static void the_digest_must_stand(void **state) {
+static void the_sum_must_stand(void **state) {
     (void)state;
     char data[BYTES], other[BYTES + 64];
     size_t bytes = written(data);
-    char *key = NULL;
-    for (char *at = data; (at = strstr(at, "\"digest\"")); at++) key = at;
+    char *key = state_sum_key(data);
     assert_non_null(key);
-    assert_true(digest_stands(data, bytes));
-    damaged("{}\n", 3, "no digest");
-    damaged("{\"format\": 1, \"step\": 7}\n", 25, "no digest behind something");
+    assert_true(sum_stands(data, bytes));
+    damaged("{}\n", 3, "no sum");
+    damaged("{\"format\": 1, \"step\": 7}\n", 25, "no sum behind something");
     int length = snprintf(other, sizeof other, "%.*s\"end\": 1}", (int)(key - data), data);
     damaged(other, (size_t)length, "another key in its place");
-    length = snprintf(other, sizeof other, "%.*s\"digest\": \"%.15s\"}", (int)(key - data), data,
-                      strchr(key + 8, '"') + 1);
-    damaged(other, (size_t)length, "too short a digest");
-    char *digits = strchr(key + 8, '"') + 1;
+    length = snprintf(other, sizeof other, "%.*s\"xxh64\": \"%.15s\"}", (int)(key - data), data,
+                      strchr(strchr(key, ':'), '"') + 1);
+    damaged(other, (size_t)length, "too short a sum");
+    char *digits = strchr(strchr(key, ':'), '"') + 1;
     for (int i = 0; i < 16; i++) {
         char old = digits[i];
         digits[i] = old == '0' ? '1' : '0';
@@ -67,17 +68,14 @@ static void the_digest_must_stand(void **state) {
     *step = '7';
     length = snprintf(other, sizeof other, "%.*s, \"more\": 1}", (int)(strchr(digits, '"') + 1 - data), data);
     damaged(other, (size_t)length, "more behind it");
-    assert_true(digest_stands(data, bytes));
+    assert_true(sum_stands(data, bytes));
 }
 
-/* A file of this text, with a digest that fits. */
+/* A file of this text, with a sum that fits. */
 static status read_text(const char *text, trainer_state *t) {
-    char other[BYTES + 256], digits[DIGEST_TEXT_BYTES], *key = NULL;
+    char other[BYTES + 256];
     snprintf(other, sizeof other, "%s", text);
-    for (char *k = other; (k = strstr(k, "\"digest\":")); k++) key = k;
-    digest d = digest_begin();
-    digest_add(&d, other, (uint64_t)(key - other));
-    memcpy(strchr(key + 9, '"') + 1, digest_text_of(digest_value(&d), digits), 16);
+    assert_true(state_sum_sign(other));
     scratch_write("state", other, strlen(other));
     return trainer_state_read("state", t);
 }
@@ -91,7 +89,7 @@ static status read_with(const char *data, const char *was, const char *is) {
     return read_text(other, &t);
 }
 
-/* What no snug writes is refused by its key even where the digest fits. */
+/* What no snug writes is refused by its key even where the sum fits. */
 static void kinds_of_values_are_checked(void **state) {
     (void)state;
     char data[BYTES];
@@ -126,9 +124,9 @@ static void fill(trainer_state *t) {
             strcpy(t->passes[i].setting, "x");
             t->passes[i].class = PASS_LOSSY, n++;
         }
-    t->run.base = (safetensors_sum){ 100, 11 };
-    t->model = (safetensors_sum){ 200, 22 };
-    t->optimizer = (safetensors_sum){ 300, 33 };
+    t->run.base = (io_sum){ 100, 11, false };
+    t->model = (io_sum){ 200, 22, false };
+    t->optimizer = (io_sum){ 300, 33, false };
 }
 
 /* Which value may be anything: facts of a run are compared, and a fact that is absent or other is another
@@ -160,7 +158,7 @@ static void every_value_is_checked(void **state) {
     assert_non_null(strstr(status_message(), "nowhere"));
     spoil_read(&t, text);
     assert_true(t.count > 30);
-    for (int i = 1; i < t.count - 1; i++) { /* the last is the digest of the file */
+    for (int i = 1; i < t.count - 1; i++) { /* the last is the sum of the file */
         char key[SPOIL_KEY];
         const spoil_value *v = &t.at[i];
         const char *with[] = { spoil_is_word(v) ? "7" : "[]", "{}", "null", "-1e308", "1e308", NULL };
@@ -178,7 +176,7 @@ static void every_value_is_checked(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_digest_must_stand),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_sum_must_stand),
                                         cmocka_unit_test(kinds_of_values_are_checked),
                                         cmocka_unit_test(every_value_is_checked) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
