@@ -64,7 +64,7 @@ static uint64_t bytes_of_making(uint64_t tables) {
 /* What it takes to make the plan is part of its peak: with the graphs so far, and one that takes this more.
  */
 static void look_at_tables(making *m, uint64_t more) {
-    if (!m->reach) return;
+    if (!m->reach || compose_apart(m->run)) return;
     uint64_t bytes = bytes_of_making(m->tables + more);
     if (bytes > m->least) m->least = bytes;
     m->given_up |= bytes > m->reach->peak_bytes && bytes > m->reach->budget;

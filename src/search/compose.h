@@ -16,7 +16,7 @@ typedef struct {
     int64_t eval_samples;   /* of validation; 0: none */
     plan_buffer buffers[2]; /* of the data: the loader's read-ahead, one sample of validation */
     uint32_t buffer_count;
-    uint64_t memory;     /* the budget, which the search itself must keep too; 0: none */
+    uint64_t memory;     /* the host's budget, which the search itself must keep too; 0: none */
     uint64_t room;       /* what more than one candidate may take at once; 0: `memory` */
     uint64_t kept_bytes; /* what the run remembers of its steps, outside of the pool */
     const char *folder;  /* for what does not stay in memory; NULL: none */
@@ -24,6 +24,10 @@ typedef struct {
     optimizer_options optimizer;
     lower_options lower;
 } compose_run;
+
+/* Does the device have memory of its own? Then peaks and budgets of candidates are the device's, and what it
+ * takes to make plans is the host's. */
+static inline bool compose_apart(const compose_run *r) { return r->lower.device && r->lower.device->apart; }
 
 /* What may differ between candidates. */
 typedef struct {

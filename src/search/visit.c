@@ -30,6 +30,7 @@ typedef struct {
 static void limit_graphs(const visit *v) {
     const compose_reach *r = &v->reach;
     uint64_t most = r->peak_bytes > r->budget ? r->peak_bytes : r->budget;
+    if (compose_apart(v->run)) most = UINT64_MAX;
     if (v->run->memory && v->run->memory < most) most = v->run->memory;
     graph_room none = { 0 }, room = plan_graph_room(most);
     graph_limit(most < UINT64_MAX ? &room : &none);
@@ -115,7 +116,7 @@ static void look_at_some(void *context, int64_t index, int thread) {
 static uint64_t room_for(const visit *v) {
     const visit_memory *m = v->memory;
     uint64_t each = plan_making_bytes(m->table_bytes + m->table_bytes / 2),
-             code = device_runtime_reserve(0).code, most = m->least_peak;
+             code = device_runtime_reserve(0).code, most = compose_apart(v->run) ? UINT64_MAX : m->least_peak;
     if (v->run->memory && v->run->memory < most) most = v->run->memory;
     if (v->run->room && v->run->room < most) most = v->run->room;
     return each && most > code + each ? (most - code) / each : 1;

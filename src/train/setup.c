@@ -346,7 +346,7 @@ static status finish_request(setup *s) {
     s->budget = o->memory_auto ? setup_automatic_budget() : o->memory ? o->memory : UINT64_MAX;
     TRY(check_held(s, listed));
     if (o->eval_only) TRY(settle_evaluation(s, r));
-    r->memory = s->budget < UINT64_MAX ? s->budget : 0;
+    r->memory = s->budget < UINT64_MAX && !compose_apart(r) ? s->budget : 0;
     return loader_plan_buffers(s, r);
 }
 

@@ -143,6 +143,36 @@ static void evaluates(void **state) {
     assert_memory_equal(&losses[0], &losses[1], sizeof *losses);
 }
 
+/* A budget is the device's: plans are made in the host's memory, and what the process takes is no part of it.
+ * So least budgets are far below those of a CPU, where the program itself takes 12 MiB; and the same plan is
+ * run. */
+static void budgets_are_of_the_device(void **state) {
+    (void)state;
+    uint64_t least[2];
+    for (int k = 0; k < 2; k++) {
+        setup s;
+        decision d = { 0 };
+        setup_options o = usual(NULL);
+        o.micro_batch = 0;
+        assert_int_equal(setup_open(&o, NULL, &s), STATUS_OK);
+        s.request.run.lower.device = k ? &apart_device : NULL;
+        assert_int_equal(decision_make(&s, &d), STATUS_OK);
+        least[k] = search_least(&d.front);
+        decision_close(&d);
+        s.budget = least[k];
+        s.request.run.memory = k ? 0 : least[k];
+        assert_int_equal(decision_make(&s, &d), STATUS_OK);
+        assert_true(d.plan.peak_bytes <= least[k]);
+        assert_int_equal(plan_taken(&d.plan, POOL_MEMORY), d.plan.peak_bytes);
+        decision_close(&d);
+        s.budget = least[k] - 64;
+        if (k) assert_int_equal(decision_make(&s, &d), STATUS_NO_FIT);
+        decision_close(&d);
+        setup_close(&s);
+    }
+    assert_true(least[1] + (12u << 20) <= least[0]);
+}
+
 /* What a device can't do is refused with its name. */
 static void refuses_files(void **state) {
     (void)state;
@@ -172,6 +202,7 @@ int main(void) {
         cmocka_unit_test(trains_with_the_bits_of_the_cpu),
         cmocka_unit_test(checkpoints_know_no_device),
         cmocka_unit_test(evaluates),
+        cmocka_unit_test(budgets_are_of_the_device),
         cmocka_unit_test(refuses_files),
     };
     return cmocka_run_group_tests_name("a device apart", tests, open_all, scratch_close);
