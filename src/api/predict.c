@@ -6,8 +6,8 @@
 #include "base/units.h"
 #include "exec/exec.h"
 #include "io/rates.h"
+#include "run/weights.h"
 #include "search/compose.h"
-#include "train/weights.h"
 
 struct snug_predictor {
     network network;

@@ -6,7 +6,7 @@
 
 #include <signal.h>
 
-#include "train/compare.h"
+#include "compare/compare.h"
 
 typedef struct apart apart;
 

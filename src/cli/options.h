@@ -10,7 +10,7 @@
 
 #include "cli/config.h"
 #include "estimate/emit/emit.h"
-#include "train/setup.h"
+#include "run/setup.h"
 
 typedef enum {
     COMMAND_PLAN = 1,

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "train/weights.h"
+#include "run/weights.h"
 
 /* ---- a word when planning takes a while ---- */
 

@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 #include "io/file.h"
-#include "train/made_up.h"
+#include "run/made_up.h"
 
 static volatile sig_atomic_t stop;
 static void asked_to_stop(int signal_number) {

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/shown.h"
 #include "io/json.h"
-#include "train/quantize.h"
+#include "quantize/quantize.h"
 
 static bool is_static(const options *o) {
     return o->to == QUANTIZE_TO_INT8_STATIC || o->mode == QUANTIZE_STATIC;

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "base/text.h"
+#include "compare/compare.h"
 #include "io/file.h"
-#include "train/compare.h"
 #include "train/evaluate.h"
 #include "train/profile.h"
 #include "train/train.h"

@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "io/file.h"
 #include "io/weight_files.h"
-#include "train/weights.h"
+#include "run/weights.h"
 
 static const char OPTIMIZER[] = "optimizer.safetensors", STATE[] = "trainer_state.json";
 

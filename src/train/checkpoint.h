@@ -13,7 +13,7 @@
 
 #include "exec/exec.h"
 #include "io/checkpoint_folder.h"
-#include "train/decision.h"
+#include "run/decision.h"
 #include "train/trainer_state.h"
 
 /* Saves to options.out as checkpoint-`step`, durably, then removes those beyond options.keep. When it fails

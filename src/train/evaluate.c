@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "run/weights.h"
 #include "train/feed.h"
-#include "train/weights.h"
 
 static status all_samples(const setup *s, const decision *d, exec *e, double *loss) {
     feed f;

@@ -1,7 +1,7 @@
 #include "train/feed.h"
 
 #include "base/units.h"
-#include "train/loader_plan.h"
+#include "run/loader_plan.h"
 
 status feed_open(feed *f, const setup *s, const decision *d, exec *e) {
     *f = (feed){ .setup = s, .exec = e };

@@ -3,7 +3,7 @@
 
 #include "data/loader.h"
 #include "exec/runner.h"
-#include "train/decision.h"
+#include "run/decision.h"
 
 typedef struct {
     const setup *setup;

@@ -2,7 +2,7 @@
  * was before, or a model from elsewhere. Nobody's work is replaced without a word for it. */
 #pragma once
 
-#include "train/identity.h"
+#include "run/identity.h"
 
 /* STATUS_INVALID where the run `given` may not begin in options.out, which it shall not go on in: because of
  * what lies there, with a sentence of what that is and what to do. Fine with options.overwrite, save where

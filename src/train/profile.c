@@ -6,9 +6,9 @@
 
 #include "base/memory.h"
 #include "lower/predict.h"
+#include "run/loader_plan.h"
+#include "run/weights.h"
 #include "train/feed.h"
-#include "train/loader_plan.h"
-#include "train/weights.h"
 
 /* ---- calls ---- */
 

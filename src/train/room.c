@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "device/device.h"
 #include "io/safetensors.h"
-#include "train/weights.h"
+#include "run/weights.h"
 
 /* ---- what a run writes ---- */
 

@@ -10,14 +10,14 @@
 #include "base/threads.h"
 #include "io/weight_files.h"
 #include "lower/measure.h"
+#include "run/loader_plan.h"
+#include "run/weights.h"
 #include "train/fault.h"
 #include "train/history.h"
 #include "train/journal.h"
-#include "train/loader_plan.h"
 #include "train/pace.h"
 #include "train/room.h"
 #include "train/train_report.h"
-#include "train/weights.h"
 
 /* ---- a run in progress ---- */
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "io/safetensors.h"
-#include "train/identity.h"
+#include "run/identity.h"
 
 enum { TRAINER_STATE_FORMAT = 1 };
 

@@ -15,7 +15,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "io/scratch.h"
-#include "train/run_options.h"
+#include "run/run_options.h"
 
 /* What every run here is told; the first of each pair is an option's name. */
 static const char *const told[][2] = { { "data", "text" },    { "steps", "4" },        { "batch", "4" },
@@ -107,6 +107,7 @@ static const struct {
     { "overwrite", "", 2, "leave one of the two out" },
     { "allow", "compress-activations", 0, "resuming" },
     { "offload-to", SNUG_BUILD, -1, "" }, /* where that is a disk */
+    { "device", "cpu", 0, "resuming" },
     { "config", "more.yaml", 0, "resuming" },
     { "memory", "1GiB", 0, "resuming" },
     { "momentum", NULL, 2, "--momentum was 0 and is" }, /* with an optimizer that has it */

@@ -16,7 +16,7 @@
 #include "ops/batch_norm/batch_norm.h"
 #include "ops/class_token/class_token.h"
 #include "ops/mean_space/mean_space.h"
-#include "train/decision.h"
+#include "run/decision.h"
 
 /* ---- sizes ---- */
 

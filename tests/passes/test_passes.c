@@ -13,7 +13,7 @@
 #include "base/threads.h"
 #include "ir/print.h"
 #include "oracle/reach.h"
-#include "train/decision.h"
+#include "run/decision.h"
 
 static const pass *find_pass(const char *name) {
     for (int i = 0; pass_table[i]; i++)

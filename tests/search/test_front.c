@@ -13,8 +13,8 @@
 
 #include "base/memory.h"
 #include "io/scratch.h"
+#include "run/setup.h"
 #include "search/front.h"
-#include "train/setup.h"
 
 enum { MOST = 600 };
 

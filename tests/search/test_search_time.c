@@ -8,8 +8,8 @@
 
 #include <time.h>
 
+#include "run/setup.h"
 #include "search/advise.h"
-#include "train/setup.h"
 
 static void must(status result) {
     if (result != STATUS_OK) fail_msg("%s", status_message());

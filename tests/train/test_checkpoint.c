@@ -18,8 +18,8 @@
 #include "base/memory.h"
 #include "io/file.h"
 #include "io/scratch.h"
+#include "run/weights.h"
 #include "train/checkpoint.h"
-#include "train/weights.h"
 
 /* ---- a disk that fails ---- */
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "io/scratch.h"
-#include "train/identity.h"
+#include "run/identity.h"
 
 static void identity_with(const char *json, identity *i) {
     setup s;

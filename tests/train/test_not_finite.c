@@ -22,8 +22,8 @@
 #include "io/file.h"
 #include "io/scratch.h"
 #include "oracle/reach.h"
+#include "run/weights.h"
 #include "train/train.h"
-#include "train/weights.h"
 
 /* ---- a small model whose embeddings are as large as a test likes ---- */
 

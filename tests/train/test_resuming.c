@@ -15,9 +15,9 @@
 #include "exec/exec.h"
 #include "io/file.h"
 #include "io/scratch.h"
+#include "run/weights.h"
 #include "train/journal.h"
 #include "train/resume.h"
-#include "train/weights.h"
 
 enum { STEPS = 6 };
 

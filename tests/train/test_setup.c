@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "train/setup.h"
+#include "run/setup.h"
 
 static void same(double is, double should, const char *what) {
     if (is != should) fail_msg("the default of %s is %.17g, not %.17g", what, is, should);

@@ -15,8 +15,8 @@
 #include "io/safetensors.h"
 #include "io/scratch.h"
 #include "oracle/reach.h"
+#include "run/weights.h"
 #include "search/compose.h"
-#include "train/weights.h"
 
 /* ---- configurations ---- */
 

@@ -1,4 +1,4 @@
-#include "train/quantize.h"
+#include "quantize/quantize.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * nothing; what they cost is what data costs. */
 #pragma once
 
-#include "train/setup.h"
+#include "run/setup.h"
 
 /* Give a setup without data a source to train on, and one to validate on of as many samples as were planned
  * for. Those that it has stay. */

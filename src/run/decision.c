@@ -1,4 +1,4 @@
-#include "train/decision.h"
+#include "run/decision.h"
 
 #include "base/memory.h"
 #include "base/units.h"

@@ -1,4 +1,4 @@
-#include "train/run_options.h"
+#include "run/run_options.h"
 
 static const char *schedule_word(int choice) {
     static const char *const words[] = {

@@ -4,7 +4,7 @@
  * setup_options. */
 #pragma once
 
-#include "train/setup.h"
+#include "run/setup.h"
 
 typedef enum {
     RUN_OPTION_INTEGER, /* int64_t */

@@ -1,4 +1,4 @@
-#include "train/setup.h"
+#include "run/setup.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,9 +16,9 @@
 #include "io/tokenizer_files.h"
 #include "io/trained_context.h"
 #include "io/weight_files.h"
+#include "run/loader_plan.h"
+#include "run/weights.h"
 #include "search/advise.h"
-#include "train/loader_plan.h"
-#include "train/weights.h"
 
 setup_options setup_defaults(void) {
     return (setup_options){ .batch = 8,

@@ -1,4 +1,4 @@
-#include "train/made_up.h"
+#include "run/made_up.h"
 
 #include <string.h>
 

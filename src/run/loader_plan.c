@@ -1,4 +1,4 @@
-#include "train/loader_plan.h"
+#include "run/loader_plan.h"
 
 #include "base/dtype.h"
 #include "base/units.h"

@@ -1,4 +1,4 @@
-#include "train/compare.h"
+#include "compare/compare.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "train/made_up.h"
+#include "run/made_up.h"
 
 enum { MAX_SETTINGS = 32 };
 

@@ -4,8 +4,8 @@
 #include "exec/exec.h"
 #include "io/adapter_files.h"
 #include "models/families.h"
-#include "train/decision.h"
-#include "train/identity.h"
+#include "run/decision.h"
+#include "run/identity.h"
 
 /* Initial values of every weight of the plan, by the model's rule, from the run's seed: the same bits for any
  * number of threads. `m` NULL: only of those that passes have added. */

@@ -6,7 +6,7 @@
 
 #include "base/digest.h"
 #include "io/safetensors.h"
-#include "train/setup.h"
+#include "run/setup.h"
 
 typedef enum { IDENTITY_OPTION, IDENTITY_MODEL, IDENTITY_DATA, IDENTITY_KINDS } identity_kind;
 

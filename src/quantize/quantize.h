@@ -7,7 +7,7 @@
 #pragma once
 
 #include "io/quantized_files.h"
-#include "train/setup.h"
+#include "run/setup.h"
 
 typedef struct {
     const char *directory, *out;

@@ -1,4 +1,4 @@
-#include "train/identity.h"
+#include "run/identity.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "device/device.h"
 #include "io/weight_files.h"
 #include "ir/op.h"
-#include "train/run_options.h"
+#include "run/run_options.h"
 
 static const char WEIGHTS[] = "weights";
 

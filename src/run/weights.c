@@ -1,4 +1,4 @@
-#include "train/weights.h"
+#include "run/weights.h"
 
 #include <stdatomic.h>
 #include <string.h>

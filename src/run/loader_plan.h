@@ -2,7 +2,7 @@
 #pragma once
 
 #include "data/loader.h"
-#include "train/setup.h"
+#include "run/setup.h"
 
 /* Fills run->buffers: "loader", which reads ahead, and "sample", where validation reads a sample and has
  * scratch. Of the run's data; without data (plan alone) of samples as the model takes them. */

@@ -2,8 +2,8 @@
  * plan. */
 #pragma once
 
+#include "run/setup.h"
 #include "search/advise.h"
-#include "train/setup.h"
 
 typedef struct {
     search_front front;
