@@ -29,19 +29,34 @@ void debug_poison_after(const exec *e, const bound_program *b, uint32_t step) {
         if (live->storages[i].last == step) memset(storage_address(e, b, i), 0xff, live->storages[i].bytes);
 }
 
-static bool all_finite(const op_arg *x) {
-    return !x->data || finite_find(x->dtype, x->data, shape_elements(&x->shape)) < 0;
+/* What a device apart has made passes through the staging buffer. */
+static bool all_finite(const exec *e, const op_arg *x) {
+    const device *d = e->plan->device;
+    uint64_t each = dtype_bytes(x->dtype), left = (uint64_t)shape_elements(&x->shape) * each;
+    if (!x->data) return true;
+    if (!d->apart) return finite_find(x->dtype, x->data, shape_elements(&x->shape)) < 0;
+    void *staging = exec_buffer(e, PLAN_STAGING);
+    for (const char *at = x->data; left;) {
+        uint64_t now = left < e->plan->staging_bytes ? left : e->plan->staging_bytes / each * each;
+        d->get(d, staging, at, now);
+        if (finite_find(x->dtype, staging, (int64_t)(now / each)) >= 0) return false;
+        at += now, left -= now;
+    }
+    return true;
 }
 
 bool exec_find_fault(exec *e, uint32_t which, exec_fault *fault) {
     bound_program *b = &e->programs[which];
     const graph *g = &b->plan->program.graph;
+    const device *d = e->plan->device;
     exec_begin(e, b);
     for (uint32_t s = 0; s < b->plan->program.count; s++) {
+        d->begin(d);
         exec_step(e, b, s);
+        d->end(d);
         const node *n = graph_node(g, b->plan->program.steps[s].node);
         for (uint32_t i = 0; i < n->out_count; i++) {
-            if (all_finite(&b->calls[s].out[i])) continue;
+            if (all_finite(e, &b->calls[s].out[i])) continue;
             *fault = (exec_fault){ .site = n->site, .phase = (phase)n->phase };
             snprintf(fault->op, sizeof fault->op, "%s", n->op->name);
             snprintf(fault->tensor, sizeof fault->tensor, "%s",

@@ -96,7 +96,7 @@ void exec_close(exec *e) {
     if (!e) return;
     transfer_close(e->transfer);
     uint32_t count = e->programs ? e->plan->program_count : 0;
-    if (count) exec_pools_close(e);
+    if (e->programs) exec_pools_close(e);
     for (uint32_t k = 0; k < count; k++) {
         memory_free(e->programs[k].calls);
         memory_free(e->programs[k].args);

@@ -173,6 +173,33 @@ static void budgets_are_of_the_device(void **state) {
     assert_true(least[1] + (12u << 20) <= least[0]);
 }
 
+/* A weight that is not finite spoils the loss: both devices name the same kernel. */
+static void faults_are_found(void **state) {
+    (void)state;
+    char said[2][1024];
+    for (int k = 0; k < 2; k++) {
+        setup s;
+        decision d = { 0 };
+        resume from;
+        train_result r = { 0 };
+        train_observer silent = { 0 };
+        setup_options o = usual(NULL);
+        o.learning_rate = 1e30, o.optimizer.clip = 0;
+        assert_int_equal(setup_open(&o, NULL, &s), STATUS_OK);
+        s.request.run.lower.device = k ? &apart_device : NULL;
+        assert_int_equal(resume_find(&s, &from), STATUS_OK);
+        assert_int_equal(resume_decide(&s, &from, &d), STATUS_OK);
+        assert_int_equal(train_run(&s, &d, &from, &silent, &r), STATUS_FAILED);
+        snprintf(said[k], sizeof said[k], "%s", status_message());
+        train_result_close(&r);
+        resume_close(&from);
+        decision_close(&d);
+        setup_close(&s);
+    }
+    assert_string_equal(said[0], said[1]);
+    assert_non_null(strstr(said[0], "made it first"));
+}
+
 /* What a device can't do is refused with its name. */
 static void refuses_files(void **state) {
     (void)state;
@@ -203,6 +230,7 @@ int main(void) {
         cmocka_unit_test(checkpoints_know_no_device),
         cmocka_unit_test(evaluates),
         cmocka_unit_test(budgets_are_of_the_device),
+        cmocka_unit_test(faults_are_found),
         cmocka_unit_test(refuses_files),
     };
     return cmocka_run_group_tests_name("a device apart", tests, open_all, scratch_close);
