@@ -19,10 +19,14 @@
 #include "train/evaluate.h"
 #include "train/train.h"
 
-static void write_text(void) {
+static void write_files(void) {
     char words[9000];
     for (size_t i = 0; i < sizeof words; i++) words[i] = (char)('a' + (i * i + i / 7) % 26);
     scratch_write("text", words, sizeof words);
+    static const char config[] =
+        "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 32, \"n_positions\": 16, "
+        "\"vocab_size\": 256, \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0}\n";
+    scratch_write("config.json", config, sizeof config - 1);
 }
 
 /* Micro-batches, validation with a rest, clipping: every kind of program and of value. */
@@ -153,11 +157,15 @@ static void budgets_are_of_the_device(void **state) {
         setup s;
         decision d = { 0 };
         setup_options o = usual(NULL);
-        o.micro_batch = 0;
+        o.model = "config.json", o.micro_batch = 0; /* small: making its plan takes more than running it */
         assert_int_equal(setup_open(&o, NULL, &s), STATUS_OK);
         s.request.run.lower.device = k ? &apart_device : NULL;
         assert_int_equal(decision_make(&s, &d), STATUS_OK);
         least[k] = search_least(&d.front);
+        search_front all; /* of which nothing was given up on the way */
+        assert_int_equal(search_run(&s.request, NULL, &all), STATUS_OK);
+        assert_int_equal(search_least(&all), least[k]);
+        search_close(&all);
         decision_close(&d);
         s.budget = least[k];
         s.request.run.memory = k ? 0 : least[k];
@@ -220,7 +228,7 @@ static void refuses_files(void **state) {
 
 static int open_all(void **state) {
     int result = scratch_open(state);
-    write_text();
+    write_files();
     return result;
 }
 
