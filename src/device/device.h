@@ -14,6 +14,9 @@ typedef struct {
     uint64_t bytes;
 } device_pool;
 
+/* Queues of work that go on side by side, each in its own order: kernels, and copies of what is away. */
+typedef enum { LANE_COMPUTE, LANE_COPY, LANE_COUNT } lane;
+
 /* Whose memory a plan's tensors live in, and who computes on them. Plan, lowering and executor are handed
  * one; nobody asks which it is. What it offers is all that they need of it. */
 typedef enum { DEVICE_CPU } device_kind; /* of its kernels */
@@ -26,8 +29,15 @@ struct device {
     void (*close)(const device *d, device_pool *p); /* also of a pool that could not be opened */
     void (*put)(const device *d, void *to, const void *from, uint64_t bytes); /* NULL where not apart */
     void (*get)(const device *d, void *to, const void *from, uint64_t bytes);
-    void (*begin)(const device *d); /* kernels are called from now on */
-    void (*end)(const device *d);   /* they have all been called: returns when they are done */
+    void (*begin)(const device *d); /* kernels are called, and copies asked for, from now on */
+    void (*end)(const device *d);   /* they have all been: returns when all lanes are done */
+
+    /* Copies between its pools and the host's memory, either way, on LANE_COPY; NULL where not apart. `mark`
+     * is an event: all that the lane has been given so far is done. What `lane` is given after `after` begins
+     * when that event of the other lane has happened. */
+    void (*copy)(const device *d, void *to, const void *from, uint64_t bytes);
+    uint64_t (*mark)(const device *d, lane l);
+    void (*after)(const device *d, lane l, lane other, uint64_t event);
 };
 extern const device device_cpu;
 
@@ -76,7 +86,8 @@ typedef struct {
     double call_seconds;      /* of starting one kernel */
     double file_read;         /* bytes from a file, past all caches */
     double file_written;
-    double scale; /* on the whole: what a run took over what was predicted; 1: nothing known */
+    double copied; /* bytes between a device apart and the host's memory */
+    double scale;  /* on the whole: what a run took over what was predicted; 1: nothing known */
     char source[DEVICE_SOURCE_BYTES]; /* where the numbers come from: "built-in table: AVX-512" */
 } device_rates;
 device_rates device_rates_default(int threads);

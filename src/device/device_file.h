@@ -23,6 +23,9 @@ status device_file_check(const char *folder, uint64_t bytes);
 status device_file_open(device_file *f, const char *folder, uint64_t bytes); /* reads as zeros */
 void device_file_close(device_file *f);
 
+/* Its length, as the operating system counts it. */
+uint64_t device_file_size(const device_file *f);
+
 status device_file_read(const device_file *f, uint64_t at, void *into, uint64_t bytes);
 status device_file_write(const device_file *f, uint64_t at, const void *from, uint64_t bytes);
 

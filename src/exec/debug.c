@@ -49,7 +49,9 @@ bool exec_find_fault(exec *e, uint32_t which, exec_fault *fault) {
     bound_program *b = &e->programs[which];
     const graph *g = &b->plan->program.graph;
     const device *d = e->plan->device;
+    d->begin(d);
     exec_begin(e, b);
+    d->end(d);
     for (uint32_t s = 0; s < b->plan->program.count; s++) {
         d->begin(d);
         exec_step(e, b, s);

@@ -28,7 +28,7 @@ static void *separate_address(const exec *e, const bound_program *b, tensor_id t
 
 void *exec_address(const exec *e, const bound_program *b, tensor_id t) {
     const graph *g = &b->plan->program.graph;
-    if (graph_tensor(g, graph_storage(g, t, NULL))->pool == POOL_FILE) return NULL;
+    if (graph_tensor(g, graph_storage(g, t, NULL))->away) return NULL;
     return e->modes & EXEC_SEPARATE ? separate_address(e, b, t) : arena_address(e, b, t);
 }
 
@@ -83,8 +83,8 @@ status exec_open(const plan *p, unsigned modes, exec **out) {
     if (result == STATUS_OK) result = exec_pools_open(e);
     for (uint32_t k = 0; result == STATUS_OK && k < p->program_count; k++)
         result = bind_program(e, &e->programs[k]);
-    if (result == STATUS_OK && plan_file_bytes(p))
-        result = transfer_open(p, exec_persistent(e, PLAN_SLOTS), &e->transfer);
+    char *slots = result == STATUS_OK ? exec_persistent(e, PLAN_SLOTS) : NULL;
+    if (slots) result = transfer_open(p, slots, e->host.data, &e->transfer);
     if (result != STATUS_OK) {
         exec_close(e);
         *out = NULL;

@@ -17,6 +17,7 @@ typedef struct {
     uint64_t arena_live_bytes;            /* at the highest step of any program */
     uint32_t program, step;               /* where */
     uint64_t by_category[CATEGORY_COUNT]; /* there; persistent tensors included */
+    uint64_t pools[POOL_COUNT]; /* what is held in each, as who gave it counts: whole pages of memory */
 } exec_measured;
 
 typedef struct exec exec;

@@ -1,5 +1,5 @@
 /* What the executor's files share: exec.c binds and runs, observe.c measures, timing.c takes times, debug.c
- * poisons and looks for faults, transfer.c moves state to a file and back. */
+ * poisons and looks for faults, transfer.c moves what is away. */
 #pragma once
 
 #include "exec/exec.h"
@@ -33,11 +33,11 @@ struct exec {
     const plan *plan;
     unsigned modes;
     device_pool pool;        /* of plan->device; unused in separate mode */
-    device_pool host;        /* beside it where the device is apart: buffers of the host */
+    device_pool host;        /* beside it where the device is apart: the host's buffers, and what is away */
     void **persistent;       /* separate mode: by plan->persistent */
     bound_program *programs; /* by plan->programs */
     timing timed;
-    transfer *transfer; /* NULL: all state is in memory */
+    transfer *transfer; /* NULL: nothing is away */
     status seen;        /* of what observes; heeded by exec_failed */
 };
 
@@ -53,7 +53,7 @@ void exec_pools_close(exec *e);
 /* Address of a persistent tensor or buffer; NULL when the plan has none of this name in memory. */
 void *exec_persistent(const exec *e, const char *name);
 
-/* Address of a tensor of program b; NULL where that is in a file. */
+/* Address of a tensor of program b; NULL where that is away. */
 void *exec_address(const exec *e, const bound_program *b, tensor_id t);
 
 status observe_open(observation *o, const program *p);

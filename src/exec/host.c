@@ -66,9 +66,16 @@ static status room_in_file(exec *e, exec_part *part) {
     return STATUS_OK;
 }
 
-static bool in_file(const exec *e, const exec_value *x) {
+static int pool_of(const exec *e, const exec_value *x) {
     const plan_persistent *p = state_of(e, x);
-    return p && p->pool == POOL_FILE;
+    return p ? p->pool : POOL_MEMORY;
+}
+
+static bool in_file(const exec *e, const exec_value *x) { return pool_of(e, x) == POOL_FILE; }
+
+/* Does it pass through the staging buffer? */
+static bool is_staged(const exec *e, const exec_value *x) {
+    return e->plan->device->apart && pool_of(e, x) == POOL_MEMORY;
 }
 
 /* What is in the memory of a device apart passes through the staging buffer. */
@@ -81,7 +88,7 @@ static status room_apart(const exec *e, exec_part *part) {
 status exec_room(exec *e, const exec_value *x, uint64_t first, exec_part *part) {
     *part = (exec_part){ .bytes = x->bytes - first };
     if (in_file(e, x)) return room_in_file(e, part);
-    if (e->plan->device->apart) return room_apart(e, part);
+    if (is_staged(e, x)) return room_apart(e, part);
     part->data = address_of(e, x) + first;
     return STATUS_OK;
 }
@@ -92,7 +99,7 @@ static status view_some(exec *e, const exec_value *x, uint64_t first, uint64_t b
     TRY(exec_room(e, x, first, part));
     if (part->bytes > bytes) part->bytes = bytes;
     if (in_file(e, x)) return transfer_read(e->transfer, state_of(e, x)->offset + first, part->bytes);
-    if (d->apart) d->get(d, part->data, address_of(e, x) + first, part->bytes);
+    if (is_staged(e, x)) d->get(d, part->data, address_of(e, x) + first, part->bytes);
     return STATUS_OK;
 }
 
@@ -103,7 +110,7 @@ status exec_view(exec *e, const exec_value *x, uint64_t first, exec_part *part) 
 status exec_put(exec *e, const exec_value *x, uint64_t first, const exec_part *part) {
     const device *d = e->plan->device;
     if (in_file(e, x)) return transfer_write(e->transfer, state_of(e, x)->offset + first, part->bytes);
-    if (d->apart) d->put(d, address_of(e, x) + first, part->data, part->bytes);
+    if (is_staged(e, x)) d->put(d, address_of(e, x) + first, part->data, part->bytes);
     return STATUS_OK;
 }
 

@@ -89,7 +89,7 @@ void observe_call(observation *o, const program *p, uint32_t step, const op_call
 
 /* ---- what it was for ---- */
 
-static bool in_memory(const graph *g, tensor_id owner) { return graph_tensor(g, owner)->pool != POOL_FILE; }
+static bool in_memory(const graph *g, tensor_id owner) { return !graph_tensor(g, owner)->away; }
 
 static bool is_gradient(const observation *o, const graph *g, tensor_id owner) {
     uint8_t seen = o->seen[owner];
@@ -209,7 +209,7 @@ static status add_persistent(const exec *e, exec_measured *m) {
     for (uint32_t i = 0; i < e->plan->persistent_count; i++) {
         const plan_persistent *p = &e->plan->persistent[i];
         bool passing = strcmp(p->name, PLAN_SLOTS) == 0;
-        if (!p->shape.rank)
+        if (!p->shape.rank && p->pool == POOL_MEMORY)
             m->by_category[passing ? CATEGORY_SCRATCH : CATEGORY_INPUTS] += units_align(p->bytes, ALIGN);
     }
     memory_free(found);
@@ -228,6 +228,9 @@ status exec_measure(const exec *e, exec_measured *out) {
     }
     TRY(add_persistent(e, &m));
     m.by_category[CATEGORY_GAPS] = e->plan->pools[POOL_MEMORY].arena_bytes - m.arena_live_bytes;
+    m.pools[POOL_MEMORY] = e->pool.bytes;
+    m.pools[POOL_FILE] = transfer_file_bytes(e->transfer);
+    m.pools[POOL_HOST] = e->host.bytes;
     *out = m;
     return STATUS_OK;
 }

@@ -39,11 +39,6 @@ static inline bool role_persistent(role r) { return r >= ROLE_PARAMETER; }
 
 typedef enum { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE } phase;
 
-/* Where storage lies: in the memory of the device that computes, or in a file, from which it passes through
- * memory while a step needs it (lower/pieces.h). The host's memory is a pool of its own where it is not the
- * device's; no tensor of a graph lies there. */
-enum { POOL_MEMORY, POOL_FILE, POOL_HOST, POOL_COUNT };
-
 enum {
     TENSOR_KEEP = 1,        /* read by the host after the program: alive to its end */
     TENSOR_TRAINABLE = 2,   /* a parameter that wants a gradient */
@@ -60,7 +55,9 @@ typedef struct {
     node_id producer; /* 0: comes from outside */
     tensor_id base;   /* shares the storage of this tensor; 0: has its own */
     uint32_t name;    /* place of the name in `bytes`; 0: none */
-    uint8_t dtype, role, flags, pool;
+    uint8_t dtype, role, flags;
+    bool away;        /* waits outside of the memory of the device that computes, and passes through it in
+                         pieces while a step needs it (lower/pieces.h). Where, the plan says */
     uint8_t gradient; /* dtype that its gradient should have; 0: its own */
 } tensor;
 

@@ -19,7 +19,7 @@ status rewrite_open(rewrite *r, const graph *in, graph *out) {
                                                            .flags = x->flags });
         if (!r->map[t]) continue;
         graph_tensor(out, r->map[t])->gradient = x->gradient;
-        graph_tensor(out, r->map[t])->pool = x->pool;
+        graph_tensor(out, r->map[t])->away = x->away;
     }
     return graph_status(out) == STATUS_OK ? STATUS_OK : rewrite_close(r);
 }
@@ -41,7 +41,7 @@ static void copy_flags(rewrite *r, const node *n, tensor_id first, tensor_id *to
         if (!first) continue;
         const tensor *x = graph_tensor(r->in, old);
         tensor *y = graph_tensor(r->out, first + i);
-        y->flags |= x->flags, y->gradient = x->gradient, y->pool = x->pool;
+        y->flags |= x->flags, y->gradient = x->gradient, y->away = x->away;
         if (x->flags & TENSOR_KEEP) graph_keep(r->out, first + i, graph_name(r->in, old));
     }
 }

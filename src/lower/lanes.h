@@ -2,9 +2,7 @@
  * free and what it waits for has happened; when that is, is all that the model of time knows of a lane. */
 #pragma once
 
-#include <stdint.h>
-
-typedef enum { LANE_COMPUTE, LANE_FILE, LANE_COUNT } lane;
+#include "device/device.h"
 
 /* By lane: the moment, in seconds, when it will have done all that it was given. */
 typedef struct {

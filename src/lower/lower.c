@@ -29,8 +29,10 @@ static const op_kernel *kernels_of(const op_def *op, device_kind kind) {
     return NULL;
 }
 
+const device *lower_device(const lower_options *o) { return o->device ? o->device : device_default(); }
+
 static const op_kernel *pick(const op_call *call, const op_def *op, const lower_options *o) {
-    const op_kernel *k = kernels_of(op, (o->device ? o->device : device_default())->kind);
+    const op_kernel *k = kernels_of(op, lower_device(o)->kind);
     if (o->reference) {
         while (k[0].name && k[1].name) k++;
         return k;
@@ -137,11 +139,10 @@ static status add_step(lowering *l, const lower_options *o, node_id id) {
 static status add_steps(program *p, const lower_options *o, op_cost *costs) {
     lowering l = { .p = p, .costs = costs };
     const graph *g = &p->graph;
-    for (tensor_id t = 1; t < g->tensors.count && !p->has_files; t++)
-        p->has_files = graph_tensor(g, t)->pool == POOL_FILE;
+    for (tensor_id t = 1; t < g->tensors.count && !p->has_away; t++) p->has_away = graph_tensor(g, t)->away;
     for (node_id id = 1; id < g->nodes.count; id++)
         if (!(graph_node(g, id)->op->traits & (OP_VIEW | OP_GATHER))) TRY(add_step(&l, o, id));
-    return predict_program(p, costs, &o->rates);
+    return predict_program(p, costs, lower_device(o)->apart, &o->rates);
 }
 
 status lower_program(graph *g, const lower_options *o, program *p) {

@@ -31,8 +31,8 @@ typedef struct {
     lower_step *steps;
     uint32_t count;
     double seconds;   /* predicted, of all steps */
-    double computing; /* the same but for waiting for files */
-    bool has_files;   /* some values are in a file (lower/pieces.h) */
+    double computing; /* the same but for waiting for pieces */
+    bool has_away;    /* some values are away from memory (lower/pieces.h) */
 } program;
 
 typedef struct {
@@ -42,6 +42,8 @@ typedef struct {
     bool reference;  /* only reference kernels: for tests */
     bool unverified; /* the graph is not proved to be sound; what comes of it must not be run */
 } lower_options;
+
+const device *lower_device(const lower_options *o);
 
 /* Takes over `g` (also on failure), and leaves p->shape as it is; free with lower_close. */
 status lower_program(graph *g, const lower_options *o, program *p);

@@ -11,19 +11,19 @@ static const node *node_of(const program *p, uint32_t step) {
     return graph_node(&p->graph, p->steps[step].node);
 }
 
-/* The owner of t's storage, if that is in the file; 0: it is in memory. */
-static tensor_id in_file(const graph *g, tensor_id t) {
+/* The owner of t's storage, if that is away; 0: it is in memory. */
+static tensor_id away_of(const graph *g, tensor_id t) {
     tensor_id owner = t ? graph_storage(g, t, NULL) : 0;
-    return owner && graph_tensor(g, owner)->pool == POOL_FILE ? owner : 0;
+    return owner && graph_tensor(g, owner)->away ? owner : 0;
 }
 
 bool pieces_step(const program *p, uint32_t step) {
-    if (!p->has_files) return false;
+    if (!p->has_away) return false;
     const node *n = node_of(p, step);
     for (uint32_t i = 0; i < n->in_count; i++)
-        if (in_file(&p->graph, node_in(&p->graph, n, i))) return true;
+        if (away_of(&p->graph, node_in(&p->graph, n, i))) return true;
     for (uint32_t i = 0; i < n->out_count; i++)
-        if (in_file(&p->graph, node_out(&p->graph, n, i))) return true;
+        if (away_of(&p->graph, node_out(&p->graph, n, i))) return true;
     return false;
 }
 
@@ -49,13 +49,13 @@ static piece_part *part_of(piece_part *parts, uint32_t *count, tensor_id owner) 
 static uint32_t list_parts(const graph *g, const node *n, piece_part parts[PIECES_PARTS]) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < n->in_count && count < PIECES_PARTS; i++) {
-        tensor_id owner = in_file(g, node_in(g, n, i));
+        tensor_id owner = away_of(g, node_in(g, n, i));
         bool read = !(n->op->places >> i & 1u);
         piece_part *x = owner && read ? part_of(parts, &count, owner) : NULL;
         if (x) x->read = true, x->in = i;
     }
     for (uint32_t i = 0; i < n->out_count && count < PIECES_PARTS; i++) {
-        tensor_id owner = in_file(g, node_out(g, n, i));
+        tensor_id owner = away_of(g, node_out(g, n, i));
         piece_part *x = owner ? part_of(parts, &count, owner) : NULL;
         if (x) x->written = true, x->out = i;
     }
@@ -78,7 +78,7 @@ uint32_t pieces_parts(const program *p, const piece *x, piece_part parts[PIECES_
 static bool writes(const program *p, uint32_t step, tensor_id owner) {
     const node *n = node_of(p, step);
     for (uint32_t i = 0; i < n->out_count; i++)
-        if (in_file(&p->graph, node_out(&p->graph, n, i)) == owner) return true;
+        if (away_of(&p->graph, node_out(&p->graph, n, i)) == owner) return true;
     return false;
 }
 
@@ -180,7 +180,7 @@ typedef struct {
 
 static void one_piece(pipeline *l, double moving, double computing) {
     double *freed = &l->freed[l->next++ % PIECES_SLOTS];
-    double moved = lanes_add(&l->lanes, LANE_FILE, *freed, moving);
+    double moved = lanes_add(&l->lanes, LANE_COPY, *freed, moving);
     *freed = lanes_add(&l->lanes, LANE_COMPUTE, moved, computing);
 }
 
@@ -194,20 +194,26 @@ static void many_pieces(pipeline *l, uint64_t count, double moving, double compu
     for (int i = 0; i < PIECES_SLOTS; i++) l->freed[i] += rest;
 }
 
+typedef struct {
+    double read, written; /* bytes per second */
+} lane_rates;
+
 /* Seconds that reading and writing all pieces of a step take. */
-static double moving_seconds(const program *p, uint32_t step, const device_rates *rates) {
+static double moving_seconds(const program *p, uint32_t step, const lane_rates *rates) {
     piece_part parts[PIECES_PARTS];
     uint32_t count = list_parts(&p->graph, node_of(p, step), parts);
     double seconds = 0;
     for (uint32_t i = 0; i < count; i++) {
         double bytes = (double)graph_tensor_bytes(&p->graph, parts[i].owner);
-        seconds += (parts[i].read ? bytes / rates->file_read : 0) +
-                   (parts[i].written ? bytes / rates->file_written : 0);
+        seconds +=
+            (parts[i].read ? bytes / rates->read : 0) + (parts[i].written ? bytes / rates->written : 0);
     }
     return seconds;
 }
 
-double pieces_seconds(const program *p, const device_rates *rates, double *waits) {
+double pieces_seconds(const program *p, bool apart, const device_rates *rates, double *waits) {
+    const lane_rates moved = apart ? (lane_rates){ rates->copied, rates->copied }
+                                   : (lane_rates){ rates->file_read, rates->file_written };
     pipeline l = { 0 };
     double now = 0;
     for (uint32_t s = 0; s < p->count; s++) {
@@ -215,7 +221,7 @@ double pieces_seconds(const program *p, const device_rates *rates, double *waits
         bool moves = pieces_step(p, s);
         if (moves) {
             uint64_t count = count_of(p, s);
-            many_pieces(&l, count, moving_seconds(p, s, rates) / (double)count, each / (double)count);
+            many_pieces(&l, count, moving_seconds(p, s, &moved) / (double)count, each / (double)count);
         } else {
             lanes_add(&l.lanes, LANE_COMPUTE, 0, each);
         }

@@ -1,10 +1,10 @@
-/* Tensors in a file (POOL_FILE) pass through memory in pieces. A step that reads or writes one is run piece
- * by piece. Each piece has its part of the file in a slot of memory, which the pieces of other steps use in
- * turn.
+/* Tensors that are away (ir/graph.h) wait in a file or in the host's memory, and pass through the memory that
+ * computes in pieces. A step that reads or writes one is run piece by piece. Each piece has its part in a
+ * slot of memory, which the pieces of other steps use in turn. Slots are all that two lanes share.
  *
- * Two kinds of steps do so: updates, whose states are in the file, and copies between file and memory
- * (ops/move). Both are elementwise, but for blocks of state (op_def.states), and a piece is a whole number of
- * blocks. So a kernel can run on a piece as on a smaller tensor, and the bits are the same.
+ * Two kinds of steps do so: updates, whose states are away, and copies there and back (ops/move). Both are
+ * elementwise, but for blocks of state (op_def.states), and a piece is a whole number of blocks. So a kernel
+ * can run on a piece as on a smaller tensor, and the bits are the same.
  *
  * All pieces of a program form one sequence, in the order of its steps. Reading ahead and writing back follow
  * it. */
@@ -14,7 +14,7 @@
 
 enum {
     PIECES_ELEMENTS = 1 << 18, /* elements of a piece; the last of a step may have fewer */
-    PIECES_PAGE = 4096,        /* in the file and in a slot each part begins at a multiple of this */
+    PIECES_PAGE = 4096,        /* away and in a slot each part begins at a multiple of this */
     PIECES_SLOTS = 16,         /* the most pieces that are in memory at once */
     PIECES_PARTS = 8           /* more than any step has: a weight, its gradient, two states */
 };
@@ -29,10 +29,10 @@ typedef struct {
 /* The piece after *x, which begins as {0}; false: there is none. */
 bool pieces_next(const program *p, piece *x);
 
-/* Does this step read or write a file? */
+/* Does this step read or write what is away? */
 bool pieces_step(const program *p, uint32_t step);
 
-/* One part of a piece: its elements of one tensor that is in the file. */
+/* One part of a piece: its elements of one tensor that is away. */
 typedef struct {
     tensor_id owner;      /* the tensor */
     uint64_t from, bytes; /* where the part begins in the tensor; its size, rounded up to PIECES_PAGE */
@@ -42,8 +42,8 @@ typedef struct {
 } piece_part;
 uint32_t pieces_parts(const program *p, const piece *x, piece_part parts[PIECES_PARTS]);
 
-/* How many steps of the program must be done before the file holds what this step reads: all up to the last
- * one that writes any of it. 0: the file holds it from the beginning. */
+/* How many steps of the program must be done before what this step reads is there: all up to the last one
+ * that writes any of it. 0: it is there from the beginning. */
 uint32_t pieces_readable(const program *p, uint32_t step);
 
 /* How many pieces a program has, and the bytes of the largest in its slot. */
@@ -58,5 +58,6 @@ void pieces_call(const program *p, const piece *x, const op_call *whole, char *s
                  op_call *part);
 
 /* Predicted seconds of a program: its steps take the times they have, and reading and writing go on beside
- * them. `waits` (by step; may be NULL) receives how long each step waits for its pieces. */
-double pieces_seconds(const program *p, const device_rates *rates, double *waits);
+ * them, between memory and a file, or where the device is `apart` the host's memory. `waits` (by step; may be
+ * NULL) receives how long each step waits for its pieces. */
+double pieces_seconds(const program *p, bool apart, const device_rates *rates, double *waits);

@@ -73,11 +73,12 @@ static double predict_step(walk *w, const graph *g, const node *n, const op_cost
     return predict_call(cost, read, written, w->rates);
 }
 
-/* Steps whose state is in a file wait where the file is slower; `waits` has room for a number a step. */
-static void wait_for_pieces(program *p, const device_rates *rates, double *waits) {
+/* Steps whose pieces come more slowly than they are computed on wait; `waits` has room for a number a step.
+ */
+static void wait_for_pieces(program *p, bool apart, const device_rates *rates, double *waits) {
     piece first = { 0 };
     if (!pieces_next(p, &first)) return;
-    p->seconds = pieces_seconds(p, rates, waits);
+    p->seconds = pieces_seconds(p, apart, rates, waits);
     for (uint32_t s = 0; s < p->count; s++) p->steps[s].seconds += waits[s];
 }
 
@@ -94,13 +95,13 @@ static void predict_steps(program *p, walk *w, const op_cost *costs) {
     p->computing = p->seconds;
 }
 
-status predict_program(program *p, const op_cost *costs, const device_rates *rates) {
+status predict_program(program *p, const op_cost *costs, bool apart, const device_rates *rates) {
     walk w = { .rates = rates, .operands = memory_room(p->graph.tensors.count, sizeof(operand)) };
     double *waits = memory_new(p->count, sizeof *waits);
     bool enough = w.operands && waits;
     if (enough) {
         predict_steps(p, &w, costs);
-        wait_for_pieces(p, rates, waits);
+        wait_for_pieces(p, apart, rates, waits);
     }
     memory_free(w.operands);
     memory_free(waits);

@@ -23,5 +23,6 @@ double predict_arithmetic(const op_cost *cost, const device_rates *rates);
 double predict_call(const op_cost *cost, double missed_read, double missed_written,
                     const device_rates *rates);
 
-/* Fills in the seconds of all steps and of the program; `costs`: by step, what their ops say. */
-status predict_program(program *p, const op_cost *costs, const device_rates *rates);
+/* Fills in the seconds of all steps and of the program; `costs`: by step, what their ops say. `apart`: what
+ * is away is in the host's memory, not in a file. */
+status predict_program(program *p, const op_cost *costs, bool apart, const device_rates *rates);

@@ -45,7 +45,7 @@ typedef struct {
     int64_t tokens;      /* rows per sample that sums run over (context length) */
     int threads;         /* number of threads that scratch is planned for */
     bool clipping;       /* updates wait for the norm of all gradients */
-    bool folder;         /* the run has a folder for what does not stay in memory */
+    bool away;           /* the run has a place for what does not stay in the memory that computes */
     bool narrow_weights; /* the optimizer takes weights of 16 bits */
 } pass_context;
 

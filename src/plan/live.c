@@ -112,8 +112,7 @@ static void move_in(survey *s) {
 static bool is_stored(const survey *s, tensor_id t) {
     const use *u = &s->uses[t];
     const tensor *x = graph_tensor(&s->p->graph, t);
-    return u->owner == t && !u->host && u->first != NEVER && !role_persistent(x->role) &&
-           x->pool != POOL_FILE;
+    return u->owner == t && !u->host && u->first != NEVER && !role_persistent(x->role) && !x->away;
 }
 
 static uint32_t count_storages(const survey *s) {

@@ -28,17 +28,23 @@ static plan_persistent *find_from(plan *p, uint32_t count, const char *name, uin
     return NULL;
 }
 
-static void add_persistent(plan *p, const char *name, uint64_t bytes, category c, const tensor *t) {
+static plan_persistent *add_persistent(plan *p, const char *name, uint64_t bytes, category c, int pool) {
     plan_persistent *x = &p->persistent[p->persistent_count++];
-    int pool = t ? t->pool : plan_host_pool(p);
     *x = (plan_persistent){ .pool = (uint8_t)pool,
-                            .bytes = units_align(bytes, pool == POOL_FILE ? PIECES_PAGE : LIVE_ALIGN),
+                            .bytes = units_align(bytes, LIVE_ALIGN),
                             .offset = p->pools[pool].persistent_bytes,
                             .category = c };
     memcpy(x->name, name, strlen(name) + 1); /* what is longer has been refused */
-    if (t) x->shape = t->shape, x->dtype = t->dtype, x->by_rows = (t->flags & TENSOR_ROWS) != 0;
     p->pools[pool].persistent_bytes += x->bytes;
     if (pool == POOL_MEMORY) p->by_category[c] += x->bytes;
+    return x;
+}
+
+static void add_tensor(plan *p, const char *name, uint64_t bytes, category c, const tensor *t) {
+    int pool = t->away ? plan_away_pool(p) : POOL_MEMORY;
+    if (t->away) bytes = units_align(bytes, PIECES_PAGE);
+    plan_persistent *x = add_persistent(p, name, bytes, c, pool);
+    x->shape = t->shape, x->dtype = t->dtype, x->by_rows = (t->flags & TENSOR_ROWS) != 0;
 }
 
 static status add_persistents_of(plan *p, plan_program *pp) {
@@ -53,10 +59,10 @@ static status add_persistents_of(plan *p, plan_program *pp) {
                               name, sizeof p->persistent->name - 1);
         plan_persistent *known = find_from(p, earlier, name, &cursor);
         if (!known) {
-            add_persistent(p, name, graph_tensor_bytes(g, t), category_of(g, t, false), x);
+            add_tensor(p, name, graph_tensor_bytes(g, t), category_of(g, t, false), x);
             known = &p->persistent[p->persistent_count - 1];
         } else if (!shape_equal(&known->shape, &x->shape) || known->dtype != (dtype)x->dtype ||
-                   known->pool != x->pool) {
+                   (known->pool != POOL_MEMORY) != x->away) {
             return status_set(STATUS_FAILED, "plan: the programs disagree about the shape of '%s'", name);
         }
         pp->offset[t] = known->offset;
@@ -101,7 +107,7 @@ static void settle_offsets(const plan *p, plan_program *pp) {
         int64_t inside;
         tensor_id owner = graph_storage(g, t, &inside);
         bool persistent = role_persistent(graph_tensor(g, owner)->role);
-        if (persistent) /* or a place in the file */
+        if (persistent) /* in its own pool */
             pp->offset[t] = pp->offset[owner] + (uint64_t)inside;
         else if (pp->live.of_tensor[t] != LIVE_NONE)
             pp->offset[t] += p->pools[POOL_MEMORY].persistent_bytes + (uint64_t)inside;
@@ -190,14 +196,14 @@ void plan_hold(plan *p, uint64_t bytes) {
     plan_reserve(p, 0);
 }
 
-/* Places a program's values that live in the file, one after the other behind the state. Programs run one at
- * a time, so all begin at the same place. */
-static uint64_t place_in_file(const plan *p, plan_program *pp) {
+/* Places a program's values that are away, one after the other behind the state. Programs run one at a time,
+ * so all begin at the same place. */
+static uint64_t place_away(const plan *p, plan_program *pp) {
     const graph *g = &pp->program.graph;
-    uint64_t end = p->pools[POOL_FILE].persistent_bytes;
+    uint64_t end = p->pools[plan_away_pool(p)].persistent_bytes;
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         const tensor *x = graph_tensor(g, t);
-        if (x->pool != POOL_FILE || x->base || role_persistent(x->role)) continue;
+        if (!x->away || x->base || role_persistent(x->role)) continue;
         pp->offset[t] = end;
         end += units_align(graph_tensor_bytes(g, t), PIECES_PAGE);
     }
@@ -217,9 +223,9 @@ static void raise_pieces(pieces_size *most, const pieces_size *x) {
 
 /* Adds the slots: as many as there may be pieces in memory at once, each as large as the largest piece. */
 static void add_slots(plan *p) {
-    uint64_t end = p->pools[POOL_FILE].persistent_bytes;
+    uint64_t *away = &p->pools[plan_away_pool(p)].persistent_bytes, end = *away;
     for (uint32_t k = 0; k < p->program_count; k++) {
-        uint64_t own = place_in_file(p, &p->programs[k]);
+        uint64_t own = place_away(p, &p->programs[k]);
         pieces_size size = pieces_measure(&p->programs[k].program);
         uint32_t slots = size.count < PIECES_SLOTS ? (uint32_t)size.count : PIECES_SLOTS;
         if (own > end) end = own;
@@ -227,8 +233,10 @@ static void add_slots(plan *p) {
         raise_pieces(&p->pieces, &size);
         if (size.slot_bytes > p->slot_bytes) p->slot_bytes = size.slot_bytes;
     }
-    p->pools[POOL_FILE].persistent_bytes = end;
-    if (end) add_persistent(p, PLAN_SLOTS, plan_slots_bytes(p->slots, p->slot_bytes), CATEGORY_SCRATCH, NULL);
+    *away = end;
+    if (end)
+        add_persistent(p, PLAN_SLOTS, plan_slots_bytes(p->slots, p->slot_bytes), CATEGORY_SCRATCH,
+                       POOL_MEMORY);
 }
 
 /* The plan becomes the programs' owner; without memory for its list they are closed. */
@@ -245,12 +253,9 @@ static status take_over(plan *p, program *programs, uint32_t count) {
 }
 
 /* The host of a device apart reads and writes in parts of this size, and a kept result whole. */
-static status add_staging(plan *p) {
+static void add_staging(plan *p) {
     enum { PART_BYTES = 1 << 20 };
-    if (!p->device->apart) return STATUS_OK;
-    if (p->pools[POOL_FILE].persistent_bytes)
-        return status_set(STATUS_INVALID, "what is in a file cannot pass through the memory of %s yet",
-                          p->device->name);
+    if (!p->device->apart) return;
     p->staging_bytes = PART_BYTES;
     for (uint32_t k = 0; k < p->program_count; k++) {
         const graph *g = &p->programs[k].program.graph;
@@ -258,8 +263,7 @@ static status add_staging(plan *p) {
             if (graph_tensor(g, t)->flags & TENSOR_KEEP && graph_tensor_bytes(g, t) > p->staging_bytes)
                 p->staging_bytes = graph_tensor_bytes(g, t);
     }
-    add_persistent(p, PLAN_STAGING, p->staging_bytes, CATEGORY_INPUTS, NULL);
-    return STATUS_OK;
+    add_persistent(p, PLAN_STAGING, p->staging_bytes, CATEGORY_INPUTS, POOL_HOST);
 }
 
 /* Everything but places in the arena. */
@@ -273,9 +277,9 @@ static status outline(program *programs, uint32_t program_count, const plan_opti
     if (!p->persistent) return status_set(STATUS_FAILED, "no memory to plan a run");
     for (uint32_t k = 0; k < program_count; k++) TRY(outline_one(p, &p->programs[k]));
     add_slots(p);
-    TRY(add_staging(p));
+    add_staging(p);
     for (uint32_t i = 0; i < o->buffer_count; i++)
-        add_persistent(p, o->buffers[i].name, o->buffers[i].bytes, CATEGORY_INPUTS, NULL);
+        add_persistent(p, o->buffers[i].name, o->buffers[i].bytes, CATEGORY_INPUTS, plan_host_pool(p));
     return STATUS_OK;
 }
 

@@ -2,19 +2,24 @@
  *
  *     pool = | persistent: weights, moments, gradients, results, buffers | arena: one program at a time |
  *
- * Persistent tensors are shared between programs by name. Some of them may lie in a file instead, which has
- * a plan of its own, and pass through slots in the pool (lower/pieces.h). The arena is as large as the
- * largest program's. A plan owns its programs and everything it lists; after plan_make it is const. */
+ * Persistent tensors are shared between programs by name. What is away (ir/graph.h) lies in a pool of its
+ * own, a file or the host's memory, and passes through slots in this one (lower/pieces.h). The arena is as
+ * large as the largest program's. A plan owns its programs and everything it lists; after plan_make it is
+ * const. */
 #pragma once
 
 #include "lower/lower.h"
 #include "lower/pieces.h"
 #include "plan/live.h"
 
+/* Where memory is planned: that of the device which computes; a file; the host's, where that is not the
+ * device's. */
+enum { POOL_MEMORY, POOL_FILE, POOL_HOST, POOL_COUNT };
+
 typedef struct {
     char name[96];
-    uint64_t bytes, offset; /* in its pool; bytes rounded up to LIVE_ALIGN, in a file to PIECES_PAGE */
-    uint8_t pool;           /* POOL_MEMORY, POOL_FILE, or POOL_HOST for a buffer of a host apart */
+    uint64_t bytes, offset; /* in its pool; bytes rounded up to LIVE_ALIGN, of what is away to PIECES_PAGE */
+    uint8_t pool;
     category category;
     shape shape; /* of buffers: rank 0 */
     dtype dtype;
@@ -67,7 +72,7 @@ typedef struct {
     int threads;        /* that scratch is planned for: run with no more */
 } plan;
 
-/* The buffer that state in a file passes through; its slots begin at a multiple of PIECES_PAGE. */
+/* The buffer that what is away passes through; its slots begin at a multiple of PIECES_PAGE. */
 #define PLAN_SLOTS "state in passing"
 
 /* The buffer through which the host of a device apart reads and writes values. */
@@ -126,6 +131,10 @@ static inline uint64_t plan_allocated(const plan *p, int pool) {
 static inline uint64_t plan_taken(const plan *p, int pool) {
     return plan_allocated(p, pool) + p->pools[pool].runtime_bytes;
 }
+/* The pool where what is away waits. */
+static inline int plan_away_pool(const plan *p) { return p->device->apart ? POOL_HOST : POOL_FILE; }
+/* What is taken beside the memory that computes: of the file, or by the host of a device apart. */
+static inline uint64_t plan_away_bytes(const plan *p) { return plan_taken(p, plan_away_pool(p)); }
 static inline uint64_t plan_pool_bytes(const plan *p) { return plan_allocated(p, POOL_MEMORY); }
 static inline uint64_t plan_file_bytes(const plan *p) { return plan_allocated(p, POOL_FILE); }
 /* The pool where the host's own memory is. */

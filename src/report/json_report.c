@@ -72,33 +72,32 @@ static void put_measured(json_writer *w, const setup *s, const parts_measured *m
     json_end_object(w);
 }
 
-/* It has its whole length from the beginning. */
-static void put_file(json_writer *w, const decision *d, bool run) {
+/* What is measured is NULL before a run; budget 0: there is none. */
+static void put_pool(json_writer *w, const char *name, const char *place, uint64_t budget, uint64_t predicted,
+                     const uint64_t *measured) {
     json_begin_object(w, NULL);
-    json_put_string(w, "name", "file");
-    json_put_string(w, "device", "disk");
-    json_put_null(w, "budget_bytes");
-    json_put_unsigned(w, "predicted_bytes", plan_file_bytes(&d->plan));
-    if (run)
-        json_put_unsigned(w, "measured_bytes", plan_file_bytes(&d->plan));
+    json_put_string(w, "name", name);
+    json_put_string(w, "device", place);
+    if (budget)
+        put_budget(w, "budget_bytes", budget);
+    else
+        json_put_null(w, "budget_bytes");
+    json_put_unsigned(w, "predicted_bytes", predicted);
+    if (measured)
+        json_put_unsigned(w, "measured_bytes", *measured);
     else
         json_put_null(w, "measured_bytes");
     json_end_object(w);
 }
 
-static void put_pools(json_writer *w, const decision *d, const parts_measured *m, bool run) {
+/* The file and the host's memory have their whole length from the beginning. */
+static void put_pools(json_writer *w, const setup *s, const decision *d, const parts_measured *m, bool run) {
+    const plan *p = &d->plan;
+    uint64_t file = plan_file_bytes(p), host = plan_allocated(p, POOL_HOST);
     json_begin_array(w, "pools");
-    json_begin_object(w, NULL);
-    json_put_string(w, "name", "main");
-    json_put_string(w, "device", "cpu");
-    put_budget(w, "budget_bytes", d->budget);
-    json_put_unsigned(w, "predicted_bytes", d->plan.peak_bytes);
-    if (run)
-        json_put_unsigned(w, "measured_bytes", m->peak_bytes);
-    else
-        json_put_null(w, "measured_bytes");
-    json_end_object(w);
-    if (plan_file_bytes(&d->plan)) put_file(w, d, run);
+    put_pool(w, "main", p->device->name, d->budget, p->peak_bytes, run ? &m->peak_bytes : NULL);
+    if (file) put_pool(w, "file", "disk", s->request.run.away_limit, file, run ? &m->pools[POOL_FILE] : NULL);
+    if (host) put_pool(w, "host", "cpu", s->request.run.away_limit, host, run ? &m->pools[POOL_HOST] : NULL);
     json_end_array(w);
 }
 
@@ -261,7 +260,7 @@ static void write_report(text *out, const setup *s, const decision *d, outcome o
     put_search(&w, &d->front);
     put_predicted(&w, s, d);
     put_measured(&w, s, &m, seen);
-    put_pools(&w, d, &m, seen != NULL);
+    put_pools(&w, s, d, &m, seen != NULL);
     put_choices(&w, d);
     json_put_integer(&w, "rank", s->comm.rank);
     json_put_integer(&w, "world", s->comm.world);

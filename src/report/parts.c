@@ -120,6 +120,7 @@ parts_measured parts_measured_of(const decision *d, const train_result *r) {
                          .live_bytes = r->memory.arena_live_bytes,
                          .pool_bytes = plan_pool_bytes(&d->plan) };
     memcpy(m.by_category, r->memory.by_category, sizeof m.by_category);
+    memcpy(m.pools, r->memory.pools, sizeof m.pools);
     uint64_t sum = 0;
     for (int c = 0; c < CATEGORY_COUNT; c++)
         if (c != CATEGORY_RUNTIME) sum += m.by_category[c];

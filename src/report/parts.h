@@ -17,6 +17,7 @@ const char *parts_site_text(int32_t site,
 typedef struct {
     uint64_t peak_bytes, arena_bytes, live_bytes, persistent_bytes, pool_bytes;
     uint64_t by_category[CATEGORY_COUNT];
+    uint64_t pools[POOL_COUNT]; /* of a file and of the host's memory: what is held there */
 } parts_measured;
 parts_measured parts_measured_of(const decision *d, const train_result *r);
 

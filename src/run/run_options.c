@@ -67,6 +67,7 @@ const run_option run_options[] = {
     ROW("allow", POINTER, FREE, allow),
     ROW("techniques", POINTER, FREE, passes),
     ROW("offload-to", POINTER, FREE, folder),
+    ROW("offload-limit", BYTES, FREE, away_limit),
     ROW("device", POINTER, FREE, device),
     ROW("threads", INTEGER, FREE, threads),
     ROW("workers", INTEGER, FREE, workers),

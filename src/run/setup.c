@@ -255,6 +255,9 @@ static status context_of(const setup *s, int64_t *context) {
 static status make_request(setup *s) {
     const setup_options *o = &s->options;
     TRY(check_sizes(s));
+    if (o->away_limit && !o->folder)
+        return status_set(STATUS_INVALID,
+                          "--offload-limit is of what is in --offload-to; name that folder too");
     if (o->folder) TRY(device_file_check(o->folder, 0)); /* how much room it needs the plan says */
     int threads = o->threads ? (int)o->threads : threads_available();
     threads_set(threads);
@@ -270,6 +273,7 @@ static status make_request(setup *s) {
                         .context = context,
                         .optimizer = o->optimizer,
                         .folder = o->folder,
+                        .away_limit = o->away_limit,
                         .lower = {
                             .device = on, .threads = threads, .rates = rates_find(o->rates, threads) } };
     s->request.micro_batch = o->eval_only ? 0 : o->micro_batch;

@@ -38,6 +38,7 @@ typedef struct {
     const char *allow;            /* LOSSY techniques that the planner may use: "precision=bf16", "all" */
     const char *passes[PASS_MAX]; /* by pass: "auto" (or NULL), "off" or a setting's text */
     const char *folder;           /* folder for what does not stay in memory; NULL: none */
+    uint64_t away_limit;          /* the most bytes that may be there; 0: none is set */
     const char *out;              /* directory; NULL for plan */
     int64_t save_every, keep;     /* steps between checkpoints, 0: only when interrupted; how many stay */
     bool resume;                  /* go on from a checkpoint: of `resume_from`, or, NULL, of `out` */

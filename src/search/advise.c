@@ -244,14 +244,24 @@ static void advise_allowances(const search_request *q, uint64_t budget, text *ou
 static void advise_folder(const search_request *q, uint64_t budget, text *out) {
     search_request with = *q;
     with.run.folder = ".";
-    uint64_t least = q->run.folder || !q->run.training ? UINT64_MAX : least_within(&with, budget);
+    uint64_t least = q->run.folder || compose_apart(&q->run) || !q->run.training
+                         ? UINT64_MAX
+                         : least_within(&with, budget);
     if (least <= budget) add_way(out, "--offload-to DIR, which is slower", least);
+}
+
+static void advise_limit(const search_request *q, uint64_t budget, text *out) {
+    search_request with = *q;
+    with.run.away_limit = 0;
+    uint64_t least = q->run.away_limit ? least_within(&with, budget) : UINT64_MAX;
+    if (least <= budget) add_way(out, "a larger --offload-limit", least);
 }
 
 void advise_run(const search_request *q, uint64_t budget, char advice[ADVISE_BYTES]) {
     text out = { 0 };
     advise_releases(q, budget, &out);
     advise_folder(q, budget, &out);
+    advise_limit(q, budget, &out);
     advise_allowances(q, budget, &out);
     snprintf(advice, ADVISE_BYTES, "%s", out.data ? out.data : "");
     text_close(&out);

@@ -1,6 +1,7 @@
 #include "search/compose.h"
 
 #include "base/memory.h"
+#include "base/units.h"
 #include "schedule/schedule.h"
 #include "search/compose_graphs.h"
 
@@ -21,7 +22,7 @@ static uint64_t persistent_bytes(const graph *g, uint32_t without) {
     uint64_t bytes = 0;
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         const tensor *x = graph_tensor(g, t);
-        if (!x->producer && role_persistent(x->role) && x->pool == POOL_MEMORY && !(without >> x->role & 1))
+        if (!x->producer && role_persistent(x->role) && !x->away && !(without >> x->role & 1))
             bytes += graph_tensor_bytes(g, t);
     }
     return bytes;
@@ -141,6 +142,17 @@ static plan_options options_of(const compose_run *r) {
                            .device = r->lower.device };
 }
 
+/* STATUS_INVALID where more is away than may be. */
+static status check_away(const compose_run *r, const plan *p) {
+    uint64_t bytes = plan_away_bytes(p);
+    char taken[UNITS_TEXT_BYTES], limit[UNITS_TEXT_BYTES];
+    if (!r->away_limit || bytes <= r->away_limit) return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s takes %s, %llu bytes, more than --offload-limit %s",
+                      p->device->apart ? "what the host's memory holds" : "what waits in --offload-to",
+                      units_bytes_text(bytes, taken), (unsigned long long)bytes,
+                      units_bytes_text(r->away_limit, limit));
+}
+
 status compose_plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, plan *p) {
     program programs[COMPOSE_PROGRAMS] = { 0 };
     uint32_t count;
@@ -151,7 +163,9 @@ status compose_plan_on(const compose_run *r, const compose_choice *c, compose_tr
     plan_reserve(p, r->kept_bytes);
     plan_hold(p, bytes_of_making(m.tables));
     p->folder = r->folder;
-    return STATUS_OK;
+    status result = check_away(r, p);
+    if (result != STATUS_OK) plan_close(p);
+    return result;
 }
 
 status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
@@ -168,6 +182,7 @@ status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
 static status look_into(const plan *p, compose_least *out) {
     task_seconds seconds = { 0 };
     *out = (compose_least){ .peak_bytes = p->peak_bytes,
+                            .away_bytes = plan_away_bytes(p),
                             .fixed_bytes = p->run_bytes - p->pools[POOL_MEMORY].arena_bytes,
                             .pieces = p->pieces,
                             .table_bytes = p->table_bytes };

@@ -20,6 +20,7 @@ typedef struct {
     uint64_t room;       /* what more than one candidate may take at once; 0: `memory` */
     uint64_t kept_bytes; /* what the run remembers of its steps, outside of the pool */
     const char *folder;  /* for what does not stay in memory; NULL: none */
+    uint64_t away_limit; /* on what plan_away_bytes counts; 0: none */
     bool training;       /* false: validation only */
     optimizer_options optimizer;
     lower_options lower;
@@ -27,7 +28,7 @@ typedef struct {
 
 /* Does the device have memory of its own? Then peaks and budgets of candidates are the device's, and what it
  * takes to make plans is the host's. */
-static inline bool compose_apart(const compose_run *r) { return r->lower.device && r->lower.device->apart; }
+static inline bool compose_apart(const compose_run *r) { return lower_device(&r->lower)->apart; }
 
 /* What may differ between candidates. */
 typedef struct {
@@ -98,6 +99,7 @@ typedef struct {
     uint64_t peak_bytes;
     double seconds;
     bool given_up;
+    uint64_t away_bytes;  /* plan_away_bytes */
     uint64_t fixed_bytes; /* of running: all but the arena and the slots of pieces */
     pieces_size pieces;   /* what passes through those slots */
     live_values values;   /* the most that is alive in the arena during forward and backward */

@@ -13,7 +13,7 @@ pass_context compose_context(const compose_run *r, const compose_choice *c) {
                            .tokens = r->context,
                            .threads = r->lower.threads,
                            .clipping = r->optimizer.clip > 0,
-                           .folder = r->folder != NULL,
+                           .away = r->folder || compose_apart(r),
                            .narrow_weights = optimizer_takes_narrow(r->optimizer.kind) };
 }
 

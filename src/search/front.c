@@ -15,6 +15,7 @@ typedef enum { BOUND, OUTLINED, PLANNED } knowledge;
 typedef struct {
     space_code code;
     uint64_t peak_bytes; /* by what is known: never more than its plan will have */
+    uint64_t away_bytes; /* 0 where only a bound is known */
     double seconds;
     uint8_t class, known;
 } entry;
@@ -39,14 +40,15 @@ typedef struct {
     uint32_t outlined, planned;
 } pool;
 
-static bool in_reach(const pool *p, uint64_t peak_bytes, double seconds) {
+static bool in_reach(const pool *p, const entry *x) {
     const reach *r = &p->reach;
-    if (!peak_bytes || peak_bytes > p->limit) return false;
-    return peak_bytes <= r->leanest || (peak_bytes <= r->budget && seconds <= r->fastest);
+    if (!x->peak_bytes || x->peak_bytes > p->limit) return false;
+    if (p->run->away_limit && x->away_bytes > p->run->away_limit) return false;
+    return x->peak_bytes <= r->leanest || (x->peak_bytes <= r->budget && x->seconds <= r->fastest);
 }
 
 static status add(pool *p, const entry *x) {
-    if (!in_reach(p, x->peak_bytes, x->seconds)) return STATUS_OK;
+    if (!in_reach(p, x)) return STATUS_OK;
     if (p->count == p->room) {
         uint32_t room = p->room ? 2 * p->room : 512;
         entry *more = memory_resize(p->entries, room, sizeof *more);
@@ -60,7 +62,7 @@ static status add(pool *p, const entry *x) {
 static void drop_out_of_reach(pool *p) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < p->count; i++)
-        if (in_reach(p, p->entries[i].peak_bytes, p->entries[i].seconds)) p->entries[kept++] = p->entries[i];
+        if (in_reach(p, &p->entries[i])) p->entries[kept++] = p->entries[i];
     p->count = kept;
 }
 
@@ -115,6 +117,7 @@ static void entry_take(void *list, uint32_t index, const compose_least *found) {
     turn *r = list;
     entry *x = &r->pool->entries[r->list[index]];
     x->peak_bytes = found->given_up ? 0 : found->peak_bytes, x->seconds = found->seconds;
+    x->away_bytes = found->away_bytes;
     x->known = (uint8_t)r->becomes;
 }
 
@@ -395,6 +398,7 @@ static status add_outline(pool *p, const outline *x) {
     if (x->least.given_up) return STATUS_OK;
     return add(p, &(entry){ .code = x->code,
                             .peak_bytes = x->least.peak_bytes,
+                            .away_bytes = x->least.away_bytes,
                             .seconds = x->least.seconds,
                             .class = (uint8_t)space_class(p->space, &x->code),
                             .known = OUTLINED });
@@ -414,7 +418,7 @@ static status add_pair(pool *p, const tables *t, uint32_t e, const outline *valu
                                                     .gradients = shortens_gradients(s, &state->code) ||
                                                                  shortens_gradients(s, &base->code) });
     x.peak_bytes = least.peak_bytes, x.seconds = least.seconds;
-    if (!in_reach(p, x.peak_bytes, x.seconds)) return STATUS_OK;
+    if (!in_reach(p, &x)) return STATUS_OK;
     x.class = (uint8_t)space_class(s, &x.code);
     return add(p, &x);
 }
@@ -478,6 +482,7 @@ static status copy_points(const pool *p, entry *list, uint32_t count, search_fro
     for (uint32_t i = 0; i < count; i++)
         front->points[i] = (search_point){ .choice = space_choice(p->space, &list[i].code),
                                            .peak_bytes = list[i].peak_bytes,
+                                           .away_bytes = list[i].away_bytes,
                                            .seconds = list[i].seconds,
                                            .class = (pass_class)list[i].class };
     front->count = count;
@@ -549,6 +554,7 @@ static void point_choice(const void *list, uint32_t index, compose_choice *out) 
 static void point_take(void *list, uint32_t index, const compose_least *found) {
     const given *g = list;
     g->points[g->list[index]].peak_bytes = found->peak_bytes;
+    g->points[g->list[index]].away_bytes = found->away_bytes;
     g->points[g->list[index]].seconds = found->seconds;
 }
 

@@ -31,7 +31,8 @@ typedef struct {
 typedef struct {
     compose_choice choice;
     uint64_t peak_bytes;
-    double seconds; /* compose_seconds */
+    uint64_t away_bytes; /* plan_away_bytes */
+    double seconds;      /* compose_seconds */
     pass_class class;
 } search_point;
 

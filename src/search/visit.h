@@ -22,7 +22,7 @@ typedef struct {
     void *list;          /* handed to `choice` and `take` */
     void (*choice)(const void *list, uint32_t index, compose_choice *out);
     /* Receives what was found, on any thread, once for each index. peak_bytes 0: it cannot be planned. Of a
-     * plan only peak_bytes, seconds and table_bytes are set. */
+     * plan only peak_bytes, away_bytes, seconds and table_bytes are set. */
     void (*take)(void *list, uint32_t index, const compose_least *found);
 } visit;
 

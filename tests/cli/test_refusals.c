@@ -182,6 +182,10 @@ static void a_folder_is_a_way_out(void **state) {
     snprintf(line, sizeof line, "plan gpt2 --batch 2 --context 64 --memory %llu",
              (unsigned long long)least - 1);
     assert_true(command_says(line, 3, "--offload-to DIR, which is slower (needs"));
+    snprintf(line, sizeof line,
+             "plan gpt2 --batch 2 --context 64 --memory %llu --offload-limit 1MiB --offload-to " SNUG_BUILD,
+             (unsigned long long)least - 1);
+    assert_true(command_says(line, 3, "a larger --offload-limit (needs"));
 }
 
 static void what_stands_in_the_way_is_named(void **state) {

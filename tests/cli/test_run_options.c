@@ -107,6 +107,7 @@ static const struct {
     { "overwrite", "", 2, "leave one of the two out" },
     { "allow", "compress-activations", 0, "resuming" },
     { "offload-to", SNUG_BUILD, -1, "" }, /* where that is a disk */
+    { "offload-limit", "1GiB", 2, "is of what is in --offload-to" },
     { "device", "cpu", 0, "resuming" },
     { "config", "more.yaml", 0, "resuming" },
     { "memory", "1GiB", 0, "resuming" },

@@ -25,14 +25,14 @@ static tensor_id source(graph *g, const char *name, int64_t count, role of) {
 static device_rates rates; /* that programs are lowered with */
 
 /* gelu, then `updates` updates of one weight, whose momentum is in a file. Without `first` no gelu. */
-static void make_any(program *p, int64_t elements, bool first, int updates, uint8_t pool) {
+static void make_any(program *p, int64_t elements, bool first, int updates, bool away) {
     graph g;
     must(graph_open(&g));
     tensor_id gradient = source(&g, "x", elements, ROLE_INPUT);
     if (first) gradient = gelu_apply(&g, gradient, true);
     sgd_inputs in = { .w = source(&g, "w", elements, ROLE_PARAMETER), .g = gradient };
     in.buffer = source(&g, "m", elements, ROLE_STATE);
-    graph_tensor(&g, in.buffer)->pool = pool;
+    graph_tensor(&g, in.buffer)->away = away;
     in.lr = source(&g, "lr", 1, ROLE_INPUT);
     for (int i = 0; i < updates; i++) {
         in.w = sgd_apply(&g, in, &(sgd_attributes){ .momentum = 0.9f });
@@ -43,9 +43,9 @@ static void make_any(program *p, int64_t elements, bool first, int updates, uint
     assert_int_equal(p->count, first + updates);
 }
 
-static void make_program(program *p, int64_t elements, int updates, uint8_t pool) {
+static void make_program(program *p, int64_t elements, int updates, bool away) {
     rates = device_rates_default(1);
-    make_any(p, elements, true, updates, pool);
+    make_any(p, elements, true, updates, away);
 }
 
 static void pieces_cover_everything_once(void **state) {
@@ -54,7 +54,7 @@ static void pieces_cover_everything_once(void **state) {
                               3 * PIECES_ELEMENTS + 5000 };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         program p;
-        make_program(&p, sizes[i], 2, POOL_FILE);
+        make_program(&p, sizes[i], 2, true);
         int64_t expected = (sizes[i] + PIECES_ELEMENTS - 1) / PIECES_ELEMENTS, next = 0, most = 0;
         uint64_t count = 0;
         for (piece x = { 0 }; pieces_next(&p, &x); count++) {
@@ -87,11 +87,11 @@ static void what_is_in_memory_has_no_pieces(void **state) {
     (void)state;
     program p;
     piece x = { 0 };
-    make_program(&p, 1000, 1, POOL_MEMORY);
+    make_program(&p, 1000, 1, false);
     assert_false(pieces_next(&p, &x) || pieces_step(&p, 1));
     assert_int_equal(pieces_measure(&p).count, 0);
     double waits[2];
-    assert_true(pieces_seconds(&p, &(device_rates){ .file_read = 1, .file_written = 1 }, waits) ==
+    assert_true(pieces_seconds(&p, false, &(device_rates){ .file_read = 1, .file_written = 1 }, waits) ==
                 p.steps[0].seconds + p.steps[1].seconds);
     assert_true(waits[0] == 0 && waits[1] == 0);
     lower_close(&p);
@@ -109,18 +109,18 @@ static void the_slower_of_two_counts(void **state) {
         program p;
         int n = counts[i];
         double waits[2], bytes = 4.0 * PIECES_ELEMENTS;
-        make_program(&p, (int64_t)n * PIECES_ELEMENTS, 1, POOL_FILE);
+        make_program(&p, (int64_t)n * PIECES_ELEMENTS, 1, true);
         p.steps[0].seconds = 7;
         p.steps[1].seconds = 2.0 * n; /* two for a piece */
         device_rates slow = { .file_read = bytes / 3, .file_written = bytes / 5 };
-        near(pieces_seconds(&p, &slow, waits),
+        near(pieces_seconds(&p, false, &slow, waits),
              8.0 * n + 2); /* computing, but for the last piece, is beside it */
         near(waits[1], 8.0 * n + 2 - 7 - 2.0 * n);
         assert_true(waits[0] == 0);
         device_rates fast = { .file_read = bytes / 0.25, .file_written = bytes / 0.75 };
-        near(pieces_seconds(&p, &fast, NULL), 7 + 2.0 * n);
+        near(pieces_seconds(&p, false, &fast, NULL), 7 + 2.0 * n);
         p.steps[0].seconds = 0;
-        near(pieces_seconds(&p, &fast, waits), 1 + 2.0 * n); /* the first piece is waited for */
+        near(pieces_seconds(&p, false, &fast, waits), 1 + 2.0 * n); /* the first piece is waited for */
         near(waits[1], 1);
         lower_close(&p);
     }
@@ -149,12 +149,12 @@ static void steps_overlap(void **state) {
             int n = counts[i];
             double bytes = 4.0 * PIECES_ELEMENTS;
             rates = device_rates_default(1);
-            make_any(&p, (int64_t)n * PIECES_ELEMENTS, false, 2, POOL_FILE);
+            make_any(&p, (int64_t)n * PIECES_ELEMENTS, false, 2, true);
             assert_int_equal(pieces_readable(&p, 0), 0);
             assert_int_equal(pieces_readable(&p, 1), 1);
             for (int s = 0; s < 2; s++) p.steps[s].seconds = n * computing[k][s];
             device_rates file = { .file_read = bytes / 0.75, .file_written = bytes / 0.25 };
-            near(pieces_seconds(&p, &file, NULL), simulated(n, 1, computing[k]));
+            near(pieces_seconds(&p, false, &file, NULL), simulated(n, 1, computing[k]));
             lower_close(&p);
         }
 }
@@ -165,9 +165,9 @@ static void waiting_is_predicted(void **state) {
     program slow, fast;
     rates = device_rates_default(1);
     rates.file_read = rates.file_written = 1e6;
-    make_any(&slow, PIECES_ELEMENTS, true, 1, POOL_FILE);
+    make_any(&slow, PIECES_ELEMENTS, true, 1, true);
     rates.file_read = rates.file_written = 1e15;
-    make_any(&fast, PIECES_ELEMENTS, true, 1, POOL_FILE);
+    make_any(&fast, PIECES_ELEMENTS, true, 1, true);
     double moving = 2 * 4.0 * PIECES_ELEMENTS / 1e6;
     near(slow.steps[0].seconds, fast.steps[0].seconds);
     near(slow.seconds, moving + fast.steps[1].seconds);

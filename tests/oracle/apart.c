@@ -76,13 +76,76 @@ static void get(const device *d, void *to, const void *from, uint64_t bytes) {
     apart_seen.got_bytes += bytes;
 }
 
+/* ---- lanes ---- */
+
+/* Copies that were given and are not done, oldest first. Kernels run where they are called: so what a copy
+ * must come after is always done. */
+enum { MOST_COPIES = 4096 };
+static struct {
+    struct {
+        void *to;
+        const void *from;
+        uint64_t bytes;
+    } copies[MOST_COPIES];
+    uint64_t given, done; /* since the program began: numbers of copies, of which they are the first ones */
+    uint64_t kernels;     /* events of the lane of kernels that were asked for */
+    uint64_t random;
+    bool running;
+} lanes_now;
+
+apart_pace apart_pace_now;
+
+static void do_copies(uint64_t up_to) {
+    for (; lanes_now.done < up_to; lanes_now.done++) {
+        uint64_t i = lanes_now.done % MOST_COPIES;
+        memcpy(lanes_now.copies[i].to, lanes_now.copies[i].from, lanes_now.copies[i].bytes);
+    }
+}
+
+/* As many as the pace says. */
+static void maybe_copy(void) {
+    uint64_t waiting = lanes_now.given - lanes_now.done;
+    lanes_now.random = lanes_now.random * 6364136223846793005u + 1442695040888963407u;
+    if (apart_pace_now == APART_EAGER) do_copies(lanes_now.given);
+    if (apart_pace_now == APART_RANDOM && waiting)
+        do_copies(lanes_now.done + (lanes_now.random >> 33) % (waiting + 1));
+}
+
+static void copy(const device *d, void *to, const void *from, uint64_t bytes) {
+    (void)d;
+    assert(lanes_now.running && lanes_now.given - lanes_now.done < MOST_COPIES);
+    uint64_t i = lanes_now.given++ % MOST_COPIES;
+    lanes_now.copies[i].to = to, lanes_now.copies[i].from = from, lanes_now.copies[i].bytes = bytes;
+    apart_seen.copies++, apart_seen.copied_bytes += bytes;
+    maybe_copy();
+}
+
+static uint64_t mark(const device *d, lane l) {
+    (void)d;
+    return l == LANE_COPY ? lanes_now.given : ++lanes_now.kernels;
+}
+
+static void after(const device *d, lane l, lane other, uint64_t event) {
+    (void)d;
+    assert(lanes_now.running && l != other);
+    assert(event <= (other == LANE_COPY ? lanes_now.given : lanes_now.kernels));
+    if (l != LANE_COMPUTE) return;
+    if (event > lanes_now.done) apart_seen.waited += event - lanes_now.done;
+    do_copies(event);
+    maybe_copy();
+}
+
 static void begin(const device *d) {
     (void)d;
     let(true);
+    lanes_now.running = true;
 }
 
 static void end(const device *d) {
     (void)d;
+    apart_seen.waited += lanes_now.given - lanes_now.done;
+    do_copies(lanes_now.given);
+    lanes_now.running = false;
     let(false);
     apart_seen.runs++;
 }
@@ -95,4 +158,7 @@ const device apart_device = { .name = "a stand-in",
                               .put = put,
                               .get = get,
                               .begin = begin,
-                              .end = end };
+                              .end = end,
+                              .copy = copy,
+                              .mark = mark,
+                              .after = after };

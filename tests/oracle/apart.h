@@ -5,10 +5,17 @@
 
 #include "device/device.h"
 
+/* When its lane of copies does what it was given: at once; as late as its events allow; at random in between.
+ * A wrong order of copies and kernels shows in at least one of them. */
+typedef enum { APART_EAGER, APART_LAZY, APART_RANDOM } apart_pace;
+extern apart_pace apart_pace_now;
+
 typedef struct {
     uint64_t open_bytes, most_bytes; /* of its pools: now, and at most */
     uint64_t put_bytes, got_bytes;   /* that were copied */
     uint64_t runs;                   /* from begin to end */
+    uint64_t copies, copied_bytes;   /* on the lane of copies */
+    uint64_t waited;                 /* how many copies were waited for by kernels, or at the end of a run */
 } apart_counts;
 
 extern const device apart_device;

@@ -222,7 +222,7 @@ static void bytes_by_role(const graph *g, uint64_t bytes[ROLE_RESULT + 1]) {
     memset(bytes, 0, (ROLE_RESULT + 1) * sizeof *bytes);
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         const tensor *x = graph_tensor(g, t);
-        if (!x->producer && x->pool == POOL_MEMORY) bytes[x->role] += graph_tensor_bytes(g, t);
+        if (!x->producer && !x->away) bytes[x->role] += graph_tensor_bytes(g, t);
     }
 }
 
@@ -265,7 +265,7 @@ static void they_leave_alone_what_they_say(void **state) {
         open_setup(&s, &(request){ .model = "char-small", .batch = 4, .micro_batch = micro, .clip = 1 });
         compose_choice choice = { .micro_batch = micro };
         pass_context c = compose_context(&s.request.run, &choice);
-        c.folder = true;
+        c.away = true;
         must(compose_graph(&s.request.run, &choice, PASS_STEP, &g));
         for (int i = 0; pass_table[i]; i++) {
             pass_setting offered[64];

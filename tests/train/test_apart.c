@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/units.h"
 #include "io/file.h"
 #include "io/scratch.h"
 #include "oracle/apart.h"
@@ -43,7 +44,9 @@ typedef struct {
     double losses[16], evaluations[16];
     uint32_t evaluation_count;
     plan_pool pools[POOL_COUNT];
+    uint64_t measured[POOL_COUNT];
     uint64_t staging_bytes;
+    compose_choice choice;
 } outcome;
 
 static void run(const setup_options *o, const device *on, outcome *out) {
@@ -63,7 +66,9 @@ static void run(const setup_options *o, const device *on, outcome *out) {
     out->evaluation_count = r.evaluation_count;
     for (uint32_t i = 0; i < r.evaluation_count; i++) out->evaluations[i] = r.evaluations[i].loss;
     memcpy(out->pools, d.plan.pools, sizeof out->pools);
+    memcpy(out->measured, r.memory.pools, sizeof out->measured);
     out->staging_bytes = d.plan.staging_bytes;
+    out->choice = d.point.choice;
     train_result_close(&r);
     resume_close(&from);
     decision_close(&d);
@@ -208,22 +213,91 @@ static void faults_are_found(void **state) {
     assert_non_null(strstr(said[0], "made it first"));
 }
 
-/* What a device can't do is refused with its name. */
-static void refuses_files(void **state) {
+static int pass_named(const char *name) {
+    int i = 0;
+    while (strcmp(pass_table[i]->name, name) != 0) i++;
+    return i;
+}
+
+/* What waits away is in a file beside a CPU, and in the host's memory beside a device apart, and the bits are
+ * the same. Copies pass through slots whatever the lanes' pace is, and each pool is as large as planned. */
+static void what_is_away_is_in_the_hosts_memory(void **state) {
     (void)state;
-    setup s;
-    plan p;
-    setup_options o = usual(NULL);
-    o.folder = ".";
-    assert_int_equal(setup_open(&o, NULL, &s), STATUS_OK);
-    s.request.run.lower.device = &apart_device;
-    compose_choice c = { .micro_batch = 6 };
-    for (int i = 0; pass_table[i]; i++)
-        if (strcmp(pass_table[i]->name, "offload") == 0)
-            assert_int_equal(pass_table[i]->parse("optimizer", &c.settings[i]), STATUS_OK);
-    assert_int_equal(compose_plan(&s.request.run, &c, &p), STATUS_INVALID);
-    assert_non_null(strstr(status_message(), "a stand-in"));
-    setup_close(&s);
+    static const char *const kinds[] = { "optimizer", "gradients", "activations",
+                                         "optimizer+master+gradients+activations" };
+    for (int k = 0; k < 4; k++) {
+        outcome here = { 0 }, there = { 0 };
+        setup_options o = usual("filed");
+        o.overwrite = true, o.exact = k != 3, o.folder = ".", o.micro_batch = 6, o.steps = 2,
+        o.save_every = 0;
+        o.passes[pass_named("offload")] = kinds[k];
+        if (k == 3) o.passes[pass_named("precision")] = "mixed-bf16";
+        run(&o, NULL, &here);
+        assert_true(here.pools[POOL_FILE].persistent_bytes > 0);
+        assert_int_equal(here.measured[POOL_FILE], here.pools[POOL_FILE].persistent_bytes);
+        for (int pace = APART_EAGER; pace <= APART_RANDOM; pace++) {
+            apart_seen = (apart_counts){ 0 };
+            apart_pace_now = (apart_pace)pace;
+            o.out = "hosted", o.folder = NULL;
+            for (int i = 0; pass_table[i]; i++)
+                o.passes[i] = here.choice.settings[i].text[0] ? here.choice.settings[i].text : "off";
+            run(&o, &apart_device, &there);
+            assert_same(&here, &there, o.steps);
+            assert_same_file("filed/model.safetensors", "hosted/model.safetensors");
+            const plan_pool *memory = &there.pools[POOL_MEMORY], *host = &there.pools[POOL_HOST];
+            assert_int_equal(apart_seen.most_bytes, memory->persistent_bytes + memory->arena_bytes);
+            assert_int_equal(memory->arena_bytes, here.pools[POOL_MEMORY].arena_bytes);
+            assert_int_equal(memory->persistent_bytes + host->persistent_bytes,
+                             here.pools[POOL_MEMORY].persistent_bytes +
+                                 here.pools[POOL_FILE].persistent_bytes + there.staging_bytes);
+            assert_int_equal(there.pools[POOL_FILE].persistent_bytes + there.measured[POOL_FILE], 0);
+            assert_int_equal(there.measured[POOL_HOST], units_align(host->persistent_bytes, 4096));
+            assert_true(apart_seen.copied_bytes > 0);
+            if (pace != APART_RANDOM) assert_int_equal(apart_seen.waited, pace ? apart_seen.copies : 0);
+        }
+    }
+    apart_pace_now = APART_EAGER;
+}
+
+/* Of candidates that are within a budget only those count which leave no more away than may be. */
+static void what_may_be_away_is_limited(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        setup s;
+        search_front all, some;
+        setup_options o = usual(NULL);
+        o.folder = k ? NULL : ".", o.batch = o.micro_batch = 32, o.context = 128;
+        assert_int_equal(setup_open(&o, NULL, &s), STATUS_OK);
+        s.request.run.lower.device = k ? &apart_device : NULL;
+        assert_int_equal(search_run(&s.request, NULL, &all), STATUS_OK);
+        uint64_t most = 0, least = UINT64_MAX;
+        for (uint32_t i = 0; i < all.count; i++) {
+            if (all.points[i].away_bytes > most) most = all.points[i].away_bytes;
+            if (all.points[i].away_bytes < least) least = all.points[i].away_bytes;
+        }
+        assert_true(most > least);
+        assert_int_equal(all.points[0].away_bytes, most); /* the leanest point has most away */
+        s.request.run.away_limit = most;
+        assert_int_equal(search_run(&s.request, NULL, &some), STATUS_OK);
+        assert_int_equal(search_least(&some), search_least(&all));
+        search_close(&some);
+        s.request.run.away_limit = least + (most - least) / 2;
+        assert_int_equal(search_run(&s.request, NULL, &some), STATUS_OK);
+        assert_true(search_least(&some) > search_least(&all));
+        for (uint32_t i = 0; i < some.count; i++) {
+            plan p;
+            assert_true(some.points[i].away_bytes <= s.request.run.away_limit);
+            assert_int_equal(compose_plan(&s.request.run, &some.points[i].choice, &p), STATUS_OK);
+            assert_int_equal(plan_away_bytes(&p), some.points[i].away_bytes);
+            plan_close(&p);
+        }
+        search_close(&some);
+        plan p;
+        assert_int_equal(compose_plan(&s.request.run, &all.points[0].choice, &p), STATUS_INVALID);
+        assert_non_null(strstr(status_message(), "--offload-limit"));
+        search_close(&all);
+        setup_close(&s);
+    }
 }
 
 static int open_all(void **state) {
@@ -239,7 +313,8 @@ int main(void) {
         cmocka_unit_test(evaluates),
         cmocka_unit_test(budgets_are_of_the_device),
         cmocka_unit_test(faults_are_found),
-        cmocka_unit_test(refuses_files),
+        cmocka_unit_test(what_is_away_is_in_the_hosts_memory),
+        cmocka_unit_test(what_may_be_away_is_limited),
     };
     return cmocka_run_group_tests_name("a device apart", tests, open_all, scratch_close);
 }

@@ -93,6 +93,11 @@ void device_file_close(device_file *f) {
     f->handle = -1;
 }
 
+uint64_t device_file_size(const device_file *f) {
+    struct stat about;
+    return fstat(f->handle, &about) == 0 ? (uint64_t)about.st_size : 0;
+}
+
 static status broken(const char *what, ssize_t done) {
     return status_set(STATUS_FAILED, "what was moved out of memory cannot be %s: %s", what,
                       done < 0 ? strerror(errno) : "it has become shorter");

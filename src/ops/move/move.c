@@ -1,15 +1,15 @@
 #include "ops/move/move.h"
 
-tensor_id move_apply(graph *g, tensor_id x, uint8_t pool) {
+tensor_id move_apply(graph *g, tensor_id x, bool away) {
     tensor_id y = graph_add(g, &op_move, &x, 1, NULL);
-    if (y) graph_tensor(g, y)->pool = pool;
+    if (y) graph_tensor(g, y)->away = away;
     return y;
 }
 
 tensor_id move_into(graph *g, tensor_id x, tensor_id place) {
     tensor_id inputs[] = { x, place };
     tensor_id y = graph_add(g, &op_move, inputs, 2, NULL);
-    if (y) graph_tensor(g, y)->pool = graph_tensor(g, graph_storage(g, place, NULL))->pool;
+    if (y) graph_tensor(g, y)->away = graph_tensor(g, graph_storage(g, place, NULL))->away;
     return y;
 }
 

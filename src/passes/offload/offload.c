@@ -1,9 +1,9 @@
-/* What waits in memory goes to a file: the optimizer's state, which only updates read and write, master
- * weights (offload_masters.c), gradients (offload_gradients.c), and activations, from the last kernel of
- * forward that reads them to the first of backward. The pass only says what lives in a file (POOL_FILE) and
- * puts copies there and back (ops/move) into the graph; pieces are cut by lower/pieces.h and moved by
- * exec/transfer.c, ahead of those who read them and behind those who write. Gradients come last, when other
- * techniques have decided where updates stand and what micro-batches add to.
+/* What waits in memory goes away, to a file or to the host's memory: the optimizer's state, which only
+ * updates read and write, master weights (offload_masters.c), gradients (offload_gradients.c), and
+ * activations, from the last kernel of forward that reads them to the first of backward. The pass only says
+ * what is away (tensor.away) and puts copies there and back (ops/move) into the graph; pieces are cut by
+ * lower/pieces.h and moved by exec/transfer.c, ahead of those who read them and behind those who write.
+ * Gradients come last, when other techniques have decided where updates stand and what micro-batches add to.
  *
  * States of fewer than 4,096 elements stay: together they are some thousandth of the bytes, and each would be
  * a transfer of its own. So do activations below 64 KiB, and what belongs to no block of the model: around
@@ -63,7 +63,7 @@ static status parse(const char *text, pass_setting *out) {
 
 /* ---- what can move ---- */
 
-/* State number s of node n, where it can live in a file; 0: it can't. */
+/* State number s of node n, where it can be away; 0: it can't. */
 static tensor_id large_state(const graph *g, const node *n, uint32_t s) {
     tensor_id t = node_in(g, n, n->op->states[s].in);
     if (!t || graph_tensor(g, t)->producer || graph_tensor(g, t)->role != ROLE_STATE) return 0;
@@ -88,7 +88,7 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
                          pass_without *without) {
     (void)without;
     uint32_t count = 0;
-    if (!c->training || !c->folder) return 0;
+    if (!c->training || !c->away) return 0;
     static const int offered[] = { OPTIMIZER,
                                    ACTIVATIONS,
                                    OPTIMIZER | ACTIVATIONS,
@@ -104,7 +104,7 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
 }
 
 static status check(const graph *g, const pass_setting *s, const pass_context *c) {
-    if (!c->folder)
+    if (!c->away)
         return status_set(STATUS_INVALID,
                           "--offload %s: where to? name a folder on a disk with --offload-to DIR", s->text);
     if (c->training && s->value[0] & OPTIMIZER && !any_state(g))
@@ -142,15 +142,15 @@ static void move_states(rewrite *r) {
     for (node_id id = 1; id < r->in->nodes.count; id++)
         for (uint32_t k = 0; k < graph_node(r->in, id)->op->state_count; k++) {
             tensor_id t = large_state(r->in, graph_node(r->in, id), k);
-            if (t) graph_tensor(r->out, r->map[t])->pool = POOL_FILE;
+            if (t) graph_tensor(r->out, r->map[t])->away = true;
         }
 }
 
-static tensor_id write_away(rewrite *r, tensor_id t) { return move_apply(r->out, r->map[t], POOL_FILE); }
+static tensor_id write_away(rewrite *r, tensor_id t) { return move_apply(r->out, r->map[t], true); }
 
 static tensor_id read_back(rewrite *r, tensor_id t, tensor_id held) {
     (void)t;
-    return move_apply(r->out, held, POOL_MEMORY);
+    return move_apply(r->out, held, false);
 }
 
 static const pass_setting nothing;
@@ -183,16 +183,18 @@ static status finish(const graph *in, const pass_setting *s, const pass_context 
     return s->value[0] & GRADIENTS && c->training ? offload_gradients(in, out) : move_most(in, &nothing, out);
 }
 
-const pass pass_offload = { .name = "offload",
-                            .help = "state, master weights, gradients, activations in a file in --offload-to",
-                            .values = "auto, off, optimizer, master, gradients, activations, or a list",
-                            .paper = "arXiv:2104.07857",
-                            .class = PASS_EXACT,
-                            .stage = PASS_STEP,
-                            .of_state = true,
-                            .frees = 1u << ROLE_PARAMETER | 1u << ROLE_STATE | 1u << ROLE_GRADIENT,
-                            .parse = parse,
-                            .settings = settings,
-                            .check = check,
-                            .run = run,
-                            .finish = finish };
+const pass pass_offload = {
+    .name = "offload",
+    .help = "state, master weights, gradients, activations away: in a file in --offload-to",
+    .values = "auto, off, optimizer, master, gradients, activations, or a list",
+    .paper = "arXiv:2104.07857",
+    .class = PASS_EXACT,
+    .stage = PASS_STEP,
+    .of_state = true,
+    .frees = 1u << ROLE_PARAMETER | 1u << ROLE_STATE | 1u << ROLE_GRADIENT,
+    .parse = parse,
+    .settings = settings,
+    .check = check,
+    .run = run,
+    .finish = finish
+};

@@ -1,10 +1,10 @@
-/* Gradients in a file, for as long as nothing needs them: from the block that made one to its update, and
- * where micro-batches add up from one of them to the next. What adds to a gradient or takes its norm reads it
- * in memory; updates read it piece by piece where it is.
+/* Gradients away from memory, for as long as nothing needs them: from the block that made one to its update,
+ * and where micro-batches add up from one of them to the next. What adds to a gradient or takes its norm
+ * reads it in memory; updates read it piece by piece where it is.
  *
  * Which uses lie together is told by blocks: while the same one is at work, or none at all, a gradient stays.
  * Sums of squares are taken right where their gradient is finished, for that needs nothing else, and so each
- * leaves once. Sums over micro-batches live in the file from the beginning (POOL_FILE), others get a place
+ * leaves once. Sums over micro-batches are away from the beginning, others get a place
  * there when they first leave. */
 #include "base/memory.h"
 #include "ir/op.h"
@@ -70,7 +70,7 @@ typedef struct {
 typedef struct {
     rewrite r;
     bool *leaves;     /* by tensor, as are: */
-    tensor_id *file;  /* where it lies in the file; 0: it has no place there yet */
+    tensor_id *there; /* what it is away; 0: it has no place there yet */
     bool *here;       /* what r.map says of it is in memory */
     bool *changed;    /* since it came */
     node_id *order;   /* nodes as they run, from 1 on */
@@ -151,7 +151,7 @@ static void list_uses(mover *m, uint32_t *latest) {
 
 static void bring(mover *m, tensor_id t, tensor_id owner) {
     graph *out = m->r.out;
-    tensor_id copy = move_apply(out, m->file[owner], POOL_MEMORY);
+    tensor_id copy = move_apply(out, m->there[owner], false);
     if (copy) graph_tensor(out, copy)->flags |= TENSOR_GRADIENT;
     m->r.map[t] = copy;
     m->here[owner] = true, m->changed[owner] = false;
@@ -161,8 +161,8 @@ static void bring(mover *m, tensor_id t, tensor_id owner) {
 static tensor_id read_as(mover *m, const node *n, uint32_t i) {
     tensor_id t = node_in(m->r.in, n, i), owner = t ? graph_storage(m->r.in, t, NULL) : 0;
     if (!owner || !m->leaves[owner]) return t ? m->r.map[t] : 0;
-    if (n->op->places >> i & 1u && m->file[owner]) return m->file[owner];
-    if (!m->here[owner] && op_in_pieces(n->op)) return m->file[owner];
+    if (n->op->places >> i & 1u && m->there[owner]) return m->there[owner];
+    if (!m->here[owner] && op_in_pieces(n->op)) return m->there[owner];
     if (!m->here[owner]) bring(m, t, owner);
     return m->r.map[t];
 }
@@ -185,8 +185,8 @@ static void after_use(mover *m, uint32_t place, const gradient_use *u, tensor_id
     if (!m->here[u->owner] || near) return;
     m->here[u->owner] = false;
     if (last || !m->changed[u->owner]) return;
-    m->file[u->owner] = m->file[u->owner] ? move_into(m->r.out, m->r.map[now], m->file[u->owner])
-                                          : move_apply(m->r.out, m->r.map[now], POOL_FILE);
+    m->there[u->owner] = m->there[u->owner] ? move_into(m->r.out, m->r.map[now], m->there[u->owner])
+                                            : move_apply(m->r.out, m->r.map[now], true);
 }
 
 /* The tensor of a gradient that node n leaves behind. */
@@ -214,9 +214,9 @@ static void copy_user(mover *m, uint32_t place) {
     for (uint32_t i = 0; i < n->out_count && !m->r.out->failed; i++) {
         tensor_id owner = graph_storage(in, node_out(in, n, i), NULL), now = m->r.map[node_out(in, n, i)];
         if (!m->leaves[owner]) continue;
-        bool in_file = graph_tensor(m->r.out, graph_storage(m->r.out, now, NULL))->pool == POOL_FILE;
-        m->here[owner] = m->changed[owner] = !in_file;
-        if (in_file) m->file[owner] = now;
+        bool is_away = graph_tensor(m->r.out, graph_storage(m->r.out, now, NULL))->away;
+        m->here[owner] = m->changed[owner] = !is_away;
+        if (is_away) m->there[owner] = now;
     }
     for (uint32_t u = m->first[place]; u && !m->r.out->failed; u = m->uses[u].more)
         after_use(m, place, &m->uses[u], version_after(in, n, m->uses[u].owner));
@@ -226,8 +226,8 @@ static void copy_all(mover *m) {
     graph *out = m->r.out;
     for (tensor_id t = 1; t < m->r.in->tensors.count; t++) {
         if (!m->leaves[t] || graph_tensor(m->r.in, t)->producer) continue;
-        graph_tensor(out, m->r.map[t])->pool = POOL_FILE;
-        m->file[t] = m->r.map[t];
+        graph_tensor(out, m->r.map[t])->away = true;
+        m->there[t] = m->r.map[t];
     }
     for (uint32_t k = 1; k < m->count && !out->failed; k++) {
         if (m->first[k])
@@ -240,7 +240,7 @@ static void copy_all(mover *m) {
 static bool mover_open(mover *m, const graph *in) {
     uint32_t tensors = in->tensors.count, nodes = in->nodes.count;
     m->leaves = find_gradients(in);
-    m->file = memory_new(tensors, sizeof *m->file);
+    m->there = memory_new(tensors, sizeof *m->there);
     m->here = memory_new(tensors, sizeof *m->here);
     m->changed = memory_new(tensors, sizeof *m->changed);
     m->order = memory_new(nodes, sizeof *m->order);
@@ -248,7 +248,7 @@ static bool mover_open(mover *m, const graph *in) {
     m->first = memory_new(nodes, sizeof *m->first);
     m->uses = memory_new((size_t)in->edges.count + 1, sizeof *m->uses);
     uint32_t *latest = memory_new(tensors, sizeof *latest);
-    bool enough = m->leaves && m->file && m->here && m->changed && m->order && m->blocks && m->first &&
+    bool enough = m->leaves && m->there && m->here && m->changed && m->order && m->blocks && m->first &&
                   m->uses && latest && put_in_order(m);
     if (enough) count_blocks(m), list_uses(m, latest);
     memory_free(latest);
@@ -262,7 +262,7 @@ status offload_gradients(const graph *in, graph *out) {
         copy_all(&m);
     else
         graph_no_memory(out);
-    void *all[] = { m.leaves, m.file, m.here, m.changed, m.order, m.blocks, m.first, m.uses };
+    void *all[] = { m.leaves, m.there, m.here, m.changed, m.order, m.blocks, m.first, m.uses };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) memory_free(all[i]);
     return rewrite_close(&m.r);
 }

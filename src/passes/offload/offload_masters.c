@@ -1,6 +1,6 @@
-/* Master weights in a file. Beside precisions that compute with copies of 16 bits, the f32 weights themselves
- * are read by the casts that make the copies and by their updates, and both can be run piece by piece. So
- * they live in the file, pass through the slots for a cast, and again for the update.
+/* Master weights away from memory. Beside precisions that compute with copies of 16 bits, the f32 weights
+ * themselves are read by the casts that make the copies and by their updates, and both can be run piece by
+ * piece. So they are away, pass through the slots for a cast, and again for the update.
  *
  * What else reads one, such as the table of embeddings, gets a copy of the whole in memory for as long as the
  * phase needs it. */
@@ -81,7 +81,7 @@ static void copy_node(mover *m, node_id id) {
         inputs[i] = t ? m->r.map[t] : 0;
         if (!t || m->use[t] != READ_AS_COPY) continue;
         tensor_id *whole = &m->whole[n->phase != PHASE_FORWARD][t];
-        if (!*whole) *whole = move_apply(m->r.out, m->r.map[t], POOL_MEMORY);
+        if (!*whole) *whole = move_apply(m->r.out, m->r.map[t], false);
         inputs[i] = *whole, any = true;
     }
     if (any)
@@ -98,7 +98,7 @@ status offload_masters(const graph *in, graph *out) {
     status result = rewrite_open(&m.r, in, out);
     if (!m.use || !m.whole[0] || !m.whole[1]) graph_no_memory(out);
     for (tensor_id t = 1; t < in->tensors.count && !out->failed; t++)
-        if (m.use[t] == READ_AS_COPY) graph_tensor(out, m.r.map[t])->pool = POOL_FILE;
+        if (m.use[t] == READ_AS_COPY) graph_tensor(out, m.r.map[t])->away = true;
     for (node_id id = 1; id < in->nodes.count && !out->failed; id++) copy_node(&m, id);
     memory_free((void *)m.use);
     memory_free(m.whole[0]);

@@ -1,0 +1,35 @@
+/* What transfer.c asks of who moves pieces: orders are done one after the other, beside computing. */
+#pragma once
+
+#include "exec/transfer.h"
+
+/* Read one piece into a slot, or write it back once it has been computed on. A piece that is only written is
+ * "read" too: nothing is moved then, but its turn says that the slot is free. */
+typedef struct {
+    const plan_program *plan;
+    piece piece;
+    char *slot;
+    bool writing;
+} transfer_order;
+
+typedef struct {
+    void (*give)(void *mover, const transfer_order *o);
+    void (*await)(void *mover, uint64_t read); /* computing goes on after so many pieces have been read */
+    void (*settle)(void *mover);               /* waits until all orders are done; between runs */
+    void (*close)(void *mover);
+} transfer_mover;
+
+/* A thread that reads and writes a file. */
+typedef struct transfer_file transfer_file;
+status transfer_file_open(const plan *p, transfer_file **out);
+void transfer_file_close(void *mover); /* NULL is fine, as it is below */
+status transfer_file_failed(const transfer_file *f);
+status transfer_file_read(transfer_file *f, uint64_t at, void *into, uint64_t bytes);
+status transfer_file_write(transfer_file *f, uint64_t at, const void *from, uint64_t bytes);
+uint64_t transfer_file_size(const transfer_file *f);
+extern const transfer_mover transfer_by_file;
+
+/* The device's lane of copies to and from the host's memory. */
+typedef struct transfer_copy transfer_copy;
+status transfer_copy_open(const plan *p, char *host, transfer_copy **out);
+extern const transfer_mover transfer_by_copy;
