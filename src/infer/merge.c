@@ -13,6 +13,7 @@
 #include "io/tokenizer_files.h"
 #include "io/weight_files.h"
 #include "ops/codes.h"
+#include "passes/adapting.h"
 #include "passes/linear.h"
 #include "search/compose.h"
 

@@ -12,6 +12,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "io/weight_files.h"
+#include "passes/adapting.h"
 
 enum { PATH_BYTES = 4096, KEY_BYTES = 256 };
 

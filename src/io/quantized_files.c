@@ -13,6 +13,7 @@
 #include "io/model_files.h"
 #include "io/safetensors.h"
 #include "ops/codes.h"
+#include "passes/storing.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -35,7 +36,7 @@ static status read_form(json_value root, const pass **p, pass_setting *s) {
     TRY(json_as_object(form));
     TRY(json_get_string(form, "quant_method", &method));
     for (int i = 0; pass_table[i] && !*p; i++)
-        if (pass_table[i]->stores && strcmp(pass_table[i]->stores, method) == 0) *p = pass_table[i];
+        if (pass_stores(pass_table[i]) && strcmp(pass_stores(pass_table[i]), method) == 0) *p = pass_table[i];
     TRY(json_get(form, "quant_method", &v));
     if (!*p)
         return json_wrong(
@@ -43,7 +44,7 @@ static status read_form(json_value root, const pass **p, pass_setting *s) {
     TRY(json_get_string(form, "setting", &setting));
     if ((*p)->parse(setting, s) == STATUS_OK && s->class == PASS_LOSSY) return STATUS_OK;
     TRY(json_get(form, "setting", &v));
-    return json_wrong(v, "is '%.40s', which %s does not know", setting, (*p)->stores);
+    return json_wrong(v, "is '%.40s', which %s does not know", setting, pass_stores(*p));
 }
 
 status quantized_files_read(const char *path, const pass **p, pass_setting *s) {
@@ -61,7 +62,7 @@ status quantized_files_read(const char *path, const pass **p, pass_setting *s) {
 bool quantized_files_form(const model_weight *weights, uint32_t count, model_config_stored *form) {
     *form = (model_config_stored){ .setting = "int8" };
     for (int i = 0; pass_table[i]; i++)
-        if (pass_table[i]->stores) form->method = pass_table[i]->stores;
+        if (pass_stores(pass_table[i])) form->method = pass_stores(pass_table[i]);
     for (uint32_t i = 0; i < count; i++)
         if (weights[i].type == DTYPE_I8) return true;
     return false;

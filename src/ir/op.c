@@ -1,4 +1,5 @@
 #include "ir/op.h"
+#include "ir/update.h"
 
 #include <string.h>
 
@@ -30,7 +31,9 @@ op_cost op_cost_functions(const graph *g, const node *n, double flops) {
     return cost;
 }
 
-bool op_in_pieces(const op_def *op) { return op->state_count > 0 || (op->traits & OP_ELEMENTWISE) != 0; }
+uint32_t op_state_count(const op_def *op) { return op->update ? op->update->state_count : 0; }
+
+bool op_in_pieces(const op_def *op) { return op_state_count(op) || (op->traits & OP_ELEMENTWISE) != 0; }
 
 const op_def *op_find(const char *name) {
     for (const op_def *const *op = op_table; *op; op++)

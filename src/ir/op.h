@@ -26,7 +26,6 @@ typedef enum {
     OP_COLLECTIVE = 8,   /* needs the other ranks */
     OP_ELEMENTWISE = 16, /* output element i depends on input elements i only */
     OP_COUPLES_SAMPLES = 32, /* samples of a batch see each other: micro-batches change the mathematics */
-    OP_ADDS_ROWS = 64,       /* adds to its accumulator one batch row after the other (see op_def.rows) */
     OP_SOURCE = 128,         /* has no inputs: a constant */
     OP_HALF = 256,         /* takes floats of 16 bits wherever it takes f32 data; its results are then such */
     OP_SCALES_BACK = 1024, /* multiplies its gradient by input 1, the scale of the loss */
@@ -72,14 +71,6 @@ typedef struct {
     bool ignores;
 } op_range;
 
-/* State of an optimizer that may be kept in fewer bits than its weight (ops/state.h): an input, the output
- * that lives in it, and the same for the scales that it has where it is kept as codes. */
-typedef struct {
-    uint8_t in, out, scales, scales_out;
-    bool positive; /* never below 0 */
-    bool drifts;   /* changes by less than codes are apart, so they are rounded stochastically */
-} op_state;
-
 /* One implementation. Lists are ordered by preference and end with name NULL; the last one is the plain
  * reference, which declines nothing that the op's rules allow (f32 and f64 alike). */
 typedef struct {
@@ -103,6 +94,9 @@ typedef struct {
     double tolerance; /* of fast kernels against the reference, relative to the largest value; 0: 1e-5 */
     bool no_gradient; /* where finite differences mean nothing */
 } op_case;
+
+typedef struct op_update op_update;
+typedef struct op_row_sum op_row_sum;
 
 struct op_def {
     const char *name, *paper;
@@ -130,18 +124,10 @@ struct op_def {
 
     op_cost (*cost)(const graph *g, const node *n);
     op_range (*range)(const graph *g, const node *n, uint32_t input); /* NULL: anything, in all inputs */
-    const op_state *states;
-    uint8_t state_count;
-    uint8_t rounding_key; /* of an update: the input with the random key for results of 16 bits; 0: none */
-    uint16_t rounding_stream; /* offset of the stream (int32_t) for that key in its attributes */
-    const op_kernel *cpu;     /* by kind of device: op_kernels */
-    const op_case *cases;     /* end with name NULL */
-
-    /* OP_ADDS_ROWS: the input indexes of the batch's rows and of the accumulator, so that the additions of
-     * several micro-batches can be put off and made in one go, in the same order. */
-    struct {
-        uint8_t ids, rows, accumulator;
-    } rows;
+    const op_update *update;   /* of an optimizer's update whose state has rules (ir/update.h); else NULL */
+    const op_row_sum *row_sum; /* ir/row_sum.h; else NULL */
+    const op_kernel *cpu;      /* by kind of device: op_kernels */
+    const op_case *cases;      /* end with name NULL */
 };
 
 /* For `infer`: input i, where given, has this shape and type. */
@@ -153,6 +139,9 @@ op_cost op_cost_functions(const graph *g, const node *n, double flops); /* the s
 
 /* The values of t that are valid for all nodes that read it or a view of it. */
 op_range op_range_of(const graph *g, tensor_id t);
+
+/* How many states the update has that may be kept elsewhere or in fewer bits; 0 for any other op. */
+uint32_t op_state_count(const op_def *op);
 
 /* Can it be run in pieces (lower/pieces.h), cutting its first input and all others of the same shape? */
 bool op_in_pieces(const op_def *op);

@@ -128,8 +128,8 @@ pieces_size pieces_measure(const program *p) {
 /* ---- calls ---- */
 
 static bool is_scales(const op_def *op, uint32_t in, uint32_t out) {
-    for (uint32_t i = 0; i < op->state_count; i++)
-        if (op->states[i].scales == in || op->states[i].scales_out == out) return true;
+    for (uint32_t i = 0; i < op_state_count(op); i++)
+        if (op->update->states[i].scales == in || op->update->states[i].scales_out == out) return true;
     return false;
 }
 

@@ -3,7 +3,7 @@
  * slot of memory, which the pieces of other steps use in turn. Slots are all that two lanes share.
  *
  * Two kinds of steps do so: updates, whose states are away, and copies there and back (ops/move). Both are
- * elementwise, but for blocks of state (op_def.states), and a piece is a whole number of blocks. So a kernel
+ * elementwise, but for blocks of state (op_def.update), and a piece is a whole number of blocks. So a kernel
  * can run on a piece as on a smaller tensor, and the bits are the same.
  *
  * All pieces of a program form one sequence, in the order of its steps. Reading ahead and writing back follow

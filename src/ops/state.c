@@ -49,7 +49,7 @@ status state_infer_weight(const graph *g, const node *n, uint32_t first, uint32_
             return status_set(STATUS_INVALID, "'%s' cannot be %s", n->op->inputs[i].name,
                               dtype_name((dtype)graph_tensor(g, t)->dtype));
     }
-    tensor_id key = n->op->rounding_key ? node_in(g, n, n->op->rounding_key) : 0;
+    tensor_id key = n->op->update->rounding_key ? node_in(g, n, n->op->update->rounding_key) : 0;
     if (key && shape_elements(graph_shape(g, key)) != 4)
         return status_set(STATUS_INVALID, "the key must have four words");
     out[0] = (tensor){ .shape = w->shape, .dtype = w->dtype };
@@ -87,13 +87,13 @@ op_cost state_cost(const graph *g, const node *n, double flops) {
     op_cost cost = op_cost_elementwise(g, n, 0);
     double elements = (double)shape_elements(graph_shape(g, node_in(g, n, 0)));
     cost.flops = flops * n->out_count * elements;
-    for (uint32_t i = 0; i < n->op->state_count; i++) {
-        tensor_id t = node_in(g, n, n->op->states[i].in);
+    for (uint32_t i = 0; i < n->op->update->state_count; i++) {
+        tensor_id t = node_in(g, n, n->op->update->states[i].in);
         if (t) cost.flops += conversion_flops((dtype)graph_tensor(g, t)->dtype) * elements;
     }
     for (uint32_t i = 0; i < 2; i++)
         cost.flops += conversion_flops((dtype)graph_tensor(g, node_in(g, n, i))->dtype) * elements;
-    uint8_t key = n->op->rounding_key;
+    uint8_t key = n->op->update->rounding_key;
     if (key && node_in(g, n, key)) cost.draws = elements / 2; /* two to a word */
     return cost;
 }
@@ -232,10 +232,10 @@ static const float smallest_scale = FLT_MIN;
 
 /* Where the random bits of this call come from, for its weight (0) and its states; false: it has none. */
 static bool rounding_of(const op_call *c, const op_def *op, uint32_t which, half_random *r) {
-    const op_arg *key = op_in(c, op->rounding_key);
+    const op_arg *key = op_in(c, op->update->rounding_key);
     int32_t stream;
-    if (!op->rounding_key || !key->data) return false;
-    memcpy(&stream, (const char *)c->attributes + op->rounding_stream, sizeof stream);
+    if (!op->update->rounding_key || !key->data) return false;
+    memcpy(&stream, (const char *)c->attributes + op->update->rounding_stream, sizeof stream);
     *r = (half_random){ .stream = (uint32_t)stream + which };
     memcpy(&r->key, key->data, sizeof r->key);
     return true;
@@ -258,7 +258,7 @@ VECTOR_CLONES static void draw_codes(const float *map, const float *x, float inv
 
 static void store_codes(const op_call *c, const op_def *op, uint32_t which, int64_t first, int64_t n,
                         const float *x) {
-    const op_state *s = &op->states[which - 1];
+    const op_state *s = &op->update->states[which - 1];
     float largest = largest_of(x, n), scale = largest >= smallest_scale ? largest : 0;
     float inverse = scale > 0 ? 1 / scale : 0;
     uint8_t *codes = (uint8_t *)c->out[s->out].data + first;
@@ -276,7 +276,7 @@ static void store_codes(const op_call *c, const op_def *op, uint32_t which, int6
 
 static void store_half(const op_call *c, const op_def *op, uint32_t which, int64_t first, int64_t n,
                        const float *x) {
-    const op_arg *to = &c->out[which ? op->states[which - 1].out : 0];
+    const op_arg *to = &c->out[which ? op->update->states[which - 1].out : 0];
     uint16_t *y = (uint16_t *)to->data + first;
     half_random r;
     if (to->dtype == DTYPE_BF16 && rounding_of(c, op, which, &r))
@@ -314,16 +314,16 @@ static void run_block(const blocks *b, int64_t first, int64_t n) {
     in[0].data = wide_block(&c->in[0], first, n, weight);
     in[1].data = wide_block(&c->in[1], first, n, gradient);
     out[0].data = narrow ? weight : (float *)c->out[0].data + first;
-    for (uint32_t s = 0; s < b->op->state_count; s++) {
-        const op_state *at = &b->op->states[s];
+    for (uint32_t s = 0; s < b->op->update->state_count; s++) {
+        const op_state *at = &b->op->update->states[s];
         if (!op_in(c, at->in)->data) continue;
         load(c, at, first, n, states[s]);
         in[at->in].data = out[at->out].data = states[s];
     }
     b->sweep(&wide, 0, n);
     if (narrow) store_half(c, b->op, 0, first, n, weight);
-    for (uint32_t s = 0; s < b->op->state_count; s++) {
-        const op_state *at = &b->op->states[s];
+    for (uint32_t s = 0; s < b->op->update->state_count; s++) {
+        const op_state *at = &b->op->update->states[s];
         if (!op_in(c, at->in)->data) continue;
         if (c->out[at->out].dtype == DTYPE_U8)
             store_codes(c, b->op, s + 1, first, n, states[s]);
@@ -370,7 +370,7 @@ static int nearest_code(const float *map, double x) {
 
 /* Element i of the weight (0) or a state, of a float. */
 static void set_rounded(const op_call *c, const op_def *op, uint32_t which, int64_t i, double value) {
-    const op_arg *to = &c->out[which ? op->states[which - 1].out : 0];
+    const op_arg *to = &c->out[which ? op->update->states[which - 1].out : 0];
     half_random r;
     float x = (float)value;
     if (to->dtype == DTYPE_BF16 && rounding_of(c, op, which, &r))
@@ -387,7 +387,7 @@ void state_store_reference(const op_call *c, const op_def *op, const op_state *s
                            const double *x) {
     const op_arg *to = &c->out[s->out];
     double scale = 0;
-    uint32_t which = (uint32_t)(s - op->states) + 1;
+    uint32_t which = (uint32_t)(s - op->update->states) + 1;
     for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(x[i]));
     if (scale < (double)smallest_scale) scale = 0;
     for (int64_t i = 0; i < n && to->dtype != DTYPE_U8; i++) set_rounded(c, op, which, first + i, x[i]);

@@ -18,6 +18,7 @@
 #pragma once
 
 #include "ir/op.h"
+#include "ir/update.h"
 
 enum { STATE_BLOCK = 2048, STATE_CODES = 256, STATE_MOST = 2 /* states of an update */ };
 

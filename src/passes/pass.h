@@ -12,7 +12,8 @@ typedef enum {
 } pass_class;
 const char *pass_class_name(pass_class c);
 
-typedef enum { PASS_FORWARD, PASS_STEP } pass_stage; /* before, after differentiation and optimizer */
+/* Before differentiation, and after it and the optimizer. The third stage is `schedule` below. */
+typedef enum { PASS_FORWARD, PASS_STEP } pass_stage;
 
 /* One way to apply a technique. The text is what the user writes to pin it and what plans print. */
 enum { PASS_SETTING_BYTES = 128 }; /* room for the names of all products of a block */
@@ -49,31 +50,8 @@ typedef struct {
     bool narrow_weights; /* the optimizer takes weights of 16 bits */
 } pass_context;
 
-enum { PASS_PARAMETER_BYTES = 160 };
-/* An adapter: small matrices that a pass puts beside the model's weights, and that are trained in their
- * place. */
-typedef struct {
-    int64_t rank;
-    double alpha, dropout;
-    char targets[PASS_SETTING_BYTES]; /* names of products with '+' between them; "all" */
-    char base[8];                     /* the form that the model's matrices are held in; "f32" */
-} pass_adapter;
-typedef struct {
-    status (*describe)(const pass_setting *s, pass_adapter *out);
-    status (*setting)(const pass_adapter *a, pass_setting *out); /* the reverse; fails with a sentence */
-
-    /* Is this parameter one that the pass adds? It is initialised from a normal distribution with this
-     * deviation; 0: with zeros. */
-    bool (*begins)(const char *parameter, const shape *s, float *deviation);
-
-    /* The parameters that the pass adds beside a weight of the model's; false: none. */
-    bool (*beside)(const char *weight, char a[PASS_PARAMETER_BYTES], char b[PASS_PARAMETER_BYTES]);
-
-    /* Adds the product of a and b to w (of shape s): the model then computes the same without them.
-     * `by_rows`: w is stored as (out, in), not as (in, out). */
-    void (*merge)(const pass_adapter *d, const shape *s, bool by_rows, const float *a, const float *b,
-                  float *w);
-} pass_adapting;
+typedef struct pass_adapting pass_adapting;
+typedef struct pass_storing pass_storing;
 
 typedef struct {
     const char *name; /* its folder, and its option: "chunk_loss" is --chunk-loss */
@@ -109,27 +87,22 @@ typedef struct {
     /* `out` is open and empty. */
     status (*run)(const graph *in, const pass_setting *s, const pass_context *c, graph *out);
 
-    /* The key under which a model's configuration says that only this pass can read its weights, with the
-     * setting; NULL: it stores plain weights. */
-    const char *stores;
-    /* A second rewrite, after all passes have run: for what depends on their results. NULL: none. */
-    status (*finish)(const graph *in, const pass_setting *s, const pass_context *c, graph *out);
-
-    /* Can training with this setting begin with weights that are stored under this key, with that setting?
-     * NULL: with plain ones only. `goes_on`: a setting that can begin with some, for sentences. */
-    bool (*begins_at)(const pass_setting *s, const char *stores, const char *setting);
-    const char *goes_on;
+    /* Its part in the third stage: a second rewrite, when all passes have run, of where their results wait
+     * and in which order they are made. NULL: none. */
+    status (*schedule)(const graph *in, const pass_setting *s, const pass_context *c, graph *out);
 
     /* What people may expect of this setting and do not get, in one line; NULL: nothing. */
     const char *(*remark)(const pass_setting *s);
 
-    const pass_adapting *adapting; /* NULL: all parameters are the model's */
+    const pass_adapting *adapting; /* passes/adapting.h. NULL: all parameters are the model's */
+    const pass_storing *storing;   /* passes/storing.h. NULL: it has to do with plain weights alone */
 } pass;
 
 /* All passes in the order in which they run, ending with NULL. */
 extern const pass *const pass_table[];
 enum { PASS_MAX = 32 }; /* more than there are */
 
+enum { PASS_PARAMETER_BYTES = 160 }; /* room for a parameter's name */
 /* The pass that adds this parameter to the model's; NULL: it is the model's own. */
 const pass *pass_of_parameter(const char *parameter, const shape *s, float *deviation);
 

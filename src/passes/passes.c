@@ -1,7 +1,7 @@
 /* The registry: passes.def as a table. Nothing else names the techniques. */
 #include <stdio.h>
 
-#include "passes/pass.h"
+#include "passes/adapting.h"
 
 #define PASS(name) extern const pass pass_##name;
 #include "passes/passes.def"

@@ -15,6 +15,7 @@
 #include "io/trained_context.h"
 #include "io/weight_files.h"
 #include "ops/codes.h"
+#include "passes/storing.h"
 #include "train/evaluate.h"
 
 typedef struct {
@@ -57,7 +58,7 @@ static status check_places(const quantize_options *o) {
 
 static status find_pass(quantizing *q) {
     for (q->number = 0; pass_table[q->number]; q->number++)
-        if (pass_table[q->number]->stores) {
+        if (pass_stores(pass_table[q->number])) {
             q->pass = pass_table[q->number];
             return q->pass->parse(q->options->is_static ? "int8:static" : "int8", &q->setting);
         }
@@ -259,7 +260,7 @@ static status plan_all(quantizing *q) {
 
 static status write_files(quantizing *q) {
     const quantize_options *o = q->options;
-    model_config_stored stored = { .method = q->pass->stores, .setting = q->setting.text };
+    model_config_stored stored = { .method = pass_stores(q->pass), .setting = q->setting.text };
     TRY(make_room(q, ".weight_scale"));
     TRY(quantized_files_convert(o->directory, o->out, q->weights, q->count, &q->result->bytes));
     give_room_back(q);

@@ -16,6 +16,7 @@
 #include "io/tokenizer_files.h"
 #include "io/trained_context.h"
 #include "io/weight_files.h"
+#include "passes/storing.h"
 #include "run/loader_plan.h"
 #include "run/weights.h"
 #include "search/advise.h"
@@ -172,8 +173,8 @@ static status read_pins(setup *s) {
 /* Is a technique pinned that begins training at weights which are stored so? */
 static bool is_begun_at(const setup *s, const char *stores, const pass_setting *stored) {
     for (int i = 0; pass_table[i]; i++)
-        if (s->request.pins[i].kind == SEARCH_PINNED && pass_table[i]->begins_at &&
-            pass_table[i]->begins_at(&s->request.pins[i].setting, stores, stored->text))
+        if (s->request.pins[i].kind == SEARCH_PINNED &&
+            pass_begins_at(pass_table[i], &s->request.pins[i].setting, stores, stored->text))
             return true;
     return false;
 }
@@ -184,11 +185,12 @@ static status refuse_training(const setup *s, const char *stores, const pass_set
     for (int i = 0; pass_table[i]; i++) {
         const pass *p = pass_table[i];
         pass_setting other;
-        if (!p->begins_at || p->parse(p->goes_on, &other) != STATUS_OK) continue;
-        if (!p->begins_at(&other, stores, stored->text)) continue;
+        const char *goes_on = p->storing ? p->storing->goes_on : NULL;
+        if (!goes_on || p->parse(goes_on, &other) != STATUS_OK) continue;
+        if (!pass_begins_at(p, &other, stores, stored->text)) continue;
         size_t used = strlen(ways);
         snprintf(ways + used, sizeof ways - used, "%s --%s %s", used ? " or" : ", or go on with",
-                 pass_option(p, option), p->goes_on);
+                 pass_option(p, option), goes_on);
     }
     return status_set(
         STATUS_INVALID,
@@ -202,8 +204,8 @@ status setup_check_begun(const setup *s) {
     pass_setting stored;
     if (s->custom || !s->weights) return STATUS_OK;
     TRY(quantized_files_read(s->weights, &p, &stored));
-    if (!p || is_begun_at(s, p->stores, &stored)) return STATUS_OK;
-    return refuse_training(s, p->stores, &stored);
+    if (!p || is_begun_at(s, pass_stores(p), &stored)) return STATUS_OK;
+    return refuse_training(s, pass_stores(p), &stored);
 }
 
 /* An adapter is worth nothing without the weights that it stands beside; one may be planned all the same. */
@@ -225,7 +227,7 @@ static status pin_stored(setup *s) {
     pass_setting stored;
     char option[PASS_OPTION_BYTES];
     if (s->weights) TRY(quantized_files_read(s->weights, &p, &stored));
-    if (p && !s->options.eval_only && is_begun_at(s, p->stores, &stored)) return STATUS_OK;
+    if (p && !s->options.eval_only && is_begun_at(s, pass_stores(p), &stored)) return STATUS_OK;
     for (int i = 0; p && pass_table[i]; i++) {
         if (pass_table[i] != p) continue;
         bool other = s->request.pins[i].kind == SEARCH_OFF ||
@@ -236,7 +238,7 @@ static status pin_stored(setup *s) {
                               "the weights in %s are stored as %s, so --%s can't be another; leave it out",
                               s->weights, stored.text, pass_option(p, option));
         if (s->options.resume) return STATUS_OK; /* a checkpoint knows what goes on from them */
-        if (!s->options.eval_only) return refuse_training(s, p->stores, &stored);
+        if (!s->options.eval_only) return refuse_training(s, pass_stores(p), &stored);
         s->request.pins[i].kind = SEARCH_PINNED;
         s->request.pins[i].setting = stored;
     }

@@ -54,11 +54,11 @@ status compose_forward(const compose_choice *c, const pass_context *context, gra
     return result;
 }
 
-/* Runs pass.finish of the passes that have one, after all passes have run. */
-static status finish_passes(const compose_choice *c, const pass_context *context, growth *w) {
+/* The third stage: pass.schedule of the passes that have one, after all passes have run. */
+static status schedule_passes(const compose_choice *c, const pass_context *context, growth *w) {
     for (int i = 0; pass_table[i]; i++)
-        if (pass_table[i]->finish && takes_part(c, context, pass_table[i]->stage, i))
-            TRY(rewrite_by(pass_table[i]->finish, &c->settings[i], context, w));
+        if (pass_table[i]->schedule && takes_part(c, context, pass_table[i]->stage, i))
+            TRY(rewrite_by(pass_table[i]->schedule, &c->settings[i], context, w));
     return STATUS_OK;
 }
 
@@ -248,7 +248,7 @@ status compose_grow(const compose_run *r, const compose_choice *c, const compose
     trim(t, root, c);
     growth w = { .now = t->count ? &t->kept[t->count - 1].graph : root };
     status result = apply_steps(c, &context, list[k].accumulating, t, &w);
-    if (result == STATUS_OK) result = finish_passes(c, &context, &w);
+    if (result == STATUS_OK) result = schedule_passes(c, &context, &w);
     if (result == STATUS_OK && w.now != &w.own) { /* no pass has run: *g must become a graph of its own */
         if (t->count)
             w.own = t->kept[--t->count].graph;

@@ -4,6 +4,7 @@
 #include "fuzz/fuzz.h"
 #include "io/model_config.h"
 #include "io/quantized_files.h"
+#include "passes/storing.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     model_config c;
@@ -13,7 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *file = fuzz_file("x.json", data, size);
     if (fuzz_said(model_config_read(file, &c, &notes)) == STATUS_OK)
         FUZZ_EXPECT(families_check(&c) == STATUS_OK);
-    if (fuzz_said(quantized_files_read(file, &p, &s)) == STATUS_OK && p) FUZZ_EXPECT(p->stores && *s.text);
+    if (fuzz_said(quantized_files_read(file, &p, &s)) == STATUS_OK && p)
+        FUZZ_EXPECT(pass_stores(p) && *s.text);
     text_close(&notes);
     return 0;
 }

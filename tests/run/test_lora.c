@@ -17,6 +17,7 @@
 #include "ops/codes.h"
 #include "ops/nf4.h"
 #include "oracle/reach.h"
+#include "passes/adapting.h"
 #include "run/lab.h"
 
 static const lab_sizes small = {

@@ -157,6 +157,8 @@ static const op_case cases[] = {
     { 0 }
 };
 
+static const op_update update = { adamw_states, 2, 10, offsetof(adamw_attributes, stream) };
+
 const op_def op_adamw = { .name = "adamw",
                           .paper = "arXiv:1711.05101",
                           .inputs = inputs,
@@ -168,9 +170,6 @@ const op_def op_adamw = { .name = "adamw",
                           .outputs = outputs,
                           .infer = infer,
                           .cost = cost,
-                          .states = adamw_states,
-                          .state_count = 2,
-                          .rounding_key = 10,
-                          .rounding_stream = offsetof(adamw_attributes, stream),
+                          .update = &update,
                           .cpu = adamw_cpu,
                           .cases = cases };

@@ -1,4 +1,5 @@
 #include "ops/embedding/embedding.h"
+#include "ir/row_sum.h"
 
 tensor_id embedding_apply(graph *g, tensor_id ids, tensor_id table) {
     return graph_add(g, &op_embedding, (tensor_id[]){ ids, table }, 2, NULL);
@@ -139,6 +140,8 @@ static const op_case backward_cases[] = {
     { 0 }
 };
 
+static const op_row_sum row_sum = { .ids = 0, .rows = 1, .accumulator = 2 };
+
 const op_def op_embedding_backward = { .name = "embedding_backward",
                                        .inputs = backward_inputs,
                                        .in_count = 3,
@@ -146,9 +149,8 @@ const op_def op_embedding_backward = { .name = "embedding_backward",
                                        .alias_count = 1,
                                        .out_count = 1,
                                        .attribute_bytes = sizeof(embedding_backward_attributes),
-                                       .traits = OP_ADDS_ROWS,
                                        .infer = infer_backward,
                                        .cost = cost_backward,
                                        .cpu = embedding_backward_cpu,
                                        .cases = backward_cases,
-                                       .rows = { .ids = 0, .rows = 1, .accumulator = 2 } };
+                                       .row_sum = &row_sum };

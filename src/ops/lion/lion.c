@@ -106,6 +106,8 @@ static const op_case cases[] = {
     { 0 }
 };
 
+static const op_update update = { lion_states, 1, 7, offsetof(lion_attributes, stream) };
+
 const op_def op_lion = { .name = "lion",
                          .paper = "arXiv:2302.06675",
                          .inputs = inputs,
@@ -117,9 +119,6 @@ const op_def op_lion = { .name = "lion",
                          .outputs = outputs,
                          .infer = infer,
                          .cost = cost,
-                         .states = lion_states,
-                         .state_count = 1,
-                         .rounding_key = 7,
-                         .rounding_stream = offsetof(lion_attributes, stream),
+                         .update = &update,
                          .cpu = lion_cpu,
                          .cases = cases };

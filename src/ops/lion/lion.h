@@ -7,6 +7,7 @@
 #pragma once
 
 #include "ir/op.h"
+#include "ir/update.h"
 
 typedef struct {
     float beta1, beta2, weight_decay;

@@ -109,6 +109,8 @@ static const op_case cases[] = {
     { 0 }
 };
 
+static const op_update update = { sgd_states, 1, 7, offsetof(sgd_attributes, stream) };
+
 const op_def op_sgd = { .name = "sgd",
                         .paper = "Sutskever et al., ICML 2013",
                         .inputs = inputs,
@@ -120,9 +122,6 @@ const op_def op_sgd = { .name = "sgd",
                         .outputs = outputs,
                         .infer = infer,
                         .cost = cost,
-                        .states = sgd_states,
-                        .state_count = 1,
-                        .rounding_key = 7,
-                        .rounding_stream = offsetof(sgd_attributes, stream),
+                        .update = &update,
                         .cpu = sgd_cpu,
                         .cases = cases };

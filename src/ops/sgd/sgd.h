@@ -5,6 +5,7 @@
 #pragma once
 
 #include "ir/op.h"
+#include "ir/update.h"
 
 typedef struct {
     float momentum, weight_decay;

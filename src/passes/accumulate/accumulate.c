@@ -15,6 +15,7 @@
 #include "base/threads.h"
 #include "ir/op.h"
 #include "ir/rewrite.h"
+#include "ir/row_sum.h"
 #include "ops/cache_append/cache_append.h"
 #include "ops/fill/fill.h"
 #include "ops/reshape/reshape.h"
@@ -74,8 +75,8 @@ static uint32_t accumulator_of(const graph *g, const node *n, tensor_id t) {
 }
 
 static bool may_defer(const graph *g, const node *n, const pass_context *c) {
-    if (!(n->op->traits & OP_ADDS_ROWS)) return false;
-    const tensor *ids = graph_tensor(g, node_in(g, n, n->op->rows.ids));
+    if (!n->op->row_sum) return false;
+    const tensor *ids = graph_tensor(g, node_in(g, n, n->op->row_sum->ids));
     bool row_a_token = shape_elements(&ids->shape) == ids->shape.dim[0] * c->tokens;
     return !ids->producer && ids->role == ROLE_INPUT && row_a_token;
 }
@@ -84,8 +85,7 @@ static bool may_defer(const graph *g, const node *n, const pass_context *c) {
  * table that is looked up for two texts has two kinds. */
 static bool one_kind(const graph *g, const node *a, const node *b) {
     if (a->op != b->op) return false;
-    return !(a->op->traits & OP_ADDS_ROWS) ||
-           node_in(g, a, a->op->rows.ids) == node_in(g, b, b->op->rows.ids);
+    return !a->op->row_sum || node_in(g, a, a->op->row_sum->ids) == node_in(g, b, b->op->row_sum->ids);
 }
 
 /* Has this graph a gradient with links of two kinds; can the later kind wait, and in how many bytes per row?
@@ -111,7 +111,7 @@ static chain_survey look_at_chains(const graph *g, const pass_context *c) {
             found.mixed = true;
             found.deferrable = found.deferrable && may_defer(g, link, c);
             if (!found.deferrable) continue;
-            const tensor *rows = graph_tensor(g, node_in(g, link, link->op->rows.rows));
+            const tensor *rows = graph_tensor(g, node_in(g, link, link->op->row_sum->rows));
             found.row_bytes += shape_last(&rows->shape) * dtype_bytes(rows->dtype);
         }
     }
@@ -209,8 +209,8 @@ static void put_off(accumulator *k, node_id id) {
     graph *out = k->r.out;
     const graph *in = k->r.in;
     const node *n = graph_node(in, id);
-    tensor_id old = node_out(in, n, 0), rows = node_in(in, n, n->op->rows.rows),
-              ids = node_in(in, n, n->op->rows.ids);
+    tensor_id old = node_out(in, n, 0), rows = node_in(in, n, n->op->row_sum->rows),
+              ids = node_in(in, n, n->op->row_sum->ids);
     const shape *s = graph_shape(in, rows);
     int64_t width = shape_last(s), here = shape_rows(s), whole = k->c->batch * k->c->tokens;
     out->phase = (phase)n->phase, out->site = n->site;
@@ -222,7 +222,7 @@ static void put_off(accumulator *k, node_id id) {
     tensor_id piece = reshape_apply(out, k->r.map[rows], SHAPE(1, here, width));
     buffer =
         cache_append_apply(out, buffer, piece, k->first_row, &(cache_append_attributes){ 0, (int32_t)width });
-    tensor_id sum = k->r.map[node_in(in, n, n->op->rows.accumulator)];
+    tensor_id sum = k->r.map[node_in(in, n, n->op->row_sum->accumulator)];
     k->r.map[old] = sum;
     if (k->c->accumulating) return;
     char name[96];
@@ -230,9 +230,9 @@ static void put_off(accumulator *k, node_id id) {
     tensor_id all = graph_add_source(
         out, &(graph_source){ .name = name, .shape = SHAPE(whole), .dtype = DTYPE_I32, .role = ROLE_INPUT });
     tensor_id inputs[3] = { 0 };
-    inputs[n->op->rows.ids] = all;
-    inputs[n->op->rows.rows] = reshape_apply(out, buffer, SHAPE(whole, width));
-    inputs[n->op->rows.accumulator] = sum;
+    inputs[n->op->row_sum->ids] = all;
+    inputs[n->op->row_sum->rows] = reshape_apply(out, buffer, SHAPE(whole, width));
+    inputs[n->op->row_sum->accumulator] = sum;
     rewrite_node_inputs(&k->r, id, inputs, 3);
 }
 

@@ -26,8 +26,9 @@
 #include "ops/matmul/matmul.h"
 #include "ops/matmul_coded/matmul_coded.h"
 #include "ops/scale/scale.h"
+#include "passes/adapting.h"
 #include "passes/linear.h"
-#include "passes/pass.h"
+#include "passes/storing.h"
 
 enum { MOST_RANK = 4096, FIRST_STREAM = 1 << 24 }; /* of dropouts: models count theirs from 0 */
 
@@ -410,6 +411,8 @@ static const pass_adapting adapts = {
     .describe = describe, .setting = make_setting, .begins = begins, .beside = beside, .merge = merge
 };
 
+static const pass_storing storing = { .begins_at = begins_at, .goes_on = "rank=8,base=int8" };
+
 const pass pass_lora = { .name = "lora",
                          .help = "low-rank adapters are trained beside weights that stay as they are",
                          .values = "off, rank=8, rank=8,base=bf16, rank=8,base=int8, rank=8,base=nf4",
@@ -421,6 +424,5 @@ const pass pass_lora = { .name = "lora",
                          .settings = settings,
                          .check = check,
                          .run = run,
-                         .begins_at = begins_at,
-                         .goes_on = "rank=8,base=int8",
+                         .storing = &storing,
                          .adapting = &adapts };

@@ -15,6 +15,7 @@
 
 #include "base/memory.h"
 #include "ir/op.h"
+#include "ir/update.h"
 #include "ops/move/move.h"
 #include "passes/offload/offload.h"
 #include "passes/waiting.h"
@@ -65,14 +66,14 @@ static status parse(const char *text, pass_setting *out) {
 
 /* State number s of node n, where it can be away; 0: it can't. */
 static tensor_id large_state(const graph *g, const node *n, uint32_t s) {
-    tensor_id t = node_in(g, n, n->op->states[s].in);
+    tensor_id t = node_in(g, n, n->op->update->states[s].in);
     if (!t || graph_tensor(g, t)->producer || graph_tensor(g, t)->role != ROLE_STATE) return 0;
     return shape_elements(graph_shape(g, t)) < OFFLOAD_SMALL ? 0 : t;
 }
 
 static bool any_state(const graph *g) {
     for (node_id id = 1; id < g->nodes.count; id++)
-        for (uint32_t s = 0; s < graph_node(g, id)->op->state_count; s++)
+        for (uint32_t s = 0; s < op_state_count(graph_node(g, id)->op); s++)
             if (large_state(g, graph_node(g, id), s)) return true;
     return false;
 }
@@ -140,7 +141,7 @@ static status check(const graph *g, const pass_setting *s, const pass_context *c
 
 static void move_states(rewrite *r) {
     for (node_id id = 1; id < r->in->nodes.count; id++)
-        for (uint32_t k = 0; k < graph_node(r->in, id)->op->state_count; k++) {
+        for (uint32_t k = 0; k < op_state_count(graph_node(r->in, id)->op); k++) {
             tensor_id t = large_state(r->in, graph_node(r->in, id), k);
             if (t) graph_tensor(r->out, r->map[t])->away = true;
         }
@@ -179,7 +180,7 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     return result;
 }
 
-static status finish(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
+static status schedule(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
     return s->value[0] & GRADIENTS && c->training ? offload_gradients(in, out) : move_most(in, &nothing, out);
 }
 
@@ -196,5 +197,5 @@ const pass pass_offload = {
     .settings = settings,
     .check = check,
     .run = run,
-    .finish = finish
+    .schedule = schedule
 };

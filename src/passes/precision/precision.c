@@ -33,8 +33,8 @@
 #include "ops/matmul/matmul.h"
 #include "ops/matmul_coded/matmul_coded.h"
 #include "ops/rmsnorm/rmsnorm.h"
-#include "passes/pass.h"
 #include "passes/precision/precision_codes.h"
+#include "passes/storing.h"
 
 enum { SETTING_TYPE, SETTING_STORED, SETTING_CODES, SETTING_INTERVAL };
 enum { STORED_F32, STORED, STORED_NEAREST /* and updates are rounded to the nearest */ };
@@ -346,6 +346,8 @@ static const char *remark(const pass_setting *s) {
     return mixed ? "int8-mixed stores what bf16 stores: beside that it saves time, and no memory" : NULL;
 }
 
+static const pass_storing storing = { .begins_at = begins_at, .goes_on = "int8" };
+
 const pass pass_precision = { .name = "precision",
                               .help = "values, or weights as well, in 16 bits; or products on 8 bits",
                               .values = "auto, f32, mixed-bf16, mixed-f16, bf16, bf16:nearest, int8, "
@@ -356,7 +358,6 @@ const pass pass_precision = { .name = "precision",
                               .parse = parse,
                               .settings = settings,
                               .check = is_possible,
-                              .begins_at = begins_at,
-                              .goes_on = "int8",
+                              .storing = &storing,
                               .remark = remark,
                               .run = run };

@@ -17,7 +17,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/matmul_int8/matmul_int8.h"
 #include "passes/linear.h"
-#include "passes/pass.h"
+#include "passes/storing.h"
 
 enum { SETTING_MODE, MODE_DYNAMIC = 0, MODE_STATIC, MODE_CALIBRATE };
 
@@ -147,6 +147,8 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     return result;
 }
 
+static const pass_storing storing = { .key = "snug-int8" };
+
 const pass pass_quantize = { .name = "quantize",
                              .help = "a trained model's weights as codes of 8 bits: snug quantize",
                              .values = "off, int8, int8:static",
@@ -154,7 +156,7 @@ const pass pass_quantize = { .name = "quantize",
                              .class = PASS_LOSSY,
                              .stage = PASS_FORWARD,
                              .asked_for = true,
-                             .stores = "snug-int8",
+                             .storing = &storing,
                              .parse = parse,
                              .settings = settings,
                              .check = check,

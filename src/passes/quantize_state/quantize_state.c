@@ -1,5 +1,5 @@
 /* Optimizer state in fewer bits: codes of 8 bits with a scale for each block of elements, or bf16. Which
- * states these may be says the op of the update (op_def.states); its kernels hold a block at a time in f32.
+ * states these may be says the op of the update (ir/update.h); its kernels hold a block at a time in f32.
  *
  * In "8bit" parameters of fewer than 4,096 elements keep f32, which is the practice of the paper's authors:
  * biases and norms, some thousandth of the bytes; "8bit:all" and "bf16" leave out nothing. Paper: Dettmers et
@@ -9,6 +9,7 @@
 
 #include "ir/op.h"
 #include "ir/rewrite.h"
+#include "ir/update.h"
 #include "ops/state.h"
 #include "passes/pass.h"
 
@@ -34,14 +35,14 @@ static status parse(const char *text, pass_setting *out) {
 
 /* The source of state number s of node n, if it has one that is still a float; 0: none. */
 static tensor_id wide_state(const graph *g, const node *n, uint32_t s) {
-    tensor_id t = node_in(g, n, n->op->states[s].in);
+    tensor_id t = node_in(g, n, n->op->update->states[s].in);
     if (!t || graph_tensor(g, t)->producer || !dtype_is_float((dtype)graph_tensor(g, t)->dtype)) return 0;
     return graph_tensor(g, t)->role == ROLE_STATE ? t : 0;
 }
 
 static bool any_state(const graph *g) {
     for (node_id id = 1; id < g->nodes.count; id++)
-        for (uint32_t s = 0; s < graph_node(g, id)->op->state_count; s++)
+        for (uint32_t s = 0; s < op_state_count(graph_node(g, id)->op); s++)
             if (wide_state(g, graph_node(g, id), s)) return true;
     return false;
 }
@@ -90,9 +91,9 @@ static void rewrite_update(rewrite *r, node_id id, const pass_setting *setting, 
         return;
     }
     for (uint32_t i = 0; i < count; i++) inputs[i] = node_in(r->in, n, i) ? r->map[node_in(r->in, n, i)] : 0;
-    for (uint32_t s = 0; s < n->op->state_count; s++) {
+    for (uint32_t s = 0; s < op_state_count(n->op); s++) {
         tensor_id state = wide_state(r->in, n, s);
-        uint32_t at = n->op->states[s].scales;
+        uint32_t at = n->op->update->states[s].scales;
         if (!state || shape_elements(graph_shape(r->in, state)) < least) continue;
         rewrite_source_type(r, state, type);
         if (type != DTYPE_U8) continue;
@@ -104,10 +105,10 @@ static void rewrite_update(rewrite *r, node_id id, const pass_setting *setting, 
                                      .dtype = DTYPE_F32,
                                      .role = ROLE_STATE });
         if (at >= count) count = at + 1;
-        if (!n->op->states[s].drifts || inputs[n->op->rounding_key]) continue;
+        if (!n->op->update->states[s].drifts || inputs[n->op->update->rounding_key]) continue;
         if (!*key) *key = key_source(r->out);
-        inputs[n->op->rounding_key] = *key;
-        if (n->op->rounding_key >= count) count = n->op->rounding_key + 1u;
+        inputs[n->op->update->rounding_key] = *key;
+        if (n->op->update->rounding_key >= count) count = n->op->update->rounding_key + 1u;
     }
     rewrite_node_inputs(r, id, inputs, count);
 }
@@ -118,7 +119,7 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     tensor_id key = 0;
     TRY(rewrite_open(&r, in, out));
     for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {
-        if (graph_node(in, id)->op->state_count)
+        if (op_state_count(graph_node(in, id)->op))
             rewrite_update(&r, id, s, &key);
         else
             rewrite_node(&r, id);

@@ -1,0 +1,23 @@
+/* Techniques that store weights in a form of their own, or train from such (pass.storing). */
+#pragma once
+
+#include "passes/pass.h"
+
+struct pass_storing {
+    /* The key under which a model's configuration says that only this pass can read its weights, with the
+     * setting; NULL: it stores plain weights. */
+    const char *key;
+
+    /* Can training with this setting begin with weights that are stored under this key, with that setting?
+     * NULL: with plain ones only. `goes_on`: a setting that can begin with some, for sentences. */
+    bool (*begins_at)(const pass_setting *s, const char *stores, const char *setting);
+    const char *goes_on;
+};
+
+static inline bool pass_begins_at(const pass *p, const pass_setting *s, const char *stores,
+                                  const char *setting) {
+    return p->storing && p->storing->begins_at && p->storing->begins_at(s, stores, setting);
+}
+
+/* The key of a pass; NULL where it stores plain weights. */
+static inline const char *pass_stores(const pass *p) { return p->storing ? p->storing->key : NULL; }
