@@ -4,10 +4,10 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "base/units.h"
+#include "chain/compose.h"
 #include "exec/exec.h"
-#include "io/rates.h"
+#include "run/rates.h"
 #include "run/weights.h"
-#include "search/compose.h"
 
 struct snug_predictor {
     network network;

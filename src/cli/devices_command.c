@@ -8,8 +8,8 @@
 #include "cli/cli.h"
 #include "device/device_file.h"
 #include "io/json.h"
-#include "io/rates.h"
 #include "lower/measure.h"
+#include "run/rates.h"
 
 /* ---- measuring ---- */
 

@@ -3,8 +3,8 @@
 
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/estimate/cluster_answer.h"
 #include "cli/estimate/estimate.h"
-#include "cli/estimate/slurm.h"
 
 static status answer(estimate_question *e, cli_streams *streams) {
     framework_advice a = { .text = "" };
@@ -57,14 +57,14 @@ static status answer_one(const options *o, cli_streams *streams) {
     return result;
 }
 
-static status write_script(const slurm_choice *c, cli_streams *streams) {
+static status write_script(const cluster_answer *c, cli_streams *streams) {
     ask_answer a;
     text t = { 0 }, beside = { 0 };
     status result = ask(&c->with, NULL, true, &a);
     if (result == STATUS_OK && !a.fits)
-        result =
-            status_set(STATUS_NO_FIT, "%s does not fit %s, and gets no script", a.model, c->kind->device);
-    if (result == STATUS_OK) result = slurm_write(c, &a, &t, &beside);
+        result = status_set(STATUS_NO_FIT, "%s does not fit %s, and gets no script", a.model,
+                            c->nodes.kind->device);
+    if (result == STATUS_OK) result = cluster_answer_write(c, &a, &t, &beside);
     output_text(&streams->people, &beside);
     if (result == STATUS_OK) output_text(&streams->result, &t);
     text_close(&a.notes);
@@ -74,12 +74,12 @@ static status write_script(const slurm_choice *c, cli_streams *streams) {
 /* The device is the cluster's, and where there are not enough of the smallest, more of them or a larger one.
  */
 static status answer_on_cluster(const options *o, cli_streams *streams) {
-    slurm_choice c;
+    cluster_answer c;
     text t = { 0 };
-    TRY(slurm_choose(o, &c));
+    TRY(cluster_answer_find(o, &c));
     bool script = o->estimate.emit == EMIT_SLURM;
     if (streams->people.file) {
-        slurm_say(&c, &t);
+        cluster_answer_say(&c, &t);
         output_text(&streams->people, &t);
     }
     return script ? write_script(&c, streams) : answer_one(&c.with, streams);

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/units.h"
 #include "cli/cli.h"
-#include "estimate/oom.h"
+#include "estimate/oom/oom.h"
 #include "io/file.h"
 #include "io/json.h"
 

@@ -8,8 +8,8 @@
 
 #include <stddef.h>
 
-#include "cli/config.h"
 #include "estimate/emit/emit.h"
+#include "io/yaml.h"
 #include "run/setup.h"
 
 typedef enum {
@@ -69,7 +69,7 @@ typedef struct {
 typedef struct {
     const char *subject; /* MODEL or DIR */
     const char *config;  /* file of --config */
-    config_file file;    /* what it says; texts point into it */
+    yaml_file file;      /* what it says; texts point into it */
     setup_options run;
     option_list prompts, stops; /* generate: */
     const char *prompt_file;

@@ -1,6 +1,6 @@
 /* The options of those who ask for hardware and frameworks that are elsewhere: estimate and explain-oom. */
 #include "cli/cli.h"
-#include "cli/cluster.h"
+#include "estimate/clusters/cluster.h"
 
 enum { OUTSIDE = COMMAND_ESTIMATE | COMMAND_EXPLAIN };
 

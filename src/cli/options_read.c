@@ -90,7 +90,7 @@ static status unknown_key(const reading *r, const char *where, const char *key) 
 }
 
 /* A file may serve several commands: what belongs to another is read as well, and then has no effect. */
-static status read_entry(reading *r, const config_entry *x) {
+static status read_entry(reading *r, const yaml_entry *x) {
     static options elsewhere;
     char where[512], name[640];
     const option *row = find(r, x->key);
@@ -121,7 +121,7 @@ static status read_entry(reading *r, const config_entry *x) {
 
 static status read_file(reading *r) {
     r->layer = LAYER_FILE;
-    TRY(config_open(r->out->config, &r->out->file));
+    TRY(yaml_open(r->out->config, &r->out->file));
     for (uint32_t i = 0; i < r->out->file.count; i++) TRY(read_entry(r, &r->out->file.entries[i]));
     return STATUS_OK;
 }
@@ -263,4 +263,4 @@ status options_read(const option_table *t, command c, int count, char **argument
     return STATUS_OK;
 }
 
-void options_close(options *o) { config_close(&o->file); }
+void options_close(options *o) { yaml_close(&o->file); }

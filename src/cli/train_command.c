@@ -10,7 +10,7 @@
 #include "cli/progress.h"
 #include "cli/shown.h"
 #include "io/file.h"
-#include "io/rates.h"
+#include "run/rates.h"
 
 /* ---- signals ---- */
 

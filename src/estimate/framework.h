@@ -9,9 +9,9 @@
 #include "base/text.h"
 #include "estimate/hardware.h"
 #include "estimate/interval.h"
-#include "estimate/llama_cpp.h"
-#include "estimate/torch.h"
-#include "estimate/vllm.h"
+#include "estimate/llama_cpp/llama_cpp.h"
+#include "estimate/torch/torch.h"
+#include "estimate/vllm/vllm.h"
 #include "models/families.h"
 
 typedef enum {

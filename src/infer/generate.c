@@ -13,10 +13,10 @@
 #include "io/model_config.h"
 #include "io/model_files.h"
 #include "io/quantized_files.h"
-#include "io/rates.h"
 #include "io/tokenizer_files.h"
 #include "io/trained_context.h"
 #include "io/weight_files.h"
+#include "run/rates.h"
 
 enum { LINE_END = 10 }; /* what an empty prompt begins after */
 

@@ -7,9 +7,9 @@
  * a smaller budget gives fewer at once and the same texts. */
 #pragma once
 
+#include "chain/compose.h"
 #include "infer/sample.h"
 #include "models/families.h"
-#include "search/compose.h"
 
 typedef enum {
     GENERATE_LENGTH,  /* as many tokens as were asked for */

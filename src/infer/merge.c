@@ -5,6 +5,7 @@
 
 #include "base/half.h"
 #include "base/memory.h"
+#include "chain/compose.h"
 #include "io/adapter_files.h"
 #include "io/coded_files.h"
 #include "io/file.h"
@@ -15,7 +16,6 @@
 #include "ops/codes.h"
 #include "passes/adapting.h"
 #include "passes/linear.h"
-#include "search/compose.h"
 
 typedef struct {
     model_config config;

@@ -5,8 +5,8 @@
 #include "comm/comm.h"
 #include "data/source.h"
 #include "data/text_source.h"
-#include "io/rates.h"
 #include "models/families.h"
+#include "run/rates.h"
 #include "search/search.h"
 
 typedef enum { SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT } schedule_kind;

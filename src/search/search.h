@@ -4,7 +4,7 @@
  * one never a larger peak. Names no technique: it walks the registry. */
 #pragma once
 
-#include "search/compose.h"
+#include "chain/compose.h"
 
 typedef enum {
     SEARCH_AUTO,

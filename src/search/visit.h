@@ -3,7 +3,7 @@
  * stems are open at once as threads work, and at most as many threads work as the memory has room for. */
 #pragma once
 
-#include "search/compose.h"
+#include "chain/compose.h"
 
 /* What the visits of a search have seen so far. The number of threads follows from it: their candidates must
  * fit into what the chosen plan will take at least. */

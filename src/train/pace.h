@@ -1,5 +1,5 @@
 /* How fast a run's steps are where it had the processors that it asked for: what rates may learn from
- * (io/rates.h). Other work on a machine makes steps longer; a process's own time tells which. */
+ * (run/rates.h). Other work on a machine makes steps longer; a process's own time tells which. */
 #pragma once
 
 #include <stdint.h>

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "cli/cluster.h"
 #include "cli/command.h"
+#include "estimate/clusters/cluster.h"
 #include "io/scratch.h"
 
 /* ---- files ---- */

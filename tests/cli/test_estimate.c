@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/hardware.h"
+#include "estimate/hardware_files.h"
 #include "io/scratch.h"
 
 static void it_fits_or_it_does_not(void **state) {

@@ -148,10 +148,10 @@ static void damaged_files_are_read_or_refused(void **state) {
         memcpy(bytes, good, sizeof good);
         for (int k = 0; i >= (int)sizeof good && k < 3; k++)
             bytes[scratch_random(&draw) % (sizeof good - 1)] = (char)scratch_random(&draw);
-        config_file file;
-        status result = config_read("damaged", bytes, length, &file);
+        yaml_file file;
+        status result = yaml_read("damaged", bytes, length, &file);
         assert_true(result == STATUS_OK || (result == STATUS_INVALID && strlen(status_message()) > 20));
-        config_close(&file);
+        yaml_close(&file);
     }
 }
 

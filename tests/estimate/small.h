@@ -1,7 +1,7 @@
 /* A tape that is written by hand, call by call, as a reading of a model would write it. */
 #pragma once
 
-#include "estimate/torch_adapters.h"
+#include "estimate/torch/torch_adapters.h"
 
 enum { SMALL_CASTS = 64 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "estimate/llmc.h"
+#include "estimate/llmc/llmc.h"
 #include "models/families.h"
 
 static llmc_bytes bytes_of(const char *preset, const llmc_settings *s) {

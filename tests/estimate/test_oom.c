@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "estimate/oom.h"
+#include "estimate/oom/oom.h"
 
 #define MIB (1 << 20)
 #define GIB (UINT64_C(1) << 30)

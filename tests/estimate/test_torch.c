@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "estimate/allocator.h"
 #include "estimate/small.h"
-#include "estimate/torch_calls.h"
+#include "estimate/torch/allocator.h"
+#include "estimate/torch/torch_calls.h"
 #include "io/model_config.h"
 #include "io/published.h"
 

@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "cli/cluster.h"
+#include "estimate/clusters/cluster.h"
 #include "fuzz/fuzz.h"
 
 static int fine(const char *word) {

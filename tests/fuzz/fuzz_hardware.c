@@ -1,5 +1,5 @@
 /* A device's file: what is read has memory, and its sizes rise. */
-#include "cli/hardware.h"
+#include "estimate/hardware_files.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,6 +1,6 @@
 /* Pasted messages on memory that ran out: whatever is read is consistent, and nothing is read beyond the end.
  */
-#include "estimate/oom.h"
+#include "estimate/oom/oom.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -68,7 +68,7 @@ status ask_most(const options *o, framework_variable v, int64_t *most) {
                (e.framework ? e.framework->variable(&e.settings, v) != NULL : v != FRAMEWORK_GPUS);
     if (has)
         *most = v == FRAMEWORK_BATCH  ? BATCHES
-                : v == FRAMEWORK_GPUS ? ASK_MOST_DEVICES
+                : v == FRAMEWORK_GPUS ? CHOOSE_MOST_DEVICES
                                       : families_context(&e.config);
     estimate_close(&e);
     return result;
@@ -80,7 +80,7 @@ status ask_counts(const options *o, device_counts *out) {
     *out = (device_counts){ .of = { 1 }, .count = 1 };
     status result = estimate_open(&with, o->subject, &e);
     bool several = result == STATUS_OK && e.framework && e.framework->variable(&e.settings, FRAMEWORK_GPUS);
-    for (int64_t gpus = 2; several && gpus <= ASK_MOST_DEVICES; gpus++) {
+    for (int64_t gpus = 2; several && gpus <= CHOOSE_MOST_DEVICES; gpus++) {
         with = ask_with(o, FRAMEWORK_GPUS, gpus);
         if (estimate_settle(&e, &with) == STATUS_OK) out->of[out->count++] = gpus;
     }

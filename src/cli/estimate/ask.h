@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/estimate/estimate.h"
+#include "estimate/clusters/choose.h"
 
 typedef struct {
     interval bytes; /* of the device where one is named, else reserved bytes; of snug its least budget */
@@ -19,13 +20,7 @@ status ask(const options *o, const char *named, bool whole, ask_answer *a);
 
 /* The largest value of a setting; 0: the framework has no such setting. */
 status ask_most(const options *o, framework_variable v, int64_t *most);
-/* Numbers of devices that the framework accepts, ascending. Not every number is: heads may have to divide
- * evenly. */
-enum { ASK_MOST_DEVICES = 1024 };
-typedef struct {
-    int64_t of[ASK_MOST_DEVICES];
-    int64_t count; /* at least 1: one device is always accepted */
-} device_counts;
+/* Numbers of devices that the framework accepts. */
 status ask_counts(const options *o, device_counts *out);
 /* A copy of the options with that setting at `value`. */
 options ask_with(const options *o, framework_variable v, int64_t value);

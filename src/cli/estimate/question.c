@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "cli/estimate/estimate.h"
-#include "cli/hardware.h"
+#include "estimate/hardware_files.h"
 #include "estimate/heads.h"
 #include "io/model_config.h"
 #include "io/published.h"

@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/estimate/ask.h"
-#include "cli/hardware.h"
+#include "estimate/hardware_files.h"
 #include "estimate/solve.h"
 #include "io/json.h"
 #include "io/published.h"

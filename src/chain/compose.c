@@ -1,0 +1,269 @@
+#include "chain/compose.h"
+
+#include "base/memory.h"
+#include "base/units.h"
+#include "chain/compose_graphs.h"
+#include "schedule/schedule.h"
+
+compose_split compose_split_of(const compose_run *r, const compose_choice *c) {
+    compose_split s = { .eval_batch = r->eval_batch ? r->eval_batch : c->micro_batch };
+    s.accumulate = (r->batch - 1) / c->micro_batch;
+    s.last = r->batch - s.accumulate * c->micro_batch;
+    if (s.eval_batch > r->eval_samples) s.eval_batch = r->eval_samples;
+    if (s.eval_batch > 0)
+        s.eval_calls = r->eval_samples / s.eval_batch, s.eval_rest = r->eval_samples % s.eval_batch;
+    return s;
+}
+
+/* ---- programs ---- */
+
+/* Memory of the persistent tensors, without those of the roles in `without`. */
+static uint64_t persistent_bytes(const graph *g, uint32_t without) {
+    uint64_t bytes = 0;
+    for (tensor_id t = 1; t < g->tensors.count; t++) {
+        const tensor *x = graph_tensor(g, t);
+        if (!x->producer && role_persistent(x->role) && !x->away && !(without >> x->role & 1))
+            bytes += graph_tensor_bytes(g, t);
+    }
+    return bytes;
+}
+
+/* The roles whose persistent tensors the choice's step passes may make smaller or remove from memory. */
+static uint32_t roles_freed(const compose_choice *c) {
+    uint32_t roles = 0;
+    for (int i = 0; pass_table[i]; i++)
+        if (pass_table[i]->stage == PASS_STEP && c->settings[i].text[0]) roles |= pass_table[i]->frees;
+    return roles;
+}
+
+/* The programs of a choice while they are made. */
+typedef struct {
+    const compose_run *run;
+    const compose_choice *choice;
+    compose_trunk *trunk;
+    const compose_reach *reach; /* of an outline; NULL: it is planned */
+    uint64_t least;             /* a lower bound of the peak, as far as is known */
+    uint64_t tables;            /* bytes of tables for the graphs so far, each when it was largest */
+    graph_room room;            /* of all graphs */
+    bool given_up;
+} making;
+
+/* Gives the choice up where the persistent tensors of a graph alone are out of reach. Those of the roles in
+ * `without` do not count: step passes may still remove them. */
+static void look_at(making *m, const graph *g, uint32_t without) {
+    const compose_reach *reach = m->reach;
+    if (!reach || reach->tables || reach->peak_bytes == UINT64_MAX) return;
+    uint64_t bytes = persistent_bytes(g, without);
+    if (bytes > m->least) m->least = bytes;
+    m->given_up = m->least > reach->peak_bytes && m->least > reach->budget;
+}
+
+static uint64_t bytes_of_making(uint64_t tables) {
+    return device_runtime_reserve(0).code + plan_making_bytes(tables);
+}
+
+/* What it takes to make the plan is part of its peak: with the graphs so far, and one that takes this more.
+ */
+static void look_at_tables(making *m, uint64_t more) {
+    if (!m->reach || compose_apart(m->run)) return;
+    uint64_t bytes = bytes_of_making(m->tables + more);
+    if (bytes > m->least) m->least = bytes;
+    m->given_up |= bytes > m->reach->peak_bytes && bytes > m->reach->budget;
+}
+
+/* Makes program k of the list, unless the choice is given up. Mostly the stem's graph shows that, before any
+ * step pass has run. */
+static status make_program(making *m, const compose_program *list, uint32_t k, program *p) {
+    const compose_run *r = m->run;
+    graph g = { 0 };
+    status result = STATUS_OK;
+    const graph *root = compose_root(m->trunk->stem, list, k);
+    look_at(m, root, roles_freed(m->choice));
+    look_at_tables(m, plan_growing_bytes(root));
+    compose_limit(&m->room, m->tables);
+    if (!m->given_up) result = compose_grow(r, m->choice, list, k, m->trunk, &g);
+    if (!m->given_up && result == STATUS_OK) look_at(m, &g, 0);
+    if (!m->given_up && result == STATUS_OK) look_at_tables(m, plan_growing_bytes(&g));
+    m->tables += plan_growing_bytes(&g);
+    if (result != STATUS_OK || m->given_up) {
+        graph_close(&g);
+        return result;
+    }
+    lower_options lower = r->lower;
+    lower.unverified = m->reach != NULL; /* outlines are not run; what is planned is made anew and verified */
+    p->shape = list[k].shape;
+    TRY(lower_program(&g, &lower, p));
+    return schedule_program(p);
+}
+
+/* Seconds by task, which programs add up to. */
+typedef struct {
+    double all[TASK_DECODE + 1], computing[TASK_DECODE + 1];
+} task_seconds;
+
+static void add_seconds(task_seconds *s, const program *p) {
+    double calls = (double)p->shape.calls;
+    s->all[p->shape.task] += calls * p->seconds;
+    s->computing[p->shape.task] += calls * p->computing;
+}
+
+/* Of a step, or of the whole validation where nothing is trained. */
+static double seconds_of(const double by_task[]) {
+    return by_task[TASK_TRAIN] > 0 ? by_task[TASK_TRAIN] : by_task[TASK_EVALUATE];
+}
+
+static bool too_slow(const making *m, const program *programs, uint32_t count) {
+    task_seconds seconds = { 0 };
+    for (uint32_t k = 0; k < count; k++) add_seconds(&seconds, &programs[k]);
+    return m->reach && m->least > m->reach->peak_bytes && seconds_of(seconds.all) > m->reach->seconds;
+}
+
+/* All programs of the choice; none where they are given up. */
+static status make_programs(making *m, program programs[COMPOSE_PROGRAMS], uint32_t *count) {
+    status result = m->trunk->stem->made;
+    compose_program list[COMPOSE_PROGRAMS];
+    *count = compose_programs(m->run, m->choice, list);
+    m->room = graph_limit_now();
+    for (uint32_t k = 0; k < *count && result == STATUS_OK && !m->given_up; k++)
+        result = make_program(m, list, k, &programs[k]);
+    graph_limit(&m->room);
+    if (result == STATUS_OK && !m->given_up) m->given_up = too_slow(m, programs, *count);
+    if (result == STATUS_OK && !m->given_up) return STATUS_OK;
+    for (uint32_t k = 0; k < *count; k++) lower_close(&programs[k]);
+    return result;
+}
+
+/* ---- whole runs ---- */
+
+static plan_options options_of(const compose_run *r) {
+    return (plan_options){ .buffers = r->buffers,
+                           .buffer_count = r->buffer_count,
+                           .threads = r->lower.threads,
+                           .device = r->lower.device };
+}
+
+/* STATUS_INVALID where more is away than may be. */
+static status check_away(const compose_run *r, const plan *p) {
+    uint64_t bytes = plan_away_bytes(p);
+    char taken[UNITS_TEXT_BYTES], limit[UNITS_TEXT_BYTES];
+    if (!r->away_limit || bytes <= r->away_limit) return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s takes %s, %llu bytes, more than --offload-limit %s",
+                      p->device->apart ? "what the host's memory holds" : "what waits in --offload-to",
+                      units_bytes_text(bytes, taken), (unsigned long long)bytes,
+                      units_bytes_text(r->away_limit, limit));
+}
+
+status compose_plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, plan *p) {
+    program programs[COMPOSE_PROGRAMS] = { 0 };
+    uint32_t count;
+    making m = { .run = r, .choice = c, .trunk = t };
+    TRY(make_programs(&m, programs, &count));
+    plan_options o = options_of(r);
+    TRY(plan_make(programs, count, &o, p));
+    plan_reserve(p, r->kept_bytes);
+    plan_hold(p, bytes_of_making(m.tables));
+    p->folder = r->folder;
+    status result = check_away(r, p);
+    if (result != STATUS_OK) plan_close(p);
+    return result;
+}
+
+status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
+    compose_stem stem;
+    compose_trunk trunk = { .stem = &stem, .most = COMPOSE_KEPT };
+    status result = compose_stem_open(r, c, &stem);
+    if (result == STATUS_OK) result = compose_plan_on(r, c, &trunk, p);
+    compose_trunk_close(&trunk);
+    compose_stem_close(&stem);
+    return result;
+}
+
+/* What the outline tells, for compose_bound. */
+static status look_into(const plan *p, compose_least *out) {
+    task_seconds seconds = { 0 };
+    *out = (compose_least){ .peak_bytes = p->peak_bytes,
+                            .away_bytes = plan_away_bytes(p),
+                            .fixed_bytes = p->run_bytes - p->pools[POOL_MEMORY].arena_bytes,
+                            .pieces = p->pieces,
+                            .table_bytes = p->table_bytes };
+    if (p->pieces.count) out->fixed_bytes -= plan_slots_bytes(p->pieces.count, p->pieces.slot_bytes);
+    for (uint32_t k = 0; k < p->program_count; k++) {
+        const plan_program *pp = &p->programs[k];
+        live_values most;
+        TRY(live_find_values(&pp->live, &pp->program, &most));
+        if (most.all > out->values.all) out->values.all = most.all;
+        if (most.but_gradients > out->values.but_gradients) out->values.but_gradients = most.but_gradients;
+        add_seconds(&seconds, &pp->program);
+    }
+    out->seconds = seconds_of(seconds.all);
+    out->computing = seconds_of(seconds.computing);
+    return STATUS_OK;
+}
+
+status compose_bound(const compose_run *r, const compose_choice *c, compose_trunk *t,
+                     const compose_reach *reach, compose_least *out) {
+    program programs[COMPOSE_PROGRAMS] = { 0 };
+    uint32_t count;
+    making m = { .run = r, .choice = c, .trunk = t, .reach = reach };
+    plan p;
+    *out = (compose_least){ 0 };
+    status result = make_programs(&m, programs, &count);
+    if (result != STATUS_OK) return result;
+    *out = (compose_least){ .peak_bytes = m.least, .given_up = m.given_up };
+    if (m.given_up) return STATUS_OK;
+    plan_options o = options_of(r);
+    TRY(plan_outline(programs, count, &o, &p));
+    plan_reserve(&p, r->kept_bytes);
+    plan_hold(&p, bytes_of_making(m.tables));
+    result = look_into(&p, out);
+    plan_close(&p);
+    return result;
+}
+
+status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p) {
+    program decode = { .shape = { "decode", TASK_DECODE, r->batch, 0, 1 } };
+    compose_choice c = { .micro_batch = r->batch };
+    graph g;
+    model_ports ports = { 0 };
+    TRY(graph_open(&g));
+    r->model->build(r->model, &g, &(model_run){ .mode = MODEL_DECODE, .batch = r->batch, .context = 1 },
+                    &ports);
+    status result = graph_status(&g);
+    if (result == STATUS_OK) graph_keep(&g, ports.logits, "logits");
+    pass_context context = compose_context(r, &c);
+    context.training = false;
+    uint64_t refused = memory_refused();
+    for (int i = 0; pass_table[i] && result == STATUS_OK;
+         i++) { /* whatever forward passes offer without a cost */
+        pass_without without = PASS_OPTIONAL;
+        if (pass_table[i]->stage != PASS_FORWARD) continue;
+        if (pinned && pinned->settings[i].text[0]) {
+            c.settings[i] = pinned->settings[i];
+            if (pass_table[i]->check) result = pass_table[i]->check(&g, &c.settings[i], &context);
+        } else {
+            pass_table[i]->settings(&g, &context, &c.settings[i], 1, &without);
+        }
+    }
+    if (memory_refused() != refused)
+        result = status_set(STATUS_FAILED, "there is no memory to plan for a token");
+    if (result == STATUS_OK) result = compose_forward(&c, &context, &g);
+    if (result != STATUS_OK) {
+        graph_close(&g);
+        return result;
+    }
+    TRY(lower_program(&g, &r->lower, &decode));
+    TRY_OR(failed, schedule_program(&decode));
+    plan_options o = options_of(r);
+    TRY(plan_make(&decode, 1, &o, p));
+    plan_reserve(p, r->kept_bytes);
+    return STATUS_OK;
+failed:
+    lower_close(&decode);
+    return result;
+}
+
+double compose_seconds(const plan *p) {
+    task_seconds seconds = { 0 };
+    for (uint32_t k = 0; k < p->program_count; k++) add_seconds(&seconds, &p->programs[k].program);
+    return seconds_of(seconds.all);
+}

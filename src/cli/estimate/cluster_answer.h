@@ -1,0 +1,19 @@
+/* Which nodes of a cluster hold what is asked, and the script that asks Slurm for them. */
+#pragma once
+
+#include "cli/estimate/ask.h"
+
+typedef struct {
+    choose_answer nodes;
+    options with; /* the question's options with this device and so many of them */
+} cluster_answer;
+
+/* As choose_nodes. `out` must not move. */
+status cluster_answer_find(const options *o, cluster_answer *out);
+
+/* A line for people on what was chosen. */
+void cluster_answer_say(const cluster_answer *c, text *out);
+
+/* The script, for the options of the choice, which is known to fit; `people` gets what is to be known of it.
+ */
+status cluster_answer_write(const cluster_answer *c, const ask_answer *a, text *out, text *people);

@@ -1,0 +1,19 @@
+/* The script that asks Slurm for nodes and runs a command there. */
+#pragma once
+
+#include "base/text.h"
+#include "estimate/clusters/choose.h"
+#include "estimate/interval.h"
+
+/* What is run, for comments and the job's name. */
+typedef struct {
+    const char *model;
+    interval bytes;    /* of each device */
+    const char *tight; /* what is said where it only just fits; NULL: it doesn't only just */
+} slurm_job;
+
+/* Up to the command. */
+void slurm_add_head(const choose_answer *c, const slurm_job *job, text *out);
+
+/* The command of a training script of PyTorch's, started on all devices. */
+void slurm_add_torchrun(const choose_answer *c, text *out);

@@ -1,0 +1,162 @@
+#include "estimate/torch/allocator.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/units.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+enum { MOST_BLOCKS = 1 << 22 };
+
+typedef struct {
+    uint64_t bytes, address;
+    uint32_t before, after; /* neighbours in the segment; 0: none */
+    uint8_t stream;
+    bool small, taken;
+} block;
+
+static block *at(const allocator *a, uint32_t b) { return (block *)a->blocks.data + b; }
+
+status allocator_open(allocator *a) {
+    *a = (allocator){ 0 };
+    return array_open(&a->blocks, sizeof(block), MOST_BLOCKS);
+}
+
+void allocator_close(allocator *a) {
+    memory_free(a->free_blocks);
+    array_close(&a->blocks);
+}
+
+static uint32_t new_block(allocator *a, const block *as) {
+    uint32_t b = 0;
+    if (array_add(&a->blocks, 1, &b) != STATUS_OK) a->failed = true;
+    if (b) *at(a, b) = *as;
+    return b;
+}
+
+/* ---- free blocks: in order of their pools, in these of their sizes, and of equal ones of their addresses
+ * ---- */
+
+static bool comes_before(const block *x, const block *y) {
+    if (x->stream != y->stream) return x->stream < y->stream;
+    if (x->small != y->small) return x->small;
+    return x->bytes != y->bytes ? x->bytes < y->bytes : x->address < y->address;
+}
+
+/* How many of them come before such a block. */
+static uint32_t place_of(const allocator *a, const block *b) {
+    uint32_t low = 0, high = a->free_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (comes_before(at(a, a->free_blocks[middle]), b))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void list_free(allocator *a, uint32_t b) {
+    if (a->free_count == a->room) {
+        uint32_t room = a->room ? 2 * a->room : 1024,
+                 *more = memory_resize(a->free_blocks, room, sizeof *more);
+        if (!more) {
+            a->failed = true;
+            return;
+        }
+        a->free_blocks = more, a->room = room;
+    }
+    uint32_t *to = a->free_blocks + place_of(a, at(a, b));
+    memmove(to + 1, to, (size_t)(a->free_blocks + a->free_count++ - to) * sizeof *to);
+    *to = b;
+    at(a, b)->taken = false;
+}
+
+static void unlist(allocator *a, uint32_t b) {
+    uint32_t *from = a->free_blocks + place_of(a, at(a, b));
+    memmove(from, from + 1, (size_t)(a->free_blocks + --a->free_count - from) * sizeof *from);
+    at(a, b)->taken = true;
+}
+
+static uint32_t best(const allocator *a, uint64_t bytes, bool small, uint8_t stream) {
+    uint32_t i = place_of(a, &(block){ .bytes = bytes, .small = small, .stream = stream });
+    if (i == a->free_count) return 0;
+    const block *b = at(a, a->free_blocks[i]);
+    return b->small == small && b->stream == stream ? a->free_blocks[i] : 0;
+}
+
+/* ---- segments ---- */
+
+static void give_back(allocator *a) {
+    for (uint32_t i = a->free_count; i-- > 0;) {
+        uint32_t b = a->free_blocks[i];
+        if (at(a, b)->before || at(a, b)->after) continue;
+        unlist(a, b);
+        a->reserved -= at(a, b)->bytes;
+    }
+}
+
+static uint32_t new_segment(allocator *a, uint64_t bytes, bool small, uint8_t stream) {
+    uint64_t segment = small ? 2 * MIB : bytes < 10 * MIB ? 20 * MIB : units_align(bytes, 2 * MIB);
+    uint32_t b =
+        new_block(a, &(block){ .bytes = segment, .address = a->addressed, .stream = stream, .small = small });
+    a->addressed += segment;
+    if (a->limit && a->reserved + segment > a->limit) give_back(a);
+    a->reserved += segment;
+    if (a->reserved > a->most) a->most = a->reserved;
+    if (b) list_free(a, b);
+    return b;
+}
+
+static void split(allocator *a, uint32_t b, uint64_t bytes) {
+    uint64_t left = at(a, b)->bytes - bytes;
+    if (at(a, b)->small ? left < 512 : left <= MIB) return;
+    uint32_t rest = new_block(a, &(block){ .bytes = left,
+                                           .address = at(a, b)->address + bytes,
+                                           .before = b,
+                                           .after = at(a, b)->after,
+                                           .stream = at(a, b)->stream,
+                                           .small = at(a, b)->small });
+    if (!rest) return;
+    if (at(a, b)->after) at(a, at(a, b)->after)->before = rest;
+    at(a, b)->after = rest;
+    at(a, b)->bytes = bytes;
+    list_free(a, rest);
+}
+
+uint32_t allocator_take(void *context, uint64_t bytes, uint8_t stream) {
+    allocator *a = context;
+    uint64_t rounded = units_align(bytes, 512);
+    bool small = rounded <= MIB;
+    uint32_t b = best(a, rounded, small, stream);
+    if (!b) b = new_segment(a, rounded, small, stream);
+    if (!b || a->failed) return 0;
+    unlist(a, b);
+    split(a, b, rounded);
+    return b;
+}
+
+/* b swallows the block after it. */
+static void join(allocator *a, uint32_t b) {
+    uint32_t next = at(a, b)->after;
+    at(a, b)->bytes += at(a, next)->bytes;
+    at(a, b)->after = at(a, next)->after;
+    if (at(a, b)->after) at(a, at(a, b)->after)->before = b;
+}
+
+void allocator_give(void *context, uint32_t b) {
+    allocator *a = context;
+    if (!b || a->failed) return;
+    uint32_t after = at(a, b)->after, before = at(a, b)->before;
+    if (after && !at(a, after)->taken) {
+        unlist(a, after);
+        join(a, b);
+    }
+    if (before && !at(a, before)->taken) {
+        unlist(a, before);
+        join(a, before);
+        b = before;
+    }
+    list_free(a, b);
+}

@@ -1,0 +1,383 @@
+#include "estimate/torch/torch.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "estimate/torch/allocator.h"
+#include "estimate/torch/torch_adapters.h"
+#include "ir/op.h"
+
+/* ---- weights ---- */
+
+static bool is_weight(const tensor *x) { return x->role == ROLE_PARAMETER && !x->producer; }
+
+/* Matrices of blocks are what adapters stand beside and what is quantized. */
+static bool is_trained(const torch_settings *s, const tensor *x) {
+    return !s->adapter_rank && (x->flags & TENSOR_TRAINABLE);
+}
+
+/* 4 bits in blocks of 64 with a scale each: of f32, or of 8 bits and one of f32 for 256 of those (QLoRA,
+ * arXiv:2305.14314). Scales belong to bitsandbytes' quant_state, which is no parameter: nobody shares it out.
+ */
+static const double code_width = 0.5;
+static double scales_width(const torch_settings *s) {
+    return s->plain_scales ? 4.0 / 64 : 1.0 / 64 + 4.0 / (64 * 256);
+}
+
+/* bitsandbytes codes linear modules: not convolutions, and not the experts that transformers 5 keeps as one
+ * tensor (bitsandbytes#1849). */
+static bool is_linear(const torch_settings *s, const shape *w) {
+    return w->rank == 2 || (w->rank == 3 && s->transformers && s->older);
+}
+
+/* Which weights are coded: matrices of the blocks; in litgpt the head's as well. Others are prepared as f32,
+ * unless all is of 16 bits. */
+static double weight_width(const graph *g, const torch_settings *s, tensor_id t, const bool *in_block) {
+    const char *name = graph_name(g, t);
+    bool head = strstr(name, "head") || strstr(name, "embed_out"), coded = in_block[t] || (s->litgpt && head);
+    if (s->adapter_rank && s->base_bits == 4 && coded && is_linear(s, graph_shape(g, t)))
+        return code_width + scales_width(s);
+    if (s->adapter_rank && s->base_bits == 4) return s->types == TORCH_HALF ? 2 : 4;
+    if (s->adapter_rank && s->base_bits == 16) return 2;
+    return s->types == TORCH_HALF ? 2 : 4;
+}
+
+static void note_blocks(const graph *g, bool *in_block) {
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const node *n = graph_node(g, id);
+        for (uint32_t i = 0; i < n->in_count; i++) in_block[node_in(g, n, i)] |= n->site >= 0;
+    }
+}
+
+/* Token ids and classes are int64 there, and the loss makes two shifted copies of the labels. Running
+ * averages are buffers, which weights of 16 bits take along. */
+static void add_source(torch_reading *r, tensor_id t, const bool *in_block) {
+    const tensor *x = graph_tensor(r->g, t);
+    tape_item item = { .elements = shape_elements(&x->shape), .width = 4, .term = TAPE_INPUTS };
+    bool whole = x->shape.rank == 2 || strcmp(graph_name(r->g, t), "labels") == 0;
+    if (is_weight(x))
+        item.width = weight_width(r->g, r->s, t, in_block), item.term = TAPE_WEIGHTS,
+        item.whole = item.width < 1 ? scales_width(r->s) : 0, item.wants = is_trained(r->s, x);
+    else if (x->role == ROLE_STATE)
+        item.width = r->s->types == TORCH_HALF ? 2 : 4, item.term = TAPE_WEIGHTS;
+    else if (x->role == ROLE_INPUT && x->dtype == DTYPE_I32 && whole)
+        item.width = 8;
+    else if (x->role != ROLE_INPUT || x->shape.rank != 4)
+        return;
+    r->map[t] = tape_add_source(r->t, &item);
+}
+
+static void add_sources(torch_reading *r, const bool *in_block) {
+    for (tensor_id t = 1; t < r->g->tensors.count; t++)
+        if (!graph_tensor(r->g, t)->producer) add_source(r, t, in_block);
+}
+
+/* ---- the calls ---- */
+
+const torch_rule *torch_rule_of(const op_def *which) {
+    const torch_rule *const rooms[] = { torch_rules, torch_rules_experts, torch_rules_images,
+                                        torch_rules_distances };
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++)
+        for (const torch_rule *rule = rooms[i]; rule->of; rule++)
+            if (rule->of == which) return rule;
+    return NULL;
+}
+
+static const torch_rule *rule_of(const torch_reading *r, const op_def *which) {
+    for (const torch_rule *rule = litgpt_rules; r->s->litgpt && rule->of; rule++)
+        if (rule->of == which) return rule;
+    return torch_rule_of(which);
+}
+
+static status read_nodes(torch_reading *r) {
+    r->site = SITE_NONE;
+    torch_look(r);
+    for (node_id id = 1; id < r->g->nodes.count; id++) torch_make_masks(r, graph_node(r->g, id));
+    for (node_id id = 1; id < r->g->nodes.count && r->t->failed == STATUS_OK; id++) {
+        const node *n = graph_node(r->g, id);
+        const torch_rule *rule = rule_of(r, n->op);
+        if (!rule) return status_set(STATUS_INVALID, "no rule says what PyTorch does for %s", n->op->name);
+        r->site = n->site;
+        rule->read(r, n);
+    }
+    return r->t->failed;
+}
+
+status torch_read(const graph *g, const torch_settings *s, tape *t) {
+    torch_reading r = { .g = g, .s = s, .t = t, .cast_room = g->tensors.count + 1 };
+    bool *in_block = memory_new(g->tensors.count, sizeof *in_block);
+    r.map = memory_new(g->tensors.count, sizeof *r.map);
+    r.cast = memory_new(r.cast_room, sizeof *r.cast);
+    status result = STATUS_OK;
+    if (in_block && r.map && r.cast) {
+        note_blocks(g, in_block);
+        add_sources(&r, in_block);
+        result = read_nodes(&r);
+    } else {
+        result = status_set(STATUS_FAILED, "no memory to estimate");
+    }
+    memory_free(in_block);
+    memory_free(r.map);
+    memory_free(r.cast);
+    return result;
+}
+
+/* ---- the optimizer ---- */
+
+typedef struct {
+    double elements, coded, largest, rows; /* of trained weights; in blocks of 8 bits; rows and columns */
+    double width;
+} trained;
+
+static void count_one(const torch_settings *s, const shape *x, trained *c) {
+    double n = (double)shape_elements(x);
+    c->elements += n;
+    if (s->state_bits == 8 && n >= 4096) c->coded += n; /* small ones stay f32 */
+    if (n > c->largest) c->largest = n;
+    c->rows += x->rank > 1 ? (double)(shape_rows(x) + shape_last(x)) : n;
+}
+
+/* Adapters beside their matrices; kernels of convolutions have none. */
+static void count_adapters(const graph *g, const torch_settings *s, const bool *in_block, trained *c) {
+    for (tensor_id t = 1; t < g->tensors.count; t++) {
+        const shape *x = graph_shape(g, t);
+        if (!is_weight(graph_tensor(g, t)) || x->rank != 2) continue;
+        if (!torch_is_target(s, graph_name(g, t), in_block[t])) continue;
+        count_one(s, &SHAPE(s->adapter_rank, x->dim[0]), c);
+        count_one(s, &SHAPE(s->adapter_rank, x->dim[1]), c);
+    }
+}
+
+static status count_trained(const graph *g, const torch_settings *s, trained *out) {
+    trained c = { .width = s->adapter_rank                         ? torch_adapter_width(s)
+                           : s->types == TORCH_HALF && !s->masters ? 2
+                                                                   : 4 };
+    bool *in_block = memory_new(g->tensors.count, sizeof *in_block);
+    if (!in_block) return status_set(STATUS_FAILED, "no memory to estimate");
+    note_blocks(g, in_block);
+    for (tensor_id t = 1; t < g->tensors.count; t++)
+        if (is_weight(graph_tensor(g, t)) && is_trained(s, graph_tensor(g, t)))
+            count_one(s, graph_shape(g, t), &c);
+    if (s->adapter_rank) count_adapters(g, s, in_block, &c);
+    status result = s->adapter_rank && !(c.elements > 0) ? torch_no_target(g, s, in_block) : STATUS_OK;
+    memory_free(in_block);
+    *out = c;
+    return result;
+}
+
+static int moments_of(const torch_settings *s) {
+    if (s->optimizer == OPTIMIZER_ADAMW) return 2;
+    if (s->optimizer == OPTIMIZER_LION) return 1;
+    return s->optimizer == OPTIMIZER_SGD && s->momentum > 0 ? 1 : 0;
+}
+
+static uint64_t state_bytes(const trained *c, const torch_settings *s) {
+    if (s->optimizer == OPTIMIZER_ADAFACTOR) return (uint64_t)(c->rows * 4);
+    double bytes =
+        (c->elements - c->coded) * (s->state_bits == 8 ? 4 : c->width) + c->coded * (1 + 4.0 / 256);
+    bool apart = s->masters && s->shard != TORCH_FSDP && !s->adapter_rank; /* DeepSpeed's masters */
+    return (uint64_t)(bytes * moments_of(s) + (apart ? c->elements * 4 : 0));
+}
+
+/* foreach: the square roots of all second moments at once. One after the other: root and denominator of the
+ * largest weight. Fused kernels and those of 8 bits need nothing. */
+static uint64_t update_bytes(const trained *c, const torch_settings *s) {
+    if (s->state_bits == 8 || s->update == TORCH_FUSED) return 0;
+    if (s->optimizer == OPTIMIZER_SGD) return 0;
+    if (s->optimizer == OPTIMIZER_ADAMW && s->update == TORCH_FOREACH)
+        return (uint64_t)(c->elements * c->width);
+    return (uint64_t)(c->largest * c->width * 2);
+}
+
+/* ---- several devices ---- */
+
+/* Bytes of weights that are gathered: of the largest block, and of those outside of blocks; and of a block's
+ * gradients. */
+typedef struct {
+    double block, outside, block_gradients, frozen;
+} unit_bytes;
+
+enum { MOST_SITES = 4096 };
+
+static void add_weight(const tape_item *x, const torch_settings *s, int32_t site, double *by_site,
+                       unit_bytes *u) {
+    double most = s->types == TORCH_F32 ? 4 : 2, width = fmin(x->width - x->whole, most);
+    double bytes = (double)x->elements * width;
+    if (site < 0 || site >= MOST_SITES) {
+        u->outside += bytes;
+        return;
+    }
+    if (!x->wants) u->frozen += bytes;
+    double *at = by_site + 2 * site;
+    at[0] += bytes, at[1] += x->wants ? bytes : 0;
+    u->block = fmax(u->block, at[0]), u->block_gradients = fmax(u->block_gradients, at[1]);
+}
+
+/* Adapters' weights are on the tape alone, so that is where weights are looked for. */
+static status units_of(const tape *t, const torch_settings *s, unit_bytes *u) {
+    double *by_site = memory_new(2 * MOST_SITES, sizeof *by_site);
+    bool *seen = memory_new(t->items.count, sizeof *seen);
+    bool made = by_site && seen;
+    *u = (unit_bytes){ 0 };
+    for (uint32_t i = 1; made && i < t->calls.count; i++) {
+        const tape_call *c = (const tape_call *)t->calls.data + i;
+        for (int k = 0; k < TAPE_IN; k++) {
+            tape_value v = c->in[k];
+            if (!v || seen[v] || tape_at(t, v)->term != TAPE_WEIGHTS) continue;
+            seen[v] = true;
+            add_weight(tape_at(t, v), s, c->site, by_site, u);
+        }
+    }
+    memory_free(by_site);
+    memory_free(seen);
+    return made ? STATUS_OK : status_set(STATUS_FAILED, "no memory to estimate");
+}
+
+/* Each rank keeps its share; what is whole for a while are gradients on their way (a bucket), or, where
+ * weights are shared out, a block's weights, a second one's while blocks are differentiated (one computes,
+ * one is on its way), and those outside of blocks, which the root holds from forward to the end of backward.
+ * Where these compute in 16 bits, FSDP's shares are f32, and DeepSpeed keeps f32 masters beside its shares
+ * of 16. litgpt wraps frozen weights together with trained ones, and FSDP makes gradients for all of them:
+ * when a block is done, zeros for what has none are joined with the others (split_with_sizes_backward). What
+ * use_reentrant=True computes again is gathered for that: FSDP fetches nothing ahead, since the results of
+ * forward, made without gradients, told it of no backward (_needs_pre_backward_unshard). Where all of a unit
+ * is frozen, FSDP has a hook on the gradients of its inputs, to let the weights go; computed again by
+ * use_reentrant=True these inputs are leaves, and the hook holds them and their gradients until backward ends
+ * (_register_post_backward_reshard_only_hook, AccumulateGrad's variable). */
+static status share_out(const tape *t, const torch_settings *s, const trained *c, tape_settings *how) {
+    double share = 1.0 / (double)s->gpus;
+    if (s->gpus < 2 || s->shard == TORCH_ALONE) return STATUS_OK;
+    unit_bytes u;
+    TRY(units_of(t, s, &u));
+    if (s->shard == TORCH_DDP)
+        how->sending_bytes = (uint64_t)(c->elements * c->width), how->synchronises = true;
+    if (s->shard >= TORCH_ZERO1) {
+        how->optimizer_bytes = (uint64_t)((double)how->optimizer_bytes * share);
+        how->update_bytes = (uint64_t)((double)how->update_bytes * share);
+    }
+    if (s->shard >= TORCH_ZERO2)
+        how->gradient_share = share, how->sending_bytes = (uint64_t)u.block_gradients;
+    if (s->shard >= TORCH_ZERO3) {
+        how->weight_share = share;
+        how->gathered_bytes = (uint64_t)(u.block + u.outside);
+        if (!how->reentrant || s->shard != TORCH_FSDP) how->fetched_bytes = (uint64_t)u.block;
+    }
+    if (s->shard == TORCH_FSDP && s->masters && !s->adapter_rank)
+        how->weight_share *= 2, how->gradient_share *= 2;
+    how->lingering = s->shard == TORCH_FSDP && s->reentrant && s->adapter_rank;
+    how->sending_ends = s->shard == TORCH_FSDP;
+    if (s->litgpt && s->shard == TORCH_FSDP && u.frozen > 0) how->unit_bytes = (uint64_t)(2 * u.block);
+    if (s->shard == TORCH_FSDP) {
+        how->cuts_units = true;
+        how->gather_stream = TAPE_GATHERS, how->gradient_stream = TAPE_REDUCES;
+        how->gathered_pending = (uint64_t)u.block, how->sending_pending = (uint64_t)u.block_gradients;
+    }
+    if (s->shard == TORCH_FSDP &&
+        torch_accumulation(s) > 1) { /* no_sync: gradients stay whole until the last of them */
+        how->gradient_share = 0;
+        if (s->litgpt) how->sending_bytes = (uint64_t)u.frozen, how->sending_ends = false;
+    }
+    return STATUS_OK;
+}
+
+/* ---- the whole ---- */
+
+int64_t torch_accumulation(const torch_settings *s) {
+    int64_t once = s->batch * (s->gpus > 1 ? s->gpus : 1);
+    return s->step > once ? (s->step + once - 1) / once : 1;
+}
+
+/* Factors of the likely value. They are those between which the published measurements lie that the rules
+ * were compared with (bench/results/estimate.md), outliers left out: versions differ, and what the allocator
+ * loses by splitting depends on the order of calls and on what came before. */
+typedef struct {
+    double low, high;
+} spread;
+static const spread live_alone = { 0.97, 1.05 }, live_several = { 0.87, 1.07 };
+static const spread reserved_alone = { 0.90, 1.08 }, reserved_several = { 0.95, 1.15 };
+
+static interval within(double likely, const spread *s) {
+    return (interval){ (uint64_t)(likely * s->low), (uint64_t)likely, (uint64_t)(likely * s->high) };
+}
+
+static void intervals(const torch_settings *s, torch_result *r, uint64_t live, uint64_t held) {
+    double whole = 0, lost = live ? (double)held / (double)live : 1;
+    for (int t = 0; t < TAPE_TERMS; t++) whole += (double)r->by_term[t];
+    double reserved = whole * fmax(lost, 1);
+    r->live = within(whole, s->gpus > 1 ? &live_several : &live_alone);
+    r->reserved = within(reserved, s->gpus > 1 ? &reserved_several : &reserved_alone);
+    r->reserved.low = r->reserved.low > r->live.low ? r->reserved.low : r->live.low;
+}
+
+static tape_settings settings_of(const torch_settings *s, const trained *c) {
+    return (tape_settings){ .checkpointing = s->checkpointing,
+                            .reentrant = s->checkpointing && s->reentrant,
+                            .accumulates = torch_accumulation(s) > 1,
+                            .optimizer_bytes = state_bytes(c, s),
+                            .update_bytes = update_bytes(c, s),
+                            .update_spread = s->update == TORCH_FOREACH,
+                            .workspace = s->cuda ? s->workspace : 0 };
+}
+
+static status play(const torch_settings *s, const tape *t, const trained *c, torch_result *r) {
+    allocator a;
+    tape_result played;
+    tape_settings how = settings_of(s, c);
+    TRY(share_out(t, s, c, &how));
+    TRY(allocator_open(&a));
+    a.limit = s->limit;
+    tape_listener listener = { allocator_take, allocator_give, &a };
+    if (s->cuda) how.listener = &listener;
+    status result = tape_play(t, &how, &played);
+    if (result == STATUS_OK && a.failed) result = status_set(STATUS_FAILED, "no memory to estimate");
+    r->peak_in = played.peak_in;
+    for (int k = 0; k < TAPE_TERMS; k++) r->by_term[k] = played.at_peak[k];
+    intervals(s, r, played.peak, s->cuda ? a.most : played.peak);
+    allocator_close(&a);
+    return result;
+}
+
+static void count_parameters(const graph *g, const torch_settings *s, const trained *c, torch_result *r) {
+    for (tensor_id t = 1; t < g->tensors.count; t++)
+        if (is_weight(graph_tensor(g, t))) r->parameters += (uint64_t)shape_elements(graph_shape(g, t));
+    r->trained = (uint64_t)c->elements;
+    if (s->adapter_rank) r->parameters += r->trained;
+}
+
+static status estimate_graph(const graph *g, const torch_settings *s, torch_result *r) {
+    trained c = { 0 };
+    tape t;
+    TRY(count_trained(g, s, &c));
+    TRY(tape_open(&t));
+    status result = torch_read(g, s, &t);
+    if (result == STATUS_OK) result = play(s, &t, &c, r);
+    tape_close(&t);
+    count_parameters(g, s, &c, r);
+    return result;
+}
+
+/* Whose code for flash attention repeated heads that share keys, until transformers 4.48; Llama's did not. */
+static bool repeats_heads(const model *m, const torch_settings *s) {
+    static const char *const which[] = { "mistral", "mixtral", "qwen2", "qwen2_moe", "phi3" };
+    bool found = false;
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) found |= strcmp(m->family, which[i]) == 0;
+    return found && s->transformers && s->older;
+}
+
+status torch_estimate(const model *m, const torch_settings *settings, torch_result *r) {
+    graph g;
+    torch_settings with = *settings, *s = &with;
+    with.positions = m->context;
+    with.repeats_heads = repeats_heads(m, s);
+    with.masters = s->types == TORCH_AUTOCAST && s->gpus > 1 && s->shard >= TORCH_ZERO1;
+    if (with.masters) with.types = TORCH_HALF;
+    model_ports ports = { 0 };
+    *r = (torch_result){ 0 };
+    TRY(graph_open(&g));
+    m->build(m, &g, &(model_run){ .mode = MODEL_TRAIN, .batch = s->batch, .context = s->context }, &ports);
+    status result = graph_status(&g);
+    if (result == STATUS_OK) result = estimate_graph(&g, s, r);
+    graph_close(&g);
+    return result;
+}

@@ -1,0 +1,67 @@
+/* What PyTorch needs for a training step: another reading of a model's forward graph, by that framework's
+ * rules.
+ *
+ * Each node of the graph becomes the calls that PyTorch, or Hugging Face's transformers on it, makes for it,
+ * with what autograd keeps of them (its formulas are in derivatives.yaml). The tape is then played: live
+ * bytes; and each allocation is told to a model of the caching allocator: reserved bytes. What the process
+ * takes beside that, the context and libraries, is the device's to say. docs/estimate.md lists the rules. */
+#pragma once
+
+#include "autodiff/optimizer.h"
+#include "estimate/interval.h"
+#include "estimate/torch/tape.h"
+#include "models/model.h"
+
+typedef enum { TORCH_F32, TORCH_AUTOCAST, TORCH_HALF } torch_types; /* HALF: weights of 16 bits as well */
+typedef enum { TORCH_FLASH, TORCH_EAGER } torch_attention;
+typedef enum {
+    TORCH_FOREACH,
+    TORCH_FUSED,
+    TORCH_SINGLE
+} torch_update; /* how the optimizer goes over weights */
+typedef enum { TORCH_ALONE, TORCH_DDP, TORCH_ZERO1, TORCH_ZERO2, TORCH_ZERO3, TORCH_FSDP } torch_shard;
+
+typedef struct {
+    bool transformers; /* the modules of Hugging Face's library; else torch.nn's own */
+    bool litgpt;       /* else: the modules of Lightning's litgpt */
+    bool older;        /* libraries as they were before July 2024 */
+    bool cuda;         /* else what PyTorch does on a CPU */
+    torch_types types;
+    torch_attention attention;
+    torch_update update;
+    torch_shard shard;
+    optimizer_kind optimizer;
+    double momentum;    /* of SGD */
+    int64_t state_bits; /* of the optimizer's state: 32, or 8 in blocks of 256 */
+    int64_t batch, context;
+    int64_t adapter_rank; /* 0: all weights are trained */
+    int64_t base_bits;    /* of the frozen weights beside adapters: 16, or 4 */
+    bool plain_scales;    /* of 4 bits: in f32, not in 8 bits with scales of their own */
+    int64_t gpus;
+    const char *adapter_targets; /* modules by name, with commas; NULL: every product of the blocks */
+    double adapter_dropout;
+    bool checkpointing, fused_loss;
+    bool reentrant;     /* blocks are computed again by a function around FSDP's units, not within them */
+    int64_t step;       /* samples of an optimizer step over all devices; 0: those of one pass */
+    uint64_t limit;     /* bytes that the device lets the allocator reserve; 0: no end */
+    bool repeats_heads; /* of keys and values, before fused attention; torch_estimate sets it */
+    uint64_t workspace; /* of the products' library, for each thread that calls it */
+    bool masters;       /* 16 bits with f32 shares of weights; torch_estimate sets it */
+    int64_t positions;  /* that the model is made for; torch_estimate sets it */
+    bool holds_output;  /* whoever trains holds the model's output to the end of the step */
+} torch_settings;
+
+typedef struct {
+    interval live, reserved;
+    uint64_t by_term[TAPE_TERMS]; /* of live.likely */
+    const char *peak_in;          /* forward, backward or update */
+    uint64_t parameters, trained; /* how many */
+} torch_result;
+
+/* Micro-batches of an optimizer step. */
+int64_t torch_accumulation(const torch_settings *s);
+
+status torch_estimate(const model *m, const torch_settings *s, torch_result *r);
+
+/* Writes the step's calls; for tests. `g` is a forward graph (MODEL_TRAIN). */
+status torch_read(const graph *g, const torch_settings *s, tape *t);

@@ -1,0 +1,17 @@
+/* Low-rank adapters in PyTorch: beside which products they stand, what their weights are, what they call. */
+#pragma once
+
+#include "estimate/torch/torch_calls.h"
+
+/* Whether an adapter stands beside this weight. `in_block`: a product of the blocks reads it. */
+bool torch_is_target(const torch_settings *s, const char *weight, bool in_block);
+/* To be asked where no weight is a target: STATUS_INVALID, with the modules there are. */
+status torch_no_target(const graph *g, const torch_settings *s, const bool *in_block);
+/* Bytes of a number of an adapter. */
+double torch_adapter_width(const torch_settings *s);
+
+/* base(x) + B(A(dropout(x))) * scaling, as the PEFT library has it: y, made of x, with what the adapter adds.
+ */
+tape_value torch_adapted(torch_reading *r, tape_value x, tape_value y, int64_t inner, int64_t out);
+/* A of (rank, inner) or B of (out, rank), trained. */
+tape_value torch_adapter_weight(torch_reading *r, int64_t elements);
