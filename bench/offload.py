@@ -8,7 +8,6 @@ whole process's, from outside; losses must be the same bits, planned bytes the m
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,16 +19,20 @@ ALONE = ["--clip", "off", "--recompute", "block", "--chunk-loss", "256"]
 CLIPPED = ["--recompute", "block", "--chunk-loss", "256", "--update-early", "off"]
 SUMMED = ["--micro-batch", "2", "--accumulation", "defer", "--recompute", "block", "--chunk-loss", "256"]
 MIXED = ["--precision", "mixed-bf16", *CLIPPED]
-ROWS = [("f32, each updated early", ALONE, ["optimizer"]),
-        ("f32, clipping", CLIPPED, ["gradients", "optimizer", "optimizer,gradients"]),
-        ("f32, 2 micro-batches", SUMMED, ["gradients", "optimizer,gradients"]),
-        ("mixed-bf16, clipping", MIXED, ["master", "optimizer,master,gradients"])]
+USUAL, SHORT = (4, 256), (1, 32)  # samples, context; with few tokens a step waits for the file
+ROWS = [("f32, each updated early", USUAL, ALONE, ["optimizer"]),
+        ("f32, clipping", USUAL, CLIPPED, ["gradients", "optimizer", "optimizer,gradients"]),
+        ("f32, 2 micro-batches", USUAL, SUMMED, ["gradients", "optimizer,gradients"]),
+        ("mixed-bf16, clipping", USUAL, MIXED, ["master", "optimizer,master,gradients"]),
+        ("32 tokens, each updated early", SHORT, ALONE, ["optimizer"]),
+        ("32 tokens, clipping", SHORT, CLIPPED, ["gradients", "optimizer", "optimizer,gradients"]),
+        ("32 tokens, mixed-bf16", SHORT, MIXED, ["master", "optimizer,master,gradients"])]
 
 
-def run(o, folder, data, words):
+def run(o, folder, data, size, words):
     out = os.path.join(folder, "run")
     subprocess.run(["rm", "-rf", out], check=True)
-    command = [f"{o.build}/snug", "train", "gpt2", "--batch", "4", "--context", "256", "--steps", str(o.steps),
+    command = [f"{o.build}/snug", "train", "gpt2", "--batch", str(size[0]), "--context", str(size[1]), "--steps", str(o.steps),
                "--data", data, "--eval-samples", "4", "--save-every", "off", "--threads", str(o.threads),
                "--out", out, "--json", "--quiet", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -40,28 +43,34 @@ def run(o, folder, data, words):
     d = json.loads(text)
     planned, measured = d["predicted"]["by_category"], d["measured"]["by_category"]
     equal = all(planned[k] == measured[k] for k in planned if k != "runtime")
-    tokens = 4 * 256 / d["tokens_per_second"]
-    return usage.ru_maxrss * 1024, d["predicted"]["peak_bytes"], tokens, d["losses"], equal
+    equal &= all(x["measured_bytes"] == x["predicted_bytes"] for x in d["pools"] if x["name"] == "file")
+    seconds = d["measured"]["step_seconds"]
+    return usage.ru_maxrss * 1024, d["predicted"], seconds, d["losses"], equal
+
+
+def shown(page, name, kind, there, beside):
+    peak, predicted, seconds, _, equal = there
+    page.row(name, kind, f"{peak / MIB:.1f}", f"{predicted['peak_bytes'] / MIB:.1f}", f"{seconds:.2f}",
+             f"{predicted['step_seconds']:.2f}", f"{(predicted['step_seconds'] / seconds - 1) * 100:+.0f} %",
+             f"{(seconds / beside - 1) * 100:+.0f} %" if beside else "", "yes" if equal else "NO")
 
 
 def main():
     o = options(__doc__, "offload", steps=3, offload_to=".", only="")
-    page = Page("Offload", o.out, f"gpt2, 4 x 256, {o.steps} steps; MiB; seconds a step.")
-    page.head("run", "--offload", "peak", "planned", "step", "slower", "equal")
+    page = Page("Offload", o.out, f"gpt2, 4 x 256 or 1 x 32, {o.steps} steps; MiB; seconds a step.")
+    page.head("run", "--offload", "peak", "planned", "step", "predicted", "error", "slower", "equal")
     with tempfile.TemporaryDirectory() as folder:
         data = text_file(folder)
-        for name, words, kinds in ROWS:
+        for name, size, words, kinds in ROWS:
             if o.only and o.only not in name:
                 continue
-            peak, planned, seconds, losses, equal = run(o, folder, data, words)
-            page.row(name, "off", f"{peak / MIB:.1f}", f"{planned / MIB:.1f}", f"{seconds:.2f}", "",
-                     "yes" if equal else "NO")
+            alone = run(o, folder, data, size, words)
+            shown(page, name, "off", alone, 0)
             for kind in kinds:
-                there = run(o, folder, data, [*words, "--offload", kind, "--offload-to", o.offload_to])
-                if there[3] != losses:
+                there = run(o, folder, data, size, [*words, "--offload", kind, "--offload-to", o.offload_to])
+                if there[3] != alone[3]:
                     sys.exit(f"{name}, {kind}: other losses")
-                page.row("", kind, f"{there[0] / MIB:.1f}", f"{there[1] / MIB:.1f}", f"{there[2]:.2f}",
-                         f"{(there[2] / seconds - 1) * 100:+.0f} %", "yes" if there[4] else "NO")
+                shown(page, "", kind, there, alone[2])
     page.write()
 
 

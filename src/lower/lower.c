@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "ir/verify.h"
+#include "lower/pieces.h"
 #include "lower/predict.h"
 
 static op_arg argument(const graph *g, tensor_id t) {
@@ -140,6 +141,7 @@ static status add_steps(program *p, const lower_options *o, op_cost *costs) {
     lowering l = { .p = p, .costs = costs };
     const graph *g = &p->graph;
     for (tensor_id t = 1; t < g->tensors.count && !p->has_away; t++) p->has_away = graph_tensor(g, t)->away;
+    for (node_id id = 1; id < g->nodes.count && p->has_away; id++) TRY(pieces_check(g, graph_node(g, id)));
     for (node_id id = 1; id < g->nodes.count; id++)
         if (!(graph_node(g, id)->op->traits & (OP_VIEW | OP_GATHER))) TRY(add_step(&l, o, id));
     return predict_program(p, costs, lower_device(o)->apart, &o->rates);

@@ -1,5 +1,8 @@
 #include "lower/pieces.h"
 
+#include <string.h>
+
+#include "base/memory.h"
 #include "base/units.h"
 #include "lower/lanes.h"
 #include "ops/state.h"
@@ -15,6 +18,16 @@ static const node *node_of(const program *p, uint32_t step) {
 static tensor_id away_of(const graph *g, tensor_id t) {
     tensor_id owner = t ? graph_storage(g, t, NULL) : 0;
     return owner && graph_tensor(g, owner)->away ? owner : 0;
+}
+
+status pieces_check(const graph *g, const node *n) {
+    uint32_t sides = 0;
+    for (uint32_t i = 0; i < n->in_count; i++) sides += away_of(g, node_in(g, n, i)) != 0;
+    for (uint32_t i = 0; i < n->out_count; i++)
+        sides += away_of(g, node_out(g, n, i)) != 0 && !graph_tensor(g, node_out(g, n, i))->base;
+    if (sides <= PIECES_PARTS) return STATUS_OK;
+    return status_set(STATUS_FAILED, "%s has %u values away; at most %d pass through a slot", n->op->name,
+                      sides, PIECES_PARTS);
 }
 
 bool pieces_step(const program *p, uint32_t step) {
@@ -39,6 +52,7 @@ bool pieces_next(const program *p, piece *x) {
     return false;
 }
 
+/* No step has more parts than there is room for: lower_program has refused it (pieces_check). */
 static piece_part *part_of(piece_part *parts, uint32_t *count, tensor_id owner) {
     uint32_t i = 0;
     while (i < *count && parts[i].owner != owner) i++;
@@ -48,13 +62,13 @@ static piece_part *part_of(piece_part *parts, uint32_t *count, tensor_id owner) 
 
 static uint32_t list_parts(const graph *g, const node *n, piece_part parts[PIECES_PARTS]) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < n->in_count && count < PIECES_PARTS; i++) {
+    for (uint32_t i = 0; i < n->in_count; i++) {
         tensor_id owner = away_of(g, node_in(g, n, i));
         bool read = !(n->op->places >> i & 1u);
         piece_part *x = owner && read ? part_of(parts, &count, owner) : NULL;
         if (x) x->read = true, x->in = i;
     }
-    for (uint32_t i = 0; i < n->out_count && count < PIECES_PARTS; i++) {
+    for (uint32_t i = 0; i < n->out_count; i++) {
         tensor_id owner = away_of(g, node_out(g, n, i));
         piece_part *x = owner ? part_of(parts, &count, owner) : NULL;
         if (x) x->written = true, x->out = i;
@@ -171,62 +185,142 @@ void pieces_call(const program *p, const piece *x, const op_call *whole, char *s
 
 /* ---- time ---- */
 
-/* A piece is moved once its slot's earlier piece was computed on, and computed on once it was moved. */
-typedef struct {
-    lanes lanes;
-    double freed[PIECES_SLOTS]; /* by slot: the event that its last piece was computed on */
-    uint64_t next;              /* number of the next piece */
-} pipeline;
-
-static void one_piece(pipeline *l, double moving, double computing) {
-    double *freed = &l->freed[l->next++ % PIECES_SLOTS];
-    double moved = lanes_add(&l->lanes, LANE_COPY, *freed, moving);
-    *freed = lanes_add(&l->lanes, LANE_COMPUTE, moved, computing);
-}
-
-/* The same for many equal pieces. After some rounds of the slots each takes as long as the slower lane. */
-static void many_pieces(pipeline *l, uint64_t count, double moving, double computing) {
-    enum { ROUNDS = 4 * PIECES_SLOTS };
-    uint64_t some = count < ROUNDS ? count : ROUNDS;
-    for (uint64_t i = 0; i < some; i++) one_piece(l, moving, computing);
-    double rest = (double)(count - some) * (moving > computing ? moving : computing);
-    lanes_pass(&l->lanes, rest);
-    for (int i = 0; i < PIECES_SLOTS; i++) l->freed[i] += rest;
-}
-
 typedef struct {
     double read, written; /* bytes per second */
-} lane_rates;
+} copy_rates;
 
-/* Seconds that reading and writing all pieces of a step take. */
-static double moving_seconds(const program *p, uint32_t step, const lane_rates *rates) {
+/* What every piece of a step takes: to read it, to compute on it, to write it back. */
+typedef struct {
+    uint64_t count;
+    double reading, computing, writing;
+} piece_times;
+
+static piece_times times_of(const program *p, uint32_t step, const copy_rates *rates) {
     piece_part parts[PIECES_PARTS];
     uint32_t count = list_parts(&p->graph, node_of(p, step), parts);
-    double seconds = 0;
+    piece_times t = { .count = count_of(p, step) };
+    double pieces = (double)t.count;
     for (uint32_t i = 0; i < count; i++) {
-        double bytes = (double)graph_tensor_bytes(&p->graph, parts[i].owner);
-        seconds +=
-            (parts[i].read ? bytes / rates->read : 0) + (parts[i].written ? bytes / rates->written : 0);
+        double bytes = (double)graph_tensor_bytes(&p->graph, parts[i].owner) / pieces;
+        if (parts[i].read) t.reading += bytes / rates->read;
+        if (parts[i].written) t.writing += bytes / rates->written;
     }
-    return seconds;
+    t.computing = p->steps[step].seconds / pieces;
+    return t;
 }
 
-double pieces_seconds(const program *p, bool apart, const device_rates *rates, double *waits) {
-    const lane_rates moved = apart ? (lane_rates){ rates->copied, rates->copied }
-                                   : (lane_rates){ rates->file_read, rates->file_written };
-    pipeline l = { 0 };
-    double now = 0;
-    for (uint32_t s = 0; s < p->count; s++) {
-        double began = now, each = p->steps[s].seconds;
-        bool moves = pieces_step(p, s);
-        if (moves) {
-            uint64_t count = count_of(p, s);
-            many_pieces(&l, count, moving_seconds(p, s, &moved) / (double)count, each / (double)count);
-        } else {
-            lanes_add(&l.lanes, LANE_COMPUTE, 0, each);
-        }
-        now = l.lanes.free[LANE_COMPUTE];
-        if (waits) waits[s] = moves ? now - began - each : 0; /* and no rounding */
+/* The orders of exec/transfer.c, given at the moments when they are given there. Reading fills all slots, as
+ * far as what is read has been written; when a piece has been computed on it is written, and its slot has
+ * room for the next. */
+typedef struct {
+    const program *program;
+    const copy_rates *rates;
+    lanes lanes;
+    double moved[PIECES_SLOTS]; /* by slot: the event that its next piece was read */
+    uint64_t used, ordered;     /* pieces that have been computed on, and that reading was ordered of */
+    uint32_t *written; /* by tensor that is away: how many steps are done when it was written, as far */
+    uint32_t ahead;    /* as this step, which the next piece to read is of, */
+    uint64_t left;     /* as are so many in all; 0: there is none */
+    uint32_t readable; /* it can be read after so many steps */
+    piece_times ahead_times;
+} pipeline;
+
+static void note_written(pipeline *l, uint32_t step) {
+    const graph *g = &l->program->graph;
+    const node *n = node_of(l->program, step);
+    for (uint32_t i = 0; i < n->out_count; i++) l->written[away_of(g, node_out(g, n, i))] = step + 1;
+}
+
+/* To the next step that has pieces. */
+static void look_ahead(pipeline *l) {
+    const program *p = l->program;
+    while (!l->left && l->ahead < p->count) {
+        note_written(l, l->ahead++);
+        if (l->ahead == p->count || !pieces_step(p, l->ahead)) continue;
+        piece_part parts[PIECES_PARTS];
+        uint32_t count = list_parts(&p->graph, node_of(p, l->ahead), parts);
+        l->ahead_times = times_of(p, l->ahead, l->rates);
+        l->left = l->ahead_times.count;
+        l->readable = 0;
+        for (uint32_t i = 0; i < count; i++)
+            if (parts[i].read && l->written[parts[i].owner] > l->readable)
+                l->readable = l->written[parts[i].owner];
     }
-    return now;
+}
+
+/* When so many steps are done. */
+static void read_ahead(pipeline *l, uint32_t past) {
+    double now = l->lanes.free[LANE_COMPUTE];
+    while (l->left && l->ordered < l->used + PIECES_SLOTS && l->readable <= past) {
+        l->moved[l->ordered++ % PIECES_SLOTS] = lanes_add(&l->lanes, LANE_COPY, now, l->ahead_times.reading);
+        if (!--l->left) look_ahead(l);
+    }
+}
+
+/* Of many equal pieces each takes, after some rounds of the slots, as long as the slower lane. Those are
+ * skipped that don't read ahead for another step. */
+static uint64_t skip_some(pipeline *l, const piece_times *t) {
+    uint64_t skipped = l->left - 1;
+    double moving = t->reading + t->writing, each = moving > t->computing ? moving : t->computing;
+    lanes_pass(&l->lanes, (double)skipped * each);
+    for (int k = 0; k < PIECES_SLOTS; k++) l->moved[k] += (double)skipped * each;
+    l->left = 1;
+    return skipped;
+}
+
+static void run_pieces(pipeline *l, uint32_t step) {
+    enum { ROUNDS = 4 * PIECES_SLOTS };
+    piece_times t = times_of(l->program, step, l->rates);
+    for (uint64_t i = 0; i < t.count; i++) {
+        if (i == ROUNDS && l->ahead == step && l->left > 1) i += skip_some(l, &t);
+        read_ahead(l, step);
+        double moved = l->moved[l->used % PIECES_SLOTS];
+        double done = lanes_add(&l->lanes, LANE_COMPUTE, moved, t.computing);
+        l->used++;
+        lanes_add(&l->lanes, LANE_COPY, done, t.writing);
+    }
+    read_ahead(l, step + 1);
+}
+
+/* Runs the program once. At its beginning the lane of copies has still so many seconds to do of the run
+ * before; returns how many it leaves. */
+static double run_lanes(pipeline *l, double before, double *waits, double *seconds) {
+    const program *p = l->program;
+    lanes_add(&l->lanes, LANE_COPY, 0, before);
+    memset(l->written, 0, p->graph.tensors.count * sizeof *l->written);
+    l->ahead = 0;
+    if (pieces_step(p, 0)) l->ahead_times = times_of(p, 0, l->rates), l->left = l->ahead_times.count;
+    look_ahead(l);
+    read_ahead(l, 0);
+    for (uint32_t s = 0; s < p->count; s++) {
+        double began = l->lanes.free[LANE_COMPUTE], each = p->steps[s].seconds;
+        bool moves = pieces_step(p, s);
+        if (moves)
+            run_pieces(l, s);
+        else
+            lanes_add(&l->lanes, LANE_COMPUTE, 0, each);
+        double waited = moves ? l->lanes.free[LANE_COMPUTE] - began - each : 0;
+        if (waits) waits[s] = waited > 0 ? waited : 0; /* exactly 0 where nothing moves */
+    }
+    *seconds = l->lanes.free[LANE_COMPUTE];
+    double left = l->lanes.free[LANE_COPY] - *seconds;
+    return left > 0 ? left : 0;
+}
+
+status pieces_seconds(const program *p, bool apart, const device_rates *rates, double *waits,
+                      double *seconds) {
+    const copy_rates moved = apart ? (copy_rates){ rates->copied, rates->copied }
+                                   : (copy_rates){ rates->file_read, rates->file_written };
+    pipeline l = { .program = p,
+                   .rates = &moved,
+                   .written = memory_room(p->graph.tensors.count, sizeof *l.written) };
+    if (!l.written) return status_set(STATUS_FAILED, "no memory to predict times");
+    const pipeline begin = l;
+    double left = run_lanes(&l, 0, waits, seconds);
+    if (left > 0) {
+        l = begin;
+        run_lanes(&l, left, waits, seconds);
+    }
+    memory_free(l.written);
+    return STATUS_OK;
 }

@@ -29,6 +29,9 @@ typedef struct {
 /* The piece after *x, which begins as {0}; false: there is none. */
 bool pieces_next(const program *p, piece *x);
 
+/* STATUS_FAILED: node n has more values away than a slot has parts. */
+status pieces_check(const graph *g, const node *n);
+
 /* Does this step read or write what is away? */
 bool pieces_step(const program *p, uint32_t step);
 
@@ -57,7 +60,9 @@ pieces_size pieces_measure(const program *p);
 void pieces_call(const program *p, const piece *x, const op_call *whole, char *slot, op_arg *args,
                  op_call *part);
 
-/* Predicted seconds of a program: its steps take the times they have, and reading and writing go on beside
- * them, between memory and a file, or where the device is `apart` the host's memory. `waits` (by step; may be
- * NULL) receives how long each step waits for its pieces. */
-double pieces_seconds(const program *p, bool apart, const device_rates *rates, double *waits);
+/* Predicted seconds of a program that runs again and again: its steps take the times they have, and reading
+ * and writing go on beside them, between memory and a file, or where the device is `apart` the host's memory.
+ * What one run leaves to be written is written beside the next. `waits` (by step; may be NULL) receives how
+ * long each step waits for its pieces. */
+status pieces_seconds(const program *p, bool apart, const device_rates *rates, double *waits,
+                      double *seconds);

@@ -75,11 +75,12 @@ static double predict_step(walk *w, const graph *g, const node *n, const op_cost
 
 /* Steps whose pieces come more slowly than they are computed on wait; `waits` has room for a number a step.
  */
-static void wait_for_pieces(program *p, bool apart, const device_rates *rates, double *waits) {
+static status wait_for_pieces(program *p, bool apart, const device_rates *rates, double *waits) {
     piece first = { 0 };
-    if (!pieces_next(p, &first)) return;
-    p->seconds = pieces_seconds(p, apart, rates, waits);
+    if (!pieces_next(p, &first)) return STATUS_OK;
+    TRY(pieces_seconds(p, apart, rates, waits, &p->seconds));
     for (uint32_t s = 0; s < p->count; s++) p->steps[s].seconds += waits[s];
+    return STATUS_OK;
 }
 
 static void predict_steps(program *p, walk *w, const op_cost *costs) {
@@ -98,12 +99,12 @@ static void predict_steps(program *p, walk *w, const op_cost *costs) {
 status predict_program(program *p, const op_cost *costs, bool apart, const device_rates *rates) {
     walk w = { .rates = rates, .operands = memory_room(p->graph.tensors.count, sizeof(operand)) };
     double *waits = memory_new(p->count, sizeof *waits);
-    bool enough = w.operands && waits;
-    if (enough) {
+    status result = w.operands && waits ? STATUS_OK : status_set(STATUS_FAILED, "no memory to predict times");
+    if (result == STATUS_OK) {
         predict_steps(p, &w, costs);
-        wait_for_pieces(p, apart, rates, waits);
+        result = wait_for_pieces(p, apart, rates, waits);
     }
     memory_free(w.operands);
     memory_free(waits);
-    return enough ? STATUS_OK : status_set(STATUS_FAILED, "no memory to predict times");
+    return result;
 }

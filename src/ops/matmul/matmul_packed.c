@@ -209,10 +209,13 @@ VECTOR_INLINE void store_row(const float *x, int64_t n, dtype type, void *to) {
  */
 VECTOR_INLINE void gelu_half_row(const ending *e, int64_t i, float *x, int64_t n) {
     float slope_at[MATMUL_MAX_COLUMNS] = { 0 };
-    float stored[MATMUL_MAX_COLUMNS]; /* room for either width */
-    store_row(x, n, e->type, stored);
+    union {
+        uint16_t half[MATMUL_MAX_COLUMNS];
+        float wide[MATMUL_MAX_COLUMNS];
+    } stored;
+    store_row(x, n, e->type, &stored);
     for (int64_t j = 0; j < n; j++) x[j] = 0;
-    add_stored(x, stored, n, e->type);
+    add_stored(x, &stored, n, e->type);
     if (e->x) add_stored(slope_at, element(e->x, i * e->out_stride, e->type), n, e->type);
     if (e->gelu == MATMUL_GELU_TANH)
         gelu_columns(x, e->x ? slope_at : NULL, n, true);
@@ -282,6 +285,7 @@ static void end_block(const ending *given) {
         if (e.x) e.x = element(e.x, MATMUL_MAX_COLUMNS, e.type);
         if (e.bias) e.bias = element(e.bias, MATMUL_MAX_COLUMNS, e.bias_type);
     }
+    if (given->gelu && !dtype_is_half(given->type)) gelu_block(given); /* of 16 bits each row had its own */
 }
 
 /* ---- prefetching what is packed next, while a panel is computed ---- */

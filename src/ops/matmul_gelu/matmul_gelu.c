@@ -65,6 +65,7 @@ static const op_case cases[] = {
       FORM(0, 0, 1),
       0.02,
       true },
+    { "bias in bf16", { MATRIX(40, 300), MATRIX(300, 70), HALF(DTYPE_BF16, 70) }, FORM(0, 0, 1), 0, true },
     { "f16, erf", { HALF(DTYPE_F16, 2, 600), HALF(DTYPE_F16, 130, 600) }, FORM(0, 1, 0), 0.002, true },
     { 0 }
 };
