@@ -18,7 +18,7 @@ MIB = 1 << 20
 ALONE = ["--clip", "off", "--recompute", "block", "--chunk-loss", "256"]
 CLIPPED = ["--recompute", "block", "--chunk-loss", "256", "--update-early", "off"]
 SUMMED = ["--micro-batch", "2", "--accumulation", "defer", "--recompute", "block", "--chunk-loss", "256"]
-MIXED = ["--precision", "mixed-bf16", *CLIPPED]
+MIXED = ["--precision", "mixed-bf16", "--attention", "flash", *CLIPPED]  # the same kernels with and without
 USUAL, SHORT = (4, 256), (1, 32)  # samples, context; with few tokens a step waits for the file
 ROWS = [("f32, each updated early", USUAL, ALONE, ["optimizer"]),
         ("f32, clipping", USUAL, CLIPPED, ["gradients", "optimizer", "optimizer,gradients"]),
@@ -32,7 +32,8 @@ ROWS = [("f32, each updated early", USUAL, ALONE, ["optimizer"]),
 def run(o, folder, data, size, words):
     out = os.path.join(folder, "run")
     subprocess.run(["rm", "-rf", out], check=True)
-    command = [f"{o.build}/snug", "train", "gpt2", "--batch", str(size[0]), "--context", str(size[1]), "--steps", str(o.steps),
+    command = [f"{o.build}/snug", "train", "gpt2", "--batch", str(size[0]), "--context", str(size[1]),
+               "--steps", str(o.steps),
                "--data", data, "--eval-samples", "4", "--save-every", "off", "--threads", str(o.threads),
                "--out", out, "--json", "--quiet", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

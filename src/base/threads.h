@@ -25,10 +25,6 @@ void threads_for(int64_t tiles, threads_body body, void *context);
  * (The clock of the whole process knows of its other threads only up to their last tick.) */
 double threads_seconds(void);
 
-/* Seconds of processors that the calling thread and those of the pool have had so far, exact at any instant.
- * (The clock of the whole process knows of its other threads only up to their last tick.) */
-double threads_seconds(void);
-
 /* How many processors this process may use: affinity and cgroup quota, at least 1. */
 int threads_available(void);
 

@@ -52,7 +52,7 @@ typedef struct {
  * `without` do not count: step passes may still remove them. */
 static void look_at(making *m, const graph *g, uint32_t without) {
     const compose_reach *reach = m->reach;
-    if (!reach || reach->tables || reach->peak_bytes == UINT64_MAX) return;
+    if (!reach || reach->planning_only || reach->peak_bytes == UINT64_MAX) return;
     uint64_t bytes = persistent_bytes(g, without);
     if (bytes > m->least) m->least = bytes;
     m->given_up = m->least > reach->peak_bytes && m->least > reach->budget;

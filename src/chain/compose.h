@@ -85,11 +85,12 @@ status compose_plan(const compose_run *r, const compose_choice *c, plan *p);
 status compose_plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, plan *p);
 
 /* What is worth looking at: candidates of at most `peak_bytes`, and those of at most `budget` that take at
- * most `seconds`. */
+ * most `seconds`. A candidate is given up for its persistent tensors, for the memory that planning it takes,
+ * and, where its memory shows that it is none of the first, for its time. Its activations don't count. */
 typedef struct {
     uint64_t peak_bytes, budget;
     double seconds;
-    bool tables; /* compares only the memory that making the plan takes, not that of tensors */
+    bool planning_only; /* given up only for the memory that planning takes */
 } compose_reach;
 
 /* The outline of a candidate: all but packing, in a third of the time. peak_bytes is a lower bound of the

@@ -62,7 +62,7 @@ static status room_in_file(exec *e, exec_part *part) {
     TRY(transfer_settle(e->transfer));
     uint64_t most = e->plan->slot_bytes / PIECES_PAGE * PIECES_PAGE;
     if (part->bytes > most) part->bytes = most;
-    part->data = transfer_room(e->transfer);
+    part->data = transfer_buffer(e->transfer);
     return STATUS_OK;
 }
 

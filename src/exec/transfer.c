@@ -5,20 +5,20 @@
 #include "exec/transfer_mover.h"
 
 struct transfer {
-    const plan_program *plan; /* the program that runs, or ran last */
-    const transfer_mover *by;
+    const plan_program *plan;        /* the program that runs, or ran last */
+    const transfer_mover *functions; /* of the mover */
     void *mover;
-    transfer_file *file; /* the same, where it is a file's */
+    transfer_file *file; /* the mover, where it moves to a file; else NULL */
     char *slots;
     uint64_t slot_bytes;
     uint32_t slot_count;
-    uint64_t used;     /* how many pieces have been computed on since opening, */
-    uint64_t ordered;  /* and how many have been ordered to be read */
-    piece ahead;       /* the next piece to order, */
-    bool more;         /* if there is one, */
-    uint32_t readable; /* which can be read after so many steps of the program */
-    uint32_t past;     /* how many steps of it are done */
-    op_arg *args;      /* room for the arguments of a call */
+    uint64_t used;           /* how many pieces have been computed on since opening, */
+    uint64_t ordered;        /* and of how many reading was ordered */
+    piece ahead;             /* the next piece to order, */
+    bool more;               /* if there is one, */
+    uint32_t readable_after; /* which can be read after so many steps of the program */
+    uint32_t done;           /* how many steps of it are done */
+    op_arg *args;            /* room for the arguments of a call */
 };
 
 /* ---- opening ---- */
@@ -37,10 +37,10 @@ static status open_mover(transfer *t, const plan *p, char *host) {
     if (p->device->apart) {
         transfer_copy *copy;
         result = transfer_copy_open(p, host, &copy);
-        t->by = &transfer_by_copy, t->mover = copy;
+        t->functions = &transfer_by_copy, t->mover = copy;
     } else {
         result = transfer_file_open(p, &t->file);
-        t->by = &transfer_by_file, t->mover = t->file;
+        t->functions = &transfer_by_file, t->mover = t->file;
     }
     return result;
 }
@@ -62,7 +62,7 @@ status transfer_open(const plan *p, char *slots, char *host, transfer **out) {
 
 void transfer_close(transfer *t) {
     if (!t) return;
-    if (t->mover) t->by->close(t->mover);
+    if (t->mover) t->functions->close(t->mover);
     memory_free(t->args);
     memory_free(t);
 }
@@ -74,19 +74,19 @@ static char *slot_of(const transfer *t, uint64_t number) {
 }
 
 static void give(transfer *t, const piece *x, uint64_t number, bool writing) {
-    t->by->give(t->mover, &(transfer_order){ t->plan, *x, slot_of(t, number), writing });
+    t->functions->give(t->mover, &(transfer_order){ t->plan, *x, slot_of(t, number), writing });
 }
 
 static void look_ahead(transfer *t) {
     uint32_t before = t->ahead.step;
     t->more = pieces_next(&t->plan->program, &t->ahead);
     if (t->more && (t->ahead.step != before || t->ahead.first == 0))
-        t->readable = pieces_readable(&t->plan->program, t->ahead.step);
+        t->readable_after = pieces_readable(&t->plan->program, t->ahead.step);
 }
 
 /* Orders the next pieces to be read: as many as there are free slots, and only what is there already. */
 static void read_ahead(transfer *t) {
-    while (t->more && t->ordered < t->used + t->slot_count && t->readable <= t->past) {
+    while (t->more && t->ordered < t->used + t->slot_count && t->readable_after <= t->done) {
         give(t, &t->ahead, t->ordered++, false);
         look_ahead(t);
     }
@@ -95,23 +95,23 @@ static void read_ahead(transfer *t) {
 void transfer_begin(transfer *t, const plan_program *next) {
     t->plan = next;
     t->ahead = (piece){ 0 };
-    t->past = 0;
+    t->done = 0;
     look_ahead(t);
     read_ahead(t);
 }
 
 void transfer_run(transfer *t, uint32_t step, const op_call *call) {
     const program *p = &t->plan->program;
-    t->past = step;
+    t->done = step;
     for (piece x = { .step = step }; pieces_next(p, &x) && x.step == step;) {
         op_call part;
         read_ahead(t);
-        t->by->await(t->mover, t->used + 1);
+        t->functions->compute_after(t->mover, t->used + 1);
         pieces_call(p, &x, call, slot_of(t, t->used), t->args, &part);
         p->steps[step].kernel->run(&part);
         give(t, &x, t->used++, true);
     }
-    t->past = step + 1;
+    t->done = step + 1;
     read_ahead(t);
 }
 
@@ -120,11 +120,11 @@ void transfer_run(transfer *t, uint32_t step, const op_call *call) {
 status transfer_failed(const transfer *t) { return t->file ? transfer_file_failed(t->file) : STATUS_OK; }
 
 status transfer_settle(transfer *t) {
-    t->by->settle(t->mover);
+    t->functions->settle(t->mover);
     return transfer_failed(t);
 }
 
-void *transfer_room(const transfer *t) { return t->slots; }
+void *transfer_buffer(const transfer *t) { return t->slots; }
 
 status transfer_read(transfer *t, uint64_t at, uint64_t bytes) {
     return transfer_file_read(t->file, at, t->slots, units_align(bytes, PIECES_PAGE));

@@ -15,20 +15,22 @@ typedef struct transfer transfer;
 status transfer_open(const plan *p, char *slots, char *host, transfer **t);
 void transfer_close(transfer *t); /* NULL is fine */
 
-/* A program is about to run: reading starts. */
+/* A program is about to run: reading starts. From here on each of its steps that reads or writes what is away
+ * is run by transfer_run, once and in order. Where moving fails, transfer_failed says so, and what is
+ * computed until somebody asks is worth nothing. */
 void transfer_begin(transfer *t, const plan_program *next);
-/* Runs a step that reads or writes what is away, piece by piece. */
+/* Piece by piece. */
 void transfer_run(transfer *t, uint32_t step, const op_call *call);
 
-/* Between runs: waits until everything is written. STATUS_FAILED if any reading or writing since opening
- * failed. */
+/* Between runs: everything is written when it returns (a device's copies are since device.end). STATUS_FAILED
+ * if any reading or writing since opening failed. */
 status transfer_settle(transfer *t);
-/* Whether anything has failed so far, without waiting. */
+/* The same without waiting: of what has been moved so far. */
 status transfer_failed(const transfer *t);
 
-/* Between runs, of a plan with a file: the caller may use the first slot, and read bytes of the file into it
- * or write them from it. */
-void *transfer_room(const transfer *t);
+/* After transfer_settle, of a plan with a file: the first slot is the caller's, for bytes of the file. `at`
+ * is a multiple of PIECES_PAGE, and `bytes`, rounded up to one, are no more than a slot has. */
+void *transfer_buffer(const transfer *t);
 status transfer_read(transfer *t, uint64_t at, uint64_t bytes);
 status transfer_write(transfer *t, uint64_t at, uint64_t bytes);
 /* The file's bytes, as the operating system counts them; 0: there is none. */

@@ -8,7 +8,7 @@
 #include "device/device_file.h"
 #include "exec/transfer_mover.h"
 
-_Static_assert(PIECES_PAGE % DEVICE_FILE_PAGE == 0, "files take what pieces are cut to");
+_Static_assert(PIECES_PAGE % DEVICE_FILE_PAGE == 0, "where pieces begin, files can be read");
 
 struct transfer_file {
     device_file file;

@@ -14,15 +14,16 @@ typedef struct {
 
 typedef struct {
     void (*give)(void *mover, const transfer_order *o);
-    void (*await)(void *mover, uint64_t read); /* computing goes on after so many pieces have been read */
-    void (*settle)(void *mover);               /* waits until all orders are done; between runs */
+    void (*compute_after)(void *mover, uint64_t read); /* what is computed from now on begins when so many
+                                                          pieces have been read since opening */
+    void (*settle)(void *mover);                       /* waits until all orders are done; between runs */
     void (*close)(void *mover);
 } transfer_mover;
 
 /* A thread that reads and writes a file. */
 typedef struct transfer_file transfer_file;
 status transfer_file_open(const plan *p, transfer_file **out);
-void transfer_file_close(void *mover); /* NULL is fine, as it is below */
+void transfer_file_close(void *mover); /* NULL is fine */
 status transfer_file_failed(const transfer_file *f);
 status transfer_file_read(transfer_file *f, uint64_t at, void *into, uint64_t bytes);
 status transfer_file_write(transfer_file *f, uint64_t at, const void *from, uint64_t bytes);

@@ -1,4 +1,5 @@
-/* What an op is. One constant of this type per folder under ops/; nothing anywhere switches on ops. */
+/* What an op is: a constant of this type in its folder under ops/, beside those of its gradient. Nothing
+ * anywhere switches on ops. */
 #pragma once
 
 #include "base/work.h"
@@ -74,7 +75,7 @@ typedef struct {
 /* One implementation. Lists are ordered by preference and end with name NULL; the last one is the plain
  * reference, which declines nothing that the op's rules allow (f32 and f64 alike). */
 typedef struct {
-    const char *name;                  /* says how: "gelu_cpu_simd" */
+    const char *name;                  /* says how: "gelu_cpu_vector" */
     bool (*accepts)(const op_call *c); /* NULL: everything; data pointers are not set yet */
     uint64_t (*scratch)(const op_call *c,
                         int threads); /* bytes, may be NULL; data pointers are not set yet */
@@ -126,7 +127,7 @@ struct op_def {
     op_range (*range)(const graph *g, const node *n, uint32_t input); /* NULL: anything, in all inputs */
     const op_update *update;   /* of an optimizer's update whose state has rules (ir/update.h); else NULL */
     const op_row_sum *row_sum; /* ir/row_sum.h; else NULL */
-    const op_kernel *cpu;      /* by kind of device: op_kernels */
+    const op_kernel *cpu;      /* of each kind of device, a list of its own */
     const op_case *cases;      /* end with name NULL */
 };
 

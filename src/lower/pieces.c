@@ -8,7 +8,7 @@
 #include "ops/state.h"
 
 _Static_assert(PIECES_ELEMENTS % STATE_BLOCK == 0 && PIECES_ELEMENTS % PIECES_PAGE == 0,
-               "pieces are whole blocks, of whole pages");
+               "a piece is a whole number of blocks and of pages");
 
 static const node *node_of(const program *p, uint32_t step) {
     return graph_node(&p->graph, p->steps[step].node);
@@ -147,8 +147,8 @@ static bool is_scales(const op_def *op, uint32_t in, uint32_t out) {
     return false;
 }
 
-/* Cuts an argument down to the piece. It has an element for each of the weight's; `scales`: for each block.
- */
+/* An argument of the weight's shape is cut to the piece's elements, one with `scales` to those of its blocks.
+ * Any other stays whole. */
 static void narrow(op_arg *a, const piece *x, const shape *weight, bool scales) {
     if (!a->data && a->dtype == DTYPE_NONE) return;
     int64_t first = scales ? x->first / STATE_BLOCK : x->first,

@@ -1,10 +1,11 @@
-/* Tensors that are away (ir/graph.h) wait in a file or in the host's memory, and pass through the memory that
- * computes in pieces. A step that reads or writes one is run piece by piece. Each piece has its part in a
- * slot of memory, which the pieces of other steps use in turn. Slots are all that two lanes share.
+/* Tensors that are away (ir/graph.h) stay in a file or in the host's memory. A step that reads or writes one
+ * is run piece by piece: its part of the tensor is brought into a slot of the device's memory, computed on,
+ * and written back. The pieces of all steps use the slots in turn. No other memory is used by two lanes at
+ * once.
  *
- * Two kinds of steps do so: updates, whose states are away, and copies there and back (ops/move). Both are
- * elementwise, but for blocks of state (op_def.update), and a piece is a whole number of blocks. So a kernel
- * can run on a piece as on a smaller tensor, and the bits are the same.
+ * Such steps are updates, whose states are away, copies there and back (ops/move), and casts of weights. All
+ * are elementwise, but for blocks of state (op_def.update), and a piece is a whole number of blocks. So a
+ * kernel can run on a piece as on a smaller tensor, and the bits are the same.
  *
  * All pieces of a program form one sequence, in the order of its steps. Reading ahead and writing back follow
  * it. */
@@ -14,7 +15,7 @@
 
 enum {
     PIECES_ELEMENTS = 1 << 18, /* elements of a piece; the last of a step may have fewer */
-    PIECES_PAGE = 4096,        /* away and in a slot each part begins at a multiple of this */
+    PIECES_PAGE = 4096,        /* each part begins at a multiple of this, where it waits and in its slot */
     PIECES_SLOTS = 16,         /* the most pieces that are in memory at once */
     PIECES_PARTS = 8           /* more than any step has: a weight, its gradient, two states */
 };
@@ -26,7 +27,8 @@ typedef struct {
     int64_t first, count;
 } piece;
 
-/* The piece after *x, which begins as {0}; false: there is none. */
+/* The piece after *x, of this step or a later one; false: there is none. *x begins as {0}, or with `step`
+ * alone for the first one from there on. */
 bool pieces_next(const program *p, piece *x);
 
 /* STATUS_FAILED: node n has more values away than a slot has parts. */

@@ -38,7 +38,7 @@ static tensor_id drop(builder *b, tensor_id x, double p) {
     return p > 0 && b->mode == MODEL_TRAIN ? dropout_apply(b->g, x, b->key, (float)p, stream) : x;
 }
 
-/* x W + b with parameters h.<layer>.<name>.{weight,bias} */
+/* x W + b with parameters transformer.h.<layer>.<name>.{weight,bias} */
 static tensor_id linear(builder *b, int64_t layer, const char *name, tensor_id x, int64_t out) {
     char weight[48], bias[48];
     snprintf(weight, sizeof weight, "%s.weight", name);

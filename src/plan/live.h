@@ -1,7 +1,7 @@
 /* Lifetimes: which storages a program needs, and from which step to which. A storage holds one or more
  * tensors. Views, must-aliases and gathered parts share a storage by the graph. Here a result may also take
- * over the storage of an input that this step is the last to read, where its op allows that. Persistent
- * tensors are not listed. */
+ * over the storage of an input that this step is the last to read, where its op allows that. Neither
+ * persistent tensors nor those that are away are listed. */
 #pragma once
 
 #include "lower/lower.h"

@@ -121,13 +121,14 @@ static void entry_take(void *list, uint32_t index, const compose_least *found) {
     x->known = (uint8_t)r->becomes;
 }
 
-/* The reach, for compose_bound to give candidates up. `tables`: only for memory that making them takes. */
-static compose_reach near_of(const pool *p, bool tables) {
+/* The reach, as compose_bound takes it. `planning_only`: a candidate is given up only if planning it takes
+ * too much memory. */
+static compose_reach reach_of(const pool *p, bool planning_only) {
     const reach *r = &p->reach;
     return (compose_reach){ .peak_bytes = r->leanest < p->limit ? r->leanest : p->limit,
                             .budget = r->budget < p->limit ? r->budget : p->limit,
-                            .seconds = tables ? HUGE_VAL : r->fastest,
-                            .tables = tables };
+                            .seconds = planning_only ? HUGE_VAL : r->fastest,
+                            .planning_only = planning_only };
 }
 
 /* Takes the listed entries of which exactly `known` is known to the next stage: bounds are outlined, outlines
@@ -146,7 +147,7 @@ static status learn(pool *p, const uint32_t *list, uint32_t count, knowledge kno
     visit v = { .run = p->run,
                 .memory = &p->memory,
                 .plan = known == OUTLINED,
-                .reach = near_of(p, true),
+                .reach = reach_of(p, true),
                 .list = &r,
                 .choice = entry_choice,
                 .take = entry_take };
@@ -158,7 +159,7 @@ static status learn(pool *p, const uint32_t *list, uint32_t count, knowledge kno
 
 /* The answer to a question, planned. peak_bytes 0: no entry answers it. */
 static status ask(pool *p, const question *q, entry *answer) {
-    enum { AHEAD = 8 }; /* so many for each thread are outlined in a round, not the first alone */
+    enum { AHEAD = 8 }; /* so many for each of up to 4 threads are outlined in a round, not the first alone */
     uint32_t list[4 * AHEAD], most = AHEAD * (uint32_t)threads_count();
     if (most > sizeof list / sizeof *list) most = sizeof list / sizeof *list;
     for (;;) {
@@ -195,7 +196,8 @@ static bool is_listed(const entry *list, uint32_t count, const entry *x) {
 }
 
 /* Answers the wishes from the entries so far, in `out`. Later stems matter only where they would give a
- * better answer: the reach becomes that, and entries out of reach are dropped. */
+ * better answer: the reach becomes that, and entries out of reach are dropped. Where the wish is for so many
+ * seconds, any stem may still answer it, and nothing is. */
 static status ask_wished(pool *p, entry out[WISHED_MOST], uint32_t *count) {
     const search_wish *w = p->wish;
     entry x;
@@ -259,7 +261,8 @@ static void combine(const space *s, uint32_t n, bool of_state, space_code *c) {
     }
 }
 
-/* A number for what the of_state settings do to forward and backward. Equal numbers: they do the same. */
+/* A number for what the of_state settings do to forward and backward: 0, nothing. Equal numbers: they do the
+ * same. */
 static uint32_t effect_of(const space *s, const space_code *c) {
     uint32_t effect = 0;
     for (uint32_t k = 0; k < s->step_count; k++)
@@ -286,7 +289,7 @@ enum { EFFECTS = 8 };
 typedef struct {
     outline *states, *values;
     uint32_t state_count, value_count;
-    uint32_t effects, of[EFFECTS]; /* by effect: the companion, as an index into `states` */
+    uint32_t effects, companion[EFFECTS]; /* by effect: an index into `states` */
 } tables;
 
 /* Switches these passes off, where "off" is offered; else to their first setting. */
@@ -321,18 +324,20 @@ static status list_states(const space *s, uint16_t stem, tables *t) {
     return STATUS_OK;
 }
 
-/* Chooses a companion for each effect that some state within reach has. */
+/* Chooses a companion for each effect that some state within reach has. A state that was given up alone is
+ * out of reach with all values too: its persistent tensors, or its tables, are too large, or it is too slow
+ * as well (compose_reach), and other passes improve none of these. */
 static status list_effects(const pool *p, tables *t) {
     const space *s = p->space;
     for (uint32_t i = 0; i < t->state_count; i++) {
         uint32_t e = 0, effect = effect_of(s, &t->states[i].code);
         if (!t->states[i].least.peak_bytes || t->states[i].least.given_up) continue;
-        while (e < t->effects && effect_of(s, &t->states[t->of[e]].code) != effect) e++;
+        while (e < t->effects && effect_of(s, &t->states[t->companion[e]].code) != effect) e++;
         if (e == EFFECTS) return status_set(STATUS_FAILED, "search: more than %d effects", EFFECTS);
         if (e == t->effects)
-            t->of[t->effects++] = i;
-        else if (stands_better(s, &t->states[i].code, &t->states[t->of[e]].code))
-            t->of[e] = i;
+            t->companion[t->effects++] = i;
+        else if (stands_better(s, &t->states[i].code, &t->states[t->companion[e]].code))
+            t->companion[e] = i;
     }
     return STATUS_OK;
 }
@@ -345,9 +350,10 @@ static status list_values(const space *s, tables *t) {
     if (!t->values) return status_set(STATUS_FAILED, "no memory to search");
     for (uint32_t e = 0; e < t->effects; e++)
         for (uint32_t i = 0; i < each; i++) {
-            space_code c = t->states[t->of[e]].code;
+            space_code c = t->states[t->companion[e]].code;
             combine(s, i, false, &c);
-            if (space_compare(&c, &t->states[t->of[e]].code) != 0) t->values[t->value_count++].code = c;
+            if (space_compare(&c, &t->states[t->companion[e]].code) != 0)
+                t->values[t->value_count++].code = c;
         }
     return STATUS_OK;
 }
@@ -407,7 +413,7 @@ static status add_outline(pool *p, const outline *x) {
 /* Adds the candidate with these values and this state, which is in neither table, by its bound. */
 static status add_pair(pool *p, const tables *t, uint32_t e, const outline *values, const outline *state) {
     const space *s = p->space;
-    const outline *base = &t->states[t->of[e]];
+    const outline *base = &t->states[t->companion[e]];
     entry x = { .code = values->code, .known = BOUND };
     for (uint32_t k = 0; k < s->step_count; k++)
         if (is_of_state(s, k)) x.code.at[k] = state->code.at[k];
@@ -428,12 +434,12 @@ static status add_pairs(pool *p, const tables *t) {
     for (uint32_t i = 0; i < t->value_count; i++) {
         const outline *values = &t->values[i];
         uint32_t e = 0, effect = effect_of(s, &values->code);
-        while (effect_of(s, &t->states[t->of[e]].code) != effect) e++;
+        while (effect_of(s, &t->states[t->companion[e]].code) != effect) e++;
         TRY(add_outline(p, values));
         for (uint32_t k = 0; k < t->state_count; k++) {
             const outline *state = &t->states[k];
-            bool known = k == t->of[e] || state->least.given_up || !state->least.peak_bytes;
-            if (known || !values->least.peak_bytes || values->least.given_up ||
+            bool skip = k == t->companion[e] || state->least.given_up || !state->least.peak_bytes;
+            if (skip || !values->least.peak_bytes || values->least.given_up ||
                 effect_of(s, &state->code) != effect)
                 continue;
             TRY(add_pair(p, t, e, values, state));
@@ -451,7 +457,7 @@ static void tables_close(tables *t) {
 /* Adds the candidates of a stem that are in reach. */
 static status survey(pool *p, uint16_t stem) {
     tables t = { 0 };
-    compose_reach near = near_of(p, false);
+    compose_reach near = reach_of(p, false);
     status result = list_states(p->space, stem, &t);
     if (result == STATUS_OK) result = outline_all(p, t.states, t.state_count, &near);
     if (result == STATUS_OK) result = list_effects(p, &t);
@@ -460,7 +466,7 @@ static status survey(pool *p, uint16_t stem) {
         result = list_values(p->space, &t);
         if (result == STATUS_OK) {
             qsort(t.values, t.value_count, sizeof *t.values, compare_outlines);
-            near = near_of(p, true); /* with another state the same values may take less, and less time */
+            near = reach_of(p, true); /* with another state the same values may take less, and less time */
             result = outline_all(p, t.values, t.value_count, &near);
         }
         if (result == STATUS_OK) result = add_pairs(p, &t);
@@ -489,9 +495,10 @@ static status copy_points(const pool *p, entry *list, uint32_t count, search_fro
     return STATUS_OK;
 }
 
-/* Stems with the largest micro-batch come first. Their answers limit how far the others are looked at. Spare
- * stems come last: all of them within a budget, else those up to the micro-batch of the leanest answer. Where
- * a limit leaves no answer, they wait for a larger limit. */
+/* Stems with the largest micro-batch come first. Their answers limit how far the others are looked at. Stems
+ * that lack a technique which is nearly free (`spare`) come last. With a budget all of these are searched;
+ * without one, only those up to the micro-batch of the leanest answer. Where a limit leaves no answer they
+ * are skipped: the caller searches again with a larger limit. */
 static status find_wished(pool *p, search_front *front) {
     const space *s = p->space;
     entry found[WISHED_MOST];

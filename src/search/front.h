@@ -21,7 +21,8 @@ status front_find(const compose_run *r, const space *s, uint64_t limit, const se
                   search_front *front);
 
 /* Plans the choice of each point, on all threads. peak_bytes 0: it cannot be planned. Where an outline is
- * above `limit`, the point is not planned: its peak is that of the outline. */
+ * above `limit`, or given up, the point is not planned: its peak is what was seen of it, and too small
+ * perhaps. */
 status front_plan(const compose_run *r, uint64_t limit, search_point *points, uint32_t count);
 
 /* A lower bound of a candidate's outline, from the outlines of three other candidates of its stem:

@@ -18,7 +18,7 @@ typedef struct {
     const compose_run *run;
     visit_memory *memory;
     bool plan;           /* true: choices are planned; false: they are outlined */
-    compose_reach reach; /* what an outline beyond this is given up for */
+    compose_reach reach; /* an outline beyond this is given up */
     void *list;          /* handed to `choice` and `take` */
     void (*choice)(const void *list, uint32_t index, compose_choice *out);
     /* Receives what was found, on any thread, once for each index. peak_bytes 0: it cannot be planned. Of a

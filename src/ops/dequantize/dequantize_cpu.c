@@ -2,7 +2,8 @@
 #include "ops/fast.h"
 #include "ops/reference.h"
 
-VECTOR_CLONES static void widen_row(const int8_t *restrict codes, float scale, int64_t n, float *restrict y) {
+VECTOR_CLONES static void decode_by_row(const int8_t *restrict codes, float scale, int64_t n,
+                                        float *restrict y) {
     for (int64_t i = 0; i < n; i++) y[i] = scale * (float)codes[i];
 }
 
@@ -21,7 +22,7 @@ static void widen_rows(const op_call *c, int64_t first, int64_t last) {
         if (a->columns)
             widen_each(codes, scales, n, y);
         else
-            widen_row(codes, scales[row], n, y);
+            decode_by_row(codes, scales[row], n, y);
     }
 }
 

@@ -84,7 +84,7 @@ static void embedding_backward_fast(const op_call *c) {
 }
 
 /* The same with 16 bits on either side: a row's piece is widened, added to, and narrowed again. */
-static float *widen_row(const op_arg *x, int64_t first, int64_t n, float row[COLUMNS]) {
+static float *decode_by_row(const op_arg *x, int64_t first, int64_t n, float row[COLUMNS]) {
     if (!dtype_is_half(x->dtype)) return (float *)x->data + first;
     half_widen(x->dtype, (const uint16_t *)x->data + first, n, row);
     return row;
@@ -102,8 +102,8 @@ static void narrow_columns_piece(const op_call *c, int64_t first, int64_t last) 
         float from[COLUMNS], sum[COLUMNS];
         if (ids[i] < 0 || ids[i] >= rows) continue;
         int64_t place = ids[i] * width + first;
-        float *to = widen_row(dtable, place, n, sum);
-        add_row(widen_row(dy, i * width + first, n, from), n, to);
+        float *to = decode_by_row(dtable, place, n, sum);
+        add_row(decode_by_row(dy, i * width + first, n, from), n, to);
         if (to == sum) half_narrow(dtable->dtype, sum, n, (uint16_t *)dtable->data + place);
     }
 }

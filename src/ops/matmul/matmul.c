@@ -20,7 +20,8 @@ bool matmul_sizes_of(const shape *a, const shape *b, const matmul_attributes *t,
 
 /* ---- shapes ---- */
 
-/* What is added where y comes to lie is of its type; what is only read may be any that is computed alike. */
+/* Residual and accumulator have y's type, since y may share their memory. a, b and bias may be of any type
+ * that is computed in the same wide type. */
 static status check_extras(const graph *g, const node *n, const tensor *y) {
     tensor_id bias = node_in(g, n, MATMUL_BIAS), residual = node_in(g, n, MATMUL_RESIDUAL);
     tensor_id accumulator = node_in(g, n, MATMUL_ACCUMULATOR);
@@ -67,21 +68,21 @@ static tensor_id as_matrix(graph *g, tensor_id t) {
     return t && s->rank > 2 ? reshape_apply(g, t, SHAPE(shape_rows(s), shape_last(s))) : t;
 }
 
-/* The gradient of `of` as a product, with what was gathered before in it: nothing is added afterwards.
- * Parameters are chained through the accumulator, for theirs is one place and a sum over rows; data goes in
- * as the residual. Where the product has other leading dimensions than `of`, all are seen as matrices. */
-static tensor_id gradient_of(graph *g, tensor_id of, tensor_id gathered, bool chained, matmul_inputs in) {
+/* Adds the product that is the gradient of `of`. The product includes the gradient so far: `in_place` as the
+ * accumulator, whose storage it takes, as the gradients of b do, which are sums over rows; else as the
+ * residual. Where the product's leading dimensions differ from those of `of`, both become matrices. */
+static tensor_id gradient_of(graph *g, tensor_id of, tensor_id so_far, bool in_place, matmul_inputs in) {
     if (g->failed) return 0;
     shape is = *graph_shape(g, in.a), should = *graph_shape(g, of);
     is.dim[is.rank - 1] = shape_last(&should);
-    bool apart = should.rank > 2 && (in.ta || !shape_equal(&is, &should));
-    if (!in.ta && (apart || should.rank == 2)) in.a = as_matrix(g, in.a);
-    if (apart) gathered = as_matrix(g, gathered);
-    in.accumulator = chained ? gathered : 0;
-    in.residual = chained ? 0 : gathered;
+    bool as_matrices = should.rank > 2 && (in.ta || !shape_equal(&is, &should));
+    if (!in.ta && (as_matrices || should.rank == 2)) in.a = as_matrix(g, in.a);
+    if (as_matrices) so_far = as_matrix(g, so_far);
+    in.accumulator = in_place ? so_far : 0;
+    in.residual = in_place ? 0 : so_far;
     in.type = graph_gradient_dtype(g, of);
     tensor_id d = matmul_apply(g, &in);
-    return apart ? reshape_apply(g, d, should) : d;
+    return as_matrices ? reshape_apply(g, d, should) : d;
 }
 
 static tensor_id gradient_of_b(graph *g, const node *n, tensor_id dy, tensor_id gathered) {

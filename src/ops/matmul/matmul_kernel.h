@@ -75,7 +75,7 @@ matmul_pack matmul_pack_portable, matmul_pack_avx512;
 typedef struct {
     const char *at;
     int64_t stride; /* in bytes */
-} matmul_ask;
+} matmul_prefetch;
 
 enum {
     MATMUL_ASK_Y,
@@ -83,10 +83,10 @@ enum {
     MATMUL_ASK_B,
     MATMUL_ASKS,
     MATMUL_ASK_EVERY = 16, /* depths */
-    MATMUL_ASK_TIMES = MATMUL_DEPTH / MATMUL_ASK_EVERY,
+    MATMUL_PREFETCH_TIMES = MATMUL_DEPTH / MATMUL_ASK_EVERY,
 };
 
-static inline void matmul_ask_once(matmul_ask *ask) {
+static inline void matmul_ask_once(matmul_prefetch *ask) {
     for (int i = 0; i < MATMUL_ASKS; i++) {
         __builtin_prefetch(ask[i].at, 0, 2);
         __builtin_prefetch(ask[i].at + 64, 0, 2);
@@ -109,7 +109,7 @@ typedef struct {
     /* sum[i][j] = sum over the depth of a[p][i] * b[p][j], for i < `rows` of the block's; sum has rows of
      * `columns` floats and begins, as b does, at an address aligned to 64. `ask` is used up. */
     void (*block)(int64_t depth, int64_t rows, const float *a, const float *b, float *sum,
-                  matmul_ask ask[MATMUL_ASKS]);
+                  matmul_prefetch ask[MATMUL_ASKS]);
 
     /* The same for few rows with b, of f32, as it lies: each element is read once, in long runs. */
     void (*stream)(const matmul_strip *s, const matmul_operand *b);

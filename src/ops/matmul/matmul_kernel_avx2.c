@@ -9,7 +9,7 @@ enum { ROWS = 6, COLUMNS = 16, VECTOR = 8, STEPS = 8 };
 
 /* One body for every number of rows: `rows` is a constant wherever it is inlined. */
 TARGET static inline __attribute__((always_inline)) void
-multiply(int64_t depth, const int rows, const float *a, const float *b, float *sum, matmul_ask *ask) {
+multiply(int64_t depth, const int rows, const float *a, const float *b, float *sum, matmul_prefetch *ask) {
     __m256 x[ROWS][2];
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++) x[i][0] = x[i][1] = _mm256_setzero_ps();
@@ -31,7 +31,7 @@ multiply(int64_t depth, const int rows, const float *a, const float *b, float *s
 }
 
 TARGET static void block(int64_t depth, int64_t rows, const float *a, const float *b, float *sum,
-                         matmul_ask *ask) {
+                         matmul_prefetch *ask) {
     switch (rows) {
     case 1: multiply(depth, 1, a, b, sum, ask); break;
     case 2: multiply(depth, 2, a, b, sum, ask); break;
@@ -96,7 +96,7 @@ TARGET static inline __attribute__((always_inline)) void turn(__m256 x[VECTOR]) 
 }
 
 /* b's rows run along the depth: squares of 8 x 8 are turned in registers. Columns from j. */
-TARGET static void add_turned(const matmul_strip *s, const matmul_operand *b, int64_t j) {
+TARGET static void sum_transposed(const matmul_strip *s, const matmul_operand *b, int64_t j) {
     __m256 sum[MATMUL_STREAM_ROWS] = { 0 };
     const float *from = (const float *)b->data + j * b->stride;
     int64_t p = 0;
@@ -123,7 +123,7 @@ TARGET static void add_turned(const matmul_strip *s, const matmul_operand *b, in
 }
 
 /* The columns from j, fewer than a vector has. */
-TARGET static void add_rest(const matmul_strip *s, const matmul_operand *b, int64_t j) {
+TARGET static void sum_rest(const matmul_strip *s, const matmul_operand *b, int64_t j) {
     for (; j < s->columns; j++)
         for (int64_t i = 0; i < s->rows; i++) {
             float x = 0;
@@ -136,8 +136,8 @@ TARGET static void add_rest(const matmul_strip *s, const matmul_operand *b, int6
 TARGET static void stream(const matmul_strip *s, const matmul_operand *b) {
     if (!b->across) {
         int64_t j = 0;
-        for (; j + VECTOR <= s->columns; j += VECTOR) add_turned(s, b, j);
-        add_rest(s, b, j);
+        for (; j + VECTOR <= s->columns; j += VECTOR) sum_transposed(s, b, j);
+        sum_rest(s, b, j);
         return;
     }
     int64_t p = 0;

@@ -9,7 +9,7 @@ enum { ROWS = 14, COLUMNS = 32, STEPS = 8 };
 
 /* One body for every number of rows: `rows` is a constant wherever it is inlined. */
 TARGET static inline __attribute__((always_inline)) void
-multiply(int64_t depth, const int rows, const float *a, const float *b, float *sum, matmul_ask *ask) {
+multiply(int64_t depth, const int rows, const float *a, const float *b, float *sum, matmul_prefetch *ask) {
     __m512 x[ROWS][2];
 #pragma GCC unroll 14
     for (int i = 0; i < rows; i++) x[i][0] = x[i][1] = _mm512_setzero_ps();
@@ -31,7 +31,7 @@ multiply(int64_t depth, const int rows, const float *a, const float *b, float *s
 }
 
 TARGET static void block(int64_t depth, int64_t rows, const float *a, const float *b, float *sum,
-                         matmul_ask *ask) {
+                         matmul_prefetch *ask) {
     switch (rows) {
     case 1: multiply(depth, 1, a, b, sum, ask); break;
     case 2: multiply(depth, 2, a, b, sum, ask); break;
@@ -99,7 +99,7 @@ TARGET static inline __attribute__((always_inline)) void read_turned(const float
 }
 
 /* b's rows run along the depth: squares of 16 x 16 are turned in registers. Columns from j. */
-TARGET static void add_turned(const matmul_strip *s, const matmul_operand *b, int64_t j) {
+TARGET static void sum_transposed(const matmul_strip *s, const matmul_operand *b, int64_t j) {
     __m512 sum[MATMUL_STREAM_ROWS] = { 0 }, x[VECTOR];
     int64_t lanes = s->columns - j < VECTOR ? s->columns - j : VECTOR, p = 0;
     const float *row[VECTOR], *a = s->a;
@@ -122,7 +122,7 @@ TARGET static void add_turned(const matmul_strip *s, const matmul_operand *b, in
 
 TARGET static void stream(const matmul_strip *s, const matmul_operand *b) {
     if (!b->across) {
-        for (int64_t j = 0; j < s->columns; j += VECTOR) add_turned(s, b, j);
+        for (int64_t j = 0; j < s->columns; j += VECTOR) sum_transposed(s, b, j);
         return;
     }
     int64_t p = 0;

@@ -25,7 +25,8 @@ static inline float fused(float a, float b, float c) {
 }
 #endif
 
-static void block(int64_t depth, int64_t rows, const float *a, const float *b, float *sum, matmul_ask *ask) {
+static void block(int64_t depth, int64_t rows, const float *a, const float *b, float *sum,
+                  matmul_prefetch *ask) {
     (void)ask;
     float x[ROWS][COLUMNS] = { 0 };
     for (int64_t p = 0; p < depth; p++, a += ROWS, b += COLUMNS)

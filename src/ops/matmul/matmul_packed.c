@@ -290,11 +290,11 @@ static void end_block(const ending *given) {
 
 /* ---- prefetching what is packed next, while a panel is computed ---- */
 
-/* A part of an operand, as a series of prefetches (matmul_ask) for the micro-kernel to issue. */
+/* A part of an operand, as a series of prefetches (matmul_prefetch) for the micro-kernel to issue. */
 typedef struct {
     const char *data;
     int64_t stride;        /* in bytes, between runs */
-    int64_t groups, pairs; /* of MATMUL_ASK_TIMES runs each; of lines in a run */
+    int64_t groups, pairs; /* of MATMUL_PREFETCH_TIMES runs each; of lines in a run */
     int64_t next;
 } ahead;
 
@@ -305,16 +305,16 @@ static ahead ahead_begin(const matmul_operand *o, int64_t lane, int64_t depth, i
     matmul_operand at = matmul_operand_at(o, lane, depth);
     return (ahead){ .data = (const char *)at.data,
                     .stride = o->stride * matmul_bytes(o->type),
-                    .groups = divide_up(o->across ? depths : lanes, MATMUL_ASK_TIMES),
+                    .groups = divide_up(o->across ? depths : lanes, MATMUL_PREFETCH_TIMES),
                     .pairs = divide_up((o->across ? lanes : depths) * matmul_bytes(o->type), PAIR) };
 }
 
 /* The next prefetch; when there are none left, one of something that is in the cache already. */
-static matmul_ask ahead_next(ahead *a, const void *at_hand) {
-    if (a->next >= a->groups * a->pairs) return (matmul_ask){ at_hand, 0 };
+static matmul_prefetch ahead_next(ahead *a, const void *at_hand) {
+    if (a->next >= a->groups * a->pairs) return (matmul_prefetch){ at_hand, 0 };
     int64_t group = a->next % a->groups, pair = a->next / a->groups;
     a->next++;
-    return (matmul_ask){ a->data + group * MATMUL_ASK_TIMES * a->stride + pair * PAIR, a->stride };
+    return (matmul_prefetch){ a->data + group * MATMUL_PREFETCH_TIMES * a->stride + pair * PAIR, a->stride };
 }
 
 /* ---- a tile ---- */
@@ -432,9 +432,9 @@ static void run_panel(const tile *t, int64_t column, ahead *next_a) {
     for (int64_t row = 0; row < s->rows; row += k->rows) {
         int64_t rows = least(s->rows - row, k->rows);
         ending e = ending_at(t, row, column, rows, columns, k->columns);
-        matmul_ask ask[MATMUL_ASKS] = { { (const char *)e.out, e.out_stride * matmul_bytes(e.type) },
-                                        ahead_next(next_a, t->sum),
-                                        ahead_next(&next_b, t->sum) };
+        matmul_prefetch ask[MATMUL_ASKS] = { { (const char *)e.out, e.out_stride * matmul_bytes(e.type) },
+                                             ahead_next(next_a, t->sum),
+                                             ahead_next(&next_b, t->sum) };
         k->block(s->depths, rows, t->a + row * s->depths, t->b, t->sum, ask);
         end_block(&e);
     }

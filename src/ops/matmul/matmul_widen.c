@@ -4,11 +4,11 @@
 #include "ops/nf4.h"
 #include "ops/vector_math.h"
 
-VECTOR_CLONES static void widen_bytes(const int8_t *codes, const float *scales, int64_t n, float *x) {
+VECTOR_CLONES static void decode_by_columns(const int8_t *codes, const float *scales, int64_t n, float *x) {
     for (int64_t i = 0; i < n; i++) x[i] = (float)codes[i] * scales[i];
 }
 
-VECTOR_CLONES static void widen_row(const int8_t *codes, float scale, int64_t n, float *x) {
+VECTOR_CLONES static void decode_by_row(const int8_t *codes, float scale, int64_t n, float *x) {
     for (int64_t i = 0; i < n; i++) x[i] = (float)codes[i] * scale;
 }
 
@@ -16,9 +16,9 @@ VECTOR_CLONES static void widen_row(const int8_t *codes, float scale, int64_t n,
 static void widen_run(const matmul_operand *o, int64_t row, int64_t first, int64_t n, float *x) {
     const int8_t *bytes = (const int8_t *)o->data + row * o->stride + first;
     if (o->type == DTYPE_I8 && o->by_rows)
-        widen_row(bytes, o->scales[row], n, x);
+        decode_by_row(bytes, o->scales[row], n, x);
     else if (o->type == DTYPE_I8)
-        widen_bytes(bytes, o->scales + first, n, x);
+        decode_by_columns(bytes, o->scales + first, n, x);
     else
         nf4_decode((const uint8_t *)o->data + row * o->stride / 2, o->scales + row * nf4_blocks(o->stride),
                    first, n, x);
