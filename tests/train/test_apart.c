@@ -219,6 +219,24 @@ static int pass_named(const char *name) {
     return i;
 }
 
+/* Of the same choice on both: each pool is as large as planned, and they add up to the same bytes. */
+static void assert_pools(const outcome *here, const outcome *there) {
+    const plan_pool *memory = &there->pools[POOL_MEMORY], *host = &there->pools[POOL_HOST];
+    assert_int_equal(apart_seen.most_bytes, memory->persistent_bytes + memory->arena_bytes);
+    assert_int_equal(memory->arena_bytes, here->pools[POOL_MEMORY].arena_bytes);
+    assert_int_equal(memory->persistent_bytes + host->persistent_bytes,
+                     here->pools[POOL_MEMORY].persistent_bytes + here->pools[POOL_FILE].persistent_bytes +
+                         there->staging_bytes);
+    assert_int_equal(here->measured[POOL_FILE], here->pools[POOL_FILE].persistent_bytes);
+    assert_int_equal(there->measured[POOL_HOST], units_align(host->persistent_bytes, 4096));
+    assert_int_equal(there->pools[POOL_FILE].persistent_bytes + there->measured[POOL_FILE], 0);
+}
+
+static void pin_all(const compose_choice *c, setup_options *o) {
+    for (int i = 0; pass_table[i]; i++) o->passes[i] = c->settings[i].text[0] ? c->settings[i].text : "off";
+    o->micro_batch = c->micro_batch;
+}
+
 /* What waits away is in a file beside a CPU, and in the host's memory beside a device apart, and the bits are
  * the same. Copies pass through slots whatever the lanes' pace is, and each pool is as large as planned. */
 static void what_is_away_is_in_the_hosts_memory(void **state) {
@@ -239,24 +257,50 @@ static void what_is_away_is_in_the_hosts_memory(void **state) {
             apart_seen = (apart_counts){ 0 };
             apart_pace_now = (apart_pace)pace;
             o.out = "hosted", o.folder = NULL;
-            for (int i = 0; pass_table[i]; i++)
-                o.passes[i] = here.choice.settings[i].text[0] ? here.choice.settings[i].text : "off";
+            pin_all(&here.choice, &o);
             run(&o, &apart_device, &there);
             assert_same(&here, &there, o.steps);
             assert_same_file("filed/model.safetensors", "hosted/model.safetensors");
-            const plan_pool *memory = &there.pools[POOL_MEMORY], *host = &there.pools[POOL_HOST];
-            assert_int_equal(apart_seen.most_bytes, memory->persistent_bytes + memory->arena_bytes);
-            assert_int_equal(memory->arena_bytes, here.pools[POOL_MEMORY].arena_bytes);
-            assert_int_equal(memory->persistent_bytes + host->persistent_bytes,
-                             here.pools[POOL_MEMORY].persistent_bytes +
-                                 here.pools[POOL_FILE].persistent_bytes + there.staging_bytes);
-            assert_int_equal(there.pools[POOL_FILE].persistent_bytes + there.measured[POOL_FILE], 0);
-            assert_int_equal(there.measured[POOL_HOST], units_align(host->persistent_bytes, 4096));
+            assert_pools(&here, &there);
             assert_true(apart_seen.copied_bytes > 0);
             if (pace != APART_RANDOM) assert_int_equal(apart_seen.waited, pace ? apart_seen.copies : 0);
         }
     }
     apart_pace_now = APART_EAGER;
+}
+
+/* Points of the front of a device apart, of which most have something away, run on both. */
+static void points_of_the_front_run_on_both(void **state) {
+    (void)state;
+    enum { MOST = 16 };
+    setup s;
+    search_front front;
+    setup_options o = usual("point-here"), there_options;
+    o.batch = 8, o.micro_batch = 0, o.context = 64, o.steps = 1, o.save_every = 0, o.eval_every = 0;
+    o.overwrite = true, o.allow = "all";
+    assert_int_equal(setup_open(&o, NULL, &s), STATUS_OK);
+    s.request.run.lower.device = &apart_device;
+    assert_int_equal(search_run(&s.request, NULL, &front), STATUS_OK);
+    uint32_t away = 0, every = front.count / MOST + 1;
+    for (uint32_t i = 0; i < front.count; i += every) {
+        outcome here = { 0 }, there = { 0 };
+        pin_all(&front.points[i].choice, &o);
+        o.folder = ".", o.out = "point-here";
+        there_options = o;
+        there_options.folder = NULL, there_options.out = "point-there";
+        run(&o, NULL, &here);
+        apart_seen = (apart_counts){ 0 };
+        apart_pace_now = (apart_pace)(i % 3);
+        run(&there_options, &apart_device, &there);
+        assert_same(&here, &there, o.steps);
+        assert_same_file("point-here/model.safetensors", "point-there/model.safetensors");
+        assert_pools(&here, &there);
+        away += here.pools[POOL_FILE].persistent_bytes > 0;
+    }
+    assert_true(away >= 3);
+    apart_pace_now = APART_EAGER;
+    search_close(&front);
+    setup_close(&s);
 }
 
 /* Of candidates that are within a budget only those count which leave no more away than may be. */
@@ -314,6 +358,7 @@ int main(void) {
         cmocka_unit_test(budgets_are_of_the_device),
         cmocka_unit_test(faults_are_found),
         cmocka_unit_test(what_is_away_is_in_the_hosts_memory),
+        cmocka_unit_test(points_of_the_front_run_on_both),
         cmocka_unit_test(what_may_be_away_is_limited),
     };
     return cmocka_run_group_tests_name("a device apart", tests, open_all, scratch_close);
