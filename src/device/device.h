@@ -15,7 +15,7 @@ typedef struct {
 } device_pool;
 
 /* Queues of work that go on side by side, each in its own order: kernels, and copies of what is away. */
-typedef enum { LANE_COMPUTE, LANE_COPY, LANE_COUNT } lane;
+typedef enum { LANE_COMPUTE, LANE_COPY, LANE_COUNT } device_lane;
 
 /* Whose memory a plan's tensors live in, and who computes on them. Plan, lowering and executor are handed
  * one; nobody asks which it is. What it offers is all that they need of it. */
@@ -36,8 +36,8 @@ struct device {
      * is an event: all that the lane has been given so far is done. What `lane` is given after `after` begins
      * when that event of the other lane has happened. */
     void (*copy)(const device *d, void *to, const void *from, uint64_t bytes);
-    uint64_t (*mark)(const device *d, lane l);
-    void (*after)(const device *d, lane l, lane other, uint64_t event);
+    uint64_t (*mark)(const device *d, device_lane l);
+    void (*after)(const device *d, device_lane l, device_lane other, uint64_t event);
 };
 extern const device device_cpu;
 

@@ -1,6 +1,6 @@
 #include "lower/lanes.h"
 
-double lanes_add(lanes *l, lane which, double event, double seconds) {
+double lanes_add(lanes *l, device_lane which, double event, double seconds) {
     double *free = &l->free[which];
     *free = (*free > event ? *free : event) + seconds;
     return *free;

@@ -11,7 +11,7 @@ typedef struct {
 
 /* Gives a lane work that takes `seconds` and may begin at moment `event`. Returns the moment when it is done:
  * an event that other work can wait for. */
-double lanes_add(lanes *l, lane which, double event, double seconds);
+double lanes_add(lanes *l, device_lane which, double event, double seconds);
 
 /* All lanes go on working for so long, in the same pace. */
 void lanes_pass(lanes *l, double seconds);

@@ -15,14 +15,14 @@ enum { MOST = 40, LANES = LANE_COUNT };
 
 /* Work in whole moments, which doubles hold exactly. */
 typedef struct {
-    lane lane;
+    device_lane lane;
     int waits_for; /* earlier work; -1: nothing */
     int moments, done_at;
 } work;
 
 static void draw(work *w, int count, uint64_t *seed) {
     for (int i = 0; i < count; i++)
-        w[i] = (work){ .lane = (lane)(scratch_random(seed) % LANES),
+        w[i] = (work){ .lane = (device_lane)(scratch_random(seed) % LANES),
                        .waits_for =
                            i && scratch_random(seed) % 3 ? (int)(scratch_random(seed) % (uint32_t)i) : -1,
                        .moments = (int)(scratch_random(seed) % 5),
@@ -32,7 +32,7 @@ static void draw(work *w, int count, uint64_t *seed) {
 /* The first work of a lane that is not done; -1: it has none. */
 static int first_of(const work *w, int count, int which) {
     for (int i = 0; i < count; i++)
-        if (w[i].lane == (lane)which && w[i].done_at < 0) return i;
+        if (w[i].lane == (device_lane)which && w[i].done_at < 0) return i;
     return -1;
 }
 

@@ -120,12 +120,12 @@ static void copy(const device *d, void *to, const void *from, uint64_t bytes) {
     maybe_copy();
 }
 
-static uint64_t mark(const device *d, lane l) {
+static uint64_t mark(const device *d, device_lane l) {
     (void)d;
     return l == LANE_COPY ? lanes_now.given : ++lanes_now.kernels;
 }
 
-static void after(const device *d, lane l, lane other, uint64_t event) {
+static void after(const device *d, device_lane l, device_lane other, uint64_t event) {
     (void)d;
     assert(lanes_now.running && l != other);
     assert(event <= (other == LANE_COPY ? lanes_now.given : lanes_now.kernels));
