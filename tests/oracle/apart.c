@@ -91,6 +91,7 @@ static struct {
     uint64_t kernels;     /* events of the lane of kernels that were asked for */
     uint64_t random;
     bool running;
+    bool ordered; /* what is copied now comes after the kernels that have been called */
 } lanes_now;
 
 apart_pace apart_pace_now;
@@ -111,9 +112,20 @@ static void maybe_copy(void) {
         do_copies(lanes_now.done + (lanes_now.random >> 33) % (waiting + 1));
 }
 
+static bool is_ours(const void *at) {
+    bool ours = false;
+    for (int i = 0; i < MOST_POOLS; i++) {
+        const char *begin = pools[i].at.data;
+        ours |= begin && (const char *)at >= begin && (const char *)at < begin + pools[i].at.bytes;
+    }
+    return ours;
+}
+
+/* What kernels have made leaves only after an event of theirs was waited for. */
 static void copy(const device *d, void *to, const void *from, uint64_t bytes) {
     (void)d;
     assert(lanes_now.running && lanes_now.given - lanes_now.done < MOST_COPIES);
+    assert(is_ours(to) != is_ours(from) && (lanes_now.ordered || is_ours(to)));
     uint64_t i = lanes_now.given++ % MOST_COPIES;
     lanes_now.copies[i].to = to, lanes_now.copies[i].from = from, lanes_now.copies[i].bytes = bytes;
     apart_seen.copies++, apart_seen.copied_bytes += bytes;
@@ -129,6 +141,7 @@ static void after(const device *d, device_lane l, device_lane other, uint64_t ev
     (void)d;
     assert(lanes_now.running && l != other);
     assert(event <= (other == LANE_COPY ? lanes_now.given : lanes_now.kernels));
+    lanes_now.ordered = l == LANE_COPY;
     if (l != LANE_COMPUTE) return;
     if (event > lanes_now.done) apart_seen.waited += event - lanes_now.done;
     do_copies(event);

@@ -91,7 +91,7 @@ device_rates device_rates_default(int threads) {
     r.cache_bytes = cache_bytes();
     r.call_seconds = threads > 1 ? 3e-6 : 1e-6;
     r.scale = 1;
-    r.copied = r.bandwidth;
+    r.copied = r.bandwidth;               /* of no CPU: a device apart has a rate of its own */
     r.file_read = r.file_written = 0.5e9; /* of a disk without moving parts, and not the fastest */
     snprintf(r.source, sizeof r.source, "built-in table: %s", name);
     return r;
