@@ -96,7 +96,7 @@ void bench_op_open(bench_op *o, const op_def *op, const bench_input *in, const v
     const node *n = graph_node(&o->program.graph, o->program.steps[0].node);
     op_cost cost = op->cost(&o->program.graph, n);
     o->flops = cost.flops, o->bytes = cost.bytes_read + cost.bytes_written;
-    lower_call(&o->program.graph, n, o->args, &o->call);
+    lower_call(&o->program.graph, n, &device_cpu, o->args, &o->call);
     bind_inputs(o, in);
     bind_outputs(o, op, in_place);
     o->scratch_bytes = o->program.steps[0].scratch_bytes;

@@ -24,7 +24,8 @@ static status make_plan(snug_predictor *p, uint64_t memory, int64_t threads) {
     int count = threads ? (int)threads : threads_available();
     compose_run run = { .model = &p->model,
                         .batch = 1,
-                        .lower = { .threads = count, .rates = rates_find(RATES_KNOWN, count) } };
+                        .lower = { .threads = count,
+                                   .rates = rates_find(RATES_KNOWN, device_default(), count) } };
     threads_set(count);
     TRY(compose_decode(&run, NULL, &p->plan));
     const graph *g = &p->plan.programs[0].program.graph;

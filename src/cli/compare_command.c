@@ -35,6 +35,7 @@ typedef struct {
     const compare_table *table;
     uint32_t row;
     double left; /* seconds that the rows after this one are predicted to take */
+    const device *on;
 } showing;
 
 static bool is_measurable(const compare_row *row) {
@@ -99,7 +100,7 @@ static status measure_row(apart *a, showing *w, compare_table *t) {
         row->measured = same->measured;
         return STATUS_OK;
     }
-    uint64_t available = device_available();
+    uint64_t available = w->on->available(w->on);
     if (row->point.peak_bytes > available) {
         snprintf(row->measured.why, sizeof row->measured.why, "needs %s, and %s are free",
                  units_bytes_text(row->point.peak_bytes, needed), units_bytes_text(available, there));
@@ -111,7 +112,7 @@ static status measure_row(apart *a, showing *w, compare_table *t) {
 }
 
 static status measure(apart *a, output *out, const setup *s, compare_table *t) {
-    showing w = { .out = out, .table = t };
+    showing w = { .out = out, .table = t, .on = lower_device(&s->request.run.lower) };
     status result = STATUS_OK;
     for (uint32_t i = 0; i < t->count; i++) w.left += predicted_seconds(s, &t->rows[i]);
     for (; w.row < t->count && result == STATUS_OK; w.row++) {

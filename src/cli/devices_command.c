@@ -126,7 +126,7 @@ static void print_json(output *out, int threads, const device_rates *r) {
 status cli_devices(const options *o, cli_streams *streams) {
     int threads = o->run.threads ? (int)o->run.threads : threads_available();
     if (o->measure) TRY(measure(&streams->people, threads, o->run.folder));
-    device_rates r = rates_find(o->measure ? RATES_KNOWN : o->run.rates, threads);
+    device_rates r = rates_find(o->measure ? RATES_KNOWN : o->run.rates, device_default(), threads);
     if (streams->people.file) print(&streams->people, threads, &r);
     if (o->json) print_json(&streams->result, threads, &r);
     return STATUS_OK;

@@ -208,6 +208,8 @@ static void print_end(output *out, const listener *l, const generate_result *r) 
 /* ---- the command ---- */
 
 static status generate(const options *o, cli_streams *streams, const prompts *p, listener *l) {
+    uint64_t budget;
+    TRY(setup_budget(&o->run, &budget));
     generate_options g = { .directory = o->subject,
                            .adapter = o->adapter,
                            .prompts = p->texts,
@@ -223,7 +225,7 @@ static status generate(const options *o, cli_streams *streams, const prompts *p,
                            .stop_count = o->stops.count,
                            .device = o->run.device,
                            .threads = (int)o->run.threads,
-                           .memory = o->run.memory_auto ? setup_automatic_budget() : o->run.memory,
+                           .memory = budget,
                            .said = said,
                            .ended = ended,
                            .context = l };

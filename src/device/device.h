@@ -14,6 +14,24 @@ typedef struct {
     uint64_t bytes;
 } device_pool;
 
+/* Rates for the model of time, per second, of all threads together. */
+enum { DEVICE_SOURCE_BYTES = 256 };
+typedef struct {
+    double flops[WORK_KINDS]; /* multiply-adds count two */
+    double draws;             /* random numbers */
+    double moved;             /* bytes that products pack and add up */
+    double cached;            /* bytes of operands that are in a cache */
+    double bandwidth;         /* bytes of memory, one after the other */
+    double fetched;           /* bytes of memory that products read and write in pieces */
+    double cache_bytes;       /* how much of what was touched last is still in a cache */
+    double call_seconds;      /* of starting one kernel */
+    double file_read;         /* bytes from a file, past all caches */
+    double file_written;
+    double copied; /* bytes between a device apart and the host's memory */
+    double scale;  /* on the whole: what a run took over what was predicted; 1: nothing known */
+    char source[DEVICE_SOURCE_BYTES]; /* where the numbers come from: "built-in table: AVX-512" */
+} device_rates;
+
 /* Queues of work that go on side by side, each in its own order: kernels, and copies of what is away. */
 typedef enum { LANE_COMPUTE, LANE_COPY, LANE_COUNT } device_lane;
 
@@ -24,13 +42,24 @@ typedef struct device device;
 struct device {
     const char *name;
     device_kind kind;
+    uint32_t capability; /* its generation: kernels may use what this and earlier ones have (op_call) */
     bool apart; /* the host can't look at its pools: `put` and `get` copy, and it has a pool of its own */
+    device_rates (*rates)(const device *d, int threads); /* where nothing was measured */
+
+    /* Bytes of the memory that its pools are in: what this process may still take of it; what is reserved in
+     * every plan for what the process takes there beside pools, and how much that is now. The latter two are
+     * NULL where the device is not apart: what the process takes is the host's (device_runtime_reserve). */
+    uint64_t (*available)(const device *d);
+    uint64_t (*reserve)(const device *d);
+    uint64_t (*beside)(const device *d);
+
     status (*open)(const device *d, device_pool *p, uint64_t bytes); /* zeroed and resident */
     void (*close)(const device *d, device_pool *p); /* also of a pool that could not be opened */
     void (*put)(const device *d, void *to, const void *from, uint64_t bytes); /* NULL where not apart */
     void (*get)(const device *d, void *to, const void *from, uint64_t bytes);
     void (*begin)(const device *d); /* kernels are called, and copies asked for, from now on */
     void (*end)(const device *d);   /* they have all been: returns when all lanes are done */
+    void (*fill)(const device *d, void *at, int byte, uint64_t bytes); /* in between, on LANE_COMPUTE */
 
     /* Copies between its pools and the host's memory, either way, on LANE_COPY; NULL where not apart. `mark`
      * is an event: all that the lane has been given so far is done. What `lane` is given after `after` begins
@@ -73,23 +102,7 @@ const char *device_instructions(void);
  * false, and nothing happens, where the processor has no way to do it. */
 bool device_cache_drop(const void *data, uint64_t bytes);
 
-/* Rates for the model of time, per second, of all threads together. */
-enum { DEVICE_SOURCE_BYTES = 256 };
-typedef struct {
-    double flops[WORK_KINDS]; /* multiply-adds count two */
-    double draws;             /* random numbers */
-    double moved;             /* bytes that products pack and add up */
-    double cached;            /* bytes of operands that are in a cache */
-    double bandwidth;         /* bytes of memory, one after the other */
-    double fetched;           /* bytes of memory that products read and write in pieces */
-    double cache_bytes;       /* how much of what was touched last is still in a cache */
-    double call_seconds;      /* of starting one kernel */
-    double file_read;         /* bytes from a file, past all caches */
-    double file_written;
-    double copied; /* bytes between a device apart and the host's memory */
-    double scale;  /* on the whole: what a run took over what was predicted; 1: nothing known */
-    char source[DEVICE_SOURCE_BYTES]; /* where the numbers come from: "built-in table: AVX-512" */
-} device_rates;
+/* Of the processor, where nothing was measured. */
 device_rates device_rates_default(int threads);
 
 /* What code, libraries, stacks and bookkeeping take beside the planned pools: reserved in every plan,

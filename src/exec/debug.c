@@ -1,7 +1,6 @@
 /* Debug runs: poison, so that reading dead or unborn memory shows as NaN, and the search for the first fault.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/finite.h"
 #include "exec/exec_internal.h"
@@ -15,18 +14,23 @@ static void *storage_address(const exec *e, const bound_program *b, uint32_t i) 
 /* Inputs were written by the host; kept results are read by it. */
 static bool host_writes(const graph *g, tensor_id t) { return t && graph_tensor(g, t)->role == ROLE_INPUT; }
 
+static void poison(const exec *e, const bound_program *b, uint32_t i) {
+    const device *d = e->plan->device;
+    d->fill(d, storage_address(e, b, i), 0xff, b->plan->live.storages[i].bytes);
+}
+
 void debug_poison_before(const exec *e, const bound_program *b, uint32_t step) {
     const live_set *live = &b->plan->live;
     for (uint32_t i = 0; i < live->count; i++)
         if (live->storages[i].first == step && !host_writes(&b->plan->program.graph, live->storages[i].owner))
-            memset(storage_address(e, b, i), 0xff, live->storages[i].bytes);
+            poison(e, b, i);
 }
 
 void debug_poison_after(const exec *e, const bound_program *b, uint32_t step) {
     const live_set *live = &b->plan->live;
     if (step + 1 == b->plan->program.count) return; /* what is alive at the end may be read by the host */
     for (uint32_t i = 0; i < live->count; i++)
-        if (live->storages[i].last == step) memset(storage_address(e, b, i), 0xff, live->storages[i].bytes);
+        if (live->storages[i].last == step) poison(e, b, i);
 }
 
 /* What a device apart has made passes through the staging buffer. */

@@ -56,7 +56,7 @@ static status bind_program(exec *e, bound_program *b) {
     for (uint32_t s = 0; s < p->count; s++) {
         const node *n = graph_node(&p->graph, p->steps[s].node);
         op_call *call = &b->calls[s];
-        lower_call(&p->graph, n, args, call);
+        lower_call(&p->graph, n, e->plan->device, args, call);
         for (uint32_t i = 0; i < n->in_count; i++)
             if (node_in(&p->graph, n, i)) args[i].data = exec_address(e, b, node_in(&p->graph, n, i));
         for (uint32_t i = 0; i < n->out_count; i++)

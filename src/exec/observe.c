@@ -237,7 +237,19 @@ status exec_measure(const exec *e, exec_measured *out) {
 
 /* ---- beside the pool ---- */
 
+static status check_reserve_apart(const exec *e) {
+    const device *d = e->plan->device;
+    uint64_t beside = d->beside(d), reserve = e->plan->pools[POOL_MEMORY].runtime_bytes;
+    if (beside <= reserve) return STATUS_OK;
+    return status_set(
+        STATUS_NO_FIT,
+        "the program itself holds %llu bytes of %s's memory before it begins, more than the %llu "
+        "bytes reserved for it",
+        (unsigned long long)beside, d->name, (unsigned long long)reserve);
+}
+
 status exec_check_reserve(const exec *e, uint64_t *bytes) {
+    if (e->plan->device->apart) TRY(check_reserve_apart(e));
     uint64_t resident = device_resident(), pool = exec_pool_bytes(e), reserve = plan_runtime_bytes(e->plan);
     *bytes = resident > pool ? resident - pool : 0;
     if (*bytes <= reserve) return STATUS_OK;

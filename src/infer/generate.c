@@ -106,11 +106,12 @@ static status plan_rows(generation *g, uint32_t rows) {
     uint64_t sampling = sample_bytes(&o->sample, g->model.vocabulary);
     const device *on;
     TRY(device_find(o->device ? o->device : "auto", &on));
-    compose_run run = { .model = &g->model,
-                        .batch = rows,
-                        .kept_bytes = text_bytes(g) + sizeof *g + g->listed_bytes,
-                        .lower = {
-                            .device = on, .threads = threads, .rates = rates_find(RATES_KNOWN, threads) } };
+    compose_run run = {
+        .model = &g->model,
+        .batch = rows,
+        .kept_bytes = text_bytes(g) + sizeof *g + g->listed_bytes,
+        .lower = { .device = on, .threads = threads, .rates = rates_find(RATES_KNOWN, on, threads) }
+    };
     if (sampling) run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", sampling };
     if (o->sample.repetition_penalty != 1)
         run.buffers[run.buffer_count++] = (plan_buffer){ "seen", rows * (uint64_t)g->model.vocabulary };

@@ -30,7 +30,7 @@ typedef struct {
     uint32_t stop_count;
     const char *device; /* that computes: device_find; NULL: auto */
     int threads;        /* 0: all there are */
-    uint64_t memory;    /* budget in bytes; 0: unlimited */
+    uint64_t memory;    /* budget in bytes; 0 or UINT64_MAX: unlimited */
     /* Called for what is added to a text, as soon as it is known to belong to it, and at its end. May be
      * NULL. */
     void (*said)(void *context, uint32_t prompt, const char *bytes, size_t count);

@@ -54,6 +54,7 @@ typedef struct {
 typedef struct {
     const op_arg *in, *out;
     uint16_t in_count, out_count;
+    uint32_t capability; /* of the device that runs it: `accepts` may ask for later instructions */
     const void *attributes;
     void *scratch; /* aligned to 64 bytes; its contents are undefined at entry */
     uint64_t scratch_bytes;

@@ -13,13 +13,14 @@ static op_arg argument(const graph *g, tensor_id t) {
     return (op_arg){ .shape = x->shape, .dtype = x->dtype };
 }
 
-void lower_call(const graph *g, const node *n, op_arg *args, op_call *call) {
+void lower_call(const graph *g, const node *n, const device *d, op_arg *args, op_call *call) {
     for (uint32_t i = 0; i < n->in_count; i++) args[i] = argument(g, node_in(g, n, i));
     for (uint32_t i = 0; i < n->out_count; i++) args[n->in_count + i] = argument(g, node_out(g, n, i));
     *call = (op_call){ .in = args,
                        .out = args + n->in_count,
                        .in_count = n->in_count,
                        .out_count = n->out_count,
+                       .capability = d->capability,
                        .attributes = node_attributes(g, n) };
 }
 
@@ -49,7 +50,7 @@ static status lower_node(const lower_options *o, const graph *g, node_id id, low
     op_arg few[FEW], *args = sides <= FEW ? few : memory_new(sides, sizeof *args);
     if (!args) return status_set(STATUS_FAILED, "no memory to lower a graph");
     op_call call;
-    lower_call(g, n, args, &call);
+    lower_call(g, n, lower_device(o), args, &call);
     const op_kernel *k = pick(&call, n->op, o);
     status result = STATUS_OK;
     if (!k->name) {

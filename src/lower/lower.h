@@ -49,6 +49,6 @@ const device *lower_device(const lower_options *o);
 status lower_program(graph *g, const lower_options *o, program *p);
 void lower_close(program *p);
 
-/* Fills a call's arguments but for their data: shapes and dtypes of node n. `args` has room for
- * in_count + out_count. */
-void lower_call(const graph *g, const node *n, op_arg *args, op_call *call);
+/* Fills a call on the device, its arguments but for their data: shapes and dtypes of node n. `args` has room
+ * for in_count + out_count. */
+void lower_call(const graph *g, const node *n, const device *d, op_arg *args, op_call *call);

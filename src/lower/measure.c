@@ -290,7 +290,7 @@ static status run_program(const program *p, const manner *how, measure_taken *m)
     m->memory_bytes = how->from_memory ? storage_bytes(g) : m->cost.bytes_read + m->cost.bytes_written;
     if (ready.operands + step->scratch_bytes > how->most_bytes) return STATUS_OK;
     if (memory && how->from_memory && !device_cache_drop(NULL, 0)) return STATUS_OK;
-    lower_call(g, n, args, &ready.call);
+    lower_call(g, n, device_default(), args, &ready.call);
     TRY(device_pool_open(&ready.pool, ready.operands + step->scratch_bytes));
     lay_out(g, ready.pool.data, args, n);
     ready.call.scratch = (char *)ready.pool.data + ready.operands;

@@ -230,11 +230,11 @@ static status calibrate(quantizing *q, evaluate_result *r) {
 static status plan_converting(quantizing *q) {
     const setup_options *o = &q->options->run;
     device_runtime own = device_runtime_reserve(o->threads ? (int)o->threads : threads_available());
-    uint64_t listed;
+    uint64_t listed, budget;
+    TRY(setup_budget(o, &budget));
     TRY(weight_files_held(q->options->directory, &listed));
     uint64_t needed =
         own.code + own.threads + own.tables + listed + quantized_files_held(q->weights, q->count);
-    uint64_t budget = o->memory_auto ? setup_automatic_budget() : o->memory ? o->memory : UINT64_MAX;
     if (needed > q->result->planned_bytes) q->result->planned_bytes = needed;
     if (needed <= budget) return STATUS_OK;
     char have[UNITS_TEXT_BYTES], want[UNITS_TEXT_BYTES];

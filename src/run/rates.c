@@ -365,12 +365,12 @@ static device_rates measure_missing(int threads) {
     return r;
 }
 
-device_rates rates_find(rates_choice choice, int threads) {
+device_rates rates_find(rates_choice choice, const device *d, int threads) {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     static int measured; /* by this process, for so many threads */
     static device_rates here;
     bool covered;
-    if (choice == RATES_BUILT_IN) return device_rates_default(threads);
+    if (choice == RATES_BUILT_IN || d->apart) return d->rates(d, threads);
     device_rates r = known(threads, &covered);
     if (covered || choice == RATES_KNOWN) return r;
     pthread_mutex_lock(&one);

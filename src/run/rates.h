@@ -26,16 +26,18 @@ typedef struct {
  * be used, and the build. */
 status rates_path(char path[RATES_PATH_BYTES]);
 
-/* For a run with `threads` threads: measured ones, in between those that were measured; else the built-in
- * table. `source` says which, why a file can't be used or kept, and what is wrong with it. A process measures
- * at most once for a number of threads; of several at once one does, and the others wait for it. */
-device_rates rates_find(rates_choice choice, int threads);
+/* For a run on a device with `threads` threads: measured ones, in between those that were measured; else the
+ * built-in table. A device apart is not measured: it says its rates itself. `source` says which, why a file
+ * can't be used or kept, and what is wrong with it. A process measures at most once for a number of threads;
+ * of several at once one does, and the others wait for it. */
+device_rates rates_find(rates_choice choice, const device *d, int threads);
 
 /* Replaces the file. */
 status rates_store(const rates_measured *m);
 
-/* What a step took beside what was predicted with `used`, of a run that had the processors it asked for.
- * Within a quarter it becomes a factor: what a processor shares with others doesn't show in a process's own
- * time and only makes steps longer, so a shorter time is believed at once, a longer one by a quarter. What is
- * off by more, alone or with earlier factors, is no factor: `*doubted`, and the next AUTO measures anew. */
+/* What a step on the processor took beside what was predicted with `used`, of a run that had the processors
+ * it asked for. Within a quarter it becomes a factor: what a processor shares with others doesn't show in a
+ * process's own time and only makes steps longer, so a shorter time is believed at once, a longer one by a
+ * quarter. What is off by more, alone or with earlier factors, is no factor: `*doubted`, and the next AUTO
+ * measures anew. */
 status rates_learn(double took, double predicted, const device_rates *used, bool *doubted);

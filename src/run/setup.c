@@ -254,19 +254,45 @@ static status context_of(const setup *s, int64_t *context) {
     return STATUS_OK;
 }
 
+static status find_device(const setup_options *o, const device **on) {
+    return device_find(o->device ? o->device : "auto", on);
+}
+
+status setup_budget(const setup_options *o, uint64_t *bytes) {
+    const uint64_t least_margin = 128u << 20;
+    const device *on;
+    *bytes = o->memory ? o->memory : UINT64_MAX;
+    if (!o->memory_auto) return STATUS_OK;
+    TRY(find_device(o, &on));
+    uint64_t available = on->available(on), margin = available / 16;
+    if (margin < least_margin) margin = least_margin < available ? least_margin : 0;
+    *bytes = available - margin;
+    return STATUS_OK;
+}
+
+/* What is away waits in a file, or in the host's memory where the device has its own. */
+static status check_away(const setup_options *o, const device *on) {
+    if (o->away_limit && !o->folder && !on->apart)
+        return status_set(STATUS_INVALID,
+                          "--offload-limit is of what is in --offload-to; name that folder too");
+    if (o->folder && on->apart)
+        return status_set(STATUS_INVALID,
+                          "--offload-to %s: what %s has no room for waits in the host's memory and needs no "
+                          "folder; leave the option out",
+                          o->folder, on->name);
+    return o->folder ? device_file_check(o->folder, 0) : STATUS_OK; /* how much room it needs the plan says */
+}
+
 static status make_request(setup *s) {
     const setup_options *o = &s->options;
     TRY(check_sizes(s));
-    if (o->away_limit && !o->folder)
-        return status_set(STATUS_INVALID,
-                          "--offload-limit is of what is in --offload-to; name that folder too");
-    if (o->folder) TRY(device_file_check(o->folder, 0)); /* how much room it needs the plan says */
     int threads = o->threads ? (int)o->threads : threads_available();
     threads_set(threads);
     compose_run *r = &s->request.run;
     int64_t context;
     const device *on;
-    TRY(device_find(o->device ? o->device : "auto", &on));
+    TRY(find_device(o, &on));
+    TRY(check_away(o, on));
     TRY(context_of(s, &context));
     *r = (compose_run){ .model = &s->model,
                         .batch = o->batch,
@@ -277,7 +303,7 @@ static status make_request(setup *s) {
                         .folder = o->folder,
                         .away_limit = o->away_limit,
                         .lower = {
-                            .device = on, .threads = threads, .rates = rates_find(o->rates, threads) } };
+                            .device = on, .threads = threads, .rates = rates_find(o->rates, on, threads) } };
     s->request.micro_batch = o->eval_only ? 0 : o->micro_batch;
     if (o->accumulate && !o->micro_batch && !o->eval_only)
         s->request.micro_batch = (o->batch + o->accumulate - 1) / o->accumulate;
@@ -291,11 +317,6 @@ static status make_request(setup *s) {
     TRY(read_pins(s));
     TRY(check_adapting(s));
     return pin_stored(s);
-}
-
-uint64_t setup_automatic_budget(void) {
-    uint64_t available = device_available(), margin = available / 16;
-    return available - (margin > (128u << 20) ? margin : (128u << 20) < available ? (128u << 20) : 0);
 }
 
 /* Without steps there is no batch: at most as many samples at once as there would be in one. */
@@ -330,7 +351,7 @@ static status check_held(const setup *s, uint64_t listed) {
     device_runtime own = device_runtime_reserve(r->lower.threads);
     uint64_t needed = own.code + own.threads + own.tables + listed;
     char have[UNITS_TEXT_BYTES], want[UNITS_TEXT_BYTES];
-    if (listed < USUAL || needed <= s->budget) return STATUS_OK;
+    if (compose_apart(r) || listed < USUAL || needed <= s->budget) return STATUS_OK;
     return status_set(
         STATUS_NO_FIT,
         "reading the model and its data does not fit %s: lists of what is in their files, and the "
@@ -349,7 +370,7 @@ static status finish_request(setup *s) {
         r->eval_samples = o->eval_samples; /* a plan without data: as if there were */
     listed += s->train.held_bytes + s->validation.held_bytes;
     r->kept_bytes = kept_bytes(o) + listed;
-    s->budget = o->memory_auto ? setup_automatic_budget() : o->memory ? o->memory : UINT64_MAX;
+    TRY(setup_budget(o, &s->budget));
     TRY(check_held(s, listed));
     if (o->eval_only) TRY(settle_evaluation(s, r));
     r->memory = s->budget < UINT64_MAX && !compose_apart(r) ? s->budget : 0;

@@ -48,8 +48,9 @@ typedef struct {
 
 setup_options setup_defaults(void);
 
-/* What --memory auto is: free memory, less what others may ask for in the meantime. */
-uint64_t setup_automatic_budget(void);
+/* What --memory says, in bytes; UINT64_MAX: nothing. `auto` is what is free on the device, less what others
+ * may ask for in the meantime. */
+status setup_budget(const setup_options *o, uint64_t *bytes);
 
 /* What the options come to. Not to be moved: parts point at each other. */
 typedef struct {

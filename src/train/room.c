@@ -102,19 +102,26 @@ static status check_disk(const setup *s, const decision *d, const resume *from) 
         s->options.keep == 1 ? "" : "s");
 }
 
-static status check_memory(const decision *d) {
+/* Of what is needed the process has already taken a part. */
+static status check_left(const char *whose, uint64_t left, uint64_t taken, uint64_t needed) {
     char is[UNITS_TEXT_BYTES], need[UNITS_TEXT_BYTES];
-    uint64_t taken = device_resident(), left = device_available(), peak = d->plan.peak_bytes;
-    uint64_t more = peak > taken ? peak - taken : 0;
+    uint64_t more = needed > taken ? needed - taken : 0;
     if (more <= left) return STATUS_OK;
-    return status_set(
-        STATUS_NO_FIT,
-        "the machine or its control group has %s of memory left, and the plan takes %s more; plan "
-        "for what there is with --memory auto, or make room",
-        units_bytes_text(left, is), units_bytes_text(more, need));
+    return status_set(STATUS_NO_FIT,
+                      "%s has %s of memory left, and the plan takes %s more; plan for what there is with "
+                      "--memory auto, or make room",
+                      whose, units_bytes_text(left, is), units_bytes_text(more, need));
+}
+
+static status check_memory(const plan *p) {
+    const device *d = p->device;
+    TRY(check_left("the machine or its control group", device_available(), device_resident(),
+                   plan_taken(p, plan_host_pool(p))));
+    if (!d->apart) return STATUS_OK;
+    return check_left(d->name, d->available(d), d->beside(d), plan_taken(p, POOL_MEMORY));
 }
 
 status room_check(const setup *s, const decision *d, const resume *from) {
-    TRY(check_memory(d));
+    TRY(check_memory(&d->plan));
     return check_disk(s, d, from);
 }

@@ -21,6 +21,8 @@
 #include "ops/matmul/matmul.h"
 #include "ops/scale/scale.h"
 #include "ops/sum/sum.h"
+#include "ops/unary.h"
+#include "oracle/apart.h"
 #include "oracle/reach.h"
 #include "schedule/schedule.h"
 
@@ -47,7 +49,7 @@ static tensor_id layer(graph *g, int32_t site, tensor_id x) {
     return add_apply(g, x, y);
 }
 
-static void make_plan(plan *p) {
+static void make_plan_on(const device *on, plan *p) {
     graph g;
     must(graph_open(&g));
     tensor_id x = graph_add_source(&g, &(graph_source){ "x", SHAPE(ROWS, WIDTH), DTYPE_F32, ROLE_INPUT, 0 });
@@ -62,11 +64,13 @@ static void make_plan(plan *p) {
     must(optimizer_append(&g, &(optimizer_options){ .kind = OPTIMIZER_SGD, .momentum = 0.9 }, 0, gradient,
                           tensors));
     program step = { .shape = { "step", TASK_TRAIN, 1, 0, 1 } };
-    lower_options options = { .threads = 2, .rates = device_rates_default(2) };
+    lower_options options = { .device = on, .threads = 2, .rates = on->rates(on, 2) };
     must(lower_program(&g, &options, &step));
     must(schedule_program(&step));
-    must(plan_make(&step, 1, &(plan_options){ .threads = 2 }, p));
+    must(plan_make(&step, 1, &(plan_options){ .device = on, .threads = 2 }, p));
 }
+
+static void make_plan(plan *p) { make_plan_on(&device_cpu, p); }
 
 static plan_program *step_of(plan *p) { return &p->programs[0]; }
 
@@ -86,14 +90,23 @@ static void fill(float *x, int64_t n, uint32_t random) {
 }
 
 static void hand_in(exec *e) {
-    fill(reach_input(e, "step", "x"), ROWS * WIDTH, 7);
-    *(float *)reach_input(e, "step", "learning_rate") = 0.01f;
+    float x[ROWS * WIDTH];
+    uint32_t step = reach_program(e->plan, "step");
+    exec_value to = exec_input(e, step, "x"), rate = exec_input(e, step, "learning_rate");
+    fill(x, ROWS * WIDTH, 7);
+    must(exec_write(e, &to, 0, x, sizeof x));
+    must(exec_write_number(e, &rate, 0.01f));
 }
 
 static void fill_weights(const plan *p, exec *e) {
-    for (uint32_t i = 0; i < p->persistent_count; i++)
-        if (p->persistent[i].category == CATEGORY_WEIGHTS)
-            fill(exec_persistent(e, p->persistent[i].name), shape_elements(&p->persistent[i].shape), i);
+    float weights[8192];
+    for (uint32_t i = 0; i < p->persistent_count; i++) {
+        if (p->persistent[i].category != CATEGORY_WEIGHTS) continue;
+        exec_value to = exec_state_of(e, &p->persistent[i]);
+        assert_true(to.bytes <= sizeof weights);
+        fill(weights, shape_elements(&p->persistent[i].shape), i);
+        must(exec_write(e, &to, 0, weights, to.bytes));
+    }
 }
 
 static void run(const plan *p, unsigned modes, outcome *o) {
@@ -103,13 +116,15 @@ static void run(const plan *p, unsigned modes, outcome *o) {
     fill_weights(p, e);
     hand_in(e);
     reach_run(e, "step");
-    o->loss = *(float *)exec_persistent(e, "loss");
+    exec_value loss = exec_state(e, "loss");
+    must(exec_read(e, &loss, 0, &o->loss, sizeof o->loss));
     int64_t at = 0;
     for (uint32_t i = 0; i < p->persistent_count; i++) {
         if (p->persistent[i].category != CATEGORY_WEIGHTS) continue;
         int64_t n = shape_elements(&p->persistent[i].shape);
+        exec_value from = exec_state_of(e, &p->persistent[i]);
         assert_true(at + n <= 8192);
-        memcpy(o->weights + at, exec_persistent(e, p->persistent[i].name), (size_t)n * sizeof(float));
+        must(exec_read(e, &from, 0, o->weights + at, from.bytes));
         at += n;
     }
     must(exec_measure(e, &o->measured));
@@ -257,12 +272,13 @@ static void a_wrong_place_is_seen(void **state) {
 }
 
 /* A buffer that is given up one step too early is read as NaN. */
-static void poison_finds_an_early_death(void **state) {
-    (void)state;
+static void early_deaths_are_found_on(const device *on) {
     plan p;
     outcome o;
     int tried = 0;
-    make_plan(&p);
+    make_plan_on(on, &p);
+    run(&p, EXEC_POISON, &o);
+    assert_false(has_nan(&o));
     live_set *live = &step_of(&p)->live;
     for (uint32_t i = 0; i < live->count; i++) {
         live_storage *s = &live->storages[i];
@@ -274,6 +290,73 @@ static void poison_finds_an_early_death(void **state) {
     }
     assert_true(tried > 10);
     plan_close(&p);
+}
+
+static void poison_finds_an_early_death(void **state) {
+    (void)state;
+    early_deaths_are_found_on(&device_cpu);
+    early_deaths_are_found_on(&apart_device);
+}
+
+/* ---- what the device can do ---- */
+
+static uint32_t capability_seen;
+
+static void negate(const op_call *c) {
+    for (int64_t i = 0; i < shape_elements(&c->in[0].shape); i++)
+        ((float *)c->out[0].data)[i] = -((const float *)c->in[0].data)[i];
+    capability_seen = c->capability;
+}
+static void negate_as_of_70(const op_call *c) { negate(c); }
+static bool accepts_70(const op_call *c) { return c->capability >= 70; }
+static bool accepts_80(const op_call *c) { return c->capability >= 80; }
+static op_cost negate_cost(const graph *g, const node *n) { return op_cost_elementwise(g, n, 1); }
+
+static const op_kernel negate_kernels[] = { { "negate_80", accepts_80, NULL, negate },
+                                            { "negate_70", accepts_70, NULL, negate_as_of_70 },
+                                            { "negate", NULL, NULL, negate },
+                                            { 0 } };
+static const op_def op_negate = { .name = "negate",
+                                  .inputs = unary_inputs,
+                                  .in_count = 1,
+                                  .out_count = 1,
+                                  .traits = OP_ELEMENTWISE,
+                                  .infer = unary_infer,
+                                  .cost = negate_cost,
+                                  .cpu = negate_kernels };
+
+/* Of kernels for several generations of a device the best that it has is taken, and it sees which that is. */
+static void kernels_by_capability(void **state) {
+    (void)state;
+    device later = device_cpu;
+    later.capability = 90;
+    const struct {
+        const device *on;
+        const char *kernel;
+    } cases[] = { { &device_cpu, "negate" }, { &apart_device, "negate_70" }, { &later, "negate_80" } };
+    for (int i = 0; i < 3; i++) {
+        const device *on = cases[i].on;
+        plan p;
+        graph g;
+        exec *e;
+        must(graph_open(&g));
+        tensor_id x = graph_add_source(&g, &(graph_source){ "x", SHAPE(8), DTYPE_F32, ROLE_INPUT, 0 });
+        tensor_id to = graph_add_source(&g, &(graph_source){ "loss", SHAPE(1), DTYPE_F32, ROLE_RESULT, 0 });
+        sum_apply(&g, graph_add(&g, &op_negate, &x, 1, NULL), to);
+        must(graph_status(&g));
+        program step = { .shape = { "step", TASK_TRAIN, 1, 0, 1 } };
+        must(lower_program(&g, &(lower_options){ .device = on, .threads = 1, .rates = on->rates(on, 1) },
+                           &step));
+        assert_string_equal(step.steps[0].kernel->name, cases[i].kernel);
+        must(schedule_program(&step));
+        must(plan_make(&step, 1, &(plan_options){ .device = on, .threads = 2 }, &p));
+        must(exec_open(&p, 0, &e));
+        capability_seen = 1;
+        reach_run(e, "step");
+        assert_int_equal(capability_seen, on->capability);
+        exec_close(e);
+        plan_close(&p);
+    }
 }
 
 /* ---- threads and faults ---- */
@@ -429,6 +512,7 @@ int main(void) {
         cmocka_unit_test(a_wrong_size_is_measured),
         cmocka_unit_test(a_wrong_place_is_seen),
         cmocka_unit_test(poison_finds_an_early_death),
+        cmocka_unit_test(kernels_by_capability),
         cmocka_unit_test(more_threads_than_planned),
         cmocka_unit_test(faults_are_named),
         cmocka_unit_test(faults_in_16_bits_are_named),

@@ -117,7 +117,11 @@ static void run_node(const harness_memory *m, const node *n) {
     op_arg in[16], out[16];
     for (uint32_t i = 0; i < n->in_count; i++) in[i] = harness_memory_arg(m, node_in(m->g, n, i));
     for (uint32_t o = 0; o < n->out_count; o++) out[o] = harness_memory_arg(m, node_out(m->g, n, o));
-    op_call c = { in, out, n->in_count, n->out_count, node_attributes(m->g, n), NULL, 0, 0 };
+    op_call c = { .in = in,
+                  .out = out,
+                  .in_count = n->in_count,
+                  .out_count = n->out_count,
+                  .attributes = node_attributes(m->g, n) };
     assert_true(harness_run_kernel(best_kernel(&c, n->op), &c));
 }
 
@@ -374,7 +378,7 @@ static uint64_t scratch_of(const op_def *op, int64_t batch, int64_t length, int6
     attention_attributes a = { .heads = 2, .causal = 1, .dropout = 0.1f };
     op_arg in[10] = { { NULL, SHAPE(batch, length, 6 * size), DTYPE_F32 } };
     op_arg out[2] = { { NULL, SHAPE(batch, length, 6 * size), DTYPE_F32 } };
-    op_call c = { in, out, 10, 1, &a, NULL, 0, 0 };
+    op_call c = { .in = in, .out = out, .in_count = 10, .out_count = 1, .attributes = &a };
     return op->cpu->scratch(&c, 1);
 }
 

@@ -184,8 +184,11 @@ static void dropout_belongs_to_the_global_sample(void **state) {
     op_arg rest[] = { { x, SHAPE(3, SIZE), DTYPE_F32 }, { &later, SHAPE(4), DTYPE_I32 } };
     op_arg out = { whole, SHAPE(SAMPLES, SIZE), DTYPE_F32 }, tail = { cut, SHAPE(3, SIZE), DTYPE_F32 };
     dropout_attributes a = { 0.25f, 5 };
-    assert_true(harness_run_kernel(dropout_cpu, &(op_call){ in, &out, 2, 1, &a, NULL, 0, 0 }));
-    assert_true(harness_run_kernel(dropout_cpu, &(op_call){ rest, &tail, 2, 1, &a, NULL, 0, 0 }));
+    assert_true(harness_run_kernel(
+        dropout_cpu, &(op_call){ .in = in, .out = &out, .in_count = 2, .out_count = 1, .attributes = &a }));
+    assert_true(harness_run_kernel(
+        dropout_cpu,
+        &(op_call){ .in = rest, .out = &tail, .in_count = 2, .out_count = 1, .attributes = &a }));
     assert_memory_equal(whole + 2 * SIZE, cut, sizeof(float) * 3 * SIZE);
     int kept = 0;
     for (int i = 0; i < SAMPLES * SIZE; i++) {

@@ -2,6 +2,7 @@
 #include "oracle/apart.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -163,8 +164,47 @@ static void end(const device *d) {
     apart_seen.runs++;
 }
 
+static void fill(const device *d, void *at, int byte, uint64_t bytes) {
+    (void)d;
+    assert(lanes_now.running && is_ours(at));
+    memset(at, byte, bytes);
+}
+
+/* ---- what it says of itself ---- */
+
+uint64_t apart_free = (uint64_t)1 << 40, apart_beside = 2 << 20;
+
+static uint64_t available(const device *d) {
+    (void)d;
+    return apart_free;
+}
+
+static uint64_t reserve(const device *d) {
+    (void)d;
+    return APART_RESERVE;
+}
+
+static uint64_t beside(const device *d) {
+    (void)d;
+    return apart_beside;
+}
+
+/* Half as fast as the processor's table, and copies as slow as a disk. */
+static device_rates rates(const device *d, int threads) {
+    device_rates r = device_rates_default(threads);
+    for (int k = 0; k < WORK_KINDS; k++) r.flops[k] /= 2;
+    r.copied = r.file_read;
+    snprintf(r.source, sizeof r.source, "table of %s", d->name);
+    return r;
+}
+
 const device apart_device = { .name = "a stand-in",
                               .kind = DEVICE_CPU,
+                              .capability = APART_CAPABILITY,
+                              .rates = rates,
+                              .available = available,
+                              .reserve = reserve,
+                              .beside = beside,
                               .apart = true,
                               .open = open_pool,
                               .close = close_pool,
@@ -172,6 +212,7 @@ const device apart_device = { .name = "a stand-in",
                               .get = get,
                               .begin = begin,
                               .end = end,
+                              .fill = fill,
                               .copy = copy,
                               .mark = mark,
                               .after = after };

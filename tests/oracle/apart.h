@@ -18,5 +18,10 @@ typedef struct {
     uint64_t waited;                 /* how many copies were waited for by kernels, or at the end of a run */
 } apart_counts;
 
+/* Of its memory: what is free, what its plans have reserved for what the process takes beside pools, and how
+ * much that is. Its capability is that of its kernels, the CPU's, and then some. */
+enum { APART_RESERVE = 3 << 20, APART_CAPABILITY = 70 };
+extern uint64_t apart_free, apart_beside;
+
 extern const device apart_device;
 extern apart_counts apart_seen; /* of one thread that runs plans at a time */

@@ -82,7 +82,7 @@ static void what_was_stored_is_found(void **state) {
     rates_measured m = invented();
     must(rates_store(&m));
     for (int i = 0; i < 2; i++) {
-        device_rates r = rates_find(RATES_KNOWN, m.threads[i]);
+        device_rates r = rates_find(RATES_KNOWN, &device_cpu, m.threads[i]);
         assert_memory_equal(r.flops, m.rates[i].flops, sizeof r.flops);
         assert_true(r.bandwidth == m.rates[i].bandwidth && r.moved == m.rates[i].moved);
         assert_true(r.draws == m.rates[i].draws && r.cached == m.rates[i].cached);
@@ -90,8 +90,8 @@ static void what_was_stored_is_found(void **state) {
         assert_string_equal(r.source, "measurement of this machine");
         assert_true(r.scale == 1);
     }
-    assert_true(rates_find(RATES_KNOWN, 3).bandwidth == 4.5e9); /* in between */
-    assert_true(rates_find(RATES_KNOWN, 99).bandwidth == 6e9);  /* the nearest */
+    assert_true(rates_find(RATES_KNOWN, &device_cpu, 3).bandwidth == 4.5e9); /* in between */
+    assert_true(rates_find(RATES_KNOWN, &device_cpu, 99).bandwidth == 6e9);  /* the nearest */
     forget();
 }
 
@@ -103,17 +103,17 @@ static bool learn(double took, double predicted, const device_rates *used) {
     return doubted;
 }
 
-static double scale(void) { return rates_find(RATES_KNOWN, 2).scale; }
+static double scale(void) { return rates_find(RATES_KNOWN, &device_cpu, 2).scale; }
 
 static void a_run_moves_times_within_a_quarter(void **state) {
     (void)state;
-    device_rates r = rates_find(RATES_KNOWN, 2);
+    device_rates r = rates_find(RATES_KNOWN, &device_cpu, 2);
     assert_true(r.scale == 1 && strncmp(r.source, "built-in table", 14) == 0);
     assert_false(learn(0, 1, &r) || learn(1, 0, &r)); /* nothing is known */
     assert_true(scale() == 1);
     assert_false(learn(1.2, 1, &r)); /* longer: by a quarter of the difference */
     assert_true(scale() == 1.05);
-    r = rates_find(RATES_KNOWN, 2);
+    r = rates_find(RATES_KNOWN, &device_cpu, 2);
     assert_non_null(strstr(r.source, "built-in table"));
     assert_non_null(strstr(r.source, ", times 1.05 as a run took here"));
     assert_false(learn(2, 2, &r)); /* predicted with the factor, and right */
@@ -122,7 +122,7 @@ static void a_run_moves_times_within_a_quarter(void **state) {
     assert_true(scale() == 0.9 * 1.05);
     forget();
     for (int run = 0; run < 100; run++) { /* many runs that are a bit slow never add up to more than that */
-        r = rates_find(RATES_KNOWN, 2);
+        r = rates_find(RATES_KNOWN, &device_cpu, 2);
         if (learn(1.2, 1, &r)) break;
         assert_true(scale() >= 0.8 && scale() <= 1.25);
     }
@@ -133,7 +133,7 @@ static void a_run_moves_times_within_a_quarter(void **state) {
 /* Both ways, alone and with what was learned before; and a factor never comes of it. */
 static void what_is_off_by_more_is_doubted(void **state) {
     (void)state;
-    device_rates r = rates_find(RATES_KNOWN, 2);
+    device_rates r = rates_find(RATES_KNOWN, &device_cpu, 2);
     assert_false(learn(1.25, 1, &r));
     forget();
     assert_false(learn(0.8, 1, &r));
@@ -186,41 +186,42 @@ static bool says(const device_rates *r, const char *words) { return strstr(r->so
 
 static void first_plan(void) {
     fake.speed = 0.5;
-    device_rates r = rates_find(RATES_KNOWN, 4), table = device_rates_default(4);
+    device_rates r = rates_find(RATES_KNOWN, &device_cpu, 4), table = device_rates_default(4);
     EXPECT(fake.own == 0 && says(&r, "built-in table") && !is_there());
-    r = rates_find(RATES_AUTO, 4);
+    r = rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(fake.own == 1 && says(&r, "short measurement of this machine, taken now") &&
            !says(&r, "not kept"));
     EXPECT(r.flops[WORK_PRODUCTS] == 0.5 * table.flops[WORK_PRODUCTS] && r.scale == 1 && is_there());
-    r = rates_find(RATES_AUTO, 4);
+    r = rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(fake.own == 1 && r.flops[WORK_PRODUCTS] == 0.5 * table.flops[WORK_PRODUCTS]);
     EXPECT(strcmp(r.source, "short measurement of this machine") == 0);
-    r = rates_find(RATES_AUTO, 99); /* more threads than processors */
+    r = rates_find(RATES_AUTO, &device_cpu, 99); /* more threads than processors */
     EXPECT(fake.own == 1);
-    r = rates_find(RATES_BUILT_IN, 4);
+    r = rates_find(RATES_BUILT_IN, &device_cpu, 4);
     EXPECT(r.flops[WORK_PRODUCTS] == table.flops[WORK_PRODUCTS] && strncmp(r.source, "built-in", 8) == 0);
-    r = rates_find(RATES_AUTO, 1); /* fewer than were measured */
-    EXPECT(fake.own == 2 && rates_find(RATES_AUTO, 3).flops[0] > rates_find(RATES_AUTO, 2).flops[0]);
+    r = rates_find(RATES_AUTO, &device_cpu, 1); /* fewer than were measured */
+    EXPECT(fake.own == 2 &&
+           rates_find(RATES_AUTO, &device_cpu, 3).flops[0] > rates_find(RATES_AUTO, &device_cpu, 2).flops[0]);
     EXPECT(fake.own == 2);
 }
 
 /* Beside other work: used, since it is corrected, and neither kept nor repeated. */
 static void disturbed(void) {
     fake.disturbed = 6;
-    device_rates r = rates_find(RATES_AUTO, 4);
+    device_rates r = rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(says(&r, "beside other work, and not kept") && !is_there());
-    rates_find(RATES_AUTO, 4);
+    rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(fake.own == 1);
     fake.disturbed = 5; /* a quarter of the samples may be */
-    rates_find(RATES_AUTO, 3);
+    rates_find(RATES_AUTO, &device_cpu, 3);
     EXPECT(fake.own == 2 && is_there());
 }
 
 static void nowhere_to_keep(void) {
     setenv("XDG_CACHE_HOME", "/dev/null/none", 1);
-    device_rates r = rates_find(RATES_AUTO, 4);
+    device_rates r = rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(says(&r, "taken now and not kept: ") && says(&r, "/dev/null"));
-    r = rates_find(RATES_AUTO, 4);
+    r = rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(fake.own == 1);
     bool doubted;
     EXPECT(rates_learn(1.1, 1, &r, &doubted) != STATUS_OK && !doubted);
@@ -228,36 +229,36 @@ static void nowhere_to_keep(void) {
 
 static void after_a_doubt(void) {
     fake.speed = 1;
-    device_rates r = rates_find(RATES_AUTO, 4);
-    EXPECT(!learn(1.2, 1, &r) && rates_find(RATES_AUTO, 4).scale == 1.05 && fake.own == 1);
+    device_rates r = rates_find(RATES_AUTO, &device_cpu, 4);
+    EXPECT(!learn(1.2, 1, &r) && rates_find(RATES_AUTO, &device_cpu, 4).scale == 1.05 && fake.own == 1);
     EXPECT(learn(2, 1, &r));
-    rates_find(RATES_AUTO, 2); /* for so few nothing was known */
+    rates_find(RATES_AUTO, &device_cpu, 2); /* for so few nothing was known */
     fake.speed = 0.5;
     EXPECT(learn(2, 1, &r));
-    r = rates_find(RATES_AUTO, 4);
+    r = rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(fake.own == 3 && r.scale == 1);
     EXPECT(r.flops[0] == 0.5 * device_rates_default(4).flops[0]);
-    rates_find(RATES_AUTO, 1); /* makes the process forget what it measured for 4 */
-    r = rates_find(RATES_AUTO, 4);
+    rates_find(RATES_AUTO, &device_cpu, 1); /* makes the process forget what it measured for 4 */
+    r = rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(fake.own == 4 && r.scale == 1); /* the doubt is settled */
 }
 
 static void fewer_threads_were_measured(void) {
     rates_measured m = { .count = 1, .threads = { 2 }, .rates = { device_rates_default(2) } };
     must(rates_store(&m));
-    rates_find(RATES_AUTO, 4); /* of 4 processors */
+    rates_find(RATES_AUTO, &device_cpu, 4); /* of 4 processors */
     EXPECT(fake.own == 1);
-    EXPECT(rates_find(RATES_KNOWN, 4).flops[0] == device_rates_default(4).flops[0]);
+    EXPECT(rates_find(RATES_KNOWN, &device_cpu, 4).flops[0] == device_rates_default(4).flops[0]);
 }
 
 static void careful_ones(void) {
     rates_measured m = { .count = 1, .threads = { 4 }, .rates = { device_rates_default(4) } };
     must(rates_store(&m));
-    device_rates r = rates_find(RATES_AUTO, 4);
+    device_rates r = rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(fake.own == 0 && learn(2, 1, &r));
     fake.speed = 1.2;
-    rates_find(RATES_AUTO, 4); /* confirms them */
-    r = rates_find(RATES_KNOWN, 4);
+    rates_find(RATES_AUTO, &device_cpu, 4); /* confirms them */
+    r = rates_find(RATES_KNOWN, &device_cpu, 4);
     EXPECT(fake.own == 1 && strcmp(r.source, "measurement of this machine") == 0);
     EXPECT(r.flops[0] == m.rates[0].flops[0]);
 }
@@ -266,12 +267,12 @@ static void careful_ones_that_are_wrong(void) {
     rates_measured m = { .count = 1, .threads = { 4 }, .rates = { device_rates_default(4) } };
     m.rates[0].file_read = 3e9;
     must(rates_store(&m));
-    device_rates r = rates_find(RATES_AUTO, 4);
+    device_rates r = rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(learn(2, 1, &r));
     fake.speed = 0.7;
-    rates_find(RATES_AUTO, 4);
-    EXPECT(rates_find(RATES_KNOWN, 4).file_read == 3e9); /* of that nothing new is known */
-    r = rates_find(RATES_KNOWN, 4);
+    rates_find(RATES_AUTO, &device_cpu, 4);
+    EXPECT(rates_find(RATES_KNOWN, &device_cpu, 4).file_read == 3e9); /* of that nothing new is known */
+    r = rates_find(RATES_KNOWN, &device_cpu, 4);
     EXPECT(fake.own == 1 && strcmp(r.source, "short measurement of this machine") == 0);
     EXPECT(r.flops[0] == 0.7 * m.rates[0].flops[0]);
 }
@@ -279,18 +280,19 @@ static void careful_ones_that_are_wrong(void) {
 /* A home folder that machines share: each has a file of its own. */
 static void other_processors(void) {
     char path[RATES_PATH_BYTES], other[RATES_PATH_BYTES];
-    device_rates r = rates_find(RATES_AUTO, 4);
+    device_rates r = rates_find(RATES_AUTO, &device_cpu, 4);
     must(rates_path(path));
     fake.processor = "Another processor", fake.speed = 0.5;
     must(rates_path(other));
     EXPECT(strcmp(path, other) != 0);
-    r = rates_find(RATES_KNOWN, 4);
+    r = rates_find(RATES_KNOWN, &device_cpu, 4);
     EXPECT(says(&r, "built-in table"));
-    rates_find(RATES_AUTO, 3);
+    rates_find(RATES_AUTO, &device_cpu, 3);
     EXPECT(fake.own == 2 && access(other, F_OK) == 0);
     unlink(other);
     fake.processor = "Some processor";
-    EXPECT(rates_find(RATES_AUTO, 4).flops[0] == device_rates_default(4).flops[0] && fake.own == 2);
+    EXPECT(rates_find(RATES_AUTO, &device_cpu, 4).flops[0] == device_rates_default(4).flops[0] &&
+           fake.own == 2);
 }
 
 static void many_numbers_of_threads(void) {
@@ -299,13 +301,14 @@ static void many_numbers_of_threads(void) {
     fake.available = 64;
     must(rates_path(path));
     for (int threads = 64; threads > 0; threads -= 3) {
-        rates_find(RATES_AUTO, threads);
+        rates_find(RATES_AUTO, &device_cpu, threads);
         must(io_read_file(path, 1 << 16, &data, &bytes));
         memory_free(data);
         if (!first) first = bytes;
         EXPECT(bytes < (RATES_MOST + 1) * first);
     }
-    EXPECT(rates_find(RATES_KNOWN, 1).flops[0] == device_rates_default(1).flops[0]); /* the latest is there */
+    EXPECT(rates_find(RATES_KNOWN, &device_cpu, 1).flops[0] ==
+           device_rates_default(1).flops[0]); /* the latest is there */
     unlink(path);
 }
 
@@ -315,9 +318,9 @@ static void damaged(void) {
     must(rates_store(&m));
     must(rates_path(path));
     must(io_write_file(path, "{ \"machine\": 3", 14));
-    device_rates r = rates_find(RATES_AUTO, 4);
+    device_rates r = rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(fake.own == 1 && says(&r, "taken now") && !says(&r, "not kept"));
-    r = rates_find(RATES_KNOWN, 4);
+    r = rates_find(RATES_KNOWN, &device_cpu, 4);
     EXPECT(strcmp(r.source, "short measurement of this machine") == 0);
 }
 
@@ -332,7 +335,7 @@ static void held_by_another(void) {
     must(io_make_folder(path));
     must(lock_open(lock_path, &l));
     double at = clock_seconds();
-    device_rates r = rates_find(RATES_AUTO, 4);
+    device_rates r = rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(clock_seconds() - at >= 0.4 && clock_seconds() - at < 5);
     EXPECT(fake.own == 0 && says(&r, "built-in table") && says(&r, "another process is measuring"));
     EXPECT(rates_learn(1.1, 1, &r, &doubted) == STATUS_OK && !is_there());
@@ -347,7 +350,7 @@ static void several_at_once(void) {
     fake.takes = 100000;
     for (int i = 0; i < PROCESSES; i++)
         if (fork() == 0) {
-            device_rates r = rates_find(RATES_AUTO, 4);
+            device_rates r = rates_find(RATES_AUTO, &device_cpu, 4);
             _exit(!says(&r, "short measurement of this machine"));
         }
     for (int i = 0; i < PROCESSES; i++) {
@@ -381,7 +384,7 @@ static void expect_passed_over(const char *bytes, size_t count) {
     char path[RATES_PATH_BYTES];
     must(rates_path(path));
     must(io_write_file(path, bytes, count));
-    device_rates r = rates_find(RATES_KNOWN, 2), table = device_rates_default(2);
+    device_rates r = rates_find(RATES_KNOWN, &device_cpu, 2), table = device_rates_default(2);
     assert_memory_equal(r.flops, table.flops, sizeof r.flops);
     if (!strstr(r.source, "built-in table") || !strstr(r.source, "passed over")) fail_msg("%s", r.source);
 }
@@ -410,7 +413,7 @@ static void damage_is_passed_over(void **state) {
     }
     memory_free(data);
     must(rates_store(&m)); /* measuring again repairs it */
-    assert_string_equal(rates_find(RATES_KNOWN, 1).source, "measurement of this machine");
+    assert_string_equal(rates_find(RATES_KNOWN, &device_cpu, 1).source, "measurement of this machine");
     forget();
 }
 
@@ -426,7 +429,7 @@ static void the_key_names_the_machine(void **state) {
     assert_true(strncmp(path, "/home/somebody/.cache/snug/rates-", 33) == 0);
     unsetenv("HOME");
     assert_int_equal(rates_path(path), STATUS_INVALID);
-    assert_true(strncmp(rates_find(RATES_KNOWN, 2).source, "built-in table", 14) == 0);
+    assert_true(strncmp(rates_find(RATES_KNOWN, &device_cpu, 2).source, "built-in table", 14) == 0);
     setenv("XDG_CACHE_HOME", scratch_path, 1);
 }
 

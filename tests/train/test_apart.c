@@ -18,6 +18,7 @@
 #include "io/scratch.h"
 #include "oracle/apart.h"
 #include "train/evaluate.h"
+#include "train/room.h"
 #include "train/train.h"
 
 static void write_files(void) {
@@ -40,6 +41,21 @@ static setup_options usual(const char *out) {
     return o;
 }
 
+/* `--device` finds the stand-in as well, so that it is asked whatever a device is asked for. */
+status __real_device_find(const char *name, const device **found);
+status __wrap_device_find(const char *name, const device **found);
+status __wrap_device_find(const char *name, const device **found) {
+    if (strcmp(name, apart_device.name) != 0) return __real_device_find(name, found);
+    *found = &apart_device;
+    return STATUS_OK;
+}
+
+static void open_on(const device *on, const setup_options *o, setup *s) {
+    setup_options with = *o;
+    with.device = on ? on->name : NULL;
+    if (setup_open(&with, NULL, s) != STATUS_OK) fail_msg("%s", status_message());
+}
+
 typedef struct {
     double losses[16], evaluations[16];
     uint32_t evaluation_count;
@@ -54,8 +70,7 @@ static void run(const setup_options *o, const device *on, outcome *out) {
     decision d = { 0 };
     resume from;
     train_result r = { 0 };
-    assert_int_equal(setup_open(o, NULL, &s), STATUS_OK);
-    s.request.run.lower.device = on;
+    open_on(on, o, &s);
     status result = resume_find(&s, &from);
     if (result == STATUS_OK) result = resume_decide(&s, &from, &d);
     train_observer silent = { 0 };
@@ -104,7 +119,7 @@ static void trains_with_the_bits_of_the_cpu(void **state) {
     assert_same_file("here/model.safetensors", "there/model.safetensors");
     const plan_pool *memory = &there.pools[POOL_MEMORY], *host = &there.pools[POOL_HOST];
     assert_int_equal(apart_seen.most_bytes, memory->persistent_bytes + memory->arena_bytes);
-    assert_int_equal(memory->runtime_bytes, 0);
+    assert_int_equal(memory->runtime_bytes, APART_RESERVE);
     assert_int_equal(memory->arena_bytes, here.pools[POOL_MEMORY].arena_bytes);
     assert_int_equal(memory->persistent_bytes + host->persistent_bytes,
                      here.pools[POOL_MEMORY].persistent_bytes + there.staging_bytes);
@@ -141,8 +156,7 @@ static void evaluates(void **state) {
         evaluate_result r;
         setup_options o = usual(NULL);
         o.model = "here", o.eval_only = true;
-        assert_int_equal(setup_open(&o, NULL, &s), STATUS_OK);
-        s.request.run.lower.device = k ? &apart_device : NULL;
+        open_on(k ? &apart_device : NULL, &o, &s);
         assert_int_equal(decision_make(&s, &d), STATUS_OK);
         if (evaluate_run(&s, &d, NULL, &r) != STATUS_OK) fail_msg("%s", status_message());
         losses[k] = r.loss;
@@ -163,8 +177,7 @@ static void budgets_are_of_the_device(void **state) {
         decision d = { 0 };
         setup_options o = usual(NULL);
         o.model = "config.json", o.micro_batch = 0; /* small: making its plan takes more than running it */
-        assert_int_equal(setup_open(&o, NULL, &s), STATUS_OK);
-        s.request.run.lower.device = k ? &apart_device : NULL;
+        open_on(k ? &apart_device : NULL, &o, &s);
         assert_int_equal(decision_make(&s, &d), STATUS_OK);
         least[k] = search_least(&d.front);
         search_front all; /* of which nothing was given up on the way */
@@ -183,7 +196,7 @@ static void budgets_are_of_the_device(void **state) {
         decision_close(&d);
         setup_close(&s);
     }
-    assert_true(least[1] + (12u << 20) <= least[0]);
+    assert_true(least[1] + (12u << 20) <= least[0] + APART_RESERVE);
 }
 
 /* A weight that is not finite spoils the loss: both devices name the same kernel. */
@@ -198,8 +211,7 @@ static void faults_are_found(void **state) {
         train_observer silent = { 0 };
         setup_options o = usual(NULL);
         o.learning_rate = 1e30, o.optimizer.clip = 0;
-        assert_int_equal(setup_open(&o, NULL, &s), STATUS_OK);
-        s.request.run.lower.device = k ? &apart_device : NULL;
+        open_on(k ? &apart_device : NULL, &o, &s);
         assert_int_equal(resume_find(&s, &from), STATUS_OK);
         assert_int_equal(resume_decide(&s, &from, &d), STATUS_OK);
         assert_int_equal(train_run(&s, &d, &from, &silent, &r), STATUS_FAILED);
@@ -278,8 +290,7 @@ static void points_of_the_front_run_on_both(void **state) {
     setup_options o = usual("point-here"), there_options;
     o.batch = 8, o.micro_batch = 0, o.context = 64, o.steps = 1, o.save_every = 0, o.eval_every = 0;
     o.overwrite = true, o.allow = "all";
-    assert_int_equal(setup_open(&o, NULL, &s), STATUS_OK);
-    s.request.run.lower.device = &apart_device;
+    open_on(&apart_device, &o, &s);
     assert_int_equal(search_run(&s.request, NULL, &front), STATUS_OK);
     uint32_t away = 0, every = front.count / MOST + 1;
     for (uint32_t i = 0; i < front.count; i += every) {
@@ -311,8 +322,7 @@ static void what_may_be_away_is_limited(void **state) {
         search_front all, some;
         setup_options o = usual(NULL);
         o.folder = k ? NULL : ".", o.batch = o.micro_batch = 32, o.context = 128;
-        assert_int_equal(setup_open(&o, NULL, &s), STATUS_OK);
-        s.request.run.lower.device = k ? &apart_device : NULL;
+        open_on(k ? &apart_device : NULL, &o, &s);
         assert_int_equal(search_run(&s.request, NULL, &all), STATUS_OK);
         uint64_t most = 0, least = UINT64_MAX;
         for (uint32_t i = 0; i < all.count; i++) {
@@ -344,6 +354,94 @@ static void what_may_be_away_is_limited(void **state) {
     }
 }
 
+/* ---- what the device says of itself ---- */
+
+/* Its rates predict: a plan's seconds are those of its table, whatever the processor's are. */
+static void its_own_rates_predict(void **state) {
+    (void)state;
+    setup here, there;
+    decision near = { 0 }, far = { 0 };
+    setup_options o = usual(NULL);
+    o.rates = RATES_AUTO; /* nothing is measured of it */
+    open_on(&apart_device, &o, &there);
+    o.rates = RATES_BUILT_IN;
+    open_on(NULL, &o, &here);
+    assert_string_equal(there.request.run.lower.rates.source, "table of a stand-in");
+    assert_int_equal(decision_make(&here, &near), STATUS_OK);
+    assert_int_equal(decision_make(&there, &far), STATUS_OK);
+    assert_true(far.point.seconds > 1.3 * near.point.seconds);
+    decision_close(&near);
+    decision_close(&far);
+    setup_close(&here);
+    setup_close(&there);
+}
+
+static status start_on_it(const setup_options *o) {
+    setup s;
+    decision d = { 0 };
+    resume from;
+    train_result r = { 0 };
+    train_observer silent = { 0 };
+    open_on(&apart_device, o, &s);
+    status result = resume_find(&s, &from);
+    if (result == STATUS_OK) result = resume_decide(&s, &from, &d);
+    if (result == STATUS_OK) result = room_check(&s, &d, &from);
+    if (result == STATUS_OK) result = train_run(&s, &d, &from, &silent, &r);
+    train_result_close(&r);
+    resume_close(&from);
+    decision_close(&d);
+    setup_close(&s);
+    return result;
+}
+
+/* What the process takes of it beside pools is in every plan, and compared before the first step; what is
+ * free there, and not in the host's memory, decides whether a run may start, and what `--memory auto` is. */
+static void its_memory_is_its_own(void **state) {
+    (void)state;
+    setup_options o = usual(NULL);
+    uint64_t free = apart_free, usually = apart_beside;
+    apart_beside = APART_RESERVE + 1;
+    assert_int_equal(start_on_it(&o), STATUS_NO_FIT);
+    assert_non_null(strstr(status_message(), "of a stand-in's memory before it begins"));
+    apart_beside = APART_RESERVE;
+    assert_int_equal(start_on_it(&o), STATUS_OK);
+
+    setup s;
+    decision d = { 0 };
+    apart_free = 200u << 20;
+    o.memory_auto = true;
+    open_on(&apart_device, &o, &s);
+    assert_int_equal(s.budget, (200u - 128u) << 20);
+    assert_int_equal(decision_make(&s, &d), STATUS_OK);
+    uint64_t needed = d.plan.peak_bytes - apart_beside; /* which it has already */
+    decision_close(&d);
+    setup_close(&s);
+    o.memory_auto = false;
+    apart_free = needed;
+    assert_int_equal(start_on_it(&o), STATUS_OK);
+    apart_free = needed - 1;
+    assert_int_equal(start_on_it(&o), STATUS_NO_FIT);
+    assert_non_null(strstr(status_message(), "a stand-in has "));
+    apart_free = free, apart_beside = usually;
+}
+
+/* What is away from it waits in the host's memory: it needs no folder, and the limit is of that memory. */
+static void options_of_what_is_away(void **state) {
+    (void)state;
+    setup s;
+    setup_options o = usual(NULL);
+    o.away_limit = 1u << 20;
+    assert_int_equal(setup_open(&o, NULL, &s), STATUS_INVALID);
+    setup_close(&s);
+    open_on(&apart_device, &o, &s);
+    assert_int_equal(s.request.run.away_limit, 1u << 20);
+    setup_close(&s);
+    o.away_limit = 0, o.folder = ".", o.device = apart_device.name;
+    assert_int_equal(setup_open(&o, NULL, &s), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "waits in the host's memory"));
+    setup_close(&s);
+}
+
 static int open_all(void **state) {
     int result = scratch_open(state);
     write_files();
@@ -360,6 +458,9 @@ int main(void) {
         cmocka_unit_test(what_is_away_is_in_the_hosts_memory),
         cmocka_unit_test(points_of_the_front_run_on_both),
         cmocka_unit_test(what_may_be_away_is_limited),
+        cmocka_unit_test(its_own_rates_predict),
+        cmocka_unit_test(its_memory_is_its_own),
+        cmocka_unit_test(options_of_what_is_away),
     };
     return cmocka_run_group_tests_name("a device apart", tests, open_all, scratch_close);
 }

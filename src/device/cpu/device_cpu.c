@@ -63,9 +63,30 @@ static void end(const device *d) {
     threads_unpin();
 }
 
-const device device_cpu = {
-    .name = "cpu", .kind = DEVICE_CPU, .open = open_pool, .close = close_pool, .begin = begin, .end = end
-};
+static void fill(const device *d, void *at, int byte, uint64_t bytes) {
+    (void)d;
+    memset(at, byte, bytes);
+}
+
+static device_rates rates(const device *d, int threads) {
+    (void)d;
+    return device_rates_default(threads);
+}
+
+static uint64_t available(const device *d) {
+    (void)d;
+    return device_available();
+}
+
+const device device_cpu = { .name = "cpu",
+                            .kind = DEVICE_CPU,
+                            .rates = rates,
+                            .available = available,
+                            .open = open_pool,
+                            .close = close_pool,
+                            .begin = begin,
+                            .end = end,
+                            .fill = fill };
 
 void *device_block_new(uint64_t bytes) { return aligned_alloc(64, units_align(bytes ? bytes : 1, 64)); }
 
