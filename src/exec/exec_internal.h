@@ -6,7 +6,7 @@
 #include "exec/transfer.h"
 
 typedef struct {
-    tensor_id *host;        /* by owner: whose buffer it turned out to live in; 0: its own */
+    tensor_id *home;        /* by owner: whose buffer it turned out to live in; 0: its own */
     uint32_t *first, *last; /* by owner: observed first write and last read, in steps */
     uint8_t *seen;          /* by owner: who made and read it (observe.c) */
     bool done;

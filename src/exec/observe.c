@@ -26,26 +26,26 @@ enum {
 
 status observe_open(observation *o, const program *p) {
     uint32_t n = p->graph.tensors.count;
-    *o = (observation){ .host = memory_new(n, sizeof(tensor_id)),
+    *o = (observation){ .home = memory_new(n, sizeof(tensor_id)),
                         .first = memory_new(n, sizeof(uint32_t)),
                         .last = memory_new(n, sizeof(uint32_t)),
                         .seen = memory_new(n, sizeof(uint8_t)) };
-    if (!o->host || !o->first || !o->last || !o->seen)
+    if (!o->home || !o->first || !o->last || !o->seen)
         return status_set(STATUS_FAILED, "no memory to observe a run");
     memset(o->first, 0xff, n * sizeof *o->first);
     return STATUS_OK;
 }
 
 void observe_close(observation *o) {
-    memory_free(o->host);
+    memory_free(o->home);
     memory_free(o->first);
     memory_free(o->last);
     memory_free(o->seen);
     *o = (observation){ 0 };
 }
 
-static tensor_id host_of(const observation *o, tensor_id owner) {
-    while (o->host[owner]) owner = o->host[owner];
+static tensor_id home_of(const observation *o, tensor_id owner) {
+    while (o->home[owner]) owner = o->home[owner];
     return owner;
 }
 
@@ -57,12 +57,12 @@ static void used(observation *o, tensor_id buffer, uint32_t step) {
 /* A result has the address of an input, though the graph does not say so: it has taken over that buffer. */
 static void take_over(observation *o, const graph *g, const node *n, uint32_t output, const op_call *call) {
     tensor_id owner = graph_storage(g, node_out(g, n, output), NULL);
-    if (role_persistent(graph_tensor(g, owner)->role) || o->host[owner]) return;
+    if (role_persistent(graph_tensor(g, owner)->role) || o->home[owner]) return;
     for (uint32_t i = 0; i < n->in_count; i++) {
         tensor_id t = node_in(g, n, i);
         if (!t || call->in[i].data != call->out[output].data) continue;
-        tensor_id host = host_of(o, graph_storage(g, t, NULL));
-        if (host != owner) o->host[owner] = host;
+        tensor_id home = home_of(o, graph_storage(g, t, NULL));
+        if (home != owner) o->home[owner] = home;
         return;
     }
 }
@@ -73,7 +73,7 @@ void observe_call(observation *o, const program *p, uint32_t step, const op_call
     for (uint32_t i = 0; i < n->in_count; i++) {
         if (!node_in(g, n, i)) continue;
         tensor_id owner = graph_storage(g, node_in(g, n, i), NULL);
-        used(o, host_of(o, owner), step);
+        used(o, home_of(o, owner), step);
         if (n->phase != PHASE_FORWARD) o->seen[owner] |= READ_AFTER_FORWARD;
         if (n->phase == PHASE_UPDATE) o->seen[owner] |= READ_BY_UPDATE;
     }
@@ -83,7 +83,7 @@ void observe_call(observation *o, const program *p, uint32_t step, const op_call
         if (!made && n->phase == PHASE_FORWARD) o->seen[owner] |= MADE_FORWARD;
         if (!made && n->phase == PHASE_BACKWARD) o->seen[owner] |= MADE_BACKWARD;
         take_over(o, g, n, i, call);
-        used(o, host_of(o, owner), step);
+        used(o, home_of(o, owner), step);
     }
 }
 
@@ -143,7 +143,7 @@ static void stretch(observation *o, const program *p) {
     const graph *g = &p->graph;
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         const tensor *x = graph_tensor(g, t);
-        tensor_id buffer = host_of(o, graph_storage(g, t, NULL));
+        tensor_id buffer = home_of(o, graph_storage(g, t, NULL));
         if (o->first[buffer] == NEVER) continue;
         if (x->role == ROLE_INPUT && !x->producer) o->first[buffer] = 0; /* the host wrote it before */
         if (x->flags & TENSOR_KEEP) o->last[buffer] = p->count - 1;      /* the host reads it after */

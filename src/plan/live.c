@@ -6,7 +6,7 @@
 /* What is known of a tensor. All but `owner` are kept for owners only. */
 typedef struct {
     tensor_id owner;      /* whose storage it shares by the graph's aliases */
-    tensor_id host;       /* whose storage this owner has taken over (may-alias); 0: it has its own */
+    tensor_id home;       /* whose storage this owner lives in (may-alias); 0: it has its own */
     uint32_t first, last; /* steps; first == NEVER: unused */
     bool crosses;         /* made by forward and read in a later phase */
 } use;
@@ -63,16 +63,16 @@ static void find_uses(survey *s) {
     }
 }
 
-static tensor_id host_of(const survey *s, tensor_id owner) {
-    while (s->uses[owner].host) owner = s->uses[owner].host;
+static tensor_id home_of(const survey *s, tensor_id owner) {
+    while (s->uses[owner].home) owner = s->uses[owner].home;
     return owner;
 }
 
-static uint32_t inputs_in(const survey *s, const node *n, tensor_id host) {
+static uint32_t inputs_in(const survey *s, const node *n, tensor_id home) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < n->in_count; i++) {
         tensor_id t = node_in(&s->p->graph, n, i);
-        count += t && host_of(s, s->uses[t].owner) == host;
+        count += t && home_of(s, s->uses[t].owner) == home;
     }
     return count;
 }
@@ -82,13 +82,13 @@ static uint32_t inputs_in(const survey *s, const node *n, tensor_id host) {
 static bool may_move_in(const survey *s, const node *n, tensor_id in, tensor_id out, uint32_t step) {
     const graph *g = &s->p->graph;
     const use *u = &s->uses[out];
-    tensor_id host = host_of(s, s->uses[in].owner);
-    if (u->owner != out || u->host || host == out || u->first != step) return false;
-    if (role_persistent(graph_tensor(g, host)->role) || role_persistent(graph_tensor(g, out)->role))
+    tensor_id home = home_of(s, s->uses[in].owner);
+    if (u->owner != out || u->home || home == out || u->first != step) return false;
+    if (role_persistent(graph_tensor(g, home)->role) || role_persistent(graph_tensor(g, out)->role))
         return false;
-    if (s->uses[host].last != step || inputs_in(s, n, host) != 1) return false;
+    if (s->uses[home].last != step || inputs_in(s, n, home) != 1) return false;
     uint64_t bytes = graph_tensor_bytes(g, out);
-    return bytes == graph_tensor_bytes(g, in) && bytes == graph_tensor_bytes(g, host);
+    return bytes == graph_tensor_bytes(g, in) && bytes == graph_tensor_bytes(g, home);
 }
 
 static void move_in(survey *s) {
@@ -101,9 +101,9 @@ static void move_in(survey *s) {
             if (alias->must || !in || alias->out >= n->out_count) continue;
             tensor_id out = node_out(g, n, alias->out);
             if (!may_move_in(s, n, in, out, step)) continue;
-            tensor_id host = host_of(s, s->uses[in].owner);
-            s->uses[out].host = host;
-            if (s->uses[out].last > s->uses[host].last) s->uses[host].last = s->uses[out].last;
+            tensor_id home = home_of(s, s->uses[in].owner);
+            s->uses[out].home = home;
+            if (s->uses[out].last > s->uses[home].last) s->uses[home].last = s->uses[out].last;
         }
     }
 }
@@ -112,7 +112,7 @@ static void move_in(survey *s) {
 static bool is_stored(const survey *s, tensor_id t) {
     const use *u = &s->uses[t];
     const tensor *x = graph_tensor(&s->p->graph, t);
-    return u->owner == t && !u->host && u->first != NEVER && !role_persistent(x->role) && !x->away;
+    return u->owner == t && !u->home && u->first != NEVER && !role_persistent(x->role) && !x->away;
 }
 
 static uint32_t count_storages(const survey *s) {
@@ -137,8 +137,8 @@ static void list_storages(const survey *s, live_set *set) {
                             .category = category_of(g, t, u->crosses) };
     }
     for (tensor_id t = 1; t < g->tensors.count; t++) {
-        tensor_id host = host_of(s, s->uses[t].owner);
-        if (host != t) set->of_tensor[t] = set->of_tensor[host];
+        tensor_id home = home_of(s, s->uses[t].owner);
+        if (home != t) set->of_tensor[t] = set->of_tensor[home];
     }
     for (uint32_t step = 0; step < s->p->count; step++) {
         if (!s->p->steps[step].scratch_bytes) continue;

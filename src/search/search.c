@@ -5,9 +5,10 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "search/front.h"
+#include "search/points.h"
 
 status search_plan(const compose_run *r, uint64_t limit, search_point *points, uint32_t count) {
-    return front_plan(r, limit, points, count);
+    return points_plan(r, limit, points, count);
 }
 
 static status plan_plain(const search_request *q, search_point *plain) {

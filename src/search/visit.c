@@ -49,7 +49,7 @@ static void open_stem(void *context, int64_t index, int thread) {
     const walk *w = context;
     compose_choice c;
     uint64_t refused = memory_refused();
-    w->v->choice(w->v->list, w->first[w->begin + index], &c);
+    w->v->choice(w->v->context, w->first[w->begin + index], &c);
     /* A failure stays in the stem: all candidates of the stem fail with it. */
     limit_graphs(w->v);
     w->stems[index].made = compose_stem_open(w->v->run, &c, &w->stems[index]);
@@ -86,7 +86,7 @@ static void look_at_batch(const walk *w, uint32_t batch, int thread) {
         if (trunk->stem != &w->stems[stem - w->begin]) compose_trunk_close(trunk);
         trunk->stem = &w->stems[stem - w->begin];
         trunk->most = w->tight ? 1 : COMPOSE_KEPT;
-        v->choice(v->list, at, &c);
+        v->choice(v->context, at, &c);
         compose_least found;
         uint64_t refused = memory_refused();
         status result =
@@ -94,7 +94,7 @@ static void look_at_batch(const walk *w, uint32_t batch, int thread) {
         note_failure(w, thread, result, refused);
         if (result != STATUS_OK) found = (compose_least){ 0 };
         remember(&w->found[thread], &found);
-        v->take(v->list, at, &found);
+        v->take(v->context, at, &found);
     }
     graph_limit(&(graph_room){ 0 });
 }
@@ -171,7 +171,7 @@ static uint32_t find_stems(const visit *v, uint32_t count, uint32_t *first) {
     uint32_t stems = 0;
     compose_choice c[2];
     for (uint32_t i = 0; i < count; i++) {
-        v->choice(v->list, i, &c[i % 2]);
+        v->choice(v->context, i, &c[i % 2]);
         if (!i || !compose_same_stem(&c[0], &c[1])) first[stems++] = i;
     }
     first[stems] = count;

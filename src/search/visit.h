@@ -19,11 +19,11 @@ typedef struct {
     visit_memory *memory;
     bool plan;           /* true: choices are planned; false: they are outlined */
     compose_reach reach; /* an outline beyond this is given up */
-    void *list;          /* handed to `choice` and `take` */
-    void (*choice)(const void *list, uint32_t index, compose_choice *out);
+    void *context;       /* handed to `choice` and `take` */
+    void (*choice)(const void *context, uint32_t index, compose_choice *out);
     /* Receives what was found, on any thread, once for each index. peak_bytes 0: it cannot be planned. Of a
      * plan only peak_bytes, away_bytes, seconds and table_bytes are set. */
-    void (*take)(void *list, uint32_t index, const compose_least *found);
+    void (*take)(void *context, uint32_t index, const compose_least *found);
 } visit;
 
 status visit_all(const visit *v, uint32_t count);

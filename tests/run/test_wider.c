@@ -14,7 +14,8 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "run/lab.h"
-#include "search/front.h"
+#include "search/points.h"
+#include "search/space.h"
 
 static int cases(int few, int many) {
     const char *wanted = getenv("SNUG_TEST_CASES");
@@ -69,7 +70,7 @@ static void plan_all(const search_request *q, const space *s, all_points *all) {
             (search_point){ .choice = space_choice(s, &c), .class = space_class(s, &c) };
     while (next_code(s, &c));
     assert_int_equal(all->count, space_size(s));
-    assert_int_equal(front_plan(&q->run, UINT64_MAX, all->points, all->count), STATUS_OK);
+    assert_int_equal(points_plan(&q->run, UINT64_MAX, all->points, all->count), STATUS_OK);
 }
 
 /* Between equals the more exact one, then the earlier one. */

@@ -15,6 +15,7 @@
 #include "io/scratch.h"
 #include "run/setup.h"
 #include "search/front.h"
+#include "search/points.h"
 
 enum { MOST = 600 };
 
@@ -186,9 +187,9 @@ static void a_limit_plans_what_is_within(void **state) {
     (void)state;
     trial *t = trial_open();
     search_point *all = copy_of(t), *some = copy_of(t);
-    must(front_plan(&t->s.request.run, UINT64_MAX, all, t->count));
+    must(points_plan(&t->s.request.run, UINT64_MAX, all, t->count));
     uint64_t limit = all[t->count / 2].peak_bytes;
-    must(front_plan(&t->s.request.run, limit, some, t->count));
+    must(points_plan(&t->s.request.run, limit, some, t->count));
     for (uint32_t i = 0; i < t->count; i++) {
         if (all[i].peak_bytes && all[i].peak_bytes <= limit)
             assert_true(same_point(&all[i], &some[i]));
@@ -205,7 +206,7 @@ static void outlines_are_bounds(void **state) {
     trial *t = trial_open();
     compose_run *r = &t->s.request.run;
     search_point *planned = copy_of(t);
-    must(front_plan(r, UINT64_MAX, planned, t->count));
+    must(points_plan(r, UINT64_MAX, planned, t->count));
     for (uint32_t i = 0; i < t->count; i += 7) {
         compose_stem stem;
         compose_trunk trunk = { .stem = &stem, .most = i % (COMPOSE_KEPT + 1) };

@@ -114,8 +114,11 @@ op_cost matmul_cost(const graph *g, const node *n, const matmul_sizes *s) {
     op_cost c = op_cost_elementwise(g, n, 0);
     c.kind = s->rows > MATMUL_STREAM_ROWS ? WORK_PRODUCTS : WORK_ARITHMETIC;
     c.flops = 2.0 * (double)s->rows * (double)s->columns * (double)s->depth;
-    c.bytes_moved =
-        matmul_packed_moved(&(matmul_problem){ .rows = s->rows, .columns = s->columns, .depth = s->depth });
+    c.bytes_moved = matmul_packed_moved(
+        &(matmul_problem){ .rows = s->rows,
+                           .columns = s->columns,
+                           .depth = s->depth,
+                           .b.type = (dtype)graph_tensor(g, node_in(g, n, MATMUL_B))->dtype });
     return c;
 }
 

@@ -4,9 +4,9 @@
  *   ta = 0: a (...,K); y has a's leading dimensions and N last.    ta = 1: a (K rows, M); y (M,N).
  *   tb = 0: b (K rows, N).                                         tb = 1: b (N rows, K).
  *
- * Order of summation: ((before + tile_0) + tile_1 ...) + bias + residual, a tile being THREADS_ROW_TILE
+ * Order of summation: ((before + slice_0) + slice_1 ...) + bias + residual, a slice being THREADS_ROW_TILE
  * products summed from 0; in f32, and a y of 16 bits is rounded once, at the end. So a product over rows that
- * is cut at whole tiles and chained through the accumulator gives the same bits, and so does a separate
+ * is cut at whole slices and chained through the accumulator gives the same bits, and so does a separate
  * addition instead of the residual. */
 #pragma once
 
@@ -41,6 +41,7 @@ bool matmul_sizes_of(const shape *a, const shape *b, const matmul_attributes *t,
 
 /* ---- for ops that end a product in another way ---- */
 
+/* Of an op whose second input is b, stored as it may be. */
 op_cost matmul_cost(const graph *g, const node *n, const matmul_sizes *s);
 
 /* One element of op(a) op(b), the first two inputs. */

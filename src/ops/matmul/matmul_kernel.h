@@ -2,12 +2,12 @@
  * the loops around.
  *
  * The idea is that of GotoBLAS. The output is cut by its shape into tiles, which are handed out to threads.
- * Within a tile the summed dimension is walked in steps of MATMUL_DEPTH; at each step the rows of a are
+ * Within a tile the summed dimension is walked in slices of MATMUL_DEPTH; of each slice the rows of a are
  * copied into panels that a micro-kernel reads in order, then b panel after panel (one stays in the first
  * cache), and each pair of panels gives one block of sums in registers.
  *
- * Invariant: an element is ((before + step_0) + step_1 ...) + bias + residual, where step_i starts from 0 and
- * takes its MATMUL_DEPTH products in order, each by one fused multiply-add. Every micro-kernel computes
+ * Invariant: an element is ((before + slice_0) + slice_1 ...) + bias + residual, where slice_i starts from 0
+ * and takes its MATMUL_DEPTH products in order, each by one fused multiply-add. Every micro-kernel computes
  * exactly that, so the bits depend neither on the instruction set, nor on the cut, nor on what lies beside
  * the element; what fills up a panel is computed and thrown away.
  *
@@ -30,13 +30,13 @@ enum {
 
 /* ---- packing ---- */
 
-/* A matrix as a set of lanes (rows of a, columns of b) of some depth (the summed dimension). Numbers of 16
+/* A matrix as a set of lines (rows of a, columns of b) of some depth (the summed dimension). Numbers of 16
  * bits are widened on their way into a panel: there is never more of them in f32 than a panel. So are the
  * codes of b, which i8 and u8 stand for (ops/matmul_coded); `data` is then where the matrix begins. */
 typedef struct {
     const void *data;
-    int64_t stride;      /* between lanes, or between depths if `across` */
-    bool across;         /* neighbouring lanes are neighbours in memory, else neighbouring depths */
+    int64_t stride;      /* between lines, or between depths if `across` */
+    bool across;         /* neighbouring lines are neighbours in memory, else neighbouring depths */
     dtype type;          /* f32, f16, bf16, i8, u8 */
     const float *scales; /* of codes */
     bool by_rows;        /* i8: a scale for each row of the matrix as it lies; else for each column */
@@ -46,32 +46,33 @@ static inline bool matmul_is_coded(const matmul_operand *o) {
     return o->type == DTYPE_I8 || o->type == DTYPE_U8;
 }
 
-/* Some lanes and depths of a coded operand as numbers in `wide`, which has room for MATMUL_MAX_COLUMNS lanes
+/* Some lines and depths of a coded operand as numbers in `wide`, which has room for MATMUL_MAX_COLUMNS lines
  * of MATMUL_DEPTH. */
 typedef struct {
-    int64_t lane, lanes, depth, depths;
+    int64_t line, lines, depth, depths;
 } matmul_part;
 matmul_operand matmul_widen(const matmul_operand *o, const matmul_part *p, float *wide);
 
 static inline int64_t matmul_bytes(dtype type) { return dtype_is_half(type) ? 2 : 4; }
 
-static inline matmul_operand matmul_operand_at(const matmul_operand *o, int64_t lane, int64_t depth) {
+static inline matmul_operand matmul_operand_at(const matmul_operand *o, int64_t line, int64_t depth) {
     matmul_operand moved = *o;
-    int64_t place = o->across ? depth * o->stride + lane : lane * o->stride + depth;
+    int64_t place = o->across ? depth * o->stride + line : line * o->stride + depth;
     moved.data = (const char *)o->data + place * matmul_bytes(o->type);
     return moved;
 }
 
-/* The first `lanes` lanes as panels of `width` lanes each, [panel][depth][width]; the last one is filled up
- * with whatever: what comes of it is thrown away. */
-typedef void matmul_pack(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width, float *packed);
+/* The first `lines` lines as panels of `width` lines each, at most MATMUL_MAX_COLUMNS, [panel][depth][width];
+ * the last one is filled up with whatever: what comes of it is thrown away. */
+typedef void matmul_pack(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width, float *packed);
 matmul_pack matmul_pack_portable, matmul_pack_avx512;
 
 /* ---- micro-kernels ---- */
 
 /* Memory that is wanted soon and lies in runs too short for a processor to notice: MATMUL_DEPTH /
- * MATMUL_ASK_EVERY times two lines of 64 bytes, each time `stride` bytes further. A micro-kernel asks for it
- * between its products, where that costs nothing; what lies outside of the operands is asked for in vain. */
+ * MATMUL_ASK_EVERY times two cache lines of 64 bytes, each time `stride` bytes further. A micro-kernel asks
+ * for it between its products, where that costs nothing; what lies outside of the operands is asked for in
+ * vain. */
 typedef struct {
     const char *at;
     int64_t stride; /* in bytes */
@@ -132,7 +133,7 @@ typedef enum { MATMUL_NO_GELU, MATMUL_GELU_TANH, MATMUL_GELU_ERF } matmul_gelu_f
 
 typedef struct {
     int64_t rows, columns, depth;
-    matmul_operand a, b;     /* lanes: rows of y, columns of y */
+    matmul_operand a, b;     /* lines: rows of y, columns of y */
     const void *bias;        /* (columns), or NULL */
     const void *residual;    /* as y, may be y, or NULL */
     const void *accumulator; /* as y, may be y, or NULL */
@@ -149,8 +150,8 @@ matmul_problem matmul_problem_of(const op_call *c, const matmul_attributes *t);
  * for each. The cut of the output goes by the number of threads as well, which no bit of it can show. */
 uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual, int threads);
 
-/* Bytes that are copied into panels and added up between steps: all of b for each tile of rows, all of a for
- * each tile of columns, y at every step of the depth. As two threads cut it. */
+/* Bytes that are copied into panels and added up between slices: all of b for each tile of rows, all of a for
+ * each tile of columns, y at every slice of the depth. As two threads cut it. */
 double matmul_packed_moved(const matmul_problem *p);
 
 /* `scratch` is aligned to 64 and has that many bytes for at least threads_count() threads. */

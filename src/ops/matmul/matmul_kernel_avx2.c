@@ -4,7 +4,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-enum { ROWS = 6, COLUMNS = 16, VECTOR = 8, STEPS = 8 };
+enum { ROWS = 6, COLUMNS = 16, VECTOR = 8, DEPTHS = 8 };
 #define TARGET __attribute__((target("avx2,fma")))
 
 /* One body for every number of rows: `rows` is a constant wherever it is inlined. */
@@ -44,10 +44,10 @@ TARGET static void block(int64_t depth, int64_t rows, const float *a, const floa
 
 /* ---- few rows ---- */
 
-/* b's rows run along the sums: `steps` depths at a time, so that the sums are read and written once for them.
+/* b's rows run along the sums: `depths` at a time, so that the sums are read and written once for them.
  */
 TARGET static inline __attribute__((always_inline)) void
-add_steps(const matmul_strip *s, const matmul_operand *b, int64_t depth, const int steps) {
+add_depths(const matmul_strip *s, const matmul_operand *b, int64_t depth, const int depths) {
     const float *from = (const float *)b->data + depth * b->stride;
     for (int64_t i = 0; i < s->rows; i++) {
         const float *a = s->a + depth * s->rows + i;
@@ -56,16 +56,16 @@ add_steps(const matmul_strip *s, const matmul_operand *b, int64_t depth, const i
         for (; j + VECTOR <= s->columns; j += VECTOR) {
             __m256 x = depth ? _mm256_loadu_ps(sum + j) : _mm256_setzero_ps();
 #pragma GCC unroll 8
-            for (int p = 0; p < steps; p++) {
+            for (int p = 0; p < depths; p++) {
                 const float *row = from + p * b->stride + j;
-                if (i == 0) _mm_prefetch((const char *)(row + STEPS * b->stride), _MM_HINT_T0);
+                if (i == 0) _mm_prefetch((const char *)(row + DEPTHS * b->stride), _MM_HINT_T0);
                 x = _mm256_fmadd_ps(_mm256_broadcast_ss(a + p * s->rows), _mm256_loadu_ps(row), x);
             }
             _mm256_storeu_ps(sum + j, x);
         }
         for (; j < s->columns; j++) {
             float x = depth ? sum[j] : 0;
-            for (int p = 0; p < steps; p++) x = __builtin_fmaf(a[p * s->rows], from[p * b->stride + j], x);
+            for (int p = 0; p < depths; p++) x = __builtin_fmaf(a[p * s->rows], from[p * b->stride + j], x);
             sum[j] = x;
         }
     }
@@ -141,8 +141,8 @@ TARGET static void stream(const matmul_strip *s, const matmul_operand *b) {
         return;
     }
     int64_t p = 0;
-    for (; p + STEPS <= s->depth; p += STEPS) add_steps(s, b, p, STEPS);
-    for (; p < s->depth; p++) add_steps(s, b, p, 1);
+    for (; p + DEPTHS <= s->depth; p += DEPTHS) add_depths(s, b, p, DEPTHS);
+    for (; p < s->depth; p++) add_depths(s, b, p, 1);
 }
 
 static bool available(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }

@@ -5,7 +5,7 @@
 #if defined(__x86_64__)
 #include "ops/matmul/matmul_avx512.h"
 
-enum { ROWS = 14, COLUMNS = 32, STEPS = 8 };
+enum { ROWS = 14, COLUMNS = 32, DEPTHS = 8 };
 
 /* One body for every number of rows: `rows` is a constant wherever it is inlined. */
 TARGET static inline __attribute__((always_inline)) void
@@ -52,41 +52,41 @@ TARGET static void block(int64_t depth, int64_t rows, const float *a, const floa
 
 /* ---- few rows ---- */
 
-/* One vector of sums goes on by `steps` rows of b from `row`. A mask that isn't known to be full costs a
+/* One vector of sums goes on by `depths` rows of b from `row`. A mask that isn't known to be full costs a
  * third of the speed of memory: the processor reads less far ahead behind such loads. */
 TARGET static inline __attribute__((always_inline)) void add_rows(const __m512 *a, const float *row,
                                                                   int64_t stride, float *sum,
-                                                                  __mmask16 inside, const int steps,
+                                                                  __mmask16 inside, const int depths,
                                                                   bool first, bool ask) {
     __m512 x = first ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(inside, sum);
 #pragma GCC unroll 8
-    for (int p = 0; p < steps; p++) {
-        if (ask) _mm_prefetch((const char *)(row + (p + STEPS) * stride), _MM_HINT_T0);
+    for (int p = 0; p < depths; p++) {
+        if (ask) _mm_prefetch((const char *)(row + (p + DEPTHS) * stride), _MM_HINT_T0);
         x = _mm512_fmadd_ps(a[p], _mm512_maskz_loadu_ps(inside, row + p * stride), x);
     }
     _mm512_mask_storeu_ps(sum, inside, x);
 }
 
-/* b's rows run along the sums: `steps` depths at a time, so that the sums are read and written once for them.
+/* b's rows run along the sums: `depths` at a time, so that the sums are read and written once for them.
  */
 TARGET static inline __attribute__((always_inline)) void
-add_steps(const matmul_strip *s, const matmul_operand *b, int64_t depth, const int steps) {
+add_depths(const matmul_strip *s, const matmul_operand *b, int64_t depth, const int depths) {
     const float *a = s->a + depth * s->rows, *from = (const float *)b->data + depth * b->stride;
     for (int64_t i = 0; i < s->rows; i++) {
-        __m512 ai[STEPS];
+        __m512 ai[DEPTHS];
 #pragma GCC unroll 8
-        for (int p = 0; p < steps; p++) ai[p] = _mm512_set1_ps(a[p * s->rows + i]);
+        for (int p = 0; p < depths; p++) ai[p] = _mm512_set1_ps(a[p * s->rows + i]);
         float *sum = s->sum + i * s->columns;
         int64_t j = 0;
         for (; j + VECTOR <= s->columns; j += VECTOR)
-            add_rows(ai, from + j, b->stride, sum + j, ALL_LANES, steps, depth == 0, i == 0);
+            add_rows(ai, from + j, b->stride, sum + j, ALL_LANES, depths, depth == 0, i == 0);
         if (j < s->columns)
-            add_rows(ai, from + j, b->stride, sum + j, first_lanes(s->columns - j), steps, depth == 0,
+            add_rows(ai, from + j, b->stride, sum + j, first_lanes(s->columns - j), depths, depth == 0,
                      i == 0);
     }
 }
 
-/* The next `steps` floats of 16 rows become as many vectors of 16 rows each. */
+/* The next `depths` floats of 16 rows become as many vectors of 16 rows each. */
 TARGET static inline __attribute__((always_inline)) void read_turned(const float *const row[VECTOR],
                                                                      int64_t from, int64_t stride,
                                                                      __mmask16 inside, __m512 x[VECTOR]) {
@@ -101,10 +101,10 @@ TARGET static inline __attribute__((always_inline)) void read_turned(const float
 /* b's rows run along the depth: squares of 16 x 16 are turned in registers. Columns from j. */
 TARGET static void sum_transposed(const matmul_strip *s, const matmul_operand *b, int64_t j) {
     __m512 sum[MATMUL_STREAM_ROWS] = { 0 }, x[VECTOR];
-    int64_t lanes = s->columns - j < VECTOR ? s->columns - j : VECTOR, p = 0;
+    int64_t lines = s->columns - j < VECTOR ? s->columns - j : VECTOR, p = 0;
     const float *row[VECTOR], *a = s->a;
     for (int i = 0; i < VECTOR; i++)
-        row[i] = (const float *)b->data + (j + (i < lanes ? i : lanes - 1)) * b->stride;
+        row[i] = (const float *)b->data + (j + (i < lines ? i : lines - 1)) * b->stride;
     for (; p + VECTOR <= s->depth; p += VECTOR, a += VECTOR * s->rows) {
         read_turned(row, p, b->stride, ALL_LANES, x);
         for (int64_t i = 0; i < s->rows; i++)
@@ -116,7 +116,7 @@ TARGET static void sum_transposed(const matmul_strip *s, const matmul_operand *b
     for (int64_t i = 0; i < s->rows; i++) {
         for (int q = 0; q < s->depth - p; q++)
             sum[i] = _mm512_fmadd_ps(_mm512_set1_ps(a[q * s->rows + i]), x[q], sum[i]);
-        _mm512_mask_storeu_ps(s->sum + i * s->columns + j, first_lanes(lanes), sum[i]);
+        _mm512_mask_storeu_ps(s->sum + i * s->columns + j, first_lanes(lines), sum[i]);
     }
 }
 
@@ -126,8 +126,8 @@ TARGET static void stream(const matmul_strip *s, const matmul_operand *b) {
         return;
     }
     int64_t p = 0;
-    for (; p + STEPS <= s->depth; p += STEPS) add_steps(s, b, p, STEPS);
-    for (; p < s->depth; p++) add_steps(s, b, p, 1);
+    for (; p + DEPTHS <= s->depth; p += DEPTHS) add_depths(s, b, p, DEPTHS);
+    for (; p < s->depth; p++) add_depths(s, b, p, 1);
 }
 
 static bool available(void) {

@@ -8,33 +8,33 @@
 
 enum { RUNS = 8, NARROW = VECTOR / 2 };
 
-/* ---- lanes side by side ---- */
+/* ---- lines side by side ---- */
 
 TARGET static inline __attribute__((always_inline)) void copy_run(const void *data, int64_t from,
-                                                                  int64_t lanes, bool last,
+                                                                  int64_t lines, bool last,
                                                                   const int64_t width, const dtype type,
                                                                   float *to) {
 #pragma GCC unroll 2
-    for (int64_t lane = 0; lane < width; lane += VECTOR) {
-        int64_t left = lanes - lane;
-        __m512 x = fetch(data, from + lane, left > 0 ? first_lanes(left) : 0, type);
+    for (int64_t line = 0; line < width; line += VECTOR) {
+        int64_t left = lines - line;
+        __m512 x = fetch(data, from + line, left > 0 ? first_lanes(left) : 0, type);
         if (width < NARROW || (last && width % VECTOR))
-            _mm512_mask_storeu_ps(to + lane, first_lanes(width - lane), x);
+            _mm512_mask_storeu_ps(to + line, first_lanes(width - line), x);
         else
-            _mm512_storeu_ps(to + lane, x);
+            _mm512_storeu_ps(to + line, x);
     }
 }
 
 /* Some depths through all panels, then the next ones: what is read lies together. */
-TARGET static inline __attribute__((always_inline)) void copy_runs(const matmul_operand *o, int64_t lanes,
+TARGET static inline __attribute__((always_inline)) void copy_runs(const matmul_operand *o, int64_t lines,
                                                                    int64_t depth, const int64_t width,
                                                                    const dtype type, float *packed) {
     for (int64_t first = 0; first < depth; first += RUNS) {
         int64_t end = first + RUNS < depth ? first + RUNS : depth;
-        for (int64_t lane = 0; lane < lanes; lane += width) {
-            int64_t from = first * o->stride + lane;
-            float *to = packed + lane * depth + first * width;
-            int64_t count = lanes - lane < width ? lanes - lane : width;
+        for (int64_t line = 0; line < lines; line += width) {
+            int64_t from = first * o->stride + line;
+            float *to = packed + line * depth + first * width;
+            int64_t count = lines - line < width ? lines - line : width;
             for (int64_t p = first; p < end; p++, from += o->stride, to += width)
                 copy_run(o->data, from, count, p == depth - 1, width, type, to);
         }
@@ -42,26 +42,25 @@ TARGET static inline __attribute__((always_inline)) void copy_runs(const matmul_
 }
 
 /* The widths of the micro-kernel as constants. */
-TARGET static inline __attribute__((always_inline)) void pack_across(const matmul_operand *o, int64_t lanes,
+TARGET static inline __attribute__((always_inline)) void pack_across(const matmul_operand *o, int64_t lines,
                                                                      int64_t depth, int64_t width,
                                                                      const dtype type, float *packed) {
     switch (width) {
-    case 14: copy_runs(o, lanes, depth, 14, type, packed); break;
-    case 32: copy_runs(o, lanes, depth, 32, type, packed); break;
-    default: copy_runs(o, lanes, depth, width, type, packed);
+    case 14: copy_runs(o, lines, depth, 14, type, packed); break;
+    case 32: copy_runs(o, lines, depth, 32, type, packed); break;
+    default: copy_runs(o, lines, depth, width, type, packed);
     }
 }
 
-/* ---- lanes along the depth ---- */
+/* ---- lines along the depth ---- */
 
-/* One square into a panel, from the rows' places in `data`. What lies beyond a narrow one's lanes is written
+/* One square into a panel, from the rows' places in `data`. What lies beyond a narrow one's lines is written
  * over by the next row of the panel, so only the last square has to look. */
-TARGET static inline __attribute__((always_inline)) void pack_square(const void *data,
-                                                                     const int64_t row[VECTOR], int64_t steps,
-                                                                     int64_t lanes, bool exact, int64_t width,
-                                                                     const dtype type, float *panel) {
+TARGET static inline __attribute__((always_inline)) void
+pack_square(const void *data, const int64_t row[VECTOR], int64_t depths, int64_t lines, bool exact,
+            int64_t width, const dtype type, float *panel) {
     __m512 x[VECTOR];
-    __mmask16 inside = first_lanes(steps), wanted = first_lanes(lanes);
+    __mmask16 inside = first_lanes(depths), wanted = first_lanes(lines);
 #pragma GCC unroll 16
     for (int i = 0; i < VECTOR; i++) x[i] = fetch(data, row[i], exact ? inside : 0xffff, type);
     turn(x);
@@ -69,24 +68,24 @@ TARGET static inline __attribute__((always_inline)) void pack_square(const void 
     for (int q = 0; q < VECTOR; q++) {
         if (!exact)
             _mm512_storeu_ps(panel + q * width, x[q]);
-        else if (q < steps)
+        else if (q < depths)
             _mm512_mask_storeu_ps(panel + q * width, wanted, x[q]);
     }
 }
 
 /* The squares that lie side by side at one depth, so that the panel is written in order. */
-TARGET static inline __attribute__((always_inline)) void pack_along(const matmul_operand *o, int64_t lanes,
+TARGET static inline __attribute__((always_inline)) void pack_along(const matmul_operand *o, int64_t lines,
                                                                     int64_t depth, int64_t width,
                                                                     const dtype type, float *panel) {
     int64_t row[MATMUL_MAX_COLUMNS];
-    for (int64_t i = 0; i < MATMUL_MAX_COLUMNS; i++) row[i] = (i < lanes ? i : lanes - 1) * o->stride;
+    for (int64_t i = 0; i < MATMUL_MAX_COLUMNS; i++) row[i] = (i < lines ? i : lines - 1) * o->stride;
     for (int64_t p = 0; p < depth; p += VECTOR, panel += VECTOR * width) {
-        for (int64_t lane = 0; lane < width; lane += VECTOR)
+        for (int64_t line = 0; line < width; line += VECTOR)
             if (p + VECTOR < depth && width >= NARROW)
-                pack_square(o->data, row + lane, VECTOR, VECTOR, false, width, type, panel + lane);
+                pack_square(o->data, row + line, VECTOR, VECTOR, false, width, type, panel + line);
             else
-                pack_square(o->data, row + lane, depth - p < VECTOR ? depth - p : VECTOR, width - lane, true,
-                            width, type, panel + lane);
+                pack_square(o->data, row + line, depth - p < VECTOR ? depth - p : VECTOR, width - line, true,
+                            width, type, panel + line);
         for (int64_t i = 0; i < MATMUL_MAX_COLUMNS; i++) row[i] += VECTOR;
     }
 }
@@ -94,37 +93,37 @@ TARGET static inline __attribute__((always_inline)) void pack_along(const matmul
 /* ---- the types as constants ---- */
 
 TARGET static inline __attribute__((always_inline)) void
-pack(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width, const dtype type, float *packed) {
+pack(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width, const dtype type, float *packed) {
     if (o->across) {
-        pack_across(o, lanes, depth, width, type, packed);
+        pack_across(o, lines, depth, width, type, packed);
         return;
     }
-    for (int64_t lane = 0; lane < lanes; lane += width, packed += depth * width) {
-        matmul_operand at = matmul_operand_at(o, lane, 0);
-        pack_along(&at, lanes - lane < width ? lanes - lane : width, depth, width, type, packed);
+    for (int64_t line = 0; line < lines; line += width, packed += depth * width) {
+        matmul_operand at = matmul_operand_at(o, line, 0);
+        pack_along(&at, lines - line < width ? lines - line : width, depth, width, type, packed);
     }
 }
 
-TARGET static void pack_f32(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
+TARGET static void pack_f32(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width,
                             float *packed) {
-    pack(o, lanes, depth, width, DTYPE_F32, packed);
+    pack(o, lines, depth, width, DTYPE_F32, packed);
 }
 
-TARGET static void pack_f16(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
+TARGET static void pack_f16(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width,
                             float *packed) {
-    pack(o, lanes, depth, width, DTYPE_F16, packed);
+    pack(o, lines, depth, width, DTYPE_F16, packed);
 }
 
-TARGET static void pack_bf16(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
+TARGET static void pack_bf16(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width,
                              float *packed) {
-    pack(o, lanes, depth, width, DTYPE_BF16, packed);
+    pack(o, lines, depth, width, DTYPE_BF16, packed);
 }
 
-void matmul_pack_avx512(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width, float *packed) {
+void matmul_pack_avx512(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width, float *packed) {
     switch (o->type) {
-    case DTYPE_F16: pack_f16(o, lanes, depth, width, packed); break;
-    case DTYPE_BF16: pack_bf16(o, lanes, depth, width, packed); break;
-    default: pack_f32(o, lanes, depth, width, packed);
+    case DTYPE_F16: pack_f16(o, lines, depth, width, packed); break;
+    case DTYPE_BF16: pack_bf16(o, lines, depth, width, packed); break;
+    default: pack_f32(o, lines, depth, width, packed);
     }
 }
 #endif

@@ -1,5 +1,5 @@
-/* Copies lanes into panels, 16-bit ones widened on the way. Two directions: lanes side by side in memory are
- * copied run by run; lanes that run along the depth are turned in squares of 8 x 8. */
+/* Copies lines into panels, 16-bit ones widened on the way. Two directions: lines side by side in memory are
+ * copied run by run; lines that run along the depth are turned in squares of 8 x 8. */
 #include <string.h>
 
 #include "base/half.h"
@@ -26,7 +26,7 @@ VECTOR_INLINE void fetch(const void *data, int64_t from, const int64_t n, const 
         memcpy(to, (const float *)data + from, (size_t)n * sizeof(float));
 }
 
-/* ---- lanes side by side ---- */
+/* ---- lines side by side ---- */
 
 /* Some depths through all panels, then the next ones: what is read lies together. */
 VECTOR_INLINE void copy_runs(const matmul_operand *o, int64_t panels, int64_t depth, const int64_t width,
@@ -41,25 +41,25 @@ VECTOR_INLINE void copy_runs(const matmul_operand *o, int64_t panels, int64_t de
 }
 
 /* The widths of the micro-kernels as constants: each run becomes a few vector moves. */
-VECTOR_INLINE void pack_across(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
+VECTOR_INLINE void pack_across(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width,
                                const dtype type, float *packed) {
-    int64_t whole = lanes / width, lane = whole * width;
+    int64_t whole = lines / width, line = whole * width;
     switch (width) {
     case 32: copy_runs(o, whole, depth, 32, type, packed); break;
     case 16: copy_runs(o, whole, depth, 16, type, packed); break;
     case 14: copy_runs(o, whole, depth, 14, type, packed); break;
     case 6: copy_runs(o, whole, depth, 6, type, packed); break;
     case 4: copy_runs(o, whole, depth, 4, type, packed); break;
-    default: lane = 0;
+    default: line = 0;
     }
-    for (packed += lane * depth; lane < lanes; lane += width, packed += width * depth)
+    for (packed += line * depth; line < lines; line += width, packed += width * depth)
         for (int64_t p = 0; p < depth; p++)
             for (int64_t i = 0; i < width; i++)
-                fetch(o->data, p * o->stride + (lane + i < lanes ? lane + i : lanes - 1), 1, type,
+                fetch(o->data, p * o->stride + (line + i < lines ? line + i : lines - 1), 1, type,
                       packed + p * width + i);
 }
 
-/* ---- lanes along the depth ---- */
+/* ---- lines along the depth ---- */
 
 /* Rows become columns: pairs, then pairs of pairs, then halves. */
 VECTOR_INLINE void turn(eight x[SQUARE]) {
@@ -81,16 +81,16 @@ VECTOR_INLINE void turn(eight x[SQUARE]) {
 }
 
 /* One square after the other across the panel, so that its rows are written in order. */
-VECTOR_INLINE void turn_squares(const matmul_operand *o, const int64_t lanes, int64_t depth,
+VECTOR_INLINE void turn_squares(const matmul_operand *o, const int64_t lines, int64_t depth,
                                 const int64_t width, const dtype type, float *panel) {
     for (int64_t p = 0; p + SQUARE <= depth; p += SQUARE)
 #pragma GCC unroll 4
-        for (int64_t lane = 0; lane < width; lane += SQUARE) {
-            const int64_t count = width - lane < SQUARE ? width - lane : SQUARE;
+        for (int64_t line = 0; line < width; line += SQUARE) {
+            const int64_t count = width - line < SQUARE ? width - line : SQUARE;
             eight x[SQUARE];
 #pragma GCC unroll 8
             for (int64_t i = 0; i < SQUARE; i++) {
-                int64_t from = lane + i < lanes ? lane + i : lanes - 1;
+                int64_t from = line + i < lines ? line + i : lines - 1;
                 float row[SQUARE];
                 fetch(o->data, from * o->stride + p, SQUARE, type, row);
                 memcpy(&x[i], row, sizeof x[i]);
@@ -98,62 +98,62 @@ VECTOR_INLINE void turn_squares(const matmul_operand *o, const int64_t lanes, in
             turn(x);
 #pragma GCC unroll 8
             for (int64_t i = 0; i < SQUARE; i++)
-                memcpy(panel + (p + i) * width + lane, &x[i], (size_t)count * sizeof(float));
+                memcpy(panel + (p + i) * width + line, &x[i], (size_t)count * sizeof(float));
         }
 }
 
-/* With as many lanes as the panel is wide as a constant as well: that is all panels but the last. */
-VECTOR_INLINE void turn_panel(const matmul_operand *o, int64_t lanes, int64_t depth, const int64_t width,
+/* With as many lines as the panel is wide as a constant as well: that is all panels but the last. */
+VECTOR_INLINE void turn_panel(const matmul_operand *o, int64_t lines, int64_t depth, const int64_t width,
                               const dtype type, float *panel) {
-    if (lanes == width)
+    if (lines == width)
         turn_squares(o, width, depth, width, type, panel);
     else
-        turn_squares(o, lanes, depth, width, type, panel);
+        turn_squares(o, lines, depth, width, type, panel);
 }
 
-VECTOR_INLINE void pack_panel(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
+VECTOR_INLINE void pack_panel(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width,
                               const dtype type, float *panel) {
     int64_t p = depth / SQUARE * SQUARE;
     switch (width) {
-    case 32: turn_panel(o, lanes, depth, 32, type, panel); break;
-    case 16: turn_panel(o, lanes, depth, 16, type, panel); break;
-    case 14: turn_panel(o, lanes, depth, 14, type, panel); break;
-    case 6: turn_panel(o, lanes, depth, 6, type, panel); break;
-    case 4: turn_panel(o, lanes, depth, 4, type, panel); break;
+    case 32: turn_panel(o, lines, depth, 32, type, panel); break;
+    case 16: turn_panel(o, lines, depth, 16, type, panel); break;
+    case 14: turn_panel(o, lines, depth, 14, type, panel); break;
+    case 6: turn_panel(o, lines, depth, 6, type, panel); break;
+    case 4: turn_panel(o, lines, depth, 4, type, panel); break;
     default: p = 0;
     }
     for (; p < depth; p++)
         for (int64_t i = 0; i < width; i++)
-            fetch(o->data, (i < lanes ? i : lanes - 1) * o->stride + p, 1, type, panel + p * width + i);
+            fetch(o->data, (i < lines ? i : lines - 1) * o->stride + p, 1, type, panel + p * width + i);
 }
 
-VECTOR_INLINE void pack_along(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
+VECTOR_INLINE void pack_along(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width,
                               const dtype type, float *packed) {
-    for (int64_t lane = 0; lane < lanes; lane += width, packed += depth * width) {
-        matmul_operand at = matmul_operand_at(o, lane, 0);
-        pack_panel(&at, lanes - lane < width ? lanes - lane : width, depth, width, type, packed);
+    for (int64_t line = 0; line < lines; line += width, packed += depth * width) {
+        matmul_operand at = matmul_operand_at(o, line, 0);
+        pack_panel(&at, lines - line < width ? lines - line : width, depth, width, type, packed);
     }
 }
 
 /* ---- the types as constants ---- */
 
 #define PACK(name, type)                                                                                     \
-    VECTOR_CLONES static void name(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,     \
+    VECTOR_CLONES static void name(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width,     \
                                    float *packed) {                                                          \
         if (o->across)                                                                                       \
-            pack_across(o, lanes, depth, width, type, packed);                                               \
+            pack_across(o, lines, depth, width, type, packed);                                               \
         else                                                                                                 \
-            pack_along(o, lanes, depth, width, type, packed);                                                \
+            pack_along(o, lines, depth, width, type, packed);                                                \
     }
 PACK(pack_f32, DTYPE_F32)
 PACK(pack_f16, DTYPE_F16)
 PACK(pack_bf16, DTYPE_BF16)
 
-void matmul_pack_portable(const matmul_operand *o, int64_t lanes, int64_t depth, int64_t width,
+void matmul_pack_portable(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width,
                           float *packed) {
     switch (o->type) {
-    case DTYPE_F16: pack_f16(o, lanes, depth, width, packed); break;
-    case DTYPE_BF16: pack_bf16(o, lanes, depth, width, packed); break;
-    default: pack_f32(o, lanes, depth, width, packed);
+    case DTYPE_F16: pack_f16(o, lines, depth, width, packed); break;
+    case DTYPE_BF16: pack_bf16(o, lines, depth, width, packed); break;
+    default: pack_f32(o, lines, depth, width, packed);
     }
 }

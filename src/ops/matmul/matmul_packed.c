@@ -24,19 +24,21 @@ enum {
 typedef struct {
     int64_t rows, columns; /* of a tile */
     int64_t row_tiles, column_tiles;
-} cut;
+} tiling;
 
 static bool streams(const matmul_problem *p) {
     return p->rows <= MATMUL_STREAM_ROWS && !dtype_is_half(p->b.type) && !matmul_is_coded(&p->b);
 }
 
-/* Are partial sums kept in scratch between steps over the depth? They can't be in y where y may be the
+/* Are partial sums kept in scratch between slices of the depth? They can't be in y where y may be the
  * residual, which is still to be read, or where its type is too narrow for an f32. */
-static bool waits(const matmul_problem *p, bool residual) { return residual || dtype_is_half(p->type); }
+static bool keeps_partials(const matmul_problem *p, bool residual) {
+    return residual || dtype_is_half(p->type);
+}
 
 /* Tiles of about equal size; their columns are whole panels. */
-static cut cut_into(const matmul_problem *p, int64_t row_tiles, int64_t column_tiles) {
-    cut c = { .rows = divide_up(p->rows, row_tiles) };
+static tiling tiling_into(const matmul_problem *p, int64_t row_tiles, int64_t column_tiles) {
+    tiling c = { .rows = divide_up(p->rows, row_tiles) };
     c.columns = divide_up(divide_up(p->columns, column_tiles), MATMUL_MAX_COLUMNS) * MATMUL_MAX_COLUMNS;
     c.row_tiles = divide_up(p->rows, c.rows);
     c.column_tiles = divide_up(p->columns, c.columns);
@@ -53,17 +55,17 @@ static int64_t dealt_out(int64_t fewest, int64_t each, int64_t threads) {
 
 /* The cut with the most tiles, up to one for each thread; among these the one that packs least. The bits of y
  * do not depend on it. */
-static cut cut_of(const matmul_problem *p, bool apart, int threads) {
+static tiling tiling_of(const matmul_problem *p, bool partials, int threads) {
     int64_t enough = least(threads, ENOUGH_TILES);
-    int64_t widest = streams(p) ? MAX_STREAM_COLUMNS : apart ? MAX_PARTIAL_COLUMNS : MAX_TILE_COLUMNS;
+    int64_t widest = streams(p) ? MAX_STREAM_COLUMNS : partials ? MAX_PARTIAL_COLUMNS : MAX_TILE_COLUMNS;
     int64_t least_columns = divide_up(p->columns, widest), most_columns = divide_up(p->columns, LEAST_TILE);
     int64_t least_rows = divide_up(p->rows, MAX_TILE_ROWS);
     int64_t most_rows = most(least_rows, least(divide_up(p->rows, LEAST_TILE), least_rows + enough - 1));
     int64_t best_tiles = 0, best_packed = 0;
-    cut best = { 0 };
+    tiling best = { 0 };
     for (int64_t rows = least_rows; rows <= most_rows; rows++) {
-        cut c = cut_into(p, rows,
-                         most(least_columns, least(most_columns, dealt_out(least_columns, rows, enough))));
+        tiling c = tiling_into(
+            p, rows, most(least_columns, least(most_columns, dealt_out(least_columns, rows, enough))));
         int64_t tiles = least(c.row_tiles * c.column_tiles, enough);
         int64_t packed =
             c.row_tiles * p->columns + c.column_tiles * p->rows; /* how often b and a are packed as a whole */
@@ -81,13 +83,13 @@ typedef struct {
 
 static int64_t align_floats(int64_t n) { return (n + 15) & ~(int64_t)15; }
 
-static layout layout_of(const matmul_problem *p, const cut *c, bool apart) {
+static layout layout_of(const matmul_problem *p, const tiling *c, bool partials) {
     int64_t depth = least(p->depth, MATMUL_DEPTH);
     int64_t rows = least(p->rows, c->rows), columns = least(p->columns, c->columns);
     layout l = { .b = align_floats((streams(p) ? rows : rows + MATMUL_MAX_ROWS) * depth) };
     l.sum = l.b + (streams(p) ? 0 : MATMUL_MAX_COLUMNS * depth);
     l.partial = l.sum + align_floats(streams(p) ? rows * columns : MATMUL_MAX_ROWS * MATMUL_MAX_COLUMNS);
-    l.wide = l.partial + (apart && p->depth > MATMUL_DEPTH ? align_floats(rows * columns) : 0);
+    l.wide = l.partial + (partials && p->depth > MATMUL_DEPTH ? align_floats(rows * columns) : 0);
     l.total = l.wide + (matmul_is_coded(&p->b) ? MATMUL_MAX_COLUMNS * MATMUL_DEPTH : 0);
     return l;
 }
@@ -97,8 +99,9 @@ uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual, int threa
     uint64_t most_bytes = 0;
     for (int n = 1; n <= threads; n++) {
         if (n >= ENOUGH_TILES) n = threads; /* the cut is the same from here */
-        cut c = cut_of(p, waits(p, residual), n);
-        uint64_t bytes = (uint64_t)layout_of(p, &c, waits(p, residual)).total * sizeof(float) * (uint64_t)n;
+        tiling c = tiling_of(p, keeps_partials(p, residual), n);
+        uint64_t bytes =
+            (uint64_t)layout_of(p, &c, keeps_partials(p, residual)).total * sizeof(float) * (uint64_t)n;
         if (bytes > most_bytes) most_bytes = bytes;
     }
     return most_bytes;
@@ -115,14 +118,14 @@ typedef struct {
     matmul_gelu_form gelu;
     const void *x;                      /* strides as out */
     dtype before_type, bias_type, type; /* type: of out, residual and x */
-} ending;
+} epilogue;
 
 static const void *element(const void *data, int64_t place, dtype type) {
     return (const char *)data + place * matmul_bytes(type);
 }
 
-VECTOR_INLINE void end_rows(const ending *e, int64_t columns, const bool before, const bool bias,
-                            const bool residual) {
+VECTOR_INLINE void epilogue_rows(const epilogue *e, int64_t columns, const bool before, const bool bias,
+                                 const bool residual) {
     for (int64_t i = 0; i < e->rows; i++) {
         const float *sum = e->sum + i * e->sum_stride;
         const float *b = before ? (const float *)e->before + i * e->before_stride : NULL;
@@ -138,18 +141,18 @@ VECTOR_INLINE void end_rows(const ending *e, int64_t columns, const bool before,
     }
 }
 
-VECTOR_INLINE void end_columns(const ending *e, int64_t columns) {
+VECTOR_INLINE void epilogue_columns(const epilogue *e, int64_t columns) {
     if (!e->bias && !e->residual) {
         if (e->before)
-            end_rows(e, columns, true, false, false);
+            epilogue_rows(e, columns, true, false, false);
         else
-            end_rows(e, columns, false, false, false);
+            epilogue_rows(e, columns, false, false, false);
     } else if (!e->residual)
-        end_rows(e, columns, e->before != NULL, true, false);
+        epilogue_rows(e, columns, e->before != NULL, true, false);
     else if (!e->bias)
-        end_rows(e, columns, e->before != NULL, false, true);
+        epilogue_rows(e, columns, e->before != NULL, false, true);
     else
-        end_rows(e, columns, e->before != NULL, true, true);
+        epilogue_rows(e, columns, e->before != NULL, true, true);
 }
 
 VECTOR_INLINE void gelu_columns(float *restrict out, const float *x, int64_t n, const bool tanh) {
@@ -162,25 +165,25 @@ VECTOR_INLINE void gelu_columns(float *restrict out, const float *x, int64_t n, 
         for (int64_t j = 0; j < n; j++) out[j] = tanh ? gelu_tanh_f32(out[j]) : gelu_erf_f32(out[j]);
 }
 
-VECTOR_INLINE void gelu_rows(const ending *e, const bool tanh) {
+VECTOR_INLINE void gelu_rows(const epilogue *e, const bool tanh) {
     for (int64_t i = 0; i < e->rows; i++) {
         float *out = (float *)e->out + i * e->out_stride;
         gelu_columns(out, e->x ? (const float *)e->x + i * e->out_stride : NULL, e->columns, tanh);
     }
 }
 
-VECTOR_CLONES static void gelu_block(const ending *e) {
+VECTOR_CLONES static void gelu_block(const epilogue *e) {
     if (e->gelu == MATMUL_GELU_TANH)
         gelu_rows(e, true);
     else
         gelu_rows(e, false);
 }
 
-VECTOR_CLONES static void end_wide(const ending *e) {
+VECTOR_CLONES static void epilogue_wide(const epilogue *e) {
     if (e->columns == 32)
-        end_columns(e, 32);
+        epilogue_columns(e, 32);
     else
-        end_columns(e, e->columns);
+        epilogue_columns(e, e->columns);
 }
 
 /* x += what is stored at `from`. */
@@ -207,7 +210,7 @@ VECTOR_INLINE void store_row(const float *x, int64_t n, dtype type, void *to) {
 
 /* GELU of the row as it would have been stored, in 16 bits: the bits are those of a product and a GELU apart.
  */
-VECTOR_INLINE void gelu_half_row(const ending *e, int64_t i, float *x, int64_t n) {
+VECTOR_INLINE void gelu_half_row(const epilogue *e, int64_t i, float *x, int64_t n) {
     float slope_at[MATMUL_MAX_COLUMNS] = { 0 };
     union {
         uint16_t half[MATMUL_MAX_COLUMNS];
@@ -224,7 +227,7 @@ VECTOR_INLINE void gelu_half_row(const ending *e, int64_t i, float *x, int64_t n
 }
 
 /* As for f32, the same sums in the same order; rounded to 16 bits once, at the end. */
-VECTOR_INLINE void end_half_columns(const ending *e, int64_t columns) {
+VECTOR_INLINE void epilogue_half_columns(const epilogue *e, int64_t columns) {
     for (int64_t i = 0; i < e->rows; i++) {
         float x[MATMUL_MAX_COLUMNS];
         for (int64_t j = 0; j < columns; j++) x[j] = e->sum[i * e->sum_stride + j];
@@ -240,19 +243,19 @@ VECTOR_INLINE void end_half_columns(const ending *e, int64_t columns) {
 
 /* What most blocks need: sums that are narrowed and nothing else. With the type as a constant a row takes
  * half of the time, as much as the whole difference to f32. */
-VECTOR_INLINE void narrow_rows(const ending *e, int64_t columns, const dtype type) {
+VECTOR_INLINE void narrow_rows(const epilogue *e, int64_t columns, const dtype type) {
     for (int64_t i = 0; i < e->rows; i++)
         store_row(e->sum + i * e->sum_stride, columns, type, (uint16_t *)e->out + i * e->out_stride);
 }
 
-VECTOR_INLINE void narrow_columns(const ending *e, int64_t columns) {
+VECTOR_INLINE void narrow_columns(const epilogue *e, int64_t columns) {
     if (e->type == DTYPE_BF16)
         narrow_rows(e, columns, DTYPE_BF16);
     else
         narrow_rows(e, columns, DTYPE_F16);
 }
 
-VECTOR_CLONES static void end_half(const ending *e) {
+VECTOR_CLONES static void epilogue_half(const epilogue *e) {
     bool whole = e->columns == MATMUL_MAX_COLUMNS;
     bool plain = !e->before && !e->bias && !e->residual && !e->gelu && dtype_is_half(e->type);
     if (plain && whole)
@@ -260,24 +263,24 @@ VECTOR_CLONES static void end_half(const ending *e) {
     else if (plain)
         narrow_columns(e, e->columns);
     else if (whole)
-        end_half_columns(e, MATMUL_MAX_COLUMNS);
+        epilogue_half_columns(e, MATMUL_MAX_COLUMNS);
     else
-        end_half_columns(e, e->columns);
+        epilogue_half_columns(e, e->columns);
 }
 
 /* A row of sums that is wider than a panel, as streams have them, goes piece by piece. */
-static void end_block(const ending *given) {
-    ending e = *given;
+static void run_epilogue(const epilogue *given) {
+    epilogue e = *given;
     bool narrow = dtype_is_half(e.type) || (e.before && dtype_is_half(e.before_type)) ||
                   (e.bias && dtype_is_half(e.bias_type));
     if (!narrow) {
-        end_wide(&e);
+        epilogue_wide(&e);
         if (e.gelu) gelu_block(&e); /* the block is in the first cache */
         return;
     }
     for (int64_t left = e.columns; left > 0; left -= MATMUL_MAX_COLUMNS) {
         e.columns = least(left, MATMUL_MAX_COLUMNS);
-        end_half(&e);
+        epilogue_half(&e);
         e.sum += MATMUL_MAX_COLUMNS;
         e.out = (char *)e.out + MATMUL_MAX_COLUMNS * matmul_bytes(e.type);
         if (e.before) e.before = element(e.before, MATMUL_MAX_COLUMNS, e.before_type);
@@ -294,19 +297,19 @@ static void end_block(const ending *given) {
 typedef struct {
     const char *data;
     int64_t stride;        /* in bytes, between runs */
-    int64_t groups, pairs; /* of MATMUL_PREFETCH_TIMES runs each; of lines in a run */
+    int64_t groups, pairs; /* of MATMUL_PREFETCH_TIMES runs each; of cache lines in a run */
     int64_t next;
 } ahead;
 
-enum { PAIR = 128 }; /* bytes in two lines */
+enum { PAIR = 128 }; /* bytes in two cache lines */
 
-static ahead ahead_begin(const matmul_operand *o, int64_t lane, int64_t depth, int64_t lanes,
+static ahead ahead_begin(const matmul_operand *o, int64_t line, int64_t depth, int64_t lines,
                          int64_t depths) {
-    matmul_operand at = matmul_operand_at(o, lane, depth);
+    matmul_operand at = matmul_operand_at(o, line, depth);
     return (ahead){ .data = (const char *)at.data,
                     .stride = o->stride * matmul_bytes(o->type),
-                    .groups = divide_up(o->across ? depths : lanes, MATMUL_PREFETCH_TIMES),
-                    .pairs = divide_up((o->across ? lanes : depths) * matmul_bytes(o->type), PAIR) };
+                    .groups = divide_up(o->across ? depths : lines, MATMUL_PREFETCH_TIMES),
+                    .pairs = divide_up((o->across ? lines : depths) * matmul_bytes(o->type), PAIR) };
 }
 
 /* The next prefetch; when there are none left, one of something that is in the cache already. */
@@ -322,56 +325,56 @@ static matmul_prefetch ahead_next(ahead *a, const void *at_hand) {
 typedef struct {
     const matmul_problem *p;
     const matmul_kernel *kernel;
-    cut cut;
+    tiling tiling;
     layout layout;
     float *scratch;
 } job;
 
-/* One step: a tile of y, and a part of the depth. */
+/* A tile of y, and one of the parts that its depth is summed in. */
 typedef struct {
     int64_t row, column, rows, columns, depth, depths;
-} step;
+} slice;
 
 typedef struct {
     const job *job;
     float *a, *b, *sum, *wide;
-    step here, after; /* after: no rows when there is nothing more to do */
-    ending end;       /* of the tile at this step */
+    slice here, after; /* after: no rows when there is nothing more to do */
+    epilogue end;      /* of the tile at this slice */
 } tile;
 
 /* Tiles go down the rows first: threads that work side by side share columns of b, the larger operand. */
-static step first_step(const job *j, int64_t index) {
+static slice first_slice(const job *j, int64_t index) {
     const matmul_problem *p = j->p;
-    if (index >= j->cut.row_tiles * j->cut.column_tiles) return (step){ 0 };
-    step s = { .row = index % j->cut.row_tiles * j->cut.rows,
-               .column = index / j->cut.row_tiles * j->cut.columns,
-               .depths = least(p->depth, MATMUL_DEPTH) };
-    s.rows = least(p->rows - s.row, j->cut.rows);
-    s.columns = least(p->columns - s.column, j->cut.columns);
+    if (index >= j->tiling.row_tiles * j->tiling.column_tiles) return (slice){ 0 };
+    slice s = { .row = index % j->tiling.row_tiles * j->tiling.rows,
+                .column = index / j->tiling.row_tiles * j->tiling.columns,
+                .depths = least(p->depth, MATMUL_DEPTH) };
+    s.rows = least(p->rows - s.row, j->tiling.rows);
+    s.columns = least(p->columns - s.column, j->tiling.columns);
     return s;
 }
 
 /* The next part of the depth, or the first one of the tile that this thread is likely to get next. */
-static step step_after(const job *j, const step *s, int64_t index) {
-    step next = *s;
+static slice slice_after(const job *j, const slice *s, int64_t index) {
+    slice next = *s;
     next.depth += s->depths;
     next.depths = least(j->p->depth - next.depth, MATMUL_DEPTH);
-    return next.depths > 0 ? next : first_step(j, index + threads_count());
+    return next.depths > 0 ? next : first_slice(j, index + threads_count());
 }
 
-/* Where the sums of this step go: after the last part of the depth into y; before that into y as well, or
- * into scratch where y can't hold them (`waits`). */
-static ending ending_of(const job *j, const step *s, float *partial) {
+/* Where the sums of this slice go: after the last part of the depth into y; before that into y as well, or
+ * into scratch where y can't hold them (keeps_partials). */
+static epilogue epilogue_of(const job *j, const slice *s, float *partial) {
     const matmul_problem *p = j->p;
     bool first = s->depth == 0, last = s->depth + s->depths == p->depth,
-         apart = waits(p, p->residual != NULL);
+         partials = keeps_partials(p, p->residual != NULL);
     int64_t n = p->columns, place = s->row * n + s->column;
-    void *y = (char *)p->y + place * matmul_bytes(p->type), *between = apart ? partial : y;
-    int64_t between_stride = apart ? s->columns : n;
-    ending e = { .out = last ? y : between,
-                 .out_stride = last ? n : between_stride,
-                 .type = last ? p->type : DTYPE_F32,
-                 .before_type = first ? p->type : DTYPE_F32 };
+    void *y = (char *)p->y + place * matmul_bytes(p->type), *between = partials ? partial : y;
+    int64_t between_stride = partials ? s->columns : n;
+    epilogue e = { .out = last ? y : between,
+                   .out_stride = last ? n : between_stride,
+                   .type = last ? p->type : DTYPE_F32,
+                   .before_type = first ? p->type : DTYPE_F32 };
     if (!first)
         e.before = between, e.before_stride = between_stride;
     else if (p->accumulator)
@@ -383,9 +386,9 @@ static ending ending_of(const job *j, const step *s, float *partial) {
 }
 
 /* The same for the block of the tile at this row and column. */
-static ending ending_at(const tile *t, int64_t row, int64_t column, int64_t rows, int64_t columns,
-                        int64_t stride) {
-    ending e = t->end;
+static epilogue epilogue_at(const tile *t, int64_t row, int64_t column, int64_t rows, int64_t columns,
+                            int64_t stride) {
+    epilogue e = t->end;
     e.sum = t->sum, e.sum_stride = stride, e.rows = rows, e.columns = columns;
     e.out = (char *)e.out + (row * e.out_stride + column) * matmul_bytes(e.type);
     if (e.before) e.before = element(e.before, row * e.before_stride + column, e.before_type);
@@ -397,7 +400,7 @@ static ending ending_at(const tile *t, int64_t row, int64_t column, int64_t rows
 
 /* The panel of b that comes after the one at `column`. */
 static ahead b_after(const tile *t, int64_t column) {
-    const step *s = &t->here;
+    const slice *s = &t->here;
     int64_t width = t->job->kernel->columns;
     column += width;
     if (column >= s->columns) s = &t->after, column = 0;
@@ -406,16 +409,16 @@ static ahead b_after(const tile *t, int64_t column) {
                        s->depths);
 }
 
-/* The part of a that the next step packs. */
+/* The part of a that the next slice packs. */
 static ahead a_after(const tile *t) {
-    const step *s = &t->after;
+    const slice *s = &t->after;
     if (s->rows == 0) return (ahead){ 0 };
     return ahead_begin(&t->job->p->a, s->row, s->depth, s->rows, s->depths);
 }
 
 /* The first `columns` columns of b from `column` of the tile on, as what a panel is packed from. */
 static matmul_operand b_at(const tile *t, int64_t column, int64_t columns) {
-    const step *s = &t->here;
+    const slice *s = &t->here;
     const matmul_operand *b = &t->job->p->b;
     if (!matmul_is_coded(b)) return matmul_operand_at(b, s->column + column, s->depth);
     return matmul_widen(b, &(matmul_part){ s->column + column, columns, s->depth, s->depths }, t->wide);
@@ -424,36 +427,36 @@ static matmul_operand b_at(const tile *t, int64_t column, int64_t columns) {
 /* One panel of b against all rows of the tile. */
 static void run_panel(const tile *t, int64_t column, ahead *next_a) {
     const matmul_kernel *k = t->job->kernel;
-    const step *s = &t->here;
+    const slice *s = &t->here;
     int64_t columns = least(s->columns - column, k->columns);
     matmul_operand b = b_at(t, column, columns);
     k->pack(&b, columns, s->depths, k->columns, t->b);
     ahead next_b = b_after(t, column);
     for (int64_t row = 0; row < s->rows; row += k->rows) {
         int64_t rows = least(s->rows - row, k->rows);
-        ending e = ending_at(t, row, column, rows, columns, k->columns);
+        epilogue e = epilogue_at(t, row, column, rows, columns, k->columns);
         matmul_prefetch ask[MATMUL_ASKS] = { { (const char *)e.out, e.out_stride * matmul_bytes(e.type) },
                                              ahead_next(next_a, t->sum),
                                              ahead_next(&next_b, t->sum) };
         k->block(s->depths, rows, t->a + row * s->depths, t->b, t->sum, ask);
-        end_block(&e);
+        run_epilogue(&e);
     }
 }
 
 static void run_stream(const tile *t) {
     const matmul_kernel *k = t->job->kernel;
-    const step *s = &t->here;
+    const slice *s = &t->here;
     matmul_operand a = matmul_operand_at(&t->job->p->a, s->row, s->depth);
     matmul_operand b = matmul_operand_at(&t->job->p->b, s->column, s->depth);
     k->pack(&a, s->rows, s->depths, s->rows, t->a);
     k->stream(&(matmul_strip){ s->rows, s->columns, s->depths, t->a, t->sum }, &b);
-    ending e = ending_at(t, 0, 0, s->rows, s->columns, s->columns);
-    end_block(&e);
+    epilogue e = epilogue_at(t, 0, 0, s->rows, s->columns, s->columns);
+    run_epilogue(&e);
 }
 
-static void run_step(const tile *t) {
+static void run_slice(const tile *t) {
     const matmul_kernel *k = t->job->kernel;
-    const step *s = &t->here;
+    const slice *s = &t->here;
     matmul_operand a = matmul_operand_at(&t->job->p->a, s->row, s->depth);
     k->pack(&a, s->rows, s->depths, k->rows, t->a);
     ahead next = a_after(t);
@@ -469,26 +472,26 @@ static void run_tile(void *context, int64_t index, int thread) {
                .sum = scratch + j->layout.sum,
                .wide = scratch + j->layout.wide };
     bool more = true;
-    for (t.here = first_step(j, index); more; t.here = t.after) {
-        t.after = step_after(j, &t.here, index);
-        t.end = ending_of(j, &t.here, scratch + j->layout.partial);
+    for (t.here = first_slice(j, index); more; t.here = t.after) {
+        t.after = slice_after(j, &t.here, index);
+        t.end = epilogue_of(j, &t.here, scratch + j->layout.partial);
         more = t.after.depth > 0;
-        (streams(j->p) ? run_stream : run_step)(&t);
+        (streams(j->p) ? run_stream : run_slice)(&t);
     }
 }
 
 void matmul_packed_run(const matmul_problem *p, void *scratch) {
     job j = { .p = p, .kernel = matmul_kernel_chosen(), .scratch = scratch };
-    bool apart = waits(p, p->residual != NULL);
-    j.cut = cut_of(p, apart, threads_count());
-    j.layout = layout_of(p, &j.cut, apart);
-    threads_for(j.cut.row_tiles * j.cut.column_tiles, run_tile, &j);
+    bool partials = keeps_partials(p, p->residual != NULL);
+    j.tiling = tiling_of(p, partials, threads_count());
+    j.layout = layout_of(p, &j.tiling, partials);
+    threads_for(j.tiling.row_tiles * j.tiling.column_tiles, run_tile, &j);
 }
 
 double matmul_packed_moved(const matmul_problem *p) {
-    cut c = cut_of(p, waits(p, false), 2);
+    tiling c = tiling_of(p, keeps_partials(p, false), 2);
     double rows = (double)p->rows, columns = (double)p->columns, depth = (double)p->depth;
-    double steps = (double)divide_up(p->depth, MATMUL_DEPTH);
+    double slices = (double)divide_up(p->depth, MATMUL_DEPTH);
     double a = rows * depth * (double)c.column_tiles, b = columns * depth * (double)c.row_tiles;
-    return (double)sizeof(float) * (a + (streams(p) ? 0 : b) + 2 * rows * columns * steps);
+    return (double)sizeof(float) * (a + (streams(p) ? 0 : b) + 2 * rows * columns * slices);
 }

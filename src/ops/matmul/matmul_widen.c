@@ -27,10 +27,10 @@ static void widen_run(const matmul_operand *o, int64_t row, int64_t first, int64
 matmul_operand matmul_widen(const matmul_operand *o, const matmul_part *p, float *wide) {
     if (o->across)
         for (int64_t k = 0; k < p->depths; k++)
-            widen_run(o, p->depth + k, p->lane, p->lanes, wide + k * MATMUL_MAX_COLUMNS);
+            widen_run(o, p->depth + k, p->line, p->lines, wide + k * MATMUL_MAX_COLUMNS);
     else
-        for (int64_t i = 0; i < p->lanes; i++)
-            widen_run(o, p->lane + i, p->depth, p->depths, wide + i * MATMUL_DEPTH);
+        for (int64_t i = 0; i < p->lines; i++)
+            widen_run(o, p->line + i, p->depth, p->depths, wide + i * MATMUL_DEPTH);
     return (matmul_operand){ .data = wide,
                              .stride = o->across ? MATMUL_MAX_COLUMNS : MATMUL_DEPTH,
                              .across = o->across,

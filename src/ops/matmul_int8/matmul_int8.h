@@ -5,7 +5,7 @@
  * data ta = 0, tb = 1: a (...,K), b (N,K)     the same for one that lies as (out, in) ta = 1, tb = 0: a (K
  * rows,M), b (K rows,N)   the gradient of a weight, a sum over the rows of a batch
  *
- * Operands are quantized along the sum: a lane is a row of op(a) or a column of op(b), and
+ * Operands are quantized along the sum: a line is a row of op(a) or a column of op(b), and
  *
  *   y[i][j] = scale_a[i] scale_b[j] sum_k code_a[i][k] code_b[k][j]
  *

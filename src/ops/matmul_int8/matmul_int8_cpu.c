@@ -87,63 +87,63 @@ static void stream_run(const op_call *c) {
     matmul_int8_stream_run(&q.problem, c->scratch);
 }
 
-/* ---- reference: codes of whole operands in scratch, one lane after the other ---- */
+/* ---- reference: codes of whole operands in scratch, one line after the other ---- */
 
 typedef struct {
     const matmul_int8_operand *o;
-    int64_t lanes, depth, tile;
-    int8_t *codes; /* [lane][depth] */
-    float *scales; /* [lane][tile] */
+    int64_t lines, depth, tile;
+    int8_t *codes; /* [line][depth] */
+    float *scales; /* [line][tile] */
 } coded;
 
 static int64_t tiles_of(const matmul_int8_problem *p) { return (p->depth + p->tile - 1) / p->tile; }
 
-static int64_t coded_bytes(const matmul_int8_problem *p, int64_t lanes) {
-    return (lanes * p->depth + 63) / 64 * 64 + (lanes * tiles_of(p) * 4 + 63) / 64 * 64;
+static int64_t coded_bytes(const matmul_int8_problem *p, int64_t lines) {
+    return (lines * p->depth + 63) / 64 * 64 + (lines * tiles_of(p) * 4 + 63) / 64 * 64;
 }
 
-static coded coded_at(const matmul_int8_problem *p, const matmul_int8_operand *o, int64_t lanes, char *at) {
-    return (coded){ o,       lanes,        p->depth,
-                    p->tile, (int8_t *)at, (float *)(void *)(at + (lanes * p->depth + 63) / 64 * 64) };
+static coded coded_at(const matmul_int8_problem *p, const matmul_int8_operand *o, int64_t lines, char *at) {
+    return (coded){ o,       lines,        p->depth,
+                    p->tile, (int8_t *)at, (float *)(void *)(at + (lines * p->depth + 63) / 64 * 64) };
 }
 
-static float number_at(const coded *k, int64_t lane, int64_t d) {
-    int64_t place = k->o->across ? d * k->o->stride + lane : lane * k->o->stride + d;
+static float number_at(const coded *k, int64_t line, int64_t d) {
+    int64_t place = k->o->across ? d * k->o->stride + line : line * k->o->stride + d;
     op_arg x = { .data = (void *)(uintptr_t)k->o->data, .dtype = k->o->type };
     float value = (float)reference_get(&x, place);
     return k->o->fold ? value * k->o->fold[d] : value;
 }
 
-static int32_t code_at(const coded *k, int64_t lane, int64_t d, float inverse) {
+static int32_t code_at(const coded *k, int64_t line, int64_t d, float inverse) {
     uint8_t bytes[CODES_DRAWN];
-    if (!k->o->random) return codes_nearest(number_at(k, lane, d), inverse);
+    if (!k->o->random) return codes_nearest(number_at(k, line, d), inverse);
     int64_t row = k->o->first + d;
     codes_draw draw = { .random = *k->o->random, .sample = (uint32_t)(row / k->o->sample_rows) };
-    codes_draw_bytes(&draw, row % k->o->sample_rows * codes_draws(k->o->stride) + lane / CODES_DRAWN, bytes);
-    return codes_stochastic_coarse(number_at(k, lane, d), inverse, bytes[lane % CODES_DRAWN]);
+    codes_draw_bytes(&draw, row % k->o->sample_rows * codes_draws(k->o->stride) + line / CODES_DRAWN, bytes);
+    return codes_stochastic_coarse(number_at(k, line, d), inverse, bytes[line % CODES_DRAWN]);
 }
 
-static void code_tile(const coded *k, int64_t lane, int64_t from, int64_t to) {
-    float *scale = &k->scales[lane * ((k->depth + k->tile - 1) / k->tile) + from / k->tile];
-    int8_t *codes = k->codes + lane * k->depth;
+static void code_tile(const coded *k, int64_t line, int64_t from, int64_t to) {
+    float *scale = &k->scales[line * ((k->depth + k->tile - 1) / k->tile) + from / k->tile];
+    int8_t *codes = k->codes + line * k->depth;
     if (k->o->type == DTYPE_I8) {
-        *scale = k->o->scales ? k->o->scales[lane] : 1;
-        for (int64_t d = from; d < to; d++) codes[d] = (int8_t)number_at(k, lane, d);
+        *scale = k->o->scales ? k->o->scales[line] : 1;
+        for (int64_t d = from; d < to; d++) codes[d] = (int8_t)number_at(k, line, d);
         return;
     }
     int32_t largest = 0;
     for (int64_t d = from; d < to; d++) {
-        int32_t size = codes_size(number_at(k, lane, d));
+        int32_t size = codes_size(number_at(k, line, d));
         largest = size > largest ? size : largest;
     }
     *scale = matmul_int8_scale(k->o, largest);
-    for (int64_t d = from; d < to; d++) codes[d] = (int8_t)code_at(k, lane, d, codes_inverse(*scale));
+    for (int64_t d = from; d < to; d++) codes[d] = (int8_t)code_at(k, line, d, codes_inverse(*scale));
 }
 
 static void code_all(const coded *k) {
-    for (int64_t lane = 0; lane < k->lanes; lane++)
+    for (int64_t line = 0; line < k->lines; line++)
         for (int64_t from = 0; from < k->depth; from += k->tile)
-            code_tile(k, lane, from, from + k->tile < k->depth ? from + k->tile : k->depth);
+            code_tile(k, line, from, from + k->tile < k->depth ? from + k->tile : k->depth);
 }
 
 static double sum_at(const coded *a, const coded *b, int64_t row, int64_t column) {

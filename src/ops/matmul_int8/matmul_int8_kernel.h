@@ -1,11 +1,11 @@
 /* The inside of the product on codes: operands become panels of codes, a micro-kernel of the processor's
  * makes blocks of 32-bit sums of them, and these become floats.
  *
- * A panel holds the codes of some neighbouring lanes as words: four codes that follow each other along the
- * sum, [four][lane], the form in which processors multiply bytes. They multiply unsigned by signed ones, so
+ * A panel holds the codes of some neighbouring lines as words: four codes that follow each other along the
+ * sum, [four][line], the form in which processors multiply bytes. They multiply unsigned by signed ones, so
  * a's codes are stored with 128 added; what that adds to a sum is 128 times the sum of b's codes, and sums
  * begin at minus that. Both are exact, and 32-bit sums that wrap around on their way end up right: so all
- * micro-kernels give the same bits. Lanes and codes that fill up a panel are 0, what comes of them is thrown
+ * micro-kernels give the same bits. Lines and codes that fill up a panel are 0, what comes of them is thrown
  * away or adds nothing.
  *
  * A fixed number of rows (of a, or of the batch that is summed over) is in panels at a time: a wave. */
@@ -19,7 +19,7 @@
 #include "ops/codes.h"
 
 enum {
-    MATMUL_INT8_ROWS = 14,    /* lanes of a panel of a, */
+    MATMUL_INT8_ROWS = 14,    /* lines of a panel of a, */
     MATMUL_INT8_COLUMNS = 32, /* and of b: 28 of 32 vector registers hold a block's sums */
     MATMUL_INT8_FOUR = 4,
     MATMUL_INT8_TILE_ROWS = 504, /* of y, which the panel of b at hand goes through: whole panels of a */
@@ -29,51 +29,51 @@ enum {
 
 /* ---- operands ---- */
 
-/* A matrix as lanes along a sum. */
+/* A matrix as lines along a sum. */
 typedef struct {
     const void *data;
-    int64_t stride;            /* between lanes, or between depths if `across` */
-    bool across;               /* neighbouring lanes are neighbours in memory, else neighbouring depths */
+    int64_t stride;            /* between lines, or between depths if `across` */
+    bool across;               /* neighbouring lines are neighbours in memory, else neighbouring depths */
     dtype type;                /* i8, f32, f16, bf16 */
-    const float *scales;       /* of i8, one a lane; NULL: 1 */
-    const float *fixed;        /* of floats, one for all lanes; NULL: each has its own */
+    const float *scales;       /* of i8, one a line; NULL: 1 */
+    const float *fixed;        /* of floats, one for all lines; NULL: each has its own */
     const float *fold;         /* of floats, not across: by depth, what they are multiplied by; NULL: 1 */
     const half_random *random; /* across: codes are rounded stochastically; NULL: to the nearest */
     int64_t first;             /* with random: the number of depth 0, */
     int64_t sample_rows;       /* and depths of a sample */
 } matmul_int8_operand;
 
-/* Of a lane whose largest codes_size this is: what is not finite stays seen under a fixed scale as well. */
+/* Of a line whose largest codes_size this is: what is not finite stays seen under a fixed scale as well. */
 static inline float matmul_int8_scale(const matmul_int8_operand *o, int32_t largest) {
     float own = codes_scale(largest);
     return o->fixed && isfinite(own) ? *o->fixed : own;
 }
 
 typedef struct {
-    int64_t width, fours; /* lanes of a panel; fours of its depth */
+    int64_t width, fours; /* lines of a panel; fours of its depth */
     uint32_t flip;        /* what codes are xored with: 0x80808080 adds 128 to four codes */
     uint32_t *words;      /* [panel][four][width] */
-    float *scales;        /* by lane, or NULL */
-    int32_t *starts;      /* by lane: -128 * the sum of the codes; or NULL */
+    float *scales;        /* by line, or NULL */
+    int32_t *starts;      /* by line: -128 * the sum of the codes; or NULL */
 } matmul_int8_panels;
 
-/* Codes of floats that run along their lanes: lanes first .. first + lanes - 1, at most a panel, become panel
+/* Codes of floats that run along their lines: lines first .. first + lines - 1, at most a panel, become panel
  * 0 of `to`. `room`: matmul_int8_room(width, depth) bytes. */
-void matmul_int8_code_lanes(const matmul_int8_operand *o, int64_t first, int64_t lanes, int64_t depth,
+void matmul_int8_code_lines(const matmul_int8_operand *o, int64_t first, int64_t lines, int64_t depth,
                             const matmul_int8_panels *to, void *room);
 uint64_t matmul_int8_room(int64_t width, int64_t depth);
 
-/* Of floats that lie across: lanes first .. first + lanes - 1, at most CODES_DRAWN, at depths from .. from +
- * depth - 1 become these lanes of `to`, whose lane 0 is the operand's; what fills up their panel is zeroed.
+/* Of floats that lie across: lines first .. first + lines - 1, at most CODES_DRAWN, at depths from .. from +
+ * depth - 1 become these lines of `to`, whose line 0 is the operand's; what fills up their panel is zeroed.
  */
 typedef struct {
-    int64_t first, lanes, from, depth;
+    int64_t first, lines, from, depth;
 } matmul_int8_block;
 void matmul_int8_code_across(const matmul_int8_operand *o, const matmul_int8_block *at,
                              const matmul_int8_panels *to);
 
-/* Stored codes of lanes first .. first + lanes - 1, at most a panel, become panel 0. */
-void matmul_int8_copy_codes(const matmul_int8_operand *o, int64_t first, int64_t lanes, int64_t depth,
+/* Stored codes of lines first .. first + lines - 1, at most a panel, become panel 0. */
+void matmul_int8_copy_codes(const matmul_int8_operand *o, int64_t first, int64_t lines, int64_t depth,
                             const matmul_int8_panels *to);
 
 /* ---- micro-kernels ---- */

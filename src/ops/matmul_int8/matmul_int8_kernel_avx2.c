@@ -8,7 +8,7 @@
 enum { PAIR = 2, VECTORS = 2, LANES = 8 };
 #define TARGET __attribute__((target("avx2")))
 
-/* The four codes of a lane of a, unsigned, four times. */
+/* The four codes of a line of a, unsigned, four times. */
 TARGET static inline __m256i broadcast(uint32_t four) {
     return _mm256_cvtepu8_epi16(_mm_set1_epi32((int)four));
 }

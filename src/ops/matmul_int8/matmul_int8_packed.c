@@ -16,7 +16,7 @@ static bool over_rows(const matmul_int8_problem *p) { return p->a.across; }
 
 typedef struct {
     int64_t tiles;                /* of depth, in a wave */
-    int64_t lanes_a, lanes_b;     /* in panels at a time, whole panels; b: 0 where it is stored */
+    int64_t lines_a, lines_b;     /* in panels at a time, whole panels; b: 0 where it is stored */
     int64_t fours;                /* of a tile of depth */
     int64_t a, b, own, own_bytes; /* where what threads share begins, and what they have for themselves */
     int64_t own_panel, own_sums;  /* in there */
@@ -24,24 +24,24 @@ typedef struct {
 
 static int64_t align(int64_t n) { return (n + 63) & ~(int64_t)63; }
 
-/* Words, scales and starts of so many lanes. */
-static int64_t panel_bytes(int64_t lanes, int64_t fours) {
-    return align(lanes * fours * 4) + 2 * align(lanes * 4);
+/* Words, scales and starts of so many lines. */
+static int64_t panel_bytes(int64_t lines, int64_t fours) {
+    return align(lines * fours * 4) + 2 * align(lines * 4);
 }
 
 /* Sums of a narrow y must be complete before they are rounded: then a wave is all there is. */
 static layout layout_of(const matmul_int8_problem *p, int threads) {
-    layout l = { .tiles = 1, .lanes_a = least(p->rows, MATMUL_INT8_WAVE) };
+    layout l = { .tiles = 1, .lines_a = least(p->rows, MATMUL_INT8_WAVE) };
     if (over_rows(p)) {
         int64_t all = divide_up(p->depth, p->tile);
         l.tiles = dtype_is_half(p->type) ? all : least(all, MATMUL_INT8_WAVE_TILES);
-        l.lanes_a = p->rows;
+        l.lines_a = p->rows;
     }
-    l.lanes_a = divide_up(l.lanes_a, ROWS) * ROWS;
-    l.lanes_b = stored(p) ? 0 : divide_up(p->columns, COLUMNS) * COLUMNS;
+    l.lines_a = divide_up(l.lines_a, ROWS) * ROWS;
+    l.lines_b = stored(p) ? 0 : divide_up(p->columns, COLUMNS) * COLUMNS;
     l.fours = divide_up(p->tile, MATMUL_INT8_FOUR);
-    l.b = l.tiles * panel_bytes(l.lanes_a, l.fours);
-    l.own = l.b + l.tiles * panel_bytes(l.lanes_b, l.fours);
+    l.b = l.tiles * panel_bytes(l.lines_a, l.fours);
+    l.own = l.b + l.tiles * panel_bytes(l.lines_b, l.fours);
     int64_t room = over_rows(p) ? 0 : align((int64_t)matmul_int8_room(stored(p) ? ROWS : COLUMNS, p->depth));
     int64_t panel = stored(p) ? panel_bytes(COLUMNS, l.fours) : 0;
     l.own_panel = 0, l.own_sums = panel;
@@ -55,17 +55,17 @@ uint64_t matmul_int8_packed_scratch(const matmul_int8_problem *p, int threads) {
     return (uint64_t)(l.own + l.own_bytes * threads);
 }
 
-/* Panels of tile `tile` of the depth, from lane `lane` on, which begins one. */
-static matmul_int8_panels panels_at(char *at, int64_t lanes, int64_t width, int64_t fours, int64_t lane) {
+/* Panels of tile `tile` of the depth, from line `line` on, which begins one. */
+static matmul_int8_panels panels_at(char *at, int64_t lines, int64_t width, int64_t fours, int64_t line) {
     uint32_t *words = (void *)at;
-    float *scales = (void *)(at + align(lanes * fours * 4));
-    int32_t *starts = (void *)(at + align(lanes * fours * 4) + align(lanes * 4));
+    float *scales = (void *)(at + align(lines * fours * 4));
+    int32_t *starts = (void *)(at + align(lines * fours * 4) + align(lines * 4));
     return (matmul_int8_panels){ .width = width,
                                  .fours = fours,
                                  .flip = width == ROWS ? 0x80808080u : 0,
-                                 .words = words + lane * fours,
-                                 .scales = scales + lane,
-                                 .starts = width == ROWS ? NULL : starts + lane };
+                                 .words = words + line * fours,
+                                 .scales = scales + line,
+                                 .starts = width == ROWS ? NULL : starts + line };
 }
 
 /* ---- work ---- */
@@ -83,13 +83,13 @@ typedef struct {
     int64_t pieces_a;    /* of work, when a becomes panels */
 } job;
 
-static matmul_int8_panels panels_of(const job *j, bool is_b, int64_t tile, int64_t lane) {
-    int64_t lanes = is_b ? j->l.lanes_b : j->l.lanes_a;
-    char *at = j->scratch + (is_b ? j->l.b : 0) + tile * panel_bytes(lanes, j->l.fours);
-    matmul_int8_panels to = panels_at(at, lanes, is_b ? COLUMNS : ROWS, j->l.fours, lane);
+static matmul_int8_panels panels_of(const job *j, bool is_b, int64_t tile, int64_t line) {
+    int64_t lines = is_b ? j->l.lines_b : j->l.lines_a;
+    char *at = j->scratch + (is_b ? j->l.b : 0) + tile * panel_bytes(lines, j->l.fours);
+    matmul_int8_panels to = panels_at(at, lines, is_b ? COLUMNS : ROWS, j->l.fours, line);
     int64_t depth = least(j->p->tile, j->depth - tile * j->p->tile);
     to.fours = divide_up(depth, MATMUL_INT8_FOUR);
-    if (to.fours != j->l.fours) to.words = (uint32_t *)(void *)at + lane * to.fours;
+    if (to.fours != j->l.fours) to.words = (uint32_t *)(void *)at + line * to.fours;
     return to;
 }
 
@@ -98,29 +98,29 @@ static char *own(const job *j, int thread) { return j->scratch + j->l.own + thre
 /* ---- operands into panels ---- */
 
 static int64_t pieces_of(const job *j, bool is_b) {
-    int64_t lanes = is_b ? j->p->columns : j->rows, width = is_b ? COLUMNS : ROWS;
+    int64_t lines = is_b ? j->p->columns : j->rows, width = is_b ? COLUMNS : ROWS;
     if (is_b && !j->b_too) return 0;
     const matmul_int8_operand *o = is_b ? &j->p->b : &j->p->a;
-    return o->across ? j->tiles * divide_up(lanes, CODES_DRAWN) : divide_up(lanes, width);
+    return o->across ? j->tiles * divide_up(lines, CODES_DRAWN) : divide_up(lines, width);
 }
 
 static void prepare_piece(void *context, int64_t index, int thread) {
     const job *j = context;
     bool is_b = index >= j->pieces_a;
-    int64_t piece = is_b ? index - j->pieces_a : index, lanes = is_b ? j->p->columns : j->rows,
+    int64_t piece = is_b ? index - j->pieces_a : index, lines = is_b ? j->p->columns : j->rows,
             width = is_b ? COLUMNS : ROWS;
     const matmul_int8_operand *o = is_b ? &j->p->b : &j->p->a;
     if (!o->across) {
         matmul_int8_panels to = panels_of(j, is_b, 0, piece * width);
-        matmul_int8_code_lanes(o, (is_b ? 0 : j->row) + piece * width, least(width, lanes - piece * width),
+        matmul_int8_code_lines(o, (is_b ? 0 : j->row) + piece * width, least(width, lines - piece * width),
                                j->depth, &to, own(j, thread));
         return;
     }
-    int64_t blocks = divide_up(lanes, CODES_DRAWN), tile = piece / blocks,
+    int64_t blocks = divide_up(lines, CODES_DRAWN), tile = piece / blocks,
             first = piece % blocks * CODES_DRAWN;
     matmul_int8_panels to = panels_of(j, is_b, tile, 0);
     matmul_int8_block at = { .first = first,
-                             .lanes = least(CODES_DRAWN, lanes - first),
+                             .lines = least(CODES_DRAWN, lines - first),
                              .from = j->from + tile * j->p->tile,
                              .depth = least(j->p->tile, j->depth - tile * j->p->tile) };
     matmul_int8_code_across(o, &at, &to);

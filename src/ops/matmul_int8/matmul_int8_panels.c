@@ -1,4 +1,4 @@
-/* Operands become panels of codes: floats by finding the scale of each lane and rounding, codes as they are.
+/* Operands become panels of codes: floats by finding the scale of each line and rounding, codes as they are.
  */
 #include <string.h>
 
@@ -29,17 +29,17 @@ static const float *row_at(const matmul_int8_operand *o, int64_t place, int64_t 
     return own;
 }
 
-/* ---- codes that follow each other along the sum: lanes become columns of words ---- */
+/* ---- codes that follow each other along the sum: lines become columns of words ---- */
 
-enum { SOME_FOURS = 16 }; /* a line of each lane at a time */
+enum { SOME_FOURS = 16 }; /* a cache line of each at a time */
 
-static void clear(const matmul_int8_panels *to, int64_t lanes) {
-    if (lanes < to->width) memset(to->words, 0, (size_t)(to->fours * to->width) * sizeof *to->words);
+static void clear(const matmul_int8_panels *to, int64_t lines) {
+    if (lines < to->width) memset(to->words, 0, (size_t)(to->fours * to->width) * sizeof *to->words);
 }
 
-static void weave_lane(const int8_t *codes, int64_t lane, int64_t from, int64_t fours,
+static void weave_lane(const int8_t *codes, int64_t line, int64_t from, int64_t fours,
                        const matmul_int8_panels *to) {
-    uint32_t *words = to->words + from * to->width + lane;
+    uint32_t *words = to->words + from * to->width + line;
     for (int64_t f = 0; f < fours; f++) {
         uint32_t four;
         memcpy(&four, codes + (from + f) * MATMUL_INT8_FOUR, sizeof four);
@@ -47,19 +47,19 @@ static void weave_lane(const int8_t *codes, int64_t lane, int64_t from, int64_t 
     }
 }
 
-static void weave(const int8_t *codes, int64_t stride, int64_t lanes, int64_t depth,
+static void weave(const int8_t *codes, int64_t stride, int64_t lines, int64_t depth,
                   const matmul_int8_panels *to) {
     int64_t whole = depth / MATMUL_INT8_FOUR, rest = depth - whole * MATMUL_INT8_FOUR;
-    clear(to, lanes);
+    clear(to, lines);
     for (int64_t from = 0; from < whole; from += SOME_FOURS)
-        for (int64_t lane = 0; lane < lanes; lane++)
-            weave_lane(codes + lane * stride, lane, from, least(SOME_FOURS, whole - from), to);
-    for (int64_t lane = 0; lane < lanes && rest; lane++) {
+        for (int64_t line = 0; line < lines; line++)
+            weave_lane(codes + line * stride, line, from, least(SOME_FOURS, whole - from), to);
+    for (int64_t line = 0; line < lines && rest; line++) {
         int8_t last[MATMUL_INT8_FOUR] = { 0 };
         uint32_t four;
-        memcpy(last, codes + lane * stride + whole * MATMUL_INT8_FOUR, (size_t)rest);
+        memcpy(last, codes + line * stride + whole * MATMUL_INT8_FOUR, (size_t)rest);
         memcpy(&four, last, sizeof four);
-        to->words[whole * to->width + lane] = four ^ to->flip;
+        to->words[whole * to->width + line] = four ^ to->flip;
     }
 }
 
@@ -70,31 +70,31 @@ VECTOR_CLONES static int32_t start_of(const int8_t *codes, int64_t n) {
     return (int32_t)(0u - 128u * (uint32_t)sum);
 }
 
-static void set_starts(const int8_t *codes, int64_t stride, int64_t lanes, int64_t depth,
+static void set_starts(const int8_t *codes, int64_t stride, int64_t lines, int64_t depth,
                        const matmul_int8_panels *to) {
-    for (int64_t lane = 0; to->starts && lane < to->width; lane++)
-        to->starts[lane] = lane < lanes ? start_of(codes + lane * stride, depth) : 0;
+    for (int64_t line = 0; to->starts && line < to->width; line++)
+        to->starts[line] = line < lines ? start_of(codes + line * stride, depth) : 0;
 }
 
 uint64_t matmul_int8_room(int64_t width, int64_t depth) {
     return (uint64_t)(width * align(depth) + align(depth * (int64_t)sizeof(float)));
 }
 
-void matmul_int8_code_lanes(const matmul_int8_operand *o, int64_t first, int64_t lanes, int64_t depth,
+void matmul_int8_code_lines(const matmul_int8_operand *o, int64_t first, int64_t lines, int64_t depth,
                             const matmul_int8_panels *to, void *room) {
     int8_t *codes = room;
     int64_t stride = align(depth);
     float *own = (float *)(void *)(codes + to->width * stride);
-    for (int64_t lane = 0; lane < lanes; lane++) {
-        const float *x = row_at(o, (first + lane) * o->stride, depth, own);
-        to->scales[lane] = matmul_int8_scale(o, codes_largest(x, depth));
-        codes_encode(x, codes_inverse(to->scales[lane]), NULL, depth, codes + lane * stride);
+    for (int64_t line = 0; line < lines; line++) {
+        const float *x = row_at(o, (first + line) * o->stride, depth, own);
+        to->scales[line] = matmul_int8_scale(o, codes_largest(x, depth));
+        codes_encode(x, codes_inverse(to->scales[line]), NULL, depth, codes + line * stride);
     }
-    weave(codes, stride, lanes, depth, to);
-    set_starts(codes, stride, lanes, depth, to);
+    weave(codes, stride, lines, depth, to);
+    set_starts(codes, stride, lines, depth, to);
 }
 
-/* ---- codes of neighbouring lanes: four rows become one of words ---- */
+/* ---- codes of neighbouring lines: four rows become one of words ---- */
 
 VECTOR_CLONES static void weave_rows(const int8_t *const row[MATMUL_INT8_FOUR], int64_t n, uint32_t flip,
                                      uint32_t *restrict words) {
@@ -112,34 +112,34 @@ VECTOR_CLONES static void add_rows(const int8_t *const row[MATMUL_INT8_FOUR], in
         starts[i] = (int32_t)((uint32_t)starts[i] - 128u * (uint32_t)(a[i] + b[i] + c[i] + d[i]));
 }
 
-static void copy_across(const matmul_int8_operand *o, int64_t first, int64_t lanes, int64_t depth,
+static void copy_across(const matmul_int8_operand *o, int64_t first, int64_t lines, int64_t depth,
                         const matmul_int8_panels *to) {
     static const int8_t zeros[CODES_DRAWN];
-    clear(to, lanes);
-    for (int64_t lane = 0; to->starts && lane < to->width; lane++) to->starts[lane] = 0;
+    clear(to, lines);
+    for (int64_t line = 0; to->starts && line < to->width; line++) to->starts[line] = 0;
     for (int64_t f = 0; f < to->fours; f++) {
         const int8_t *row[MATMUL_INT8_FOUR];
         for (int64_t k = 0; k < MATMUL_INT8_FOUR; k++) {
             int64_t d = f * MATMUL_INT8_FOUR + k;
             row[k] = d < depth ? (const int8_t *)o->data + d * o->stride + first : zeros;
         }
-        weave_rows(row, lanes, to->flip, to->words + f * to->width);
-        if (to->starts) add_rows(row, lanes, to->starts);
+        weave_rows(row, lines, to->flip, to->words + f * to->width);
+        if (to->starts) add_rows(row, lines, to->starts);
     }
 }
 
-void matmul_int8_copy_codes(const matmul_int8_operand *o, int64_t first, int64_t lanes, int64_t depth,
+void matmul_int8_copy_codes(const matmul_int8_operand *o, int64_t first, int64_t lines, int64_t depth,
                             const matmul_int8_panels *to) {
     if (o->across) {
-        copy_across(o, first, lanes, depth, to);
+        copy_across(o, first, lines, depth, to);
         return;
     }
     const int8_t *codes = (const int8_t *)o->data + first * o->stride;
-    weave(codes, o->stride, lanes, depth, to);
-    set_starts(codes, o->stride, lanes, depth, to);
+    weave(codes, o->stride, lines, depth, to);
+    set_starts(codes, o->stride, lines, depth, to);
 }
 
-/* ---- floats of neighbouring lanes ---- */
+/* ---- floats of neighbouring lines ---- */
 
 typedef struct {
     const matmul_int8_operand *o;
@@ -151,36 +151,36 @@ typedef struct {
 } across;
 
 static const float *across_row(across *w, int64_t depth) {
-    return row_at(w->o, (w->at->from + depth) * w->o->stride + w->at->first, w->at->lanes, w->own);
+    return row_at(w->o, (w->at->from + depth) * w->o->stride + w->at->first, w->at->lines, w->own);
 }
 
 static void code_row(across *w, int64_t depth, int8_t *codes) {
     const float *x = across_row(w, depth);
     uint8_t bytes[CODES_DRAWN];
     if (!w->o->random) {
-        codes_encode_each(x, w->inverse, NULL, w->at->lanes, codes);
+        codes_encode_each(x, w->inverse, NULL, w->at->lines, codes);
         return;
     }
     int64_t row = w->o->first + w->at->from + depth, within = row % w->o->sample_rows;
     codes_draw draw = { .random = *w->o->random, .sample = (uint32_t)(row / w->o->sample_rows) };
     codes_draw_bytes(&draw, within * codes_draws(w->o->stride) + w->at->first / CODES_DRAWN, bytes);
-    codes_encode_each_coarse(x, w->inverse, bytes, w->at->lanes, codes);
+    codes_encode_each_coarse(x, w->inverse, bytes, w->at->lines, codes);
 }
 
-/* Words of lanes that lie in several panels, most of which they fill; `width` is a constant wherever this is
+/* Words of lines that lie in several panels, most of which they fill; `width` is a constant wherever this is
  * inlined. */
 VECTOR_INLINE void spread_over(const across *w, int64_t four, const matmul_int8_panels *to,
                                const int64_t width) {
     int64_t panel = w->at->first / width, place = w->at->first % width, i = 0;
     uint32_t *words = to->words + (panel * to->fours + four) * width;
     if (place) {
-        i = least(width - place, w->at->lanes);
+        i = least(width - place, w->at->lines);
         memcpy(words + place, w->words, (size_t)i * sizeof *words);
         words += to->fours * width;
     }
-    for (; i + width <= w->at->lanes; i += width, words += to->fours * width)
+    for (; i + width <= w->at->lines; i += width, words += to->fours * width)
         memcpy(words, w->words + i, (size_t)width * sizeof *words);
-    if (i < w->at->lanes) memcpy(words, w->words + i, (size_t)(w->at->lanes - i) * sizeof *words);
+    if (i < w->at->lines) memcpy(words, w->words + i, (size_t)(w->at->lines - i) * sizeof *words);
 }
 
 static void spread(const across *w, int64_t four, const matmul_int8_panels *to) {
@@ -190,9 +190,9 @@ static void spread(const across *w, int64_t four, const matmul_int8_panels *to) 
         spread_over(w, four, to, MATMUL_INT8_COLUMNS);
 }
 
-/* What the last panel has beyond the last lane. */
+/* What the last panel has beyond the last line. */
 static void fill_up(const across *w, const matmul_int8_panels *to) {
-    int64_t end = w->at->first + w->at->lanes, place = end % to->width, panel = end / to->width;
+    int64_t end = w->at->first + w->at->lines, place = end % to->width, panel = end / to->width;
     if (end < w->o->stride || !place) return;
     for (int64_t f = 0; f < to->fours; f++)
         memset(to->words + (panel * to->fours + f) * to->width + place, 0,
@@ -204,8 +204,8 @@ void matmul_int8_code_across(const matmul_int8_operand *o, const matmul_int8_blo
                              const matmul_int8_panels *to) {
     across w = { .o = o, .at = at };
     const int8_t *const rows[MATMUL_INT8_FOUR] = { w.codes[0], w.codes[1], w.codes[2], w.codes[3] };
-    for (int64_t d = 0; d < at->depth; d++) codes_largest_each(across_row(&w, d), at->lanes, w.largest);
-    for (int64_t i = 0; i < at->lanes; i++) {
+    for (int64_t d = 0; d < at->depth; d++) codes_largest_each(across_row(&w, d), at->lines, w.largest);
+    for (int64_t i = 0; i < at->lines; i++) {
         to->scales[at->first + i] = codes_scale(w.largest[i]);
         w.inverse[i] = codes_inverse(to->scales[at->first + i]);
     }
@@ -217,10 +217,10 @@ void matmul_int8_code_across(const matmul_int8_operand *o, const matmul_int8_blo
             else
                 memset(w.codes[k], 0, sizeof w.codes[k]);
         }
-        weave_rows(rows, at->lanes, to->flip, w.words);
-        if (to->starts) add_rows(rows, at->lanes, w.starts);
+        weave_rows(rows, at->lines, to->flip, w.words);
+        if (to->starts) add_rows(rows, at->lines, w.starts);
         spread(&w, f, to);
     }
-    if (to->starts) memcpy(to->starts + at->first, w.starts, (size_t)at->lanes * sizeof *w.starts);
+    if (to->starts) memcpy(to->starts + at->first, w.starts, (size_t)at->lines * sizeof *w.starts);
     fill_up(&w, to);
 }

@@ -45,7 +45,7 @@ VECTOR_CLONES static int32_t add_along(const int8_t *b, const int16_t *a, int64_
     return sum;
 }
 
-/* Of some neighbouring columns of b, which lies as (depth, lanes). */
+/* Of some neighbouring columns of b, which lies as (depth, lines). */
 static void sum_across(const job *j, int64_t first, int64_t n, int32_t sum[ROWS][LANES]) {
     static const int8_t zeros[LANES];
     const int8_t *codes = (const int8_t *)j->p->b.data + first;
@@ -58,7 +58,7 @@ static void sum_across(const job *j, int64_t first, int64_t n, int32_t sum[ROWS]
     }
 }
 
-/* Of some neighbouring rows of b, which lies as (lanes, depth). */
+/* Of some neighbouring rows of b, which lies as (lines, depth). */
 static void sum_along(const job *j, int64_t first, int64_t n, int32_t sum[ROWS][LANES]) {
     for (int64_t i = 0; i < n; i++) {
         const int8_t *b = (const int8_t *)j->p->b.data + (first + i) * j->p->b.stride;

@@ -1,0 +1,263 @@
+#include "search/stem.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+/* ---- the tables of a stem ---- */
+
+typedef struct {
+    space_code code;
+    compose_least least;
+} outline;
+
+typedef struct {
+    const space *space;
+    outline *items;
+} outlines;
+
+static void outline_choice(const void *context, uint32_t index, compose_choice *out) {
+    const outlines *o = context;
+    *out = space_choice(o->space, &o->items[index].code);
+}
+
+static void outline_take(void *context, uint32_t index, const compose_least *found) {
+    const outlines *o = context;
+    o->items[index].least = *found;
+}
+
+static bool is_of_state(const space *s, uint32_t step) { return pass_table[s->step_of[step]]->of_state; }
+
+/* How many combinations the stem has of the step passes that are of_state, or of those that are not. */
+static uint32_t combinations(const space *s, uint16_t stem, bool of_state) {
+    uint32_t count = 1;
+    for (uint32_t k = 0; k < s->step_count; k++)
+        if (is_of_state(s, k) == of_state) count *= s->stems[stem].lists[k].count;
+    return count;
+}
+
+/* Puts combination number n of these passes into the code. */
+static void combine(const space *s, uint32_t n, bool of_state, space_code *c) {
+    for (uint32_t k = s->step_count; k-- > 0;) {
+        uint32_t count = s->stems[c->stem].lists[k].count;
+        if (is_of_state(s, k) != of_state) continue;
+        c->at[k] = (uint8_t)(n % count);
+        n /= count;
+    }
+}
+
+/* A number for what the of_state settings do to forward and backward: 0, nothing. Equal numbers: they do the
+ * same. */
+static uint32_t effect_of(const space *s, const space_code *c) {
+    uint32_t effect = 0;
+    for (uint32_t k = 0; k < s->step_count; k++)
+        if (is_of_state(s, k)) effect = effect * 31 + space_setting(s, c, k)->effect;
+    return effect;
+}
+
+static bool shortens_gradients(const space *s, const space_code *c) {
+    for (uint32_t k = 0; k < s->step_count; k++)
+        if (is_of_state(s, k) && space_setting(s, c, k)->gradients) return true;
+    return false;
+}
+
+static uint32_t settings_on(const space *s, const space_code *c) {
+    uint32_t on = 0;
+    for (uint32_t k = 0; k < s->step_count; k++) on += space_setting(s, c, k)->text[0] != 0;
+    return on;
+}
+
+enum { EFFECTS = 8 };
+
+/* The two tables of a stem. `states`: every combination of the of_state passes, the others off. `values`: for
+ * each effect, every combination of the other passes next to one state with that effect, its companion. */
+typedef struct {
+    outline *states, *values;
+    uint32_t state_count, value_count;
+    uint32_t effects, companion[EFFECTS]; /* by effect: an index into `states` */
+} tables;
+
+/* Switches these passes off, where "off" is offered; else to their first setting. */
+static void set_neutral(const space *s, bool of_state, space_code *c) {
+    for (uint32_t k = 0; k < s->step_count; k++) {
+        if (is_of_state(s, k) != of_state) continue;
+        c->at[k] = 0;
+        for (uint32_t i = 0; i < s->stems[c->stem].lists[k].count; i++) {
+            space_code other = *c;
+            other.at[k] = (uint8_t)i;
+            if (!space_setting(s, &other, k)->text[0]) c->at[k] = (uint8_t)i;
+        }
+    }
+}
+
+/* Is state a a better companion than b? Where gradients live their full lives bounds are tighter; after that,
+ * fewer settings are better. */
+static bool stands_better(const space *s, const space_code *a, const space_code *b) {
+    bool x = shortens_gradients(s, a), y = shortens_gradients(s, b);
+    return x != y ? y : settings_on(s, a) < settings_on(s, b);
+}
+
+static status list_states(const space *s, uint16_t stem, tables *t) {
+    t->state_count = combinations(s, stem, true);
+    t->states = memory_new(t->state_count, sizeof *t->states);
+    if (!t->states) return status_set(STATUS_FAILED, "no memory to search");
+    for (uint32_t i = 0; i < t->state_count; i++) {
+        t->states[i].code.stem = stem;
+        set_neutral(s, false, &t->states[i].code);
+        combine(s, i, true, &t->states[i].code);
+    }
+    return STATUS_OK;
+}
+
+/* Chooses a companion for each effect that some state within reach has. A state that was given up alone is
+ * out of reach with all values too: its persistent tensors, or its tables, are too large, or it is too slow
+ * as well (compose_reach), and other passes improve none of these. */
+static status list_effects(const candidates *all, tables *t) {
+    const space *s = all->space;
+    for (uint32_t i = 0; i < t->state_count; i++) {
+        uint32_t e = 0, effect = effect_of(s, &t->states[i].code);
+        if (!t->states[i].least.peak_bytes || t->states[i].least.given_up) continue;
+        while (e < t->effects && effect_of(s, &t->states[t->companion[e]].code) != effect) e++;
+        if (e == EFFECTS) return status_set(STATUS_FAILED, "search: more than %d effects", EFFECTS);
+        if (e == t->effects)
+            t->companion[t->effects++] = i;
+        else if (stands_better(s, &t->states[i].code, &t->states[t->companion[e]].code))
+            t->companion[e] = i;
+    }
+    return STATUS_OK;
+}
+
+/* Lists the values next to each companion. With all other passes off the candidate is the companion itself,
+ * which is in the other table. */
+static status list_values(const space *s, tables *t) {
+    uint32_t each = combinations(s, t->states[0].code.stem, false);
+    t->values = memory_new((size_t)each * t->effects, sizeof *t->values);
+    if (!t->values) return status_set(STATUS_FAILED, "no memory to search");
+    for (uint32_t e = 0; e < t->effects; e++)
+        for (uint32_t i = 0; i < each; i++) {
+            space_code c = t->states[t->companion[e]].code;
+            combine(s, i, false, &c);
+            if (space_compare(&c, &t->states[t->companion[e]].code) != 0)
+                t->values[t->value_count++].code = c;
+        }
+    return STATUS_OK;
+}
+
+static int compare_outlines(const void *a, const void *b) {
+    return space_compare(&((const outline *)a)->code, &((const outline *)b)->code);
+}
+
+static status outline_all(candidates *all, outline *items, uint32_t count, const compose_reach *reach) {
+    outlines o = { all->space, items };
+    visit v = { .run = all->run,
+                .memory = &all->memory,
+                .reach = *reach,
+                .context = &o,
+                .choice = outline_choice,
+                .take = outline_take };
+    all->outlined += count;
+    return visit_all(&v, count);
+}
+
+/* ---- candidates of a stem ---- */
+
+/* Sums of parts are not quite lower bounds. The predicted time of a call depends on what is in caches, so
+ * added work may make another call faster; and tables do not add up to the byte. Sums were seen to be 0.2 %
+ * too slow and 0.05 % too large. The bounds are lowered by more than that. */
+static const double SLACK = 0.98;
+enum { PEAK_SLACK = 512 }; /* one part in so many */
+
+/* The slots that pieces pass through. Their counts add up; a slot is as large as the largest piece, and
+ * pieces of updates are those of `state`. */
+static uint64_t slots_of(const stem_parts *x) {
+    const pieces_size *state = &x->state->pieces, *values = &x->values->pieces, *base = &x->base->pieces;
+    uint64_t pieces = state->count + values->count - base->count,
+             bytes = values->slot_bytes > values->update_bytes ? values->slot_bytes : 0;
+    if (state->update_bytes > bytes) bytes = state->update_bytes;
+    return pieces ? plan_slots_bytes(pieces, bytes) : 0;
+}
+
+stem_least stem_bound(const stem_parts *x) {
+    uint64_t fixed = x->state->fixed_bytes + x->values->fixed_bytes - x->base->fixed_bytes + slots_of(x);
+    double seconds = x->values->computing + x->state->computing - x->base->computing;
+    if (!x->effect && x->state->seconds > seconds) seconds = x->state->seconds;
+    uint64_t peak = fixed + (x->gradients ? x->values->values.but_gradients : x->values->values.all);
+    return (stem_least){ peak - peak / PEAK_SLACK, SLACK * seconds };
+}
+
+static status add_outline(candidates *all, const outline *x) {
+    if (x->least.given_up) return STATUS_OK;
+    return candidates_add(all, &(candidate){ .code = x->code,
+                                             .peak_bytes = x->least.peak_bytes,
+                                             .away_bytes = x->least.away_bytes,
+                                             .seconds = x->least.seconds,
+                                             .class = (uint8_t)space_class(all->space, &x->code),
+                                             .known = OUTLINED });
+}
+
+/* Adds the candidate with these values and this state, which is in neither table, by its bound. */
+static status add_pair(candidates *all, const tables *t, uint32_t e, const outline *values,
+                       const outline *state) {
+    const space *s = all->space;
+    const outline *base = &t->states[t->companion[e]];
+    candidate x = { .code = values->code, .known = BOUND };
+    for (uint32_t k = 0; k < s->step_count; k++)
+        if (is_of_state(s, k)) x.code.at[k] = state->code.at[k];
+    stem_least least = stem_bound(&(stem_parts){ .values = &values->least,
+                                                 .state = &state->least,
+                                                 .base = &base->least,
+                                                 .effect = effect_of(s, &state->code) != 0,
+                                                 .gradients = shortens_gradients(s, &state->code) ||
+                                                              shortens_gradients(s, &base->code) });
+    x.peak_bytes = least.peak_bytes, x.seconds = least.seconds;
+    if (!candidates_in_reach(all, &x)) return STATUS_OK;
+    x.class = (uint8_t)space_class(s, &x.code);
+    return candidates_add(all, &x);
+}
+
+static status add_pairs(candidates *all, const tables *t) {
+    const space *s = all->space;
+    for (uint32_t i = 0; i < t->value_count; i++) {
+        const outline *values = &t->values[i];
+        uint32_t e = 0, effect = effect_of(s, &values->code);
+        while (effect_of(s, &t->states[t->companion[e]].code) != effect) e++;
+        TRY(add_outline(all, values));
+        for (uint32_t k = 0; k < t->state_count; k++) {
+            const outline *state = &t->states[k];
+            bool skip = k == t->companion[e] || state->least.given_up || !state->least.peak_bytes;
+            if (skip || !values->least.peak_bytes || values->least.given_up ||
+                effect_of(s, &state->code) != effect)
+                continue;
+            TRY(add_pair(all, t, e, values, state));
+        }
+    }
+    return STATUS_OK;
+}
+
+static void tables_close(tables *t) {
+    memory_free(t->states);
+    memory_free(t->values);
+    *t = (tables){ 0 };
+}
+
+status stem_add(candidates *all, uint16_t stem) {
+    tables t = { 0 };
+    compose_reach reach = candidates_reach(all, false);
+    status result = list_states(all->space, stem, &t);
+    if (result == STATUS_OK) result = outline_all(all, t.states, t.state_count, &reach);
+    if (result == STATUS_OK) result = list_effects(all, &t);
+    for (uint32_t i = 0; i < t.state_count && result == STATUS_OK; i++)
+        result = add_outline(all, &t.states[i]);
+    if (result == STATUS_OK && t.effects) {
+        result = list_values(all->space, &t);
+        if (result == STATUS_OK) {
+            qsort(t.values, t.value_count, sizeof *t.values, compare_outlines);
+            reach = candidates_reach(
+                all, true); /* with another state the same values may take less, and less time */
+            result = outline_all(all, t.values, t.value_count, &reach);
+        }
+        if (result == STATUS_OK) result = add_pairs(all, &t);
+    }
+    tables_close(&t);
+    return result;
+}
