@@ -2,11 +2,19 @@
  * each. */
 #pragma once
 
+#include <stdbool.h>
+
 typedef enum {
-    WORK_ARITHMETIC, /* additions and products of elements */
-    WORK_FUNCTIONS,  /* exponentials and their kin, with the arithmetic around them */
-    WORK_PRODUCTS,   /* of matrices */
-    WORK_ATTENTION,  /* small products and exponentials, tile by tile */
-    WORK_CODES,      /* products of matrices on codes of 8 bits */
+    WORK_ARITHMETIC,    /* additions and products of elements */
+    WORK_FUNCTIONS,     /* exponentials and their kin, with the arithmetic around them */
+    WORK_PRODUCTS,      /* of matrices */
+    WORK_ATTENTION,     /* small products and exponentials, tile by tile */
+    WORK_CODES,         /* products of matrices on codes of 8 bits */
+    WORK_PRODUCTS_HALF, /* the same as the former on numbers of 16 bits, which some devices multiply faster */
+    WORK_ATTENTION_HALF,
     WORK_KINDS
 } work_kind;
+
+static inline bool work_is_products(work_kind k) {
+    return k == WORK_PRODUCTS || k == WORK_PRODUCTS_HALF || k == WORK_CODES;
+}

@@ -72,10 +72,11 @@ static void print(output *out, int threads, const device_rates *r) {
     output_add(out, "Rates       %s; with %d thread%s\n", r->source, threads, threads > 1 ? "s" : "");
     output_add(out, "  products  %.0f GFLOP/s, and %.1f GB/s of packing\n", 1e-9 * r->flops[WORK_PRODUCTS],
                1e-9 * r->moved);
-    output_add(out, "  in 8 bits %.0f GFLOP/s\n", 1e-9 * r->flops[WORK_CODES]);
-    output_add(out, "  attention %.0f, arithmetic %.0f, functions %.0f GFLOP/s\n",
-               1e-9 * r->flops[WORK_ATTENTION], 1e-9 * r->flops[WORK_ARITHMETIC],
-               1e-9 * r->flops[WORK_FUNCTIONS]);
+    output_add(out, "  of 16 bits %.0f GFLOP/s, of 8 bits %.0f\n", 1e-9 * r->flops[WORK_PRODUCTS_HALF],
+               1e-9 * r->flops[WORK_CODES]);
+    output_add(out, "  attention %.0f, of 16 bits %.0f, arithmetic %.0f, functions %.0f GFLOP/s\n",
+               1e-9 * r->flops[WORK_ATTENTION], 1e-9 * r->flops[WORK_ATTENTION_HALF],
+               1e-9 * r->flops[WORK_ARITHMETIC], 1e-9 * r->flops[WORK_FUNCTIONS]);
     output_add(out, "  random    %.2f numbers a nanosecond\n", 1e-9 * r->draws);
     output_add(out, "  traffic   %.1f GB/s in caches of %s, %.1f GB/s of memory, %.1f for products\n",
                1e-9 * r->cached, units_bytes_text((uint64_t)r->cache_bytes, a), 1e-9 * r->bandwidth,
@@ -89,8 +90,10 @@ static void put_rates(json_writer *w, const device_rates *r) {
     json_begin_object(w, "rates");
     json_put_string(w, "source", r->source);
     json_put_number(w, "products_flops", r->flops[WORK_PRODUCTS]);
+    json_put_number(w, "products_half_flops", r->flops[WORK_PRODUCTS_HALF]);
     json_put_number(w, "codes_flops", r->flops[WORK_CODES]);
     json_put_number(w, "attention_flops", r->flops[WORK_ATTENTION]);
+    json_put_number(w, "attention_half_flops", r->flops[WORK_ATTENTION_HALF]);
     json_put_number(w, "arithmetic_flops", r->flops[WORK_ARITHMETIC]);
     json_put_number(w, "functions_flops", r->flops[WORK_FUNCTIONS]);
     json_put_number(w, "draws", r->draws);

@@ -31,6 +31,12 @@ op_cost op_cost_functions(const graph *g, const node *n, double flops) {
     return cost;
 }
 
+static bool is_half(const graph *g, tensor_id t) { return dtype_is_half((dtype)graph_tensor(g, t)->dtype); }
+
+work_kind op_products_kind(const graph *g, const node *n) {
+    return is_half(g, node_in(g, n, 0)) && is_half(g, node_in(g, n, 1)) ? WORK_PRODUCTS_HALF : WORK_PRODUCTS;
+}
+
 uint32_t op_state_count(const op_def *op) { return op->update ? op->update->state_count : 0; }
 
 bool op_in_pieces(const op_def *op) { return op_state_count(op) || (op->traits & OP_ELEMENTWISE) != 0; }

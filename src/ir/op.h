@@ -139,6 +139,9 @@ status op_check_input(const graph *g, const node *n, uint32_t i, const shape *ex
 op_cost op_cost_elementwise(const graph *g, const node *n, double flops);
 op_cost op_cost_functions(const graph *g, const node *n, double flops); /* the same, WORK_FUNCTIONS */
 
+/* WORK_PRODUCTS of the first two inputs, or WORK_PRODUCTS_HALF where both have 16 bits. */
+work_kind op_products_kind(const graph *g, const node *n);
+
 /* The values of t that are valid for all nodes that read it or a view of it. */
 op_range op_range_of(const graph *g, tensor_id t);
 

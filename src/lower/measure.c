@@ -5,6 +5,7 @@
 
 #include "base/cgroup.h"
 #include "base/clock.h"
+#include "base/half.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "base/units.h"
@@ -22,9 +23,10 @@
 
 /* ---- what is measured: each builder makes a graph whose one node is the call ---- */
 
-static tensor_id operand(graph *g, shape s) {
-    return graph_add_source(g, &(graph_source){ .shape = s, .dtype = DTYPE_F32, .role = ROLE_INPUT });
+static tensor_id operand_of(graph *g, dtype type, shape s) {
+    return graph_add_source(g, &(graph_source){ .shape = s, .dtype = (uint8_t)type, .role = ROLE_INPUT });
 }
+static tensor_id operand(graph *g, shape s) { return operand_of(g, DTYPE_F32, s); }
 static tensor_id integers(graph *g, int64_t count) {
     return graph_add_source(g,
                             &(graph_source){ .shape = SHAPE(count), .dtype = DTYPE_I32, .role = ROLE_INPUT });
@@ -72,12 +74,14 @@ static void build_dropout(graph *g, const int64_t *n) {
 }
 
 /* rows, columns, depth, 1 for ta and 2 for tb */
-static void build_product(graph *g, const int64_t *n) {
+static void add_product(graph *g, dtype type, const int64_t *n) {
     bool ta = n[3] & 1, tb = n[3] & 2;
-    tensor_id a = operand(g, ta ? SHAPE(n[2], n[0]) : SHAPE(n[0], n[2]));
-    tensor_id b = operand(g, tb ? SHAPE(n[1], n[2]) : SHAPE(n[2], n[1]));
+    tensor_id a = operand_of(g, type, ta ? SHAPE(n[2], n[0]) : SHAPE(n[0], n[2]));
+    tensor_id b = operand_of(g, type, tb ? SHAPE(n[1], n[2]) : SHAPE(n[2], n[1]));
     matmul_apply(g, &(matmul_inputs){ .a = a, .b = b, .ta = ta, .tb = tb });
 }
+static void build_product(graph *g, const int64_t *n) { add_product(g, DTYPE_F32, n); }
+static void build_product_half(graph *g, const int64_t *n) { add_product(g, DTYPE_BF16, n); }
 
 /* The same on codes: those of b are stored, or in a sum over rows made of floats. */
 static void build_codes(graph *g, const int64_t *n) {
@@ -96,18 +100,25 @@ static void build_codes(graph *g, const int64_t *n) {
 }
 
 /* batch, tokens, heads, size */
-static void build_attention(graph *g, const int64_t *n) {
+static void add_attention(graph *g, dtype type, const int64_t *n) {
     attention_attributes a = { .heads = (int32_t)n[2], .causal = 1, .scale = 0.125f };
-    attention_flash_apply(g, &(attention_inputs){ .q = operand(g, SHAPE(n[0], n[1], 3 * n[2] * n[3])) }, &a);
+    tensor_id q = operand_of(g, type, SHAPE(n[0], n[1], 3 * n[2] * n[3]));
+    attention_flash_apply(g, &(attention_inputs){ .q = q }, &a);
 }
+static void build_attention(graph *g, const int64_t *n) { add_attention(g, DTYPE_F32, n); }
+static void build_attention_half(graph *g, const int64_t *n) { add_attention(g, DTYPE_BF16, n); }
 
-static void build_attention_backward(graph *g, const int64_t *n) {
+static void add_attention_backward(graph *g, dtype type, const int64_t *n) {
     attention_attributes a = { .heads = (int32_t)n[2], .causal = 1, .scale = 0.125f };
-    tensor_id in[6] = { operand(g, SHAPE(n[0], n[1], 3 * n[2] * n[3])) };
-    in[3] = operand(g, SHAPE(n[0], n[1], n[2] * n[3]));
-    in[4] = operand(g, SHAPE(n[0], n[2], n[1]));
-    in[5] = operand(g, SHAPE(n[0], n[1], n[2] * n[3]));
+    tensor_id in[6] = { operand_of(g, type, SHAPE(n[0], n[1], 3 * n[2] * n[3])) };
+    in[3] = operand_of(g, type, SHAPE(n[0], n[1], n[2] * n[3]));
+    in[4] = operand(g, SHAPE(n[0], n[2], n[1])); /* sums of rows are f32 whatever the rest is */
+    in[5] = operand_of(g, type, SHAPE(n[0], n[1], n[2] * n[3]));
     graph_add(g, &op_attention_flash_backward, in, 6, &a);
+}
+static void build_attention_backward(graph *g, const int64_t *n) { add_attention_backward(g, DTYPE_F32, n); }
+static void build_attention_backward_half(graph *g, const int64_t *n) {
+    add_attention_backward(g, DTYPE_BF16, n);
 }
 
 typedef struct {
@@ -144,11 +155,17 @@ static const sample samples[] = {
     { MEASURE_PRODUCTS, "products", build_product, { 512, 512, 64, 0 } },
     { MEASURE_PRODUCTS, "products", build_product, { 64, 768, 768, 2 } },
     { MEASURE_PRODUCTS, "products", build_product, { 16, 1024, 512, 0 } },
-    { MEASURE_CODES, "products on 8 bits", build_codes, { 256, 768, 768, 0 } },
-    { MEASURE_CODES, "products on 8 bits", build_codes, { 256, 768, 768, 2 } },
-    { MEASURE_CODES, "products on 8 bits", build_codes, { 768, 768, 512, 1 } },
-    { MEASURE_CODES, "products on 8 bits", build_codes, { 1024, 1536, 768, 0 } },
-    { MEASURE_CODES, "products on 8 bits", build_codes, { 1024, 256, 256, 2 } },
+    { MEASURE_OTHER_PRODUCTS, "products on 8 bits", build_codes, { 256, 768, 768, 0 } },
+    { MEASURE_OTHER_PRODUCTS, "products on 8 bits", build_codes, { 256, 768, 768, 2 } },
+    { MEASURE_OTHER_PRODUCTS, "products on 8 bits", build_codes, { 768, 768, 512, 1 } },
+    { MEASURE_OTHER_PRODUCTS, "products on 8 bits", build_codes, { 1024, 1536, 768, 0 } },
+    { MEASURE_OTHER_PRODUCTS, "products on 8 bits", build_codes, { 1024, 256, 256, 2 } },
+    { MEASURE_OTHER_PRODUCTS, "products on 16 bits", build_product_half, { 256, 768, 768, 0 } },
+    { MEASURE_OTHER_PRODUCTS, "products on 16 bits", build_product_half, { 256, 768, 768, 2 } },
+    { MEASURE_OTHER_PRODUCTS, "products on 16 bits", build_product_half, { 768, 768, 256, 1 } },
+    { MEASURE_OTHER_PRODUCTS, "products on 16 bits", build_product_half, { 1024, 1536, 768, 0 } },
+    { MEASURE_WORK, "attention on 16 bits", build_attention_half, { 1, 256, 8, 64 } },
+    { MEASURE_WORK, "attention on 16 bits", build_attention_backward_half, { 1, 256, 8, 64 } },
     { MEASURE_FETCH, "products from memory", build_product, { 64, 16384, 768, 0 } },
     { MEASURE_FETCH, "products from memory", build_product, { 64, 16384, 768, 2 } },
     { MEASURE_FETCH, "products from memory", build_product, { 16384, 768, 64, 1 } },
@@ -174,9 +191,13 @@ static const sample short_samples[] = {
     { MEASURE_WORK, "functions", build_gelu_backward, { 128 << 10 } },
     { MEASURE_WORK, "functions", build_cross_entropy, { 256, 1024 } },
     { MEASURE_DRAWS, "random numbers", build_dropout, { 64, 2048 } },
-    { MEASURE_CODES, "products on 8 bits", build_codes, { 256, 384, 384, 0 } },
-    { MEASURE_CODES, "products on 8 bits", build_codes, { 256, 384, 384, 2 } },
-    { MEASURE_CODES, "products on 8 bits", build_codes, { 384, 384, 256, 1 } },
+    { MEASURE_OTHER_PRODUCTS, "products on 8 bits", build_codes, { 256, 384, 384, 0 } },
+    { MEASURE_OTHER_PRODUCTS, "products on 8 bits", build_codes, { 256, 384, 384, 2 } },
+    { MEASURE_OTHER_PRODUCTS, "products on 8 bits", build_codes, { 384, 384, 256, 1 } },
+    { MEASURE_OTHER_PRODUCTS, "products on 16 bits", build_product_half, { 256, 384, 384, 0 } },
+    { MEASURE_OTHER_PRODUCTS, "products on 16 bits", build_product_half, { 384, 384, 256, 1 } },
+    { MEASURE_WORK, "attention on 16 bits", build_attention_half, { 1, 256, 4, 64 } },
+    { MEASURE_WORK, "attention on 16 bits", build_attention_backward_half, { 1, 256, 4, 64 } },
 };
 enum { SHORT_SAMPLES = sizeof short_samples / sizeof *short_samples };
 
@@ -246,11 +267,14 @@ static double usual_time(const prepared *p, const manner *how, double asked) {
 
 /* Small positive numbers everywhere, so that nothing overflows, and integers that are labels and keys. */
 static void fill(const graph *g, tensor_id t, void *data) {
-    uint64_t n = graph_tensor_bytes(g, t) / 4;
-    bool real = graph_tensor(g, t)->dtype == DTYPE_F32; /* bytes of codes may be any */
+    dtype type = (dtype)graph_tensor(g, t)->dtype;
+    uint64_t n = graph_tensor_bytes(g, t) / (type == DTYPE_BF16 ? 2 : 4); /* bytes of codes may be any */
     for (uint64_t i = 0; i < n; i++) {
-        if (real)
-            ((float *)data)[i] = 0.01f * (float)(1 + i % 97);
+        float x = 0.01f * (float)(1 + i % 97);
+        if (type == DTYPE_F32)
+            ((float *)data)[i] = x;
+        else if (type == DTYPE_BF16)
+            ((uint16_t *)data)[i] = half_to_bf16(x);
         else
             ((int32_t *)data)[i] = (int32_t)(1 + i % 97);
     }

@@ -36,17 +36,18 @@ static void fit_products(const taken_list *l, device_rates *r) {
     r->moved = sound ? 1 / b : 1e12;
 }
 
-/* What products on codes take beside quantizing, drawing and moving, whose rates are known by now: the mean
- * of the times per flop, at least a third of a sample's. */
-static void fit_codes(const taken_list *l, device_rates *r) {
+/* What products of another kind take beside drawing and moving, whose rates are known by now: the mean of the
+ * times per flop, at least a third of a sample's. */
+static void fit_other_products(const taken_list *l, work_kind kind, device_rates *r) {
     double sum = 0, count = 0;
     const measure_taken *m;
-    for (int i = 0; (m = next(l, MEASURE_CODES, &i));) {
+    for (int i = 0; (m = next(l, MEASURE_OTHER_PRODUCTS, &i));) {
+        if (m->cost.kind != kind) continue;
         double beside = r->call_seconds + m->cost.draws / r->draws + m->cost.bytes_moved / r->moved;
         double seconds = m->seconds - beside, least = m->seconds / 3;
         sum += (seconds > least ? seconds : least) / m->cost.flops, count++;
     }
-    if (count > 0) r->flops[WORK_CODES] = count / sum;
+    if (count > 0) r->flops[kind] = count / sum;
 }
 
 /* Seconds of a sample that are neither its start nor traffic with caches. */
@@ -79,17 +80,33 @@ static void fit_memory(const taken_list *l, measure_purpose of, const device_rat
     if (bytes > 0) *rate = bytes / seconds;
 }
 
+static bool is_told(const taken_list *l, work_kind kind) {
+    for (int i = 0; i < l->count; i++)
+        if (l->taken[i].cost.kind == kind && l->taken[i].seconds > 0) return true;
+    return false;
+}
+
+/* Of 16 bits, where no sample tells: as much faster than of 32 as it was before the latter were measured. */
+static void follow(const taken_list *l, work_kind half, work_kind full, const device_rates *before,
+                   device_rates *r) {
+    if (!is_told(l, half)) r->flops[half] *= r->flops[full] / before->flops[full];
+}
+
 void measure_fit(const measure_taken *m, int count, double thread_seconds, device_rates *r) {
+    const device_rates before = *r;
     const taken_list l = { m, count };
     const measure_taken *x;
     for (int i = 0; (x = next(&l, MEASURE_CALL, &i));) r->call_seconds = x->seconds + thread_seconds;
     for (int i = 0; (x = next(&l, MEASURE_CACHE, &i));) r->cached = bytes_of(x) / x->seconds;
     for (int kind = 0; kind < WORK_KINDS; kind++)
-        if (kind != WORK_PRODUCTS) fit_work(&l, (work_kind)kind, r);
+        if (!work_is_products((work_kind)kind)) fit_work(&l, (work_kind)kind, r);
     for (int i = 0; (x = next(&l, MEASURE_DRAWS, &i));)
         if (seconds_of_work(x, r) > 0) r->draws = x->cost.draws / seconds_of_work(x, r);
     fit_products(&l, r);
-    fit_codes(&l, r);
+    fit_other_products(&l, WORK_CODES, r);
+    fit_other_products(&l, WORK_PRODUCTS_HALF, r);
+    follow(&l, WORK_PRODUCTS_HALF, WORK_PRODUCTS, &before, r);
+    follow(&l, WORK_ATTENTION_HALF, WORK_ATTENTION, &before, r);
     fit_memory(&l, MEASURE_MEMORY, r, &r->bandwidth);
     fit_memory(&l, MEASURE_FETCH, r, &r->fetched);
 }

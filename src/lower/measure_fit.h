@@ -12,7 +12,7 @@ typedef enum {
     MEASURE_DRAWS,
     MEASURE_MEMORY,
     MEASURE_PRODUCTS,
-    MEASURE_CODES,
+    MEASURE_OTHER_PRODUCTS, /* on codes, and on numbers of 16 bits */
     MEASURE_FETCH
 } measure_purpose;
 
@@ -25,5 +25,6 @@ typedef struct {
 } measure_taken;
 
 /* Rates under which the samples take what they took. `r` has rates already; those that no sample tells stay
- * as they are. `thread_seconds`: what all threads take to begin and to end. */
+ * as they are, but those of 16 bits, which keep their ratio to those of 32. `thread_seconds`: what all
+ * threads take to begin and to end. */
 void measure_fit(const measure_taken *m, int count, double thread_seconds, device_rates *r);

@@ -9,15 +9,15 @@ double predict_work(const op_cost *cost, const device_rates *rates) {
 }
 
 double predict_arithmetic(const op_cost *cost, const device_rates *rates) {
-    return cost->flops / rates->flops[cost->kind == WORK_CODES ? WORK_CODES : WORK_PRODUCTS];
+    return cost->flops / rates->flops[work_is_products(cost->kind) ? cost->kind : WORK_PRODUCTS];
 }
 
 double predict_call(const op_cost *cost, double missed_read, double missed_written,
                     const device_rates *rates) {
     double missed = cost->bytes_read * missed_read + cost->bytes_written * missed_written;
     double held = cost->bytes_read + cost->bytes_written - missed;
-    bool products = cost->kind == WORK_PRODUCTS || cost->kind == WORK_CODES;
-    double traffic = products ? missed / rates->fetched : held / rates->cached + missed / rates->bandwidth;
+    double traffic = work_is_products(cost->kind) ? missed / rates->fetched
+                                                  : held / rates->cached + missed / rates->bandwidth;
     return rates->scale * (rates->call_seconds + predict_work(cost, rates) + traffic);
 }
 

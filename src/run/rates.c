@@ -20,7 +20,7 @@
 /* ---- which file ---- */
 
 /* Counted up when kernels or the model of time change so much that rates of before are wrong. */
-enum { RATES_VERSION = 5 };
+enum { RATES_VERSION = 6 };
 static const char BUILD[] = "gcc " __VERSION__
 #if defined(__SANITIZE_ADDRESS__)
                             ", sanitized"
@@ -56,7 +56,9 @@ static const char *const kinds[WORK_KINDS] = { [WORK_ARITHMETIC] = "arithmetic",
                                                [WORK_FUNCTIONS] = "functions",
                                                [WORK_PRODUCTS] = "products",
                                                [WORK_ATTENTION] = "attention",
-                                               [WORK_CODES] = "codes" };
+                                               [WORK_CODES] = "codes",
+                                               [WORK_PRODUCTS_HALF] = "products_half",
+                                               [WORK_ATTENTION_HALF] = "attention_half" };
 
 typedef struct {
     const char *key;

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <string.h>
+
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/threads.h"
@@ -76,7 +78,7 @@ static void near(double found, double wanted) {
     if (fabs(found - wanted) > 1e-6 * wanted) fail_msg("%g where %g is right", found, wanted);
 }
 
-static const device_rates invented = { .flops = { 1e11, 2e10, 3e11, 2.5e11, 7e11 },
+static const device_rates invented = { .flops = { 1e11, 2e10, 3e11, 2.5e11, 7e11, 4e11, 3.5e11 },
                                        .draws = 1e9,
                                        .moved = 5e10,
                                        .cached = 1.2e11,
@@ -106,11 +108,13 @@ static int make_samples(measure_taken m[MOST]) {
         op_cost c = { .flops = 1e8 * (i + 1), .bytes_moved = 1e6 * (5 - i), .kind = WORK_PRODUCTS };
         m[count++] = taken(MEASURE_PRODUCTS, c);
         c = (op_cost){ .flops = 1e8 * (i + 1), .bytes_moved = 1e5, .draws = 1e4, .kind = WORK_CODES };
-        m[count++] = taken(MEASURE_CODES, c);
+        m[count++] = taken(MEASURE_OTHER_PRODUCTS, c);
+        c.kind = WORK_PRODUCTS_HALF;
+        m[count++] = taken(MEASURE_OTHER_PRODUCTS, c);
         for (int kind = 0; kind < WORK_KINDS; kind++) {
             c = (op_cost){ .flops = 1e7 * (i + 1), .bytes_read = 1e6, .kind = (work_kind)kind };
             if (i == 1) c.work = 3e7; /* more than its flops */
-            if (kind != WORK_PRODUCTS && kind != WORK_CODES) m[count++] = taken(MEASURE_WORK, c);
+            if (!work_is_products((work_kind)kind)) m[count++] = taken(MEASURE_WORK, c);
         }
     }
     op_cost c = { .flops = 0, .draws = 1e6, .bytes_read = 1e6, .kind = WORK_ARITHMETIC };
@@ -148,10 +152,19 @@ static void what_no_sample_tells_stays(void **state) {
     assert_memory_equal(&r, &table, sizeof r);
     count = make_samples(m);
     for (int i = 0; i < count; i++)
-        if (m[i].of == MEASURE_FETCH || m[i].of == MEASURE_CODES) m[i].seconds = 0;
+        if (m[i].of == MEASURE_FETCH || m[i].cost.kind == WORK_CODES) m[i].seconds = 0;
     measure_fit(m, count, THREADS, &r);
     assert_true(r.fetched == table.fetched && r.flops[WORK_CODES] == table.flops[WORK_CODES]);
+    near(r.flops[WORK_PRODUCTS_HALF], invented.flops[WORK_PRODUCTS_HALF]);
     near(r.flops[WORK_PRODUCTS], invented.flops[WORK_PRODUCTS]);
+    r = table;
+    count = make_samples(m);
+    for (int i = 0; i < count; i++)
+        if (m[i].cost.kind == WORK_PRODUCTS_HALF || m[i].cost.kind == WORK_ATTENTION_HALF) m[i].seconds = 0;
+    measure_fit(m, count, THREADS, &r);
+    near(r.flops[WORK_PRODUCTS_HALF] / r.flops[WORK_PRODUCTS],
+         table.flops[WORK_PRODUCTS_HALF] / table.flops[WORK_PRODUCTS]);
+    near(r.flops[WORK_ATTENTION_HALF], invented.flops[WORK_ATTENTION]);
 }
 
 /* Times that no rates explain give rates all the same: none is negative, none without bound. */
@@ -164,8 +177,8 @@ static void odd_times_give_rates(void **state) {
         for (int i = 0; i < count; i++) {
             if (m[i].of == MEASURE_PRODUCTS)
                 m[i].seconds = odd ? 1e-3 * ++products : m[i].cost.flops / 1e11 + 2e-6;
-            if (m[i].of == MEASURE_CODES) m[i].seconds = 1e-5;  /* less than what is beside them */
-            if (m[i].of == MEASURE_MEMORY) m[i].seconds = 1e-5; /* less than their work */
+            if (m[i].of == MEASURE_OTHER_PRODUCTS) m[i].seconds = 1e-5; /* less than what is beside them */
+            if (m[i].of == MEASURE_MEMORY) m[i].seconds = 1e-5;         /* less than their work */
         }
         measure_fit(m, count, THREADS, &r);
         for (int k = 0; k < WORK_KINDS; k++) assert_true(r.flops[k] > 0 && isfinite(r.flops[k]));

@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include <string.h>
+
 #include "base/memory.h"
 #include "base/threads.h"
 #include "lower/measure.h"
@@ -143,11 +145,16 @@ static void programs_grow_with_their_shapes(void **state) {
 /* A bound is arithmetic at the rate of its kind of products. */
 static void codes_have_a_rate_of_their_own(void **state) {
     (void)state;
-    device_rates r = { .flops = { [WORK_PRODUCTS] = 2e11, [WORK_CODES] = 8e11, [WORK_FUNCTIONS] = 1e9 } };
+    device_rates r = { .flops = { [WORK_PRODUCTS] = 2e11,
+                                  [WORK_PRODUCTS_HALF] = 4e11,
+                                  [WORK_CODES] = 8e11,
+                                  [WORK_FUNCTIONS] = 1e9 } };
     op_cost cost = { .flops = 8e11, .kind = WORK_CODES };
     assert_true(predict_arithmetic(&cost, &r) == 1);
     cost.kind = WORK_PRODUCTS;
     assert_true(predict_arithmetic(&cost, &r) == 4);
+    cost.kind = WORK_PRODUCTS_HALF;
+    assert_true(predict_arithmetic(&cost, &r) == 2);
     cost.kind = WORK_FUNCTIONS;
     assert_true(predict_arithmetic(&cost, &r) == 4);
 }
@@ -159,7 +166,10 @@ static void measuring_gives_rates(void **state) {
         measure_result told;
         measure_observer quick = { .seconds = 0.01 };
         must(measure_rates(threads, &quick, &r, &told));
-        for (int k = 0; k < WORK_KINDS; k++) assert_true(r.flops[k] > 1e6 && r.flops[k] < 1e16);
+        device_rates table = device_rates_default(threads); /* what no sample is of keeps its rates */
+        for (int k = 0; k < WORK_KINDS; k++)
+            assert_true(r.flops[k] > 1e6 && r.flops[k] < 1e16 &&
+                        memcmp(&r.flops[k], &table.flops[k], sizeof *r.flops) != 0);
         assert_true(r.bandwidth > 1e6 && r.cached > 1e6 && r.moved > 1e6 && r.draws > 1e5);
         assert_true(r.call_seconds > 0 && r.call_seconds < 1 && r.scale == 1 && r.cache_bytes > 0);
     }

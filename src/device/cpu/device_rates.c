@@ -88,6 +88,8 @@ device_rates device_rates_default(int threads) {
                             .bandwidth = 60e9 + 20e9 * t,
                             .fetched = 20e9 * t };
     if (has_vnni()) r.flops[WORK_CODES] = 900e9 * t;
+    r.flops[WORK_PRODUCTS_HALF] = r.flops[WORK_PRODUCTS]; /* widened, and then the same kernels */
+    r.flops[WORK_ATTENTION_HALF] = r.flops[WORK_ATTENTION];
     r.cache_bytes = cache_bytes();
     r.call_seconds = threads > 1 ? 3e-6 : 1e-6;
     r.scale = 1;

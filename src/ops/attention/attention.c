@@ -204,7 +204,8 @@ op_cost attention_cost(const graph *g, const node *n, uint32_t side, double prod
     bool offset = node_in(g, n, side + 2) != 0;
     double seen = pairs_seen(a, &z, offset, 1), computed = pairs_seen(a, &z, offset, TILE);
     double rows = (double)z.batch * (double)z.heads * (double)z.queries, size = (double)z.size;
-    cost.kind = WORK_ATTENTION;
+    bool half = dtype_is_half((dtype)graph_tensor(g, node_in(g, n, 0))->dtype);
+    cost.kind = half ? WORK_ATTENTION_HALF : WORK_ATTENTION;
     cost.flops = seen * (2 * products * size + 16);
     cost.work = computed * (2 * products * size + PAIR) + rows * size * ROW * products;
     cost.draws = a->dropout > 0 ? computed : 0;

@@ -47,7 +47,7 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
 static op_cost products(const graph *g, const node *n, const shape *y, const shape *w) {
     op_cost c = op_cost_elementwise(g, n, 0);
     c.flops = 2 * (double)shape_elements(y) * (double)(w->dim[1] * w->dim[2] * w->dim[3]);
-    c.kind = w->dim[1] > 1 ? WORK_PRODUCTS : WORK_ARITHMETIC;
+    c.kind = w->dim[1] > 1 ? op_products_kind(g, n) : WORK_ARITHMETIC;
     return c;
 }
 

@@ -33,7 +33,7 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
 static op_cost products(const graph *g, const node *n, double rows, double depth, double columns) {
     op_cost c = op_cost_elementwise(g, n, 0);
     c.flops = 2 * rows * depth * columns;
-    c.kind = WORK_PRODUCTS;
+    c.kind = op_products_kind(g, n);
     return c;
 }
 
