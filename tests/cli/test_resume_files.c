@@ -51,6 +51,14 @@ static void earlier_versions_go_on(void **state) {
     expect(2, EARLIER "--out earlier/run --resume --seed 2", "--seed was 1337 and is 2");
 }
 
+/* --resume where there is nothing to go on from begins, and says so. */
+static void a_run_without_checkpoints_begins(void **state) {
+    (void)state;
+    expect(0, RUN "--out none --resume", "none has no checkpoint yet: the run begins at the start");
+    expect(0, RUN "--out none --resume", "resuming none/checkpoint-6");
+    shell("cmp -s none/model.safetensors none/checkpoint-6/model.safetensors");
+}
+
 /* Whichever checkpoint a run went on from, its report has the loss of every step, and the validations. */
 static void a_report_tells_of_all_steps(void **state) {
     (void)state;
@@ -221,9 +229,13 @@ static int open_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(earlier_versions_go_on),    cmocka_unit_test(a_report_tells_of_all_steps),
-        cmocka_unit_test(edited_states_are_refused), cmocka_unit_test(renamed_checkpoints_are_passed_over),
-        cmocka_unit_test(other_weights_are_noticed), cmocka_unit_test(a_model_may_take_its_own_place),
+        cmocka_unit_test(earlier_versions_go_on),
+        cmocka_unit_test(a_run_without_checkpoints_begins),
+        cmocka_unit_test(a_report_tells_of_all_steps),
+        cmocka_unit_test(edited_states_are_refused),
+        cmocka_unit_test(renamed_checkpoints_are_passed_over),
+        cmocka_unit_test(other_weights_are_noticed),
+        cmocka_unit_test(a_model_may_take_its_own_place),
         cmocka_unit_test(small_disks_are_refused),
     };
     return cmocka_run_group_tests_name("resume files", tests, open_files, scratch_close);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -336,8 +337,12 @@ static int check_writing(const char *name, const char *json, const model_config 
     assert_non_null(written.data);
     bool same = reads(written.data, &again) && memcmp(c, &again, sizeof again) == 0;
     if (!same) print_error("%s: written, it is another: %s\n", name, written.data);
+    const char *list = strstr(written.data, "\"architectures\"");
+    size_t named = list ? strspn(list + strcspn(list, "[") + 1, " \n\"") : 0;
+    bool named_class = list && isupper((unsigned char)list[strcspn(list, "[") + 1 + named]);
+    if (!named_class) print_error("%s: written, it names no class: %s\n", name, written.data);
     text_close(&written);
-    return !same;
+    return !same || !named_class;
 }
 
 static void ranges_are_said(void **state) {
@@ -398,6 +403,29 @@ static int check_generations(const char *name, const char *json, const model_con
 static void either_generation_says_all(void **state) {
     (void)state;
     for_all(check_generations);
+}
+
+/* Of yarn the scales of attention count only where both are given. */
+static void one_scale_alone_says_nothing(void **state) {
+    (void)state;
+    static const char *const scales[] = { "",
+                                          ", \"mscale\": 2.0",
+                                          ", \"mscale_all_dim\": 2.0",
+                                          ", \"mscale\": 2.0, \"mscale_all_dim\": 0.0",
+                                          ", \"mscale\": 0.0, \"mscale_all_dim\": 2.0",
+                                          ", \"mscale\": 2.0, \"mscale_all_dim\": 3.0" };
+    model_config c[6];
+    for (int i = 0; i < 6; i++) {
+        char json[1024];
+        snprintf(json, sizeof json,
+                 "{\"model_type\": \"qwen3\", " DECODER
+                 ", \"head_dim\": 8, \"rope_scaling\": {\"rope_type\": "
+                 "\"yarn\", \"factor\": 3.0, \"original_max_position_embeddings\": 12%s}}",
+                 scales[i]);
+        if (!reads(json, &c[i])) fail_msg("%s: %s", json, status_message());
+    }
+    for (int i = 1; i < 5; i++) assert_memory_equal(&c[0], &c[i], sizeof c[0]);
+    assert_memory_not_equal(&c[0], &c[5], sizeof c[0]);
 }
 
 /* Where a file is silent: what the classes of transformers 5 have. */
@@ -650,6 +678,7 @@ int main(void) {
                                         cmocka_unit_test(what_is_written_reads_back),
                                         cmocka_unit_test(older_words_are_read),
                                         cmocka_unit_test(either_generation_says_all),
+                                        cmocka_unit_test(one_scale_alone_says_nothing),
                                         cmocka_unit_test(silence_means_what_transformers_has),
                                         cmocka_unit_test(what_is_no_object_is_refused),
                                         cmocka_unit_test(lists_of_other_lengths_are_refused),

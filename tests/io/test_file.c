@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/checksum.h"
+#include "base/digest.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "io/file.h"
@@ -187,6 +189,28 @@ static void logs_hold_whole_lines(void **state) {
     assert_int_equal(io_append_open(".", &log), STATUS_FAILED);
 }
 
+/* Both sums are of all bytes, whatever is left for the last of the pieces in which they are read. */
+static void sums_are_of_all_bytes(void **state) {
+    (void)state;
+    enum { PIECE = 32 << 10 };
+    static const size_t lengths[] = { 0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE - 1 };
+    static char bytes[2 * PIECE];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * i + i / 7);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        digest d = digest_begin();
+        checksum c = checksum_begin();
+        io_sum early, late;
+        digest_add(&d, bytes, lengths[i]);
+        checksum_add(&c, bytes, lengths[i]);
+        scratch_write("summed", bytes, lengths[i]);
+        assert_int_equal(io_sum_file("summed", true, &early), STATUS_OK);
+        assert_int_equal(io_sum_file("summed", false, &late), STATUS_OK);
+        assert_true(early.bytes == lengths[i] && early.sum == digest_value(&d) && early.early);
+        assert_true(late.bytes == lengths[i] && late.sum == checksum_value(&c) && !late.early);
+        assert_false(io_sum_equal(&early, &late));
+    }
+}
+
 static void names_are_quoted(void **state) {
     (void)state;
     char out[UTF8_QUOTE_BYTES], large[500];
@@ -215,7 +239,8 @@ int main(void) {
         cmocka_unit_test(files_are_replaced_whole),     cmocka_unit_test(discarded_writes_leave_nothing),
         cmocka_unit_test(folders_are_made_and_removed), cmocka_unit_test(reads_are_bounded),
         cmocka_unit_test(logs_hold_whole_lines),        cmocka_unit_test(names_are_quoted),
-        cmocka_unit_test(failed_writes_are_told),       cmocka_unit_test(failed_commits_leave_nothing),
+        cmocka_unit_test(sums_are_of_all_bytes),        cmocka_unit_test(failed_writes_are_told),
+        cmocka_unit_test(failed_commits_leave_nothing),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

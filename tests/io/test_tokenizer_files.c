@@ -53,6 +53,26 @@ static void each_is_copied(void **state) {
     assert_int_not_equal(access("to/notes.txt", F_OK), 0);
 }
 
+/* Whatever its length is, beside that of the pieces in which it is copied. */
+static void any_length_is_copied(void **state) {
+    (void)state;
+    enum { PIECE = 32 << 10 };
+    static const size_t lengths[] = { 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 17 };
+    static char bytes[4 * PIECE];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)('a' + (i * i + i / 7) % 26);
+    assert_int_equal(mkdir("long", 0700) | mkdir("copied", 0700), 0);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        char *data;
+        uint64_t length;
+        scratch_write("long/tokenizer.json", bytes, lengths[i]);
+        if (tokenizer_files_copy("long", "copied") != STATUS_OK) fail_msg("%s", status_message());
+        assert_int_equal(io_read_file("copied/tokenizer.json", 1 << 20, &data, &length), STATUS_OK);
+        assert_int_equal(length, lengths[i]);
+        assert_memory_equal(data, bytes, length);
+        memory_free(data);
+    }
+}
+
 /* What was there stays, and no half of the new one. */
 static void a_full_disk_is_said(void **state) {
     (void)state;
@@ -80,6 +100,7 @@ static void a_full_disk_is_said(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(each_is_copied),
+                                        cmocka_unit_test(any_length_is_copied),
                                         cmocka_unit_test(a_full_disk_is_said) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

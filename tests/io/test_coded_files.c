@@ -1,0 +1,73 @@
+/* Codes of 4 bits that are made while a file is read are those of its rows, whatever type these have. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/half.h"
+#include "io/coded_files.h"
+#include "io/safetensors.h"
+#include "io/scratch.h"
+#include "ops/nf4.h"
+
+enum { ROWS = 5, COLUMNS = 2 * NF4_BLOCK + 6, BLOCKS = 3, CODED = COLUMNS / 2 };
+
+/* As a file of this type holds it, in `stored`, and as it is read back, in x. */
+static void make_row(int r, dtype type, float x[COLUMNS], void *stored) {
+    for (int i = 0; i < COLUMNS; i++) {
+        uint16_t *half = stored;
+        x[i] = (float)((r * 31 + i * i * 7) % 201 - 100) / (float)(8 + r);
+        if (type == DTYPE_F32) ((float *)stored)[i] = x[i];
+        if (type == DTYPE_BF16) x[i] = half_from_bf16(half[i] = half_to_bf16(x[i]));
+        if (type == DTYPE_F16) x[i] = half_from_f16(half[i] = half_to_f16(x[i]));
+    }
+}
+
+static void check(dtype type, const char *called) {
+    static float x[ROWS][COLUMNS], scales[ROWS * BLOCKS], wide[ROWS * COLUMNS];
+    static char stored[ROWS * COLUMNS * 4];
+    static uint8_t codes[ROWS * CODED];
+    uint64_t row_bytes = COLUMNS * dtype_bytes(type);
+    for (int r = 0; r < ROWS; r++) make_row(r, type, x[r], stored + (uint64_t)r * row_bytes);
+    safetensors_item item = { "w", called, SHAPE(ROWS, COLUMNS), .data = stored, .bytes = ROWS * row_bytes };
+    safetensors s;
+    if (safetensors_write("rows.safetensors", &item, 1) != STATUS_OK) fail_msg("%s", status_message());
+    assert_int_equal(safetensors_open("rows.safetensors", &s), STATUS_OK);
+    model_weight w = { .name = "w", .shape = SHAPE(ROWS, CODED), .data = codes, .type = DTYPE_U8 },
+                 of = { .name = "w.scales", .shape = SHAPE(ROWS, BLOCKS), .data = scales, .type = DTYPE_F32 };
+    memset(codes, 0xee, sizeof codes);
+    memset(scales, 0xee, sizeof scales);
+    assert_true(coded_files_has(&w) && !coded_files_has(&of));
+    shape matrix = coded_files_shape(&w);
+    assert_true(shape_equal(&matrix, &SHAPE(ROWS, COLUMNS)));
+    if (coded_files_read(&s, safetensors_find(&s, "w"), &w, &of) != STATUS_OK)
+        fail_msg("%s", status_message());
+    safetensors_close(&s);
+    coded_files_widen(&w, scales, wide);
+    for (int r = 0; r < ROWS; r++) {
+        uint8_t right[CODED];
+        float right_scales[BLOCKS], again[COLUMNS];
+        nf4_encode_row(x[r], COLUMNS, right, right_scales);
+        nf4_decode(right, right_scales, 0, COLUMNS, again);
+        assert_memory_equal(codes + r * CODED, right, CODED);
+        assert_memory_equal(scales + r * BLOCKS, right_scales, sizeof right_scales);
+        assert_memory_equal(wide + r * COLUMNS, again, sizeof again);
+    }
+}
+
+static void codes_are_those_of_the_rows(void **state) {
+    (void)state;
+    check(DTYPE_F32, "F32");
+    check(DTYPE_BF16, "BF16");
+    check(DTYPE_F16, "F16");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(codes_are_those_of_the_rows) };
+    return cmocka_run_group_tests_name("codes made while reading", tests, scratch_open, scratch_close);
+}
