@@ -7,7 +7,7 @@
 typedef struct {
     char name[64], title[96], capability[16];
     uint64_t memory;                /* bytes, as the driver reports them; 0: no device is named */
-    uint64_t context[3], workspace; /* what a process takes beside its allocator: least, likely, most */
+    uint64_t context[3], workspace; /* of the driver, beside any allocator: least, likely, most */
     double bandwidth, f32, f16, f8; /* bytes a second; operations a second; 0: none */
     bool no_bf16, no_flash;
 } hardware;

@@ -11,9 +11,11 @@
 
 #include <cmocka.h>
 
+#include "estimate/hardware_files.h"
 #include "estimate/small.h"
 #include "estimate/torch/allocator.h"
 #include "estimate/torch/torch_calls.h"
+#include "estimate/torch/torch_process.h"
 #include "io/model_config.h"
 #include "io/published.h"
 
@@ -309,6 +311,24 @@ static void settings_go_the_right_way(void **state) {
     }
 }
 
+/* ---- beside the allocator ---- */
+
+/* As bench/results/gpu.md has it of an H100, in MiB: 751 at the least and 771 at most with modules loaded
+ * when they are called, 1,839 to 1,863 with all loaded, and 496 more for a communicator. */
+static void a_process_takes_what_was_measured(void **state) {
+    (void)state;
+    hardware h;
+    assert_int_equal(hardware_find("h100-80", &h), STATUS_OK);
+    for (int images = 0; images < 2; images++) {
+        interval alone = torch_process(images, 1), many = torch_process(images, 8);
+        uint64_t likely = h.context[1] + alone.likely;
+        assert_true(h.context[0] + alone.low < 751 * MIB && h.context[2] + alone.high > 1863 * MIB);
+        assert_true(images ? likely >= 751 * MIB && likely <= 771 * MIB : likely / MIB == 751);
+        assert_true(many.low < alone.low + 496 * MIB && alone.high + 496 * MIB < many.high);
+        assert_true(many.likely > alone.likely + 300 * MIB && many.likely < alone.likely + 600 * MIB);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_product_keeps_what_its_gradients_read),
                                         cmocka_unit_test(autocast_keeps_its_copies_of_weights),
@@ -322,6 +342,7 @@ int main(void) {
                                         cmocka_unit_test(steps_are_what_pytorch_counted),
                                         cmocka_unit_test(published_models_have_the_parameters_that_they_say),
                                         cmocka_unit_test(published_models_have_the_sizes_of_their_names),
+                                        cmocka_unit_test(a_process_takes_what_was_measured),
                                         cmocka_unit_test(settings_go_the_right_way) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

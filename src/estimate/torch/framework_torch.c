@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "estimate/framework.h"
+#include "estimate/torch/torch_process.h"
 
 /* ---- asking ---- */
 
@@ -95,14 +96,15 @@ static status check(const framework_subject *q, const framework_settings *settin
     return STATUS_OK;
 }
 
-/* NCCL's buffers: some 10 MiB for each of its channels (4 MiB of the Simple protocol, a few of LL128), of
- * which it opens 2 to 32, and what it maps of its own. */
-static const interval collectives = { 64u << 20, 400u << 20, 1536u << 20 };
+/* Models without a length see images. */
+static interval beside_of(const framework_subject *q, const framework_settings *s) {
+    return torch_process(!q->model->context, s->torch.gpus);
+}
 
 /* What is left for the allocator. */
 static uint64_t room_of(const framework_subject *q, const framework_settings *s) {
     const hardware *h = q->hardware;
-    uint64_t beside = h->context[1] + (s->torch.gpus > 1 ? collectives.likely : 0);
+    uint64_t beside = h->context[1] + beside_of(q, s).likely;
     return h->memory > beside ? h->memory - beside : 0;
 }
 
@@ -126,7 +128,7 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     r->peak_in = t.peak_in;
     r->parameters = t.parameters, r->trained = t.trained;
     if (!q->hardware->memory) r->last_layer = s->torch.cuda ? FRAMEWORK_RESERVED : FRAMEWORK_LIVE;
-    if (s->torch.gpus > 1) r->beside = collectives;
+    r->beside = beside_of(q, s);
     place(q, &t.reserved, r);
     return STATUS_OK;
 }
