@@ -85,17 +85,19 @@ status compose_plan(const compose_run *r, const compose_choice *c, plan *p);
 status compose_plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, plan *p);
 
 /* What is worth looking at: candidates of at most `peak_bytes`, and those of at most `budget` that take at
- * most `seconds`. A candidate is given up for its persistent tensors, for the memory that planning it takes,
- * and, where its memory shows that it is none of the first, for its time. Its activations don't count. */
+ * most `seconds`. A candidate is given up when its persistent tensors, or the memory that planning it takes,
+ * are above both; and when they are above `peak_bytes` and it takes longer than `seconds`. Its activations
+ * don't count. So what was given up has a peak above `peak_bytes`. */
 typedef struct {
     uint64_t peak_bytes, budget;
     double seconds;
-    bool planning_only; /* given up only for the memory that planning takes */
+    bool planning_only; /* persistent tensors and seconds are not looked at, only the memory of planning */
 } compose_reach;
 
 /* The outline of a candidate: all but packing, in a third of the time. peak_bytes is a lower bound of the
  * plan's, and mostly equal to it; seconds are compose_seconds of the plan. A candidate that is seen to be out
- * of reach on the way is given up: peak_bytes is what was seen by then, and all else is 0. */
+ * of reach on the way is given up: given_up is set, peak_bytes is the bound that was known by then, and all
+ * else is unset (0). */
 typedef struct {
     uint64_t peak_bytes;
     double seconds;

@@ -69,7 +69,7 @@ typedef struct {
                         smaller, or move them out of memory. Of other roles it only adds tensors */
     bool of_state; /* for a step pass: it rewrites persistent tensors, updates, and what becomes of gradients.
                       It takes neither memory nor time from forward and backward, except as its settings'
-                      `effect` and `gradients` say. Bounds of the search rest on this (search/front.h) */
+                      `effect` and `gradients` say. Bounds of the search rest on this (search/stem.h) */
     bool asked_for; /* it decides what is trained. So it is used only where the user pins it: neither a budget
                        nor --allow brings it in */
 

@@ -36,12 +36,13 @@ static use *touch(survey *s, tensor_id t, uint32_t step) {
     return u;
 }
 
-static bool made_forward(const graph *g, tensor_id owner) {
+static bool made_by_forward(const graph *g, tensor_id owner) {
     node_id producer = graph_tensor(g, owner)->producer;
     return producer && graph_node(g, producer)->phase == PHASE_FORWARD;
 }
 
-/* First and last use of every owner. */
+/* Lives of all owners, from first to last use, those of inputs from the first step, of what is kept to the
+ * last; and whether they cross from forward. */
 static void find_uses(survey *s) {
     const graph *g = &s->p->graph;
     for (uint32_t step = 0; step < s->p->count; step++) {
@@ -50,7 +51,7 @@ static void find_uses(survey *s) {
             tensor_id t = node_in(g, n, i);
             if (!t) continue;
             use *u = touch(s, t, step);
-            if (n->phase != PHASE_FORWARD && !u->crosses) u->crosses = made_forward(g, s->uses[t].owner);
+            if (n->phase != PHASE_FORWARD && !u->crosses) u->crosses = made_by_forward(g, s->uses[t].owner);
         }
         for (uint32_t i = 0; i < n->out_count; i++) touch(s, node_out(g, n, i), step);
     }
@@ -77,8 +78,9 @@ static uint32_t inputs_in(const survey *s, const node *n, tensor_id home) {
     return count;
 }
 
-/* May `out` (an owner) take over the storage of `in`? Only if this step is the last to use it and reads it
- * through one input only, it has the same size, and neither is persistent. */
+/* May `out`, which is first used here and owns a storage that it has not given up, take over that of `in`?
+ * Only if this step is the last to use `in`, through one input only, all have the same size, and none is
+ * persistent. */
 static bool may_move_in(const survey *s, const node *n, tensor_id in, tensor_id out, uint32_t step) {
     const graph *g = &s->p->graph;
     const use *u = &s->uses[out];

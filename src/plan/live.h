@@ -19,7 +19,8 @@ enum { LIVE_ALIGN = 64 };
 typedef struct {
     live_storage *storages;
     uint32_t count;
-    uint32_t *of_tensor; /* by tensor: index of its storage; LIVE_NONE for persistent and unused ones */
+    uint32_t *of_tensor; /* by tensor: index of its storage; LIVE_NONE for those that are persistent, away or
+                            unused */
 } live_set;
 
 #define LIVE_NONE UINT32_MAX

@@ -9,7 +9,8 @@ typedef enum { BOUND, OUTLINED, PLANNED } knowledge;
 
 typedef struct {
     space_code code;
-    uint64_t peak_bytes; /* by what is known: never more than its plan will have */
+    uint64_t peak_bytes; /* by what is known: never more than its plan will have; 0: there is no plan, or it
+                          * was given up */
     uint64_t away_bytes; /* 0 where only a bound is known */
     double seconds;
     uint8_t class, known;
@@ -18,9 +19,9 @@ typedef struct {
 typedef struct {
     const compose_run *run;
     const space *space;
-    uint64_t limit; /* peaks above it don't matter, whatever is in reach */
-    /* At most as large as `peak_bytes`, or within the budget and at most as fast as `seconds`. Both belong to
-     * candidates that are planned already. They only get better, so what is out of reach stays out of reach.
+    uint64_t limit; /* peaks above it don't matter */
+    /* What matters is at most as large as `peak_bytes`, or within the budget and takes at most `seconds`.
+     * These two are of planned candidates. They only get better, so what is out of reach stays out of reach.
      */
     compose_reach reach;
     visit_memory memory;
@@ -32,10 +33,11 @@ typedef struct {
 candidates candidates_none(const compose_run *r, const space *s, uint64_t limit);
 void candidates_close(candidates *c);
 
+/* In reach, and within the limit and what may be away. */
 bool candidates_in_reach(const candidates *c, const candidate *x);
 status candidates_add(candidates *c, const candidate *x); /* where it is in reach */
-void candidates_drop(candidates *c);                      /* those that are no more */
+void candidates_drop(candidates *c);                      /* drops those that are no longer in reach */
 
-/* What compose_bound may give up. `planning_only`: a candidate is given up only if planning it takes too much
- * memory. */
+/* What compose_bound may give up. `planning_only`: only what the memory of planning rules out; persistent
+ * tensors and seconds are not looked at. */
 compose_reach candidates_reach(const candidates *c, bool planning_only);

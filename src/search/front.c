@@ -63,8 +63,8 @@ static void learning_take(void *context, uint32_t index, const compose_least *fo
     x->known = (uint8_t)l->becomes;
 }
 
-/* Takes the picked candidates of which exactly `known` is known to the next stage: bounds are outlined,
- * outlines planned. */
+/* Takes those of the picked candidates that are at stage `known` to the next: bounds are outlined, outlines
+ * planned. */
 static status learn(candidates *all, const uint32_t *picked, uint32_t count, knowledge known) {
     uint32_t *by_stem = memory_room(count, sizeof *by_stem), n = 0;
     if (!by_stem) return status_set(STATUS_FAILED, "no memory to search");
@@ -84,7 +84,10 @@ static status learn(candidates *all, const uint32_t *picked, uint32_t count, kno
                 .choice = learning_choice,
                 .take = learning_take };
     status result = visit_all(&v, n);
-    *(known == OUTLINED ? &all->planned : &all->outlined) += n;
+    if (known == OUTLINED)
+        all->planned += n;
+    else
+        all->outlined += n;
     memory_free(by_stem);
     return result;
 }
@@ -128,8 +131,8 @@ static bool is_among(const candidate *found, uint32_t count, const candidate *x)
 }
 
 /* Answers the wishes from the candidates so far, in `out`. Later stems matter only where they would give a
- * better answer: the reach becomes that, and what is out of reach is dropped. Where the wish is for so many
- * seconds, any stem may still answer it, and nothing is. */
+ * better answer: the reach becomes that, and what is out of reach is dropped. A wish for so many seconds may
+ * be answered by any later stem, so then nothing is dropped. */
 static status ask_wished(candidates *all, const search_wish *w, candidate out[WISHED_MOST], uint32_t *count) {
     candidate x;
     TRY(ask_leanest(all, 1, out, count));
@@ -186,7 +189,9 @@ static status find_wished(candidates *all, const search_wish *w, search_front *f
             TRY(stem_add(all, (uint16_t)stem));
             TRY(ask_wished(all, w, found, &count));
         }
-        bool budgeted = w->budget && w->budget < UINT64_MAX; /* what is leaner may be faster within it */
+        bool budgeted =
+            w->budget &&
+            w->budget < UINT64_MAX; /* leaner, with smaller micro-batches, may be faster within it */
         if (count && !budgeted) most = s->stems[found[0].code.stem].micro_batch;
         if (!count && all->limit < UINT64_MAX) break;
     }

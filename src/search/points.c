@@ -43,7 +43,7 @@ status points_plan(const compose_run *r, uint64_t limit, search_point *points, u
     visit_memory memory = visit_memory_none;
     visit v = { .run = r,
                 .memory = &memory,
-                .reach = { limit, 0, 0, false },
+                .reach = { .peak_bytes = limit },
                 .context = &g,
                 .choice = point_choice,
                 .take = point_take };

@@ -59,8 +59,8 @@ typedef struct {
 status search_run(const search_request *q, const search_wish *w, search_front *front);
 /* The same for the points whose peaks are at most `limit`, of which there may be none. `plain` is not
  * planned. Candidates above the limit are recognised by their outlines, or earlier. Those that lack a
- * technique which is nearly free are looked at beside others only: where none of the others is within the
- * limit, there is no point. */
+ * technique which is nearly free are searched only where some other gave a point within the limit; where none
+ * did, front->count is 0. */
 status search_within(const search_request *q, uint64_t limit, const search_wish *w, search_front *front);
 void search_close(search_front *front);
 

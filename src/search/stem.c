@@ -90,9 +90,9 @@ static void set_neutral(const space *s, bool of_state, space_code *c) {
     }
 }
 
-/* Is state a a better companion than b? Where gradients live their full lives bounds are tighter; after that,
- * fewer settings are better. */
-static bool stands_better(const space *s, const space_code *a, const space_code *b) {
+/* Prefers as companion a state that leaves gradients their full lives, since its bounds are tighter, and then
+ * one with fewer settings on. */
+static bool is_better_companion(const space *s, const space_code *a, const space_code *b) {
     bool x = shortens_gradients(s, a), y = shortens_gradients(s, b);
     return x != y ? y : settings_on(s, a) < settings_on(s, b);
 }
@@ -121,7 +121,7 @@ static status list_effects(const candidates *all, tables *t) {
         if (e == EFFECTS) return status_set(STATUS_FAILED, "search: more than %d effects", EFFECTS);
         if (e == t->effects)
             t->companion[t->effects++] = i;
-        else if (stands_better(s, &t->states[i].code, &t->states[t->companion[e]].code))
+        else if (is_better_companion(s, &t->states[i].code, &t->states[t->companion[e]].code))
             t->companion[e] = i;
     }
     return STATUS_OK;
@@ -167,8 +167,8 @@ static status outline_all(candidates *all, outline *items, uint32_t count, const
 static const double SLACK = 0.98;
 enum { PEAK_SLACK = 512 }; /* one part in so many */
 
-/* The slots that pieces pass through. Their counts add up; a slot is as large as the largest piece, and
- * pieces of updates are those of `state`. */
+/* The slots that pieces pass through. Their counts add up. A slot is as large as the largest piece: of
+ * `values` that counts where it is no piece of an update, since updates are those of `state`. */
 static uint64_t slots_of(const stem_parts *x) {
     const pieces_size *state = &x->state->pieces, *values = &x->values->pieces, *base = &x->base->pieces;
     uint64_t pieces = state->count + values->count - base->count,
@@ -179,7 +179,9 @@ static uint64_t slots_of(const stem_parts *x) {
 
 stem_least stem_bound(const stem_parts *x) {
     uint64_t fixed = x->state->fixed_bytes + x->values->fixed_bytes - x->base->fixed_bytes + slots_of(x);
-    double seconds = x->values->computing + x->state->computing - x->base->computing;
+    double seconds =
+        x->values->computing + x->state->computing - x->base->computing; /* waiting may overlap */
+    /* The other passes only add time to that of a state without effect, so all of it is a bound as well. */
     if (!x->effect && x->state->seconds > seconds) seconds = x->state->seconds;
     uint64_t peak = fixed + (x->gradients ? x->values->values.but_gradients : x->values->values.all);
     return (stem_least){ peak - peak / PEAK_SLACK, SLACK * seconds };

@@ -1,9 +1,9 @@
 /* The candidates of a stem: programs that are built alike, and differ only in the passes of a step.
  *
  * Two tables of them are outlined. The first has every combination of the passes that are of_state (pass.h),
- * with the other passes off. The second has every combination of the other passes, next to one combination of
- * the first for each effect on forward and backward. From these outlines every candidate of the stem gets a
- * lower bound. */
+ * with the other passes neutral: off, or on their first setting where off is not offered. The second has
+ * every combination of those others, next to one of the first for each effect on forward and backward. From
+ * these outlines every candidate of the stem gets a lower bound. */
 #pragma once
 
 #include "search/candidates.h"

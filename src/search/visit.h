@@ -6,7 +6,7 @@
 #include "chain/compose.h"
 
 /* What the visits of a search have seen so far. The number of threads follows from it: their candidates must
- * fit into what the chosen plan will take at least. */
+ * fit into what the chosen plan will take at least, so it is (least_peak - code) / table_bytes. */
 typedef struct {
     uint64_t least_peak;  /* the smallest peak: the chosen plan takes no less; UINT64_MAX: none seen yet */
     uint64_t table_bytes; /* the largest tables of a candidate; 0: none seen yet */

@@ -53,6 +53,7 @@ typedef struct {
 } matmul_part;
 matmul_operand matmul_widen(const matmul_operand *o, const matmul_part *p, float *wide);
 
+/* Of one f32, f16 or bf16: codes have sizes of their own. */
 static inline int64_t matmul_bytes(dtype type) { return dtype_is_half(type) ? 2 : 4; }
 
 static inline matmul_operand matmul_operand_at(const matmul_operand *o, int64_t line, int64_t depth) {
@@ -107,8 +108,9 @@ typedef struct {
     int64_t rows, columns;   /* of its block; panels of a are so many rows wide, those of b columns */
     bool (*available)(void); /* on this processor */
 
-    /* sum[i][j] = sum over the depth of a[p][i] * b[p][j], for i < `rows` of the block's; sum has rows of
-     * `columns` floats and begins, as b does, at an address aligned to 64. `ask` is used up. */
+    /* sum[i][j] = sum over the depth of a[p][i] * b[p][j], for 0 <= i < `rows`, which is at most the block's;
+     * sum has rows of `columns` floats and begins, as b does, at an address aligned to 64. `ask` is used up.
+     */
     void (*block)(int64_t depth, int64_t rows, const float *a, const float *b, float *sum,
                   matmul_prefetch ask[MATMUL_ASKS]);
 
@@ -147,7 +149,7 @@ typedef struct {
 matmul_problem matmul_problem_of(const op_call *c, const matmul_attributes *t);
 
 /* Bytes of scratch for at most so many threads, by the shape (data pointers are not looked at): at most 2 MiB
- * for each. The cut of the output goes by the number of threads as well, which no bit of it can show. */
+ * for each. The tiling depends on the number of threads, and the bits of the result do not. */
 uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual, int threads);
 
 /* Bytes that are copied into panels and added up between slices: all of b for each tile of rows, all of a for

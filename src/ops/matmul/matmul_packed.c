@@ -94,7 +94,7 @@ static layout layout_of(const matmul_problem *p, const tiling *c, bool partials)
     return l;
 }
 
-/* A run may have fewer threads than planned, which cut otherwise: the most that any such number takes. */
+/* A run may have fewer threads than planned, and is tiled otherwise then: the most over all such numbers. */
 uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual, int threads) {
     uint64_t most_bytes = 0;
     for (int n = 1; n <= threads; n++) {
@@ -155,7 +155,7 @@ VECTOR_INLINE void epilogue_columns(const epilogue *e, int64_t columns) {
         epilogue_rows(e, columns, e->before != NULL, true, true);
 }
 
-VECTOR_INLINE void gelu_columns(float *restrict out, const float *x, int64_t n, const bool tanh) {
+VECTOR_INLINE void gelu_row(float *restrict out, const float *x, int64_t n, const bool tanh) {
     if (x)
 #pragma GCC ivdep
         for (int64_t j = 0; j < n; j++)
@@ -168,7 +168,7 @@ VECTOR_INLINE void gelu_columns(float *restrict out, const float *x, int64_t n, 
 VECTOR_INLINE void gelu_rows(const epilogue *e, const bool tanh) {
     for (int64_t i = 0; i < e->rows; i++) {
         float *out = (float *)e->out + i * e->out_stride;
-        gelu_columns(out, e->x ? (const float *)e->x + i * e->out_stride : NULL, e->columns, tanh);
+        gelu_row(out, e->x ? (const float *)e->x + i * e->out_stride : NULL, e->columns, tanh);
     }
 }
 
@@ -179,7 +179,7 @@ VECTOR_CLONES static void gelu_block(const epilogue *e) {
         gelu_rows(e, false);
 }
 
-VECTOR_CLONES static void epilogue_wide(const epilogue *e) {
+VECTOR_CLONES static void epilogue_f32(const epilogue *e) {
     if (e->columns == 32)
         epilogue_columns(e, 32);
     else
@@ -221,13 +221,14 @@ VECTOR_INLINE void gelu_half_row(const epilogue *e, int64_t i, float *x, int64_t
     add_stored(x, &stored, n, e->type);
     if (e->x) add_stored(slope_at, element(e->x, i * e->out_stride, e->type), n, e->type);
     if (e->gelu == MATMUL_GELU_TANH)
-        gelu_columns(x, e->x ? slope_at : NULL, n, true);
+        gelu_row(x, e->x ? slope_at : NULL, n, true);
     else
-        gelu_columns(x, e->x ? slope_at : NULL, n, false);
+        gelu_row(x, e->x ? slope_at : NULL, n, false);
 }
 
-/* As for f32, the same sums in the same order; rounded to 16 bits once, at the end. */
-VECTOR_INLINE void epilogue_half_columns(const epilogue *e, int64_t columns) {
+/* Where out, bias or before has 16 bits: summed in f32 in the same order as for f32, and converted to the
+ * type of `out` once, when it is stored. */
+VECTOR_INLINE void epilogue_mixed_columns(const epilogue *e, int64_t columns) {
     for (int64_t i = 0; i < e->rows; i++) {
         float x[MATMUL_MAX_COLUMNS];
         for (int64_t j = 0; j < columns; j++) x[j] = e->sum[i * e->sum_stride + j];
@@ -243,44 +244,45 @@ VECTOR_INLINE void epilogue_half_columns(const epilogue *e, int64_t columns) {
 
 /* What most blocks need: sums that are narrowed and nothing else. With the type as a constant a row takes
  * half of the time, as much as the whole difference to f32. */
-VECTOR_INLINE void narrow_rows(const epilogue *e, int64_t columns, const dtype type) {
+VECTOR_INLINE void store_half_rows(const epilogue *e, int64_t columns, const dtype type) {
     for (int64_t i = 0; i < e->rows; i++)
         store_row(e->sum + i * e->sum_stride, columns, type, (uint16_t *)e->out + i * e->out_stride);
 }
 
-VECTOR_INLINE void narrow_columns(const epilogue *e, int64_t columns) {
+VECTOR_INLINE void store_half_columns(const epilogue *e, int64_t columns) {
     if (e->type == DTYPE_BF16)
-        narrow_rows(e, columns, DTYPE_BF16);
+        store_half_rows(e, columns, DTYPE_BF16);
     else
-        narrow_rows(e, columns, DTYPE_F16);
+        store_half_rows(e, columns, DTYPE_F16);
 }
 
-VECTOR_CLONES static void epilogue_half(const epilogue *e) {
+VECTOR_CLONES static void epilogue_mixed(const epilogue *e) {
     bool whole = e->columns == MATMUL_MAX_COLUMNS;
     bool plain = !e->before && !e->bias && !e->residual && !e->gelu && dtype_is_half(e->type);
     if (plain && whole)
-        narrow_columns(e, MATMUL_MAX_COLUMNS);
+        store_half_columns(e, MATMUL_MAX_COLUMNS);
     else if (plain)
-        narrow_columns(e, e->columns);
+        store_half_columns(e, e->columns);
     else if (whole)
-        epilogue_half_columns(e, MATMUL_MAX_COLUMNS);
+        epilogue_mixed_columns(e, MATMUL_MAX_COLUMNS);
     else
-        epilogue_half_columns(e, e->columns);
+        epilogue_mixed_columns(e, e->columns);
 }
 
-/* A row of sums that is wider than a panel, as streams have them, goes piece by piece. */
+/* All f32: the block at once. Where some type has 16 bits: in pieces of at most a panel's columns, for which
+ * there is room on the stack; streams have wider rows. */
 static void run_epilogue(const epilogue *given) {
     epilogue e = *given;
-    bool narrow = dtype_is_half(e.type) || (e.before && dtype_is_half(e.before_type)) ||
-                  (e.bias && dtype_is_half(e.bias_type));
-    if (!narrow) {
-        epilogue_wide(&e);
+    bool any_half = dtype_is_half(e.type) || (e.before && dtype_is_half(e.before_type)) ||
+                    (e.bias && dtype_is_half(e.bias_type));
+    if (!any_half) {
+        epilogue_f32(&e);
         if (e.gelu) gelu_block(&e); /* the block is in the first cache */
         return;
     }
     for (int64_t left = e.columns; left > 0; left -= MATMUL_MAX_COLUMNS) {
         e.columns = least(left, MATMUL_MAX_COLUMNS);
-        epilogue_half(&e);
+        epilogue_mixed(&e);
         e.sum += MATMUL_MAX_COLUMNS;
         e.out = (char *)e.out + MATMUL_MAX_COLUMNS * matmul_bytes(e.type);
         if (e.before) e.before = element(e.before, MATMUL_MAX_COLUMNS, e.before_type);
@@ -288,7 +290,8 @@ static void run_epilogue(const epilogue *given) {
         if (e.x) e.x = element(e.x, MATMUL_MAX_COLUMNS, e.type);
         if (e.bias) e.bias = element(e.bias, MATMUL_MAX_COLUMNS, e.bias_type);
     }
-    if (given->gelu && !dtype_is_half(given->type)) gelu_block(given); /* of 16 bits each row had its own */
+    if (given->gelu && !dtype_is_half(given->type))
+        gelu_block(given); /* of 16 bits epilogue_mixed has done it */
 }
 
 /* ---- prefetching what is packed next, while a panel is computed ---- */
@@ -296,8 +299,9 @@ static void run_epilogue(const epilogue *given) {
 /* A part of an operand, as a series of prefetches (matmul_prefetch) for the micro-kernel to issue. */
 typedef struct {
     const char *data;
-    int64_t stride;        /* in bytes, between runs */
-    int64_t groups, pairs; /* of MATMUL_PREFETCH_TIMES runs each; of cache lines in a run */
+    int64_t stride; /* in bytes, between runs */
+    int64_t groups; /* of MATMUL_PREFETCH_TIMES runs */
+    int64_t pairs;  /* of cache lines in a run */
     int64_t next;
 } ahead;
 
@@ -330,7 +334,7 @@ typedef struct {
     float *scratch;
 } job;
 
-/* A tile of y, and one of the parts that its depth is summed in. */
+/* Where a thread is: a tile of y, and the slice of the depth that it sums there next. */
 typedef struct {
     int64_t row, column, rows, columns, depth, depths;
 } slice;
@@ -338,7 +342,7 @@ typedef struct {
 typedef struct {
     const job *job;
     float *a, *b, *sum, *wide;
-    slice here, after; /* after: no rows when there is nothing more to do */
+    slice here, after; /* after: of this tile, else of the one that it likely gets next */
     epilogue end;      /* of the tile at this slice */
 } tile;
 
