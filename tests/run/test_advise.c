@@ -243,6 +243,12 @@ static void it_adds_to_what_is_allowed(void **state) {
     some.pins[OTHER_MOMENTS].kind = SEARCH_OFF;
     advise_lossy(&some, low, set, &x);
     assert_string_equal(set, "");
+    some = allowing_list("block-moments=none"); /* one setting is allowed: it is not named again */
+    advise_lossy(&some, low, set, &x);
+    assert_string_equal(set, "other-moments=none");
+    some = allowing_list("block-moments=one"); /* and another one of the same technique is */
+    advise_lossy(&some, low, set, &x);
+    assert_string_equal(set, "block-moments=none,other-moments=none");
 }
 
 /* To leave a pin out is named where that is enough, to the byte. */
