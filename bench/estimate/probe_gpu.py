@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Probes what single ops of PyTorch take of a GPU beside their results, and which attention is chosen:
-probe_gpu.py FILE SECONDS [sums|tables|norms|attentions|convolutions|benchmarks...]
+probe_gpu.py FILE SECONDS [sums|tables|norms|attentions|strides|convolutions|benchmarks...]
 
 Writes lines of JSON. Needs a GPU and torch. Each op runs by itself; `took` is the most that was asked for while it ran
 (requested_bytes), less what there was before; `left` what is there afterwards. An op ran once before, so that
@@ -140,7 +140,10 @@ def attention_of(dtype, heads, shared, size, mask, dropout, causal, cudnn, queri
     masks = {"none": lambda: None, "bool": lambda: torch.ones(batch, 1, queries, 512, device="cuda").bool().tril(),
              "float": lambda: new(batch, 1, queries, 512, dtype=dtype), "bias": lambda: new(
                  1, heads, queries, 512, dtype=dtype), "bias with gradient": lambda: new(
-                     1, heads, queries, 512, dtype=dtype, grad=True)}
+                     1, heads, queries, 512, dtype=dtype, grad=True),
+             "bias, heads last": lambda: new(queries, 512, heads, dtype=dtype).permute(2, 0, 1)[None],
+             "bias with gradient, heads last": lambda: new(queries, 512, heads, dtype=dtype).permute(2, 0, 1)[
+                 None].requires_grad_()}
     m = masks[mask]()
     grouped = heads != shared
     choice = torch._fused_sdp_choice(q, k, v, attn_mask=m, dropout_p=dropout, is_causal=causal, enable_gqa=grouped)
@@ -171,6 +174,13 @@ def attentions():
                             yield partial(attention_of, dtype, heads, shared, size, mask, dropout, causal, cudnn)
     for queries in (1, 197):
         yield partial(attention_of, BF16, 8, 8, 64, "none", 0.0, False, True, queries)
+
+
+def strides():
+    """T5 makes its bias with heads as the last dimension and permutes it."""
+    for dtype in (F32, BF16):
+        for mask in ("bias", "bias, heads last", "bias with gradient", "bias with gradient, heads last"):
+            yield partial(attention_of, dtype, 8, 8, 64, mask, 0.1, False, True)
 
 
 # ---- convolutions ----
@@ -227,7 +237,7 @@ def benchmarks():
             yield partial(convolution, shape, 64, dtype, True, False)
 
 
-PROBES = {f.__name__: f for f in (sums, tables, norms, attentions, convolutions, benchmarks)}
+PROBES = {f.__name__: f for f in (sums, tables, norms, attentions, strides, convolutions, benchmarks)}
 
 
 def main():
