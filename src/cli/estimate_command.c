@@ -40,7 +40,7 @@ static status answer_snug(const estimate_question *e, cli_streams *streams) {
         output_add(&streams->people,
                    "of %s its memory counts; snug computes on the CPU, and all times are of this machine's\n",
                    e->hardware.name);
-    uint64_t beside = e->hardware.context[2];
+    uint64_t beside = e->hardware.overhead ? e->hardware.overhead : e->hardware.context[2];
     if (o.estimate.gpus > 1)
         return status_set(STATUS_INVALID, "--gpus %lld: snug trains on one device",
                           (long long)o.estimate.gpus);
@@ -99,10 +99,47 @@ static status check_together(const options *o) {
     return STATUS_OK;
 }
 
-status cli_estimate(const options *o, cli_streams *streams) {
-    TRY(check_together(o));
+/* What a run has shown says what a process takes beside its allocator, in all that is answered. */
+static status learn_overhead(const options *o, output *people, options *with) {
+    estimate_question e;
+    const estimate_options *x = &o->estimate;
+    char measured[UNITS_TEXT_BYTES], bytes[UNITS_TEXT_BYTES];
+    if (x->overhead)
+        return status_set(STATUS_INVALID, "--measured says what --overhead is; leave one of the two out");
+    if (!o->subject)
+        return status_set(STATUS_INVALID,
+                          "--measured is of a model; say snug estimate MODEL --measured SIZE");
+    status result = estimate_open(o, o->subject, &e);
+    if (result == STATUS_OK) result = e.framework->estimate(&e.subject, &e.settings, &e.result);
+    const interval *reserved = &e.result.layers[FRAMEWORK_RESERVED];
+    if (result == STATUS_OK && x->measured <= reserved->low)
+        result =
+            status_set(STATUS_INVALID,
+                       "--measured %s is less than what these settings reserve, at least %s; was that a run "
+                       "with other settings?",
+                       units_bytes_text(x->measured, measured), units_bytes_text(reserved->low, bytes));
+    if (result == STATUS_OK) {
+        with->estimate.overhead = x->measured > reserved->likely ? x->measured - reserved->likely : 1;
+        with->estimate.measured = 0;
+        if (people->file)
+            output_add(people, "a process takes %s beside its allocator, by the %s that were measured\n",
+                       units_bytes_text(with->estimate.overhead, bytes),
+                       units_bytes_text(x->measured, measured));
+    }
+    estimate_close(&e);
+    return result;
+}
+
+static status answer_all(const options *o, cli_streams *streams) {
     if (o->estimate.solve != SOLVE_FITS || o->estimate.family) return estimate_solve(o, streams);
     return o->estimate.cluster ? answer_on_cluster(o, streams) : answer_one(o, streams);
+}
+
+status cli_estimate(const options *o, cli_streams *streams) {
+    options with = *o;
+    TRY(check_together(o));
+    if (o->estimate.measured) TRY(learn_overhead(o, &streams->people, &with));
+    return answer_all(&with, streams);
 }
 
 /* ---- for explain-oom ---- */

@@ -49,6 +49,7 @@ typedef struct {
     torch_shard shard;
     enum { LOSS_PLAIN, LOSS_FUSED } loss;
     int64_t state_bits, base_bits, adapter_rank, gpus;
+    uint64_t overhead, measured; /* 0: not given */
     const char *adapter_targets;
     double adapter_dropout;
     enum { SCALES_TWICE, SCALES_PLAIN } scales;

@@ -48,6 +48,9 @@ void framework_place(const framework_subject *q, framework_result *r, const inte
     *whole = (interval){ reserved->low + h->context[0] + b->low,
                          reserved->likely + h->context[1] + h->workspace + b->likely,
                          reserved->high + h->context[2] + h->workspace + b->high };
+    if (h->overhead)
+        *whole = (interval){ reserved->low + h->overhead, reserved->likely + h->overhead,
+                             reserved->high + h->overhead };
     r->fits = !h->memory || whole->likely <= h->memory;
     r->surely = !h->memory || whole->high <= h->memory;
     r->beyond = r->fits ? h->memory - whole->likely : whole->likely - h->memory;

@@ -6,7 +6,9 @@
 /* ---- snug ---- */
 
 /* What a process takes beside its plan is the device's, not the planner's, to know. */
-static uint64_t beside(const hardware *h) { return h->memory ? h->context[2] : 0; }
+static uint64_t beside(const hardware *h) {
+    return !h->memory ? 0 : h->overhead ? h->overhead : h->context[2];
+}
 
 static status search(const setup *s, uint64_t limit, bool whole, ask_answer *a) {
     search_front front;

@@ -76,6 +76,7 @@ status estimate_open(const options *o, const char *model_name, estimate_question
     *e = (estimate_question){ .o = o, .framework = framework_of(o->estimate.framework) };
     e->subject = (framework_subject){ &e->model, &e->config, &e->hardware };
     if (name && strcmp(name, "cpu") != 0) TRY(hardware_find(name, &e->hardware));
+    e->hardware.overhead = o->estimate.overhead;
     TRY(open_model(e, model_name));
     return e->framework ? estimate_settle(e, o) : STATUS_OK;
 }

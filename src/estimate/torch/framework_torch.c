@@ -104,7 +104,7 @@ static interval beside_of(const framework_subject *q, const framework_settings *
 /* What is left for the allocator. */
 static uint64_t room_of(const framework_subject *q, const framework_settings *s) {
     const hardware *h = q->hardware;
-    uint64_t beside = h->context[1] + beside_of(q, s).likely;
+    uint64_t beside = h->overhead ? h->overhead : h->context[1] + beside_of(q, s).likely;
     return h->memory > beside ? h->memory - beside : 0;
 }
 
