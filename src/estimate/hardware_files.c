@@ -47,6 +47,9 @@ static status read_entry(const yaml_file *f, const char *name, const yaml_entry 
     const char *v = x->values[0];
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         if (strcmp(x->key, rates[i].key) == 0) return number(x->key, v, rates[i].value);
+    if (strcmp(x->key, "multiprocessors") == 0)
+        return units_parse_integer(v, "multiprocessors", 1, 4096, &h->multiprocessors);
+    if (strcmp(x->key, "threads") == 0) return units_parse_integer(v, "threads", 1, 4096, &h->threads);
     if (strcmp(x->key, "memory") == 0) return units_parse_bytes(v, "memory", &h->memory);
     if (strcmp(x->key, "workspace") == 0) return units_parse_bytes(v, "workspace", &h->workspace);
     if (strcmp(x->key, "title") == 0)
@@ -55,8 +58,8 @@ static status read_entry(const yaml_file *f, const char *name, const yaml_entry 
         snprintf(h->capability, sizeof h->capability, "%s", v);
     else
         return wrong(f, name, x,
-                     "is no key of a device; there are title, memory, capability, cannot, bandwidth, f32, "
-                     "f16, f8, context and workspace");
+                     "is no key of a device; there are title, memory, multiprocessors, threads, capability, "
+                     "cannot, bandwidth, f32, f16, f8, context and workspace");
     return STATUS_OK;
 }
 

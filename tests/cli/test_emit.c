@@ -283,7 +283,7 @@ static void what_fits_only_barely_says_so(void **state) {
         if (r.exit != 0) fail_msg("%s: exit %d: %s", lines[i], r.exit, r.err);
         assert_true(written && said);
         assert_non_null(strstr(written, i < 2
-                                            ? "; room is left with --loss fused, which takes 9020.0 MiB"
+                                            ? "; room is left with --loss fused, which takes 8840.0 MiB"
                                             : "; room is left with --gradient-checkpointing, which takes "));
         command_free(&r);
     }

@@ -121,10 +121,12 @@ static void trying_everything_finds_the_same(void **state) {
                  cases[i].what);
         int64_t found = solved(line, 0);
         print_message("%s: %lld\n", line, (long long)found);
-        if (cases[i].most)
-            assert_int_equal(found, by_force(&o, cases[i].variable, cases[i].most));
-        else
-            assert_int_equal(found, 1024);
+        int64_t least = cases[i].most ? by_force(&o, cases[i].variable, cases[i].most) : 1024;
+        if (found == least) continue;
+        /* Near a full device what is reserved may fall as a batch grows: then there is more than one end. */
+        bool grows = cases[i].variable != FRAMEWORK_GPUS && found > least;
+        if (!grows || found > least + least / 12) fail_msg("by force %lld", (long long)least);
+        assert_true(fits(&o, cases[i].variable, found) && !fits(&o, cases[i].variable, found + 1));
     }
 }
 

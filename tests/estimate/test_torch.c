@@ -16,6 +16,7 @@
 #include "estimate/torch/allocator.h"
 #include "estimate/torch/torch_calls.h"
 #include "estimate/torch/torch_process.h"
+#include "estimate/torch/torch_sums.h"
 #include "io/model_config.h"
 #include "io/published.h"
 
@@ -131,12 +132,13 @@ static void segments_are_shared_split_and_joined(void **state) {
     allocator_close(&a);
 }
 
-/* Of segments that fit as well as each other the one at the lowest address is taken, whichever went last. */
+/* Each segment lies below those before it, and of those that fit as well as each other the one at the lowest
+ * address is taken, whichever went last. */
 static void equals_are_taken_from_low_addresses(void **state) {
     (void)state;
     allocator a;
     assert_int_equal(allocator_open(&a), STATUS_OK);
-    uint32_t low = allocator_take(&a, 12 * MIB, 0), high = allocator_take(&a, 12 * MIB, 0);
+    uint32_t high = allocator_take(&a, 12 * MIB, 0), low = allocator_take(&a, 12 * MIB, 0);
     uint32_t larger = allocator_take(&a, 14 * MIB, 0);
     allocator_give(&a, low), allocator_give(&a, larger), allocator_give(&a, high);
     assert_int_equal(allocator_take(&a, 12 * MIB, 0), low);
@@ -311,6 +313,35 @@ static void settings_go_the_right_way(void **state) {
     }
 }
 
+/* ---- sums over rows ---- */
+
+/* As measured on an H100 (bench/results/gpu_trace.md), in bytes; and by the formula that is given there. */
+static void sums_take_what_was_measured(void **state) {
+    (void)state;
+    torch_settings s = { .cuda = true, .multiprocessors = 132, .threads = 2048 };
+    static const struct {
+        int64_t rows, columns;
+        double mib;
+    } cases[] = { { 1024, 256, 2 },    { 1024, 4096, 32 },   { 8192, 768, 48 },
+                  { 8192, 3072, 132 }, { 12608, 768, 73.9 }, { 16384, 30522, 59.6 },
+                  { 16384, 768, 96 },  { 1020, 768, 0 },     { 8192, 200 * 4096, 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double bytes = (double)torch_sum_buffer(&s, cases[i].rows, cases[i].columns);
+        if (fabs(bytes / (double)MIB - cases[i].mib) > 0.05)
+            fail_msg("%lld x %lld: %g", (long long)cases[i].rows, (long long)cases[i].columns, bytes);
+    }
+    for (int64_t rows = 1100; rows < 40000; rows += 997)
+        for (int64_t columns = 128; columns < 60000; columns += 1236) {
+            int64_t blocks = (columns + 127) / 128, shared = (132 * 16 + blocks - 1) / blocks,
+                    parts = shared < (rows + 63) / 64 ? shared : (rows + 63) / 64;
+            if (parts < (rows + 1023) / 1024) parts = (rows + 1023) / 1024;
+            uint64_t bytes = parts < 2 || blocks > 132 * 16 ? 0 : (uint64_t)(512 * columns * parts);
+            assert_int_equal(torch_sum_buffer(&s, rows, columns), bytes);
+        }
+    s.cuda = false;
+    assert_int_equal(torch_sum_buffer(&s, 8192, 3072), 0);
+}
+
 /* ---- beside the allocator ---- */
 
 /* As bench/results/gpu.md has it of an H100, in MiB: 751 at the least and 771 at most with modules loaded
@@ -342,6 +373,7 @@ int main(void) {
                                         cmocka_unit_test(steps_are_what_pytorch_counted),
                                         cmocka_unit_test(published_models_have_the_parameters_that_they_say),
                                         cmocka_unit_test(published_models_have_the_sizes_of_their_names),
+                                        cmocka_unit_test(sums_take_what_was_measured),
                                         cmocka_unit_test(a_process_takes_what_was_measured),
                                         cmocka_unit_test(settings_go_the_right_way) };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,11 +97,14 @@ static void give_back(allocator *a) {
     }
 }
 
+/* The driver places a new segment below all others. */
+static const uint64_t HIGHEST = UINT64_C(1) << 50;
+
 static uint32_t new_segment(allocator *a, uint64_t bytes, bool small, uint8_t stream) {
     uint64_t segment = small ? 2 * MIB : bytes < 10 * MIB ? 20 * MIB : units_align(bytes, 2 * MIB);
+    a->addressed = (a->addressed ? a->addressed : HIGHEST) - segment;
     uint32_t b =
         new_block(a, &(block){ .bytes = segment, .address = a->addressed, .stream = stream, .small = small });
-    a->addressed += segment;
     if (a->limit && a->reserved + segment > a->limit) give_back(a);
     a->reserved += segment;
     if (a->reserved > a->most) a->most = a->reserved;

@@ -116,12 +116,18 @@ static void place(const framework_subject *q, const interval *reserved, framewor
     framework_place(&less, r, reserved);
 }
 
+/* Of no device, and of those whose file is silent: an A100's. */
+static const int64_t usual_multiprocessors = 108, usual_threads = 2048;
+
 static status estimate(const framework_subject *q, const framework_settings *s, framework_result *r) {
     torch_result t;
     *r = (framework_result){ .terms_of = FRAMEWORK_LIVE, .last_layer = FRAMEWORK_DEVICE };
     torch_settings with = s->torch;
     with.limit = room_of(q, s);
     with.workspace = q->hardware->workspace;
+    bool known = q->hardware->multiprocessors && q->hardware->threads;
+    with.multiprocessors = known ? q->hardware->multiprocessors : usual_multiprocessors;
+    with.threads = known ? q->hardware->threads : usual_threads;
     TRY(torch_estimate(q->model, &with, &t));
     r->layers[FRAMEWORK_LIVE] = t.live;
     for (int k = 0; k < TAPE_TERMS; k++) framework_add_term(r, tape_term_name((tape_term)k), t.by_term[k]);

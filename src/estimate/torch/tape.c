@@ -70,6 +70,8 @@ typedef struct {
     uint32_t *seen, looks;     /* by value: the number of the last look at a block's inputs that saw it */
     array lingering, clinging; /* storages: to the end of backward; to that of a graph */
     uint64_t live, by_term[TAPE_TERMS];
+    uint64_t workspace; /* of products, which the next one takes */
+    bool biased[2];     /* forward's and backward's thread have multiplied with a bias */
     const char *now;
 } player;
 
@@ -153,11 +155,25 @@ static bool permanent(const player *p, tape_value v) {
     return term == TAPE_WEIGHTS || term == TAPE_INPUTS;
 }
 
+/* The libraries of products take theirs with the first product of a thread, and keep it: cuBLAS, and, for one
+ * with a bias, cuBLASLt. */
+static void take_workspaces(player *p, const tape_call *c, bool backward) {
+    enum { BIASED_BYTES = 1 << 20 };
+    if (!p->s->workspace || !c->multiplies) return;
+    take(p, p->workspace, TAPE_TEMPORARIES);
+    p->workspace = 0;
+    bool thread = p->now[0] == 'b'; /* which computes forward again as well */
+    if (backward || !c->biased || p->biased[thread]) return;
+    p->biased[thread] = true;
+    take(p, BIASED_BYTES, TAPE_TEMPORARIES);
+}
+
 static void run_forward(player *p, uint32_t i, bool saving) {
     const tape_call *c = call_at(p, i);
     const tape_item *made = tape_at(p->t, c->out);
     uint32_t extra = take(p, c->forward, TAPE_TEMPORARIES);
     p->of[c->out] = c->view ? share(p, p->of[c->in[0]]) : take(p, tape_bytes(p->t, c->out), made->term);
+    take_workspaces(p, c, false);
     give(p, extra);
     if (saving) save(p, i);
     for (int k = 0; k < TAPE_IN; k++)
@@ -216,10 +232,18 @@ static void run_backward(player *p, uint32_t i, const uint32_t *of) {
                              : x->term == TAPE_LOGITS ? TAPE_LOGITS
                                                       : TAPE_TEMPORARIES;
             add_gradient(p, c->in[k], same && term != TAPE_GRADIENTS ? share(p, got) : take(p, bytes, term));
+            take_workspaces(p, c, true);
         }
         give(p, extra);
     }
-    release_saved(p, i, of);
+    bool sums = got && differentiable(p, c) && c->sum;
+    uint32_t summand = sums ? take(p, c->summand, TAPE_TEMPORARIES) : 0;
+    bool early =
+        p->s->checkpointing && !p->s->reentrant && c->site >= 0; /* what was computed again is gone */
+    if (early) release_saved(p, i, of);
+    if (sums) give(p, take(p, c->sum, TAPE_TEMPORARIES));
+    if (!early) release_saved(p, i, of);
+    give(p, summand);
     give(p, got);
 }
 
@@ -449,15 +473,23 @@ static void take_spread(player *p, uint64_t bytes, tape_term term, uint32_t *out
     }
 }
 
-/* State comes as two moments of each weight. */
+/* Two moments of a weight, then those of the next: each weight's share of all bytes. */
+static void take_moments(player *p, uint64_t bytes) {
+    uint64_t all = 0;
+    for (tape_value v = 1; v < p->t->items.count; v++)
+        if (trained(p, v)) all += tape_bytes(p->t, v);
+    for (tape_value v = 1; v < p->t->items.count; v++) {
+        if (!trained(p, v)) continue;
+        uint64_t one = (uint64_t)((double)bytes * ((double)tape_bytes(p->t, v) / (double)all) / 2);
+        for (int k = 0; k < 2; k++) take(p, one, TAPE_OPTIMIZER);
+    }
+}
+
 static bool play_update(player *p, bool first) {
     uint32_t *scratch = memory_new(p->t->items.count, sizeof *scratch);
     if (!scratch) return false;
     p->now = "update";
-    if (first) {
-        take_spread(p, p->s->optimizer_bytes / 2, TAPE_OPTIMIZER, NULL);
-        take_spread(p, p->s->optimizer_bytes - p->s->optimizer_bytes / 2, TAPE_OPTIMIZER, NULL);
-    }
+    if (first) take_moments(p, p->s->optimizer_bytes);
     if (p->s->update_spread)
         take_spread(p, p->s->update_bytes, TAPE_TEMPORARIES, scratch);
     else
@@ -483,10 +515,10 @@ static bool play_step(player *p, reading *places, reading *held, bool first) {
     clear_gradients(p);
     uint32_t gathered = take_on(p, s->gathered_bytes, TAPE_TEMPORARIES, s->gather_stream);
     if (first) pend(p, s->gathered_pending, s->gather_stream);
-    if (first) take(p, s->workspace, TAPE_TEMPORARIES);
+    if (first) p->workspace = s->workspace;
     play_forward(p, places, held);
     p->now = "backward";
-    if (first) take(p, s->workspace, TAPE_TEMPORARIES);
+    if (first) p->workspace = s->workspace;
     if (first) pend(p, s->sending_pending, TAPE_COMPUTES);
     uint32_t sending = first || s->sending_ends ? take(p, s->sending_bytes, TAPE_TEMPORARIES) : 0;
     play_backward(p, places, held);

@@ -50,7 +50,11 @@ typedef struct {
     bool keeps_out, view, passes; /* view: of in[0]; passes: its gradient is that of its inputs */
     uint64_t kept;                /* bytes made in forward for the gradient alone */
     uint64_t forward, backward;   /* bytes needed while it runs */
-    int32_t site;                 /* block of the model; < 0: outside */
+    /* Of the gradient of an input that was broadcast, in backward: a buffer for its sum, and the product that
+     * is summed, where that is a value of its own. */
+    uint64_t sum, summand;
+    bool multiplies, biased; /* a product of matrices; with a bias in it */
+    int32_t site;            /* block of the model; < 0: outside */
 } tape_call;
 
 typedef struct {

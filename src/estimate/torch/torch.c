@@ -65,6 +65,8 @@ static void add_source(torch_reading *r, tensor_id t, const bool *in_block) {
         item.width = 8;
     else if (x->role != ROLE_INPUT || x->shape.rank != 4)
         return;
+    else if (r->s->types == TORCH_HALF && r->s->cuda)
+        item.width = 2; /* pixels in the weights' type */
     r->map[t] = tape_add_source(r->t, &item);
 }
 

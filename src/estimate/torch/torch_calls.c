@@ -1,5 +1,7 @@
 #include "estimate/torch/torch_calls.h"
 
+#include "estimate/torch/torch_sums.h"
+
 tape_value torch_in(const torch_reading *r, const node *n, uint32_t i) {
     tensor_id t = node_in(r->g, n, i);
     return t ? r->map[t] : 0;
@@ -49,7 +51,13 @@ tape_value torch_weight_to(torch_reading *r, tape_value w, double width) {
 tape_value torch_multiply(torch_reading *r, tape_value a, tape_value b) {
     int64_t n = torch_elements(r, a) > torch_elements(r, b) ? torch_elements(r, a) : torch_elements(r, b);
     unsigned keeps = (torch_wants(r, b) ? 1u : 0) | (torch_wants(r, a) ? 2u : 0);
-    return torch_call(r, (tape_call){ .what = "mul", .in = { a, b }, .keeps_in = keeps }, n, wider(r, a, b));
+    tape_call call = { .what = "mul", .in = { a, b }, .keeps_in = keeps };
+    int64_t columns = torch_elements(r, a);
+    if (tape_at(r->t, a)->term == TAPE_WEIGHTS && torch_wants(r, a) && columns < n) { /* it is broadcast */
+        call.summand = (uint64_t)((double)n * wider(r, a, b));
+        call.sum = torch_sum_buffer(r->s, n / columns, columns);
+    }
+    return torch_call(r, call, n, wider(r, a, b));
 }
 
 tape_value torch_scale(torch_reading *r, tape_value x) {
@@ -92,14 +100,18 @@ tape_value torch_linear(torch_reading *r, tape_value x, tape_value w, tape_value
         if (bias) bias = torch_weight_to(r, bias, 2);
     }
     unsigned keeps = (keeps_input ? 1u : 0) | (torch_wants(r, x) ? 2u : 0);
-    tape_value y = torch_call(r,
-                              (tape_call){ .what = "linear",
-                                           .in = { x, w, bias },
-                                           .keeps_in = keeps,
-                                           .clings = clings ? 1u : 0,
-                                           .forward = (wide ? 3 : 1) * whole + narrow,
-                                           .backward = whole + narrow },
-                              rows * out, casts ? 2 : torch_width(r, x));
+    tape_value y =
+        torch_call(r,
+                   (tape_call){ .what = "linear",
+                                .in = { x, w, bias },
+                                .keeps_in = keeps,
+                                .clings = clings ? 1u : 0,
+                                .forward = (wide ? 3 : 1) * whole + narrow,
+                                .backward = whole + narrow,
+                                .multiplies = true,
+                                .biased = bias != 0,
+                                .sum = bias && torch_wants(r, bias) ? torch_sum_buffer(r->s, rows, out) : 0 },
+                   rows * out, casts ? 2 : torch_width(r, x));
     return coded ? torch_to(r, y, width) : y;
 }
 

@@ -235,6 +235,8 @@ typedef struct {
     int64_t scores;
     double dropout, width, softmax, cap; /* bytes of the numbers of scores, and of their softmax */
     tape_value mask;                     /* 0: none */
+    bool distances;                      /* the bias is one by distance, and has a gradient */
+    bool drops_wide;                     /* dropout comes before the softmax is cast back */
     bool joined; /* queries were joined from parts, so a head's rows follow each other */
 } attended;
 
@@ -259,11 +261,15 @@ static attended read_operands(torch_reading *r, const node *n) {
     a.z = attention_sizes_of(graph_shape(r->g, q), k ? graph_shape(r->g, k) : NULL, t);
     a.scores = torch_count(a.z.batch * a.z.heads, a.z.queries, a.z.keys);
     a.bias = torch_bias(r, n);
+    a.distances = node_in(r->g, n, ATTENTION_BIAS) && torch_wants(r, a.bias);
     if (turned && !k) a.v = in(r, turner, 0);
     a.joined = turned && (!k || turned->turned < turned->size);
     a.width = r->s->types == TORCH_F32 ? 4 : 2;
-    bool narrow = !k || r->kind == TORCH_FILLS || r->kind == TORCH_ANSWERS; /* GPT-2, BERT, T5 */
-    a.softmax = turned || !narrow ? 4 : a.width;
+    bool encodes = r->kind == TORCH_FILLS || r->kind == TORCH_ANSWERS; /* BERT, T5 */
+    bool narrow = !k || encodes;                                       /* and GPT-2 */
+    bool widens = r->s->cuda && r->s->types == TORCH_AUTOCAST; /* softmax is on the list of f32 there alone */
+    a.softmax = turned || !narrow || widens ? 4 : a.width;
+    a.drops_wide = encodes && widens;
     return a;
 }
 
@@ -305,6 +311,18 @@ static tape_value capped(torch_reading *r, tape_value x) {
     return torch_scale(r, torch_result_function(r, "tanh", torch_scale(r, x)));
 }
 
+/* Its gradient multiplies into a tensor of its own, on a GPU. */
+static tape_value softmax(torch_reading *r, tape_value x) {
+    uint64_t bytes = r->s->cuda ? tape_bytes(r->t, x) : 0;
+    return torch_call(r, (tape_call){ .what = "softmax", .in = { x }, .keeps_out = true, .backward = bytes },
+                      torch_elements(r, x), torch_width(r, x));
+}
+
+static tape_value heads_product(torch_reading *r, tape_value a, tape_value b, int64_t elements) {
+    return torch_call(r, (tape_call){ .what = "matmul", .in = { a, b }, .keeps_in = 3, .multiplies = true },
+                      elements, torch_width(r, b));
+}
+
 /* q k^T, scaled, softmax in f32, back to the type of the values, times v. */
 static tape_value eager(torch_reading *r, const attended *a) {
     const attention_sizes *z = &a->z;
@@ -314,28 +332,62 @@ static tape_value eager(torch_reading *r, const attended *a) {
     tape_value left = laid_out(r, q, all);
     tape_value right = laid_out(r, a->k ? torch_to(r, a->k, width) : q, keys);
     tape_value values = laid_out(r, a->v ? torch_to(r, a->v, width) : q, keys);
-    tape_value s = torch_call(r, (tape_call){ .what = "matmul", .in = { left, right }, .keeps_in = 3 },
-                              a->scores, width);
-    s = torch_scale(r, s);
+    tape_value s = torch_scale(r, heads_product(r, left, right, a->scores));
     if (a->cap > 0) s = capped(r, s);
     if (a->bias) s = torch_sum(r, s, torch_to(r, a->bias, width));
     if (a->mask)
         s = torch_call(r, (tape_call){ .what = "mask", .in = { s, a->mask }, .passes = true }, a->scores,
                        width);
-    s = torch_result_function(r, "softmax", torch_to(r, s, a->softmax));
-    s = torch_drop(r, torch_to(r, s, width), a->dropout);
-    tape_value y =
-        torch_call(r, (tape_call){ .what = "matmul", .in = { s, values }, .keeps_in = 3 }, all, width);
-    return laid_out(r, y, all);
+    s = softmax(r, torch_to(r, s, a->softmax));
+    s = a->drops_wide ? torch_to(r, torch_drop(r, s, a->dropout), width)
+                      : torch_drop(r, torch_to(r, s, width), a->dropout);
+    return laid_out(r, heads_product(r, s, values, all), all);
 }
 
 static bool is_written_out(const torch_reading *r, const attention_attributes *t) {
     return r->s->attention == TORCH_EAGER || (t->cap > 0 && !r->s->cuda);
 }
 
+/* What torch does where it has no fused kernel (`math`): all in f32, queries and keys scaled, heads repeated.
+ * The softmax goes over masked scores with a byte each, and three matrices of scores are there in backward.
+ */
+static tape_value math(torch_reading *r, const attended *a) {
+    const attention_sizes *z = &a->z;
+    double width = r->s->types == TORCH_F32 ? 4 : 2;
+    int64_t all = z->batch * z->heads * z->queries * z->size, keys = z->batch * z->heads * z->keys * z->size;
+    tape_value q = torch_to(r, torch_to(r, a->q, width), 4),
+               k = torch_to(r, torch_to(r, a->k ? a->k : a->q, width), 4),
+               v = torch_to(r, torch_to(r, a->v ? a->v : a->q, width), 4);
+    tape_value left = laid_out(r, torch_scale(r, q), all), right = laid_out(r, torch_scale(r, k), keys);
+    tape_value values = laid_out(r, v, keys);
+    tape_value s = heads_product(r, left, right, a->scores);
+    s = torch_sum(r, s, a->bias ? torch_to(r, a->bias, width) : 0);
+    s = torch_call(r,
+                   (tape_call){ .what = "softmax",
+                                .in = { s },
+                                .keeps_out = true,
+                                .forward = (uint64_t)a->scores / 4,
+                                .backward = (uint64_t)a->scores * 4 },
+                   a->scores, 4);
+    s = torch_drop(r, s, a->dropout);
+    return laid_out(r, torch_to(r, heads_product(r, s, values, all), width), all);
+}
+
+/* On a GPU no fused kernel takes shared keys in f32, nor a bias whose rows don't lie side by side, as T5's.
+ */
+static bool is_math(const torch_reading *r, const attended *a) {
+    bool shared = a->z.kv_heads < a->z.heads && r->s->types == TORCH_F32;
+    return r->s->cuda && (shared || a->distances);
+}
+
 static void read_attention(torch_reading *r, const node *n) {
     attended a = read_operands(r, n);
-    if (is_written_out(r, node_attributes(r->g, n))) {
+    bool written_out = is_written_out(r, node_attributes(r->g, n));
+    /* The memory-efficient kernel, which f32 takes there, lays its result out by rows. */
+    if (!written_out && r->s->cuda && r->s->types == TORCH_F32) a.joined = false;
+    if (!written_out && is_math(r, &a)) {
+        set(r, n, math(r, &a));
+    } else if (written_out) {
         set(r, n, eager(r, &a));
     } else if ((a.dropout > 0 || torch_wants(r, a.bias)) && !r->s->cuda) {
         /* the CPU's kernel has neither dropout nor gradients of biases: torch writes it out, in f32 */
@@ -403,8 +455,10 @@ static void read_loss(torch_reading *r, const node *n) {
     }
     bool continues = r->s->transformers && r->kind == TORCH_CONTINUES,
          widens = continues || r->s->types == TORCH_AUTOCAST, copies = continues && r->s->older;
-    tape_value wide = widens ? torch_to(r, logits, 4) : logits, given = copies ? wide : logits;
-    tape_at(r->t, given)->held = copies || !r->s->transformers;
+    /* On a GPU cross_entropy itself hands the type of the logits on, and copies what comes to f32. */
+    bool narrow = r->s->cuda && !continues && r->s->types == TORCH_AUTOCAST;
+    tape_value wide = widens && !narrow ? torch_to(r, logits, 4) : logits, given = copies ? wide : logits;
+    tape_at(r->t, given)->held = !r->s->holds_output; /* by a variable of the model's function */
     tape_at(r->t, given)->outlives = r->s->holds_output;
     if (copies) {
         wide = torch_call(r, (tape_call){ .what = "contiguous", .in = { wide } }, torch_elements(r, wide), 4);
@@ -412,6 +466,7 @@ static void read_loss(torch_reading *r, const node *n) {
     }
     tape_value chances = torch_result_function(r, "log_softmax", wide);
     tape_at(r->t, chances)->term = TAPE_LOGITS;
+    if (narrow) chances = torch_to(r, chances, 4);
     torch_call(r, (tape_call){ .what = "nll_loss", .in = { chances }, .keeps_in = 1 }, 1, 4);
 }
 

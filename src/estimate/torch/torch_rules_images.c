@@ -28,6 +28,18 @@ static uint64_t convolution_extra(const torch_reading *r, const node *n, tape_va
     return (uint64_t)(padded + width * (torch_wants(r, x) && from > to ? 2 * from : from + to));
 }
 
+/* cuDNN's: image, result and kernel in another layout, but of depthwise kernels, of single pixels side by
+ * side, and where channels come last. */
+static uint64_t workspace(const torch_reading *r, const node *n, tape_value x, tape_value w) {
+    const conv2d_attributes *t = node_attributes(r->g, n);
+    const shape *kernel = graph_shape(r->g, node_in(r->g, n, 1));
+    bool depthwise = kernel->dim[1] == 1 && kernel->dim[2] > 1,
+         pixels = kernel->dim[2] == 1 && t->stride == 1;
+    if (!r->s->cuda || depthwise || pixels || r->channels_last) return 0;
+    int64_t elements = torch_elements(r, x) + elements_out(r, n) + torch_elements(r, w);
+    return (uint64_t)(torch_width(r, x) * (double)elements);
+}
+
 /* As a product: the image is kept where the kernel is trained, the kernel where the image has a gradient. */
 static void read_convolution(torch_reading *r, const node *n) {
     tape_value x = torch_in(r, n, 0), w = torch_in(r, n, 1), bias = torch_in(r, n, 2);
@@ -36,7 +48,9 @@ static void read_convolution(torch_reading *r, const node *n) {
     else
         x = torch_to(r, x, torch_width(r, w));
     tape_call call = { .what = "conv2d", .in = { x, w, bias }, .backward = convolution_extra(r, n, x) };
-    call.keeps_in = (torch_wants(r, w) ? 1u : 0) | (torch_wants(r, x) ? 2u : 0);
+    call.keeps_in = (torch_wants(r, w) ? 1u : 0) | 2u; /* the kernel also where the image has no gradient */
+    call.forward = workspace(r, n, x, w);
+    if (r->s->cuda) call.backward = call.forward;
     torch_set(r, n, torch_call(r, call, elements_out(r, n), torch_width(r, x)));
 }
 
