@@ -118,6 +118,7 @@ typedef enum {
 typedef struct {
     const char *name, *hint, *help; /* "batch", "N"; one line */
     const char *words;              /* of a choice: "adamw, sgd"; of a technique: its settings */
+    const char *also;               /* of a choice: what others call its words: "sdpa=flash" */
     const char *(*names)(void);     /* what completion offers beside a path: "a10, a100-40"; NULL: nothing */
     const char *word;               /* written instead of a number, and is stored as `meaning` */
     const char *fallback;           /* the default in words, where the stored one says little */

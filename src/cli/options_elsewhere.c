@@ -95,8 +95,10 @@ const option options_elsewhere[] = {
       .needs = "framework=hf|pytorch|vllm|litgpt|llm.c",
       .offset = FIELD(estimate.types),
       .words = "float32, autocast, half",
-      .help =
-          "autocast: weights in f32, products in 16 bits; half: weights, gradients and state in 16 bits" },
+      .also = "fp32=float32, f32=float32, amp=autocast, mixed=autocast, bf16-mixed=autocast, "
+              "16-mixed=autocast, bf16=half, bfloat16=half, fp16=half, float16=half, f16=half",
+      .help = "autocast: weights in f32, products in 16 bits; half: weights, gradients and state in 16 bits; "
+              "also fp32, amp, bf16, fp16" },
     { .name = "attn",
       .hint = "KIND",
       .kind = OPTION_CHOICE,
@@ -105,9 +107,10 @@ const option options_elsewhere[] = {
       .needs = "framework=hf|pytorch|llm.c|llama.cpp",
       .offset = FIELD(estimate.attention),
       .words = "auto, flash, eager",
+      .also = "sdpa=flash, flash_attention_2=flash, flash_attention_3=flash, math=eager",
       .help = "flash (or torch's memory-efficient kernel): no score matrix; eager: scores as matrices; auto: "
               "flash, "
-              "or eager where scores have soft caps, as transformers takes it" },
+              "or eager where scores have soft caps, as transformers takes it; also sdpa" },
     { .name = "gradient-checkpointing",
       .kind = OPTION_FLAG,
       .group = GROUP_ELSEWHERE,

@@ -134,10 +134,21 @@ static status store_word(const option *row, char *field, options *o) {
     return STATUS_OK;
 }
 
+/* The word of the choice that others call so; else what was said. */
+static const char *meant(const option *row, const char *said, char word[OPTION_NAME_BYTES]) {
+    for (int i = 0; row->also && word_of(row->also, i, word); i++) {
+        char *is = strchr(word, '=');
+        *is = 0;
+        if (strcmp(word, said) == 0) return is + 1;
+    }
+    return said;
+}
+
 static status store_choice(const option *row, const char *name, const char *value, char *field) {
-    char word[OPTION_NAME_BYTES];
+    char word[OPTION_NAME_BYTES], other[OPTION_NAME_BYTES];
+    const char *wanted = meant(row, value, other);
     for (int i = 0; word_of(row->words, i, word); i++)
-        if (strcmp(word, value) == 0) {
+        if (strcmp(word, wanted) == 0) {
             memcpy(field, &i, sizeof i);
             return STATUS_OK;
         }

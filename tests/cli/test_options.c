@@ -172,6 +172,37 @@ static void unknown_variables_get_a_sentence(void **state) {
 
 /* ---- mistakes ---- */
 
+/* What others call a word of ours is taken for it, and the answer is the same. */
+static void usual_names_are_understood(void **state) {
+    (void)state;
+    static const char *const pairs[][2] = {
+        { "--dtype bf16", "--dtype half" },
+        { "--dtype bfloat16", "--dtype half" },
+        { "--dtype fp16", "--dtype half" },
+        { "--dtype float16", "--dtype half" },
+        { "--dtype amp", "--dtype autocast" },
+        { "--dtype bf16-mixed", "--dtype autocast" },
+        { "--dtype fp32", "--dtype float32" },
+        { "--attn sdpa", "--attn flash" },
+        { "--attn flash_attention_2", "--attn flash" },
+        { "--attn math", "--attn eager" },
+    };
+    char *said[2], line[128];
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        for (int k = 0; k < 2; k++) {
+            snprintf(line, sizeof line, "estimate gpt2 --batch 1 --context 64 --json --quiet %s",
+                     pairs[i][k]);
+            command_result r = command_run(line);
+            if (r.exit != 0) fail_msg("%s: %s", line, r.err);
+            said[k] = r.out;
+            free(r.err);
+        }
+        assert_string_equal(said[0], said[1]);
+        free(said[0]), free(said[1]);
+    }
+    assert_true(command_says("estimate gpt2 --attn sdpb", 2, "'sdpb' is none of auto, flash, eager"));
+}
+
 static void near_misses_are_suggested(void **state) {
     (void)state;
     static const struct {
@@ -376,6 +407,7 @@ int main(void) {
         cmocka_unit_test(wrong_files_get_one_sentence),
         cmocka_unit_test(damaged_files_are_read_or_refused),
         cmocka_unit_test(unknown_variables_get_a_sentence),
+        cmocka_unit_test(usual_names_are_understood),
         cmocka_unit_test(near_misses_are_suggested),
         cmocka_unit_test(what_cannot_be_is_refused_early),
         cmocka_unit_test(the_hint_can_be_copied),
