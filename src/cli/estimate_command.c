@@ -26,6 +26,10 @@ static status answer(estimate_question *e, cli_streams *streams) {
         output_text(&streams->result, &t);
         TRY(emitted);
     }
+    bool strict = e->o->estimate.strict;
+    if (strict && e->result.fits && !e->result.surely)
+        return status_set(STATUS_NO_FIT, "%s may fit %s: the upper end of the interval does not",
+                          e->model.name, e->hardware.name);
     if (e->result.fits) return STATUS_OK;
     char more[UNITS_TEXT_BYTES];
     return status_set(STATUS_NO_FIT, "%s does not fit %s: %s too much", e->model.name, e->hardware.name,

@@ -54,7 +54,7 @@ typedef struct {
     double adapter_dropout;
     enum { SCALES_TWICE, SCALES_PLAIN } scales;
     enum { LIBRARIES_CURRENT, LIBRARIES_OLDER } libraries;
-    bool checkpointing, reentrant, holds_output;
+    bool checkpointing, reentrant, holds_output, strict;
     vllm_quantization quantization; /* serving: */
     vllm_cache cache;
     double utilization;

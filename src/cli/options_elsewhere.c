@@ -60,6 +60,13 @@ const option options_elsewhere[] = {
       .fallback = "nothing",
       .help = "what nvidia-smi showed for a run of yours with these settings: --overhead is what that has "
               "beyond the estimate of reserved bytes" },
+    { .name = "strict",
+      .kind = OPTION_FLAG,
+      .group = GROUP_ELSEWHERE,
+      .commands = COMMAND_ESTIMATE,
+      .needs = "framework=hf|pytorch|vllm|llama.cpp|litgpt|llm.c",
+      .offset = FIELD(estimate.strict),
+      .help = "exit code 3 also where it may fit: where the upper end of the interval does not" },
     { .name = "solve",
       .hint = "WHAT",
       .kind = OPTION_CHOICE,

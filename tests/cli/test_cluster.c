@@ -220,7 +220,7 @@ static void it_is_the_fewest(void **state) {
     assert_true(command_says("estimate llama-3-8b --cluster ascend --batch 1 --context 4096", 0,
                              "3 of 4 a100-80 on 1 quad"));
     assert_true(command_says(
-        "estimate llama-3-8b --device a100-80 --gpus 3 --shard fsdp --batch 1 --context 4096", 0, "Fits"));
+        "estimate llama-3-8b --device a100-80 --gpus 3 --shard fsdp --batch 1 --context 4096", 0, "May fit"));
     assert_true(
         command_says("estimate llama-3-8b --device a100-80 --gpus 2 --shard fsdp --batch 1 --context 4096", 3,
                      "too much"));

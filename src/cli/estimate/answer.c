@@ -68,15 +68,36 @@ static void add_nearest(text *t, const estimate_question *e) {
     add_other_ways(t, e, near.text[0] ? &near.settings : &e->settings, with);
 }
 
+/* What of the interval reaches furthest above the likely value. */
+static const char *what_decides(const framework_result *r) {
+    const interval *l = r->layers;
+    uint64_t live = l[FRAMEWORK_LIVE].high - l[FRAMEWORK_LIVE].likely,
+             reserved = l[FRAMEWORK_RESERVED].high - l[FRAMEWORK_RESERVED].likely,
+             whole = l[FRAMEWORK_DEVICE].high - l[FRAMEWORK_DEVICE].likely;
+    uint64_t allocator = reserved > live ? reserved - live : 0,
+             beside = whole > reserved ? whole - reserved : 0;
+    if (beside >= live && beside >= allocator)
+        return "what libraries and the driver take beside the allocator (--overhead, --measured)";
+    return allocator >= live ? "how pieces come to lie in the allocator"
+                             : "the rules of versions of the libraries";
+}
+
 static void add_verdict(text *t, const estimate_question *e, const framework_advice *a) {
     const framework_result *r = &e->result;
     char has[UNITS_TEXT_BYTES], more[UNITS_TEXT_BYTES], then[UNITS_TEXT_BYTES];
     units_bytes_text(e->hardware.memory, has);
     units_bytes_text(r->beyond, more);
+    if (r->fits && !r->surely) {
+        text_add(
+            t,
+            "\nMay fit %s, which reports %s: likely %s %s, but the upper end of the interval does not fit. "
+            "What decides: %s.\n",
+            e->hardware.title, has, more, r->left ? r->left : "are left", what_decides(r));
+        return;
+    }
     if (r->fits) {
-        text_add(t, "\nFits %s, which reports %s: %s %s%s.\n", e->hardware.title, has, more,
-                 r->left ? r->left : "are left",
-                 r->surely ? "" : ", and the upper end of the interval does not fit");
+        text_add(t, "\nFits %s, which reports %s: %s %s.\n", e->hardware.title, has, more,
+                 r->left ? r->left : "are left");
         return;
     }
     text_add(t, "\nDoes not fit %s, which reports %s: %s too much.\n", e->hardware.title, has, more);

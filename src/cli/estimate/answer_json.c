@@ -48,6 +48,8 @@ void estimate_put_json(text *t, const estimate_question *e, const framework_advi
     json_put_unsigned(&w, "parameters", r->parameters);
     json_put_unsigned(&w, "trained", r->trained);
     json_put_bool(&w, "fits", r->fits);
+    if (e->hardware.memory)
+        json_put_string(&w, "answer", r->surely ? "fits" : r->fits ? "may fit" : "does not fit");
     put_layers(&w, e);
     put_terms(&w, r);
     put_facts(&w, r);

@@ -1,0 +1,61 @@
+/* Three answers: it fits, it may fit, it doesn't; in words, in JSON and as exit codes. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "io/scratch.h"
+
+#define ASKED "estimate gpt2 --gpu own.yaml --batch 8 --context 1024 "
+
+/* A device of so many bytes, and what is answered. */
+static void expect(uint64_t memory, const char *options, int code, const char *answer, const char *says) {
+    char words[128], line[256];
+    json_document d;
+    const char *is;
+    int length = snprintf(words, sizeof words, "memory: %llu\n", (unsigned long long)memory);
+    scratch_write("own.yaml", words, (size_t)length);
+    snprintf(line, sizeof line, ASKED "%s", options);
+    if (!command_says(line, code, says)) fail_msg("%s, %llu bytes", line, (unsigned long long)memory);
+    snprintf(line, sizeof line, ASKED "%s --json --quiet", options);
+    command_result r = command_run(line);
+    assert_int_equal(r.exit, code);
+    assert_int_equal(json_parse("estimate", r.out, strlen(r.out), &d), STATUS_OK);
+    assert_int_equal(json_get_string(d.root, "answer", &is), STATUS_OK);
+    assert_string_equal(is, answer);
+    json_close(&d);
+    command_free(&r);
+}
+
+static void there_are_three(void **state) {
+    (void)state;
+    json_document d;
+    scratch_write("own.yaml", "memory: 80GiB\n", 14);
+    command_result r = command_run(ASKED "--json --quiet");
+    assert_int_equal(json_parse("estimate", r.out, strlen(r.out), &d), STATUS_OK);
+    uint64_t likely = command_number(&d, "device_bytes.likely"),
+             high = command_number(&d, "device_bytes.high");
+    json_close(&d);
+    command_free(&r);
+    assert_true(likely + 2 < high);
+    expect((uint64_t)80 << 30, "", 0, "fits", "Fits own.yaml");
+    expect((uint64_t)80 << 30, "--strict", 0, "fits", "Fits own.yaml");
+    expect((likely + high) / 2, "", 0, "may fit", "May fit own.yaml");
+    expect((likely + high) / 2, "", 0, "may fit", "What decides: what libraries and the driver take");
+    expect((likely + high) / 2, "--strict", 3, "may fit", "may fit own.yaml: the upper end");
+    expect((likely + high) / 2, "--overhead 256MiB", 0, "fits", "Fits own.yaml");
+    expect(likely / 2, "", 3, "does not fit", "Does not fit own.yaml");
+    expect(likely / 2, "--strict", 3, "does not fit", "Does not fit own.yaml");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(there_are_three) };
+    return cmocka_run_group_tests_name("does it fit", tests, scratch_open, scratch_close);
+}
