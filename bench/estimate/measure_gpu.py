@@ -4,7 +4,8 @@
 Needs a GPU that nobody else uses, torch, transformers, peft and nvidia-ml-py. Models are made from configurations,
 with random weights; those of bench/estimate/models are small, those of published/ are real. Every point has a process
 of its own, one after the other, and its settings are the options of `snug estimate` that describe it; what the
-estimate has no option for stands in `beside`. Points that the file has are not measured again; with WORDs only those
+estimate has no option for stands in `beside`. --drawn SEED draws models and settings that no rule was made from, into
+points_gpu_drawn.csv. Points that the file has are not measured again; with WORDs only those
 that hold them all are.
 
 layer      what
@@ -23,6 +24,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import random
 import threading
 import time
 
@@ -109,6 +111,49 @@ def points(device):
             if name in NO_ATTENTION and ("eager" in options or "checkpointing" in options):
                 continue
             yield f"models/{name}.json", f"--device {device} {sizes} {options}", ""
+
+
+# Models that points_gpu.csv has not: the most tokens at once, and the longest text.
+DRAWN = {
+    "distilgpt2": (16384, 1024), "gpt2-large": (4096, 1024), "pythia-70m": (16384, 2048), "pythia-160m": (16384, 2048),
+    "pythia-410m": (8192, 2048), "smollm2-135m": (16384, 2048), "qwen2.5-0.5b": (8192, 2048),
+    "qwen3-1.7b": (4096, 2048), "gemma-2b": (4096, 2048), "roberta-base": (16384, 512), "bert-large": (8192, 512),
+    "distilbert-base": (16384, 512), "t5-small": (16384, 512), "flan-t5-base": (8192, 512), "vit-large": (64, 0),
+    "resnet-34": (128, 0), "resnet-101": (64, 0), "convnext-small": (64, 0)}
+
+
+def drawn_options(name, draw):
+    most, longest = DRAWN[name]
+    images, decodes = not longest, not any(w in name for w in ("bert", "t5", "vit", "resnet", "convnext"))
+    batch = draw.choice((1, 2, 3, 4, 6, 8, 12, 16, 24, 32))
+    said = [f"--batch {batch}"]
+    if images:
+        said = [f"--batch {min(most, 2 * batch)}"]
+    else:
+        lengths = [n for n in (64, 128, 200, 256, 384, 500, 512, 768, 1000, 1024, 1536, 2048) if n <= longest]
+        said.append(f"--context {draw.choice([n for n in lengths if n * batch <= most])}")
+    large = name in ("qwen3-1.7b", "gemma-2b")
+    kind = draw.choice(("half", "autocast") if large else ("float32", "autocast", "half"))
+    said.append(f"--dtype {kind}")
+    attends = "resnet" not in name and "convnext" not in name
+    if attends and draw.random() < 0.2:
+        said.append("--attn eager")
+    if attends and draw.random() < 0.3:
+        said.append("--gradient-checkpointing" + (" --reentrant" if draw.random() < 0.3 else ""))
+    if draw.random() < 0.5:
+        said.append("--optimizer-kernels " + draw.choice(("foreach", "single")))
+    if not images and draw.random() < 0.2:
+        said.append("--dropout 0")
+    if decodes and kind == "half" and draw.random() < 0.3:
+        said.append(f"--adapter-rank {draw.choice((4, 8, 32))}")
+    return " ".join(said)
+
+
+def drawn(device, seed):
+    draw = random.Random(seed)
+    for _ in range(6):
+        for name in DRAWN:
+            yield name, f"--device {device} {drawn_options(name, draw)}", ""
 
 
 def read_options(text):
@@ -308,10 +353,10 @@ def in_process(*what):
     return said
 
 
-def known():
-    if not FILE.exists():
+def known(file):
+    if not file.exists():
         return set()
-    with open(FILE, encoding="ascii", newline="") as rows:
+    with open(file, encoding="ascii", newline="") as rows:
         return {(row["model"], row["options"], row["beside"]) for row in csv.DictReader(rows)}
 
 
@@ -320,14 +365,17 @@ def main():
     parser.add_argument("words", nargs="*")
     parser.add_argument("--device", default="h100-80", help="the file of devices/ that describes it")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no point later than that")
+    parser.add_argument("--drawn", type=int, help="a seed: models and settings are drawn by it")
     args = parser.parse_args()
+    file = FILE if args.drawn is None else HERE / "points_gpu_drawn.csv"
+    wanted = points(args.device) if args.drawn is None else drawn(args.device, args.drawn)
     torch.set_num_threads(1)  # threads do not survive a fork
-    start, there, idle, made, model = time.monotonic(), known(), None, None, None
-    with open(FILE, "a", newline="", encoding="ascii") as out:
+    start, there, idle, made, model = time.monotonic(), known(file), None, None, None
+    with open(file, "a", newline="", encoding="ascii") as out:
         rows = csv.DictWriter(out, FIELDS, lineterminator="\n")
         if not there:
             rows.writeheader()
-        for name, options, beside in points(args.device):
+        for name, options, beside in wanted:
             point = f"{name} {options} {beside}".strip()
             if (name, options, beside) in there or not all(w in point for w in args.words):
                 continue
