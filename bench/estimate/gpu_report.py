@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares `snug estimate` with points_gpu.csv (measure_gpu.py): gpu_report.py [--snug PATH] [--points]
+"""Compares `snug estimate` with points_gpu.csv (measure_gpu.py): gpu_report.py [--snug PATH] [--drawn] [--points]
 
 Layer requested is the measured live bytes before the allocator rounds, beside the estimate's live bytes.
 Prints, per layer, min / median / max of estimate over measured, errors, how many estimates are below and how many
@@ -32,10 +32,10 @@ KINDS = {
 }
 
 
-def read(snug):
+def read(snug, file):
     """Rows with what the estimate says, by point."""
     points = {}
-    with open(FILE, encoding="ascii", newline="") as rows:
+    with open(file, encoding="ascii", newline="") as rows:
         for row in csv.DictReader(rows):
             key = row["model"], row["options"], row["beside"]
             point = points.setdefault(key, {"model": key[0], "options": key[1], "beside": key[2], "measured": {}})
@@ -97,8 +97,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--snug", default=shutil.which("snug") or "snug")
     parser.add_argument("--points", action="store_true", help="every point")
+    parser.add_argument("--drawn", action="store_true", help="points_gpu_drawn.csv: no rule was made from those")
     args = parser.parse_args()
-    points = read(args.snug)
+    points = read(args.snug, published.HERE / "points_gpu_drawn.csv" if args.drawn else FILE)
     print("\n".join((*summary(points), "", *beside_allocator(points))))
     if args.points:
         print("\n".join(("", *each(points))))
