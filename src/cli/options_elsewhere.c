@@ -66,7 +66,8 @@ const option options_elsewhere[] = {
       .commands = COMMAND_ESTIMATE,
       .needs = "framework=hf|pytorch|vllm|llama.cpp|litgpt|llm.c",
       .offset = FIELD(estimate.strict),
-      .help = "exit code 3 also where it may fit: where the upper end of the interval does not" },
+      .help = "what only may fit, since the upper end of the interval does not, counts as not fitting: exit "
+              "code 3, and no answer of --solve" },
     { .name = "solve",
       .hint = "WHAT",
       .kind = OPTION_CHOICE,

@@ -70,6 +70,7 @@ static void add_nearest(text *t, const estimate_question *e) {
 
 /* What of the interval reaches furthest above the likely value. */
 static const char *what_decides(const framework_result *r) {
+    if (r->left) return "how much the process takes before the cache gets the rest";
     const interval *l = r->layers;
     uint64_t live = l[FRAMEWORK_LIVE].high - l[FRAMEWORK_LIVE].likely,
              reserved = l[FRAMEWORK_RESERVED].high - l[FRAMEWORK_RESERVED].likely,
