@@ -283,6 +283,13 @@ static void every_row_is_whole(void **state) {
         assert_true(strlen(row->name) < 24 && row->commands != 0);
         assert_int_equal(row->kind == OPTION_FLAG, row->hint == NULL);
         assert_true(row->kind != OPTION_CHOICE || row->words != NULL);
+        /* of "sdpa=flash", flash is one of the words */
+        for (const char *at = row->also; at && (at = strchr(at, '=')); at++) {
+            char meant[OPTION_NAME_BYTES], all[256];
+            snprintf(meant, sizeof meant, ", %.*s,", (int)strcspn(at + 1, ","), at + 1);
+            snprintf(all, sizeof all, ", %s,", row->words);
+            if (!strstr(all, meant)) fail_msg("--%s: %s is no word of it", row->name, meant);
+        }
         for (uint32_t k = 0; k < i; k++)
             assert_true(strcmp(t->rows[k].name, row->name) != 0 || !(t->rows[k].commands & row->commands));
     }
