@@ -72,9 +72,9 @@ static void print(output *out, int threads, const device_rates *r) {
     output_add(out, "Rates       %s; with %d thread%s\n", r->source, threads, threads > 1 ? "s" : "");
     output_add(out, "  products  %.0f GFLOP/s, and %.1f GB/s of packing\n", 1e-9 * r->flops[WORK_PRODUCTS],
                1e-9 * r->moved);
-    output_add(out, "  of 16 bits %.0f GFLOP/s, of 8 bits %.0f\n", 1e-9 * r->flops[WORK_PRODUCTS_HALF],
-               1e-9 * r->flops[WORK_CODES]);
-    output_add(out, "  attention %.0f, of 16 bits %.0f, arithmetic %.0f, functions %.0f GFLOP/s\n",
+    output_add(out, "  16 bits   %.0f GFLOP/s of products, 8 bits %.0f\n",
+               1e-9 * r->flops[WORK_PRODUCTS_HALF], 1e-9 * r->flops[WORK_CODES]);
+    output_add(out, "  attention %.0f, in 16 bits %.0f, arithmetic %.0f, functions %.0f GFLOP/s\n",
                1e-9 * r->flops[WORK_ATTENTION], 1e-9 * r->flops[WORK_ATTENTION_HALF],
                1e-9 * r->flops[WORK_ARITHMETIC], 1e-9 * r->flops[WORK_FUNCTIONS]);
     output_add(out, "  random    %.2f numbers a nanosecond\n", 1e-9 * r->draws);

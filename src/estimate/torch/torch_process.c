@@ -5,7 +5,8 @@ enum { MIB = 1 << 20 };
 /* Measured step by step on an H100 with PyTorch 2.11 (bench/results/gpu.md): the first kernel's module, which
  * may print, 92 MiB; cuBLAS's handle with the first product, 66; one more for autograd's thread, 64. At least
  * what forward alone takes. At most what it is where images of kernels are loaded at once and not when they
- * are first called: that is CUDA's default before 11.7, and CUDA_MODULE_LOADING=EAGER after. */
+ * are first called. CUDA before 11.7 knows nothing else, before 12.2 it is the default, but PyTorch asks for
+ * the other from 1.13 on (pytorch#86509), unless CUDA_MODULE_LOADING=EAGER is said. */
 static const interval libraries = { 158 * MIB, 224 * MIB, 1312 * MIB };
 
 /* cuDNN's handle and the first convolution; its images where all are loaded. */

@@ -40,7 +40,7 @@ static uint64_t workspace(const torch_reading *r, const node *n, tape_value x, t
     return (uint64_t)(torch_width(r, x) * (double)elements);
 }
 
-/* As a product: the image is kept where the kernel is trained, the kernel where the image has a gradient. */
+/* As a product: the image is kept where the kernel is trained, the kernel always. */
 static void read_convolution(torch_reading *r, const node *n) {
     tape_value x = torch_in(r, n, 0), w = torch_in(r, n, 1), bias = torch_in(r, n, 2);
     if (r->s->types == TORCH_AUTOCAST)
@@ -48,7 +48,7 @@ static void read_convolution(torch_reading *r, const node *n) {
     else
         x = torch_to(r, x, torch_width(r, w));
     tape_call call = { .what = "conv2d", .in = { x, w, bias }, .backward = convolution_extra(r, n, x) };
-    call.keeps_in = (torch_wants(r, w) ? 1u : 0) | 2u; /* the kernel also where the image has no gradient */
+    call.keeps_in = (torch_wants(r, w) ? 1u : 0) | 2u;
     call.forward = workspace(r, n, x, w);
     if (r->s->cuda) call.backward = call.forward;
     torch_set(r, n, torch_call(r, call, elements_out(r, n), torch_width(r, x)));
