@@ -225,9 +225,9 @@ static void learn(output *people, const setup *s, const decision *d, const train
     const double enough_seconds = 0.005;
     bool doubted = false;
     if (r->steps - r->first < ENOUGH_STEPS || r->step_seconds < enough_seconds) return;
-    if (s->options.rates != RATES_BUILT_IN && !d->plan.device->apart) {
-        status noted =
-            rates_learn(r->undisturbed_seconds, d->point.seconds, &s->request.run.lower.rates, &doubted);
+    if (s->options.rates != RATES_BUILT_IN) {
+        status noted = rates_learn(d->plan.device, r->undisturbed_seconds, d->point.seconds,
+                                   &s->request.run.lower.rates, &doubted);
         (void)noted;
     }
     if (people->file) say_off(people, s, d, r, doubted);

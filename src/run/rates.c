@@ -401,10 +401,10 @@ static status note(double factor, bool doubted) {
     return write_file(&c);
 }
 
-status rates_learn(double took, double predicted, const device_rates *used, bool *doubted) {
+status rates_learn(const device *d, double took, double predicted, const device_rates *used, bool *doubted) {
     const double patience = 0.1;
     *doubted = false;
-    if (took <= 0 || predicted <= 0) return STATUS_OK;
+    if (d->apart || took <= 0 || predicted <= 0) return STATUS_OK;
     double ratio = took / predicted, factor = used->scale * ratio;
     *doubted = is_far(ratio) || is_far(factor);
     lock l;

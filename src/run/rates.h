@@ -35,9 +35,9 @@ device_rates rates_find(rates_choice choice, const device *d, int threads);
 /* Replaces the file. */
 status rates_store(const rates_measured *m);
 
-/* What a step on the processor took beside what was predicted with `used`, of a run that had the processors
+/* What a step on d took beside what was predicted with `used`, of a run that had the processors
  * it asked for. Within a quarter it becomes a factor: what a processor shares with others doesn't show in a
  * process's own time and only makes steps longer, so a shorter time is believed at once, a longer one by a
  * quarter. What is off by more, alone or with earlier factors, is no factor: `*doubted`, and the next AUTO
- * measures anew. */
-status rates_learn(double took, double predicted, const device_rates *used, bool *doubted);
+ * measures anew. The rates of a device apart are its own word, and nothing is learned of them. */
+status rates_learn(const device *d, double took, double predicted, const device_rates *used, bool *doubted);

@@ -80,12 +80,12 @@ static void solving_may_be_strict(void **state) {
  * of an A100. */
 static void multiprocessors_are_the_devices(void **state) {
     (void)state;
-#define SUMMED "estimate vit-base --gpu own.yaml --batch 64 --dtype float32 --json --quiet"
+#define SUMMED "estimate vit-large --gpu own.yaml --batch 16 --dtype float32 --json --quiet"
     uint64_t silent = asked("memory: 80GiB\n", SUMMED, "live_bytes.likely", 0);
     assert_int_equal(
         asked("memory: 80GiB\nmultiprocessors: 108\nthreads: 2048\n", SUMMED, "live_bytes.likely", 0),
         silent);
-    assert_true(asked("memory: 80GiB\nmultiprocessors: 16\nthreads: 2048\n", SUMMED, "live_bytes.likely", 0) <
+    assert_true(asked("memory: 80GiB\nmultiprocessors: 98\nthreads: 2048\n", SUMMED, "live_bytes.likely", 0) <
                 silent);
     assert_true(asked("memory: 80GiB\nmultiprocessors: 108\nthreads: 1024\n", SUMMED, "live_bytes.likely",
                       0) < silent);

@@ -46,6 +46,9 @@ static void overhead_takes_the_place_of_the_rules(void **state) {
     assert_memory_equal(rules.reserved, known.reserved, sizeof rules.reserved);
     for (int k = 0; k < 3; k++) assert_int_equal(known.device[k] - known.reserved[k], (uint64_t)2 << 30);
     assert_true(rules.device[2] - rules.reserved[2] > rules.device[0] - rules.reserved[0]);
+    bytes two = asked("--gpus 2 --shard ddp"); /* and what passes between two */
+    for (int k = 0; k < 3; k++)
+        assert_true(two.device[k] - two.reserved[k] > rules.device[k] - rules.reserved[k] + (32 << 20));
 }
 
 static void a_run_says_what_it_is(void **state) {

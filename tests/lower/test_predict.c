@@ -14,6 +14,7 @@
 #include "lower/measure.h"
 #include "lower/predict.h"
 #include "ops/add/add.h"
+#include "ops/attention/attention.h"
 #include "ops/gelu/gelu.h"
 #include "ops/matmul/matmul.h"
 
@@ -159,6 +160,32 @@ static void codes_have_a_rate_of_their_own(void **state) {
     assert_true(predict_arithmetic(&cost, &r) == 4);
 }
 
+/* A product is of 16 bits where both its operands are, attention where its queries are. */
+static void kinds_go_by_the_operands(void **state) {
+    (void)state;
+    static const dtype types[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
+    for (int i = 0; i < 9; i++) {
+        dtype left = types[i / 3], right = types[i % 3];
+        graph g;
+        must(graph_open(&g));
+        tensor_id x = graph_add_source(
+            &g, &(graph_source){ .shape = SHAPE(4, 96, 96), .dtype = left, .role = ROLE_INPUT });
+        tensor_id w = graph_add_source(
+            &g,
+            &(graph_source){ .name = "w", .shape = SHAPE(96, 96), .dtype = right, .role = ROLE_PARAMETER });
+        tensor_id y = matmul_apply(&g, &(matmul_inputs){ .a = x, .b = w });
+        tensor_id z = attention_apply(&g, &(attention_inputs){ .q = x },
+                                      &(attention_attributes){ .heads = 2, .causal = true });
+        const node *product = graph_node(&g, graph_tensor(&g, y)->producer),
+                   *attention = graph_node(&g, graph_tensor(&g, z)->producer);
+        bool half = dtype_is_half(left), both = half && dtype_is_half(right);
+        assert_int_equal(product->op->cost(&g, product).kind, both ? WORK_PRODUCTS_HALF : WORK_PRODUCTS);
+        assert_int_equal(attention->op->cost(&g, attention).kind,
+                         half ? WORK_ATTENTION_HALF : WORK_ATTENTION);
+        graph_close(&g);
+    }
+}
+
 static void measuring_gives_rates(void **state) {
     (void)state;
     for (int threads = 1; threads <= 2; threads++) {
@@ -179,7 +206,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(seconds_grow_with_every_count),   cmocka_unit_test(a_call_is_the_sum_of_its_terms),
         cmocka_unit_test(distance_decides_what_is_missed), cmocka_unit_test(programs_grow_with_their_shapes),
-        cmocka_unit_test(codes_have_a_rate_of_their_own),  cmocka_unit_test(measuring_gives_rates),
+        cmocka_unit_test(codes_have_a_rate_of_their_own),  cmocka_unit_test(kinds_go_by_the_operands),
+        cmocka_unit_test(measuring_gives_rates),
     };
     return cmocka_run_group_tests_name("predict", tests, NULL, NULL);
 }

@@ -99,7 +99,7 @@ static void what_was_stored_is_found(void **state) {
 
 static bool learn(double took, double predicted, const device_rates *used) {
     bool doubted;
-    must(rates_learn(took, predicted, used, &doubted));
+    must(rates_learn(&device_cpu, took, predicted, used, &doubted));
     return doubted;
 }
 
@@ -128,6 +128,19 @@ static void a_run_moves_times_within_a_quarter(void **state) {
     }
     assert_true(scale() >= 0.8 && scale() <= 1.25);
     forget();
+}
+
+/* What a device apart says of itself is neither moved nor doubted by its runs. */
+static void nothing_is_learned_of_a_device_apart(void **state) {
+    (void)state;
+    device_rates r = rates_find(RATES_KNOWN, &device_cpu, 2);
+    device there = device_cpu;
+    there.apart = true;
+    bool doubted = true;
+    must(rates_learn(&there, 1.2, 1, &r, &doubted));
+    assert_true(!doubted && scale() == 1);
+    must(rates_learn(&there, 99, 1, &r, &doubted));
+    assert_true(!doubted && scale() == 1);
 }
 
 /* Both ways, alone and with what was learned before; and a factor never comes of it. */
@@ -224,7 +237,7 @@ static void nowhere_to_keep(void) {
     r = rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(fake.own == 1);
     bool doubted;
-    EXPECT(rates_learn(1.1, 1, &r, &doubted) != STATUS_OK && !doubted);
+    EXPECT(rates_learn(&device_cpu, 1.1, 1, &r, &doubted) != STATUS_OK && !doubted);
 }
 
 static void after_a_doubt(void) {
@@ -338,7 +351,7 @@ static void held_by_another(void) {
     device_rates r = rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(clock_seconds() - at >= 0.4 && clock_seconds() - at < 5);
     EXPECT(fake.own == 0 && says(&r, "built-in table") && says(&r, "another process is measuring"));
-    EXPECT(rates_learn(1.1, 1, &r, &doubted) == STATUS_OK && !is_there());
+    EXPECT(rates_learn(&device_cpu, 1.1, 1, &r, &doubted) == STATUS_OK && !is_there());
     lock_close(&l);
 }
 
@@ -437,6 +450,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_stored_is_found),
         cmocka_unit_test(a_run_moves_times_within_a_quarter),
+        cmocka_unit_test(nothing_is_learned_of_a_device_apart),
         cmocka_unit_test(what_is_off_by_more_is_doubted),
         cmocka_unit_test(what_is_lacking_is_measured),
         cmocka_unit_test(damage_is_passed_over),
