@@ -11,7 +11,7 @@ typedef struct {
     space_code code;
     uint64_t peak_bytes; /* by what is known: never more than its plan will have; 0: there is no plan, or it
                           * was given up */
-    uint64_t away_bytes; /* 0 where only a bound is known */
+    uint64_t away_bytes; /* the same */
     double seconds;
     uint8_t class, known;
 } candidate;

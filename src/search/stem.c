@@ -183,8 +183,9 @@ stem_least stem_bound(const stem_parts *x) {
         x->values->computing + x->state->computing - x->base->computing; /* waiting may overlap */
     /* The other passes only add time to that of a state without effect, so all of it is a bound as well. */
     if (!x->effect && x->state->seconds > seconds) seconds = x->state->seconds;
-    uint64_t peak = fixed + (x->gradients ? x->values->values.but_gradients : x->values->values.all);
-    return (stem_least){ peak - peak / PEAK_SLACK, SLACK * seconds };
+    uint64_t peak = fixed + (x->gradients ? x->values->values.but_gradients : x->values->values.all),
+             away = x->state->away_bytes + x->values->away_bytes - x->base->away_bytes;
+    return (stem_least){ peak - peak / PEAK_SLACK, away - away / PEAK_SLACK, SLACK * seconds };
 }
 
 static status add_outline(candidates *all, const outline *x) {
@@ -211,7 +212,7 @@ static status add_pair(candidates *all, const tables *t, uint32_t e, const outli
                                                  .effect = effect_of(s, &state->code) != 0,
                                                  .gradients = shortens_gradients(s, &state->code) ||
                                                               shortens_gradients(s, &base->code) });
-    x.peak_bytes = least.peak_bytes, x.seconds = least.seconds;
+    x.peak_bytes = least.peak_bytes, x.away_bytes = least.away_bytes, x.seconds = least.seconds;
     if (!candidates_in_reach(all, &x)) return STATUS_OK;
     x.class = (uint8_t)space_class(s, &x.code);
     return candidates_add(all, &x);

@@ -22,7 +22,7 @@ typedef struct {
     bool effect;    /* the candidate's of_state settings have an effect on forward and backward */
 } stem_parts;
 typedef struct {
-    uint64_t peak_bytes;
+    uint64_t peak_bytes, away_bytes;
     double seconds;
 } stem_least;
 stem_least stem_bound(const stem_parts *parts);

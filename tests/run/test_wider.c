@@ -47,6 +47,8 @@ static void draw_model(lab *l, uint32_t *random) {
 
 static void allow(search_request *q, int i) { q->lossy[i].given = !pass_table[i]->asked_for; }
 
+static int limits_compared;
+
 /* ---- all of them, planned ---- */
 
 typedef struct {
@@ -152,6 +154,21 @@ static void pin_some(search_request *q, uint32_t *random, space *s) {
     fail_msg("pins leave too many combinations");
 }
 
+/* The same where no more may be away than a limit, which some combinations keep. */
+static void compare_limited(const search_request *q, all_points *all, uint32_t *random, int index) {
+    search_request limited = *q;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < all->count; i++)
+        if (all->points[i].away_bytes > most) most = all->points[i].away_bytes;
+    limited.run.away_limit = most * lab_random(random, 1001) / 1000;
+    if (!limited.run.away_limit) return;
+    for (uint32_t i = 0; i < all->count; i++)
+        if (all->points[i].away_bytes > limited.run.away_limit) all->points[i].peak_bytes = 0;
+    compare_fronts(&limited, all, index);
+    compare_wishes(&limited, all, random, index);
+    limits_compared++;
+}
+
 static void it_finds_what_planning_all_finds(void **state) {
     (void)state;
     uint32_t random = 77;
@@ -172,12 +189,15 @@ static void it_finds_what_planning_all_finds(void **state) {
         if (best_of(&all, true, UINT64_MAX, 1e300)) {
             compare_fronts(&q, &all, i);
             compare_wishes(&q, &all, &random, i);
+            compare_limited(&q, &all, &random, i);
         }
         planned += all.count;
         memory_free(all.points);
         space_close(&s);
     }
-    printf("%llu combinations were planned\n", (unsigned long long)planned);
+    printf("%llu combinations were planned, %d times with a limit on what is away\n",
+           (unsigned long long)planned, limits_compared);
+    assert_true(limits_compared > 0);
 }
 
 /* ---- wider and wider ---- */
