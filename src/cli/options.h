@@ -55,6 +55,7 @@ typedef struct {
     enum { SCALES_TWICE, SCALES_PLAIN } scales;
     enum { LIBRARIES_CURRENT, LIBRARIES_OLDER } libraries;
     bool checkpointing, reentrant, holds_output, strict;
+    int64_t labels;                 /* of an encoder's classifier; 0: it has the head that fills gaps */
     vllm_quantization quantization; /* serving: */
     vllm_cache cache;
     double utilization;

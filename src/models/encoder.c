@@ -191,6 +191,10 @@ static tensor_id block(builder *b, int64_t layer, tensor_id x) {
     return norm(b, layer, k->feed_norm, add_apply(b->g, x, fed));
 }
 
+static tensor_id classifier(builder *b, tensor_id x) {
+    return linear(b, NO_LAYER, "classifier", drop(b, x), b->c->labels);
+}
+
 static tensor_id head(builder *b, tensor_id x, tensor_id words) {
     const encoder_config *c = b->c;
     const encoder_kind *k = c->kind;
@@ -222,7 +226,7 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     tensor_id x = embed(&b, tokens, words);
     for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
     g->site = SITE_NONE;
-    ports->logits = head(&b, x, words);
+    ports->logits = c->labels ? classifier(&b, x) : head(&b, x, words);
     tensor_id labels = model_input(g, "labels", SHAPE(run->batch, run->context), DTYPE_I32);
     tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32);
     ports->loss = cross_entropy_apply(g, ports->logits, labels, scale, model_result(g, "loss"));

@@ -3,7 +3,7 @@
  *
  *     x = drop(norm(word + type 0 + position))
  *     x = norm(x + drop(o(attend x)));  x = norm(x + drop(down(gelu(up x))))        in each block
- *     logits = norm(gelu(dense x)) words' + bias
+ *     logits = norm(gelu(dense x)) words' + bias, or of a classifier: drop(x) W' + b for every token
  *
  * A kind is what a model_type fixes, the configuration what a config.json may choose. Names and layouts of
  * the parameters are those of transformers' models for masked language modelling: products are x W' + b with
@@ -31,6 +31,7 @@ typedef struct {
     const encoder_kind *kind;
     int64_t layers, heads, channels, inner, positions, vocabulary, types;
     int64_t padding, mask; /* ids of tokens */
+    int64_t labels;        /* of a classifier of tokens, which is estimated only; 0: it fills gaps */
     bool tanh;             /* GELU's tanh form */
     double dropout, dropout_attention;
     double epsilon, deviation;

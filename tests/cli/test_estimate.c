@@ -24,7 +24,8 @@ static void it_fits_or_it_does_not(void **state) {
     assert_true(command_says("estimate llama-3-8b --device h100-80 --batch 1 --context 4096", 3,
                              "Does not fit NVIDIA H100"));
     assert_true(command_says("estimate llama-3-8b --batch 1 --context 4096", 0, "live"));
-    assert_true(command_says("estimate bert-base --batch 8 --context 128", 0, "a classifier doesn't have"));
+    assert_true(command_says("estimate bert-base --batch 8 --context 128", 0,
+                             "a classifier (--labels) doesn't have"));
     assert_true(
         command_says("estimate 7B --device rtx-4090 --batch 1 --context 1024 --adapter-rank 16 --base-bits 4 "
                      "--gradient-checkpointing",

@@ -32,12 +32,22 @@ static bool find_published(estimate_question *e, const char **name) {
     return true;
 }
 
+static status set_labels(estimate_question *e) {
+    int64_t labels = e->o->estimate.labels;
+    if (labels && e->config.family != FAMILY_ENCODER)
+        return status_set(STATUS_INVALID, "--labels is of encoders such as bert-base: no other model's head "
+                                          "gives way to a classifier");
+    if (labels) e->config.encoder.labels = labels;
+    return STATUS_OK;
+}
+
 static status open_model(estimate_question *e, const char *name) {
     bool known = find_published(e, &name);
     if (!known && !families_preset(name, &e->config)) {
         if (!exists(name) && errno == ENOENT) return published_unknown(name);
         TRY(model_config_read(name, &e->config, &e->notes));
     }
+    TRY(set_labels(e));
     if (e->o->run.dropout >= 0) families_set_dropout(&e->config, e->o->run.dropout);
     TRY(families_check(&e->config));
     families_model(&e->config, name, &e->model);

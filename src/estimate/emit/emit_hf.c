@@ -58,6 +58,7 @@ static const char *weights_type(const emit_request *q) {
 static void add_model(const emit_request *q, text *out) {
     const torch_settings *s = &q->settings->torch;
     bool coded = s->adapter_rank && s->base_bits == 4;
+    int64_t labels = q->subject->config->family == FAMILY_ENCODER ? q->subject->config->encoder.labels : 0;
     if (coded) add_quantization(q, out);
     if (s->adapter_rank) add_adapter(q, out);
     text_add(out,
@@ -65,7 +66,9 @@ static void add_model(const emit_request *q, text *out) {
              "    model = %s.from_pretrained(\n"
              "        MODEL,\n"
              "        dtype=%s,\n",
-             loaders[q->subject->config->family].class, weights_type(q));
+             labels ? "AutoModelForTokenClassification" : loaders[q->subject->config->family].class,
+             weights_type(q));
+    if (labels) text_add(out, "        num_labels=%lld,\n", (long long)labels);
     if (loaders[q->subject->config->family].attends)
         text_add(out, "        attn_implementation=\"%s\",\n",
                  s->attention == TORCH_FLASH ? "sdpa" : "eager");

@@ -142,11 +142,12 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
 /* Encoders are read with the head that they are trained with before they are given another one. */
 static void describe_head(const framework_subject *q, const framework_result *r, text *out) {
     char logits[UNITS_TEXT_BYTES];
-    if (q->config->family != FAMILY_ENCODER) return;
+    if (q->config->family != FAMILY_ENCODER || q->config->encoder.labels) return;
     for (uint32_t i = 0; i < r->term_count; i++)
         if (strcmp(r->terms[i].name, "logits") == 0 && r->terms[i].bytes)
             text_add(out,
-                     "with the head that fills gaps, whose logits a classifier doesn't have: up to %s less\n",
+                     "with the head that fills gaps, whose logits a classifier (--labels) doesn't have: up "
+                     "to %s less\n",
                      units_bytes_text(r->terms[i].bytes, logits));
 }
 
