@@ -39,7 +39,8 @@ def numbers(text):
     n = {"tried": size(r"tried to allocate " + SIZE, text),
          "total": size(r"total capac\w*\s+of\s+" + SIZE, text) or size(SIZE + r"\s+total capacity", text),
          "free": size(r"of which " + SIZE, text) or size(SIZE + r"\s+free", text),
-         "allocated": size(r"of\s+the\s+allocated\s+memory\s+" + SIZE, text) or size(SIZE + r"\s+already\s+allocated", text),
+         "allocated": (size(r"of\s+the\s+allocated\s+memory\s+" + SIZE, text) or
+                       size(SIZE + r"\s+already\s+allocated", text)),
          "pieces": size(SIZE + r"\s+is\s+reserved\s+by\s+PyTorch\s+but", text) or size(SIZE + r"\s+cached", text),
          "reserved": size(SIZE + r"\s+reserved\s+in\s+total", text)}
     if re.search(r"\b0 bytes( is)? free", text):
@@ -70,12 +71,14 @@ def in_pieces(text):
 
 def limited(text):
     n = numbers(text)
-    return bool(re.search(r"[\d.]+ [KMGT]iB allowed", text)) or None not in (n["tried"], n["free"]) and n["free"] >= n["tried"]
+    more = None not in (n["tried"], n["free"]) and n["free"] >= n["tried"]
+    return more or bool(re.search(r"[\d.]+ [KMGT]iB allowed", text))
 
 
 def too_large(text):
     n = numbers(text)
-    return bool(re.search(r"Exceeded hbm capacity", text)) or None not in (n["tried"], n["total"]) and n["tried"] > n["total"]
+    more = None not in (n["tried"], n["total"]) and n["tried"] > n["total"]
+    return more or bool(re.search(r"Exceeded hbm capacity", text))
 
 
 def says(pattern):
@@ -136,8 +139,9 @@ def judged(snug, rows):
 
 def line(name, rows):
     right, told = sum(row["right"] for row in rows), [row for row in rows if row["known"] == "thread"]
-    return (f"| {name} | {len(rows)} | {right} | {right / len(rows):.0%} | {sum(r['right'] for r in told)} of {len(told)} "
-            f"| {sum(r['sure'] for r in rows)} | {sum(r['bare'] for r in rows)} | {sum(r['unread'] for r in rows)} |")
+    of_told = f"{sum(row['right'] for row in told)} of {len(told)}"
+    counts = [sum(row[key] for row in rows) for key in ("sure", "bare", "unread")]
+    return f"| {name} | {len(rows)} | {right} | {right / len(rows):.0%} | {of_told} | {' | '.join(map(str, counts))} |"
 
 
 def table(rows):
