@@ -279,14 +279,18 @@ static void messages_of_other_tools_are_explained(void **state) {
         const char *text, *said, *next;
     } cases[] = {
         { "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch.", "the host's memory", "--mem=" },
+        { "=>> PBS: job killed: mem 38427376kb exceeded limit 33554432kb", "38427376kb where 33554432kb were",
+          "qsub -l mem=" },
+        { "failed (exitcode: -9) local_rank: 0", "Likely, though the text does not show it", "dmesg -T" },
+        { "This might be caused by insufficient shared memory (shm).", "64 MiB of it", "--shm-size=8g" },
         { "RuntimeError: CUDA error: out of memory", "gives no numbers", "nvidia-smi" },
         { "alloc_buffer\nggml_backend_cuda_buffer_type_alloc_buffer: allocating 1234.50 MiB on device 0: "
           "cudaMalloc",
-          "llama.cpp asked for 1234.5 MiB on device 0", "--n-gpu-layers" },
+          "llama.cpp asked for 1234.50 MiB on device 0", "--n-gpu-layers" },
         { "DefaultCPUAllocator: can't allocate memory: you tried to allocate 1073741824 bytes.",
-          "PyTorch on the CPU asked for 1024.0 MiB", "low_cpu_mem_usage=True" },
+          "The host was asked for 1.00 GiB", "low_cpu_mem_usage=True" },
         { "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1073741824 bytes.",
-          "XLA asked for 1024.0 MiB", "jax.checkpoint" },
+          "XLA asked for 1.00 GiB", "XLA_PYTHON_CLIENT_MEM_FRACTION" },
         { "Tried to allocate 1.00 GiB.\nDetected 1 oom_kill event", "And beside it: The system killed",
           "4. more memory for the job" },
     };
@@ -295,6 +299,24 @@ static void messages_of_other_tools_are_explained(void **state) {
         if (!command_says("explain-oom tool.log", 0, cases[i].said)) fail_msg("%s", cases[i].said);
         if (!command_says("explain-oom tool.log", 0, cases[i].next)) fail_msg("%s", cases[i].next);
     }
+    static const char hip[] =
+        "HIP out of memory. Tried to allocate 6.64 GiB. GPU 0 has a total capacity of 19.92 GiB of "
+        "which 6.22 GiB is free. Of the allocated memory 5.34 GiB is allocated by PyTorch, and 7.10 "
+        "GiB is reserved by PyTorch but unallocated. try PYTORCH_HIP_ALLOC_CONF=expandable_segments";
+    scratch_write("hip.log", hip, sizeof hip - 1);
+    assert_true(command_says(
+        "explain-oom hip.log", 0,
+        "1. PYTORCH_HIP_ALLOC_CONF=expandable_segments:True: what is reserved becomes usable (up to "
+        "7.10 GiB)"));
+    assert_true(command_says("explain-oom hip.log", 0, "the traceback above it"));
+    assert_true(command_says("explain-oom hip.log --json --quiet", 0, "\"backend\": \"hip\""));
+    assert_true(command_says("explain-oom hip.log --json --quiet", 0, "\"sure\": true"));
+    static const char mps[] =
+        "MPS backend out of memory (MPS allocated: 8.89 GB, other allocations: 172.98 MB, max "
+        "allowed: 9.07 GB). Tried to allocate 6.25 MB on private pool.";
+    scratch_write("mps.log", mps, sizeof mps - 1);
+    assert_true(command_says("explain-oom mps.log", 0, "8.89 GB"));
+    assert_true(command_says("explain-oom mps.log", 0, "PYTORCH_MPS_HIGH_WATERMARK_RATIO"));
     static const char program[] = "\0Free memory on device\0max seq len \0oom_kill event\0";
     scratch_write("program", program, sizeof program);
     assert_true(command_says("explain-oom program", 2, "paste all of it"));

@@ -1,0 +1,280 @@
+/* Where a run was when memory ran out: the words of its traceback, and what the log before it shows of
+ * growth. */
+#include <ctype.h>
+#include <string.h>
+
+#include "estimate/oom/readers.h"
+
+/* ---- the frames ---- */
+
+/* Of a line the first of these counts. Words that are in another's words stand behind it. */
+static const struct {
+    const char *words;
+    oom_place place;
+} frames[] = {
+    { "load_state_dict(", OOM_LOADING },
+    { "cross_entropy", OOM_LOSS },
+    { "CrossEntropyLoss", OOM_LOSS },
+    { "ForCausalLMLoss", OOM_LOSS },
+    { "loss_function(", OOM_LOSS },
+    { "logits.float()", OOM_LOSS },
+    { "shift_logits", OOM_LOSS },
+    { "log_softmax", OOM_LOSS },
+    { "compute_log_probs", OOM_LOSS },
+    { "get_batch_logps", OOM_LOSS },
+    { "softmax(logits", OOM_LOSS },
+    { "logits.to(torch.float", OOM_LOSS },
+    { "lm_head(", OOM_LOSS },
+    { "compute_logits", OOM_LOSS },
+    { "nested_concat", OOM_VALIDATION },
+    { "evaluation_loop", OOM_VALIDATION },
+    { "prediction_loop", OOM_VALIDATION },
+    { "prediction_step", OOM_VALIDATION },
+    { "validation_step", OOM_VALIDATION },
+    { "trainer.evaluate", OOM_VALIDATION },
+    { "self.evaluate(", OOM_VALIDATION },
+    { "evaluate(model", OOM_VALIDATION },
+    { "= evaluate(", OOM_VALIDATION },
+    { "in evaluate", OOM_VALIDATION },
+    { "trainer.predict", OOM_VALIDATION },
+    { "trainer.test(", OOM_VALIDATION },
+    { "trainer.validate", OOM_VALIDATION },
+    { "test_step", OOM_VALIDATION },
+    { "in validate", OOM_VALIDATION },
+    { "_run_validation", OOM_VALIDATION },
+    { "eval_loop", OOM_VALIDATION },
+    { "val_loop", OOM_VALIDATION },
+    { "run_eval", OOM_VALIDATION },
+    { "in validation", OOM_VALIDATION },
+    { "during validation", OOM_VALIDATION },
+    { "during evaluation", OOM_VALIDATION },
+    { "when evaluating", OOM_VALIDATION },
+    { "Evaluation  [", OOM_VALIDATION },
+    { "Valid (", OOM_VALIDATION },
+    { "Validation:", OOM_VALIDATION },
+    { "Validating", OOM_VALIDATION },
+    { "Sanity Checking", OOM_VALIDATION },
+    { "attn_weights", OOM_ATTENTION },
+    { "attention_scores", OOM_ATTENTION },
+    { "attention_probs", OOM_ATTENTION },
+    { "attn_scores", OOM_ATTENTION },
+    { "softmax(attn", OOM_ATTENTION },
+    { "attn.softmax", OOM_ATTENTION },
+    { "sim.softmax", OOM_ATTENTION },
+    { "key_states.transpose", OOM_ATTENTION },
+    { "proj_query", OOM_ATTENTION },
+    { "q @ k", OOM_ATTENTION },
+    { "matmul(query", OOM_ATTENTION },
+    { "matmul(q,", OOM_ATTENTION },
+    { "softmax(scores", OOM_ATTENTION },
+    { "torch.baddbmm(", OOM_ATTENTION },
+    { "eager_attention_forward", OOM_ATTENTION },
+    { "scaled_dot_product_attention", OOM_ATTENTION },
+    { "torch.save(", OOM_SAVING },
+    { "save_checkpoint", OOM_SAVING },
+    { "save_model", OOM_SAVING },
+    { "save_pretrained", OOM_SAVING },
+    { "save_ckpt", OOM_SAVING },
+    { "fsdp_save", OOM_SAVING },
+    { ".state_dict()", OOM_SAVING },
+    { "pre_state_dict_hook", OOM_SAVING },
+    { "_state_dict_utils", OOM_SAVING },
+    { "Failed to clone() tensor", OOM_SAVING },
+    { "get_state_dict(", OOM_SAVING },
+    { "optim_state_dict(", OOM_SAVING },
+    { "consolidated_16bit", OOM_SAVING },
+    { "while saving", OOM_SAVING },
+    { "when saving", OOM_SAVING },
+    { "checkpoint saving", OOM_SAVING },
+    { "torch.load(", OOM_LOADING },
+    { "_cuda_deserialize", OOM_LOADING },
+    { "default_restore_location", OOM_LOADING },
+    { "load_checkpoint(", OOM_LOADING },
+    { "_move_model_to_device", OOM_LOADING },
+    { "model.to(", OOM_LOADING },
+    { "module.to(", OOM_LOADING },
+    { "net.to(", OOM_LOADING },
+    { "pipe.to(", OOM_LOADING },
+    { "model.cuda(", OOM_LOADING },
+    { "net.cuda(", OOM_LOADING },
+    { "prepare_model(", OOM_LOADING },
+    { "load_model(", OOM_LOADING },
+    { "in load_model", OOM_LOADING },
+    { "from_pretrained(", OOM_LOADING },
+    { "_load_state_dict_into", OOM_LOADING },
+    { "set_module_tensor_to_device", OOM_LOADING },
+    { "load_weights", OOM_LOADING },
+    { "create_weights", OOM_LOADING },
+    { "in convert", OOM_LOADING },
+    { "in _apply", OOM_LOADING },
+    { "param_applied = fn", OOM_LOADING },
+    { "Model.to(self", OOM_LOADING },
+    { "Module.to(self", OOM_LOADING },
+    { "when loading", OOM_LOADING },
+    { "while loading", OOM_LOADING },
+    { "trying to load", OOM_LOADING },
+    { "Loading a checkpoint", OOM_LOADING },
+    { ".backward(", OOM_BACKWARD },
+    { "in backward", OOM_BACKWARD },
+    { "run_backward", OOM_BACKWARD },
+    { "optimizer.step", OOM_OPTIMIZER },
+    { "optim.step", OOM_OPTIMIZER },
+    { "optimizer'].step", OOM_OPTIMIZER },
+    { "optimizer_step", OOM_OPTIMIZER },
+    { "_maybe_opt_step", OOM_OPTIMIZER },
+    { "_multi_tensor_", OOM_OPTIMIZER },
+    { "exp_avg", OOM_OPTIMIZER },
+    { "initialize_optimizer_states", OOM_OPTIMIZER },
+    { "_configure_optimizer", OOM_OPTIMIZER },
+    { "_configure_zero_optimizer", OOM_OPTIMIZER },
+    { "_setup_for_real_optimizer", OOM_OPTIMIZER },
+    { "ZeroOptimizer_Stage", OOM_OPTIMIZER },
+    { "optimizer_update_", OOM_OPTIMIZER },
+    { "_single_tensor_", OOM_OPTIMIZER },
+    { "torch/optim/adam", OOM_OPTIMIZER },
+    { "torch\\optim\\adam", OOM_OPTIMIZER },
+    { "bitsandbytes/optim", OOM_OPTIMIZER },
+    { ".generate(", OOM_GENERATION },
+    { "in forward", OOM_FORWARD },
+    { "_call_impl", OOM_FORWARD },
+    { "forward_call(", OOM_FORWARD },
+    { "training_step", OOM_FORWARD },
+    { "run_training_batch", OOM_FORWARD },
+};
+
+/* A bar of shards that is not full yet. */
+static bool is_loading_shards(span line) {
+    return span_behind(line, "Loading checkpoint shards:").at && !span_behind(line, "100%").at;
+}
+
+static oom_place place_of(span line) {
+    if (is_loading_shards(line)) return OOM_LOADING;
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
+        if (span_behind(line, frames[i].words).at) return frames[i].place;
+    return OOM_NOWHERE;
+}
+
+/* What has been seen, from the outermost frame to the innermost. */
+typedef struct {
+    oom_place inner;
+    bool validates, saves;
+} frames_seen;
+
+/* A frame that says less does not hide the one around it, but what an optimizer calls back is no update. */
+static void see(frames_seen *f, oom_place place) {
+    if (place == OOM_VALIDATION) f->validates = true;
+    if (place == OOM_SAVING) f->saves = true;
+    bool says_more = place != OOM_FORWARD && place != OOM_GENERATION;
+    bool hides = says_more || f->inner == OOM_NOWHERE || f->inner == OOM_OPTIMIZER;
+    if (place != OOM_NOWHERE && hides) f->inner = place;
+}
+
+static oom_place found(const frames_seen *f) {
+    bool in_step = f->inner == OOM_BACKWARD || f->inner == OOM_OPTIMIZER;
+    if (f->saves && !in_step && f->inner != OOM_ATTENTION && f->inner != OOM_LOSS) return OOM_SAVING;
+    if (f->validates && !in_step) return OOM_VALIDATION;
+    return f->inner;
+}
+
+static oom_place place_in(span s) {
+    frames_seen f = { OOM_NOWHERE, false, false };
+    for (span line = span_line(&s); line.at; line = span_line(&s)) see(&f, place_of(line));
+    return found(&f);
+}
+
+/* ---- growth ---- */
+
+enum { MANY_STEPS = 100, MANY_EPOCHS = 2, RISES = 3 };
+
+static bool begins_with(span s, const char *word) {
+    size_t n = strlen(word);
+    return (size_t)(s.end - s.at) >= n && memcmp(s.at, word, n) == 0;
+}
+
+static void skip_word(span *s) {
+    while (s->at < s->end && *s->at != ' ') s->at++;
+    while (s->at < s->end && *s->at == ' ') s->at++;
+}
+
+/* "15K iteration", "22000 iterations", "2 epochs", "2000 training steps" */
+static bool many(span s) {
+    double count;
+    if (!span_number(&s, &count)) return false;
+    if (s.at < s.end && (*s.at == 'K' || *s.at == 'k')) count *= 1000;
+    for (int word = 0; word < 3; word++) {
+        if (begins_with(s, "iter") || begins_with(s, "step")) return count >= MANY_STEPS;
+        if (begins_with(s, "epoch")) return count >= MANY_EPOCHS;
+        skip_word(&s);
+    }
+    return false;
+}
+
+static bool tells_growth(span line) {
+    static const char *const words[] = { "memory leak",     "leakage",       "keeps increasing",
+                                         "keep increasing", "keeps growing", "growed slowly",
+                                         "memory grows" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (span_has(line, words[i])) return true;
+    if (!span_has(line, "out of memory") && !span_behind(line, "OOM").at) return false;
+    for (const char *p = line.at; p < line.end; p++)
+        if (isdigit((unsigned char)*p) && (p == line.at || p[-1] == ' ') && many((span){ p, line.end }))
+            return true;
+    return false;
+}
+
+/* A figure of the device's memory that loops print; 0: none. */
+static double figure(span line) {
+    static const char *const names[] = { "max mem: ", "max_mem: ", "memory: ", "mem_usage:cuda:0 " };
+    double value = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        span at = span_behind(line, names[i]);
+        if (at.at && span_number(&at, &value)) return value;
+    }
+    span of = span_behind(line, "MiB / ");
+    return of.at ? (double)span_size_before(line, " / ") : 0;
+}
+
+static bool grows(span s) {
+    double last = 0, first = 0;
+    int rises = 0;
+    for (span line = span_line(&s); line.at; line = span_line(&s)) {
+        double now = figure(line);
+        if (now <= 0) continue;
+        if (!first) first = now;
+        rises = now > last ? rises + 1 : 0;
+        last = now;
+    }
+    return rises > RISES && last > first;
+}
+
+/* ---- all of it ---- */
+
+enum { BEFORE = 24 << 10, AFTER = 6 << 10 };
+
+/* From the last traceback before the message on; where none begins, all that is near. */
+static const char *begin_of(span near, const char *mark) {
+    static const char head[] = "Traceback (most recent call last)";
+    const char *begin = near.at;
+    for (span s = span_behind((span){ near.at, mark }, head); s.at; s = span_behind(s, head)) begin = s.at;
+    return begin;
+}
+
+static const char *end_of_line(const char *at, const char *end) {
+    const char *next = memchr(at, '\n', (size_t)(end - at));
+    return next ? next : end;
+}
+
+void oom_find_place(span all, const char *mark, oom *o) {
+    span near = all;
+    if (mark - near.at > BEFORE) near.at = mark - BEFORE;
+    if (near.end - mark > AFTER) near.end = mark + AFTER;
+    span before = { begin_of(near, mark), end_of_line(mark, near.end) }, after = { before.end, near.end };
+    o->place = place_in(before);
+    if (o->place == OOM_NOWHERE) o->place = place_in((span){ near.at, before.end });
+    if (o->place == OOM_NOWHERE) o->place = place_in(after);
+    o->each_rank = span_behind(near, "_cuda_deserialize").at || span_behind(near, "torch.load(").at;
+    o->fused = span_behind(near, "scaled_dot_product_attention").at != NULL;
+    o->grew = grows(near);
+    for (span line = span_line(&near); line.at; line = span_line(&near))
+        o->told_leak = o->told_leak || tells_growth(line);
+}

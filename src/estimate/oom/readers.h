@@ -1,0 +1,23 @@
+/* The messages that are known, a table for each group of tools. What says more stands before what says less:
+ * messages.c takes the first that is found. */
+#pragma once
+
+#include "estimate/oom/oom.h"
+#include "estimate/oom/span.h"
+
+/* `read` sees what stands behind the mark, flat (span_flat), up to the next such mark, and the whole text.
+ * False: it is no message after all. NULL: there is nothing to read. */
+typedef struct {
+    oom_kind kind;
+    const char *mark; /* NULL ends the table */
+    bool (*read)(span behind, span all, oom *o);
+} oom_message;
+
+extern const oom_message oom_messages_torch[];   /* PyTorch's, with numbers */
+extern const oom_message oom_messages_servers[]; /* vLLM's, text-generation-inference's, llama.cpp's */
+extern const oom_message oom_messages_graphs[];  /* TensorFlow's, JAX's, PyTorch/XLA's */
+extern const oom_message oom_messages_host[];    /* the host's memory and who guards it */
+extern const oom_message oom_messages_bare[];    /* CUDA's, its libraries', and words: all without numbers */
+
+/* Fills place, each_rank, grew, told_leak. `mark` is where the message stands in `all`. */
+void oom_find_place(span all, const char *mark, oom *o);

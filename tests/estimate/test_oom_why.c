@@ -1,0 +1,286 @@
+/* Why memory ran out: where it failed, then the numbers; what is not shown is not claimed, and is asked for.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimate/oom/oom.h"
+
+/* Numbers that say nothing by themselves: tensors fill most of the device. */
+#define FULL                                                                                                 \
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of " \
+    "23.64 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 22.60 GiB memory "  \
+    "in use. Of the allocated memory 21.50 GiB is allocated by PyTorch, and 300.00 MiB is reserved by "      \
+    "PyTorch but unallocated.\n"
+#define FRAME(line) "Traceback (most recent call last):\n  File \"x.py\", line 7, in f\n    " line "\n"
+
+typedef struct {
+    oom_cause cause;
+    bool sure;
+    oom_place place;
+    const char *text;
+} example;
+
+static void check(const example *cases, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        oom m;
+        const example *c = &cases[i];
+        if (!oom_read(c->text, strlen(c->text), &m)) fail_msg("'%s' was not read", c->text);
+        oom_verdict why = oom_why(&m);
+        if (why.cause != c->cause || why.sure != c->sure || m.place != c->place)
+            fail_msg("%s: cause %d, sure %d, place %d", c->text, (int)why.cause, why.sure, (int)m.place);
+    }
+}
+
+static void the_place_decides(void **state) {
+    (void)state;
+    static const example cases[] = {
+        { OOM_FULL, true, OOM_NOWHERE, FULL },
+        { OOM_FULL, true, OOM_BACKWARD, FRAME("loss.backward()") FULL },
+        { OOM_BY_OPTIMIZER, true, OOM_OPTIMIZER, FRAME("state['exp_avg_sq'] = torch.zeros_like(p)") FULL },
+        { OOM_BY_OPTIMIZER, true, OOM_OPTIMIZER, FULL FRAME("self.optim.step()") }, /* it may come first */
+        { OOM_BY_ATTENTION, true, OOM_ATTENTION, FRAME("attn_weights = softmax(attn_weights, dim=-1)") FULL },
+        { OOM_BY_ATTENTION, false, OOM_ATTENTION, FRAME("F.scaled_dot_product_attention(q, k, v)") FULL },
+        { OOM_BY_LOSS, true, OOM_LOSS, FRAME("loss = F.cross_entropy(logits, labels)") FULL },
+        { OOM_BY_VALIDATION, true, OOM_VALIDATION, FRAME("output = self.evaluation_loop(") FULL },
+        { OOM_BY_SAVING, true, OOM_SAVING, FRAME("ema_state_dict = ema_model.state_dict()") FULL },
+        { OOM_BY_LOADING, true, OOM_LOADING, FRAME("model = model.to(device)") FULL },
+        /* frames within each other: what an optimizer calls back is no update, scores in validation are its
+         */
+        { OOM_FULL, true, OOM_FORWARD, FRAME("optimizer.step(closure)\n    training_step(batch)") FULL },
+        { OOM_BY_VALIDATION, true, OOM_VALIDATION,
+          FRAME("metrics = trainer.evaluate()\n    attn_weights = q") FULL },
+        { OOM_FULL, true, OOM_BACKWARD, FRAME("_save_checkpoint_not\n    loss.backward()") FULL },
+        { OOM_BY_SAVING, true, OOM_SAVING, FRAME("self.save_model(dir)\n    x = module.to(device)") FULL },
+        { OOM_BY_LOADING, true, OOM_LOADING, "Loading checkpoint shards:  57%| 4/7\n" FULL },
+        { OOM_FULL, true, OOM_NOWHERE, "Loading checkpoint shards: 100%| 7/7\n" FULL },
+        /* an older traceback does not count */
+        { OOM_FULL, true, OOM_BACKWARD, FRAME("torch.save(x)") FRAME("loss.backward()") FULL },
+    };
+    check(cases, sizeof cases / sizeof *cases);
+}
+
+/* A request that is small beside the device did not fail for being scores. */
+static void small_requests_are_nobodys(void **state) {
+    (void)state;
+    static const example cases[] = {
+        { OOM_FULL, true, OOM_ATTENTION,
+          FRAME("attn_weights = x") "Tried to allocate 20.00 MiB (GPU 0; 23.70 GiB total capacity; 22.00 GiB "
+                                    "already allocated; 2.56 MiB free; 22.29 GiB reserved in total by "
+                                    "PyTorch)" },
+        { OOM_BY_OPTIMIZER, true, OOM_OPTIMIZER,
+          FRAME("optimizer.step()") "Tried to allocate 20.00 MiB (GPU 0; 23.70 GiB total capacity; 22.00 GiB "
+                                    "already allocated; 2.56 MiB free; 22.29 GiB reserved in total by "
+                                    "PyTorch)" },
+    };
+    check(cases, sizeof cases / sizeof *cases);
+}
+
+#define OLD(tried, total, allocated, free, reserved)                                                         \
+    "RuntimeError: CUDA out of memory. Tried to allocate " tried " (GPU 0; " total                           \
+    " total capacity; " allocated " already allocated; " free " free; " reserved " reserved in total by "    \
+    "PyTorch)\n"
+
+static void numbers_are_told_apart(void **state) {
+    (void)state;
+    static const example cases[] = {
+        /* pieces that would serve, that would not, and that every run has */
+        { OOM_FRAGMENTED, true, OOM_NOWHERE,
+          OLD("10.84 GiB", "23.65 GiB", "1.06 GiB", "10.26 GiB", "12.53 GiB") },
+        { OOM_FULL, true, OOM_NOWHERE, OLD("7.74 GiB", "23.69 GiB", "18.60 GiB", "2.78 GiB", "20.05 GiB") },
+        { OOM_FULL, true, OOM_NOWHERE, OLD("20.00 MiB", "23.69 GiB", "22.30 GiB", "2.00 MiB", "22.50 GiB") },
+        { OOM_FRAGMENTED, true, OOM_NOWHERE,
+          OLD("20.00 MiB", "60.00 GiB", "56.00 GiB", "2.00 MiB", "58.30 GiB") },
+        /* pieces that alone would serve decide even in the optimizer */
+        { OOM_FRAGMENTED, true, OOM_OPTIMIZER,
+          FRAME("optimizer.step()") OLD("1.00 GiB", "23.69 GiB", "12.30 GiB", "200.00 MiB", "22.50 GiB") },
+        /* tensors alone are more than the device */
+        { OOM_FULL, true, OOM_NOWHERE, OLD("1.78 GiB", "4.00 GiB", "7.42 GiB", "0 bytes", "9.23 GiB") },
+        { OOM_TOO_LARGE, true, OOM_NOWHERE,
+          OLD("25.49 GiB", "23.70 GiB", "57.77 MiB", "22.24 GiB", "84.00 MiB") },
+        { OOM_BY_ATTENTION, true, OOM_ATTENTION,
+          FRAME("energy = torch.bmm(proj_query, k)")
+              OLD("268.21 GiB", "10.92 GiB", "1.80 GiB", "8.52 GiB", "1.85 GiB") },
+        /* what nobody accounts for, beyond what a context takes */
+        { OOM_OTHERS, true, OOM_NOWHERE, OLD("1.69 GiB", "14.56 GiB", "649.97 MiB", "1.31 GiB", "1.01 GiB") },
+        { OOM_FULL, true, OOM_NOWHERE, OLD("32.00 MiB", "7.79 GiB", "6.64 GiB", "21.00 MiB", "6.79 GiB") },
+        { OOM_LIMIT, false, OOM_NOWHERE, OLD("12.50 MiB", "10.92 GiB", "8.57 MiB", "9.28 GiB", "14.00 MiB") },
+        { OOM_LIMIT, true, OOM_NOWHERE,
+          "HIP out of memory. Tried to allocate 2.00 MiB. GPU 0 has a total capacity of 255.98 GiB of which "
+          "244.65 "
+          "GiB is free. 1.05 GiB allowed; Of the allocated memory 1017.01 MiB is allocated by PyTorch, and "
+          "57.99 MiB "
+          "is reserved by PyTorch but unallocated." },
+        { OOM_OTHERS, true, OOM_NOWHERE,
+          "MPS backend out of memory (MPS allocated: 1.45 GB, other allocations: 7.42 GB, max allowed: 9.07 "
+          "GB). Tried "
+          "to allocate 563.62 MB on private pool." },
+        { OOM_FULL, true, OOM_NOWHERE,
+          "MPS backend out of memory (MPS allocated: 18.02 GB, other allocations: 107.10 MB, max allowed: "
+          "18.13 GB). "
+          "Tried to allocate 4.50 MB on private pool." },
+        { OOM_TOO_LARGE, true, OOM_NOWHERE,
+          "MPS backend out of memory (MPS allocated: 1.00 GB, other allocations: 0 bytes, max allowed: 9.07 "
+          "GB). Tried "
+          "to allocate 12.00 GB on private pool." },
+    };
+    check(cases, sizeof cases / sizeof *cases);
+}
+
+static void others_than_pytorch(void **state) {
+    (void)state;
+    static const example cases[] = {
+        { OOM_BY_LOADING, true, OOM_NOWHERE,
+          "_alloc_buffer: allocating 144817.04 MiB on device 0: cudaMalloc failed: out of "
+          "memory\nalloc_tensor_range: "
+          "failed to allocate CUDA0 buffer" },
+        { OOM_CACHE, true, OOM_NOWHERE,
+          "_alloc_buffer: allocating 204800.00 MiB on device 0: cudaMalloc failed: out of "
+          "memory\nllama_kv_cache_init: "
+          "failed to allocate buffer for kv cache" },
+        { OOM_FULL, true, OOM_NOWHERE,
+          "_alloc_buffer: allocating 9866.00 MiB on device 1: cudaMalloc failed: out of memory\nfailed to "
+          "allocate "
+          "compute buffers" },
+        { OOM_UNSAID, false, OOM_NOWHERE,
+          "_alloc_buffer: allocating 9866.00 MiB on device 1: cudaMalloc failed" },
+        { OOM_FRAGMENTED, true, OOM_NOWHERE,
+          "Attempting to reserve 6.48G at the bottom of memory. That was not possible. There are 6.78G free, "
+          "0B "
+          "reserved, and 3.33G reservable." },
+        { OOM_FULL, true, OOM_NOWHERE,
+          "Attempting to reserve 10.51G at the bottom of memory. That was not possible. There are 8.97G "
+          "free, 0B "
+          "reserved, and 8.97G reservable." },
+        { OOM_TOO_LARGE, true, OOM_NOWHERE,
+          "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 21.95G of 15.48G hbm." },
+        { OOM_UNSAID, false, OOM_NOWHERE,
+          "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 7 bytes." },
+        { OOM_FULL, false, OOM_NOWHERE,
+          "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 7 bytes.\n total allocation:   "
+          "14.44GiB\n" },
+        { OOM_OF_HOST, true, OOM_NOWHERE,
+          "OOM when allocating tensor with shape[7] and type float on /device:CPU:0 by allocator cpu" },
+        { OOM_OTHERS, true, OOM_NOWHERE,
+          "Total memory: 7.92GiB\nFree memory: 190.31MiB\nfailed to allocate 190.31M (199557120 bytes) from "
+          "device: "
+          "CUDA_ERROR_OUT_OF_MEMORY" },
+        { OOM_UNSAID, false, OOM_NOWHERE,
+          "failed to allocate 190.31M from device: CUDA_ERROR_OUT_OF_MEMORY" },
+        { OOM_OUTSIDE, true, OOM_NOWHERE,
+          "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate" },
+        { OOM_UNSAID, false, OOM_BACKWARD,
+          FRAME("loss.backward()") "RuntimeError: CUDA error: out of memory" },
+        { OOM_BY_VALIDATION, false, OOM_VALIDATION,
+          FRAME("x, in validate") "RuntimeError: CUDA error: out of memory" },
+        { OOM_OF_HOST, true, OOM_NOWHERE, "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch." },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "failed (exitcode: -9) local_rank: 0 (pid: 7)" },
+        { OOM_SHM, true, OOM_NOWHERE, "This might be caused by insufficient shared memory (shm)." },
+        { OOM_FULL, true, OOM_NOWHERE,
+          "CUDA out of memory occurred when warming up sampler with 1024 dummy requests." },
+    };
+    check(cases, sizeof cases / sizeof *cases);
+}
+
+static void growth_is_seen(void **state) {
+    (void)state;
+    static const example cases[] = {
+        { OOM_LEAK, true, OOM_NOWHERE,
+          "Epoch 0: 3149MiB / 16384MiB\nEpoch 1: 8755MiB / 16384MiB\nEpoch 2: 10173MiB / 16384MiB\nEpoch 3: "
+          "13683MiB / "
+          "16384MiB\n" FULL },
+        { OOM_FULL, true, OOM_NOWHERE, "Epoch 0: 3149MiB / 16384MiB\nEpoch 1: 3149MiB / 16384MiB\n" FULL },
+        { OOM_LEAK, false, OOM_NOWHERE, "# cuda out of memory after 15K iteration of 4 GPUs training" },
+        { OOM_LEAK, false, OOM_NOWHERE, "reached 22000 iterations, it reported \"cuda out of memory\"" },
+        { OOM_LEAK, false, OOM_NOWHERE, "# GPU memory leakage (CUDA out of memory after 2 epochs)" },
+        { OOM_UNSAID, false, OOM_NOWHERE, "# CUDA out of memory after 3 steps" },
+        { OOM_BY_VALIDATION, false, OOM_VALIDATION,
+          "# CUDA out of memory during validation\nmax mem: 1\nmax mem: 2\nmax mem: 3\nmax mem: 4\nmax mem: "
+          "5\n" },
+    };
+    check(cases, sizeof cases / sizeof *cases);
+    static const char sure[] = "# CUDA out of memory during validation\n";
+    oom m;
+    assert_true(oom_read(sure, sizeof sure - 1, &m) && !oom_why(&m).sure);
+}
+
+/* What a message lacks is asked for, and what it has is not. */
+static void what_is_missing_is_asked_for(void **state) {
+    (void)state;
+    static const struct {
+        unsigned ask;
+        const char *text;
+    } cases[] = {
+        { OOM_ASK_TRACEBACK, FULL },
+        { 0, FRAME("loss.backward()") FULL },
+        { OOM_ASK_REST | OOM_ASK_TRACEBACK | OOM_ASK_DEVICE,
+          "CUDA out of memory. Tried to allocate 2.00 GiB" },
+        { OOM_ASK_REST | OOM_ASK_TRACEBACK | OOM_ASK_DEVICE, "CUDA out of memory" },
+        { OOM_ASK_TRACEBACK | OOM_ASK_DEVICE, "RuntimeError: CUDA error: out of memory" },
+        { OOM_ASK_REST | OOM_ASK_TRACEBACK, "Tried to allocate 2.00 GiB (GPU 0; 11.17 GiB total capacity; "
+                                            "962.69 MiB already allocated; 17.19 MiB f" },
+        { OOM_ASK_DEVICE, OLD("1.69 GiB", "14.56 GiB", "649.97 MiB", "1.31 GiB", "1.01 GiB") },
+        { OOM_ASK_SYSTEM, "failed (exitcode: -9) local_rank: 0 (pid: 7)" },
+        { 0, "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch." },
+        { 0, "This might be caused by insufficient shared memory (shm)." },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        oom m;
+        assert_true(oom_read(cases[i].text, strlen(cases[i].text), &m));
+        if (oom_missing(&m) != cases[i].ask) fail_msg("%s: asks for %u", cases[i].text, oom_missing(&m));
+    }
+}
+
+/* As it is drawn on terminals, broken over lines, and with figures that drivers get wrong. */
+static void drawn_messages_are_read(void **state) {
+    (void)state;
+    static const char drawn[] =
+        "│ ❱  629 │   │   │   attention_probs = attention_scores.softmax(dim=-1)        │\n"
+        "OutOfMemoryError: CUDA out of memory. Tried to allocate 1024.00 MiB (GPU 0; 8.00 GiB total "
+        "capacity; 12.19 "
+        "GiB already\nallocated; 0 bytes free; 12.68 GiB reserved in total by PyTorch)";
+    static const char wsl[] =
+        "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which 1.00 GiB is "
+        "free. Including non-PyTorch memory, this process has 17179869184.00 GiB memory in use. "
+        "Of the allocated memory 6.00 GiB is allocated by PyTorch, and 100.00 MiB is reserved by "
+        "PyTorch but unallocated.";
+    oom m;
+    assert_true(oom_read(drawn, sizeof drawn - 1, &m));
+    assert_int_equal(oom_why(&m).cause, OOM_BY_ATTENTION);
+    assert_true(m.allocated > m.total && m.free_said);
+    assert_true(oom_read(wsl, sizeof wsl - 1, &m));
+    assert_int_equal(oom_why(&m).cause, OOM_FULL);
+    assert_true(m.process == 0);
+}
+
+/* Two ranks' messages beside each other: the processes of one are not the other's. */
+static void ranks_are_kept_apart(void **state) {
+    (void)state;
+    static const char two[] = "Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 23.57 GiB of which "
+                              "10.00 MiB is free. Process 7 has "
+                              "22.97 GiB memory in use. Of the allocated memory 20.21 GiB is allocated by "
+                              "PyTorch, and 185.98 MiB is reserved "
+                              "by PyTorch but unallocated.\nTried to allocate 1.00 GiB. GPU 1 has a total "
+                              "capacity of 23.57 GiB of which 10.00 "
+                              "MiB is free. Process 8 has 22.97 GiB memory in use. Of the allocated memory "
+                              "20.21 GiB is allocated by PyTorch, "
+                              "and 185.98 MiB is reserved by PyTorch but unallocated.";
+    oom m;
+    assert_true(oom_read(two, sizeof two - 1, &m));
+    assert_true(m.gpu == 1 && m.others == 0 && m.process > 0);
+    assert_int_equal(oom_why(&m).cause, OOM_FULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_place_decides),       cmocka_unit_test(small_requests_are_nobodys),
+        cmocka_unit_test(numbers_are_told_apart),  cmocka_unit_test(others_than_pytorch),
+        cmocka_unit_test(growth_is_seen),          cmocka_unit_test(what_is_missing_is_asked_for),
+        cmocka_unit_test(drawn_messages_are_read), cmocka_unit_test(ranks_are_kept_apart)
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
