@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Runs `snug explain-oom` over real messages: messages.py [--snug PATH] [--aside] [--each]
+"""Runs `snug explain-oom` over real messages: messages.py [--snug PATH] [--aside | --late] [--each]
 
 messages.jsonl holds them, one a line: `id`, `source` (the thread's address), `backend`, `message` (as it was pasted,
 with the lines of the traceback that tell where; the rest is cut, and a line that begins with # is the thread's title),
 `cause` (one of CAUSES: what it was; `unsaid` where nothing in the message could show it), `known` (`thread`: somebody
 in the thread found or said it; `message`: numbers and traceback say it, read by a person) and `reason`.
 
-A third is kept aside: where sha256(source) is divisible by three. --aside opens that third; without it the others are
-compared. --each prints the messages whose answer was wrong or without evidence.
+A third is kept aside: where sha256(source) is divisible by three. It was opened once, after the rules of version
+8526792 were committed, and no rule is made from it. `late` are those that were gathered after that: nobody who made the
+rules had read them, and they were opened once as well. --aside and --late compare these; without either the rest is
+compared, from which rules are made. --each prints the messages whose answer was wrong or without evidence.
 
 A claim is an answer that is given as sure. It is without evidence where the message lacks what EVIDENCE asks for its
 cause: this is read here, and not by the program that is judged."""
@@ -153,6 +155,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--snug", default=shutil.which("snug") or "snug")
     parser.add_argument("--aside", action="store_true", help="the third that is kept aside")
+    parser.add_argument("--late", action="store_true", help="those gathered after the rules were made")
     parser.add_argument("--each", action="store_true", help="what was wrong")
     args = parser.parse_args()
     with open(HERE / "messages.jsonl", encoding="utf-8") as lines:
@@ -160,7 +163,8 @@ def main():
     wrong = [row["id"] for row in rows if row["cause"] not in CAUSES]
     if wrong:
         sys.exit(f"no such cause: {wrong}")
-    rows = list(judged(args.snug, [row for row in rows if is_aside(row) == args.aside]))
+    chosen = [row for row in rows if row.get("late", False) == args.late and (args.late or is_aside(row) == args.aside)]
+    rows = list(judged(args.snug, chosen))
     print("\n".join(table(rows)))
     for row in rows:
         if args.each and (not row["right"] or row["bare"]):
