@@ -107,7 +107,7 @@ EVIDENCE = {
     "outside": says(r"nccl|cublas|cudnn|ALLOC_FAILED"),
     "cache": says(r"KV cache|cache blocks|kv.cache"),
     "host": says(r"CPUAllocator|oom.?kill|Killed|exitcode: -9|SIGKILL|PBS|paging file|host|MemoryError|out.of.memory "
-                 r"handler|bad_alloc|allocator cpu|137"),
+                 r"handler|bad_alloc|allocator cpu|137|resource: memory|oom_reaper"),
     "shm": says(r"bus error|shm|shared memory"),
 }
 

@@ -40,7 +40,8 @@ static const char *const causes[OOM_CAUSES] = { [OOM_FULL] = "full",
 static const char *const places[OOM_PLACES] = {
     [OOM_FORWARD] = "forward",     [OOM_BACKWARD] = "backward", [OOM_OPTIMIZER] = "optimizer",
     [OOM_ATTENTION] = "attention", [OOM_LOSS] = "loss",         [OOM_VALIDATION] = "validation",
-    [OOM_SAVING] = "saving",       [OOM_LOADING] = "loading",   [OOM_GENERATION] = "generation"
+    [OOM_SAVING] = "saving",       [OOM_LOADING] = "loading",   [OOM_GENERATION] = "generation",
+    [OOM_CACHING] = "cache"
 };
 
 static void put_sizes(json_writer *w, const oom *m) {

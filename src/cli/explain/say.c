@@ -202,9 +202,11 @@ static void say_why(text *t, const oom *m, oom_verdict why) {
 
 static void say_where(text *t, const oom *m) {
     static const char *const places[OOM_PLACES] = {
-        [OOM_FORWARD] = "forward",     [OOM_BACKWARD] = "backward", [OOM_OPTIMIZER] = "the optimizer",
-        [OOM_ATTENTION] = "attention", [OOM_LOSS] = "the loss",     [OOM_VALIDATION] = "validation",
-        [OOM_SAVING] = "saving",       [OOM_LOADING] = "loading",   [OOM_GENERATION] = "generation"
+        [OOM_FORWARD] = "forward",         [OOM_BACKWARD] = "backward",
+        [OOM_OPTIMIZER] = "the optimizer", [OOM_ATTENTION] = "attention",
+        [OOM_LOSS] = "the loss",           [OOM_VALIDATION] = "validation",
+        [OOM_SAVING] = "saving",           [OOM_LOADING] = "loading",
+        [OOM_GENERATION] = "generation",   [OOM_CACHING] = "the cache of keys and values"
     };
     if (places[m->place]) text_add(t, "The text around it is of %s.\n", places[m->place]);
 }

@@ -42,4 +42,5 @@ const oom_message oom_messages_bare[] = { { OOM_NCCL, "Cuda failure 'out of memo
                                           { OOM_WORDS, "OutofMemoryError", NULL },
                                           { OOM_WORDS, "outofmemory", NULL },
                                           { OOM_WORDS, "OOM", NULL },
+                                          { OOM_WORDS, "oom", NULL },
                                           { 0 } };

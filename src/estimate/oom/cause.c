@@ -20,14 +20,18 @@ uint64_t oom_unaccounted(const oom *o) {
 
 /* A context, kernels and libraries' workspaces take up to this of a device that nobody else is on. */
 static uint64_t usual_rest(const oom *o) {
-    uint64_t share = o->total / 100 * 15, most = 3 * GIB / 2;
+    uint64_t share = o->total / 5, most = 2 * GIB;
     if (o->total < 4 * GIB) most = 3 * GIB / 4, share = o->total / 4;
     return share > most ? share : most;
 }
 
+/* A driver keeps and rounds some of what it calls free. */
+static bool was_free(const oom *o) { return o->free_said && o->free >= o->tried + 64 * MIB; }
+
 static bool others_hold_it(const oom *o) {
     if (o->others) return o->others > o->unallocated && o->others >= oom_short(o) && o->others > 256 * MIB;
-    return !o->process && !o->unclear && oom_unaccounted(o) > usual_rest(o) && o->allocated < o->total;
+    return !was_free(o) && !o->process && !o->unclear && oom_unaccounted(o) > usual_rest(o) &&
+           o->allocated < o->total;
 }
 
 /* Every run has some pieces: those that count are a share of the device, or many times what was asked for. */
@@ -56,7 +60,8 @@ static oom_verdict by_place(const oom *o) {
     static const oom_cause causes[OOM_PLACES] = {
         [OOM_OPTIMIZER] = OOM_BY_OPTIMIZER, [OOM_ATTENTION] = OOM_BY_ATTENTION,
         [OOM_LOSS] = OOM_BY_LOSS,           [OOM_VALIDATION] = OOM_BY_VALIDATION,
-        [OOM_SAVING] = OOM_BY_SAVING,       [OOM_LOADING] = OOM_BY_LOADING
+        [OOM_SAVING] = OOM_BY_SAVING,       [OOM_LOADING] = OOM_BY_LOADING,
+        [OOM_CACHING] = OOM_CACHE
     };
     bool wants_large = o->place == OOM_ATTENTION || o->place == OOM_LOSS;
     if (!causes[o->place] || (wants_large && !is_large(o))) return likely(OOM_UNSAID);
@@ -89,7 +94,7 @@ static oom_verdict why_mps(const oom *o) {
 /* Of Intel's devices the free bytes are not always told, and the driver may refuse single large requests. */
 static oom_verdict why_free(const oom *o) {
     bool left = o->total > o->allocated + o->unallocated + o->tried;
-    if (o->free_said) return sure(o->free >= o->tried ? OOM_LIMIT : OOM_FULL);
+    if (o->free_said) return sure(OOM_FULL);
     return likely(left ? OOM_LIMIT : OOM_FULL);
 }
 
@@ -102,7 +107,7 @@ static oom_verdict why_torch(const oom *o) {
     if (!o->total) return log;
     if (o->place == OOM_LOADING && o->each_rank) return log;
     if (others_hold_it(o)) return sure(OOM_OTHERS);
-    if (o->free_said && o->free >= o->tried) return likely(OOM_LIMIT);
+    if (was_free(o)) return likely(OOM_LIMIT);
     if (is_mostly_pieces(o)) return sure(OOM_FRAGMENTED);
     if (log.cause != OOM_UNSAID) return log;
     if (!o->held_said) return o->allocated > o->total / 5 * 4 ? sure(OOM_FULL) : likely(OOM_UNSAID);
@@ -137,6 +142,7 @@ static oom_verdict why_xla(const oom *o) {
 static oom_verdict why_bare(const oom *o) {
     oom_verdict log = by_log(o);
     if (o->library) return sure(OOM_OUTSIDE);
+    if (o->pinned) return likely(OOM_OF_HOST);
     bool in_step = o->place == OOM_ATTENTION || o->place == OOM_LOSS; /* kernels fail after their line */
     bool decides = o->kind == OOM_WORDS || !in_step;
     return likely(decides ? log.cause : OOM_UNSAID);

@@ -54,7 +54,7 @@ static bool read_driver(span s, span all, oom *o) {
 
 static bool read_pool(span s, span all, oom *o) {
     (void)all;
-    o->tried = span_size(s);
+    o->tried = span_size(span_behind(s, "trying to allocate "));
     return true;
 }
 
@@ -105,6 +105,6 @@ const oom_message oom_messages_graphs[] = {
     { OOM_XLA, "Resource exhausted: ", read_exhausted },
     { OOM_XLA, "ResourceExhaustedError: ", read_exhausted },
     { OOM_TENSORFLOW, "failed to allocate ", read_driver },
-    { OOM_TENSORFLOW, "_bfc) ran out of memory trying to allocate ", read_pool },
+    { OOM_TENSORFLOW, "_bfc) ran out of memory", read_pool },
     { 0 }
 };

@@ -58,6 +58,7 @@ typedef enum {
     OOM_SAVING,
     OOM_LOADING,
     OOM_GENERATION,
+    OOM_CACHING, /* where a server makes room for keys and values */
     OOM_PLACES
 } oom_place;
 
@@ -99,6 +100,7 @@ typedef struct {
     oom_place place;
     bool each_rank; /* OOM_LOADING: from a file with devices in it, which every rank loads to the same one */
     bool fused;     /* OOM_ATTENTION: by way of PyTorch's, which makes scores only where it must */
+    bool pinned;    /* OOM_CUDA: where the host's memory is pinned */
     bool grew;      /* figures of memory in the log grow from line to line */
     bool told_leak; /* somebody says that it grows, or that many steps went well */
 } oom;

@@ -23,6 +23,10 @@ static const struct {
     { "compute_log_probs", OOM_LOSS },
     { "get_batch_logps", OOM_LOSS },
     { "softmax(logits", OOM_LOSS },
+    { "initialize_kv_cache", OOM_CACHING },
+    { "initialize_cache(", OOM_CACHING },
+    { "init_kv_cache", OOM_CACHING },
+    { "allocate_kv_cache", OOM_CACHING },
     { "logits.to(torch.float", OOM_LOSS },
     { "lm_head(", OOM_LOSS },
     { "compute_logits", OOM_LOSS },
@@ -61,6 +65,8 @@ static const struct {
     { "softmax(attn", OOM_ATTENTION },
     { "attn.softmax", OOM_ATTENTION },
     { "sim.softmax", OOM_ATTENTION },
+    { "sim = einsum", OOM_ATTENTION },
+    { "b i d, b j d", OOM_ATTENTION },
     { "key_states.transpose", OOM_ATTENTION },
     { "proj_query", OOM_ATTENTION },
     { "q @ k", OOM_ATTENTION },
@@ -83,6 +89,9 @@ static const struct {
     { "get_state_dict(", OOM_SAVING },
     { "optim_state_dict(", OOM_SAVING },
     { "consolidated_16bit", OOM_SAVING },
+    { "save_16bit_model", OOM_SAVING },
+    { "dcp.save", OOM_SAVING },
+    { "during saving", OOM_SAVING },
     { "while saving", OOM_SAVING },
     { "when saving", OOM_SAVING },
     { "checkpoint saving", OOM_SAVING },
@@ -110,6 +119,11 @@ static const struct {
     { "param_applied = fn", OOM_LOADING },
     { "Model.to(self", OOM_LOADING },
     { "Module.to(self", OOM_LOADING },
+    { "failed to load", OOM_LOADING },
+    { "Failed to load", OOM_LOADING },
+    { "load_checkpoint_in_model", OOM_LOADING },
+    { "_load_pretrained_model", OOM_LOADING },
+    { "load_file(", OOM_LOADING },
     { "when loading", OOM_LOADING },
     { "while loading", OOM_LOADING },
     { "trying to load", OOM_LOADING },
@@ -196,15 +210,39 @@ static void skip_word(span *s) {
     while (s->at < s->end && *s->at == ' ') s->at++;
 }
 
+static bool is_unit(span s, double count) {
+    if (begins_with(s, "iter") || begins_with(s, "step")) return count >= MANY_STEPS;
+    return begins_with(s, "epoch") && count >= MANY_EPOCHS;
+}
+
 /* "15K iteration", "22000 iterations", "2 epochs", "2000 training steps" */
 static bool many(span s) {
     double count;
     if (!span_number(&s, &count)) return false;
     if (s.at < s.end && (*s.at == 'K' || *s.at == 'k')) count *= 1000;
     for (int word = 0; word < 3; word++) {
-        if (begins_with(s, "iter") || begins_with(s, "step")) return count >= MANY_STEPS;
-        if (begins_with(s, "epoch")) return count >= MANY_EPOCHS;
+        if (is_unit(s, count)) return true;
         skip_word(&s);
+    }
+    return false;
+}
+
+/* "step=1600", "iteration 4900" */
+static bool names_late(span s) {
+    double count;
+    span number = s;
+    while (number.at < number.end && isalpha((unsigned char)*number.at)) number.at++;
+    if (number.at == s.at || number.at == number.end || !strchr(" =:#", *number.at)) return false;
+    number.at++;
+    return span_number(&number, &count) && is_unit(s, count);
+}
+
+/* "after several epochs" */
+static bool is_after_several(span line) {
+    static const char *const words[] = { "after several ", "after a few ", "after some ", "after many " };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        span s = span_behind(line, words[i]);
+        if (s.at && is_unit(s, MANY_STEPS)) return true;
     }
     return false;
 }
@@ -215,11 +253,13 @@ static bool tells_growth(span line) {
                                          "memory grows" };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (span_has(line, words[i])) return true;
-    if (!span_has(line, "out of memory") && !span_behind(line, "OOM").at) return false;
-    for (const char *p = line.at; p < line.end; p++)
-        if (isdigit((unsigned char)*p) && (p == line.at || p[-1] == ' ') && many((span){ p, line.end }))
-            return true;
-    return false;
+    if (!span_has(line, "out of memory") && !span_has(line, "oom")) return false;
+    for (const char *p = line.at; p < line.end; p++) {
+        span rest = { p, line.end };
+        bool begins = p == line.at || p[-1] == ' ';
+        if (begins && (isdigit((unsigned char)*p) ? many(rest) : names_late(rest))) return true;
+    }
+    return is_after_several(line);
 }
 
 /* A figure of the device's memory that loops print; 0: none. */
@@ -274,6 +314,7 @@ void oom_find_place(span all, const char *mark, oom *o) {
     if (o->place == OOM_NOWHERE) o->place = place_in(after);
     o->each_rank = span_behind(near, "_cuda_deserialize").at || span_behind(near, "torch.load(").at;
     o->fused = span_behind(near, "scaled_dot_product_attention").at != NULL;
+    o->pinned = span_behind(near, "pin_memory").at != NULL;
     o->grew = grows(near);
     for (span line = span_line(&near); line.at; line = span_line(&near))
         o->told_leak = o->told_leak || tells_growth(line);
