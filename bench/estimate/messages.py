@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs `snug explain-oom` over real messages: messages.py [--snug PATH] [--aside | --late] [--each]
+"""Runs `snug explain-oom` over real messages: messages.py [--snug PATH] [--aside | --late N] [--each]
 
 messages.jsonl holds them, one a line: `id`, `source` (the thread's address), `backend`, `message` (as it was pasted,
 with the lines of the traceback that tell where; the rest is cut, and a line that begins with # is the thread's title),
@@ -7,9 +7,10 @@ with the lines of the traceback that tell where; the rest is cut, and a line tha
 in the thread found or said it; `message`: numbers and traceback say it, read by a person) and `reason`.
 
 A third is kept aside: where sha256(source) is divisible by three. It was opened once, after the rules of version
-8526792 were committed, and no rule is made from it. `late` are those that were gathered after that: nobody who made the
-rules had read them, and they were opened once as well. --aside and --late compare these; without either the rest is
-compared, from which rules are made. --each prints the messages whose answer was wrong or without evidence.
+8526792 were committed, and no rule is made from it; but who made the rules had read its messages while gathering them.
+`late` are those that were gathered after the rules were made: 1 after 8526792, opened once and then used for rules, 2
+after those rules were committed, opened once, and no rule is made from them. --aside and --late compare these; without
+either the rest is compared, from which rules are made. --each prints the messages whose answer was wrong or without evidence.
 
 A claim is an answer that is given as sure. It is without evidence where the message lacks what EVIDENCE asks for its
 cause: this is read here, and not by the program that is judged."""
@@ -155,7 +156,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--snug", default=shutil.which("snug") or "snug")
     parser.add_argument("--aside", action="store_true", help="the third that is kept aside")
-    parser.add_argument("--late", action="store_true", help="those gathered after the rules were made")
+    parser.add_argument("--late", type=int, default=0, help="1 or 2: those gathered after rules were made")
     parser.add_argument("--each", action="store_true", help="what was wrong")
     args = parser.parse_args()
     with open(HERE / "messages.jsonl", encoding="utf-8") as lines:
@@ -163,7 +164,7 @@ def main():
     wrong = [row["id"] for row in rows if row["cause"] not in CAUSES]
     if wrong:
         sys.exit(f"no such cause: {wrong}")
-    chosen = [row for row in rows if row.get("late", False) == args.late and (args.late or is_aside(row) == args.aside)]
+    chosen = [row for row in rows if row.get("late", 0) == args.late and (args.late or is_aside(row) == args.aside)]
     rows = list(judged(args.snug, chosen))
     print("\n".join(table(rows)))
     for row in rows:
