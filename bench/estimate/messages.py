@@ -8,9 +8,9 @@ in the thread found or said it; `message`: numbers and traceback say it, read by
 
 A third is kept aside: where sha256(source) is divisible by three. It was opened once, after the rules of version
 8526792 were committed, and no rule is made from it; but who made the rules had read its messages while gathering them.
-`late` are those that were gathered after the rules were made: 1 after 8526792, opened once and then used for rules, 2
-after those rules were committed, opened once, and no rule is made from them. --aside and --late compare these; without
-either the rest is compared, from which rules are made. --each prints the messages whose answer was wrong or without evidence.
+`late` are those that were gathered after the rules were made: 1 after 8526792, opened once and then used for rules; 2
+after those rules were committed, opened once, and then used too. --aside and --late compare these; without either the
+rest is compared, from which rules are made. --each prints the messages whose answer was wrong or without evidence.
 
 A claim is an answer that is given as sure. It is without evidence where the message lacks what EVIDENCE asks for its
 cause: this is read here, and not by the program that is judged."""
@@ -99,7 +99,7 @@ EVIDENCE = {
     "loss": says(r"cross_entropy|logits|log_?prob|log_softmax|lm_head|loss"),
     "validation": says(r"eval|valid|predict"),
     "saving": says(r"sav(e|ing)|state_dict"),
-    "loading": says(r"load|\.to\(|deserialize|prepare_model"),
+    "loading": says(r"load|\.to\(|deserialize|prepare_model|backend buffer|allocate CUDA"),
     "leak": says(r"leak|after \d+|grow|increas"),
     "too-large": too_large,
     "fragmented": in_pieces,
@@ -132,6 +132,7 @@ def judged(snug, rows):
         row["said"], row["sure"] = cause, said["sure"]
         row["right"] = cause == row["cause"]
         row["bare"] = bool(said["sure"] and cause in EVIDENCE and not EVIDENCE[cause](row["message"]))
+        row["wrong"] = said["sure"] and not row["right"]
         row["unread"] = cause is None
         yield row
 
@@ -139,7 +140,7 @@ def judged(snug, rows):
 def line(name, rows):
     right, told = sum(row["right"] for row in rows), [row for row in rows if row["known"] == "thread"]
     of_told = f"{sum(row['right'] for row in told)} of {len(told)}"
-    counts = [sum(row[key] for row in rows) for key in ("sure", "bare", "unread")]
+    counts = [sum(row[key] for row in rows) for key in ("sure", "wrong", "bare", "unread")]
     return f"| {name} | {len(rows)} | {right} | {right / len(rows):.0%} | {of_told} | {' | '.join(map(str, counts))} |"
 
 
@@ -148,7 +149,7 @@ def table(rows):
     for row in rows:
         groups[row["backend"]].append(row)
     head = ["| backend | messages | right cause first | | of those that a thread settled | sure "
-            "| sure without evidence | not read |", "|---|---|---|---|---|---|---|---|"]
+            "| sure and wrong | sure without evidence | not read |", "|---|---|---|---|---|---|---|---|---|"]
     return head + [line(name, groups[name]) for name in sorted(groups)] + [line("all", rows)]
 
 

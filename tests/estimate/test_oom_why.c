@@ -186,6 +186,34 @@ static void others_than_pytorch(void **state) {
     check(cases, sizeof cases / sizeof *cases);
 }
 
+/* Words that look like another cause's. */
+static void words_are_not_mistaken(void **state) {
+    (void)state;
+    static const example cases[] = {
+        /* more was free than was asked for: nobody else took it, whatever is not accounted for */
+        { OOM_LIMIT, false, OOM_NOWHERE, OLD("1.00 GiB", "23.69 GiB", "2.00 GiB", "9.00 GiB", "3.00 GiB") },
+        /* who is sure of the cache names its frame; a server that loads names its weights */
+        { OOM_CACHE, true, OOM_CACHING, FRAME("self.initialize_kv_cache(kv_cache_config)") FULL },
+        { OOM_BY_LOADING, true, OOM_NOWHERE, "llama_model_load: unable to allocate backend buffer" },
+        { OOM_BY_SAVING, true, OOM_SAVING, FRAME("self._save_to_state_dict(destination)") FULL },
+        /* what was saved before is read again */
+        { OOM_BY_LOADING, true, OOM_LOADING,
+          FRAME("self.save_checkpoint(path)\n    weights = torch.load(path)") FULL },
+        /* an extension's error of Python's kind that names the device */
+        { OOM_UNSAID, false, OOM_NOWHERE, "x\nMemoryError: cudaErrorMemoryAllocation: out of memory" },
+        { OOM_OF_HOST, true, OOM_NOWHERE, "x\nMemoryError: Unable to allocate 7.10 GiB for an array" },
+        { OOM_OF_HOST, true, OOM_NOWHERE, "ggml_cuda_host_malloc: failed to allocate 2734.38 MiB" },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "container exited with status code 137" },
+        { OOM_OF_HOST, true, OOM_NOWHERE, "The node was low on resource: memory." },
+        { OOM_OF_HOST, true, OOM_NOWHERE, "python invoked oom-killer: gfp_mask=0x6200ca" },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "Loading\n**Killed**\n" },
+        /* a message that was cut behind "already" has its device and its tensors */
+        { OOM_FULL, true, OOM_NOWHERE,
+          "Tried to allocate 20.00 MiB (GPU 0; 11.17 GiB total capacity; 10.62 GiB already allocate" },
+    };
+    check(cases, sizeof cases / sizeof *cases);
+}
+
 static void growth_is_seen(void **state) {
     (void)state;
     static const example cases[] = {
@@ -198,6 +226,7 @@ static void growth_is_seen(void **state) {
         { OOM_LEAK, false, OOM_NOWHERE, "reached 22000 iterations, it reported \"cuda out of memory\"" },
         { OOM_LEAK, false, OOM_NOWHERE, "# GPU memory leakage (CUDA out of memory after 2 epochs)" },
         { OOM_UNSAID, false, OOM_NOWHERE, "# CUDA out of memory after 3 steps" },
+        { OOM_LEAK, false, OOM_NOWHERE, "# CUDA out of memory after several epochs" },
         { OOM_BY_VALIDATION, false, OOM_VALIDATION,
           "# CUDA out of memory during validation\nmax mem: 1\nmax mem: 2\nmax mem: 3\nmax mem: 4\nmax mem: "
           "5\n" },
@@ -280,7 +309,8 @@ int main(void) {
         cmocka_unit_test(the_place_decides),       cmocka_unit_test(small_requests_are_nobodys),
         cmocka_unit_test(numbers_are_told_apart),  cmocka_unit_test(others_than_pytorch),
         cmocka_unit_test(growth_is_seen),          cmocka_unit_test(what_is_missing_is_asked_for),
-        cmocka_unit_test(drawn_messages_are_read), cmocka_unit_test(ranks_are_kept_apart)
+        cmocka_unit_test(drawn_messages_are_read), cmocka_unit_test(ranks_are_kept_apart),
+        cmocka_unit_test(words_are_not_mistaken)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

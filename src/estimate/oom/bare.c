@@ -41,6 +41,9 @@ const oom_message oom_messages_bare[] = { { OOM_NCCL, "Cuda failure 'out of memo
                                           { OOM_WORDS, "Out of memory", NULL },
                                           { OOM_WORDS, "OutofMemoryError", NULL },
                                           { OOM_WORDS, "outofmemory", NULL },
+                                          { OOM_WORDS, "out of GPU memory", NULL },
+                                          { OOM_WORDS, "out of CUDA memory", NULL },
+                                          { OOM_WORDS, "out of VRAM", NULL },
                                           { OOM_WORDS, "OOM", NULL },
                                           { OOM_WORDS, "oom", NULL },
                                           { 0 } };

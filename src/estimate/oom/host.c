@@ -36,6 +36,14 @@ static bool read_pinned(span s, span all, oom *o) {
     return true;
 }
 
+/* Extensions throw it for the device's memory too, and say so. */
+static bool read_memory_error(span s, span all, oom *o) {
+    (void)all;
+    span line = span_line(&s);
+    o->backend = OOM_ON_HOST;
+    return !span_has(line, "cuda");
+}
+
 static bool read_host(span s, span all, oom *o) {
     (void)s, (void)all;
     o->backend = OOM_ON_HOST;
@@ -116,7 +124,8 @@ const oom_message oom_messages_host[] = { { OOM_SHARED, "insufficient shared mem
                                           { OOM_HOST, "std::bad_alloc", read_host },
                                           { OOM_HOST, "requires more system memory ", read_requires },
                                           { OOM_HOST, "Cannot allocate memory", read_host },
-                                          { OOM_HOST, "\nMemoryError", read_host },
+                                          { OOM_HOST, "\nMemoryError", read_memory_error },
+                                          { OOM_HOST, "ggml_cuda_host_malloc: failed", read_host },
                                           { OOM_KILLED, "oom_kill event", read_limit },
                                           { OOM_KILLED, "oom-kill event", read_limit },
                                           { OOM_KILLED, "cgroup out-of-memory handler", read_limit },
@@ -140,6 +149,7 @@ const oom_message oom_messages_host[] = { { OOM_SHARED, "insufficient shared mem
                                           { OOM_KILLED, "signal 9 (Killed)", read_signal },
                                           { OOM_KILLED, "SIGKILL", read_signal },
                                           { OOM_KILLED, "\nKilled\n", read_signal },
+                                          { OOM_KILLED, "\n**Killed**", read_signal },
                                           { OOM_KILLED, "exit code 137", read_signal },
                                           { OOM_KILLED, "status code 137", read_signal },
                                           { OOM_KILLED, "exit status 137", read_signal },

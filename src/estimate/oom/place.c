@@ -87,6 +87,7 @@ static const struct {
     { "_state_dict_utils", OOM_SAVING },
     { "Failed to clone() tensor", OOM_SAVING },
     { "get_state_dict(", OOM_SAVING },
+    { "_save_to_state_dict", OOM_SAVING },
     { "optim_state_dict(", OOM_SAVING },
     { "consolidated_16bit", OOM_SAVING },
     { "save_16bit_model", OOM_SAVING },
@@ -174,6 +175,12 @@ typedef struct {
     bool validates, saves;
 } frames_seen;
 
+/* A file is read: whatever was saved before is done. */
+static bool reads_file(span line) {
+    return span_behind(line, "torch.load(").at || span_behind(line, "_cuda_deserialize").at ||
+           span_behind(line, "load_sharded_checkpoint").at;
+}
+
 /* A frame that says less does not hide the one around it, but what an optimizer calls back is no update. */
 static void see(frames_seen *f, oom_place place) {
     if (place == OOM_VALIDATION) f->validates = true;
@@ -192,7 +199,10 @@ static oom_place found(const frames_seen *f) {
 
 static oom_place place_in(span s) {
     frames_seen f = { OOM_NOWHERE, false, false };
-    for (span line = span_line(&s); line.at; line = span_line(&s)) see(&f, place_of(line));
+    for (span line = span_line(&s); line.at; line = span_line(&s)) {
+        see(&f, place_of(line));
+        if (reads_file(line)) f.saves = false;
+    }
     return found(&f);
 }
 

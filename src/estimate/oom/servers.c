@@ -79,6 +79,12 @@ static bool read_failed(span s, span all, oom *o) {
     return true;
 }
 
+static bool read_weights(span s, span all, oom *o) {
+    (void)s, (void)all;
+    o->part = OOM_PART_WEIGHTS;
+    return true;
+}
+
 static bool read_ggml(span s, span all, oom *o) {
     (void)all;
     o->gpu = span_count(span_behind(s, "current device: "), -1);
@@ -107,5 +113,8 @@ const oom_message oom_messages_servers[] = {
     { OOM_LLAMA_CPP, "ggml_vulkan: Device memory allocation of size ", read_other_backend },
     { OOM_LLAMA_CPP, "error: failed to allocate buffer, size = ", read_other_backend },
     { OOM_LLAMA_CPP, "CUDA error: out of memory", read_ggml },
+    { OOM_LLAMA_CPP, "nable to allocate backend buffer", read_weights },
+    { OOM_LLAMA_CPP, "nable to allocate CUDA", read_weights },
+    { OOM_LLAMA_CPP, "nable to allocate ROCm", read_weights },
     { 0 }
 };

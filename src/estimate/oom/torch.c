@@ -8,7 +8,7 @@
  * in no tensor. */
 static void read_old(span s, oom *o) {
     o->total = span_size_before(s, " total capacity");
-    o->allocated = span_size_before(s, " already allocated");
+    o->allocated = span_size_before(s, " already");
     o->free = span_size_before(s, " free");
     o->free_said = span_behind(s, " free;").at != NULL;
     uint64_t reserved = span_size_before(s, " reserved in total");
