@@ -8,9 +8,10 @@ in the thread found or said it; `message`: numbers and traceback say it, read by
 
 A third is kept aside: where sha256(source) is divisible by three. It was opened once, after the rules of version
 8526792 were committed, and no rule is made from it; but who made the rules had read its messages while gathering them.
-`late` are those that were gathered after the rules were made: 1 after 8526792, opened once and then used for rules; 2
-after those rules were committed, opened once, and then used too. --aside and --late compare these; without either the
-rest is compared, from which rules are made. --each prints the messages whose answer was wrong or without evidence.
+`late` are those that were gathered after rules were committed, and opened once then: 1 after 8526792, 2 after what 1
+taught, 3 after what 2 taught (437265b); of 1 and 2 rules were made, of 3 none. --aside and --late compare these; without
+either the rest is compared, from which rules are made. --each prints the messages whose answer was wrong or without
+evidence.
 
 A claim is an answer that is given as sure. It is without evidence where the message lacks what EVIDENCE asks for its
 cause: this is read here, and not by the program that is judged."""
@@ -157,7 +158,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--snug", default=shutil.which("snug") or "snug")
     parser.add_argument("--aside", action="store_true", help="the third that is kept aside")
-    parser.add_argument("--late", type=int, default=0, help="1 or 2: those gathered after rules were made")
+    parser.add_argument("--late", type=int, default=0, help="1, 2 or 3: those gathered after rules were made")
     parser.add_argument("--each", action="store_true", help="what was wrong")
     args = parser.parse_args()
     with open(HERE / "messages.jsonl", encoding="utf-8") as lines:
