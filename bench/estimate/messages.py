@@ -9,9 +9,9 @@ in the thread found or said it; `message`: numbers and traceback say it, read by
 A third is kept aside: where sha256(source) is divisible by three. It was opened once, after the rules of version
 8526792 were committed, and no rule is made from it; but who made the rules had read its messages while gathering them.
 `late` are those that were gathered after rules were committed, and opened once then: 1 after 8526792, 2 after what 1
-taught, 3 after what 2 taught (437265b); of 1 and 2 rules were made, of 3 none. --aside and --late compare these; without
-either the rest is compared, from which rules are made. --each prints the messages whose answer was wrong or without
-evidence.
+taught, 3 after what 2 taught (437265b); of 1 and 2 rules were made, of 3 none. --aside and --late compare these;
+without either the rest is compared, from which rules are made. --each prints the messages whose answer was wrong or
+without evidence.
 
 A claim is an answer that is given as sure. It is without evidence where the message lacks what EVIDENCE asks for its
 cause: this is read here, and not by the program that is judged."""

@@ -111,13 +111,12 @@ const cli_command cli_commands[] = {
       .subject = "[FILE]",
       .run = cli_explain,
       .brief = "what a message on memory that ran out means, and what to try",
-      .about = "Reads what PyTorch says when memory runs out, in its old and new spellings, what vLLM says "
-               "when it cannot start, or what llama.cpp, JAX, CUDA or Slurm say, "
-               "from FILE or from the standard input, with whatever stands around it. Says "
-               "what happened, what "
-               "held the memory, whether it is fragmentation, and the next three things to try. With --for "
-               "MODEL and the "
-               "settings of the run their savings are in bytes.",
+      .about = "Reads what PyTorch says when memory runs out, in its old and new spellings and on five kinds "
+               "of device, what vLLM, llama.cpp, TensorFlow, JAX, NCCL or CUDA say, data loaders, Slurm, "
+               "PBS or the kernel, from FILE or from the standard input, with whatever stands around it. "
+               "Says what happened, what held the memory, why it ran out as far as the text shows it, where "
+               "by the traceback, what to paste to know more, and the next three things to try. With --for "
+               "MODEL and the settings of the run their savings are in bytes.",
       .examples = { { "snug explain-oom slurm-123456.out", "the last message in a log" },
                     { "snug explain-oom - --for llama-3-8b --batch 4 --context 4096",
                       "pasted; with savings" },

@@ -192,6 +192,11 @@ static void words_are_not_mistaken(void **state) {
     static const example cases[] = {
         /* more was free than was asked for: nobody else took it, whatever is not accounted for */
         { OOM_LIMIT, false, OOM_NOWHERE, OLD("1.00 GiB", "23.69 GiB", "2.00 GiB", "9.00 GiB", "3.00 GiB") },
+        { OOM_LIMIT, false, OOM_NOWHERE,
+          "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 23.64 GiB of which "
+          "8.00 GiB is free. Process 7 has 10.00 GiB memory in use. Including non-PyTorch memory, this "
+          "process has 5.64 GiB memory in use. Of the allocated memory 5.00 GiB is allocated by PyTorch, and "
+          "100.00 MiB is reserved by PyTorch but unallocated." },
         /* who is sure of the cache names its frame; a server that loads names its weights */
         { OOM_CACHE, true, OOM_CACHING, FRAME("self.initialize_kv_cache(kv_cache_config)") FULL },
         { OOM_BY_LOADING, true, OOM_NOWHERE, "llama_model_load: unable to allocate backend buffer" },

@@ -29,9 +29,9 @@ static uint64_t usual_rest(const oom *o) {
 static bool was_free(const oom *o) { return o->free_said && o->free >= o->tried + 64 * MIB; }
 
 static bool others_hold_it(const oom *o) {
+    if (was_free(o)) return false;
     if (o->others) return o->others > o->unallocated && o->others >= oom_short(o) && o->others > 256 * MIB;
-    return !was_free(o) && !o->process && !o->unclear && oom_unaccounted(o) > usual_rest(o) &&
-           o->allocated < o->total;
+    return !o->process && !o->unclear && oom_unaccounted(o) > usual_rest(o) && o->allocated < o->total;
 }
 
 /* Every run has some pieces: those that count are a share of the device, or many times what was asked for. */
