@@ -1,4 +1,4 @@
-/* A device that is elsewhere, as devices/NAME.yaml describes it (read by cli/hardware.h). */
+/* A device that is elsewhere, as a file of devices/ describes it (estimate/hardware_files.h). */
 #pragma once
 
 #include <stdbool.h>
@@ -7,8 +7,11 @@
 typedef struct {
     char name[64], title[96], capability[16];
     int64_t multiprocessors, threads; /* threads that each of them holds */
-    uint64_t memory;                  /* bytes, as the driver reports them; 0: no device is named */
-    uint64_t context[3], workspace;   /* of the driver, beside any allocator: least, likely, most */
+    uint64_t memory;     /* bytes that a process can have: what the driver reports less what is left to the
+                          * machine; 0: no device is named */
+    uint64_t leaves;     /* of unified memory, in bytes: what the rest of the machine keeps; 0: not unified */
+    bool memory_by_rule; /* nobody published what the driver reports; context[2] has what it may be off by */
+    uint64_t context[3], workspace; /* of the driver, beside any allocator: least, likely, most */
     uint64_t overhead; /* the user's word for what a process takes beside its allocator; 0: by the rules */
     double bandwidth, f32, f16, f8; /* bytes a second; operations a second; 0: none */
     bool no_bf16, no_flash;

@@ -4,13 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/nearest.h"
-#include "base/text.h"
 #include "base/units.h"
 #include "io/yaml.h"
 
-static status wrong(const yaml_file *f, const char *name, const yaml_entry *x, const char *why) {
-    (void)f;
+static status wrong(const char *name, const yaml_entry *x, const char *why) {
     return status_set(STATUS_INVALID, "%s:%u: %s %s", name, x->line, x->key, why);
 }
 
@@ -21,129 +18,146 @@ static status number(const char *where, const char *said, double *out) {
     return status_set(STATUS_INVALID, "%s is '%.40s'; it must be a number, as 3352e9", where, said);
 }
 
-static status read_list(const yaml_file *f, const char *name, const yaml_entry *x, hardware *h) {
+static status read_list(const char *name, const yaml_entry *x, hardware *h) {
     if (strcmp(x->key, "context") == 0) {
-        if (x->count != 3) return wrong(f, name, x, "wants three sizes: least, likely, most");
+        if (x->count != 3) return wrong(name, x, "wants three sizes: least, likely, most");
         for (int i = 0; i < 3; i++) TRY(units_parse_bytes(x->values[i], "context", &h->context[i]));
         if (h->context[0] > h->context[1] || h->context[1] > h->context[2])
-            return wrong(f, name, x, "must rise: least, likely, most");
+            return wrong(name, x, "must rise: least, likely, most");
         return STATUS_OK;
     }
     for (uint32_t i = 0; i < x->count; i++) {
         bool bf16 = strcmp(x->values[i], "bf16") == 0, flash = strcmp(x->values[i], "flash-attention") == 0;
-        if (!bf16 && !flash) return wrong(f, name, x, "knows bf16 and flash-attention only");
+        if (!bf16 && !flash) return wrong(name, x, "knows bf16 and flash-attention only");
         h->no_bf16 |= bf16, h->no_flash |= flash;
     }
     return STATUS_OK;
 }
 
-static status read_entry(const yaml_file *f, const char *name, const yaml_entry *x, hardware *h) {
+static status read_memory(const char *said, hardware *h) {
+    static const char about[] = "about ";
+    h->memory_by_rule = strncmp(said, about, sizeof about - 1) == 0;
+    return units_parse_bytes(said + (h->memory_by_rule ? sizeof about - 1 : 0), "memory", &h->memory);
+}
+
+static status read_entry(const char *name, const yaml_entry *x, hardware *h) {
     const struct {
         const char *key;
         double *value;
     } rates[] = { { "bandwidth", &h->bandwidth }, { "f32", &h->f32 }, { "f16", &h->f16 }, { "f8", &h->f8 } };
-    if (strcmp(x->key, "context") == 0 || strcmp(x->key, "cannot") == 0) return read_list(f, name, x, h);
-    if (x->count != 1) return wrong(f, name, x, "wants one value");
+    if (strcmp(x->key, "context") == 0 || strcmp(x->key, "cannot") == 0) return read_list(name, x, h);
+    if (x->count != 1) return wrong(name, x, "wants one value");
     const char *v = x->values[0];
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         if (strcmp(x->key, rates[i].key) == 0) return number(x->key, v, rates[i].value);
     if (strcmp(x->key, "multiprocessors") == 0)
         return units_parse_integer(v, "multiprocessors", 1, 4096, &h->multiprocessors);
     if (strcmp(x->key, "threads") == 0) return units_parse_integer(v, "threads", 1, 4096, &h->threads);
-    if (strcmp(x->key, "memory") == 0) return units_parse_bytes(v, "memory", &h->memory);
+    if (strcmp(x->key, "memory") == 0) return read_memory(v, h);
+    if (strcmp(x->key, "leaves") == 0) return units_parse_bytes(v, "leaves", &h->leaves);
     if (strcmp(x->key, "workspace") == 0) return units_parse_bytes(v, "workspace", &h->workspace);
     if (strcmp(x->key, "title") == 0)
         snprintf(h->title, sizeof h->title, "%s", v);
     else if (strcmp(x->key, "capability") == 0)
         snprintf(h->capability, sizeof h->capability, "%s", v);
     else
-        return wrong(f, name, x,
-                     "is no key of a device; there are title, memory, multiprocessors, threads, capability, "
-                     "cannot, bandwidth, f32, f16, f8, context and workspace");
+        return wrong(name, x,
+                     "is no key of a device; there are title, memory, leaves, multiprocessors, threads, "
+                     "capability, cannot, bandwidth, f32, f16, f8, context and workspace");
     return STATUS_OK;
 }
 
-static status read_all(const yaml_file *f, const char *name, hardware *h) {
-    *h = (hardware){ .context = { 300u << 20, 450u << 20, 700u << 20 }, .workspace = 8u << 20 };
-    snprintf(h->name, sizeof h->name, "%.60s", name);
-    for (uint32_t i = 0; i < f->count; i++) TRY(read_entry(f, name, &f->entries[i], h));
+/* What a context is likely to take where nobody measured it: a part for each thread that the device holds,
+ * for which the driver keeps a stack, and a part for itself. Those that were measured lie within -35 % and
+ * +50 %. */
+static void guess_context(hardware *h) {
+    enum { DRIVER_MIB = 220, BYTES_PER_THREAD = 1200 };
+    uint64_t likely = 450u << 20;
+    if (h->multiprocessors && h->threads)
+        likely = ((uint64_t)DRIVER_MIB << 20) +
+                 (uint64_t)BYTES_PER_THREAD * (uint64_t)h->multiprocessors * (uint64_t)h->threads;
+    h->context[0] = likely / 100 * 65, h->context[1] = likely, h->context[2] = likely / 100 * 150;
+}
+
+static status settle(const char *name, hardware *h) {
+    enum { OFF_BY = 64 }; /* a rule's memory may be this part too large: families differ by less */
     if (!h->memory)
         return status_set(STATUS_INVALID, "%s: memory is missing, the bytes that the driver reports", name);
+    if (h->leaves >= h->memory)
+        return status_set(STATUS_INVALID, "%s: leaves is all of its memory or more", name);
     if (!h->title[0]) snprintf(h->title, sizeof h->title, "%.90s", name);
+    if (!h->context[2]) guess_context(h);
+    if (h->memory_by_rule) h->context[2] += h->memory / OFF_BY;
+    h->memory -= h->leaves;
     return STATUS_OK;
 }
 
-/* Letters and digits alone count, in either case: "RTX 4090" is rtx-4090, and "H100-80GB" h100-80. */
-static void fold(const char *name, char out[NEAREST_BYTES]) {
-    size_t n = 0;
-    for (; *name && n + 1 < NEAREST_BYTES; name++) {
-        char c = (char)(*name >= 'A' && *name <= 'Z' ? *name - 'A' + 'a' : *name);
-        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) out[n++] = c;
+static void begin(const char *name, hardware *h) {
+    *h = (hardware){ .workspace = 8u << 20 };
+    snprintf(h->name, sizeof h->name, "%.60s", name);
+}
+
+static status read_device(const yaml_file *f, const char *name, hardware *h) {
+    begin(name, h);
+    for (uint32_t i = 0; i < f->count; i++) TRY(read_entry(name, &f->entries[i], h));
+    return settle(name, h);
+}
+
+/* ---- tables ---- */
+
+bool hardware_is_row(const char *key, bool list) {
+    return list && strcmp(key, "columns") != 0 && strcmp(key, "cannot") != 0 && strcmp(key, "context") != 0;
+}
+
+/* A value of the row is read as though the file of the device had it under the column's name; "-" leaves it
+ * out. */
+static status read_row(const char *table, const yaml_entry *columns, const yaml_entry *row, hardware *h) {
+    if (!columns || row->count != columns->count)
+        return wrong(table, row, "has not as many values as there are columns");
+    for (uint32_t i = 0; i < row->count; i++) {
+        yaml_entry one = {
+            .key = columns->values[i], .values = &row->values[i], .count = 1, .line = row->line
+        };
+        if (strcmp(row->values[i], "-") != 0) TRY(read_entry(table, &one, h));
     }
-    if (n > 4 && strncmp(out + n - 2, "gb", 2) == 0 && out[n - 3] >= '0' && out[n - 3] <= '9') n -= 2;
-    out[n] = 0;
+    return STATUS_OK;
 }
 
-static const hardware_file *find_file(const char *name) {
-    char wanted[NEAREST_BYTES], has[NEAREST_BYTES];
-    fold(name, wanted);
-    for (const hardware_file *x = hardware_files; x->name && *wanted; x++) {
-        fold(x->name, has);
-        if (strcmp(has, wanted) == 0) return x;
+static status read_from_table(const yaml_file *f, const char *table, const char *wanted, hardware *h) {
+    const yaml_entry *columns = NULL, *row = NULL;
+    begin(wanted, h);
+    for (uint32_t i = 0; i < f->count; i++) {
+        const yaml_entry *x = &f->entries[i];
+        if (strcmp(x->key, "columns") == 0)
+            columns = x;
+        else if (!hardware_is_row(x->key, x->list))
+            TRY(read_entry(table, x, h));
+        else if (strcmp(x->key, wanted) == 0)
+            row = x;
     }
-    return NULL;
+    if (!row) return status_set(STATUS_INVALID, "%s has no device '%s'", table, wanted);
+    TRY(read_row(table, columns, row, h));
+    return settle(wanted, h);
 }
 
-/* Those that begin so, whole devices before parts of one: "h100-80 or h100-94" of "h100". */
-static void add_beginnings(const char *name, text *out) {
-    char wanted[NEAREST_BYTES], has[NEAREST_BYTES];
-    fold(name, wanted);
-    for (int parts = 0; parts < 2 && !out->length; parts++)
-        for (const hardware_file *x = hardware_files; x->name && *wanted; x++) {
-            fold(x->name, has);
-            bool part = strstr(x->name, "-mig-") != NULL;
-            if (part != (parts == 1) || strncmp(has, wanted, strlen(wanted)) != 0) continue;
-            text_add(out, "%s%s", out->length ? " or " : "", x->name);
-        }
-}
-
-static status unknown(const char *name) {
-    char folded[NEAREST_BYTES], near[NEAREST_BYTES];
-    text meant = { 0 };
-    fold(name, folded);
-    add_beginnings(name, &meant);
-    nearest_listed(folded, hardware_names(), near);
-    if (!meant.length && *near) text_add(&meant, "%s", near);
-    status result =
-        status_set(STATUS_INVALID, "there is no device '%.60s'%s%s%s %s, and files of your own (*.yaml)",
-                   name, meant.length ? "; did you mean " : "", meant.length ? meant.data : "",
-                   meant.length ? "? There are" : "; there are", hardware_names());
-    text_close(&meant);
+static status find_file(const char *path, hardware *h) {
+    yaml_file f;
+    TRY(yaml_open(path, &f));
+    status result = read_device(&f, path, h);
+    yaml_close(&f);
     return result;
 }
 
 status hardware_find(const char *name, hardware *h) {
     yaml_file f;
     size_t length = strlen(name);
-    status result = STATUS_INVALID;
-    if (length > 5 && strcmp(name + length - 5, ".yaml") == 0) {
-        TRY(yaml_open(name, &f));
-        result = read_all(&f, name, h);
-        yaml_close(&f);
-        return result;
-    }
-    const hardware_file *x = find_file(name);
-    if (!x) return unknown(name);
+    if (length > 5 && strcmp(name + length - 5, ".yaml") == 0) return find_file(name, h);
+    uint32_t index = hardware_meant(name);
+    if (index == hardware_count()) return hardware_unknown(name);
+    const hardware_file *x = hardware_text(index);
     TRY(yaml_read(x->name, x->text, strlen(x->text), &f));
-    result = read_all(&f, x->name, h);
+    const char *its = hardware_name(index);
+    status result = hardware_in_table(index) ? read_from_table(&f, x->name, its, h) : read_device(&f, its, h);
     yaml_close(&f);
     return result;
-}
-
-const char *hardware_names(void) {
-    static char names[1024];
-    size_t used = 0;
-    for (const hardware_file *x = hardware_files; x->name && used + 1 < sizeof names; x++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", x->name);
-    return names;
 }

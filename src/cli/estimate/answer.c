@@ -83,25 +83,35 @@ static const char *what_decides(const framework_result *r) {
                              : "the rules of versions of the libraries";
 }
 
+/* "NVIDIA GeForce RTX 4090, which reports 23.64 GiB"; what is only believed of it is said as such. */
+static const char *device_text(const hardware *h, char out[256]) {
+    char whole[UNITS_TEXT_BYTES], leaves[UNITS_TEXT_BYTES];
+    int n = snprintf(out, 256, "%s, which %s %s", h->title,
+                     h->memory_by_rule ? "by the rule of its family reports about" : "reports",
+                     units_bytes_text(h->memory + h->leaves, whole));
+    if (h->leaves)
+        snprintf(out + n, 256 - (size_t)n, " of unified memory, of which %s are left to the machine",
+                 units_bytes_text(h->leaves, leaves));
+    return out;
+}
+
 static void add_verdict(text *t, const estimate_question *e, const framework_advice *a) {
     const framework_result *r = &e->result;
-    char has[UNITS_TEXT_BYTES], more[UNITS_TEXT_BYTES], then[UNITS_TEXT_BYTES];
-    units_bytes_text(e->hardware.memory, has);
+    char has[256], more[UNITS_TEXT_BYTES], then[UNITS_TEXT_BYTES];
+    device_text(&e->hardware, has);
     units_bytes_text(r->beyond, more);
     if (r->fits && !r->surely) {
-        text_add(
-            t,
-            "\nMay fit %s, which reports %s: likely %s %s, but the upper end of the interval does not fit. "
-            "What decides: %s.\n",
-            e->hardware.title, has, more, r->left ? r->left : "are left", what_decides(r));
+        text_add(t,
+                 "\nMay fit %s: likely %s %s, but the upper end of the interval does not fit. "
+                 "What decides: %s.\n",
+                 has, more, r->left ? r->left : "are left", what_decides(r));
         return;
     }
     if (r->fits) {
-        text_add(t, "\nFits %s, which reports %s: %s %s.\n", e->hardware.title, has, more,
-                 r->left ? r->left : "are left");
+        text_add(t, "\nFits %s: %s %s.\n", has, more, r->left ? r->left : "are left");
         return;
     }
-    text_add(t, "\nDoes not fit %s, which reports %s: %s too much.\n", e->hardware.title, has, more);
+    text_add(t, "\nDoes not fit %s: %s too much.\n", has, more);
     if (a->text[0])
         text_add(t, "The cheapest change that makes it fit: %s%s, then %s of the device.\n", a->text,
                  estimate_altered(a), units_bytes_text(a->result.layers[FRAMEWORK_DEVICE].likely, then));

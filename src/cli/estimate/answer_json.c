@@ -17,7 +17,8 @@ static void put_layers(json_writer *w, const estimate_question *e) {
     if (!e->hardware.memory) return;
     put_bytes(w, "device_bytes", &r->layers[FRAMEWORK_DEVICE]);
     json_put_string(w, "device", e->hardware.name);
-    json_put_unsigned(w, "reported_bytes", e->hardware.memory);
+    json_put_unsigned(w, "reported_bytes", e->hardware.memory + e->hardware.leaves);
+    if (e->hardware.leaves) json_put_unsigned(w, "machine_bytes", e->hardware.leaves);
 }
 
 static void put_terms(json_writer *w, const framework_result *r) {

@@ -184,7 +184,7 @@ static status ask_devices(const options *o, candidate *out, uint32_t count) {
     uint32_t refused = 0;
     for (uint32_t i = 0; i < count; i++) {
         options with = *o;
-        with.estimate.device = out[i].name = hardware_files[i].name;
+        with.estimate.device = out[i].name = hardware_name(i);
         status result = ask(&with, NULL, true, &out[i].a);
         out[i].refused = result == STATUS_INVALID;
         refused += out[i].refused;
@@ -195,7 +195,7 @@ static status ask_devices(const options *o, candidate *out, uint32_t count) {
 
 /* The smallest that fits; where none does, what the largest would take. */
 static status solve_device(solving *s) {
-    while (hardware_files[s->device_count].name) s->device_count++;
+    s->device_count = hardware_count();
     s->devices = memory_new(s->device_count, sizeof *s->devices);
     if (!s->devices) return status_set(STATUS_FAILED, "no memory to ask for all devices");
     TRY(ask_devices(s->o, s->devices, s->device_count));
@@ -327,16 +327,19 @@ static void put_found(const solving *s, json_writer *w) {
     if (f->more.bytes.likely) json_put_unsigned(w, "one_more_bytes", f->more.bytes.likely);
     if (f->with.hardware.memory) {
         json_put_string(w, "device", f->with.hardware.name);
-        json_put_unsigned(w, "reported_bytes", f->with.hardware.memory);
+        json_put_unsigned(w, "reported_bytes", f->with.hardware.memory + f->with.hardware.leaves);
     }
 }
 
 static void say_devices(const solving *s, text *t) {
+    enum { MOST_LISTED = 16 };
     char has[UNITS_TEXT_BYTES], takes[UNITS_TEXT_BYTES];
+    uint32_t fit = 0;
     for (const candidate *c = s->devices; c < s->devices + s->device_count; c++)
-        if (c->a.fits)
+        if (c->a.fits && fit++ < MOST_LISTED)
             text_add(t, "  %-22s %12s of %12s   %s\n", c->name, units_bytes_text(c->a.bytes.likely, takes),
                      units_bytes_text(c->a.hardware.memory, has), c->a.hardware.title);
+    if (fit > MOST_LISTED) text_add(t, "  and %u larger ones, which --json lists\n", fit - MOST_LISTED);
 }
 
 static void put_devices(const solving *s, json_writer *w) {
@@ -349,7 +352,7 @@ static void put_devices(const solving *s, json_writer *w) {
             json_put_null(w, "device_bytes");
         else
             json_put_unsigned(w, "device_bytes", c->a.bytes.likely);
-        json_put_unsigned(w, "reported_bytes", c->a.hardware.memory);
+        json_put_unsigned(w, "reported_bytes", c->a.hardware.memory + c->a.hardware.leaves);
         json_end_object(w);
     }
     json_end_array(w);

@@ -1,0 +1,179 @@
+/* Which device a word means. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/nearest.h"
+#include "base/text.h"
+#include "estimate/hardware_files.h"
+#include "io/yaml.h"
+
+enum { MOST_DEVICES = 512 };
+
+static struct {
+    char name[NEAREST_BYTES];
+    const hardware_file *file;
+    bool in_table;
+} known[MOST_DEVICES];
+static uint32_t known_count;
+
+static void add_known(const char *name, const hardware_file *file, bool in_table) {
+    if (known_count == MOST_DEVICES || strlen(name) >= NEAREST_BYTES) return; /* no test passes with such */
+    snprintf(known[known_count].name, sizeof known[0].name, "%s", name);
+    known[known_count].file = file;
+    known[known_count++].in_table = in_table;
+}
+
+static void list_all(void) {
+    if (known_count) return;
+    for (const hardware_file *x = hardware_files; x->name; x++) add_known(x->name, x, false);
+    for (const hardware_file *x = hardware_tables; x->name; x++) {
+        yaml_file f;
+        if (yaml_read(x->name, x->text, strlen(x->text), &f) != STATUS_OK) continue;
+        for (uint32_t i = 0; i < f.count; i++)
+            if (hardware_is_row(f.entries[i].key, f.entries[i].list)) add_known(f.entries[i].key, x, true);
+        yaml_close(&f);
+    }
+}
+
+uint32_t hardware_count(void) {
+    list_all();
+    return known_count;
+}
+
+const char *hardware_name(uint32_t index) { return index < hardware_count() ? known[index].name : NULL; }
+
+const hardware_file *hardware_text(uint32_t index) {
+    return index < hardware_count() ? known[index].file : NULL;
+}
+
+bool hardware_in_table(uint32_t index) { return index < hardware_count() && known[index].in_table; }
+
+const char *hardware_names(void) {
+    static char names[MOST_DEVICES * 24];
+    size_t used = 0;
+    for (uint32_t i = 0; i < hardware_count() && used + 1 < sizeof names && !(i == 0 && names[0]); i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", known[i].name);
+    return names;
+}
+
+/* ---- as people write them ---- */
+
+/* Words that tell no device from another: vendors, sockets, what drivers add. */
+static bool is_idle(const char *word) {
+    static const char *const idle[] = { "nvidia", "geforce", "amd",      "radeon", "instinct",   "apple",
+                                        "tesla",  "edition", "graphics", "gpu",    "generation", "sxm",
+                                        "sxm2",   "sxm3",    "sxm4",     "sxm5",   "sxm6",       "pcie",
+                                        "hbm2",   "hbm2e",   "hbm3",     "hbm3e",  "oam" };
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
+        if (strcmp(word, idle[i]) == 0) return true;
+    return false;
+}
+
+/* "80gb", "80g" and "80gib" are "80". */
+static void drop_unit(char *word) {
+    size_t n = strlen(word);
+    static const char *const units[] = { "gib", "gb", "g" };
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        size_t u = strlen(units[i]);
+        if (n <= u || strcmp(word + n - u, units[i]) != 0 || !isdigit((unsigned char)word[n - u - 1]))
+            continue;
+        if (strspn(word, "0123456789") == n - u) word[n - u] = 0;
+        return;
+    }
+}
+
+/* Letters and digits in small letters, without what parts words; `plain`: without idle words as well. */
+static void fold(const char *name, bool plain, char out[NEAREST_BYTES]) {
+    size_t used = 0;
+    out[0] = 0;
+    for (const char *at = name; *at;) {
+        char word[NEAREST_BYTES];
+        size_t n = 0;
+        while (*at && !isalnum((unsigned char)*at)) at++;
+        for (; isalnum((unsigned char)*at); at++)
+            if (n + 1 < sizeof word) word[n++] = (char)tolower((unsigned char)*at);
+        word[n] = 0;
+        drop_unit(word);
+        const char *said = strcmp(word, "mobile") == 0 ? "laptop" : word;
+        if ((plain && is_idle(word)) || strcmp(word, "gb") == 0) continue;
+        used += (size_t)snprintf(out + used, NEAREST_BYTES - used, "%s", said);
+        if (used >= NEAREST_BYTES) return;
+    }
+}
+
+static uint32_t find_folded(const char *wanted, bool plain) {
+    char has[NEAREST_BYTES];
+    for (uint32_t i = 0; i < hardware_count() && *wanted; i++) {
+        fold(known[i].name, plain, has);
+        if (strcmp(has, wanted) == 0) return i;
+    }
+    return known_count;
+}
+
+/* Other names for the same thing. */
+static const char *other_name(const char *folded) {
+    static const struct {
+        const char *said, *name;
+    } others[] = { { "h100nvl", "h100-94" },
+                   { "h100pcie", "h100-80-pcie" },
+                   { "dgxspark", "gb10" },
+                   { "rtx8000", "quadro-rtx-8000" } };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(folded, others[i].said) == 0) return others[i].name;
+    return NULL;
+}
+
+uint32_t hardware_meant(const char *name) {
+    static const char *const before[] = { "", "rtx ", "rx " };
+    char wanted[NEAREST_BYTES], longer[NEAREST_BYTES + 8];
+    uint32_t found = hardware_count();
+    for (int plain = 0; plain < 2 && found == hardware_count(); plain++) {
+        fold(name, plain, wanted);
+        const char *other = other_name(wanted);
+        if (other) fold(other, false, wanted);
+        found = find_folded(wanted, other ? false : plain);
+    }
+    for (size_t i = 1; i < sizeof before / sizeof *before && found == hardware_count(); i++) {
+        fold(name, true, wanted);
+        snprintf(longer, sizeof longer, "%s%s", before[i], wanted);
+        if (strlen(wanted) > 1) fold(longer, true, wanted), found = find_folded(wanted, true);
+    }
+    return found;
+}
+
+/* ---- of words that name none ---- */
+
+enum { MOST_MEANT = 12 };
+
+/* Those that begin so, whole devices before parts of one: "h100-80 or h100-94" of "h100". */
+static void add_beginnings(const char *wanted, text *out) {
+    char has[NEAREST_BYTES];
+    uint32_t count = 0;
+    for (int parts = 0; parts < 2 && !count && *wanted; parts++)
+        for (uint32_t i = 0; i < hardware_count(); i++) {
+            fold(known[i].name, true, has);
+            bool part = strstr(known[i].name, "-mig-") != NULL;
+            if (part != (parts == 1) || strncmp(has, wanted, strlen(wanted)) != 0) continue;
+            if (count++ < MOST_MEANT) text_add(out, "%s%s", out->length ? " or " : "", known[i].name);
+        }
+    if (count > MOST_MEANT) text_add(out, " or %u more that begin so", count - MOST_MEANT);
+}
+
+status hardware_unknown(const char *name) {
+    char folded[NEAREST_BYTES], near[NEAREST_BYTES];
+    text meant = { 0 };
+    fold(name, true, folded);
+    add_beginnings(folded, &meant);
+    nearest_listed(folded, hardware_names(), near);
+    if (!meant.length && *near) text_add(&meant, "%s", near);
+    status result =
+        status_set(STATUS_INVALID,
+                   "there is no device '%.60s'%s%s%s %u devices have a name, as h100-80, rtx-4090, "
+                   "mi300x or m4-max-64 (docs/devices.md); what begins so is listed for a beginning, "
+                   "as rtx-40; files of your own (*.yaml) are read",
+                   name, meant.length ? "; did you mean " : "", meant.length ? meant.data : "",
+                   meant.length ? "?" : ";", hardware_count());
+    text_close(&meant);
+    return result;
+}
