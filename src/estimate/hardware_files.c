@@ -27,9 +27,12 @@ static status read_list(const char *name, const yaml_entry *x, hardware *h) {
         return STATUS_OK;
     }
     for (uint32_t i = 0; i < x->count; i++) {
-        bool bf16 = strcmp(x->values[i], "bf16") == 0, flash = strcmp(x->values[i], "flash-attention") == 0;
-        if (!bf16 && !flash) return wrong(name, x, "knows bf16 and flash-attention only");
-        h->no_bf16 |= bf16, h->no_flash |= flash;
+        const char *what = x->values[i];
+        bool bf16 = strcmp(what, "bf16") == 0, flash = strcmp(what, "flash-attention") == 0,
+             fused = strcmp(what, "fused-attention") == 0;
+        if (!bf16 && !flash && !fused)
+            return wrong(name, x, "knows bf16, flash-attention and fused-attention only");
+        h->no_bf16 |= bf16, h->no_flash |= flash, h->no_fused |= fused;
     }
     return STATUS_OK;
 }
@@ -106,14 +109,14 @@ static status read_device(const yaml_file *f, const char *name, hardware *h) {
 /* ---- tables ---- */
 
 bool hardware_is_row(const char *key, bool list) {
-    return list && strcmp(key, "columns") != 0 && strcmp(key, "cannot") != 0 && strcmp(key, "context") != 0;
+    return list && strcmp(key, "each") != 0 && strcmp(key, "cannot") != 0 && strcmp(key, "context") != 0;
 }
 
-/* A value of the row is read as though the file of the device had it under the column's name; "-" leaves it
- * out. */
+/* A value of the row is read as though the file of the device had it under the name that `each` has for it;
+ * "-" leaves it out. */
 static status read_row(const char *table, const yaml_entry *columns, const yaml_entry *row, hardware *h) {
     if (!columns || row->count != columns->count)
-        return wrong(table, row, "has not as many values as there are columns");
+        return wrong(table, row, "has not as many values as each says");
     for (uint32_t i = 0; i < row->count; i++) {
         yaml_entry one = {
             .key = columns->values[i], .values = &row->values[i], .count = 1, .line = row->line
@@ -128,7 +131,7 @@ static status read_from_table(const yaml_file *f, const char *table, const char 
     begin(wanted, h);
     for (uint32_t i = 0; i < f->count; i++) {
         const yaml_entry *x = &f->entries[i];
-        if (strcmp(x->key, "columns") == 0)
+        if (strcmp(x->key, "each") == 0)
             columns = x;
         else if (!hardware_is_row(x->key, x->list))
             TRY(read_entry(table, x, h));

@@ -59,15 +59,23 @@ const char *hardware_names(void) {
 
 /* ---- as people write them ---- */
 
-/* Words that tell no device from another: vendors, sockets, what drivers add. */
-static bool is_idle(const char *word) {
-    static const char *const idle[] = { "nvidia", "geforce", "amd",      "radeon", "instinct",   "apple",
-                                        "tesla",  "edition", "graphics", "gpu",    "generation", "sxm",
-                                        "sxm2",   "sxm3",    "sxm4",     "sxm5",   "sxm6",       "pcie",
-                                        "hbm2",   "hbm2e",   "hbm3",     "hbm3e",  "oam" };
-    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
-        if (strcmp(word, idle[i]) == 0) return true;
+/* How much of a name is left out: nothing, who made it, and then also how it is plugged in. */
+typedef enum { ALL_WORDS, NO_MAKERS, NO_SOCKETS, FOLDINGS } folding;
+
+static bool is_one_of(const char *word, const char *const *words, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(word, words[i]) == 0) return true;
     return false;
+}
+
+static bool is_left_out(const char *word, folding how) {
+    static const char *const makers[] = { "nvidia", "geforce", "amd",      "radeon", "instinct",  "apple",
+                                          "tesla",  "edition", "graphics", "gpu",    "generation" };
+    static const char *const sockets[] = { "sxm",  "sxm2", "sxm3",  "sxm4", "sxm5",  "sxm6",
+                                           "pcie", "hbm2", "hbm2e", "hbm3", "hbm3e", "oam" };
+    if (strcmp(word, "gb") == 0) return true; /* "A100 80 GB" is "A100 80" */
+    return (how >= NO_MAKERS && is_one_of(word, makers, sizeof makers / sizeof *makers)) ||
+           (how >= NO_SOCKETS && is_one_of(word, sockets, sizeof sockets / sizeof *sockets));
 }
 
 /* "80gb", "80g" and "80gib" are "80". */
@@ -83,8 +91,8 @@ static void drop_unit(char *word) {
     }
 }
 
-/* Letters and digits in small letters, without what parts words; `plain`: without idle words as well. */
-static void fold(const char *name, bool plain, char out[NEAREST_BYTES]) {
+/* Letters and digits in small letters, without what parts words. */
+static void fold(const char *name, folding how, char out[NEAREST_BYTES]) {
     size_t used = 0;
     out[0] = 0;
     for (const char *at = name; *at;) {
@@ -96,16 +104,16 @@ static void fold(const char *name, bool plain, char out[NEAREST_BYTES]) {
         word[n] = 0;
         drop_unit(word);
         const char *said = strcmp(word, "mobile") == 0 ? "laptop" : word;
-        if ((plain && is_idle(word)) || strcmp(word, "gb") == 0) continue;
+        if (is_left_out(word, how)) continue;
         used += (size_t)snprintf(out + used, NEAREST_BYTES - used, "%s", said);
         if (used >= NEAREST_BYTES) return;
     }
 }
 
-static uint32_t find_folded(const char *wanted, bool plain) {
+static uint32_t find_folded(const char *wanted, folding how) {
     char has[NEAREST_BYTES];
     for (uint32_t i = 0; i < hardware_count() && *wanted; i++) {
-        fold(known[i].name, plain, has);
+        fold(known[i].name, how, has);
         if (strcmp(has, wanted) == 0) return i;
     }
     return known_count;
@@ -118,26 +126,29 @@ static const char *other_name(const char *folded) {
     } others[] = { { "h100nvl", "h100-94" },
                    { "h100pcie", "h100-80-pcie" },
                    { "dgxspark", "gb10" },
-                   { "rtx8000", "quadro-rtx-8000" } };
+                   { "rtx8000", "quadro-rtx-8000" },
+                   { "rtxpro6000blackwellworkstation", "rtx-pro-6000" },
+                   { "rtxpro6000blackwellserver", "rtx-pro-6000-server" },
+                   { "rtxpro6000blackwellmaxqworkstation", "rtx-pro-6000-max-q" } };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(folded, others[i].said) == 0) return others[i].name;
     return NULL;
 }
 
 uint32_t hardware_meant(const char *name) {
-    static const char *const before[] = { "", "rtx ", "rx " };
+    static const char *const before[] = { "rtx ", "rx " };
     char wanted[NEAREST_BYTES], longer[NEAREST_BYTES + 8];
     uint32_t found = hardware_count();
-    for (int plain = 0; plain < 2 && found == hardware_count(); plain++) {
-        fold(name, plain, wanted);
+    for (int how = 0; how < FOLDINGS && found == hardware_count(); how++) {
+        fold(name, (folding)how, wanted);
         const char *other = other_name(wanted);
-        if (other) fold(other, false, wanted);
-        found = find_folded(wanted, other ? false : plain);
+        if (other) fold(other, ALL_WORDS, wanted);
+        found = find_folded(wanted, other ? ALL_WORDS : (folding)how);
     }
-    for (size_t i = 1; i < sizeof before / sizeof *before && found == hardware_count(); i++) {
-        fold(name, true, wanted);
+    for (size_t i = 0; i < sizeof before / sizeof *before && found == hardware_count(); i++) {
+        fold(name, NO_SOCKETS, wanted);
         snprintf(longer, sizeof longer, "%s%s", before[i], wanted);
-        if (strlen(wanted) > 1) fold(longer, true, wanted), found = find_folded(wanted, true);
+        if (strlen(wanted) > 1) fold(longer, NO_SOCKETS, wanted), found = find_folded(wanted, NO_SOCKETS);
     }
     return found;
 }
@@ -152,7 +163,7 @@ static void add_beginnings(const char *wanted, text *out) {
     uint32_t count = 0;
     for (int parts = 0; parts < 2 && !count && *wanted; parts++)
         for (uint32_t i = 0; i < hardware_count(); i++) {
-            fold(known[i].name, true, has);
+            fold(known[i].name, NO_SOCKETS, has);
             bool part = strstr(known[i].name, "-mig-") != NULL;
             if (part != (parts == 1) || strncmp(has, wanted, strlen(wanted)) != 0) continue;
             if (count++ < MOST_MEANT) text_add(out, "%s%s", out->length ? " or " : "", known[i].name);
@@ -163,7 +174,7 @@ static void add_beginnings(const char *wanted, text *out) {
 status hardware_unknown(const char *name) {
     char folded[NEAREST_BYTES], near[NEAREST_BYTES];
     text meant = { 0 };
-    fold(name, true, folded);
+    fold(name, NO_SOCKETS, folded);
     add_beginnings(folded, &meant);
     nearest_listed(folded, hardware_names(), near);
     if (!meant.length && *near) text_add(&meant, "%s", near);

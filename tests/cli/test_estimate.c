@@ -124,7 +124,7 @@ static void own_devices_are_files(void **state) {
           0 },
         { "title: one\nmemory: 20GiB\nleaves: 17GiB\n", "Does not fit one", 3 },
         { "memory: 4GiB\nleaves: 4GiB\n", "leaves is all of its memory", 2 },
-        { "memory: 4GiB\ncolumns: [memory]\n", "is no key of a device", 2 },
+        { "memory: 4GiB\neach: [memory]\n", "is no key of a device", 2 },
         { "title: other\nmemory: about 64GiB\n", "by the rule of its family reports about 64.00 GiB", 0 },
         { "memory: much\n", "much", 2 },
         { "memory: 1GiB\ncannot: [fly]\n", "knows bf16", 2 },
@@ -326,7 +326,7 @@ static void names_are_understood(void **state) {
     } cases[] = {
         { "estimate gpt2 --device H100-80GB --batch 1", 0, "Fits NVIDIA H100 80 GB" },
         { "estimate gpt2 --device rtx4090 --batch 1", 0, "Fits NVIDIA GeForce RTX 4090" },
-        { "estimate gpt2 --device H100 --batch 1", 2, "did you mean h100-80 or h100-94?" },
+        { "estimate gpt2 --device H100 --batch 1", 2, "did you mean h100-80 or h100-94 or" },
         { "estimate gpt2 --device a100-80-mig --batch 1", 2, "did you mean a100-80-mig-1g.10gb or a100" },
         { "estimate gpt2 --device rtx-4091 --batch 1", 2, "did you mean rtx-4090?" },
         { "estimate meta-llama/Llama-3.1-8B --batch 1 --context 64", 0, "llama-3.1-8b in Hugging Face's" },

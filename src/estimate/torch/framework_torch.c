@@ -125,6 +125,7 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     torch_settings with = s->torch;
     with.limit = room_of(q, s);
     with.workspace = q->hardware->workspace;
+    with.unfused = q->hardware->no_fused;
     bool known = q->hardware->multiprocessors && q->hardware->threads;
     with.multiprocessors = known ? q->hardware->multiprocessors : usual_multiprocessors;
     with.threads = known ? q->hardware->threads : usual_threads;
@@ -183,7 +184,9 @@ static void describe(const framework_subject *q, const framework_settings *setti
                  (long long)torch_accumulation(s));
     if (h->no_bf16 && s->types != TORCH_F32)
         text_add(out, "%s has no bf16: 16 bits are f16, with a loss scaler\n", h->name);
-    if (h->no_flash && s->attention == TORCH_FLASH)
+    if (h->no_fused && s->attention == TORCH_FLASH)
+        text_add(out, "%s has no fused attention of torch's: scores are written out\n", h->name);
+    else if (h->no_flash && s->attention == TORCH_FLASH)
         text_add(out, "%s has no flash attention: torch takes its memory-efficient kernel\n", h->name);
 }
 

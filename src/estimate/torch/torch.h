@@ -46,6 +46,7 @@ typedef struct {
     uint64_t limit;     /* bytes that the device lets the allocator reserve; 0: no end */
     bool repeats_heads; /* of keys and values, before fused attention; torch_estimate sets it */
     uint64_t workspace; /* of the products' library, for each thread that calls it */
+    bool unfused;       /* no fused kernel of attention is there for this GPU */
     int64_t multiprocessors, threads; /* of the GPU; threads that each holds; 0: sums take no buffers */
     bool masters;                     /* 16 bits with f32 shares of weights; torch_estimate sets it */
     int64_t positions;                /* that the model is made for; torch_estimate sets it */

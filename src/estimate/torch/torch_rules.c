@@ -377,7 +377,7 @@ static tape_value math(torch_reading *r, const attended *a) {
  */
 static bool is_math(const torch_reading *r, const attended *a) {
     bool shared = a->z.kv_heads < a->z.heads && r->s->types == TORCH_F32;
-    return r->s->cuda && (shared || a->distances);
+    return r->s->cuda && (shared || a->distances || r->s->unfused);
 }
 
 static void read_attention(torch_reading *r, const node *n) {
