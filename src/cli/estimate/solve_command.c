@@ -304,6 +304,11 @@ static void say_found(const solving *s, text *t) {
         say_value(s, t);
 }
 
+static void put_memory(json_writer *w, const hardware *h) {
+    json_put_unsigned(w, "reported_bytes", h->memory + h->leaves);
+    if (h->leaves) json_put_unsigned(w, "machine_bytes", h->leaves);
+}
+
 static void put_found(const solving *s, json_writer *w) {
     static const char *const words[] = { "fits", "memory", "batch", "context", "model", "gpus", "gpu" };
     const solution *f = &s->found;
@@ -327,19 +332,24 @@ static void put_found(const solving *s, json_writer *w) {
     if (f->more.bytes.likely) json_put_unsigned(w, "one_more_bytes", f->more.bytes.likely);
     if (f->with.hardware.memory) {
         json_put_string(w, "device", f->with.hardware.name);
-        json_put_unsigned(w, "reported_bytes", f->with.hardware.memory + f->with.hardware.leaves);
+        put_memory(w, &f->with.hardware);
     }
 }
 
+static int64_t gibibytes(const candidate *c) { return (int64_t)((c->a.hardware.memory + (1u << 29)) >> 30); }
+
+/* All that hold it, a line for each size: "  of 12 GiB: rtx-4070, rtx-4070-super". They come by memory. */
 static void say_devices(const solving *s, text *t) {
-    enum { MOST_LISTED = 16 };
-    char has[UNITS_TEXT_BYTES], takes[UNITS_TEXT_BYTES];
-    uint32_t fit = 0;
-    for (const candidate *c = s->devices; c < s->devices + s->device_count; c++)
-        if (c->a.fits && fit++ < MOST_LISTED)
-            text_add(t, "  %-22s %12s of %12s   %s\n", c->name, units_bytes_text(c->a.bytes.likely, takes),
-                     units_bytes_text(c->a.hardware.memory, has), c->a.hardware.title);
-    if (fit > MOST_LISTED) text_add(t, "  and %u larger ones, which --json lists\n", fit - MOST_LISTED);
+    int64_t size = -1;
+    for (const candidate *c = s->devices; c < s->devices + s->device_count; c++) {
+        if (!c->a.fits) continue;
+        if (gibibytes(c) == size)
+            text_add(t, ", %s", c->name);
+        else
+            text_add(t, "%s  of %lld GiB: %s", size < 0 ? "" : "\n", (long long)gibibytes(c), c->name);
+        size = gibibytes(c);
+    }
+    if (size >= 0) text_add(t, "\n");
 }
 
 static void put_devices(const solving *s, json_writer *w) {
@@ -352,7 +362,7 @@ static void put_devices(const solving *s, json_writer *w) {
             json_put_null(w, "device_bytes");
         else
             json_put_unsigned(w, "device_bytes", c->a.bytes.likely);
-        json_put_unsigned(w, "reported_bytes", c->a.hardware.memory + c->a.hardware.leaves);
+        put_memory(w, &c->a.hardware);
         json_end_object(w);
     }
     json_end_array(w);
