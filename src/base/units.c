@@ -69,15 +69,45 @@ status units_parse_number(const char *text, const char *name, double low, double
     return STATUS_OK;
 }
 
-const char *units_bytes_text(uint64_t bytes, char text[UNITS_TEXT_BYTES]) {
-    static const char *const names[] = { "B", "KiB", "MiB" };
-    double value = (double)bytes;
-    int unit = 0;
-    while (value >= 1024 && unit < 2) value /= 1024, unit++;
-    if (unit == 2 && value >= 10240)
-        snprintf(text, UNITS_TEXT_BYTES, "%.2f GiB", value / 1024);
+typedef enum { UNIT_B, UNIT_KIB, UNIT_MIB, UNIT_GIB } byte_unit;
+
+/* GiB begin at ten of them: below, a MiB more or less still shows. */
+static byte_unit unit_of(uint64_t bytes) {
+    enum { MIB = 1 << 20, LEAST_GIB = 10240 };
+    return bytes < 1024                        ? UNIT_B
+           : bytes < MIB                       ? UNIT_KIB
+           : bytes < (uint64_t)LEAST_GIB * MIB ? UNIT_MIB
+                                               : UNIT_GIB;
+}
+
+static const char *bytes_in(byte_unit unit, uint64_t bytes, char text[UNITS_TEXT_BYTES]) {
+    static const char *const names[] = { "B", "KiB", "MiB", "GiB" };
+    static const int digits[] = { 0, 1, 1, 2 };
+    double value = (double)bytes / (double)(1ull << (10 * unit)), least = unit == UNIT_GIB ? 0.005 : 0.05;
+    if (unit != UNIT_B && bytes && value < least)
+        snprintf(text, UNITS_TEXT_BYTES, "<%g %s", 2 * least, names[unit]);
     else
-        snprintf(text, UNITS_TEXT_BYTES, unit ? "%.1f %s" : "%.0f %s", value, names[unit]);
+        snprintf(text, UNITS_TEXT_BYTES, "%.*f %s", digits[unit], value, names[unit]);
+    return text;
+}
+
+const char *units_bytes_text(uint64_t bytes, char text[UNITS_TEXT_BYTES]) {
+    return bytes_in(unit_of(bytes), bytes, text);
+}
+
+const char *units_column_text(uint64_t bytes, uint64_t largest, char text[UNITS_TEXT_BYTES]) {
+    return bytes_in(unit_of(largest), bytes, text);
+}
+
+const char *units_count_text(uint64_t count, char text[UNITS_TEXT_BYTES]) {
+    if (count >= 1000000000)
+        snprintf(text, UNITS_TEXT_BYTES, "%.2f billion", (double)count / 1e9);
+    else if (count >= 1000000)
+        snprintf(text, UNITS_TEXT_BYTES, "%.2f million", (double)count / 1e6);
+    else if (count >= 1000)
+        snprintf(text, UNITS_TEXT_BYTES, "%u,%03u", (unsigned)(count / 1000), (unsigned)(count % 1000));
+    else
+        snprintf(text, UNITS_TEXT_BYTES, "%u", (unsigned)count);
     return text;
 }
 

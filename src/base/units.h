@@ -19,6 +19,11 @@ status units_parse_number(const char *text, const char *name, double low, double
 /* "1,747.3 MiB" style: into `text`, returns it. */
 enum { UNITS_TEXT_BYTES = 32 };
 const char *units_bytes_text(uint64_t bytes, char text[UNITS_TEXT_BYTES]);
+/* One of several numbers that stand together, of which `largest` is the largest: all have its unit, so that a
+ * larger number looks larger. */
+const char *units_column_text(uint64_t bytes, uint64_t largest, char text[UNITS_TEXT_BYTES]);
+/* "8.03 billion", "123.5 million", "1,024". */
+const char *units_count_text(uint64_t count, char text[UNITS_TEXT_BYTES]);
 const char *units_seconds_text(double seconds, char text[UNITS_TEXT_BYTES]);
 
 /* Rounded up to a multiple of `step`, a power of two. */

@@ -33,7 +33,7 @@ static status answer(estimate_question *e, cli_streams *streams) {
     if (e->result.fits) return STATUS_OK;
     char more[UNITS_TEXT_BYTES];
     return status_set(STATUS_NO_FIT, "%s does not fit %s: %s too much", e->model.name, e->hardware.name,
-                      units_bytes_text(e->result.beyond, more));
+                      units_column_text(e->result.beyond, e->hardware.memory + e->hardware.leaves, more));
 }
 
 /* The plan itself, for the device's memory less what a process takes of it. */

@@ -119,10 +119,11 @@ typedef enum {
 typedef struct {
     const char *name, *hint, *help; /* "batch", "N"; one line */
     const char *words;              /* of a choice: "adamw, sgd"; of a technique: its settings */
-    const char *also;               /* of a choice: what others call its words: "sdpa=flash" */
-    const char *(*names)(void);     /* what completion offers beside a path: "a10, a100-40"; NULL: nothing */
-    const char *word;               /* written instead of a number, and is stored as `meaning` */
-    const char *fallback;           /* the default in words, where the stored one says little */
+    const char *also;           /* of a choice: what others call its words: "sdpa=flash"; what that says of
+                                 * another option as well: "adamw_8bit=adamw+optimizer-bits=8" */
+    const char *(*names)(void); /* what completion offers beside a path: "a10, a100-40"; NULL: nothing */
+    const char *word;           /* written instead of a number, and is stored as `meaning` */
+    const char *fallback;       /* the default in words, where the stored one says little */
     const char *needs; /* "optimizer=adamw|lion": refused where that choice is another; NULL: always fine */
     double meaning, low, high;
     size_t offset;
@@ -148,11 +149,15 @@ options options_defaults(void);
 status options_read(const option_table *t, command c, int count, char **arguments, options *o);
 void options_close(options *o);
 
+enum { OPTION_NAME_BYTES = 64 };
+
 /* Reads one value into its field; `name` is what the sentence calls it ("--batch", "SNUG_BATCH"). */
 status options_store(const option *row, const char *name, const char *value, options *o);
 
+/* What a word of others says of another option: "optimizer-bits=8" of "adamw_8bit"; NULL: nothing. */
+const char *options_implied(const option *row, const char *value, char word[OPTION_NAME_BYTES]);
+
 /* The word that a choice has in `o`, as in "adamw". */
-enum { OPTION_NAME_BYTES = 64 };
 const char *options_choice(const option *row, const options *o, char word[OPTION_NAME_BYTES]);
 
 /* "SNUG_MICRO_BATCH" of "micro-batch". */

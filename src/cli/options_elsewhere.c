@@ -115,7 +115,8 @@ const option options_elsewhere[] = {
       .needs = "framework=hf|pytorch|llm.c|llama.cpp",
       .offset = FIELD(estimate.attention),
       .words = "auto, flash, eager",
-      .also = "sdpa=flash, flash_attention_2=flash, flash_attention_3=flash, math=eager",
+      .also = "sdpa=flash, flash_attention_2=flash, flash_attention_3=flash, flash_attn=flash, fa2=flash, "
+              "xformers=flash, math=eager",
       .help = "flash (or torch's memory-efficient kernel): no score matrix; eager: scores as matrices; auto: "
               "flash, "
               "or eager where scores have soft caps, as transformers takes it; also sdpa" },
@@ -144,6 +145,7 @@ const option options_elsewhere[] = {
       .needs = "framework=hf|pytorch",
       .offset = FIELD(estimate.loss),
       .words = "plain, fused",
+      .also = "liger=fused",
       .help = "fused: logits a part at a time and never as a whole, as in Liger kernels" },
     { .name = "optimizer-kernels",
       .hint = "KIND",
@@ -262,7 +264,12 @@ const option options_elsewhere[] = {
       .needs = "framework=hf|pytorch|litgpt",
       .offset = FIELD(estimate.shard),
       .words = "none, ddp, zero1, zero2, zero3, fsdp",
-      .help = "how several devices divide weights, gradients and optimizer state" },
+      .also =
+          "fsdp1=fsdp, fsdp2=fsdp, full_shard=fsdp, no_shard=ddp, zero-1=zero1, zero-2=zero2, zero-3=zero3, "
+          "zero_1=zero1, zero_2=zero2, zero_3=zero3, deepspeed_stage_1=zero1, deepspeed_stage_2=zero2, "
+          "deepspeed_stage_3=zero3",
+      .help = "how several devices divide weights, gradients and optimizer state; also fsdp2, full_shard, "
+              "zero-3" },
     { .name = "gpu-memory-utilization",
       .hint = "X",
       .kind = OPTION_NUMBER,

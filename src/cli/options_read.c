@@ -16,8 +16,9 @@ typedef struct {
     command command;
     int count, next; /* of arguments */
     char **arguments;
-    layer layer;              /* which is being read */
-    layer from[OPTIONS_MOST]; /* by row: the strongest that has said something */
+    layer layer;                /* which is being read */
+    layer from[OPTIONS_MOST];   /* by row: the strongest that has said something */
+    bool implied[OPTIONS_MOST]; /* by row: by a word of another option, so it may still be said */
     uint32_t line[OPTIONS_MOST];
     options *out;
 } reading;
@@ -36,9 +37,25 @@ static const option *find_anywhere(const reading *r, const char *name) {
     return NULL;
 }
 
+/* "optimizer-bits=8" of --optimizer adamw_8bit. What an option itself says counts more, wherever it stands.
+ */
+static status store_implied(reading *r, const char *name, const char *assignment) {
+    char key[OPTION_NAME_BYTES];
+    const char *value = strchr(assignment, '=');
+    snprintf(key, sizeof key, "%.*s", (int)(value - assignment), assignment);
+    const option *row = find(r, key);
+    if (!row || r->from[row - r->table->rows] >= r->layer) return STATUS_OK;
+    r->from[row - r->table->rows] = r->layer, r->implied[row - r->table->rows] = true;
+    return options_store(row, name, value + 1, r->out);
+}
+
 /* A list of a stronger layer begins anew; all else is overwritten. */
 static status store(reading *r, const option *row, const char *name, const char *value) {
     layer *from = &r->from[row - r->table->rows];
+    char word[OPTION_NAME_BYTES];
+    const char *implied = options_implied(row, value, word);
+    if (implied) TRY(store_implied(r, name, implied));
+    r->implied[row - r->table->rows] = false;
     if (row->kind == OPTION_LIST && *from != r->layer)
         *(option_list *)((char *)r->out + row->offset) = (option_list){ .count = 0 };
     *from = r->layer;
@@ -133,12 +150,46 @@ static const char *name_at(const void *context, uint32_t i) {
     return r->table->rows[i].commands & r->command ? r->table->rows[i].name : NULL;
 }
 
+/* What others call our options, with a value where theirs has none. */
+static const char *elsewhere_name(const char *name) {
+    static const struct {
+        const char *theirs, *ours;
+    } names[] = { { "batch-size", "batch" },
+                  { "per-device-train-batch-size", "batch" },
+                  { "seq-len", "context" },
+                  { "seq-length", "context" },
+                  { "sequence-length", "context" },
+                  { "max-seq-length", "context" },
+                  { "max-model-len", "context" },
+                  { "gradient-accumulation-steps", "accumulate" },
+                  { "checkpointing", "gradient-checkpointing" },
+                  { "activation-checkpointing", "gradient-checkpointing" },
+                  { "lora-r", "adapter-rank" },
+                  { "lora-rank", "adapter-rank" },
+                  { "target-modules", "adapter-targets" },
+                  { "load-in-4bit", "base-bits 4" },
+                  { "strategy", "shard" },
+                  { "fsdp", "shard fsdp" },
+                  { "zero", "shard zero3" },
+                  { "deepspeed", "shard zero3" },
+                  { "num-gpus", "gpus" },
+                  { "tensor-parallel-size", "gpus" },
+                  { "optim", "optimizer" },
+                  { "attn-implementation", "attn" } };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].theirs, name) == 0) return names[i].ours;
+    return NULL;
+}
+
 static status unknown(const reading *r, const char *name) {
     const char *of = cli_command_name(r->command);
     if (find_anywhere(r, name))
         return status_set(STATUS_INVALID, "--%s is no option of %s; 'snug help %s' shows what is", name, of,
                           of);
-    const char *near = nearest_word(name, r->table->count, name_at, r);
+    const char *ours = elsewhere_name(name), *near = nearest_word(name, r->table->count, name_at, r);
+    char begin[OPTION_NAME_BYTES];
+    snprintf(begin, sizeof begin, "%.*s", ours ? (int)strcspn(ours, " ") : 0, ours ? ours : "");
+    if (ours && find(r, begin)) near = ours;
     if (near) return status_set(STATUS_INVALID, "unknown option --%s; did you mean --%s?", name, near);
     return status_set(STATUS_INVALID, "unknown option --%s; 'snug help %s' shows all", name, of);
 }
@@ -158,7 +209,8 @@ static status read_option(reading *r, const char *argument) {
     if (!row && !negated) return unknown(r, name);
     if (!row) row = negated;
     if (value) value++;
-    if (r->from[row - r->table->rows] == LAYER_LINE && row->kind != OPTION_LIST)
+    bool implied = r->implied[row - r->table->rows];
+    if (r->from[row - r->table->rows] == LAYER_LINE && !implied && row->kind != OPTION_LIST)
         return status_set(STATUS_INVALID, "--%s is given twice", row->name);
     snprintf(full, sizeof full, "--%s", name);
     if (row->kind == OPTION_FLAG) {
@@ -246,6 +298,7 @@ static status read_layers(reading *r) {
     r->out = &first;
     TRY(read_line(r));
     memset(r->from, 0, sizeof r->from);
+    memset(r->implied, 0, sizeof r->implied);
     r->out = out;
     TRY(read_environment(r));
     if (first.config) out->config = first.config;

@@ -282,11 +282,26 @@ static const option rows[] = {
       .hint = "KIND",
       .kind = OPTION_CHOICE,
       .group = GROUP_TRAINING,
-      .commands = SIZED,
-      .needs = "framework=hf|pytorch|snug|litgpt|llm.c",
+      .commands = RUN,
       .offset = FIELD(run.optimizer.kind),
       .words = OPTIMIZER_WORDS,
       .help = "the optimizer: how gradients become updates" },
+    { .name = "optimizer", /* Adam takes the bytes of AdamW, though its updates are others */
+      .hint = "KIND",
+      .kind = OPTION_CHOICE,
+      .group = GROUP_TRAINING,
+      .commands = OUTSIDE,
+      .needs = "framework=hf|pytorch|snug|litgpt|llm.c",
+      .offset = FIELD(run.optimizer.kind),
+      .words = OPTIMIZER_WORDS,
+      .also = "adam=adamw, adamw_torch=adamw+optimizer-kernels=foreach, "
+              "adamw_torch_fused=adamw+optimizer-kernels=fused, adamw_hf=adamw+optimizer-kernels=single, "
+              "adamw_8bit=adamw+optimizer-bits=8, adamw_bnb_8bit=adamw+optimizer-bits=8, "
+              "paged_adamw_8bit=adamw+optimizer-bits=8, adamw8bit=adamw+optimizer-bits=8, "
+              "adam8bit=adamw+optimizer-bits=8, paged_adamw_32bit=adamw, paged_adamw=adamw, "
+              "lion_32bit=lion, lion_8bit=lion+optimizer-bits=8, paged_lion_8bit=lion+optimizer-bits=8",
+      .help = "the optimizer: how gradients become updates; also adam, and names of transformers as "
+              "adamw_torch_fused, adamw_8bit" },
     { .name = "weight-decay",
       .hint = "X",
       .kind = OPTION_NUMBER,

@@ -1,6 +1,7 @@
 /* From what people write to what is stored, and back. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/nearest.h"
 #include "base/units.h"
@@ -139,16 +140,22 @@ static const char *meant(const option *row, const char *said, char word[OPTION_N
     for (int i = 0; row->also && word_of(row->also, i, word); i++) {
         char *is = strchr(word, '=');
         *is = 0;
-        if (strcmp(word, said) == 0) return is + 1;
+        if (strcasecmp(word, said) == 0) return is + 1;
     }
     return said;
+}
+
+const char *options_implied(const option *row, const char *value, char word[OPTION_NAME_BYTES]) {
+    const char *other = row->kind == OPTION_CHOICE ? strchr(meant(row, value, word), '+') : NULL;
+    return other ? other + 1 : NULL;
 }
 
 static status store_choice(const option *row, const char *name, const char *value, char *field) {
     char word[OPTION_NAME_BYTES], other[OPTION_NAME_BYTES];
     const char *wanted = meant(row, value, other);
+    size_t length = strcspn(wanted, "+");
     for (int i = 0; word_of(row->words, i, word); i++)
-        if (strcmp(word, wanted) == 0) {
+        if (strlen(word) == length && strncasecmp(word, wanted, length) == 0) {
             memcpy(field, &i, sizeof i);
             return STATUS_OK;
         }

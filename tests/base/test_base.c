@@ -35,6 +35,27 @@ static void sizes_are_read(void **state) {
         assert_int_equal(units_parse_bytes(wrong[i], "--memory", &bytes), STATUS_INVALID);
 }
 
+/* Numbers that stand together have the unit of the largest, and what is there is not said to be nothing. */
+static void numbers_that_stand_together_have_one_unit(void **state) {
+    (void)state;
+    char out[UNITS_TEXT_BYTES];
+    const uint64_t mib = 1u << 20, gib = 1u << 30;
+    static const struct {
+        uint64_t count;
+        const char *text;
+    } counts[] = {
+        { 8030261248, "8.03 billion" }, { 124439808, "124.44 million" }, { 12288, "12,288" }, { 7, "7" }
+    };
+    assert_string_equal(units_bytes_text(6012 * mib, out), "6012.0 MiB");
+    assert_string_equal(units_column_text(6012 * mib, 44 * gib, out), "5.87 GiB");
+    assert_string_equal(units_column_text(65536, 44 * gib, out), "<0.01 GiB");
+    assert_string_equal(units_column_text(0, 44 * gib, out), "0.00 GiB");
+    assert_string_equal(units_column_text(1024, 900 * mib, out), "<0.1 MiB");
+    assert_string_equal(units_column_text(20 * gib, 0, out), "21474836480 B");
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        assert_string_equal(units_count_text(counts[i].count, out), counts[i].text);
+}
+
 /* A long name in the middle costs neither the beginning nor the end; the last sentence can be quoted. */
 static void sentences_keep_their_ends(void **state) {
     (void)state;
@@ -60,6 +81,7 @@ static void texts_are_cleaned(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(sizes_are_read),
+                                        cmocka_unit_test(numbers_that_stand_together_have_one_unit),
                                         cmocka_unit_test(sentences_keep_their_ends),
                                         cmocka_unit_test(texts_are_cleaned) };
     return cmocka_run_group_tests(tests, NULL, NULL);

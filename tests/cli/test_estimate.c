@@ -316,6 +316,19 @@ static void messages_of_other_tools_are_explained(void **state) {
     assert_true(command_says("explain-oom program", 2, "paste all of it"));
 }
 
+/* No number of a column looks larger than one that is. */
+static void a_column_has_one_unit(void **state) {
+    (void)state;
+    command_result r = command_run("estimate llama-3-8b --gpu h100-80 --batch 1 --context 4096");
+    assert_int_equal(r.exit, 3);
+    assert_non_null(strstr(r.out, "8.03 billion parameters, all trained, "));
+    assert_non_null(strstr(r.out, "GiB"));
+    assert_null(strstr(r.out, "MiB"));
+    command_free(&r);
+    assert_true(command_says("estimate gpt2 --batch 1 --context 64 --adapter-rank 4 --adapter-targets c_attn",
+                             0, " million parameters, "));
+}
+
 /* People write names as they stand on the hub, on a page or on the card. */
 static void names_are_understood(void **state) {
     (void)state;
@@ -430,6 +443,7 @@ int main(void) {
                                         cmocka_unit_test(messages_are_explained),
                                         cmocka_unit_test(savings_are_of_what_was_held),
                                         cmocka_unit_test(messages_of_other_tools_are_explained),
+                                        cmocka_unit_test(a_column_has_one_unit),
                                         cmocka_unit_test(names_are_understood),
                                         cmocka_unit_test(answers_say_what_they_are_of),
                                         cmocka_unit_test(solving_says_what_is_assumed),

@@ -186,6 +186,21 @@ static void usual_names_are_understood(void **state) {
         { "--attn sdpa", "--attn flash" },
         { "--attn flash_attention_2", "--attn flash" },
         { "--attn math", "--attn eager" },
+        { "--attn SDPA", "--attn flash" },
+        { "--optimizer adam", "--optimizer adamw" },
+        { "--optimizer AdamW", "--optimizer adamw" },
+        { "--optimizer adamw_torch", "--optimizer adamw --optimizer-kernels foreach" },
+        { "--optimizer adamw_torch_fused", "--optimizer-kernels fused" },
+        { "--optimizer adamw_8bit", "--optimizer adamw --optimizer-bits 8" },
+        { "--optimizer paged_adamw_8bit", "--optimizer-bits 8" },
+        { "--optimizer adamw_8bit --optimizer-bits 32", "--optimizer adamw" },
+        { "--optimizer-bits 32 --optimizer adamw_8bit", "--optimizer adamw" },
+        { "--gpus 2 --shard FSDP2", "--gpus 2 --shard fsdp" },
+        { "--gpus 2 --shard full_shard", "--gpus 2 --shard fsdp" },
+        { "--gpus 2 --shard deepspeed_stage_3", "--gpus 2 --shard zero3" },
+        { "--loss liger", "--loss fused" },
+        { "--gpu a100-80 --overhead 1.5G", "--gpu a100-80 --overhead 1536MiB" },
+        { "--gpu a100-80 --overhead 1.5GB", "--gpu a100-80 --overhead 1500000000" },
     };
     char *said[2], line[128];
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -201,6 +216,10 @@ static void usual_names_are_understood(void **state) {
         free(said[0]), free(said[1]);
     }
     assert_true(command_says("estimate gpt2 --attn sdpb", 2, "'sdpb' is none of auto, flash, eager"));
+    /* what a word implies is checked as though it had been said, and Adam's updates are not AdamW's */
+    assert_true(command_says("estimate gpt2 --optimizer adamw_8bit --framework snug", 2,
+                             "--optimizer-bits is for --framework hf"));
+    assert_true(command_says("train gpt2 --optimizer adam", 2, "'adam' is none of"));
 }
 
 static void near_misses_are_suggested(void **state) {
@@ -210,6 +229,10 @@ static void near_misses_are_suggested(void **state) {
     } near[] = {
         { "plan gtp2", "did you mean gpt2?" },
         { "plan gpt2-medum", "did you mean gpt2-medium?" },
+        { "estimate gpt2 --batch-size 4", "unknown option --batch-size; did you mean --batch?" },
+        { "estimate gpt2 --max-seq-length 4", "did you mean --context?" },
+        { "estimate gpt2 --load-in-4bit", "did you mean --base-bits 4?" },
+        { "estimate gpt2 --activation-checkpointing", "did you mean --gradient-checkpointing?" },
         { "plan tiny --recompute blok", "--recompute: 'blok' is neither" },
         { "plan tiny --recompute blok", "did you mean block?" },
         { "plan tiny --attention flsh", "did you mean flash?" },
@@ -286,7 +309,8 @@ static void every_row_is_whole(void **state) {
         /* of "sdpa=flash", flash is one of the words */
         for (const char *at = row->also; at && (at = strchr(at, '=')); at++) {
             char meant[OPTION_NAME_BYTES], all[256];
-            snprintf(meant, sizeof meant, ", %.*s,", (int)strcspn(at + 1, ","), at + 1);
+            snprintf(meant, sizeof meant, ", %.*s,", (int)strcspn(at + 1, ",+"), at + 1);
+            at += strcspn(at, ",") - 1; /* past what it says of another option */
             snprintf(all, sizeof all, ", %s,", row->words);
             if (!strstr(all, meant)) fail_msg("--%s: %s is no word of it", row->name, meant);
         }

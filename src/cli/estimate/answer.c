@@ -4,10 +4,18 @@
 #include "base/units.h"
 #include "cli/estimate/estimate.h"
 
-static void add_row(text *t, const char *name, const interval *b) {
+static void add_layers(text *t, const framework_result *r) {
     char low[UNITS_TEXT_BYTES], likely[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
-    text_add(t, "  %-14s %12s   %s to %s\n", name, units_bytes_text(b->likely, likely),
-             units_bytes_text(b->low, low), units_bytes_text(b->high, high));
+    uint64_t largest = 0;
+    for (int l = (int)r->least_layer; l <= (int)r->last_layer; l++)
+        if (r->layers[l].high > largest) largest = r->layers[l].high;
+    text_add(t, "\n  %-14s %12s   %s\n", "", "estimate", "interval");
+    for (int l = (int)r->least_layer; l <= (int)r->last_layer; l++) {
+        const interval *b = &r->layers[l];
+        text_add(t, "  %-14s %12s   %s to %s\n", framework_layer_name((framework_layer)l),
+                 units_column_text(b->likely, largest, likely), units_column_text(b->low, largest, low),
+                 units_column_text(b->high, largest, high));
+    }
 }
 
 static void add_terms(text *t, const framework_result *r) {
@@ -20,23 +28,29 @@ static void add_terms(text *t, const framework_result *r) {
     text_add(t, "\n");
     for (const framework_term *k = r->terms; k < r->terms + r->term_count; k++)
         if (k->bytes)
-            text_add(t, "  %-14s %12s  %5.1f %%%s\n", k->name, units_bytes_text(k->bytes, bytes),
+            text_add(t, "  %-14s %12s  %5.1f %%%s\n", k->name,
+                     units_column_text(k->bytes, largest->bytes, bytes),
                      100.0 * (double)k->bytes / (double)whole, k == largest ? "  the largest" : "");
 }
 
-static const char *fact_text(const framework_fact *f, double value, char out[UNITS_TEXT_BYTES]) {
-    if (f->unit == FRAMEWORK_BYTES) return units_bytes_text((uint64_t)value, out);
+static const char *fact_text(const framework_fact *f, double value, uint64_t largest,
+                             char out[UNITS_TEXT_BYTES]) {
+    if (f->unit == FRAMEWORK_BYTES) return units_column_text((uint64_t)value, largest, out);
     snprintf(out, UNITS_TEXT_BYTES, f->unit == FRAMEWORK_TIMES ? "%.2f" : "%.0f", value);
     return out;
 }
 
 static void add_facts(text *t, const framework_result *r) {
     char likely[UNITS_TEXT_BYTES], low[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
+    uint64_t largest = 0;
+    for (const framework_fact *f = r->facts; f < r->facts + r->fact_count; f++)
+        if (f->unit == FRAMEWORK_BYTES && f->high > (double)largest) largest = (uint64_t)f->high;
     if (r->fact_count) text_add(t, "\nWhat that holds\n");
     for (const framework_fact *f = r->facts; f < r->facts + r->fact_count; f++) {
-        text_add(t, "  %-30s %12s", f->label, fact_text(f, f->likely, likely));
+        text_add(t, "  %-30s %12s", f->label, fact_text(f, f->likely, largest, likely));
         if (f->high > f->low)
-            text_add(t, "   %s to %s", fact_text(f, f->low, low), fact_text(f, f->high, high));
+            text_add(t, "   %s to %s", fact_text(f, f->low, largest, low),
+                     fact_text(f, f->high, largest, high));
         text_add(t, "\n");
     }
 }
@@ -56,6 +70,11 @@ static void add_other_ways(text *t, const estimate_question *e, const framework_
     if (framework_spread(f, &e->subject, &s, change)) text_add(t, "With %s%s it would fit.\n", with, change);
 }
 
+/* What stands in a sentence with the device's memory has its unit. */
+static const char *in_its_unit(const hardware *h, uint64_t bytes, char out[UNITS_TEXT_BYTES]) {
+    return units_column_text(bytes, h->memory + h->leaves, out);
+}
+
 static void add_nearest(text *t, const estimate_question *e) {
     framework_advice near;
     char missing[UNITS_TEXT_BYTES], with[sizeof near.text + 1];
@@ -63,7 +82,7 @@ static void add_nearest(text *t, const estimate_question *e) {
     if (framework_nearest(e->framework, &e->subject, &e->settings, &near) != STATUS_OK) return;
     if (near.text[0])
         text_add(t, "Nearest comes %s%s; %s are still missing.\n", near.text, estimate_altered(&near),
-                 units_bytes_text(near.result.beyond, missing));
+                 in_its_unit(&e->hardware, near.result.beyond, missing));
     snprintf(with, sizeof with, "%s%s", near.text, near.text[0] ? " " : "");
     add_other_ways(t, e, near.text[0] ? &near.settings : &e->settings, with);
 }
@@ -91,7 +110,7 @@ static const char *device_text(const hardware *h, char out[256]) {
                      units_bytes_text(h->memory + h->leaves, whole));
     if (h->leaves)
         snprintf(out + n, 256 - (size_t)n, " of unified memory, of which %s are left to the machine",
-                 units_bytes_text(h->leaves, leaves));
+                 units_column_text(h->leaves, h->memory + h->leaves, leaves));
     return out;
 }
 
@@ -99,7 +118,7 @@ static void add_verdict(text *t, const estimate_question *e, const framework_adv
     const framework_result *r = &e->result;
     char has[256], more[UNITS_TEXT_BYTES], then[UNITS_TEXT_BYTES];
     device_text(&e->hardware, has);
-    units_bytes_text(r->beyond, more);
+    in_its_unit(&e->hardware, r->beyond, more);
     if (r->fits && !r->surely) {
         text_add(t,
                  "\nMay fit %s: likely %s %s, but the upper end of the interval does not fit. "
@@ -114,7 +133,8 @@ static void add_verdict(text *t, const estimate_question *e, const framework_adv
     text_add(t, "\nDoes not fit %s: %s too much.\n", has, more);
     if (a->text[0])
         text_add(t, "The cheapest change that makes it fit: %s%s, then %s of the device.\n", a->text,
-                 estimate_altered(a), units_bytes_text(a->result.layers[FRAMEWORK_DEVICE].likely, then));
+                 estimate_altered(a),
+                 in_its_unit(&e->hardware, a->result.layers[FRAMEWORK_DEVICE].likely, then));
     else
         add_nearest(t, e);
 }
@@ -125,9 +145,7 @@ void estimate_say(text *t, const estimate_question *e, const framework_advice *a
     text_add(t, "%s in %s: ", report_name(e->model.name, name), e->framework->title);
     e->framework->describe(&e->subject, &e->settings, r, t);
     if (e->notes.length) text_add(t, "%s", e->notes.data);
-    text_add(t, "\n  %-14s %12s   %s\n", "", "estimate", "interval");
-    for (int l = (int)r->least_layer; l <= (int)r->last_layer; l++)
-        add_row(t, framework_layer_name((framework_layer)l), &r->layers[l]);
+    add_layers(t, r);
     add_terms(t, r);
     add_facts(t, r);
     if (e->hardware.memory) add_verdict(t, e, a);

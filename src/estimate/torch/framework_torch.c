@@ -168,8 +168,12 @@ static void describe(const framework_subject *q, const framework_settings *setti
     static const char *const types[] = { "float32", "autocast to 16 bits", "16 bits" };
     const torch_settings *s = &settings->torch;
     const hardware *h = q->hardware;
-    text_add(out, "%.2f billion parameters, %.2f million trained, ", (double)r->parameters / 1e9,
-             (double)r->trained / 1e6);
+    char count[UNITS_TEXT_BYTES];
+    text_add(out, "%s parameters, ", units_count_text(r->parameters, count));
+    if (r->trained == r->parameters)
+        text_add(out, "all trained, ");
+    else
+        text_add(out, "%s trained, ", units_count_text(r->trained, count));
     describe_step(s, out);
     text_add(out, ", %s\n", types[s->types]);
     describe_head(q, r, out);
