@@ -164,8 +164,6 @@ static const char *elsewhere_name(const char *name) {
                   { "gradient-accumulation-steps", "accumulate" },
                   { "checkpointing", "gradient-checkpointing" },
                   { "activation-checkpointing", "gradient-checkpointing" },
-                  { "lora-r", "adapter-rank" },
-                  { "lora-rank", "adapter-rank" },
                   { "target-modules", "adapter-targets" },
                   { "load-in-4bit", "base-bits 4" },
                   { "strategy", "shard" },

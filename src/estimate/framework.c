@@ -102,15 +102,22 @@ static void restart(walk *w) {
     w->at->alters = false;
 }
 
-static status try_each(walk *w, bool alters) {
+/* What changes may be: switches leave what is learned and take no more devices. */
+typedef enum { SWITCHES, DEVICES, ALTERING } change_kind;
+
+static change_kind kind_of(const framework_change *c) {
+    return c->alters ? ALTERING : c->repeats ? DEVICES : SWITCHES;
+}
+
+static status try_each(walk *w, change_kind kind) {
     const framework *f = w->framework;
     char one[FRAMEWORK_CHANGE_BYTES];
     for (uint32_t i = 0; i < f->change_count && !is_enough(w); i++) {
-        if (f->changes[i].alters != alters) continue;
+        if (kind_of(&f->changes[i]) != kind) continue;
         restart(w);
         if (!f->changes[i].apply(w->subject, &w->at->settings, one)) continue;
         snprintf(w->at->text, sizeof w->at->text, "%s", one);
-        w->at->alters = alters;
+        w->at->alters = kind == ALTERING;
         TRY(attempt(w));
     }
     return STATUS_OK;
@@ -134,12 +141,29 @@ static status add_change(walk *w, const framework_change *c, bool repeating) {
     return STATUS_OK;
 }
 
-static status try_together(walk *w, bool everything) {
+/* Changes of all kinds up to `most`, one on top of the other, until it is enough. */
+static status add_together(walk *w, change_kind most, bool repeating) {
     const framework *f = w->framework;
-    restart(w);
     for (uint32_t i = 0; i < f->change_count && !is_enough(w); i++) {
         const framework_change *c = &f->changes[i];
-        if (!c->alone && (everything || !c->alters)) TRY(add_change(w, c, everything));
+        if (!c->alone && kind_of(c) <= most) TRY(add_change(w, c, repeating));
+    }
+    return STATUS_OK;
+}
+
+static status try_together(walk *w, change_kind most, bool repeating) {
+    restart(w);
+    return add_together(w, most, repeating);
+}
+
+/* What alters, each with the switches on top: adapters with blocks that are computed again. */
+static status try_each_with_switches(walk *w) {
+    const framework *f = w->framework;
+    for (uint32_t i = 0; i < f->change_count && !is_enough(w); i++) {
+        if (kind_of(&f->changes[i]) != ALTERING) continue;
+        restart(w);
+        TRY(add_change(w, &f->changes[i], false));
+        if (w->at->text[0]) TRY(add_together(w, SWITCHES, false));
     }
     return STATUS_OK;
 }
@@ -150,14 +174,27 @@ static bool any_alters(const framework *f) {
     return false;
 }
 
+/* Of a framework whose changes may alter what is learned: what does not comes first, and of that what takes
+ * no more devices. */
+static status try_by_cost(walk *w) {
+    TRY(try_each(w, SWITCHES));
+    if (!is_enough(w)) TRY(try_together(w, SWITCHES, false));
+    if (!is_enough(w)) TRY(try_each(w, DEVICES));
+    if (!is_enough(w)) TRY(try_together(w, DEVICES, false));
+    if (!is_enough(w)) TRY(try_each(w, ALTERING));
+    if (!is_enough(w)) TRY(try_each_with_switches(w));
+    return STATUS_OK;
+}
+
 static status try_all(walk *w) {
     restart(w);
-    TRY(try_each(w, false));
-    if (!is_enough(w) && any_alters(w->framework)) {
-        TRY(try_together(w, false));
-        if (!is_enough(w)) TRY(try_each(w, true));
+    if (any_alters(w->framework)) {
+        TRY(try_by_cost(w));
+    } else {
+        TRY(try_each(w, SWITCHES));
+        if (!is_enough(w)) TRY(try_each(w, DEVICES));
     }
-    if (!is_enough(w)) TRY(try_together(w, true));
+    if (!is_enough(w)) TRY(try_together(w, ALTERING, true));
     if (!is_enough(w)) restart(w);
     return STATUS_OK;
 }

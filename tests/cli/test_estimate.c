@@ -316,6 +316,17 @@ static void messages_of_other_tools_are_explained(void **state) {
     assert_true(command_says("explain-oom program", 2, "paste all of it"));
 }
 
+/* Switches that change nothing come before more devices, and adapters go with them. */
+static void switches_come_before_devices(void **state) {
+    (void)state;
+    assert_true(command_says("estimate llama-3.2-1b --gpu rx-7900-xtx --batch 1 --context 4096", 3,
+                             "makes it fit: --loss fused --gradient-checkpointing, then"));
+    assert_true(command_says("estimate llama-3-8b --gpu h100-80 --batch 1 --context 4096", 3,
+                             "--loss fused --gradient-checkpointing --gpus 2 --shard fsdp"));
+    assert_true(command_says("estimate llama-3-70b --gpu h100-80 --batch 1 --context 4096", 3,
+                             "--adapter-rank 16 --base-bits 4 --loss fused"));
+}
+
 /* No number of a column looks larger than one that is. */
 static void a_column_has_one_unit(void **state) {
     (void)state;
@@ -443,6 +454,7 @@ int main(void) {
                                         cmocka_unit_test(messages_are_explained),
                                         cmocka_unit_test(savings_are_of_what_was_held),
                                         cmocka_unit_test(messages_of_other_tools_are_explained),
+                                        cmocka_unit_test(switches_come_before_devices),
                                         cmocka_unit_test(a_column_has_one_unit),
                                         cmocka_unit_test(names_are_understood),
                                         cmocka_unit_test(answers_say_what_they_are_of),
