@@ -69,6 +69,14 @@ static void own_files_are_checked(void **state) {
         assert_true(command_says("estimate gpt2 --batch 4 --context 256 --cluster own.yaml", files[i].exit,
                                  files[i].said));
     }
+    static const char two[] =
+        "nodes: [a]\ndevices: [t4]\ngpus: [2]\ncores: [16]\nmemory: [64GiB]\ncount: [1]\n";
+    scratch_write("two.yaml", two, sizeof two - 1);
+    assert_true(command_says("estimate llama-3-8b --cluster two.yaml --batch 1 --context 1024", 3,
+                             "with adapters, which train something else, 2 would do: "));
+    /* batches that a batch norm sees are not cut */
+    assert_true(
+        command_says("estimate resnet-50 --cluster two.yaml --batch 512", 3, "no nodes on which this fits"));
     assert_true(command_says("estimate gpt2 --cluster ascent", 2, "did you mean ascend"));
     assert_true(command_says("estimate gpt2 --cluster no.yaml", 2, "no.yaml"));
     assert_true(command_says("estimate gpt2 --emit slurm", 2, "say --cluster"));
@@ -94,7 +102,17 @@ static void scripts_ask_for_what_fits(void **state) {
         { "gpt2 --cluster pitzer --batch 1 --context 256 --gpus 8 --shard ddp",
           { "--nodes=4\n", "--gpus-per-node=2\n", "--rdzv-endpoint", "--nnodes=4" } },
         { "llama-3-8b --cluster ascend --batch 1 --context 4096",
-          { "--gpus-per-node=3\n", "--job-name=llama-3-8b\n", "--account=PROJECT\n", "--time=04:00:00\n" } },
+          { "--gpus-per-node=2\n", "--job-name=llama-3-8b\n", "--account=PROJECT\n", "--time=04:00:00\n",
+            "# Estimated: snug estimate llama-3-8b --batch 1 --context 4096 --gradient-checkpointing --loss "
+            "fused --gpus 2 --shard fsdp --gpu a100-80\n",
+            "shared by fsdp, with --loss fused --gradient-checkpointing, which change nothing that is "
+            "learned; as asked it takes 3\n" } },
+        { "llama-3-8b --cluster ascend --batch 1 --context 4096 --gpus 3 --shard zero3",
+          { "--gpus-per-node=3\n", "3 of 4 a100-80 on 1 quad node, shared by zero3\n" } },
+        { "llama-3.2-1b --cluster pitzer --batch 4 --context 4096",
+          { "--gpus-per-node=1\n", "with --loss fused --gradient-checkpointing, which change",
+            "as asked it fits on none" } },
+        { "gpt2 --cluster pitzer --batch 8", { "the whole context of 1024 tokens are assumed" } },
         { "llama-3-70b --cluster cardinal --batch 1 --context 4096 --gradient-checkpointing",
           { "--partition=gpu\n", "--gpus-per-node=4\n", "torchrun --nnodes=" } },
         { "gpt2-xl --cluster pitzer --framework snug --batch 4 --context 512",
@@ -218,9 +236,14 @@ static void numbers_stay_numbers(void **state) {
 static void it_is_the_fewest(void **state) {
     (void)state;
     assert_true(command_says("estimate llama-3-8b --cluster ascend --batch 1 --context 4096", 0,
-                             "3 of 4 a100-80 on 1 quad"));
-    assert_true(command_says(
-        "estimate llama-3-8b --device a100-80 --gpus 3 --shard fsdp --batch 1 --context 4096", 0, "May fit"));
+                             "2 of 4 a100-80 on 1 quad"));
+    static const char switched[] =
+        "estimate llama-3-8b --device a100-80 --batch 1 --context 4096 --loss fused "
+        "--gradient-checkpointing";
+    char line[256];
+    assert_true(command_says(switched, 3, "too much"));
+    snprintf(line, sizeof line, "%s --gpus 2 --shard fsdp", switched);
+    assert_true(command_says(line, 0, "May fit"));
     assert_true(
         command_says("estimate llama-3-8b --device a100-80 --gpus 2 --shard fsdp --batch 1 --context 4096", 3,
                      "too much"));

@@ -5,7 +5,9 @@
 
 typedef struct {
     choose_answer nodes;
-    options with; /* the question's options with this device and so many of them */
+    options with;      /* the question's options with this device, so many of them, and what is switched on */
+    unsigned switched; /* cluster_switches.h: on though nobody asked, since fewer devices do with it */
+    int64_t as_asked;  /* devices without; 0: too few there are */
 } cluster_answer;
 
 /* As choose_nodes. `out` must not move. */

@@ -32,6 +32,16 @@ static void add_resources(const choose_answer *c, text *out) {
     for (uint32_t i = 0; i < c->of.flag_count; i++) text_add(out, "#SBATCH %s\n", c->of.flags[i]);
 }
 
+/* Each line as a comment. What people have named cannot end one: nothing but blanks and signs is left of it.
+ */
+static void add_comments(const char *lines, text *out) {
+    for (const char *at = lines; at && *at; at += *at == '\n') {
+        text_add(out, "# ");
+        for (; *at && *at != '\n'; at++) text_add(out, "%c", iscntrl((unsigned char)*at) ? '-' : *at);
+        text_add(out, "\n");
+    }
+}
+
 void slurm_add_head(const choose_answer *c, const slurm_job *job, text *out) {
     char likely[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
     text_add(out, "#!/bin/bash\n# ");
@@ -40,6 +50,7 @@ void slurm_add_head(const choose_answer *c, const slurm_job *job, text *out) {
              units_bytes_text(job->bytes.likely, likely), units_bytes_text(job->bytes.high, high),
              c->kind->device);
     if (job->tight) text_add(out, "# It %s.\n", job->tight);
+    add_comments(job->assumed, out);
     text_add(out, "#SBATCH --job-name=");
     add_plain(out, last_part(job->model));
     text_add(out, "\n");

@@ -8,8 +8,9 @@
 /* What is run, for comments and the job's name. */
 typedef struct {
     const char *model;
-    interval bytes;    /* of each device */
-    const char *tight; /* what is said where it only just fits; NULL: it doesn't only just */
+    interval bytes;      /* of each device */
+    const char *tight;   /* what is said where it only just fits; NULL: it doesn't only just */
+    const char *assumed; /* lines: what was estimated, and with what; NULL: nothing to say */
 } slurm_job;
 
 /* Up to the command. */

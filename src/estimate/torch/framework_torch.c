@@ -232,10 +232,12 @@ static int64_t even_cut(const torch_settings *s, int64_t most) {
     return most;
 }
 
+/* A batch norm learns from all samples of a batch at once: cut into parts it is another training. */
+static bool may_be_cut(const framework_subject *q) { return q->config->family != FAMILY_RESNET; }
+
 static bool to_smaller(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
-    (void)q;
-    if (s->batch < 2) return false;
+    if (s->batch < 2 || !may_be_cut(q)) return false;
     s->batch = even_cut(s, (s->batch + 1) / 2);
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--micro-batch %lld", (long long)s->batch);
     return true;
@@ -249,9 +251,8 @@ static bool to_checkpointing(const framework_subject *q, framework_settings *set
 
 static bool to_one(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
-    (void)q;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--micro-batch 1");
-    return s->batch > 1 && (s->batch = 1, true);
+    return s->batch > 1 && may_be_cut(q) && (s->batch = 1, true);
 }
 
 static bool to_codes(const framework_subject *q, framework_settings *settings, char *out) {
