@@ -59,6 +59,10 @@ static status read_entry(const char *name, const yaml_entry *x, hardware *h) {
     if (strcmp(x->key, "memory") == 0) return read_memory(v, h);
     if (strcmp(x->key, "leaves") == 0) return units_parse_bytes(v, "leaves", &h->leaves);
     if (strcmp(x->key, "workspace") == 0) return units_parse_bytes(v, "workspace", &h->workspace);
+    if (strcmp(x->key, "backend") == 0) {
+        h->mps = strcmp(v, "mps") == 0;
+        return h->mps || strcmp(v, "cuda") == 0 ? STATUS_OK : wrong(name, x, "is cuda (also ROCm's) or mps");
+    }
     if (strcmp(x->key, "title") == 0)
         snprintf(h->title, sizeof h->title, "%s", v);
     else if (strcmp(x->key, "capability") == 0)
@@ -66,7 +70,7 @@ static status read_entry(const char *name, const yaml_entry *x, hardware *h) {
     else
         return wrong(name, x,
                      "is no key of a device; there are title, memory, leaves, multiprocessors, threads, "
-                     "capability, cannot, bandwidth, f32, f16, f8, context and workspace");
+                     "capability, backend, cannot, bandwidth, f32, f16, f8, context and workspace");
     return STATUS_OK;
 }
 

@@ -282,9 +282,8 @@ static void what_fits_only_barely_says_so(void **state) {
         const char *said = strstr(r.err, "fits only barely: ");
         if (r.exit != 0) fail_msg("%s: exit %d: %s", lines[i], r.exit, r.err);
         assert_true(written && said);
-        assert_non_null(strstr(written, i < 2
-                                            ? "; room is left with --loss fused, which takes 8840.0 MiB"
-                                            : "; room is left with --gradient-checkpointing, which takes "));
+        assert_non_null(strstr(written, i < 2 ? "; room is left with --loss fused, which takes 8840.0 MiB"
+                                              : "; room is left with --gpus 4 --shard fsdp, which takes "));
         command_free(&r);
     }
     command_result r =

@@ -123,6 +123,7 @@ static void own_devices_are_files(void **state) {
           "Fits one, which reports 64.00 GiB of unified memory, of which 16.00 GiB are left to the machine",
           0 },
         { "title: one\nmemory: 20GiB\nleaves: 17GiB\n", "Does not fit one", 3 },
+        { "memory: 4GiB\nbackend: xla\n", "is cuda (also ROCm's) or mps", 2 },
         { "memory: 4GiB\nleaves: 4GiB\n", "leaves is all of its memory", 2 },
         { "memory: 4GiB\neach: [memory]\n", "is no key of a device", 2 },
         { "title: other\nmemory: about 64GiB\n", "by the rule of its family reports about 64.00 GiB", 0 },
@@ -327,6 +328,28 @@ static void switches_come_before_devices(void **state) {
                              "--adapter-rank 16 --base-bits 4 --loss fused"));
 }
 
+/* What torch does not have on a Mac is not advised, nor written. */
+static void a_mac_is_no_cuda(void **state) {
+    (void)state;
+    const char *asked = "estimate llama-3-8b --gpu m2-max-32 --batch 1 --context 2048 --framework pytorch";
+    char line[256];
+    command_result r = command_run(asked);
+    assert_int_equal(r.exit, 3);
+    assert_null(strstr(r.out, "--gpus"));
+    assert_null(strstr(r.out, "-bits"));
+    assert_non_null(strstr(r.out, "reports 32.00 GiB of unified memory, of which 10.67 GiB are"));
+    command_free(&r);
+    snprintf(line, sizeof line,
+             "estimate gpt2 --gpu m2-max-32 --batch 1 --context 256 --framework pytorch --emit torch");
+    assert_true(command_says(line, 0, "model.to(\"mps\", "));
+    assert_true(command_says(line, 0, "torch.autocast(\"mps\", "));
+    assert_true(command_says(line, 0, "ATTENTION = [SDPBackend.MATH]"));
+    assert_true(
+        command_says("estimate gpt2 --gpu m2-max-64 --gpus 2 --shard ddp --batch 1 --context 256 --framework "
+                     "pytorch --emit torch",
+                     2, "no collectives on mps"));
+}
+
 /* No number of a column looks larger than one that is. */
 static void a_column_has_one_unit(void **state) {
     (void)state;
@@ -455,6 +478,7 @@ int main(void) {
                                         cmocka_unit_test(savings_are_of_what_was_held),
                                         cmocka_unit_test(messages_of_other_tools_are_explained),
                                         cmocka_unit_test(switches_come_before_devices),
+                                        cmocka_unit_test(a_mac_is_no_cuda),
                                         cmocka_unit_test(a_column_has_one_unit),
                                         cmocka_unit_test(names_are_understood),
                                         cmocka_unit_test(answers_say_what_they_are_of),

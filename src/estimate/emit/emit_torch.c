@@ -6,12 +6,17 @@ static const char *half(const emit_request *q) {
     return q->subject->hardware->no_bf16 ? "torch.float16" : "torch.bfloat16";
 }
 
+static const char *backend(const emit_request *q) { return q->subject->hardware->mps ? "mps" : "cuda"; }
+
 /* Gradients of f16 vanish unless the loss is made larger; torch's scaler takes those of f32 weights alone. */
 static bool is_scaled(const emit_request *q) {
     return q->settings->torch.types == TORCH_AUTOCAST && q->subject->hardware->no_bf16;
 }
 
-static status check(const torch_settings *s) {
+static status check(const emit_request *q) {
+    const torch_settings *s = &q->settings->torch;
+    if (q->subject->hardware->mps && s->gpus > 1)
+        return status_set(STATUS_INVALID, "--emit torch: torch has no collectives on mps; leave --gpus out");
     if (s->adapter_rank)
         return status_set(STATUS_INVALID, "--emit torch: adapters are PEFT's; take --emit hf");
     if (emit_zero_stage(s->shard))
@@ -42,9 +47,10 @@ static void add_constants(const emit_request *q, text *out) {
     text_add(out, "CLIP = 1.0  # the largest norm of all gradients together\n");
     if (s->context) text_add(out, "CONTEXT = %lld  # tokens of a sample, at most\n", (long long)s->context);
     text_add(out, "ATTENTION = [%s]\n",
-             s->attention == TORCH_FLASH ? "SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION"
-                                         : "SDPBackend.MATH");
-    if (is_scaled(q)) text_add(out, "scaler = torch.amp.GradScaler(\"cuda\")\n");
+             s->attention == TORCH_FLASH && !q->subject->hardware->no_fused
+                 ? "SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION"
+                 : "SDPBackend.MATH");
+    if (is_scaled(q)) text_add(out, "scaler = torch.amp.GradScaler(\"%s\")\n", backend(q));
     if (s->types == TORCH_HALF && q->subject->hardware->no_bf16)
         text_add(
             out,
@@ -56,7 +62,7 @@ static void add_constants(const emit_request *q, text *out) {
 static void add_prepare(const emit_request *q, text *out) {
     const torch_settings *s = &q->settings->torch;
     const char *policy = s->types == TORCH_F32 ? "MixedPrecisionPolicy()" : NULL;
-    text_add(out, "\n\ndef prepare(model, blocks):\n    model = model.to(\"cuda\", %s)\n",
+    text_add(out, "\n\ndef prepare(model, blocks):\n    model = model.to(\"%s\", %s)\n", backend(q),
              s->types == TORCH_HALF ? half(q) : "torch.float32");
     if (s->checkpointing)
         text_add(out, "    for block in blocks:\n"
@@ -104,7 +110,7 @@ static void add_step(const emit_request *q, text *out) {
     text_add(out, "\n\ndef step(model, optimizer, batches, compute):\n"
                   "    for batch in batches:  # ACCUMULATE of them\n"
                   "        with sdpa_kernel(ATTENTION)");
-    if (s->types == TORCH_AUTOCAST) text_add(out, ", torch.autocast(\"cuda\", dtype=%s)", half(q));
+    if (s->types == TORCH_AUTOCAST) text_add(out, ", torch.autocast(\"%s\", dtype=%s)", backend(q), half(q));
     bool scaled = is_scaled(q);
     text_add(out,
              ":\n"
@@ -122,7 +128,7 @@ static void add_step(const emit_request *q, text *out) {
 static status write(const emit_request *q, text *out) {
     const torch_settings *s = &q->settings->torch;
     const char *unused;
-    TRY(check(s));
+    TRY(check(q));
     TRY(emit_optimizer(q, &unused)); /* what has no name there exists nowhere */
     emit_comment(out, q);
     if (s->gpus > 1) text_add(out, "# torchrun --nproc_per_node %lld ...\n", (long long)s->gpus);

@@ -257,9 +257,9 @@ static bool to_one(const framework_subject *q, framework_settings *settings, cha
 
 static bool to_codes(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
-    (void)q;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--optimizer-bits 8");
-    return s->state_bits != 8 && s->optimizer == OPTIMIZER_ADAMW && (s->state_bits = 8, true);
+    return !q->hardware->mps && s->state_bits != 8 && s->optimizer == OPTIMIZER_ADAMW &&
+           (s->state_bits = 8, true);
 }
 
 static bool to_half(const framework_subject *q, framework_settings *settings, char *out) {
@@ -278,7 +278,7 @@ static bool to_coded_base(const framework_subject *q, framework_settings *settin
     torch_settings *s = &settings->torch;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--adapter-rank %lld --base-bits 4",
              s->adapter_rank ? (long long)s->adapter_rank : 16LL);
-    if (!has_products(q) || (s->adapter_rank && s->base_bits == 4)) return false;
+    if (!has_products(q) || q->hardware->mps || (s->adapter_rank && s->base_bits == 4)) return false;
     if (!s->adapter_rank) s->adapter_rank = 16;
     s->base_bits = 4;
     return true;
@@ -288,11 +288,10 @@ static bool to_coded_base(const framework_subject *q, framework_settings *settin
 static bool to_more(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
     bool zero = s->shard == TORCH_ZERO1 || s->shard == TORCH_ZERO2 || s->shard == TORCH_ZERO3;
-    (void)q;
     s->gpus = s->gpus < 2 ? 2 : 2 * s->gpus, s->shard = zero ? TORCH_ZERO3 : TORCH_FSDP;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--gpus %lld --shard %s", (long long)s->gpus,
              zero ? "zero3" : "fsdp");
-    return s->gpus <= 1024;
+    return s->gpus <= 1024 && !q->hardware->mps;
 }
 
 /* ---- the same in their own words ---- */
