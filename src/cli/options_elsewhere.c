@@ -32,7 +32,8 @@ const option options_elsewhere[] = {
       .offset = FIELD(estimate.device),
       .names = hardware_names,
       .fallback = "none: how much, and not whether it fits",
-      .help = "the GPU that it is to fit, as h100-80, a100-40 or rtx-4090, wherever it is" },
+      .help = "the GPU that it is to fit, as h100-80, rtx-4090, mi300x or m4-max-64, wherever it is; the "
+              "beginning of a name lists those that begin so" },
     { .name = "device",
       .hint = "NAME|FILE.yaml",
       .kind = OPTION_TEXT,
