@@ -13,6 +13,7 @@
 #include "io/adapter_files.h"
 #include "io/scratch.h"
 #include "io/spoil.h"
+#include "passes/adapting.h"
 
 static status read_with(const char *more, pass_setting *s) {
     char json[1024];
@@ -52,6 +53,18 @@ static void what_it_says_is_read(void **state) {
     refused(ALL ", \"lora_alpha\": 0", "lora_alpha");
     refused(ALL ", \"lora_dropout\": 1", "lora_dropout");
     refused(ALL ", \"bias\": \"all\"", "'all'; only none");
+}
+
+/* Names for which there is just no room are refused, not cut. */
+static void names_are_not_cut(void **state) {
+    (void)state;
+    enum { ROOM = sizeof((pass_adapter *)0)->targets };
+    char more[2 * ROOM], name[ROOM];
+    memset(name, 'n', sizeof name);
+    for (int length = ROOM; length < ROOM + 3; length++) { /* of both, with the '+' between them */
+        snprintf(more, sizeof more, ", \"target_modules\": [\"q\", \"%.*s\"]", length - 2, name);
+        refused(more, "more names than can be told apart");
+    }
 }
 
 static void other_kinds_are_refused(void **state) {
@@ -215,6 +228,7 @@ static int open_folder(void **state) { return scratch_open(state) == 0 ? mkdir("
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_it_says_is_read),
+        cmocka_unit_test(names_are_not_cut),
         cmocka_unit_test(other_kinds_are_refused),
         cmocka_unit_test(without_a_digest_any_base_does),
         cmocka_unit_test(lists_are_no_configuration),

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/json.h"
 #include "io/model_config.h"
 #include "io/scratch.h"
 #include "io/spoil.h"
@@ -615,6 +616,37 @@ static void others_can_read_it(void **state) {
     }
 }
 
+/* Of images the class tells others what the outputs are. */
+static void others_know_the_class(void **state) {
+    (void)state;
+    static const struct {
+        const char *type, *written;
+    } rows[] = { { "vit", "ViTForImageClassification" },
+                 { "clip_vision_model", "CLIPVisionModelWithProjection" },
+                 { "resnet", "ResNetForImageClassification" },
+                 { "convnext", "ConvNextForImageClassification" } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char json[128];
+        model_config c;
+        text written = { 0 };
+        json_document d;
+        json_value list;
+        const char *said;
+        size_t count;
+        snprintf(json, sizeof json, "{\"model_type\": \"%s\"}", rows[i].type);
+        if (!reads(json, &c)) fail_msg("%s: %s", json, status_message());
+        model_config_text(&c, &written);
+        assert_int_equal(json_parse("written", written.data, written.length, &d), STATUS_OK);
+        assert_int_equal(json_get(d.root, "architectures", &list), STATUS_OK);
+        assert_int_equal(json_as_array(list, &count), STATUS_OK);
+        assert_int_equal(count, 1);
+        assert_int_equal(json_as_string(json_item(list, 0), &said), STATUS_OK);
+        assert_string_equal(said, rows[i].written);
+        json_close(&d);
+        text_close(&written);
+    }
+}
+
 /* A word that older files have says what the newer one does; where it is absent, another model comes out. */
 static void older_words_are_read(void **state) {
     (void)state;
@@ -673,6 +705,7 @@ int main(void) {
                                         cmocka_unit_test(every_layer_has_a_bit),
                                         cmocka_unit_test(what_is_ignored_is_noted),
                                         cmocka_unit_test(others_can_read_it),
+                                        cmocka_unit_test(others_know_the_class),
                                         cmocka_unit_test(what_is_left_out_is_silent_or_missed),
                                         cmocka_unit_test(folders_are_looked_at),
                                         cmocka_unit_test(what_is_written_reads_back),

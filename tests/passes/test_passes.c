@@ -116,6 +116,20 @@ static void nonsense_is_refused(void **state) {
     }
 }
 
+/* A text for which there is just no room is refused, not cut. */
+static void long_texts_are_not_cut(void **state) {
+    (void)state;
+    static const char begin[] = "mixed-f16:";
+    for (int length = PASS_SETTING_BYTES - 1; length < PASS_SETTING_BYTES + 2; length++) {
+        char written[PASS_SETTING_BYTES + 2];
+        pass_setting s;
+        snprintf(written, sizeof written, "%s%0*d", begin, length - (int)strlen(begin), 16);
+        status result = find_pass("precision")->parse(written, &s);
+        assert_int_equal(result, length < PASS_SETTING_BYTES ? STATUS_OK : STATUS_INVALID);
+        if (result == STATUS_OK) assert_string_equal(s.text, written);
+    }
+}
+
 /* ---- plans ---- */
 
 typedef struct {
@@ -280,6 +294,54 @@ static void they_leave_alone_what_they_say(void **state) {
     assert_true(tried > 20);
 }
 
+/* Sizes of a graph's room, from one that has no place for anything to one that has for all. */
+static void try_rooms(const pass *p, const graph *g, const pass_setting *s, const pass_context *c) {
+    graph whole;
+    must(graph_open(&whole));
+    must(p->run(g, s, c, &whole));
+    graph_room room = plan_graph_room(1);
+    uint64_t all = 2 * plan_growing_bytes(&whole);
+    int refused = 0;
+    for (room.bytes = 1; room.bytes < all; room.bytes += 1 + all / 9) {
+        graph out;
+        graph_limit(&room);
+        must(graph_open(&out));
+        status result = p->run(g, s, c, &out);
+        graph_limit(&(graph_room){ 0 });
+        assert_int_equal(result, graph_status(&out));
+        if (result == STATUS_OK) assert_int_equal(out.nodes.count, whole.nodes.count);
+        refused += result != STATUS_OK;
+        graph_close(&out);
+    }
+    if (!refused) fail_msg("%s %s has room for all", p->name, s->text);
+    graph_close(&whole);
+}
+
+/* A graph that has become too large is a failure of the pass that makes it, from the first node to the last.
+ */
+static void no_pass_hides_a_failure(void **state) {
+    (void)state;
+    int tried = 0;
+    for (int64_t micro = 2; micro <= 4; micro += 2) {
+        setup s;
+        open_setup(&s, &(request){ .model = "char-small", .batch = 4, .micro_batch = micro, .clip = 1 });
+        compose_choice choice = { .micro_batch = micro };
+        pass_context c = compose_context(&s.request.run, &choice);
+        c.away = true;
+        for (int i = 0; pass_table[i]; i++) {
+            graph g;
+            pass_setting offered[64];
+            pass_without without = PASS_OPTIONAL;
+            must(compose_graph(&s.request.run, &choice, pass_table[i]->stage, &g));
+            uint32_t count = pass_table[i]->settings(&g, &c, offered, 64, &without);
+            for (uint32_t k = 0; k < count; k++, tried++) try_rooms(pass_table[i], &g, &offered[k], &c);
+            graph_close(&g);
+        }
+        setup_close(&s);
+    }
+    assert_true(tried > 20);
+}
+
 static uint32_t count_of(const graph *g, const char *op) {
     uint32_t count = 0;
     for (node_id n = 1; n < g->nodes.count; n++) count += strcmp(graph_node(g, n)->op->name, op) == 0;
@@ -439,11 +501,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_round_trip),
         cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(long_texts_are_not_cut),
         cmocka_unit_test(offers_can_be_pinned),
         cmocka_unit_test(contradictions),
         cmocka_unit_test(pins_choose_micro_batches),
         cmocka_unit_test(twice_is_for_clipping_only),
         cmocka_unit_test(they_leave_alone_what_they_say),
+        cmocka_unit_test(no_pass_hides_a_failure),
         cmocka_unit_test(gelu_goes_to_the_end_of_products),
         cmocka_unit_test(offload_moves_these_bytes),
         cmocka_unit_test(golden_gpt2),

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "passes/offload/offload.h"
 #include "run/lab.h"
 
 static const pass *pass_of(const char *name, int *index) {
@@ -289,6 +290,57 @@ static void the_largest_piece_is_known(void **state) {
     plan_close(&p);
 }
 
+/* As many slots as there are pieces, up to a most, and a page so that the first can begin at one. */
+static void slots_are_for_pieces(void **state) {
+    (void)state;
+    for (uint64_t pieces = 1; pieces < PIECES_SLOTS + 3; pieces++) {
+        uint64_t slots = pieces < PIECES_SLOTS ? pieces : PIECES_SLOTS;
+        assert_int_equal(plan_slots_bytes(pieces, 8192), slots * 8192 + PIECES_PAGE);
+    }
+}
+
+static uint32_t large_states(const plan *p) {
+    uint32_t large = 0;
+    for (uint32_t i = 0; i < p->persistent_count; i++) {
+        const plan_persistent *x = &p->persistent[i];
+        if (x->category != CATEGORY_OPTIMIZER) continue;
+        bool is_large = shape_elements(&x->shape) >= OFFLOAD_SMALL;
+        if ((x->pool == plan_away_pool(p)) != is_large) fail_msg("%s is in pool %d", x->name, (int)x->pool);
+        large += is_large;
+    }
+    return large;
+}
+
+/* State of few numbers stays, just below the border too; and there may be just one piece to pass through. */
+static void small_state_stays(void **state) {
+    (void)state;
+    for (int64_t vocabulary = 64; vocabulary <= 66; vocabulary++) {
+        enum { CHANNELS = 63 }; /* times 65 they are one less than OFFLOAD_SMALL */
+        lab l;
+        plan p;
+        lab_open(&l, &(lab_sizes){ .layers = 1,
+                                   .heads = 3,
+                                   .channels = CHANNELS,
+                                   .context = 16,
+                                   .vocabulary = vocabulary,
+                                   .batch = 2 });
+        l.run.folder = "/tmp";
+        plan_of(&l, 0, "offload=optimizer", &p);
+        assert_true(large_states(&p) > 0);
+        plan_close(&p);
+    }
+    lab l;
+    plan p;
+    lab_open(&l, &(lab_sizes){
+                     .layers = 1, .heads = 2, .channels = 16, .context = 16, .vocabulary = 256, .batch = 2 });
+    l.run.folder = "/tmp";
+    plan_of(&l, 0, "offload=optimizer", &p);
+    assert_int_equal(large_states(&p), 2);
+    assert_int_equal(p.pieces.count, 1);
+    assert_int_equal(p.slots, 1);
+    plan_close(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_more_than_there_is_room),
@@ -298,6 +350,8 @@ int main(void) {
         cmocka_unit_test(what_is_cheaper_is_dropped_first),
         cmocka_unit_test(early_updates_take_no_more),
         cmocka_unit_test(the_largest_piece_is_known),
+        cmocka_unit_test(slots_are_for_pieces),
+        cmocka_unit_test(small_state_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -308,6 +308,20 @@ static void programs_share_their_room(void **state) {
     trial_close(t);
 }
 
+/* Where all of it is used no room is left, which is not as if there were no limit. */
+static void a_room_that_is_used_up_stays_one(void **state) {
+    (void)state;
+    for (uint64_t used = 99; used <= 101; used++) {
+        compose_limit(&(graph_room){ .bytes = 100 }, used);
+        assert_int_equal(graph_limit_now().bytes, 1);
+    }
+    compose_limit(&(graph_room){ .bytes = 100 }, 40);
+    assert_int_equal(graph_limit_now().bytes, 60);
+    compose_limit(&(graph_room){ 0 }, 40);
+    assert_int_equal(graph_limit_now().bytes, 0);
+    graph_limit(&(graph_room){ 0 });
+}
+
 /* What a pass has made smaller was larger on the way. */
 static void what_was_larger_counts(void **state) {
     (void)state;
@@ -386,10 +400,15 @@ static void work_is_what_it_was(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wish_is_a_part_of_the_front), cmocka_unit_test(more_freedom_is_never_slower),
-        cmocka_unit_test(a_limit_plans_what_is_within),  cmocka_unit_test(outlines_are_bounds),
-        cmocka_unit_test(trunks_change_no_plan),         cmocka_unit_test(programs_share_their_room),
-        cmocka_unit_test(what_was_larger_counts),        cmocka_unit_test(few_are_planned),
+        cmocka_unit_test(a_wish_is_a_part_of_the_front),
+        cmocka_unit_test(more_freedom_is_never_slower),
+        cmocka_unit_test(a_limit_plans_what_is_within),
+        cmocka_unit_test(outlines_are_bounds),
+        cmocka_unit_test(trunks_change_no_plan),
+        cmocka_unit_test(programs_share_their_room),
+        cmocka_unit_test(a_room_that_is_used_up_stays_one),
+        cmocka_unit_test(what_was_larger_counts),
+        cmocka_unit_test(few_are_planned),
         cmocka_unit_test(work_is_what_it_was),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/memory.h"
 #include "io/file.h"
@@ -105,6 +106,50 @@ static void a_run_without_a_folder_writes_nothing(void **state) {
     assert_int_equal(journal_evaluated(j, 1, 1), STATUS_OK);
     assert_int_equal(journal_flush(j), STATUS_OK);
     assert_int_equal(journal_close(j, STATUS_NO_FIT, 1), STATUS_NO_FIT);
+}
+
+/* The first line says when, in the time of no place: as text it sorts by it. */
+static void it_says_when(void **state) {
+    (void)state;
+    static const char form[] = "{\"began\": \"%4d-%2d-%2dT%2d:%2d:%2dZ\"%n";
+    struct tm parts = { 0 };
+    int end = 0;
+    time_t before = time(NULL);
+    assert_int_equal(journal_close(start("when", 0), STATUS_OK, 0), STATUS_OK);
+    char *text = text_of("when/metrics.jsonl");
+    int read = sscanf(text, form, &parts.tm_year, &parts.tm_mon, &parts.tm_mday, &parts.tm_hour,
+                      &parts.tm_min, &parts.tm_sec, &end);
+    assert_int_equal(read, 6);
+    assert_int_equal(end, strlen("{\"began\": \"2026-11-21T08:30:00Z\""));
+    parts.tm_year -= 1900, parts.tm_mon -= 1;
+    assert_in_range(timegm(&parts), before, time(NULL));
+    memory_free(text);
+}
+
+/* A start that was killed may have left the beginning of its history: the next one does not go on with it. */
+static void what_a_kill_has_left_is_not_read(void **state) {
+    (void)state;
+    journal *j = start("left", 0);
+    run_steps(j, 1, 3);
+    assert_int_equal(journal_close(j, STATUS_OK, 3), STATUS_OK);
+    assert_int_equal(system("cp left/metrics.jsonl left/metrics.jsonl.partial"), 0);
+    j = start("left", 0);
+    run_steps(j, 1, 5);
+    assert_int_equal(journal_close(j, STATUS_OK, 5), STATUS_OK);
+    expect_history("left/metrics.jsonl", 5, 1, 1);
+    assert_int_not_equal(access("left/metrics.jsonl.partial", F_OK), 0);
+}
+
+/* Where the history can't take its place nothing of it stays. */
+static void what_is_in_the_way_is_said(void **state) {
+    (void)state;
+    setup s = of_run("way");
+    decision d = { 0 };
+    journal *j;
+    assert_int_equal(mkdir("way", 0777) | mkdir("way/metrics.jsonl", 0777), 0);
+    assert_int_equal(journal_open(&s, &d, &(identity){ 0 }, 0, &j), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "cannot replace way/metrics.jsonl"));
+    assert_int_not_equal(access("way/metrics.jsonl.partial", F_OK), 0);
 }
 
 /* Where a run goes on, the history is cut: behind a whole line, behind a torn one, within many blocks of
@@ -206,6 +251,9 @@ static void a_lost_evaluation_is_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_say_what_happened),
+        cmocka_unit_test(it_says_when),
+        cmocka_unit_test(what_a_kill_has_left_is_not_read),
+        cmocka_unit_test(what_is_in_the_way_is_said),
         cmocka_unit_test(a_run_without_a_folder_writes_nothing),
         cmocka_unit_test(going_on_cuts_the_history),
         cmocka_unit_test(flushed_lines_are_in_the_file),

@@ -47,6 +47,7 @@ static void the_sum_must_stand(void **state) {
     size_t bytes = written(data);
     char *key = state_sum_key(data);
     assert_non_null(key);
+    assert_string_equal(data + bytes - 3, "\n}\n"); /* its last line is a line, as tools for text want it */
     assert_true(sum_stands(data, bytes));
     damaged("{}\n", 3, "no sum");
     damaged("{\"format\": 1, \"step\": 7}\n", 25, "no sum behind something");
