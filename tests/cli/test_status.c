@@ -143,7 +143,8 @@ static void a_run_that_was_killed(void **state) {
 
 static void other_folders_get_a_sentence(void **state) {
     (void)state;
-    mkdir("bare", 0700), mkdir("foreign", 0700), mkdir("pages", 0700);
+    mkdir("bare", 0700), mkdir("foreign", 0700), mkdir("pages", 0700), mkdir("nested", 0700),
+        mkdir("nested/metrics.jsonl", 0700);
     scratch_write("foreign/metrics.jsonl", "{\"epoch\": 3}\n[1]\nhello\n", 22);
     scratch_write("pages/metrics.jsonl", "", 0);
     static const struct {
@@ -153,6 +154,7 @@ static void other_folders_get_a_sentence(void **state) {
                   { "status text", "text is no folder" },
                   { "status bare", "bare has no metrics.jsonl" },
                   { "status foreign", "foreign/metrics.jsonl holds nothing that a run has written" },
+                  { "status nested", "nested/metrics.jsonl is a folder; a regular file is needed" },
                   { "status pages --follow", "pages/metrics.jsonl holds nothing" } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         command_result r = command_run(cases[i].line);

@@ -28,10 +28,10 @@ static struct {
     const char *processor;
     int available;
     double speed;             /* of the machine that is measured, beside the table's */
-    int disturbed;            /* of 20 samples */
+    int samples, disturbed;   /* how many were taken, and how many of them beside other work */
     useconds_t takes;         /* microseconds that measuring takes */
     _Atomic int own, *of_all; /* how often it was measured; by all processes */
-} fake = { .processor = "Some processor", .available = 4, .speed = 1 };
+} fake = { .processor = "Some processor", .available = 4, .speed = 1, .samples = 20 };
 
 status __wrap_measure_rates_briefly(int threads, double seconds, device_rates *r, measure_result *told);
 status __wrap_measure_rates_briefly(int threads, double seconds, device_rates *r, measure_result *told) {
@@ -39,7 +39,7 @@ status __wrap_measure_rates_briefly(int threads, double seconds, device_rates *r
     *r = device_rates_default(threads);
     for (int k = 0; k < WORK_KINDS; k++) r->flops[k] *= fake.speed;
     r->cached *= fake.speed;
-    *told = (measure_result){ .samples = 20, .disturbed = fake.disturbed };
+    *told = (measure_result){ .samples = fake.samples, .disturbed = fake.disturbed };
     fake.own++;
     if (fake.of_all) ++*fake.of_all;
     usleep(fake.takes);
@@ -230,6 +230,16 @@ static void disturbed(void) {
     EXPECT(fake.own == 2 && is_there());
 }
 
+/* Without a sample nobody knows what was beside it. */
+static void few_samples(void) {
+    fake.samples = 0;
+    device_rates r = rates_find(RATES_AUTO, &device_cpu, 4);
+    EXPECT(fake.own == 1 && says(&r, "beside other work, and not kept") && !is_there());
+    fake.samples = 1;
+    r = rates_find(RATES_AUTO, &device_cpu, 3);
+    EXPECT(fake.own == 2 && !says(&r, "not kept") && is_there());
+}
+
 static void nowhere_to_keep(void) {
     setenv("XDG_CACHE_HOME", "/dev/null/none", 1);
     device_rates r = rates_find(RATES_AUTO, &device_cpu, 4);
@@ -331,7 +341,9 @@ static void damaged(void) {
     must(rates_store(&m));
     must(rates_path(path));
     must(io_write_file(path, "{ \"machine\": 3", 14));
-    device_rates r = rates_find(RATES_AUTO, &device_cpu, 4);
+    device_rates r = rates_find(RATES_KNOWN, &device_cpu, 4);
+    EXPECT(says(&r, "passed over") && says(&r, "is not JSON"));
+    r = rates_find(RATES_AUTO, &device_cpu, 4);
     EXPECT(fake.own == 1 && says(&r, "taken now") && !says(&r, "not kept"));
     r = rates_find(RATES_KNOWN, &device_cpu, 4);
     EXPECT(strcmp(r.source, "short measurement of this machine") == 0);
@@ -375,17 +387,12 @@ static void several_at_once(void) {
 
 static void what_is_lacking_is_measured(void **state) {
     (void)state;
-    static void (*const cases[])(void) = { first_plan,
-                                           disturbed,
-                                           nowhere_to_keep,
-                                           after_a_doubt,
-                                           fewer_threads_were_measured,
-                                           careful_ones,
-                                           careful_ones_that_are_wrong,
-                                           other_processors,
-                                           many_numbers_of_threads,
-                                           damaged,
-                                           held_by_another,
+    static void (*const cases[])(void) = { first_plan,       disturbed,
+                                           few_samples,      nowhere_to_keep,
+                                           after_a_doubt,    fewer_threads_were_measured,
+                                           careful_ones,     careful_ones_that_are_wrong,
+                                           other_processors, many_numbers_of_threads,
+                                           damaged,          held_by_another,
                                            several_at_once };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) apart(cases[i]);
 }

@@ -273,6 +273,26 @@ static void early_updates_take_no_more(void **state) {
         }
 }
 
+/* ---- what can't be made ---- */
+
+/* Beside a choice that can't be made nothing is offered, which is no failure. */
+static void nothing_is_offered_beside_what_cannot_be(void **state) {
+    (void)state;
+    lab l;
+    lab_open(&l, &rows_of_a_head);
+    compose_choice c = lab_choose(&l, 0, "precision=int8 qat=int8");
+    graph g;
+    assert_int_equal(compose_graph(&l.run, &c, PASS_STEP, &g), STATUS_INVALID);
+    graph_close(&g);
+    for (int i = 0; pass_table[i]; i++) {
+        pass_setting offered[64];
+        uint32_t count = 99;
+        if (pass_table[i]->stage != PASS_STEP) continue;
+        assert_int_equal(search_offers(&l.run, &c, i, offered, 64, &count), STATUS_OK);
+        assert_int_equal(count, 0);
+    }
+}
+
 /* ---- pieces ---- */
 
 /* Of what is outside memory, the search knows the largest piece of any program, as the plan does. */
@@ -349,6 +369,7 @@ int main(void) {
         cmocka_unit_test(other_weights_stay_as_they_are),
         cmocka_unit_test(what_is_cheaper_is_dropped_first),
         cmocka_unit_test(early_updates_take_no_more),
+        cmocka_unit_test(nothing_is_offered_beside_what_cannot_be),
         cmocka_unit_test(the_largest_piece_is_known),
         cmocka_unit_test(slots_are_for_pieces),
         cmocka_unit_test(small_state_stays),

@@ -11,11 +11,15 @@
 
 #include <cmocka.h>
 
+#include <math.h>
+
 #include "base/memory.h"
+#include "base/threads.h"
 #include "io/scratch.h"
 #include "run/setup.h"
 #include "search/front.h"
 #include "search/points.h"
+#include "search/visit.h"
 
 enum { MOST = 600 };
 
@@ -222,6 +226,13 @@ static void outlines_are_bounds(void **state) {
             must(compose_bound(r, &t->points[i].choice, &trunk, &nothing, &low));
             assert_true(low.given_up);
             assert_in_range(low.peak_bytes, 2, least.peak_bytes);
+            /* what is as fast as the best so far may still be leaner than that */
+            const compose_reach as_fast = { 1, .budget = UINT64_MAX, .seconds = least.seconds },
+                                faster = { 1, UINT64_MAX, .seconds = nextafter(least.seconds, 0) };
+            must(compose_bound(r, &t->points[i].choice, &trunk, &as_fast, &low));
+            assert_false(low.given_up);
+            must(compose_bound(r, &t->points[i].choice, &trunk, &faster, &low));
+            assert_true(low.given_up);
         }
         compose_trunk_close(&trunk);
         compose_stem_close(&stem);
@@ -305,6 +316,44 @@ static void programs_share_their_room(void **state) {
         }
     }
     assert_true(shrunk);
+    trial_close(t);
+}
+
+static void first_of(const void *context, uint32_t index, compose_choice *out) {
+    (void)index;
+    *out = ((const search_point *)context)->choice;
+}
+
+static void forget(void *context, uint32_t index, const compose_least *found) {
+    (void)context, (void)index, (void)found;
+}
+
+/* Where there is no room for one candidate beside the program they are looked at one by one all the same;
+ * with room for two, two at once. */
+static void there_is_always_room_for_one(void **state) {
+    (void)state;
+    trial *t = trial_open();
+    compose_run run = t->s.request.run;
+    enum { TABLES = 1 << 20 };
+    uint64_t code = device_runtime_reserve(0).code, each = plan_making_bytes(TABLES + TABLES / 2);
+    const struct {
+        uint64_t memory, at_once;
+    } cases[] = { { code - each / 2, 1 }, { code - 1, 1 },        { code, 1 }, { code + each / 2, 1 },
+                  { code + each, 1 },     { code + 2 * each, 2 }, { 0, 2 } };
+    threads_set(2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        visit_memory memory = visit_memory_none;
+        memory.table_bytes = TABLES;
+        run.memory = cases[i].memory;
+        visit v = { .run = &run,
+                    .memory = &memory,
+                    .reach = { .peak_bytes = UINT64_MAX, .seconds = HUGE_VAL },
+                    .context = t->points,
+                    .choice = first_of,
+                    .take = forget };
+        must(visit_all(&v, 1));
+        assert_int_equal(memory.held, code + cases[i].at_once * plan_making_bytes(memory.table_bytes));
+    }
     trial_close(t);
 }
 
@@ -400,15 +449,11 @@ static void work_is_what_it_was(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wish_is_a_part_of_the_front),
-        cmocka_unit_test(more_freedom_is_never_slower),
-        cmocka_unit_test(a_limit_plans_what_is_within),
-        cmocka_unit_test(outlines_are_bounds),
-        cmocka_unit_test(trunks_change_no_plan),
-        cmocka_unit_test(programs_share_their_room),
-        cmocka_unit_test(a_room_that_is_used_up_stays_one),
-        cmocka_unit_test(what_was_larger_counts),
-        cmocka_unit_test(few_are_planned),
+        cmocka_unit_test(a_wish_is_a_part_of_the_front), cmocka_unit_test(more_freedom_is_never_slower),
+        cmocka_unit_test(a_limit_plans_what_is_within),  cmocka_unit_test(outlines_are_bounds),
+        cmocka_unit_test(trunks_change_no_plan),         cmocka_unit_test(programs_share_their_room),
+        cmocka_unit_test(there_is_always_room_for_one),  cmocka_unit_test(a_room_that_is_used_up_stays_one),
+        cmocka_unit_test(what_was_larger_counts),        cmocka_unit_test(few_are_planned),
         cmocka_unit_test(work_is_what_it_was),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

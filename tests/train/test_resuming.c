@@ -93,6 +93,35 @@ static void the_later_of_both_is_taken(void **state) {
     }
 }
 
+/* A checkpoint that lies elsewhere and is linked into the run's folder is of that run; one that only has such
+ * a name is not. */
+static void links_are_followed(void **state) {
+    (void)state;
+    resume r;
+    begin("linked", &small.run);
+    save("linked", 2);
+    assert_int_equal(system("rm -rf stash && mkdir stash && mv linked/checkpoint-2 stash/kept"), 0);
+    assert_int_equal(symlink("../stash/kept", "linked/checkpoint-2"), 0);
+    if (find(NULL, "linked", &r) != STATUS_OK) fail_msg("%s", status_message());
+    assert_string_equal(r.folder, "linked/checkpoint-2");
+    assert_true(resume_is_of(&r, "linked"));
+    assert_true(resume_is_of(&r, "stash"));
+    assert_false(resume_is_of(&r, "."));
+    assert_false(resume_is_of(&r, "nowhere"));
+    resume_close(&r);
+}
+
+/* A resume that finds nothing says so, since it was asked to go on. */
+static void a_beginning_is_said(void **state) {
+    (void)state;
+    resume r;
+    begin("young", &small.run);
+    if (find(NULL, "young", &r) != STATUS_OK) fail_msg("%s", status_message());
+    assert_int_equal(r.step, 0);
+    assert_string_equal(r.said, "young has no checkpoint yet: the run begins at the start\n");
+    resume_close(&r);
+}
+
 /* Whichever file of a checkpoint is damaged: named by itself it is refused; of a run it is passed over. */
 static void damage_is_refused_or_passed_over(void **state) {
     (void)state;
@@ -219,9 +248,14 @@ static void sentences_can_be_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_later_of_both_is_taken),      cmocka_unit_test(damage_is_refused_or_passed_over),
-        cmocka_unit_test(another_may_come_first),          cmocka_unit_test(other_runs_are_refused),
-        cmocka_unit_test(what_stands_in_the_way_is_named), cmocka_unit_test(sentences_can_be_read),
+        cmocka_unit_test(the_later_of_both_is_taken),
+        cmocka_unit_test(links_are_followed),
+        cmocka_unit_test(a_beginning_is_said),
+        cmocka_unit_test(damage_is_refused_or_passed_over),
+        cmocka_unit_test(another_may_come_first),
+        cmocka_unit_test(other_runs_are_refused),
+        cmocka_unit_test(what_stands_in_the_way_is_named),
+        cmocka_unit_test(sentences_can_be_read),
     };
     return cmocka_run_group_tests(tests, open_small, close_small);
 }
