@@ -12,6 +12,9 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "ops/gelu/gelu.h"
+#include "ops/matmul/matmul.h"
+#include "ops/matmul_int8/matmul_int8.h"
 #include "passes/offload/offload.h"
 #include "run/lab.h"
 
@@ -273,6 +276,91 @@ static void early_updates_take_no_more(void **state) {
         }
 }
 
+/* With two backwards the second waits for nothing but its own gradients: it takes what one takes that has no
+ * norm to wait for. The gradient of the last weight, a large one, is the first that is there. */
+static void the_second_backward_keeps_no_gradient(void **state) {
+    (void)state;
+    uint64_t arena[2];
+    for (int twice = 0; twice < 2; twice++) {
+        lab l;
+        plan p;
+        lab_open(&l, &(lab_sizes){ .layers = 4,
+                                   .heads = 2,
+                                   .channels = 32,
+                                   .context = 8,
+                                   .vocabulary = 512,
+                                   .batch = 1,
+                                   .untied = true,
+                                   .clip = twice });
+        plan_of(&l, 0, twice ? "update_early=twice" : "update_early=on", &p);
+        arena[twice] = p.pools[POOL_MEMORY].arena_bytes;
+        plan_close(&p);
+    }
+    assert_in_range(arena[1], 0, arena[0] + 1024);
+}
+
+/* ---- the first node of a graph ---- */
+
+static tensor_id source(graph *g, const char *name, role r) {
+    return graph_add_source(g, &(graph_source){ .name = name,
+                                                .shape = SHAPE(32, 32),
+                                                .dtype = DTYPE_F32,
+                                                .role = r,
+                                                .flags = r == ROLE_PARAMETER ? TENSOR_TRAINABLE : 0 });
+}
+
+static uint32_t count_nodes(const graph *g, const op_def *op) {
+    uint32_t count = 0;
+    for (node_id id = 1; id < g->nodes.count; id++) count += graph_node(g, id)->op == op;
+    return count;
+}
+
+/* A block may begin with the model: then its first value is recomputed as the others are. */
+static void the_first_value_is_recomputed(void **state) {
+    (void)state;
+    graph g, out;
+    pass_setting s;
+    const pass *p = pass_of("recompute", NULL);
+    assert_int_equal(graph_open(&g), STATUS_OK);
+    g.site = 0;
+    tensor_id x = source(&g, "x", ROLE_INPUT), y = gelu_apply(&g, x, false), z = gelu_apply(&g, y, false);
+    g.phase = PHASE_BACKWARD;
+    const gelu_attributes exact = { 0 };
+    tensor_id dy = graph_add(&g, &op_gelu_backward, (tensor_id[]){ y, z }, 2, &exact);
+    graph_keep(&g, graph_add(&g, &op_gelu_backward, (tensor_id[]){ x, dy }, 2, &exact), "dx");
+    assert_int_equal(graph_status(&g), STATUS_OK);
+    assert_int_equal(p->parse("block", &s), STATUS_OK);
+    assert_int_equal(graph_open(&out), STATUS_OK);
+    assert_int_equal(p->run(&g, &s, &(pass_context){ .training = true }, &out), STATUS_OK);
+    assert_int_equal(count_nodes(&g, &op_gelu), 2);
+    assert_int_equal(count_nodes(&out, &op_gelu), 4);
+    graph_close(&out);
+    graph_close(&g);
+}
+
+/* A model of nothing but one product is no less refused. */
+static void the_first_product_is_looked_at(void **state) {
+    (void)state;
+    const pass *p = pass_of("qat", NULL);
+    for (int codes = 0; codes < 2; codes++) {
+        graph g, out;
+        pass_setting s;
+        assert_int_equal(graph_open(&g), STATUS_OK);
+        tensor_id x = source(&g, "x", ROLE_INPUT), w = source(&g, "w", ROLE_PARAMETER);
+        tensor_id y = codes
+                          ? matmul_int8_apply(&g, &(matmul_int8_inputs){ .a = x, .b = w, .type = DTYPE_F32 })
+                          : matmul_apply(&g, &(matmul_inputs){ .a = x, .b = w, .type = DTYPE_F32 });
+        graph_keep(&g, y, "y");
+        assert_int_equal(graph_status(&g), STATUS_OK);
+        assert_int_equal(p->parse("int8", &s), STATUS_OK);
+        assert_int_equal(graph_open(&out), STATUS_OK);
+        assert_int_equal(p->run(&g, &s, &(pass_context){ .training = true }, &out),
+                         codes ? STATUS_INVALID : STATUS_OK);
+        graph_close(&out);
+        graph_close(&g);
+    }
+}
+
 /* ---- what can't be made ---- */
 
 /* Beside a choice that can't be made nothing is offered, which is no failure. */
@@ -369,6 +457,9 @@ int main(void) {
         cmocka_unit_test(other_weights_stay_as_they_are),
         cmocka_unit_test(what_is_cheaper_is_dropped_first),
         cmocka_unit_test(early_updates_take_no_more),
+        cmocka_unit_test(the_second_backward_keeps_no_gradient),
+        cmocka_unit_test(the_first_value_is_recomputed),
+        cmocka_unit_test(the_first_product_is_looked_at),
         cmocka_unit_test(nothing_is_offered_beside_what_cannot_be),
         cmocka_unit_test(the_largest_piece_is_known),
         cmocka_unit_test(slots_are_for_pieces),
