@@ -17,7 +17,8 @@ static status parse(const char *text, pass_setting *out) {
     return STATUS_OK;
 }
 
-/* For every product that can take a residual: the addition to fold into it. By node of `in`; 0: none. */
+/* For every product that can take a residual: the addition to fold into it. By node of `in`; 0: none. NULL:
+ * no memory. */
 static node_id *find_folds(const graph *in) {
     node_id *fold = memory_new(in->nodes.count, sizeof *fold);
     uint32_t *readers = memory_new(in->tensors.count, sizeof *readers);
@@ -40,6 +41,7 @@ static node_id *find_folds(const graph *in) {
             break;
         }
     }
+    if (!readers) memory_free(fold), fold = NULL;
     memory_free(readers);
     return fold;
 }

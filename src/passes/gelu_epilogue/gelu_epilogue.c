@@ -45,6 +45,7 @@ static node_id *find_ends(const graph *in) {
         node_id maker = product_before(in, id, readers);
         if (maker) end[maker] = id;
     }
+    if (!readers) memory_free(end), end = NULL;
     memory_free(readers);
     return end;
 }

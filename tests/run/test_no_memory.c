@@ -1,0 +1,195 @@
+/* Without memory nothing is made that is only half of it: of a function every call for memory fails once, and
+ * then it says so. The whole program is tried so by tests/cli/test_failures.c, but for the ways that are
+ * alike there: what passes have in common is called by each of them. Calls for memory are taken over here
+ * (test_no_memory.wrap). */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/memory.h"
+#include "base/threads.h"
+#include "io/adapter_files.h"
+#include "io/scratch.h"
+#include "passes/adapting.h"
+#include "plan/pack.h"
+#include "run/identity.h"
+#include "run/lab.h"
+
+/* ---- what is taken over ---- */
+
+static struct {
+    long calls, failing; /* so far; the one that fails, -1: none */
+    bool refused;        /* a call for address space was */
+} memory = { .failing = -1 };
+
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *block, size_t bytes);
+void *__real_mmap(void *at, size_t bytes, int how, int kind, int file, off_t from);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *block, size_t bytes);
+void *__wrap_mmap(void *at, size_t bytes, int how, int kind, int file, off_t from);
+
+static bool fails(void) {
+    errno = ENOMEM;
+    return memory.calls++ == memory.failing;
+}
+
+void *__wrap_calloc(size_t count, size_t size) { return fails() ? NULL : __real_calloc(count, size); }
+void *__wrap_realloc(void *block, size_t bytes) { return fails() ? NULL : __real_realloc(block, bytes); }
+/* Where there is no address space less is asked for, so all of those calls fail from then on. */
+void *__wrap_mmap(void *at, size_t bytes, int how, int kind, int file, off_t from) {
+    memory.refused |= fails();
+    return memory.refused ? MAP_FAILED : __real_mmap(at, bytes, how, kind, file, from);
+}
+
+/* Every call for memory of `body` fails once; returns how many there were. */
+static long try_all(status (*body)(void *context), void *context, const char *what) {
+    memory_trim(); /* what is kept for later would be memory that is there */
+    memory.calls = 0, memory.failing = -1;
+    if (body(context) != STATUS_OK) fail_msg("%s: %s", what, status_message());
+    long all = memory.calls;
+    for (long at = 0; at < all; at++) {
+        memory_trim();
+        memory.calls = 0, memory.failing = at, memory.refused = false;
+        status result = body(context);
+        memory.failing = -1, memory.refused = false;
+        if (memory.calls > at && result != STATUS_FAILED)
+            fail_msg("%s: call %ld of %ld fails, and that is %d", what, at, all, result);
+    }
+    return all;
+}
+
+static void must(status result) {
+    if (result != STATUS_OK) fail_msg("%s", status_message());
+}
+
+/* ---- passes ---- */
+
+typedef struct {
+    const pass *pass;
+    const pass_setting *setting;
+    const pass_context *context;
+    const graph *in;
+} application;
+
+static status apply(void *context) {
+    const application *a = context;
+    graph out;
+    TRY(graph_open(&out));
+    status result = a->pass->run(a->in, a->setting, a->context, &out);
+    graph_close(&out);
+    return result;
+}
+
+static void apply_all(const lab *l, int64_t micro_batch) {
+    compose_choice choice = lab_choose(l, micro_batch, "");
+    pass_context c = compose_context(&l->run, &choice);
+    c.away = true;
+    for (int i = 0; pass_table[i]; i++) {
+        const pass *p = pass_table[i];
+        graph in;
+        pass_setting offered[64];
+        pass_without without = PASS_OPTIONAL;
+        must(compose_graph(&l->run, &choice, p->stage, &in));
+        uint32_t count = p->settings(&in, &c, offered, 64, &without);
+        if (count > 3) count = 3;
+        for (uint32_t k = 0; k < count; k++) {
+            application a = { p, &offered[k], &c, &in };
+            assert_true(try_all(apply, &a, p->name) > 4);
+        }
+        graph_close(&in);
+    }
+}
+
+static void no_pass_makes_half_a_graph(void **state) {
+    (void)state;
+    lab l;
+    lab_open(&l, &(lab_sizes){ .layers = 2,
+                               .heads = 2,
+                               .channels = 64,
+                               .context = 16,
+                               .vocabulary = 200,
+                               .batch = 2,
+                               .dropout = 0.1,
+                               .clip = 1 });
+    apply_all(&l, 0);
+    apply_all(&l, 1);
+}
+
+/* ---- packing ---- */
+
+static status pack(void *context) {
+    pack_interval *list = context;
+    uint64_t arena;
+    return pack_intervals(list, 60, &arena);
+}
+
+static void nothing_is_packed_in_half_a_table(void **state) {
+    (void)state;
+    pack_interval list[60];
+    uint64_t random = 7;
+    for (int i = 0; i < 60; i++) {
+        uint32_t first = scratch_random(&random) % 100, length = scratch_random(&random) % 30;
+        list[i] = (pack_interval){ PACK_ALIGNMENT * (1 + (uint64_t)scratch_random(&random) % 50), first,
+                                   first + length, 0 };
+    }
+    assert_true(try_all(pack, list, "packing") > 9);
+}
+
+/* ---- who a run is ---- */
+
+static status identify(void *context) {
+    identity who;
+    return identity_of(context, &who);
+}
+
+static void nobody_is_half_known(void **state) {
+    (void)state;
+    static const char config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 4, "
+                                 "\"n_positions\": 8, \"vocab_size\": 8}\n";
+    setup s;
+    identity who;
+    setup_options o = setup_defaults();
+    scratch_write("config.json", config, sizeof config - 1);
+    o.model = "config.json", o.batch = 1, o.threads = 1;
+    must(setup_open(&o, NULL, &s));
+    assert_true(try_all(identify, &s, "identity") > 3);
+    s.weights = "nowhere"; /* they were there when the run was set up */
+    assert_int_equal(identity_of(&s, &who), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "nowhere"));
+    setup_close(&s);
+}
+
+/* ---- adapters ---- */
+
+static status save(void *context) { return adapter_files_save("adapter", context, NULL, 0); }
+
+static void no_half_of_an_adapter_is_kept(void **state) {
+    (void)state;
+    pass_setting s;
+    const pass *p = NULL;
+    for (int i = 0; pass_table[i] && !p; i++)
+        if (pass_table[i]->adapting) p = pass_table[i];
+    assert_non_null(p);
+    must(p->parse("rank=4,target=c_attn+c_proj", &s));
+    adapter_files_about about = { .pass = p, .setting = &s, .base = "model", .base_digest = 7 };
+    assert_int_equal(mkdir("adapter", 0700), 0);
+    assert_true(try_all(save, &about, "adapter") > 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(no_pass_makes_half_a_graph),
+                                        cmocka_unit_test(nothing_is_packed_in_half_a_table),
+                                        cmocka_unit_test(nobody_is_half_known),
+                                        cmocka_unit_test(no_half_of_an_adapter_is_kept) };
+    threads_set(1);
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}
