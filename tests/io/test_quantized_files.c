@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "io/quantized_files.h"
+#include "io/safetensors.h"
 #include "io/scratch.h"
 #include "io/spoil.h"
 
@@ -48,7 +49,34 @@ static void every_value_is_checked(void **state) {
     assert_null(p);
 }
 
+/* ---- memory ---- */
+
+static uint64_t taken; /* by large blocks */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size) {
+    if (count * size >= 1 << 17) taken += count * size;
+    return __real_calloc(count, size);
+}
+
+/* What is planned for is what is taken: buffers that no weight's size changes. */
+static void what_it_holds_is_known(void **state) {
+    (void)state;
+    static const float numbers[6] = { 1, 2, 3, 4, 5, 6 };
+    safetensors_item item = { "w", "F32", SHAPE(2, 3), .data = numbers, .bytes = sizeof numbers };
+    model_weight w = { .name = "w", .shape = SHAPE(2, 3), .type = DTYPE_F32 };
+    quantized_files_bytes bytes;
+    assert_int_equal(mkdir("from", 0700) | mkdir("to", 0700), 0);
+    assert_int_equal(safetensors_write("from/model.safetensors", &item, 1), STATUS_OK);
+    taken = 0;
+    if (quantized_files_convert("from", "to", &w, 1, &bytes) != STATUS_OK) fail_msg("%s", status_message());
+    assert_in_range(taken, 1 << 20, 1 << 24);
+    assert_in_range(quantized_files_held(&w, 1), taken, taken + 4096);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_value_is_checked) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_value_is_checked),
+                                        cmocka_unit_test(what_it_holds_is_known) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

@@ -1,4 +1,5 @@
 /* Every default, as a number that stands here once more: who changes one has to say so twice. */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,10 @@
 
 #include <string.h>
 
+#include "device/device.h"
+#include "io/safetensors.h"
+#include "io/scratch.h"
+#include "io/weight_files.h"
 #include "run/setup.h"
 
 static void same(double is, double should, const char *what) {
@@ -68,11 +73,42 @@ static void optimizers_settle_to_these(void **state) {
     }
 }
 
+/* Of a model whose file has a long list of tensors, what is held before there is a plan is refused here. */
+static void what_lists_take_must_fit(void **state) {
+    (void)state;
+    enum { TENSORS = 20000, NAME = 16 };
+    static const char config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 4, "
+                                 "\"n_positions\": 8, \"vocab_size\": 8}\n";
+    static safetensors_item items[TENSORS];
+    static char names[TENSORS][NAME];
+    uint64_t listed;
+    for (int i = 0; i < TENSORS; i++) {
+        snprintf(names[i], NAME, "tensor %d", i);
+        items[i] = (safetensors_item){ names[i], "F32", SHAPE(0), .data = names, .bytes = 0 };
+    }
+    assert_int_equal(mkdir("model", 0700), 0);
+    scratch_write("model/config.json", config, sizeof config - 1);
+    assert_int_equal(safetensors_write("model/model.safetensors", items, TENSORS), STATUS_OK);
+    assert_int_equal(weight_files_held("model", &listed), STATUS_OK);
+    assert_true(listed > 1 << 20);
+    device_runtime own = device_runtime_reserve(1);
+    for (uint64_t less = 0; less < 2; less++) {
+        setup s;
+        setup_options o = setup_defaults();
+        o.model = "model", o.threads = 1, o.memory = own.code + own.threads + own.tables + listed - less;
+        status result = setup_open(&o, NULL, &s);
+        assert_int_equal(result, less ? STATUS_NO_FIT : STATUS_OK);
+        if (less) assert_non_null(strstr(status_message(), "lists of what is in their files"));
+        if (!less) setup_close(&s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_these),
         cmocka_unit_test(other_defaults_are_nothing),
         cmocka_unit_test(optimizers_settle_to_these),
+        cmocka_unit_test(what_lists_take_must_fit),
     };
-    return cmocka_run_group_tests_name("setup", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("setup", tests, scratch_open, scratch_close);
 }
