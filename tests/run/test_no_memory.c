@@ -16,6 +16,7 @@
 
 #include "base/memory.h"
 #include "base/threads.h"
+#include "compare/compare.h"
 #include "io/adapter_files.h"
 #include "io/scratch.h"
 #include "passes/adapting.h"
@@ -185,11 +186,49 @@ static void no_half_of_an_adapter_is_kept(void **state) {
     assert_true(try_all(save, &about, "adapter") > 3);
 }
 
+/* ---- comparing ---- */
+
+typedef struct {
+    setup s;
+    compare_table t;
+} comparison;
+
+static status compare(void *context) {
+    comparison *c = context;
+    return compare_plan(&c->s, &c->t);
+}
+
+/* Rows of what is allowed come last but one, so some of the calls are looked at there. */
+static void no_row_is_left_out(void **state) {
+    (void)state;
+    enum { TRIED = 24 };
+    comparison *c = memory_new(1, sizeof *c);
+    setup_options o = setup_defaults();
+    o.model = "config.json", o.batch = 1, o.threads = 1, o.allow = "all";
+    for (int i = 0; pass_table[i]; i++)
+        if (pass_table[i]->class != PASS_LOSSY) o.passes[i] = "off";
+    must(setup_open(&o, NULL, &c->s));
+    memory.calls = 0;
+    must(compare(c));
+    assert_true(c->t.any_allowed);
+    long all = memory.calls;
+    for (long k = 0; k < TRIED; k++) {
+        memory.calls = 0, memory.failing = all * k / TRIED;
+        status result = compare(c);
+        memory.failing = -1, memory.refused = false;
+        if (result != STATUS_FAILED)
+            fail_msg("call %ld of %ld fails, and that is %d", all * k / TRIED, all, result);
+    }
+    setup_close(&c->s);
+    memory_free(c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(no_pass_makes_half_a_graph),
                                         cmocka_unit_test(nothing_is_packed_in_half_a_table),
                                         cmocka_unit_test(nobody_is_half_known),
-                                        cmocka_unit_test(no_half_of_an_adapter_is_kept) };
+                                        cmocka_unit_test(no_half_of_an_adapter_is_kept),
+                                        cmocka_unit_test(no_row_is_left_out) };
     threads_set(1);
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
