@@ -386,6 +386,10 @@ static void what_is_wrong_is_said(void **state) {
                             "few/config.json && head -c 200 text > short"),
                      0);
     refuses("quantize few --to int8 --out never", "shape");
+    assert_int_equal(
+        system("cp -r model torn && head -c 3000 model/model.safetensors > torn/model.safetensors"), 0);
+    /* whatever the budget: of what can't be read nobody knows what it takes */
+    refuses("quantize torn --to int8 --out never --memory 1MiB", "torn/model.safetensors");
     refuses("quantize model --to int8 --mode static --calibrate short --out never", "short");
     assert_int_equal(system("head -c 100000 /dev/urandom > bytes && cp -r tiny low && sed -i "
                             "'s/\"vocab_size\": [0-9]*/\"vocab_size\": 128/' low/config.json"),
