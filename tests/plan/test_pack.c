@@ -494,6 +494,19 @@ static void the_check_sees_the_end(void **state) {
             }
 }
 
+/* What lives for ever does not keep others in their places. */
+static void the_check_knows_the_last_step(void **state) {
+    (void)state;
+    for (uint32_t seed = 0; seed < 100; seed++) {
+        uint64_t arena;
+        random_begin(2000 + seed);
+        random_uniform();
+        for (uint32_t i = seed % 5; i < set_count; i += 5) set[i].last = UINT32_MAX;
+        assert_int_equal(pack_intervals(set, set_count, &arena), STATUS_OK);
+        if (check_packing(set, set_count, arena) != STATUS_OK) fail_msg("%s", status_message());
+    }
+}
+
 static void the_check_sees_what_is_wrong(void **state) {
     (void)state;
     uint64_t arena;
@@ -622,6 +635,7 @@ int main(void) {
         cmocka_unit_test(known_models_are_packed_close_and_fast),
         cmocka_unit_test(the_check_agrees_with_all_pairs),
         cmocka_unit_test(the_check_sees_the_end),
+        cmocka_unit_test(the_check_knows_the_last_step),
         cmocka_unit_test(the_check_sees_what_is_wrong),
         cmocka_unit_test(the_order_of_the_input_does_not_matter),
         cmocka_unit_test(only_the_order_of_steps_matters),
