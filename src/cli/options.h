@@ -54,7 +54,8 @@ typedef struct {
     double adapter_dropout;
     enum { SCALES_TWICE, SCALES_PLAIN } scales;
     enum { LIBRARIES_CURRENT, LIBRARIES_OLDER } libraries;
-    bool checkpointing, reentrant, holds_output, strict;
+    torch_version torch;
+    bool checkpointing, reentrant, holds_output, keeps_gradients, strict;
     int64_t labels;                 /* of an encoder's classifier; 0: it has the head that fills gaps */
     vllm_quantization quantization; /* serving: */
     vllm_cache cache;

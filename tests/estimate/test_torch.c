@@ -351,7 +351,7 @@ static void a_process_takes_what_was_measured(void **state) {
     hardware h;
     assert_int_equal(hardware_find("h100-80", &h), STATUS_OK);
     for (int images = 0; images < 2; images++) {
-        interval alone = torch_process(images, 1), many = torch_process(images, 8);
+        interval alone = torch_process(images, 1, false), many = torch_process(images, 8, false);
         uint64_t likely = h.context[1] + alone.likely;
         assert_true(h.context[0] + alone.low < 751 * MIB && h.context[2] + alone.high > 1863 * MIB);
         assert_true(images ? likely >= 751 * MIB && likely <= 771 * MIB : likely / MIB == 751);

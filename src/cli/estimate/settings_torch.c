@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/estimate/estimate.h"
+#include "estimate/torch/torch_versions.h"
 
 /* Scores with soft caps are none that torch's own kernels know: transformers writes them out. */
 static torch_attention attention_of(const estimate_question *e) {
@@ -12,7 +13,8 @@ static torch_attention attention_of(const estimate_question *e) {
     case ATTENTION_EAGER: return TORCH_EAGER;
     case ATTENTION_AUTO: break;
     }
-    return capped ? TORCH_EAGER : TORCH_FLASH;
+    const estimate_options *x = &e->o->estimate;
+    return capped ? TORCH_EAGER : torch_usual_attention(x->torch, x->framework == FRAMEWORK_HF);
 }
 
 /* --batch counts a step's, or a device's where neither --micro-batch nor --accumulate cuts it. */
@@ -43,10 +45,11 @@ void estimate_settle_torch(estimate_question *e) {
     const setup_options *run = &e->o->run;
     bool hf = x->framework == FRAMEWORK_HF;
     note_assumed(e);
-    torch_update update = x->update == UPDATE_AUTO ? hf ? TORCH_FUSED : TORCH_FOREACH
+    torch_update update = x->update == UPDATE_AUTO ? torch_usual_update(x->torch, hf)
                                                    : (torch_update)(x->update - UPDATE_FOREACH);
     e->settings.torch =
-        (torch_settings){ .transformers = hf,
+        (torch_settings){ .version = x->torch,
+                          .transformers = hf,
                           .litgpt = x->framework == FRAMEWORK_LITGPT,
                           .older = x->libraries == LIBRARIES_OLDER,
                           .cuda = !x->device || strcmp(x->device, "cpu") != 0,
@@ -69,5 +72,6 @@ void estimate_settle_torch(estimate_question *e) {
                           .checkpointing = x->checkpointing,
                           .reentrant = x->reentrant,
                           .holds_output = x->holds_output,
+                          .keeps_gradients = x->keeps_gradients,
                           .fused_loss = x->loss == LOSS_FUSED };
 }

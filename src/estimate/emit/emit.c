@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "estimate/torch/torch_versions.h"
 #include "io/json.h"
 
 static const emitter *const emitters[EMITS] = {
@@ -42,6 +43,11 @@ status emit_write(emit_name n, const emit_request *q, text *out) {
         return status_set(STATUS_INVALID,
                           "--emit %s: its names are those of today's libraries; leave --libraries 2023 out",
                           emitters[n]->name);
+    if (n != EMIT_JSON && trains(q->framework) && torch_is_before(&q->settings->torch, TORCH_2_4))
+        return status_set(STATUS_INVALID,
+                          "--emit %s: its names are those of today's libraries, which ask for PyTorch 2.4; "
+                          "leave --torch %s out",
+                          emitters[n]->name, torch_version_name(q->settings->torch.version));
     return emitters[n]->write(q, out);
 }
 

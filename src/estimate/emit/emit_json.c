@@ -1,5 +1,6 @@
 /* The settings in snug's own words, for programs: each key is an option of estimate. */
 #include "estimate/emit/emit.h"
+#include "estimate/torch/torch_versions.h"
 #include "io/json.h"
 
 static void put_torch(json_writer *w, const emit_request *q) {
@@ -24,6 +25,8 @@ static void put_torch(json_writer *w, const emit_request *q) {
     json_put_bool(w, "gradient-checkpointing", s->checkpointing);
     if (!s->litgpt) json_put_string(w, "loss", s->fused_loss ? "fused" : "plain");
     if (s->older) json_put_string(w, "libraries", "2023");
+    if (s->version) json_put_string(w, "torch", torch_version_name(s->version));
+    if (s->keeps_gradients) json_put_bool(w, "keeps-gradients", true);
     if (s->holds_output) json_put_bool(w, "keeps-output", true);
     if (s->reentrant) json_put_bool(w, "reentrant", true);
     if (!s->adapter_rank) return;

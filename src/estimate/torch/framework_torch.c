@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "estimate/framework.h"
 #include "estimate/torch/torch_process.h"
+#include "estimate/torch/torch_versions.h"
 
 /* ---- asking ---- */
 
@@ -64,6 +65,7 @@ static status check(const framework_subject *q, const framework_settings *settin
     const torch_settings *s = &settings->torch;
     TRY(check_cut(s));
     if (s->litgpt) TRY(check_litgpt(q));
+    TRY(torch_check_version(s));
     TRY(check_images(q, s));
     if (s->state_bits != 8 && s->state_bits != 32)
         return status_set(STATUS_INVALID, "--optimizer-bits %lld: states have 32 bits, or 8",
@@ -98,7 +100,7 @@ static status check(const framework_subject *q, const framework_settings *settin
 
 /* Models without a length see images. */
 static interval beside_of(const framework_subject *q, const framework_settings *s) {
-    return torch_process(!q->model->context, s->torch.gpus);
+    return torch_process(!q->model->context, s->torch.gpus, torch_loads_at_once(&s->torch));
 }
 
 /* What is left for the allocator. */
@@ -186,6 +188,7 @@ static void describe(const framework_subject *q, const framework_settings *setti
     if (torch_accumulation(s) > 1)
         text_add(out, "gradients of %lld micro-batches add up before a step\n",
                  (long long)torch_accumulation(s));
+    if (s->version) torch_describe_version(s, out);
     if (h->no_bf16 && s->types != TORCH_F32)
         text_add(out, "%s has no bf16: 16 bits are f16, with a loss scaler\n", h->name);
     if (h->no_fused && s->attention == TORCH_FLASH)
@@ -209,14 +212,16 @@ static bool to_flash(const framework_subject *q, framework_settings *settings, c
     torch_settings *s = &settings->torch;
     (void)q;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--attn flash");
-    return !s->litgpt && s->attention != TORCH_FLASH && (s->attention = TORCH_FLASH, true);
+    return !s->litgpt && !torch_is_before(s, TORCH_2_0) && s->attention != TORCH_FLASH &&
+           (s->attention = TORCH_FLASH, true);
 }
 
 static bool to_fused_update(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
     (void)q;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--optimizer-kernels fused");
-    return s->update != TORCH_FUSED && s->optimizer == OPTIMIZER_ADAMW && (s->update = TORCH_FUSED, true);
+    return s->update != TORCH_FUSED && !torch_is_before(s, TORCH_2_0) && s->optimizer == OPTIMIZER_ADAMW &&
+           (s->update = TORCH_FUSED, true);
 }
 
 static bool to_fused_loss(const framework_subject *q, framework_settings *settings, char *out) {
@@ -284,10 +289,11 @@ static bool to_coded_base(const framework_subject *q, framework_settings *settin
     return true;
 }
 
-/* ZeRO stays ZeRO. */
+/* ZeRO stays ZeRO, which is all there is before torch has FSDP. */
 static bool to_more(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
-    bool zero = s->shard == TORCH_ZERO1 || s->shard == TORCH_ZERO2 || s->shard == TORCH_ZERO3;
+    bool zero = s->shard == TORCH_ZERO1 || s->shard == TORCH_ZERO2 || s->shard == TORCH_ZERO3 ||
+                torch_is_before(s, TORCH_1_12);
     s->gpus = s->gpus < 2 ? 2 : 2 * s->gpus, s->shard = zero ? TORCH_ZERO3 : TORCH_FSDP;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--gpus %lld --shard %s", (long long)s->gpus,
              zero ? "zero3" : "fsdp");

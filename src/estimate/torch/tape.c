@@ -499,24 +499,30 @@ static bool play_update(player *p, bool first) {
     return true;
 }
 
-/* Gradients are let go before a step, unless earlier samples' are to be added to. */
+/* Gradients are let go before backward, unless zeros or earlier samples' are to be added to. */
 static void clear_gradients(player *p) {
     for (tape_value v = 1; v < p->t->items.count; v++) {
-        bool stays = p->s->accumulates && trained(p, v);
+        bool adds = p->s->accumulates && trained(p, v), stays = adds || (p->s->fills && trained(p, v));
         if (!stays) give(p, p->gradient[v]), p->gradient[v] = 0;
-        if (stays && !p->gradient[v]) p->gradient[v] = take(p, gradient_bytes(p, v), TAPE_GRADIENTS);
+        if (adds && !p->gradient[v]) p->gradient[v] = take(p, gradient_bytes(p, v), TAPE_GRADIENTS);
     }
+}
+
+static void drop_outlived(player *p) {
     for (tape_value v = 1; v < p->t->items.count; v++)
         if (tape_at(p->t, v)->outlives && p->of[v]) drop_value(p, v);
 }
 
 static bool play_step(player *p, reading *places, reading *held, bool first) {
     const tape_settings *s = p->s;
-    clear_gradients(p);
+    bool late = s->clears_late && !s->accumulates;
+    if (!late) clear_gradients(p);
+    drop_outlived(p);
     uint32_t gathered = take_on(p, s->gathered_bytes, TAPE_TEMPORARIES, s->gather_stream);
     if (first) pend(p, s->gathered_pending, s->gather_stream);
     if (first) p->workspace = s->workspace;
     play_forward(p, places, held);
+    if (late) clear_gradients(p);
     p->now = "backward";
     if (first) p->workspace = s->workspace;
     if (first) pend(p, s->sending_pending, TAPE_COMPUTES);

@@ -96,6 +96,8 @@ typedef struct {
     bool reentrant;           /* ... by a function that holds their inputs and results until it ends */
     bool lingering;           /* inputs of blocks, and their gradients, stay until backward ends */
     bool accumulates;         /* gradients of earlier micro-batches exist and are added to */
+    bool fills;               /* gradients become zeros before a step, and stay */
+    bool clears_late;         /* gradients go when forward of the next step is done */
     uint64_t optimizer_bytes; /* state, made weight by weight in the first update */
     uint64_t update_bytes;    /* while weights are updated, with all gradients there */
     bool update_spread;       /* update_bytes are allocated weight by weight; else for the largest weight */

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "estimate/torch/allocator.h"
 #include "estimate/torch/torch_adapters.h"
+#include "estimate/torch/torch_versions.h"
 #include "ir/op.h"
 
 /* ---- weights ---- */
@@ -182,13 +183,13 @@ static uint64_t state_bytes(const trained *c, const torch_settings *s) {
     return (uint64_t)(bytes * moments_of(s) + (apart ? c->elements * 4 : 0));
 }
 
-/* foreach: the square roots of all second moments at once. One after the other: root and denominator of the
- * largest weight. Fused kernels and those of 8 bits need nothing. */
+/* foreach: the square roots of all second moments at once, once or twice. One after the other: root and
+ * denominator of the largest weight. Fused kernels and those of 8 bits need nothing. */
 static uint64_t update_bytes(const trained *c, const torch_settings *s) {
     if (s->state_bits == 8 || s->update == TORCH_FUSED) return 0;
     if (s->optimizer == OPTIMIZER_SGD) return 0;
     if (s->optimizer == OPTIMIZER_ADAMW && s->update == TORCH_FOREACH)
-        return (uint64_t)(c->elements * c->width);
+        return (uint64_t)(c->elements * c->width * torch_foreach_copies(s));
     return (uint64_t)(c->largest * c->width * 2);
 }
 
@@ -316,6 +317,8 @@ static tape_settings settings_of(const torch_settings *s, const trained *c) {
     return (tape_settings){ .checkpointing = s->checkpointing,
                             .reentrant = s->checkpointing && s->reentrant,
                             .accumulates = torch_accumulation(s) > 1,
+                            .fills = torch_fills_gradients(s),
+                            .clears_late = s->keeps_gradients,
                             .optimizer_bytes = state_bytes(c, s),
                             .update_bytes = update_bytes(c, s),
                             .update_spread = s->update == TORCH_FOREACH,
@@ -359,6 +362,28 @@ static status estimate_graph(const graph *g, const torch_settings *s, torch_resu
     return result;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Where nobody says a version, the interval holds what the older ones take that these settings can be of.
+ * Rules fall away as versions go up, so live bytes of the oldest are the most; what the allocator loses
+ * follows no such order, so the first version of each set of rules is played. */
+static status span_versions(const graph *g, const torch_settings *s, torch_result *r) {
+    torch_version oldest = torch_oldest(s, torch_attends(g));
+    const torch_version first[] = { oldest, TORCH_1_11, TORCH_2_0 };
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+        torch_settings old = *s;
+        torch_result older = { 0 };
+        old.version = first[i];
+        bool copies = s->update == TORCH_FOREACH && torch_foreach_copies(&old) > torch_foreach_copies(s);
+        bool differs = copies || torch_fills_gradients(&old) || torch_softmax_keeps_input(&old);
+        if ((i && first[i] <= oldest) || !differs) continue;
+        TRY(estimate_graph(g, &old, &older));
+        r->live.high = larger(r->live.high, older.live.high);
+        r->reserved.high = larger(r->reserved.high, older.reserved.high);
+    }
+    return STATUS_OK;
+}
+
 /* Whose code for flash attention repeated heads that share keys, until transformers 4.48; Llama's did not. */
 static bool repeats_heads(const model *m, const torch_settings *s) {
     static const char *const which[] = { "mistral", "mixtral", "qwen2", "qwen2_moe", "phi3" };
@@ -380,6 +405,7 @@ status torch_estimate(const model *m, const torch_settings *settings, torch_resu
     m->build(m, &g, &(model_run){ .mode = MODEL_TRAIN, .batch = s->batch, .context = s->context }, &ports);
     status result = graph_status(&g);
     if (result == STATUS_OK) result = estimate_graph(&g, s, r);
+    if (result == STATUS_OK && !s->version && !s->litgpt) result = span_versions(&g, s, r);
     graph_close(&g);
     return result;
 }

@@ -21,7 +21,34 @@ typedef enum {
 } torch_update; /* how the optimizer goes over weights */
 typedef enum { TORCH_ALONE, TORCH_DDP, TORCH_ZERO1, TORCH_ZERO2, TORCH_ZERO3, TORCH_FSDP } torch_shard;
 
+/* Of PyTorch, in the order of TORCH_VERSION_NAMES. TORCH_ANY: nobody says it; likely today's. */
+typedef enum {
+    TORCH_ANY,
+    TORCH_1_8,
+    TORCH_1_9,
+    TORCH_1_10,
+    TORCH_1_11,
+    TORCH_1_12,
+    TORCH_1_13,
+    TORCH_2_0,
+    TORCH_2_1,
+    TORCH_2_2,
+    TORCH_2_3,
+    TORCH_2_4,
+    TORCH_2_5,
+    TORCH_2_6,
+    TORCH_2_7,
+    TORCH_2_8,
+    TORCH_2_9,
+    TORCH_2_10,
+    TORCH_2_11,
+    TORCH_TODAY = TORCH_2_11
+} torch_version;
+#define TORCH_VERSION_NAMES                                                                                  \
+    "any, 1.8, 1.9, 1.10, 1.11, 1.12, 1.13, 2.0, 2.1, 2.2, 2.3, 2.4, 2.5, 2.6, 2.7, 2.8, 2.9, 2.10, 2.11"
+
 typedef struct {
+    torch_version version;
     bool transformers; /* the modules of Hugging Face's library; else torch.nn's own */
     bool litgpt;       /* else: the modules of Lightning's litgpt */
     bool older;        /* libraries as they were before July 2024 */
@@ -51,6 +78,7 @@ typedef struct {
     bool masters;                     /* 16 bits with f32 shares of weights; torch_estimate sets it */
     int64_t positions;                /* that the model is made for; torch_estimate sets it */
     bool holds_output;                /* whoever trains holds the model's output to the end of the step */
+    bool keeps_gradients;             /* ... and gradients until forward of the next step is done */
 } torch_settings;
 
 typedef struct {

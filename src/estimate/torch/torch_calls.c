@@ -1,6 +1,7 @@
 #include "estimate/torch/torch_calls.h"
 
 #include "estimate/torch/torch_sums.h"
+#include "estimate/torch/torch_versions.h"
 
 tape_value torch_in(const torch_reading *r, const node *n, uint32_t i) {
     tensor_id t = node_in(r->g, n, i);
@@ -77,6 +78,15 @@ tape_value torch_function(torch_reading *r, const char *what, tape_value x) {
 tape_value torch_result_function(torch_reading *r, const char *what, tape_value x) {
     return torch_call(r, (tape_call){ .what = what, .in = { x }, .keeps_out = true }, torch_elements(r, x),
                       torch_width(r, x));
+}
+
+tape_value torch_softmax(torch_reading *r, const char *what, tape_value x, uint64_t backward) {
+    tape_call call = { .what = what,
+                       .in = { x },
+                       .keeps_in = torch_softmax_keeps_input(r->s),
+                       .keeps_out = true,
+                       .backward = backward };
+    return torch_call(r, call, torch_elements(r, x), torch_width(r, x));
 }
 
 /* Its gradients read x where w is trained, and w where x has a gradient. A quantized w is widened for the

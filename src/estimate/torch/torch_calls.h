@@ -31,6 +31,7 @@ typedef struct {
 extern const torch_rule torch_rules[], torch_rules_experts[], torch_rules_images[], torch_rules_distances[];
 extern const torch_rule litgpt_rules[];                 /* those that differ there */
 void torch_look(torch_reading *r);                      /* at the whole graph: its kind and classes */
+bool torch_attends(const graph *g);                     /* it has attention */
 void torch_make_masks(torch_reading *r, const node *n); /* before any block: all of them read these */
 const torch_rule *torch_rule_of(const op_def *which);   /* NULL: there is none */
 
@@ -63,5 +64,7 @@ tape_value torch_sum(torch_reading *r, tape_value a, tape_value b);       /* a +
 tape_value torch_function(torch_reading *r, const char *what, tape_value x); /* keeps its input: silu, pow */
 tape_value torch_result_function(torch_reading *r, const char *what,
                                  tape_value x); /* keeps its result: tanh */
+tape_value torch_softmax(torch_reading *r, const char *what, tape_value x,
+                         uint64_t backward); /* keeps its result; of old versions both */
 tape_value torch_linear(torch_reading *r, tape_value x, tape_value w, tape_value bias, int64_t out);
 tape_value torch_drop(torch_reading *r, tape_value x, double p);

@@ -6,5 +6,6 @@
 
 #include "estimate/interval.h"
 
-/* `images`: the model has convolutions. `gpus`: devices that work together. */
-interval torch_process(bool images, int64_t gpus);
+/* `images`: the model has convolutions. `gpus`: devices that work together. `at_once`: all kernels of a
+ * library are loaded with it (torch_loads_at_once). */
+interval torch_process(bool images, int64_t gpus, bool at_once);

@@ -314,8 +314,7 @@ static tape_value capped(torch_reading *r, tape_value x) {
 /* Its gradient multiplies into a tensor of its own, on a GPU. */
 static tape_value softmax(torch_reading *r, tape_value x) {
     uint64_t bytes = r->s->cuda ? tape_bytes(r->t, x) : 0;
-    return torch_call(r, (tape_call){ .what = "softmax", .in = { x }, .keeps_out = true, .backward = bytes },
-                      torch_elements(r, x), torch_width(r, x));
+    return torch_softmax(r, "softmax", x, bytes);
 }
 
 static tape_value heads_product(torch_reading *r, tape_value a, tape_value b, int64_t elements) {
@@ -464,10 +463,18 @@ static void read_loss(torch_reading *r, const node *n) {
         wide = torch_call(r, (tape_call){ .what = "contiguous", .in = { wide } }, torch_elements(r, wide), 4);
         tape_at(r->t, wide)->term = TAPE_LOGITS, tape_at(r->t, wide)->held = true;
     }
-    tape_value chances = torch_result_function(r, "log_softmax", wide);
+    tape_value chances = torch_softmax(r, "log_softmax", wide, 0);
     tape_at(r->t, chances)->term = TAPE_LOGITS;
     if (narrow) chances = torch_to(r, chances, 4);
     torch_call(r, (tape_call){ .what = "nll_loss", .in = { chances }, .keeps_in = 1 }, 1, 4);
+}
+
+bool torch_attends(const graph *g) {
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const torch_rule *rule = torch_rule_of(graph_node(g, id)->op);
+        if (rule && rule->read == read_attention) return true;
+    }
+    return false;
 }
 
 void torch_look(torch_reading *r) {

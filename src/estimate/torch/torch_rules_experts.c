@@ -26,7 +26,7 @@ static void read_route(torch_reading *r, const node *n) {
     tape_value logits = torch_in(r, n, 0);
     int64_t chosen = shape_elements(graph_shape(r->g, node_out(r->g, n, 0)));
     double width = torch_width(r, logits);
-    tape_value all = torch_result_function(r, "softmax", torch_to(r, logits, 4));
+    tape_value all = torch_softmax(r, "softmax", torch_to(r, logits, 4), 0);
     tape_value v = torch_call(
         r, (tape_call){ .what = "topk", .in = { all }, .kept = (uint64_t)chosen * INDEX_BYTES }, chosen, 4);
     if (a->normalised)
