@@ -12,10 +12,10 @@ static const interval libraries = { 158 * MIB, 224 * MIB, 1312 * MIB };
 /* The same where all are loaded at once. A first tensor took, in MiB, beyond the context of our device's
  * file, 993 on a V100 with 1.10 (huggingface.co/docs/transformers/perf_train_gpu_one of 2022) and 1,337 on an
  * RTX 3090 with 1.8 (pytorch#55277); with the context 992 on a card that is not named, with 1.10
- * (pytorch#74536). Two handles of cuBLAS are 128 more, and its images 0 to 454, which an H100 has. Least: the
- * card that is not named, with the context of an A100. Likely: what the H100 takes. Most: the RTX 3090 with
- * the H100's cuBLAS. */
-static const interval all_libraries = { 690 * MIB, 1312 * MIB, 1920u * MIB };
+ * (pytorch#74536). Two handles of cuBLAS are 128 more, as on the H100, and its images, of which those
+ * versions' are not known, up to the H100's 454. Least: the card that is not named, with an A100's context.
+ * Likely: the V100. Most: the RTX 3090, with images. */
+static const interval all_libraries = { 690 * MIB, 1121 * MIB, 1920u * MIB };
 
 /* cuDNN's handle and the first convolution; its images where all are loaded. */
 static const interval convolutions = { 0, 16 * MIB, 220 * MIB },
