@@ -58,6 +58,10 @@ static void a_version_says_what_it_does_otherwise(void **state) {
     r = command_run(ASKED "--torch 2.6");
     assert_null(strstr(r.out, "torch 2.6:"));
     command_free(&r);
+    assert_true(command_says(ASKED "--torch 2.0", 0, "torch 2.0: the update has two copies"));
+    r = command_run(ASKED "--torch 2.0 --optimizer sgd");
+    assert_null(strstr(r.out, "torch 2.0:"));
+    command_free(&r);
 }
 
 static void what_a_version_has_not_got_is_refused(void **state) {

@@ -21,8 +21,8 @@ bool torch_fills_gradients(const torch_settings *s) {
  * October 2021. transformers asks for the newer signature from 1.11 on (softmax_backward_data). */
 bool torch_softmax_keeps_input(const torch_settings *s) { return torch_is_before(s, TORCH_1_11); }
 
-/* The root of the second moments, and its sum with epsilon, until that was added in place (pytorch#97712,
- * #104898 and #104904 of July 2023). */
+/* The root of the second moments, and its sum with epsilon, until that was added in place (pytorch#97712;
+ * of AdamW #104898 of July 2023). */
 int torch_foreach_copies(const torch_settings *s) { return torch_is_before(s, TORCH_2_1) ? 2 : 1; }
 
 /* CUDA_MODULE_LOADING=LAZY is set by torch from 1.13 on (pytorch#86509). */
@@ -56,12 +56,14 @@ torch_version torch_oldest(const torch_settings *s, bool attends) {
 
 void torch_describe_version(const torch_settings *s, text *out) {
     const char *before = "";
+    bool adam = s->optimizer == OPTIMIZER_ADAMW && s->state_bits != 8,
+         copies = adam && s->update == TORCH_FOREACH && torch_foreach_copies(s) > 1;
     const struct {
         bool does;
         const char *what;
     } habits[] = { { torch_fills_gradients(s), "gradients stay as zeros from one step to the next" },
                    { torch_softmax_keeps_input(s), "softmax keeps what it reads" },
-                   { s->update == TORCH_FOREACH && torch_foreach_copies(s) > 1, "the update has two copies" },
+                   { copies, "the update has two copies" },
                    { torch_loads_at_once(s), "all kernels are loaded at once" } };
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
         if (!habits[i].does) continue;
