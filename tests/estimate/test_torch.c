@@ -77,6 +77,24 @@ static void a_sum_hands_on_one_gradient(void **state) {
 }
 
 /* Products that no 64 bits hold are not multiplied out; what has so many numbers fails. */
+/* A weight that two calls read, as tied ones are: both gradients are there while they are added up, and
+ * where the sum is made anew a third. What was there before the step is added to in place. */
+static void tied_gradients_stand_beside_their_sum(void **state) {
+    (void)state;
+    for (int anew = 0; anew < 2; anew++) {
+        small x;
+        tape_result r;
+        tape_settings s = { .adds_anew = anew };
+        small_open(&x, (torch_settings){ 0 });
+        tape_value w = small_source(&x, 1000, 4, TAPE_WEIGHTS, true);
+        tape_value y = torch_call(&x.r, (tape_call){ .in = { w } }, 1, 4);
+        torch_call(&x.r, (tape_call){ .in = { y, w } }, 1, 4);
+        assert_int_equal(tape_play(&x.t, &s, &r), STATUS_OK);
+        assert_int_equal(r.at_peak[TAPE_GRADIENTS], (2 + anew) * 4000);
+        tape_close(&x.t);
+    }
+}
+
 static void sizes_beyond_counting_fail(void **state) {
     (void)state;
     small x;
@@ -364,6 +382,7 @@ int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_product_keeps_what_its_gradients_read),
                                         cmocka_unit_test(autocast_keeps_its_copies_of_weights),
                                         cmocka_unit_test(a_sum_hands_on_one_gradient),
+                                        cmocka_unit_test(tied_gradients_stand_beside_their_sum),
                                         cmocka_unit_test(sizes_beyond_counting_fail),
                                         cmocka_unit_test(masks_take_a_byte_or_a_number),
                                         cmocka_unit_test(segments_are_shared_split_and_joined),

@@ -188,7 +188,8 @@ static void add_gradient(player *p, tape_value v, uint32_t s) {
         p->gradient[v] = s;
         return;
     }
-    if (at(p, have)->references > 1) { /* somebody else reads it: the sum is made anew */
+    bool anew = p->s->adds_anew && at(p, have)->term == TAPE_GRADIENTS;
+    if (anew || at(p, have)->references > 1) { /* somebody else reads it: the sum is made anew */
         p->gradient[v] = take(p, at(p, have)->bytes, at(p, have)->term);
         give(p, have);
     }

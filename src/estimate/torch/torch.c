@@ -313,10 +313,19 @@ static void intervals(const torch_settings *s, torch_result *r, uint64_t live, u
     r->reserved.low = r->reserved.low > r->live.low ? r->reserved.low : r->live.low;
 }
 
+/* The head's gradient of tied weights waits for that of the embedding, and autograd's sum of both is a third
+ * table: seen in f32 on an H100, at two points of bench/results/gpu_drawn.md. Where autocast's cast made the
+ * first, it is added to in place. Whatever was there before the step is added to in place as well. */
+static bool adds_anew(const torch_settings *s) {
+    bool were_there = torch_accumulation(s) > 1 || torch_fills_gradients(s) || s->keeps_gradients;
+    return s->types != TORCH_AUTOCAST && s->gpus < 2 && !were_there;
+}
+
 static tape_settings settings_of(const torch_settings *s, const trained *c) {
     return (tape_settings){ .checkpointing = s->checkpointing,
                             .reentrant = s->checkpointing && s->reentrant,
                             .accumulates = torch_accumulation(s) > 1,
+                            .adds_anew = adds_anew(s),
                             .fills = torch_fills_gradients(s),
                             .clears_late = s->keeps_gradients,
                             .optimizer_bytes = state_bytes(c, s),
