@@ -373,6 +373,22 @@ static status estimate_graph(const graph *g, const torch_settings *s, torch_resu
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
+static void reach(torch_result *r, const torch_result *other) {
+    r->live.high = larger(r->live.high, other->live.high);
+    r->reserved.high = larger(r->reserved.high, other->reserved.high);
+}
+
+/* Modules of torch.nn do norms and the loss in 16 bits where all is; torchtune's own, and others', widen
+ * them. Which a program has nobody says, so the interval holds both. */
+static status span_widening(const graph *g, const torch_settings *s, torch_result *r) {
+    torch_settings wide = *s;
+    torch_result other = { 0 };
+    wide.widens = true;
+    TRY(estimate_graph(g, &wide, &other));
+    reach(r, &other);
+    return STATUS_OK;
+}
+
 /* Where nobody says a version, the interval holds what the older ones take that these settings can be of.
  * Rules fall away as versions go up, so live bytes of the oldest are the most; what the allocator loses
  * follows no such order, so the first version of each set of rules is played. */
@@ -387,8 +403,7 @@ static status span_versions(const graph *g, const torch_settings *s, torch_resul
         bool differs = copies || torch_fills_gradients(&old) || torch_softmax_keeps_input(&old);
         if ((i && first[i] <= oldest) || !differs) continue;
         TRY(estimate_graph(g, &old, &older));
-        r->live.high = larger(r->live.high, older.live.high);
-        r->reserved.high = larger(r->reserved.high, older.reserved.high);
+        reach(r, &older);
     }
     return STATUS_OK;
 }
@@ -414,6 +429,8 @@ status torch_estimate(const model *m, const torch_settings *settings, torch_resu
     m->build(m, &g, &(model_run){ .mode = MODEL_TRAIN, .batch = s->batch, .context = s->context }, &ports);
     status result = graph_status(&g);
     if (result == STATUS_OK) result = estimate_graph(&g, s, r);
+    bool narrow = s->types == TORCH_HALF && !s->transformers && !s->litgpt && !with.masters;
+    if (result == STATUS_OK && narrow) result = span_widening(&g, s, r);
     if (result == STATUS_OK && !s->version && !s->litgpt) result = span_versions(&g, s, r);
     graph_close(&g);
     return result;

@@ -77,6 +77,7 @@ typedef struct {
     int64_t multiprocessors, threads; /* of the GPU; threads that each holds; 0: sums take no buffers */
     bool masters;                     /* 16 bits with f32 shares of weights; torch_estimate sets it */
     int64_t positions;                /* that the model is made for; torch_estimate sets it */
+    bool widens;                      /* norms and the loss in f32 where all else has 16 bits */
     bool holds_output;                /* whoever trains holds the model's output to the end of the step */
     bool keeps_gradients;             /* ... and gradients until forward of the next step is done */
 } torch_settings;

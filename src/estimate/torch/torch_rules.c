@@ -76,7 +76,7 @@ static void read_layernorm(torch_reading *r, const node *n) {
  * whose scales are stored around 1, goes back to its type at the very end. */
 static void read_rmsnorm(torch_reading *r, const node *n) {
     const rmsnorm_attributes *a = node_attributes(r->g, n);
-    if (!r->s->transformers) {
+    if (!r->s->transformers && !r->s->widens) {
         set(r, n, fused_norm(r, n, 1));
         return;
     }
@@ -453,7 +453,8 @@ static void read_loss(torch_reading *r, const node *n) {
         return;
     }
     bool continues = r->s->transformers && r->kind == TORCH_CONTINUES,
-         widens = continues || r->s->types == TORCH_AUTOCAST, copies = continues && r->s->older;
+         widens = continues || r->s->widens || r->s->types == TORCH_AUTOCAST,
+         copies = continues && r->s->older;
     /* On a GPU cross_entropy itself hands the type of the logits on, and copies what comes to f32. */
     bool narrow = r->s->cuda && !continues && r->s->types == TORCH_AUTOCAST;
     tape_value wide = widens && !narrow ? torch_to(r, logits, 4) : logits, given = copies ? wide : logits;
