@@ -91,3 +91,14 @@ tape_value torch_adapted(torch_reading *r, tape_value x, tape_value y, int64_t i
     tape_value added = torch_scale(r, torch_linear(r, h, up, 0, out));
     return torch_to(r, torch_sum(r, y, added), torch_width(r, y));
 }
+
+/* PEFT's lora.Embedding: rows of one table of rank numbers each, times a matrix; no dropout, and in the
+ * adapter's type until the sum. */
+tape_value torch_adapted_rows(torch_reading *r, tape_value ids, tape_value y, int64_t rows, int64_t width) {
+    int64_t rank = r->s->adapter_rank, count = torch_elements(r, y) / width;
+    tape_value table = torch_adapter_weight(r, rank * rows), up = torch_adapter_weight(r, rank * width);
+    tape_value h = torch_call(r, (tape_call){ .what = "embedding", .in = { table, ids }, .keeps_in = 2 },
+                              rank * count, torch_adapter_width(r->s));
+    tape_value added = torch_scale(r, torch_linear(r, h, up, 0, width));
+    return torch_to(r, torch_sum(r, y, added), torch_width(r, y));
+}

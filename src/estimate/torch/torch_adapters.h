@@ -13,5 +13,7 @@ double torch_adapter_width(const torch_settings *s);
 /* base(x) + B(A(dropout(x))) * scaling, as the PEFT library has it: y, made of x, with what the adapter adds.
  */
 tape_value torch_adapted(torch_reading *r, tape_value x, tape_value y, int64_t inner, int64_t out);
+/* y, which `ids` looked up in a table of (rows, width), with what an adapter of the table adds. */
+tape_value torch_adapted_rows(torch_reading *r, tape_value ids, tape_value y, int64_t rows, int64_t width);
 /* A of (rank, inner) or B of (out, rank), trained. */
 tape_value torch_adapter_weight(torch_reading *r, int64_t elements);

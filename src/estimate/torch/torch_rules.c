@@ -36,6 +36,9 @@ static void read_embedding(torch_reading *r, const node *n) {
     tape_value ids = in(r, n, 0), table = in(r, n, 1);
     tape_value y = torch_call(r, (tape_call){ .what = "embedding", .in = { table, ids }, .keeps_in = 2 },
                               elements_out(r, n), torch_width(r, table));
+    const shape *rows = graph_shape(r->g, node_in(r->g, n, 1));
+    if (!r->s->litgpt && torch_is_target(r->s, graph_name(r->g, node_in(r->g, n, 1)), false))
+        y = torch_adapted_rows(r, ids, y, rows->dim[0], rows->dim[1]);
     if (r->s->reentrant && r->s->adapter_rank && r->s->transformers) tape_at(r->t, y)->wants = true;
     set(r, n, y);
 }
@@ -103,6 +106,17 @@ static bool is_logits(const torch_reading *r, const node *n) {
     return n->site < 0 && shape_last(graph_shape(r->g, node_out(r->g, n, 0))) == r->classes;
 }
 
+/* Is it what an embedding looks its rows up in? */
+static bool is_table(const torch_reading *r, tensor_id weight) {
+    bool found = false;
+    for (node_id id = 1; id < r->g->nodes.count && !found; id++) {
+        const node *n = graph_node(r->g, id);
+        const torch_rule *rule = torch_rule_of(n->op);
+        found = rule && rule->read == read_embedding && node_in(r->g, n, 1) == weight;
+    }
+    return found;
+}
+
 static void read_matmul(torch_reading *r, const node *n) {
     tape_value x = in(r, n, MATMUL_A), w = in(r, n, MATMUL_B);
     int64_t out = shape_last(graph_shape(r->g, node_out(r->g, n, 0)));
@@ -116,7 +130,9 @@ static void read_matmul(torch_reading *r, const node *n) {
         tape_at(r->t, x)->held =
             r->s->transformers; /* the inner model's output, until the outer one returns */
     }
-    if (torch_is_target(r->s, graph_name(r->g, node_in(r->g, n, MATMUL_B)), n->site >= 0))
+    tensor_id weight = node_in(r->g, n, MATMUL_B);
+    /* of tied weights the module that the list names is the table, and not the head */
+    if (torch_is_target(r->s, graph_name(r->g, weight), n->site >= 0) && !is_table(r, weight))
         y = torch_adapted(r, x, y, torch_elements(r, w) / out, out);
     set(r, n, y);
 }
