@@ -68,6 +68,7 @@ typedef struct {
     framework_term terms[FRAMEWORK_MOST_TERMS];
     framework_fact facts[FRAMEWORK_MOST_FACTS];
     uint32_t term_count, fact_count;
+    const char *facts_are;    /* their heading; NULL: what is in the layers holds them */
     framework_layer terms_of; /* the layer that terms add up to */
     const char *peak_in;      /* the phase of the live peak, as "backward"; NULL: not known */
     uint64_t parameters, trained;

@@ -56,8 +56,41 @@ static void an_adapter_of_the_table_is_no_head(void **state) {
     assert_true(both > attention + 4 * trained && both < attention + logits / 4);
 }
 
+static void expect_mib(double bytes, double mib) {
+    if (bytes < (mib - 1) * (1 << 20) || bytes > (mib + 1) * (1 << 20))
+        fail_msg("%.1f MiB, measured were %.1f", bytes / (1 << 20), mib);
+}
+
+/* What an H100 showed (bench/results/gpu_trace.md, "What else was measured"). */
+static void besides_the_step_it_is_what_was_measured(void **state) {
+    (void)state;
+#define TRAINED "estimate gpt2 --gpu h100-80 --batch 8 --context 1024 --json --quiet --dtype "
+    expect_mib((double)ask(TRAINED "autocast", "evaluating_bytes.likely"), 5675.5);
+    expect_mib((double)ask(TRAINED "half", "evaluating_bytes.likely"), 4715.6);
+    expect_mib((double)ask(TRAINED "autocast", "resuming_bytes.likely"), 1898.9);
+    expect_mib((double)ask(TRAINED "half", "resuming_bytes.likely"), 949.5);
+}
+
+/* Of several devices nothing was measured, and a checkpoint of adapters is none of the model. */
+static void what_is_not_known_is_not_said(void **state) {
+    (void)state;
+    command_result r = command_run(TRAINED "half --gpus 2 --shard ddp");
+    assert_int_equal(r.exit, 0);
+    assert_null(strstr(r.out, "evaluating_bytes"));
+    command_free(&r);
+    r = command_run(TRAINED "half --adapter-rank 8");
+    assert_int_equal(r.exit, 0);
+    assert_non_null(strstr(r.out, "evaluating_bytes"));
+    assert_null(strstr(r.out, "resuming_bytes"));
+    command_free(&r);
+    assert_true(
+        command_says("estimate gpt2 --gpu h100-80", 0, "Besides the step, live; saving takes nothing more"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(what_may_be_widened_is_in_the_interval),
-                                        cmocka_unit_test(an_adapter_of_the_table_is_no_head) };
+                                        cmocka_unit_test(an_adapter_of_the_table_is_no_head),
+                                        cmocka_unit_test(besides_the_step_it_is_what_was_measured),
+                                        cmocka_unit_test(what_is_not_known_is_not_said) };
     return cmocka_run_group_tests_name("rules of PyTorch", tests, scratch_open, scratch_close);
 }

@@ -45,7 +45,7 @@ static void add_facts(text *t, const framework_result *r) {
     uint64_t largest = 0;
     for (const framework_fact *f = r->facts; f < r->facts + r->fact_count; f++)
         if (f->unit == FRAMEWORK_BYTES && f->high > (double)largest) largest = (uint64_t)f->high;
-    if (r->fact_count) text_add(t, "\nWhat that holds\n");
+    if (r->fact_count) text_add(t, "\n%s\n", r->facts_are ? r->facts_are : "What that holds");
     for (const framework_fact *f = r->facts; f < r->facts + r->fact_count; f++) {
         text_add(t, "  %-30s %12s", f->label, fact_text(f, f->likely, largest, likely));
         if (f->high > f->low)

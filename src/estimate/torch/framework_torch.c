@@ -121,6 +121,24 @@ static void place(const framework_subject *q, const interval *reserved, framewor
 /* Of no device, and of those whose file is silent: an A100's. */
 static const int64_t usual_multiprocessors = 108, usual_threads = 2048;
 
+static void add_besides(const torch_result *t, framework_result *r) {
+    const struct {
+        const char *key, *label;
+        uint64_t bytes;
+    } besides[] = { { "evaluating_bytes", "validation, as many at once", t->evaluating },
+                    { "resuming_bytes", "loading a checkpoint on to it", t->resuming } };
+    r->facts_are = "Besides the step, live; saving takes nothing more";
+    for (size_t i = 0; i < sizeof besides / sizeof *besides; i++)
+        if (besides[i].bytes)
+            framework_add_fact(r, &(framework_fact){ .key = besides[i].key,
+                                                     .label = besides[i].label,
+                                                     .unit = FRAMEWORK_BYTES,
+                                                     .layer = FRAMEWORK_LIVE,
+                                                     .low = (double)besides[i].bytes,
+                                                     .likely = (double)besides[i].bytes,
+                                                     .high = (double)besides[i].bytes });
+}
+
 static status estimate(const framework_subject *q, const framework_settings *s, framework_result *r) {
     torch_result t;
     *r = (framework_result){ .terms_of = FRAMEWORK_LIVE, .last_layer = FRAMEWORK_DEVICE };
@@ -138,6 +156,7 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     r->parameters = t.parameters, r->trained = t.trained;
     if (!q->hardware->memory) r->last_layer = s->torch.cuda ? FRAMEWORK_RESERVED : FRAMEWORK_LIVE;
     r->beside = beside_of(q, s);
+    add_besides(&t, r);
     place(q, &t.reserved, r);
     return STATUS_OK;
 }

@@ -306,10 +306,10 @@ static void play_forward(player *p, reading *places, reading *held) {
     for (tape_value v = 1; v < p->t->items.count; v++)
         if (tape_at(p->t, v)->held || tape_at(p->t, v)->outlives) p->readers[v]++;
     for (uint32_t i = 1; i < p->t->calls.count; i++) {
-        bool again = p->s->checkpointing && call_at(p, i)->site >= 0;
+        bool again = p->s->checkpointing && !p->s->evaluates && call_at(p, i)->site >= 0;
         if (again && (i == 1 || call_at(p, i - 1)->site != call_at(p, i)->site))
             hold_inputs(p, i, end_of_site(p, i), true, held);
-        forward(p, i, !again, places);
+        forward(p, i, !again && !p->s->evaluates, places);
     }
     for (tape_value v = 1; v < p->t->items.count; v++)
         if (tape_at(p->t, v)->held && p->of[v]) drop_value(p, v);
@@ -534,6 +534,13 @@ static bool play_step(player *p, reading *places, reading *held, bool first) {
     return play_update(p, first);
 }
 
+/* What training leaves is there: the optimizer's state, and the workspaces of both threads. */
+static void play_evaluation(player *p, reading *places, reading *held) {
+    take(p, p->s->optimizer_bytes, TAPE_OPTIMIZER);
+    take(p, 2 * p->s->workspace, TAPE_TEMPORARIES);
+    play_forward(p, places, held);
+}
+
 static bool open_player(player *p) {
     size_t values = p->t->items.count, calls = p->t->calls.count;
     p->of = memory_new(values, sizeof *p->of);
@@ -575,7 +582,10 @@ status tape_play(const tape *t, const tape_settings *s, tape_result *r) {
     if (good) {
         for (uint32_t i = 1; i < t->calls.count; i++) p.maker[call_at(&p, i)->out] = i;
         play_sources(&p);
-        good = play_step(&p, places, held, true) && play_step(&p, places, held, false);
+        if (s->evaluates)
+            play_evaluation(&p, places, held);
+        else
+            good = play_step(&p, places, held, true) && play_step(&p, places, held, false);
     }
     close_player(&p);
     memory_free(places);

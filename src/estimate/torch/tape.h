@@ -97,6 +97,7 @@ typedef struct {
     bool lingering;           /* inputs of blocks, and their gradients, stay until backward ends */
     bool accumulates;         /* gradients of earlier micro-batches exist and are added to */
     bool adds_anew;           /* the two gradients of a weight that two calls read stand beside their sum */
+    bool evaluates;           /* forward without gradients, after training: nothing is kept for backward */
     bool fills;               /* gradients become zeros before a step, and stay */
     bool clears_late;         /* gradients go when forward of the next step is done */
     uint64_t optimizer_bytes; /* state, made weight by weight in the first update */

@@ -352,6 +352,20 @@ static status play(const torch_settings *s, const tape *t, const trained *c, tor
     return result;
 }
 
+/* Weights that are loaded stand beside the model's until they are copied into them, and the moments beside
+ * both: the optimizer takes those over. Saving needs nothing: storages go to the host one by one. Measured on
+ * an H100 (bench/results/gpu_trace.md). With adapters the files hold those alone. */
+static status play_besides(const torch_settings *s, const tape *t, const trained *c, torch_result *r) {
+    tape_settings how = settings_of(s, c);
+    tape_result played;
+    if (s->gpus > 1 || s->litgpt) return STATUS_OK;
+    how.evaluates = true;
+    TRY(tape_play(t, &how, &played));
+    r->evaluating = played.peak;
+    if (!s->adapter_rank) r->resuming = 2 * played.at_peak[TAPE_WEIGHTS] + played.at_peak[TAPE_OPTIMIZER];
+    return STATUS_OK;
+}
+
 static void count_parameters(const graph *g, const torch_settings *s, const trained *c, torch_result *r) {
     for (tensor_id t = 1; t < g->tensors.count; t++)
         if (is_weight(graph_tensor(g, t))) r->parameters += (uint64_t)shape_elements(graph_shape(g, t));
@@ -366,6 +380,7 @@ static status estimate_graph(const graph *g, const torch_settings *s, torch_resu
     TRY(tape_open(&t));
     status result = torch_read(g, s, &t);
     if (result == STATUS_OK) result = play(s, &t, &c, r);
+    if (result == STATUS_OK) result = play_besides(s, &t, &c, r);
     tape_close(&t);
     count_parameters(g, s, &c, r);
     return result;
@@ -376,17 +391,6 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static void reach(torch_result *r, const torch_result *other) {
     r->live.high = larger(r->live.high, other->live.high);
     r->reserved.high = larger(r->reserved.high, other->reserved.high);
-}
-
-/* Modules of torch.nn do norms and the loss in 16 bits where all is; torchtune's own, and others', widen
- * them. Which a program has nobody says, so the interval holds both. */
-static status span_widening(const graph *g, const torch_settings *s, torch_result *r) {
-    torch_settings wide = *s;
-    torch_result other = { 0 };
-    wide.widens = true;
-    TRY(estimate_graph(g, &wide, &other));
-    reach(r, &other);
-    return STATUS_OK;
 }
 
 /* Where nobody says a version, the interval holds what the older ones take that these settings can be of.
@@ -406,6 +410,17 @@ static status span_versions(const graph *g, const torch_settings *s, torch_resul
         reach(r, &older);
     }
     return STATUS_OK;
+}
+
+/* Modules of torch.nn do norms and the loss in 16 bits where all is; torchtune's own, and others', widen
+ * them. Which a program has nobody says, so the interval holds both. */
+static status span_widening(const graph *g, const torch_settings *s, torch_result *r) {
+    torch_settings wide = *s;
+    torch_result other = { 0 };
+    wide.widens = true;
+    TRY(estimate_graph(g, &wide, &other));
+    reach(r, &other);
+    return s->version ? STATUS_OK : span_versions(g, &wide, r);
 }
 
 /* Whose code for flash attention repeated heads that share keys, until transformers 4.48; Llama's did not. */
@@ -430,8 +445,8 @@ status torch_estimate(const model *m, const torch_settings *settings, torch_resu
     status result = graph_status(&g);
     if (result == STATUS_OK) result = estimate_graph(&g, s, r);
     bool narrow = s->types == TORCH_HALF && !s->transformers && !s->litgpt && !with.masters;
-    if (result == STATUS_OK && narrow) result = span_widening(&g, s, r);
     if (result == STATUS_OK && !s->version && !s->litgpt) result = span_versions(&g, s, r);
+    if (result == STATUS_OK && narrow) result = span_widening(&g, s, r);
     graph_close(&g);
     return result;
 }

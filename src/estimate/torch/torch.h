@@ -87,6 +87,8 @@ typedef struct {
     uint64_t by_term[TAPE_TERMS]; /* of live.likely */
     const char *peak_in;          /* forward, backward or update */
     uint64_t parameters, trained; /* how many */
+    uint64_t evaluating;          /* live bytes of forward without gradients, after training; 0: not known */
+    uint64_t resuming; /* of loading a checkpoint onto the device, in a new process; 0: not known */
 } torch_result;
 
 /* Micro-batches of an optimizer step. */
