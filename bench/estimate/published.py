@@ -131,6 +131,8 @@ def page(rows):
     yield ""
     yield "`bench/estimate/published.py --write` made this page; points, their sources and what was inferred are in"
     yield f"`bench/estimate/points_published.csv`: {len(rows)} points of {len({address(row) for row in rows})} sources."
+    yield "Shapes of Qwen 1, Yi-6B, MPT, PowerLM and deepseek-coder (`models/`) are written down without their files at"
+    yield "hand."
     yield ""
     yield "## Sources that rules may be made from"
     yield ""
