@@ -290,7 +290,7 @@ static bool grows(span s) {
     for (span line = span_line(&s); line.at; line = span_line(&s)) {
         double now = figure(line);
         if (now <= 0) continue;
-        if (!first) first = now;
+        if (first <= 0) first = now;
         rises = now > last ? rises + 1 : 0;
         last = now;
     }
