@@ -132,7 +132,8 @@ static void read_matmul(torch_reading *r, const node *n) {
     }
     tensor_id weight = node_in(r->g, n, MATMUL_B);
     /* of tied weights the module that the list names is the table, and not the head */
-    if (torch_is_target(r->s, graph_name(r->g, weight), n->site >= 0) && !is_table(r, weight))
+    bool inside = n->site >= 0; /* where no table is read */
+    if (torch_is_target(r->s, graph_name(r->g, weight), inside) && (inside || !is_table(r, weight)))
         y = torch_adapted(r, x, y, torch_elements(r, w) / out, out);
     set(r, n, y);
 }
