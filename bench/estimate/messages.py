@@ -7,9 +7,9 @@ with the lines of the traceback that tell where; the rest is cut, and a line tha
 in the thread found or said it; `message`: numbers and traceback say it, read by a person) and `reason`.
 
 A third is kept aside: where sha256(source) is divisible by three. It was opened once, after the rules of version
-8526792 were committed, and no rule is made from it; but who made the rules had read its messages while gathering them.
-`late` are those that were gathered after rules were committed, and opened once then: 1 after 8526792, 2 after what 1
-taught, 3 after what 2 taught (437265b); of 1 and 2 rules were made, of 3 none. --aside and --late compare these;
+3bb4cf4 were committed, and no rule is made from it; but who made the rules had read its messages while gathering them.
+`late` are those that were gathered after rules were committed, and opened once then: 1 after 3bb4cf4, 2 after what 1
+taught, 3 after what 2 taught (e863800); of 1 and 2 rules were made, of 3 none. --aside and --late compare these;
 without either the rest is compared, from which rules are made. --each prints the messages whose answer was wrong or
 without evidence.
 

@@ -174,6 +174,17 @@ uint64_t command_number(const json_document *d, const char *path) {
     return (uint64_t)number;
 }
 
+uint64_t command_asked(const char *line, const char *path) {
+    json_document d;
+    command_result r = command_run(line);
+    if (r.exit != 0 || json_parse("answer", r.out, strlen(r.out), &d) != STATUS_OK)
+        fail_msg("%s: exit %d: %s", line, r.exit, r.err);
+    uint64_t number = command_number(&d, path);
+    json_close(&d);
+    command_free(&r);
+    return number;
+}
+
 uint64_t command_least_budget(const char *line) {
     json_document d;
     command_result r = command_run(line);

@@ -38,6 +38,9 @@ command_result command_wait(pid_t pid);
 json_value command_value(const json_document *d, const char *path);
 uint64_t command_number(const json_document *d, const char *path);
 
+/* A number of what a command says with --json; fails the test where it does not end well. */
+uint64_t command_asked(const char *line, const char *path);
+
 /* What `snug plan … --json` gives as the least budget. */
 uint64_t command_least_budget(const char *line);
 

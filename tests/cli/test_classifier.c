@@ -13,17 +13,10 @@
 #include "cli/command.h"
 #include "io/scratch.h"
 
-static uint64_t asked(const char *options, const char *key) {
+static uint64_t asked(const char *options, const char *path) {
     char line[256];
-    json_document d;
     snprintf(line, sizeof line, "estimate %s --json --quiet", options);
-    command_result r = command_run(line);
-    if (r.exit != 0) fail_msg("%s: exit %d: %s", line, r.exit, r.err);
-    assert_int_equal(json_parse("estimate", r.out, strlen(r.out), &d), STATUS_OK);
-    uint64_t value = command_number(&d, key);
-    json_close(&d);
-    command_free(&r);
-    return value;
+    return command_asked(line, path);
 }
 
 /* transformers counts 108,893,186 parameters of BertForQuestionAnswering: bert-base without a pooler, and 768

@@ -55,16 +55,9 @@ static void there_are_three(void **state) {
     expect(likely / 2, "--strict", 3, "does not fit", "Does not fit own.yaml");
 }
 
-static uint64_t asked(const char *yaml, const char *line, const char *key, int code) {
-    json_document d;
+static uint64_t asked(const char *yaml, const char *line, const char *path) {
     scratch_write("own.yaml", yaml, strlen(yaml));
-    command_result r = command_run(line);
-    if (r.exit != code) fail_msg("%s: exit %d: %s", line, r.exit, r.err);
-    assert_int_equal(json_parse("estimate", r.out, strlen(r.out), &d), STATUS_OK);
-    uint64_t value = command_number(&d, key);
-    json_close(&d);
-    command_free(&r);
-    return value;
+    return command_asked(line, path);
 }
 
 /* The largest batch that surely fits is smaller than the largest that may. */
@@ -72,7 +65,7 @@ static void solving_may_be_strict(void **state) {
     (void)state;
 #define SOLVED "estimate gpt2 --gpu own.yaml --batch 1 --context 1024 --solve batch --json --quiet"
     static const char yaml[] = "memory: 16GiB\n";
-    uint64_t may = asked(yaml, SOLVED, "value", 0), surely = asked(yaml, SOLVED " --strict", "value", 0);
+    uint64_t may = asked(yaml, SOLVED, "value"), surely = asked(yaml, SOLVED " --strict", "value");
     assert_true(surely > 0 && surely < may);
 }
 
@@ -81,14 +74,13 @@ static void solving_may_be_strict(void **state) {
 static void multiprocessors_are_the_devices(void **state) {
     (void)state;
 #define SUMMED "estimate vit-large --gpu own.yaml --batch 16 --dtype float32 --json --quiet"
-    uint64_t silent = asked("memory: 80GiB\n", SUMMED, "live_bytes.likely", 0);
+    uint64_t silent = asked("memory: 80GiB\n", SUMMED, "live_bytes.likely");
     assert_int_equal(
-        asked("memory: 80GiB\nmultiprocessors: 108\nthreads: 2048\n", SUMMED, "live_bytes.likely", 0),
-        silent);
-    assert_true(asked("memory: 80GiB\nmultiprocessors: 98\nthreads: 2048\n", SUMMED, "live_bytes.likely", 0) <
+        asked("memory: 80GiB\nmultiprocessors: 108\nthreads: 2048\n", SUMMED, "live_bytes.likely"), silent);
+    assert_true(asked("memory: 80GiB\nmultiprocessors: 98\nthreads: 2048\n", SUMMED, "live_bytes.likely") <
                 silent);
-    assert_true(asked("memory: 80GiB\nmultiprocessors: 108\nthreads: 1024\n", SUMMED, "live_bytes.likely",
-                      0) < silent);
+    assert_true(asked("memory: 80GiB\nmultiprocessors: 108\nthreads: 1024\n", SUMMED, "live_bytes.likely") <
+                silent);
     static const char no_number[] = "memory: 80GiB\nmultiprocessors: none\n";
     scratch_write("own.yaml", no_number, strlen(no_number));
     assert_true(command_says(SUMMED, 2, "multiprocessors"));

@@ -15,21 +15,10 @@
 
 #define ASKED "estimate bert-base --gpu v100-16 --batch 4 --context 128 "
 
-static uint64_t ask(const char *line, const char *key) {
-    json_document d;
-    command_result r = command_run(line);
-    if (r.exit != 0 || json_parse("estimate", r.out, strlen(r.out), &d) != STATUS_OK)
-        fail_msg("%s: exit %d: %s", line, r.exit, r.err);
-    uint64_t n = command_number(&d, key);
-    json_close(&d);
-    command_free(&r);
-    return n;
-}
-
 static uint64_t likely(const char *options, const char *key) {
     char line[256];
     snprintf(line, sizeof line, ASKED "--json --quiet %s", options);
-    return ask(line, key);
+    return command_asked(line, key);
 }
 
 #define LIVE "live_bytes.likely"

@@ -15,17 +15,6 @@
 
 #define LIVE "live_bytes.likely"
 
-static uint64_t ask(const char *line, const char *key) {
-    json_document d;
-    command_result r = command_run(line);
-    if (r.exit != 0 || json_parse("estimate", r.out, strlen(r.out), &d) != STATUS_OK)
-        fail_msg("%s: exit %d: %s", line, r.exit, r.err);
-    uint64_t n = command_number(&d, key);
-    json_close(&d);
-    command_free(&r);
-    return n;
-}
-
 /* torchtune's README has 60.0 GiB for this run, whose norms and loss are f32 in a model of 16 bits. Modules
  * of torch.nn take 13 less, so the interval holds both; where nothing is narrow there is nothing to widen. */
 static void what_may_be_widened_is_in_the_interval(void **state) {
@@ -34,12 +23,14 @@ static void what_may_be_widened_is_in_the_interval(void **state) {
     "estimate llama-3.2-3b --batch 2 --context 4096 --optimizer-kernels fused --torch 2.6 --json --quiet "
     static const double measured = 60.0 * (1 << 30);
     const char *narrow = WIDE "--framework pytorch --dtype half";
-    assert_true((double)ask(narrow, LIVE) < 0.85 * measured);
-    assert_in_range(ask(narrow, "live_bytes.high"), (uint64_t)measured, (uint64_t)(1.05 * measured));
-    assert_true(ask(narrow, "reserved_bytes.high") > ask(narrow, "live_bytes.high"));
+    assert_true((double)command_asked(narrow, LIVE) < 0.85 * measured);
+    assert_in_range(command_asked(narrow, "live_bytes.high"), (uint64_t)measured,
+                    (uint64_t)(1.05 * measured));
+    assert_true(command_asked(narrow, "reserved_bytes.high") > command_asked(narrow, "live_bytes.high"));
     const char *others[] = { WIDE "--framework hf --dtype half", WIDE "--framework pytorch --dtype float32" };
     for (int i = 0; i < 2; i++)
-        assert_true((double)ask(others[i], "live_bytes.high") < 1.1 * (double)ask(others[i], LIVE));
+        assert_true((double)command_asked(others[i], "live_bytes.high") <
+                    1.1 * (double)command_asked(others[i], LIVE));
 }
 
 /* An adapter of the table of tokens looks rows of `rank` numbers up; it is no second head as wide as the
@@ -49,8 +40,10 @@ static void an_adapter_of_the_table_is_no_head(void **state) {
 #define ADAPTED                                                                                              \
     "estimate gpt2 --framework hf --batch 8 --context 1024 --json --quiet --adapter-rank 8 "                 \
     "--adapter-targets "
-    uint64_t attention = ask(ADAPTED "c_attn", LIVE), both = ask(ADAPTED "c_attn,wte", LIVE),
-             trained = ask(ADAPTED "c_attn,wte", "trained") - ask(ADAPTED "c_attn", "trained"),
+    uint64_t attention = command_asked(ADAPTED "c_attn", LIVE),
+             both = command_asked(ADAPTED "c_attn,wte", LIVE),
+             trained =
+                 command_asked(ADAPTED "c_attn,wte", "trained") - command_asked(ADAPTED "c_attn", "trained"),
              logits = (uint64_t)8 * 1024 * 50257 * 4;
     assert_int_equal(trained, 8 * (50257 + 768));
     assert_true(both > attention + 4 * trained && both < attention + logits / 4);
@@ -65,10 +58,10 @@ static void expect_mib(double bytes, double mib) {
 static void besides_the_step_it_is_what_was_measured(void **state) {
     (void)state;
 #define TRAINED "estimate gpt2 --gpu h100-80 --batch 8 --context 1024 --json --quiet --dtype "
-    expect_mib((double)ask(TRAINED "autocast", "evaluating_bytes.likely"), 5675.5);
-    expect_mib((double)ask(TRAINED "half", "evaluating_bytes.likely"), 4715.6);
-    expect_mib((double)ask(TRAINED "autocast", "resuming_bytes.likely"), 1898.9);
-    expect_mib((double)ask(TRAINED "half", "resuming_bytes.likely"), 949.5);
+    expect_mib((double)command_asked(TRAINED "autocast", "evaluating_bytes.likely"), 5675.5);
+    expect_mib((double)command_asked(TRAINED "half", "evaluating_bytes.likely"), 4715.6);
+    expect_mib((double)command_asked(TRAINED "autocast", "resuming_bytes.likely"), 1898.9);
+    expect_mib((double)command_asked(TRAINED "half", "resuming_bytes.likely"), 949.5);
 }
 
 /* Of several devices nothing was measured, and a checkpoint of adapters is none of the model. */
