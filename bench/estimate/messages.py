@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs `snug explain-oom` over real messages: messages.py [--snug PATH] [--aside | --late N] [--each]
 
-messages.jsonl holds them, one a line: `id`, `source` (the thread's address), `backend`, `message` (as it was pasted, folders shortened,
+messages.jsonl holds them, one a line: `id`, `source` (the thread's address), `backend`, `message` (as it was pasted,
+folders shortened,
 with the lines of the traceback that tell where; the rest is cut, and a line that begins with # is the thread's title),
 `cause` (one of CAUSES: what it was; `unsaid` where nothing in the message could show it), `known` (`thread`: somebody
 in the thread found or said it; `message`: numbers and traceback say it, read by a person) and `reason`.
