@@ -170,6 +170,16 @@ static const option rows[] = {
       .words = "auto, bytes, u16, u32, npy, jsonl",
       .help = "how tokens stand in the file; auto goes by its name; bytes: text is meant to be read as "
               "bytes, also by a model that has a tokenizer" },
+    { .name = "pack",
+      .hint = "WAY",
+      .kind = OPTION_CHOICE,
+      .group = GROUP_DATA,
+      .commands = EVALUATED,
+      .offset = FIELD(run.pack),
+      .words = "auto, documents, cross",
+      .help =
+          "what stands one behind the other in a sample: documents: attention ends with each file of text "
+          "or record of JSON lines; cross: all is one text; auto: documents, where the data say so" },
     { .name = "eval-data",
       .hint = "PATH",
       .kind = OPTION_TEXT,

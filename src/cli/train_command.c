@@ -50,6 +50,9 @@ static void add_data(output *out, const setup *s, const resume *from) {
     output_add(out, "\nData: %s, %s: %s train", report_name(s->options.data, name),
                data_kind_about(text_source_kind(&s->train)),
                report_count(text_source_tokens(&s->train), count));
+    if (s->model.packed)
+        output_add(out, ", %s documents, each by itself",
+                   report_count(text_source_documents(&s->train), more));
     if (s->validation.samples)
         output_add(out, ", %s validate (%s)", report_count(text_source_tokens(&s->validation), more),
                    s->options.eval_data ? report_name(s->options.eval_data, name) : "the last tenth");

@@ -28,13 +28,15 @@ typedef struct {
     const data_format *format;
     uint32_t width;   /* of the widest token */
     uint64_t ceiling; /* every id is below */
-    uint64_t tokens, held_bytes;
+    uint64_t tokens, documents, held_bytes;
 } corpus;
 
 typedef struct {
     corpus *of;
     uint32_t context, vocabulary;
     uint64_t first, tokens;
+    bool packed;
+    text_source_packing packing;
 } text_state;
 
 status data_kind_parse(const char *word, const char *name, data_kind *kind) {
@@ -65,6 +67,7 @@ static status inspect(corpus *c, data_kind wanted, data_file *f) {
         return status_set(STATUS_INVALID, "%s: all files together have too many tokens to count", f->path);
     f->start = c->tokens;
     c->tokens += f->tokens;
+    c->documents += f->documents;
     if (c->width < f->width) c->width = f->width;
     if (c->ceiling < f->ceiling) c->ceiling = f->ceiling;
     c->held_bytes += sizeof *f + strlen(f->path) + 1 + f->mark_count * sizeof *f->marks;
@@ -200,6 +203,7 @@ static const data_file *file_at(const corpus *c, uint64_t token) {
 static status read_tokens(const corpus *c, uint64_t token, uint64_t count, data_window *to) {
     for (const data_file *f = file_at(c, token); count > 0; f++) {
         uint64_t first = token - f->start, n = f->tokens - first < count ? f->tokens - first : count;
+        if (first == 0 && c->documents) format_begin(to);
         TRY(c->format->read(f, first, n, to));
         token += n, count -= n;
     }
@@ -218,6 +222,8 @@ static status source_read(const data_source *s, uint64_t sample, void *scratch, 
     const text_state *t = s->state;
     data_window w = window_of(s, scratch);
     w.tokens = fields[0], w.labels = fields[1]; /* (T), (T) */
+    if (t->packed) w.segments = fields[2], w.first_position = t->packing.first_position;
+    if (t->packed && t->packing.positions) w.positions = fields[3];
     return read_tokens(t->of, t->first + sample * t->context, (uint64_t)t->context + 1, &w);
 }
 
@@ -292,10 +298,20 @@ status text_source_open(const text_source_options *o, data_source *s) {
 status text_source_held_out(const data_source *training, data_source *s) {
     text_state t = *(const text_state *)training->state;
     *s = (data_source){ 0 };
+    t.packed = false;
     t.first += t.tokens;
     t.tokens = t.of->tokens - t.first;
     return open_part(t.of, &t, s);
 }
+
+void text_source_pack(data_source *s, const text_source_packing *p) {
+    text_state *t = s->state;
+    t->packed = true, t->packing = *p;
+    s->field_count = p->positions ? 4 : 3;
+    for (uint32_t f = 2; f < s->field_count; f++) s->field_bytes[f] = s->field_bytes[0];
+}
+
+uint64_t text_source_documents(const data_source *s) { return ((const text_state *)s->state)->of->documents; }
 
 uint64_t text_source_tokens(const data_source *s) { return ((const text_state *)s->state)->tokens; }
 

@@ -5,6 +5,10 @@
  * of a context of T covers the tokens i·T … i·T+T: field 0 has the first T of them, field 1 (labels) the last
  * T, as i32. What does not fill a window at the end is left out.
  *
+ * Where documents are told apart field 2 has the number of each token's document in its sample, and field 3,
+ * where it is asked for, its place there: what stands of a document in a sample is one of its own. A document
+ * is a file of text, or a record of JSON lines; files of ids don't say where theirs end.
+ *
  * Files are read with pread, never mapped. */
 #pragma once
 
@@ -28,6 +32,14 @@ typedef struct {
     uint32_t vocabulary; /* ids must be below; checked when they are read */
 } text_source_options;
 
+/* Tells documents apart from now on: fields are added. Of a source and of what was held out of it each by
+ * itself. */
+typedef struct {
+    bool positions;         /* field 3 too */
+    int32_t first_position; /* of each document */
+} text_source_packing;
+void text_source_pack(data_source *s, const text_source_packing *p);
+
 /* STATUS_INVALID with a sentence when the path is missing, unreadable, damaged, empty or shorter than T+1
  * tokens. Reading, and before that data_source_check, fails with STATUS_INVALID on an id outside of the
  * vocabulary, naming file and position. End with data_source_close. */
@@ -38,6 +50,7 @@ status text_source_open(const text_source_options *options, data_source *s);
 status text_source_held_out(const data_source *training, data_source *s);
 
 uint64_t text_source_tokens(const data_source *s);
-data_kind text_source_kind(const data_source *s);   /* never AUTO */
-bool text_source_is_text(const data_source *s);     /* its tokens are bytes of text, and not ids */
-const char *text_source_path(const data_source *s); /* of its first file */
+uint64_t text_source_documents(const data_source *s); /* of all its files; 0: they don't say */
+data_kind text_source_kind(const data_source *s);     /* never AUTO */
+bool text_source_is_text(const data_source *s);       /* its tokens are bytes of text, and not ids */
+const char *text_source_path(const data_source *s);   /* of its first file */

@@ -75,9 +75,9 @@ typedef struct {
     const decoder_config *c;
     graph *g;
     model_mode mode;
-    tensor_id key, position; /* 0: not needed */
-    tensor_id far, near;     /* angles of layers without and with a window; 0: not made yet */
-    int32_t stream;          /* of the next random node */
+    tensor_id key, position, segments; /* 0: not needed */
+    tensor_id far, near;               /* angles of layers without and with a window; 0: not made yet */
+    int32_t stream;                    /* of the next random node */
 } builder;
 
 enum { NAME_BYTES = 128, NO_LAYER = -1 };
@@ -209,7 +209,10 @@ static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
         b->mode == MODEL_DECODE
             ? attend_cached(b, layer, &p, &a)
             : attention_apply(
-                  b->g, &(attention_inputs){ .q = p.q, .k = p.k, .v = p.v, .key = random ? b->key : 0 }, &a);
+                  b->g,
+                  &(attention_inputs){
+                      .q = p.q, .k = p.k, .v = p.v, .segments = b->segments, .key = random ? b->key : 0 },
+                  &a);
     return linear(b, layer, c->kind->o, attended, c->channels, c->bias_o);
 }
 
@@ -298,6 +301,7 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     tensor_id tokens = model_input(g, "tokens", SHAPE(run->batch, run->context), DTYPE_I32);
     if (random) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
     if (run->mode == MODEL_DECODE) b.position = model_input(g, "position", SHAPE(1), DTYPE_I32);
+    b.segments = model_segments(m, g, run);
     tensor_id embedding = parameter(&b, NO_LAYER, c->kind->embedding, "weight", table);
 
     g->phase = PHASE_FORWARD;
@@ -334,6 +338,7 @@ void decoder_model(const decoder_config *c, const char *name, model *m) {
                   .context = c->context,
                   .vocabulary = c->vocabulary,
                   .layers = c->layers,
+                  .packs = true,
                   .untrained = c->untrained,
                   .build = build,
                   .initial = initial,

@@ -112,8 +112,8 @@ typedef struct {
     const encoder_config *c;
     graph *g;
     model_mode mode;
-    tensor_id key;  /* 0: not needed */
-    int32_t stream; /* of the next random node */
+    tensor_id key, segments, positions; /* 0: not needed */
+    int32_t stream;                     /* of the next random node */
 } builder;
 
 enum { NAME_BYTES = 128, NO_LAYER = -1 };
@@ -159,9 +159,11 @@ static tensor_id embed(builder *b, tensor_id tokens, tensor_id words) {
         x = add_positions_at(b->g, x,
                              parameter(b, NO_LAYER, k->types, ".weight", SHAPE(c->types, c->channels)),
                              &(add_positions_attributes){ .still = 1 });
-    x = add_positions_at(b->g, x,
-                         parameter(b, NO_LAYER, k->positions, ".weight", SHAPE(c->positions, c->channels)),
-                         &(add_positions_attributes){ .first = (int32_t)encoder_first_position(c) });
+    tensor_id table = parameter(b, NO_LAYER, k->positions, ".weight", SHAPE(c->positions, c->channels));
+    x = b->positions
+            ? add_apply(b->g, x, embedding_apply(b->g, b->positions, table))
+            : add_positions_at(b->g, x, table,
+                               &(add_positions_attributes){ .first = (int32_t)encoder_first_position(c) });
     return drop(b, norm(b, NO_LAYER, k->norm, x));
 }
 
@@ -176,6 +178,7 @@ static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
     attention_inputs in = { .q = linear(b, layer, k->q, x, c->channels),
                             .k = linear(b, layer, k->k, x, c->channels),
                             .v = linear(b, layer, k->v, x, c->channels),
+                            .segments = b->segments,
                             .key = random ? b->key : 0 };
     return linear(b, layer, k->o, attention_apply(b->g, &in, &a), c->channels);
 }
@@ -219,6 +222,8 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     }
     tensor_id tokens = model_input(g, "tokens", SHAPE(run->batch, run->context), DTYPE_I32);
     if (random) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
+    b.segments = model_segments(m, g, run);
+    b.positions = model_positions(m, g, run);
     tensor_id words = parameter(&b, NO_LAYER, c->kind->words, ".weight", SHAPE(c->vocabulary, c->channels));
 
     g->phase = PHASE_FORWARD;
@@ -252,6 +257,9 @@ void encoder_model(const encoder_config *c, const char *name, model *m) {
                   .layers = c->layers,
                   .masks = true,
                   .mask = (int32_t)c->mask,
+                  .packs = true,
+                  .learned_positions = true,
+                  .first_position = (int32_t)encoder_first_position(c),
                   .no_text = "an encoder fills gaps and can't continue a text; generate with a decoder",
                   .untrained = c->untrained,
                   .build = build,

@@ -20,8 +20,8 @@ typedef struct {
     const gpt2_config *c;
     graph *g;
     model_mode mode;
-    tensor_id key, position; /* 0: not needed */
-    int32_t stream;          /* of the next random node */
+    tensor_id key, position, segments; /* 0: not needed */
+    int32_t stream;                    /* of the next random node */
 } builder;
 
 static tensor_id parameter(builder *b, int64_t layer, const char *suffix, shape s) {
@@ -82,7 +82,9 @@ static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
     tensor_id attended =
         b->mode == MODEL_DECODE
             ? attend_cached(b, layer, qkv, &a)
-            : attention_apply(b->g, &(attention_inputs){ .q = qkv, .key = random ? b->key : 0 }, &a);
+            : attention_apply(
+                  b->g, &(attention_inputs){ .q = qkv, .segments = b->segments, .key = random ? b->key : 0 },
+                  &a);
     return linear(b, layer, "attn.c_proj", attended, c->channels);
 }
 
@@ -100,6 +102,12 @@ static tensor_id block(builder *b, int64_t layer, tensor_id x) {
     return add_apply(b->g, x, drop(b, fed, p));
 }
 
+/* Positions go from 0 to the end of the sample, but where each document of it has its own. */
+static tensor_id embed(builder *b, tensor_id x, tensor_id wpe, tensor_id positions) {
+    if (!positions) return add_positions_apply(b->g, x, wpe, b->position);
+    return add_apply(b->g, x, embedding_apply(b->g, positions, wpe));
+}
+
 static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
     const gpt2_config *c = m->config;
     builder b = { .c = c, .g = g, .mode = run->mode };
@@ -108,12 +116,14 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     tensor_id tokens = model_input(g, "tokens", SHAPE(run->batch, run->context), DTYPE_I32);
     if (random) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
     if (run->mode == MODEL_DECODE) b.position = model_input(g, "position", SHAPE(1), DTYPE_I32);
+    b.segments = model_segments(m, g, run);
+    tensor_id positions = model_positions(m, g, run);
     tensor_id wte = parameter(&b, -1, "transformer.wte.weight", SHAPE(c->vocabulary, c->channels));
     tensor_id wpe = parameter(&b, -1, "transformer.wpe.weight", SHAPE(c->context, c->channels));
 
     g->phase = PHASE_FORWARD;
     g->site = SITE_NONE;
-    tensor_id x = add_positions_apply(g, embedding_apply(g, tokens, wte), wpe, b.position);
+    tensor_id x = embed(&b, embedding_apply(g, tokens, wte), wpe, positions);
     x = drop(&b, x, c->dropout_embedding);
     for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
     g->site = SITE_NONE;
@@ -146,6 +156,8 @@ void gpt2_model(const gpt2_config *c, const char *name, model *m) {
                   .context = c->context,
                   .vocabulary = c->vocabulary,
                   .layers = c->layers,
+                  .packs = true,
+                  .learned_positions = true,
                   .build = build,
                   .initial = initial,
                   .fields = model_token_fields };

@@ -34,8 +34,22 @@ status model_continues(const model *m) {
 uint32_t model_stream(const char *parameter) { return hash_name(parameter); }
 
 uint32_t model_token_fields(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]) {
-    (void)m;
+    uint32_t count = 2;
     out[0] = (model_field){ .name = "tokens", .of = SHAPE(context), .dtype = DTYPE_I32 };
     out[1] = (model_field){ .name = "labels", .of = SHAPE(context), .dtype = DTYPE_I32 };
-    return 2;
+    if (!m->packed) return count;
+    out[count++] = (model_field){ .name = "segments", .of = SHAPE(context), .dtype = DTYPE_I32 };
+    if (m->learned_positions)
+        out[count++] = (model_field){ .name = "positions", .of = SHAPE(context), .dtype = DTYPE_I32 };
+    return count;
+}
+
+tensor_id model_segments(const model *m, graph *g, const model_run *run) {
+    if (!m->packed || run->mode == MODEL_DECODE) return 0;
+    return model_input(g, "segments", SHAPE(run->batch, run->context), DTYPE_I32);
+}
+
+tensor_id model_positions(const model *m, graph *g, const model_run *run) {
+    if (!m->packed || !m->learned_positions || run->mode == MODEL_DECODE) return 0;
+    return model_input(g, "positions", SHAPE(run->batch, run->context), DTYPE_I32);
 }

@@ -50,8 +50,12 @@ struct model {
     int64_t layers;
     bool masks;   /* tokens of a sample are hidden, and the labels are what they were (data/masking.h) ... */
     int32_t mask; /* ... behind this one */
-    const char *no_text;   /* why it can't continue a text, as a clause; NULL: it can */
-    const char *untrained; /* why it can be planned and not computed, as a clause; NULL: it can */
+    bool packs;   /* it can tell documents apart that stand one behind the other in a sample */
+    bool packed;  /* and does: samples have the field "segments" too. Set before anything is built */
+    bool learned_positions; /* then "positions" as well: where in its document a token stands ... */
+    int32_t first_position; /* ... from this number on */
+    const char *no_text;    /* why it can't continue a text, as a clause; NULL: it can */
+    const char *untrained;  /* why it can be planned and not computed, as a clause; NULL: it can */
     void (*build)(const model *m, graph *g, const model_run *run, model_ports *ports);
     void (*initial)(const model *m, const char *parameter, const shape *s, model_initial *out);
     uint32_t (*fields)(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]);
@@ -65,4 +69,9 @@ tensor_id model_result(graph *g, const char *name); /* (1) f32 */
 status model_computes(const model *m);
 status model_continues(const model *m);       /* likewise where m can't continue a text */
 uint32_t model_stream(const char *parameter); /* of its random numbers, from its name */
+/* "tokens" and "labels"; where m is packed "segments" too, the number of a token's document in its sample,
+ * and "positions". */
 uint32_t model_token_fields(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]);
+/* The inputs (batch, context) of the latter two; 0 where there is none, as in decoding. */
+tensor_id model_segments(const model *m, graph *g, const model_run *run);
+tensor_id model_positions(const model *m, graph *g, const model_run *run);

@@ -11,7 +11,7 @@
 #include "ir/op.h"
 #include "run/run_options.h"
 
-static const char WEIGHTS[] = "weights";
+static const char WEIGHTS[] = "weights", PACK[] = "pack";
 
 /* ---- facts ---- */
 
@@ -187,9 +187,11 @@ static status add_model(identity *i, const setup *s) {
     graph g;
     model_ports ports = { 0 };
     model_run run = { .mode = MODEL_TRAIN, .batch = 1, .context = s->model.context ? s->model.context : 1 };
+    model alone = s->model;
+    alone.packed = false; /* of that an option tells */
     if (!s->custom) add_family(i, &s->config);
     TRY(graph_open(&g));
-    s->model.build(&s->model, &g, &run, &ports);
+    alone.build(&alone, &g, &run, &ports);
     add_graph(&d, &g);
     status result = graph_status(&g);
     graph_close(&g);
@@ -242,6 +244,7 @@ status identity_of(const setup *s, identity *out) {
     TRY(add_data(out, &s->train));
     setup_options settled = s->options;
     settled.context = s->request.run.context;
+    settled.pack = s->model.packed ? PACK_DOCUMENTS : PACK_CROSS;
     add_options(out, &settled);
     return out->overflows
                ? status_set(STATUS_FAILED, "a run has more than the %d facts that tell it from others",
@@ -287,10 +290,18 @@ void identity_take_weights(identity *given, const identity *stored) {
             given->facts[k] = *was;
 }
 
+/* What checkpoints of earlier versions do not say: weights are not compared then, and documents were not told
+ * apart. */
+static bool is_unsaid(const identity_fact *f) {
+    if (f->kind == IDENTITY_OPTION) return strcmp(f->name, PACK) == 0 && strcmp(f->text, "cross") == 0;
+    return strcmp(f->name, WEIGHTS) == 0;
+}
+
 /* "--batch was 8 and is 16" */
 static void add_difference(text *out, const identity_fact *was, const identity_fact *is) {
     const identity_fact *known = was ? was : is;
     char a[IDENTITY_VALUE_BYTES] = "absent", b[IDENTITY_VALUE_BYTES] = "absent";
+    if (!was && strcmp(known->name, PACK) == 0) strcpy(a, "cross");
     if (was) identity_value(was, a);
     if (is) identity_value(is, b);
     text_add(out, "%s%s%s was %s and is %s", out->length ? ", " : "",
@@ -305,8 +316,7 @@ static void list_differences(const identity *stored, const identity *given, iden
             const identity_fact *f = first ? &stored->facts[k] : &given->facts[k - stored->count];
             const identity_fact *was = find(stored, f), *is = find(given, f);
             bool again = !first && was;
-            bool unknown = !was && strcmp(f->name, WEIGHTS) == 0;
-            if (f->kind != kind || again || unknown || same(was, is)) continue;
+            if (f->kind != kind || again || (!was && is_unsaid(f)) || same(was, is)) continue;
             if (digests == (strcmp(f->name, "digest") == 0)) add_difference(out, was, is);
         }
 }

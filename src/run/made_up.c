@@ -14,6 +14,7 @@ static status make_up(const setup *s, uint64_t samples, uint64_t seed, data_sour
     o.field_count = s->model.fields(&s->model, r->context, fields);
     for (uint32_t i = 0; i < o.field_count; i++) {
         o.integers[i] = fields[i].dtype == DTYPE_I32;
+        o.zeros[i] = strcmp(fields[i].name, "segments") == 0 || strcmp(fields[i].name, "positions") == 0;
         o.field_bytes[i] = (uint64_t)shape_elements(&fields[i].of) * dtype_bytes(fields[i].dtype);
         if (o.integers[i] && strcmp(fields[i].name, "labels") == 0) o.label_field = (int32_t)i;
     }

@@ -7,6 +7,13 @@ static const char *schedule_word(int choice) {
     return words[choice];
 }
 
+static const char *pack_word(int choice) {
+    static const char *const words[] = {
+        [PACK_AUTO] = "auto", [PACK_DOCUMENTS] = "documents", [PACK_CROSS] = "cross"
+    };
+    return words[choice];
+}
+
 static const char *optimizer_word(int choice) { return optimizer_name((optimizer_kind)choice); }
 
 #define ROW(said, type, role, member)                                                                        \
@@ -42,6 +49,7 @@ const run_option run_options[] = {
     ROW("dropout", NUMBER, KNOWN, dropout),
     ROW("data", POINTER, KNOWN, data),
     ROW("data-kind", CHOICE, KNOWN, data_kind),
+    CHOICE("pack", FIXED, pack, pack_word), /* as it is settled: never auto */
     ROW("source", POINTER, KNOWN, source),
     ROW("eval-data", POINTER, KNOWN, eval_data), /* without it the last tenth of the data is not trained on */
 

@@ -115,6 +115,40 @@ static status open_text(setup *s, const char *path, bool hold_out, data_source *
     return STATUS_OK;
 }
 
+/* Are documents told apart? Where there is one alone there is nothing to tell. */
+static status decide_packing(setup *s, const data_source *of) {
+    const char *path = s->options.data ? s->options.data : s->options.eval_data;
+    uint64_t documents = of ? text_source_documents(of) : 0;
+    s->model.packed = s->options.pack != PACK_CROSS && s->model.packs && documents > 1;
+    if (s->options.pack != PACK_DOCUMENTS || s->model.packed || documents == 1) return STATUS_OK;
+    if (!s->model.packs)
+        return status_set(STATUS_INVALID, "--pack documents: %s can't tell documents apart; leave it out",
+                          s->model.name);
+    if (of)
+        return status_set(STATUS_INVALID,
+                          "--pack documents: %s doesn't say where its documents end; give files of text, or "
+                          "JSON lines",
+                          path);
+    s->model.packed = !s->options.source && !s->options.eval_source; /* a plan without data */
+    return s->model.packed
+               ? STATUS_OK
+               : status_set(STATUS_INVALID, "--pack documents: samples of a program's own have no "
+                                            "documents; leave it out");
+}
+
+/* Training and validation are told apart alike, whatever the latter's files hold. */
+static status pack(setup *s) {
+    bool trains = s->train.samples && !s->options.source,
+         validates = s->validation.samples && !s->options.eval_source;
+    data_source *of = trains ? &s->train : validates ? &s->validation : NULL;
+    text_source_packing p = { s->model.learned_positions, s->model.first_position };
+    TRY(decide_packing(s, of));
+    if (!s->model.packed) return STATUS_OK;
+    if (trains) text_source_pack(&s->train, &p);
+    if (validates) text_source_pack(&s->validation, &p);
+    return STATUS_OK;
+}
+
 static status open_data(setup *s) {
     const setup_options *o = &s->options;
     if (o->source) s->train = *o->source, s->train.close = NULL; /* closing is up to who made them */
@@ -385,6 +419,7 @@ status setup_open(const setup_options *options, const model *custom, setup *s) {
     TRY_OR(failed, open_model(s, custom));
     TRY_OR(failed, make_request(s));
     TRY_OR(failed, open_data(s));
+    TRY_OR(failed, pack(s));
     TRY_OR(failed, finish_request(s));
     return STATUS_OK;
 failed:

@@ -9,6 +9,13 @@
 #include "run/rates.h"
 #include "search/search.h"
 
+/* What becomes of documents that stand one behind the other in a sample. */
+typedef enum {
+    PACK_AUTO,      /* DOCUMENTS, where the data and the model tell them apart */
+    PACK_DOCUMENTS, /* attention ends with each, and its positions begin anew */
+    PACK_CROSS      /* all is one text */
+} pack_kind;
+
 typedef enum { SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT } schedule_kind;
 
 /* All run options; setup_defaults sets them to their defaults. Texts stay the caller's. A field needs a row
@@ -18,6 +25,7 @@ typedef struct {
     const char *data, *eval_data;            /* NULL: none; plan works without */
     const data_source *source, *eval_source; /* samples of the caller's instead of these; may be NULL */
     data_kind data_kind;
+    pack_kind pack;
     uint64_t memory;                             /* budget in bytes; 0: unlimited */
     bool memory_auto;                            /* what is free, less a margin */
     int64_t batch, context;                      /* context 0: the model's, or with eval_only what its

@@ -100,6 +100,7 @@ static const struct {
 } special[] = {
     { "data", "changed", 2, "other data: digest was" },
     { "data-kind", "u16", 2, "" },
+    { "pack", "documents", 0, "resuming" }, /* the text is one document: nothing changes */
     { "dropout", "0.5", 2, "another model: embd_pdrop was 0.1 and is 0.5" },
     { "context", "16", 2, "--context was 32 and is 16" },
     { "eval-data", "text", 2, "other data: samples was" },

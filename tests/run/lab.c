@@ -67,6 +67,7 @@ void lab_open(lab *l, const lab_sizes *s) {
     must(gpt2_check(c));
     gpt2_model(c, "lab", &l->model);
     if (s->decoder) make_decoder(l, s);
+    lab_pack(l, s->documents);
     l->run = (compose_run){ .model = &l->model,
                             .batch = s->batch,
                             .context = s->context,
@@ -81,6 +82,11 @@ void lab_open(lab *l, const lab_sizes *s) {
                                                                                .weight_decay = 0.1,
                                                                                .clip = s->clip }),
                             .lower = { .threads = threads_count(), .rates = device_rates_default(1) } };
+}
+
+void lab_pack(lab *l, int64_t documents) {
+    l->documents = documents;
+    l->model.packed = documents > 0;
 }
 
 uint32_t lab_random(uint32_t *random, uint32_t below) {
@@ -246,7 +252,13 @@ int32_t lab_token(const lab *l, int step, int64_t sample, int64_t time) {
     return (int32_t)(b.word[0] % (uint32_t)l->config.vocabulary);
 }
 
+/* Of one document. */
+static int64_t length_of(const lab *l) {
+    return l->documents ? l->run.context / l->documents : l->run.context;
+}
+
 int32_t lab_label(const lab *l, int step, int64_t sample, int64_t time) {
+    if (l->documents && (time + 1) % length_of(l) == 0) return -100;
     return l->label ? l->label(step, sample, time) : lab_token(l, step, sample, time + 1);
 }
 
@@ -270,6 +282,13 @@ typedef struct {
     void *samples[MODEL_MAX_FIELDS]; /* of the whole batch */
 } lab_data;
 
+static int32_t integer_of(const lab *l, const char *field, int step, int64_t sample, int64_t time) {
+    if (strcmp(field, "labels") == 0) return lab_label(l, step, sample, time);
+    if (strcmp(field, "segments") == 0) return (int32_t)(time / length_of(l));
+    if (strcmp(field, "positions") == 0) return l->model.first_position + (int32_t)(time % length_of(l));
+    return lab_token(l, step, sample, time);
+}
+
 /* One sample's field, made as the lab says. */
 static void make_field(const lab *l, const model_field *f, int step, int64_t sample, void *to) {
     int64_t n = shape_elements(&f->of);
@@ -277,8 +296,7 @@ static void make_field(const lab *l, const model_field *f, int step, int64_t sam
         if (f->dtype == DTYPE_F32)
             ((float *)to)[i] = l->pixel(step, sample, i);
         else
-            ((int32_t *)to)[i] = strcmp(f->name, "labels") == 0 ? lab_label(l, step, sample, i)
-                                                                : lab_token(l, step, sample, i);
+            ((int32_t *)to)[i] = integer_of(l, f->name, step, sample, i);
     }
 }
 

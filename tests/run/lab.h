@@ -15,6 +15,7 @@ typedef struct {
     compose_run run;
     uint64_t seed;
     float rate;
+    int64_t documents; /* in a sample, as long as each other; 0: they are not told apart */
     /* where a test brings its own weights or data; NULL: random ones */
     void (*weight)(const char *name, const shape *s, float *w);
     int32_t (*token)(int step, int64_t sample, int64_t time);
@@ -29,10 +30,14 @@ typedef struct {
     optimizer_kind optimizer; /* 0: AdamW */
     const char *decoder;      /* its model_type: "llama"; NULL: GPT-2 */
     int64_t kv_heads;         /* of a decoder; 0: heads */
+    int64_t documents;        /* in a sample; 0: not told apart */
 } lab_sizes;
 
 /* Not to be moved afterwards: the model points at the configuration. */
 void lab_open(lab *l, const lab_sizes *sizes);
+
+/* Tells so many documents of a sample apart, of a model set since as well. */
+void lab_pack(lab *l, int64_t documents);
 
 /* "recompute=block chunk_loss=256 accumulate=add": settings by pass; micro_batch 0: the whole batch. */
 compose_choice lab_choose(const lab *l, int64_t micro_batch, const char *settings);

@@ -60,7 +60,8 @@ static lab_sizes draw_sizes(uint32_t *random) {
                     .clip = lab_random(random, 2) ? 0.7 : 0,
                     .dropout = lab_random(random, 3) ? 0 : 0.1,
                     .untied = lab_random(random, 2),
-                    .optimizer = (optimizer_kind)lab_random(random, OPTIMIZER_COUNT) };
+                    .optimizer = (optimizer_kind)lab_random(random, OPTIMIZER_COUNT),
+                    .documents = lab_random(random, 3) ? 0 : 1 << lab_random(random, 4) };
     s.channels = s.heads * 8 * (1 + lab_random(random, 4));
     if (lab_random(random, 3)) return s;
     s.decoder = lab_random(random, 2) ? "llama" : "qwen2", s.dropout = 0;

@@ -61,6 +61,7 @@ static status refuse_packed(const data_file *f) {
 
 static status inspect(data_file *f, bool asked) {
     f->tokens = f->bytes;
+    f->documents = 1;
     f->width = 1;
     f->ceiling = 256;
     if (asked) return STATUS_OK;

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
+#include "data/source.h"
 
 typedef enum {
     DATA_KIND_AUTO, /* by the name of the file */
@@ -40,6 +42,7 @@ typedef struct {
     uint64_t bytes;   /* its length */
     uint64_t start;   /* where its tokens begin in the whole */
     uint64_t tokens;  /* set by inspect, as is what follows */
+    uint64_t documents;
     uint64_t ceiling; /* every id is below: where the vocabulary has as many, none need be looked at */
     uint64_t offset;  /* of the first token, where tokens are items of one size */
     uint32_t width;
@@ -49,10 +52,15 @@ typedef struct {
 } data_file;
 
 /* Where the ids go that are read: one sample, its labels the tokens one place on. Without `tokens` they are
- * only compared with the vocabulary. */
+ * only compared with the vocabulary. With `segments` documents are told apart: the number of each token's,
+ * and with `positions` its place there; no document's end has the next one's beginning as a label. */
 typedef struct {
-    int32_t *tokens, *labels; /* (T), (T) */
-    uint32_t context, at;     /* T; how many ids have come: at most T+1 */
+    int32_t *tokens, *labels;      /* (T), (T) */
+    int32_t *segments, *positions; /* (T), (T); may be NULL */
+    int32_t first_position;        /* of a document, or of what stands of it in the sample */
+    int32_t segment, position;     /* of the next id */
+    bool begins;                   /* a document does, with the next id */
+    uint32_t context, at;          /* T; how many ids have come: at most T+1 */
     uint32_t vocabulary;
     void *scratch;
     uint64_t scratch_bytes;
@@ -61,7 +69,8 @@ typedef struct {
 typedef struct {
     const char *name, *about; /* "u16"; what people are told the data is */
     const char *suffixes[3];  /* ended by NULL; names that end so are of this format */
-    bool is_text;             /* its tokens are bytes of text, of which a tokenizer would make others */
+    bool is_text;             /* its tokens are bytes of text, of which a tokenizer would make others; its
+                                 files are documents, or hold some */
     uint32_t scratch_bytes;   /* that a read wants; 0: a sample as it stands in the file */
 
     /* `asked`: the user named the format, so what the bytes look like is no argument. */
@@ -87,8 +96,18 @@ status format_read_items(const data_file *f, uint64_t first, uint64_t count, dat
 /* "…: token 5 is 70000, but the vocabulary has 50257 ids …"; STATUS_INVALID. */
 status format_wrong_id(const data_file *f, uint64_t token, uint64_t id, bool negative, uint32_t vocabulary);
 
+/* The next id is the first of a document. */
+static inline void format_begin(data_window *to) { to->begins = to->segments != NULL; }
+
 static inline void format_put(data_window *to, int32_t id) {
-    if (to->at < to->context) to->tokens[to->at] = id;
-    if (to->at > 0) to->labels[to->at - 1] = id;
+    bool other = to->begins && to->at > 0;
+    if (other) to->segment++, to->position = 0;
+    if (to->at < to->context) {
+        to->tokens[to->at] = id;
+        if (to->segments) to->segments[to->at] = to->segment;
+        if (to->positions) to->positions[to->at] = to->first_position + to->position++;
+    }
+    if (to->at > 0) to->labels[to->at - 1] = other ? DATA_IGNORED_LABEL : id;
+    to->begins = false;
     to->at++;
 }

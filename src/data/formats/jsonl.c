@@ -36,6 +36,7 @@ static status read_through(data_file *f, void *buffer) {
         if (!f->mark_count || f->tokens - f->marks[f->mark_count - 1].token >= STRETCH)
             TRY(add_mark(f, &capacity, (data_mark){ .token = f->tokens, .offset = run.offset }));
         f->tokens += run.count;
+        f->documents += run.ends;
     }
     return STATUS_OK;
 }
@@ -80,6 +81,7 @@ static status read(const data_file *f, uint64_t first, uint64_t count, data_wind
             if (to->tokens) format_put(to, id);
         }
         at += run.count;
+        if (run.ends && at > first) format_begin(to);
     }
     return STATUS_OK;
 }

@@ -290,6 +290,7 @@ status jsonl_reader_next(jsonl_reader *r, jsonl_run *run) {
     r->made[0] = '\n';
     run->bytes = r->made;
     run->count = 1;
+    run->ends = true;
     r->place = JSONL_REST;
     return STATUS_OK;
 }

@@ -26,6 +26,7 @@ typedef struct {
     const char *bytes;
     uint32_t count;
     uint64_t offset;
+    bool ends; /* the record, with these bytes */
 } jsonl_run;
 
 /* From the beginning, or from the offset of a run. `buffer` has JSONL_BUFFER bytes. */
