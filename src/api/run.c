@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "report/report.h"
+#include "run/course.h"
 #include "train/train.h"
 
 struct snug_run {
@@ -59,10 +60,10 @@ static status make_source(const network *n, const model *m, const snug_data *giv
 snug_options snug_defaults(void) {
     setup_options o = setup_defaults();
     return (snug_options){ .batch = o.batch,
-                           .steps = o.steps,
+                           .steps = COURSE_STEPS,
                            .eval_samples = o.eval_samples,
-                           .learning_rate = o.learning_rate,
-                           .warmup = o.warmup,
+                           .learning_rate = COURSE_RATE,
+                           .warmup = COURSE_WARMUP,
                            .schedule = SNUG_COSINE,
                            .minimum_rate = o.minimum_rate,
                            .optimizer = SNUG_ADAMW,

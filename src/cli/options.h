@@ -150,6 +150,14 @@ options options_defaults(void);
 status options_read(const option_table *t, command c, int count, char **arguments, options *o);
 void options_close(options *o);
 
+/* A name that others have for an option of ours. */
+typedef struct {
+    const char *theirs, *ours; /* without hyphens; of `ours` may follow what to say of it: "base-bits 4" */
+    const char *value;         /* it is a flag, and means this value of ours */
+    bool same;                 /* it means the same, and is taken for ours; else ours is named */
+} option_familiar;
+const option_familiar *options_familiar(const char *name); /* NULL: there is none */
+
 enum { OPTION_NAME_BYTES = 64 };
 
 /* Reads one value into its field; `name` is what the sentence calls it ("--batch", "SNUG_BATCH"). */

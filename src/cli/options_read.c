@@ -150,46 +150,26 @@ static const char *name_at(const void *context, uint32_t i) {
     return r->table->rows[i].commands & r->command ? r->table->rows[i].name : NULL;
 }
 
-/* What others call our options, with a value where theirs has none. */
-static const char *elsewhere_name(const char *name) {
-    static const struct {
-        const char *theirs, *ours;
-    } names[] = { { "batch-size", "batch" },
-                  { "per-device-train-batch-size", "batch" },
-                  { "seq-len", "context" },
-                  { "seq-length", "context" },
-                  { "sequence-length", "context" },
-                  { "max-seq-length", "context" },
-                  { "max-model-len", "context" },
-                  { "gradient-accumulation-steps", "accumulate" },
-                  { "checkpointing", "gradient-checkpointing" },
-                  { "activation-checkpointing", "gradient-checkpointing" },
-                  { "target-modules", "adapter-targets" },
-                  { "load-in-4bit", "base-bits 4" },
-                  { "strategy", "shard" },
-                  { "fsdp", "shard fsdp" },
-                  { "zero", "shard zero3" },
-                  { "deepspeed", "shard zero3" },
-                  { "num-gpus", "gpus" },
-                  { "tensor-parallel-size", "gpus" },
-                  { "optim", "optimizer" },
-                  { "attn-implementation", "attn" } };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i].theirs, name) == 0) return names[i].ours;
-    return NULL;
-}
-
 static status unknown(const reading *r, const char *name) {
     const char *of = cli_command_name(r->command);
     if (find_anywhere(r, name))
         return status_set(STATUS_INVALID, "--%s is no option of %s; 'snug help %s' shows what is", name, of,
                           of);
-    const char *ours = elsewhere_name(name), *near = nearest_word(name, r->table->count, name_at, r);
+    const option_familiar *known = options_familiar(name);
+    const char *ours = known ? known->ours : NULL, *near = nearest_word(name, r->table->count, name_at, r);
     char begin[OPTION_NAME_BYTES];
     snprintf(begin, sizeof begin, "%.*s", ours ? (int)strcspn(ours, " ") : 0, ours ? ours : "");
     if (ours && find(r, begin)) near = ours;
     if (near) return status_set(STATUS_INVALID, "unknown option --%s; did you mean --%s?", name, near);
     return status_set(STATUS_INVALID, "unknown option --%s; 'snug help %s' shows all", name, of);
+}
+
+/* What others call so, where it is the same and this command has it. */
+static const option *find_familiar(const reading *r, const char *name, const char **value) {
+    const option_familiar *known = options_familiar(name);
+    if (!known || !known->same) return NULL;
+    if (known->value) *value = known->value;
+    return find(r, known->ours);
 }
 
 /* "no-json" of "json". */
@@ -203,7 +183,9 @@ static status read_option(reading *r, const char *argument) {
     char name[OPTION_NAME_BYTES], full[OPTION_NAME_BYTES + 2];
     const char *value = strchr(argument, '=');
     snprintf(name, sizeof name, "%.*s", value ? (int)(value - argument) : (int)strlen(argument), argument);
+    const char *meant = NULL;
     const option *row = find(r, name), *negated = row ? NULL : find_negated(r, name);
+    if (!row && !negated) row = find_familiar(r, name, &meant);
     if (!row && !negated) return unknown(r, name);
     if (!row) row = negated;
     if (value) value++;
@@ -211,9 +193,9 @@ static status read_option(reading *r, const char *argument) {
     if (r->from[row - r->table->rows] == LAYER_LINE && !implied && row->kind != OPTION_LIST)
         return status_set(STATUS_INVALID, "--%s is given twice", row->name);
     snprintf(full, sizeof full, "--%s", name);
-    if (row->kind == OPTION_FLAG) {
+    if (row->kind == OPTION_FLAG || meant) {
         if (value) return status_set(STATUS_INVALID, "%s takes no value", full);
-        return store(r, row, full, negated ? "no" : "yes");
+        return store(r, row, full, meant ? meant : negated ? "no" : "yes");
     }
     if (!value && r->next < r->count && strncmp(r->arguments[r->next], "--", 2) != 0)
         value = r->arguments[r->next++];

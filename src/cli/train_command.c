@@ -10,7 +10,9 @@
 #include "cli/progress.h"
 #include "cli/shown.h"
 #include "io/file.h"
+#include "run/course.h"
 #include "run/rates.h"
+#include "train/room.h"
 
 /* ---- signals ---- */
 
@@ -45,7 +47,29 @@ static void watch_signals(void) {
 
 /* ---- what people see ---- */
 
-static void add_data(output *out, const setup *s, const resume *from) {
+/* What is ahead: steps, time and disk, and rates that nobody said. */
+static void add_course(output *out, const setup *s, const resume *from, const decision *d) {
+    const setup_options *o = &s->options;
+    char steps[REPORT_NUMBER_BYTES], tokens[REPORT_NUMBER_BYTES], time[REPORT_NUMBER_BYTES],
+        disk[UNITS_TEXT_BYTES];
+    int64_t left = o->steps - from->step;
+    uint64_t bytes;
+    output_add(out, "Course: %s step%s", report_count((uint64_t)left, steps), left == 1 ? "" : "s");
+    if (s->model.context)
+        output_add(out, " of %s tokens", report_count((uint64_t)(o->batch * s->request.run.context), tokens));
+    double seconds = (double)left * d->point.seconds;
+    output_add(out, ", in all %.3g times the data; %s", course_epochs(s),
+               seconds < 1 ? "less than a second" : "about ");
+    if (seconds >= 1) output_add(out, "%s", report_duration(seconds, time));
+    if (room_disk_bytes(s, d, from, &bytes) == STATUS_OK && bytes)
+        output_add(out, ", at most %s of disk", units_bytes_text(bytes, disk));
+    output_add(out, "\n");
+    if (course_reason(s))
+        output_add(out, "Rate: %g after %lld step%s of warmup, %s\n", o->learning_rate, (long long)o->warmup,
+                   o->warmup == 1 ? "" : "s", course_reason(s));
+}
+
+static void add_data(output *out, const setup *s, const resume *from, const decision *d) {
     char count[REPORT_NUMBER_BYTES], more[REPORT_NUMBER_BYTES], name[REPORT_NAME_BYTES];
     output_add(out, "\nData: %s, %s: %s train", report_name(s->options.data, name),
                data_kind_about(text_source_kind(&s->train)),
@@ -58,7 +82,9 @@ static void add_data(output *out, const setup *s, const resume *from) {
                    s->options.eval_data ? report_name(s->options.eval_data, name) : "the last tenth");
     else
         output_add(out, ", none validate");
-    output_add(out, "\nWeights: %s\nBelow, mem is in use / planned%s\n\n",
+    output_add(out, "\n");
+    add_course(out, s, from, d);
+    output_add(out, "Weights: %s\nBelow, mem is in use / planned%s\n\n",
                from->step   ? report_name(from->folder, name)
                : s->weights ? report_name(s->weights, name)
                             : "new",
@@ -87,7 +113,7 @@ static void print_beginning(output *out, const setup *s, const resume *from, con
     report_plan_text(&t, s, d, &style);
     output_text(out, &t);
     if (report_fits(d) && s->train.samples) {
-        add_data(out, s, from);
+        add_data(out, s, from, d);
         note_positions(out, s, from);
     }
     output_flush(out);
@@ -109,7 +135,13 @@ static void print_losses(output *out, const train_result *r) {
     if (!r->evaluation_count) return;
     output_add(out, "  validation loss ");
     if (r->evaluation_count > 1) output_add(out, "%.4f -> ", r->evaluations[0].loss);
-    output_add(out, "%.4f\n", r->evaluations[r->evaluation_count - 1].loss);
+    output_add(out, "%.4f", r->evaluations[r->evaluation_count - 1].loss);
+    if (r->best.since)
+        output_add(out, "; the best is %.4f, after step %lld", r->best.loss, (long long)r->best.step);
+    output_add(out, "\n");
+    if (r->stopped_early)
+        output_add(out, "  stopped early   after %lld validation%s without a new best\n",
+                   (long long)r->best.since, r->best.since == 1 ? "" : "s");
 }
 
 /* Where the weights went, and what to try with them. */
@@ -125,6 +157,7 @@ static void print_saved(output *out, const setup *s, const decision *d) {
                    name);
     else
         output_add(out, " (try: snug generate %s --prompt TEXT)\n", name);
+    if (s->options.keep_best) output_add(out, "  %-15s %s/%s\n", "the best", name, TRAIN_BEST);
 }
 
 static void print_end(output *out, const setup *s, const decision *d, const train_result *r, bool saved) {

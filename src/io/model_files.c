@@ -236,13 +236,38 @@ status model_files_check(const char *directory, const model_weight *weights, uin
 
 /* ---- writing weights ---- */
 
-status model_files_save(const char *directory, const model_weight *weights, uint32_t count) {
+/* As the weights are, or cast. */
+static status save(const char *directory, const model_weight *weights, uint32_t count,
+                   const weight_files_cast *casts) {
     char path[PATH_BYTES];
     TRY(join(directory, "model.safetensors", path));
     safetensors_item *items = memory_new(count, sizeof *items);
     if (!items) return status_set(STATUS_FAILED, "%s: no memory for %u tensors", path, count);
-    for (uint32_t i = 0; i < count; i++) items[i] = weight_files_item(&weights[i], weights[i].name);
+    for (uint32_t i = 0; i < count; i++)
+        items[i] = casts ? weight_files_item_as(&casts[i], weights[i].name)
+                         : weight_files_item(&weights[i], weights[i].name);
     status result = safetensors_write(path, items, count);
     memory_free(items);
+    return result;
+}
+
+status model_files_save(const char *directory, const model_weight *weights, uint32_t count) {
+    return save(directory, weights, count, NULL);
+}
+
+status model_files_save_as(const char *directory, const model_weight *weights, uint32_t count, dtype as) {
+    for (uint32_t i = 0; i < count; i++)
+        if (weights[i].type == DTYPE_I8 || weights[i].type == DTYPE_U8)
+            return status_set(STATUS_INVALID, "'%s' is stored as codes, which can't be cast",
+                              weights[i].name);
+    weight_files_cast *casts = memory_new(count, sizeof *casts);
+    void *block = memory_new(WEIGHT_PART, sizeof(float));
+    status result =
+        casts && block ? STATUS_OK : status_set(STATUS_FAILED, "no memory to cast %u tensors", count);
+    for (uint32_t i = 0; result == STATUS_OK && i < count; i++)
+        casts[i] = (weight_files_cast){ &weights[i], as, block };
+    if (result == STATUS_OK) result = save(directory, weights, count, casts);
+    memory_free(block);
+    memory_free(casts);
     return result;
 }

@@ -25,6 +25,9 @@ status model_files_check(const char *directory, const model_weight *weights, uin
 
 /* Writes model.safetensors into the directory, from where the weights are and in their types, atomically. */
 status model_files_save(const char *directory, const model_weight *weights, uint32_t count);
+/* The same with every weight as f32, bf16 or f16; STATUS_INVALID where one is of codes. A number that has no
+ * place in f16 is not finite, and fails. */
+status model_files_save_as(const char *directory, const model_weight *weights, uint32_t count, dtype as);
 
 /* Has every tensor of a model's files a use (`used`, one for each entry), or is one of those that old
  * versions saved and nobody needs? STATUS_INVALID names one that is neither. */

@@ -187,3 +187,27 @@ safetensors_item weight_files_item(const model_weight *w, const char *name) {
                                .context = (void *)w,
                                .bytes = weight_bytes(w) };
 }
+
+static status next_cast(void *context, uint64_t first, const void **data, uint64_t *bytes) {
+    const weight_files_cast *to = context;
+    float part[WEIGHT_PART];
+    int64_t each = dtype_bytes(to->type), at = (int64_t)first / each,
+            all = shape_elements(&to->weight->shape), n = all - at < WEIGHT_PART ? all - at : WEIGHT_PART;
+    TRY(weight_get(to->weight, at, n, part));
+    if (dtype_is_half(to->type))
+        half_narrow(to->type, part, n, to->block);
+    else
+        memcpy(to->block, part, (size_t)n * sizeof *part);
+    *data = to->block, *bytes = (uint64_t)(n * each);
+    return STATUS_OK;
+}
+
+safetensors_item weight_files_item_as(const weight_files_cast *to, const char *name) {
+    const shape *s = &to->weight->shape;
+    return (safetensors_item){ .name = name,
+                               .dtype = safetensors_dtype_name(to->type),
+                               .shape = *s,
+                               .part = next_cast,
+                               .context = (void *)to,
+                               .bytes = (uint64_t)(shape_elements(s) * dtype_bytes(to->type)) };
+}

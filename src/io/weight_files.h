@@ -42,3 +42,12 @@ status weight_files_end(weight_files_writing *w, status written);
 
 /* The weight under a name, in its type; both must last until it is written. */
 safetensors_item weight_files_item(const model_weight *w, const char *name);
+
+/* The same in another type of floats, each number rounded to the nearest: through `block`, WEIGHT_PART
+ * numbers of that type, which several may share. `to` lasts as long as the item. */
+typedef struct {
+    const model_weight *weight;
+    dtype type;
+    void *block;
+} weight_files_cast;
+safetensors_item weight_files_item_as(const weight_files_cast *to, const char *name);

@@ -138,6 +138,11 @@ static void put_losses(json_writer *w, const train_result *r) {
     }
     json_end_array(w);
     w->lines = true;
+    json_begin_object(w, "best");
+    json_put_integer(w, "step", r->best.step < 0 ? 0 : r->best.step);
+    json_put_number(w, "loss", r->best.step < 0 ? NAN : r->best.loss);
+    json_end_object(w);
+    json_put_bool(w, "stopped_early", r->stopped_early);
     json_put_number(w, "tokens_per_second", r->tokens_per_second);
 }
 

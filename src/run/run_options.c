@@ -14,6 +14,13 @@ static const char *pack_word(int choice) {
     return words[choice];
 }
 
+static const char *save_word(int choice) {
+    static const char *const words[] = {
+        [SAVE_AS_TRAINED] = "as-trained", [SAVE_F32] = "f32", [SAVE_BF16] = "bf16", [SAVE_F16] = "f16"
+    };
+    return words[choice];
+}
+
 static const char *optimizer_word(int choice) { return optimizer_name((optimizer_kind)choice); }
 
 #define ROW(said, type, role, member)                                                                        \
@@ -45,6 +52,7 @@ const run_option run_options[] = {
     ROW("epsilon", NUMBER, FIXED, optimizer.eps),
     ROW("momentum", NUMBER, FIXED, optimizer.momentum),
 
+    ROW("epochs", NUMBER, KNOWN, epochs), /* by the steps */
     ROW("model", POINTER, KNOWN, model),
     ROW("dropout", NUMBER, KNOWN, dropout),
     ROW("data", POINTER, KNOWN, data),
@@ -58,7 +66,10 @@ const run_option run_options[] = {
     ROW("eval-every", INTEGER, FREE, eval_every),
     ROW("eval-samples", INTEGER, FREE, eval_samples),
     ROW("eval-only", FLAG, FREE, eval_only), /* then nothing is trained */
+    ROW("patience", INTEGER, FREE, patience),
+    ROW("keep-best", FLAG, FREE, keep_best),
     ROW("out", POINTER, FREE, out),
+    CHOICE("save-dtype", FREE, save_dtype, save_word),
     ROW("save-every", INTEGER, FREE, save_every),
     ROW("keep", INTEGER, FREE, keep),
     ROW("resume", FLAG, FREE, resume),

@@ -17,6 +17,7 @@
 #include "io/trained_context.h"
 #include "io/weight_files.h"
 #include "passes/storing.h"
+#include "run/course.h"
 #include "run/loader_plan.h"
 #include "run/weights.h"
 #include "search/advise.h"
@@ -24,17 +25,17 @@
 setup_options setup_defaults(void) {
     return (setup_options){ .batch = 8,
                             .eval_samples = 64,
-                            .steps = 1000,
                             .save_every = 1000,
                             .keep = 2,
                             .seed = 1337,
                             .workers = 1,
                             .rates = RATES_KNOWN,
-                            .learning_rate = 6e-4,
+                            .steps = COURSE_UNSAID,
+                            .learning_rate = COURSE_UNSAID,
                             .minimum_rate = 0.1,
                             .dropout = -1,
                             .schedule = SCHEDULE_COSINE,
-                            .warmup = 20,
+                            .warmup = COURSE_UNSAID,
                             .optimizer = { .kind = OPTIMIZER_ADAMW,
                                            .beta1 = OPTIMIZER_OWN,
                                            .beta2 = OPTIMIZER_OWN,
@@ -96,6 +97,14 @@ static status open_model(setup *s, const model *custom) {
 status setup_check_text(const data_source *source, const setup_options *options, const char *directory) {
     if (!text_source_is_text(source) || options->data_kind == DATA_KIND_BYTES) return STATUS_OK;
     return tokenizer_files_refuse(directory, text_source_path(source));
+}
+
+dtype setup_save_dtype(const setup_options *o) {
+    static const dtype types[] = { [SAVE_AS_TRAINED] = DTYPE_NONE,
+                                   [SAVE_F32] = DTYPE_F32,
+                                   [SAVE_BF16] = DTYPE_BF16,
+                                   [SAVE_F16] = DTYPE_F16 };
+    return types[o->save_dtype];
 }
 
 status setup_copy_tokenizer(const setup *s, const char *directory) {
@@ -242,9 +251,16 @@ status setup_check_begun(const setup *s) {
     return refuse_training(s, pass_stores(p), &stored);
 }
 
-/* An adapter is worth nothing without the weights that it stands beside; one may be planned all the same. */
+/* An adapter is worth nothing without the weights that it stands beside; one may be planned all the same. It
+ * is small, and stays as it was trained. */
 static status check_adapting(const setup *s) {
     char option[PASS_OPTION_BYTES];
+    for (int i = 0; pass_table[i] && s->options.save_dtype; i++)
+        if (pass_table[i]->adapting && s->request.pins[i].kind == SEARCH_PINNED)
+            return status_set(STATUS_INVALID,
+                              "--save-dtype is of whole models, and --%s trains an adapter; leave "
+                              "it out",
+                              pass_option(pass_table[i], option));
     if (!s->options.out || s->custom || s->weights) return STATUS_OK;
     for (int i = 0; pass_table[i]; i++)
         if (pass_table[i]->adapting && s->request.pins[i].kind == SEARCH_PINNED)
@@ -420,6 +436,7 @@ status setup_open(const setup_options *options, const model *custom, setup *s) {
     TRY_OR(failed, make_request(s));
     TRY_OR(failed, open_data(s));
     TRY_OR(failed, pack(s));
+    TRY_OR(failed, course_settle(s));
     TRY_OR(failed, finish_request(s));
     return STATUS_OK;
 failed:

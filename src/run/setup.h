@@ -16,6 +16,9 @@ typedef enum {
     PACK_CROSS      /* all is one text */
 } pack_kind;
 
+/* The type of the numbers in the model that is written at the end. */
+typedef enum { SAVE_AS_TRAINED, SAVE_F32, SAVE_BF16, SAVE_F16 } save_kind;
+
 typedef enum { SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT } schedule_kind;
 
 /* All run options; setup_defaults sets them to their defaults. Texts stay the caller's. A field needs a row
@@ -34,7 +37,11 @@ typedef struct {
     int64_t eval_every;                          /* steps; 0: only at the end */
     int64_t eval_samples;                        /* at most */
     bool eval_only;                              /* validation alone: nothing is trained */
-    int64_t steps, warmup, seed;
+    int64_t steps;                               /* COURSE_UNSAID: by `epochs`, or as run/course.h has it */
+    double epochs;                               /* so often through the data; 0: by `steps` */
+    int64_t patience;                            /* validations without a new best that end it; 0: none do */
+    bool keep_best;                              /* the model of the best validation, in out/best */
+    int64_t warmup, seed;               /* COURSE_UNSAID: by what the run begins with, as the learning rate */
     const char *device;                 /* that computes: device_find; NULL: auto */
     int64_t threads, workers;           /* threads 0: all there are */
     rates_choice rates;                 /* that predictions use */
@@ -48,6 +55,7 @@ typedef struct {
     const char *folder;           /* folder for what does not stay in memory; NULL: none */
     uint64_t away_limit;          /* the most bytes that may be there; 0: none is set */
     const char *out;              /* directory; NULL for plan */
+    save_kind save_dtype;         /* of the model, not of checkpoints */
     int64_t save_every, keep;     /* steps between checkpoints, 0: only when interrupted; how many stay */
     bool resume;                  /* go on from a checkpoint: of `resume_from`, or, NULL, of `out` */
     const char *resume_from;      /* a run's folder or one of its checkpoints */
@@ -71,7 +79,8 @@ typedef struct {
     data_source train, validation; /* zeroed where there is no data */
     comm comm;                     /* the ranks of the run: one, so far */
     search_request request;
-    uint64_t budget; /* UINT64_MAX: unlimited */
+    uint64_t budget;                 /* UINT64_MAX: unlimited */
+    bool rate_unsaid, warmup_unsaid; /* options->learning_rate, warmup are those of run/course.h */
 } setup;
 
 /* `custom` (may be NULL): a model built by the caller, used instead of options->model. */
@@ -81,6 +90,9 @@ void setup_close(setup *s);
 /* STATUS_INVALID where the source is text, to be read as bytes, and the model directory has a tokenizer. With
  * --data-kind bytes that is meant. */
 status setup_check_text(const data_source *source, const setup_options *options, const char *directory);
+
+/* NONE: as it was trained. */
+dtype setup_save_dtype(const setup_options *o);
 
 /* Puts the files of the model's tokenizer beside what is made of it (io/tokenizer_files.h). */
 status setup_copy_tokenizer(const setup *s, const char *directory);

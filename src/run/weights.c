@@ -173,8 +173,8 @@ status weights_load(exec *e, const char *directory) {
     return result;
 }
 
-/* Matrices of 16 bits, where a run has such, are all of one type. */
-status weights_save_config(exec *e, const model_config *c, const char *directory) {
+/* Matrices of 16 bits, where a run has such, are all of one type. `as` NONE: as they are. */
+static status save_config(exec *e, const model_config *c, const char *directory, dtype as) {
     model_weight *weights;
     model_config_stored stored = { 0 };
     uint32_t count;
@@ -182,19 +182,29 @@ status weights_save_config(exec *e, const model_config *c, const char *directory
     if (!quantized_files_form(weights, count, &stored)) stored = (model_config_stored){ 0 };
     for (uint32_t i = 0; i < count; i++)
         if (dtype_is_half(weights[i].type)) stored.type = weights[i].type;
+    if (as) stored.type = as;
     memory_free(weights);
     return model_config_write(directory, c, &stored);
 }
 
+status weights_save_config(exec *e, const model_config *c, const char *directory) {
+    return save_config(e, c, directory, DTYPE_NONE);
+}
+
 status weights_save(exec *e, const model_config *c, const char *directory) {
+    return weights_save_as(e, c, directory, DTYPE_NONE);
+}
+
+status weights_save_as(exec *e, const model_config *c, const char *directory, dtype as) {
     model_weight *weights;
     uint32_t count;
     TRY(io_make_folder(directory));
     TRY(exec_weights(e, &weights, &count));
+    /* The largest first: a full disk shows here. */
     status result =
-        model_files_save(directory, weights, count); /* the largest first: a full disk shows here */
+        as ? model_files_save_as(directory, weights, count, as) : model_files_save(directory, weights, count);
     memory_free(weights);
-    if (result == STATUS_OK && c) result = weights_save_config(e, c, directory);
+    if (result == STATUS_OK && c) result = save_config(e, c, directory, as);
     return result;
 }
 

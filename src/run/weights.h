@@ -23,6 +23,8 @@ status weights_load(exec *e, const char *directory);
  * atomically file by file, streaming the weights from where they are. `c` NULL: the model is not of this
  * family, and the weights are written alone. */
 status weights_save(exec *e, const model_config *c, const char *directory);
+/* The same in another type of floats; NONE: as they are. */
+status weights_save_as(exec *e, const model_config *c, const char *directory, dtype as);
 
 /* The adapter that a plan trains, beside the weights that the run has begun at; pass NULL: it trains the
  * weights themselves. */

@@ -12,6 +12,9 @@
 enum { BLOCK_BYTES = 8192 };
 
 void history_add(train_result *r, uint32_t room, int64_t step, double loss) {
+    bool better = r->best.step < 0 || loss < r->best.loss;
+    r->best.since = better ? 0 : r->best.since + 1;
+    if (better) r->best.step = step, r->best.loss = loss;
     if (r->evaluation_count == room)
         memmove(r->evaluations, r->evaluations + 1, --r->evaluation_count * sizeof *r->evaluations);
     r->evaluations[r->evaluation_count].step = step;

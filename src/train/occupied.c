@@ -11,6 +11,7 @@
 #include "io/tokenizer_files.h"
 #include "io/weight_files.h"
 #include "train/standing.h"
+#include "train/train.h"
 
 enum { SENTENCE_BYTES = 512 };
 
@@ -116,6 +117,28 @@ status occupied_check(const setup *s, const identity *given) {
 
 /* ---- clearing ---- */
 
+static status remove_files(const char *folder, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        char path[CHECKPOINT_PATH_BYTES];
+        if (snprintf(path, sizeof path, "%s/%s", folder, names[i]) >= (int)sizeof path) continue;
+        if (unlink(path) != 0 && errno != ENOENT && errno != ENOTDIR)
+            return status_set(STATUS_INVALID, "cannot remove %s: %s", path, strerror(errno));
+    }
+    return STATUS_OK;
+}
+
+/* The model of an earlier run's best validation, and the folder where nothing else is in it. */
+static status remove_best(const char *out, const char *const *left, size_t count) {
+    static const char *const beside[] = { "config.json", "generation_config.json" };
+    char folder[CHECKPOINT_PATH_BYTES];
+    if (snprintf(folder, sizeof folder, "%s/%s", out, TRAIN_BEST) >= (int)sizeof folder) return STATUS_OK;
+    TRY(remove_files(folder, left, count));
+    TRY(remove_files(folder, beside, sizeof beside / sizeof *beside));
+    TRY(tokenizer_files_remove(folder, NULL));
+    rmdir(folder);
+    return STATUS_OK;
+}
+
 status occupied_clear(const setup *s) {
     static const char *const left[] = { "run.json",
                                         "adapter_base.json",
@@ -126,12 +149,8 @@ status occupied_clear(const setup *s) {
     const char *out = s->options.out;
     if (!s->options.overwrite) return STATUS_OK;
     bool source = s->weights && io_is_same(s->weights, out);
-    for (size_t i = 0; i < (source ? 4 : sizeof left / sizeof *left); i++) {
-        char path[CHECKPOINT_PATH_BYTES];
-        if (snprintf(path, sizeof path, "%s/%s", out, left[i]) >= (int)sizeof path) continue;
-        if (unlink(path) != 0 && errno != ENOENT)
-            return status_set(STATUS_INVALID, "cannot remove %s: %s", path, strerror(errno));
-    }
+    TRY(remove_files(out, left, source ? 4 : sizeof left / sizeof *left));
+    TRY(remove_best(out, left, sizeof left / sizeof *left));
     TRY(tokenizer_files_remove(out, s->custom ? NULL : s->options.model));
     return checkpoint_folder_keep(out, INT64_MAX, 0);
 }

@@ -17,9 +17,9 @@
  * same in an event file. */
 enum { SMALL_BYTES = 24 << 10, LINE_BYTES = 512 };
 
-/* The file of the persistent tensors of a category; `added`: of those that a pass has put beside the model's.
- */
-static status file_bytes(const plan *p, category c, bool added, uint64_t *bytes) {
+/* The file of the persistent tensors of a category, in a type of floats (NONE: their own); `added`: of those
+ * that a pass has put beside the model's. */
+static status file_bytes(const plan *p, category c, dtype as, bool added, uint64_t *bytes) {
     safetensors_item *items = memory_new(p->persistent_count + 1u, sizeof *items);
     uint32_t count = 0;
     float deviation;
@@ -27,11 +27,12 @@ static status file_bytes(const plan *p, category c, bool added, uint64_t *bytes)
     for (uint32_t i = 0; i < p->persistent_count; i++) {
         const plan_persistent *x = &p->persistent[i];
         if (x->category != c || (added && !pass_of_parameter(x->name, &x->shape, &deviation))) continue;
+        dtype type = as ? as : (dtype)x->dtype;
         items[count++] =
             (safetensors_item){ .name = x->name,
-                                .dtype = safetensors_dtype_name(x->dtype),
+                                .dtype = safetensors_dtype_name(type),
                                 .shape = x->shape,
-                                .bytes = (uint64_t)shape_elements(&x->shape) * dtype_bytes(x->dtype) };
+                                .bytes = (uint64_t)shape_elements(&x->shape) * dtype_bytes(type) };
     }
     status result = safetensors_file_bytes("a checkpoint", items, count, bytes);
     memory_free(items);
@@ -57,10 +58,12 @@ status room_disk_bytes(const setup *s, const decision *d, const resume *from, ui
     *bytes = 0;
     if (!o->out) return STATUS_OK;
     bool adapts = weights_adapter(s, d, &from->run).pass; /* then what does not change is not written */
-    uint64_t weights, state, lines = (uint64_t)(o->steps - from->step) * LINE_BYTES;
-    TRY(file_bytes(&d->plan, CATEGORY_WEIGHTS, adapts, &weights));
-    TRY(file_bytes(&d->plan, CATEGORY_OPTIMIZER, false, &state));
-    *bytes = weights + lines + 2 * SMALL_BYTES + checkpoints_more(o, from) * (weights + state + SMALL_BYTES);
+    uint64_t weights, saved, state, lines = (uint64_t)(o->steps - from->step) * LINE_BYTES;
+    TRY(file_bytes(&d->plan, CATEGORY_WEIGHTS, DTYPE_NONE, adapts, &weights));
+    TRY(file_bytes(&d->plan, CATEGORY_WEIGHTS, setup_save_dtype(o), adapts, &saved));
+    TRY(file_bytes(&d->plan, CATEGORY_OPTIMIZER, DTYPE_NONE, false, &state));
+    if (o->keep_best) lines += saved + SMALL_BYTES;
+    *bytes = saved + lines + 2 * SMALL_BYTES + checkpoints_more(o, from) * (weights + state + SMALL_BYTES);
     return STATUS_OK;
 }
 

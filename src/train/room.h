@@ -5,7 +5,7 @@
 #include "train/resume.h"
 
 /* The most bytes that the run adds to options.out at any time: checkpoints (while one is written, one more
- * than stay), the model, and its history. 0 where it writes nothing. */
+ * than stay), the model, that of the best validation, and its history. 0 where it writes nothing. */
 status room_disk_bytes(const setup *s, const decision *d, const resume *from, uint64_t *bytes);
 
 /* STATUS_NO_FIT, with a sentence that says how much there is and how much it takes. */

@@ -63,6 +63,7 @@ static status make_room(training *t) {
     t->times = memory_new(steps, sizeof *t->times);
     if (!r->losses || !r->evaluations || !t->times) return status_set(STATUS_FAILED, "no memory for a run");
     r->first = r->steps = t->from->step;
+    r->best.step = -1;
     if (r->first && resume_is_of(t->from, o->out)) t->saved = r->first;
     return r->first ? history_recall(o->out, r->first, t->room, r) : STATUS_OK;
 }
@@ -137,6 +138,42 @@ static status one_step(training *t, int64_t step) {
     return journal_step(t->journal, &p);
 }
 
+/* `result` of saving. Files refuse numbers that are not finite; if an update has made them, the sentence
+ * names that update. */
+static status saved(const training *t, status result, int64_t done) {
+    if (result == STATUS_FAILED) TRY(fault_of_update(t->exec, &t->d->plan, done));
+    return result;
+}
+
+static status save_checkpoint(training *t, int64_t done) {
+    if (!t->s->options.out || !done || t->saved == done) return STATUS_OK;
+    TRY(journal_flush(t->journal)); /* a resumed run counts on its lines */
+    TRY(saved(t, checkpoint_save(t->exec, t->s, t->d, &t->from->run, done), done));
+    t->saved = done;
+    return STATUS_OK;
+}
+
+static status save_model_to(training *t, const char *folder) {
+    adapter_files_about about = weights_adapter(t->s, t->d, &t->from->run);
+    if (about.pass) return weights_save_adapter(t->exec, &about, folder);
+    TRY(weights_save_as(t->exec, t->s->custom ? NULL : &t->s->config, folder,
+                        setup_save_dtype(&t->s->options)));
+    return setup_copy_tokenizer(t->s, folder);
+}
+
+static status save_model(training *t) {
+    return t->s->options.out ? save_model_to(t, t->s->options.out) : STATUS_OK;
+}
+
+static status save_best(training *t) {
+    char folder[CHECKPOINT_PATH_BYTES];
+    const setup_options *o = &t->s->options;
+    if (!o->keep_best || !o->out) return STATUS_OK;
+    if (snprintf(folder, sizeof folder, "%s/%s", o->out, TRAIN_BEST) >= (int)sizeof folder)
+        return status_set(STATUS_INVALID, "the path '%.60s...' is too long", o->out);
+    return saved(t, save_model_to(t, folder), t->result->best.step);
+}
+
 /* Validates after step `done`, unless an earlier start has. An interrupted validation leaves nothing behind.
  */
 static status evaluate(training *t, int64_t done) {
@@ -154,32 +191,10 @@ static status evaluate(training *t, int64_t done) {
                           "weight is; try a smaller --lr, a longer --warmup or --clip 1",
                           (long long)done);
     history_add(r, t->room, done, loss);
+    if (r->best.step == done) TRY(save_best(t)); /* before anything says that it was the best */
     if (t->observer->evaluated)
         t->observer->evaluated(t->observer->context, done, loss, t->s->request.run.eval_samples);
     return journal_evaluated(t->journal, done, loss);
-}
-
-/* `result` of saving. Files refuse numbers that are not finite; if an update has made them, the sentence
- * names that update. */
-static status saved(const training *t, status result, int64_t done) {
-    if (result == STATUS_FAILED) TRY(fault_of_update(t->exec, &t->d->plan, done));
-    return result;
-}
-
-static status save_checkpoint(training *t, int64_t done) {
-    if (!t->s->options.out || !done || t->saved == done) return STATUS_OK;
-    TRY(journal_flush(t->journal)); /* a resumed run counts on its lines */
-    TRY(saved(t, checkpoint_save(t->exec, t->s, t->d, &t->from->run, done), done));
-    t->saved = done;
-    return STATUS_OK;
-}
-
-static status save_model(training *t) {
-    adapter_files_about about = weights_adapter(t->s, t->d, &t->from->run);
-    if (!t->s->options.out) return STATUS_OK;
-    if (about.pass) return weights_save_adapter(t->exec, &about, t->s->options.out);
-    TRY(weights_save(t->exec, t->s->custom ? NULL : &t->s->config, t->s->options.out));
-    return setup_copy_tokenizer(t->s, t->s->options.out);
 }
 
 /* Between steps. What must not be lost is saved before validation, which may fail. */
@@ -194,14 +209,29 @@ static status after_step(training *t, int64_t done) {
     return STATUS_OK;
 }
 
+/* Has nothing become better for as long as the user has patience? */
+static bool is_over(const training *t) {
+    const setup_options *o = &t->s->options;
+    return o->patience && t->result->best.since >= o->patience && t->result->steps < o->steps;
+}
+
+/* What the last step is followed by, where it is not the last that was asked for. Validated it is already. */
+static status stop_early(training *t) {
+    train_result *r = t->result;
+    r->stopped_early = true;
+    TRY(fault_of_update(t->exec, &t->d->plan, r->steps));
+    if (t->s->options.save_every) TRY(save_checkpoint(t, r->steps));
+    return save_model(t);
+}
+
 static status all_steps(training *t) {
     train_result *r = t->result;
     TRY(after_step(t, r->steps)); /* what an earlier start did not come to any more */
-    while (r->steps < t->s->options.steps && !asked_to_stop(t)) {
+    while (r->steps < t->s->options.steps && !is_over(t) && !asked_to_stop(t)) {
         TRY(one_step(t, r->steps));
         TRY(after_step(t, r->steps));
     }
-    if (!asked_to_stop(t)) return STATUS_OK;
+    if (!asked_to_stop(t)) return is_over(t) ? stop_early(t) : STATUS_OK;
     TRY(save_checkpoint(t, r->steps));
     return r->steps > r->first && r->steps < t->s->options.steps ? save_model(t) : STATUS_OK;
 }

@@ -28,6 +28,11 @@ typedef struct {
         double loss;
     } * evaluations;
     uint32_t evaluation_count;
+    struct {
+        int64_t step, since; /* -1: there is none; validations after it */
+        double loss;
+    } best;                       /* validation */
+    bool stopped_early;           /* after so many without a new best as options.patience */
     double seconds, step_seconds; /* of all steps; median of a step */
     double undisturbed_seconds;   /* median of a step's programs where they had the processors; 0: too few */
     double own_seconds;           /* of a step if it had them all the time; 0: no steps */
@@ -38,6 +43,9 @@ typedef struct {
     uint64_t resident_peak_bytes; /* of the whole process, from the operating system */
 } train_result;
 void train_result_close(train_result *r);
+
+/* Where in options.out the model of the best validation goes. */
+#define TRAIN_BEST "best"
 
 /* Who watches a run. Each call may be NULL. */
 typedef struct {

@@ -18,7 +18,9 @@
 #include "io/scratch.h"
 
 #define BESIDE "--lora rank=4,target=c_attn+mlp.c_proj,dropout=0.1 "
-#define RUN "train base --data text --steps 20 --batch 8 --lr 1e-2 --save-every 10 --quiet " BESIDE
+#define RUN                                                                                                  \
+    "train base --data text --steps 20 --batch 8 --lr 1e-2 --warmup 20 --warmup 20 --save-every 10 "         \
+    "--quiet " BESIDE
 
 static int make_runs(void **state) {
     if (scratch_open(state) != 0) return -1;
@@ -124,9 +126,9 @@ static void resuming_gives_the_same_bits(void **state) {
     (void)state;
     command_expect(0, RUN "--out again --resume ad/checkpoint-10");
     assert_int_equal(system("cmp ad/adapter_model.safetensors again/adapter_model.safetensors"), 0);
-    command_expect(
-        0, "train base --data text --steps 20 --batch 8 --lr 1e-2 --save-every 10 --quiet --out third "
-           "--resume ad/checkpoint-10"); /* its settings are in the checkpoint */
+    command_expect(0, "train base --data text --steps 20 --batch 8 --lr 1e-2 --warmup 20 --save-every 10 "
+                      "--quiet --out third "
+                      "--resume ad/checkpoint-10"); /* its settings are in the checkpoint */
     assert_int_equal(system("cmp ad/adapter_model.safetensors third/adapter_model.safetensors"), 0);
 }
 
@@ -138,15 +140,17 @@ static void over_a_base_of_codes(void **state) {
     for (int i = 0; i < 3; i++) {
         char line[512];
 #define OVER                                                                                                 \
-    "train base --data text --steps 20 --batch 8 --lr 1e-2 --save-every 10 --quiet --lora rank=4,base="
+    "train base --data text --steps 20 --batch 8 --lr 1e-2 --warmup 20 --save-every 10 --quiet --lora "      \
+    "rank=4,base="
         assert_int_equal(system("rm -rf over over2 over-merged"), 0);
         snprintf(line, sizeof line, OVER "%s --out over", bases[i]);
         command_expect(0, line);
         assert_int_not_equal(access("over/checkpoint-10/model.safetensors", F_OK), 0);
         assert_int_equal(access("over/checkpoint-10/adapter_config.json", F_OK), 0);
-        command_expect(0,
-                       "train base --data text --steps 20 --batch 8 --lr 1e-2 --save-every 10 --quiet --out "
-                       "over2 --resume over/checkpoint-10");
+        command_expect(
+            0,
+            "train base --data text --steps 20 --batch 8 --lr 1e-2 --warmup 20 --save-every 10 --quiet --out "
+            "over2 --resume over/checkpoint-10");
         assert_int_equal(system("cmp over/adapter_model.safetensors over2/adapter_model.safetensors"), 0);
         assert_int_equal(system("cmp over/checkpoint-20/optimizer.safetensors "
                                 "over2/checkpoint-20/optimizer.safetensors"),
@@ -166,8 +170,9 @@ static void another_base_is_refused(void **state) {
     assert_int_equal(system("rm -rf other && cp -r base other && rm -rf other/checkpoint*"), 0);
     command_expect(0, "train tiny/config.json --data text --out other2 --steps 3 --batch 8 --quiet");
     assert_int_equal(system("cp other2/model.safetensors other/model.safetensors"), 0);
-    command_result r = command_run("train other --data text --steps 20 --batch 8 --lr 1e-2 --save-every 10 "
-                                   "--quiet --out never --resume ad/checkpoint-10");
+    command_result r =
+        command_run("train other --data text --steps 20 --batch 8 --lr 1e-2 --warmup 20 --save-every 10 "
+                    "--quiet --out never --resume ad/checkpoint-10");
     if (r.exit != 2 || !strstr(r.err, "of a run with another model: weights was"))
         fail_msg("%d: %s", r.exit, r.err);
     command_free(&r);
@@ -285,8 +290,9 @@ static void adapters_of_a_decoder_merge(void **state) {
         "\"vocab_size\":256,\"max_position_embeddings\":32}";
     scratch_write("llama.json", config, sizeof config - 1);
     command_expect(0, "train llama.json --data text --out lbase --steps 20 --batch 4 --lr 3e-3 --quiet");
-    command_expect(0,
-                   "train lbase --data text --out lad --steps 20 --batch 4 --lr 1e-2 --lora rank=4 --quiet");
+    command_expect(
+        0,
+        "train lbase --data text --out lad --steps 20 --batch 4 --lr 1e-2 --warmup 20 --lora rank=4 --quiet");
     command_expect(0, "merge lbase --adapter lad --out lmerged");
     char *with = generated("lbase --adapter lad"), *merged = generated("lmerged"), *base = generated("lbase");
     assert_string_equal(with, merged);

@@ -229,8 +229,9 @@ static void near_misses_are_suggested(void **state) {
     } near[] = {
         { "plan gtp2", "did you mean gpt2?" },
         { "plan gpt2-medum", "did you mean gpt2-medium?" },
-        { "estimate gpt2 --batch-size 4", "unknown option --batch-size; did you mean --batch?" },
-        { "estimate gpt2 --max-seq-length 4", "did you mean --context?" },
+        { "estimate gpt2 --per-device-train-batch-size 4",
+          "unknown option --per-device-train-batch-size; did you mean --batch?" },
+        { "estimate gpt2 --gradient-accumulation-steps 4", "did you mean --accumulate?" },
         { "estimate gpt2 --load-in-4bit", "did you mean --base-bits 4?" },
         { "estimate gpt2 --activation-checkpointing", "did you mean --gradient-checkpointing?" },
         { "plan tiny --recompute blok", "--recompute: 'blok' is neither" },

@@ -100,6 +100,8 @@ static const struct {
 } special[] = {
     { "data", "changed", 2, "other data: digest was" },
     { "data-kind", "u16", 2, "" },
+    { "epochs", "0.5", 2, "both say how long to train" },
+    { "patience", "1", 2, "say how often to validate with --eval-every" },
     { "pack", "documents", 0, "resuming" }, /* the text is one document: nothing changes */
     { "dropout", "0.5", 2, "another model: embd_pdrop was 0.1 and is 0.5" },
     { "context", "16", 2, "--context was 32 and is 16" },

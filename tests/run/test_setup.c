@@ -24,13 +24,13 @@ static void defaults_are_these(void **state) {
     setup_options o = setup_defaults();
     same((double)o.batch, 8, "--batch");
     same((double)o.eval_samples, 64, "--eval-samples");
-    same((double)o.steps, 1000, "--steps");
+    same((double)o.steps, -1, "--steps (unsaid)");
     same((double)o.save_every, 1000, "--save-every");
     same((double)o.keep, 2, "--keep");
     same((double)o.seed, 1337, "--seed");
     same((double)o.workers, 1, "--workers");
-    same((double)o.warmup, 20, "--warmup");
-    same(o.learning_rate, 0.0006, "--lr");
+    same((double)o.warmup, -1, "--warmup (unsaid)");
+    same(o.learning_rate, -1, "--lr (unsaid)");
     same(o.minimum_rate, 0.1, "the least rate");
     same(o.dropout, -1, "--dropout (the model's)");
     same(o.schedule, SCHEDULE_COSINE, "--schedule");
