@@ -48,7 +48,7 @@ typedef struct {
     enum { UPDATE_AUTO, UPDATE_FOREACH, UPDATE_FUSED, UPDATE_SINGLE } update;
     torch_shard shard;
     enum { LOSS_PLAIN, LOSS_FUSED } loss;
-    int64_t state_bits, base_bits, adapter_rank, gpus;
+    int64_t state_bits, base_bits, adapter_rank, gpus, workers;
     uint64_t overhead, measured; /* 0: not given */
     const char *adapter_targets;
     double adapter_dropout;

@@ -289,6 +289,17 @@ const option options_elsewhere[] = {
           "deepspeed_stage_3=zero3",
       .help = "how several devices divide weights, gradients and optimizer state; also fsdp2, full_shard, "
               "zero-3" },
+    { .name = "workers",
+      .hint = "N",
+      .kind = OPTION_INTEGER,
+      .group = GROUP_ELSEWHERE,
+      .commands = COMMAND_ESTIMATE,
+      .needs = "framework=hf|pytorch|litgpt",
+      .offset = FIELD(estimate.workers),
+      .low = 0,
+      .high = 1024,
+      .help = "processes of a data loader, for each device, whose memory of the host counts; 0: the process "
+              "reads itself" },
     { .name = "gpu-memory-utilization",
       .hint = "X",
       .kind = OPTION_NUMBER,

@@ -60,15 +60,17 @@ typedef struct {
     double low, likely, high;
 } framework_fact;
 
-enum { FRAMEWORK_MOST_TERMS = 12, FRAMEWORK_MOST_FACTS = 16 };
+enum { FRAMEWORK_MOST_TERMS = 12, FRAMEWORK_MOST_FACTS = 24, FRAMEWORK_MOST_UNKNOWN = 8 };
 typedef struct {
     interval layers[FRAMEWORK_LAYERS];
     interval beside; /* device memory that is neither reserved nor the context's: buffers of collectives */
     framework_layer least_layer, last_layer; /* the layers that this framework estimates */
     framework_term terms[FRAMEWORK_MOST_TERMS];
     framework_fact facts[FRAMEWORK_MOST_FACTS];
+    const char *under[FRAMEWORK_MOST_FACTS]; /* by fact: a heading that begins with it; NULL: none does */
     uint32_t term_count, fact_count;
-    const char *facts_are;    /* their heading; NULL: what is in the layers holds them */
+    const char *unknown[FRAMEWORK_MOST_UNKNOWN]; /* sentences on what has no rule */
+    uint32_t unknown_count;
     framework_layer terms_of; /* the layer that terms add up to */
     const char *peak_in;      /* the phase of the live peak, as "backward"; NULL: not known */
     uint64_t parameters, trained;

@@ -72,21 +72,22 @@ static void besides_the_step_it_is_what_was_measured(void **state) {
 #define TRAINED "estimate gpt2 --gpu h100-80 --batch 8 --context 1024 --json --quiet --dtype "
     expect_mib((double)command_asked(TRAINED "autocast", "evaluating_bytes.likely"), 5675.5);
     expect_mib((double)command_asked(TRAINED "half", "evaluating_bytes.likely"), 4715.6);
-    expect_mib((double)command_asked(TRAINED "autocast", "resuming_bytes.likely"), 1898.9);
-    expect_mib((double)command_asked(TRAINED "half", "resuming_bytes.likely"), 949.5);
+    expect_mib((double)command_asked(TRAINED "autocast", "resuming_bytes.likely"), 1424.2);
+    expect_mib((double)command_asked(TRAINED "half", "resuming_bytes.likely"), 712.2);
+    static const char *const on_device[] = { TRAINED "autocast --framework pytorch",
+                                             TRAINED "half --framework pytorch" };
+    expect_mib((double)command_asked(on_device[0], "resuming_bytes.likely"), 1898.9);
+    expect_mib((double)command_asked(on_device[1], "resuming_bytes.likely"), 949.5);
 }
 
-/* Of several devices nothing was measured, and a checkpoint of adapters is none of the model. */
+/* Of shared state nothing was measured while it is loaded. */
 static void what_is_not_known_is_not_said(void **state) {
     (void)state;
-    command_result r = command_run(TRAINED "half --gpus 2 --shard ddp");
-    assert_int_equal(r.exit, 0);
-    assert_null(strstr(r.out, "evaluating_bytes"));
-    command_free(&r);
-    r = command_run(TRAINED "half --adapter-rank 8");
+    command_result r = command_run(TRAINED "half --gpus 2 --shard fsdp");
     assert_int_equal(r.exit, 0);
     assert_non_null(strstr(r.out, "evaluating_bytes"));
-    assert_null(strstr(r.out, "resuming_bytes"));
+    assert_null(strstr(r.out, "\"resuming_bytes"));
+    assert_non_null(strstr(r.out, "loading a checkpoint of shared state has no rule"));
     command_free(&r);
     assert_true(
         command_says("estimate gpt2 --gpu h100-80", 0, "Besides the step, live; saving takes nothing more"));

@@ -40,19 +40,29 @@ static const char *fact_text(const framework_fact *f, double value, uint64_t lar
     return out;
 }
 
-static void add_facts(text *t, const framework_result *r) {
+/* The facts of one heading have one unit. */
+static void add_section(text *t, const framework_fact *from, const framework_fact *to) {
     char likely[UNITS_TEXT_BYTES], low[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
     uint64_t largest = 0;
-    for (const framework_fact *f = r->facts; f < r->facts + r->fact_count; f++)
+    for (const framework_fact *f = from; f < to; f++)
         if (f->unit == FRAMEWORK_BYTES && f->high > (double)largest) largest = (uint64_t)f->high;
-    if (r->fact_count) text_add(t, "\n%s\n", r->facts_are ? r->facts_are : "What that holds");
-    for (const framework_fact *f = r->facts; f < r->facts + r->fact_count; f++) {
+    for (const framework_fact *f = from; f < to; f++) {
         text_add(t, "  %-30s %12s", f->label, fact_text(f, f->likely, largest, likely));
         if (f->high > f->low)
             text_add(t, "   %s to %s", fact_text(f, f->low, largest, low),
                      fact_text(f, f->high, largest, high));
         text_add(t, "\n");
     }
+}
+
+static void add_facts(text *t, const framework_result *r) {
+    for (uint32_t i = 0, next; i < r->fact_count; i = next) {
+        for (next = i + 1; next < r->fact_count && !r->under[next];) next++;
+        text_add(t, "\n%s\n", r->under[i] ? r->under[i] : "What that holds");
+        add_section(t, r->facts + i, r->facts + next);
+    }
+    for (uint32_t i = 0; i < r->unknown_count; i++)
+        text_add(t, "%s  %s\n", i ? "" : "\nWithout a rule\n", r->unknown[i]);
 }
 
 const char *estimate_altered(const framework_advice *a) {

@@ -38,6 +38,10 @@ static void put_facts(json_writer *w, const framework_result *r) {
         json_put_number(w, "high", f->high);
         json_end_object(w);
     }
+    if (!r->unknown_count) return;
+    json_begin_array(w, "unknown");
+    for (uint32_t i = 0; i < r->unknown_count; i++) json_put_string(w, NULL, r->unknown[i]);
+    json_end_array(w);
 }
 
 void estimate_put_json(text *t, const estimate_question *e, const framework_advice *a) {

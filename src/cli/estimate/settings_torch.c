@@ -69,6 +69,7 @@ void estimate_settle_torch(estimate_question *e) {
                           .base_bits = x->base_bits,
                           .plain_scales = x->scales == SCALES_PLAIN,
                           .gpus = x->gpus,
+                          .workers = x->workers,
                           .checkpointing = x->checkpointing,
                           .reentrant = x->reentrant,
                           .holds_output = x->holds_output,

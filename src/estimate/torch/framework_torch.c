@@ -4,6 +4,9 @@
 
 #include "base/units.h"
 #include "estimate/framework.h"
+#include "estimate/heads.h"
+#include "estimate/torch/torch_besides.h"
+#include "estimate/torch/torch_host.h"
 #include "estimate/torch/torch_process.h"
 #include "estimate/torch/torch_versions.h"
 
@@ -121,22 +124,79 @@ static void place(const framework_subject *q, const interval *reserved, framewor
 /* Of no device, and of those whose file is silent: an A100's. */
 static const int64_t usual_multiprocessors = 108, usual_threads = 2048;
 
-static void add_besides(const torch_result *t, framework_result *r) {
-    const struct {
-        const char *key, *label;
-        uint64_t bytes;
-    } besides[] = { { "evaluating_bytes", "validation, as many at once", t->evaluating },
-                    { "resuming_bytes", "loading a checkpoint on to it", t->resuming } };
-    r->facts_are = "Besides the step, live; saving takes nothing more";
-    for (size_t i = 0; i < sizeof besides / sizeof *besides; i++)
-        if (besides[i].bytes)
-            framework_add_fact(r, &(framework_fact){ .key = besides[i].key,
-                                                     .label = besides[i].label,
-                                                     .unit = FRAMEWORK_BYTES,
-                                                     .layer = FRAMEWORK_LIVE,
-                                                     .low = (double)besides[i].bytes,
-                                                     .likely = (double)besides[i].bytes,
-                                                     .high = (double)besides[i].bytes });
+/* ---- besides the step ---- */
+
+typedef struct {
+    const char *key, *label;
+    const interval *bytes;
+} besides_fact;
+
+/* Those that are not 0, below a heading. */
+static void add_facts(const char *under, framework_layer layer, const besides_fact *facts, size_t count,
+                      framework_result *r) {
+    for (size_t i = 0; i < count; i++) {
+        const interval *b = facts[i].bytes;
+        if (!b->high) continue;
+        framework_add_fact(r, &(framework_fact){ .key = facts[i].key,
+                                                 .label = facts[i].label,
+                                                 .unit = FRAMEWORK_BYTES,
+                                                 .layer = layer,
+                                                 .low = (double)b->low,
+                                                 .likely = (double)b->likely,
+                                                 .high = (double)b->high });
+        r->under[r->fact_count - 1] = under, under = NULL;
+    }
+}
+
+/* Saving reads storages one by one, so where nothing is gathered for it, it takes nothing more. */
+static void add_besides(const torch_settings *s, const torch_result *t, framework_result *r) {
+    const torch_besides *b = &t->besides;
+    const besides_fact facts[] = { { "evaluating_bytes", "validation, as many at once", &b->evaluating },
+                                   { "generating_bytes", "generating, texts as long", &b->generating },
+                                   { "loading_bytes", "loading weights", &b->loading },
+                                   { "resuming_bytes", "loading a checkpoint", &b->resuming },
+                                   { "misplaced_bytes", "others' copies, if misplaced", &b->misplaced },
+                                   { "saving_bytes", "saving", &b->saving } };
+    add_facts(b->saving.likely ? "Besides the step, live"
+                               : "Besides the step, live; saving takes nothing more",
+              FRAMEWORK_LIVE, facts, sizeof facts / sizeof *facts, r);
+    r->unknown_count = (uint32_t)torch_besides_unknown(s, r->unknown);
+}
+
+/* Weights as they are loaded: with autocast those of 16 bits become f32, whatever DeepSpeed makes of them. */
+static void add_host(const torch_settings *s, const torch_result *t, framework_result *r) {
+    double numbers = (double)(t->parameters - (s->adapter_rank ? t->trained : 0));
+    bool half = s->types == TORCH_HALF || (s->adapter_rank && s->base_bits == 16);
+    torch_host h;
+    torch_host_find(&(torch_host_of){ .s = s,
+                                      .weights = numbers * (half ? 2 : 4),
+                                      .narrow = numbers * 2,
+                                      .state = (double)t->state,
+                                      .adapters = s->adapter_rank ? (double)t->trained_bytes : 0,
+                                      .coded = s->adapter_rank && s->base_bits == 4 ? numbers / 2 : 0,
+                                      .batch = (double)t->by_term[TAPE_INPUTS],
+                                      .workers = s->workers },
+                    &h);
+    bool several = s->gpus > 1;
+    const besides_fact facts[] = {
+        { "host_process_bytes", "each process itself", &h.process },
+        { "host_loader_bytes", "its data loader", &h.loader },
+        { "host_shared_bytes", "of that in /dev/shm", &h.shared },
+        { "host_loading_bytes", several ? "loading weights, all processes" : "loading weights", &h.loading },
+        { "host_resuming_bytes", several ? "a checkpoint, all processes" : "loading a checkpoint",
+          &h.resuming },
+        { "host_saving_bytes", several ? "saving, all processes" : "saving", &h.saving },
+        { "host_bytes", several ? "the most of all processes" : "the most of all that", &h.whole },
+    };
+    add_facts("Host memory, resident", FRAMEWORK_DEVICE, facts, sizeof facts / sizeof *facts, r);
+}
+
+/* What a token leaves in a cache, of models that continue texts. */
+static void set_cache(const framework_subject *q, torch_settings *s) {
+    heads h;
+    if (!heads_of(q->config, &h)) return;
+    s->cache_numbers = 2 * h.kv_heads * h.head_size;
+    s->layers = h.layers, s->near_layers = h.window ? h.near : 0, s->window = h.window;
 }
 
 static status estimate(const framework_subject *q, const framework_settings *s, framework_result *r) {
@@ -149,6 +209,7 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     bool known = q->hardware->multiprocessors && q->hardware->threads;
     with.multiprocessors = known ? q->hardware->multiprocessors : usual_multiprocessors;
     with.threads = known ? q->hardware->threads : usual_threads;
+    set_cache(q, &with);
     TRY(torch_estimate(q->model, &with, &t));
     r->layers[FRAMEWORK_LIVE] = t.live;
     for (int k = 0; k < TAPE_TERMS; k++) framework_add_term(r, tape_term_name((tape_term)k), t.by_term[k]);
@@ -156,7 +217,8 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     r->parameters = t.parameters, r->trained = t.trained;
     if (!q->hardware->memory) r->last_layer = s->torch.cuda ? FRAMEWORK_RESERVED : FRAMEWORK_LIVE;
     r->beside = beside_of(q, s);
-    add_besides(&t, r);
+    add_besides(&with, &t, r);
+    add_host(&with, &t, r);
     place(q, &t.reserved, r);
     return STATUS_OK;
 }

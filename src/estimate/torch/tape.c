@@ -534,10 +534,13 @@ static bool play_step(player *p, reading *places, reading *held, bool first) {
     return play_update(p, first);
 }
 
-/* What training leaves is there: the optimizer's state, and the workspaces of both threads. */
+/* What training leaves is there: the optimizer's state, the workspaces of both threads, and buckets of
+ * gradients that stay. Weights are gathered as in a step. */
 static void play_evaluation(player *p, reading *places, reading *held) {
     take(p, p->s->optimizer_bytes, TAPE_OPTIMIZER);
     take(p, 2 * p->s->workspace, TAPE_TEMPORARIES);
+    if (!p->s->sending_ends) take(p, p->s->sending_bytes, TAPE_TEMPORARIES);
+    take(p, p->s->gathered_bytes, TAPE_TEMPORARIES);
     play_forward(p, places, held);
 }
 

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "estimate/torch/allocator.h"
 #include "estimate/torch/torch_adapters.h"
+#include "estimate/torch/torch_besides.h"
 #include "estimate/torch/torch_versions.h"
 #include "ir/op.h"
 
@@ -352,35 +353,82 @@ static status play(const torch_settings *s, const tape *t, const trained *c, tor
     return result;
 }
 
-/* Weights that are loaded stand beside the model's until they are copied into them, and the moments beside
- * both: the optimizer takes those over. Saving needs nothing: storages go to the host one by one. Measured on
- * an H100 (bench/results/gpu_trace.md). With adapters the files hold those alone. */
-static status play_besides(const torch_settings *s, const tape *t, const trained *c, torch_result *r) {
-    tape_settings how = settings_of(s, c);
-    tape_result played;
-    if (s->gpus > 1 || s->litgpt) return STATUS_OK;
-    how.evaluates = true;
-    TRY(tape_play(t, &how, &played));
-    r->evaluating = played.peak;
-    if (!s->adapter_rank) r->resuming = 2 * played.at_peak[TAPE_WEIGHTS] + played.at_peak[TAPE_OPTIMIZER];
+/* Of several devices also what a unit of theirs is, which settings of the tape hold in sums alone. */
+static status open_besides(const torch_settings *s, tape *t, const trained *c, tape_settings *how,
+                           torch_besides_of *q) {
+    unit_bytes u;
+    *how = settings_of(s, c);
+    TRY(share_out(t, s, c, how));
+    TRY(units_of(t, s, &u));
+    *q = (torch_besides_of){
+        .s = s, .t = t, .how = how, .trained = c->elements * c->width, .block = u.block, .outside = u.outside
+    };
     return STATUS_OK;
+}
+
+/* The first pass over the texts, if they are nearly all prompt, or the last token, if they are made one by
+ * one: `last` is the tape of one token. Least: prompts are short. */
+static status generate(const torch_besides_of *q, const torch_besides_of *last, interval *r) {
+    uint64_t prompt, one, cache = torch_besides_cache(q->s, q->s->context);
+    TRY(torch_besides_prompt(q, &prompt));
+    TRY(torch_besides_prompt(last, &one));
+    double least = (double)(one + cache), most = fmax(least, (double)(prompt + cache));
+    *r = (interval){ (uint64_t)(0.97 * least), (uint64_t)most, (uint64_t)(1.05 * most) };
+    return STATUS_OK;
+}
+
+/* The same model with texts of one token. */
+static status play_generating(const model *m, const torch_besides_of *q, interval *r) {
+    torch_settings one = *q->s;
+    model_ports ports = { 0 };
+    torch_besides_of last = { .s = &one };
+    tape_settings how;
+    graph g;
+    tape t;
+    trained c;
+    one.context = 1;
+    TRY(graph_open(&g));
+    m->build(m, &g, &(model_run){ .mode = MODEL_TRAIN, .batch = one.batch, .context = 1 }, &ports);
+    status result = graph_status(&g);
+    if (result == STATUS_OK) result = count_trained(&g, &one, &c);
+    if (result == STATUS_OK) result = tape_open(&t);
+    if (result == STATUS_OK) {
+        result = torch_read(&g, &one, &t);
+        if (result == STATUS_OK) result = open_besides(&one, &t, &c, &how, &last);
+        if (result == STATUS_OK) result = generate(q, &last, r);
+        tape_close(&t);
+    }
+    graph_close(&g);
+    return result;
+}
+
+/* `m`: NULL: what is besides the step is not asked for. */
+static status play_besides(const model *m, const torch_settings *s, tape *t, const trained *c,
+                           torch_besides *r) {
+    torch_besides_of q;
+    tape_settings how;
+    if (!m) return STATUS_OK;
+    TRY(open_besides(s, t, c, &how, &q));
+    TRY(torch_besides_find(&q, r));
+    return torch_generates(s) ? play_generating(m, &q, &r->generating) : STATUS_OK;
 }
 
 static void count_parameters(const graph *g, const torch_settings *s, const trained *c, torch_result *r) {
     for (tensor_id t = 1; t < g->tensors.count; t++)
         if (is_weight(graph_tensor(g, t))) r->parameters += (uint64_t)shape_elements(graph_shape(g, t));
     r->trained = (uint64_t)c->elements;
+    r->trained_bytes = (uint64_t)(c->elements * c->width), r->state = state_bytes(c, s);
     if (s->adapter_rank) r->parameters += r->trained;
 }
 
-static status estimate_graph(const graph *g, const torch_settings *s, torch_result *r) {
+static status estimate_graph(const model *m, const graph *g, const torch_settings *s, torch_result *r) {
     trained c = { 0 };
     tape t;
     TRY(count_trained(g, s, &c));
     TRY(tape_open(&t));
     status result = torch_read(g, s, &t);
     if (result == STATUS_OK) result = play(s, &t, &c, r);
-    if (result == STATUS_OK) result = play_besides(s, &t, &c, r);
+    if (result == STATUS_OK) result = play_besides(m, s, &t, &c, &r->besides);
     tape_close(&t);
     count_parameters(g, s, &c, r);
     return result;
@@ -406,7 +454,7 @@ static status span_versions(const graph *g, const torch_settings *s, torch_resul
         bool copies = s->update == TORCH_FOREACH && torch_foreach_copies(&old) > torch_foreach_copies(s);
         bool differs = copies || torch_fills_gradients(&old) || torch_softmax_keeps_input(&old);
         if ((i && first[i] <= oldest) || !differs) continue;
-        TRY(estimate_graph(g, &old, &older));
+        TRY(estimate_graph(NULL, g, &old, &older));
         reach(r, &older);
     }
     return STATUS_OK;
@@ -418,7 +466,7 @@ static status span_widening(const graph *g, const torch_settings *s, torch_resul
     torch_settings wide = *s;
     torch_result other = { 0 };
     wide.widens = true;
-    TRY(estimate_graph(g, &wide, &other));
+    TRY(estimate_graph(NULL, g, &wide, &other));
     reach(r, &other);
     return s->version ? STATUS_OK : span_versions(g, &wide, r);
 }
@@ -443,7 +491,7 @@ status torch_estimate(const model *m, const torch_settings *settings, torch_resu
     TRY(graph_open(&g));
     m->build(m, &g, &(model_run){ .mode = MODEL_TRAIN, .batch = s->batch, .context = s->context }, &ports);
     status result = graph_status(&g);
-    if (result == STATUS_OK) result = estimate_graph(&g, s, r);
+    if (result == STATUS_OK) result = estimate_graph(m, &g, s, r);
     bool narrow = s->types == TORCH_HALF && !s->transformers && !s->litgpt && !with.masters;
     if (result == STATUS_OK && !s->version && !s->litgpt) result = span_versions(&g, s, r);
     if (result == STATUS_OK && narrow) result = span_widening(&g, s, r);

@@ -80,15 +80,29 @@ typedef struct {
     bool widens;                      /* norms and the loss in f32 where all else has 16 bits */
     bool holds_output;                /* whoever trains holds the model's output to the end of the step */
     bool keeps_gradients;             /* ... and gradients until forward of the next step is done */
+    /* Of a decoder that continues texts: numbers of a token's keys and values in one layer, 0 where it can't;
+     * its layers, and those that see `window` tokens alone. */
+    int64_t cache_numbers, layers, near_layers, window;
+    int64_t workers; /* of a data loader, for each process */
 } torch_settings;
+
+/* Live bytes besides the step. What has no rule, or takes nothing more than the step leaves, is 0. */
+typedef struct {
+    interval evaluating; /* forward without gradients, after training */
+    interval generating; /* after training, texts as long as the context */
+    interval loading;    /* weights, at the start */
+    interval resuming;   /* a checkpoint, in a new process */
+    interval misplaced;  /* on the first device, of each other process, by a checkpoint loaded where it was */
+    interval saving;
+} torch_besides;
 
 typedef struct {
     interval live, reserved;
-    uint64_t by_term[TAPE_TERMS]; /* of live.likely */
-    const char *peak_in;          /* forward, backward or update */
-    uint64_t parameters, trained; /* how many */
-    uint64_t evaluating;          /* live bytes of forward without gradients, after training; 0: not known */
-    uint64_t resuming; /* of loading a checkpoint onto the device, in a new process; 0: not known */
+    uint64_t by_term[TAPE_TERMS];  /* of live.likely */
+    const char *peak_in;           /* forward, backward or update */
+    uint64_t parameters, trained;  /* how many */
+    uint64_t state, trained_bytes; /* bytes of the optimizer's state and of trained weights, of all devices */
+    torch_besides besides;
 } torch_result;
 
 /* Micro-batches of an optimizer step. */

@@ -1,0 +1,145 @@
+#include "estimate/torch/torch_host.h"
+
+#include "estimate/torch/torch_versions.h"
+
+static const double mib = 1 << 20;
+
+/* Files of a checkpoint: transformers writes, and reads, as many bytes at a time. 50 GB since 5, before 5 GB,
+ * and 10 GB of files that are not safetensors (max_shard_size of save_pretrained). */
+static const double file_today = 50e9, file_before = 5e9, file_pickled = 10e9;
+
+static interval of(double low, double likely, double high) {
+    return (interval){ (uint64_t)low, (uint64_t)likely, (uint64_t)high };
+}
+
+static interval sum(interval a, interval b) {
+    return (interval){ a.low + b.low, a.likely + b.likely, a.high + b.high };
+}
+
+static interval times(interval a, int64_t n) {
+    uint64_t k = (uint64_t)n;
+    return (interval){ a.low * k, a.likely * k, a.high * k };
+}
+
+static uint64_t more(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static interval most(interval a, interval b) {
+    return (interval){ more(a.low, b.low), more(a.likely, b.likely), more(a.high, b.high) };
+}
+
+static double lesser(double a, double b) { return a < b ? a : b; }
+
+static int64_t processes(const torch_settings *s) { return s->gpus > 1 ? s->gpus : 1; }
+
+static bool is_fsdp(const torch_settings *s) { return s->gpus > 1 && s->shard == TORCH_FSDP; }
+static bool is_zero3(const torch_settings *s) { return s->gpus > 1 && s->shard == TORCH_ZERO3; }
+
+/* ---- processes ---- */
+
+/* Before a GPU is used 322 MB with torch alone (pytorch#113326), 553 MiB in llama-int8#3, 926 MiB with
+ * transformers and accelerate (transformers#25107), 1,068 in pytorch#106511. A context adds 116 MB or 1.7 GB
+ * (pytorch#113326, with and without a question for the number of devices before), 1.2 GiB (pytorch#106511),
+ * before lazy loading 1.7 and 2.0 (pytorch#12873, #15209). A worker of vLLM has 3 GB (vllm#48436). */
+static interval process_of(const torch_settings *s) {
+    if (!s->cuda) return of(320 * mib, 800 * mib, 1280 * mib);
+    bool at_once = torch_loads_at_once(s);
+    return of(440 * mib, (at_once ? 2560 : 2048) * mib, (at_once ? 4096 : 3072) * mib);
+}
+
+/* A loader asks each worker for two batches ahead (prefetch_factor), which lie in shared memory, and pins one
+ * or two, rounded up to powers of two. A worker is a fork of its process: what it does not write is shared,
+ * but Python writes counts of references, and after a while it has what the data set has of objects, which is
+ * not known here (ppwwyyxx.com/blog/2022/Demystify-RAM-Usage-in-Multiprocess-DataLoader). Least: 20 MiB;
+ * most: a worker that is started anew has libraries of its own. */
+enum { AHEAD = 2, PINNED = 2 };
+
+static void add_loader(const torch_host_of *h, torch_host *r) {
+    double ahead = (double)(h->workers * AHEAD) * h->batch, workers = (double)h->workers;
+    r->shared = of(0, ahead, ahead);
+    r->loader = of(h->batch + workers * 20 * mib, PINNED * h->batch + ahead + workers * 160 * mib,
+                   2 * PINNED * h->batch + ahead + workers * 500 * mib);
+}
+
+/* ---- loading ---- */
+
+/* One process that loads all weights. transformers today makes the model without memory and maps
+ * safetensors: what is of the type asked for stays in the file's pages, what is not is copied. Before, the
+ * model was made first and the files were read beside it, one after the other; at the most the model came
+ * in one file. torch.load of one's own script: the state dict beside the model, unless it is mapped or the
+ * model has no memory yet (llama-int8#3: 25,310 MiB of 7B in 16 bits, and 13,405 when the copies went one by
+ * one). What is coded in 4 bits goes to the device weight by weight. */
+static interval loading_one(const torch_host_of *h) {
+    const torch_settings *s = h->s;
+    double made = h->coded > 0 ? h->narrow : h->weights, read = lesser(h->narrow, file_pickled);
+    if (h->coded > 0) return of(0, lesser(h->narrow, file_before), h->narrow + read);
+    if (!s->transformers) return of(made, 2 * made, 2 * made + h->narrow);
+    if (s->older) return of(made, made + read, 2 * made);
+    return of(h->weights <= h->narrow ? 0 : made, made, made + h->narrow);
+}
+
+/* How often weights are on the host. Every process loads all of them, unless somebody says otherwise: with
+ * FSDP one process of a node may (cpu_ram_efficient_loading, sync_module_states; off unless asked for, on in
+ * what `accelerate config` proposes). transformers 5 nevertheless gives the others weights of zeros, and a
+ * second copy was measured while it is prepared (ms-swift#9982: 136 GB of each of 16 processes for 67 GB of
+ * weights). With ZeRO-3 weights are cut as they are made, and files are read one by one. */
+static interval loading(const torch_host_of *h) {
+    const torch_settings *s = h->s;
+    interval one = loading_one(h);
+    int64_t n = processes(s);
+    if (is_zero3(s) && s->transformers) {
+        double file = lesser(h->narrow, s->older ? file_pickled : file_before);
+        return of(0, s->older ? (double)n * file : file, (double)n * lesser(h->narrow, file_pickled));
+    }
+    if (!is_fsdp(s)) return times(one, n);
+    interval all = times(one, n);
+    all.low = one.low;
+    if (!s->older && s->transformers) all.high = more(all.high, (uint64_t)(2 * h->weights) * (uint64_t)n);
+    return all;
+}
+
+/* ---- checkpoints ---- */
+
+/* The Trainer of one process reads weights and then the optimizer's state on the host; of several each reads
+ * the state straight on to its device, tensor by tensor (transformers#22159, #22273). FSDP's whole state dict
+ * is read by every process, the state by the first (accelerate's load_fsdp_model, load_fsdp_optimizer). */
+static interval resuming(const torch_host_of *h) {
+    const torch_settings *s = h->s;
+    double file = h->adapters > 0 ? h->adapters : h->weights, n = (double)processes(s);
+    double larger = file > h->state ? file : h->state;
+    if (s->litgpt || is_zero3(s) || (s->gpus > 1 && s->shard >= TORCH_ZERO1 && !is_fsdp(s)))
+        return of(0, 0, 0);
+    if (is_fsdp(s)) return of(larger, n * file > h->state ? n * file : h->state, n * file + h->state);
+    if (s->gpus > 1) return of(0, n * file, n * (file + h->state));
+    return of(0, larger, file + h->state);
+}
+
+/* safetensors makes bytes of one file at a time; torch.save copies one storage after the other, and does so
+ * for the optimizer's state everywhere. FSDP gathers on the first process (FullStateDictConfig with
+ * offload_to_cpu and rank0_only), first weights and then state, or copies each process's shares; DeepSpeed
+ * gathers weights of 16 bits on the first. */
+static interval saving(const torch_host_of *h) {
+    const torch_settings *s = h->s;
+    double file = h->adapters > 0 ? h->adapters : h->weights,
+           bytes = s->transformers ? lesser(file, s->older ? file_before : file_today) : 0;
+    if (is_fsdp(s)) {
+        double larger = file > h->state ? file : h->state;
+        return of(larger, larger, file + h->state + bytes);
+    }
+    if (is_zero3(s)) return of(0, h->narrow, h->narrow + bytes);
+    return of(0, bytes, file + bytes);
+}
+
+/* ---- the whole ---- */
+
+void torch_host_find(const torch_host_of *h, torch_host *r) {
+    *r = (torch_host){ .process = process_of(h->s) };
+    int64_t n = processes(h->s);
+    if (h->workers > 0) add_loader(h, r);
+    r->loading = h->s->litgpt ? of(0, 0, 0) : loading(h);
+    r->resuming = resuming(h);
+    r->saving = h->s->litgpt ? of(0, 0, 0) : saving(h);
+    interval own = times(r->process, n), steady = sum(own, times(r->loader, n));
+    interval *phases[] = { &r->loading, &r->resuming };
+    r->whole = most(steady, sum(steady, r->saving));
+    for (int i = 0; i < 2; i++) r->whole = most(r->whole, sum(own, *phases[i]));
+}

@@ -1,0 +1,192 @@
+/* What a device and the host hold besides the step, in the answer of `snug estimate`, beside what was
+ * measured or what others have reported. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "io/scratch.h"
+
+static const double mib = 1 << 20, gib = 1 << 30;
+
+static void expect_near(double bytes, double measured, double share) {
+    if (bytes < (1 - share) * measured || bytes > (1 + share) * measured)
+        fail_msg("%.1f MiB, measured were %.1f", bytes / mib, measured / mib);
+}
+
+static double asked(const char *line, const char *path) { return (double)command_asked(line, path); }
+
+#define GPT2 "estimate gpt2 --gpu h100-80 --batch 8 --json --quiet --dropout 0.1 "
+
+/* bench/results/gpu_trace.md: without the optimizer's state, and with one workspace of 32 MiB where training
+ * leaves two. 512 tokens after 512 are the least, since prompts are short; 1 after 512 the first pass. */
+static void generating_is_what_was_measured(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *end;
+        double measured;
+    } points[] = { { GPT2 "--context 1024 --dtype half", "low", 573.6 },
+                   { GPT2 "--context 1024 --dtype autocast", "low", 1046.7 },
+                   { GPT2 "--context 512 --dtype half", "likely", 546.6 },
+                   { GPT2 "--context 512 --dtype autocast", "likely", 1019.6 } };
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "generating_bytes.%s", points[i].end);
+        double least = strcmp(points[i].end, "low") == 0 ? 0.97 : 1,
+               alone = asked(points[i].line, path) / least - asked(points[i].line, "by_term.optimizer") -
+                       32 * mib;
+        expect_near(alone, points[i].measured * mib, 0.06);
+    }
+}
+
+/* Older libraries made logits of the whole prompt, also in f32. */
+static void older_libraries_make_all_logits(void **state) {
+    (void)state;
+    double today = asked(GPT2 "--context 1024 --dtype half", "generating_bytes.likely"),
+           before = asked(GPT2 "--context 1024 --dtype half --libraries 2023", "generating_bytes.likely");
+    assert_true(before - today > 8 * 1024 * 50257.0 * 5);
+    assert_true(before - today < 8 * 1024 * 50257.0 * 7);
+}
+
+static void validation_on_several_devices_has_their_shares(void **state) {
+    (void)state;
+#define LLAMA "estimate llama-3.2-1b --gpu h100-80 --batch 2 --context 512 --dtype half --json --quiet "
+    double alone = asked(LLAMA, "evaluating_bytes.likely"),
+           ddp = asked(LLAMA "--gpus 4 --shard ddp", "evaluating_bytes.likely"),
+           fsdp = asked(LLAMA "--gpus 4 --shard fsdp", "evaluating_bytes.likely"),
+           weights = asked(LLAMA, "by_term.weights");
+    expect_near(ddp, alone + weights, 0.001); /* buckets as large as the gradients stay */
+    assert_true(fsdp < alone - 1.5 * weights && fsdp > alone - 3 * weights);
+}
+
+/* FSDP gathers a unit and what is outside of blocks; everything stays on the device where the loop of one's
+ * own does not say offload_to_cpu. The Trainer says it. */
+static void saving_gathers(void **state) {
+    (void)state;
+#define SAVED LLAMA "--gpus 4 --shard fsdp --framework "
+    double weights = asked(LLAMA, "by_term.weights"),
+           hf = asked(SAVED "hf", "saving_bytes.high") - asked(SAVED "hf", "saving_bytes.low"),
+           own = asked(SAVED "pytorch", "saving_bytes.high") - asked(SAVED "pytorch", "saving_bytes.low");
+    expect_near(own, weights, 0.01);
+    assert_true(hf > 0.2 * weights && hf < 0.5 * weights);
+    assert_true(command_says("estimate gpt2 --gpu h100-80 --batch 1 --gpus 2 --shard ddp", 0,
+                             "Besides the step, live; saving takes nothing more"));
+}
+
+/* pytorch's loops load what was saved on to device 0, in each process (transformers#4403). */
+static void misplaced_files_are_said(void **state) {
+    (void)state;
+    double likely = asked(LLAMA "--gpus 4 --shard ddp", "misplaced_bytes.likely"),
+           weights = asked(LLAMA, "by_term.weights"), optimizer = asked(LLAMA, "by_term.optimizer");
+    expect_near(likely, weights + optimizer, 0.001);
+}
+
+/* ---- the host ---- */
+
+#define SEVEN "estimate llama-2-7b --batch 1 --context 512 --json --quiet "
+
+/* Of each process that loads, less what it has itself, beside what threads report. */
+static void loading_is_what_was_reported(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        double reported; /* of one process, less what it had before it loaded */
+        double processes;
+    } points[] = {
+        /* transformers#25107, 7B in f32 with FSDP: 26,415 at the end, 31,818 at the peak, of the first */
+        { SEVEN "--libraries 2023 --dtype autocast --gpus 2 --shard ddp", 31818 * mib, 2 },
+        /* FastChat#114: 25.7 GiB resident in each of 8 processes */
+        { SEVEN "--libraries 2023 --dtype autocast --gpus 8 --shard ddp", 25.7 * gib - 600 * mib, 8 },
+        /* llama-int8#3: 25,310 MiB of a model that is made and a state dict, with 553 of the process's own */
+        { SEVEN "--framework pytorch --dtype half", (25310.0 - 553) * mib, 1 },
+        { SEVEN "--framework pytorch --dtype half", (13405.0 - 553) * mib, 1 },
+    };
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+        double low = asked(points[i].line, "host_loading_bytes.low") / points[i].processes,
+               high = asked(points[i].line, "host_loading_bytes.high") / points[i].processes;
+        if (points[i].reported < 0.99 * low || points[i].reported > 1.01 * high)
+            fail_msg("%zu: %.0f to %.0f MiB, reported were %.0f", i, low / mib, high / mib,
+                     points[i].reported / mib);
+    }
+}
+
+/* ms-swift#9982: 136 GB in each of 16 processes, for 67 GB of weights; least is that one process of a node
+ * loads, most what was seen there. */
+static void fsdp_has_a_copy_in_each_process_or_in_one(void **state) {
+    (void)state;
+#define MANY                                                                                                 \
+    "estimate qwen3-30b-a3b --gpu h100-80 --batch 1 --context 512 --dtype half --gpus 16 --shard fsdp "
+    double low = asked(MANY "--json --quiet", "host_loading_bytes.low"),
+           high = asked(MANY "--json --quiet", "host_loading_bytes.high"),
+           weights = 2 * asked(MANY "--json --quiet", "parameters");
+    assert_true(low <= weights);
+    expect_near(high / 16 / weights, 136.0 / 67, 0.02);
+}
+
+static void a_loader_adds_its_workers(void **state) {
+    (void)state;
+#define IMAGES "estimate resnet-50 --gpu h100-80 --batch 64 --dtype float32 --json --quiet "
+    double batch = asked(IMAGES, "by_term.inputs"), none = asked(IMAGES, "host_bytes.likely"),
+           eight = asked(IMAGES "--workers 8", "host_bytes.likely");
+    expect_near(asked(IMAGES "--workers 8", "host_shared_bytes.likely"), 16 * batch, 0.001);
+    assert_true(eight - none > 16 * batch && eight - none < 16 * batch + 2 * gib);
+    command_result r = command_run(IMAGES);
+    assert_null(strstr(r.out, "host_loader_bytes"));
+    command_free(&r);
+}
+
+static void the_first_process_gathers_what_is_saved(void **state) {
+    (void)state;
+#define GATHERED SEVEN "--dtype autocast --gpus 4 --shard "
+    double zero3 = asked(GATHERED "zero3", "host_saving_bytes.likely"),
+           fsdp = asked(GATHERED "fsdp", "host_saving_bytes.likely"),
+           numbers = asked(GATHERED "fsdp", "parameters");
+    expect_near(zero3, 2 * numbers, 0.001); /* 16 bits, of stage3_gather_16bit_weights_on_model_save */
+    expect_near(fsdp, 8 * numbers, 0.001);  /* both moments in f32, after weights that are let go */
+}
+
+/* ---- what is said ---- */
+
+static void what_has_no_rule_is_said(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *said;
+    } asks[] = {
+        { "estimate llama-3.2-1b --framework litgpt --batch 1 --context 512 --gpu h100-80",
+          "litgpt have no rule" },
+        { "estimate gpt2 --framework pytorch --batch 1 --context 512 --gpu h100-80",
+          "generating has no rule" },
+        { "estimate gpt2 --batch 1 --context 512 --gpu h100-80 --gpus 2 --shard fsdp",
+          "shared weights has no rule" },
+        { "estimate t5-small --batch 1 --context 128 --gpu h100-80",
+          "generating has no rule for this model" },
+    };
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++)
+        assert_true(command_says(asks[i].line, 0, asks[i].said));
+    command_result r =
+        command_run("estimate gpt2 --framework vllm --gpu h100-80 --context 512 --json --quiet");
+    assert_null(strstr(r.out, "host_bytes"));
+    command_free(&r);
+    assert_true(command_says("estimate gpt2 --gpu h100-80", 0, "Host memory, resident"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(generating_is_what_was_measured),
+                                        cmocka_unit_test(older_libraries_make_all_logits),
+                                        cmocka_unit_test(validation_on_several_devices_has_their_shares),
+                                        cmocka_unit_test(saving_gathers),
+                                        cmocka_unit_test(misplaced_files_are_said),
+                                        cmocka_unit_test(loading_is_what_was_reported),
+                                        cmocka_unit_test(fsdp_has_a_copy_in_each_process_or_in_one),
+                                        cmocka_unit_test(a_loader_adds_its_workers),
+                                        cmocka_unit_test(the_first_process_gathers_what_is_saved),
+                                        cmocka_unit_test(what_has_no_rule_is_said) };
+    return cmocka_run_group_tests_name("besides the step", tests, scratch_open, scratch_close);
+}
