@@ -1,7 +1,9 @@
 #include "base/units.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +59,24 @@ status units_parse_integer(const char *text, const char *name, int64_t low, int6
         return status_set(STATUS_INVALID, "%s: '%s' is not a whole number from %lld to %lld", name, text,
                           (long long)low, (long long)high);
     *value = v;
+    return STATUS_OK;
+}
+
+status units_parse_count(const char *text, const char *name, double low, double high, double *count) {
+    static const char letters[] = "KMBT";
+    char *end;
+    double v = number_of(text, &end), factor = 1e3;
+    bool number = end != text, letter = number && *end;
+    const char *at = letters;
+    while (letter && *at && toupper((unsigned char)*end) != *at) at++, factor *= 1e3;
+    if (!number || (letter && (!*at || end[1])) || !isfinite(v))
+        return status_set(STATUS_INVALID,
+                          "%s: '%.60s' is not a count; write a number, or one with K, M, B or T, as in 10B",
+                          name, text);
+    v *= letter ? factor : 1;
+    if (!(v >= low && v <= high))
+        return status_set(STATUS_INVALID, "%s: '%.60s' is not from %g to %g", name, text, low, high);
+    *count = v;
     return STATUS_OK;
 }
 

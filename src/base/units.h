@@ -16,6 +16,9 @@ status units_parse_integer(const char *text, const char *name, int64_t low, int6
 /* A finite number in [low, high]. */
 status units_parse_number(const char *text, const char *name, double low, double high, double *value);
 
+/* "300B", "1.5T", "2M", "10K", "2e9", "4096": a count in [low, high]; B is 10^9, in any case of letters. */
+status units_parse_count(const char *text, const char *name, double low, double high, double *count);
+
 /* "1,747.3 MiB" style: into `text`, returns it. */
 enum { UNITS_TEXT_BYTES = 32 };
 const char *units_bytes_text(uint64_t bytes, char text[UNITS_TEXT_BYTES]);

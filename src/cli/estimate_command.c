@@ -89,9 +89,27 @@ static status answer_on_cluster(const options *o, cli_streams *streams) {
     return script ? write_script(&c, streams) : answer_one(&c.with, streams);
 }
 
+/* Hours are of one answer, on a device. */
+static status check_hours(const estimate_options *x, bool solving) {
+    const char *asked = x->tokens > 0 ? "--tokens" : "--steps";
+    if (!(x->tokens > 0) && !x->steps)
+        return x->share > 0
+                   ? status_set(STATUS_INVALID, "--mfu is for hours; say --tokens or --steps as well")
+                   : STATUS_OK;
+    if (x->tokens > 0 && x->steps)
+        return status_set(STATUS_INVALID,
+                          "--tokens and --steps both say how long training is; say one of them");
+    if (solving)
+        return status_set(STATUS_INVALID, "%s asks for hours, and --solve for something else", asked);
+    if (!x->device && !x->cluster)
+        return status_set(STATUS_INVALID, "%s asks for the hours of a device; say --gpu NAME", asked);
+    return STATUS_OK;
+}
+
 static status check_together(const options *o) {
     const estimate_options *x = &o->estimate;
     bool solving = x->solve != SOLVE_FITS || x->family;
+    TRY(check_hours(x, solving));
     if (x->emit && o->json)
         return status_set(STATUS_INVALID, "--emit and --json both write to stdout; say one of them");
     if (x->cluster && solving)

@@ -48,7 +48,8 @@ typedef struct {
     enum { UPDATE_AUTO, UPDATE_FOREACH, UPDATE_FUSED, UPDATE_SINGLE } update;
     torch_shard shard;
     enum { LOSS_PLAIN, LOSS_FUSED } loss;
-    int64_t state_bits, base_bits, adapter_rank, gpus, workers;
+    int64_t state_bits, base_bits, adapter_rank, gpus, workers, steps;
+    double tokens, share;        /* 0: not given */
     uint64_t overhead, measured; /* 0: not given */
     const char *adapter_targets;
     double adapter_dropout;
@@ -111,6 +112,7 @@ typedef enum {
     OPTION_INTEGER, /* int64_t */
     OPTION_NUMBER,  /* double */
     OPTION_BYTES,   /* uint64_t */
+    OPTION_COUNT,   /* double: 300B, 1.5T, 2e9 */
     OPTION_MAYBE,   /* a text that may be left out; that it was given is noted at word_flag */
     OPTION_CHOICE,  /* an enum, by the order of `words` */
     OPTION_SETTING, /* const char *: auto, off, or what the technique number `meaning` reads */

@@ -57,6 +57,7 @@ const char *options_default(const option *row, const options *defaults, char buf
     case OPTION_SETTING:
     case OPTION_LIST:
     case OPTION_MAYBE:
+    case OPTION_COUNT:
     case OPTION_BYTES: break;
     }
     return buffer;
@@ -70,6 +71,7 @@ static size_t size_of(const option *row) {
     case OPTION_CHOICE: return sizeof(int);
     case OPTION_INTEGER:
     case OPTION_BYTES: return sizeof(int64_t);
+    case OPTION_COUNT:
     case OPTION_NUMBER: return sizeof(double);
     case OPTION_TEXT:
     case OPTION_MAYBE:
@@ -84,10 +86,11 @@ static void add_number(const option *row, const char *field, text *out) {
     double number;
     memcpy(&whole, field, sizeof whole);
     memcpy(&number, field, sizeof number);
-    bool word = row->word && (row->kind == OPTION_NUMBER ? number : (double)whole) == row->meaning;
+    bool real = row->kind == OPTION_NUMBER || row->kind == OPTION_COUNT;
+    bool word = row->word && (real ? number : (double)whole) == row->meaning;
     if (word)
         text_add(out, "%s", row->word);
-    else if (row->kind == OPTION_NUMBER)
+    else if (real)
         text_add(out, "%.17g", number);
     else
         text_add(out, "%lld", (long long)whole);
@@ -102,7 +105,7 @@ static void add_given(const option *row, const options *o, text *out) {
     if (row->kind == OPTION_CHOICE)
         value = options_choice(row, o, word);
     else if (size_of(row) == sizeof value && row->kind != OPTION_INTEGER && row->kind != OPTION_NUMBER &&
-             row->kind != OPTION_BYTES)
+             row->kind != OPTION_COUNT && row->kind != OPTION_BYTES)
         memcpy(&value, field, sizeof value);
     if (row->kind == OPTION_MAYBE && !value) return;
     text_add(out, " ");
@@ -227,7 +230,8 @@ static status store_number(const option *row, const char *name, const char *valu
         TRY(units_parse_integer(value, name, (int64_t)row->low, (int64_t)row->high, &whole));
         memcpy(field, &whole, sizeof whole);
     } else {
-        TRY(units_parse_number(value, name, row->low, row->high, &number));
+        TRY((row->kind == OPTION_COUNT ? units_parse_count : units_parse_number)(value, name, row->low,
+                                                                                 row->high, &number));
         memcpy(field, &number, sizeof number);
     }
     return STATUS_OK;
@@ -247,6 +251,7 @@ status options_store(const option *row, const char *name, const char *value, opt
     case OPTION_TEXT: memcpy(field, &value, sizeof value); return STATUS_OK;
     case OPTION_INTEGER:
     case OPTION_NUMBER:
+    case OPTION_COUNT:
     case OPTION_BYTES: break;
     }
     status result = store_number(row, name, value, field);

@@ -52,7 +52,7 @@ typedef struct {
 } framework_term;
 
 /* Further results, such as the longest context that fits. */
-typedef enum { FRAMEWORK_COUNT, FRAMEWORK_BYTES, FRAMEWORK_TIMES } framework_unit;
+typedef enum { FRAMEWORK_COUNT, FRAMEWORK_BYTES, FRAMEWORK_TIMES, FRAMEWORK_HOURS } framework_unit;
 typedef struct {
     const char *key, *label; /* in JSON; for people */
     framework_unit unit;
@@ -69,6 +69,7 @@ typedef struct {
     framework_fact facts[FRAMEWORK_MOST_FACTS];
     const char *under[FRAMEWORK_MOST_FACTS]; /* by fact: a heading that begins with it; NULL: none does */
     uint32_t term_count, fact_count;
+    char time_is[160];                           /* the heading of hours; "": nobody asks for them */
     const char *unknown[FRAMEWORK_MOST_UNKNOWN]; /* sentences on what has no rule */
     uint32_t unknown_count;
     framework_layer terms_of; /* the layer that terms add up to */

@@ -35,6 +35,25 @@ static void sizes_are_read(void **state) {
         assert_int_equal(units_parse_bytes(wrong[i], "--memory", &bytes), STATUS_INVALID);
 }
 
+static void counts_are_read(void **state) {
+    (void)state;
+    double count = 0;
+    static const struct {
+        const char *text;
+        double count;
+    } counts[] = { { "300B", 3e11 }, { "1.5T", 1.5e12 }, { "2M", 2e6 },
+                   { "10k", 1e4 },   { "2e9", 2e9 },     { "4096", 4096 } };
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        assert_int_equal(units_parse_count(counts[i].text, "--tokens", 1, 1e18, &count), STATUS_OK);
+        if (count != counts[i].count) fail_msg("%s is %g", counts[i].text, count);
+    }
+    static const char *const wrong[] = {
+        "", "B", "-1", "0", "0.5", "1G", "1BB", "1 B", "0x10", "nan", "2e6T"
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(units_parse_count(wrong[i], "--tokens", 1, 1e18, &count), STATUS_INVALID);
+}
+
 /* Numbers that stand together have the unit of the largest, and what is there is not said to be nothing. */
 static void numbers_that_stand_together_have_one_unit(void **state) {
     (void)state;
@@ -80,7 +99,7 @@ static void texts_are_cleaned(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes_are_read),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes_are_read), cmocka_unit_test(counts_are_read),
                                         cmocka_unit_test(numbers_that_stand_together_have_one_unit),
                                         cmocka_unit_test(sentences_keep_their_ends),
                                         cmocka_unit_test(texts_are_cleaned) };

@@ -8,6 +8,7 @@
 #include "estimate/torch/torch_besides.h"
 #include "estimate/torch/torch_host.h"
 #include "estimate/torch/torch_process.h"
+#include "estimate/torch/torch_time.h"
 #include "estimate/torch/torch_versions.h"
 
 /* ---- asking ---- */
@@ -191,6 +192,38 @@ static void add_host(const torch_settings *s, const torch_result *t, framework_r
     add_facts("Host memory, resident", FRAMEWORK_DEVICE, facts, sizeof facts / sizeof *facts, r);
 }
 
+/* Hours, where they are asked for. */
+static void add_time(const torch_settings *s, const hardware *h, const torch_result *t, framework_result *r) {
+    char steps[UNITS_TEXT_BYTES], shares[64];
+    torch_time w;
+    if (!(s->tokens > 0) && !s->steps) return;
+    if (!torch_time_find(s, h, t, &w)) {
+        r->unknown[r->unknown_count++] =
+            "hours have no rule: the device's file has no rate for products of this type";
+        return;
+    }
+    double devices = s->gpus > 1 ? (double)s->gpus : 1;
+    if (s->share > 0)
+        snprintf(shares, sizeof shares, "%.3g %%, as --mfu says,", 100 * s->share);
+    else
+        snprintf(shares, sizeof shares, "%.0f %%, %.0f to %.0f,", 100 * w.share, 100 * w.share_low,
+                 100 * w.share_high);
+    snprintf(r->time_is, sizeof r->time_is, "Time of %s steps, at %s of %.4g trillion operations a second",
+             units_count_text((uint64_t)(w.steps + 0.5), steps), shares, w.peak / 1e12);
+    const struct {
+        const char *key, *label;
+        double times;
+    } facts[] = { { "gpu_hours", "hours of devices", devices }, { "hours", "hours by the clock", 1 } };
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        framework_add_fact(r, &(framework_fact){ .key = facts[i].key,
+                                                 .label = facts[i].label,
+                                                 .unit = FRAMEWORK_HOURS,
+                                                 .low = w.clock.low * facts[i].times,
+                                                 .likely = w.clock.likely * facts[i].times,
+                                                 .high = w.clock.high * facts[i].times });
+    r->under[r->fact_count - 2] = r->time_is;
+}
+
 /* What a token leaves in a cache, of models that continue texts. */
 static void set_cache(const framework_subject *q, torch_settings *s) {
     heads h;
@@ -219,6 +252,7 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     r->beside = beside_of(q, s);
     add_besides(&with, &t, r);
     add_host(&with, &t, r);
+    add_time(&with, q->hardware, &t, r);
     place(q, &t.reserved, r);
     return STATUS_OK;
 }

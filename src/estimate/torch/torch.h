@@ -84,6 +84,10 @@ typedef struct {
      * its layers, and those that see `window` tokens alone. */
     int64_t cache_numbers, layers, near_layers, window;
     int64_t workers; /* of a data loader, for each process */
+    /* How long training is to be: tokens (of images: images), or steps; 0: nobody asks. The share of the
+     * device's rate that it reaches; 0: nobody says. */
+    double tokens, share;
+    int64_t steps;
 } torch_settings;
 
 /* Live bytes besides the step. What has no rule, or takes nothing more than the step leaves, is 0. */
@@ -102,6 +106,7 @@ typedef struct {
     const char *peak_in;           /* forward, backward or update */
     uint64_t parameters, trained;  /* how many */
     uint64_t state, trained_bytes; /* bytes of the optimizer's state and of trained weights, of all devices */
+    double operations, calls; /* of forward, of one micro-batch: in products of matrices; how many calls */
     torch_besides besides;
 } torch_result;
 

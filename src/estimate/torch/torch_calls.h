@@ -29,8 +29,9 @@ typedef struct {
 } torch_rule;
 /* End with of NULL. */
 extern const torch_rule torch_rules[], torch_rules_experts[], torch_rules_images[], torch_rules_distances[];
-extern const torch_rule litgpt_rules[];                 /* those that differ there */
-void torch_look(torch_reading *r);                      /* at the whole graph: its kind and classes */
+extern const torch_rule litgpt_rules[]; /* those that differ there */
+void torch_look(torch_reading *r);      /* at the whole graph: its kind and classes */
+bool torch_is_attention(const node *n);
 bool torch_attends(const graph *g);                     /* it has attention */
 void torch_make_masks(torch_reading *r, const node *n); /* before any block: all of them read these */
 const torch_rule *torch_rule_of(const op_def *which);   /* NULL: there is none */

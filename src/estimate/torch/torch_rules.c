@@ -487,11 +487,14 @@ static void read_loss(torch_reading *r, const node *n) {
     torch_call(r, (tape_call){ .what = "nll_loss", .in = { chances }, .keeps_in = 1 }, 1, 4);
 }
 
+bool torch_is_attention(const node *n) {
+    const torch_rule *rule = torch_rule_of(n->op);
+    return rule && rule->read == read_attention;
+}
+
 bool torch_attends(const graph *g) {
-    for (node_id id = 1; id < g->nodes.count; id++) {
-        const torch_rule *rule = torch_rule_of(graph_node(g, id)->op);
-        if (rule && rule->read == read_attention) return true;
-    }
+    for (node_id id = 1; id < g->nodes.count; id++)
+        if (torch_is_attention(graph_node(g, id))) return true;
     return false;
 }
 
