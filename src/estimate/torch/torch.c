@@ -423,13 +423,18 @@ static void count_parameters(const graph *g, const torch_settings *s, const trai
 
 /* Attention runs at half the speed of other products (llm-foundry's tables, 512 to 16,384 tokens), so it
  * counts twice; of causal attention that is the whole square, as shares of a peak are published. */
-static double count_operations(const graph *g) {
-    double sum = 0;
+static void count_operations(const graph *g, torch_result *r) {
+    double all = 0, convolved = 0;
     for (node_id id = 1; id < g->nodes.count; id++) {
         const node *n = graph_node(g, id);
-        if (n->op->traits & OP_PRODUCT) sum += n->op->cost(g, n).flops * (torch_is_attention(n) ? 2 : 1);
+        op_cost c = n->op->cost(g, n);
+        bool product =
+            (n->op->traits & OP_PRODUCT) || c.kind == WORK_PRODUCTS || c.kind == WORK_PRODUCTS_HALF;
+        double flops = product ? c.flops * (torch_is_attention(n) ? 2 : 1) : 0;
+        all += flops;
+        if (torch_is_convolution(n)) convolved += flops;
     }
-    return sum;
+    r->operations = all, r->convolutions = all > 0 ? convolved / all : 0;
 }
 
 static status estimate_graph(const model *m, const graph *g, const torch_settings *s, torch_result *r) {
@@ -439,7 +444,8 @@ static status estimate_graph(const model *m, const graph *g, const torch_setting
     TRY(tape_open(&t));
     status result = torch_read(g, s, &t);
     if (result == STATUS_OK) result = play(s, &t, &c, r);
-    r->operations = count_operations(g), r->calls = t.calls.count;
+    count_operations(g, r);
+    r->calls = t.calls.count;
     if (result == STATUS_OK) result = play_besides(m, s, &t, &c, &r->besides);
     tape_close(&t);
     count_parameters(g, s, &c, r);

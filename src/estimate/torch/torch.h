@@ -107,6 +107,7 @@ typedef struct {
     uint64_t parameters, trained;  /* how many */
     uint64_t state, trained_bytes; /* bytes of the optimizer's state and of trained weights, of all devices */
     double operations, calls; /* of forward, of one micro-batch: in products of matrices; how many calls */
+    double convolutions;      /* the share of operations that convolutions have */
     torch_besides besides;
 } torch_result;
 

@@ -32,6 +32,7 @@ extern const torch_rule torch_rules[], torch_rules_experts[], torch_rules_images
 extern const torch_rule litgpt_rules[]; /* those that differ there */
 void torch_look(torch_reading *r);      /* at the whole graph: its kind and classes */
 bool torch_is_attention(const node *n);
+bool torch_is_convolution(const node *n);
 bool torch_attends(const graph *g);                     /* it has attention */
 void torch_make_masks(torch_reading *r, const node *n); /* before any block: all of them read these */
 const torch_rule *torch_rule_of(const op_def *which);   /* NULL: there is none */

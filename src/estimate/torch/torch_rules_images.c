@@ -125,3 +125,8 @@ const torch_rule torch_rules_images[] = { { &op_conv2d, read_convolution },
                                           { &op_class_token, read_token },
                                           { &op_column_scale, read_scale },
                                           { 0 } };
+
+bool torch_is_convolution(const node *n) {
+    const torch_rule *rule = torch_rule_of(n->op);
+    return rule && rule->read == read_convolution;
+}
