@@ -49,7 +49,10 @@ typedef struct {
     torch_shard shard;
     enum { LOSS_PLAIN, LOSS_FUSED } loss;
     int64_t state_bits, base_bits, adapter_rank, gpus, workers, steps;
-    double tokens, share;        /* 0: not given */
+    double tokens, share; /* 0: not given */
+    /* Of the nodes that --cluster has chosen, what the job has of one; 0: not known. No options. */
+    uint64_t node_memory;
+    int64_t node_gpus;
     uint64_t overhead, measured; /* 0: not given */
     const char *adapter_targets;
     double adapter_dropout;

@@ -63,6 +63,7 @@ typedef struct {
 enum { FRAMEWORK_MOST_TERMS = 12, FRAMEWORK_MOST_FACTS = 24, FRAMEWORK_MOST_UNKNOWN = 8 };
 typedef struct {
     interval layers[FRAMEWORK_LAYERS];
+    interval host;   /* memory of the host that a node needs; 0: not known */
     interval beside; /* device memory that is neither reserved nor the context's: buffers of collectives */
     framework_layer least_layer, last_layer; /* the layers that this framework estimates */
     framework_term terms[FRAMEWORK_MOST_TERMS];

@@ -152,6 +152,25 @@ static void the_first_process_gathers_what_is_saved(void **state) {
     expect_near(fsdp, 8 * numbers, 0.001);  /* both moments in f32, after weights that are let go */
 }
 
+/* huggingface/blog#1412: eight processes of a node with 70 billion numbers in f32
+ * take 2 TB. On a cluster the node's share of memory is what counts. */
+static void a_node_of_a_cluster_is_asked_whether_it_has_that(void **state) {
+    (void)state;
+#define NODE "estimate llama-2-70b --cluster ascend --batch 1 --context 1024 --json --quiet "
+    command_result r = command_run(NODE);
+    assert_non_null(strstr(r.out, "\"host_answer\": \"does not fit\""));
+    command_free(&r);
+    assert_true(asked(NODE, "node_bytes") == 921 * gib);
+    expect_near(asked(NODE, "host_loading_bytes.likely"), 4 * 4 * asked(NODE, "parameters"), 0.001);
+    assert_true(command_says("estimate llama-2-70b --cluster ascend --batch 1 --context 1024", 0,
+                             "one process may load for all"));
+    assert_true(
+        command_says("estimate gpt2 --cluster ascend --batch 1", 0, "The host's memory fits as well"));
+    r = command_run("estimate gpt2 --gpu h100-80 --batch 1 --json --quiet");
+    assert_null(strstr(r.out, "host_answer"));
+    command_free(&r);
+}
+
 /* ---- what is said ---- */
 
 static void what_has_no_rule_is_said(void **state) {
@@ -187,6 +206,7 @@ int main(void) {
                                         cmocka_unit_test(fsdp_has_a_copy_in_each_process_or_in_one),
                                         cmocka_unit_test(a_loader_adds_its_workers),
                                         cmocka_unit_test(the_first_process_gathers_what_is_saved),
+                                        cmocka_unit_test(a_node_of_a_cluster_is_asked_whether_it_has_that),
                                         cmocka_unit_test(what_has_no_rule_is_said) };
     return cmocka_run_group_tests_name("besides the step", tests, scratch_open, scratch_close);
 }

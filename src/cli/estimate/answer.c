@@ -154,6 +154,28 @@ static void add_verdict(text *t, const estimate_question *e, const framework_adv
         add_nearest(t, e);
 }
 
+/* Of a cluster's node, what the job asks for beside what it needs. */
+static void add_node(text *t, const estimate_question *e) {
+    uint64_t memory = e->o->estimate.node_memory;
+    const interval *host = &e->result.host;
+    char has[UNITS_TEXT_BYTES], needs[UNITS_TEXT_BYTES];
+    if (!memory || !host->high) return;
+    units_bytes_text(memory, has);
+    bool fits = host->likely <= memory, surely = host->high <= memory,
+         loads_once = e->o->estimate.shard == TORCH_FSDP && host->low <= memory;
+    const char *once =
+        loads_once ? " With fsdp one process may load for all: cpu_ram_efficient_loading." : "";
+    units_column_text(fits && !surely ? host->high : host->likely, memory, needs);
+    if (surely)
+        text_add(t, "\nThe host's memory fits as well: the job has %s of a node.\n", has);
+    else if (fits)
+        text_add(t, "\nThe host's memory may be too little: the job has %s of a node, and needs up to %s.\n",
+                 has, needs);
+    else
+        text_add(t, "\nThe host's memory is likely too little: the job has %s of a node, and needs %s.%s\n",
+                 has, needs, once);
+}
+
 void estimate_say(text *t, const estimate_question *e, const framework_advice *a) {
     const framework_result *r = &e->result;
     char name[REPORT_NAME_BYTES];
@@ -163,5 +185,6 @@ void estimate_say(text *t, const estimate_question *e, const framework_advice *a
     add_layers(t, r);
     add_terms(t, r);
     add_facts(t, r);
+    add_node(t, e);
     if (e->hardware.memory) add_verdict(t, e, a);
 }

@@ -58,6 +58,14 @@ void estimate_put_json(text *t, const estimate_question *e, const framework_advi
     put_layers(&w, e);
     put_terms(&w, r);
     put_facts(&w, r);
+    uint64_t memory = e->o->estimate.node_memory;
+    if (memory && r->host.high) {
+        json_put_unsigned(&w, "node_bytes", memory);
+        json_put_string(&w, "host_answer",
+                        r->host.high <= memory     ? "fits"
+                        : r->host.likely <= memory ? "may fit"
+                                                   : "does not fit");
+    }
     if (a->text[0]) {
         json_put_string(&w, "change", a->text);
         json_put_bool(&w, "changes_training", a->alters);

@@ -135,7 +135,10 @@ status cluster_answer_find(const options *o, cluster_answer *out) {
         return result == STATUS_NO_FIT ? name_adapters(o, &trial) : result;
     }
     TRY(result);
-    out->with = options_on(&out->with, out->nodes.kind, devices_of(&out->nodes));
+    const choose_answer *n = &out->nodes;
+    out->with = options_on(&out->with, n->kind, devices_of(n));
+    out->with.estimate.node_gpus = n->gpus;
+    out->with.estimate.node_memory = slurm_memory(n) << 20;
     return STATUS_OK;
 }
 

@@ -70,6 +70,7 @@ void estimate_settle_torch(estimate_question *e) {
                           .plain_scales = x->scales == SCALES_PLAIN,
                           .gpus = x->gpus,
                           .workers = x->workers,
+                          .node_gpus = x->node_gpus,
                           .tokens = x->tokens,
                           .steps = x->steps,
                           .share = x->share,

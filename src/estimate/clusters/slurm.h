@@ -13,6 +13,9 @@ typedef struct {
     const char *assumed; /* lines: what was estimated, and with what; NULL: nothing to say */
 } slurm_job;
 
+/* What the job asks for of a node's memory: its devices' share, in MiB. */
+uint64_t slurm_memory(const choose_answer *c);
+
 /* Up to the command. */
 void slurm_add_head(const choose_answer *c, const slurm_job *job, text *out);
 

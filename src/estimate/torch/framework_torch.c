@@ -178,7 +178,7 @@ static void add_host(const torch_settings *s, const torch_result *t, framework_r
                                       .batch = (double)t->by_term[TAPE_INPUTS],
                                       .workers = s->workers },
                     &h);
-    bool several = s->gpus > 1;
+    bool several = s->gpus > 1 && s->node_gpus != 1;
     const besides_fact facts[] = {
         { "host_process_bytes", "each process itself", &h.process },
         { "host_loader_bytes", "its data loader", &h.loader },
@@ -189,7 +189,9 @@ static void add_host(const torch_settings *s, const torch_result *t, framework_r
         { "host_saving_bytes", several ? "saving, all processes" : "saving", &h.saving },
         { "host_bytes", several ? "the most of all processes" : "the most of all that", &h.whole },
     };
-    add_facts("Host memory, resident", FRAMEWORK_DEVICE, facts, sizeof facts / sizeof *facts, r);
+    r->host = h.whole;
+    add_facts(s->node_gpus ? "Host memory of a node, resident" : "Host memory, resident", FRAMEWORK_DEVICE,
+              facts, sizeof facts / sizeof *facts, r);
 }
 
 /* Hours, where they are asked for. */

@@ -29,7 +29,11 @@ static interval most(interval a, interval b) {
 
 static double lesser(double a, double b) { return a < b ? a : b; }
 
-static int64_t processes(const torch_settings *s) { return s->gpus > 1 ? s->gpus : 1; }
+/* Of a node. */
+static int64_t processes(const torch_settings *s) {
+    int64_t all = s->gpus > 1 ? s->gpus : 1;
+    return s->node_gpus && s->node_gpus < all ? s->node_gpus : all;
+}
 
 static bool is_fsdp(const torch_settings *s) { return s->gpus > 1 && s->shard == TORCH_FSDP; }
 static bool is_zero3(const torch_settings *s) { return s->gpus > 1 && s->shard == TORCH_ZERO3; }
@@ -62,6 +66,11 @@ static void add_loader(const torch_host_of *h, torch_host *r) {
 
 /* ---- loading ---- */
 
+/* Weights that are asked for in the type of the file stay in its pages. */
+static bool stays_mapped(const torch_host_of *h) {
+    return h->s->transformers && !h->s->older && !(h->coded > 0) && h->weights <= h->narrow;
+}
+
 /* One process that loads all weights. transformers today makes the model without memory and maps
  * safetensors: what is of the type asked for stays in the file's pages, what is not is copied. Before, the
  * model was made first and the files were read beside it, one after the other; at the most the model came
@@ -74,7 +83,7 @@ static interval loading_one(const torch_host_of *h) {
     if (h->coded > 0) return of(0, lesser(h->narrow, file_before), h->narrow + read);
     if (!s->transformers) return of(made, 2 * made, 2 * made + h->narrow);
     if (s->older) return of(made, made + read, 2 * made);
-    return of(h->weights <= h->narrow ? 0 : made, made, made + h->narrow);
+    return of(stays_mapped(h) ? 0 : made, made, made + h->narrow);
 }
 
 /* How often weights are on the host. Every process loads all of them, unless somebody says otherwise: with
@@ -84,16 +93,16 @@ static interval loading_one(const torch_host_of *h) {
  * weights). With ZeRO-3 weights are cut as they are made, and files are read one by one. */
 static interval loading(const torch_host_of *h) {
     const torch_settings *s = h->s;
-    interval one = loading_one(h);
-    int64_t n = processes(s);
+    interval one = loading_one(h), all = times(one, processes(s));
+    double n = (double)processes(s);
     if (is_zero3(s) && s->transformers) {
         double file = lesser(h->narrow, s->older ? file_pickled : file_before);
-        return of(0, s->older ? (double)n * file : file, (double)n * lesser(h->narrow, file_pickled));
+        return of(0, s->older ? n * file : file, n * lesser(h->narrow, file_pickled));
     }
-    if (!is_fsdp(s)) return times(one, n);
-    interval all = times(one, n);
+    if (stays_mapped(h)) all.likely = one.likely; /* one page serves all processes */
+    if (!is_fsdp(s)) return all;
     all.low = one.low;
-    if (!s->older && s->transformers) all.high = more(all.high, (uint64_t)(2 * h->weights) * (uint64_t)n);
+    if (!s->older && s->transformers) all.high = more(all.high, (uint64_t)(2 * h->weights * n));
     return all;
 }
 
@@ -101,14 +110,17 @@ static interval loading(const torch_host_of *h) {
 
 /* The Trainer of one process reads weights and then the optimizer's state on the host; of several each reads
  * the state straight on to its device, tensor by tensor (transformers#22159, #22273). FSDP's whole state dict
- * is read by every process, the state by the first (accelerate's load_fsdp_model, load_fsdp_optimizer). */
+ * is read by every process, the state by the first (accelerate's load_fsdp_model, load_fsdp_optimizer); at
+ * the least shares are. */
 static interval resuming(const torch_host_of *h) {
     const torch_settings *s = h->s;
     double file = h->adapters > 0 ? h->adapters : h->weights, n = (double)processes(s);
     double larger = file > h->state ? file : h->state;
     if (s->litgpt || is_zero3(s) || (s->gpus > 1 && s->shard >= TORCH_ZERO1 && !is_fsdp(s)))
         return of(0, 0, 0);
-    if (is_fsdp(s)) return of(larger, n * file > h->state ? n * file : h->state, n * file + h->state);
+    if (is_fsdp(s))
+        return of(larger * n / (double)s->gpus, n * file > h->state ? n * file : h->state,
+                  n * file + h->state);
     if (s->gpus > 1) return of(0, n * file, n * (file + h->state));
     return of(0, larger, file + h->state);
 }
@@ -123,7 +135,7 @@ static interval saving(const torch_host_of *h) {
            bytes = s->transformers ? lesser(file, s->older ? file_before : file_today) : 0;
     if (is_fsdp(s)) {
         double larger = file > h->state ? file : h->state;
-        return of(larger, larger, file + h->state + bytes);
+        return of(larger * (double)processes(s) / (double)s->gpus, larger, file + h->state + bytes);
     }
     if (is_zero3(s)) return of(0, h->narrow, h->narrow + bytes);
     return of(0, bytes, file + bytes);

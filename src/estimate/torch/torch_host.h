@@ -17,13 +17,14 @@ typedef struct {
 } torch_host_of;
 
 typedef struct {
-    interval process;  /* one process itself: interpreter, libraries, context */
-    interval loader;   /* of one process: its workers, and batches that are ready or pinned */
-    interval shared;   /* of that in shared memory (/dev/shm) */
-    interval loading;  /* all processes, while weights are loaded */
-    interval resuming; /* all processes, while a checkpoint is loaded; 0: no rule */
-    interval saving;   /* all processes, while one is saved */
-    interval whole;    /* all processes, the most of the above */
+    interval process; /* one process itself: interpreter, libraries, context */
+    interval loader;  /* of one process: its workers, and batches that are ready or pinned */
+    interval shared;  /* of that in shared memory (/dev/shm) */
+    /* Of all processes of a node, the one that gathers among them: */
+    interval loading;  /* while weights are loaded */
+    interval resuming; /* while a checkpoint is loaded; 0: no rule */
+    interval saving;   /* while one is saved */
+    interval whole;    /* the most of all that */
 } torch_host;
 
 void torch_host_find(const torch_host_of *of, torch_host *r);
