@@ -151,6 +151,7 @@ static void draw_value(const option *o, char value[64]) {
                      strchr(o->words, ' ') + 1);
         return;
     case OPTION_TEXT:
+    case OPTION_COUNT:
     case OPTION_BYTES:
     case OPTION_MAYBE:
     case OPTION_LIST: break;

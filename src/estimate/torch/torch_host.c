@@ -40,14 +40,14 @@ static bool is_zero3(const torch_settings *s) { return s->gpus > 1 && s->shard =
 
 /* ---- processes ---- */
 
-/* Before a GPU is used 322 MB with torch alone (pytorch#113326), 553 MiB in llama-int8#3, 926 MiB with
- * transformers and accelerate (transformers#25107), 1,068 in pytorch#106511. A context adds 116 MB or 1.7 GB
- * (pytorch#113326, with and without a question for the number of devices before), 1.2 GiB (pytorch#106511),
- * before lazy loading 1.7 and 2.0 (pytorch#12873, #15209). A worker of vLLM has 3 GB (vllm#48436). */
+/* Before a GPU is used 322 MB with torch alone (pytorch#113326), 926 MiB with transformers and accelerate
+ * (transformers#25107). A context adds 116 MB or 1.7 GB (pytorch#113326, without and with a question for the
+ * number of devices before), before lazy loading, with a convolution, 1.7 (pytorch#12873). A worker of vLLM
+ * has 3 GB (vllm#48436). */
 static interval process_of(const torch_settings *s) {
     if (!s->cuda) return of(320 * mib, 800 * mib, 1280 * mib);
     bool at_once = torch_loads_at_once(s);
-    return of(440 * mib, (at_once ? 2560 : 2048) * mib, (at_once ? 4096 : 3072) * mib);
+    return of(420 * mib, (at_once ? 2560 : 2048) * mib, (at_once ? 4096 : 3072) * mib);
 }
 
 /* A loader asks each worker for two batches ahead (prefetch_factor), which lie in shared memory, and pins one
@@ -88,9 +88,8 @@ static interval loading_one(const torch_host_of *h) {
 
 /* How often weights are on the host. Every process loads all of them, unless somebody says otherwise: with
  * FSDP one process of a node may (cpu_ram_efficient_loading, sync_module_states; off unless asked for, on in
- * what `accelerate config` proposes). transformers 5 nevertheless gives the others weights of zeros, and a
- * second copy was measured while it is prepared (ms-swift#9982: 136 GB of each of 16 processes for 67 GB of
- * weights). With ZeRO-3 weights are cut as they are made, and files are read one by one. */
+ * what `accelerate config` proposes). transformers 5 nevertheless gives the others weights of zeros. With
+ * ZeRO-3 weights are cut as they are made, and files are read one by one. */
 static interval loading(const torch_host_of *h) {
     const torch_settings *s = h->s;
     interval one = loading_one(h), all = times(one, processes(s));
@@ -102,7 +101,6 @@ static interval loading(const torch_host_of *h) {
     if (stays_mapped(h)) all.likely = one.likely; /* one page serves all processes */
     if (!is_fsdp(s)) return all;
     all.low = one.low;
-    if (!s->older && s->transformers) all.high = more(all.high, (uint64_t)(2 * h->weights * n));
     return all;
 }
 
@@ -127,16 +125,17 @@ static interval resuming(const torch_host_of *h) {
 
 /* safetensors makes bytes of one file at a time; torch.save copies one storage after the other, and does so
  * for the optimizer's state everywhere. FSDP gathers on the first process (FullStateDictConfig with
- * offload_to_cpu and rank0_only), first weights and then state, or copies each process's shares; DeepSpeed
+ * offload_to_cpu and rank0_only, which loops of one's own must say, or every process has all), first weights
+ * and then state, or copies each process's shares; DeepSpeed
  * gathers weights of 16 bits on the first. */
 static interval saving(const torch_host_of *h) {
     const torch_settings *s = h->s;
     double file = h->adapters > 0 ? h->adapters : h->weights,
            bytes = s->transformers ? lesser(file, s->older ? file_before : file_today) : 0;
-    if (is_fsdp(s)) {
-        double larger = file > h->state ? file : h->state;
-        return of(larger * (double)processes(s) / (double)s->gpus, larger, file + h->state + bytes);
-    }
+    double larger = file > h->state ? file : h->state, n = (double)processes(s);
+    if (is_fsdp(s))
+        return of(larger * n / (double)s->gpus, larger,
+                  s->transformers ? file + h->state + bytes : n * (file + h->state));
     if (is_zero3(s)) return of(0, h->narrow, h->narrow + bytes);
     return of(0, bytes, file + bytes);
 }
