@@ -47,6 +47,7 @@ typedef struct {
     enum { ATTENTION_AUTO, ATTENTION_FLASH, ATTENTION_EAGER } attention;
     enum { UPDATE_AUTO, UPDATE_FOREACH, UPDATE_FUSED, UPDATE_SINGLE } update;
     torch_shard shard;
+    torch_host_keeps host_keeps;
     enum { LOSS_PLAIN, LOSS_FUSED } loss;
     int64_t state_bits, base_bits, adapter_rank, gpus, workers, steps;
     double tokens, share; /* 0: not given */

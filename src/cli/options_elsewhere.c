@@ -289,6 +289,17 @@ const option options_elsewhere[] = {
           "deepspeed_stage_3=zero3",
       .help = "how several devices divide weights, gradients and optimizer state; also fsdp2, full_shard, "
               "zero-3" },
+    { .name = "host-keeps",
+      .hint = "KIND",
+      .kind = OPTION_CHOICE,
+      .group = GROUP_ELSEWHERE,
+      .commands = COMMAND_ESTIMATE,
+      .needs = "framework=hf|pytorch",
+      .offset = FIELD(estimate.host_keeps),
+      .words = "none, optimizer, all",
+      .also = "offload_optimizer=optimizer, offload_param=all, offload_params=all",
+      .help = "what is kept with the host, as with offload_optimizer: gradients and the optimizer's state "
+              "(DeepSpeed), or weights too (ZeRO-3, fsdp)" },
     { .name = "workers",
       .hint = "N",
       .kind = OPTION_INTEGER,

@@ -175,6 +175,36 @@ static void a_node_of_a_cluster_is_asked_whether_it_has_that(void **state) {
     command_free(&r);
 }
 
+/* nebuly-ai/optimate#242, 7B with ZeRO-3: 24.7 GB more for masters, 73.9 for moments and gradients; on the
+ * device the state is gone, and a share of the weights where they are kept with the host as well. */
+static void the_host_keeps_what_deepspeed_leaves_to_it(void **state) {
+    (void)state;
+#define KEPT SEVEN "--dtype autocast --gpus 4 --shard zero3 "
+    double state_bytes = asked(KEPT, "by_term.optimizer"), live = asked(KEPT, "live_bytes.likely"),
+           less = asked(KEPT "--host-keeps optimizer", "live_bytes.likely"),
+           least = asked(KEPT "--host-keeps all", "live_bytes.likely"), numbers = asked(KEPT, "parameters");
+    assert_true(live - less >= state_bytes && live - less < 1.3 * state_bytes);
+    expect_near(less - least, numbers * 2 / 4, 0.02);
+    double kept = asked(KEPT "--host-keeps optimizer", "host_kept_bytes.likely");
+    expect_near(kept * 4, (24.7 + 73.9) * gib, 0.02);
+    assert_true(asked(KEPT "--host-keeps optimizer", "host_bytes.likely") > kept * 4);
+    double shares =
+        asked(SEVEN "--dtype autocast --gpus 4 --shard fsdp --host-keeps all", "host_kept_bytes.likely");
+    expect_near(shares * 4, 16 * numbers, 0.001);
+    assert_true(
+        command_says("estimate gpt2 --gpus 2 --shard ddp --host-keeps optimizer", 2, "say --shard zero1"));
+    assert_true(command_says("estimate gpt2 --gpus 2 --shard zero2 --host-keeps all", 2, "zero3 or fsdp"));
+    assert_true(command_says("estimate gpt2 --gpus 2 --shard zero2 --host-keeps optimizer --optimizer-bits 8",
+                             2, "no states of 8 bits"));
+    assert_true(
+        command_says("estimate gpt2 --gpu h100-80 --gpus 2 --shard zero2 --host-keeps optimizer --steps 9", 0,
+                     "hours with updates on the host have no rule"));
+    assert_true(
+        command_says("estimate gpt2 --gpu h100-80 --gpus 2 --shard zero2 --host-keeps optimizer --batch 1 "
+                     "--emit deepspeed",
+                     2, "leave --host-keeps out"));
+}
+
 /* ---- what is said ---- */
 
 static void what_has_no_rule_is_said(void **state) {
@@ -211,6 +241,7 @@ int main(void) {
                                         cmocka_unit_test(a_loader_adds_its_workers),
                                         cmocka_unit_test(the_first_process_gathers_what_is_saved),
                                         cmocka_unit_test(a_node_of_a_cluster_is_asked_whether_it_has_that),
+                                        cmocka_unit_test(the_host_keeps_what_deepspeed_leaves_to_it),
                                         cmocka_unit_test(what_has_no_rule_is_said) };
     return cmocka_run_group_tests_name("besides the step", tests, scratch_open, scratch_close);
 }

@@ -69,6 +69,7 @@ void estimate_settle_torch(estimate_question *e) {
                           .base_bits = x->base_bits,
                           .plain_scales = x->scales == SCALES_PLAIN,
                           .gpus = x->gpus,
+                          .host_keeps = x->host_keeps,
                           .workers = x->workers,
                           .node_gpus = x->node_gpus,
                           .tokens = x->tokens,

@@ -48,6 +48,10 @@ status emit_write(emit_name n, const emit_request *q, text *out) {
                           "--emit %s: its names are those of today's libraries, which ask for PyTorch 2.4; "
                           "leave --torch %s out",
                           emitters[n]->name, torch_version_name(q->settings->torch.version));
+    if (n != EMIT_JSON && trains(q->framework) && q->settings->torch.host_keeps)
+        return status_set(STATUS_INVALID,
+                          "--emit %s writes nothing that is kept with the host; leave --host-keeps out",
+                          emitters[n]->name);
     return emitters[n]->write(q, out);
 }
 

@@ -17,6 +17,8 @@ static void put_torch(json_writer *w, const emit_request *q) {
     if (s->context) json_put_integer(w, "context", s->context);
     json_put_integer(w, "gpus", s->gpus);
     json_put_string(w, "shard", shards[s->shard]);
+    if (s->host_keeps)
+        json_put_string(w, "host-keeps", s->host_keeps == TORCH_KEEPS_ALL ? "all" : "optimizer");
     json_put_string(w, "dtype", types[s->types]);
     if (!s->litgpt) json_put_string(w, "attn", s->attention == TORCH_FLASH ? "flash" : "eager");
     json_put_string(w, "optimizer", optimizers[s->optimizer]);

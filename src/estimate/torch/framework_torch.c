@@ -65,6 +65,21 @@ static status check_cut(const torch_settings *s) {
         (long long)(once * torch_accumulation(s)));
 }
 
+/* Whose options keep what with the host. */
+static status check_host(const torch_settings *s) {
+    bool zero = s->shard == TORCH_ZERO1 || s->shard == TORCH_ZERO2 || s->shard == TORCH_ZERO3;
+    if (s->host_keeps == TORCH_KEEPS_STATE && !zero)
+        return status_set(STATUS_INVALID,
+                          "--host-keeps optimizer is DeepSpeed's; say --shard zero1, zero2 or zero3 as well");
+    if (s->host_keeps == TORCH_KEEPS_ALL && s->shard != TORCH_ZERO3 && s->shard != TORCH_FSDP)
+        return status_set(STATUS_INVALID,
+                          "--host-keeps all is of shared weights; say --shard zero3 or fsdp as well");
+    if (s->host_keeps && s->state_bits == 8)
+        return status_set(STATUS_INVALID,
+                          "--host-keeps updates on the host, where bitsandbytes has no states of 8 bits");
+    return STATUS_OK;
+}
+
 static status check(const framework_subject *q, const framework_settings *settings) {
     const torch_settings *s = &settings->torch;
     TRY(check_cut(s));
@@ -94,6 +109,7 @@ static status check(const framework_subject *q, const framework_settings *settin
     if (s->gpus > 1 && s->shard == TORCH_ALONE)
         return status_set(STATUS_INVALID, "--gpus %lld: say --shard ddp, zero1, zero2, zero3 or fsdp",
                           (long long)s->gpus);
+    TRY(check_host(s));
     int64_t most = families_context(q->config);
     if (s->context > most && (q->config->family == FAMILY_GPT2 || q->config->family == FAMILY_ENCODER))
         return status_set(STATUS_INVALID,
@@ -176,6 +192,7 @@ static void add_host(const torch_settings *s, const torch_result *t, framework_r
                                       .adapters = s->adapter_rank ? (double)t->trained_bytes : 0,
                                       .coded = s->adapter_rank && s->base_bits == 4 ? numbers / 2 : 0,
                                       .batch = (double)t->by_term[TAPE_INPUTS],
+                                      .gradients = (double)t->trained * (s->types == TORCH_HALF ? 2 : 4),
                                       .workers = s->workers },
                     &h);
     bool several = s->gpus > 1 && s->node_gpus != 1;
@@ -183,6 +200,7 @@ static void add_host(const torch_settings *s, const torch_result *t, framework_r
         { "host_process_bytes", "each process itself", &h.process },
         { "host_loader_bytes", "its data loader", &h.loader },
         { "host_shared_bytes", "of that in /dev/shm", &h.shared },
+        { "host_kept_bytes", "kept there, of each process", &h.kept },
         { "host_loading_bytes", several ? "loading weights, all processes" : "loading weights", &h.loading },
         { "host_resuming_bytes", several ? "a checkpoint, all processes" : "loading a checkpoint",
           &h.resuming },
@@ -199,6 +217,10 @@ static void add_time(const torch_settings *s, const hardware *h, const torch_res
     char steps[UNITS_TEXT_BYTES], shares[64];
     torch_time w;
     if (!(s->tokens > 0) && !s->steps) return;
+    if (s->host_keeps) {
+        r->unknown[r->unknown_count++] = "hours with updates on the host have no rule";
+        return;
+    }
     if (!torch_time_find(s, h, t, &w)) {
         r->unknown[r->unknown_count++] =
             "hours have no rule: the device's file has no rate for products of this type";
@@ -296,6 +318,10 @@ static void describe(const framework_subject *q, const framework_settings *setti
     describe_step(s, out);
     text_add(out, ", %s\n", types[s->types]);
     describe_head(q, r, out);
+    if (s->host_keeps)
+        text_add(out, "%s with the host, and the update is made there\n",
+                 s->host_keeps == TORCH_KEEPS_ALL ? "weights, gradients and the optimizer's state are kept"
+                                                  : "gradients and the optimizer's state are kept");
     if (s->adapter_rank && s->base_bits == 4 && q->config->family == FAMILY_DECODER &&
         q->config->decoder.experts.count && !s->older)
         text_add(

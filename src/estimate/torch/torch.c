@@ -199,7 +199,7 @@ static uint64_t update_bytes(const trained *c, const torch_settings *s) {
 /* Bytes of weights that are gathered: of the largest block, and of those outside of blocks; and of a block's
  * gradients. */
 typedef struct {
-    double block, outside, block_gradients, frozen;
+    double block, outside, block_gradients, frozen, whole; /* whole: of all */
 } unit_bytes;
 
 enum { MOST_SITES = 4096 };
@@ -208,6 +208,7 @@ static void add_weight(const tape_item *x, const torch_settings *s, int32_t site
                        unit_bytes *u) {
     double most = s->types == TORCH_F32 ? 4 : 2, width = fmin(x->width - x->whole, most);
     double bytes = (double)x->elements * width;
+    u->whole += bytes;
     if (site < 0 || site >= MOST_SITES) {
         u->outside += bytes;
         return;
@@ -236,6 +237,14 @@ static status units_of(const tape *t, const torch_settings *s, unit_bytes *u) {
     memory_free(by_site);
     memory_free(seen);
     return made ? STATUS_OK : status_set(STATUS_FAILED, "no memory to estimate");
+}
+
+/* What is kept with the host: updates are made there, and a block's gradients go there as they are made. */
+static void leave_to_host(const torch_settings *s, const unit_bytes *u, tape_settings *how) {
+    static const double nothing = 1e-12;
+    how->optimizer_bytes = how->update_bytes = 0;
+    how->gradient_share = nothing, how->sending_bytes = (uint64_t)u->block_gradients;
+    if (s->host_keeps == TORCH_KEEPS_ALL) how->weight_share = nothing;
 }
 
 /* Each rank keeps its share; what is whole for a while are gradients on their way (a bucket), or, where
@@ -282,6 +291,7 @@ static status share_out(const tape *t, const torch_settings *s, const trained *c
         how->gradient_share = 0;
         if (s->litgpt) how->sending_bytes = (uint64_t)u.frozen, how->sending_ends = false;
     }
+    if (s->host_keeps) leave_to_host(s, &u, how);
     return STATUS_OK;
 }
 
@@ -305,6 +315,11 @@ static interval within(double likely, const spread *s) {
     return (interval){ (uint64_t)(likely * s->low), (uint64_t)likely, (uint64_t)(likely * s->high) };
 }
 
+/* DeepSpeed's buckets are as large as its configuration says: with overlap_comm 4.5 times two of 5e8 numbers
+ * of 16 bits, as transformers' page on DeepSpeed has it. Measurements without the host's help, which the
+ * factors come from, have them within; where little else is on the device they are most of it. */
+static const uint64_t largest_buckets = 9000000000;
+
 static void intervals(const torch_settings *s, torch_result *r, uint64_t live, uint64_t held) {
     double whole = 0, lost = live ? (double)held / (double)live : 1;
     for (int t = 0; t < TAPE_TERMS; t++) whole += (double)r->by_term[t];
@@ -312,6 +327,8 @@ static void intervals(const torch_settings *s, torch_result *r, uint64_t live, u
     r->live = within(whole, s->gpus > 1 ? &live_several : &live_alone);
     r->reserved = within(reserved, s->gpus > 1 ? &reserved_several : &reserved_alone);
     r->reserved.low = r->reserved.low > r->live.low ? r->reserved.low : r->live.low;
+    if (s->host_keeps && s->shard != TORCH_FSDP)
+        r->live.high += largest_buckets, r->reserved.high += largest_buckets;
 }
 
 /* The head's gradient of tied weights waits for that of the embedding, and autograd's sum of both is a third
@@ -360,9 +377,13 @@ static status open_besides(const torch_settings *s, tape *t, const trained *c, t
     *how = settings_of(s, c);
     TRY(share_out(t, s, c, how));
     TRY(units_of(t, s, &u));
-    *q = (torch_besides_of){
-        .s = s, .t = t, .how = how, .trained = c->elements * c->width, .block = u.block, .outside = u.outside
-    };
+    *q = (torch_besides_of){ .s = s,
+                             .t = t,
+                             .how = how,
+                             .trained = c->elements * c->width,
+                             .whole = u.whole,
+                             .block = u.block,
+                             .outside = u.outside };
     return STATUS_OK;
 }
 

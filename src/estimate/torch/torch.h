@@ -21,6 +21,10 @@ typedef enum {
 } torch_update; /* how the optimizer goes over weights */
 typedef enum { TORCH_ALONE, TORCH_DDP, TORCH_ZERO1, TORCH_ZERO2, TORCH_ZERO3, TORCH_FSDP } torch_shard;
 
+/* What is kept with the host: the optimizer's state with f32 masters and gradients (DeepSpeed), weights too.
+ */
+typedef enum { TORCH_KEEPS_NONE, TORCH_KEEPS_STATE, TORCH_KEEPS_ALL } torch_host_keeps;
+
 /* Of PyTorch, in the order of TORCH_VERSION_NAMES. TORCH_ANY: nobody says it; likely today's. */
 typedef enum {
     TORCH_ANY,
@@ -57,6 +61,7 @@ typedef struct {
     torch_attention attention;
     torch_update update;
     torch_shard shard;
+    torch_host_keeps host_keeps;
     optimizer_kind optimizer;
     double momentum;    /* of SGD */
     int64_t state_bits; /* of the optimizer's state: 32, or 8 in blocks of 256 */

@@ -20,9 +20,7 @@ static double wide(const torch_settings *s) {
 }
 
 /* All weights in the type of their shares. */
-static double whole(const torch_besides_of *q, double weights) {
-    return weights / (q->how->weight_share / wide(q->s));
-}
+static double whole(const torch_besides_of *q) { return q->whole * wide(q->s); }
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
@@ -39,7 +37,7 @@ static interval loading(const torch_besides_of *q, double weights) {
     double unit = larger(q->block, q->outside);
     if (s->shard == TORCH_ZERO3) return spread(weights, weights + unit, weights + q->block + q->outside);
     double likely = weights + wide(s) * unit;
-    return spread(weights, likely, larger(likely, whole(q, weights)));
+    return spread(weights, likely, larger(likely, whole(q)));
 }
 
 /* By way of the host weights and state are there once: the Trainer does so on one device, and on several
@@ -72,7 +70,7 @@ static interval saving(const torch_besides_of *q, double weights, double state) 
     double held = weights + state, gathered = wide(s) * (q->block + q->outside);
     if (!shares_weights(s)) return (interval){ 0, 0, 0 };
     if (s->shard == TORCH_ZERO3) return spread(held, held + larger(q->block, q->outside), held + gathered);
-    return spread(held, held + gathered, held + (s->transformers ? gathered : whole(q, weights)));
+    return spread(held, held + gathered, held + (s->transformers ? gathered : whole(q)));
 }
 
 /* ---- the whole ---- */

@@ -10,6 +10,7 @@ typedef struct {
     tape *t;                  /* torch_besides_prompt changes it */
     const tape_settings *how; /* with the shares of several devices */
     double trained;           /* bytes of weights that are trained, of the whole model */
+    double whole;             /* bytes of all weights, in the type that they compute in */
     double block, outside;    /* bytes of weights: the largest block's, and of those outside of blocks */
 } torch_besides_of;
 

@@ -64,6 +64,20 @@ static void add_loader(const torch_host_of *h, torch_host *r) {
                    2 * PINNED * h->batch + ahead + workers * 500 * mib);
 }
 
+/* DeepSpeed's masters and moments are in `state`, and gradients of f32 beside them; of 7B in the first
+ * process of one, 24.7 GB were counted for the masters and 73.9 for the rest (nebuly-ai/optimate#242): 4 and
+ * 12 bytes a number. Least: without gradients. Most: pinned tensors are rounded up to powers of two;
+ * DeepSpeed's own estimate (estimate_zero3_model_states_mem_needs) has half as much again. FSDP keeps
+ * weights, gradients and state in the type of its shares. */
+static interval kept(const torch_host_of *h) {
+    const torch_settings *s = h->s;
+    double shares = 1.0 / (double)(s->gpus > 1 ? s->gpus : 1);
+    if (!s->host_keeps) return of(0, 0, 0);
+    double weights = s->host_keeps == TORCH_KEEPS_ALL ? (s->shard == TORCH_FSDP ? h->weights : h->narrow) : 0,
+           least = (h->state + weights) * shares, likely = least + h->gradients * shares;
+    return of(least, likely, 1.5 * likely);
+}
+
 /* ---- loading ---- */
 
 /* Weights that are asked for in the type of the file stay in its pages. */
@@ -149,7 +163,8 @@ void torch_host_find(const torch_host_of *h, torch_host *r) {
     r->loading = h->s->litgpt ? of(0, 0, 0) : loading(h);
     r->resuming = resuming(h);
     r->saving = h->s->litgpt ? of(0, 0, 0) : saving(h);
-    interval own = times(r->process, n), steady = sum(own, times(r->loader, n));
+    r->kept = kept(h);
+    interval own = times(r->process, n), steady = sum(own, times(sum(r->loader, r->kept), n));
     interval *phases[] = { &r->loading, &r->resuming };
     r->whole = most(steady, sum(steady, r->saving));
     for (int i = 0; i < 2; i++) r->whole = most(r->whole, sum(own, *phases[i]));

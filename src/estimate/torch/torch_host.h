@@ -13,6 +13,7 @@ typedef struct {
     double adapters;       /* 0: all weights are saved */
     double coded;          /* weights of 4 bits; 0: none */
     double batch;          /* inputs of one micro-batch */
+    double gradients;      /* of what is trained, in the type of its masters */
     int64_t workers;       /* of a data loader, for each process */
 } torch_host_of;
 
@@ -20,6 +21,7 @@ typedef struct {
     interval process; /* one process itself: interpreter, libraries, context */
     interval loader;  /* of one process: its workers, and batches that are ready or pinned */
     interval shared;  /* of that in shared memory (/dev/shm) */
+    interval kept;    /* of one process: what is kept with the host */
     /* Of all processes of a node, the one that gathers among them: */
     interval loading;  /* while weights are loaded */
     interval resuming; /* while a checkpoint is loaded; 0: no rule */
