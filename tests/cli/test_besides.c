@@ -218,6 +218,9 @@ static void what_has_no_rule_is_said(void **state) {
           "generating has no rule" },
         { "estimate gpt2 --batch 1 --context 512 --gpu h100-80 --gpus 2 --shard fsdp",
           "shared weights has no rule" },
+        { "estimate gpt2 --framework vllm --gpu h100-80 --context 512",
+          "vLLM's memory of the host has no rule" },
+        { "estimate gpt2 --framework llm.c --batch 1 --context 512", "have no rule for llm.c" },
         { "estimate t5-small --batch 1 --context 128 --gpu h100-80",
           "generating has no rule for this model" },
     };

@@ -48,6 +48,8 @@ static status estimate(const framework_subject *q, const framework_settings *set
     r->parameters = r->trained = b.parameters;
     if (!q->hardware->memory) r->last_layer = FRAMEWORK_LIVE;
     framework_place(q, r, &exact);
+    r->unknown[r->unknown_count++] =
+        "validating, generating, saving and the host's memory have no rule for llm.c";
     return STATUS_OK;
 }
 

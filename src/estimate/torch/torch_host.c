@@ -51,17 +51,17 @@ static interval process_of(const torch_settings *s) {
 }
 
 /* A loader asks each worker for two batches ahead (prefetch_factor), which lie in shared memory, and pins one
- * or two, rounded up to powers of two. A worker is a fork of its process: what it does not write is shared,
- * but Python writes counts of references, and after a while it has what the data set has of objects, which is
- * not known here (ppwwyyxx.com/blog/2022/Demystify-RAM-Usage-in-Multiprocess-DataLoader). Least: 20 MiB;
- * most: a worker that is started anew has libraries of its own. */
+ * or two, rounded up to powers of two. What a worker has for itself alone: 3 MB where it is a fork of its
+ * process, as usual until Python 3.14, 68 where it comes from a server that forks, 161 where it is started
+ * anew (logs of ppwwyyxx/RAM-multiprocess-dataloader). To that Python adds the data set as it counts
+ * references, which is not known here. */
 enum { AHEAD = 2, PINNED = 2 };
 
 static void add_loader(const torch_host_of *h, torch_host *r) {
     double ahead = (double)(h->workers * AHEAD) * h->batch, workers = (double)h->workers;
     r->shared = of(0, ahead, ahead);
-    r->loader = of(h->batch + workers * 20 * mib, PINNED * h->batch + ahead + workers * 160 * mib,
-                   2 * PINNED * h->batch + ahead + workers * 500 * mib);
+    r->loader = of(h->batch + workers * 3 * mib, PINNED * h->batch + ahead + workers * 68 * mib,
+                   2 * PINNED * h->batch + ahead + workers * 161 * mib);
 }
 
 /* DeepSpeed's masters and moments are in `state`, and gradients of f32 beside them; of 7B in the first

@@ -74,6 +74,7 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     framework_add_term(r, "cache", v.cache.likely);
     add_facts(&v, &s->vllm, r);
     judge(q, &v, r);
+    r->unknown[r->unknown_count++] = "vLLM's memory of the host has no rule";
     return STATUS_OK;
 }
 
