@@ -110,8 +110,8 @@ static void shrink_head(const torch_besides_of *q) {
     for (uint32_t i = 1; i < t->calls.count; i++) {
         tape_call *c = (tape_call *)t->calls.data + i;
         tape_item *made = tape_at(t, c->out);
-        loss |= strcmp(c->what, "contiguous") == 0 || strcmp(c->what, "log_softmax") == 0;
         if (made->term != TAPE_LOGITS) continue;
+        loss |= strcmp(c->what, "contiguous") == 0 || strcmp(c->what, "log_softmax") == 0;
         if (!q->s->older || loss) made->elements /= q->s->context;
         if (loss) c->forward = 0;
     }
