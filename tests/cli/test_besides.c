@@ -204,6 +204,12 @@ static void the_host_keeps_what_deepspeed_leaves_to_it(void **state) {
     double shares =
         asked(SEVEN "--dtype autocast --gpus 4 --shard fsdp --host-keeps all", "host_kept_bytes.likely");
     expect_near(shares * 4, 16 * numbers, 0.001);
+    double one = asked(SEVEN "--dtype autocast --shard zero2 --host-keeps optimizer", "live_bytes.likely"),
+           both = asked(SEVEN "--dtype autocast", "live_bytes.likely");
+    assert_true(one < both - 9 * numbers); /* of weights, moments and gradients in f32 there are 16 bits */
+    assert_true(command_says("estimate llama-2-7b --gpu a100-40 --shard zero2 --host-keeps optimizer "
+                             "--batch 1 --context 512 --solve gpus",
+                             0, "the least number of devices that fits is 1"));
     assert_true(
         command_says("estimate gpt2 --gpus 2 --shard ddp --host-keeps optimizer", 2, "say --shard zero1"));
     assert_true(command_says("estimate gpt2 --gpus 2 --shard zero2 --host-keeps all", 2, "zero3 or fsdp"));

@@ -101,7 +101,7 @@ options ask_with(const options *o, framework_variable v, int64_t value) {
     case FRAMEWORK_CONTEXT: with.run.context = value; break;
     case FRAMEWORK_GPUS:
         with.estimate.gpus = value;
-        if (value == 1) with.estimate.shard = TORCH_ALONE;
+        if (value == 1 && !o->estimate.host_keeps) with.estimate.shard = TORCH_ALONE;
         if (value > 1 && o->estimate.shard == TORCH_ALONE) with.estimate.shard = TORCH_FSDP;
         break;
     }

@@ -104,7 +104,7 @@ static status check(const framework_subject *q, const framework_settings *settin
     if (s->reentrant && !s->checkpointing)
         return status_set(STATUS_INVALID,
                           "--reentrant is a way of --gradient-checkpointing; say that as well");
-    if (s->shard != TORCH_ALONE && s->gpus < 2)
+    if (s->shard != TORCH_ALONE && s->gpus < 2 && !s->host_keeps)
         return status_set(STATUS_INVALID, "--shard shares among several devices; say --gpus N");
     if (s->gpus > 1 && s->shard == TORCH_ALONE)
         return status_set(STATUS_INVALID, "--gpus %lld: say --shard ddp, zero1, zero2, zero3 or fsdp",

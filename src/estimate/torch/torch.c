@@ -260,7 +260,7 @@ static void leave_to_host(const torch_settings *s, const unit_bytes *u, tape_set
  * (_register_post_backward_reshard_only_hook, AccumulateGrad's variable). */
 static status share_out(const tape *t, const torch_settings *s, const trained *c, tape_settings *how) {
     double share = 1.0 / (double)s->gpus;
-    if (s->gpus < 2 || s->shard == TORCH_ALONE) return STATUS_OK;
+    if (!torch_is_shared(s)) return STATUS_OK;
     unit_bytes u;
     TRY(units_of(t, s, &u));
     if (s->shard == TORCH_DDP)
@@ -324,8 +324,9 @@ static void intervals(const torch_settings *s, torch_result *r, uint64_t live, u
     double whole = 0, lost = live ? (double)held / (double)live : 1;
     for (int t = 0; t < TAPE_TERMS; t++) whole += (double)r->by_term[t];
     double reserved = whole * fmax(lost, 1);
-    r->live = within(whole, s->gpus > 1 ? &live_several : &live_alone);
-    r->reserved = within(reserved, s->gpus > 1 ? &reserved_several : &reserved_alone);
+    bool several = s->gpus > 1 || torch_is_shared(s);
+    r->live = within(whole, several ? &live_several : &live_alone);
+    r->reserved = within(reserved, several ? &reserved_several : &reserved_alone);
     r->reserved.low = r->reserved.low > r->live.low ? r->reserved.low : r->live.low;
     if (s->host_keeps && s->shard != TORCH_FSDP)
         r->live.high += largest_buckets, r->reserved.high += largest_buckets;
@@ -336,7 +337,7 @@ static void intervals(const torch_settings *s, torch_result *r, uint64_t live, u
  * first, it is added to in place. Whatever was there before the step is added to in place as well. */
 static bool adds_anew(const torch_settings *s) {
     bool were_there = torch_accumulation(s) > 1 || torch_fills_gradients(s) || s->keeps_gradients;
-    return s->types != TORCH_AUTOCAST && s->gpus < 2 && !were_there;
+    return s->types != TORCH_AUTOCAST && s->gpus < 2 && !torch_is_shared(s) && !were_there;
 }
 
 static tape_settings settings_of(const torch_settings *s, const trained *c) {
@@ -523,7 +524,7 @@ status torch_estimate(const model *m, const torch_settings *settings, torch_resu
     torch_settings with = *settings, *s = &with;
     with.positions = m->context;
     with.repeats_heads = repeats_heads(m, s);
-    with.masters = s->types == TORCH_AUTOCAST && s->gpus > 1 && s->shard >= TORCH_ZERO1;
+    with.masters = s->types == TORCH_AUTOCAST && torch_is_shared(s) && s->shard >= TORCH_ZERO1;
     if (with.masters) with.types = TORCH_HALF;
     model_ports ports = { 0 };
     *r = (torch_result){ 0 };

@@ -117,6 +117,11 @@ typedef struct {
     torch_besides besides;
 } torch_result;
 
+/* What --shard names is at work: among several devices, or between one and the host. */
+static inline bool torch_is_shared(const torch_settings *s) {
+    return s->shard != TORCH_ALONE && (s->gpus > 1 || s->host_keeps);
+}
+
 /* Micro-batches of an optimizer step. */
 int64_t torch_accumulation(const torch_settings *s);
 

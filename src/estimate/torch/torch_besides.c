@@ -3,11 +3,12 @@
 #include <string.h>
 
 static bool shares_weights(const torch_settings *s) {
-    return s->gpus > 1 && (s->shard == TORCH_ZERO3 || s->shard == TORCH_FSDP);
+    return torch_is_shared(s) && (s->shard == TORCH_ZERO3 || s->shard == TORCH_FSDP);
 }
 
 static bool is_zero(const torch_settings *s) {
-    return s->gpus > 1 && (s->shard == TORCH_ZERO1 || s->shard == TORCH_ZERO2 || s->shard == TORCH_ZERO3);
+    return torch_is_shared(s) &&
+           (s->shard == TORCH_ZERO1 || s->shard == TORCH_ZERO2 || s->shard == TORCH_ZERO3);
 }
 
 static interval spread(double low, double likely, double high) {
@@ -85,7 +86,7 @@ status torch_besides_find(const torch_besides_of *q, torch_besides *r) {
     TRY(tape_play(q->t, &how, &played));
     double weights = (double)played.at_peak[TAPE_WEIGHTS], state = (double)played.at_peak[TAPE_OPTIMIZER],
            peak = (double)played.peak;
-    bool several = q->s->gpus > 1;
+    bool several = q->s->gpus > 1 || torch_is_shared(q->s);
     r->evaluating = spread(peak * (several ? 0.87 : 0.97), peak, peak * (several ? 1.07 : 1.05));
     r->loading = loading(q, weights);
     r->resuming = resuming(q, weights, state);

@@ -35,8 +35,8 @@ static int64_t processes(const torch_settings *s) {
     return s->node_gpus && s->node_gpus < all ? s->node_gpus : all;
 }
 
-static bool is_fsdp(const torch_settings *s) { return s->gpus > 1 && s->shard == TORCH_FSDP; }
-static bool is_zero3(const torch_settings *s) { return s->gpus > 1 && s->shard == TORCH_ZERO3; }
+static bool is_fsdp(const torch_settings *s) { return torch_is_shared(s) && s->shard == TORCH_FSDP; }
+static bool is_zero3(const torch_settings *s) { return torch_is_shared(s) && s->shard == TORCH_ZERO3; }
 
 /* ---- processes ---- */
 
@@ -128,7 +128,7 @@ static interval resuming(const torch_host_of *h) {
     const torch_settings *s = h->s;
     double file = h->adapters > 0 ? h->adapters : h->weights, n = (double)processes(s);
     double larger = file > h->state ? file : h->state;
-    if (s->litgpt || is_zero3(s) || (s->gpus > 1 && s->shard >= TORCH_ZERO1 && !is_fsdp(s)))
+    if (s->litgpt || is_zero3(s) || (torch_is_shared(s) && s->shard >= TORCH_ZERO1 && !is_fsdp(s)))
         return of(0, 0, 0);
     if (is_fsdp(s))
         return of(larger * n / (double)s->gpus, n * file > h->state ? n * file : h->state,
