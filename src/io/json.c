@@ -86,15 +86,15 @@ status json_parse_within(const char *name, const char *bytes, size_t count, uint
     struct json_object *root = json_tokener_parse_ex(tokener, bytes, (int)count);
     enum json_tokener_error error = json_tokener_get_error(tokener);
     size_t end = json_tokener_get_parse_end(tokener);
-    /* A number at the end of the text is complete only when something follows it. */
-    if (error == json_tokener_continue && count > 0) {
+    /* A number at the end of the text is complete only when something follows it; all else has ended too
+     * early, and then is wrong. */
+    if (error == json_tokener_continue) {
         root = json_tokener_parse_ex(tokener, "", 1);
         error = json_tokener_get_error(tokener);
     }
     if (error != json_tokener_success) {
-        const char *what =
-            error == json_tokener_continue ? "it ends too early" : json_tokener_error_desc(error);
-        result = status_set(STATUS_INVALID, "%s is not JSON at byte %zu: %s", name, end, what);
+        result = status_set(STATUS_INVALID, "%s is not JSON at byte %zu: %s", name, end,
+                            json_tokener_error_desc(error));
         goto done;
     }
     while (end < count && memchr(" \t\r\n", bytes[end], 4)) end++;

@@ -147,6 +147,13 @@ static void what_is_not_json_is_refused(void **state) {
             fail_msg("'%s' is taken", bad[i]);
         assert_non_null(strstr(status_message(), "c.json is not JSON at byte"));
     }
+    static const char *const halves[] = { "", " ", "{", "[1", "\"abc", "tru", "{\"a\":1" };
+    for (size_t i = 0; i < sizeof halves / sizeof *halves; i++) {
+        json_document d;
+        assert_int_equal(json_parse("c.json", halves[i], strlen(halves[i]), &d), STATUS_INVALID);
+        if (!strstr(status_message(), "unexpected end of data"))
+            fail_msg("'%s': %s", halves[i], status_message());
+    }
     char deep[200];
     memset(deep, '[', sizeof deep);
     json_document d;
