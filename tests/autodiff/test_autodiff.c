@@ -382,6 +382,15 @@ static void seed_of_a_parameter(trial *t) {
                          .gradient = reshape_apply(&t->g, seed, SHAPE(9)) };
 }
 
+/* What the caller computed, for a value and for what is made of it: the last of the graph. */
+static void one_seed_of_two(trial *t) {
+    tensor_id seed = bend(t, frozen(t, "seed", SHAPE(3, 3))), x = bend(t, parameter(t, "x", SHAPE(3, 3)));
+    tensor_id w = parameter(t, "w", SHAPE(3, 3));
+    keep(t, seed);
+    t->seeds[t->seed_count++] = (autodiff_seed){ .of = x, .gradient = seed };
+    t->seeds[t->seed_count++] = (autodiff_seed){ .of = times(t, w, x), .gradient = seed };
+}
+
 /* More inputs than any fixed list would have had room for. */
 static void many_parts(trial *t) {
     tensor_id parts[PARTS];
@@ -405,6 +414,7 @@ TEST(activation_used_twice)
 TEST(weight_and_adapter)
 TEST(seed_of_the_caller)
 TEST(seed_of_a_parameter)
+TEST(one_seed_of_two)
 TEST(many_parts)
 
 /* ---- the common path ---- */
@@ -466,6 +476,7 @@ int main(void) {
         cmocka_unit_test(test_weight_and_adapter),
         cmocka_unit_test(test_seed_of_the_caller),
         cmocka_unit_test(test_seed_of_a_parameter),
+        cmocka_unit_test(test_one_seed_of_two),
         cmocka_unit_test(test_many_parts),
         cmocka_unit_test(residuals_are_not_copied),
         cmocka_unit_test(gpt2_has_no_copies),

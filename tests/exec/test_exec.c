@@ -504,6 +504,45 @@ static void runs_by_the_clock(void **state) {
     plan_close(&p);
 }
 
+/* A run whose moments lack one place leaves none, and nothing behind its room. */
+static void no_moment_is_written_without_room(void **state) {
+    (void)state;
+    enum { ROOM = 512 };
+    double moments[ROOM];
+    plan p;
+    exec *e;
+    make_plan(&p);
+    uint32_t calls = step_of(&p)->program.count;
+    assert_true(calls < ROOM);
+    must(exec_open(&p, 0, &e));
+    fill_weights(&p, e);
+    for (uint64_t i = 0; i < ROOM; i++) moments[i] = -1;
+    for (uint64_t room = calls - 1; room <= calls + 1; room++) {
+        exec_time(e, moments, room);
+        hand_in(e);
+        reach_run(e, "step");
+        assert_int_equal(exec_timed(e), room > calls ? calls + 1 : 0);
+        assert_true(room > calls || moments[0] < 0);
+    }
+    exec_close(e);
+    plan_close(&p);
+}
+
+/* Before anything ran nothing was alive but what is persistent. */
+static void what_never_ran_was_never_alive(void **state) {
+    (void)state;
+    plan p;
+    exec *e;
+    exec_measured m;
+    make_plan(&p);
+    must(exec_open(&p, EXEC_OBSERVE, &e));
+    must(exec_measure(e, &m));
+    assert_int_equal(m.arena_live_bytes, 0);
+    assert_int_equal(m.by_category[CATEGORY_GAPS], p.pools[POOL_MEMORY].arena_bytes);
+    exec_close(e);
+    plan_close(&p);
+}
+
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = {
@@ -518,6 +557,8 @@ int main(void) {
         cmocka_unit_test(faults_in_16_bits_are_named),
         cmocka_unit_test(what_the_host_sees),
         cmocka_unit_test(runs_by_the_clock),
+        cmocka_unit_test(no_moment_is_written_without_room),
+        cmocka_unit_test(what_never_ran_was_never_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

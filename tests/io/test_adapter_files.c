@@ -226,6 +226,27 @@ static void what_is_no_setting_is_not_saved(void **state) {
     assert_int_equal(rmdir("new"), 0);
 }
 
+/* Of a product whose name has no parts the target is all of the name, and nothing that stands before it. */
+static void a_name_may_have_one_part(void **state) {
+    (void)state;
+    static const char before[] = "xhead.lora_A.weight";
+    float number = 0;
+    char said[1024];
+    const pass *p;
+    pass_setting s;
+    taken(ALL, "rank=4");
+    assert_int_equal(adapter_files_read("ad", &p, &s), STATUS_OK);
+    const adapter_files_about about = { .pass = p, .setting = &s };
+    const model_weight w = { .name = before + 1, .shape = SHAPE(1), .type = DTYPE_F32, .data = &number };
+    assert_int_equal(mkdir("parts", 0700), 0);
+    if (adapter_files_save("parts", &about, &w, 1) != STATUS_OK) fail_msg("%s", status_message());
+    FILE *file = fopen("parts/adapter_config.json", "r");
+    assert_non_null(file);
+    said[fread(said, 1, sizeof said - 1, file)] = 0;
+    fclose(file);
+    if (!strstr(said, "\"head\"")) fail_msg("%s", said);
+}
+
 static int open_folder(void **state) { return scratch_open(state) == 0 ? mkdir("ad", 0700) : -1; }
 
 int main(void) {
@@ -240,6 +261,7 @@ int main(void) {
         cmocka_unit_test(an_adapter_is_no_model),
         cmocka_unit_test(folders_that_are_not_there_are_named),
         cmocka_unit_test(what_is_no_setting_is_not_saved),
+        cmocka_unit_test(a_name_may_have_one_part),
     };
     return cmocka_run_group_tests(tests, open_folder, scratch_close);
 }

@@ -103,6 +103,8 @@ static const char *const rare[] = {
     "{\"model_type\": \"gemma3_text\", " DECODER ", \"head_dim\": 8, \"rope_theta\": 5000.0, "
     "\"rope_local_base_freq\": 500.0, \"sliding_window\": 6, \"sliding_window_pattern\": 2, "
     "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4.0}}",
+    "{\"model_type\": \"gemma3_text\", " DECODER ", \"head_dim\": 8, \"rope_theta\": 1.0, "
+    "\"rope_local_base_freq\": 1.0, \"sliding_window\": 6, \"sliding_window_pattern\": 2}",
     "{\"model_type\": \"qwen2\", " DECODER ", \"use_sliding_window\": true, \"sliding_window\": 6, "
     "\"max_window_layers\": 0, \"qk_layernorm\": false}",
     "{\"model_type\": \"qwen2_moe\", " DECODER ", \"num_experts\": 4, \"num_experts_per_tok\": 2, "
@@ -406,6 +408,24 @@ static void either_generation_says_all(void **state) {
     for_all(check_generations);
 }
 
+/* Positions that are stretched are so by a factor. */
+static void a_factor_is_needed(void **state) {
+    (void)state;
+    static const char *const kinds[] = { "linear", "yarn", "llama3" };
+    for (int i = 0; i < 6; i++) {
+        char json[1024];
+        model_config c;
+        snprintf(json, sizeof json,
+                 "{\"model_type\": \"llama\", " DECODER ", \"rope_scaling\": {\"rope_type\": \"%s\", %s"
+                 "\"low_freq_factor\": 1.0, \"high_freq_factor\": 8.0, "
+                 "\"original_max_position_embeddings\": 16}}",
+                 kinds[i / 2], i % 2 ? "\"factor\": 4.0, " : "");
+        assert_int_equal(reads(json, &c), i % 2);
+        if (i % 2 == 0 && !strstr(status_message(), "'factor' in 'rope_scaling' is missing"))
+            fail_msg("%s: %s", kinds[i / 2], status_message());
+    }
+}
+
 /* Of yarn the scales of attention count only where both are given. */
 static void one_scale_alone_says_nothing(void **state) {
     (void)state;
@@ -595,9 +615,10 @@ static void what_is_ignored_is_noted(void **state) {
 static void others_can_read_it(void **state) {
     (void)state;
     static const char *const functions[] = { "gelu_new", "gelu_pytorch_tanh", "gelu" };
-    static const char *const words[] = { "\"GPT2LMHeadModel\"",     "\"n_ctx\": 32",
-                                         "\"n_inner\": null",       "\"use_cache\": true",
-                                         "\"bos_token_id\": 50256", "\"eos_token_id\": 50256" };
+    static const char *const words[] = { "\"GPT2LMHeadModel\"",         "\"n_ctx\": 32",
+                                         "\"n_inner\": null",           "\"use_cache\": true",
+                                         "\"bos_token_id\": 50256",     "\"eos_token_id\": 50256",
+                                         "\"torch_dtype\": \"float32\"" };
     for (int i = 0; i < 3; i++) {
         char json[512];
         model_config c;
@@ -711,6 +732,7 @@ int main(void) {
                                         cmocka_unit_test(what_is_written_reads_back),
                                         cmocka_unit_test(older_words_are_read),
                                         cmocka_unit_test(either_generation_says_all),
+                                        cmocka_unit_test(a_factor_is_needed),
                                         cmocka_unit_test(one_scale_alone_says_nothing),
                                         cmocka_unit_test(silence_means_what_transformers_has),
                                         cmocka_unit_test(what_is_no_object_is_refused),

@@ -157,6 +157,19 @@ static void later_files_have_later_names(void **state) {
     }
 }
 
+/* The largest number has no next one of as many digits: a longer one would come first in the order of names.
+ */
+static void all_numbers_are_of_one_length(void **state) {
+    (void)state;
+    static event_file f;
+    mkdir("largest", 0700);
+    scratch_write("largest/events.out.tfevents.9999999999.elsewhere.1", "x", 1);
+    assert_int_equal(event_file_open(&f, "largest", 1), STATUS_OK);
+    const char *digits = strstr(f.path, "tfevents.") + strlen("tfevents.");
+    assert_int_equal(strspn(digits, "0123456789"), 10);
+    event_file_close(&f);
+}
+
 static void what_cannot_be_written_is_said(void **state) {
     (void)state;
     static event_file f;
@@ -183,6 +196,7 @@ int main(void) {
         cmocka_unit_test(a_step_holds_its_scalars),
         cmocka_unit_test(many_records_pass_through_the_buffer),
         cmocka_unit_test(later_files_have_later_names),
+        cmocka_unit_test(all_numbers_are_of_one_length),
         cmocka_unit_test(what_cannot_be_written_is_said),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

@@ -20,6 +20,16 @@
 #include "io/file.h"
 #include "io/scratch.h"
 
+static int refused_with; /* what looking at a folder's permissions fails with; 0: as it is */
+
+int __real_access(const char *path, int mode);
+int __wrap_access(const char *path, int mode);
+int __wrap_access(const char *path, int mode) {
+    if (!refused_with || !(mode & W_OK)) return __real_access(path, mode);
+    errno = refused_with;
+    return -1;
+}
+
 static void check(const char *path, const char *expected) {
     char *data;
     uint64_t bytes;
@@ -124,6 +134,22 @@ static void folders_are_made_and_removed(void **state) {
     assert_non_null(strstr(status_message(), "too long"));
     deep[99] = 0;
     assert_int_not_equal(access(deep, F_OK), 0);
+}
+
+/* Where nothing can be written: at what, and why, in this order. */
+static void folders_are_looked_at(void **state) {
+    (void)state;
+    scratch_write("plain", "1", 1);
+    assert_int_equal(io_check_folder("plain"), STATUS_INVALID);
+    assert_string_equal(status_message(), "cannot write to plain: plain is no folder");
+    assert_int_equal(io_check_folder("plain/more"), STATUS_INVALID);
+    assert_string_equal(status_message(), "cannot write to plain/more: plain/more: Not a directory");
+    assert_int_equal(io_check_folder("not/there/yet"), STATUS_OK);
+    refused_with = EROFS; /* root may do all else */
+    status result = io_check_folder("not/there/yet");
+    refused_with = 0;
+    assert_int_equal(result, STATUS_INVALID);
+    assert_string_equal(status_message(), "cannot write to not/there/yet: .: Read-only file system");
 }
 
 static void reads_are_bounded(void **state) {
@@ -236,10 +262,15 @@ static void names_are_quoted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_are_replaced_whole),     cmocka_unit_test(discarded_writes_leave_nothing),
-        cmocka_unit_test(folders_are_made_and_removed), cmocka_unit_test(reads_are_bounded),
-        cmocka_unit_test(logs_hold_whole_lines),        cmocka_unit_test(names_are_quoted),
-        cmocka_unit_test(sums_are_of_all_bytes),        cmocka_unit_test(failed_writes_are_told),
+        cmocka_unit_test(files_are_replaced_whole),
+        cmocka_unit_test(discarded_writes_leave_nothing),
+        cmocka_unit_test(folders_are_made_and_removed),
+        cmocka_unit_test(folders_are_looked_at),
+        cmocka_unit_test(reads_are_bounded),
+        cmocka_unit_test(logs_hold_whole_lines),
+        cmocka_unit_test(names_are_quoted),
+        cmocka_unit_test(sums_are_of_all_bytes),
+        cmocka_unit_test(failed_writes_are_told),
         cmocka_unit_test(failed_commits_leave_nothing),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

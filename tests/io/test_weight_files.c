@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include <string.h>
+
 #include "base/half.h"
 #include "io/scratch.h"
 #include "io/weight_files.h"
@@ -60,7 +62,18 @@ static void any_length_is_read(void **state) {
     }
 }
 
+/* What is not there has no sum. */
+static void nothing_has_no_sum(void **state) {
+    (void)state;
+    io_sum sum;
+    for (int early = 0; early < 2; early++) {
+        assert_int_equal(weight_files_sum("nowhere", early, &sum), STATUS_INVALID);
+        assert_non_null(strstr(status_message(), "nowhere"));
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(any_length_is_read) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(any_length_is_read),
+                                        cmocka_unit_test(nothing_has_no_sum) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

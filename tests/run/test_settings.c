@@ -11,10 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "autodiff/autodiff.h"
 #include "base/memory.h"
+#include "ops/attention/attention.h"
 #include "ops/gelu/gelu.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul_int8/matmul_int8.h"
+#include "ops/sum/sum.h"
 #include "passes/offload/offload.h"
 #include "run/lab.h"
 
@@ -339,6 +342,119 @@ static void the_first_value_is_recomputed(void **state) {
     graph_close(&g);
 }
 
+/* The blocks of a setting are those before the border, which is not one of them. */
+static void only_those_blocks_are_recomputed(void **state) {
+    (void)state;
+    enum { BLOCKS = 3 };
+    const gelu_attributes exact = { 0 };
+    const pass *p = pass_of("recompute", NULL);
+    graph g;
+    tensor_id at[2 * BLOCKS + 1];
+    assert_int_equal(graph_open(&g), STATUS_OK);
+    at[0] = source(&g, "x", ROLE_INPUT);
+    for (int i = 0; i < 2 * BLOCKS; i++) {
+        g.site = i / 2;
+        at[i + 1] = gelu_apply(&g, at[i], false);
+    }
+    tensor_id d = at[2 * BLOCKS];
+    g.phase = PHASE_BACKWARD;
+    for (int i = 2 * BLOCKS; i-- > 0;) {
+        g.site = i / 2;
+        d = graph_add(&g, &op_gelu_backward, (tensor_id[]){ at[i], d }, 2, &exact);
+    }
+    graph_keep(&g, d, "dx");
+    assert_int_equal(graph_status(&g), STATUS_OK);
+    uint32_t made[BLOCKS + 1];
+    for (int blocks = 1; blocks <= BLOCKS; blocks++) {
+        char text[16];
+        pass_setting s;
+        graph out;
+        snprintf(text, sizeof text, "block:%d", blocks);
+        assert_int_equal(p->parse(text, &s), STATUS_OK);
+        assert_int_equal(graph_open(&out), STATUS_OK);
+        assert_int_equal(p->run(&g, &s, &(pass_context){ .training = true }, &out), STATUS_OK);
+        made[blocks] = count_nodes(&out, &op_gelu) - 2 * BLOCKS;
+        if (blocks == 1) assert_in_range(made[1], 1, 2);
+        if (blocks > 1) assert_true(made[blocks] > made[blocks - 1]);
+        graph_close(&out);
+    }
+    graph_close(&g);
+}
+
+/* A product's name may be one letter. */
+static void one_letter_is_a_target(void **state) {
+    (void)state;
+    const pass *p = pass_of("lora", NULL);
+    const char *const names[] = { "w.weight", "of.w.weight" };
+    for (int i = 0; i < 2; i++) {
+        graph g;
+        pass_setting s;
+        assert_int_equal(graph_open(&g), STATUS_OK);
+        tensor_id x = source(&g, "x", ROLE_INPUT), w = source(&g, names[i], ROLE_PARAMETER);
+        graph_keep(&g, matmul_apply(&g, &(matmul_inputs){ .a = x, .b = w, .type = DTYPE_F32 }), "y");
+        assert_int_equal(graph_status(&g), STATUS_OK);
+        assert_int_equal(p->parse("rank=2,target=w", &s), STATUS_OK);
+        if (p->check(&g, &s, &(pass_context){ .training = true }) != STATUS_OK)
+            fail_msg("%s: %s", names[i], status_message());
+        graph_close(&g);
+    }
+}
+
+/* Attention may be all that a model does. */
+static void the_first_attention_is_looked_at(void **state) {
+    (void)state;
+    const pass *p = pass_of("attention", NULL);
+    const char *const names[] = { "q", "k", "v" };
+    tensor_id x[3];
+    graph g;
+    pass_setting offered[2];
+    pass_without without = PASS_OPTIONAL;
+    assert_int_equal(graph_open(&g), STATUS_OK);
+    for (int i = 0; i < 3; i++)
+        x[i] = graph_add_source(
+            &g, &(graph_source){
+                    .name = names[i], .shape = SHAPE(1, 4, 8), .dtype = DTYPE_F32, .role = ROLE_INPUT });
+    tensor_id y = attention_apply(&g, &(attention_inputs){ .q = x[0], .k = x[1], .v = x[2] },
+                                  &(attention_attributes){ .heads = 2 });
+    graph_keep(&g, y, "y");
+    assert_int_equal(graph_status(&g), STATUS_OK);
+    assert_int_equal(p->settings(&g, &(pass_context){ .threads = 1 }, offered, 2, &without), 1);
+    assert_string_equal(offered[0].text, "flash");
+    graph_close(&g);
+}
+
+/* The gradient of a weight that is read as often as a chain may have links is summed over micro-batches; that
+ * of one more is refused. */
+static void the_longest_chain_is_summed(void **state) {
+    (void)state;
+    enum { LONGEST = 4096 };
+    const pass *p = pass_of("accumulate", NULL);
+    for (int uses = LONGEST; uses <= LONGEST + 1; uses++) {
+        graph g, out;
+        pass_setting s;
+        assert_int_equal(graph_open(&g), STATUS_OK);
+        tensor_id x = source(&g, "x", ROLE_INPUT), w = source(&g, "w", ROLE_PARAMETER);
+        for (int i = 0; i < uses; i++)
+            x = matmul_apply(&g, &(matmul_inputs){ .a = x, .b = w, .type = DTYPE_F32 });
+        tensor_id result = graph_add_source(
+            &g,
+            &(graph_source){ .name = "loss", .shape = SHAPE(1), .dtype = DTYPE_F32, .role = ROLE_RESULT });
+        tensor_id loss = sum_apply(&g, x, result);
+        uint32_t tensors = g.tensors.count;
+        tensor_id *gradient = memory_new(tensors, sizeof *gradient);
+        const optimizer_options sgd = { .kind = OPTIMIZER_SGD, .momentum = 0.9 };
+        assert_int_equal(autodiff_run(&g, &(autodiff_seed){ .of = loss }, 1, NULL, gradient), STATUS_OK);
+        assert_int_equal(optimizer_append(&g, &sgd, 0, gradient, tensors), STATUS_OK);
+        memory_free(gradient);
+        assert_int_equal(p->parse("defer", &s), STATUS_OK);
+        assert_int_equal(graph_open(&out), STATUS_OK);
+        status done = p->run(&g, &s, &(pass_context){ .training = true, .batch = 2, .micro_batch = 1 }, &out);
+        if ((done == STATUS_OK) != (uses == LONGEST)) fail_msg("%d uses: %s", uses, status_message());
+        graph_close(&out);
+        graph_close(&g);
+    }
+}
+
 /* A model of nothing but one product is no less refused. */
 static void the_first_product_is_looked_at(void **state) {
     (void)state;
@@ -460,6 +576,10 @@ int main(void) {
         cmocka_unit_test(early_updates_take_no_more),
         cmocka_unit_test(the_second_backward_keeps_no_gradient),
         cmocka_unit_test(the_first_value_is_recomputed),
+        cmocka_unit_test(only_those_blocks_are_recomputed),
+        cmocka_unit_test(one_letter_is_a_target),
+        cmocka_unit_test(the_first_attention_is_looked_at),
+        cmocka_unit_test(the_longest_chain_is_summed),
         cmocka_unit_test(the_first_product_is_looked_at),
         cmocka_unit_test(nothing_is_offered_beside_what_cannot_be),
         cmocka_unit_test(the_largest_piece_is_known),

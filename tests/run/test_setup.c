@@ -103,12 +103,33 @@ static void what_lists_take_must_fit(void **state) {
     }
 }
 
+/* No more samples are evaluated than there are, and no more than were asked for. */
+static void no_sample_is_made_up(void **state) {
+    (void)state;
+    static const char config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 4, "
+                                 "\"n_positions\": 8, \"vocab_size\": 256}\n";
+    static char letters[100];
+    memset(letters, 'a', sizeof letters);
+    scratch_write("small.json", config, sizeof config - 1);
+    scratch_write("letters", letters, sizeof letters);
+    int64_t there = 0;
+    for (int64_t asked = 1; asked <= there + 3; asked++) {
+        setup s;
+        setup_options o = setup_defaults();
+        o.model = "small.json", o.data = o.eval_data = "letters", o.threads = 1, o.eval_samples = asked;
+        if (setup_open(&o, NULL, &s) != STATUS_OK) fail_msg("%s", status_message());
+        there = (int64_t)s.validation.samples;
+        assert_in_range(there, 3, 100);
+        assert_int_equal(s.request.run.eval_samples, asked < there ? asked : there);
+        setup_close(&s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_these),
-        cmocka_unit_test(other_defaults_are_nothing),
-        cmocka_unit_test(optimizers_settle_to_these),
-        cmocka_unit_test(what_lists_take_must_fit),
+        cmocka_unit_test(defaults_are_these),         cmocka_unit_test(other_defaults_are_nothing),
+        cmocka_unit_test(optimizers_settle_to_these), cmocka_unit_test(what_lists_take_must_fit),
+        cmocka_unit_test(no_sample_is_made_up),
     };
     return cmocka_run_group_tests_name("setup", tests, scratch_open, scratch_close);
 }

@@ -140,6 +140,17 @@ static void what_a_kill_has_left_is_not_read(void **state) {
     assert_int_not_equal(access("left/metrics.jsonl.partial", F_OK), 0);
 }
 
+/* A file where the folder would be is named as what is in the way. */
+static void a_file_is_no_folder(void **state) {
+    (void)state;
+    setup s = of_run("file/run");
+    decision d = { 0 };
+    journal *j;
+    scratch_write("file", "x", 1);
+    assert_int_equal(journal_open(&s, &d, &(identity){ 0 }, 0, &j), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "cannot make the folder"));
+}
+
 /* Where the history can't take its place nothing of it stays. */
 static void what_is_in_the_way_is_said(void **state) {
     (void)state;
@@ -254,6 +265,7 @@ int main(void) {
         cmocka_unit_test(it_says_when),
         cmocka_unit_test(what_a_kill_has_left_is_not_read),
         cmocka_unit_test(what_is_in_the_way_is_said),
+        cmocka_unit_test(a_file_is_no_folder),
         cmocka_unit_test(a_run_without_a_folder_writes_nothing),
         cmocka_unit_test(going_on_cuts_the_history),
         cmocka_unit_test(flushed_lines_are_in_the_file),

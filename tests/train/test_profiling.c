@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@
 #include "run/made_up.h"
 #include "train/evaluate.h"
 #include "train/profile.h"
+#include "train/train_report.h"
 
 static bool no_threads;
 
@@ -91,9 +93,36 @@ static void what_does_not_compute_is_not_evaluated(void **state) {
     assert_non_null(strstr(status_message(), "it stands for its sizes"));
 }
 
+/* Without the weights that the run begins with there is no profile of it. */
+static void without_its_weights_nothing_is_profiled(void **state) {
+    (void)state;
+    profile_result r;
+    setup other = s;
+    other.weights = "nowhere";
+    assert_int_equal(profile_run(&other, &d, 3, NULL, &r), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "nowhere"));
+    assert_int_equal(r.steps, 0);
+    profile_close(&r);
+}
+
+/* Of a step that took no time that the clock can tell no share of anything is known. */
+static void no_time_has_no_rate(void **state) {
+    (void)state;
+    train_progress p = { .step = 2, .seconds = 0 };
+    train_report_step(&s, &d, 0.5, 0, 1, &p);
+    assert_true(p.peak_share == 0);
+    assert_true(isnan(p.tokens_per_second));
+    p.seconds = 2;
+    train_report_step(&s, &d, 0.5, 0, 1, &p);
+    assert_true(p.peak_share == 0.25);
+    assert_true(p.tokens_per_second == 4);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(the_step_in_the_middle_is_shown),
                                         cmocka_unit_test(without_a_thread_nothing_is_profiled),
-                                        cmocka_unit_test(what_does_not_compute_is_not_evaluated) };
+                                        cmocka_unit_test(what_does_not_compute_is_not_evaluated),
+                                        cmocka_unit_test(without_its_weights_nothing_is_profiled),
+                                        cmocka_unit_test(no_time_has_no_rate) };
     return cmocka_run_group_tests(tests, open_small, close_small);
 }

@@ -49,6 +49,10 @@ static void the_sum_must_stand(void **state) {
     assert_non_null(key);
     assert_string_equal(data + bytes - 3, "\n}\n"); /* its last line is a line, as tools for text want it */
     assert_true(sum_stands(data, bytes));
+    int same = snprintf(other, sizeof other, "%.*s\"xxh64\":%s", (int)(key - data), data,
+                        strchr(strchr(key, ':'), '"')); /* a blank less behind the key is no damage */
+    assert_int_equal(same, (int)bytes - 1);
+    assert_true(sum_stands(other, (size_t)same));
     damaged("{}\n", 3, "no sum");
     damaged("{\"format\": 1, \"step\": 7}\n", 25, "no sum behind something");
     int length = snprintf(other, sizeof other, "%.*s\"end\": 1}", (int)(key - data), data);
