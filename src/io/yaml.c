@@ -108,6 +108,17 @@ static status read_value(reading *r, yaml_entry *x) {
 
 /* ---- the map ---- */
 
+static status make_room(const reading *r) {
+    yaml_file *f = r->file;
+    if (f->count < f->room) return STATUS_OK;
+    if (f->count >= MOST_ENTRIES) return REFUSE(r, "more than %u keys", f->count);
+    uint32_t room = f->room ? 2 * f->room : 16;
+    yaml_entry *more = memory_resize(f->entries, room, sizeof *more);
+    if (!more) return status_set(STATUS_FAILED, "no memory to read %s", r->name);
+    f->entries = more, f->room = room;
+    return STATUS_OK;
+}
+
 static status read_key(reading *r, yaml_entry **out) {
     yaml_file *f = r->file;
     if (r->event.type != YAML_SCALAR_EVENT) return REFUSE(r, "%s", "a key is the name of an option");
@@ -120,14 +131,10 @@ static status read_key(reading *r, yaml_entry **out) {
             memory_free(key);
             return twice;
         }
-    if (f->count == f->room) { /* room for one more is made before the key is handed over */
-        uint32_t room = f->room ? 2 * f->room : 16;
-        yaml_entry *more = f->count < MOST_ENTRIES ? memory_resize(f->entries, room, sizeof *more) : NULL;
-        if (!more) {
-            memory_free(key);
-            return REFUSE(r, "more than %u keys", f->count);
-        }
-        f->entries = more, f->room = room;
+    status room = make_room(r); /* before the key is handed over */
+    if (room != STATUS_OK) {
+        memory_free(key);
+        return room;
     }
     *out = &f->entries[f->count++];
     **out = (yaml_entry){ .key = key, .line = line_of(r) };
