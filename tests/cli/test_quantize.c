@@ -396,6 +396,8 @@ static void what_is_wrong_is_said(void **state) {
                      0);
     command_expect(0, "train low/config.json --data text --out ascii --steps 2 --batch 4 --quiet");
     refuses("quantize ascii --to int8 --mode static --calibrate bytes --out never", "bytes");
+    refuses("quantize ascii --to int8 --data bytes --out never", "the vocabulary has 128 ids");
+    assert_int_not_equal(access("never", F_OK), 0);
 }
 
 /* While another writes to the folder, nothing is written there, and nothing of the other's is removed. */

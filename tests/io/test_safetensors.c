@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,6 +36,18 @@ static const safetensors_item items[] = {
     { "empty", "F32", { { 0, 4 }, 2 }, .data = weights, .bytes = 0 },
 };
 enum { ITEMS = sizeof items / sizeof *items };
+
+/* ---- a disk that fails ---- */
+
+static long reads, fails_at = -1; /* so far; the one that fails, -1: none */
+
+ssize_t __real_pread(int file, void *data, size_t bytes, off_t at);
+ssize_t __wrap_pread(int file, void *data, size_t bytes, off_t at);
+ssize_t __wrap_pread(int file, void *data, size_t bytes, off_t at) {
+    if (reads++ != fails_at) return __real_pread(file, data, bytes, at);
+    errno = EIO;
+    return -1;
+}
 
 static void what_is_written_is_read(void **state) {
     (void)state;
@@ -122,6 +135,7 @@ static void unusual_headers_are_read(void **state) {
           4, 1 },
         { "{\"\\u0061\":{\"dtype\":\"BOOL\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, 1 },
         { "{\"\\u00fF\\uABCD\\uafaf\":{\"dtype\":\"BOOL\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, 1 },
+        { "{\"\\ud7ff\\ue000\\uffff\":{\"dtype\":\"BOOL\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, 1 },
         { "{\"b\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[1,3]},\"__metadata__\":{\"x\":\"y\"},"
           "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
           3, 2 },
@@ -138,6 +152,25 @@ static void unusual_headers_are_read(void **state) {
         assert_int_equal(s.count, good[i].count);
         safetensors_close(&s);
     }
+}
+
+/* Whichever read fails, that is what is said. */
+static void a_read_that_fails_is_said(void **state) {
+    (void)state;
+    bool reached = true;
+    long at = 0;
+    assert_int_equal(safetensors_write("failing.safetensors", items, ITEMS), STATUS_OK);
+    for (; reached; at++) {
+        safetensors s;
+        reads = 0, fails_at = at;
+        status result = safetensors_open("failing.safetensors", &s);
+        reached = reads > at;
+        fails_at = -1;
+        assert_int_equal(result, reached ? STATUS_FAILED : STATUS_OK);
+        if (reached && !strstr(status_message(), strerror(EIO))) fail_msg("%s", status_message());
+        safetensors_close(&s);
+    }
+    assert_true(at > 3);
 }
 
 #define ONE(name, dtype, shape, offsets)                                                                     \
@@ -575,6 +608,7 @@ int main(void) {
         cmocka_unit_test(no_tensors_are_a_file_too),
         cmocka_unit_test(dtypes_have_names),
         cmocka_unit_test(unusual_headers_are_read),
+        cmocka_unit_test(a_read_that_fails_is_said),
         cmocka_unit_test(damaged_headers_are_refused),
         cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(headers_hold_what_was_counted),

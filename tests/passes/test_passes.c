@@ -116,6 +116,23 @@ static void nonsense_is_refused(void **state) {
     }
 }
 
+/* So is a text that begins well. */
+static void what_follows_a_text_is_read(void **state) {
+    (void)state;
+    static const char *const more[] = { ",nonsense", ",nonsense=1", "nonsense", " ", "+nonsense" };
+    for (size_t k = 0; k < sizeof good / sizeof *good; k++)
+        for (int t = 0; t < 8 && good[k].texts[t]; t++)
+            for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+                char written[2 * PASS_SETTING_BYTES];
+                pass_setting s;
+                bool target = strstr(good[k].texts[t], "target=") && more[i][0] != ',';
+                if (target) continue; /* which may have any name */
+                snprintf(written, sizeof written, "%s%s", good[k].texts[t], more[i]);
+                if (find_pass(good[k].name)->parse(written, &s) != STATUS_INVALID)
+                    fail_msg("%s: '%s' is taken", good[k].name, written);
+            }
+}
+
 /* A text for which there is just no room is refused, not cut. */
 static void long_texts_are_not_cut(void **state) {
     (void)state;
@@ -501,6 +518,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_round_trip),
         cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(what_follows_a_text_is_read),
         cmocka_unit_test(long_texts_are_not_cut),
         cmocka_unit_test(offers_can_be_pinned),
         cmocka_unit_test(contradictions),

@@ -19,17 +19,20 @@
 #include "compare/compare.h"
 #include "io/adapter_files.h"
 #include "io/scratch.h"
+#include "io/yaml.h"
 #include "passes/adapting.h"
 #include "plan/pack.h"
 #include "quantize/quantize.h"
 #include "run/identity.h"
 #include "run/lab.h"
+#include "search/space.h"
 
 /* ---- what is taken over ---- */
 
 static struct {
     long calls, failing; /* so far; the one that fails, -1: none */
     bool refused;        /* a call for address space was */
+    long blocks;         /* that were given and are not given back */
 } memory = { .failing = -1 };
 
 void *__real_calloc(size_t count, size_t size);
@@ -41,15 +44,37 @@ void *__wrap_realloc(void *block, size_t bytes);
 void *__wrap_mmap(void *at, size_t bytes, int how, int kind, int file, off_t from);
 
 char *__wrap_strdup(const char *copied);
+void __real_free(void *block);
+void __wrap_free(void *block);
 
 static bool fails(void) {
     errno = ENOMEM;
     return memory.calls++ == memory.failing;
 }
 
-void *__wrap_calloc(size_t count, size_t size) { return fails() ? NULL : __real_calloc(count, size); }
-void *__wrap_realloc(void *block, size_t bytes) { return fails() ? NULL : __real_realloc(block, bytes); }
-char *__wrap_strdup(const char *copied) { return fails() ? NULL : __real_strdup(copied); }
+static void *counted(void *block) {
+    memory.blocks += block != NULL;
+    return block;
+}
+
+/* What the compiler makes of realloc of nothing. */
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes) { return fails() ? NULL : counted(__real_malloc(bytes)); }
+
+void *__wrap_calloc(size_t count, size_t size) {
+    return fails() ? NULL : counted(__real_calloc(count, size));
+}
+void *__wrap_realloc(void *block, size_t bytes) {
+    if (fails()) return NULL;
+    void *larger = __real_realloc(block, bytes);
+    return block ? larger : counted(larger);
+}
+char *__wrap_strdup(const char *copied) { return fails() ? NULL : counted(__real_strdup(copied)); }
+void __wrap_free(void *block) {
+    memory.blocks -= block != NULL;
+    __real_free(block);
+}
 
 /* Where there is no address space less is asked for, so all of those calls fail from then on. */
 void *__wrap_mmap(void *at, size_t bytes, int how, int kind, int file, off_t from) {
@@ -57,7 +82,8 @@ void *__wrap_mmap(void *at, size_t bytes, int how, int kind, int file, off_t fro
     return memory.refused ? MAP_FAILED : __real_mmap(at, bytes, how, kind, file, from);
 }
 
-/* Every call for memory of `body` fails once; returns how many there were. */
+/* Every call for memory of `body` fails once; returns how many there were. Of a call that failed no block is
+ * left. */
 static long try_all(status (*body)(void *context), void *context, const char *what) {
     memory_trim(); /* what is kept for later would be memory that is there */
     memory.calls = 0, memory.failing = -1;
@@ -66,8 +92,10 @@ static long try_all(status (*body)(void *context), void *context, const char *wh
     for (long at = 0; at < all; at++) {
         memory_trim();
         memory.calls = 0, memory.failing = at, memory.refused = false;
+        long before = memory.blocks;
         status result = body(context);
         memory.failing = -1, memory.refused = false;
+        if (memory.blocks > before) fail_msg("%s: call %ld of %ld fails, and a block is left", what, at, all);
         if (memory.calls > at && result != STATUS_FAILED)
             fail_msg("%s: call %ld of %ld fails, and that is %d", what, at, all, result);
     }
@@ -151,6 +179,47 @@ static void nothing_is_packed_in_half_a_table(void **state) {
     assert_true(try_all(pack, list, "packing") > 9);
 }
 
+/* ---- lifetimes ---- */
+
+static status list_lives(void *context) {
+    live_set set;
+    status result = live_of_program(context, &set);
+    if (result != STATUS_OK) assert_true(!set.storages && !set.of_tensor && !set.count);
+    live_close(&set);
+    return result;
+}
+
+static void no_half_of_a_list_is_left(void **state) {
+    (void)state;
+    lab l;
+    plan p;
+    lab_open(&l, &(lab_sizes){
+                     .layers = 1, .heads = 2, .channels = 16, .context = 16, .vocabulary = 61, .batch = 2 });
+    compose_choice c = lab_choose(&l, 0, "");
+    must(compose_plan(&l.run, &c, &p));
+    assert_true(try_all(list_lives, &p.programs[0].program, "lives") > 2);
+    plan_close(&p);
+}
+
+/* ---- configurations of lines ---- */
+
+static status read_lines(void *context) {
+    yaml_file f;
+    TRY(yaml_read("c.yaml", context, strlen(context), &f));
+    yaml_close(&f);
+    return STATUS_OK;
+}
+
+/* So many that the list of them grows more than once. */
+static void no_line_is_left(void **state) {
+    (void)state;
+    char lines[1024];
+    int length = 0;
+    for (int i = 0; i < 40; i++)
+        length += snprintf(lines + length, sizeof lines - (size_t)length, "key%d: value\n", i);
+    assert_true(try_all(read_lines, lines, "lines") > 80);
+}
+
 /* ---- who a run is ---- */
 
 static status identify(void *context) {
@@ -215,6 +284,56 @@ static void nothing_is_quantized_by_half_of_what_is_known(void **state) {
     assert_int_not_equal(access("codes", F_OK), 0);
 }
 
+/* ---- searching ---- */
+
+/* Every forward setting of every stem, as texts. */
+static void space_text(const space *s, text *out) {
+    for (uint32_t k = 0; k < s->stem_count; k++) {
+        text_add(out, "\n");
+        for (int i = 0; pass_table[i]; i++) {
+            uint8_t at = s->stems[k].forward[i];
+            if (at >= s->known[i].count) fail_msg("%s has no setting %d", pass_table[i]->name, (int)at);
+            text_add(out, "%s;", s->known[i].settings[at].text);
+        }
+    }
+}
+
+/* Where it was tried again it may be whole all the same, but nothing else. */
+static void no_setting_is_left_out(void **state) {
+    (void)state;
+    lab l;
+    space s;
+    text whole = { 0 };
+    int refused = 0;
+    lab_open(&l, &(lab_sizes){
+                     .layers = 1, .heads = 2, .channels = 16, .context = 16, .vocabulary = 61, .batch = 4 });
+    const search_request q = { .run = l.run, .allowed = PASS_REASSOCIATING };
+    memory_trim();
+    memory.calls = 0;
+    must(space_open(&q, &s));
+    long all = memory.calls;
+    space_text(&s, &whole);
+    space_close(&s);
+    for (long at = 0; at < all; at++) {
+        text found = { 0 };
+        memory_trim();
+        memory.calls = 0, memory.failing = at, memory.refused = false;
+        status result = space_open(&q, &s);
+        memory.failing = -1, memory.refused = false;
+        if (result == STATUS_OK) {
+            space_text(&s, &found);
+            assert_string_equal(found.data, whole.data);
+        } else {
+            assert_int_equal(result, STATUS_FAILED);
+        }
+        refused += result == STATUS_FAILED;
+        space_close(&s);
+        text_close(&found);
+    }
+    assert_true(all > 50 && refused > all / 4);
+    text_close(&whole);
+}
+
 /* ---- comparing ---- */
 
 typedef struct {
@@ -272,9 +391,12 @@ static void no_row_is_left_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(no_pass_makes_half_a_graph),
                                         cmocka_unit_test(nothing_is_packed_in_half_a_table),
+                                        cmocka_unit_test(no_half_of_a_list_is_left),
+                                        cmocka_unit_test(no_line_is_left),
                                         cmocka_unit_test(nobody_is_half_known),
                                         cmocka_unit_test(no_half_of_an_adapter_is_kept),
                                         cmocka_unit_test(nothing_is_quantized_by_half_of_what_is_known),
+                                        cmocka_unit_test(no_setting_is_left_out),
                                         cmocka_unit_test(no_row_is_left_out) };
     threads_set(1);
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

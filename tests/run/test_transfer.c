@@ -20,6 +20,7 @@
 #include "io/scratch.h"
 #include "oracle/reach.h"
 #include "run/lab.h"
+#include "run/weights.h"
 
 /* ---- a disk that fails, or takes its time ---- */
 
@@ -70,6 +71,16 @@ static const lab_sizes sizes = {
     .layers = 1, .heads = 2, .channels = 32, .context = 16, .vocabulary = 9001, .batch = 2
 };
 
+static bool looks; /* each step looks for what is not finite, as one does after a step that was not */
+
+static void run_step(exec *e) {
+    exec_fault fault;
+    if (looks)
+        assert_false(exec_find_fault(e, reach_program(e->plan, "step"), &fault));
+    else
+        reach_run(e, "step");
+}
+
 /* Steps until one fails, or `steps`; returns how many did not. */
 static int run_steps(int steps, float *losses, char sentence[256]) {
     lab l;
@@ -85,7 +96,7 @@ static int run_steps(int steps, float *losses, char sentence[256]) {
     for (; done < steps && exec_failed(e) == STATUS_OK; done++) {
         *loss = 0;
         lab_hand_in(&l, e, "step", done, 0, sizes.batch);
-        reach_run(e, "step");
+        run_step(e);
         losses[done] = *loss;
     }
     exec_part part;
@@ -161,6 +172,44 @@ static void after_a_failure_nothing_is_given(void **state) {
     memory_free(weights);
     exec_close(e);
     plan_close(&p);
+}
+
+/* Weights that are kept in the file are filled there, or it is said that they could not be. */
+static void weights_that_are_not_filled_are_said(void **state) {
+    (void)state;
+    bool reached = true;
+    lab l;
+    plan p;
+    lab_open(&l, &sizes);
+    compose_choice c = lab_choose(&l, 0, "precision=mixed-bf16 offload=optimizer+master");
+    assert_int_equal(compose_plan(&l.run, &c, &p), STATUS_OK);
+    long at = 0;
+    for (; reached; at++) {
+        exec *e;
+        assert_int_equal(exec_open(&p, 0, &e), STATUS_OK);
+        calls = 0;
+        fails_at = at;
+        status result = weights_initialise(e, &l.model, 7);
+        reached = calls > at;
+        fails_at = -1;
+        assert_int_equal(result, reached ? STATUS_FAILED : STATUS_OK);
+        exec_close(e);
+    }
+    assert_true(at > 1);
+    plan_close(&p);
+}
+
+/* Who looks for a fault reads what is in the file as a step does. */
+static void faults_are_looked_for_in_the_same_state(void **state) {
+    (void)state;
+    float losses[3], again[3];
+    char sentence[256];
+    assert_int_equal(run_steps(3, losses, sentence), 3);
+    looks = true;
+    int done = run_steps(3, again, sentence);
+    looks = false;
+    assert_int_equal(done, 3);
+    assert_memory_equal(losses, again, sizeof losses);
 }
 
 static void slow_disks_are_waited_for(void **state) {
@@ -341,10 +390,16 @@ static void files_have_no_name(void **state) {
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(after_a_failure_nothing_is_given),    cmocka_unit_test(failures_are_said),
-        cmocka_unit_test(slow_disks_are_waited_for),           cmocka_unit_test(folders_are_looked_at),
-        cmocka_unit_test(a_disk_that_has_become_full_is_said), cmocka_unit_test(files_have_no_name),
-        cmocka_unit_test(parts_are_where_they_belong),         cmocka_unit_test(state_in_a_file_is_the_same),
+        cmocka_unit_test(weights_that_are_not_filled_are_said),
+        cmocka_unit_test(faults_are_looked_for_in_the_same_state),
+        cmocka_unit_test(after_a_failure_nothing_is_given),
+        cmocka_unit_test(failures_are_said),
+        cmocka_unit_test(slow_disks_are_waited_for),
+        cmocka_unit_test(folders_are_looked_at),
+        cmocka_unit_test(a_disk_that_has_become_full_is_said),
+        cmocka_unit_test(files_have_no_name),
+        cmocka_unit_test(parts_are_where_they_belong),
+        cmocka_unit_test(state_in_a_file_is_the_same),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

@@ -131,6 +131,43 @@ static void a_wish_is_a_part_of_the_front(void **state) {
     setup_close(&s);
 }
 
+/* A point is of the class of the setting that changes the most, whichever technique that is. */
+static void a_point_has_the_class_of_its_settings(void **state) {
+    (void)state;
+    setup s;
+    setup_options o = setup_defaults();
+    search_front all;
+    o.model = "char-small", o.batch = 4, o.context = 64, o.threads = 2;
+    for (int i = 0; pass_table[i]; i++) {
+        if (strcmp(pass_table[i]->name, "attention") == 0) o.passes[i] = "off";
+        if (strcmp(pass_table[i]->name, "chunk_loss") == 0) o.passes[i] = "100";
+    }
+    must(setup_open(&o, NULL, &s));
+    must(search_run(&s.request, NULL, &all));
+    assert_true(all.count > 1);
+    for (uint32_t i = 0; i < all.count; i++) {
+        const compose_choice *c = &all.points[i].choice;
+        pass_class class = PASS_EXACT;
+        for (int k = 0; pass_table[k]; k++)
+            if (c->settings[k].text[0] && c->settings[k].class > class) class = c->settings[k].class;
+        assert_int_equal(class, PASS_REASSOCIATING);
+        assert_int_equal(all.points[i].class, class);
+    }
+    search_close(&all);
+    setup_close(&s);
+}
+
+/* What has that room to be made in leaves the program its own, and uses up the memory but for a bit. */
+static void what_is_made_fits_its_room(void **state) {
+    (void)state;
+    uint64_t code = device_runtime_reserve(0).code;
+    for (uint64_t more = 1 << 10; more < 1ULL << 40; more *= 4) {
+        uint64_t making = plan_making_bytes(plan_graph_room(code + more).bytes);
+        assert_in_range(making, more - more / 16, more);
+    }
+    for (uint64_t less = 0; less < 3; less++) assert_int_equal(plan_graph_room(code - less).bytes, 1);
+}
+
 /* A processor that is the same wherever the test runs. */
 static void set_rates(search_request *q) {
     q->run.lower.rates = (device_rates){ .flops = { 330e9, 122e9, 600e9, 560e9, 240e9 },
@@ -449,11 +486,18 @@ static void work_is_what_it_was(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wish_is_a_part_of_the_front), cmocka_unit_test(more_freedom_is_never_slower),
-        cmocka_unit_test(a_limit_plans_what_is_within),  cmocka_unit_test(outlines_are_bounds),
-        cmocka_unit_test(trunks_change_no_plan),         cmocka_unit_test(programs_share_their_room),
-        cmocka_unit_test(there_is_always_room_for_one),  cmocka_unit_test(a_room_that_is_used_up_stays_one),
-        cmocka_unit_test(what_was_larger_counts),        cmocka_unit_test(few_are_planned),
+        cmocka_unit_test(a_wish_is_a_part_of_the_front),
+        cmocka_unit_test(more_freedom_is_never_slower),
+        cmocka_unit_test(a_limit_plans_what_is_within),
+        cmocka_unit_test(outlines_are_bounds),
+        cmocka_unit_test(trunks_change_no_plan),
+        cmocka_unit_test(programs_share_their_room),
+        cmocka_unit_test(a_point_has_the_class_of_its_settings),
+        cmocka_unit_test(what_is_made_fits_its_room),
+        cmocka_unit_test(there_is_always_room_for_one),
+        cmocka_unit_test(a_room_that_is_used_up_stays_one),
+        cmocka_unit_test(what_was_larger_counts),
+        cmocka_unit_test(few_are_planned),
         cmocka_unit_test(work_is_what_it_was),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

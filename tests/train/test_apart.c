@@ -14,9 +14,11 @@
 
 #include "base/memory.h"
 #include "base/units.h"
+#include "exec/runner.h"
 #include "io/file.h"
 #include "io/scratch.h"
 #include "oracle/apart.h"
+#include "run/weights.h"
 #include "train/evaluate.h"
 #include "train/room.h"
 #include "train/train.h"
@@ -223,6 +225,49 @@ static void faults_are_found(void **state) {
     }
     assert_string_equal(said[0], said[1]);
     assert_non_null(strstr(said[0], "made it first"));
+}
+
+/* The loss of a rehearsal, after inputs that hold these tokens. */
+static double rehearse(runner *r, int32_t token) {
+    double loss;
+    int32_t tokens[256];
+    for (int i = 0; i < 256; i++) tokens[i] = token;
+    for (uint32_t k = 0; k < r->plan->program_count; k++) {
+        const exec_value *field = &r->programs[k].field[0];
+        assert_true(field->bytes <= sizeof tokens);
+        if (r->plan->programs[k].program.shape.task == TASK_EVALUATE)
+            assert_int_equal(exec_write(r->exec, field, 0, tokens, field->bytes), STATUS_OK);
+    }
+    assert_int_equal(exec_write_number(r->exec, &r->total, 0), STATUS_OK);
+    assert_int_equal(runner_rehearse_validation(r), STATUS_OK);
+    assert_int_equal(exec_read_number(r->exec, &r->total, &loss), STATUS_OK);
+    return loss;
+}
+
+/* Whatever was in its inputs, a rehearsal of validation is on zeros: there may be numbers that are no tokens.
+ */
+static void rehearsals_are_on_zeros(void **state) {
+    (void)state;
+    double losses[2][2];
+    for (int k = 0; k < 2; k++) {
+        setup s;
+        decision d;
+        exec *e;
+        runner r;
+        setup_options o = usual(NULL);
+        open_on(k ? &apart_device : NULL, &o, &s);
+        assert_int_equal(decision_make(&s, &d), STATUS_OK);
+        assert_int_equal(exec_open(&d.plan, 0, &e), STATUS_OK);
+        assert_int_equal(weights_initialise(e, &s.model, 7), STATUS_OK);
+        assert_int_equal(runner_open(&r, e, &d.plan, &s.model, s.request.run.context, 7), STATUS_OK);
+        for (int i = 0; i < 2; i++) losses[k][i] = rehearse(&r, 3 + 2 * i);
+        assert_true(losses[k][0] > 0 && losses[k][0] == losses[k][1]);
+        runner_close(&r);
+        exec_close(e);
+        decision_close(&d);
+        setup_close(&s);
+    }
+    assert_true(losses[0][0] == losses[1][0]);
 }
 
 static int pass_named(const char *name) {
@@ -455,6 +500,7 @@ int main(void) {
         cmocka_unit_test(evaluates),
         cmocka_unit_test(budgets_are_of_the_device),
         cmocka_unit_test(faults_are_found),
+        cmocka_unit_test(rehearsals_are_on_zeros),
         cmocka_unit_test(what_is_away_is_in_the_hosts_memory),
         cmocka_unit_test(points_of_the_front_run_on_both),
         cmocka_unit_test(what_may_be_away_is_limited),

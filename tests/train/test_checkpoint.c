@@ -17,6 +17,7 @@
 
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/safetensors.h"
 #include "io/scratch.h"
 #include "run/weights.h"
 #include "train/checkpoint.h"
@@ -74,18 +75,27 @@ typedef struct {
     identity run;
 } small;
 
-static void open_small(small *x) {
-    static const char config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 4, "
-                                 "\"n_positions\": 8, \"vocab_size\": 8}\n";
-    scratch_write("config.json", config, sizeof config - 1);
+/* Of a model whose widest values are `width` and `vocabulary`, with one technique pinned (NULL: none). */
+static void open_with(small *x, int width, int vocabulary, const char *technique, const char *setting) {
+    char config[256];
+    int bytes = snprintf(config, sizeof config,
+                         "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": %d, "
+                         "\"n_positions\": 8, \"vocab_size\": %d}\n",
+                         width, vocabulary);
+    scratch_write("config.json", config, (size_t)bytes);
     setup_options o = setup_defaults();
     o.model = "config.json", o.out = "out", o.keep = 2, o.batch = 1, o.threads = 1;
+    for (int i = 0; technique && pass_table[i]; i++)
+        if (strcmp(pass_table[i]->name, technique) == 0) o.passes[i] = setting;
+    if (technique && strcmp(technique, "offload") == 0) o.folder = "/tmp"; /* no disk in memory */
     *x = (small){ 0 };
-    assert_int_equal(setup_open(&o, NULL, &x->s), STATUS_OK);
-    assert_int_equal(decision_make(&x->s, &x->d), STATUS_OK);
+    if (setup_open(&o, NULL, &x->s) != STATUS_OK || decision_make(&x->s, &x->d) != STATUS_OK)
+        fail_msg("%s", status_message());
     assert_int_equal(exec_open(&x->d.plan, 0, &x->e), STATUS_OK);
     assert_int_equal(weights_initialise(x->e, &x->s.model, 7), STATUS_OK);
 }
+
+static void open_small(small *x) { open_with(x, 4, 8, NULL, NULL); }
 
 static void close_small(small *x) {
     exec_close(x->e);
@@ -106,6 +116,12 @@ static int64_t check_all(void) {
         assert_int_equal(checkpoint_folder_name("out", steps[i], folder), STATUS_OK);
         if (checkpoint_verify(folder, &t) != STATUS_OK) fail_msg("%s", status_message());
         assert_int_equal(t.step, steps[i]);
+        static const char *const beside[] = { "config.json", "generation_config.json" };
+        for (size_t k = 0; k < 2; k++) { /* a model's folder, as others read it */
+            char path[CHECKPOINT_PATH_BYTES + 32];
+            snprintf(path, sizeof path, "%s/%s", folder, beside[k]);
+            if (access(path, F_OK) != 0) fail_msg("there is no %s", path);
+        }
         if (steps[i] > newest) newest = steps[i];
     }
     memory_free(steps);
@@ -228,14 +244,103 @@ static void every_byte_counts(void **state) {
     close_small(&x);
 }
 
+/* Byte k of a state, of numbers that are finite in every type. */
+static char byte_of(uint64_t k) { return (char)(1 + k % 59); }
+
+/* Writes all state, or compares it with what was written; returns how many values are of one byte. */
+static int each_value(small *x, bool compare, bool zeros) {
+    static char data[1 << 16];
+    int single = 0;
+    for (uint32_t i = 0; i < x->d.plan.persistent_count; i++) {
+        const plan_persistent *p = &x->d.plan.persistent[i];
+        if (p->category != CATEGORY_WEIGHTS && p->category != CATEGORY_OPTIMIZER) continue;
+        exec_value v = exec_state_of(x->e, p);
+        single += v.bytes == 1;
+        assert_true(v.bytes <= sizeof data);
+        for (uint64_t k = 0; k < v.bytes; k++) data[k] = (char)(zeros ? 0 : byte_of(k));
+        if (compare) assert_int_equal(exec_read(x->e, &v, 0, data, v.bytes), STATUS_OK);
+        for (uint64_t k = 0; compare && k < v.bytes; k++)
+            if (data[k] != byte_of(k)) fail_msg("byte %d of %s is not loaded", (int)k, p->name);
+        if (!compare) assert_int_equal(exec_write(x->e, &v, 0, data, v.bytes), STATUS_OK);
+    }
+    return single;
+}
+
+/* Of every value every byte comes back: of one that has a single one, and of what is in a file. */
+static void every_byte_comes_back(void **state) {
+    (void)state;
+    static const struct {
+        int width, vocabulary;
+        const char *technique, *setting;
+    } runs[] = { { 4, 8, NULL, NULL },
+                 { 1, 8, "quantize_state", "8bit:all" },
+                 { 4, 1100, "offload", "optimizer" } };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        small x;
+        trainer_state t;
+        uint64_t away = 0;
+        open_with(&x, runs[i].width, runs[i].vocabulary, runs[i].technique, runs[i].setting);
+        for (uint32_t k = 0; k < x.d.plan.persistent_count; k++)
+            away += x.d.plan.persistent[k].pool == POOL_FILE;
+        assert_int_equal(away > 0, i == 2);
+        assert_int_equal(each_value(&x, false, false) > 0, i == 1);
+        begin(&x);
+        each_value(&x, false, true);
+        assert_int_equal(checkpoint_verify("out/checkpoint-1", &t), STATUS_OK);
+        if (checkpoint_load(x.e, &x.s, &x.d, "out/checkpoint-1", &t) != STATUS_OK)
+            fail_msg("%s", status_message());
+        each_value(&x, true, false);
+        close_small(&x);
+    }
+}
+
+/* A value that a checkpoint lacks is missed, in whichever of its files. */
+static void what_lacks_a_value_is_refused(void **state) {
+    (void)state;
+    static const char *const files[] = { "model.safetensors", "optimizer.safetensors" };
+    static const float number = 1;
+    small x;
+    trainer_state t;
+    open_small(&x);
+    for (int i = 0; i < 2; i++) {
+        char path[96];
+        begin(&x);
+        assert_int_equal(checkpoint_verify("out/checkpoint-1", &t), STATUS_OK);
+        assert_int_equal(checkpoint_check(&x.d.plan, "out/checkpoint-1", &t), STATUS_OK);
+        snprintf(path, sizeof path, "out/checkpoint-1/%s", files[i]);
+        const safetensors_item other = { "other", "F32", SHAPE(1), .data = &number, .bytes = sizeof number };
+        assert_int_equal(safetensors_write(path, &other, 1), STATUS_OK);
+        assert_int_equal(checkpoint_check(&x.d.plan, "out/checkpoint-1", &t), STATUS_INVALID);
+        if (!strstr(status_message(), path)) fail_msg("%s: %s", path, status_message());
+    }
+    close_small(&x);
+}
+
+/* A name is as long as there is room for beside the files in it; one byte more is refused. */
+static void names_leave_room_for_files(void **state) {
+    (void)state;
+    enum { FILES = 32 }; /* of the longest name in a checkpoint, or its ending while it is made */
+    static char out[CHECKPOINT_PATH_BYTES];
+    char path[CHECKPOINT_PATH_BYTES];
+    size_t behind = strlen("/checkpoint-7");
+    for (size_t length = CHECKPOINT_PATH_BYTES - FILES - 2; length <= CHECKPOINT_PATH_BYTES - FILES;
+         length++) {
+        memset(out, 'x', sizeof out);
+        out[length - behind] = 0;
+        bool fits = length + FILES < CHECKPOINT_PATH_BYTES;
+        assert_int_equal(checkpoint_folder_name(out, 7, path), fits ? STATUS_OK : STATUS_INVALID);
+        if (fits) assert_int_equal(strlen(path), length);
+    }
+}
+
 int main(void) {
     if (access("/dev/shm", W_OK) == 0)
         strcpy(scratch_path, "/dev/shm/snug-test-XXXXXX"); /* thousands of saves */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_at_every_byte),
-        cmocka_unit_test(failing_at_every_call),
-        cmocka_unit_test(removing_is_done_or_said),
-        cmocka_unit_test(every_byte_counts),
+        cmocka_unit_test(full_at_every_byte),         cmocka_unit_test(failing_at_every_call),
+        cmocka_unit_test(removing_is_done_or_said),   cmocka_unit_test(every_byte_counts),
+        cmocka_unit_test(every_byte_comes_back),      cmocka_unit_test(what_lacks_a_value_is_refused),
+        cmocka_unit_test(names_leave_room_for_files),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, scratch_open, scratch_close);
 }

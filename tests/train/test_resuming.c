@@ -227,6 +227,44 @@ static void what_stands_in_the_way_is_named(void **state) {
     resume_close(&r);
 }
 
+/* What a killed start has left half made goes before anything new is written, or it is said why it can't. */
+static void what_is_half_made_goes_or_is_said(void **state) {
+    (void)state;
+    for (int inner = 0; inner < 2; inner++) { /* a folder inside is none of ours */
+        resume r;
+        begin("half", &small.run);
+        save("half", 2);
+        assert_int_equal(
+            io_make_folder(inner ? "half/checkpoint-3.partial/inner" : "half/checkpoint-3.partial"),
+            STATUS_OK);
+        assert_int_equal(find(NULL, "half", &r), STATUS_OK);
+        status result = resume_claim(&small.s, &r);
+        if (inner ? result == STATUS_OK : result != STATUS_OK) fail_msg("%s", status_message());
+        if (inner) assert_non_null(strstr(status_message(), "half/checkpoint-3.partial"));
+        assert_int_equal(access("half/checkpoint-3.partial", F_OK), inner ? 0 : -1);
+        resume_close(&r);
+    }
+}
+
+/* Where no plan fits the sentence is about that, whatever else was looked at on the way. */
+static void what_does_not_fit_is_said(void **state) {
+    (void)state;
+    resume r;
+    setup s;
+    decision d;
+    setup_options o = small.s.options;
+    begin("tight", &small.run);
+    save("tight", 2);
+    o.resume = true, o.resume_from = NULL, o.out = "tight", o.allow = "optimizer-state", o.memory = 1 << 20;
+    if (setup_open(&o, NULL, &s) != STATUS_OK || resume_find(&s, &r) != STATUS_OK)
+        fail_msg("%s", status_message());
+    assert_int_equal(r.step, 2);
+    assert_int_equal(resume_decide(&s, &r, &d), STATUS_NO_FIT);
+    if (!strstr(status_message(), "does not fit")) fail_msg("'%s'", status_message());
+    resume_close(&r);
+    setup_close(&s);
+}
+
 /* Names of folders may hold any bytes; what people read is a line each, and UTF-8. */
 static void sentences_can_be_read(void **state) {
     (void)state;
@@ -255,6 +293,8 @@ int main(void) {
         cmocka_unit_test(another_may_come_first),
         cmocka_unit_test(other_runs_are_refused),
         cmocka_unit_test(what_stands_in_the_way_is_named),
+        cmocka_unit_test(what_does_not_fit_is_said),
+        cmocka_unit_test(what_is_half_made_goes_or_is_said),
         cmocka_unit_test(sentences_can_be_read),
     };
     return cmocka_run_group_tests(tests, open_small, close_small);
