@@ -1,4 +1,5 @@
-/* Codes of 4 bits that are made while a file is read are those of its rows, whatever type these have. */
+/* Codes of 4 bits that are made while a file is read are those of its rows, whatever type these have; and of
+ * a file that can't be read to its end none are made. Reads go through here (test_coded_files.wrap). */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,12 +8,15 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "io/coded_files.h"
+#include "io/model_files.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
+#include "ops/codes.h"
 #include "ops/nf4.h"
 
 enum { ROWS = 5, COLUMNS = 2 * NF4_BLOCK + 6, BLOCKS = 3, CODED = COLUMNS / 2 };
@@ -67,7 +71,54 @@ static void codes_are_those_of_the_rows(void **state) {
     check(DTYPE_F16, "F16");
 }
 
+/* ---- a disk that fails ---- */
+
+static long reads, fails_at = -1; /* so far; the one that fails, -1: none */
+
+ssize_t __real_pread(int file, void *data, size_t bytes, off_t at);
+ssize_t __wrap_pread(int file, void *data, size_t bytes, off_t at);
+ssize_t __wrap_pread(int file, void *data, size_t bytes, off_t at) {
+    if (reads++ != fails_at) return __real_pread(file, data, bytes, at);
+    errno = EIO;
+    return -1;
+}
+
+/* Of each kind of codes every read fails once: also where numbers are read twice, first for their scales. */
+static void a_read_that_fails_is_said(void **state) {
+    (void)state;
+    static float x[ROWS][COLUMNS], scales[ROWS * COLUMNS];
+    static char codes[ROWS * COLUMNS];
+    char name[CODES_NAME_BYTES];
+    for (int r = 0; r < ROWS; r++) make_row(r, DTYPE_F32, x[r], x[r]);
+    codes_scales_name("w.weight", name);
+    safetensors_item item = { "w.weight", "F32", SHAPE(ROWS, COLUMNS), .data = x, .bytes = sizeof x };
+    assert_int_equal(safetensors_write("read.safetensors", &item, 1), STATUS_OK);
+    for (int bits = 4; bits <= 8; bits += 4) {
+        const model_weight weights[] = { { .name = "w.weight",
+                                           .shape = SHAPE(ROWS, bits == 4 ? CODED : COLUMNS),
+                                           .data = codes,
+                                           .type = bits == 4 ? DTYPE_U8 : DTYPE_I8 },
+                                         { .name = name,
+                                           .shape = bits == 4 ? SHAPE(ROWS, BLOCKS) : SHAPE(COLUMNS),
+                                           .data = scales,
+                                           .type = DTYPE_F32 } };
+        bool reached = true;
+        long at = 0;
+        for (; reached; at++) {
+            reads = 0, fails_at = at;
+            status result = model_files_load("read.safetensors", weights, 2);
+            reached = reads > at;
+            fails_at = -1;
+            if (result != (reached ? STATUS_FAILED : STATUS_OK))
+                fail_msg("%d bits: read %ld: %s", bits, at, status_message());
+            if (reached && !strstr(status_message(), strerror(EIO))) fail_msg("%s", status_message());
+        }
+        assert_true(at > 4);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(codes_are_those_of_the_rows) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(codes_are_those_of_the_rows),
+                                        cmocka_unit_test(a_read_that_fails_is_said) };
     return cmocka_run_group_tests_name("codes made while reading", tests, scratch_open, scratch_close);
 }
