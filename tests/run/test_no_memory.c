@@ -19,6 +19,7 @@
 #include "compare/compare.h"
 #include "io/adapter_files.h"
 #include "io/scratch.h"
+#include "io/trained_context.h"
 #include "io/yaml.h"
 #include "passes/adapting.h"
 #include "plan/pack.h"
@@ -83,13 +84,14 @@ void *__wrap_mmap(void *at, size_t bytes, int how, int kind, int file, off_t fro
     return memory.refused ? MAP_FAILED : __real_mmap(at, bytes, how, kind, file, from);
 }
 
-/* Every call for memory of `body` fails once; returns how many there were. Of a call that failed no block is
- * left. */
+/* Every call for memory of `body` fails once; returns how many there were. No block is left of a
+ * call that failed, and none of one that did not. */
 static long try_all(status (*body)(void *context), void *context, const char *what) {
     memory_trim(); /* what is kept for later would be memory that is there */
     memory.calls = 0, memory.failing = -1;
     if (body(context) != STATUS_OK) fail_msg("%s: %s", what, status_message());
-    long all = memory.calls;
+    long all = memory.calls, held = memory.blocks;
+    if (body(context) != STATUS_OK || memory.blocks > held) fail_msg("%s: a block is left", what);
     for (long at = 0; at < all; at++) {
         memory_trim();
         memory.calls = 0, memory.failing = at, memory.refused = false;
@@ -255,6 +257,24 @@ static void nobody_is_half_known(void **state) {
     assert_int_equal(identity_of(&s, &who), STATUS_INVALID);
     assert_non_null(strstr(status_message(), "nowhere"));
     setup_close(&s);
+}
+
+static status ask_context(void *folder) {
+    int64_t context;
+    TRY(trained_context(folder, &context));
+    assert_int_equal(context, 4);
+    return STATUS_OK;
+}
+
+static void what_was_trained_is_known_or_not(void **state) {
+    (void)state;
+    static const char history[] = "{\"began\": \"2026-11-21T08:30:00Z\", \"context\": 4}\n",
+                      kept[] = "{\"step\": 2, \"options\": {\"context\": 4}}\n";
+    assert_int_equal(mkdir("run", 0700) | mkdir("checkpoint", 0700), 0);
+    scratch_write("run/metrics.jsonl", history, sizeof history - 1);
+    scratch_write("checkpoint/trainer_state.json", kept, sizeof kept - 1);
+    assert_true(try_all(ask_context, "run", "history") > 0);
+    assert_true(try_all(ask_context, "checkpoint", "checkpoint") > 0);
 }
 
 /* ---- adapters ---- */
@@ -442,6 +462,7 @@ int main(void) {
                                         cmocka_unit_test(no_half_of_a_list_is_left),
                                         cmocka_unit_test(no_line_is_left),
                                         cmocka_unit_test(nobody_is_half_known),
+                                        cmocka_unit_test(what_was_trained_is_known_or_not),
                                         cmocka_unit_test(no_half_of_an_adapter_is_kept),
                                         cmocka_unit_test(no_model_is_loaded_by_half),
                                         cmocka_unit_test(nothing_is_quantized_by_half_of_what_is_known),
