@@ -420,6 +420,8 @@ static void damage_is_passed_over(void **state) {
     for (size_t cut = 0; cut + 2 < bytes; cut += 37) expect_passed_over(data, cut);
     static const char *const wrong[][2] = { { "\"bandwidth\": ", "\"bandwidth\":-" },
                                             { "\"threads\": 5", "\"threads\": 1" },
+                                            { "\"threads\": 5", "\"threadz\": 5" },
+                                            { "\"brief\": ", "\"grief\": " },
                                             { "\"draws\"", "\"drafs\"" },
                                             { "\"scale\": 1", "\"scale\": 2" }, /* no factor is so large */
                                             { "\"doubted\": false", "\"doubted\": 0    " },
@@ -431,6 +433,14 @@ static void damage_is_passed_over(void **state) {
         expect_passed_over(copy, bytes);
         free(copy);
     }
+    memory_free(data);
+    rates_measured one = m; /* whose threads no other set can contradict */
+    one.count = 1;
+    must(rates_store(&one));
+    must(io_read_file(path, 1 << 16, &data, &bytes));
+    assert_non_null(place = strstr(data, "\"threads\": "));
+    memcpy(place, "\"threads\":-", 11);
+    expect_passed_over(data, bytes);
     memory_free(data);
     must(rates_store(&m)); /* measuring again repairs it */
     assert_string_equal(rates_find(RATES_KNOWN, &device_cpu, 1).source, "measurement of this machine");

@@ -103,6 +103,20 @@ static void what_lists_take_must_fit(void **state) {
     }
 }
 
+/* What a model was trained on is asked of its run; where that can't be read nothing is evaluated. */
+static void an_unknown_past_is_no_past(void **state) {
+    (void)state;
+    setup s;
+    setup_options o = setup_defaults();
+    o.model = "model", o.threads = 1, o.eval_only = true; /* which the test before has written */
+    if (setup_open(&o, NULL, &s) != STATUS_OK) fail_msg("%s", status_message());
+    setup_close(&s);
+    assert_int_equal(mkdir("model/metrics.jsonl", 0700), 0);
+    assert_int_equal(setup_open(&o, NULL, &s), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "model/metrics.jsonl is a folder"));
+    assert_int_equal(rmdir("model/metrics.jsonl"), 0);
+}
+
 /* No more samples are evaluated than there are, and no more than were asked for. */
 static void no_sample_is_made_up(void **state) {
     (void)state;
@@ -125,11 +139,35 @@ static void no_sample_is_made_up(void **state) {
     }
 }
 
+/* What the model can't be run with is refused before anything is planned, whoever asks for it. */
+static void what_the_model_lacks_is_refused(void **state) {
+    (void)state;
+    static const char config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 4, "
+                                 "\"n_positions\": 8, \"vocab_size\": 256}\n";
+    scratch_write("lacks.json", config, sizeof config - 1);
+    for (int i = 0; i < 4; i++) {
+        setup s;
+        setup_options o = setup_defaults();
+        o.model = "lacks.json", o.threads = 1;
+        o.context = i == 1 ? 9 : 8;
+        o.dropout = i == 2 ? 1 : i == 3 ? 1.5 : 0.5;
+        status result = setup_open(&o, NULL, &s);
+        if (result != (i ? STATUS_INVALID : STATUS_OK)) fail_msg("%d: %s", i, status_message());
+        if (i == 1) assert_non_null(strstr(status_message(), "context"));
+        if (i > 1) assert_non_null(strstr(status_message(), "dropout"));
+        if (!i) setup_close(&s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_these),         cmocka_unit_test(other_defaults_are_nothing),
-        cmocka_unit_test(optimizers_settle_to_these), cmocka_unit_test(what_lists_take_must_fit),
+        cmocka_unit_test(defaults_are_these),
+        cmocka_unit_test(other_defaults_are_nothing),
+        cmocka_unit_test(optimizers_settle_to_these),
+        cmocka_unit_test(what_lists_take_must_fit),
+        cmocka_unit_test(an_unknown_past_is_no_past),
         cmocka_unit_test(no_sample_is_made_up),
+        cmocka_unit_test(what_the_model_lacks_is_refused),
     };
     return cmocka_run_group_tests_name("setup", tests, scratch_open, scratch_close);
 }
