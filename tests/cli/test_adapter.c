@@ -19,7 +19,7 @@
 
 #define BESIDE "--lora rank=4,target=c_attn+mlp.c_proj,dropout=0.1 "
 #define RUN                                                                                                  \
-    "train base --data text --steps 20 --batch 8 --lr 1e-2 --warmup 20 --save-every 10 "         \
+    "train base --data text --steps 20 --batch 8 --lr 1e-2 --warmup 20 --save-every 10 "                     \
     "--quiet " BESIDE
 
 static int make_runs(void **state) {

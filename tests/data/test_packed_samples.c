@@ -146,5 +146,5 @@ int main(void) {
         cmocka_unit_test(files_are_documents),
         cmocka_unit_test(others_have_none),
     };
-    return cmocka_run_group_tests_name("documents", tests, scratch_open, scratch_close);
+    return cmocka_run_group_tests_name("packed_samples", tests, scratch_open, scratch_close);
 }
