@@ -16,7 +16,7 @@ add_library(snug-shared SHARED $<TARGET_OBJECTS:snug-objects>)
 set_target_properties(snug-shared PROPERTIES OUTPUT_NAME snug EXPORT_NAME snug VERSION ${PROJECT_VERSION}
                       SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/snug.map)
 target_include_directories(snug-shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(snug-shared PRIVATE Threads::Threads PkgConfig::JSONC m
+target_link_libraries(snug-shared PRIVATE Threads::Threads PkgConfig::JSONC ${SNUG_PACKED} m
                       -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/snug.map)
 
 # Hidden symbols are no secret in an archive: there they could clash with those of whoever links it. So its
@@ -59,6 +59,10 @@ install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 # Paths from these files to the prefix, so that a tree that was moved still finds itself.
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/snug)
 file(RELATIVE_PATH SNUG_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+set(SNUG_PC_PACKED "")
+foreach(name ${SNUG_PACKED_NAMES})
+  string(APPEND SNUG_PC_PACKED " -l${name}")
+endforeach()
 configure_file(cmake/snug.pc.in ${CMAKE_BINARY_DIR}/installed/snug.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/installed/snug.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 configure_package_config_file(cmake/snugConfig.cmake.in ${CMAKE_BINARY_DIR}/installed/snugConfig.cmake

@@ -26,6 +26,9 @@ want pkg-config command -v pkg-config
 want libjson-c-dev pkg-config --exists "json-c >= 0.15"
 want libxxhash-dev compiles xxhash.h
 want libyaml-dev pkg-config --exists yaml-0.1
+want zlib1g-dev pkg-config --exists zlib
+want libzstd-dev pkg-config --exists libzstd
+want libsnappy-dev pkg-config --exists snappy
 for extra; do
     case $extra in
     tests) want libcmocka-dev pkg-config --exists cmocka ;;

@@ -115,7 +115,8 @@ if there pkg-config; then
     export PKG_CONFIG_PATH=$lib/pkgconfig
     quietly "$compiler" classify.c -o with-pkg-config $(pkg-config --cflags --libs snug)
     quietly ./with-pkg-config 64 "$texts" # it has noted where the library is
-    quietly "$compiler" classify.c -o static $(pkg-config --cflags snug) "$lib/libsnug.a" -ljson-c -lm -pthread
+    quietly "$compiler" classify.c -o static $(pkg-config --cflags snug) "$lib/libsnug.a" \
+        $(sed -n 's/^Libs\.private: //p' "$lib/pkgconfig/snug.pc")
     readelf -d static >dynamic && grep -q libsnug dynamic && fail "the static example wants libsnug.so"
 fi
 for static in OFF ON; do

@@ -1,0 +1,134 @@
+#include "data/documents/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/memory.h"
+#include "base/units.h"
+
+enum { DEPTH = 32 };
+
+/* ---- weights ---- */
+
+static bool is_number(const char *text) {
+    char *end;
+    return *text && strspn(text, "+-.0123456789eE") == strlen(text) && (strtod(text, &end), *end == 0);
+}
+
+status document_files_weight(const char *word, const char *name, char *path, uint64_t bytes, double *weight) {
+    struct stat about;
+    const char *colon = strrchr(word, ':');
+    if (!colon || colon == word || !is_number(colon + 1) || stat(word, &about) == 0) colon = NULL;
+    size_t length = colon ? (size_t)(colon - word) : strlen(word);
+    *weight = 1;
+    if (!length || length >= bytes)
+        return status_set(STATUS_INVALID, "%s: a path has 1 to %llu bytes, not %zu", name,
+                          (unsigned long long)bytes - 1, length);
+    memcpy(path, word, length);
+    path[length] = 0;
+    if (!colon) return STATUS_OK;
+    *weight = strtod(colon + 1, NULL);
+    if (*weight > 0 && isfinite(*weight)) return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s: the weight of %s is %s; it has to be above 0", name, path,
+                      colon + 1);
+}
+
+/* ---- folders ---- */
+
+static status no_memory(const char *path) {
+    return status_set(STATUS_FAILED, "%s: no memory for the names of its files", path);
+}
+
+/* Takes `path`, also when it fails. */
+static status add_file(document_files *files, char *path, document_format wanted) {
+    document_format format = wanted == DOCUMENT_AUTO ? document_format_of(path) : wanted;
+    status result = STATUS_OK;
+    if (files->count && format != files->format)
+        result = status_set(STATUS_INVALID, "%s holds %s but %s holds %s by their names; say which it is",
+                            files->paths[0], document_format_name(files->format), path,
+                            document_format_name(format));
+    if (result == STATUS_OK && files->count == files->capacity) {
+        uint32_t larger = files->capacity ? files->capacity * 2 : 16;
+        char **paths = memory_resize(files->paths, larger, sizeof *paths);
+        if (!paths) result = no_memory(path);
+        if (paths) {
+            files->held_bytes += (larger - files->capacity) * sizeof *paths;
+            files->paths = paths, files->capacity = larger;
+        }
+    }
+    if (result != STATUS_OK) {
+        memory_free(path);
+        return result;
+    }
+    files->format = format;
+    files->held_bytes += strlen(path) + 1;
+    files->paths[files->count++] = path;
+    return STATUS_OK;
+}
+
+static int visible(const struct dirent *item) { return item->d_name[0] != '.'; }
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static status add_folder(document_files *files, const char *folder, document_format wanted, int depth);
+
+/* Takes `path`. What is neither a folder nor a regular file is left out. */
+static status add_inside(document_files *files, char *path, document_format wanted, int depth) {
+    struct stat about;
+    status result = STATUS_OK;
+    if (stat(path, &about) != 0)
+        result = status_set(STATUS_INVALID, "cannot open the data %s: %s", path, strerror(errno));
+    else if (S_ISREG(about.st_mode))
+        return add_file(files, path, wanted);
+    else if (S_ISDIR(about.st_mode))
+        result = add_folder(files, path, wanted, depth + 1);
+    memory_free(path);
+    return result;
+}
+
+static status add_folder(document_files *files, const char *folder, document_format wanted, int depth) {
+    struct dirent **items;
+    if (depth > DEPTH)
+        return status_set(STATUS_INVALID, "%s lies more than %d folders deep; is there a link to above?",
+                          folder, DEPTH);
+    int count = scandir(folder, &items, visible, by_name);
+    if (count < 0)
+        return status_set(STATUS_INVALID, "cannot read the folder %s: %s", folder, strerror(errno));
+    status result = STATUS_OK;
+    for (int i = 0; i < count; i++) {
+        size_t bytes = strlen(folder) + strlen(items[i]->d_name) + 2;
+        char *path = result == STATUS_OK ? memory_new(bytes, 1) : NULL;
+        if (path) {
+            snprintf(path, bytes, "%s/%s", folder, items[i]->d_name);
+            result = add_inside(files, path, wanted, depth);
+        } else if (result == STATUS_OK) {
+            result = no_memory(folder);
+        }
+        memory_free(items[i]);
+    }
+    memory_free(items);
+    return result;
+}
+
+status document_files_open(const char *path, document_format format, document_files *files) {
+    *files = (document_files){ 0 };
+    char *copy = memory_text(path);
+    if (!copy) return no_memory(path);
+    status result = add_inside(files, copy, format, 0);
+    if (result == STATUS_OK && !files->count)
+        result = status_set(STATUS_INVALID, "%s holds no file that can be read as data", path);
+    if (result != STATUS_OK) document_files_close(files);
+    return result;
+}
+
+void document_files_close(document_files *files) {
+    for (uint32_t i = 0; i < files->count; i++) memory_free(files->paths[i]);
+    memory_free(files->paths);
+    *files = (document_files){ 0 };
+}
