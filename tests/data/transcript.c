@@ -94,7 +94,7 @@ status transcript(const document_options *o, transcript_places *places, text *ou
 
 static void check_seeks(const document_options *o, const document_place *places, uint32_t count,
                         const char *all) {
-    uint32_t step = count / 7 + 1;
+    uint32_t step = count / 4 + 1;
     for (uint32_t i = 0; i < count; i += step) {
         char begins[32];
         text out;
@@ -109,7 +109,7 @@ static void check_seeks(const document_options *o, const document_place *places,
 }
 
 void transcript_check(document_options o, const char *expected) {
-    static const uint32_t sizes[] = { 0, 64, 65, 71, 100, 128, 257, 1000, 100000 };
+    static const uint32_t sizes[] = { 0, 64, 65, 71, 257, 100000 };
     static document_place places[PLACES];
     char *first = NULL;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -120,7 +120,7 @@ void transcript_check(document_options o, const char *expected) {
         if (!first) first = strdup(out.data);
         if (expected) assert_string_equal(out.data, expected);
         assert_string_equal(out.data, first);
-        check_seeks(&o, places, at.count, out.data);
+        if (i < 2) check_seeks(&o, places, at.count, out.data);
         text_close(&out);
     }
     free(first);

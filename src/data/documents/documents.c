@@ -14,8 +14,8 @@
 #include "data/documents/reader.h"
 
 static const document_reader *const readers[DOCUMENT_FORMATS] = { NULL, &document_reader_text,
-                                                                  &document_reader_json,
-                                                                  &document_reader_csv };
+                                                                  &document_reader_json, &document_reader_csv,
+                                                                  &document_reader_parquet };
 static const unpacker *const unpackers[DOCUMENT_PACKINGS] = {
     [DOCUMENT_GZIP] = &unpack_gzip, [DOCUMENT_ZSTD] = &unpack_zstd
 };
@@ -31,7 +31,7 @@ status document_format_parse(const char *word, const char *name, document_format
             *format = (document_format)f;
             return STATUS_OK;
         }
-    return status_set(STATUS_INVALID, "%s: '%s' is none of auto, text, json and csv", name, word);
+    return status_set(STATUS_INVALID, "%s: '%s' is none of auto, text, json, csv and parquet", name, word);
 }
 
 const char *document_format_name(document_format format) {
@@ -67,6 +67,13 @@ int document_column_find(const documents *d, const char *name, bool *is_list) {
             return (int)i;
         }
     return -1;
+}
+
+bool document_member_wanted(const document_column *column, const char *name) {
+    if (!column->members) return true;
+    for (const char *const *m = column->members; *m; m++)
+        if (strcmp(*m, name) == 0) return true;
+    return false;
 }
 
 input document_input(const documents *d) {
@@ -170,17 +177,16 @@ status documents_need(const document_options *o, uint64_t *bytes) {
 
 status documents_open(const document_options *o, void *room, uint64_t bytes, documents **d) {
     documents *into = room;
-    document_room counted = { 0 }, parts = { .base = room };
+    document_room parts = { .base = room, .bytes = bytes };
     *d = NULL;
     if (bytes < sizeof *into)
         return status_set(STATUS_INVALID, "%s: %" PRIu64 " bytes are too few to read it", o->path, bytes);
     status result = decide(into, o);
-    if (result == STATUS_OK) result = lay_out(into, &counted);
-    if (result == STATUS_OK && counted.used > bytes)
+    if (result == STATUS_OK) result = lay_out(into, &parts);
+    if (result == STATUS_OK && parts.used > bytes)
         result =
             status_set(STATUS_INVALID, "%s: reading it takes %" PRIu64 " bytes, and %" PRIu64 " are planned",
-                       o->path, counted.used, bytes);
-    if (result == STATUS_OK) result = lay_out(into, &parts);
+                       o->path, parts.used, bytes);
     if (result == STATUS_OK) result = into->reader->begin(into);
     if (result != STATUS_OK) close_file(into);
     if (result == STATUS_OK) *d = into;

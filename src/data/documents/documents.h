@@ -26,6 +26,7 @@ typedef enum {
     DOCUMENT_TEXT, /* the file is one document */
     DOCUMENT_JSON, /* an object a line, or an array of objects */
     DOCUMENT_CSV,  /* RFC 4180, with a line of names */
+    DOCUMENT_PARQUET,
     DOCUMENT_FORMATS
 } document_format;
 
@@ -39,6 +40,7 @@ typedef enum {
 
 enum {
     DOCUMENT_COLUMNS = 16, /* asked for at once */
+    DOCUMENT_MEMBERS = 16, /* of the structs of a list */
     DOCUMENT_NAME = 256,   /* bytes of a name, with the zero behind it */
     DOCUMENT_PIECE = 16 << 10,
     DOCUMENT_WINDOW = 8 << 20 /* what RFC 8878 asks every decoder of Zstandard to take */
@@ -48,6 +50,8 @@ enum {
 typedef struct {
     const char *name;
     bool is_list;
+    const char *const
+        *members; /* of a list: those that are wanted, ended by NULL; or NULL: all, each a string */
 } document_column;
 
 typedef struct {

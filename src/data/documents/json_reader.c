@@ -365,6 +365,7 @@ static status next_inside(documents *d) {
         return STATUS_OK;
     }
     TRY(read_name(d, s->member));
+    if (!document_member_wanted(&d->options.columns[s->column], s->member)) return skip_value(d);
     TRY(peek(d, &c));
     if (c == 'n') TRY(skip_word(d, &is_null));
     return is_null ? STATUS_OK : begin_string(d, s->member, INSIDE);

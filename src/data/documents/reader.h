@@ -33,13 +33,17 @@ struct document_reader {
     status (*seek)(documents *d, document_place place);
 };
 
-extern const document_reader document_reader_text, document_reader_json, document_reader_csv;
+extern const document_reader document_reader_text, document_reader_json, document_reader_csv,
+    document_reader_parquet;
 
 /* An input over the file of `d`, with a buffer of its piece_bytes. */
 input document_input(const documents *d);
 
 /* The column of this name; -1: not asked for. */
 int document_column_find(const documents *d, const char *name, bool *is_list);
+
+/* Is this member of a list's structs wanted? */
+bool document_member_wanted(const document_column *column, const char *name);
 
 /* "PATH, line N: WHY". */
 status document_wrong_line(const documents *d, uint64_t line, const char *format, ...)

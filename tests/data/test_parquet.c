@@ -1,0 +1,202 @@
+/* Parquet as pyarrow writes it: the committed files of every form (tools/goldens_parquet.py), drawn ones
+ * where a Python with pyarrow is at hand, and sentences for what is damaged. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "data/transcript.h"
+#include "io/scratch.h"
+
+enum { LARGEST = 64 << 20 };
+
+static const document_column text_column[] = { { "text", false, NULL } };
+static const document_column pair_columns[] = { { "prompt", false, NULL }, { "completion", false, NULL } };
+static const document_column chat_column[] = { { "messages", true, NULL } };
+
+static bool begins(const char *all, const char *with) { return strncmp(all, with, strlen(with)) == 0; }
+
+static document_options options_of(const char *path, const char *name) {
+    document_options o = { .path = path, .columns = text_column, .column_count = 1 };
+    if (begins(name, "chat")) o.columns = chat_column;
+    if (begins(name, "pair")) o.columns = pair_columns, o.column_count = 2;
+    return o;
+}
+
+static char *contents(const char *path, size_t *bytes) {
+    FILE *file = fopen(path, "rb");
+    char *data = calloc(1, LARGEST);
+    if (!file || !data) fail_msg("cannot read %s", path);
+    *bytes = fread(data, 1, LARGEST - 1, file);
+    fclose(file);
+    return realloc(data, *bytes + 1);
+}
+
+static int is_parquet(const struct dirent *item) { return text_ends_with(item->d_name, ".parquet"); }
+
+/* Each NAME-*.parquet of the folder holds what NAME.expected says. */
+static int check_folder(const char *folder) {
+    struct dirent **items;
+    int count = scandir(folder, &items, is_parquet, alphasort);
+    for (int i = 0; i < count; i++) {
+        char path[512], wanted[512];
+        const char *name = items[i]->d_name;
+        size_t bytes;
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        snprintf(wanted, sizeof wanted, "%s/%.*s.expected", folder, (int)strcspn(name, "-"), name);
+        char *expected = contents(wanted, &bytes);
+        transcript_check(options_of(path, name), expected);
+        free(expected), free(items[i]);
+    }
+    if (count >= 0) free(items);
+    return count;
+}
+
+static void every_form_is_read(void **state) {
+    (void)state;
+    assert_true(check_folder(SNUG_ROOT "/tests/data/parquet") > 50);
+}
+
+/* ---- the same, drawn ---- */
+
+static bool find_python(char python[256]) {
+    const char *named = getenv("SNUG_PYTHON");
+    char list[2048], command[512], *rest = list;
+    snprintf(list, sizeof list, "%s", named && *named ? named : "python3");
+    for (char *one; (one = strsep(&rest, ":"));) {
+        snprintf(python, 256, "%s", one);
+        snprintf(command, sizeof command, "'%s' -c 'import pyarrow.parquet' >probe 2>&1", python);
+        if (system(command) == 0) return true;
+    }
+    print_message("skipped: no Python here has pyarrow; SNUG_PYTHON names interpreters that do\n");
+    return false;
+}
+
+static void drawn_files_are_read(void **state) {
+    (void)state;
+    char python[256], command[1024];
+    int count = getenv("SNUG_TEST_LONG") ? 500 : 20;
+    const char *seed = getenv("SNUG_TEST_SEED");
+    if (!find_python(python)) skip();
+    assert_int_equal(mkdir("drawn", 0700), 0);
+    snprintf(command, sizeof command, "'%s' '%s/tools/goldens_parquet.py' --random %s %d drawn", python,
+             SNUG_ROOT, seed ? seed : "1", count);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(check_folder("drawn"), count);
+}
+
+/* ---- what is wrong ---- */
+
+static void refused(const char *path, document_options o, const char *says) {
+    text out;
+    o.path = path;
+    if (transcript(&o, NULL, &out) != STATUS_INVALID) fail_msg("%s: not refused (%s)", path, says);
+    if (!strstr(status_message(), says)) fail_msg("'%s' does not say '%s'", status_message(), says);
+    assert_non_null(strstr(status_message(), path));
+    text_close(&out);
+}
+
+static const char *golden(const char *name) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/tests/data/parquet/%s", SNUG_ROOT, name);
+    return path;
+}
+
+static void columns_that_are_not_there_are_named(void **state) {
+    (void)state;
+    static const document_column other[] = { { "body", false, NULL } },
+                                 number[] = { { "before", false, NULL } },
+                                 structure[] = { { "behind", false, NULL } },
+                                 list[] = { { "text", true, NULL } },
+                                 flat[] = { { "messages", false, NULL } };
+    document_options o = options_of(NULL, "text");
+    o.columns = other;
+    refused(golden("text-fallback.parquet"), o, "the column body is not in it");
+    o.columns = number;
+    refused(golden("text-fallback.parquet"), o, "the column before holds no strings");
+    o.columns = structure;
+    refused(golden("text-fallback.parquet"), o, "the column behind holds no strings");
+    o.columns = list;
+    refused(golden("text-fallback.parquet"), o, "the column text is no list of structs");
+    o.columns = flat;
+    refused(golden("chat-item.parquet"), o, "the column messages holds no strings");
+    o.packing = DOCUMENT_GZIP;
+    refused(golden("text-fallback.parquet"), o, "is packed by itself");
+}
+
+static void members_that_are_wanted_come_alone(void **state) {
+    (void)state;
+    static const char *const just_role[] = { "role", NULL }, *const none[] = { "name", NULL };
+    static const document_column roles[] = { { "messages", true, just_role } },
+                                 nothing[] = { { "messages", true, none } };
+    document_options o = options_of(golden("chat-item.parquet"), "chat");
+    text out;
+    o.columns = roles;
+    assert_int_equal(transcript(&o, NULL, &out), STATUS_OK);
+    assert_non_null(strstr(out.data, "0[0.role]"));
+    assert_null(strstr(out.data, "content"));
+    text_close(&out);
+    o.columns = nothing;
+    refused(golden("chat-item.parquet"), o, "none of the members");
+}
+
+/* Cut anywhere, a file is refused; with any byte changed it is read or refused, and nothing else. */
+static void damaged_files_are_refused(void **state) {
+    (void)state;
+    static const char *const names[] = { "text-v1-plain-none.parquet",
+                                         "text-v2-delta_byte_array-snappy.parquet",
+                                         "chat-v1-dictionary.parquet", "text-fallback.parquet" };
+    uint64_t seed = 3;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        size_t bytes;
+        char *data = contents(golden(names[n]), &bytes);
+        for (size_t at = 0; at < bytes; at += bytes / 40 + 1) {
+            scratch_write("cut.parquet", data, at);
+            refused("cut.parquet", options_of(NULL, names[n]), at < 12 ? "too short" : "PAR1");
+        }
+        for (int i = 0; i < 400; i++) {
+            size_t at = scratch_random(&seed) % bytes;
+            char was = data[at];
+            uint64_t need;
+            text out = { 0 };
+            data[at] = (char)scratch_random(&seed);
+            scratch_write("odd.parquet", data, bytes);
+            data[at] = was;
+            document_options o = options_of("odd.parquet", names[n]);
+            if (documents_need(&o, &need) != STATUS_OK || need > LARGEST) continue;
+            if (transcript(&o, NULL, &out) != STATUS_OK)
+                assert_non_null(strstr(status_message(), "odd.parquet"));
+            text_close(&out);
+        }
+        free(data);
+    }
+}
+
+static void other_files_are_refused(void **state) {
+    (void)state;
+    scratch_write("a.parquet", "PAR1 this is none PAR", 21);
+    refused("a.parquet", options_of(NULL, "text"), "is no Parquet");
+    scratch_write("a.parquet", "PAR1\xff\0\0\0PAR1", 12);
+    refused("a.parquet", options_of(NULL, "text"), "its footer has 255 bytes");
+    scratch_write("a.parquet", "PAR1\1\0\0\0PARE", 12);
+    refused("a.parquet", options_of(NULL, "text"), "encrypted");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_form_is_read),
+        cmocka_unit_test(drawn_files_are_read),
+        cmocka_unit_test(columns_that_are_not_there_are_named),
+        cmocka_unit_test(members_that_are_wanted_come_alone),
+        cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(other_files_are_refused),
+    };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}
