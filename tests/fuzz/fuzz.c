@@ -9,10 +9,11 @@
 #include "data/text_source.h"
 
 static char folder[64];
-static const char *const names[] = { "x.json",       "x.safetensors", "x.index.json",  "x.bin",
-                                     "x.u32",        "x.npy",         "x.jsonl",       "x.txt",
-                                     "x.yaml",       "a.safetensors", "b.safetensors", "trainer_state.json",
-                                     "metrics.jsonl" };
+static const char *const names[] = { "x.json",        "x.safetensors", "x.index.json",  "x.bin",
+                                     "x.u32",         "x.npy",         "x.jsonl",       "x.txt",
+                                     "x.yaml",        "a.safetensors", "b.safetensors", "trainer_state.json",
+                                     "metrics.jsonl", "d.parquet",     "d.json",        "d.csv",
+                                     "d.jsonl.gz",    "d.txt.zst" };
 
 static void remove_folder(void) {
     char path[128];

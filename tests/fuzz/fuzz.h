@@ -33,4 +33,9 @@ status fuzz_said(status result);
  * of order, and expects the same tokens. */
 void fuzz_data(const char *path);
 
+/* Reads the file as documents (data/documents): whatever comes, pieces are UTF-8 and stand in records, the
+ * memory that was planned is what is used, small pieces give what large ones do, and going on at the last
+ * record gives what stands there. */
+void fuzz_documents(const char *path);
+
 #define FUZZ_EXPECT(condition) ((condition) ? (void)0 : __builtin_trap())

@@ -58,7 +58,7 @@ typedef struct {
     const char *path;
     document_format format;
     document_packing packing;
-    const document_column *columns; /* a file of text has the first of them */
+    const document_column *columns; /* of text one string, whatever its name */
     uint32_t column_count;
     uint32_t
         piece_bytes; /* the largest piece and the buffer that it stands in; 0: DOCUMENT_PIECE. At least 64 */

@@ -7,6 +7,11 @@ typedef struct {
 } state;
 
 static status inspect(documents *d, document_room *room) {
+    if (d->options.column_count != 1 || d->options.columns[0].is_list)
+        return status_set(
+            STATUS_INVALID,
+            "%s is text, of which the whole is one string; several columns or lists are asked for",
+            d->file.path);
     state *s = document_room_take(room, sizeof *s);
     input in = document_input(d);
     input_lay_out(&in, room);
