@@ -18,6 +18,7 @@
 #endif
 
 #include "data/documents/files.h"
+#include "data/documents/form.h"
 #include "data/transcript.h"
 #include "io/scratch.h"
 
@@ -460,6 +461,44 @@ static void folders_are_walked_in_order(void **state) {
     assert_non_null(strstr(status_message(), "link"));
 }
 
+static void form_is(const char *path, const char *first, uint32_t wanted, bool is_list) {
+    document_column columns[DOCUMENT_FORM_COLUMNS];
+    uint32_t count;
+    document_options o = { .path = path };
+    if (document_form_find(&o, &(document_form_names){ .messages = "conversations" }, columns, &count) !=
+        STATUS_OK)
+        fail_msg("%s", status_message());
+    assert_string_equal(columns[0].name, first);
+    assert_int_equal(count, wanted);
+    assert_int_equal(columns[0].is_list, is_list);
+}
+
+static void form_is_refused(const char *path, const char *says) {
+    document_column columns[DOCUMENT_FORM_COLUMNS];
+    uint32_t count;
+    document_options o = { .path = path };
+    assert_int_equal(document_form_find(&o, &(document_form_names){ 0 }, columns, &count), STATUS_INVALID);
+    if (!strstr(status_message(), says)) fail_msg("'%s' does not say '%s'", status_message(), says);
+}
+
+static void forms_are_found_by_names(void **state) {
+    (void)state;
+    char many[2000] = "a";
+    for (int i = 0; i < 300; i++) strcat(many, ",bcd");
+    write_text("f.txt", "x"), form_is("f.txt", "text", 1, false);
+    write_text("f.jsonl", "{\"id\":1,\"text\":\"a\"}"), form_is("f.jsonl", "text", 1, false);
+    write_text("f.json", "[{\"completion\":\"a\",\"prompt\":\"b\"}]"), form_is("f.json", "prompt", 2, false);
+    write_text("f.jsonl", "{\"prompt\":\"a\",\"conversations\":[]}"),
+        form_is("f.jsonl", "conversations", 1, true);
+    write_text("f.csv", "prompt,completion\n"), form_is("f.csv", "prompt", 2, false);
+    form_is(SNUG_ROOT "/tests/data/parquet/text-fallback.parquet", "text", 1, false);
+    form_is(SNUG_ROOT "/tests/data/parquet/pair-v1.parquet", "prompt", 2, false);
+    form_is_refused("f.jsonl", "its columns are prompt, conversations: say which");
+    write_text("f.jsonl", ""), form_is_refused("f.jsonl", "its columns are none");
+    write_text("f.jsonl", "{\"text\":\"a\",\"messages\":[]}"), form_is_refused("f.jsonl", "more than one of");
+    write_text("f.csv", many), form_is_refused("f.csv", "bcd and 241 more");
+}
+
 static void options_are_checked(void **state) {
     (void)state;
     static const document_column twice[] = { { "a", false, NULL }, { "a", true, NULL } };
@@ -500,6 +539,7 @@ int main(void) {
         cmocka_unit_test(records_are_gathered),
         cmocka_unit_test(weights_are_read),
         cmocka_unit_test(folders_are_walked_in_order),
+        cmocka_unit_test(forms_are_found_by_names),
         cmocka_unit_test(options_are_checked),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

@@ -118,7 +118,7 @@ static void close_file(documents *d) {
 }
 
 static status check_columns(const document_options *o) {
-    if (o->column_count == 0 || o->column_count > DOCUMENT_COLUMNS)
+    if ((o->column_count == 0 && !o->see) || o->column_count > DOCUMENT_COLUMNS)
         return status_set(STATUS_INVALID, "%s: %u columns are asked for; 1 to %d can be read at once",
                           o->path, o->column_count, DOCUMENT_COLUMNS);
     for (uint32_t i = 0; i < o->column_count; i++) {

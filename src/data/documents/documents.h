@@ -65,6 +65,10 @@ typedef struct {
     uint64_t window; /* of Zstandard; 0: DOCUMENT_WINDOW */
     char separator;  /* of CSV; 0: a comma */
     bool replace;    /* what is no UTF-8 becomes U+FFFD; else it is refused */
+    /* NULL, or told each name of a column as it is met: of CSV and Parquet when the file is looked at or
+     * opened, of JSON in each record. Then no column need be asked for. */
+    void (*see)(void *to, const char *name);
+    void *to;
 } document_options;
 
 /* Where a record begins, for going on there: in the same file, by any number of pieces. */

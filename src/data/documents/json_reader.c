@@ -320,6 +320,7 @@ static status next_member(documents *d, document_piece *p, bool *made) {
     *made = !more;
     if (!more) return end_record(d, p);
     TRY(read_name(d, name));
+    if (d->options.see) d->options.see(d->options.to, name);
     int column = document_column_find(d, name, &is_list);
     if (column < 0) return skip_value(d);
     if (s->seen >> column & 1)

@@ -229,6 +229,7 @@ static status read_schema(parquet_file *p, const data_file *file, uint64_t at, u
     TRY(read_element(p, &root));
     for (int64_t i = 0; i < root.children; i++) {
         TRY(next_element(p, &w, &e));
+        if (p->of->options.see) p->of->options.see(p->of->options.to, e.name);
         int column = e.name[0] ? document_column_find(p->of, e.name, &is_list) : -1;
         if (column < 0) {
             TRY(skip_below(p, &w, &e));
