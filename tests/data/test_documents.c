@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <string.h>
 
 #ifdef SNUG_ZLIB
@@ -340,6 +341,47 @@ static void pieces_and_packing_change_nothing(void **state) {
     }
 }
 
+/* ---- what Python's own modules write ---- */
+
+static int is_data(const struct dirent *item) {
+    return item->d_name[0] != '.' && !strstr(item->d_name, ".expected");
+}
+
+static void files_of_python_are_read(void **state) {
+    (void)state;
+    static char expected[1 << 20];
+    char command[1024];
+    struct dirent **items;
+    const char *named = getenv("SNUG_TEST_SEED");
+    int wanted = getenv("SNUG_TEST_LONG") ? 1000 : 40;
+    if (system("python3 -c 'import csv, gzip, json' >probe 2>&1") != 0) {
+        print_message("skipped: there is no python3\n");
+        skip();
+    }
+    assert_int_equal(mkdir("python", 0700), 0);
+    snprintf(command, sizeof command, "python3 '%s/tests/data/documents.py' %s %d python", SNUG_ROOT,
+             named ? named : "1", wanted);
+    assert_int_equal(system(command), 0);
+    int count = scandir("python", &items, is_data, alphasort);
+    assert_int_equal(count, wanted);
+    for (int i = 0; i < count; i++) {
+        char path[512], beside[600];
+        snprintf(path, sizeof path, "python/%.400s", items[i]->d_name);
+        snprintf(beside, sizeof beside, "%s.expected", path);
+        FILE *file = fopen(beside, "rb");
+        expected[fread(expected, 1, sizeof expected - 1, file)] = 0;
+        fclose(file);
+        document_options o = options_of(path, just_text, 1);
+        o.replace = true;
+#ifndef SNUG_ZLIB
+        if (document_packing_of(path) != DOCUMENT_GZIP)
+#endif
+            transcript_check(o, expected);
+        free(items[i]);
+    }
+    free(items);
+}
+
 /* ---- packed files that are wrong ---- */
 
 static void damaged_packing_is_refused(void **state) {
@@ -535,6 +577,7 @@ int main(void) {
         cmocka_unit_test(csv_is_read),
         cmocka_unit_test(damaged_csv_is_refused),
         cmocka_unit_test(pieces_and_packing_change_nothing),
+        cmocka_unit_test(files_of_python_are_read),
         cmocka_unit_test(damaged_packing_is_refused),
         cmocka_unit_test(records_are_gathered),
         cmocka_unit_test(weights_are_read),
