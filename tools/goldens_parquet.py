@@ -137,7 +137,7 @@ def goldens(folder):
         o.update(small)
         write(folder, "chat-pages-v%s-%s" % (version, encoding.lower()), messages, chats, o)
     messages = [("messages", pa.list_(pa.struct([(m, pa.string()) for m in MEMBERS])), True)]
-    o = options_of(messages, "1.0", "DICTIONARY", "snappy", use_compliant_nested_type=False)
+    o = options_of(messages, "1.0", "DICTIONARY", "none", use_compliant_nested_type=False)
     write(folder, "chat-item", messages, chats, o)
     pair = [("prompt", pa.string(), False), ("completion", pa.string(), True)]
     write(folder, "pair-v1", pair, pairs, options_of(pair, "1.0", "DICTIONARY", "gzip"))

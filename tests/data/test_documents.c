@@ -315,7 +315,7 @@ static void check_file(const char *path, const char *expected) {
 static void check_packed(const char *name, const text *data, const char *expected) {
     char path[64];
     size_t part = data->length / 3 + 1;
-    (void)part;
+    (void)part, (void)path;
     scratch_write(name, data->data, data->length);
     check_file(name, expected);
 #ifdef SNUG_ZLIB
@@ -385,8 +385,8 @@ static void files_of_python_are_read(void **state) {
 /* ---- packed files that are wrong ---- */
 
 static void damaged_packing_is_refused(void **state) {
-    (void)state;
     static char data[200000], file[200000];
+    (void)state, (void)file;
     for (size_t i = 0; i < sizeof data; i++) data[i] = (char)('a' + scratch_random(&seed) % 26);
 #ifdef SNUG_ZLIB
     refused("no.txt.gz", "this is none", just_text, 1, "it is no gzip");
@@ -406,6 +406,8 @@ static void damaged_packing_is_refused(void **state) {
     file[bytes - 8] ^= 1;
     scratch_write("sum.txt.gz", file, bytes);
     refused_as(options_of("sum.txt.gz", just_text, 1), "incorrect data check");
+#else
+    refused("no.txt.gz", "this is none", just_text, 1, "this program was built without zlib");
 #endif
 #ifdef SNUG_ZSTD
     refused("no.txt.zst", "this is none", just_text, 1, "it is no Zstandard");
@@ -419,6 +421,8 @@ static void damaged_packing_is_refused(void **state) {
     document_options narrow = options_of("a.txt.zst", just_text, 1);
     narrow.window = 64 << 10;
     refused_as(narrow, "a frame wants a larger window than the 64.0 KiB");
+#else
+    refused("no.txt.zst", "this is none", just_text, 1, "this program was built without libzstd");
 #endif
 }
 

@@ -73,7 +73,11 @@ static void parquet_takes_what_is_planned(void **state) {
         snprintf(path, sizeof path, "%s/tests/data/parquet/%s", SNUG_ROOT, items[i]->d_name);
         bool chat = strncmp(items[i]->d_name, "chat", 4) == 0;
         document_options o = { .path = path, .columns = chat ? chat_column : text_column, .column_count = 1 };
-        if (strncmp(items[i]->d_name, "pair", 4) != 0) read_counted(&o);
+        uint64_t bytes;
+        bool pair = strncmp(items[i]->d_name, "pair", 4) == 0;
+        bool without =
+            documents_need(&o, &bytes) != STATUS_OK && strstr(status_message(), "was built without");
+        if (!pair && !without) read_counted(&o);
         free(items[i]);
     }
     free(items);

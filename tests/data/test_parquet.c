@@ -41,6 +41,19 @@ static char *contents(const char *path, size_t *bytes) {
 
 static int is_parquet(const struct dirent *item) { return text_ends_with(item->d_name, ".parquet"); }
 
+/* Is it packed by what this program was built without? Then a sentence says so before anything is read. */
+static bool left_out(const char *path, const char *name) {
+    uint64_t bytes;
+    document_options o = options_of(path, name);
+    bool without =
+        documents_need(&o, &bytes) == STATUS_INVALID && strstr(status_message(), "was built without");
+    if (without) print_message("left out: %s\n", status_message());
+#if defined(SNUG_ZLIB) && defined(SNUG_ZSTD) && defined(SNUG_SNAPPY)
+    assert_false(without);
+#endif
+    return without;
+}
+
 /* Each NAME-*.parquet of the folder holds what NAME.expected says. */
 static int check_folder(const char *folder) {
     struct dirent **items;
@@ -52,7 +65,7 @@ static int check_folder(const char *folder) {
         snprintf(path, sizeof path, "%s/%s", folder, name);
         snprintf(wanted, sizeof wanted, "%s/%.*s.expected", folder, (int)strcspn(name, "-"), name);
         char *expected = contents(wanted, &bytes);
-        transcript_check(options_of(path, name), expected);
+        if (!left_out(path, name)) transcript_check(options_of(path, name), expected);
         free(expected), free(items[i]);
     }
     if (count >= 0) free(items);

@@ -153,9 +153,7 @@ static status decide(documents *d, const document_options *o) {
         return status_set(STATUS_INVALID, "%s: %s is packed by itself and read at any place; unpack the file",
                           o->path, d->reader->name);
     const unpacker *unpack = unpackers[of->packing];
-    if (unpack && !unpack->need(of->window)) {
-        TRY(unpack->begin(NULL, of->window)); /* says which library is missing */
-    }
+    if (unpack && unpack->there() != STATUS_OK) return status_prefix(STATUS_INVALID, "%s", o->path);
     return open_file(d);
 }
 

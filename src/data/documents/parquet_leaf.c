@@ -113,6 +113,7 @@ static void grow(uint64_t *most, int64_t bytes) {
 status parquet_leaf_measure(const documents *d, const parquet_chunk *chunk, parquet_leaf_need *need,
                             parquet_shared_need *shared) {
     const unpacker *unpack = unpackers[chunk->codec];
+    if (unpack && unpack->there() != STATUS_OK) return status_prefix(STATUS_INVALID, "%s", d->file.path);
     for (uint64_t at = chunk->start; at < chunk->end;) {
         page_header h;
         TRY(read_header(d, at, chunk->end, &h));

@@ -1,6 +1,7 @@
 /* What packed bytes are unpacked with: gzip (RFC 1952, by zlib), Zstandard (RFC 8878, by libzstd) and Snappy
  * (by libsnappy). Each lives in a room whose size is known before, and takes no other memory. A library that
- * was not there when the program was built is left out: then `need` is 0 and all else fails with a sentence.
+ * was not there when the program was built is left out: then everything fails with a sentence, and `there`
+ * first.
  *
  * Sentences say what is wrong and not where: callers put the place before them. All are STATUS_INVALID. */
 #pragma once
@@ -22,6 +23,7 @@ typedef struct {
 
 typedef struct {
     const char *name;
+    status (*there)(void); /* is its library? */
     /* Bytes of its room; `window`: the largest distance back that a stream may have (Zstandard's only: the
      * others have one of their own). */
     uint64_t (*need)(uint64_t window);
@@ -38,7 +40,7 @@ typedef struct {
 
 extern const unpacker unpack_gzip, unpack_zstd, unpack_snappy; /* Snappy has no streams: step is NULL */
 
-/* "this program was built without zlib, …". */
+/* "this program was built without zlib; …". */
 status unpack_missing(const char *library, const char *package);
 /* Where a block was unpacked: nothing may be left on either side. */
 status unpack_finished(const char *name, const unpack_span *block);

@@ -16,15 +16,18 @@ static status whole(void *room, unpack_span *block) {
     return unpack_finished("Snappy", block);
 }
 
+static status there(void) { return STATUS_OK; }
+
 #else
 
+static status there(void) { return unpack_missing("libsnappy", "libsnappy-dev"); }
 static status whole(void *room, unpack_span *block) {
     (void)room, (void)block;
-    return unpack_missing("libsnappy", "libsnappy-dev");
+    return there();
 }
 
 #endif
 
 static uint64_t need_whole(void) { return 0; }
 
-const unpacker unpack_snappy = { .name = "Snappy", .need_whole = need_whole, .whole = whole };
+const unpacker unpack_snappy = { .name = "Snappy", .there = there, .need_whole = need_whole, .whole = whole };
