@@ -197,6 +197,7 @@ static void csv_is_read(void **state) {
     holds("a.csv", "\xef\xbb\xbf\"completion\",prompt\rc,p\r\"\",\"\"", pair, 2,
           "#0 1:\"c\" 0:\"p\"\n#1 1:\"\" 0:\"\"\n");
     holds("a.csv", "text\n", just_text, 1, "");
+    holds("a.tsv", "id\ttext\n1,2\t\"a\tb\"\n", just_text, 1, "#0 0:\"a\\u0009b\"\n");
     holds("a.csv", "text\n\"\"\"\"\n", just_text, 1, "#0 0:\"\\\"\"\n");
 }
 

@@ -241,7 +241,7 @@ static status seek(documents *d, document_place to) {
 }
 
 const document_reader document_reader_csv = { .name = "csv",
-                                              .suffixes = { ".csv" },
+                                              .suffixes = { ".csv", ".tsv" },
                                               .many = true,
                                               .inspect = inspect,
                                               .begin = begin,

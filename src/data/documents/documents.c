@@ -50,10 +50,14 @@ static bool ends_with(const char *path, size_t length, const char *suffix) {
     return length > bytes && memcmp(path + length - bytes, suffix, bytes) == 0;
 }
 
-document_format document_format_of(const char *path) {
+/* The name's length without the ending of its packing. */
+static size_t bare_length(const char *path) {
     document_packing packing = document_packing_of(path);
-    size_t length = strlen(path);
-    if (packing != DOCUMENT_UNPACKED) length -= strlen(packed_suffixes[packing]);
+    return strlen(path) - (packing == DOCUMENT_UNPACKED ? 0 : strlen(packed_suffixes[packing]));
+}
+
+document_format document_format_of(const char *path) {
+    size_t length = bare_length(path);
     for (int f = DOCUMENT_TEXT; f < DOCUMENT_FORMATS; f++)
         for (const char *const *s = readers[f]->suffixes; *s; s++)
             if (ends_with(path, length, *s)) return (document_format)f;
@@ -140,7 +144,7 @@ static status decide(documents *d, const document_options *o) {
     if (of->packing == DOCUMENT_PACKING_AUTO) of->packing = document_packing_of(o->path);
     if (!of->piece_bytes) of->piece_bytes = DOCUMENT_PIECE;
     if (!of->window) of->window = DOCUMENT_WINDOW;
-    if (!of->separator) of->separator = ',';
+    if (!of->separator) of->separator = ends_with(o->path, bare_length(o->path), ".tsv") ? '\t' : ',';
     d->reader = readers[of->format];
     TRY(check_columns(o));
     if (of->piece_bytes < INPUT_LEAST || of->piece_bytes > INT32_MAX)

@@ -63,7 +63,7 @@ typedef struct {
     uint32_t
         piece_bytes; /* the largest piece and the buffer that it stands in; 0: DOCUMENT_PIECE. At least 64 */
     uint64_t window; /* of Zstandard; 0: DOCUMENT_WINDOW */
-    char separator;  /* of CSV; 0: a comma */
+    char separator;  /* of CSV; 0: a comma, or a tab where the name ends in .tsv */
     bool replace;    /* what is no UTF-8 becomes U+FFFD; else it is refused */
     /* NULL, or told each name of a column as it is met: of CSV and Parquet when the file is looked at or
      * opened, of JSON in each record. Then no column need be asked for. */
