@@ -1,13 +1,21 @@
 #!/usr/bin/env python3
-"""Asks the libraries themselves whether an emitted configuration says only what they know.
+"""Lets the libraries themselves read an emitted configuration, and asks whether it says only what they know.
 
-emit.py hf FILE...          arguments of transformers (and PEFT, where it is installed)
+emit.py hf FILE...          is run: TrainingArguments, BitsAndBytesConfig and PEFT's LoraConfig check what they get
 emit.py torch FILE...       what plain PyTorch is called with
-emit.py accelerate FILE...  keys of accelerate's configuration"""
+emit.py accelerate FILE...  keys of accelerate's configuration, which `accelerate launch` reads
+emit.py deepspeed FILE...   DeepSpeedConfig, on as many devices as the file is for
+emit.py axolotl FILE...     axolotl's schema, with a data set and a learning rate added
+emit.py vllm FILE...        the parser of `vllm serve`'s engine arguments
+
+No device is needed: what is asked for is never computed with."""
 
 import ast
 import dataclasses
 import inspect
+import json
+import os
+import shlex
 import sys
 
 
@@ -24,6 +32,11 @@ def expect(path, what, said, known):
     unknown = set(said) - set(known)
     if unknown:
         sys.exit(f"{path}: {what} knows no {sorted(unknown)}")
+
+
+def same(path, what, read, said):
+    if read != said:
+        sys.exit(f"{path}: {what} is {said} there, and {read} when it was read")
 
 
 def value(node):
@@ -66,6 +79,29 @@ def check_hf(path):
                 expect(path, "attn_implementation", [value(said["attn_implementation"])], kinds)
     if "TrainingArguments" not in seen:
         sys.exit(f"{path}: no TrainingArguments")
+    run_hf(path)
+
+
+def run_hf(path):
+    """Runs the file, on a CPU: the classes check their arguments, and read the file that `deepspeed` names."""
+    import transformers
+
+    class OnCpu(transformers.TrainingArguments):
+        def __init__(self, **said):
+            if "deepspeed" in said:
+                said["deepspeed"] = os.path.join(os.path.dirname(path), said["deepspeed"])
+            super().__init__(use_cpu=True, **said)
+
+    with open(path, encoding="utf-8") as file:
+        code = compile(file.read(), path, "exec")
+    known, transformers.TrainingArguments = transformers.TrainingArguments, OnCpu
+    made = {}
+    try:
+        exec(code, made)
+    finally:
+        transformers.TrainingArguments = known
+    if not isinstance(made["arguments"], known):
+        sys.exit(f"{path}: makes no arguments")
 
 
 def check_torch(path):
@@ -98,10 +134,91 @@ def check_accelerate(path):
     keys = [k.removeprefix("fsdp_") for k in said.get("fsdp_config", {})]
     plugin = [f.name for f in dataclasses.fields(FullyShardedDataParallelPlugin)]
     expect(path, "fsdp_config", set(keys) - {"version", "offload_params"}, plugin)
+    launch(path, said)
+
+
+def launch(path, said):
+    """As `accelerate launch --config_file` reads it."""
+    from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+
+    asked = launch_command_parser().parse_args(["--config_file", path, "train.py"])
+    read = _validate_launch_command(asked)[0]
+    same(path, "num_processes", read.num_processes, said["num_processes"])
+    same(path, "fsdp", bool(read.use_fsdp), said["distributed_type"] == "FSDP")
+    same(path, "deepspeed", bool(read.use_deepspeed), said["distributed_type"] == "DEEPSPEED")
+    if read.use_fsdp:
+        same(path, "fsdp_version", int(read.fsdp_version), said["fsdp_config"]["fsdp_version"])
+    if read.use_deepspeed:
+        same(path, "zero_stage", int(read.zero_stage), said["deepspeed_config"]["zero_stage"])
+
+
+def check_deepspeed(path):
+    """It asks the number of devices of torch.distributed; here the file itself says it."""
+    os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    import deepspeed.comm
+    from deepspeed.runtime import constants
+    from deepspeed.runtime.config import DeepSpeedConfig
+    from deepspeed.runtime.zero.config import ZERO_OPTIMIZATION
+
+    with open(path, encoding="utf-8") as file:
+        said = json.load(file)
+    expect(path, "DeepSpeed", said, {ZERO_OPTIMIZATION, *(v for v in vars(constants).values() if isinstance(v, str))})
+    once = said["train_micro_batch_size_per_gpu"] * said["gradient_accumulation_steps"]
+
+    class Devices:
+        @staticmethod
+        def get_data_parallel_world_size():
+            return said["train_batch_size"] // once
+
+    deepspeed.comm.get_rank = lambda *_: 0
+    read = DeepSpeedConfig(path, mpu=Devices)
+    same(path, "stage", read.zero_config.stage, said["zero_optimization"]["stage"])
+    same(path, "train_batch_size", read.train_batch_size, said["train_batch_size"])
+    same(path, "bf16", read.bfloat16_config.enabled, said["bf16"]["enabled"])
+    same(path, "fp16", read.float16_config.enabled, said["fp16"]["enabled"])
+
+
+def check_axolotl(path):
+    """Its schema passes over what it doesn't know, so names are compared before it reads them."""
+    import yaml
+    from axolotl.utils.schemas.config import AxolotlInputConfig
+    from axolotl.utils.schemas.fsdp import FSDPConfig
+    from transformers import BitsAndBytesConfig
+
+    with open(path, encoding="utf-8") as file:
+        said = yaml.safe_load(file)
+    liger = {k for k in said if k.startswith("liger_")}
+    expect(path, "axolotl", set(said) - liger, AxolotlInputConfig.model_fields)
+    if liger:
+        from axolotl.integrations.liger.args import LigerArgs
+        expect(path, "axolotl's LigerArgs", liger, LigerArgs.model_fields)
+    expect(path, "axolotl's FSDPConfig", said.get("fsdp_config", {}), FSDPConfig.model_fields)
+    codes = inspect.signature(BitsAndBytesConfig.__init__).parameters
+    expect(path, "BitsAndBytesConfig", said.get("bnb_config_kwargs", {}), codes)
+    read = AxolotlInputConfig(**said, learning_rate=1e-4, datasets=[{"path": "texts", "type": "completion"}])
+    for key in "micro_batch_size", "gradient_accumulation_steps", "sequence_len":
+        same(path, key, getattr(read, key), said[key])
+
+
+def check_vllm(path):
+    """Its defaults are the platform's, so it has to know one: where there is no GPU, the CPU."""
+    import torch
+    if not torch.cuda.is_available():
+        os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    with open(path, encoding="utf-8") as file:
+        words = shlex.split(file.read().replace("\\\n", " "), comments=True)
+    if words[:2] != ["vllm", "serve"]:
+        sys.exit(f"{path}: no `vllm serve`")
+    read = EngineArgs.add_cli_args(FlexibleArgumentParser()).parse_args(["--model", *words[2:]])
+    same(path, "--max-model-len", str(read.max_model_len), words[words.index("--max-model-len") + 1])
 
 
 def main():
-    checks = {"hf": check_hf, "torch": check_torch, "accelerate": check_accelerate}
+    checks = {"hf": check_hf, "torch": check_torch, "accelerate": check_accelerate, "deepspeed": check_deepspeed,
+              "axolotl": check_axolotl, "vllm": check_vllm}
     for path in sys.argv[2:]:
         checks[sys.argv[1]](path)
 

@@ -1,5 +1,5 @@
 /* snug estimate --emit: each configuration is read by its own language's reader, says the numbers of the
- * estimate, and, where the tool's library is installed, nothing that it doesn't know (tests/cli/emit.py). */
+ * estimate, and, where the tool's library is installed, is read by it (tests/cli/emit.py). */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,6 +66,9 @@ static const asked cases[] = {
       "gpt2 --framework pytorch --device v100-32 --batch 2 --dtype half",
       { "torch.float16", "# weights of fp16 have no loss scale", "        loss.backward()", "CLIP)",
         "    optimizer.step()" } },
+    { "deepspeed",
+      "gpt2-xl --device v100-32 --gpus 4 --shard zero2 --batch 8 --micro-batch 2 --optimizer lion",
+      { "\"stage\": 2", "\"zero_allow_untested_optimizer\": true" } },
     { "deepspeed",
       ZERO,
       { "\"stage\": 3", "\"train_batch_size\": 64", "\"gradient_accumulation_steps\": 4" } },
@@ -391,15 +394,20 @@ static void ask(const char *tool, const char *packages) {
     if (system(command) != 0) {
         char said[2048] = "";
         FILE *file = fopen("answer", "r");
+        if (fseek(file, -(long)sizeof said + 1, SEEK_END) != 0) rewind(file); /* what is wrong is said last */
         said[fread(said, 1, sizeof said - 1, file)] = 0;
         fclose(file);
         fail_msg("%s", said);
     }
 }
 
+/* It reads the file that the arguments name as well. */
 static void transformers_knows_every_argument(void **state) {
     (void)state;
-    ask("hf", "transformers, torch");
+    char *said = emitted("deepspeed", ZERO "--optimizer-bits 8", 0);
+    scratch_write("deepspeed.json", said, strlen(said));
+    free(said);
+    ask("hf", "transformers, torch, accelerate, peft, deepspeed");
 }
 
 static void torch_knows_every_argument(void **state) {
@@ -412,6 +420,21 @@ static void accelerate_knows_every_key(void **state) {
     ask("accelerate", "accelerate, yaml");
 }
 
+static void deepspeed_reads_it(void **state) {
+    (void)state;
+    ask("deepspeed", "deepspeed.runtime.config");
+}
+
+static void axolotl_reads_it(void **state) {
+    (void)state;
+    ask("axolotl", "axolotl.utils.schemas.config, yaml");
+}
+
+static void vllm_reads_it(void **state) {
+    (void)state;
+    ask("vllm", "vllm.engine.arg_utils");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(what_is_emitted_is_read_and_says_what_was_asked),
                                         cmocka_unit_test(what_is_emitted_fits),
@@ -421,6 +444,9 @@ int main(void) {
                                         cmocka_unit_test(what_no_tool_can_say_gets_a_sentence),
                                         cmocka_unit_test(transformers_knows_every_argument),
                                         cmocka_unit_test(torch_knows_every_argument),
-                                        cmocka_unit_test(accelerate_knows_every_key) };
+                                        cmocka_unit_test(accelerate_knows_every_key),
+                                        cmocka_unit_test(deepspeed_reads_it),
+                                        cmocka_unit_test(axolotl_reads_it),
+                                        cmocka_unit_test(vllm_reads_it) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
