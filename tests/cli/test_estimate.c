@@ -139,13 +139,13 @@ static void own_devices_are_files(void **state) {
     }
 }
 
-/* What PyTorch's own allocator counted for adapters, optimizers, accumulated gradients and a plain GPT. */
-static void ways_to_train_are_what_pytorch_counted(void **state) {
-    (void)state;
-    FILE *f = fopen(SNUG_ROOT "/bench/estimate/points_ways.csv", "r");
-    char row[512], name[64], options[320], line[640];
+/* What PyTorch's own allocator counted, in a file of settings: all `expected` points, to half a percent. */
+static void check_points(const char *file, int expected) {
+    char path[512], row[512], name[64], options[320], line[640];
     unsigned long long bytes;
     int points = 0;
+    snprintf(path, sizeof path, SNUG_ROOT "/bench/estimate/%s", file);
+    FILE *f = fopen(path, "r");
     assert_non_null(f);
     while (fgets(row, sizeof row, f)) {
         json_document d;
@@ -164,7 +164,30 @@ static void ways_to_train_are_what_pytorch_counted(void **state) {
         points++;
     }
     fclose(f);
-    assert_int_equal(points, 33);
+    assert_int_equal(points, expected);
+}
+
+/* Adapters, optimizers, accumulated gradients and a plain GPT. */
+static void ways_to_train_are_what_pytorch_counted(void **state) {
+    (void)state;
+    check_points("points_ways.csv", 33);
+}
+
+/* Full weights and adapters, in f32, under autocast and in 16 bits; with keys for all heads and for some. */
+static void litgpt_is_what_pytorch_counted(void **state) {
+    (void)state;
+    check_points("points_litgpt.csv", 18);
+}
+
+static void litgpt_ties_no_heads_and_says_so(void **state) {
+    (void)state;
+    assert_true(command_says("estimate gemma-2b --framework litgpt --batch 1 --context 512", 0,
+                             "litgpt ties no heads: this one has weights of its own\n"));
+    assert_true(command_says("estimate gemma-2b --framework litgpt --batch 1 --context 512", 0,
+                             "3.03 billion parameters"));
+    assert_true(
+        command_says("estimate llama-2-7b --framework litgpt --adapter-rank 8 --base-bits 4 --batch 1", 2,
+                     "litgpt has it without autocast alone"));
 }
 
 static void contradictions_get_a_sentence(void **state) {
@@ -473,6 +496,8 @@ int main(void) {
                                         cmocka_unit_test(where_nothing_fits_something_comes_nearest),
                                         cmocka_unit_test(own_devices_are_files),
                                         cmocka_unit_test(ways_to_train_are_what_pytorch_counted),
+                                        cmocka_unit_test(litgpt_is_what_pytorch_counted),
+                                        cmocka_unit_test(litgpt_ties_no_heads_and_says_so),
                                         cmocka_unit_test(contradictions_get_a_sentence),
                                         cmocka_unit_test(messages_are_explained),
                                         cmocka_unit_test(savings_are_of_what_was_held),

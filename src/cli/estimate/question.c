@@ -41,6 +41,14 @@ static status set_labels(estimate_question *e) {
     return STATUS_OK;
 }
 
+/* litgpt's models have a table and a head of their own, whatever the configuration says. */
+static void untie(estimate_question *e) {
+    bool tied = e->config.family == FAMILY_DECODER && e->config.decoder.tied;
+    if (!tied || e->o->estimate.framework != FRAMEWORK_LITGPT) return;
+    e->config.decoder.tied = false;
+    text_add(&e->notes, "litgpt ties no heads: this one has weights of its own\n");
+}
+
 static status open_model(estimate_question *e, const char *name) {
     bool known = find_published(e, &name);
     if (!known && !families_preset(name, &e->config)) {
@@ -48,6 +56,7 @@ static status open_model(estimate_question *e, const char *name) {
         TRY(model_config_read(name, &e->config, &e->notes));
     }
     TRY(set_labels(e));
+    untie(e);
     if (e->o->run.dropout >= 0) families_set_dropout(&e->config, e->o->run.dropout);
     TRY(families_check(&e->config));
     families_model(&e->config, name, &e->model);

@@ -37,9 +37,13 @@ static status check_images(const framework_subject *q, const torch_settings *s) 
     return STATUS_OK;
 }
 
-/* What the rules of litgpt were written for. */
-static status check_litgpt(const framework_subject *q) {
+/* What the rules of litgpt were written for. It refuses codes under autocast (finetune/lora.py), which older
+ * releases did not. */
+static status check_litgpt(const framework_subject *q, const torch_settings *s) {
     const model_config *c = q->config;
+    if (s->base_bits == 4 && s->types == TORCH_AUTOCAST && !s->older)
+        return status_set(STATUS_INVALID,
+                          "--base-bits 4: litgpt has it without autocast alone; say --dtype half as well");
     bool knows = c->family == FAMILY_DECODER && !(c->decoder.cap_logits > 0) && !c->decoder.experts.count;
     if (knows) return STATUS_OK;
     return status_set(STATUS_INVALID,
@@ -83,7 +87,7 @@ static status check_host(const torch_settings *s) {
 static status check(const framework_subject *q, const framework_settings *settings) {
     const torch_settings *s = &settings->torch;
     TRY(check_cut(s));
-    if (s->litgpt) TRY(check_litgpt(q));
+    if (s->litgpt) TRY(check_litgpt(q, s));
     TRY(torch_check_version(s));
     TRY(check_images(q, s));
     if (s->state_bits != 8 && s->state_bits != 32)

@@ -1,9 +1,11 @@
-/* What Lightning's litgpt does otherwise than torch.nn: litgpt/model.py and litgpt/lora.py of 2023 to 2024.
+/* What Lightning's litgpt does otherwise than torch.nn: litgpt/model.py and litgpt/lora.py of 2023 to 2026
+ * (0.5.13), which bench/estimate/measure_litgpt.py has run.
  *
  * One product makes queries, keys and values, which stay views of it; keys and values are repeated for all
  * heads before they are turned; root-mean-square norms are written out in f32; adapters beside that product
  * share their dropout, and index_copy keeps what it copies; logits are made 128 tokens at a time, and all
- * parts are held with their log-softmax, in f32, as Fabric hands them out. */
+ * parts are held with their log-softmax, in f32, as Fabric hands them out. Fabric's autocast is torch's:
+ * weights are f32, those of frozen models too, products cast what they read, all else stays as it is. */
 #include "base/text.h"
 #include "estimate/torch/torch_adapters.h"
 #include "ir/op.h"
@@ -97,6 +99,9 @@ static joined find_parts(const torch_reading *r, const node *q) {
     return j;
 }
 
+/* Codes are widened to 16 bits as they are, and only older releases have them together with autocast. */
+static bool casts_products(const torch_reading *r) { return r->s->types == TORCH_AUTOCAST; }
+
 /* lora.py: A of all enabled parts at once, a grouped convolution for B, zeros in between. */
 static tape_value adapt_joined(torch_reading *r, tape_value x, tape_value y, const joined *j, int64_t inner) {
     int64_t enabled = 0, wide = 0, rows = torch_elements(r, y) / j->all;
@@ -110,6 +115,7 @@ static tape_value adapt_joined(torch_reading *r, tape_value x, tape_value y, con
                up = torch_adapter_weight(r, rank * wide);
     x = torch_drop(r, x, r->s->adapter_dropout);
     tape_value h = torch_linear(r, x, down, 0, rank * enabled);
+    if (casts_products(r)) up = torch_weight_to(r, up, 2);
     tape_value b = torch_call(r, (tape_call){ .what = "conv1d", .in = { h, up }, .keeps_in = 3 }, rows * wide,
                               torch_width(r, h));
     tape_value padded =
@@ -134,16 +140,19 @@ static void read_joined(torch_reading *r, const joined *j) {
         if (w[k]) weights += (double)torch_elements(r, w[k]);
     }
     int64_t inner = (int64_t)weights / j->all;
-    bool coded = torch_width(r, w[0]) < 1, trained = torch_wants(r, w[0]);
+    bool coded = torch_width(r, w[0]) < 1, trained = torch_wants(r, w[0]), casts = casts_products(r);
     uint64_t whole = coded ? (uint64_t)(weights * 2) : 0;
+    tape_value read = casts ? torch_to(r, x, 2) : x;
+    for (int k = 0; casts && k < PARTS; k++) w[k] = torch_weight_to(r, w[k], 2);
+    unsigned narrow = casts && torch_wants(r, x) ? 2u + 4u + 8u : 0; /* copies, which only this call reads */
     tape_value y = torch_call(r,
                               (tape_call){ .what = "linear",
-                                           .in = { x, w[0], w[1], w[2] },
-                                           .keeps_in = trained || coded ? 1u : 0,
+                                           .in = { read, w[0], w[1], w[2] },
+                                           .keeps_in = (trained || coded ? 1u : 0) | narrow,
                                            .clings = coded ? 1u : 0,
                                            .forward = whole,
                                            .backward = whole },
-                              torch_elements(r, x) / inner * j->all, torch_width(r, x));
+                              torch_elements(r, x) / inner * j->all, torch_width(r, read));
     y = adapt_joined(r, x, y, j, inner);
     if (!j->part[1]) {
         set(r, q, y);
@@ -221,26 +230,52 @@ static void read_attention(torch_reading *r, const node *n) {
 
 enum { TOKENS_AT_ONCE = 128 };
 
-/* Parts of the logits and their log-softmax are held; gradients are those of one part. */
-static void read_loss(torch_reading *r, const node *n) {
-    const node *maker = graph_node(r->g, graph_tensor(r->g, node_in(r->g, n, 0))->producer);
-    int64_t vocabulary = shape_last(graph_shape(r->g, node_in(r->g, n, 0)));
-    tape_value x = in(r, n, 0), w = in(r, maker, MATMUL_B);
-    int64_t rows = r->s->batch * r->s->context,
+/* What an adapter beside the head has, in one piece; 0: there is none. */
+static tape_value head_adapter(torch_reading *r, int64_t inner, int64_t vocabulary, bool adapted) {
+    return adapted ? torch_adapter_weight(r, r->s->adapter_rank * (inner + vocabulary)) : 0;
+}
+
+/* Bytes of a frozen weight's casts beside the first: autocast makes one for each part, which keeps it. */
+static double more_copies(const torch_reading *r, tape_value w, int64_t tokens) {
+    double pieces = (double)((r->s->context + tokens - 1) / tokens);
+    return casts_products(r) && !torch_wants(r, w) ? (pieces - 1) * (double)tape_bytes(r->t, w) : 0;
+}
+
+/* The product of the head. Parts of the logits and their log-softmax are held; gradients are those of one
+ * part: its product comes when the loss of that part has let its log-softmax go, and its weight's gradient
+ * when others are there is added to them. */
+static tape_value make_logits(torch_reading *r, const node *maker, tape_value x, int64_t vocabulary) {
+    tape_value w = in(r, maker, MATMUL_B);
+    int64_t rows = r->s->batch * r->s->context, inner = torch_elements(r, w) / vocabulary,
             tokens = r->s->context < TOKENS_AT_ONCE ? r->s->context : TOKENS_AT_ONCE;
     bool coded = torch_width(r, w) < 1, adapted = torch_is_target(r->s, weight_of(r, maker), false);
     double all = (double)rows * (double)vocabulary * 4;
     double part = (double)(tokens * r->s->batch) * (double)vocabulary * 4;
     double widened = coded ? (double)torch_elements(r, w) * 2 : 0;
     tape_value dropped = adapted ? torch_drop(r, x, r->s->adapter_dropout) : x;
-    torch_call(r,
-               (tape_call){ .what = "loss",
-                            .in = { x, w, dropped },
-                            .keeps_in = (torch_wants(r, w) || coded ? 1u : 0) | (adapted ? 4u : 0),
-                            .kept = (uint64_t)(2 * all),
-                            .forward = (uint64_t)(widened + (adapted ? 2 * part : 0)),
-                            .backward = (uint64_t)(2 * part + widened) },
-               1, 4);
+    if (casts_products(r)) x = torch_to(r, x, 2), dropped = torch_to(r, dropped, 2);
+    if (casts_products(r)) w = torch_weight_to(r, w, 2);
+    double more = (double)tape_bytes(r->t, w) - part; /* a weight's second gradient, where it is the most */
+    bool adds = torch_wants(r, w) && r->s->context > TOKENS_AT_ONCE && more > 0;
+    tape_call call = { .what = "head",
+                       .in = { x, w, dropped == x ? 0 : dropped,
+                               head_adapter(r, inner, vocabulary, adapted) },
+                       .kept = (uint64_t)(2 * all - part + more_copies(r, w, tokens)),
+                       .forward = (uint64_t)(widened + (adapted ? 2 * part : 0)),
+                       .backward = (uint64_t)(widened + (adds ? more : 0)) };
+    bool reads = torch_wants(r, w) || coded, alone = adapted && dropped == x;
+    call.keeps_in = (reads || alone ? 1u : 0) | (casts_products(r) ? 2u : 0) | (dropped == x ? 0 : 4u);
+    return torch_call(r, call, tokens * r->s->batch * vocabulary, 4);
+}
+
+static void read_loss(torch_reading *r, const node *n) {
+    const node *maker = graph_node(r->g, graph_tensor(r->g, node_in(r->g, n, 0))->producer);
+    int64_t vocabulary = shape_last(graph_shape(r->g, node_in(r->g, n, 0)));
+    tape_value logits = make_logits(r, maker, in(r, n, 0), vocabulary);
+    torch_call(
+        r,
+        (tape_call){ .what = "loss", .in = { logits }, .keeps_in = 1, .backward = tape_bytes(r->t, logits) },
+        1, 4);
 }
 
 const torch_rule litgpt_rules[] = { { &op_rmsnorm, read_rmsnorm },

@@ -41,7 +41,7 @@ static double weight_width(const graph *g, const torch_settings *s, tensor_id t,
     if (s->adapter_rank && s->base_bits == 4 && coded && is_linear(s, graph_shape(g, t)))
         return code_width + scales_width(s);
     if (s->adapter_rank && s->base_bits == 4) return s->types == TORCH_HALF ? 2 : 4;
-    if (s->adapter_rank && s->base_bits == 16) return 2;
+    if (s->adapter_rank && s->base_bits == 16 && !s->litgpt) return 2; /* which has one type for all */
     return s->types == TORCH_HALF ? 2 : 4;
 }
 

@@ -84,7 +84,7 @@ tape_value torch_adapted(torch_reading *r, tape_value x, tape_value y, int64_t i
     bool coded = r->s->base_bits == 4, left = coded && (r->s->types == TORCH_AUTOCAST || r->s->older);
     if (left)
         down = torch_weight_to(r, down, 2), up = torch_weight_to(r, up, 2);
-    else
+    else if (!r->s->litgpt) /* which has no cast of its own there */
         x = torch_to(r, x, torch_adapter_width(r->s));
     x = torch_drop(r, x, r->s->adapter_dropout);
     tape_value h = torch_linear(r, x, down, 0, rank);
