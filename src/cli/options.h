@@ -61,6 +61,8 @@ typedef struct {
     enum { LIBRARIES_CURRENT, LIBRARIES_OLDER } libraries;
     torch_version torch;
     bool checkpointing, reentrant, holds_output, keeps_gradients, strict;
+    bool expandable, padded, compiled, benchmarks;
+    int64_t shortest;               /* tokens of a sample; 0: all have the context's */
     int64_t labels;                 /* of an encoder's classifier; 0: it has the head that fills gaps */
     vllm_quantization quantization; /* serving: */
     vllm_cache cache;

@@ -79,5 +79,10 @@ void estimate_settle_torch(estimate_question *e) {
                           .reentrant = x->reentrant,
                           .holds_output = x->holds_output,
                           .keeps_gradients = x->keeps_gradients,
+                          .expandable = x->expandable,
+                          .padded = x->padded,
+                          .compiled = x->compiled,
+                          .benchmarks = x->benchmarks,
+                          .shortest = x->shortest,
                           .fused_loss = x->loss == LOSS_FUSED };
 }

@@ -31,6 +31,11 @@ static void put_torch(json_writer *w, const emit_request *q) {
     if (s->keeps_gradients) json_put_bool(w, "keeps-gradients", true);
     if (s->holds_output) json_put_bool(w, "keeps-output", true);
     if (s->reentrant) json_put_bool(w, "reentrant", true);
+    if (s->shortest) json_put_integer(w, "shortest", s->shortest);
+    if (s->padded) json_put_bool(w, "padding", true);
+    if (s->expandable) json_put_bool(w, "expandable-segments", true);
+    if (s->compiled) json_put_bool(w, "compile", true);
+    if (s->benchmarks) json_put_bool(w, "cudnn-benchmark", true);
     if (!s->adapter_rank) return;
     json_put_integer(w, "adapter-rank", s->adapter_rank);
     if (s->adapter_targets) json_put_string(w, "adapter-targets", s->adapter_targets);

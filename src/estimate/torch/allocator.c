@@ -79,11 +79,23 @@ static void unlist(allocator *a, uint32_t b) {
     at(a, b)->taken = true;
 }
 
+static bool is_of(const allocator *a, uint32_t b, bool small, uint8_t stream) {
+    return at(a, b)->small == small && at(a, b)->stream == stream;
+}
+
+static bool is_end(const allocator *a, uint32_t b) {
+    for (size_t i = 0; i < sizeof a->last / sizeof *a->last; i++)
+        if (a->last[i] == b) return true;
+    return false;
+}
+
 static uint32_t best(const allocator *a, uint64_t bytes, bool small, uint8_t stream) {
     uint32_t i = place_of(a, &(block){ .bytes = bytes, .small = small, .stream = stream });
     if (i == a->free_count) return 0;
-    const block *b = at(a, a->free_blocks[i]);
-    return b->small == small && b->stream == stream ? a->free_blocks[i] : 0;
+    /* The end of an expandable segment counts as what it may grow to: others are taken before it. */
+    bool other = i + 1 < a->free_count && is_of(a, a->free_blocks[i + 1], small, stream);
+    if (a->expandable && other && is_end(a, a->free_blocks[i])) i++;
+    return is_of(a, a->free_blocks[i], small, stream) ? a->free_blocks[i] : 0;
 }
 
 /* ---- segments ---- */
@@ -112,9 +124,40 @@ static uint32_t new_segment(allocator *a, uint64_t bytes, bool small, uint8_t st
     return b;
 }
 
+/* Where `from` was the last block of an expandable segment, `to` is. */
+static void move_end(allocator *a, uint32_t from, uint32_t to) {
+    for (size_t i = 0; i < sizeof a->last / sizeof *a->last; i++)
+        if (a->last[i] == from) a->last[i] = to;
+}
+
+/* The end of the only segment of that stream and kind, with room for `bytes` in one free block. */
+static uint32_t grow(allocator *a, uint64_t bytes, bool small, uint8_t stream) {
+    uint32_t *end = &a->last[2 * (stream % (sizeof a->last / sizeof *a->last / 2)) + small], b = *end;
+    bool joins = b && !at(a, b)->taken;
+    uint64_t page = (small ? 2 : 20) * MIB, pages = units_align(bytes - (joins ? at(a, b)->bytes : 0), page);
+    uint64_t begins = b ? at(a, b)->address + at(a, b)->bytes : HIGHEST * (2u + 2u * stream + small);
+    if (joins) {
+        unlist(a, b);
+        at(a, b)->taken = false, at(a, b)->bytes += pages;
+    } else {
+        uint32_t before = b;
+        b = new_block(
+            a, &(block){
+                   .bytes = pages, .address = begins, .before = before, .stream = stream, .small = small });
+        if (b && before) at(a, before)->after = b;
+        if (b) *end = b;
+    }
+    a->reserved += pages;
+    if (a->limit && a->reserved > a->limit)
+        a->reserved = a->limit > a->taken + bytes ? a->limit : a->taken + bytes;
+    if (a->reserved > a->most) a->most = a->reserved;
+    if (b) list_free(a, b);
+    return b;
+}
+
 static void split(allocator *a, uint32_t b, uint64_t bytes) {
     uint64_t left = at(a, b)->bytes - bytes;
-    if (at(a, b)->small ? left < 512 : left <= MIB) return;
+    if (at(a, b)->small || a->expandable ? left < 512 : left <= MIB) return;
     uint32_t rest = new_block(a, &(block){ .bytes = left,
                                            .address = at(a, b)->address + bytes,
                                            .before = b,
@@ -123,6 +166,7 @@ static void split(allocator *a, uint32_t b, uint64_t bytes) {
                                            .small = at(a, b)->small });
     if (!rest) return;
     if (at(a, b)->after) at(a, at(a, b)->after)->before = rest;
+    move_end(a, b, rest);
     at(a, b)->after = rest;
     at(a, b)->bytes = bytes;
     list_free(a, rest);
@@ -133,10 +177,11 @@ uint32_t allocator_take(void *context, uint64_t bytes, uint8_t stream) {
     uint64_t rounded = units_align(bytes, 512);
     bool small = rounded <= MIB;
     uint32_t b = best(a, rounded, small, stream);
-    if (!b) b = new_segment(a, rounded, small, stream);
+    if (!b) b = a->expandable ? grow(a, rounded, small, stream) : new_segment(a, rounded, small, stream);
     if (!b || a->failed) return 0;
     unlist(a, b);
     split(a, b, rounded);
+    a->taken += at(a, b)->bytes;
     return b;
 }
 
@@ -145,6 +190,7 @@ static void join(allocator *a, uint32_t b) {
     uint32_t next = at(a, b)->after;
     at(a, b)->bytes += at(a, next)->bytes;
     at(a, b)->after = at(a, next)->after;
+    move_end(a, next, b);
     if (at(a, b)->after) at(a, at(a, b)->after)->before = b;
 }
 
@@ -152,6 +198,7 @@ void allocator_give(void *context, uint32_t b) {
     allocator *a = context;
     if (!b || a->failed) return;
     uint32_t after = at(a, b)->after, before = at(a, b)->before;
+    a->taken -= at(a, b)->bytes;
     if (after && !at(a, after)->taken) {
         unlist(a, after);
         join(a, b);

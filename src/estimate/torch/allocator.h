@@ -6,7 +6,11 @@
  * of equal ones that with the lowest address (later segments are taken to lie higher), and splits it where
  * enough is left (512 bytes of small ones, more than 1 MiB of large ones). Freed blocks join free neighbours;
  * a block is of the stream that asked for its segment, and no other takes it; segments stay, until the device
- * has no more: then those that are free as a whole are given back, and it is tried again. */
+ * has no more: then those that are free as a whole are given back, and it is tried again.
+ *
+ * expandable_segments (PyTorch's notes on CUDA semantics, "Optimizing memory usage"): one segment for each
+ * stream and kind, which grows at its end by pages of 20 MiB, of small requests 2 MiB. Pages that are free
+ * can be given back one by one, so a full device reserves what is taken. */
 #pragma once
 
 #include <stdbool.h>
@@ -20,6 +24,9 @@ typedef struct {
     uint64_t reserved, most; /* now; at most so far */
     uint64_t limit;          /* what the device has; 0: no end */
     uint64_t addressed;      /* by segments so far; where the next one begins */
+    bool expandable;         /* expandable_segments */
+    uint64_t taken;          /* bytes of blocks that somebody has */
+    uint32_t last[8];        /* of expandable segments: the last block of each stream's, large and small */
     bool failed;
 } allocator;
 

@@ -534,6 +534,20 @@ static bool play_step(player *p, reading *places, reading *held, bool first) {
     return play_update(p, first);
 }
 
+/* Each of the others, then the tape's own; twice, since what the first round left over is there in the
+ * second. */
+static bool play_lengths(player *p, reading *places, reading *held) {
+    const tape *own = p->t;
+    bool good = true, first = true;
+    for (uint32_t i = 0; good && i < 2 * (p->s->other_count + 1); i++) {
+        uint32_t which = i % (p->s->other_count + 1);
+        p->t = which < p->s->other_count ? p->s->others + which : own;
+        good = play_step(p, places, held, first);
+        first = false;
+    }
+    return good;
+}
+
 /* What training leaves is there: the optimizer's state, the workspaces of both threads, and buckets of
  * gradients that stay. Weights are gathered as in a step. */
 static void play_evaluation(player *p, reading *places, reading *held) {
@@ -588,7 +602,7 @@ status tape_play(const tape *t, const tape_settings *s, tape_result *r) {
         if (s->evaluates)
             play_evaluation(&p, places, held);
         else
-            good = play_step(&p, places, held, true) && play_step(&p, places, held, false);
+            good = play_lengths(&p, places, held);
     }
     close_player(&p);
     memory_free(places);

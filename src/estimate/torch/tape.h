@@ -117,6 +117,9 @@ typedef struct {
     bool synchronises; /* all weights are sent from one device to the others before anything else */
     bool cuts_units;   /* each block arrives whole, is copied into one buffer, and a share of that is kept */
     const tape_listener *listener;
+    const tape
+        *others; /* the same calls on other sizes: steps of these are played around those of the tape */
+    uint32_t other_count;
 } tape_settings;
 
 typedef struct {

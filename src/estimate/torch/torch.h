@@ -94,6 +94,11 @@ typedef struct {
      * device's rate that it reaches; 0: nobody says. */
     double tokens, share;
     int64_t steps;
+    bool expandable;           /* the allocator has expandable_segments */
+    bool padded;               /* samples are padded, so attention gets a mask */
+    bool compiled, benchmarks; /* torch.compile, cudnn.benchmark: torch_beyond.h */
+    int64_t shortest;          /* tokens of the shortest sample; 0: all are as long as the context */
+    const model *of;           /* whose steps of other lengths are played; torch_estimate sets it */
 } torch_settings;
 
 /* Live bytes besides the step. What has no rule, or takes nothing more than the step leaves, is 0. */

@@ -295,6 +295,16 @@ static tape_value laid_out(torch_reading *r, tape_value x, int64_t elements) {
     return torch_call(r, (tape_call){ .what = "contiguous", .in = { x } }, elements, torch_width(r, x));
 }
 
+/* With a mask transformers repeats keys and values that heads share (use_gqa_in_sdpa). */
+static bool has_padding(const torch_reading *r) { return r->s->padded && r->s->transformers; }
+
+/* transformers hands a mask of bool over for samples that are padded, and sdpa makes one of numbers of it in
+ * each layer (convert_boolean_attn_mask), which is kept for its gradient. 0: nothing is padded. */
+static tape_value padding_mask(torch_reading *r, const attention_sizes *z, double width) {
+    if (!has_padding(r)) return 0;
+    return torch_call(r, (tape_call){ .what = "padding" }, torch_count(z->batch, z->queries, z->keys), width);
+}
+
 /* Scores of which nothing is written: queries, keys, values, result and a number a row are kept. Under
  * autocast operands become 16 bits. Keys of groups are read as they are, except where the model repeats
  * them first. The result is laid out as the
@@ -303,13 +313,14 @@ static tape_value flash(torch_reading *r, const attended *a) {
     const attention_sizes *z = &a->z;
     int64_t rows = z->batch * z->heads * z->queries, all = rows * z->size;
     double width = r->s->types == TORCH_F32 ? 4 : 2;
-    bool shared = z->kv_heads < z->heads, repeats = shared && a->k && r->s->repeats_heads;
+    bool shared = z->kv_heads < z->heads, repeats = shared && a->k && (r->s->repeats_heads || has_padding(r));
     tape_value k = repeats ? laid_out(r, a->k, all) : a->k, v = repeats ? laid_out(r, a->v, all) : a->v;
     tape_value q = torch_to(r, a->q, width);
     k = torch_to(r, k, width), v = torch_to(r, v, width);
     uint64_t grouped = shared && !repeats ? (uint64_t)((double)(2 * all) * width) : 0;
     uint64_t packed = k ? 0 : (uint64_t)((double)torch_elements(r, q) * width);
-    tape_value bias = a->bias ? torch_mask_of_bias(r, torch_to(r, a->bias, width)) : 0;
+    tape_value bias =
+        a->bias ? torch_mask_of_bias(r, torch_to(r, a->bias, width)) : padding_mask(r, z, width);
     uint64_t biased = torch_wants(r, a->bias) ? (uint64_t)((double)a->scores * width) : 0;
     tape_value y = torch_call(
         r,
@@ -392,7 +403,7 @@ static tape_value math(torch_reading *r, const attended *a) {
 /* On a GPU no fused kernel takes shared keys in f32, nor a bias whose rows don't lie side by side, as T5's.
  */
 static bool is_math(const torch_reading *r, const attended *a) {
-    bool shared = a->z.kv_heads < a->z.heads && r->s->types == TORCH_F32;
+    bool shared = a->z.kv_heads < a->z.heads && r->s->types == TORCH_F32 && !has_padding(r);
     return r->s->cuda && (shared || a->distances || r->s->unfused);
 }
 
