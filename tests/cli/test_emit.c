@@ -227,7 +227,7 @@ static void what_is_emitted_fits(void **state) {
           "--batch 4 --context 4096 --libraries 2023 --adapter-rank 16 --adapter-targets q_proj,v_proj "
           "--adapter-dropout 0.1 --keeps-output --dtype half" },
         { "gpt2", "a100-40", "hf", "--batch 4" },
-        { "7B", "a100-40", "litgpt",
+        { "7B", "a100-80", "litgpt",
           "--adapter-rank 8 --adapter-targets q_proj --adapter-dropout 0.1 --batch 64 --micro-batch 1" },
     };
     enum { ADVISED = 9 };

@@ -115,6 +115,35 @@ static void what_has_no_rule_widens_the_interval_and_is_said(void **state) {
     assert_true(command_says(line, 0, "tries every algorithm at the first use"));
 }
 
+static void what_a_tool_has_no_name_for_stands_in_a_comment(void **state) {
+    (void)state;
+    static const char line[] = "estimate gpt2 --gpu h100-80 --batch 4 --context 512 --compile "
+                               "--expandable-segments --padding --shortest 64 --emit ";
+    char whole[200];
+    static const char *const says[] = { "# asked with --compile", "expandable_segments:True",
+                                        "attention_mask", "from 64 tokens on" };
+    snprintf(whole, sizeof whole, "%shf", line);
+    for (int i = 0; i < 4; i++) assert_true(command_says(whole, 0, says[i]));
+    snprintf(whole, sizeof whole, "%sjson", line);
+    assert_true(command_says(whole, 0, "\"shortest\": 64"));
+    assert_true(command_says(whole, 0, "\"expandable-segments\": true"));
+}
+
+/* 13B on a T4 with libraries of 2023 ran out of memory where 75 % of it are played. */
+static void codes_in_f16_may_take_more(void **state) {
+    (void)state;
+    static const char line[] = "estimate llama-2-13b --libraries 2023 --base-bits 4 --adapter-rank 8 "
+                               "--adapter-targets q_proj,v_proj --batch 1 --context 1024 --attn eager "
+                               "--gradient-checkpointing --reentrant --base-scales f32 --device ";
+    char whole[320];
+    snprintf(whole, sizeof whole, "%st4", line);
+    assert_true(command_says(whole, 0, "the cause is not known"));
+    snprintf(whole, sizeof whole, "%st4 --strict", line);
+    assert_true(command_says(whole, 3, "may fit"));
+    snprintf(whole, sizeof whole, "%sa10 --strict", line);
+    assert_true(command_says(whole, 0, "Fits "));
+}
+
 static void unequal_lengths_reserve_more(void **state) {
     (void)state;
     static const char gpt2[] = "estimate gpt2 --gpu h100-80 --batch 8 --context 1024 --json --quiet ";
@@ -201,6 +230,8 @@ int main(void) {
                                         cmocka_unit_test(expandable_segments_hold_what_was_measured),
                                         cmocka_unit_test(padding_is_a_mask_of_numbers_in_each_layer),
                                         cmocka_unit_test(what_has_no_rule_widens_the_interval_and_is_said),
+                                        cmocka_unit_test(what_a_tool_has_no_name_for_stands_in_a_comment),
+                                        cmocka_unit_test(codes_in_f16_may_take_more),
                                         cmocka_unit_test(unequal_lengths_reserve_more),
                                         cmocka_unit_test(what_is_for_others_is_refused),
                                         cmocka_unit_test(what_a_version_has_not_got_is_refused),

@@ -150,6 +150,32 @@ static void segments_are_shared_split_and_joined(void **state) {
     allocator_close(&a);
 }
 
+/* One segment that grows by pages of 20 MiB; what was freed before its end is taken first, then the end;
+ * small requests and other streams have segments of their own; a full device reserves what is taken. */
+static void expandable_segments_grow_at_their_end(void **state) {
+    (void)state;
+    allocator a;
+    assert_int_equal(allocator_open(&a), STATUS_OK);
+    a.expandable = true;
+    uint32_t one = allocator_take(&a, 30 * MIB, 0), two = allocator_take(&a, 15 * MIB, 0);
+    assert_int_equal(a.reserved, 60 * MIB); /* 40, of which 10 were left, and 20 */
+    allocator_give(&a, one);
+    uint32_t three = allocator_take(&a, 10 * MIB, 0); /* from the first 30, although the end has 15 */
+    assert_int_equal(a.reserved, 60 * MIB);
+    uint32_t four = allocator_take(&a, 15 * MIB, 0), five = allocator_take(&a, 20 * MIB, 0);
+    assert_int_equal(a.reserved, 80 * MIB);
+    assert_int_equal(a.taken, 60 * MIB);
+    uint32_t tiny = allocator_take(&a, 1, 0), other = allocator_take(&a, 2 * MIB, 1);
+    assert_int_equal(a.reserved, 102 * MIB);
+    allocator_give(&a, two), allocator_give(&a, tiny), allocator_give(&a, other);
+    a.limit = 110 * MIB;
+    uint32_t most = allocator_take(&a, 70 * MIB, 0);
+    assert_int_equal(a.reserved, 45 * MIB + 70 * MIB);
+    allocator_give(&a, three), allocator_give(&a, four), allocator_give(&a, five), allocator_give(&a, most);
+    assert_int_equal(a.taken, 0);
+    allocator_close(&a);
+}
+
 /* Each segment lies below those before it, and of those that fit as well as each other the one at the lowest
  * address is taken, whichever went last. */
 static void equals_are_taken_from_low_addresses(void **state) {
@@ -386,6 +412,7 @@ int main(void) {
                                         cmocka_unit_test(sizes_beyond_counting_fail),
                                         cmocka_unit_test(masks_take_a_byte_or_a_number),
                                         cmocka_unit_test(segments_are_shared_split_and_joined),
+                                        cmocka_unit_test(expandable_segments_grow_at_their_end),
                                         cmocka_unit_test(equals_are_taken_from_low_addresses),
                                         cmocka_unit_test(streams_have_blocks_of_their_own),
                                         cmocka_unit_test(a_full_device_gets_free_segments_back),

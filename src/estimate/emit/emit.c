@@ -57,6 +57,21 @@ status emit_write(emit_name n, const emit_request *q, text *out) {
 
 /* ---- what several tools share ---- */
 
+/* What the estimate was asked with and no configuration here says: it is for the training program to do. */
+static void add_assumed(text *out, const emit_request *q) {
+    const torch_settings *s = &q->settings->torch;
+    if (!trains(q->framework)) return;
+    if (s->compiled) text_add(out, "# asked with --compile: your program calls torch.compile\n");
+    if (s->benchmarks)
+        text_add(out, "# asked with --cudnn-benchmark: set torch.backends.cudnn.benchmark = True\n");
+    if (s->expandable)
+        text_add(out, "# asked with --expandable-segments: set "
+                      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
+    if (s->padded) text_add(out, "# asked with --padding: batches come with an attention_mask\n");
+    if (s->shortest)
+        text_add(out, "# asked with --shortest: samples have from %lld tokens on\n", (long long)s->shortest);
+}
+
 void emit_comment(text *out, const emit_request *q) {
     const hardware *h = q->subject->hardware;
     const interval *b = &q->result->layers[h->memory ? FRAMEWORK_DEVICE : FRAMEWORK_RESERVED];
@@ -73,6 +88,7 @@ void emit_comment(text *out, const emit_request *q) {
         text_add(out, "# beyond what was asked: %s%s\n", q->changed,
                  q->alters ? " (changes what is trained)" : "");
     if (*q->tight) text_add(out, "# %s\n", q->tight);
+    add_assumed(out, q);
 }
 
 void emit_words(text *out, const char *list) {

@@ -134,7 +134,8 @@ static void move_end(allocator *a, uint32_t from, uint32_t to) {
 static uint32_t grow(allocator *a, uint64_t bytes, bool small, uint8_t stream) {
     uint32_t *end = &a->last[2 * (stream % (sizeof a->last / sizeof *a->last / 2)) + small], b = *end;
     bool joins = b && !at(a, b)->taken;
-    uint64_t page = (small ? 2 : 20) * MIB, pages = units_align(bytes - (joins ? at(a, b)->bytes : 0), page);
+    uint64_t page = (small ? 2 : 20) * MIB, missing = bytes - (joins ? at(a, b)->bytes : 0),
+             pages = (missing + page - 1) / page * page;
     uint64_t begins = b ? at(a, b)->address + at(a, b)->bytes : HIGHEST * (2u + 2u * stream + small);
     if (joins) {
         unlist(a, b);

@@ -274,7 +274,7 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     with.threads = known ? q->hardware->threads : usual_threads;
     set_cache(q, &with);
     TRY(torch_estimate(q->model, &with, &t));
-    torch_reach_beyond(&with, !q->model->context, &t);
+    torch_reach_beyond(q, &with, &t);
     r->layers[FRAMEWORK_LIVE] = t.live;
     for (int k = 0; k < TAPE_TERMS; k++) framework_add_term(r, tape_term_name((tape_term)k), t.by_term[k]);
     r->peak_in = t.peak_in;
@@ -339,7 +339,7 @@ static void describe(const framework_subject *q, const framework_settings *setti
         text_add(out, "gradients of %lld micro-batches add up before a step\n",
                  (long long)torch_accumulation(s));
     if (s->version) torch_describe_version(s, out);
-    torch_describe_beyond(s, out);
+    torch_describe_beyond(q, s, out);
     if (h->no_bf16 && s->types != TORCH_F32)
         text_add(out, "%s has no bf16: 16 bits are f16, with a loss scaler\n", h->name);
     if (h->no_fused && s->attention == TORCH_FLASH)

@@ -6,11 +6,11 @@
 #include "base/text.h"
 #include "estimate/framework.h"
 
-/* Widens r, which was played without; `images`: the model has convolutions. */
-void torch_reach_beyond(const torch_settings *s, bool images, torch_result *r);
+/* Widens r, which was played without. */
+void torch_reach_beyond(const framework_subject *q, const torch_settings *s, torch_result *r);
 
 /* One sentence for each, and for samples of unequal lengths where all are taken to be as long. */
-void torch_describe_beyond(const torch_settings *s, text *out);
+void torch_describe_beyond(const framework_subject *q, const torch_settings *s, text *out);
 
 /* STATUS_INVALID with a sentence where one of them is not for such a model or device. */
 status torch_check_beyond(const framework_subject *q, const torch_settings *s);
