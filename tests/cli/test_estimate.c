@@ -179,6 +179,30 @@ static void litgpt_is_what_pytorch_counted(void **state) {
     check_points("points_litgpt.csv", 18);
 }
 
+/* Few tokens, so the update is the peak: what torch 2.11 counted on a CPU, to 16 KB. */
+static void updates_are_what_pytorch_counted(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *options;
+        uint64_t bytes;
+    } points[] = { { "llama", "16 --dtype float32 --optimizer-kernels foreach", 106214956 },
+                   { "llama", "16 --dtype half --attn eager --optimizer-kernels foreach", 53107690 },
+                   { "llama", "16 --dtype float32 --attn eager --optimizer-kernels single", 93361708 },
+                   { "gpt2", "16 --dtype float32 --optimizer-kernels foreach", 86784480 },
+                   { "gpt2", "16 --dtype half --attn eager --optimizer-kernels foreach", 43392478 },
+                   { "bert", "128 --dtype float32 --optimizer-kernels foreach", 88223064 },
+                   { "bert", "128 --dtype half --attn eager --optimizer-kernels foreach", 44116820 } };
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+        char line[320];
+        snprintf(line, sizeof line,
+                 "estimate " SNUG_ROOT "/bench/estimate/models/%s.json --device cpu --json --quiet --batch 1 "
+                 "--context %s",
+                 points[i].model, points[i].options);
+        int64_t apart = (int64_t)command_asked(line, "live_bytes.likely") - (int64_t)points[i].bytes;
+        if (llabs(apart) > 16 << 10) fail_msg("%s: %lld", line, (long long)apart);
+    }
+}
+
 static void litgpt_ties_no_heads_and_says_so(void **state) {
     (void)state;
     assert_true(command_says("estimate gemma-2b --framework litgpt --batch 1 --context 512", 0,
@@ -498,6 +522,7 @@ int main(void) {
                                         cmocka_unit_test(ways_to_train_are_what_pytorch_counted),
                                         cmocka_unit_test(litgpt_is_what_pytorch_counted),
                                         cmocka_unit_test(litgpt_ties_no_heads_and_says_so),
+                                        cmocka_unit_test(updates_are_what_pytorch_counted),
                                         cmocka_unit_test(contradictions_get_a_sentence),
                                         cmocka_unit_test(messages_are_explained),
                                         cmocka_unit_test(savings_are_of_what_was_held),

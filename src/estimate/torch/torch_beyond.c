@@ -8,8 +8,8 @@ static const double compiled_low = 0.45, compiled_high = 1.2;
  * later ones, reserved were 10,612 and 6,914. */
 static const double benchmark_high = 2;
 
-/* Reserved bytes of resnet-50 and convnext-tiny were 7 to 12 % more than is played, because which algorithm
- * cuDNN takes is not known (bench/results/gpu_trace.md). */
+/* Reserved bytes of resnet-50 and a small convnext were up to 12 % more than is played, because which
+ * algorithm cuDNN takes is not known (bench/results/gpu_trace.md). */
 static const double convolutions_high = 1.15;
 
 /* QLoRA of 13B on a T4, with libraries of May 2023 (huggingface.co/blog/4bit-transformers-bitsandbytes):
