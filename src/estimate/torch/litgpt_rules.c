@@ -143,8 +143,9 @@ static void read_joined(torch_reading *r, const joined *j) {
     bool coded = torch_width(r, w[0]) < 1, trained = torch_wants(r, w[0]), casts = casts_products(r);
     uint64_t whole = coded ? (uint64_t)(weights * 2) : 0;
     tape_value read = casts ? torch_to(r, x, 2) : x;
-    for (int k = 0; casts && k < PARTS; k++) w[k] = torch_weight_to(r, w[k], 2);
-    unsigned narrow = casts && torch_wants(r, x) ? 2u + 4u + 8u : 0; /* copies, which only this call reads */
+    for (int k = 0; casts && !coded && k < PARTS; k++) w[k] = torch_weight_to(r, w[k], 2);
+    unsigned narrow =
+        casts && !coded && torch_wants(r, x) ? 2u + 4u + 8u : 0; /* copies, which only this call reads */
     tape_value y = torch_call(r,
                               (tape_call){ .what = "linear",
                                            .in = { read, w[0], w[1], w[2] },
@@ -238,7 +239,7 @@ static tape_value head_adapter(torch_reading *r, int64_t inner, int64_t vocabula
 /* Bytes of a frozen weight's casts beside the first: autocast makes one for each part, which keeps it. */
 static double more_copies(const torch_reading *r, tape_value w, int64_t tokens) {
     double pieces = (double)((r->s->context + tokens - 1) / tokens);
-    return casts_products(r) && !torch_wants(r, w) ? (pieces - 1) * (double)tape_bytes(r->t, w) : 0;
+    return !torch_wants(r, w) ? (pieces - 1) * (double)tape_bytes(r->t, w) : 0;
 }
 
 /* The product of the head. Parts of the logits and their log-softmax are held; gradients are those of one
@@ -254,17 +255,18 @@ static tape_value make_logits(torch_reading *r, const node *maker, tape_value x,
     double widened = coded ? (double)torch_elements(r, w) * 2 : 0;
     tape_value dropped = adapted ? torch_drop(r, x, r->s->adapter_dropout) : x;
     if (casts_products(r)) x = torch_to(r, x, 2), dropped = torch_to(r, dropped, 2);
-    if (casts_products(r)) w = torch_weight_to(r, w, 2);
+    bool casts = casts_products(r) && !coded;
+    if (casts) w = torch_weight_to(r, w, 2);
     double more = (double)tape_bytes(r->t, w) - part; /* a weight's second gradient, where it is the most */
     bool adds = torch_wants(r, w) && r->s->context > TOKENS_AT_ONCE && more > 0;
     tape_call call = { .what = "head",
                        .in = { x, w, dropped == x ? 0 : dropped,
                                head_adapter(r, inner, vocabulary, adapted) },
-                       .kept = (uint64_t)(2 * all - part + more_copies(r, w, tokens)),
+                       .kept = (uint64_t)(2 * all - part + (casts ? more_copies(r, w, tokens) : 0)),
                        .forward = (uint64_t)(widened + (adapted ? 2 * part : 0)),
                        .backward = (uint64_t)(widened + (adds ? more : 0)) };
     bool reads = torch_wants(r, w) || coded, alone = adapted && dropped == x;
-    call.keeps_in = (reads || alone ? 1u : 0) | (casts_products(r) ? 2u : 0) | (dropped == x ? 0 : 4u);
+    call.keeps_in = (reads || alone ? 1u : 0) | (casts ? 2u : 0) | (dropped == x ? 0 : 4u);
     return torch_call(r, call, tokens * r->s->batch * vocabulary, 4);
 }
 
