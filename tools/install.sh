@@ -26,6 +26,8 @@ want pkg-config command -v pkg-config
 want libjson-c-dev pkg-config --exists "json-c >= 0.15"
 want libxxhash-dev compiles xxhash.h
 want libyaml-dev pkg-config --exists yaml-0.1
+want libpcre2-dev pkg-config --exists "libpcre2-8 >= 10.32"
+want libutf8proc-dev pkg-config --exists libutf8proc
 want zlib1g-dev pkg-config --exists zlib
 want libzstd-dev pkg-config --exists libzstd
 want libsnappy-dev pkg-config --exists snappy

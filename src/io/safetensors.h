@@ -5,10 +5,10 @@
  * Files come from strangers, so all of the header is checked before anything is believed: its length, that no
  * name occurs twice, that shape times dtype is what the offsets say (with overflow looked for), and that the
  * tensors cover the data without a hole, an overlap or a rest. Headers and indexes are read through a small
- * buffer (io/json_stream.h) instead of json-c: that keeps whole numbers exact, sees repeated keys, and holds
- * nothing but a name and an entry for each tensor, however the files are made; safetensors_held says how much
- * that is before it is taken. What is wrong is said in one sentence with the file, the tensor and the number,
- * as STATUS_INVALID.
+ * buffer (base/json_reader.h) instead of json-c: that keeps whole numbers exact, sees repeated keys, and
+ * holds nothing but a name and an entry for each tensor, however the files are made; safetensors_held says
+ * how much that is before it is taken. What is wrong is said in one sentence with the file, the tensor and
+ * the number, as STATUS_INVALID.
  *
  * Data is read with pread into memory of the caller's, never mapped. */
 #pragma once

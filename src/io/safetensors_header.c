@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_reader.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "io/json_stream.h"
+#include "io/json_file.h"
 
 /* A tensor as the header tells it, before it is believed. */
 typedef struct {
-    char name[JSON_STREAM_STRING], dtype[JSON_STREAM_STRING];
+    char name[JSON_READER_STRING], dtype[JSON_READER_STRING];
     uint64_t dim[SAFETENSORS_MAX_RANK];
     uint32_t rank;
     uint64_t begin, end;
@@ -21,7 +22,7 @@ typedef struct {
 
 /* One walk. */
 typedef struct {
-    json_stream text;
+    json_reader text;
     const safetensors_header *header;
     description d;
     uint64_t count, names; /* tensors so far, and bytes of their names with a zero behind each */
@@ -33,51 +34,51 @@ typedef struct {
 
 static status tensor_wrong(const walk *w, const char *what) {
     char quoted[UTF8_QUOTE_BYTES];
-    return status_set(STATUS_INVALID, "%s: tensor '%s' %s", w->text.path, utf8_quote(w->d.name, quoted),
-                      what);
+    return status_set(STATUS_INVALID, "%s: tensor '%s' %s", w->text.source.path,
+                      utf8_quote(w->d.name, quoted), what);
 }
 
 /* Strings by name, for which there is no use here. */
-static status skip_metadata(json_stream *s) {
-    TRY(json_stream_expect(s, '{'));
-    if (json_stream_take(s, '}')) return STATUS_OK;
+static status skip_metadata(json_reader *s) {
+    TRY(json_reader_expect(s, '{'));
+    if (json_reader_take(s, '}')) return STATUS_OK;
     for (bool more = true; more;) {
-        TRY(json_stream_skip_string(s));
-        TRY(json_stream_expect(s, ':'));
-        TRY(json_stream_skip_string(s));
-        TRY(json_stream_another(s, '}', &more));
+        TRY(json_reader_skip_string(s));
+        TRY(json_reader_expect(s, ':'));
+        TRY(json_reader_skip_string(s));
+        TRY(json_reader_another(s, '}', &more));
     }
     return STATUS_OK;
 }
 
 static status read_shape(walk *w) {
-    json_stream *s = &w->text;
+    json_reader *s = &w->text;
     description *d = &w->d;
-    TRY(json_stream_expect(s, '['));
-    if (json_stream_take(s, ']')) return STATUS_OK;
+    TRY(json_reader_expect(s, '['));
+    if (json_reader_take(s, ']')) return STATUS_OK;
     for (bool more = true; more;) {
         if (d->rank == SAFETENSORS_MAX_RANK) return tensor_wrong(w, "has more than 8 dimensions");
-        TRY(json_stream_whole(s, &d->dim[d->rank]));
+        TRY(json_reader_whole(s, &d->dim[d->rank]));
         d->rank++;
-        TRY(json_stream_another(s, ']', &more));
+        TRY(json_reader_another(s, ']', &more));
     }
     return STATUS_OK;
 }
 
 static status read_offsets(walk *w) {
-    json_stream *s = &w->text;
-    TRY(json_stream_expect(s, '['));
-    TRY(json_stream_whole(s, &w->d.begin));
-    TRY(json_stream_expect(s, ','));
-    TRY(json_stream_whole(s, &w->d.end));
-    return json_stream_expect(s, ']');
+    json_reader *s = &w->text;
+    TRY(json_reader_expect(s, '['));
+    TRY(json_reader_whole(s, &w->d.begin));
+    TRY(json_reader_expect(s, ','));
+    TRY(json_reader_whole(s, &w->d.end));
+    return json_reader_expect(s, ']');
 }
 
 static status read_member(walk *w) {
     enum { DTYPE = 1, SHAPE_KEY = 2, OFFSETS = 4 };
-    char key[JSON_STREAM_STRING];
+    char key[JSON_READER_STRING];
     description *d = &w->d;
-    TRY(json_stream_string(&w->text, key));
+    TRY(json_reader_string(&w->text, key));
     unsigned bit = strcmp(key, "dtype") == 0          ? DTYPE
                    : strcmp(key, "shape") == 0        ? SHAPE_KEY
                    : strcmp(key, "data_offsets") == 0 ? OFFSETS
@@ -85,19 +86,19 @@ static status read_member(walk *w) {
     if (bit == 0) return tensor_wrong(w, "has a key that is none of dtype, shape and data_offsets");
     if (d->seen & bit) return tensor_wrong(w, "has dtype, shape or data_offsets twice");
     d->seen |= bit;
-    TRY(json_stream_expect(&w->text, ':'));
-    return bit == DTYPE       ? json_stream_string(&w->text, d->dtype)
+    TRY(json_reader_expect(&w->text, ':'));
+    return bit == DTYPE       ? json_reader_string(&w->text, d->dtype)
            : bit == SHAPE_KEY ? read_shape(w)
                               : read_offsets(w);
 }
 
 static status read_description(walk *w) {
-    TRY(json_stream_expect(&w->text, '{'));
+    TRY(json_reader_expect(&w->text, '{'));
     w->d.seen = 0, w->d.rank = 0;
-    if (json_stream_take(&w->text, '}')) return tensor_wrong(w, "has no dtype, shape and data_offsets");
+    if (json_reader_take(&w->text, '}')) return tensor_wrong(w, "has no dtype, shape and data_offsets");
     for (bool more = true; more;) {
         TRY(read_member(w));
-        TRY(json_stream_another(&w->text, '}', &more));
+        TRY(json_reader_another(&w->text, '}', &more));
     }
     return w->d.seen == 7 ? STATUS_OK : tensor_wrong(w, "lacks one of dtype, shape and data_offsets");
 }
@@ -156,7 +157,7 @@ static status add_entry(walk *w, safetensors_entry *e) {
     size_t length = strlen(w->d.name) + 1;
     if (w->entries) {
         if (w->count >= w->count_room || length > w->names_room - w->names)
-            return status_set(STATUS_FAILED, "%s was changed while it was read", w->text.path);
+            return status_set(STATUS_FAILED, "%s was changed while it was read", w->text.source.path);
         e->name = memcpy(w->names_to + w->names, w->d.name, length);
         w->entries[w->count] = *e;
     }
@@ -170,10 +171,10 @@ static status read_members(walk *w) {
     bool metadata = false;
     for (bool more = true; more;) {
         safetensors_entry e;
-        TRY(json_stream_string(&w->text, w->d.name));
-        TRY(json_stream_expect(&w->text, ':'));
+        TRY(json_reader_string(&w->text, w->d.name));
+        TRY(json_reader_expect(&w->text, ':'));
         if (strcmp(w->d.name, "__metadata__") == 0) {
-            if (metadata) return json_stream_wrong(&w->text, "__metadata__ is there twice");
+            if (metadata) return json_reader_wrong(&w->text, "__metadata__ is there twice");
             metadata = true;
             TRY(skip_metadata(&w->text));
         } else {
@@ -181,17 +182,18 @@ static status read_members(walk *w) {
             TRY(check_description(w, &e));
             TRY(add_entry(w, &e));
         }
-        TRY(json_stream_another(&w->text, '}', &more));
+        TRY(json_reader_another(&w->text, '}', &more));
     }
     return STATUS_OK;
 }
 
 static status walk_through(walk *w, const safetensors_header *h) {
     w->header = h;
-    json_stream_begin(&w->text, h->handle, h->path, "the header", h->start, h->bytes);
-    TRY(json_stream_expect(&w->text, '{'));
-    if (!json_stream_take(&w->text, '}')) TRY(read_members(w));
-    return json_stream_end(&w->text);
+    json_source source = json_file_source(&h->handle, h->path, "the header", h->start, h->bytes);
+    json_reader_begin(&w->text, &source);
+    TRY(json_reader_expect(&w->text, '{'));
+    if (!json_reader_take(&w->text, '}')) TRY(read_members(w));
+    return json_reader_end(&w->text);
 }
 
 static int by_offset(const void *left, const void *right) {
@@ -228,12 +230,13 @@ static status check_cover(const safetensors_header *h, const safetensors_entry *
 /* Room for what the first walk has counted, behind what the set has. */
 static status make_room(const walk *counted, safetensors *s, char **names) {
     uint64_t all = s->count + counted->count;
-    if (all > UINT32_MAX) return status_set(STATUS_INVALID, "%s has too many tensors", counted->text.path);
+    if (all > UINT32_MAX)
+        return status_set(STATUS_INVALID, "%s has too many tensors", counted->text.source.path);
     safetensors_entry *entries = memory_resize(s->entries, (size_t)all, sizeof *entries);
     if (entries) s->entries = entries;
     *names = memory_room((size_t)counted->names, 1);
     if (entries && *names) return STATUS_OK;
-    return status_set(STATUS_FAILED, "%s: no memory for %" PRIu64 " tensors", counted->text.path, all);
+    return status_set(STATUS_FAILED, "%s: no memory for %" PRIu64 " tensors", counted->text.source.path, all);
 }
 
 static status fill(const walk *counted, const safetensors_header *h, safetensors *s, char **names) {
