@@ -122,6 +122,10 @@ def normal_forms_left_alone():
         elif unicodedata.category(s) == "Cn":
             found.add(c)
     assert not other, sorted(map(hex, other))
+    for c in sorted(found):  # nor may two characters become one that the library does not know
+        parts = unicodedata.decomposition(chr(c)).split()
+        if parts and not parts[0].startswith("<"):
+            found.add(int(parts[1], 16))
     return found
 
 

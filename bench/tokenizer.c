@@ -1,0 +1,158 @@
+/* A tokenizer for scripts: tools/tokenizer_compare.py asks it for ids and texts and compares them with those
+ * of the tokenizers library, bench/tokenizer for how long it takes.
+ *
+ *   bench-tokenizer FILE ids      reads texts, each behind its length in 4 bytes, and writes their ids so
+ *   bench-tokenizer FILE special  the same with what the post-processor puts around them
+ *   bench-tokenizer FILE text     reads lists of ids and writes their texts, without special tokens
+ *   bench-tokenizer FILE all      and with them
+ *   bench-tokenizer FILE stream   the same as all, id by id
+ *   bench-tokenizer FILE time TEXT [ROUNDS]
+ *                                 a text's lines, best seconds of the rounds, and what memory it took
+ *
+ * A text that is refused has the length 0xffffffff, and its sentence goes to stderr. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "io/file.h"
+#include "io/json_file.h"
+#include "text/tokenizer/tokenizer.h"
+
+static int fail(void) {
+    fprintf(stderr, "%s\n", status_message());
+    return 2;
+}
+
+static void write_block(const void *data, size_t count, size_t size) {
+    uint32_t n = (uint32_t)count;
+    fwrite(&n, sizeof n, 1, stdout);
+    fwrite(data, size, count, stdout);
+}
+
+static void refuse(void) {
+    uint32_t none = UINT32_MAX;
+    fprintf(stderr, "%s\n", status_message());
+    fwrite(&none, sizeof none, 1, stdout);
+}
+
+static int answer_ids(const tokenizer *t, tokenizer_work *w, bool special) {
+    static char *text;
+    uint32_t n;
+    while (fread(&n, sizeof n, 1, stdin) == 1) {
+        tokenizer_ids ids;
+        text = realloc(text, (size_t)n + 1);
+        if (!text || fread(text, 1, n, stdin) != n) return 1;
+        if (tokenizer_encode(t, w, text, n, special, &ids) == STATUS_OK)
+            write_block(ids.id, ids.count, sizeof *ids.id);
+        else
+            refuse();
+        fflush(stdout);
+    }
+    return 0;
+}
+
+static status stream_text(const tokenizer *t, tokenizer_work *w, tokenizer_ids ids, char **out,
+                          size_t *used) {
+    tokenizer_stream s = { .special = true };
+    tokenizer_text text;
+    for (size_t i = 0; i <= ids.count; i++) {
+        if (i < ids.count)
+            TRY(tokenizer_stream_add(t, w, &s, ids.id[i], &text));
+        else
+            TRY(tokenizer_stream_end(t, w, &s, &text));
+        *out = realloc(*out, *used + text.bytes + 1);
+        if (!*out) return status_set(STATUS_NO_FIT, "no memory");
+        memcpy(*out + *used, text.data, text.bytes);
+        *used += text.bytes;
+    }
+    return STATUS_OK;
+}
+
+static int answer_text(const tokenizer *t, tokenizer_work *w, bool special, bool stream) {
+    static uint32_t *ids;
+    uint32_t n;
+    while (fread(&n, sizeof n, 1, stdin) == 1) {
+        ids = realloc(ids, ((size_t)n + 1) * sizeof *ids);
+        if (!ids || fread(ids, sizeof *ids, n, stdin) != n) return 1;
+        tokenizer_ids list = { ids, n };
+        tokenizer_text text = { 0 };
+        char *streamed = NULL;
+        size_t used = 0;
+        status result =
+            stream ? stream_text(t, w, list, &streamed, &used) : tokenizer_decode(t, w, list, special, &text);
+        if (result == STATUS_OK)
+            write_block(stream ? streamed : text.data, stream ? used : text.bytes, 1);
+        else
+            refuse();
+        free(streamed);
+        fflush(stdout);
+    }
+    return 0;
+}
+
+static int measure(const tokenizer *t, tokenizer_work *w, const char *path, int rounds) {
+    char *text;
+    uint64_t bytes, tokens = 0;
+    double best = 1e9;
+    if (io_read_file(path, (uint64_t)4 << 30, &text, &bytes) != STATUS_OK) return fail();
+    for (int i = 0; i < rounds; i++) {
+        double begin = clock_seconds();
+        tokens = 0;
+        for (uint64_t at = 0, end; at < bytes; at = end) {
+            tokenizer_ids ids;
+            const char *line = memchr(text + at, '\n', bytes - at);
+            end = line ? (uint64_t)(line - text) + 1 : bytes;
+            if (tokenizer_encode(t, w, text + at, end - at, false, &ids) != STATUS_OK) return fail();
+            tokens += ids.count;
+        }
+        double seconds = clock_seconds() - begin;
+        if (seconds < best) best = seconds;
+    }
+    printf("%.6f s, %.2f MB/s, %llu tokens, %llu bytes of tables, %llu of work\n", best,
+           1e-6 * (double)bytes / best, (unsigned long long)tokens, (unsigned long long)tokenizer_bytes(t),
+           (unsigned long long)tokenizer_work_bytes(w));
+    return 0;
+}
+
+static int answer(const tokenizer *t, tokenizer_work *w, int count, char **arguments) {
+    const char *mode = arguments[2];
+    if (strcmp(mode, "ids") == 0) return answer_ids(t, w, false);
+    if (strcmp(mode, "special") == 0) return answer_ids(t, w, true);
+    if (strcmp(mode, "text") == 0) return answer_text(t, w, false, false);
+    if (strcmp(mode, "all") == 0) return answer_text(t, w, true, false);
+    if (strcmp(mode, "stream") == 0) return answer_text(t, w, true, true);
+    if (strcmp(mode, "time") == 0 && count > 3)
+        return measure(t, w, arguments[3], count > 4 ? atoi(arguments[4]) : 5);
+    fprintf(stderr, "unknown: %s\n", mode);
+    return 2;
+}
+
+int main(int count, char **arguments) {
+    int file;
+    uint64_t bytes, planned;
+    tokenizer *t;
+    tokenizer_work *w;
+    if (count < 3) return 2;
+    double begin = clock_seconds();
+    if (io_open(arguments[1], &file, &bytes) != STATUS_OK) return fail();
+    json_source source = json_file_source(&file, arguments[1], "the tokenizer", 0, bytes);
+    if (tokenizer_measure(&source, &planned) != STATUS_OK) return fail();
+    double middle = clock_seconds();
+    if (tokenizer_open(&source, &t) != STATUS_OK) return fail();
+    double end = clock_seconds();
+    close(file);
+    if (tokenizer_bytes(t) != planned) {
+        fprintf(stderr, "planned %llu bytes, took %llu\n", (unsigned long long)planned,
+                (unsigned long long)tokenizer_bytes(t));
+        return 1;
+    }
+    if (strcmp(arguments[2], "time") == 0)
+        printf("measured in %.3f s, opened in %.3f s; ", middle - begin, end - middle);
+    if (tokenizer_work_open(t, &w) != STATUS_OK) return fail();
+    int result = answer(t, w, count, arguments);
+    tokenizer_work_close(w);
+    tokenizer_close(t);
+    return result;
+}

@@ -1,0 +1,97 @@
+/* From text to ids: added tokens are cut out, what is between them is normalized, cut by the pre-tokenizers
+ * and handed to the model, and the post-processors put theirs around. */
+#include <string.h>
+
+#include "text/tokenizer/added.h"
+#include "text/tokenizer/unicode.h"
+
+typedef struct {
+    tokenizer_work *w;
+    bool first; /* the segment begins where the text begins */
+} segment;
+
+static status normal_segment(void *context, const char *data, size_t bytes, size_t start, uint32_t id) {
+    const segment *s = context;
+    if (id != TOKENIZER_NONE) return work_id(s->w, id);
+    return work_piece(s->w, 0, (span){ data, (uint32_t)bytes }, s->first && start == 0);
+}
+
+static status plain_segment(void *context, const char *data, size_t bytes, size_t start, uint32_t id) {
+    tokenizer_work *w = context;
+    span text = { data, (uint32_t)bytes };
+    if (id != TOKENIZER_NONE) return work_id(w, id);
+    TRY(work_normalize(w, &text));
+    if (text.bytes == 0) return STATUS_OK;
+    segment s = { w, start == 0 };
+    return added_split(w->t, &w->t->normal, text, normal_segment, &s);
+}
+
+/* ---- around it ---- */
+
+/* How many ids the post-processors put around a text. */
+static uint64_t count_around(const tokenizer *t) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < t->post_processors.count; i++)
+        n += (uint64_t)t->post_processors.items[i].before_count + t->post_processors.items[i].after_count;
+    return n;
+}
+
+static status truncate_ids(const tokenizer *t, tokenizer_work *w, bool special) {
+    uint64_t around = special ? count_around(t) : 0;
+    if (!t->truncates) return STATUS_OK;
+    if (around > t->most_ids)
+        return status_set(STATUS_INVALID,
+                          "the tokenizer cuts texts to fewer tokens than it puts around each");
+    size_t most = (size_t)(t->most_ids - around);
+    if (w->id_count <= most) return STATUS_OK;
+    if (t->truncates_left) memmove(w->ids, w->ids + (w->id_count - most), most * sizeof *w->ids);
+    w->id_count = most;
+    return STATUS_OK;
+}
+
+/* Makes room for `n` more ids at the beginning. */
+static status shift_ids(tokenizer_work *w, size_t n) {
+    if (w->id_room - w->id_count < n) TRY(work_more_ids(w, w->id_count + n));
+    memmove(w->ids + n, w->ids, w->id_count * sizeof *w->ids);
+    w->id_count += n;
+    return STATUS_OK;
+}
+
+static status put_around(tokenizer_work *w, const part *p) {
+    TRY(shift_ids(w, p->before_count));
+    if (p->before_count) memcpy(w->ids, p->before, p->before_count * sizeof *w->ids);
+    for (uint32_t i = 0; i < p->after_count; i++) TRY(work_id(w, p->after[i]));
+    return STATUS_OK;
+}
+
+static status pad_ids(const tokenizer *t, tokenizer_work *w) {
+    if (!t->pads) return STATUS_OK;
+    uint64_t length = t->pad_length ? t->pad_length : w->id_count, over;
+    if (t->pad_multiple && (over = length % t->pad_multiple) > 0) length += t->pad_multiple - over;
+    if (length <= w->id_count) return STATUS_OK;
+    size_t missing = (size_t)length - w->id_count;
+    if (t->pads_left) {
+        TRY(shift_ids(w, missing));
+        for (size_t i = 0; i < missing; i++) w->ids[i] = t->pad_id;
+    }
+    while (w->id_count < length) TRY(work_id(w, t->pad_id));
+    return STATUS_OK;
+}
+
+status tokenizer_encode(const tokenizer *t, tokenizer_work *w, const char *text, size_t bytes, bool special,
+                        tokenizer_ids *ids) {
+    size_t place;
+    w->id_count = 0;
+    *ids = (tokenizer_ids){ 0 };
+    if (bytes >= UINT32_MAX)
+        return status_set(STATUS_INVALID, "a text of %zu bytes is too long to be one", bytes);
+    if (!unicode_valid(text, bytes, &place))
+        return status_set(STATUS_INVALID, "the text is not UTF-8 at byte %zu", place);
+    TRY(added_split(t, &t->plain, (span){ text, (uint32_t)bytes }, plain_segment, w));
+    TRY(truncate_ids(t, w, special));
+    for (uint32_t i = 0; special && i < t->post_processors.count; i++)
+        TRY(put_around(w, &t->post_processors.items[i]));
+    TRY(pad_ids(t, w));
+    *ids = (tokenizer_ids){ w->ids, w->id_count };
+    return STATUS_OK;
+}

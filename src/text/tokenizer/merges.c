@@ -1,0 +1,113 @@
+/* The pairs that merge: counted in the first reading, kept in a table in the second. */
+#include "text/tokenizer/merges.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/utf8.h"
+
+/* A list of "left right", or of ["left", "right"]. */
+static status merges_begin(opener *o, bool *more) {
+    TRY(json_reader_expect(&o->json, '['));
+    *more = !json_reader_take(&o->json, ']');
+    return STATUS_OK;
+}
+
+status merges_count(opener *o) {
+    bool more;
+    o->merge_count = 0;
+    TRY(merges_begin(o, &more));
+    for (; more; o->merge_count++) {
+        TRY(json_reader_skip(&o->json));
+        TRY(json_reader_another(&o->json, ']', &more));
+    }
+    return o->merge_count < UINT32_MAX / 4 ? STATUS_OK : open_wrong(o, "too many merges");
+}
+
+typedef struct {
+    char *text; /* 2 * longest + 2 bytes: left, then right */
+    uint64_t room;
+    span left, right;
+    bool comment; /* "#version ..." */
+} pair_text;
+
+static status read_pair(opener *o, pair_text *p) {
+    json_reader *r = &o->json;
+    uint64_t left, right;
+    p->comment = false;
+    if (json_reader_take(r, '[')) {
+        TRY(json_reader_text(r, p->text, p->room, &left));
+        if (left > p->room) return open_wrong(o, "a merge is of no token of the vocabulary");
+        TRY(json_reader_expect(r, ','));
+        TRY(json_reader_text(r, p->text + left, p->room - left, &right));
+        if (right > p->room - left) return open_wrong(o, "a merge is of no token of the vocabulary");
+        p->left = (span){ p->text, (uint32_t)left }, p->right = (span){ p->text + left, (uint32_t)right };
+        return json_reader_expect(r, ']');
+    }
+    TRY(json_reader_text(r, p->text, p->room, &left));
+    p->comment = left >= 8 && memcmp(p->text, "#version", 8) == 0;
+    if (p->comment) return STATUS_OK;
+    if (left > p->room) return open_wrong(o, "a merge is of no token of the vocabulary");
+    char *blank = memchr(p->text, ' ', left);
+    uint64_t before = blank ? (uint64_t)(blank - p->text) : left;
+    if (!blank || memchr(blank + 1, ' ', left - before - 1))
+        return open_wrong(o, "a merge is two tokens with one blank between them");
+    p->left = (span){ p->text, (uint32_t)before },
+    p->right = (span){ blank + 1, (uint32_t)(left - before - 1) };
+    return STATUS_OK;
+}
+
+static status find_token(opener *o, span token, uint32_t *id) {
+    char shown[UTF8_QUOTE_BYTES] = { 0 };
+    *id = vocabulary_find(&o->t->words, token.data, token.bytes);
+    if (*id != TOKENIZER_NONE) return STATUS_OK;
+    memcpy(shown, token.data, token.bytes < 60 ? token.bytes : 60);
+    return open_wrong(o, "a merge has '%s', which is no token of the vocabulary", shown);
+}
+
+/* Of a pair that is there twice the last one counts. */
+static void insert_merge(tokenizer *t, uint32_t left, uint32_t right, uint32_t rank, uint32_t id) {
+    uint64_t i = hash_pair(left, right);
+    for (;; i++) {
+        merge *m = &t->merges[i & t->merge_mask];
+        if (m->left != TOKENIZER_NONE && (m->left != left || m->right != right)) continue;
+        *m = (merge){ left, right, rank, id };
+        return;
+    }
+}
+
+static status read_merge(opener *o, pair_text *p, uint32_t skipped, uint32_t rank) {
+    uint32_t left, right, id;
+    TRY(find_token(o, p->left, &left));
+    TRY(find_token(o, p->right, &right));
+    if (p->right.bytes < skipped) return open_wrong(o, "a merge has a right side shorter than the prefix");
+    memmove(p->text + p->left.bytes, p->right.data + skipped, p->right.bytes - skipped);
+    TRY(find_token(o, (span){ p->text, p->left.bytes + p->right.bytes - skipped }, &id));
+    insert_merge(o->t, left, right, rank, id);
+    return STATUS_OK;
+}
+
+status merges_read(opener *o) {
+    tokenizer *t = o->t;
+    uint64_t slots = vocabulary_slots(o->merge_count);
+    bool more;
+    uint32_t rank = 0;
+    t->merges = open_take(o, slots * sizeof *t->merges);
+    t->merge_mask = (uint32_t)slots - 1;
+    if (!open_go(o, &o->model, "merges")) return open_wrong(o, "the model 'BPE' has no 'merges'");
+    if (o->counting) return STATUS_OK;
+    memset(t->merges, 0xff, slots * sizeof *t->merges);
+    pair_text p = { .room = 2 * o->longest + 2 };
+    p.text = memory_room(1, p.room + 16);
+    if (!p.text) return status_set(STATUS_NO_FIT, "no memory to read merges");
+    status result = merges_begin(o, &more);
+    for (uint64_t n = 0; more && result == STATUS_OK; n++) {
+        result =
+            n < o->merge_count ? read_pair(o, &p) : open_wrong(o, "the file was changed while it was read");
+        if (result == STATUS_OK && !p.comment) result = read_merge(o, &p, t->model.prefix.bytes, rank++);
+        if (result == STATUS_OK) result = json_reader_another(&o->json, ']', &more);
+    }
+    t->merge_count = rank;
+    memory_free(p.text);
+    return result;
+}

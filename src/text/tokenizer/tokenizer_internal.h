@@ -1,0 +1,240 @@
+/* What the files of this folder share.
+ *
+ * A tokenizer is four lists of parts (normalizers, pre-tokenizers, post-processors, decoders) and a model. A
+ * part is a kind and its options; a kind has the fields that are read for it and one function that does its
+ * work. Sequences are put flat into their list. Nobody asks for a kind but by its functions.
+ *
+ * Text flows one way and in pieces: text between added tokens is normalized as a whole, then each
+ * pre-tokenizer cuts what it is given and hands every piece on to the next at once, and the model adds ids to
+ * the work. So no list of pieces exists. */
+#pragma once
+
+#include "text/tokenizer/pattern.h"
+#include "text/tokenizer/tokenizer.h"
+
+enum {
+    TOKENIZER_STAGES = 32,        /* pre-tokenizers one behind the other */
+    TOKENIZER_PATTERN = 16 << 10, /* bytes of a pattern */
+    TOKENIZER_KEYS = 32,          /* of an object that is not a vocabulary */
+    TOKENIZER_KEY = 48,
+};
+
+typedef struct {
+    const char *data; /* NULL: not given */
+    uint32_t bytes;
+} span;
+
+typedef struct {
+    char *data;
+    size_t used, room;
+} buffer;
+
+/* ---- parts ---- */
+
+typedef enum { CUT_REMOVED, CUT_ISOLATED, CUT_PREVIOUS, CUT_NEXT, CUT_CONTIGUOUS } cut_behavior;
+typedef enum { PREPEND_FIRST, PREPEND_NEVER, PREPEND_ALWAYS } prepend_scheme;
+enum { UNSAID = 2 }; /* of an option that is true, false or null */
+
+typedef struct part_kind part_kind;
+
+typedef struct {
+    const part_kind *kind;
+    span content, prefix, suffix, unknown;
+    pattern *find;            /* Split, Replace, ByteLevel, Whitespace */
+    struct precompiled *map;  /* Precompiled */
+    uint32_t *before, *after; /* ids that a post-processor puts around the text */
+    uint32_t before_count, after_count;
+    uint32_t letter; /* a character: what is replaced, cut at or stripped */
+    uint64_t length, start, stop;
+    uint32_t unknown_id; /* of a Unigram; TOKENIZER_NONE */
+    uint8_t behavior, scheme;
+    bool invert, split, prefix_space, use_regex, individual, left, right, cleanup;
+    bool clean_text, chinese, lowercase, joins_unknown, bytes, whole_words;
+    uint8_t accents, old_prefix_space; /* true, false or UNSAID */
+} part;
+
+typedef enum {
+    FIELD_BOOL,    /* bool */
+    FIELD_MAYBE,   /* uint8_t: true, false; null is UNSAID */
+    FIELD_WHOLE,   /* uint64_t */
+    FIELD_TEXT,    /* span; null leaves it */
+    FIELD_LETTER,  /* uint32_t, of a string of one character */
+    FIELD_CHOICE,  /* uint8_t, the place in `choices` */
+    FIELD_PATTERN, /* pattern *: {"String": ...} or {"Regex": ...} */
+    FIELD_SPECIAL, /* `read` does it */
+} field_type;
+
+struct opener;
+typedef struct {
+    const char *name;
+    field_type type;
+    uint32_t offset;            /* of the option in part */
+    bool required;              /* else what `init` says stays */
+    const char *const *choices; /* ends with NULL */
+    status (*read)(struct opener *o, part *p);
+} part_field;
+#define PART_FIELD(name_, type_, member_) .name = name_, .type = type_, .offset = offsetof(part, member_)
+
+struct part_kind {
+    const char *name;
+    const part_field *fields;                   /* ends with a zeroed one; NULL: none */
+    part init;                                  /* options that need not be said */
+    const part_kind *then;                      /* a second part that always follows; NULL: none */
+    status (*check)(struct opener *o, part *p); /* when all fields are read; may be NULL */
+    /* One of them, by the list that the kind is in. */
+    status (*normalize)(const part *p, tokenizer_work *w, span *text, buffer *out);
+    status (*cut)(const part *p, tokenizer_work *w, uint32_t stage, span text, bool first);
+    status (*decode)(const part *p, tokenizer_work *w);
+    status (*encode)(const part *p, tokenizer_work *w, span text);
+};
+
+typedef struct {
+    part *items;
+    uint32_t count;
+} part_list;
+
+extern const part_kind *const normalizer_kinds[],
+    *const pre_tokenizer_kinds[], *const post_processor_kinds[],
+                                      *const decoder_kinds[], *const model_kinds[]; /* each ends with NULL */
+
+/* ---- tables ---- */
+
+typedef struct {
+    char *text;
+    uint32_t *start, *length;  /* by id; length UINT32_MAX: a hole */
+    uint32_t *slots;           /* id + 1; 0: free */
+    uint32_t mask, count, ids; /* ids: the largest and one */
+    uint32_t longest;          /* bytes of a token */
+} vocabulary;
+
+uint32_t vocabulary_find(const vocabulary *v, const char *token,
+                         size_t bytes); /* TOKENIZER_NONE: not in it */
+
+/* How large a table for so many must be: a power of two, of which at most two thirds are taken. */
+uint64_t vocabulary_slots(uint64_t count);
+
+typedef struct {
+    uint32_t left, right, rank, id; /* left TOKENIZER_NONE: free */
+} merge;
+
+typedef struct {
+    span content, seen; /* seen: as it is found in text, which is normalized where `normalized` says so */
+    uint32_t id;
+    bool single_word, lstrip, rstrip, normalized, special;
+    bool skipped; /* where special tokens are left out of decoded text */
+} added_token;
+
+/* Some added tokens, ordered by what is seen of them; begins[c] .. begins[c + 1] begin with byte c. */
+typedef struct {
+    uint32_t *order, count;
+    uint32_t begins[257];
+} added_list;
+
+struct tokenizer {
+    part_list normalizers, pre_tokenizers, post_processors, decoders;
+    part model;
+    vocabulary words;
+    merge *merges;
+    uint32_t merge_mask, merge_count;
+    uint32_t byte_ids[256]; /* BPE: of the bytes as ByteLevel writes them, or as <0x41>; TOKENIZER_NONE */
+    bool direct_bytes;      /* BPE gets bytes and not what ByteLevel writes for them */
+    double *scores;         /* Unigram, by id */
+    double least_score;
+    uint32_t *sorted,
+        *pairs; /* Unigram: ids by their text; where those begin that start with two given bytes */
+    added_token *added;
+    uint32_t added_count, *added_by_id, *added_by_content;
+    added_list plain, normal; /* looked for before normalizing and behind it */
+    bool truncates, truncates_left;
+    uint64_t most_ids;
+    bool pads, pads_left;
+    uint64_t pad_length, pad_multiple; /* length 0: to a multiple alone */
+    uint32_t pad_id;
+    uint64_t bytes; /* of the whole block, this struct included */
+    pattern_memory patterns;
+};
+
+const added_token *added_of(const tokenizer *t, uint32_t id); /* NULL: not an added token */
+
+/* ---- opening ---- */
+
+typedef struct {
+    char name[TOKENIZER_KEYS][TOKENIZER_KEY];
+    uint64_t place[TOKENIZER_KEYS];
+    uint32_t count;
+    uint64_t end; /* behind the object */
+} object;
+
+typedef struct opener {
+    tokenizer *t;
+    json_reader json;
+    bool counting; /* the first reading: what is read goes to scratch, and memory is only counted */
+    char *block;   /* of the second reading */
+    uint64_t used, room;
+    object file, model;
+    const char *role;       /* "normalizer": for sentences */
+    bool vocabulary_scores; /* the tokens are a list with scores */
+    uint64_t vocabulary_text, vocabulary_count, vocabulary_ids, longest, merge_count; /* from the first */
+    uint64_t pattern_bytes; /* what all patterns will hold */
+    uint32_t depth, around; /* around: post-processors that add ids */
+    object current;         /* whose fields are read */
+    char scratch[TOKENIZER_PATTERN];
+    part part_scratch;
+    added_token token_scratch;
+} opener;
+
+/* Room in the block, aligned to 16; NULL while counting. */
+void *open_take(opener *o, uint64_t bytes);
+/* The keys of the object that is read next and the places of their values; reads on behind it. */
+status open_object(opener *o, object *found);
+/* Reads on at the value of a key; false: there is none. */
+bool open_go(opener *o, const object *in, const char *key);
+status open_text(opener *o, span *out); /* a string that is kept */
+status open_pattern(opener *o, const char *text, size_t bytes, pattern **out);
+status open_wrong(opener *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Parts of a list; read_fields for the model, whose object is known. */
+status open_parts(opener *o, const part_kind *const *kinds, const char *children, part_list *list);
+status open_kind(opener *o, const object *in, const part_kind *const *kinds, part *p);
+
+status vocabulary_count(opener *o); /* the value that is read next */
+status vocabulary_read(opener *o);
+status merges_count(opener *o);
+status merges_read(opener *o);
+status added_read(opener *o);
+status precompiled_read(opener *o, part *p);
+
+/* ---- working ---- */
+
+typedef struct {
+    buffer text;
+    uint32_t *ends; /* of the strings, one behind the other in the text */
+    uint32_t count, room;
+} string_list;
+
+struct tokenizer_work {
+    const tokenizer *t;
+    uint32_t *ids;
+    size_t id_count, id_room;
+    buffer normal[3];                /* what normalizers write, in turn */
+    buffer stages[TOKENIZER_STAGES]; /* what pre-tokenizers write that change text */
+    buffer model;                    /* a word as the model sees it, symbols, paths */
+    buffer heap;                     /* of merges */
+    struct word_cache *cache;
+    pattern_match *match;
+    string_list strings[2]; /* decoding: the tokens, and what the next decoder makes of them */
+    uint64_t bytes;
+};
+
+status work_room(tokenizer_work *w, buffer *b, size_t bytes); /* for so many bytes at least */
+status work_add(tokenizer_work *w, buffer *b, const char *data, size_t bytes);
+status work_add_point(tokenizer_work *w, buffer *b, uint32_t point);
+status work_id(tokenizer_work *w, uint32_t id);
+status work_more_ids(tokenizer_work *w, size_t most); /* for so many at least, and some more */
+/* Hands a piece to the pre-tokenizer of that number, or behind the last to the model. Empty ones are dropped.
+ */
+status work_piece(tokenizer_work *w, uint32_t stage, span text, bool first);
+
+/* ByteLevel's letters for bytes: writes 1 or 2 bytes of UTF-8; returns how many. */
+size_t byte_letters_write(unsigned char byte, char out[2]);
+/* The byte that a letter stands for; -1: none. */
+int byte_letters_read(uint32_t point);
