@@ -68,7 +68,8 @@ static bool add_bytes(const tokenizer *t, symbols *s, span text) {
 /* A character as the vocabulary has it: inside of a word with a prefix, at its end with a suffix. */
 static span dressed(const part *p, char *room, span letter, bool inside, bool last) {
     uint32_t n = 0;
-    if ((!inside || !p->prefix.bytes) && (!last || !p->suffix.bytes)) return letter;
+    inside = inside && p->prefix.bytes, last = last && p->suffix.bytes;
+    if (!inside && !last) return letter;
     if (inside) memcpy(room, p->prefix.data, p->prefix.bytes), n = p->prefix.bytes;
     memcpy(room + n, letter.data, letter.bytes), n += letter.bytes;
     if (last) memcpy(room + n, p->suffix.data, p->suffix.bytes), n += p->suffix.bytes;

@@ -281,27 +281,32 @@ static status read_class(walk *w, uint32_t nested) {
     return STATUS_OK;
 }
 
+/* The first character behind `from` that is in the set, or where that is, is not; POINTS: none. */
+static uint32_t next_change(const set *s, uint32_t from) {
+    uint64_t as = set_has(s, from) ? UINT64_MAX : 0;
+    for (uint32_t i = from / 64; i < SET_WORDS; i++) {
+        uint64_t other = s->bits[i] ^ as;
+        if (i == from / 64) other &= UINT64_MAX << from % 64;
+        if (other) return i * 64 + (uint32_t)__builtin_ctzll(other);
+    }
+    return POINTS;
+}
+
 /* How many ranges a set has, of those characters that are in it (or not). */
 static uint32_t count_ranges(const set *s, bool in) {
     uint32_t n = 0;
-    bool before = false;
-    for (uint32_t c = 0; c < POINTS; c++) {
-        bool now = set_has(s, c) == in;
-        n += now && !before;
-        before = now;
-    }
+    for (uint32_t c = 0; c < POINTS; c = next_change(s, c)) n += set_has(s, c) == in;
     return n;
 }
 
 static void write_ranges(text *out, const set *s, bool in) {
-    for (uint32_t c = 0; c < POINTS; c++) {
+    for (uint32_t c = 0, end; c < POINTS; c = end) {
+        end = next_change(s, c);
         if (set_has(s, c) != in) continue;
-        uint32_t first = c;
-        while (c + 1 < POINTS && set_has(s, c + 1) == in) c++;
-        if (first == c)
-            text_add(out, "\\x{%x}", first);
+        if (end == c + 1)
+            text_add(out, "\\x{%x}", c);
         else
-            text_add(out, "\\x{%x}-\\x{%x}", first, c);
+            text_add(out, "\\x{%x}-\\x{%x}", c, end - 1);
     }
 }
 

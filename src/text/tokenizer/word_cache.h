@@ -35,5 +35,5 @@ static inline void word_cache_put(word_cache_entry *e, span text, const uint32_t
     if (count > WORD_IDS || text.bytes == 0) return;
     memcpy(e->text, text.data, text.bytes);
     e->bytes = (uint8_t)(text.bytes & 31u), e->count = (uint8_t)(count & 7u);
-    memcpy(e->ids, ids, count * sizeof *ids);
+    if (count) memcpy(e->ids, ids, count * sizeof *ids);
 }
