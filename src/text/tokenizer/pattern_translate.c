@@ -19,7 +19,7 @@
 #include "base/utf8.h"
 #include "text/tokenizer/unicode.h"
 
-enum { POINTS = 0x110000, SET_WORDS = POINTS / 64, DEPTH = 64, NESTED = 4 };
+enum { POINTS = 0x110000, SET_WORDS = POINTS / 64, DEPTH = 64, NESTED = 4, LARGE = 1000 };
 
 typedef struct {
     uint64_t bits[SET_WORDS];
@@ -299,15 +299,23 @@ static uint32_t count_ranges(const set *s, bool in) {
     return n;
 }
 
-static void write_ranges(text *out, const set *s, bool in) {
+/* Those of `least` to `most` characters. */
+static void write_some(text *out, const set *s, bool in, uint32_t least, uint32_t most) {
     for (uint32_t c = 0, end; c < POINTS; c = end) {
         end = next_change(s, c);
-        if (set_has(s, c) != in) continue;
+        if (set_has(s, c) != in || end - c < least || end - c > most) continue;
         if (end == c + 1)
             text_add(out, "\\x{%x}", c);
         else
             text_add(out, "\\x{%x}-\\x{%x}", c, end - 1);
     }
+}
+
+/* PCRE2 looks through ranges in their order: the large ones, in which most characters of a text are, come
+ * first. */
+static void write_ranges(text *out, const set *s, bool in) {
+    write_some(out, s, in, LARGE, POINTS);
+    write_some(out, s, in, 1, LARGE - 1);
 }
 
 /* Surrogates stand in no text: they go with their neighbour, which saves ranges and must not end one. */
