@@ -3,6 +3,7 @@
  *
  *   bench-tokenizer FILE ids      reads texts, each behind its length in 4 bytes, and writes their ids so
  *   bench-tokenizer FILE special  the same with what the post-processor puts around them
+ *   bench-tokenizer FILE windows  the same as ids, but the text comes in windows of some bytes
  *   bench-tokenizer FILE text     reads lists of ids and writes their texts, without special tokens
  *   bench-tokenizer FILE all      and with them
  *   bench-tokenizer FILE stream   the same as all, id by id
@@ -37,6 +38,45 @@ static void refuse(void) {
     uint32_t none = UINT32_MAX;
     fprintf(stderr, "%s\n", status_message());
     fwrite(&none, sizeof none, 1, stdout);
+}
+
+/* Windows of 1 to 40 bytes more than what was left of the last one. */
+static status encode_windows(const tokenizer *t, tokenizer_work *w, tokenizer_text text, uint32_t **all,
+                             size_t *count) {
+    tokenizer_document d = { 0 };
+    tokenizer_ids ids;
+    uint32_t state = (uint32_t)text.bytes;
+    size_t at = 0, held = 0;
+    for (bool last = false; !last;) {
+        state = state * 1664525u + 1013904223u;
+        held += 1 + (state >> 16) % 40;
+        last = held >= text.bytes - at;
+        if (last) held = text.bytes - at;
+        TRY(tokenizer_encode_window(t, w, &d, (tokenizer_window){ text.data + at, held, last }, &ids));
+        *all = realloc(*all, (*count + ids.count + 1) * sizeof **all);
+        if (!*all) return status_set(STATUS_NO_FIT, "no memory");
+        if (ids.count) memcpy(*all + *count, ids.id, ids.count * sizeof **all);
+        *count += ids.count;
+        at += d.used, held -= d.used;
+    }
+    return STATUS_OK;
+}
+
+static int answer_windows(const tokenizer *t, tokenizer_work *w) {
+    static char *text;
+    uint32_t n, *all = NULL;
+    while (fread(&n, sizeof n, 1, stdin) == 1) {
+        size_t count = 0;
+        text = realloc(text, (size_t)n + 1);
+        if (!text || fread(text, 1, n, stdin) != n) return 1;
+        if (encode_windows(t, w, (tokenizer_text){ text, n }, &all, &count) == STATUS_OK)
+            write_block(all, count, sizeof *all);
+        else
+            refuse();
+        fflush(stdout);
+    }
+    free(all);
+    return 0;
 }
 
 static int answer_ids(const tokenizer *t, tokenizer_work *w, bool special) {
@@ -129,6 +169,7 @@ static int answer(const tokenizer *t, tokenizer_work *w, int count, char **argum
     const char *mode = arguments[2];
     if (strcmp(mode, "ids") == 0) return answer_ids(t, w, false);
     if (strcmp(mode, "special") == 0) return answer_ids(t, w, true);
+    if (strcmp(mode, "windows") == 0) return answer_windows(t, w);
     if (strcmp(mode, "text") == 0) return answer_text(t, w, false, false);
     if (strcmp(mode, "all") == 0) return answer_text(t, w, true, false);
     if (strcmp(mode, "stream") == 0) return answer_text(t, w, true, true);

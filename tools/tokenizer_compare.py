@@ -108,6 +108,7 @@ class Comparison:
     def __init__(self, name, library, file, program):
         self.name, self.library, self.file = name, library, file
         self.ids, self.special = Ours(program, file, "ids"), Ours(program, file, "special")
+        self.windows = Ours(program, file, "windows")
         self.texts = {mode: Ours(program, file, mode) for mode in ("text", "all", "stream")}
         self.asked = self.wrong = 0
 
@@ -127,6 +128,10 @@ class Comparison:
             return self.differ("ids", text, theirs, ours)
         if not decode or theirs is None:
             return None
+        if self.library.truncation is None and self.library.padding is None:  # which windows know nothing of
+            ours = self.windows.ids(text)
+            if ours != theirs:
+                return self.differ("ids by windows", text, theirs, ours)
         theirs = self.library.encode(text).ids
         ours = self.special.ids(text)
         if ours != theirs:

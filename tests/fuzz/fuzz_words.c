@@ -48,6 +48,20 @@ static void open_words(void) {
     FUZZ_EXPECT(open_text(file, sizeof file - 1, &words_of, &words_work) == STATUS_OK);
 }
 
+/* Cut in two, and where nothing of the first part is certain yet, whole: as many ids. */
+static void use_windows(const char *text, size_t size, size_t count) {
+    tokenizer_document d = { 0 };
+    tokenizer_ids ids;
+    size_t half = size / 2;
+    FUZZ_EXPECT(tokenizer_encode_window(bytes_of, bytes_work, &d, (tokenizer_window){ text, half, false },
+                                        &ids) == STATUS_OK);
+    FUZZ_EXPECT(d.used <= half && ids.count <= count);
+    count -= ids.count;
+    tokenizer_window rest = { text + d.used, size - d.used, true };
+    FUZZ_EXPECT(tokenizer_encode_window(bytes_of, bytes_work, &d, rest, &ids) == STATUS_OK &&
+                ids.count == count);
+}
+
 static void use_pattern(const char *data, size_t size) {
     pattern_memory memory = { 0 };
     pattern_match *m;
@@ -78,6 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (valid) {
         FUZZ_EXPECT(tokenizer_decode(bytes_of, bytes_work, ids, true, &back) == STATUS_OK);
         FUZZ_EXPECT(back.bytes == size && (size == 0 || memcmp(back.data, text, size) == 0));
+        use_windows(text, size, ids.count);
         FUZZ_EXPECT(tokenizer_encode(words_of, words_work, text, size, false, &ids) == STATUS_OK);
     }
     use_pattern(text, size);

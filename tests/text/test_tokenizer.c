@@ -162,6 +162,73 @@ static void test_goldens(void **state) {
     assert_true(files >= 19 && cases >= 12 * files);
 }
 
+/* ---- long documents ---- */
+
+/* The golden texts of a tokenizer, one behind the other, `times` times. */
+static char *long_document(const char *name, int times, size_t *bytes) {
+    static golden_case c;
+    char path[512], *lines, *all = malloc((size_t)1 << 22);
+    uint64_t size;
+    assert_non_null(all);
+    *bytes = 0;
+    snprintf(path, sizeof path, "%s/%s.jsonl", golden, name);
+    assert_int_equal(io_read_file(path, 1 << 20, &lines, &size), STATUS_OK);
+    for (int i = 0; i < times; i++)
+        for (uint64_t at = 0, end; at < size; at = end + 1) {
+            end = (uint64_t)((const char *)memchr(lines + at, '\n', size - at) - lines);
+            read_case(lines + at, end - at, &c);
+            memcpy(all + *bytes, c.text, c.bytes);
+            *bytes += c.bytes;
+        }
+    free(lines);
+    return all;
+}
+
+/* Window by window, in which nothing but the last may be left over; how many windows there were. */
+static size_t compare_windows(const tokenizer *t, tokenizer_work *w, tokenizer_text text, size_t window) {
+    tokenizer_document d = { 0 };
+    tokenizer_ids ids;
+    assert_int_equal(tokenizer_encode(t, w, text.data, text.bytes, false, &ids), STATUS_OK);
+    size_t count = ids.count, done = 0, windows = 0;
+    uint32_t *whole = malloc(count * sizeof *whole);
+    assert_non_null(whole);
+    memcpy(whole, ids.id, count * sizeof *whole);
+    for (size_t at = 0, held = 0; at < text.bytes; at += d.used, held -= d.used, windows++) {
+        held += d.used || held == 0 ? window - (held < window ? held : window)
+                                    : window; /* longer where nothing came */
+        bool last = held >= text.bytes - at;
+        if (last) held = text.bytes - at;
+        tokenizer_window part = { text.data + at, held, last };
+        assert_int_equal(tokenizer_encode_window(t, w, &d, part, &ids), STATUS_OK);
+        assert_true(done + ids.count <= count && d.used <= held);
+        if (ids.count) assert_memory_equal(ids.id, whole + done, ids.count * sizeof *whole);
+        done += ids.count;
+    }
+    assert_int_equal(done, count);
+    free(whole);
+    return windows;
+}
+
+static void test_windows(void **state) {
+    (void)state;
+    static const char *const names[] = { "gpt2", "llama3", "qwen2", "o200k", "deepseek" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[512];
+        size_t bytes;
+        tokenizer_work *w;
+        char *text = long_document(names[i], 20, &bytes);
+        snprintf(path, sizeof path, "%s/%s.json", golden, names[i]);
+        tokenizer *t = open_file(path);
+        assert_true(tokenizer_takes_windows(t));
+        assert_int_equal(tokenizer_work_open(t, &w), STATUS_OK);
+        for (size_t window = 64; window <= 4096; window = window * 3 / 2 + 1)
+            assert_true(compare_windows(t, w, (tokenizer_text){ text, bytes }, window) >= bytes / window / 2);
+        tokenizer_work_close(w);
+        tokenizer_close(t);
+        free(text);
+    }
+}
+
 /* ---- files that are wrong ---- */
 
 #define HEAD "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,"
@@ -269,9 +336,8 @@ static void test_long_word(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),
-        cmocka_unit_test(test_wrong_files),
-        cmocka_unit_test(test_wrong_text),
+        cmocka_unit_test(test_goldens),     cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_wrong_files), cmocka_unit_test(test_wrong_text),
         cmocka_unit_test(test_long_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

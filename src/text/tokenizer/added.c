@@ -99,6 +99,27 @@ status added_split(const tokenizer *t, const added_list *list, span text, added_
     return each(context, text.data + done, text.bytes - done, done, TOKENIZER_NONE);
 }
 
+/* Does a token of the list begin with all of this, and go on? */
+static bool begins_longer(const tokenizer *t, const added_list *l, span with) {
+    unsigned first = (unsigned char)with.data[0];
+    for (uint32_t i = l->begins[first]; i < l->begins[first + 1]; i++) {
+        span s = seen_at(t, l, i);
+        if (s.bytes > with.bytes && memcmp(s.data, with.data, with.bytes) == 0) return true;
+    }
+    return false;
+}
+
+size_t added_begun(const tokenizer *t, span text) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < t->added_count; i++)
+        if (t->added[i].seen.bytes > most) most = t->added[i].seen.bytes;
+    for (uint32_t at = text.bytes > most ? text.bytes - most : 0; at < text.bytes; at++) {
+        span rest = { text.data + at, text.bytes - at };
+        if (begins_longer(t, &t->plain, rest) || begins_longer(t, &t->normal, rest)) return at;
+    }
+    return text.bytes;
+}
+
 /* ---- reading ---- */
 
 static status read_flag(opener *o, const object *in, const char *key, bool *flag) {

@@ -7,23 +7,47 @@
 
 typedef struct {
     tokenizer_work *w;
+    span text;
     bool first; /* the segment begins where the text begins */
+    bool last;  /* and reaches to the end of a window */
 } segment;
 
 static status normal_segment(void *context, const char *data, size_t bytes, size_t start, uint32_t id) {
     const segment *s = context;
-    if (id != TOKENIZER_NONE) return work_id(s->w, id);
-    return work_piece(s->w, 0, (span){ data, (uint32_t)bytes }, s->first && start == 0);
+    tokenizer_work *w = s->w;
+    w->window.base = start;
+    w->window.last = s->last && id == TOKENIZER_NONE && start + bytes == s->text.bytes;
+    if (id != TOKENIZER_NONE)
+        TRY(work_id(w, id));
+    else
+        TRY(work_piece(w, 0, (span){ data, (uint32_t)bytes }, s->first && start == 0));
+    w->window.goes_on = false;
+    size_t end = start + bytes;
+    bool ascii = end < s->text.bytes && (unsigned char)s->text.data[end] < 0x80;
+    if (s->last && !w->window.last && (ascii || !w->t->normalizers.count))
+        w->window.decided = end, w->window.ids = w->id_count;
+    w->window.last = false;
+    return STATUS_OK;
+}
+
+/* Of the last segment of a window the places in the text are known only where normalizing changes nothing. */
+static bool same_text(span a, const char *data, size_t bytes) {
+    return a.bytes == bytes && (a.data == data || memcmp(a.data, data, bytes) == 0);
+}
+
+static status text_segment(tokenizer_work *w, span text, bool first, bool last) {
+    span normal = text;
+    TRY(work_normalize(w, &normal));
+    w->window.decided = 0, w->window.ids = w->id_count;
+    if (normal.bytes == 0 || (last && !same_text(normal, text.data, text.bytes))) return STATUS_OK;
+    segment s = { w, normal, first, last };
+    return added_split(w->t, &w->t->normal, normal, normal_segment, &s);
 }
 
 static status plain_segment(void *context, const char *data, size_t bytes, size_t start, uint32_t id) {
     tokenizer_work *w = context;
-    span text = { data, (uint32_t)bytes };
     if (id != TOKENIZER_NONE) return work_id(w, id);
-    TRY(work_normalize(w, &text));
-    if (text.bytes == 0) return STATUS_OK;
-    segment s = { w, start == 0 };
-    return added_split(w->t, &w->t->normal, text, normal_segment, &s);
+    return text_segment(w, (span){ data, (uint32_t)bytes }, start == 0, false);
 }
 
 /* ---- around it ---- */
@@ -82,6 +106,7 @@ status tokenizer_encode(const tokenizer *t, tokenizer_work *w, const char *text,
                         tokenizer_ids *ids) {
     size_t place;
     w->id_count = 0;
+    w->window = (work_window){ 0 };
     *ids = (tokenizer_ids){ 0 };
     if (bytes >= UINT32_MAX)
         return status_set(STATUS_INVALID, "a text of %zu bytes is too long to be one", bytes);
@@ -92,6 +117,66 @@ status tokenizer_encode(const tokenizer *t, tokenizer_work *w, const char *text,
     for (uint32_t i = 0; special && i < t->post_processors.count; i++)
         TRY(put_around(w, &t->post_processors.items[i]));
     TRY(pad_ids(t, w));
+    *ids = (tokenizer_ids){ w->ids, w->id_count };
+    return STATUS_OK;
+}
+
+/* ---- a long document, window by window ---- */
+
+typedef struct {
+    tokenizer_work *w;
+    tokenizer_document *document;
+    size_t bytes, used; /* of the window */
+} window_walk;
+
+static status window_segment(void *context, const char *data, size_t bytes, size_t start, uint32_t id) {
+    window_walk *k = context;
+    tokenizer_work *w = k->w;
+    bool first = start == 0 && !k->document->begun, last = w->window.open && start + bytes == k->bytes;
+    w->window.goes_on = start == 0 && k->document->inside;
+    if (id != TOKENIZER_NONE) {
+        k->used = start + bytes;
+        k->document->inside = false;
+        return work_id(w, id);
+    }
+    TRY(text_segment(w, (span){ data, (uint32_t)bytes }, first, last));
+    if (!last) {
+        k->used = start + bytes;
+        k->document->inside = true;
+        return STATUS_OK;
+    }
+    w->id_count = w->window.ids;
+    k->used = start + w->window.decided;
+    if (w->window.decided) k->document->inside = true;
+    return STATUS_OK;
+}
+
+/* Without the beginning of a character at its end. */
+static size_t whole_characters(const char *text, size_t bytes) {
+    size_t at = bytes;
+    for (int i = 0; i < 3 && at > 0 && ((unsigned char)text[at - 1] & 0xc0) == 0x80; i++) at--;
+    if (at == 0) return bytes;
+    return (unsigned char)text[at - 1] >= 0xc0 && at - 1 + unicode_bytes((unsigned char)text[at - 1]) > bytes
+               ? at - 1
+               : bytes;
+}
+
+status tokenizer_encode_window(const tokenizer *t, tokenizer_work *w, tokenizer_document *document,
+                               tokenizer_window window, tokenizer_ids *ids) {
+    size_t place, n = window.last ? window.bytes : whole_characters(window.data, window.bytes);
+    w->id_count = 0;
+    w->window = (work_window){ .open = !window.last };
+    *ids = (tokenizer_ids){ 0 };
+    document->used = 0;
+    if (n >= UINT32_MAX) return status_set(STATUS_INVALID, "a window of %zu bytes is too long", n);
+    if (!unicode_valid(window.data, n, &place))
+        return status_set(STATUS_INVALID, "the text is not UTF-8 at byte %zu", place);
+    if (!window.last && !t->takes_windows) return STATUS_OK;
+    if (!window.last) n = added_begun(t, (span){ window.data, (uint32_t)n });
+    window_walk k = { w, document, n, 0 };
+    TRY(added_split(t, &t->plain, (span){ window.data, (uint32_t)n }, window_segment, &k));
+    document->used = k.used;
+    document->begun |= k.used > 0;
     *ids = (tokenizer_ids){ w->ids, w->id_count };
     return STATUS_OK;
 }

@@ -378,7 +378,9 @@ static status read_all(opener *o) {
     TRY(open_kind(o, &o->model, model_kinds, &o->t->model));
     TRY(read_sections(o));
     if (!o->counting && pre_tokenizers_end_in_bytes(o->t)) bpe_bytes_come(o->t);
-    return added_read(o);
+    TRY(added_read(o));
+    if (!o->counting) o->t->takes_windows = pre_tokenizers_take_windows(o->t);
+    return STATUS_OK;
 }
 
 /* The first reading: what the block will hold. */

@@ -19,7 +19,7 @@ struct pattern {
     pcre2_general_context *general;
     pattern_memory *memory;
     uint64_t compiled; /* bytes of machine code, which the library asks the system for */
-    bool jit;
+    bool jit, looks_back;
 };
 
 struct pattern_match {
@@ -70,7 +70,8 @@ static status compile(pattern *p, const char *text, const char *translated, size
         pcre2_get_error_message(error, why, sizeof why);
         return status_set(STATUS_INVALID, "the pattern '%.80s' is not understood: %s", text, (char *)why);
     }
-    p->jit = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0; /* not everywhere is it allowed */
+    p->jit = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD) ==
+             0; /* not everywhere is it allowed */
     size_t machine = 0;
     if (p->jit) pcre2_pattern_info(p->code, PCRE2_INFO_JITSIZE, &machine);
     p->compiled = machine;
@@ -100,12 +101,14 @@ status pattern_open(const char *text, size_t bytes, pattern_memory *memory, patt
     char *translated;
     size_t length;
     *p = NULL;
-    TRY(pattern_translate(text, bytes, &translated, &length));
+    bool looks_back;
+    TRY(pattern_translate(text, bytes, &translated, &length, &looks_back));
     char shown[81];
     size_t n = bytes < sizeof shown - 1 ? bytes : sizeof shown - 1;
     for (size_t i = 0; i < n; i++) shown[i] = (unsigned char)text[i] < 0x20 ? ' ' : text[i];
     shown[n] = 0;
     status result = open_translated(shown, translated, length, memory, p);
+    if (result == STATUS_OK) (*p)->looks_back = looks_back;
     memory_free(translated);
     return result;
 }
@@ -129,6 +132,8 @@ void pattern_close(pattern *p) {
     count_free(p, memory);
     pcre2_general_context_free(general);
 }
+
+bool pattern_looks_back(const pattern *p) { return p->looks_back; }
 
 /* ---- matching ---- */
 
@@ -162,9 +167,11 @@ uint64_t pattern_match_bytes(void) { return sizeof(pattern_match) + STACK_FIRST;
 /* A match from `from` on: PCRE2's answer. */
 static int match(const pattern_walk *w, size_t from) {
     PCRE2_SPTR text = (PCRE2_SPTR)w->text;
-    return w->p->jit
-               ? pcre2_jit_match(w->p->code, text, w->bytes, from, 0, w->m->data, w->m->context)
-               : pcre2_match(w->p->code, text, w->bytes, from, PCRE2_NO_UTF_CHECK, w->m->data, w->m->context);
+    uint32_t options = w->open ? PCRE2_PARTIAL_HARD : 0;
+    if (w->p->jit)
+        return pcre2_jit_match(w->p->code, text, w->bytes, from, options, w->m->data, w->m->context);
+    return pcre2_match(w->p->code, text, w->bytes, from, options | PCRE2_NO_UTF_CHECK, w->m->data,
+                       w->m->context);
 }
 
 status pattern_next(pattern_walk *w, bool *found, size_t *start, size_t *end) {
@@ -172,7 +179,7 @@ status pattern_next(pattern_walk *w, bool *found, size_t *start, size_t *end) {
     *found = false;
     while (w->next <= w->bytes) {
         int answer = match(w, w->next);
-        if (answer == PCRE2_ERROR_NOMATCH) break;
+        if (answer == PCRE2_ERROR_NOMATCH || (w->open && answer == PCRE2_ERROR_PARTIAL)) break;
         if (answer < 0)
             return status_set(STATUS_INVALID,
                               "a pattern of the tokenizer takes too long or too much memory on this text, at "

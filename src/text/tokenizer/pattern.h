@@ -25,6 +25,8 @@ typedef struct {
 status pattern_open(const char *text, size_t bytes, pattern_memory *memory, pattern **p);
 /* For text as it is, without any signs. */
 status pattern_open_text(const char *text, size_t bytes, pattern_memory *memory, pattern **p);
+/* Does what it matches depend on what stands before? */
+bool pattern_looks_back(const pattern *p);
 void pattern_close(pattern *p); /* NULL is fine */
 
 /* One for each thread. */
@@ -38,10 +40,11 @@ typedef struct {
     pattern_match *m;
     const char *text;
     size_t bytes, next, last; /* last: the end of the last match; SIZE_MAX: none yet */
+    bool open; /* more text follows: a match that it might change, and all behind it, is none */
 } pattern_walk;
 
 static inline pattern_walk pattern_begin(const pattern *p, pattern_match *m, const char *text, size_t bytes) {
-    return (pattern_walk){ p, m, text, bytes, 0, SIZE_MAX };
+    return (pattern_walk){ p, m, text, bytes, 0, SIZE_MAX, false };
 }
 
 /* `*found` is false behind the last one. No match is empty and touches the one before it. */

@@ -33,7 +33,8 @@ typedef struct {
     bool fold[DEPTH]; /* case is ignored, by depth of groups */
     uint32_t depth;
     char before; /* the letter before, where case is ignored */
-    set *sets;   /* one for each class within a class */
+    bool looks_back;
+    set *sets; /* one for each class within a class */
 } walk;
 
 static status refuse(const walk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -382,6 +383,7 @@ static status read_backslash(walk *w) {
     w->at++;
     if (c == 'A' || c == 'z' || c == 'Z') {
         w->at++;
+        w->looks_back |= c == 'A';
         text_add(&w->out, "\\%c", c);
         w->atom = SIZE_MAX;
         return STATUS_OK;
@@ -392,7 +394,7 @@ static status read_backslash(walk *w) {
         text_add(&w->out, "\\R");
         return STATUS_OK;
     }
-    if (c == 'b' || c == 'B') return w->at++, write_boundary(w, c == 'b');
+    if (c == 'b' || c == 'B') return w->at++, w->looks_back = true, write_boundary(w, c == 'b');
     memset(&w->sets[0], 0, sizeof(set));
     TRY(read_escape(w, &w->sets[0], &is_set, &point));
     return is_set ? write_set(w, &w->sets[0]) : write_point(w, point);
@@ -427,7 +429,7 @@ static status open_group(walk *w) {
     for (size_t i = 0; i < sizeof looks / sizeof *looks && !known; i++) {
         size_t n = strlen(looks[i]);
         known = w->bytes - w->at >= n && memcmp(w->text + w->at, looks[i], n) == 0;
-        if (known) text_add(&w->out, "(%s", looks[i]), w->at += n;
+        if (known) text_add(&w->out, "(%s", looks[i]), w->at += n, w->looks_back |= looks[i][1] == '<';
     }
     if (!known) {
         w->at++;
@@ -532,6 +534,7 @@ static status read_one(walk *w, groups *g) {
         return read_interval(w, length, low, high);
     if (c == '|' || c == '^' || c == '$') {
         w->at++;
+        w->looks_back |= c == '^';
         text_add(&w->out, c == '|' ? "|" : c == '^' ? "(?m:^)" : "(?m:$)");
         w->atom = SIZE_MAX;
         return STATUS_OK;
@@ -554,7 +557,7 @@ static status finish(walk *w, status result, char **out, size_t *length) {
     return STATUS_OK;
 }
 
-status pattern_translate(const char *pattern, size_t bytes, char **out, size_t *length) {
+status pattern_translate(const char *pattern, size_t bytes, char **out, size_t *length, bool *looks_back) {
     groups g;
     size_t place;
     walk w = { .text = pattern, .bytes = bytes, .atom = SIZE_MAX };
@@ -565,6 +568,7 @@ status pattern_translate(const char *pattern, size_t bytes, char **out, size_t *
     status result = STATUS_OK;
     while (w.at < w.bytes && result == STATUS_OK) result = read_one(&w, &g);
     if (result == STATUS_OK && w.depth) result = refuse(&w, "a ( without )");
+    *looks_back = w.looks_back;
     return finish(&w, result, out, length);
 }
 

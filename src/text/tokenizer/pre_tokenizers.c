@@ -17,20 +17,36 @@ typedef struct {
     cut_behavior behavior;
     bool first, invert;
     bool holds, held_match;
-    uint32_t start, end; /* of what is held */
+    uint32_t start, end;   /* of what is held */
+    bool open;             /* the text goes on behind what is known */
+    uint32_t bytes, shift; /* of the text, and how many of them were put before it */
 } cutter;
 
 static cutter begin_cut(tokenizer_work *w, uint32_t stage, span text, bool first, const part *p) {
     return (cutter){ .w = w,
                      .text = text.data,
                      .stage = stage + 1,
+                     .open = stage == 0 && w->window.last,
+                     .bytes = text.bytes,
                      .behavior = (cut_behavior)p->behavior,
                      .first = first,
                      .invert = p->invert };
 }
 
+/* Behind this piece the document may be cut: no later text changes it, nor does cutting change what
+ * normalizers make of the text behind it. */
+static void decide(const cutter *c, uint32_t end) {
+    work_window *w = &c->w->window;
+    bool ascii = end < c->bytes && (unsigned char)c->text[end] < 0x80;
+    if (end <= c->shift || (c->w->t->normalizers.count && !ascii)) return;
+    w->decided = w->base + end - c->shift;
+    w->ids = c->w->id_count;
+}
+
 static status hand_on(const cutter *c, uint32_t start, uint32_t end) {
-    return work_piece(c->w, c->stage, (span){ c->text + start, end - start }, c->first && start == 0);
+    TRY(work_piece(c->w, c->stage, (span){ c->text + start, end - start }, c->first && start == 0));
+    if (c->open) decide(c, end);
+    return STATUS_OK;
 }
 
 static status let_go(cutter *c) {
@@ -70,6 +86,7 @@ static status cut_pattern(cutter *c, const pattern *find, span text) {
     pattern_walk walk = pattern_begin(find, c->w->match, text.data, text.bytes);
     size_t done = 0, start, end;
     bool found;
+    walk.open = c->open;
     for (;;) {
         TRY(pattern_next(&walk, &found, &start, &end));
         if (!found) break;
@@ -77,7 +94,7 @@ static status cut_pattern(cutter *c, const pattern *find, span text) {
         TRY(cut(c, start, end, true));
         done = end;
     }
-    if (done != text.bytes) TRY(cut(c, done, text.bytes, false));
+    if (done != text.bytes && !c->open) TRY(cut(c, done, text.bytes, false));
     return let_go(c);
 }
 
@@ -217,7 +234,8 @@ static status write_letters(const part *p, tokenizer_work *w, uint32_t stage, sp
  */
 static status byte_level(const part *p, tokenizer_work *w, uint32_t stage, span text, bool first) {
     buffer *b = &w->stages[stage];
-    if (p->prefix_space && text.data[0] != ' ') {
+    uint32_t before = text.bytes;
+    if (p->prefix_space && text.data[0] != ' ' && !(stage == 0 && w->window.goes_on)) {
         b->used = 0;
         TRY(work_add(w, b, " ", 1));
         TRY(work_add(w, b, text.data, text.bytes));
@@ -225,6 +243,7 @@ static status byte_level(const part *p, tokenizer_work *w, uint32_t stage, span 
     }
     if (!p->use_regex) return work_piece(w, stage + 1, text, first);
     cutter c = begin_cut(w, stage, text, first, p);
+    c.shift = text.bytes - before;
     return cut_pattern(&c, p->find, text);
 }
 
@@ -346,3 +365,18 @@ bool pre_tokenizers_end_in_bytes(const tokenizer *t) {
     const part_list *l = &t->pre_tokenizers;
     return l->count && l->items[l->count - 1].kind == &letters;
 }
+
+/* A first stage that isolates what a pattern matches, from left to right and without looking back;
+ * normalizers that can be cut before ASCII; added tokens that don't look around themselves. */
+bool pre_tokenizers_take_windows(const tokenizer *t) {
+    const part_list *l = &t->pre_tokenizers;
+    if (!l->count || !l->items[0].find || pattern_looks_back(l->items[0].find)) return false;
+    if (l->items[0].behavior != CUT_ISOLATED || l->items[0].invert || t->truncates) return false;
+    for (uint32_t i = 0; i < t->normalizers.count; i++)
+        if (!t->normalizers.items[i].kind->before_ascii) return false;
+    for (uint32_t i = 0; i < t->added_count; i++)
+        if (t->added[i].single_word || t->added[i].lstrip || t->added[i].rstrip) return false;
+    return true;
+}
+
+bool tokenizer_takes_windows(const tokenizer *t) { return t->takes_windows; }

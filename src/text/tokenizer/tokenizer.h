@@ -50,6 +50,24 @@ typedef struct {
 status tokenizer_encode(const tokenizer *t, tokenizer_work *w, const char *text, size_t bytes, bool special,
                         tokenizer_ids *ids);
 
+/* A long document, window by window: begin with a zeroed tokenizer_document. Each window begins where the
+ * used bytes of the last one ended, and all ids together are those of the whole document, without special
+ * ones around it and without truncation or padding. Of a window that is not the last one only so much is used
+ * as no later text can change: `used` may be 0, and then the window must be longer. That is so up to the end
+ * of the document where the tokenizer does not go from left to right (tokenizer_takes_windows says so). */
+typedef struct {
+    const char *data;
+    size_t bytes; /* may end within a character */
+    bool last;    /* the document ends with it */
+} tokenizer_window;
+typedef struct {
+    size_t used;        /* of the last window */
+    bool begun, inside; /* inside: the next byte goes on with a stretch of text, not behind an added token */
+} tokenizer_document;
+status tokenizer_encode_window(const tokenizer *t, tokenizer_work *w, tokenizer_document *document,
+                               tokenizer_window window, tokenizer_ids *ids);
+bool tokenizer_takes_windows(const tokenizer *t);
+
 /* The text of ids, which stays until the work is used again. Ids that no token has say nothing. `special`:
  * with the special tokens. */
 typedef struct {

@@ -81,6 +81,7 @@ struct part_kind {
     part init;                                  /* options that need not be said */
     const part_kind *then;                      /* a second part that always follows; NULL: none */
     status (*check)(struct opener *o, part *p); /* when all fields are read; may be NULL */
+    bool before_ascii; /* a normalizer: what stands before an ASCII character does not depend on it */
     /* One of them, by the list that the kind is in. */
     status (*normalize)(const part *p, tokenizer_work *w, span *text, buffer *out);
     status (*cut)(const part *p, tokenizer_work *w, uint32_t stage, span text, bool first);
@@ -137,6 +138,7 @@ struct tokenizer {
     merge *merges;
     uint32_t merge_mask, merge_count;
     uint32_t byte_ids[256]; /* BPE: of the bytes as ByteLevel writes them, or as <0x41>; TOKENIZER_NONE */
+    bool takes_windows;     /* long documents may be cut: see pre_tokenizers_take_windows */
     bool direct_bytes;      /* BPE gets bytes and not what ByteLevel writes for them */
     double *scores;         /* Unigram, by id */
     double least_score;
@@ -211,8 +213,19 @@ typedef struct {
     uint32_t count, room;
 } string_list;
 
+/* A part of a long document: more text may follow behind it. */
+typedef struct {
+    bool open;    /* does it? */
+    bool goes_on; /* the text goes on with what an earlier part began: no blank is put before it */
+    bool last;    /* the stretch that is worked on reaches to the end */
+    size_t base;  /* its place in the segment */
+    /* Of the last segment: up to here pieces are what they are, whatever follows; and so many ids then. */
+    size_t decided, ids;
+} work_window;
+
 struct tokenizer_work {
     const tokenizer *t;
+    work_window window;
     uint32_t *ids;
     size_t id_count, id_room;
     buffer normal[3];                /* what normalizers write, in turn */
