@@ -181,25 +181,27 @@ static int answer(const tokenizer *t, tokenizer_work *w, int count, char **argum
 
 int main(int count, char **arguments) {
     int file;
-    uint64_t bytes, planned;
+    uint64_t bytes;
+    tokenizer_counted *c;
     tokenizer *t;
     tokenizer_work *w;
     if (count < 3) return 2;
     double begin = clock_seconds();
     if (io_open(arguments[1], &file, &bytes) != STATUS_OK) return fail();
     json_source source = json_file_source(&file, arguments[1], "the tokenizer", 0, bytes);
-    if (tokenizer_measure(&source, &planned) != STATUS_OK) return fail();
+    if (tokenizer_count(&source, &c) != STATUS_OK) return fail();
     double middle = clock_seconds();
-    if (tokenizer_open(&source, &t) != STATUS_OK) return fail();
+    if (tokenizer_open_counted(c, &t) != STATUS_OK) return fail();
     double end = clock_seconds();
     close(file);
-    if (tokenizer_bytes(t) != planned) {
-        fprintf(stderr, "planned %llu bytes, took %llu\n", (unsigned long long)planned,
+    if (tokenizer_bytes(t) != tokenizer_counted_bytes(c)) {
+        fprintf(stderr, "planned %llu bytes, took %llu\n", (unsigned long long)tokenizer_counted_bytes(c),
                 (unsigned long long)tokenizer_bytes(t));
         return 1;
     }
+    tokenizer_counted_close(c);
     if (strcmp(arguments[2], "time") == 0)
-        printf("measured in %.3f s, opened in %.3f s; ", middle - begin, end - middle);
+        printf("counted in %.3f s, opened in %.3f s; ", middle - begin, end - middle);
     if (tokenizer_work_open(t, &w) != STATUS_OK) return fail();
     int result = answer(t, w, count, arguments);
     tokenizer_work_close(w);

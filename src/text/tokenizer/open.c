@@ -391,7 +391,7 @@ static status count_all(opener *o) {
     return read_all(o);
 }
 
-static status open_first(const json_source *file, opener **out) {
+status tokenizer_count(const json_source *file, tokenizer_counted **out) {
     opener *o = *out = memory_new(1, sizeof *o);
     if (!o) return status_set(STATUS_NO_FIT, "%s: no memory to read it", file->path);
     json_reader_begin(&o->json, file);
@@ -399,14 +399,19 @@ static status open_first(const json_source *file, opener **out) {
     if (!o->t) return status_set(STATUS_NO_FIT, "%s: no memory to read it", file->path);
     o->counting = true;
     open_take(o, sizeof *o->t);
-    return count_all(o);
+    TRY(count_all(o));
+    o->room = o->used;
+    return STATUS_OK;
 }
 
-static void close_first(opener *o) {
+void tokenizer_counted_close(tokenizer_counted *o) {
     if (!o) return;
     memory_free(o->t);
     memory_free(o);
 }
+
+/* Patterns were opened one after the other, and are counted as if all were. */
+uint64_t tokenizer_counted_bytes(const tokenizer_counted *o) { return o->room + o->pattern_bytes; }
 
 /* Lists of parts come first in the block, since their lengths are known. */
 static void lay_out(opener *o, const tokenizer *counted) {
@@ -422,31 +427,19 @@ static void lay_out(opener *o, const tokenizer *counted) {
     }
 }
 
-/* What patterns hold when all are open, as the first reading found it: it opened one after the other. */
-static uint64_t all_bytes(const opener *o) { return o->used + o->pattern_bytes; }
-
-status tokenizer_measure(const json_source *file, uint64_t *bytes) {
-    opener *o;
-    status result = open_first(file, &o);
-    if (result == STATUS_OK) *bytes = all_bytes(o);
-    close_first(o);
-    return result;
-}
-
-static status open_second(opener *o, const json_source *file, tokenizer **out) {
+status tokenizer_open_counted(tokenizer_counted *o, tokenizer **out) {
     tokenizer *counted = o->t;
-    uint64_t planned = o->used;
-    o->room = planned;
-    o->block = memory_room(1, planned);
+    *out = NULL;
+    o->block = memory_room(1, o->room);
     if (!o->block)
-        return status_set(STATUS_NO_FIT, "%s: no memory for a tokenizer of %" PRIu64 " bytes", file->path,
-                          planned);
+        return status_set(STATUS_NO_FIT, "%s: no memory for a tokenizer of %" PRIu64 " bytes",
+                          o->json.source.path, o->room);
     lay_out(o, counted);
     tokenizer *t = o->t;
     status result = read_all(o);
     o->t = counted;
-    if (result == STATUS_OK && o->used != planned) result = open_wrong(o, "it was changed while it was read");
-    t->bytes = planned;
+    if (result == STATUS_OK && o->used != o->room) result = open_wrong(o, "it was changed while it was read");
+    t->bytes = o->room;
     if (result == STATUS_OK)
         *out = t;
     else
@@ -455,11 +448,11 @@ static status open_second(opener *o, const json_source *file, tokenizer **out) {
 }
 
 status tokenizer_open(const json_source *file, tokenizer **t) {
-    opener *o;
+    tokenizer_counted *c;
     *t = NULL;
-    status result = open_first(file, &o);
-    if (result == STATUS_OK) result = open_second(o, file, t);
-    close_first(o);
+    status result = tokenizer_count(file, &c);
+    if (result == STATUS_OK) result = tokenizer_open_counted(c, t);
+    tokenizer_counted_close(c);
     return result;
 }
 

@@ -18,13 +18,19 @@
 
 typedef struct tokenizer tokenizer;
 typedef struct tokenizer_work tokenizer_work;
+typedef struct opener tokenizer_counted;
 
 enum { TOKENIZER_NONE = UINT32_MAX }; /* no id */
 
-/* What tokenizer_open will hold, in bytes: its tables and its patterns. One reading of the file. */
-status tokenizer_measure(const json_source *file, uint64_t *bytes);
+/* The first reading: what the tokenizer will hold, in bytes, its tables and its patterns. Close `*c` in any
+ * case. */
+status tokenizer_count(const json_source *file, tokenizer_counted **c);
+uint64_t tokenizer_counted_bytes(const tokenizer_counted *c);
+void tokenizer_counted_close(tokenizer_counted *c); /* NULL is fine */
 
-/* `file` is needed only while this runs. Free with tokenizer_close. */
+/* The second reading, of what the first one was of, which must still be there. Free with tokenizer_close. */
+status tokenizer_open_counted(tokenizer_counted *c, tokenizer **t);
+/* Both. */
 status tokenizer_open(const json_source *file, tokenizer **t);
 void tokenizer_close(tokenizer *t);           /* NULL is fine */
 uint64_t tokenizer_bytes(const tokenizer *t); /* what it holds: as was measured */
