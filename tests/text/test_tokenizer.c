@@ -213,7 +213,7 @@ static size_t compare_windows(const tokenizer *t, tokenizer_work *w, tokenizer_t
 
 static void test_windows(void **state) {
     (void)state;
-    static const char *const names[] = { "gpt2", "llama3", "qwen2", "o200k", "deepseek" };
+    static const char *const names[] = { "gpt2", "llama3", "qwen2", "o200k", "deepseek", "llama2", "gemma" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         size_t bytes;

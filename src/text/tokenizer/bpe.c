@@ -8,6 +8,7 @@
  * Sennrich, Haddow, Birch, "Neural machine translation of rare words with subword units", ACL 2016. */
 #include <string.h>
 
+#include "text/tokenizer/cuts.h"
 #include "text/tokenizer/hash_words.h"
 #include "text/tokenizer/merges.h"
 #include "text/tokenizer/models.h"
@@ -269,6 +270,7 @@ static status check(opener *o, part *p) {
     if (o->vocabulary_scores)
         return open_wrong(o, "the vocabulary of a BPE is an object of tokens with their ids");
     TRY(merges_read(o));
+    o->t->neighbours = open_take(o, CUTS_BITS / 8);
     if (!o->counting && p->bytes) models_byte_ids(o->t);
     return STATUS_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "text/tokenizer/added.h"
+#include "text/tokenizer/cuts.h"
 #include "text/tokenizer/unicode.h"
 
 typedef struct {
@@ -171,8 +172,12 @@ status tokenizer_encode_window(const tokenizer *t, tokenizer_work *w, tokenizer_
     if (n >= UINT32_MAX) return status_set(STATUS_INVALID, "a window of %zu bytes is too long", n);
     if (!unicode_valid(window.data, n, &place))
         return status_set(STATUS_INVALID, "the text is not UTF-8 at byte %zu", place);
-    if (!window.last && !t->takes_windows) return STATUS_OK;
+    if (!window.last && !t->takes_windows && !t->takes_cuts) return STATUS_OK;
     if (!window.last) n = added_begun(t, (span){ window.data, (uint32_t)n });
+    if (!window.last && t->takes_cuts) { /* what is before the cut is whole in itself */
+        n = cuts_find(t, (span){ window.data, (uint32_t)n });
+        w->window.open = false;
+    }
     window_walk k = { w, document, n, 0 };
     TRY(added_split(t, &t->plain, (span){ window.data, (uint32_t)n }, window_segment, &k));
     document->used = k.used;

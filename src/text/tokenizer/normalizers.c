@@ -159,7 +159,7 @@ static status strip(const part *p, tokenizer_work *w, span *text, buffer *out) {
 }
 
 static status prepend(const part *p, tokenizer_work *w, span *text, buffer *out) {
-    if (text->bytes == 0) return STATUS_OK;
+    if (text->bytes == 0 || w->window.goes_on) return STATUS_OK;
     TRY(work_add(w, out, p->content.data, p->content.bytes));
     TRY(work_add(w, out, text->data, text->bytes));
     return written(text, out);
@@ -220,8 +220,8 @@ static const part_kind kinds[] = {
     { .name = "Lowercase", .normalize = lowercase },
     { .name = "Nmt", .normalize = nmt },
     { .name = "Precompiled", .fields = precompiled_fields, .normalize = precompiled },
-    { .name = "Replace", .fields = replace_fields, .normalize = replace },
-    { .name = "Prepend", .fields = prepend_fields, .normalize = prepend },
+    { .name = "Replace", .replaces = true, .fields = replace_fields, .normalize = replace },
+    { .name = "Prepend", .at_beginning = true, .fields = prepend_fields, .normalize = prepend },
     { .name = "ByteLevel", .normalize = byte_level },
 };
 const part_kind *const normalizer_kinds[] = { &kinds[0],  &kinds[1],  &kinds[2],  &kinds[3], &kinds[4],

@@ -14,6 +14,7 @@
 
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "text/tokenizer/cuts.h"
 #include "text/tokenizer/models.h"
 #include "text/tokenizer/pre_tokenizers.h"
 #include "text/tokenizer/unicode.h"
@@ -116,7 +117,7 @@ status open_pattern(opener *o, const char *text, size_t bytes, pattern **out) {
 }
 
 /* {"String": "..."} or {"Regex": "..."} */
-static status read_pattern(opener *o, pattern **out) {
+static status read_pattern(opener *o, part *p, pattern **out) {
     object found;
     size_t bytes;
     TRY(open_object(o, &found));
@@ -129,6 +130,9 @@ static status read_pattern(opener *o, pattern **out) {
     if (!open_go(o, &found, "String"))
         return open_wrong(o, "a pattern is {\"String\": ...} or {\"Regex\": ...}");
     TRY(read_scratch(o, "a pattern", &bytes));
+    size_t first = 0;
+    if (bytes) p->letter = unicode_read(o->scratch, &first);
+    if (first != bytes) p->letter = 0;
     return pattern_open_text(o->scratch, bytes, &o->t->patterns, out);
 }
 
@@ -165,7 +169,7 @@ static status read_field(opener *o, const part_field *f, part *p) {
     case FIELD_TEXT: return open_text(o, (span *)(void *)to);
     case FIELD_LETTER: return read_letter(o, (uint32_t *)(void *)to);
     case FIELD_CHOICE: return read_choice(o, f, (uint8_t *)to);
-    case FIELD_PATTERN: return read_pattern(o, (pattern **)(void *)to);
+    case FIELD_PATTERN: return read_pattern(o, p, (pattern **)(void *)to);
     default: return STATUS_OK;
     }
 }
@@ -379,7 +383,9 @@ static status read_all(opener *o) {
     TRY(read_sections(o));
     if (!o->counting && pre_tokenizers_end_in_bytes(o->t)) bpe_bytes_come(o->t);
     TRY(added_read(o));
-    if (!o->counting) o->t->takes_windows = pre_tokenizers_take_windows(o->t);
+    if (o->counting) return STATUS_OK;
+    o->t->takes_windows = pre_tokenizers_take_windows(o->t);
+    o->t->takes_cuts = !o->t->takes_windows && cuts_prepare(o->t);
     return STATUS_OK;
 }
 

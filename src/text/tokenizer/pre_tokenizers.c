@@ -379,4 +379,4 @@ bool pre_tokenizers_take_windows(const tokenizer *t) {
     return true;
 }
 
-bool tokenizer_takes_windows(const tokenizer *t) { return t->takes_windows; }
+bool tokenizer_takes_windows(const tokenizer *t) { return t->takes_windows || t->takes_cuts; }

@@ -44,7 +44,7 @@ typedef struct {
     struct precompiled *map;  /* Precompiled */
     uint32_t *before, *after; /* ids that a post-processor puts around the text */
     uint32_t before_count, after_count;
-    uint32_t letter; /* a character: what is replaced, cut at or stripped */
+    uint32_t letter; /* a character: what is replaced, cut at or stripped; also of `find` where that is one */
     uint64_t length, start, stop;
     uint32_t unknown_id; /* of a Unigram; TOKENIZER_NONE */
     uint8_t behavior, scheme;
@@ -81,6 +81,8 @@ struct part_kind {
     part init;                                  /* options that need not be said */
     const part_kind *then;                      /* a second part that always follows; NULL: none */
     status (*check)(struct opener *o, part *p); /* when all fields are read; may be NULL */
+    bool at_beginning; /* a normalizer: puts something before a text and nothing else */
+    bool replaces;     /* replaces `letter` by `content`, where `letter` is not 0 */
     bool before_ascii; /* a normalizer: what stands before an ASCII character does not depend on it */
     /* One of them, by the list that the kind is in. */
     status (*normalize)(const part *p, tokenizer_work *w, span *text, buffer *out);
@@ -138,6 +140,8 @@ struct tokenizer {
     merge *merges;
     uint32_t merge_mask, merge_count;
     uint32_t byte_ids[256]; /* BPE: of the bytes as ByteLevel writes them, or as <0x41>; TOKENIZER_NONE */
+    bool takes_cuts;        /* see cuts.h */
+    uint64_t *neighbours;   /* BPE: bits of pairs of characters that stand side by side in a token */
     bool takes_windows;     /* long documents may be cut: see pre_tokenizers_take_windows */
     bool direct_bytes;      /* BPE gets bytes and not what ByteLevel writes for them */
     double *scores;         /* Unigram, by id */
