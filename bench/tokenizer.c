@@ -10,11 +10,15 @@
  *   bench-tokenizer FILE time TEXT [ROUNDS]
  *                                 a text's lines: the processor's best seconds of the rounds, and what memory
  * it took
+ *   bench-tokenizer FILE document TEXT [MIB]
+ *                                 a file as one document, in windows of so many MiB (1): processor's seconds,
+ * memory
  *
  * A text that is refused has the length 0xffffffff, and its sentence goes to stderr. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -165,6 +169,38 @@ static int measure(const tokenizer *t, tokenizer_work *w, const char *path, int 
     return 0;
 }
 
+/* Windows of a fixed buffer, which grows where nothing of it can be used. */
+static int measure_document(const tokenizer *t, tokenizer_work *w, const char *path, size_t room) {
+    tokenizer_document d = { 0 };
+    tokenizer_ids ids;
+    uint64_t bytes, tokens = 0, read = 0;
+    size_t held = 0;
+    int file;
+    char *window = malloc(room);
+    if (!window || io_open(path, &file, &bytes) != STATUS_OK) return fail();
+    double begin = own_seconds();
+    while (held > 0 || read < bytes) {
+        uint64_t more = bytes - read < room - held ? bytes - read : room - held;
+        if (io_read_at(file, path, read, window + held, more) != STATUS_OK) return fail();
+        read += more, held += more;
+        tokenizer_window part = { window, held, read == bytes };
+        if (tokenizer_encode_window(t, w, &d, part, &ids) != STATUS_OK) return fail();
+        tokens += ids.count;
+        memmove(window, window + d.used, held - d.used);
+        held -= d.used;
+        if (held == room && !(window = realloc(window, room *= 2))) return 1;
+    }
+    double seconds = own_seconds() - begin;
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("%.2f s, %.2f MB/s, %llu tokens, window %zu KiB, work %llu KiB, resident peak %ld KiB\n", seconds,
+           1e-6 * (double)bytes / seconds, (unsigned long long)tokens, room >> 10,
+           (unsigned long long)tokenizer_work_bytes(w) >> 10, usage.ru_maxrss);
+    free(window);
+    close(file);
+    return 0;
+}
+
 static int answer(const tokenizer *t, tokenizer_work *w, int count, char **arguments) {
     const char *mode = arguments[2];
     if (strcmp(mode, "ids") == 0) return answer_ids(t, w, false);
@@ -175,6 +211,8 @@ static int answer(const tokenizer *t, tokenizer_work *w, int count, char **argum
     if (strcmp(mode, "stream") == 0) return answer_text(t, w, true, true);
     if (strcmp(mode, "time") == 0 && count > 3)
         return measure(t, w, arguments[3], count > 4 ? atoi(arguments[4]) : 5);
+    if (strcmp(mode, "document") == 0 && count > 3)
+        return measure_document(t, w, arguments[3], (size_t)(count > 4 ? atoi(arguments[4]) : 1) << 20);
     fprintf(stderr, "unknown: %s\n", mode);
     return 2;
 }

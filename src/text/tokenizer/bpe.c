@@ -244,7 +244,8 @@ static status encode_word(const part *p, tokenizer_work *w, span text) {
     return STATUS_OK;
 }
 
-static status encode(const part *p, tokenizer_work *w, span text) {
+/* A word, or a part of one that nothing joins with the next part. */
+static status encode_part(const part *p, tokenizer_work *w, span text) {
     word_cache_entry *known = word_cache_find(w->cache, text);
     if (!known) return encode_word(p, w, text);
     if (word_cache_is(known, text)) {
@@ -254,6 +255,18 @@ static status encode(const part *p, tokenizer_work *w, span text) {
     size_t before = w->id_count;
     TRY(encode_word(p, w, text));
     word_cache_put(known, text, w->ids + before, w->id_count - before);
+    return STATUS_OK;
+}
+
+/* Long words are cut where no merge can cross, so that most of their parts are remembered and none is large.
+ */
+static status encode(const part *p, tokenizer_work *w, span text) {
+    uint32_t n = text.bytes;
+    for (uint32_t at = 0; at < text.bytes; at += n) {
+        span rest = { text.data + at, text.bytes - at };
+        n = w->t->cuts_words && rest.bytes > WORD_BYTES ? cuts_word(w->t, rest) : rest.bytes;
+        TRY(encode_part(p, w, (span){ rest.data, n }));
+    }
     return STATUS_OK;
 }
 

@@ -46,9 +46,7 @@ static bool parts_allow(const tokenizer *t) {
 
 bool cuts_prepare(tokenizer *t) {
     const part *m = &t->model;
-    if (m->kind != &bpe_kind || t->direct_bytes || m->prefix.bytes || m->suffix.bytes || t->truncates)
-        return false;
-    if (!parts_allow(t)) return false;
+    if (m->kind != &bpe_kind || t->direct_bytes || m->prefix.bytes || m->suffix.bytes) return false;
     memset(t->neighbours, 0, CUTS_BITS / 8);
     for (uint32_t id = 0; id < t->words.ids; id++)
         if (t->words.length[id] != UINT32_MAX)
@@ -57,7 +55,8 @@ bool cuts_prepare(tokenizer *t) {
         remember(t, t->added[i].content);
         remember(t, t->added[i].seen);
     }
-    return true;
+    t->cuts_words = true;
+    return parts_allow(t) && !t->truncates;
 }
 
 /* What the normalizers make of a character. */
@@ -70,13 +69,33 @@ static uint32_t normal_letter(const tokenizer *t, uint32_t point) {
     return point;
 }
 
-/* Is it a token by itself, and nothing that pre-tokenizers look for? What is unknown may be joined with its
- * like. */
-static bool is_known(const tokenizer *t, uint32_t point) {
+/* Is it a token by itself? What is unknown may be joined with its like. */
+static bool is_token(const tokenizer *t, uint32_t point) {
     char bytes[4];
+    return vocabulary_find(&t->words, bytes, utf8_encode(point, bytes)) != TOKENIZER_NONE;
+}
+
+/* And nothing that pre-tokenizers look for? */
+static bool is_known(const tokenizer *t, uint32_t point) {
     for (uint32_t i = 0; i < t->pre_tokenizers.count; i++)
         if (t->pre_tokenizers.items[i].letter == point) return false;
-    return vocabulary_find(&t->words, bytes, utf8_encode(point, bytes)) != TOKENIZER_NONE;
+    return is_token(t, point);
+}
+
+static bool may_join(const tokenizer *t, uint32_t a, uint32_t b) {
+    uint32_t bit = bit_of(a, b);
+    return (t->neighbours[bit / 64] >> bit % 64 & 1) != 0;
+}
+
+uint32_t cuts_word(const tokenizer *t, span text) {
+    size_t length;
+    uint32_t before = unicode_read(text.data, &length);
+    for (uint32_t at = (uint32_t)length; at < text.bytes; at += (uint32_t)length) {
+        uint32_t point = unicode_read(text.data + at, &length);
+        if (!may_join(t, before, point) && is_token(t, before) && is_token(t, point)) return at;
+        before = point;
+    }
+    return text.bytes;
 }
 
 size_t cuts_find(const tokenizer *t, span text) {
@@ -86,9 +105,8 @@ size_t cuts_find(const tokenizer *t, span text) {
     for (size_t before; at > 0; at = before) {
         before = unicode_before(text.data, at);
         uint32_t a = unicode_read(text.data + before, &length), b = unicode_read(text.data + at, &length);
-        uint32_t left = normal_letter(t, a), right = normal_letter(t, b), bit = bit_of(left, right),
-                 raw = bit_of(a, b);
-        if (t->neighbours[bit / 64] >> bit % 64 & 1 || t->neighbours[raw / 64] >> raw % 64 & 1) continue;
+        uint32_t left = normal_letter(t, a), right = normal_letter(t, b);
+        if (may_join(t, left, right) || may_join(t, a, b)) continue;
         if (is_known(t, left) && is_known(t, right)) return at;
     }
     return 0;

@@ -141,6 +141,7 @@ struct tokenizer {
     uint32_t merge_mask, merge_count;
     uint32_t byte_ids[256]; /* BPE: of the bytes as ByteLevel writes them, or as <0x41>; TOKENIZER_NONE */
     bool takes_cuts;        /* see cuts.h */
+    bool cuts_words;        /* as cuts_word says */
     uint64_t *neighbours;   /* BPE: bits of pairs of characters that stand side by side in a token */
     bool takes_windows;     /* long documents may be cut: see pre_tokenizers_take_windows */
     bool direct_bytes;      /* BPE gets bytes and not what ByteLevel writes for them */
