@@ -132,8 +132,8 @@ class Snug:
     def __init__(self, program):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def render(self, source, variables):
-        line = json.dumps({"template": source, "variables": variables, "at": NOW})
+    def render(self, source, variables, by_message=False):
+        line = json.dumps({"template": source, "variables": variables, "at": NOW, "by_message": by_message})
         self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
@@ -179,6 +179,40 @@ def compare(snug, source, variables):
     return None
 
 
+def with_marks(text, places):
+    """The text with [ ] around the letters at these places."""
+    out, inside = [], False
+    for i, c in enumerate(text + " "):
+        if (i in places) != inside:
+            inside = not inside
+            out.append("⟦" if inside else "⟧")
+        out.append(c)
+    return "".join(out)[:-1]
+
+
+def compare_learned(snug, templates, cases, show):
+    """Templates with {% generation %}: is what they mark, but for blanks at its end, what follows from the messages?"""
+    same = different = 0
+    for path, source in templates.items():
+        wrong = []
+        for name, variables in cases.items():
+            text, marked, error = by_jinja(source, variables)
+            if error or not marked:
+                continue
+            places = {i for a, b in marked for i in range(a, a + len(text[a:b].rstrip()))}
+            ours = marked_letters(snug.render(source, variables, by_message=True))
+            same += ours == places
+            if ours != places:
+                at = max(0, min(ours ^ places) - 60)
+                wrong.append((name, with_marks(text, ours)[at:at + 250], with_marks(text, places)[at:at + 250]))
+        different += len(wrong)
+        for name, ours, theirs in wrong[:show]:
+            print(f"{path} [{name}]\n  snug:  {ours!r}\n  marks: {theirs!r}")
+        if wrong:
+            print(f"{path}: {len(wrong)} different")
+    print(f"what is learned: {same} equal, {different} different")
+
+
 def read_snippets(path):
     """line number -> template"""
     lines = enumerate(open(path, encoding="utf-8"), 1)
@@ -199,6 +233,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--program")
     p.add_argument("--record")
+    p.add_argument("--learned", action="store_true", help="compares what is learned with {%% generation %%}")
     p.add_argument("--snippets")
     p.add_argument("--show", type=int, default=40)
     p.add_argument("folders", nargs="*")
@@ -213,6 +248,8 @@ def main():
     if o.snippets:
         templates = {f"{o.snippets}:{n}": t for n, t in read_snippets(o.snippets).items()}
         cases = {k: cases[k] for k in SNIPPET_CHATS}
+    if o.learned:
+        return compare_learned(snug, {k: v for k, v in templates.items() if "endgeneration" in v}, cases, o.show)
     same = different = bad = fails = 0
     for path, source in templates.items():
         wrong = 0

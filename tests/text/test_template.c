@@ -90,9 +90,233 @@ static void snippets_are_jinjas(void **state) {
     json_object_put(chats);
 }
 
+/* ---- what is learned ---- */
+
+static template_value member(const char *key, template_value v) {
+    v.key = key;
+    v.key_length = strlen(key);
+    return v;
+}
+
+static template_value text(const char *words) {
+    return (template_value){ .kind = TEMPLATE_TEXT, .text = { words, strlen(words) } };
+}
+
+enum { MOST_MESSAGES = 8 };
+
+/* A chat of roles and contents: "u" and what the user says, "a" and the answer, "t" what a tool says. */
+typedef struct {
+    template_value parts[MOST_MESSAGES][2], messages[MOST_MESSAGES], variables[2];
+    template_value all;
+} chat;
+
+static const template_value *make_chat(chat *c, const char *const *lines) {
+    size_t n = 0;
+    for (; lines[n]; n++) {
+        char role = lines[n][0];
+        c->parts[n][0] = member("role", text(role == 'u'   ? "user"
+                                             : role == 'a' ? "assistant"
+                                             : role == 's' ? "system"
+                                                           : "tool"));
+        c->parts[n][1] = member("content", text(lines[n] + 1));
+        c->messages[n] = (template_value){ .kind = TEMPLATE_OBJECT, .list = { c->parts[n], 2 } };
+    }
+    c->variables[0] =
+        member("messages", (template_value){ .kind = TEMPLATE_LIST, .list = { c->messages, n } });
+    c->variables[1] = member("eos_token", text("</s>"));
+    c->all = (template_value){ .kind = TEMPLATE_OBJECT, .list = { c->variables, 2 } };
+    return &c->all;
+}
+
+/* The text with « » around what is learned. */
+static void mark(const template_output *out, char *marked) {
+    *marked = 0;
+    for (size_t i = 0; i < out->range_count; i++) {
+        const template_range *g = &out->ranges[i];
+        if (g->learned) strcat(marked, "«");
+        strncat(marked, out->text + g->begin, g->end - g->begin);
+        if (g->learned) strcat(marked, "»");
+    }
+}
+
+#define TURNS(assistant_head, more)                                                                          \
+    "{% for m in messages %}{% if m.role == 'user' %}<u>{{ m.content }}</u>\n{% else %}" assistant_head      \
+    "{{ m.content }}</a>\n{% endif %}{% endfor %}{% if add_generation_prompt %}<a>" more "{% endif %}"
+
+static const char *const three[] = { "uHi", "aHello", "uBye", "aSee you", NULL };
+static const char *const silent[] = { "uHi", "a", "uBye", "a \n", NULL };
+static const char *const tool[] = { "uHi", "aask(it)", "tit", "aIt is it", NULL };
+
+static const struct {
+    const char *template;
+    const char *const *chat;
+    const char *learned; /* worked out by hand */
+} answers[] = {
+    { TURNS("<a>", ""), three, "<u>Hi</u>\n<a>«Hello</a>»\n<u>Bye</u>\n<a>«See you</a>»\n" },
+    /* Nothing said is still a turn that ends. */
+    { TURNS("<a>", ""), silent, "<u>Hi</u>\n<a>«</a>»\n<u>Bye</u>\n<a>« \n</a>»\n" },
+    /* The prompt may hold more than earlier turns do: they agree up to a marker's end. */
+    { TURNS("<a>", "<t>"), three, "<u>Hi</u>\n<a>«Hello</a>»\n<u>Bye</u>\n<a>«See you</a>»\n" },
+    { TURNS("<a><x>", "<t>"), three, "<u>Hi</u>\n<a>«<x>Hello</a>»\n<u>Bye</u>\n<a>«<x>See you</a>»\n" },
+    /* Without a prompt learning begins with the message's own bytes, and the blanks before them. */
+    { "{% for m in messages %}{{ '[' + m.content + ']' if m.role == 'user' else ' ' + m.content + eos_token "
+      "}}{% endfor %}",
+      three, "[Hi]« Hello</s>»[Bye]« See you</s>»" },
+    /* The role is the message's, but nothing that is said. */
+    { "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}{{ eos_token }}\n{% endfor %}", three,
+      "<user>Hi</s>\n<assistant>«Hello</s>»\n<user>Bye</s>\n<assistant>«See you</s>»\n" },
+    /* Through filters, methods, macros and captured text. */
+    { "{% macro say(m) %}{% set c = m.content.split('l') | join('L') | upper %}{{ c[::-1][::-1] }}{% "
+      "endmacro %}"
+      "{% for m in messages %}{% set s %}{{ say(m) }}{% endset %}{{ '%s|' % s }}{% endfor %}",
+      three, "HI|«HELLO|»BYE|«SEE YOU|»" },
+    /* As JSON: quotes and escapes are of what they quote. */
+    { "{% for m in messages %}{{ {'c': m.content} | tojson }};{% endfor %}", three,
+      "{\"c\": \"Hi\"};{\"c\": «\"Hello\"};»{\"c\": \"Bye\"};{\"c\": «\"See you\"};»" },
+    /* All at once, outside of any loop: what is between a message's own bytes is nobody's. */
+    { "{{ messages[0].content }} and {{ messages[1].content }}!", three, "Hi and «Hello»!" },
+    /* What is quoted of an earlier answer is not said again. */
+    { "{% for m in messages %}[{% if m.role == 'tool' %}{{ messages[loop.index0 - 1].content }} -> {% endif "
+      "%}"
+      "{{ m.content }}]{% endfor %}",
+      tool, "[Hi][«ask(it)]»[ask(it) -> it][«It is it]»" },
+    /* A tool's answer within the turn that asked: the first piece behind the turn's last byte closes it. */
+    { "{% for m in messages if m.role != 'tool' %}[{{ m.content }}{{ ')' }}{% if loop.nextitem and m.role == "
+      "'assistant' %}"
+      "{{ '(' }}{{ messages[2].content }}{{ ')' }}{% endif %}]{% endfor %}",
+      tool, "[Hi)][«ask(it))»(it)][«It is it)]»" },
+    /* {% generation %} is obeyed, and nothing else. */
+    { "{% for m in messages %}{{ m.content }}{% generation %}<{{ m.role }}>{% endgeneration %}{% endfor %}",
+      three, "Hi«<user>»Hello«<assistant>»Bye«<user>»See you«<assistant>»" },
+};
+
+static void learned_bytes_are_those_by_hand(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        chat c;
+        template_output out;
+        char marked[4096];
+        const template_value *variables = make_chat(&c, answers[i].chat);
+        if (render(answers[i].template, strlen(answers[i].template), variables, (template_options){ 0 },
+                   &out))
+            fail_msg("%zu: %s", i, status_message());
+        mark(&out, marked);
+        if (strcmp(marked, answers[i].learned) != 0)
+            fail_msg("%zu: %s\ninstead of %s", i, marked, answers[i].learned);
+        template_output_close(&out);
+    }
+}
+
+/* ---- bounds ---- */
+
+static const struct {
+    const char *template, *said;
+    template_options limits;
+} endless[] = {
+    { "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
+      "steps",
+      { .steps = 100000 } },
+    { "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "levels", { 0 } },
+    { "{% set ns = namespace(x='a') %}{% for a in range(999) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+      "bytes",
+      { 0 } },
+    { "{{ 'a' * 1000000000000 }}", "steps", { 0 } },
+    { "{{ [0] * 1000000000000 }}", "items", { 0 } },
+    { "{% for a in range(9999) %}aaaaaaaaaaaaaaaa{% endfor %}",
+      "writes more than 1000 bytes",
+      { .output = 1000 } },
+    { "{% for a in range(9) recursive %}{{ loop([1]) }}{% endfor %}", "levels", { 0 } },
+    { "{% set ns = namespace(x=[]) %}{% for a in range(9999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}",
+      "levels",
+      { 0 } },
+    { "{% set ns = namespace(x=[]) %}{% for a in range(9999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x | "
+      "tojson }}",
+      "levels",
+      { 0 } },
+    { "{% set ns = namespace(x=[]) %}{% for a in range(9999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x == "
+      "[ns.x] }}",
+      "levels",
+      { 0 } },
+    { "{% set ns = namespace(x=[1]) %}{% for a in range(9999) %}{% set ns.x = ns.x | map('string') %}{% "
+      "endfor %}{{ ns.x | list }}",
+      "levels",
+      { 0 } },
+    { "{{ '%99999d' % 1 }}", "field", { 0 } },
+    { "{{ 9223372036854775807 + 1 }}", "64 bits", { 0 } },
+    { "{{ 99999999999999999999 }}", "64 bits", { 0 } },
+    { "{{ 'a' | indent(999999999999) }}", "", { .memory = 1 << 20 } },
+    { "{{ '\\ud800' }}", "surrogate", { 0 } },
+    { "{{ [1] | map('upper') }}", "address", { 0 } },
+};
+
+static void every_template_ends(void **state) {
+    (void)state;
+    chat c;
+    const template_value *variables = make_chat(&c, three);
+    for (size_t i = 0; i < sizeof endless / sizeof *endless; i++) {
+        template_output out;
+        status result =
+            render(endless[i].template, strlen(endless[i].template), variables, endless[i].limits, &out);
+        if (result == STATUS_OK && !*endless[i].said)
+            template_output_close(&out);
+        else if (result != STATUS_INVALID || !strstr(status_message(), endless[i].said))
+            fail_msg("%s\nsaid: %s", endless[i].template, status_message());
+    }
+}
+
+static void nesting_ends_with_a_sentence(void **state) {
+    (void)state;
+    static const char *const pieces[][2] = { { "(", ")" },   { "[", "]" },           { "-", "" },
+                                             { "not ", "" }, { "1+", "" },           { "x.", "" },
+                                             { "f(", ")" },  { "1 if 1 else ", "" }, { "1 if ", " else 1" } };
+    chat c;
+    const template_value *variables = make_chat(&c, three);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        char *source = calloc(1, 400000), *p = source + sprintf(source, "{{ ");
+        for (int k = 0; k < 20000; k++) p = stpcpy(p, pieces[i][0]);
+        p = stpcpy(p, "1");
+        for (int k = 0; k < 20000; k++) p = stpcpy(p, pieces[i][1]);
+        stpcpy(p, " }}");
+        template_output out;
+        assert_int_equal(render(source, strlen(source), variables, (template_options){ 0 }, &out),
+                         STATUS_INVALID);
+        free(source);
+    }
+    char *source = calloc(1, 1 << 20), *p = source;
+    for (int k = 0; k < 20000; k++) p = stpcpy(p, k ? "{% elif x %}" : "{% if x %}");
+    stpcpy(p, "{% else %}end{% endif %}");
+    template_output out;
+    assert_int_equal(render(source, strlen(source), variables, (template_options){ 0 }, &out), STATUS_OK);
+    assert_string_equal(out.text, "end");
+    template_output_close(&out);
+    p = source;
+    for (int k = 0; k < 20000; k++) p = stpcpy(p, "{% if 1 %}");
+    assert_int_equal(render(source, strlen(source), variables, (template_options){ 0 }, &out),
+                     STATUS_INVALID);
+    free(source);
+}
+
+static void what_is_no_text_is_refused(void **state) {
+    (void)state;
+    template_value bad = member("x", (template_value){ .kind = TEMPLATE_TEXT, .text = { "a\xff", 2 } }),
+                   all = { .kind = TEMPLATE_OBJECT, .list = { &bad, 1 } }, list = { .kind = TEMPLATE_LIST };
+    template_output out;
+    assert_int_equal(render("{{ x }}", 7, &all, (template_options){ 0 }, &out), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "not UTF-8"));
+    assert_int_equal(render("{{ x }}", 7, &list, (template_options){ 0 }, &out), STATUS_INVALID);
+    assert_int_equal(render("a\xff", 2, &list, (template_options){ 0 }, &out), STATUS_INVALID);
+    assert_string_equal(status_message(), "chat: line 1, column 2: a byte that is not UTF-8");
+    assert_int_equal(render("a\n{{ 1 + 'x' }}", 15, &(template_value){ .kind = TEMPLATE_OBJECT },
+                            (template_options){ 0 }, &out),
+                     STATUS_INVALID);
+    assert_string_equal(status_message(), "chat: line 2, column 4: a int + a str is nothing that there is");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(snippets_are_jinjas),
+        cmocka_unit_test(snippets_are_jinjas),        cmocka_unit_test(learned_bytes_are_those_by_hand),
+        cmocka_unit_test(every_template_ends),        cmocka_unit_test(nesting_ends_with_a_sentence),
+        cmocka_unit_test(what_is_no_text_is_refused),
     };
     return cmocka_run_group_tests_name("template", tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static status grow(run *r, builder *b, size_t n) {
 }
 
 static status add_span(run *r, builder *b, size_t begin, size_t end, value_origin origin) {
-    value_span *last = b->span_count ? &b->spans[b->span_count - 1] : NULL;
+    value_span *last = b->span_count > b->closed ? &b->spans[b->span_count - 1] : NULL;
     if (last && last->end == begin && last->origin == origin) {
         last->end = (uint32_t)end;
         return STATUS_OK;

@@ -8,6 +8,7 @@ struct builder {
     size_t length, room;
     value_span *spans;
     uint32_t span_count, span_room;
+    uint32_t closed;   /* so many spans don't grow: what is written next begins a new one */
     value_origin turn; /* what text of no origin gets */
 };
 

@@ -3,5 +3,12 @@
 
 #include "text/template/run.h"
 
+/* What prompts an answer, as far as it is known. */
+typedef struct {
+    bool known;
+    const char *bytes;
+    size_t length;
+} learned_prompt;
+
 /* Fills out->ranges, in order and covering the text. STATUS_FAILED without memory. */
-status learned_ranges(const run *r, const builder *text, template_output *out);
+status learned_ranges(const run *r, const builder *text, const learned_prompt *prompt, template_output *out);

@@ -110,6 +110,7 @@ static status messages_of(run *r, const template_value *v, value *out) {
     if (v->list.count >= UINT32_MAX >> ORIGIN_SHIFT)
         return status_set(STATUS_INVALID, "a chat of %zu messages", v->list.count);
     r->message_count = (uint32_t)v->list.count;
+    if (r->probe && r->probe->messages < r->message_count) r->message_count = (uint32_t)r->probe->messages;
     TRY(run_take(r, r->message_count + 1, &r->assistant));
     TRY(value_list_new(r, VALUE_LIST, r->message_count, out));
     for (uint32_t i = 0; i < r->message_count; i++) {
@@ -135,12 +136,16 @@ static status variables_of(run *r, const template_value *variables, frame *f) {
         return status_set(STATUS_INVALID, "the variables of a template are an object");
     for (size_t i = 0; i < variables->list.count; i++) {
         const template_value *v = &variables->list.items[i];
+        if (!v->key || v->key_length > UINT32_MAX)
+            return status_set(STATUS_INVALID, "a variable of a template without a name");
         bool messages = v->kind == TEMPLATE_LIST && v->key_length == 8 && memcmp(v->key, "messages", 8) == 0;
         value item;
         TRY(messages ? messages_of(r, v, &item) : value_of(r, v, 0, &item));
         TRY(run_set(r, f, v->key, (uint32_t)v->key_length, &item));
     }
-    return STATUS_OK;
+    if (!r->probe) return STATUS_OK;
+    value prompt = value_bool(r->probe->prompt);
+    return run_set(r, f, "add_generation_prompt", 21, &prompt);
 }
 
 /* ---- a rendering ---- */
@@ -156,27 +161,62 @@ static status render(run *r, const template_value *variables, builder *out) {
     return run_body(r, r->t->body);
 }
 
-static status hand_over(run *r, const builder *text, template_output *out) {
+static void begin(run *r, const template *t, const template_options *o) {
+    *r = (run){ .t = t, .limits = *o };
+    if (!r->limits.steps) r->limits.steps = TEMPLATE_STEPS;
+    if (!r->limits.depth) r->limits.depth = TEMPLATE_DEPTH;
+    if (!r->limits.memory) r->limits.memory = TEMPLATE_MEMORY;
+    if (!r->limits.output) r->limits.output = TEMPLATE_OUTPUT;
+    r->arena.limit = r->limits.memory;
+}
+
+/* What the template writes to prompt an answer: what an add_generation_prompt adds to the messages before the
+ * first answer. A template that fails there, or that changes more than the end, has none that is known. */
+static status find_prompt(const run *r, const template_value *variables, run probes[2],
+                          learned_prompt *prompt) {
+    size_t first = 0;
+    while (first < r->message_count && !r->assistant[first]) first++;
+    *prompt = (learned_prompt){ 0 };
+    if (first == 0 || first == r->message_count) return STATUS_OK;
+    builder texts[2] = { { 0 }, { 0 } };
+    for (int i = 0; i < 2; i++) {
+        run_probe probe = { first, i };
+        begin(&probes[i], r->t, &r->limits);
+        probes[i].probe = &probe;
+        status result = render(&probes[i], variables, &texts[i]);
+        if (result == STATUS_FAILED) return result;
+        if (result != STATUS_OK) return STATUS_OK;
+    }
+    if (texts[1].length < texts[0].length ||
+        (texts[0].length && memcmp(texts[0].bytes, texts[1].bytes, texts[0].length)))
+        return STATUS_OK;
+    *prompt = (learned_prompt){ true, texts[1].bytes + texts[0].length, texts[1].length - texts[0].length };
+    return STATUS_OK;
+}
+
+static status hand_over(run *r, const template_value *variables, const builder *text, template_output *out) {
+    run probes[2] = { 0 };
+    learned_prompt prompt = { 0 };
     out->text = memory_room(1, text->length + 1);
     if (!out->text) return status_set(STATUS_FAILED, "no memory for %zu bytes of a chat", text->length);
     if (text->length) memcpy(out->text, text->bytes, text->length);
     out->text[text->length] = 0;
     out->length = text->length;
-    return learned_ranges(r, text, out);
+    status result = STATUS_OK;
+    if (!r->t->marks || r->limits.by_message) result = find_prompt(r, variables, probes, &prompt);
+    if (result == STATUS_OK) result = learned_ranges(r, text, &prompt, out);
+    for (int i = 0; i < 2; i++) arena_close(&probes[i].arena);
+    return result;
 }
 
 status template_render(const template *t, const template_value *variables, const template_options *o,
                        template_output *out) {
-    run r = { .t = t, .limits = *o };
+    run r;
     builder text = { 0 };
-    if (!r.limits.steps) r.limits.steps = TEMPLATE_STEPS;
-    if (!r.limits.depth) r.limits.depth = TEMPLATE_DEPTH;
-    if (!r.limits.memory) r.limits.memory = TEMPLATE_MEMORY;
-    if (!r.limits.output) r.limits.output = TEMPLATE_OUTPUT;
-    r.arena.limit = r.limits.memory;
+    begin(&r, t, o);
     *out = (template_output){ 0 };
     status result = render(&r, variables, &text);
-    if (result == STATUS_OK) result = hand_over(&r, &text, out);
+    if (result == STATUS_OK) result = hand_over(&r, variables, &text, out);
     arena_close(&r.arena);
     if (result != STATUS_OK) template_output_close(out);
     return result;

@@ -20,6 +20,12 @@ struct frame {
 
 typedef enum { LEAVING_NOT, LEAVING_BREAK, LEAVING_CONTINUE } leaving;
 
+/* A chat that is rendered to see what prompts an answer: its first messages, with the prompt or without. */
+typedef struct {
+    size_t messages;
+    bool prompt;
+} run_probe;
+
 struct run {
     const template *t;
     template_options limits;
@@ -36,7 +42,8 @@ struct run {
     const template_value *variables;
     const value *filtered; /* what a filter without a value before it takes: the text of its block */
     uint32_t message_count;
-    uint8_t *assistant; /* of each message: does it come from the assistant? */
+    uint8_t *assistant;     /* of each message: does it come from the assistant? */
+    const run_probe *probe; /* NULL: the chat as it is */
 };
 
 /* Counts work; STATUS_INVALID when there was too much. */

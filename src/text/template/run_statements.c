@@ -26,7 +26,7 @@ static void quote_earlier(run *r, uint32_t first) {
 
 static status write_value(run *r, const value *v) {
     size_t before = r->out->length;
-    uint32_t spans = r->out->span_count;
+    uint32_t spans = r->out->closed = r->out->span_count;
     r->out->turn = r->turn;
     TRY(value_add_shown(r, r->out, v));
     quote_earlier(r, spans);

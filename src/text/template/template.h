@@ -58,6 +58,7 @@ typedef struct {
     uint32_t depth;   /* expressions, statements and macros within each other */
     size_t memory;    /* bytes for values while it runs */
     size_t output;    /* bytes */
+    bool by_message;  /* what is learned follows from the messages, also where {% generation %} says it */
     const time_t *at; /* what strftime_now takes for now, in UTC; NULL: the clock, local time */
 } template_options;
 

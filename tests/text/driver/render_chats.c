@@ -1,6 +1,6 @@
 /* Renders chats that come as lines of JSON, and answers each with a line: for tools/compare_templates.py.
  *
- *   {"template": TEXT, "variables": {...}, "at": SECONDS}
+ *   {"template": TEXT, "variables": {...}, "at": SECONDS, "by_message": true or false}
  *   {"text": TEXT, "ranges": [[begin, end, message, learned], ...]} or {"error": SENTENCE, "status": N} */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -43,7 +43,9 @@ static void render(struct json_object *line) {
                        *at = json_object_object_get(line, "at");
     template_value variables = chat_json_value(json_object_object_get(line, "variables"));
     time_t now = at ? (time_t)json_object_get_int64(at) : 0;
-    template_options o = { .at = at ? &now : NULL };
+    template_options o = { .at = at ? &now : NULL,
+                           .by_message =
+                               json_object_get_boolean(json_object_object_get(line, "by_message")) };
     template_output out;
     template *t;
     status result = template_parse("template", json_object_get_string(source),
