@@ -14,6 +14,7 @@ import datetime
 import glob
 import json
 import os
+import random
 import subprocess
 import sys
 
@@ -179,6 +180,112 @@ def compare(snug, source, variables):
     return None
 
 
+PIECES = ["{%", "%}", "{{", "}}", "{#", "#}", "-", "+", "|", ".", ",", "(", ")", "[", "]", "{", "}", "'", '"', "\\",
+          "\n", " ", "~", "=", "==", ":", "*", "**", "/", "//", "%", "<", ">=", " not ", " is ", " in ", " and ", " or ",
+          " if ", " else ", "{% if x %}", "{% else %}", "{% endif %}", "{% for m in messages %}", "{% endfor %}",
+          "{% set x = 1 %}", "{% break %}", "0", "1", "2.5", "'a'", "none", "true", "x", "loop", "messages", "message",
+          ".strip()", ".split('a')", "[1:]", "[-1]", "|length", "|trim", "|tojson", "|list", "|first", "|upper",
+          " is defined", " is string", "|join(',')", "|default('d')", "({})", "namespace(a=1)", "range(3)", "{% raw %}"]
+
+
+def mutated(source, draw):
+    """The source with one to three pieces taken out, put in, doubled or moved."""
+    for _ in range(draw.randint(1, 3)):
+        a = draw.randrange(len(source) + 1)
+        b = min(len(source), a + draw.randint(0, 12))
+        kind = draw.randrange(4)
+        if kind == 0:
+            source = source[:a] + source[b:]
+        elif kind == 1:
+            source = source[:a] + draw.choice(PIECES) + source[a:]
+        elif kind == 2:
+            source = source[:a] + draw.choice(PIECES) + source[b:]
+        else:
+            to = draw.randrange(len(source) + 1)
+            source = source[:to] + source[a:b] + source[to:]
+    return source
+
+
+VALUES = ["1", "0", "-3", "2.5", "1e20", "true", "false", "none", "''", "'a'", "'abc'", "' a b '", "'Äß ǆ'", "'a\\nb'", "'12'",
+          "[]", "[1, 2, 3]", "['b', 'A', 'c']", "(1, 2)", "()", "{}", "{'a': 1, 'b': [2]}", "x", "messages",
+          "messages[0]", "messages[0].content", "messages[0].x", "range(3)", "namespace(a=1)", "[[1, 'x'], [2, 'y']]",
+          "messages | map(attribute='role')", "{'items': 3, 1: 2}", "'%s|%d'", "'{}-{:>4}'", "[none, 0, '']"]
+NAMES = ["a", "b", "items", "keys", "values", "get", "role", "content", "x", "upper", "count", "index", "append"]
+FILTERS = ["trim", "upper", "lower", "title", "capitalize", "length", "count", "list", "first", "last", "string", "int",
+           "float", "abs", "round", "tojson", "join", "reverse", "sort", "unique", "items", "dictsort", "min", "max",
+           "sum", "default", "d", "map", "select", "reject", "selectattr", "rejectattr", "replace", "indent", "batch",
+           "slice", "format", "center", "truncate", "wordcount", "safe", "e", "attr", "escape"]
+METHODS = ["strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "replace", "join", "upper", "lower", "title",
+           "capitalize", "startswith", "endswith", "find", "rfind", "count", "index", "items", "keys", "values", "get",
+           "zfill", "center", "ljust", "partition", "isdigit", "isalpha", "format", "removeprefix", "isupper", "copy"]
+TESTS = ["defined", "undefined", "string", "mapping", "none", "boolean", "integer", "float", "number", "sequence",
+         "iterable", "callable", "odd", "even", "lower", "upper", "true", "false", "divisibleby", "sameas", "in", "eq",
+         "lt", "ge", "escaped", "filter", "test"]
+OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or"]
+
+
+def made_up(draw, depth):
+    """A random expression."""
+    def arguments():
+        return ", ".join(made_up(draw, 0) for _ in range(draw.choice([0, 1, 1, 2])))
+
+    if depth == 0 or draw.random() < 0.15:
+        return draw.choice(VALUES)
+    of, kind = made_up(draw, depth - 1), draw.randrange(10)
+    if kind == 0:
+        return f"({of} {draw.choice(OPERATORS)} {made_up(draw, depth - 1)})"
+    if kind in (1, 2, 3):
+        name = draw.choice(FILTERS)
+        inner = {"map": "'" + draw.choice(FILTERS) + "'", "select": "'" + draw.choice(TESTS) + "'",
+                 "selectattr": "'" + draw.choice(NAMES) + "'", "attr": "'" + draw.choice(NAMES) + "'"}.get(name)
+        return f"({of} | {name}({inner or arguments()}))"
+    if kind in (4, 5):
+        return f"({of}).{draw.choice(METHODS)}({arguments()})"
+    if kind == 6:
+        return f"({of} is {draw.choice(TESTS)}{draw.choice(['', '', '(' + made_up(draw, 0) + ')'])})"
+    if kind == 7:
+        return f"({of})[{made_up(draw, 0)}{draw.choice(['', '', ':', ':' + made_up(draw, 0)])}]"
+    if kind == 8:
+        return f"({of}).{draw.choice(NAMES)}"
+    return draw.choice([f"[{of}, {made_up(draw, 0)}]", f"({of} if {made_up(draw, 1)} else {made_up(draw, 0)})",
+                        f"(not {of})", f"{{'k': {of}}}", f"({of},)"])
+
+
+def made_up_template(draw):
+    e = made_up(draw, draw.randint(1, 4))
+    return draw.choice(["{{ E }}", "{{ E }}", "{% for y in E %}{{ y }};{{ loop.last }}{% endfor %}",
+                        "{% set y = E %}{{ y }}{{ y is defined }}"]).replace("E", e)
+
+
+# What differs on purpose: src/text/template/template.h.
+REFUSED = ("address", "64 bits", "not supported", "more than", "too many", "surrogate", "can't be called")
+
+
+def compare_mutations(snug, templates, cases, o):
+    """Templates with faults in them, or made up where there are none: the same text, or both fail."""
+    draw = random.Random(o.seed)
+    sources, names = sorted(templates.values()), sorted(cases)
+    same = refused = errors = shown = different = 0
+    for n in range(o.mutate):
+        source = mutated(draw.choice(sources), draw) if sources else made_up_template(draw)
+        name = draw.choice(names)
+        said = compare(snug, source, cases[name])
+        same += said is None
+        if said is not None and said.startswith("snug fails") and any(w in said.split("\n")[0] for w in REFUSED):
+            refused += 1
+        elif said is not None:
+            different += 1
+            if shown < o.show:
+                shown += 1
+                print(f"[{name}] {said}\n  of {source if len(source) < 400 else '...'}")
+                with open(f"/tmp/mutation{shown}.jinja", "w", newline="") as f:
+                    f.write(source)
+        errors += by_jinja(source, cases[name])[2] is not None
+    print(f"{o.mutate} mutations with seed {o.seed}: {same} equal ({errors} errors of Jinja's), {refused} refused on "
+          f"purpose, {different} different")
+    return different > 0
+
+
 def with_marks(text, places):
     """The text with [ ] around the letters at these places."""
     out, inside = [], False
@@ -233,6 +340,8 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--program")
     p.add_argument("--record")
+    p.add_argument("--mutate", type=int, default=0, help="so many templates with faults put into them; without templates, made-up ones")
+    p.add_argument("--seed", type=int, default=1)
     p.add_argument("--learned", action="store_true", help="compares what is learned with {%% generation %%}")
     p.add_argument("--snippets")
     p.add_argument("--show", type=int, default=40)
@@ -250,6 +359,8 @@ def main():
         cases = {k: cases[k] for k in SNIPPET_CHATS}
     if o.learned:
         return compare_learned(snug, {k: v for k, v in templates.items() if "endgeneration" in v}, cases, o.show)
+    if o.mutate:
+        return compare_mutations(snug, templates, cases, o)
     same = different = bad = fails = 0
     for path, source in templates.items():
         wrong = 0

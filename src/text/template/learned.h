@@ -3,9 +3,8 @@
 
 #include "text/template/run.h"
 
-/* What prompts an answer, as far as it is known. */
+/* What prompts an answer; of no length where that is not known. */
 typedef struct {
-    bool known;
     const char *bytes;
     size_t length;
 } learned_prompt;

@@ -190,7 +190,8 @@ static status find_prompt(const run *r, const template_value *variables, run pro
     if (texts[1].length < texts[0].length ||
         (texts[0].length && memcmp(texts[0].bytes, texts[1].bytes, texts[0].length)))
         return STATUS_OK;
-    *prompt = (learned_prompt){ true, texts[1].bytes + texts[0].length, texts[1].length - texts[0].length };
+    size_t more = texts[1].length - texts[0].length;
+    *prompt = (learned_prompt){ more ? texts[1].bytes + texts[0].length : "", more };
     return STATUS_OK;
 }
 

@@ -34,7 +34,9 @@ static status m_split(const method_call *c, value *out) {
 }
 
 static status m_lines(const method_call *c, value *out) {
-    return words_lines(c->r, c->of, run_given(&c->a[0]) && value_true(&c->a[0]), out);
+    int64_t keep;
+    TRY(run_integer("keepends", &c->a[0], 0, &keep));
+    return words_lines(c->r, c->of, keep != 0, out);
 }
 
 static status m_replace(const method_call *c, value *out) {

@@ -21,7 +21,7 @@ status value_text_lend(run *r, const char *bytes, size_t n, value *out) {
     if (n > UINT32_MAX) return status_set(STATUS_INVALID, "a text of more than 4 GiB");
     value_text *t;
     TRY(run_take(r, sizeof *t, &t));
-    *t = (value_text){ bytes, (uint32_t)n, count_points(bytes, n), NULL, 0 };
+    *t = (value_text){ n ? bytes : "", (uint32_t)n, count_points(bytes, n), NULL, 0 };
     *out = (value){ .kind = VALUE_TEXT, .text = t };
     return STATUS_OK;
 }
