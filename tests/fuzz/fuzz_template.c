@@ -1,4 +1,5 @@
-/* Any bytes as a chat template: it is rendered or refused within small bounds; the ranges cover what was written. */
+/* Any bytes as a chat template: it is rendered or refused within small bounds; the ranges cover what was
+ * written. */
 #include <string.h>
 
 #include "fuzz/fuzz.h"
@@ -8,9 +9,11 @@
 #define KEY(word) .key = word, .key_length = sizeof word - 1
 #define MANY(array) .list = { array, sizeof array / sizeof *array }
 
-static const template_value call[] = { { KEY("name"), TEXT("f\"é") }, { KEY("n"), .kind = TEMPLATE_INTEGER, .integer = -7 } },
+static const template_value call[] = { { KEY("name"), TEXT("f\"é") },
+                                       { KEY("n"), .kind = TEMPLATE_INTEGER, .integer = -7 } },
                             calls[] = { { .kind = TEMPLATE_OBJECT, MANY(call) } },
-                            first[] = { { KEY("role"), TEXT("user") }, { KEY("content"), TEXT(" Hi \n🙂") } },
+                            first[] = { { KEY("role"), TEXT("user") },
+                                        { KEY("content"), TEXT(" Hi \n🙂") } },
                             second[] = { { KEY("role"), TEXT("assistant") },
                                          { KEY("content"), TEXT("<t>a</t>b") },
                                          { KEY("calls"), .kind = TEMPLATE_LIST, MANY(calls) },
@@ -25,7 +28,9 @@ static const template_value call[] = { { KEY("name"), TEXT("f\"é") }, { KEY("n"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const template_value variables = { .kind = TEMPLATE_OBJECT, MANY(all) };
-    const template_options limits = { .steps = 20000, .memory = 8 << 20, .output = 1 << 20, .at = &(time_t){ 0 } };
+    const template_options limits = {
+        .steps = 20000, .memory = 8 << 20, .output = 1 << 20, .at = &(time_t){ 0 }
+    };
     template *t;
     template_output out;
     if (fuzz_said(template_parse("x", (const char *)data, size, &t)) != STATUS_OK) return 0;

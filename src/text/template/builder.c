@@ -51,9 +51,8 @@ status builder_add_word(run *r, builder *b, const char *word, value_origin origi
 status builder_add_part(run *r, builder *b, const value *v, size_t begin, size_t end) {
     const value_text *t = v->text;
     if (!t->spans) return builder_add(r, b, t->bytes + begin, end - begin, v->origin);
-    for (uint32_t i = 0; i < t->span_count && begin < end; i++) {
+    for (uint32_t i = value_span_at(t, begin); i < t->span_count && begin < end; i++) {
         const value_span *s = &t->spans[i];
-        if (s->end <= begin) continue;
         if (s->begin >= end) break;
         if (s->begin > begin) {
             TRY(builder_add(r, b, t->bytes + begin, s->begin - begin, 0));

@@ -34,12 +34,18 @@ static status f_list(run *r, const arguments *a, value *out) {
     return stream_list(r, &b[0], out);
 }
 
-static status f_items(run *r, const arguments *a, value *out) {
+static status make_items(run *r, const arguments *a, value *out) {
     value b[1];
     TRY(run_bind(a, "value", b));
     if (b[0].kind != VALUE_DICT && b[0].kind != VALUE_UNDEFINED)
         return status_set(STATUS_INVALID, "items are of a dict, not of a %s", value_type(&b[0]));
     return stream_value(r, &(stream){ .kind = STREAM_PAIRS, .of = b[0] }, out);
+}
+
+static status f_items(run *r, const arguments *a, value *out) {
+    value b[1];
+    TRY(run_bind(a, "value", b));
+    return stream_later(r, make_items, a, out);
 }
 
 static status f_first(run *r, const arguments *a, value *out) {
@@ -57,7 +63,7 @@ static status f_last(run *r, const arguments *a, value *out) {
     value b[1];
     int64_t count;
     TRY(run_bind(a, "seq", b));
-    if (b[0].kind == VALUE_UNDEFINED || b[0].kind == VALUE_STREAM || !value_length(&b[0], &count))
+    if (b[0].kind == VALUE_STREAM || !value_length(&b[0], &count))
         return status_set(STATUS_INVALID, "a %s has no end to begin at", value_type(&b[0]));
     if (count) return value_item(r, &b[0], count - 1, out);
     *out = value_undefined("there is no last item, there are none");
@@ -91,7 +97,7 @@ static status f_reverse(run *r, const arguments *a, value *out) {
     int64_t count;
     TRY(run_bind(a, "value", b));
     if (b[0].kind == VALUE_TEXT) return run_slice(r, &b[0], parts, out);
-    if (b[0].kind == VALUE_STREAM || b[0].kind == VALUE_UNDEFINED) {
+    if (b[0].kind == VALUE_STREAM) {
         value list;
         TRY(stream_list(r, &b[0], &list));
         return run_slice(r, &list, parts, out);
@@ -141,7 +147,7 @@ static status open_stream(run *r, const arguments *a, stream *s, value *out) {
     return stream_value(r, s, out);
 }
 
-static status f_map(run *r, const arguments *a, value *out) {
+static status make_map(run *r, const arguments *a, value *out) {
     stream s = { .kind = STREAM_MAP, .attribute = value_undefined(NULL), .otherwise = value_undefined(NULL) };
     arguments rest = *a;
     if (a->count == 1 && a->named_count) s.attribute = take_named(&rest, "attribute");
@@ -156,6 +162,8 @@ static status f_map(run *r, const arguments *a, value *out) {
     return open_stream(r, a, &s, out);
 }
 
+static status f_map(run *r, const arguments *a, value *out) { return stream_later(r, make_map, a, out); }
+
 static status choose(run *r, const arguments *a, bool by_attribute, bool negated, value *out) {
     stream s = { .kind = STREAM_SELECT, .by_attribute = by_attribute, .negated = negated };
     bool empty = a->count && !value_true(&a->items[0]);
@@ -166,12 +174,29 @@ static status choose(run *r, const arguments *a, bool by_attribute, bool negated
     return open_stream(r, a, &s, out);
 }
 
-static status f_select(run *r, const arguments *a, value *out) { return choose(r, a, false, false, out); }
-static status f_reject(run *r, const arguments *a, value *out) { return choose(r, a, false, true, out); }
-static status f_selectattr(run *r, const arguments *a, value *out) { return choose(r, a, true, false, out); }
-static status f_rejectattr(run *r, const arguments *a, value *out) { return choose(r, a, true, true, out); }
+static status make_select(run *r, const arguments *a, value *out) { return choose(r, a, false, false, out); }
+static status make_reject(run *r, const arguments *a, value *out) { return choose(r, a, false, true, out); }
+static status make_selectattr(run *r, const arguments *a, value *out) {
+    return choose(r, a, true, false, out);
+}
+static status make_rejectattr(run *r, const arguments *a, value *out) {
+    return choose(r, a, true, true, out);
+}
 
-static status f_unique(run *r, const arguments *a, value *out) {
+static status f_select(run *r, const arguments *a, value *out) {
+    return stream_later(r, make_select, a, out);
+}
+static status f_reject(run *r, const arguments *a, value *out) {
+    return stream_later(r, make_reject, a, out);
+}
+static status f_selectattr(run *r, const arguments *a, value *out) {
+    return stream_later(r, make_selectattr, a, out);
+}
+static status f_rejectattr(run *r, const arguments *a, value *out) {
+    return stream_later(r, make_rejectattr, a, out);
+}
+
+static status make_unique(run *r, const arguments *a, value *out) {
     value b[3];
     stream s = { .kind = STREAM_UNIQUE };
     TRY(run_bind(a, "value|case_sensitive attribute", b));
@@ -181,6 +206,12 @@ static status f_unique(run *r, const arguments *a, value *out) {
     TRY(run_take(r, sizeof *s.seen, &s.seen));
     *s.seen = (value_list){ 0 };
     return stream_value(r, &s, out);
+}
+
+static status f_unique(run *r, const arguments *a, value *out) {
+    value b[3];
+    TRY(run_bind(a, "value|case_sensitive attribute", b));
+    return stream_later(r, make_unique, a, out);
 }
 
 /* ---- order ---- */
@@ -257,13 +288,17 @@ static status sort_items(run *r, const value *of, const ordering *o, value *out)
 
 static status f_sort(run *r, const arguments *a, value *out) {
     value b[4];
+    int64_t down;
     TRY(run_bind(a, "value|reverse case_sensitive attribute", b));
-    return sort_items(r, &b[0], &(ordering){ &b[3], given_true(&b[2]), given_true(&b[1]) }, out);
+    TRY(run_integer("reverse", &b[1], 0, &down));
+    return sort_items(r, &b[0], &(ordering){ &b[3], given_true(&b[2]), down != 0 }, out);
 }
 
 static status f_dictsort(run *r, const arguments *a, value *out) {
     value b[4], items;
+    int64_t down;
     TRY(run_bind(a, "value|case_sensitive by reverse", b));
+    TRY(run_integer("reverse", &b[3], 0, &down));
     bool by_value = run_given(&b[2]) && value_is_word(&b[2], "value");
     if (run_given(&b[2]) && !by_value && !value_is_word(&b[2], "key"))
         return status_set(STATUS_INVALID, "dictsort: by is key or value");
@@ -273,7 +308,7 @@ static status f_dictsort(run *r, const arguments *a, value *out) {
     items = b[0];
     items.kind = VALUE_VIEW, items.flag = VIEW_ITEMS;
     value path = value_integer(by_value);
-    return sort_items(r, &items, &(ordering){ &path, given_true(&b[1]), given_true(&b[3]) }, out);
+    return sort_items(r, &items, &(ordering){ &path, given_true(&b[1]), down != 0 }, out);
 }
 
 static status extreme(run *r, const arguments *a, bool most, value *out) {
@@ -335,24 +370,29 @@ static status fill_last(run *r, value *of, int64_t count, const value *with) {
     return STATUS_OK;
 }
 
-static status f_batch(run *r, const arguments *a, value *out) {
+static status make_batch(run *r, const arguments *a, value *out) {
     value b[3], all, lists;
     int64_t size;
     TRY(run_bind(a, "value linecount|fill_with", b));
-    TRY(run_integer("linecount", &b[1], 0, &size));
     TRY(stream_list(r, &b[0], &all));
     uint32_t n = all.list->count, made = 0;
-    if (size < 1) return status_set(STATUS_INVALID, "batch: less than one item in a list");
+    bool counted = b[1].kind == VALUE_INTEGER || b[1].kind == VALUE_BOOL;
+    size = !counted ? -1 : b[1].kind == VALUE_BOOL ? b[1].yes : b[1].integer;
+    if (!counted && run_given(&b[2]) && b[2].kind != VALUE_NONE)
+        return status_set(STATUS_INVALID, "batch: linecount is a whole number, not a %s", value_type(&b[1]));
+    if (size == 0) return status_set(STATUS_INVALID, "batch: lists of no items are not supported");
+    if (size < 0) size = n ? n : 1; /* a list is never full */
     if (size > n && n) size = n > 0 && run_given(&b[2]) && b[2].kind != VALUE_NONE ? size : n;
     uint32_t count = n ? (uint32_t)((n + size - 1) / size) : 0;
     TRY(value_list_new(r, VALUE_LIST, count, &lists));
     for (int64_t at = 0; at < n; at += size, made++)
         TRY(put_list(r, &lists, made, all.list->items + at, (uint32_t)(n - at < size ? n - at : size)));
     if (made) TRY(fill_last(r, &lists.list->items[made - 1], size, &b[2]));
-    return stream_value(r, &(stream){ .kind = STREAM_LISTS, .of = lists }, out);
+    *out = lists;
+    return STATUS_OK;
 }
 
-static status f_slice(run *r, const arguments *a, value *out) {
+static status make_slice(run *r, const arguments *a, value *out) {
     value b[3], all, lists;
     int64_t count, at = 0;
     TRY(run_bind(a, "value slices|fill_with", b));
@@ -368,7 +408,20 @@ static status f_slice(run *r, const arguments *a, value *out) {
         if (i >= extra) TRY(fill_last(r, &lists.list->items[i], n + 1, &b[2]));
         at += n;
     }
-    return stream_value(r, &(stream){ .kind = STREAM_LISTS, .of = lists }, out);
+    *out = lists;
+    return STATUS_OK;
+}
+
+static status f_batch(run *r, const arguments *a, value *out) {
+    value b[3];
+    TRY(run_bind(a, "value linecount|fill_with", b));
+    return stream_later(r, make_batch, a, out);
+}
+
+static status f_slice(run *r, const arguments *a, value *out) {
+    value b[3];
+    TRY(run_bind(a, "value slices|fill_with", b));
+    return stream_later(r, make_slice, a, out);
 }
 
 static status f_attr(run *r, const arguments *a, value *out) {

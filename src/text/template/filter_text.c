@@ -163,8 +163,7 @@ static status f_truncate(run *r, const arguments *a, value *out) {
     value b[5], cut, pieces, separator, end;
     int64_t length, leeway = 5;
     TRY(run_bind(a, "s|length killwords end leeway", b));
-    if (b[0].kind == VALUE_UNDEFINED) return value_missing(&b[0]);
-    TRY(run_text("what is truncated", &b[0]));
+    int64_t letters;
     TRY(run_integer("length", &b[1], 255, &length));
     if (b[4].kind != VALUE_NONE) TRY(run_integer("leeway", &b[4], 5, &leeway));
     TRY(value_text_lend(r, "...", 3, &end));
@@ -173,7 +172,10 @@ static status f_truncate(run *r, const arguments *a, value *out) {
     if (length < end.text->points || leeway < 0)
         return status_set(STATUS_INVALID, "truncate: too small a length");
     *out = b[0];
-    if (b[0].text->points <= length + leeway) return STATUS_OK;
+    if (!value_length(&b[0], &letters))
+        return status_set(STATUS_INVALID, "a %s has no length", value_type(&b[0]));
+    if (letters <= length || letters - length <= leeway) return STATUS_OK;
+    TRY(run_text("what is truncated", &b[0]));
     TRY(value_part(r, &b[0], 0, value_letter(&b[0], (size_t)(length - end.text->points)), &cut));
     if (!run_given(&b[2]) || !value_true(&b[2])) {
         TRY(value_text_lend(r, " ", 1, &separator));
@@ -275,7 +277,8 @@ static status f_int(run *r, const arguments *a, value *out) {
     char letters[400];
     (void)r;
     TRY(run_bind(a, "value|default base", b));
-    TRY(run_integer("base", &b[2], 10, &base));
+    bool based = b[2].kind == VALUE_INTEGER || b[2].kind == VALUE_BOOL;
+    base = based ? b[2].kind == VALUE_BOOL ? b[2].yes : b[2].integer : run_given(&b[2]) ? -1 : 10;
     *out = run_given(&b[1]) ? b[1] : value_integer(0);
     if (b[0].kind == VALUE_UNDEFINED) return value_missing(&b[0]);
     if (b[0].kind == VALUE_NUMBER)

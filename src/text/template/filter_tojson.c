@@ -192,8 +192,10 @@ status filter_tojson(run *r, const arguments *a, value *out) {
     TRY(run_bind(a, "x|ensure_ascii indent separators sort_keys", b));
     w.ascii = run_given(&b[1]) && value_true(&b[1]);
     w.sorted = run_given(&b[4]) && value_true(&b[4]);
-    TRY(read_indent(&w, &b[2]));
-    TRY(read_separators(&w, &b[3], both));
+    if (b[0].kind != VALUE_TEXT) {
+        TRY(read_indent(&w, &b[2]));
+        TRY(read_separators(&w, &b[3], both));
+    }
     TRY(add_value(&w, &b[0]));
     return builder_value(r, &w.b, out);
 }

@@ -247,7 +247,8 @@ status format_percent(run *r, const value *format, const value *with, value *out
         if (next) TRY(percent_one(&p));
     }
     bool all = with->kind == VALUE_TUPLE ? p.taken == with->list->count
-                                         : p.taken || with->kind == VALUE_DICT || with->kind == VALUE_LIST;
+                                         : p.taken || with->kind == VALUE_DICT || with->kind == VALUE_LIST ||
+                                               with->kind == VALUE_RANGE || with->kind == VALUE_UNDEFINED;
     if (!all) return status_set(STATUS_INVALID, "a format has fewer places than values");
     return builder_value(r, &p.b, out);
 }

@@ -234,9 +234,12 @@ static status parse_signature(parser *p, uint32_t n) {
     while (!parse_is(p, TOKEN_RPAREN)) {
         if (last_name) TRY(parse_expect(p, TOKEN_COMMA, "','"));
         TRY(parse_target_name(p, &name));
-        for (uint32_t i = at(p, n)->a; i; i = at(p, i)->next)
+        uint32_t count = 0;
+        for (uint32_t i = at(p, n)->a; i; i = at(p, i)->next, count++)
             if (same_name(p, i, name))
                 return parse_wrong_at(p, at(p, name)->at, "a parameter has the name of another one");
+        if (count == PARSE_MOST_PARAMETERS)
+            return parse_wrong_at(p, at(p, name)->at, "a macro of more than 64 parameters");
         if (parse_skip(p, TOKEN_ASSIGN)) {
             TRY(parse_expression(p, true, &value));
             parse_append(p, &at(p, n)->b, &last_value, value);
@@ -314,6 +317,7 @@ static status parse_named_block(parser *p, uint32_t n) {
     if (parse_is(p, TOKEN_NAME) && parse_now(p)->length == at(p, n)->length &&
         memcmp(p->t->source + parse_now(p)->at, at(p, n)->name, at(p, n)->length) == 0)
         p->at++;
+    if (++p->blocks > PARSE_MOST_BLOCKS) return parse_wrong_at(p, at(p, n)->at, "more than 256 named blocks");
     for (uint32_t i = 1; i < n; i++)
         if (at(p, i)->kind == NODE_BLOCK && same_name(p, i, n))
             return parse_wrong_at(p, at(p, n)->at, "a block of this name was there before");

@@ -3,17 +3,18 @@
 
 #include "text/template/node.h"
 
-enum { PARSE_MOST_BLOCKS = 64, PARSE_MOST_ENDS = 4 };
+enum { PARSE_MOST_NAMED = 256, PARSE_MOST_PARAMETERS = 64, PARSE_MOST_BLOCKS = 256 };
 
 typedef struct {
     template *t;
     const token *tokens;
-    uint32_t at;    /* of the current token */
-    uint32_t wrong; /* byte of the source of what is wrong */
-    uint32_t depth; /* blocks and brackets within each other */
-    uint32_t fors;  /* `for`s around, in which nothing may be called loop */
-    bool breakable; /* within a loop of the same function */
-    uint8_t used;   /* MACRO_... of the macros around */
+    uint32_t at;     /* of the current token */
+    uint32_t wrong;  /* byte of the source of what is wrong */
+    uint32_t depth;  /* blocks and brackets within each other */
+    uint32_t fors;   /* `for`s around, in which nothing may be called loop */
+    bool breakable;  /* within a loop of the same function */
+    uint32_t blocks; /* named ones so far */
+    uint8_t used;    /* MACRO_... of the macros around */
 } parser;
 
 enum { PARSE_MOST_DEPTH = 200 };

@@ -348,12 +348,17 @@ static status parse_attribute(parser *p, uint32_t of, uint32_t *out) {
     return parse_done(p, *out);
 }
 
-static bool named_twice(parser *p, uint32_t first, const token *k) {
-    for (uint32_t i = first; i; i = at(p, i)->next)
-        if (at(p, i)->kind == NODE_KEYWORD && at(p, i)->length == k->length &&
-            memcmp(at(p, i)->name, p->t->source + k->at, k->length) == 0)
-            return true;
-    return false;
+/* Each name is compared with each, so their number has an end. */
+static status check_named(parser *p, uint32_t first, const token *k) {
+    uint32_t count = 0;
+    for (uint32_t i = first; i; i = at(p, i)->next) {
+        if (at(p, i)->kind != NODE_KEYWORD) continue;
+        if (++count == PARSE_MOST_NAMED)
+            return parse_wrong_at(p, k->at, "a call with more than 256 named arguments");
+        if (at(p, i)->length == k->length && memcmp(at(p, i)->name, p->t->source + k->at, k->length) == 0)
+            return parse_wrong_at(p, k->at, "an argument is named twice");
+    }
+    return STATUS_OK;
 }
 
 /* One argument; `seen`: 1 a name came before, 2 *, 4 **. */
@@ -368,7 +373,7 @@ static status parse_argument(parser *p, uint32_t first, unsigned *seen, uint32_t
         p->at++;
     } else if (k->kind == TOKEN_NAME && parse_ahead(p)->kind == TOKEN_ASSIGN) {
         if (*seen & 4) return parse_wrong_at(p, k->at, misplaced);
-        if (named_twice(p, first, k)) return parse_wrong_at(p, k->at, "an argument is named twice");
+        TRY(check_named(p, first, k));
         kind = NODE_KEYWORD;
         *seen |= 1;
         p->at += 2;

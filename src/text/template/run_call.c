@@ -165,7 +165,6 @@ static status set_parameters(macro_call *c, uint32_t *count, bool *own_caller) {
     for (uint32_t p = c->n->a; p; p = at(r, p)->next) ++*count;
     for (uint32_t d = c->n->b; d; d = at(r, d)->next) defaults++;
     uint64_t missing = 0;
-    if (*count > 64) return status_set(STATUS_INVALID, "a macro of more than 64 parameters");
     for (uint32_t p = c->n->a; p; p = at(r, p)->next, i++) {
         const node *name = at(r, p);
         if (is_word(name->name, name->length, "caller")) *own_caller = true;

@@ -115,7 +115,7 @@ static status m_find(const method_call *c, value *out) {
     bool inside;
     TRY(run_text("what is looked for", &c->a[0]));
     TRY(limits(c, 1, &begin, &end, &inside));
-    TRY(run_steps(c->r, (end - begin) / 64));
+    TRY(run_steps(c->r, words_cost(end - begin, c->a[0].text->length, c->how & 1)));
     int64_t at = inside ? words_find(c->of->text, c->a[0].text, begin, end, c->how & 1) : -1;
     if (at < 0 && (c->how & 2)) return status_set(STATUS_INVALID, "what is looked for is not in the text");
     *out = value_integer(at < 0 ? -1 : (int64_t)letters_before(c->of->text, (size_t)at));
@@ -171,6 +171,7 @@ static status m_partition(const method_call *c, value *out) {
     TRY(run_text("what is split at", &c->a[0]));
     const value_text *t = c->of->text, *with = c->a[0].text;
     if (!with->length) return status_set(STATUS_INVALID, "nothing can be split at an empty text");
+    TRY(run_steps(c->r, words_cost(t->length, with->length, c->how)));
     int64_t at = words_find(t, with, 0, t->length, c->how);
     size_t first = at < 0 ? c->how ? 0 : t->length : (size_t)at,
            second = at < 0 ? first : first + with->length;

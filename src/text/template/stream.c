@@ -129,11 +129,20 @@ static status next_pair(run *r, stream *s, value *item, bool *more) {
     return value_item(r, &view, s->at++, item);
 }
 
+static status next_later(run *r, stream *s, value *item, bool *more) {
+    if (!s->from) {
+        value made;
+        TRY(s->make(r, &s->more, &made));
+        TRY(stream_open(r, &made, &s->from));
+    }
+    return stream_next(r, s->from, item, more);
+}
+
 static status next(run *r, stream *s, value *item, bool *more) {
     switch (s->kind) {
+    case STREAM_LATER: return next_later(r, s, item, more);
     case STREAM_ITEMS:
-    case STREAM_REVERSE:
-    case STREAM_LISTS: return next_item(r, s, item, more);
+    case STREAM_REVERSE: return next_item(r, s, item, more);
     case STREAM_MAP: return next_mapped(r, s, item, more);
     case STREAM_PAIRS: return next_pair(r, s, item, more);
     default: return next_chosen(r, s, item, more);
@@ -171,6 +180,10 @@ status stream_list(run *r, const value *v, value *out) {
     TRY(value_list_new(r, VALUE_LIST, 0, out));
     *(value_list *)out->list = (value_list){ items, count };
     return STATUS_OK;
+}
+
+status stream_later(run *r, stream_maker *make, const arguments *a, value *out) {
+    return stream_value(r, &(stream){ .kind = STREAM_LATER, .make = make, .more = *a }, out);
 }
 
 status stream_value(run *r, const stream *s, value *out) {

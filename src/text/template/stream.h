@@ -11,9 +11,12 @@ typedef enum {
     STREAM_SELECT,  /* the items for which a test holds; `negated`: does not */
     STREAM_PAIRS,   /* of a dict: |items */
     STREAM_UNIQUE,
-    STREAM_LISTS, /* a list of lists that is made at once: batch, slice */
+    STREAM_LATER, /* what is made of its arguments when it is first asked, and may fail only then */
     STREAM_FOR    /* for ... if: the items for which an expression is true */
 } stream_kind;
+
+/* Makes what a STREAM_LATER goes through. */
+typedef status stream_maker(run *r, const arguments *a, value *out);
 
 struct stream {
     stream_kind kind;
@@ -24,7 +27,8 @@ struct stream {
     value attribute, otherwise; /* `map` by attribute and its default; `unique`; undefined with NULL: none */
     const char *name;           /* of the filter or test; NULL: none, the item itself */
     uint32_t length;
-    arguments more;   /* of the filter or test */
+    arguments more; /* of the filter or test, or for `make` */
+    stream_maker *make;
     value_list *seen; /* unique */
     uint32_t seen_room;
     uint32_t node; /* of the NODE_FOR */
@@ -36,4 +40,6 @@ status stream_open(run *r, const value *v, stream **out);
 status stream_next(run *r, stream *s, value *item, bool *more);
 /* All that is left, as a list. */
 status stream_list(run *r, const value *v, value *out);
+/* A STREAM_LATER as a value. */
+status stream_later(run *r, stream_maker *make, const arguments *a, value *out);
 status stream_value(run *r, const stream *s, value *out); /* a stream as a value */

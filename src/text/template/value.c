@@ -50,12 +50,23 @@ status value_part(run *r, const value *v, size_t begin, size_t end, value *out) 
     return STATUS_OK;
 }
 
+uint32_t value_span_at(const value_text *t, size_t byte) {
+    uint32_t low = 0, high = t->spans ? t->span_count : 0;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (t->spans[middle].end <= byte)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 value_origin value_origin_at(const value *v, size_t byte) {
     const value_text *t = v->text;
     if (!t->spans) return v->origin;
-    for (uint32_t i = 0; i < t->span_count; i++)
-        if (byte >= t->spans[i].begin && byte < t->spans[i].end) return t->spans[i].origin;
-    return 0;
+    uint32_t i = value_span_at(t, byte);
+    return i < t->span_count && byte >= t->spans[i].begin ? t->spans[i].origin : 0;
 }
 
 size_t value_letter(const value *v, size_t n) {
@@ -112,8 +123,13 @@ bool value_is_key(const value *v) {
 
 status value_dict_find(run *r, const value_dict *d, const value *key, uint32_t *place) {
     if (!value_is_key(key)) return status_set(STATUS_INVALID, "a %s can't be a key", value_type(key));
-    TRY(run_steps(r, d->count / 8));
+    TRY(run_steps(r, d->count / 16));
     bool equal = false;
+    if (key->kind == VALUE_TEXT) {
+        const value *found = value_dict_word(d, key->text->bytes, key->text->length);
+        *place = found ? (uint32_t)(found - d->values) : d->count;
+        return STATUS_OK;
+    }
     for (*place = 0; *place < d->count; ++*place) {
         TRY(value_equal(r, &d->keys[*place], key, &equal));
         if (equal) break;
@@ -183,6 +199,7 @@ status value_item(run *r, const value *v, int64_t i, value *out) {
     else {
         size_t begin = value_letter(v, (size_t)i);
         unsigned long point;
+        TRY(run_steps(r, v->text->points == v->text->length ? 0 : begin / 64));
         return value_part(r, v, begin, begin + value_point(v->text->bytes + begin, &point), out);
     }
     return STATUS_OK;

@@ -116,6 +116,8 @@ status value_text_copy(run *r, const char *bytes, size_t n, value *out);
 status value_text_lend(run *r, const char *bytes, size_t n, value *out);
 /* Bytes [begin, end) of a text, between letters. */
 status value_part(run *r, const value *text, size_t begin, size_t end, value *out);
+/* The first span that ends behind this byte, or span_count. */
+uint32_t value_span_at(const value_text *t, size_t byte);
 value_origin value_origin_at(const value *text, size_t byte);
 /* Where letter `n` (0 … points) begins. */
 size_t value_letter(const value *text, size_t n);

@@ -105,6 +105,10 @@ int64_t words_find(const value_text *t, const value_text *what, size_t begin, si
     return -1;
 }
 
+uint64_t words_cost(size_t length, size_t what, bool last) {
+    return length / 64 * (last ? 1 + (uint64_t)what / 64 : 1);
+}
+
 typedef struct {
     run *r;
     const value *of;
@@ -134,7 +138,7 @@ static status pieces_list(pieces *p, bool reversed, value *out) {
 static status split_at(pieces *p, const value_text *between, int64_t most, bool right) {
     const value_text *t = p->of->text;
     size_t begin = 0, end = t->length;
-    TRY(run_steps(p->r, t->length / 64));
+    TRY(run_steps(p->r, words_cost(t->length, between->length, right)));
     for (; most != 0; most--) {
         int64_t found = words_find(t, between, begin, end, right);
         if (found < 0) break;

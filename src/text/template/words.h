@@ -16,5 +16,7 @@ status words_replace(run *r, const value *of, const value *from, const value *to
 status words_join(run *r, const value *between, const value *items, bool any, value *out);
 /* Into a field of `width` letters, at its left (-1), right (1) or middle (0). */
 status words_field(run *r, const value *of, int64_t width, int where, const char *fill, value *out);
+/* The steps that words_find takes; from the end it compares at each place. */
+uint64_t words_cost(size_t length, size_t what, bool last);
 /* Where `what` is, in bytes from `begin`, or -1. */
 int64_t words_find(const value_text *t, const value_text *what, size_t begin, size_t end, bool last);
