@@ -183,11 +183,11 @@ def compare(snug, source, variables):
 
 PIECES = [
     "{%", "%}", "{{", "}}", "{#", "#}", "-", "+", "|", ".", ",", "(", ")", "[", "]", "{", "}", "'", '"', "\\",
-    "\n", " ", "~", "=", "==", ":", "*", "**", "/", "//", "%", "<", ">=", " not ", " is ", " in ", " and ", "
-    or ", " if ", " else ", "{% if x %}", "{% else %}", "{% endif %}", "{% for m in messages %}", "{% endfor
-    %}", "{% set x = 1 %}", "{% break %}", "0", "1", "2.5", "'a'", "none", "true", "x", "loop", "messages",
-    "message", ".strip()", ".split('a')", "[1:]", "[-1]", "|length", "|trim", "|tojson", "|list", "|first",
-    "|upper", " is defined", " is string", "|join(',')", "|default('d')", "({})", "namespace(a=1)",
+    "\n", " ", "~", "=", "==", ":", "*", "**", "/", "//", "%", "<", ">=", " not ", " is ", " in ", " and ",
+    " or ", " if ", " else ", "{% if x %}", "{% else %}", "{% endif %}", "{% for m in messages %}",
+    "{% endfor %}", "{% set x = 1 %}", "{% break %}", "0", "1", "2.5", "'a'", "none", "true", "x", "loop",
+    "messages", "message", ".strip()", ".split('a')", "[1:]", "[-1]", "|length", "|trim", "|tojson", "|list",
+    "|first", "|upper", " is defined", " is string", "|join(',')", "|default('d')", "({})", "namespace(a=1)",
     "range(3)", "{% raw %}"
 ]
 
