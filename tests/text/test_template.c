@@ -165,6 +165,10 @@ static const struct {
     /* The role is the message's, but nothing that is said. */
     { "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}{{ eos_token }}\n{% endfor %}", three,
       "<user>Hi</s>\n<assistant>«Hello</s>»\n<user>Bye</s>\n<assistant>«See you</s>»\n" },
+    /* Blanks behind the end, written in pieces. */
+    { "{% for m in messages %}{{ m.content }}{{ '</a>' }} {{ '\\n' }}{% if true %}\n \n{% endif %}{% endfor "
+      "%}",
+      three, "Hi</a> \n \n«Hello</a>» \n \nBye</a> \n \n«See you</a>» \n \n" },
     /* Through filters, methods, macros and captured text. */
     { "{% macro say(m) %}{% set c = m.content.split('l') | join('L') | upper %}{{ c[::-1][::-1] }}{% "
       "endmacro %}"

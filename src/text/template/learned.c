@@ -62,15 +62,17 @@ static status marked_ranges(writer *w) {
     return add(w, at, w->text->length, 0, false);
 }
 
-/* The end of [begin, end) without blanks of the template. */
-static size_t without_blanks(const builder *text, const value_span *last, size_t begin, size_t end) {
-    if ((last->origin & ORIGIN_PART) != ORIGIN_TURN) return end;
-    if (begin < last->begin) begin = last->begin;
-    while (end > begin) {
-        size_t at = end - 1;
-        while (at > begin && ((unsigned char)text->bytes[at] & 0xc0) == 0x80) at--;
-        if (lex_blank(text->bytes + at, end - at) != end - at) break;
-        end = at;
+/* The end of the turn [first, last] without the template's blanks. */
+static size_t without_blanks(const builder *text, const value_span *first, const value_span *last) {
+    size_t end = last->end;
+    for (; (last->origin & ORIGIN_PART) == ORIGIN_TURN; last--, end = last->end) {
+        while (end > last->begin) {
+            size_t at = end - 1;
+            while (at > last->begin && ((unsigned char)text->bytes[at] & 0xc0) == 0x80) at--;
+            if (lex_blank(text->bytes + at, end - at) != end - at) return end;
+            end = at;
+        }
+        if (last == first) break;
     }
     return end;
 }
@@ -106,7 +108,7 @@ static size_t learned_end(const writer *w, const value_span *first, const value_
     const value_span *own = last;
     while (own > first && (own->origin & ORIGIN_PART) != ORIGIN_SAID) own--;
     if (within && own < last) last = own + 1;
-    return without_blanks(w->text, last, first->begin, last->end);
+    return without_blanks(w->text, first, last);
 }
 
 /* Spans [first, last] are of one message. */
