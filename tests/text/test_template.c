@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "text/chat_json.h"
+#include "text/template/filter.h"
 
 enum { NOW = 1767225599 };
 
@@ -90,6 +91,26 @@ static void snippets_are_jinjas(void **state) {
     json_object_put(chats);
 }
 
+/* Each filter stands in the snippets behind a '|', or as a name that map is given. */
+static void every_filter_is_compared(void **state) {
+    (void)state;
+    static char all[1 << 16];
+    FILE *sources = fopen(SNUG_ROOT "/tests/text/snippets.txt", "r");
+    assert_non_null(sources);
+    size_t n = fread(all, 1, sizeof all - 1, sources);
+    assert_true(n < sizeof all - 1);
+    fclose(sources);
+    const filter_row *const tables[] = { filter_of_texts, filter_of_lists };
+    for (int k = 0; k < 2; k++)
+        for (const filter_row *row = tables[k]; row->name; row++) {
+            char piped[64], quoted[64];
+            snprintf(piped, sizeof piped, "| %s", row->name);
+            snprintf(quoted, sizeof quoted, "'%s'", row->name);
+            if (row->apply && !strstr(all, piped) && !strstr(all, quoted))
+                fail_msg("no snippet has %s", row->name);
+        }
+}
+
 /* ---- what is learned ---- */
 
 static template_value member(const char *key, template_value v) {
@@ -158,6 +179,10 @@ static const struct {
     /* The prompt may hold more than earlier turns do: they agree up to a marker's end. */
     { TURNS("<a>", "<t>"), three, "<u>Hi</u>\n<a>«Hello</a>»\n<u>Bye</u>\n<a>«See you</a>»\n" },
     { TURNS("<a><x>", "<t>"), three, "<u>Hi</u>\n<a>«<x>Hello</a>»\n<u>Bye</u>\n<a>«<x>See you</a>»\n" },
+    /* What a chat ends with where it is not prompted is no part of the prompt. */
+    { "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% else %}{{ eos_token }}{% endif %}",
+      silent, "<user>Hi</><assistant>«</>»<user>Bye</><assistant>« \n</>»</s>" },
     /* Without a prompt learning begins with the message's own bytes, and the blanks before them. */
     { "{% for m in messages %}{{ '[' + m.content + ']' if m.role == 'user' else ' ' + m.content + eos_token "
       "}}{% endfor %}",
@@ -165,6 +190,9 @@ static const struct {
     /* The role is the message's, but nothing that is said. */
     { "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}{{ eos_token }}\n{% endfor %}", three,
       "<user>Hi</s>\n<assistant>«Hello</s>»\n<user>Bye</s>\n<assistant>«See you</s>»\n" },
+    /* A turn that begins with the message's own bytes, and an end in pieces. */
+    { "{% for m in messages %}{{ m.content }}{{ '.' }}{{ eos_token }}{% endfor %}", three,
+      "Hi.</s>«Hello.</s>»Bye.</s>«See you.</s>»" },
     /* Blanks behind the end, written in pieces. */
     { "{% for m in messages %}{{ m.content }}{{ '</a>' }} {{ '\\n' }}{% if true %}\n \n{% endif %}{% endfor "
       "%}",
@@ -318,8 +346,11 @@ static void what_is_no_text_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(snippets_are_jinjas),        cmocka_unit_test(learned_bytes_are_those_by_hand),
-        cmocka_unit_test(every_template_ends),        cmocka_unit_test(nesting_ends_with_a_sentence),
+        cmocka_unit_test(snippets_are_jinjas),
+        cmocka_unit_test(every_filter_is_compared),
+        cmocka_unit_test(learned_bytes_are_those_by_hand),
+        cmocka_unit_test(every_template_ends),
+        cmocka_unit_test(nesting_ends_with_a_sentence),
         cmocka_unit_test(what_is_no_text_is_refused),
     };
     return cmocka_run_group_tests_name("template", tests, NULL, NULL);

@@ -77,12 +77,26 @@ static size_t without_blanks(const builder *text, const value_span *first, const
     return end;
 }
 
+/* The first `n` bytes without half of a marker at their end. */
+static size_t whole_markers(const char *bytes, size_t n) {
+    while (n > 0 && !strchr(">]}):\n ", bytes[n - 1])) n--;
+    return n;
+}
+
+learned_prompt learned_difference(const builder *plain, const builder *prompted) {
+    size_t n = 0;
+    while (n < plain->length && n < prompted->length && plain->bytes[n] == prompted->bytes[n]) n++;
+    if (n < plain->length) n = whole_markers(plain->bytes, n);
+    if (n == prompted->length) return (learned_prompt){ "", 0 };
+    return (learned_prompt){ prompted->bytes + n, prompted->length - n };
+}
+
 /* How far [begin, end) goes as the prompt does, where that is half of the prompt at least; else 0. */
 static size_t prompted(const writer *w, size_t begin, size_t end) {
     const learned_prompt *p = w->prompt;
     size_t n = 0;
     while (n < p->length && begin + n < end && p->bytes[n] == w->text->bytes[begin + n]) n++;
-    while (n > 0 && n < p->length && !strchr(">]}):\n ", p->bytes[n - 1])) n--; /* no half of a marker */
+    if (n < p->length) n = whole_markers(p->bytes, n);
     return n * 2 >= p->length ? n : 0;
 }
 
@@ -131,8 +145,7 @@ status learned_ranges(const run *r, const builder *text, const learned_prompt *p
         const value_span *s = text->spans;
         for (k = i + 1; k < text->span_count && message_of(s[k].origin) == message_of(s[i].origin);) k++;
         TRY(add(&w, at, s[i].begin, 0, false));
-        bool within =
-            k < text->span_count && s[k].begin == s[k - 1].end && (s[k].origin & ORIGIN_PART) != ORIGIN_TURN;
+        bool within = k < text->span_count && (s[k].origin & ORIGIN_QUOTED);
         TRY(turn_ranges(&w, &s[i], &s[k - 1], within));
         at = s[k - 1].end;
     }

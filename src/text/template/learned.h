@@ -9,5 +9,9 @@ typedef struct {
     size_t length;
 } learned_prompt;
 
+/* What the prompted text has at its end and the other has not, which may have an end of its own. It lives as
+ * long as they do. */
+learned_prompt learned_difference(const builder *plain, const builder *prompted);
+
 /* Fills out->ranges, in order and covering the text. STATUS_FAILED without memory. */
 status learned_ranges(const run *r, const builder *text, const learned_prompt *prompt, template_output *out);

@@ -171,7 +171,7 @@ static void begin(run *r, const template *t, const template_options *o) {
 }
 
 /* What the template writes to prompt an answer: what an add_generation_prompt adds to the messages before the
- * first answer. A template that fails there, or that changes more than the end, has none that is known. */
+ * first answer. A template that fails there has none that is known. */
 static status find_prompt(const run *r, const template_value *variables, run probes[2],
                           learned_prompt *prompt) {
     size_t first = 0;
@@ -187,11 +187,7 @@ static status find_prompt(const run *r, const template_value *variables, run pro
         if (result == STATUS_FAILED) return result;
         if (result != STATUS_OK) return STATUS_OK;
     }
-    if (texts[1].length < texts[0].length ||
-        (texts[0].length && memcmp(texts[0].bytes, texts[1].bytes, texts[0].length)))
-        return STATUS_OK;
-    size_t more = texts[1].length - texts[0].length;
-    *prompt = (learned_prompt){ more ? texts[1].bytes + texts[0].length : "", more };
+    *prompt = learned_difference(&texts[0], &texts[1]);
     return STATUS_OK;
 }
 

@@ -14,13 +14,16 @@ static status new_frame(run *r, frame *outer, frame **out) {
     return STATUS_OK;
 }
 
-/* What is quoted of a message that was before the one that is gone through is not said again. */
-static void quote_earlier(run *r, uint32_t first) {
-    value_origin turn = r->turn & ~(value_origin)(ORIGIN_PART | ORIGIN_MARKED);
+/* What is written of other messages than the one that is gone through is quoted, and what was before it is
+ * not said again. */
+static void quote_others(run *r, uint32_t first) {
+    uint32_t turn = r->turn >> ORIGIN_SHIFT;
     for (uint32_t i = first; turn && i < r->out->span_count; i++) {
         value_span *s = &r->out->spans[i];
-        if (s->origin >> ORIGIN_SHIFT && s->origin < turn)
-            s->origin = (s->origin & ~(value_origin)ORIGIN_PART) | ORIGIN_ROLE;
+        uint32_t message = s->origin >> ORIGIN_SHIFT;
+        if (!message || message == turn) continue;
+        s->origin |= ORIGIN_QUOTED;
+        if (message < turn) s->origin = (s->origin & ~(value_origin)ORIGIN_PART) | ORIGIN_ROLE;
     }
 }
 
@@ -29,7 +32,7 @@ static status write_value(run *r, const value *v) {
     uint32_t spans = r->out->closed = r->out->span_count;
     r->out->turn = r->turn;
     TRY(value_add_shown(r, r->out, v));
-    quote_earlier(r, spans);
+    quote_others(r, spans);
     r->written += r->out->length - before;
     if (r->written > r->limits.output)
         return status_set(STATUS_INVALID, "it writes more than %zu bytes", r->limits.output);

@@ -21,7 +21,8 @@ enum {
     ORIGIN_ROLE = 1 << 1, /* the message's role */
     ORIGIN_SAID = 2 << 1, /* whatever else the message holds */
     ORIGIN_PART = 3 << 1,
-    ORIGIN_SHIFT = 3
+    ORIGIN_QUOTED = 1 << 3, /* written while the template goes through another message */
+    ORIGIN_SHIFT = 4
 };
 
 typedef enum {
