@@ -178,7 +178,7 @@ status stream_list(run *r, const value *v, value *out) {
         items[count++] = item;
     }
     TRY(value_list_new(r, VALUE_LIST, 0, out));
-    *(value_list *)out->list = (value_list){ items, count };
+    if (count) *(value_list *)out->list = (value_list){ items, count };
     return STATUS_OK;
 }
 
