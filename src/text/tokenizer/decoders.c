@@ -326,5 +326,5 @@ static const part_kind kinds[] = {
     { .name = "BPEDecoder", .fields = bpe_fields, .decode = bpe_decoder },
     { .name = "CTC", .check = refuse_ctc },
 };
-const part_kind *const decoder_kinds[] = { &kinds[0], &kinds[1], &kinds[2], &kinds[3], &kinds[4],
-                                           &kinds[5], &kinds[6], &kinds[7], &kinds[8], NULL };
+const part_kind *const token_decoder_kinds[] = { &kinds[0], &kinds[1], &kinds[2], &kinds[3], &kinds[4],
+                                                 &kinds[5], &kinds[6], &kinds[7], &kinds[8], NULL };

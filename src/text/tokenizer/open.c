@@ -351,7 +351,7 @@ static const section sections[] = {
       offsetof(tokenizer, pre_tokenizers) },
     { "post_processor", "processors", "post-processor", post_processor_kinds,
       offsetof(tokenizer, post_processors) },
-    { "decoder", "decoders", "decoder", decoder_kinds, offsetof(tokenizer, decoders) },
+    { "decoder", "decoders", "decoder", token_decoder_kinds, offsetof(tokenizer, decoders) },
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 

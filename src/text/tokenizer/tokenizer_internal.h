@@ -96,9 +96,10 @@ typedef struct {
     uint32_t count;
 } part_list;
 
-extern const part_kind *const normalizer_kinds[],
-    *const pre_tokenizer_kinds[], *const post_processor_kinds[],
-                                      *const decoder_kinds[], *const model_kinds[]; /* each ends with NULL */
+extern const part_kind *const normalizer_kinds[], *const pre_tokenizer_kinds[],
+                                                      *const post_processor_kinds[],
+                                                          *const token_decoder_kinds[],
+                                                              *const model_kinds[]; /* each ends with NULL */
 
 /* ---- tables ---- */
 
