@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/language.h"
 #include "cli/shown.h"
 #include "infer/generate.h"
 #include "io/file.h"
@@ -207,13 +208,15 @@ static void print_end(output *out, const listener *l, const generate_result *r) 
 
 /* ---- the command ---- */
 
-static status generate(const options *o, cli_streams *streams, const prompts *p, listener *l) {
+static status generate(const options *o, cli_streams *streams, const prompts *p, listener *l,
+                       language *words) {
     uint64_t budget;
     TRY(setup_budget(&o->run, &budget));
     generate_options g = { .directory = o->subject,
                            .adapter = o->adapter,
                            .prompts = p->texts,
                            .prompt_count = p->count,
+                           .language = words,
                            .bytes = o->run.data_kind == DATA_KIND_BYTES,
                            .tokens = o->tokens,
                            .sample = { .temperature = o->temperature,
@@ -242,10 +245,15 @@ static status generate(const options *o, cli_streams *streams, const prompts *p,
 status cli_generate(const options *o, cli_streams *streams) {
     prompts p = { 0 };
     listener l = { 0 };
+    language words = { 0 };
+    bool known = false;
     if (!o->quiet) streams->people = output_for_people(stderr);
     status result = read_prompts(o, &p);
     if (result == STATUS_OK) result = open_listener(&l, &p, o->json ? NULL : &streams->result);
-    if (result == STATUS_OK) result = generate(o, streams, &p, &l);
+    if (result == STATUS_OK && o->run.data_kind != DATA_KIND_BYTES)
+        result = cli_language_open(o->subject, &words, &known);
+    if (result == STATUS_OK) result = generate(o, streams, &p, &l, known ? &words : NULL);
+    cli_language_close(&words);
     close_listener(&l);
     close_prompts(&p);
     return result;

@@ -18,20 +18,22 @@
 #include "io/weight_files.h"
 #include "run/rates.h"
 
-enum { LINE_END = 10 }; /* what an empty prompt begins after */
-
 const char *generate_end_name(generate_end e) {
-    static const char *const names[] = { "length", "context", "stop" };
+    static const char *const names[] = { "length", "context", "stop", "end" };
     return names[e];
 }
 
 /* ---- texts ---- */
 
+typedef struct {
+    const int32_t *ids;
+    int64_t count;
+} prompt;
+
 /* One text that is being continued. */
 typedef struct {
     uint32_t number; /* its place among the prompts */
-    const unsigned char *prompt;
-    int64_t prompt_count;
+    prompt prompt;
     int32_t last; /* the token drawn last */
     bool over;
     stop_watch stops;
@@ -52,28 +54,36 @@ typedef struct {
     uint8_t *seen;               /* by row and token: the text has it; NULL: nobody asks */
     void *sampling;
     uint64_t listed_bytes; /* that reading the files' tensors holds */
+    language bytes;        /* where no other is given */
+    language *language;
+    prompt *prompts;
 } generation;
 
-static const unsigned char *prompt_of(const generate_options *o, uint32_t i, int64_t *count) {
-    static const unsigned char beginning[] = { LINE_END };
-    bool given = *o->prompts[i] != 0;
-    *count = given ? (int64_t)strlen(o->prompts[i]) : 1;
-    return given ? (const unsigned char *)o->prompts[i] : beginning;
+static status check_prompt(const generation *g, uint32_t i) {
+    const int64_t context = families_context(&g->config), vocabulary = families_vocabulary(&g->config);
+    const prompt *p = &g->prompts[i];
+    char which[32] = "the prompt";
+    if (g->options->prompt_count > 1) snprintf(which, sizeof which, "prompt %u", i + 1);
+    if (p->count >= context && g->options->tokens > 0)
+        return status_set(STATUS_INVALID, "%s has %lld tokens and the context %lld: nothing can be added",
+                          which, (long long)p->count, (long long)context);
+    for (int64_t k = 0; k < p->count; k++)
+        if (p->ids[k] < 0 || p->ids[k] >= vocabulary)
+            return status_set(STATUS_INVALID, "%s %lld of %s is %d; the model knows the ids 0 to %lld",
+                              g->language->unit, (long long)k, which, p->ids[k], (long long)vocabulary - 1);
+    return STATUS_OK;
 }
 
-static status check_prompt(const generate_options *o, uint32_t i, const model_config *config) {
-    const int64_t context = families_context(config), vocabulary = families_vocabulary(config);
-    int64_t count;
-    const unsigned char *ids = prompt_of(o, i, &count);
-    char which[32] = "the prompt";
-    if (o->prompt_count > 1) snprintf(which, sizeof which, "prompt %u", i + 1);
-    if (count >= context && o->tokens > 0)
-        return status_set(STATUS_INVALID, "%s has %lld tokens and the context %lld: nothing can be added",
-                          which, (long long)count, (long long)context);
-    for (int64_t k = 0; k < count; k++)
-        if (ids[k] >= vocabulary)
-            return status_set(STATUS_INVALID, "byte %lld of %s is %d; the model knows the ids 0 to %lld",
-                              (long long)k, which, ids[k], (long long)vocabulary - 1);
+/* All of them become ids before there is a plan, which counts them. */
+static status read_prompts(generation *g) {
+    const generate_options *o = g->options;
+    g->prompts = memory_new(o->prompt_count, sizeof *g->prompts);
+    if (!g->prompts) return status_set(STATUS_FAILED, "no memory for %u prompts", o->prompt_count);
+    for (uint32_t i = 0; i < o->prompt_count; i++) {
+        TRY(g->language->encode(g->language->context, o->prompts[i], &g->prompts[i].ids,
+                                &g->prompts[i].count));
+        TRY(check_prompt(g, i));
+    }
     return STATUS_OK;
 }
 
@@ -90,13 +100,11 @@ static status check_options(const generate_options *o) {
 static uint64_t text_bytes(const generation *g) {
     enum { GATHERED = 16 }; /* per byte: twice while it grows, and six as escapes, twice as well */
     const generate_options *o = g->options;
-    uint64_t text_piece = g->model.vocabulary > 256 ? 8 : 1, bytes = 0;
-    for (uint32_t i = 0; i < o->prompt_count; i++) {
-        int64_t count, most;
-        prompt_of(o, i, &count);
-        most = o->tokens < g->model.context ? o->tokens : g->model.context;
-        bytes += GATHERED * ((uint64_t)count + (uint64_t)most * text_piece) + sizeof(generate_text) + 128;
-    }
+    int64_t most = o->tokens < g->model.context ? o->tokens : g->model.context;
+    uint64_t bytes =
+        g->language->held_bytes + o->prompt_count * (sizeof(prompt) + sizeof(generate_text) + 128);
+    for (uint32_t i = 0; i < o->prompt_count; i++)
+        bytes += GATHERED * (strlen(o->prompts[i]) + (uint64_t)most * g->language->piece_bytes);
     return bytes;
 }
 
@@ -153,34 +161,29 @@ static status load_weights(const generation *g) {
 
 /* ---- what comes out ---- */
 
-size_t generate_piece(int32_t id, char text_piece[GENERATE_PIECE_BYTES]) {
-    if (id >= 0 && id <= 255) {
-        text_piece[0] = (char)id;
-        return 1;
-    }
-    return (size_t)snprintf(text_piece, GENERATE_PIECE_BYTES, " %d", (int)id);
-}
-
 static void say(const generation *g, const row *x, const char *bytes, size_t count) {
     if (count && g->options->said) g->options->said(g->options->context, x->number, bytes, count);
 }
 
-static void end_row(generation *g, row *x, generate_end how) {
+/* Hands on what is known to belong to the text; false: a stop string is complete, and the text is over. */
+static bool say_piece(const generation *g, row *x, const language_piece *more) {
     char out[STOP_BYTES];
+    bool found = false;
+    for (size_t i = 0; i < more->count && !found; i++)
+        say(g, x, out, stop_take(&x->stops, more->bytes[i], out, &found));
+    return !found;
+}
+
+static status end_row(generation *g, row *x, generate_end how) {
+    char out[STOP_BYTES];
+    language_piece rest;
+    TRY(g->language->end(g->language->context, (uint32_t)(x - g->rows), &rest));
+    if (how != GENERATE_STOP && !say_piece(g, x, &rest)) how = GENERATE_STOP;
     say(g, x, out, stop_rest(&x->stops, out));
     x->over = true;
     g->result->texts[x->number].end = how;
     if (g->options->ended) g->options->ended(g->options->context, x->number, how);
-}
-
-/* Hands on what a token adds; false: a stop string is complete, and the text is over. */
-static bool say_token(generation *g, row *x, int32_t id) {
-    char text_piece[GENERATE_PIECE_BYTES], out[STOP_BYTES];
-    size_t count = generate_piece(id, text_piece);
-    bool found = false;
-    for (size_t i = 0; i < count && !found; i++)
-        say(g, x, out, stop_take(&x->stops, text_piece[i], out, &found));
-    return !found;
+    return STATUS_OK;
 }
 
 /* ---- one position after the other ---- */
@@ -189,15 +192,16 @@ static uint8_t *seen_by(const generation *g, const row *x) {
     return g->seen ? g->seen + (x - g->rows) * g->model.vocabulary : NULL;
 }
 
-static void begin_row(generation *g, uint32_t which, uint32_t number) {
+static status begin_row(generation *g, uint32_t which, uint32_t number) {
     const generate_options *o = g->options;
     row *x = &g->rows[which];
     *x = (row){ .number = number, .stops = { .strings = o->stops, .count = o->stop_count } };
-    x->prompt = prompt_of(o, number, &x->prompt_count);
-    g->result->texts[number].prompt_tokens = x->prompt_count;
-    g->result->prompt_tokens += x->prompt_count;
+    x->prompt = g->prompts[number];
+    g->result->texts[number].prompt_tokens = x->prompt.count;
+    g->result->prompt_tokens += x->prompt.count;
     if (g->seen) memset(seen_by(g, x), 0, (size_t)g->model.vocabulary);
-    if (o->tokens == 0) end_row(g, x, GENERATE_LENGTH);
+    TRY(g->language->begin(g->language->context, which, x->prompt.ids, x->prompt.count));
+    return o->tokens == 0 ? end_row(g, x, GENERATE_LENGTH) : STATUS_OK;
 }
 
 /* The tokens at `position` go in; those that are over take part with any token. */
@@ -206,13 +210,23 @@ static status feed(generation *g, int64_t position) {
     for (uint32_t i = 0; i < g->result->at_once; i++) {
         row *x = &g->rows[i];
         bool reads = i < g->row_count && !x->over;
-        tokens[i] = !reads ? 0 : position < x->prompt_count ? x->prompt[position] : x->last;
+        tokens[i] = !reads ? 0 : position < x->prompt.count ? x->prompt.ids[position] : x->last;
         if (reads && g->seen) seen_by(g, x)[tokens[i]] = 1;
     }
     TRY(exec_write(g->exec, &g->tokens, 0, tokens, g->result->at_once * sizeof *tokens));
     TRY(exec_write(g->exec, &g->position, 0, &at, sizeof at));
     exec_run(g->exec, 0);
     return STATUS_OK;
+}
+
+/* What was drawn at `position` becomes text, or its end. */
+static status take_token(generation *g, row *x, int64_t position) {
+    language_piece more;
+    if (g->language->ends(g->language->context, x->last)) return end_row(g, x, GENERATE_OVER);
+    TRY(g->language->add(g->language->context, (uint32_t)(x - g->rows), x->last, &more));
+    if (!say_piece(g, x, &more)) return end_row(g, x, GENERATE_STOP);
+    if (g->result->texts[x->number].new_tokens == g->options->tokens) return end_row(g, x, GENERATE_LENGTH);
+    return position + 1 == g->model.context ? end_row(g, x, GENERATE_CONTEXT) : STATUS_OK;
 }
 
 /* Draws the token at `position` for a text whose prompt is over. */
@@ -230,13 +244,7 @@ static status draw(generation *g, row *x, int64_t position) {
     TRY(sample_next(&o->sample, &from, &x->last));
     t->new_tokens++;
     g->result->new_tokens++;
-    if (!say_token(g, x, x->last))
-        end_row(g, x, GENERATE_STOP);
-    else if (t->new_tokens == o->tokens)
-        end_row(g, x, GENERATE_LENGTH);
-    else if (position + 1 == g->model.context)
-        end_row(g, x, GENERATE_CONTEXT);
-    return STATUS_OK;
+    return take_token(g, x, position);
 }
 
 /* The texts of the rows, from beginning to end. */
@@ -252,7 +260,7 @@ static status run_rows(generation *g) {
         TRY(feed(g, position));
         for (uint32_t i = 0; i < g->row_count; i++) {
             row *x = &g->rows[i];
-            if (x->over || position + 1 < x->prompt_count) continue;
+            if (x->over || position + 1 < x->prompt.count) continue;
             TRY(draw(g, x, position + 1));
         }
         *(drew ? &g->result->seconds_new : &g->result->seconds_prompt) += clock_seconds() - begin;
@@ -270,7 +278,7 @@ static status continue_texts(generation *g) {
     for (uint32_t first = 0; first < o->prompt_count; first += g->result->at_once) {
         uint32_t left = o->prompt_count - first;
         g->row_count = left < g->result->at_once ? left : g->result->at_once;
-        for (uint32_t i = 0; i < g->row_count; i++) begin_row(g, i, first + i);
+        for (uint32_t i = 0; i < g->row_count; i++) TRY(begin_row(g, i, first + i));
         TRY(run_rows(g));
     }
     return STATUS_OK;
@@ -313,6 +321,14 @@ static status read_stored(generation *g) {
     return STATUS_OK;
 }
 
+static status choose_language(generation *g) {
+    const generate_options *o = g->options;
+    g->language = o->language ? o->language : &g->bytes;
+    if (o->language) return STATUS_OK;
+    if (!o->bytes) TRY(tokenizer_files_refuse(o->directory, "a prompt"));
+    return language_of_bytes(g->model.vocabulary, &g->bytes);
+}
+
 static status run(generation *g) {
     const generate_options *o = g->options;
     uint64_t beside;
@@ -320,12 +336,12 @@ static status run(generation *g) {
     TRY(model_config_read(o->directory, &g->config, NULL));
     families_model(&g->config, o->directory, &g->model);
     TRY(model_continues(&g->model));
-    if (!o->bytes) TRY(tokenizer_files_refuse(o->directory, "a prompt"));
+    TRY(choose_language(g));
     if (families_learns_positions(&g->config)) TRY(trained_context(o->directory, &g->result->learned));
     TRY(count_listed(g));
     TRY(read_stored(g));
     TRY(read_adapter(g));
-    for (uint32_t i = 0; i < o->prompt_count; i++) TRY(check_prompt(o, i, &g->config));
+    TRY(read_prompts(g));
     g->result->texts = memory_new(o->prompt_count, sizeof *g->result->texts);
     if (!g->result->texts) return status_set(STATUS_FAILED, "no memory for %u texts", o->prompt_count);
     TRY(make_plan(g));
@@ -345,6 +361,8 @@ status generate_run(const generate_options *o, generate_result *r) {
     status result = run(g);
     exec_close(g->exec);
     plan_close(&g->plan);
+    language_of_bytes_close(&g->bytes);
+    memory_free(g->prompts);
     memory_free(g);
     return result;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "chain/compose.h"
+#include "infer/language.h"
 #include "infer/sample.h"
 #include "models/families.h"
 
@@ -15,14 +16,16 @@ typedef enum {
     GENERATE_LENGTH,  /* as many tokens as were asked for */
     GENERATE_CONTEXT, /* the model knows no more positions */
     GENERATE_STOP,    /* a stop string came */
+    GENERATE_OVER,    /* the model has said that the text ends */
 } generate_end;
-const char *generate_end_name(generate_end e); /* "length", "context", "stop" */
+const char *generate_end_name(generate_end e); /* "length", "context", "stop", "end" */
 
 typedef struct {
-    const char *directory;      /* Hugging Face model directory */
-    const char *adapter;        /* a folder with what was trained beside its weights; NULL: none */
-    const char *const *prompts; /* bytes are token ids; an empty one begins after a line's end */
-    bool bytes;                 /* that is meant, also where the directory has a tokenizer */
+    const char *directory; /* Hugging Face model directory */
+    const char *adapter;   /* a folder with what was trained beside its weights; NULL: none */
+    const char *const *prompts;
+    language *language; /* what tokens are in text; NULL: bytes */
+    bool bytes;         /* that is meant, also where the directory has a tokenizer */
     uint32_t prompt_count;
     int64_t tokens; /* to add to each; fewer where the context ends */
     sample_options sample;
@@ -57,7 +60,3 @@ typedef struct {
  * case. */
 status generate_run(const generate_options *o, generate_result *r);
 void generate_result_close(generate_result *r);
-
-/* What a token is in a text: its byte; ids beyond have no text without a tokenizer, and show as numbers. */
-enum { GENERATE_PIECE_BYTES = 16 };
-size_t generate_piece(int32_t id, char piece[GENERATE_PIECE_BYTES]);

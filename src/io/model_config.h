@@ -26,3 +26,7 @@ status model_config_write(const char *directory, const model_config *c, const mo
 
 /* What config.json would say: equal texts are equal models. */
 void model_config_text(const model_config *c, text *out);
+
+/* The tokens that end a text: what the directory's generation_config.json says, where it does, else its
+ * config. */
+status model_config_ends(const char *directory, const model_config *c, families_tokens *t);

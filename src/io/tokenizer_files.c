@@ -62,7 +62,7 @@ status tokenizer_files_refuse(const char *model, const char *what) {
     if (!name) return STATUS_OK;
     return status_set(
         STATUS_INVALID,
-        "%s is text, and %s has a tokenizer (%s), which snug can't use yet: read as bytes the text "
+        "%s is text, and %s has a tokenizer (%s), which snug can't use here yet: read as bytes the text "
         "would be other tokens than the model knows; make token ids of it (a .npy, --data-kind u16 "
         "or u32), or say --data-kind bytes where bytes are meant",
         what, model, name);

@@ -1,5 +1,6 @@
-/* The files of a tokenizer in a model directory. None is read yet: whoever would take text for tokens must
- * know that there is one, and what is made of a model keeps them. */
+/* The files of a tokenizer in a model directory. Only a tokenizer.json can be read, by text/tokenizer:
+ * whoever would take text for tokens without must know that there is one, and what is made of a model keeps
+ * them. */
 #pragma once
 
 #include <stdint.h>

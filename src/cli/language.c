@@ -1,0 +1,135 @@
+#include "cli/language.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "io/file.h"
+#include "io/json_file.h"
+#include "io/model_config.h"
+#include "text/tokenizer/tokenizer.h"
+
+/* One list for each prompt. */
+typedef struct id_list id_list;
+struct id_list {
+    id_list *next;
+    int32_t ids[];
+};
+
+typedef struct {
+    language *self;
+    tokenizer *tokenizer;
+    tokenizer_work *work;
+    id_list *prompts;
+    uint64_t listed_bytes;
+    families_tokens tokens;
+    tokenizer_stream streams[MODEL_MOST_DECODED];
+} words;
+
+/* What is held grows with the longest text that was encoded. */
+static void count_held(words *w) {
+    w->self->held_bytes =
+        sizeof *w + tokenizer_bytes(w->tokenizer) + tokenizer_work_bytes(w->work) + w->listed_bytes;
+}
+
+static status encode(void *context, const char *prompt, const int32_t **ids, int64_t *count) {
+    words *w = context;
+    tokenizer_ids found;
+    TRY(tokenizer_encode(w->tokenizer, w->work, prompt, strlen(prompt), true, &found));
+    if (!found.count)
+        return status_set(STATUS_INVALID,
+                          "an empty prompt: the tokenizer puts no token before a text, and a model "
+                          "goes on from one");
+    size_t bytes = sizeof(id_list) + found.count * sizeof(int32_t);
+    id_list *list = memory_new(1, bytes);
+    if (!list) return status_set(STATUS_FAILED, "no memory for a prompt of %zu tokens", found.count);
+    for (size_t i = 0; i < found.count; i++) list->ids[i] = (int32_t)found.id[i];
+    list->next = w->prompts, w->prompts = list;
+    w->listed_bytes += bytes;
+    count_held(w);
+    *ids = list->ids, *count = (int64_t)found.count;
+    return STATUS_OK;
+}
+
+static status add(void *context, uint32_t row, int32_t id, language_piece *more) {
+    words *w = context;
+    tokenizer_text said;
+    TRY(tokenizer_stream_add(w->tokenizer, w->work, &w->streams[row], (uint32_t)id, &said));
+    *more = (language_piece){ said.data, said.bytes };
+    return STATUS_OK;
+}
+
+/* Blanks between tokens depend on what was before them. */
+static status begin(void *context, uint32_t row, const int32_t *ids, int64_t count) {
+    words *w = context;
+    language_piece prompt;
+    w->streams[row] = (tokenizer_stream){ 0 };
+    for (int64_t i = 0; i < count; i++) TRY(add(w, row, ids[i], &prompt));
+    return STATUS_OK;
+}
+
+static status end(void *context, uint32_t row, language_piece *more) {
+    words *w = context;
+    tokenizer_text said;
+    TRY(tokenizer_stream_end(w->tokenizer, w->work, &w->streams[row], &said));
+    *more = (language_piece){ said.data, said.bytes };
+    w->streams[row] = (tokenizer_stream){ 0 };
+    return STATUS_OK;
+}
+
+static bool ends(void *context, int32_t id) {
+    const words *w = context;
+    for (uint32_t i = 0; i < w->tokens.ends; i++)
+        if (w->tokens.end[i] == id) return true;
+    return false;
+}
+
+static status read_tokenizer(const char *path, words *w) {
+    int file;
+    uint64_t bytes;
+    TRY(io_open(path, &file, &bytes));
+    json_source source = json_file_source(&file, path, "the tokenizer", 0, bytes);
+    status result = tokenizer_open(&source, &w->tokenizer);
+    close(file);
+    return result == STATUS_OK ? tokenizer_work_open(w->tokenizer, &w->work) : result;
+}
+
+status cli_language_open(const char *directory, language *l, bool *there) {
+    enum { USUAL_PIECE = 16 };
+    char path[4096];
+    model_config c;
+    *l = (language){ 0 };
+    int length = snprintf(path, sizeof path, "%s/tokenizer.json", directory);
+    *there = length < (int)sizeof path && access(path, F_OK) == 0;
+    if (!*there) return STATUS_OK;
+    words *w = memory_new(1, sizeof *w);
+    if (!w) return status_set(STATUS_FAILED, "no memory to read %s", path);
+    w->self = l;
+    *l = (language){ .context = w,
+                     .encode = encode,
+                     .begin = begin,
+                     .add = add,
+                     .end = end,
+                     .ends = ends,
+                     .unit = "token",
+                     .piece_bytes = USUAL_PIECE };
+    TRY(model_config_read(directory, &c, NULL));
+    TRY(read_tokenizer(path, w));
+    TRY(model_config_ends(directory, &c, &w->tokens));
+    count_held(w);
+    return STATUS_OK;
+}
+
+void cli_language_close(language *l) {
+    words *w = l->context;
+    *l = (language){ 0 };
+    if (!w) return;
+    for (id_list *list = w->prompts, *next; list; list = next) {
+        next = list->next;
+        memory_free(list);
+    }
+    tokenizer_work_close(w->work);
+    tokenizer_close(w->tokenizer);
+    memory_free(w);
+}
