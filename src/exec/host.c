@@ -86,7 +86,10 @@ static status room_apart(const exec *e, exec_part *part) {
 }
 
 status exec_room(exec *e, const exec_value *x, uint64_t first, exec_part *part) {
-    *part = (exec_part){ .bytes = x->bytes - first };
+    *part = (exec_part){ .bytes = first < x->bytes ? x->bytes - first : 0 };
+    if (!part->bytes)
+        return status_set(STATUS_FAILED, "byte %llu of a value of %llu bytes", (unsigned long long)first,
+                          (unsigned long long)x->bytes);
     if (in_file(e, x)) return room_in_file(e, part);
     if (is_staged(e, x)) return room_apart(e, part);
     part->data = address_of(e, x) + first;

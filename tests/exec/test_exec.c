@@ -94,6 +94,8 @@ static void hand_in(exec *e) {
     uint32_t step = reach_program(e->plan, "step");
     exec_value to = exec_input(e, step, "x"), rate = exec_input(e, step, "learning_rate");
     fill(x, ROWS * WIDTH, 7);
+    assert_int_equal(exec_write(e, &to, sizeof x - sizeof *x, x, 2 * sizeof *x),
+                     STATUS_FAILED); /* beyond it */
     must(exec_write(e, &to, 0, x, sizeof x));
     must(exec_write_number(e, &rate, 0.01f));
 }

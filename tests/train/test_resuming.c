@@ -261,6 +261,7 @@ static void what_does_not_fit_is_said(void **state) {
     assert_int_equal(r.step, 2);
     assert_int_equal(resume_decide(&s, &r, &d), STATUS_NO_FIT);
     if (!strstr(status_message(), "does not fit")) fail_msg("'%s'", status_message());
+    decision_close(&d);
     resume_close(&r);
     setup_close(&s);
 }

@@ -77,7 +77,7 @@ static status truncate_ids(const tokenizer *t, tokenizer_work *w, bool special) 
 /* Makes room for `n` more ids at the beginning. */
 static status shift_ids(tokenizer_work *w, size_t n) {
     if (w->id_room - w->id_count < n) TRY(work_more_ids(w, w->id_count + n));
-    memmove(w->ids + n, w->ids, w->id_count * sizeof *w->ids);
+    if (w->id_count) memmove(w->ids + n, w->ids, w->id_count * sizeof *w->ids);
     w->id_count += n;
     return STATUS_OK;
 }
