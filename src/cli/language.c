@@ -85,6 +85,14 @@ static bool ends(void *context, int32_t id) {
     return false;
 }
 
+/* As tokens stand in the file they are no shorter than as text. */
+static uint32_t longest_token(const tokenizer *t) {
+    size_t longest = 1, bytes;
+    for (uint32_t id = 0; id < tokenizer_size(t); id++)
+        if (tokenizer_token(t, id, &bytes) && bytes > longest) longest = bytes;
+    return (uint32_t)longest;
+}
+
 static status read_tokenizer(const char *path, words *w) {
     int file;
     uint64_t bytes;
@@ -96,7 +104,6 @@ static status read_tokenizer(const char *path, words *w) {
 }
 
 status cli_language_open(const char *directory, language *l, bool *there) {
-    enum { USUAL_PIECE = 16 };
     char path[4096];
     model_config c;
     *l = (language){ 0 };
@@ -106,17 +113,13 @@ status cli_language_open(const char *directory, language *l, bool *there) {
     words *w = memory_new(1, sizeof *w);
     if (!w) return status_set(STATUS_FAILED, "no memory to read %s", path);
     w->self = l;
-    *l = (language){ .context = w,
-                     .encode = encode,
-                     .begin = begin,
-                     .add = add,
-                     .end = end,
-                     .ends = ends,
-                     .unit = "token",
-                     .piece_bytes = USUAL_PIECE };
+    *l = (language){
+        .context = w, .encode = encode, .begin = begin, .add = add, .end = end, .ends = ends, .unit = "token"
+    };
     TRY(model_config_read(directory, &c, NULL));
     TRY(read_tokenizer(path, w));
     TRY(model_config_ends(directory, &c, &w->tokens));
+    l->piece_bytes = longest_token(w->tokenizer);
     count_held(w);
     return STATUS_OK;
 }

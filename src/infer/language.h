@@ -29,7 +29,7 @@ typedef struct {
     bool (*ends)(void *context, int32_t id);
     const char *unit;     /* what an id stands for: "byte", "token" */
     uint64_t held_bytes;  /* memory of its own, the ids included */
-    uint32_t piece_bytes; /* of text that an id adds, at the most that is usual: for what gathers texts */
+    uint32_t piece_bytes; /* of text that an id adds, at most: what gathers texts is planned by it */
 } language;
 
 /* Ids 0 to 255 are bytes; others have no text, and show as numbers. A text that is empty begins after a

@@ -137,6 +137,24 @@ static void it_ends_where_the_model_says_so(void **state) {
     command_free(&r);
 }
 
+/* Where a text ends within a letter, what is there of it is said as the library does. */
+static void a_letter_may_be_cut_by_the_end(void **state) {
+    (void)state;
+    learned l = make_model("gpt2");
+    int cut = 0;
+    for (size_t tokens = l.count - 20; tokens < l.count; tokens++) {
+        char line[256];
+        snprintf(line, sizeof line, "generate known --prompt Dès --temperature 0 --tokens %zu --json --quiet",
+                 tokens);
+        json_document d = generated(line);
+        const char *said = text_of(&d, "text");
+        size_t length = strlen(said);
+        cut += length >= 3 && strcmp(said + length - 3, "\xef\xbf\xbd") == 0;
+        json_close(&d);
+    }
+    if (cut < 3) fail_msg("only %d of 20 texts end within a letter", cut);
+}
+
 static void what_cannot_be_read_is_refused(void **state) {
     (void)state;
     assert_true(command_says("generate known --prompt=", 2, "an empty prompt"));
@@ -155,6 +173,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_it_says_is_text),
         cmocka_unit_test(it_ends_where_the_model_says_so),
+        cmocka_unit_test(a_letter_may_be_cut_by_the_end),
         cmocka_unit_test(what_cannot_be_read_is_refused),
     };
     return cmocka_run_group_tests_name("words", tests, scratch_open, scratch_close);

@@ -75,7 +75,7 @@ static int hex_digit(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* XXXX behind \u at `at`; -1: it is none. */
+/* The four hexadecimal digits behind \u at `at`, as a number; -1: they are none. */
 static long hex(const input *in, uint32_t at) {
     long value = 0;
     if (at + 4 > in->end) return -1;
@@ -87,7 +87,7 @@ static long hex(const input *in, uint32_t at) {
     return value;
 }
 
-/* \uXXXX, or two of them for one character; the bytes go to `made`. */
+/* \u and four digits, or two of them for one character; the bytes go to `made`. */
 static status read_point(documents *d, uint32_t *count) {
     state *s = d->state;
     input *in = &s->in;
