@@ -3,6 +3,7 @@
  *
  *   bench-tokenizer FILE ids      reads texts, each behind its length in 4 bytes, and writes their ids so
  *   bench-tokenizer FILE special  the same with what the post-processor puts around them
+ *   bench-tokenizer FILE spans    the same as special, and behind each id where its bytes begin and end
  *   bench-tokenizer FILE windows  the same as ids, but the text comes in windows of some bytes
  *   bench-tokenizer FILE text     reads lists of ids and writes their texts, without special tokens
  *   bench-tokenizer FILE all      and with them
@@ -94,6 +95,31 @@ static int answer_ids(const tokenizer *t, tokenizer_work *w, bool special) {
             write_block(ids.id, ids.count, sizeof *ids.id);
         else
             refuse();
+        fflush(stdout);
+    }
+    return 0;
+}
+
+static int answer_spans(const tokenizer *t, tokenizer_work *w) {
+    static char *text;
+    static uint32_t *all;
+    uint32_t n;
+    while (fread(&n, sizeof n, 1, stdin) == 1) {
+        tokenizer_ids ids;
+        const tokenizer_span *spans;
+        text = realloc(text, (size_t)n + 1);
+        if (!text || fread(text, 1, n, stdin) != n) return 1;
+        if (tokenizer_encode_spans(t, w, (tokenizer_text){ text, n }, true, &ids, &spans) == STATUS_OK) {
+            all = realloc(all, (3 * ids.count + 1) * sizeof *all);
+            if (!all) return 1;
+            for (size_t i = 0; i < ids.count; i++) {
+                all[3 * i] = ids.id[i];
+                all[3 * i + 1] = (uint32_t)spans[i].begin, all[3 * i + 2] = (uint32_t)spans[i].end;
+            }
+            write_block(all, 3 * ids.count, sizeof *all);
+        } else {
+            refuse();
+        }
         fflush(stdout);
     }
     return 0;
@@ -205,6 +231,7 @@ static int answer(const tokenizer *t, tokenizer_work *w, int count, char **argum
     const char *mode = arguments[2];
     if (strcmp(mode, "ids") == 0) return answer_ids(t, w, false);
     if (strcmp(mode, "special") == 0) return answer_ids(t, w, true);
+    if (strcmp(mode, "spans") == 0) return answer_spans(t, w);
     if (strcmp(mode, "windows") == 0) return answer_windows(t, w);
     if (strcmp(mode, "text") == 0) return answer_text(t, w, false, false);
     if (strcmp(mode, "all") == 0) return answer_text(t, w, true, false);

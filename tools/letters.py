@@ -74,6 +74,9 @@ def main():
         "alpha": str.isalpha, "decimal": str.isdecimal, "digit": str.isdigit, "numeric": str.isnumeric,
         "lower": str.islower, "upper": str.isupper, "hidden": lambda c: not c.isprintable(),
         "title": lambda c: unicodedata.category(c) == "Lt", "ignorable": lambda c: ignorable(ord(c)),
+        # Letters that names can't have, and those that they can't begin with.
+        "unnamed": lambda c: c.isalpha() and not ("a" + c).isidentifier(),
+        "unnamed_first": lambda c: c.isalpha() and not c.isidentifier(),
     }
     for name, test in tests.items():
         print_runs(name, runs([(p, 0) for p in POINTS if test(chr(p))]))

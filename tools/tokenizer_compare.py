@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares ids and decoded text with the tokenizers library: tokenizers of all kinds, texts that are hard.
+"""Compares ids, their places and decoded text with the tokenizers library: all kinds, texts that are hard.
 
     tools/tokenizer_compare.py build/bench-tokenizer                     the kinds of tokenizer_kinds.py
     tools/tokenizer_compare.py build/bench-tokenizer --file tokenizer.json ...
@@ -12,6 +12,8 @@
 Exit 1: something differs, which is printed. Needs pip install tokenizers==0.23.3.
 """
 import argparse
+import base64
+import json
 import os
 import random
 import struct
@@ -22,7 +24,7 @@ import tempfile
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tokenizer_kinds as kinds
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, normalizers
 
 NONE = 0xFFFFFFFF
 
@@ -104,11 +106,46 @@ def point_texts():
             yield "a" + s + "b 1" + s + "2 " + s + " '" + s + "A" + s
 
 
+def untrimmed(library):
+    """The same tokenizer, whose post-processors do not cut blanks off the offsets."""
+    file = json.loads(library.to_str())
+    processor = file.get("post_processor") or {}
+    for part in [processor] + processor.get("processors", []):
+        if "trim_offsets" in part:
+            part["trim_offsets"] = False
+    return Tokenizer.from_str(json.dumps(file))
+
+
+def byte_offsets(text, offsets):
+    """The library counts characters."""
+    place = [0]
+    for c in text:
+        place.append(place[-1] + len(c.encode()))
+    return [(place[a], place[b]) for a, b in offsets]
+
+
+def loses_characters(library, text):
+    """Does a map of characters take some away? Then the library's offsets behind them are off."""
+    normalizer = json.loads(library.to_str()).get("normalizer") or {}
+    for part in [normalizer] + normalizer.get("normalizers", []):
+        if part.get("type") == "Precompiled":
+            one = normalizers.Precompiled(base64.b64decode(part["precompiled_charsmap"]))
+            return any(one.normalize_str(c) == "" for c in set(text))
+    return False
+
+
+def flat_spans(library, text):
+    if loses_characters(library, text):
+        return []
+    return [place for span in byte_offsets(text, untrimmed(library).encode(text).offsets) for place in span]
+
+
 class Comparison:
     def __init__(self, name, library, file, program):
         self.name, self.library, self.file = name, library, file
         self.ids, self.special = Ours(program, file, "ids"), Ours(program, file, "special")
-        self.windows = Ours(program, file, "windows")
+        self.windows, self.spans = Ours(program, file, "windows"), Ours(program, file, "spans")
+        self.untrimmed, self.loses = untrimmed(library), "precompiled_charsmap" in library.to_str()
         self.texts = {mode: Ours(program, file, mode) for mode in ("text", "all", "stream")}
         self.asked = self.wrong = 0
 
@@ -136,6 +173,14 @@ class Comparison:
         ours = self.special.ids(text)
         if ours != theirs:
             return self.differ("ids with special ones", text, theirs, ours)
+        ours = self.spans.ids(text)
+        if ours[::3] != theirs:
+            return self.differ("ids with spans", text, theirs, ours[::3])
+        if not self.loses or not loses_characters(self.library, text):
+            offsets = byte_offsets(text, self.untrimmed.encode(text).offsets)
+            ours = list(zip(ours[1::3], ours[2::3]))
+            if ours != offsets:
+                return self.differ("spans", text, offsets, ours)
         for mode, skip in (("text", True), ("all", False)):
             a, b = self.library.decode(theirs, skip_special_tokens=skip), self.texts[mode].text(theirs)
             if a != b:

@@ -4,8 +4,9 @@ makes of them. tests/text/test_tokenizer.c compares.
 
     tools/tokenizer_goldens.py tests/text/golden
 
-NAME.json is the tokenizer, NAME.jsonl has a case a line: a text, its ids, those with special tokens around them, and
-the text of the latter without and with special tokens. Needs pip install tokenizers==0.23.3.
+NAME.json is the tokenizer, NAME.jsonl has a case a line: a text, its ids, those with special tokens around them, the
+bytes where each of the latter begins and ends (none where the library's are off: tokenizer_compare.py), and their text
+without and with special tokens. Needs pip install tokenizers==0.23.3.
 """
 import json
 import os
@@ -38,6 +39,7 @@ def main(folder):
                     "text": text,
                     "ids": t.encode(text, add_special_tokens=False).ids,
                     "special": special,
+                    "spans": tokenizer_compare.flat_spans(t, text),
                     "decoded": t.decode(special, skip_special_tokens=True),
                     "whole": t.decode(special, skip_special_tokens=False),
                 }

@@ -1,5 +1,6 @@
 #include "base/json_reader.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -252,21 +253,50 @@ static bool take_into(json_reader *s, char c, char text[JSON_READER_NUMBER], siz
     return true;
 }
 
-status json_reader_number(json_reader *s, double *out) {
-    char text[JSON_READER_NUMBER] = { 0 };
+/* The letters of a number. `*whole`: it has neither a fraction nor an exponent. */
+static status take_number(json_reader *s, char text[JSON_READER_NUMBER], bool *whole) {
     size_t used = 0;
+    memset(text, 0, JSON_READER_NUMBER);
     json_reader_peek(s);
     take_into(s, '-', text, &used);
     size_t first = used;
     TRY(take_digits(s, text, &used));
     if (text[first] == '0' && used > first + 1) return json_reader_wrong(s, "a number begins with 0");
+    size_t digits = used;
     if (take_into(s, '.', text, &used)) TRY(take_digits(s, text, &used));
     if (take_into(s, 'e', text, &used) || take_into(s, 'E', text, &used)) {
         if (!take_into(s, '+', text, &used)) take_into(s, '-', text, &used);
         TRY(take_digits(s, text, &used));
     }
+    *whole = used == digits;
+    return STATUS_OK;
+}
+
+status json_reader_digits(json_reader *s, char text[JSON_READER_NUMBER]) {
+    bool whole;
+    return take_number(s, text, &whole);
+}
+
+static status number_of(json_reader *s, const char *text, double *out) {
     *out = strtod(text, NULL);
     return isfinite(*out) ? STATUS_OK : json_reader_wrong(s, "a number is too large");
+}
+
+status json_reader_number(json_reader *s, double *out) {
+    char text[JSON_READER_NUMBER];
+    bool whole;
+    TRY(take_number(s, text, &whole));
+    return number_of(s, text, out);
+}
+
+status json_reader_numeral(json_reader *s, json_numeral *out) {
+    char text[JSON_READER_NUMBER];
+    *out = (json_numeral){ 0 };
+    TRY(take_number(s, text, &out->whole));
+    if (!out->whole) return number_of(s, text, &out->number);
+    errno = 0;
+    out->integer = strtoll(text, NULL, 10);
+    return errno ? json_reader_wrong(s, "a whole number does not fit in 64 bits") : STATUS_OK;
 }
 
 /* The letters of a word, all of them or it is wrong. */

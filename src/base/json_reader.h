@@ -70,6 +70,15 @@ status json_reader_whole(json_reader *r, uint64_t *out);
 /* Any number that a double holds; of one in more than JSON_READER_NUMBER letters it is said that it is long.
  */
 status json_reader_number(json_reader *r, double *out);
+/* A whole number of 64 bits, or one that is written with a fraction or an exponent. */
+typedef struct {
+    bool whole;
+    int64_t integer; /* where it is whole */
+    double number;   /* where it is not */
+} json_numeral;
+status json_reader_numeral(json_reader *r, json_numeral *out);
+/* The same as the letters that it is written with, a text. */
+status json_reader_digits(json_reader *r, char text[JSON_READER_NUMBER]);
 status json_reader_bool(json_reader *r, bool *out);
 /* Is it null? Then it is taken. Whatever else begins with n is wrong. */
 status json_reader_null(json_reader *r, bool *is_null);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "text/template/template.h"
+#include "text/template/template_json.h"
 
 void *__real_realloc(void *block, size_t bytes);
 void *__real_malloc(size_t bytes);
@@ -61,21 +61,25 @@ static const char source[] =
 
 /* The status, after everything was given back. */
 static status run_once(void) {
-    const template_value
-        user[] = { { .kind = TEMPLATE_TEXT, .key = "role", .key_length = 4, .text = { "user", 4 } },
-                   { .kind = TEMPLATE_TEXT, .key = "content", .key_length = 7, .text = { "a", 1 } } },
-        answer[] = { { .kind = TEMPLATE_TEXT, .key = "role", .key_length = 4, .text = { "assistant", 9 } },
-                     { .kind = TEMPLATE_TEXT, .key = "content", .key_length = 7, .text = { "b", 1 } } },
-        both[] = { { .kind = TEMPLATE_OBJECT, .list = { user, 2 } },
-                   { .kind = TEMPLATE_OBJECT, .list = { answer, 2 } } },
-        messages = { .kind = TEMPLATE_LIST, .key = "messages", .key_length = 8, .list = { both, 2 } },
-        all = { .kind = TEMPLATE_OBJECT, .list = { &messages, 1 } };
-    template *t;
+    static const char chat[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"},"
+                               "{\"role\": \"assistant\", \"content\": \"b\"}]}";
+    const json_source from = json_source_memory(chat, sizeof chat - 1, "chat.json", "the chat");
+    template_json *j = NULL;
+    template_memory *keep = NULL;
+    template *t = NULL;
     template_output out = { 0 };
-    status result = template_parse("chat", source, sizeof source - 1, &t);
-    if (result == STATUS_OK) result = template_render(t, &all, &(template_options){ 0 }, &out);
+    status result = template_json_open(&from, UINT64_MAX, &j);
+    if (result == STATUS_OK) result = template_parse("chat", source, sizeof source - 1, &t);
+    if (result == STATUS_OK) result = template_memory_open(&keep);
+    for (int i = 0; i < 4 && result == STATUS_OK; i++) { /* twice alone, twice with what is kept */
+        template_output_close(&out);
+        result = template_render(t, template_json_value(j),
+                                 &(template_options){ .keep = i > 1 ? keep : NULL }, &out);
+    }
     template_close(t);
     template_output_close(&out);
+    template_memory_close(keep);
+    template_json_close(j);
     return result;
 }
 

@@ -29,6 +29,8 @@ LETTERS_TABLE(upper);
 LETTERS_TABLE(hidden);
 LETTERS_TABLE(title);
 LETTERS_TABLE(ignorable);
+LETTERS_TABLE(unnamed); /* letters that names can't have, and those that they can't begin with */
+LETTERS_TABLE(unnamed_first);
 #define LETTERS_SPECIAL(name)                                                                                \
     extern const letters_special letters_##name[];                                                           \
     extern const uint32_t letters_##name##_count

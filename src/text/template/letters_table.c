@@ -753,3 +753,12 @@ const letters_run letters_ignorable[] = {
 {0xe0100,0xe01ef,1,0}, };
 const uint32_t letters_ignorable_count = 408;
 
+const letters_run letters_unnamed[] = {
+{0x37a,0x37a,1,0}, {0x2e2f,0x2e2f,1,0}, {0xfc5e,0xfc63,1,0}, {0xfdfa,0xfdfb,1,0}, {0xfe70,0xfe7e,2,0}, };
+const uint32_t letters_unnamed_count = 5;
+
+const letters_run letters_unnamed_first[] = {
+{0x37a,0x37a,1,0}, {0xe33,0xe33,1,0}, {0xeb3,0xeb3,1,0}, {0x2e2f,0x2e2f,1,0}, {0xfc5e,0xfc63,1,0},
+{0xfdfa,0xfdfb,1,0}, {0xfe70,0xfe7e,2,0}, {0xff9e,0xff9f,1,0}, };
+const uint32_t letters_unnamed_first_count = 8;
+

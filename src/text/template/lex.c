@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "text/template/letters.h"
+#include "text/template/value.h"
 
 /* The rules are those of jinja2.lexer with block_start_string and its kin at their defaults. */
 
@@ -178,12 +180,21 @@ static uint32_t lex_integer(const lexer *l, uint32_t at) {
     return digits(l, at, 1);
 }
 
+/* Python's identifiers, without their marks and numbers that are letters. */
+static bool names(uint32_t point, bool first) {
+    if (point < 0x80)
+        return point == '_' || ((point | 32) >= 'a' && (point | 32) <= 'z') ||
+               (!first && point >= '0' && point <= '9');
+    if (LETTERS_IS(alpha, point))
+        return first ? !LETTERS_IS(unnamed_first, point) : !LETTERS_IS(unnamed, point);
+    return !first && LETTERS_IS(decimal, point);
+}
+
 static uint32_t lex_name(const lexer *l, uint32_t at) {
-    while (at < l->length) {
-        unsigned char c = (unsigned char)l->source[at];
-        if (c >= 0x80 && lex_blank(l->source + at, l->length - at)) break;
-        if (!(c >= 0x80 || c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z'))) break;
-        at++;
+    unsigned long point;
+    for (uint32_t begin = at, n; at < l->length; at += n) {
+        n = value_point(l->source + at, &point);
+        if (!names((uint32_t)point, at == begin)) break;
     }
     return at;
 }

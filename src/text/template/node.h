@@ -87,7 +87,8 @@ enum { NODE_MOST_HEIGHT = 250 };
 
 struct template {
     char *name;
-    char *source;  /* line breaks are "\n" */
+    char *source; /* line breaks are "\n" */
+    size_t source_room;
     char *strings; /* the constants' letters */
     uint32_t length, strings_used;
     node *nodes;

@@ -465,7 +465,8 @@ status template_parse(const char *name, const char *source, size_t length, templ
     template *t = memory_new(1, sizeof *t);
     token *tokens = NULL;
     if (t) t->name = memory_text(name);
-    if (t) t->source = memory_room(1, length + 1);
+    if (t) t->source_room = length + 1;
+    if (t) t->source = memory_room(1, t->source_room);
     status result =
         t && t->name && t->source
             ? STATUS_OK
@@ -490,6 +491,11 @@ void template_close(template *t) {
     memory_free(t->strings);
     memory_free(t->nodes);
     memory_free(t);
+}
+
+uint64_t template_bytes(const template *t) {
+    return sizeof *t + strlen(t->name) + 1 + t->source_room + 2 * ((uint64_t)t->length + 1) +
+           (uint64_t)t->node_room * sizeof *t->nodes;
 }
 
 bool template_marks_learned(const template *t) { return t->marks; }

@@ -161,13 +161,20 @@ static status render(run *r, const template_value *variables, builder *out) {
     return run_body(r, r->t->body);
 }
 
-static void begin(run *r, const template *t, const template_options *o) {
+/* What is kept: of the chat, and of the two that are rendered to find the prompt. */
+enum { KEPT_CHAT, KEPT_PROBES, KEPT = KEPT_PROBES + 2, KEPT_BYTES = 64 << 10 };
+struct template_memory {
+    arena_kept of[KEPT];
+};
+
+static void begin(run *r, const template *t, const template_options *o, int which) {
     *r = (run){ .t = t, .limits = *o };
     if (!r->limits.steps) r->limits.steps = TEMPLATE_STEPS;
     if (!r->limits.depth) r->limits.depth = TEMPLATE_DEPTH;
     if (!r->limits.memory) r->limits.memory = TEMPLATE_MEMORY;
     if (!r->limits.output) r->limits.output = TEMPLATE_OUTPUT;
     r->arena.limit = r->limits.memory;
+    r->arena.kept = o->keep ? &o->keep->of[which] : NULL;
 }
 
 /* What the template writes to prompt an answer: what an add_generation_prompt adds to the messages before the
@@ -181,7 +188,7 @@ static status find_prompt(const run *r, const template_value *variables, run pro
     builder texts[2] = { { 0 }, { 0 } };
     for (int i = 0; i < 2; i++) {
         run_probe probe = { first, i };
-        begin(&probes[i], r->t, &r->limits);
+        begin(&probes[i], r->t, &r->limits, KEPT_PROBES + i);
         probes[i].probe = &probe;
         status result = render(&probes[i], variables, &texts[i]);
         if (result == STATUS_FAILED) return result;
@@ -199,6 +206,7 @@ static status hand_over(run *r, const template_value *variables, const builder *
     if (text->length) memcpy(out->text, text->bytes, text->length);
     out->text[text->length] = 0;
     out->length = text->length;
+    if (r->limits.plain) return STATUS_OK;
     status result = STATUS_OK;
     if (!r->t->marks || r->limits.by_message) result = find_prompt(r, variables, probes, &prompt);
     if (result == STATUS_OK) result = learned_ranges(r, text, &prompt, out);
@@ -210,7 +218,7 @@ status template_render(const template *t, const template_value *variables, const
                        template_output *out) {
     run r;
     builder text = { 0 };
-    begin(&r, t, o);
+    begin(&r, t, o, KEPT_CHAT);
     *out = (template_output){ 0 };
     status result = render(&r, variables, &text);
     if (result == STATUS_OK) result = hand_over(&r, variables, &text, out);
@@ -223,4 +231,22 @@ void template_output_close(template_output *out) {
     memory_free(out->text);
     memory_free(out->ranges);
     *out = (template_output){ 0 };
+}
+
+status template_memory_open(template_memory **out) {
+    *out = memory_new(1, sizeof **out);
+    if (!*out) return status_set(STATUS_FAILED, "no memory to render chats");
+    for (int i = 0; i < KEPT; i++) (*out)->of[i].bytes = KEPT_BYTES;
+    return STATUS_OK;
+}
+
+void template_memory_close(template_memory *m) {
+    for (int i = 0; m && i < KEPT; i++) arena_forget(&m->of[i]);
+    memory_free(m);
+}
+
+uint64_t template_memory_bytes(const template_memory *m) {
+    uint64_t bytes = sizeof *m;
+    for (int i = 0; i < KEPT; i++) bytes += m->of[i].bytes;
+    return bytes;
 }

@@ -52,14 +52,25 @@ struct template_value {
     };
 };
 
+/* Where renderings, one at a time, put their values, so that not each asks for memory anew. It is as large as
+ * the largest of them needed. Close it; NULL is fine. */
+typedef struct template_memory template_memory;
+status template_memory_open(template_memory **out); /* STATUS_FAILED without memory */
+void template_memory_close(template_memory *m);
+/* Held between renderings. One that needs more takes more, up to three times its bound on memory, and this
+ * grows by what it needed. */
+uint64_t template_memory_bytes(const template_memory *m);
+
 /* Bounds of one rendering; 0 stands for the constant of the same name. */
 typedef struct {
     uint64_t steps;   /* nodes evaluated, items of loops, and 64 bytes of text read or written */
     uint32_t depth;   /* expressions, statements and macros within each other */
     size_t memory;    /* bytes for values while it runs */
     size_t output;    /* bytes */
+    bool plain;       /* nobody asks for ranges: the output has none */
     bool by_message;  /* what is learned follows from the messages, also where {% generation %} says it */
     const time_t *at; /* what strftime_now takes for now, in UTC; NULL: the clock, local time */
+    template_memory *keep; /* NULL: each rendering takes its memory and gives it back */
 } template_options;
 
 enum {
@@ -87,7 +98,8 @@ typedef struct {
 /* Reads a template; `name` stands before sentences. STATUS_INVALID where Jinja does not compile it, or for
  * what snug refuses (above); STATUS_FAILED without memory. template_close frees it. */
 status template_parse(const char *name, const char *source, size_t length, template **out);
-void template_close(template *t); /* NULL is fine */
+void template_close(template *t);           /* NULL is fine */
+uint64_t template_bytes(const template *t); /* memory that it holds */
 
 /* Does it say itself, by {% generation %}, what is learned? */
 bool template_marks_learned(const template *t);

@@ -12,6 +12,8 @@
 #include "text/tokenizer/hash_words.h"
 #include "text/tokenizer/merges.h"
 #include "text/tokenizer/models.h"
+#include "text/tokenizer/settle.h"
+#include "text/tokenizer/spans.h"
 #include "text/tokenizer/unicode.h"
 #include "text/tokenizer/word_cache.h"
 
@@ -24,16 +26,24 @@ typedef struct {
 
 enum { NONE = UINT32_MAX };
 
+/* Bytes of the word that a symbol stands for. */
+typedef struct {
+    uint32_t begin, end;
+} range;
+
 /* ---- symbols of a word ---- */
 
 typedef struct {
     symbol *at;
+    range *of; /* of each symbol; NULL: nobody asks */
     uint32_t count;
-    bool unknown; /* some are, and the last of them waits to be joined by more */
+    bool unknown;     /* some are, and the last of them waits to be joined by more */
+    range now, waits; /* of the letter that is added, and of what waits */
 } symbols;
 
-static void add(symbols *s, uint32_t id) {
+static void add(symbols *s, uint32_t id, range of) {
     s->at[s->count].id = id;
+    if (s->of) s->of[s->count] = of;
     s->count++;
 }
 
@@ -47,14 +57,16 @@ static status add_unknown(const part *p, const tokenizer *t, symbols *s) {
         return status_set(STATUS_INVALID,
                           "the text has what no token of the vocabulary holds, and its unknown token "
                           "('unk_token') is missing from it");
-    if (s->unknown && !p->joins_unknown) add(s, id);
+    if (s->unknown && !p->joins_unknown) add(s, id, s->waits);
+    if (!s->unknown || !p->joins_unknown) s->waits.begin = s->now.begin;
+    s->waits.end = s->now.end;
     s->unknown = true;
     return STATUS_OK;
 }
 
 static void end_unknown(const part *p, const tokenizer *t, symbols *s) {
     if (!s->unknown) return;
-    add(s, vocabulary_find(&t->words, p->unknown.data, p->unknown.bytes));
+    add(s, vocabulary_find(&t->words, p->unknown.data, p->unknown.bytes), s->waits);
     s->unknown = false;
 }
 
@@ -62,7 +74,7 @@ static void end_unknown(const part *p, const tokenizer *t, symbols *s) {
 static bool add_bytes(const tokenizer *t, symbols *s, span text) {
     for (uint32_t i = 0; i < text.bytes; i++)
         if (t->byte_ids[(unsigned char)text.data[i]] == TOKENIZER_NONE) return false;
-    for (uint32_t i = 0; i < text.bytes; i++) add(s, t->byte_ids[(unsigned char)text.data[i]]);
+    for (uint32_t i = 0; i < text.bytes; i++) add(s, t->byte_ids[(unsigned char)text.data[i]], s->now);
     return true;
 }
 
@@ -81,7 +93,7 @@ static status add_letter(const part *p, const tokenizer *t, symbols *s, span let
     uint32_t id = vocabulary_find(&t->words, letter.data, letter.bytes);
     if (id != TOKENIZER_NONE) {
         end_unknown(p, t, s);
-        return add(s, id), STATUS_OK;
+        return add(s, id, s->now), STATUS_OK;
     }
     return p->bytes && add_bytes(t, s, letter) ? STATUS_OK : add_unknown(p, t, s);
 }
@@ -90,10 +102,11 @@ static status add_letter(const part *p, const tokenizer *t, symbols *s, span let
 static status add_raw(const part *p, const tokenizer *t, symbols *s, span text) {
     for (uint32_t i = 0; i < text.bytes; i++) {
         uint32_t id = t->byte_ids[(unsigned char)text.data[i]];
+        s->now = (range){ i, i + 1 };
         if (id == TOKENIZER_NONE)
             TRY(add_unknown(p, t, s));
         else
-            end_unknown(p, t, s), add(s, id);
+            end_unknown(p, t, s), add(s, id, s->now);
     }
     end_unknown(p, t, s);
     return STATUS_OK;
@@ -104,6 +117,7 @@ static status add_letters(const part *p, const tokenizer *t, symbols *s, span te
     for (uint32_t at = 0, n; at < text.bytes; at += n) {
         n = (uint32_t)unicode_bytes((unsigned char)text.data[at]);
         span letter = { text.data + at, n };
+        s->now = (range){ at, at + n };
         TRY(add_letter(p, t, s, dressed(p, room, letter, at > 0, at + n == text.bytes)));
     }
     end_unknown(p, t, s);
@@ -180,9 +194,19 @@ static void push_pair(const tokenizer *t, heap *h, const symbol *s, uint32_t pla
     if (m) push(h, (entry){ m->rank, place, m->id });
 }
 
+/* The range of a symbol that others merged into, up to the next one. */
+static range range_of(const range *of, uint32_t first, uint32_t next) {
+    range all = of[first];
+    for (uint32_t i = first + 1; i < next; i++) {
+        if (of[i].begin < all.begin) all.begin = of[i].begin;
+        if (of[i].end > all.end) all.end = of[i].end;
+    }
+    return all;
+}
+
 /* Every merge takes one entry away and adds two at most, of which there are as many as symbols but one: a
  * heap of twice as many is enough. A symbol that is gone has the id NONE. */
-static status merge_long(tokenizer_work *w, symbol *s, uint32_t *count) {
+static status merge_long(tokenizer_work *w, symbol *s, range *of, uint32_t *count) {
     const tokenizer *t = w->t;
     TRY(work_room(w, &w->heap, 2 * (size_t)*count * sizeof(entry)));
     heap h = { (entry *)(void *)w->heap.data, 0 };
@@ -202,7 +226,11 @@ static status merge_long(tokenizer_work *w, symbol *s, uint32_t *count) {
         push_pair(t, &h, s, e.place);
     }
     uint32_t left = 0;
-    for (uint32_t i = 0; i != NONE && *count; i = s[i].next) s[left++].id = s[i].id;
+    for (uint32_t i = 0, next; i != NONE && *count; i = next) {
+        next = s[i].next;
+        if (of) of[left] = range_of(of, i, next == NONE ? *count : next);
+        s[left++].id = s[i].id;
+    }
     *count = left;
     return STATUS_OK;
 }
@@ -227,35 +255,93 @@ static uint32_t whole_word(tokenizer_work *w, span text) {
     return vocabulary_find(&t->words, letters, n);
 }
 
-static status encode_word(const part *p, tokenizer_work *w, span text) {
+/* `follows`: spans are set as well, for which each symbol's range goes with it through all merges. */
+static status encode_word(const part *p, tokenizer_work *w, span text, bool follows) {
     const tokenizer *t = w->t;
-    uint32_t whole = p->whole_words ? whole_word(w, text) : TOKENIZER_NONE;
-    if (whole != TOKENIZER_NONE) return work_id(w, whole);
+    size_t first = w->id_count;
+    bool inside = w->window.within && text.data == w->window.data;
+    uint32_t whole = p->whole_words && !inside ? whole_word(w, text) : TOKENIZER_NONE;
+    if (whole != TOKENIZER_NONE) {
+        TRY(work_id(w, whole));
+        return follows ? spans_set(w, first, text) : STATUS_OK;
+    }
     size_t dress = (size_t)p->prefix.bytes + p->suffix.bytes;
     size_t most = (size_t)text.bytes + (p->bytes ? dress * text.bytes : 0) + 1;
-    TRY(work_room(w, &w->model, most * sizeof(symbol) + dress + 8));
+    size_t room = most * (sizeof(symbol) + (follows ? sizeof(range) : 0));
+    TRY(work_room(w, &w->model, room + dress + 8));
     symbols s = { .at = (symbol *)(void *)w->model.data };
-    TRY(add_letters(p, t, &s, text, w->model.data + most * sizeof(symbol)));
-    if (s.count > SHORT)
-        TRY(merge_long(w, s.at, &s.count));
+    if (follows) s.of = (range *)(void *)(s.at + most);
+    TRY(add_letters(p, t, &s, text, w->model.data + room));
+    if (s.count > SHORT || follows)
+        TRY(merge_long(w, s.at, s.of, &s.count));
     else
         s.count = merge_short(t, s.at, s.count);
     for (uint32_t i = 0; i < s.count; i++) TRY(work_id(w, s.at[i].id));
+    for (uint32_t i = 0; follows && i < s.count; i++)
+        TRY(spans_set(w, first + i, (span){ text.data + s.of[i].begin, s.of[i].end - s.of[i].begin }));
     return STATUS_OK;
 }
 
 /* A word, or a part of one that nothing joins with the next part. */
 static status encode_part(const part *p, tokenizer_work *w, span text) {
     word_cache_entry *known = word_cache_find(w->cache, text);
-    if (!known) return encode_word(p, w, text);
+    if (!known || (w->window.within && text.data == w->window.data)) return encode_word(p, w, text, false);
     if (word_cache_is(known, text)) {
         for (uint32_t i = 0; i < known->count; i++) TRY(work_id(w, known->ids[i]));
         return STATUS_OK;
     }
     size_t before = w->id_count;
-    TRY(encode_word(p, w, text));
+    TRY(encode_word(p, w, text, false));
     word_cache_put(known, text, w->ids + before, w->id_count - before);
     return STATUS_OK;
+}
+
+status bpe_encode_inside(tokenizer_work *w, span text) {
+    const char *data = w->window.data;
+    bool within = w->window.within;
+    w->window.within = true, w->window.data = text.data;
+    status result = encode_word(&w->t->model, w, text, false);
+    w->window.within = within, w->window.data = data;
+    return result;
+}
+
+/* ---- with spans ---- */
+
+uint32_t bpe_says(const tokenizer *t, uint32_t id, span text) {
+    const char *token = t->words.text + t->words.start[id];
+    uint32_t bytes = t->words.length[id], n = 0;
+    if (!t->direct_bytes) return bytes <= text.bytes && memcmp(token, text.data, bytes) == 0 ? bytes : 0;
+    for (uint32_t at = 0; at < bytes; n++) {
+        char letter[2];
+        if (n == text.bytes) return 0;
+        size_t length = byte_letters_write((unsigned char)text.data[n], letter);
+        if (bytes - at < length || memcmp(token + at, letter, length) != 0) return 0;
+        at += (uint32_t)length;
+    }
+    return n;
+}
+
+/* Most words are what their tokens say, one after the other: the spans of the ids from `first` on. False:
+ * some token says something else, as unknown ones do, or might although letters were dropped. */
+static status spans_by_tokens(const part *p, tokenizer_work *w, span text, size_t first, bool *all) {
+    *all = !p->prefix.bytes && !p->suffix.bytes && !(p->bytes && !p->unknown.data);
+    uint32_t at = 0;
+    for (size_t i = first; *all && i < w->id_count; i++) {
+        uint32_t n = bpe_says(w->t, w->ids[i], (span){ text.data + at, text.bytes - at });
+        if (n == 0) return *all = false, STATUS_OK;
+        TRY(spans_set(w, i, (span){ text.data + at, n }));
+        at += n;
+    }
+    return STATUS_OK;
+}
+
+/* The spans of a word whose ids are those from `first` on. */
+static status add_spans(const part *p, tokenizer_work *w, span text, size_t first) {
+    bool all;
+    TRY(spans_by_tokens(p, w, text, first, &all));
+    if (all) return STATUS_OK;
+    w->id_count = first;
+    return encode_word(p, w, text, true);
 }
 
 /* Long words are cut where no merge can cross, so that most of their parts are remembered and none is large.
@@ -265,7 +351,9 @@ static status encode(const part *p, tokenizer_work *w, span text) {
     for (uint32_t at = 0; at < text.bytes; at += n) {
         span rest = { text.data + at, text.bytes - at };
         n = w->t->cuts_words && rest.bytes > WORD_BYTES ? cuts_word(w->t, rest) : rest.bytes;
+        size_t first = w->id_count;
         TRY(encode_part(p, w, (span){ rest.data, n }));
+        if (w->spans.on) TRY(add_spans(p, w, (span){ rest.data, n }, first));
     }
     return STATUS_OK;
 }
@@ -284,6 +372,7 @@ static status check(opener *o, part *p) {
         return open_wrong(o, "the vocabulary of a BPE is an object of tokens with their ids");
     TRY(merges_read(o));
     o->t->neighbours = open_take(o, CUTS_BITS / 8);
+    o->t->beginnings = open_take(o, SETTLE_BITS / 8);
     if (!o->counting && p->bytes) models_byte_ids(o->t);
     return STATUS_OK;
 }
@@ -317,4 +406,6 @@ static const part_field fields[] = { { .name = "dropout", .type = FIELD_SPECIAL,
                                      { PART_FIELD("ignore_merges", FIELD_MAYBE, whole_words) },
                                      { 0 } };
 
-const part_kind bpe_kind = { .name = "BPE", .fields = fields, .check = check, .encode = encode };
+const part_kind bpe_kind = {
+    .name = "BPE", .fields = fields, .known_by = "merges", .check = check, .encode = encode
+};

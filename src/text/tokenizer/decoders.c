@@ -25,9 +25,8 @@ status decoders_end(tokenizer_work *w, int which) {
     if (l->text.used >= UINT32_MAX) return status_set(STATUS_INVALID, "a decoded text is longer than 4 GiB");
     if (l->count == l->room) {
         uint32_t room = l->room + l->room / 2 + 64;
-        uint32_t *ends = memory_resize(l->ends, room, sizeof *ends);
+        uint32_t *ends = work_grow(w, l->ends, l->room, room, sizeof *ends);
         if (!ends) return status_set(STATUS_NO_FIT, "no memory for %u strings", room);
-        w->bytes += (room - l->room) * sizeof *ends;
         l->ends = ends, l->room = room;
     }
     l->ends[l->count++] = (uint32_t)l->text.used;

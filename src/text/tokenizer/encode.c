@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "text/tokenizer/added.h"
+#include "text/tokenizer/blanks.h"
 #include "text/tokenizer/cuts.h"
+#include "text/tokenizer/spans.h"
 #include "text/tokenizer/unicode.h"
 
 typedef struct {
@@ -13,25 +15,34 @@ typedef struct {
     bool last;  /* and reaches to the end of a window */
 } segment;
 
+static status add_token(tokenizer_work *w, uint32_t id, span text) {
+    TRY(work_id(w, id));
+    return w->spans.on ? spans_set(w, w->id_count - 1, text) : STATUS_OK;
+}
+
+/* Where documents are cut between characters that nothing joins, the model has the text as one word: what
+ * pre-tokenizers look for is none of it (runs_inside). */
+static uint32_t open_stage(const tokenizer *t) { return t->takes_cuts ? t->pre_tokenizers.count : 0; }
+
 static status normal_segment(void *context, const char *data, size_t bytes, size_t start, uint32_t id) {
     const segment *s = context;
     tokenizer_work *w = s->w;
-    w->window.base = start;
-    w->window.last = s->last && id == TOKENIZER_NONE && start + bytes == s->text.bytes;
+    bool last = s->last && id == TOKENIZER_NONE && start + bytes == s->text.bytes;
+    w->window.base = start, w->window.data = data;
+    w->window.last = last;
     if (id != TOKENIZER_NONE)
-        TRY(work_id(w, id));
+        TRY(add_token(w, id, (span){ data, (uint32_t)bytes }));
     else
-        TRY(work_piece(w, 0, (span){ data, (uint32_t)bytes }, s->first && start == 0));
-    w->window.goes_on = false;
-    size_t end = start + bytes;
-    bool ascii = end < s->text.bytes && (unsigned char)s->text.data[end] < 0x80;
-    if (s->last && !w->window.last && (ascii || !w->t->normalizers.count))
-        w->window.decided = end, w->window.ids = w->id_count;
-    w->window.last = false;
+        TRY(work_piece(w, last ? open_stage(w->t) : 0, (span){ data, (uint32_t)bytes },
+                       s->first && start == 0));
+    w->window.goes_on = w->window.within = w->window.last = false;
+    w->window.data = s->text.data, w->window.base = 0;
+    if (s->last && !last) work_decide(w, data + bytes, false);
     return STATUS_OK;
 }
 
-/* Of the last segment of a window the places in the text are known only where normalizing changes nothing. */
+/* Of the last segment of a window the places in the text are found by origins where normalizing changed it.
+ */
 static bool same_text(span a, const char *data, size_t bytes) {
     return a.bytes == bytes && (a.data == data || memcmp(a.data, data, bytes) == 0);
 }
@@ -39,15 +50,26 @@ static bool same_text(span a, const char *data, size_t bytes) {
 static status text_segment(tokenizer_work *w, span text, bool first, bool last) {
     span normal = text;
     TRY(work_normalize(w, &normal));
-    w->window.decided = 0, w->window.ids = w->id_count;
-    if (normal.bytes == 0 || (last && !same_text(normal, text.data, text.bytes))) return STATUS_OK;
+    w->window.decided = 0, w->window.ids = w->id_count, w->window.inside = false;
+    w->window.mapped = last && !same_text(normal, text.data, text.bytes);
+    if (w->window.mapped) { /* once more */
+        normal = text;
+        w->spans.on = true;
+        status result = work_normalize(w, &normal);
+        w->spans.on = false;
+        TRY(result);
+        w->window.segment = (size_t)(text.data - w->spans.text);
+    }
+    if (normal.bytes == 0) return STATUS_OK;
+    w->window.end = w->window.limit = normal.data + normal.bytes;
+    if (last && w->t->normalizers.count) w->window.limit = normal.data + added_begun(w->t, normal);
     segment s = { w, normal, first, last };
     return added_split(w->t, &w->t->normal, normal, normal_segment, &s);
 }
 
 static status plain_segment(void *context, const char *data, size_t bytes, size_t start, uint32_t id) {
     tokenizer_work *w = context;
-    if (id != TOKENIZER_NONE) return work_id(w, id);
+    if (id != TOKENIZER_NONE) return add_token(w, id, (span){ data, (uint32_t)bytes });
     return text_segment(w, (span){ data, (uint32_t)bytes }, start == 0, false);
 }
 
@@ -69,23 +91,29 @@ static status truncate_ids(const tokenizer *t, tokenizer_work *w, bool special) 
                           "the tokenizer cuts texts to fewer tokens than it puts around each");
     size_t most = (size_t)(t->most_ids - around);
     if (w->id_count <= most) return STATUS_OK;
-    if (t->truncates_left) memmove(w->ids, w->ids + (w->id_count - most), most * sizeof *w->ids);
+    size_t over = t->truncates_left ? w->id_count - most : 0;
+    if (over) memmove(w->ids, w->ids + over, most * sizeof *w->ids);
+    if (over && w->spans.on) memmove(w->spans.at, w->spans.at + over, most * sizeof *w->spans.at);
     w->id_count = most;
     return STATUS_OK;
 }
 
-/* Makes room for `n` more ids at the beginning. */
+/* Makes room for `n` more ids at the beginning, which stand for nothing in the text. */
 static status shift_ids(tokenizer_work *w, size_t n) {
     if (w->id_room - w->id_count < n) TRY(work_more_ids(w, w->id_count + n));
     if (w->id_count) memmove(w->ids + n, w->ids, w->id_count * sizeof *w->ids);
     w->id_count += n;
+    if (!w->spans.on || n == 0) return STATUS_OK;
+    TRY(spans_set(w, w->id_count - 1, (span){ 0 }));
+    memmove(w->spans.at + n, w->spans.at, (w->id_count - n) * sizeof *w->spans.at);
+    memset(w->spans.at, 0, n * sizeof *w->spans.at);
     return STATUS_OK;
 }
 
 static status put_around(tokenizer_work *w, const part *p) {
     TRY(shift_ids(w, p->before_count));
     if (p->before_count) memcpy(w->ids, p->before, p->before_count * sizeof *w->ids);
-    for (uint32_t i = 0; i < p->after_count; i++) TRY(work_id(w, p->after[i]));
+    for (uint32_t i = 0; i < p->after_count; i++) TRY(add_token(w, p->after[i], (span){ 0 }));
     return STATUS_OK;
 }
 
@@ -99,7 +127,7 @@ static status pad_ids(const tokenizer *t, tokenizer_work *w) {
         TRY(shift_ids(w, missing));
         for (size_t i = 0; i < missing; i++) w->ids[i] = t->pad_id;
     }
-    while (w->id_count < length) TRY(work_id(w, t->pad_id));
+    while (w->id_count < length) TRY(add_token(w, t->pad_id, (span){ 0 }));
     return STATUS_OK;
 }
 
@@ -122,6 +150,15 @@ status tokenizer_encode(const tokenizer *t, tokenizer_work *w, const char *text,
     return STATUS_OK;
 }
 
+status tokenizer_encode_spans(const tokenizer *t, tokenizer_work *w, tokenizer_text text, bool special,
+                              tokenizer_ids *ids, const tokenizer_span **spans) {
+    w->spans.on = true, w->spans.text = text.data;
+    status result = tokenizer_encode(t, w, text.data, text.bytes, special, ids);
+    w->spans.on = false, w->spans.text = NULL;
+    *spans = result == STATUS_OK && ids->count ? w->spans.at : NULL;
+    return result;
+}
+
 /* ---- a long document, window by window ---- */
 
 typedef struct {
@@ -135,6 +172,9 @@ static status window_segment(void *context, const char *data, size_t bytes, size
     tokenizer_work *w = k->w;
     bool first = start == 0 && !k->document->begun, last = w->window.open && start + bytes == k->bytes;
     w->window.goes_on = start == 0 && k->document->inside;
+    w->window.within = start == 0 && k->document->word;
+    bool word = w->window.within; /* stays so where nothing is used */
+    k->document->word = false;
     if (id != TOKENIZER_NONE) {
         k->used = start + bytes;
         k->document->inside = false;
@@ -148,6 +188,7 @@ static status window_segment(void *context, const char *data, size_t bytes, size
     }
     w->id_count = w->window.ids;
     k->used = start + w->window.decided;
+    k->document->word = w->window.decided ? w->window.inside : word;
     if (w->window.decided) k->document->inside = true;
     return STATUS_OK;
 }
@@ -172,12 +213,17 @@ status tokenizer_encode_window(const tokenizer *t, tokenizer_work *w, tokenizer_
     if (n >= UINT32_MAX) return status_set(STATUS_INVALID, "a window of %zu bytes is too long", n);
     if (!unicode_valid(window.data, n, &place))
         return status_set(STATUS_INVALID, "the text is not UTF-8 at byte %zu", place);
-    if (!window.last && !t->takes_windows && !t->takes_cuts) return STATUS_OK;
+    if (!window.last && !tokenizer_takes_windows(t)) return STATUS_OK;
     if (!window.last) n = added_begun(t, (span){ window.data, (uint32_t)n });
-    if (!window.last && t->takes_cuts) { /* what is before the cut is whole in itself */
-        n = cuts_find(t, (span){ window.data, (uint32_t)n });
+    if (!window.last && t->takes_cuts) {
+        size_t cut = cuts_find(t, (span){ window.data, (uint32_t)n });
+        if (cut) n = cut, w->window.open = false; /* what is before the cut is whole in itself */
+    }
+    if (!window.last && t->takes_blanks) {
+        n = blanks_find((span){ window.data, (uint32_t)n });
         w->window.open = false;
     }
+    w->spans.text = window.data;
     window_walk k = { w, document, n, 0 };
     TRY(added_split(t, &t->plain, (span){ window.data, (uint32_t)n }, window_segment, &k));
     document->used = k.used;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "text/tokenizer/models.h"
+#include "text/tokenizer/spans.h"
 #include "text/tokenizer/unicode.h"
 
 /* The id of the unknown token, or what is missing. */
@@ -14,20 +15,26 @@ static status unknown_id(const tokenizer *t, const part *p, uint32_t *id) {
                       "('unk_token') is missing from it");
 }
 
+/* A token of a part of the piece. */
+static status add_token(tokenizer_work *w, uint32_t id, const char *data, size_t bytes) {
+    TRY(work_id(w, id));
+    return w->spans.on ? spans_set(w, w->id_count - 1, (span){ data, (uint32_t)bytes }) : STATUS_OK;
+}
+
 /* ---- WordLevel: a word is a token ---- */
 
 static status word_level(const part *p, tokenizer_work *w, span text) {
     uint32_t id = vocabulary_find(&w->t->words, text.data, text.bytes);
     if (id == TOKENIZER_NONE) TRY(unknown_id(w->t, p, &id));
-    return work_id(w, id);
+    return add_token(w, id, text.data, text.bytes);
 }
 
 static const part_field word_level_fields[] = {
     { PART_FIELD("unk_token", FIELD_TEXT, unknown), .required = true }, { 0 }
 };
-static const part_kind kind_word_level = { .name = "WordLevel",
-                                           .fields = word_level_fields,
-                                           .encode = word_level };
+static const part_kind kind_word_level = {
+    .name = "WordLevel", .fields = word_level_fields, .known_by = "vocab", .encode = word_level
+};
 
 /* ---- WordPiece: the longest beginning, again and again; a word that does not come out is unknown ---- */
 
@@ -66,13 +73,13 @@ static status word_piece(const part *p, tokenizer_work *w, span text) {
     for (uint32_t at = 0; known && at < text.bytes;) {
         size_t n = longest_token(p, w, (span){ text.data + at, text.bytes - at }, at > 0, &id);
         known = n > 0;
-        if (known) TRY(work_id(w, id));
+        if (known) TRY(add_token(w, id, text.data + at, n));
         at += (uint32_t)n;
     }
     if (known) return STATUS_OK;
     w->id_count = before;
     TRY(unknown_id(w->t, p, &id));
-    return work_id(w, id);
+    return add_token(w, id, text.data, text.bytes);
 }
 
 static const part_field word_piece_fields[] = {
@@ -81,9 +88,9 @@ static const part_field word_piece_fields[] = {
     { PART_FIELD("max_input_chars_per_word", FIELD_WHOLE, length), .required = true },
     { 0 }
 };
-static const part_kind kind_word_piece = { .name = "WordPiece",
-                                           .fields = word_piece_fields,
-                                           .encode = word_piece };
+static const part_kind kind_word_piece = {
+    .name = "WordPiece", .fields = word_piece_fields, .known_by = "vocab", .encode = word_piece
+};
 
 /* ---- Unigram: the tokens whose scores add up to most ---- */
 
@@ -146,6 +153,7 @@ static bool walk_tokens(const tokenizer *t, span text, uint32_t at, size_t chara
     return single;
 }
 
+/* Each of the bytes stands for all of the text, as the library has it. */
 static status unknown_bytes(const part *p, tokenizer_work *w, span text) {
     size_t before = w->id_count;
     for (uint32_t i = 0; p->bytes && i < text.bytes; i++) {
@@ -154,14 +162,14 @@ static status unknown_bytes(const part *p, tokenizer_work *w, span text) {
             w->id_count = before;
             break;
         }
-        TRY(work_id(w, id));
+        TRY(add_token(w, id, text.data, text.bytes));
     }
     if (p->bytes && w->id_count > before) return STATUS_OK;
     if (p->unknown_id == TOKENIZER_NONE)
         return status_set(STATUS_INVALID,
                           "the text has what no token of the vocabulary holds, and the model has no "
                           "'unk_id'");
-    return work_id(w, p->unknown_id);
+    return add_token(w, p->unknown_id, text.data, text.bytes);
 }
 
 /* The best path from its end, turned around: from[] is rewritten to where the next piece ends. */
@@ -180,7 +188,7 @@ static status follow(const part *p, tokenizer_work *w, span text, path *paths) {
             to = next;
         span piece = { text.data + at, to - at };
         uint32_t id = vocabulary_find(&t->words, piece.data, piece.bytes);
-        TRY(id != TOKENIZER_NONE ? work_id(w, id) : unknown_bytes(p, w, piece));
+        TRY(id != TOKENIZER_NONE ? add_token(w, id, piece.data, piece.bytes) : unknown_bytes(p, w, piece));
     }
     return STATUS_OK;
 }
@@ -314,6 +322,7 @@ static const part_field unigram_fields[] = {
 };
 static const part_kind kind_unigram = { .name = "Unigram",
                                         .fields = unigram_fields,
+                                        .known_by = "unk_id",
                                         .init = { .unknown_id = TOKENIZER_NONE },
                                         .check = check_unigram,
                                         .encode = unigram };

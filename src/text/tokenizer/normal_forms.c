@@ -3,9 +3,13 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "text/tokenizer/spans.h"
 #include "text/tokenizer/unicode.h"
 
 enum { FEW = 16, MOST = 32 /* characters that one becomes */ };
+
+/* Of a point: it is not the first that came of its character. */
+enum { FURTHER = 1 << 24, POINT = FURTHER - 1 };
 
 /* Characters that may still change places or join, in w->model. */
 typedef struct {
@@ -13,11 +17,14 @@ typedef struct {
     buffer *out;
     int form;
     size_t count;
+    const char *begin; /* of the characters that they come of */
 } pending;
 
 static int32_t *points(const pending *p) { return (int32_t *)(void *)p->w->model.data; }
 
-static unsigned class_of(int32_t point) { return (unsigned)utf8proc_get_property(point)->combining_class; }
+static unsigned class_of(int32_t point) {
+    return (unsigned)utf8proc_get_property(point & POINT)->combining_class;
+}
 
 /* Marks of a row in the order of their classes, equal ones as they were: by insertion, or where there are
  * many by counting, so that no text takes long. `other` has room for as many. */
@@ -45,6 +52,60 @@ static void order(int32_t *at, size_t n, int32_t *other) {
     }
 }
 
+/* ---- with origins: as the library counts them, so that marks that changed places have each other's ---- */
+
+/* One character instead of two; 0: they don't join. */
+static int32_t joined(int32_t a, int32_t b) {
+    int32_t pair[2] = { a, b };
+    return utf8proc_normalize_utf32(pair, 2, UTF8PROC_STABLE | UTF8PROC_COMPOSE) == 1 ? pair[0] : 0;
+}
+
+/* Joins points and adds up how many characters each of them takes: `takes` is 1 of the first point that comes
+ * of a character, 0 of a further one. Returns how many are left. */
+static size_t join(int32_t *at, int32_t *takes, size_t n) {
+    size_t left = 0, starter = SIZE_MAX;
+    unsigned last = 0; /* the class of the mark behind the starter; 0: none is left between */
+    for (size_t i = 0; i < n; i++) {
+        unsigned class = class_of(at[i]);
+        bool reaches = starter != SIZE_MAX && (last == 0 ? starter + 1 == left : last < class);
+        int32_t both = reaches ? joined(at[starter], at[i]) : 0;
+        if (both) {
+            at[starter] = both, takes[starter] += takes[i];
+            continue;
+        }
+        last = class;
+        if (class == 0) starter = left;
+        at[left] = at[i], takes[left++] = takes[i];
+    }
+    return left;
+}
+
+/* A point that takes no character is of the one before it; one that takes some, of the first of them. */
+static status write_origins(pending *p, const int32_t *at, const int32_t *takes, size_t n) {
+    const char *from = p->begin;
+    for (size_t i = 0; i < n; i++) {
+        size_t before = p->out->used;
+        TRY(work_add_point(p->w, p->out, (uint32_t)at[i]));
+        TRY(spans_made(p->w, p->out, before,
+                       spans_origin(p->w, takes[i] || from == p->begin ? from : from - 1)));
+        for (int32_t k = 0; k < takes[i]; k++) from += unicode_bytes((unsigned char)*from);
+    }
+    return STATUS_OK;
+}
+
+static status flush_origins(pending *p, int32_t *at, int32_t *takes, size_t n) {
+    for (size_t i = 0; i < n; i++) takes[i] = (at[i] & FURTHER) == 0, at[i] &= POINT;
+    if (p->form & NORMAL_COMPOSE) n = join(at, takes, n);
+    return write_origins(p, at, takes, n);
+}
+
+static status add_same(pending *p, const char *data, size_t bytes) {
+    TRY(work_add(p->w, p->out, data, bytes));
+    return p->w->spans.on ? spans_copied(p->w, p->out, data, bytes) : STATUS_OK;
+}
+
+/* ---- characters as they come ---- */
+
 static status flush(pending *p) {
     if (p->count == 0) return STATUS_OK;
     size_t n = p->count;
@@ -52,6 +113,7 @@ static status flush(pending *p) {
     TRY(work_room(p->w, &p->w->model, 2 * n * sizeof(int32_t)));
     int32_t *at = points(p);
     order(at, n, at + n);
+    if (p->w->spans.on) return flush_origins(p, at, at + n, n);
     if (p->form & NORMAL_COMPOSE) {
         utf8proc_ssize_t left =
             utf8proc_normalize_utf32(at, (utf8proc_ssize_t)n, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
@@ -62,12 +124,14 @@ static status flush(pending *p) {
     return STATUS_OK;
 }
 
-static status add_point(pending *p, uint32_t point) {
+static status add_point(pending *p, uint32_t point, const char *from) {
     int options = UTF8PROC_DECOMPOSE | UTF8PROC_STABLE | (p->form & NORMAL_COMPAT ? UTF8PROC_COMPAT : 0);
     TRY(work_room(p->w, &p->w->model, (p->count + MOST) * sizeof(int32_t)));
     utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)point, points(p) + p->count, MOST,
                                                  (utf8proc_option_t)options, NULL);
     if (n < 0 || n > MOST) return status_set(STATUS_INVALID, "utf8proc can't take U+%04X apart", point);
+    if (p->count == 0) p->begin = from;
+    for (utf8proc_ssize_t i = 1; p->w->spans.on && i < n; i++) points(p)[p->count + (size_t)i] |= FURTHER;
     p->count += (size_t)n;
     return STATUS_OK;
 }
@@ -82,17 +146,17 @@ status normal_forms_add(tokenizer_work *w, int form, span text, buffer *out) {
         while (end < text.bytes && (unsigned char)text.data[end] < 0x80) end++;
         if (end > at) {
             TRY(flush(&p));
-            TRY(work_add(w, out, text.data + at, end - at - 1));
-            TRY(add_point(&p, (unsigned char)text.data[end - 1]));
+            TRY(add_same(&p, text.data + at, end - at - 1));
+            TRY(add_point(&p, (unsigned char)text.data[end - 1], text.data + end - 1));
             at = end;
             continue;
         }
         uint32_t point = unicode_read(text.data + at, &length);
         if (unicode_is(point, UNICODE_NORMAL)) {
             TRY(flush(&p));
-            TRY(work_add(w, out, text.data + at, length));
+            TRY(add_same(&p, text.data + at, length));
         } else {
-            TRY(add_point(&p, point));
+            TRY(add_point(&p, point, text.data + at));
         }
         at += (uint32_t)length;
     }

@@ -3,6 +3,7 @@
 
 #include "text/tokenizer/normal_forms.h"
 #include "text/tokenizer/precompiled.h"
+#include "text/tokenizer/spans.h"
 #include "text/tokenizer/unicode.h"
 
 static status written(span *text, const buffer *out) {
@@ -49,7 +50,21 @@ static status nfkc(const part *p, tokenizer_work *w, span *text, buffer *out) {
 /* What becomes of a character; it is not written if this adds nothing. */
 typedef status each_point(const part *p, tokenizer_work *w, uint32_t point, buffer *out);
 
+static status map_with_spans(const part *p, tokenizer_work *w, span text, buffer *out, each_point *each) {
+    for (uint32_t at = 0; at < text.bytes;) {
+        size_t length, before = out->used;
+        TRY(each(p, w, unicode_read(text.data + at, &length), out));
+        TRY(spans_made(w, out, before, spans_origin(w, text.data + at)));
+        at += (uint32_t)length;
+    }
+    return STATUS_OK;
+}
+
 static status map_points(const part *p, tokenizer_work *w, span *text, buffer *out, each_point *each) {
+    if (w->spans.on) {
+        TRY(map_with_spans(p, w, *text, out, each));
+        return written(text, out);
+    }
     for (uint32_t at = 0; at < text->bytes;) {
         size_t length;
         uint32_t point = unicode_read(text->data + at, &length);
@@ -98,6 +113,7 @@ static status byte_level(const part *p, tokenizer_work *w, span *text, buffer *o
     TRY(work_room(w, out, 2 * (size_t)text->bytes));
     for (uint32_t i = 0; i < text->bytes; i++)
         out->used += byte_letters_write((unsigned char)text->data[i], out->data + out->used);
+    if (w->spans.on) TRY(spans_letters(w, out, *text));
     return written(text, out);
 }
 
@@ -145,6 +161,7 @@ static status bert(const part *p, tokenizer_work *w, span *text, buffer *out) {
     TRY(map_points(p, w, text, between, add_small));
     out->used = 0;
     TRY(work_add(w, out, between->data, between->used));
+    if (w->spans.on) TRY(spans_copied(w, out, between->data, between->used));
     return written(text, out);
 }
 
@@ -160,9 +177,21 @@ static status strip(const part *p, tokenizer_work *w, span *text, buffer *out) {
 
 static status prepend(const part *p, tokenizer_work *w, span *text, buffer *out) {
     if (text->bytes == 0 || w->window.goes_on) return STATUS_OK;
-    TRY(work_add(w, out, p->content.data, p->content.bytes));
-    TRY(work_add(w, out, text->data, text->bytes));
+    TRY(work_put_before(w, out, p->content, *text));
     return written(text, out);
+}
+
+/* What is put in a match's place stands for its last character; where nothing was matched at the beginning,
+ * for no byte there. */
+static status replaced(tokenizer_work *w, buffer *out, const span *text, size_t end, size_t content) {
+    origin of = spans_origin(w, text->data + (end ? end - 1 : 0));
+    if (end == 0) of.end = of.begin;
+    return spans_made(w, out, out->used - content, of);
+}
+
+static status add_copy(tokenizer_work *w, buffer *out, const char *data, size_t bytes) {
+    TRY(work_add(w, out, data, bytes));
+    return w->spans.on ? spans_copied(w, out, data, bytes) : STATUS_OK;
 }
 
 static status replace(const part *p, tokenizer_work *w, span *text, buffer *out) {
@@ -173,12 +202,13 @@ static status replace(const part *p, tokenizer_work *w, span *text, buffer *out)
     for (;;) {
         TRY(pattern_next(&walk, &found, &start, &end));
         if (!found) break;
-        TRY(work_add(w, out, text->data + done, start - done));
+        TRY(add_copy(w, out, text->data + done, start - done));
         TRY(work_add(w, out, p->content.data, p->content.bytes));
+        if (w->spans.on) TRY(replaced(w, out, text, end, p->content.bytes));
         done = end;
     }
     if (done == 0 && out->used == 0) return STATUS_OK;
-    TRY(work_add(w, out, text->data + done, text->bytes - done));
+    TRY(add_copy(w, out, text->data + done, text->bytes - done));
     return written(text, out);
 }
 
@@ -210,16 +240,20 @@ static const part_field precompiled_fields[] = {
 };
 
 static const part_kind kinds[] = {
-    { .name = "BertNormalizer", .fields = bert_fields, .init = { .accents = UNSAID }, .normalize = bert },
+    { .name = "BertNormalizer",
+      .fields = bert_fields,
+      .init = { .accents = UNSAID },
+      .before_blank = true,
+      .normalize = bert },
     { .name = "Strip", .fields = strip_fields, .normalize = strip },
-    { .name = "StripAccents", .normalize = strip_accents },
-    { .name = "NFC", .before_ascii = true, .normalize = nfc },
-    { .name = "NFD", .before_ascii = true, .normalize = nfd },
-    { .name = "NFKC", .before_ascii = true, .normalize = nfkc },
-    { .name = "NFKD", .before_ascii = true, .normalize = nfkd },
-    { .name = "Lowercase", .normalize = lowercase },
-    { .name = "Nmt", .normalize = nmt },
-    { .name = "Precompiled", .fields = precompiled_fields, .normalize = precompiled },
+    { .name = "StripAccents", .before_blank = true, .normalize = strip_accents },
+    { .name = "NFC", .before_blank = true, .before_ascii = true, .normalize = nfc },
+    { .name = "NFD", .before_blank = true, .before_ascii = true, .normalize = nfd },
+    { .name = "NFKC", .before_blank = true, .before_ascii = true, .normalize = nfkc },
+    { .name = "NFKD", .before_blank = true, .before_ascii = true, .normalize = nfkd },
+    { .name = "Lowercase", .before_blank = true, .normalize = lowercase },
+    { .name = "Nmt", .before_blank = true, .normalize = nmt },
+    { .name = "Precompiled", .fields = precompiled_fields, .before_blank = true, .normalize = precompiled },
     { .name = "Replace", .replaces = true, .fields = replace_fields, .normalize = replace },
     { .name = "Prepend", .at_beginning = true, .fields = prepend_fields, .normalize = prepend },
     { .name = "ByteLevel", .normalize = byte_level },

@@ -14,9 +14,11 @@
 
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "text/tokenizer/blanks.h"
 #include "text/tokenizer/cuts.h"
 #include "text/tokenizer/models.h"
 #include "text/tokenizer/pre_tokenizers.h"
+#include "text/tokenizer/settle.h"
 #include "text/tokenizer/unicode.h"
 
 enum { SEQUENCES = 8, PARTS = 64 };
@@ -182,13 +184,34 @@ static status find_kind(opener *o, const part_kind *const *kinds, const part_kin
     return open_wrong(o, "the %s '%.60s' is not known", o->role, o->scratch);
 }
 
+/* Files of old versions do not say what their model is. The library takes the first kind that can be made of
+ * the keys, and `kinds` are in its order. */
+static const part_kind *kind_by_keys(opener *o, const object *in, const part_kind *const *kinds) {
+    for (uint32_t i = 0; kinds[i]; i++) {
+        bool all = kinds[i]->known_by && open_go(o, in, kinds[i]->known_by);
+        for (const part_field *f = kinds[i]->fields; all && f->name; f++)
+            all = !f->required || open_go(o, in, f->name);
+        if (all) return kinds[i];
+    }
+    return NULL;
+}
+
+static status read_kind(opener *o, const object *in, const part_kind *const *kinds, const part_kind **kind) {
+    size_t bytes;
+    if (open_go(o, in, "type")) {
+        TRY(read_scratch(o, "a type", &bytes));
+        return find_kind(o, kinds, kind);
+    }
+    *kind = kind_by_keys(o, in, kinds);
+    if (*kind) return STATUS_OK;
+    json_reader_go(&o->json, in->end);
+    return open_wrong(o, "the %s has no 'type'", o->role);
+}
+
 status open_kind(opener *o, const object *in, const part_kind *const *kinds, part *p) {
     const part_kind *kind = NULL;
-    size_t bytes;
     object outer = o->current;
-    if (!open_go(o, in, "type")) return open_wrong(o, "the %s has no 'type'", o->role);
-    TRY(read_scratch(o, "a type", &bytes));
-    TRY(find_kind(o, kinds, &kind));
+    TRY(read_kind(o, in, kinds, &kind));
     *p = kind->init;
     p->kind = kind;
     o->current = *in;
@@ -368,6 +391,15 @@ static status read_sections(opener *o) {
     return STATUS_OK;
 }
 
+/* Can a long text be taken piece by piece, and how? */
+static status find_windows(tokenizer *t) {
+    t->takes_windows = pre_tokenizers_take_windows(t);
+    t->takes_cuts = !t->takes_windows && cuts_prepare(t);
+    t->takes_blanks = false;
+    settle_prepare(t);
+    return t->takes_windows || t->takes_cuts ? STATUS_OK : blanks_prepare(t, &t->takes_blanks);
+}
+
 static status read_all(opener *o) {
     size_t bytes;
     if (open_go(o, &o->file, "version")) {
@@ -383,10 +415,12 @@ static status read_all(opener *o) {
     TRY(read_sections(o));
     if (!o->counting && pre_tokenizers_end_in_bytes(o->t)) bpe_bytes_come(o->t);
     TRY(added_read(o));
-    if (o->counting) return STATUS_OK;
-    o->t->takes_windows = pre_tokenizers_take_windows(o->t);
-    o->t->takes_cuts = !o->t->takes_windows && cuts_prepare(o->t);
-    return STATUS_OK;
+    return o->counting ? STATUS_OK : find_windows(o->t);
+}
+
+status tokenizer_take_whole(tokenizer *t) {
+    t->truncates = t->pads = false;
+    return find_windows(t);
 }
 
 /* The first reading: what the block will hold. */

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "text/tokenizer/pattern_translate.h"
+#include "text/tokenizer/runs.h"
 #include "text/tokenizer/unicode.h"
 
 enum {
@@ -20,6 +21,7 @@ struct pattern {
     pattern_memory *memory;
     uint64_t compiled; /* bytes of machine code, which the library asks the system for */
     bool jit, looks_back;
+    const run_rules *runs;
 };
 
 struct pattern_match {
@@ -108,7 +110,7 @@ status pattern_open(const char *text, size_t bytes, pattern_memory *memory, patt
     for (size_t i = 0; i < n; i++) shown[i] = (unsigned char)text[i] < 0x20 ? ' ' : text[i];
     shown[n] = 0;
     status result = open_translated(shown, translated, length, memory, p);
-    if (result == STATUS_OK) (*p)->looks_back = looks_back;
+    if (result == STATUS_OK) (*p)->looks_back = looks_back, (*p)->runs = runs_of(text, bytes);
     memory_free(translated);
     return result;
 }
@@ -134,6 +136,7 @@ void pattern_close(pattern *p) {
 }
 
 bool pattern_looks_back(const pattern *p) { return p->looks_back; }
+const run_rules *pattern_runs(const pattern *p) { return p->runs; }
 
 /* ---- matching ---- */
 
@@ -179,6 +182,7 @@ status pattern_next(pattern_walk *w, bool *found, size_t *start, size_t *end) {
     *found = false;
     while (w->next <= w->bytes) {
         int answer = match(w, w->next);
+        if (w->open && answer == PCRE2_ERROR_PARTIAL) w->begun = place[0];
         if (answer == PCRE2_ERROR_NOMATCH || (w->open && answer == PCRE2_ERROR_PARTIAL)) break;
         if (answer < 0)
             return status_set(STATUS_INVALID,

@@ -27,6 +27,8 @@ status pattern_open(const char *text, size_t bytes, pattern_memory *memory, patt
 status pattern_open_text(const char *text, size_t bytes, pattern_memory *memory, pattern **p);
 /* Does what it matches depend on what stands before? */
 bool pattern_looks_back(const pattern *p);
+struct run_rules; /* runs.h; NULL: not known */
+const struct run_rules *pattern_runs(const pattern *p);
 void pattern_close(pattern *p); /* NULL is fine */
 
 /* One for each thread. */
@@ -40,11 +42,12 @@ typedef struct {
     pattern_match *m;
     const char *text;
     size_t bytes, next, last; /* last: the end of the last match; SIZE_MAX: none yet */
-    bool open; /* more text follows: a match that it might change, and all behind it, is none */
+    bool open;    /* more text follows: a match that it might change, and all behind it, is none */
+    size_t begun; /* where such a match begins; SIZE_MAX: there is none */
 } pattern_walk;
 
 static inline pattern_walk pattern_begin(const pattern *p, pattern_match *m, const char *text, size_t bytes) {
-    return (pattern_walk){ p, m, text, bytes, 0, SIZE_MAX, false };
+    return (pattern_walk){ p, m, text, bytes, 0, SIZE_MAX, false, SIZE_MAX };
 }
 
 /* `*found` is false behind the last one. No match is empty and touches the one before it. */

@@ -1,5 +1,5 @@
-/* What is put around the ids of a text. Only what concerns a text by itself is kept: pairs of texts and
- * offsets have no use yet. */
+/* What is put around the ids of a text. Only what concerns a text by itself is kept: pairs of texts have no
+ * use yet, and spans are not trimmed. */
 #include <string.h>
 
 #include "text/tokenizer/tokenizer_internal.h"

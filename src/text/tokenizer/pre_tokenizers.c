@@ -4,6 +4,8 @@
 
 #include "base/utf8.h"
 #include "text/tokenizer/pre_tokenizers.h"
+#include "text/tokenizer/runs.h"
+#include "text/tokenizer/spans.h"
 #include "text/tokenizer/unicode.h"
 
 /* ---- pieces from matches ---- */
@@ -17,35 +19,27 @@ typedef struct {
     cut_behavior behavior;
     bool first, invert;
     bool holds, held_match;
-    uint32_t start, end;   /* of what is held */
-    bool open;             /* the text goes on behind what is known */
-    uint32_t bytes, shift; /* of the text, and how many of them were put before it */
+    uint32_t start, end; /* of what is held */
+    bool open;           /* the text goes on behind what is known */
 } cutter;
 
 static cutter begin_cut(tokenizer_work *w, uint32_t stage, span text, bool first, const part *p) {
     return (cutter){ .w = w,
                      .text = text.data,
                      .stage = stage + 1,
-                     .open = stage == 0 && w->window.last,
-                     .bytes = text.bytes,
+                     .open = w->window.last,
                      .behavior = (cut_behavior)p->behavior,
                      .first = first,
                      .invert = p->invert };
 }
 
-/* Behind this piece the document may be cut: no later text changes it, nor does cutting change what
- * normalizers make of the text behind it. */
-static void decide(const cutter *c, uint32_t end) {
-    work_window *w = &c->w->window;
-    bool ascii = end < c->bytes && (unsigned char)c->text[end] < 0x80;
-    if (end <= c->shift || (c->w->t->normalizers.count && !ascii)) return;
-    w->decided = w->base + end - c->shift;
-    w->ids = c->w->id_count;
-}
-
+/* Behind this piece the document may be cut: no later text changes it. */
 static status hand_on(const cutter *c, uint32_t start, uint32_t end) {
+    c->w->window.last = false;
     TRY(work_piece(c->w, c->stage, (span){ c->text + start, end - start }, c->first && start == 0));
-    if (c->open) decide(c, end);
+    if (!c->open) return STATUS_OK;
+    c->w->window.last = true;
+    work_decide(c->w, c->text + end, false);
     return STATUS_OK;
 }
 
@@ -82,6 +76,26 @@ static status cut(cutter *c, size_t start, size_t end, bool match) {
     return STATUS_OK;
 }
 
+static bool cuts_no_more(const tokenizer *t, uint32_t stage) {
+    for (; stage < t->pre_tokenizers.count; stage++)
+        if (t->pre_tokenizers.items[stage].find) return false;
+    return true;
+}
+
+/* What is behind the last certain match. Up to where a match has begun nothing is matched; and where it
+ * begins at once, it may still end anywhere, which only the model can bear (runs_inside), unless it is a run.
+ */
+static status cut_open(const cutter *c, const pattern *find, uint32_t done, const pattern_walk *walk) {
+    const tokenizer *t = c->w->t;
+    span rest = { c->text + done, (uint32_t)walk->bytes - done };
+    if (!pre_tokenizers_take_open(t, c->stage)) return STATUS_OK;
+    if (walk->begun != SIZE_MAX && walk->begun > done)
+        rest.bytes = (uint32_t)walk->begun - done;
+    else if (walk->begun != SIZE_MAX && !cuts_no_more(t, c->stage) && !runs_all(pattern_runs(find), rest))
+        return STATUS_OK;
+    return work_piece(c->w, c->stage, rest, c->first && done == 0);
+}
+
 static status cut_pattern(cutter *c, const pattern *find, span text) {
     pattern_walk walk = pattern_begin(find, c->w->match, text.data, text.bytes);
     size_t done = 0, start, end;
@@ -94,6 +108,7 @@ static status cut_pattern(cutter *c, const pattern *find, span text) {
         TRY(cut(c, start, end, true));
         done = end;
     }
+    if (c->open && done != text.bytes) return cut_open(c, find, (uint32_t)done, &walk);
     if (done != text.bytes && !c->open) TRY(cut(c, done, text.bytes, false));
     return let_go(c);
 }
@@ -227,6 +242,7 @@ static status write_letters(const part *p, tokenizer_work *w, uint32_t stage, sp
     TRY(work_room(w, b, 2 * (size_t)text.bytes));
     for (uint32_t i = 0; i < text.bytes; i++)
         b->used += byte_letters_write((unsigned char)text.data[i], b->data + b->used);
+    if (w->spans.on) TRY(spans_letters(w, b, text));
     return work_piece(w, next, (span){ b->data, (uint32_t)b->used }, first);
 }
 
@@ -234,16 +250,14 @@ static status write_letters(const part *p, tokenizer_work *w, uint32_t stage, sp
  */
 static status byte_level(const part *p, tokenizer_work *w, uint32_t stage, span text, bool first) {
     buffer *b = &w->stages[stage];
-    uint32_t before = text.bytes;
     if (p->prefix_space && text.data[0] != ' ' && !(stage == 0 && w->window.goes_on)) {
         b->used = 0;
-        TRY(work_add(w, b, " ", 1));
-        TRY(work_add(w, b, text.data, text.bytes));
+        TRY(work_put_before(w, b, (span){ " ", 1 }, text));
         text = (span){ b->data, (uint32_t)b->used };
+        w->window.data = text.data + 1;
     }
     if (!p->use_regex) return work_piece(w, stage + 1, text, first);
     cutter c = begin_cut(w, stage, text, first, p);
-    c.shift = text.bytes - before;
     return cut_pattern(&c, p->find, text);
 }
 
@@ -257,10 +271,14 @@ static status metaspace(const part *p, tokenizer_work *w, uint32_t stage, span t
     bool begins = text.data[0] == ' ' || starts_with(text, p->content);
     if (!begins && (p->scheme == PREPEND_ALWAYS || (p->scheme == PREPEND_FIRST && first)))
         TRY(work_add(w, b, p->content.data, p->content.bytes));
+    if (w->spans.on) TRY(spans_made(w, b, 0, spans_origin(w, text.data)));
     for (uint32_t at = 0, end; at < text.bytes; at = end + 1) {
         for (end = at; end < text.bytes && text.data[end] != ' '; end++) {}
         TRY(work_add(w, b, text.data + at, end - at));
-        if (end < text.bytes) TRY(work_add(w, b, p->content.data, p->content.bytes));
+        if (w->spans.on) TRY(spans_copied(w, b, text.data + at, end - at));
+        if (end == text.bytes) break;
+        TRY(work_add(w, b, p->content.data, p->content.bytes));
+        if (w->spans.on) TRY(spans_made(w, b, b->used - p->content.bytes, spans_origin(w, text.data + end)));
     }
     span all = { b->data, (uint32_t)b->used };
     return p->split ? by_points(p, w, stage, all, first, is_letter) : work_piece(w, stage + 1, all, first);
@@ -366,12 +384,22 @@ bool pre_tokenizers_end_in_bytes(const tokenizer *t) {
     return l->count && l->items[l->count - 1].kind == &letters;
 }
 
+static bool isolates(const part *p) {
+    return p->find && !pattern_looks_back(p->find) && p->behavior == CUT_ISOLATED && !p->invert;
+}
+
+bool pre_tokenizers_take_open(const tokenizer *t, uint32_t stage) {
+    if (stage == t->pre_tokenizers.count) return true;
+    const part *p = &t->pre_tokenizers.items[stage];
+    if (p->kind == &letters) return t->direct_bytes;
+    return !p->prefix_space && (isolates(p) || (p->kind == &kinds[0] && !p->use_regex));
+}
+
 /* A first stage that isolates what a pattern matches, from left to right and without looking back;
  * normalizers that can be cut before ASCII; added tokens that don't look around themselves. */
 bool pre_tokenizers_take_windows(const tokenizer *t) {
     const part_list *l = &t->pre_tokenizers;
-    if (!l->count || !l->items[0].find || pattern_looks_back(l->items[0].find)) return false;
-    if (l->items[0].behavior != CUT_ISOLATED || l->items[0].invert || t->truncates) return false;
+    if (!l->count || !isolates(&l->items[0]) || t->truncates) return false;
     for (uint32_t i = 0; i < t->normalizers.count; i++)
         if (!t->normalizers.items[i].kind->before_ascii) return false;
     for (uint32_t i = 0; i < t->added_count; i++)
@@ -379,4 +407,13 @@ bool pre_tokenizers_take_windows(const tokenizer *t) {
     return true;
 }
 
-bool tokenizer_takes_windows(const tokenizer *t) { return t->takes_windows || t->takes_cuts; }
+bool pre_tokenizers_end_before_blank(const tokenizer *t) {
+    if (!t->pre_tokenizers.count) return false;
+    const part *p = &t->pre_tokenizers.items[0];
+    if (p->kind->cut == metaspace) return p->split;
+    return p->kind->cut == whitespace || p->kind->cut == whitespace_split || p->kind->cut == bert;
+}
+
+bool tokenizer_takes_windows(const tokenizer *t) {
+    return t->takes_windows || t->takes_cuts || t->takes_blanks;
+}

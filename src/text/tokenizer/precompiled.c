@@ -9,6 +9,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "text/tokenizer/spans.h"
 #include "text/tokenizer/unicode.h"
 
 enum { SHORT = 6 }; /* bytes; what people see as one character is asked for when it has fewer */
@@ -128,8 +129,23 @@ static uint32_t character_end(span text, uint32_t at) {
     return at;
 }
 
+/* A character of the new text stands for the one at its place in the old; further ones for the old's last,
+ * and what the old has more for the new's last, whose origin stays its own. */
+static status place_found(tokenizer_work *w, buffer *out, size_t before, const char *own, size_t bytes) {
+    size_t at = 0, used = out->used;
+    for (size_t n; before < used; before += n) {
+        n = unicode_bytes((unsigned char)out->data[before]);
+        TRY(spans_made(w, out, before, spans_origin(w, own + at)));
+        size_t next = at + unicode_bytes((unsigned char)own[at]);
+        if (next < bytes) at = next;
+    }
+    return STATUS_OK;
+}
+
 static status add_found(tokenizer_work *w, buffer *out, const char *found, const char *own, size_t bytes) {
-    return found ? work_add(w, out, found, strlen(found)) : work_add(w, out, own, bytes);
+    size_t before = out->used;
+    TRY(found ? work_add(w, out, found, strlen(found)) : work_add(w, out, own, bytes));
+    return w->spans.on ? place_found(w, out, before, own, bytes) : STATUS_OK;
 }
 
 status precompiled_apply(const struct precompiled *m, tokenizer_work *w, span text, buffer *out) {
@@ -137,7 +153,7 @@ status precompiled_apply(const struct precompiled *m, tokenizer_work *w, span te
         end = character_end(text, at);
         const char *found = end - at < SHORT ? find(m, text.data + at, end - at) : NULL;
         if (found) {
-            TRY(work_add(w, out, found, strlen(found)));
+            TRY(add_found(w, out, found, text.data + at, end - at));
             continue;
         }
         for (uint32_t i = at; i < end;) {

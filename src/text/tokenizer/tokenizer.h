@@ -35,6 +35,10 @@ status tokenizer_open(const json_source *file, tokenizer **t);
 void tokenizer_close(tokenizer *t);           /* NULL is fine */
 uint64_t tokenizer_bytes(const tokenizer *t); /* what it holds: as was measured */
 
+/* Texts are neither cut nor padded from now on, whatever the file says: what is learned of is whole. Before
+ * any work is opened; STATUS_NO_FIT without memory. */
+status tokenizer_take_whole(tokenizer *t);
+
 uint32_t tokenizer_size(const tokenizer *t); /* the largest id and one */
 /* The id of a token as it stands in the file, TOKENIZER_NONE without one; `bytes` of text. */
 uint32_t tokenizer_id(const tokenizer *t, const char *token, size_t bytes);
@@ -46,6 +50,13 @@ bool tokenizer_is_special(const tokenizer *t, uint32_t id);
 status tokenizer_work_open(const tokenizer *t, tokenizer_work **w);
 void tokenizer_work_close(tokenizer_work *w);           /* NULL is fine */
 uint64_t tokenizer_work_bytes(const tokenizer_work *w); /* held now */
+/* From now on it holds no more than so many bytes: a text that would need more is STATUS_NO_FIT. */
+void tokenizer_work_limit(tokenizer_work *w, uint64_t bytes);
+
+typedef struct {
+    const char *data; /* UTF-8, without a zero behind it */
+    size_t bytes;
+} tokenizer_text;
 
 /* The ids of a text, which must be UTF-8 (STATUS_INVALID says where it is not). `special`: with those that
  * the file's post-processor puts around it. They stay until the work is used again. */
@@ -55,6 +66,16 @@ typedef struct {
 } tokenizer_ids;
 status tokenizer_encode(const tokenizer *t, tokenizer_work *w, const char *text, size_t bytes, bool special,
                         tokenizer_ids *ids);
+
+/* And which bytes of the text each token stands for, as the tokenizers library's offsets say it: from the
+ * first character that the token has a part of to behind the last one. So a token that is part of a character
+ * has the whole of it, blanks are not cut off, and what the post-processor adds has an empty span at 0.
+ * docs/tokenizers.md says where the library's offsets differ. As many as ids; they stay as long. */
+typedef struct {
+    size_t begin, end;
+} tokenizer_span;
+status tokenizer_encode_spans(const tokenizer *t, tokenizer_work *w, tokenizer_text text, bool special,
+                              tokenizer_ids *ids, const tokenizer_span **spans);
 
 /* A long document, window by window: begin with a zeroed tokenizer_document. Each window begins where the
  * used bytes of the last one ended, and all ids together are those of the whole document, without special
@@ -69,6 +90,7 @@ typedef struct {
 typedef struct {
     size_t used;        /* of the last window */
     bool begun, inside; /* inside: the next byte goes on with a stretch of text, not behind an added token */
+    bool word;          /* it goes on with a word */
 } tokenizer_document;
 status tokenizer_encode_window(const tokenizer *t, tokenizer_work *w, tokenizer_document *document,
                                tokenizer_window window, tokenizer_ids *ids);
@@ -76,10 +98,6 @@ bool tokenizer_takes_windows(const tokenizer *t);
 
 /* The text of ids, which stays until the work is used again. Ids that no token has say nothing. `special`:
  * with the special tokens. */
-typedef struct {
-    const char *data; /* UTF-8, without a zero behind it */
-    size_t bytes;
-} tokenizer_text;
 status tokenizer_decode(const tokenizer *t, tokenizer_work *w, tokenizer_ids ids, bool special,
                         tokenizer_text *text);
 

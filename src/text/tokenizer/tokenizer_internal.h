@@ -24,9 +24,16 @@ typedef struct {
     uint32_t bytes;
 } span;
 
+/* The bytes of a text that a byte stands for: see spans.h. */
+typedef struct {
+    uint32_t begin, end;
+} origin;
+
 typedef struct {
     char *data;
     size_t used, room;
+    origin *from; /* of each byte, where spans are asked for; as much room as needed so far */
+    size_t from_room;
 } buffer;
 
 /* ---- parts ---- */
@@ -79,10 +86,13 @@ struct part_kind {
     const char *name;
     const part_field *fields;                   /* ends with a zeroed one; NULL: none */
     part init;                                  /* options that need not be said */
+    const char *known_by;                       /* a model without a type that has this key and all that are
+                                                 * required is of this kind; NULL: needs a type */
     const part_kind *then;                      /* a second part that always follows; NULL: none */
     status (*check)(struct opener *o, part *p); /* when all fields are read; may be NULL */
     bool at_beginning; /* a normalizer: puts something before a text and nothing else */
     bool replaces;     /* replaces `letter` by `content`, where `letter` is not 0 */
+    bool before_blank; /* a normalizer: see blanks.c */
     bool before_ascii; /* a normalizer: what stands before an ASCII character does not depend on it */
     /* One of them, by the list that the kind is in. */
     status (*normalize)(const part *p, tokenizer_work *w, span *text, buffer *out);
@@ -143,7 +153,10 @@ struct tokenizer {
     uint32_t byte_ids[256]; /* BPE: of the bytes as ByteLevel writes them, or as <0x41>; TOKENIZER_NONE */
     bool takes_cuts;        /* see cuts.h */
     bool cuts_words;        /* as cuts_word says */
+    bool settles;           /* see settle.h */
+    uint64_t *beginnings;   /* BPE: bits of what tokens begin with */
     uint64_t *neighbours;   /* BPE: bits of pairs of characters that stand side by side in a token */
+    bool takes_blanks;      /* see blanks.h */
     bool takes_windows;     /* long documents may be cut: see pre_tokenizers_take_windows */
     bool direct_bytes;      /* BPE gets bytes and not what ByteLevel writes for them */
     double *scores;         /* Unigram, by id */
@@ -221,17 +234,33 @@ typedef struct {
 
 /* A part of a long document: more text may follow behind it. */
 typedef struct {
-    bool open;    /* does it? */
-    bool goes_on; /* the text goes on with what an earlier part began: no blank is put before it */
-    bool last;    /* the stretch that is worked on reaches to the end */
-    size_t base;  /* its place in the segment */
+    bool open;         /* does it? */
+    bool goes_on;      /* the text goes on with what an earlier part began: no blank is put before it */
+    bool within;       /* and it goes on with a word */
+    bool last;         /* the piece that is worked on reaches to the end of what is known */
+    bool mapped;       /* normalizing changed the segment: places are found by origins */
+    const char *end;   /* of the segment, as it is normalized */
+    const char *limit; /* where an added token may begin that goes on behind it */
+    const char *data;  /* the stretch between added tokens, as it is normalized */
+    size_t base;       /* its place in the segment */
+    size_t segment;    /* that one's place in spans.text */
     /* Of the last segment: up to here pieces are what they are, whatever follows; and so many ids then. */
     size_t decided, ids;
+    bool inside; /* it was decided inside of a word */
 } work_window;
+
+/* Which bytes of the text each id stands for: see spans.h. */
+typedef struct {
+    bool on;
+    const char *text;
+    tokenizer_span *at; /* by place in the ids */
+    size_t room;
+} work_spans;
 
 struct tokenizer_work {
     const tokenizer *t;
     work_window window;
+    work_spans spans;
     uint32_t *ids;
     size_t id_count, id_room;
     buffer normal[3];                /* what normalizers write, in turn */
@@ -241,17 +270,26 @@ struct tokenizer_work {
     struct word_cache *cache;
     pattern_match *match;
     string_list strings[2]; /* decoding: the tokens, and what the next decoder makes of them */
-    uint64_t bytes;
+    uint64_t bytes, most;   /* held, and the limit; 0: there is none */
 };
 
+/* The one place where a work gets memory: a block of `from` items of `size` bytes grows to `to`. NULL: there
+ * is none, or it would be beyond the limit. */
+void *work_grow(tokenizer_work *w, void *block, size_t from, size_t to, size_t size);
 status work_room(tokenizer_work *w, buffer *b, size_t bytes); /* for so many bytes at least */
 status work_add(tokenizer_work *w, buffer *b, const char *data, size_t bytes);
 status work_add_point(tokenizer_work *w, buffer *b, uint32_t point);
+/* `before` and behind it the text; spans: `before` stands for the text's first character. */
+status work_put_before(tokenizer_work *w, buffer *out, span before, span text);
 status work_id(tokenizer_work *w, uint32_t id);
 status work_more_ids(tokenizer_work *w, size_t most); /* for so many at least, and some more */
 /* Hands a piece to the pre-tokenizer of that number, or behind the last to the model. Empty ones are dropped.
  */
 status work_piece(tokenizer_work *w, uint32_t stage, span text, bool first);
+
+/* All ids so far are those of the last segment up to this place in it, which does not end it; `inside` of a
+ * word. */
+void work_decide(tokenizer_work *w, const char *at, bool inside);
 
 /* ByteLevel's letters for bytes: writes 1 or 2 bytes of UTF-8; returns how many. */
 size_t byte_letters_write(unsigned char byte, char out[2]);

@@ -1,6 +1,9 @@
 /* The tokens of a model and the pairs that merge: counted in the first reading, kept in tables in the second.
  */
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -8,7 +11,7 @@
 #include "text/tokenizer/hash_words.h"
 #include "text/tokenizer/tokenizer_internal.h"
 
-enum { MOST_IDS = 1 << 24 };
+enum { MOST_IDS = 1 << 24, MOST_POWER = 100000 };
 
 /* A power of two of which at most two thirds are taken. */
 uint64_t vocabulary_slots(uint64_t count) {
@@ -25,6 +28,52 @@ uint32_t vocabulary_find(const vocabulary *v, const char *token, size_t bytes) {
             return id - 1;
     }
 }
+
+/* ---- scores ---- */
+
+/* Digits as serde_json keeps them: in 64 bits, and those that do not fit only as places. */
+typedef struct {
+    uint64_t digits;
+    int64_t power; /* of ten */
+} decimal;
+
+static bool fits(decimal *d, unsigned digit) {
+    if (d->digits > (UINT64_MAX - digit) / 10) return false;
+    d->digits = d->digits * 10 + digit;
+    return true;
+}
+
+/* A score as the library has it, which is the nearest double of a few digits, and off by one in the last
+ * place of some with more: its JSON reader rounds the digits first, and what it divides or multiplies by then
+ * again. In long texts paths that are as good as each other differ by that. */
+static double library_score(const char *text) {
+    decimal d = { 0, 0 };
+    bool room = true;
+    const char *c = text + (*text == '-');
+    for (; *c >= '0' && *c <= '9'; c++)
+        if (!room || !(room = fits(&d, (unsigned)(*c - '0')))) d.power++;
+    room = true;
+    if (*c == '.')
+        for (c++; *c >= '0' && *c <= '9'; c++)
+            if (room && (room = fits(&d, (unsigned)(*c - '0')))) d.power--;
+    long said = *c ? strtol(c + 1, NULL, 10) : 0;
+    d.power += said > MOST_POWER ? MOST_POWER : said < -MOST_POWER ? -MOST_POWER : said;
+    double value = (double)d.digits;
+    for (; d.power < -308 && value != 0; d.power += 308) value /= 1e308;
+    char ten[32];
+    snprintf(ten, sizeof ten, "1e%d", (int)(d.power < 0 ? -d.power : d.power));
+    if (value != 0) value = d.power < 0 ? value / strtod(ten, NULL) : value * strtod(ten, NULL);
+    return *text == '-' ? -value : value;
+}
+
+static status read_score(json_reader *r, double *out) {
+    char text[JSON_READER_NUMBER];
+    TRY(json_reader_digits(r, text));
+    *out = library_score(text);
+    return isfinite(*out) ? STATUS_OK : json_reader_wrong(r, "a number is too large");
+}
+
+/* ---- tokens ---- */
 
 /* How the tokens stand in the file: {"token": id, ...}, or [["token", score], ...] in the order of ids. */
 typedef struct {
@@ -53,7 +102,7 @@ static status form_next(opener *o, form *f, char *to, uint64_t room) {
     f->token = (span){ to, (uint32_t)bytes };
     TRY(json_reader_expect(r, f->list ? ',' : ':'));
     if (f->list) {
-        TRY(json_reader_number(r, &f->score));
+        TRY(read_score(r, &f->score));
         TRY(json_reader_expect(r, ']'));
         f->id = f->next++;
     } else {

@@ -1,0 +1,11 @@
+/* Where a long document may be cut before a blank between letters. */
+#pragma once
+
+#include "text/tokenizer/tokenizer_internal.h"
+
+/* May documents be cut so (`*takes`)? When all is read. STATUS_NO_FIT: there is no memory to find out. */
+status blanks_prepare(const tokenizer *t, bool *takes);
+
+/* The last place of a text that may be cut: what stands before has the same ids whatever follows, and what
+ * follows the same as behind it. 0: there is none. */
+size_t blanks_find(span text);
