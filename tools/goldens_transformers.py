@@ -85,6 +85,25 @@ PICTURES = {
                  dict(hidden_sizes=[8, 12], depths=[1, 2], num_stages=2, image_size=24, drop_path_rate=0.0,
                       num_labels=CLASSES)),
 }
+JUDGED = 4  # classes
+ENCODER = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=61,
+               max_position_embeddings=24, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+JUDGES = {
+    "bert_classes": ("BertConfig", dict(**ENCODER, layer_norm_eps=1e-5, num_labels=JUDGED)),
+    "roberta_classes": ("RobertaConfig", dict(**{**ENCODER, "max_position_embeddings": 26}, type_vocab_size=1,
+                                              num_labels=JUDGED)),
+    "distilbert_classes": ("DistilBertConfig", dict(vocab_size=61, max_position_embeddings=24, dim=32, n_layers=2,
+                                                    n_heads=4, hidden_dim=48, dropout=0.0, attention_dropout=0.0,
+                                                    seq_classif_dropout=0.0, num_labels=JUDGED)),
+    "gpt2_classes": ("GPT2Config", dict(vocab_size=61, n_positions=24, n_embd=32, n_layer=2, n_head=4, resid_pdrop=0.0,
+                                        embd_pdrop=0.0, attn_pdrop=0.0, pad_token_id=1, bos_token_id=2,
+                                        eos_token_id=2, num_labels=JUDGED)),
+    "llama_classes": ("LlamaConfig", dict(**{**SIZES, "pad_token_id": 0}, num_key_value_heads=2, num_labels=JUDGED)),
+    "qwen2_classes": ("Qwen2Config", dict(**{**SIZES, "pad_token_id": 0}, num_key_value_heads=2, num_labels=JUDGED)),
+    "bert_score": ("BertConfig", dict(**ENCODER, layer_norm_eps=1e-5, num_labels=1, problem_type="regression")),
+    "llama_score": ("LlamaConfig", dict(**{**SIZES, "pad_token_id": 0}, num_key_value_heads=2, num_labels=1,
+                                        problem_type="regression")),
+}
 MASK, FIRST_WORD = 60, 3  # the ids below the first word are padding and its like
 
 
@@ -130,6 +149,40 @@ def train(model):
     return goldens.train({name_in_files(family, name): p for name, p in model.named_parameters()}, loss_of)
 
 
+def texts_of_all_lengths(step, padding):
+    """Words, and behind them padding; the class of each text and its score."""
+    rows, seen = torch.full((3, 24), padding), torch.zeros(3, 24, dtype=torch.int64)
+    for sample in range(3):
+        length = 24 - (5 * step + 7 * sample) % 20
+        words = [FIRST_WORD + goldens.token(step, sample, time, MASK - FIRST_WORD) for time in range(length)]
+        rows[sample, :length], seen[sample, :length] = torch.tensor(words), 1
+    classes = torch.tensor([goldens.token(step, sample, 2, JUDGED) for sample in range(3)])
+    scores = torch.tensor([(goldens.token(step, sample, 3, 17) - 8) / 4 for sample in range(3)])
+    return (rows, seen), (classes, scores)
+
+
+def judge_of(config):
+    """The weights that snug has: a pooler that the head does not use would be none of them."""
+    config._attn_implementation = "eager"
+    model = transformers.AutoModelForSequenceClassification.from_config(config).double()
+    model.train()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(goldens.weight(name, tuple(p.shape)))
+    return model
+
+
+def train_judge(model):
+    """As transformers computes the loss itself. Beside what training gives the logits of the first step."""
+    def run(texts, told):
+        wanted = told[1] if model.config.num_labels == 1 else told[0]
+        return model(input_ids=texts[0], attention_mask=texts[1], labels=wanted)
+    goldens.batch = lambda step: texts_of_all_lengths(step, model.config.pad_token_id)
+    with torch.no_grad():
+        logits = run(*goldens.batch(0)).logits
+    return goldens.train(dict(model.named_parameters()), lambda _, texts, told: run(texts, told).loss), logits
+
+
 def pixels(step, side):
     """Images with channels last, as snug has them, in [-1, 1); made channels first, and their classes."""
     index = numpy.arange(side * side * 3, dtype=numpy.uint64)
@@ -148,7 +201,7 @@ def train_on_pictures(model):
     return goldens.train(dict(model.named_parameters()), loss_of, ["vit.embeddings.cls_token"])
 
 
-def write(path, facts, losses, norms, gradients):
+def write(path, facts, losses, norms, gradients, logits=None):
     with open(path, "w", encoding="ascii") as out:
         out.write("golden 1\n")
         for name, value in facts.items():
@@ -160,6 +213,8 @@ def write(path, facts, losses, norms, gradients):
             kept = torch.cat([flat.norm().reshape(1), flat[:KEPT]])
             out.write(f"gradient {name} 1 {kept.numel()}\n")
             out.write(goldens.lines(kept.tolist(), 8))
+        if logits is not None:
+            out.write("table logits 2 {} {}\n".format(*logits.shape) + goldens.lines(logits.reshape(-1).tolist(), 8))
     print(f"{path.name}: {path.stat().st_size} bytes, loss {losses[0]:.6f} -> {losses[-1]:.6f}")
 
 
@@ -180,6 +235,15 @@ def main():
         said = {k: v for k, v in config.to_dict().items() if v is not None}
         (folder / f"{family}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")
         write(folder / f"{family}.txt", facts, *train(model_of(config)))
+    for family, (config_class, sizes) in JUDGES.items():
+        if len(sys.argv) > 1 and family not in sys.argv[1:]:
+            continue
+        model = judge_of(getattr(transformers, config_class)(**sizes))
+        said = {k: v for k, v in model.config.to_dict().items() if v is not None and k != "dtype"}
+        said["architectures"] = [type(model).__name__]
+        (folder / f"{family}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")
+        results, logits = train_judge(model)
+        write(folder / f"{family}.txt", facts, *results, logits)
     facts = {"batch": 3, "classes": CLASSES, **goldens.SETTINGS}
     for family, (config_class, model_class, sizes) in PICTURES.items():
         if len(sys.argv) > 1 and family not in sys.argv[1:]:

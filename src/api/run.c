@@ -284,10 +284,10 @@ static void stepped(void *context, const train_progress *p) {
                                              .planned_bytes = p->planned_bytes });
 }
 
-static void evaluated(void *context, int64_t step, double loss, int64_t samples) {
+static void evaluated(void *context, int64_t step, const runner_verdict *v, int64_t samples) {
     const snug_observer *o = context;
     (void)samples;
-    o->evaluated(o->context, step, loss);
+    o->evaluated(o->context, step, v->loss);
 }
 
 snug_status snug_train(snug_run *r, const snug_observer *observer, snug_result *result) {

@@ -30,6 +30,12 @@ typedef struct {
  * takes to make plans is the host's. */
 static inline bool compose_apart(const compose_run *r) { return lower_device(&r->lower)->apart; }
 
+/* Rows per sample of the sums over the fewest: a head that judges whole samples sees one token of each. Cut
+ * into micro-batches, sums keep their order where these rows are whole row tiles. */
+static inline int64_t compose_least_rows(const compose_run *r) {
+    return r->model->head.kind == HEAD_LANGUAGE ? r->context : 1;
+}
+
 /* What may differ between candidates. */
 typedef struct {
     int64_t micro_batch;

@@ -11,6 +11,7 @@ pass_context compose_context(const compose_run *r, const compose_choice *c) {
                            .batch = r->batch,
                            .micro_batch = c->micro_batch,
                            .tokens = r->context,
+                           .least_rows = compose_least_rows(r),
                            .threads = r->lower.threads,
                            .clipping = r->optimizer.clip > 0,
                            .away = r->folder || compose_apart(r),

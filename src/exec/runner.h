@@ -12,6 +12,7 @@
 typedef struct {
     exec_value field[MODEL_MAX_FIELDS], whole[MODEL_MAX_FIELDS]; /* of this micro-batch; of the whole batch */
     exec_value loss_scale, learning_rate, first_row, key;
+    exec_value hits; /* kept: of how many samples a head of classes tells the right one */
 } runner_inputs;
 
 typedef struct {
@@ -64,6 +65,12 @@ typedef struct {
 /* Runs each program of validation once, on zeros: to see what memory they take. */
 status runner_rehearse_validation(runner *r);
 
-/* The mean loss over the validation samples, by forward programs. If *stop becomes nonzero on the way, *whole
- * is false and there is no loss. */
-status runner_evaluate(runner *r, const runner_samples *samples, double *loss, bool *whole);
+/* What validation says. */
+typedef struct {
+    double loss;     /* the mean over the counted labels */
+    double accuracy; /* the part of the samples whose class is told right; NAN: the model has no classes */
+    bool whole;      /* false: it was stopped, and there is nothing else */
+} runner_verdict;
+
+/* The verdict over the validation samples, by forward programs; ends early where *stop becomes nonzero. */
+status runner_evaluate(runner *r, const runner_samples *samples, runner_verdict *v);

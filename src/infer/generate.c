@@ -57,13 +57,20 @@ typedef struct {
     language bytes;        /* where no other is given */
     language *language;
     prompt *prompts;
+    uint32_t prompt_count; /* at once: one where they come one after the other */
+    /* Where they do: the ids whose keys and values are there, and how many of them the text that is being
+     * continued begins with. */
+    int32_t *cached;
+    int64_t cached_count, known;
+    uint64_t held_most; /* by the language, as planned */
 } generation;
 
 static status check_prompt(const generation *g, uint32_t i) {
     const int64_t context = families_context(&g->config), vocabulary = families_vocabulary(&g->config);
     const prompt *p = &g->prompts[i];
     char which[32] = "the prompt";
-    if (g->options->prompt_count > 1) snprintf(which, sizeof which, "prompt %u", i + 1);
+    if (g->options->next) snprintf(which, sizeof which, "the conversation");
+    if (g->prompt_count > 1) snprintf(which, sizeof which, "prompt %u", i + 1);
     if (p->count >= context && g->options->tokens > 0)
         return status_set(STATUS_INVALID, "%s has %lld tokens and the context %lld: nothing can be added",
                           which, (long long)p->count, (long long)context);
@@ -74,37 +81,49 @@ static status check_prompt(const generation *g, uint32_t i) {
     return STATUS_OK;
 }
 
-/* All of them become ids before there is a plan, which counts them. */
+static status read_prompt(generation *g, uint32_t i, const char *words) {
+    TRY(g->language->encode(g->language->context, words, &g->prompts[i].ids, &g->prompts[i].count));
+    return check_prompt(g, i);
+}
+
+/* All of them become ids before there is a plan, which counts them; or as they come. */
 static status read_prompts(generation *g) {
     const generate_options *o = g->options;
-    g->prompts = memory_new(o->prompt_count, sizeof *g->prompts);
-    if (!g->prompts) return status_set(STATUS_FAILED, "no memory for %u prompts", o->prompt_count);
-    for (uint32_t i = 0; i < o->prompt_count; i++) {
-        TRY(g->language->encode(g->language->context, o->prompts[i], &g->prompts[i].ids,
-                                &g->prompts[i].count));
-        TRY(check_prompt(g, i));
-    }
+    g->prompt_count = o->next ? 1 : o->prompt_count;
+    g->prompts = memory_new(g->prompt_count, sizeof *g->prompts);
+    g->result->texts = memory_new(g->prompt_count, sizeof *g->result->texts);
+    if (o->next) g->cached = memory_new((size_t)g->model.context, sizeof *g->cached);
+    if (!g->prompts || !g->result->texts || (o->next && !g->cached))
+        return status_set(STATUS_FAILED, "no memory for %u prompts", g->prompt_count);
+    for (uint32_t i = 0; i < o->prompt_count; i++) TRY(read_prompt(g, i, o->prompts[i]));
     return STATUS_OK;
 }
 
 static status check_options(const generate_options *o) {
     if (o->tokens < 0) return status_set(STATUS_INVALID, "%lld tokens cannot be added", (long long)o->tokens);
-    if (!o->prompt_count) return status_set(STATUS_INVALID, "there is no prompt");
+    if (!o->prompt_count && !o->next) return status_set(STATUS_INVALID, "there is no prompt");
+    if (o->prompt_count && o->next) return status_set(STATUS_INVALID, "prompts come at once or one by one");
     TRY(sample_check(&o->sample));
     return stop_check(o->stops, o->stop_count);
 }
 
 /* ---- the plan ---- */
 
+enum {
+    GATHERED = 16, /* per byte of a text: twice while it grows, and six as escapes in JSON, twice as well */
+    ENCODED =
+        48 /* what a tokenizer holds per byte of the longest text, ids included; looked at when it has */
+};
+
 /* What the caller may gather of the texts, with an encoding of it as JSON. */
 static uint64_t text_bytes(const generation *g) {
-    enum { GATHERED = 16 }; /* per byte: twice while it grows, and six as escapes, twice as well */
     const generate_options *o = g->options;
     int64_t most = o->tokens < g->model.context ? o->tokens : g->model.context;
     uint64_t bytes =
-        g->language->held_bytes + o->prompt_count * (sizeof(prompt) + sizeof(generate_text) + 128);
+        g->held_most + o->held_bytes + g->prompt_count * (sizeof(prompt) + sizeof(generate_text) + 128);
     for (uint32_t i = 0; i < o->prompt_count; i++)
         bytes += GATHERED * (strlen(o->prompts[i]) + (uint64_t)most * g->language->piece_bytes);
+    if (o->next) bytes += (uint64_t)g->model.context * sizeof *g->cached;
     return bytes;
 }
 
@@ -134,7 +153,7 @@ static status plan_rows(generation *g, uint32_t rows) {
 /* As many texts side by side as there are prompts, fewer where they don't fit. */
 static status make_plan(generation *g) {
     const generate_options *o = g->options;
-    uint32_t rows = o->prompt_count < MODEL_MOST_DECODED ? o->prompt_count : MODEL_MOST_DECODED;
+    uint32_t rows = g->prompt_count < MODEL_MOST_DECODED ? g->prompt_count : MODEL_MOST_DECODED;
     TRY(plan_rows(g, rows));
     while (o->memory && g->plan.peak_bytes > o->memory && rows > 1) TRY(plan_rows(g, rows = (rows + 1) / 2));
     memory_trim();
@@ -200,6 +219,7 @@ static status begin_row(generation *g, uint32_t which, uint32_t number) {
     g->result->texts[number].prompt_tokens = x->prompt.count;
     g->result->prompt_tokens += x->prompt.count;
     if (g->seen) memset(seen_by(g, x), 0, (size_t)g->model.vocabulary);
+    for (int64_t k = 0; g->seen && k < g->known; k++) seen_by(g, x)[x->prompt.ids[k]] = 1;
     TRY(g->language->begin(g->language->context, which, x->prompt.ids, x->prompt.count));
     return o->tokens == 0 ? end_row(g, x, GENERATE_LENGTH) : STATUS_OK;
 }
@@ -213,6 +233,7 @@ static status feed(generation *g, int64_t position) {
         tokens[i] = !reads ? 0 : position < x->prompt.count ? x->prompt.ids[position] : x->last;
         if (reads && g->seen) seen_by(g, x)[tokens[i]] = 1;
     }
+    if (g->cached) g->cached[position] = tokens[0], g->cached_count = position + 1;
     TRY(exec_write(g->exec, &g->tokens, 0, tokens, g->result->at_once * sizeof *tokens));
     TRY(exec_write(g->exec, &g->position, 0, &at, sizeof at));
     exec_run(g->exec, 0);
@@ -247,11 +268,11 @@ static status draw(generation *g, row *x, int64_t position) {
     return take_token(g, x, position);
 }
 
-/* The texts of the rows, from beginning to end. */
+/* The texts of the rows, from what is known of them to the end. */
 static status run_rows(generation *g) {
     int64_t before = g->result->new_tokens;
     bool going = true;
-    for (int64_t position = 0; going; position++) {
+    for (int64_t position = g->known; going; position++) {
         double begin = clock_seconds();
         bool drew = g->result->new_tokens > before;
         going = false;
@@ -268,6 +289,32 @@ static status run_rows(generation *g) {
     return STATUS_OK;
 }
 
+/* How many of the ids were there before, in the same order; not the last one, whose logits are wanted. */
+static int64_t known_of(const generation *g, const prompt *p) {
+    int64_t n = 0;
+    while (n < g->cached_count && n + 1 < p->count && g->cached[n] == p->ids[n]) n++;
+    return n;
+}
+
+static status continue_one(generation *g, const char *words) {
+    if (strlen(words) > g->options->prompt_bytes)
+        return status_set(STATUS_INVALID, "a prompt of %zu bytes; memory is planned for %llu", strlen(words),
+                          (unsigned long long)g->options->prompt_bytes);
+    TRY(read_prompt(g, 0, words));
+    if (g->language->held_bytes > g->held_most)
+        return status_set(STATUS_NO_FIT,
+                          "the tokens of a prompt of %zu bytes take %llu bytes, %llu more than planned",
+                          strlen(words), (unsigned long long)g->language->held_bytes,
+                          (unsigned long long)(g->language->held_bytes - g->held_most));
+    g->known = known_of(g, &g->prompts[0]);
+    g->result->known_tokens += g->known;
+    g->result->texts[0] = (generate_text){ 0 };
+    TRY(begin_row(g, 0, 0));
+    TRY(run_rows(g));
+    g->language->forget(g->language->context);
+    return STATUS_OK;
+}
+
 static status continue_texts(generation *g) {
     const generate_options *o = g->options;
     g->tokens = exec_input(g->exec, 0, "tokens"); /* the plan has one program */
@@ -280,6 +327,11 @@ static status continue_texts(generation *g) {
         g->row_count = left < g->result->at_once ? left : g->result->at_once;
         for (uint32_t i = 0; i < g->row_count; i++) TRY(begin_row(g, i, first + i));
         TRY(run_rows(g));
+    }
+    for (const char *words = ""; o->next;) {
+        TRY(o->next(o->context, &words));
+        if (!words) break;
+        TRY(continue_one(g, words));
     }
     return STATUS_OK;
 }
@@ -342,8 +394,7 @@ static status run(generation *g) {
     TRY(read_stored(g));
     TRY(read_adapter(g));
     TRY(read_prompts(g));
-    g->result->texts = memory_new(o->prompt_count, sizeof *g->result->texts);
-    if (!g->result->texts) return status_set(STATUS_FAILED, "no memory for %u texts", o->prompt_count);
+    g->held_most = g->language->held_bytes + (o->next ? ENCODED * o->prompt_bytes : 0);
     TRY(make_plan(g));
     TRY(exec_open(&g->plan, 0, &g->exec));
     TRY(exec_check_reserve(g->exec, &beside));
@@ -363,6 +414,7 @@ status generate_run(const generate_options *o, generate_result *r) {
     plan_close(&g->plan);
     language_of_bytes_close(&g->bytes);
     memory_free(g->prompts);
+    memory_free(g->cached);
     memory_free(g);
     return result;
 }

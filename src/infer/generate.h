@@ -27,7 +27,14 @@ typedef struct {
     language *language; /* what tokens are in text; NULL: bytes */
     bool bytes;         /* that is meant, also where the directory has a tokenizer */
     uint32_t prompt_count;
-    int64_t tokens; /* to add to each; fewer where the context ends */
+    /* Prompts one after the other, where what was said is part of the next one: instead of `prompts`, of
+     * which there are none then. Each stays until the next call; NULL ends it. Its longest has
+     * `prompt_bytes`; it is number 0, as `said` and `ended` have it, and its text may be as long. What a
+     * prompt begins with as the text before did is not computed again. */
+    status (*next)(void *context, const char **prompt);
+    uint64_t prompt_bytes;
+    uint64_t held_bytes; /* memory of the caller's own, a part of the plan */
+    int64_t tokens;      /* to add to each; fewer where the context ends */
     sample_options sample;
     const char *const *stops; /* a text ends before the first of these strings that it would have */
     uint32_t stop_count;
@@ -47,9 +54,10 @@ typedef struct {
 } generate_text;
 
 typedef struct {
-    generate_text *texts; /* by prompt */
+    generate_text *texts; /* by prompt; of prompts one after the other the last one's */
     uint32_t at_once;     /* texts side by side */
     int64_t prompt_tokens, new_tokens;
+    int64_t known_tokens;               /* of prompts one after the other: were not computed again */
     double seconds_prompt, seconds_new; /* while no text had a new token yet; after that */
     uint64_t planned_bytes, resident_peak_bytes;
     int64_t learned; /* positions that its folder says were learned; 0: all, as far as is known */

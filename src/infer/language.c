@@ -35,6 +35,16 @@ static status encode(void *context, const char *prompt, const int32_t **ids, int
     return STATUS_OK;
 }
 
+static void forget(void *context) {
+    bytes_language *l = context;
+    for (block *b = l->prompts, *next; b; b = next) {
+        next = b->next;
+        memory_free(b);
+    }
+    l->prompts = NULL;
+    l->self->held_bytes = sizeof *l;
+}
+
 static status begin(void *context, uint32_t row, const int32_t *ids, int64_t count) {
     (void)context, (void)row, (void)ids, (void)count;
     return STATUS_OK;
@@ -66,6 +76,7 @@ status language_of_bytes(int64_t vocabulary, language *l) {
     own->self = l;
     *l = (language){ .context = own,
                      .encode = encode,
+                     .forget = forget,
                      .begin = begin,
                      .add = add,
                      .end = end,
@@ -77,11 +88,7 @@ status language_of_bytes(int64_t vocabulary, language *l) {
 }
 
 void language_of_bytes_close(language *l) {
-    bytes_language *own = l->context;
-    for (block *b = own ? own->prompts : NULL, *next; b; b = next) {
-        next = b->next;
-        memory_free(b);
-    }
-    memory_free(own);
+    if (l->context) forget(l->context);
+    memory_free(l->context);
     *l = (language){ 0 };
 }

@@ -19,6 +19,8 @@ typedef struct {
     /* The ids that a text begins with, its own or what stands for an empty one; they stay as long as the
      * language does. STATUS_INVALID for a text that has none. */
     status (*encode)(void *context, const char *prompt, const int32_t **ids, int64_t *count);
+    /* All ids so far are not needed any more. */
+    void (*forget)(void *context);
     /* A text begins at `row`, with these ids: what an id adds may depend on those before it. */
     status (*begin)(void *context, uint32_t row, const int32_t *ids, int64_t count);
     /* What one more id adds to the text `row` (< MODEL_MOST_DECODED), which may be nothing yet; and what

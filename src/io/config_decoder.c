@@ -384,9 +384,6 @@ static void put_window(json_writer *w, const decoder_config *c) {
 }
 
 void config_decoder_put(json_writer *w, const decoder_config *c) {
-    json_begin_array(w, "architectures");
-    json_put_string(w, NULL, c->kind->architecture);
-    json_end_array(w);
     json_put_string(w, "model_type", c->kind->type);
     json_put_integer(w, "num_hidden_layers", c->layers);
     json_put_integer(w, "num_attention_heads", c->heads);

@@ -6,14 +6,29 @@
 static bool is(const encoder_config *c, const char *type) { return strcmp(c->kind->type, type) == 0; }
 
 /* A size or a probability, and what DistilBERT calls it. */
-enum { LAYERS, HEADS, CHANNELS, INNER, POSITIONS, VOCABULARY, HIDDEN_DROP, ATTENTION_DROP, ACTIVATION, KEYS };
+enum {
+    LAYERS,
+    HEADS,
+    CHANNELS,
+    INNER,
+    POSITIONS,
+    VOCABULARY,
+    HIDDEN_DROP,
+    ATTENTION_DROP,
+    ACTIVATION,
+    HEAD_DROP,
+    KEYS
+};
 static const char *const keys[2][KEYS] = {
     { "num_hidden_layers", "num_attention_heads", "hidden_size", "intermediate_size",
       "max_position_embeddings", "vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob",
-      "hidden_act" },
+      "hidden_act", "classifier_dropout" },
     { "n_layers", "n_heads", "dim", "hidden_dim", "max_position_embeddings", "vocab_size", "dropout",
-      "attention_dropout", "activation" }
+      "attention_dropout", "activation", "seq_classif_dropout" }
 };
+
+/* What is dropped before a head's products where config.json does not say it. */
+static double usual_head_dropout(const encoder_config *c) { return is(c, "distilbert") ? 0.2 : c->dropout; }
 
 static const char *const *keys_of(const encoder_config *c) { return keys[is(c, "distilbert")]; }
 
@@ -90,16 +105,23 @@ status config_encoder_read(json_value root, encoder_config *c) {
     TRY(refuse_variants(root));
     TRY(model_config_dropout(root, keys_of(c)[HIDDEN_DROP], &c->dropout));
     TRY(model_config_dropout(root, keys_of(c)[ATTENTION_DROP], &c->dropout_attention));
+    c->dropout_head = usual_head_dropout(c);
+    TRY(model_config_dropout(root, keys_of(c)[HEAD_DROP], &c->dropout_head));
     if (!is(c, "distilbert")) TRY(json_optional_number(root, "layer_norm_eps", 0, 1, &c->epsilon));
     return json_optional_number(root, "initializer_range", 0, 10, &c->deviation);
 }
 
 bool config_encoder_knows(const char *key) {
-    static const char *const others[] = {
-        "type_vocab_size",     "mask_token_id",           "layer_norm_eps",      "initializer_range",
-        "classifier_dropout",  "position_embedding_type", "add_cross_attention", "qa_dropout",
-        "seq_classif_dropout", "sinusoidal_pos_embds",    "tie_weights_",        "gradient_checkpointing"
-    };
+    static const char *const others[] = { "type_vocab_size",
+                                          "mask_token_id",
+                                          "layer_norm_eps",
+                                          "initializer_range",
+                                          "position_embedding_type",
+                                          "add_cross_attention",
+                                          "qa_dropout",
+                                          "sinusoidal_pos_embds",
+                                          "tie_weights_",
+                                          "gradient_checkpointing" };
     for (size_t i = 0; i < KEYS; i++)
         if (strcmp(key, keys[0][i]) == 0 || strcmp(key, keys[1][i]) == 0) return true;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -109,9 +131,6 @@ bool config_encoder_knows(const char *key) {
 
 void config_encoder_put(json_writer *w, const encoder_config *c) {
     const int64_t sizes[] = { c->layers, c->heads, c->channels, c->inner, c->positions, c->vocabulary };
-    json_begin_array(w, "architectures");
-    json_put_string(w, NULL, c->kind->architecture);
-    json_end_array(w);
     json_put_string(w, "model_type", c->kind->type);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) json_put_integer(w, keys_of(c)[i], sizes[i]);
     if (c->kind->types) json_put_integer(w, "type_vocab_size", c->types);
@@ -120,6 +139,7 @@ void config_encoder_put(json_writer *w, const encoder_config *c) {
     json_put_string(w, keys_of(c)[ACTIVATION], c->tanh ? "gelu_new" : "gelu");
     json_put_number(w, keys_of(c)[HIDDEN_DROP], c->dropout);
     json_put_number(w, keys_of(c)[ATTENTION_DROP], c->dropout_attention);
+    if (c->dropout_head != usual_head_dropout(c)) json_put_number(w, keys_of(c)[HEAD_DROP], c->dropout_head);
     if (!is(c, "distilbert")) json_put_number(w, "layer_norm_eps", c->epsilon);
     json_put_number(w, "initializer_range", c->deviation);
     json_put_bool(w, "tie_word_embeddings", true);

@@ -3,6 +3,7 @@
 
 #include "io/json.h"
 #include "models/families.h"
+#include "models/label_names.h"
 
 status config_gpt2_read(json_value root, gpt2_config *c);
 void config_gpt2_put(json_writer *w, const gpt2_config *c);
@@ -33,6 +34,13 @@ bool config_encoder_knows(const char *key);
 status config_t5_read(json_value root, t5_config *c);
 void config_t5_put(json_writer *w, const t5_config *c);
 bool config_t5_knows(const char *key);
+
+/* Heads that judge whole samples: c->head, or c->other_task where no builder has the head; the rest of c is
+ * read. What it puts is nothing where the head is the language's. */
+status config_head_read(json_value root, model_config *c);
+void config_head_put(json_writer *w, const model_config *c);
+/* The names of the outputs of c->head, by their ids. */
+status config_head_names(json_value root, const model_config *c, label_names *names);
 
 /* Shared: a probability below 1, left alone where there is none. */
 status model_config_dropout(json_value root, const char *key, double *p);

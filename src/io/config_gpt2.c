@@ -70,9 +70,6 @@ status config_gpt2_read(json_value root, gpt2_config *c) {
 /* ---- writing it ---- */
 
 void config_gpt2_put(json_writer *w, const gpt2_config *c) {
-    json_begin_array(w, "architectures");
-    json_put_string(w, NULL, "GPT2LMHeadModel");
-    json_end_array(w);
     json_put_string(w, "model_type", "gpt2");
     json_put_integer(w, "n_layer", c->layers);
     json_put_integer(w, "n_head", c->heads);

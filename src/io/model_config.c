@@ -37,6 +37,7 @@ static bool says_nothing(const char *key) {
                                         "label2id",
                                         "model_type",
                                         "n_special",
+                                        "num_labels",
                                         "output_attentions",
                                         "output_hidden_states",
                                         "output_past",
@@ -89,6 +90,8 @@ static status read_special_tokens(json_value root, families_tokens *t) {
     json_value end;
     size_t count;
     *t = (families_tokens){ .has_begin = json_has(root, "bos_token_id") };
+    t->has_padding = json_find(root, "pad_token_id", &end) && /* some say -1 where there is none */
+                     json_as_integer(end, 0, INT32_MAX, &t->padding) == STATUS_OK;
     TRY(json_optional_integer(root, "bos_token_id", 0, INT32_MAX, &t->begin));
     if (!json_find(root, "eos_token_id", &end)) return STATUS_OK;
     if (!json_is_array(end)) {
@@ -101,24 +104,6 @@ static status read_special_tokens(json_value root, families_tokens *t) {
                           FAMILIES_MOST_ENDS);
     for (; t->ends < count; t->ends++)
         TRY(json_as_integer(json_item(end, t->ends), 0, INT32_MAX, &t->end[t->ends]));
-    return STATUS_OK;
-}
-
-/* Heads that no builder has: of texts, since what sees images judges them. */
-static status read_task(json_value root, model_config *c) {
-    static const char *const others[] = { "ForSequenceClassification", "ForTokenClassification",
-                                          "ForQuestionAnswering", "ForMultipleChoice",
-                                          "ForNextSentencePrediction" };
-    json_value list;
-    size_t count;
-    const char *name;
-    if (!json_find(root, "architectures", &list)) return STATUS_OK;
-    if (!json_is_array(list)) return STATUS_OK;
-    TRY(json_as_array(list, &count));
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
-            if (json_as_string(json_item(list, i), &name) == STATUS_OK && text_ends_with(name, others[k]))
-                snprintf(c->other_task, sizeof c->other_task, "%s", name);
     return STATUS_OK;
 }
 
@@ -159,7 +144,9 @@ static status read_members(json_value root, model_config *c, text *notes) {
     *c = (model_config){ 0 };
     TRY(read_family(root, type, c, &knows));
     TRY(read_special_tokens(root, &c->tokens));
-    TRY(read_task(root, c));
+    if (c->family == FAMILY_ENCODER)
+        c->tokens.has_padding = false, c->tokens.padding = 0; /* it has its own */
+    TRY(config_head_read(root, c));
     if (notes) note_unknown(root, knows, notes);
     status result = families_check(c);
     return result == STATUS_OK ? result : status_prefix(result, "%s", root.file);
@@ -173,19 +160,34 @@ status model_config_parse(const char *name, const char *json, model_config *c) {
     return result;
 }
 
+/* The file of a directory. */
+static status find_config(const char **path, char inside[PATH_BYTES]) {
+    struct stat about;
+    if (stat(*path, &about) != 0 || !S_ISDIR(about.st_mode)) return STATUS_OK;
+    if (snprintf(inside, PATH_BYTES, "%s/config.json", *path) >= PATH_BYTES)
+        return status_set(STATUS_INVALID, "the path '%.60s...' is too long", *path);
+    bool missing = stat(inside, &about) != 0 && errno == ENOENT;
+    if (missing) TRY(adapter_files_check_model(*path));
+    if (missing)
+        return status_set(STATUS_INVALID, "the folder %s has no config.json, which a model directory needs",
+                          *path);
+    *path = inside;
+    return STATUS_OK;
+}
+
+status model_config_labels(const char *path, const model_config *c, label_names *names) {
+    char inside[PATH_BYTES];
+    json_document d;
+    TRY(find_config(&path, inside));
+    TRY(json_open(path, &d));
+    status result = config_head_names(d.root, c, names);
+    json_close(&d);
+    return result;
+}
+
 status model_config_read(const char *path, model_config *c, text *notes) {
     char inside[PATH_BYTES];
-    struct stat about;
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
-        if (snprintf(inside, sizeof inside, "%s/config.json", path) >= PATH_BYTES)
-            return status_set(STATUS_INVALID, "the path '%.60s...' is too long", path);
-        bool missing = stat(inside, &about) != 0 && errno == ENOENT;
-        if (missing) TRY(adapter_files_check_model(path));
-        if (missing)
-            return status_set(STATUS_INVALID,
-                              "the folder %s has no config.json, which a model directory needs", path);
-        path = inside;
-    }
+    TRY(find_config(&path, inside));
     json_document d;
     TRY(json_open(path, &d));
     status result = read_members(d.root, c, notes);
@@ -199,7 +201,10 @@ status model_config_read(const char *path, model_config *c, text *notes) {
 static void put_special_tokens(json_writer *w, const model_config *c) {
     families_tokens t = c->tokens;
     if (!t.has_begin && !t.ends && families_vocabulary(c) == 50257)
-        t = (families_tokens){ .has_begin = true, .begin = 50256, .ends = 1, .end = { 50256 } };
+        t.has_begin = true, t.begin = 50256, t.ends = 1, t.end[0] = 50256;
+    bool padded = t.has_padding || c->head.kind != HEAD_LANGUAGE;
+    if (padded && c->family != FAMILY_ENCODER) /* which has put it */
+        json_put_integer(w, "pad_token_id", families_padding(c));
     if (t.has_begin)
         json_put_integer(w, "bos_token_id", t.begin);
     else
@@ -220,7 +225,17 @@ static const char *torch_type(const model_config_stored *stored) {
     return type == DTYPE_BF16 ? "bfloat16" : type == DTYPE_F16 ? "float16" : "float32";
 }
 
+/* What a class of transformers is called whose head may be another one. */
+static void put_class(json_writer *w, const model_config *c) {
+    char name[FAMILIES_CLASS_BYTES];
+    if (!*families_class(c, name)) return;
+    json_begin_array(w, "architectures");
+    json_put_string(w, NULL, name);
+    json_end_array(w);
+}
+
 static void put_members(json_writer *w, const model_config *c, const model_config_stored *stored) {
+    put_class(w, c);
     switch (c->family) {
     case FAMILY_GPT2: config_gpt2_put(w, &c->gpt2); break;
     case FAMILY_DECODER: config_decoder_put(w, &c->decoder); break;
@@ -230,6 +245,7 @@ static void put_members(json_writer *w, const model_config *c, const model_confi
     case FAMILY_ENCODER: config_encoder_put(w, &c->encoder); break;
     case FAMILY_T5: config_t5_put(w, &c->t5); break;
     }
+    config_head_put(w, c);
     put_special_tokens(w, c);
     json_put_string(w, "torch_dtype", torch_type(stored));
     json_put_bool(w, "use_cache", true);

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "models/families.h"
+#include "models/label_names.h"
 
 /* Reads `path` (a config.json, or a directory that has one). A configuration that comes back passes
  * families_check. `notes` (may be NULL) gets sentences for people. */
@@ -26,6 +27,11 @@ status model_config_write(const char *directory, const model_config *c, const mo
 
 /* What config.json would say: equal texts are equal models. */
 void model_config_text(const model_config *c, text *out);
+
+/* Adds the names of the classes of its head, in the order of their ids: those of "id2label", or LABEL_0,
+ * LABEL_1 ... where there are none. STATUS_INVALID where ids are not the numbers from 0 on or two have one
+ * name. `path` as in model_config_read. */
+status model_config_labels(const char *path, const model_config *c, label_names *names);
 
 /* The tokens that end a text: what the directory's generation_config.json says, where it does, else its
  * config. */

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "io/coded_files.h"
 #include "io/weight_files.h"
+#include "models/head.h"
 #include "ops/codes.h"
 
 enum { PATH_BYTES = 4096 };
@@ -189,9 +190,10 @@ static const model_weight *scales_of(const model_weight *weights, uint32_t count
     return find_weight(weights, count, name, strlen(name));
 }
 
-status model_files_all_used(const safetensors *s, const bool *used) {
+static status all_used(const safetensors *s, const bool *used, const model *judge) {
     for (uint32_t i = 0; i < s->count; i++)
-        if (!used[i] && !may_be_passed_over(s->entries[i].name)) {
+        if (!used[i] && !may_be_passed_over(s->entries[i].name) &&
+            !(judge && head_replaces(judge, s->entries[i].name))) {
             char name[UTF8_QUOTE_BYTES];
             return status_set(STATUS_INVALID, "%s has a tensor '%s', for which the model has no place",
                               s->files[s->entries[i].file].path, utf8_quote(s->entries[i].name, name));
@@ -199,34 +201,63 @@ status model_files_all_used(const safetensors *s, const bool *used) {
     return STATUS_OK;
 }
 
-static status read_all(const safetensors *s, const model_weight *weights, uint32_t count, bool *used) {
+status model_files_all_used(const safetensors *s, const bool *used) { return all_used(s, used, NULL); }
+
+/* Is this weight one of a new head that the file lacks, or has for another one? That is used up as well. */
+static bool is_lacking(const safetensors *s, const model_weight *w, const model *judge, bool *used) {
+    shape should = w->type == DTYPE_U8 ? coded_files_shape(w) : w->shape;
+    if (!judge || !head_owns(judge, w->name)) return false;
+    const safetensors_entry *e = find(s, w->name);
+    if (e && used) used[e - s->entries] = true;
+    return !e || !safetensors_has_shape(e, &should);
+}
+
+static status read_all(const safetensors *s, const model_weight *weights, uint32_t count, const model *judge,
+                       bool *used) {
     for (uint32_t i = 0; i < count; i++) {
         if (is_made(s, weights, count, weights[i].name)) continue;
         const safetensors_entry *e;
+        if (is_lacking(s, &weights[i], judge, used)) continue;
         TRY(find_weight_in(s, &weights[i], &e));
         TRY(read_weight(s, e, &weights[i], scales_of(weights, count, &weights[i])));
         used[e - s->entries] = true;
     }
-    return model_files_all_used(s, used);
+    return all_used(s, used, judge);
 }
 
 status model_files_load(const char *directory, const model_weight *weights, uint32_t count) {
+    return model_files_load_body(directory, weights, count, NULL);
+}
+
+status model_files_load_body(const char *directory, const model_weight *weights, uint32_t count,
+                             const model *judge) {
     safetensors s;
     TRY(safetensors_open(directory, &s));
     bool *used = memory_new(s.count + 1u, sizeof *used);
-    status result = used ? read_all(&s, weights, count, used)
+    status result = used ? read_all(&s, weights, count, judge, used)
                          : status_set(STATUS_FAILED, "%s: no memory for %u tensors", directory, s.count);
     memory_free(used);
     safetensors_close(&s);
     return result;
 }
 
-status model_files_check(const char *directory, const model_weight *weights, uint32_t count) {
+status model_files_lack(const char *directory, const model_weight *weights, uint32_t count,
+                        const model *judge, bool *lacks) {
+    safetensors s;
+    TRY(safetensors_open(directory, &s));
+    for (uint32_t i = 0; i < count; i++) lacks[i] = is_lacking(&s, &weights[i], judge, NULL);
+    safetensors_close(&s);
+    return STATUS_OK;
+}
+
+status model_files_check(const char *directory, const model_weight *weights, uint32_t count,
+                         const model *judge) {
     safetensors s;
     TRY(safetensors_open(directory, &s));
     status result = STATUS_OK;
     for (uint32_t i = 0; i < count && result == STATUS_OK; i++) {
         const safetensors_entry *e;
+        if (is_lacking(&s, &weights[i], judge, NULL)) continue;
         result = find_weight_in(&s, &weights[i], &e);
         if (result == STATUS_OK) result = check_shape(&s, e, &weights[i]);
     }

@@ -18,10 +18,20 @@
  * missing one or one of another shape is STATUS_INVALID: then the contents of the weights are undefined. */
 status model_files_load(const char *directory, const model_weight *weights, uint32_t count);
 
+/* The same for a model whose head may be another one than the files have (models/head.h): weights of its head
+ * that are missing there, or of another shape, are left as they are, and a language's head is passed over.
+ * NULL: as above. */
+status model_files_load_body(const char *directory, const model_weight *weights, uint32_t count,
+                             const model *judge);
+/* Which weights of the head that is, by weight. */
+status model_files_lack(const char *directory, const model_weight *weights, uint32_t count,
+                        const model *judge, bool *lacks);
+
 /* Does a directory (or a .safetensors file) have these tensors, in their shapes, as numbers or as codes of 8
  * bits? STATUS_INVALID where it has not. Headers alone are read, so this is done before anything is planned;
- * `data` of the weights is not looked at. */
-status model_files_check(const char *directory, const model_weight *weights, uint32_t count);
+ * `data` of the weights is not looked at. `judge`: as model_files_load_body. */
+status model_files_check(const char *directory, const model_weight *weights, uint32_t count,
+                         const model *judge);
 
 /* Writes model.safetensors into the directory, from where the weights are and in their types, atomically. */
 status model_files_save(const char *directory, const model_weight *weights, uint32_t count);

@@ -62,10 +62,12 @@ status tokenizer_files_refuse(const char *model, const char *what) {
     if (!name) return STATUS_OK;
     return status_set(
         STATUS_INVALID,
-        "%s is text, and %s has a tokenizer (%s), which snug can't use here yet: read as bytes the text "
-        "would be other tokens than the model knows; make token ids of it (a .npy, --data-kind u16 "
-        "or u32), or say --data-kind bytes where bytes are meant",
-        what, model, name);
+        "%s is text, and %s has a tokenizer (%s): read as bytes the text would be other tokens than the "
+        "model knows; make tokens of it with %s, or say --data-kind bytes where bytes are meant",
+        what, model, name,
+        strcmp(name, "tokenizer.json") == 0
+            ? "snug tokenize"
+            : "the library that it belongs to (a .npy, --data-kind u16 or u32)");
 }
 
 uint64_t tokenizer_files_bytes(const char *model) {

@@ -46,6 +46,7 @@ enum {
     TENSOR_GRADIENT = 8,    /* (part of) the gradient of a parameter */
     TENSOR_STOCHASTIC = 16, /* a parameter of 16 or 8 bits whose updates are rounded stochastically */
     TENSOR_ROWS = 32,       /* codes of 8 bits with a scale for each row; else for each column */
+    TENSOR_WHOLE = 64,      /* a parameter that is trained itself where others have adapters in their place */
 };
 
 typedef struct {

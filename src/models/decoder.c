@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "models/check.h"
 #include "models/decoding.h"
+#include "models/head.h"
 #include "ops/add/add.h"
 #include "ops/attention/attention.h"
 #include "ops/columns/columns.h"
@@ -292,8 +293,15 @@ static tensor_id embed(builder *b, tensor_id tokens, tensor_id table) {
     return drop(b, x, b->c->dropout_embedding);
 }
 
+/* transformers' ...ForSequenceClassification. */
+static void judge(const model *m, builder *b, tensor_id x, const model_run *run, model_ports *ports) {
+    x = head_last_token(b->g, x, run);
+    head_finish(m, b->g, linear(b, NO_LAYER, "score", x, m->head.outputs, false), run, ports);
+}
+
 static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
     const decoder_config *c = m->config;
+    if (!model_may_build(m, g, run)) return;
     builder b = { .c = c, .g = g, .mode = run->mode };
     bool random = run->mode == MODEL_TRAIN &&
                   (c->dropout_embedding > 0 || c->dropout_attention > 0 || c->dropout_residual > 0);
@@ -311,6 +319,10 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
     g->site = SITE_NONE;
     x = norm(&b, NO_LAYER, c->kind->last_norm, x);
+    if (m->head.kind != HEAD_LANGUAGE) {
+        judge(m, &b, x, run, ports);
+        return;
+    }
     tensor_id head = c->tied ? embedding : parameter(&b, NO_LAYER, c->kind->head, "weight", table);
     tensor_id bias = c->bias_head ? parameter(&b, NO_LAYER, c->kind->head, "bias", SHAPE(c->vocabulary)) : 0;
     tensor_id logits = matmul_apply(g, &(matmul_inputs){ .a = x, .b = head, .bias = bias, .tb = true });

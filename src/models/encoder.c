@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "models/check.h"
+#include "models/head.h"
 #include "ops/add/add.h"
 #include "ops/add_positions/add_positions.h"
 #include "ops/attention/attention.h"
@@ -13,6 +14,8 @@
 #include "ops/gelu/gelu.h"
 #include "ops/layernorm/layernorm.h"
 #include "ops/matmul/matmul.h"
+#include "ops/relu/relu.h"
+#include "ops/softcap/softcap.h"
 
 /* ---- kinds ---- */
 
@@ -31,7 +34,9 @@ const encoder_kind encoder_kinds[] = { { .type = "bert",
                                          LAYER_NAMES,
                                          .head = "cls.predictions.transform.dense",
                                          .head_norm = "cls.predictions.transform.LayerNorm",
-                                         .head_bias = "cls.predictions.bias" },
+                                         .head_bias = "cls.predictions.bias",
+                                         .judge_layer = "bert.pooler.dense",
+                                         .judge = "classifier" },
                                        { .type = "roberta",
                                          .architecture = "RobertaForMaskedLM",
                                          .words = "roberta.embeddings.word_embeddings",
@@ -43,6 +48,9 @@ const encoder_kind encoder_kinds[] = { { .type = "bert",
                                          .head = "lm_head.dense",
                                          .head_norm = "lm_head.layer_norm",
                                          .head_bias = "lm_head.bias",
+                                         .judge_layer = "classifier.dense",
+                                         .judge = "classifier.out_proj",
+                                         .judge_drops_first = true,
                                          .after_padding = true,
                                          .head_erf = true,
                                          .mask_is_last = true },
@@ -63,6 +71,9 @@ const encoder_kind encoder_kinds[] = { { .type = "bert",
                                          .head = "vocab_transform",
                                          .head_norm = "vocab_layer_norm",
                                          .head_bias = "vocab_projector.bias",
+                                         .judge_layer = "pre_classifier",
+                                         .judge = "classifier",
+                                         .judge_relu = true,
                                          .attended_whole = true },
                                        { 0 } };
 
@@ -101,7 +112,7 @@ static status check_sizes(const encoder_config *c) {
 
 status encoder_check(const encoder_config *c) {
     TRY(check_sizes(c));
-    TRY(model_check_dropout((double[]){ c->dropout, c->dropout_attention }, 2));
+    TRY(model_check_dropout((double[]){ c->dropout, c->dropout_attention, c->dropout_head }, 3));
     TRY(model_check_epsilon("the norms' epsilon", c->epsilon));
     return model_check_deviation(c->deviation);
 }
@@ -143,11 +154,12 @@ static tensor_id norm(builder *b, int64_t layer, const char *module, tensor_id x
                            parameter(b, layer, module, ".bias", width), (float)b->c->epsilon);
 }
 
-static tensor_id drop(builder *b, tensor_id x) {
+static tensor_id drop_by(builder *b, tensor_id x, double p) {
     int32_t stream = b->stream++;
-    double p = b->c->dropout;
     return p > 0 && b->mode == MODEL_TRAIN ? dropout_apply(b->g, x, b->key, (float)p, stream) : x;
 }
+
+static tensor_id drop(builder *b, tensor_id x) { return drop_by(b, x, b->c->dropout); }
 
 /* ---- the parts ---- */
 
@@ -209,20 +221,33 @@ static tensor_id head(builder *b, tensor_id x, tensor_id words) {
         &(matmul_inputs){ .a = norm(b, NO_LAYER, k->head_norm, x), .b = words, .bias = bias, .tb = true });
 }
 
+static tensor_id tanh_of(builder *b, tensor_id x) { return softcap_apply(b->g, x, 1); }
+
+/* ...ForSequenceClassification: each kind has a layer of its own between the first token and its logits. */
+static void judge(const model *m, builder *b, tensor_id x, const model_run *run, model_ports *ports) {
+    const encoder_config *c = b->c;
+    const encoder_kind *k = c->kind;
+    x = head_first_token(b->g, x);
+    if (k->judge_drops_first) x = drop_by(b, x, c->dropout_head);
+    x = linear(b, NO_LAYER, k->judge_layer, x, c->channels);
+    x = k->judge_relu ? relu_apply(b->g, x) : tanh_of(b, x);
+    x = drop_by(b, x, c->dropout_head);
+    head_finish(m, b->g, linear(b, NO_LAYER, k->judge, x, m->head.outputs), run, ports);
+}
+
 /* ---- the whole ---- */
 
 static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
     const encoder_config *c = m->config;
     builder b = { .c = c, .g = g, .mode = run->mode };
-    bool random = run->mode == MODEL_TRAIN && (c->dropout > 0 || c->dropout_attention > 0);
+    bool judges = m->head.kind != HEAD_LANGUAGE;
+    bool random = run->mode == MODEL_TRAIN &&
+                  (c->dropout > 0 || c->dropout_attention > 0 || (judges && c->dropout_head > 0));
+    if (!model_may_build(m, g, run)) return;
     *ports = (model_ports){ 0 };
-    if (run->mode == MODEL_DECODE) {
-        graph_fail(g, "%s: %s", m->name, m->no_text);
-        return;
-    }
     tensor_id tokens = model_input(g, "tokens", SHAPE(run->batch, run->context), DTYPE_I32);
     if (random) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
-    b.segments = model_segments(m, g, run);
+    b.segments = judges ? head_segments(g, run) : model_segments(m, g, run);
     b.positions = model_positions(m, g, run);
     tensor_id words = parameter(&b, NO_LAYER, c->kind->words, ".weight", SHAPE(c->vocabulary, c->channels));
 
@@ -231,6 +256,10 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     tensor_id x = embed(&b, tokens, words);
     for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
     g->site = SITE_NONE;
+    if (judges) {
+        judge(m, &b, x, run, ports);
+        return;
+    }
     ports->logits = c->labels ? classifier(&b, x) : head(&b, x, words);
     tensor_id labels = model_input(g, "labels", SHAPE(run->batch, run->context), DTYPE_I32);
     tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32);
@@ -255,6 +284,7 @@ void encoder_model(const encoder_config *c, const char *name, model *m) {
                   .context = c->positions - encoder_first_position(c),
                   .vocabulary = c->vocabulary,
                   .layers = c->layers,
+                  .judged_first = true,
                   .masks = true,
                   .mask = (int32_t)c->mask,
                   .packs = true,

@@ -19,6 +19,8 @@ typedef struct {
     const char *words, *positions, *types, *norm, *layers; /* types NULL: none */
     const char *q, *k, *v, *o, *attention_norm, *up, *down, *feed_norm;
     const char *head, *head_norm, *head_bias; /* head_bias: the whole name */
+    const char *judge_layer, *judge;          /* of a head that judges samples (models/head.h) */
+    bool judge_drops_first, judge_relu;       /* dropout before that layer too; relu, else tanh behind it */
     bool after_padding;                       /* the first position is the one behind that of padding */
     bool attended_whole;                      /* no dropout between attention and its norm */
     bool head_erf;                            /* the head's activation is GELU, whatever the blocks have */
@@ -34,6 +36,7 @@ typedef struct {
     int64_t labels;        /* of a classifier of tokens, which is estimated only; 0: it fills gaps */
     bool tanh;             /* GELU's tanh form */
     double dropout, dropout_attention;
+    double dropout_head; /* of a head that judges samples */
     double epsilon, deviation;
     const char *untrained; /* why it plans only; NULL: it does not */
 } encoder_config;

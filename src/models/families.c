@@ -10,7 +10,7 @@ bool families_preset(const char *name, model_config *c) {
 
 const char *families_preset_names(void) { return gpt2_preset_names(); }
 
-status families_check(const model_config *c) {
+static status check_family(const model_config *c) {
     switch (c->family) {
     case FAMILY_GPT2: return gpt2_check(&c->gpt2);
     case FAMILY_DECODER: return decoder_check(&c->decoder);
@@ -21,6 +21,14 @@ status families_check(const model_config *c) {
     case FAMILY_T5: return t5_check(&c->t5);
     }
     return status_set(STATUS_INVALID, "a model of no family");
+}
+
+status families_check(const model_config *c) {
+    TRY(check_family(c));
+    if (c->head.kind != HEAD_LANGUAGE && families_padding(c) >= families_vocabulary(c))
+        return status_set(STATUS_INVALID, "pad_token_id is %lld, and vocab_size %lld; it must be below that",
+                          (long long)families_padding(c), (long long)families_vocabulary(c));
+    return head_check(&c->head);
 }
 
 void families_set_dropout(model_config *c, double p) {
@@ -34,12 +42,49 @@ void families_set_dropout(model_config *c, double p) {
     case FAMILY_VIT: c->vit.dropout_hidden = c->vit.dropout_attention = p; return;
     case FAMILY_RESNET:
     case FAMILY_CONVNEXT: return; /* they have none */
-    case FAMILY_ENCODER: c->encoder.dropout = c->encoder.dropout_attention = p; return;
+    case FAMILY_ENCODER:
+        c->encoder.dropout = c->encoder.dropout_attention = c->encoder.dropout_head = p;
+        return;
     case FAMILY_T5: c->t5.dropout = p; return;
     }
 }
 
-void families_model(const model_config *c, const char *name, model *m) {
+/* ---- heads that judge whole samples ---- */
+
+/* The class that the family's own head has. */
+static const char *language_class(const model_config *c) {
+    switch (c->family) {
+    case FAMILY_GPT2: return "GPT2LMHeadModel";
+    case FAMILY_DECODER: return c->decoder.kind->architecture;
+    case FAMILY_ENCODER: return c->encoder.kind->architecture;
+    default: return "";
+    }
+}
+
+/* transformers has no such class of OLMoE. */
+bool families_judges(const model_config *c) {
+    const char *name = language_class(c);
+    return *name && strcmp(name, "OlmoeForCausalLM") != 0;
+}
+
+const char *families_class(const model_config *c, char out[FAMILIES_CLASS_BYTES]) {
+    const char *name = language_class(c), *end = strstr(name, "For");
+    int stem = c->family == FAMILY_GPT2 ? (int)strlen("GPT2") : end ? (int)(end - name) : 0;
+    if (c->head.kind == HEAD_LANGUAGE)
+        snprintf(out, FAMILIES_CLASS_BYTES, "%s", name);
+    else
+        snprintf(out, FAMILIES_CLASS_BYTES, "%.*sForSequenceClassification", stem, name);
+    return out;
+}
+
+int64_t families_padding(const model_config *c) {
+    if (c->family == FAMILY_ENCODER) return c->encoder.padding;
+    if (c->tokens.has_padding) return c->tokens.padding;
+    if (c->tokens.ends) return c->tokens.end[0];
+    return c->family == FAMILY_GPT2 && c->gpt2.vocabulary == 50257 ? 50256 : 0; /* its own end of text */
+}
+
+static void open_model(const model_config *c, const char *name, model *m) {
     switch (c->family) {
     case FAMILY_GPT2: gpt2_model(&c->gpt2, name, m); return;
     case FAMILY_DECODER: decoder_model(&c->decoder, name, m); return;
@@ -49,6 +94,11 @@ void families_model(const model_config *c, const char *name, model *m) {
     case FAMILY_ENCODER: encoder_model(&c->encoder, name, m); return;
     case FAMILY_T5: t5_model(&c->t5, name, m); return;
     }
+}
+
+void families_model(const model_config *c, const char *name, model *m) {
+    open_model(c, name, m);
+    head_attach(m, &c->head);
 }
 
 int64_t families_context(const model_config *c) {

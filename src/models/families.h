@@ -5,6 +5,7 @@
 #include "models/decoder.h"
 #include "models/encoder.h"
 #include "models/gpt2.h"
+#include "models/head.h"
 #include "models/resnet.h"
 #include "models/t5.h"
 #include "models/vit.h"
@@ -20,10 +21,11 @@ typedef enum {
 } model_family;
 
 /* Tokens that mean something to whoever generates: carried from config.json to config.json. */
-enum { FAMILIES_MOST_ENDS = 8, FAMILIES_TASK_BYTES = 64 };
+enum { FAMILIES_MOST_ENDS = 8, FAMILIES_TASK_BYTES = 96 };
 typedef struct {
     int64_t begin, end[FAMILIES_MOST_ENDS];
-    bool has_begin;
+    int64_t padding; /* that fills samples up */
+    bool has_begin, has_padding;
     uint32_t ends;
 } families_tokens;
 
@@ -31,8 +33,10 @@ typedef struct {
     model_family family;
     families_tokens tokens;
     /* What a configuration says that it is made for, where that is no task of its family's builder:
-     * "BertForSequenceClassification"; else empty. Its sizes hold all the same. */
+     * "BertForTokenClassification"; else empty. Its sizes hold all the same. */
     char other_task[FAMILIES_TASK_BYTES];
+    model_head head;
+    const char *const *label_names; /* of its outputs, the caller's; NULL: LABEL_0, LABEL_1 ... */
     union {
         gpt2_config gpt2;
         decoder_config decoder;
@@ -55,6 +59,15 @@ int64_t families_context(const model_config *c);
 bool families_has_conv1d(const model_config *c);
 bool families_learns_positions(const model_config *c); /* a vector for each, which only training fills */
 int64_t families_vocabulary(const model_config *c);
+
+/* Can its models have a head that judges whole samples? */
+bool families_judges(const model_config *c);
+/* The class that transformers has for it, by its head: "BertForMaskedLM", "BertForSequenceClassification";
+ * empty where its config.json is written elsewhere. */
+enum { FAMILIES_CLASS_BYTES = 64 };
+const char *families_class(const model_config *c, char out[FAMILIES_CLASS_BYTES]);
+/* The token that fills such samples up: the configuration's, else the one that ends a text, else 0. */
+int64_t families_padding(const model_config *c);
 
 /* `c` must outlive the model. */
 void families_model(const model_config *c, const char *name, model *m);

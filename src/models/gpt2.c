@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "models/decoding.h"
+#include "models/head.h"
 #include "ops/add/add.h"
 #include "ops/add_positions/add_positions.h"
 #include "ops/attention/attention.h"
@@ -108,8 +109,16 @@ static tensor_id embed(builder *b, tensor_id x, tensor_id wpe, tensor_id positio
     return add_apply(b->g, x, embedding_apply(b->g, positions, wpe));
 }
 
+/* GPT2ForSequenceClassification. */
+static void judge(const model *m, builder *b, tensor_id x, const model_run *run, model_ports *ports) {
+    tensor_id w = parameter(b, -1, "score.weight", SHAPE(m->head.outputs, b->c->channels));
+    x = head_last_token(b->g, x, run);
+    head_finish(m, b->g, matmul_apply(b->g, &(matmul_inputs){ .a = x, .b = w, .tb = true }), run, ports);
+}
+
 static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
     const gpt2_config *c = m->config;
+    if (!model_may_build(m, g, run)) return;
     builder b = { .c = c, .g = g, .mode = run->mode };
     bool random = run->mode == MODEL_TRAIN &&
                   (c->dropout_embedding > 0 || c->dropout_attention > 0 || c->dropout_residual > 0);
@@ -128,6 +137,10 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
     g->site = SITE_NONE;
     x = norm(&b, -1, "transformer.ln_f", x);
+    if (m->head.kind != HEAD_LANGUAGE) {
+        judge(m, &b, x, run, ports);
+        return;
+    }
     tensor_id head = c->tied ? wte : parameter(&b, -1, "lm_head.weight", SHAPE(c->vocabulary, c->channels));
     tensor_id logits = matmul_apply(g, &(matmul_inputs){ .a = x, .b = head, .tb = true });
     *ports = (model_ports){ .logits = logits };

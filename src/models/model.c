@@ -31,6 +31,12 @@ status model_continues(const model *m) {
     return status_set(STATUS_INVALID, "%s (%s) has no next token: %s", m->name, m->family, m->no_text);
 }
 
+bool model_may_build(const model *m, graph *g, const model_run *run) {
+    if (run->mode != MODEL_DECODE || !m->no_text) return true;
+    graph_fail(g, "%s: %s", m->name, m->no_text);
+    return false;
+}
+
 uint32_t model_stream(const char *parameter) { return hash_name(parameter); }
 
 uint32_t model_token_fields(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]) {

@@ -3,7 +3,9 @@
  *
  * Names that the trainer knows: the fields of a sample (below), "loss_scale" (1) f32: the reciprocal of the
  * number of counted labels of the whole batch, "key" (4) i32: philox_key, where something is random,
- * "position" (1) i32: place of the first token when decoding; results "loss" (1) f32, summed over calls. */
+ * "position" (1) i32: place of the first token when decoding; results "loss" (1) f32, summed over calls.
+ * With a head of classes, programs of validation keep the number of samples whose class they tell right as
+ * "hits". */
 #pragma once
 
 #include "ir/graph.h"
@@ -40,6 +42,17 @@ typedef struct {
 
 enum { MODEL_MAX_FIELDS = 4, MODEL_MOST_DECODED = 64 /* samples that are decoded at once */ };
 
+/* What a model of texts ends in. */
+typedef enum {
+    HEAD_LANGUAGE, /* logits of each token's successor, or of what a gap hides */
+    HEAD_CLASSES,  /* logits of a whole sample's class */
+    HEAD_SCORE     /* a number for a whole sample */
+} model_head_kind;
+typedef struct {
+    model_head_kind kind;
+    int64_t outputs; /* classes; of a score 1; else not read */
+} model_head;
+
 typedef struct model model;
 struct model {
     const char *family; /* "gpt2" */
@@ -48,6 +61,9 @@ struct model {
     int64_t context;    /* longest; 0: samples have no time */
     int64_t vocabulary; /* 0: none */
     int64_t layers;
+    model_head head;   /* set by head_attach (models/head.h) */
+    bool judged_first; /* a head of whole samples looks at their first token, which sees all; else at the last
+                        */
     bool masks;   /* tokens of a sample are hidden, and the labels are what they were (data/masking.h) ... */
     int32_t mask; /* ... behind this one */
     bool packs;   /* it can tell documents apart that stand one behind the other in a sample */
@@ -67,7 +83,9 @@ tensor_id model_input(graph *g, const char *name, shape s, dtype type);
 tensor_id model_result(graph *g, const char *name); /* (1) f32 */
 /* STATUS_INVALID with a sentence where m can only be planned. */
 status model_computes(const model *m);
-status model_continues(const model *m);       /* likewise where m can't continue a text */
+status model_continues(const model *m); /* likewise where m can't continue a text */
+/* For `build`: false, and the graph has failed, where it is to continue a text and can't. */
+bool model_may_build(const model *m, graph *g, const model_run *run);
 uint32_t model_stream(const char *parameter); /* of its random numbers, from its name */
 /* "tokens" and "labels"; where m is packed "segments" too, the number of a token's document in its sample,
  * and "positions". */

@@ -44,6 +44,7 @@ typedef struct {
     int64_t batch;       /* samples of an optimizer step */
     int64_t micro_batch; /* samples of the common micro-batch; smaller than batch: there are several */
     int64_t tokens;      /* rows per sample that sums run over (context length) */
+    int64_t least_rows;  /* of the sums over the fewest: 1 where a head judges whole samples, else tokens */
     int threads;         /* number of threads that scratch is planned for */
     bool clipping;       /* updates wait for the norm of all gradients */
     bool away;           /* the run has a place for what does not stay in the memory that computes */

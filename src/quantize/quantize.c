@@ -213,6 +213,7 @@ static status calibrate(quantizing *q, evaluate_result *r) {
                                                  .vocabulary = (uint32_t)families_vocabulary(&q->config) },
                          &from.all));
     status result = setup_check_text(&from.all, &options, o->directory);
+    if (result == STATUS_OK) result = text_source_enough(&from.all);
     data_source some = spread_of(&from, options.eval_samples);
     options.model = o->directory;
     options.context = q->result->context;

@@ -228,7 +228,9 @@ static void put_evaluation(json_writer *w, const setup *s, const decision *d, co
     if (r) {
         json_put_number(w, "seconds", r->seconds);
         json_put_number(w, "loss", r->loss);
-        json_put_number(w, "perplexity", exp(r->loss));
+        if (s->model.head.kind == HEAD_LANGUAGE) json_put_number(w, "perplexity", exp(r->loss));
+        if (s->model.head.kind == HEAD_SCORE) json_put_number(w, "mean_squared_error", r->loss);
+        if (!isnan(r->accuracy)) json_put_number(w, "accuracy", r->accuracy);
         json_put_number(w, "tokens_per_second", r->tokens_per_second);
     }
     json_end_object(w);

@@ -48,6 +48,11 @@ static status check_validated(const setup *s) {
             "to validate with --eval-every",
             (long long)o->patience);
     if (s->validation.samples || !s->train.samples) return STATUS_OK;
+    if (s->model.head.kind != HEAD_LANGUAGE)
+        return status_set(STATUS_INVALID,
+                          "%s: nothing validates, since every tenth record does and there are fewer; give "
+                          "--eval-data",
+                          name);
     return status_set(STATUS_INVALID,
                       "%s: nothing validates, since the last tenth of the data is shorter than a "
                       "sample; give --eval-data, or a smaller --context",

@@ -155,6 +155,12 @@ static void add_family(identity *i, const model_config *c) {
     }
 }
 
+/* A language's head says nothing: as before there was another. */
+static void add_head(identity *i, const model_head *h) {
+    char words[HEAD_TEXT_BYTES];
+    if (h->kind != HEAD_LANGUAGE) add_text(i, IDENTITY_MODEL, "head", head_text(h, words));
+}
+
 /* Attributes stay out of the digest: between their fields there may be bytes without a meaning. */
 static void add_graph(digest *d, const graph *g) {
     for (tensor_id t = 1; t < g->tensors.count; t++) {
@@ -190,6 +196,7 @@ static status add_model(identity *i, const setup *s) {
     model alone = s->model;
     alone.packed = false; /* of that an option tells */
     if (!s->custom) add_family(i, &s->config);
+    if (!s->custom) add_head(i, &s->config.head);
     TRY(graph_open(&g));
     alone.build(&alone, &g, &run, &ports);
     add_graph(&d, &g);
@@ -244,7 +251,7 @@ status identity_of(const setup *s, identity *out) {
     TRY(add_data(out, &s->train));
     setup_options settled = s->options;
     settled.context = s->request.run.context;
-    settled.pack = s->model.packed ? PACK_DOCUMENTS : PACK_CROSS;
+    settled.pack = s->pack;
     add_options(out, &settled);
     return out->overflows
                ? status_set(STATUS_FAILED, "a run has more than the %d facts that tell it from others",

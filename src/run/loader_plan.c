@@ -10,7 +10,8 @@ data_masking loader_plan_masking(const setup *s, bool validation) {
                            .seed = validation ? 0 : (uint64_t)s->options.seed,
                            .context = (uint32_t)s->request.run.context,
                            .vocabulary = (uint32_t)s->model.vocabulary,
-                           .mask = s->model.mask };
+                           .mask = s->model.mask,
+                           .skips_ignored = s->pack == PACK_WHOLE || s->pack == PACK_PAD };
 }
 
 static loader_options options_of(const setup *s, const data_source *source) {
@@ -29,7 +30,7 @@ static data_source imagined(const setup *s) {
     source.field_count = s->model.fields(&s->model, s->request.run.context, fields);
     for (uint32_t i = 0; i < source.field_count; i++)
         source.field_bytes[i] = (uint64_t)shape_elements(&fields[i].of) * dtype_bytes(fields[i].dtype);
-    if (s->model.vocabulary)
+    if (s->model.vocabulary && s->model.head.kind == HEAD_LANGUAGE)
         source.scratch_bytes = (uint64_t)s->request.run.context + 1; /* as text_source reads bytes */
     return source;
 }

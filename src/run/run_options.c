@@ -8,9 +8,11 @@ static const char *schedule_word(int choice) {
 }
 
 static const char *pack_word(int choice) {
-    static const char *const words[] = {
-        [PACK_AUTO] = "auto", [PACK_DOCUMENTS] = "documents", [PACK_CROSS] = "cross"
-    };
+    static const char *const words[] = { [PACK_AUTO] = "auto",
+                                         [PACK_DOCUMENTS] = "documents",
+                                         [PACK_WHOLE] = "whole",
+                                         [PACK_PAD] = "pad",
+                                         [PACK_CROSS] = "cross" };
     return words[choice];
 }
 
@@ -54,8 +56,12 @@ const run_option run_options[] = {
 
     ROW("epochs", NUMBER, KNOWN, epochs), /* by the steps */
     ROW("model", POINTER, KNOWN, model),
+    ROW("head", POINTER, KNOWN, head), /* by the model's facts */
     ROW("dropout", NUMBER, KNOWN, dropout),
     ROW("data", POINTER, KNOWN, data),
+    ROW("text-column", POINTER, KNOWN, text_column),
+    ROW("label-column", POINTER, KNOWN, label_column),
+    ROW("language", POINTER, KNOWN, language),
     ROW("data-kind", CHOICE, KNOWN, data_kind),
     CHOICE("pack", FIXED, pack, pack_word), /* as it is settled: never auto */
     ROW("source", POINTER, KNOWN, source),

@@ -18,6 +18,8 @@
 #include "io/weight_files.h"
 #include "passes/storing.h"
 #include "run/course.h"
+#include "run/heads.h"
+#include "run/labelled.h"
 #include "run/loader_plan.h"
 #include "run/weights.h"
 #include "search/advise.h"
@@ -71,12 +73,6 @@ static status open_model(setup *s, const model *custom) {
                                                 strerror(errno));
         TRY(model_config_read(o->model, &s->config, NULL));
         s->tokenizer = o->model;
-        if (s->config.other_task[0])
-            return status_set(
-                STATUS_INVALID,
-                "%s is made for %s, and snug has no such head: it would be trained as a language "
-                "model; take 'architectures' out of its config.json where that is meant",
-                o->model, s->config.other_task);
         char path[4096];
         snprintf(path, sizeof path, "%s/model.safetensors", o->model);
         bool whole = exists(path);
@@ -84,6 +80,13 @@ static status open_model(setup *s, const model *custom) {
             return status_set(STATUS_INVALID, "the path '%.60s...' is too long", o->model);
         if (whole || exists(path)) s->weights = o->model;
     }
+    TRY(heads_choose(s));
+    if (s->config.other_task[0])
+        return status_set(STATUS_INVALID,
+                          "%s is made for %s, and snug has no such head: it would be trained as a language "
+                          "model; take 'architectures' out of its config.json where that is meant",
+                          o->model, s->config.other_task);
+    TRY(labelled_settle_names(s));
     if (o->dropout >= 0) families_set_dropout(&s->config, o->dropout);
     TRY(families_check(&s->config));
     families_model(&s->config, published ? published : o->model, &s->model);
@@ -124,42 +127,77 @@ static status open_text(setup *s, const char *path, bool hold_out, data_source *
     return STATUS_OK;
 }
 
-/* Are documents told apart? Where there is one alone there is nothing to tell. */
-static status decide_packing(setup *s, const data_source *of) {
-    const char *path = s->options.data ? s->options.data : s->options.eval_data;
-    uint64_t documents = of ? text_source_documents(of) : 0;
-    s->model.packed = s->options.pack != PACK_CROSS && s->model.packs && documents > 1;
-    if (s->options.pack != PACK_DOCUMENTS || s->model.packed || documents == 1) return STATUS_OK;
+static const char *pack_name(pack_kind k) {
+    static const char *const names[] = {
+        [PACK_DOCUMENTS] = "documents", [PACK_WHOLE] = "whole", [PACK_PAD] = "pad"
+    };
+    return names[k];
+}
+
+/* What is learned of in parts is not cut: an answer would lose its question. */
+static pack_kind usual_packing(const setup *s, const data_source *of) {
+    if (!s->model.packs || !of) return PACK_CROSS;
+    if (text_source_learns_some(of)) return PACK_WHOLE;
+    return text_source_documents(of) > 1 ? PACK_DOCUMENTS : PACK_CROSS;
+}
+
+/* Why documents can't be told apart, where that was asked for. */
+static status check_packing(const setup *s, const data_source *of) {
+    const char *path = s->options.data ? s->options.data : s->options.eval_data, *asked = pack_name(s->pack);
     if (!s->model.packs)
-        return status_set(STATUS_INVALID, "--pack documents: %s can't tell documents apart; leave it out",
+        return status_set(STATUS_INVALID, "--pack %s: %s can't tell documents apart; leave it out", asked,
                           s->model.name);
-    if (of)
+    if (of && !text_source_documents(of))
         return status_set(STATUS_INVALID,
-                          "--pack documents: %s doesn't say where its documents end; give files of text, or "
+                          "--pack %s: %s doesn't say where its documents end; give files of text, or "
                           "JSON lines",
-                          path);
-    s->model.packed = !s->options.source && !s->options.eval_source; /* a plan without data */
-    return s->model.packed
-               ? STATUS_OK
-               : status_set(STATUS_INVALID, "--pack documents: samples of a program's own have no "
-                                            "documents; leave it out");
+                          asked, path);
+    if (!of && (s->options.source || s->options.eval_source))
+        return status_set(STATUS_INVALID,
+                          "--pack %s: samples of a program's own have no documents; leave it out", asked);
+    return STATUS_OK; /* a plan without data is as if there were documents */
+}
+
+/* Of one document alone there is nothing to tell apart, unless padding stands behind it. */
+static status decide_packing(setup *s, const data_source *of) {
+    s->pack = s->options.pack;
+    if (s->pack == PACK_AUTO) s->pack = usual_packing(s, of);
+    if (s->pack != PACK_CROSS) TRY(check_packing(s, of));
+    if (s->pack == PACK_DOCUMENTS && of && text_source_documents(of) == 1) s->pack = PACK_CROSS;
+    s->model.packed = s->pack != PACK_CROSS;
+    return STATUS_OK;
 }
 
 /* Training and validation are told apart alike, whatever the latter's files hold. */
 static status pack(setup *s) {
+    static const text_source_way ways[] = {
+        [PACK_WHOLE] = TEXT_SOURCE_WHOLE, [PACK_PAD] = TEXT_SOURCE_ALONE
+    };
     bool trains = s->train.samples && !s->options.source,
          validates = s->validation.samples && !s->options.eval_source;
     data_source *of = trains ? &s->train : validates ? &s->validation : NULL;
-    text_source_packing p = { s->model.learned_positions, s->model.first_position };
+    if (s->model.head.kind != HEAD_LANGUAGE) return STATUS_OK;
     TRY(decide_packing(s, of));
-    if (!s->model.packed) return STATUS_OK;
-    if (trains) text_source_pack(&s->train, &p);
-    if (validates) text_source_pack(&s->validation, &p);
-    return STATUS_OK;
+    if (s->model.packed) {
+        text_source_packing p = { .positions = s->model.learned_positions,
+                                  .first_position = s->model.first_position };
+        if (s->pack != PACK_DOCUMENTS) p.way = ways[s->pack];
+        if (trains) TRY(text_source_pack(&s->train, &p));
+        if (validates) TRY(text_source_pack(&s->validation, &p));
+    }
+    return trains ? text_source_enough(&s->train) : STATUS_OK;
 }
+
+static bool judges(const setup *s) { return s->model.head.kind != HEAD_LANGUAGE; }
 
 static status open_data(setup *s) {
     const setup_options *o = &s->options;
+    if (judges(s)) return labelled_open_data(s);
+    if (o->text_column || o->label_column)
+        return status_set(STATUS_INVALID,
+                          "--%s-column is of data for a head that judges texts, and %s continues or fills "
+                          "them; say --head, or leave it out",
+                          o->text_column ? "text" : "label", s->model.name);
     if (o->source) s->train = *o->source, s->train.close = NULL; /* closing is up to who made them */
     if (o->eval_source) s->validation = *o->eval_source, s->validation.close = NULL;
     if (o->eval_only && o->eval_data) return open_text(s, o->eval_data, false, &s->validation);
@@ -261,6 +299,13 @@ static status check_adapting(const setup *s) {
                               "--save-dtype is of whole models, and --%s trains an adapter; leave "
                               "it out",
                               pass_option(pass_table[i], option));
+    for (int i = 0; pass_table[i] && s->options.out && s->model.head.kind != HEAD_LANGUAGE; i++)
+        if (pass_table[i]->adapting && s->request.pins[i].kind == SEARCH_PINNED)
+            return status_set(
+                STATUS_INVALID,
+                "--%s: an adapter's files have no place yet for a head that judges texts, which "
+                "is trained beside it; train the model as a whole",
+                pass_option(pass_table[i], option));
     if (!s->options.out || s->custom || s->weights) return STATUS_OK;
     for (int i = 0; pass_table[i]; i++)
         if (pass_table[i]->adapting && s->request.pins[i].kind == SEARCH_PINNED)
@@ -295,12 +340,38 @@ static status pin_stored(setup *s) {
     return STATUS_OK;
 }
 
-/* Weights are evaluated as they were trained, where their folder says how. */
-static status context_of(const setup *s, int64_t *context) {
+/* A sample that holds the longest document, where the files say how long that is. What is cut anyway needs no
+ * more than is usual. */
+static status context_of_data(const setup *s, int64_t most, int64_t *context) {
+    enum { USUAL = 2048, STEP = 64 };
     const setup_options *o = &s->options;
-    int64_t all = s->model.context ? s->model.context : 1, trained = 0;
+    data_source data;
+    TRY(text_source_open(&(text_source_options){ .path = o->data ? o->data : o->eval_data,
+                                                 .kind = o->data_kind,
+                                                 .context = 1,
+                                                 .vocabulary = (uint32_t)s->model.vocabulary },
+                         &data));
+    int64_t longest = (int64_t)text_source_longest(&data);
+    bool whole = o->pack == PACK_WHOLE || o->pack == PACK_PAD || text_source_learns_some(&data);
+    data_source_close(&data);
+    if (!longest) return STATUS_OK;
+    int64_t wanted = (longest + STEP - 1) / STEP * STEP;
+    if (!whole && wanted > USUAL) wanted = USUAL;
+    *context = wanted < most ? wanted : most;
+    return STATUS_OK;
+}
+
+/* Weights are evaluated as they were trained, where their folder says how, and trained on samples as the data
+ * have them. */
+static status context_of(setup *s, int64_t *context) {
+    const setup_options *o = &s->options;
+    int64_t all = s->model.context ? s->model.context : 1, trained = 0, of_data = 0;
+    bool has_data = (o->data || (o->eval_only && o->eval_data)) && !o->source && s->model.vocabulary;
     if (o->eval_only && !o->context && s->weights) TRY(trained_context(s->weights, &trained));
-    *context = o->context ? o->context : trained && trained < all ? trained : all;
+    if (!o->context && s->weights && !trained && has_data) TRY(context_of_data(s, all, &of_data));
+    *context = o->context ? o->context : trained && trained < all ? trained : of_data ? of_data : all;
+    if (!o->context && of_data && *context < all)
+        s->context_reason = "as the longest document of the data wants it; --context says another";
     return STATUS_OK;
 }
 
@@ -372,6 +443,11 @@ static status make_request(setup *s) {
 /* Without steps there is no batch: at most as many samples at once as there would be in one. */
 static status settle_evaluation(const setup *s, compose_run *r) {
     const setup_options *o = &s->options;
+    if (!r->eval_samples && judges(s))
+        return status_set(STATUS_INVALID,
+                          "%s has fewer than ten records, of which every tenth validates; name it as "
+                          "--eval-data to validate with all of them",
+                          o->data);
     if (!r->eval_samples)
         return status_set(STATUS_INVALID,
                           "%s%s has no whole sample of %lld tokens to evaluate on; take a longer text, or a "
@@ -418,7 +494,7 @@ static status finish_request(setup *s) {
     r->eval_samples = held < o->eval_samples ? held : o->eval_samples;
     if (!o->data && !s->train.samples && !s->validation.samples)
         r->eval_samples = o->eval_samples; /* a plan without data: as if there were */
-    listed += s->train.held_bytes + s->validation.held_bytes;
+    listed += s->train.held_bytes + s->validation.held_bytes + s->names.held_bytes;
     r->kept_bytes = kept_bytes(o) + listed;
     TRY(setup_budget(o, &s->budget));
     TRY(check_held(s, listed));
@@ -445,7 +521,6 @@ failed:
 }
 
 void setup_close(setup *s) {
-    data_source_close(&s->train);
-    data_source_close(&s->validation);
+    labelled_close_data(s);
     comm_close(&s->comm);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "comm/comm.h"
+#include "data/labelled_source.h"
 #include "data/source.h"
 #include "data/text_source.h"
 #include "models/families.h"
@@ -11,8 +12,11 @@
 
 /* What becomes of documents that stand one behind the other in a sample. */
 typedef enum {
-    PACK_AUTO,      /* DOCUMENTS, where the data and the model tell them apart */
+    PACK_AUTO,      /* where the data and the model tell them apart DOCUMENTS, or WHOLE where not all of them
+                       is learned; else CROSS */
     PACK_DOCUMENTS, /* attention ends with each, and its positions begin anew */
+    PACK_WHOLE,     /* and none is cut that a sample has room for */
+    PACK_PAD,       /* and a sample holds one alone */
     PACK_CROSS      /* all is one text */
 } pack_kind;
 
@@ -24,15 +28,17 @@ typedef enum { SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT } schedule_ki
 /* All run options; setup_defaults sets them to their defaults. Texts stay the caller's. A field needs a row
  * in train/run_options.c, which says whether a resume may change it. */
 typedef struct {
-    const char *model;                       /* preset, config.json or Hugging Face directory */
-    const char *data, *eval_data;            /* NULL: none; plan works without */
-    const data_source *source, *eval_source; /* samples of the caller's instead of these; may be NULL */
+    const char *model;                        /* preset, config.json or Hugging Face directory */
+    const char *head;                         /* "classes:3", "score" (run/heads.h); NULL: the model's own */
+    const char *data, *eval_data;             /* NULL: none; plan works without */
+    const struct labelled_language *language; /* of texts with labels (run/labelled.h); NULL: bytes alone */
+    const data_source *source, *eval_source;  /* samples of the caller's instead of these; may be NULL */
+    const char *text_column, *label_column;   /* of data for a head that judges texts; NULL: text, label */
     data_kind data_kind;
     pack_kind pack;
-    uint64_t memory;                             /* budget in bytes; 0: unlimited */
-    bool memory_auto;                            /* what is free, less a margin */
-    int64_t batch, context;                      /* context 0: the model's, or with eval_only what its
-                                                  * weights were trained on (io/trained_context.h) */
+    uint64_t memory;        /* budget in bytes; 0: unlimited */
+    bool memory_auto;       /* what is free, less a margin */
+    int64_t batch, context; /* context 0: by the model, its weights and the data (setup.c) */
     int64_t micro_batch, accumulate, eval_batch; /* 0: auto */
     int64_t eval_every;                          /* steps; 0: only at the end */
     int64_t eval_samples;                        /* at most */
@@ -73,14 +79,19 @@ typedef struct {
     setup_options options;
     model_config config; /* where the model is no custom one */
     bool custom;
+    bool new_head; /* the model's files have another head than `config`, so this one begins anew */
     model model;
     const char *weights;   /* directory to load weights from; NULL: initialise */
     const char *tokenizer; /* what it is read from, whose tokenizer goes on with it; NULL: none does */
-    data_source train, validation; /* zeroed where there is no data */
-    comm comm;                     /* the ranks of the run: one, so far */
+    data_source train, validation;    /* zeroed where there is no data */
+    label_names names;                /* of classes, where the head tells such and there is data */
+    labelled *records, *eval_records; /* of such data: the sources' own */
+    comm comm;                        /* the ranks of the run: one, so far */
     search_request request;
     uint64_t budget;                 /* UINT64_MAX: unlimited */
     bool rate_unsaid, warmup_unsaid; /* options->learning_rate, warmup are those of run/course.h */
+    pack_kind pack;                  /* as it is settled: never AUTO */
+    const char *context_reason;      /* why the context is what it is; NULL: it was said, or is the model's */
 } setup;
 
 /* `custom` (may be NULL): a model built by the caller, used instead of options->model. */

@@ -14,13 +14,15 @@
 #include "ops/codes.h"
 #include "ops/nf4.h"
 #include "passes/pass.h"
+#include "run/heads.h"
 
 /* ---- initial values ---- */
 
 typedef struct {
     model_weight *weights;
     uint32_t count;
-    const model *m;
+    const model *m;    /* NULL: nothing of the model is filled ... */
+    const model *head; /* ... but for this one's head; NULL: not that either */
     uint64_t seed;
     atomic_bool failed; /* a task */
 } initialisation;
@@ -107,8 +109,9 @@ static status fill_nf4(const initialisation *i, const model_weight *w, const phi
 static status fill(const initialisation *i, const model_weight *w) {
     model_initial from = { .stream = hash_name(w->name) };
     bool added = pass_of_parameter(w->name, &w->shape, &from.deviation) != NULL;
-    if ((!added && !i->m) || is_scale(i, w->name)) return STATUS_OK;
-    if (!added) i->m->initial(i->m, w->name, &w->shape, &from);
+    const model *m = i->head && head_owns(i->head, w->name) ? i->head : i->m;
+    if ((!added && !m) || is_scale(i, w->name)) return STATUS_OK;
+    if (!added) m->initial(m, w->name, &w->shape, &from);
     philox_normal_list list = { i->seed, from.stream, from.mean, from.deviation };
     if (w->type == DTYPE_I8) return fill_codes(i, w, &list);
     if (w->type == DTYPE_U8) return fill_nf4(i, w, &list);
@@ -129,23 +132,31 @@ static void fill_one(void *context, int64_t index, int thread) {
         atomic_store(&i->failed, true);
 }
 
-status weights_initialise(exec *e, const model *m, uint64_t seed) {
-    initialisation i = { .m = m, .seed = seed };
-    TRY(exec_weights(e, &i.weights, &i.count));
-    threads_for(i.count, fill_one, &i);
-    status result = i.failed ? status_set(STATUS_FAILED, "no memory to fill the weights") : STATUS_OK;
-    for (uint32_t k = 0; k < i.count && result == STATUS_OK; k++)
-        if (!i.weights[k].side_by_side) result = fill(&i, &i.weights[k]);
-    memory_free(i.weights);
+static status initialise(exec *e, initialisation *i) {
+    TRY(exec_weights(e, &i->weights, &i->count));
+    threads_for(i->count, fill_one, i);
+    status result = i->failed ? status_set(STATUS_FAILED, "no memory to fill the weights") : STATUS_OK;
+    for (uint32_t k = 0; k < i->count && result == STATUS_OK; k++)
+        if (!i->weights[k].side_by_side) result = fill(i, &i->weights[k]);
+    memory_free(i->weights);
     return result;
+}
+
+status weights_initialise(exec *e, const model *m, uint64_t seed) {
+    return initialise(e, &(initialisation){ .m = m, .seed = seed });
 }
 
 /* ---- files ---- */
 
-status weights_check(const setup *s) {
+/* What becomes of a model's own weights: `done` gets them without their data. */
+typedef struct {
+    status (*done)(void *context, const setup *s, const model_weight *weights, uint32_t count);
+    void *context;
+} own_weights;
+
+static status visit_own(const setup *s, const own_weights *to) {
     graph g;
     model_ports ports;
-    if (!s->weights || s->custom) return STATUS_OK;
     TRY(graph_open(&g));
     s->model.build(&s->model, &g, &(model_run){ .mode = MODEL_EVALUATE, .batch = 1, .context = 1 }, &ports);
     status result = graph_status(&g);
@@ -158,19 +169,55 @@ status weights_check(const setup *s) {
             weights[count++] =
                 (model_weight){ .name = graph_name(&g, t), .shape = x->shape, .type = (dtype)x->dtype };
     }
-    if (result == STATUS_OK) result = model_files_check(s->weights, weights, count);
+    if (result == STATUS_OK) result = to->done(to->context, s, weights, count);
     memory_free(weights);
     graph_close(&g);
     return result;
 }
 
-status weights_load(exec *e, const char *directory) {
+static status check_own(void *context, const setup *s, const model_weight *weights, uint32_t count) {
+    (void)context;
+    return model_files_check(s->weights, weights, count, heads_new(s));
+}
+
+status weights_check(const setup *s) {
+    if (!s->weights || s->custom) return STATUS_OK;
+    return visit_own(s, &(own_weights){ check_own, NULL });
+}
+
+static status name_new(void *context, const setup *s, const model_weight *weights, uint32_t count) {
+    text *names = context;
+    bool *lacks = memory_new(count + 1u, sizeof *lacks);
+    if (!lacks) return status_set(STATUS_FAILED, "no memory to look at weights");
+    status result = model_files_lack(s->weights, weights, count, heads_new(s), lacks);
+    for (uint32_t i = 0; i < count && result == STATUS_OK; i++)
+        if (lacks[i]) text_add(names, "%s%s", names->length ? ", " : "", weights[i].name);
+    memory_free(lacks);
+    return result;
+}
+
+status weights_new(const setup *s, text *names) {
+    if (!s->weights || !s->new_head) return STATUS_OK;
+    return visit_own(s, &(own_weights){ name_new, names });
+}
+
+static status load_body(exec *e, const char *directory, const model *judge) {
     model_weight *weights;
     uint32_t count;
     TRY(exec_weights(e, &weights, &count));
-    status result = model_files_load(directory, weights, adapter_files_own(weights, count));
+    status result = model_files_load_body(directory, weights, adapter_files_own(weights, count), judge);
     memory_free(weights);
     return result;
+}
+
+status weights_load(exec *e, const char *directory) { return load_body(e, directory, NULL); }
+
+/* A new head first, since what the files have of it replaces that. */
+status weights_begin(exec *e, const setup *s) {
+    uint64_t seed = (uint64_t)s->options.seed;
+    if (!s->weights) return weights_initialise(e, &s->model, seed);
+    TRY(initialise(e, &(initialisation){ .head = heads_new(s), .seed = seed }));
+    return load_body(e, s->weights, heads_new(s));
 }
 
 /* Matrices of 16 bits, where a run has such, are all of one type. `as` NONE: as they are. */

@@ -1,6 +1,7 @@
 /* The weights of a run, in their planned places: where they come from and where they go. */
 #pragma once
 
+#include "base/text.h"
 #include "exec/exec.h"
 #include "io/adapter_files.h"
 #include "models/families.h"
@@ -10,6 +11,13 @@
 /* Initial values of every weight of the plan, by the model's rule, from the run's seed: the same bits for any
  * number of threads. `m` NULL: only of those that passes have added. */
 status weights_initialise(exec *e, const model *m, uint64_t seed);
+
+/* What a run begins with: the weights of its model directory, initial values of what passes add and of what
+ * the directory lacks of a new head; all of them where there is no directory. */
+status weights_begin(exec *e, const setup *s);
+
+/* Names of the weights of a new head that the directory lacks, with ", " between them: none is empty. */
+status weights_new(const setup *s, text *names);
 
 /* Before anything is planned: does the model's directory, where it begins from one, have all its weights in
  * their shapes? */

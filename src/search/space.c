@@ -207,7 +207,7 @@ static int64_t divisor_up_to(int64_t n, int64_t most) {
 static uint32_t halve(const search_request *q, bool whole, int64_t *out, uint32_t count) {
     int64_t batch = q->run.batch;
     for (int64_t m = batch; m && count < MAX_MICRO;) {
-        bool take = !whole || m == batch || m * q->run.context % THREADS_ROW_TILE == 0;
+        bool take = !whole || m == batch || m * compose_least_rows(&q->run) % THREADS_ROW_TILE == 0;
         if (take) out[count++] = m;
         int64_t most = take ? m / 2 : m - 1;
         m = most ? divisor_up_to(batch, most) : 0;

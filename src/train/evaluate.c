@@ -6,21 +6,22 @@
 #include "run/weights.h"
 #include "train/feed.h"
 
-static status all_samples(const setup *s, const decision *d, exec *e, double *loss) {
+static status all_samples(const setup *s, const decision *d, exec *e, runner_verdict *v) {
     feed f;
-    bool whole;
     status result = feed_open(&f, s, d, e);
-    if (result == STATUS_OK) result = feed_evaluate(&f, NULL, loss, &whole);
+    if (result == STATUS_OK) result = feed_evaluate(&f, NULL, v);
     feed_close(&f);
     return result;
 }
 
 static status run(const setup *s, const decision *d, const evaluate_observer *o, exec *e,
                   evaluate_result *r) {
+    runner_verdict v;
     TRY(weights_load(e, s->weights));
     TRY(exec_check_reserve(e, &r->run.runtime_bytes));
     double began = clock_seconds();
-    TRY(all_samples(s, d, e, &r->loss));
+    TRY(all_samples(s, d, e, &v));
+    r->loss = v.loss, r->accuracy = v.accuracy;
     r->samples = s->request.run.eval_samples;
     r->seconds = clock_seconds() - began;
     r->tokens_per_second = r->seconds > 0 ? (double)(r->samples * s->request.run.context) / r->seconds : NAN;
@@ -51,6 +52,10 @@ status evaluate_run(const setup *s, const decision *d, const evaluate_observer *
         return status_set(STATUS_INVALID,
                           "%s brings no weights, so there is nothing to evaluate; name a model directory",
                           s->model.name);
+    if (s->new_head)
+        return status_set(STATUS_INVALID,
+                          "--head %s: %s has no such head, so there is nothing to evaluate; train one first",
+                          s->options.head, s->weights);
     if (!s->validation.samples)
         return status_set(STATUS_INVALID, "nothing to evaluate on; name a file or folder with --data");
     TRY(data_source_check(&s->validation));

@@ -46,7 +46,6 @@ static status read_sample(void *context, uint64_t sample, const void *fields[], 
     return data_source_look(source, sample, to, counted);
 }
 
-status feed_evaluate(feed *f, const volatile sig_atomic_t *stop, double *loss, bool *whole) {
-    return runner_evaluate(&f->run, &(runner_samples){ .read = read_sample, .context = f, .stop = stop },
-                           loss, whole);
+status feed_evaluate(feed *f, const volatile sig_atomic_t *stop, runner_verdict *v) {
+    return runner_evaluate(&f->run, &(runner_samples){ .read = read_sample, .context = f, .stop = stop }, v);
 }

@@ -22,4 +22,4 @@ status feed_find_fault(feed *f, const loader_batch *batch, int64_t step, double 
                        exec_fault *fault, bool *found);
 
 /* As runner_evaluate, over the run's validation samples. */
-status feed_evaluate(feed *f, const volatile sig_atomic_t *stop, double *loss, bool *whole);
+status feed_evaluate(feed *f, const volatile sig_atomic_t *stop, runner_verdict *v);

@@ -109,8 +109,7 @@ typedef struct {
 static status begin(profiling *p) {
     const setup *s = p->s;
     TRY(exec_open(&p->d->plan, EXEC_OBSERVE, &p->exec));
-    if (s->weights) TRY(weights_load(p->exec, s->weights));
-    TRY(weights_initialise(p->exec, s->weights ? NULL : &s->model, (uint64_t)s->options.seed));
+    TRY(weights_begin(p->exec, s));
     TRY(loader_plan_open(s, exec_buffer(p->exec, "loader"), 0, &p->loader));
     return feed_open(&p->feed, s, p->d, p->exec);
 }

@@ -63,7 +63,7 @@ static status make_room(training *t) {
     t->times = memory_new(steps, sizeof *t->times);
     if (!r->losses || !r->evaluations || !t->times) return status_set(STATUS_FAILED, "no memory for a run");
     r->first = r->steps = t->from->step;
-    r->best.step = -1;
+    r->best.step = -1, r->accuracy = (double)NAN;
     if (r->first && resume_is_of(t->from, o->out)) t->saved = r->first;
     return r->first ? history_recall(o->out, r->first, t->room, r) : STATUS_OK;
 }
@@ -71,8 +71,7 @@ static status make_room(training *t) {
 static status fill_weights(training *t) {
     const setup *s = t->s;
     if (t->from->step) return checkpoint_load(t->exec, s, t->d, t->from->folder, &t->from->state);
-    if (s->weights) TRY(weights_load(t->exec, s->weights));
-    return weights_initialise(t->exec, s->weights ? NULL : &s->model, (uint64_t)s->options.seed);
+    return weights_begin(t->exec, s);
 }
 
 /* An adapter is worth nothing without the weights that it was trained beside. Their digest goes into
@@ -181,20 +180,20 @@ static status evaluate(training *t, int64_t done) {
     train_result *r = t->result;
     uint32_t known = r->evaluation_count;
     if (known && r->evaluations[known - 1].step == done) return STATUS_OK;
-    double loss;
-    bool whole;
-    TRY(feed_evaluate(&t->feed, t->observer->stop, &loss, &whole));
-    if (!whole) return STATUS_OK;
-    if (!isfinite(loss))
+    runner_verdict v;
+    TRY(feed_evaluate(&t->feed, t->observer->stop, &v));
+    if (!v.whole) return STATUS_OK;
+    if (!isfinite(v.loss))
         return status_set(STATUS_FAILED,
                           "the loss of the validation samples is not finite after step %lld, though every "
                           "weight is; try a smaller --lr, a longer --warmup or --clip 1",
                           (long long)done);
-    history_add(r, t->room, done, loss);
+    history_add(r, t->room, done, v.loss);
+    r->accuracy = v.accuracy;
     if (r->best.step == done) TRY(save_best(t)); /* before anything says that it was the best */
     if (t->observer->evaluated)
-        t->observer->evaluated(t->observer->context, done, loss, t->s->request.run.eval_samples);
-    return journal_evaluated(t->journal, done, loss);
+        t->observer->evaluated(t->observer->context, done, &v, t->s->request.run.eval_samples);
+    return journal_evaluated(t->journal, done, v.loss);
 }
 
 /* Between steps. What must not be lost is saved before validation, which may fail. */

@@ -3,7 +3,7 @@
 
 #include <signal.h>
 
-#include "exec/exec.h"
+#include "exec/runner.h"
 #include "train/resume.h"
 
 typedef struct {
@@ -28,6 +28,7 @@ typedef struct {
         double loss;
     } * evaluations;
     uint32_t evaluation_count;
+    double accuracy; /* of this start's last validation; NAN: none, or the model has no classes */
     struct {
         int64_t step, since; /* -1: there is none; validations after it */
         double loss;
@@ -52,7 +53,7 @@ typedef struct {
     void *context;
     void (*started)(void *context, const setup *s, const decision *d);
     void (*stepped)(void *context, const train_progress *p);
-    void (*evaluated)(void *context, int64_t step, double loss, int64_t samples);
+    void (*evaluated)(void *context, int64_t step, const runner_verdict *v, int64_t samples);
     /* The run is over, finished or not, and `r` is complete. Here the caller writes what it writes of a run;
      * only then does the run's history say that it has ended. A failure fails the run. */
     status (*ended)(void *context, const train_result *r);

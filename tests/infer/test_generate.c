@@ -292,6 +292,96 @@ static void a_text_ends_before_a_stop_string(void **state) {
         }
 }
 
+/* ---- prompts one after the other ---- */
+
+enum { TURNS = 5 };
+typedef struct {
+    const char *const *prompts;
+    int next, ended;
+    char said[TURNS][CONTEXT + 1];
+    size_t count[TURNS];
+} talk;
+
+static status give_next(void *context, const char **prompt) {
+    talk *t = context;
+    assert_int_equal(t->ended, t->next);
+    *prompt = t->next < TURNS ? t->prompts[t->next++] : NULL;
+    return STATUS_OK;
+}
+
+static void hear(void *context, uint32_t prompt, const char *bytes, size_t count) {
+    talk *t = context;
+    assert_int_equal(prompt, 0);
+    assert_true(t->next > 0 && t->count[t->next - 1] + count <= CONTEXT);
+    memcpy(t->said[t->next - 1] + t->count[t->next - 1], bytes, count);
+    t->count[t->next - 1] += count;
+}
+
+static void hear_end(void *context, uint32_t prompt, generate_end how) {
+    (void)prompt, (void)how;
+    ((talk *)context)->ended++;
+}
+
+/* What a text begins with as the last one did is not computed again, and what is said is the same: behind
+ * what was said itself, where it turns away from that, where it is shorter, and the same once more. */
+static void prompts_one_by_one_are_prompts_by_themselves(void **state) {
+    (void)state;
+    static const char *const prompts[TURNS] = { "ab", "abcdef", "abXdefg", "ab", "ab" };
+    generate_options o = { .tokens = 4, .sample = { .temperature = 1, .seed = 3, .repetition_penalty = 3 } };
+    generate_result r;
+    talk t = { .prompts = prompts };
+    int64_t tokens = 0, new_tokens = 0;
+    generate_options by_one = o;
+    by_one.directory = "model", by_one.sample.top_p = 1;
+    by_one.next = give_next, by_one.said = hear, by_one.ended = hear_end, by_one.context = &t;
+    by_one.prompt_bytes = CONTEXT;
+    if (generate_run(&by_one, &r) != STATUS_OK) fail_msg("%s", status_message());
+    assert_int_equal(t.ended, TURNS);
+    assert_int_equal(r.at_once, 1);
+    assert_in_range(r.known_tokens, 0 + 2 + 2 + 1 + 1,
+                    0 + 3 + 3 + 1 + 1); /* what was drawn may agree by chance */
+    int64_t all_tokens = r.prompt_tokens, all_new = r.new_tokens;
+    assert_int_equal(r.texts[0].prompt_tokens, 2);
+    generate_result_close(&r);
+    for (int i = 0; i < TURNS; i++) {
+        written w = run(prompts[i], o, &r);
+        assert_int_equal(t.count[i], w.count[0]);
+        assert_memory_equal(t.said[i], w.bytes[0], w.count[0]);
+        tokens += r.prompt_tokens, new_tokens += r.new_tokens;
+    }
+    assert_int_equal(all_tokens, tokens);
+    assert_int_equal(all_new, new_tokens);
+}
+
+static status try_talk(generate_options o, const char *prompt, generate_result *r) {
+    const char *prompts[TURNS] = { prompt };
+    talk t = { .prompts = prompts };
+    o.directory = "model", o.next = give_next, o.said = hear, o.ended = hear_end, o.context = &t;
+    o.sample.top_p = o.sample.repetition_penalty = 1, o.tokens = 2;
+    status result = generate_run(&o, r);
+    generate_result_close(r);
+    return result;
+}
+
+static void prompts_one_by_one_are_bounded(void **state) {
+    (void)state;
+    static const char *const two[] = { "a", "b" };
+    generate_result r;
+    assert_int_equal(try_talk((generate_options){ .prompt_bytes = 12 }, "0123456789ab", &r), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "the conversation has 12 tokens and the context 12"));
+    assert_int_equal(try_talk((generate_options){ .prompt_bytes = 3 }, "abcd", &r), STATUS_INVALID);
+    assert_string_equal(status_message(), "a prompt of 4 bytes; memory is planned for 3");
+    assert_int_equal(try_talk((generate_options){ .prompts = two, .prompt_count = 2 }, "a", &r),
+                     STATUS_INVALID);
+    assert_string_equal(status_message(), "prompts come at once or one by one");
+    /* Memory that is asked for is planned. */
+    assert_int_equal(try_talk((generate_options){ .prompt_bytes = 10 }, NULL, &r), STATUS_OK);
+    uint64_t least = r.planned_bytes;
+    assert_int_equal(try_talk((generate_options){ .prompt_bytes = 1010, .held_bytes = 77 }, NULL, &r),
+                     STATUS_OK);
+    assert_true(r.planned_bytes >= least + 1000 * sizeof(int32_t) + 77);
+}
+
 static void what_cannot_be_is_refused(void **state) {
     (void)state;
     static written w;
@@ -503,6 +593,8 @@ int main(void) {
         cmocka_unit_test(repetition_is_penalised),
         cmocka_unit_test(stop_strings_are_found_wherever_they_begin),
         cmocka_unit_test(it_ends_where_the_context_ends),
+        cmocka_unit_test(prompts_one_by_one_are_prompts_by_themselves),
+        cmocka_unit_test(prompts_one_by_one_are_bounded),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(the_budget_is_kept_to_the_byte),
         cmocka_unit_test(draws_follow_the_distribution),

@@ -67,7 +67,8 @@ void lab_open(lab *l, const lab_sizes *s) {
     must(gpt2_check(c));
     gpt2_model(c, "lab", &l->model);
     if (s->decoder) make_decoder(l, s);
-    lab_pack(l, s->documents);
+    if (s->head.kind == HEAD_LANGUAGE) lab_pack(l, s->documents);
+    lab_judge(l, &s->head);
     l->run = (compose_run){ .model = &l->model,
                             .batch = s->batch,
                             .context = s->context,
@@ -82,6 +83,11 @@ void lab_open(lab *l, const lab_sizes *s) {
                                                                                .weight_decay = 0.1,
                                                                                .clip = s->clip }),
                             .lower = { .threads = threads_count(), .rates = device_rates_default(1) } };
+}
+
+void lab_judge(lab *l, const model_head *h) {
+    if (h->kind != HEAD_LANGUAGE) lab_pack(l, 0);
+    head_attach(&l->model, h);
 }
 
 void lab_pack(lab *l, int64_t documents) {
@@ -159,7 +165,8 @@ compose_choice lab_choose_randomly(const lab *l, uint32_t *random, pass_class al
     compose_choice c = { .micro_batch = l->run.batch };
     int64_t parts = 1 + (int64_t)lab_random(random, 3);
     if (l->run.batch % parts == 0) c.micro_batch = l->run.batch / parts;
-    if (allowed == PASS_EXACT && c.micro_batch * l->run.context % 256) c.micro_batch = l->run.batch;
+    if (allowed == PASS_EXACT && c.micro_batch * compose_least_rows(&l->run) % 256)
+        c.micro_batch = l->run.batch;
     pass_context context = compose_context(&l->run, &c);
     for (int stage = PASS_FORWARD; stage <= PASS_STEP; stage++) {
         graph g;
@@ -262,8 +269,29 @@ int32_t lab_label(const lab *l, int step, int64_t sample, int64_t time) {
     return l->label ? l->label(step, sample, time) : lab_token(l, step, sample, time + 1);
 }
 
+static bool judges(const lab *l) { return l->model.head.kind != HEAD_LANGUAGE; }
+
+/* Of a sample's text, where a head judges samples: at least a token. */
+static int64_t text_length(const lab *l, int step, int64_t sample) {
+    if (l->length) return l->length(step, sample);
+    philox_block b = philox_draw(l->seed, (philox_block){ { 0, (uint32_t)sample, (uint32_t)step, 98 } });
+    return 1 + (int64_t)(b.word[0] % (uint32_t)l->run.context);
+}
+
+static int32_t class_of(const lab *l, int step, int64_t sample) {
+    if (l->label) return l->label(step, sample, 0);
+    return lab_token(l, step, sample, 0) % (int32_t)l->model.head.outputs;
+}
+
+/* What is told of a sample depends on its first token, so that there is something to learn. */
+static float score_of(const lab *l, int step, int64_t sample) {
+    if (l->score) return l->score(step, sample);
+    return (float)lab_token(l, step, sample, 0) / (float)l->config.vocabulary - 0.5f;
+}
+
 static int64_t lab_counted(const lab *l, int step) {
     int64_t counted = 0;
+    if (judges(l)) return l->run.batch;
     for (int64_t b = 0; b < l->run.batch; b++)
         for (int64_t t = 0; t < l->run.context; t++) counted += lab_label(l, step, b, t) >= 0;
     return counted;
@@ -283,6 +311,13 @@ typedef struct {
 } lab_data;
 
 static int32_t integer_of(const lab *l, const char *field, int step, int64_t sample, int64_t time) {
+    if (judges(l)) {
+        int64_t length = text_length(l, step, sample);
+        if (strcmp(field, "labels") == 0) return class_of(l, step, sample);
+        if (strcmp(field, "place") == 0) return (int32_t)length - 1;
+        if (strcmp(field, "segments") == 0) return time >= length;
+        return time < length ? lab_token(l, step, sample, time) : l->padding;
+    }
     if (strcmp(field, "labels") == 0) return lab_label(l, step, sample, time);
     if (strcmp(field, "segments") == 0) return (int32_t)(time / length_of(l));
     if (strcmp(field, "positions") == 0) return l->model.first_position + (int32_t)(time % length_of(l));
@@ -294,7 +329,7 @@ static void make_field(const lab *l, const model_field *f, int step, int64_t sam
     int64_t n = shape_elements(&f->of);
     for (int64_t i = 0; i < n; i++) {
         if (f->dtype == DTYPE_F32)
-            ((float *)to)[i] = l->pixel(step, sample, i);
+            ((float *)to)[i] = judges(l) ? score_of(l, step, sample) : l->pixel(step, sample, i);
         else
             ((int32_t *)to)[i] = integer_of(l, f->name, step, sample, i);
     }
@@ -340,16 +375,17 @@ static status read_sample(void *context, uint64_t sample, const void *fields[], 
         make_field(l, &d->run.fields[i], 1000, (int64_t)sample, d->samples[i]);
         fields[i] = d->samples[i];
     }
-    for (int64_t t = 0; t < l->run.context; t++) *counted += lab_label(l, 1000, (int64_t)sample, t) >= 0;
+    *counted += judges(l);
+    for (int64_t t = 0; t < l->run.context && !judges(l); t++)
+        *counted += lab_label(l, 1000, (int64_t)sample, t) >= 0;
     return STATUS_OK;
 }
 
 static void evaluate(lab_data *d, lab_result *r) {
-    double loss;
-    bool whole;
-    must(runner_evaluate(&d->run, &(runner_samples){ .read = read_sample, .context = d }, &loss, &whole));
-    assert(whole);
-    r->evaluation = (float)loss;
+    runner_verdict v;
+    must(runner_evaluate(&d->run, &(runner_samples){ .read = read_sample, .context = d }, &v));
+    assert(v.whole);
+    r->evaluation = (float)v.loss, r->accuracy = v.accuracy;
 }
 
 static void widen_codes(const exec *e, const model_weight *w, float *x) {

@@ -6,6 +6,7 @@
 #include "exec/exec.h"
 #include "models/decoder.h"
 #include "models/gpt2.h"
+#include "models/head.h"
 #include "search/search.h"
 
 typedef struct {
@@ -21,6 +22,10 @@ typedef struct {
     int32_t (*token)(int step, int64_t sample, int64_t time);
     int32_t (*label)(int step, int64_t sample, int64_t time); /* NULL: the token at time + 1 */
     float (*pixel)(int step, int64_t sample, int64_t i);      /* NULL: samples have no image */
+    /* of models whose head judges samples; NULL: drawn from the seed. Behind a text's length its padding */
+    int64_t (*length)(int step, int64_t sample);
+    float (*score)(int step, int64_t sample);
+    int32_t padding;
 } lab;
 
 typedef struct {
@@ -31,6 +36,7 @@ typedef struct {
     const char *decoder;      /* its model_type: "llama"; NULL: GPT-2 */
     int64_t kv_heads;         /* of a decoder; 0: heads */
     int64_t documents;        /* in a sample; 0: not told apart */
+    model_head head;          /* not the language's: tells nothing apart */
 } lab_sizes;
 
 /* Not to be moved afterwards: the model points at the configuration. */
@@ -38,6 +44,9 @@ void lab_open(lab *l, const lab_sizes *sizes);
 
 /* Tells so many documents of a sample apart, of a model set since as well. */
 void lab_pack(lab *l, int64_t documents);
+
+/* Gives the model, also one set since, a head that judges samples; the language's: leaves it as it is. */
+void lab_judge(lab *l, const model_head *h);
 
 /* "recompute=block chunk_loss=256 accumulate=add": settings by pass; micro_batch 0: the whole batch. */
 compose_choice lab_choose(const lab *l, int64_t micro_batch, const char *settings);
@@ -52,7 +61,8 @@ enum { LAB_MAX_STEPS = 32 };
 typedef struct {
     int steps;
     float losses[LAB_MAX_STEPS], evaluation;
-    float norm; /* of the last step */
+    double accuracy; /* NAN: the model has no classes */
+    float norm;      /* of the last step */
     float *weights;
     uint64_t weight_count;
     uint64_t peak_bytes, arena_bytes, lower_bound_bytes, pool_bytes;

@@ -63,6 +63,9 @@ static lab_sizes draw_sizes(uint32_t *random) {
                     .optimizer = (optimizer_kind)lab_random(random, OPTIMIZER_COUNT),
                     .documents = lab_random(random, 3) ? 0 : 1 << lab_random(random, 4) };
     s.channels = s.heads * 8 * (1 + lab_random(random, 4));
+    if (!lab_random(random, 5))
+        s.head = lab_random(random, 2) ? (model_head){ HEAD_CLASSES, 2 + lab_random(random, 5) }
+                                       : (model_head){ HEAD_SCORE, 1 };
     if (lab_random(random, 3)) return s;
     s.decoder = lab_random(random, 2) ? "llama" : "qwen2", s.dropout = 0;
     if (s.heads == 2 && lab_random(random, 2)) s.kv_heads = 1;

@@ -36,6 +36,20 @@ static int32_t gap(int step, int64_t sample, int64_t time) {
     return hidden(step, sample, time) ? word(step, sample, time) : -100;
 }
 
+/* Texts of different lengths, for heads that judge samples. */
+static int64_t length_of(int step, int64_t sample) { return 24 - (5 * step + 7 * sample) % 20; }
+
+static float score_of(int step, int64_t sample) {
+    return (float)((double)(golden_token(step, (int)sample, 3, 17) - 8) / 4);
+}
+
+enum { JUDGED = 4 };
+
+static int32_t judged_class(int step, int64_t sample, int64_t time) {
+    (void)time;
+    return golden_token(step, (int)sample, 2, JUDGED);
+}
+
 enum { CLASSES = 5 };
 
 static int32_t class_of(int step, int64_t sample, int64_t time) {
@@ -68,6 +82,10 @@ void transformers_open(transformers *t, const char *family) {
     l->weight = weight;
     l->token = l->model.masks ? seen : token;
     l->label = l->model.masks ? gap : NULL;
+    if (l->model.head.kind != HEAD_LANGUAGE) {
+        l->token = word, l->label = judged_class, l->score = score_of, l->length = length_of;
+        l->padding = (int32_t)families_padding(&t->config);
+    }
     if (!l->model.context) l->run.context = 1, l->label = class_of, l->pixel = pixel;
     l->rate = (float)golden_number(g, "rate");
     l->run.optimizer.beta1 = golden_number(g, "beta1"), l->run.optimizer.beta2 = golden_number(g, "beta2");
@@ -137,7 +155,46 @@ void transformers_gradients(const char *family) {
         gradient_agrees(family, x, exec_persistent(e, x->name), of);
         compared++;
     }
-    assert_int_equal(compared, t.golden.gradient_count);
+    assert_int_equal(compared + (golden_gradient(&t.golden, "logits") != NULL), t.golden.gradient_count);
+    exec_close(e);
+    plan_close(&p);
+    transformers_close(&t);
+}
+
+/* The model of a family, whose validation keeps its logits. */
+static const model *keeping;
+
+static void build_keeping(const model *m, graph *g, const model_run *run, model_ports *ports) {
+    (void)m;
+    keeping->build(keeping, g, run, ports);
+    if (run->mode == MODEL_EVALUATE) graph_keep(g, ports->logits, "logits");
+}
+
+void transformers_logits(const char *family) {
+    transformers t;
+    plan p;
+    exec *e;
+    float mine[64];
+    transformers_open(&t, family);
+    const golden_tensor *theirs = golden_gradient(&t.golden, "logits");
+    assert_non_null(theirs);
+    model keeps = t.lab.model;
+    keeping = &t.lab.model, keeps.build = build_keeping;
+    t.lab.run.model = &keeps, t.lab.run.training = false;
+    t.lab.run.eval_samples = t.lab.run.eval_batch = t.lab.run.batch;
+    compose_choice c = lab_choose(&t.lab, 0, "");
+    assert_int_equal(compose_plan(&t.lab.run, &c, &p), STATUS_OK);
+    assert_int_equal(exec_open(&p, 0, &e), STATUS_OK);
+    lab_fill_weights(&t.lab, &p, e);
+    lab_hand_in(&t.lab, e, "evaluate", 0, 0, t.lab.run.batch);
+    reach_run(e, "evaluate");
+    exec_value logits = exec_output(e, 0, "logits");
+    assert_int_equal(logits.bytes, (uint64_t)theirs->count * sizeof *mine);
+    assert_int_equal(exec_read(e, &logits, 0, mine, logits.bytes), STATUS_OK);
+    for (int64_t i = 0; i < theirs->count; i++)
+        if (!(fabs((double)mine[i] - theirs->value[i]) < 2e-6))
+            fail_msg("%s: logit %lld is %.8g, transformers has %.8g", family, (long long)i, (double)mine[i],
+                     theirs->value[i]);
     exec_close(e);
     plan_close(&p);
     transformers_close(&t);

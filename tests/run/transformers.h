@@ -21,6 +21,8 @@ void transformers_close(transformers *t);
 
 void transformers_losses(const char *family, int64_t micro_batch, const char *settings);
 void transformers_gradients(const char *family);
+/* Of a head that judges samples: what it says of those of the first step. */
+void transformers_logits(const char *family);
 /* Written as config.json into the working directory, a scratch one, and read again it is the same. */
 void transformers_configuration(const char *family);
 

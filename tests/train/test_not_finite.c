@@ -42,9 +42,9 @@ static void write_files(void) {
     static const char config[] =
         "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 32, \"n_positions\": 16, "
         "\"vocab_size\": 128, \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0}\n";
-    char text[4000];
-    for (size_t i = 0; i < sizeof text; i++) text[i] = (char)('a' + (i * i + i / 7) % 26);
-    scratch_write("text", text, sizeof text);
+    char read[4000];
+    for (size_t i = 0; i < sizeof read; i++) read[i] = (char)('a' + (i * i + i / 7) % 26);
+    scratch_write("text", read, sizeof read);
     scratch_write("config.json", config, sizeof config - 1);
 }
 

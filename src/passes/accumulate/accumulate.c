@@ -139,7 +139,7 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
         in_order &= !(graph_node(g, id)->op->traits & OP_SUMS_SUMS);
     }
     chain_survey found = look_at_chains(g, c);
-    bool tiles = in_order && c->micro_batch * c->tokens % THREADS_ROW_TILE == 0,
+    bool tiles = in_order && c->micro_batch * c->least_rows % THREADS_ROW_TILE == 0,
          defer = found.mixed && found.deferrable && tiles;
     uint32_t count = 0;
     if (defer && count < room && parse("defer", &out[count]) == STATUS_OK)

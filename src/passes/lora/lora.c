@@ -3,6 +3,8 @@
  * they have gradients and optimizer state, and of the values of forward only what their gradients read is
  * kept.
  *
+ * Weights that are to be trained themselves (TENSOR_WHOLE) are, and have no adapters.
+ *
  * B begins as zero, so training begins at the model, to the bit: zeros are added to finished sums. The
  * addition is the residual of B's product, so nothing else has to sweep over y. Runs in every program,
  * validation and generation as well; dropout before A in training only.
@@ -187,10 +189,11 @@ static status open_products(const graph *g, products *p) {
 
 static void close_products(products *p) { linear_close(&p->linear); }
 
-/* The name of the product's weight; NULL where it is no such product. */
+/* The name of the product's weight; NULL where it is no such product, or its weight is trained itself. */
 static const char *weight_of(const products *p, node_id id) {
     const graph *g = p->linear.g;
     tensor_id w = linear_weight(&p->linear, id);
+    if (w && graph_tensor(g, w)->flags & TENSOR_WHOLE) return NULL;
     return w && !node_in(g, graph_node(g, id), MATMUL_ACCUMULATOR) ? graph_name(g, w) : NULL;
 }
 
@@ -306,6 +309,7 @@ static void adapt(adapting *d, node_id id, const char *weight) {
 /* Is this product's weight one that is held in another form? */
 static tensor_id held_weight(const adapting *d, const linear_products *l, node_id id) {
     tensor_id w = d->base == DTYPE_F32 ? 0 : linear_weight(l, id);
+    if (w && graph_tensor(d->r.in, w)->flags & TENSOR_WHOLE) return 0;
     if (!w || graph_tensor(d->r.in, w)->dtype != DTYPE_F32) return 0;
     if (dtype_is_half(d->base)) return w;
     bool direct = node_in(d->r.in, graph_node(d->r.in, id), MATMUL_B) == w;
@@ -363,7 +367,8 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     TRY(open_products(in, &p));
     status result = rewrite_open(&d.r, in, out);
     for (tensor_id t = 1; result == STATUS_OK && t < out->tensors.count; t++) /* the sources */
-        graph_tensor(out, t)->flags &= (uint8_t)~TENSOR_TRAINABLE;
+        if (!(graph_tensor(out, t)->flags & TENSOR_WHOLE))
+            graph_tensor(out, t)->flags &= (uint8_t)~TENSOR_TRAINABLE;
     for (node_id id = 1; result == STATUS_OK && id < in->nodes.count && !out->failed; id++) {
         const char *weight = weight_of(&p, id);
         tensor_id held = held_weight(&d, &p.linear, id);

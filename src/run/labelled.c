@@ -1,0 +1,156 @@
+#include "run/labelled.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "data/labelled_source.h"
+#include "io/file.h"
+#include "io/json_file.h"
+#include "io/model_config.h"
+#include "io/tokenizer_files.h"
+
+/* ---- names ---- */
+
+static const char *label_column(const setup_options *o) {
+    return o->label_column ? o->label_column : "label";
+}
+static const char *text_column(const setup_options *o) { return o->text_column ? o->text_column : "text"; }
+
+static status names_of_data(setup *s) {
+    const setup_options *o = &s->options;
+    model_head *h = &s->config.head;
+    const char *path = o->data ? o->data : o->eval_data;
+    if (!path && h->outputs) return STATUS_OK; /* a plan without data */
+    if (!path)
+        return status_set(STATUS_INVALID, "--head classes: there is no data to count them in; say how many, "
+                                          "as classes:3");
+    TRY(labelled_names(path, label_column(o), &s->names));
+    label_names_sort(&s->names);
+    if (s->names.count < 2)
+        return status_set(STATUS_INVALID, "%s: '%s' says %u label%s; a head of classes wants two or more",
+                          path, label_column(o), s->names.count, s->names.count == 1 ? "" : "s");
+    if (h->outputs && h->outputs != s->names.count)
+        return status_set(STATUS_INVALID, "--head %s: %s has %u labels; say classes:%u, or classes alone",
+                          o->head, path, s->names.count, s->names.count);
+    h->outputs = s->names.count;
+    return STATUS_OK;
+}
+
+status labelled_settle_names(setup *s) {
+    if (s->config.head.kind != HEAD_CLASSES) return STATUS_OK;
+    if (s->new_head || !s->tokenizer)
+        TRY(names_of_data(s));
+    else
+        TRY(model_config_labels(s->tokenizer, &s->config, &s->names));
+    if (s->names.count) s->config.label_names = s->names.name;
+    return STATUS_OK;
+}
+
+/* ---- text to ids ---- */
+
+typedef struct {
+    const labelled_language *language; /* NULL: bytes are ids */
+    void *words;                       /* the language's */
+    uint32_t *ids;                     /* of bytes */
+    uint64_t room;
+} reader;
+
+static status encode_bytes(void *context, const char *said, uint64_t bytes, const uint32_t **ids,
+                           uint64_t *count) {
+    reader *r = context;
+    if (bytes > r->room) {
+        uint32_t *larger = memory_resize(r->ids, 2 * bytes, sizeof *larger);
+        if (!larger)
+            return status_set(STATUS_FAILED, "no memory for a text of %llu bytes", (unsigned long long)bytes);
+        r->ids = larger, r->room = 2 * bytes;
+    }
+    for (uint64_t i = 0; i < bytes; i++) r->ids[i] = (unsigned char)said[i];
+    *ids = r->ids, *count = bytes;
+    return STATUS_OK;
+}
+
+/* The model's tokenizer, or bytes where it has none. */
+static status open_reader(setup *s, reader *r, labelled_tokens *t) {
+    char path[4096];
+    bool bytes =
+        !s->tokenizer || s->options.data_kind == DATA_KIND_BYTES || !tokenizer_files_find(s->tokenizer);
+    *t = (labelled_tokens){ .context = r, .encode = encode_bytes };
+    t->padding = (int32_t)families_padding(&s->config);
+    if (bytes) {
+        s->tokenizer = NULL; /* what learns bytes is no longer a model of that tokenizer */
+        return STATUS_OK;
+    }
+    int length = snprintf(path, sizeof path, "%s/tokenizer.json", s->tokenizer);
+    if (!s->options.language || length >= (int)sizeof path || access(path, F_OK) != 0)
+        return tokenizer_files_refuse(s->tokenizer, s->options.data ? s->options.data : s->options.eval_data);
+    r->language = s->options.language;
+    return r->language->open(s->tokenizer, &r->words, t);
+}
+
+static void close_reader(reader *r) {
+    if (r->language) r->language->close(r->words);
+    memory_free(r->ids);
+}
+
+/* ---- samples ---- */
+
+static status open_file(const setup *s, const labelled_tokens *t, const char *path, labelled **l) {
+    uint64_t budget;
+    TRY(setup_budget(&s->options, &budget));
+    return labelled_open(&(labelled_options){ .path = path,
+                                              .text = text_column(&s->options),
+                                              .label = label_column(&s->options),
+                                              .context = (uint32_t)s->request.run.context,
+                                              .vocabulary = (uint32_t)s->model.vocabulary,
+                                              .names = s->config.head.kind == HEAD_CLASSES ? &s->names : NULL,
+                                              .segments = s->model.judged_first,
+                                              .most = budget },
+                         t, l);
+}
+
+static status open_files(setup *s, const labelled_tokens *t) {
+    const setup_options *o = &s->options;
+    if (o->data && !(o->eval_only && o->eval_data)) TRY(open_file(s, t, o->data, &s->records));
+    if (o->eval_data) TRY(open_file(s, t, o->eval_data, &s->eval_records));
+    if (s->eval_records) labelled_source(s->eval_records, LABELLED_ALL, &s->validation);
+    if (!s->records) return STATUS_OK;
+    labelled_source(s->records, s->eval_records ? LABELLED_ALL : LABELLED_TRAINED, &s->train);
+    if (!s->eval_records) labelled_source(s->records, LABELLED_HELD_OUT, &s->validation);
+    if (!s->validation.samples) s->validation = (data_source){ 0 };
+    return STATUS_OK;
+}
+
+static status check_options(const setup_options *o) {
+    if (o->data_kind != DATA_KIND_AUTO && o->data_kind != DATA_KIND_BYTES)
+        return status_set(STATUS_INVALID,
+                          "--data-kind %s is of tokens without labels; leave it out, or say "
+                          "bytes",
+                          data_kind_name(o->data_kind));
+    if (o->pack == PACK_DOCUMENTS)
+        return status_set(STATUS_INVALID,
+                          "--pack documents: a head that judges texts has one in each sample; "
+                          "leave it out");
+    if (o->data || !o->eval_data || o->eval_only) return STATUS_OK;
+    return status_set(STATUS_INVALID, "--eval-data %s is given without --data to train on", o->eval_data);
+}
+
+status labelled_open_data(setup *s) {
+    reader r = { 0 };
+    labelled_tokens t;
+    TRY(check_options(&s->options));
+    if (!s->options.data && !s->options.eval_data) return STATUS_OK;
+    status result = open_reader(s, &r, &t);
+    if (result == STATUS_OK) result = open_files(s, &t);
+    close_reader(&r);
+    return result;
+}
+
+void labelled_close_data(setup *s) {
+    data_source_close(&s->train);
+    data_source_close(&s->validation);
+    labelled_close(s->records);
+    labelled_close(s->eval_records);
+    label_names_close(&s->names);
+}
