@@ -46,7 +46,9 @@ status cli_plan(const options *o, cli_streams *streams);
 status cli_train(const options *o, cli_streams *streams);
 status cli_evaluate(const options *o, cli_streams *streams); /* train --eval-only */
 status cli_profile(const options *o, cli_streams *streams);
+status cli_tokenize(const options *o, cli_streams *streams);
 status cli_quantize(const options *o, cli_streams *streams);
+status cli_export(const options *o, cli_streams *streams);
 status cli_merge(const options *o, cli_streams *streams);
 status cli_compare(const options *o, cli_streams *streams);
 status cli_explain(const options *o, cli_streams *streams);

@@ -51,6 +51,25 @@ const cli_command cli_commands[] = {
                     { "snug train model --data letters/ --out tuned --lr 1e-4 --eval-every 100",
                       "goes on from a model" },
                     { "snug train --config run.yaml --seed 7", "options from a file, but another seed" } } },
+    { .command = COMMAND_TOKENIZE,
+      .name = "tokenize",
+      .subject = "DIR",
+      .run = cli_tokenize,
+      .brief = "documents into one file of tokens, for train: --data PATH --out FILE",
+      .about =
+          "Makes tokens of documents as the tokenizer.json in the model directory DIR says, once, so that "
+          "trainings need not: texts, prompts with completions, or chats through the model's chat template. "
+          "The file says where documents end and which tokens are learned. It is the same with any number of "
+          "threads, in memory that does not grow with the data. What was stopped or killed goes on with the "
+          "same command.",
+      .examples = { { "snug tokenize my-model --data books/ --out books.safetensors",
+                      "texts: a file is one" },
+                    { "snug tokenize my-model --data chats.jsonl --out chats.safetensors",
+                      "records with messages, or prompt and completion, or text" },
+                    { "snug tokenize my-model --data qa.csv --columns prompt=q,completion=a --out "
+                      "qa.safetensors",
+                      "columns of other names" },
+                    { "snug train my-model --data chats.safetensors --out tuned", "and training on it" } } },
     { .command = COMMAND_PROFILE,
       .name = "profile",
       .subject = "MODEL",
@@ -141,12 +160,14 @@ const cli_command cli_commands[] = {
       .brief = "continue a text with a trained model: --prompt TEXT",
       .about =
           "Continues --prompt with the model in DIR, which 'snug train' has written or Hugging Face has. The "
-          "text goes to stdout as it comes, and nothing else does.",
+          "text goes to stdout as it comes, and nothing else does. With --chat, prompts are what users say; "
+          "where there is none, each line of standard input is, up to its end (Ctrl-D).",
       .examples = { { "snug generate model --prompt 'Permission is hereby granted'", "" },
                     { "snug generate model --prompt 'You may' --tokens 400 --top-p 0.9 --seed 7", "" },
                     { "snug generate model --adapter letters --prompt 'You may'",
                       "with what was trained beside its weights" },
                     { "snug generate model --prompt-file questions.txt --stop . --json", "many at once" },
+                    { "snug generate model --chat --system 'Be brief.'", "a conversation" },
                     { "snug generate model --prompt 'You may' --temperature 0",
                       "the same text every time" } } },
     { .command = COMMAND_MERGE,
@@ -172,6 +193,22 @@ const cli_command cli_commands[] = {
                     { "snug quantize model --to int8:static --calibrate book.txt --out small",
                       "stored scales" },
                     { "snug generate small --prompt 'You may'", "" } } },
+    { .command = COMMAND_EXPORT,
+      .name = "export",
+      .subject = "DIR",
+      .run = cli_export,
+      .brief = "a model as one GGUF file for llama.cpp: --to gguf --out FILE",
+      .about =
+          "Reads the model in DIR, its tokenizer and its chat template, and writes one GGUF file that "
+          "llama.cpp and what is built on it run. Families: gpt2, llama, mistral, qwen2, qwen3, phi, phi3, "
+          "gemma, gemma2, gemma3_text, gpt_neox. What the file could not say is refused by name. An adapter "
+          "is "
+          "no model: merge it first, with 'snug merge'.",
+      .examples = { { "snug export model --to gguf --out model.gguf", "weights of 16 bits (f16)" },
+                    { "snug export model --to gguf --dtype q8_0 --out small.gguf", "of 8 bits" },
+                    { "snug merge model --adapter letters --out merged", "" },
+                    { "snug export merged --to gguf --out merged.gguf",
+                      "with what was trained beside its weights" } } },
     { .command = COMMAND_DEVICES,
       .name = "devices",
       .subject = "",

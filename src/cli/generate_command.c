@@ -1,24 +1,34 @@
 /* snug generate: texts go to stdout as they come, everything else to stderr. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/conversation.h"
 #include "cli/language.h"
 #include "cli/shown.h"
 #include "infer/generate.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "io/model_config.h"
 
 /* ---- prompts ---- */
 
-/* Those of --prompt, then the lines of --prompt-file. */
+/* Those of --prompt, then the lines of --prompt-file; as chats the texts that these become. */
 typedef struct {
-    const char **texts;
+    const char **texts, **asked; /* asked: NULL where that is the same */
     uint32_t count;
     char *file; /* its lines, each ended by a zero */
 } prompts;
+
+static bool is_chat(const options *o) { return o->chat || o->chat_file; }
+/* Nothing is asked yet: users say it as they go. */
+static bool is_conversation(const options *o) {
+    return o->chat && !o->chat_file && !o->prompts.count && !o->prompt_file;
+}
 
 static uint32_t lines_in(const char *data, uint64_t bytes) {
     uint32_t count = 1;
@@ -51,13 +61,32 @@ static status read_prompts(const options *o, prompts *p) {
     if (!p->texts) return status_set(STATUS_FAILED, "no memory for the prompts");
     for (uint32_t i = 0; i < o->prompts.count; i++) p->texts[p->count++] = o->prompts.items[i];
     if (p->file) add_lines(p, p->file, p->file + bytes);
-    if (p->count) return STATUS_OK;
+    if (p->count || is_conversation(o)) return STATUS_OK;
     if (o->prompt_file) return status_set(STATUS_INVALID, "%s has no line with a prompt", o->prompt_file);
+    if (o->chat_file) p->texts[p->count++] = NULL; /* it alone */
+    if (p->count) return STATUS_OK;
     return status_set(STATUS_INVALID, "generate wants --prompt TEXT, the beginning of the text");
 }
 
+/* What is asked becomes the text that a model is to go on with. */
+static status write_chats(prompts *p, conversation *c) {
+    p->asked = p->texts;
+    p->texts = memory_new(p->count, sizeof *p->texts);
+    if (!p->texts) return status_set(STATUS_FAILED, "no memory for the prompts");
+    for (uint32_t i = 0; i < p->count; i++) {
+        char *written;
+        status result = conversation_once(c, p->asked[i], &written);
+        if (result != STATUS_OK && p->count > 1) return status_prefix(result, "prompt %u", i + 1);
+        TRY(result);
+        p->texts[i] = written;
+    }
+    return STATUS_OK;
+}
+
 static void close_prompts(prompts *p) {
+    for (uint32_t i = 0; p->asked && p->texts && i < p->count; i++) memory_free((char *)p->texts[i]);
     memory_free(p->texts);
+    memory_free(p->asked);
     memory_free(p->file);
 }
 
@@ -73,18 +102,33 @@ typedef struct {
     bool begun;       /* its prompt was shown */
     text *gathered;   /* by prompt */
     bool *over;
+    conversation *talk; /* that users lead; NULL: there are prompts */
+    output *people;
+    /* What a user says, of at most `most` bytes and an end; what the model does, of which one byte more is
+     * kept: so long a turn is refused when the conversation goes on. */
+    char *line, *answer;
+    size_t most, answer_bytes;
+    bool answered; /* the model's turn was before */
+    generate_end end;
 } listener;
 
-/* A prompt comes with the first of its text, so that a refusal says its sentence alone. */
-static void begin(listener *l) {
-    if (l->begun) return;
-    const char *prompt = l->prompts->texts[l->current];
-    if (l->prompts->count > 1)
-        output_add(l->out, "%s== %u of %u ==\n", l->current ? "\n" : "", l->current + 1, l->prompts->count);
+static void show_prompt(listener *l, const char *prompt) {
     if (l->out->colour) output_add(l->out, "\033[1m");
     shown_add(&l->shown, prompt, strlen(prompt));
     shown_end(&l->shown);
     if (l->out->colour) output_add(l->out, "\033[0m");
+}
+
+/* A prompt comes with the first of its text, so that a refusal says its sentence alone. An answer of a chat
+ * is no continuation: its question is shown only where there are several. */
+static void begin(listener *l) {
+    if (l->begun) return;
+    bool chat = l->talk || l->prompts->asked, several = l->prompts->count > 1;
+    if (several)
+        output_add(l->out, "%s== %u of %u ==\n", l->current ? "\n" : "", l->current + 1, l->prompts->count);
+    if (!chat) show_prompt(l, l->prompts->texts[l->current]);
+    if (chat && several) show_prompt(l, l->prompts->asked[l->current]);
+    if (chat && several) output_add(l->out, "\n");
     l->begun = true;
 }
 
@@ -121,15 +165,88 @@ static void ended(void *context, uint32_t prompt, generate_end how) {
     }
 }
 
-static status open_listener(listener *l, const prompts *p, output *out) {
-    *l = (listener){ .prompts = p, .out = out, .shown = { .out = out } };
-    l->gathered = memory_new(p->count, sizeof *l->gathered);
-    l->over = memory_new(p->count, sizeof *l->over);
+/* ---- a conversation ---- */
+
+static void answered_with(void *context, uint32_t prompt, const char *bytes, size_t count) {
+    listener *l = context;
+    (void)prompt;
+    show(l, bytes, count);
+    for (size_t i = 0; i < count && l->answer_bytes <= l->most; i++) l->answer[l->answer_bytes++] = bytes[i];
+}
+
+static void answer_ended(void *context, uint32_t prompt, generate_end how) {
+    listener *l = context;
+    (void)prompt;
+    show(l, "", 0);
+    shown_end(&l->shown);
+    output_add(l->out, "\n");
+    output_flush(l->out);
+    l->begun = false;
+    l->answered = true, l->end = how;
+}
+
+/* The next line with something in it; `*any` false: there is none. */
+static status read_line(listener *l, bool *any) {
+    size_t n = 0;
+    int c;
+    if (l->out->terminal && isatty(STDIN_FILENO)) output_add(l->out, "> ");
+    output_flush(l->out);
+    while ((c = getc(stdin)) != EOF && (c != '\n' || !n)) {
+        if (c == 0) return status_set(STATUS_INVALID, "a line of the conversation has a zero byte");
+        if (c == '\n' || (c == '\r' && !n)) continue;
+        if (n == l->most)
+            return status_set(STATUS_INVALID, "a line of more than %zu bytes, for which memory is planned",
+                              l->most);
+        l->line[n++] = (char)c;
+    }
+    if (ferror(stdin)) return status_set(STATUS_INVALID, "standard input cannot be read");
+    if (n && l->line[n - 1] == '\r') n--;
+    l->line[n] = 0;
+    *any = n > 0;
+    if (!n && l->out->terminal) output_add(l->out, "\n"); /* behind Ctrl-D */
+    return STATUS_OK;
+}
+
+static status take_turn(void *context, const char **prompt) {
+    listener *l = context;
+    bool any = false;
+    *prompt = NULL;
+    if (l->answered && l->end == GENERATE_CONTEXT) {
+        output_add(l->people, "the conversation is as long as the model's context, and ends here\n");
+        return STATUS_OK;
+    }
+    if (l->answered) TRY(conversation_answer(l->talk, l->answer, l->answer_bytes));
+    l->answered = false, l->answer_bytes = 0;
+    TRY(read_line(l, &any));
+    return any ? conversation_say(l->talk, l->line, prompt) : STATUS_OK;
+}
+
+/* Tokens of some letters each fill the context; memory is planned for twice as much text as that takes. */
+static status open_conversation(listener *l, const options *o, conversation *c) {
+    enum { BYTES_OF_TOKEN = 8, LEAST = 64 << 10 };
+    model_config config;
+    TRY(model_config_read(o->subject, &config, NULL));
+    uint64_t most = BYTES_OF_TOKEN * (uint64_t)families_context(&config);
+    l->most = most > LEAST ? (size_t)most : LEAST;
+    l->line = memory_new(2, l->most + 1);
+    if (!l->line) return status_set(STATUS_FAILED, "no memory for a line of %zu bytes", l->most);
+    l->answer = l->line + l->most + 1;
+    conversation_bound(c, l->most);
+    l->talk = c;
+    return STATUS_OK;
+}
+
+static status open_listener(listener *l, const prompts *p, cli_streams *streams, bool json) {
+    output *out = json ? NULL : &streams->result;
+    *l = (listener){ .prompts = p, .out = out, .shown = { .out = out }, .people = &streams->people };
+    l->gathered = memory_new(p->count + 1, sizeof *l->gathered);
+    l->over = memory_new(p->count + 1, sizeof *l->over);
     return l->gathered && l->over ? STATUS_OK : status_set(STATUS_FAILED, "no memory for the texts");
 }
 
 static void close_listener(listener *l) {
     for (uint32_t i = 0; l->gathered && i < l->prompts->count; i++) text_close(&l->gathered[i]);
+    memory_free(l->line);
     memory_free(l->gathered);
     memory_free(l->over);
 }
@@ -182,7 +299,7 @@ static void print_json(output *out, const listener *l, const generate_result *r)
 /* What was drawn behind the positions that training has reached is not the model's fault. */
 static void note_beyond(output *out, const listener *l, const generate_result *r) {
     int64_t longest = 0;
-    for (uint32_t i = 0; i < l->prompts->count; i++) {
+    for (uint32_t i = 0; i < (l->talk ? 1 : l->prompts->count); i++) {
         int64_t length = r->texts[i].prompt_tokens + r->texts[i].new_tokens;
         if (length > longest) longest = length;
     }
@@ -208,14 +325,17 @@ static void print_end(output *out, const listener *l, const generate_result *r) 
 
 /* ---- the command ---- */
 
-static status generate(const options *o, cli_streams *streams, const prompts *p, listener *l,
-                       language *words) {
+static status generate(const options *o, cli_streams *streams, listener *l, language *words, uint64_t held) {
+    const prompts *p = l->prompts;
     uint64_t budget;
     TRY(setup_budget(&o->run, &budget));
     generate_options g = { .directory = o->subject,
                            .adapter = o->adapter,
                            .prompts = p->texts,
                            .prompt_count = p->count,
+                           .next = l->talk ? take_turn : NULL,
+                           .prompt_bytes = l->talk ? conversation_longest(l->talk) : 0,
+                           .held_bytes = held,
                            .language = words,
                            .bytes = o->run.data_kind == DATA_KIND_BYTES,
                            .tokens = o->tokens,
@@ -229,8 +349,8 @@ static status generate(const options *o, cli_streams *streams, const prompts *p,
                            .device = o->run.device,
                            .threads = (int)o->run.threads,
                            .memory = budget,
-                           .said = said,
-                           .ended = ended,
+                           .said = l->talk ? answered_with : said,
+                           .ended = l->talk ? answer_ended : ended,
                            .context = l };
     generate_result r;
     status result = generate_run(&g, &r);
@@ -242,19 +362,43 @@ static status generate(const options *o, cli_streams *streams, const prompts *p,
     return result;
 }
 
+static status check_options(const options *o) {
+    if (o->system && !is_chat(o)) return status_set(STATUS_INVALID, "--system begins a chat; say --chat too");
+    if (is_conversation(o) && o->json)
+        return status_set(STATUS_INVALID, "--json tells of prompts; a chat of lines has none, give --prompt");
+    return STATUS_OK;
+}
+
+/* What is held of chats; a conversation is left open where it goes on. */
+static status open_chat(const options *o, prompts *p, listener *l, conversation **c, uint64_t *held) {
+    TRY(conversation_open(o, c));
+    TRY(is_conversation(o) ? open_conversation(l, o, *c) : write_chats(p, *c));
+    *held = conversation_bytes(*c) + (l->talk ? 2 * ((uint64_t)l->most + 1) : 0);
+    if (l->talk) return STATUS_OK;
+    conversation_close(*c);
+    *c = NULL;
+    return STATUS_OK;
+}
+
 status cli_generate(const options *o, cli_streams *streams) {
     prompts p = { 0 };
     listener l = { 0 };
     language words = { 0 };
+    conversation *c = NULL;
     bool known = false;
+    uint64_t held = 0;
     if (!o->quiet) streams->people = output_for_people(stderr);
-    status result = read_prompts(o, &p);
-    if (result == STATUS_OK) result = open_listener(&l, &p, o->json ? NULL : &streams->result);
+    status result = check_options(o);
+    if (result == STATUS_OK) result = read_prompts(o, &p);
+    if (result == STATUS_OK) result = open_listener(&l, &p, streams, o->json);
+    if (result == STATUS_OK && is_chat(o)) result = open_chat(o, &p, &l, &c, &held);
     if (result == STATUS_OK && o->run.data_kind != DATA_KIND_BYTES)
         result = cli_language_open(o->subject, &words, &known);
-    if (result == STATUS_OK) result = generate(o, streams, &p, &l, known ? &words : NULL);
+    if (result == STATUS_OK && known && is_chat(o)) cli_language_whole(&words);
+    if (result == STATUS_OK) result = generate(o, streams, &l, known ? &words : NULL, held);
     cli_language_close(&words);
     close_listener(&l);
+    conversation_close(c);
     close_prompts(&p);
     return result;
 }

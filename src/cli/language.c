@@ -1,14 +1,10 @@
 #include "cli/language.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/memory.h"
-#include "io/file.h"
-#include "io/json_file.h"
 #include "io/model_config.h"
-#include "text/tokenizer/tokenizer.h"
+#include "language/tokenizer_of.h"
 
 /* One list for each prompt. */
 typedef struct id_list id_list;
@@ -19,6 +15,7 @@ struct id_list {
 
 typedef struct {
     language *self;
+    bool whole; /* texts have their special tokens: none are put around them */
     tokenizer *tokenizer;
     tokenizer_work *work;
     id_list *prompts;
@@ -36,7 +33,8 @@ static void count_held(words *w) {
 static status encode(void *context, const char *prompt, const int32_t **ids, int64_t *count) {
     words *w = context;
     tokenizer_ids found;
-    TRY(tokenizer_encode(w->tokenizer, w->work, prompt, strlen(prompt), true, &found));
+    TRY(tokenizer_encode(w->tokenizer, w->work, prompt, strlen(prompt), !w->whole, &found));
+    if (!found.count && w->whole) return status_set(STATUS_INVALID, "the text of the chat has no token");
     if (!found.count)
         return status_set(STATUS_INVALID,
                           "an empty prompt: the tokenizer puts no token before a text, and a model "
@@ -58,6 +56,19 @@ static status add(void *context, uint32_t row, int32_t id, language_piece *more)
     TRY(tokenizer_stream_add(w->tokenizer, w->work, &w->streams[row], (uint32_t)id, &said));
     *more = (language_piece){ said.data, said.bytes };
     return STATUS_OK;
+}
+
+static void free_lists(words *w) {
+    for (id_list *list = w->prompts, *next; list; list = next) {
+        next = list->next;
+        memory_free(list);
+    }
+    w->prompts = NULL, w->listed_bytes = 0;
+}
+
+static void forget(void *context) {
+    free_lists(context);
+    count_held(context);
 }
 
 /* Blanks between tokens depend on what was before them. */
@@ -93,33 +104,30 @@ static uint32_t longest_token(const tokenizer *t) {
     return (uint32_t)longest;
 }
 
-static status read_tokenizer(const char *path, words *w) {
-    int file;
-    uint64_t bytes;
-    TRY(io_open(path, &file, &bytes));
-    json_source source = json_file_source(&file, path, "the tokenizer", 0, bytes);
-    status result = tokenizer_open(&source, &w->tokenizer);
-    close(file);
-    return result == STATUS_OK ? tokenizer_work_open(w->tokenizer, &w->work) : result;
-}
-
 status cli_language_open(const char *directory, language *l, bool *there) {
-    char path[4096];
     model_config c;
+    tokenizer *t;
     *l = (language){ 0 };
-    int length = snprintf(path, sizeof path, "%s/tokenizer.json", directory);
-    *there = length < (int)sizeof path && access(path, F_OK) == 0;
+    TRY(tokenizer_of_open(directory, &t, there));
     if (!*there) return STATUS_OK;
     words *w = memory_new(1, sizeof *w);
-    if (!w) return status_set(STATUS_FAILED, "no memory to read %s", path);
-    w->self = l;
-    *l = (language){
-        .context = w, .encode = encode, .begin = begin, .add = add, .end = end, .ends = ends, .unit = "token"
-    };
+    if (!w) {
+        tokenizer_close(t);
+        return status_set(STATUS_FAILED, "no memory for the tokenizer of %s", directory);
+    }
+    w->self = l, w->tokenizer = t;
+    *l = (language){ .context = w,
+                     .encode = encode,
+                     .forget = forget,
+                     .begin = begin,
+                     .add = add,
+                     .end = end,
+                     .ends = ends,
+                     .unit = "token" };
+    TRY(tokenizer_work_open(t, &w->work));
     TRY(model_config_read(directory, &c, NULL));
-    TRY(read_tokenizer(path, w));
     TRY(model_config_ends(directory, &c, &w->tokens));
-    l->piece_bytes = longest_token(w->tokenizer);
+    l->piece_bytes = longest_token(t);
     count_held(w);
     return STATUS_OK;
 }
@@ -128,11 +136,13 @@ void cli_language_close(language *l) {
     words *w = l->context;
     *l = (language){ 0 };
     if (!w) return;
-    for (id_list *list = w->prompts, *next; list; list = next) {
-        next = list->next;
-        memory_free(list);
-    }
+    free_lists(w);
     tokenizer_work_close(w->work);
     tokenizer_close(w->tokenizer);
     memory_free(w);
+}
+
+void cli_language_whole(language *l) {
+    words *w = l->context;
+    w->whole = true;
 }

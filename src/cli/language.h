@@ -7,3 +7,6 @@
  * can't be read. Close it in any case. */
 status cli_language_open(const char *directory, language *l, bool *there);
 void cli_language_close(language *l); /* fine on a zeroed one */
+
+/* Texts come with their special tokens, as those of chats do: none are put around them. */
+void cli_language_whole(language *l);

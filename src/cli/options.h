@@ -25,7 +25,9 @@ typedef enum {
     COMMAND_MERGE = 512,
     COMMAND_QUANTIZE = 1024,
     COMMAND_ESTIMATE = 2048,
-    COMMAND_EXPLAIN = 4096
+    COMMAND_EXPLAIN = 4096,
+    COMMAND_EXPORT = 8192,
+    COMMAND_TOKENIZE = 16384
 } command;
 enum { COMMAND_EVERY = ~0 };
 
@@ -81,8 +83,12 @@ typedef struct {
     const char *config;  /* file of --config */
     yaml_file file;      /* what it says; texts point into it */
     setup_options run;
+    option_list sources; /* tokenize: files and folders */
+    const char *columns; /* of documents */
+    enum { LEARN_ANSWERS, LEARN_ALL } learn;
+    bool replace;
     option_list prompts, stops; /* generate: */
-    const char *prompt_file;
+    const char *prompt_file, *chat_file, *system;
     int64_t tokens, top_k;
     double temperature, top_p, repetition_penalty;
     int64_t profile_steps; /* profile: */
@@ -91,12 +97,14 @@ typedef struct {
     enum { QUANTIZE_TO_UNSAID = -1, QUANTIZE_TO_INT8, QUANTIZE_TO_INT8_STATIC } to; /* quantize: */
     enum { QUANTIZE_AS_TO, QUANTIZE_DYNAMIC, QUANTIZE_STATIC } mode;
     const char *calibrate;
+    enum { EXPORT_TO_UNSAID = -1, EXPORT_TO_GGUF } export_to; /* export: */
+    enum { EXPORT_F16, EXPORT_BF16, EXPORT_F32, EXPORT_Q8_0 } export_type;
     int64_t compare_steps; /* compare: */
     const char *svg;
     estimate_options estimate;
     const char *for_model; /* explain-oom: */
     enum { PIN_AUTO, PIN_OFF } pin_threads;
-    bool json, measure, listing, follow, quiet, help;
+    bool chat, json, measure, listing, follow, quiet, help;
 } options;
 
 typedef enum {
@@ -149,7 +157,7 @@ typedef struct {
     char names[PASS_MAX][PASS_OPTION_BYTES];
 } option_table;
 
-extern const option options_elsewhere[]; /* a part of it; ends with one without a name */
+extern const option options_elsewhere[], options_text[]; /* parts of it; end with one without a name */
 void options_table(option_table *t);
 options options_defaults(void);
 

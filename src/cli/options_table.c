@@ -1,6 +1,7 @@
 /* The table itself. Everything that can be said of an option is said here once. */
 #include <assert.h>
 
+#include "cli/labels_language.h"
 #include "cli/options.h"
 
 enum {
@@ -10,8 +11,9 @@ enum {
     ALL = RUN | COMMAND_GENERATE,
     EVALUATED = RUN | COMMAND_QUANTIZE, /* what a loss is taken on */
     OUTSIDE = COMMAND_ESTIMATE | COMMAND_EXPLAIN,
-    SIZED = RUN | OUTSIDE,           /* what says how large a step is */
-    PLANNED = RUN | COMMAND_ESTIMATE /* what says how a step is planned, with FOR_SNUG */
+    SIZED = RUN | OUTSIDE,            /* what says how large a step is */
+    PLANNED = RUN | COMMAND_ESTIMATE, /* what says how a step is planned, with FOR_SNUG */
+    DOCUMENTS = COMMAND_TOKENIZE | COMMAND_TRAIN
 };
 #define FOR_SNUG "framework=snug" /* where there is a choice of frameworks */
 
@@ -19,7 +21,9 @@ enum {
 
 /* The orders of the enums that choices are stored as. */
 _Static_assert(DATA_KIND_AUTO == 0 && DATA_KIND_BYTES == 1 && DATA_KIND_U16 == 2, "");
-_Static_assert(DATA_KIND_U32 == 3 && DATA_KIND_NPY == 4 && DATA_KIND_JSONL == 5 && DATA_KINDS == 6, "");
+_Static_assert(DATA_KIND_U32 == 3 && DATA_KIND_NPY == 4 && DATA_KIND_JSONL == 5 && DATA_KIND_TOKENS == 6 &&
+                   DATA_KINDS == 7,
+               "");
 _Static_assert(SCHEDULE_COSINE == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_CONSTANT == 2, "");
 _Static_assert(RATES_AUTO == 0 && RATES_BUILT_IN == 1 && RATES_KNOWN == 2, "");
 _Static_assert(sizeof(data_kind) == sizeof(int) && sizeof(schedule_kind) == sizeof(int), "");
@@ -30,7 +34,7 @@ static const option rows[] = {
       .hint = "SIZE|auto",
       .kind = OPTION_BYTES,
       .group = GROUP_MEMORY,
-      .commands = ALL | COMMAND_QUANTIZE,
+      .commands = ALL | COMMAND_QUANTIZE | COMMAND_TOKENIZE | COMMAND_EXPORT,
       .offset = FIELD(run.memory),
       .word = "auto",
       .word_flag = FIELD(run.memory_auto),
@@ -146,6 +150,25 @@ static const option rows[] = {
       .offset = FIELD(mode),
       .words = "auto, dynamic, static",
       .help = "another way to say it: static is --to int8:static; auto goes by --to" },
+    { .name = "to",
+      .hint = "KIND",
+      .kind = OPTION_CHOICE,
+      .group = GROUP_MODEL,
+      .commands = COMMAND_EXPORT,
+      .offset = FIELD(export_to),
+      .words = "gguf",
+      .fallback = "", /* it must be said */
+      .help = "what to write" },
+    { .name = "dtype",
+      .hint = "TYPE",
+      .kind = OPTION_CHOICE,
+      .group = GROUP_MODEL,
+      .commands = COMMAND_EXPORT,
+      .offset = FIELD(export_type),
+      .words = "f16, bf16, f32, q8_0",
+      .help =
+          "type of products and tables; norms, biases and positions are f32. q8_0: 8 bits and a scale for "
+          "each 32 numbers" },
     { .name = "calibrate",
       .hint = "PATH",
       .kind = OPTION_TEXT,
@@ -161,13 +184,73 @@ static const option rows[] = {
       .commands = EVALUATED,
       .offset = FIELD(run.data),
       .help = "text, JSON lines, token ids or .npy to train on: a file, or a folder of files" },
+    { .name = "data",
+      .hint = "PATH",
+      .kind = OPTION_LIST,
+      .group = GROUP_DATA,
+      .commands = COMMAND_TOKENIZE,
+      .offset = FIELD(sources),
+      .help =
+          "documents: text, JSON lines, an array of JSON, CSV or Parquet by their names, also .gz and .zst; "
+          "a file, or a folder of files; given several times, one after the other" },
+    { .name = "columns",
+      .hint = "WORD=NAME,...",
+      .kind = OPTION_TEXT,
+      .group = GROUP_DATA,
+      .commands = DOCUMENTS,
+      .offset = FIELD(columns),
+      .fallback = "the words themselves",
+      .help =
+          "how the columns are called that hold the text, the prompt and completion, or the messages with "
+          "their role and content, as in prompt=q,completion=a" },
+    { .name = "learn",
+      .hint = "WHAT",
+      .kind = OPTION_CHOICE,
+      .group = GROUP_DATA,
+      .commands = DOCUMENTS,
+      .offset = FIELD(learn),
+      .words = "answers, all",
+      .help =
+          "what a model learns to write: answers: completions, and what the chat template has the assistant "
+          "say; all: prompts too" },
+    { .name = "replace",
+      .kind = OPTION_FLAG,
+      .group = GROUP_DATA,
+      .commands = DOCUMENTS,
+      .offset = FIELD(replace),
+      .help = "bytes that are no UTF-8 become U+FFFD; else such documents are refused" },
+    { .name = "head",
+      .hint = "HEAD",
+      .kind = OPTION_TEXT,
+      .group = GROUP_DATA,
+      .commands = RUN,
+      .offset = FIELD(run.head),
+      .fallback = "the model's own",
+      .help = "what the model is to end in: classes, classes:N or score: its data are records of a text and "
+              "a label (JSON lines, CSV, Parquet), of which every tenth validates" },
+    { .name = "text-column",
+      .hint = "NAME",
+      .kind = OPTION_TEXT,
+      .group = GROUP_DATA,
+      .commands = RUN,
+      .offset = FIELD(run.text_column),
+      .fallback = "text",
+      .help = "the column of the text, where the model's head judges texts" },
+    { .name = "label-column",
+      .hint = "NAME",
+      .kind = OPTION_TEXT,
+      .group = GROUP_DATA,
+      .commands = RUN,
+      .offset = FIELD(run.label_column),
+      .fallback = "label",
+      .help = "the column of what is told of it: a name of a class, or a number" },
     { .name = "data-kind",
       .hint = "KIND",
       .kind = OPTION_CHOICE,
       .group = GROUP_DATA,
       .commands = EVALUATED | COMMAND_GENERATE,
       .offset = FIELD(run.data_kind),
-      .words = "auto, bytes, u16, u32, npy, jsonl",
+      .words = "auto, bytes, u16, u32, npy, jsonl, tokens",
       .help = "how tokens stand in the file; auto goes by its name; bytes: text is meant to be read as "
               "bytes, also by a model that has a tokenizer" },
     { .name = "pack",
@@ -176,10 +259,11 @@ static const option rows[] = {
       .group = GROUP_DATA,
       .commands = EVALUATED,
       .offset = FIELD(run.pack),
-      .words = "auto, documents, cross",
+      .words = "auto, documents, whole, pad, cross",
       .help =
           "what stands one behind the other in a sample: documents: attention ends with each file of text "
-          "or record of JSON lines; cross: all is one text; auto: documents, where the data say so" },
+          "or record; whole: and none is cut that a sample has room for; pad: one document a sample; cross: "
+          "all is one text; auto: whole where not all is learned, documents where the data say so" },
     { .name = "eval-data",
       .hint = "PATH",
       .kind = OPTION_TEXT,
@@ -394,85 +478,6 @@ static const option rows[] = {
       .high = 0.9999999,
       .help = "SGD: factor of earlier gradients in an update; 0 stores none" },
 
-    { .name = "adapter",
-      .hint = "DIR",
-      .kind = OPTION_TEXT,
-      .group = GROUP_TEXT,
-      .commands = COMMAND_GENERATE | COMMAND_MERGE,
-      .offset = FIELD(adapter),
-      .help = "folder of low-rank adapters of the model, as train or the PEFT library writes it" },
-    { .name = "prompt",
-      .hint = "TEXT",
-      .kind = OPTION_LIST,
-      .group = GROUP_TEXT,
-      .commands = COMMAND_GENERATE,
-      .offset = FIELD(prompts),
-      .help = "the beginning of the text; given several times, of as many texts" },
-    { .name = "prompt-file",
-      .hint = "FILE",
-      .kind = OPTION_TEXT,
-      .group = GROUP_TEXT,
-      .commands = COMMAND_GENERATE,
-      .offset = FIELD(prompt_file),
-      .help = "a prompt on each line; empty lines are left out" },
-    { .name = "tokens",
-      .hint = "N",
-      .kind = OPTION_INTEGER,
-      .group = GROUP_TEXT,
-      .commands = COMMAND_GENERATE,
-      .offset = FIELD(tokens),
-      .low = 1,
-      .high = 1 << 24,
-      .help = "how many to add, as far as the model's context reaches" },
-    { .name = "temperature",
-      .hint = "X",
-      .kind = OPTION_NUMBER,
-      .group = GROUP_TEXT,
-      .commands = COMMAND_GENERATE,
-      .offset = FIELD(temperature),
-      .low = 0,
-      .high = 100,
-      .help = "0: always the likeliest token; 1: drawn with the probabilities of the model" },
-    { .name = "top-k",
-      .hint = "N|all",
-      .kind = OPTION_INTEGER,
-      .group = GROUP_TEXT,
-      .commands = COMMAND_GENERATE,
-      .offset = FIELD(top_k),
-      .word = "all",
-      .low = 1,
-      .high = 1 << 26,
-      .help = "draw among the N likeliest" },
-    { .name = "top-p",
-      .hint = "P|all",
-      .kind = OPTION_NUMBER,
-      .group = GROUP_TEXT,
-      .commands = COMMAND_GENERATE,
-      .offset = FIELD(top_p),
-      .word = "all",
-      .meaning = 1,
-      .low = 1e-9,
-      .high = 1,
-      .help = "draw among the likeliest tokens that together have the probability P" },
-    { .name = "repetition-penalty",
-      .hint = "X|off",
-      .kind = OPTION_NUMBER,
-      .group = GROUP_TEXT,
-      .commands = COMMAND_GENERATE,
-      .offset = FIELD(repetition_penalty),
-      .word = "off",
-      .meaning = 1,
-      .low = 0.01,
-      .high = 100,
-      .help = "above 1: tokens that the text already has become less likely" },
-    { .name = "stop",
-      .hint = "TEXT",
-      .kind = OPTION_LIST,
-      .group = GROUP_TEXT,
-      .commands = COMMAND_GENERATE,
-      .offset = FIELD(stops),
-      .help = "end the text where this would appear; may be given several times" },
-
     { .name = "out",
       .hint = "DIR",
       .kind = OPTION_TEXT,
@@ -494,6 +499,20 @@ static const option rows[] = {
       .commands = COMMAND_QUANTIZE,
       .offset = FIELD(run.out),
       .help = "where the quantized model goes" },
+    { .name = "out",
+      .hint = "FILE",
+      .kind = OPTION_TEXT,
+      .group = GROUP_OUTPUT,
+      .commands = COMMAND_TOKENIZE,
+      .offset = FIELD(run.out),
+      .help = "the file of tokens, NAME.safetensors" },
+    { .name = "out",
+      .hint = "FILE",
+      .kind = OPTION_TEXT,
+      .group = GROUP_OUTPUT,
+      .commands = COMMAND_EXPORT,
+      .offset = FIELD(run.out),
+      .help = "the file to write, which must not be there yet" },
     { .name = "save-dtype",
       .hint = "TYPE",
       .kind = OPTION_CHOICE,
@@ -563,7 +582,7 @@ static const option rows[] = {
       .hint = "N|all",
       .kind = OPTION_INTEGER,
       .group = GROUP_OUTPUT,
-      .commands = ALL | COMMAND_ESTIMATE | COMMAND_DEVICES | COMMAND_QUANTIZE,
+      .commands = ALL | COMMAND_ESTIMATE | COMMAND_DEVICES | COMMAND_QUANTIZE | COMMAND_TOKENIZE,
       .needs = FOR_SNUG,
       .offset = FIELD(run.threads),
       .word = "all",
@@ -621,20 +640,21 @@ static const option rows[] = {
     { .name = "json",
       .kind = OPTION_FLAG,
       .group = GROUP_OUTPUT,
-      .commands = ALL | COMMAND_DEVICES | COMMAND_STATUS | COMMAND_QUANTIZE | OUTSIDE,
+      .commands = ALL | COMMAND_DEVICES | COMMAND_STATUS | COMMAND_QUANTIZE | COMMAND_TOKENIZE |
+                  COMMAND_EXPORT | OUTSIDE,
       .offset = FIELD(json),
       .help = "the result as JSON on stdout; text for people goes to stderr" },
     { .name = "quiet",
       .kind = OPTION_FLAG,
       .group = GROUP_OUTPUT,
-      .commands = ALL | COMMAND_DEVICES | COMMAND_QUANTIZE | OUTSIDE,
+      .commands = ALL | COMMAND_DEVICES | COMMAND_QUANTIZE | COMMAND_TOKENIZE | COMMAND_EXPORT | OUTSIDE,
       .offset = FIELD(quiet),
       .help = "no text for people, except errors" },
     { .name = "config",
       .hint = "FILE",
       .kind = OPTION_TEXT,
       .group = GROUP_OUTPUT,
-      .commands = ALL | COMMAND_DEVICES | COMMAND_QUANTIZE | OUTSIDE,
+      .commands = ALL | COMMAND_DEVICES | COMMAND_QUANTIZE | COMMAND_TOKENIZE | COMMAND_EXPORT | OUTSIDE,
       .offset = FIELD(config),
       .help = "options from a YAML file, one 'name: value' a line; what the command line says wins" },
     { .name = "help",
@@ -664,8 +684,8 @@ static void add_techniques(option_table *t) {
                       .offset = FIELD(run.passes) + k * sizeof(const char *) };
 }
 
-static void add_elsewhere(option_table *t) {
-    for (const option *o = options_elsewhere; o->name; o++) t->rows[t->count++] = *o;
+static void add_part(option_table *t, const option *part) {
+    for (const option *o = part; o->name; o++) t->rows[t->count++] = *o;
 }
 
 /* Groups follow each other in the order of their enum. */
@@ -675,7 +695,8 @@ void options_table(option_table *t) {
     for (size_t i = 0; i < known; i++) {
         option_group before = i ? rows[i - 1].group : GROUP_MEMORY, now = rows[i].group;
         if (before < GROUP_TECHNIQUES && now > GROUP_TECHNIQUES) add_techniques(t);
-        if (before < GROUP_ELSEWHERE && now > GROUP_ELSEWHERE) add_elsewhere(t);
+        if (before < GROUP_ELSEWHERE && now > GROUP_ELSEWHERE) add_part(t, options_elsewhere);
+        if (before < GROUP_TEXT && now > GROUP_TEXT) add_part(t, options_text);
         t->rows[t->count++] = rows[i];
     }
     assert(t->count <= OPTIONS_MOST);
@@ -684,6 +705,7 @@ void options_table(option_table *t) {
 options options_defaults(void) {
     setup_options run = setup_defaults();
     run.rates = RATES_AUTO;
+    run.language = &labels_language;
     return (options){ .run = run,
                       .tokens = 200,
                       .temperature = 0.8,
@@ -693,6 +715,7 @@ options options_defaults(void) {
                       .profile_steps = 5,
                       .compare_steps = 5,
                       .to = QUANTIZE_TO_UNSAID,
+                      .export_to = EXPORT_TO_UNSAID,
                       .estimate = { .types = TORCH_AUTOCAST,
                                     .state_bits = 32,
                                     .base_bits = 16,

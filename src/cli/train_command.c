@@ -6,12 +6,15 @@
 #include <unistd.h>
 
 #include "base/units.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/shown.h"
+#include "cli/train_tokens.h"
 #include "io/file.h"
 #include "run/course.h"
 #include "run/rates.h"
+#include "run/weights.h"
 #include "train/room.h"
 
 /* ---- signals ---- */
@@ -69,20 +72,68 @@ static void add_course(output *out, const setup *s, const resume *from, const de
                    o->warmup == 1 ? "" : "s", course_reason(s));
 }
 
-static void add_data(output *out, const setup *s, const resume *from, const decision *d) {
+/* Which classes there are, some of them. */
+static void add_classes(output *out, const label_names *names) {
+    enum { SHOWN = 8 };
+    char name[UTF8_QUOTE_BYTES];
+    output_add(out, "Classes: %u", names->count);
+    for (uint32_t i = 0; i < names->count && i < SHOWN; i++)
+        output_add(out, "%s%u '%s'", i ? ", " : ": ", i, utf8_quote(names->name[i], name));
+    output_add(out, names->count > SHOWN ? " and so on\n" : "\n");
+}
+
+/* Texts with labels, and what of the head is new. */
+static void add_labelled(output *out, const setup *s) {
+    char count[REPORT_NUMBER_BYTES], more[REPORT_NUMBER_BYTES], name[REPORT_NAME_BYTES];
+    uint64_t longest = labelled_longest(s->records), cut = labelled_cut(s->records);
+    long long context = (long long)s->request.run.context;
+    text new = { 0 };
+    output_add(out, "\nData: %s, texts with labels: %s train", report_name(s->options.data, name),
+               report_count(s->train.samples, count));
+    if (s->validation.samples)
+        output_add(out, ", %s validate (%s)\n", report_count(s->validation.samples, more),
+                   s->options.eval_data ? report_name(s->options.eval_data, name) : "every tenth");
+    else
+        output_add(out, ", none validate\n");
+    if (cut)
+        output_add(out, "note: %s of the texts are longer than --context %lld and are cut\n",
+                   report_count(cut, count), context);
+    else if ((long long)longest < context)
+        output_add(out, "note: the longest text has %s tokens; --context %s would fill up less\n",
+                   report_count(longest, count), count);
+    if (s->names.count) add_classes(out, &s->names);
+    if (weights_new(s, &new) == STATUS_OK && new.length)
+        output_add(out, "New weights, which the model has none of: %s\n", new.data);
+    text_close(&new);
+}
+
+static const char *pack_words(pack_kind k) {
+    return k == PACK_WHOLE ? " and whole" : k == PACK_PAD ? " and one a sample" : "";
+}
+
+static void add_tokens(output *out, const setup *s) {
     char count[REPORT_NUMBER_BYTES], more[REPORT_NUMBER_BYTES], name[REPORT_NAME_BYTES];
     output_add(out, "\nData: %s, %s: %s train", report_name(s->options.data, name),
                data_kind_about(text_source_kind(&s->train)),
                report_count(text_source_tokens(&s->train), count));
     if (s->model.packed)
-        output_add(out, ", %s documents, each by itself",
-                   report_count(text_source_documents(&s->train), more));
+        output_add(out, ", %s documents, each by itself%s",
+                   report_count(text_source_documents(&s->train), more), pack_words(s->pack));
+    if (s->pack == PACK_WHOLE || s->pack == PACK_PAD)
+        output_add(out, ", %.1f %% padding", 100 * text_source_padding(&s->train));
     if (s->validation.samples)
         output_add(out, ", %s validate (%s)", report_count(text_source_tokens(&s->validation), more),
                    s->options.eval_data ? report_name(s->options.eval_data, name) : "the last tenth");
     else
         output_add(out, ", none validate");
     output_add(out, "\n");
+    if (s->context_reason)
+        output_add(out, "Context: %lld tokens, %s\n", (long long)s->request.run.context, s->context_reason);
+}
+
+static void add_data(output *out, const setup *s, const resume *from, const decision *d) {
+    char name[REPORT_NAME_BYTES];
+    s->records ? add_labelled(out, s) : add_tokens(out, s);
     add_course(out, s, from, d);
     output_add(out, "Weights: %s\nBelow, mem is in use / planned%s\n\n",
                from->step   ? report_name(from->folder, name)
@@ -136,6 +187,7 @@ static void print_losses(output *out, const train_result *r) {
     output_add(out, "  validation loss ");
     if (r->evaluation_count > 1) output_add(out, "%.4f -> ", r->evaluations[0].loss);
     output_add(out, "%.4f", r->evaluations[r->evaluation_count - 1].loss);
+    if (!isnan(r->accuracy)) output_add(out, ", accuracy %.2f %%", 100 * r->accuracy);
     if (r->best.since)
         output_add(out, "; the best is %.4f, after step %lld", r->best.loss, (long long)r->best.step);
     output_add(out, "\n");
@@ -190,10 +242,12 @@ static void stepped(void *context, const train_progress *p) {
     progress_step(w->seen, p);
 }
 
-static void evaluated(void *context, int64_t step, double loss, int64_t samples) {
+static void evaluated(void *context, int64_t step, const runner_verdict *v, int64_t samples) {
     const watcher *w = context;
-    progress_say(w->seen, "step %lld  validation loss %.4f over %lld samples", (long long)step, loss,
-                 (long long)samples);
+    char right[48] = "";
+    if (!isnan(v->accuracy)) snprintf(right, sizeof right, "  accuracy %.2f %%", 100 * v->accuracy);
+    progress_say(w->seen, "step %lld  validation loss %.4f%s over %lld samples", (long long)step, v->loss,
+                 right, (long long)samples);
 }
 
 /* ---- the command ---- */
@@ -285,12 +339,7 @@ static status train(const options *o, cli_streams *streams, const setup *s, resu
     return result;
 }
 
-status cli_train(const options *o, cli_streams *streams) {
-    if (o->run.eval_only) return cli_evaluate(o, streams);
-    if (!o->run.data) return status_set(STATUS_INVALID, "train wants --data PATH, a text to train on");
-    if (!o->run.out) return status_set(STATUS_INVALID, "train wants --out DIR, a folder for the model");
-    watch_signals();
-    TRY(io_check_folder(o->run.out)); /* planning may take seconds, and would be for nothing */
+static status train_on(const options *o, cli_streams *streams) {
     setup s = { 0 };
     decision d = { 0 };
     resume from = { 0 };
@@ -308,4 +357,18 @@ status cli_train(const options *o, cli_streams *streams) {
     decision_close(&d);
     setup_close(&s);
     return result;
+}
+
+status cli_train(const options *given, cli_streams *streams) {
+    options o = *given;
+    train_tokens paths;
+    if (!o.run.data && !o.run.eval_only)
+        return status_set(STATUS_INVALID, "train wants --data PATH, what to train on");
+    if (!o.run.out && !o.run.eval_only)
+        return status_set(STATUS_INVALID, "train wants --out DIR, a folder for the model");
+    if (o.run.out) TRY(io_check_folder(o.run.out)); /* planning may take seconds, and would be for nothing */
+    TRY(train_tokens_make(&o, streams, &paths));
+    if (o.run.eval_only) return cli_evaluate(&o, streams);
+    watch_signals();
+    return train_on(&o, streams);
 }

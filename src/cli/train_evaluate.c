@@ -53,8 +53,11 @@ static void print_end(output *out, const setup *s, const decision *d, const eval
     output_text(out, &t);
     output_add(out, "\n%s%s%s\n", style.colour ? "\033[1m" : "", report_name(s->weights, name),
                style.colour ? "\033[0m" : "");
-    output_add(out, "  validation loss %.4f   perplexity %.2f, %lld sample%s of %s\n", r->loss, exp(r->loss),
-               (long long)r->samples, r->samples == 1 ? "" : "s",
+    output_add(out, "  validation loss %.4f   ", r->loss);
+    if (!isnan(r->accuracy)) output_add(out, "accuracy %.2f %%", 100 * r->accuracy);
+    if (s->model.head.kind == HEAD_SCORE) output_add(out, "which is the mean squared error");
+    if (s->model.head.kind == HEAD_LANGUAGE) output_add(out, "perplexity %.2f", exp(r->loss));
+    output_add(out, ", %lld sample%s of %s\n", (long long)r->samples, r->samples == 1 ? "" : "s",
                report_name(s->options.eval_data ? s->options.eval_data : s->options.data, name));
     output_add(out, "  time            %s (predicted %s), %s tokens/s\n", units_seconds_text(r->seconds, b),
                units_seconds_text(d->point.seconds, c), report_rate(r->tokens_per_second, a));

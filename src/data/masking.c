@@ -13,7 +13,7 @@ void data_masking_apply(const data_masking *m, uint64_t number, int32_t *tokens,
     for (uint32_t i = 0; i < m->context; i++) {
         philox_block b = philox_draw(
             m->seed, (philox_block){ { i, (uint32_t)number, (uint32_t)(number >> 32), MASKING_STREAM } });
-        bool chosen = among(b.word[0], 15);
+        bool chosen = among(b.word[0], 15) && !(m->skips_ignored && labels[i] == DATA_IGNORED_LABEL);
         labels[i] = chosen ? tokens[i] : DATA_IGNORED_LABEL;
         if (!chosen || among(b.word[1], 10)) continue;
         bool any = among(b.word[1], 20);

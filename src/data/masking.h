@@ -16,8 +16,9 @@ typedef struct {
     uint64_t seed;
     uint32_t context, vocabulary; /* tokens of a sample; any token is below */
     int32_t mask;
+    bool skips_ignored; /* what labels ignore, as padding, is not hidden */
 } data_masking;
 
-/* Rewrites the tokens and labels of sample `number`, each of `context`; the labels' old values don't matter.
- */
+/* Rewrites the tokens and labels of sample `number`, each of `context`; the labels' old values
+ * only matter where `skips_ignored`. */
 void data_masking_apply(const data_masking *m, uint64_t number, int32_t *tokens, int32_t *labels);

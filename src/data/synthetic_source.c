@@ -15,7 +15,7 @@ static status read(const data_source *s, uint64_t sample, void *scratch, void *c
             if (o->zeros[f])
                 integer[i] = 0;
             else if (o->integers[f])
-                integer[i] = (int32_t)((uint64_t)drawn.word[0] * o->below >> 32);
+                integer[i] = (int32_t)((uint64_t)drawn.word[0] * o->below[f] >> 32);
             else
                 number[i] = philox_uniform(drawn.word[0]);
         }

@@ -17,13 +17,6 @@
 #include "data/formats/format.h"
 #include "data/source.h"
 
-/* The formats are in data/formats/; AUTO goes by the name of the file. */
-
-/* "auto", "bytes", "u16" …; `name` is the option, for the sentence. */
-status data_kind_parse(const char *word, const char *name, data_kind *kind);
-const char *data_kind_name(data_kind kind);
-const char *data_kind_about(data_kind kind); /* "text read as bytes" */
-
 typedef struct {
     const char *path;
     data_kind kind;
@@ -32,18 +25,32 @@ typedef struct {
     uint32_t vocabulary; /* ids must be below; checked when they are read */
 } text_source_options;
 
-/* Tells documents apart from now on: fields are added. Of a source and of what was held out of it each by
- * itself. */
+/* How documents stand in samples, once they are told apart. */
+typedef enum {
+    TEXT_SOURCE_RUNNING, /* one behind the other, cut where a sample ends */
+    TEXT_SOURCE_WHOLE,   /* whole where a sample holds them (data/windows.h), and padding behind them */
+    TEXT_SOURCE_ALONE    /* one a sample */
+} text_source_way;
+
 typedef struct {
     bool positions;         /* field 3 too */
     int32_t first_position; /* of each document */
+    text_source_way way;
+    int32_t padding; /* the id that stands for nothing */
 } text_source_packing;
-void text_source_pack(data_source *s, const text_source_packing *p);
+/* Tells documents apart from now on: fields are added. Of a source and of what was held out of it each by
+ * itself. STATUS_INVALID where they are to stay whole and the data don't say how long they are. What is held
+ * out are the documents that begin in the last tenth of the tokens. */
+status text_source_pack(data_source *s, const text_source_packing *p);
 
 /* STATUS_INVALID with a sentence when the path is missing, unreadable, damaged, empty or shorter than T+1
- * tokens. Reading, and before that data_source_check, fails with STATUS_INVALID on an id outside of the
- * vocabulary, naming file and position. End with data_source_close. */
+ * tokens; files that say how long documents are may be shorter, and text_source_enough looks at them.
+ * Reading, and before that data_source_check, fails with STATUS_INVALID on an id outside of the vocabulary,
+ * naming file and position. End with data_source_close. */
 status text_source_open(const text_source_options *options, data_source *s);
+
+/* Has it the tokens for a sample, now that it is known how documents stand in it? */
+status text_source_enough(const data_source *s);
 
 /* The tokens that `training` was opened without. They may be too few for a sample: then it has none. The two
  * share their files, and are closed in any order, by one thread. */
@@ -51,6 +58,10 @@ status text_source_held_out(const data_source *training, data_source *s);
 
 uint64_t text_source_tokens(const data_source *s);
 uint64_t text_source_documents(const data_source *s); /* of all its files; 0: they don't say */
+double text_source_padding(const data_source *s);     /* the part of all samples' places that is empty */
+uint64_t text_source_longest(const data_source *s);   /* document, in tokens; 0: nobody knows */
+bool text_source_learns_some(const data_source *s);   /* not all of its tokens are labels */
+bool text_source_says_ends(const data_source *s);     /* and so how long each document is */
 data_kind text_source_kind(const data_source *s);     /* never AUTO */
 bool text_source_is_text(const data_source *s);       /* its tokens are bytes of text, and not ids */
 const char *text_source_path(const data_source *s);   /* of its first file */

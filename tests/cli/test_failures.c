@@ -30,7 +30,7 @@ typedef struct {
 
 static const trial trials[] = {
     { "plan tiny --batch 4 --threads 1 --json", NULL, NULL },
-    { "plan tiny --batch 4 --threads 1 --memory 14MB --allow all --offload-to . --json", NULL, NULL },
+    { "plan tiny --batch 4 --threads 1 --memory 15MB --allow all --offload-to . --json", NULL, NULL },
     { "compare tiny --batch 4 --threads 1 --memory 16MB", NULL, NULL },
     { "profile tiny --batch 4 --threads 1 --steps 2 --data text --quiet", NULL, NULL },
     { "estimate tiny --device t4 --batch 4 --json", NULL, NULL },
@@ -43,7 +43,14 @@ static const trial trials[] = {
     { "quantize begun --to int8 --out o --threads 1", NULL, "quantize begun --to int8 --out o --threads 1" },
     { "quantize begun --to int8:static --calibrate text --out o --threads 1", NULL, NULL },
     { "generate begun --prompt abc --tokens 5 --seed 1 --threads 1 --quiet", NULL, NULL },
+    { "generate talks --chat-file said.json --prompt b --tokens 5 --seed 1 --threads 1 --quiet",
+      "rm -rf talks; cp -r begun talks; echo '{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor "
+      "%}' > "
+      "talks/chat_template.jinja; echo '{\"eos_token\": \"e\"}' > talks/tokenizer_config.json; "
+      "echo '[{\"content\": \"a\"}]' > said.json",
+      NULL },
     { "generate quantized --prompt abc --tokens 5 --seed 1 --threads 1 --quiet", NULL, NULL },
+    { "export begun --to gguf --out o", NULL, "export begun --to gguf --out o" },
     { "merge begun --adapter adapter --out o", NULL, "merge begun --adapter adapter --out o" },
 };
 
@@ -102,7 +109,8 @@ static void look(const trial *t, long at, uint32_t *refused) {
     if (++*refused % 4 || !t->again) return; /* one in four: it takes as long again */
     code = start(t->again, -1);
     said = text_of("err");
-    bool whole = code == 2 && (strstr(said, "it is finished") || strstr(said, "holds a model already"));
+    bool whole = code == 2 && (strstr(said, "it is finished") || strstr(said, "holds a model already") ||
+                               strstr(said, "is there already"));
     if (!(code == 0 ? same_results() : whole && same_files())) /* whole: it failed behind its end */
         fail_msg("%s: call %ld failed, and then %s: exit %d, %s", t->line, at, t->again, code, said);
     free(said);

@@ -72,7 +72,7 @@ static void what_has_no_documents_is_refused(void **state) {
     expect(2, "plan vit-base --pack documents", "can't tell documents apart");
     expect(2, "plan t5-small --pack documents", "can't tell documents apart");
     expect(2, "train char-small --data d.jsonl " RUN "--out o --pack together",
-           "none of auto, documents, cross");
+           "none of auto, documents, whole, pad, cross");
 }
 
 int main(void) {

@@ -232,11 +232,12 @@ static void make_tokenizer(const char *folder) {
 static void text_beside_a_tokenizer_is_refused(void **state) {
     (void)state;
     make_tokenizer("words");
-    assert_true(command_says("train words --data text " SHORT "--out o", 2, HAS));
+    assert_true(command_says("train words --data text " SHORT "--out o", 2, "words/tokenizer.json"));
     assert_true(command_says("plan words --data text", 2, HAS));
-    assert_true(command_says("train words --data long.jsonl --data-kind jsonl " SHORT "--out o", 2, HAS));
-    assert_true(command_says("train words --eval-only --data text --quiet", 2, HAS));
-    assert_true(command_says("train words --data ids.u16 --eval-data text " SHORT "--out o", 2, HAS));
+    assert_true(command_says("train words --data ids.u16 --eval-data text " SHORT "--out o", 2,
+                             "words/tokenizer.json"));
+    assert_true(
+        command_says("train words --eval-only --data text --quiet", 2, "name one, or make them with"));
     assert_true(command_says("generate words --prompt the", 2, "words/tokenizer.json"));
     assert_true(command_says("quantize words --to int8 --data text --out q5", 2, HAS));
     assert_true(command_says("quantize words --to int8 --mode static --calibrate text --out q5", 2, HAS));
@@ -319,11 +320,10 @@ static void other_data_is_no_text(void **state) {
 
 static void other_tasks_are_refused(void **state) {
     (void)state;
-    static const char judge[] =
-        "{\"model_type\":\"bert\",\"architectures\":[\"BertForSequenceClassification\"],"
-        "\"vocab_size\":300,\"hidden_size\":32,\"num_hidden_layers\":1,"
-        "\"num_attention_heads\":2,\"intermediate_size\":64,"
-        "\"max_position_embeddings\":32,\"mask_token_id\":4}";
+    static const char judge[] = "{\"model_type\":\"bert\",\"architectures\":[\"BertForTokenClassification\"],"
+                                "\"vocab_size\":300,\"hidden_size\":32,\"num_hidden_layers\":1,"
+                                "\"num_attention_heads\":2,\"intermediate_size\":64,"
+                                "\"max_position_embeddings\":32,\"mask_token_id\":4}";
     static const char filler[] = "{\"model_type\":\"bert\",\"architectures\":[\"BertForMaskedLM\"],"
                                  "\"vocab_size\":300,\"hidden_size\":32,\"num_hidden_layers\":1,"
                                  "\"num_attention_heads\":2,\"intermediate_size\":64,"
@@ -331,8 +331,8 @@ static void other_tasks_are_refused(void **state) {
     scratch_write("judge.json", judge, sizeof judge - 1);
     scratch_write("filler.json", filler, sizeof filler - 1);
     assert_true(
-        command_says("train judge.json --data text " SHORT "--out o", 2, "BertForSequenceClassification"));
-    assert_true(command_says("plan judge.json", 2, "BertForSequenceClassification"));
+        command_says("train judge.json --data text " SHORT "--out o", 2, "BertForTokenClassification"));
+    assert_true(command_says("plan judge.json", 2, "BertForTokenClassification"));
     command_expect(0, "train filler.json --data text " SHORT "--out o");
 }
 

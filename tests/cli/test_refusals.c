@@ -42,6 +42,13 @@ static const struct {
     { "quantize",
       { "model --out q", "nowhere --to int8 --out q" },
       { "model --to int8 --data text --out q --memory 1MiB" } },
+    { "tokenize",
+      { "model --out q.safetensors", "words --data nowhere --out q.safetensors",
+        "words --data text --out q" },
+      { "words --data text --out q.safetensors --memory 1MiB" } },
+    { "export",
+      { "model --out q", "nowhere --to gguf --out q" },
+      { "model --to gguf --out q --memory 1MiB" } },
     { "devices", { "here" }, { NULL } },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -54,7 +61,7 @@ static int make_files(void **state) {
     command_make_files();
     scratch_write("mine.yaml", mine, sizeof mine - 1);
     command_expect(0, "train tiny --data text --out model --steps 2 --batch 4 --quiet");
-    return 0;
+    return system("mkdir words && cp " SNUG_ROOT "/tests/text/golden/gpt2.json words/tokenizer.json");
 }
 
 /* Does "snug help COMMAND" know the option? */

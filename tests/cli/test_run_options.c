@@ -100,6 +100,10 @@ static const struct {
 } special[] = {
     { "data", "changed", 2, "other data: digest was" },
     { "data-kind", "u16", 2, "" },
+    { "head", "score", 2, "a head wants records with a label each" },
+    { "text-column", "text", 2, "say --head" },
+    { "label-column", "label", 2, "say --head" },
+    { "columns", "text=text", 0, "resuming" }, /* of documents: the text is read as bytes */
     { "epochs", "0.5", 2, "both say how long to train" },
     { "patience", "1", 2, "say how often to validate with --eval-every" },
     { "pack", "documents", 0, "resuming" }, /* the text is one document: nothing changes */

@@ -145,7 +145,7 @@ static void token_files_are_read(void **state) {
     assert_string_equal(data_kind_name(kind), "u16");
     assert_int_equal(data_kind_parse("u8", "--data-type", &kind), STATUS_INVALID);
     assert_string_equal(status_message(),
-                        "--data-type: 'u8' is none of auto, bytes, u16, u32, npy and jsonl");
+                        "--data-type: 'u8' is none of auto, bytes, u16, u32, npy, jsonl and tokens");
 }
 
 static void folders_are_read_through(void **state) {

@@ -42,9 +42,9 @@ static void compare(const data_source *s, uint64_t sample, uint32_t context, int
 static void check(const char *path, uint32_t context, bool positions) {
     data_source s;
     text_source_options o = { .path = path, .context = context, .vocabulary = 256 };
-    text_source_packing p = { positions, FIRST_POSITION };
+    text_source_packing p = { .positions = positions, .first_position = FIRST_POSITION };
     if (text_source_open(&o, &s) != STATUS_OK) fail_msg("%s", status_message());
-    text_source_pack(&s, &p);
+    assert_int_equal(text_source_pack(&s, &p), STATUS_OK);
     assert_int_equal(text_source_tokens(&s), count);
     assert_int_equal(s.field_count, positions ? 4 : 3);
     int32_t *fields[4];
@@ -131,7 +131,7 @@ static void others_have_none(void **state) {
     data_source_close(&s);
     o = (text_source_options){ .path = "texts", .context = 1, .vocabulary = 256, .hold_out = true };
     assert_int_equal(text_source_open(&o, &s), STATUS_OK);
-    text_source_pack(&s, &(text_source_packing){ 0 });
+    assert_int_equal(text_source_pack(&s, &(text_source_packing){ 0 }), STATUS_OK);
     assert_int_equal(text_source_held_out(&s, &held), STATUS_OK);
     assert_int_equal(s.field_count, 3);
     assert_int_equal(held.field_count, 2);

@@ -54,6 +54,7 @@ static status open_model(estimate_question *e, const char *name) {
     if (!known && !families_preset(name, &e->config)) {
         if (!exists(name) && errno == ENOENT) return published_unknown(name);
         TRY(model_config_read(name, &e->config, &e->notes));
+        e->config.head = (model_head){ 0 }; /* estimates are of language heads, and of --labels */
     }
     TRY(set_labels(e));
     untie(e);

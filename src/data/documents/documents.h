@@ -60,6 +60,7 @@ typedef struct {
     document_packing packing;
     const document_column *columns; /* of text one string, whatever its name */
     uint32_t column_count;
+    uint32_t plain; /* of JSON, a bit for each column: a number, true or false is taken as its letters */
     uint32_t
         piece_bytes; /* the largest piece and the buffer that it stands in; 0: DOCUMENT_PIECE. At least 64 */
     uint64_t window; /* of Zstandard; 0: DOCUMENT_WINDOW */

@@ -16,6 +16,7 @@ typedef enum {
     ITEMS,   /* of a list: behind '[' or an item */
     INSIDE,  /* an item: behind '{' or a member */
     STRING,
+    WORD, /* a value that is no string, in `member` */
     ENDED
 } place;
 
@@ -311,6 +312,28 @@ static status begin_string(documents *d, const char *name, place above) {
     return STATUS_OK;
 }
 
+/* A number, true or false, whole, into `member`. */
+static status read_plain(documents *d, const char *name) {
+    state *s = d->state;
+    char shown[UTF8_QUOTE_BYTES];
+    uint32_t used = 0;
+    int c;
+    for (;; s->in.at++) {
+        TRY(input_peek(&s->in, &c));
+        bool part = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '+' ||
+                    c == '-' || c == '.';
+        if (c < 0 || !part) break;
+        if (used == DOCUMENT_NAME - 1) return wrong(d, "a value has more than 255 letters");
+        s->member[used++] = (char)c;
+    }
+    s->member[used] = 0;
+    if (!used || strcmp(s->member, "null") == 0)
+        return document_wrong_line(d, s->line, "\"%s\" is neither a string nor a number",
+                                   utf8_quote(name, shown));
+    s->at = WORD;
+    return STATUS_OK;
+}
+
 static status next_member(documents *d, document_piece *p, bool *made) {
     state *s = d->state;
     char name[DOCUMENT_NAME], shown[UTF8_QUOTE_BYTES];
@@ -327,8 +350,9 @@ static status next_member(documents *d, document_piece *p, bool *made) {
         return document_wrong_line(d, s->line, "\"%s\" comes twice in the record", utf8_quote(name, shown));
     s->seen |= 1u << column;
     s->column = (uint32_t)column;
-    if (!is_list) return begin_string(d, name, MEMBERS);
     TRY(peek(d, &c));
+    if (d->options.plain >> column & 1 && c != '"') return read_plain(d, name);
+    if (!is_list) return begin_string(d, name, MEMBERS);
     if (c != '[') return document_wrong_line(d, s->line, "\"%s\" is no list", utf8_quote(name, shown));
     s->in.at++;
     s->at = ITEMS;
@@ -390,6 +414,14 @@ static status next(documents *d, document_piece *p) {
         case ITEMS: TRY(next_item(d, p, &made)); break;
         case INSIDE: TRY(next_inside(d)); break;
         case STRING: return next_run(d, p);
+        case WORD:
+            s->at = MEMBERS;
+            *p = (document_piece){ .event = DOCUMENT_STRING,
+                                   .column = s->column,
+                                   .bytes = s->member,
+                                   .count = (uint32_t)strlen(s->member),
+                                   .last = true };
+            return STATUS_OK;
         case ENDED: *p = (document_piece){ .event = DOCUMENT_END }; return STATUS_OK;
         }
     }

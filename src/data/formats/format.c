@@ -7,11 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const data_format *const formats[DATA_KINDS] = { [DATA_KIND_BYTES] = &format_bytes,
-                                                        [DATA_KIND_U16] = &format_u16,
-                                                        [DATA_KIND_U32] = &format_u32,
-                                                        [DATA_KIND_NPY] = &format_npy,
-                                                        [DATA_KIND_JSONL] = &format_jsonl };
+static const data_format *const formats[DATA_KINDS] = {
+    [DATA_KIND_BYTES] = &format_bytes, [DATA_KIND_U16] = &format_u16,     [DATA_KIND_U32] = &format_u32,
+    [DATA_KIND_NPY] = &format_npy,     [DATA_KIND_JSONL] = &format_jsonl, [DATA_KIND_TOKENS] = &format_tokens
+};
 
 const data_format *format_of(data_kind kind) { return formats[kind]; }
 
@@ -21,6 +20,23 @@ data_kind format_by_name(const char *path) {
         for (const char *const *suffix = formats[k]->suffixes; *suffix; suffix++)
             if (strcmp(dot, *suffix) == 0) return (data_kind)k;
     return DATA_KIND_BYTES;
+}
+
+status data_kind_parse(const char *word, const char *name, data_kind *kind) {
+    for (int k = 0; k < DATA_KINDS; k++)
+        if (strcmp(word, data_kind_name((data_kind)k)) == 0) {
+            *kind = (data_kind)k;
+            return STATUS_OK;
+        }
+    return status_set(STATUS_INVALID,
+                      "%s: '%s' is none of auto, bytes, u16, u32, npy, jsonl and "
+                      "tokens",
+                      name, word);
+}
+
+const char *data_kind_name(data_kind kind) { return kind == DATA_KIND_AUTO ? "auto" : format_of(kind)->name; }
+const char *data_kind_about(data_kind kind) {
+    return kind == DATA_KIND_AUTO ? "tokens" : format_of(kind)->about;
 }
 
 bool format_stamp(int handle, data_stamp *stamp) {

@@ -19,8 +19,14 @@ typedef enum {
     DATA_KIND_U32,
     DATA_KIND_NPY,
     DATA_KIND_JSONL,
+    DATA_KIND_TOKENS,
     DATA_KINDS
 } data_kind;
+
+/* "auto", "bytes", "u16" ...; `name` is the option, for the sentence. AUTO goes by the name of the file. */
+status data_kind_parse(const char *word, const char *name, data_kind *kind);
+const char *data_kind_name(data_kind kind);
+const char *data_kind_about(data_kind kind); /* "text read as bytes" */
 
 /* A place in a file from which its tokens can be read on. */
 typedef struct {
@@ -49,6 +55,9 @@ typedef struct {
     bool is_signed;
     data_mark *marks; /* where they are not; memory_free them */
     uint64_t mark_count;
+    uint64_t ends, learned;  /* of a file made by snug tokenize: offsets, see token_file.c; 0: none */
+    uint64_t longest;        /* document, in tokens; 0: nobody knows */
+    uint64_t first_document; /* its number in the whole */
 } data_file;
 
 /* Where the ids go that are read: one sample, its labels the tokens one place on. Without `tokens` they are
@@ -78,7 +87,7 @@ typedef struct {
     status (*read)(const data_file *f, uint64_t first, uint64_t count, data_window *to);
 } data_format;
 
-extern const data_format format_bytes, format_u16, format_u32, format_npy, format_jsonl;
+extern const data_format format_bytes, format_u16, format_u32, format_npy, format_jsonl, format_tokens;
 
 const data_format *format_of(data_kind kind); /* not of AUTO */
 data_kind format_by_name(const char *path);   /* BYTES for a name that says nothing */
@@ -99,7 +108,8 @@ status format_wrong_id(const data_file *f, uint64_t token, uint64_t id, bool neg
 /* The next id is the first of a document. */
 static inline void format_begin(data_window *to) { to->begins = to->segments != NULL; }
 
-static inline void format_put(data_window *to, int32_t id) {
+/* `learned`: the id may be a label. */
+static inline void format_put_as(data_window *to, int32_t id, bool learned) {
     bool other = to->begins && to->at > 0;
     if (other) to->segment++, to->position = 0;
     if (to->at < to->context) {
@@ -107,7 +117,12 @@ static inline void format_put(data_window *to, int32_t id) {
         if (to->segments) to->segments[to->at] = to->segment;
         if (to->positions) to->positions[to->at] = to->first_position + to->position++;
     }
-    if (to->at > 0) to->labels[to->at - 1] = other ? DATA_IGNORED_LABEL : id;
+    if (to->at > 0) to->labels[to->at - 1] = other || !learned ? DATA_IGNORED_LABEL : id;
     to->begins = false;
     to->at++;
 }
+static inline void format_put(data_window *to, int32_t id) { format_put_as(to, id, true); }
+
+/* Of a file that says where its documents end: how many tokens it has up to the ends of documents `first` to
+ * `first` + count - 1. */
+status format_ends(const data_file *f, uint64_t first, uint32_t count, uint64_t *ends);

@@ -1,0 +1,160 @@
+/* snug tokenize: documents into one file of tokens. */
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "cli/tokenize_command.h"
+#include "io/file.h"
+#include "io/json.h"
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t stop;
+
+static void asked_to_stop(int signal_number) {
+    if (stop && signal_number == SIGINT) _exit(STATUS_INTERRUPTED);
+    stop = 1;
+}
+
+static void watch_signals(void) {
+    static const int signals[] = { SIGINT, SIGTERM, SIGUSR1 };
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct sigaction old, action = { .sa_flags = SA_RESTART };
+        action.sa_handler = asked_to_stop;
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+    }
+}
+
+/* ---- what people see ---- */
+
+typedef struct {
+    output *people;
+    double said; /* when */
+} watcher;
+
+/* The first line comes when it is clear that there is something to wait for. */
+static void progressed(void *context, const tokenize_progress *p) {
+    const double every = 10;
+    watcher *w = context;
+    char read[UNITS_TEXT_BYTES], all[UNITS_TEXT_BYTES], tokens[REPORT_NUMBER_BYTES],
+        left[REPORT_NUMBER_BYTES];
+    if (!w->people->file || p->seconds - w->said < every) return;
+    w->said = p->seconds;
+    if (!p->bytes) {
+        output_add(w->people, "looking at the data: %s of text so far\n", units_bytes_text(p->read, read));
+    } else {
+        double rest = p->seconds * (double)(p->bytes - p->read) / (double)(p->read ? p->read : 1);
+        output_add(w->people, "%s of %s read, %s tokens, about %s left\n", units_bytes_text(p->read, read),
+                   units_bytes_text(p->bytes, all), report_count(p->tokens, tokens),
+                   report_duration(rest, left));
+    }
+    output_flush(w->people);
+}
+
+static const char *kind_words(source_kind k) {
+    static const char *const words[] = { "texts", "prompts with completions", "chats" };
+    return words[k];
+}
+
+static void print_plan(output *people, const tokenize_plan *p, const char *out) {
+    char records[REPORT_NUMBER_BYTES], bytes[UNITS_TEXT_BYTES], memory[UNITS_TEXT_BYTES],
+        disk[UNITS_TEXT_BYTES], name[REPORT_NAME_BYTES];
+    output_add(people, "Data: %s %s, %s in %" PRIu64 " file%s\n", report_count(p->counts.records, records),
+               kind_words(p->kind), units_bytes_text(p->counts.bytes, bytes), p->counts.files,
+               p->counts.files == 1 ? "" : "s");
+    output_add(people, "Memory: %s for %d thread%s, at most %s of disk for %s\n",
+               units_bytes_text(p->bytes, memory), p->threads, p->threads == 1 ? "" : "s",
+               units_bytes_text(p->disk, disk), report_name(out, name));
+    output_flush(people);
+}
+
+static void print_result(output *people, const tokenize_result *r, const char *out) {
+    char tokens[REPORT_NUMBER_BYTES], count[REPORT_NUMBER_BYTES], longest[REPORT_NUMBER_BYTES],
+        learned[REPORT_NUMBER_BYTES], bytes[UNITS_TEXT_BYTES], time[REPORT_NUMBER_BYTES],
+        name[REPORT_NAME_BYTES], empty[REPORT_NUMBER_BYTES];
+    output_add(people, "%s tokens of %s documents, the longest %s", report_count(r->tokens, tokens),
+               report_count(r->documents, count), report_count(r->longest, longest));
+    if (r->learned < r->tokens)
+        output_add(people, "; %s of them are learned", report_count(r->learned, learned));
+    if (r->empty) output_add(people, "; %s had no token and were left out", report_count(r->empty, empty));
+    if (r->resumed) output_add(people, "; %s were there already", report_count(r->resumed, count));
+    output_add(people, "\n%s: %s, made in %s\n", report_name(out, name),
+               units_bytes_text(r->file_bytes, bytes), report_duration(r->seconds, time));
+}
+
+static void print_json(output *out, const tokenize_plan *p, const tokenize_result *r) {
+    text t = { 0 };
+    json_writer j = { .out = &t, .lines = true };
+    char digits[DIGEST_TEXT_BYTES];
+    json_begin_object(&j, NULL);
+    json_put_string(&j, "identity", digest_text_of(p->identity, digits));
+    json_put_unsigned(&j, "files", p->counts.files);
+    json_put_unsigned(&j, "records", p->counts.records);
+    json_put_unsigned(&j, "text_bytes", p->counts.bytes);
+    json_put_integer(&j, "threads", p->threads);
+    json_put_unsigned(&j, "planned_bytes", p->bytes);
+    json_put_unsigned(&j, "peak_bytes", r->peak_bytes);
+    json_put_unsigned(&j, "documents", r->documents);
+    json_put_unsigned(&j, "tokens", r->tokens);
+    json_put_unsigned(&j, "learned", r->learned);
+    json_put_unsigned(&j, "empty", r->empty);
+    json_put_unsigned(&j, "longest", r->longest);
+    json_put_unsigned(&j, "resumed", r->resumed);
+    json_put_unsigned(&j, "file_bytes", r->file_bytes);
+    json_put_number(&j, "seconds", r->seconds);
+    json_end_object(&j);
+    text_add(&t, "\n");
+    output_text(out, &t);
+}
+
+/* ---- the command ---- */
+
+status tokenize_command_make(const options *o, cli_streams *streams, tokenize_options *t, bool shows) {
+    watcher w = { .people = &streams->people };
+    tokenize *making = NULL;
+    tokenize_result r = { 0 };
+    char name[REPORT_NAME_BYTES];
+    t->data.columns = o->columns, t->data.replace = o->replace;
+    t->learn = o->learn == LEARN_ALL ? TOKENIZE_LEARN_ALL : TOKENIZE_LEARN_ANSWERS;
+    t->threads = (int)o->run.threads;
+    t->progress = progressed, t->context = &w, t->stop = &stop;
+    watch_signals();
+    status result = tokenize_open(t, &making);
+    if (result == STATUS_OK && tokenize_is_made(t->out, tokenize_planned(making)->identity)) {
+        if (shows && streams->people.file)
+            output_add(&streams->people, "%s is there already, of the same data and tokenizer\n",
+                       report_name(t->out, name));
+        tokenize_close(making);
+        return STATUS_OK;
+    }
+    if (result == STATUS_OK && streams->people.file)
+        print_plan(&streams->people, tokenize_planned(making), t->out);
+    w.said = 0;
+    if (result == STATUS_OK) result = tokenize_run(making, &r);
+    if (result == STATUS_OK && streams->people.file) print_result(&streams->people, &r, t->out);
+    if (result == STATUS_OK && shows && o->json) print_json(&streams->result, tokenize_planned(making), &r);
+    tokenize_close(making);
+    return result;
+}
+
+status cli_tokenize(const options *o, cli_streams *streams) {
+    if (!o->sources.count)
+        return status_set(STATUS_INVALID, "tokenize wants --data PATH, a file or folder of documents");
+    if (!o->run.out) return status_set(STATUS_INVALID, "tokenize wants --out FILE, as in data.safetensors");
+    if (!text_ends_with(o->run.out, ".safetensors"))
+        return status_set(STATUS_INVALID,
+                          "--out %s: the file of tokens is a safetensors file; let its name end in "
+                          ".safetensors, so that train knows it",
+                          o->run.out);
+    TRY(io_check_file(o->run.out));
+    tokenize_options t = { .model = o->subject, .out = o->run.out, .data.count = o->sources.count };
+    memcpy(t.data.paths, o->sources.items, sizeof *t.data.paths * o->sources.count);
+    TRY(setup_budget(&o->run, &t.memory));
+    if (t.memory == UINT64_MAX) t.memory = 0;
+    return tokenize_command_make(o, streams, &t, true);
+}

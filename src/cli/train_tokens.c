@@ -1,0 +1,134 @@
+#define _GNU_SOURCE
+#include "cli/train_tokens.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/tokenize_command.h"
+#include "io/file.h"
+#include "io/model_config.h"
+#include "io/tokenizer_files.h"
+
+/* ---- what is to be made into tokens ---- */
+
+static bool has_tokenizer(const char *directory) {
+    const char *name = directory ? tokenizer_files_find(directory) : NULL;
+    struct stat about;
+    return name && strcmp(name, "tokenizer.json") == 0 && stat(directory, &about) == 0 &&
+           S_ISDIR(about.st_mode);
+}
+
+static bool is_tokens(const char *path) {
+    data_kind kind = format_by_name(path);
+    return kind != DATA_KIND_BYTES && kind != DATA_KIND_JSONL;
+}
+
+/* Of a folder the first file tells, as for who reads it. */
+static status is_documents(const char *path, bool *yes) {
+    document_files files = { 0 };
+    struct stat about;
+    *yes = false;
+    if (stat(path, &about) != 0) return STATUS_OK; /* whoever opens it says that there is none */
+    *yes = !is_tokens(path);
+    if (!S_ISDIR(about.st_mode)) return STATUS_OK;
+    status result = document_files_open(path, DOCUMENT_AUTO, &files);
+    if (result == STATUS_OK) *yes = !is_tokens(files.paths[0]);
+    document_files_close(&files);
+    return result;
+}
+
+/* ---- in a process of its own ---- */
+
+static status make(const options *o, cli_streams *streams, const char *path, const char *out) {
+    tokenize_options t = { .model = o->subject, .out = out, .data = { .count = 1, .paths = { path } } };
+    TRY(setup_budget(&o->run, &t.memory));
+    if (t.memory == UINT64_MAX) t.memory = 0;
+    return tokenize_command_make(o, streams, &t, false);
+}
+
+/* Says over the pipe why it failed; its status is the process's. */
+static void be_maker(const options *o, cli_streams *streams, const char *path, const char *out, int said) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* it stops where it can go on */
+    status result = make(o, streams, path, out);
+    output_flush(&streams->people);
+    if (result != STATUS_OK && write(said, status_message(), strlen(status_message())) < 0)
+        _exit(STATUS_FAILED);
+    _exit((int)result);
+}
+
+static status answer_of(pid_t maker, int said) {
+    char why[1024] = "";
+    size_t used = 0;
+    int how = 0;
+    for (ssize_t n; used + 1 < sizeof why; used += (size_t)n) {
+        n = read(said, why + used, sizeof why - 1 - used);
+        if (n < 0 && errno == EINTR)
+            n = 0;
+        else if (n <= 0)
+            break;
+    }
+    while (waitpid(maker, &how, 0) < 0 && errno == EINTR) {}
+    if (WIFEXITED(how) && WEXITSTATUS(how) == 0) return STATUS_OK;
+    if (WIFEXITED(how)) return status_set((status)WEXITSTATUS(how), "%s", why);
+    return status_set(STATUS_FAILED, "the process that makes tokens was ended by signal %d%s", WTERMSIG(how),
+                      WTERMSIG(how) == SIGKILL ? ": the machine had no memory left" : "");
+}
+
+static status make_apart(const options *o, cli_streams *streams, const char *path, const char *out) {
+    int ends[2];
+    if (pipe(ends) != 0) return status_set(STATUS_FAILED, "cannot make a pipe: %s", strerror(errno));
+    output_flush(&streams->people);
+    pid_t maker = fork();
+    if (maker == 0) {
+        close(ends[0]);
+        be_maker(o, streams, path, out, ends[1]);
+    }
+    close(ends[1]);
+    status result =
+        maker < 0 ? status_set(STATUS_FAILED, "cannot start a process to make tokens in: %s", strerror(errno))
+                  : answer_of(maker, ends[0]);
+    close(ends[0]);
+    return result;
+}
+
+/* ---- for a run ---- */
+
+static status replace(const options *o, cli_streams *streams, const char **path, const char *name,
+                      char made[TRAIN_TOKENS_PATH]) {
+    bool yes = false;
+    if (*path) TRY(is_documents(*path, &yes));
+    if (!yes) return STATUS_OK;
+    if (!o->run.out)
+        return status_set(STATUS_INVALID,
+                          "%s has documents, of which tokens are made in --out; name one, or make them with "
+                          "snug tokenize and name their file",
+                          *path);
+    char folder[TRAIN_TOKENS_PATH];
+    int length = snprintf(folder, sizeof folder, "%s/data", o->run.out);
+    if ((size_t)length + strlen(name) + 2 >= sizeof folder)
+        return status_set(STATUS_INVALID, "--out %.60s... is too long", o->run.out);
+    TRY(io_make_folder(folder));
+    snprintf(made, TRAIN_TOKENS_PATH, "%s/data/%s", o->run.out, name);
+    TRY(make_apart(o, streams, *path, made));
+    *path = made;
+    return STATUS_OK;
+}
+
+status train_tokens_make(options *o, cli_streams *streams, train_tokens *paths) {
+    model_config about;
+    bool any = o->run.data_kind == DATA_KIND_AUTO || o->run.data_kind == DATA_KIND_JSONL;
+    if (!any || !has_tokenizer(o->subject)) return STATUS_OK;
+    TRY(model_config_read(o->subject, &about, NULL)); /* else it would be for nothing */
+    if (o->run.head || about.head.kind != HEAD_LANGUAGE)
+        return STATUS_OK; /* run/labelled.h reads its records */
+    TRY(replace(o, streams, &o->run.data, "train.safetensors", paths->data));
+    TRY(replace(o, streams, &o->run.eval_data, "validation.safetensors", paths->eval_data));
+    if (o->run.data == paths->data || o->run.eval_data == paths->eval_data) o->run.data_kind = DATA_KIND_AUTO;
+    return STATUS_OK;
+}

@@ -1,0 +1,15 @@
+/* Documents that a training is given become tokens first, beside its output. */
+#pragma once
+
+#include "cli/cli.h"
+
+enum { TRAIN_TOKENS_PATH = 4096 };
+
+typedef struct {
+    char data[TRAIN_TOKENS_PATH], eval_data[TRAIN_TOKENS_PATH];
+} train_tokens;
+
+/* Where the model has a tokenizer.json and the data are documents: makes tokens of them in out/data, in a
+ * process of its own, so that none of its memory is left when the run is planned; and has `o` name them
+ * instead. What is there already of the same data is taken. `paths` must live as long as `o`. */
+status train_tokens_make(options *o, cli_streams *streams, train_tokens *paths);

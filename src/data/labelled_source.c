@@ -1,0 +1,289 @@
+#include "data/labelled_source.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/units.h"
+#include "base/utf8.h"
+#include "data/documents/documents.h"
+#include "data/documents/files.h"
+
+enum { EVERY = 10, ALIGNMENT = 64 };
+
+/* ---- columns of records ---- */
+
+/* A string that grows. */
+typedef struct {
+    char *bytes;
+    uint64_t count, room;
+} word;
+
+static status append(word *w, const char *bytes, uint64_t count) {
+    if (count > w->room - w->count) {
+        uint64_t larger = 2 * (w->count + count);
+        char *block = memory_resize(w->bytes, larger, 1);
+        if (!block) return status_set(STATUS_FAILED, "no memory for a string of %" PRIu64 " bytes", larger);
+        w->bytes = block, w->room = larger;
+    }
+    memcpy(w->bytes + w->count, bytes, count);
+    w->count += count;
+    return STATUS_OK;
+}
+
+/* Who gets the strings of each record, in the order of the columns. What it says is put behind its place. */
+typedef struct {
+    const char *columns[2];
+    uint32_t count;
+    status (*record)(void *context, const word *strings);
+    void *context;
+} visitor;
+
+static status read_record(documents *d, const visitor *v, const char *path, word *strings) {
+    document_piece p;
+    for (uint32_t i = 0; i < v->count; i++) strings[i].count = 0;
+    do {
+        TRY(documents_next(d, &p));
+        if (p.event == DOCUMENT_STRING) TRY(append(&strings[p.column], p.bytes, p.count));
+    } while (p.event != DOCUMENT_RECORD_END);
+    status result = v->record(v->context, strings);
+    return result == STATUS_OK
+               ? result
+               : status_prefix(result, "%s, record %" PRIu64, path, documents_place(d).record);
+}
+
+static status read_records(documents *d, const visitor *v, const char *path) {
+    word strings[2] = { 0 };
+    document_piece p;
+    status result;
+    do {
+        result = documents_next(d, &p);
+        if (result == STATUS_OK && p.event == DOCUMENT_RECORD) result = read_record(d, v, path, strings);
+    } while (result == STATUS_OK && p.event != DOCUMENT_END);
+    for (uint32_t i = 0; i < 2; i++) memory_free(strings[i].bytes);
+    return result;
+}
+
+static status visit_file(const char *path, const visitor *v) {
+    document_column columns[2];
+    uint64_t bytes;
+    documents *d = NULL;
+    if (document_format_of(path) == DOCUMENT_TEXT)
+        return status_set(STATUS_INVALID,
+                          "%s is text by its name, and a head wants records with a label each: JSON lines "
+                          "(.jsonl), CSV or Parquet",
+                          path);
+    for (uint32_t i = 0; i < v->count; i++) columns[i] = (document_column){ .name = v->columns[i] };
+    document_options o = { .path = path, .columns = columns, .column_count = v->count, .plain = UINT32_MAX };
+    TRY(documents_need(&o, &bytes));
+    char *block = memory_new(bytes + ALIGNMENT, 1);
+    if (!block) return status_set(STATUS_FAILED, "%s: no memory to read it", path);
+    uint64_t away = (ALIGNMENT - (uintptr_t)block % ALIGNMENT) % ALIGNMENT;
+    status result = documents_open(&o, block + away, bytes, &d);
+    if (result == STATUS_OK) result = read_records(d, v, path);
+    documents_close(d);
+    memory_free(block);
+    return result;
+}
+
+static status visit(const char *path, const visitor *v) {
+    document_files files;
+    TRY(document_files_open(path, DOCUMENT_AUTO, &files));
+    status result = STATUS_OK;
+    for (uint32_t i = 0; i < files.count && result == STATUS_OK; i++) result = visit_file(files.paths[i], v);
+    document_files_close(&files);
+    return result;
+}
+
+/* ---- names ---- */
+
+static status note_name(void *context, const word *strings) {
+    return label_names_add(context, strings[0].bytes, strings[0].count, NULL);
+}
+
+status labelled_names(const char *path, const char *column, label_names *names) {
+    return visit(path, &(visitor){ { column }, 1, note_name, names });
+}
+
+/* ---- records in memory ---- */
+
+typedef struct {
+    uint64_t end; /* of its ids, behind those of the record before */
+    union {
+        int32_t class;
+        float number;
+    };
+} record;
+
+struct labelled {
+    labelled_options options;
+    labelled_tokens tokens;
+    record *records;
+    uint64_t count, room;
+    int32_t *ids;
+    uint64_t id_count, id_room;
+    uint64_t cut, longest;
+    bool counted; /* a source says already what is held */
+};
+
+static uint64_t held(const labelled *l) {
+    return sizeof *l + l->room * sizeof *l->records + l->id_room * sizeof *l->ids;
+}
+
+/* Twice the room; while the block moves there are two of it. */
+static status grow(labelled *l, void **block, uint64_t *room, uint64_t needed, size_t each) {
+    char text[UNITS_TEXT_BYTES];
+    if (needed <= *room) return STATUS_OK;
+    uint64_t larger = *room + *room / 2 + needed;
+    if (held(l) + larger * each > l->options.most)
+        return status_set(STATUS_NO_FIT, "the texts that labels are given of don't fit %s as tokens",
+                          units_bytes_text(l->options.most, text));
+    void *moved = memory_resize(*block, larger, each);
+    if (!moved) return status_set(STATUS_FAILED, "no memory for the texts of the data");
+    *block = moved, *room = larger;
+    return STATUS_OK;
+}
+
+static status take_ids(labelled *l, const word *w) {
+    const labelled_tokens *t = &l->tokens;
+    const uint32_t *ids;
+    uint64_t count, context = l->options.context;
+    void *block = l->ids;
+    TRY(t->encode(t->context, w->bytes ? w->bytes : "", w->count, &ids, &count));
+    if (!count) return status_set(STATUS_INVALID, "the text has no token");
+    bool cut = count > context;
+    uint64_t kept = cut ? context : count, behind = cut ? t->behind : 0;
+    TRY(grow(l, &block, &l->id_room, l->id_count + kept, sizeof *l->ids));
+    l->ids = block;
+    for (uint64_t i = 0; i < kept; i++) {
+        uint32_t id = ids[i + behind < kept ? i : count - (kept - i)];
+        if (id >= l->options.vocabulary)
+            return status_set(STATUS_INVALID, "the text has a token %u, and the model has %u", id,
+                              l->options.vocabulary);
+        l->ids[l->id_count++] = (int32_t)id;
+    }
+    l->cut += cut;
+    if (l->longest < count) l->longest = count;
+    return STATUS_OK;
+}
+
+static status take_label(const labelled *l, const word *w, record *r) {
+    const label_names *names = l->options.names;
+    char shown[UTF8_QUOTE_BYTES], copy[64];
+    double value;
+    snprintf(copy, sizeof copy, "%.*s", w->count < sizeof copy ? (int)w->count : (int)sizeof copy - 1,
+             w->bytes ? w->bytes : "");
+    if (names) {
+        int64_t id = label_names_find(names, w->bytes, w->count);
+        r->class = (int32_t)id;
+        return id >= 0 ? STATUS_OK
+                       : status_set(STATUS_INVALID, "the label '%s' is none of the %u that the head has",
+                                    utf8_quote(copy, shown), names->count);
+    }
+    if (!label_names_number(w->bytes, w->count, &value))
+        return status_set(STATUS_INVALID, "the label '%s' is no number, which a score is",
+                          utf8_quote(copy, shown));
+    r->number = (float)value;
+    return isfinite(r->number)
+               ? STATUS_OK
+               : status_set(STATUS_INVALID, "the label '%s' is too large a number", utf8_quote(copy, shown));
+}
+
+static status take_record(void *context, const word *strings) {
+    labelled *l = context;
+    void *block = l->records;
+    record r;
+    TRY(take_label(l, &strings[1], &r));
+    TRY(take_ids(l, &strings[0]));
+    TRY(grow(l, &block, &l->room, l->count + 1, sizeof *l->records));
+    l->records = block;
+    r.end = l->id_count;
+    l->records[l->count++] = r;
+    return STATUS_OK;
+}
+
+status labelled_open(const labelled_options *o, const labelled_tokens *t, labelled **out) {
+    *out = NULL;
+    if (o->context <= t->before + t->behind)
+        return status_set(STATUS_INVALID,
+                          "--context %u has no room for text beside the %u tokens that stand around it",
+                          o->context, t->before + t->behind);
+    labelled *l = memory_new(1, sizeof *l);
+    if (!l) return status_set(STATUS_FAILED, "no memory for the texts of the data");
+    l->options = *o, l->tokens = *t;
+    status result = visit(o->path, &(visitor){ { o->text, o->label }, 2, take_record, l });
+    if (result == STATUS_OK && !l->count) result = status_set(STATUS_INVALID, "%s has no record", o->path);
+    if (result == STATUS_OK)
+        *out = l;
+    else
+        labelled_close(l);
+    return result;
+}
+
+void labelled_close(labelled *l) {
+    if (!l) return;
+    memory_free(l->records);
+    memory_free(l->ids);
+    memory_free(l);
+}
+
+uint64_t labelled_records(const labelled *l) { return l->count; }
+uint64_t labelled_cut(const labelled *l) { return l->cut; }
+uint64_t labelled_longest(const labelled *l) { return l->longest; }
+
+/* ---- samples ---- */
+
+static uint64_t held_out(const labelled *l) { return l->count / EVERY; }
+
+/* Of the records 0 to 8 are trained on, 9 is held out, and so on. */
+static uint64_t record_trained(uint64_t sample) { return sample + sample / (EVERY - 1); }
+static uint64_t record_held_out(uint64_t sample) { return sample * EVERY + EVERY - 1; }
+
+static status read_at(const labelled *l, uint64_t at, void *const fields[]) {
+    uint64_t first = at ? l->records[at - 1].end : 0, count = l->records[at].end - first,
+             context = l->options.context;
+    int32_t *ids = fields[0], *third = fields[2], place = 0;
+    for (uint64_t i = 0; i < context; i++) {
+        ids[i] = i < count ? l->ids[first + i] : l->tokens.padding;
+        if (l->options.segments) third[i] = i >= count;
+        if (ids[i] != l->tokens.padding) place = (int32_t)i;
+    }
+    if (!l->options.segments) *third = place;
+    if (l->options.names)
+        *(int32_t *)fields[1] = l->records[at].class;
+    else
+        *(float *)fields[1] = l->records[at].number;
+    return STATUS_OK;
+}
+
+static status read_all(const data_source *s, uint64_t sample, void *scratch, void *const fields[]) {
+    (void)scratch;
+    return read_at(s->state, sample, fields);
+}
+
+static status read_trained(const data_source *s, uint64_t sample, void *scratch, void *const fields[]) {
+    (void)scratch;
+    return read_at(s->state, record_trained(sample), fields);
+}
+
+static status read_held_out(const data_source *s, uint64_t sample, void *scratch, void *const fields[]) {
+    (void)scratch;
+    return read_at(s->state, record_held_out(sample), fields);
+}
+
+void labelled_source(labelled *l, labelled_part part, data_source *s) {
+    uint64_t tokens = l->options.context * sizeof(int32_t);
+    *s = (data_source){ .samples = l->count,
+                        .field_count = 3,
+                        .label_field = l->options.names ? 1 : DATA_NO_LABELS,
+                        .field_bytes = { tokens, sizeof(int32_t),
+                                         l->options.segments ? tokens : sizeof(int32_t) },
+                        .read = read_all,
+                        .held_bytes = l->counted ? 0 : held(l),
+                        .state = l };
+    l->counted = true;
+    if (part == LABELLED_TRAINED) s->samples = l->count - held_out(l), s->read = read_trained;
+    if (part == LABELLED_HELD_OUT) s->samples = held_out(l), s->read = read_held_out;
+}

@@ -1,0 +1,56 @@
+/* Texts with what is to be told of each, as samples for a head that judges them (models/head.h).
+ *
+ * The path is a file of records or a folder of such (data/documents/): JSON lines, an array of JSON, CSV or
+ * Parquet, with a column of text and one of labels: names of classes, or numbers. All are read once, their
+ * texts become ids, cut where they are longer than a sample, and stay in memory: `held_bytes` of the sources.
+ * Every tenth record may be held out for validation. Nothing of the files is needed afterwards.
+ *
+ * Fields of a sample of T tokens: its ids, padded at the end (T) i32; its class i32, or its number f32; then
+ * `segments` (T) i32, 0 in the text and 1 behind it, or `place` i32, as transformers finds it: the last id
+ * that is not the padding's, or 0. */
+#pragma once
+
+#include "data/source.h"
+#include "models/label_names.h"
+
+/* How text becomes ids. */
+typedef struct {
+    void *context;
+    /* Ids of a text, with those that stand around it; good until the next call. */
+    status (*encode)(void *context, const char *text, uint64_t bytes, const uint32_t **ids, uint64_t *count);
+    uint32_t before, behind; /* of the latter: they stay where a text is cut, at its end */
+    int32_t padding;
+} labelled_tokens;
+
+typedef struct {
+    const char *path;
+    const char *text, *label; /* columns */
+    uint32_t context;         /* T: more than the ids around a text */
+    uint32_t vocabulary;      /* ids are below */
+    const label_names *names; /* of the classes; NULL: labels are numbers */
+    bool segments;            /* else place */
+    uint64_t most;            /* bytes that the records may take */
+} labelled_options;
+
+typedef struct labelled labelled;
+
+/* Reads all records. STATUS_INVALID names the file and the record where a column is missing, a label is no
+ * name or number, or a text has no token; STATUS_NO_FIT where they are more than `most` bytes. */
+status labelled_open(const labelled_options *o, const labelled_tokens *t, labelled **l);
+void labelled_close(labelled *l); /* after its sources; NULL is fine */
+
+/* Adds the labels of all records to the names, as they are met. */
+status labelled_names(const char *path, const char *column, label_names *names);
+
+uint64_t labelled_records(const labelled *l);
+uint64_t labelled_cut(const labelled *l);     /* texts that were longer than a sample */
+uint64_t labelled_longest(const labelled *l); /* tokens of the longest text, before it was cut */
+
+typedef enum {
+    LABELLED_ALL,
+    LABELLED_TRAINED, /* all but every tenth, from the tenth on */
+    LABELLED_HELD_OUT /* those */
+} labelled_part;
+
+/* Samples of some of the records, in their order. The first source of `l` counts its memory as held. */
+void labelled_source(labelled *l, labelled_part part, data_source *s);

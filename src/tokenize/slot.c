@@ -1,0 +1,329 @@
+#include "tokenize/slot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/units.h"
+
+/* ---- memory ---- */
+
+static bool is_text(const frame *f) {
+    return f->data->kind == SOURCE_TEXT || (f->data->kind == SOURCE_PAIR && !f->masks);
+}
+
+/* What is not cut is whole in a slot, behind others that are. */
+static uint64_t bytes_room(const frame *f, uint64_t longest) {
+    bool cut = f->width > 9;
+    uint64_t whole = cut && longest > SLOT_LONG_TEXT ? SLOT_LONG_TEXT : longest;
+    return units_align(SLOT_BYTES + sizeof(document_record) + whole, 64);
+}
+
+/* A value for each string and item of a list, and one for the list. */
+static uint64_t value_room(const frame *f, uint64_t longest) {
+    if (f->data->kind != SOURCE_MESSAGES) return 0;
+    return (longest / sizeof(document_string) + 1) * sizeof(template_value);
+}
+
+static uint64_t made_room(const frame *f) {
+    return SLOT_TOKENS * (f->width + (uint64_t)f->masks) + SLOT_DOCUMENTS * sizeof(uint64_t);
+}
+
+uint64_t slot_bytes(const frame *f, uint64_t longest) {
+    return bytes_room(f, longest) + value_room(f, longest) + made_room(f) +
+           SLOT_DOCUMENTS * sizeof(slot_document);
+}
+
+/* Letters become several, tokens have ids and places: 8 bytes for one of text were seen, 30 with places. */
+uint64_t slot_work_bytes(const frame *f, const tokenizer_work *w, uint64_t longest) {
+    enum { PLAIN = 4000, PLACED = 4000 };
+    bool cut = f->width > 9;
+    uint64_t most = cut || longest < SLOT_WINDOW ? SLOT_WINDOW : longest;
+    return tokenizer_work_bytes(w) + most * (f->masks ? PLACED : PLAIN);
+}
+
+status slot_open(const frame *f, uint64_t longest, slot *s) {
+    s->of = f;
+    s->room = bytes_room(f, longest);
+    s->bytes = memory_room(s->room, 1);
+    s->documents = memory_room(SLOT_DOCUMENTS, sizeof *s->documents);
+    s->values = value_room(f, longest) ? memory_room(value_room(f, longest), 1) : NULL;
+    s->tokens = memory_room(SLOT_TOKENS, f->width);
+    s->learned = f->masks ? memory_room(SLOT_TOKENS, 1) : NULL;
+    s->ends = memory_room(SLOT_DOCUMENTS, sizeof *s->ends);
+    bool all = s->bytes && s->documents && s->tokens && s->ends && (s->learned || !f->masks) &&
+               (s->values || !value_room(f, longest));
+    return all ? STATUS_OK
+               : status_set(STATUS_NO_FIT, "no memory for the %llu bytes that a thread works in",
+                            (unsigned long long)slot_bytes(f, longest));
+}
+
+void slot_close(slot *s) {
+    memory_free(s->bytes);
+    memory_free(s->documents);
+    memory_free(s->values);
+    memory_free(s->tokens);
+    memory_free(s->learned);
+    memory_free(s->ends);
+    template_output_close(&s->rendered);
+    chat_close(s->chat);
+    tokenizer_work_close(s->work);
+    *s = (slot){ 0 };
+}
+
+/* ---- filling ---- */
+
+status slot_begin(slot *s, const slot *before) {
+    const slot_document *last = before && before->count ? &before->documents[before->count - 1] : NULL;
+    uint64_t rest = 0;
+    slot_document going = { 0 };
+    if (last && last->goes_on) {
+        going = *last;
+        rest = last->end - last->begin - before->taken;
+        if (rest > s->room / 2)
+            return sources_prefix(s->of->data, last->place,
+                                  status_set(STATUS_NO_FIT,
+                                             "it has %llu bytes of text without a place where the tokenizer "
+                                             "can go on by itself, and there is room for %llu",
+                                             (unsigned long long)rest, (unsigned long long)s->room));
+        memmove(s->bytes, before->bytes + last->end - rest, rest);
+        s->state = before->state, s->document_tokens = before->document_tokens;
+    }
+    s->used = rest, s->count = going.goes_on, s->at = 0, s->taken = 0;
+    s->part = going.goes_on ? SLOT_INSIDE : SLOT_BEFORE;
+    s->documents[0] = (slot_document){ .end = rest, .place = going.place };
+    s->found = (frame_ids){ 0 }, s->put = s->range = 0;
+    s->made = s->ended = 0, s->empty = s->longest = 0;
+    s->done = false, s->result = STATUS_OK;
+    return STATUS_OK;
+}
+
+bool slot_takes(const slot *s, uint64_t bytes) {
+    if (s->count == 0) return true;
+    return !s->documents[s->count - 1].goes_on && s->count < SLOT_DOCUMENTS && s->used < SLOT_BYTES &&
+           units_align(s->used, 8) + bytes <= s->room;
+}
+
+void slot_add_document(slot *s, source_place place) {
+    s->used = units_align(s->used, 8);
+    s->documents[s->count++] = (slot_document){ .begin = s->used, .end = s->used, .place = place };
+}
+
+uint32_t slot_add(slot *s, const char *bytes, uint32_t count) {
+    slot_document *d = &s->documents[s->count - 1];
+    uint32_t n = s->room - s->used < count ? (uint32_t)(s->room - s->used) : count;
+    if (n) memcpy(s->bytes + s->used, bytes, n);
+    s->used += n, d->end += n;
+    d->goes_on = n < count;
+    return n;
+}
+
+uint64_t slot_record_bytes(const document_record *r) {
+    uint64_t bytes = sizeof *r + r->count * sizeof *r->strings;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const document_string *x = &r->strings[i];
+        bytes += x->count + (x->member ? strlen(x->member) + 1 : 0);
+    }
+    return bytes;
+}
+
+static const char *keep_bytes(slot *s, const char *bytes, uint64_t count) {
+    char *kept = s->bytes + s->used;
+    if (count) memcpy(kept, bytes, count);
+    s->used += count;
+    return kept;
+}
+
+/* The record as it is, with its strings behind it. */
+static void add_messages(slot *s, const document_record *r) {
+    document_record *kept = (void *)(s->bytes + s->used);
+    document_string *strings = (void *)(kept + 1);
+    *kept = *r;
+    kept->strings = strings;
+    s->used += sizeof *kept + r->count * sizeof *strings;
+    for (uint32_t i = 0; i < r->count; i++) {
+        strings[i] = r->strings[i];
+        strings[i].bytes = keep_bytes(s, strings[i].bytes, strings[i].count);
+        if (strings[i].member)
+            strings[i].member = keep_bytes(s, strings[i].member, strlen(strings[i].member) + 1);
+    }
+}
+
+/* The prompt first, however the columns stand. */
+static void add_pair(slot *s, const document_record *r) {
+    slot_document *d = &s->documents[s->count - 1];
+    for (uint32_t column = 0; column < 2; column++) {
+        for (uint32_t i = 0; i < r->count; i++)
+            if (r->strings[i].column == column) keep_bytes(s, r->strings[i].bytes, r->strings[i].count);
+        if (column == 0) d->edge = s->used - d->begin;
+    }
+}
+
+void slot_add_record(slot *s, const document_record *r, source_place place) {
+    slot_add_document(s, place);
+    if (s->of->data->kind == SOURCE_PAIR)
+        add_pair(s, r);
+    else
+        add_messages(s, r);
+    s->documents[s->count - 1].end = s->used;
+}
+
+/* ---- chats ---- */
+
+/* Names of roles that chats of another form have, for those of templates. */
+static template_value role_value(const slot *s, const document_string *x) {
+    static const char *const names[][2] = { { "human", "user" }, { "gpt", "assistant" } };
+    template_value v = { .kind = TEMPLATE_TEXT, .text = { x->bytes, x->count } };
+    for (size_t i = 0; i < 2 && strcmp(s->of->data->role, "role") != 0; i++)
+        if (x->count == strlen(names[i][0]) && memcmp(x->bytes, names[i][0], x->count) == 0)
+            v.text.bytes = names[i][1], v.text.length = strlen(names[i][1]);
+    v.key = "role", v.key_length = 4;
+    return v;
+}
+
+static template_value member_value(const slot *s, const document_string *x) {
+    if (strcmp(x->member, s->of->data->role) == 0) return role_value(s, x);
+    bool content = strcmp(x->member, s->of->data->content) == 0;
+    const char *key = content ? "content" : x->member;
+    return (template_value){
+        .kind = TEMPLATE_TEXT, .key = key, .key_length = strlen(key), .text = { x->bytes, x->count }
+    };
+}
+
+/* The list's items stand first, then the members of each of them. Strings of an item stand together. */
+static template_value messages_of(slot *s, const document_record *r) {
+    uint32_t items = r->items[0];
+    template_value *item = s->values, *member = item + items;
+    for (uint32_t i = 0, at = 0; i < items; i++) {
+        template_value *first = member;
+        for (; at < r->count && r->strings[at].item == i; at++) *member++ = member_value(s, &r->strings[at]);
+        item[i] = (template_value){ .kind = TEMPLATE_OBJECT, .list = { first, (size_t)(member - first) } };
+    }
+    return (template_value){ .kind = TEMPLATE_LIST, .list = { item, items } };
+}
+
+static status render(slot *s, const slot_document *d) {
+    const document_record *r = (const void *)(s->bytes + d->begin);
+    template_value messages = messages_of(s, r);
+    template_output_close(&s->rendered);
+    s->rendered = (template_output){ 0 };
+    if (!r->items[0]) return status_set(STATUS_INVALID, "the chat has no message");
+    return chat_render(s->chat, &messages, NULL, false, &s->rendered);
+}
+
+/* ---- making tokens ---- */
+
+static status encode(slot *s, const char *text, uint64_t bytes, const template_range *ranges, size_t count) {
+    tokenizer_ids ids;
+    tokenizer_text all = { text, bytes };
+    const tokenizer_span *spans = NULL;
+    if (s->of->masks)
+        TRY(tokenizer_encode_spans(s->of->tokenizer, s->work, all, false, &ids, &spans));
+    else
+        TRY(tokenizer_encode(s->of->tokenizer, s->work, text, bytes, false, &ids));
+    s->found = (frame_ids){ ids.id, ids.count, !s->of->masks, spans, ranges, count };
+    return STATUS_OK;
+}
+
+static status encode_pair(slot *s, const slot_document *d) {
+    uint64_t bytes = d->end - d->begin;
+    s->pair[0] = (template_range){ .end = d->edge };
+    s->pair[1] = (template_range){ .begin = d->edge, .end = bytes, .learned = true };
+    return encode(s, s->bytes + d->begin, bytes, s->pair, 2);
+}
+
+static status encode_chat(slot *s, const slot_document *d) {
+    TRY(render(s, d));
+    return encode(s, s->rendered.text, s->rendered.length, s->rendered.ranges, s->rendered.range_count);
+}
+
+/* Windows grow where none of their text is decided, and shrink where it makes more than it has room for; what
+ * is not by the slot's end waits for the next one. */
+static status encode_window(slot *s, const slot_document *d) {
+    const char *data = s->bytes + d->begin + s->taken;
+    uint64_t left = d->end - d->begin - s->taken;
+    bool windows = false;
+    uint64_t n = windows && left > SLOT_WINDOW ? SLOT_WINDOW : left;
+    tokenizer_ids ids;
+    for (;;) {
+        tokenizer_window window = { data, n, n == left && !d->goes_on };
+        status result = tokenizer_encode_window(s->of->tokenizer, s->work, &s->state, window, &ids);
+        bool less = result == STATUS_NO_FIT && windows && n > SLOT_LEAST_WINDOW;
+        if (result != STATUS_OK && !less) return result;
+        if (result == STATUS_OK && (s->state.used || n == left)) break;
+        n = less ? n / 2 : 2 * n < left ? 2 * n : left;
+    }
+    s->found = (frame_ids){ .id = ids.id, .count = ids.count, .learned = true };
+    s->taken += s->state.used;
+    bool stuck = !s->state.used && d->goes_on, whole = s->taken == d->end - d->begin && !d->goes_on;
+    if (stuck) s->at++;
+    if (whole) s->part = SLOT_BEHIND;
+    return STATUS_OK;
+}
+
+static status encode_inside(slot *s, const slot_document *d) {
+    if (is_text(s->of)) return encode_window(s, d);
+    s->part = SLOT_BEHIND;
+    return s->of->data->kind == SOURCE_PAIR ? encode_pair(s, d) : encode_chat(s, d);
+}
+
+static void end_document(slot *s) {
+    if (s->document_tokens)
+        s->ends[s->ended++] = s->made;
+    else
+        s->empty++;
+    if (s->document_tokens > s->longest) s->longest = s->document_tokens;
+    s->document_tokens = 0, s->taken = 0, s->part = SLOT_BEFORE;
+    s->at++;
+}
+
+/* Finds more tokens, which wait in `found`. */
+static status find_more(slot *s) {
+    const frame *f = s->of;
+    s->put = s->range = 0;
+    s->found.count = 0;
+    if (s->at == s->count) {
+        s->done = true;
+        return STATUS_OK;
+    }
+    const slot_document *d = &s->documents[s->at];
+    switch (s->part) {
+    case SLOT_BEFORE:
+        s->state = (tokenizer_document){ 0 };
+        s->found = (frame_ids){ .id = f->before, .count = f->before_count, .learned = !f->masks };
+        s->part = SLOT_INSIDE;
+        return STATUS_OK;
+    case SLOT_INSIDE: {
+        status result = encode_inside(s, d);
+        return result == STATUS_OK ? result : sources_prefix(f->data, d->place, result);
+    }
+    case SLOT_BEHIND:
+        s->found = (frame_ids){ .id = f->behind, .count = f->behind_count, .learned = true };
+        s->part = SLOT_ENDED;
+        return STATUS_OK;
+    default: end_document(s); return STATUS_OK;
+    }
+}
+
+static void put(slot *s, uint32_t id, bool learned) {
+    if (s->of->width == 2)
+        ((uint16_t *)s->tokens)[s->made] = (uint16_t)id;
+    else
+        ((uint32_t *)s->tokens)[s->made] = id;
+    if (s->learned) s->learned[s->made] = learned;
+    s->made++;
+}
+
+/* False: there is no room for all of them. */
+static bool put_found(slot *s) {
+    for (; s->put < s->found.count && s->made < SLOT_TOKENS; s->put++, s->document_tokens++)
+        put(s, s->found.id[s->put], frame_learns(&s->found, s->put, &s->range));
+    return s->put == s->found.count;
+}
+
+void slot_make(slot *s) {
+    while (s->result == STATUS_OK && !s->done && put_found(s)) s->result = find_more(s);
+    if (s->result != STATUS_OK) snprintf(s->sentence, sizeof s->sentence, "%s", status_message());
+}
+
+void slot_written(slot *s) { s->made = s->ended = 0; }

@@ -1,0 +1,81 @@
+/* snug tokenize: documents become one file of tokens (data/formats/token_file.c), once, in memory that is
+ * known before it begins and that does not grow with the data.
+ *
+ * The data are read twice. The first reading (tokenize_look) checks all of them, counts what memory depends
+ * on and takes their digest; so what is wrong with a file shows before anything is written. The second one
+ * works in rounds: each thread has a slot (slot.h), the slots are filled one after the other, made into
+ * tokens at once, and written in their order. So the file is the same bytes for any number of threads.
+ *
+ * It goes on where it was stopped or killed: what was written lies beside FILE with a note of how far it is
+ * good (token_writer.h), and is taken where the identity is the same: that of the data, the tokenizer and all
+ * options that decide a token. */
+#pragma once
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tokenize/sources.h"
+
+typedef enum {
+    TOKENIZE_LEARN_ANSWERS, /* completions, and what a template says of messages; all of a text */
+    TOKENIZE_LEARN_ALL
+} tokenize_learn;
+
+typedef struct {
+    uint64_t read, bytes;       /* of text, of all there are */
+    uint64_t documents, tokens; /* written so far */
+    double seconds;
+} tokenize_progress;
+
+typedef struct {
+    const char *model; /* a directory with a tokenizer.json */
+    source_options data;
+    tokenize_learn learn;
+    int threads;     /* 0: all there are */
+    uint64_t memory; /* bytes that may be taken; 0: any. Threads give way first */
+    const char *out; /* the file */
+    void (*progress)(void *context, const tokenize_progress *p); /* now and then; may be NULL */
+    void *context;
+    const volatile sig_atomic_t *stop; /* may be NULL */
+} tokenize_options;
+
+/* Closed by tokenize_close. */
+typedef struct tokenize tokenize;
+
+/* What is known before anything is written. */
+typedef struct {
+    source_kind kind;
+    source_counts counts;
+    uint64_t identity;  /* of what the file will say */
+    int threads;        /* that fit */
+    uint64_t bytes;     /* of memory, at most, beside the program's own */
+    uint64_t tokenizer; /* of these: its tables, and the template */
+    uint64_t disk;      /* of the file, at most */
+    uint32_t token_bytes;
+} tokenize_plan;
+
+/* Opens the tokenizer, reads all data once and plans. STATUS_INVALID for data, columns or a directory that
+ * are not as they should be; STATUS_NO_FIT where one thread does not fit `memory`; STATUS_INTERRUPTED where
+ * it was asked to stop. Close in any case. */
+status tokenize_open(const tokenize_options *o, tokenize **t);
+const tokenize_plan *tokenize_planned(const tokenize *t);
+void tokenize_close(tokenize *t); /* NULL is fine */
+
+typedef struct {
+    uint64_t documents, tokens, learned; /* learned: tokens that a model learns to write */
+    uint64_t empty;                      /* documents without a token, which are left out */
+    uint64_t longest;                    /* document, in tokens */
+    uint64_t resumed;                    /* documents that were there */
+    uint64_t file_bytes;
+    uint64_t peak_bytes; /* of memory that was taken, as `bytes` of the plan */
+    double seconds;
+} tokenize_result;
+
+/* STATUS_FAILED where the disk fails or is full and STATUS_INTERRUPTED where it was asked to stop, with what
+ * is there kept for going on; STATUS_INVALID for a record that has no place among tokens (a template that
+ * refuses it), and then nothing is kept. */
+status tokenize_run(tokenize *t, tokenize_result *r);
+
+/* Is `path` a file that says it is of this identity? Whatever can't be read is none. */
+bool tokenize_is_made(const char *path, uint64_t identity);

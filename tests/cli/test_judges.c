@@ -1,0 +1,220 @@
+/* Heads that judge texts, from the command line: --head, data with labels, accuracy, what is written. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "io/scratch.h"
+
+#define SHORT "--steps 30 --batch 8 --context 24 --lr 1e-2 --threads 2 --warmup 2 --dropout 0 "
+
+static const char llama[] = "{\"model_type\":\"llama\",\"vocab_size\":256,\"hidden_size\":16,"
+                            "\"num_hidden_layers\":1,\"num_attention_heads\":2,\"intermediate_size\":24,"
+                            "\"max_position_embeddings\":32}";
+static const char bert[] = "{\"model_type\":\"bert\",\"vocab_size\":256,\"hidden_size\":16,"
+                           "\"num_hidden_layers\":1,\"num_attention_heads\":2,\"intermediate_size\":24,"
+                           "\"max_position_embeddings\":32,\"mask_token_id\":4}";
+
+static void write_text(const char *path, const char *words) { scratch_write(path, words, strlen(words)); }
+
+/* Texts of some lengths whose letters tell their label: 200 records in three forms. Labels of "numbers" are
+ * 9, 10 and 100, which bytes would put in another order. */
+static void write_data(void) {
+    static const char *const names[] = { "plum", "fig", "apple" };
+    static const int numbers[] = { 9, 10, 100 };
+    FILE *json = fopen("named.jsonl", "w"), *csv = fopen("scores.csv", "w"), *ids = fopen("ids.jsonl", "w");
+    fprintf(csv, "said,value\n");
+    for (int i = 0; i < 200; i++) {
+        int kind = (i * 7 + i / 11) % 3, length = 1 + i * 5 % 30;
+        char said[32] = { 0 };
+        for (int k = 0; k < length; k++) said[k] = (char)('a' + 8 * kind + (i + k) % 5);
+        fprintf(json, "{\"label\": \"%s\", \"text\": \"%s\", \"more\": [1, {\"x\": 2}]}\n", names[kind],
+                said);
+        fprintf(ids, "{\"text\": \"%s\", \"label\": %d}\n", said, numbers[kind]);
+        fprintf(csv, "%s,%g\n", said, kind - 0.5);
+    }
+    fclose(json);
+    fclose(csv);
+    fclose(ids);
+}
+
+static int open_files(void **state) {
+    if (scratch_open(state) != 0) return -1;
+    command_make_files();
+    write_text("llama.json", llama);
+    write_text("bert.json", bert);
+    write_data();
+    return 0;
+}
+
+static double number_of(const char *line, const char *key) {
+    double value = -1;
+    json_document d;
+    command_result r = command_run(line);
+    if (r.exit) fail_msg("snug %s: %s", line, r.err);
+    assert_int_equal(json_parse("evaluation", r.out, strlen(r.out), &d), STATUS_OK);
+    assert_int_equal(json_get_number(command_value(&d, "evaluation"), key, 0, 1e9, &value), STATUS_OK);
+    json_close(&d);
+    command_free(&r);
+    return value;
+}
+
+static bool config_has(const char *directory, const char *words) {
+    char path[64], said[4096] = { 0 };
+    snprintf(path, sizeof path, "%s/config.json", directory);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    size_t n = fread(said, 1, sizeof said - 1, f), to = 0;
+    fclose(f);
+    for (size_t i = 0; i < n; i++) /* without blanks */
+        if (!strchr(" \n", said[i])) said[to++] = said[i];
+    said[to] = 0;
+    return strstr(said, words) != NULL;
+}
+
+/* Both kinds learn what is easy, and say so when they are asked again. */
+static void classes_are_learned(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *class;
+    } models[] = { { "llama", "LlamaForSequenceClassification" },
+                   { "bert", "BertForSequenceClassification" } };
+    for (int i = 0; i < 2; i++) {
+        char line[256], out[32];
+        snprintf(out, sizeof out, "judge-%s", models[i].model);
+        snprintf(line, sizeof line, "train %s.json --head classes --data named.jsonl " SHORT "--out %s",
+                 models[i].model, out);
+        assert_true(command_says(line, 0, "Classes: 3: 0 'apple', 1 'fig', 2 'plum'"));
+        assert_true(config_has(out, "\"id2label\":{\"0\":\"apple\",\"1\":\"fig\",\"2\":\"plum\"}"));
+        assert_true(config_has(out, "\"label2id\":{\"apple\":0,\"fig\":1,\"plum\":2}"));
+        assert_true(config_has(out, "\"problem_type\":\"single_label_classification\""));
+        assert_true(config_has(out, models[i].class));
+        snprintf(
+            line, sizeof line,
+            "train %s --eval-data named.jsonl --eval-only --eval-samples 200 --context 24 --json --quiet",
+            out);
+        double accuracy = number_of(line, "accuracy");
+        if (accuracy < 0.9) fail_msg("%s: accuracy %g", out, accuracy);
+    }
+    assert_true(command_says("train judge-bert --data named.jsonl --eval-only --context 24", 0, "accuracy "));
+    assert_true(command_says("generate judge-bert --prompt x", 2, "its head tells classes of texts"));
+}
+
+static void labels_of_numbers_are_sorted_as_such(void **state) {
+    (void)state;
+    command_expect(0, "train llama.json --head classes:3 --data ids.jsonl " SHORT "--out numbers --quiet");
+    assert_true(config_has("numbers", "\"id2label\":{\"0\":\"9\",\"1\":\"10\",\"2\":\"100\"}"));
+    assert_true(config_has("numbers", "\"pad_token_id\":0"));
+}
+
+static void scores_are_learned(void **state) {
+    (void)state;
+    command_expect(
+        0, "train bert.json --head score --data scores.csv --text-column said --label-column value " SHORT
+           "--out scores --quiet");
+    assert_true(config_has("scores", "\"problem_type\":\"regression\""));
+    assert_true(config_has("scores", "\"id2label\":{\"0\":\"LABEL_0\"}"));
+    double away =
+        number_of("train scores --eval-data scores.csv --eval-only --text-column said --label-column "
+                  "value --context 24 --json --quiet",
+                  "mean_squared_error");
+    if (!(away < 0.3)) fail_msg("mean squared error %g, where the mean alone has 0.67", away);
+}
+
+/* A language model gets a head, which alone is new; a head of other classes begins anew. */
+static void a_new_head_is_said(void **state) {
+    (void)state;
+    command_expect(0, "train llama.json --data text --out words --steps 3 --batch 4 --context 24 --quiet");
+    assert_true(command_says("train words --head classes --data named.jsonl " SHORT "--out headed", 0,
+                             "New weights, which the model has none of: score.weight"));
+    assert_true(command_says("train headed --data named.jsonl --context 24 --out again --lr 1e-9 --steps 1",
+                             0, "accuracy"));
+    assert_true(command_says("train headed --head score --data scores.csv --text-column said --label-column "
+                             "value " SHORT "--out other",
+                             0, "New weights, which the model has none of: score.weight"));
+    assert_true(
+        command_says("train words --head classes --data named.jsonl --eval-only", 2, "has no such head"));
+    assert_true(command_says("train headed --data ids.jsonl " SHORT "--out o", 2,
+                             "ids.jsonl, record 1: the label '9' is none of the 3"));
+}
+
+static void another_head_is_another_run(void **state) {
+    (void)state;
+    command_expect(0,
+                   "train llama.json --head classes --data named.jsonl " SHORT "--save-every 10 --out went "
+                   "--quiet");
+    assert_true(command_says("train llama.json --head classes --data named.jsonl " SHORT
+                             "--save-every 10 --out went --resume",
+                             0, "resuming"));
+    assert_true(command_says("train llama.json --head score --data scores.csv --text-column said "
+                             "--label-column value " SHORT "--out went --resume",
+                             2, "head was classes:3 and is score"));
+}
+
+static void what_makes_no_sense_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *rest, *says;
+    } cases[] = { { "--head maybe --data named.jsonl", "'maybe' is no head" },
+                  { "--head classes:1 --data named.jsonl", "--head classes:N" },
+                  { "--head classes:5 --data named.jsonl", "has 3 labels; say classes:3" },
+                  { "--head score --data named.jsonl",
+                    "named.jsonl, record 1: the label 'plum' is no number" },
+                  { "--head score --data text", "a head wants records with a label each" },
+                  { "--head classes --data named.jsonl --label-column none", "has no \"none\"" },
+                  { "--head classes --data one.jsonl", "'label' says 1 label" },
+                  { "--head classes --data none.jsonl", "\"label\" is neither a string nor a number" },
+                  { "--head classes --data empty.jsonl", "empty.jsonl, record 2: the text has no token" },
+                  { "--head classes --data named.jsonl --data-kind u16", "--data-kind u16 is of tokens" },
+                  { "--head classes --data named.jsonl --pack documents", "--pack documents: a head" },
+                  { "--head classes --data named.jsonl --lora rank=2", "no place yet for a head" },
+                  { "--data text --label-column x", "--label-column is of data for a head" } };
+    write_text("one.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": \"x\"}\n");
+    write_text("none.jsonl", "{\"text\": \"a\", \"label\": null}\n");
+    write_text("empty.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"\", \"label\": \"y\"}\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "train llama.json %s " SHORT "--out never", cases[i].rest);
+        assert_true(command_says(line, 2, cases[i].says));
+    }
+    assert_int_not_equal(system("test -e never"), 0);
+    assert_true(command_says("plan llama.json --head classes", 2, "say how many"));
+    assert_true(command_says("plan char-small --head classes:3", 0, "peak"));
+    assert_true(command_says("plan vit-base --head classes:3", 2, "is of no kind that judges texts"));
+}
+
+/* What is planned for texts in memory is in the plan, and a budget below is refused. */
+static void texts_are_planned_for(void **state) {
+    (void)state;
+    FILE *f = fopen("many.jsonl", "w");
+    for (int i = 0; i < 60000; i++) fprintf(f, "{\"text\": \"%024d\", \"label\": %d}\n", i, i % 2);
+    fclose(f);
+    assert_true(command_says(
+        "train llama.json --head classes --data many.jsonl " SHORT "--memory 4MiB --out never", 3, "fit"));
+    command_result r = command_run("train llama.json --head classes --data many.jsonl " SHORT
+                                   "--eval-samples 8 --out many --json --quiet");
+    json_document d;
+    assert_int_equal(r.exit, 0);
+    assert_int_equal(json_parse("run", r.out, strlen(r.out), &d), STATUS_OK);
+    assert_true(r.resident_peak <= command_number(&d, "predicted.peak_bytes"));
+    json_close(&d);
+    command_free(&r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(classes_are_learned),         cmocka_unit_test(labels_of_numbers_are_sorted_as_such),
+        cmocka_unit_test(scores_are_learned),          cmocka_unit_test(a_new_head_is_said),
+        cmocka_unit_test(another_head_is_another_run), cmocka_unit_test(what_makes_no_sense_is_refused),
+        cmocka_unit_test(texts_are_planned_for)
+    };
+    return cmocka_run_group_tests_name("judges", tests, open_files, scratch_close);
+}
