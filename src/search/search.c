@@ -48,7 +48,7 @@ static status search_up_to(const search_request *q, uint64_t first, uint64_t las
     space s;
     *front = (search_front){ 0 };
     status result = space_open(q, &s);
-    memory_trim(); /* all threads have made graphs, and what follows may be one thread's */
+    memory_trim();
     for (uint64_t limit = first; result == STATUS_OK; limit += limit / 2 + (1u << 20)) {
         if (limit > last / 2) limit = last; /* and no overflow */
         result = find_within(q, &s, limit, w, front);

@@ -115,7 +115,6 @@ typedef struct {
     space found;
     choices *lists;       /* by pass */
     status contradiction; /* of pins and one of the stems */
-    status failed;
 } enumeration;
 
 static status add_stem(enumeration *e, const compose_choice *choice) {
@@ -262,22 +261,6 @@ static status nothing_left(const search_request *q) {
                       n ? pins + 2 : "nothing is pinned");
 }
 
-typedef struct {
-    const search_request *q;
-    int64_t micro[MAX_MICRO];
-    enumeration parts[MAX_MICRO];
-} enumerations;
-
-static void enumerate_one(void *context, int64_t index, int thread) {
-    (void)thread;
-    enumerations *a = context;
-    enumeration *e = &a->parts[index];
-    *e = (enumeration){ .q = a->q };
-    uint64_t refused = memory_refused();
-    e->failed = enumerate_micro_batch(e, a->micro[index]);
-    if (memory_refused() != refused) e->failed = STATUS_FAILED; /* what was left out so may be possible */
-}
-
 /* Adds the stems of a part. Indexes into the part's settings become indexes into those of s. */
 static status merge(space *s, const space *part) {
     if (!part->stem_count) return STATUS_OK;
@@ -308,35 +291,32 @@ static status merge(space *s, const space *part) {
     return STATUS_OK;
 }
 
-/* Part i failed on another thread, and its sentence stayed there: once more on this one. */
-static status say_again(const enumerations *a, uint32_t i) {
-    enumeration again = { .q = a->q };
-    status result = enumerate_micro_batch(&again, a->micro[i]);
-    space_close(&again.found);
-    return result != STATUS_OK ? result
-                               : status_set(a->parts[i].failed, "there is no memory to look for a plan");
+/* What is left out for want of memory may be possible: no part may go missing so. */
+static status enumerate_and_merge(const search_request *q, int64_t micro_batch, space *s, status *failed) {
+    enumeration part = { .q = q };
+    uint64_t refused = memory_refused();
+    *failed = enumerate_micro_batch(&part, micro_batch);
+    status result = *failed == STATUS_FAILED ? STATUS_FAILED : STATUS_OK;
+    if (result == STATUS_OK && memory_refused() != refused)
+        result = status_set(STATUS_FAILED, "there is no memory to look for a plan");
+    if (result == STATUS_OK) result = merge(s, &part.found);
+    space_close(&part.found);
+    return result;
 }
 
-/* Lists the micro-batches on all threads. One that cannot be done is no failure while another can. Where none
- * can, the first, which is the largest, says why. */
+/* One micro-batch after the other. Each makes graphs as large as a candidate's, and nobody knows yet for how
+ * many there is memory; all of them take some percent of a search. One that cannot be done is no failure
+ * while another can. Where none can, the first, which is the largest, says why. */
 status space_open(const search_request *q, space *s) {
     *s = (space){ 0 };
-    enumerations *a = memory_new(1, sizeof *a);
-    if (!a) return status_set(STATUS_FAILED, "no memory to search");
-    a->q = q;
-    uint32_t count = list_micro_batches(q, a->micro);
-    status result = open_known(s), failed = STATUS_OK;
-    threads_for(count, enumerate_one, a);
-    for (uint32_t i = 0; i < count; i++) {
-        if (result == STATUS_OK && a->parts[i].failed == STATUS_FAILED) result = say_again(a, i);
-        if (result == STATUS_OK) result = merge(s, &a->parts[i].found);
-        if (failed == STATUS_OK) failed = a->parts[i].failed;
-        space_close(&a->parts[i].found);
-    }
-    if (result == STATUS_OK && !s->stem_count)
-        result = failed == STATUS_OK ? nothing_left(q) : say_again(a, 0);
-    memory_free(a);
-    return result;
+    int64_t micro[MAX_MICRO];
+    uint32_t count = list_micro_batches(q, micro);
+    status failed = STATUS_OK;
+    TRY(open_known(s));
+    for (uint32_t i = 0; i < count; i++) TRY(enumerate_and_merge(q, micro[i], s, &failed));
+    if (s->stem_count) return STATUS_OK;
+    TRY(enumerate_and_merge(q, micro[0], s, &failed)); /* its sentence once more */
+    return failed == STATUS_OK ? nothing_left(q) : failed;
 }
 
 void space_close(space *s) {
