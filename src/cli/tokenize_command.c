@@ -56,6 +56,15 @@ static void progressed(void *context, const tokenize_progress *p) {
     output_flush(w->people);
 }
 
+static void grown(void *context, const tokenize_plan *p, const char *why) {
+    watcher *w = context;
+    char memory[UNITS_TEXT_BYTES];
+    if (!w->people->file) return;
+    output_add(w->people, "%s; planned again for it: %s for %d thread%s\n", why,
+               units_bytes_text(p->bytes, memory), p->threads, p->threads == 1 ? "" : "s");
+    output_flush(w->people);
+}
+
 static const char *kind_words(source_kind k) {
     static const char *const words[] = { "texts", "prompts with completions", "chats" };
     return words[k];
@@ -98,6 +107,7 @@ static void print_json(output *out, const tokenize_plan *p, const tokenize_resul
     json_put_unsigned(&j, "text_bytes", p->counts.bytes);
     json_put_integer(&j, "threads", p->threads);
     json_put_unsigned(&j, "planned_bytes", p->bytes);
+    json_put_unsigned(&j, "planned_again", p->grown);
     json_put_unsigned(&j, "peak_bytes", r->peak_bytes);
     json_put_unsigned(&j, "documents", r->documents);
     json_put_unsigned(&j, "tokens", r->tokens);
@@ -122,7 +132,7 @@ status tokenize_command_make(const options *o, cli_streams *streams, tokenize_op
     t->data.columns = o->columns, t->data.replace = o->replace;
     t->learn = o->learn == LEARN_ALL ? TOKENIZE_LEARN_ALL : TOKENIZE_LEARN_ANSWERS;
     t->threads = (int)o->run.threads;
-    t->progress = progressed, t->context = &w, t->stop = &stop;
+    t->progress = progressed, t->grown = grown, t->context = &w, t->stop = &stop;
     watch_signals();
     status result = tokenize_open(t, &making);
     if (result == STATUS_OK && tokenize_is_made(t->out, tokenize_planned(making)->identity)) {

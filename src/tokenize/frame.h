@@ -14,6 +14,7 @@ typedef struct {
     const sources *data;
     bool masks;     /* not all is learned */
     uint32_t width; /* bytes of a token in the file: 2 or 4 */
+    uint32_t scale; /* 1; larger where a text wants more room than texts do */
     uint32_t before[FRAME_IDS], behind[FRAME_IDS];
     uint32_t before_count, behind_count;
 } frame;

@@ -12,10 +12,14 @@ static bool is_text(const frame *f) {
     return f->data->kind == SOURCE_TEXT || (f->data->kind == SOURCE_PAIR && !f->masks);
 }
 
-/* What is not cut is whole in a slot, behind others that are. */
+static bool in_windows(const frame *f) { return is_text(f) && tokenizer_takes_windows(f->tokenizer); }
+
+static uint64_t window_bytes(const frame *f) { return (uint64_t)SLOT_WINDOW * f->scale; }
+
+/* What is not cut is whole in a slot, behind others that are. A record of several strings never is. */
 static uint64_t bytes_room(const frame *f, uint64_t longest) {
-    bool cut = f->width > 9;
-    uint64_t whole = cut && longest > SLOT_LONG_TEXT ? SLOT_LONG_TEXT : longest;
+    bool cut = in_windows(f) && f->data->kind == SOURCE_TEXT;
+    uint64_t most = (uint64_t)SLOT_LONG_TEXT * f->scale, whole = cut && longest > most ? most : longest;
     return units_align(SLOT_BYTES + sizeof(document_record) + whole, 64);
 }
 
@@ -34,12 +38,14 @@ uint64_t slot_bytes(const frame *f, uint64_t longest) {
            SLOT_DOCUMENTS * sizeof(slot_document);
 }
 
-/* Letters become several, tokens have ids and places: 8 bytes for one of text were seen, 30 with places. */
+/* Words of a text take 3 to 8 bytes for one of text, and 15 to 50 with the places of its tokens. A text that
+ * a tokenizer has no words in takes 20 to 60, and up to 130 with places: the list of merges grows with it.
+ * Made up of letters that normal forms write as eighteen, 450 were seen. So there is a larger scale. */
 uint64_t slot_work_bytes(const frame *f, const tokenizer_work *w, uint64_t longest) {
-    enum { PLAIN = 4000, PLACED = 4000 };
-    bool cut = f->width > 9;
-    uint64_t most = cut || longest < SLOT_WINDOW ? SLOT_WINDOW : longest;
-    return tokenizer_work_bytes(w) + most * (f->masks ? PLACED : PLAIN);
+    enum { PLAIN = 32, PLACED = 64 };
+    uint64_t most = window_bytes(f), each = f->masks ? PLACED : PLAIN;
+    if (!in_windows(f)) most = longest < SLOT_WINDOW ? SLOT_WINDOW : longest, each *= f->scale;
+    return tokenizer_work_bytes(w) + most * each;
 }
 
 status slot_open(const frame *f, uint64_t longest, slot *s) {
@@ -73,6 +79,13 @@ void slot_close(slot *s) {
 
 /* ---- filling ---- */
 
+static status not_cut(uint64_t bytes) {
+    char text[UNITS_TEXT_BYTES];
+    return status_set(STATUS_NO_FIT,
+                      "the tokenizer finds no place to cut %s of its text, and there is no room for more",
+                      units_bytes_text(bytes, text));
+}
+
 status slot_begin(slot *s, const slot *before) {
     const slot_document *last = before && before->count ? &before->documents[before->count - 1] : NULL;
     uint64_t rest = 0;
@@ -80,12 +93,7 @@ status slot_begin(slot *s, const slot *before) {
     if (last && last->goes_on) {
         going = *last;
         rest = last->end - last->begin - before->taken;
-        if (rest > s->room / 2)
-            return sources_prefix(s->of->data, last->place,
-                                  status_set(STATUS_NO_FIT,
-                                             "it has %llu bytes of text without a place where the tokenizer "
-                                             "can go on by itself, and there is room for %llu",
-                                             (unsigned long long)rest, (unsigned long long)s->room));
+        if (rest > s->room / 2) return sources_prefix(s->of->data, last->place, not_cut(rest));
         memmove(s->bytes, before->bytes + last->end - rest, rest);
         s->state = before->state, s->document_tokens = before->document_tokens;
     }
@@ -237,22 +245,27 @@ static status encode_chat(slot *s, const slot_document *d) {
     return encode(s, s->rendered.text, s->rendered.length, s->rendered.ranges, s->rendered.range_count);
 }
 
-/* Windows grow where none of their text is decided, and shrink where it makes more than it has room for; what
- * is not by the slot's end waits for the next one. */
-static status encode_window(slot *s, const slot_document *d) {
-    const char *data = s->bytes + d->begin + s->taken;
-    uint64_t left = d->end - d->begin - s->taken;
-    bool windows = false;
-    uint64_t n = windows && left > SLOT_WINDOW ? SLOT_WINDOW : left;
-    tokenizer_ids ids;
+/* Text from where the last window ended. Windows grow where none of their text is decided, and shrink where
+ * it makes more than there is room for. One that has shrunk does not grow again: it would shrink again. */
+static status decide_some(slot *s, const char *data, uint64_t left, bool last, tokenizer_ids *ids) {
+    bool cut = in_windows(s->of), shrunk = false;
+    uint64_t n = cut && left > window_bytes(s->of) ? window_bytes(s->of) : left;
     for (;;) {
-        tokenizer_window window = { data, n, n == left && !d->goes_on };
-        status result = tokenizer_encode_window(s->of->tokenizer, s->work, &s->state, window, &ids);
-        bool less = result == STATUS_NO_FIT && windows && n > SLOT_LEAST_WINDOW;
-        if (result != STATUS_OK && !less) return result;
-        if (result == STATUS_OK && (s->state.used || n == left)) break;
-        n = less ? n / 2 : 2 * n < left ? 2 * n : left;
+        tokenizer_window window = { data, n, n == left && last };
+        status result = tokenizer_encode_window(s->of->tokenizer, s->work, &s->state, window, ids);
+        if (result == STATUS_OK && (s->state.used || n == left)) return STATUS_OK;
+        if (result == STATUS_OK && shrunk) return not_cut(n);
+        if (result != STATUS_OK && (result != STATUS_NO_FIT || !cut || n <= SLOT_LEAST_WINDOW)) return result;
+        shrunk = result != STATUS_OK;
+        n = shrunk ? n / 2 : 2 * n < left ? 2 * n : left;
     }
+}
+
+/* What is not decided by the slot's end waits for the next one. */
+static status encode_window(slot *s, const slot_document *d) {
+    tokenizer_ids ids;
+    uint64_t left = d->end - d->begin - s->taken;
+    TRY(decide_some(s, s->bytes + d->begin + s->taken, left, !d->goes_on, &ids));
     s->found = (frame_ids){ .id = ids.id, .count = ids.count, .learned = true };
     s->taken += s->state.used;
     bool stuck = !s->state.used && d->goes_on, whole = s->taken == d->end - d->begin && !d->goes_on;

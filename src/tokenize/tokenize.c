@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "base/units.h"
+#include "device/device.h"
 #include "io/file.h"
 #include "io/model_config.h"
 #include "language/special_tokens.h"
@@ -152,22 +153,24 @@ static uint64_t shared_memory(const tokenize *t) {
     return sizeof *t + tokenizer_bytes(t->tokenizer) + t->data.reader_bytes + t->data.held_bytes + record;
 }
 
+/* Threads give way to --memory, and without it to what the machine has free. */
 static status plan_threads(tokenize *t) {
     const tokenize_options *o = &t->options;
     uint64_t each = slot_memory(t, &t->slots[0], t->slots[0].work_bytes), shared = shared_memory(t);
+    uint64_t most = o->memory ? o->memory : device_available();
     char have[UNITS_TEXT_BYTES], want[UNITS_TEXT_BYTES];
     int threads = o->threads ? o->threads : threads_available();
     if (threads > MOST_THREADS) threads = MOST_THREADS;
-    while (o->memory && threads > 1 && shared + (uint64_t)threads * each > o->memory) threads--;
+    while (threads > 1 && shared + (uint64_t)threads * each > most) threads--;
     t->plan.threads = threads;
     t->plan.bytes = shared + (uint64_t)threads * each;
     t->plan.tokenizer = tokenizer_bytes(t->tokenizer);
-    if (!o->memory || t->plan.bytes <= o->memory) return STATUS_OK;
+    if (t->plan.bytes <= most) return STATUS_OK;
     return status_set(STATUS_NO_FIT,
                       "making tokens with one thread takes %s (%" PRIu64 " bytes: %" PRIu64
-                      " of them the tokenizer's), and --memory is %s",
+                      " of them the tokenizer's), and %s %s",
                       units_bytes_text(t->plan.bytes, want), t->plan.bytes, t->plan.tokenizer,
-                      units_bytes_text(o->memory, have));
+                      o->memory ? "--memory is" : "the machine has", units_bytes_text(most, have));
 }
 
 static void plan_disk(tokenize *t) {
@@ -183,7 +186,8 @@ static status open_frame(tokenize *t) {
     t->frame = (frame){ .tokenizer = t->tokenizer,
                         .data = &t->data,
                         .masks = t->plan.kind != SOURCE_TEXT && !all,
-                        .width = t->plan.token_bytes };
+                        .width = t->plan.token_bytes,
+                        .scale = 1 };
     TRY(open_work(t, &t->slots[0]));
     TRY(find_end(t));
     /* what a template writes has its special tokens in it */
@@ -405,7 +409,6 @@ static status finish(tokenize *t, token_writer *w, tokenize_result *r) {
 }
 
 static status run_in(tokenize *t, token_writer *w) {
-    TRY(open_slots(t));
     if (w->at.documents + w->at.empty) TRY(source_reader_seek(&t->reader, w->at.next));
     TRY(run_rounds(t, w));
     TRY(check_all(t, w));
@@ -413,13 +416,11 @@ static status run_in(tokenize *t, token_writer *w) {
     return status_set(STATUS_INVALID, "there is no token in all of the data");
 }
 
-status tokenize_run(tokenize *t, tokenize_result *r) {
+static status run_once(tokenize *t, tokenize_result *r) {
     token_writer w;
-    *r = (tokenize_result){ 0 };
     threads_set(t->plan.threads);
-    t->begun = clock_seconds();
     TRY(token_writer_open(&w, t->options.out, t->plan.token_bytes, t->frame.masks, t->plan.identity));
-    r->resumed = w.at.documents;
+    if (!t->plan.grown) r->resumed = w.at.documents;
     status result = run_in(t, &w);
     if (result == STATUS_OK) return finish(t, &w, r);
     if (result == STATUS_INVALID)
@@ -427,6 +428,46 @@ status tokenize_run(tokenize *t, tokenize_result *r) {
     else
         token_writer_keep(&w);
     return result;
+}
+
+/* As it was before the first slot was filled, but for the plan. */
+static void forget_run(tokenize *t) {
+    source_reader_close(&t->reader);
+    for (int i = 0; i < MOST_THREADS; i++) slot_close(&t->slots[i]);
+    memory_free(t->record_room);
+    t->record_room = NULL;
+    t->ahead = t->inside = t->over = false;
+    t->piece = (document_piece){ 0 };
+    t->read = 0;
+}
+
+/* A text had no room: plans for four times as much. The sentence of the text stays in front where that does
+ * not fit. */
+static status plan_more(tokenize *t) {
+    enum { MOST_SCALE = 1 << 14, STEP = 4 };
+    char why[512];
+    snprintf(why, sizeof why, "%s", status_message());
+    if (t->frame.scale >= MOST_SCALE) return STATUS_NO_FIT;
+    forget_run(t);
+    t->frame.scale *= STEP;
+    TRY(open_work(t, &t->slots[0]));
+    if (plan_threads(t) != STATUS_OK) return status_prefix(STATUS_NO_FIT, "%s; ", why);
+    t->plan.grown++;
+    if (t->options.grown) t->options.grown(t->options.context, &t->plan, why);
+    return STATUS_OK;
+}
+
+/* What a text takes is known when it is reached. One that has no room in what was planned is planned for
+ * anew, and the run goes on from its last mark. */
+status tokenize_run(tokenize *t, tokenize_result *r) {
+    *r = (tokenize_result){ 0 };
+    t->begun = clock_seconds();
+    for (;;) {
+        TRY(open_slots(t));
+        status result = run_once(t, r);
+        if (result != STATUS_NO_FIT) return result;
+        TRY(plan_more(t));
+    }
 }
 
 bool tokenize_is_made(const char *path, uint64_t identity) {

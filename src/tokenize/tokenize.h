@@ -28,6 +28,19 @@ typedef struct {
     double seconds;
 } tokenize_progress;
 
+/* What is known before anything is written. */
+typedef struct {
+    source_kind kind;
+    source_counts counts;
+    uint64_t identity;  /* of what the file will say */
+    int threads;        /* that fit */
+    uint64_t bytes;     /* of memory, at most, beside the program's own */
+    uint32_t grown;     /* how often a text wanted more than that, and it was planned again */
+    uint64_t tokenizer; /* of these: its tables, and the template */
+    uint64_t disk;      /* of the file, at most */
+    uint32_t token_bytes;
+} tokenize_plan;
+
 typedef struct {
     const char *model; /* a directory with a tokenizer.json */
     source_options data;
@@ -36,24 +49,14 @@ typedef struct {
     uint64_t memory; /* bytes that may be taken; 0: any. Threads give way first */
     const char *out; /* the file */
     void (*progress)(void *context, const tokenize_progress *p); /* now and then; may be NULL */
+    /* The plan is another one, since a text had no room in it, as `why` says; may be NULL. */
+    void (*grown)(void *context, const tokenize_plan *p, const char *why);
     void *context;
     const volatile sig_atomic_t *stop; /* may be NULL */
 } tokenize_options;
 
 /* Closed by tokenize_close. */
 typedef struct tokenize tokenize;
-
-/* What is known before anything is written. */
-typedef struct {
-    source_kind kind;
-    source_counts counts;
-    uint64_t identity;  /* of what the file will say */
-    int threads;        /* that fit */
-    uint64_t bytes;     /* of memory, at most, beside the program's own */
-    uint64_t tokenizer; /* of these: its tables, and the template */
-    uint64_t disk;      /* of the file, at most */
-    uint32_t token_bytes;
-} tokenize_plan;
 
 /* Opens the tokenizer, reads all data once and plans. STATUS_INVALID for data, columns or a directory that
  * are not as they should be; STATUS_NO_FIT where one thread does not fit `memory`; STATUS_INTERRUPTED where
@@ -74,7 +77,8 @@ typedef struct {
 
 /* STATUS_FAILED where the disk fails or is full and STATUS_INTERRUPTED where it was asked to stop, with what
  * is there kept for going on; STATUS_INVALID for a record that has no place among tokens (a template that
- * refuses it), and then nothing is kept. */
+ * refuses it), and then nothing is kept; STATUS_NO_FIT where a text can't be made into tokens within the
+ * memory there is. */
 status tokenize_run(tokenize *t, tokenize_result *r);
 
 /* Is `path` a file that says it is of this identity? Whatever can't be read is none. */

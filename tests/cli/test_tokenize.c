@@ -81,6 +81,22 @@ static void make_texts(const char *path, uint64_t documents, uint32_t longest, u
     assert_int_equal(fclose(file), 0);
 }
 
+/* Texts of `letters` of them without a blank, between short ones. */
+static void make_unbroken(const char *path, const char *const *letters, uint32_t kinds, uint32_t bytes) {
+    FILE *file = fopen(path, "wb");
+    uint64_t random = 5;
+    for (uint32_t d = 0; d < 12; d++) {
+        fprintf(file, "{\"text\": \"");
+        if (d % 4 == 2)
+            for (uint32_t n = 0; n < bytes; n += (uint32_t)strlen(letters[0]))
+                fputs(letters[scratch_random(&random) % kinds], file);
+        else
+            add_words(file, &random, 20, true);
+        fprintf(file, "\"}\n");
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
 static void make_pairs(const char *path, uint64_t records, uint64_t seed) {
     FILE *file = fopen(path, "wb");
     for (uint64_t d = 0; d < records; d++) {
@@ -207,7 +223,7 @@ static size_t member(const char *line, const char *name, char *out) {
 }
 
 static uint32_t expected[MOST_TOKENS];
-static char line[1 << 20], value[1 << 20];
+static char line[4 << 20], value[4 << 20];
 
 static void check_texts(const char *folder, const char *data, const char *path) {
     checker c = { 0 };
@@ -256,6 +272,57 @@ static void threads_change_nothing(void **state) {
     check_texts("m", "long.jsonl", "long.safetensors");
     make("m", "long.jsonl", "--threads 4", "again.safetensors");
     shell("cmp long.safetensors again.safetensors");
+}
+
+/* What no tokenizer of its kind can cut takes more than was planned: it is planned for then, and refused only
+ * where the budget is smaller. */
+static void what_can_not_be_cut(void **state) {
+    (void)state;
+    static const char *const kinds[] = { "albert_bytes", "bert",   "clip",   "deepseek", "gemma", "gpt2",
+                                         "llama2_first", "llama2", "prefix", "t5",       "xlmr" };
+    static const char *const chinese[] = { "\u96ea", "\u51b7", "\u8aad", "\u6c34" }, *const wide[] = {
+        "\ufdfa"
+    };
+    make_unbroken("snow.jsonl", chinese, 4, 700000);
+    make_unbroken("wide.jsonl", wide, 1, 150000);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        make_model("m", kinds[k]);
+        for (int i = 0; i < 2; i++) {
+            const char *data = i ? "wide.jsonl" : "snow.jsonl";
+            shell("rm -f u.safetensors");
+            make("m", data, "--threads 2", "u.safetensors");
+            check_texts("m", data, "u.safetensors");
+        }
+    }
+    make_model("m", "xlmr");
+    make("m", "snow.jsonl", "", "all.safetensors");
+    assert_true(command_says("tokenize m --data snow.jsonl --out few.safetensors --memory 10MiB --threads 1 "
+                             "--quiet",
+                             3, "snow.jsonl, record 3: "));
+    assert_true(command_says("tokenize m --data snow.jsonl --out few.safetensors --memory 10MiB --threads 1 "
+                             "--quiet",
+                             3, "and --memory is 10.0 MiB"));
+    make("m", "snow.jsonl", "--memory 60MiB", "few.safetensors");
+    shell("cmp all.safetensors few.safetensors");
+}
+
+static void a_pair_is_never_cut(void **state) {
+    (void)state;
+    make_model("m", "llama3");
+    FILE *file = fopen("large.jsonl", "wb");
+    for (int i = 0; i < 2; i++) {
+        fprintf(file, "{\"prompt\": \"%0*d\", \"completion\": \"", 2000000, i);
+        fprintf(file, "%0*d\"}\n", 1500000, i);
+    }
+    assert_int_equal(fclose(file), 0);
+    make("m", "large.jsonl", "--learn all", "large.safetensors");
+    make("m", "large.jsonl", "", "masked.safetensors");
+    made all, masked;
+    read_made("large.safetensors", &all), read_made("masked.safetensors", &masked);
+    assert_int_equal(all.documents, 2);
+    assert_int_equal(all.count, masked.count);
+    assert_memory_equal(all.tokens, masked.tokens, all.count * sizeof *all.tokens);
+    free_made(&all), free_made(&masked);
 }
 
 static void prompts_are_not_learned(void **state) {
@@ -592,6 +659,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_tokenizer),
         cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(what_can_not_be_cut),
+        cmocka_unit_test(a_pair_is_never_cut),
         cmocka_unit_test(prompts_are_not_learned),
         cmocka_unit_test(answers_of_chats_are_learned),
         cmocka_unit_test(one_chat_by_hand),
