@@ -15,6 +15,7 @@
 #include "text/tokenizer/settle.h"
 #include "text/tokenizer/spans.h"
 #include "text/tokenizer/unicode.h"
+#include "text/tokenizer/whole_letters.h"
 #include "text/tokenizer/word_cache.h"
 
 enum { SHORT = 64 }; /* symbols */
@@ -98,11 +99,11 @@ static status add_letter(const part *p, const tokenizer *t, symbols *s, span let
     return p->bytes && add_bytes(t, s, letter) ? STATUS_OK : add_unknown(p, t, s);
 }
 
-/* Bytes as ByteLevel writes them; each is one letter. */
+/* Bytes as ByteLevel writes them, each one letter, or what those of a character merge to in any case. */
 static status add_raw(const part *p, const tokenizer *t, symbols *s, span text) {
-    for (uint32_t i = 0; i < text.bytes; i++) {
-        uint32_t id = t->byte_ids[(unsigned char)text.data[i]];
-        s->now = (range){ i, i + 1 };
+    for (uint32_t i = 0, n; i < text.bytes; i += n) {
+        uint32_t id = whole_letters_at(t, text, i, &n);
+        s->now = (range){ i, i + n };
         if (id == TOKENIZER_NONE)
             TRY(add_unknown(p, t, s));
         else
@@ -373,6 +374,7 @@ static status check(opener *o, part *p) {
     TRY(merges_read(o));
     o->t->neighbours = open_take(o, CUTS_BITS / 8);
     o->t->beginnings = open_take(o, SETTLE_BITS / 8);
+    if (!p->bytes) o->t->letters = open_take(o, sizeof *o->t->letters);
     if (!o->counting && p->bytes) models_byte_ids(o->t);
     return STATUS_OK;
 }
@@ -383,6 +385,7 @@ void bpe_bytes_come(tokenizer *t) {
     if (p->kind != &bpe_kind || p->prefix.bytes || p->suffix.bytes || p->bytes) return;
     t->direct_bytes = true;
     find_bytes(t);
+    whole_letters_prepare(t);
 }
 
 static status read_dropout(opener *o, part *p) {

@@ -28,7 +28,8 @@ typedef struct {
     char *text; /* 2 * longest + 2 bytes: left, then right */
     uint64_t room;
     span left, right;
-    bool comment; /* "#version ..." */
+    bool comment;    /* "#version ..." */
+    uint64_t *taken; /* see note_order */
 } pair_text;
 
 static status read_pair(opener *o, pair_text *p) {
@@ -67,13 +68,20 @@ static status find_token(opener *o, span token, uint32_t *id) {
 
 /* Of a pair that is there twice the last one counts. */
 static void insert_merge(tokenizer *t, uint32_t left, uint32_t right, uint32_t rank, uint32_t id) {
-    uint64_t i = hash_pair(left, right);
+    uint64_t i = hash_pair(left, right), bit = i >> 40 & (MERGE_BITS - 1);
+    t->merge_bits[bit / 64] |= (uint64_t)1 << bit % 64;
     for (;; i++) {
         merge *m = &t->merges[i & t->merge_mask];
         if (m->left != TOKENIZER_NONE && (m->left != left || m->right != right)) continue;
         *m = (merge){ left, right, rank, id };
         return;
     }
+}
+
+/* `taken`: a bit for each token that is a side of a merge. */
+static void note_order(tokenizer *t, uint64_t *taken, const uint32_t sides[2], uint32_t made) {
+    if (taken[made / 64] >> made % 64 & 1) t->merges_in_order = false;
+    for (int i = 0; i < 2; i++) taken[sides[i] / 64] |= (uint64_t)1 << sides[i] % 64;
 }
 
 static status read_merge(opener *o, pair_text *p, uint32_t skipped, uint32_t rank) {
@@ -84,6 +92,7 @@ static status read_merge(opener *o, pair_text *p, uint32_t skipped, uint32_t ran
     memmove(p->text + p->left.bytes, p->right.data + skipped, p->right.bytes - skipped);
     TRY(find_token(o, (span){ p->text, p->left.bytes + p->right.bytes - skipped }, &id));
     insert_merge(o->t, left, right, rank, id);
+    note_order(o->t, p->taken, (uint32_t[]){ left, right }, id);
     return STATUS_OK;
 }
 
@@ -93,15 +102,19 @@ status merges_read(opener *o) {
     bool more;
     uint32_t rank = 0;
     t->merges = open_take(o, slots * sizeof *t->merges);
+    t->merge_bits = open_take(o, MERGE_BITS / 8);
     t->merge_mask = (uint32_t)slots - 1;
     if (!open_go(o, &o->model, "merges")) return open_wrong(o, "the model 'BPE' has no 'merges'");
     if (o->counting) return STATUS_OK;
     memset(t->merges, 0xff, slots * sizeof *t->merges);
+    memset(t->merge_bits, 0, MERGE_BITS / 8);
     pair_text p = { .room = 2 * o->longest + 2 };
     p.text = memory_room(1, p.room + 16);
-    if (!p.text) return status_set(STATUS_NO_FIT, "no memory to read merges");
-    status result = merges_begin(o, &more);
-    for (uint64_t n = 0; more && result == STATUS_OK; n++) {
+    p.taken = memory_new(t->words.ids / 64 + 1, sizeof *p.taken);
+    bool there = p.text && p.taken;
+    status result = there ? merges_begin(o, &more) : status_set(STATUS_NO_FIT, "no memory to read merges");
+    t->merges_in_order = true;
+    for (uint64_t n = 0; result == STATUS_OK && more; n++) {
         result =
             n < o->merge_count ? read_pair(o, &p) : open_wrong(o, "the file was changed while it was read");
         if (result == STATUS_OK && !p.comment) result = read_merge(o, &p, t->model.prefix.bytes, rank++);
@@ -109,5 +122,6 @@ status merges_read(opener *o) {
     }
     t->merge_count = rank;
     memory_free(p.text);
+    memory_free(p.taken);
     return result;
 }

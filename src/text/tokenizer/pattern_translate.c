@@ -19,7 +19,15 @@
 #include "base/utf8.h"
 #include "text/tokenizer/unicode.h"
 
-enum { POINTS = 0x110000, SET_WORDS = POINTS / 64, DEPTH = 64, NESTED = 4, LARGE = 1000 };
+enum {
+    POINTS = 0x110000,
+    SET_WORDS = POINTS / 64,
+    DEPTH = 64,
+    NESTED = 4,
+    LARGE = 1000,
+    FEW = 16,
+    IDEOGRAPH = 0x4e00
+};
 
 typedef struct {
     uint64_t bits[SET_WORDS];
@@ -313,7 +321,8 @@ static void write_some(text *out, const set *s, bool in, uint32_t least, uint32_
 }
 
 /* PCRE2 looks through ranges in their order: the large ones, in which most characters of a text are, come
- * first. */
+ * first. So a set of many ranges is written as what is not in it where the largest blocks of letters are not.
+ */
 static void write_ranges(text *out, const set *s, bool in) {
     write_some(out, s, in, LARGE, POINTS);
     write_some(out, s, in, 1, LARGE - 1);
@@ -330,7 +339,7 @@ static status write_set(walk *w, set *s) {
         text_add(&w->out, "(?s:.)");
     } else if (in == 0) {
         text_add(&w->out, "(?!)");
-    } else if (!surrogates && in <= out) {
+    } else if (!surrogates && (in <= FEW || set_has(s, IDEOGRAPH))) {
         text_add(&w->out, "[");
         write_ranges(&w->out, s, true);
         text_add(&w->out, "]");

@@ -149,7 +149,10 @@ struct tokenizer {
     part model;
     vocabulary words;
     merge *merges;
+    uint64_t *merge_bits; /* see merges_find */
     uint32_t merge_mask, merge_count;
+    bool merges_in_order;          /* no merge makes a token that an earlier one has taken */
+    struct whole_letters *letters; /* BPE of bytes: see whole_letters.h */
     uint32_t byte_ids[256]; /* BPE: of the bytes as ByteLevel writes them, or as <0x41>; TOKENIZER_NONE */
     bool takes_cuts;        /* see cuts.h */
     bool cuts_words;        /* as cuts_word says */
