@@ -90,10 +90,11 @@ static bool asked_to_stop(void *context) {
     return t->options.stop && *t->options.stop;
 }
 
-static void tell(const tokenize *t, const token_mark *at) {
+/* `all`: bytes of text, where they are known. */
+static void tell(const tokenize *t, const token_mark *at, uint64_t all) {
     if (!t->options.progress) return;
     t->options.progress(t->options.context, &(tokenize_progress){ .read = t->read,
-                                                                  .bytes = t->plan.counts.bytes,
+                                                                  .bytes = all,
                                                                   .documents = at->documents,
                                                                   .tokens = at->tokens,
                                                                   .seconds = clock_seconds() - t->begun });
@@ -104,7 +105,7 @@ static void seen(void *context, uint64_t bytes) {
     tokenize *t = context;
     if (bytes / EVERY == t->read / EVERY) return;
     t->read = bytes;
-    tell(t, &(token_mark){ 0 });
+    tell(t, &(token_mark){ 0 }, 0);
 }
 
 static status look(tokenize *t) {
@@ -331,7 +332,7 @@ static status write_slot(tokenize *t, token_writer *w, slot *s) {
     }
     w->at.empty += s->empty;
     if (w->at.longest < s->longest) w->at.longest = s->longest;
-    tell(t, &w->at);
+    tell(t, &w->at, t->plan.counts.bytes);
     return STATUS_OK;
 }
 
@@ -451,7 +452,11 @@ static status plan_more(tokenize *t) {
     forget_run(t);
     t->frame.scale *= STEP;
     TRY(open_work(t, &t->slots[0]));
-    if (plan_threads(t) != STATUS_OK) return status_prefix(STATUS_NO_FIT, "%s; ", why);
+    if (plan_threads(t) != STATUS_OK) {
+        char need[512];
+        snprintf(need, sizeof need, "%s", status_message());
+        return status_set(STATUS_NO_FIT, "%s; %s", why, need);
+    }
     t->plan.grown++;
     if (t->options.grown) t->options.grown(t->options.context, &t->plan, why);
     return STATUS_OK;

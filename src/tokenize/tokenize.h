@@ -23,7 +23,7 @@ typedef enum {
 } tokenize_learn;
 
 typedef struct {
-    uint64_t read, bytes;       /* of text, of all there are */
+    uint64_t read, bytes;       /* of text, of all there are; 0 of all: the first reading counts them */
     uint64_t documents, tokens; /* written so far */
     double seconds;
 } tokenize_progress;

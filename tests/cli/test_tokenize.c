@@ -22,6 +22,7 @@
 #include "io/scratch.h"
 #include "language/chat.h"
 #include "language/tokenizer_of.h"
+#include "tokenize/tokenize.h"
 
 enum { MOST_TOKENS = 3 << 20, MOST_DOCUMENTS = 1 << 15 };
 
@@ -71,9 +72,9 @@ static void add_words(FILE *file, uint64_t *random, uint32_t count, bool json) {
     }
 }
 
-static void make_texts(const char *path, uint64_t documents, uint32_t longest, uint64_t seed) {
+static void make_texts(const char *path, uint64_t count, uint32_t longest, uint64_t seed) {
     FILE *file = fopen(path, "wb");
-    for (uint64_t d = 0; d < documents; d++) {
+    for (uint64_t d = 0; d < count; d++) {
         fprintf(file, "{\"id\": \"%llu\", \"text\": \"", (unsigned long long)d);
         add_words(file, &seed, scratch_random(&seed) % longest, true);
         fprintf(file, "\"}\n");
@@ -301,9 +302,39 @@ static void what_can_not_be_cut(void **state) {
                              3, "snow.jsonl, record 3: "));
     assert_true(command_says("tokenize m --data snow.jsonl --out few.safetensors --memory 10MiB --threads 1 "
                              "--quiet",
-                             3, "and --memory is 10.0 MiB"));
+                             3, "no room for more; making tokens with one thread takes "));
     make("m", "snow.jsonl", "--memory 60MiB", "few.safetensors");
     shell("cmp all.safetensors few.safetensors");
+}
+
+typedef struct {
+    uint32_t first, second; /* calls while the data are looked at, and made into tokens */
+} told;
+
+static void count_call(void *context, const tokenize_progress *p) {
+    told *t = context;
+    assert_true(!p->bytes || p->read <= p->bytes);
+    ++*(p->bytes ? &t->second : &t->first);
+}
+
+static void progress_tells_the_readings_apart(void **state) {
+    (void)state;
+    told t = { 0 };
+    tokenize *making;
+    tokenize_result r;
+    make_model("m", "word_level");
+    shell("yes 'the snow is cold' | head -c 20000000 > snow.txt; rm -f snow.safetensors");
+    tokenize_options o = { .model = "m",
+                           .data = { .paths = { "snow.txt" }, .count = 1 },
+                           .out = "snow.safetensors",
+                           .progress = count_call,
+                           .context = &t };
+    assert_int_equal(tokenize_open(&o, &making), STATUS_OK);
+    assert_true(t.first > 0 && t.second == 0);
+    uint32_t before = t.first;
+    assert_int_equal(tokenize_run(making, &r), STATUS_OK);
+    assert_true(t.first == before && t.second > 0);
+    tokenize_close(making);
 }
 
 static void a_pair_is_never_cut(void **state) {
@@ -660,6 +691,7 @@ int main(void) {
         cmocka_unit_test(every_kind_of_tokenizer),
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(what_can_not_be_cut),
+        cmocka_unit_test(progress_tells_the_readings_apart),
         cmocka_unit_test(a_pair_is_never_cut),
         cmocka_unit_test(prompts_are_not_learned),
         cmocka_unit_test(answers_of_chats_are_learned),
