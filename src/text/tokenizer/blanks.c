@@ -1,32 +1,62 @@
-/* Where a letter of ASCII, one blank and another such letter follow each other, no normalizer that is allowed
- * here looks across: normal forms join nothing with ASCII, what people see as one character ends there,
- * others look at one character; and the first pre-tokenizer ends a piece before the blank, whatever stands
- * around. That the normalizers leave a blank a blank and make one letter of a letter is tried out. */
+/* Where a plain letter, one blank and another such letter follow each other, no normalizer that is allowed
+ * here looks across: normal forms join nothing with a blank or with these letters, what people see as one
+ * character ends there, others look at one character; and the first pre-tokenizer ends a piece before the
+ * blank, whatever stands around. That the normalizers leave a blank a blank and make one letter of a letter
+ * is tried out.
+ *
+ * Where they put blanks around each ideograph, the same holds between two of these. */
 #include "text/tokenizer/blanks.h"
 
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text/tokenizer/added.h"
 #include "text/tokenizer/pre_tokenizers.h"
 #include "text/tokenizer/unicode.h"
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+static bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-static bool is_place(span text, uint32_t at) {
-    return text.data[at] == ' ' && is_letter(text.data[at - 1]) && is_letter(text.data[at + 1]);
+static bool is_ideograph(uint32_t c) { return c >= 0x4e00 && c <= 0x9fff; }
+
+/* Letters that no mark is part of what follows them, and that join nothing before them. */
+static bool is_plain_letter(uint32_t c) {
+    static const struct {
+        uint32_t first, last;
+    } blocks[] = { { 'A', 'Z' },      { 'a', 'z' },       { 0xc0, 0xd6 },     { 0xd8, 0xf6 },
+                   { 0xf8, 0x24f },   { 0x391, 0x3a1 },   { 0x3a3, 0x3c9 },   { 0x400, 0x481 },
+                   { 0x48a, 0x52f },  { 0x5d0, 0x5ea },   { 0x621, 0x63a },   { 0x641, 0x64a },
+                   { 0x904, 0x939 },  { 0x3041, 0x3096 }, { 0x30a1, 0x30fa }, { 0x4e00, 0x9fff },
+                   { 0xac00, 0xd7a3 } };
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks && c >= blocks[i].first; i++)
+        if (c <= blocks[i].last) return true;
+    return false;
 }
 
-size_t blanks_find(span text) {
-    for (uint32_t at = text.bytes > 1 ? text.bytes - 2 : 0; at > 0; at--)
-        if (is_place(text, at)) return at;
+/* The character at `at` begins such a place; the one before it is `before`. */
+static bool is_place(span text, size_t at, uint32_t before, bool ideographs) {
+    size_t length;
+    uint32_t c = unicode_read(text.data + at, &length);
+    if (ideographs && is_ideograph(c) && is_ideograph(before)) return true;
+    if (c != ' ' || at + 1 >= text.bytes || !is_plain_letter(before)) return false;
+    return is_plain_letter(unicode_read(text.data + at + 1, &length));
+}
+
+static size_t find(span text, bool ideographs) {
+    size_t length;
+    for (size_t at = text.bytes ? unicode_before(text.data, text.bytes) : 0, before; at > 0; at = before) {
+        before = unicode_before(text.data, at);
+        if (is_place(text, at, unicode_read(text.data + before, &length), ideographs)) return at;
+    }
     return 0;
 }
 
-static bool added_allow(const tokenizer *t) {
+size_t blanks_find(const tokenizer *t, span text) { return find(text, t->takes_ideographs); }
+
+static bool added_allow(const tokenizer *t, bool ideographs) {
     for (uint32_t i = 0; i < t->added_count; i++) {
         const added_token *a = &t->added[i];
         if (a->single_word || a->lstrip || a->rstrip) return false;
-        if (blanks_find(a->content) || blanks_find(a->seen)) return false;
+        if (find(a->content, ideographs) || find(a->seen, ideographs)) return false;
     }
     return true;
 }
@@ -42,21 +72,37 @@ static status try_letters(tokenizer_work *w, bool *same) {
     for (char c = 'A'; c <= 'z' && *same; c++) {
         char text[3] = { c, ' ', c };
         span normal = { text, sizeof text };
-        if (!is_letter(c)) continue;
+        if (!is_ascii_letter(c)) continue;
         TRY(work_normalize(w, &normal));
-        *same = normal.bytes == 3 && is_place(normal, 1);
+        *same = normal.bytes == 3 && normal.data[1] == ' ' && is_ascii_letter(normal.data[0]) &&
+                is_ascii_letter(normal.data[2]);
     }
     return STATUS_OK;
 }
 
-status blanks_prepare(const tokenizer *t, bool *takes) {
+/* Is each ideograph itself, with a blank on both sides? */
+static status try_ideographs(tokenizer_work *w, bool *same) {
+    for (uint32_t c = 0x4e00; c <= 0x9fff && *same; c++) {
+        char text[4];
+        size_t bytes = utf8_encode(c, text);
+        span normal = { text, (uint32_t)bytes };
+        TRY(work_normalize(w, &normal));
+        *same = normal.bytes == bytes + 2 && normal.data[0] == ' ' && normal.data[bytes + 1] == ' ' &&
+                memcmp(normal.data + 1, text, bytes) == 0;
+    }
+    return STATUS_OK;
+}
+
+status blanks_prepare(tokenizer *t) {
     tokenizer_work *w;
-    *takes = false;
+    t->takes_blanks = t->takes_ideographs = false;
     if (!pre_tokenizers_end_before_blank(t) || t->truncates) return STATUS_OK;
-    if (!normalizers_allow(t) || !added_allow(t)) return STATUS_OK;
-    *takes = true;
+    if (!normalizers_allow(t) || !added_allow(t, false)) return STATUS_OK;
+    bool blanks = true, ideographs = added_allow(t, true);
     TRY(tokenizer_work_open(t, &w));
-    status result = try_letters(w, takes);
+    status result = try_letters(w, &blanks);
+    if (result == STATUS_OK && blanks && ideographs) result = try_ideographs(w, &ideographs);
     tokenizer_work_close(w);
+    t->takes_blanks = blanks, t->takes_ideographs = blanks && ideographs;
     return result;
 }

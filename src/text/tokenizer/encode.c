@@ -220,7 +220,7 @@ status tokenizer_encode_window(const tokenizer *t, tokenizer_work *w, tokenizer_
         if (cut) n = cut, w->window.open = false; /* what is before the cut is whole in itself */
     }
     if (!window.last && t->takes_blanks) {
-        n = blanks_find((span){ window.data, (uint32_t)n });
+        n = blanks_find(t, (span){ window.data, (uint32_t)n });
         w->window.open = false;
     }
     w->spans.text = window.data;

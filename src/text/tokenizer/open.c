@@ -395,9 +395,9 @@ static status read_sections(opener *o) {
 static status find_windows(tokenizer *t) {
     t->takes_windows = pre_tokenizers_take_windows(t);
     t->takes_cuts = !t->takes_windows && cuts_prepare(t);
-    t->takes_blanks = false;
+    t->takes_blanks = t->takes_ideographs = false;
     settle_prepare(t);
-    return t->takes_windows || t->takes_cuts ? STATUS_OK : blanks_prepare(t, &t->takes_blanks);
+    return t->takes_windows || t->takes_cuts ? STATUS_OK : blanks_prepare(t);
 }
 
 static status read_all(opener *o) {

@@ -159,10 +159,10 @@ struct tokenizer {
     bool settles;           /* see settle.h */
     uint64_t *beginnings;   /* BPE: bits of what tokens begin with */
     uint64_t *neighbours;   /* BPE: bits of pairs of characters that stand side by side in a token */
-    bool takes_blanks;      /* see blanks.h */
-    bool takes_windows;     /* long documents may be cut: see pre_tokenizers_take_windows */
-    bool direct_bytes;      /* BPE gets bytes and not what ByteLevel writes for them */
-    double *scores;         /* Unigram, by id */
+    bool takes_blanks, takes_ideographs; /* see blanks.h */
+    bool takes_windows;                  /* long documents may be cut: see pre_tokenizers_take_windows */
+    bool direct_bytes;                   /* BPE gets bytes and not what ByteLevel writes for them */
+    double *scores;                      /* Unigram, by id */
     double least_score;
     uint32_t *sorted,
         *pairs; /* Unigram: ids by their text; where those begin that start with two given bytes */
