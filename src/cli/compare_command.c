@@ -1,32 +1,14 @@
 /* snug compare: every technique beside plain training, planned, and with --measure run. */
 #define _GNU_SOURCE
 #include <math.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/units.h"
 #include "cli/apart.h"
 #include "cli/cli.h"
+#include "cli/signals.h"
 #include "io/file.h"
-
-static volatile sig_atomic_t stop;
-static void asked_to_stop(int signal_number) {
-    (void)signal_number;
-    stop = 1;
-}
-
-/* The first stops measuring and shows what there is, the second ends the program. A signal that the caller
- * ignores stays ignored. */
-static void watch_signals(void) {
-    static const int signals[] = { SIGINT, SIGTERM };
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        struct sigaction old, action = { .sa_flags = (int)SA_RESETHAND };
-        action.sa_handler = asked_to_stop;
-        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction(signals[i], &action, NULL);
-    }
-}
 
 /* ---- measuring ---- */
 
@@ -106,7 +88,7 @@ static status measure_row(apart *a, showing *w, compare_table *t) {
                  units_bytes_text(row->point.peak_bytes, needed), units_bytes_text(available, there));
         return STATUS_OK;
     }
-    TRY(apart_run(a, row, show_step, w, &stop, &row->measured));
+    TRY(apart_run(a, row, show_step, w, &signals_stop, &row->measured));
     show_row(w);
     return STATUS_OK;
 }
@@ -116,7 +98,8 @@ static status measure(apart *a, output *out, const setup *s, compare_table *t) {
     status result = STATUS_OK;
     for (uint32_t i = 0; i < t->count; i++) w.left += predicted_seconds(s, &t->rows[i]);
     for (; w.row < t->count && result == STATUS_OK; w.row++) {
-        if (stop) return status_set(STATUS_INTERRUPTED, "stopped; rows without numbers were not measured");
+        if (signals_stop)
+            return status_set(STATUS_INTERRUPTED, "stopped; rows without numbers were not measured");
         w.left -= predicted_seconds(s, &t->rows[w.row]);
         if (is_measurable(&t->rows[w.row])) result = measure_row(a, &w, t);
     }
@@ -164,7 +147,7 @@ static status compare(const options *o, cli_streams *streams, apart *a, io_write
     if (result == STATUS_OK) result = compare_plan(&s, t);
     char sentence[1024] = "";
     if (result == STATUS_OK && a) {
-        watch_signals();
+        signals_watch(SIGNALS_READS_END); /* shows what there is */
         failed = measure(a, &streams->people, &s, t);
         snprintf(sentence, sizeof sentence, "%s", status_message());
     }

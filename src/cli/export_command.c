@@ -1,5 +1,4 @@
 /* snug export: a model directory as one file that other programs run. */
-#include <signal.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -7,25 +6,11 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/shown.h"
+#include "cli/signals.h"
 #include "export/export.h"
 #include "io/json.h"
 
 enum { SECONDS_BETWEEN = 5 }; /* lines that say how far it is */
-
-static volatile sig_atomic_t stopped;
-
-static void stop(int signal_number) {
-    (void)signal_number;
-    stopped = 1;
-}
-
-static void heed_signals(void) {
-    static const int signals[] = { SIGINT, SIGTERM };
-    struct sigaction action = { .sa_handler = stop }, old;
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction(signals[i], &action, NULL);
-}
 
 typedef struct {
     progress *seen;
@@ -36,7 +21,7 @@ static status written(void *context, uint64_t bytes, uint64_t all) {
     watcher *w = context;
     char is[UNITS_TEXT_BYTES], of[UNITS_TEXT_BYTES];
     double now = clock_seconds();
-    if (stopped) return status_set(STATUS_INTERRUPTED, "interrupted; no file was written");
+    if (signals_stop) return status_set(STATUS_INTERRUPTED, "interrupted; no file was written");
     if (now < w->next) return STATUS_OK;
     w->next = now + SECONDS_BETWEEN;
     progress_say(w->seen, "%3.0f %%  %s of %s", 100 * (double)bytes / (double)all,
@@ -113,7 +98,7 @@ status cli_export(const options *o, cli_streams *streams) {
     export_result r;
     TRY(check(o));
     TRY(progress_open(&streams->people, &w.seen));
-    heed_signals();
+    signals_watch(SIGNALS_READS_GO_ON);
     status result = export_run(&(export_options){ .directory = o->subject,
                                                   .out = o->run.out,
                                                   .type = types[o->export_type],

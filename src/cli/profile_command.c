@@ -1,24 +1,11 @@
 /* snug profile: plans as train does, runs a few steps by the clock, and says where the time went. */
 #define _GNU_SOURCE
-#include <signal.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/signals.h"
 #include "io/file.h"
 #include "run/made_up.h"
-
-static volatile sig_atomic_t stop;
-static void asked_to_stop(int signal_number) {
-    (void)signal_number;
-    stop = 1;
-}
-
-/* The first asks to stop after the step, the second ends the program. */
-static void watch_interrupt(void) {
-    struct sigaction old, action = { .sa_flags = SA_RESTART | (int)SA_RESETHAND };
-    action.sa_handler = asked_to_stop;
-    if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(SIGINT, &action, NULL);
-}
 
 static void print_beginning(output *out, const setup *s, const decision *d) {
     text t = { 0 };
@@ -44,8 +31,8 @@ static void print_profile(const options *o, cli_streams *streams, const setup *s
 static status profile(const options *o, cli_streams *streams, const setup *s, const decision *d,
                       io_writer *trace) {
     profile_result r = { 0 };
-    watch_interrupt();
-    status result = profile_run(s, d, o->profile_steps, &stop, &r);
+    signals_watch(SIGNALS_READS_GO_ON);
+    status result = profile_run(s, d, o->profile_steps, &signals_stop, &r);
     if (result == STATUS_OK && o->trace) {
         result = report_profile_trace(trace, s, d, &r);
         if (result == STATUS_OK) result = io_writer_commit(trace);

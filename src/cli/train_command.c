@@ -1,7 +1,6 @@
 /* snug train: plans, trains with something to look at, and says at the end whether the plan was kept. */
 #define _GNU_SOURCE
 #include <math.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/shown.h"
+#include "cli/signals.h"
 #include "cli/train_tokens.h"
 #include "io/file.h"
 #include "run/course.h"
@@ -19,7 +19,7 @@
 
 /* ---- signals ---- */
 
-static volatile sig_atomic_t stop, training;
+static volatile sig_atomic_t training;
 
 /* While it is being planned there is nothing to finish. The first in training asks to stop; a second SIGINT,
  * which is somebody at the keyboard, stops at once. Batch systems repeat SIGTERM and SIGUSR1 while a
@@ -28,24 +28,13 @@ static void asked_to_stop(int signal_number) {
     static const char early[] = "\nsnug: stopped before training began\n";
     static const char words[] =
         "\nstopping after this step, with a checkpoint; Ctrl-C once more to stop at once, without one\n";
-    if (stop && signal_number == SIGINT) _exit(STATUS_INTERRUPTED);
-    if (stop) return;
+    if (signals_stop && signal_number == SIGINT) _exit(STATUS_INTERRUPTED);
+    if (signals_stop) return;
     ssize_t written = training ? write(STDERR_FILENO, words, sizeof words - 1)
                                : write(STDERR_FILENO, early, sizeof early - 1);
     (void)written;
     if (!training) _exit(STATUS_INTERRUPTED);
-    stop = 1;
-}
-
-/* A signal that the caller has set to be ignored (nohup, a background job of a script) stays so. */
-static void watch_signals(void) {
-    static const int signals[] = { SIGINT, SIGTERM, SIGUSR1 };
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        struct sigaction old, action = { .sa_flags = SA_RESTART };
-        action.sa_handler = asked_to_stop;
-        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction(signals[i], &action, NULL);
-    }
+    signals_stop = 1;
 }
 
 /* ---- what people see ---- */
@@ -327,7 +316,7 @@ static status train(const options *o, cli_streams *streams, const setup *s, resu
     watcher w = { .o = o, .streams = streams, .s = s, .d = d };
     TRY(progress_open(&streams->people, &w.seen));
     train_observer observer = {
-        .context = &w, .stepped = stepped, .evaluated = evaluated, .ended = ended, .stop = &stop
+        .context = &w, .stepped = stepped, .evaluated = evaluated, .ended = ended, .stop = &signals_stop
     };
     train_result r = { 0 };
     training = 1;
@@ -369,6 +358,6 @@ status cli_train(const options *given, cli_streams *streams) {
     if (o.run.out) TRY(io_check_folder(o.run.out)); /* planning may take seconds, and would be for nothing */
     TRY(train_tokens_make(&o, streams, &paths));
     if (o.run.eval_only) return cli_evaluate(&o, streams);
-    watch_signals();
+    signals_call(asked_to_stop, SIGNALS_READS_GO_ON, NULL);
     return train_on(&o, streams);
 }
