@@ -10,6 +10,7 @@
 #include "io/json_file.h"
 #include "io/model_config.h"
 #include "io/tokenizer_files.h"
+#include "run/run_options.h"
 
 /* ---- names ---- */
 
@@ -128,10 +129,10 @@ static status check_options(const setup_options *o) {
                           "--data-kind %s is of tokens without labels; leave it out, or say "
                           "bytes",
                           data_kind_name(o->data_kind));
-    if (o->pack == PACK_DOCUMENTS)
+    if (o->pack != PACK_AUTO && o->pack != PACK_CROSS)
         return status_set(STATUS_INVALID,
-                          "--pack documents: a head that judges texts has one in each sample; "
-                          "leave it out");
+                          "--pack %s: a head that judges texts has one in each sample; leave it out",
+                          run_options_pack_word(o->pack));
     if (o->data || !o->eval_data || o->eval_only) return STATUS_OK;
     return status_set(STATUS_INVALID, "--eval-data %s is given without --data to train on", o->eval_data);
 }

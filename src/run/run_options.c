@@ -7,7 +7,7 @@ static const char *schedule_word(int choice) {
     return words[choice];
 }
 
-static const char *pack_word(int choice) {
+const char *run_options_pack_word(int choice) {
     static const char *const words[] = { [PACK_AUTO] = "auto",
                                          [PACK_DOCUMENTS] = "documents",
                                          [PACK_WHOLE] = "whole",
@@ -63,7 +63,7 @@ const run_option run_options[] = {
     ROW("label-column", POINTER, KNOWN, label_column),
     ROW("language", POINTER, KNOWN, language),
     ROW("data-kind", CHOICE, KNOWN, data_kind),
-    CHOICE("pack", FIXED, pack, pack_word), /* as it is settled: never auto */
+    CHOICE("pack", FIXED, pack, run_options_pack_word), /* as it is settled: never auto */
     ROW("source", POINTER, KNOWN, source),
     ROW("eval-data", POINTER, KNOWN, eval_data), /* without it the last tenth of the data is not trained on */
 

@@ -30,5 +30,7 @@ typedef struct {
     const char *(*word)(int choice); /* of a CHOICE: its name; NULL: others */
 } run_option;
 
+const char *run_options_pack_word(int choice); /* of a pack_kind, as --pack takes it */
+
 /* Ends with a row without a name. */
 extern const run_option run_options[];

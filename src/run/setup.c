@@ -21,6 +21,7 @@
 #include "run/heads.h"
 #include "run/labelled.h"
 #include "run/loader_plan.h"
+#include "run/run_options.h"
 #include "run/weights.h"
 #include "search/advise.h"
 
@@ -127,13 +128,6 @@ static status open_text(setup *s, const char *path, bool hold_out, data_source *
     return STATUS_OK;
 }
 
-static const char *pack_name(pack_kind k) {
-    static const char *const names[] = {
-        [PACK_DOCUMENTS] = "documents", [PACK_WHOLE] = "whole", [PACK_PAD] = "pad"
-    };
-    return names[k];
-}
-
 /* What is learned of in parts is not cut: an answer would lose its question. */
 static pack_kind usual_packing(const setup *s, const data_source *of) {
     if (!s->model.packs || !of) return PACK_CROSS;
@@ -143,7 +137,8 @@ static pack_kind usual_packing(const setup *s, const data_source *of) {
 
 /* Why documents can't be told apart, where that was asked for. */
 static status check_packing(const setup *s, const data_source *of) {
-    const char *path = s->options.data ? s->options.data : s->options.eval_data, *asked = pack_name(s->pack);
+    const char *path = s->options.data ? s->options.data : s->options.eval_data,
+               *asked = run_options_pack_word(s->pack);
     if (!s->model.packs)
         return status_set(STATUS_INVALID, "--pack %s: %s can't tell documents apart; leave it out", asked,
                           s->model.name);
@@ -176,6 +171,8 @@ static status pack(setup *s) {
     bool trains = s->train.samples && !s->options.source,
          validates = s->validation.samples && !s->options.eval_source;
     data_source *of = trains ? &s->train : validates ? &s->validation : NULL;
+    s->pack = PACK_CROSS; /* a head's samples are one text each, and there is nothing to tell apart */
+    s->pack = PACK_CROSS; /* samples of a head hold one text each: there is nothing to tell apart */
     if (s->model.head.kind != HEAD_LANGUAGE) return STATUS_OK;
     TRY(decide_packing(s, of));
     if (s->model.packed) {

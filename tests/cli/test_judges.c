@@ -152,8 +152,9 @@ static void another_head_is_another_run(void **state) {
                    "train llama.json --head classes --data named.jsonl " SHORT "--save-every 10 --out went "
                    "--quiet");
     assert_true(command_says("train llama.json --head classes --data named.jsonl " SHORT
-                             "--save-every 10 --out went --resume",
+                             "--save-every 10 --out went --resume --pack cross",
                              0, "resuming"));
+    assert_int_equal(system("grep -q '\"pack\": *\"cross\"' went/checkpoint-*/trainer_state.json"), 0);
     assert_true(command_says("train llama.json --head score --data scores.csv --text-column said "
                              "--label-column value " SHORT "--out went --resume",
                              2, "head was classes:3 and is score"));
@@ -175,6 +176,8 @@ static void what_makes_no_sense_is_refused(void **state) {
                   { "--head classes --data empty.jsonl", "empty.jsonl, record 2: the text has no token" },
                   { "--head classes --data named.jsonl --data-kind u16", "--data-kind u16 is of tokens" },
                   { "--head classes --data named.jsonl --pack documents", "--pack documents: a head" },
+                  { "--head classes --data named.jsonl --pack whole", "--pack whole: a head" },
+                  { "--head classes --data named.jsonl --pack pad", "--pack pad: a head" },
                   { "--head classes --data named.jsonl --lora rank=2", "no place yet for a head" },
                   { "--data text --label-column x", "--label-column is of data for a head" } };
     write_text("one.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": \"x\"}\n");
