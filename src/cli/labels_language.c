@@ -1,7 +1,5 @@
 #include "cli/labels_language.h"
 
-#include <string.h>
-
 #include "base/memory.h"
 #include "language/tokenizer_of.h"
 
@@ -18,25 +16,6 @@ static status encode(void *context, const char *said, uint64_t bytes, const uint
     return STATUS_OK;
 }
 
-/* How many ids stand before and behind a text: a letter's own ids are looked for among those with them. */
-static status count_around(const words *w, labelled_tokens *t) {
-    enum { FEW = 64 };
-    static const char letter[] = "a";
-    uint32_t alone[FEW];
-    tokenizer_ids ids;
-    TRY(tokenizer_encode(w->tokenizer, w->work, letter, 1, false, &ids));
-    size_t own = ids.count;
-    if (own > FEW) return status_set(STATUS_INVALID, "the tokenizer makes %zu tokens of one letter", own);
-    memcpy(alone, ids.id, own * sizeof *alone);
-    TRY(tokenizer_encode(w->tokenizer, w->work, letter, 1, true, &ids));
-    for (size_t at = 0; own && at + own <= ids.count; at++)
-        if (memcmp(ids.id + at, alone, own * sizeof *alone) == 0) {
-            t->before = (uint32_t)at, t->behind = (uint32_t)(ids.count - own - at);
-            return STATUS_OK;
-        }
-    return STATUS_OK; /* it makes nothing of letters, and then nothing is cut behind them */
-}
-
 static status open_words(const char *directory, void **opened, labelled_tokens *t) {
     bool there;
     words *w = *opened = memory_new(1, sizeof *w);
@@ -44,8 +23,10 @@ static status open_words(const char *directory, void **opened, labelled_tokens *
     t->context = w, t->encode = encode;
     TRY(tokenizer_of_open(directory, &w->tokenizer, &there));
     if (!there) return status_set(STATUS_INVALID, "%s has no tokenizer.json", directory);
-    TRY(tokenizer_work_open(w->tokenizer, &w->work));
-    return count_around(w, t);
+    TRY(tokenizer_take_whole(w->tokenizer)); /* the samples are cut and padded by who has their length */
+    tokenizer_frame around = tokenizer_around(w->tokenizer);
+    t->before = (uint32_t)around.before.count, t->behind = (uint32_t)around.behind.count;
+    return tokenizer_work_open(w->tokenizer, &w->work);
 }
 
 static void close_words(void *opened) {

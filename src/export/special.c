@@ -1,157 +1,51 @@
 #include "export/special.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/json_reader.h"
 #include "base/memory.h"
-#include "io/file.h"
-#include "io/json_file.h"
 #include "io/model_config.h"
-
-enum { PATH_BYTES = 4096 };
-
-/* A file that is read from front to back. */
-typedef struct {
-    const tokenizer *t;
-    special_tokens *s;
-    char path[PATH_BYTES];
-    json_source source;
-    json_reader json;
-} reading;
+#include "language/chat_templates.h"
+#include "language/special_tokens.h"
 
 /* ---- tokens ---- */
 
-/* A token as a string, as an object that has it as "content", or null. */
-static status read_token(reading *r, int64_t *id) {
-    char token[JSON_READER_STRING], key[JSON_READER_STRING];
-    bool null, more = false;
-    *token = 0;
-    TRY(json_reader_null(&r->json, &null));
-    if (null) return STATUS_OK;
-    if (!json_reader_take(&r->json, '{')) {
-        TRY(json_reader_string(&r->json, token));
-    } else if (!json_reader_take(&r->json, '}')) {
-        do {
-            TRY(json_reader_string(&r->json, key));
-            TRY(json_reader_expect(&r->json, ':'));
-            TRY(strcmp(key, "content") == 0 ? json_reader_string(&r->json, token)
-                                            : json_reader_skip(&r->json));
-            TRY(json_reader_another(&r->json, '}', &more));
-        } while (more);
-    }
-    uint32_t found = tokenizer_id(r->t, token, strlen(token));
-    if (found == TOKENIZER_NONE)
-        return status_set(STATUS_INVALID, "%s names the token '%.60s', which the tokenizer has not", r->path,
-                          token);
-    *id = found;
-    return STATUS_OK;
+/* The usual tokens of a class may not be among the tokenizer's; one that a file names has to be. */
+static status find_token(const char *directory, const tokenizer *t, const special_token *named, int64_t *id) {
+    uint32_t found = tokenizer_id(t, named->text, strlen(named->text));
+    if (found != TOKENIZER_NONE) *id = found;
+    if (found != TOKENIZER_NONE || named->from == SPECIAL_TOKENS_USUAL) return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s names the token '%.60s' as its %s, which the tokenizer has not",
+                      directory, named->text, named->name);
 }
 
-/* ---- templates ---- */
-
-static status keep_template(reading *r, uint64_t place) {
-    uint64_t bytes;
-    json_reader_go(&r->json, place);
-    TRY(json_reader_text(&r->json, NULL, 0, &bytes));
-    if (bytes > SPECIAL_TEMPLATE_BYTES)
-        return status_set(STATUS_INVALID, "%s: the chat template has %llu bytes; at most %d are written",
-                          r->path, (unsigned long long)bytes, SPECIAL_TEMPLATE_BYTES);
-    char *kept = memory_new(bytes + 1, 1);
-    if (!kept) return status_set(STATUS_FAILED, "no memory for a chat template");
-    memory_free(r->s->template_text);
-    r->s->template_text = kept, r->s->template_bytes = bytes;
-    json_reader_go(&r->json, place);
-    return json_reader_text(&r->json, kept, bytes, &bytes);
-}
-
-/* One of several, which have names: that which is called default is used where none is asked for. */
-static status read_named_template(reading *r) {
-    char key[JSON_READER_STRING], name[JSON_READER_STRING] = "";
-    uint64_t place = 0, behind;
-    bool more;
-    TRY(json_reader_expect(&r->json, '{'));
-    do {
-        TRY(json_reader_string(&r->json, key));
-        TRY(json_reader_expect(&r->json, ':'));
-        if (strcmp(key, "template") == 0) place = json_reader_place(&r->json);
-        TRY(strcmp(key, "name") == 0 ? json_reader_string(&r->json, name) : json_reader_skip(&r->json));
-        TRY(json_reader_another(&r->json, '}', &more));
-    } while (more);
-    if (strcmp(name, "default") != 0 || !place) return STATUS_OK;
-    behind = json_reader_place(&r->json);
-    TRY(keep_template(r, place));
-    json_reader_go(&r->json, behind);
-    return STATUS_OK;
-}
-
-static status read_template(reading *r) {
-    bool null, more = true;
-    TRY(json_reader_null(&r->json, &null));
-    if (null) return STATUS_OK;
-    if (!json_reader_take(&r->json, '[')) return keep_template(r, json_reader_place(&r->json));
-    if (json_reader_take(&r->json, ']')) return STATUS_OK;
-    while (more) {
-        TRY(read_named_template(r));
-        TRY(json_reader_another(&r->json, ']', &more));
+static status find_tokens(const char *directory, const tokenizer *t, const special_tokens *named,
+                          export_special *s) {
+    const struct {
+        const char *name;
+        int64_t *id;
+    } wanted[] = {
+        { "bos_token", &s->begin },
+        { "eos_token", &s->end[0] },
+        { "unk_token", &s->unknown },
+        { "pad_token", &s->pad },
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        const special_token *token = special_tokens_find(named, wanted[i].name);
+        if (token) TRY(find_token(directory, t, token, wanted[i].id));
     }
     return STATUS_OK;
 }
 
-/* ---- files ---- */
-
-static status read_key(reading *r, const char *key) {
-    special_tokens *s = r->s;
-    if (strcmp(key, "bos_token") == 0) return read_token(r, &s->begin);
-    if (strcmp(key, "eos_token") == 0) return read_token(r, &s->end[0]);
-    if (strcmp(key, "unk_token") == 0) return read_token(r, &s->unknown);
-    if (strcmp(key, "pad_token") == 0) return read_token(r, &s->pad);
-    if (strcmp(key, "chat_template") == 0) return read_template(r);
-    return json_reader_skip(&r->json);
-}
-
-static status read_object(reading *r) {
-    char key[JSON_READER_STRING];
-    bool more = true;
-    json_reader_begin(&r->json, &r->source);
-    TRY(json_reader_expect(&r->json, '{'));
-    if (json_reader_take(&r->json, '}')) return STATUS_OK;
-    while (more) {
-        TRY(json_reader_string(&r->json, key));
-        TRY(json_reader_expect(&r->json, ':'));
-        TRY(read_key(r, key));
-        TRY(json_reader_another(&r->json, '}', &more));
-    }
-    return json_reader_end(&r->json);
-}
-
-/* The file's path, and whether it is there. */
-static bool is_there(reading *r, const char *directory, const char *name) {
-    int length = snprintf(r->path, sizeof r->path, "%s/%s", directory, name);
-    return length < (int)sizeof r->path && access(r->path, F_OK) == 0;
-}
-
-static status read_file(reading *r, const char *directory, const char *name) {
-    int file;
-    uint64_t bytes;
-    if (!is_there(r, directory, name)) return STATUS_OK;
-    TRY(io_open(r->path, &file, &bytes));
-    r->source = json_file_source(&file, r->path, "the file", 0, bytes);
-    status result = read_object(r);
-    close(file);
+static status read_tokens(const char *directory, const tokenizer *t, export_special *s) {
+    special_tokens named;
+    status result = special_tokens_read(directory, &named);
+    if (result == STATUS_OK) result = find_tokens(directory, t, &named, s);
+    special_tokens_close(&named);
     return result;
 }
 
-static status read_plain_template(reading *r, const char *directory) {
-    if (!is_there(r, directory, "chat_template.jinja")) return STATUS_OK;
-    memory_free(r->s->template_text);
-    r->s->template_text = NULL;
-    return io_read_file(r->path, SPECIAL_TEMPLATE_BYTES, &r->s->template_text, &r->s->template_bytes);
-}
-
 /* What the configurations say of tokens that end a text, behind that which the tokenizer names. */
-static status add_ends(const char *directory, const model_config *c, special_tokens *s, text *notes) {
+static status add_ends(const char *directory, const model_config *c, export_special *s, text *notes) {
     families_tokens said = c->tokens;
     TRY(model_config_ends(directory, c, &said));
     if (s->begin == SPECIAL_NONE && said.has_begin) s->begin = said.begin;
@@ -171,26 +65,30 @@ static status add_ends(const char *directory, const model_config *c, special_tok
     return STATUS_OK;
 }
 
-static status read_all(reading *r, const char *directory, const model_config *c, text *notes) {
-    TRY(read_file(r, directory, "chat_template.json"));
-    TRY(read_file(r, directory, "tokenizer_config.json"));
-    TRY(read_plain_template(r, directory));
-    return add_ends(directory, c, r->s, notes);
-}
+/* ---- templates ---- */
 
-status special_read(const char *directory, const model_config *c, const tokenizer *t, special_tokens *s,
-                    text *notes) {
-    *s = (special_tokens){ .begin = SPECIAL_NONE, .unknown = SPECIAL_NONE, .pad = SPECIAL_NONE };
-    for (int i = 0; i < SPECIAL_ENDS; i++) s->end[i] = SPECIAL_NONE;
-    reading *r = memory_new(1, sizeof *r);
-    if (!r) return status_set(STATUS_FAILED, "no memory to read %s", directory);
-    r->t = t, r->s = s;
-    status result = read_all(r, directory, c, notes);
-    memory_free(r);
+static status read_template(const char *directory, export_special *s) {
+    chat_templates all;
+    status result = chat_templates_read(directory, &all);
+    if (result == STATUS_OK) {
+        s->template_text = all.source[CHAT_TEMPLATES_DEFAULT];
+        s->template_bytes = all.length[CHAT_TEMPLATES_DEFAULT];
+        all.source[CHAT_TEMPLATES_DEFAULT] = NULL;
+    }
+    chat_templates_close(&all);
     return result;
 }
 
-void special_close(special_tokens *s) {
+status export_special_read(const char *directory, const model_config *c, const tokenizer *t,
+                           export_special *s, text *notes) {
+    *s = (export_special){ .begin = SPECIAL_NONE, .unknown = SPECIAL_NONE, .pad = SPECIAL_NONE };
+    for (int i = 0; i < SPECIAL_ENDS; i++) s->end[i] = SPECIAL_NONE;
+    TRY(read_tokens(directory, t, s));
+    TRY(read_template(directory, s));
+    return add_ends(directory, c, s, notes);
+}
+
+void export_special_close(export_special *s) {
     memory_free(s->template_text);
     s->template_text = NULL;
 }

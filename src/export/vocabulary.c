@@ -33,7 +33,6 @@ typedef struct {
 struct export_vocabulary {
     const model_config *config;
     tokenizer *t; /* NULL: bytes */
-    tokenizer_work *work;
     char path[PATH_BYTES];
     int file;
     json_source source;
@@ -41,7 +40,7 @@ struct export_vocabulary {
     section model, normalizer, before, added, merges;
     char model_type[32], affix[32], unknown[JSON_READER_STRING];
     bool bytes_behind, ignores_merges;
-    special_tokens special;
+    export_special special;
     const char *pre; /* NULL: tokens have scores */
     bool blank;
     bool adds_begin, adds_end;
@@ -358,29 +357,14 @@ static status check_around(const export_vocabulary *v, size_t before, size_t beh
                       v->path, before, behind);
 }
 
-/* By looking at what it does. */
 static status look_around(export_vocabulary *v) {
-    tokenizer_ids ids;
-    uint32_t plain[8], first = 0, last = 0;
-    size_t count, before = 0, all;
-    TRY(tokenizer_encode(v->t, v->work, "a", 1, false, &ids));
-    count = ids.count;
-    if (!count || count > sizeof plain / sizeof *plain)
-        return status_set(STATUS_INVALID, "%s makes no tokens of the letter a", v->path);
-    memcpy(plain, ids.id, count * sizeof *plain);
-    TRY(tokenizer_encode(v->t, v->work, "a", 1, true, &ids));
-    all = ids.count;
-    while (before + count <= all && memcmp(ids.id + before, plain, count * sizeof *plain) != 0) before++;
-    if (before + count > all)
-        return status_set(STATUS_INVALID, "%s makes other tokens of a text with special ones around it",
-                          v->path);
-    first = ids.id[0], last = ids.id[all - 1];
-    TRY(check_around(v, before, all - before - count));
-    v->adds_begin = before == 1, v->adds_end = all - before - count == 1;
-    if (v->adds_begin) v->special.begin = first;
-    if (!v->adds_end || v->special.end[0] == last) return STATUS_OK;
+    tokenizer_frame around = tokenizer_around(v->t);
+    TRY(check_around(v, around.before.count, around.behind.count));
+    v->adds_begin = around.before.count == 1, v->adds_end = around.behind.count == 1;
+    if (v->adds_begin) v->special.begin = *around.before.id;
+    if (!v->adds_end || v->special.end[0] == *around.behind.id) return STATUS_OK;
     for (int i = SPECIAL_ENDS - 1; i > 0; i--) v->special.end[i] = v->special.end[i - 1];
-    v->special.end[0] = last;
+    v->special.end[0] = *around.behind.id;
     return STATUS_OK;
 }
 
@@ -391,7 +375,7 @@ static bool is_free(const export_vocabulary *v, int64_t id) {
 
 /* Where nothing is said llama.cpp takes numbers of its own, whatever tokens they are. */
 static status settle_ends(export_vocabulary *v, text *notes) {
-    special_tokens *s = &v->special;
+    export_special *s = &v->special;
     int64_t *const all[] = { &s->begin, &s->unknown, &s->pad, &s->end[0], &s->end[1], &s->end[2] };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (*all[i] >= v->size)
@@ -438,14 +422,13 @@ static status make_room(export_vocabulary *v) {
 
 static status read_tokenizer(const char *directory, export_vocabulary *v, text *notes) {
     TRY(tokenizer_open(&v->source, &v->t));
-    TRY(tokenizer_work_open(v->t, &v->work));
     TRY(note_sections(v));
     TRY(read_cutting(v, notes));
     TRY(make_room(v));
     TRY(read_all_added(v, notes));
     TRY(each_merge(v, count_merge, NULL));
     if (v->bytes_behind) TRY(make_scores(v));
-    TRY(special_read(directory, v->config, v->t, &v->special, notes));
+    TRY(export_special_read(directory, v->config, v->t, &v->special, notes));
     TRY(look_around(v));
     return settle_ends(v, notes);
 }
@@ -484,8 +467,7 @@ status export_vocabulary_open(const char *directory, const model_config *c, expo
 
 void export_vocabulary_close(export_vocabulary *v) {
     if (!v) return;
-    special_close(&v->special);
-    tokenizer_work_close(v->work);
+    export_special_close(&v->special);
     tokenizer_close(v->t);
     if (v->file >= 0) close(v->file);
     memory_free(v->added_as);
@@ -506,7 +488,7 @@ bool export_vocabulary_has(const export_vocabulary *v, const char *token) {
 
 uint64_t export_vocabulary_held(const export_vocabulary *v) {
     if (!v->t) return sizeof *v;
-    return sizeof *v + tokenizer_bytes(v->t) + tokenizer_work_bytes(v->work) + (uint64_t)v->size +
+    return sizeof *v + tokenizer_bytes(v->t) + (uint64_t)v->size +
            (v->scores ? (uint64_t)v->size * (sizeof *v->scores + sizeof *v->pairs) : 0) + 2 * v->longest +
            v->special.template_bytes;
 }
@@ -569,7 +551,7 @@ static void put_id(gguf_writer *w, const char *key, int64_t id) {
 }
 
 static void put_special(const export_vocabulary *v, gguf_writer *w) {
-    const special_tokens *s = &v->special;
+    const export_special *s = &v->special;
     put_id(w, "tokenizer.ggml.bos_token_id", s->begin);
     put_id(w, "tokenizer.ggml.eos_token_id", s->end[0]);
     put_id(w, "tokenizer.ggml.eot_token_id", s->end[1]);

@@ -292,16 +292,21 @@ status model_config_write(const char *directory, const model_config *c, const mo
 
 void model_config_text(const model_config *c, text *out) { write_object(c, NULL, put_members, out); }
 
-status model_config_ends(const char *directory, const model_config *c, families_tokens *t) {
+/* Leaves `*t` as it is where the file is not there or says nothing of ends. */
+static status read_ends(const char *directory, const char *name, families_tokens *t) {
     char path[PATH_BYTES];
     json_document d;
-    *t = c->tokens;
-    if (snprintf(path, sizeof path, "%s/generation_config.json", directory) >= PATH_BYTES ||
-        access(path, F_OK) != 0)
+    if (snprintf(path, sizeof path, "%s/%s", directory, name) >= PATH_BYTES || access(path, F_OK) != 0)
         return STATUS_OK;
     TRY(json_open(path, &d));
     status result = json_as_object(d.root);
     if (result == STATUS_OK && json_has(d.root, "eos_token_id")) result = read_special_tokens(d.root, t);
     json_close(&d);
     return result;
+}
+
+status model_config_ends(const char *directory, const model_config *c, families_tokens *t) {
+    *t = c ? c->tokens : (families_tokens){ 0 };
+    if (!c) TRY(read_ends(directory, "config.json", t));
+    return read_ends(directory, "generation_config.json", t);
 }

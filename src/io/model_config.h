@@ -34,5 +34,5 @@ void model_config_text(const model_config *c, text *out);
 status model_config_labels(const char *path, const model_config *c, label_names *names);
 
 /* The tokens that end a text: what the directory's generation_config.json says, where it does, else its
- * config. */
+ * config. `c` NULL: its config.json is asked, of whatever type the model is, where there is one. */
 status model_config_ends(const char *directory, const model_config *c, families_tokens *t);

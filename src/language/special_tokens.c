@@ -7,7 +7,7 @@
 
 /* Where a token may come from. The last place that says something of a name counts, but for FROM_SAVED, which
  * counts where neither FROM_EXPLICIT nor FROM_EXTRA has any token at all. */
-enum { FROM_CLASS, FROM_CONFIG, FROM_MAP, FROM_SAVED, FROM_EXPLICIT, FROM_EXTRA };
+enum { FROM_CLASS = SPECIAL_TOKENS_USUAL, FROM_CONFIG, FROM_MAP, FROM_SAVED, FROM_EXPLICIT, FROM_EXTRA };
 
 static const char *const known[] = { "bos_token", "eos_token", "unk_token", "sep_token",
                                      "pad_token", "cls_token", "mask_token" };
@@ -51,10 +51,10 @@ static bool is_token_name(const char *name) {
 
 /* ---- the list ---- */
 
-static special_token *find(special_tokens *t, const char *name) {
-    for (uint32_t i = 0; i < t->count; i++)
-        if (strcmp(t->items[i].name, name) == 0) return &t->items[i];
-    return NULL;
+static uint32_t place_of(const special_tokens *t, const char *name) {
+    uint32_t i = 0;
+    while (i < t->count && strcmp(t->items[i].name, name) != 0) i++;
+    return i;
 }
 
 static void remove_one(special_tokens *t, special_token *gone) {
@@ -84,9 +84,9 @@ static status add(special_tokens *t, const char *name, const char *text, uint8_t
 
 /* `text` NULL: this place says that there is none. */
 static status set(special_tokens *t, const char *name, const char *text, uint8_t from) {
-    special_token *before = find(t, name);
-    if (before && before->from > from) return STATUS_OK;
-    if (before) remove_one(t, before);
+    uint32_t at = place_of(t, name);
+    if (at < t->count && t->items[at].from > from) return STATUS_OK;
+    if (at < t->count) remove_one(t, &t->items[at]);
     return text ? add(t, name, text, from) : STATUS_OK;
 }
 
@@ -222,6 +222,11 @@ status special_tokens_read(const char *directory, special_tokens *out) {
     status result = read_files(directory, &x);
     special_tokens_close(&x.saved);
     return result;
+}
+
+const special_token *special_tokens_find(const special_tokens *t, const char *name) {
+    uint32_t at = place_of(t, name);
+    return at < t->count ? &t->items[at] : NULL;
 }
 
 void special_tokens_close(special_tokens *t) {

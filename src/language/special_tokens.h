@@ -15,11 +15,11 @@
 
 #include "base/status.h"
 
-enum { SPECIAL_TOKENS_MOST = 512 };
+enum { SPECIAL_TOKENS_MOST = 512, SPECIAL_TOKENS_USUAL = 0 };
 
 typedef struct {
     char *name, *text;
-    uint8_t from; /* which of the places it comes from; a later one counts more */
+    uint8_t from; /* which of the places it comes from; a later one counts more, and USUAL is its class */
 } special_token;
 
 typedef struct {
@@ -31,4 +31,6 @@ typedef struct {
 /* STATUS_INVALID for a file that can't be read, a token of another kind, one of JSON_READER_STRING bytes or
  * more, and more than SPECIAL_TOKENS_MOST. Close in any case. */
 status special_tokens_read(const char *directory, special_tokens *out);
+/* That of this name; NULL: there is none. */
+const special_token *special_tokens_find(const special_tokens *t, const char *name);
 void special_tokens_close(special_tokens *t); /* fine on a zeroed one */

@@ -358,7 +358,34 @@ static void what_is_said_of_tokens_is_carried(void **state) {
     scratch_write("said/tokenizer_config.json", "{\"eos_token\": \"<nothing>\"}", 26);
     assert_true(
         command_says("export said --to gguf --out never.gguf", 2,
-                     "tokenizer_config.json names the token '<nothing>', which the tokenizer has not"));
+                     "said names the token '<nothing>' as its eos_token, which the tokenizer has not"));
+}
+
+/* Where transformers looks for special tokens they are looked for: the older file of them, and the class,
+ * whose usual ones count only where the tokenizer has them. */
+static void tokens_are_looked_for_as_elsewhere(void **state) {
+    (void)state;
+    static const char map[] = "{\"eos_token\": \"<|endoftext|>\", \"pad_token\": {\"content\": \"!\"}}",
+                      older[] = "{\"tokenizer_class\": \"GPT2TokenizerFast\"}",
+                      other[] = "{\"tokenizer_class\": \"LlamaTokenizer\"}";
+    shell("rm -rf older && cp -r llama older");
+    scratch_write("older/special_tokens_map.json", map, sizeof map - 1);
+    gguf_reader *r = exported("older");
+    uint32_t end = gguf_reader_u32(r, "tokenizer.ggml.eos_token_id"),
+             padding = gguf_reader_u32(r, "tokenizer.ggml.padding_token_id");
+    assert_true(gguf_reader_item(r, "tokenizer.ggml.tokens", end, "<|endoftext|>"));
+    assert_true(gguf_reader_item(r, "tokenizer.ggml.tokens", padding, "!"));
+    gguf_reader_close(r);
+    shell("rm older/special_tokens_map.json");
+    scratch_write("older/tokenizer_config.json", older, sizeof older - 1);
+    r = exported("older");
+    assert_int_equal(gguf_reader_u32(r, "tokenizer.ggml.eos_token_id"), end);
+    assert_int_equal(gguf_reader_u32(r, "tokenizer.ggml.bos_token_id"), end);
+    gguf_reader_close(r);
+    scratch_write("older/tokenizer_config.json", other, sizeof other - 1);
+    r = exported("older");
+    assert_int_equal(gguf_reader_u32(r, "tokenizer.ggml.eos_token_id"), 380); /* which is never used */
+    gguf_reader_close(r);
 }
 
 /* What stands before a text is looked at, not what the file says of it. */
@@ -613,6 +640,7 @@ int main(void) {
         cmocka_unit_test(a_vocabulary_that_is_larger_is_refused),
         cmocka_unit_test(what_is_said_of_tokens_is_carried),
         cmocka_unit_test(long_rows_pass_as_well),
+        cmocka_unit_test(tokens_are_looked_for_as_elsewhere),
         cmocka_unit_test(what_begins_a_text_is_found),
         cmocka_unit_test(names_mean_what_they_say),
         cmocka_unit_test(characters_have_scores),

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/labels_language.h"
 #include "io/scratch.h"
 
 #define SHORT "--steps 30 --batch 8 --context 24 --lr 1e-2 --threads 2 --warmup 2 --dropout 0 "
@@ -212,12 +213,44 @@ static void texts_are_planned_for(void **state) {
     command_free(&r);
 }
 
+/* What stands around a text is known whatever the tokenizer makes of a letter, and its own length of samples
+ * is not taken: they are as long as --context. */
+static void tokenizers_frame_texts(void **state) {
+    (void)state;
+    static const char json[] =
+        "{\"version\": \"1.0\", \"truncation\": {\"direction\": \"Right\", \"max_length\": 4, \"strategy\": "
+        "\"LongestFirst\", \"stride\": 0}, \"padding\": {\"strategy\": {\"Fixed\": 6}, \"direction\": "
+        "\"Right\", "
+        "\"pad_to_multiple_of\": null, \"pad_id\": 0, \"pad_type_id\": 0, \"pad_token\": \"[CLS]\"}, "
+        "\"added_tokens\": [], \"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, "
+        "\"content\": \"\"}, \"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}, \"decoder\": null, "
+        "\"post_processor\": {\"type\": \"BertProcessing\", \"sep\": [\"[SEP]\", 1], \"cls\": [\"[CLS]\", "
+        "0]}, "
+        "\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"[CLS]\": 0, \"[SEP]\": 1, \"b\": 2}, "
+        "\"unk_token\": \"[CLS]\"}}";
+    static const uint32_t expected[] = { 0, 2, 2, 2, 2, 1 };
+    labelled_tokens t = { 0 };
+    const uint32_t *ids;
+    uint64_t count;
+    void *words;
+    assert_int_equal(system("mkdir framed"), 0);
+    scratch_write("framed/tokenizer.json", json, sizeof json - 1);
+    if (labels_language.open("framed", &words, &t) != STATUS_OK) fail_msg("%s", status_message());
+    assert_true(t.before == 1 && t.behind == 1);
+    assert_int_equal(t.encode(t.context, "b b a b b", 9, &ids, &count), STATUS_OK);
+    assert_int_equal(count, 6);
+    assert_memory_equal(ids, expected, sizeof expected);
+    assert_int_equal(t.encode(t.context, "a", 1, &ids, &count), STATUS_OK);
+    assert_int_equal(count, 2);
+    labels_language.close(words);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_are_learned),         cmocka_unit_test(labels_of_numbers_are_sorted_as_such),
         cmocka_unit_test(scores_are_learned),          cmocka_unit_test(a_new_head_is_said),
         cmocka_unit_test(another_head_is_another_run), cmocka_unit_test(what_makes_no_sense_is_refused),
-        cmocka_unit_test(texts_are_planned_for)
+        cmocka_unit_test(texts_are_planned_for),       cmocka_unit_test(tokenizers_frame_texts)
     };
     return cmocka_run_group_tests_name("judges", tests, open_files, scratch_close);
 }

@@ -125,6 +125,18 @@ static size_t compare_spans(const tokenizer *t, tokenizer_work *w, const golden_
     return ids.count;
 }
 
+/* The library's ids with special ones are those without, and what is said to stand around them. */
+static void compare_around(const tokenizer *t, const golden_case *c) {
+    tokenizer_frame f = tokenizer_around(t);
+    size_t first = f.before.count, inside = first + c->count;
+    if (f.before.count + f.behind.count && c->special_count == c->count)
+        return; /* both are cut, or filled up */
+    assert_int_equal(c->special_count, inside + f.behind.count);
+    compare_ids(f.before, c->special, first);
+    compare_ids((tokenizer_ids){ c->ids, c->count }, c->special + first, c->count);
+    compare_ids(f.behind, c->special + inside, f.behind.count);
+}
+
 static size_t compare_case(const tokenizer *t, tokenizer_work *w, const golden_case *c) {
     tokenizer_ids ids;
     tokenizer_text text;
@@ -134,6 +146,7 @@ static size_t compare_case(const tokenizer *t, tokenizer_work *w, const golden_c
     }
     assert_int_equal(tokenizer_encode(t, w, c->text, c->bytes, true, &ids), STATUS_OK);
     compare_ids(ids, c->special, c->special_count);
+    compare_around(t, c);
     ids = (tokenizer_ids){ c->special, c->special_count };
     assert_int_equal(tokenizer_decode(t, w, ids, false, &text), STATUS_OK);
     compare_text(text, c->decoded, c->decoded_bytes);

@@ -75,16 +75,20 @@ static status plain_segment(void *context, const char *data, size_t bytes, size_
 
 /* ---- around it ---- */
 
-/* How many ids the post-processors put around a text. */
-static uint64_t count_around(const tokenizer *t) {
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < t->post_processors.count; i++)
-        n += (uint64_t)t->post_processors.items[i].before_count + t->post_processors.items[i].after_count;
-    return n;
+/* One post-processor at most puts ids around a text (post_processors.c). */
+tokenizer_frame tokenizer_around(const tokenizer *t) {
+    tokenizer_frame f = { 0 };
+    for (uint32_t i = 0; i < t->post_processors.count; i++) {
+        const part *p = &t->post_processors.items[i];
+        if (p->before_count) f.before = (tokenizer_ids){ p->before, p->before_count };
+        if (p->after_count) f.behind = (tokenizer_ids){ p->after, p->after_count };
+    }
+    return f;
 }
 
 static status truncate_ids(const tokenizer *t, tokenizer_work *w, bool special) {
-    uint64_t around = special ? count_around(t) : 0;
+    tokenizer_frame f = tokenizer_around(t);
+    uint64_t around = special ? (uint64_t)f.before.count + f.behind.count : 0;
     if (!t->truncates) return STATUS_OK;
     if (around > t->most_ids)
         return status_set(STATUS_INVALID,

@@ -67,6 +67,13 @@ typedef struct {
 status tokenizer_encode(const tokenizer *t, tokenizer_work *w, const char *text, size_t bytes, bool special,
                         tokenizer_ids *ids);
 
+/* What the file's post-processor puts before and behind every text, whatever the text is. They stay as long
+ * as the tokenizer. */
+typedef struct {
+    tokenizer_ids before, behind;
+} tokenizer_frame;
+tokenizer_frame tokenizer_around(const tokenizer *t);
+
 /* And which bytes of the text each token stands for, as the tokenizers library's offsets say it: from the
  * first character that the token has a part of to behind the last one. So a token that is part of a character
  * has the whole of it, blanks are not cut off, and what the post-processor adds has an empty span at 0.
