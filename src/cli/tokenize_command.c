@@ -1,34 +1,14 @@
 /* snug tokenize: documents into one file of tokens. */
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/signals.h"
 #include "cli/tokenize_command.h"
 #include "io/file.h"
 #include "io/json.h"
-
-/* ---- signals ---- */
-
-static volatile sig_atomic_t stop;
-
-static void asked_to_stop(int signal_number) {
-    if (stop && signal_number == SIGINT) _exit(STATUS_INTERRUPTED);
-    stop = 1;
-}
-
-static void watch_signals(void) {
-    static const int signals[] = { SIGINT, SIGTERM, SIGUSR1 };
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        struct sigaction old, action = { .sa_flags = SA_RESTART };
-        action.sa_handler = asked_to_stop;
-        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction(signals[i], &action, NULL);
-    }
-}
 
 /* ---- what people see ---- */
 
@@ -65,18 +45,20 @@ static void grown(void *context, const tokenize_plan *p, const char *why) {
     output_flush(w->people);
 }
 
-static const char *kind_words(source_kind k) {
-    static const char *const words[] = { "texts", "prompts with completions", "chats" };
-    return words[k];
+static const char *kind_words(source_kind k, uint64_t count) {
+    static const char *const words[][2] = { { "text", "texts" },
+                                            { "prompt with its completion", "prompts with completions" },
+                                            { "chat", "chats" } };
+    return words[k][count != 1];
 }
 
 static void print_plan(output *people, const tokenize_plan *p, const char *out) {
     char records[REPORT_NUMBER_BYTES], bytes[UNITS_TEXT_BYTES], memory[UNITS_TEXT_BYTES],
         disk[UNITS_TEXT_BYTES], name[REPORT_NAME_BYTES];
     output_add(people, "Data: %s %s, %s in %" PRIu64 " file%s\n", report_count(p->counts.records, records),
-               kind_words(p->kind), units_bytes_text(p->counts.bytes, bytes), p->counts.files,
-               p->counts.files == 1 ? "" : "s");
-    output_add(people, "Memory: %s for %d thread%s, at most %s of disk for %s\n",
+               kind_words(p->kind, p->counts.records), units_bytes_text(p->counts.bytes, bytes),
+               p->counts.files, p->counts.files == 1 ? "" : "s");
+    output_add(people, "Memory: %s for %d thread%s; %s of disk for %s if every byte were a token\n",
                units_bytes_text(p->bytes, memory), p->threads, p->threads == 1 ? "" : "s",
                units_bytes_text(p->disk, disk), report_name(out, name));
     output_flush(people);
@@ -86,21 +68,28 @@ static void print_result(output *people, const tokenize_result *r, const char *o
     char tokens[REPORT_NUMBER_BYTES], count[REPORT_NUMBER_BYTES], longest[REPORT_NUMBER_BYTES],
         learned[REPORT_NUMBER_BYTES], bytes[UNITS_TEXT_BYTES], time[REPORT_NUMBER_BYTES],
         name[REPORT_NAME_BYTES], empty[REPORT_NUMBER_BYTES];
-    output_add(people, "%s tokens of %s documents, the longest %s", report_count(r->tokens, tokens),
-               report_count(r->documents, count), report_count(r->longest, longest));
+    output_add(people, "%s token%s of %s document%s, the longest %s", report_count(r->tokens, tokens),
+               r->tokens == 1 ? "" : "s", report_count(r->documents, count), r->documents == 1 ? "" : "s",
+               report_count(r->longest, longest));
     if (r->learned < r->tokens)
-        output_add(people, "; %s of them are learned", report_count(r->learned, learned));
-    if (r->empty) output_add(people, "; %s had no token and were left out", report_count(r->empty, empty));
-    if (r->resumed) output_add(people, "; %s were there already", report_count(r->resumed, count));
+        output_add(people, "; %s of them %s learned", report_count(r->learned, learned),
+                   r->learned == 1 ? "is" : "are");
+    if (r->empty)
+        output_add(people, "; %s had no token and %s left out", report_count(r->empty, empty),
+                   r->empty == 1 ? "was" : "were");
+    if (r->resumed)
+        output_add(people, "; %s %s there already", report_count(r->resumed, count),
+                   r->resumed == 1 ? "was" : "were");
     output_add(people, "\n%s: %s, made in %s\n", report_name(out, name),
                units_bytes_text(r->file_bytes, bytes), report_duration(r->seconds, time));
 }
 
-static void print_json(output *out, const tokenize_plan *p, const tokenize_result *r) {
+static void print_json(output *out, const tokenize_plan *p, const tokenize_result *r, bool made) {
     text t = { 0 };
     json_writer j = { .out = &t, .lines = true };
     char digits[DIGEST_TEXT_BYTES];
     json_begin_object(&j, NULL);
+    json_put_bool(&j, "made", made);
     json_put_string(&j, "identity", digest_text_of(p->identity, digits));
     json_put_unsigned(&j, "files", p->counts.files);
     json_put_unsigned(&j, "records", p->counts.records);
@@ -124,6 +113,16 @@ static void print_json(output *out, const tokenize_plan *p, const tokenize_resul
 
 /* ---- the command ---- */
 
+_Static_assert((int)OPTION_LIST_MOST <= (int)SOURCE_PATHS, "as many --data as may be given have room");
+
+static status make(tokenize *making, cli_streams *streams, const tokenize_options *t, tokenize_result *r) {
+    bool shows = streams->people.file;
+    if (shows) print_plan(&streams->people, tokenize_planned(making), t->out);
+    TRY(tokenize_run(making, r));
+    if (shows) print_result(&streams->people, r, t->out);
+    return STATUS_OK;
+}
+
 status tokenize_command_make(const options *o, cli_streams *streams, tokenize_options *t, bool shows) {
     watcher w = { .people = &streams->people };
     tokenize *making = NULL;
@@ -132,22 +131,17 @@ status tokenize_command_make(const options *o, cli_streams *streams, tokenize_op
     t->data.columns = o->columns, t->data.replace = o->replace;
     t->learn = o->learn == LEARN_ALL ? TOKENIZE_LEARN_ALL : TOKENIZE_LEARN_ANSWERS;
     t->threads = (int)o->run.threads;
-    t->progress = progressed, t->grown = grown, t->context = &w, t->stop = &stop;
-    watch_signals();
+    t->progress = progressed, t->grown = grown, t->context = &w, t->stop = &signals_stop;
+    signals_watch(SIGNALS_READS_GO_ON);
     status result = tokenize_open(t, &making);
-    if (result == STATUS_OK && tokenize_is_made(t->out, tokenize_planned(making)->identity)) {
-        if (shows && streams->people.file)
-            output_add(&streams->people, "%s is there already, of the same data and tokenizer\n",
-                       report_name(t->out, name));
-        tokenize_close(making);
-        return STATUS_OK;
-    }
-    if (result == STATUS_OK && streams->people.file)
-        print_plan(&streams->people, tokenize_planned(making), t->out);
+    bool there = result == STATUS_OK && tokenize_is_made(t->out, tokenize_planned(making)->identity, &r);
+    if (there && shows && streams->people.file)
+        output_add(&streams->people, "%s is there already, of the same data and tokenizer\n",
+                   report_name(t->out, name));
     w.said = 0;
-    if (result == STATUS_OK) result = tokenize_run(making, &r);
-    if (result == STATUS_OK && streams->people.file) print_result(&streams->people, &r, t->out);
-    if (result == STATUS_OK && shows && o->json) print_json(&streams->result, tokenize_planned(making), &r);
+    if (result == STATUS_OK && !there) result = make(making, streams, t, &r);
+    if (result == STATUS_OK && shows && o->json)
+        print_json(&streams->result, tokenize_planned(making), &r, !there);
     tokenize_close(making);
     return result;
 }

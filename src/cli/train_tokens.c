@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/signals.h"
 #include "cli/tokenize_command.h"
 #include "io/file.h"
 #include "io/model_config.h"
@@ -29,12 +30,19 @@ static bool is_tokens(const char *path) {
     return kind != DATA_KIND_BYTES && kind != DATA_KIND_JSONL;
 }
 
-/* Of a folder the first file tells, as for who reads it. */
-static status is_documents(const char *path, bool *yes) {
+/* What --data-kind says of documents; it is auto or jsonl here. */
+static document_format format_said(const options *o) {
+    return o->run.data_kind == DATA_KIND_JSONL ? DOCUMENT_JSON : DOCUMENT_AUTO;
+}
+
+/* Of a folder the first file tells, as for who reads it; a format that is said tells of all. */
+static status is_documents(const options *o, const char *path, bool *yes) {
     document_files files = { 0 };
     struct stat about;
     *yes = false;
     if (stat(path, &about) != 0) return STATUS_OK; /* whoever opens it says that there is none */
+    *yes = true;
+    if (format_said(o) != DOCUMENT_AUTO) return STATUS_OK;
     *yes = !is_tokens(path);
     if (!S_ISDIR(about.st_mode)) return STATUS_OK;
     status result = document_files_open(path, DOCUMENT_AUTO, &files);
@@ -47,9 +55,19 @@ static status is_documents(const char *path, bool *yes) {
 
 static status make(const options *o, cli_streams *streams, const char *path, const char *out) {
     tokenize_options t = { .model = o->subject, .out = out, .data = { .count = 1, .paths = { path } } };
+    t.data.format = format_said(o);
     TRY(setup_budget(&o->run, &t.memory));
     if (t.memory == UINT64_MAX) t.memory = 0;
     return tokenize_command_make(o, streams, &t, false);
+}
+
+static pid_t maker; /* while one is waited for */
+
+/* A terminal sends SIGINT to both processes, others to the one they know. The maker ends by itself where it
+ * can go on, and says so. It is not handed a SIGINT: that would be the second one, which ends it at once. */
+static void hand_on(int signal_number) {
+    signals_stop = 1;
+    kill(maker, signal_number == SIGINT ? SIGTERM : signal_number);
 }
 
 /* Says over the pipe why it failed; its status is the process's. */
@@ -62,7 +80,7 @@ static void be_maker(const options *o, cli_streams *streams, const char *path, c
     _exit((int)result);
 }
 
-static status answer_of(pid_t maker, int said) {
+static status answer_of(int said) {
     char why[1024] = "";
     size_t used = 0;
     int how = 0;
@@ -74,25 +92,47 @@ static status answer_of(pid_t maker, int said) {
             break;
     }
     while (waitpid(maker, &how, 0) < 0 && errno == EINTR) {}
-    if (WIFEXITED(how) && WEXITSTATUS(how) == 0) return STATUS_OK;
+    bool good = WIFEXITED(how) && WEXITSTATUS(how) == 0; /* also where it had ended when the signal came */
+    if (signals_stop && (good || !*why))
+        return status_set(STATUS_INTERRUPTED, "stopped; the same command goes on from there");
+    if (good) return STATUS_OK;
     if (WIFEXITED(how)) return status_set((status)WEXITSTATUS(how), "%s", why);
     return status_set(STATUS_FAILED, "the process that makes tokens was ended by signal %d%s", WTERMSIG(how),
                       WTERMSIG(how) == SIGKILL ? ": the machine had no memory left" : "");
 }
 
-static status make_apart(const options *o, cli_streams *streams, const char *path, const char *out) {
-    int ends[2];
-    if (pipe(ends) != 0) return status_set(STATUS_FAILED, "cannot make a pipe: %s", strerror(errno));
-    output_flush(&streams->people);
-    pid_t maker = fork();
+/* Signals come to the maker only when it watches, and to this process only when there is a maker. */
+static status start_maker(const options *o, cli_streams *streams, const char *path, const char *out,
+                          const int ends[2], signals_kept *kept) {
+    sigset_t mask;
+    status result = STATUS_OK;
+    signals_hold(&mask);
+    maker = fork();
     if (maker == 0) {
         close(ends[0]);
+        signals_watch(SIGNALS_READS_GO_ON);
+        signals_let(&mask);
         be_maker(o, streams, path, out, ends[1]);
     }
+    if (maker < 0)
+        result = status_set(STATUS_FAILED, "cannot start a process to make tokens in: %s", strerror(errno));
+    else
+        signals_call(hand_on, SIGNALS_READS_GO_ON, kept);
+    signals_let(&mask);
+    return result;
+}
+
+static status make_apart(const options *o, cli_streams *streams, const char *path, const char *out) {
+    int ends[2];
+    signals_kept kept;
+    if (pipe(ends) != 0) return status_set(STATUS_FAILED, "cannot make a pipe: %s", strerror(errno));
+    output_flush(&streams->people);
+    status result = start_maker(o, streams, path, out, ends, &kept);
     close(ends[1]);
-    status result =
-        maker < 0 ? status_set(STATUS_FAILED, "cannot start a process to make tokens in: %s", strerror(errno))
-                  : answer_of(maker, ends[0]);
+    if (result == STATUS_OK) {
+        result = answer_of(ends[0]);
+        signals_restore(&kept);
+    }
     close(ends[0]);
     return result;
 }
@@ -102,7 +142,7 @@ static status make_apart(const options *o, cli_streams *streams, const char *pat
 static status replace(const options *o, cli_streams *streams, const char **path, const char *name,
                       char made[TRAIN_TOKENS_PATH]) {
     bool yes = false;
-    if (*path) TRY(is_documents(*path, &yes));
+    if (*path) TRY(is_documents(o, *path, &yes));
     if (!yes) return STATUS_OK;
     if (!o->run.out)
         return status_set(STATUS_INVALID,

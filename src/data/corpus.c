@@ -1,6 +1,5 @@
 #include "data/corpus.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "data/folder.h"
 
 /* So many files stay open; beyond that each read opens its file. */
 enum { OPEN_FILES = 128 };
@@ -38,7 +38,9 @@ static status inspect(corpus *c, data_kind wanted, data_file *f) {
     if (c->ceiling < f->ceiling) c->ceiling = f->ceiling;
     if (c->longest < f->longest) c->longest = f->longest;
     c->learns_some = c->learns_some || f->learned;
-    c->held_bytes += sizeof *f + strlen(f->path) + 1 + f->mark_count * sizeof *f->marks;
+    c->says_special = c->says_special || f->special_count;
+    c->held_bytes += sizeof *f + strlen(f->path) + 1 + f->mark_count * sizeof *f->marks +
+                     f->special_count * sizeof *f->special;
     if (c->count >= FEW_FILES) c->held_bytes += LISTED_BYTES;
     return STATUS_OK;
 }
@@ -91,35 +93,20 @@ static status add_file(corpus *c, data_kind wanted, char *path, bool inside) {
         c->files[c->count++] = f;
     } else {
         memory_free(f.marks);
+        memory_free(f.special);
         memory_free(path);
     }
     return result;
 }
 
-static int visible(const struct dirent *item) { return item->d_name[0] != '.'; }
-static int by_name(const struct dirent **a, const struct dirent **b) {
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
+typedef struct {
+    corpus *to;
+    data_kind wanted;
+} listing;
 
-static status add_folder(corpus *c, data_kind wanted, const char *folder) {
-    struct dirent **items;
-    int count = scandir(folder, &items, visible, by_name);
-    if (count < 0)
-        return status_set(STATUS_INVALID, "cannot read the folder %s: %s", folder, strerror(errno));
-    status result = STATUS_OK;
-    for (int i = 0; i < count; i++) {
-        size_t bytes = strlen(folder) + strlen(items[i]->d_name) + 2;
-        char *path = result == STATUS_OK ? memory_new(bytes, 1) : NULL;
-        if (path) {
-            snprintf(path, bytes, "%s/%s", folder, items[i]->d_name);
-            result = add_file(c, wanted, path, true);
-        } else if (result == STATUS_OK) {
-            result = status_set(STATUS_FAILED, "%s: no memory for the names of its files", folder);
-        }
-        memory_free(items[i]);
-    }
-    memory_free(items);
-    return result;
+static status add_inside(void *context, char *path) {
+    const listing *l = context;
+    return add_file(l->to, l->wanted, path, true);
 }
 
 static status add_path(corpus *c, data_kind wanted, const char *path) {
@@ -132,7 +119,7 @@ static status add_path(corpus *c, data_kind wanted, const char *path) {
     if (stat(path, &about) != 0)
         return status_set(STATUS_INVALID, "cannot open the data %s: %s", path, strerror(errno));
     if (S_ISDIR(about.st_mode)) {
-        TRY(add_folder(c, wanted, path));
+        TRY(folder_list(path, add_inside, &(listing){ c, wanted }));
         if (c->count == 0)
             return status_set(STATUS_INVALID,
                               "the folder %s has no file with anything in it; put the texts right into it",
@@ -189,6 +176,7 @@ void corpus_close(corpus *c) {
     for (uint32_t i = 0; i < c->count; i++) {
         if (c->files[i].handle >= 0) close(c->files[i].handle);
         memory_free(c->files[i].marks);
+        memory_free(c->files[i].special);
         memory_free(c->files[i].path);
     }
     memory_free(c->files);

@@ -16,8 +16,9 @@ typedef struct {
     uint32_t width;   /* of the widest token */
     uint64_t ceiling; /* every id is below */
     uint64_t tokens, documents, held_bytes;
-    uint64_t longest; /* document, in tokens; 0: nobody knows */
-    bool learns_some; /* not all tokens are labels */
+    uint64_t longest;  /* document, in tokens; 0: nobody knows */
+    bool learns_some;  /* not all tokens are labels */
+    bool says_special; /* and some stand for no text */
 } corpus;
 
 /* STATUS_INVALID with a sentence when the path is missing, unreadable, damaged or empty. For one user; each

@@ -16,7 +16,7 @@ typedef struct {
     uint64_t seed;
     uint32_t context, vocabulary; /* tokens of a sample; any token is below */
     int32_t mask;
-    bool skips_ignored; /* what labels ignore, as padding, is not hidden */
+    bool skips_ignored; /* what labels ignore, as padding and special tokens, is not hidden */
 } data_masking;
 
 /* Rewrites the tokens and labels of sample `number`, each of `context`; the labels' old values

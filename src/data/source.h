@@ -25,6 +25,7 @@ struct data_source {
     uint32_t field_count;
     int32_t
         label_field; /* the field of i32 labels, of which those not ignored are counted; or DATA_NO_LABELS */
+    bool in_place;   /* labels are the tokens themselves, ignored where nothing may be hidden (masking.h) */
     uint64_t field_bytes[DATA_MAX_FIELDS]; /* of one sample */
     data_range ranges[DATA_MAX_FIELDS];    /* of fields whose numbers `read` has not looked at */
     uint64_t scratch_bytes;                /* that one read needs beside the fields */

@@ -13,6 +13,7 @@ typedef struct {
     uint64_t first, tokens;
     bool hold_out;
     bool packed, whole; /* whole: samples are `windows` */
+    bool gaps;          /* asked for; labels are in place then where something is said of tokens */
     text_source_packing packing;
     windows windows;
 } text_state;
@@ -31,6 +32,7 @@ static data_window window_of(const data_source *s, void *scratch) {
     const text_state *t = s->state;
     return (data_window){ .context = t->context,
                           .vocabulary = t->vocabulary,
+                          .in_place = s->in_place,
                           .scratch = scratch,
                           .scratch_bytes = s->scratch_bytes };
 }
@@ -39,7 +41,7 @@ static data_window window_of(const data_source *s, void *scratch) {
 static void fill(data_window *w, int32_t padding) {
     format_begin(w);
     while (w->at < w->context) format_put_as(w, padding, false);
-    w->labels[w->context - 1] = DATA_IGNORED_LABEL;
+    if (!w->in_place) w->labels[w->context - 1] = DATA_IGNORED_LABEL;
 }
 
 static status read_whole(const text_state *t, uint64_t sample, data_window *w) {
@@ -94,6 +96,7 @@ static status open_part(const text_state *part, data_source *s) {
                         .field_count = 2,
                         .label_field = 1,
                         .field_bytes = { field, field },
+                        .in_place = t->gaps && (c->learns_some || c->says_special),
                         .scratch_bytes = c->format->scratch_bytes,
                         .held_bytes = t->first ? sizeof *t : sizeof *t + sizeof *c + c->held_bytes,
                         .read = source_read,
@@ -110,7 +113,9 @@ status text_source_open(const text_source_options *o, data_source *s) {
         return status_set(STATUS_INVALID,
                           "data needs a context and a vocabulary of at least 1, not %u and %u", o->context,
                           o->vocabulary);
-    text_state t = { .context = o->context, .vocabulary = o->vocabulary, .hold_out = o->hold_out };
+    text_state t = {
+        .context = o->context, .vocabulary = o->vocabulary, .hold_out = o->hold_out, .gaps = o->gaps
+    };
     TRY(corpus_open(o->path, o->kind, &t.of));
     t.tokens = o->hold_out ? t.of->tokens - t.of->tokens / 10 : t.of->tokens;
     status result = STATUS_OK;
@@ -159,6 +164,7 @@ status text_source_pack(data_source *s, const text_source_packing *p) {
                           "tokens of it with snug tokenize",
                           t->of->files[0].path);
     TRY(keep_whole(t, p->way == TEXT_SOURCE_ALONE));
+    s->in_place = t->gaps;
     s->samples = t->windows.windows;
     s->held_bytes += t->windows.held_bytes;
     return STATUS_OK;

@@ -20,6 +20,8 @@
 typedef struct {
     const char *path;
     data_kind kind;
+    bool gaps;           /* for models that fill them: where a file says which tokens are not to be hidden,
+                            labels are in place (source.h) and say so */
     bool hold_out;       /* the last tenth of the tokens is left for text_source_held_out */
     uint32_t context;    /* T */
     uint32_t vocabulary; /* ids must be below; checked when they are read */

@@ -11,7 +11,7 @@ data_masking loader_plan_masking(const setup *s, bool validation) {
                            .context = (uint32_t)s->request.run.context,
                            .vocabulary = (uint32_t)s->model.vocabulary,
                            .mask = s->model.mask,
-                           .skips_ignored = s->pack == PACK_WHOLE || s->pack == PACK_PAD };
+                           .skips_ignored = (validation ? &s->validation : &s->train)->in_place };
 }
 
 static loader_options options_of(const setup *s, const data_source *source) {

@@ -119,6 +119,7 @@ static status open_text(setup *s, const char *path, bool hold_out, data_source *
     TRY(text_source_open(&(text_source_options){ .path = path,
                                                  .kind = s->options.data_kind,
                                                  .hold_out = hold_out,
+                                                 .gaps = s->model.masks,
                                                  .context = (uint32_t)s->request.run.context,
                                                  .vocabulary = (uint32_t)s->model.vocabulary },
                          source));

@@ -19,10 +19,10 @@ typedef struct {
     uint32_t before_count, behind_count;
 } frame;
 
-/* Finds what stands around a text. `end`: the token that ends a document where the tokenizer puts none behind
- * it; TOKENIZER_NONE: there is none. The other fields are the caller's. STATUS_INVALID where a tokenizer puts
- * more around a text than there is room for. */
-status frame_open(frame *f, tokenizer_work *w, uint32_t end);
+/* Takes from the tokenizer what stands around a text. `end`: the token that ends a document where the
+ * tokenizer puts none behind it; TOKENIZER_NONE: there is none. The other fields are the caller's.
+ * STATUS_INVALID where a tokenizer puts more around a text than there is room for. */
+status frame_open(frame *f, uint32_t end);
 
 /* Tokens of a part of a document, with the bytes of its text that are learned. */
 typedef struct {

@@ -73,6 +73,9 @@ static void close_all(token_writer *w) {
 
 /* ---- marks ---- */
 
+/* What the header says beside the lengths of its lists: all in it is text. */
+#define MADE_FIELDS(DO) DO(tokens) DO(documents) DO(learned) DO(empty) DO(longest)
+
 /* Each number of a mark and its name in the file. */
 #define MARK_FIELDS(DO)                                                                                      \
     DO(tokens, at.tokens)                                                                                    \
@@ -224,6 +227,14 @@ static void add_list(json_writer *j, const char *name, const char *type, uint64_
     json_end_object(j);
 }
 
+static uint64_t special_bytes(const token_writer *w) { return w->special_count * sizeof *w->special; }
+
+static void put_digits(json_writer *j, const char *name, uint64_t number) {
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRIu64, number);
+    json_put_string(j, name, digits);
+}
+
 static void header_text(const token_writer *w, const char *const *about, text *t) {
     json_writer j = { .out = t };
     char digits[DIGEST_TEXT_BYTES];
@@ -233,10 +244,16 @@ static void header_text(const token_writer *w, const char *const *about, text *t
     json_put_string(&j, "format", FORMAT);
     json_put_string(&j, "identity", digest_text_of(w->identity, digits));
     for (; *about; about += 2) json_put_string(&j, about[0], about[1]);
+#define PUT(name) put_digits(&j, #name, w->at.name);
+    MADE_FIELDS(PUT)
+#undef PUT
     json_end_object(&j);
     add_list(&j, "tokens", w->width == 2 ? "U16" : "U32", w->at.tokens, 0, tokens);
     add_list(&j, "ends", "U64", w->at.documents, tokens, ends);
-    if (w->masks) add_list(&j, "learned", "U8", w->at.tokens, tokens + ends, w->at.tokens);
+    uint64_t learned = w->masks ? w->at.tokens : 0;
+    if (w->masks) add_list(&j, "learned", "U8", learned, tokens + ends, learned);
+    if (w->special_count)
+        add_list(&j, "special", "U32", w->special_count, tokens + ends + learned, special_bytes(w));
     json_end_object(&j);
 }
 
@@ -262,6 +279,8 @@ static status put_together(token_writer *w, const char *const *about, uint64_t *
         TRY(put_behind(w, i, at));
         at += bytes_of(w, i);
     }
+    if (w->special_count) TRY(write_at(w->files[TOKENS], w->names[TOKENS], at, w->special, special_bytes(w)));
+    at += special_bytes(w);
     TRY(write_header(w, about));
     if (fsync(w->files[TOKENS]) != 0) return cannot("write", w->names[TOKENS]);
     *bytes = at;
@@ -290,28 +309,37 @@ void token_writer_discard(token_writer *w) {
 
 /* ---- what is there ---- */
 
-static bool read_identity(const char *path, const char *header, uint64_t *identity) {
+static bool read_digits(json_value about, const char *name, int base, uint64_t *number) {
+    const char *digits;
+    char *end;
+    if (json_get_string(about, name, &digits) != STATUS_OK || !*digits) return false;
+    *number = strtoull(digits, &end, base);
+    return *end == 0;
+}
+
+static bool read_header(const char *path, const char *header, token_made *m) {
     json_document d = { 0 };
     json_value about;
-    const char *format, *digits;
-    char *end;
+    const char *format;
     bool good = json_parse(path, header, HEADER_BYTES - LENGTH_BYTES, &d) == STATUS_OK &&
                 json_get(d.root, "__metadata__", &about) == STATUS_OK &&
                 json_get_string(about, "format", &format) == STATUS_OK && strcmp(format, FORMAT) == 0 &&
-                json_get_string(about, "identity", &digits) == STATUS_OK;
-    if (good) *identity = strtoull(digits, &end, 16), good = *end == 0 && strlen(digits) == 16;
+                read_digits(about, "identity", 16, &m->identity);
+#define GET(name) good = good && read_digits(about, #name, 10, &m->at.name);
+    MADE_FIELDS(GET)
+#undef GET
     json_close(&d);
     return good;
 }
 
-bool token_writer_identity(const char *path, uint64_t *identity) {
+bool token_writer_made(const char *path, token_made *m) {
     char header[HEADER_BYTES];
-    uint64_t bytes, length;
+    uint64_t length;
     int file;
-    if (io_open(path, &file, &bytes) != STATUS_OK) return false;
-    bool good = bytes >= HEADER_BYTES && io_read_at(file, path, 0, header, sizeof header) == STATUS_OK;
+    *m = (token_made){ 0 };
+    if (io_open(path, &file, &m->bytes) != STATUS_OK) return false;
+    bool good = m->bytes >= HEADER_BYTES && io_read_at(file, path, 0, header, sizeof header) == STATUS_OK;
     close(file);
     memcpy(&length, header, sizeof length);
-    return good && length == HEADER_BYTES - LENGTH_BYTES &&
-           read_identity(path, header + LENGTH_BYTES, identity);
+    return good && length == HEADER_BYTES - LENGTH_BYTES && read_header(path, header + LENGTH_BYTES, m);
 }

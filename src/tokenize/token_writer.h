@@ -27,6 +27,8 @@ typedef struct {
     uint32_t width; /* bytes of a token: 2 or 4 */
     bool masks;     /* there is a list of what is learned */
     uint64_t identity;
+    const uint32_t *special; /* ids that stand for no text, rising; the caller's, set before _finish */
+    uint64_t special_count;
     token_mark at; /* what is written */
 } token_writer;
 
@@ -53,5 +55,9 @@ status token_writer_finish(token_writer *w, const char *const *about, uint64_t *
 void token_writer_keep(token_writer *w);    /* for going on */
 void token_writer_discard(token_writer *w); /* removes all of it */
 
-/* The identity in the header of a file that is there; false: none is said. */
-bool token_writer_identity(const char *path, uint64_t *identity);
+/* What the header of a file that is there says; false: it is none that this has made. */
+typedef struct {
+    uint64_t identity, bytes; /* bytes: of the whole file */
+    token_mark at;            /* at its end; `next` is not said */
+} token_made;
+bool token_writer_made(const char *path, token_made *m);

@@ -26,7 +26,8 @@ struct tokenize {
     tokenizer *tokenizer;
     sources data;
     frame frame;
-    uint32_t end; /* the token that ends a document */
+    uint32_t end;                     /* the token that ends a document */
+    uint32_t *special, special_count; /* ids that stand for no text, rising */
     /* while it runs */
     slot slots[MOST_THREADS];
     void *reading, *record_room;
@@ -42,16 +43,48 @@ struct tokenize {
 
 /* ---- what is the same for all documents ---- */
 
-/* What the model's files name; NONE: nothing. */
+/* What the files beside the tokenizer name, else the first end of the model's configuration that the
+ * tokenizer has; NONE: nothing. */
 static status find_end(tokenize *t) {
     special_tokens named = { 0 };
+    families_tokens said;
+    size_t bytes;
     t->end = TOKENIZER_NONE;
     status result = special_tokens_read(t->options.model, &named);
-    for (uint32_t i = 0; result == STATUS_OK && i < named.count; i++)
-        if (strcmp(named.items[i].name, "eos_token") == 0)
-            t->end = tokenizer_id(t->tokenizer, named.items[i].text, strlen(named.items[i].text));
+    const special_token *end = special_tokens_find(&named, "eos_token");
+    if (result == STATUS_OK && end) t->end = tokenizer_id(t->tokenizer, end->text, strlen(end->text));
     special_tokens_close(&named);
-    return result;
+    TRY(result);
+    if (t->end != TOKENIZER_NONE) return STATUS_OK;
+    TRY(model_config_ends(t->options.model, NULL, &said));
+    for (uint32_t i = said.ends; i-- > 0;)
+        if (tokenizer_token(t->tokenizer, (uint32_t)said.end[i], &bytes)) t->end = (uint32_t)said.end[i];
+    return STATUS_OK;
+}
+
+static bool is_around(const frame *f, uint32_t id) {
+    for (uint32_t i = 0; i < f->before_count; i++)
+        if (f->before[i] == id) return true;
+    for (uint32_t i = 0; i < f->behind_count; i++)
+        if (f->behind[i] == id) return true;
+    return false;
+}
+
+/* Those that the tokenizer calls so, and what stands around a text. */
+static status find_special(tokenize *t) {
+    uint32_t size = tokenizer_size(t->tokenizer), count = 0;
+    for (int keep = 0; keep < 2; keep++) {
+        count = 0;
+        for (uint32_t id = 0; id < size; id++) {
+            if (!tokenizer_is_special(t->tokenizer, id) && !is_around(&t->frame, id)) continue;
+            if (keep) t->special[count] = id;
+            count++;
+        }
+        if (!keep && count && !(t->special = memory_new(count, sizeof *t->special)))
+            return status_set(STATUS_NO_FIT, "no memory for the special tokens of %s", t->options.model);
+    }
+    t->special_count = count;
+    return STATUS_OK;
 }
 
 /* Files of the directory that decide a token. */
@@ -73,11 +106,15 @@ static status add_files(const tokenize *t, digest *d) {
 
 static status find_identity(tokenize *t) {
     const source_options *o = &t->options.data;
-    const uint64_t said[] = { t->plan.kind, t->options.learn, o->replace, t->plan.token_bytes,
-                              t->plan.counts.digest };
+    const frame *f = &t->frame;
+    const uint64_t said[] = { t->plan.kind,          t->options.learn, o->replace,      t->plan.token_bytes,
+                              t->plan.counts.digest, f->behind_count,  t->special_count };
     digest d = digest_begin();
     digest_add(&d, said, sizeof said);
     digest_text(&d, o->columns ? o->columns : "");
+    /* that which ends a document is named by files that say much else besides */
+    digest_add(&d, f->behind, f->behind_count * sizeof *f->behind);
+    if (t->special_count) digest_add(&d, t->special, t->special_count * sizeof *t->special);
     TRY(add_files(t, &d));
     t->plan.identity = digest_value(&d);
     return STATUS_OK;
@@ -150,7 +187,7 @@ static uint64_t record_bytes(const tokenize *t) {
 
 /* What is taken whatever the number of threads. */
 static uint64_t shared_memory(const tokenize *t) {
-    uint64_t record = record_bytes(t);
+    uint64_t record = record_bytes(t) + t->special_count * sizeof *t->special;
     return sizeof *t + tokenizer_bytes(t->tokenizer) + t->data.reader_bytes + t->data.held_bytes + record;
 }
 
@@ -192,7 +229,7 @@ static status open_frame(tokenize *t) {
     TRY(open_work(t, &t->slots[0]));
     TRY(find_end(t));
     /* what a template writes has its special tokens in it */
-    return t->plan.kind == SOURCE_MESSAGES ? STATUS_OK : frame_open(&t->frame, t->slots[0].work, t->end);
+    return t->plan.kind == SOURCE_MESSAGES ? STATUS_OK : frame_open(&t->frame, t->end);
 }
 
 static status open_all(tokenize *t) {
@@ -206,6 +243,7 @@ static status open_all(tokenize *t) {
     TRY(tokenizer_take_whole(t->tokenizer));
     TRY(look(t));
     TRY(open_frame(t));
+    TRY(find_special(t));
     TRY(find_identity(t));
     TRY(plan_threads(t));
     plan_disk(t);
@@ -227,6 +265,7 @@ void tokenize_close(tokenize *t) {
     for (int i = 0; i < MOST_THREADS; i++) slot_close(&t->slots[i]);
     sources_close(&t->data);
     tokenizer_close(t->tokenizer);
+    memory_free(t->special);
     memory_free(t->reading);
     memory_free(t->record_room);
     memory_free(t);
@@ -386,6 +425,14 @@ static uint64_t memory_taken(const tokenize *t) {
     return bytes;
 }
 
+static tokenize_result result_of(const token_mark *at) {
+    return (tokenize_result){ .documents = at->documents,
+                              .tokens = at->tokens,
+                              .learned = at->learned,
+                              .empty = at->empty,
+                              .longest = at->longest };
+}
+
 static status finish(tokenize *t, token_writer *w, tokenize_result *r) {
     static const char *const kinds[] = { "text", "prompts and completions", "messages" };
     char digest_digits[DIGEST_TEXT_BYTES], files[24], records[24];
@@ -398,14 +445,10 @@ static status finish(tokenize *t, token_writer *w, tokenize_result *r) {
                             "kind",    kinds[t->plan.kind],
                             "learn",   t->options.learn == TOKENIZE_LEARN_ALL ? "all" : "answers",
                             NULL };
-    *r = (tokenize_result){ .documents = w->at.documents,
-                            .tokens = w->at.tokens,
-                            .learned = w->at.learned,
-                            .empty = w->at.empty,
-                            .longest = w->at.longest,
-                            .resumed = r->resumed,
-                            .peak_bytes = memory_taken(t),
-                            .seconds = clock_seconds() - t->begun };
+    uint64_t resumed = r->resumed;
+    *r = result_of(&w->at);
+    r->resumed = resumed, r->peak_bytes = memory_taken(t), r->seconds = clock_seconds() - t->begun;
+    w->special = t->special, w->special_count = t->special_count;
     return token_writer_finish(w, about, &r->file_bytes);
 }
 
@@ -475,7 +518,11 @@ status tokenize_run(tokenize *t, tokenize_result *r) {
     }
 }
 
-bool tokenize_is_made(const char *path, uint64_t identity) {
-    uint64_t said;
-    return token_writer_identity(path, &said) && said == identity;
+bool tokenize_is_made(const char *path, uint64_t identity, tokenize_result *r) {
+    token_made m;
+    *r = (tokenize_result){ 0 };
+    if (!token_writer_made(path, &m) || m.identity != identity) return false;
+    *r = result_of(&m.at);
+    r->resumed = m.at.documents, r->file_bytes = m.bytes;
+    return true;
 }

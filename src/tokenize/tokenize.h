@@ -37,7 +37,8 @@ typedef struct {
     uint64_t bytes;     /* of memory, at most, beside the program's own */
     uint32_t grown;     /* how often a text wanted more than that, and it was planned again */
     uint64_t tokenizer; /* of these: its tables, and the template */
-    uint64_t disk;      /* of the file, at most */
+    uint64_t disk;      /* of the file, if every byte of text were a token: templates and normal forms may
+                           make more of them, most texts far fewer */
     uint32_t token_bytes;
 } tokenize_plan;
 
@@ -81,5 +82,6 @@ typedef struct {
  * memory there is. */
 status tokenize_run(tokenize *t, tokenize_result *r);
 
-/* Is `path` a file that says it is of this identity? Whatever can't be read is none. */
-bool tokenize_is_made(const char *path, uint64_t identity);
+/* Is `path` a file that says it is of this identity? Then `*r` is what making it came to, but for time and
+ * memory, which are 0. Whatever can't be read is none. */
+bool tokenize_is_made(const char *path, uint64_t identity, tokenize_result *r);

@@ -260,6 +260,84 @@ static void every_kind_of_tokenizer(void **state) {
 }
 
 /* More than a slot, and documents that are longer than one. */
+/* The tokens of a file that holds one document. */
+static void expect_tokens(const char *path, const uint32_t *ids, uint64_t count) {
+    made m;
+    read_made(path, &m);
+    assert_int_equal(m.documents, 1);
+    assert_int_equal(m.count, count);
+    for (uint64_t i = 0; i < count; i++) assert_int_equal(m.tokens[i], ids[i]);
+    free_made(&m);
+}
+
+static void make_mute(const char *before, const char *behind) {
+    FILE *file = fopen("mute/tokenizer.json", "wb");
+    fprintf(file,
+            "{\"version\": \"1.0\", \"truncation\": null, \"padding\": null, \"added_tokens\": [], "
+            "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, \"content\": \"\"}, "
+            "\"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}, \"decoder\": null, "
+            "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [%s"
+            "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}%s], \"pair\": [{\"Sequence\": {\"id\": \"A\", "
+            "\"type_id\": 0}}, {\"Sequence\": {\"id\": \"B\", \"type_id\": 0}}], \"special_tokens\": "
+            "{\"[CLS]\": {\"id\": \"[CLS]\", \"ids\": [0], \"tokens\": [\"[CLS]\"]}, "
+            "\"[SEP]\": {\"id\": \"[SEP]\", \"ids\": [1], \"tokens\": [\"[SEP]\"]}}}, "
+            "\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"[CLS]\": 0, \"[SEP]\": 1, \"</s>\": 2, "
+            "\"b\": 3, \"?\": 4}, \"unk_token\": \"?\"}}",
+            before, behind);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A tokenizer that makes nothing of the letter a says as well as others what it puts before and behind a
+ * text.
+ */
+static void what_stands_around_does_not_depend_on_a_letter(void **state) {
+    (void)state;
+    static const char cls[] = "{\"SpecialToken\": {\"id\": \"[CLS]\", \"type_id\": 0}}, ",
+                      sep[] = ", {\"SpecialToken\": {\"id\": \"[SEP]\", \"type_id\": 0}}";
+    make_model("mute", "word_level");
+    scratch_write("b.txt", "b a b", 5);
+    make_mute(cls, sep);
+    make("mute", "b.txt", "", "b.safetensors");
+    expect_tokens("b.safetensors", (uint32_t[]){ 0, 3, 3, 1 }, 4);
+    make_mute(cls, "");
+    make("mute", "b.txt", "", "b.safetensors");
+    expect_tokens("b.safetensors", (uint32_t[]){ 0, 3, 3, 2 }, 4); /* and the model's own end */
+    make_mute("", sep);
+    make("mute", "b.txt", "", "b.safetensors");
+    expect_tokens("b.safetensors", (uint32_t[]){ 3, 3, 1 }, 3);
+}
+
+/* What ends a document: eos_token, else the first of the model's ends that the tokenizer has. Another one
+ * makes another file, wherever it is said. */
+static void the_end_is_looked_for(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *says;
+        uint32_t end; /* TOKENIZER_NONE: nothing */
+    } cases[] = {
+        { "config.json", "{}", TOKENIZER_NONE },
+        { "config.json", "{\"model_type\": \"of tomorrow\", \"eos_token_id\": 4}", 4 },
+        { "config.json", "{\"eos_token_id\": 2}", 2 },
+        { "generation_config.json", "{\"eos_token_id\": [70000, 4, 3]}", 4 },
+        { "tokenizer_config.json", "{\"eos_token\": null}", 4 },
+        { "tokenizer_config.json", "{\"eos_token\": \"</s>\"}", 2 },
+    };
+    make_model("mute", "word_level");
+    make_mute("", "");
+    shell("rm mute/tokenizer_config.json mute/config.json mute/chat_template.jinja; rm -f b.safetensors");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "mute/%s", cases[i].file);
+        scratch_write(path, cases[i].says, strlen(cases[i].says));
+        make("mute", "b.txt", "", "b.safetensors");
+        expect_tokens("b.safetensors", (uint32_t[]){ 3, 3, cases[i].end },
+                      cases[i].end == TOKENIZER_NONE ? 2 : 3);
+    }
+    scratch_write("mute/generation_config.json", "{\"eos_token_id\": \"x\"}", 21);
+    shell("rm mute/tokenizer_config.json");
+    assert_true(command_says("tokenize mute --data b.txt --out b.safetensors", 2, "generation_config.json"));
+}
+
 static void threads_change_nothing(void **state) {
     (void)state;
     make_model("m", "llama3");
@@ -533,6 +611,40 @@ static void memory_is_as_planned(void **state) {
     }
 }
 
+/* JSON comes also where there is nothing to make, and says so. */
+static void json_is_there_each_time(void **state) {
+    (void)state;
+    static const char call[] = "tokenize m --data pairs.jsonl --out j.safetensors --json --quiet";
+    static const char *const same[] = { "documents", "tokens",     "learned", "longest",
+                                        "records",   "text_bytes", "empty",   "file_bytes" };
+    uint64_t first[8];
+    make_model("m", "gpt2");
+    for (size_t i = 0; i < 8; i++) {
+        shell("rm -f j.safetensors");
+        first[i] = command_asked(call, same[i]);
+    }
+    assert_true(first[0] > 1 && first[2] > 0 && first[2] < first[1]);
+    for (size_t i = 0; i < 8; i++) assert_int_equal(command_asked(call, same[i]), first[i]);
+    assert_int_equal(command_asked(call, "resumed"), first[0]);
+    command_result r = command_run(call);
+    assert_non_null(strstr(r.out, "\"made\": false"));
+    command_free(&r);
+    shell("rm j.safetensors");
+    r = command_run(call);
+    assert_non_null(strstr(r.out, "\"made\": true"));
+    command_free(&r);
+}
+
+static void one_is_one(void **state) {
+    (void)state;
+    scratch_write("one.jsonl", "{\"text\": \"b\"}", 13);
+    shell("rm -f one.safetensors; rm -f mute/*config.json");
+    assert_true(command_says("tokenize mute --data one.jsonl --out one.safetensors", 0, "Data: 1 text, "));
+    shell("rm one.safetensors");
+    assert_true(command_says("tokenize mute --data one.jsonl --out one.safetensors", 0,
+                             "if every byte were a token\n1 token of 1 document, the longest 1\n"));
+}
+
 /* ---- going on ---- */
 
 static int start(const char *call, long at) {
@@ -649,6 +761,57 @@ static void trainings_make_their_own(void **state) {
         command_says("train tuned --eval-only --data by_hand.safetensors --eval-samples 4", 0, "loss"));
 }
 
+/* `jsonl` is what a file holds, whatever it is called. */
+static void the_kind_that_is_said_counts(void **state) {
+    (void)state;
+    make_texts("few.jsonl", 40, 30, 9);
+    shell(
+        "cp few.jsonl few.txt; cp few.jsonl few.bin; rm -rf few.made; mkdir -p fews; cp few.jsonl fews/part");
+    make("m", "few.jsonl", "", "few.safetensors");
+    static const char *const names[] = { "few.txt", "few.bin", "fews" };
+    for (size_t i = 0; i < 3; i++) {
+        char call[256];
+        shell("rm -rf few.made");
+        snprintf(call, sizeof call, "train m --data %s --data-kind jsonl --context 32 --out few.made " SHORT,
+                 names[i]);
+        command_expect(0, call);
+        shell("cmp few.safetensors few.made/data/train.safetensors");
+    }
+    command_expect(2, "train m --data latin.txt --data-kind jsonl --context 32 --out few.made " SHORT);
+}
+
+/* Ctrl-C reaches both processes, a batch system's signal the one that it knows: either way both end, it is
+ * said, and the same command goes on. */
+static void trainings_are_stopped_while_they_make_tokens(void **state) {
+    (void)state;
+    static const char call[] = "train m --data lots.jsonl --context 32 --out halted --quiet " SHORT;
+    static const struct {
+        int number;
+        bool all; /* processes of the group */
+    } signals[] = {
+        { SIGINT, true }, { SIGINT, false }, { SIGTERM, false }, { SIGTERM, true }, { SIGUSR1, false }
+    };
+    make("m", "lots.jsonl", "", "lots.safetensors");
+    assert_int_equal(setpgid(0, 0), 0);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        shell("rm -rf halted");
+        void (*before)(int) = signal(signals[i].number, SIG_IGN);
+        pid_t pid = command_start(call, NULL, -1);
+        for (int k = 0; k < 1000 && access("halted/data/train.safetensors.progress", F_OK) != 0; k++)
+            usleep(5000);
+        assert_int_equal(kill(signals[i].all ? 0 : pid, signals[i].number), 0);
+        command_result r = command_wait(pid);
+        signal(signals[i].number, before);
+        assert_int_equal(r.exit, STATUS_INTERRUPTED);
+        assert_true(command_has_words(r.err, "stopped; the same command goes on from there"));
+        command_free(&r);
+        shell("test -e halted/data/train.safetensors.progress && test ! -e halted/data/train.safetensors && "
+              "flock -n halted/data/train.safetensors.lock true");
+    }
+    assert_true(command_says(call, 0, ""));
+    shell("cmp lots.safetensors halted/data/train.safetensors");
+}
+
 static void ways_to_pack(void **state) {
     (void)state;
     static const struct {
@@ -689,6 +852,8 @@ static void data_that_changed_are_made_anew(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_tokenizer),
+        cmocka_unit_test(what_stands_around_does_not_depend_on_a_letter),
+        cmocka_unit_test(the_end_is_looked_for),
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(what_can_not_be_cut),
         cmocka_unit_test(progress_tells_the_readings_apart),
@@ -699,11 +864,15 @@ int main(void) {
         cmocka_unit_test(forms_and_folders),
         cmocka_unit_test(what_can_not_be_is_said),
         cmocka_unit_test(memory_is_as_planned),
+        cmocka_unit_test(json_is_there_each_time),
+        cmocka_unit_test(one_is_one),
         cmocka_unit_test(kills_change_nothing),
         cmocka_unit_test(a_full_disk_loses_nothing),
         cmocka_unit_test(two_do_not_write_one_file),
         cmocka_unit_test(an_interrupt_keeps_what_is_there),
         cmocka_unit_test(trainings_make_their_own),
+        cmocka_unit_test(the_kind_that_is_said_counts),
+        cmocka_unit_test(trainings_are_stopped_while_they_make_tokens),
         cmocka_unit_test(ways_to_pack),
         cmocka_unit_test(data_that_changed_are_made_anew),
     };

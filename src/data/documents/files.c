@@ -1,6 +1,5 @@
 #include "data/documents/files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/units.h"
+#include "data/folder.h"
 
 enum { DEPTH = 32 };
 
@@ -71,56 +71,43 @@ static status add_file(document_files *files, char *path, document_format wanted
     return STATUS_OK;
 }
 
-static int visible(const struct dirent *item) { return item->d_name[0] != '.'; }
-static int by_name(const struct dirent **a, const struct dirent **b) {
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
+/* A folder that is being walked through. */
+typedef struct {
+    document_files *files;
+    document_format wanted;
+    int depth;
+} walk;
 
-static status add_folder(document_files *files, const char *folder, document_format wanted, int depth);
+static status add_folder(const walk *w, const char *folder);
 
 /* Takes `path`. What is neither a folder nor a regular file is left out. */
-static status add_inside(document_files *files, char *path, document_format wanted, int depth) {
+static status add_inside(void *context, char *path) {
+    const walk *w = context;
     struct stat about;
     status result = STATUS_OK;
     if (stat(path, &about) != 0)
         result = status_set(STATUS_INVALID, "cannot open the data %s: %s", path, strerror(errno));
     else if (S_ISREG(about.st_mode))
-        return add_file(files, path, wanted);
+        return add_file(w->files, path, w->wanted);
     else if (S_ISDIR(about.st_mode))
-        result = add_folder(files, path, wanted, depth + 1);
+        result = add_folder(w, path);
     memory_free(path);
     return result;
 }
 
-static status add_folder(document_files *files, const char *folder, document_format wanted, int depth) {
-    struct dirent **items;
-    if (depth > DEPTH)
+static status add_folder(const walk *w, const char *folder) {
+    walk inside = *w;
+    if (++inside.depth > DEPTH)
         return status_set(STATUS_INVALID, "%s lies more than %d folders deep; is there a link to above?",
                           folder, DEPTH);
-    int count = scandir(folder, &items, visible, by_name);
-    if (count < 0)
-        return status_set(STATUS_INVALID, "cannot read the folder %s: %s", folder, strerror(errno));
-    status result = STATUS_OK;
-    for (int i = 0; i < count; i++) {
-        size_t bytes = strlen(folder) + strlen(items[i]->d_name) + 2;
-        char *path = result == STATUS_OK ? memory_new(bytes, 1) : NULL;
-        if (path) {
-            snprintf(path, bytes, "%s/%s", folder, items[i]->d_name);
-            result = add_inside(files, path, wanted, depth);
-        } else if (result == STATUS_OK) {
-            result = no_memory(folder);
-        }
-        memory_free(items[i]);
-    }
-    memory_free(items);
-    return result;
+    return folder_list(folder, add_inside, &inside);
 }
 
 status document_files_open(const char *path, document_format format, document_files *files) {
     *files = (document_files){ 0 };
     char *copy = memory_text(path);
     if (!copy) return no_memory(path);
-    status result = add_inside(files, copy, format, 0);
+    status result = add_inside(&(walk){ files, format, 0 }, copy);
     if (result == STATUS_OK && !files->count)
         result = status_set(STATUS_INVALID, "%s holds no file that can be read as data", path);
     if (result != STATUS_OK) document_files_close(files);

@@ -55,12 +55,15 @@ typedef struct {
     bool is_signed;
     data_mark *marks; /* where they are not; memory_free them */
     uint64_t mark_count;
-    uint64_t ends, learned;  /* of a file made by snug tokenize: offsets, see token_file.c; 0: none */
+    uint64_t ends, learned; /* of a file made by snug tokenize: offsets, see token_file.c; 0: none */
+    uint32_t *special;      /* ids that stand for no text, rising; memory_free them */
+    uint64_t special_count;
     uint64_t longest;        /* document, in tokens; 0: nobody knows */
     uint64_t first_document; /* its number in the whole */
 } data_file;
 
-/* Where the ids go that are read: one sample, its labels the tokens one place on. Without `tokens` they are
+/* Where the ids go that are read: one sample, its labels the tokens one place on, or, `in_place`, the tokens
+ * themselves where they may be hidden (data/masking.h). Without `tokens` they are
  * only compared with the vocabulary. With `segments` documents are told apart: the number of each token's,
  * and with `positions` its place there; no document's end has the next one's beginning as a label. */
 typedef struct {
@@ -69,7 +72,8 @@ typedef struct {
     int32_t first_position;        /* of a document, or of what stands of it in the sample */
     int32_t segment, position;     /* of the next id */
     bool begins;                   /* a document does, with the next id */
-    uint32_t context, at;          /* T; how many ids have come: at most T+1 */
+    bool in_place;
+    uint32_t context, at; /* T; how many ids have come: at most T+1 */
     uint32_t vocabulary;
     void *scratch;
     uint64_t scratch_bytes;
@@ -117,7 +121,8 @@ static inline void format_put_as(data_window *to, int32_t id, bool learned) {
         if (to->segments) to->segments[to->at] = to->segment;
         if (to->positions) to->positions[to->at] = to->first_position + to->position++;
     }
-    if (to->at > 0) to->labels[to->at - 1] = other || !learned ? DATA_IGNORED_LABEL : id;
+    if (to->in_place && to->at < to->context) to->labels[to->at] = learned ? id : DATA_IGNORED_LABEL;
+    if (!to->in_place && to->at > 0) to->labels[to->at - 1] = other || !learned ? DATA_IGNORED_LABEL : id;
     to->begins = false;
     to->at++;
 }

@@ -3,15 +3,19 @@
  *   tokens   u16 or u32 (tokens)      the ids of all documents, one behind the other
  *   ends     u64 (documents)          how many tokens there are up to the end of each document
  *   learned  u8 (tokens)              1: a model learns to write the token; without it, all are learned
+ *   special  u32                      ids that stand for no text, rising: models that fill gaps never have
+ *                                     them hidden. It may be missing
  *
  * What it was made of stands in its __metadata__, which is for who makes it (tokenize/). */
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "data/formats/format.h"
 #include "io/safetensors.h"
 
-enum { PIECE = 1024 }; /* tokens, and ends, that are read at once */
+enum { PIECE = 1024 };           /* tokens, and ends, that are read at once */
+enum { SPECIAL_MOST = 1 << 16 }; /* ids that stand for no text; more are none of a tokenizer's */
 
 typedef struct {
     uint32_t ids[PIECE];
@@ -76,11 +80,39 @@ static status check_ends(data_file *f) {
                       f->path, before, f->tokens);
 }
 
+static status read_special(data_file *f, const safetensors *s) {
+    const safetensors_entry *e = safetensors_find(s, "special");
+    if (!e) return STATUS_OK;
+    if (!is_list(e, "U32") || e->dim[0] > SPECIAL_MOST)
+        return wrong(f, "its 'special' is no list of u32, of at most 65536");
+    if (e->dim[0] == 0) return STATUS_OK;
+    f->special = memory_new((size_t)e->dim[0], sizeof *f->special);
+    if (!f->special) return status_set(STATUS_FAILED, "%s: no memory for its special ids", f->path);
+    f->special_count = (uint64_t)e->dim[0];
+    TRY(format_pread(f, e->offset, f->special, e->bytes));
+    for (uint64_t i = 1; i < f->special_count; i++)
+        if (f->special[i] <= f->special[i - 1]) return wrong(f, "its 'special' does not rise");
+    return STATUS_OK;
+}
+
+static bool is_special(const data_file *f, uint32_t id) {
+    uint64_t low = 0, high = f->special_count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (f->special[middle] < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < f->special_count && f->special[low] == id;
+}
+
 static status inspect(data_file *f, bool asked) {
     (void)asked;
     safetensors s;
     TRY(safetensors_open(f->path, &s));
     status result = take_entries(f, &s);
+    if (result == STATUS_OK) result = read_special(f, &s);
     safetensors_close(&s);
     return result == STATUS_OK ? check_ends(f) : result;
 }
@@ -117,7 +149,8 @@ static status read_piece(const data_file *f, uint64_t first, uint64_t count, uin
     for (uint64_t i = 0; i < count; i++) {
         uint32_t id = f->width == 2 ? ((const uint16_t *)p->ids)[i] : p->ids[i];
         if (id >= to->vocabulary) return format_wrong_id(f, first + i, id, false, to->vocabulary);
-        if (to->tokens) format_put_as(to, (int32_t)id, p->learned[i]);
+        bool learned = p->learned[i] && !(to->in_place && is_special(f, id));
+        if (to->tokens) format_put_as(to, (int32_t)id, learned);
         if (at < n && p->ends[at] == first + i + 1) at++, format_begin(to);
     }
     *document += at;
