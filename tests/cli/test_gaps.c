@@ -13,7 +13,9 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "io/safetensors.h"
 #include "io/scratch.h"
+#include "language/tokenizer_of.h"
 
 #define SIZES                                                                                                \
     "\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"intermediate_size\":64,"         \
@@ -87,6 +89,98 @@ static void older_names_are_read(void **state) {
     assert_int_equal(strncmp(x, y, strcspn(x, ",")), 0);
     command_free(&a);
     command_free(&b);
+}
+
+/* 40 documents that begin with 1 and end with 2, and a list of `count` special ids. */
+static void write_tokens(const char *path, const uint32_t *special, int64_t count) {
+    enum { DOCUMENTS = 40, LENGTH = 30 };
+    static uint16_t ids[DOCUMENTS * LENGTH];
+    static uint64_t ends[DOCUMENTS];
+    for (int i = 0; i < DOCUMENTS * LENGTH; i++) {
+        int place = i % LENGTH;
+        ids[i] = (uint16_t)(place == 0 ? 1 : place == LENGTH - 1 ? 2 : 3 + i * 7 % 8);
+        ends[i / LENGTH] = (uint64_t)(i / LENGTH + 1) * LENGTH;
+    }
+    safetensors_item items[] = {
+        { .name = "tokens",
+          .dtype = "U16",
+          .shape = SHAPE(DOCUMENTS * LENGTH),
+          .data = ids,
+          .bytes = sizeof ids },
+        { .name = "ends", .dtype = "U64", .shape = SHAPE(DOCUMENTS), .data = ends, .bytes = sizeof ends },
+        { .name = "special",
+          .dtype = "U32",
+          .shape = SHAPE(count),
+          .data = special,
+          .bytes = (uint64_t)count * 4 },
+    };
+    if (safetensors_write(path, items, count ? 3 : 2) != STATUS_OK) fail_msg("%s", status_message());
+}
+
+/* Of samples that are a document each: the mean of 15 in 100 tokens is drawn among those that may be. With
+ * all but id 3 special, what is asked for is id 3 alone, and a model learns to say that. */
+static void special_tokens_are_not_asked_for(void **state) {
+    (void)state;
+    static uint32_t others[256];
+    int64_t count = 0;
+    for (uint32_t id = 0; id < 257; id++)
+        if (id != 3) others[count++] = id;
+    write_config("bert", ",\"hidden_dropout_prob\":0,\"attention_probs_dropout_prob\":0");
+    write_tokens("none.safetensors", NULL, 0);
+    write_tokens("most.safetensors", others, count);
+    write_tokens("frame.safetensors", (uint32_t[]){ 1, 2 }, 2);
+#define LEARN "train given.json --context 30 --batch 20 --lr 1e-2 --warmup 0 --overwrite --quiet --data "
+    static const char *const ways[] = { "documents", "whole", "pad", "cross" };
+    for (size_t i = 0; i < 4; i++) {
+        char line[400];
+        snprintf(line, sizeof line, LEARN "most.safetensors --steps 30 --out asked --pack %s", ways[i]);
+        command_expect(0, line);
+        command_result r = command_run("train asked --eval-data most.safetensors --eval-only --context 30 "
+                                       "--eval-samples 30 --json --quiet");
+        json_document d;
+        double loss;
+        assert_int_equal(json_parse("loss", r.out, strlen(r.out), &d), STATUS_OK);
+        assert_int_equal(json_as_number(command_value(&d, "evaluation.loss"), -1e9, 1e9, &loss), STATUS_OK);
+        if (!(loss < 0.1)) fail_msg("%s: loss %g", ways[i], loss);
+        json_close(&d);
+        command_free(&r);
+    }
+    command_expect(0, LEARN "none.safetensors --steps 2 --out none");
+    command_expect(0, LEARN "frame.safetensors --steps 2 --out frame");
+    assert_int_not_equal(system("cmp -s none/model.safetensors frame/model.safetensors"), 0);
+#undef LEARN
+}
+
+/* Documents that its tokenizer frames: the file names its special tokens, and training goes on as ever. */
+static void documents_of_an_encoder_name_their_special_tokens(void **state) {
+    (void)state;
+    safetensors s;
+    tokenizer *t;
+    bool there;
+    uint32_t listed[16], n = 0;
+    assert_int_equal(
+        system("mkdir framed && cp " SNUG_ROOT "/tests/text/golden/bert.json framed/tokenizer.json && "
+               "for i in 1 2 3 4 5 6 7 8; do for j in 1 2 3 4 5; do echo '{\"text\": \"snow '$i' is cold "
+               "[MASK] and '$j' so is ice\"}'; done; done > snow.jsonl"),
+        0);
+    write_config("bert", ",\"mask_token_id\":4");
+    assert_int_equal(system("sed 's/\"vocab_size\":257/\"vocab_size\":600/' given.json > framed/config.json"),
+                     0);
+#define RUN "train framed --data snow.jsonl --context 16 --steps 8 --batch 4 --save-every 4 --quiet --out "
+    command_expect(0, RUN "snowy");
+    command_expect(0, RUN "snowy2 --resume snowy/checkpoint-4 --threads 1 --workers 2");
+    assert_int_equal(system("cmp snowy/model.safetensors snowy2/model.safetensors"), 0);
+#undef RUN
+    if (safetensors_open("snowy/data/train.safetensors", &s) != STATUS_OK) fail_msg("%s", status_message());
+    const safetensors_entry *e = safetensors_find(&s, "special");
+    assert_true(e && e->bytes <= sizeof listed);
+    assert_int_equal(safetensors_read_bytes(&s, e, 0, listed, e->bytes), STATUS_OK);
+    safetensors_close(&s);
+    assert_int_equal(tokenizer_of_open("framed", &t, &there), STATUS_OK);
+    for (uint32_t id = 0; id < tokenizer_size(t); id++)
+        if (tokenizer_is_special(t, id)) assert_int_equal(listed[n++], id);
+    assert_true(n == 5 && e->dim[0] == 5);
+    tokenizer_close(t);
 }
 
 static void it_cannot_continue_a_text(void **state) {
@@ -188,6 +282,8 @@ int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(an_encoder_is_trained_and_resumed),
                                         cmocka_unit_test(validation_is_the_same_each_time),
                                         cmocka_unit_test(older_names_are_read),
+                                        cmocka_unit_test(special_tokens_are_not_asked_for),
+                                        cmocka_unit_test(documents_of_an_encoder_name_their_special_tokens),
                                         cmocka_unit_test(it_cannot_continue_a_text),
                                         cmocka_unit_test(adapters_and_codes_fit_it),
                                         cmocka_unit_test(bad_configurations_get_a_sentence),

@@ -48,6 +48,30 @@ static void shares_are_as_published(void **state) {
     assert_true(kept / chosen > 0.094 && kept / chosen < 0.108); /* any token is the old one now and then */
 }
 
+/* What labels ignore stays as it is and is not asked for; the others are chosen as they were without. */
+static void what_is_ignored_is_not_hidden(void **state) {
+    (void)state;
+    data_masking careful = masking;
+    careful.skips_ignored = true;
+    uint64_t hidden = 0;
+    for (uint64_t number = 0; number < 200; number++) {
+        int32_t tokens[T], labels[T], all[T], every[T];
+        for (int i = 0; i < T; i++) {
+            tokens[i] = all[i] = word(number, i);
+            labels[i] = i % 5 == 0 || i % 7 == 0 ? DATA_IGNORED_LABEL : tokens[i];
+        }
+        data_masking_apply(&careful, number, tokens, labels);
+        data_masking_apply(&masking, number, all, every);
+        for (int i = 0; i < T; i++) {
+            bool ignored = i % 5 == 0 || i % 7 == 0;
+            assert_int_equal(labels[i], ignored ? DATA_IGNORED_LABEL : every[i]);
+            assert_int_equal(tokens[i], ignored ? word(number, i) : all[i]);
+            hidden += labels[i] != DATA_IGNORED_LABEL;
+        }
+    }
+    assert_true(hidden > 1000);
+}
+
 static void what_is_off_does_nothing(void **state) {
     (void)state;
     int32_t tokens[1] = { 7 }, labels[1] = { 8 };
@@ -131,6 +155,7 @@ static void every_epoch_hides_others(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(shares_are_as_published),
+                                        cmocka_unit_test(what_is_ignored_is_not_hidden),
                                         cmocka_unit_test(what_is_off_does_nothing),
                                         cmocka_unit_test(gaps_do_not_depend_on_workers),
                                         cmocka_unit_test(every_epoch_hides_others) };

@@ -38,6 +38,15 @@ static void make(uint64_t *random, uint64_t documents, uint32_t longest) {
     }
 }
 
+/* Ids that stand for no text; 0 of them: the file has no such list. */
+static uint32_t special[VOCABULARY], special_count;
+
+static bool is_special(uint32_t id) {
+    for (uint32_t i = 0; i < special_count; i++)
+        if (special[i] == id) return true;
+    return false;
+}
+
 static void save(const char *path, bool wide, bool learned) {
     static uint32_t ids[MOST];
     for (uint64_t i = 0; i < all.count; i++) ids[i] = all.tokens[i];
@@ -54,8 +63,16 @@ static void save(const char *path, bool wide, bool learned) {
           .data = wide ? (void *)ids : all.tokens,
           .bytes = all.count * (wide ? 4 : 2) },
         { .name = "learned", .dtype = "U8", .shape = SHAPE(count), .data = all.learned, .bytes = all.count },
+        { 0 },
     };
-    if (safetensors_write(path, items, learned ? 3 : 2) != STATUS_OK) fail_msg("%s", status_message());
+    uint32_t used = learned ? 3 : 2;
+    safetensors_item list = { .name = "special",
+                              .dtype = "U32",
+                              .shape = SHAPE((int64_t)special_count),
+                              .data = special,
+                              .bytes = special_count * 4 };
+    if (special_count) items[used++] = list;
+    if (safetensors_write(path, items, used) != STATUS_OK) fail_msg("%s", status_message());
 }
 
 /* ---- a slow reading ---- */
@@ -109,6 +126,17 @@ static void compare(const stretch *x, uint32_t context, bool learned, int32_t *c
     }
 }
 
+/* The same of samples whose labels are in place: those of tokens that may be hidden. */
+static void compare_gaps(const stretch *x, uint32_t context, bool learned, int32_t *const fields[4]) {
+    for (uint32_t i = 0; i < context; i++) {
+        uint64_t at = x->first + i;
+        bool inside = i < x->count;
+        bool open = inside && !is_special(all.tokens[at]) && (!learned || all.learned[at]);
+        assert_int_equal(fields[0][i], inside ? all.tokens[at] : PADDING);
+        assert_int_equal(fields[1][i], open ? all.tokens[at] : DATA_IGNORED_LABEL);
+    }
+}
+
 static void check_source(const data_source *s, const stretch *expected, uint64_t samples, uint32_t context,
                          bool learned, bool positions) {
     int32_t *fields[4];
@@ -118,7 +146,10 @@ static void check_source(const data_source *s, const stretch *expected, uint64_t
     for (uint64_t k = 0; k < samples; k++) {
         uint64_t sample = k * 7919 % samples;
         if (s->read(s, sample, scratch, (void *const *)fields) != STATUS_OK) fail_msg("%s", status_message());
-        compare(&expected[sample], context, learned, fields, positions);
+        if (s->in_place)
+            compare_gaps(&expected[sample], context, learned, fields);
+        else
+            compare(&expected[sample], context, learned, fields, positions);
     }
     for (int f = 0; f < 4; f++) free(fields[f]);
     free(scratch);
@@ -137,10 +168,14 @@ static uint64_t edge(uint64_t token) {
     return begin_of(d);
 }
 
+static bool gaps; /* for models that fill them */
+
 static void check(const char *path, uint32_t context, text_source_way way, bool positions, bool learned) {
     static stretch expected[MOST];
     data_source s, held;
-    text_source_options o = { .path = path, .context = context, .vocabulary = VOCABULARY, .hold_out = true };
+    text_source_options o = {
+        .path = path, .context = context, .vocabulary = VOCABULARY, .gaps = gaps, .hold_out = true
+    };
     text_source_packing p = { positions, FIRST_POSITION, way, PADDING };
     if (text_source_open(&o, &s) != STATUS_OK) fail_msg("%s", status_message());
     if (text_source_held_out(&s, &held) != STATUS_OK) fail_msg("%s", status_message());
@@ -149,6 +184,8 @@ static void check(const char *path, uint32_t context, text_source_way way, bool 
     assert_int_equal(text_source_documents(&s), all.documents);
     assert_int_equal(text_source_learns_some(&s), learned);
     assert_int_equal(text_source_kind(&s), DATA_KIND_TOKENS);
+    bool in_place = gaps && (learned || special_count || way != TEXT_SOURCE_RUNNING);
+    assert_true(s.in_place == in_place && held.in_place == in_place);
     uint64_t tokens = all.count - all.count / 10, from = edge(tokens), samples;
     bool running = way == TEXT_SOURCE_RUNNING, alone = way == TEXT_SOURCE_ALONE;
     samples = running ? cut(tokens, 0, context, expected) : lay_out(0, from, context, alone, expected);
@@ -178,6 +215,26 @@ static void samples_are_as_read_by_hand(void **state) {
                 check("t.safetensors", context, (text_source_way)way, i % 2, learned);
         }
     }
+}
+
+/* Of encoders: what stands for no text, is not learned or fills a sample up is never hidden. */
+static void gaps_are_not_made_everywhere(void **state) {
+    (void)state;
+    uint64_t random = 23;
+    for (int round = 0; round < 8; round++) {
+        make(&random, 200, 40);
+        special_count = 0;
+        for (uint32_t id = 0; round % 2 && id < VOCABULARY; id++)
+            if (scratch_random(&random) % 5 == 0) special[special_count++] = id;
+        save("g.safetensors", round % 3 == 0, round % 4 > 1);
+        for (int g = 0; g < 2; g++) {
+            gaps = g;
+            for (int way = TEXT_SOURCE_RUNNING; way <= TEXT_SOURCE_ALONE; way++)
+                check("g.safetensors", 1 + scratch_random(&random) % 90, (text_source_way)way, g,
+                      round % 4 > 1);
+        }
+    }
+    gaps = false, special_count = 0;
 }
 
 /* More tokens, documents and windows than are read at once, and than have their place kept. */
@@ -269,7 +326,15 @@ static void what_is_wrong_is_said(void **state) {
     refuse((safetensors_item[]){ tokens, e }, 2, "document 1 ends behind 5");
     e.data = few;
     refuse((safetensors_item[]){ tokens, e }, 2, "end behind 3 tokens, and it has 4");
-    e.data = ends, tokens.dtype = "F16";
+    e.data = ends;
+    static const uint32_t falling[3] = { 1, 7, 7 };
+    safetensors_item marks = {
+        .name = "special", .dtype = "U32", .shape = SHAPE(3), .data = falling, .bytes = 12
+    };
+    refuse((safetensors_item[]){ tokens, e, marks }, 3, "'special' does not rise");
+    marks.dtype = "F32";
+    refuse((safetensors_item[]){ tokens, e, marks }, 3, "'special' is no list of u32");
+    tokens.dtype = "F16";
     refuse((safetensors_item[]){ tokens, e }, 2, "no list of u16 or u32");
     uint64_t random = 1;
     make(&random, 3, 9);
@@ -286,6 +351,7 @@ static void what_is_wrong_is_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_are_as_read_by_hand),
+        cmocka_unit_test(gaps_are_not_made_everywhere),
         cmocka_unit_test(long_files_are_read_in_pieces),
         cmocka_unit_test(folders_go_on_from_file_to_file),
         cmocka_unit_test(short_data_is_enough_where_documents_stay_whole),
