@@ -174,14 +174,35 @@ uint64_t command_number(const json_document *d, const char *path) {
     return (uint64_t)number;
 }
 
-uint64_t command_asked(const char *line, const char *path) {
+json_document command_json(const char *line) {
     json_document d;
     command_result r = command_run(line);
     if (r.exit != 0 || json_parse("answer", r.out, strlen(r.out), &d) != STATUS_OK)
         fail_msg("%s: exit %d: %s", line, r.exit, r.err);
+    command_free(&r);
+    return d;
+}
+
+const char *command_string(const json_document *d, const char *path) {
+    const char *words;
+    assert_int_equal(json_as_string(command_value(d, path), &words), STATUS_OK);
+    return words;
+}
+
+void command_write_ids(const char *path, const uint32_t *ids, size_t count, int times) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    for (size_t i = 0; i < count * (size_t)times; i++) {
+        uint16_t id = (uint16_t)ids[i % count];
+        assert_int_equal(fwrite(&id, 2, 1, file), 1);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+uint64_t command_asked(const char *line, const char *path) {
+    json_document d = command_json(line);
     uint64_t number = command_number(&d, path);
     json_close(&d);
-    command_free(&r);
     return number;
 }
 

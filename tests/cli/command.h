@@ -38,6 +38,14 @@ command_result command_wait(pid_t pid);
 json_value command_value(const json_document *d, const char *path);
 uint64_t command_number(const json_document *d, const char *path);
 
+/* What a command writes with --json, to be closed; fails the test where it does not end well. */
+json_document command_json(const char *line);
+/* The string at a path of it, good until then. */
+const char *command_string(const json_document *d, const char *path);
+
+/* A file of 16-bit ids: the same `count` of them, `times` times. */
+void command_write_ids(const char *path, const uint32_t *ids, size_t count, int times);
+
 /* A number of what a command says with --json; fails the test where it does not end well. */
 uint64_t command_asked(const char *line, const char *path);
 

@@ -34,8 +34,8 @@ static void write_data(const char *folder, bool as_ids) {
     tokenizer_work *w;
     tokenizer_ids ids;
     bool there;
-    FILE *out = fopen(as_ids ? "data.u16" : "data.txt", "wb");
     if (!as_ids) {
+        FILE *out = fopen("data.txt", "wb");
         for (int n = 0; n < TIMES; n++) fputs(SENTENCE, out);
         fclose(out);
         return;
@@ -43,12 +43,7 @@ static void write_data(const char *folder, bool as_ids) {
     if (tokenizer_of_open(folder, &t, &there) != STATUS_OK) fail_msg("%s", status_message());
     assert_int_equal(tokenizer_work_open(t, &w), STATUS_OK);
     assert_int_equal(tokenizer_encode(t, w, SENTENCE, strlen(SENTENCE), false, &ids), STATUS_OK);
-    for (int n = 0; n < TIMES; n++)
-        for (size_t i = 0; i < ids.count; i++) {
-            uint16_t id = (uint16_t)ids.id[i];
-            assert_int_equal(fwrite(&id, 2, 1, out), 1);
-        }
-    fclose(out);
+    command_write_ids("data.u16", ids.id, ids.count, TIMES);
     tokenizer_work_close(w);
     tokenizer_close(t);
 }
@@ -84,37 +79,22 @@ static int make_models(void **state) {
     return 0;
 }
 
-static json_document generated(const char *line) {
-    json_document d;
-    command_result r = command_run(line);
-    if (r.exit) fail_msg("snug %s: %s", line, r.err);
-    assert_int_equal(json_parse("generated", r.out, strlen(r.out), &d), STATUS_OK);
-    command_free(&r);
-    return d;
-}
-
-static const char *text_of(const json_document *d, const char *path) {
-    const char *words;
-    assert_int_equal(json_as_string(command_value(d, path), &words), STATUS_OK);
-    return words;
-}
-
 static void a_prompt_becomes_the_text_of_a_chat(void **state) {
     (void)state;
-    json_document d =
-        generated("generate words --chat --prompt Hi --system Be --temperature 0 --tokens 5 --json --quiet");
-    assert_string_equal(text_of(&d, "prompt"), "<s><system>Be</s>\n<user>Hi</s>\n<assistant>");
+    json_document d = command_json(
+        "generate words --chat --prompt Hi --system Be --temperature 0 --tokens 5 --json --quiet");
+    assert_string_equal(command_string(&d, "prompt"), "<s><system>Be</s>\n<user>Hi</s>\n<assistant>");
     uint64_t tokens = command_number(&d, "prompt_tokens");
     char said[256];
-    snprintf(said, sizeof said, "%s", text_of(&d, "text"));
+    snprintf(said, sizeof said, "%s", command_string(&d, "text"));
     json_close(&d);
     /* The template has put the first token there; as a text it gets another one. */
     put("text", "<s><system>Be</s>");
-    d = generated("generate words --prompt <s>a --temperature 0 --tokens 1 --json --quiet");
+    d = command_json("generate words --prompt <s>a --temperature 0 --tokens 1 --json --quiet");
     uint64_t twice = command_number(&d, "prompt_tokens");
     json_close(&d);
     put("words/chat_template.jinja", "{{ messages[0].content }}");
-    d = generated("generate words --chat --prompt <s>a --temperature 0 --tokens 1 --json --quiet");
+    d = command_json("generate words --chat --prompt <s>a --temperature 0 --tokens 1 --json --quiet");
     assert_int_equal(command_number(&d, "prompt_tokens") + 1, twice);
     json_close(&d);
     put("words/chat_template.jinja", TEMPLATE);
@@ -137,7 +117,7 @@ static void several_are_answered_beside_their_questions(void **state) {
     command_free(&r);
     put("lines", "Hi\n\nHo\n");
     json_document d =
-        generated("generate bytes --chat --prompt-file lines --temperature 0 --tokens 3 --quiet --json");
+        command_json("generate bytes --chat --prompt-file lines --temperature 0 --tokens 3 --quiet --json");
     const char *prompt;
     assert_int_equal(json_get_string(json_item(command_value(&d, "texts"), 1), "prompt", &prompt), STATUS_OK);
     assert_string_equal(prompt, "<s><user>Ho</s>\n<assistant>");
@@ -150,12 +130,12 @@ static void a_file_is_a_conversation(void **state) {
         "[{\"role\": \"user\", \"content\": \"a\"}, {\"content\": \"b\", \"role\": \"assistant\"}]");
     put("both.json", "{\"tools\": [{}, {}], \"messages\": [{\"role\": \"user\", \"content\": \"\\u00e9\"}]}");
     json_document d =
-        generated("generate bytes --chat-file list.json --temperature 0 --tokens 3 --quiet --json");
-    assert_string_equal(text_of(&d, "prompt"), "<s><user>a</s>\n<assistant>b</s>\n<assistant>");
+        command_json("generate bytes --chat-file list.json --temperature 0 --tokens 3 --quiet --json");
+    assert_string_equal(command_string(&d, "prompt"), "<s><user>a</s>\n<assistant>b</s>\n<assistant>");
     json_close(&d);
-    d = generated(
+    d = command_json(
         "generate bytes --chat-file both.json --prompt more --temperature 0 --tokens 3 --quiet --json");
-    assert_string_equal(text_of(&d, "prompt"), "<s><user>é</s>\n<user>more</s>\n2 tools <assistant>");
+    assert_string_equal(command_string(&d, "prompt"), "<s><user>é</s>\n<user>more</s>\n2 tools <assistant>");
     json_close(&d);
 }
 
@@ -203,8 +183,8 @@ static void a_conversation_goes_on(void **state) {
                      "generate %s --chat-file whole.json --temperature 0 --tokens 6 --repetition-penalty 1.5 "
                      "--quiet --json",
                      models[m]);
-            json_document d = generated(line);
-            const char *turn = text_of(&d, "text");
+            json_document d = command_json(line);
+            const char *turn = command_string(&d, "text");
             size_t length = strlen(turn);
             if (strncmp(at, turn, length) != 0 || at[length] != '\n')
                 fail_msg("%s, turn %d: '%s' is not at '%s'", models[m], i, turn, at);

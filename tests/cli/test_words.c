@@ -48,13 +48,7 @@ static learned write_ids(const char *kind, const char *to) {
     assert_int_equal(tokenizer_work_open(t, &w), STATUS_OK);
     assert_int_equal(tokenizer_encode(t, w, SENTENCE, strlen(SENTENCE), true, &ids), STATUS_OK);
     learned l = { tokenizer_size(t), ids.id[0], ids.count };
-    FILE *out = fopen(to, "wb");
-    for (int n = 0; n < TIMES; n++)
-        for (size_t i = 0; i < ids.count; i++) {
-            uint16_t id = (uint16_t)ids.id[i];
-            assert_int_equal(fwrite(&id, 2, 1, out), 1);
-        }
-    fclose(out);
+    command_write_ids(to, ids.id, ids.count, TIMES);
     close(file);
     tokenizer_work_close(w);
     tokenizer_close(t);
@@ -78,21 +72,6 @@ static learned make_model(const char *kind) {
     return l;
 }
 
-static json_document generated(const char *line) {
-    json_document d;
-    command_result r = command_run(line);
-    if (r.exit) fail_msg("snug %s: %s", line, r.err);
-    assert_int_equal(json_parse("generated", r.out, strlen(r.out), &d), STATUS_OK);
-    command_free(&r);
-    return d;
-}
-
-static const char *text_of(const json_document *d, const char *path) {
-    const char *words;
-    assert_int_equal(json_as_string(command_value(d, path), &words), STATUS_OK);
-    return words;
-}
-
 /* It goes on with the sentence, letter for letter. */
 static void what_it_says_is_text(void **state) {
     (void)state;
@@ -102,8 +81,8 @@ static void what_it_says_is_text(void **state) {
         snprintf(line, sizeof line,
                  "generate known --prompt Dès --temperature 0 --tokens %zu --json --quiet --threads 2",
                  l.count);
-        json_document d = generated(line);
-        const char *said = text_of(&d, "text"), *rest = SENTENCE + strlen("Dès");
+        json_document d = command_json(line);
+        const char *said = command_string(&d, "text"), *rest = SENTENCE + strlen("Dès");
         size_t same =
             strlen(rest) - 8; /* with `special` tokens before it the prompt may be longer than there */
         if (strncmp(said, rest, same < strlen(said) ? same : strlen(said)) != 0 || strlen(said) < same / 2)
@@ -121,14 +100,14 @@ static void it_ends_where_the_model_says_so(void **state) {
     char line[512];
     snprintf(line, sizeof line, "echo '{\"eos_token_id\": [%u, 1]}' > known/generation_config.json", l.first);
     shell(line);
-    json_document d = generated("generate known --prompt Dès --temperature 0 --tokens 120 --json --quiet");
-    assert_string_equal(text_of(&d, "end"), "end");
-    assert_string_equal(text_of(&d, "text"), SENTENCE + strlen("Dès"));
+    json_document d = command_json("generate known --prompt Dès --temperature 0 --tokens 120 --json --quiet");
+    assert_string_equal(command_string(&d, "end"), "end");
+    assert_string_equal(command_string(&d, "text"), SENTENCE + strlen("Dès"));
     assert_int_equal(command_number(&d, "new_tokens"), l.count - command_number(&d, "prompt_tokens") + 1);
     json_close(&d);
-    d = generated("generate known --prompt Dès --temperature 0 --tokens 120 --stop zéphyr --json --quiet");
-    assert_string_equal(text_of(&d, "end"), "stop");
-    assert_string_equal(text_of(&d, "text"), " Noël, où un ");
+    d = command_json("generate known --prompt Dès --temperature 0 --tokens 120 --stop zéphyr --json --quiet");
+    assert_string_equal(command_string(&d, "end"), "stop");
+    assert_string_equal(command_string(&d, "text"), " Noël, où un ");
     json_close(&d);
     command_result r =
         command_run("generate known --prompt Dès --prompt Noël --temperature 0 --tokens 9 --quiet");
@@ -146,8 +125,8 @@ static void a_letter_may_be_cut_by_the_end(void **state) {
         char line[256];
         snprintf(line, sizeof line, "generate known --prompt Dès --temperature 0 --tokens %zu --json --quiet",
                  tokens);
-        json_document d = generated(line);
-        const char *said = text_of(&d, "text");
+        json_document d = command_json(line);
+        const char *said = command_string(&d, "text");
         size_t length = strlen(said);
         cut += length >= 3 && strcmp(said + length - 3, "\xef\xbf\xbd") == 0;
         json_close(&d);

@@ -15,11 +15,12 @@
 
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/scratch.h"
 #include "language/chat.h"
 #include "language/tokenizer_of.h"
 #include "text/template/template_json.h"
 
-static char folder[] = "/tmp/snug-chat-XXXXXX";
+static const char *const folder = scratch_path;
 static const char *const names[] = { "chat_template.jinja",
                                      "tokenizer_config.json",
                                      "special_tokens_map.json",
@@ -316,13 +317,6 @@ static void a_tokenizer_is_there_or_not(void **state) {
     assert_true(!there && !t);
 }
 
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : 1;
-}
-
-static int remove_folder(void **state) { return clear(state) || rmdir(folder) != 0; }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_directory_without_any_has_none, clear),
@@ -336,5 +330,5 @@ int main(void) {
         cmocka_unit_test_teardown(memory_is_kept_and_counted, clear),
         cmocka_unit_test_teardown(a_tokenizer_is_there_or_not, clear),
     };
-    return cmocka_run_group_tests_name("chat", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("chat", tests, scratch_open, scratch_close);
 }

@@ -532,3 +532,38 @@ void lab_compare(const lab_pair *pair) {
     if (!(distance <= pair->distance)) fail_msg("%s is %g away", text, distance);
     lab_result_close(&other);
 }
+
+void lab_run_settings(const lab *l, int64_t micro_batch, const char *settings, lab_result *r) {
+    compose_choice c = lab_choose(l, micro_batch, settings);
+    lab_run(l, &c, EXEC_POISON, 3, r);
+    lab_assert_exact_bytes(r, settings);
+}
+
+void lab_keep_distance(const lab *l, const char *name, const lab_case *cases, size_t count) {
+    lab_result plain, changed;
+    lab_run_settings(l, 0, "", &plain);
+    if (plain.losses[0] == plain.losses[2]) fail_msg("%s: nothing was learned", name);
+    for (size_t i = 0; i < count; i++) {
+        lab_run_settings(l, cases[i].micro_batch, cases[i].settings, &changed);
+        double away = lab_distance(&plain, &changed);
+        if (cases[i].distance > 0 ? !(away < cases[i].distance) : !lab_same(&plain, &changed))
+            fail_msg("%s, %s: %g away from the plain run", name, cases[i].settings, away);
+        lab_result_close(&changed);
+    }
+    lab_result_close(&plain);
+}
+
+encoder_config lab_encoder(const char *kind, int64_t context) {
+    return (encoder_config){ .kind = encoder_kind_find(kind),
+                             .layers = 2,
+                             .heads = 2,
+                             .channels = 24,
+                             .inner = 40,
+                             .positions = context + 2,
+                             .vocabulary = 53,
+                             .types = 1,
+                             .padding = 1,
+                             .mask = 52,
+                             .epsilon = 1e-5,
+                             .deviation = 0.1 };
+}

@@ -5,6 +5,7 @@
 
 #include "exec/exec.h"
 #include "models/decoder.h"
+#include "models/encoder.h"
 #include "models/gpt2.h"
 #include "models/head.h"
 #include "search/search.h"
@@ -80,6 +81,24 @@ void lab_assert_exact_bytes(const lab_result *r, const char *what);
 bool lab_same(const lab_result *a, const lab_result *b);
 /* The largest difference of weights and losses, relative to the largest value. */
 double lab_distance(const lab_result *a, const lab_result *b);
+
+/* Three steps of a plan by these settings, with what is dead poisoned; bytes are as planned. */
+void lab_run_settings(const lab *l, int64_t micro_batch, const char *settings, lab_result *r);
+
+/* An encoder as small as lab_sizes make others: two layers and heads, 24 channels, a vocabulary of 53 with
+ * the mask behind it, and nothing dropped. `context`: tokens of the longest sample. */
+encoder_config lab_encoder(const char *kind, int64_t context);
+
+/* A technique, and how far from the plain run it may come; 0: the same bits. */
+typedef struct {
+    int64_t micro_batch;
+    const char *settings;
+    double distance;
+} lab_case;
+
+/* Three steps, plain and with each case, which keeps its distance; bytes are as planned, and the plain run
+ * learns. */
+void lab_keep_distance(const lab *l, const char *name, const lab_case *cases, size_t count);
 
 typedef struct {
     const lab_sizes *sizes;

@@ -51,64 +51,29 @@ static void open_random(random_encoder *r) {
                                     .vocabulary = 53,
                                     .batch = 8,
                                     .clip = 1 });
-    r->config = (encoder_config){ .kind = encoder_kind_find("roberta"),
-                                  .layers = 2,
-                                  .heads = 2,
-                                  .channels = 24,
-                                  .inner = 40,
-                                  .positions = 66,
-                                  .vocabulary = 53,
-                                  .types = 1,
-                                  .padding = 1,
-                                  .mask = 52,
-                                  .dropout = 0.2,
-                                  .dropout_attention = 0.3,
-                                  .epsilon = 1e-5,
-                                  .deviation = 0.1 };
+    r->config = lab_encoder("roberta", 64);
+    r->config.dropout = 0.2, r->config.dropout_attention = 0.3;
     assert_int_equal(encoder_check(&r->config), STATUS_OK);
     encoder_model(&r->config, "lab", &r->lab.model);
-}
-
-static void run(random_encoder *r, int64_t micro_batch, const char *settings, lab_result *out) {
-    compose_choice c = lab_choose(&r->lab, micro_batch, settings);
-    lab_run(&r->lab, &c, 0, 3, out);
-    for (int k = 0; k < CATEGORY_COUNT; k++)
-        if (out->planned[k] != out->measured[k])
-            fail_msg("%s: category %d: planned %llu, measured %llu", settings, k,
-                     (unsigned long long)out->planned[k], (unsigned long long)out->measured[k]);
 }
 
 /* EXACT settings give the bits of the plain run, others come near; bytes are as planned everywhere. */
 static void techniques_keep_their_class(void **state) {
     (void)state;
-    static const struct {
-        int64_t micro_batch;
-        const char *settings;
-        double distance; /* 0: the same bits */
-    } cases[] = { { 0, "recompute=block fuse=on", 0 },
-                  { 0, "recompute=cheap chunk_loss=256 update_early=twice", 0 },
-                  { 4, "accumulate=defer gelu_epilogue=on", 0 },
-                  { 4, "accumulate=defer recompute=block offload=optimizer", 0 },
-                  { 0, "attention=flash", 1e-4 },
-                  { 2, "attention=flash accumulate=add recompute=block", 1e-4 },
-                  { 0, "precision=bf16", 0.1 },
-                  { 0, "precision=mixed-bf16 recompute=block attention=flash", 0.1 },
-                  { 0, "compress_activations=8bit", 0.1 },
-                  { 0, "quantize_state=8bit", 0.2 },
-                  { 0, "qat=int8", 0.5 } };
+    static const lab_case cases[] = { { 0, "recompute=block fuse=on", 0 },
+                                      { 0, "recompute=cheap chunk_loss=256 update_early=twice", 0 },
+                                      { 4, "accumulate=defer gelu_epilogue=on", 0 },
+                                      { 4, "accumulate=defer recompute=block offload=optimizer", 0 },
+                                      { 0, "attention=flash", 1e-4 },
+                                      { 2, "attention=flash accumulate=add recompute=block", 1e-4 },
+                                      { 0, "precision=bf16", 0.1 },
+                                      { 0, "precision=mixed-bf16 recompute=block attention=flash", 0.1 },
+                                      { 0, "compress_activations=8bit", 0.1 },
+                                      { 0, "quantize_state=8bit", 0.2 },
+                                      { 0, "qat=int8", 0.5 } };
     random_encoder r;
-    lab_result plain;
     open_random(&r);
-    run(&r, 0, "", &plain);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        lab_result changed;
-        run(&r, cases[i].micro_batch, cases[i].settings, &changed);
-        double away = lab_distance(&plain, &changed);
-        if (cases[i].distance > 0 ? !(away < cases[i].distance) : !lab_same(&plain, &changed))
-            fail_msg("%s: %g away from the plain run", cases[i].settings, away);
-        lab_result_close(&changed);
-    }
-    lab_result_close(&plain);
+    lab_keep_distance(&r.lab, "roberta", cases, sizeof cases / sizeof *cases);
 }
 
 /* A table that two texts are looked up in has two kinds of additions: one waits, tied head or not. What
@@ -158,10 +123,10 @@ static void adapters_stand_beside_its_products(void **state) {
     lab_result adapted;
     open_random(&r);
     r.config.dropout = r.config.dropout_attention = 0;
-    run(&r, 0, "lora=rank=4,target=query+value", &adapted);
+    lab_run_settings(&r.lab, 0, "lora=rank=4,target=query+value", &adapted);
     assert_true(adapted.losses[2] < 6);
     lab_result_close(&adapted);
-    run(&r, 4, "lora=rank=2,base=nf4 recompute=block accumulate=add", &adapted);
+    lab_run_settings(&r.lab, 4, "lora=rank=2,base=nf4 recompute=block accumulate=add", &adapted);
     lab_result_close(&adapted);
 }
 
@@ -184,9 +149,9 @@ static void tokens_see_what_comes_after_them(void **state) {
     open_random(&r);
     r.config.dropout = r.config.dropout_attention = 0;
     r.lab.label = first_alone, r.lab.token = unchanged;
-    run(&r, 0, "attention=flash", &a);
+    lab_run_settings(&r.lab, 0, "attention=flash", &a);
     r.lab.token = changed_last;
-    run(&r, 0, "attention=flash", &b);
+    lab_run_settings(&r.lab, 0, "attention=flash", &b);
     assert_true(fabs((double)a.losses[0] - (double)b.losses[0]) > 1e-6);
     lab_result_close(&a);
     lab_result_close(&b);

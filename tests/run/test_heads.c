@@ -70,30 +70,11 @@ static void open_judge(judge *j, const char *kind, model_head head, int64_t batc
                             .head = head };
     lab_open(&j->lab, &j->sizes);
     if (!encoder) return;
-    j->encoder = (encoder_config){ .kind = encoder,
-                                   .layers = 2,
-                                   .heads = 2,
-                                   .channels = 24,
-                                   .inner = 40,
-                                   .positions = context + 2,
-                                   .vocabulary = 53,
-                                   .types = 1,
-                                   .padding = 1,
-                                   .mask = 52,
-                                   .dropout = 0.1,
-                                   .dropout_attention = 0.1,
-                                   .dropout_head = 0.2,
-                                   .epsilon = 1e-5,
-                                   .deviation = 0.1 };
+    j->encoder = lab_encoder(kind, context);
+    j->encoder.dropout = j->encoder.dropout_attention = 0.1, j->encoder.dropout_head = 0.2;
     assert_int_equal(encoder_check(&j->encoder), STATUS_OK);
     encoder_model(&j->encoder, "lab", &j->lab.model);
     lab_judge(&j->lab, &head);
-}
-
-static void run(judge *j, int64_t micro_batch, const char *settings, lab_result *out) {
-    compose_choice c = lab_choose(&j->lab, micro_batch, settings);
-    lab_run(&j->lab, &c, EXEC_POISON, 3, out);
-    lab_assert_exact_bytes(out, settings);
 }
 
 static const model_head three = { HEAD_CLASSES, 3 }, score = { HEAD_SCORE, 1 };
@@ -104,36 +85,21 @@ static const char *const kinds[] = { "bert", "roberta", "distilbert", "gpt2", "l
  * order are further away than elsewhere. */
 static void techniques_keep_their_class(void **state) {
     (void)state;
-    static const struct {
-        int64_t micro_batch;
-        const char *settings;
-        double distance; /* 0: the same bits */
-    } cases[] = { { 0, "recompute=block fuse=on", 0 },
-                  { 0, "recompute=cheap chunk_loss=256 update_early=twice", 0 },
-                  { 0, "offload=optimizer", 0 },
-                  { 4, "accumulate=add gelu_epilogue=on", 5e-3 },
-                  { 2, "attention=flash accumulate=add recompute=block", 5e-3 },
-                  { 0, "chunk_loss=3 attention=flash", 5e-3 },
-                  { 0, "precision=bf16", 0.1 },
-                  { 0, "precision=mixed-f16 recompute=block attention=flash", 0.1 },
-                  { 0, "compress_activations=8bit", 0.1 },
-                  { 0, "quantize_state=8bit", 0.2 },
-                  { 0, "qat=int8", 0.5 } };
+    static const lab_case cases[] = { { 0, "recompute=block fuse=on", 0 },
+                                      { 0, "recompute=cheap chunk_loss=256 update_early=twice", 0 },
+                                      { 0, "offload=optimizer", 0 },
+                                      { 4, "accumulate=add gelu_epilogue=on", 5e-3 },
+                                      { 2, "attention=flash accumulate=add recompute=block", 5e-3 },
+                                      { 0, "chunk_loss=3 attention=flash", 5e-3 },
+                                      { 0, "precision=bf16", 0.1 },
+                                      { 0, "precision=mixed-f16 recompute=block attention=flash", 0.1 },
+                                      { 0, "compress_activations=8bit", 0.1 },
+                                      { 0, "quantize_state=8bit", 0.2 },
+                                      { 0, "qat=int8", 0.5 } };
     for (int k = 0; k < 2 * 5; k++) {
         judge j;
-        lab_result plain;
         open_judge(&j, kinds[k / 2], k % 2 ? score : three, 8, 32);
-        run(&j, 0, "", &plain);
-        if (plain.losses[0] == plain.losses[2]) fail_msg("%s: nothing was learned", kinds[k / 2]);
-        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-            lab_result changed;
-            run(&j, cases[i].micro_batch, cases[i].settings, &changed);
-            double away = lab_distance(&plain, &changed);
-            if (cases[i].distance > 0 ? !(away < cases[i].distance) : !lab_same(&plain, &changed))
-                fail_msg("%s, %s: %g away from the plain run", kinds[k / 2], cases[i].settings, away);
-            lab_result_close(&changed);
-        }
-        lab_result_close(&plain);
+        lab_keep_distance(&j.lab, kinds[k / 2], cases, sizeof cases / sizeof *cases);
     }
 }
 
@@ -164,8 +130,8 @@ static void only_whole_tiles_of_samples_are_exact(void **state) {
         graph_close(&g);
         if (cases[i].class != PASS_EXACT) continue;
         lab_result whole, parts;
-        run(&j, 0, "", &whole);
-        run(&j, cases[i].micro_batch, "accumulate=add", &parts);
+        lab_run_settings(&j.lab, 0, "", &whole);
+        lab_run_settings(&j.lab, cases[i].micro_batch, "accumulate=add", &parts);
         assert_true(lab_same(&whole, &parts));
         lab_result_close(&whole);
         lab_result_close(&parts);
@@ -211,16 +177,16 @@ static void padding_is_not_seen(void **state) {
         for (int flash = 0; flash < 2; flash++) {
             const char *settings = flash ? "attention=flash" : "";
             j.lab.padding = 0;
-            run(&j, 0, settings, &a);
+            lab_run_settings(&j.lab, 0, settings, &a);
             j.lab.padding = 17;
-            run(&j, 0, settings, &b);
+            lab_run_settings(&j.lab, 0, settings, &b);
             assert_memory_equal(a.losses, b.losses, sizeof a.losses[0]);
             lab_result_close(&a);
             lab_result_close(&b);
         }
-        run(&j, 0, "", &a);
+        lab_run_settings(&j.lab, 0, "", &a);
         j.lab.length = whole_texts;
-        run(&j, 0, "", &longer);
+        lab_run_settings(&j.lab, 0, "", &longer);
         assert_true(fabs((double)a.losses[0] - (double)longer.losses[0]) > 1e-6);
         lab_result_close(&a);
         lab_result_close(&longer);
@@ -258,10 +224,10 @@ static void adapters_leave_the_head_its_gradient(void **state) {
         lab_result r;
         open_judge(&j, kinds[k], three, 8, 32);
         see_what_is_trained(&j, kinds[k]);
-        run(&j, 0, "lora=rank=4", &r);
+        lab_run_settings(&j.lab, 0, "lora=rank=4", &r);
         assert_true(isfinite(r.losses[2]));
         lab_result_close(&r);
-        run(&j, 4, "lora=rank=2,base=nf4 recompute=block accumulate=add", &r);
+        lab_run_settings(&j.lab, 4, "lora=rank=2,base=nf4 recompute=block accumulate=add", &r);
         lab_result_close(&r);
     }
 }
