@@ -333,8 +333,15 @@ static void the_end_is_looked_for(void **state) {
         expect_tokens("b.safetensors", (uint32_t[]){ 3, 3, cases[i].end },
                       cases[i].end == TOKENIZER_NONE ? 2 : 3);
     }
+    /* one that is special anyhow, since it stands before each text */
+    shell("rm mute/*config.json");
+    make_mute("{\"SpecialToken\": {\"id\": \"[CLS]\", \"type_id\": 0}}, ", "");
+    make("mute", "b.txt", "", "b.safetensors");
+    expect_tokens("b.safetensors", (uint32_t[]){ 0, 3, 3 }, 3);
+    scratch_write("mute/config.json", "{\"eos_token_id\": 0}", 19);
+    make("mute", "b.txt", "", "b.safetensors");
+    expect_tokens("b.safetensors", (uint32_t[]){ 0, 3, 3, 0 }, 4);
     scratch_write("mute/generation_config.json", "{\"eos_token_id\": \"x\"}", 21);
-    shell("rm mute/tokenizer_config.json");
     assert_true(command_says("tokenize mute --data b.txt --out b.safetensors", 2, "generation_config.json"));
 }
 
@@ -639,6 +646,7 @@ static void one_is_one(void **state) {
     (void)state;
     scratch_write("one.jsonl", "{\"text\": \"b\"}", 13);
     shell("rm -f one.safetensors; rm -f mute/*config.json");
+    make_mute("", "");
     assert_true(command_says("tokenize mute --data one.jsonl --out one.safetensors", 0, "Data: 1 text, "));
     shell("rm one.safetensors");
     assert_true(command_says("tokenize mute --data one.jsonl --out one.safetensors", 0,
