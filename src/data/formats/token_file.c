@@ -15,7 +15,7 @@
 #include "io/safetensors.h"
 
 enum { PIECE = 1024 };           /* tokens, and ends, that are read at once */
-enum { SPECIAL_MOST = 1 << 16 }; /* ids that stand for no text; more are none of a tokenizer's */
+enum { SPECIAL_MOST = 1 << 20 }; /* ids that stand for no text; more are none of a tokenizer's */
 
 typedef struct {
     uint32_t ids[PIECE];
@@ -84,7 +84,7 @@ static status read_special(data_file *f, const safetensors *s) {
     const safetensors_entry *e = safetensors_find(s, "special");
     if (!e) return STATUS_OK;
     if (!is_list(e, "U32") || e->dim[0] > SPECIAL_MOST)
-        return wrong(f, "its 'special' is no list of u32, of at most 65536");
+        return wrong(f, "its 'special' is no list of u32, or too long a one");
     if (e->dim[0] == 0) return STATUS_OK;
     f->special = memory_new((size_t)e->dim[0], sizeof *f->special);
     if (!f->special) return status_set(STATUS_FAILED, "%s: no memory for its special ids", f->path);
