@@ -1,6 +1,7 @@
 /* Tokenizers of all kinds against what the tokenizers library made of the same texts
  * (tools/tokenizer_goldens.py), and files that are wrong. */
 #include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/unicode.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -652,12 +653,27 @@ static void test_long_word(void **state) {
     free(text);
 }
 
+/* Looked up page by page: the same as walking through the table. */
+static void test_kinds_of_characters(void **state) {
+    (void)state;
+    for (uint32_t c = 0, at = 0; c < 0x110000; c++) {
+        if (at + 1 < unicode_table_range_count && unicode_table_ranges[at + 1] >> 11 == c) at++;
+        if (unicode_of(c) != &unicode_table_kinds[unicode_table_ranges[at] & 0x7ff])
+            fail_msg("U+%04X is taken for another kind", c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens),     cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_wrong_files), cmocka_unit_test(test_untyped_models),
-        cmocka_unit_test(test_wrong_text),  cmocka_unit_test(test_spans),
-        cmocka_unit_test(test_long_word),   cmocka_unit_test(test_hostile_windows),
+        cmocka_unit_test(test_kinds_of_characters),
+        cmocka_unit_test(test_goldens),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_wrong_files),
+        cmocka_unit_test(test_untyped_models),
+        cmocka_unit_test(test_wrong_text),
+        cmocka_unit_test(test_spans),
+        cmocka_unit_test(test_long_word),
+        cmocka_unit_test(test_hostile_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 
 const unicode_kind *unicode_of(uint32_t point) {
-    uint32_t low = 0, high = unicode_table_range_count;
+    uint32_t low = unicode_table_pages[point >> 8], high = unicode_table_pages[(point >> 8) + 1] + 1u;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
         if (unicode_table_ranges[middle] >> 11 <= point)

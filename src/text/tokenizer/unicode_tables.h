@@ -36,6 +36,8 @@ extern const uint32_t unicode_table_script_count;
 extern const unicode_kind unicode_table_kinds[];
 /* first character << 11 | its kind, up to the next first; ascending from character 0 on. */
 extern const uint32_t unicode_table_ranges[], unicode_table_range_count;
+/* By the character's upper bits, c >> 8: the range of the first character that has them, and one more. */
+extern const uint16_t unicode_table_pages[];
 
 extern const unicode_lower unicode_table_lower[];
 extern const uint32_t unicode_table_lower_count;
