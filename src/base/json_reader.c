@@ -33,6 +33,8 @@ void json_reader_go(json_reader *s, uint64_t place) {
 /* How many bytes stand before the next one. */
 static uint64_t place(const json_reader *s) { return s->next - s->source.start - (s->have - s->at); }
 
+uint64_t json_reader_behind(const json_reader *s) { return place(s); }
+
 uint64_t json_reader_place(json_reader *s) {
     json_reader_peek(s);
     return place(s);

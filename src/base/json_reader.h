@@ -47,6 +47,8 @@ void json_reader_go(json_reader *r, uint64_t place);
 int json_reader_peek(json_reader *r);
 /* How many bytes of the text stand before that one. */
 uint64_t json_reader_place(json_reader *r);
+/* How many bytes of the text stand before what comes next, be it a blank. */
+uint64_t json_reader_behind(const json_reader *r);
 /* Is it this one? Then it is taken. */
 bool json_reader_take(json_reader *r, char c);
 status json_reader_expect(json_reader *r, char c);

@@ -16,12 +16,13 @@ static status encode(void *context, const char *said, uint64_t bytes, const uint
     return STATUS_OK;
 }
 
-static status open_words(const char *directory, void **opened, labelled_tokens *t) {
+static status open_words(const char *directory, const wanted_tokens *added, void **opened,
+                         labelled_tokens *t) {
     bool there;
     words *w = *opened = memory_new(1, sizeof *w);
     if (!w) return status_set(STATUS_FAILED, "no memory to read the tokenizer of %s", directory);
     t->context = w, t->encode = encode;
-    TRY(tokenizer_of_open(directory, &w->tokenizer, &there));
+    TRY(tokenizer_of_open_with(directory, added, &w->tokenizer, &there));
     if (!there) return status_set(STATUS_INVALID, "%s has no tokenizer.json", directory);
     TRY(tokenizer_take_whole(w->tokenizer)); /* the samples are cut and padded by who has their length */
     tokenizer_frame around = tokenizer_around(w->tokenizer);

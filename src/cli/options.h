@@ -32,11 +32,8 @@ typedef enum {
 enum { COMMAND_EVERY = ~0 };
 
 /* What an OPTION_LIST gathers, in the order in which it was said. */
-enum { OPTION_LIST_MOST = 64 };
-typedef struct {
-    const char *items[OPTION_LIST_MOST];
-    uint32_t count;
-} option_list;
+enum { OPTION_LIST_MOST = TEXT_LIST_MOST };
+typedef text_list option_list;
 
 /* Of estimate, in the words of those whose settings they are. */
 typedef struct {

@@ -213,6 +213,16 @@ static const option rows[] = {
       .help =
           "what a model learns to write: answers: completions, and what the chat template has the assistant "
           "say; all: prompts too" },
+    { .name = "add-token",
+      .hint = "TEXT",
+      .kind = OPTION_LIST,
+      .group = GROUP_DATA,
+      .commands = TRAINING | COMMAND_TOKENIZE,
+      .offset = FIELD(run.add_tokens),
+      .fallback = "none",
+      .help =
+          "a special token that the model's tokenizer is to know; its vocabulary grows where it must; may "
+          "be given several times" },
     { .name = "replace",
       .kind = OPTION_FLAG,
       .group = GROUP_DATA,

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/wanted.h"
 #include "run/weights.h"
 
 /* ---- a word when planning takes a while ---- */
@@ -52,6 +53,8 @@ static void print_plan(const options *o, cli_streams *streams, const setup *s, c
         report_plan_text(&t, s, d, &style);
         if (o->listing) report_listing(&t, d);
         output_text(&streams->people, &t);
+        if (s->wanted.count) output_add(&streams->people, "\n");
+        wanted_say_all(&streams->people, s);
     }
     if (!o->json) return;
     report_plan_json(&t, s, d);

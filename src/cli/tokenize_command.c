@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/signals.h"
 #include "cli/tokenize_command.h"
+#include "cli/wanted.h"
 #include "io/file.h"
 #include "io/json.h"
 
@@ -138,6 +139,8 @@ status tokenize_command_make(const options *o, cli_streams *streams, tokenize_op
     if (there && shows && streams->people.file)
         output_add(&streams->people, "%s is there already, of the same data and tokenizer\n",
                    report_name(t->out, name));
+    if (result == STATUS_OK && !there && streams->people.file && shows)
+        wanted_say(&streams->people, tokenize_planned(making)->wanted);
     w.said = 0;
     if (result == STATUS_OK && !there) result = make(making, streams, t, &r);
     if (result == STATUS_OK && shows && o->json)
@@ -156,7 +159,9 @@ status cli_tokenize(const options *o, cli_streams *streams) {
                           ".safetensors, so that train knows it",
                           o->run.out);
     TRY(io_check_file(o->run.out));
-    tokenize_options t = { .model = o->subject, .out = o->run.out, .data.count = o->sources.count };
+    tokenize_options t = {
+        .model = o->subject, .add = o->run.add_tokens, .out = o->run.out, .data.count = o->sources.count
+    };
     memcpy(t.data.paths, o->sources.items, sizeof *t.data.paths * o->sources.count);
     TRY(setup_budget(&o->run, &t.memory));
     if (t.memory == UINT64_MAX) t.memory = 0;

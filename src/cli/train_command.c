@@ -11,6 +11,7 @@
 #include "cli/shown.h"
 #include "cli/signals.h"
 #include "cli/train_tokens.h"
+#include "cli/wanted.h"
 #include "io/file.h"
 #include "run/course.h"
 #include "run/rates.h"
@@ -123,6 +124,7 @@ static void add_tokens(output *out, const setup *s) {
 static void add_data(output *out, const setup *s, const resume *from, const decision *d) {
     char name[REPORT_NAME_BYTES];
     s->records ? add_labelled(out, s) : add_tokens(out, s);
+    wanted_say_all(out, s);
     add_course(out, s, from, d);
     output_add(out, "Weights: %s\nBelow, mem is in use / planned%s\n\n",
                from->step   ? report_name(from->folder, name)

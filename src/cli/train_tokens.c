@@ -54,7 +54,9 @@ static status is_documents(const options *o, const char *path, bool *yes) {
 /* ---- in a process of its own ---- */
 
 static status make(const options *o, cli_streams *streams, const char *path, const char *out) {
-    tokenize_options t = { .model = o->subject, .out = out, .data = { .count = 1, .paths = { path } } };
+    tokenize_options t = {
+        .model = o->subject, .add = o->run.add_tokens, .out = out, .data = { .count = 1, .paths = { path } }
+    };
     t.data.format = format_said(o);
     TRY(setup_budget(&o->run, &t.memory));
     if (t.memory == UINT64_MAX) t.memory = 0;

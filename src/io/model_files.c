@@ -47,35 +47,20 @@ static const safetensors_entry *find(const safetensors *s, const char *name) {
     return e ? e : find_older(s, name);
 }
 
-enum { PART = 4096 }; /* numbers that are read at a time where the file has another type */
-
-/* Reads n numbers of the file from number `first` on, as f32; `half` has room for as many. */
-static status read_wide(const safetensors *s, const safetensors_entry *e, int64_t first, int64_t n,
-                        float *wide, uint16_t *half) {
-    dtype from = safetensors_dtype(e->dtype);
-    uint64_t bytes = dtype_bytes(from);
-    void *into = from == DTYPE_F32 ? (void *)wide : (void *)half;
-    TRY(safetensors_read_part(s, e, (uint64_t)first * bytes, into, (uint64_t)n * bytes));
-    if (from != DTYPE_F32) half_widen(from, half, n, wide);
-    return STATUS_OK;
-}
-
 /* Codes of the numbers that the file has, which are read twice: first for the scales. */
-static status make_codes(const safetensors *s, const safetensors_entry *e, const model_weight *w,
-                         const codes_matrix *m) {
-    float wide[PART];
-    uint16_t half[PART];
-    int8_t codes[PART];
+static status make_codes(const weight_numbers *x, const model_weight *w, const codes_matrix *m) {
+    float wide[WEIGHT_PART];
+    int8_t codes[WEIGHT_PART];
     int64_t all = shape_elements(&w->shape);
-    for (int64_t i = 0; i < all; i += PART) {
-        int64_t n = all - i < PART ? all - i : PART;
-        TRY(read_wide(s, e, i, n, wide, half));
+    for (int64_t i = 0; i < all; i += WEIGHT_PART) {
+        int64_t n = all - i < WEIGHT_PART ? all - i : WEIGHT_PART;
+        TRY(weight_files_numbers_read(x, i, n, wide));
         codes_matrix_look(m, wide, i, n);
     }
     codes_matrix_scale(m);
-    for (int64_t i = 0; i < all; i += PART) {
-        int64_t n = all - i < PART ? all - i : PART;
-        TRY(read_wide(s, e, i, n, wide, half));
+    for (int64_t i = 0; i < all; i += WEIGHT_PART) {
+        int64_t n = all - i < WEIGHT_PART ? all - i : WEIGHT_PART;
+        TRY(weight_files_numbers_read(x, i, n, wide));
         codes_matrix_encode(m, wide, i, n, codes);
         TRY(weight_put_bytes(w, (uint64_t)i, codes, (uint64_t)n));
     }
@@ -90,8 +75,11 @@ static status read_into_codes(const safetensors *s, const safetensors_entry *e, 
     int64_t count = m.by_rows ? m.rows : m.columns;
     m.scales = memory_new((size_t)count, sizeof *m.scales);
     if (!m.scales) return status_set(STATUS_FAILED, "no memory to read '%s'", w->name);
-    status result = make_codes(s, e, w, &m);
+    weight_numbers x = { 0 };
+    status result = weight_files_numbers(s, e, w, &x);
+    if (result == STATUS_OK) result = make_codes(&x, w, &m);
     if (result == STATUS_OK) result = weight_put(scales, 0, m.scales, count);
+    weight_files_numbers_close(&x);
     memory_free(m.scales);
     return result;
 }
@@ -106,10 +94,31 @@ static const char *entry_shape_text(const safetensors_entry *e, char into[SHAPE_
     return shape_text(&s, into);
 }
 
-static status check_shape(const safetensors *s, const safetensors_entry *e, const model_weight *w) {
+/* Does the file have the first rows of this table alone? Only tables of the vocabulary change with it. */
+static bool is_grown(const safetensors_entry *e, const model_weight *w, const model_files_difference *d) {
+    shape was = w->shape;
+    if (!d->vocabulary_was || !was.rank || was.dim[0] != d->vocabulary || w->type == DTYPE_U8) return false;
+    was.dim[0] = d->vocabulary_was;
+    return safetensors_has_shape(e, &was);
+}
+
+/* Codes have scales, which new rows would change. */
+static status check_numbers(const safetensors *s, const safetensors_entry *e, const model_weight *w) {
+    dtype from = safetensors_dtype(e->dtype);
+    if (from == DTYPE_F32 || dtype_is_half(from)) return STATUS_OK;
+    return status_set(
+        STATUS_INVALID,
+        "%s: the tensor '%s' is of codes (%s), to which no rows of new tokens can be added; add "
+        "them to the model that it was made from",
+        s->files[e->file].path, w->name, e->dtype);
+}
+
+static status check_shape(const safetensors *s, const safetensors_entry *e, const model_weight *w,
+                          const model_files_difference *d) {
     char have[SHAPE_TEXT_BYTES], need[SHAPE_TEXT_BYTES];
     shape should = w->type == DTYPE_U8 ? coded_files_shape(w) : w->shape;
     if (safetensors_has_shape(e, &should)) return STATUS_OK;
+    if (is_grown(e, w, d)) return check_numbers(s, e, w);
     return status_set(STATUS_INVALID, "%s: the tensor '%s' is %s, the model needs %s", s->files[e->file].path,
                       w->name, entry_shape_text(e, have), shape_text(&should, need));
 }
@@ -123,9 +132,9 @@ static status find_weight_in(const safetensors *s, const model_weight *w, const 
 }
 
 static status read_weight(const safetensors *s, const safetensors_entry *e, const model_weight *w,
-                          const model_weight *scales) {
+                          const model_weight *scales, const model_files_difference *d) {
     const char *path = s->files[e->file].path;
-    TRY(check_shape(s, e, w));
+    TRY(check_shape(s, e, w, d));
     dtype from = safetensors_dtype(e->dtype);
     bool known = from == DTYPE_F32 || dtype_is_half(from);
     if (from == w->type && from == DTYPE_I8) return weight_files_read(s, e, w);
@@ -212,29 +221,29 @@ static bool is_lacking(const safetensors *s, const model_weight *w, const model 
     return !e || !safetensors_has_shape(e, &should);
 }
 
-static status read_all(const safetensors *s, const model_weight *weights, uint32_t count, const model *judge,
-                       bool *used) {
+static status read_all(const safetensors *s, const model_weight *weights, uint32_t count,
+                       const model_files_difference *d, bool *used) {
     for (uint32_t i = 0; i < count; i++) {
         if (is_made(s, weights, count, weights[i].name)) continue;
         const safetensors_entry *e;
-        if (is_lacking(s, &weights[i], judge, used)) continue;
+        if (is_lacking(s, &weights[i], d->judge, used)) continue;
         TRY(find_weight_in(s, &weights[i], &e));
-        TRY(read_weight(s, e, &weights[i], scales_of(weights, count, &weights[i])));
+        TRY(read_weight(s, e, &weights[i], scales_of(weights, count, &weights[i]), d));
         used[e - s->entries] = true;
     }
-    return all_used(s, used, judge);
+    return all_used(s, used, d->judge);
 }
 
 status model_files_load(const char *directory, const model_weight *weights, uint32_t count) {
-    return model_files_load_body(directory, weights, count, NULL);
+    return model_files_load_other(directory, weights, count, &(model_files_difference){ 0 });
 }
 
-status model_files_load_body(const char *directory, const model_weight *weights, uint32_t count,
-                             const model *judge) {
+status model_files_load_other(const char *directory, const model_weight *weights, uint32_t count,
+                              const model_files_difference *d) {
     safetensors s;
     TRY(safetensors_open(directory, &s));
     bool *used = memory_new(s.count + 1u, sizeof *used);
-    status result = used ? read_all(&s, weights, count, judge, used)
+    status result = used ? read_all(&s, weights, count, d, used)
                          : status_set(STATUS_FAILED, "%s: no memory for %u tensors", directory, s.count);
     memory_free(used);
     safetensors_close(&s);
@@ -242,24 +251,24 @@ status model_files_load_body(const char *directory, const model_weight *weights,
 }
 
 status model_files_lack(const char *directory, const model_weight *weights, uint32_t count,
-                        const model *judge, bool *lacks) {
+                        const model_files_difference *d, bool *lacks) {
     safetensors s;
     TRY(safetensors_open(directory, &s));
-    for (uint32_t i = 0; i < count; i++) lacks[i] = is_lacking(&s, &weights[i], judge, NULL);
+    for (uint32_t i = 0; i < count; i++) lacks[i] = is_lacking(&s, &weights[i], d->judge, NULL);
     safetensors_close(&s);
     return STATUS_OK;
 }
 
 status model_files_check(const char *directory, const model_weight *weights, uint32_t count,
-                         const model *judge) {
+                         const model_files_difference *d) {
     safetensors s;
     TRY(safetensors_open(directory, &s));
     status result = STATUS_OK;
     for (uint32_t i = 0; i < count && result == STATUS_OK; i++) {
         const safetensors_entry *e;
-        if (is_lacking(&s, &weights[i], judge, NULL)) continue;
+        if (is_lacking(&s, &weights[i], d->judge, NULL)) continue;
         result = find_weight_in(&s, &weights[i], &e);
-        if (result == STATUS_OK) result = check_shape(&s, e, &weights[i]);
+        if (result == STATUS_OK) result = check_shape(&s, e, &weights[i], d);
     }
     safetensors_close(&s);
     return result;

@@ -18,20 +18,27 @@
  * missing one or one of another shape is STATUS_INVALID: then the contents of the weights are undefined. */
 status model_files_load(const char *directory, const model_weight *weights, uint32_t count);
 
-/* The same for a model whose head may be another one than the files have (models/head.h): weights of its head
- * that are missing there, or of another shape, are left as they are, and a language's head is passed over.
- * NULL: as above. */
-status model_files_load_body(const char *directory, const model_weight *weights, uint32_t count,
-                             const model *judge);
-/* Which weights of the head that is, by weight. */
+/* In what a model may differ from its files. Zeroed: in nothing. */
+typedef struct {
+    /* Its head may be another one (models/head.h): weights of it that are missing there, or of another shape,
+     * are left as they are, and a language's head is passed over. NULL: it is the files' own. */
+    const model *judge;
+    /* Its vocabulary, and the smaller one of the files; 0: it has the files' own. Rows of tables beyond that
+     * become the mean of those before (io/weight_files.h). */
+    int64_t vocabulary, vocabulary_was;
+} model_files_difference;
+
+status model_files_load_other(const char *directory, const model_weight *weights, uint32_t count,
+                              const model_files_difference *d);
+/* Which weights of the head are left as they are, by weight. */
 status model_files_lack(const char *directory, const model_weight *weights, uint32_t count,
-                        const model *judge, bool *lacks);
+                        const model_files_difference *d, bool *lacks);
 
 /* Does a directory (or a .safetensors file) have these tensors, in their shapes, as numbers or as codes of 8
  * bits? STATUS_INVALID where it has not. Headers alone are read, so this is done before anything is planned;
- * `data` of the weights is not looked at. `judge`: as model_files_load_body. */
+ * `data` of the weights is not looked at. */
 status model_files_check(const char *directory, const model_weight *weights, uint32_t count,
-                         const model *judge);
+                         const model_files_difference *d);
 
 /* Writes model.safetensors into the directory, from where the weights are and in their types, atomically. */
 status model_files_save(const char *directory, const model_weight *weights, uint32_t count);

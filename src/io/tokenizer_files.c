@@ -78,44 +78,51 @@ uint64_t tokenizer_files_bytes(const char *model) {
     return all;
 }
 
-static status copy_parts(int file, const char *from, uint64_t bytes, io_writer *w) {
+static status copy_parts(const spliced_file *from, io_writer *w) {
     char piece[PIECE_BYTES];
-    for (uint64_t at = 0, n; at < bytes; at += n) {
-        n = bytes - at < sizeof piece ? bytes - at : sizeof piece;
-        TRY(io_read_at(file, from, at, piece, n));
+    for (uint64_t at = 0, n, all = spliced_file_bytes(from); at < all; at += n) {
+        n = all - at < sizeof piece ? all - at : sizeof piece;
+        TRY(spliced_file_read(from, at, piece, n));
         TRY(io_writer_add(w, piece, n));
     }
     return STATUS_OK;
 }
 
-static status copy_one(const char *from, const char *to) {
-    int file;
-    uint64_t bytes;
+static status copy_one(const char *from, const char *to, const file_splice *splice) {
+    spliced_file file;
     io_writer w;
     if (io_is_same(from, to)) return STATUS_OK;
-    TRY(io_open(from, &file, &bytes));
+    TRY(spliced_file_open(from, splice, &file));
     status result = io_writer_open(&w, to);
     if (result == STATUS_OK) {
-        result = copy_parts(file, from, bytes, &w);
+        result = copy_parts(&file, &w);
         if (result == STATUS_OK)
             result = io_writer_commit(&w);
         else
             io_writer_discard(&w);
     }
-    close(file);
+    spliced_file_close(&file);
     return result;
 }
 
-status tokenizer_files_copy(const char *model, const char *directory) {
+status tokenizer_files_copy_changed(const char *model, const char *directory,
+                                    const tokenizer_files_change *changes, uint32_t count) {
     char from[PATH_BYTES], to[PATH_BYTES];
     uint64_t bytes;
     for (int i = 0; i < KNOWN; i++) {
+        const file_splice *splice = NULL;
+        for (uint32_t c = 0; c < count; c++)
+            if (strcmp(changes[c].name, known[i].name) == 0) splice = &changes[c].splice;
         if (!is_there(model, known[i].name, from, &bytes)) continue;
         if (snprintf(to, sizeof to, "%s/%s", directory, known[i].name) >= (int)sizeof to)
             return status_set(STATUS_INVALID, "the path '%.60s...' is too long", directory);
-        TRY(copy_one(from, to));
+        TRY(copy_one(from, to, splice));
     }
     return STATUS_OK;
+}
+
+status tokenizer_files_copy(const char *model, const char *directory) {
+    return tokenizer_files_copy_changed(model, directory, NULL, 0);
 }
 
 status tokenizer_files_remove(const char *directory, const char *model) {

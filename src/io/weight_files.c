@@ -7,6 +7,7 @@
 #include "base/digest.h"
 #include "base/finite.h"
 #include "base/half.h"
+#include "base/memory.h"
 #include "io/file.h"
 
 /* Numbers of the file that are finite may be too large for 16 bits. */
@@ -22,17 +23,67 @@ static status check_fits(const safetensors *s, const safetensors_entry *e, const
                       s->files[e->file].path, e->name, (double)x[at], dtype_name(w->type));
 }
 
-static status read_parts(const safetensors *s, const safetensors_entry *e, const model_weight *w,
-                         dtype from) {
-    float wide[WEIGHT_PART];
+/* ---- numbers of a tensor ---- */
+
+static status read_wide(const weight_numbers *x, int64_t first, int64_t n, float *wide) {
     uint16_t half[WEIGHT_PART];
-    void *part = from == DTYPE_F32 ? (void *)wide : (void *)half;
+    dtype from = safetensors_dtype(x->e->dtype);
     uint64_t each = dtype_bytes(from);
+    void *part = from == DTYPE_F32 ? (void *)wide : (void *)half;
+    TRY(safetensors_read_part(x->s, x->e, (uint64_t)first * each, part, (uint64_t)n * each));
+    if (from != DTYPE_F32) half_widen(from, half, n, wide);
+    return STATUS_OK;
+}
+
+/* Row after row, in double. */
+static status add_up(weight_numbers *x, double *sum) {
+    float wide[WEIGHT_PART];
+    for (int64_t i = 0; i < x->have; i += WEIGHT_PART) {
+        int64_t n = x->have - i < WEIGHT_PART ? x->have - i : WEIGHT_PART;
+        TRY(read_wide(x, i, n, wide));
+        for (int64_t k = 0; k < n; k++) sum[(i + k) % x->columns] += (double)wide[k];
+    }
+    for (int64_t c = 0; c < x->columns; c++) x->mean[c] = (float)(sum[c] / (double)(x->have / x->columns));
+    return STATUS_OK;
+}
+
+status weight_files_numbers(const safetensors *s, const safetensors_entry *e, const model_weight *w,
+                            weight_numbers *x) {
+    int64_t all = shape_elements(&w->shape);
+    *x = (weight_numbers){ .s = s, .e = e, .have = all, .columns = 1 };
+    if (!e->rank || !w->shape.rank || e->dim[0] >= w->shape.dim[0]) return STATUS_OK;
+    x->columns = all / w->shape.dim[0];
+    x->have = e->dim[0] * x->columns;
+    double *sum = memory_new((size_t)x->columns, sizeof *sum);
+    x->mean = memory_new((size_t)x->columns, sizeof *x->mean);
+    status result = sum && x->mean
+                        ? add_up(x, sum)
+                        : status_set(STATUS_FAILED, "no memory for the mean of the rows of '%s'", w->name);
+    memory_free(sum);
+    if (result != STATUS_OK) weight_files_numbers_close(x);
+    return result;
+}
+
+void weight_files_numbers_close(weight_numbers *x) {
+    memory_free(x->mean);
+    x->mean = NULL;
+}
+
+status weight_files_numbers_read(const weight_numbers *x, int64_t first, int64_t n, float *wide) {
+    int64_t left = x->have > first ? x->have - first : 0, old = left < n ? left : n;
+    if (old) TRY(read_wide(x, first, old, wide));
+    for (int64_t k = old; k < n; k++) wide[k] = x->mean[(first + k) % x->columns];
+    return STATUS_OK;
+}
+
+/* ---- weights ---- */
+
+static status read_parts(const weight_numbers *x, const model_weight *w) {
+    float wide[WEIGHT_PART];
     for (int64_t i = 0, all = shape_elements(&w->shape); i < all; i += WEIGHT_PART) {
         int64_t n = all - i < WEIGHT_PART ? all - i : WEIGHT_PART;
-        TRY(safetensors_read_part(s, e, (uint64_t)i * each, part, (uint64_t)n * each));
-        if (from != DTYPE_F32) half_widen(from, half, n, wide);
-        TRY(check_fits(s, e, w, wide, n));
+        TRY(weight_files_numbers_read(x, i, n, wide));
+        TRY(check_fits(x->s, x->e, w, wide, n));
         TRY(weight_put(w, i, wide, n));
     }
     return STATUS_OK;
@@ -52,8 +103,12 @@ static status read_bytes(const safetensors *s, const safetensors_entry *e, const
 }
 
 status weight_files_read(const safetensors *s, const safetensors_entry *e, const model_weight *w) {
-    dtype from = safetensors_dtype(e->dtype);
-    return from == w->type ? read_bytes(s, e, w) : read_parts(s, e, w, from);
+    weight_numbers x;
+    if (safetensors_dtype(e->dtype) == w->type && e->bytes == weight_bytes(w)) return read_bytes(s, e, w);
+    TRY(weight_files_numbers(s, e, w, &x));
+    status result = read_parts(&x, w);
+    weight_files_numbers_close(&x);
+    return result;
 }
 
 status weight_files_sum(const char *directory, bool early, io_sum *sum) {

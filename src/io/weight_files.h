@@ -5,8 +5,25 @@
 #include "io/safetensors.h"
 #include "models/weight.h"
 
-/* The weight from a tensor of its shape, of F32, BF16 or F16; where the types differ it is rounded or widened
- * part by part. */
+/* Numbers of a tensor of F32, BF16 or F16 in f32, as a weight wants them that may have more rows than the
+ * tensor. Those behind are the mean of the tensor's rows (it has at least one), as new tokens begin in
+ * transformers, which draws them around that mean with a billionth of the rows' covariance. */
+typedef struct {
+    const safetensors *s;
+    const safetensors_entry *e;
+    int64_t have, columns; /* numbers that the tensor has, and of a row */
+    float *mean;           /* NULL: it has all */
+} weight_numbers;
+
+/* STATUS_FAILED without memory for two rows. Close it where it came back with STATUS_OK. */
+status weight_files_numbers(const safetensors *s, const safetensors_entry *e, const model_weight *w,
+                            weight_numbers *x);
+void weight_files_numbers_close(weight_numbers *x);
+/* n (<= WEIGHT_PART) of them from number `first` on. */
+status weight_files_numbers_read(const weight_numbers *x, int64_t first, int64_t n, float *wide);
+
+/* The weight from a tensor of its shape, or with fewer rows, of F32, BF16 or F16; where the types differ it
+ * is rounded or widened part by part. */
 status weight_files_read(const safetensors *s, const safetensors_entry *e, const model_weight *w);
 
 /* Of a model's weights as they are stored: all bytes, and a sum of the sums and sizes of its files. */

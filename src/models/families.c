@@ -107,6 +107,22 @@ int64_t families_context(const model_config *c) {
     return m.context;
 }
 
+/* What GPT-2's own vocabulary says by its size has to be said then. */
+void families_grow_vocabulary(model_config *c, int64_t size) {
+    families_tokens *t = &c->tokens;
+    if (families_vocabulary(c) == 50257 && !t->has_begin && !t->ends)
+        t->has_begin = true, t->begin = 50256, t->ends = 1, t->end[0] = 50256;
+    switch (c->family) {
+    case FAMILY_GPT2: c->gpt2.vocabulary = size; return;
+    case FAMILY_DECODER: c->decoder.vocabulary = size; return;
+    case FAMILY_ENCODER: c->encoder.vocabulary = size; return;
+    case FAMILY_T5: c->t5.vocabulary = size; return;
+    case FAMILY_VIT:
+    case FAMILY_RESNET:
+    case FAMILY_CONVNEXT: return; /* they have none */
+    }
+}
+
 bool families_has_conv1d(const model_config *c) { return c->family == FAMILY_GPT2; }
 
 bool families_learns_positions(const model_config *c) {

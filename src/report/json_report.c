@@ -33,6 +33,25 @@ static void put_parameters(json_writer *w, const setup *s, const decision *d) {
     json_put_unsigned(w, "trained", n.trained);
 }
 
+/* Of --add-token, where that was said. */
+static void put_added_tokens(json_writer *w, const setup *s) {
+    static const char *const states[] = {
+        [WANTED_TOKEN_NEW] = "new", [WANTED_TOKEN_WORD] = "word", [WANTED_TOKEN_THERE] = "there"
+    };
+    if (!s->wanted.count) return;
+    json_put_integer(w, "vocabulary", s->model.vocabulary);
+    json_begin_array(w, "added_tokens");
+    for (uint32_t i = 0; i < s->wanted.count; i++) {
+        const wanted_token *t = &s->wanted.items[i];
+        json_begin_object(w, NULL);
+        json_put_string(w, "token", t->text);
+        json_put_unsigned(w, "id", t->id);
+        json_put_string(w, "state", states[t->state]);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
 static void put_plain(json_writer *w, const setup *s, const search_point *plain) {
     json_begin_object(w, "plain");
     if (plain->peak_bytes) {
@@ -262,6 +281,7 @@ static void write_report(text *out, const setup *s, const decision *d, outcome o
     put_budget(&w, "budget_bytes", d->budget);
     json_put_unsigned(&w, "least_budget_bytes", search_least(&d->front));
     put_parameters(&w, s, d);
+    put_added_tokens(&w, s);
     json_put_string(&w, "rates", s->request.run.lower.rates.source);
     put_plain(&w, s, &d->front.plain);
     put_search(&w, &d->front);

@@ -161,6 +161,15 @@ static void add_head(identity *i, const model_head *h) {
     if (h->kind != HEAD_LANGUAGE) add_text(i, IDENTITY_MODEL, "head", head_text(h, words));
 }
 
+/* In a vocabulary with room for them nothing else tells of tokens that are added. */
+static void add_tokens(identity *i, const wanted_tokens *w) {
+    digest d = digest_begin();
+    if (!w->changes) return;
+    for (uint32_t k = 0; k < w->count; k++)
+        if (w->items[k].state != WANTED_TOKEN_THERE) digest_text(&d, w->items[k].text);
+    add_sum(i, IDENTITY_MODEL, "added_tokens", &d);
+}
+
 /* Attributes stay out of the digest: between their fields there may be bytes without a meaning. */
 static void add_graph(digest *d, const graph *g) {
     for (tensor_id t = 1; t < g->tensors.count; t++) {
@@ -197,6 +206,7 @@ static status add_model(identity *i, const setup *s) {
     alone.packed = false; /* of that an option tells */
     if (!s->custom) add_family(i, &s->config);
     if (!s->custom) add_head(i, &s->config.head);
+    add_tokens(i, &s->wanted);
     TRY(graph_open(&g));
     alone.build(&alone, &g, &run, &ports);
     add_graph(&d, &g);

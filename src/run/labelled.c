@@ -87,7 +87,7 @@ static status open_reader(setup *s, reader *r, labelled_tokens *t) {
     if (!s->options.language || length >= (int)sizeof path || access(path, F_OK) != 0)
         return tokenizer_files_refuse(s->tokenizer, s->options.data ? s->options.data : s->options.eval_data);
     r->language = s->options.language;
-    return r->language->open(s->tokenizer, &r->words, t);
+    return r->language->open(s->tokenizer, &s->wanted, &r->words, t);
 }
 
 static void close_reader(reader *r) {

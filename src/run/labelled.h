@@ -3,11 +3,11 @@
 
 #include "run/setup.h"
 
-/* What makes ids of texts by the tokenizer.json of a model directory. It is the program's, since the library
- * that is installed knows no tokenizers. */
+/* What makes ids of texts by the tokenizer.json of a model directory and the tokens added to it. It is the
+ * program's, since the library that is installed knows no tokenizers. */
 typedef struct labelled_language {
     /* Sets t's context, encode, before and behind. `*words` is closed in any case. */
-    status (*open)(const char *directory, void **words, labelled_tokens *t);
+    status (*open)(const char *directory, const wanted_tokens *added, void **words, labelled_tokens *t);
     void (*close)(void *words); /* NULL is fine */
 } labelled_language;
 

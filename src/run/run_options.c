@@ -61,6 +61,7 @@ const run_option run_options[] = {
     ROW("data", POINTER, KNOWN, data),
     ROW("text-column", POINTER, KNOWN, text_column),
     ROW("label-column", POINTER, KNOWN, label_column),
+    ROW("add-token", POINTER, KNOWN, add_tokens), /* by the model's facts */
     ROW("language", POINTER, KNOWN, language),
     ROW("data-kind", CHOICE, KNOWN, data_kind),
     CHOICE("pack", FIXED, pack, run_options_pack_word), /* as it is settled: never auto */

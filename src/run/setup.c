@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "data/loader.h"
 #include "device/device_file.h"
+#include "io/file.h"
 #include "io/model_config.h"
 #include "io/published.h"
 #include "io/quantized_files.h"
@@ -54,6 +55,44 @@ static bool exists(const char *path) {
     return stat(path, &s) == 0;
 }
 
+/* Where tokens are added. */
+static status check_adding(const setup *s) {
+    const setup_options *o = &s->options;
+    if (o->eval_only)
+        return status_set(STATUS_INVALID,
+                          "--add-token is of training, and --eval-only trains nothing: the model knows none "
+                          "of such tokens; leave one of the two out");
+    if (o->data_kind == DATA_KIND_BYTES)
+        return status_set(STATUS_INVALID,
+                          "--add-token adds to a tokenizer, and with --data-kind bytes none is used; leave "
+                          "one of the two out");
+    if (o->out && io_is_same(o->out, o->model))
+        return status_set(
+            STATUS_INVALID,
+            "--add-token: --out %s is the model's own folder, whose tokenizer would change before "
+            "its weights; name another one",
+            o->out);
+    return STATUS_OK;
+}
+
+/* Tokens beyond the vocabulary make it larger; where it has room behind the tokenizer's (padding up to a
+ * round number) they take of that. */
+static status add_tokens(setup *s) {
+    const setup_options *o = &s->options;
+    if (!o->add_tokens.count) return STATUS_OK;
+    TRY(wanted_tokens_find(s->tokenizer, &o->add_tokens, &s->wanted));
+    TRY(check_adding(s));
+    int64_t was = families_vocabulary(&s->config);
+    if (!was || s->config.family == FAMILY_T5)
+        return status_set(STATUS_INVALID,
+                          "--add-token: %s has no vocabulary to which tokens can be added; leave it out",
+                          o->model);
+    if (s->wanted.size <= was) return STATUS_OK;
+    families_grow_vocabulary(&s->config, s->wanted.size);
+    if (s->weights) s->vocabulary_was = was;
+    return STATUS_OK;
+}
+
 static status open_model(setup *s, const model *custom) {
     const setup_options *o = &s->options;
     if (custom) {
@@ -89,6 +128,7 @@ static status open_model(setup *s, const model *custom) {
                           o->model, s->config.other_task);
     TRY(labelled_settle_names(s));
     if (o->dropout >= 0) families_set_dropout(&s->config, o->dropout);
+    TRY(add_tokens(s));
     TRY(families_check(&s->config));
     families_model(&s->config, published ? published : o->model, &s->model);
     if (published && !s->model.untrained)
@@ -112,7 +152,8 @@ dtype setup_save_dtype(const setup_options *o) {
 }
 
 status setup_copy_tokenizer(const setup *s, const char *directory) {
-    return s->tokenizer ? tokenizer_files_copy(s->tokenizer, directory) : STATUS_OK;
+    if (!s->tokenizer) return STATUS_OK;
+    return tokenizer_files_copy_changed(s->tokenizer, directory, s->wanted.files, s->wanted.file_count);
 }
 
 static status open_text(setup *s, const char *path, bool hold_out, data_source *source) {
@@ -287,6 +328,21 @@ status setup_check_begun(const setup *s) {
     return refuse_training(s, pass_stores(p), &stored);
 }
 
+/* An adapter stands beside an embedding that stays as it is: a new token's row would never be trained, and
+ * its files have no place for one. */
+static status check_adapted_tokens(const setup *s) {
+    char option[PASS_OPTION_BYTES];
+    if (!s->wanted.changes && !s->vocabulary_was) return STATUS_OK;
+    for (int i = 0; pass_table[i]; i++)
+        if (pass_table[i]->adapting && s->request.pins[i].kind == SEARCH_PINNED)
+            return status_set(
+                STATUS_INVALID,
+                "--add-token with --%s: an adapter leaves the embedding as it is, so new tokens "
+                "would mean nothing; train the model as a whole, or leave one of the two out",
+                pass_option(pass_table[i], option));
+    return STATUS_OK;
+}
+
 /* An adapter is worth nothing without the weights that it stands beside; one may be planned all the same. It
  * is small, and stays as it was trained. */
 static status check_adapting(const setup *s) {
@@ -435,6 +491,7 @@ static status make_request(setup *s) {
     if (o->allow) TRY(advise_allow(&s->request, o->allow));
     TRY(read_pins(s));
     TRY(check_adapting(s));
+    TRY(check_adapted_tokens(s));
     return pin_stored(s);
 }
 
@@ -492,7 +549,7 @@ static status finish_request(setup *s) {
     r->eval_samples = held < o->eval_samples ? held : o->eval_samples;
     if (!o->data && !s->train.samples && !s->validation.samples)
         r->eval_samples = o->eval_samples; /* a plan without data: as if there were */
-    listed += s->train.held_bytes + s->validation.held_bytes + s->names.held_bytes;
+    listed += s->train.held_bytes + s->validation.held_bytes + s->names.held_bytes + s->wanted.bytes;
     r->kept_bytes = kept_bytes(o) + listed;
     TRY(setup_budget(o, &s->budget));
     TRY(check_held(s, listed));
@@ -520,5 +577,6 @@ failed:
 
 void setup_close(setup *s) {
     labelled_close_data(s);
+    wanted_tokens_close(&s->wanted);
     comm_close(&s->comm);
 }

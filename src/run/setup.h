@@ -6,6 +6,7 @@
 #include "data/labelled_source.h"
 #include "data/source.h"
 #include "data/text_source.h"
+#include "io/wanted_tokens.h"
 #include "models/families.h"
 #include "run/rates.h"
 #include "search/search.h"
@@ -34,6 +35,7 @@ typedef struct {
     const struct labelled_language *language; /* of texts with labels (run/labelled.h); NULL: bytes alone */
     const data_source *source, *eval_source;  /* samples of the caller's instead of these; may be NULL */
     const char *text_column, *label_column;   /* of data for a head that judges texts; NULL: text, label */
+    text_list add_tokens;                     /* to the model's tokenizer; none: as it is */
     data_kind data_kind;
     pack_kind pack;
     uint64_t memory;        /* budget in bytes; 0: unlimited */
@@ -81,8 +83,10 @@ typedef struct {
     bool custom;
     bool new_head; /* the model's files have another head than `config`, so this one begins anew */
     model model;
-    const char *weights;   /* directory to load weights from; NULL: initialise */
-    const char *tokenizer; /* what it is read from, whose tokenizer goes on with it; NULL: none does */
+    const char *weights;    /* directory to load weights from; NULL: initialise */
+    const char *tokenizer;  /* what it is read from, whose tokenizer goes on with it; NULL: none does */
+    wanted_tokens wanted;   /* tokens that are added to it */
+    int64_t vocabulary_was; /* of the model's files, where tokens have made it larger; else 0 */
     data_source train, validation;    /* zeroed where there is no data */
     label_names names;                /* of classes, where the head tells such and there is data */
     labelled *records, *eval_records; /* of such data: the sources' own */

@@ -175,9 +175,17 @@ static status visit_own(const setup *s, const own_weights *to) {
     return result;
 }
 
+/* In what the model differs from the files that it begins with. */
+static model_files_difference difference(const setup *s) {
+    return (model_files_difference){ .judge = heads_new(s),
+                                     .vocabulary = s->model.vocabulary,
+                                     .vocabulary_was = s->vocabulary_was };
+}
+
 static status check_own(void *context, const setup *s, const model_weight *weights, uint32_t count) {
+    model_files_difference d = difference(s);
     (void)context;
-    return model_files_check(s->weights, weights, count, heads_new(s));
+    return model_files_check(s->weights, weights, count, &d);
 }
 
 status weights_check(const setup *s) {
@@ -187,9 +195,10 @@ status weights_check(const setup *s) {
 
 static status name_new(void *context, const setup *s, const model_weight *weights, uint32_t count) {
     text *names = context;
+    model_files_difference d = difference(s);
     bool *lacks = memory_new(count + 1u, sizeof *lacks);
     if (!lacks) return status_set(STATUS_FAILED, "no memory to look at weights");
-    status result = model_files_lack(s->weights, weights, count, heads_new(s), lacks);
+    status result = model_files_lack(s->weights, weights, count, &d, lacks);
     for (uint32_t i = 0; i < count && result == STATUS_OK; i++)
         if (lacks[i]) text_add(names, "%s%s", names->length ? ", " : "", weights[i].name);
     memory_free(lacks);
@@ -201,23 +210,26 @@ status weights_new(const setup *s, text *names) {
     return visit_own(s, &(own_weights){ name_new, names });
 }
 
-static status load_body(exec *e, const char *directory, const model *judge) {
+static status load_other(exec *e, const char *directory, const model_files_difference *d) {
     model_weight *weights;
     uint32_t count;
     TRY(exec_weights(e, &weights, &count));
-    status result = model_files_load_body(directory, weights, adapter_files_own(weights, count), judge);
+    status result = model_files_load_other(directory, weights, adapter_files_own(weights, count), d);
     memory_free(weights);
     return result;
 }
 
-status weights_load(exec *e, const char *directory) { return load_body(e, directory, NULL); }
+status weights_load(exec *e, const char *directory) {
+    return load_other(e, directory, &(model_files_difference){ 0 });
+}
 
 /* A new head first, since what the files have of it replaces that. */
 status weights_begin(exec *e, const setup *s) {
     uint64_t seed = (uint64_t)s->options.seed;
+    model_files_difference d = difference(s);
     if (!s->weights) return weights_initialise(e, &s->model, seed);
     TRY(initialise(e, &(initialisation){ .head = heads_new(s), .seed = seed }));
-    return load_body(e, s->weights, heads_new(s));
+    return load_other(e, s->weights, &d);
 }
 
 /* Matrices of 16 bits, where a run has such, are all of one type. `as` NONE: as they are. */

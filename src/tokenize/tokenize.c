@@ -23,6 +23,7 @@ enum { MARK_SECONDS = 5, MOST_THREADS = 256 };
 struct tokenize {
     tokenize_options options;
     tokenize_plan plan;
+    wanted_tokens wanted;
     tokenizer *tokenizer;
     sources data;
     frame frame;
@@ -115,6 +116,8 @@ static status find_identity(tokenize *t) {
     /* that which ends a document is named by files that say much else besides */
     digest_add(&d, f->behind, f->behind_count * sizeof *f->behind);
     if (t->special_count) digest_add(&d, t->special, t->special_count * sizeof *t->special);
+    for (uint32_t i = 0; i < t->wanted.count; i++)
+        if (t->wanted.items[i].state != WANTED_TOKEN_THERE) digest_text(&d, t->wanted.items[i].text);
     TRY(add_files(t, &d));
     t->plan.identity = digest_value(&d);
     return STATUS_OK;
@@ -188,7 +191,8 @@ static uint64_t record_bytes(const tokenize *t) {
 /* What is taken whatever the number of threads. */
 static uint64_t shared_memory(const tokenize *t) {
     uint64_t record = record_bytes(t) + t->special_count * sizeof *t->special;
-    return sizeof *t + tokenizer_bytes(t->tokenizer) + t->data.reader_bytes + t->data.held_bytes + record;
+    return sizeof *t + t->wanted.bytes + tokenizer_bytes(t->tokenizer) + t->data.reader_bytes +
+           t->data.held_bytes + record;
 }
 
 /* Threads give way to --memory, and without it to what the machine has free. */
@@ -234,7 +238,9 @@ static status open_frame(tokenize *t) {
 
 static status open_all(tokenize *t) {
     bool there;
-    TRY(tokenizer_of_open(t->options.model, &t->tokenizer, &there));
+    TRY(wanted_tokens_find(t->options.model, &t->options.add, &t->wanted));
+    t->plan.wanted = &t->wanted;
+    TRY(tokenizer_of_open_with(t->options.model, &t->wanted, &t->tokenizer, &there));
     if (!there)
         return status_set(STATUS_INVALID,
                           "%s has no tokenizer.json, so nothing says how text becomes tokens; name the "
@@ -266,6 +272,7 @@ void tokenize_close(tokenize *t) {
     sources_close(&t->data);
     tokenizer_close(t->tokenizer);
     memory_free(t->special);
+    wanted_tokens_close(&t->wanted);
     memory_free(t->reading);
     memory_free(t->record_room);
     memory_free(t);

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "io/wanted_tokens.h"
 #include "tokenize/sources.h"
 
 typedef enum {
@@ -40,10 +41,12 @@ typedef struct {
     uint64_t disk;      /* of the file, if every byte of text were a token: templates and normal forms may
                            make more of them, most texts far fewer */
     uint32_t token_bytes;
+    const wanted_tokens *wanted; /* what became of `add`; as long as it is open */
 } tokenize_plan;
 
 typedef struct {
     const char *model; /* a directory with a tokenizer.json */
+    text_list add;     /* tokens that it is to know besides (io/wanted_tokens.h) */
     source_options data;
     tokenize_learn learn;
     int threads;     /* 0: all there are */
