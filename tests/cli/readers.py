@@ -8,6 +8,7 @@
     readers.py gaps DIR...         transformers reads encoders, without a weight too many or too few
     readers.py save DIR            writes a small model of transformers' own
     readers.py peft DIR A M        PEFT reads adapter A beside model DIR, and computes what the merged model M does
+    readers.py added DIR DIR T...  what `resize_token_embeddings` makes of the first for tokens T is the second
     readers.py same DIR DIR        two models have the same weights, bit for bit
 """
 import glob
@@ -140,6 +141,28 @@ def peft(folder, adapter, merged):
     expect((adapted - ours).abs().max() < TOLERANCE * 10, f"logits are {(adapted - ours).abs().max()} apart")
 
 
+def added(one, other, *tokens):
+    from transformers import AddedToken, AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+
+    is_encoder = AutoConfig.from_pretrained(one).model_type == "bert"
+    kind = AutoModelForMaskedLM if is_encoder else AutoModelForCausalLM
+    theirs, (ours, about) = kind.from_pretrained(one), kind.from_pretrained(other, output_loading_info=True)
+    expect(not any(about.values()), f"{other}: {about}")
+    a, b = AutoTokenizer.from_pretrained(one), AutoTokenizer.from_pretrained(other)
+    a.add_tokens([AddedToken(t, special=True, normalized=False) for t in tokens])
+    expect(a.get_vocab() == b.get_vocab(), f"vocabularies: {a.get_vocab()}, {b.get_vocab()}")
+    text = "the" + " fox".join(tokens) + " saw"
+    expect(a(text)["input_ids"] == b(text)["input_ids"], f"ids: {a(text)['input_ids']}, {b(text)['input_ids']}")
+    if theirs.config.vocab_size < len(a):
+        theirs.resize_token_embeddings(len(a))
+    expect(theirs.config.vocab_size == ours.config.vocab_size, "other sizes")
+    theirs, ours = theirs.state_dict(), ours.state_dict()
+    expect(theirs.keys() == ours.keys(), "other names")
+    for name in theirs:  # drawn around the mean, some 3e-5 of a row's spread
+        apart = (theirs[name] - ours[name]).abs().max()
+        expect(apart <= 3e-4 * theirs[name].abs().max(), f"{name} is {apart} apart")
+
+
 if __name__ == "__main__":
-    parts = {f.__name__: f for f in (events, tensors, config, loss, gaps, save, same, peft)}
+    parts = {f.__name__: f for f in (events, tensors, config, loss, gaps, save, same, peft, added)}
     parts[sys.argv[1]](*sys.argv[2:])

@@ -113,6 +113,40 @@ static void peft_reads_adapters(void **state) {
     ask("peft, transformers, torch, safetensors", "peft", "model adapter merged");
 }
 
+/* Models whose tables grow, one whose tables have room, and one that a token is a word of. */
+static void transformers_adds_the_same_tokens(void **state) {
+    (void)state;
+    static const char tokenizer[] =
+        "{\"version\": \"1.0\", \"truncation\": null, \"padding\": null, \"normalizer\": null, "
+        "\"pre_tokenizer\": {\"type\": \"Whitespace\"}, \"post_processor\": null, \"decoder\": null, "
+        "\"added_tokens\": [], \"model\": {\"type\": \"WordLevel\", \"vocab\": {\"[U]\": 0, \"the\": 1, "
+        "\"fox\": 2, \"saw\": 3}, \"unk_token\": \"[U]\"}}";
+    static const struct {
+        const char *type, *more;
+        int size;
+    } models[] = { { "llama", "", 4 }, { "llama", ", \"tie_word_embeddings\": true", 4 },
+                   { "llama", "", 9 }, { "gpt_neox", "", 4 },
+                   { "phi", "", 4 },   { "bert", "", 4 } };
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        char json[500];
+        if (system("rm -rf words grown && mkdir words") != 0) fail();
+        snprintf(json, sizeof json,
+                 "{\"model_type\": \"%s\", \"hidden_size\": 16, \"num_hidden_layers\": 1, "
+                 "\"num_attention_heads\": 2, \"intermediate_size\": 32, \"vocab_size\": %d, "
+                 "\"max_position_embeddings\": 16%s}",
+                 models[i].type, models[i].size, models[i].more);
+        scratch_write("words/config.json", json, strlen(json));
+        scratch_write("words/tokenizer.json", tokenizer, sizeof tokenizer - 1);
+        /* else a model's type may bring tokens of its own */
+        static const char kind[] = "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}";
+        scratch_write("words/tokenizer_config.json", kind, sizeof kind - 1);
+        command_expect(0, "train words --data text --out first --overwrite --lr 1e-2 --steps 4 --quiet");
+        command_expect(0, "train first --data text --out grown --lr 0 --weight-decay 0 --steps 1 --quiet "
+                          "--add-token <a> --add-token fox --add-token <b>");
+        ask("transformers, torch, tokenizers", "added", "first grown '<a>' fox '<b>'");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensorboard_reads_the_events_of_a_resumed_run),
@@ -122,6 +156,7 @@ int main(void) {
         cmocka_unit_test(a_model_of_transformers_is_read),
         cmocka_unit_test(transformers_reads_encoders),
         cmocka_unit_test(peft_reads_adapters),
+        cmocka_unit_test(transformers_adds_the_same_tokens),
     };
     return cmocka_run_group_tests(tests, make_runs, scratch_close);
 }

@@ -23,7 +23,7 @@ static const struct {
     const char *command, *wrong[4], *no_fit[4];
 } rows[] = {
     { "plan",
-      { "tiny --batch 0", "nowhere", "tiny --recompute everywhere" },
+      { "tiny --batch 0", "nowhere", "tiny --recompute everywhere", "tiny --add-token <a>" },
       { "tiny --memory 1MiB", "gpt2-xl --memory 64MiB --exact" } },
     { "train",
       { "tiny --out o", "tiny --data nowhere --out o", "mixtral-8x7b --data text --out o" },
@@ -43,8 +43,8 @@ static const struct {
       { "model --out q", "nowhere --to int8 --out q" },
       { "model --to int8 --data text --out q --memory 1MiB" } },
     { "tokenize",
-      { "model --out q.safetensors", "words --data nowhere --out q.safetensors",
-        "words --data text --out q" },
+      { "model --out q.safetensors", "words --data nowhere --out q.safetensors", "words --data text --out q",
+        "words --data text --out q.safetensors --add-token \xff" },
       { "words --data text --out q.safetensors --memory 1MiB" } },
     { "export",
       { "model --out q", "nowhere --to gguf --out q" },

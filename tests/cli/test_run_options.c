@@ -104,6 +104,7 @@ static const struct {
     { "text-column", "text", 2, "say --head" },
     { "label-column", "label", 2, "say --head" },
     { "columns", "text=text", 0, "resuming" }, /* of documents: the text is read as bytes */
+    { "add-token", "<a>", 2, "is no model directory with a tokenizer.json" },
     { "epochs", "0.5", 2, "both say how long to train" },
     { "patience", "1", 2, "say how often to validate with --eval-every" },
     { "pack", "documents", 0, "resuming" }, /* the text is one document: nothing changes */
