@@ -159,7 +159,7 @@ def added(one, other, *tokens):
     theirs, ours = theirs.state_dict(), ours.state_dict()
     expect(theirs.keys() == ours.keys(), "other names")
     for name in theirs:  # drawn around the mean, some 3e-5 of a row's spread
-        x = theirs[name]
+        x = theirs[name].clone()
         if name.startswith("cls.") and name.endswith("bias") and x.shape[0] == len(a):
             # a tied head's is filled up with zeros; ours is the mean, as of a head that is not tied
             expect(not x[len(x) - 2 :].any(), "the bias of a tied head begins as another number")
