@@ -122,8 +122,8 @@ def encoded(talks):
     """Ids and whether each is learned, by transformers alone."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
     plain = [tokenizer.apply_chat_template(t, return_dict=True)["input_ids"] for t in talks]
-    masked = [tokenizer.apply_chat_template(t, chat_template=MARKED, return_dict=True, return_assistant_tokens_mask=True)
-              for t in talks]
+    masked = [tokenizer.apply_chat_template(t, chat_template=MARKED, return_dict=True,
+                                            return_assistant_tokens_mask=True) for t in talks]
     assert plain == [m["input_ids"] for m in masked]
     return [(m["input_ids"], m["assistant_masks"]) for m in masked]
 
@@ -165,10 +165,10 @@ def run_snug(program, folder, config):
     state = {n: p.detach().float().contiguous() for n, p in model_of(config).named_parameters()}
     save_file(state, made / "model.safetensors")
     s = goldens.SETTINGS
-    command = [program, "train", "model", "--data", "model/chats.jsonl", "--eval-data", "model/chats.jsonl", "--out", "out",
-               "--pack", "pad", "--context", CONTEXT, "--batch", BATCH, "--steps", s["steps"], "--lr", s["rate"],
-               "--schedule", "constant", "--warmup", 0, "--weight-decay", s["decay"], "--clip", s["clip"], "--beta1",
-               s["beta1"], "--beta2", s["beta2"], "--seed", SEED, "--quiet"]
+    command = [program, "train", "model", "--data", "model/chats.jsonl", "--eval-data", "model/chats.jsonl",
+               "--out", "out", "--pack", "pad", "--context", CONTEXT, "--batch", BATCH, "--steps", s["steps"],
+               "--lr", s["rate"], "--schedule", "constant", "--warmup", 0, "--weight-decay", s["decay"],
+               "--clip", s["clip"], "--beta1", s["beta1"], "--beta2", s["beta2"], "--seed", SEED, "--quiet"]
     command = [str(word) for word in command]
     subprocess.run(command, cwd=folder, check=True)
     rows = [json.loads(line) for line in open(pathlib.Path(folder) / "out" / "metrics.jsonl")]
@@ -182,29 +182,32 @@ def write_page(program, config, chats, losses, norms):
     learned, tokens = sum(sum(c[1]) for c in chats), sum(len(c[0]) for c in chats)
     worst = max(abs(a - b) / b for a, b in zip(ours, losses))
     worst_norm = max(abs(a - b) / b for a, b in zip(our_norms, norms))
-    lines = [
-        "# Fine-tuning on chats, beside transformers",
-        "",
-        "A Llama of two blocks (weights by formula, a byte-level tokenizer and a chat template of our own) is trained for ten",
-        f"steps on {len(chats)} chats of {tokens} tokens, {learned} of them learned, {BATCH} chats a step. transformers "
-        f"{transformers.__version__} and PyTorch {torch.__version__.split('+')[0]}",
-        "do it in double precision: `apply_chat_template`, its assistant mask as labels, -100 elsewhere, AdamW. snug does it in f32",
-        "from the JSON lines, with a template that has no marks of what is learned. Ids and learned tokens are the same.",
-        "`tests/cli/test_chat_golden.c` holds the losses to 1e-5 of theirs, the norms to 1e-4, with one thread and with two.",
-        "",
-        "| step | transformers: loss | snug: loss | transformers: norm | snug: norm |",
-        "|---|---|---|---|---|",
-        *(f"| {i + 1} | {losses[i]:.6f} | {ours[i]:.6f} | {norms[i]:.5f} | {our_norms[i]:.5f} |" for i in range(len(losses))),
-        "",
-        f"The largest difference is {worst:.1e} of a loss and {worst_norm:.1e} of a norm. It is one small model, of one family.",
-        "",
-        "Made by `tools/goldens_chat.py --page build/snug`, which ran",
-        "",
-        "```",
-        "snug " + " ".join(command),
-        "```",
-    ]
-    (HERE.parent / "bench" / "results" / "chats.md").write_text("\n".join(lines) + "\n")
+    about = f"""# Fine-tuning on chats, beside transformers
+
+A Llama of two blocks (weights by formula, a byte-level tokenizer and a chat template of our own) is trained for
+ten steps on {len(chats)} chats of {tokens} tokens, {learned} of them learned, {BATCH} chats a step. transformers
+{transformers.__version__} and PyTorch {torch.__version__.split("+")[0]} do it in double precision:
+`apply_chat_template`, its assistant mask as labels, -100 elsewhere, AdamW. snug does it in f32 from the JSON
+lines, with a template that has no marks of what is learned. Ids and learned tokens are the same.
+`tests/cli/test_chat_golden.c` holds the losses to 1e-5 of theirs and the norms to 1e-4, with one thread and with
+two.
+
+| step | transformers: loss | snug: loss | transformers: norm | snug: norm |
+|---|---|---|---|---|
+"""
+    rows = "".join(f"| {i + 1} | {losses[i]:.6f} | {ours[i]:.6f} | {norms[i]:.5f} | {our_norms[i]:.5f} |\n"
+                   for i in range(len(losses)))
+    end = f"""
+The largest difference is {worst:.1e} of a loss and {worst_norm:.1e} of a norm. It is one small model, of one
+family.
+
+Made by `tools/goldens_chat.py --page build/snug`, which ran
+
+```
+snug {" ".join(command)}
+```
+"""
+    (HERE.parent / "bench" / "results" / "chats.md").write_text(about + rows + end)
     print(f"chats.md: losses {worst:.2e} apart, norms {worst_norm:.2e}")
 
 
