@@ -328,46 +328,40 @@ status setup_check_begun(const setup *s) {
     return refuse_training(s, pass_stores(p), &stored);
 }
 
-/* An adapter stands beside an embedding that stays as it is: a new token's row would never be trained, and
- * its files have no place for one. */
-static status check_adapted_tokens(const setup *s) {
-    char option[PASS_OPTION_BYTES];
-    if (!s->wanted.changes && !s->vocabulary_was) return STATUS_OK;
+/* The technique that is pinned and trains an adapter; NULL: none. */
+static const pass *adapting(const setup *s) {
     for (int i = 0; pass_table[i]; i++)
-        if (pass_table[i]->adapting && s->request.pins[i].kind == SEARCH_PINNED)
-            return status_set(
-                STATUS_INVALID,
-                "--add-token with --%s: an adapter leaves the embedding as it is, so new tokens "
-                "would mean nothing; train the model as a whole, or leave one of the two out",
-                pass_option(pass_table[i], option));
-    return STATUS_OK;
+        if (pass_table[i]->adapting && s->request.pins[i].kind == SEARCH_PINNED) return pass_table[i];
+    return NULL;
 }
 
 /* An adapter is worth nothing without the weights that it stands beside; one may be planned all the same. It
- * is small, and stays as it was trained. */
+ * is small, and stays as it was trained. The embedding stays as it is beside it: a new token's row would
+ * never be trained, and its files have no place for one. */
 static status check_adapting(const setup *s) {
     char option[PASS_OPTION_BYTES];
-    for (int i = 0; pass_table[i] && s->options.save_dtype; i++)
-        if (pass_table[i]->adapting && s->request.pins[i].kind == SEARCH_PINNED)
-            return status_set(STATUS_INVALID,
-                              "--save-dtype is of whole models, and --%s trains an adapter; leave "
-                              "it out",
-                              pass_option(pass_table[i], option));
-    for (int i = 0; pass_table[i] && s->options.out && s->model.head.kind != HEAD_LANGUAGE; i++)
-        if (pass_table[i]->adapting && s->request.pins[i].kind == SEARCH_PINNED)
-            return status_set(
-                STATUS_INVALID,
-                "--%s: an adapter's files have no place yet for a head that judges texts, which "
-                "is trained beside it; train the model as a whole",
-                pass_option(pass_table[i], option));
+    const pass *p = adapting(s);
+    if (!p) return STATUS_OK;
+    pass_option(p, option);
+    if (s->options.save_dtype)
+        return status_set(STATUS_INVALID,
+                          "--save-dtype is of whole models, and --%s trains an adapter; leave it out",
+                          option);
+    if (s->options.out && s->model.head.kind != HEAD_LANGUAGE)
+        return status_set(STATUS_INVALID,
+                          "--%s: an adapter's files have no place yet for a head that judges texts, which "
+                          "is trained beside it; train the model as a whole",
+                          option);
+    if (s->wanted.changes || s->vocabulary_was)
+        return status_set(STATUS_INVALID,
+                          "--add-token with --%s: an adapter leaves the embedding as it is, so new tokens "
+                          "would mean nothing; train the model as a whole, or leave one of the two out",
+                          option);
     if (!s->options.out || s->custom || s->weights) return STATUS_OK;
-    for (int i = 0; pass_table[i]; i++)
-        if (pass_table[i]->adapting && s->request.pins[i].kind == SEARCH_PINNED)
-            return status_set(STATUS_INVALID,
-                              "--%s trains beside weights that stay as they are, and %s brings none; name a "
-                              "model directory with weights instead",
-                              pass_option(pass_table[i], option), s->model.name);
-    return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "--%s trains beside weights that stay as they are, and %s brings none; name a model "
+                      "directory with weights instead",
+                      option, s->model.name);
 }
 
 /* Weights that only one technique reads decide for it. */
@@ -491,7 +485,6 @@ static status make_request(setup *s) {
     if (o->allow) TRY(advise_allow(&s->request, o->allow));
     TRY(read_pins(s));
     TRY(check_adapting(s));
-    TRY(check_adapted_tokens(s));
     return pin_stored(s);
 }
 

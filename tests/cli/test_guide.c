@@ -81,7 +81,7 @@ static void make_model(const char *page) {
         "mkdir made && cp " SNUG_ROOT "/published/smollm2-135m.json made/config.json && cp " SNUG_ROOT
         "/tests/golden/chat/*token* " SNUG_ROOT "/tests/golden/chat/chat_template.jinja made && " SNUG_BUILD
         "/snug train made --data " SNUG_ROOT "/tests/golden/chat/chats.jsonl --context 64 --batch 1 --steps "
-                                             "1 --lr 0 --save-every 2 --save-dtype bf16 "
+        "1 --lr 0 --save-every 2 --save-dtype bf16 "
         "--quiet --out my-model >said 2>&1 && rm -r made my-model/data my-model/metrics.jsonl "
         "my-model/run.json";
     if (strcmp(page, "chats.md") != 0) return;
