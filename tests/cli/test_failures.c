@@ -39,6 +39,13 @@ static const trial trials[] = {
     { TRAIN "tiny --steps 4 --resume", "cp -r begun o", TRAIN "tiny --steps 4 --resume" },
     { TRAIN "tiny --steps 3 --offload optimizer+activations --recompute block:1 --offload-to .", NULL, NULL },
     { TRAIN "begun --steps 2 --lora rank=2 --precision bf16", NULL, NULL },
+    { TRAIN "words --steps 2 --context 16 --add-token [a]",
+      "rm -rf words; cp -r begun words; rm -rf words/checkpoint-* words/*.jsonl words/run.json; "
+      "echo '{\"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}, \"model\": {\"type\": \"WordLevel\", "
+      "\"unk_token\": \"u\", \"vocab\": {\"u\": 255}}, "
+      "\"added_tokens\": []}' > words/tokenizer.json; "
+      "echo '{\"added_tokens_decoder\": {}}' > words/tokenizer_config.json",
+      NULL },
     { "train begun --eval-only --data text --threads 1 --json", NULL, NULL },
     { "quantize begun --to int8 --out o --threads 1", NULL, "quantize begun --to int8 --out o --threads 1" },
     { "quantize begun --to int8:static --calibrate text --out o --threads 1", NULL, NULL },
