@@ -5,9 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/nearest.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "data/documents/files.h"
 
 typedef enum { LAYER_DEFAULTS, LAYER_ENVIRONMENT, LAYER_FILE, LAYER_LINE } layer;
 
@@ -243,6 +245,29 @@ static status read_line(reading *r) {
     return STATUS_OK;
 }
 
+/* ---- data ---- */
+
+/* "a.jsonl:0.7" */
+static status read_part(const char *word, setup_part *part, char **own) {
+    char path[4096];
+    double weight;
+    TRY(document_files_weight(word, "--data", path, sizeof path, &weight));
+    *part = (setup_part){ .path = word };
+    if (strlen(path) == strlen(word)) return STATUS_OK;
+    part->weight = weight, part->path = *own = memory_text(path);
+    return *own ? STATUS_OK : status_set(STATUS_FAILED, "--data: no memory for the path %s", path);
+}
+
+/* Of one alone the weight says nothing. */
+static status read_parts(options *o) {
+    uint32_t count = o->sources.count;
+    for (uint32_t i = 0; i < count; i++)
+        TRY(read_part(o->sources.items[i], &o->parts[i], &o->paths[i]));
+    if (count) o->run.data = o->parts[0].path;
+    if (count > 1) o->run.parts = o->parts, o->run.part_count = count;
+    return STATUS_OK;
+}
+
 /* ---- together ---- */
 
 /* Is `word` one of "adamw|lion"? */
@@ -293,7 +318,10 @@ status options_read(const option_table *t, command c, int count, char **argument
     *o = options_defaults();
     TRY(read_layers(&r));
     o->run.model = o->subject;
-    return STATUS_OK;
+    return c == COMMAND_TOKENIZE ? STATUS_OK : read_parts(o); /* it takes them as they are */
 }
 
-void options_close(options *o) { yaml_close(&o->file); }
+void options_close(options *o) {
+    yaml_close(&o->file);
+    for (size_t i = 0; i < OPTION_LIST_MOST; i++) memory_free(o->paths[i]);
+}

@@ -178,12 +178,14 @@ static const option rows[] = {
       .help = "text that the scales of int8:static come from; its last tenth validates where --data is not "
               "given" },
     { .name = "data",
-      .hint = "PATH",
-      .kind = OPTION_TEXT,
+      .hint = "PATH[:WEIGHT]",
+      .kind = OPTION_LIST,
       .group = GROUP_DATA,
       .commands = EVALUATED,
-      .offset = FIELD(run.data),
-      .help = "text, JSON lines, token ids or .npy to train on: a file, or a folder of files" },
+      .offset = FIELD(sources),
+      .help = "text, JSON lines, token ids or .npy to train on: a file, or a folder of files; given several "
+              "times all are mixed: each gives the share of the tokens that its weight says, or without "
+              "weights comes once an epoch" },
     { .name = "data",
       .hint = "PATH",
       .kind = OPTION_LIST,

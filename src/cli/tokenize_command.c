@@ -8,6 +8,7 @@
 #include "cli/signals.h"
 #include "cli/tokenize_command.h"
 #include "cli/wanted.h"
+#include "data/documents/files.h"
 #include "io/file.h"
 #include "io/json.h"
 
@@ -149,9 +150,25 @@ status tokenize_command_make(const options *o, cli_streams *streams, tokenize_op
     return result;
 }
 
+/* What is written holds each of its documents once. */
+static status check_weights(const options *o) {
+    for (uint32_t i = 0; i < o->sources.count; i++) {
+        char path[4096];
+        double weight;
+        TRY(document_files_weight(o->sources.items[i], "--data", path, sizeof path, &weight));
+        if (strlen(path) < strlen(o->sources.items[i]))
+            return status_set(STATUS_INVALID,
+                              "--data %s: tokenize writes all of the data once, so a weight says nothing "
+                              "here; make a file of tokens of each, and give the weights to train",
+                              o->sources.items[i]);
+    }
+    return STATUS_OK;
+}
+
 status cli_tokenize(const options *o, cli_streams *streams) {
     if (!o->sources.count)
         return status_set(STATUS_INVALID, "tokenize wants --data PATH, a file or folder of documents");
+    TRY(check_weights(o));
     if (!o->run.out) return status_set(STATUS_INVALID, "tokenize wants --out FILE, as in data.safetensors");
     if (!text_ends_with(o->run.out, ".safetensors"))
         return status_set(STATUS_INVALID,

@@ -12,9 +12,11 @@
 #include "cli/signals.h"
 #include "cli/train_tokens.h"
 #include "cli/wanted.h"
+#include "data/mixed_source.h"
 #include "io/file.h"
 #include "run/course.h"
 #include "run/rates.h"
+#include "run/texts.h"
 #include "run/weights.h"
 #include "train/room.h"
 
@@ -101,22 +103,72 @@ static const char *pack_words(pack_kind k) {
     return k == PACK_WHOLE ? " and whole" : k == PACK_PAD ? " and one a sample" : "";
 }
 
+/* What the parts of a source have together. */
+typedef struct {
+    uint64_t tokens, documents;
+    double padding; /* the part of all samples' places that is empty */
+} held;
+
+static held held_by(const data_source *source) {
+    held all = { 0 };
+    uint64_t samples = 0;
+    for (uint32_t i = 0; i < data_source_parts(source); i++) {
+        const data_source *part = data_source_part(source, i);
+        all.tokens += text_source_tokens(part), all.documents += text_source_documents(part);
+        all.padding += text_source_padding(part) * (double)part->samples;
+        samples += part->samples;
+    }
+    all.padding /= (double)samples;
+    return all;
+}
+
+/* Which parts there are, and how often each is seen. */
+static void add_parts(output *out, const setup *s) {
+    char count[REPORT_NUMBER_BYTES], name[REPORT_NAME_BYTES];
+    output_add(out, "   share           tokens  times an epoch  in all  of\n");
+    for (uint32_t i = 0; i < texts_parts(s); i++) {
+        texts_part p = texts_part_of(s, i);
+        output_add(out, "  %6.2f %% %15s  %14.2f  %6.2f  %s\n", 100 * p.share, report_count(p.tokens, count),
+                   p.times, p.times * course_epochs(s), report_name(p.name, name));
+    }
+    uint32_t mute = texts_parts(s) - data_source_parts(&s->validation);
+    if (s->validation.samples && !s->options.eval_data && mute)
+        output_add(out, "note: the last tenth of %u of them has no whole sample, so it doesn't validate\n", mute);
+}
+
+static void add_name(output *out, const setup *s) {
+    char name[REPORT_NAME_BYTES], count[REPORT_NUMBER_BYTES];
+    uint32_t parts = texts_parts(s);
+    if (parts < 2)
+        output_add(out, "%s, %s", report_name(s->options.data, name),
+                   data_kind_about(text_source_kind(&s->train)));
+    else
+        output_add(out, "%u parts mixed by %s, an epoch of %s samples", parts,
+                   mixed_source_weighted(&s->train) ? "weights" : "their sizes",
+                   report_count(s->train.samples, count));
+}
+
 static void add_tokens(output *out, const setup *s) {
     char count[REPORT_NUMBER_BYTES], more[REPORT_NUMBER_BYTES], name[REPORT_NAME_BYTES];
-    output_add(out, "\nData: %s, %s: %s train", report_name(s->options.data, name),
-               data_kind_about(text_source_kind(&s->train)),
-               report_count(text_source_tokens(&s->train), count));
+    held trains = held_by(&s->train);
+    bool mixed = texts_parts(s) > 1;
+    output_add(out, "\nData: ");
+    add_name(out, s);
+    output_add(out, mixed ? "\n  %s tokens train" : ": %s train", report_count(trains.tokens, count));
     if (s->model.packed)
-        output_add(out, ", %s documents, each by itself%s",
-                   report_count(text_source_documents(&s->train), more), pack_words(s->pack));
+        output_add(out, ", %s documents, each by itself%s", report_count(trains.documents, more),
+                   pack_words(s->pack));
     if (s->pack == PACK_WHOLE || s->pack == PACK_PAD)
-        output_add(out, ", %.1f %% padding", 100 * text_source_padding(&s->train));
+        output_add(out, ", %.1f %% padding", 100 * trains.padding);
     if (s->validation.samples)
-        output_add(out, ", %s validate (%s)", report_count(text_source_tokens(&s->validation), more),
-                   s->options.eval_data ? report_name(s->options.eval_data, name) : "the last tenth");
+        output_add(out, ", %s validate (%s)", report_count(held_by(&s->validation).tokens, more),
+                   s->options.eval_data ? report_name(s->options.eval_data, name)
+                   : mixed              ? "the last tenths"
+                                        : "the last tenth");
     else
         output_add(out, ", none validate");
     output_add(out, "\n");
+    if (mixed) add_parts(out, s);
     if (s->context_reason)
         output_add(out, "Context: %lld tokens, %s\n", (long long)s->request.run.context, s->context_reason);
 }
@@ -358,8 +410,9 @@ status cli_train(const options *given, cli_streams *streams) {
     if (!o.run.out && !o.run.eval_only)
         return status_set(STATUS_INVALID, "train wants --out DIR, a folder for the model");
     if (o.run.out) TRY(io_check_folder(o.run.out)); /* planning may take seconds, and would be for nothing */
-    TRY(train_tokens_make(&o, streams, &paths));
-    if (o.run.eval_only) return cli_evaluate(&o, streams);
-    signals_call(asked_to_stop, SIGNALS_READS_GO_ON, NULL);
-    return train_on(&o, streams);
+    status result = train_tokens_make(&o, streams, &paths);
+    if (result == STATUS_OK && !o.run.eval_only) signals_call(asked_to_stop, SIGNALS_READS_GO_ON, NULL);
+    if (result == STATUS_OK) result = (o.run.eval_only ? cli_evaluate : train_on)(&o, streams);
+    train_tokens_close(&paths);
+    return result;
 }

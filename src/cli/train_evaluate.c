@@ -57,8 +57,11 @@ static void print_end(output *out, const setup *s, const decision *d, const eval
     if (!isnan(r->accuracy)) output_add(out, "accuracy %.2f %%", 100 * r->accuracy);
     if (s->model.head.kind == HEAD_SCORE) output_add(out, "which is the mean squared error");
     if (s->model.head.kind == HEAD_LANGUAGE) output_add(out, "perplexity %.2f", exp(r->loss));
-    output_add(out, ", %lld sample%s of %s\n", (long long)r->samples, r->samples == 1 ? "" : "s",
+    output_add(out, ", %lld sample%s of %s", (long long)r->samples, r->samples == 1 ? "" : "s",
                report_name(s->options.eval_data ? s->options.eval_data : s->options.data, name));
+    if (s->options.part_count && !s->options.eval_data)
+        output_add(out, " and %llu more", (unsigned long long)s->options.part_count - 1);
+    output_add(out, "\n");
     output_add(out, "  time            %s (predicted %s), %s tokens/s\n", units_seconds_text(r->seconds, b),
                units_seconds_text(d->point.seconds, c), report_rate(r->tokens_per_second, a));
 }

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "cli/signals.h"
 #include "cli/tokenize_command.h"
 #include "io/file.h"
@@ -141,6 +142,7 @@ static status make_apart(const options *o, cli_streams *streams, const char *pat
 
 /* ---- for a run ---- */
 
+/* `*path` becomes that of a file of tokens, where it is of documents. */
 static status replace(const options *o, cli_streams *streams, const char **path, const char *name,
                       char made[TRAIN_TOKENS_PATH]) {
     bool yes = false;
@@ -162,15 +164,44 @@ static status replace(const options *o, cli_streams *streams, const char **path,
     return STATUS_OK;
 }
 
+/* "train.safetensors" of all the data, "train-2.safetensors" of the second part. */
+static status replace_part(const options *o, cli_streams *streams, uint32_t i, const char **path,
+                           char **made) {
+    char name[48] = "train.safetensors", file[TRAIN_TOKENS_PATH];
+    if (o->run.part_count) snprintf(name, sizeof name, "train-%u.safetensors", i + 1);
+    TRY(replace(o, streams, path, name, file));
+    if (*path != file) return STATUS_OK;
+    *path = *made = memory_text(file);
+    return *made ? STATUS_OK : status_set(STATUS_FAILED, "no memory for the path %s", file);
+}
+
+static status replace_data(options *o, cli_streams *streams, train_tokens *paths) {
+    setup_options *run = &o->run;
+    if (!run->part_count) return replace_part(o, streams, 0, &run->data, &paths->data[0]);
+    memcpy(paths->parts, run->parts, run->part_count * sizeof *run->parts);
+    for (uint32_t i = 0; i < run->part_count; i++) paths->parts[i].name = run->parts[i].path;
+    for (uint32_t i = 0; i < run->part_count; i++)
+        TRY(replace_part(o, streams, i, &paths->parts[i].path, &paths->data[i]));
+    run->parts = paths->parts, run->data = paths->parts[0].path;
+    return STATUS_OK;
+}
+
 status train_tokens_make(options *o, cli_streams *streams, train_tokens *paths) {
     model_config about;
-    bool any = o->run.data_kind == DATA_KIND_AUTO || o->run.data_kind == DATA_KIND_JSONL;
+    bool any = o->run.data_kind == DATA_KIND_AUTO || o->run.data_kind == DATA_KIND_JSONL, made;
+    *paths = (train_tokens){ 0 };
     if (!any || !has_tokenizer(o->subject)) return STATUS_OK;
     TRY(model_config_read(o->subject, &about, NULL)); /* else it would be for nothing */
     if (o->run.head || about.head.kind != HEAD_LANGUAGE)
         return STATUS_OK; /* run/labelled.h reads its records */
-    TRY(replace(o, streams, &o->run.data, "train.safetensors", paths->data));
+    TRY(replace_data(o, streams, paths));
     TRY(replace(o, streams, &o->run.eval_data, "validation.safetensors", paths->eval_data));
-    if (o->run.data == paths->data || o->run.eval_data == paths->eval_data) o->run.data_kind = DATA_KIND_AUTO;
+    made = o->run.eval_data == paths->eval_data;
+    for (size_t i = 0; i < OPTION_LIST_MOST; i++) made = made || paths->data[i];
+    if (made) o->run.data_kind = DATA_KIND_AUTO;
     return STATUS_OK;
+}
+
+void train_tokens_close(train_tokens *paths) {
+    for (size_t i = 0; i < OPTION_LIST_MOST; i++) memory_free(paths->data[i]);
 }

@@ -116,7 +116,8 @@ static status read_ticket(const loader *l, uint64_t ticket, void *scratch, uint6
     const loader_options *o = &l->options;
     const data_source *s = o->source;
     uint64_t k = o->first_sample + ticket, place = ticket % o->batch;
-    uint64_t sample = o->sequential ? k : data_order_sample(o->seed, s->samples, k);
+    bool as_it_comes = o->sequential || s->ordered;
+    uint64_t sample = as_it_comes ? k : data_order_sample(o->seed, s->samples, k);
     void *fields[DATA_MAX_FIELDS] = { 0 };
     for (uint32_t f = 0; f < s->field_count; f++)
         fields[f] = batch_field(l, ticket / o->batch, f) + place * s->field_bytes[f];

@@ -39,7 +39,19 @@ struct data_source {
     void (*close)(data_source *s); /* may be NULL */
     uint64_t held_bytes;           /* memory that the source holds for itself, to be planned for */
     void *state;
+
+    /* It has an order of its own: sample k is what stands at place k of a run, for any k, and `samples` is
+     * how many places an epoch has. Else whoever reads decides on the order of the samples. */
+    bool ordered;
+    const data_source *parts; /* that it is made of, its own (data/mixed_source.h) */
+    uint32_t part_count;      /* 0: it is one */
 };
+
+/* What a source is made of; of one that is whole it is itself. */
+static inline uint32_t data_source_parts(const data_source *s) { return s->part_count ? s->part_count : 1; }
+static inline const data_source *data_source_part(const data_source *s, uint32_t i) {
+    return s->part_count ? &s->parts[i] : s;
+}
 
 /* Looks at every number of a sample that was read (and masked): STATUS_INVALID names the first that is out of
  * its field's range. Adds the labels that count; without a label field, the sample. */

@@ -61,6 +61,17 @@ static void put_row(json_writer *w, const compare_table *t, uint32_t i) {
     json_end_object(w);
 }
 
+/* A path, or one after the other what is mixed. */
+static void put_data(json_writer *w, const setup_options *o) {
+    text all = { 0 };
+    for (uint64_t i = 0; i < o->part_count; i++) {
+        text_add(&all, "%s%s", i ? ", " : "", o->parts[i].path);
+        if (o->parts[i].weight > 0) text_add(&all, ":%g", o->parts[i].weight);
+    }
+    json_put_string(w, "data", o->part_count && !all.failed ? all.data : o->data);
+    text_close(&all);
+}
+
 void report_compare_json(text *out, const report_comparison *c) {
     json_writer w = { .out = out, .lines = true };
     const setup *s = c->setup;
@@ -73,7 +84,7 @@ void report_compare_json(text *out, const report_comparison *c) {
     json_put_string(&w, "device", "cpu");
     json_put_integer(&w, "threads", r->lower.threads);
     json_put_string(&w, "rates", r->lower.rates.source);
-    json_put_string(&w, "data", s->options.data);
+    put_data(&w, &s->options);
     if (c->measured)
         json_put_integer(&w, "steps", s->options.steps);
     else

@@ -5,6 +5,8 @@
 
 #include "io/json.h"
 #include "report/parts.h"
+#include "run/course.h"
+#include "run/texts.h"
 
 static void put_budget(json_writer *w, const char *key, uint64_t budget) {
     if (budget == UINT64_MAX)
@@ -165,6 +167,28 @@ static void put_losses(json_writer *w, const train_result *r) {
     json_put_number(w, "tokens_per_second", r->tokens_per_second);
 }
 
+/* What is trained on, part by part; null where it isn't texts out of files. */
+static void put_data(json_writer *w, const setup *s) {
+    uint32_t parts = texts_parts(s);
+    if (!parts) {
+        json_put_null(w, "data");
+        return;
+    }
+    json_begin_array(w, "data");
+    for (uint32_t i = 0; i < parts; i++) {
+        texts_part p = texts_part_of(s, i);
+        json_begin_object(w, NULL);
+        json_put_string(w, "path", p.name);
+        json_put_number(w, "share", p.share);
+        json_put_unsigned(w, "samples", p.samples);
+        json_put_unsigned(w, "tokens", p.tokens);
+        json_put_number(w, "times_an_epoch", p.times);
+        json_put_number(w, "times", p.times * course_epochs(s));
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
 /* What the answer cost: plans made, and the seconds that took. */
 static void put_search(json_writer *w, const search_front *f) {
     json_begin_object(w, "search");
@@ -289,6 +313,7 @@ static void write_report(text *out, const setup *s, const decision *d, outcome o
     put_measured(&w, s, &m, seen);
     put_pools(&w, s, d, &m, seen != NULL);
     put_choices(&w, d);
+    put_data(&w, s);
     json_put_integer(&w, "rank", s->comm.rank);
     json_put_integer(&w, "world", s->comm.world);
     if (!s->request.run.training) put_evaluation(&w, s, d, o.evaluation);

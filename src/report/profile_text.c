@@ -78,9 +78,12 @@ static void add_title(text *out, const setup *s, const decision *d, const profil
         k->bold, k->end, (long long)r->steps, r->steps == 1 ? "" : "s", d->plan.threads,
         d->plan.threads == 1 ? "" : "s", units_seconds_text(least, a), units_seconds_text(most, b));
     text_add(out, "%s\n", units_seconds_text(r->run.step_seconds, c));
-    text_add(out, "(predicted %s, %s tokens/s). Data: %s\n", units_seconds_text(d->point.seconds, a),
+    text_add(out, "(predicted %s, %s tokens/s). Data: %s", units_seconds_text(d->point.seconds, a),
              report_rate(r->run.tokens_per_second, n),
              s->options.data ? report_name(s->options.data, data) : "random numbers");
+    if (s->options.part_count)
+        text_add(out, " and %llu more", (unsigned long long)s->options.part_count - 1);
+    text_add(out, "\n");
     text_add(out,
              "Bound: no call is faster than its arithmetic at %.1f GF/s (c) nor than its bytes at %.1f GB/s "
              "(b), but for what lies in caches; rates of the %s\n",

@@ -1,17 +1,19 @@
 #include "run/identity.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "base/units.h"
+#include "data/mixed_source.h"
 #include "device/device.h"
 #include "io/weight_files.h"
 #include "ir/op.h"
 #include "run/run_options.h"
 
-static const char WEIGHTS[] = "weights", PACK[] = "pack";
+static const char WEIGHTS[] = "weights", PACK[] = "pack", PARTS[] = "parts";
 
 /* ---- facts ---- */
 
@@ -241,6 +243,26 @@ static status read_samples(const data_source *source, char *memory, digest *d) {
     return STATUS_OK;
 }
 
+/* Of a mix: how many parts, and what each gives of the samples. They say more than a digest. */
+static void add_shares(identity *i, const data_source *source) {
+    uint32_t parts = data_source_parts(source);
+    char words[sizeof i->facts[0].text] = "by size";
+    size_t used = 0;
+    digest d = digest_begin();
+    if (parts < 2) return; /* as before there were mixes */
+    add_number(i, IDENTITY_DATA, PARTS, parts);
+    for (uint32_t p = 0; mixed_source_weighted(source) && p < parts; p++) {
+        uint64_t places = mixed_source_share(source, p).places;
+        digest_add(&d, &places, sizeof places);
+        if (used < sizeof words)
+            used += (size_t)snprintf(words + used, sizeof words - used, "%s%" PRIu64, p ? ":" : "", places);
+    }
+    if (used < sizeof words)
+        add_text(i, IDENTITY_DATA, "shares", words);
+    else
+        add_sum(i, IDENTITY_DATA, "shares", &d);
+}
+
 static status add_data(identity *i, const data_source *source) {
     digest d = digest_begin();
     uint64_t bytes = units_align(source->scratch_bytes, LIVE_ALIGN);
@@ -248,9 +270,12 @@ static status add_data(identity *i, const data_source *source) {
         bytes += units_align(source->field_bytes[f], LIVE_ALIGN);
     char *memory = device_block_new(bytes); /* before there is a pool: it takes from nothing */
     if (!memory) return status_set(STATUS_NO_FIT, "no memory for a sample of the data");
-    status result = read_samples(source, memory, &d);
+    status result = STATUS_OK;
+    for (uint32_t p = 0; p < data_source_parts(source) && result == STATUS_OK; p++)
+        result = read_samples(data_source_part(source, p), memory, &d);
     device_block_free(memory);
     add_number(i, IDENTITY_DATA, "samples", (double)source->samples);
+    add_shares(i, source);
     add_sum(i, IDENTITY_DATA, "digest", &d);
     return result;
 }
@@ -319,6 +344,8 @@ static void add_difference(text *out, const identity_fact *was, const identity_f
     const identity_fact *known = was ? was : is;
     char a[IDENTITY_VALUE_BYTES] = "absent", b[IDENTITY_VALUE_BYTES] = "absent";
     if (!was && strcmp(known->name, PACK) == 0) strcpy(a, "cross");
+    if (!was && strcmp(known->name, PARTS) == 0) strcpy(a, "1");
+    if (!is && strcmp(known->name, PARTS) == 0) strcpy(b, "1");
     if (was) identity_value(was, a);
     if (is) identity_value(is, b);
     text_add(out, "%s%s%s was %s and is %s", out->length ? ", " : "",

@@ -28,8 +28,8 @@ typedef struct {
 } identity;
 
 /* The identity of a setup. Data is represented by its number of samples and a digest of about 1 MiB of them,
- * evenly spread (all of it, if it is small); the model's structure by a digest of its graph, its weights by
- * one of some KiB of each. */
+ * evenly spread (all of it, if it is small), and of a mix by so many of each part and by the shares; the
+ * model's structure by a digest of its graph, its weights by one of some KiB of each. */
 status identity_of(const setup *s, identity *out);
 
 /* Adds a fact; `words` empty: a number. For who reads them from a file. One

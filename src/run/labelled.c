@@ -133,6 +133,11 @@ static status check_options(const setup_options *o) {
         return status_set(STATUS_INVALID,
                           "--pack %s: a head that judges texts has one in each sample; leave it out",
                           run_options_pack_word(o->pack));
+    if (o->part_count)
+        return status_set(STATUS_INVALID,
+                          "--data %s and %llu more: records with labels are not mixed; put them into one "
+                          "folder and name that",
+                          o->data, (unsigned long long)o->part_count - 1);
     if (o->data || !o->eval_data || o->eval_only) return STATUS_OK;
     return status_set(STATUS_INVALID, "--eval-data %s is given without --data to train on", o->eval_data);
 }

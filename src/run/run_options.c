@@ -59,6 +59,8 @@ const run_option run_options[] = {
     ROW("head", POINTER, KNOWN, head), /* by the model's facts */
     ROW("dropout", NUMBER, KNOWN, dropout),
     ROW("data", POINTER, KNOWN, data),
+    ROW("parts", POINTER, KNOWN, parts), /* by the data's shares */
+    ROW("part-count", BYTES, KNOWN, part_count),
     ROW("text-column", POINTER, KNOWN, text_column),
     ROW("label-column", POINTER, KNOWN, label_column),
     ROW("add-token", POINTER, KNOWN, add_tokens), /* by the model's facts */

@@ -22,7 +22,7 @@
 #include "run/heads.h"
 #include "run/labelled.h"
 #include "run/loader_plan.h"
-#include "run/run_options.h"
+#include "run/texts.h"
 #include "run/weights.h"
 #include "search/advise.h"
 
@@ -156,77 +156,6 @@ status setup_copy_tokenizer(const setup *s, const char *directory) {
     return tokenizer_files_copy_changed(s->tokenizer, directory, s->wanted.files, s->wanted.file_count);
 }
 
-static status open_text(setup *s, const char *path, bool hold_out, data_source *source) {
-    TRY(text_source_open(&(text_source_options){ .path = path,
-                                                 .kind = s->options.data_kind,
-                                                 .hold_out = hold_out,
-                                                 .gaps = s->model.masks,
-                                                 .context = (uint32_t)s->request.run.context,
-                                                 .vocabulary = (uint32_t)s->model.vocabulary },
-                         source));
-    if (!s->tokenizer || !text_source_is_text(source)) return STATUS_OK;
-    TRY(setup_check_text(source, &s->options, s->tokenizer));
-    s->tokenizer = NULL; /* what learns bytes is no longer a model of that tokenizer */
-    return STATUS_OK;
-}
-
-/* What is learned of in parts is not cut: an answer would lose its question. */
-static pack_kind usual_packing(const setup *s, const data_source *of) {
-    if (!s->model.packs || !of) return PACK_CROSS;
-    if (text_source_learns_some(of)) return PACK_WHOLE;
-    return text_source_documents(of) > 1 ? PACK_DOCUMENTS : PACK_CROSS;
-}
-
-/* Why documents can't be told apart, where that was asked for. */
-static status check_packing(const setup *s, const data_source *of) {
-    const char *path = s->options.data ? s->options.data : s->options.eval_data,
-               *asked = run_options_pack_word(s->pack);
-    if (!s->model.packs)
-        return status_set(STATUS_INVALID, "--pack %s: %s can't tell documents apart; leave it out", asked,
-                          s->model.name);
-    if (of && !text_source_documents(of))
-        return status_set(STATUS_INVALID,
-                          "--pack %s: %s doesn't say where its documents end; give files of text, or "
-                          "JSON lines",
-                          asked, path);
-    if (!of && (s->options.source || s->options.eval_source))
-        return status_set(STATUS_INVALID,
-                          "--pack %s: samples of a program's own have no documents; leave it out", asked);
-    return STATUS_OK; /* a plan without data is as if there were documents */
-}
-
-/* Of one document alone there is nothing to tell apart, unless padding stands behind it. */
-static status decide_packing(setup *s, const data_source *of) {
-    s->pack = s->options.pack;
-    if (s->pack == PACK_AUTO) s->pack = usual_packing(s, of);
-    if (s->pack != PACK_CROSS) TRY(check_packing(s, of));
-    if (s->pack == PACK_DOCUMENTS && of && text_source_documents(of) == 1) s->pack = PACK_CROSS;
-    s->model.packed = s->pack != PACK_CROSS;
-    return STATUS_OK;
-}
-
-/* Training and validation are told apart alike, whatever the latter's files hold. */
-static status pack(setup *s) {
-    static const text_source_way ways[] = {
-        [PACK_WHOLE] = TEXT_SOURCE_WHOLE, [PACK_PAD] = TEXT_SOURCE_ALONE
-    };
-    bool trains = s->train.samples && !s->options.source,
-         validates = s->validation.samples && !s->options.eval_source;
-    data_source *of = trains ? &s->train : validates ? &s->validation : NULL;
-    s->pack = PACK_CROSS; /* a head's samples are one text each, and there is nothing to tell apart */
-    s->pack = PACK_CROSS; /* samples of a head hold one text each: there is nothing to tell apart */
-    if (s->model.head.kind != HEAD_LANGUAGE) return STATUS_OK;
-    TRY(decide_packing(s, of));
-    if (s->model.packed) {
-        text_source_packing p = { .positions = s->model.learned_positions,
-                                  .first_position = s->model.first_position };
-        if (s->pack != PACK_DOCUMENTS) p.way = ways[s->pack];
-        if (trains) TRY(text_source_pack(&s->train, &p));
-        if (validates) TRY(text_source_pack(&s->validation, &p));
-    }
-    return trains ? text_source_enough(&s->train) : STATUS_OK;
-}
-
 static bool judges(const setup *s) { return s->model.head.kind != HEAD_LANGUAGE; }
 
 static status open_data(setup *s) {
@@ -239,14 +168,7 @@ static status open_data(setup *s) {
                           o->text_column ? "text" : "label", s->model.name);
     if (o->source) s->train = *o->source, s->train.close = NULL; /* closing is up to who made them */
     if (o->eval_source) s->validation = *o->eval_source, s->validation.close = NULL;
-    if (o->eval_only && o->eval_data) return open_text(s, o->eval_data, false, &s->validation);
-    if (!o->data && o->eval_data)
-        return status_set(STATUS_INVALID, "--eval-data %s is given without --data to train on", o->eval_data);
-    if (!o->data || o->source) return STATUS_OK;
-    if (!s->model.vocabulary) TRY(model_computes(&s->model)); /* files hold tokens */
-    TRY(open_text(s, o->data, !o->eval_data, &s->train));
-    return o->eval_data ? open_text(s, o->eval_data, false, &s->validation)
-                        : text_source_held_out(&s->train, &s->validation);
+    return texts_open(s);
 }
 
 /* ---- the request ---- */
@@ -388,27 +310,6 @@ static status pin_stored(setup *s) {
     return STATUS_OK;
 }
 
-/* A sample that holds the longest document, where the files say how long that is. What is cut anyway needs no
- * more than is usual. */
-static status context_of_data(const setup *s, int64_t most, int64_t *context) {
-    enum { USUAL = 2048, STEP = 64 };
-    const setup_options *o = &s->options;
-    data_source data;
-    TRY(text_source_open(&(text_source_options){ .path = o->data ? o->data : o->eval_data,
-                                                 .kind = o->data_kind,
-                                                 .context = 1,
-                                                 .vocabulary = (uint32_t)s->model.vocabulary },
-                         &data));
-    int64_t longest = (int64_t)text_source_longest(&data);
-    bool whole = o->pack == PACK_WHOLE || o->pack == PACK_PAD || text_source_learns_some(&data);
-    data_source_close(&data);
-    if (!longest) return STATUS_OK;
-    int64_t wanted = (longest + STEP - 1) / STEP * STEP;
-    if (!whole && wanted > USUAL) wanted = USUAL;
-    *context = wanted < most ? wanted : most;
-    return STATUS_OK;
-}
-
 /* Weights are evaluated as they were trained, where their folder says how, and trained on samples as the data
  * have them. */
 static status context_of(setup *s, int64_t *context) {
@@ -416,7 +317,7 @@ static status context_of(setup *s, int64_t *context) {
     int64_t all = s->model.context ? s->model.context : 1, trained = 0, of_data = 0;
     bool has_data = (o->data || (o->eval_only && o->eval_data)) && !o->source && s->model.vocabulary;
     if (o->eval_only && !o->context && s->weights) TRY(trained_context(s->weights, &trained));
-    if (!o->context && s->weights && !trained && has_data) TRY(context_of_data(s, all, &of_data));
+    if (!o->context && s->weights && !trained && has_data) TRY(texts_context(s, all, &of_data));
     *context = o->context ? o->context : trained && trained < all ? trained : of_data ? of_data : all;
     if (!o->context && of_data && *context < all)
         s->context_reason = "as the longest document of the data wants it; --context says another";
@@ -501,9 +402,9 @@ static status settle_evaluation(const setup *s, compose_run *r) {
                           "%s%s has no whole sample of %lld tokens to evaluate on; take a longer text, or a "
                           "smaller --context",
                           o->eval_data ? "" : "the last tenth of ",
-                          o->eval_data ? o->eval_data
-                          : o->data    ? o->data
-                                       : "the data",
+                          o->eval_data                   ? o->eval_data
+                          : o->data && !o->part_count ? o->data
+                                                         : "the data",
                           (long long)r->context);
     if (r->batch > r->eval_samples) r->batch = r->eval_samples;
     return STATUS_OK;
@@ -559,7 +460,7 @@ status setup_open(const setup_options *options, const model *custom, setup *s) {
     TRY_OR(failed, open_model(s, custom));
     TRY_OR(failed, make_request(s));
     TRY_OR(failed, open_data(s));
-    TRY_OR(failed, pack(s));
+    TRY_OR(failed, texts_settle(s));
     TRY_OR(failed, course_settle(s));
     TRY_OR(failed, finish_request(s));
     return STATUS_OK;
@@ -569,6 +470,7 @@ failed:
 }
 
 void setup_close(setup *s) {
+    texts_close(s);
     labelled_close_data(s);
     wanted_tokens_close(&s->wanted);
     comm_close(&s->comm);

@@ -26,12 +26,21 @@ typedef enum { SAVE_AS_TRAINED, SAVE_F32, SAVE_BF16, SAVE_F16 } save_kind;
 
 typedef enum { SCHEDULE_COSINE, SCHEDULE_LINEAR, SCHEDULE_CONSTANT } schedule_kind;
 
+/* One of several data. */
+typedef struct {
+    const char *path;
+    double weight;    /* above 0; 0: nobody said one */
+    const char *name; /* what people call it, where that is another file; or NULL */
+} setup_part;
+
 /* All run options; setup_defaults sets them to their defaults. Texts stay the caller's. A field needs a row
  * in train/run_options.c, which says whether a resume may change it. */
 typedef struct {
     const char *model;                        /* preset, config.json or Hugging Face directory */
     const char *head;                         /* "classes:3", "score" (run/heads.h); NULL: the model's own */
     const char *data, *eval_data;             /* NULL: none; plan works without */
+    const setup_part *parts;                  /* of the data, where they are several: `data` is the first */
+    uint64_t part_count;                      /* else 0 */
     const struct labelled_language *language; /* of texts with labels (run/labelled.h); NULL: bytes alone */
     const data_source *source, *eval_source;  /* samples of the caller's instead of these; may be NULL */
     const char *text_column, *label_column;   /* of data for a head that judges texts; NULL: text, label */
@@ -88,6 +97,7 @@ typedef struct {
     wanted_tokens wanted;   /* tokens that are added to it */
     int64_t vocabulary_was; /* of the model's files, where tokens have made it larger; else 0 */
     data_source train, validation;    /* zeroed where there is no data */
+    struct texts *texts;              /* they, before documents are told apart (run/texts.h); NULL: after */
     label_names names;                /* of classes, where the head tells such and there is data */
     labelled *records, *eval_records; /* of such data: the sources' own */
     comm comm;                        /* the ranks of the run: one, so far */

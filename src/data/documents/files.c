@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/memory.h"
@@ -15,8 +16,13 @@ enum { DEPTH = 32 };
 
 /* ---- weights ---- */
 
+/* "nan" and "inf" too: who writes them means a weight, and is told that it is none. */
 static bool is_number(const char *text) {
+    static const char *const words[] = { "nan", "inf", "infinity" };
     char *end;
+    const char *word = text + (*text == '-' || *text == '+');
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcasecmp(word, words[i]) == 0) return true;
     return *text && strspn(text, "+-.0123456789eE") == strlen(text) && (strtod(text, &end), *end == 0);
 }
 
@@ -34,7 +40,7 @@ status document_files_weight(const char *word, const char *name, char *path, uin
     if (!colon) return STATUS_OK;
     *weight = strtod(colon + 1, NULL);
     if (*weight > 0 && isfinite(*weight)) return STATUS_OK;
-    return status_set(STATUS_INVALID, "%s: the weight of %s is %s; it has to be above 0", name, path,
+    return status_set(STATUS_INVALID, "%s: the weight of %s is %.40s; it has to be a number above 0", name, path,
                       colon + 1);
 }
 
