@@ -80,7 +80,8 @@ typedef struct {
     const char *config;  /* file of --config */
     yaml_file file;      /* what it says; texts point into it */
     setup_options run;
-    option_list sources; /* files and folders of --data, with their weights; but for tokenize `run` has them */
+    option_list
+        sources; /* files and folders of --data, with their weights; but for tokenize `run` has them */
     setup_part parts[OPTION_LIST_MOST]; /* run.parts, and their paths where a weight stood behind them */
     char *paths[OPTION_LIST_MOST];
     const char *columns; /* of documents */

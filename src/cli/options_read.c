@@ -261,8 +261,7 @@ static status read_part(const char *word, setup_part *part, char **own) {
 /* Of one alone the weight says nothing. */
 static status read_parts(options *o) {
     uint32_t count = o->sources.count;
-    for (uint32_t i = 0; i < count; i++)
-        TRY(read_part(o->sources.items[i], &o->parts[i], &o->paths[i]));
+    for (uint32_t i = 0; i < count; i++) TRY(read_part(o->sources.items[i], &o->parts[i], &o->paths[i]));
     if (count) o->run.data = o->parts[0].path;
     if (count > 1) o->run.parts = o->parts, o->run.part_count = count;
     return STATUS_OK;

@@ -133,7 +133,8 @@ static void add_parts(output *out, const setup *s) {
     }
     uint32_t mute = texts_parts(s) - data_source_parts(&s->validation);
     if (s->validation.samples && !s->options.eval_data && mute)
-        output_add(out, "note: the last tenth of %u of them has no whole sample, so it doesn't validate\n", mute);
+        output_add(out, "note: the last tenth of %u of them has no whole sample, so it doesn't validate\n",
+                   mute);
 }
 
 static void add_name(output *out, const setup *s) {

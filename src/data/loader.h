@@ -26,8 +26,8 @@ typedef struct {
     uint64_t seed;             /* of the order */
     uint64_t first_sample;     /* where to begin; a multiple of `batch` unless a run was begun otherwise */
     /* Without it samples come shuffled, epoch after epoch, for ever, and every batch is full; or in the order
-     * that the source has of itself. With it they come once in their own order, and the last batch has what is
-     * left. */
+     * that the source has of itself. With it they come once in their own order, and the last batch has what
+     * is left. */
     bool sequential;
     data_masking masking; /* where it is on, fields 0 and 1 of the source are tokens and labels */
 } loader_options;

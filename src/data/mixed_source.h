@@ -1,12 +1,12 @@
 /* Several sources as one, of which each gives a share of the samples.
  *
  * Without weights all samples are numbered through, as those of one source would be. With weights parts take
- * turns (data/mixture.h), and an epoch is as long as the part that lasts longest: so each part is seen whole at
- * least once an epoch, and one that ends before begins again, shuffled anew.
+ * turns (data/mixture.h), and an epoch is as long as the part that lasts longest: so each part is seen whole
+ * at least once an epoch, and one that ends before begins again, shuffled anew.
  *
- * The order is the source's own (`ordered`): sample k stands at place k of the run, in whatever epoch that is.
- * One that validates is not shuffled: it has what stands first in each part, or without weights what is evenly
- * spread over all of them, as many as there may be. */
+ * The order is the source's own (`ordered`): sample k stands at place k of the run, in whatever epoch that
+ * is. One that validates is not shuffled: it has what stands first in each part, or without weights what is
+ * evenly spread over all of them, as many as there may be. */
 #pragma once
 
 #include "data/mixture.h"

@@ -114,10 +114,11 @@ uint32_t mixture_at(const mixture *m, uint64_t place, uint64_t *turn) {
 status mixture_place(const mixture *m, uint32_t part, uint64_t turn, uint64_t *place) {
     uint32_t k = 0, within = (uint32_t)(turn % m->share[part]);
     while (m->part[k] != part || m->turn[k] != within) k++;
-    if (!__builtin_mul_overflow(turn / m->share[part], m->period, place) && *place < (uint64_t)INT64_MAX - m->period) {
+    if (!__builtin_mul_overflow(turn / m->share[part], m->period, place) &&
+        *place < (uint64_t)INT64_MAX - m->period) {
         *place += k;
         return STATUS_OK;
     }
-    return status_set(STATUS_INVALID, "%u parts of data would make an epoch of more samples than can be counted",
-                      m->parts);
+    return status_set(STATUS_INVALID,
+                      "%u parts of data would make an epoch of more samples than can be counted", m->parts);
 }

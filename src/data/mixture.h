@@ -2,7 +2,8 @@
  *
  * Shares are whole numbers of places in a period, so the place alone says whose turn it is and how many turns
  * that part has had: one table of a period serves a run of any length. The period is the least at which the
- * weights come out whole; where that is more than MIXTURE_PERIOD, or never, they are rounded to so many parts.
+ * weights come out whole; where that is more than MIXTURE_PERIOD, or never, they are rounded to so many
+ * parts.
  *
  * Nothing is drawn: up to any place a part has had its share of the places to within one, so of any run of
  * places to within one for two parts, and less than two for more. (No order does one for three parts or more,

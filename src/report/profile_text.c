@@ -81,8 +81,7 @@ static void add_title(text *out, const setup *s, const decision *d, const profil
     text_add(out, "(predicted %s, %s tokens/s). Data: %s", units_seconds_text(d->point.seconds, a),
              report_rate(r->run.tokens_per_second, n),
              s->options.data ? report_name(s->options.data, data) : "random numbers");
-    if (s->options.part_count)
-        text_add(out, " and %llu more", (unsigned long long)s->options.part_count - 1);
+    if (s->options.part_count) text_add(out, " and %llu more", (unsigned long long)s->options.part_count - 1);
     text_add(out, "\n");
     text_add(out,
              "Bound: no call is faster than its arithmetic at %.1f GF/s (c) nor than its bytes at %.1f GB/s "

@@ -402,9 +402,9 @@ static status settle_evaluation(const setup *s, compose_run *r) {
                           "%s%s has no whole sample of %lld tokens to evaluate on; take a longer text, or a "
                           "smaller --context",
                           o->eval_data ? "" : "the last tenth of ",
-                          o->eval_data                   ? o->eval_data
+                          o->eval_data                ? o->eval_data
                           : o->data && !o->part_count ? o->data
-                                                         : "the data",
+                                                      : "the data",
                           (long long)r->context);
     if (r->batch > r->eval_samples) r->batch = r->eval_samples;
     return STATUS_OK;

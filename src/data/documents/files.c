@@ -40,8 +40,8 @@ status document_files_weight(const char *word, const char *name, char *path, uin
     if (!colon) return STATUS_OK;
     *weight = strtod(colon + 1, NULL);
     if (*weight > 0 && isfinite(*weight)) return STATUS_OK;
-    return status_set(STATUS_INVALID, "%s: the weight of %s is %.40s; it has to be a number above 0", name, path,
-                      colon + 1);
+    return status_set(STATUS_INVALID, "%s: the weight of %s is %.40s; it has to be a number above 0", name,
+                      path, colon + 1);
 }
 
 /* ---- folders ---- */
