@@ -39,8 +39,17 @@ static status names_of_data(setup *s) {
     return STATUS_OK;
 }
 
+static status check_alone(const setup_options *o) {
+    if (!o->part_count) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "--data %s and %llu more: records with labels are not mixed; put them into one folder "
+                      "and name that",
+                      o->data, (unsigned long long)o->part_count - 1);
+}
+
 status labelled_settle_names(setup *s) {
     if (s->config.head.kind != HEAD_CLASSES) return STATUS_OK;
+    TRY(check_alone(&s->options));
     if (s->new_head || !s->tokenizer)
         TRY(names_of_data(s));
     else
@@ -133,11 +142,7 @@ static status check_options(const setup_options *o) {
         return status_set(STATUS_INVALID,
                           "--pack %s: a head that judges texts has one in each sample; leave it out",
                           run_options_pack_word(o->pack));
-    if (o->part_count)
-        return status_set(STATUS_INVALID,
-                          "--data %s and %llu more: records with labels are not mixed; put them into one "
-                          "folder and name that",
-                          o->data, (unsigned long long)o->part_count - 1);
+    TRY(check_alone(o));
     if (o->data || !o->eval_data || o->eval_only) return STATUS_OK;
     return status_set(STATUS_INVALID, "--eval-data %s is given without --data to train on", o->eval_data);
 }
