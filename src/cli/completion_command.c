@@ -33,7 +33,7 @@ typedef enum { PATHS_NONE, PATHS_ANY, PATHS_FOLDERS } paths;
 static paths paths_of(const char *hint) {
     if (!hint) return PATHS_NONE;
     if (strcmp(hint, "DIR") == 0 || strcmp(hint, "[DIR]") == 0) return PATHS_FOLDERS;
-    bool any = strcmp(hint, "PATH") == 0 || strstr(hint, "FILE") || strstr(hint, "MODEL");
+    bool any = strncmp(hint, "PATH", 4) == 0 || strstr(hint, "FILE") || strstr(hint, "MODEL");
     return any ? PATHS_ANY : PATHS_NONE;
 }
 

@@ -184,7 +184,7 @@ static const option rows[] = {
       .commands = EVALUATED,
       .offset = FIELD(sources),
       .help = "text, JSON lines, token ids or .npy to train on: a file, or a folder of files; given several "
-              "times all are mixed: each gives the share of the tokens that its weight says, or without "
+              "times all are mixed: each gives the share of the samples that its weight says, or without "
               "weights comes once an epoch" },
     { .name = "data",
       .hint = "PATH",

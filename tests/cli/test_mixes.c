@@ -258,6 +258,7 @@ static void every_command_takes_them(void **state) {
     static const char yaml[] = "data:\n  - a:0.5\n  - odd:2:0.5\nbatch: 4\nsteps: 1\n";
     scratch_write("run.yaml", yaml, sizeof yaml - 1);
     expect(0, "train tiny --config run.yaml --out configured", "50.00 %");
+    expect(0, "completion zsh", "PATH\\[\\:WEIGHT\\]:_files");
     expect(0, "train tiny --data odd:2 --out named --steps 1 --batch 4", "Data: odd:2, text");
 }
 
