@@ -266,11 +266,12 @@ static void every_command_takes_them(void **state) {
 static void validation_is_mixed_alike(void **state) {
     (void)state;
     json_document d;
-    double loss[3];
+    double loss[4];
     static const char *const data[] = { "--data a --eval-samples 30", "--data b --eval-samples 20",
-                                        "--data a:3 --data b:2 --eval-samples 50" };
+                                        "--data a:3 --data b:2 --eval-samples 50",
+                                        "--data short:7 --data a:0.6 --data b:0.4 --eval-samples 50" };
     run("train tiny --data a --out judge --steps 2 --batch 4 --quiet");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         char line[256];
         snprintf(line, sizeof line, "train judge --eval-only --context 32 --json --quiet %s", data[i]);
         command_result r = command_run(line);
@@ -282,6 +283,7 @@ static void validation_is_mixed_alike(void **state) {
     }
     assert_true(fabs(0.6 * loss[0] + 0.4 * loss[1] - loss[2]) < 1e-5);
     assert_true(fabs(loss[0] - loss[1]) > 1e-3);
+    assert_true(loss[3] == loss[2]); /* of the one that is too short nothing is held out */
 }
 
 /* ---- memory ---- */
@@ -344,6 +346,18 @@ static void parts_may_be_of_several_kinds(void **state) {
     shell("stat -c %%Y.%%i kinds/data/*.safetensors | cmp - was"); /* they were taken again */
     run(WORDS "--out again --workers 2 " RUN);
     shell("cmp kinds/model.safetensors again/model.safetensors && ! cmp -s kinds/model.safetensors third");
+    /* The longest document of all parts decides on the context, wherever it stands. */
+    shell("printf '{\"text\": \"%%0150d\"}\\n%%.0s' $(seq 30) >long.jsonl");
+    static const char *const orders[] = { "d long qa", "long qa d", "qa d long" };
+    for (int i = 0; i < 3; i++) {
+        char line[512], parts[3][8];
+        assert_int_equal(sscanf(orders[i], "%7s %7s %7s", parts[0], parts[1], parts[2]), 3);
+        snprintf(line, sizeof line,
+                 "train kinds --data %s.jsonl --data %s.jsonl --data %s.jsonl --out longest%d --batch 1 "
+                 "--steps 1",
+                 parts[0], parts[1], parts[2], i);
+        expect(0, line, "Context: 192 tokens, as the longest document of the data wants it");
+    }
     expect(0, WORDS "--out shown --steps 1 --batch 4", "50.00 %");
     expect(2,
            "train words --data qa.jsonl:2 --data d.jsonl:1 --data d.safetensors:1 --context 32 --out kinds "

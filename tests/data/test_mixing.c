@@ -302,6 +302,37 @@ static void validation_has_the_same_shares(void **state) {
     }
 }
 
+/* One that is too short for its share comes again from its beginning. */
+static void short_validation_comes_again(void **state) {
+    (void)state;
+    static const uint64_t samples[] = { 3, 40 };
+    numbered n;
+    make_parts(&n, samples, 2);
+    data_source s = mixed_of(
+        &(mixed_options){ .parts = n.source, .count = 2, .weights = (double[]){ 1, 1 }, .most = 999 });
+    uint64_t had[2] = { 0 };
+    assert_in_range(s.samples, 79, 80);
+    for (uint64_t k = 0; k < s.samples; k++) {
+        seen x = seen_at(&s, k);
+        assert_int_equal(x.sample, had[x.part]++ % samples[x.part]);
+    }
+    data_source_close(&s);
+}
+
+/* Parts of one size are not gone through side by side: lines that belong together would always meet. */
+static void equal_parts_have_orders_of_their_own(void **state) {
+    (void)state;
+    static const uint64_t samples[] = { 100, 100 };
+    numbered n;
+    make_parts(&n, samples, 2);
+    data_source s = mixed_of(
+        &(mixed_options){ .parts = n.source, .count = 2, .weights = (double[]){ 1, 1 }, .shuffles = true });
+    uint32_t same = 0;
+    for (uint64_t k = 0; k < 200; k += 2) same += seen_at(&s, k).sample == seen_at(&s, k + 1).sample;
+    assert_true(same < 10);
+    data_source_close(&s);
+}
+
 /* Whatever the batch, the workers and the place where a run goes on. */
 static void loaders_read_the_same_places(void **state) {
     (void)state;
@@ -394,6 +425,8 @@ int main(void) {
         cmocka_unit_test(parts_are_seen_whole_before_again),
         cmocka_unit_test(without_weights_all_come_once_an_epoch),
         cmocka_unit_test(validation_has_the_same_shares),
+        cmocka_unit_test(short_validation_comes_again),
+        cmocka_unit_test(equal_parts_have_orders_of_their_own),
         cmocka_unit_test(loaders_read_the_same_places),
         cmocka_unit_test(a_mix_is_its_parts),
         cmocka_unit_test(what_can_not_be_mixed_stays_open),
