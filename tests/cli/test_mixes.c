@@ -138,22 +138,25 @@ static void other_data_are_refused(void **state) {
         { "--data a", "parts was 3 and is 1" },
         { "--data b:0.5 --data a:0.3 --data c:0.2", "samples was" },
         { "--data b:0.5 --data a:0.3 --data c:0.2 --eval-data a", "samples was" },
-        { "--data a:1 --data b:1.41421356 --data c:0.777", "and is a" },
+        { "--data a:1 --data b:1.41421356 --data c:0.777", "shares was 5:3:2 and is 20" },
     };
     run("train tiny " MIX "--out first " RUN);
     shell("rm -r first/checkpoint-[456] first/model.safetensors");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[512];
         snprintf(line, sizeof line, "train tiny %s --out first --resume " RUN, cases[i].data);
-        if (i + 1 < sizeof cases / sizeof *cases)
-            expect(2, line, cases[i].says);
-        else
-            expect(2, line, "shares was 5:3:2 and is "); /* too long to be written out */
+        expect(2, line, cases[i].says);
     }
     run("train tiny --data a:50 --data b:30 --data c:20 --out first --resume " RUN); /* the same shares */
     run("train tiny --data a --out alone " RUN);
     shell("rm -r alone/checkpoint-[456] alone/model.safetensors");
     expect(2, "train tiny --data a:0.5 --data b:0.5 --out alone --resume " RUN, "parts was 1 and is 2");
+    /* Shares too long to be written out are known by a digest. */
+#define LONG "train tiny --data a:1 --data b:1.4142 --data c:0.777 --data a:0.577 --data b:0."
+    run(LONG "301 --eval-data c --out long " RUN);
+    shell("rm -r long/checkpoint-[456] long/model.safetensors");
+    expect(2, LONG "302 --eval-data c --out long --resume " RUN, "shares was ");
+    run(LONG "301 --eval-data c --out long --resume " RUN);
     /* What only one of them has is seen, however little it is. */
     shell("cp c kept && tr A-Z B-ZA <kept >c");
     run("train tiny --data a:0.5 --data b:0.3 --data kept:0.2 --out told " RUN);
@@ -266,12 +269,15 @@ static void every_command_takes_them(void **state) {
 static void validation_is_mixed_alike(void **state) {
     (void)state;
     json_document d;
-    double loss[4];
-    static const char *const data[] = { "--data a --eval-samples 30", "--data b --eval-samples 20",
+    double loss[6];
+    static const char *const data[] = { "--data a --eval-samples 30",
+                                        "--data b --eval-samples 20",
                                         "--data a:3 --data b:2 --eval-samples 50",
-                                        "--data short:7 --data a:0.6 --data b:0.4 --eval-samples 50" };
+                                        "--data short:7 --data a:0.6 --data b:0.4 --eval-samples 50",
+                                        "--data a --data b --eval-samples 9",
+                                        "--data a --eval-samples 9" };
     run("train tiny --data a --out judge --steps 2 --batch 4 --quiet");
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         char line[256];
         snprintf(line, sizeof line, "train judge --eval-only --context 32 --json --quiet %s", data[i]);
         command_result r = command_run(line);
@@ -283,7 +289,8 @@ static void validation_is_mixed_alike(void **state) {
     }
     assert_true(fabs(0.6 * loss[0] + 0.4 * loss[1] - loss[2]) < 1e-5);
     assert_true(fabs(loss[0] - loss[1]) > 1e-3);
-    assert_true(loss[3] == loss[2]); /* of the one that is too short nothing is held out */
+    assert_true(fabs(loss[4] - loss[5]) > 1e-3); /* by sizes it is of all parts, however few samples */
+    assert_true(loss[3] == loss[2]);             /* of the one that is too short nothing is held out */
 }
 
 /* ---- memory ---- */
@@ -358,6 +365,8 @@ static void parts_may_be_of_several_kinds(void **state) {
                  parts[0], parts[1], parts[2], i);
         expect(0, line, "Context: 192 tokens, as the longest document of the data wants it");
     }
+    run("train words --data qa.jsonl:2 --data d.jsonl:1 --data-kind jsonl --context 32 --out "
+        "named-kind " RUN);
     expect(0, WORDS "--out shown --steps 1 --batch 4", "50.00 %");
     expect(2,
            "train words --data qa.jsonl:2 --data d.jsonl:1 --data d.safetensors:1 --context 32 --out kinds "

@@ -381,10 +381,17 @@ static void a_mix_is_its_parts(void **state) {
     assert_int_equal(data_source_part(&s, 1)->samples, 4);
     assert_int_equal(data_source_parts(&n.source[0]), 1);
     assert_ptr_equal(data_source_part(&n.source[0], 0), &n.source[0]);
-    assert_true(s.held_bytes >= 2 * 100 + 3 * 4 + 2 * sizeof(data_source));
+    uint64_t held = s.held_bytes;
+    assert_true(held >= 2 * 100 + 3 * 4 + 2 * sizeof(data_source));
     assert_int_equal(data_source_check(&s), STATUS_OK);
     data_source_close(&s);
     assert_true(n.closed[0] && n.closed[1]);
+    make_parts(&n, samples, 2);
+    n.source[0].held_bytes += 1000, n.source[1].held_bytes += 20;
+    s = mixed_of(
+        &(mixed_options){ .parts = n.source, .count = 2, .weights = (double[]){ 1, 3 }, .shuffles = true });
+    assert_int_equal(s.held_bytes, held + 1020); /* each holds its own */
+    data_source_close(&s);
     make_parts(&n, samples, 3);
     s = mixed_of(&(mixed_options){ .parts = n.source, .count = 3, .shuffles = true });
     assert_int_equal(data_source_check(&s), STATUS_INVALID);
