@@ -122,6 +122,16 @@ static held held_by(const data_source *source) {
     return all;
 }
 
+/* Of a long path the end, so that rows stay rows: files of one folder differ there. */
+static const char *end_of_name(const char *path, char name[REPORT_NAME_BYTES]) {
+    enum { ROOM = 48 };
+    char end[ROOM + 4];
+    size_t length = strlen(path);
+    if (length <= ROOM) return report_name(path, name);
+    snprintf(end, sizeof end, "...%s", path + length - ROOM + 3);
+    return report_name(end, name);
+}
+
 /* Which parts there are, and how often each is seen. */
 static void add_parts(output *out, const setup *s) {
     char count[REPORT_NUMBER_BYTES], name[REPORT_NAME_BYTES];
@@ -129,7 +139,7 @@ static void add_parts(output *out, const setup *s) {
     for (uint32_t i = 0; i < texts_parts(s); i++) {
         texts_part p = texts_part_of(s, i);
         output_add(out, "  %6.2f %% %15s  %14.2f  %6.2f  %s\n", 100 * p.share, report_count(p.tokens, count),
-                   p.times, p.times * course_epochs(s), report_name(p.name, name));
+                   p.times, p.times * course_epochs(s), end_of_name(p.name, name));
     }
     uint32_t mute = texts_parts(s) - data_source_parts(&s->validation);
     if (s->validation.samples && !s->options.eval_data && mute)

@@ -20,11 +20,15 @@
 #include "io/scratch.h"
 
 enum { WIDEST = 100 };
+#define LONG                                                                                                 \
+    "in/a/folder/that/lies/far/from/here/and/has/a/name/which/is/longer/than/a/line/of/the/page/would/be/"   \
+    "with/all/that/stands/before/it/a-text"
 #define SMALL "--batch 4 --context 16 --steps 3 "
 
 static int make_files(void **state) {
     if (scratch_open(state) != 0) return -1;
     command_make_files();
+    if (system("mkdir -p $(dirname " LONG ") && cp text " LONG) != 0) return -1;
     command_expect(0, "train tiny --data text --out model --quiet " SMALL);
     return 0;
 }
@@ -54,6 +58,7 @@ static void no_line_is_wider_than_a_page(void **state) {
         "plan gpt2 --memory 1GiB",
         "plan tiny --lora rank=4 --allow all --chunk-loss 64",
         "train tiny --data text --out o --overwrite " SMALL,
+        "train tiny --data text:2 --data " LONG ":1 --out o --overwrite " SMALL,
         "train model --data text --eval-only --context 16",
         "status model",
         "quantize model --to int8:static --calibrate text --out q",
