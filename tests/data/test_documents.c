@@ -478,6 +478,10 @@ static void weights_are_read(void **state) {
     assert_int_equal(document_files_weight("a:0", "--data", path, sizeof path, &weight), STATUS_INVALID);
     assert_int_equal(document_files_weight("a:-1", "--data", path, sizeof path, &weight), STATUS_INVALID);
     assert_int_equal(document_files_weight("a:1e999", "--data", path, sizeof path, &weight), STATUS_INVALID);
+    static const char *const none[] = { "a:nan", "a:NaN", "a:-nan", "a:inf", "a:-infinity", "a:0.0", "a:-0" };
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        assert_int_equal(document_files_weight(none[i], "--data", path, sizeof path, &weight),
+                         STATUS_INVALID);
     assert_int_equal(document_files_weight("", "--data", path, sizeof path, &weight), STATUS_INVALID);
 }
 
