@@ -16,6 +16,7 @@
 #include "io/file.h"
 #include "io/model_config.h"
 #include "io/tokenizer_files.h"
+#include "run/texts.h"
 
 /* ---- what is to be made into tokens ---- */
 
@@ -178,6 +179,7 @@ static status replace_part(const options *o, cli_streams *streams, uint32_t i, c
 static status replace_data(options *o, cli_streams *streams, train_tokens *paths) {
     setup_options *run = &o->run;
     if (!run->part_count) return replace_part(o, streams, 0, &run->data, &paths->data[0]);
+    TRY(texts_check(run));
     memcpy(paths->parts, run->parts, run->part_count * sizeof *run->parts);
     for (uint32_t i = 0; i < run->part_count; i++) paths->parts[i].name = run->parts[i].path;
     for (uint32_t i = 0; i < run->part_count; i++)

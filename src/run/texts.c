@@ -1,6 +1,9 @@
 #include "run/texts.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "base/memory.h"
 #include "data/mixed_source.h"
@@ -50,10 +53,7 @@ static status open_parts(setup *s, texts *t) {
 }
 
 /* Some are mixed by weights and others by nothing: that has no meaning. */
-static status check_weights(const setup_options *o) {
-    if (o->part_count > MIXTURE_PARTS)
-        return status_set(STATUS_INVALID, "--data: %llu parts are more than the %d that can be mixed",
-                          (unsigned long long)o->part_count, MIXTURE_PARTS);
+static status check_all_or_none(const setup_options *o) {
     for (uint64_t i = 1; i < o->part_count; i++) {
         const setup_part *a = &o->parts[0], *b = &o->parts[i];
         if ((a->weight > 0) != (b->weight > 0))
@@ -62,6 +62,34 @@ static status check_weights(const setup_options *o) {
                               a->weight > 0 ? a->path : b->path, a->weight > 0 ? b->path : a->path);
     }
     return STATUS_OK;
+}
+
+/* Can each part have its share? */
+static status check_shares(const setup_options *o) {
+    double weights[MIXTURE_PARTS];
+    mixture turns;
+    uint32_t part;
+    char why[256];
+    for (uint32_t i = 0; i < o->part_count; i++) weights[i] = o->parts[i].weight;
+    status result = mixture_open(weights, (uint32_t)o->part_count, &turns, &part);
+    mixture_close(&turns);
+    if (result != STATUS_INVALID) return result;
+    snprintf(why, sizeof why, "%s", status_message());
+    return status_set(STATUS_INVALID, "--data: %s: %s", o->parts[part].path, why);
+}
+
+status texts_check(const setup_options *o) {
+    struct stat about;
+    if (!o->part_count) return STATUS_OK;
+    if (o->part_count > MIXTURE_PARTS)
+        return status_set(STATUS_INVALID, "--data: %llu parts are more than the %d that can be mixed",
+                          (unsigned long long)o->part_count, MIXTURE_PARTS);
+    for (uint64_t i = 0; i < o->part_count; i++)
+        if (stat(o->parts[i].path, &about) != 0)
+            return status_set(STATUS_INVALID, "cannot open the data %s: %s", o->parts[i].path,
+                              strerror(errno));
+    TRY(check_all_or_none(o));
+    return o->parts[0].weight > 0 ? check_shares(o) : STATUS_OK;
 }
 
 /* What learns bytes is no longer a model of its tokenizer. */
@@ -78,7 +106,7 @@ status texts_open(setup *s) {
     if (!alone && !o->data && o->eval_data)
         return status_set(STATUS_INVALID, "--eval-data %s is given without --data to train on", o->eval_data);
     if (!alone && (!o->data || o->source)) return STATUS_OK;
-    TRY(check_weights(o));
+    TRY(texts_check(o));
     if (!alone && !s->model.vocabulary) TRY(model_computes(&s->model)); /* files hold tokens */
     s->texts = memory_new(1, sizeof *s->texts);
     if (!s->texts) return status_set(STATUS_FAILED, "no memory to open the data");
@@ -181,29 +209,20 @@ static status check_trains(const texts *t) {
     return STATUS_OK;
 }
 
-/* The refused weight's data is named. */
-static status mix(const mixed_options *o, data_source *to) {
-    uint32_t part;
-    char why[256];
-    status result = mixed_source_open(o, to, &part);
-    if (result != STATUS_INVALID) return result;
-    snprintf(why, sizeof why, "%s", status_message());
-    return status_set(STATUS_INVALID, "%s: %s", text_source_path(&o->parts[part]), why);
-}
-
 /* Makes a source of `count` parts, which are its own from then on. */
 static status join(const setup *s, data_source *parts, const double *weights, uint32_t count, bool trains,
                    data_source *to) {
     const setup_options *o = &s->options;
+    uint32_t part;
     if (!count) return STATUS_OK;
     if (count > 1)
-        TRY(mix(&(mixed_options){ .parts = parts,
-                                  .count = count,
-                                  .weights = o->parts[0].weight > 0 ? weights : NULL,
-                                  .shuffles = trains,
-                                  .seed = (uint64_t)o->seed,
-                                  .most = (uint64_t)o->eval_samples },
-                to));
+        TRY(mixed_source_open(&(mixed_options){ .parts = parts,
+                                                .count = count,
+                                                .weights = o->parts[0].weight > 0 ? weights : NULL,
+                                                .shuffles = trains,
+                                                .seed = (uint64_t)o->seed,
+                                                .most = (uint64_t)o->eval_samples },
+                              to, &part));
     else
         *to = parts[0];
     for (uint32_t i = 0; i < count; i++) parts[i] = (data_source){ 0 };
@@ -257,7 +276,7 @@ status texts_context(const setup *s, int64_t most, int64_t *context) {
     enum { USUAL = 2048, STEP = 64 };
     const setup_options *o = &s->options;
     documents d = { 0 };
-    TRY(check_weights(o)); /* which nobody has looked at yet */
+    TRY(texts_check(o)); /* nobody has looked at them yet */
     for (uint32_t i = 0; o->data && i < parts_of(o); i++) TRY(look_into(s, path_of(o, i), &d));
     if (!o->data) TRY(look_into(s, o->eval_data, &d));
     if (d.unknown) return STATUS_OK;

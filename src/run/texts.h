@@ -7,6 +7,10 @@
 
 #include "run/setup.h"
 
+/* Of several data: STATUS_INVALID names one that isn't there, or a weight that has no meaning. Nothing is
+ * read, so it can be asked before anything long is done with them. */
+status texts_check(const setup_options *o);
+
 /* Opens the data of a model of language. STATUS_INVALID names what can't be read, or is too short. */
 status texts_open(setup *s);
 

@@ -179,7 +179,7 @@ static void weights_without_a_meaning_are_refused(void **state) {
         { "--data a:1 --data b:1e999", "the weight of b is 1e999" },
         { "--data a:1 --data b:1e-9", "b: its weight is 1e-09 of all; the least share is 1 in 65536" },
         { "--data a:1 --data b:1e-320", "the least share is 1 in 65536" },
-        { "--data a --data b:x", "cannot open the data b:x" },
+        { "--data a:1 --data b:x", "cannot open the data b:x" },
         { "--data a:1 --data nowhere:1", "cannot open the data nowhere" },
         { "--data a:1 --data empty:1", "empty" },
         { "--data a:1 --data short:1 --context 300", "--context 300" },
@@ -373,8 +373,15 @@ static void parts_may_be_of_several_kinds(void **state) {
            "--overwrite --resume --steps 1",
            "leave one of the two out");
     expect(2, "plan words --data d.safetensors:2 --data d.jsonl:1 --context 32", "snug tokenize");
-    expect(2, "train words --data qa.jsonl:2 --data nowhere.jsonl:1 --context 32 --out broken --steps 1",
-           "nowhere.jsonl");
+    /* Nothing is made where another part is refused anyway. */
+    static const char *const refused[] = { "nowhere.jsonl:1", "d.jsonl", "d.jsonl:1e-9" };
+    for (int i = 0; i < 3; i++) {
+        char line[256];
+        snprintf(line, sizeof line,
+                 "train words --data qa.jsonl:2 --data %s --context 32 --out broken --steps 1", refused[i]);
+        expect(2, line, i == 0 ? "nowhere.jsonl" : "d.jsonl");
+        shell("test ! -e broken/data");
+    }
 }
 
 int main(void) {
