@@ -233,7 +233,8 @@ def main(folder):
         print("const uint32_t unicode_table_lower_count = %d;" % len(small), file=out)
     with begin(folder, "unicode_ranges.c") as out:
         array(out, "const uint32_t unicode_table_ranges[]", ["0x%x" % (c << 11 | kind) for c, kind in ranges])
-        print("const uint32_t unicode_table_range_count = %d;\n" % len(ranges), file=out)
+        print("const uint32_t unicode_table_range_count = %d;" % len(ranges), file=out)
+    with begin(folder, "unicode_pages.c") as out:
         pages = [bisect.bisect_right(ranges, (page << 8, 1 << 11)) - 1 for page in range(0x1100)]
         array(out, "const uint16_t unicode_table_pages[]", [str(i) for i in pages] + [str(len(ranges) - 1)])
 

@@ -235,7 +235,7 @@ static void tokenizers_frame_texts(void **state) {
     void *words;
     assert_int_equal(system("mkdir framed"), 0);
     scratch_write("framed/tokenizer.json", json, sizeof json - 1);
-    if (labels_language.open("framed", &words, &t) != STATUS_OK) fail_msg("%s", status_message());
+    if (labels_language.open("framed", NULL, &words, &t) != STATUS_OK) fail_msg("%s", status_message());
     assert_true(t.before == 1 && t.behind == 1);
     assert_int_equal(t.encode(t.context, "b b a b b", 9, &ids, &count), STATUS_OK);
     assert_int_equal(count, 6);
