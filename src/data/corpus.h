@@ -33,3 +33,6 @@ status corpus_read(const corpus *c, uint64_t token, uint64_t count, data_window 
  * documents `first` to `first` + count - 1. */
 bool corpus_says_ends(const corpus *c);
 status corpus_ends(const corpus *c, uint64_t first, uint32_t count, uint64_t *ends);
+/* And then: corpus_read from a token of that document on. */
+status corpus_read_documents(const corpus *c, uint64_t document, uint64_t token, uint64_t count,
+                             data_window *to);

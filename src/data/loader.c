@@ -207,7 +207,7 @@ status loader_open(const loader_options *options, void *memory, loader **out) {
     assert((uintptr_t)memory % LOADER_ALIGNMENT == 0);
     char *base = memory;
     loader *l = memory;
-    memset(memory, 0, at.scratch);
+    memset(memory, 0, at.data);
     l->options = *options;
     l->total = UINT64_MAX - options->first_sample;
     if (options->sequential)

@@ -31,7 +31,9 @@ struct data_source {
     uint64_t scratch_bytes;                /* that one read needs beside the fields */
 
     /* Writes the fields of sample `sample` (< samples) to fields[0 .. field_count-1]. `scratch` has
-     * scratch_bytes, aligned to 64. Called by several threads at once, which have small stacks. */
+     * scratch_bytes, aligned to 64, zeroed before the first read of a source; between reads nobody writes to
+     * it, so a read may find there what the one before it has left. What is read does not depend on that.
+     * Called by several threads at once, which have small stacks. */
     status (*read)(const data_source *s, uint64_t sample, void *scratch, void *const fields[]);
     /* Looks through all samples for what `read` would refuse, so that it shows before a run begins rather
      * than in the middle of it; may be NULL. */

@@ -4,7 +4,11 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/units.h"
 #include "data/windows.h"
+
+/* Among so many documents pieces are packed by size (bench/results/fill.md). */
+enum { BLOCK_DOCUMENTS = 1024, SCRATCH_ALIGN = 64 };
 
 /* A part of the tokens, and what samples are made of it. */
 typedef struct {
@@ -28,29 +32,33 @@ static status enough(const text_state *t) {
                       t->context, (uint64_t)t->context + 1);
 }
 
+/* What stands before the packed block in a reader's scratch. */
+static uint64_t read_scratch(const data_source *s) {
+    const text_state *t = s->state;
+    uint64_t bytes = t->of->format->scratch_bytes;
+    return bytes ? bytes : ((uint64_t)t->context + 1) * t->of->width;
+}
+
 static data_window window_of(const data_source *s, void *scratch) {
     const text_state *t = s->state;
     return (data_window){ .context = t->context,
                           .vocabulary = t->vocabulary,
                           .in_place = s->in_place,
                           .scratch = scratch,
-                          .scratch_bytes = s->scratch_bytes };
+                          .scratch_bytes = read_scratch(s) };
 }
 
 /* Behind the last document of a sample: a segment of its own, that nothing is learned of. */
-static void fill(data_window *w, int32_t padding) {
+static void pad(data_window *w, int32_t padding) {
     format_begin(w);
     while (w->at < w->context) format_put_as(w, padding, false);
     if (!w->in_place) w->labels[w->context - 1] = DATA_IGNORED_LABEL;
 }
 
 static status read_whole(const text_state *t, uint64_t sample, data_window *w) {
-    uint64_t token;
-    uint32_t count;
-    bool goes_on;
-    TRY(windows_find(&t->windows, t->of, sample, &token, &count, &goes_on));
-    TRY(corpus_read(t->of, token, (uint64_t)count + goes_on, w));
-    if (!goes_on) fill(w, t->packing.padding);
+    void *own = (char *)w->scratch + units_align(w->scratch_bytes, SCRATCH_ALIGN);
+    TRY(windows_read(&t->windows, t->of, sample, own, w));
+    if (w->at <= w->context) pad(w, t->packing.padding); /* else its last document goes on */
     return STATUS_OK;
 }
 
@@ -97,13 +105,12 @@ static status open_part(const text_state *part, data_source *s) {
                         .label_field = 1,
                         .field_bytes = { field, field },
                         .in_place = t->gaps && (c->learns_some || c->says_special),
-                        .scratch_bytes = c->format->scratch_bytes,
                         .held_bytes = t->first ? sizeof *t : sizeof *t + sizeof *c + c->held_bytes,
                         .read = source_read,
                         .check = source_check,
                         .close = source_close,
                         .state = t };
-    if (!s->scratch_bytes) s->scratch_bytes = ((uint64_t)t->context + 1) * c->width;
+    s->scratch_bytes = read_scratch(s);
     return STATUS_OK;
 }
 
@@ -147,7 +154,10 @@ static status keep_whole(text_state *t, bool alone) {
     uint64_t first, end;
     TRY(windows_document_at(t->of, t->first, &first));
     TRY(windows_document_at(t->of, t->first + t->tokens, &end));
-    TRY(windows_open(t->of, t->context, alone, first, end, &t->windows));
+    windows_options o = {
+        .context = t->context, .block = BLOCK_DOCUMENTS, .alone = alone, .first = first, .end = end
+    };
+    TRY(windows_open(t->of, &o, &t->windows));
     t->whole = true;
     return STATUS_OK;
 }
@@ -166,6 +176,7 @@ status text_source_pack(data_source *s, const text_source_packing *p) {
     TRY(keep_whole(t, p->way == TEXT_SOURCE_ALONE));
     s->in_place = t->gaps;
     s->samples = t->windows.windows;
+    s->scratch_bytes = units_align(read_scratch(s), SCRATCH_ALIGN) + windows_scratch_bytes(BLOCK_DOCUMENTS);
     s->held_bytes += t->windows.held_bytes;
     return STATUS_OK;
 }

@@ -226,6 +226,7 @@ enum { LOOKED_AT_BYTES = 1 << 20, LEAST_SAMPLES = 64 };
 static status read_samples(const data_source *source, char *memory, digest *d) {
     uint64_t bytes = 0;
     void *fields[DATA_MAX_FIELDS];
+    memset(memory, 0, source->scratch_bytes);
     char *at = memory + units_align(source->scratch_bytes, LIVE_ALIGN);
     for (uint32_t f = 0; f < source->field_count; f++) {
         fields[f] = at;

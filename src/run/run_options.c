@@ -10,7 +10,7 @@ static const char *schedule_word(int choice) {
 const char *run_options_pack_word(int choice) {
     static const char *const words[] = { [PACK_AUTO] = "auto",
                                          [PACK_DOCUMENTS] = "documents",
-                                         [PACK_WHOLE] = "whole",
+                                         [PACK_WHOLE] = "whole by size", /* once it was in order */
                                          [PACK_PAD] = "pad",
                                          [PACK_CROSS] = "cross" };
     return words[choice];

@@ -53,6 +53,7 @@ static void check(const char *path, uint32_t context, bool positions) {
         fields[f] = malloc(context * sizeof(int32_t));
     }
     void *scratch = aligned_alloc(64, (s.scratch_bytes + 63) / 64 * 64);
+    memset(scratch, 0, s.scratch_bytes);
     for (uint64_t k = 0; k < s.samples; k++) {
         uint64_t sample = k * 7919 % s.samples;
         if (s.read(&s, sample, scratch, (void *const *)fields) != STATUS_OK) fail_msg("%s", status_message());

@@ -53,6 +53,7 @@ static void read_samples(const data_source *s) {
     static int32_t first[MOST_SAMPLES][CONTEXT], tokens[CONTEXT], labels[CONTEXT];
     uint64_t samples = s->samples < MOST_SAMPLES ? s->samples : MOST_SAMPLES;
     char *scratch = aligned_alloc(64, (s->scratch_bytes + 63) / 64 * 64);
+    memset(scratch, 0, s->scratch_bytes);
     status got[MOST_SAMPLES];
     for (uint64_t k = 0; k < samples; k++) {
         got[k] = fuzz_said(s->read(s, k, scratch, (void *[]){ first[k], labels }));

@@ -131,3 +131,6 @@ static inline void format_put(data_window *to, int32_t id) { format_put_as(to, i
 /* Of a file that says where its documents end: how many tokens it has up to the ends of documents `first` to
  * `first` + count - 1. */
 status format_ends(const data_file *f, uint64_t first, uint32_t count, uint64_t *ends);
+/* Reads tokens of such a file, of which the first is one of that document: it need not be looked for. */
+status format_read_documents(const data_file *f, uint64_t document, uint64_t first, uint64_t count,
+                             data_window *to);

@@ -157,14 +157,19 @@ static status read_piece(const data_file *f, uint64_t first, uint64_t count, uin
     return STATUS_OK;
 }
 
-static status read_tokens(const data_file *f, uint64_t first, uint64_t count, data_window *to) {
-    uint64_t document;
-    TRY(find_document(f, first, &document));
+status format_read_documents(const data_file *f, uint64_t document, uint64_t first, uint64_t count,
+                             data_window *to) {
     for (uint64_t n; count > 0; first += n, count -= n) {
         n = count < PIECE ? count : PIECE;
         TRY(read_piece(f, first, n, &document, to));
     }
     return STATUS_OK;
+}
+
+static status read_tokens(const data_file *f, uint64_t first, uint64_t count, data_window *to) {
+    uint64_t document;
+    TRY(find_document(f, first, &document));
+    return format_read_documents(f, document, first, count, to);
 }
 
 const data_format format_tokens = { .name = "tokens",
