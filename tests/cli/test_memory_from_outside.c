@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "io/safetensors.h"
 #include "io/scratch.h"
 
 /* Trains within `budget` and looks at the three numbers. */
@@ -112,6 +113,45 @@ static void generating_keeps_its_plan(void **state) {
     command_free(&r);
 }
 
+/* Lists of blocks, and a block in each reader's scratch: planned like all else. */
+static void documents_that_stay_whole_keep_their_plan(void **state) {
+    (void)state;
+    enum { DOCUMENTS = 300000, TOKENS = 4 * DOCUMENTS };
+    uint64_t *ends = malloc(DOCUMENTS * sizeof *ends), count = 0, random = 43;
+    uint16_t *tokens = calloc(TOKENS, sizeof *tokens);
+    for (int d = 0; d < DOCUMENTS; d++) ends[d] = count += 1 + scratch_random(&random) % 4;
+    safetensors_item items[] = {
+        { .name = "ends", .dtype = "U64", .shape = SHAPE(DOCUMENTS), .data = ends, .bytes = DOCUMENTS * 8 },
+        { .name = "tokens",
+          .dtype = "U16",
+          .shape = SHAPE((int64_t)count),
+          .data = tokens,
+          .bytes = count * 2 },
+    };
+    assert_int_equal(safetensors_write("d.safetensors", items, 2), STATUS_OK);
+    free(ends);
+    free(tokens);
+    const char *const cases[] = { "--context 8 --workers 0", "--context 8 --workers 6",
+                                  "--context 64 --workers 2" };
+    for (int i = 0; i < 3; i++) {
+        char line[256];
+        json_document d;
+        snprintf(line, sizeof line,
+                 "train char-small --data d.safetensors --pack whole --batch 16 --out whole --overwrite "
+                 "--steps 3 --eval-samples 8 --json --quiet %s",
+                 cases[i]);
+        command_result r = command_run(line);
+        if (r.exit) fail_msg("snug %s: exit %d, %s", line, r.exit, r.err);
+        assert_int_equal(json_parse("run", r.out, strlen(r.out), &d), STATUS_OK);
+        uint64_t predicted = command_number(&d, "predicted.peak_bytes");
+        if (r.resident_peak > predicted)
+            fail_msg("snug %s: took %llu bytes, planned %llu", line, (unsigned long long)r.resident_peak,
+                     (unsigned long long)predicted);
+        json_close(&d);
+        command_free(&r);
+    }
+}
+
 static int open_files(void **state) {
     int failed = scratch_open(state);
     if (!failed) command_make_files();
@@ -123,6 +163,7 @@ int main(void) {
         cmocka_unit_test(every_budget_is_kept),
         cmocka_unit_test(long_runs_plan_what_they_remember),
         cmocka_unit_test(generating_keeps_its_plan),
+        cmocka_unit_test(documents_that_stay_whole_keep_their_plan),
     };
     return cmocka_run_group_tests_name("memory from outside", tests, open_files, scratch_close);
 }

@@ -1,4 +1,4 @@
-/* --pack: documents in one sample, by the commands. */
+/* --pack: documents in one sample, and documents that stay whole, by the commands. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,15 +7,39 @@
 
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
+#include "io/safetensors.h"
 #include "io/scratch.h"
 
 #define RUN "--steps 4 --batch 4 --context 32 --eval-samples 2 --threads 2 --seed 5 --save-every 2 "
 
 static void expect(int code, const char *line, const char *words) {
     if (!command_says(line, code, words)) fail_msg("%s: not exit %d with '%s'", line, code, words);
+}
+
+/* More documents than are packed among themselves, some longer than a sample. */
+static void make_tokens(void) {
+    enum { DOCUMENTS = 2500, MOST = DOCUMENTS * 80 };
+    static uint64_t ends[DOCUMENTS];
+    static uint16_t tokens[MOST];
+    uint64_t random = 41, count = 0;
+    for (int d = 0; d < DOCUMENTS; d++) {
+        uint64_t length = 1 + scratch_random(&random) % (d % 9 ? 30 : 80);
+        for (uint64_t i = 0; i < length; i++) tokens[count++] = (uint16_t)('a' + ((uint64_t)d + i * i) % 26);
+        ends[d] = count;
+    }
+    safetensors_item items[] = {
+        { .name = "ends", .dtype = "U64", .shape = SHAPE(DOCUMENTS), .data = ends, .bytes = sizeof ends },
+        { .name = "tokens",
+          .dtype = "U16",
+          .shape = SHAPE((int64_t)count),
+          .data = tokens,
+          .bytes = count * 2 },
+    };
+    if (safetensors_write("d.safetensors", items, 2) != STATUS_OK) fail_msg("%s", status_message());
 }
 
 static int open_folder(void **state) {
@@ -25,6 +49,7 @@ static int open_folder(void **state) {
         fprintf(lines, "{\"text\": \"document %d of them, about %d things\"}\n", i, i * i);
         fprintf(one, "line %d of a text, about %d things\n", i, i * i);
     }
+    make_tokens();
     scratch_write("ids.u16", (char[2048]){ 1 }, 2048);
     return fclose(lines) == 0 && fclose(one) == 0 ? 0 : -1;
 }
@@ -75,11 +100,27 @@ static void what_has_no_documents_is_refused(void **state) {
            "none of auto, documents, whole, pad, cross");
 }
 
+/* Several blocks, any number of readers, and a run that was cut: the same weights. */
+static void whole_documents_go_on(void **state) {
+    (void)state;
+#define WHOLE "train char-small --data d.safetensors --pack whole " RUN
+    expect(0, WHOLE "--out whole --workers 0", "2,500 documents, each by itself and whole");
+    expect(0, WHOLE "--out read --workers 3", "planned");
+    assert_int_equal(system("cmp whole/model.safetensors read/model.safetensors"), 0);
+    assert_int_equal(system("test -d read/checkpoint-2 && rm -r read/checkpoint-4 read/model.safetensors"),
+                     0);
+    expect(0, WHOLE "--out read --workers 2 --resume", "resuming");
+    assert_int_equal(system("cmp whole/model.safetensors read/model.safetensors"), 0);
+    expect(2, "train char-small --data d.safetensors --pack pad " RUN "--out whole --resume",
+           "--pack was whole by size and is pad");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_data_say_decides),
         cmocka_unit_test(a_run_goes_on_as_it_began),
         cmocka_unit_test(what_has_no_documents_is_refused),
+        cmocka_unit_test(whole_documents_go_on),
     };
     return cmocka_run_group_tests_name("packs", tests, open_folder, scratch_close);
 }

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "io/safetensors.h"
 #include "io/scratch.h"
 #include "run/identity.h"
 
@@ -141,8 +142,36 @@ static void each_sample_counts(void **state) {
     setup_close(&s);
 }
 
+/* Versions before samples were filled by size said "whole" alone: their runs can't go on with other samples.
+ */
+static void whole_in_order_was_another_run(void **state) {
+    (void)state;
+    static const uint16_t ids[] = { 1, 2, 3, 4, 5, 6 };
+    static const uint64_t ends[] = { 2, 6 };
+    const safetensors_item items[] = {
+        { .name = "ends", .dtype = "U64", .shape = SHAPE(2), .data = ends, .bytes = sizeof ends },
+        { .name = "tokens", .dtype = "U16", .shape = SHAPE(6), .data = ids, .bytes = sizeof ids },
+    };
+    assert_int_equal(safetensors_write("d.safetensors", items, 2), STATUS_OK);
+    scratch_write("config.json", GPT2, strlen(GPT2));
+    setup s;
+    setup_options o = setup_defaults();
+    o.model = "config.json", o.data = "d.safetensors", o.batch = 1, o.threads = 1, o.pack = PACK_WHOLE;
+    if (setup_open(&o, NULL, &s) != STATUS_OK) fail_msg("%s", status_message());
+    identity is, was;
+    assert_int_equal(identity_of(&s, &is), STATUS_OK);
+    setup_close(&s);
+    was = is;
+    assert_int_equal(identity_compare(&was, &is, "run"), STATUS_OK);
+    for (uint32_t i = 0; i < was.count; i++)
+        if (strcmp(was.facts[i].name, "pack") == 0) strcpy(was.facts[i].text, "whole");
+    assert_int_equal(identity_compare(&was, &is, "run"), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "--pack was whole and is whole by size"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(each_number_of_a_model_counts),
-                                        cmocka_unit_test(each_sample_counts) };
+                                        cmocka_unit_test(each_sample_counts),
+                                        cmocka_unit_test(whole_in_order_was_another_run) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
