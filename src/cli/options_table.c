@@ -274,7 +274,8 @@ static const option rows[] = {
       .words = "auto, documents, whole, pad, cross",
       .help =
           "what stands one behind the other in a sample: documents: attention ends with each file of text "
-          "or record; whole: and none is cut that a sample has room for; pad: one document a sample; cross: "
+          "or record; whole: and none is cut that a sample has room for, packed by size; pad: one "
+          "document a sample; cross: "
           "all is one text; auto: whole where not all is learned, documents where the data say so" },
     { .name = "eval-data",
       .hint = "PATH",
