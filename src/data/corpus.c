@@ -175,7 +175,6 @@ status corpus_read_documents(const corpus *c, uint64_t document, uint64_t token,
                              data_window *to) {
     for (const data_file *f = file_at(c, token); count > 0; f++) {
         uint64_t left = f->start + f->tokens - token, n = left < count ? left : count;
-        if (token == f->start) format_begin(to);
         TRY(format_read_documents(f, document - f->first_document, token - f->start, n, to));
         token += n, count -= n, document = f->first_document + f->documents;
     }

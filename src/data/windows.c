@@ -185,7 +185,7 @@ static status read_many(const windows *w, const corpus *c, uint64_t number, uint
 }
 
 /* The pieces of a window from its first one on. Those that follow one another in the data are read at once:
- * behind a document's rest, whole ones. */
+ * behind a document's rest, whole ones. Each ends with its document, so the next id begins one. */
 static status read_pieces(const packed *p, const corpus *c, uint64_t first, uint16_t piece, data_window *to) {
     while (piece != FILL_NONE) {
         uint16_t last = piece, next;
@@ -193,7 +193,6 @@ static status read_pieces(const packed *p, const corpus *c, uint64_t first, uint
         while ((next = p->fill.next[last]) == last + 1 &&
                p->ends[next] + p->lengths[next] == p->ends[next + 1])
             last = next;
-        format_begin(to);
         TRY(corpus_read_documents(c, first + piece, token, p->ends[last + 1] - token, to));
         piece = next;
     }

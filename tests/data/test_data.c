@@ -253,6 +253,10 @@ typedef struct {
 
 static status fake_read(const data_source *s, uint64_t sample, void *scratch, void *const fields[]) {
     const fake *f = s->state;
+    const char *left = scratch; /* by the read before, or zeroed */
+    for (uint64_t i = 0; i < s->scratch_bytes; i++)
+        if (left[i] != left[0] || (left[0] && left[0] != 0x5a))
+            return status_set(STATUS_FAILED, "byte %d of the scratch is %d", (int)i, left[i]);
     memset(scratch, 0x5a, s->scratch_bytes);
     if (f->gate) {
         pthread_mutex_lock(f->gate);

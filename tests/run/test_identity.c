@@ -100,10 +100,17 @@ static void each_number_of_a_model_counts(void **state) {
     }
 }
 
-/* Samples of 8 bytes each, made on demand: the number of the sample, but for one that is other or fails. */
+/* Samples of 8 bytes each, made on demand: the number of the sample, but for one that is other or fails. What
+ * a read leaves in its scratch the next one finds, and the first one zeros. */
 static uint64_t other_sample, failing_sample;
+static unsigned char left;
 static status read_made(const data_source *source, uint64_t sample, void *scratch, void *const *fields) {
-    (void)scratch;
+    unsigned char *bytes = scratch;
+    for (uint64_t i = 0; i < source->scratch_bytes; i++) {
+        if (bytes[i] != left) fail_msg("byte %d of the scratch is %d", (int)i, bytes[i]);
+        bytes[i] = 0x5a;
+    }
+    left = 0x5a;
     uint64_t value = sample == other_sample ? UINT64_MAX : sample;
     if (sample == failing_sample) return status_set(STATUS_FAILED, "sample %d can't be read", (int)sample);
     for (uint32_t f = 0; f < source->field_count; f++) {
@@ -114,8 +121,10 @@ static status read_made(const data_source *source, uint64_t sample, void *scratc
 }
 
 static status identity_of_made(setup *s, uint64_t other, uint64_t failing, identity *i) {
-    other_sample = other, failing_sample = failing;
-    s->train = (data_source){ .read = read_made, .samples = 40, .field_count = 1, .field_bytes = { 8 } };
+    other_sample = other, failing_sample = failing, left = 0;
+    s->train = (data_source){
+        .read = read_made, .samples = 40, .field_count = 1, .field_bytes = { 8 }, .scratch_bytes = 500
+    };
     return identity_of(s, i);
 }
 
