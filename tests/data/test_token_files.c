@@ -221,9 +221,9 @@ static void gaps_are_not_made_everywhere(void **state) {
         save("g.safetensors", round % 3 == 0, round % 4 > 1);
         for (int g = 0; g < 2; g++) {
             gaps = g;
-            for (int way = TEXT_SOURCE_RUNNING; way <= TEXT_SOURCE_ALONE; way++)
-                check("g.safetensors", 1 + scratch_random(&random) % 90, (text_source_way)way, g,
-                      round % 4 > 1);
+            for (int i = 0; i < 2; i++) /* whole ones: test_windows.c */
+                check("g.safetensors", 1 + scratch_random(&random) % 90,
+                      i ? TEXT_SOURCE_ALONE : TEXT_SOURCE_RUNNING, g, round % 4 > 1);
         }
     }
     gaps = false, special_count = 0;
