@@ -317,9 +317,13 @@ static void windows_stand_where_their_longest_does(void **state) {
 
 /* ---- samples ---- */
 
+static bool gaps; /* for models that fill them */
+
 static data_source opened(const char *path, uint32_t context, data_source *held) {
     data_source s;
-    text_source_options o = { .path = path, .context = context, .vocabulary = VOCABULARY, .hold_out = true };
+    text_source_options o = {
+        .path = path, .context = context, .vocabulary = VOCABULARY, .gaps = gaps, .hold_out = true
+    };
     text_source_packing p = { true, FIRST_POSITION, TEXT_SOURCE_WHOLE, PADDING };
     if (text_source_open(&o, &s) != STATUS_OK) fail_msg("%s", status_message());
     if (text_source_held_out(&s, held) != STATUS_OK) fail_msg("%s", status_message());
@@ -355,12 +359,49 @@ static void check_source(const data_source *s, uint64_t first, uint64_t end, uin
     free(x.tokens);
 }
 
+/* For models that fill gaps the same samples have their labels in place, of each token that is learned. */
+static void check_gaps(const char *path, const data_source *plain, uint32_t context, bool learned) {
+    data_source held, s;
+    gaps = true;
+    s = opened(path, context, &held);
+    gaps = false;
+    sample a = sample_new(context, learned), b = sample_new(context, learned);
+    void *to_a[] = { a.tokens, a.labels, a.segments, a.positions },
+         *to_b[] = { b.tokens, b.labels, b.segments, b.positions };
+    char *scratch = aligned_alloc(64, (s.scratch_bytes + 63) / 64 * 64);
+    memset(scratch, 0, s.scratch_bytes);
+    assert_true(s.in_place && s.samples == plain->samples);
+    uint64_t learns = 0, expected = 0;
+    for (uint64_t k = 0; k < s.samples; k++) {
+        assert_int_equal(plain->read(plain, k, scratch, to_a), STATUS_OK);
+        memset(scratch, 0, s.scratch_bytes);
+        assert_int_equal(s.read(&s, k, scratch, to_b), STATUS_OK);
+        memset(scratch, 0, s.scratch_bytes);
+        assert_memory_equal(a.tokens, b.tokens, context * sizeof *a.tokens);
+        assert_memory_equal(a.segments, b.segments, context * sizeof *a.segments);
+        for (uint32_t i = 0; i < context; i++) {
+            bool label = b.labels[i] != DATA_IGNORED_LABEL;
+            learns += label;
+            if (label) assert_int_equal(b.labels[i], b.tokens[i]);
+            if (!learned) assert_true(label == (b.tokens[i] != PADDING));
+        }
+    }
+    uint64_t cut = all.count - all.count / 10, from = 0;
+    while (from < all.documents && begin_of(from) < cut) from++;
+    for (uint64_t i = 0; i < begin_of(from); i++) expected += !learned || all.learned[i];
+    assert_int_equal(learns, expected);
+    free(scratch), free(a.tokens), free(b.tokens);
+    data_source_close(&s);
+    data_source_close(&held);
+}
+
 static void check(const char *path, uint32_t context, bool learned) {
     data_source s, held;
     uint64_t cut = all.count - all.count / 10, from = 0;
     while (from < all.documents && begin_of(from) < cut) from++;
     s = opened(path, context, &held);
     check_source(&s, 0, from, context, learned);
+    check_gaps(path, &s, context, learned);
     check_source(&held, from, all.documents, context, learned);
     data_source_close(&s);
     data_source_close(&held);
