@@ -135,6 +135,166 @@ static void members_that_nobody_wants_pass(void **state) {
     refused("a.jsonl", "{\"conversations\":[{\"from\":7}]}", talk, 1, "\"from\" is no string");
 }
 
+static const document_column with_tools[] = { { "messages", true, NULL }, { "tools", false, NULL } };
+
+/* A chat whose members and tools may be any JSON. */
+static document_options any_json(const char *path) {
+    document_options o = options_of(path, with_tools, 2);
+    o.json = 3, o.optional = 2;
+    return o;
+}
+
+static void holds_json(const char *path, const char *data, const char *expected) {
+    write_text(path, data);
+    transcript_check(any_json(path), expected);
+}
+
+static void refused_json(const char *path, const char *data, const char *says) {
+    write_text(path, data);
+    refused_as(any_json(path), says);
+}
+
+static void values_come_as_json(void **state) {
+    (void)state;
+    holds_json(
+        "a.jsonl",
+        "{\"tools\": [ {\"f\":[1,-2.5e3, true]} ] ,\"messages\":[{\"role\":\"user\",\"weight\":0,"
+        "\"name\":null,\"content\":[{}, [ ]]},{\"ok\":false }]}\n",
+        "#0 1:json \"[ {\\\"f\\\":[1,-2.5e3, true]} ]\" 0[0] 0[0.role]:\"user\" 0[0.weight]:json \"0\" "
+        "0[0.name]:json \"null\" 0[0.content]:json \"[{}, [ ]]\" 0[1] 0[1.ok]:json \"false\"\n");
+    /* tools may be a string that holds them, null, or not there */
+    holds_json("a.jsonl",
+               "{\"messages\":[],\"tools\":\"[\\\"f\\\"]\"}\n{\"tools\":null,\"messages\":[]}\n"
+               "{\"messages\":[]}\n{\"messages\":[],\"tools\":7}\n",
+               "#0 1:\"[\\\"f\\\"]\"\n#1\n#2\n#3 1:json \"7\"\n");
+    /* an array of objects has ends of lines within values; then the lines are counted */
+    holds_json("a.json", "[{\"messages\":[{\"c\":{\n\"a\"\n:\n1}}]}]",
+               "#0 0[0] 0[0.c]:json \"{\\u000a\\\"a\\\"\\u000a:\\u000a1}\"\n");
+    refused_json("a.json", "[{\"messages\":[{\"c\":{\n\"a\"\n:\n1]}}]", "line 4: brackets do not agree");
+}
+
+/* An escape that need not be one is its letter, so that what is half of a surrogate shows. */
+static void escapes_in_values_stay_json(void **state) {
+    (void)state;
+    static const char half[] = "{\"messages\":[{\"c\":[\"\\ud83d\"]}]}";
+    holds_json("a.jsonl",
+               "{\"messages\":[{\"c\":[\"\\u00e9\\ud83d\\ude00\\/\\u0041\",\"\\\"\\\\\\n\\u0022\\u005C\\u0000"
+               "\\u001f\"]}]}",
+               "#0 0[0] 0[0.c]:json \"[\\\"\xc3\xa9\xf0\x9f\x98\x80/A\\\",\\\"\\\\\\\"\\\\\\\\\\\\n\\\\u0022"
+               "\\\\u005C\\\\u0000\\\\u001f\\\"]\"\n");
+    refused_json("a.jsonl", half, "half a surrogate");
+    write_text("a.jsonl", half);
+    document_options o = any_json("a.jsonl");
+    o.replace = true;
+    transcript_check(o, "#0 0[0] 0[0.c]:json \"[\\\"\xef\xbf\xbd\\\"]\"\n");
+}
+
+static void damaged_values_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *value, *says;
+    } cases[] = { { "[}", "brackets do not agree" },
+                  { "{]", "brackets do not agree" },
+                  { "[1", "the file ends where a value was expected" },
+                  { "[\n1]", "the line ends where a value was expected" },
+                  { "[\"a", "the file ends where the end of a string was expected" },
+                  { "[\"\\q\"]", "an unknown escape" },
+                  { "[\"\\ud83d\"]", "half a surrogate" },
+                  { "[\"\t\"]", "a control character" },
+                  { "[;]", "a value was expected" },
+                  { "['a']", "a value was expected" },
+                  { ";", "a value was expected" },
+                  { "", "a value was expected" },
+                  { "1 2", "a comma or } behind a value was expected" },
+                  { "[]]", "a comma or } behind a value was expected" } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char data[256];
+        /* without the end of what is around where the value swallows it */
+        snprintf(data, sizeof data, "{\"messages\":[]}\n{\"messages\":[{\"c\":%s", cases[i].value);
+        if (!strstr(cases[i].says, "file ends")) strcat(data, "}]}");
+        refused_json("a.jsonl", data, cases[i].says);
+        refused_json("a.jsonl", data, "line 2: ");
+    }
+    refused_json("a.jsonl", "{\"tools\":[]}", "the record has no \"messages\"");
+    refused_json("a.jsonl", "{\"messages\":null}", "\"messages\" is no list");
+    refused_json("a.jsonl", "{\"messages\":[],\"tools\":[],\"tools\":null}", "\"tools\" comes twice");
+    char deep[200] = "{\"messages\":[],\"tools\":", number[400];
+    for (int i = 0; i < 64; i++) strcat(deep, "[");
+    refused_json("a.jsonl", deep, "the file ends");
+    refused_json("a.jsonl", strcat(deep, "["), "64 deep");
+    snprintf(number, sizeof number, "{\"messages\":[{\"c\":%0256d}]}", 1);
+    refused_json("a.jsonl", number, "more than 255 letters");
+    document_options must = any_json("a.jsonl");
+    must.optional = 0;
+    write_text("a.jsonl", "{\"messages\":[],\"tools\":null}");
+    refused_as(must, "\"tools\" is null");
+    write_text("a.jsonl", "{\"messages\":[]}");
+    refused_as(must, "the record has no \"tools\"");
+}
+
+static void columns_may_be_missing(void **state) {
+    (void)state;
+    write_text("a.csv", "prompt\np\n");
+    document_options o = options_of("a.csv", pair, 2);
+    o.optional = 2;
+    transcript_check(o, "#0 0:\"p\"\n");
+    o.optional = 1;
+    refused_as(o, "the line of names has no completion");
+}
+
+static void draw_value(uint64_t *random, text *out, int depth) {
+    static const char *const scalars[] = { "0",
+                                           "-1.5e-7",
+                                           "true",
+                                           "null",
+                                           "\"\"",
+                                           "\"a \\\" ]}\"",
+                                           "\"\xf0\x9f\x98\x80\xe2\x82\xac\\\\\"",
+                                           "\"abcdefghijklmnopqrstuvwxyz\"" };
+    uint32_t kind = scratch_random(random) % (depth < 5 ? 4 : 2), n = scratch_random(random) % 5;
+    if (kind < 2) {
+        text_add(out, "%s", scalars[scratch_random(random) % (sizeof scalars / sizeof *scalars)]);
+        return;
+    }
+    text_add(out, kind == 2 ? "[" : "{");
+    for (uint32_t i = 0; i < n; i++) {
+        text_add(out, "%s%s", i ? "," : "", scratch_random(random) % 3 ? "" : " \t");
+        if (kind == 3) text_add(out, "\"k%u\": ", i);
+        draw_value(random, out, depth + 1);
+    }
+    text_add(out, kind == 2 ? "]" : " }");
+}
+
+/* Values without escapes of letters are handed on byte by byte, however they are cut. */
+static void drawn_values_are_handed_on(void **state) {
+    (void)state;
+    uint64_t random = 77;
+    for (int round = 0; round < 200; round++) {
+        text data = { 0 }, expected = { 0 };
+        for (int record = 0; record < 4; record++) {
+            text value = { 0 };
+            do {
+                text_close(&value);
+                value = (text){ 0 };
+                draw_value(&random, &value, 0);
+            } while (value.data[0] == '"');
+            text_add(&data, "{\"messages\": [{\"x\": %s}], \"skipped\": %s}\n", value.data, value.data);
+            text_add(&expected, "#%d 0[0] 0[0.x]:json \"", record);
+            for (const char *c = value.data; *c; c++) {
+                if (*c == '\t')
+                    text_add(&expected, "\\u0009");
+                else
+                    text_add(&expected, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+            }
+            text_add(&expected, "\"\n");
+            text_close(&value);
+        }
+        write_text("drawn.jsonl", data.data);
+        transcript_check(any_json("drawn.jsonl"), expected.data);
+        text_close(&data), text_close(&expected);
+    }
+}
+
 static void arrays_of_objects_are_read(void **state) {
     (void)state;
     holds("a.json", "[\n {\"text\":\"a\"},\n{\"y\":{\"z\":[]},\n\"text\":\n\"b\"}\n]\n", just_text, 1,
@@ -452,6 +612,19 @@ static void records_are_gathered(void **state) {
     assert_true(more && r.count == 0 && r.items[0] == 0 && r.place.line == 2);
     assert_int_equal(documents_gather(d, room, sizeof room, &r, &more), STATUS_OK);
     assert_false(more);
+    documents_close(d);
+    write_text("g.jsonl", "{\"tools\":\"[]\",\"messages\":[{\"n\":[1]}]}\n");
+    o = any_json("g.jsonl");
+    assert_int_equal(documents_open(&o, memory, sizeof memory, &d), STATUS_OK);
+    assert_int_equal(documents_gather(d, room, sizeof room, &r, &more), STATUS_OK);
+    assert_int_equal(r.count, 2);
+    assert_true(r.strings[0].column == 1 && !r.strings[0].json && !r.strings[0].member);
+    assert_true(r.strings[1].column == 0 && r.strings[1].json && r.strings[1].count == 3);
+    documents_close(d);
+    write_text("g.jsonl", "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"assistant\","
+                          "\"content\":\"there\"}]}\n{\"messages\":[]}\n");
+    o = options_of("g.jsonl", chat, 1);
+    assert_int_equal(documents_open(&o, memory, sizeof memory, &d), STATUS_OK);
     assert_int_equal(documents_seek(d, (document_place){ 0 }), STATUS_OK);
     assert_int_equal(documents_gather(d, room, 100, &r, &more), STATUS_INVALID);
     assert_non_null(strstr(status_message(), "more than the 100 bytes planned"));
@@ -580,6 +753,11 @@ int main(void) {
         cmocka_unit_test(what_is_no_utf8_is_refused_or_replaced),
         cmocka_unit_test(lines_of_json_are_read),
         cmocka_unit_test(members_that_nobody_wants_pass),
+        cmocka_unit_test(values_come_as_json),
+        cmocka_unit_test(escapes_in_values_stay_json),
+        cmocka_unit_test(damaged_values_are_refused),
+        cmocka_unit_test(columns_may_be_missing),
+        cmocka_unit_test(drawn_values_are_handed_on),
         cmocka_unit_test(arrays_of_objects_are_read),
         cmocka_unit_test(damaged_json_is_refused),
         cmocka_unit_test(deep_json_is_refused),

@@ -40,7 +40,7 @@ static void check_piece(const document_options *o, const document_piece *p) {
 static void add_piece(text *out, const document_piece *p, bool *inside) {
     if (!*inside) text_add(out, " %u", p->column);
     if (!*inside && p->member) text_add(out, "[%u.%s]", p->item, p->member);
-    if (!*inside) text_add(out, ":\"");
+    if (!*inside) text_add(out, p->json ? ":json \"" : ":\"");
     add_string(out, p->bytes, p->count);
     if (p->last) text_add(out, "\"");
     *inside = !p->last;

@@ -2,8 +2,9 @@
  *
  *   0:"text" 1[0.role="user" 0.content="…"]
  *
- * with each string as it would stand in JSON. Pieces are checked on the way: they are UTF-8, not larger than
- * asked for, and the reader stays in the bytes that it said it takes. */
+ * with each string as it would stand in JSON, behind the word json where it is the text of a value. Pieces
+ * are checked on the way: they are UTF-8, not larger than asked for, and the reader stays in the bytes that
+ * it said it takes. */
 #pragma once
 
 #include "base/text.h"

@@ -31,6 +31,7 @@ static void add(digest *sum, const document_piece *p, bool *inside) {
     if (!*inside) digest_add(sum, &p->column, sizeof p->column);
     if (!*inside) digest_add(sum, &p->item, sizeof p->item);
     if (!*inside && p->member) digest_text(sum, p->member);
+    if (!*inside) digest_add(sum, &p->json, sizeof p->json);
     digest_add(sum, p->bytes, p->count);
     *inside = !p->last;
 }
@@ -64,9 +65,9 @@ static reading read_from(const document_options *o, const document_place *from) 
     return r;
 }
 
-static void read_as(const char *path, const document_column *columns, uint32_t count, bool replace) {
-    document_options o = { .path = path, .columns = columns, .column_count = count, .window = WINDOW };
-    o.replace = replace;
+static void read_with(document_options o) {
+    const char *path = o.path;
+    o.window = WINDOW;
     reading large = read_from(&o, NULL);
     o.piece_bytes = 64;
     reading small = read_from(&o, NULL);
@@ -81,15 +82,25 @@ static void read_as(const char *path, const document_column *columns, uint32_t c
     FUZZ_EXPECT(!same || (rest.result == large.result && rest.records <= 1));
 }
 
+static void read_as(const char *path, const document_column *columns, uint32_t count, bool replace) {
+    document_options o = { .path = path, .columns = columns, .column_count = count, .replace = replace };
+    read_with(o);
+}
+
 void fuzz_documents(const char *path) {
     static const char *const members[] = { "role", "content", NULL };
     static const document_column one[] = { { "text", false, NULL } },
                                  two[] = { { "prompt", false, NULL }, { "completion", false, NULL } },
                                  chat[] = { { "messages", true, NULL } },
-                                 some[] = { { "messages", true, members } };
+                                 some[] = { { "messages", true, members } },
+                                 tools[] = { { "messages", true, NULL }, { "tools", false, NULL } };
     read_as(path, one, 1, false);
     read_as(path, one, 1, true);
     read_as(path, two, 2, false);
     read_as(path, chat, 1, false);
     read_as(path, some, 1, true);
+    document_options any = { .path = path, .columns = tools, .column_count = 2, .json = 3, .optional = 2 };
+    read_with(any);
+    any.replace = true;
+    read_with(any);
 }

@@ -133,6 +133,51 @@ static void memory_is_bounded_and_counted(void **state) {
     template_json_close(j);
 }
 
+/* In memory of the caller's the same values stand, in no more than was said, and nothing beside it is
+ * touched.
+ */
+static void values_have_a_place(void **state) {
+    (void)state;
+    static const char *const placed[] = { "1",
+                                          "[]",
+                                          "[[],{},[[]],{\"\":{}}]",
+                                          "[1,1,1,1,1,1,1,1,1,1]",
+                                          "{\"a\":\"[{,\",\"b\":[{\"c\":null}]}",
+                                          "\"abcdefghijklmnopqrstuvwxyz\"" };
+    enum { GUARD = 64 };
+    static _Alignas(16) char room[16 << 10];
+    for (size_t i = 0; i < sizeof placed / sizeof *placed; i++) {
+        uint64_t marks = 0, count = strlen(placed[i]);
+        for (const char *c = placed[i]; *c; c++) marks += template_json_is_mark(*c);
+        uint64_t most = template_json_most(count, marks), bytes = most + TEMPLATE_JSON_READING;
+        json_source source = json_source_memory(placed[i], count, "chat.json", "the chat");
+        template_json *j, *own;
+        assert_true(bytes + GUARD <= sizeof room);
+        memset(room, 0x5a, sizeof room);
+        if (template_json_place(&source, room, bytes, &j) != STATUS_OK) fail_msg("%s", status_message());
+        for (int g = 0; g < GUARD; g++) assert_int_equal(room[bytes + (uint64_t)g], 0x5a);
+        assert_ptr_equal(j, room);
+        assert_true(template_json_bytes(j) <= most && template_json_bytes(j) % 16 == 0);
+        assert_int_equal(read_bytes(placed[i], count, UINT64_MAX, &own), STATUS_OK);
+        assert_true(template_json_bytes(own) <= template_json_bytes(j));
+        assert_int_equal(template_json_value(j)->kind, template_json_value(own)->kind);
+        if (template_json_value(j)->kind == TEMPLATE_LIST)
+            assert_int_equal(template_json_value(j)->list.count, template_json_value(own)->list.count);
+        template_json_close(own);
+        assert_int_equal(template_json_place(&source, room, TEMPLATE_JSON_READING - 1, &j), STATUS_INVALID);
+        assert_null(j);
+    }
+    json_source wrong = json_source_memory("[1,]", 4, "tools", "its JSON");
+    template_json *j;
+    assert_int_equal(template_json_place(&wrong, room, sizeof room, &j), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "tools: its JSON is wrong at byte 3"));
+    char many[4001] = { 0 };
+    memset(many, '[', 400), memset(many + 400, ']', 400);
+    json_source large = json_source_memory(many, 800, "tools", "its JSON");
+    assert_int_equal(template_json_place(&large, room, TEMPLATE_JSON_READING, &j), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "takes more than"));
+}
+
 /* What is read a second time is another text: refused, whatever it is. */
 static int readings;
 static const char *texts[2];
@@ -168,6 +213,7 @@ int main(void) {
         cmocka_unit_test(what_is_wrong_is_said),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(memory_is_bounded_and_counted),
+        cmocka_unit_test(values_have_a_place),
         cmocka_unit_test(a_source_that_changes_is_refused),
     };
     return cmocka_run_group_tests_name("template_json", tests, NULL, NULL);

@@ -140,7 +140,7 @@ static status read_names(documents *d) {
         s->fields++;
     } while (!s->ended && s->fields < UINT32_MAX - 1);
     for (uint32_t i = 0; i < d->options.column_count; i++)
-        if (s->wanted[i] == UINT32_MAX)
+        if (s->wanted[i] == UINT32_MAX && !(d->options.optional >> i & 1))
             return document_wrong_line(d, 1, "the line of names has no %s",
                                        utf8_quote(d->options.columns[i].name, shown));
     return STATUS_OK;

@@ -2,13 +2,13 @@
  * packed or not, one after the other and piece by piece, in memory whose size is known before.
  *
  * A document is a record of strings by the names of columns: `text`; `prompt` and `completion`; or
- * `messages`, a list of structs of strings. A string comes in pieces, so it may be larger than the memory.
- * Pieces are UTF-8 and never cut a character.
+ * `messages`, a list of structs of strings, which in JSON may hold other values beside them (`json`). A
+ * string comes in pieces, so it may be larger than the memory. Pieces are UTF-8 and never cut a character.
  *
  *   DOCUMENT_RECORD (DOCUMENT_ITEM? DOCUMENT_STRING+)* DOCUMENT_RECORD_END ... DOCUMENT_END
  *
  * Columns come in the order of the file where it is text (JSON, CSV), in the order asked for where it is
- * Parquet; each asked one comes in each record, or the record is refused.
+ * Parquet; each asked one comes in each record, or the record is refused, unless it is `optional`.
  *
  * Sentences name the file and the line, or the row group and the row: STATUS_INVALID, or STATUS_FAILED when
  * the device fails or the file was written to. After one nothing more comes. */
@@ -61,6 +61,10 @@ typedef struct {
     const document_column *columns; /* of text one string, whatever its name */
     uint32_t column_count;
     uint32_t plain; /* of JSON, a bit for each column: a number, true or false is taken as its letters */
+    /* Of JSON, a bit for each column: what is no string in it comes as the text of its JSON, and says so. Of
+     * a list this holds for members of its structs, null too; without it one that is null is not there. */
+    uint32_t json;
+    uint32_t optional; /* a bit for each column that is no list: a record may lack it or have null */
     uint32_t
         piece_bytes; /* the largest piece and the buffer that it stands in; 0: DOCUMENT_PIECE. At least 64 */
     uint64_t window; /* of Zstandard; 0: DOCUMENT_WINDOW */
@@ -95,6 +99,7 @@ typedef struct {
     const char *member; /* of a list: the name in the struct; else NULL */
     const char *bytes;  /* no zero behind them; they may hold zeros */
     uint32_t count;
+    bool json; /* of the text of a value that was no string: only its brackets are known to agree */
     bool last; /* the string ends with them */
 } document_piece;
 
@@ -124,7 +129,9 @@ document_packing document_packing_of(const char *path);
 /* ---- whole records ---- */
 
 typedef struct {
-    uint32_t column, item;
+    uint16_t column;
+    bool json; /* of a piece */
+    uint32_t item;
     const char *member;
     const char *bytes;
     uint64_t count;

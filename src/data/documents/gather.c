@@ -30,7 +30,7 @@ static bool begin_string(gathered *g, const document_piece *p) {
     if (g->back - g->front < sizeof *g->string) return false;
     g->back -= sizeof *g->string;
     g->string = (document_string *)(void *)(g->base + g->back);
-    *g->string = (document_string){ .column = p->column, .item = p->item };
+    *g->string = (document_string){ .column = (uint16_t)p->column, .json = p->json, .item = p->item };
     g->count++;
     if (p->member) {
         g->string->member = g->base + g->front;

@@ -1,7 +1,8 @@
 /* JSON: an object a line, or an array of objects. A file that begins with '[' is an array.
  *
  * The reader stops wherever a piece is full, so where it is stands in its state. Values that nobody asked for
- * are passed over: their brackets must agree, and of words only the letters are looked at. */
+ * are passed over, and others may be handed on as they are written: their brackets must agree, and of words
+ * only the letters are looked at. */
 #include <string.h>
 
 #include "base/least.h"
@@ -16,17 +17,22 @@ typedef enum {
     ITEMS,   /* of a list: behind '[' or an item */
     INSIDE,  /* an item: behind '{' or a member */
     STRING,
-    WORD, /* a value that is no string, in `member` */
+    WORD,  /* a value of letters, in `word` */
+    VALUE, /* a list or an object as it is written, in `open` */
     ENDED
 } place;
 
 typedef struct {
     input in;
-    place at, above;   /* above: what a string stands in */
+    place at, above;   /* above: what a value stands in */
     bool array, first; /* first: nothing came yet in what is open, so no comma comes */
     uint64_t line;
     uint32_t column, item, seen; /* seen: a bit for each column of the record */
-    char member[DOCUMENT_NAME];
+    char member[DOCUMENT_NAME], word[DOCUMENT_NAME];
+    bool json;        /* `word` is */
+    char open[DEPTH]; /* brackets of the value that is read */
+    uint32_t depth;
+    bool quoted;  /* a string of it */
     char made[4]; /* of an escape */
 } state;
 
@@ -169,58 +175,123 @@ static status read_name(documents *d, char name[DOCUMENT_NAME]) {
     return take(d, ':', "a colon behind the name");
 }
 
-/* ---- values that nobody asked for ---- */
+/* ---- values as they are written ---- */
 
-static status skip_string(documents *d) {
-    const char *bytes;
-    uint32_t count;
-    TRY(take(d, '"', "a string"));
-    for (bool last = false; !last;) TRY(read_run(d, &bytes, &count, &last));
+/* An escape within a value. What need not be one is its letter, so that halves of surrogates are treated as
+ * in strings; the others stay. */
+static status keep_escape(documents *d, const char **bytes, uint32_t *count) {
+    state *s = d->state;
+    input *in = &s->in;
+    uint64_t from = input_place(in);
+    TRY(read_escape(d, count));
+    uint32_t taken = (uint32_t)(input_place(in) - from);
+    unsigned char c = (unsigned char)s->made[0];
+    bool stays = c < 0x20 || c == '"' || c == '\\';
+    *bytes = stays ? in->buffer + in->at - taken : s->made;
+    if (stays) *count = taken;
     return STATUS_OK;
 }
 
-/* A number, true, false or null. Is it `null`? */
-static status skip_word(documents *d, bool *is_null) {
-    static const char null[] = "null";
+/* Of a string of the value, its quotes included. */
+static status read_quoted(documents *d, const char **bytes, uint32_t *count) {
     state *s = d->state;
-    uint32_t length = 0, alike = 0;
+    bool last;
     int c;
-    for (;; s->in.at++, length++) {
-        TRY(input_peek(&s->in, &c));
-        bool part = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '+' ||
-                    c == '-' || c == '.';
-        if (c < 0 || !part) break;
-        if (length < 4 && alike == length && c == null[length]) alike++;
+    TRY(input_peek(&s->in, &c));
+    if (c == '\\') return keep_escape(d, bytes, count);
+    TRY(read_run(d, bytes, count, &last));
+    *count += last; /* the quote stands behind the bytes */
+    s->quoted = !last;
+    return STATUS_OK;
+}
+
+static bool in_word(int c) {
+    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '+' || c == '-' ||
+           c == '.';
+}
+
+/* One character of the value that is in no string. */
+static status take_between(documents *d, int c) {
+    state *s = d->state;
+    if (c == '{' || c == '[') {
+        if (s->depth == DEPTH) return wrong(d, "values are nested more than 64 deep");
+        s->open[s->depth++] = (char)c;
+    } else if (c == '}' || c == ']') {
+        if (s->open[s->depth - 1] != (c == '}' ? '{' : '[')) return wrong(d, "brackets do not agree");
+        s->depth--;
+    } else if (c == '\n') {
+        if (!s->array) return expected(d, c, "a value");
+        s->line++;
+    } else if (c != ' ' && c != '\t' && c != '\r' && c != ',' && c != ':' && c != '"' && !in_word(c)) {
+        return expected(d, c, "a value");
     }
-    *is_null = length == 4 && alike == 4;
-    return length ? STATUS_OK : expected(d, c, "a value");
+    s->quoted = c == '"';
+    s->in.at++;
+    return STATUS_OK;
+}
+
+/* Bytes of a list or an object whose first bracket comes or was taken; `*last`: it ends with them. */
+static status read_value(documents *d, const char **bytes, uint32_t *count, bool *last) {
+    state *s = d->state;
+    input *in = &s->in;
+    int c;
+    *last = false;
+    if (s->quoted) return read_quoted(d, bytes, count);
+    TRY(input_peek(in, &c));
+    if (c < 0) return expected(d, c, "a value");
+    uint32_t first = in->at;
+    do TRY(take_between(d, (unsigned char)in->buffer[in->at]));
+    while (s->depth && !s->quoted && in->at < in->end);
+    *bytes = in->buffer + first;
+    *count = in->at - first;
+    *last = !s->depth;
+    return STATUS_OK;
+}
+
+/* A number, true, false or null, whole, into `word`. */
+static status read_word(documents *d) {
+    state *s = d->state;
+    uint32_t used = 0;
+    int c;
+    for (;; s->in.at++) {
+        TRY(input_peek(&s->in, &c));
+        if (!in_word(c)) break;
+        if (used == DOCUMENT_NAME - 1) return wrong(d, "a value has more than 255 letters");
+        s->word[used++] = (char)c;
+    }
+    s->word[used] = 0;
+    return used ? STATUS_OK : expected(d, c, "a value");
+}
+
+static bool is_null(const state *s) { return strcmp(s->word, "null") == 0; }
+
+/* ---- values that nobody asked for ---- */
+
+/* A number, true, false or null, of any length. */
+static status skip_word(documents *d) {
+    state *s = d->state;
+    bool none = true;
+    int c;
+    for (;; s->in.at++, none = false) {
+        TRY(input_peek(&s->in, &c));
+        if (!in_word(c)) return none ? expected(d, c, "a value") : STATUS_OK;
+    }
 }
 
 static status skip_value(documents *d) {
-    state *s = d->state;
-    char open[DEPTH];
-    uint32_t depth = 0;
-    bool is_null;
+    const char *bytes;
+    uint32_t count;
+    bool last = false;
     int c;
-    do {
-        TRY(peek(d, &c));
-        if (c == '{' || c == '[') {
-            if (depth == DEPTH) return wrong(d, "values are nested more than 64 deep");
-            open[depth++] = (char)c;
-            s->in.at++;
-        } else if (c == '}' || c == ']') {
-            if (!depth) return expected(d, c, "a value");
-            if (open[depth - 1] != (c == '}' ? '{' : '[')) return wrong(d, "brackets do not agree");
-            depth--;
-            s->in.at++;
-        } else if (c == '"') {
-            TRY(skip_string(d));
-        } else if (depth && (c == ',' || c == ':')) {
-            s->in.at++;
-        } else {
-            TRY(skip_word(d, &is_null));
-        }
-    } while (depth);
+    TRY(peek(d, &c));
+    if (c == '"') {
+        TRY(take(d, '"', "a string"));
+        while (!last) TRY(read_run(d, &bytes, &count, &last));
+    } else if (c == '{' || c == '[') {
+        while (!last) TRY(read_value(d, &bytes, &count, &last));
+    } else {
+        return skip_word(d);
+    }
     return STATUS_OK;
 }
 
@@ -286,7 +357,7 @@ static status end_record(documents *d, document_piece *p) {
     int c;
     char name[UTF8_QUOTE_BYTES];
     for (uint32_t i = 0; i < d->options.column_count; i++)
-        if (!(s->seen >> i & 1))
+        if (!((s->seen | d->options.optional) >> i & 1))
             return document_wrong_line(d, s->line, "the record has no \"%s\"",
                                        utf8_quote(d->options.columns[i].name, name));
     if (!s->array) {
@@ -299,39 +370,41 @@ static status end_record(documents *d, document_piece *p) {
     return STATUS_OK;
 }
 
-/* A value that has to be a string: its quote is taken. */
-static status begin_string(documents *d, const char *name, place above) {
+/* A value of the column that is being read, where a string is expected: what comes may be another one where
+ * the options say so. */
+static status begin_value(documents *d, const char *name, place above) {
     state *s = d->state;
     char shown[UTF8_QUOTE_BYTES];
+    bool plain = d->options.plain >> s->column & 1;
     int c;
     TRY(peek(d, &c));
-    if (c != '"') return document_wrong_line(d, s->line, "\"%s\" is no string", utf8_quote(name, shown));
-    s->in.at++;
+    s->json = d->options.json >> s->column & 1;
     s->above = above;
-    s->at = STRING;
+    if (c == '"') {
+        s->in.at++;
+        s->at = STRING;
+    } else if (s->json && (c == '{' || c == '[')) {
+        s->at = VALUE;
+    } else if (s->json || (plain && in_word(c))) {
+        s->at = WORD;
+        return read_word(d);
+    } else {
+        return document_wrong_line(d, s->line, "\"%s\" is %s", utf8_quote(name, shown),
+                                   plain ? "neither a string nor a number" : "no string");
+    }
     return STATUS_OK;
 }
 
-/* A number, true or false, whole, into `member`. */
-static status read_plain(documents *d, const char *name) {
+/* Of a column that is no list. */
+static status begin_column(documents *d, const char *name) {
     state *s = d->state;
     char shown[UTF8_QUOTE_BYTES];
-    uint32_t used = 0;
-    int c;
-    for (;; s->in.at++) {
-        TRY(input_peek(&s->in, &c));
-        bool part = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '+' ||
-                    c == '-' || c == '.';
-        if (c < 0 || !part) break;
-        if (used == DOCUMENT_NAME - 1) return wrong(d, "a value has more than 255 letters");
-        s->member[used++] = (char)c;
-    }
-    s->member[used] = 0;
-    if (!used || strcmp(s->member, "null") == 0)
-        return document_wrong_line(d, s->line, "\"%s\" is neither a string nor a number",
-                                   utf8_quote(name, shown));
-    s->at = WORD;
-    return STATUS_OK;
+    TRY(begin_value(d, name, MEMBERS));
+    if (s->at != WORD || !is_null(s)) return STATUS_OK;
+    s->at = MEMBERS;
+    if (d->options.optional >> s->column & 1) return STATUS_OK;
+    return document_wrong_line(d, s->line, "\"%s\" is %s", utf8_quote(name, shown),
+                               s->json ? "null" : "neither a string nor a number");
 }
 
 static status next_member(documents *d, document_piece *p, bool *made) {
@@ -351,8 +424,7 @@ static status next_member(documents *d, document_piece *p, bool *made) {
     s->seen |= 1u << column;
     s->column = (uint32_t)column;
     TRY(peek(d, &c));
-    if (d->options.plain >> column & 1 && c != '"') return read_plain(d, name);
-    if (!is_list) return begin_string(d, name, MEMBERS);
+    if (!is_list) return begin_column(d, name);
     if (c != '[') return document_wrong_line(d, s->line, "\"%s\" is no list", utf8_quote(name, shown));
     s->in.at++;
     s->at = ITEMS;
@@ -378,10 +450,10 @@ static status next_item(documents *d, document_piece *p, bool *made) {
     return STATUS_OK;
 }
 
-/* A member of an item. One that is null is not there. */
+/* A member of an item. One that is null is not there, unless it is wanted as JSON. */
 static status next_inside(documents *d) {
     state *s = d->state;
-    bool more, is_null = false;
+    bool more;
     int c;
     TRY(another(d, '}', "a comma or } behind a value", &more));
     if (!more) {
@@ -392,15 +464,24 @@ static status next_inside(documents *d) {
     TRY(read_name(d, s->member));
     if (!document_member_wanted(&d->options.columns[s->column], s->member)) return skip_value(d);
     TRY(peek(d, &c));
-    if (c == 'n') TRY(skip_word(d, &is_null));
-    return is_null ? STATUS_OK : begin_string(d, s->member, INSIDE);
+    if (c == 'n' && !(d->options.json >> s->column & 1)) {
+        TRY(read_word(d));
+        if (is_null(s)) return STATUS_OK;
+    }
+    return begin_value(d, s->member, INSIDE);
 }
 
 static status next_run(documents *d, document_piece *p) {
     state *s = d->state;
-    *p = (document_piece){ .event = DOCUMENT_STRING, .column = s->column };
+    *p =
+        (document_piece){ .event = DOCUMENT_STRING, .column = s->column, .json = s->json && s->at != STRING };
     if (s->above == INSIDE) p->item = s->item, p->member = s->member;
-    TRY(read_run(d, &p->bytes, &p->count, &p->last));
+    if (s->at == WORD)
+        p->bytes = s->word, p->count = (uint32_t)strlen(s->word), p->last = true;
+    else if (s->at == VALUE)
+        TRY(read_value(d, &p->bytes, &p->count, &p->last));
+    else
+        TRY(read_run(d, &p->bytes, &p->count, &p->last));
     if (p->last) s->at = s->above;
     return STATUS_OK;
 }
@@ -413,15 +494,9 @@ static status next(documents *d, document_piece *p) {
         case MEMBERS: TRY(next_member(d, p, &made)); break;
         case ITEMS: TRY(next_item(d, p, &made)); break;
         case INSIDE: TRY(next_inside(d)); break;
-        case STRING: return next_run(d, p);
+        case STRING:
         case WORD:
-            s->at = MEMBERS;
-            *p = (document_piece){ .event = DOCUMENT_STRING,
-                                   .column = s->column,
-                                   .bytes = s->member,
-                                   .count = (uint32_t)strlen(s->member),
-                                   .last = true };
-            return STATUS_OK;
+        case VALUE: return next_run(d, p);
         case ENDED: *p = (document_piece){ .event = DOCUMENT_END }; return STATUS_OK;
         }
     }
@@ -443,7 +518,7 @@ static status begin(documents *d) {
     state *s = d->state;
     int c;
     TRY(input_seek(&s->in, 0));
-    s->line = 1, s->at = BEFORE, s->first = true;
+    s->line = 1, s->at = BEFORE, s->first = true, s->quoted = false, s->depth = 0;
     TRY(input_ahead(&s->in, 3));
     if (s->in.end - s->in.at >= 3 && memcmp(s->in.buffer + s->in.at, "\xef\xbb\xbf", 3) == 0) s->in.at += 3;
     s->array = true; /* so that ends of lines are blanks */
@@ -458,7 +533,7 @@ static status seek(documents *d, document_place to) {
     state *s = d->state;
     if (to.record == 0) return begin(d);
     TRY(input_seek(&s->in, to.offset));
-    s->line = to.line, s->at = BEFORE;
+    s->line = to.line, s->at = BEFORE, s->quoted = false, s->depth = 0;
     s->first = true; /* no comma comes before the record whose place it is */
     d->place = to;
     return STATUS_OK;

@@ -155,7 +155,9 @@ static status add_leaf(parquet_file *p, const parquet_column *leaf) {
 static status add_string(parquet_file *p, walk *w, const element *e, uint32_t column) {
     if (!is_string(e)) {
         TRY(skip_below(p, w, e));
-        return not_so(p, column, NULL, "holds no strings");
+        bool json = p->of->options.json >> column & 1;
+        return not_so(p, column, NULL,
+                      json ? "holds no strings; write it as JSON in strings" : "holds no strings");
     }
     return add_leaf(p, &(parquet_column){ .number = w->leaf - 1,
                                           .column = column,
@@ -241,7 +243,7 @@ static status read_schema(parquet_file *p, const data_file *file, uint64_t at, u
     }
     if (w.left) return wrong(p, "the schema has more columns than it says");
     for (uint32_t c = 0; c < p->of->options.column_count; c++)
-        if (!(seen >> c & 1)) return not_so(p, c, NULL, "is not in it");
+        if (!((seen | p->of->options.optional) >> c & 1)) return not_so(p, c, NULL, "is not in it");
     p->all_leaves = w.leaf;
     return STATUS_OK;
 }

@@ -141,6 +141,13 @@ static status peek(documents *d, uint32_t leaf) {
                : parquet_leaf_wrong(&s->leaves[leaf], "the column has fewer values than its row group rows");
 }
 
+/* The record has none of it. */
+static status pass_column(state *s) {
+    s->column++;
+    s->at = COLUMN;
+    return STATUS_OK;
+}
+
 static status begin_column(documents *d) {
     state *s = d->state;
     if (s->column == d->options.column_count) {
@@ -148,6 +155,8 @@ static status begin_column(documents *d) {
         return STATUS_OK;
     }
     s->leaf = leaf_of(s, 0);
+    bool optional = d->options.optional >> s->column & 1;
+    if (optional && s->leaf == s->file.leaf_count) return pass_column(s);
     parquet_leaf *l = &s->leaves[s->leaf];
     TRY(peek(d, s->leaf));
     if (l->column->is_list) {
@@ -156,9 +165,11 @@ static status begin_column(documents *d) {
         s->at = ITEM;
         return STATUS_OK;
     }
-    if (l->definition_level < l->column->value_level) return wrong_row(d, "is null");
+    bool none = l->definition_level < l->column->value_level;
+    if (none && !optional) return wrong_row(d, "is null");
     s->at = STRING;
-    return parquet_leaf_take(l, &s->bytes, &s->count);
+    TRY(parquet_leaf_take(l, &s->bytes, &s->count));
+    return none ? pass_column(s) : STATUS_OK;
 }
 
 /* What a leaf says of the item that comes: it is one, the list is empty, or the list has ended. */
@@ -202,9 +213,7 @@ static status next_item(documents *d, document_piece *p, bool *made) {
     }
     for (leaf = leaf_of(s, 0); first == IS_EMPTY && leaf < s->file.leaf_count; leaf = leaf_of(s, leaf + 1))
         TRY(parquet_leaf_take(&s->leaves[leaf], &s->bytes, &s->count));
-    s->column++;
-    s->at = COLUMN;
-    return STATUS_OK;
+    return pass_column(s);
 }
 
 /* One that is null is not there. */

@@ -131,40 +131,76 @@ static status read_all(reader *r, const json_source *source) {
     return wait_for_more(r, &root);
 }
 
-static status make_room(reader *r, const json_source *source, uint64_t most) {
-    template_json *j;
-    uint64_t bytes;
-    if (__builtin_mul_overflow(r->values, sizeof *j->values, &bytes) ||
-        __builtin_add_overflow(bytes, r->letters + sizeof *j, &bytes) || bytes > most || bytes > SIZE_MAX)
-        return status_set(STATUS_INVALID, "%s: %s has %llu values and takes more than %llu bytes of memory",
-                          source->path, source->what, (unsigned long long)r->values,
-                          (unsigned long long)most);
-    j = memory_new(1, (size_t)bytes);
-    if (!j)
-        return status_set(STATUS_FAILED, "%s: no memory for %llu bytes", source->path,
-                          (unsigned long long)bytes);
+/* What the counted ones take; at most `most`. */
+static status find_bytes(const reader *r, uint64_t most, uint64_t *bytes) {
+    if (!__builtin_mul_overflow(r->values, sizeof(template_value), bytes) &&
+        !__builtin_add_overflow(*bytes, r->letters + sizeof *r->into, bytes) && *bytes <= most &&
+        *bytes <= SIZE_MAX)
+        return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s: %s has %llu values and takes more than %llu bytes of memory",
+                      r->in.source.path, r->in.source.what, (unsigned long long)r->values,
+                      (unsigned long long)most);
+}
+
+/* The second reading, into a block of so many bytes. */
+static status fill(reader *r, const json_source *source, template_json *j, uint64_t bytes) {
     *j = (template_json){
         .bytes = bytes, .value_count = r->values, .waiting = r->values, .letter_count = r->letters
     };
     j->letters = (char *)(j->values + r->values);
     r->into = j;
-    return STATUS_OK;
+    TRY(read_all(r, source));
+    return j->waiting == j->moved ? STATUS_OK : changed(r);
 }
 
 status template_json_open(const json_source *source, uint64_t most, template_json **out) {
+    template_json *j = NULL;
+    uint64_t bytes = 0;
     *out = NULL;
     reader *r = memory_new(1, sizeof *r); /* its buffer is large for a stack */
     if (!r) return status_set(STATUS_FAILED, "%s: no memory to read it", source->path);
     status result = read_all(r, source);
-    if (result == STATUS_OK) result = make_room(r, source, most);
-    if (result == STATUS_OK) result = read_all(r, source);
-    if (result == STATUS_OK && r->into->waiting != r->into->moved) result = changed(r);
+    if (result == STATUS_OK) result = find_bytes(r, most, &bytes);
+    if (result == STATUS_OK) {
+        j = memory_new(1, (size_t)bytes);
+        result = j ? fill(r, source, j, bytes)
+                   : status_set(STATUS_FAILED, "%s: no memory for %llu bytes", source->path,
+                                (unsigned long long)bytes);
+    }
     if (result == STATUS_OK)
-        *out = r->into;
+        *out = j;
     else
-        template_json_close(r->into);
+        template_json_close(j);
     memory_free(r);
     return result;
+}
+
+enum { ALIGNMENT = 16 }; /* of a block */
+_Static_assert(sizeof(reader) <= TEMPLATE_JSON_READING - ALIGNMENT, "a reader has room while it reads");
+
+static uint64_t aligned(uint64_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
+bool template_json_is_mark(char c) { return c == '[' || c == '{' || c == ','; }
+
+/* An item stands behind the bracket that opens, or behind a comma. */
+uint64_t template_json_most(uint64_t count, uint64_t marks) {
+    return aligned(sizeof(template_json) + (marks + 1) * sizeof(template_value) + count);
+}
+
+/* The reader works at the end of the room. */
+status template_json_place(const json_source *source, void *room, uint64_t bytes, template_json **out) {
+    uint64_t taken;
+    *out = NULL;
+    if (bytes < TEMPLATE_JSON_READING)
+        return status_set(STATUS_INVALID, "%s: no room to read %s", source->path, source->what);
+    uint64_t most = (bytes - sizeof(reader)) / ALIGNMENT * ALIGNMENT;
+    reader *r = (void *)((char *)room + most);
+    *r = (reader){ 0 };
+    TRY(read_all(r, source));
+    TRY(find_bytes(r, most, &taken));
+    TRY(fill(r, source, room, aligned(taken)));
+    *out = room;
+    return STATUS_OK;
 }
 
 void template_json_close(template_json *j) { memory_free(j); }

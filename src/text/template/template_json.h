@@ -20,6 +20,15 @@ enum { TEMPLATE_JSON_DEPTH = 500 }; /* lists and objects within each other */
 /* The whole text, one value. STATUS_INVALID where it is no JSON, or would take more than `most` bytes, with
  * the place; STATUS_FAILED without memory. Close it; the source is not needed any more. */
 status template_json_open(const json_source *source, uint64_t most, template_json **out);
+/* The same in `bytes` bytes of the caller's, aligned to 16, where it stays: nothing else is asked for, and it
+ * is not closed. STATUS_INVALID too where template_json_most says more than there are. */
+status template_json_place(const json_source *source, void *room, uint64_t bytes, template_json **out);
+/* What placing a text takes, at most: of its `count` bytes `marks` are brackets that open or commas, wherever
+ * they stand, and there is one value more than such that are no letters. */
+uint64_t template_json_most(uint64_t count, uint64_t marks);
+bool template_json_is_mark(char c);
+/* That placing takes beside, until it is done: one for any number of texts. */
+enum { TEMPLATE_JSON_READING = 5120 };
 void template_json_close(template_json *j); /* NULL is fine */
 
 const template_value *template_json_value(const template_json *j); /* lives as long as `j` */
