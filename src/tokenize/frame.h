@@ -12,9 +12,10 @@ enum { FRAME_IDS = 16 }; /* that are put before or behind a text, at most */
 typedef struct {
     const tokenizer *tokenizer;
     const sources *data;
-    bool masks;     /* not all is learned */
-    uint32_t width; /* bytes of a token in the file: 2 or 4 */
-    uint32_t scale; /* 1; larger where a text wants more room than texts do */
+    bool masks;      /* not all is learned */
+    uint32_t width;  /* bytes of a token in the file: 2 or 4 */
+    uint32_t scale;  /* 1; larger where a text wants more room than texts do */
+    uint64_t values; /* bytes that JSON of a record takes, at most, while it is rendered; 0: there is none */
     uint32_t before[FRAME_IDS], behind[FRAME_IDS];
     uint32_t before_count, behind_count;
 } frame;

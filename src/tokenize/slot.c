@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/units.h"
+#include "text/template/template_json.h"
 
 /* ---- memory ---- */
 
@@ -34,7 +35,7 @@ static uint64_t made_room(const frame *f) {
 }
 
 uint64_t slot_bytes(const frame *f, uint64_t longest) {
-    return bytes_room(f, longest) + value_room(f, longest) + made_room(f) +
+    return bytes_room(f, longest) + value_room(f, longest) + f->values + made_room(f) +
            SLOT_DOCUMENTS * sizeof(slot_document);
 }
 
@@ -54,11 +55,12 @@ status slot_open(const frame *f, uint64_t longest, slot *s) {
     s->bytes = memory_room(s->room, 1);
     s->documents = memory_room(SLOT_DOCUMENTS, sizeof *s->documents);
     s->values = value_room(f, longest) ? memory_room(value_room(f, longest), 1) : NULL;
+    s->json = f->values ? memory_room(f->values, 1) : NULL;
     s->tokens = memory_room(SLOT_TOKENS, f->width);
     s->learned = f->masks ? memory_room(SLOT_TOKENS, 1) : NULL;
     s->ends = memory_room(SLOT_DOCUMENTS, sizeof *s->ends);
     bool all = s->bytes && s->documents && s->tokens && s->ends && (s->learned || !f->masks) &&
-               (s->values || !value_room(f, longest));
+               (s->values || !value_room(f, longest)) && (s->json || !f->values);
     return all ? STATUS_OK
                : status_set(STATUS_NO_FIT, "no memory for the %llu bytes that a thread works in",
                             (unsigned long long)slot_bytes(f, longest));
@@ -68,6 +70,7 @@ void slot_close(slot *s) {
     memory_free(s->bytes);
     memory_free(s->documents);
     memory_free(s->values);
+    memory_free(s->json);
     memory_free(s->tokens);
     memory_free(s->learned);
     memory_free(s->ends);
@@ -178,45 +181,73 @@ void slot_add_record(slot *s, const document_record *r, source_place place) {
 
 /* ---- chats ---- */
 
-/* Names of roles that chats of another form have, for those of templates. */
-static template_value role_value(const slot *s, const document_string *x) {
-    static const char *const names[][2] = { { "human", "user" }, { "gpt", "assistant" } };
-    template_value v = { .kind = TEMPLATE_TEXT, .text = { x->bytes, x->count } };
-    for (size_t i = 0; i < 2 && strcmp(s->of->data->role, "role") != 0; i++)
-        if (x->count == strlen(names[i][0]) && memcmp(x->bytes, names[i][0], x->count) == 0)
-            v.text.bytes = names[i][1], v.text.length = strlen(names[i][1]);
-    v.key = "role", v.key_length = 4;
-    return v;
+/* A string that holds JSON, as its value: there is room for all of a record. `name` is for sentences. */
+static status json_value(slot *s, const document_string *x, const char *name, template_value *v) {
+    json_source source = json_source_memory(x->bytes, x->count, name, "its JSON");
+    template_json *j;
+    TRY(template_json_place(&source, s->json + s->json_used, s->of->values - s->json_used, &j));
+    s->json_used += template_json_bytes(j);
+    *v = *template_json_value(j);
+    return STATUS_OK;
 }
 
-static template_value member_value(const slot *s, const document_string *x) {
-    if (strcmp(x->member, s->of->data->role) == 0) return role_value(s, x);
-    bool content = strcmp(x->member, s->of->data->content) == 0;
-    const char *key = content ? "content" : x->member;
-    return (template_value){
-        .kind = TEMPLATE_TEXT, .key = key, .key_length = strlen(key), .text = { x->bytes, x->count }
-    };
+static void set_text(template_value *v, const char *bytes, uint64_t count) {
+    *v = (template_value){ .kind = TEMPLATE_TEXT, .text = { bytes, count } };
+}
+
+/* Names of roles that chats of another form have, for those of templates. */
+static void translate_role(const slot *s, const document_string *x, template_value *v) {
+    static const char *const names[][2] = { { "human", "user" }, { "gpt", "assistant" } };
+    for (size_t i = 0; i < 2 && strcmp(s->of->data->role, "role") != 0; i++)
+        if (x->count == strlen(names[i][0]) && memcmp(x->bytes, names[i][0], x->count) == 0)
+            set_text(v, names[i][1], strlen(names[i][1]));
+}
+
+static status member_value(slot *s, const document_string *x, template_value *v) {
+    bool role = strcmp(x->member, s->of->data->role) == 0,
+         content = strcmp(x->member, s->of->data->content) == 0;
+    set_text(v, x->bytes, x->count);
+    if (x->json) TRY(json_value(s, x, x->member, v));
+    if (role && !x->json) translate_role(s, x, v);
+    v->key = role ? "role" : content ? "content" : x->member;
+    v->key_length = strlen(v->key);
+    return STATUS_OK;
 }
 
 /* The list's items stand first, then the members of each of them. Strings of an item stand together. */
-static template_value messages_of(slot *s, const document_record *r) {
-    uint32_t items = r->items[0];
+static status messages_of(slot *s, const document_record *r, template_value *out) {
+    uint32_t items = r->items[SOURCE_CHAT];
     template_value *item = s->values, *member = item + items;
     for (uint32_t i = 0, at = 0; i < items; i++) {
         template_value *first = member;
-        for (; at < r->count && r->strings[at].item == i; at++) *member++ = member_value(s, &r->strings[at]);
-        item[i] = (template_value){ .kind = TEMPLATE_OBJECT, .list = { first, (size_t)(member - first) } };
+        for (; at < r->count && (r->strings[at].column != SOURCE_CHAT || r->strings[at].item == i); at++)
+            if (r->strings[at].column == SOURCE_CHAT) TRY(member_value(s, &r->strings[at], member++));
+        item[i] = template_value_many(TEMPLATE_OBJECT, first, (size_t)(member - first));
     }
-    return (template_value){ .kind = TEMPLATE_LIST, .list = { item, items } };
+    *out = template_value_many(TEMPLATE_LIST, item, items);
+    return STATUS_OK;
+}
+
+/* JSON, or a string that holds it, as libraries of data keep it; an empty one holds none. */
+static status tools_of(slot *s, const document_record *r, template_value *out) {
+    *out = (template_value){ .kind = TEMPLATE_NONE };
+    for (uint32_t i = 0; i < r->count; i++) {
+        const document_string *x = &r->strings[i];
+        if (x->column == SOURCE_TOOLS && x->count)
+            TRY(json_value(s, x, s->of->data->columns[SOURCE_TOOLS].name, out));
+    }
+    return STATUS_OK;
 }
 
 static status render(slot *s, const slot_document *d) {
     const document_record *r = (const void *)(s->bytes + d->begin);
-    template_value messages = messages_of(s, r);
+    template_value messages, tools;
     template_output_close(&s->rendered);
-    s->rendered = (template_output){ 0 };
-    if (!r->items[0]) return status_set(STATUS_INVALID, "the chat has no message");
-    return chat_render(s->chat, &messages, NULL, false, &s->rendered);
+    s->json_used = 0;
+    if (!r->items[SOURCE_CHAT]) return status_set(STATUS_INVALID, "the chat has no message");
+    TRY(messages_of(s, r, &messages));
+    TRY(tools_of(s, r, &tools));
+    return chat_render(s->chat, &messages, &tools, false, &s->rendered);
 }
 
 /* ---- making tokens ---- */

@@ -48,6 +48,8 @@ typedef struct {
     uint64_t work_bytes; /* that it may hold */
     template_output rendered;
     template_value *values; /* of messages, for rendering */
+    char *json;             /* what they hold that is no text: frame's `values`, so many of them taken: */
+    uint64_t json_used;
     template_range pair[2];
     frame_ids found; /* and not put into `tokens` yet: */
     size_t put, range;

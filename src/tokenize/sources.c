@@ -7,13 +7,14 @@
 
 /* ---- columns ---- */
 
-enum { TEXT, PROMPT, COMPLETION, MESSAGES, ROLE, CONTENT, WORDS };
-static const char *const words[WORDS] = { "text", "prompt", "completion", "messages", "role", "content" };
+enum { TEXT, PROMPT, COMPLETION, MESSAGES, ROLE, CONTENT, TOOLS, WORDS };
+static const char *const words[WORDS] = { "text", "prompt",  "completion", "messages",
+                                          "role", "content", "tools" };
 
 static status wrong_columns(const char *said, const char *why) {
     return status_set(STATUS_INVALID,
                       "--columns %s: %s; write as in text=body, prompt=question,completion=answer or "
-                      "messages=conversations,role=from,content=value",
+                      "messages=conversations,role=from,content=value, with tools=functions",
                       said, why);
 }
 
@@ -31,7 +32,8 @@ static status read_columns(const char *said, char *names, const char *found[WORD
         while (w < WORDS && strcmp(at, words[w]) != 0) w++;
         if (w == WORDS)
             return wrong_columns(said,
-                                 "a word is none of text, prompt, completion, messages, role and content");
+                                 "a word is none of text, prompt, completion, messages, role, content and "
+                                 "tools");
         if (found[w]) return wrong_columns(said, "a word stands twice");
         found[w] = name;
     }
@@ -43,16 +45,16 @@ static status check_columns(const char *said, const char *const found[WORDS]) {
     bool pair = found[PROMPT] || found[COMPLETION];
     if ((found[TEXT] != NULL) + pair + (found[MESSAGES] != NULL) > 1)
         return wrong_columns(said, "a record is a text, or a prompt and its completion, or messages");
-    if ((found[ROLE] || found[CONTENT]) && (found[TEXT] || pair))
-        return wrong_columns(said, "role and content are of messages");
+    if ((found[ROLE] || found[CONTENT] || found[TOOLS]) && (found[TEXT] || pair))
+        return wrong_columns(said, "role, content and tools are of messages");
     return STATUS_OK;
 }
 
 static const char *or_word(const char *const found[WORDS], int w) { return found[w] ? found[w] : words[w]; }
 
 /* A name that was given is looked for, whatever else is there. */
-static status find_form(sources *s, const document_options *o, const char *const found[WORDS],
-                        document_column columns[DOCUMENT_FORM_COLUMNS], uint32_t *count) {
+static status find_columns(sources *s, const document_options *o, const char *const found[WORDS],
+                           document_column columns[DOCUMENT_FORM_COLUMNS], uint32_t *count) {
     bool pair = found[PROMPT] || found[COMPLETION];
     document_format format = o->format == DOCUMENT_AUTO ? document_format_of(o->path) : o->format;
     *count = 1;
@@ -73,16 +75,29 @@ static status find_form(sources *s, const document_options *o, const char *const
 }
 
 static source_kind kind_of(const document_column *columns, uint32_t count) {
-    return count == 2 ? SOURCE_PAIR : columns[0].is_list ? SOURCE_MESSAGES : SOURCE_TEXT;
+    return columns[0].is_list ? SOURCE_MESSAGES : count == 2 ? SOURCE_PAIR : SOURCE_TEXT;
+}
+
+static status find_form(sources *s, const document_options *o, const char *const found[WORDS],
+                        document_column columns[DOCUMENT_FORM_COLUMNS], uint32_t *count) {
+    TRY(find_columns(s, o, found, columns, count));
+    if (kind_of(columns, *count) != SOURCE_MESSAGES) return STATUS_OK;
+    if (found[ROLE] || found[CONTENT]) columns[SOURCE_CHAT].members = s->members;
+    columns[SOURCE_TOOLS] = (document_column){ .name = or_word(found, TOOLS) };
+    *count = 2;
+    return STATUS_OK;
 }
 
 /* ---- files ---- */
 
 static document_options reading(const sources *s, const char *path, document_format format) {
+    bool chats = s->column_count && s->kind == SOURCE_MESSAGES;
     return (document_options){ .path = path,
                                .format = format,
                                .columns = s->columns,
                                .column_count = s->column_count,
+                               .json = chats ? 1 << SOURCE_CHAT | 1 << SOURCE_TOOLS : 0,
+                               .optional = chats ? 1 << SOURCE_TOOLS : 0,
                                .replace = s->options->replace };
 }
 
@@ -113,7 +128,6 @@ static status take_form(sources *s, uint32_t path, const char *const found[WORDS
     document_options o = reading(s, s->files[path].paths[0], s->files[path].format);
     TRY(find_form(s, &o, found, columns, &count));
     source_kind kind = kind_of(columns, count);
-    if (kind == SOURCE_MESSAGES && (found[ROLE] || found[CONTENT])) columns[0].members = s->members;
     if (path == 0) {
         memcpy(s->columns, columns, sizeof columns);
         s->column_count = count, s->kind = kind;
@@ -151,6 +165,7 @@ status sources_open(const source_options *o, sources *s) {
     *s = (sources){ .options = o };
     if (o->columns) TRY(read_columns(o->columns, s->names, found));
     if (o->columns) TRY(check_columns(o->columns, found));
+    s->tools_named = found[TOOLS] != NULL;
     s->members[0] = s->role = or_word(found, ROLE), s->members[1] = s->content = or_word(found, CONTENT);
     s->files = memory_new(o->count, sizeof *s->files);
     if (!s->files) return status_set(STATUS_FAILED, "no memory for the names of the data's files");

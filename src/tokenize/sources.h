@@ -10,17 +10,18 @@
 typedef enum {
     SOURCE_TEXT,    /* one text */
     SOURCE_PAIR,    /* a prompt and its completion */
-    SOURCE_MESSAGES /* a chat */
+    SOURCE_MESSAGES /* a chat, and its tools where it has some */
 } source_kind;
 
 enum { SOURCE_PATHS = 64 };
+enum { SOURCE_CHAT, SOURCE_TOOLS }; /* columns of a chat */
 
 typedef struct {
     const char *paths[SOURCE_PATHS]; /* files and folders, one after the other */
     uint32_t count;
     document_format format;
-    /* "text=body", "prompt=question,completion=answer", "messages=conversations,role=from,content=value";
-     * NULL: the names are these words themselves. */
+    /* "text=body", "prompt=question,completion=answer", "messages=conversations,role=from,content=value",
+     * "tools=functions"; NULL: the names are these words themselves. */
     const char *columns;
     bool replace; /* what is no UTF-8 becomes U+FFFD */
 } source_options;
@@ -29,6 +30,8 @@ typedef struct {
     uint64_t files, records;
     uint64_t bytes;   /* of all strings */
     uint64_t longest; /* record: its strings and what is said of them, as documents_gather lays it out */
+    uint64_t tools;   /* records that have some */
+    uint64_t values;  /* bytes that JSON of a record takes as values, at most (template_json_most) */
     uint64_t digest;  /* of the files' bytes, in their order */
 } source_counts;
 
@@ -41,6 +44,7 @@ typedef struct {
     uint32_t file_count;           /* in all of them */
     char names[SOURCE_NAME_BYTES]; /* the words of `columns`, each ended by a zero */
     const char *role, *content;    /* members of messages */
+    bool tools_named;              /* by the options: then there are some */
     const char *members[3];        /* these two, where they were named: then others are passed over */
     document_column columns[DOCUMENT_FORM_COLUMNS];
     uint32_t column_count;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "io/file.h"
+#include "text/template/template_json.h"
 #include "tokenize/source_reader.h"
 
 static status digest_file(const char *path, digest *d) {
@@ -29,22 +30,41 @@ static uint64_t piece_bytes(const document_piece *p, bool begins) {
     return bytes;
 }
 
+/* Of the string that is read: what its JSON takes as values. */
+typedef struct {
+    uint64_t count, marks;
+} seen_json;
+
+/* The bytes, behind the last piece; 0 before. */
+static uint64_t add_json(seen_json *j, const document_piece *p) {
+    j->count += p->count;
+    for (uint32_t i = 0; i < p->count; i++) j->marks += template_json_is_mark(p->bytes[i]);
+    if (!p->last) return 0;
+    uint64_t bytes = template_json_most(j->count, j->marks);
+    *j = (seen_json){ 0 };
+    return bytes;
+}
+
 static status look_through(source_reader *r, const source_watch *watch, source_counts *counts) {
     document_piece p;
-    uint64_t record = 0;
-    bool inside = false;
+    uint64_t record = 0, values = 0;
+    seen_json json = { 0 };
+    bool inside = false, chats = r->of->kind == SOURCE_MESSAGES;
     for (;;) {
         TRY(source_reader_next(r, &p));
         switch (p.event) {
         case DOCUMENT_END: return STATUS_OK;
-        case DOCUMENT_RECORD: record = 0, counts->records++; break;
+        case DOCUMENT_RECORD: record = values = 0, counts->records++; break;
         case DOCUMENT_ITEM: record += sizeof(document_string); break;
         case DOCUMENT_STRING:
             record += piece_bytes(&p, !inside), counts->bytes += p.count;
+            if (chats && (p.json || p.column == SOURCE_TOOLS)) values += add_json(&json, &p);
+            counts->tools += chats && p.column == SOURCE_TOOLS && p.last;
             inside = !p.last;
             break;
         case DOCUMENT_RECORD_END:
             if (record > counts->longest) counts->longest = record;
+            if (values > counts->values) counts->values = values;
             break;
         }
         if (watch->stop(watch->context))
@@ -69,5 +89,8 @@ status sources_look(const sources *s, void *room, const source_watch *watch, sou
     source_reader r = source_reader_begin(s, room);
     status result = look_through(&r, watch, counts);
     source_reader_close(&r);
+    if (result == STATUS_OK && s->tools_named && counts->records && !counts->tools)
+        return status_set(STATUS_INVALID, "--columns %s: no record has %s", s->options->columns,
+                          s->columns[SOURCE_TOOLS].name);
     return result;
 }

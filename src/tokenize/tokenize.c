@@ -14,6 +14,7 @@
 #include "io/model_config.h"
 #include "language/special_tokens.h"
 #include "language/tokenizer_of.h"
+#include "text/template/template_json.h"
 #include "tokenize/slot.h"
 #include "tokenize/source_reader.h"
 #include "tokenize/token_writer.h"
@@ -41,6 +42,9 @@ struct tokenize {
     uint64_t read;
     double begun;
 };
+
+/* What of a chat is rendered: of the identity, since the same data were other tokens before. */
+#define CHATS_ARE "tools and all members of messages, null too"
 
 /* ---- what is the same for all documents ---- */
 
@@ -112,6 +116,7 @@ static status find_identity(tokenize *t) {
                               t->plan.counts.digest, f->behind_count,  t->special_count };
     digest d = digest_begin();
     digest_add(&d, said, sizeof said);
+    if (t->plan.kind == SOURCE_MESSAGES) digest_text(&d, CHATS_ARE);
     digest_text(&d, o->columns ? o->columns : "");
     /* that which ends a document is named by files that say much else besides */
     digest_add(&d, f->behind, f->behind_count * sizeof *f->behind);
@@ -230,6 +235,7 @@ static status open_frame(tokenize *t) {
                         .masks = t->plan.kind != SOURCE_TEXT && !all,
                         .width = t->plan.token_bytes,
                         .scale = 1 };
+    if (t->plan.counts.values) t->frame.values = t->plan.counts.values + TEMPLATE_JSON_READING;
     TRY(open_work(t, &t->slots[0]));
     TRY(find_end(t));
     /* what a template writes has its special tokens in it */
