@@ -100,6 +100,11 @@ uint64_t chat_bytes(const chat *c) {
 
 void chat_limit(chat *c, const template_options *o) { c->limits = *o; }
 
+void chat_reserve(chat *c, const template_options *o) {
+    chat_limit(c, o);
+    template_memory_reserve(c->memory, o->memory);
+}
+
 static status check(const template_value *messages, const template_value *tools) {
     if (messages->kind != TEMPLATE_LIST)
         return status_set(STATUS_INVALID, "the messages of a chat are a list");

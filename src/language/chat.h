@@ -20,6 +20,8 @@ uint64_t chat_bytes(const chat *c);
 
 /* Bounds of renderings and the time that they see (template_options; `keep` is not looked at). */
 void chat_limit(chat *c, const template_options *o);
+/* Holds from now on what renderings within these bounds may take, so that chat_bytes does not grow. */
+void chat_reserve(chat *c, const template_options *o);
 
 /* The text of a chat, and which of its bytes are learned (template_range). `messages` is a list that is not
  * empty; `tools` a list of objects, NULL or of the kind TEMPLATE_NONE where there are none: with tools the

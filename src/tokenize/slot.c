@@ -34,9 +34,25 @@ static uint64_t made_room(const frame *f) {
     return SLOT_TOKENS * (f->width + (uint64_t)f->masks) + SLOT_DOCUMENTS * sizeof(uint64_t);
 }
 
+static size_t at_most(uint64_t bytes, size_t most) { return bytes < most ? (size_t)bytes : most; }
+
+/* Values of a ChatML template took 5 to 9 bytes for one of a chat, of tools 10 to 13; what is written again
+ * with blanks between (`tojson(indent=4)`) is three times as long. */
+template_options slot_rendering(const frame *f, uint64_t longest) {
+    enum { VALUES = 16, TEXT = 4, AROUND = 256 << 10, AROUND_TEXT = 64 << 10 };
+    template_options o = { .memory = at_most((AROUND + VALUES * longest) * f->scale, TEMPLATE_MEMORY),
+                           .output = at_most((AROUND_TEXT + TEXT * longest) * f->scale, TEMPLATE_OUTPUT) };
+    o.may_grow = o.memory < TEMPLATE_MEMORY || o.output < TEMPLATE_OUTPUT;
+    return o;
+}
+
+static uint64_t rendered_room(const frame *f, uint64_t longest) {
+    return f->data->kind == SOURCE_MESSAGES ? TEMPLATE_OUTPUT_ROOM(slot_rendering(f, longest).output) : 0;
+}
+
 uint64_t slot_bytes(const frame *f, uint64_t longest) {
-    return bytes_room(f, longest) + value_room(f, longest) + f->values + made_room(f) +
-           SLOT_DOCUMENTS * sizeof(slot_document);
+    return rendered_room(f, longest) + bytes_room(f, longest) + value_room(f, longest) + f->values +
+           made_room(f) + SLOT_DOCUMENTS * sizeof(slot_document);
 }
 
 /* Words of a text take 3 to 8 bytes for one of text, and 15 to 50 with the places of its tokens. A text that

@@ -66,7 +66,11 @@ typedef struct {
 
 /* The most bytes that the tokenizer of a slot may work in: room for what is taken at once, at its largest. */
 uint64_t slot_work_bytes(const frame *f, const tokenizer_work *w, uint64_t longest);
-/* The memory of a slot, beside its work. `longest`: the most bytes that a document takes which is not cut. */
+/* How large a chat may become while it is rendered: its values, and its text. A template that wants more is
+ * planned for anew, as far as templates may go at all. */
+template_options slot_rendering(const frame *f, uint64_t longest);
+/* The memory of a slot, beside its work and its chat. `longest`: the most bytes that a document takes which
+ * is not cut. */
 uint64_t slot_bytes(const frame *f, uint64_t longest);
 /* Takes it. STATUS_NO_FIT where there is none. The chat and the work become the slot's own and are closed
  * with it. Close in any case. */

@@ -171,11 +171,14 @@ static status look(tokenize *t) {
 /* ---- the plan ---- */
 
 static status open_work(tokenize *t, slot *s) {
-    bool there = true;
+    bool there;
     TRY(tokenizer_work_open(t->tokenizer, &s->work));
     s->work_bytes = slot_work_bytes(&t->frame, s->work, t->plan.counts.longest);
     tokenizer_work_limit(s->work, s->work_bytes);
-    if (t->plan.kind == SOURCE_MESSAGES) TRY(chat_open(t->options.model, &s->chat, &there));
+    if (t->plan.kind != SOURCE_MESSAGES) return STATUS_OK;
+    TRY(chat_open(t->options.model, &s->chat, &there));
+    template_options rendering = slot_rendering(&t->frame, t->plan.counts.longest);
+    if (there) chat_reserve(s->chat, &rendering);
     if (there) return STATUS_OK;
     return status_set(STATUS_INVALID,
                       "the data are chats, and %s has no chat template (chat_template.jinja, or the "

@@ -16,7 +16,8 @@ static char *block_data(arena_block *b) {
 }
 
 static status refuse(const arena *a) {
-    return status_set(STATUS_INVALID, "it takes more than %zu bytes of memory", a->limit);
+    return status_set(a->may_grow ? STATUS_NO_FIT : STATUS_INVALID, "it takes more than %zu bytes of memory",
+                      a->limit);
 }
 
 static status no_memory(size_t bytes) {

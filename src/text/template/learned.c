@@ -40,7 +40,10 @@ static status add(writer *w, size_t begin, size_t end, uint32_t message, bool le
         return STATUS_OK;
     }
     if (out->range_count == w->room) {
-        size_t room = w->room * 2 + 16;
+        size_t room = w->room * 2 + 16, most = w->r->limits.output / sizeof(template_range) + 16;
+        if (room > most) room = most;
+        if (room <= w->room)
+            return status_set(run_bounded(w->r), "it makes more than %zu ranges of a chat", most);
         template_range *more = memory_resize(out->ranges, room, sizeof *more);
         if (!more) return status_set(STATUS_FAILED, "no memory for %zu ranges of a chat", room);
         out->ranges = more;

@@ -19,6 +19,8 @@ status run_deeper(run *r) {
     return status_set(STATUS_INVALID, "more than %u levels within each other", r->limits.depth);
 }
 
+status run_bounded(const run *r) { return r->limits.may_grow ? STATUS_NO_FIT : STATUS_INVALID; }
+
 status run_take(run *r, size_t bytes, void *out) { return arena_take(&r->arena, bytes, out); }
 
 /* ---- names ---- */
@@ -174,6 +176,7 @@ static void begin(run *r, const template *t, const template_options *o, int whic
     if (!r->limits.memory) r->limits.memory = TEMPLATE_MEMORY;
     if (!r->limits.output) r->limits.output = TEMPLATE_OUTPUT;
     r->arena.limit = r->limits.memory;
+    r->arena.may_grow = r->limits.may_grow;
     r->arena.kept = o->keep ? &o->keep->of[which] : NULL;
 }
 
@@ -191,7 +194,7 @@ static status find_prompt(const run *r, const template_value *variables, run pro
         begin(&probes[i], r->t, &r->limits, KEPT_PROBES + i);
         probes[i].probe = &probe;
         status result = render(&probes[i], variables, &texts[i]);
-        if (result == STATUS_FAILED) return result;
+        if (result == STATUS_FAILED || result == STATUS_NO_FIT) return result;
         if (result != STATUS_OK) return STATUS_OK;
     }
     *prompt = learned_difference(&texts[0], &texts[1]);
@@ -238,6 +241,13 @@ status template_memory_open(template_memory **out) {
     if (!*out) return status_set(STATUS_FAILED, "no memory to render chats");
     for (int i = 0; i < KEPT; i++) (*out)->of[i].bytes = KEPT_BYTES;
     return STATUS_OK;
+}
+
+void template_memory_reserve(template_memory *m, size_t bytes) {
+    for (int i = 0; i < KEPT; i++) {
+        arena_forget(&m->of[i]);
+        m->of[i].bytes = bytes;
+    }
 }
 
 void template_memory_close(template_memory *m) {

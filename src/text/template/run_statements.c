@@ -35,7 +35,7 @@ static status write_value(run *r, const value *v) {
     quote_others(r, spans);
     r->written += r->out->length - before;
     if (r->written > r->limits.output)
-        return status_set(STATUS_INVALID, "it writes more than %zu bytes", r->limits.output);
+        return status_set(run_bounded(r), "it writes more than %zu bytes", r->limits.output);
     return STATUS_OK;
 }
 

@@ -57,6 +57,9 @@ struct template_value {
 typedef struct template_memory template_memory;
 status template_memory_open(template_memory **out); /* STATUS_FAILED without memory */
 void template_memory_close(template_memory *m);
+/* Holds what renderings may take whose bound on memory is `bytes`, three times as much: none takes more then.
+ * It is asked for when it is first needed. Between renderings. */
+void template_memory_reserve(template_memory *m, size_t bytes);
 /* Held between renderings. One that needs more takes more, up to three times its bound on memory, and this
  * grows by what it needed. */
 uint64_t template_memory_bytes(const template_memory *m);
@@ -66,7 +69,8 @@ typedef struct {
     uint64_t steps;   /* nodes evaluated, items of loops, and 64 bytes of text read or written */
     uint32_t depth;   /* expressions, statements and macros within each other */
     size_t memory;    /* bytes for values while it runs */
-    size_t output;    /* bytes */
+    size_t output;    /* bytes of text, and of ranges (TEMPLATE_OUTPUT_ROOM) */
+    bool may_grow;    /* reaching a bound on memory or output is STATUS_NO_FIT: the caller has a larger one */
     bool plain;       /* nobody asks for ranges: the output has none */
     bool by_message;  /* what is learned follows from the messages, also where {% generation %} says it */
     const time_t *at; /* what strftime_now takes for now, in UTC; NULL: the clock, local time */
@@ -108,6 +112,8 @@ bool template_marks_learned(const template *t);
  * bos_token, eos_token and whatever else the template asks for. STATUS_INVALID where Jinja raises an error or
  * a bound is reached; STATUS_FAILED without memory. What is learned: docs/formats.md. Free the output with
  * template_output_close. One template may be rendered by several threads at once. */
+/* The output takes at most so many bytes while it is made, of which a third is text. */
+#define TEMPLATE_OUTPUT_ROOM(output) (3 * (uint64_t)(output) + 4096)
 status template_render(const template *t, const template_value *variables, const template_options *o,
                        template_output *out);
 void template_output_close(template_output *out); /* fine on a zeroed one */
