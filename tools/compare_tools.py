@@ -30,8 +30,8 @@ os.environ["TRANSFORMERS_VERBOSITY"] = "critical"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # As ChatML with tools, with JSON of several lines, with Python's own words for values, and what a chat holds at all.
 TEMPLATES = {
-    "chatml": "{%- if tools %}{{ '<|im_start|>system\\n<tools>' }}{% for t in tools %}{{ '\\n' + t | tojson }}{% endfor %}"
-              "{{ '</tools><|im_end|>\\n' }}{% endif %}{% for m in messages %}{{ '<|im_start|>' + m.role }}"
+    "chatml": "{%- if tools %}{{ '<|im_start|>system\\n<tools>' }}{% for t in tools %}{{ '\\n' + t | tojson }}"
+              "{% endfor %}{{ '</tools><|im_end|>\\n' }}{% endif %}{% for m in messages %}{{ '<|im_start|>' + m.role }}"
               "{% if m.content %}{{ '\\n' }}{{ m.content }}{% endif %}{% if m.tool_calls %}{% for c in m.tool_calls %}"
               "{% if c.function is defined %}{% set c = c.function %}{% endif %}{{ '\\n<tool_call>{\"name\": \"' }}"
               "{{ c.name }}{{ '\", \"arguments\": ' }}{{ c.arguments | tojson }}}</tool_call>{% endfor %}{% endif %}"
@@ -47,8 +47,8 @@ TEMPLATES = {
                "{% endif %}{{ m.role }}: {{ (m.content or '') | tojson }} {{ (m.weight or 0) + 1 }}\n{% endfor %}",
 }
 TWO = {"default": "no tools: " + TEMPLATES["python"], "tool_use": "tools: " + TEMPLATES["chatml"]}
-WORDS = ["snow", "is", "cold", "Zwölf", "読む", "🙂", "e\u0301", "\n", "\t", '"', "\\", "</s>", "<|im_end|>", "{}", "[,", "'",
-         "\u2028", "\x7f", "\x01", "/", "<b>&", ""]
+WORDS = ["snow", "is", "cold", "Zwölf", "読む", "🙂", "e\u0301", "\n", "\t", '"', "\\", "</s>", "<|im_end|>", "{}",
+         "[,", "'", "\u2028", "\x7f", "\x01", "/", "<b>&", ""]
 
 
 def words(r):
@@ -56,8 +56,8 @@ def words(r):
 
 
 def scalar(r):
-    return r.choice([None, True, False, 0, -1, r.randrange(-2**63, 2**63), r.randrange(1000), 0.0, -0.0, 1.5, 1e21, 1e-9,
-                     r.random(), r.uniform(-1e300, 1e300), 1e16, 123456789.125, "", words(r), words(r)])
+    return r.choice([None, True, False, 0, -1, r.randrange(-2**63, 2**63), r.randrange(1000), 0.0, -0.0, 1.5, 1e21,
+                     1e-9, r.random(), r.uniform(-1e300, 1e300), 1e16, 123456789.125, "", words(r), words(r)])
 
 
 def value(r, depth=0):
@@ -224,8 +224,8 @@ def compare(c, r, folder, name, template, chats):
         data = folder / ("chats" + suffix)
         write_data(r, data, good)
         c.documents(name, model, data, folder, said, tokenizer)
-    at_once = subprocess.Popen([c.build / "snug-directory-chats"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                               encoding="utf-8")
+    at_once = subprocess.Popen([c.build / "snug-directory-chats"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               text=True, encoding="utf-8")
     for chat, text in zip(good, said):
         line = {"directory": str(model), "messages": chat["messages"], "tools": tools_of(chat), "prompt": False}
         at_once.stdin.write(json.dumps(line) + "\n")

@@ -32,11 +32,13 @@ def quoted(text):
 
 
 def expected(columns, rows):
-    """`rows`: each a list of what its columns hold, a string or a list of dictionaries."""
+    """`rows`: each a list of what its columns hold, a string or a list of dictionaries; None: nothing."""
     lines = []
     for number, row in enumerate(rows):
         line = "#%d" % number
         for c in range(len(columns)):
+            if row[c] is None:
+                continue
             if isinstance(row[c], str):
                 line += " %d:%s" % (c, quoted(row[c]))
                 continue
@@ -65,6 +67,12 @@ def chat_type(draw):
     text = draw.choice([pa.string(), pa.large_string(), pa.binary()])
     item = pa.field("element", pa.struct([pa.field(m, text) for m in MEMBERS]), nullable=draw.random() < 0.5)
     return draw.choice([pa.list_, pa.large_list])(item)
+
+
+def draw_tools(draw, n):
+    """Chats with a second column that may be null."""
+    fields = [("messages", chat_type(draw), draw.random() < 0.5), ("tools", pa.string(), True)]
+    return fields, [[draw_chat(draw), draw.choice([None, "", draw_text(draw)])] for _ in range(n)]
 
 
 def as_bytes(value, kind):
@@ -142,17 +150,24 @@ def goldens(folder):
     pair = [("prompt", pa.string(), False), ("completion", pa.string(), True)]
     write(folder, "pair-v1", pair, pairs, options_of(pair, "1.0", "DICTIONARY", "gzip"))
     write(folder, "none-rows", text, [], options_of(text, "1.0", "PLAIN", "none"))
+    fields, rows = draw_tools(draw, 12)
+    o = options_of(fields, "1.0", "PLAIN", "none")
+    write(folder, "tools-v1", fields, rows, o)
+    o.update(small)
+    write(folder, "tools-pages-v1", fields, rows, o)
 
 
 def drawn(seed, count, folder):
     draw = random.Random(seed)
     for i in range(count):
-        form = draw.choice(["text", "pair", "chat"])
+        form = draw.choice(["text", "pair", "chat", "tools"])
         n = draw.choice([0, 1, 7, 100, 1000])
         text = draw.choice([pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
         longest = draw.choice([5, 30, 30, 400])
         if form == "chat":
             fields, rows = [("messages", chat_type(draw), draw.random() < 0.5)], [[draw_chat(draw)] for _ in range(n)]
+        elif form == "tools":
+            fields, rows = draw_tools(draw, n)
         else:
             names = ["text"] if form == "text" else ["prompt", "completion"]
             fields = [(name, text, draw.random() < 0.5) for name in names]

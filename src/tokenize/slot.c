@@ -36,10 +36,10 @@ static uint64_t made_room(const frame *f) {
 
 static size_t at_most(uint64_t bytes, size_t most) { return bytes < most ? (size_t)bytes : most; }
 
-/* Values of a ChatML template took 5 to 9 bytes for one of a chat, of tools 10 to 13; what is written again
- * with blanks between (`tojson(indent=4)`) is three times as long. */
+/* Values took 5 to 9 bytes for one of a chat in JSON, 8 to 15 with tools, and 21 where a template writes
+ * these with line ends and blanks between (`tojson(indent=4)`), which doubles the text. */
 template_options slot_rendering(const frame *f, uint64_t longest) {
-    enum { VALUES = 16, TEXT = 4, AROUND = 256 << 10, AROUND_TEXT = 64 << 10 };
+    enum { VALUES = 24, TEXT = 4, AROUND = 256 << 10, AROUND_TEXT = 64 << 10 };
     template_options o = { .memory = at_most((AROUND + VALUES * longest) * f->scale, TEMPLATE_MEMORY),
                            .output = at_most((AROUND_TEXT + TEXT * longest) * f->scale, TEMPLATE_OUTPUT) };
     o.may_grow = o.memory < TEMPLATE_MEMORY || o.output < TEMPLATE_OUTPUT;

@@ -40,13 +40,20 @@ static status read_columns(const char *said, char *names, const char *found[WORD
     return STATUS_OK;
 }
 
+static bool names_chats(const char *const found[WORDS]) {
+    return found[ROLE] || found[CONTENT] || found[TOOLS];
+}
+
+static status of_messages(const char *said) {
+    return wrong_columns(said, "role, content and tools are of messages");
+}
+
 /* Whoever names columns has said what the records are. */
 static status check_columns(const char *said, const char *const found[WORDS]) {
     bool pair = found[PROMPT] || found[COMPLETION];
     if ((found[TEXT] != NULL) + pair + (found[MESSAGES] != NULL) > 1)
         return wrong_columns(said, "a record is a text, or a prompt and its completion, or messages");
-    if ((found[ROLE] || found[CONTENT] || found[TOOLS]) && (found[TEXT] || pair))
-        return wrong_columns(said, "role, content and tools are of messages");
+    if (names_chats(found) && (found[TEXT] || pair)) return of_messages(said);
     return STATUS_OK;
 }
 
@@ -81,7 +88,8 @@ static source_kind kind_of(const document_column *columns, uint32_t count) {
 static status find_form(sources *s, const document_options *o, const char *const found[WORDS],
                         document_column columns[DOCUMENT_FORM_COLUMNS], uint32_t *count) {
     TRY(find_columns(s, o, found, columns, count));
-    if (kind_of(columns, *count) != SOURCE_MESSAGES) return STATUS_OK;
+    if (kind_of(columns, *count) != SOURCE_MESSAGES)
+        return names_chats(found) ? of_messages(s->options->columns) : STATUS_OK;
     if (found[ROLE] || found[CONTENT]) columns[SOURCE_CHAT].members = s->members;
     columns[SOURCE_TOOLS] = (document_column){ .name = or_word(found, TOOLS) };
     *count = 2;

@@ -21,12 +21,15 @@ static const document_column text_column[] = { { "text", false, NULL } };
 static const document_column pair_columns[] = { { "prompt", false, NULL }, { "completion", false, NULL } };
 static const document_column chat_column[] = { { "messages", true, NULL } };
 
+static const document_column tools_columns[] = { { "messages", true, NULL }, { "tools", false, NULL } };
+
 static bool begins(const char *all, const char *with) { return strncmp(all, with, strlen(with)) == 0; }
 
 static document_options options_of(const char *path, const char *name) {
     document_options o = { .path = path, .columns = text_column, .column_count = 1 };
     if (begins(name, "chat")) o.columns = chat_column;
     if (begins(name, "pair")) o.columns = pair_columns, o.column_count = 2;
+    if (begins(name, "tools")) o.columns = tools_columns, o.column_count = 2, o.json = 3, o.optional = 2;
     return o;
 }
 
@@ -140,8 +143,28 @@ static void columns_that_are_not_there_are_named(void **state) {
     refused(golden("text-fallback.parquet"), o, "the column text is no list of structs");
     o.columns = flat;
     refused(golden("chat-item.parquet"), o, "the column messages holds no strings");
+    o = options_of(NULL, "tools");
+    o.optional = 0;
+    refused(golden("chat-item.parquet"), o, "the column tools is not in it");
+    refused(golden("tools-v1.parquet"), o, "tools is null");
+    static const document_column as_json[] = { { "messages", true, NULL }, { "behind", false, NULL } };
+    o.columns = as_json;
+    refused(golden("tools-v1.parquet"), o, "the column behind holds no strings; write it as JSON in strings");
+    o = options_of(NULL, "text");
     o.packing = DOCUMENT_GZIP;
     refused(golden("text-fallback.parquet"), o, "is packed by itself");
+}
+
+/* Where no record has an optional column the others are as without it. */
+static void columns_may_be_missing(void **state) {
+    (void)state;
+    text with, without;
+    document_options o = options_of(golden("chat-item.parquet"), "chat");
+    assert_int_equal(transcript(&o, NULL, &without), STATUS_OK);
+    o = options_of(golden("chat-item.parquet"), "tools");
+    assert_int_equal(transcript(&o, NULL, &with), STATUS_OK);
+    assert_string_equal(with.data, without.data);
+    text_close(&with), text_close(&without);
 }
 
 static void members_that_are_wanted_come_alone(void **state) {
@@ -207,6 +230,7 @@ int main(void) {
         cmocka_unit_test(every_form_is_read),
         cmocka_unit_test(drawn_files_are_read),
         cmocka_unit_test(columns_that_are_not_there_are_named),
+        cmocka_unit_test(columns_may_be_missing),
         cmocka_unit_test(members_that_are_wanted_come_alone),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(other_files_are_refused),
