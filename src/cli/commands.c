@@ -65,7 +65,7 @@ const cli_command cli_commands[] = {
       .examples = { { "snug tokenize my-model --data books/ --out books.safetensors",
                       "texts: a file is one" },
                     { "snug tokenize my-model --data chats.jsonl --out chats.safetensors",
-                      "records with messages, or prompt and completion, or text" },
+                      "records with messages and tools, or prompt and completion, or text" },
                     { "snug tokenize my-model --data qa.csv --columns prompt=q,completion=a --out "
                       "qa.safetensors",
                       "columns of other names" },

@@ -204,7 +204,7 @@ static const option rows[] = {
       .fallback = "the words themselves",
       .help =
           "how the columns are called that hold the text, the prompt and completion, or the messages with "
-          "their role and content, as in prompt=q,completion=a" },
+          "their role and content and the tools, as in prompt=q,completion=a" },
     { .name = "learn",
       .hint = "WHAT",
       .kind = OPTION_CHOICE,

@@ -157,6 +157,9 @@ static void chats_with_tools_by_hand(void **state) {
                 "--columns tools=functions", said);
     expect_chat("c.jsonl", "{\"talk\": " ASKS CALLS ", \"functions\": [" F "]}\n",
                 "--columns messages=talk,tools=functions", said);
+    assert_true(command_says(
+        "tokenize m --data c.jsonl --columns tools=functions,messages=talk --out says.safetensors", 0,
+        "Data: 1 chats, 1 with tools, "));
     /* a string that holds them */
     expect_chat("c.jsonl", "{\"tools\": \"[{\\\"name\\\": \\\"f\\\"}, {}]\", \"messages\": " ASKS CALLS "}\n",
                 "", strcat(strcpy(said, "[{\"name\": \"f\"}][{}]"), chat_said));
