@@ -285,6 +285,36 @@ static void drawn_chats_are_as_read_at_once(void **state) {
     same_files("one.safetensors", "drawn.safetensors");
 }
 
+/* The commands themselves: a model is trained on a chat, and asked with the same chat. */
+static void a_prompt_is_what_was_trained_on(void **state) {
+    (void)state;
+    static const char config[] =
+        "{\"model_type\": \"llama\", \"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 8, "
+        "\"intermediate_size\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"rms_norm_eps\": "
+        "1e-6, "
+        "\"num_key_value_heads\": 1, \"max_position_embeddings\": 256, \"vocab_size\": 4096}";
+    static const char chat_line[] = "{\"tools\": [" F "], \"messages\": " ASKS CALLS "}\n";
+    make_tools_model("gpt2", NULL, TOOLS_TEMPLATE);
+    put("m/config.json", config);
+    put("c.json", chat_line);
+    FILE *file = fopen("many.jsonl", "wb");
+    for (int i = 0; i < 30; i++) fputs(chat_line, file);
+    assert_int_equal(fclose(file), 0);
+    command_expect(0, "train m --data many.jsonl --batch 1 --steps 2 --threads 1 --out tuned --quiet");
+    command_result r = command_run("generate tuned --chat-file c.json --tokens 1 --json --threads 1");
+    json_document d;
+    checker c = { 0 };
+    assert_int_equal(r.exit, 0);
+    assert_int_equal(json_parse("it", r.out, strlen(r.out), &d), STATUS_OK);
+    const char *prompt;
+    assert_int_equal(json_as_string(command_value(&d, "prompt"), &prompt), STATUS_OK);
+    open_checker("tuned/data/train.safetensors", &c);
+    for (int i = 0; i < 30; i++) expect_document(&c, prompt, strlen(prompt));
+    close_checker(&c);
+    json_close(&d);
+    command_free(&r);
+}
+
 /* transformers takes the template of this name where there are tools, even none of them. */
 static void a_template_for_tools_is_taken(void **state) {
     (void)state;
@@ -384,6 +414,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chats_with_tools_by_hand),
         cmocka_unit_test(drawn_chats_are_as_read_at_once),
+        cmocka_unit_test(a_prompt_is_what_was_trained_on),
         cmocka_unit_test(a_template_for_tools_is_taken),
         cmocka_unit_test(tools_that_are_wrong_are_said),
         cmocka_unit_test(what_a_template_makes_long_is_planned),
