@@ -224,19 +224,20 @@ static status member_value(slot *s, const document_string *x, template_value *v)
          content = strcmp(x->member, s->of->data->content) == 0;
     set_text(v, x->bytes, x->count);
     if (x->json) TRY(json_value(s, x, x->member, v));
-    if (role && !x->json) translate_role(s, x, v);
+    if (role) translate_role(s, x, v);
     v->key = role ? "role" : content ? "content" : x->member;
     v->key_length = strlen(v->key);
     return STATUS_OK;
 }
 
-/* The list's items stand first, then the members of each of them. Strings of an item stand together. */
+/* The list's items stand first, then the members of each of them. Strings of an item stand together; tools
+ * stand before all of them, as of item 0, or behind. */
 static status messages_of(slot *s, const document_record *r, template_value *out) {
     uint32_t items = r->items[SOURCE_CHAT];
     template_value *item = s->values, *member = item + items;
     for (uint32_t i = 0, at = 0; i < items; i++) {
         template_value *first = member;
-        for (; at < r->count && (r->strings[at].column != SOURCE_CHAT || r->strings[at].item == i); at++)
+        for (; at < r->count && r->strings[at].item == i; at++)
             if (r->strings[at].column == SOURCE_CHAT) TRY(member_value(s, &r->strings[at], member++));
         item[i] = template_value_many(TEMPLATE_OBJECT, first, (size_t)(member - first));
     }

@@ -315,6 +315,23 @@ static void a_prompt_is_what_was_trained_on(void **state) {
     command_free(&r);
 }
 
+/* The largest record counts, not how many there are. */
+static void memory_does_not_grow_with_the_data(void **state) {
+    (void)state;
+    static const char chat_line[] = "{\"tools\": [" F "], \"messages\": " ASKS CALLS "}\n";
+    uint64_t planned[2];
+    make_tools_model("gpt2", NULL, TOOLS_TEMPLATE);
+    for (int i = 0; i < 2; i++) {
+        FILE *file = fopen("copies.jsonl", "wb");
+        for (int k = 0; k < (i ? 500 : 1); k++) fputs(chat_line, file);
+        assert_int_equal(fclose(file), 0);
+        remove("copies.safetensors");
+        planned[i] = command_asked(
+            "tokenize m --data copies.jsonl --out copies.safetensors --threads 1 --json", "planned_bytes");
+    }
+    assert_int_equal(planned[0], planned[1]);
+}
+
 /* transformers takes the template of this name where there are tools, even none of them. */
 static void a_template_for_tools_is_taken(void **state) {
     (void)state;
@@ -415,6 +432,7 @@ int main(void) {
         cmocka_unit_test(chats_with_tools_by_hand),
         cmocka_unit_test(drawn_chats_are_as_read_at_once),
         cmocka_unit_test(a_prompt_is_what_was_trained_on),
+        cmocka_unit_test(memory_does_not_grow_with_the_data),
         cmocka_unit_test(a_template_for_tools_is_taken),
         cmocka_unit_test(tools_that_are_wrong_are_said),
         cmocka_unit_test(what_a_template_makes_long_is_planned),

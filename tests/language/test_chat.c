@@ -317,6 +317,84 @@ static void a_tokenizer_is_there_or_not(void **state) {
     assert_true(!there && !t);
 }
 
+static const char two_turns[] =
+    "[{\"role\":\"user\",\"content\":\"\"},{\"role\":\"assistant\",\"content\":\"abcdefghij\"}]";
+
+/* What is reserved is held from the beginning, does not grow, and is enough for what its bounds allow; what
+ * is not says that there may be more. */
+static void memory_is_reserved(void **state) {
+    (void)state;
+    chat *c;
+    bool there;
+    template_output out;
+    put("chat_template.jinja",
+        "{% for m in messages %}<{{ m.role }}>{{ (m.content | upper) * 20000 }}{% endfor %}");
+    assert_int_equal(chat_open(folder, &c, &there), STATUS_OK);
+    uint64_t first = chat_bytes(c);
+    template_json *j = read_json(two_turns);
+    template_options o = { .memory = 1 << 20, .output = 300000, .may_grow = true };
+    chat_reserve(c, &o);
+    uint64_t held = chat_bytes(c);
+    assert_int_equal(held, first + 3 * ((1 << 20) - (64 << 10)));
+    for (int i = 0; i < 3; i++) {
+        if (chat_render(c, template_json_value(j), NULL, false, &out) != STATUS_OK)
+            fail_msg("%s", status_message());
+        assert_int_equal(out.length, 10 * 20000 + 6 + 11);
+        template_output_close(&out);
+        assert_int_equal(chat_bytes(c), held);
+    }
+    for (int grows = 0; grows < 2; grows++) {
+        status bounded = grows ? STATUS_NO_FIT : STATUS_INVALID;
+        o = (template_options){ .memory = 256 << 10, .output = 300000, .may_grow = grows };
+        chat_reserve(c, &o);
+        assert_int_equal(chat_render(c, template_json_value(j), NULL, false, &out), bounded);
+        assert_non_null(strstr(status_message(), "it takes more than 262144 bytes of memory"));
+        o = (template_options){ .memory = 1 << 20, .output = 200000, .may_grow = grows };
+        chat_reserve(c, &o);
+        assert_int_equal(chat_render(c, template_json_value(j), NULL, false, &out), bounded);
+        assert_non_null(strstr(status_message(), "it writes more than 200000 bytes"));
+    }
+    template_json_close(j);
+    chat_close(c);
+}
+
+static void prompts_and_ranges_are_bounded(void **state) {
+    (void)state;
+    chat *c;
+    bool there;
+    template_output out;
+    template_options o;
+    char many[4000] = "[";
+    /* Looking for the prompt may want more than the chat: what is learned must not depend on the bound. */
+    put("chat_template.jinja", "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+                               "{% if add_generation_prompt %}{{ ('x' * 300000) | length }}{% endif %}");
+    assert_int_equal(chat_open(folder, &c, &there), STATUS_OK);
+    template_json *j = read_json(two_turns);
+    o = (template_options){ .memory = 256 << 10, .output = 300000, .may_grow = true };
+    chat_reserve(c, &o);
+    assert_int_equal(chat_render(c, template_json_value(j), NULL, false, &out), STATUS_NO_FIT);
+    o.plain = true;
+    chat_reserve(c, &o);
+    assert_int_equal(chat_render(c, template_json_value(j), NULL, false, &out), STATUS_OK);
+    template_output_close(&out);
+    template_json_close(j);
+    /* Ranges count as text does. */
+    for (int i = 0; i < 60; i++)
+        strcat(many, i ? ",{\"role\":\"user\",\"content\":\"a\"}" : "{\"role\":\"user\",\"content\":\"a\"}");
+    j = read_json(strcat(many, "]"));
+    o = (template_options){ .memory = 256 << 10, .output = 700, .may_grow = true };
+    chat_reserve(c, &o);
+    assert_int_equal(chat_render(c, template_json_value(j), NULL, false, &out), STATUS_NO_FIT);
+    assert_string_equal(strstr(status_message(), "it makes"), "it makes more than 37 ranges of a chat");
+    o.output = 2000;
+    chat_reserve(c, &o);
+    assert_int_equal(chat_render(c, template_json_value(j), NULL, false, &out), STATUS_OK);
+    assert_int_equal(out.range_count, 60);
+    template_output_close(&out);
+    template_json_close(j);
+    chat_close(c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_directory_without_any_has_none, clear),
@@ -328,6 +406,8 @@ int main(void) {
         cmocka_unit_test_teardown(more_tokens_than_there_may_be, clear),
         cmocka_unit_test_teardown(conversations_are_checked, clear),
         cmocka_unit_test_teardown(memory_is_kept_and_counted, clear),
+        cmocka_unit_test_teardown(memory_is_reserved, clear),
+        cmocka_unit_test_teardown(prompts_and_ranges_are_bounded, clear),
         cmocka_unit_test_teardown(a_tokenizer_is_there_or_not, clear),
     };
     return cmocka_run_group_tests_name("chat", tests, scratch_open, scratch_close);
