@@ -332,6 +332,29 @@ static void memory_does_not_grow_with_the_data(void **state) {
     assert_int_equal(planned[0], planned[1]);
 }
 
+/* A template that takes much and says little: what it takes is planned, and not in what others leave over. */
+static void what_a_template_takes_is_planned(void **state) {
+    (void)state;
+    make_tools_model(
+        "gpt2", NULL,
+        "{% for m in messages %}{% for i in range(20) %}{{ (m.content ~ i) | length }}{% endfor %}</s>"
+        "{% endfor %}");
+    FILE *file = fopen("long.jsonl", "wb");
+    fprintf(file,
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"%0*d\"}, {\"role\": \"assistant\"}]}\n",
+            1000000, 7);
+    assert_int_equal(fclose(file), 0);
+    command_result r =
+        command_run("tokenize m --data long.jsonl --out long.safetensors --learn all --json --threads 1");
+    json_document d;
+    assert_int_equal(r.exit, 0);
+    assert_int_equal(json_parse("it", r.out, strlen(r.out), &d), STATUS_OK);
+    assert_int_equal(command_number(&d, "planned_again"), 0);
+    assert_true(command_number(&d, "peak_bytes") <= command_number(&d, "planned_bytes"));
+    json_close(&d);
+    command_free(&r);
+}
+
 /* transformers takes the template of this name where there are tools, even none of them. */
 static void a_template_for_tools_is_taken(void **state) {
     (void)state;
@@ -433,6 +456,7 @@ int main(void) {
         cmocka_unit_test(drawn_chats_are_as_read_at_once),
         cmocka_unit_test(a_prompt_is_what_was_trained_on),
         cmocka_unit_test(memory_does_not_grow_with_the_data),
+        cmocka_unit_test(what_a_template_takes_is_planned),
         cmocka_unit_test(a_template_for_tools_is_taken),
         cmocka_unit_test(tools_that_are_wrong_are_said),
         cmocka_unit_test(what_a_template_makes_long_is_planned),
