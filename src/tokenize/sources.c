@@ -91,6 +91,7 @@ static status find_form(sources *s, const document_options *o, const char *const
     if (kind_of(columns, *count) != SOURCE_MESSAGES)
         return names_chats(found) ? of_messages(s->options->columns) : STATUS_OK;
     if (found[ROLE] || found[CONTENT]) columns[SOURCE_CHAT].members = s->members;
+    if (!found[TOOLS] && strcmp(columns[SOURCE_CHAT].name, words[TOOLS]) == 0) return STATUS_OK;
     columns[SOURCE_TOOLS] = (document_column){ .name = or_word(found, TOOLS) };
     *count = 2;
     return STATUS_OK;

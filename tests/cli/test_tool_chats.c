@@ -174,6 +174,7 @@ static void chats_with_tools_by_hand(void **state) {
         snprintf(data, sizeof data, "{%s\"messages\": " ASKS CALLS "}\n", none[i]);
         expect_chat("c.jsonl", data, "", chat_said);
     }
+    expect_chat("c.jsonl", "{\"tools\": " ASKS CALLS "}\n", "--columns messages=tools", chat_said);
     /* where role or content are named other members pass, whatever they are */
     expect_chat("c.jsonl",
                 "{\"messages\": [{\"from\": \"human\", \"value\": [{\"text\": 7}], \"tool_calls\": [[]]}]}",

@@ -38,7 +38,7 @@ void *aligned_alloc(size_t alignment, size_t bytes) { return calls++, __libc_mem
 #endif
 
 static const document_column text_column[] = { { "text", false, NULL } };
-static const document_column chat_column[] = { { "messages", true, NULL } };
+static const document_column chat_columns[] = { { "messages", true, NULL }, { "tools", false, NULL } };
 
 /* The room is exactly what was planned, with a page behind it that must stay as it is. */
 static void read_counted(const document_options *o) {
@@ -71,8 +71,12 @@ static void parquet_takes_what_is_planned(void **state) {
     for (int i = 0; i < count; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s/tests/data/parquet/%s", SNUG_ROOT, items[i]->d_name);
-        bool chat = strncmp(items[i]->d_name, "chat", 4) == 0;
-        document_options o = { .path = path, .columns = chat ? chat_column : text_column, .column_count = 1 };
+        bool tools = strncmp(items[i]->d_name, "tools", 5) == 0,
+             chat = tools || strncmp(items[i]->d_name, "chat", 4) == 0;
+        document_options o = { .path = path,
+                               .columns = chat ? chat_columns : text_column,
+                               .column_count = 1 };
+        if (tools) o.column_count = 2, o.optional = 2;
         uint64_t bytes;
         bool pair = strncmp(items[i]->d_name, "pair", 4) == 0;
         bool without =
@@ -81,6 +85,22 @@ static void parquet_takes_what_is_planned(void **state) {
         free(items[i]);
     }
     free(items);
+}
+
+/* What is no string comes as JSON, through the same buffer. */
+static void values_take_what_is_planned(void **state) {
+    (void)state;
+    FILE *file = fopen("v.jsonl", "w");
+    for (int k = 0; k < 3000; k++)
+        fprintf(
+            file,
+            "{\"tools\":[{\"f\":%d}],\"messages\":[{\"n\":-1.5e3,\"c\":[{\"a\":\"\\u00e9\\n\"},[null]]}]}\n",
+            k);
+    fclose(file);
+    document_options o = {
+        .path = "v.jsonl", .columns = chat_columns, .column_count = 2, .json = 3, .optional = 2
+    };
+    read_counted(&o);
 }
 
 /* Packed by the programs themselves; where one is not there, so much is left out. */
@@ -117,6 +137,7 @@ static void texts_take_what_is_planned(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parquet_takes_what_is_planned),
+        cmocka_unit_test(values_take_what_is_planned),
         cmocka_unit_test(texts_take_what_is_planned),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
