@@ -265,16 +265,21 @@ static void conversations_are_checked(void **state) {
     template_output_close(&out);
 }
 
+/* Its template writes what was said 20,000 times. */
+static void open_repeating(chat **c) {
+    bool there;
+    put("chat_template.jinja",
+        "{% for m in messages %}<{{ m.role }}>{{ (m.content | upper) * 20000 }}{% endfor %}");
+    assert_int_equal(chat_open(folder, c, &there), STATUS_OK);
+}
+
 /* A rendering leaves its memory for the next one: what is held grows with the largest alone, and the same
  * chats are refused before and after. */
 static void memory_is_kept_and_counted(void **state) {
     (void)state;
     chat *c;
-    bool there;
     template_output out;
-    put("chat_template.jinja",
-        "{% for m in messages %}<{{ m.role }}>{{ (m.content | upper) * 20000 }}{% endfor %}");
-    assert_int_equal(chat_open(folder, &c, &there), STATUS_OK);
+    open_repeating(&c);
     uint64_t first = chat_bytes(c);
     assert_in_range(first, 3 << 16, (3 << 16) + (40 << 10));
     template_json *small = read_json(
@@ -325,11 +330,8 @@ static const char two_turns[] =
 static void memory_is_reserved(void **state) {
     (void)state;
     chat *c;
-    bool there;
     template_output out;
-    put("chat_template.jinja",
-        "{% for m in messages %}<{{ m.role }}>{{ (m.content | upper) * 20000 }}{% endfor %}");
-    assert_int_equal(chat_open(folder, &c, &there), STATUS_OK);
+    open_repeating(&c);
     uint64_t first = chat_bytes(c);
     template_json *j = read_json(two_turns);
     template_options o = { .memory = 1 << 20, .output = 300000, .may_grow = true };
