@@ -159,7 +159,7 @@ static void chats_with_tools_by_hand(void **state) {
                 "--columns messages=talk,tools=functions", said);
     assert_true(command_says(
         "tokenize m --data c.jsonl --columns tools=functions,messages=talk --out says.safetensors", 0,
-        "Data: 1 chats, 1 with tools, "));
+        "Data: 1 chat, 1 with tools, "));
     /* a string that holds them */
     expect_chat("c.jsonl", "{\"tools\": \"[{\\\"name\\\": \\\"f\\\"}, {}]\", \"messages\": " ASKS CALLS "}\n",
                 "", strcat(strcpy(said, "[{\"name\": \"f\"}][{}]"), chat_said));
