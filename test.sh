@@ -18,11 +18,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 #   other), what compares planned with resident memory, and what trains.
 not_sanitized='^test_(cli|memory_from_outside|runs|kills|failures|install|guide|measure|wider|resume|resume_budgets'
 not_sanitized+='|solve|precision|same_run|lines|front|recorded_plans|combinations|estimate|(estimate|search)_time'
-not_sanitized+='|predict|progress|refusals)$'
+not_sanitized+='|predict|progress|refusals|mixes)$'
 sanitized_alone='^(fuzz_.*|test_(json|safetensors|file|event_file|formats|masking|graph|schedule|comm|journal'
 sanitized_alone+='|options|texts|status|emit|readers|gaps|hard_configs|bad_inputs|cluster|oom|torch|vllm|llmc'
 sanitized_alone+='|llama_cpp|libraries|published|besides|hours|documents|parquet|packed_samples|template|tokenizer'
-sanitized_alone+='|tokenize|token_files|token_runs|labelled|export))$'
+sanitized_alone+='|tokenize|token_files|token_runs|labelled|export|windows|fill|mixing|tool_chats|learned_tokens|bpe))$'
 
 sanitize=yes
 for option; do

@@ -217,6 +217,15 @@ uint64_t command_least_budget(const char *line) {
     return least;
 }
 
+void command_shell(const char *format, ...) {
+    char line[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (system(line) != 0) fail_msg("%s", line);
+}
+
 void command_make_files(void) {
     static const char config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, "
                                  "\"n_positions\": 32, \"vocab_size\": 256}\n";

@@ -34,6 +34,9 @@ bool command_says(const char *line, int code, const char *words);
 pid_t command_start(const char *line, const char *const *with, int out);
 command_result command_wait(pid_t pid);
 
+/* A line of the shell, which must end well. */
+void command_shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Of JSON text: the value at "predicted.by_category.weights". */
 json_value command_value(const json_document *d, const char *path);
 uint64_t command_number(const json_document *d, const char *path);

@@ -15,15 +15,6 @@
 #include "io/scratch.h"
 #include "language/tokenizer_of.h"
 
-static void shell(const char *format, ...) {
-    char line[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    if (system(line) != 0) fail_msg("%s", line);
-}
-
 static void put(const char *path, const char *words) { scratch_write(path, words, strlen(words)); }
 
 static void run(int code, const char *format, ...) {
@@ -64,12 +55,12 @@ static const char ENCODER[] =
 /* Weights that differ from row to row. */
 static void make_model(const char *name, const char *format, int size, const char *tied) {
     char config[600], path[64];
-    shell("rm -rf made %s && mkdir made", name);
+    command_shell("rm -rf made %s && mkdir made", name);
     snprintf(config, sizeof config, format, size, tied);
     put("made/config.json", config);
     put("made/tokenizer.json", TOKENIZER("", LISTED));
     run(0, "train made" COURSE "--lr 1e-2 --steps 12 --out %s", name);
-    shell("rm -r %s/data", name);
+    command_shell("rm -r %s/data", name);
     snprintf(path, sizeof path, "%s/tokenizer_config.json", name);
     put(path,
         "{\"eos_token\": \"[E]\",\n \"added_tokens_decoder\": {\"6\": {\"content\": \"[E]\"}}, \"x\": 1}");
@@ -256,7 +247,7 @@ static void a_run_keeps_to_its_budget(void **state) {
     static const char course[] =
         "llama --data made.safetensors --context 16 --batch 4 --steps 1 --add-token <a>";
     char line[512];
-    shell("rm -rf o");
+    command_shell("rm -rf o");
     run(0, "tokenize llama --data text.jsonl --add-token <a> --out made.safetensors --quiet");
     snprintf(line, sizeof line, "plan %s --json", course);
     uint64_t least = command_least_budget(line);
@@ -328,7 +319,7 @@ static void every_form_of_the_files_is_taken(void **state) {
                   { TOKENIZER("", ", \"added_tokens\": [ ]"), WORDS },
                   { TOKENIZER("\"added_tokens\": [" ENTRY(7, "\\\"\\u0061") " ], ", ""), WORDS + 1 },
                   { unigram, 3 } };
-    shell("rm -rf form && cp -r llama form && rm form/tokenizer_config.json form/model.safetensors");
+    command_shell("rm -rf form && cp -r llama form && rm form/tokenizer_config.json form/model.safetensors");
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         put("form/tokenizer.json", forms[i].tokenizer);
         run(0, "train form" STILL "--add-token <\"\\é> --out o --overwrite");
@@ -358,13 +349,13 @@ static void a_resumed_run_is_the_same(void **state) {
     static const char line[] = COURSE "--steps 6 --save-every 2 --keep 9 --schedule constant ";
     static const char *const models[] = { "llama", "padded" };
     for (int i = 0; i < 2; i++) {
-        shell("rm -rf whole cut");
+        command_shell("rm -rf whole cut");
         run(0, "train %s%s--add-token <a> --out whole --threads 1", models[i], line);
-        shell("cp -r whole cut && rm -r cut/checkpoint-4 cut/checkpoint-6 cut/*.safetensors "
-              "cut/tokenizer.json");
+        command_shell("cp -r whole cut && rm -r cut/checkpoint-4 cut/checkpoint-6 cut/*.safetensors "
+                      "cut/tokenizer.json");
         run(0, "train %s%s--add-token <a> --out cut --resume --threads 2", models[i], line);
-        shell("cmp whole/model.safetensors cut/model.safetensors && cmp whole/tokenizer.json "
-              "cut/tokenizer.json");
+        command_shell("cmp whole/model.safetensors cut/model.safetensors && cmp whole/tokenizer.json "
+                      "cut/tokenizer.json");
         char without[300], other[300];
         snprintf(without, sizeof without, "train %s%s--out cut --resume", models[i], line);
         snprintf(other, sizeof other, "train %s%s--out cut --resume --add-token <b>", models[i], line);
@@ -404,7 +395,7 @@ static void what_can_not_be_is_refused(void **state) {
                    "train llama --data made.safetensors --steps 1 --out llama --overwrite --add-token <a>");
     expect_refusal("is no model directory with a tokenizer.json", "plan gpt2 --add-token <a>");
     expect_refusal("is no model directory with a tokenizer.json", "plan llama/config.json --add-token <a>");
-    shell("rm -rf other && cp -r llama other");
+    command_shell("rm -rf other && cp -r llama other");
     put("other/tokenizer_config.json", "{\"added_tokens_decoder\": {\"7\": {\"content\": \"<x>\"}}}");
     expect_refusal("gives the id 7 to a token that", "plan other --add-token <a>");
     put("other/tokenizer_config.json", "{\"added_tokens_decoder\": {\"9\": {\"content\": \"<x>\"}}}");

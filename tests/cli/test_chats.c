@@ -14,10 +14,6 @@
 #include "io/scratch.h"
 #include "language/tokenizer_of.h"
 
-static void shell(const char *line) {
-    if (system(line) != 0) fail_msg("%s", line);
-}
-
 static void put(const char *path, const char *words) { scratch_write(path, words, strlen(words)); }
 
 #define TEMPLATE                                                                                             \
@@ -56,10 +52,10 @@ static void make_model(const char *kind, const char *name, int size) {
              "rm -rf made %s && mkdir made && echo '{\"model_type\": \"gpt2\", \"vocab_size\": %d, "
              "\"n_positions\": 256, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 2}' > made/config.json",
              name, size);
-    shell(line);
+    command_shell("%s", line);
     if (kind) {
         snprintf(line, sizeof line, "cp %s/tests/text/golden/%s.json made/tokenizer.json", SNUG_ROOT, kind);
-        shell(line);
+        command_shell("%s", line);
     }
     write_data("made", kind);
     snprintf(line, sizeof line,
@@ -152,7 +148,7 @@ static char *read_all(const char *path) {
 static char *heard(const char *line) {
     char full[1024];
     snprintf(full, sizeof full, "{ %s; } >said 2>err", line);
-    shell(full);
+    command_shell("%s", full);
     return read_all("said");
 }
 
@@ -178,7 +174,7 @@ static void a_conversation_goes_on(void **state) {
         for (int i = 0; i < 3; i++) {
             fprintf(file, ",{\"role\":\"user\",\"content\":\"%s\"}", asked[i]);
             fflush(file);
-            shell("cat grown.json > whole.json && echo ']' >> whole.json");
+            command_shell("cat grown.json > whole.json && echo ']' >> whole.json");
             snprintf(line, sizeof line,
                      "generate %s --chat-file whole.json --temperature 0 --tokens 6 --repetition-penalty 1.5 "
                      "--quiet --json",
@@ -211,16 +207,16 @@ static void a_conversation_ends_where_the_context_does(void **state) {
              "yes aaaaaaaaaaaaaaaaaaaa | " SNUG
              "generate bytes --chat --temperature 0 --tokens 2 >said 2>err; test $? "
              "= 2");
-    shell(line);
+    command_shell("%s", line);
     err = read_all("err");
     if (!strstr(err, "the conversation has ")) fail_msg("%s", err);
     assert_non_null(strstr(err, "nothing can be added"));
     snprintf(line, sizeof line,
              "head -c 70000 /dev/zero | tr '\\0' a | " SNUG "generate bytes --chat >said 2>err; "
              "test $? = 2 && test ! -s said");
-    shell(line);
+    command_shell("%s", line);
     assert_non_null(strstr(read_all("err"), "a line of more than 65536 bytes"));
-    shell("head -c 3 /dev/zero | " SNUG "generate bytes --chat 2>err; test $? = 2");
+    command_shell("head -c 3 /dev/zero | " SNUG "generate bytes --chat 2>err; test $? = 2");
     assert_non_null(strstr(read_all("err"), "zero byte"));
 }
 
@@ -258,8 +254,9 @@ static void long_chats_keep_to_the_budget(void **state) {
                     messages < 100 ? "" : "a");
         fprintf(file, "]");
         fclose(file);
-        shell("cp -r bytes short && echo '{{ messages | map(attribute=\"content\") | join }}{{ \"a\" }}' > "
-              "short/chat_template.jinja");
+        command_shell(
+            "cp -r bytes short && echo '{{ messages | map(attribute=\"content\") | join }}{{ \"a\" }}' > "
+            "short/chat_template.jinja");
         command_result r =
             command_run("generate short --chat-file long.json --tokens 1 --threads 1 --memory 24MiB");
         if (r.exit != (messages < 100 ? 0 : 2)) fail_msg("%d messages: exit %d, %s", messages, r.exit, r.err);
@@ -296,11 +293,11 @@ static void what_is_no_chat_is_refused(void **state) {
         snprintf(line, sizeof line, "generate bytes %s", cases[i][0]);
         if (!command_says(line, 2, cases[i][1])) fail_msg("%s", line);
     }
-    shell("cp -r words broken && echo '{\"model\": 1}' > broken/tokenizer.json");
+    command_shell("cp -r words broken && echo '{\"model\": 1}' > broken/tokenizer.json");
     assert_true(command_says("generate broken --chat --prompt a", 2, "broken/tokenizer.json"));
-    shell("mv broken/tokenizer.json broken/tokenizer.model");
+    command_shell("mv broken/tokenizer.json broken/tokenizer.model");
     assert_true(command_says("generate broken --chat --prompt a", 2, "tokenizer.model"));
-    shell("cp -r bytes plain && rm plain/chat_template.jinja");
+    command_shell("cp -r bytes plain && rm plain/chat_template.jinja");
     assert_true(command_says("generate plain --chat --prompt a", 2, "plain has no chat template"));
     put("plain/chat_template.jinja", "{% for %}");
     assert_true(command_says("generate plain --chat --prompt a", 2, "plain/chat_template.jinja: line 1"));

@@ -22,10 +22,6 @@ static void expect(int code, const char *line, const char *words) {
     if (!command_says(line, code, words)) fail_msg("%s: not exit %d with '%s'", line, code, words);
 }
 
-static void shell(const char *line) {
-    if (system(line) != 0) fail_msg("%s", line);
-}
-
 static double number_of(const char *run, const char *path) {
     char file[256];
     json_document d;
@@ -114,7 +110,7 @@ static void it_stops_where_nothing_becomes_better(void **state) {
     if (loss - kept > 1e-5 * kept || kept - loss > 1e-5 * kept) fail_msg("%.9g, not %.9g", loss, kept);
     json_close(&d);
     command_free(&r);
-    shell("! cmp -s early/model.safetensors early/best/model.safetensors");
+    command_shell("! cmp -s early/model.safetensors early/best/model.safetensors");
 }
 
 /* From each of its checkpoints it comes to the same files, also from the one where it stopped. */
@@ -122,33 +118,33 @@ static void a_resumed_run_stops_at_the_same_place(void **state) {
     (void)state;
     char line[512];
     int64_t steps = steps_of("early");
-    shell("mkdir tries");
+    command_shell("mkdir tries");
     for (int64_t from = 3; from <= steps; from++) {
         snprintf(line, sizeof line, "early/checkpoint-%lld", (long long)from);
         if (access(line, F_OK) != 0) continue;
-        shell("rm -rf tries && cp -r early tries");
+        command_shell("rm -rf tries && cp -r early tries");
         for (int64_t k = from + 1; k <= steps; k++) {
             snprintf(line, sizeof line, "rm -rf tries/checkpoint-%lld", (long long)k);
-            shell(line);
+            command_shell("%s", line);
         }
         command_expect(0, "train " WORSE "--patience 2 --out tries --resume");
         assert_int_equal(steps_of("tries"), steps);
-        shell("cmp tries/model.safetensors early/model.safetensors");
-        shell("cmp tries/best/model.safetensors early/best/model.safetensors");
+        command_shell("cmp tries/model.safetensors early/model.safetensors");
+        command_shell("cmp tries/best/model.safetensors early/best/model.safetensors");
     }
-    shell("test -d early/checkpoint-3");
+    command_shell("test -d early/checkpoint-3");
     command_expect(0, "train " WORSE "--patience 2 --out early --resume");
-    shell("cmp tries/model.safetensors early/model.safetensors");
+    command_shell("cmp tries/model.safetensors early/model.safetensors");
 }
 
 static void another_run_removes_the_best(void **state) {
     (void)state;
-    shell("cp -r early over && touch over/best/mine");
+    command_shell("cp -r early over && touch over/best/mine");
     command_expect(0, "train " RUN "--steps 2 --out over --overwrite");
-    shell("test ! -e over/best/model.safetensors && test -e over/best/mine");
-    shell("rm -rf over && cp -r early over");
+    command_shell("test ! -e over/best/model.safetensors && test -e over/best/mine");
+    command_shell("rm -rf over && cp -r early over");
     command_expect(0, "train " RUN "--steps 2 --out over --overwrite");
-    shell("test ! -e over/best");
+    command_shell("test ! -e over/best");
 }
 
 static void what_counts_validations_needs_some(void **state) {
@@ -178,13 +174,13 @@ static void the_model_may_be_written_in_other_types(void **state) {
         assert_true(half.st_size < whole.st_size * 6 / 10);
     }
     assert_true(wide.st_size > whole.st_size * 9 / 10);
-    shell("cmp f32/checkpoint-4/model.safetensors bf16/checkpoint-4/model.safetensors");
-    shell("grep -q bfloat16 bf16/config.json && grep -q float16 f16/config.json && grep -q float32 "
-          "wide/config.json");
+    command_shell("cmp f32/checkpoint-4/model.safetensors bf16/checkpoint-4/model.safetensors");
+    command_shell("grep -q bfloat16 bf16/config.json && grep -q float16 f16/config.json && grep -q float32 "
+                  "wide/config.json");
     expect(0, "train f16 --data text --eval-only --eval-samples 2", "validation loss");
-    shell("cp -r f32 again && rm -r again/checkpoint-4");
+    command_shell("cp -r f32 again && rm -r again/checkpoint-4");
     expect(0, "train " RUN "--steps 4 --save-every 2 --save-dtype f16 --out again --resume", "");
-    shell("cmp f16/model.safetensors again/model.safetensors");
+    command_shell("cmp f16/model.safetensors again/model.safetensors");
     expect(2, "train f16 --data text --lora rank=2 --save-dtype f16 --out o", "is of whole models");
 }
 
@@ -200,8 +196,9 @@ static void familiar_names_are_taken(void **state) {
     command_expect(0, "train tiny --data text --batch 4 --steps 3 --lr 0.01 --context 16 --warmup 1 --clip 2 "
                       "--eval-every 2 --save-every 2 --keep 1 --beta1 0.8 --beta2 0.9 --precision mixed-bf16 "
                       "--workers 0 --out ours --threads 2 --micro-batch 4 --quiet");
-    shell("cmp theirs/model.safetensors ours/model.safetensors && ls ours theirs | grep -c checkpoint-3 | "
-          "grep -qx 2");
+    command_shell(
+        "cmp theirs/model.safetensors ours/model.safetensors && ls ours theirs | grep -c checkpoint-3 | "
+        "grep -qx 2");
     expect(2, "train tiny --data text --batch-size 4 --batch 4 --out o", "--batch is given twice");
     expect(2, "train tiny --data text --bf16=1 --out o", "--bf16 takes no value");
     expect(2, "train tiny --data text --learning-rate --out o", "--learning-rate wants a value");

@@ -28,15 +28,6 @@
     "\"intermediate_size\": 48, \"max_position_embeddings\": 64"
 #define LLAMA "{\"model_type\": \"llama\", " SIZES ", \"vocab_size\": 400"
 
-static void shell(const char *format, ...) {
-    char line[1024];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(line, sizeof line, format, list);
-    va_end(list);
-    if (system(line) != 0) fail_msg("%s", line);
-}
-
 /* A model directory of that configuration with weights, as if it had been trained. */
 static void make_model(const char *name, const char *config) {
     char path[128], line[256];
@@ -57,7 +48,7 @@ static int make_models(void **state) {
                         "\"n_positions\": 32, \"vocab_size\": 260, \"layer_norm_epsilon\": 0.001}");
     make_model("llama",
                LLAMA ", \"rms_norm_eps\": 0.002, \"rope_theta\": 5000, \"tie_word_embeddings\": false}");
-    shell("cp " GOLDEN "gpt2.json llama/tokenizer.json");
+    command_shell("cp " GOLDEN "gpt2.json llama/tokenizer.json");
     command_expect(0, "train bytes --data text --out adapter --lora rank=2 --steps 1 --context 8 --quiet");
     return 0;
 }
@@ -322,7 +313,7 @@ static void what_has_no_token_is_named(void **state) {
 static void a_vocabulary_that_is_larger_is_refused(void **state) {
     (void)state;
     make_model("short", "{\"model_type\": \"llama\", " SIZES ", \"vocab_size\": 379}");
-    shell("cp " GOLDEN "gpt2.json short/tokenizer.json");
+    command_shell("cp " GOLDEN "gpt2.json short/tokenizer.json");
     assert_true(command_says("export short --to gguf --out never.gguf", 2,
                              "short/tokenizer.json has tokens up to the id 379, and the model has 379"));
 }
@@ -334,7 +325,7 @@ static void what_is_said_of_tokens_is_carried(void **state) {
         "\"added_tokens_decoder\": {\"0\": {\"content\": \"x\"}}, "
         "\"chat_template\": [{\"template\": \"{{ 'caf\\u00e9' }}\", \"name\": \"default\"}, "
         "{\"name\": \"tools\", \"template\": \"no\"}]}";
-    shell("rm -rf said && cp -r llama said");
+    command_shell("rm -rf said && cp -r llama said");
     scratch_write("said/tokenizer_config.json", config, sizeof config - 1);
     gguf_reader *r = exported("said");
     assert_true(gguf_reader_says(r, "tokenizer.chat_template", "{{ 'caf\xc3\xa9' }}"));
@@ -368,7 +359,7 @@ static void tokens_are_looked_for_as_elsewhere(void **state) {
     static const char map[] = "{\"eos_token\": \"<|endoftext|>\", \"pad_token\": {\"content\": \"!\"}}",
                       older[] = "{\"tokenizer_class\": \"GPT2TokenizerFast\"}",
                       other[] = "{\"tokenizer_class\": \"LlamaTokenizer\"}";
-    shell("rm -rf older && cp -r llama older");
+    command_shell("rm -rf older && cp -r llama older");
     scratch_write("older/special_tokens_map.json", map, sizeof map - 1);
     gguf_reader *r = exported("older");
     uint32_t end = gguf_reader_u32(r, "tokenizer.ggml.eos_token_id"),
@@ -376,7 +367,7 @@ static void tokens_are_looked_for_as_elsewhere(void **state) {
     assert_true(gguf_reader_item(r, "tokenizer.ggml.tokens", end, "<|endoftext|>"));
     assert_true(gguf_reader_item(r, "tokenizer.ggml.tokens", padding, "!"));
     gguf_reader_close(r);
-    shell("rm older/special_tokens_map.json");
+    command_shell("rm older/special_tokens_map.json");
     scratch_write("older/tokenizer_config.json", older, sizeof older - 1);
     r = exported("older");
     assert_int_equal(gguf_reader_u32(r, "tokenizer.ggml.eos_token_id"), end);
@@ -391,7 +382,7 @@ static void tokens_are_looked_for_as_elsewhere(void **state) {
 /* What stands before a text is looked at, not what the file says of it. */
 static void what_begins_a_text_is_found(void **state) {
     (void)state;
-    shell("rm -rf begun && cp -r llama begun && cp " GOLDEN "llama3.json begun/tokenizer.json");
+    command_shell("rm -rf begun && cp -r llama begun && cp " GOLDEN "llama3.json begun/tokenizer.json");
     gguf_reader *r = exported("begun");
     assert_true(gguf_reader_says(r, "tokenizer.ggml.pre", "llama-bpe"));
     assert_int_equal(gguf_reader_u32(r, "tokenizer.ggml.add_bos_token"), 1);
@@ -399,30 +390,31 @@ static void what_begins_a_text_is_found(void **state) {
     uint32_t begin = gguf_reader_u32(r, "tokenizer.ggml.bos_token_id");
     assert_true(gguf_reader_item(r, "tokenizer.ggml.tokens", begin, "<|begin_of_text|>"));
     gguf_reader_close(r);
-    shell("sed -i 's/\"invert\": *false/\"invert\": true/' begun/tokenizer.json");
+    command_shell("sed -i 's/\"invert\": *false/\"invert\": true/' begun/tokenizer.json");
     assert_true(
         command_says("export begun --to gguf --out never.gguf", 2, "no pre_tokenizer with ignore_merges"));
-    shell("sed 's/\"add_prefix_space\": *false/\"add_prefix_space\": true/' " GOLDEN
-          "gpt2.json >begun/tokenizer.json");
+    command_shell("sed 's/\"add_prefix_space\": *false/\"add_prefix_space\": true/' " GOLDEN
+                  "gpt2.json >begun/tokenizer.json");
     assert_true(command_says("export begun --to gguf --out never.gguf", 2, "no pre_tokenizer like this one"));
 }
 
 /* Names that stand for nothing: where they are tokens already, where there are none left, and of a model. */
 static void names_mean_what_they_say(void **state) {
     (void)state;
-    shell("rm -rf named && cp -r llama named && sed 's/<|endoftext|>/[PAD399]/g' " GOLDEN
-          "gpt2.json >named/tokenizer.json");
+    command_shell("rm -rf named && cp -r llama named && sed 's/<|endoftext|>/[PAD399]/g' " GOLDEN
+                  "gpt2.json >named/tokenizer.json");
     gguf_reader *r = exported("named");
     assert_true(gguf_reader_says(r, "general.name", "named"));
     assert_true(gguf_reader_item(r, "tokenizer.ggml.tokens", 399, "[PAD399]_"));
     assert_true(gguf_reader_item(r, "tokenizer.ggml.tokens", 398, "[PAD398]"));
     gguf_reader_close(r);
-    shell("rm -rf my-Phi-3 && cp -r llama my-Phi-3"); /* llama.cpp would look for tokens that are not there */
+    command_shell(
+        "rm -rf my-Phi-3 && cp -r llama my-Phi-3"); /* llama.cpp would look for tokens that are not there */
     r = exported("my-Phi-3/");
     assert_null(gguf_reader_find(r, "general.name"));
     gguf_reader_close(r);
     make_model("whole", "{\"model_type\": \"llama\", " SIZES ", \"vocab_size\": 380}");
-    shell("cp " GOLDEN "gpt2.json whole/tokenizer.json");
+    command_shell("cp " GOLDEN "gpt2.json whole/tokenizer.json");
     assert_true(command_says("export whole --to gguf --out never.gguf", 2, "nothing says which token of"));
 }
 
@@ -446,7 +438,7 @@ static void characters_have_scores(void **state) {
         f, ", \"\\u2581\": 257, \"a\": 258, \"b\": 259, \"ab\": 260, \"\\u2581a\": 261, \"\\u2581ab\": 262}, "
            "\"merges\": [\"a b\", [\"\\u2581\", \"a\"], \"\\u2581 ab\", \"\\u2581a b\"]}}");
     fclose(f);
-    shell("rm -rf sp && cp -r llama sp && cp sp.json sp/tokenizer.json");
+    command_shell("rm -rf sp && cp -r llama sp && cp sp.json sp/tokenizer.json");
     gguf_reader *r = exported("sp");
     assert_true(gguf_reader_says(r, "tokenizer.ggml.model", "llama"));
     assert_true(gguf_reader_item(r, "tokenizer.ggml.scores", 260, "-1"));
@@ -463,13 +455,13 @@ static void characters_have_scores(void **state) {
     unlink("n.gguf");
     assert_true(command_says("export sp --to gguf --out n.gguf", 0, "1 added tokens look at the blanks"));
     /* A pair that is not merged, and one whose merges stand apart. */
-    shell("sed -i 's/, \"\\\\u2581a b\"\\]/]/' sp/tokenizer.json");
+    command_shell("sed -i 's/, \"\\\\u2581a b\"\\]/]/' sp/tokenizer.json");
     assert_true(command_says("export sp --to gguf --out never.gguf", 2, "no order that scores can say"));
-    shell("sed 's/\\[\"a b\", \\(.*\\), \"\\\\u2581 ab\"/[\"\\\\u2581 ab\", \"a b\", \\1/' sp.json "
-          ">sp/tokenizer.json");
-    shell("! cmp -s sp.json sp/tokenizer.json");
+    command_shell("sed 's/\\[\"a b\", \\(.*\\), \"\\\\u2581 ab\"/[\"\\\\u2581 ab\", \"a b\", \\1/' sp.json "
+                  ">sp/tokenizer.json");
+    command_shell("! cmp -s sp.json sp/tokenizer.json");
     assert_true(command_says("export sp --to gguf --out never.gguf", 2, "no order that scores can say"));
-    shell("sed 's/<0x41>/<0xZZ>/' sp.json >sp/tokenizer.json");
+    command_shell("sed 's/<0x41>/<0xZZ>/' sp.json >sp/tokenizer.json");
     assert_true(command_says("export sp --to gguf --out never.gguf", 2, "no token '<0x41>'"));
 }
 
@@ -484,12 +476,13 @@ static void other_tokenizers_are_refused_by_name(void **state) {
                  { "deepseek", "llama.cpp has no pre_tokenizer like this one (Sequence)" },
                  { "llama2", "no order that scores can say" } };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        shell("rm -rf other && cp -r llama other && sed 's/\"vocab_size\": 400/\"vocab_size\": 4000/' "
-              "llama/config.json >other/config.json && cp " GOLDEN "%s.json other/tokenizer.json",
-              rows[i].file);
+        command_shell(
+            "rm -rf other && cp -r llama other && sed 's/\"vocab_size\": 400/\"vocab_size\": 4000/' "
+            "llama/config.json >other/config.json && cp " GOLDEN "%s.json other/tokenizer.json",
+            rows[i].file);
         assert_true(command_says("export other --to gguf --out never.gguf", 2, rows[i].words));
     }
-    shell("rm other/tokenizer.json && echo >other/tokenizer.model");
+    command_shell("rm other/tokenizer.json && echo >other/tokenizer.model");
     assert_true(
         command_says("export other --to gguf --out never.gguf", 2, "no tokenizer.json, which alone is read"));
     assert_int_not_equal(access("never.gguf", F_OK), 0);
@@ -583,7 +576,7 @@ static void nothing_is_written_where_something_is_wrong(void **state) {
         { "export big --to gguf --out never.gguf", 2, "more than F16 holds; choose --dtype f32 or bf16" },
     };
     command_expect(0, "quantize bytes --to int8 --out coded --quiet");
-    shell("rm -rf infinite big && cp -r bytes infinite && cp -r bytes big");
+    command_shell("rm -rf infinite big && cp -r bytes infinite && cp -r bytes big");
     const uint32_t bad[] = { 0x7f800000u, 0x47800000u /* 65536 */ };
     for (int i = 0; i < 2; i++) {
         FILE *f = fopen(i ? "big/model.safetensors" : "infinite/model.safetensors", "r+b");
@@ -603,11 +596,13 @@ static void a_disk_that_is_too_small_is_said_before(void **state) {
     (void)state;
     if (system("unshare -m true 2>/dev/null") != 0) skip();
     mkdir("small", 0700);
-    shell("unshare -m sh -c 'mount -t tmpfs -o size=32k none small && " SNUG_BUILD
-          "/snug export bytes --to gguf --out small/x.gguf 2>complaint; test $? = 3 && ls -A small | wc -l "
-          ">left'");
-    shell("grep -q 'the disk of small/x.gguf has 32.0 KiB left, and the file takes' complaint && grep -qx 0 "
-          "left");
+    command_shell(
+        "unshare -m sh -c 'mount -t tmpfs -o size=32k none small && " SNUG_BUILD
+        "/snug export bytes --to gguf --out small/x.gguf 2>complaint; test $? = 3 && ls -A small | wc -l "
+        ">left'");
+    command_shell(
+        "grep -q 'the disk of small/x.gguf has 32.0 KiB left, and the file takes' complaint && grep -qx 0 "
+        "left");
 }
 
 /* What is said of memory holds, and programs read the rest. */

@@ -20,15 +20,6 @@
 #define RUN "--batch 4 --eval-samples 6 --threads 2 --steps 6 --save-every 1 --keep 9 --quiet "
 #define MIX "--data a:0.5 --data b:0.3 --data c:0.2 "
 
-static void shell(const char *format, ...) {
-    char line[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    if (system(line) != 0) fail_msg("%s", line);
-}
-
 static void run(const char *format, ...) {
     char line[1024];
     va_list arguments;
@@ -65,10 +56,10 @@ static void a_weight_alone_says_nothing(void **state) {
     (void)state;
     run("train tiny --data a --out plain " RUN);
     run("train tiny --data a:0.3 --out weighed " RUN);
-    shell("cmp plain/model.safetensors weighed/model.safetensors");
-    shell("cp -r plain gone && rm -r gone/model.safetensors gone/checkpoint-[3-6]");
+    command_shell("cmp plain/model.safetensors weighed/model.safetensors");
+    command_shell("cp -r plain gone && rm -r gone/model.safetensors gone/checkpoint-[3-6]");
     run("train tiny --data a:7 --out gone --resume " RUN);
-    shell("cmp plain/model.safetensors gone/model.safetensors");
+    command_shell("cmp plain/model.safetensors gone/model.safetensors");
 }
 
 /* Threads, workers and where it was resumed. */
@@ -77,17 +68,17 @@ static void a_run_depends_on_its_places_alone(void **state) {
     static const char *const mixes[] = { MIX, "--data a --data b --data c ",
                                          "--data ids.u16:1 --data a:1.41421356 --data folder:0.7 " };
     for (size_t m = 0; m < sizeof mixes / sizeof *mixes; m++) {
-        shell("rm -rf whole other");
+        command_shell("rm -rf whole other");
         run("train tiny %s --out whole " RUN, mixes[m]);
         run("train tiny %s --out other --batch 4 --eval-samples 3 --threads 1 --steps 6 --workers 3 "
             "--quiet",
             mixes[m]);
-        shell("cmp whole/model.safetensors other/model.safetensors");
+        command_shell("cmp whole/model.safetensors other/model.safetensors");
         for (int step = 1; step < 6; step++) {
-            shell("rm -rf went && cp -r whole went && rm went/model.safetensors");
-            for (int later = step + 1; later <= 6; later++) shell("rm -r went/checkpoint-%d", later);
+            command_shell("rm -rf went && cp -r whole went && rm went/model.safetensors");
+            for (int later = step + 1; later <= 6; later++) command_shell("rm -r went/checkpoint-%d", later);
             run("train tiny %s --out went --resume --workers %d " RUN, mixes[m], step % 3);
-            shell("diff -r -x 'events.*' -x run.json -x metrics.jsonl whole went");
+            command_shell("diff -r -x 'events.*' -x run.json -x metrics.jsonl whole went");
         }
     }
 }
@@ -112,7 +103,7 @@ static void kills_change_nothing(void **state) {
     assert_true(file && fscanf(file, "%ld", &calls) == 1 && fclose(file) == 0);
     assert_true(calls > 50);
     for (long at = 3; at < calls; at += calls / 12) {
-        shell("rm -rf killed");
+        command_shell("rm -rf killed");
         assert_int_equal(start_killed(line, at), -1);
         command_result r = command_run(on);
         if (r.exit == 2) { /* killed before there was a checkpoint */
@@ -121,7 +112,7 @@ static void kills_change_nothing(void **state) {
         }
         if (r.exit) fail_msg("killed at %ld: exit %d, %s", at, r.exit, r.err);
         command_free(&r);
-        shell("cmp unkilled/model.safetensors killed/model.safetensors");
+        command_shell("cmp unkilled/model.safetensors killed/model.safetensors");
     }
 }
 
@@ -141,7 +132,7 @@ static void other_data_are_refused(void **state) {
         { "--data a:1 --data b:1.41421356 --data c:0.777", "shares was 5:3:2 and is 20" },
     };
     run("train tiny " MIX "--out first " RUN);
-    shell("rm -r first/checkpoint-[456] first/model.safetensors");
+    command_shell("rm -r first/checkpoint-[456] first/model.safetensors");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[512];
         snprintf(line, sizeof line, "train tiny %s --out first --resume " RUN, cases[i].data);
@@ -149,20 +140,20 @@ static void other_data_are_refused(void **state) {
     }
     run("train tiny --data a:50 --data b:30 --data c:20 --out first --resume " RUN); /* the same shares */
     run("train tiny --data a --out alone " RUN);
-    shell("rm -r alone/checkpoint-[456] alone/model.safetensors");
+    command_shell("rm -r alone/checkpoint-[456] alone/model.safetensors");
     expect(2, "train tiny --data a:0.5 --data b:0.5 --out alone --resume " RUN, "parts was 1 and is 2");
     /* Shares too long to be written out are known by a digest. */
 #define LONG "train tiny --data a:1 --data b:1.4142 --data c:0.777 --data a:0.577 --data b:0."
     run(LONG "301 --eval-data c --out long " RUN);
-    shell("rm -r long/checkpoint-[456] long/model.safetensors");
+    command_shell("rm -r long/checkpoint-[456] long/model.safetensors");
     expect(2, LONG "302 --eval-data c --out long --resume " RUN, "shares was ");
     run(LONG "301 --eval-data c --out long --resume " RUN);
     /* What only one of them has is seen, however little it is. */
-    shell("cp c kept && tr A-Z B-ZA <kept >c");
+    command_shell("cp c kept && tr A-Z B-ZA <kept >c");
     run("train tiny --data a:0.5 --data b:0.3 --data kept:0.2 --out told " RUN);
-    shell("rm -r told/checkpoint-[456] told/model.safetensors");
+    command_shell("rm -r told/checkpoint-[456] told/model.safetensors");
     expect(2, "train tiny " MIX "--out told --resume " RUN, "other data: digest was");
-    shell("mv kept c");
+    command_shell("mv kept c");
 }
 
 static void weights_without_a_meaning_are_refused(void **state) {
@@ -336,25 +327,27 @@ static const char CONFIG[] =
 /* Each part is made into a file of its own, and one of tokens is taken as it is. */
 static void parts_may_be_of_several_kinds(void **state) {
     (void)state;
-    shell("mkdir words && cp %s/tests/text/golden/gpt2.json words/tokenizer.json", SNUG_ROOT);
+    command_shell("mkdir words && cp %s/tests/text/golden/gpt2.json words/tokenizer.json", SNUG_ROOT);
     scratch_write("words/config.json", CONFIG, sizeof CONFIG - 1);
     scratch_write("words/tokenizer_config.json", "{\"eos_token\": \"</s>\"}", 21);
-    shell("for i in $(seq 80); do echo \"{\\\"prompt\\\": \\\"is $i cold\\\", \\\"completion\\\": \\\"it is "
-          "$i\\\"}\"; done >qa.jsonl");
+    command_shell(
+        "for i in $(seq 80); do echo \"{\\\"prompt\\\": \\\"is $i cold\\\", \\\"completion\\\": \\\"it is "
+        "$i\\\"}\"; done >qa.jsonl");
     run("tokenize words --data d.jsonl --out d.safetensors --quiet");
 #define WORDS "train words --data qa.jsonl:2 --data d.safetensors:1 --data d.jsonl:1 --context 32 "
     run(WORDS "--out kinds " RUN);
-    shell("test -e kinds/data/train-1.safetensors && test ! -e kinds/data/train-2.safetensors && "
-          "cmp kinds/data/train-3.safetensors d.safetensors");
-    shell("stat -c %%Y.%%i kinds/data/*.safetensors >was && rm -r kinds/model.safetensors "
-          "kinds/checkpoint-[456]"
-          " && cp kinds/checkpoint-3/model.safetensors third");
+    command_shell("test -e kinds/data/train-1.safetensors && test ! -e kinds/data/train-2.safetensors && "
+                  "cmp kinds/data/train-3.safetensors d.safetensors");
+    command_shell("stat -c %%Y.%%i kinds/data/*.safetensors >was && rm -r kinds/model.safetensors "
+                  "kinds/checkpoint-[456]"
+                  " && cp kinds/checkpoint-3/model.safetensors third");
     run(WORDS "--out kinds --resume " RUN);
-    shell("stat -c %%Y.%%i kinds/data/*.safetensors | cmp - was"); /* they were taken again */
+    command_shell("stat -c %%Y.%%i kinds/data/*.safetensors | cmp - was"); /* they were taken again */
     run(WORDS "--out again --workers 2 " RUN);
-    shell("cmp kinds/model.safetensors again/model.safetensors && ! cmp -s kinds/model.safetensors third");
+    command_shell(
+        "cmp kinds/model.safetensors again/model.safetensors && ! cmp -s kinds/model.safetensors third");
     /* The longest document of all parts decides on the context, wherever it stands. */
-    shell("printf '{\"text\": \"%%0150d\"}\\n%%.0s' $(seq 30) >long.jsonl");
+    command_shell("printf '{\"text\": \"%%0150d\"}\\n%%.0s' $(seq 30) >long.jsonl");
     static const char *const orders[] = { "d long qa", "long qa d", "qa d long" };
     for (int i = 0; i < 3; i++) {
         char line[512], parts[3][8];
@@ -380,7 +373,7 @@ static void parts_may_be_of_several_kinds(void **state) {
         snprintf(line, sizeof line,
                  "train words --data qa.jsonl:2 --data %s --context 32 --out broken --steps 1", refused[i]);
         expect(2, line, i == 0 ? "nowhere.jsonl" : "d.jsonl");
-        shell("test ! -e broken/data");
+        command_shell("test ! -e broken/data");
     }
 }
 

@@ -21,8 +21,6 @@
     "train tiny --data text --steps 6 --batch 4 --eval-samples 2 --threads 2 --save-every 2 --keep 9 "       \
     "--micro-batch 4 "
 
-static void shell(const char *line) { assert_int_equal(system(line), 0); }
-
 static void expect(int code, const char *line, const char *words) {
     if (!command_says(line, code, words)) fail_msg("%s: not exit %d with '%s'", line, code, words);
 }
@@ -33,7 +31,7 @@ static void earlier_versions_go_on(void **state) {
 #define EARLIER                                                                                              \
     "train earlier/config.json --data earlier/tokens.u16 --data-kind u16 --batch 4 --context 8 --steps 6 "   \
     "--save-every 3 --keep 2 --lr 0.01 --warmup 2 --eval-samples 2 "
-    shell("cp -r " SNUG_ROOT "/tests/cli/begun-by-167b34f earlier && chmod -R u+w earlier");
+    command_shell("cp -r " SNUG_ROOT "/tests/cli/begun-by-167b34f earlier && chmod -R u+w earlier");
     expect(0, EARLIER "--out earlier/run --resume",
            "resuming earlier/run/checkpoint-3 with the plan that it was begun with");
     expect(0, EARLIER "--out anew", "planned");
@@ -56,7 +54,7 @@ static void a_run_without_checkpoints_begins(void **state) {
     (void)state;
     expect(0, RUN "--out none --resume", "none has no checkpoint yet: the run begins at the start");
     expect(0, RUN "--out none --resume", "resuming none/checkpoint-6");
-    shell("cmp -s none/model.safetensors none/checkpoint-6/model.safetensors");
+    command_shell("cmp -s none/model.safetensors none/checkpoint-6/model.safetensors");
 }
 
 /* Whichever checkpoint a run went on from, its report has the loss of every step, and the validations. */
@@ -64,15 +62,16 @@ static void a_report_tells_of_all_steps(void **state) {
     (void)state;
     static const char *const gone[] = { "told/checkpoint-6", "told/checkpoint-[46]" };
     expect(0, RUN "--eval-every 1 --out told", "planned");
-    shell("mv told/run.json whole.json");
+    command_shell("mv told/run.json whole.json");
     for (int i = 0; i < 2; i++) {
         char line[128];
         snprintf(line, sizeof line, "rm -rf %s told/run.json told/model.safetensors", gone[i]);
-        shell(line);
+        command_shell("%s", line);
         expect(0, RUN "--eval-every 1 --out told --resume", "resuming told/checkpoint-");
-        shell("for list in losses eval_losses; do grep -h \"\\\"$list\\\"\" whole.json told/run.json > both "
-              "|| exit 1; "
-              "test $(wc -l < both) = 2 && test $(sort -u both | wc -l) = 1 || exit 1; done");
+        command_shell(
+            "for list in losses eval_losses; do grep -h \"\\\"$list\\\"\" whole.json told/run.json > both "
+            "|| exit 1; "
+            "test $(wc -l < both) = 2 && test $(sort -u both | wc -l) = 1 || exit 1; done");
     }
 }
 
@@ -120,7 +119,7 @@ static void edited_states_are_refused(void **state) {
         { "\"plan\"", "\"later\": 16, ", "resuming edited/checkpoint-6", true },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        shell("rm -rf edited && cp -r begun edited");
+        command_shell("rm -rf edited && cp -r begun edited");
         char *edited = insert(cases[i].before, cases[i].words);
         if (cases[i].sign)
             write_signed(edited);
@@ -133,7 +132,7 @@ static void edited_states_are_refused(void **state) {
 
 static void renamed_checkpoints_are_passed_over(void **state) {
     (void)state;
-    shell("rm -rf renamed && mkdir renamed && cp -r begun/checkpoint-2 renamed/checkpoint-4");
+    command_shell("rm -rf renamed && mkdir renamed && cp -r begun/checkpoint-2 renamed/checkpoint-4");
     expect(2, RUN "--out renamed --resume",
            "renamed/checkpoint-4 is passed over: it says that it is of step 2; begin anew");
     expect(0, RUN "--out fresh --resume renamed/checkpoint-4", "resuming renamed/checkpoint-4");
@@ -149,14 +148,14 @@ static void other_weights_are_noticed(void **state) {
     expect(0, RUN "--seed 7 --out other", "planned");
     snprintf(line, sizeof line, "train begun %s", rest);
     expect(0, line, "planned");
-    shell("rm -r tuned/checkpoint-4");
+    command_shell("rm -r tuned/checkpoint-4");
     snprintf(line, sizeof line, "train other %s --resume", rest);
     expect(2, line, "of a run with another model: weights was");
     snprintf(line, sizeof line, "train tiny %s --resume", rest);
     expect(2, line, "and is new");
     snprintf(line, sizeof line, "train begun %s --resume", rest);
     expect(0, line, "resuming tuned/checkpoint-2");
-    shell("rm -r tuned/checkpoint-4 && cp -r begun elsewhere"); /* the same ones under another name */
+    command_shell("rm -r tuned/checkpoint-4 && cp -r begun elsewhere"); /* the same ones under another name */
     snprintf(line, sizeof line, "train elsewhere %s --resume", rest);
     expect(0, line, "resuming tuned/checkpoint-2");
 }
@@ -164,17 +163,17 @@ static void other_weights_are_noticed(void **state) {
 /* A model that is trained in its own folder takes its own place at the end, and the run still goes on. */
 static void a_model_may_take_its_own_place(void **state) {
     (void)state;
-    shell("mkdir own && cp begun/config.json begun/model.safetensors own");
+    command_shell("mkdir own && cp begun/config.json begun/model.safetensors own");
     const char *line =
         "train own --data text --steps 4 --batch 4 --eval-samples 2 --threads 2 --save-every 2 "
         "--out own --overwrite";
     expect(0, line, "planned");
-    shell("rm own/run.json && sed -i '$d' own/metrics.jsonl && cp own/model.safetensors after");
+    command_shell("rm own/run.json && sed -i '$d' own/metrics.jsonl && cp own/model.safetensors after");
     expect(0,
            "train own --data text --steps 4 --batch 4 --eval-samples 2 --threads 2 --save-every 2 --out own "
            "--resume",
            "resuming own/checkpoint-4");
-    shell("cmp own/model.safetensors after && test -e own/run.json");
+    command_shell("cmp own/model.safetensors after && test -e own/run.json");
 }
 
 /* ---- room ---- */
@@ -198,7 +197,7 @@ static int run_on(int kib) {
 /* Refused before anything is written, or done to the end; and not refused where there is room to spare. */
 static void small_disks_are_refused(void **state) {
     (void)state;
-    shell("mkdir -p small");
+    command_shell("mkdir -p small");
     int accepted = 0;
     for (int kib = 300; kib <= 2300; kib += 100) {
         int code = run_on(kib);
@@ -207,9 +206,10 @@ static void small_disks_are_refused(void **state) {
             return;
         }
         if (code == 3 && !accepted)
-            shell("grep -q 'the disk of small/run has .* left, and the run takes .* with 2 checkpoints kept' "
-                  "said && "
-                  "test ! -s there");
+            command_shell(
+                "grep -q 'the disk of small/run has .* left, and the run takes .* with 2 checkpoints kept' "
+                "said && "
+                "test ! -s there");
         else if (code != 0)
             fail_msg("%d KiB: exit %d", kib, code);
         if (code == 0 && !accepted) accepted = kib;

@@ -50,14 +50,14 @@ static void kills_change_nothing(void **state) {
     assert_true(calls > 20);
     bool went_on = false;
     for (long at = 0; at < calls; at += at < 12 || at > calls - 16 ? 1 : 5) {
-        tokens_shell("rm -f k.safetensors*");
+        command_shell("rm -f k.safetensors*");
         assert_int_equal(start(call, at), -1);
         command_result r = command_run("tokenize m --data many.jsonl --out k.safetensors --threads 3");
         assert_int_equal(r.exit, 0);
         went_on = went_on || command_has_words(r.out, "were there already");
         command_free(&r);
-        tokens_shell("cmp whole.safetensors k.safetensors");
-        if (at < calls - 6) tokens_shell("test \"$(ls k.safetensors*)\" = k.safetensors");
+        command_shell("cmp whole.safetensors k.safetensors");
+        if (at < calls - 6) command_shell("test \"$(ls k.safetensors*)\" = k.safetensors");
     }
     assert_true(went_on);
 }
@@ -65,27 +65,27 @@ static void kills_change_nothing(void **state) {
 static void a_full_disk_loses_nothing(void **state) {
     (void)state;
     tokens_model("m", "gpt2");
-    tokens_shell("rm -f d.safetensors*");
-    tokens_shell(
+    command_shell("rm -f d.safetensors*");
+    command_shell(
         "(ulimit -f 900; exec %s/snug tokenize m --data many.jsonl --out d.safetensors --threads 1 >said "
         "2>&1); "
         "test $? = 1 && grep -q 'cannot write' said && test ! -e d.safetensors",
         SNUG_BUILD);
     tokens_make("m", "many.jsonl", "", "d.safetensors");
-    tokens_shell("cmp whole.safetensors d.safetensors && test \"$(ls d.safetensors*)\" = d.safetensors");
+    command_shell("cmp whole.safetensors d.safetensors && test \"$(ls d.safetensors*)\" = d.safetensors");
 }
 
 static void two_do_not_write_one_file(void **state) {
     (void)state;
-    tokens_shell("rm -f l.safetensors*; flock l.safetensors.lock sleep 2 &");
-    tokens_shell("sleep 0.3");
+    command_shell("rm -f l.safetensors*; flock l.safetensors.lock sleep 2 &");
+    command_shell("sleep 0.3");
     assert_true(command_says("tokenize m --data t.json --out l.safetensors", 2, "l.safetensors.lock"));
-    tokens_shell("sleep 2.2");
+    command_shell("sleep 2.2");
 }
 
 static void an_interrupt_keeps_what_is_there(void **state) {
     (void)state;
-    tokens_shell("rm -f i.safetensors*; for i in 1 2 3 4 5 6 7 8; do cat many.jsonl; done > lots.jsonl");
+    command_shell("rm -f i.safetensors*; for i in 1 2 3 4 5 6 7 8; do cat many.jsonl; done > lots.jsonl");
     tokens_make("m", "lots.jsonl", "", "lots.safetensors");
     pid_t pid =
         command_start("tokenize m --data lots.jsonl --out i.safetensors --threads 1 --quiet", NULL, -1);
@@ -99,7 +99,7 @@ static void an_interrupt_keeps_what_is_there(void **state) {
     assert_int_equal(r.exit, 0);
     assert_true(command_has_words(r.out, "were there already"));
     command_free(&r);
-    tokens_shell("cmp lots.safetensors i.safetensors");
+    command_shell("cmp lots.safetensors i.safetensors");
 }
 
 /* ---- trainings ---- */
@@ -116,10 +116,10 @@ static void trainings_make_their_own(void **state) {
     (void)state;
     tokens_model("m", "gpt2");
     tokens_make("m", "chats.jsonl", "", "by_hand.safetensors");
-    tokens_shell("rm -rf tuned");
+    command_shell("rm -rf tuned");
     assert_true(
         command_says("train m --data chats.jsonl --out tuned " SHORT, 0, "300 documents, each by itself"));
-    tokens_shell(
+    command_shell(
         "cmp by_hand.safetensors tuned/data/train.safetensors && test -e tuned/tokenizer.json && test -e "
         "tuned/chat_template.jinja");
     long made_at = changed("tuned/data/train.safetensors");
@@ -134,7 +134,7 @@ static void trainings_make_their_own(void **state) {
     /* the same samples from the file that was made by hand */
     command_expect(0, "train m --data chats.jsonl --out tuned " SHORT);
     command_expect(0, "train m --data by_hand.safetensors --out other " SHORT);
-    tokens_shell("cmp tuned/model.safetensors other/model.safetensors");
+    command_shell("cmp tuned/model.safetensors other/model.safetensors");
     assert_true(
         command_says("train tuned --eval-only --data by_hand.safetensors --eval-samples 4", 0, "loss"));
 }
@@ -143,17 +143,17 @@ static void trainings_make_their_own(void **state) {
 static void the_kind_that_is_said_counts(void **state) {
     (void)state;
     tokens_texts("few.jsonl", 40, 30, 9);
-    tokens_shell(
+    command_shell(
         "cp few.jsonl few.txt; cp few.jsonl few.bin; rm -rf few.made; mkdir -p fews; cp few.jsonl fews/part");
     tokens_make("m", "few.jsonl", "", "few.safetensors");
     static const char *const names[] = { "few.txt", "few.bin", "fews" };
     for (size_t i = 0; i < 3; i++) {
         char call[256];
-        tokens_shell("rm -rf few.made");
+        command_shell("rm -rf few.made");
         snprintf(call, sizeof call, "train m --data %s --data-kind jsonl --context 32 --out few.made " SHORT,
                  names[i]);
         command_expect(0, call);
-        tokens_shell("cmp few.safetensors few.made/data/train.safetensors");
+        command_shell("cmp few.safetensors few.made/data/train.safetensors");
     }
     command_expect(2, "train m --data latin.txt --data-kind jsonl --context 32 --out few.made " SHORT);
 }
@@ -172,7 +172,7 @@ static void trainings_are_stopped_while_they_make_tokens(void **state) {
     tokens_make("m", "lots.jsonl", "", "lots.safetensors");
     assert_int_equal(setpgid(0, 0), 0);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        tokens_shell("rm -rf halted");
+        command_shell("rm -rf halted");
         void (*before)(int) = signal(signals[i].number, SIG_IGN);
         pid_t pid = command_start(call, NULL, -1);
         for (int k = 0; k < 1000 && access("halted/data/train.safetensors.progress", F_OK) != 0; k++)
@@ -183,12 +183,12 @@ static void trainings_are_stopped_while_they_make_tokens(void **state) {
         assert_int_equal(r.exit, STATUS_INTERRUPTED);
         assert_true(command_has_words(r.err, "stopped; the same command goes on from there"));
         command_free(&r);
-        tokens_shell(
+        command_shell(
             "test -e halted/data/train.safetensors.progress && test ! -e halted/data/train.safetensors && "
             "flock -n halted/data/train.safetensors.lock true");
     }
     assert_true(command_says(call, 0, ""));
-    tokens_shell("cmp lots.safetensors halted/data/train.safetensors");
+    command_shell("cmp lots.safetensors halted/data/train.safetensors");
 }
 
 static void ways_to_pack(void **state) {
@@ -211,7 +211,7 @@ static void ways_to_pack(void **state) {
         assert_int_equal(json_open(call, &d), STATUS_OK);
         json_close(&d);
     }
-    tokens_shell(
+    command_shell(
         "for i in 0 1 2; do ! cmp -s p$i/model.safetensors p$((i+1))/model.safetensors || exit 1; done");
 }
 

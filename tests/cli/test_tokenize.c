@@ -30,7 +30,7 @@ static void every_kind_of_tokenizer(void **state) {
     tokens_texts("texts.jsonl", 300, 60, 5);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         tokens_model("m", kinds[k]);
-        tokens_shell("rm -f o.safetensors");
+        command_shell("rm -f o.safetensors");
         tokens_make("m", "texts.jsonl", "--threads 2", "o.safetensors");
         tokens_check("m", "texts.jsonl", "o.safetensors");
     }
@@ -101,7 +101,7 @@ static void the_end_is_looked_for(void **state) {
     };
     tokens_model("mute", "word_level");
     make_mute("", "");
-    tokens_shell(
+    command_shell(
         "rm mute/tokenizer_config.json mute/config.json mute/chat_template.jinja; rm -f b.safetensors");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[64];
@@ -112,7 +112,7 @@ static void the_end_is_looked_for(void **state) {
                       cases[i].end == TOKENIZER_NONE ? 2 : 3);
     }
     /* one that is special anyhow, since it stands before each text */
-    tokens_shell("rm mute/*config.json");
+    command_shell("rm mute/*config.json");
     make_mute("{\"SpecialToken\": {\"id\": \"[CLS]\", \"type_id\": 0}}, ", "");
     tokens_make("mute", "b.txt", "", "b.safetensors");
     expect_tokens("b.safetensors", (uint32_t[]){ 0, 3, 3 }, 3);
@@ -130,12 +130,12 @@ static void threads_change_nothing(void **state) {
     tokens_make("m", "many.jsonl", "--threads 1", "one.safetensors");
     tokens_check("m", "many.jsonl", "one.safetensors");
     tokens_make("m", "many.jsonl", "--threads 3", "three.safetensors");
-    tokens_shell("cmp one.safetensors three.safetensors");
+    command_shell("cmp one.safetensors three.safetensors");
     tokens_texts("long.jsonl", 3, 90000, 8);
     tokens_make("m", "long.jsonl", "--threads 1", "long.safetensors");
     tokens_check("m", "long.jsonl", "long.safetensors");
     tokens_make("m", "long.jsonl", "--threads 4", "again.safetensors");
-    tokens_shell("cmp long.safetensors again.safetensors");
+    command_shell("cmp long.safetensors again.safetensors");
 }
 
 /* What no tokenizer of its kind can cut takes more than was planned: it is planned for then, and refused only
@@ -153,7 +153,7 @@ static void what_can_not_be_cut(void **state) {
         tokens_model("m", kinds[k]);
         for (int i = 0; i < 2; i++) {
             const char *data = i ? "wide.jsonl" : "snow.jsonl";
-            tokens_shell("rm -f u.safetensors");
+            command_shell("rm -f u.safetensors");
             tokens_make("m", data, "--threads 2", "u.safetensors");
             tokens_check("m", data, "u.safetensors");
         }
@@ -167,7 +167,7 @@ static void what_can_not_be_cut(void **state) {
                              "--quiet",
                              3, "no room for more; making tokens with one thread takes "));
     tokens_make("m", "snow.jsonl", "--memory 60MiB", "few.safetensors");
-    tokens_shell("cmp all.safetensors few.safetensors");
+    command_shell("cmp all.safetensors few.safetensors");
 }
 
 typedef struct {
@@ -186,7 +186,7 @@ static void progress_tells_the_readings_apart(void **state) {
     tokenize *making;
     tokenize_result r;
     tokens_model("m", "word_level");
-    tokens_shell("yes 'the snow is cold' | head -c 20000000 > snow.txt; rm -f snow.safetensors");
+    command_shell("yes 'the snow is cold' | head -c 20000000 > snow.txt; rm -f snow.safetensors");
     tokenize_options o = { .model = "m",
                            .data = { .paths = { "snow.txt" }, .count = 1 },
                            .out = "snow.safetensors",
@@ -300,7 +300,7 @@ static void one_chat_by_hand(void **state) {
 static void forms_and_folders(void **state) {
     (void)state;
     tokens_model("m", "gpt2");
-    tokens_shell(
+    command_shell(
         "mkdir folder && printf 'snow is cold' > folder/a.txt && printf 'so is ice' > folder/b.txt && printf "
         "'body,n\\nsnow is cold,1\\nso is ice,2\\n' > t.csv && printf '[{\"text\": \"snow is cold\"}, "
         "{\"text\": "
@@ -357,7 +357,7 @@ static void what_can_not_be_is_said(void **state) {
         { "tokenize raises --data chats.jsonl --out bad.safetensors", "chats.jsonl, record 1: " },
         { "tokenize silent --data chats.jsonl --out bad.safetensors", "has no chat template" },
     };
-    tokens_shell(
+    command_shell(
         "mkdir -p bare && printf '\\351t\\351' > latin.txt && : > empty.txt && echo body > empty.csv && "
         "printf '{\"messages\": "
         "[]}\\n' > "
@@ -365,10 +365,10 @@ static void what_can_not_be_is_said(void **state) {
     tokens_model("raises", "gpt2");
     scratch_write("raises/chat_template.jinja", "{{ raise_exception('no users here') }}", 38);
     tokens_model("silent", "gpt2");
-    tokens_shell("rm silent/chat_template.jinja");
+    command_shell("rm silent/chat_template.jinja");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_true(command_says(cases[i].call, 2, cases[i].says));
-        tokens_shell("! ls bad.* > list 2>&1");
+        command_shell("! ls bad.* > list 2>&1");
     }
     assert_true(
         command_says("tokenize m --data folder --out bad.safetensors --memory 1MiB", 3, "--memory is"));
@@ -407,7 +407,7 @@ static void json_is_there_each_time(void **state) {
     uint64_t first[8];
     tokens_model("m", "gpt2");
     for (size_t i = 0; i < 8; i++) {
-        tokens_shell("rm -f j.safetensors");
+        command_shell("rm -f j.safetensors");
         first[i] = command_asked(call, same[i]);
     }
     assert_true(first[0] > 1 && first[2] > 0 && first[2] < first[1]);
@@ -416,7 +416,7 @@ static void json_is_there_each_time(void **state) {
     command_result r = command_run(call);
     assert_non_null(strstr(r.out, "\"made\": false"));
     command_free(&r);
-    tokens_shell("rm j.safetensors");
+    command_shell("rm j.safetensors");
     r = command_run(call);
     assert_non_null(strstr(r.out, "\"made\": true"));
     command_free(&r);
@@ -425,10 +425,10 @@ static void json_is_there_each_time(void **state) {
 static void one_is_one(void **state) {
     (void)state;
     scratch_write("one.jsonl", "{\"text\": \"b\"}", 13);
-    tokens_shell("rm -f one.safetensors; rm -f mute/*config.json");
+    command_shell("rm -f one.safetensors; rm -f mute/*config.json");
     make_mute("", "");
     assert_true(command_says("tokenize mute --data one.jsonl --out one.safetensors", 0, "Data: 1 text, "));
-    tokens_shell("rm one.safetensors");
+    command_shell("rm one.safetensors");
     assert_true(command_says("tokenize mute --data one.jsonl --out one.safetensors", 0,
                              "if every byte were a token\n1 token of 1 document, the longest 1\n"));
 }

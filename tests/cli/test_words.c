@@ -23,10 +23,6 @@ static const char SENTENCE[] =
 static const char *const kinds[] = { "gpt2", "llama3", "llama2", "gemma", "qwen2" };
 enum { KINDS = sizeof kinds / sizeof *kinds, TIMES = 40 };
 
-static void shell(const char *line) {
-    if (system(line) != 0) fail_msg("%s", line);
-}
-
 typedef struct {
     uint32_t size;  /* of the vocabulary */
     uint32_t first; /* ids of the sentence begin so */
@@ -59,13 +55,13 @@ static learned write_ids(const char *kind, const char *to) {
 static learned make_model(const char *kind) {
     char line[1024];
     learned l = write_ids(kind, "ids.u16");
-    shell("rm -rf model known && mkdir model");
+    command_shell("rm -rf model known && mkdir model");
     snprintf(line, sizeof line,
              "echo '{\"model_type\": \"gpt2\", \"vocab_size\": %u, \"n_positions\": 256, \"n_embd\": 32, "
              "\"n_layer\": 2, \"n_head\": 2, \"embd_pdrop\": 0, \"attn_pdrop\": 0, \"resid_pdrop\": 0}' > "
              "model/config.json && cp %s/tests/text/golden/%s.json model/tokenizer.json",
              l.size, SNUG_ROOT, kind);
-    shell(line);
+    command_shell("%s", line);
     command_expect(
         0, "train model --data ids.u16 --context 128 --batch 4 --steps 300 --lr 5e-3 --warmup 10 --quiet "
            "--eval-samples 1 --out known");
@@ -99,7 +95,7 @@ static void it_ends_where_the_model_says_so(void **state) {
     learned l = make_model("gpt2");
     char line[512];
     snprintf(line, sizeof line, "echo '{\"eos_token_id\": [%u, 1]}' > known/generation_config.json", l.first);
-    shell(line);
+    command_shell("%s", line);
     json_document d = command_json("generate known --prompt Dès --temperature 0 --tokens 120 --json --quiet");
     assert_string_equal(command_string(&d, "end"), "end");
     assert_string_equal(command_string(&d, "text"), SENTENCE + strlen("Dès"));
@@ -139,12 +135,12 @@ static void what_cannot_be_read_is_refused(void **state) {
     assert_true(command_says("generate known --prompt=", 2, "an empty prompt"));
     assert_true(command_says("generate known --prompt \xff", 2, "UTF-8"));
     command_expect(0, "generate known --prompt De --data-kind bytes --tokens 2");
-    shell("cp -r known broken && echo '{\"model\": 1}' > broken/tokenizer.json");
+    command_shell("cp -r known broken && echo '{\"model\": 1}' > broken/tokenizer.json");
     assert_true(command_says("generate broken --prompt a", 2, "broken/tokenizer.json"));
-    shell("cp -r known other && mv other/tokenizer.json other/tokenizer.model");
+    command_shell("cp -r known other && mv other/tokenizer.json other/tokenizer.model");
     assert_true(command_says("generate other --prompt a", 2, "tokenizer.model"));
-    shell("cp -r known wider && cp " SNUG_ROOT "/tests/text/golden/xlmr.json wider/tokenizer.json");
-    shell("sed -i 's/\"eos_token_id\": .*/\"eos_token_id\": \"two\"}/' wider/generation_config.json");
+    command_shell("cp -r known wider && cp " SNUG_ROOT "/tests/text/golden/xlmr.json wider/tokenizer.json");
+    command_shell("sed -i 's/\"eos_token_id\": .*/\"eos_token_id\": \"two\"}/' wider/generation_config.json");
     assert_true(command_says("generate wider --prompt a", 2, "generation_config.json"));
 }
 

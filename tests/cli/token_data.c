@@ -16,15 +16,6 @@
 #include "io/scratch.h"
 #include "language/tokenizer_of.h"
 
-void tokens_shell(const char *format, ...) {
-    char line[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    if (system(line) != 0) fail_msg("%s", line);
-}
-
 /* ---- model directories ---- */
 
 static const char CONFIG[] =
@@ -37,8 +28,8 @@ static const char TEMPLATE[] = "{% for m in messages %}<{{ m.role }}>{{ m.conten
 
 void tokens_model(const char *folder, const char *kind) {
     char path[256], told[] = "{\"eos_token\": \"</s>\"}";
-    tokens_shell("rm -rf %s && mkdir %s && cp %s/tests/text/golden/%s.json %s/tokenizer.json", folder, folder,
-                 SNUG_ROOT, kind, folder);
+    command_shell("rm -rf %s && mkdir %s && cp %s/tests/text/golden/%s.json %s/tokenizer.json", folder,
+                  folder, SNUG_ROOT, kind, folder);
     snprintf(path, sizeof path, "%s/config.json", folder);
     scratch_write(path, CONFIG, sizeof CONFIG - 1);
     snprintf(path, sizeof path, "%s/tokenizer_config.json", folder);

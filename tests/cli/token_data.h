@@ -10,9 +10,6 @@
 
 enum { TOKENS_MOST = 3 << 20 }; /* in a document of these tests */
 
-/* A line of the shell that must end well. */
-void tokens_shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /* ---- model directories and documents ---- */
 
 /* A small Llama with a tokenizer of tests/text/golden, an end token and a chat template. */
