@@ -10,10 +10,15 @@ static const char *schedule_word(int choice) {
 const char *run_options_pack_word(int choice) {
     static const char *const words[] = { [PACK_AUTO] = "auto",
                                          [PACK_DOCUMENTS] = "documents",
-                                         [PACK_WHOLE] = "whole by size", /* once it was in order */
+                                         [PACK_WHOLE] = "whole",
                                          [PACK_PAD] = "pad",
                                          [PACK_CROSS] = "cross" };
     return words[choice];
+}
+
+/* Whole documents stood in order once: a run that began so is another one. */
+static const char *packed_word(int choice) {
+    return choice == PACK_WHOLE ? "whole by size" : run_options_pack_word(choice);
 }
 
 static const char *save_word(int choice) {
@@ -66,7 +71,7 @@ const run_option run_options[] = {
     ROW("add-token", POINTER, KNOWN, add_tokens), /* by the model's facts */
     ROW("language", POINTER, KNOWN, language),
     ROW("data-kind", CHOICE, KNOWN, data_kind),
-    CHOICE("pack", FIXED, pack, run_options_pack_word), /* as it is settled: never auto */
+    CHOICE("pack", FIXED, pack, packed_word), /* as it is settled: never auto */
     ROW("source", POINTER, KNOWN, source),
     ROW("eval-data", POINTER, KNOWN, eval_data), /* without it the last tenth of the data is not trained on */
 
