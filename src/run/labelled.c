@@ -141,7 +141,7 @@ static status check_options(const setup_options *o) {
     if (o->pack != PACK_AUTO && o->pack != PACK_CROSS)
         return status_set(STATUS_INVALID,
                           "--pack %s: a head that judges texts has one in each sample; leave it out",
-                          run_options_pack_word(o->pack));
+                          run_options_pack_word((int)o->pack));
     TRY(check_alone(o));
     if (o->data || !o->eval_data || o->eval_only) return STATUS_OK;
     return status_set(STATUS_INVALID, "--eval-data %s is given without --data to train on", o->eval_data);

@@ -162,7 +162,7 @@ static pack_kind usual_packing(const setup *s, const documents *d) {
 
 /* Why documents can't be told apart, where that was asked for. */
 static status check_packing(const setup *s, const documents *d) {
-    const char *asked = run_options_pack_word(s->pack);
+    const char *asked = run_options_pack_word((int)s->pack);
     if (!s->model.packs)
         return status_set(STATUS_INVALID, "--pack %s: %s can't tell documents apart; leave it out", asked,
                           s->model.name);
