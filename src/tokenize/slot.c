@@ -55,9 +55,9 @@ uint64_t slot_bytes(const frame *f, uint64_t longest) {
            made_room(f) + SLOT_DOCUMENTS * sizeof(slot_document);
 }
 
-/* Words of a text take 3 to 8 bytes for one of text, and 15 to 50 with the places of its tokens. A text that
- * a tokenizer has no words in takes 20 to 60, and up to 130 with places: the list of merges grows with it.
- * Made up of letters that normal forms write as eighteen, 450 were seen. So there is a larger scale. */
+/* Seen for one byte of text (bench/results/tokenize.md): 3 to 8 bytes where the tokenizer cuts words, 20 to
+ * 60 where it sees one long word, whose list of merges grows with it. With places: 15 to 50, and up to 130.
+ * Letters that normal forms write as eighteen took up to 450: for such there is a larger scale. */
 uint64_t slot_work_bytes(const frame *f, const tokenizer_work *w, uint64_t longest) {
     enum { PLAIN = 32, PLACED = 64 };
     uint64_t most = window_bytes(f), each = f->masks ? PLACED : PLAIN;

@@ -18,7 +18,7 @@ static bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A'
 
 static bool is_ideograph(uint32_t c) { return c >= 0x4e00 && c <= 0x9fff; }
 
-/* Letters that no mark is part of what follows them, and that join nothing before them. */
+/* Letters that join neither what stands before them nor what follows. */
 static bool is_plain_letter(uint32_t c) {
     static const struct {
         uint32_t first, last;

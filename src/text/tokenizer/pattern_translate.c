@@ -320,9 +320,9 @@ static void write_some(text *out, const set *s, bool in, uint32_t least, uint32_
     }
 }
 
-/* PCRE2 looks through ranges in their order: the large ones, in which most characters of a text are, come
- * first. So a set of many ranges is written as what is not in it where the largest blocks of letters are not.
- */
+/* PCRE2 looks through ranges in their order, so large ones, which hold most characters of a text, come first.
+ * A set of many ranges without ideographs is written as its complement: then most characters that are not in
+ * it are found at once. */
 static void write_ranges(text *out, const set *s, bool in) {
     write_some(out, s, in, LARGE, POINTS);
     write_some(out, s, in, 1, LARGE - 1);

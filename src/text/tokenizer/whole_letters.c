@@ -1,9 +1,11 @@
-/* Bytes of a character merge to its token before that token merges with anything: where a list of merges is
- * in order, which says that no merge makes a token that an earlier one has taken, merges happen in the order
- * of their ranks alone, and each is later than those that made its sides. So a character may come as its
- * token at once, if no token holds a part of it together with a neighbour. Those that do (as a blank with a
- * first byte) have the character's edge within them: the bytes on both sides of that edge are remembered, and
- * a character at such an edge comes as its bytes. */
+/* A BPE of bytes first merges the bytes of a character, and only then the character with others. So the
+ * character may come as its token at once, where two things hold:
+ *
+ * - The merges are in order: none makes a token that an earlier one has taken. Then merges happen by rank
+ *   alone, and each is later than those that made its two sides.
+ * - No token holds a part of the character together with a neighbour (as a blank with a first byte). Such
+ *   tokens have the character's edge within them: the bytes on both sides of the edge are remembered, and a
+ *   character at such an edge comes as its bytes. */
 #include "text/tokenizer/whole_letters.h"
 
 #include <string.h>
