@@ -97,6 +97,14 @@ static status note_affix(export_vocabulary *v, const char *key) {
     return STATUS_OK;
 }
 
+/* null is false, as in the tokenizer. */
+static status read_maybe(export_vocabulary *v, bool *yes) {
+    bool null;
+    TRY(json_reader_null(&v->json, &null));
+    *yes = false;
+    return null ? STATUS_OK : json_reader_bool(&v->json, yes);
+}
+
 static status read_model_member(export_vocabulary *v, const char *key) {
     char type[JSON_READER_STRING];
     bool null = false;
@@ -109,8 +117,8 @@ static status read_model_member(export_vocabulary *v, const char *key) {
         TRY(json_reader_null(&v->json, &null));
         return null ? STATUS_OK : json_reader_string(&v->json, v->unknown);
     }
-    if (strcmp(key, "byte_fallback") == 0) return json_reader_bool(&v->json, &v->bytes_behind);
-    if (strcmp(key, "ignore_merges") == 0) return json_reader_bool(&v->json, &v->ignores_merges);
+    if (strcmp(key, "byte_fallback") == 0) return read_maybe(v, &v->bytes_behind);
+    if (strcmp(key, "ignore_merges") == 0) return read_maybe(v, &v->ignores_merges);
     if (strcmp(key, "merges") == 0) return note_section(v, &v->merges);
     if (strcmp(key, "continuing_subword_prefix") == 0 || strcmp(key, "end_of_word_suffix") == 0)
         return note_affix(v, key);
@@ -122,6 +130,8 @@ static status note_sections(export_vocabulary *v) {
     TRY(read_members(v, note_member));
     json_reader_go(&v->json, v->model.from);
     TRY(read_members(v, read_model_member));
+    if (!*v->model_type && v->merges.bytes)
+        snprintf(v->model_type, sizeof v->model_type, "BPE"); /* old files */
     if (strcmp(v->model_type, "BPE") == 0 && *v->affix)
         return status_set(STATUS_INVALID, "%s: llama.cpp has no %s in BPE", v->path, v->affix);
     if (strcmp(v->model_type, "BPE") == 0) return STATUS_OK;

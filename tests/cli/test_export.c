@@ -488,6 +488,20 @@ static void other_tokenizers_are_refused_by_name(void **state) {
     assert_int_not_equal(access("never.gguf", F_OK), 0);
 }
 
+/* Old files leave the model's type out, and null is false: the file is the same. */
+static void old_tokenizers_are_read(void **state) {
+    (void)state;
+    command_shell("rm -rf old && cp -r llama old && sed 's/\"type\":\"BPE\",//; "
+                  "s/\"byte_fallback\":false/\"byte_fallback\":null/; s/\"ignore_merges\":false/"
+                  "\"ignore_merges\":null/' llama/tokenizer.json >old/tokenizer.json && "
+                  "! cmp -s llama/tokenizer.json old/tokenizer.json");
+    command_expect(0, "export llama --to gguf --out new.gguf");
+    command_expect(0, "export old --to gguf --out old.gguf");
+    /* but for the name, which is the folder's */
+    command_shell("test $(stat -c %%s new.gguf) -ge $(stat -c %%s old.gguf) && "
+                  "tail -c 20000 new.gguf >new.end && tail -c 20000 old.gguf | cmp - new.end");
+}
+
 /* ---- what is refused ---- */
 
 static void choices_that_llama_cpp_has_not_are_refused(void **state) {
@@ -639,6 +653,7 @@ int main(void) {
         cmocka_unit_test(what_begins_a_text_is_found),
         cmocka_unit_test(names_mean_what_they_say),
         cmocka_unit_test(characters_have_scores),
+        cmocka_unit_test(old_tokenizers_are_read),
         cmocka_unit_test(other_tokenizers_are_refused_by_name),
         cmocka_unit_test(choices_that_llama_cpp_has_not_are_refused),
         cmocka_unit_test(windows_bound_the_context),

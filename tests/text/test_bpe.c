@@ -30,13 +30,17 @@ static uint64_t state;
 
 /* ---- texts ---- */
 
-static const char *const letters[] = { "a",  "b",  " ",  "é",  "ß",  "д",  "ж",    "ы",   "д",
-                                       "雪", "冷", "読", "水", "雷", "が", "🙂", "🙃" };
+static const char *const letters[] = { "a",  "b",  " ",  "é",  "ß",  "д",    "ж",    "ы", "д", "雪",
+                                       "冷", "読", "水", "雷", "が", "🙂", "🙃", "©", "▁", "B" };
 
-static uint32_t make_text(unsigned char *text, uint32_t most) {
+/* Bytes that tokens may hold and no text does. */
+static const char *const broken[] = { "B\xa9", "\x96\x81", "\xe0\x82\xa9", "\xc3", "\xe9\x9b" };
+
+static uint32_t make_text(unsigned char *text, uint32_t most, bool breaks) {
     uint32_t n = 0, kinds = sizeof letters / sizeof *letters;
     while (n + 4 < most) {
         const char *c = letters[scratch_random(&state) % kinds];
+        if (breaks && scratch_random(&state) % 2) c = broken[scratch_random(&state) % 5];
         memcpy(text + n, c, strlen(c));
         n += (uint32_t)strlen(c);
     }
@@ -73,7 +77,7 @@ static uint32_t find_token(const plain *p, const unsigned char *bytes, uint32_t 
 /* Learns a merge of two neighbours of a text as it is by now; false: none was found that is new. */
 static bool learn(plain *p) {
     unsigned char text[TEXT], both[2 * TOKEN_BYTES];
-    uint32_t ids[TEXT], count = make_text(text, 60);
+    uint32_t ids[TEXT], count = make_text(text, 60, scratch_random(&state) % 4 == 0);
     for (uint32_t i = 0; i < count; i++) ids[i] = text[i];
     count = merge_all(p, ids, count);
     for (int tries = 0; tries < 20 && count > 1; tries++) {
@@ -155,7 +159,7 @@ static tokenizer *open_plain(const plain *p) {
 
 static void compare(const plain *p, const tokenizer *t, tokenizer_work *w, bool spans) {
     unsigned char text[TEXT];
-    uint32_t expected[TEXT], bytes = make_text(text, 8 + scratch_random(&state) % (TEXT - 8)), at = 0;
+    uint32_t expected[TEXT], bytes = make_text(text, 8 + scratch_random(&state) % (TEXT - 8), false), at = 0;
     tokenizer_ids ids;
     tokenizer_text all = { (const char *)text, bytes };
     const tokenizer_span *places = NULL;

@@ -51,7 +51,7 @@ status run_steps(run *r, uint64_t steps);
 status run_deeper(run *r);
 status run_take(run *r, size_t bytes, void *out);
 /* The status of a bound on memory or output that is reached. */
-status run_bounded(const run *r); /* arena_take of the rendering */
+status run_bounded(const run *r);
 
 const value *run_find(run *r, const char *name, uint32_t length);
 status run_set(run *r, frame *f, const char *name, uint32_t length, const value *v);

@@ -52,11 +52,32 @@ static size_t find(span text, bool ideographs) {
 
 size_t blanks_find(const tokenizer *t, span text) { return find(text, t->takes_ideographs); }
 
+/* Would a cut go through the token, where it stands in a text? It may end with the blank that is cut before.
+ */
+static bool is_cut(span token, bool ideographs) {
+    if (find(token, ideographs)) return true;
+    uint32_t n = token.bytes;
+    if (n < 2 || token.data[n - 1] != ' ') return false;
+    size_t length;
+    return is_plain_letter(unicode_read(token.data + unicode_before(token.data, n - 1), &length));
+}
+
+/* Of one that is looked for in normalized text a cut may part what is around any blank but its first byte,
+ * and two blanks side by side, which may be those of two ideographs. */
+static bool is_cut_normalized(span token, bool ideographs) {
+    for (uint32_t i = 1; i < token.bytes; i++)
+        if (token.data[i] == ' ' && (!ideographs || token.data[i - 1] == ' ')) return true;
+    return false;
+}
+
 static bool added_allow(const tokenizer *t, bool ideographs) {
     for (uint32_t i = 0; i < t->added_count; i++) {
         const added_token *a = &t->added[i];
+        bool normalized = a->normalized && t->normalizers.count;
         if (a->single_word || a->lstrip || a->rstrip) return false;
-        if (find(a->content, ideographs) || find(a->seen, ideographs)) return false;
+        if (is_cut(a->content, ideographs) || is_cut(a->seen, ideographs)) return false;
+        if (normalized && (is_cut_normalized(a->content, false) || is_cut_normalized(a->seen, ideographs)))
+            return false;
     }
     return true;
 }

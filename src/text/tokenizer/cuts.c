@@ -47,6 +47,7 @@ static bool parts_allow(const tokenizer *t) {
 bool cuts_prepare(tokenizer *t) {
     const part *m = &t->model;
     if (m->kind != &bpe_kind || t->direct_bytes || m->prefix.bytes || m->suffix.bytes) return false;
+    if (m->whole_words) return false; /* a part may be a token that the word is not */
     memset(t->neighbours, 0, CUTS_BITS / 8);
     for (uint32_t id = 0; id < t->words.ids; id++)
         if (t->words.length[id] != UINT32_MAX)

@@ -28,7 +28,7 @@ static status normal_segment(void *context, const char *data, size_t bytes, size
     const segment *s = context;
     tokenizer_work *w = s->w;
     bool last = s->last && id == TOKENIZER_NONE && start + bytes == s->text.bytes;
-    w->window.base = start, w->window.data = data;
+    w->window.base = start, w->window.data = data, w->window.copy = NULL;
     w->window.last = last;
     if (id != TOKENIZER_NONE)
         TRY(add_token(w, id, (span){ data, (uint32_t)bytes }));
@@ -36,7 +36,7 @@ static status normal_segment(void *context, const char *data, size_t bytes, size
         TRY(work_piece(w, last ? open_stage(w->t) : 0, (span){ data, (uint32_t)bytes },
                        s->first && start == 0));
     w->window.goes_on = w->window.within = w->window.last = false;
-    w->window.data = s->text.data, w->window.base = 0;
+    w->window.data = s->text.data, w->window.base = 0, w->window.copy = NULL;
     if (s->last && !last) work_decide(w, data + bytes, false);
     return STATUS_OK;
 }

@@ -254,7 +254,7 @@ static status byte_level(const part *p, tokenizer_work *w, uint32_t stage, span 
         b->used = 0;
         TRY(work_put_before(w, b, (span){ " ", 1 }, text));
         text = (span){ b->data, (uint32_t)b->used };
-        w->window.data = text.data + 1;
+        if (w->window.last) w->window.copy = text.data + 1; /* only a first stage is open and puts one */
     }
     if (!p->use_regex) return work_piece(w, stage + 1, text, first);
     cutter c = begin_cut(w, stage, text, first, p);

@@ -245,8 +245,10 @@ typedef struct {
     const char *end;   /* of the segment, as it is normalized */
     const char *limit; /* where an added token may begin that goes on behind it */
     const char *data;  /* the stretch between added tokens, as it is normalized */
-    size_t base;       /* its place in the segment */
-    size_t segment;    /* that one's place in spans.text */
+    const char *
+        copy; /* of `data`, in which the pieces stand: ByteLevel put a blank before it; NULL: there is none */
+    size_t base;    /* its place in the segment */
+    size_t segment; /* that one's place in spans.text */
     /* Of the last segment: up to here pieces are what they are, whatever follows; and so many ids then. */
     size_t decided, ids;
     bool inside; /* it was decided inside of a word */

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text/tokenizer/merges.h"
 #include "text/tokenizer/unicode.h"
 
@@ -38,8 +39,8 @@ static void add_byte(whole_letters *l, token_bytes *b, char byte) {
     b->count++;
 }
 
-/* Notes the edges of characters that are not whole in it. Is it one character of the table? A token that no
- * bytes merge to is none. */
+/* Notes the edges of characters that are not whole in it. Is it one character of the table? Bytes that are no
+ * UTF-8 are none, nor is a token that no bytes merge to. */
 static bool read_token(const tokenizer *t, uint32_t id, token_bytes *b) {
     const char *token = t->words.text + t->words.start[id];
     size_t length;
@@ -51,7 +52,7 @@ static bool read_token(const tokenizer *t, uint32_t id, token_bytes *b) {
     }
     bool whole = b->leads && b->count - b->lead_at >= unicode_bytes((unsigned char)b->lead);
     if (b->leads && !whole && b->lead_at) set(t->letters->before, b->before_lead, b->lead);
-    return whole && !b->lead_at && b->count > 1 && b->count <= MOST;
+    return b->count > 1 && b->count <= MOST && utf8_length(b->first, b->count) == b->count;
 }
 
 /* What two or three bytes merge to by themselves; NONE: more than one token. */

@@ -108,6 +108,7 @@ static bool begins_anew(uint32_t c) {
 
 void work_decide(tokenizer_work *w, const char *at, bool inside) {
     work_window *k = &w->window;
+    if (k->copy) at = at > k->copy ? k->data + (at - k->copy) : k->data;
     size_t place = k->base + (size_t)(at - k->data), length;
     if (at <= k->data || at > k->limit) return;
     if (w->t->normalizers.count && at == k->end) return;

@@ -1,0 +1,229 @@
+/* Long documents are cut where nothing shows: tokenizers that would notice a careless cut, window by window
+ * beside the whole text. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/scratch.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer_internal.h"
+
+enum { TEXT = 6000, JSON = 64 << 10 };
+
+/* ---- tokenizers ---- */
+
+typedef struct {
+    const char *added, *normalizer, *before, *model; /* JSON; model NULL: a BPE of bytes without merges */
+    const char *words[8];                            /* that texts are of */
+    bool cuts;                                       /* some windows are used before the text's end */
+} kind;
+
+#define WORDS(LIST) "{\"type\": \"WordLevel\", \"unk_token\": \"?\", \"vocab\": {\"?\": 0, " LIST "}}"
+#define ADDED(ID, TEXT_OF, NORMALIZED)                                                                       \
+    "{\"id\": " ID ", \"content\": \"" TEXT_OF "\", \"single_word\": false, \"lstrip\": false, \"rstrip\": " \
+    "false, \"normalized\": " NORMALIZED ", \"special\": false}"
+#define PREFIX "{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, "
+#define CHINESE                                                                                              \
+    "{\"type\": \"BertNormalizer\", \"clean_text\": true, \"handle_chinese_chars\": true, "                  \
+    "\"strip_accents\": null, \"lowercase\": false}"
+#define SPLIT                                                                                                \
+    "{\"type\": \"Split\", \"pattern\": {\"Regex\": \" ?\\\\p{L}+| "                                         \
+    "?\\\\p{N}+|\\\\s+|[^\\\\s\\\\p{L}\\\\p{N}]+\"}, "                                                       \
+    "\"behavior\": \"Isolated\", \"invert\": false}"
+
+static const kind kinds[] = {
+    /* an added token ends with the blank that would be cut before */
+    { ADDED("4", "a ", "false"),
+      "null",
+      "{\"type\": \"WhitespaceSplit\"}",
+      WORDS("\"a\": 1, \"xa\": 2, \"b\": 3"),
+      { "a", "xa", "b" },
+      false },
+    { ADDED("4", "a ", "false"),
+      "null",
+      "{\"type\": \"WhitespaceSplit\"}",
+      WORDS("\"a\": 1, \"xa\": 2, \"b\": 3"),
+      { "b", "xb" },
+      false },
+    /* one that begins with it is whole behind the cut */
+    { ADDED("4", " a", "false"),
+      "null",
+      "{\"type\": \"WhitespaceSplit\"}",
+      WORDS("\"a\": 1, \"xa\": 2, \"b\": 3"),
+      { "a", "xa", "b" },
+      true },
+    /* it is looked for in normalized text, which has a mark before the blank */
+    { ADDED("3", "e\xcc\x81 x", "true"),
+      "{\"type\": \"NFD\"}",
+      "{\"type\": \"WhitespaceSplit\"}",
+      WORDS("\"e\xcc\x81\": 1, \"x\": 2"),
+      { "\xc3\xa9", "x", "y" },
+      false },
+    /* which has two blanks between two ideographs */
+    { ADDED("2", "  ", "true"),
+      CHINESE,
+      "{\"type\": \"BertPreTokenizer\"}",
+      WORDS("\"\xe4\xb8\xad\": 1"),
+      { "\xe4\xb8\xad\xe5\x9b\xbd", "\xe5\x9b\xbd", "y" },
+      false },
+    { "",
+      CHINESE,
+      "{\"type\": \"BertPreTokenizer\"}",
+      WORDS("\"\xe4\xb8\xad\": 1"),
+      { "\xe4\xb8\xad\xe5\x9b\xbd", "\xe5\x9b\xbd", "y" },
+      true },
+    /* a blank is put before the text, whose places stay those of the text */
+    { "", "null", PREFIX "\"use_regex\": true}", NULL, { "hello", "b", "12", "\xc3\xa9" }, true },
+    { "",
+      "{\"type\": \"NFC\"}",
+      PREFIX "\"use_regex\": true}",
+      NULL,
+      { "cafe\xcc\x81", "b", "!c", "\xe4\xb8\xad\xe5\x9b\xbd" },
+      true },
+    { "",
+      "{\"type\": \"NFD\"}",
+      PREFIX "\"use_regex\": true}",
+      NULL,
+      { "caf\xc3\xa9", "b", "!c", "12" },
+      true },
+    /* and before each piece of an earlier stage */
+    { "",
+      "null",
+      "{\"type\": \"Sequence\", \"pretokenizers\": [" SPLIT ", " PREFIX "\"use_regex\": false}]}",
+      NULL,
+      { "xa", "b", "12", "!c", "\xc3\xa9" },
+      true },
+    { "",
+      "{\"type\": \"NFC\"}",
+      "{\"type\": \"Sequence\", \"pretokenizers\": [" SPLIT ", " PREFIX "\"use_regex\": true}]}",
+      NULL,
+      { "cafe\xcc\x81", "b", "12", "!c" },
+      true },
+};
+
+/* Each byte is a token. */
+static size_t bytes_model(char *to) {
+    size_t n = (size_t)sprintf(to, "{\"type\": \"BPE\", \"merges\": [], \"vocab\": {");
+    for (int b = 0; b < 256; b++) {
+        char letter[2];
+        size_t length = byte_letters_write((unsigned char)b, letter);
+        bool quoted = length == 1 && (*letter == '"' || *letter == '\\');
+        n += (size_t)sprintf(to + n, "%s\"%s%.*s\": %d", b ? ", " : "", quoted ? "\\" : "", (int)length,
+                             letter, b);
+    }
+    return n + (size_t)sprintf(to + n, "}}");
+}
+
+static tokenizer *open_one(const kind *k) {
+    static char text[JSON];
+    tokenizer *t;
+    int n =
+        snprintf(text, sizeof text,
+                 "{\"version\": \"1.0\", \"truncation\": null, \"padding\": null, \"added_tokens\": [%s], "
+                 "\"normalizer\": %s, \"pre_tokenizer\": %s, \"post_processor\": null, \"decoder\": null, "
+                 "\"model\": %s",
+                 k->added, k->normalizer, k->before, k->model ? k->model : "");
+    size_t bytes = (size_t)n;
+    if (!k->model) bytes += bytes_model(text + n);
+    bytes += (size_t)sprintf(text + bytes, "}");
+    json_source source = json_source_memory(text, bytes, "t.json", "the tokenizer");
+    if (tokenizer_open(&source, &t) != STATUS_OK) fail_msg("%s", status_message());
+    return t;
+}
+
+/* ---- windows ---- */
+
+static size_t make_text(const kind *k, char *text, uint64_t *random) {
+    uint32_t count = 0;
+    size_t n = 0;
+    while (count < 8 && k->words[count]) count++;
+    while (n < TEXT - 32) n += (size_t)sprintf(text + n, "%s ", k->words[scratch_random(random) % count]);
+    return n;
+}
+
+/* All ids together are those of the whole text. How many windows were used before the last one. */
+static uint32_t compare(const tokenizer *t, tokenizer_work *w, const char *text, size_t bytes,
+                        uint64_t *random) {
+    static uint32_t whole[2 * TEXT];
+    tokenizer_document d = { 0 };
+    tokenizer_ids ids;
+    size_t count, done = 0, held = 0, at = 0;
+    uint32_t used = 0;
+    if (tokenizer_encode(t, w, text, bytes, false, &ids) != STATUS_OK) fail_msg("%s", status_message());
+    count = ids.count;
+    memcpy(whole, ids.id, count * sizeof *whole);
+    for (bool last = false; !last; at += d.used, held -= d.used) {
+        held += 1 + scratch_random(random) % 400;
+        last = held >= bytes - at;
+        if (last) held = bytes - at;
+        char *alone = malloc(held); /* so that what is read behind it is seen */
+        memcpy(alone, text + at, held);
+        if (tokenizer_encode_window(t, w, &d, (tokenizer_window){ alone, held, last }, &ids) != STATUS_OK)
+            fail_msg("%s", status_message());
+        free(alone);
+        assert_true(d.used <= held && done + ids.count <= count);
+        if (ids.count) assert_memory_equal(ids.id, whole + done, ids.count * sizeof *whole);
+        done += ids.count;
+        used += !last && d.used > 0;
+    }
+    assert_int_equal(done, count);
+    return used;
+}
+
+static void cuts_do_not_show(void **unused) {
+    (void)unused;
+    static char text[TEXT];
+    uint64_t random = 3;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        tokenizer *t = open_one(&kinds[i]);
+        tokenizer_work *w;
+        uint32_t used = 0;
+        assert_int_equal(tokenizer_work_open(t, &w), STATUS_OK);
+        for (int round = 0; round < 20; round++)
+            used += compare(t, w, text, make_text(&kinds[i], text, &random), &random);
+        if ((used > 0) != kinds[i].cuts) fail_msg("kind %zu: %u windows were used early", i, used);
+        tokenizer_work_close(w);
+        tokenizer_close(t);
+    }
+}
+
+/* A part of a word is no token because the word would be one. */
+static void words_are_looked_up_whole(void **unused) {
+    (void)unused;
+    static const kind k = { "",
+                            "null",
+                            "null",
+                            "{\"type\": \"BPE\", \"ignore_merges\": true, \"unk_token\": \"?\", \"vocab\": "
+                            "{\"?\": 0, \"a\": 1, \"b\": 2, \"c\": 3, \"d\": 4, \"ab\": 5, \"cd\": 6}, "
+                            "\"merges\": [[\"c\", \"d\"]]}",
+                            { NULL },
+                            false };
+    static const uint32_t expected[] = { 1, 2, 6 };
+    char text[240];
+    tokenizer_work *w;
+    tokenizer_ids ids;
+    tokenizer *t = open_one(&k);
+    assert_int_equal(tokenizer_work_open(t, &w), STATUS_OK);
+    for (size_t i = 0; i < sizeof text; i += 4) memcpy(text + i, "abcd", 4);
+    assert_int_equal(tokenizer_encode(t, w, text, sizeof text, false, &ids), STATUS_OK);
+    assert_int_equal(ids.count, 180);
+    for (size_t i = 0; i < ids.count; i++) assert_int_equal(ids.id[i], expected[i % 3]);
+    assert_int_equal(tokenizer_encode(t, w, "ab", 2, false, &ids), STATUS_OK);
+    assert_int_equal(ids.count, 1);
+    tokenizer_work_close(w);
+    tokenizer_close(t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(cuts_do_not_show),
+                                        cmocka_unit_test(words_are_looked_up_whole) };
+    return cmocka_run_group_tests_name("document cuts", tests, NULL, NULL);
+}
