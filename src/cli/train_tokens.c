@@ -101,8 +101,11 @@ static status answer_of(int said) {
         return status_set(STATUS_INTERRUPTED, "stopped; the same command goes on from there");
     if (good) return STATUS_OK;
     if (WIFEXITED(how)) return status_set((status)WEXITSTATUS(how), "%s", why);
-    return status_set(STATUS_FAILED, "the process that makes tokens was ended by signal %d%s", WTERMSIG(how),
-                      WTERMSIG(how) == SIGKILL ? ": the machine had no memory left" : "");
+    if (WTERMSIG(how) == SIGKILL)
+        return status_set(STATUS_FAILED,
+                          "the process that makes tokens was killed, which the system does where memory runs "
+                          "out; the same command goes on from there, and --memory limits what it takes");
+    return status_set(STATUS_FAILED, "the process that makes tokens was ended by signal %d", WTERMSIG(how));
 }
 
 /* Signals come to the maker only when it watches, and to this process only when there is a maker. */
@@ -195,8 +198,9 @@ status train_tokens_make(options *o, cli_streams *streams, train_tokens *paths) 
     if (!any || !has_tokenizer(o->subject)) return STATUS_OK;
     TRY(model_config_read(o->subject, &about, NULL)); /* else it would be for nothing */
     if (o->run.head || about.head.kind != HEAD_LANGUAGE)
-        return STATUS_OK; /* run/labelled.h reads its records */
-    TRY(replace_data(o, streams, paths));
+        return STATUS_OK;                              /* run/labelled.h reads its records */
+    bool alone = o->run.eval_only && o->run.eval_data; /* nobody reads the data */
+    if (!alone) TRY(replace_data(o, streams, paths));
     TRY(replace(o, streams, &o->run.eval_data, "validation.safetensors", paths->eval_data));
     made = o->run.eval_data == paths->eval_data;
     for (size_t i = 0; i < OPTION_LIST_MOST; i++) made = made || paths->data[i];

@@ -191,6 +191,48 @@ static void trainings_are_stopped_while_they_make_tokens(void **state) {
     command_shell("cmp lots.safetensors halted/data/train.safetensors");
 }
 
+/* The one process that this one has started; 0: none. */
+static pid_t child_of(pid_t parent) {
+    char path[64];
+    int child = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%d", &child) != 1) child = 0;
+    if (file) fclose(file);
+    return child;
+}
+
+/* Whoever sent the signal, nothing more is known than that. */
+static void a_killed_maker_is_said_to_be_killed(void **state) {
+    (void)state;
+    static const char call[] = "train m --data lots.jsonl --context 32 --out shot --quiet " SHORT;
+    tokens_make("m", "lots.jsonl", "", "lots.safetensors");
+    command_shell("rm -rf shot");
+    pid_t pid = command_start(call, NULL, -1), child;
+    for (int k = 0; k < 1000 && access("shot/data/train.safetensors.progress", F_OK) != 0; k++) usleep(5000);
+    child = child_of(pid);
+    assert_true(child > 0);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    command_result r = command_wait(pid);
+    assert_int_equal(r.exit, STATUS_FAILED);
+    assert_true(command_has_words(r.err, "the process that makes tokens was killed"));
+    assert_true(command_has_words(r.err, "the same command goes on from there"));
+    command_free(&r);
+    command_expect(0, call);
+    command_shell("cmp lots.safetensors shot/data/train.safetensors");
+}
+
+/* With --eval-data of its own nothing of --data is looked at, so nothing is made of it. */
+static void what_nobody_reads_is_not_made(void **state) {
+    (void)state;
+    assert_true(command_says("train tuned --eval-only --data many.jsonl --eval-data by_hand.safetensors "
+                             "--eval-samples 4",
+                             0, "loss"));
+    command_expect(0, "train tuned --eval-only --data many.jsonl --eval-data few.jsonl --context 32 "
+                      "--out unread --eval-samples 4");
+    command_shell("test -e unread/data/validation.safetensors && test ! -e unread/data/train.safetensors");
+}
+
 static void ways_to_pack(void **state) {
     (void)state;
     static const struct {
@@ -249,6 +291,8 @@ int main(void) {
         cmocka_unit_test(trainings_make_their_own),
         cmocka_unit_test(the_kind_that_is_said_counts),
         cmocka_unit_test(trainings_are_stopped_while_they_make_tokens),
+        cmocka_unit_test(a_killed_maker_is_said_to_be_killed),
+        cmocka_unit_test(what_nobody_reads_is_not_made),
         cmocka_unit_test(ways_to_pack),
         cmocka_unit_test(data_that_changed_are_made_anew),
     };
