@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,16 @@
 #include "base/memory.h"
 #include "data/folder.h"
 
-/* So many files stay open; beyond that each read opens its file. */
+/* So many files of all corpora stay open, whatever their number: a process may have no more than 1,024, and
+ * needs others. Beyond that each read opens its file. */
 enum { OPEN_FILES = 128 };
+static _Atomic uint32_t open_files;
+
+static bool stay_open(void) {
+    if (atomic_fetch_add(&open_files, 1) < OPEN_FILES) return true;
+    atomic_fetch_sub(&open_files, 1);
+    return false;
+}
 
 /* Listing a folder holds the names of all its files. Of a few the runtime reserve has room for that; of more
  * it is planned like what is held to the end. */
@@ -85,7 +94,7 @@ static status add_file(corpus *c, data_kind wanted, char *path, bool inside) {
     bool keep = false;
     status result = make_room(c, path);
     if (result == STATUS_OK) result = open_file(c, wanted, inside, &f, &keep);
-    if (f.handle >= 0 && (!keep || c->count >= OPEN_FILES)) {
+    if (f.handle >= 0 && (!keep || !stay_open())) {
         close(f.handle);
         f.handle = -1;
     }
@@ -184,7 +193,10 @@ status corpus_read_documents(const corpus *c, uint64_t document, uint64_t token,
 void corpus_close(corpus *c) {
     if (!c || --c->users) return;
     for (uint32_t i = 0; i < c->count; i++) {
-        if (c->files[i].handle >= 0) close(c->files[i].handle);
+        if (c->files[i].handle >= 0) {
+            close(c->files[i].handle);
+            atomic_fetch_sub(&open_files, 1);
+        }
         memory_free(c->files[i].marks);
         memory_free(c->files[i].special);
         memory_free(c->files[i].path);

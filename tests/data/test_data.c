@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "data/loader.h"
 #include "data/order.h"
@@ -508,6 +509,43 @@ static void text_is_loaded(void **state) {
     data_source_close(&s);
 }
 
+/* Many folders of many files, in a process that may have few open. */
+static void many_files_do_not_stay_open(void **state) {
+    (void)state;
+    enum { FOLDERS = 3, FILES = 130, MOST = 256 };
+    struct rlimit before, few;
+    data_source s[FOLDERS];
+    text_source_options o = { .context = 4, .vocabulary = 256 };
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before, few.rlim_cur = MOST;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (int round = 0; round < 2; round++) { /* what is closed makes room again */
+        for (int i = 0; i < FOLDERS; i++) {
+            char folder[16], path[32], letters[8];
+            snprintf(folder, sizeof folder, "many%d", i);
+            if (!round) assert_int_equal(mkdir(folder, 0700), 0);
+            memset(letters, 'a' + i, sizeof letters);
+            for (int f = 0; f < FILES && !round; f++) {
+                snprintf(path, sizeof path, "%s/%03d", folder, f);
+                scratch_write(path, letters, sizeof letters);
+            }
+            o.path = folder;
+            if (text_source_open(&o, &s[i]) != STATUS_OK) fail_msg("%s", status_message());
+        }
+        for (int i = 0; i < FOLDERS; i++) {
+            int32_t ids[4], labels[4];
+            uint8_t scratch[64];
+            for (uint64_t k = 0; k < s[i].samples; k++) {
+                if (s[i].read(&s[i], k, scratch, (void *[]){ ids, labels }) != STATUS_OK)
+                    fail_msg("%s", status_message());
+                assert_int_equal(ids[0], 'a' + i);
+            }
+        }
+        for (int i = 0; i < FOLDERS; i++) data_source_close(&s[i]);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_is_a_permutation),          cmocka_unit_test(order_looks_random),
@@ -517,6 +555,7 @@ int main(void) {
         cmocka_unit_test(evaluation_goes_through_once),    cmocka_unit_test(several_batches_can_be_out),
         cmocka_unit_test(failures_come_when_they_are_due), cmocka_unit_test(closing_ends_all_waiting),
         cmocka_unit_test(senseless_options_are_refused),   cmocka_unit_test(text_is_loaded),
+        cmocka_unit_test(many_files_do_not_stay_open),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
