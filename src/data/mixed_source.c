@@ -95,11 +95,14 @@ static status find_epoch(mixed_state *m) {
 }
 
 static status set_up(const mixed_options *o, mixed_state *m, uint32_t *part) {
+    bool in_place = false;
+    for (uint32_t p = 0; p < o->count; p++) in_place = in_place || o->parts[p].in_place;
     m->shuffles = o->shuffles, m->seed = o->seed, m->weighted = o->weights != NULL;
     for (uint32_t p = 0; p < o->count; p++) {
         if (__builtin_add_overflow(m->all, o->parts[p].samples, &m->all) || m->all > INT64_MAX / 2)
             return status_set(STATUS_INVALID, "all parts of the data have more samples than can be counted");
         m->parts[p] = o->parts[p];
+        m->parts[p].in_place = in_place;
     }
     m->count = o->count, m->samples = m->all;
     if (m->weighted) TRY(mixture_open(o->weights, o->count, &m->turns, part));

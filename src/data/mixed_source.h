@@ -6,14 +6,19 @@
  *
  * The order is the source's own (`ordered`): sample k stands at place k of the run, in whatever epoch that
  * is. One that validates is not shuffled: it has what stands first in each part, or without weights what is
- * evenly spread over all of them, as many as there may be. */
+ * evenly spread over all of them, as many as there may be.
+ *
+ * Whoever reads a sample knows nothing of its part, so labels are in place in all parts where they are in
+ * one. */
 #pragma once
 
 #include "data/mixture.h"
 #include "data/source.h"
 
 typedef struct {
-    const data_source *parts; /* 1 to MIXTURE_PARTS, each with samples, all with the same fields */
+    /* 1 to MIXTURE_PARTS, each with samples, all with the same fields. Where one has `in_place`, each reads
+     * as its own says, which is set here. */
+    const data_source *parts;
     uint32_t count;
     const double *weights; /* NULL: by their sizes */
     bool shuffles;         /* else there is one pass, of `most` samples at most */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/mixed_source.h"
 #include "data/text_source.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
@@ -229,6 +230,52 @@ static void gaps_are_not_made_everywhere(void **state) {
     gaps = false, special_count = 0;
 }
 
+static data_source open_gaps(const char *path) {
+    data_source s;
+    text_source_options o = { .path = path, .context = 16, .vocabulary = VOCABULARY, .gaps = true };
+    if (text_source_open(&o, &s) != STATUS_OK) fail_msg("%s", status_message());
+    return s;
+}
+
+/* Ids say nothing of themselves and take any place in a mix: what stands for no text in the other part is
+ * never hidden, and of theirs all may be. */
+static void gaps_are_the_same_in_any_order(void **state) {
+    (void)state;
+    uint64_t random = 29;
+    make(&random, 60, 40);
+    special_count = 1, special[0] = all.tokens[5];
+    save("mixed.safetensors", false, false);
+    scratch_write("mixed.u16", all.tokens, all.count * sizeof *all.tokens);
+    for (int first = 0; first < 2; first++) {
+        data_source parts[2], s;
+        uint32_t part, hidden = 0;
+        parts[first] = open_gaps("mixed.safetensors"), parts[!first] = open_gaps("mixed.u16");
+        assert_true(parts[first].in_place && !parts[!first].in_place);
+        uint64_t each = parts[0].samples;
+        mixed_options o = { .parts = parts, .count = 2, .most = 2 * each };
+        if (mixed_source_open(&o, &s, &part) != STATUS_OK) fail_msg("%s", status_message());
+        assert_true(s.in_place);
+        void *scratch = aligned_alloc(64, (s.scratch_bytes + 63) / 64 * 64);
+        memset(scratch, 0, s.scratch_bytes);
+        for (uint64_t k = 0; k < s.samples; k++) {
+            int32_t ids[16], labels[16];
+            bool is_made = (k < each) == (first == 0);
+            if (s.read(&s, k, scratch, (void *[]){ ids, labels }) != STATUS_OK)
+                fail_msg("%s", status_message());
+            for (int i = 0; i < 16; i++) {
+                bool kept = is_made && is_special((uint32_t)ids[i]);
+                assert_int_equal(ids[i], all.tokens[k % each * 16 + (uint64_t)i]);
+                assert_int_equal(labels[i], kept ? DATA_IGNORED_LABEL : ids[i]);
+                hidden += kept;
+            }
+        }
+        assert_true(hidden > 0);
+        free(scratch);
+        data_source_close(&s);
+    }
+    special_count = 0;
+}
+
 /* More tokens, documents and windows than are read at once, and than have their place kept. */
 static void long_files_are_read_in_pieces(void **state) {
     (void)state;
@@ -344,6 +391,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_are_as_read_by_hand),
         cmocka_unit_test(gaps_are_not_made_everywhere),
+        cmocka_unit_test(gaps_are_the_same_in_any_order),
         cmocka_unit_test(long_files_are_read_in_pieces),
         cmocka_unit_test(folders_go_on_from_file_to_file),
         cmocka_unit_test(short_data_is_enough_where_documents_stay_whole),
