@@ -142,6 +142,24 @@ static status add_path(corpus *c, data_kind wanted, const char *path) {
                     : status_set(STATUS_INVALID, "the data file %s is empty; give it some text", path);
 }
 
+static status note_kind(void *context, char *path) {
+    data_kind *kind = context;
+    struct stat about;
+    bool first = *kind == DATA_KIND_AUTO && stat(path, &about) == 0;
+    if (first && S_ISREG(about.st_mode) && about.st_size > 0) *kind = format_by_name(path);
+    memory_free(path);
+    return STATUS_OK;
+}
+
+status corpus_kind(const char *path, data_kind wanted, data_kind *kind) {
+    struct stat about;
+    *kind = wanted;
+    if (wanted != DATA_KIND_AUTO) return STATUS_OK;
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return folder_list(path, note_kind, kind);
+    *kind = format_by_name(path);
+    return STATUS_OK;
+}
+
 bool corpus_says_ends(const corpus *c) { return c->files[0].ends > 0; }
 
 status corpus_ends(const corpus *c, uint64_t first, uint32_t count, uint64_t *ends) {

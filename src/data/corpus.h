@@ -26,6 +26,10 @@ typedef struct {
 status corpus_open(const char *path, data_kind kind, corpus **c);
 void corpus_close(corpus *c); /* NULL is fine */
 
+/* Of which format the files at the path are by their names, or as `wanted` says; AUTO for a folder without
+ * any. None is opened. */
+status corpus_kind(const char *path, data_kind wanted, data_kind *kind);
+
 /* `count` tokens from `token` on of the whole, over as many files as that takes. */
 status corpus_read(const corpus *c, uint64_t token, uint64_t count, data_window *to);
 

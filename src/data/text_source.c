@@ -132,6 +132,13 @@ status text_source_open(const text_source_options *o, data_source *s) {
     return result;
 }
 
+status text_source_may_say_longest(const char *path, data_kind kind, bool *may) {
+    data_kind found;
+    TRY(corpus_kind(path, kind, &found));
+    *may = found != DATA_KIND_AUTO && format_of(found)->says_lengths;
+    return STATUS_OK;
+}
+
 status text_source_enough(const data_source *s) {
     const text_state *t = s->state;
     return t->whole || t->first ? STATUS_OK : enough(t);

@@ -51,6 +51,9 @@ status text_source_pack(data_source *s, const text_source_packing *p);
  * naming file and position. End with data_source_close. */
 status text_source_open(const text_source_options *options, data_source *s);
 
+/* May data of that path say how long its longest document is? That is looked up without reading them. */
+status text_source_may_say_longest(const char *path, data_kind kind, bool *may);
+
 /* Has it the tokens for a sample, now that it is known how documents stand in it? */
 status text_source_enough(const data_source *s);
 

@@ -22,6 +22,9 @@ static const char *path_of(const setup_options *o, uint32_t i) {
     return o->part_count ? o->parts[i].path : o->data;
 }
 
+/* Nothing but --eval-data is looked at. */
+static bool evaluates_alone(const setup_options *o) { return o->eval_only && o->eval_data; }
+
 static status open_text(setup *s, const char *path, bool hold_out, data_source *source) {
     TRY(text_source_open(&(text_source_options){ .path = path,
                                                  .kind = s->options.data_kind,
@@ -102,7 +105,7 @@ static void settle_tokenizer(setup *s, const texts *t) {
 
 status texts_open(setup *s) {
     const setup_options *o = &s->options;
-    bool alone = o->eval_only && o->eval_data; /* nothing else is looked at */
+    bool alone = evaluates_alone(o);
     if (!alone && !o->data && o->eval_data)
         return status_set(STATUS_INVALID, "--eval-data %s is given without --data to train on", o->eval_data);
     if (!alone && (!o->data || o->source)) return STATUS_OK;
@@ -259,8 +262,13 @@ status texts_settle(setup *s) {
 
 /* ---- the length of samples ---- */
 
+/* Formats that never say how long documents are aren't opened for it: JSON lines would be read to the end. */
 static status look_into(const setup *s, const char *path, documents *d) {
     data_source source;
+    bool may;
+    TRY(text_source_may_say_longest(path, s->options.data_kind, &may));
+    d->unknown += !may;
+    if (!may) return STATUS_OK;
     TRY(text_source_open(&(text_source_options){ .path = path,
                                                  .kind = s->options.data_kind,
                                                  .context = 1,
@@ -276,9 +284,10 @@ status texts_context(const setup *s, int64_t most, int64_t *context) {
     enum { USUAL = 2048, STEP = 64 };
     const setup_options *o = &s->options;
     documents d = { 0 };
-    TRY(texts_check(o)); /* nobody has looked at them yet */
-    for (uint32_t i = 0; o->data && i < parts_of(o); i++) TRY(look_into(s, path_of(o, i), &d));
-    if (!o->data) TRY(look_into(s, o->eval_data, &d));
+    bool alone = evaluates_alone(o);
+    if (!alone) TRY(texts_check(o)); /* nobody has looked at them yet */
+    for (uint32_t i = 0; !alone && i < parts_of(o) && !d.unknown; i++) TRY(look_into(s, path_of(o, i), &d));
+    if (alone) TRY(look_into(s, o->eval_data, &d));
     if (d.unknown) return STATUS_OK;
     int64_t wanted = ((int64_t)d.longest + STEP - 1) / STEP * STEP;
     if (!(o->pack == PACK_WHOLE || o->pack == PACK_PAD || d.learns_some) && wanted > USUAL) wanted = USUAL;

@@ -159,15 +159,49 @@ static void what_the_model_lacks_is_refused(void **state) {
     }
 }
 
+/* All that this process has read so far. */
+static uint64_t bytes_read(void) {
+    unsigned long long bytes = 0;
+    FILE *file = fopen("/proc/self/io", "r");
+    if (!file) skip();
+    assert_int_equal(fscanf(file, "rchar: %llu", &bytes), 1);
+    fclose(file);
+    return bytes;
+}
+
+/* JSON lines never say how long documents are, so nobody reads them for that. */
+static void lines_are_read_through_once(void **state) {
+    (void)state;
+    enum { LINES = 20000, MOST = 1 << 20 };
+    static const char config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 4, "
+                                 "\"n_positions\": 8, \"vocab_size\": 256}\n";
+    setup s;
+    setup_options o = setup_defaults();
+    FILE *lines = fopen("lines.jsonl", "w");
+    for (int i = 0; i < LINES; i++) fprintf(lines, "{\"text\": \"%099d\"}\n", i);
+    uint64_t size = (uint64_t)ftell(lines);
+    assert_true(size > MOST);
+    fclose(lines);
+    scratch_write("model/config.json", config, sizeof config - 1); /* of "model" above: it has weights */
+    o.model = "model", o.data = "lines.jsonl", o.threads = 1;
+    uint64_t before = bytes_read();
+    o.context = 8; /* said: nobody asks the data */
+    if (setup_open(&o, NULL, &s) != STATUS_OK) fail_msg("%s", status_message());
+    setup_close(&s);
+    uint64_t said = bytes_read() - before;
+    o.context = 0;
+    if (setup_open(&o, NULL, &s) != STATUS_OK) fail_msg("%s", status_message());
+    setup_close(&s);
+    uint64_t unsaid = bytes_read() - before - said;
+    assert_true(said >= size && unsaid < said + size / 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_these),
-        cmocka_unit_test(other_defaults_are_nothing),
-        cmocka_unit_test(optimizers_settle_to_these),
-        cmocka_unit_test(what_lists_take_must_fit),
-        cmocka_unit_test(an_unknown_past_is_no_past),
-        cmocka_unit_test(no_sample_is_made_up),
-        cmocka_unit_test(what_the_model_lacks_is_refused),
+        cmocka_unit_test(defaults_are_these),          cmocka_unit_test(other_defaults_are_nothing),
+        cmocka_unit_test(optimizers_settle_to_these),  cmocka_unit_test(what_lists_take_must_fit),
+        cmocka_unit_test(an_unknown_past_is_no_past),  cmocka_unit_test(no_sample_is_made_up),
+        cmocka_unit_test(lines_are_read_through_once), cmocka_unit_test(what_the_model_lacks_is_refused),
     };
     return cmocka_run_group_tests_name("setup", tests, scratch_open, scratch_close);
 }

@@ -84,6 +84,7 @@ typedef struct {
     const char *suffixes[3];  /* ended by NULL; names that end so are of this format */
     bool is_text;             /* its tokens are bytes of text, of which a tokenizer would make others; its
                                  files are documents, or hold some */
+    bool says_lengths;        /* `longest` may be known: else nobody need look for it */
     uint32_t scratch_bytes;   /* that a read wants; 0: a sample as it stands in the file */
 
     /* `asked`: the user named the format, so what the bytes look like is no argument. */

@@ -175,6 +175,7 @@ static status read_tokens(const data_file *f, uint64_t first, uint64_t count, da
 const data_format format_tokens = { .name = "tokens",
                                     .about = "tokens of documents",
                                     .suffixes = { ".safetensors" },
+                                    .says_lengths = true,
                                     .scratch_bytes = sizeof(piece),
                                     .inspect = inspect,
                                     .read = read_tokens };
