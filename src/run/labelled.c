@@ -158,10 +158,12 @@ status labelled_open_data(setup *s) {
     return result;
 }
 
+/* A setup that fails to open closes itself, and its caller closes it again. */
 void labelled_close_data(setup *s) {
     data_source_close(&s->train);
     data_source_close(&s->validation);
     labelled_close(s->records);
     labelled_close(s->eval_records);
+    s->records = s->eval_records = NULL;
     label_names_close(&s->names);
 }

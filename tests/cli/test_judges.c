@@ -213,6 +213,35 @@ static void texts_are_planned_for(void **state) {
     command_free(&r);
 }
 
+/* After the records were read: what they come to is said, and they are given back once. */
+static void what_records_come_to_is_refused(void **state) {
+    (void)state;
+    static const char *const nothing = "nothing validates, since every tenth record does";
+    FILE *f = fopen("five.jsonl", "w");
+    for (int i = 0; i < 5; i++) fprintf(f, "{\"text\": \"%d\", \"label\": \"%c\"}\n", i, 'a' + i % 2);
+    fclose(f);
+    f = fopen("list.jsonl", "w");
+    for (int i = 0; i < 40000; i++) fprintf(f, "{\"text\": \"%016d\", \"label\": %d}\n", i, i % 2);
+    fclose(f);
+    command_expect(0, "train llama.json --head classes:2 --data five.jsonl --steps 2 --batch 2 --context 24 "
+                      "--out five --quiet");
+    assert_true(
+        command_says("train five --eval-only --data five.jsonl", 2, "five.jsonl has fewer than ten records"));
+    assert_true(
+        command_says("plan five --eval-only --data five.jsonl", 2, "five.jsonl has fewer than ten records"));
+    assert_true(command_says("train llama.json --head classes --data five.jsonl " SHORT
+                             "--eval-every 1 --keep-best --out never",
+                             2, nothing));
+    assert_true(command_says("train llama.json --head classes --data five.jsonl " SHORT
+                             "--eval-every 1 --patience 2 --out never",
+                             2, nothing));
+#ifndef __SANITIZE_ADDRESS__ /* that takes more than all of it */
+    assert_true(command_says("plan llama.json --head classes --data list.jsonl --context 24 --threads 8 "
+                             "--memory 15MiB",
+                             3, "reading the model and its data does not fit"));
+#endif
+}
+
 /* What stands around a text is known whatever the tokenizer makes of a letter, and its own length of samples
  * is not taken: they are as long as --context. */
 static void tokenizers_frame_texts(void **state) {
@@ -250,7 +279,8 @@ int main(void) {
         cmocka_unit_test(classes_are_learned),         cmocka_unit_test(labels_of_numbers_are_sorted_as_such),
         cmocka_unit_test(scores_are_learned),          cmocka_unit_test(a_new_head_is_said),
         cmocka_unit_test(another_head_is_another_run), cmocka_unit_test(what_makes_no_sense_is_refused),
-        cmocka_unit_test(texts_are_planned_for),       cmocka_unit_test(tokenizers_frame_texts)
+        cmocka_unit_test(texts_are_planned_for),       cmocka_unit_test(what_records_come_to_is_refused),
+        cmocka_unit_test(tokenizers_frame_texts)
     };
     return cmocka_run_group_tests_name("judges", tests, open_files, scratch_close);
 }
