@@ -16,12 +16,24 @@ static status encode(void *context, const char *said, uint64_t bytes, const uint
     return STATUS_OK;
 }
 
+/* The tokenizer stays as large as it is. */
+static uint64_t held(const void *context) {
+    const words *w = context;
+    return sizeof *w + tokenizer_bytes(w->tokenizer) + tokenizer_work_bytes(w->work);
+}
+
+static void limit(void *context, uint64_t bytes) {
+    const words *w = context;
+    uint64_t own = sizeof *w + tokenizer_bytes(w->tokenizer);
+    tokenizer_work_limit(w->work, bytes > own ? bytes - own : 1); /* 0 would be none */
+}
+
 static status open_words(const char *directory, const wanted_tokens *added, void **opened,
                          labelled_tokens *t) {
     bool there;
     words *w = *opened = memory_new(1, sizeof *w);
     if (!w) return status_set(STATUS_FAILED, "no memory to read the tokenizer of %s", directory);
-    t->context = w, t->encode = encode;
+    t->context = w, t->encode = encode, t->held = held, t->limit = limit;
     TRY(tokenizer_of_open_with(directory, added, &w->tokenizer, &there));
     if (!there) return status_set(STATUS_INVALID, "%s has no tokenizer.json", directory);
     TRY(tokenizer_take_whole(w->tokenizer)); /* the samples are cut and padded by who has their length */

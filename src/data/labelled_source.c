@@ -11,65 +11,136 @@
 #include "data/documents/documents.h"
 #include "data/documents/files.h"
 
-enum { EVERY = 10, ALIGNMENT = 64 };
+enum {
+    EVERY = 10,
+    ALIGNMENT = 64,
+    LABEL_KEPT = LABEL_NAMES_BYTES + 1 /* of longer ones this is enough to refuse them */
+};
+
+/* ---- memory ---- */
+
+/* What reading takes, held against what it may take. */
+typedef struct {
+    uint64_t most, held;
+    const labelled_tokens *tokens; /* whose encoding takes some too; NULL: nobody encodes */
+} account;
+
+static uint64_t encoding(const account *a) {
+    return a->tokens && a->tokens->held ? a->tokens->held(a->tokens->context) : 0;
+}
+
+static uint64_t left(const account *a) {
+    uint64_t held = a->held + encoding(a);
+    return held < a->most ? a->most - held : 0;
+}
+
+static status no_room(const account *a, const char *what) {
+    char most[UNITS_TEXT_BYTES];
+    return status_set(STATUS_NO_FIT, "%s: reading texts with labels may take %s of the memory", what,
+                      units_bytes_text(a->most, most));
+}
+
+/* Room for half as many again, or for what is needed where more has none. While the block moves there are two
+ * of it. */
+static status grow(account *a, void **block, uint64_t *room, uint64_t needed, size_t each, const char *what) {
+    if (needed <= *room) return STATUS_OK;
+    uint64_t larger = *room + *room / 2, most = left(a) / each;
+    if (larger < needed || larger > most) larger = needed;
+    if (larger > most) return no_room(a, what);
+    void *moved = memory_resize(*block, larger, each);
+    if (!moved) return status_set(STATUS_FAILED, "no memory for the texts of the data");
+    a->held += (larger - *room) * each;
+    *block = moved, *room = larger;
+    return STATUS_OK;
+}
+
+/* Gives back what is not used. */
+static void shrink(account *a, void **block, uint64_t *room, uint64_t used, size_t each) {
+    void *moved = used < *room ? memory_resize(*block, used, each) : NULL;
+    if (!moved) return;
+    a->held -= (*room - used) * each;
+    *block = moved, *room = used;
+}
 
 /* ---- columns of records ---- */
 
-/* A string that grows. */
+/* A string that grows; what is behind the first `keep` bytes is counted alone. */
 typedef struct {
     char *bytes;
     uint64_t count, room;
+    uint64_t keep, all;
 } word;
 
-static status append(word *w, const char *bytes, uint64_t count) {
-    if (count > w->room - w->count) {
-        uint64_t larger = 2 * (w->count + count);
-        char *block = memory_resize(w->bytes, larger, 1);
-        if (!block) return status_set(STATUS_FAILED, "no memory for a string of %" PRIu64 " bytes", larger);
-        w->bytes = block, w->room = larger;
-    }
-    memcpy(w->bytes + w->count, bytes, count);
-    w->count += count;
+static status append(account *a, word *w, const char *bytes, uint64_t count) {
+    uint64_t more = w->keep - w->count < count ? w->keep - w->count : count;
+    void *block = w->bytes;
+    w->all += count;
+    if (!more) return STATUS_OK;
+    TRY(grow(a, &block, &w->room, w->count + more, 1, "its text doesn't fit"));
+    w->bytes = block;
+    memcpy(w->bytes + w->count, bytes, more);
+    w->count += more;
     return STATUS_OK;
 }
 
 /* Who gets the strings of each record, in the order of the columns. What it says is put behind its place. */
 typedef struct {
     const char *columns[2];
+    uint64_t keep[2]; /* of their bytes */
     uint32_t count;
     status (*record)(void *context, const word *strings);
     void *context;
+    account *account;
 } visitor;
 
 static status read_record(documents *d, const visitor *v, const char *path, word *strings) {
     document_piece p;
-    for (uint32_t i = 0; i < v->count; i++) strings[i].count = 0;
+    status result = STATUS_OK;
+    uint64_t number = documents_place(d).record + 1; /* when it ends, the place is the next one's */
+    for (uint32_t i = 0; i < v->count; i++) strings[i].count = strings[i].all = 0;
     do {
         TRY(documents_next(d, &p));
-        if (p.event == DOCUMENT_STRING) TRY(append(&strings[p.column], p.bytes, p.count));
-    } while (p.event != DOCUMENT_RECORD_END);
-    status result = v->record(v->context, strings);
-    return result == STATUS_OK
-               ? result
-               : status_prefix(result, "%s, record %" PRIu64, path, documents_place(d).record);
+        if (p.event == DOCUMENT_STRING) result = append(v->account, &strings[p.column], p.bytes, p.count);
+    } while (result == STATUS_OK && p.event != DOCUMENT_RECORD_END);
+    if (result == STATUS_OK) result = v->record(v->context, strings);
+    return result == STATUS_OK ? result : status_prefix(result, "%s, record %" PRIu64, path, number);
 }
 
 static status read_records(documents *d, const visitor *v, const char *path) {
-    word strings[2] = { 0 };
+    word strings[2] = { { .keep = v->keep[0] }, { .keep = v->keep[1] } };
     document_piece p;
     status result;
     do {
         result = documents_next(d, &p);
         if (result == STATUS_OK && p.event == DOCUMENT_RECORD) result = read_record(d, v, path, strings);
     } while (result == STATUS_OK && p.event != DOCUMENT_END);
-    for (uint32_t i = 0; i < 2; i++) memory_free(strings[i].bytes);
+    for (uint32_t i = 0; i < 2; i++) {
+        v->account->held -= strings[i].room;
+        memory_free(strings[i].bytes);
+    }
+    return result;
+}
+
+/* Opens a reader of `bytes` bytes, and all of them are read. */
+static status read_file(const document_options *o, uint64_t bytes, const visitor *v) {
+    documents *d = NULL;
+    if (bytes > left(v->account))
+        return status_prefix(no_room(v->account, "its reader doesn't fit"), "%s", o->path);
+    char *block = memory_new(bytes, 1);
+    if (!block) return status_set(STATUS_FAILED, "%s: no memory to read it", o->path);
+    uint64_t away = (ALIGNMENT - (uintptr_t)block % ALIGNMENT) % ALIGNMENT;
+    v->account->held += bytes;
+    status result = documents_open(o, block + away, bytes - ALIGNMENT, &d);
+    if (result == STATUS_OK) result = read_records(d, v, o->path);
+    documents_close(d);
+    memory_free(block);
+    v->account->held -= bytes;
     return result;
 }
 
 static status visit_file(const char *path, const visitor *v) {
     document_column columns[2];
     uint64_t bytes;
-    documents *d = NULL;
     if (document_format_of(path) == DOCUMENT_TEXT)
         return status_set(STATUS_INVALID,
                           "%s is text by its name, and a head wants records with a label each: JSON lines "
@@ -78,14 +149,7 @@ static status visit_file(const char *path, const visitor *v) {
     for (uint32_t i = 0; i < v->count; i++) columns[i] = (document_column){ .name = v->columns[i] };
     document_options o = { .path = path, .columns = columns, .column_count = v->count, .plain = UINT32_MAX };
     TRY(documents_need(&o, &bytes));
-    char *block = memory_new(bytes + ALIGNMENT, 1);
-    if (!block) return status_set(STATUS_FAILED, "%s: no memory to read it", path);
-    uint64_t away = (ALIGNMENT - (uintptr_t)block % ALIGNMENT) % ALIGNMENT;
-    status result = documents_open(&o, block + away, bytes, &d);
-    if (result == STATUS_OK) result = read_records(d, v, path);
-    documents_close(d);
-    memory_free(block);
-    return result;
+    return read_file(&o, bytes + ALIGNMENT, v);
 }
 
 static status visit(const char *path, const visitor *v) {
@@ -99,12 +163,30 @@ static status visit(const char *path, const visitor *v) {
 
 /* ---- names ---- */
 
+typedef struct {
+    label_names *names;
+    account account;
+} name_reader;
+
+/* The list of names grows to twice its size, and while it moves there are two of it. */
 static status note_name(void *context, const word *strings) {
-    return label_names_add(context, strings[0].bytes, strings[0].count, NULL);
+    name_reader *r = context;
+    uint64_t before = r->names->held_bytes;
+    TRY(label_names_add(r->names, strings[0].bytes, strings[0].all, NULL));
+    r->account.held += r->names->held_bytes - before;
+    return 2 * r->names->held_bytes <= left(&r->account)
+               ? STATUS_OK
+               : no_room(&r->account, "the names of the labels don't fit");
 }
 
-status labelled_names(const char *path, const char *column, label_names *names) {
-    return visit(path, &(visitor){ { column }, 1, note_name, names });
+status labelled_names(const char *path, const char *column, uint64_t most, label_names *names) {
+    name_reader r = { .names = names, .account = { .most = most } };
+    return visit(path, &(visitor){ .columns = { column },
+                                   .keep = { LABEL_KEPT },
+                                   .count = 1,
+                                   .record = note_name,
+                                   .context = &r,
+                                   .account = &r.account });
 }
 
 /* ---- records in memory ---- */
@@ -120,6 +202,7 @@ typedef struct {
 struct labelled {
     labelled_options options;
     labelled_tokens tokens;
+    account account;
     record *records;
     uint64_t count, room;
     int32_t *ids;
@@ -128,37 +211,34 @@ struct labelled {
     bool counted; /* a source says already what is held */
 };
 
-static uint64_t held(const labelled *l) {
+uint64_t labelled_held(const labelled *l) {
     return sizeof *l + l->room * sizeof *l->records + l->id_room * sizeof *l->ids;
 }
 
-/* Twice the room; while the block moves there are two of it. */
-static status grow(labelled *l, void **block, uint64_t *room, uint64_t needed, size_t each) {
-    char text[UNITS_TEXT_BYTES];
-    if (needed <= *room) return STATUS_OK;
-    uint64_t larger = *room + *room / 2 + needed;
-    if (held(l) + larger * each > l->options.most)
-        return status_set(STATUS_NO_FIT, "the texts that labels are given of don't fit %s as tokens",
-                          units_bytes_text(l->options.most, text));
-    void *moved = memory_resize(*block, larger, each);
-    if (!moved) return status_set(STATUS_FAILED, "no memory for the texts of the data");
-    *block = moved, *room = larger;
-    return STATUS_OK;
+/* Ids of a text; NULL where its bytes are. It may take what nothing else holds. */
+static status encode(const labelled *l, const word *w, const uint32_t **ids, uint64_t *count) {
+    const labelled_tokens *t = &l->tokens;
+    *ids = NULL, *count = w->all;
+    if (!t->encode) return STATUS_OK;
+    if (t->limit) t->limit(t->context, encoding(&l->account) + left(&l->account));
+    status result = t->encode(t->context, w->bytes ? w->bytes : "", w->count, ids, count);
+    return result == STATUS_NO_FIT ? no_room(&l->account, "its text doesn't fit as tokens") : result;
 }
 
 static status take_ids(labelled *l, const word *w) {
-    const labelled_tokens *t = &l->tokens;
     const uint32_t *ids;
     uint64_t count, context = l->options.context;
     void *block = l->ids;
-    TRY(t->encode(t->context, w->bytes ? w->bytes : "", w->count, &ids, &count));
+    TRY(encode(l, w, &ids, &count));
     if (!count) return status_set(STATUS_INVALID, "the text has no token");
     bool cut = count > context;
-    uint64_t kept = cut ? context : count, behind = cut ? t->behind : 0;
-    TRY(grow(l, &block, &l->id_room, l->id_count + kept, sizeof *l->ids));
+    uint64_t kept = cut ? context : count, behind = cut ? l->tokens.behind : 0;
+    TRY(grow(&l->account, &block, &l->id_room, l->id_count + kept, sizeof *l->ids,
+             "the texts that labels are given of don't fit as tokens"));
     l->ids = block;
     for (uint64_t i = 0; i < kept; i++) {
-        uint32_t id = ids[i + behind < kept ? i : count - (kept - i)];
+        uint64_t at = i + behind < kept ? i : count - (kept - i);
+        uint32_t id = ids ? ids[at] : (unsigned char)w->bytes[i];
         if (id >= l->options.vocabulary)
             return status_set(STATUS_INVALID, "the text has a token %u, and the model has %u", id,
                               l->options.vocabulary);
@@ -197,10 +277,28 @@ static status take_record(void *context, const word *strings) {
     record r;
     TRY(take_label(l, &strings[1], &r));
     TRY(take_ids(l, &strings[0]));
-    TRY(grow(l, &block, &l->room, l->count + 1, sizeof *l->records));
+    TRY(grow(&l->account, &block, &l->room, l->count + 1, sizeof *l->records,
+             "the records of the data don't fit"));
     l->records = block;
     r.end = l->id_count;
     l->records[l->count++] = r;
+    return STATUS_OK;
+}
+
+static status read_all_records(labelled *l) {
+    const labelled_options *o = &l->options;
+    void *records, *ids;
+    TRY(visit(o->path, &(visitor){ .columns = { o->text, o->label },
+                                   .keep = { l->tokens.encode ? UINT64_MAX : o->context, LABEL_KEPT },
+                                   .count = 2,
+                                   .record = take_record,
+                                   .context = l,
+                                   .account = &l->account }));
+    if (!l->count) return status_set(STATUS_INVALID, "%s has no record", o->path);
+    records = l->records, ids = l->ids;
+    shrink(&l->account, &records, &l->room, l->count, sizeof *l->records);
+    shrink(&l->account, &ids, &l->id_room, l->id_count, sizeof *l->ids);
+    l->records = records, l->ids = ids;
     return STATUS_OK;
 }
 
@@ -213,8 +311,8 @@ status labelled_open(const labelled_options *o, const labelled_tokens *t, labell
     labelled *l = memory_new(1, sizeof *l);
     if (!l) return status_set(STATUS_FAILED, "no memory for the texts of the data");
     l->options = *o, l->tokens = *t;
-    status result = visit(o->path, &(visitor){ { o->text, o->label }, 2, take_record, l });
-    if (result == STATUS_OK && !l->count) result = status_set(STATUS_INVALID, "%s has no record", o->path);
+    l->account = (account){ .most = o->most, .held = sizeof *l, .tokens = &l->tokens };
+    status result = read_all_records(l);
     if (result == STATUS_OK)
         *out = l;
     else
@@ -281,7 +379,7 @@ void labelled_source(labelled *l, labelled_part part, data_source *s) {
                         .field_bytes = { tokens, sizeof(int32_t),
                                          l->options.segments ? tokens : sizeof(int32_t) },
                         .read = read_all,
-                        .held_bytes = l->counted ? 0 : held(l),
+                        .held_bytes = l->counted ? 0 : labelled_held(l),
                         .state = l };
     l->counted = true;
     if (part == LABELLED_TRAINED) s->samples = l->count - held_out(l), s->read = read_trained;

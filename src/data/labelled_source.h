@@ -16,8 +16,13 @@
 /* How text becomes ids. */
 typedef struct {
     void *context;
-    /* Ids of a text, with those that stand around it; good until the next call. */
+    /* Ids of a text, with those that stand around it; good until the next call. NULL: its bytes are they, and
+     * no more of a text is kept than there is room for in a sample. */
     status (*encode)(void *context, const char *text, uint64_t bytes, const uint32_t **ids, uint64_t *count);
+    /* Bytes that this takes now, and from now on at most: a text that would need more is STATUS_NO_FIT. Both
+     * or neither. */
+    uint64_t (*held)(const void *context);
+    void (*limit)(void *context, uint64_t bytes);
     uint32_t before, behind; /* of the latter: they stay where a text is cut, at its end */
     int32_t padding;
 } labelled_tokens;
@@ -29,19 +34,21 @@ typedef struct {
     uint32_t vocabulary;      /* ids are below */
     const label_names *names; /* of the classes; NULL: labels are numbers */
     bool segments;            /* else place */
-    uint64_t most;            /* bytes that the records may take */
+    uint64_t most;            /* bytes that reading may take, with what encodes; the records are part of it */
 } labelled_options;
 
 typedef struct labelled labelled;
 
 /* Reads all records. STATUS_INVALID names the file and the record where a column is missing, a label is no
- * name or number, or a text has no token; STATUS_NO_FIT where they are more than `most` bytes. */
+ * name or number, or a text has no token; STATUS_NO_FIT where reading would take more than `most` bytes. */
 status labelled_open(const labelled_options *o, const labelled_tokens *t, labelled **l);
 void labelled_close(labelled *l); /* after its sources; NULL is fine */
 
-/* Adds the labels of all records to the names, as they are met. */
-status labelled_names(const char *path, const char *column, label_names *names);
+/* Adds the labels of all records to the names, as they are met. STATUS_NO_FIT where that would take more than
+ * `most` bytes. */
+status labelled_names(const char *path, const char *column, uint64_t most, label_names *names);
 
+uint64_t labelled_held(const labelled *l); /* bytes that stay */
 uint64_t labelled_records(const labelled *l);
 uint64_t labelled_cut(const labelled *l);     /* texts that were longer than a sample */
 uint64_t labelled_longest(const labelled *l); /* tokens of the longest text, before it was cut */

@@ -4,13 +4,31 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/memory.h"
 #include "data/labelled_source.h"
+#include "device/device.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "io/model_config.h"
 #include "io/tokenizer_files.h"
 #include "run/run_options.h"
+
+/* ---- memory ---- */
+
+/* What --memory leaves for reading beside the program and what is held already. Of a budget without room for
+ * `LEAST` the search speaks, and says what would help. A device apart has a budget of its own. */
+static status room(const setup *s, uint64_t *bytes) {
+    enum { LEAST = 1 << 20 };
+    const setup_options *o = &s->options;
+    const device *on;
+    uint64_t held = device_runtime_reserve(0).code + s->names.held_bytes + s->wanted.bytes;
+    TRY(setup_budget(o, bytes));
+    TRY(device_find(o->device ? o->device : "auto", &on));
+    if (on->apart) *bytes = UINT64_MAX;
+    if (*bytes == UINT64_MAX) return STATUS_OK;
+    if (s->records) held += labelled_held(s->records);
+    *bytes = *bytes > held + LEAST ? *bytes - held : LEAST;
+    return STATUS_OK;
+}
 
 /* ---- names ---- */
 
@@ -23,11 +41,13 @@ static status names_of_data(setup *s) {
     const setup_options *o = &s->options;
     model_head *h = &s->config.head;
     const char *path = o->data ? o->data : o->eval_data;
+    uint64_t most;
     if (!path && h->outputs) return STATUS_OK; /* a plan without data */
     if (!path)
         return status_set(STATUS_INVALID, "--head classes: there is no data to count them in; say how many, "
                                           "as classes:3");
-    TRY(labelled_names(path, label_column(o), &s->names));
+    TRY(room(s, &most));
+    TRY(labelled_names(path, label_column(o), most, &s->names));
     label_names_sort(&s->names);
     if (s->names.count < 2)
         return status_set(STATUS_INVALID, "%s: '%s' says %u label%s; a head of classes wants two or more",
@@ -63,31 +83,14 @@ status labelled_settle_names(setup *s) {
 typedef struct {
     const labelled_language *language; /* NULL: bytes are ids */
     void *words;                       /* the language's */
-    uint32_t *ids;                     /* of bytes */
-    uint64_t room;
 } reader;
-
-static status encode_bytes(void *context, const char *said, uint64_t bytes, const uint32_t **ids,
-                           uint64_t *count) {
-    reader *r = context;
-    if (bytes > r->room) {
-        uint32_t *larger = memory_resize(r->ids, 2 * bytes, sizeof *larger);
-        if (!larger)
-            return status_set(STATUS_FAILED, "no memory for a text of %llu bytes", (unsigned long long)bytes);
-        r->ids = larger, r->room = 2 * bytes;
-    }
-    for (uint64_t i = 0; i < bytes; i++) r->ids[i] = (unsigned char)said[i];
-    *ids = r->ids, *count = bytes;
-    return STATUS_OK;
-}
 
 /* The model's tokenizer, or bytes where it has none. */
 static status open_reader(setup *s, reader *r, labelled_tokens *t) {
     char path[4096];
     bool bytes =
         !s->tokenizer || s->options.data_kind == DATA_KIND_BYTES || !tokenizer_files_find(s->tokenizer);
-    *t = (labelled_tokens){ .context = r, .encode = encode_bytes };
-    t->padding = (int32_t)families_padding(&s->config);
+    *t = (labelled_tokens){ .padding = (int32_t)families_padding(&s->config) };
     if (bytes) {
         s->tokenizer = NULL; /* what learns bytes is no longer a model of that tokenizer */
         return STATUS_OK;
@@ -101,14 +104,13 @@ static status open_reader(setup *s, reader *r, labelled_tokens *t) {
 
 static void close_reader(reader *r) {
     if (r->language) r->language->close(r->words);
-    memory_free(r->ids);
 }
 
 /* ---- samples ---- */
 
 static status open_file(const setup *s, const labelled_tokens *t, const char *path, labelled **l) {
-    uint64_t budget;
-    TRY(setup_budget(&s->options, &budget));
+    uint64_t most;
+    TRY(room(s, &most));
     return labelled_open(&(labelled_options){ .path = path,
                                               .text = text_column(&s->options),
                                               .label = label_column(&s->options),
@@ -116,7 +118,7 @@ static status open_file(const setup *s, const labelled_tokens *t, const char *pa
                                               .vocabulary = (uint32_t)s->model.vocabulary,
                                               .names = s->config.head.kind == HEAD_CLASSES ? &s->names : NULL,
                                               .segments = s->model.judged_first,
-                                              .most = budget },
+                                              .most = most },
                          t, l);
 }
 

@@ -15,6 +15,12 @@
 #include "cli/labels_language.h"
 #include "io/scratch.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1 /* what that takes is more than any budget here */
+#else
+#define SANITIZED 0
+#endif
+
 #define SHORT "--steps 30 --batch 8 --context 24 --lr 1e-2 --threads 2 --warmup 2 --dropout 0 "
 
 static const char llama[] = "{\"model_type\":\"llama\",\"vocab_size\":256,\"hidden_size\":16,"
@@ -235,11 +241,14 @@ static void what_records_come_to_is_refused(void **state) {
     assert_true(command_says("train llama.json --head classes --data five.jsonl " SHORT
                              "--eval-every 1 --patience 2 --out never",
                              2, nothing));
-#ifndef __SANITIZE_ADDRESS__ /* that takes more than all of it */
+    if (SANITIZED) return;
     assert_true(command_says("plan llama.json --head classes --data list.jsonl --context 24 --threads 8 "
                              "--memory 15MiB",
                              3, "reading the model and its data does not fit"));
-#endif
+    /* what validates has the rest of the memory and not all of it again */
+    assert_true(command_says("plan llama.json --head classes --data list.jsonl --eval-data list.jsonl "
+                             "--context 24 --threads 1 --memory 16MiB",
+                             3, "reading texts with labels may take 4."));
 }
 
 /* What stands around a text is known whatever the tokenizer makes of a letter, and its own length of samples
@@ -258,10 +267,12 @@ static void tokenizers_frame_texts(void **state) {
         "\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"[CLS]\": 0, \"[SEP]\": 1, \"b\": 2}, "
         "\"unk_token\": \"[CLS]\"}}";
     static const uint32_t expected[] = { 0, 2, 2, 2, 2, 1 };
+    static char many[20000];
     labelled_tokens t = { 0 };
     const uint32_t *ids;
     uint64_t count;
     void *words;
+    for (size_t i = 0; i < sizeof many; i++) many[i] = "b "[i % 2];
     assert_int_equal(system("mkdir framed"), 0);
     scratch_write("framed/tokenizer.json", json, sizeof json - 1);
     if (labels_language.open("framed", NULL, &words, &t) != STATUS_OK) fail_msg("%s", status_message());
@@ -271,7 +282,42 @@ static void tokenizers_frame_texts(void **state) {
     assert_memory_equal(ids, expected, sizeof expected);
     assert_int_equal(t.encode(t.context, "a", 1, &ids, &count), STATUS_OK);
     assert_int_equal(count, 2);
+    t.limit(t.context, t.held(t.context)); /* and from now on no more */
+    assert_int_equal(t.encode(t.context, many, sizeof many, &ids, &count), STATUS_NO_FIT);
+    t.limit(t.context, t.held(t.context) + (1 << 20));
+    assert_int_equal(t.encode(t.context, many, sizeof many, &ids, &count), STATUS_OK);
+    assert_int_equal(count, sizeof many / 2 + 2);
     labels_language.close(words);
+}
+
+/* A text that is longer than the memory: of bytes no more is kept than a sample has, and a tokenizer wants
+ * all of it. */
+static void long_texts_stay_within_memory(void **state) {
+    (void)state;
+    static const char rest[] =
+        "--head classes --data long.jsonl --steps 1 --batch 1 --context 24 --threads 1 "
+        "--eval-samples 1 --memory 50MiB --quiet --overwrite --out long";
+    static const char *const models[] = { "llama.json", "framed" };
+    enum { LETTERS = 52 << 20, MEMORY = 50 << 20 };
+    if (SANITIZED) skip();
+    FILE *f = fopen("long.jsonl", "w");
+    for (int i = 0; i < 11; i++) {
+        fprintf(f, "{\"label\": %d, \"text\": \"", i % 2);
+        for (int k = 0; k < (i == 7 ? LETTERS : 2); k += 2) fputs("b ", f);
+        fprintf(f, "\"}\n");
+    }
+    fclose(f);
+    write_text("framed/config.json", llama);
+    for (int i = 0; i < 2; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "train %s %s", models[i], rest);
+        command_result r = command_run(line);
+        if (r.exit != (i ? 3 : 0)) fail_msg("snug %s: exit %d: %s", line, r.exit, r.err);
+        if (i && !command_has_words(r.err, "long.jsonl, record 8: its text doesn't fit"))
+            fail_msg("snug %s: %s", line, r.err);
+        assert_true(r.resident_peak <= MEMORY);
+        command_free(&r);
+    }
 }
 
 int main(void) {
@@ -280,7 +326,7 @@ int main(void) {
         cmocka_unit_test(scores_are_learned),          cmocka_unit_test(a_new_head_is_said),
         cmocka_unit_test(another_head_is_another_run), cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(texts_are_planned_for),       cmocka_unit_test(what_records_come_to_is_refused),
-        cmocka_unit_test(tokenizers_frame_texts)
+        cmocka_unit_test(tokenizers_frame_texts),      cmocka_unit_test(long_texts_stay_within_memory)
     };
     return cmocka_run_group_tests_name("judges", tests, open_files, scratch_close);
 }

@@ -7,12 +7,52 @@
 
 #include <cmocka.h>
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/labelled_source.h"
 #include "io/scratch.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#define COUNTS 0 /* they have a malloc of their own */
+#else
+#define COUNTS 1
+#endif
+
+/* Bytes that are held now, and were at most. */
+static uint64_t live, peak;
+
+#if COUNTS
+/* glibc's own, which it lets be called by these names. */
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *block, size_t bytes);
+void __libc_free(void *block);
+
+static void *taken(void *block) {
+    live += block ? malloc_usable_size(block) : 0;
+    if (peak < live) peak = live;
+    return block;
+}
+
+void *malloc(size_t bytes) { return taken(__libc_malloc(bytes)); }
+void *calloc(size_t count, size_t bytes) { return taken(__libc_calloc(count, bytes)); }
+
+void free(void *block) {
+    live -= block ? malloc_usable_size(block) : 0;
+    __libc_free(block);
+}
+
+/* As if each block moved: then there are two of it. */
+void *realloc(void *block, size_t bytes) {
+    uint64_t before = block ? malloc_usable_size(block) : 0;
+    void *moved = taken(__libc_realloc(block, bytes));
+    live -= moved ? before : 0;
+    return moved;
+}
+#endif
 
 enum { CONTEXT = 6, BEGIN = 1, END = 2, PAD = 0, FIRST = 3 };
 
@@ -80,7 +120,7 @@ static void texts_are_filled_and_cut(void **state) {
     data_source s;
     write_text("d.jsonl", "{\"text\": \"ab\", \"label\": \"x\"}\n{\"label\": \"y\", \"text\": \"abcd\"}\n"
                           "{\"text\": \"abcdefgh\", \"label\": \"x\"}\n");
-    must(labelled_names("d.jsonl", "label", &names));
+    must(labelled_names("d.jsonl", "label", UINT64_MAX, &names));
     for (int segments = 0; segments < 2; segments++) {
         labelled_options o = options("d.jsonl", &names);
         labelled_tokens t = tokens(true);
@@ -195,7 +235,7 @@ static void plain_labels_are_read(void **state) {
         fprintf(f, "{\"label\":%s,\"text\":\"%.*s\"}\n", i % 3 ? i % 3 > 1 ? "-12.5e3" : "true" : "7", i % 17,
                 "abcdefghijklmnopqrstuvwxyz");
     fclose(f);
-    must(labelled_names("v.jsonl", "label", &names));
+    must(labelled_names("v.jsonl", "label", UINT64_MAX, &names));
     assert_int_equal(names.count, 3);
     assert_true(label_names_find(&names, "-12.5e3", 7) >= 0 && label_names_find(&names, "true", 4) >= 0);
     label_names_close(&names);
@@ -236,12 +276,150 @@ static void what_is_wrong_is_said(void **state) {
     label_names_close(&names);
 }
 
+/* ---- memory ---- */
+
+/* A letter is an id, in a buffer that grows with the text and stays. */
+typedef struct {
+    uint32_t *ids;
+    uint64_t room, most;
+} growing;
+
+static status encode_growing(void *context, const char *text, uint64_t bytes, const uint32_t **ids,
+                             uint64_t *count) {
+    growing *g = context;
+    if (bytes > g->room) {
+        if ((g->room + bytes) * sizeof *g->ids > g->most) return status_set(STATUS_NO_FIT, "no room");
+        g->ids = realloc(g->ids, bytes * sizeof *g->ids), g->room = bytes;
+    }
+    for (uint64_t i = 0; i < bytes; i++) g->ids[i] = (unsigned char)text[i] % 40;
+    *ids = g->ids, *count = bytes;
+    return STATUS_OK;
+}
+
+static uint64_t growing_held(const void *context) {
+    return ((const growing *)context)->room * sizeof(uint32_t);
+}
+static void growing_limit(void *context, uint64_t bytes) { ((growing *)context)->most = bytes; }
+
+/* One text of so many letters, or so many of one; the labels are names as long as `label`, all different. */
+static void write_records(const char *path, uint32_t records, uint32_t letters, int label) {
+    FILE *f = fopen(path, "w");
+    for (uint32_t i = 0; i < records; i++) {
+        fprintf(f, "{\"label\": \"%0*u\", \"text\": \"", label, i);
+        for (uint32_t k = 0; k < letters; k++) fputc('a' + (int)(k % 7), f);
+        fprintf(f, "\"}\n");
+    }
+    fclose(f);
+}
+
+typedef enum { AS_BYTES, AS_TOKENS, NAMES } way;
+
+/* Reads within `most` bytes, and never takes more than that and what the names of files do. */
+static status read_within(way how, uint64_t most) {
+    enum { FILES = 48 << 10 };
+    labelled *l = NULL;
+    label_names names = { 0 };
+    growing g = { 0 };
+    labelled_tokens t = { .padding = PAD };
+    labelled_options o = options("most.jsonl", NULL);
+    o.vocabulary = 256, o.most = most;
+    if (how == AS_TOKENS)
+        t.context = &g, t.encode = encode_growing, t.held = growing_held, t.limit = growing_limit;
+    uint64_t before = live;
+    peak = live;
+    status result = how == NAMES ? labelled_names(o.path, o.label, most, &names) : labelled_open(&o, &t, &l);
+    if (COUNTS && peak - before > most + FILES)
+        fail_msg("%llu bytes were taken of %llu", (unsigned long long)(peak - before),
+                 (unsigned long long)most);
+    if (result == STATUS_INVALID || result == STATUS_FAILED) fail_msg("%s", status_message());
+    if (result == STATUS_NO_FIT && !strstr(status_message(), "most.jsonl"))
+        fail_msg("no file: %s", status_message());
+    if (l) assert_true(labelled_held(l) <= most);
+    free(g.ids);
+    labelled_close(l);
+    label_names_close(&names);
+    return result;
+}
+
+static void reading_stays_within_its_memory(void **state) {
+    (void)state;
+    enum { MIB = 1 << 20 };
+    static const struct {
+        uint32_t records, letters;
+        int label;
+        way how;
+        uint64_t fits; /* and half of it doesn't; 0: everything from a reader on does */
+    } cases[] = {
+        { 1, 6 * MIB, 1, AS_BYTES, 0 },       { 1, 2 * MIB, 1, AS_TOKENS, 24 * MIB },
+        { 100000, 5, 1, AS_BYTES, 16 * MIB }, { 100000, 5, 1, AS_TOKENS, 16 * MIB },
+        { 20000, 1, 100, NAMES, 16 * MIB },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t fits = cases[i].fits;
+        write_records("most.jsonl", cases[i].records, cases[i].letters, cases[i].label);
+        assert_int_equal(read_within(cases[i].how, 1000), STATUS_NO_FIT);
+        assert_int_equal(read_within(cases[i].how, fits ? fits : MIB), STATUS_OK);
+        for (uint64_t most = MIB; most < fits; most += most / 5) {
+            status result = read_within(cases[i].how, most);
+            assert_true(result == STATUS_OK || result == STATUS_NO_FIT);
+        }
+        if (fits) assert_int_equal(read_within(cases[i].how, fits / 8), STATUS_NO_FIT);
+    }
+}
+
+/* What stays is what the records need: 16 bytes each, and 4 for each id. */
+static void nothing_is_left_over(void **state) {
+    (void)state;
+    labelled *l;
+    labelled_tokens t = { .padding = PAD };
+    labelled_options o = options("over.jsonl", NULL);
+    o.vocabulary = 256;
+    write_records("over.jsonl", 1, 3, 1);
+    must(labelled_open(&o, &t, &l));
+    uint64_t one = labelled_held(l);
+    labelled_close(l);
+    write_records("over.jsonl", 1001, 3, 1);
+    must(labelled_open(&o, &t, &l));
+    assert_int_equal(labelled_held(l), one + 1000 * (16 + 3 * 4));
+    labelled_close(l);
+}
+
+/* A text is cut where its bytes are ids, though no more of it is kept; so is a label that is too long. */
+static void what_is_cut_is_counted(void **state) {
+    (void)state;
+    labelled *l;
+    data_source s;
+    label_names names = { 0 };
+    labelled_tokens t = { .padding = PAD };
+    labelled_options o = options("cut.jsonl", NULL);
+    o.vocabulary = 256;
+    write_records("cut.jsonl", 2, 200000, 1);
+    must(labelled_open(&o, &t, &l));
+    assert_int_equal(labelled_cut(l), 2);
+    assert_int_equal(labelled_longest(l), 200000);
+    labelled_source(l, LABELLED_ALL, &s);
+    sample a = read_sample(&s, 1);
+    expect_ids(&a, (int32_t[]){ 'a', 'b', 'c', 'd', 'e', 'f' });
+    labelled_close(l);
+    write_records("cut.jsonl", 1, 1, 70000);
+    assert_int_equal(labelled_names("cut.jsonl", "label", UINT64_MAX, &names), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "a label has 70000 bytes"));
+    must(label_names_add(&names, "0", 1, NULL));
+    o.names = &names;
+    assert_int_equal(labelled_open(&o, &t, &l), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "is none of the 1"));
+    label_names_close(&names);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(texts_are_filled_and_cut),
                                         cmocka_unit_test(the_place_is_the_last_that_is_no_padding),
                                         cmocka_unit_test(every_tenth_is_held_out),
                                         cmocka_unit_test(names_have_their_order),
                                         cmocka_unit_test(plain_labels_are_read),
-                                        cmocka_unit_test(what_is_wrong_is_said) };
+                                        cmocka_unit_test(what_is_wrong_is_said),
+                                        cmocka_unit_test(reading_stays_within_its_memory),
+                                        cmocka_unit_test(nothing_is_left_over),
+                                        cmocka_unit_test(what_is_cut_is_counted) };
     return cmocka_run_group_tests_name("labelled", tests, scratch_open, scratch_close);
 }
