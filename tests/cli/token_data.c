@@ -167,7 +167,7 @@ size_t tokens_frame(tokens_checker *c, const char *words_of, size_t bytes, uint3
     tokenizer_ids ids;
     if (tokenizer_encode(c->tokenizer, c->work, words_of, bytes, true, &ids) != STATUS_OK)
         fail_msg("%s", status_message());
-    memcpy(out, ids.id, ids.count * sizeof *out);
+    if (ids.count) memcpy(out, ids.id, ids.count * sizeof *out);
     size_t count = ids.count;
     assert_int_equal(tokenizer_encode(c->tokenizer, c->work, "a", 1, true, &ids), STATUS_OK);
     uint32_t last = ids.id[ids.count - 1];
