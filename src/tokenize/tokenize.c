@@ -203,6 +203,12 @@ static uint64_t shared_memory(const tokenize *t) {
            t->data.held_bytes + record;
 }
 
+/* Of the program itself: its code, and its threads' stacks. */
+static uint64_t own_memory(int threads) {
+    device_runtime own = device_runtime_reserve(threads);
+    return own.code + own.threads;
+}
+
 /* Threads give way to --memory, and without it to what the machine has free. */
 static status plan_threads(tokenize *t) {
     const tokenize_options *o = &t->options;
@@ -211,16 +217,17 @@ static status plan_threads(tokenize *t) {
     char have[UNITS_TEXT_BYTES], want[UNITS_TEXT_BYTES];
     int threads = o->threads ? o->threads : threads_available();
     if (threads > MOST_THREADS) threads = MOST_THREADS;
-    while (threads > 1 && shared + (uint64_t)threads * each > most) threads--;
+    while (threads > 1 && own_memory(threads) + shared + (uint64_t)threads * each > most) threads--;
     t->plan.threads = threads;
-    t->plan.bytes = shared + (uint64_t)threads * each;
+    t->plan.bytes = own_memory(threads) + shared + (uint64_t)threads * each;
     t->plan.tokenizer = tokenizer_bytes(t->tokenizer);
     if (t->plan.bytes <= most) return STATUS_OK;
     return status_set(STATUS_NO_FIT,
                       "making tokens with one thread takes %s (%" PRIu64 " bytes: %" PRIu64
-                      " of them the tokenizer's), and %s %s",
+                      " of them the tokenizer's, %" PRIu64 " the program's own), and %s %s",
                       units_bytes_text(t->plan.bytes, want), t->plan.bytes, t->plan.tokenizer,
-                      o->memory ? "--memory is" : "the machine has", units_bytes_text(most, have));
+                      own_memory(threads), o->memory ? "--memory is" : "the machine has",
+                      units_bytes_text(most, have));
 }
 
 static void plan_disk(tokenize *t) {
@@ -435,7 +442,7 @@ static status check_all(const tokenize *t, const token_writer *w) {
 }
 
 static uint64_t memory_taken(const tokenize *t) {
-    uint64_t bytes = shared_memory(t);
+    uint64_t bytes = own_memory(t->plan.threads) + shared_memory(t);
     for (int i = 0; i < t->plan.threads; i++)
         bytes += slot_memory(t, &t->slots[i], tokenizer_work_bytes(t->slots[i].work));
     return bytes;

@@ -35,7 +35,7 @@ typedef struct {
     source_counts counts;
     uint64_t identity;  /* of what the file will say */
     int threads;        /* that fit */
-    uint64_t bytes;     /* of memory, at most, beside the program's own */
+    uint64_t bytes;     /* of memory that the process takes, at most */
     uint32_t grown;     /* how often a text wanted more than that, and it was planned again */
     uint64_t tokenizer; /* of these: its tables, and the template */
     uint64_t disk;      /* of the file, if every byte of text were a token: templates and normal forms may
@@ -50,7 +50,7 @@ typedef struct {
     source_options data;
     tokenize_learn learn;
     int threads;     /* 0: all there are */
-    uint64_t memory; /* bytes that may be taken; 0: any. Threads give way first */
+    uint64_t memory; /* bytes that the process may take; 0: any. Threads give way first */
     const char *out; /* the file */
     void (*progress)(void *context, const tokenize_progress *p); /* now and then; may be NULL */
     /* The plan is another one, since a text had no room in it, as `why` says; may be NULL. */
@@ -75,7 +75,7 @@ typedef struct {
     uint64_t longest;                    /* document, in tokens */
     uint64_t resumed;                    /* documents that were there */
     uint64_t file_bytes;
-    uint64_t peak_bytes; /* of memory that was taken, as `bytes` of the plan */
+    uint64_t peak_bytes; /* of memory that was taken, the program's own as it is planned */
     double seconds;
 } tokenize_result;
 

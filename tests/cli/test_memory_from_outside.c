@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/token_data.h"
+#include "device/device.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
 
@@ -152,6 +154,43 @@ static void documents_that_stay_whole_keep_their_plan(void **state) {
     }
 }
 
+/* Making tokens, from the least memory on: with one thread, and with those that it asks for. */
+static void making_tokens_keeps_its_plan(void **state) {
+    (void)state;
+    static const char *const names[] = { "messages", "role", "content" };
+    static const char *const kinds[] = { "gpt2", "llama3", "xlmr" };
+    static const char *const data[] = { "texts.jsonl", "pairs.jsonl", "chats.jsonl" };
+    tokens_texts("texts.jsonl", 9000, 150, 6);
+    tokens_pairs("pairs.jsonl", 9000, 4);
+    tokens_chats("chats.jsonl", 3000, names, 3);
+    for (int i = 0; i < 9; i++) {
+        char line[256];
+        json_document d;
+        tokens_model("m", kinds[i / 3]);
+        command_shell("rm -f t.safetensors*");
+        snprintf(line, sizeof line, "tokenize m --data %s --out t.safetensors --threads %d --json --quiet",
+                 data[i % 3], i % 2 ? 1 : 3);
+        uint64_t planned = command_asked(line, "planned_bytes");
+        command_shell("rm t.safetensors");
+        snprintf(line + strlen(line), 64, " --memory %llu", (unsigned long long)planned);
+        command_result r = command_run(line);
+        if (r.exit) fail_msg("snug %s: exit %d, %s", line, r.exit, r.err);
+        assert_int_equal(json_parse("it", r.out, strlen(r.out), &d), STATUS_OK);
+        uint64_t within = command_number(&d, "planned_bytes");
+        if (r.resident_peak > within || within > planned)
+            fail_msg("snug %s: took %llu bytes, planned %llu", line, (unsigned long long)r.resident_peak,
+                     (unsigned long long)within);
+        json_close(&d);
+        command_free(&r);
+    }
+    command_shell("rm -f t.safetensors");
+    device_runtime own = device_runtime_reserve(1);
+    char refused[160];
+    snprintf(refused, sizeof refused, "tokenize m --data texts.jsonl --out t.safetensors --memory %llu",
+             (unsigned long long)(own.code + own.threads));
+    assert_true(command_says(refused, 3, "the program's own), and --memory is "));
+}
+
 static int open_files(void **state) {
     int failed = scratch_open(state);
     if (!failed) command_make_files();
@@ -164,6 +203,7 @@ int main(void) {
         cmocka_unit_test(long_runs_plan_what_they_remember),
         cmocka_unit_test(generating_keeps_its_plan),
         cmocka_unit_test(documents_that_stay_whole_keep_their_plan),
+        cmocka_unit_test(making_tokens_keeps_its_plan),
     };
     return cmocka_run_group_tests_name("memory from outside", tests, open_files, scratch_close);
 }

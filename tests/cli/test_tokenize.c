@@ -14,6 +14,7 @@
 
 #include "cli/command.h"
 #include "cli/token_data.h"
+#include "device/device.h"
 #include "io/scratch.h"
 #include "language/chat.h"
 #include "tokenize/tokenize.h"
@@ -36,7 +37,6 @@ static void every_kind_of_tokenizer(void **state) {
     }
 }
 
-/* More than a slot, and documents that are longer than one. */
 /* The tokens of a file that holds one document. */
 static void expect_tokens(const char *path, const uint32_t *ids, uint64_t count) {
     tokens_made m;
@@ -123,6 +123,7 @@ static void the_end_is_looked_for(void **state) {
     assert_true(command_says("tokenize mute --data b.txt --out b.safetensors", 2, "generation_config.json"));
 }
 
+/* More than a slot, and documents that are longer than one. */
 static void threads_change_nothing(void **state) {
     (void)state;
     tokens_model("m", "llama3");
@@ -160,13 +161,16 @@ static void what_can_not_be_cut(void **state) {
     }
     tokens_model("m", "xlmr");
     tokens_make("m", "snow.jsonl", "", "all.safetensors");
-    assert_true(command_says("tokenize m --data snow.jsonl --out few.safetensors --memory 10MiB --threads 1 "
-                             "--quiet",
-                             3, "snow.jsonl, record 3: "));
-    assert_true(command_says("tokenize m --data snow.jsonl --out few.safetensors --memory 10MiB --threads 1 "
-                             "--quiet",
-                             3, "no room for more; making tokens with one thread takes "));
-    tokens_make("m", "snow.jsonl", "--memory 60MiB", "few.safetensors");
+    device_runtime own = device_runtime_reserve(1);
+    uint64_t program = own.code + own.threads;
+    char call[256], memory[64];
+    snprintf(call, sizeof call,
+             "tokenize m --data snow.jsonl --out few.safetensors --memory %llu --threads 1 --quiet",
+             (unsigned long long)(program + (10 << 20)));
+    assert_true(command_says(call, 3, "snow.jsonl, record 3: "));
+    assert_true(command_says(call, 3, "no room for more; making tokens with one thread takes "));
+    snprintf(memory, sizeof memory, "--memory %llu", (unsigned long long)(program + (60 << 20)));
+    tokens_make("m", "snow.jsonl", memory, "few.safetensors");
     command_shell("cmp all.safetensors few.safetensors");
 }
 
