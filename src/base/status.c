@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MESSAGE_BYTES = 1024, WHOLE_BYTES = 6144 };
-static _Thread_local char message[MESSAGE_BYTES];
+enum { WHOLE_BYTES = 6144 };
+static _Thread_local char message[STATUS_SENTENCE];
 
 /* A sentence that is too long loses its middle, where the long name stands: what is wrong with it and what to
  * do come at the end. */
 static void shorten(const char *whole, size_t length) {
     static const char gap[] = " ... ";
-    size_t half = (MESSAGE_BYTES - sizeof gap) / 2;
+    size_t half = (STATUS_SENTENCE - sizeof gap) / 2;
     memcpy(message, whole, half);
     memcpy(message + half, gap, sizeof gap - 1);
     memcpy(message + half + sizeof gap - 1, whole + length - half, half + 1);
@@ -33,18 +33,12 @@ status status_set(status code, const char *format, ...) {
 }
 
 status status_prefix(status code, const char *format, ...) {
-    char old[MESSAGE_BYTES];
-    memcpy(old, message, sizeof old);
+    char before[WHOLE_BYTES - STATUS_SENTENCE];
     va_list arguments;
     va_start(arguments, format);
-    int n = vsnprintf(message, sizeof message, format, arguments);
+    vsnprintf(before, sizeof before, format, arguments);
     va_end(arguments);
-    if (n < 0 || (size_t)n + 3 > sizeof message) return code;
-    size_t room = sizeof message - (size_t)n - 3, length = strnlen(old, room); /* what is too long is cut */
-    memcpy(message + n, ": ", 2);
-    memcpy(message + n + 2, old, length);
-    message[(size_t)n + 2 + length] = 0;
-    return code;
+    return status_set(code, "%s: %s", before, message);
 }
 
 const char *status_message(void) { return message; }

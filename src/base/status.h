@@ -30,6 +30,8 @@ status status_set(status code, const char *format, ...) __attribute__((format(pr
 /* Puts "prefix: " before the recorded sentence; returns `code`. For callers that know where. */
 status status_prefix(status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+enum { STATUS_SENTENCE = 1024 }; /* bytes of the longest one that is kept, with its zero */
+
 /* The last recorded sentence of this thread; never NULL. */
 const char *status_message(void);
 

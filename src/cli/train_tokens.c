@@ -85,7 +85,7 @@ static void be_maker(const options *o, cli_streams *streams, const char *path, c
 }
 
 static status answer_of(int said) {
-    char why[1024] = "";
+    char why[STATUS_SENTENCE] = "";
     size_t used = 0;
     int how = 0;
     for (ssize_t n; used + 1 < sizeof why; used += (size_t)n) {

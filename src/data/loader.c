@@ -44,7 +44,7 @@ struct loader {
     bool stop;
     status failed;
     uint64_t failed_ticket;
-    char sentence[1024];
+    char sentence[STATUS_SENTENCE];
 };
 
 /* Where the parts of the memory lie. */

@@ -72,7 +72,7 @@ static status check_shares(const setup_options *o) {
     double weights[MIXTURE_PARTS];
     mixture turns;
     uint32_t part;
-    char why[256];
+    char why[STATUS_SENTENCE];
     for (uint32_t i = 0; i < o->part_count; i++) weights[i] = o->parts[i].weight;
     status result = mixture_open(weights, (uint32_t)o->part_count, &turns, &part);
     mixture_close(&turns);

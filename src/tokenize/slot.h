@@ -61,7 +61,7 @@ typedef struct {
     uint64_t empty, longest; /* documents without a token; the longest, in tokens */
     bool done;
     status result; /* with its sentence, which stays in the slot: threads have one each */
-    char sentence[512];
+    char sentence[STATUS_SENTENCE];
 } slot;
 
 /* The most bytes that the tokenizer of a slot may work in: room for what is taken at once, at its largest. */

@@ -512,14 +512,14 @@ static void forget_run(tokenize *t) {
  * not fit. */
 static status plan_more(tokenize *t) {
     enum { MOST_SCALE = 1 << 14, STEP = 4 };
-    char why[512];
+    char why[STATUS_SENTENCE];
     snprintf(why, sizeof why, "%s", status_message());
     if (t->frame.scale >= MOST_SCALE) return STATUS_NO_FIT;
     forget_run(t);
     t->frame.scale *= STEP;
     TRY(open_work(t, &t->slots[0]));
     if (plan_threads(t) != STATUS_OK) {
-        char need[512];
+        char need[STATUS_SENTENCE];
         snprintf(need, sizeof need, "%s", status_message());
         return status_set(STATUS_NO_FIT, "%s; %s", why, need);
     }

@@ -379,6 +379,38 @@ static void what_can_not_be_is_said(void **state) {
     tokens_make("m", "latin.txt", "--replace", "latin.safetensors");
 }
 
+static void link_into(char *path, size_t length, const char *name) {
+    strcpy(path + length, name);
+    assert_int_equal(link(name, path), 0);
+}
+
+/* However long a path is, the sentence says what is wrong with the record and what it needs. */
+static void long_paths_leave_the_reason(void **state) {
+    (void)state;
+    enum { PATH = 3000, FOLDER = 200 };
+    static char path[PATH + FOLDER], call[PATH + 512];
+    static const size_t lengths[] = { 480, 900, 1400, 2600 };
+    device_runtime own = device_runtime_reserve(1);
+    unsigned long long least = own.code + own.threads + (10 << 20);
+    tokens_model("m", "xlmr");
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        size_t length = 0;
+        while (length < lengths[i]) {
+            length += (size_t)sprintf(path + length, "%0*zu/", FOLDER, length);
+            mkdir(path, 0777);
+        }
+        link_into(path, length, "chats.jsonl"), link_into(path, length, "snow.jsonl");
+        path[length] = 0;
+        snprintf(call, sizeof call, "tokenize raises --data %schats.jsonl --out bad.safetensors", path);
+        assert_true(command_says(call, 2, "no users here"));
+        snprintf(call, sizeof call,
+                 "tokenize m --data %ssnow.jsonl --out bad.safetensors --quiet --threads 1 --memory %llu",
+                 path, least);
+        assert_true(command_says(call, 3, "no room for more; making tokens with one thread takes "));
+        assert_true(command_says(call, 3, ", and --memory is "));
+    }
+}
+
 static void memory_is_as_planned(void **state) {
     (void)state;
     static const char *const calls[] = {
@@ -451,6 +483,7 @@ int main(void) {
         cmocka_unit_test(one_chat_by_hand),
         cmocka_unit_test(forms_and_folders),
         cmocka_unit_test(what_can_not_be_is_said),
+        cmocka_unit_test(long_paths_leave_the_reason),
         cmocka_unit_test(memory_is_as_planned),
         cmocka_unit_test(json_is_there_each_time),
         cmocka_unit_test(one_is_one),

@@ -13,7 +13,7 @@ struct documents {
     document_place place; /* set by the reader with each RECORD */
     bool failed, inside;  /* of a record */
     status why;           /* it failed */
-    char sentence[512];
+    char sentence[STATUS_SENTENCE];
     /* What came from the reader and is not given on yet, and the beginning of a character. */
     document_piece raw;
     bool pending;
