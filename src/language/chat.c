@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/memory.h"
 #include "language/chat_templates.h"
 #include "language/special_tokens.h"
@@ -18,7 +19,18 @@ struct chat {
     template_value *variables; /* GIVEN, then one for each token */
     template_memory *memory;
     template_options limits;
+    uint64_t digest;
 };
+
+static uint64_t digest_of(const chat_templates *from) {
+    digest d = digest_begin();
+    for (int i = 0; i < CHAT_TEMPLATES; i++) {
+        const uint64_t said[] = { from->source[i] != NULL, from->length[i] };
+        digest_add(&d, said, sizeof said);
+        if (from->source[i]) digest_add(&d, from->source[i], from->length[i]);
+    }
+    return digest_value(&d);
+}
 
 /* Where there are two, one that is wrong is so only when it is asked for. */
 static status parse(chat *c, const chat_templates *from) {
@@ -58,6 +70,7 @@ static status open_with(chat *c, const char *directory, const chat_templates *fr
     c->file = memory_new(1, room);
     if (!c->file) return status_set(STATUS_FAILED, "no memory for the chat template of %s", directory);
     snprintf(c->file, room, "%s/%s", directory, from->file);
+    c->digest = digest_of(from);
     TRY(parse(c, from));
     TRY(special_tokens_read(directory, &c->tokens));
     return make_variables(c);
@@ -97,6 +110,8 @@ uint64_t chat_bytes(const chat *c) {
     }
     return bytes;
 }
+
+uint64_t chat_digest(const chat *c) { return c->digest; }
 
 void chat_limit(chat *c, const template_options *o) { c->limits = *o; }
 

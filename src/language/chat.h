@@ -18,6 +18,9 @@ void chat_close(chat *c); /* NULL is fine */
  * needed (template_memory_bytes). The output is the caller's. */
 uint64_t chat_bytes(const chat *c);
 
+/* Of the templates that were chosen, wherever they stood: another one renders other text. */
+uint64_t chat_digest(const chat *c);
+
 /* Bounds of renderings and the time that they see (template_options; `keep` is not looked at). */
 void chat_limit(chat *c, const template_options *o);
 /* Holds from now on what renderings within these bounds may take, so that chat_bytes does not grow. */

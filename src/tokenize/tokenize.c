@@ -124,6 +124,8 @@ static status find_identity(tokenize *t) {
     for (uint32_t i = 0; i < t->wanted.count; i++)
         if (t->wanted.items[i].state != WANTED_TOKEN_THERE) digest_text(&d, t->wanted.items[i].text);
     TRY(add_files(t, &d));
+    uint64_t templates = t->slots[0].chat ? chat_digest(t->slots[0].chat) : 0;
+    digest_add(&d, &templates, sizeof templates);
     t->plan.identity = digest_value(&d);
     return STATUS_OK;
 }
