@@ -28,7 +28,7 @@ static void progressed(void *context, const tokenize_progress *p) {
     if (!w->people->file || p->seconds - w->said < every) return;
     w->said = p->seconds;
     if (!p->bytes) {
-        output_add(w->people, "looking at the data: %s of text so far\n", units_bytes_text(p->read, read));
+        output_add(w->people, "looking at the data: %s read so far\n", units_bytes_text(p->read, read));
     } else {
         double rest = p->seconds * (double)(p->bytes - p->read) / (double)(p->read ? p->read : 1);
         output_add(w->people, "%s of %s read, %s tokens, about %s left\n", units_bytes_text(p->read, read),

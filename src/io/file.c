@@ -81,22 +81,38 @@ status io_read_file(const char *path, uint64_t limit, char **data, uint64_t *byt
     return STATUS_OK;
 }
 
-status io_sum_file(const char *path, bool early, io_sum *sum) {
+status io_pass_file(const char *path, status (*take)(void *context, const void *piece, uint64_t bytes),
+                    void *context, uint64_t *bytes) {
     char piece[32 << 10]; /* on the stack: sums are taken where no memory was planned */
-    digest d = digest_begin();
-    checksum c = checksum_begin();
     int file;
-    *sum = (io_sum){ .early = early };
-    TRY(io_open(path, &file, &sum->bytes));
+    TRY(io_open(path, &file, bytes));
     status result = STATUS_OK;
-    for (uint64_t at = 0; at < sum->bytes && result == STATUS_OK;) {
-        uint64_t n = sum->bytes - at < sizeof piece ? sum->bytes - at : sizeof piece;
+    for (uint64_t at = 0; at < *bytes && result == STATUS_OK;) {
+        uint64_t n = *bytes - at < sizeof piece ? *bytes - at : sizeof piece;
         result = io_read_at(file, path, at, piece, n);
-        if (result == STATUS_OK && early) digest_add(&d, piece, n);
-        if (result == STATUS_OK && !early) checksum_add(&c, piece, n);
+        if (result == STATUS_OK) result = take(context, piece, n);
         at += n;
     }
     close(file);
+    return result;
+}
+
+static status take_digest(void *context, const void *piece, uint64_t bytes) {
+    digest_add(context, piece, bytes);
+    return STATUS_OK;
+}
+
+static status take_checksum(void *context, const void *piece, uint64_t bytes) {
+    checksum_add(context, piece, bytes);
+    return STATUS_OK;
+}
+
+status io_sum_file(const char *path, bool early, io_sum *sum) {
+    digest d = digest_begin();
+    checksum c = checksum_begin();
+    *sum = (io_sum){ .early = early };
+    status result = early ? io_pass_file(path, take_digest, &d, &sum->bytes)
+                          : io_pass_file(path, take_checksum, &c, &sum->bytes);
     sum->sum = early ? digest_value(&d) : checksum_value(&c);
     return result;
 }

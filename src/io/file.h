@@ -64,6 +64,11 @@ status io_make_folder(const char *path);
  * stands in the way. */
 status io_check_folder(const char *path);
 
+/* A whole file in bounded pieces, each handed to `take`, which may end it: its status is passed on. `*bytes`
+ * is its size. Nothing is allocated. */
+status io_pass_file(const char *path, status (*take)(void *context, const void *piece, uint64_t bytes),
+                    void *context, uint64_t *bytes);
+
 /* A whole file's checksum and size; it is read in bounded pieces. */
 typedef struct {
     uint64_t bytes, sum;

@@ -72,7 +72,7 @@ document_options sources_reading(const sources *s, uint32_t file);
 /* Reads everything once. `stop` (asked for between records) gives STATUS_INTERRUPTED. */
 typedef struct {
     bool (*stop)(void *context);
-    void (*seen)(void *context, uint64_t bytes); /* of text, so far */
+    void (*seen)(void *context, uint64_t bytes); /* so far: of files, and then of their text besides */
     void *context;
 } source_watch;
 status sources_look(const sources *s, void *room, const source_watch *watch, source_counts *counts);

@@ -1,27 +1,45 @@
 /* The first reading of the data. */
 #include <string.h>
-#include <unistd.h>
 
 #include "io/file.h"
 #include "text/template/template_json.h"
 #include "tokenize/source_reader.h"
 
-static status digest_file(const char *path, digest *d) {
-    enum { BLOCK = 32 << 10 };
-    char block[BLOCK];
-    uint64_t bytes;
-    int file;
-    TRY(io_open(path, &file, &bytes));
-    status result = STATUS_OK;
-    for (uint64_t at = 0; at < bytes && result == STATUS_OK; at += BLOCK) {
-        uint64_t n = bytes - at < BLOCK ? bytes - at : BLOCK;
-        result = io_read_at(file, path, at, block, n);
-        if (result == STATUS_OK) digest_add(d, block, n);
-    }
-    close(file);
-    digest_add(d, &bytes, sizeof bytes);
-    return result;
+typedef struct {
+    const sources *of;
+    const source_watch *watch;
+    source_counts *counts;
+    digest digest;
+    uint64_t read;
+} looking;
+
+static status go_on(looking *l, uint64_t bytes) {
+    l->read += bytes;
+    if (l->watch->stop(l->watch->context))
+        return status_set(STATUS_INTERRUPTED, "stopped while reading the data");
+    l->watch->seen(l->watch->context, l->read);
+    return STATUS_OK;
 }
+
+/* ---- the digest ---- */
+
+static status take_piece(void *context, const void *piece, uint64_t bytes) {
+    looking *l = context;
+    digest_add(&l->digest, piece, bytes);
+    return go_on(l, bytes);
+}
+
+static status digest_file(looking *l, uint32_t file) {
+    document_options o = sources_reading(l->of, file);
+    document_format format = o.format == DOCUMENT_AUTO ? document_format_of(o.path) : o.format;
+    uint64_t bytes;
+    digest_text(&l->digest, document_format_name(format));
+    TRY(io_pass_file(o.path, take_piece, l, &bytes));
+    digest_add(&l->digest, &bytes, sizeof bytes);
+    return STATUS_OK;
+}
+
+/* ---- the records ---- */
 
 /* What a record takes that is gathered (documents_gather); an item of a list counts as a string. */
 static uint64_t piece_bytes(const document_piece *p, bool begins) {
@@ -45,19 +63,22 @@ static uint64_t add_json(seen_json *j, const document_piece *p) {
     return bytes;
 }
 
-static status look_through(source_reader *r, const source_watch *watch, source_counts *counts) {
+static status look_through(looking *l, source_reader *r) {
+    source_counts *counts = l->counts;
     document_piece p;
     uint64_t record = 0, values = 0;
     seen_json json = { 0 };
     bool inside = false, chats = r->of->kind == SOURCE_MESSAGES;
     for (;;) {
         TRY(source_reader_next(r, &p));
+        uint64_t text = 0;
         switch (p.event) {
         case DOCUMENT_END: return STATUS_OK;
         case DOCUMENT_RECORD: record = values = 0, counts->records++; break;
         case DOCUMENT_ITEM: record += sizeof(document_string); break;
         case DOCUMENT_STRING:
-            record += piece_bytes(&p, !inside), counts->bytes += p.count;
+            text = p.count;
+            record += piece_bytes(&p, !inside), counts->bytes += text;
             if (chats && (p.json || p.column == SOURCE_TOOLS)) values += add_json(&json, &p);
             counts->tools += chats && p.column == SOURCE_TOOLS && p.last;
             inside = !p.last;
@@ -67,27 +88,20 @@ static status look_through(source_reader *r, const source_watch *watch, source_c
             if (values > counts->values) counts->values = values;
             break;
         }
-        if (watch->stop(watch->context))
-            return status_set(STATUS_INTERRUPTED, "stopped while reading the data");
-        watch->seen(watch->context, counts->bytes);
+        TRY(go_on(l, text));
     }
 }
 
 status sources_look(const sources *s, void *room, const source_watch *watch, source_counts *counts) {
-    digest d = digest_begin();
+    looking l = { .of = s, .watch = watch, .counts = counts, .digest = digest_begin() };
     *counts = (source_counts){ .files = s->file_count };
     for (uint32_t f = 0; f < s->file_count; f++) {
-        document_options o = sources_reading(s, f);
-        const char *format =
-            document_format_name(o.format == DOCUMENT_AUTO ? document_format_of(o.path) : o.format);
-        digest_text(&d, format);
-        TRY(digest_file(o.path, &d));
-        if (watch->stop(watch->context))
-            return status_set(STATUS_INTERRUPTED, "stopped while reading the data");
+        TRY(digest_file(&l, f));
+        TRY(go_on(&l, 0)); /* one may be empty, and there may be many */
     }
-    counts->digest = digest_value(&d);
+    counts->digest = digest_value(&l.digest);
     source_reader r = source_reader_begin(s, room);
-    status result = look_through(&r, watch, counts);
+    status result = look_through(&l, &r);
     source_reader_close(&r);
     if (result == STATUS_OK && s->tools_named && counts->records && !counts->tools)
         return status_set(STATUS_INVALID, "--columns %s: no record has %s", s->options->columns,

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +202,37 @@ static void progress_tells_the_readings_apart(void **state) {
     uint32_t before = t.first;
     assert_int_equal(tokenize_run(making, &r), STATUS_OK);
     assert_true(t.first == before && t.second > 0);
+    tokenize_close(making);
+}
+
+static volatile sig_atomic_t stopping;
+
+static void stop_now(void *context, const tokenize_progress *p) {
+    (void)p;
+    ++*(int *)context;
+    stopping = 1;
+}
+
+/* The digest of a file is told of and stopped within it: what is wrong with its first record, which would be
+ * read next, is never seen. */
+static void the_digest_is_stopped_within_a_file(void **state) {
+    (void)state;
+    tokenize *making;
+    int calls = 0;
+    tokens_model("m", "word_level");
+    command_shell("printf '\\351' > caf.txt; yes 'the snow is cold' | head -c 40000000 >> caf.txt");
+    tokenize_options o = { .model = "m",
+                           .data = { .paths = { "caf.txt" }, .count = 1 },
+                           .out = "caf.safetensors",
+                           .progress = stop_now,
+                           .context = &calls,
+                           .stop = &stopping };
+    assert_int_equal(tokenize_open(&o, &making), STATUS_INTERRUPTED);
+    assert_int_equal(calls, 1);
+    tokenize_close(making);
+    stopping = 0;
+    o.progress = NULL;
+    assert_int_equal(tokenize_open(&o, &making), STATUS_INVALID);
     tokenize_close(making);
 }
 
@@ -477,6 +509,7 @@ int main(void) {
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(what_can_not_be_cut),
         cmocka_unit_test(progress_tells_the_readings_apart),
+        cmocka_unit_test(the_digest_is_stopped_within_a_file),
         cmocka_unit_test(a_pair_is_never_cut),
         cmocka_unit_test(prompts_are_not_learned),
         cmocka_unit_test(answers_of_chats_are_learned),
