@@ -32,7 +32,7 @@ typedef struct {
     uint64_t longest; /* record: its strings and what is said of them, as documents_gather lays it out */
     uint64_t tools;   /* records that have some */
     uint64_t values;  /* bytes that JSON of a record takes as values, at most (template_json_most) */
-    uint64_t digest;  /* of the files' bytes, in their order */
+    uint64_t digest;  /* of the files' bytes and how their names have them read, in their order */
 } source_counts;
 
 enum { SOURCE_NAME_BYTES = 1024 };

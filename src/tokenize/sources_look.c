@@ -29,11 +29,15 @@ static status take_piece(void *context, const void *piece, uint64_t bytes) {
     return go_on(l, bytes);
 }
 
+/* The bytes, and what the file's name says of reading them. */
 static status digest_file(looking *l, uint32_t file) {
     document_options o = sources_reading(l->of, file);
     document_format format = o.format == DOCUMENT_AUTO ? document_format_of(o.path) : o.format;
+    const uint64_t read_as[] = { document_packing_of(o.path),
+                                 format == DOCUMENT_CSV ? (uint64_t)document_separator_of(o.path) : 0 };
     uint64_t bytes;
     digest_text(&l->digest, document_format_name(format));
+    digest_add(&l->digest, read_as, sizeof read_as);
     TRY(io_pass_file(o.path, take_piece, l, &bytes));
     digest_add(&l->digest, &bytes, sizeof bytes);
     return STATUS_OK;

@@ -51,9 +51,26 @@ static void templates_in_their_folder_count(void **state) {
     command_shell("cmp c.safetensors anew.safetensors");
 }
 
+/* The same bytes under another name are read in another way. */
+static void what_a_name_says_counts(void **state) {
+    (void)state;
+    tokens_model("m", "gpt2");
+    write_text("rows.csv", "text\nsnow\nice\n");
+    assert_true(makes("tokenize m --data rows.csv --out rows.safetensors"));
+    command_shell("cp rows.csv rows.tsv; mkdir -p elsewhere; cp rows.csv elsewhere/other.csv");
+    assert_false(makes("tokenize m --data elsewhere/other.csv --out rows.safetensors"));
+    assert_true(makes("tokenize m --data rows.tsv --out rows.safetensors"));
+    command_shell("printf 'snow is cold' | gzip -n > packed.txt; cp packed.txt packed.txt.gz");
+    assert_true(makes("tokenize m --data packed.txt --replace --out packed.safetensors"));
+    assert_true(makes("tokenize m --data packed.txt.gz --replace --out packed.safetensors"));
+    tokens_make("m", "packed.txt.gz", "--replace", "anew.safetensors");
+    command_shell("cmp packed.safetensors anew.safetensors");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(templates_in_their_folder_count),
+        cmocka_unit_test(what_a_name_says_counts),
     };
     return cmocka_run_group_tests_name("tokens that are there", tests, scratch_open, scratch_close);
 }

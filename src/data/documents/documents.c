@@ -64,6 +64,10 @@ document_format document_format_of(const char *path) {
     return DOCUMENT_TEXT;
 }
 
+char document_separator_of(const char *path) {
+    return ends_with(path, bare_length(path), ".tsv") ? '\t' : ',';
+}
+
 int document_column_find(const documents *d, const char *name, bool *is_list) {
     for (uint32_t i = 0; i < d->options.column_count; i++)
         if (strcmp(d->options.columns[i].name, name) == 0) {
@@ -144,7 +148,7 @@ static status decide(documents *d, const document_options *o) {
     if (of->packing == DOCUMENT_PACKING_AUTO) of->packing = document_packing_of(o->path);
     if (!of->piece_bytes) of->piece_bytes = DOCUMENT_PIECE;
     if (!of->window) of->window = DOCUMENT_WINDOW;
-    if (!of->separator) of->separator = ends_with(o->path, bare_length(o->path), ".tsv") ? '\t' : ',';
+    if (!of->separator) of->separator = document_separator_of(o->path);
     d->reader = readers[of->format];
     TRY(check_columns(o));
     if (of->piece_bytes < INPUT_LEAST || of->piece_bytes > INT32_MAX)

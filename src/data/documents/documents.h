@@ -125,6 +125,7 @@ status document_format_parse(const char *word, const char *name, document_format
 const char *document_format_name(document_format format);
 document_format document_format_of(const char *path);
 document_packing document_packing_of(const char *path);
+char document_separator_of(const char *path); /* of CSV */
 
 /* ---- whole records ---- */
 
