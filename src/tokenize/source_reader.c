@@ -4,9 +4,13 @@ source_reader source_reader_begin(const sources *s, void *room) {
     return (source_reader){ .of = s, .room = room };
 }
 
+/* A file that is no longer the one of the digest is nothing to go on with, also where its opening failed:
+ * what it failed for is then of no interest. While it is open every read looks whether it changes. */
 static status open_file(source_reader *r) {
     document_options o = sources_reading(r->of, r->file);
-    return documents_open(&o, r->room, r->of->reader_bytes, &r->open);
+    status result = documents_open(&o, r->room, r->of->reader_bytes, &r->open),
+           same = sources_check_same(r->of, r->file);
+    return same == STATUS_OK ? result : same;
 }
 
 void source_reader_close(source_reader *r) {

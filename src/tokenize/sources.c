@@ -2,8 +2,10 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
+#include "io/file.h"
 
 /* ---- columns ---- */
 
@@ -159,7 +161,34 @@ static status find_files(sources *s, const char *const found[WORDS]) {
     return STATUS_OK;
 }
 
+static bool stamp_of(const char *path, data_stamp *stamp) {
+    uint64_t bytes;
+    int file;
+    if (io_open(path, &file, &bytes) != STATUS_OK) return false;
+    bool good = format_stamp(file, stamp);
+    close(file);
+    return good;
+}
+
+/* Of one that can't be opened nothing is remembered: whoever reads it says why. */
+void sources_remember(const sources *s, uint32_t file) {
+    if (!stamp_of(sources_path(s, file), &s->stamps[file])) s->stamps[file] = (data_stamp){ 0 };
+}
+
+status sources_check_same(const sources *s, uint32_t file) {
+    const data_stamp *then = &s->stamps[file];
+    data_stamp now;
+    if (stamp_of(sources_path(s, file), &now) && format_stamp_equal(&now, then)) return STATUS_OK;
+    return status_set(STATUS_FAILED,
+                      "%s has changed since it was first read (it had %" PRIu64
+                      " bytes then); call the command again when nobody writes to it",
+                      sources_path(s, file), then->bytes);
+}
+
 static status plan_reading(sources *s) {
+    s->stamps = memory_new(s->file_count, sizeof *s->stamps);
+    if (!s->stamps) return status_set(STATUS_FAILED, "no memory for the states of the data's files");
+    s->held_bytes += s->file_count * sizeof *s->stamps;
     for (uint32_t f = 0; f < s->file_count; f++) {
         document_options o = sources_reading(s, f);
         uint64_t bytes;
@@ -185,5 +214,6 @@ status sources_open(const source_options *o, sources *s) {
 void sources_close(sources *s) {
     for (uint32_t p = 0; s->files && p < s->options->count; p++) document_files_close(&s->files[p]);
     memory_free(s->files);
-    s->files = NULL;
+    memory_free(s->stamps);
+    s->files = NULL, s->stamps = NULL;
 }

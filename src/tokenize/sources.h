@@ -42,6 +42,7 @@ typedef struct {
     const source_options *options;
     document_files *files;         /* one for each path */
     uint32_t file_count;           /* in all of them */
+    data_stamp *stamps;            /* of each: its state when its digest was taken */
     char names[SOURCE_NAME_BYTES]; /* the words of `columns`, each ended by a zero */
     const char *role, *content;    /* members of messages */
     bool tools_named;              /* by the options: then there are some */
@@ -69,7 +70,12 @@ status sources_prefix(const sources *s, source_place place, status code);
 /* How one of the files is read. */
 document_options sources_reading(const sources *s, uint32_t file);
 
-/* Reads everything once. `stop` (asked for between records) gives STATUS_INTERRUPTED. */
+/* Remembers the state that a file is in, and compares with it: STATUS_FAILED where it is another one. */
+void sources_remember(const sources *s, uint32_t file);
+status sources_check_same(const sources *s, uint32_t file);
+
+/* Passes over each file twice: for its digest, and for its records. `stop` (asked for between pieces) gives
+ * STATUS_INTERRUPTED. */
 typedef struct {
     bool (*stop)(void *context);
     void (*seen)(void *context, uint64_t bytes); /* so far: of files, and then of their text besides */

@@ -38,9 +38,10 @@ static status digest_file(looking *l, uint32_t file) {
     uint64_t bytes;
     digest_text(&l->digest, document_format_name(format));
     digest_add(&l->digest, read_as, sizeof read_as);
+    sources_remember(l->of, file);
     TRY(io_pass_file(o.path, take_piece, l, &bytes));
     digest_add(&l->digest, &bytes, sizeof bytes);
-    return STATUS_OK;
+    return sources_check_same(l->of, file);
 }
 
 /* ---- the records ---- */

@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/token_data.h"
 #include "io/scratch.h"
+#include "tokenize/tokenize.h"
 
 /* Was it made, or was it there? */
 static bool makes(const char *call) {
@@ -67,10 +69,42 @@ static void what_a_name_says_counts(void **state) {
     command_shell("cmp packed.safetensors anew.safetensors");
 }
 
+/* What is made is of the data that its digest is of, or it is not made. */
+static void data_that_change_between_the_readings(void **state) {
+    (void)state;
+    static const char *const changes[] = {
+        "echo '{\"text\": \"more snow\"}' >> two.jsonl",               /* longer */
+        "sed -i 2s/cold/warm/ two.jsonl",                              /* another file, as long */
+        "printf '{\"text\": \"ice\"}' | dd of=two.jsonl conv=notrunc", /* as long, in place */
+        "rm two.jsonl",
+        ": > two.jsonl",
+    };
+    tokens_model("m", "gpt2");
+    write_text("one.jsonl", "{\"text\": \"the first file\"}\n");
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        tokenize *making;
+        tokenize_result r;
+        write_text("two.jsonl", "{\"text\": \"ice\"}\n{\"text\": \"snow is cold\"}\n");
+        command_shell("rm -f two.safetensors*");
+        tokenize_options o = { .model = "m",
+                               .data = { .paths = { "one.jsonl", "two.jsonl" }, .count = 2 },
+                               .out = "two.safetensors" };
+        assert_int_equal(tokenize_open(&o, &making), STATUS_OK);
+        usleep(20000); /* file systems count time in steps */
+        command_shell("(%s) 2> said", changes[i]);
+        assert_int_equal(tokenize_run(making, &r), STATUS_FAILED);
+        if (!strstr(status_message(), "two.jsonl has changed since it was first read"))
+            fail_msg("%s: %s", changes[i], status_message());
+        assert_int_equal(access("two.safetensors", F_OK), -1);
+        tokenize_close(making);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(templates_in_their_folder_count),
         cmocka_unit_test(what_a_name_says_counts),
+        cmocka_unit_test(data_that_change_between_the_readings),
     };
     return cmocka_run_group_tests_name("tokens that are there", tests, scratch_open, scratch_close);
 }

@@ -50,12 +50,15 @@ bool format_stamp(int handle, data_stamp *stamp) {
     return true;
 }
 
+bool format_stamp_equal(const data_stamp *a, const data_stamp *b) {
+    return a->device == b->device && a->inode == b->inode && a->seconds == b->seconds &&
+           a->nanoseconds == b->nanoseconds && a->bytes == b->bytes;
+}
+
 /* Looked at behind a read, so that bytes which came from a change come with its time. */
 static status check_stamp(const data_file *f, int handle) {
     data_stamp now = { 0 }, then = f->stamp;
-    if (format_stamp(handle, &now) && now.device == then.device && now.inode == then.inode &&
-        now.seconds == then.seconds && now.nanoseconds == then.nanoseconds && now.bytes == then.bytes)
-        return STATUS_OK;
+    if (format_stamp(handle, &now) && format_stamp_equal(&now, &then)) return STATUS_OK;
     return status_set(STATUS_FAILED,
                       "%s has changed since it was opened (%" PRIu64 " bytes then, %" PRIu64
                       " now), and nothing of what it holds now was used; put back what it held",

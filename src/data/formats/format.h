@@ -99,6 +99,7 @@ data_kind format_by_name(const char *path);   /* BYTES for a name that says noth
 
 /* The state of an open file; false: it has none. */
 bool format_stamp(int handle, data_stamp *stamp);
+bool format_stamp_equal(const data_stamp *a, const data_stamp *b);
 
 /* Exactly `bytes` bytes from `offset` on; STATUS_FAILED when the device fails, or the file is no longer what
  * it was when it was opened: longer, shorter, written to or replaced. */
