@@ -317,14 +317,34 @@ static bool read_digits(json_value about, const char *name, int base, uint64_t *
     return *end == 0;
 }
 
+/* Where the last list ends, behind the header. */
+static bool read_end(json_value root, uint64_t *end) {
+    static const char *const lists[] = { "tokens", "ends", "learned", "special" };
+    *end = 0;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        json_value list, offsets;
+        size_t count;
+        int64_t at;
+        if (!json_find(root, lists[i], &list)) continue;
+        if (json_get(list, "data_offsets", &offsets) != STATUS_OK ||
+            json_as_array(offsets, &count) != STATUS_OK || count != 2 ||
+            json_as_integer(json_item(offsets, 1), 0, INT64_MAX, &at) != STATUS_OK)
+            return false;
+        if ((uint64_t)at > *end) *end = (uint64_t)at;
+    }
+    return true;
+}
+
 static bool read_header(const char *path, const char *header, token_made *m) {
     json_document d = { 0 };
     json_value about;
     const char *format;
+    uint64_t end;
     bool good = json_parse(path, header, HEADER_BYTES - LENGTH_BYTES, &d) == STATUS_OK &&
                 json_get(d.root, "__metadata__", &about) == STATUS_OK &&
                 json_get_string(about, "format", &format) == STATUS_OK && strcmp(format, FORMAT) == 0 &&
-                read_digits(about, "identity", 16, &m->identity);
+                read_digits(about, "identity", 16, &m->identity) && read_end(d.root, &end) &&
+                m->bytes == HEADER_BYTES + end;
 #define GET(name) good = good && read_digits(about, #name, 10, &m->at.name);
     MADE_FIELDS(GET)
 #undef GET

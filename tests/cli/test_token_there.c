@@ -1,5 +1,5 @@
 /* When a file of tokens is there already and when it is made anew: whatever decides a token is in its
- * identity. */
+ * identity, and a file is what its header says or none. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,6 +53,28 @@ static void templates_in_their_folder_count(void **state) {
     command_shell("cmp c.safetensors anew.safetensors");
 }
 
+static void a_file_of_another_length_is_none(void **state) {
+    (void)state;
+    static const char *const data[] = { "texts.jsonl", "pairs.jsonl" };
+    static const char *const sizes[] = { "-1", "-8", "4096", "100", "0", "+1" };
+    tokens_model("m", "llama3");
+    tokens_texts("texts.jsonl", 30, 20, 5);
+    tokens_pairs("pairs.jsonl", 30, 5);
+    for (size_t i = 0; i < 2; i++) {
+        char call[256];
+        command_shell("rm -f cut.safetensors whole.safetensors");
+        tokens_make("m", data[i], "", "whole.safetensors");
+        tokens_make("m", data[i], "", "cut.safetensors");
+        snprintf(call, sizeof call, "tokenize m --data %s --out cut.safetensors", data[i]);
+        assert_false(makes(call));
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            command_shell("truncate -s %s cut.safetensors", sizes[k]);
+            assert_true(makes(call));
+            command_shell("cmp cut.safetensors whole.safetensors");
+        }
+    }
+}
+
 /* The same bytes under another name are read in another way. */
 static void what_a_name_says_counts(void **state) {
     (void)state;
@@ -103,6 +125,7 @@ static void data_that_change_between_the_readings(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(templates_in_their_folder_count),
+        cmocka_unit_test(a_file_of_another_length_is_none),
         cmocka_unit_test(what_a_name_says_counts),
         cmocka_unit_test(data_that_change_between_the_readings),
     };
