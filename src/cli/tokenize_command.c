@@ -62,7 +62,8 @@ static void print_plan(output *people, const tokenize_plan *p, const char *out) 
     if (p->counts.tools) output_add(people, "%s with tools, ", report_count(p->counts.tools, records));
     output_add(people, "%s in %" PRIu64 " file%s\n", units_bytes_text(p->counts.bytes, bytes),
                p->counts.files, p->counts.files == 1 ? "" : "s");
-    output_add(people, "Memory: %s for %d thread%s; %s of disk for %s if every byte were a token\n",
+    output_add(people,
+               "Memory: %s for %d thread%s; %s of disk while %s is made, if every byte were a token\n",
                units_bytes_text(p->bytes, memory), p->threads, p->threads == 1 ? "" : "s",
                units_bytes_text(p->disk, disk), report_name(out, name));
     output_flush(people);

@@ -175,6 +175,14 @@ failed:
 
 /* ---- writing ---- */
 
+uint64_t token_writer_disk(const token_mark *all, uint32_t width, bool masks, uint64_t special_count) {
+    const token_writer w = { .width = width, .masks = masks, .at = *all };
+    uint64_t bytes = bytes_of(&w, TOKENS) + special_count * sizeof *w.special;
+    for (int i = ENDS; i < TOKEN_WRITER_FILES; i++)
+        if (is_used(&w, i)) bytes += 2 * bytes_of(&w, i);
+    return bytes;
+}
+
 static status write_at(int file, const char *path, uint64_t offset, const void *data, uint64_t bytes) {
     for (const char *from = data; bytes > 0;) {
         ssize_t n = pwrite(file, from, bytes, (off_t)offset);

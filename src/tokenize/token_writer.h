@@ -32,6 +32,10 @@ typedef struct {
     token_mark at; /* what is written */
 } token_writer;
 
+/* The most bytes of the disk that making a file with these tokens and documents takes: all but the tokens
+ * lies there twice while it is put together. */
+uint64_t token_writer_disk(const token_mark *all, uint32_t width, bool masks, uint64_t special_count);
+
 /* `at.next` says where to go on. The path must stay. STATUS_INVALID where another process writes the file.
  * Ended by token_writer_finish, _keep or _discard; after a failure nothing is open. */
 status token_writer_open(token_writer *w, const char *path, uint32_t width, bool masks, uint64_t identity);

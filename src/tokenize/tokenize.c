@@ -235,8 +235,8 @@ static status plan_threads(tokenize *t) {
 static void plan_disk(tokenize *t) {
     const source_counts *c = &t->plan.counts;
     uint64_t around = t->frame.before_count + t->frame.behind_count;
-    uint64_t tokens = c->bytes + c->records * around;
-    t->plan.disk = tokens * (t->plan.token_bytes + (uint64_t)t->frame.masks) + c->records * sizeof(uint64_t);
+    token_mark most = { .tokens = c->bytes + c->records * around, .documents = c->records };
+    t->plan.disk = token_writer_disk(&most, t->plan.token_bytes, t->frame.masks, t->special_count);
 }
 
 static status open_frame(tokenize *t) {

@@ -38,8 +38,8 @@ typedef struct {
     uint64_t bytes;     /* of memory that the process takes, at most */
     uint32_t grown;     /* how often a text wanted more than that, and it was planned again */
     uint64_t tokenizer; /* of these: its tables, and the template */
-    uint64_t disk;      /* of the file, if every byte of text were a token: templates and normal forms may
-                           make more of them, most texts far fewer */
+    uint64_t disk;      /* while the file is made (token_writer_disk), if every byte of text were a token:
+                           templates and normal forms may make more of them, most texts far fewer */
     uint32_t token_bytes;
     const wanted_tokens *wanted; /* what became of `add`; as long as it is open */
 } tokenize_plan;

@@ -20,6 +20,7 @@
 #include "cli/token_data.h"
 #include "io/json.h"
 #include "io/scratch.h"
+#include "tokenize/tokenize.h"
 
 /* ---- going on ---- */
 
@@ -60,6 +61,48 @@ static void kills_change_nothing(void **state) {
         if (at < calls - 6) command_shell("test \"$(ls k.safetensors*)\" = k.safetensors");
     }
     assert_true(went_on);
+}
+
+static uint64_t bytes_beside(const char *path) {
+    static const char *const suffixes[] = { ".partial", ".ends", ".learned" };
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < 3; i++) {
+        char name[64];
+        struct stat about;
+        snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
+        if (stat(name, &about) == 0) bytes += (uint64_t)about.st_size;
+    }
+    return bytes;
+}
+
+/* Where every byte is a token, what lies on the disk before the file has its name is what was said. */
+static void the_disk_is_as_planned(void **state) {
+    (void)state;
+    static const char call[] = "tokenize m --data bytes.jsonl --out e.safetensors --threads 1 --quiet";
+    tokenize *making;
+    uint64_t most = 0;
+    tokens_model("m", "gpt2");
+    command_shell("for i in $(seq 400); do echo '{\"prompt\": \"~\", \"completion\": \"^\"}'; done > "
+                  "bytes.jsonl; rm -f e.safetensors*");
+    tokenize_options o = { .model = "m",
+                           .data = { .paths = { "bytes.jsonl" }, .count = 1 },
+                           .out = "e.safetensors" };
+    assert_int_equal(tokenize_open(&o, &making), STATUS_OK);
+    uint64_t planned = tokenize_planned(making)->disk;
+    tokenize_close(making);
+    assert_int_equal(start(call, -1), 0);
+    long calls = calls_made();
+    tokens_made m;
+    tokens_read("e.safetensors", &m);
+    assert_int_equal(m.count, 400 * 2);
+    tokens_free(&m);
+    for (long at = 0; at < calls; at++) {
+        command_shell("rm -f e.safetensors*");
+        assert_int_equal(start(call, at), -1);
+        uint64_t bytes = bytes_beside("e.safetensors");
+        if (bytes > most) most = bytes;
+    }
+    assert_int_equal(most, planned);
 }
 
 static void a_full_disk_loses_nothing(void **state) {
@@ -285,6 +328,7 @@ static int open_files(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kills_change_nothing),
+        cmocka_unit_test(the_disk_is_as_planned),
         cmocka_unit_test(a_full_disk_loses_nothing),
         cmocka_unit_test(two_do_not_write_one_file),
         cmocka_unit_test(an_interrupt_keeps_what_is_there),
