@@ -140,6 +140,7 @@ status tokenize_command_make(const options *o, cli_streams *streams, tokenize_op
     signals_watch(SIGNALS_READS_GO_ON);
     status result = tokenize_open(t, &making);
     bool there = result == STATUS_OK && tokenize_is_made(t->out, tokenize_planned(making)->identity, &r);
+    if (there) tokenize_tidy(t->out, tokenize_planned(making)->identity);
     if (there && shows && streams->people.file)
         output_add(&streams->people, "%s is there already, of the same data and tokenizer\n",
                    report_name(t->out, name));

@@ -20,6 +20,7 @@ enum { TOKENS, ENDS, LEARNED };
 enum { HEADER_BYTES = 4096, LENGTH_BYTES = 8 };
 
 static const char *const suffixes[TOKEN_WRITER_FILES] = { ".partial", ".ends", ".learned" };
+static const char progress_suffix[] = ".progress", lock_suffix[] = ".lock";
 static const char FORMAT[] = "snug tokens 1";
 
 /* ---- names and files ---- */
@@ -32,7 +33,7 @@ static char *beside(const char *path, const char *suffix) {
 }
 
 static status name_files(token_writer *w) {
-    bool all = (w->progress = beside(w->path, ".progress"));
+    bool all = (w->progress = beside(w->path, progress_suffix));
     for (int i = 0; i < TOKEN_WRITER_FILES; i++) all = (w->names[i] = beside(w->path, suffixes[i])) && all;
     return all ? STATUS_OK : status_set(STATUS_FAILED, "%s: no memory for the names beside it", w->path);
 }
@@ -123,17 +124,19 @@ static status read_mark(json_value root, token_mark *m) {
     return STATUS_OK;
 }
 
-/* A mark of this identity, whose files have what it says. Whatever else lies there is begun anew. */
-static bool find_mark(token_writer *w, token_mark *m) {
+typedef enum { MARK_NONE, MARK_OURS, MARK_OF_ANOTHER } mark_kind; /* by its identity */
+
+static mark_kind find_mark(const token_writer *w, token_mark *m) {
     json_document d = { 0 };
     char digits[DIGEST_TEXT_BYTES];
     const char *format, *identity;
-    bool good =
-        json_open(w->progress, &d) == STATUS_OK && json_get_string(d.root, "format", &format) == STATUS_OK &&
+    mark_kind kind = MARK_NONE;
+    if (json_open(w->progress, &d) == STATUS_OK && json_get_string(d.root, "format", &format) == STATUS_OK &&
         strcmp(format, FORMAT) == 0 && json_get_string(d.root, "identity", &identity) == STATUS_OK &&
-        strcmp(identity, digest_text_of(w->identity, digits)) == 0 && read_mark(d.root, m) == STATUS_OK;
+        read_mark(d.root, m) == STATUS_OK)
+        kind = strcmp(identity, digest_text_of(w->identity, digits)) == 0 ? MARK_OURS : MARK_OF_ANOTHER;
     json_close(&d);
-    return good;
+    return kind;
 }
 
 static bool has_bytes(int file, uint64_t bytes) {
@@ -141,10 +144,11 @@ static bool has_bytes(int file, uint64_t bytes) {
     return fstat(file, &about) == 0 && about.st_size >= 0 && (uint64_t)about.st_size >= bytes;
 }
 
-/* What a killed process wrote behind the mark goes. */
+/* From a mark of this identity, whose files have what it says; whatever else lies there is begun anew. What a
+ * killed process wrote behind the mark goes. */
 static status go_on(token_writer *w) {
     token_mark found;
-    bool good = find_mark(w, &found);
+    bool good = find_mark(w, &found) == MARK_OURS;
     if (good) w->at = found;
     for (int i = 0; i < TOKEN_WRITER_FILES && good; i++)
         good = !is_used(w, i) || has_bytes(w->files[i], bytes_of(w, i));
@@ -156,15 +160,22 @@ static status go_on(token_writer *w) {
     return STATUS_OK;
 }
 
-status token_writer_open(token_writer *w, const char *path, uint32_t width, bool masks, uint64_t identity) {
-    *w = (token_writer){ .path = path, .width = width, .masks = masks, .identity = identity };
+/* The lock and the names. */
+static status own(token_writer *w) {
     for (int i = 0; i < TOKEN_WRITER_FILES; i++) w->files[i] = -1;
-    char *name = beside(path, ".lock");
-    if (!name) return status_set(STATUS_FAILED, "%s: no memory for the names beside it", path);
+    char *name = beside(w->path, lock_suffix);
+    if (!name) return status_set(STATUS_FAILED, "%s: no memory for the names beside it", w->path);
     status result = lock_open(name, &w->owned);
     memory_free(name);
-    if (result != STATUS_OK) return result;
-    TRY_OR(failed, name_files(w));
+    if (result == STATUS_OK) result = name_files(w);
+    if (result != STATUS_OK) close_all(w);
+    return result;
+}
+
+status token_writer_open(token_writer *w, const char *path, uint32_t width, bool masks, uint64_t identity) {
+    status result;
+    *w = (token_writer){ .path = path, .width = width, .masks = masks, .identity = identity };
+    TRY(own(w));
     TRY_OR(failed, open_files(w));
     TRY_OR(failed, go_on(w));
     return STATUS_OK;
@@ -313,6 +324,23 @@ void token_writer_keep(token_writer *w) { close_all(w); }
 void token_writer_discard(token_writer *w) {
     remove_beside(w);
     close_all(w);
+}
+
+static bool is_beside(const char *path, const char *suffix) {
+    char *name = beside(path, suffix);
+    bool there = name && access(name, F_OK) == 0;
+    memory_free(name);
+    return there;
+}
+
+void token_writer_tidy(const char *path, uint64_t identity) {
+    token_writer w = { .path = path, .masks = true, .identity = identity };
+    token_mark found;
+    bool any = is_beside(path, progress_suffix) || is_beside(path, lock_suffix);
+    for (int i = 0; i < TOKEN_WRITER_FILES; i++) any = any || is_beside(path, suffixes[i]);
+    if (!any || own(&w) != STATUS_OK) return; /* another process is at it */
+    if (find_mark(&w, &found) != MARK_OF_ANOTHER) remove_beside(&w);
+    close_all(&w);
 }
 
 /* ---- what is there ---- */

@@ -59,7 +59,12 @@ status token_writer_finish(token_writer *w, const char *const *about, uint64_t *
 void token_writer_keep(token_writer *w);    /* for going on */
 void token_writer_discard(token_writer *w); /* removes all of it */
 
-/* What the header of a file that is there says; false: it is none that this has made. */
+/* Beside a file that is made: removes what a process left that was killed at its end. What goes on for
+ * another identity stays, and so does what another process is at. */
+void token_writer_tidy(const char *path, uint64_t identity);
+
+/* What the header of a file that is there says; false: it is none that this has made, or not as long as its
+ * lists. */
 typedef struct {
     uint64_t identity, bytes; /* bytes: of the whole file */
     token_mark at;            /* at its end; `next` is not said */

@@ -551,3 +551,5 @@ bool tokenize_is_made(const char *path, uint64_t identity, tokenize_result *r) {
     r->resumed = m.at.documents, r->file_bytes = m.bytes;
     return true;
 }
+
+void tokenize_tidy(const char *path, uint64_t identity) { token_writer_tidy(path, identity); }

@@ -88,3 +88,5 @@ status tokenize_run(tokenize *t, tokenize_result *r);
 /* Is `path` a file that says it is of this identity? Then `*r` is what making it came to, but for time and
  * memory, which are 0. Whatever can't be read is none. */
 bool tokenize_is_made(const char *path, uint64_t identity, tokenize_result *r);
+/* Removes what is left beside it of its making (token_writer_tidy). */
+void tokenize_tidy(const char *path, uint64_t identity);

@@ -58,9 +58,34 @@ static void kills_change_nothing(void **state) {
         went_on = went_on || command_has_words(r.out, "were there already");
         command_free(&r);
         command_shell("cmp whole.safetensors k.safetensors");
-        if (at < calls - 6) command_shell("test \"$(ls k.safetensors*)\" = k.safetensors");
+        command_shell("test \"$(ls k.safetensors*)\" = k.safetensors");
     }
     assert_true(went_on);
+}
+
+/* What lies beside a finished file goes only where it is nobody's: not while a process writes, nor where
+ * another identity would go on. */
+static void what_others_left_is_kept(void **state) {
+    (void)state;
+    static const char there[] = "tokenize m --data many.jsonl --out k.safetensors",
+                      others[] = "tokenize m --data others.jsonl --out k.safetensors --threads 1 --quiet";
+    tokens_model("m", "gpt2");
+    command_shell(
+        "cp whole.safetensors k.safetensors; echo > k.safetensors.ends; echo > k.safetensors.learned; "
+        "(flock k.safetensors.lock sleep 2) & sleep 0.3");
+    assert_true(command_says(there, 0, "is there already"));
+    command_shell("test -e k.safetensors.ends && sleep 2.2");
+    assert_true(command_says(there, 0, "is there already"));
+    command_shell("test \"$(ls k.safetensors*)\" = k.safetensors");
+    tokens_texts("others.jsonl", 9000, 150, 7);
+    command_shell("cp k.safetensors kept.safetensors");
+    assert_int_equal(start(others, -1), 0);
+    command_shell("mv kept.safetensors k.safetensors");
+    assert_int_equal(start(others, calls_made() / 2), -1);
+    command_shell("test -e k.safetensors.progress && test -e k.safetensors.ends");
+    assert_true(command_says(there, 0, "is there already"));
+    command_shell("test -e k.safetensors.progress && test -e k.safetensors.ends");
+    assert_true(command_says("tokenize m --data others.jsonl --out k.safetensors", 0, "were there already"));
 }
 
 static uint64_t bytes_beside(const char *path) {
@@ -328,6 +353,7 @@ static int open_files(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kills_change_nothing),
+        cmocka_unit_test(what_others_left_is_kept),
         cmocka_unit_test(the_disk_is_as_planned),
         cmocka_unit_test(a_full_disk_loses_nothing),
         cmocka_unit_test(two_do_not_write_one_file),
