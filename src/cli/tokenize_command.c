@@ -30,7 +30,8 @@ static void progressed(void *context, const tokenize_progress *p) {
     if (!p->bytes) {
         output_add(w->people, "looking at the data: %s read so far\n", units_bytes_text(p->read, read));
     } else {
-        double rest = p->seconds * (double)(p->bytes - p->read) / (double)(p->read ? p->read : 1);
+        double rest =
+            p->seconds * (double)(p->bytes - p->read) / (double)(p->read > p->from ? p->read - p->from : 1);
         output_add(w->people, "%s of %s read, %s tokens, about %s left\n", units_bytes_text(p->read, read),
                    units_bytes_text(p->bytes, all), report_count(p->tokens, tokens),
                    report_duration(rest, left));

@@ -84,6 +84,7 @@ static void close_all(token_writer *w) {
     DO(learned, at.learned)                                                                                  \
     DO(empty, at.empty)                                                                                      \
     DO(longest, at.longest)                                                                                  \
+    DO(read, at.read)                                                                                        \
     DO(record, at.next.in.record)                                                                            \
     DO(offset, at.next.in.offset)                                                                            \
     DO(line, at.next.in.line)                                                                                \

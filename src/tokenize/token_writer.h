@@ -14,6 +14,7 @@
 
 typedef struct {
     uint64_t tokens, documents, learned, empty, longest; /* written before it */
+    uint64_t read;                                       /* bytes of text before `next`; the caller's */
     source_place next;                                   /* in the data */
 } token_mark;
 

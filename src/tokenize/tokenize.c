@@ -39,7 +39,7 @@ struct tokenize {
     bool over;            /* there are no more */
     document_piece piece; /* text: what of it no slot has taken */
     document_record record;
-    uint64_t read;
+    uint64_t read, from; /* bytes of text; those of an earlier run */
     double begun;
 };
 
@@ -142,6 +142,7 @@ static void tell(const tokenize *t, const token_mark *at, uint64_t all) {
     if (!t->options.progress) return;
     t->options.progress(t->options.context, &(tokenize_progress){ .read = t->read,
                                                                   .bytes = all,
+                                                                  .from = t->from,
                                                                   .documents = at->documents,
                                                                   .tokens = at->tokens,
                                                                   .seconds = clock_seconds() - t->begun });
@@ -407,6 +408,7 @@ static status run_rounds(tokenize *t, token_writer *w) {
         TRY(look_ahead(t));
         bool edge = !t->inside && w->at.documents + w->at.empty > 0, stop = asked_to_stop(t);
         if (edge && (stop || clock_seconds() - marked > MARK_SECONDS)) {
+            w->at.read = t->read;
             TRY(token_writer_mark(w, t->place));
             marked = clock_seconds();
         }
@@ -479,6 +481,8 @@ static status finish(tokenize *t, token_writer *w, tokenize_result *r) {
 
 static status run_in(tokenize *t, token_writer *w) {
     if (w->at.documents + w->at.empty) TRY(source_reader_seek(&t->reader, w->at.next));
+    t->read = w->at.read;
+    if (!t->plan.grown) t->from = t->read;
     TRY(run_rounds(t, w));
     TRY(check_all(t, w));
     if (w->at.tokens) return STATUS_OK;
@@ -507,7 +511,6 @@ static void forget_run(tokenize *t) {
     t->record_room = NULL;
     t->ahead = t->inside = t->over = false;
     t->piece = (document_piece){ 0 };
-    t->read = 0;
 }
 
 /* A text had no room: plans for four times as much. The sentence of the text stays in front where that does

@@ -24,7 +24,9 @@ typedef enum {
 } tokenize_learn;
 
 typedef struct {
-    uint64_t read, bytes;       /* of text, of all there are; 0 of all: the first reading counts them */
+    uint64_t read, bytes;       /* of text, of all there are; 0 of all: the first reading counts them, and
+                                   `read` is what it passed over (source_watch) */
+    uint64_t from;              /* of `read`: what an earlier run had read */
     uint64_t documents, tokens; /* written so far */
     double seconds;
 } tokenize_progress;

@@ -170,6 +170,84 @@ static void an_interrupt_keeps_what_is_there(void **state) {
     command_shell("cmp lots.safetensors i.safetensors");
 }
 
+typedef struct {
+    uint32_t grown;
+    uint64_t first, last, from; /* read */
+    volatile sig_atomic_t stop; /* stops: after the first round */
+    bool stops;
+} reading;
+
+static void follow(void *context, const tokenize_progress *p) {
+    reading *r = context;
+    if (!p->bytes) return;
+    if (!r->first) r->first = p->read;
+    assert_true(p->read >= r->from && p->read >= p->from && p->read <= p->bytes);
+    r->last = p->read, r->from = p->from, r->stop = r->stops;
+}
+
+static void grows(void *context, const tokenize_plan *p, const char *why) {
+    (void)why;
+    ((reading *)context)->grown = p->grown;
+}
+
+/* Reads to the end, or stops early; how many bytes of text there are. */
+static uint64_t read_along(const char *data, reading *r) {
+    tokenize *making;
+    tokenize_result result;
+    tokenize_options o = { .model = "m",
+                           .data = { .paths = { data }, .count = 1 },
+                           .out = "r.safetensors",
+                           .threads = 1,
+                           .progress = follow,
+                           .grown = grows,
+                           .context = r,
+                           .stop = &r->stop };
+    assert_int_equal(tokenize_open(&o, &making), STATUS_OK);
+    assert_int_equal(tokenize_run(making, &result), r->stops ? STATUS_INTERRUPTED : STATUS_OK);
+    uint64_t bytes = tokenize_planned(making)->counts.bytes;
+    tokenize_close(making);
+    return bytes;
+}
+
+/* "X of Y read" is true also of a run that goes on, and of one that was planned again. */
+static void progress_goes_on_where_it_was(void **state) {
+    (void)state;
+    static const char *const data[] = { "many.jsonl", "pairs.jsonl", "chats_many.jsonl" };
+    static const char *const names[] = { "messages", "role", "content" }, *const snow[] = { "\u96ea" };
+    tokens_model("m", "gpt2");
+    tokens_pairs("pairs.jsonl", 30000, 4);
+    tokens_chats("chats_many.jsonl", 30000, names, 3);
+    for (size_t i = 0; i < 3; i++) {
+        command_shell("rm -f r.safetensors*");
+        reading stopped = { .stops = true }, on = { 0 };
+        read_along(data[i], &stopped);
+        command_shell("test -e r.safetensors.progress");
+        uint64_t bytes = read_along(data[i], &on);
+        assert_true(on.from > 0 && on.from <= stopped.last && on.first > on.from);
+        assert_int_equal(on.last, bytes);
+    }
+    tokens_model("m", "xlmr");
+    tokens_unbroken("snow.jsonl", snow, 1, 700000);
+    command_shell("rm -f r.safetensors*; cat many.jsonl snow.jsonl > grown.jsonl");
+    reading again = { 0 };
+    uint64_t bytes = read_along("grown.jsonl", &again);
+    assert_true(again.grown > 0);
+    assert_int_equal(again.last, bytes);
+}
+
+/* A mark without a number that marks have now says nothing. */
+static void a_mark_of_old_begins_anew(void **state) {
+    (void)state;
+    tokens_model("m", "gpt2");
+    command_shell("rm -f r.safetensors*");
+    reading stopped = { .stops = true };
+    read_along("many.jsonl", &stopped);
+    command_shell("grep -q '\"read\"' r.safetensors.progress && sed -i '/\"read\"/d' r.safetensors.progress");
+    assert_int_equal(
+        command_asked("tokenize m --data many.jsonl --out r.safetensors --json --quiet", "resumed"), 0);
+    command_shell("cmp r.safetensors whole.safetensors");
+}
+
 /* ---- trainings ---- */
 
 #define SHORT "--batch 4 --steps 3 --eval-samples 2 --threads 1 --overwrite "
@@ -358,6 +436,8 @@ int main(void) {
         cmocka_unit_test(a_full_disk_loses_nothing),
         cmocka_unit_test(two_do_not_write_one_file),
         cmocka_unit_test(an_interrupt_keeps_what_is_there),
+        cmocka_unit_test(progress_goes_on_where_it_was),
+        cmocka_unit_test(a_mark_of_old_begins_anew),
         cmocka_unit_test(trainings_make_their_own),
         cmocka_unit_test(the_kind_that_is_said_counts),
         cmocka_unit_test(trainings_are_stopped_while_they_make_tokens),
