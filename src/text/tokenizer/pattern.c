@@ -2,8 +2,10 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <stdio.h>
 
 #include "base/memory.h"
+#include "text/tokenizer/pattern_scan.h"
 #include "text/tokenizer/pattern_translate.h"
 #include "text/tokenizer/runs.h"
 #include "text/tokenizer/unicode.h"
@@ -16,6 +18,7 @@ enum {
 };
 
 struct pattern {
+    pattern_scan *scan; /* else the library's: */
     pcre2_code *code;
     pcre2_general_context *general;
     pattern_memory *memory;
@@ -30,28 +33,6 @@ struct pattern_match {
     pcre2_jit_stack *stack;
 };
 
-/* ---- memory, counted: each block is led by its size ---- */
-
-enum { LEAD = 16 };
-
-static void *count_new(size_t bytes, void *data) {
-    pattern_memory *m = data;
-    char *block = memory_room(1, bytes + LEAD);
-    if (!block) return NULL;
-    *(size_t *)(void *)block = bytes + LEAD;
-    m->held += bytes + LEAD;
-    if (m->held > m->most) m->most = m->held;
-    return block + LEAD;
-}
-
-static void count_free(void *block, void *data) {
-    pattern_memory *m = data;
-    if (!block) return;
-    char *lead = (char *)block - LEAD;
-    m->held -= *(size_t *)(void *)lead;
-    memory_free(lead);
-}
-
 /* ---- opening ---- */
 
 static status no_memory(void) { return status_set(STATUS_NO_FIT, "no memory for a tokenizer's pattern"); }
@@ -60,6 +41,8 @@ static status compile(pattern *p, const char *text, const char *translated, size
     int error;
     PCRE2_SIZE place;
     PCRE2_UCHAR why[128];
+    p->general = pcre2_general_context_create(pattern_memory_new, pattern_memory_free, p->memory);
+    if (!p->general) return no_memory();
     pcre2_compile_context *context = pcre2_compile_context_create(p->general);
     if (!context) return no_memory();
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
@@ -77,21 +60,17 @@ static status compile(pattern *p, const char *text, const char *translated, size
     size_t machine = 0;
     if (p->jit) pcre2_pattern_info(p->code, PCRE2_INFO_JITSIZE, &machine);
     p->compiled = machine;
-    p->memory->held += machine;
-    if (p->memory->held > p->memory->most) p->memory->most = p->memory->held;
+    pattern_memory_count(p->memory, machine);
     return STATUS_OK;
 }
 
-static status open_translated(const char *shown, char *translated, size_t bytes, pattern_memory *memory,
-                              pattern **out) {
-    pcre2_general_context *general = pcre2_general_context_create(count_new, count_free, memory);
-    pattern *p = general ? count_new(sizeof *p, memory) : NULL;
-    if (!p) {
-        pcre2_general_context_free(general);
-        return no_memory();
-    }
-    *p = (pattern){ .general = general, .memory = memory };
-    status result = compile(p, shown, translated, bytes);
+static status open_translated(const char *shown, const char *translated, size_t bytes, bool scans,
+                              pattern_memory *memory, pattern **out) {
+    pattern *p = pattern_memory_new(sizeof *p, memory);
+    if (!p) return no_memory();
+    *p = (pattern){ .memory = memory };
+    if (scans) p->scan = pattern_scan_open(translated, bytes, memory);
+    status result = p->scan ? STATUS_OK : compile(p, shown, translated, bytes);
     if (result == STATUS_OK)
         *out = p;
     else
@@ -99,7 +78,7 @@ static status open_translated(const char *shown, char *translated, size_t bytes,
     return result;
 }
 
-status pattern_open(const char *text, size_t bytes, pattern_memory *memory, pattern **p) {
+static status open_with(const char *text, size_t bytes, bool scans, pattern_memory *memory, pattern **p) {
     char *translated;
     size_t length;
     *p = NULL;
@@ -109,10 +88,18 @@ status pattern_open(const char *text, size_t bytes, pattern_memory *memory, patt
     size_t n = bytes < sizeof shown - 1 ? bytes : sizeof shown - 1;
     for (size_t i = 0; i < n; i++) shown[i] = (unsigned char)text[i] < 0x20 ? ' ' : text[i];
     shown[n] = 0;
-    status result = open_translated(shown, translated, length, memory, p);
+    status result = open_translated(shown, translated, length, scans, memory, p);
     if (result == STATUS_OK) (*p)->looks_back = looks_back, (*p)->runs = runs_of(text, bytes);
     memory_free(translated);
     return result;
+}
+
+status pattern_open(const char *text, size_t bytes, pattern_memory *memory, pattern **p) {
+    return open_with(text, bytes, true, memory, p);
+}
+
+status pattern_open_plain(const char *text, size_t bytes, pattern_memory *memory, pattern **p) {
+    return open_with(text, bytes, false, memory, p);
 }
 
 status pattern_open_text(const char *text, size_t bytes, pattern_memory *memory, pattern **p) {
@@ -120,7 +107,7 @@ status pattern_open_text(const char *text, size_t bytes, pattern_memory *memory,
     size_t length;
     *p = NULL;
     TRY(pattern_translate_text(text, bytes, &translated, &length));
-    status result = open_translated("a text", translated, length, memory, p);
+    status result = open_translated("a text", translated, length, false, memory, p);
     memory_free(translated);
     return result;
 }
@@ -130,12 +117,14 @@ void pattern_close(pattern *p) {
     pattern_memory *memory = p->memory;
     pcre2_general_context *general = p->general;
     memory->held -= p->compiled;
+    pattern_scan_close(p->scan, memory);
     pcre2_code_free(p->code);
-    count_free(p, memory);
+    pattern_memory_free(p, memory);
     pcre2_general_context_free(general);
 }
 
 bool pattern_looks_back(const pattern *p) { return p->looks_back; }
+bool pattern_is_scanned(const pattern *p) { return p->scan != NULL; }
 const run_rules *pattern_runs(const pattern *p) { return p->runs; }
 
 /* ---- matching ---- */
@@ -177,18 +166,41 @@ static int match(const pattern_walk *w, size_t from) {
                        w->m->context);
 }
 
+static status takes_too_long(const pattern_walk *w, const char *why) {
+    return status_set(
+        STATUS_INVALID,
+        "a pattern of the tokenizer takes too long or too much memory on this text, at byte %zu "
+        "of a piece (%s)",
+        w->next, why);
+}
+
+static status next_by_tables(pattern_walk *w, bool *found, size_t *start, size_t *end) {
+    *found = false;
+    if (w->next > w->bytes) return STATUS_OK;
+    scan_text text = { w->text, w->bytes, w->open };
+    switch (pattern_scan_next(w->p->scan, text, w->next, start, end)) {
+    case SCAN_FOUND: w->next = w->last = *end; return *found = true, STATUS_OK;
+    case SCAN_TOO_LONG: return takes_too_long(w, "too many steps");
+    case SCAN_OPEN: w->begun = *start; break;
+    case SCAN_NONE: break;
+    }
+    w->next = w->bytes + 1;
+    return STATUS_OK;
+}
+
 status pattern_next(pattern_walk *w, bool *found, size_t *start, size_t *end) {
+    if (w->p->scan) return next_by_tables(w, found, start, end);
     const PCRE2_SIZE *place = pcre2_get_ovector_pointer(w->m->data);
     *found = false;
     while (w->next <= w->bytes) {
         int answer = match(w, w->next);
         if (w->open && answer == PCRE2_ERROR_PARTIAL) w->begun = place[0];
         if (answer == PCRE2_ERROR_NOMATCH || (w->open && answer == PCRE2_ERROR_PARTIAL)) break;
-        if (answer < 0)
-            return status_set(STATUS_INVALID,
-                              "a pattern of the tokenizer takes too long or too much memory on this text, at "
-                              "byte %zu of a piece (PCRE2 says %d)",
-                              w->next, answer);
+        if (answer < 0) {
+            char why[32];
+            snprintf(why, sizeof why, "PCRE2 says %d", answer);
+            return takes_too_long(w, why);
+        }
         *start = place[0], *end = place[1];
         if (*end == *start && *end == w->last) { /* empty, and touches the last one */
             w->next += w->next < w->bytes ? unicode_bytes((unsigned char)w->text[w->next]) : 1;

@@ -2,7 +2,8 @@
  *
  * The two differ in what \s, \w, \d and \p{...} mean, since they know different versions of Unicode; so
  * classes are written out as ranges from our own table before PCRE2 sees them. What means something else in
- * the other syntax is translated; what can't be is refused with a sentence.
+ * the other syntax is translated; what can't be is refused with a sentence. Simple patterns are matched by
+ * tables (pattern_scan.h), with the same matches.
  *
  * Matching is bounded: STATUS_INVALID says so where a pattern takes too long on a text. */
 #pragma once
@@ -12,17 +13,16 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "text/tokenizer/pattern_memory.h"
 
 typedef struct pattern pattern;
 typedef struct pattern_match pattern_match;
 
-/* What patterns hold and held at most, in bytes. */
-typedef struct {
-    uint64_t held, most;
-} pattern_memory;
-
 /* `memory` must stay until all its patterns are closed. The sentence names the pattern and what in it. */
 status pattern_open(const char *text, size_t bytes, pattern_memory *memory, pattern **p);
+/* Matched by PCRE2 also where tables would do: for tests, which compare the two. */
+status pattern_open_plain(const char *text, size_t bytes, pattern_memory *memory, pattern **p);
+bool pattern_is_scanned(const pattern *p);
 /* For text as it is, without any signs. */
 status pattern_open_text(const char *text, size_t bytes, pattern_memory *memory, pattern **p);
 /* Does what it matches depend on what stands before? */
