@@ -1,16 +1,19 @@
 /* snug tokenize: documents into one file of tokens. */
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/own_data.h"
 #include "cli/signals.h"
 #include "cli/tokenize_command.h"
 #include "cli/wanted.h"
 #include "data/documents/files.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "tokenize/token_writer.h"
 
 /* ---- what people see ---- */
 
@@ -170,6 +173,19 @@ static status check_weights(const options *o) {
     return STATUS_OK;
 }
 
+/* What another has made is not replaced: weights are called so as well. */
+static status check_out(const options *o) {
+    token_made made;
+    TRY(io_check_file(o->run.out));
+    for (uint32_t i = 0; i < o->sources.count; i++)
+        TRY(own_data_check(o->run.out, o->sources.items[i], true));
+    if (access(o->run.out, F_OK) != 0 || token_writer_made(o->run.out, &made)) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "--out %s is there already, and is no file of tokens that snug tokenize has made; name "
+                      "another, or remove it",
+                      o->run.out);
+}
+
 status cli_tokenize(const options *o, cli_streams *streams) {
     if (!o->sources.count)
         return status_set(STATUS_INVALID, "tokenize wants --data PATH, a file or folder of documents");
@@ -180,7 +196,7 @@ status cli_tokenize(const options *o, cli_streams *streams) {
                           "--out %s: the file of tokens is a safetensors file; let its name end in "
                           ".safetensors, so that train knows it",
                           o->run.out);
-    TRY(io_check_file(o->run.out));
+    TRY(check_out(o));
     tokenize_options t = {
         .model = o->subject, .add = o->run.add_tokens, .out = o->run.out, .data.count = o->sources.count
     };

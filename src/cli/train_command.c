@@ -1,12 +1,14 @@
 /* snug train: plans, trains with something to look at, and says at the end whether the plan was kept. */
 #define _GNU_SOURCE
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/units.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
+#include "cli/own_data.h"
 #include "cli/progress.h"
 #include "cli/shown.h"
 #include "cli/signals.h"
@@ -393,12 +395,24 @@ static status train(const options *o, cli_streams *streams, const setup *s, resu
     return result;
 }
 
+/* Records with labels are read from folders in folders too. */
+static status check_place(const setup *s) {
+    const setup_options *o = &s->options;
+    bool deep = s->model.head.kind != HEAD_LANGUAGE;
+    char file[4096];
+    if (snprintf(file, sizeof file, "%s/run.json", o->out) >= (int)sizeof file) return STATUS_OK;
+    TRY(own_data_check(file, o->data, deep));
+    for (uint64_t i = 1; i < o->part_count; i++) TRY(own_data_check(file, o->parts[i].path, deep));
+    return o->eval_data ? own_data_check(file, o->eval_data, deep) : STATUS_OK;
+}
+
 static status train_on(const options *o, cli_streams *streams) {
     setup s = { 0 };
     decision d = { 0 };
     resume from = { 0 };
     bool decided = false;
     status result = cli_setup(o, &s);
+    if (result == STATUS_OK) result = check_place(&s);
     if (result == STATUS_OK) result = cli_decide(streams, &s, &from, &d, &decided);
     if (decided && streams->people.file) print_beginning(&streams->people, &s, &from, &d);
     if (decided && result == STATUS_NO_FIT && o->json) {

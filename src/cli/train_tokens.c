@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "cli/own_data.h"
 #include "cli/signals.h"
 #include "cli/tokenize_command.h"
 #include "io/file.h"
@@ -51,6 +52,25 @@ static status is_documents(const options *o, const char *path, bool *yes) {
     if (result == STATUS_OK) *yes = !is_tokens(files.paths[0]);
     document_files_close(&files);
     return result;
+}
+
+/* `*any` where it is documents, which what is made of any of the data must not become one of. */
+static status look_at(const options *o, const char *path, bool *any) {
+    char made[TRAIN_TOKENS_PATH];
+    bool yes = false;
+    if (path) TRY(is_documents(o, path, &yes));
+    *any = *any || yes;
+    if (!yes || !o->run.out) return STATUS_OK;
+    int length = snprintf(made, sizeof made, "%s/data/train.safetensors", o->run.out);
+    return length < (int)sizeof made ? own_data_check(made, path, true) : STATUS_OK;
+}
+
+static status look_at_all(const options *o, bool *any) {
+    const setup_options *run = &o->run;
+    *any = false;
+    TRY(look_at(o, run->data, any));
+    for (uint64_t i = 1; i < run->part_count; i++) TRY(look_at(o, run->parts[i].path, any));
+    return look_at(o, run->eval_data, any);
 }
 
 /* ---- in a process of its own ---- */
@@ -198,7 +218,9 @@ status train_tokens_make(options *o, cli_streams *streams, train_tokens *paths) 
     if (!any || !has_tokenizer(o->subject)) return STATUS_OK;
     TRY(model_config_read(o->subject, &about, NULL)); /* else it would be for nothing */
     if (o->run.head || about.head.kind != HEAD_LANGUAGE)
-        return STATUS_OK;                              /* run/labelled.h reads its records */
+        return STATUS_OK; /* run/labelled.h reads its records */
+    TRY(look_at_all(o, &any));
+    if (!any) return STATUS_OK;
     bool alone = o->run.eval_only && o->run.eval_data; /* nobody reads the data */
     if (!alone) TRY(replace_data(o, streams, paths));
     TRY(replace(o, streams, &o->run.eval_data, "validation.safetensors", paths->eval_data));
