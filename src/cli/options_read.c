@@ -296,6 +296,17 @@ static status check_needs(const reading *r, uint32_t i) {
                       row->name, other, list, word, other, wanted, row->name);
 }
 
+/* Of words on this run, as for `needs`: a habit is no such word. */
+static const char *said_of_documents(const reading *r) {
+    static const char *const names[] = { "learn", "columns", "replace" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const option *row = find(r, names[i]);
+        bool taken_back = row && row->kind == OPTION_FLAG && !r->out->replace;
+        if (row && !taken_back && r->from[row - r->table->rows] >= LAYER_FILE) return names[i];
+    }
+    return NULL;
+}
+
 /* The line is read twice: first for the name of the file and for mistakes, of which those are told first. */
 static status read_layers(reading *r) {
     options first = options_defaults(), *out = r->out;
@@ -309,6 +320,7 @@ static status read_layers(reading *r) {
     if (out->config && !first.help) TRY(read_file(r));
     TRY(read_line(r));
     for (uint32_t i = 0; i < r->table->count; i++) TRY(check_needs(r, i));
+    out->of_documents = said_of_documents(r);
     return STATUS_OK;
 }
 

@@ -73,6 +73,24 @@ static status look_at_all(const options *o, bool *any) {
     return look_at(o, run->eval_data, any);
 }
 
+/* An option of making tokens, where none are made. */
+static status refuse_option(const options *o, const char *why) {
+    if (!o->of_documents) return STATUS_OK;
+    return status_set(STATUS_INVALID, "--%s is of documents that tokens are made of: %s", o->of_documents,
+                      why);
+}
+
+/* All data are tokens already, or not there, which whoever opens them says. */
+static status refuse_of_tokens(const options *o) {
+    const char *path = o->run.data ? o->run.data : o->run.eval_data, *said = o->of_documents;
+    char why[TRAIN_TOKENS_PATH];
+    if (!said || !path || access(path, F_OK) != 0) return STATUS_OK;
+    bool says = strcmp(said, "learn") == 0 && format_by_name(path) == DATA_KIND_TOKENS;
+    snprintf(why, sizeof why, "%.2000s %s; give --%s to snug tokenize", path,
+             says ? "says itself what is learned" : "holds tokens already", said);
+    return refuse_option(o, why);
+}
+
 /* ---- in a process of its own ---- */
 
 static status make(const options *o, cli_streams *streams, const char *path, const char *out) {
@@ -215,12 +233,14 @@ status train_tokens_make(options *o, cli_streams *streams, train_tokens *paths) 
     model_config about;
     bool any = o->run.data_kind == DATA_KIND_AUTO || o->run.data_kind == DATA_KIND_JSONL, made;
     *paths = (train_tokens){ 0 };
-    if (!any || !has_tokenizer(o->subject)) return STATUS_OK;
+    if (!any) return refuse_option(o, "by --data-kind the data are something else; leave one of the two out");
+    if (!has_tokenizer(o->subject))
+        return refuse_option(o, "the model is no directory with a tokenizer.json; leave it out");
     TRY(model_config_read(o->subject, &about, NULL)); /* else it would be for nothing */
     if (o->run.head || about.head.kind != HEAD_LANGUAGE)
-        return STATUS_OK; /* run/labelled.h reads its records */
+        return refuse_option(o, "a head that judges texts reads records with labels; leave it out");
     TRY(look_at_all(o, &any));
-    if (!any) return STATUS_OK;
+    if (!any) return refuse_of_tokens(o);
     bool alone = o->run.eval_only && o->run.eval_data; /* nobody reads the data */
     if (!alone) TRY(replace_data(o, streams, paths));
     TRY(replace(o, streams, &o->run.eval_data, "validation.safetensors", paths->eval_data));

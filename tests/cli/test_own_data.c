@@ -28,7 +28,8 @@ static void weights_are_not_overwritten(void **state) {
     expect(2, "tokenize m --data text.safetensors --out text.safetensors", "is one of the data");
     expect(2, "tokenize m --data text --data ./text.safetensors --out text.safetensors",
            "is one of the data");
-    command_shell("cmp weights/model.safetensors kept && cmp text text.safetensors && ! ls *.partial *.lock 2>errors");
+    command_shell(
+        "cmp weights/model.safetensors kept && cmp text text.safetensors && ! ls *.partial *.lock 2>errors");
     /* what it has made itself is */
     tokens_make("m", "text", "", "own.safetensors");
     tokens_make("m", "few.jsonl", "", "own.safetensors");

@@ -55,8 +55,9 @@ static status add_file(document_files *files, char *path, document_format wanted
     document_format format = wanted == DOCUMENT_AUTO ? document_format_of(path) : wanted;
     status result = STATUS_OK;
     if (files->count && format != files->format)
-        result = status_set(STATUS_INVALID, "%s holds %s but %s holds %s by their names; put files of one kind into a folder of "
-                            "their own",
+        result = status_set(STATUS_INVALID,
+                            "%s holds %s but %s holds %s by their names; put files of one kind into "
+                            "a folder of their own",
                             files->paths[0], document_format_name(files->format), path,
                             document_format_name(format));
     if (result == STATUS_OK && files->count == files->capacity) {
