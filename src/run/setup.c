@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "base/units.h"
+#include "data/documents/files.h"
 #include "data/loader.h"
 #include "device/device_file.h"
 #include "io/file.h"
@@ -141,6 +142,25 @@ static status open_model(setup *s, const model *custom) {
 status setup_check_text(const data_source *source, const setup_options *options, const char *directory) {
     if (!text_source_is_text(source) || options->data_kind == DATA_KIND_BYTES) return STATUS_OK;
     return tokenizer_files_refuse(directory, text_source_path(source));
+}
+
+/* Of a folder the first file tells. */
+static bool holds_records(const char *path) {
+    document_files files = { 0 };
+    struct stat about;
+    if (stat(path, &about) != 0) return false;
+    if (!S_ISDIR(about.st_mode))
+        return document_format_of(path) != DOCUMENT_TEXT || document_packing_of(path) != DOCUMENT_UNPACKED;
+    bool yes = document_files_open(path, DOCUMENT_AUTO, &files) == STATUS_OK && holds_records(files.paths[0]);
+    document_files_close(&files);
+    return yes;
+}
+
+status setup_check_records(const setup *s, const char *path) {
+    data_kind kind = s->options.data_kind;
+    if (!s->tokenizer || (kind != DATA_KIND_AUTO && kind != DATA_KIND_JSONL)) return STATUS_OK;
+    bool yes = kind == DATA_KIND_JSONL ? exists(path) : holds_records(path);
+    return yes ? tokenizer_files_refuse(s->tokenizer, path) : STATUS_OK;
 }
 
 dtype setup_save_dtype(const setup_options *o) {

@@ -116,6 +116,10 @@ void setup_close(setup *s);
  * --data-kind bytes that is meant. */
 status setup_check_text(const data_source *source, const setup_options *options, const char *directory);
 
+/* The same of records by their name, before anything looks at their form: how they could be read as bytes is
+ * of no use then. */
+status setup_check_records(const setup *s, const char *path);
+
 /* NONE: as it was trained. */
 dtype setup_save_dtype(const setup_options *o);
 

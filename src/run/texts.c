@@ -26,6 +26,7 @@ static const char *path_of(const setup_options *o, uint32_t i) {
 static bool evaluates_alone(const setup_options *o) { return o->eval_only && o->eval_data; }
 
 static status open_text(setup *s, const char *path, bool hold_out, data_source *source) {
+    TRY(setup_check_records(s, path));
     TRY(text_source_open(&(text_source_options){ .path = path,
                                                  .kind = s->options.data_kind,
                                                  .hold_out = hold_out,
@@ -266,6 +267,7 @@ status texts_settle(setup *s) {
 static status look_into(const setup *s, const char *path, documents *d) {
     data_source source;
     bool may;
+    TRY(setup_check_records(s, path));
     TRY(text_source_may_say_longest(path, s->options.data_kind, &may));
     d->unknown += !may;
     if (!may) return STATUS_OK;
