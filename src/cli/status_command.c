@@ -1,6 +1,7 @@
 /* snug status: where a run stands, from another terminal. */
 #define _GNU_SOURCE
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/units.h"
@@ -15,8 +16,13 @@ static const double LOOK_SECONDS = 0.5; /* between two looks with --follow */
 
 static void add_headline(output *out, const char *folder, const standing *s) {
     char age[REPORT_NUMBER_BYTES], name[REPORT_NAME_BYTES];
+    bool early = s->state == STANDING_MAKING_TOKENS;
     output_add(out, "%s: %s%s%s", report_name(folder, name), out->colour ? "\033[1m" : "",
-               standing_state_name(s->state), out->colour ? "\033[0m" : "");
+               early ? "tokens are being made" : standing_state_name(s->state), out->colour ? "\033[0m" : "");
+    if (early) {
+        output_add(out, ", %s; training begins when they are\n", report_name(s->owner, name));
+        return;
+    }
     if (s->state == STANDING_RUNNING && *s->owner) output_add(out, ", %s", report_name(s->owner, name));
     output_add(out, "; last heard of %s ago\n", report_duration(s->silent > 0 ? s->silent : 0, age));
     if (*s->reason) output_add(out, "  %s\n", report_name(s->reason, name));
@@ -29,7 +35,9 @@ static void add_headline(output *out, const char *folder, const standing *s) {
 static void print_standing(output *out, const char *folder, const standing *s) {
     char line[PROGRESS_LINE_BYTES], name[REPORT_NAME_BYTES];
     add_headline(out, folder, s);
-    if (s->steps_seen) {
+    if (s->state == STANDING_MAKING_TOKENS) {
+        /* nothing else is known yet */
+    } else if (s->steps_seen) {
         progress_line(&s->at, PROGRESS_LINE_BYTES, false, line);
         output_add(out, "  %s\n", line);
     } else {
@@ -81,6 +89,17 @@ static void print_json(output *out, const standing *s, bool one_line) {
     output_text(out, &json);
 }
 
+/* ---- looking ---- */
+
+static status look(const char *folder, standing *s) {
+    char owner[STANDING_TEXT_BYTES];
+    if (!standing_makes_tokens(folder, owner, sizeof owner)) return standing_look(folder, s);
+    *s = (standing){ .state = STANDING_MAKING_TOKENS, .silent = NAN };
+    s->at.seconds_left = NAN, s->at.planned_bytes = s->at.budget_bytes = UINT64_MAX;
+    memcpy(s->owner, owner, sizeof owner);
+    return STATUS_OK;
+}
+
 /* ---- following ---- */
 
 static void show_news(const options *o, cli_streams *streams, const standing *s) {
@@ -97,11 +116,11 @@ static void show_news(const options *o, cli_streams *streams, const standing *s)
 
 static status follow(const options *o, cli_streams *streams, standing *s) {
     int64_t shown = -1;
-    while (s->state == STANDING_RUNNING && !streams->people.gone && !streams->result.gone) {
+    while (s->state <= STANDING_RUNNING && !streams->people.gone && !streams->result.gone) {
         if (s->at.step != shown && s->steps_seen) show_news(o, streams, s);
         shown = s->at.step;
         nanosleep(&(struct timespec){ .tv_nsec = (long)(LOOK_SECONDS * 1e9) }, NULL);
-        TRY(standing_look(o->subject, s));
+        TRY(look(o->subject, s));
     }
     if (streams->people.terminal && !o->json) output_add(&streams->people, "\r\033[K");
     return STATUS_OK;
@@ -109,7 +128,7 @@ static status follow(const options *o, cli_streams *streams, standing *s) {
 
 status cli_status(const options *o, cli_streams *streams) {
     standing s = { 0 };
-    TRY(standing_look(o->subject, &s));
+    TRY(look(o->subject, &s));
     if (o->follow) TRY(follow(o, streams, &s));
     if (o->json)
         print_json(&streams->result, &s, o->follow);

@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/text.h"
+#include "data/folder.h"
 #include "io/checkpoint_folder.h"
 #include "io/file.h"
 #include "io/json.h"
@@ -16,7 +18,8 @@
 enum { BLOCK_BYTES = 64 << 10, PATH_BYTES = 4096 };
 
 const char *standing_state_name(standing_state s) {
-    static const char *const names[] = { "running", "finished", "interrupted", "failed", "killed" };
+    static const char *const names[] = { "making tokens", "running", "finished",
+                                         "interrupted",   "failed",  "killed" };
     return names[s];
 }
 
@@ -185,4 +188,30 @@ status standing_look(const char *folder, standing *s) {
     if (!s->ended) s->state = alive ? STANDING_RUNNING : STANDING_KILLED;
     s->at.seconds_left = s->state == STANDING_RUNNING ? seconds_left(s) : NAN;
     return find_checkpoint(folder, s);
+}
+
+/* ---- before it ---- */
+
+typedef struct {
+    char *who;
+    size_t bytes;
+    bool held;
+} making;
+
+static status see_lock(void *context, char *path) {
+    making *m = context;
+    if (!m->held && text_ends_with(path, ".safetensors.lock")) m->held = lock_is_held(path, m->who, m->bytes);
+    memory_free(path);
+    return STATUS_OK;
+}
+
+bool standing_makes_tokens(const char *folder, char *who, size_t bytes) {
+    char path[PATH_BYTES];
+    making m = { who, bytes, false };
+    if (snprintf(path, sizeof path, "%s/" LOCK_OF_FOLDER, folder) >= PATH_BYTES ||
+        lock_is_held(path, who, bytes))
+        return false;
+    snprintf(path, sizeof path, "%s/data", folder); /* as cli/train_tokens.c has it */
+    if (access(path, F_OK) != 0 || folder_list(path, see_lock, &m) != STATUS_OK) return false;
+    return m.held;
 }

@@ -5,6 +5,7 @@
 #include "train/train.h"
 
 typedef enum {
+    STANDING_MAKING_TOKENS, /* of its data; standing_look doesn't say so */
     STANDING_RUNNING,
     STANDING_FINISHED,
     STANDING_INTERRUPTED, /* by a signal; its checkpoint was saved */
@@ -35,3 +36,7 @@ typedef struct {
 /* Looks anew; `s` is zeroed before the first time, and only what is new is read then. STATUS_INVALID for a
  * folder that no run has written to. */
 status standing_look(const char *folder, standing *s);
+
+/* Whether tokens of a run's data are being made in its folder, which comes before anything of the run itself.
+ * `who`: as lock_is_held says. */
+bool standing_makes_tokens(const char *folder, char *who, size_t bytes);
