@@ -42,6 +42,9 @@ bool cli_is_subject_key(const char *key); /* of any command */
 
 status cli_unknown_command(const char *name); /* STATUS_INVALID, with what may have been meant */
 
+/* STATUS_INVALID where a model is no directory: of commands that want its files. */
+status cli_check_directory(const char *path);
+
 status cli_plan(const options *o, cli_streams *streams);
 status cli_train(const options *o, cli_streams *streams);
 status cli_evaluate(const options *o, cli_streams *streams); /* train --eval-only */

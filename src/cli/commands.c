@@ -1,6 +1,8 @@
 /* The table of commands. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/nearest.h"
 #include "cli/cli.h"
@@ -282,4 +284,24 @@ status cli_unknown_command(const char *name) {
     const char *near = nearest_word(name, count + 2, command_at, &count);
     if (near) return status_set(STATUS_INVALID, "unknown command '%s'; did you mean %s?", name, near);
     return status_set(STATUS_INVALID, "unknown command '%s'; 'snug help' shows what there is", name);
+}
+
+status cli_check_directory(const char *path) {
+    struct stat about;
+    model_config sizes;
+    const char *published;
+    int why = stat(path, &about) == 0 ? 0 : errno;
+    if (!why && S_ISDIR(about.st_mode)) return STATUS_OK;
+    if (!why)
+        return status_set(STATUS_INVALID, "%s is no directory; name that of a model, with all of its files",
+                          path);
+    if (why == ENOENT &&
+        (families_preset(path, &sizes) || published_find(path, &sizes, &published) != PUBLISHED_NONE))
+        return status_set(
+            STATUS_INVALID,
+            "the name %s stands for sizes only, and a directory is wanted; name that of a model "
+            "with its files",
+            path);
+    return status_set(STATUS_INVALID, "cannot open the model %s: %s; name the directory of one", path,
+                      strerror(why));
 }

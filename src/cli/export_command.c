@@ -33,7 +33,7 @@ static status check(const options *o) {
     if (o->export_to == EXPORT_TO_UNSAID)
         return status_set(STATUS_INVALID, "export wants --to gguf, the kind of file to write");
     if (!o->run.out) return status_set(STATUS_INVALID, "export wants --out FILE, where the model is to go");
-    return STATUS_OK;
+    return cli_check_directory(o->subject);
 }
 
 static void print(output *out, const options *o, const export_result *r, const char *type) {

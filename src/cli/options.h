@@ -87,7 +87,7 @@ typedef struct {
     const char *columns; /* of documents */
     enum { LEARN_ANSWERS, LEARN_ALL } learn;
     bool replace;
-    const char *of_documents; /* which of these three was said of this run; NULL: none */
+    const char *of_documents;   /* which of these three was said of this run; NULL: none */
     option_list prompts, stops; /* generate: */
     const char *prompt_file, *chat_file, *system;
     int64_t tokens, top_k;

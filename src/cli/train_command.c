@@ -93,8 +93,8 @@ static void add_labelled(output *out, const setup *s) {
         output_add(out, "note: %s of the texts are longer than --context %lld and are cut\n",
                    report_count(cut, count), context);
     else if ((long long)longest < context)
-        output_add(out, "note: the longest text has %s tokens; --context %s would fill up less\n",
-                   report_count(longest, count), count);
+        output_add(out, "note: the longest text has %s token%s; --context %s would fill up less\n",
+                   report_count(longest, count), longest == 1 ? "" : "s", count);
     if (s->names.count) add_classes(out, &s->names);
     if (weights_new(s, &new) == STATUS_OK && new.length)
         output_add(out, "New weights, which the model has none of: %s\n", new.data);
@@ -169,8 +169,8 @@ static void add_tokens(output *out, const setup *s) {
     add_name(out, s);
     output_add(out, mixed ? "\n  %s tokens train" : ": %s train", report_count(trains.tokens, count));
     if (s->model.packed)
-        output_add(out, ", %s documents, each by itself%s", report_count(trains.documents, more),
-                   pack_words(s->pack));
+        output_add(out, ", %s document%s, each by itself%s", report_count(trains.documents, more),
+                   trains.documents == 1 ? "" : "s", pack_words(s->pack));
     if (s->pack == PACK_WHOLE || s->pack == PACK_PAD)
         output_add(out, ", %.1f %% padding", 100 * trains.padding);
     if (s->validation.samples)
@@ -302,8 +302,8 @@ static void evaluated(void *context, int64_t step, const runner_verdict *v, int6
     const watcher *w = context;
     char right[48] = "";
     if (!isnan(v->accuracy)) snprintf(right, sizeof right, "  accuracy %.2f %%", 100 * v->accuracy);
-    progress_say(w->seen, "step %lld  validation loss %.4f%s over %lld samples", (long long)step, v->loss,
-                 right, (long long)samples);
+    progress_say(w->seen, "step %lld  validation loss %.4f%s over %lld sample%s", (long long)step, v->loss,
+                 right, (long long)samples, samples == 1 ? "" : "s");
 }
 
 /* ---- the command ---- */

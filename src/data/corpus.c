@@ -138,8 +138,12 @@ static status add_path(corpus *c, data_kind wanted, const char *path) {
     char *copy = memory_text(path);
     if (!copy) return status_set(STATUS_FAILED, "%s: no memory to open it", path);
     TRY(add_file(c, wanted, copy, false));
-    return c->count ? STATUS_OK
-                    : status_set(STATUS_INVALID, "the data file %s is empty; give it some text", path);
+    if (c->count) return STATUS_OK;
+    data_kind kind = wanted == DATA_KIND_AUTO ? format_by_name(path) : wanted;
+    return status_set(STATUS_INVALID, "the data file %s is empty; %s", path,
+                      kind == DATA_KIND_TOKENS                             ? "make it with snug tokenize"
+                      : kind == DATA_KIND_BYTES || kind == DATA_KIND_JSONL ? "give it some text"
+                                                                           : "give it some tokens");
 }
 
 static status note_kind(void *context, char *path) {

@@ -26,10 +26,10 @@ typedef struct {
 static status enough(const text_state *t) {
     if (t->tokens > t->context) return STATUS_OK;
     return status_set(STATUS_INVALID,
-                      "%s%s has %" PRIu64 " tokens; a context of %u needs at least %" PRIu64
+                      "%s%s has %" PRIu64 " token%s; a context of %u needs at least %" PRIu64
                       ": use a shorter --context or more text",
                       t->hold_out ? "the training part (first nine tenths) of " : "", t->of->path, t->tokens,
-                      t->context, (uint64_t)t->context + 1);
+                      t->tokens == 1 ? "" : "s", t->context, (uint64_t)t->context + 1);
 }
 
 /* What stands before the packed block in a reader's scratch. */

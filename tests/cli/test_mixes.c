@@ -170,7 +170,7 @@ static void weights_without_a_meaning_are_refused(void **state) {
         { "--data a:1 --data b:1e999", "the weight of b is 1e999" },
         { "--data a:1 --data b:1e-9", "b: its weight is 1e-09 of all; the least share is 1 in 65536" },
         { "--data a:1 --data b:1e-320", "the least share is 1 in 65536" },
-        { "--data a:1 --data b:x", "cannot open the data b:x" },
+        { "--data a:1 --data b:x", "there is b, but 'x' behind it is no weight" },
         { "--data a:1 --data nowhere:1", "cannot open the data nowhere" },
         { "--data a:1 --data empty:1", "empty" },
         { "--data a:1 --data short:1 --context 300", "--context 300" },

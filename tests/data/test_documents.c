@@ -718,7 +718,7 @@ static void forms_are_found_by_names(void **state) {
     form_is(SNUG_ROOT "/tests/data/parquet/text-fallback.parquet", "text", 1, false);
     form_is(SNUG_ROOT "/tests/data/parquet/pair-v1.parquet", "prompt", 2, false);
     form_is_refused("f.jsonl", "its columns are prompt, conversations: say which");
-    write_text("f.jsonl", ""), form_is_refused("f.jsonl", "its columns are none");
+    write_text("f.jsonl", ""), form_is_refused("f.jsonl", "f.jsonl is empty; put records into it");
     write_text("f.jsonl", "{\"text\":\"a\",\"messages\":[]}"), form_is_refused("f.jsonl", "more than one of");
     write_text("f.csv", many), form_is_refused("f.csv", "bcd and 241 more");
 }

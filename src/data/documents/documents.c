@@ -244,7 +244,7 @@ static status no_utf8(const documents *d, const char *bytes) {
     return status_set(
         STATUS_INVALID,
         "%s: %s %" PRIu64 " (%s %" PRIu64 "): %s holds the byte 0x%02x, which is no UTF-8 there; "
-        "convert it, or have such bytes replaced",
+        "convert it, or, where tokens are made of it, say --replace",
         d->file.path, d->reader->packs ? "row group" : "record",
         d->reader->packs ? d->place.offset : d->place.record, d->reader->packs ? "row" : "line",
         d->place.line, utf8_quote(d->options.columns[d->raw.column].name, name), (unsigned char)bytes[0]);

@@ -26,9 +26,23 @@ static bool is_number(const char *text) {
     return *text && strspn(text, "+-.0123456789eE") == strlen(text) && (strtod(text, &end), *end == 0);
 }
 
+/* "a.txt:0,7": what stands before the colon is there, and the whole is not. */
+static status check_word(const char *word, const char *name, const char *colon) {
+    char path[4096];
+    struct stat about;
+    size_t length = colon ? (size_t)(colon - word) : 0;
+    if (!length || length >= sizeof path || is_number(colon + 1) || stat(word, &about) == 0) return STATUS_OK;
+    memcpy(path, word, length);
+    path[length] = 0;
+    if (stat(path, &about) != 0) return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s %s: there is %s, but '%.40s' behind it is no weight such as 0.7",
+                      name, word, path, colon + 1);
+}
+
 status document_files_weight(const char *word, const char *name, char *path, uint64_t bytes, double *weight) {
     struct stat about;
     const char *colon = strrchr(word, ':');
+    TRY(check_word(word, name, colon));
     if (!colon || colon == word || !is_number(colon + 1) || stat(word, &about) == 0) colon = NULL;
     size_t length = colon ? (size_t)(colon - word) : strlen(word);
     *weight = 1;

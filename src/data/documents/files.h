@@ -4,7 +4,8 @@
 #include "data/documents/documents.h"
 
 /* "a.jsonl:0.7": the path and a weight above 0; 1 where there is none. What stands behind the last colon is a
- * weight when it is a number and the whole names no file. The path goes to `path`, which has `bytes` bytes.
+ * weight when it is a number and the whole names no file. STATUS_INVALID where it is no number and what
+ * stands before it is there. The path goes to `path`, which has `bytes` bytes.
  */
 status document_files_weight(const char *word, const char *name, char *path, uint64_t bytes, double *weight);
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -75,6 +76,9 @@ status document_form_find(const document_options *o, const document_form_names *
     columns[0] = (document_column){ .name = c.known[TEXT] };
     *count = 1;
     if (format == DOCUMENT_TEXT) return STATUS_OK;
+    struct stat about;
+    if (stat(o->path, &about) == 0 && S_ISREG(about.st_mode) && about.st_size == 0)
+        return status_set(STATUS_INVALID, "%s is empty; put records into it, or leave it out", o->path);
     looking.column_count = 0, looking.piece_bytes = SMALL_PIECE;
     looking.see = see, looking.to = &c;
     TRY(look(&looking, &c));
