@@ -219,7 +219,12 @@ static status replace_part(const options *o, cli_streams *streams, uint32_t i, c
 
 static status replace_data(options *o, cli_streams *streams, train_tokens *paths) {
     setup_options *run = &o->run;
-    if (!run->part_count) return replace_part(o, streams, 0, &run->data, &paths->data[0]);
+    if (!run->part_count) {
+        paths->parts[0] = (setup_part){ .name = run->data };
+        TRY(replace_part(o, streams, 0, &run->data, &paths->data[0]));
+        paths->parts[0].path = run->data, run->parts = paths->parts;
+        return STATUS_OK;
+    }
     TRY(texts_check(run));
     memcpy(paths->parts, run->parts, run->part_count * sizeof *run->parts);
     for (uint32_t i = 0; i < run->part_count; i++) paths->parts[i].name = run->parts[i].path;

@@ -40,7 +40,7 @@ typedef struct {
     const char *head;                         /* "classes:3", "score" (run/heads.h); NULL: the model's own */
     const char *data, *eval_data;             /* NULL: none; plan works without */
     const setup_part *parts;                  /* of the data, where they are several: `data` is the first */
-    uint64_t part_count;                      /* else 0 */
+    uint64_t part_count;                      /* else 0; of one the name alone may be in `parts` */
     const struct labelled_language *language; /* of texts with labels (run/labelled.h); NULL: bytes alone */
     const data_source *source, *eval_source;  /* samples of the caller's instead of these; may be NULL */
     const char *text_column, *label_column;   /* of data for a head that judges texts; NULL: text, label */

@@ -308,7 +308,7 @@ texts_part texts_part_of(const setup *s, uint32_t part) {
     const setup_options *o = &s->options;
     const data_source *source = data_source_part(&s->train, part);
     mixed_share share = mixed_source_share(&s->train, part);
-    const char *name = o->part_count ? o->parts[part].name : NULL;
+    const char *name = o->parts ? o->parts[part].name : NULL;
     double of_all = (double)share.places / (double)share.of;
     return (texts_part){ .name = name ? name : path_of(o, part),
                          .share = of_all,

@@ -140,6 +140,33 @@ static void one_is_one(void **state) {
     expect(2, "train tiny --data letter --out refused" SHORT, "letter has 1 token;");
 }
 
+static void expect_named(const json_document *d, uint32_t part, const char *name) {
+    const char *path;
+    json_value of = json_item(command_value(d, "data"), part);
+    assert_int_equal(json_get_string(of, "path", &path), STATUS_OK);
+    assert_string_equal(path, name);
+}
+
+/* As they were named, though tokens were made of them. */
+static void reports_name_the_data(void **state) {
+    (void)state;
+    json_document d = command_json("train m --data few.jsonl --out named --json" SHORT);
+    expect_named(&d, 0, "few.jsonl");
+    json_close(&d);
+    d = command_json("train m --data few.jsonl:2 --data c.safetensors:1 --out named2 --json" SHORT);
+    expect_named(&d, 0, "few.jsonl"), expect_named(&d, 1, "c.safetensors");
+    json_close(&d);
+}
+
+static void help_says_what_a_command_has(void **state) {
+    (void)state;
+    command_result plan = command_run("help plan"), train = command_run("help train");
+    assert_true(command_has_words(plan.out, "optimizer steps [1000] "));
+    assert_true(command_has_words(train.out, "optimizer steps [1000, or by --epochs]"));
+    assert_true(command_has_words(train.out, "tokens are made of text first"));
+    command_free(&plan), command_free(&train);
+}
+
 static void status_while_tokens_are_made(void **state) {
     (void)state;
     command_shell("mkdir -p making/data && printf '4711 node3' >making/data/train.safetensors.lock");
@@ -181,6 +208,8 @@ int main(void) {
         cmocka_unit_test(sentences_say_what_to_do),
         cmocka_unit_test(a_full_disk_is_no_end),
         cmocka_unit_test(one_is_one),
+        cmocka_unit_test(reports_name_the_data),
+        cmocka_unit_test(help_says_what_a_command_has),
         cmocka_unit_test(status_while_tokens_are_made),
     };
     return cmocka_run_group_tests_name("making", tests, open_files, scratch_close);

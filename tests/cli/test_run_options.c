@@ -103,7 +103,9 @@ static const struct {
     { "head", "score", 2, "a head wants records with a label each" },
     { "text-column", "text", 2, "say --head" },
     { "label-column", "label", 2, "say --head" },
-    { "columns", "text=text", 0, "resuming" }, /* of documents: the text is read as bytes */
+    { "columns", "text=text", 2, "no directory with a tokenizer.json" }, /* of documents */
+    { "learn", "all", 2, "no directory with a tokenizer.json" },
+    { "replace", "", 2, "no directory with a tokenizer.json" },
     { "add-token", "<a>", 2, "is no model directory with a tokenizer.json" },
     { "epochs", "0.5", 2, "both say how long to train" },
     { "patience", "1", 2, "say how often to validate with --eval-every" },
