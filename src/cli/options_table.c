@@ -183,9 +183,11 @@ static const option rows[] = {
       .group = GROUP_DATA,
       .commands = EVALUATED,
       .offset = FIELD(sources),
-      .help = "text, JSON lines, token ids or .npy to train on: a file, or a folder of files; given several "
-              "times all are mixed: each gives the share of the samples that its weight says, or without "
-              "weights comes once an epoch" },
+      .help =
+          "text, JSON lines, files of snug tokenize, token ids or .npy: a file, or a folder of files; "
+          "where the model has a tokenizer, train makes tokens of text, CSV, Parquet and arrays of JSON too, "
+          "and others want them made; given several times all are mixed: each gives the share of the "
+          "samples that its weight says, or without weights comes once an epoch" },
     { .name = "data",
       .hint = "PATH",
       .kind = OPTION_LIST,
@@ -274,9 +276,9 @@ static const option rows[] = {
       .words = "auto, documents, whole, pad, cross",
       .help =
           "what stands one behind the other in a sample: documents: attention ends with each file of text "
-          "or record; whole: and none is cut that a sample has room for, packed by size; pad: one "
-          "document a sample; cross: "
-          "all is one text; auto: whole where not all is learned, documents where the data say so" },
+          "or record; whole: the same, and a document that fits into a sample is never cut; samples are "
+          "filled by size; pad: one document a sample; cross: all is one text; auto: whole where not all is "
+          "learned, documents where the data say so" },
     { .name = "eval-data",
       .hint = "PATH",
       .kind = OPTION_TEXT,
@@ -336,11 +338,21 @@ static const option rows[] = {
       .hint = "N",
       .kind = OPTION_INTEGER,
       .group = GROUP_TRAINING,
-      .commands = TRAINING,
+      .commands = COMMAND_TRAIN,
       .offset = FIELD(run.steps),
       .low = 1,
       .high = 1 << 30,
       .fallback = "1000, or by --epochs",
+      .help = "optimizer steps" },
+    { .name = "steps",
+      .hint = "N",
+      .kind = OPTION_INTEGER,
+      .group = GROUP_TRAINING,
+      .commands = COMMAND_PLAN,
+      .offset = FIELD(run.steps),
+      .low = 1,
+      .high = 1 << 30,
+      .fallback = "1000",
       .help = "optimizer steps" },
     { .name = "epochs",
       .hint = "X",
