@@ -30,6 +30,11 @@ typedef struct {
 #define ADDED(ID, TEXT_OF, NORMALIZED)                                                                       \
     "{\"id\": " ID ", \"content\": \"" TEXT_OF "\", \"single_word\": false, \"lstrip\": false, \"rstrip\": " \
     "false, \"normalized\": " NORMALIZED ", \"special\": false}"
+#define STRIPPED(SIDES)                                                                                      \
+    "{\"id\": 5, \"content\": \"zz\", \"single_word\": false, " SIDES ", \"normalized\": false, "            \
+    "\"special\": false}"
+#define UNPREFIXED                                                                                           \
+    "{\"type\": \"Metaspace\", \"replacement\": \"_\", \"prepend_scheme\": \"never\", \"split\": true}"
 #define PREFIX "{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, "
 #define CHINESE                                                                                              \
     "{\"type\": \"BertNormalizer\", \"clean_text\": true, \"handle_chinese_chars\": true, "                  \
@@ -52,6 +57,32 @@ static const kind kinds[] = {
       "{\"type\": \"WhitespaceSplit\"}",
       WORDS("\"a\": 1, \"xa\": 2, \"b\": 3"),
       { "b", "xb" },
+      false },
+    /* one is parted by it, or takes it with it */
+    { ADDED("4", "a b", "false"),
+      "null",
+      "{\"type\": \"WhitespaceSplit\"}",
+      WORDS("\"a\": 1, \"b\": 2, \"x\": 3"),
+      { "a", "b", "x" },
+      false },
+    { STRIPPED("\"lstrip\": false, \"rstrip\": true"),
+      "null",
+      UNPREFIXED,
+      WORDS("\"a\": 1, \"_a\": 2, \"x\": 3, \"_x\": 4"),
+      { "a", "zz", "x" },
+      false },
+    { STRIPPED("\"lstrip\": true, \"rstrip\": false"),
+      "null",
+      UNPREFIXED,
+      WORDS("\"a\": 1, \"_a\": 2, \"x\": 3, \"_x\": 4"),
+      { "a", "zz", "x" },
+      false },
+    /* a normalizer looks across it */
+    { "",
+      "{\"type\": \"Replace\", \"pattern\": {\"String\": \"a b\"}, \"content\": \"c\"}",
+      "{\"type\": \"WhitespaceSplit\"}",
+      WORDS("\"a\": 1, \"b\": 2, \"c\": 3, \"x\": 4"),
+      { "a", "b", "x" },
       false },
     /* one that begins with it is whole behind the cut */
     { ADDED("4", " a", "false"),
