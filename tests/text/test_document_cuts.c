@@ -16,7 +16,7 @@
 #include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/tokenizer_internal.h"
 
-enum { TEXT = 6000, JSON = 64 << 10 };
+enum { TEXT = 6000, ROWS = 60000, JSON = 64 << 10 };
 
 /* ---- tokenizers ---- */
 
@@ -140,9 +140,12 @@ static const kind kinds[] = {
       true },
 };
 
-/* Each byte is a token. */
-static size_t bytes_model(char *to) {
-    size_t n = (size_t)sprintf(to, "{\"type\": \"BPE\", \"merges\": [], \"vocab\": {");
+/* Each byte is a token, and each two that are side by side in `row`. Of these the last merge first. */
+static size_t bytes_model(char *to, const char *row) {
+    size_t n = (size_t)sprintf(to, "{\"type\": \"BPE\", \"merges\": ["), pairs = strlen(row);
+    for (size_t i = pairs ? pairs - 1 : 0; i-- > 0;)
+        n += (size_t)sprintf(to + n, "[\"%c\", \"%c\"]%s", row[i], row[i + 1], i ? ", " : "");
+    n += (size_t)sprintf(to + n, "], \"vocab\": {");
     for (int b = 0; b < 256; b++) {
         char letter[2];
         size_t length = byte_letters_write((unsigned char)b, letter);
@@ -150,10 +153,11 @@ static size_t bytes_model(char *to) {
         n += (size_t)sprintf(to + n, "%s\"%s%.*s\": %d", b ? ", " : "", quoted ? "\\" : "", (int)length,
                              letter, b);
     }
+    for (size_t i = 0; i + 1 < pairs; i++) n += (size_t)sprintf(to + n, ", \"%.2s\": %zu", row + i, 256 + i);
     return n + (size_t)sprintf(to + n, "}}");
 }
 
-static tokenizer *open_one(const kind *k) {
+static tokenizer *open_one(const kind *k, const char *row) {
     static char text[JSON];
     tokenizer *t;
     int n =
@@ -163,7 +167,7 @@ static tokenizer *open_one(const kind *k) {
                  "\"model\": %s",
                  k->added, k->normalizer, k->before, k->model ? k->model : "");
     size_t bytes = (size_t)n;
-    if (!k->model) bytes += bytes_model(text + n);
+    if (!k->model) bytes += bytes_model(text + n, row);
     bytes += (size_t)sprintf(text + bytes, "}");
     json_source source = json_source_memory(text, bytes, "t.json", "the tokenizer");
     if (tokenizer_open(&source, &t) != STATUS_OK) fail_msg("%s", status_message());
@@ -180,19 +184,22 @@ static size_t make_text(const kind *k, char *text, uint64_t *random) {
     return n;
 }
 
-/* All ids together are those of the whole text. How many windows were used before the last one. */
-static uint32_t compare(const tokenizer *t, tokenizer_work *w, const char *text, size_t bytes,
-                        uint64_t *random) {
-    static uint32_t whole[2 * TEXT];
+/* All ids together are those of the whole text. How many windows were used before the last one, which grow by
+ * less than `more` bytes behind the first `least`. */
+static uint32_t compare(const tokenizer *t, tokenizer_work *w, tokenizer_text all, uint32_t least,
+                        uint32_t more, uint64_t *random) {
+    static uint32_t whole[ROWS];
     tokenizer_document d = { 0 };
     tokenizer_ids ids;
     size_t count, done = 0, held = 0, at = 0;
     uint32_t used = 0;
+    const char *text = all.data;
+    size_t bytes = all.bytes;
     if (tokenizer_encode(t, w, text, bytes, false, &ids) != STATUS_OK) fail_msg("%s", status_message());
     count = ids.count;
     memcpy(whole, ids.id, count * sizeof *whole);
     for (bool last = false; !last; at += d.used, held -= d.used) {
-        held += 1 + scratch_random(random) % 400;
+        held += least + scratch_random(random) % more;
         last = held >= bytes - at;
         if (last) held = bytes - at;
         char *alone = malloc(held); /* so that what is read behind it is seen */
@@ -214,16 +221,44 @@ static void cuts_do_not_show(void **unused) {
     static char text[TEXT];
     uint64_t random = 3;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        tokenizer *t = open_one(&kinds[i]);
+        tokenizer *t = open_one(&kinds[i], "");
         tokenizer_work *w;
         uint32_t used = 0;
         assert_int_equal(tokenizer_work_open(t, &w), STATUS_OK);
         for (int round = 0; round < 20; round++)
-            used += compare(t, w, text, make_text(&kinds[i], text, &random), &random);
+            used +=
+                compare(t, w, (tokenizer_text){ text, make_text(&kinds[i], text, &random) }, 1, 400, &random);
         if ((used > 0) != kinds[i].cuts) fail_msg("kind %zu: %u windows were used early", i, used);
         tokenizer_work_close(w);
         tokenizer_close(t);
     }
+}
+
+/* Each letter of a row may merge with the next one, and the row's end says which do: back to its beginning
+ * nothing of it is certain before. */
+static void ends_of_rows_say_what_merges(void **unused) {
+    (void)unused;
+    static const char row[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    static const kind k = {
+        "",   "null",   "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": true}",
+        NULL, { NULL }, true
+    };
+    static char text[ROWS];
+    uint64_t random = 5;
+    uint32_t used = 0;
+    tokenizer_work *w;
+    tokenizer *t = open_one(&k, row);
+    assert_int_equal(tokenizer_work_open(t, &w), STATUS_OK);
+    for (int round = 0; round < 8; round++) {
+        for (size_t n = 0; n < ROWS;) {
+            size_t letters = 2 + scratch_random(&random) % 299, at = scratch_random(&random) % 52;
+            for (; letters > 0 && n < ROWS; letters--) text[n++] = row[at++ % 52];
+        }
+        used += compare(t, w, (tokenizer_text){ text, ROWS }, 500, 9000, &random);
+    }
+    assert_true(used > 0);
+    tokenizer_work_close(w);
+    tokenizer_close(t);
 }
 
 /* A part of a word is no token because the word would be one. */
@@ -241,7 +276,7 @@ static void words_are_looked_up_whole(void **unused) {
     char text[240];
     tokenizer_work *w;
     tokenizer_ids ids;
-    tokenizer *t = open_one(&k);
+    tokenizer *t = open_one(&k, "");
     assert_int_equal(tokenizer_work_open(t, &w), STATUS_OK);
     for (size_t i = 0; i < sizeof text; i += 4) memcpy(text + i, "abcd", 4);
     assert_int_equal(tokenizer_encode(t, w, text, sizeof text, false, &ids), STATUS_OK);
@@ -255,6 +290,7 @@ static void words_are_looked_up_whole(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(cuts_do_not_show),
+                                        cmocka_unit_test(ends_of_rows_say_what_merges),
                                         cmocka_unit_test(words_are_looked_up_whole) };
     return cmocka_run_group_tests_name("document cuts", tests, NULL, NULL);
 }
