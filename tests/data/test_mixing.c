@@ -113,13 +113,34 @@ static void shares_are_those_of_the_weights(void **state) {
                   { { 5 }, 1, 1, { 1 } },
                   { { 1, 65535 }, 2, 65536, { 1, 65535 } },
                   { { 1, 1.41421356237 }, 2, MIXTURE_PERIOD, { 27146, 38390 } },
-                  { { 1e6, 1e6 + 1, 40 }, 3, MIXTURE_PERIOD, { 32767, 32768, 1 } } };
+                  { { 1e6, 1e6 + 1, 40 }, 3, MIXTURE_PERIOD, { 32767, 32768, 1 } },
+                  { { 1, 0.5477225575051661, 1 }, 3, MIXTURE_PERIOD, { 25724, 14089, 25723 } } };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         mixture m = turns_of(cases[c].weights, cases[c].parts);
         assert_int_equal(m.period, cases[c].period);
         for (uint32_t p = 0; p < cases[c].parts && cases[c].share[0]; p++)
             assert_int_equal(m.share[p], cases[c].share[p]);
         assert_int_equal(m.held_bytes, 3 * (uint64_t)m.period);
+        mixture_close(&m);
+    }
+}
+
+/* Of equals the first comes first. */
+static void equals_come_in_their_order(void **state) {
+    (void)state;
+    static const struct {
+        double weights[4];
+        uint32_t parts, period, part[6];
+    } cases[] = { { { 1, 1 }, 2, 2, { 0, 1 } },
+                  { { 1, 1, 1 }, 3, 3, { 0, 1, 2 } },
+                  { { 2, 2, 2, 2 }, 4, 4, { 0, 1, 2, 3 } },
+                  { { 1, 2, 1 }, 3, 4, { 1, 0, 2, 1 } },
+                  { { 2, 1, 2, 1 }, 4, 6, { 0, 2, 1, 3, 0, 2 } } };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        uint64_t turn;
+        mixture m = turns_of(cases[c].weights, cases[c].parts);
+        assert_int_equal(m.period, cases[c].period);
+        for (uint32_t k = 0; k < m.period; k++) assert_int_equal(mixture_at(&m, k, &turn), cases[c].part[k]);
         mixture_close(&m);
     }
 }
@@ -428,6 +449,7 @@ int main(void) {
         cmocka_unit_test(shares_are_kept_at_every_place),
         cmocka_unit_test(turns_count_up),
         cmocka_unit_test(shares_are_those_of_the_weights),
+        cmocka_unit_test(equals_come_in_their_order),
         cmocka_unit_test(shares_too_small_are_refused),
         cmocka_unit_test(parts_are_seen_whole_before_again),
         cmocka_unit_test(without_weights_all_come_once_an_epoch),
