@@ -271,6 +271,43 @@ static void each_token_is_in_one_window(void **state) {
     }
 }
 
+/* The block that is held is whole: of one that could not be read nothing is left. */
+static void a_failed_block_is_not_held(void **state) {
+    (void)state;
+    enum { CONTEXT = 20 };
+    const windows_options o = { .context = CONTEXT, .block = 64, .end = 900 };
+    int32_t ids[4 * CONTEXT];
+    uint64_t random = 41, pieces[1 << 14];
+    corpus *c;
+    windows w;
+    all.count = all.documents = 0;
+    for (uint64_t d = 0; d < 900; d++) add_document(1 + scratch_random(&random) % CONTEXT);
+    assert_int_equal(mkdir("short", 0700), 0);
+    save("short/a.safetensors", 0, 600, false);
+    save("short/b.safetensors", 600, 900, false);
+    assert_int_equal(corpus_open("short", DATA_KIND_TOKENS, &c), STATUS_OK);
+    assert_int_equal(windows_open(c, &o, &w), STATUS_OK);
+    void *scratch = calloc(1, windows_scratch_bytes(o.block));
+    sample before = sample_new(CONTEXT, false), after = sample_new(CONTEXT, false);
+    uint64_t window = w.blocks[2].window + 1; /* of the first file */
+    read_window(&w, c, window, scratch, &before);
+    assert_int_equal(truncate("short/b.safetensors", 500), 0);
+    data_window to = { .tokens = ids,
+                       .labels = ids + CONTEXT,
+                       .segments = ids + 2 * CONTEXT,
+                       .context = CONTEXT,
+                       .vocabulary = VOCABULARY,
+                       .scratch = pieces,
+                       .scratch_bytes = c->format->scratch_bytes };
+    assert_true(windows_read(&w, c, w.windows - 1, scratch, &to) != STATUS_OK);
+    read_window(&w, c, window, scratch, &after);
+    assert_memory_equal(after.tokens, before.tokens, CONTEXT * sizeof *ids);
+    assert_memory_equal(after.segments, before.segments, CONTEXT * sizeof *ids);
+    windows_close(&w);
+    corpus_close(c);
+    free(scratch), free(before.tokens), free(after.tokens);
+}
+
 /* Where the first tokens of all windows are, in order. */
 static void expect_windows(const char *path, const windows_options *o, uint64_t count,
                            const uint64_t (*firsts)[3]) {
@@ -495,6 +532,7 @@ static void threads_read_the_same(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_token_is_in_one_window),
+        cmocka_unit_test(a_failed_block_is_not_held),
         cmocka_unit_test(windows_stand_where_their_longest_does),
         cmocka_unit_test(samples_of_one_file_and_of_several),
         cmocka_unit_test(threads_read_the_same),
