@@ -211,6 +211,7 @@ static void what_is_there_is_taken(void **state) {
     assert_true(command_has_words(r.err, "'[E]' is there already, as token 6"));
     assert_true(command_has_words(r.err, "'fox' is a word of the vocabulary"));
     assert_true(command_has_words(r.err, "'<a>' is added as token 7"));
+    assert_true(command_has_words(r.err, "note: the vocabulary grows from 7 to 8; new rows begin as the"));
     assert_int_equal(json_parse("plan", r.out, strlen(r.out), &d), STATUS_OK);
     assert_int_equal(command_number(&d, "vocabulary"), WORDS + 1);
     json_value list = command_value(&d, "added_tokens");
@@ -224,6 +225,10 @@ static void what_is_there_is_taken(void **state) {
         assert_string_equal(state_of, states[i]);
     }
     json_close(&d);
+    command_free(&r);
+    r = command_run("plan llama --context 16 --json --add-token [E] --add-token fox");
+    assert_int_equal(r.exit, 0);
+    assert_false(command_has_words(r.err, "the vocabulary grows"));
     command_free(&r);
     run(0, "train llama" STILL "--add-token [E] --add-token fox --out o --overwrite");
     expect_grown("llama", "o", "model.embed_tokens.weight", 0);
