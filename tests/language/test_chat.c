@@ -197,6 +197,39 @@ static void tokens_are_what_transformers_hands_on(void **state) {
     gives(NULL, "b - - - - - - None ");
 }
 
+/* Of lists that one file has twice the last counts, and a list before names that were saved. */
+static void tokens_of_one_model_alone(void **state) {
+    (void)state;
+    static const struct {
+        const char *config, *gives;
+    } cases[] = {
+        { "\"additional_special_tokens\": {\"image_token\": \"<i>\", \"odd\": \"<1>\"}, "
+          "\"extra_special_tokens\": {\"odd\": \"<2>\"}",
+          "- <2>" },
+        { "\"extra_special_tokens\": {\"odd\": \"<2>\"}, "
+          "\"additional_special_tokens\": {\"image_token\": \"<i>\", \"odd\": \"<1>\"}",
+          "- <2>" },
+        { "\"additional_special_tokens\": {\"image_token\": \"<i>\"}, \"extra_special_tokens\": []", "- -" },
+        { "\"model_specific_special_tokens\": {\"image_token\": \"<s>\"}", "<s> -" },
+        { "\"model_specific_special_tokens\": {\"image_token\": \"<s>\"}, "
+          "\"extra_special_tokens\": {\"odd\": \"<o>\"}",
+          "- <o>" },
+        { "\"model_specific_special_tokens\": {\"image_token\": \"<s>\"}, \"boi_token\": \"<b>\"", "- -" },
+        /* an object is a token where it says so */
+        { "\"image_token\": {\"content\": \"<i>\"}", "- -" },
+        { "\"image_token\": {\"__type\": \"Other\", \"content\": \"<i>\"}", "- -" },
+        { "\"image_token\": {\"content\": \"<i>\", \"__type\": \"AddedToken\"}", "<i> -" },
+    };
+    put("chat_template.jinja", SHOW("image_token") SHOW("odd"));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char config[400], expected[40];
+        snprintf(config, sizeof config, "{%s, \"added_tokens_decoder\": {}}", cases[i].config);
+        snprintf(expected, sizeof expected, "%s ", cases[i].gives);
+        put("tokenizer_config.json", config);
+        gives(NULL, expected);
+    }
+}
+
 static void what_is_wrong_is_said(void **state) {
     (void)state;
     static char long_one[TEMPLATE_SOURCE + 2];
@@ -220,6 +253,9 @@ static void what_is_wrong_is_said(void **state) {
     clear(NULL);
     put("tokenizer_config.json", "{\"chat_template\": [{\"name\": \"default\"}]}");
     refused("tokenizer_config.json: the file is wrong at byte 38: a chat template of a list has 'name' and "
+            "'template'");
+    put("tokenizer_config.json", "{\"chat_template\": [{\"template\": \"default\"}]}");
+    refused("tokenizer_config.json: the file is wrong at byte 42: a chat template of a list has 'name' and "
             "'template'");
     put("tokenizer_config.json", "{\"chat_template\": true}");
     refused("tokenizer_config.json: the file is wrong at byte 18: a chat template is a text");
@@ -404,6 +440,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_wrong_one_of_two_is_refused_when_needed, clear),
         cmocka_unit_test_teardown(templates_of_other_names_are_no_default, clear),
         cmocka_unit_test_teardown(tokens_are_what_transformers_hands_on, clear),
+        cmocka_unit_test_teardown(tokens_of_one_model_alone, clear),
         cmocka_unit_test_teardown(what_is_wrong_is_said, clear),
         cmocka_unit_test_teardown(more_tokens_than_there_may_be, clear),
         cmocka_unit_test_teardown(conversations_are_checked, clear),
