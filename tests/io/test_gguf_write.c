@@ -24,6 +24,8 @@ typedef struct {
     int calls, fails_at, other_at_call; /* of metadata, and of parts */
     uint64_t stop_at;                   /* bytes written, where it is interrupted; 0: never */
     uint64_t all;                       /* as was said while it was written */
+    bool open_text;                     /* a third item of the list comes inside of the second */
+    const char *key;                    /* of the last value; NULL: a short one */
 } source;
 
 static const uint8_t data[1 << 16];
@@ -34,15 +36,16 @@ static status metadata(void *context, gguf_writer *w) {
     s->calls++;
     gguf_put_u32(w, "a", 7);
     gguf_put_string(w, "b", s->other_at_call == s->calls ? "othertext" : "text");
-    gguf_put_array(w, "c", GGUF_ITEM_TEXT, 2);
+    gguf_put_array(w, "c", GGUF_ITEM_TEXT, s->open_text ? 3 : 2);
     gguf_add_text(w, "x", 1);
     if (!s->short_by) {
         gguf_begin_text(w, 3);
         gguf_more(w, "yz", 2);
+        if (s->open_text) gguf_add_text(w, "w", 1);
         gguf_more(w, "!", 1);
     }
     for (int i = 0; i < s->longer_by; i++) gguf_add_text(w, "more", 4);
-    gguf_put_bool(w, "d", true);
+    gguf_put_bool(w, s->key ? s->key : "d", true);
     return STATUS_OK;
 }
 
@@ -177,12 +180,26 @@ static void impossible_tensors_are_refused(void **state) {
     refused(t, 1, STATUS_INVALID, "cannot be Q8_0");
 }
 
+static void long_keys_are_refused(void **state) {
+    (void)state;
+    static char key[65537];
+    gguf_tensor t = small("t");
+    memset(key, 'k', 65536);
+    from = (source){ .key = key };
+    refused(&t, 1, STATUS_INVALID, "is too long");
+    from.key = key + 1; /* 65535 letters: as long as can be */
+    gguf_content c = content_of(&t, 1);
+    assert_int_equal(gguf_write("key.gguf", &c), STATUS_OK);
+}
+
 static void what_comes_otherwise_than_was_said_is_no_file(void **state) {
     (void)state;
     gguf_tensor t = small("t");
     from = (source){ .short_by = 1 };
     refused(&t, 1, STATUS_FAILED, "shorter than was said");
     from = (source){ .longer_by = 1 };
+    refused(&t, 1, STATUS_FAILED, "longer than was said");
+    from = (source){ .open_text = true }; /* as many bytes as were said, in another order */
     refused(&t, 1, STATUS_FAILED, "longer than was said");
     from = (source){ .other_at_call = 2 };
     refused(&t, 1, STATUS_FAILED, "its metadata changed");
@@ -245,6 +262,7 @@ int main(void) {
         cmocka_unit_test(each_byte_is_as_the_format_says),
         cmocka_unit_test(readers_find_what_was_written),
         cmocka_unit_test(impossible_tensors_are_refused),
+        cmocka_unit_test(long_keys_are_refused),
         cmocka_unit_test(what_comes_otherwise_than_was_said_is_no_file),
         cmocka_unit_test(failures_leave_what_was_there),
         cmocka_unit_test(a_full_disk_is_said),
