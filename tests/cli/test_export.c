@@ -352,6 +352,34 @@ static void what_is_said_of_tokens_is_carried(void **state) {
                      "said names the token '<nothing>' as its eos_token, which the tokenizer has not"));
 }
 
+/* Ids stand in two files; that of generating counts before the model's where it says one of them. */
+static void ids_are_those_of_the_configurations(void **state) {
+    (void)state;
+    static const struct {
+        const char *generation;
+        uint32_t begin, end[3];
+    } cases[] = { { "{}", 7, { 5, 6, UINT32_MAX } },
+                  { "{\"bos_token_id\": 9}", 7, { 5, 6, UINT32_MAX } },
+                  { "{\"eos_token_id\": 8}", 7, { 8, UINT32_MAX, UINT32_MAX } },
+                  { "{\"eos_token_id\": 8, \"bos_token_id\": 9}", 9, { 8, UINT32_MAX, UINT32_MAX } },
+                  { "{\"eos_token_id\": [10, 11, 12]}", 7, { 10, 11, 12 } },
+                  { "{\"eos_token_id\": [10, 11, 12, 13, 14, 15]}", 7, { 10, 11, 12 } } };
+    command_shell("rm -rf ids && cp -r llama ids && sed -i -e '/_token_id/d' -e '1s/{/{\"bos_token_id\": 7, "
+                  "\"eos_token_id\": [5, 6],/' ids/config.json");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char *const keys[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                            "tokenizer.ggml.eom_token_id" };
+        scratch_write("ids/generation_config.json", cases[i].generation, strlen(cases[i].generation));
+        gguf_reader *r = exported("ids");
+        assert_int_equal(gguf_reader_u32(r, "tokenizer.ggml.bos_token_id"), cases[i].begin);
+        for (int e = 0; e < 3; e++) assert_int_equal(gguf_reader_u32(r, keys[e]), cases[i].end[e]);
+        gguf_reader_close(r);
+    }
+    unlink("x.gguf");
+    assert_true(command_says("export ids --to gguf --out x.gguf", 0,
+                             "of the tokens that end a text the file names 3; others do not end one there"));
+}
+
 /* Where transformers looks for special tokens they are looked for: the older file of them, and the class,
  * whose usual ones count only where the tokenizer has them. */
 static void tokens_are_looked_for_as_elsewhere(void **state) {
@@ -649,6 +677,7 @@ int main(void) {
         cmocka_unit_test(a_vocabulary_that_is_larger_is_refused),
         cmocka_unit_test(what_is_said_of_tokens_is_carried),
         cmocka_unit_test(long_rows_pass_as_well),
+        cmocka_unit_test(ids_are_those_of_the_configurations),
         cmocka_unit_test(tokens_are_looked_for_as_elsewhere),
         cmocka_unit_test(what_begins_a_text_is_found),
         cmocka_unit_test(names_mean_what_they_say),
