@@ -254,6 +254,7 @@ static const struct {
     { 2, "plan tiny --steps 0", "--steps: '0'" },
     { 2, "plan tiny --threads 100000", "--threads: '100000'" },
     { 2, "plan char-small --batch 32 --micro-batch 32 --chunk-loss 1", "--chunk-loss 1 cuts 8192 rows" },
+    { 2, "plan mistral-7b --batch 4 --context 8192 --chunk-loss 1", "--chunk-loss 1 cuts 32768 rows" },
     { 2, "plan tiny --micro-batch 9 --batch 8", "--micro-batch 9 is larger than --batch 8" },
     { 2, "plan tiny --accumulate 9 --batch 8", "a batch of 8 cannot be cut" },
     { 2, "plan tiny --micro-batch 3 --accumulate 2 --batch 8", "do not make a batch of 8" },
