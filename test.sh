@@ -23,7 +23,8 @@ sanitized_alone='^(fuzz_.*|test_(json|safetensors|file|event_file|formats|maskin
 sanitized_alone+='|options|texts|status|emit|readers|gaps|hard_configs|bad_inputs|cluster|oom|torch|vllm|llmc'
 sanitized_alone+='|llama_cpp|libraries|published|besides|hours|documents|parquet|packed_samples|template|tokenizer'
 sanitized_alone+='|tokenize|token_files|token_runs|labelled|export|windows|fill|mixing|tool_chats|learned_tokens|bpe'
-sanitized_alone+='|document_cuts|token_details|token_identity|token_there|pattern_scan))$'
+sanitized_alone+='|document_cuts|token_details|token_identity|token_there|token_stops|token_writer|going_on'
+sanitized_alone+='|wanted_tokens|folders|signals|pattern_scan|own_data|making))$'
 
 sanitize=yes
 for option; do

@@ -37,15 +37,15 @@ static token_writer opened(uint64_t identity) {
 }
 
 /* Documents of 3 tokens, the last of which is learned. */
-static void add(token_writer *w, uint64_t documents, uint16_t first) {
+static void add(token_writer *w, uint64_t count, uint16_t first) {
     enum { MOST = 100, LENGTH = 3 };
     uint16_t tokens[MOST * LENGTH];
     uint8_t learned[MOST * LENGTH];
     uint64_t ends[MOST];
-    for (uint64_t d = 0; d < documents; d++) ends[d] = w->at.tokens + LENGTH * (d + 1);
-    for (uint64_t i = 0; i < documents * LENGTH; i++)
+    for (uint64_t d = 0; d < count; d++) ends[d] = w->at.tokens + LENGTH * (d + 1);
+    for (uint64_t i = 0; i < count * LENGTH; i++)
         tokens[i] = (uint16_t)(first + i), learned[i] = i % LENGTH == LENGTH - 1;
-    token_batch b = { tokens, learned, documents * LENGTH, ends, documents };
+    token_batch b = { tokens, learned, count * LENGTH, ends, count };
     assert_int_equal(token_writer_add(w, &b), STATUS_OK);
 }
 
@@ -82,25 +82,25 @@ static void start_anew(void) {
 }
 
 /* Ends it, and looks at what is there: so many documents from `first` on, in one or two batches. */
-static void finish(token_writer *w, uint64_t documents, uint16_t first, uint64_t second_batch) {
+static void finish(token_writer *w, uint64_t texts, uint16_t first, uint64_t second_batch) {
     static const char *const about[] = { "model", "m", NULL };
     static const uint32_t special[] = { 3, 9 };
     safetensors s;
     token_made made;
-    uint64_t bytes, count = 3 * documents;
+    uint64_t bytes, count = 3 * texts;
     w->special = special, w->special_count = 2;
     if (token_writer_finish(w, about, &bytes) != STATUS_OK) fail_msg("%s", status_message());
-    assert_int_equal(bytes, HEADER + count * 2 + documents * 8 + count + sizeof special);
+    assert_int_equal(bytes, HEADER + count * 2 + texts * 8 + count + sizeof special);
     assert_int_equal(bytes_of(path), bytes);
     assert_true(!is_there("t.safetensors.partial") && !is_there("t.safetensors.ends") &&
                 !is_there("t.safetensors.learned") && !is_there("t.safetensors.progress"));
     assert_true(token_writer_made(path, &made));
-    assert_true(made.bytes == bytes && made.at.tokens == count && made.at.documents == documents &&
-                made.at.learned == documents);
+    assert_true(made.bytes == bytes && made.at.tokens == count && made.at.documents == texts &&
+                made.at.learned == texts);
     if (safetensors_open(path, &s) != STATUS_OK) fail_msg("%s", status_message());
     uint16_t *tokens = calloc(count, 2);
     uint8_t *learned = calloc(count, 1);
-    uint64_t *ends = calloc(documents, 8);
+    uint64_t *ends = calloc(texts, 8);
     uint32_t ids[2];
     const struct {
         const char *name;
@@ -108,7 +108,7 @@ static void finish(token_writer *w, uint64_t documents, uint16_t first, uint64_t
         uint64_t bytes;
     } lists[] = { { "tokens", tokens, count * 2 },
                   { "learned", learned, count },
-                  { "ends", ends, documents * 8 },
+                  { "ends", ends, texts * 8 },
                   { "special", ids, sizeof ids } };
     for (size_t i = 0; i < 4; i++) {
         const safetensors_entry *e = safetensors_find(&s, lists[i].name);
@@ -121,7 +121,7 @@ static void finish(token_writer *w, uint64_t documents, uint16_t first, uint64_t
         assert_int_equal(tokens[i], (i < 3 * second_batch ? 100 : first) + in_batch);
         assert_int_equal(learned[i], i % 3 == 2);
     }
-    for (uint64_t d = 0; d < documents; d++) assert_int_equal(ends[d], 3 * (d + 1));
+    for (uint64_t d = 0; d < texts; d++) assert_int_equal(ends[d], 3 * (d + 1));
     assert_memory_equal(ids, special, sizeof special);
     free(tokens), free(learned), free(ends);
 }
