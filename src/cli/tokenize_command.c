@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -185,13 +186,15 @@ static status check_weights(const options *o) {
     return STATUS_OK;
 }
 
-/* What another has made is not replaced: weights are called so as well. */
+/* What another has made is not replaced: weights are called so as well. An empty file is nothing. */
 static status check_out(const options *o) {
     token_made made;
+    struct stat about;
     TRY(io_check_file(o->run.out));
     for (uint32_t i = 0; i < o->sources.count; i++)
         TRY(own_data_check(o->run.out, o->sources.items[i], true));
-    if (access(o->run.out, F_OK) != 0 || token_writer_made(o->run.out, &made)) return STATUS_OK;
+    if (stat(o->run.out, &about) != 0 || about.st_size == 0 || token_writer_made(o->run.out, &made))
+        return STATUS_OK;
     return status_set(STATUS_INVALID,
                       "--out %s is there already, and is no file of tokens that snug tokenize has made; name "
                       "another, or remove it",

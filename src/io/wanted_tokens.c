@@ -159,7 +159,7 @@ static status look_at_tokenizer(looker *l) {
 }
 
 /* Words first, added tokens behind them: as the library numbers them. */
-static void number(looker *l) {
+static status number(looker *l) {
     wanted_tokens *w = l->out;
     uint64_t next = l->added > l->words ? l->added : l->words;
     for (uint32_t i = 0; i < w->count; i++) {
@@ -169,6 +169,9 @@ static void number(looker *l) {
         w->changes |= t->state != WANTED_TOKEN_THERE;
     }
     w->size = (uint32_t)next;
+    return next <= MOST_IDS
+               ? STATUS_OK
+               : json_reader_wrong(&l->json, "behind its largest id there is none for a new token");
 }
 
 /* ---- what is put ---- */
@@ -279,9 +282,8 @@ static status look_at_decoded(looker *l, const char *key) {
     uint64_t id = 0;
     uint32_t which;
     for (const char *c = key; *c; c++) {
-        if (*c < '0' || *c > '9' || id >= MOST_IDS)
-            return json_reader_wrong(&l->json, "a key of 'added_tokens_decoder' is no id");
-        id = 10 * id + (uint64_t)(*c - '0');
+        id = *c < '0' || *c > '9' ? MOST_IDS : 10 * id + (uint64_t)(*c - '0');
+        if (id >= MOST_IDS) return json_reader_wrong(&l->json, "a key of 'added_tokens_decoder' is no id");
     }
     TRY(look_at_content(l, &which));
     return agree(l, which, id, l->is_added);
@@ -325,7 +327,7 @@ static status look(looker *l, const file_kind *kind) {
     l->list = (place){ 0 };
     if (!kind->each) {
         TRY(look_at_tokenizer(l));
-        number(l);
+        TRY(number(l));
         if (!l->list.there) l->list.at = l->top;
         return l->out->changes ? put_all(l, kind->name, kind->put, l->list, NULL) : STATUS_OK;
     }

@@ -380,8 +380,8 @@ static bool read_header(const char *path, const char *header, token_made *m) {
     bool good = json_parse(path, header, HEADER_BYTES - LENGTH_BYTES, &d) == STATUS_OK &&
                 json_get(d.root, "__metadata__", &about) == STATUS_OK &&
                 json_get_string(about, "format", &format) == STATUS_OK && strcmp(format, FORMAT) == 0 &&
-                read_digits(about, "identity", 16, &m->identity) && read_end(d.root, &end) &&
-                m->bytes == HEADER_BYTES + end;
+                read_digits(about, "identity", 16, &m->identity) && read_end(d.root, &end);
+    m->whole = good && m->bytes == HEADER_BYTES + end;
 #define GET(name) good = good && read_digits(about, #name, 10, &m->at.name);
     MADE_FIELDS(GET)
 #undef GET

@@ -64,9 +64,9 @@ void token_writer_discard(token_writer *w); /* removes all of it */
  * another identity stays, and so does what another process is at. */
 void token_writer_tidy(const char *path, uint64_t identity);
 
-/* What the header of a file that is there says; false: it is none that this has made, or not as long as its
- * lists. */
+/* What the header of a file that is there says; false: it is none that this has made. */
 typedef struct {
+    bool whole;               /* as long as its lists */
     uint64_t identity, bytes; /* bytes: of the whole file */
     token_mark at;            /* at its end; `next` is not said */
 } token_made;

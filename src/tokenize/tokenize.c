@@ -549,7 +549,7 @@ status tokenize_run(tokenize *t, tokenize_result *r) {
 bool tokenize_is_made(const char *path, uint64_t identity, tokenize_result *r) {
     token_made m;
     *r = (tokenize_result){ 0 };
-    if (!token_writer_made(path, &m) || m.identity != identity) return false;
+    if (!token_writer_made(path, &m) || !m.whole || m.identity != identity) return false;
     *r = result_of(&m.at);
     r->resumed = m.at.documents, r->file_bytes = m.bytes;
     return true;

@@ -24,7 +24,7 @@ static void weights_are_not_overwritten(void **state) {
     expect(0, "train tiny --data text --out weights" SHORT, "");
     command_shell("cp weights/model.safetensors kept; : >nothing.safetensors; cp text text.safetensors");
     expect(2, "tokenize m --data text --out weights/model.safetensors", "no file of tokens that snug");
-    expect(2, "tokenize m --data text --out nothing.safetensors", "no file of tokens that snug");
+    expect(0, "tokenize m --data text --out nothing.safetensors", "");
     expect(2, "tokenize m --data text.safetensors --out text.safetensors", "is one of the data");
     expect(2, "tokenize m --data text --data ./text.safetensors --out text.safetensors",
            "is one of the data");

@@ -98,13 +98,14 @@ static void ids_are_bounded(void **state) {
     static const struct {
         const char *tokenizer, *config, *map, *says;
     } cases[] = {
-        { WORDS ADDED("16777215", "x") "}", NULL, NULL, NULL },
+        { WORDS ADDED("16777214", "x") "}", NULL, NULL, NULL },
+        { WORDS ADDED("16777215", "x") "}", NULL, NULL, "there is none for a new token" },
         { WORDS ADDED("16777216", "x") "}", NULL, NULL, "an id is too large" },
         { "{\"model\": {\"vocab\": {\"the\": 16777216}}}", NULL, NULL, "an id is too large" },
         { TOKENIZER, NULL, "{\"x\": 16777216}", "an id is too large" },
         { TOKENIZER, NULL, "{\"x\": 16777215}", NULL },
         { TOKENIZER, "{\"added_tokens_decoder\": {\"16777215\": \"x\"}}", NULL, NULL },
-        { TOKENIZER, "{\"added_tokens_decoder\": {\"167772160\": \"x\"}}", NULL, "is no id" },
+        { TOKENIZER, "{\"added_tokens_decoder\": {\"16777216\": \"x\"}}", NULL, "is no id" },
         /* which would be 3 again, the new one's */
         { TOKENIZER, "{\"added_tokens_decoder\": {\"18446744073709551619\": \"<a>\"}}", NULL, "is no id" },
     };

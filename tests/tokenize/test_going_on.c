@@ -139,7 +139,7 @@ static void data_that_change_are_no_data(void **state) {
         tokenize *t = opened("moved.jsonl", "never.safetensors", 1);
         make_texts("moved.jsonl", 0, counts[i], 9);
         assert_int_equal(tokenize_run(t, &r), STATUS_FAILED);
-        assert_non_null(strstr(status_message(), "the data have changed while they were read"));
+        assert_non_null(strstr(status_message(), "moved.jsonl has changed since it was first read"));
         tokenize_close(t);
         assert_int_not_equal(access("never.safetensors", F_OK), 0);
     }
