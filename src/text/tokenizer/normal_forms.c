@@ -114,7 +114,7 @@ static status flush(pending *p) {
     int32_t *at = points(p);
     order(at, n, at + n);
     if (p->w->spans.on) return flush_origins(p, at, at + n, n);
-    if (p->form & NORMAL_COMPOSE) {
+    if (n > 1 && p->form & NORMAL_COMPOSE) {
         utf8proc_ssize_t left =
             utf8proc_normalize_utf32(at, (utf8proc_ssize_t)n, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
         if (left < 0) return status_set(STATUS_INVALID, "utf8proc fails: %s", utf8proc_errmsg(left));
@@ -136,29 +136,38 @@ static status add_point(pending *p, uint32_t point, const char *from) {
     return STATUS_OK;
 }
 
+/* Where the row of characters ends that are beyond ASCII and stay as they are. */
+static uint32_t same_until(span text, uint32_t at, unicode_stretch *near) {
+    size_t length;
+    while (at < text.bytes && (unsigned char)text.data[at] >= 0x80) {
+        uint32_t point = unicode_read(text.data + at, &length);
+        if (!(unicode_near(near, point)->flags & UNICODE_NORMAL)) break;
+        at += (uint32_t)length;
+    }
+    return at;
+}
+
 /* Nothing joins with what is before an ASCII character, and none of them is taken apart; only what follows it
- * may join with it. So the last of a row of them is put where it may, and the others go out as they are. */
+ * may join with it. So a row of them goes out as it is, but for the last one before what may. */
 status normal_forms_add(tokenizer_work *w, int form, span text, buffer *out) {
     pending p = { .w = w, .out = out, .form = form };
-    for (uint32_t at = 0; at < text.bytes;) {
-        size_t length = 1;
-        uint32_t end = at;
-        while (end < text.bytes && (unsigned char)text.data[end] < 0x80) end++;
-        if (end > at) {
+    unicode_stretch near = { 0 };
+    for (uint32_t at = 0, end = 0, ascii; at < text.bytes; at = end) {
+        ascii = at;
+        while (ascii < text.bytes && (unsigned char)text.data[ascii] < 0x80) ascii++;
+        end = same_until(text, ascii, &near);
+        if (end > ascii || end == text.bytes) {
             TRY(flush(&p));
-            TRY(add_same(&p, text.data + at, end - at - 1));
-            TRY(add_point(&p, (unsigned char)text.data[end - 1], text.data + end - 1));
-            at = end;
-            continue;
-        }
-        uint32_t point = unicode_read(text.data + at, &length);
-        if (unicode_is(point, UNICODE_NORMAL)) {
+            TRY(add_same(&p, text.data + at, end - at));
+        } else if (ascii > at) {
             TRY(flush(&p));
-            TRY(add_same(&p, text.data + at, length));
+            TRY(add_same(&p, text.data + at, ascii - at - 1));
+            TRY(add_point(&p, (unsigned char)text.data[ascii - 1], text.data + ascii - 1));
         } else {
-            TRY(add_point(&p, point, text.data + at));
+            size_t length;
+            TRY(add_point(&p, unicode_read(text.data + at, &length), text.data + at));
+            end = at + (uint32_t)length;
         }
-        at += (uint32_t)length;
     }
     return flush(&p);
 }

@@ -97,8 +97,9 @@ scan_answer pattern_scan_next(const pattern_scan *s, scan_text text, size_t from
     size_t length;
     c.most = MOST_STEPS + (uint64_t)STEPS_FOR_BYTE * (text.bytes - from);
     for (size_t at = from; at < text.bytes; at += length) {
-        if (!has(first, scan_class(s, text.data + at, &length))) continue;
-        *start = at, *end = follow(&c, s->root, at);
+        unsigned class = scan_class(s, text.data + at, &length);
+        if (!has(first, class)) continue;
+        *start = at, *end = follow(&c, s->entries[class], at);
         if (c.steps > c.most) return SCAN_TOO_LONG;
         if (text.open && c.hit_end) return SCAN_OPEN;
         if (*end != NOWHERE) return SCAN_FOUND;

@@ -36,6 +36,8 @@ typedef struct {
 struct pattern_scan {
     uint16_t pages[SCAN_PAGES]; /* places in `classes`, in pages */
     uint16_t root;
+    uint16_t entries[SCAN_CLASSES]; /* where a match with a first character of the class goes on from the
+                                       root: past choices and sets that it decides */
     const uint8_t *classes;
     const scan_step *steps;
 };

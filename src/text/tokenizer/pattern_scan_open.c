@@ -414,6 +414,20 @@ static uint32_t write_pages(const reader *r, pattern_scan *s, uint8_t *classes) 
     return count;
 }
 
+/* Before a character of the class. */
+static unsigned entry(const scan_step *steps, unsigned step, unsigned class) {
+    for (;;) {
+        const scan_step *p = &steps[step];
+        bool begins = p->kind == STEP_CHOICE ? steps[p->next].first >> class & 1 : p->set >> class & 1;
+        if (p->kind == STEP_CHOICE && !begins)
+            step = p->other;
+        else if (p->kind == STEP_CHOICE ? p->settled : p->kind == STEP_SET && !p->least && !begins)
+            step = p->next;
+        else
+            return step;
+    }
+}
+
 static pattern_scan *write_scan(const reader *r, unsigned root, pattern_memory *memory) {
     uint64_t steps = r->step_count * sizeof *r->steps;
     uint64_t classes = (uint64_t)write_pages(r, NULL, NULL) * SCAN_PAGE;
@@ -423,6 +437,8 @@ static pattern_scan *write_scan(const reader *r, unsigned root, pattern_memory *
     uint8_t *table = (uint8_t *)(to + r->step_count);
     *s = (pattern_scan){ .root = (uint16_t)root, .classes = table, .steps = to };
     memcpy(to, r->steps, steps);
+    for (unsigned class = 0; class < SCAN_CLASSES; class ++)
+        s->entries[class] = (uint16_t)entry(to, root, class);
     write_pages(r, s, table);
     return s;
 }

@@ -4,7 +4,7 @@
 
 #include "base/utf8.h"
 
-const unicode_kind *unicode_of(uint32_t point) {
+static uint32_t range_of(uint32_t point) {
     uint32_t low = unicode_table_pages[point >> 8], high = unicode_table_pages[(point >> 8) + 1] + 1u;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
@@ -13,7 +13,18 @@ const unicode_kind *unicode_of(uint32_t point) {
         else
             high = middle;
     }
-    return &unicode_table_kinds[unicode_table_ranges[low] & 0x7ff];
+    return low;
+}
+
+const unicode_kind *unicode_of(uint32_t point) {
+    return &unicode_table_kinds[unicode_table_ranges[range_of(point)] & 0x7ff];
+}
+
+unicode_stretch unicode_around(uint32_t point) {
+    uint32_t i = range_of(point);
+    const uint32_t *range = &unicode_table_ranges[i];
+    return (unicode_stretch){ range[0] >> 11, i + 1 < unicode_table_range_count ? range[1] >> 11 : 0x110000,
+                              &unicode_table_kinds[range[0] & 0x7ff] };
 }
 
 uint32_t unicode_small(uint32_t point, uint32_t small[2]) {

@@ -8,6 +8,20 @@
 
 const unicode_kind *unicode_of(uint32_t point);
 
+/* The characters from first on, and before end, of one kind: a text often stays among them. */
+typedef struct {
+    uint32_t first, end;
+    const unicode_kind *kind;
+} unicode_stretch;
+
+unicode_stretch unicode_around(uint32_t point);
+
+/* As unicode_of; `*s` may begin as zeros. */
+static inline const unicode_kind *unicode_near(unicode_stretch *s, uint32_t point) {
+    if (point < s->first || point >= s->end) *s = unicode_around(point);
+    return s->kind;
+}
+
 static inline bool unicode_is(uint32_t point, unsigned flags) {
     return (unicode_of(point)->flags & flags) != 0;
 }
