@@ -6,7 +6,7 @@
 #include "ops/matmul/matmul_kernel.h"
 #include "ops/vector_math.h"
 
-enum { SQUARE = 8, RUNS = 8 };
+enum { SQUARE = 8, RUNS = 8, WIDEST = 32 /* panel whose lines are turned */ };
 typedef float eight __attribute__((vector_size(32)));
 #if defined(__clang__)
 #define PICK(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
@@ -24,6 +24,37 @@ VECTOR_INLINE void fetch(const void *data, int64_t from, const int64_t n, const 
         for (int64_t i = 0; i < n; i++) to[i] = half_from_f16(half[i]);
     else
         memcpy(to, (const float *)data + from, (size_t)n * sizeof(float));
+}
+
+typedef uint32_t eight_bits __attribute__((vector_size(32)));
+typedef uint16_t eight_halves __attribute__((vector_size(16)));
+
+/* As half_from_f16, eight at once: what holds is a mask of ones. */
+VECTOR_INLINE void fetch_f16(const uint16_t *half, eight *to) {
+    const eight_bits lowest = (eight_bits){ 0 } + (113u << 23);
+    eight_halves halves;
+    memcpy(&halves, half, sizeof halves);
+    eight_bits x = __builtin_convertvector(halves, eight_bits);
+    eight_bits sign = (x & 0x8000u) << 16, size = (x & 0x7fffu) << 13;
+    eight_bits small = (eight_bits)((eight)(size + lowest) - (eight)lowest);
+    eight_bits quiet = (eight_bits)(size > 0x0f800000u) & 0x400000u;
+    eight_bits is_small = (eight_bits)(size < 1u << 23), is_special = (eight_bits)(size >= 0x0f800000u);
+    eight_bits wide = (is_special & (0x7f800000u | size | quiet)) | (~is_special & (size + (112u << 23)));
+    *to = (eight)((is_small & small) | (~is_small & wide) | sign);
+}
+
+/* Eight neighbours from place `from` on. How each type is written was measured: through an array gcc makes
+ * halves of vectors of f32 and of f16, and of bf16 the better code. */
+VECTOR_INLINE void fetch_eight(const void *data, int64_t from, const dtype type, eight *to) {
+    float row[SQUARE];
+    if (type == DTYPE_F32) {
+        memcpy(to, (const float *)data + from, sizeof *to);
+    } else if (type == DTYPE_F16) {
+        fetch_f16((const uint16_t *)data + from, to);
+    } else {
+        fetch(data, from, SQUARE, type, row);
+        memcpy(to, row, sizeof row);
+    }
 }
 
 /* ---- lines side by side ---- */
@@ -81,20 +112,15 @@ VECTOR_INLINE void turn(eight x[SQUARE]) {
 }
 
 /* One square after the other across the panel, so that its rows are written in order. */
-VECTOR_INLINE void turn_squares(const matmul_operand *o, const int64_t lines, int64_t depth,
-                                const int64_t width, const dtype type, float *panel) {
+VECTOR_INLINE void turn_squares(const void *const *at, int64_t depth, const int64_t width, const dtype type,
+                                float *panel) {
     for (int64_t p = 0; p + SQUARE <= depth; p += SQUARE)
 #pragma GCC unroll 4
         for (int64_t line = 0; line < width; line += SQUARE) {
             const int64_t count = width - line < SQUARE ? width - line : SQUARE;
             eight x[SQUARE];
 #pragma GCC unroll 8
-            for (int64_t i = 0; i < SQUARE; i++) {
-                int64_t from = line + i < lines ? line + i : lines - 1;
-                float row[SQUARE];
-                fetch(o->data, from * o->stride + p, SQUARE, type, row);
-                memcpy(&x[i], row, sizeof x[i]);
-            }
+            for (int64_t i = 0; i < SQUARE; i++) fetch_eight(at[line + i], p, type, &x[i]);
             turn(x);
 #pragma GCC unroll 8
             for (int64_t i = 0; i < SQUARE; i++)
@@ -102,24 +128,18 @@ VECTOR_INLINE void turn_squares(const matmul_operand *o, const int64_t lines, in
         }
 }
 
-/* With as many lines as the panel is wide as a constant as well: that is all panels but the last. */
-VECTOR_INLINE void turn_panel(const matmul_operand *o, int64_t lines, int64_t depth, const int64_t width,
-                              const dtype type, float *panel) {
-    if (lines == width)
-        turn_squares(o, width, depth, width, type, panel);
-    else
-        turn_squares(o, lines, depth, width, type, panel);
-}
-
+/* The last line stands for those that a panel has more than there are. */
 VECTOR_INLINE void pack_panel(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width,
                               const dtype type, float *panel) {
+    const void *at[WIDEST];
+    for (int64_t i = 0; i < WIDEST; i++) at[i] = matmul_operand_at(o, i < lines ? i : lines - 1, 0).data;
     int64_t p = depth / SQUARE * SQUARE;
     switch (width) {
-    case 32: turn_panel(o, lines, depth, 32, type, panel); break;
-    case 16: turn_panel(o, lines, depth, 16, type, panel); break;
-    case 14: turn_panel(o, lines, depth, 14, type, panel); break;
-    case 6: turn_panel(o, lines, depth, 6, type, panel); break;
-    case 4: turn_panel(o, lines, depth, 4, type, panel); break;
+    case 32: turn_squares(at, depth, 32, type, panel); break;
+    case 16: turn_squares(at, depth, 16, type, panel); break;
+    case 14: turn_squares(at, depth, 14, type, panel); break;
+    case 6: turn_squares(at, depth, 6, type, panel); break;
+    case 4: turn_squares(at, depth, 4, type, panel); break;
     default: p = 0;
     }
     for (; p < depth; p++)
