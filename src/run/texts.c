@@ -241,9 +241,9 @@ static status make_sources(setup *s, texts *t) {
     TRY(join(s, t->train, weights, t->trains, true, &s->train));
     for (uint32_t i = 0; i < t->validations; i++) { /* of a short part there may be none */
         if (!t->validation[i].samples) continue;
-        data_source moved = t->validation[i];
-        t->validation[i] = (data_source){ 0 };
-        t->validation[count] = moved, weights[count++] = weights[i];
+        data_source some = t->validation[i];
+        t->validation[i] = t->validation[count]; /* an empty one, which stays behind those that are taken */
+        t->validation[count] = some, weights[count++] = weights[i];
     }
     return join(s, t->validation, weights, count, false, &s->validation);
 }

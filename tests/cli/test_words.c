@@ -21,7 +21,11 @@ static const char SENTENCE[] =
     "Dès Noël, où un zéphyr haï me vêt de glaçons würmiens, je dîne. 子曰：學而時習之。";
 
 static const char *const kinds[] = { "gpt2", "llama3", "llama2", "gemma", "qwen2" };
+#if defined(__SANITIZE_ADDRESS__) /* which sees the same of two kinds */
+enum { KINDS = 2, TIMES = 40 };
+#else
 enum { KINDS = sizeof kinds / sizeof *kinds, TIMES = 40 };
+#endif
 
 typedef struct {
     uint32_t size;  /* of the vocabulary */

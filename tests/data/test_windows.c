@@ -449,7 +449,7 @@ static void samples_of_one_file_and_of_several(void **state) {
     uint64_t random = 31;
     for (int round = 0; round < 10; round++) {
         uint32_t longest = round % 2 ? 70 : 20;
-        make(&random, round < 5 ? 300 : 7000, longest, round % 4);
+        make(&random, round < 7 ? 300 : 7000, longest, round % 4);
         save("t.safetensors", 0, all.documents, round % 3);
         check("t.safetensors", longest, round % 3);
         check("t.safetensors", longest / 2, round % 3);
