@@ -13,3 +13,5 @@ status added_split(const tokenizer *t, const added_list *list, span text, added_
 size_t added_begun(const tokenizer *t, span text);
 
 status work_normalize(tokenizer_work *w, span *text);
+/* The one of that number alone. */
+status work_normalize_by(tokenizer_work *w, uint32_t i, span *text);

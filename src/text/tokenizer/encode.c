@@ -5,6 +5,7 @@
 #include "text/tokenizer/added.h"
 #include "text/tokenizer/blanks.h"
 #include "text/tokenizer/cuts.h"
+#include "text/tokenizer/places.h"
 #include "text/tokenizer/spans.h"
 #include "text/tokenizer/unicode.h"
 
@@ -37,7 +38,7 @@ static status normal_segment(void *context, const char *data, size_t bytes, size
                        s->first && start == 0));
     w->window.goes_on = w->window.within = w->window.last = false;
     w->window.data = s->text.data, w->window.base = 0, w->window.copy = NULL;
-    if (s->last && !last) work_decide(w, data + bytes, false);
+    if (s->last && !last && !w->window.places) work_decide(w, data + bytes, false);
     return STATUS_OK;
 }
 
@@ -47,11 +48,18 @@ static bool same_text(span a, const char *data, size_t bytes) {
     return a.bytes == bytes && (a.data == data || memcmp(a.data, data, bytes) == 0);
 }
 
+/* All of a window that ends at a place, without what the model left of the last word. */
+static void decide_place(tokenizer_work *w, span text) {
+    work_window *k = &w->window;
+    if (k->stuck || k->back >= text.bytes) return;
+    k->decided = text.bytes - k->back, k->ids = w->id_count, k->inside = true;
+}
+
 static status text_segment(tokenizer_work *w, span text, bool first, bool last) {
     span normal = text;
     TRY(work_normalize(w, &normal));
     w->window.decided = 0, w->window.ids = w->id_count, w->window.inside = false;
-    w->window.mapped = last && !same_text(normal, text.data, text.bytes);
+    w->window.mapped = last && !w->window.places && !same_text(normal, text.data, text.bytes);
     if (w->window.mapped) { /* once more */
         normal = text;
         w->spans.on = true;
@@ -64,7 +72,9 @@ static status text_segment(tokenizer_work *w, span text, bool first, bool last) 
     w->window.end = w->window.limit = normal.data + normal.bytes;
     if (last && w->t->normalizers.count) w->window.limit = normal.data + added_begun(w->t, normal);
     segment s = { w, normal, first, last };
-    return added_split(w->t, &w->t->normal, normal, normal_segment, &s);
+    TRY(added_split(w->t, &w->t->normal, normal, normal_segment, &s));
+    if (last && w->window.places) decide_place(w, text);
+    return STATUS_OK;
 }
 
 static status plain_segment(void *context, const char *data, size_t bytes, size_t start, uint32_t id) {
@@ -193,7 +203,10 @@ static status window_segment(void *context, const char *data, size_t bytes, size
     w->id_count = w->window.ids;
     k->used = start + w->window.decided;
     k->document->word = w->window.decided ? w->window.inside : word;
-    if (w->window.decided) k->document->inside = true;
+    if (w->window.decided) {
+        k->document->inside = true;
+        k->document->score = w->window.score, k->document->unknown = w->window.unknown;
+    }
     return STATUS_OK;
 }
 
@@ -207,11 +220,21 @@ static size_t whole_characters(const char *text, size_t bytes) {
                : bytes;
 }
 
+/* Before a blank, or else at another place, inside of a word only where there is none between pieces. */
+static status end_window(tokenizer_work *w, span text, size_t *end) {
+    w->window.open = false;
+    *end = w->t->takes_blanks ? blanks_find(w->t, text) : 0;
+    if (*end || !w->t->takes_places) return STATUS_OK;
+    TRY(places_find(w, text, end, &w->window.places));
+    w->window.open = w->window.places;
+    return STATUS_OK;
+}
+
 status tokenizer_encode_window(const tokenizer *t, tokenizer_work *w, tokenizer_document *document,
                                tokenizer_window window, tokenizer_ids *ids) {
     size_t place, n = window.last ? window.bytes : whole_characters(window.data, window.bytes);
     w->id_count = 0;
-    w->window = (work_window){ .open = !window.last };
+    w->window = (work_window){ .open = !window.last, .score = document->score, .unknown = document->unknown };
     *ids = (tokenizer_ids){ 0 };
     document->used = 0;
     if (n >= UINT32_MAX) return status_set(STATUS_INVALID, "a window of %zu bytes is too long", n);
@@ -223,15 +246,15 @@ status tokenizer_encode_window(const tokenizer *t, tokenizer_work *w, tokenizer_
         size_t cut = cuts_find(t, (span){ window.data, (uint32_t)n });
         if (cut) n = cut, w->window.open = false; /* what is before the cut is whole in itself */
     }
-    if (!window.last && t->takes_blanks) {
-        n = blanks_find(t, (span){ window.data, (uint32_t)n });
-        w->window.open = false;
-    }
+    if (!window.last && (t->takes_blanks || t->takes_places))
+        TRY(end_window(w, (span){ window.data, (uint32_t)n }, &n));
     w->spans.text = window.data;
-    window_walk k = { w, document, n, 0 };
+    tokenizer_document next = *document; /* stays as it is where this fails */
+    window_walk k = { w, &next, n, 0 };
     TRY(added_split(t, &t->plain, (span){ window.data, (uint32_t)n }, window_segment, &k));
-    document->used = k.used;
-    document->begun |= k.used > 0;
+    next.used = k.used;
+    next.begun |= k.used > 0;
+    *document = next;
     *ids = (tokenizer_ids){ w->ids, w->id_count };
     return STATUS_OK;
 }

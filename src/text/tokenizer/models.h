@@ -3,7 +3,7 @@
 
 #include "text/tokenizer/tokenizer_internal.h"
 
-extern const part_kind bpe_kind;
+extern const part_kind bpe_kind, unigram_kind;
 
 /* Pieces come to a BPE as bytes, which ByteLevel would have written as letters. */
 void bpe_bytes_come(tokenizer *t);

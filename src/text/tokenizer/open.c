@@ -17,6 +17,7 @@
 #include "text/tokenizer/blanks.h"
 #include "text/tokenizer/cuts.h"
 #include "text/tokenizer/models.h"
+#include "text/tokenizer/places.h"
 #include "text/tokenizer/pre_tokenizers.h"
 #include "text/tokenizer/settle.h"
 #include "text/tokenizer/unicode.h"
@@ -118,6 +119,13 @@ status open_pattern(opener *o, const char *text, size_t bytes, pattern **out) {
     return result;
 }
 
+static void note_signs(part *p, const char *text, size_t bytes) {
+    if (bytes >= sizeof p->finds_signs) return;
+    for (size_t i = 0; i < bytes; i++)
+        if ((unsigned char)text[i] >= 0x80) return;
+    memcpy(p->finds_signs, text, bytes);
+}
+
 /* {"String": "..."} or {"Regex": "..."} */
 static status read_pattern(opener *o, part *p, pattern **out) {
     object found;
@@ -127,6 +135,7 @@ static status read_pattern(opener *o, part *p, pattern **out) {
     *out = NULL;
     if (open_go(o, &found, "Regex")) {
         TRY(read_scratch(o, "a pattern", &bytes));
+        p->finds_blanks = strcmp(o->scratch, " {2,}") == 0 || strcmp(o->scratch, " +") == 0;
         return open_pattern(o, o->scratch, bytes, out);
     }
     if (!open_go(o, &found, "String"))
@@ -135,6 +144,7 @@ static status read_pattern(opener *o, part *p, pattern **out) {
     size_t first = 0;
     if (bytes) p->letter = unicode_read(o->scratch, &first);
     if (first != bytes) p->letter = 0;
+    note_signs(p, o->scratch, bytes);
     return pattern_open_text(o->scratch, bytes, &o->t->patterns, out);
 }
 
@@ -395,8 +405,9 @@ static status read_sections(opener *o) {
 static status find_windows(tokenizer *t) {
     t->takes_windows = pre_tokenizers_take_windows(t);
     t->takes_cuts = !t->takes_windows && cuts_prepare(t);
-    t->takes_blanks = t->takes_ideographs = false;
+    t->takes_blanks = t->takes_ideographs = t->takes_places = false;
     settle_prepare(t);
+    if (!t->takes_windows && !t->takes_cuts) places_prepare(t);
     return t->takes_windows || t->takes_cuts ? STATUS_OK : blanks_prepare(t);
 }
 

@@ -21,13 +21,15 @@ typedef struct {
     bool holds, held_match;
     uint32_t start, end; /* of what is held */
     bool open;           /* the text goes on behind what is known */
+    uint32_t going;      /* the end of the piece that goes on behind a window's place; UINT32_MAX: none */
 } cutter;
 
 static cutter begin_cut(tokenizer_work *w, uint32_t stage, span text, bool first, const part *p) {
     return (cutter){ .w = w,
                      .text = text.data,
                      .stage = stage + 1,
-                     .open = w->window.last,
+                     .open = w->window.last && !w->window.places,
+                     .going = w->window.last && w->window.places ? text.bytes : UINT32_MAX,
                      .behavior = (cut_behavior)p->behavior,
                      .first = first,
                      .invert = p->invert };
@@ -35,7 +37,7 @@ static cutter begin_cut(tokenizer_work *w, uint32_t stage, span text, bool first
 
 /* Behind this piece the document may be cut: no later text changes it. */
 static status hand_on(const cutter *c, uint32_t start, uint32_t end) {
-    c->w->window.last = false;
+    c->w->window.last = end == c->going;
     TRY(work_piece(c->w, c->stage, (span){ c->text + start, end - start }, c->first && start == 0));
     if (!c->open) return STATUS_OK;
     c->w->window.last = true;
@@ -230,6 +232,51 @@ static status unicode_scripts(const part *p, tokenizer_work *w, uint32_t stage, 
     return begin == UINT32_MAX ? STATUS_OK : hand_on(&c, begin, text.bytes);
 }
 
+/* ---- what they part ---- */
+
+static bool part_by(const part *p, bool a, bool b) {
+    switch ((cut_behavior)p->behavior) {
+    case CUT_PREVIOUS: return a;
+    case CUT_NEXT: return b;
+    case CUT_CONTIGUOUS: return a != b;
+    default: return a || b;
+    }
+}
+
+static bool blanks_part(const part *p, uint32_t a, uint32_t b) {
+    return part_by(p, is_blank(p, a), is_blank(p, b));
+}
+
+static bool punctuation_parts(const part *p, uint32_t a, uint32_t b) {
+    return part_by(p, is_punctuation(p, a), is_punctuation(p, b));
+}
+
+static bool digits_part(const part *p, uint32_t a, uint32_t b) {
+    bool is_a = is_numeric(p, a), is_b = is_numeric(p, b);
+    return p->individual ? is_a || is_b : is_a != is_b;
+}
+
+static bool delimiter_parts(const part *p, uint32_t a, uint32_t b) {
+    return part_by(p, is_letter(p, a), is_letter(p, b));
+}
+
+static bool metaspace_parts(const part *p, uint32_t a, uint32_t b) {
+    (void)a;
+    return b == ' ' || b == p->letter;
+}
+
+static bool words_part(const part *p, uint32_t a, uint32_t b) {
+    unsigned of_a = unicode_of(a)->flags, of_b = unicode_of(b)->flags;
+    (void)p;
+    return ((of_a | of_b) & UNICODE_SPACE) || ((of_a ^ of_b) & UNICODE_RUST_WORD);
+}
+
+static bool bert_parts(const part *p, uint32_t a, uint32_t b) {
+    (void)p;
+    return unicode_is(a, UNICODE_SPACE | UNICODE_PUNCTUATION) ||
+           unicode_is(b, UNICODE_SPACE | UNICODE_PUNCTUATION);
+}
+
 /* ---- those that change ---- */
 
 /* ByteLevel's letters; where it is the last and the model is BPE, that takes the bytes as they are. */
@@ -269,7 +316,8 @@ static status metaspace(const part *p, tokenizer_work *w, uint32_t stage, span t
     buffer *b = &w->stages[stage];
     b->used = 0;
     bool begins = text.data[0] == ' ' || starts_with(text, p->content);
-    if (!begins && (p->scheme == PREPEND_ALWAYS || (p->scheme == PREPEND_FIRST && first)))
+    if (!begins && !w->window.within &&
+        (p->scheme == PREPEND_ALWAYS || (p->scheme == PREPEND_FIRST && first)))
         TRY(work_add(w, b, p->content.data, p->content.bytes));
     if (w->spans.on) TRY(spans_made(w, b, 0, spans_origin(w, text.data)));
     for (uint32_t at = 0, end; at < text.bytes; at = end + 1) {
@@ -355,20 +403,26 @@ static const part_kind kinds[] = {
       .fields = metaspace_fields,
       .init = { .scheme = PREPEND_ALWAYS, .split = true, .behavior = CUT_NEXT, .old_prefix_space = UNSAID },
       .check = check_metaspace,
-      .cut = metaspace },
-    { .name = "Whitespace", .cut = whitespace },
-    { .name = "WhitespaceSplit", .init = { .behavior = CUT_REMOVED }, .cut = whitespace_split },
-    { .name = "BertPreTokenizer", .cut = bert },
+      .cut = metaspace,
+      .parts = metaspace_parts },
+    { .name = "Whitespace", .cut = whitespace, .parts = words_part },
+    { .name = "WhitespaceSplit",
+      .init = { .behavior = CUT_REMOVED },
+      .cut = whitespace_split,
+      .parts = blanks_part },
+    { .name = "BertPreTokenizer", .cut = bert, .parts = bert_parts },
     { .name = "Punctuation",
       .fields = punctuation_fields,
       .init = { .behavior = CUT_ISOLATED },
-      .cut = punctuation },
-    { .name = "Digits", .fields = digits_fields, .cut = digits },
+      .cut = punctuation,
+      .parts = punctuation_parts },
+    { .name = "Digits", .fields = digits_fields, .cut = digits, .parts = digits_part },
     { .name = "UnicodeScripts", .cut = unicode_scripts },
     { .name = "CharDelimiterSplit",
       .fields = delimiter_fields,
       .init = { .behavior = CUT_REMOVED },
-      .cut = delimiter },
+      .cut = delimiter,
+      .parts = delimiter_parts },
     { .name = "FixedLength",
       .fields = length_fields,
       .init = { .length = 5 },
@@ -415,5 +469,20 @@ bool pre_tokenizers_end_before_blank(const tokenizer *t) {
 }
 
 bool tokenizer_takes_windows(const tokenizer *t) {
-    return t->takes_windows || t->takes_cuts || t->takes_blanks;
+    return t->takes_windows || t->takes_cuts || t->takes_blanks || t->takes_places;
+}
+
+bool pre_tokenizers_say_parts(const tokenizer *t) {
+    for (uint32_t i = 0; i < t->pre_tokenizers.count; i++) {
+        const part *p = &t->pre_tokenizers.items[i];
+        if (!p->kind->parts) return false;
+        if (p->kind->cut == metaspace && (!p->split || i + 1 < t->pre_tokenizers.count)) return false;
+    }
+    return true;
+}
+
+bool pre_tokenizers_part(const tokenizer *t, uint32_t a, uint32_t b) {
+    for (uint32_t i = 0; i < t->pre_tokenizers.count; i++)
+        if (t->pre_tokenizers.items[i].kind->parts(&t->pre_tokenizers.items[i], a, b)) return true;
+    return false;
 }

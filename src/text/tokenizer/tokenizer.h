@@ -98,6 +98,8 @@ typedef struct {
     size_t used;        /* of the last window */
     bool begun, inside; /* inside: the next byte goes on with a stretch of text, not behind an added token */
     bool word;          /* it goes on with a word */
+    double score;       /* of a Unigram: of that word so far */
+    bool unknown;       /* whose last token is an unknown one, which may go on */
 } tokenizer_document;
 status tokenizer_encode_window(const tokenizer *t, tokenizer_work *w, tokenizer_document *document,
                                tokenizer_window window, tokenizer_ids *ids);

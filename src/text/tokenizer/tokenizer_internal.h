@@ -17,6 +17,8 @@ enum {
     TOKENIZER_PATTERN = 16 << 10, /* bytes of a pattern */
     TOKENIZER_KEYS = 32,          /* of an object that is not a vocabulary */
     TOKENIZER_KEY = 48,
+    PLACES_BITS = 1 << 14, /* of tokenizer.added_pairs */
+    WORK_PLACES = 256,
 };
 
 typedef struct {
@@ -58,6 +60,8 @@ typedef struct {
     bool invert, split, prefix_space, use_regex, individual, left, right, cleanup;
     bool clean_text, chinese, lowercase, joins_unknown, bytes, whole_words;
     uint8_t accents, old_prefix_space; /* true, false or UNSAID */
+    bool finds_blanks;                 /* `find` finds rows of blanks alone */
+    char finds_signs[8];               /* `find` finds these, one behind the other; "": other than ASCII */
 } part;
 
 typedef enum {
@@ -93,13 +97,22 @@ struct part_kind {
     bool at_beginning; /* a normalizer: puts something before a text and nothing else */
     bool replaces;     /* replaces `letter` by `content`, where `letter` is not 0 */
     bool before_blank; /* a normalizer: see blanks.c */
+    uint8_t reach;     /* a normalizer: a normalizer_reach */
+    bool trims;        /* a normalizer: takes blanks away, only those at the ends */
     bool before_ascii; /* a normalizer: what stands before an ASCII character does not depend on it */
     /* One of them, by the list that the kind is in. */
     status (*normalize)(const part *p, tokenizer_work *w, span *text, buffer *out);
     status (*cut)(const part *p, tokenizer_work *w, uint32_t stage, span text, bool first);
     status (*decode)(const part *p, tokenizer_work *w);
     status (*encode)(const part *p, tokenizer_work *w, span text);
+    /* A pre-tokenizer: does it part two characters, and is that all it looks at? NULL: no. */
+    bool (*parts)(const part *p, uint32_t a, uint32_t b);
+    /* A model: as encode, of a word that goes on behind the window: see work_window. NULL: not known. */
+    status (*settle)(const part *p, tokenizer_work *w, span text);
 };
+
+/* How far a normalizer looks: at one character, or further and takes it apart, or joins what it found. */
+typedef enum { REACH_NONE, REACH_DECOMPOSES, REACH_JOINS } normalizer_reach;
 
 typedef struct {
     part *items;
@@ -159,10 +172,12 @@ struct tokenizer {
     bool settles;           /* see settle.h */
     uint64_t *beginnings;   /* BPE: bits of what tokens begin with */
     uint64_t *neighbours;   /* BPE: bits of pairs of characters that stand side by side in a token */
-    bool takes_blanks, takes_ideographs; /* see blanks.h */
-    bool takes_windows;                  /* long documents may be cut: see pre_tokenizers_take_windows */
-    bool direct_bytes;                   /* BPE gets bytes and not what ByteLevel writes for them */
-    double *scores;                      /* Unigram, by id */
+    bool takes_blanks, takes_ideographs;         /* see blanks.h */
+    bool takes_places, eats_before, eats_behind; /* see places.h; added tokens that take blanks around them */
+    uint64_t added_pairs[PLACES_BITS / 64]; /* bits of characters side by side in added tokens, by hash */
+    bool takes_windows;                     /* long documents may be cut: see pre_tokenizers_take_windows */
+    bool direct_bytes;                      /* BPE gets bytes and not what ByteLevel writes for them */
+    double *scores;                         /* Unigram, by id */
     double least_score;
     uint32_t *sorted,
         *pairs; /* Unigram: ids by their text; where those begin that start with two given bytes */
@@ -252,7 +267,18 @@ typedef struct {
     /* Of the last segment: up to here pieces are what they are, whatever follows; and so many ids then. */
     size_t decided, ids;
     bool inside; /* it was decided inside of a word */
+    /* The window ends inside of a word, at a place of places.h. The model takes ids of it that no later text
+     * changes, and says how many bytes of text are left then, or that there are none (stuck). */
+    bool places, stuck;
+    uint32_t back;
+    double score; /* Unigram: of the word up to where the text begins, and then up to where it was settled */
+    bool unknown; /* and that the token there is an unknown one that may go on */
 } work_window;
+
+/* A place at which a window may end: so many bytes before its end, in the text and as it is normalized. */
+typedef struct {
+    uint32_t text, normal;
+} work_place;
 
 /* Which bytes of the text each id stands for: see spans.h. */
 typedef struct {
@@ -274,6 +300,8 @@ struct tokenizer_work {
     buffer heap;                     /* of merges */
     struct word_cache *cache;
     pattern_match *match;
+    work_place places[WORK_PLACES]; /* from the window's end on backwards */
+    uint32_t place_count;
     string_list strings[2]; /* decoding: the tokens, and what the next decoder makes of them */
     uint64_t bytes, most;   /* held, and the limit; 0: there is none */
 };
@@ -291,6 +319,9 @@ status work_more_ids(tokenizer_work *w, size_t most); /* for so many at least, a
 /* Hands a piece to the pre-tokenizer of that number, or behind the last to the model. Empty ones are dropped.
  */
 status work_piece(tokenizer_work *w, uint32_t stage, span text, bool first);
+
+/* Nothing joins what is before a character with it, whatever the normal form. */
+bool work_begins_anew(uint32_t point);
 
 /* All ids so far are those of the last segment up to this place in it, which does not end it; `inside` of a
  * word. */

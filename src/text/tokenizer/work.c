@@ -101,7 +101,7 @@ void tokenizer_work_limit(tokenizer_work *w, uint64_t bytes) { w->most = bytes; 
 
 /* Nothing joins what is before a character with it, whatever the normal form: those that may are marks,
  * vowels and ends of Korean syllables and what compatibility makes such. */
-static bool begins_anew(uint32_t c) {
+bool work_begins_anew(uint32_t c) {
     if (unicode_table_categories[unicode_of(c)->category][0] == 'M') return false;
     return !(c >= 0x1160 && c <= 0x11ff) && !(c >= 0x3130 && c <= 0x318f) && !(c >= 0xff9e && c <= 0xffdc);
 }
@@ -112,7 +112,7 @@ void work_decide(tokenizer_work *w, const char *at, bool inside) {
     size_t place = k->base + (size_t)(at - k->data), length;
     if (at <= k->data || at > k->limit) return;
     if (w->t->normalizers.count && at == k->end) return;
-    if (w->t->normalizers.count && !w->t->takes_cuts && !begins_anew(unicode_read(at, &length))) return;
+    if (w->t->normalizers.count && !w->t->takes_cuts && !work_begins_anew(unicode_read(at, &length))) return;
     if (k->mapped) { /* between two characters of the text? */
         origin before = spans_origin(w, at - 1), here = spans_origin(w, at);
         if (before.end > here.begin || here.begin <= k->segment) return;
@@ -128,6 +128,7 @@ status work_piece(tokenizer_work *w, uint32_t stage, span text, bool first) {
     if (text.bytes == 0) return STATUS_OK;
     if (stage == t->pre_tokenizers.count) {
         if (!w->window.last) return t->model.kind->encode(&t->model, w, text);
+        if (w->window.places) return t->model.kind->settle(&t->model, w, text);
         return w->window.decided ? STATUS_OK : settle_word(w, text);
     }
     const part *p = &t->pre_tokenizers.items[stage];
@@ -141,12 +142,14 @@ static bool lies_in(const char *text, const buffer *b) {
     return b->data && at >= data && at - data < b->room;
 }
 
+status work_normalize_by(tokenizer_work *w, uint32_t i, span *text) {
+    const part *p = &w->t->normalizers.items[i];
+    buffer *out = &w->normal[lies_in(text->data, &w->normal[0])];
+    out->used = 0;
+    return p->kind->normalize(p, w, text, out);
+}
+
 status work_normalize(tokenizer_work *w, span *text) {
-    const part_list *list = &w->t->normalizers;
-    for (uint32_t i = 0; i < list->count; i++) {
-        buffer *out = &w->normal[lies_in(text->data, &w->normal[0])];
-        out->used = 0;
-        TRY(list->items[i].kind->normalize(&list->items[i], w, text, out));
-    }
+    for (uint32_t i = 0; i < w->t->normalizers.count; i++) TRY(work_normalize_by(w, i, text));
     return STATUS_OK;
 }
