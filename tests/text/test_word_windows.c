@@ -163,6 +163,29 @@ typedef struct {
 #define ADDED(TEXT_OF, LEFT, RIGHT, NORMALIZED)                                                              \
     "{\"id\": 8, \"content\": \"" TEXT_OF "\", \"single_word\": false, \"lstrip\": " LEFT                    \
     ", \"rstrip\": " RIGHT ", \"normalized\": " NORMALIZED ", \"special\": false}"
+#define SINGLE(TEXT_OF)                                                                                      \
+    "{\"id\": 8, \"content\": \"" TEXT_OF "\", \"single_word\": true, \"lstrip\": false, "                   \
+    "\"rstrip\": false, \"normalized\": false, \"special\": false}"
+/* A map of "\r\n", "\r", "\n", U+0E01 U+0E33, U+0E01, "e" U+0301 and U+0301 to "b", "a", " ", "ab", "d", "a",
+ * "bb"; see precompiled.c. */
+#define PRECOMPILED "{\"type\": \"Precompiled\", \"precompiled_charsmap\": \"" MAP "\"}"
+#define MAP                                                                                                  \
+    "AAQAAAAEAAAAAACAAgAAgAQAAIAJAACABgAAgAsAAIANAACACiUAAAAAAAAAAAAACiEAAA05AAAAAAAAAAAAAAAAAA"             \
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"             \
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"             \
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"             \
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"             \
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABl"             \
+    "mAEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"             \
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAgRECAAAAAACBFQIAgRUCAAAAAAAAAAAA"             \
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"             \
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"             \
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAACz3QIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"             \
+    "AAuOACALjsAgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"             \
+    "AAAAAAAAAAAAAAAAAADMOAMAzDADAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"             \
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAOCAAwAAAAAAAAAAAOCYAwAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"             \
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"             \
+    "AAAAAAAAAAAAAAAAAAAABiAGEAIABhYgBkAGEAYmIA"
 #define LIST(ITEMS) "{\"type\": \"Sequence\", \"normalizers\": [" ITEMS "]}"
 #define REGEX(PATTERN, BY)                                                                                   \
     "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"" PATTERN "\"}, \"content\": \"" BY "\"}"
@@ -194,6 +217,23 @@ static const kind kinds[] = {
     { ADDED("c", "true", "false", "false"), "null", WORDS_META, { "a", "b", "c", " ", "\n", "ab" }, true },
     { ADDED("c", "false", "true", "false"), "null", WORDS_META, { "a", "b", "c", " ", "\n", "ab" }, true },
     { ADDED("c", "true", "true", "false"), "null", META, { "a", "b", "c", " ", "  ", "ab" }, true },
+    { ADDED("c", "true", "false", "false"),
+      "null",
+      TYPE("Whitespace"),
+      { "a", "!", " ", "\n", "c", "a !" },
+      true },
+    { ADDED("c", "true", "false", "true"), "null", META, { "a", " ", "\n", "c", "ab" }, true },
+    { SINGLE("ba"), "null", WORDS_META, { "a", "b", "ba", "\n", "d" }, false },
+    { "", LIST(STRIP), "null", { "a", "  ", "\n", "ab" }, true },
+    { "", LIST(STRIP ", " STRING(" ", "d")), "null", { "a", "  ", " ", "ab" }, true },
+    { "", TYPE("NFC"), "null", { "e\xcc\x81", "e", "\xcc\x81", "a" }, true },
+    { "",
+      TYPE("NFKC"),
+      "null",
+      { "\xea\xb0\x80", "\xe1\x86\xa8", "\xe1\x84\x80", "\xe1\x85\xa1", "a" },
+      true },
+    { "", PRECOMPILED, "null", { "\r", "\n", "\r\n", "a", "\xe0\xb8\xb3", "\xe0\xb8\x81", "b" }, true },
+    { "", PRECOMPILED, WORDS_META, { "\r", "\n", "\r\n", "a", "e\xcc\x81", "\xcc\x81", "b" }, true },
     { "", LIST(STRIP), META, { "a", "b", "  ", "\n", "ab" }, true },
     { "", LIST(REGEX(" {2,}", "d")), META, { "a", "b", "  ", " ", "ab" }, true },
     { "", LIST(STRING("ab", "d") ", " TYPE("NFKD")), META, { "a", "b", "ab", "c", "d" }, true },

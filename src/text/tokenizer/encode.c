@@ -52,7 +52,7 @@ static bool same_text(span a, const char *data, size_t bytes) {
 static void decide_place(tokenizer_work *w, span text) {
     work_window *k = &w->window;
     if (k->stuck || k->back >= text.bytes) return;
-    k->decided = text.bytes - k->back, k->ids = w->id_count, k->inside = true;
+    k->decided = text.bytes - k->back, k->ids = w->id_count;
 }
 
 static status text_segment(tokenizer_work *w, span text, bool first, bool last) {

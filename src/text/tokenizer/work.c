@@ -128,7 +128,10 @@ status work_piece(tokenizer_work *w, uint32_t stage, span text, bool first) {
     if (text.bytes == 0) return STATUS_OK;
     if (stage == t->pre_tokenizers.count) {
         if (!w->window.last) return t->model.kind->encode(&t->model, w, text);
-        if (w->window.places) return t->model.kind->settle(&t->model, w, text);
+        if (w->window.places) {
+            w->window.inside = true; /* else the text ends with an added token */
+            return t->model.kind->settle(&t->model, w, text);
+        }
         return w->window.decided ? STATUS_OK : settle_word(w, text);
     }
     const part *p = &t->pre_tokenizers.items[stage];
