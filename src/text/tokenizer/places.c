@@ -3,7 +3,7 @@
  * So a normalizer cuts a text between two firm characters: what it makes of the whole is what it makes of
  * both sides, one behind the other. Those that look at one character cut it anywhere.
  *
- * A place stands between the second and the third of four firm characters. Each of them, alone, must be there
+ * A place stands between the second and the third of four characters. Each of them, alone, must be there
  * still before each normalizer that looks further, with firm ends. Only the last of those may join: what was
  * joined before is no longer what was seen alone. Then the two in the middle become what they become alone.
  * Blanks are no part of it where something takes blanks at ends, or rows of them, and signs neither that
@@ -122,15 +122,10 @@ static status look(tokenizer_work *w, span text, uint32_t at, place_kind *kind) 
     if (!holds) return STATUS_OK;
     if (edges[1]) edges[0] = unit_before(text, edges[1]);
     edges[4] = unit_end(text, edges[3]);
+    span left = { text.data + edges[1], at - edges[1] }, right = { text.data + at, edges[3] - at };
+    if (added_may_cross(w->t, ends_of(left).last, ends_of(right).first)) return STATUS_OK;
     for (int i = edges[1] ? 0 : 1; i < 4; i++) {
-        span unit = { text.data + edges[i], edges[i + 1] - edges[i] };
-        ends e = ends_of(unit);
-        if (!is_firm(e.first) || !is_firm(e.last)) return STATUS_OK;
-        if ((i == 1 || i == 2) &&
-            added_may_cross(w->t, ends_of((span){ text.data + edges[1], at - edges[1] }).last,
-                            ends_of((span){ text.data + at, edges[3] - at }).first))
-            return STATUS_OK;
-        TRY(see(w, unit, &becomes[i], &holds));
+        TRY(see(w, (span){ text.data + edges[i], edges[i + 1] - edges[i] }, &becomes[i], &holds));
         if (!holds) return STATUS_OK;
     }
     uint32_t a = becomes[1].last, b = becomes[2].first;
