@@ -146,11 +146,11 @@ static void what_can_not_be_cut(void **state) {
     (void)state;
     static const char *const kinds[] = { "albert_bytes", "bert",   "clip",   "deepseek", "gemma", "gpt2",
                                          "llama2_first", "llama2", "prefix", "t5",       "xlmr" };
-    static const char *const chinese[] = { "\u96ea", "\u51b7", "\u8aad", "\u6c34" }, *const wide[] = {
-        "\ufdfa"
-    };
+    static const char *const chinese[] = { "\u96ea", "\u51b7", "\u8aad", "\u6c34" },
+                             *const wide[] = { "\ufdfa" }, *const marked[] = { "e\u0301" };
     tokens_unbroken("snow.jsonl", chinese, 4, 700000);
     tokens_unbroken("wide.jsonl", wide, 1, 150000);
+    tokens_unbroken("marks.jsonl", marked, 1, 700000);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         tokens_model("m", kinds[k]);
         for (int i = 0; i < 2; i++) {
@@ -161,17 +161,17 @@ static void what_can_not_be_cut(void **state) {
         }
     }
     tokens_model("m", "xlmr");
-    tokens_make("m", "snow.jsonl", "", "all.safetensors");
+    tokens_make("m", "marks.jsonl", "", "all.safetensors");
     device_runtime own = device_runtime_reserve(1);
     uint64_t program = own.code + own.threads;
     char call[256], memory[64];
     snprintf(call, sizeof call,
-             "tokenize m --data snow.jsonl --out few.safetensors --memory %llu --threads 1 --quiet",
+             "tokenize m --data marks.jsonl --out few.safetensors --memory %llu --threads 1 --quiet",
              (unsigned long long)(program + (10 << 20)));
-    assert_true(command_says(call, 3, "snow.jsonl, record 3: "));
+    assert_true(command_says(call, 3, "marks.jsonl, record 3: "));
     assert_true(command_says(call, 3, "no room for more; making tokens with one thread takes "));
     snprintf(memory, sizeof memory, "--memory %llu", (unsigned long long)(program + (60 << 20)));
-    tokens_make("m", "snow.jsonl", memory, "few.safetensors");
+    tokens_make("m", "marks.jsonl", memory, "few.safetensors");
     command_shell("cmp all.safetensors few.safetensors");
 }
 
@@ -431,12 +431,12 @@ static void long_paths_leave_the_reason(void **state) {
             length += (size_t)sprintf(path + length, "%0*zu/", FOLDER, length);
             mkdir(path, 0777);
         }
-        link_into(path, length, "chats.jsonl"), link_into(path, length, "snow.jsonl");
+        link_into(path, length, "chats.jsonl"), link_into(path, length, "marks.jsonl");
         path[length] = 0;
         snprintf(call, sizeof call, "tokenize raises --data %schats.jsonl --out bad.safetensors", path);
         assert_true(command_says(call, 2, "no users here"));
         snprintf(call, sizeof call,
-                 "tokenize m --data %ssnow.jsonl --out bad.safetensors --quiet --threads 1 --memory %llu",
+                 "tokenize m --data %smarks.jsonl --out bad.safetensors --quiet --threads 1 --memory %llu",
                  path, least);
         assert_true(command_says(call, 3, "no room for more; making tokens with one thread takes "));
         assert_true(command_says(call, 3, ", and --memory is "));
