@@ -24,7 +24,7 @@ sanitized_alone+='|options|texts|status|emit|readers|gaps|hard_configs|bad_input
 sanitized_alone+='|llama_cpp|libraries|published|besides|hours|documents|parquet|packed_samples|template|tokenizer'
 sanitized_alone+='|tokenize|token_files|token_runs|labelled|export|windows|fill|mixing|tool_chats|learned_tokens|bpe'
 sanitized_alone+='|document_cuts|token_details|token_identity|token_there|token_stops|token_writer|going_on'
-sanitized_alone+='|wanted_tokens|folders|signals|pattern_scan|own_data|making))$'
+sanitized_alone+='|wanted_tokens|folders|signals|pattern_scan|own_data|making|word_windows))$'
 
 sanitize=yes
 for option; do
