@@ -287,6 +287,7 @@ static void print_json(output *out, const listener *l, const generate_result *r)
     json_put_number(&w, "tokens_per_second", rate(r->new_tokens, r->seconds_new));
     json_begin_object(&w, "predicted");
     json_put_unsigned(&w, "peak_bytes", r->planned_bytes);
+    json_put_unsigned(&w, "language_bytes", r->language_bytes);
     json_end_object(&w);
     json_begin_object(&w, "measured");
     json_put_unsigned(&w, "peak_bytes", r->resident_peak_bytes);
@@ -311,15 +312,18 @@ static void note_beyond(output *out, const listener *l, const generate_result *r
 }
 
 static void print_end(output *out, const listener *l, const generate_result *r) {
-    char planned[UNITS_TEXT_BYTES], measured[UNITS_TEXT_BYTES];
+    char planned[UNITS_TEXT_BYTES], measured[UNITS_TEXT_BYTES], tokens[UNITS_TEXT_BYTES];
     uint32_t cut = 0;
     for (uint32_t i = 0; i < l->prompts->count; i++) cut += r->texts[i].end == GENERATE_CONTEXT;
     if (cut) output_add(out, "%u text%s as long as the model's context\n", cut, cut == 1 ? " is" : "s are");
     note_beyond(out, l, r);
     if (r->at_once > 1) output_add(out, "%u texts at once, ", r->at_once);
-    output_add(out, "%lld tokens, %.0f a second; memory %s, planned %s\n", (long long)r->new_tokens,
+    output_add(out, "%lld tokens, %.0f a second; memory %s, planned %s", (long long)r->new_tokens,
                rate(r->new_tokens, r->seconds_new), units_bytes_text(r->resident_peak_bytes, measured),
                units_bytes_text(r->planned_bytes, planned));
+    bool much = r->language_bytes > r->planned_bytes / 100; /* that of bytes is next to nothing */
+    if (much) output_add(out, ", %s of it the tokenizer's", units_bytes_text(r->language_bytes, tokens));
+    output_add(out, "\n");
     output_flush(out);
 }
 

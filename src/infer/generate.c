@@ -146,7 +146,7 @@ static status plan_rows(generation *g, uint32_t rows) {
     plan_close(&g->plan);
     TRY(compose_decode(&run, &g->pinned, &g->plan));
     g->row_count = rows;
-    g->result->planned_bytes = g->plan.peak_bytes;
+    g->result->planned_bytes = g->plan.peak_bytes, g->result->language_bytes = g->held_most;
     return STATUS_OK;
 }
 

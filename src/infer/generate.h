@@ -60,7 +60,8 @@ typedef struct {
     int64_t known_tokens;               /* of prompts one after the other: were not computed again */
     double seconds_prompt, seconds_new; /* while no text had a new token yet; after that */
     uint64_t planned_bytes, resident_peak_bytes;
-    int64_t learned; /* positions that its folder says were learned; 0: all, as far as is known */
+    uint64_t language_bytes; /* of planned_bytes: what makes text into tokens and back */
+    int64_t learned;         /* positions that its folder says were learned; 0: all, as far as is known */
 } generate_result;
 
 /* STATUS_INVALID for a wrong directory, option or prompt, STATUS_NO_FIT when the plan is beyond the budget:

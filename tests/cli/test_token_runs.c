@@ -213,7 +213,7 @@ static uint64_t read_along(const char *data, reading *r) {
 static void progress_goes_on_where_it_was(void **state) {
     (void)state;
     static const char *const data[] = { "many.jsonl", "pairs.jsonl", "chats_many.jsonl" };
-    static const char *const names[] = { "messages", "role", "content" }, *const snow[] = { "\u96ea" };
+    static const char *const names[] = { "messages", "role", "content" }, *const marked[] = { "e\u0301" };
     tokens_model("m", "gpt2");
     tokens_pairs("pairs.jsonl", 30000, 4);
     tokens_chats("chats_many.jsonl", 30000, names, 3);
@@ -227,8 +227,8 @@ static void progress_goes_on_where_it_was(void **state) {
         assert_int_equal(on.last, bytes);
     }
     tokens_model("m", "xlmr");
-    tokens_unbroken("snow.jsonl", snow, 1, 700000);
-    command_shell("rm -f r.safetensors*; cat many.jsonl snow.jsonl > grown.jsonl");
+    tokens_unbroken("marks.jsonl", marked, 1, 700000);
+    command_shell("rm -f r.safetensors*; cat many.jsonl marks.jsonl > grown.jsonl");
     reading again = { 0 };
     uint64_t bytes = read_along("grown.jsonl", &again);
     assert_true(again.grown > 0);

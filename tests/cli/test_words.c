@@ -29,6 +29,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds, TIMES = 40 };
 
 typedef struct {
     uint32_t size;  /* of the vocabulary */
+    uint64_t bytes; /* of its tables */
     uint32_t first; /* ids of the sentence begin so */
     size_t count;
 } learned;
@@ -47,7 +48,7 @@ static learned write_ids(const char *kind, const char *to) {
     if (tokenizer_open(&source, &t) != STATUS_OK) fail_msg("%s", status_message());
     assert_int_equal(tokenizer_work_open(t, &w), STATUS_OK);
     assert_int_equal(tokenizer_encode(t, w, SENTENCE, strlen(SENTENCE), true, &ids), STATUS_OK);
-    learned l = { tokenizer_size(t), ids.id[0], ids.count };
+    learned l = { tokenizer_size(t), tokenizer_bytes(t), ids.id[0], ids.count };
     command_write_ids(to, ids.id, ids.count, TIMES);
     close(file);
     tokenizer_work_close(w);
@@ -89,6 +90,9 @@ static void what_it_says_is_text(void **state) {
             fail_msg("%s: '%s' goes on after 'Dès'", kinds[i], said);
         assert_true(command_number(&d, "prompt_tokens") >= 1 && command_number(&d, "prompt_tokens") < 12);
         assert_true(command_number(&d, "measured.peak_bytes") <= command_number(&d, "predicted.peak_bytes"));
+        assert_true(command_number(&d, "predicted.language_bytes") > (double)l.bytes);
+        assert_true(command_number(&d, "predicted.language_bytes") <
+                    command_number(&d, "predicted.peak_bytes"));
         json_close(&d);
     }
 }
