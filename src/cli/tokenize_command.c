@@ -1,5 +1,4 @@
 /* snug tokenize: documents into one file of tokens. */
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -126,21 +125,10 @@ static void print_json(output *out, const tokenize_plan *p, const tokenize_resul
 
 _Static_assert((int)OPTION_LIST_MOST <= (int)SOURCE_PATHS, "as many --data as may be given have room");
 
-/* A disk that is full is no reason to begin anew: what was written is kept. */
-static status say_goes_on(status result) {
-    static const int full[] = { ENOSPC, EDQUOT, EFBIG };
-    bool said = false;
-    for (size_t i = 0; i < sizeof full / sizeof *full; i++)
-        said = said || strstr(status_message(), strerror(full[i]));
-    if (result != STATUS_FAILED || !said) return result;
-    return status_set(result, "%s; make room, and the same command goes on from there", status_message());
-}
-
 static status make(tokenize *making, cli_streams *streams, const tokenize_options *t, tokenize_result *r) {
     bool shows = streams->people.file;
     if (shows) print_plan(&streams->people, tokenize_planned(making), t->out);
-    status result = tokenize_run(making, r);
-    if (result != STATUS_OK) return say_goes_on(result);
+    TRY(tokenize_run(making, r));
     if (shows) print_result(&streams->people, r, t->out);
     return STATUS_OK;
 }

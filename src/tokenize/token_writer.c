@@ -38,8 +38,11 @@ static status name_files(token_writer *w) {
     return all ? STATUS_OK : status_set(STATUS_FAILED, "%s: no memory for the names beside it", w->path);
 }
 
+/* What was written is kept, also where the disk is full. */
 static status cannot(const char *what, const char *path) {
-    return status_set(STATUS_FAILED, "cannot %s %s: %s", what, path, strerror(errno));
+    bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+    return status_set(STATUS_FAILED, "cannot %s %s: %s%s", what, path, strerror(errno),
+                      full ? "; make room, and the same command goes on from there" : "");
 }
 
 static bool is_used(const token_writer *w, int i) { return i != LEARNED || w->masks; }
