@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "io/scratch.h"
+#include "text/in_windows.h"
 #include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/tokenizer_internal.h"
 
@@ -184,38 +185,6 @@ static size_t make_text(const kind *k, char *text, uint64_t *random) {
     return n;
 }
 
-/* All ids together are those of the whole text. How many windows were used before the last one, which grow by
- * less than `more` bytes behind the first `least`. */
-static uint32_t compare(const tokenizer *t, tokenizer_work *w, tokenizer_text all, uint32_t least,
-                        uint32_t more, uint64_t *random) {
-    static uint32_t whole[ROWS];
-    tokenizer_document d = { 0 };
-    tokenizer_ids ids;
-    size_t count, done = 0, held = 0, at = 0;
-    uint32_t used = 0;
-    const char *text = all.data;
-    size_t bytes = all.bytes;
-    if (tokenizer_encode(t, w, text, bytes, false, &ids) != STATUS_OK) fail_msg("%s", status_message());
-    count = ids.count;
-    memcpy(whole, ids.id, count * sizeof *whole);
-    for (bool last = false; !last; at += d.used, held -= d.used) {
-        held += least + scratch_random(random) % more;
-        last = held >= bytes - at;
-        if (last) held = bytes - at;
-        char *alone = malloc(held); /* so that what is read behind it is seen */
-        memcpy(alone, text + at, held);
-        if (tokenizer_encode_window(t, w, &d, (tokenizer_window){ alone, held, last }, &ids) != STATUS_OK)
-            fail_msg("%s", status_message());
-        free(alone);
-        assert_true(d.used <= held && done + ids.count <= count);
-        if (ids.count) assert_memory_equal(ids.id, whole + done, ids.count * sizeof *whole);
-        done += ids.count;
-        used += !last && d.used > 0;
-    }
-    assert_int_equal(done, count);
-    return used;
-}
-
 static void cuts_do_not_show(void **unused) {
     (void)unused;
     static char text[TEXT];
@@ -226,8 +195,10 @@ static void cuts_do_not_show(void **unused) {
         uint32_t used = 0;
         assert_int_equal(tokenizer_work_open(t, &w), STATUS_OK);
         for (int round = 0; round < 20; round++)
-            used +=
-                compare(t, w, (tokenizer_text){ text, make_text(&kinds[i], text, &random) }, 1, 400, &random);
+            used += in_windows(t, w,
+                               &(in_windows_options){ { text, make_text(&kinds[i], text, &random) }, 1, 400 },
+                               &random)
+                        .windows;
         if ((used > 0) != kinds[i].cuts) fail_msg("kind %zu: %u windows were used early", i, used);
         tokenizer_work_close(w);
         tokenizer_close(t);
@@ -254,7 +225,7 @@ static void ends_of_rows_say_what_merges(void **unused) {
             size_t letters = 2 + scratch_random(&random) % 299, at = scratch_random(&random) % 52;
             for (; letters > 0 && n < ROWS; letters--) text[n++] = row[at++ % 52];
         }
-        used += compare(t, w, (tokenizer_text){ text, ROWS }, 500, 9000, &random);
+        used += in_windows(t, w, &(in_windows_options){ { text, ROWS }, 500, 9000 }, &random).windows;
     }
     assert_true(used > 0);
     tokenizer_work_close(w);

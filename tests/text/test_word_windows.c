@@ -16,41 +16,17 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "io/scratch.h"
+#include "text/in_windows.h"
 #include "text/tokenizer/tokenizer.h"
 
 enum { TEXT = 40000, JSON = 64 << 10 };
 
 /* ---- windows ---- */
 
-/* All ids together are those of the whole text. How much of it was used before the last window. */
+/* How much of the text was used before the last window. */
 static size_t compare(const tokenizer *t, tokenizer_work *w, const char *text, size_t bytes, uint32_t step,
                       uint64_t *random) {
-    static uint32_t whole[20 * TEXT];
-    tokenizer_document d = { 0 };
-    tokenizer_ids ids;
-    size_t count, done = 0, held = 0, at = 0, early = 0;
-    if (tokenizer_encode(t, w, text, bytes, false, &ids) != STATUS_OK) fail_msg("%s", status_message());
-    count = ids.count;
-    assert_true(count <= sizeof whole / sizeof *whole);
-    if (count) memcpy(whole, ids.id, count * sizeof *whole);
-    for (bool last = false; !last; at += d.used, held -= d.used) {
-        held += 1 + scratch_random(random) % step;
-        last = held >= bytes - at;
-        if (last) held = bytes - at;
-        char *alone = malloc(held); /* so that what is read behind it is seen */
-        assert_non_null(alone);
-
-        memcpy(alone, text + at, held);
-        if (tokenizer_encode_window(t, w, &d, (tokenizer_window){ alone, held, last }, &ids) != STATUS_OK)
-            fail_msg("%s", status_message());
-        free(alone);
-        assert_true(d.used <= held && done + ids.count <= count);
-        if (ids.count) assert_memory_equal(ids.id, whole + done, ids.count * sizeof *whole);
-        done += ids.count;
-        if (!last) early += d.used;
-    }
-    assert_int_equal(done, count);
-    return early;
+    return in_windows(t, w, &(in_windows_options){ { text, bytes }, 1, step }, random).bytes;
 }
 
 static size_t make_text(const char *const *words, uint32_t count, size_t room, char *text, uint64_t *random) {
