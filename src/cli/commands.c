@@ -45,9 +45,8 @@ const cli_command cli_commands[] = {
       .about =
           "Plans the run, then trains MODEL on --data and writes it to --out as a Hugging Face directory. "
           "What does not fit is refused before the first step. Ctrl-C finishes the step and saves; a second "
-          "one stops at once. Where the model has a tokenizer.json tokens are made of text first; elsewhere "
-          "text "
-          "is read as bytes.",
+          "one stops at once. Where the model has a tokenizer.json, tokens are made of text first; "
+          "elsewhere text is read as bytes.",
       .examples = { { "snug train char-small --data book.txt --out model --steps 500", "a first run" },
                     { "snug train char-small --data book.txt --out model --batch 64 --memory 96MiB",
                       "a batch that plain training would not fit" },

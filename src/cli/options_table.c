@@ -186,8 +186,8 @@ static const option rows[] = {
       .help =
           "text, JSON lines, files of snug tokenize, token ids or .npy: a file, or a folder of files; "
           "where the model has a tokenizer, train makes tokens of text, CSV, Parquet and arrays of JSON too, "
-          "and others want them made; given several times all are mixed: each gives the share of the "
-          "samples that its weight says, or without weights comes once an epoch" },
+          "and the other commands want them made by snug tokenize; given several times all are mixed: each "
+          "gives the share of the samples that its weight says, or without weights comes once an epoch" },
     { .name = "data",
       .hint = "PATH",
       .kind = OPTION_LIST,

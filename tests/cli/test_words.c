@@ -73,6 +73,17 @@ static learned make_model(const char *kind) {
     return l;
 }
 
+/* People are told what the tokenizer takes where that is some of the plan. */
+static void people_see_the_tokenizer(void **state) {
+    (void)state;
+    make_model(kinds[0]);
+    assert_true(command_says("generate known --prompt D --tokens 1", 0, " of it the tokenizer's\n"));
+    command_result r = command_run("generate known --data-kind bytes --prompt D --tokens 1");
+    assert_int_equal(r.exit, 0);
+    assert_false(command_has_words(r.err, "tokenizer"));
+    command_free(&r);
+}
+
 /* It goes on with the sentence, letter for letter. */
 static void what_it_says_is_text(void **state) {
     (void)state;
@@ -155,6 +166,7 @@ static void what_cannot_be_read_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_it_says_is_text),
+        cmocka_unit_test(people_see_the_tokenizer),
         cmocka_unit_test(it_ends_where_the_model_says_so),
         cmocka_unit_test(a_letter_may_be_cut_by_the_end),
         cmocka_unit_test(what_cannot_be_read_is_refused),
