@@ -661,9 +661,22 @@ static void test_kinds_of_characters(void **state) {
     }
 }
 
+/* The one that is kept is given up where it ends, on both sides. */
+static void test_stretches_of_characters(void **state) {
+    (void)state;
+    unicode_stretch up = { 0 }, down = { 0 };
+    for (uint32_t c = 0; c < 0x110000; c++) {
+        uint32_t other = 0x110000 - 1 - c;
+        if (unicode_near(&up, c) != unicode_of(c)) fail_msg("U+%04X is taken for another kind", c);
+        if (unicode_near(&down, other) != unicode_of(other))
+            fail_msg("U+%04X is taken for another kind", other);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds_of_characters),
+        cmocka_unit_test(test_stretches_of_characters),
         cmocka_unit_test(test_goldens),
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_wrong_files),
