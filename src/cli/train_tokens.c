@@ -76,8 +76,8 @@ static status look_at_all(const options *o, bool *any) {
 /* An option of making tokens, where none are made. */
 static status refuse_option(const options *o, const char *why) {
     if (!o->of_documents) return STATUS_OK;
-    return status_set(STATUS_INVALID, "--%s is of documents that tokens are made of: %s", o->of_documents,
-                      why);
+    return status_set(STATUS_INVALID, "--%s says how tokens are made, and none are made here: %s",
+                      o->of_documents, why);
 }
 
 /* All data are tokens already, or not there, which whoever opens them says. */
