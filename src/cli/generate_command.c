@@ -321,7 +321,7 @@ static void print_end(output *out, const listener *l, const generate_result *r) 
     output_add(out, "%lld tokens, %.0f a second; memory %s, planned %s", (long long)r->new_tokens,
                rate(r->new_tokens, r->seconds_new), units_bytes_text(r->resident_peak_bytes, measured),
                units_bytes_text(r->planned_bytes, planned));
-    bool much = r->language_bytes > r->planned_bytes / 100; /* that of bytes is next to nothing */
+    bool much = r->language_bytes > 64 << 10; /* that of bytes is next to nothing */
     if (much) output_add(out, ", %s of it the tokenizer's", units_bytes_text(r->language_bytes, tokens));
     output_add(out, "\n");
     output_flush(out);
