@@ -33,7 +33,10 @@ want libzstd-dev pkg-config --exists libzstd
 want libsnappy-dev pkg-config --exists snappy
 for extra; do
     case $extra in
-    tests) want libcmocka-dev pkg-config --exists cmocka ;;
+    tests)
+        want libcmocka-dev pkg-config --exists cmocka
+        want g++ command -v g++
+        ;;
     *) want "$extra" installed "$extra" ;;
     esac
 done

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum {
+typedef enum dtype {
     DTYPE_NONE = 0,
     DTYPE_F32,
     DTYPE_F64,
@@ -28,10 +28,7 @@ enum {
 
 /* Of one element; 0 for DTYPE_NONE. */
 static inline uint32_t dtype_bytes(dtype t) {
-    static const uint8_t bytes[DTYPE_COUNT] = {
-        [DTYPE_F32] = 4,  [DTYPE_F64] = 8, [DTYPE_I32] = 4, [DTYPE_F16] = 2,
-        [DTYPE_BF16] = 2, [DTYPE_I8] = 1,  [DTYPE_U8] = 1,
-    };
+    static const uint8_t bytes[DTYPE_COUNT] = { 0, 4, 8, 4, 2, 2, 1, 1 }; /* in the order above */
     return bytes[t];
 }
 const char *dtype_name(dtype t); /* "f32" */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 static inline uint32_t hash_bytes(const void *bytes, size_t count) {
-    const uint8_t *b = bytes;
+    const uint8_t *b = (const uint8_t *)bytes;
     uint32_t hash = 2166136261u;
     for (size_t i = 0; i < count; i++) hash = (hash ^ b[i]) * 16777619u;
     return hash;

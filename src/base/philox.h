@@ -7,17 +7,20 @@
 
 #include <stdint.h>
 
+#include "base/vector.h"
+
 typedef struct {
     uint32_t word[4];
 } philox_block;
 
-static inline philox_block philox_draw(uint64_t seed, philox_block counter) {
+VECTOR_INLINE philox_block philox_draw(uint64_t seed, philox_block counter) {
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
     philox_block c = counter;
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c.word[0], p1 = (uint64_t)0xCD9E8D57u * c.word[2];
-        c = (philox_block){ { (uint32_t)(p1 >> 32) ^ c.word[1] ^ k0, (uint32_t)p1,
-                              (uint32_t)(p0 >> 32) ^ c.word[3] ^ k1, (uint32_t)p0 } };
+        philox_block next = { { (uint32_t)(p1 >> 32) ^ c.word[1] ^ k0, (uint32_t)p1,
+                                (uint32_t)(p0 >> 32) ^ c.word[3] ^ k1, (uint32_t)p0 } };
+        c = next;
         k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
     }
     return c;
@@ -29,16 +32,15 @@ typedef struct {
 } philox_key;
 
 /* The word for one element of one sample (sample counted within the micro-batch). */
-static inline uint32_t philox_word(const philox_key *key, uint32_t stream, uint32_t sample,
+VECTOR_INLINE uint32_t philox_word(const philox_key *key, uint32_t stream, uint32_t sample,
                                    uint64_t element) {
     uint64_t seed = (uint64_t)key->seed_high << 32 | key->seed_low;
-    philox_block b = philox_draw(
-        seed, (philox_block){ { (uint32_t)(element >> 2), key->first_sample + sample, key->step, stream } });
-    return b.word[element & 3];
+    philox_block counter = { { (uint32_t)(element >> 2), key->first_sample + sample, key->step, stream } };
+    return philox_draw(seed, counter).word[element & 3];
 }
 
 /* Uniform in (0,1). */
-static inline float philox_uniform(uint32_t word) { return ((float)(word >> 8) + 0.5f) * 0x1p-24f; }
+VECTOR_INLINE float philox_uniform(uint32_t word) { return ((float)(word >> 8) + 0.5f) * 0x1p-24f; }
 
 /* Normal numbers (Box-Muller): elements first .. first + n - 1 of an endless list, `first` being even. For
  * initial weights. */

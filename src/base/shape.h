@@ -7,7 +7,7 @@
 
 enum { SHAPE_MAX_RANK = 4 };
 
-typedef struct {
+typedef struct shape {
     int64_t dim[SHAPE_MAX_RANK];
     uint32_t rank;
 } shape;
@@ -35,7 +35,7 @@ static inline shape shape_of_rows(const shape *s) {
     if (rows.rank > 1)
         rows.rank--;
     else
-        rows = SHAPE(1);
+        rows.dim[0] = 1, rows.rank = 1;
     return rows;
 }
 

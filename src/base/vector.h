@@ -1,5 +1,6 @@
 /* Compiles a function for several instruction sets and picks one at load time. For loops over elements, whose
- * bits are the same in each. */
+ * bits are the same in each. And how formulas of single numbers are declared, which the kernels of every kind
+ * of device share, those that are compiled as C++ too. */
 #pragma once
 
 /* A sanitizer is not ready yet when the choice is made. */
@@ -11,4 +12,8 @@
 #else /* which does not know the levels of x86-64 */
 #define VECTOR_CLONES __attribute__((target_clones("avx512f", "fma", "default")))
 #endif
+#ifdef __CUDACC__
+#define VECTOR_INLINE static __host__ __device__ __forceinline__
+#else
 #define VECTOR_INLINE static inline __attribute__((always_inline))
+#endif

@@ -27,7 +27,7 @@ typedef uint32_t node_id;
 typedef struct op_def op_def;
 
 /* Where a value comes from and how long it stays. */
-typedef enum {
+typedef enum role {
     ROLE_ACTIVATION, /* made by a node, lives from its producer to its last reader */
     ROLE_INPUT,      /* written by the host before the program runs, dies with its last reader */
     ROLE_PARAMETER,  /* weights: persistent, shared by name between programs */
@@ -37,7 +37,7 @@ typedef enum {
 } role;
 static inline bool role_persistent(role r) { return r >= ROLE_PARAMETER; }
 
-typedef enum { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE } phase;
+typedef enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE } phase;
 
 enum {
     TENSOR_KEEP = 1,        /* read by the host after the program: alive to its end */
@@ -50,12 +50,12 @@ enum {
 };
 
 typedef struct {
-    shape shape;      /* what this rank holds */
-    shape global;     /* of the whole tensor; equal to `shape` until something is sharded */
-    int64_t offset;   /* bytes into `base` */
-    node_id producer; /* 0: comes from outside */
-    tensor_id base;   /* shares the storage of this tensor; 0: has its own */
-    uint32_t name;    /* place of the name in `bytes`; 0: none */
+    struct shape shape;  /* what this rank holds */
+    struct shape global; /* of the whole tensor; equal to `shape` until something is sharded */
+    int64_t offset;      /* bytes into `base` */
+    node_id producer;    /* 0: comes from outside */
+    tensor_id base;      /* shares the storage of this tensor; 0: has its own */
+    uint32_t name;       /* place of the name in `bytes`; 0: none */
     uint8_t dtype, role, flags;
     bool away;        /* waits outside of the memory of the device that computes, and passes through it in
                          pieces while a step needs it (lower/pieces.h). Where, the plan says */
@@ -74,8 +74,8 @@ enum { SITE_NONE = -1 };
 
 typedef struct {
     array tensors, nodes, edges, bytes;
-    phase phase;  /* given to the nodes that are added */
-    int32_t site; /* likewise */
+    enum phase phase; /* given to the nodes that are added */
+    int32_t site;     /* likewise */
     status failed;
     graph_room room;   /* a node beyond it fails */
     graph_size parent; /* at least as large as any graph that it was made from */
@@ -95,7 +95,7 @@ tensor_id graph_no_memory(graph *g);
 
 static inline tensor *graph_tensor(const graph *g, tensor_id t) { return (tensor *)g->tensors.data + t; }
 static inline node *graph_node(const graph *g, node_id n) { return (node *)g->nodes.data + n; }
-static inline tensor_id *graph_edges(const graph *g) { return g->edges.data; }
+static inline tensor_id *graph_edges(const graph *g) { return (tensor_id *)g->edges.data; }
 static inline tensor_id node_in(const graph *g, const node *n, uint32_t i) {
     return i < n->in_count ? graph_edges(g)[n->in + i] : 0;
 }
@@ -121,9 +121,9 @@ static inline dtype graph_gradient_dtype(const graph *g, tensor_id t) {
 /* A value that comes from outside. Persistent ones need a name, unique in the graph. */
 typedef struct {
     const char *name;
-    shape shape;
-    dtype dtype;
-    role role;
+    struct shape shape;
+    enum dtype dtype;
+    enum role role;
     uint8_t flags;
 } graph_source;
 tensor_id graph_add_source(graph *g, const graph_source *source);

@@ -46,8 +46,8 @@ typedef struct {
 /* A buffer as kernels see it. Absent optional inputs have data NULL and dtype DTYPE_NONE. */
 typedef struct {
     void *data;
-    shape shape;
-    dtype dtype;
+    struct shape shape;
+    enum dtype dtype;
 } op_arg;
 
 /* One call of a kernel: everything is bound, sized and planned before. */
@@ -62,7 +62,7 @@ typedef struct {
 } op_call;
 
 static inline const op_arg *op_in(const op_call *c, uint32_t i) {
-    static const op_arg absent;
+    static const op_arg absent = { 0, { { 0 }, 0 }, DTYPE_NONE };
     return i < c->in_count ? &c->in[i] : &absent;
 }
 
@@ -88,8 +88,8 @@ enum { OP_CASE_INPUTS = 12 };
 typedef struct {
     const char *name;
     struct {
-        dtype dtype; /* DTYPE_NONE: absent; DTYPE_F32 is replaced by f64 for gradient checks */
-        shape shape;
+        enum dtype dtype; /* DTYPE_NONE: absent; DTYPE_F32 is replaced by f64 for gradient checks */
+        struct shape shape;
         double low, high; /* uniform in between; integers in [low, high) */
     } in[OP_CASE_INPUTS];
     const void *attributes;

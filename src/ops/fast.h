@@ -60,13 +60,14 @@ typedef struct {
 
 static inline void fast_piece(void *context, int64_t tile, int thread) {
     (void)thread;
-    const fast_work *w = context;
+    const fast_work *w = (const fast_work *)context;
     int64_t first = tile * w->piece, last = first + w->piece < w->n ? first + w->piece : w->n;
     w->body(w->call, first, last);
 }
 
 static inline void fast_for(const op_call *c, int64_t n, int64_t piece, fast_body body) {
-    threads_for((n + piece - 1) / piece, fast_piece, &(fast_work){ c, body, n, piece });
+    fast_work work = { c, body, n, piece };
+    threads_for((n + piece - 1) / piece, fast_piece, &work);
 }
 
 static inline void fast_for_elements(const op_call *c, fast_body body) {

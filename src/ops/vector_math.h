@@ -5,13 +5,14 @@
  * q(r), q fitted (minimax, relative error 3e-9). */
 #pragma once
 
+#include <math.h>
 #include <stdint.h>
 
 #include "base/vector.h"
 
 /* a * b + c, rounded once: an instruction where the processor has one, elsewhere the C library's word for it.
  */
-VECTOR_INLINE float vector_fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+VECTOR_INLINE float vector_fused(float a, float b, float c) { return fmaf(a, b, c); }
 
 /* exp(x) for x up to 88.37: the same bits as vector_exp. Chains of dependent operations are kept short, for
  * it is their length that takes the time: the polynomial is added up in pairs. */
@@ -44,7 +45,9 @@ VECTOR_INLINE float vector_sigmoid(float x) { return 1.0f / (1.0f + vector_exp(-
  * a row more than once read it from memory in their first pass and would leave the memory idle in the others,
  * so every pass asks for some lines of what comes next. */
 enum { VECTOR_LINE = 16 };
+#ifndef __CUDACC__
 VECTOR_INLINE void vector_fetch(const float *x) { __builtin_prefetch(x); }
+#endif
 
 /* Sums in a fixed order that the compiler vectorises: element i goes to lane i % VECTOR_LANES as long as all
  * lanes have one, what is left over is summed on its own, and the lanes are added as a tree. Write the inner

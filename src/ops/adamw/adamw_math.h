@@ -20,5 +20,6 @@ VECTOR_INLINE adamw_element adamw_update(const adamw_step *f, adamw_element x, f
     float mean = x.m + f->fresh1 * (d - x.m);
     float square = f->beta2 * x.v + f->fresh2 * (d * d);
     float w = f->decay * x.w - f->step * (mean / (sqrtf(square) * f->grow + f->eps));
-    return (adamw_element){ w, mean, square };
+    adamw_element y = { w, mean, square };
+    return y;
 }

@@ -4,7 +4,7 @@
 #include "ir/op.h"
 
 typedef struct {
-    shape shape;
+    struct shape shape;
 } reshape_attributes;
 
 extern const op_def op_reshape; /* x -> y (attributes' shape), a view of x */

@@ -5,7 +5,7 @@
 #include "ir/op.h"
 
 typedef struct {
-    shape shape; /* of the result */
+    struct shape shape; /* of the result */
 } sum_backward_attributes;
 
 extern const op_def op_sum;          /* x, accumulator? (1) must -> (1) */
