@@ -3,7 +3,12 @@
 #include <string.h>
 
 /* The best first: that is what "auto" means. */
-static const device *const all[] = { &device_cpu };
+static const device *const all[] = {
+    &device_cpu,
+#ifdef SNUG_CUDA_EMULATED
+    &device_emulated,
+#endif
+};
 
 const device *device_default(void) { return all[0]; }
 

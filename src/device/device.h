@@ -37,7 +37,7 @@ typedef enum { LANE_COMPUTE, LANE_COPY, LANE_COUNT } device_lane;
 
 /* Whose memory a plan's tensors live in, and who computes on them. Plan, lowering and executor are handed
  * one; nobody asks which it is. What it offers is all that they need of it. */
-typedef enum { DEVICE_CPU } device_kind; /* of its kernels */
+typedef enum { DEVICE_CPU, DEVICE_CUDA } device_kind; /* of its kernels */
 typedef struct device device;
 struct device {
     const char *name;
@@ -67,8 +67,13 @@ struct device {
     void (*copy)(const device *d, void *to, const void *from, uint64_t bytes);
     uint64_t (*mark)(const device *d, device_lane l);
     void (*after)(const device *d, device_lane l, device_lane other, uint64_t event);
+
+    /* Only of a device that is emulated: before (`begins`) and after a kernel of the host's, which runs where
+     * the device has none. NULL: there has to be one. */
+    void (*host)(const device *d, bool begins);
 };
 extern const device device_cpu;
+extern const device device_emulated; /* where it is built: SNUG_CUDA=EMULATED */
 
 const device *device_default(void); /* the best there is */
 /* By the name that --device takes: "cpu", or "auto" for the best that there is. */

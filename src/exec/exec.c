@@ -112,11 +112,17 @@ void exec_begin(exec *e, const bound_program *b) {
     if (e->transfer) transfer_begin(e->transfer, b->plan);
 }
 
+void exec_call(const device *d, const lower_step *step, const op_call *call) {
+    if (step->by_host) d->host(d, true);
+    step->kernel->run(call);
+    if (step->by_host) d->host(d, false);
+}
+
 void exec_step(exec *e, const bound_program *b, uint32_t step) {
     if (e->transfer && pieces_step(&b->plan->program, step))
         transfer_run(e->transfer, step, &b->calls[step]);
     else
-        b->plan->program.steps[step].kernel->run(&b->calls[step]);
+        exec_call(e->plan->device, &b->plan->program.steps[step], &b->calls[step]);
 }
 
 static void run_calls(exec *e, bound_program *b) {

@@ -43,6 +43,8 @@ struct exec {
 
 /* Runs one step of program b. */
 void exec_step(exec *e, const bound_program *b, uint32_t step);
+/* Calls the kernel of a step, with these arguments. */
+void exec_call(const device *d, const lower_step *step, const op_call *call);
 /* Before the first of them. */
 void exec_begin(exec *e, const bound_program *b);
 

@@ -2,9 +2,11 @@
 
 #include "base/memory.h"
 #include "base/units.h"
+#include "exec/exec_internal.h"
 #include "exec/transfer_mover.h"
 
 struct transfer {
+    const device *device;
     const plan_program *plan;        /* the program that runs, or ran last */
     const transfer_mover *functions; /* of the mover */
     void *mover;
@@ -49,7 +51,7 @@ status transfer_open(const plan *p, char *slots, char *host, transfer **out) {
     transfer *t = *out = memory_new(1, sizeof *t);
     if (!t) return status_set(STATUS_FAILED, "no memory to move state");
     t->slots = slots + (PIECES_PAGE - (uintptr_t)slots % PIECES_PAGE) % PIECES_PAGE;
-    t->slot_bytes = p->slot_bytes, t->slot_count = p->slots;
+    t->device = p->device, t->slot_bytes = p->slot_bytes, t->slot_count = p->slots;
     uint32_t sides = 0;
     for (uint32_t k = 0; k < p->program_count; k++) sides = most_sides(&p->programs[k].program, sides);
     t->args = memory_new(sides, sizeof *t->args);
@@ -108,7 +110,7 @@ void transfer_run(transfer *t, uint32_t step, const op_call *call) {
         read_ahead(t);
         t->functions->compute_after(t->mover, t->used + 1);
         pieces_call(p, &x, call, slot_of(t, t->used), t->args, &part);
-        p->steps[step].kernel->run(&part);
+        exec_call(t->device, &p->steps[step], &part);
         give(t, &x, t->used++, true);
     }
     t->done = step + 1;

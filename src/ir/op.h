@@ -83,6 +83,13 @@ typedef struct {
     void (*run)(const op_call *c);    /* computes; cannot fail, allocate, log or wait */
 } op_kernel;
 
+/* A list of kernels for GPUs, where they are built. */
+#ifdef SNUG_CUDA
+#define OP_CUDA(list) list
+#else
+#define OP_CUDA(list) NULL
+#endif
+
 /* One test case: what the inputs are. */
 enum { OP_CASE_INPUTS = 12 };
 typedef struct {
@@ -129,6 +136,7 @@ struct op_def {
     const op_update *update;   /* of an optimizer's update whose state has rules (ir/update.h); else NULL */
     const op_row_sum *row_sum; /* ir/row_sum.h; else NULL */
     const op_kernel *cpu;      /* of each kind of device, a list of its own */
+    const op_kernel *cuda;     /* NULL: none, or not built */
     const op_case *cases;      /* end with name NULL */
 };
 

@@ -27,20 +27,34 @@ void lower_call(const graph *g, const node *n, const device *d, op_arg *args, op
 static const op_kernel *kernels_of(const op_def *op, device_kind kind) {
     switch (kind) {
     case DEVICE_CPU: return op->cpu;
+    case DEVICE_CUDA: return op->cuda;
     }
     return NULL;
 }
 
 const device *lower_device(const lower_options *o) { return o->device ? o->device : device_default(); }
 
+/* The first that takes the call; NULL: none does. */
+static const op_kernel *first_of(const op_kernel *k, const op_call *call) {
+    while (k && k->name && k->accepts && !k->accepts(call)) k++;
+    return k && k->name ? k : NULL;
+}
+
 static const op_kernel *pick(const op_call *call, const op_def *op, const lower_options *o) {
-    const op_kernel *k = kernels_of(op, lower_device(o)->kind);
     if (o->reference) {
+        const op_kernel *k = op->cpu;
         while (k[0].name && k[1].name) k++;
         return k;
     }
-    while (k->name && k->accepts && !k->accepts(call)) k++;
-    return k;
+    const device *d = lower_device(o);
+    const op_kernel *k = first_of(kernels_of(op, d->kind), call);
+    return k || !d->host ? k : first_of(op->cpu, call);
+}
+
+/* Of which kind of device is the kernel? */
+static bool is_of(const op_kernel *k, const op_kernel *list) {
+    while (list && list->name && list != k) list++;
+    return list == k;
 }
 
 static status lower_node(const lower_options *o, const graph *g, node_id id, lower_step *step) {
@@ -53,10 +67,14 @@ static status lower_node(const lower_options *o, const graph *g, node_id id, low
     lower_call(g, n, lower_device(o), args, &call);
     const op_kernel *k = pick(&call, n->op, o);
     status result = STATUS_OK;
-    if (!k->name) {
-        result = status_set(STATUS_INVALID, "no kernel of %s takes these inputs", n->op->name);
+    const device *d = lower_device(o);
+    bool by_host = k && !is_of(k, kernels_of(n->op, d->kind));
+    if (!k || (by_host && !d->host)) {
+        result = status_set(STATUS_INVALID, "no kernel of %s takes these inputs on the device %s",
+                            n->op->name, d->name);
     } else {
         *step = (lower_step){ .node = id,
+                              .by_host = by_host,
                               .kernel = k,
                               .scratch_bytes = k->scratch ? k->scratch(&call, o->threads) : 0 };
     }

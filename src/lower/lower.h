@@ -8,6 +8,7 @@
 
 typedef struct {
     node_id node;
+    bool by_host; /* the kernel is the host's, on a device that has none (device.host) */
     const op_kernel *kernel;
     uint64_t scratch_bytes;
     double seconds; /* predicted */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/threads.h"
+#include "device/cuda/emulate_order.h"
 #include "harness_case.h"
 #include "ops/reference.h"
 
@@ -202,6 +203,56 @@ static void check_kernel(harness_place *p, const harness_case *h, const op_kerne
     threads_set(1);
 }
 
+/* ---- kernels for GPUs, emulated ---- */
+
+#ifdef SNUG_CUDA_EMULATED
+
+/* The kernel that the CPU would run; NULL: only its reference takes the call. */
+static const op_kernel *fast_of(const op_def *op, const op_call *empty) {
+    const op_kernel *k = op->cpu;
+    while (k->name && k->accepts && !k->accepts(empty)) k++;
+    return k == harness_reference(op) ? NULL : k;
+}
+
+/* Like any other kernel; in every order of threads; and with the bits of the CPU's fast kernel. */
+static void check_twin(harness_place *p, const harness_case *h, const op_kernel *k, const op_call *empty,
+                       const bound *expected) {
+    static const char *const orders[EMULATE_ORDERS] = { "forward", "reversed", "shuffled" };
+    const op_kernel *fast = fast_of(p->op, empty);
+    check_kernel(p, h, k, expected);
+    bound b;
+    if (!bind(&b, p, h, ALIAS_NONE, 0, expected)) {
+        harness_fail(p, "no memory");
+        return;
+    }
+    run_bound(p, fast ? fast : k, &b, expected);
+    for (int order = EMULATE_FORWARD; order < EMULATE_ORDERS; order++) {
+        char what[128];
+        snprintf(what, sizeof what, "%s, threads %s, beside %s", k->name, orders[order],
+                 fast ? fast->name : "itself");
+        p->kernel = what;
+        emulate_order_set((emulate_order)order);
+        check_again(p, h, k, &b, ALIAS_NONE, 0);
+    }
+    emulate_order_set(EMULATE_FORWARD);
+    unbind(&b);
+}
+
+static void check_twins(harness_place *p, const harness_case *h, const op_call *empty,
+                        const bound *expected) {
+    for (const op_kernel *k = p->op->cuda; k && k->name; k++)
+        if (!k->accepts || k->accepts(empty)) check_twin(p, h, k, empty, expected);
+}
+
+#else
+
+static void check_twins(harness_place *p, const harness_case *h, const op_call *empty,
+                        const bound *expected) {
+    (void)p, (void)h, (void)empty, (void)expected;
+}
+
+#endif
+
 void harness_check_kernels(harness_place *p, const harness_case *h) {
     const op_kernel *reference = harness_reference(p->op);
     bound expected;
@@ -218,5 +269,6 @@ void harness_check_kernels(harness_place *p, const harness_case *h) {
     run_bound(p, reference, &expected, NULL);
     for (const op_kernel *k = p->op->cpu; k->name; k++)
         if (!k->accepts || k->accepts(&empty.call)) check_kernel(p, h, k, &expected);
+    check_twins(p, h, &empty.call, &expected);
     unbind(&expected);
 }

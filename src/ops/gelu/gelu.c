@@ -39,6 +39,7 @@ const op_def op_gelu = { .name = "gelu",
                          .grad = grad,
                          .cost = cost,
                          .cpu = gelu_cpu,
+                         .cuda = OP_CUDA(gelu_cuda),
                          .cases = cases };
 
 static const op_case backward_cases[] = {
@@ -79,4 +80,5 @@ const op_def op_gelu_backward = { .name = "gelu_backward",
                                   .infer = unary_infer_backward,
                                   .cost = backward_cost,
                                   .cpu = gelu_backward_cpu,
+                         .cuda = OP_CUDA(gelu_backward_cuda),
                                   .cases = backward_cases };

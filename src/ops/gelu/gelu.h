@@ -12,5 +12,6 @@ extern const op_def op_gelu;          /* x -> y; y may live in x */
 extern const op_def op_gelu_backward; /* x, dy -> dx; dx may live in either */
 
 extern const op_kernel gelu_cpu[], gelu_backward_cpu[];
+extern const op_kernel gelu_cuda[], gelu_backward_cuda[];
 
 tensor_id gelu_apply(graph *g, tensor_id x, bool tanh);

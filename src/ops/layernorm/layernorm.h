@@ -26,6 +26,7 @@ extern const op_def op_layernorm; /* x, gamma (C), beta? (C) -> y, mean, rstd; y
 extern const op_def op_layernorm_backward;
 
 extern const op_kernel layernorm_cpu[], layernorm_backward_cpu[];
+extern const op_kernel layernorm_cuda[], layernorm_backward_cuda[];
 
 tensor_id layernorm_apply(graph *g, tensor_id x, tensor_id gamma, tensor_id beta, float eps);
 tensor_id layernorm_backward_apply(graph *g, layernorm_backward_inputs in);

@@ -30,6 +30,7 @@ typedef struct {
 
 extern const op_def op_matmul;
 extern const op_kernel matmul_cpu[];
+extern const op_kernel matmul_cuda[];
 
 tensor_id matmul_apply(graph *g, const matmul_inputs *in);
 

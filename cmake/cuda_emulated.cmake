@@ -1,0 +1,10 @@
+# The emulated GPU: kernels are C++, compiled for this machine, since it is this one that runs them: fused multiply-adds
+# are an instruction then, and three times faster.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
+enable_language(CXX)
+add_compile_definitions(SNUG_CUDA SNUG_CUDA_EMULATED)
+set(SNUG_CUDA_OPTIONS -std=gnu++17 -march=native -Wno-unknown-pragmas -Wno-missing-field-initializers)
+set_source_files_properties(${SNUG_CUDA_SOURCES} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++;${SNUG_CUDA_OPTIONS}")
+file(GLOB emulation CONFIGURE_DEPENDS src/device/cuda/*.cpp)
+set_source_files_properties(${emulation} PROPERTIES COMPILE_OPTIONS "${SNUG_CUDA_OPTIONS}")
+list(APPEND SNUG_CUDA_SOURCES ${emulation})

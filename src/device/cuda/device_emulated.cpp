@@ -1,0 +1,262 @@
+/* Memory and lanes of the emulated GPU (device_emulated.h). */
+#include "device/cuda/device_emulated.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <deque>
+#include <vector>
+
+extern "C" {
+#include "base/units.h"
+}
+#include "device/cuda/emulate_lanes.h"
+
+emulated_counts emulated_seen;
+
+namespace {
+
+/* ---- memory ---- */
+
+const uint64_t PAGE = 4096;
+std::vector<device_pool> pools;
+
+void open_pools(bool yes) {
+    for (const device_pool &p : pools)
+        if (mprotect(p.data, p.bytes, yes ? PROT_READ | PROT_WRITE : PROT_NONE) != 0) abort();
+}
+
+bool is_ours(const void *at) {
+    for (const device_pool &p : pools)
+        if ((const char *)at >= (char *)p.data && (const char *)at < (char *)p.data + p.bytes) return true;
+    return false;
+}
+
+status open_pool(const device *, device_pool *p, uint64_t bytes) {
+    *p = {};
+    uint64_t size = units_align(bytes ? bytes : 1, PAGE);
+    void *data = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+        return status_set(STATUS_NO_FIT, "the machine refuses %llu bytes for the emulated device",
+                          (unsigned long long)size);
+    *p = { data, size };
+    pools.push_back(*p);
+    emulated_seen.open_bytes += bytes;
+    if (emulated_seen.open_bytes > emulated_seen.most_bytes)
+        emulated_seen.most_bytes = emulated_seen.open_bytes;
+    return STATUS_OK;
+}
+
+void close_pool(const device *, device_pool *p) {
+    for (size_t i = 0; p->data && i < pools.size(); i++)
+        if (pools[i].data == p->data) {
+            munmap(p->data, p->bytes);
+            pools.erase(pools.begin() + (long)i);
+        }
+    if (pools.empty()) emulated_seen.open_bytes = 0;
+    *p = {};
+}
+
+/* ---- lanes ---- */
+
+struct event {
+    device_lane lane;
+    uint64_t number; /* so many operations of that lane are done */
+};
+
+struct operation {
+    std::vector<event> after;
+    emulate::launch_shape shape;    /* of a kernel, */
+    void (*thread)(const void *);   /* or NULL: */
+    std::vector<char> arguments;
+    void *to;                       /* a copy, */
+    const void *from;               /* or NULL: a fill */
+    int byte;
+    uint64_t bytes;
+};
+
+struct lane {
+    std::deque<operation> waiting;
+    uint64_t given, done;
+    std::vector<event> next; /* what the next operation waits for */
+};
+
+lane lanes[LANE_COUNT];
+bool running;
+emulated_pace pace;
+uint64_t random_state = 1;
+
+bool is_done(const event &e) { return lanes[e.lane].done >= e.number; }
+
+bool may_run(const lane &l) {
+    if (l.waiting.empty()) return false;
+    for (const event &e : l.waiting.front().after)
+        if (!is_done(e)) return false;
+    return true;
+}
+
+void run_one(lane &l) {
+    operation o = std::move(l.waiting.front());
+    l.waiting.pop_front();
+    open_pools(true);
+    if (o.thread)
+        emulate::run(o.shape, o.thread, o.arguments.data());
+    else if (o.from)
+        memcpy(o.to, o.from, o.bytes);
+    else
+        memset(o.to, o.byte, o.bytes);
+    open_pools(false);
+    l.done++;
+}
+
+/* One operation of the lane, and before it all that it waits for. */
+void advance(lane &l, int depth) {
+    if (depth > LANE_COUNT * 8 || l.waiting.empty()) {
+        fprintf(stderr, "emulated GPU: lanes wait for each other, or for what nobody gives\n");
+        abort();
+    }
+    for (const event e : std::vector<event>(l.waiting.front().after))
+        while (!is_done(e)) advance(lanes[e.lane], depth + 1);
+    run_one(l);
+}
+
+unsigned draw(unsigned n) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(random_state >> 33) % n;
+}
+
+/* What the pace has run before anybody waits. */
+void run_ahead() {
+    for (bool more = pace == EMULATED_EAGER; more;) {
+        more = false;
+        for (lane &l : lanes)
+            if (may_run(l)) run_one(l), more = true;
+    }
+    while (pace == EMULATED_RANDOM && draw(3) == 0) {
+        lane &l = lanes[draw(LANE_COUNT)];
+        if (may_run(l)) run_one(l);
+    }
+}
+
+void drain(lane &l) {
+    while (!l.waiting.empty()) advance(l, 0);
+}
+
+void drain_all() {
+    while (pace == EMULATED_RANDOM && (!lanes[0].waiting.empty() || !lanes[1].waiting.empty())) {
+        lane &l = lanes[draw(LANE_COUNT)];
+        if (!l.waiting.empty()) advance(l, 0);
+    }
+    bool copies_first = pace == EMULATED_LATE_KERNELS;
+    drain(lanes[copies_first ? LANE_COPY : LANE_COMPUTE]);
+    drain(lanes[copies_first ? LANE_COMPUTE : LANE_COPY]);
+}
+
+void give(device_lane which, operation &&o) {
+    assert(running);
+    lane &l = lanes[which];
+    o.after.swap(l.next);
+    l.waiting.push_back(std::move(o));
+    l.given++;
+    run_ahead();
+}
+
+/* ---- the device ---- */
+
+void put(const device *, void *to, const void *from, uint64_t bytes) {
+    assert(lanes[0].waiting.empty() && lanes[1].waiting.empty());
+    open_pools(true);
+    memcpy(to, from, bytes);
+    open_pools(false);
+    emulated_seen.put_bytes += bytes;
+}
+
+void get(const device *, void *to, const void *from, uint64_t bytes) {
+    assert(lanes[0].waiting.empty() && lanes[1].waiting.empty());
+    open_pools(true);
+    memcpy(to, from, bytes);
+    open_pools(false);
+    emulated_seen.got_bytes += bytes;
+}
+
+void begin(const device *) { running = true; }
+
+void end(const device *) {
+    drain_all();
+    running = false;
+}
+
+void host(const device *, bool begins) {
+    assert(running);
+    if (begins) drain(lanes[LANE_COMPUTE]), emulated_seen.by_host++;
+    open_pools(begins);
+}
+
+void fill(const device *, void *at, int byte, uint64_t bytes) {
+    assert(is_ours(at));
+    operation o = {};
+    o.to = at, o.byte = byte, o.bytes = bytes;
+    give(LANE_COMPUTE, std::move(o));
+}
+
+void copy(const device *, void *to, const void *from, uint64_t bytes) {
+    assert(is_ours(to) != is_ours(from));
+    operation o = {};
+    o.to = to, o.from = from, o.bytes = bytes;
+    emulated_seen.copies++, emulated_seen.copied_bytes += bytes;
+    give(LANE_COPY, std::move(o));
+}
+
+uint64_t mark(const device *, device_lane l) { return lanes[l].given; }
+
+void after(const device *, device_lane l, device_lane other, uint64_t number) {
+    assert(l != other && number <= lanes[other].given);
+    lanes[l].next.push_back({ other, number });
+}
+
+/* As slow as the processor that emulates it, so that plans with and without it choose alike. */
+device_rates rates(const device *, int threads) {
+    device_rates r = device_rates_default(threads);
+    r.copied = r.file_read;
+    snprintf(r.source, sizeof r.source, "built-in table of the processor that emulates it");
+    return r;
+}
+
+uint64_t available(const device *) { return device_available(); }
+
+/* No context and no code are on it. */
+uint64_t reserve(const device *) { return 1 << 20; }
+uint64_t beside(const device *) { return 0; }
+
+device emulated() {
+    device d = {};
+    d.name = "emulated", d.kind = DEVICE_CUDA, d.capability = 90, d.apart = true;
+    d.rates = rates, d.available = available, d.reserve = reserve, d.beside = beside;
+    d.open = open_pool, d.close = close_pool, d.put = put, d.get = get;
+    d.begin = begin, d.end = end, d.host = host, d.fill = fill;
+    d.copy = copy, d.mark = mark, d.after = after;
+    return d;
+}
+
+} // namespace
+
+extern "C" {
+extern const device device_emulated;
+const device device_emulated = emulated();
+}
+
+void emulated_pace_set(emulated_pace p, uint64_t seed) { pace = p, random_state = seed; }
+
+bool emulate::lanes_take(const launch_shape &shape, void (*thread)(const void *), const void *arguments,
+                         size_t bytes) {
+    if (!running) return false;
+    operation o = {};
+    o.shape = shape, o.thread = thread;
+    o.arguments.assign((const char *)arguments, (const char *)arguments + bytes);
+    emulated_seen.launches++;
+    give(LANE_COMPUTE, std::move(o));
+    return true;
+}

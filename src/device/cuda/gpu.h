@@ -1,0 +1,38 @@
+/* The language of kernels for GPUs: CUDA itself where nvcc compiles, its emulation on the CPU elsewhere
+ * (emulate.h). A kernel is written once. What it may use beyond plain C++ stands here and in emulate.h.
+ *
+ *   GPU_LAUNCH(kernel, blocks, threads, shared, ...)   threads of a block may meet: in barriers and shuffles
+ *   GPU_LAUNCH_APART(kernel, blocks, threads, ...)     they never do, and need no shared memory
+ *   GPU_SHARED(type, name)                             all of the block's shared memory, and the only way to it
+ *
+ * A kernel's name is put in parentheses where it is an instance of a template: GPU_LAUNCH((f<float>), ...).
+ * Launches are put on the lane of kernels, in order; arguments are copied when a launch is made. */
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+
+extern "C" cudaStream_t device_cuda_stream(void); /* of the device that runs plans: its lane of kernels */
+
+#define GPU_LAUNCH(kernel, blocks, threads, shared, ...)                                                     \
+    GPU_NAME kernel<<<blocks, threads, shared, device_cuda_stream()>>>(__VA_ARGS__)
+#define GPU_LAUNCH_APART(kernel, blocks, threads, ...)                                                       \
+    GPU_NAME kernel<<<blocks, threads, 0, device_cuda_stream()>>>(__VA_ARGS__)
+#define GPU_NAME(...) __VA_ARGS__
+#define GPU_SHARED(type, name)                                                                               \
+    extern __shared__ __align__(16) unsigned char gpu_shared_bytes[];                                        \
+    type *name = (type *)gpu_shared_bytes
+#else
+#include "device/cuda/emulate.h"
+#endif
+
+#define GPU_INLINE static __device__ __forceinline__
+#define GPU_MEMBER static __device__ __forceinline__ /* of a struct that names a formula */
+
+enum { GPU_WARP = 32, GPU_BLOCK = 256 /* threads, where nothing speaks for another number */ };
+
+/* How many blocks of `each` cover n. */
+static inline unsigned gpu_blocks(int64_t n, int64_t each) { return (unsigned)((n + each - 1) / each); }

@@ -1,0 +1,88 @@
+/* What kernels for GPUs share: numbers as they are stored, and loops over elements. Kernels compute in f32, as
+ * the CPU's fast ones do, and read and write f32, f16 and bf16. */
+#pragma once
+
+#include "device/cuda/gpu.h"
+
+extern "C" {
+#include "ir/op.h"
+}
+#include "base/half.h"
+
+/* The floats of an argument. Its type is known when the kernel runs, and is the same for all threads of a
+ * launch. `data` is NULL where the argument is absent. */
+struct cuda_span {
+    void *data;
+    int32_t type;
+
+    __device__ __forceinline__ float get(int64_t i) const {
+        if (type == DTYPE_F32) return ((const float *)data)[i];
+        uint16_t bits = ((const uint16_t *)data)[i];
+        return type == DTYPE_BF16 ? half_from_bf16(bits) : half_from_f16(bits);
+    }
+    __device__ __forceinline__ void set(int64_t i, float x) const {
+        if (type == DTYPE_F32)
+            ((float *)data)[i] = x;
+        else
+            ((uint16_t *)data)[i] = type == DTYPE_BF16 ? half_to_bf16(x) : half_to_f16(x);
+    }
+};
+
+static inline cuda_span cuda_span_of(const op_arg *x) { return { x->data, (int32_t)x->dtype }; }
+static inline cuda_span cuda_in(const op_call *c, uint32_t i) { return cuda_span_of(op_in(c, i)); }
+static inline cuda_span cuda_out(const op_call *c, uint32_t o) { return cuda_span_of(&c->out[o]); }
+
+/* An optional input of one element, read where it is. */
+GPU_INLINE float cuda_number(const cuda_span &x, float absent) { return x.data ? x.get(0) : absent; }
+
+/* No float of 64 bits: only references compute in those. */
+static inline bool cuda_accepts(const op_call *c) {
+    for (uint32_t i = 0; i < c->in_count; i++)
+        if (c->in[i].dtype == DTYPE_F64) return false;
+    for (uint32_t o = 0; o < c->out_count; o++)
+        if (c->out[o].dtype == DTYPE_F64) return false;
+    return true;
+}
+
+/* The list of kernels that the op's header declares, for its field `cuda`. */
+#define CUDA_KERNELS(list, ...)                                                                              \
+    extern "C" {                                                                                             \
+    const op_kernel list[] = { __VA_ARGS__, {} };                                                            \
+    }
+
+/* ---- elements ---- */
+
+/* Elements of a thread, GPU_BLOCK apart: neighbours read neighbours, and some reads are under way at once. */
+enum { CUDA_EACH = 4 };
+
+template <class F> __global__ void __launch_bounds__(GPU_BLOCK) cuda_each_kernel(F f, int64_t n) {
+    int64_t first = (int64_t)blockIdx.x * (GPU_BLOCK * CUDA_EACH) + threadIdx.x;
+#pragma unroll
+    for (int k = 0; k < CUDA_EACH; k++)
+        if (first + k * GPU_BLOCK < n) f(first + k * GPU_BLOCK);
+}
+
+/* f(i) for i = 0 .. n-1, in any order. f is copied to the device: what it holds are numbers and addresses. */
+template <class F> static void cuda_each(int64_t n, const F &f) {
+    if (n > 0) GPU_LAUNCH_APART((cuda_each_kernel<F>), gpu_blocks(n, GPU_BLOCK * CUDA_EACH), GPU_BLOCK, f, n);
+}
+
+/* y[i] = F::of(x[i]). */
+template <class F> struct cuda_map_one {
+    cuda_span x, y;
+    __device__ __forceinline__ void operator()(int64_t i) const { y.set(i, F::of(x.get(i))); }
+};
+template <class F> static void cuda_map(const op_call *c) {
+    cuda_map_one<F> f = { cuda_in(c, 0), cuda_out(c, 0) };
+    cuda_each(shape_elements(&c->out[0].shape), f);
+}
+
+/* y[i] = F::of(a[i], b[i]). */
+template <class F> struct cuda_map_two {
+    cuda_span a, b, y;
+    __device__ __forceinline__ void operator()(int64_t i) const { y.set(i, F::of(a.get(i), b.get(i))); }
+};
+template <class F> static void cuda_map2(const op_call *c) {
+    cuda_map_two<F> f = { cuda_in(c, 0), cuda_in(c, 1), cuda_out(c, 0) };
+    cuda_each(shape_elements(&c->out[0].shape), f);
+}

@@ -1,0 +1,72 @@
+/* Sums over rows in the CPU's order (ops/row_tiles.h): shares of 32 rows, one row after the other; eight shares to
+ * a tile; tile after tile onto the accumulator. A block takes a tile of rows and 32 columns, a warp a share of it. */
+#pragma once
+
+#include "ops/cuda.h"
+
+extern "C" {
+#include "ops/row_tiles.h"
+}
+
+enum { CUDA_TILE_SHARES = THREADS_ROW_TILE / ROW_TILES_SHARE };
+static_assert(CUDA_TILE_SHARES * GPU_WARP == GPU_BLOCK, "a warp for each share");
+
+/* tiles (tile, sum, column). f.add(row, column, sum[COUNT]) adds what a row has. */
+template <class F, int COUNT>
+__global__ void __launch_bounds__(GPU_BLOCK) cuda_tiles_kernel(F f, int64_t rows, int64_t width, float *tiles) {
+    GPU_SHARED(float, shares); /* (share, sum, lane) */
+    int lane = (int)threadIdx.x % GPU_WARP, share = (int)threadIdx.x / GPU_WARP;
+    int64_t column = (int64_t)blockIdx.x * GPU_WARP + lane, tile = blockIdx.y;
+    int64_t first = tile * THREADS_ROW_TILE + share * ROW_TILES_SHARE, last = first + ROW_TILES_SHARE;
+    float sum[COUNT];
+    for (int s = 0; s < COUNT; s++) sum[s] = 0;
+    for (int64_t row = first; row < last && row < rows && column < width; row++) f.add(row, column, sum);
+    for (int s = 0; s < COUNT; s++) shares[(share * COUNT + s) * GPU_WARP + lane] = sum[s];
+    __syncthreads();
+    if (share >= COUNT || column >= width) return;
+    float whole = 0;
+    for (int i = 0; i < CUDA_TILE_SHARES && tile * THREADS_ROW_TILE + i * ROW_TILES_SHARE < rows; i++)
+        whole += shares[(i * COUNT + share) * GPU_WARP + lane];
+    tiles[(tile * COUNT + share) * width + column] = whole;
+}
+
+/* Where a sum goes, in f32. */
+struct cuda_tiles_sum {
+    const float *accumulator; /* (width); NULL: zeros; may be `out` */
+    float *out;               /* (width); NULL: not wanted */
+};
+
+struct cuda_tiles_gather {
+    const float *tiles;
+    int64_t count, width;
+    int32_t sums;
+    cuda_tiles_sum to[ROW_TILES_SUMS];
+
+    __device__ __forceinline__ void operator()(int64_t i) const {
+        int64_t s = i / width, column = i % width;
+        const cuda_tiles_sum *into = &to[s];
+        if (!into->out) return;
+        float sum = into->accumulator ? into->accumulator[column] : 0;
+        for (int64_t t = 0; t < count; t++) sum = sum + tiles[(t * sums + s) * width + column];
+        into->out[column] = sum;
+    }
+};
+
+static inline uint64_t cuda_tiles_scratch(int64_t rows, int64_t width, int count) {
+    return (uint64_t)((rows + THREADS_ROW_TILE - 1) / THREADS_ROW_TILE * width * count) * sizeof(float);
+}
+
+/* The call's scratch is used from its start, cuda_tiles_scratch bytes of it. */
+template <int COUNT, class F>
+static void cuda_tiles(const op_call *c, const F &f, int64_t rows, int64_t width,
+                       const cuda_tiles_sum (&to)[COUNT]) {
+    static_assert(COUNT <= ROW_TILES_SUMS, "room for so many");
+    int64_t tiles = (rows + THREADS_ROW_TILE - 1) / THREADS_ROW_TILE;
+    float *scratch = (float *)c->scratch;
+    if (rows > 0)
+        GPU_LAUNCH((cuda_tiles_kernel<F, COUNT>), dim3(gpu_blocks(width, GPU_WARP), (unsigned)tiles), GPU_BLOCK,
+                   GPU_BLOCK * COUNT * sizeof(float), f, rows, width, scratch);
+    cuda_tiles_gather gather = { scratch, tiles, width, COUNT, {} };
+    for (int s = 0; s < COUNT; s++) gather.to[s] = to[s];
+    cuda_each(width * COUNT, gather);
+}
