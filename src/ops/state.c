@@ -1,12 +1,12 @@
 #include "ops/state.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
+#include "ops/state_math.h"
 
 /* ---- the map ---- */
 
@@ -117,34 +117,14 @@ bool state_is_narrow(const op_call *c, const op_state *s, uint32_t count) {
 
 _Static_assert(FAST_PIECE % STATE_BLOCK == 0, "threads take whole blocks");
 
-/* What a place among the map's values that are not negative stands for, as the map says it and without
- * looking there: vectors read eight times as fast as they look up. Value i of n, which is a power of two, in
- * the decade from 10^-t is 10^-t (0.1 + 0.9 (i + 1/2) / n) = (2n + 18i + 9) / (2n 10^t), and here both are
- * whole numbers that an f32 holds, so the quotient is rounded once. */
-VECTOR_INLINE float value_at(int32_t place, bool positive) {
-    int32_t number = place + positive; /* n + i, as the decades before have n values together, or one less */
-    uint32_t power = half_bits((float)number) & 0x7f800000u;
-    int32_t t = 7 + 127 + positive - (int32_t)(power >> 23);
-    float n = half_float(power);
-    float ten = (t & 1 ? 10.0f : 1.0f) * (t & 2 ? 100.0f : 1.0f) * (t & 4 ? 10000.0f : 1.0f);
-    float value = (18 * (float)number - 16 * n + 9) / (2 * n * ten);
-    value = t > 0 ? value : 1;
-    return place > 0 ? value : 0;
-}
-
 VECTOR_CLONES static void decode_signed(const uint8_t *restrict codes, float scale, int64_t n,
                                         float *restrict x) {
-    enum { ZERO = STATE_CODES / 2 - 1 };
-    for (int64_t i = 0; i < n; i++) {
-        int32_t place = codes[i] - ZERO;
-        float size = value_at(place < 0 ? -place : place, false);
-        x[i] = scale * (place < 0 ? -size : size);
-    }
+    for (int64_t i = 0; i < n; i++) x[i] = scale * state_decoded(codes[i], false);
 }
 
 VECTOR_CLONES static void decode_positive(const uint8_t *restrict codes, float scale, int64_t n,
                                           float *restrict x) {
-    for (int64_t i = 0; i < n; i++) x[i] = scale * value_at(codes[i], true);
+    for (int64_t i = 0; i < n; i++) x[i] = scale * state_decoded(codes[i], true);
 }
 
 static void load(const op_call *c, const op_state *s, int64_t first, int64_t n, float *x) {
@@ -172,63 +152,14 @@ VECTOR_CLONES static float largest_of(const float *x, int64_t n) {
     return largest;
 }
 
-/* Decade d of the map has FEWEST << d values, from 10^(d-7) to 10^(d-6). */
-enum { DECADES = 7 };
-
-/* By decade, for the map with a sign (FEWEST 1) and the one without (2): where it ends, halfway between its
- * last value and the next decade's first; its number of values; how many there are per unit. */
-#define BORDER(end, n)                                                                                       \
-    (float)((end) * (0.5 * (0.1 + 0.9 * ((n)-0.5) / (n)) + 5 * (0.1 + 0.9 * 0.5 / (2.0 * (n)))))
-#define SLOPE(end, n) (float)((n) / (0.9 * (end)))
-#define EACH(X, f)                                                                                           \
-    {                                                                                                        \
-        X(1e-6, (f)), X(1e-5, (f)*2), X(1e-4, (f)*4), X(1e-3, (f)*8), X(1e-2, (f)*16), X(1e-1, (f)*32),      \
-            X(1e0, (f)*64)                                                                                   \
-    }
-static const float borders[2][DECADES] = { EACH(BORDER, 1), EACH(BORDER, 2) };
-static const float slopes[2][DECADES] = { EACH(SLOPE, 1), EACH(SLOPE, 2) };
-
-/* Where 0 <= x <= 1 stands among the map's values that are not negative, counted from 0: in its decade, and
- * there at its place. Both are computed, as looking through the map takes much longer. */
-VECTOR_INLINE int32_t place_of(float x, bool positive) {
-    float fewest = positive ? 2 : 1, count = fewest * 64, slope = slopes[positive][DECADES - 1];
-    for (int d = DECADES - 2; d >= 0; d--) {
-        bool below = x < borders[positive][d];
-        count = below ? fewest * (float)(1 << d) : count;
-        slope = below ? slopes[positive][d] : slope;
-    }
-    float place = x * slope - count * (1.0f / 9);
-    place = place > 0 ? place : 0; /* NaN ends here */
-    place = place < count - 1 ? place : count - 1;
-    return (int32_t)place + (int32_t)(count - fewest) + 1;
-}
-
 /* The nearest values; `inverse`: of the block's scale. */
 VECTOR_CLONES static void encode_signed(const float *x, float inverse, int64_t n, uint8_t *codes) {
-    enum { ZERO = 127, LAST = 127 }; /* the code of 0; the place before that of 1 */
-    const float small = 0.5f * maps[0][ZERO + 1], large = 0.5f * maps[0][ZERO + LAST] + 0.5f;
-    for (int64_t i = 0; i < n; i++) {
-        float size = fabsf(x[i]) * inverse;
-        int32_t place = place_of(size, false);
-        place = size > small ? place : 0;
-        int32_t above = size > large ? LAST + 1 : place;
-        codes[i] = (uint8_t)(x[i] < 0 ? ZERO - place : ZERO + above);
-    }
+    for (int64_t i = 0; i < n; i++) codes[i] = state_coded_signed(x[i], inverse);
 }
 
 VECTOR_CLONES static void encode_positive(const float *x, float inverse, int64_t n, uint8_t *codes) {
-    enum { LAST = STATE_CODES - 2 };
-    const float large = 0.5f * maps[1][LAST] + 0.5f;
-    for (int64_t i = 0; i < n; i++) {
-        float size = x[i] * inverse;
-        int32_t place = place_of(size, true);
-        place = size > large ? LAST + 1 : place;
-        codes[i] = (uint8_t)(x[i] > 0 ? place : 0);
-    }
+    for (int64_t i = 0; i < n; i++) codes[i] = state_coded_positive(x[i], inverse);
 }
-
-/* Smaller blocks are taken for zeros: the inverse of their scale may be no number. */
-static const float smallest_scale = FLT_MIN;
 
 /* Where the random bits of this call come from, for its weight (0) and its states; false: it has none. */
 static bool rounding_of(const op_call *c, const op_def *op, uint32_t which, half_random *r) {
@@ -241,26 +172,15 @@ static bool rounding_of(const op_call *c, const op_def *op, uint32_t which, half
     return true;
 }
 
-/* The lower or the upper neighbour of x among the map's values, the upper one with the probability that makes
- * the mean right; `nearest` is the code of one of them. */
-VECTOR_INLINE uint8_t drawn_code(const float *map, float x, uint8_t nearest, uint16_t bits) {
-    int32_t lower = map[nearest] > x ? nearest - 1 : nearest;
-    lower = lower > 0 ? lower : 0;
-    lower = lower < STATE_CODES - 2 ? lower : STATE_CODES - 2;
-    float part = (x - map[lower]) / (map[lower + 1] - map[lower]);
-    return (uint8_t)(lower + ((float)bits * 0x1p-16f < part));
-}
-
-VECTOR_CLONES static void draw_codes(const float *map, const float *x, float inverse, const uint16_t *bits,
+VECTOR_CLONES static void draw_codes(const bool positive, const float *x, float inverse, const uint16_t *bits,
                                      int64_t n, uint8_t *codes) {
-    for (int64_t i = 0; i < n; i++) codes[i] = drawn_code(map, x[i] * inverse, codes[i], bits[i]);
+    for (int64_t i = 0; i < n; i++) codes[i] = state_drawn(x[i] * inverse, codes[i], bits[i], positive);
 }
 
 static void store_codes(const op_call *c, const op_def *op, uint32_t which, int64_t first, int64_t n,
                         const float *x) {
     const op_state *s = &op->update->states[which - 1];
-    float largest = largest_of(x, n), scale = largest >= smallest_scale ? largest : 0;
-    float inverse = scale > 0 ? 1 / scale : 0;
+    float scale = state_scale(largest_of(x, n)), inverse = state_inverse(scale);
     uint8_t *codes = (uint8_t *)c->out[s->out].data + first;
     uint16_t bits[STATE_BLOCK];
     half_random r;
@@ -271,7 +191,7 @@ static void store_codes(const op_call *c, const op_def *op, uint32_t which, int6
         encode_signed(x, inverse, n, codes);
     if (!s->drifts || !rounding_of(c, op, which, &r)) return;
     half_draw(&r, c->first + first, n, bits);
-    draw_codes(maps[s->positive], x, inverse, bits, n, codes);
+    draw_codes(s->positive, x, inverse, bits, n, codes);
 }
 
 static void store_half(const op_call *c, const op_def *op, uint32_t which, int64_t first, int64_t n,
@@ -389,7 +309,7 @@ void state_store_reference(const op_call *c, const op_def *op, const op_state *s
     double scale = 0;
     uint32_t which = (uint32_t)(s - op->update->states) + 1;
     for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(x[i]));
-    if (scale < (double)smallest_scale) scale = 0;
+    if (scale < (double)STATE_SMALLEST_SCALE) scale = 0;
     for (int64_t i = 0; i < n && to->dtype != DTYPE_U8; i++) set_rounded(c, op, which, first + i, x[i]);
     if (to->dtype != DTYPE_U8) return;
     reference_set(&c->out[s->scales_out], first / STATE_BLOCK, scale);
@@ -400,7 +320,7 @@ void state_store_reference(const op_call *c, const op_def *op, const op_state *s
         int code = nearest_code(maps[s->positive], part);
         uint16_t bits = 0;
         if (drawn) half_draw(&r, c->first + first + i, 1, &bits);
-        if (drawn) code = drawn_code(maps[s->positive], (float)part, (uint8_t)code, bits);
+        if (drawn) code = state_drawn((float)part, (uint8_t)code, bits, s->positive);
         reference_set(to, first + i, s->positive && code == 0 && x[i] > 0 ? 1 : code);
     }
 }

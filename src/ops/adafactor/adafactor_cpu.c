@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ops/adafactor/adafactor.h"
+#include "ops/adafactor/adafactor_math.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
 #include "ops/row_tiles.h"
@@ -22,61 +23,52 @@ static void copy_state(const op_call *c) {
                    (size_t)shape_elements(&c->out[o].shape) * dtype_bytes(c->out[o].dtype));
 }
 
-/* What depends on the step only. */
+/* What depends on the step only, and sizes. */
 typedef struct {
-    double fresh;       /* of a mean: 1 - d */
-    double lr, weights; /* what stays of them: 1 - lr weight_decay */
-    double scale, eps, clip;
+    adafactor_step step;
     int64_t rows, width;
 } factors;
 
 static factors factors_of(const op_call *c) {
-    const adafactor_attributes *a = c->attributes;
     int64_t all = shape_elements(&c->in[0].shape), width = shape_last(&c->in[0].shape);
-    double lr = reference_get(op_in(c, 4), 0), t = reference_get(op_in(c, 5), 0);
-    return (factors){ .fresh = pow(t, -(double)a->decay_power),
-                      .lr = lr,
-                      .weights = 1 - lr * (double)a->weight_decay,
-                      .scale = op_in(c, 6)->data ? reference_get(op_in(c, 6), 0) : 1,
-                      .eps = (double)a->eps,
-                      .clip = (double)a->clip,
+    double lr = reference_get(op_in(c, 4), 0);
+    double scale = op_in(c, 6)->data ? reference_get(op_in(c, 6), 0) : 1;
+    return (factors){ .step = adafactor_step_of(c->attributes, lr, *(const int32_t *)c->in[5].data, scale),
                       .rows = all / width,
                       .width = width };
 }
 
-/* The learning rate of an update whose squares have this sum. */
 static double clipped_rate(const factors *f, double sum) {
-    double size = sqrt(sum / (double)(f->rows * f->width)) / f->clip;
-    return size > 1 ? f->lr / size : f->lr;
+    return adafactor_rate(&f->step, sum, (double)(f->rows * f->width));
 }
 
 /* ---- reference ---- */
 
 static double square_at(const op_call *c, const factors *f, int64_t i) {
-    double d = f->scale * reference_get(op_in(c, 1), i);
-    return d * d + f->eps;
+    double d = f->step.scale * reference_get(op_in(c, 1), i);
+    return d * d + f->step.eps;
 }
 
-static void reference_mean(const op_arg *before, const op_arg *after, int64_t i, double fresh, double mean) {
-    reference_set(after, i, (1 - fresh) * reference_get(before, i) + fresh * mean);
+static void reference_mean(const op_arg *before, const op_arg *after, int64_t i, const factors *f,
+                           double mean) {
+    reference_set(after, i, adafactor_mean(&f->step, reference_get(before, i), mean));
 }
 
 static void reference_means(const op_call *c, const factors *f) {
     int64_t rows = f->rows, width = f->width;
     if (!op_in(c, 3)->data) {
-        for (int64_t i = 0; i < width; i++)
-            reference_mean(&c->in[2], &c->out[1], i, f->fresh, square_at(c, f, i));
+        for (int64_t i = 0; i < width; i++) reference_mean(&c->in[2], &c->out[1], i, f, square_at(c, f, i));
         return;
     }
     for (int64_t i = 0; i < rows; i++) {
         double sum = 0;
         for (int64_t j = 0; j < width; j++) sum += square_at(c, f, i * width + j);
-        reference_mean(&c->in[2], &c->out[1], i, f->fresh, sum / (double)width);
+        reference_mean(&c->in[2], &c->out[1], i, f, sum / (double)width);
     }
     for (int64_t j = 0; j < width; j++) {
         double sum = 0;
         for (int64_t i = 0; i < rows; i++) sum += square_at(c, f, i * width + j);
-        reference_mean(&c->in[3], &c->out[2], j, f->fresh, sum / (double)rows);
+        reference_mean(&c->in[3], &c->out[2], j, f, sum / (double)rows);
     }
 }
 
@@ -96,14 +88,14 @@ static void adafactor_reference(const op_call *c) {
     double mean = 0, sum = 0;
     for (int64_t i = 0; i < f.rows; i++) mean += reference_get(&c->out[1], i) / (double)f.rows;
     for (int64_t i = 0; i < f.rows * f.width; i++) {
-        double d = f.scale * reference_get(op_in(c, 1), i);
+        double d = f.step.scale * reference_get(op_in(c, 1), i);
         sum += d * d / moment_at(c, i / f.width, i % f.width, mean);
     }
     double rate = clipped_rate(&f, sum);
     for (int64_t i = 0; i < f.rows * f.width; i++) {
         double d =
-            f.scale * reference_get(op_in(c, 1), i) / sqrt(moment_at(c, i / f.width, i % f.width, mean));
-        reference_set(&c->out[0], i, f.weights * reference_get(op_in(c, 0), i) - rate * d);
+            f.step.scale * reference_get(op_in(c, 1), i) / sqrt(moment_at(c, i / f.width, i % f.width, mean));
+        reference_set(&c->out[0], i, f.step.weights * reference_get(op_in(c, 0), i) - rate * d);
     }
 }
 
@@ -130,7 +122,7 @@ VECTOR_CLONES static void add_squares_of(const op_call *c, int64_t first, int64_
     factors f = factors_of(c);
     int64_t width = f.width, whole = width - width % VECTOR_LANES;
     const float *rows = c->in[2].data;
-    float *rows_out = c->out[1].data, scale = (float)f.scale;
+    float *rows_out = c->out[1].data, scale = (float)f.step.scale;
     for (int64_t i = first; i < last; i++) {
         const float *g = (const float *)c->in[1].data + i * width;
         float lane[VECTOR_LANES] = { 0 }, rest = 0;
@@ -145,8 +137,8 @@ VECTOR_CLONES static void add_squares_of(const op_call *c, int64_t first, int64_
             rest += d * d;
             sums[j] += d * d;
         }
-        double mean = (double)vector_lanes_sum(lane, rest) / (double)width + f.eps;
-        rows_out[i] = (float)((1 - f.fresh) * (double)rows[i] + f.fresh * mean);
+        double mean = (double)vector_lanes_sum(lane, rest) / (double)width + f.step.eps;
+        rows_out[i] = (float)adafactor_mean(&f.step, (double)rows[i], mean);
     }
 }
 
@@ -157,8 +149,7 @@ static void add_squares(const op_call *c, int64_t first, int64_t last, float *su
 
 /* What G is multiplied with in row i, beside its column's. */
 VECTOR_INLINE float row_scale(const sweep *s, int64_t i) {
-    double row = (double)((const float *)s->call->out[1].data)[i];
-    return (float)(s->f.scale * sqrt(s->mean / row));
+    return adafactor_row(&s->f.step, s->mean, ((const float *)s->call->out[1].data)[i]);
 }
 
 VECTOR_CLONES static void measure_rows(void *context, int64_t tile, int thread) {
@@ -189,13 +180,14 @@ VECTOR_CLONES static void update_rows(void *context, int64_t tile, int thread) {
     const sweep *s = context;
     int64_t width = s->f.width, end = (tile + 1) * s->piece;
     const float *columns = s->columns;
-    float weights = (float)s->f.weights, rate = (float)s->rate;
+    float weights = (float)s->f.step.weights, rate = (float)s->rate;
     for (int64_t i = tile * s->piece; i < end && i < s->f.rows; i++) {
         const float *g = (const float *)s->call->in[1].data + i * width;
         const float *w = (const float *)s->call->in[0].data + i * width;
         float *w_out = (float *)s->call->out[0].data + i * width, row = row_scale(s, i);
 #pragma GCC ivdep
-        for (int64_t j = 0; j < width; j++) w_out[j] = weights * w[j] - rate * (row * g[j] * columns[j]);
+        for (int64_t j = 0; j < width; j++)
+            w_out[j] = adafactor_update(weights, rate, w[j], row * g[j] * columns[j]);
     }
 }
 
@@ -217,9 +209,9 @@ static void update_matrix(sweep *s, int64_t pieces) {
                                 .sum = { { .out = s->columns } },
                                 .body = add_squares });
     for (int64_t j = 0; j < f->width; j++) {
-        double mean = (double)s->columns[j] / (double)f->rows + f->eps;
-        columns_out[j] = (float)((1 - f->fresh) * (double)columns[j] + f->fresh * mean);
-        s->columns[j] = (float)(1 / sqrt((double)columns_out[j]));
+        double mean = (double)s->columns[j] / (double)f->rows + f->step.eps;
+        columns_out[j] = (float)adafactor_mean(&f->step, (double)columns[j], mean);
+        s->columns[j] = adafactor_column(columns_out[j]);
     }
     for (int64_t i = 0; i < f->rows; i++) s->mean += (double)rows_out[i];
     s->mean /= (double)f->rows;
@@ -233,13 +225,13 @@ VECTOR_CLONES static void measure_elements(void *context, int64_t tile, int thre
     const sweep *s = context;
     const float *g = s->call->in[1].data, *moment = s->call->in[2].data;
     float *moment_out = s->call->out[1].data;
-    float scale = (float)s->f.scale, keep = (float)(1 - s->f.fresh), fresh = (float)s->f.fresh,
-          eps = (float)s->f.eps;
+    adafactor_step step = s->f.step;
+    float scale = (float)step.scale;
     int64_t i = tile * s->piece, end = i + s->piece < s->f.width ? i + s->piece : s->f.width;
     double sum = 0;
     for (; i < end; i++) {
         float square = scale * g[i] * (scale * g[i]);
-        moment_out[i] = keep * moment[i] + fresh * (square + eps);
+        moment_out[i] = adafactor_moment(&step, moment[i], square);
         sum += (double)square / (double)moment_out[i];
     }
     s->sums[tile] = sum;
@@ -250,10 +242,10 @@ VECTOR_CLONES static void update_elements(void *context, int64_t tile, int threa
     const sweep *s = context;
     const float *w = s->call->in[0].data, *g = s->call->in[1].data, *moment = s->call->out[1].data;
     float *w_out = s->call->out[0].data;
-    float weights = (float)s->f.weights, rate = (float)(s->rate * s->f.scale);
+    float weights = (float)s->f.step.weights, rate = (float)(s->rate * s->f.step.scale);
     int64_t i = tile * s->piece, end = i + s->piece < s->f.width ? i + s->piece : s->f.width;
 #pragma GCC ivdep
-    for (; i < end; i++) w_out[i] = weights * w[i] - rate * (g[i] / sqrtf(moment[i]));
+    for (; i < end; i++) w_out[i] = adafactor_update(weights, rate, w[i], g[i] / sqrtf(moment[i]));
 }
 
 static void adafactor_fast(const op_call *c) {

@@ -56,15 +56,8 @@ static void adamw_reference(const op_call *c) {
 }
 
 static adamw_step step_of(const op_call *c) {
-    factors f = factors_of(c);
-    return (adamw_step){ .decay = (float)f.decay,
-                         .step = (float)f.step,
-                         .grow = (float)(1 / f.correction),
-                         .eps = (float)f.eps,
-                         .scale = (float)f.scale,
-                         .beta2 = (float)f.beta2,
-                         .fresh1 = (float)(1 - f.beta1),
-                         .fresh2 = (float)(1 - f.beta2) };
+    return adamw_step_of(c->attributes, *(const float *)c->in[4].data, *(const int32_t *)c->in[5].data,
+                         fast_number(op_in(c, 6), 1));
 }
 
 /* ---- moments in f32 ---- */

@@ -1,39 +1,26 @@
 #include <string.h>
 
 #include "ops/add_positions/add_positions.h"
+#include "ops/add_positions/add_positions_math.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
 #include "ops/widened.h"
 
-/* Where the rows of the table stand: time t is at row first + t * step. */
-typedef struct {
-    int64_t first, step;
-} placing;
-
-static placing placing_of(const op_arg *offset, const add_positions_attributes *at) {
-    int64_t more = offset->data ? *(const int32_t *)offset->data : 0;
-    return at->still ? (placing){ at->first, 0 } : (placing){ at->first + more, 1 };
+static add_positions_place placing_forward(const op_call *c) {
+    return add_positions_place_of(c->attributes, op_in(c, 2)->data);
 }
 
-static placing placing_forward(const op_call *c) { return placing_of(op_in(c, 2), c->attributes); }
-
-static placing placing_backward(const op_call *c) {
+static add_positions_place placing_backward(const op_call *c) {
     const add_positions_backward_attributes *a = c->attributes;
-    return placing_of(op_in(c, 1), &a->at);
-}
-
-/* The nearest row of the table. */
-static int64_t row_of(int64_t position, int64_t rows) {
-    if (position < 0) return 0;
-    return position < rows ? position : rows - 1;
+    return add_positions_place_of(&a->at, op_in(c, 1)->data);
 }
 
 static void add_positions_reference(const op_call *c) {
     const op_arg *x = op_in(c, 0), *table = op_in(c, 1); /* (B,T,C), (S,C) */
-    placing p = placing_forward(c);
+    add_positions_place p = placing_forward(c);
     int64_t times = x->shape.dim[1], width = x->shape.dim[2];
     for (int64_t i = 0, n = shape_elements(&x->shape); i < n; i++) {
-        int64_t row = row_of(p.first + i / width % times * p.step, table->shape.dim[0]);
+        int64_t row = add_positions_row(&p, i / width % times, table->shape.dim[0]);
         reference_set(&c->out[0], i, reference_get(x, i) + reference_get(table, row * width + i % width));
     }
 }
@@ -41,10 +28,10 @@ static void add_positions_reference(const op_call *c) {
 VECTOR_CLONES static void add_positions_piece(const op_call *c, int64_t first, int64_t last) {
     const float *x = c->in[0].data, *table = c->in[1].data;
     float *y = c->out[0].data;
-    placing p = placing_forward(c);
+    add_positions_place p = placing_forward(c);
     int64_t times = c->in[0].shape.dim[1], width = c->in[0].shape.dim[2];
     for (int64_t i = first; i < last; i++) {
-        const float *position = table + row_of(p.first + i % times * p.step, c->in[1].shape.dim[0]) * width;
+        const float *position = table + add_positions_row(&p, i % times, c->in[1].shape.dim[0]) * width;
         for (int64_t j = 0; j < width; j++) y[i * width + j] = x[i * width + j] + position[j];
     }
 }
@@ -60,10 +47,10 @@ static void add_positions_fast(const op_call *c) {
 /* A row at a time, so that each has its own place in the table. */
 static void narrow_piece(const op_call *c, int64_t first, int64_t last) {
     float x[FAST_PART], position[FAST_PART];
-    placing p = placing_forward(c);
+    add_positions_place p = placing_forward(c);
     int64_t times = c->in[0].shape.dim[1], width = c->in[0].shape.dim[2];
     for (int64_t i = first; i < last; i++) {
-        int64_t from = row_of(p.first + i % times * p.step, c->in[1].shape.dim[0]) * width;
+        int64_t from = add_positions_row(&p, i % times, c->in[1].shape.dim[0]) * width;
         for (int64_t j = 0; j < width; j += FAST_PART) {
             int64_t n = width - j < FAST_PART ? width - j : FAST_PART;
             half_widen(c->in[0].dtype, (const uint16_t *)c->in[0].data + i * width + j, n, x);
@@ -91,16 +78,9 @@ const op_kernel add_positions_cpu[] = {
 
 /* ---- the gradient: table rows get their batch rows one after the other, so it may be cut anywhere ---- */
 
-/* The times that a row of the table gets its gradient from: from `from` up to `end`. */
-typedef struct {
-    int64_t from, end;
-} span;
-
-static span times_of(const op_call *c, int64_t row) {
-    placing p = placing_backward(c);
-    int64_t times = c->in[0].shape.dim[1], t = row - p.first;
-    if (!p.step) return t == 0 ? (span){ 0, times } : (span){ 0, 0 };
-    return t >= 0 && t < times ? (span){ t, t + 1 } : (span){ 0, 0 };
+static add_positions_span times_of(const op_call *c, int64_t row) {
+    add_positions_place p = placing_backward(c);
+    return add_positions_times(&p, row, c->in[0].shape.dim[1]);
 }
 
 static double at_row(const op_arg *x, int64_t row, int64_t column) {
@@ -114,7 +94,7 @@ static void add_positions_backward_reference(const op_call *c) {
     bool wide = dtable->dtype == DTYPE_F64;
     for (int64_t i = 0, n = shape_elements(&dtable->shape); i < n; i++) {
         double sum = accumulator->data ? reference_get(accumulator, i) : 0;
-        span at = times_of(c, i / width);
+        add_positions_span at = times_of(c, i / width);
         for (int64_t b = 0; b < batch; b++)
             for (int64_t t = at.from; t < at.end; t++)
                 sum = wide ? sum + at_row(dy, b * times + t, i % width)
@@ -129,7 +109,7 @@ static void rows_piece(const op_call *c, int64_t first, int64_t last) {
     int64_t times = s->dim[1], width = s->dim[2];
     for (int64_t row = first; row < last; row++) {
         float *to = (float *)c->out[0].data + row * width;
-        span at = times_of(c, row);
+        add_positions_span at = times_of(c, row);
         for (int64_t j = 0; j < width; j++) to[j] = accumulator ? accumulator[row * width + j] : 0;
         for (int64_t b = 0; b < s->dim[0]; b++)
             for (int64_t t = at.from; t < at.end; t++) add_part(dy + (b * times + t) * width, width, to);
@@ -154,7 +134,7 @@ static void narrow_part(const op_call *c, int64_t row, int64_t column, int64_t n
     const op_arg *dtable = &c->out[0], *accumulator = op_in(c, 2);
     const shape *s = &c->in[0].shape;
     int64_t times = s->dim[1], width = s->dim[2], place = row * width + column;
-    span at = times_of(c, row);
+    add_positions_span at = times_of(c, row);
     if (accumulator->data) memcpy(sum, widen_part(accumulator, place, n, part), (size_t)n * sizeof *sum);
     for (int64_t b = 0; b < s->dim[0]; b++)
         for (int64_t t = at.from; t < at.end; t++)

@@ -26,7 +26,7 @@ static void attention_reference(const op_call *c) {
                 attention_reference_row row = attention_reference_softmax(&v, b, h, t);
                 int64_t at = ((b * v.n.heads + h) * v.n.queries + t) * v.n.keys;
                 for (int64_t s = 0; s < v.n.keys; s++) {
-                    bool sees = attention_view_sees(&v, b, t, s);
+                    bool sees = attention_sight_sees(&v.sight, b, t, s);
                     double score = sees ? attention_reference_score(&v, b, h, t, s) : 0;
                     reference_set(&c->out[1], at + s, sees ? exp(score - row.top) / row.sum : 0);
                 }

@@ -86,11 +86,11 @@ VECTOR_CLONES static void keep_row(const attention_draw *d, const uint32_t *word
 }
 
 void attention_dropout(const attention_view *v, const attention_tile *tile, uint32_t *words, float *keep) {
-    attention_draw d = { .key = v->key,
-                         .sample = v->key.first_sample + (uint32_t)tile->b,
+    attention_draw d = { .key = *v->key,
+                         .sample = v->key->first_sample + (uint32_t)tile->b,
                          .stream = v->stream };
     for (int t = 0; t < tile->queries; t++) {
-        uint64_t element = (uint64_t)((tile->h * v->n.queries + tile->t + t) * v->n.keys + tile->s);
+        uint64_t element = attention_pair(&v->sight, tile->h, tile->t + t, tile->s);
         d.block[t] = (uint32_t)(element >> 2);
         d.place[t] = element & 3;
     }

@@ -25,10 +25,10 @@ attention_reference_row attention_reference_softmax(const attention_view *v, int
                                                     int64_t t) {
     attention_reference_row row = { -INFINITY, 0 };
     for (int64_t s = 0; s < v->n.keys; s++)
-        if (attention_view_sees(v, b, t, s))
+        if (attention_sight_sees(&v->sight, b, t, s))
             row.top = fmax(row.top, attention_reference_score(v, b, h, t, s));
     for (int64_t s = 0; s < v->n.keys; s++)
-        if (attention_view_sees(v, b, t, s))
+        if (attention_sight_sees(&v->sight, b, t, s))
             row.sum += exp(attention_reference_score(v, b, h, t, s) - row.top);
     return row;
 }
@@ -38,7 +38,7 @@ void attention_reference_mix(const attention_view *v, const int64_t bht[3], atte
     int64_t b = bht[0], h = bht[1], t = bht[2], size = v->n.size;
     for (int64_t d = 0; d < size; d++) sum[d] = 0;
     for (int64_t s = 0; s < v->n.keys; s++) {
-        if (!attention_view_sees(v, b, t, s)) continue;
+        if (!attention_sight_sees(&v->sight, b, t, s)) continue;
         double weight = exp(attention_reference_score(v, b, h, t, s) - row.top) / row.sum *
                         attention_view_keeps(v, b, h, t, s);
         int64_t at = attention_element(v, &v->v, b * v->n.keys + s, shared_head(v, h));
@@ -81,7 +81,7 @@ static void sum_slopes(const attention_reference_gradient *r, int64_t b) {
             int64_t at = attention_element(v, &r->dy, b * v->n.queries + t, h);
             double sum = r->probs ? 0 : inner(v, &r->dy, at, &r->y, at);
             for (int64_t s = 0; s < v->n.keys && r->probs; s++) {
-                if (!attention_view_sees(v, b, t, s)) continue;
+                if (!attention_sight_sees(&v->sight, b, t, s)) continue;
                 probability p = probability_of(r, b, h, t, s);
                 sum += p.value * p.slope;
             }
@@ -94,7 +94,7 @@ static void query_gradient(const attention_reference_gradient *r, int64_t b, int
     double common = r->scratch[h * v->n.queries + t], *dq = r->scratch + v->n.heads * v->n.queries;
     for (int64_t d = 0; d < v->n.size; d++) dq[d] = 0;
     for (int64_t s = 0; s < v->n.keys; s++) {
-        if (!attention_view_sees(v, b, t, s)) continue;
+        if (!attention_sight_sees(&v->sight, b, t, s)) continue;
         probability p = probability_of(r, b, h, t, s);
         double ds = p.value * (p.slope - common) * p.bend * v->scale;
         int64_t at = attention_element(v, &v->k, b * v->n.keys + s, shared_head(v, h));
@@ -111,7 +111,7 @@ static void key_gradient(const attention_reference_gradient *r, int64_t b, int64
     for (int64_t d = 0; d < v->n.size; d++) dk[d] = dv[d] = 0;
     for (int64_t h = g * group; h < (g + 1) * group; h++)
         for (int64_t t = 0; t < v->n.queries; t++) {
-            if (!attention_view_sees(v, b, t, s)) continue;
+            if (!attention_sight_sees(&v->sight, b, t, s)) continue;
             probability p = probability_of(r, b, h, t, s);
             double ds = p.value * (p.slope - r->scratch[h * v->n.queries + t]) * p.bend * v->scale;
             int64_t q = attention_element(v, &v->q, b * v->n.queries + t, h);
@@ -134,7 +134,7 @@ static void bias_gradient(const attention_reference_gradient *r, int64_t b, int6
     const attention_view *v = &r->view;
     int64_t at = (h * v->n.queries + t) * v->n.keys + s;
     double sum = b > 0 ? reference_get(r->out.bias, at) : 0;
-    if (attention_view_sees(v, b, t, s)) {
+    if (attention_sight_sees(&v->sight, b, t, s)) {
         probability p = probability_of(r, b, h, t, s);
         sum += p.value * (p.slope - r->scratch[h * v->n.queries + t]);
     }

@@ -20,7 +20,7 @@ attention_tile attention_tile_queries(const attention_view *v, int64_t b, int64_
 
 bool attention_tile_next(const attention_view *v, attention_tile *tile, int64_t from) {
     int64_t first, last;
-    attention_view_keys(v, tile->b, tile->t, tile->queries, &first, &last);
+    attention_sight_keys(&v->sight, tile->b, tile->t, tile->queries, &first, &last);
     first = first / TILE * TILE;
     if (from > first) first = from;
     if (first >= last) return false;
@@ -144,11 +144,8 @@ static int64_t clamp(int64_t x, int64_t high) { return x < 0 ? 0 : x > high ? hi
  * are not in a tile. */
 static void seen_by(const attention_view *v, const attention_tile *tile, int64_t s, int64_t *from,
                     int64_t *to) {
-    int64_t distance = s - v->offset - tile->t; /* of the key from the tile's first query */
-    int64_t low = 0, high = tile->queries;
-    if (v->causal) low = distance;
-    if (v->window && !v->causal) low = distance - v->window + 1;
-    if (v->window) high = distance + v->window;
+    int64_t low, high;
+    attention_sight_queries(&v->sight, tile->t, tile->queries, s, &low, &high);
     *from = clamp(low, tile->queries);
     *to = clamp(high, tile->queries);
 }
@@ -159,15 +156,15 @@ VECTOR_CLONES static void hide_others(const int32_t *segments, int32_t own, int 
 }
 
 void attention_tile_hide(const attention_view *v, const attention_tile *tile, float *x, float value) {
-    for (int s = 0; s < tile->keys && (v->causal || v->window); s++) {
+    for (int s = 0; s < tile->keys && (v->sight.causal || v->sight.window); s++) {
         int64_t from, to;
         seen_by(v, tile, tile->s + s, &from, &to);
         float *row = x + s * TILE;
         for (int64_t t = 0; t < from; t++) row[t] = value;
         for (int64_t t = to; t < tile->queries; t++) row[t] = value;
     }
-    if (!v->segments) return;
-    const int32_t *segments = v->segments + tile->b * v->n.queries;
+    if (!v->sight.segments) return;
+    const int32_t *segments = v->sight.segments + tile->b * v->n.queries;
     for (int s = 0; s < tile->keys; s++)
         hide_others(segments + tile->t, segments[tile->s + s], tile->queries, x + s * TILE, value);
 }

@@ -1,29 +1,28 @@
 #include "ops/attention/attention_view.h"
 
-#include <string.h>
-
 attention_view attention_view_of(const op_call *c, uint32_t side) {
     const attention_attributes *a = c->attributes;
     const op_arg *q = op_in(c, 0), *k = op_in(c, 1), *v = op_in(c, 2);
     bool packed = k->dtype == DTYPE_NONE;
     attention_view view = { .n = attention_sizes_of(&q->shape, packed ? NULL : &k->shape, a),
-                            .lengths = op_in(c, side)->data,
-                            .segments = op_in(c, side + 1)->data,
                             .bias = op_in(c, side + 4)->dtype == DTYPE_NONE ? NULL : op_in(c, side + 4),
-                            .window = a->window,
+                            .key = op_in(c, side + 3)->data,
                             .dropout = a->dropout,
                             .cap = a->cap,
-                            .stream = (uint32_t)a->stream,
-                            .causal = a->causal != 0 };
+                            .stream = (uint32_t)a->stream };
     const attention_sizes *n = &view.n;
     int64_t width = n->heads * n->size, kv_width = n->kv_heads * n->size, all = width + 2 * kv_width;
     view.scale = a->scale != 0 ? (double)a->scale : 1 / sqrt((double)n->size);
     view.q = packed ? (attention_place){ q, 0, all } : (attention_place){ q, 0, width };
     view.k = packed ? (attention_place){ q, width, all } : (attention_place){ k, 0, kv_width };
     view.v = packed ? (attention_place){ q, width + kv_width, all } : (attention_place){ v, 0, kv_width };
-    const op_arg *offset = op_in(c, side + 2), *key = op_in(c, side + 3);
-    if (offset->data) view.offset = *(const int32_t *)offset->data;
-    if (key->data) memcpy(&view.key, key->data, sizeof view.key);
+    view.sight = (attention_sight){ .queries = n->queries,
+                                    .keys = n->keys,
+                                    .window = a->window,
+                                    .lengths = op_in(c, side)->data,
+                                    .segments = op_in(c, side + 1)->data,
+                                    .offset = op_in(c, side + 2)->data,
+                                    .causal = a->causal != 0 };
     return view;
 }
 
@@ -41,31 +40,8 @@ attention_place attention_view_rows(const attention_view *v, const op_arg *arg) 
     return (attention_place){ arg, 0, v->n.heads * v->n.size };
 }
 
-static int64_t keys_of_sample(const attention_view *v, int64_t b) {
-    int64_t count = v->lengths ? v->lengths[b] : v->n.keys;
-    return count < v->n.keys ? count : v->n.keys;
-}
-
-void attention_view_keys(const attention_view *v, int64_t b, int64_t t, int64_t count, int64_t *first,
-                         int64_t *last) {
-    int64_t low = 0, high = keys_of_sample(v, b), newest = v->offset + t + count - 1;
-    if (v->causal && newest + 1 < high) high = newest + 1;
-    if (v->window && newest + v->window < high) high = newest + v->window;
-    if (v->window && v->offset + t - v->window + 1 > low) low = v->offset + t - v->window + 1;
-    *first = low;
-    *last = high;
-}
-
-bool attention_view_sees(const attention_view *v, int64_t b, int64_t t, int64_t s) {
-    int64_t first, last;
-    attention_view_keys(v, b, t, 1, &first, &last);
-    if (s < first || s >= last) return false;
-    return !v->segments || v->segments[b * v->n.queries + t] == v->segments[b * v->n.queries + s];
-}
-
 double attention_view_keeps(const attention_view *v, int64_t b, int64_t h, int64_t t, int64_t s) {
     if (!(v->dropout > 0)) return 1;
-    uint64_t element = (uint64_t)((h * v->n.queries + t) * v->n.keys + s);
-    float uniform = philox_uniform(philox_word(&v->key, v->stream, (uint32_t)b, element));
-    return uniform >= v->dropout ? 1 / (1 - (double)v->dropout) : 0;
+    uint32_t word = philox_word(v->key, v->stream, (uint32_t)b, attention_pair(&v->sight, h, t, s));
+    return philox_uniform(word) >= v->dropout ? 1 / (1 - (double)v->dropout) : 0;
 }

@@ -6,6 +6,7 @@
 
 #include "base/philox.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/attention_math.h"
 
 /* Row r = b*length + t, head h of an operand: element first + r*stride + h*D. */
 typedef struct {
@@ -16,14 +17,12 @@ typedef struct {
 typedef struct {
     attention_sizes n;
     attention_place q, k, v;
-    const int32_t *lengths, *segments; /* NULL where absent */
-    const op_arg *bias;                /* (H,T,S); likewise */
-    philox_key key;
-    int64_t offset, window;
+    attention_sight sight;
+    const op_arg *bias;    /* (H,T,S); NULL where absent */
+    const philox_key *key; /* likewise */
     double scale;
     float dropout, cap;
     uint32_t stream;
-    bool causal;
 } attention_view;
 
 /* Lengths, segments, offset, key and bias are the inputs side .. side+4. Where data pointers are not set yet,
@@ -50,11 +49,5 @@ static inline float *attention_f32(const attention_view *v, const attention_plac
     return (float *)p->arg->data + attention_element(v, p, row, head);
 }
 
-/* Keys [first, last) hold all that any of the queries t .. t+count-1 of sample b sees; empty: first >= last.
- */
-void attention_view_keys(const attention_view *v, int64_t b, int64_t t, int64_t count, int64_t *first,
-                         int64_t *last);
-
-/* Whether query t of sample b sees key s, and what dropout multiplies its probability with. */
-bool attention_view_sees(const attention_view *v, int64_t b, int64_t t, int64_t s);
+/* What dropout multiplies the probability of query t and key s with. */
 double attention_view_keeps(const attention_view *v, int64_t b, int64_t h, int64_t t, int64_t s);

@@ -1,7 +1,6 @@
 #include "ops/clip_factor/clip_factor.h"
 
-#include <math.h>
-
+#include "ops/clip_factor/clip_factor_math.h"
 #include "ops/reference.h"
 
 tensor_id clip_factor_apply(graph *g, const tensor_id *inputs, uint32_t count,
@@ -27,10 +26,8 @@ static void clip_factor_reference(const op_call *c) {
     const clip_factor_attributes *a = c->attributes;
     double sum = 0, scale = a->scaled ? reference_get(op_in(c, 0), 0) : 1;
     for (uint32_t i = a->scaled != 0; i < c->in_count; i++) sum += reference_get(op_in(c, i), 0);
-    double norm = sqrt(sum) / scale, limit = (double)a->max_norm;
-    double factor = limit / (norm + 1e-6);
-    /* a norm that is not a number is passed on, so that it is seen */
-    reference_set(&c->out[0], 0, (limit <= 0 || factor > 1 ? 1 : factor) / scale);
+    double norm = clip_factor_norm(sum, scale);
+    reference_set(&c->out[0], 0, clip_factor_value(norm, (double)a->max_norm, scale));
     reference_set(&c->out[1], 0, norm);
 }
 

@@ -1,11 +1,10 @@
 #include <math.h>
 
 #include "ops/cross_entropy/cross_entropy.h"
+#include "ops/cross_entropy/cross_entropy_math.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
 #include "ops/widened.h"
-
-static bool is_counted(int32_t label, int64_t classes) { return label >= 0 && label < classes; }
 
 /* The loss from the rows' lse: tile sums in double, one tile after the other into the loss. */
 static void sum_tiles(const op_call *c) {
@@ -17,7 +16,7 @@ static void sum_tiles(const op_call *c) {
     for (int64_t tile = 0; tile < rows; tile += THREADS_ROW_TILE) {
         double sum = 0;
         for (int64_t r = tile; r < rows && r < tile + THREADS_ROW_TILE; r++)
-            if (is_counted(labels[r], classes))
+            if (cross_entropy_is_counted(labels[r], classes))
                 sum += reference_get(&c->out[1], r) - reference_get(logits, r * classes + labels[r]);
         reference_set(&c->out[0], 0, reference_get(&c->out[0], 0) + scale * sum);
     }
@@ -36,10 +35,9 @@ static void cross_entropy_reference(const op_call *c) {
 }
 
 /* Blocks of a row fit in the first-level cache: one pass finds a block's maximum, a second one adds to the
- * sum of exponentials, which is kept relative to the largest value so far (Milakov, Gimelshein,
- * arXiv:1805.02867). The second pass of a block is at once the first one of the next, so the row is read from
- * memory once and evenly. */
-enum { BLOCK = 2048, AHEAD = 1024 };
+ * sum of exponentials, which is kept relative to the largest value so far. The second pass of a block is at
+ * once the first one of the next, so the row is read from memory once and evenly. */
+enum { BLOCK = CROSS_ENTROPY_BLOCK, AHEAD = 1024 };
 
 VECTOR_INLINE float block_maximum(const float *x, int64_t n) {
     float lane[VECTOR_LANES], largest = x[0];
@@ -57,9 +55,9 @@ VECTOR_INLINE float block_sum(const float *x, int64_t n, float largest) {
     float lane[VECTOR_LANES] = { 0 }, rest = 0;
     int64_t i = 0;
     for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
-        for (int j = 0; j < VECTOR_LANES; j++) lane[j] += vector_exp_bounded(x[i + j] - largest);
+        for (int j = 0; j < VECTOR_LANES; j++) lane[j] += cross_entropy_exponential(x[i + j], largest);
     }
-    for (; i < n; i++) rest += vector_exp_bounded(x[i] - largest);
+    for (; i < n; i++) rest += cross_entropy_exponential(x[i], largest);
     return vector_lanes_sum(lane, rest);
 }
 
@@ -70,7 +68,7 @@ VECTOR_INLINE float block_sum_and_maximum(const float *x, float largest, float *
     for (int64_t i = 0; i < BLOCK; i += VECTOR_LANES) {
         vector_fetch(x + BLOCK + i + AHEAD);
         vector_fetch(x + BLOCK + i + AHEAD + VECTOR_LINE);
-        for (int j = 0; j < VECTOR_LANES; j++) lane[j] += vector_exp_bounded(x[i + j] - largest);
+        for (int j = 0; j < VECTOR_LANES; j++) lane[j] += cross_entropy_exponential(x[i + j], largest);
         for (int j = 0; j < VECTOR_LANES; j++)
             high[j] = x[BLOCK + i + j] > high[j] ? x[BLOCK + i + j] : high[j];
     }
@@ -84,7 +82,7 @@ VECTOR_INLINE float row_lse(const float *x, int64_t classes) {
     float largest = x[0], sum = 0, higher = block_maximum(x, n);
     for (;;) {
         if (higher > largest) {
-            sum *= vector_exp(largest - higher);
+            sum *= cross_entropy_shrink(largest, higher);
             largest = higher;
         }
         if (begin + 2 * BLOCK <= classes) {
@@ -94,7 +92,7 @@ VECTOR_INLINE float row_lse(const float *x, int64_t classes) {
         }
         sum += block_sum(x + begin, n, largest);
         begin += n;
-        if (begin == classes) return largest + logf(sum);
+        if (begin == classes) return cross_entropy_lse(largest, sum);
         n = classes - begin;
         higher = block_maximum(x + begin, n);
     }
@@ -146,7 +144,8 @@ static void cross_entropy_backward_reference(const op_call *c) {
         int64_t r = i / classes;
         double probability = exp(reference_get(logits, i) - reference_get(lse, r));
         double target = labels[r] == i % classes ? 1 : 0;
-        reference_set(dlogits, i, is_counted(labels[r], classes) ? factor * (probability - target) : 0);
+        reference_set(dlogits, i,
+                      cross_entropy_is_counted(labels[r], classes) ? factor * (probability - target) : 0);
     }
 }
 
@@ -158,14 +157,14 @@ VECTOR_CLONES static void backward_rows(const op_call *c, int64_t first, int64_t
     for (int64_t r = first; r < last; r++) {
         const float *x = (const float *)c->in[0].data + r * classes;
         float *dx = (float *)c->out[0].data + r * classes;
-        if (!is_counted(labels[r], classes)) {
+        if (!cross_entropy_is_counted(labels[r], classes)) {
             for (int64_t j = 0; j < classes; j++) dx[j] = 0;
             continue;
         }
         float chosen = x[labels[r]]; /* before dx takes the place of x */
 #pragma GCC ivdep
-        for (int64_t j = 0; j < classes; j++) dx[j] = factor * vector_exp_bounded(x[j] - lse[r]);
-        dx[labels[r]] = factor * (vector_exp(chosen - lse[r]) - 1.0f);
+        for (int64_t j = 0; j < classes; j++) dx[j] = cross_entropy_slope(factor, x[j], lse[r]);
+        dx[labels[r]] = cross_entropy_slope_chosen(factor, chosen, lse[r]);
     }
 }
 

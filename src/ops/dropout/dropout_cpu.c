@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "base/philox.h"
 #include "ops/dropout/dropout.h"
+#include "ops/dropout/dropout_math.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
 #include "ops/widened.h"
@@ -49,13 +49,13 @@ VECTOR_INLINE void draw_words(const draw *d, uint32_t first_block, uint32_t word
 VECTOR_CLONES static void drop_range(const draw *d, const dropout_attributes *a, const float *x, float *y,
                                      int64_t first, int64_t last) {
     uint32_t word[DRAWN];
-    float factor = (float)(1 / (1 - (double)a->p)), p = a->p;
+    float factor = dropout_factor(a->p), p = a->p;
     for (int64_t i = first; i < last; i += DRAWN) {
         draw_words(d, (uint32_t)(i / 4), word);
         int64_t n = last - i < DRAWN ? last - i : DRAWN;
 #pragma GCC ivdep
         for (int64_t j = 0; j < n; j++)
-            y[i - first + j] = philox_uniform(word[j]) >= p ? factor * x[i - first + j] : 0.0f;
+            y[i - first + j] = dropout_value(word[j], p, factor, x[i - first + j]);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "ops/fast.h"
 #include "ops/lion/lion.h"
+#include "ops/lion/lion_math.h"
 #include "ops/reference.h"
 #include "ops/state.h"
 
@@ -32,38 +33,21 @@ static void lion_reference(const op_call *c) {
     }
 }
 
-/* Numbers of the step. */
-typedef struct {
-    float lr, scale, decay, fresh1, fresh2;
-} factors;
-
-static factors factors_of(const op_call *c) {
-    const lion_attributes *a = c->attributes;
-    float lr = *(const float *)c->in[3].data;
-    return (factors){ .lr = lr,
-                      .scale = fast_number(op_in(c, 4), 1),
-                      .decay = (float)(1 - (double)lr * (double)a->weight_decay),
-                      .fresh1 = (float)(1 - (double)a->beta1),
-                      .fresh2 = (float)(1 - (double)a->beta2) };
-}
-
 /* Elements first .. first + n - 1, whose means are m[0] .. m[n - 1]. */
-VECTOR_CLONES static void update(const factors *s, const op_call *c, int64_t first, int64_t n, const float *m,
-                                 float *m_out) {
+VECTOR_CLONES static void update(const lion_step *s, const op_call *c, int64_t first, int64_t n,
+                                 const float *m, float *m_out) {
     const float *w = (const float *)c->in[0].data + first, *g = (const float *)c->in[1].data + first;
     float *w_out = (float *)c->out[0].data + first;
-    factors f = *s;
+    lion_step f = *s;
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
-        float d = f.scale * g[i] - m[i], mean = m[i] + f.fresh1 * d;
-        float step = mean > 0 ? f.lr : mean < 0 ? -f.lr : 0 * mean;
-        w_out[i] = f.decay * w[i] - step;
-        m_out[i] = m[i] + f.fresh2 * d;
+        lion_element x = lion_update(&f, (lion_element){ w[i], m[i] }, g[i]);
+        w_out[i] = x.w, m_out[i] = x.m;
     }
 }
 
 static void lion_piece(const op_call *c, int64_t first, int64_t last) {
-    factors f = factors_of(c);
+    lion_step f = lion_step_of(c->attributes, *(const float *)c->in[3].data, fast_number(op_in(c, 4), 1));
     update(&f, c, first, last - first, (const float *)c->in[2].data + first, (float *)c->out[1].data + first);
 }
 

@@ -1,19 +1,7 @@
 #include "ops/relative_bias/relative_bias.h"
 
-#include <math.h>
-
 tensor_id relative_bias_apply(graph *g, tensor_id table, const relative_bias_attributes *attributes) {
     return graph_add(g, &op_relative_bias, &table, 1, attributes);
-}
-
-int32_t relative_bias_bucket(int64_t distance, int32_t buckets, const relative_bias_attributes *a) {
-    int32_t half = a->both_ways ? buckets / 2 : buckets, first = a->both_ways && distance > 0 ? half : 0;
-    int64_t away = a->both_ways ? (distance < 0 ? -distance : distance) : distance < 0 ? -distance : 0;
-    int32_t single = half / 2;
-    if (away < single) return first + (int32_t)away;
-    double share = log((double)away / single) / log((double)a->farthest / single);
-    int64_t bucket = single + (int64_t)(share * (half - single));
-    return first + (int32_t)(bucket < half ? bucket : half - 1);
 }
 
 static status check_attributes(const relative_bias_attributes *a, int64_t buckets) {

@@ -23,6 +23,3 @@ extern const op_def op_relative_bias_backward; /* dbias (H,T,S), accumulator? (b
 extern const op_kernel relative_bias_cpu[], relative_bias_backward_cpu[];
 
 tensor_id relative_bias_apply(graph *g, tensor_id table, const relative_bias_attributes *attributes);
-
-/* The bucket of a key at `distance` = s - t. */
-int32_t relative_bias_bucket(int64_t distance, int32_t buckets, const relative_bias_attributes *a);

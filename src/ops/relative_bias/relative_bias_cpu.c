@@ -1,5 +1,6 @@
 #include "ops/reference.h"
 #include "ops/relative_bias/relative_bias.h"
+#include "ops/relative_bias/relative_bias_math.h"
 
 static void relative_bias_reference(const op_call *c) {
     const relative_bias_attributes *a = c->attributes;

@@ -1,6 +1,7 @@
 #include "ops/fast.h"
 #include "ops/reference.h"
 #include "ops/sgd/sgd.h"
+#include "ops/sgd/sgd_math.h"
 #include "ops/state.h"
 
 static bool is_skipped(const op_call *c) {
@@ -30,40 +31,28 @@ static void sgd_reference(const op_call *c) {
     }
 }
 
-/* Numbers of the step. */
-typedef struct {
-    float lr, scale, momentum, decay;
-} factors;
-
-static factors factors_of(const op_call *c) {
-    const sgd_attributes *a = c->attributes;
-    return (factors){ *(const float *)c->in[3].data, fast_number(op_in(c, 4), 1), a->momentum,
-                      a->weight_decay };
-}
-
-VECTOR_CLONES static void update_plain(const factors *s, const float *w, const float *g, int64_t n,
+VECTOR_CLONES static void update_plain(const sgd_step *s, const float *w, const float *g, int64_t n,
                                        float *w_out) {
-    factors f = *s;
+    sgd_step f = *s;
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++) w_out[i] = w[i] - f.lr * (f.scale * g[i] + f.decay * w[i]);
+    for (int64_t i = 0; i < n; i++) w_out[i] = sgd_update_plain(&f, w[i], g[i]);
 }
 
 /* Elements first .. first + n - 1, whose buffers are buffer[0] .. buffer[n - 1]. */
-VECTOR_CLONES static void update(const factors *s, const op_call *c, int64_t first, int64_t n,
+VECTOR_CLONES static void update(const sgd_step *s, const op_call *c, int64_t first, int64_t n,
                                  const float *buffer, float *buffer_out) {
     const float *w = (const float *)c->in[0].data + first, *g = (const float *)c->in[1].data + first;
     float *w_out = (float *)c->out[0].data + first;
-    factors f = *s;
+    sgd_step f = *s;
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
-        float d = f.momentum * buffer[i] + (f.scale * g[i] + f.decay * w[i]);
-        w_out[i] = w[i] - f.lr * d;
-        buffer_out[i] = d;
+        sgd_element x = sgd_update(&f, (sgd_element){ w[i], buffer[i] }, g[i]);
+        w_out[i] = x.w, buffer_out[i] = x.buffer;
     }
 }
 
 static void sgd_piece(const op_call *c, int64_t first, int64_t last) {
-    factors f = factors_of(c);
+    sgd_step f = sgd_step_of(c->attributes, *(const float *)c->in[3].data, fast_number(op_in(c, 4), 1));
     if (op_in(c, 2)->data)
         update(&f, c, first, last - first, (const float *)c->in[2].data + first,
                (float *)c->out[1].data + first);
