@@ -34,4 +34,4 @@ headers | xargs -P "$(nproc)" -I{} bash -c 'compile {} >&2 || { echo "not C++: {
 command -v nvcc >/dev/null || exit 0
 mapfile -t all < <(headers)
 around "${all[@]}" >"$folder/all.cu"
-nvcc -std=c++17 -Isrc -ptx -o "$folder/all.ptx" "$folder/all.cu"
+nvcc -std=c++17 -Werror all-warnings -Isrc -ptx -o "$folder/all.ptx" "$folder/all.cu"

@@ -8,8 +8,12 @@
 #include <float.h>
 #include <math.h>
 
+#include "base/half.h"
+#include "base/hash.h"
 #include "ops/gelu/gelu_math.h"
+#include "ops/quick_gelu/quick_gelu_math.h"
 #include "ops/silu/silu_math.h"
+#include "ops/softcap/softcap_math.h"
 #include "ops/vector_math.h"
 
 /* Steps through floats in [low, high]; `failed` tells where. */
@@ -28,6 +32,19 @@ static void exponential(void **state) {
     assert_true(vector_exp(-1000) == 0.0f);
     assert_true(vector_exp(INFINITY) > 1e38f);
     assert_true(isnan(vector_exp(NAN)));
+}
+
+/* Every exponent, subnormal numbers too, and all of them near 1, where the logarithm is small. */
+static void logarithm(void **state) {
+    (void)state;
+    for (uint32_t bits = 1; bits < 0x7f800000u; bits += bits - 0x3f000000u < 0x1000000u ? 1 : 997) {
+        double x = (double)half_float(bits), should = log(x),
+               error = fabs((double)vector_log((float)x) - should);
+        if (error > 0.9 * (double)FLT_EPSILON * fabs(should)) fail_msg("log(%.9g): error %g", x, error);
+    }
+    assert_true(vector_log(0) == -INFINITY && vector_log(-0.0f) == -INFINITY);
+    assert_true(vector_log(INFINITY) == INFINITY && vector_log(1) == 0);
+    assert_true(isnan(vector_log(-1)) && isnan(vector_log(-INFINITY)) && isnan(vector_log(NAN)));
 }
 
 static void hyperbolic_tangent_and_sigmoid(void **state) {
@@ -70,9 +87,66 @@ static void silu(void **state) {
     }
 }
 
+/* ---- the same bits from every compiler and for every instruction set ---- */
+
+enum { FORMULAS = 14, POINTS = 4096 };
+
+static const uint32_t recorded[FORMULAS] = { 0x29fdb58e, 0xe82e3209, 0x2c2f8a1d, 0xe67eb248, 0x27dc470a,
+                                             0x8ace6717, 0xb7bf2ef7, 0x67ca8df5, 0xe04428cc, 0x0ae4aaf6,
+                                             0x98f05200, 0xb3dd0bb0, 0x07230e0f, 0x176aeeb4 };
+
+VECTOR_INLINE void all_of(const float *x, float *y) { /* (FORMULAS,POINTS) */
+    for (int i = 0; i < POINTS; i++) y[0 * POINTS + i] = vector_exp(x[i]);
+    for (int i = 0; i < POINTS; i++) y[1 * POINTS + i] = vector_log(x[i]);
+    for (int i = 0; i < POINTS; i++) y[2 * POINTS + i] = vector_log(fabsf(x[i]));
+    for (int i = 0; i < POINTS; i++) y[3 * POINTS + i] = vector_tanh(x[i]);
+    for (int i = 0; i < POINTS; i++) y[4 * POINTS + i] = vector_sigmoid(x[i]);
+    for (int i = 0; i < POINTS; i++) y[5 * POINTS + i] = gelu_tanh_f32(x[i]);
+    for (int i = 0; i < POINTS; i++) y[6 * POINTS + i] = gelu_tanh_slope_f32(x[i]);
+    for (int i = 0; i < POINTS; i++) y[7 * POINTS + i] = gelu_erf_f32(x[i]);
+    for (int i = 0; i < POINTS; i++) y[8 * POINTS + i] = gelu_erf_slope_f32(x[i]);
+    for (int i = 0; i < POINTS; i++) y[9 * POINTS + i] = silu_value_f32(x[i]);
+    for (int i = 0; i < POINTS; i++) y[10 * POINTS + i] = silu_slope_f32(x[i]);
+    for (int i = 0; i < POINTS; i++) y[11 * POINTS + i] = softcap_value_f32(x[i], 30.0f);
+    for (int i = 0; i < POINTS; i++) y[12 * POINTS + i] = quick_gelu_value_f32(x[i]);
+    for (int i = 0; i < POINTS; i++) y[13 * POINTS + i] = quick_gelu_slope_f32(x[i]);
+}
+
+VECTOR_CLONES static void all_in_vectors(const float *x, float *y) { all_of(x, y); }
+
+__attribute__((noinline)) static void all_plainly(const float *x, float *y) { all_of(x, y); }
+
+/* What all compilers and processors are to make of it, since they do the same operations in the same order.
+ */
+static void bits(void **state) {
+    (void)state;
+    static float x[POINTS], vectors[FORMULAS * POINTS], plain[FORMULAS * POINTS];
+    for (int i = 0; i < POINTS; i++) {
+        float size = (float)(i % 64 + 1) / 64 * (float)(1 << i / 64 % 8); /* up to 128 */
+        x[i] = i < POINTS / 8 ? half_float((uint32_t)i * 4194301u & 0x7fffffffu) : i % 3 ? size : -size;
+        if (x[i] != x[i]) x[i] = 0; /* what a NaN holds is nobody's */
+    }
+    all_in_vectors(x, vectors);
+    all_plainly(x, plain);
+    for (int i = 0; i < FORMULAS * POINTS; i++) {
+        if (isnan(vectors[i])) vectors[i] = NAN;
+        if (isnan(plain[i])) plain[i] = NAN;
+        if (half_bits(vectors[i]) != half_bits(plain[i]))
+            fail_msg("formula %d at %.9g: %.9g or %.9g", i / POINTS, (double)x[i % POINTS],
+                     (double)vectors[i], (double)plain[i]);
+    }
+    for (int f = 0; f < FORMULAS; f++) {
+        uint32_t hash = hash_bytes(plain + f * POINTS, POINTS * sizeof *plain);
+        if (hash != recorded[f]) fail_msg("formula %d: its bits are 0x%08x", f, hash);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(exponential),
+                                        cmocka_unit_test(logarithm),
                                         cmocka_unit_test(hyperbolic_tangent_and_sigmoid),
-                                        cmocka_unit_test(gelu), cmocka_unit_test(silu) };
+                                        cmocka_unit_test(gelu),
+                                        cmocka_unit_test(silu),
+                                        cmocka_unit_test(bits) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

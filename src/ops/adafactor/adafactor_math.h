@@ -6,6 +6,7 @@
 
 #include "base/vector.h"
 #include "ops/adafactor/adafactor.h"
+#include "ops/wide_math.h"
 
 typedef struct {
     double fresh;       /* of a mean: 1 - d */
@@ -17,7 +18,7 @@ typedef struct {
 VECTOR_INLINE adafactor_step adafactor_step_of(const adafactor_attributes *a, double lr, int32_t t,
                                                double scale) {
     adafactor_step s;
-    s.fresh = pow((double)t, -(double)a->decay_power);
+    s.fresh = wide_power((double)t, -(double)a->decay_power);
     s.lr = lr;
     s.weights = 1 - lr * (double)a->weight_decay;
     s.scale = scale;

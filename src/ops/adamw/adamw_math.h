@@ -6,6 +6,7 @@
 
 #include "base/vector.h"
 #include "ops/adamw/adamw.h"
+#include "ops/wide_math.h"
 
 typedef struct {
     float decay; /* 1 - lr weight_decay */
@@ -17,7 +18,8 @@ typedef struct {
 /* In double: 1 - beta^t is small at first and sensitive. `t` counts from 1. */
 VECTOR_INLINE adamw_step adamw_step_of(const adamw_attributes *a, float lr, int32_t t, float scale) {
     double rate = (double)lr, beta1 = (double)a->beta1, beta2 = (double)a->beta2;
-    double left1 = 1 - pow(beta1, (double)t), left2 = sqrt(1 - pow(beta2, (double)t));
+    double left1 = 1 - wide_power_whole(beta1, (uint32_t)t);
+    double left2 = sqrt(1 - wide_power_whole(beta2, (uint32_t)t));
     adamw_step s;
     s.decay = (float)(1 - rate * (double)a->weight_decay);
     s.step = (float)(rate / left1);

@@ -142,7 +142,7 @@ static void finish(const attention_forward *f, const attention_tile *tile, const
     float *lse = f->kept + (tile->b * v->n.heads + tile->h) * v->n.queries + tile->t;
     for (int t = 0; t < tile->queries; t++) {
         bool sees = w->sum[t] > 0;
-        lse[t] = sees ? w->top[t] + logf(w->sum[t]) : 0;
+        lse[t] = sees ? w->top[t] + vector_log(w->sum[t]) : 0;
         multiply_by(w->mixed + t * v->n.size, v->n.size, sees ? 1.0f / w->sum[t] : 0);
         memcpy(y + t * f->y.stride, w->mixed + t * v->n.size, (size_t)v->n.size * sizeof *y);
     }

@@ -17,7 +17,7 @@ VECTOR_INLINE float cross_entropy_exponential(float x, float largest) {
     return vector_exp_bounded(x - largest);
 }
 
-VECTOR_INLINE float cross_entropy_lse(float largest, float sum) { return largest + logf(sum); }
+VECTOR_INLINE float cross_entropy_lse(float largest, float sum) { return largest + vector_log(sum); }
 
 /* The gradient by a logit that is not the label's, and by that one; factor = scale dloss. */
 VECTOR_INLINE float cross_entropy_slope(float factor, float x, float lse) {

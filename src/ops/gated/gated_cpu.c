@@ -1,25 +1,17 @@
 #include "ops/gated/gated.h"
-#include "ops/gelu/gelu_math.h"
+#include "ops/gated/gated_math.h"
 #include "ops/reference.h"
-#include "ops/silu/silu_math.h"
 #include "ops/widened.h"
 
 static gated_function function_of(const op_call *c) {
     return (gated_function)((const gated_attributes *)c->attributes)->function;
 }
 
-static double value(gated_function f, double x) {
-    return f == GATED_SILU ? silu_value(x) : f == GATED_GELU_TANH ? gelu_tanh(x) : gelu_erf(x);
-}
-
-static double slope(gated_function f, double x) {
-    return f == GATED_SILU ? silu_slope(x) : f == GATED_GELU_TANH ? gelu_tanh_slope(x) : gelu_erf_slope(x);
-}
-
 static void gated_reference(const op_call *c) {
     gated_function f = function_of(c);
     for (int64_t i = 0, n = shape_elements(&c->out[0].shape); i < n; i++)
-        reference_set(&c->out[0], i, value(f, reference_get(op_in(c, 0), i)) * reference_get(op_in(c, 1), i));
+        reference_set(&c->out[0], i,
+                      gated_value(f, reference_get(op_in(c, 0), i)) * reference_get(op_in(c, 1), i));
 }
 
 static void gated_backward_reference(const op_call *c) {
@@ -27,28 +19,18 @@ static void gated_backward_reference(const op_call *c) {
     for (int64_t i = 0, n = shape_elements(&c->out[0].shape); i < n; i++) {
         double gate = reference_get(op_in(c, 0), i), up = reference_get(op_in(c, 1), i);
         double dy = reference_get(op_in(c, 2), i);
-        reference_set(&c->out[0], i, dy * up * slope(f, gate));
-        reference_set(&c->out[1], i, dy * value(f, gate));
+        reference_set(&c->out[0], i, dy * up * gated_slope(f, gate));
+        reference_set(&c->out[1], i, dy * gated_value(f, gate));
     }
 }
 
 /* ---- vectors: the function is a constant wherever these are inlined ---- */
 
-VECTOR_INLINE float value_f32(const gated_function f, float x) {
-    return f == GATED_SILU ? silu_value_f32(x) : f == GATED_GELU_TANH ? gelu_tanh_f32(x) : gelu_erf_f32(x);
-}
-
-VECTOR_INLINE float slope_f32(const gated_function f, float x) {
-    return f == GATED_SILU        ? silu_slope_f32(x)
-           : f == GATED_GELU_TANH ? gelu_tanh_slope_f32(x)
-                                  : gelu_erf_slope_f32(x);
-}
-
 VECTOR_INLINE void forward(const op_call *c, const gated_function f, int64_t first, int64_t last) {
     const float *gate = c->in[0].data, *up = c->in[1].data;
     float *y = c->out[0].data;
 #pragma GCC ivdep
-    for (int64_t i = first; i < last; i++) y[i] = value_f32(f, gate[i]) * up[i];
+    for (int64_t i = first; i < last; i++) y[i] = gated_value_f32(f, gate[i]) * up[i];
 }
 
 /* Results may live where operands do, so an element is read before it is written. */
@@ -57,8 +39,8 @@ VECTOR_INLINE void backward(const op_call *c, const gated_function f, int64_t fi
     float *dgate = c->out[0].data, *dup = c->out[1].data;
 #pragma GCC ivdep
     for (int64_t i = first; i < last; i++) {
-        float x = gate[i], d = dy[i], of_gate = d * up[i] * slope_f32(f, x);
-        dup[i] = d * value_f32(f, x);
+        float x = gate[i], d = dy[i], of_gate = d * up[i] * gated_slope_f32(f, x);
+        dup[i] = d * gated_value_f32(f, x);
         dgate[i] = of_gate;
     }
 }

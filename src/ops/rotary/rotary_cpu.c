@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "ops/fast.h"
@@ -8,23 +9,43 @@
 
 /* ---- the angles: few enough for double, once in a program ---- */
 
-static void angles_rows(const op_call *c, int64_t first, int64_t last) {
+typedef struct {
+    int64_t begin, half; /* position of the first row; pairs */
+    double gain, speed[ROTARY_MOST_TURNED / 2];
+} turns;
+
+static void turns_of(const op_call *c, turns *w) {
     const rotary_angles_attributes *a = c->attributes;
     const op_arg *offset = op_in(c, 0);
-    int64_t begin = offset->data ? *(const int32_t *)offset->data : 0, half = a->turned / 2;
-    double speed[ROTARY_MOST_TURNED / 2], gain = a->gain > 0 ? a->gain : 1;
-    for (int64_t i = 0; i < half; i++) speed[i] = rotary_speed(a, i);
+    w->begin = offset->data ? *(const int32_t *)offset->data : 0;
+    w->half = a->turned / 2;
+    w->gain = a->gain > 0 ? a->gain : 1;
+    for (int64_t i = 0; i < w->half; i++) w->speed[i] = rotary_speed(a, i);
+}
+
+static void rotary_angles_reference(const op_call *c) {
+    turns w;
+    turns_of(c, &w);
+    for (int64_t t = 0; t < c->out[0].shape.dim[0]; t++)
+        for (int64_t i = 0; i < w.half; i++) {
+            double angle = (double)(w.begin + t) * w.speed[i];
+            reference_set(&c->out[0], 2 * t * w.half + i, w.gain * cos(angle));
+            reference_set(&c->out[0], (2 * t + 1) * w.half + i, w.gain * sin(angle));
+        }
+}
+
+static void angles_rows(const op_call *c, int64_t first, int64_t last) {
+    turns w;
+    turns_of(c, &w);
     for (int64_t t = first; t < last; t++)
-        for (int64_t i = 0; i < half; i++) {
-            double angle = (double)(begin + t) * speed[i];
-            reference_set(&c->out[0], t * a->turned + i, gain * cos(angle));
-            reference_set(&c->out[0], t * a->turned + half + i, gain * sin(angle));
+        for (int64_t i = 0; i < w.half; i++) {
+            wide_turn turn = wide_turn_of((double)(w.begin + t) * w.speed[i]);
+            reference_set(&c->out[0], 2 * t * w.half + i, w.gain * turn.cosine);
+            reference_set(&c->out[0], (2 * t + 1) * w.half + i, w.gain * turn.sine);
         }
 }
 
 static void rotary_angles_rows(const op_call *c) { fast_for(c, c->out[0].shape.dim[0], 16, angles_rows); }
-
-static void rotary_angles_reference(const op_call *c) { angles_rows(c, 0, c->out[0].shape.dim[0]); }
 
 const op_kernel rotary_angles_cpu[] = { { "rotary_angles_cpu_rows", NULL, NULL, rotary_angles_rows },
                                         { "rotary_angles_reference", NULL, NULL, rotary_angles_reference },

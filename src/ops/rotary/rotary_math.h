@@ -4,23 +4,25 @@
 #include <math.h>
 
 #include "ops/rotary/rotary.h"
+#include "ops/wide_math.h"
 
 /* The pair that turns `times` times in the original positions, between pairs. */
-static inline double rotary_pair(const rotary_angles_attributes *a, double times) {
-    return (double)a->turned * log(a->original / (times * 2 * 3.14159265358979323846)) / (2 * log(a->theta));
+VECTOR_INLINE double rotary_pair(const rotary_angles_attributes *a, double times) {
+    return (double)a->turned * wide_log(a->original / (times * 2 * 3.14159265358979323846)) /
+           (2 * wide_log(a->theta));
 }
 
 /* How much of a pair's speed stays. */
-static inline double rotary_yarn_share(const rotary_angles_attributes *a, int64_t pair) {
+VECTOR_INLINE double rotary_yarn_share(const rotary_angles_attributes *a, int64_t pair) {
     double first = rotary_pair(a, a->high), last = rotary_pair(a, a->low), most = (double)a->turned - 1;
     if (!a->unrounded) first = floor(first), last = ceil(last);
-    first = fmax(first, 0), last = fmin(last, most);
+    first = fmax(first, 0.0), last = fmin(last, most);
     double ramp = ((double)pair - first) / (first == last ? 0.001 : last - first);
-    return 1 - fmin(fmax(ramp, 0), 1);
+    return 1 - fmin(fmax(ramp, 0.0), 1.0);
 }
 
-static inline double rotary_speed(const rotary_angles_attributes *a, int64_t pair) {
-    double speed = pow(a->theta, -2.0 * (double)pair / (double)a->turned);
+VECTOR_INLINE double rotary_speed(const rotary_angles_attributes *a, int64_t pair) {
+    double speed = wide_power(a->theta, -2.0 * (double)pair / (double)a->turned);
     if (a->stretch == ROTARY_LINEAR) return speed / a->factor;
     if (a->stretch == ROTARY_YARN) {
         double share = rotary_yarn_share(a, pair);

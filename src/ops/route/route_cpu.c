@@ -2,13 +2,14 @@
 
 #include "ops/reference.h"
 #include "ops/route/route.h"
+#include "ops/wide_math.h"
 
 /* 1 / sum of exp(x - largest) of a row. */
 static double share(const op_arg *x, int64_t row, int64_t experts, double *largest) {
     double sum = 0;
     *largest = -INFINITY;
     for (int64_t e = 0; e < experts; e++) *largest = fmax(*largest, reference_get(x, row * experts + e));
-    for (int64_t e = 0; e < experts; e++) sum += exp(reference_get(x, row * experts + e) - *largest);
+    for (int64_t e = 0; e < experts; e++) sum += wide_exp(reference_get(x, row * experts + e) - *largest);
     return 1 / sum;
 }
 
@@ -38,10 +39,10 @@ static void route_reference(const op_call *c) {
         for (int32_t j = 0; j < k; j++) {
             of[j] = choose(x, r, experts, of, j);
             ends[of[j]]++;
-            sum += exp(reference_get(x, r * experts + of[j]) - largest);
+            sum += wide_exp(reference_get(x, r * experts + of[j]) - largest);
         }
         for (int32_t j = 0; j < k; j++) {
-            double value = exp(reference_get(x, r * experts + of[j]) - largest);
+            double value = wide_exp(reference_get(x, r * experts + of[j]) - largest);
             reference_set(&c->out[0], r * k + j, a->normalised ? value / sum : value * each);
         }
     }
@@ -72,12 +73,13 @@ static void route_backward_reference(const op_call *c) {
         double largest, each = share(x, r, experts, &largest), sum = 0, dot = 0, value[ROUTE_MOST_CHOSEN];
         for (int64_t j = 0; j < k; j++) {
             of[j] = expert_of(c, places[r * k + j], experts);
-            sum += value[j] = exp(reference_get(x, r * experts + of[j]) - largest);
+            sum += value[j] = wide_exp(reference_get(x, r * experts + of[j]) - largest);
         }
         if (a->normalised) each = 1 / sum;
         for (int64_t j = 0; j < k; j++) dot += value[j] * each * reference_get(dw, r * k + j);
         for (int64_t e = 0; e < experts; e++) {
-            double p = a->normalised ? 0 : exp(reference_get(x, r * experts + e) - largest) * each, d = 0;
+            double p = a->normalised ? 0 : wide_exp(reference_get(x, r * experts + e) - largest) * each,
+                   d = 0;
             for (int64_t j = 0; j < k; j++)
                 if (of[j] == e) p = value[j] * each, d = reference_get(dw, r * k + j);
             reference_set(&c->out[0], r * experts + e, p * (d - dot));

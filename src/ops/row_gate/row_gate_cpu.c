@@ -1,9 +1,10 @@
-#include <math.h>
-
 #include "ops/reference.h"
 #include "ops/row_gate/row_gate.h"
+#include "ops/wide_math.h"
 
-static double factor(const op_arg *gate, int64_t row) { return 1 / (1 + exp(-reference_get(gate, row))); }
+static double factor(const op_arg *gate, int64_t row) {
+    return 1 / (1 + wide_exp(-reference_get(gate, row)));
+}
 
 static void row_gate_reference(const op_call *c) {
     const op_arg *x = op_in(c, 0), *gate = op_in(c, 1);
