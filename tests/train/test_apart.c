@@ -20,6 +20,7 @@
 #include "oracle/apart.h"
 #include "run/weights.h"
 #include "train/evaluate.h"
+#include "train/on_device.h"
 #include "train/room.h"
 #include "train/train.h"
 
@@ -52,73 +53,16 @@ status __wrap_device_find(const char *name, const device **found) {
     return STATUS_OK;
 }
 
-static void open_on(const device *on, const setup_options *o, setup *s) {
-    setup_options with = *o;
-    with.device = on ? on->name : NULL;
-    if (setup_open(&with, NULL, s) != STATUS_OK) fail_msg("%s", status_message());
-}
-
-typedef struct {
-    double losses[16], evaluations[16];
-    uint32_t evaluation_count;
-    plan_pool pools[POOL_COUNT];
-    uint64_t measured[POOL_COUNT];
-    uint64_t staging_bytes;
-    compose_choice choice;
-} outcome;
-
-static void run(const setup_options *o, const device *on, outcome *out) {
-    setup s;
-    decision d = { 0 };
-    resume from;
-    train_result r = { 0 };
-    open_on(on, o, &s);
-    status result = resume_find(&s, &from);
-    if (result == STATUS_OK) result = resume_decide(&s, &from, &d);
-    train_observer silent = { 0 };
-    if (result == STATUS_OK) result = train_run(&s, &d, &from, &silent, &r);
-    if (result != STATUS_OK) fail_msg("%s", status_message());
-    assert_int_equal(r.steps, o->steps);
-    memcpy(out->losses, r.losses, (size_t)o->steps * sizeof *r.losses);
-    out->evaluation_count = r.evaluation_count;
-    for (uint32_t i = 0; i < r.evaluation_count; i++) out->evaluations[i] = r.evaluations[i].loss;
-    memcpy(out->pools, d.plan.pools, sizeof out->pools);
-    memcpy(out->measured, r.memory.pools, sizeof out->measured);
-    out->staging_bytes = d.plan.staging_bytes;
-    out->choice = d.point.choice;
-    train_result_close(&r);
-    resume_close(&from);
-    decision_close(&d);
-    setup_close(&s);
-}
-
-static void assert_same_file(const char *one, const char *other) {
-    char *a, *b;
-    uint64_t n, m;
-    assert_int_equal(io_read_file(one, 1 << 26, &a, &n), STATUS_OK);
-    assert_int_equal(io_read_file(other, 1 << 26, &b, &m), STATUS_OK);
-    assert_int_equal(n, m);
-    assert_memory_equal(a, b, n);
-    memory_free(a);
-    memory_free(b);
-}
-
-static void assert_same(const outcome *a, const outcome *b, int64_t steps) {
-    assert_memory_equal(a->losses, b->losses, (size_t)steps * sizeof *a->losses);
-    assert_int_equal(a->evaluation_count, b->evaluation_count);
-    assert_memory_equal(a->evaluations, b->evaluations, a->evaluation_count * sizeof *a->evaluations);
-}
-
 /* Every pool is as large as planned, and what the host holds is what it holds on the CPU, beside staging. */
 static void trains_with_the_bits_of_the_cpu(void **state) {
     (void)state;
     outcome here = { 0 }, there = { 0 };
     setup_options o = usual("here"), p = usual("there");
-    run(&o, NULL, &here);
+    on_device_run(&o, NULL, &here);
     apart_seen = (apart_counts){ 0 };
-    run(&p, &apart_device, &there);
-    assert_same(&here, &there, o.steps);
-    assert_same_file("here/model.safetensors", "there/model.safetensors");
+    on_device_run(&p, &apart_device, &there);
+    on_device_same(&here, &there, o.steps);
+    on_device_same_file("here/model.safetensors", "there/model.safetensors");
     const plan_pool *memory = &there.pools[POOL_MEMORY], *host = &there.pools[POOL_HOST];
     assert_int_equal(apart_seen.most_bytes, memory->persistent_bytes + memory->arena_bytes);
     assert_int_equal(memory->runtime_bytes, APART_RESERVE);
@@ -139,13 +83,13 @@ static void checkpoints_know_no_device(void **state) {
         outcome a = { 0 }, b = { 0 };
         setup_options o = usual(first ? "from-apart" : "from-cpu");
         o.steps = 2;
-        run(&o, first ? &apart_device : NULL, &a);
+        on_device_run(&o, first ? &apart_device : NULL, &a);
         o.steps = 4;
         o.resume = true;
-        run(&o, first ? NULL : &apart_device, &b);
+        on_device_run(&o, first ? NULL : &apart_device, &b);
         char path[64];
         snprintf(path, sizeof path, "%s/model.safetensors", o.out);
-        assert_same_file("here/model.safetensors", path);
+        on_device_same_file("here/model.safetensors", path);
     }
 }
 
@@ -158,7 +102,7 @@ static void evaluates(void **state) {
         evaluate_result r;
         setup_options o = usual(NULL);
         o.model = "here", o.eval_only = true;
-        open_on(k ? &apart_device : NULL, &o, &s);
+        on_device_setup(k ? &apart_device : NULL, &o, &s);
         assert_int_equal(decision_make(&s, &d), STATUS_OK);
         if (evaluate_run(&s, &d, NULL, &r) != STATUS_OK) fail_msg("%s", status_message());
         losses[k] = r.loss;
@@ -179,7 +123,7 @@ static void budgets_are_of_the_device(void **state) {
         decision d = { 0 };
         setup_options o = usual(NULL);
         o.model = "config.json", o.micro_batch = 0; /* small: making its plan takes more than running it */
-        open_on(k ? &apart_device : NULL, &o, &s);
+        on_device_setup(k ? &apart_device : NULL, &o, &s);
         assert_int_equal(decision_make(&s, &d), STATUS_OK);
         least[k] = search_least(&d.front);
         search_front all; /* of which nothing was given up on the way */
@@ -213,7 +157,7 @@ static void faults_are_found(void **state) {
         train_observer silent = { 0 };
         setup_options o = usual(NULL);
         o.learning_rate = 1e30, o.optimizer.clip = 0;
-        open_on(k ? &apart_device : NULL, &o, &s);
+        on_device_setup(k ? &apart_device : NULL, &o, &s);
         assert_int_equal(resume_find(&s, &from), STATUS_OK);
         assert_int_equal(resume_decide(&s, &from, &d), STATUS_OK);
         assert_int_equal(train_run(&s, &d, &from, &silent, &r), STATUS_FAILED);
@@ -255,7 +199,7 @@ static void rehearsals_are_on_zeros(void **state) {
         exec *e;
         runner r;
         setup_options o = usual(NULL);
-        open_on(k ? &apart_device : NULL, &o, &s);
+        on_device_setup(k ? &apart_device : NULL, &o, &s);
         assert_int_equal(decision_make(&s, &d), STATUS_OK);
         assert_int_equal(exec_open(&d.plan, 0, &e), STATUS_OK);
         assert_int_equal(weights_initialise(e, &s.model, 7), STATUS_OK);
@@ -268,12 +212,6 @@ static void rehearsals_are_on_zeros(void **state) {
         setup_close(&s);
     }
     assert_true(losses[0][0] == losses[1][0]);
-}
-
-static int pass_named(const char *name) {
-    int i = 0;
-    while (strcmp(pass_table[i]->name, name) != 0) i++;
-    return i;
 }
 
 /* Of the same choice on both: each pool is as large as planned, and they add up to the same bytes. */
@@ -289,11 +227,6 @@ static void assert_pools(const outcome *here, const outcome *there) {
     assert_int_equal(there->pools[POOL_FILE].persistent_bytes + there->measured[POOL_FILE], 0);
 }
 
-static void pin_all(const compose_choice *c, setup_options *o) {
-    for (int i = 0; pass_table[i]; i++) o->passes[i] = c->settings[i].text[0] ? c->settings[i].text : "off";
-    o->micro_batch = c->micro_batch;
-}
-
 /* What waits away is in a file beside a CPU, and in the host's memory beside a device apart, and the bits are
  * the same. Copies pass through slots whatever the lanes' pace is, and each pool is as large as planned. */
 static void what_is_away_is_in_the_hosts_memory(void **state) {
@@ -305,19 +238,19 @@ static void what_is_away_is_in_the_hosts_memory(void **state) {
         setup_options o = usual("filed");
         o.overwrite = true, o.exact = k != 3, o.folder = ".", o.micro_batch = 6, o.steps = 2,
         o.save_every = 0;
-        o.passes[pass_named("offload")] = kinds[k];
-        if (k == 3) o.passes[pass_named("precision")] = "mixed-bf16";
-        run(&o, NULL, &here);
+        o.passes[on_device_pass("offload")] = kinds[k];
+        if (k == 3) o.passes[on_device_pass("precision")] = "mixed-bf16";
+        on_device_run(&o, NULL, &here);
         assert_true(here.pools[POOL_FILE].persistent_bytes > 0);
         assert_int_equal(here.measured[POOL_FILE], here.pools[POOL_FILE].persistent_bytes);
         for (int pace = APART_EAGER; pace <= APART_RANDOM; pace++) {
             apart_seen = (apart_counts){ 0 };
             apart_pace_now = (apart_pace)pace;
             o.out = "hosted", o.folder = NULL;
-            pin_all(&here.choice, &o);
-            run(&o, &apart_device, &there);
-            assert_same(&here, &there, o.steps);
-            assert_same_file("filed/model.safetensors", "hosted/model.safetensors");
+            on_device_pin(&here.choice, &o);
+            on_device_run(&o, &apart_device, &there);
+            on_device_same(&here, &there, o.steps);
+            on_device_same_file("filed/model.safetensors", "hosted/model.safetensors");
             assert_pools(&here, &there);
             assert_true(apart_seen.copied_bytes > 0);
             if (pace != APART_RANDOM) assert_int_equal(apart_seen.waited, pace ? apart_seen.copies : 0);
@@ -335,21 +268,21 @@ static void points_of_the_front_run_on_both(void **state) {
     setup_options o = usual("point-here"), there_options;
     o.batch = 8, o.micro_batch = 0, o.context = 64, o.steps = 1, o.save_every = 0, o.eval_every = 0;
     o.overwrite = true, o.allow = "all";
-    open_on(&apart_device, &o, &s);
+    on_device_setup(&apart_device, &o, &s);
     assert_int_equal(search_run(&s.request, NULL, &front), STATUS_OK);
     uint32_t away = 0, every = front.count / MOST + 1;
     for (uint32_t i = 0; i < front.count; i += every) {
         outcome here = { 0 }, there = { 0 };
-        pin_all(&front.points[i].choice, &o);
+        on_device_pin(&front.points[i].choice, &o);
         o.folder = ".", o.out = "point-here";
         there_options = o;
         there_options.folder = NULL, there_options.out = "point-there";
-        run(&o, NULL, &here);
+        on_device_run(&o, NULL, &here);
         apart_seen = (apart_counts){ 0 };
         apart_pace_now = (apart_pace)(i % 3);
-        run(&there_options, &apart_device, &there);
-        assert_same(&here, &there, o.steps);
-        assert_same_file("point-here/model.safetensors", "point-there/model.safetensors");
+        on_device_run(&there_options, &apart_device, &there);
+        on_device_same(&here, &there, o.steps);
+        on_device_same_file("point-here/model.safetensors", "point-there/model.safetensors");
         assert_pools(&here, &there);
         away += here.pools[POOL_FILE].persistent_bytes > 0;
     }
@@ -367,7 +300,7 @@ static void what_may_be_away_is_limited(void **state) {
         search_front all, some;
         setup_options o = usual(NULL);
         o.folder = k ? NULL : ".", o.batch = o.micro_batch = 32, o.context = 128;
-        open_on(k ? &apart_device : NULL, &o, &s);
+        on_device_setup(k ? &apart_device : NULL, &o, &s);
         assert_int_equal(search_run(&s.request, NULL, &all), STATUS_OK);
         uint64_t most = 0, least = UINT64_MAX;
         for (uint32_t i = 0; i < all.count; i++) {
@@ -408,9 +341,9 @@ static void its_own_rates_predict(void **state) {
     decision near = { 0 }, far = { 0 };
     setup_options o = usual(NULL);
     o.rates = RATES_AUTO; /* nothing is measured of it */
-    open_on(&apart_device, &o, &there);
+    on_device_setup(&apart_device, &o, &there);
     o.rates = RATES_BUILT_IN;
-    open_on(NULL, &o, &here);
+    on_device_setup(NULL, &o, &here);
     assert_string_equal(there.request.run.lower.rates.source, "table of a stand-in");
     assert_int_equal(decision_make(&here, &near), STATUS_OK);
     assert_int_equal(decision_make(&there, &far), STATUS_OK);
@@ -427,7 +360,7 @@ static status start_on_it(const setup_options *o) {
     resume from;
     train_result r = { 0 };
     train_observer silent = { 0 };
-    open_on(&apart_device, o, &s);
+    on_device_setup(&apart_device, o, &s);
     status result = resume_find(&s, &from);
     if (result == STATUS_OK) result = resume_decide(&s, &from, &d);
     if (result == STATUS_OK) result = room_check(&s, &d, &from);
@@ -455,7 +388,7 @@ static void its_memory_is_its_own(void **state) {
     decision d = { 0 };
     apart_free = 200u << 20;
     o.memory_auto = true;
-    open_on(&apart_device, &o, &s);
+    on_device_setup(&apart_device, &o, &s);
     assert_int_equal(s.budget, (200u - 128u) << 20);
     assert_int_equal(decision_make(&s, &d), STATUS_OK);
     uint64_t needed = d.plan.peak_bytes - apart_beside; /* which it has already */
@@ -478,7 +411,7 @@ static void options_of_what_is_away(void **state) {
     o.away_limit = 1u << 20;
     assert_int_equal(setup_open(&o, NULL, &s), STATUS_INVALID);
     setup_close(&s);
-    open_on(&apart_device, &o, &s);
+    on_device_setup(&apart_device, &o, &s);
     assert_int_equal(s.request.run.away_limit, 1u << 20);
     setup_close(&s);
     o.away_limit = 0, o.folder = ".", o.device = apart_device.name;

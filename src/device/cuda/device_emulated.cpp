@@ -191,7 +191,14 @@ void end(const device *) {
 
 void host(const device *, bool begins) {
     assert(running);
-    if (begins) drain(lanes[LANE_COMPUTE]), emulated_seen.by_host++;
+    lane &l = lanes[LANE_COMPUTE];
+    if (begins) {
+        drain(l);
+        for (const event &e : l.next)
+            while (!is_done(e)) advance(lanes[e.lane], 0);
+        l.next.clear();
+        emulated_seen.by_host++;
+    }
     open_pools(begins);
 }
 

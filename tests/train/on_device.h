@@ -1,0 +1,25 @@
+/* A training on one device or another, and whether two of them are the same. Failures end the test. */
+#pragma once
+
+#include "device/device.h"
+#include "train/train.h"
+
+typedef struct {
+    double losses[16], evaluations[16];
+    uint32_t evaluation_count;
+    plan_pool pools[POOL_COUNT];
+    uint64_t measured[POOL_COUNT];
+    uint64_t staging_bytes;
+    compose_choice choice;
+} outcome;
+
+/* `on`: NULL for what the options say. At most 16 steps. */
+void on_device_setup(const device *on, const setup_options *o, setup *s);
+void on_device_run(const setup_options *o, const device *on, outcome *out);
+
+/* The same losses of so many steps, and of validations, bit for bit; the same bytes. */
+void on_device_same(const outcome *a, const outcome *b, int64_t steps);
+void on_device_same_file(const char *one, const char *other);
+
+int on_device_pass(const char *name);                          /* its place in setup_options.passes */
+void on_device_pin(const compose_choice *c, setup_options *o); /* all passes, and the micro-batch */
