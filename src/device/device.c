@@ -1,8 +1,8 @@
 #include "device/device.h"
 
+#include <stdio.h>
 #include <string.h>
 
-/* The best first: that is what "auto" means. */
 static const device *const all[] = {
     &device_cpu,
 #ifdef SNUG_CUDA_EMULATED
@@ -12,19 +12,41 @@ static const device *const all[] = {
 
 const device *device_default(void) { return all[0]; }
 
+/* "cuda", "cuda:1" */
+#ifdef SNUG_CUDA_DEVICE
+static status find_cuda(const char *name, const device **found) {
+    unsigned number = 0;
+    if (name[4]) {
+        char end;
+        if (sscanf(name + 4, ":%3u%c", &number, &end) != 1)
+            return status_set(STATUS_INVALID, "--device: '%s' is no device; GPUs are cuda:0, cuda:1 ...",
+                              name);
+    }
+    return device_cuda_find((int)number, found);
+}
+#else
+static status find_cuda(const char *name, const device **found) {
+    *found = NULL;
+    return status_set(STATUS_INVALID,
+                      "--device %s: this snug is built for the CPU only (see -DSNUG_CUDA=ON); 'snug estimate "
+                      "--gpu NAME' says what a GPU needs",
+                      name);
+}
+#endif
+
 status device_find(const char *name, const device **found) {
+    if (strncmp(name, "cuda", 4) == 0) return find_cuda(name, found);
     *found = device_default();
-    if (strcmp(name, "auto") == 0) return STATUS_OK;
+    if (strcmp(name, "auto") == 0) {
+        const device *gpu;
+        if (find_cuda("cuda", &gpu) == STATUS_OK) *found = gpu;
+        return STATUS_OK;
+    }
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         *found = all[i];
         if (strcmp(name, all[i]->name) == 0) return STATUS_OK;
     }
     *found = NULL;
-    if (strncmp(name, "cuda", 4) == 0)
-        return status_set(STATUS_INVALID,
-                          "--device %s: this snug computes on the cpu only; 'snug estimate --gpu NAME' says "
-                          "what a GPU needs",
-                          name);
-    return status_set(STATUS_INVALID, "--device: '%s' is no device; there is cpu, and auto for the best",
-                      name);
+    return status_set(STATUS_INVALID,
+                      "--device: '%s' is no device; there are cpu, cuda, and auto for the best", name);
 }

@@ -71,9 +71,14 @@ struct device {
     /* Only of a device that is emulated: before (`begins`) and after a kernel of the host's, which runs where
      * the device has none. NULL: there has to be one. */
     void (*host)(const device *d, bool begins);
+
+    /* The first error since the program began, which makes what was computed worthless. NULL: there is none. */
+    status (*failed)(const device *d);
 };
 extern const device device_cpu;
 extern const device device_emulated; /* where it is built: SNUG_CUDA=EMULATED */
+/* The GPU of this number, where they are built: SNUG_CUDA=ON. STATUS_INVALID: there is none. */
+status device_cuda_find(int number, const device **found);
 
 const device *device_default(void); /* the best there is */
 /* By the name that --device takes: "cpu", or "auto" for the best that there is. */

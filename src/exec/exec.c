@@ -148,5 +148,7 @@ void exec_run(exec *e, uint32_t which) {
 
 status exec_failed(const exec *e) {
     if (e->seen != STATUS_OK) return status_set(e->seen, "no memory to measure a program");
+    const device *d = e->plan->device;
+    if (d->failed) TRY(d->failed(d));
     return e->transfer ? transfer_failed(e->transfer) : STATUS_OK;
 }

@@ -44,11 +44,13 @@ struct cuda_tiles_gather {
 
     __device__ __forceinline__ void operator()(int64_t i) const {
         int64_t s = i / width, column = i % width;
-        const cuda_tiles_sum *into = &to[s];
-        if (!into->out) return;
-        float sum = into->accumulator ? into->accumulator[column] : 0;
+        static_assert(ROW_TILES_SUMS == 2, "chosen without an index, which would take local memory");
+        const float *accumulator = s ? to[1].accumulator : to[0].accumulator;
+        float *out = s ? to[1].out : to[0].out;
+        if (!out) return;
+        float sum = accumulator ? accumulator[column] : 0;
         for (int64_t t = 0; t < count; t++) sum = sum + tiles[(t * sums + s) * width + column];
-        into->out[column] = sum;
+        out[column] = sum;
     }
 };
 

@@ -223,9 +223,10 @@ static void devices_are_named(void **state) {
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         char line[256];
         snprintf(line, sizeof line, "%s --device cuda:0", commands[i]);
-        assert_true(command_says(line, 2, "this snug computes on the cpu only"));
+        assert_true(command_says(line, 2, "this snug is built for the CPU only"));
         snprintf(line, sizeof line, "%s --device h100-80", commands[i]);
-        assert_true(command_says(line, 2, "'h100-80' is no device; there is cpu, and auto for the best"));
+        assert_true(
+            command_says(line, 2, "'h100-80' is no device; there are cpu, cuda, and auto for the best"));
     }
     static const char *const same[][2] = {
         { "plan tiny --quiet --json", "plan tiny --device cpu --quiet --json" },
