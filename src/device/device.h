@@ -62,17 +62,17 @@ struct device {
     void (*fill)(const device *d, void *at, int byte, uint64_t bytes); /* in between, on LANE_COMPUTE */
 
     /* Copies between its pools and the host's memory, either way, on LANE_COPY; NULL where not apart. `mark`
-     * is an event: all that the lane has been given so far is done. What `lane` is given after `after` begins
-     * when that event of the other lane has happened. */
+     * is an event: all that the lane has been given so far is done. What `lane` is given after `after`
+     * begins when that event of the other lane has happened. */
     void (*copy)(const device *d, void *to, const void *from, uint64_t bytes);
     uint64_t (*mark)(const device *d, device_lane l);
     void (*after)(const device *d, device_lane l, device_lane other, uint64_t event);
 
-    /* Only of a device that is emulated: before (`begins`) and after a kernel of the host's, which runs where
-     * the device has none. NULL: there has to be one. */
+    /* Only of a device that is emulated: before (`begins`) and after a kernel of the host's, which runs
+     * where the device has none. NULL: there has to be one. */
     void (*host)(const device *d, bool begins);
 
-    /* The first error since the program began, which makes what was computed worthless. NULL: there is none. */
+    /* The first error since the program began, which makes what was computed worthless. NULL: it has none. */
     status (*failed)(const device *d);
 };
 extern const device device_cpu;
@@ -108,8 +108,8 @@ enum { DEVICE_NAME_BYTES = 96 };
 const char *device_processor(char name[DEVICE_NAME_BYTES]);
 const char *device_instructions(void);
 
-/* Writes these bytes back and takes them out of all caches, so that whoever reads them next waits for memory.
- * false, and nothing happens, where the processor has no way to do it. */
+/* Writes these bytes back and takes them out of all caches, so that whoever reads them next waits for
+ * memory. false, and nothing happens, where the processor has no way to do it. */
 bool device_cache_drop(const void *data, uint64_t bytes);
 
 /* Of the processor, where nothing was measured. */

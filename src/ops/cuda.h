@@ -1,5 +1,5 @@
-/* What kernels for GPUs share: numbers as they are stored, and loops over elements. Kernels compute in f32, as
- * the CPU's fast ones do, and read and write f32, f16 and bf16. */
+/* What kernels for GPUs share: numbers as they are stored, and loops over elements. Kernels compute in f32,
+ * as the CPU's fast ones do, and read and write f32, f16 and bf16. */
 #pragma once
 
 #include "device/cuda/gpu.h"
@@ -55,7 +55,8 @@ static inline bool cuda_accepts(const op_call *c) {
 /* Elements of a thread, GPU_BLOCK apart: neighbours read neighbours, and some reads are under way at once. */
 enum { CUDA_EACH = 4 };
 
-template <class F> __global__ void __launch_bounds__(GPU_BLOCK) cuda_each_kernel(F f, int64_t n) {
+template <class F>
+__global__ void __launch_bounds__(GPU_BLOCK) cuda_each_kernel(F f, int64_t n) {
     int64_t first = (int64_t)blockIdx.x * (GPU_BLOCK * CUDA_EACH) + threadIdx.x;
 #pragma unroll
     for (int k = 0; k < CUDA_EACH; k++)
@@ -63,26 +64,31 @@ template <class F> __global__ void __launch_bounds__(GPU_BLOCK) cuda_each_kernel
 }
 
 /* f(i) for i = 0 .. n-1, in any order. f is copied to the device: what it holds are numbers and addresses. */
-template <class F> static void cuda_each(int64_t n, const F &f) {
+template <class F>
+static void cuda_each(int64_t n, const F &f) {
     if (n > 0) GPU_LAUNCH_APART((cuda_each_kernel<F>), gpu_blocks(n, GPU_BLOCK * CUDA_EACH), GPU_BLOCK, f, n);
 }
 
 /* y[i] = F::of(x[i]). */
-template <class F> struct cuda_map_one {
+template <class F>
+struct cuda_map_one {
     cuda_span x, y;
     __device__ __forceinline__ void operator()(int64_t i) const { y.set(i, F::of(x.get(i))); }
 };
-template <class F> static void cuda_map(const op_call *c) {
+template <class F>
+static void cuda_map(const op_call *c) {
     cuda_map_one<F> f = { cuda_in(c, 0), cuda_out(c, 0) };
     cuda_each(shape_elements(&c->out[0].shape), f);
 }
 
 /* y[i] = F::of(a[i], b[i]). */
-template <class F> struct cuda_map_two {
+template <class F>
+struct cuda_map_two {
     cuda_span a, b, y;
     __device__ __forceinline__ void operator()(int64_t i) const { y.set(i, F::of(a.get(i), b.get(i))); }
 };
-template <class F> static void cuda_map2(const op_call *c) {
+template <class F>
+static void cuda_map2(const op_call *c) {
     cuda_map_two<F> f = { cuda_in(c, 0), cuda_in(c, 1), cuda_out(c, 0) };
     cuda_each(shape_elements(&c->out[0].shape), f);
 }

@@ -1,5 +1,5 @@
-/* Sums along rows in the CPU's order (ops/vector_math.h), so that the bits are the same on both devices: a warp has
- * a row, and a thread for each of VECTOR_LANES lanes. */
+/* Sums along rows in the CPU's order (ops/vector_math.h), so that the bits are the same on both devices: a
+ * warp has a row, and a thread for each of VECTOR_LANES lanes. */
 #pragma once
 
 #include "ops/cuda.h"
@@ -23,9 +23,10 @@ GPU_INLINE float cuda_warp_largest(float x) {
     return x;
 }
 
-/* f(0) + ... + f(n-1), in every thread of the warp. All of them have read when it returns, so what was read may be
- * written then. */
-template <class F> GPU_INLINE float cuda_row_sum(int64_t n, const F &f) {
+/* f(0) + ... + f(n-1), in every thread of the warp. All of them have read when it returns, so what was read
+ * may be written then. */
+template <class F>
+GPU_INLINE float cuda_row_sum(int64_t n, const F &f) {
     float sum = 0, rest = 0;
     int64_t whole = n - n % GPU_WARP;
     for (int64_t i = cuda_lane(); i < whole; i += GPU_WARP) sum += f(i);
@@ -35,12 +36,14 @@ template <class F> GPU_INLINE float cuda_row_sum(int64_t n, const F &f) {
 
 enum { CUDA_ROWS = GPU_BLOCK / GPU_WARP }; /* of a block */
 
-template <class F> __global__ void __launch_bounds__(GPU_BLOCK) cuda_rows_kernel(F f, int64_t rows) {
+template <class F>
+__global__ void __launch_bounds__(GPU_BLOCK) cuda_rows_kernel(F f, int64_t rows) {
     int64_t row = (int64_t)blockIdx.x * CUDA_ROWS + threadIdx.x / GPU_WARP;
     if (row < rows) f(row);
 }
 
 /* f(row) for all rows, by all threads of a warp together. */
-template <class F> static void cuda_rows(int64_t rows, const F &f) {
+template <class F>
+static void cuda_rows(int64_t rows, const F &f) {
     if (rows > 0) GPU_LAUNCH((cuda_rows_kernel<F>), gpu_blocks(rows, CUDA_ROWS), GPU_BLOCK, 0, f, rows);
 }

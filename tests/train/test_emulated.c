@@ -1,6 +1,6 @@
 /* Training on the emulated GPU (device_emulated.h): its kernels, its closed memory and its lanes, in whole
- * runs of several families and techniques, have the CPU's bits, whatever the order of threads and the pace of
- * lanes; and each pool is as large as planned. */
+ * runs of several families and techniques, have the CPU's bits, whatever the order of threads and the pace
+ * of lanes; and each pool is as large as planned. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
  * kernels and copies have a stream each, and events order them. The host waits where a run ends, and nowhere
  * else. It is one GPU, chosen once, of those that CUDA_VISIBLE_DEVICES leaves.
  *
- * What the process takes of its memory beside pools (the context, the code of kernels) is all that is taken and
- * is no pool: of a GPU that others use too it is an upper bound. */
+ * What the process takes of its memory beside pools (the context, the code of kernels) is all that is taken
+ * and is no pool: of a GPU that others use too it is an upper bound. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +13,6 @@ extern "C" {
 #include "device/device.h"
 }
 #include "device/cuda/gpu.h"
-
-namespace {
 
 enum { FEW_EVENTS = 64 };
 
@@ -29,14 +27,14 @@ struct gpu {
     uint64_t pool_bytes;
     cudaError_t failed; /* the first error since opening; a run that has one is worth nothing */
 };
-gpu g;
+static gpu g;
 
 /* Remembers the first error; the run goes on to its end and is refused there. */
-void heed(cudaError_t e) {
+static void heed(cudaError_t e) {
     if (e != cudaSuccess && g.failed == cudaSuccess) g.failed = e;
 }
 
-bool start() {
+static bool start() {
     static bool tried;
     if (tried) return g.found;
     tried = true;
@@ -60,7 +58,7 @@ bool start() {
 
 /* ---- memory ---- */
 
-status open_pool(const device *, device_pool *p, uint64_t bytes) {
+static status open_pool(const device *, device_pool *p, uint64_t bytes) {
     *p = {};
     if (!start()) return status_set(STATUS_NO_FIT, "--device cuda: %s", g.why_not);
     cudaError_t e = cudaMalloc(&p->data, bytes ? bytes : 1);
@@ -69,71 +67,71 @@ status open_pool(const device *, device_pool *p, uint64_t bytes) {
         size_t free = 0, total = 0;
         cudaGetLastError();
         cudaMemGetInfo(&free, &total);
-        return status_set(STATUS_NO_FIT, "%s has %zu bytes of memory left, and the pool takes %llu: %s", g.is.name,
-                          free, (unsigned long long)bytes, cudaGetErrorString(e));
+        return status_set(STATUS_NO_FIT, "%s has %zu bytes of memory left, and the pool takes %llu: %s",
+                          g.is.name, free, (unsigned long long)bytes, cudaGetErrorString(e));
     }
     p->bytes = bytes;
     g.pool_bytes += bytes;
     return STATUS_OK;
 }
 
-void close_pool(const device *, device_pool *p) {
+static void close_pool(const device *, device_pool *p) {
     if (p->data) heed(cudaFree(p->data)), g.pool_bytes -= p->bytes;
     *p = {};
 }
 
-void put(const device *, void *to, const void *from, uint64_t bytes) {
+static void put(const device *, void *to, const void *from, uint64_t bytes) {
     heed(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
 }
 
-void get(const device *, void *to, const void *from, uint64_t bytes) {
+static void get(const device *, void *to, const void *from, uint64_t bytes) {
     heed(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost));
 }
 
 /* ---- lanes ---- */
 
-void begin(const device *) {}
+static void begin(const device *) {}
 
-void end(const device *) {
+static void end(const device *) {
     for (cudaStream_t lane : g.lane) heed(cudaStreamSynchronize(lane));
     heed(cudaGetLastError());
 }
 
-void fill(const device *, void *at, int byte, uint64_t bytes) {
+static void fill(const device *, void *at, int byte, uint64_t bytes) {
     heed(cudaMemsetAsync(at, byte, bytes, g.lane[LANE_COMPUTE]));
 }
 
-void copy(const device *, void *to, const void *from, uint64_t bytes) {
+static void copy(const device *, void *to, const void *from, uint64_t bytes) {
     heed(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, g.lane[LANE_COPY]));
 }
 
-uint64_t mark(const device *, device_lane l) {
+static uint64_t mark(const device *, device_lane l) {
     uint64_t number = g.marks[l]++;
     heed(cudaEventRecord(g.events[l][number % FEW_EVENTS], g.lane[l]));
     return number;
 }
 
 /* An event that was recorded anew since says more than is needed, never less. */
-void after(const device *, device_lane l, device_lane other, uint64_t event) {
+static void after(const device *, device_lane l, device_lane other, uint64_t event) {
     heed(cudaStreamWaitEvent(g.lane[l], g.events[other][event % FEW_EVENTS], 0));
 }
 
 /* ---- what it says of itself ---- */
 
-int attribute(cudaDeviceAttr a) {
+static int attribute(cudaDeviceAttr a) {
     int value = 0;
     cudaDeviceGetAttribute(&value, a, g.number);
     return value;
 }
 
-/* Fused multiply-adds of f32 that a multiprocessor begins in a clock (CUDA C++ Programming Guide, throughput of
- * arithmetic instructions). */
-int lanes_of(int major, int minor) {
+/* Fused multiply-adds of f32 that a multiprocessor begins in a clock (CUDA C++ Programming Guide, throughput
+ * of arithmetic instructions). */
+static int lanes_of(int major, int minor) {
     bool wide = (major == 8 && minor > 0) || major >= 9 || major == 10 || major == 12;
     return wide ? 128 : 64;
 }
 
-device_rates rates(const device *, int threads) {
+static device_rates rates(const device *, int threads) {
     device_rates r = device_rates_default(threads);
     if (!start()) return r;
     double clock = 1e3 * attribute(cudaDevAttrClockRate);
@@ -149,27 +147,27 @@ device_rates rates(const device *, int threads) {
     return r;
 }
 
-uint64_t available(const device *) {
+static uint64_t available(const device *) {
     size_t free = 0, total = 0;
     if (start()) cudaMemGetInfo(&free, &total);
     return free;
 }
 
-uint64_t beside(const device *) {
+static uint64_t beside(const device *) {
     size_t free = 0, total = 0;
     if (start()) cudaMemGetInfo(&free, &total);
     return total - free > g.pool_bytes ? total - free - g.pool_bytes : 0;
 }
 
 /* Some code is loaded with the first kernels that are called. */
-uint64_t reserve(const device *d) { return beside(d) + (64u << 20); }
+static uint64_t reserve(const device *d) { return beside(d) + (64u << 20); }
 
-status failed(const device *) {
+static status failed(const device *) {
     if (g.failed == cudaSuccess) return STATUS_OK;
     return status_set(STATUS_FAILED, "%s failed in the run: %s", g.is.name, cudaGetErrorString(g.failed));
 }
 
-device cuda() {
+static device cuda() {
     device d = {};
     d.name = "cuda", d.kind = DEVICE_CUDA, d.apart = true;
     d.capability = start() ? (uint32_t)(g.is.major * 10 + g.is.minor) : 0;
@@ -179,8 +177,6 @@ device cuda() {
     d.failed = failed;
     return d;
 }
-
-} // namespace
 
 cudaStream_t device_cuda_stream() { return g.lane[LANE_COMPUTE]; }
 

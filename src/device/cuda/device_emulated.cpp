@@ -69,11 +69,11 @@ struct event {
 
 struct operation {
     std::vector<event> after;
-    emulate::launch_shape shape;    /* of a kernel, */
-    void (*thread)(const void *);   /* or NULL: */
+    emulate::launch_shape shape;  /* of a kernel, */
+    void (*thread)(const void *); /* or NULL: */
     std::vector<char> arguments;
-    void *to;                       /* a copy, */
-    const void *from;               /* or NULL: a fill */
+    void *to;         /* a copy, */
+    const void *from; /* or NULL: a fill */
     int byte;
     uint64_t bytes;
 };

@@ -1,9 +1,9 @@
-/* A GPU that is emulated, for tests: kernels are those of the CUDA device, compiled for the CPU (emulate.h), and
- * so are its memory and its lanes. Two mistakes that a GPU shows now and then show here every time:
+/* A GPU that is emulated, for tests: kernels are those of the CUDA device, compiled for the CPU (emulate.h),
+ * and so are its memory and its lanes. Two mistakes that a GPU shows now and then show here every time:
  *
  * - The host touches memory of the device. Its pages are closed but while an operation of a lane runs.
- * - An event is missing. What a lane was given runs as soon, as late, or in as random an order as events allow;
- *   a result that depends on it waited for too little. */
+ * - An event is missing. What a lane was given runs as soon, as late, or in as random an order as events
+ *   allow; a result that depends on it waited for too little. */
 #pragma once
 
 #ifdef __cplusplus
@@ -22,11 +22,11 @@ typedef enum {
 void emulated_pace_set(emulated_pace pace, uint64_t seed);
 
 typedef struct {
-    uint64_t open_bytes, most_bytes;   /* of its pools: now, and at most */
-    uint64_t launches;                 /* of kernels */
-    uint64_t by_host;                  /* calls of the CPU's kernels, where there are none of the device's */
-    uint64_t copies, copied_bytes;     /* on the lane of copies */
-    uint64_t put_bytes, got_bytes;     /* between runs */
+    uint64_t open_bytes, most_bytes; /* of its pools: now, and at most */
+    uint64_t launches;               /* of kernels */
+    uint64_t by_host;                /* calls of the CPU's kernels, where there are none of the device's */
+    uint64_t copies, copied_bytes;   /* on the lane of copies */
+    uint64_t put_bytes, got_bytes;   /* between runs */
 } emulated_counts;
 extern emulated_counts emulated_seen; /* of one thread that runs plans at a time */
 

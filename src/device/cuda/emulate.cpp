@@ -1,6 +1,6 @@
-/* Blocks of threads as fibers (emulate.h). A thread of the host runs a block at a time; blocks are shared out
- * by the project's own threads. A fiber gives way only where it waits, to its block's scheduler, which runs a
- * warp until that makes no progress and then the next one. */
+/* Blocks of threads as fibers (emulate.h). A thread of the host runs a block at a time; blocks are shared
+ * out by the project's own threads. A fiber gives way only where it waits, to its block's scheduler, which
+ * runs a warp until that makes no progress and then the next one. */
 #include "device/cuda/emulate.h"
 
 #include <stdio.h>
@@ -26,8 +26,8 @@ namespace {
 
 enum { MOST_THREADS = 1024, WARP = 32, STACK_BYTES = 64 << 10, MOST_SHARED = 227 << 10 };
 
-/* Threads that wait for each other: how many have come, whom they wait for, and where. `turn` counts how often
- * they went on. */
+/* Threads that wait for each other: how many have come, whom they wait for, and where. `turn` counts how
+ * often they went on. */
 struct meeting {
     unsigned come, turn, lanes;
     site at;

@@ -1,11 +1,11 @@
-/* CUDA's words for a C++ compiler: kernels of GPUs run on the CPU, for tests. A block's threads are fibers of
- * one thread of the host, so whatever order they run in is chosen here and can be chosen otherwise: forward,
- * reversed, shuffled. Barriers and shuffles are places where fibers wait for each other; a wait that can never
- * end, and threads that wait for each other at different places, end the program with a sentence. Shared memory
- * is NaN when a block begins.
+/* CUDA's words for a C++ compiler: kernels of GPUs run on the CPU, for tests. A block's threads are fibers
+ * of one thread of the host, so whatever order they run in is chosen here and can be chosen otherwise:
+ * forward, reversed, shuffled. Barriers and shuffles are places where fibers wait for each other; a wait
+ * that can never end, and threads that wait for each other at different places, end the program with a
+ * sentence. Shared memory is NaN when a block begins.
  *
- * What a GPU would do at the same time is done one after the other, so a race does not show as such: it shows
- * as a result that depends on the order. */
+ * What a GPU would do at the same time is done one after the other, so a race does not show as such: it
+ * shows as a result that depends on the order. */
 #pragma once
 
 #include <stddef.h>
@@ -63,7 +63,8 @@ struct launch_shape {
  * block; `arguments` are copied. */
 void launch(const launch_shape &shape, void (*thread)(const void *), const void *arguments, size_t bytes);
 
-template <class... P> struct bound {
+template <class... P>
+struct bound {
     void (*kernel)(P...);
     std::tuple<P...> with;
     static void thread(const void *at) {
@@ -78,7 +79,8 @@ void launch_kernel(const launch_shape &shape, void (*kernel)(P...), A &&...with)
     launch(shape, bound<P...>::thread, &b, sizeof b);
 }
 
-template <class T> T from_lane(unsigned lanes, T value, unsigned lane, site at) {
+template <class T>
+T from_lane(unsigned lanes, T value, unsigned lane, site at) {
     static_assert(sizeof(T) <= SLOT, "an exchange takes as much");
     T got;
     memcpy(&got, exchange(lanes, &value, sizeof value, at) + lane * SLOT, sizeof got);
@@ -103,14 +105,17 @@ inline void __syncthreads(EMULATE_SITE) { emulate::barrier({ "__syncthreads", fi
 inline void __syncwarp(unsigned lanes = ~0u, EMULATE_SITE) {
     emulate::exchange(lanes, "", 1, { "__syncwarp", file, line });
 }
-template <class T> T __shfl_xor_sync(unsigned lanes, T value, int mask, EMULATE_SITE) {
+template <class T>
+T __shfl_xor_sync(unsigned lanes, T value, int mask, EMULATE_SITE) {
     return emulate::from_lane(lanes, value, emulate::here.lane ^ (unsigned)mask,
                               { "__shfl_xor_sync", file, line });
 }
-template <class T> T __shfl_sync(unsigned lanes, T value, int lane, EMULATE_SITE) {
+template <class T>
+T __shfl_sync(unsigned lanes, T value, int lane, EMULATE_SITE) {
     return emulate::from_lane(lanes, value, (unsigned)lane % 32, { "__shfl_sync", file, line });
 }
-template <class T> T __shfl_up_sync(unsigned lanes, T value, unsigned by, EMULATE_SITE) {
+template <class T>
+T __shfl_up_sync(unsigned lanes, T value, unsigned by, EMULATE_SITE) {
     unsigned lane = emulate::here.lane;
     return emulate::from_lane(lanes, value, lane >= by ? lane - by : lane, { "__shfl_up_sync", file, line });
 }

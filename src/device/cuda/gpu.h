@@ -3,7 +3,7 @@
  *
  *   GPU_LAUNCH(kernel, blocks, threads, shared, ...)   threads of a block may meet: in barriers and shuffles
  *   GPU_LAUNCH_APART(kernel, blocks, threads, ...)     they never do, and need no shared memory
- *   GPU_SHARED(type, name)                             all of the block's shared memory, and the only way to it
+ *   GPU_SHARED(type, name)                             the block's shared memory: there is no other way to it
  *
  * A kernel's name is put in parentheses where it is an instance of a template: GPU_LAUNCH((f<float>), ...).
  * Launches are put on the lane of kernels, in order; arguments are copied when a launch is made. */

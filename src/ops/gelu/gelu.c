@@ -80,5 +80,5 @@ const op_def op_gelu_backward = { .name = "gelu_backward",
                                   .infer = unary_infer_backward,
                                   .cost = backward_cost,
                                   .cpu = gelu_backward_cpu,
-                         .cuda = OP_CUDA(gelu_backward_cuda),
+                                  .cuda = OP_CUDA(gelu_backward_cuda),
                                   .cases = backward_cases };

@@ -115,7 +115,7 @@ const op_def op_layernorm = { .name = "layernorm",
                               .grad = grad,
                               .cost = cost,
                               .cpu = layernorm_cpu,
-                         .cuda = OP_CUDA(layernorm_cuda),
+                              .cuda = OP_CUDA(layernorm_cuda),
                               .cases = cases };
 
 /* ---- the gradient ---- */
@@ -221,5 +221,5 @@ const op_def op_layernorm_backward = { .name = "layernorm_backward",
                                        .infer = infer_backward,
                                        .cost = cost_backward,
                                        .cpu = layernorm_backward_cpu,
-                         .cuda = OP_CUDA(layernorm_backward_cuda),
+                                       .cuda = OP_CUDA(layernorm_backward_cuda),
                                        .cases = backward_cases };

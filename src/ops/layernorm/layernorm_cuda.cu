@@ -15,10 +15,12 @@ struct layernorm_row {
     __device__ __forceinline__ void operator()(int64_t row) const {
         int64_t at = row * width;
         float average = cuda_row_sum(width, [&](int64_t j) { return x.get(at + j); }) / (float)width;
-        float variance = cuda_row_sum(width, [&](int64_t j) {
-                             float d = x.get(at + j) - average;
-                             return d * d;
-                         }) / (float)width;
+        float variance = cuda_row_sum(width,
+                                      [&](int64_t j) {
+                                          float d = x.get(at + j) - average;
+                                          return d * d;
+                                      }) /
+                         (float)width;
         float scale = 1.0f / sqrtf(variance + eps);
         for (int64_t j = cuda_lane(); j < width; j += GPU_WARP) {
             float normal = (x.get(at + j) - average) * scale * gamma.get(j);
@@ -30,14 +32,10 @@ struct layernorm_row {
 
 static void run(const op_call *c) {
     const op_arg *x = op_in(c, 0);
-    layernorm_row f = { cuda_in(c, 0),
-                        cuda_in(c, 1),
-                        cuda_in(c, 2),
-                        cuda_out(c, 0),
-                        (float *)c->out[1].data,
-                        (float *)c->out[2].data,
-                        shape_last(&x->shape),
-                        ((const layernorm_attributes *)c->attributes)->eps };
+    layernorm_row f = { cuda_in(c, 0),           cuda_in(c, 1),
+                        cuda_in(c, 2),           cuda_out(c, 0),
+                        (float *)c->out[1].data, (float *)c->out[2].data,
+                        shape_last(&x->shape),   ((const layernorm_attributes *)c->attributes)->eps };
     cuda_rows(shape_rows(&x->shape), f);
 }
 
@@ -58,10 +56,12 @@ struct layernorm_slope {
     __device__ __forceinline__ void operator()(int64_t row) const {
         int64_t at = row * width;
         float m = mean[row], s = rstd[row];
-        float u = cuda_row_sum(width, [&](int64_t j) { return dy.get(at + j) * gamma.get(j); }) / (float)width;
-        float un = cuda_row_sum(width, [&](int64_t j) {
-                       return dy.get(at + j) * gamma.get(j) * ((x.get(at + j) - m) * s);
-                   }) / (float)width;
+        float u =
+            cuda_row_sum(width, [&](int64_t j) { return dy.get(at + j) * gamma.get(j); }) / (float)width;
+        float un =
+            cuda_row_sum(
+                width, [&](int64_t j) { return dy.get(at + j) * gamma.get(j) * ((x.get(at + j) - m) * s); }) /
+            (float)width;
         for (int64_t j = cuda_lane(); j < width; j += GPU_WARP) {
             float normal = (x.get(at + j) - m) * s;
             float slope = s * (dy.get(at + j) * gamma.get(j) - u - normal * un);

@@ -214,5 +214,5 @@ const op_def op_matmul = { .name = "matmul",
                            .grad = grad,
                            .cost = cost,
                            .cpu = matmul_cpu,
-                         .cuda = OP_CUDA(matmul_cuda),
+                           .cuda = OP_CUDA(matmul_cuda),
                            .cases = cases };

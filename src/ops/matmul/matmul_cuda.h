@@ -1,9 +1,9 @@
-/* The plain product for GPUs of every kind, with the bits of the CPU's (matmul_kernel.h): slices of MATMUL_SLICE
- * products from 0, each by one fused multiply-add, slice after slice onto what was before. Operands and ends are
- * types, so other ops make products of their own of it.
+/* The plain product for GPUs of every kind, with the bits of the CPU's (matmul_kernel.h): slices of
+ * MATMUL_SLICE products from 0, each by one fused multiply-add, slice after slice onto what was before.
+ * Operands and ends are types, so other ops make products of their own of it.
  *
- *   A, B   float get(line, depth): a row of op(a), a column of op(b). `along`: neighbouring depths are neighbours
- *          in memory, else neighbouring lines; threads read so that neighbours read neighbours.
+ *   A, B   float get(line, depth): a line is a row of op(a), or a column of op(b). `along`: neighbouring
+ *          depths are neighbours in memory, else neighbouring lines; threads are laid out accordingly.
  *   E      float before(row, column); void end(row, column, sum)
  *
  * A block makes 64 x 64 sums, a thread 4 x 4 of them; 16 depths at a time stand in shared memory. */
@@ -34,7 +34,8 @@ static inline matmul_matrix matmul_matrix_of(const op_arg *x, bool lines_are_col
 }
 
 template <class O>
-GPU_INLINE void matmul_load(float *to, const O &o, int64_t line, int64_t lines, int64_t depth, int64_t depths) {
+GPU_INLINE void matmul_load(float *to, const O &o, int64_t line, int64_t lines, int64_t depth,
+                            int64_t depths) {
 #pragma unroll
     for (int i = (int)threadIdx.x; i < MATMUL_TILE * MATMUL_DEPTHS; i += GPU_BLOCK) {
         int l = o.along ? i / MATMUL_DEPTHS : i % MATMUL_TILE;
