@@ -44,6 +44,50 @@ static inline bool cuda_accepts(const op_call *c) {
     return true;
 }
 
+/* An argument whose numbers are moved as they are, of 1, 2 or 4 bytes each. */
+struct cuda_plain {
+    void *data;
+    uint32_t bytes;
+
+    __device__ __forceinline__ uint32_t get(int64_t i) const {
+        return bytes == 4   ? ((const uint32_t *)data)[i]
+               : bytes == 2 ? ((const uint16_t *)data)[i]
+                            : ((const uint8_t *)data)[i];
+    }
+    __device__ __forceinline__ void set(int64_t i, uint32_t bits) const {
+        if (bytes == 4)
+            ((uint32_t *)data)[i] = bits;
+        else if (bytes == 2)
+            ((uint16_t *)data)[i] = (uint16_t)bits;
+        else
+            ((uint8_t *)data)[i] = (uint8_t)bits;
+    }
+};
+
+static inline cuda_plain cuda_plain_of(const op_arg *x) { return { x->data, dtype_bytes(x->dtype) }; }
+
+/* The bits of a number that the host knows. */
+static inline uint32_t cuda_bits_of(double value, dtype type) {
+    switch (type) {
+    case DTYPE_F32: return half_bits((float)value);
+    case DTYPE_F16: return half_to_f16((float)value);
+    case DTYPE_BF16: return half_to_bf16((float)value);
+    case DTYPE_U8: return (uint8_t)value;
+    default: return (uint32_t)(int32_t)value;
+    }
+}
+
+/* i = row * width + column, none below 0. A GPU divides by software: in 32 bits, where they do, it has much
+ * less to do than in 64. */
+struct cuda_cell {
+    int64_t row, column;
+};
+GPU_INLINE cuda_cell cuda_split(int64_t i, int64_t width) {
+    if ((i | width) >> 32) return { i / width, i % width };
+    uint32_t row = (uint32_t)i / (uint32_t)width;
+    return { (int64_t)row, (int64_t)((uint32_t)i - row * (uint32_t)width) };
+}
+
 /* The list of kernels that the op's header declares, for its field `cuda`. */
 #define CUDA_KERNELS(list, ...)                                                                              \
     extern "C" {                                                                                             \
@@ -68,6 +112,10 @@ template <class F>
 static void cuda_each(int64_t n, const F &f) {
     if (n > 0) GPU_LAUNCH_APART((cuda_each_kernel<F>), gpu_blocks(n, GPU_BLOCK * CUDA_EACH), GPU_BLOCK, f, n);
 }
+
+/* f() by one thread: for kernels of single numbers. */
+template <class F> __global__ void cuda_once_kernel(F f) { f(); }
+template <class F> static void cuda_once(const F &f) { GPU_LAUNCH_APART((cuda_once_kernel<F>), 1, 1, f); }
 
 /* y[i] = F::of(x[i]). */
 template <class F>
