@@ -76,4 +76,5 @@ const op_def op_add = { .name = "add",
                         .grad = grad,
                         .cost = cost,
                         .cpu = add_cpu,
+                        .cuda = OP_CUDA(add_cuda),
                         .cases = cases };

@@ -6,6 +6,7 @@
 /* a, b -> y, of the type of a; f32 and floats of 16 bits may be mixed. y may live in either. */
 extern const op_def op_add;
 extern const op_kernel add_cpu[];
+extern const op_kernel add_cuda[];
 
 tensor_id add_apply(graph *g, tensor_id a, tensor_id b);
 

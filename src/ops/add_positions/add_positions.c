@@ -118,6 +118,7 @@ const op_def op_add_positions = { .name = "add_positions",
                                   .grad = grad,
                                   .cost = cost,
                                   .cpu = add_positions_cpu,
+                                  .cuda = OP_CUDA(add_positions_cuda),
                                   .cases = cases };
 
 /* ---- the gradient ---- */
@@ -203,4 +204,5 @@ const op_def op_add_positions_backward = { .name = "add_positions_backward",
                                            .infer = infer_backward,
                                            .cost = cost_backward,
                                            .cpu = add_positions_backward_cpu,
+                                           .cuda = OP_CUDA(add_positions_backward_cuda),
                                            .cases = backward_cases };

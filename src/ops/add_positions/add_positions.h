@@ -21,6 +21,7 @@ extern const op_def
     op_add_positions_backward; /* dy (B,T,C), offset?, accumulator? (S,C) must -> dtable (S,C) */
 
 extern const op_kernel add_positions_cpu[], add_positions_backward_cpu[];
+extern const op_kernel add_positions_cuda[], add_positions_backward_cuda[];
 
 tensor_id add_positions_apply(graph *g, tensor_id x, tensor_id table, tensor_id offset); /* from row 0 on */
 tensor_id add_positions_at(graph *g, tensor_id x, tensor_id table, const add_positions_attributes *at);

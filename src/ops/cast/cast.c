@@ -57,4 +57,5 @@ const op_def op_cast = { .name = "cast",
                          .grad = grad,
                          .cost = cost,
                          .cpu = cast_cpu,
+                         .cuda = OP_CUDA(cast_cuda),
                          .cases = cases };

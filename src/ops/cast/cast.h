@@ -9,6 +9,7 @@ typedef struct {
 
 extern const op_def op_cast; /* x -> y */
 extern const op_kernel cast_cpu[];
+extern const op_kernel cast_cuda[];
 
 tensor_id cast_apply(graph *g, tensor_id x, dtype type);
 /* x itself where it is of that type already. */

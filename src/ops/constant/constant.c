@@ -23,4 +23,5 @@ const op_def op_constant = { .name = "constant",
                              .infer = infer,
                              .cost = cost,
                              .cpu = constant_cpu,
+                             .cuda = OP_CUDA(constant_cuda),
                              .cases = cases };

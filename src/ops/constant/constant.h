@@ -10,5 +10,6 @@ typedef struct {
 
 extern const op_def op_constant; /* -> (1) */
 extern const op_kernel constant_cpu[];
+extern const op_kernel constant_cuda[];
 
 tensor_id constant_apply(graph *g, dtype type, double value);

@@ -67,6 +67,7 @@ const op_def op_embedding = { .name = "embedding",
                               .cost = cost,
                               .range = range,
                               .cpu = embedding_cpu,
+                              .cuda = OP_CUDA(embedding_cuda),
                               .cases = cases };
 
 /* ---- the gradient ---- */
@@ -152,5 +153,6 @@ const op_def op_embedding_backward = { .name = "embedding_backward",
                                        .infer = infer_backward,
                                        .cost = cost_backward,
                                        .cpu = embedding_backward_cpu,
+                                       .cuda = OP_CUDA(embedding_backward_cuda),
                                        .cases = backward_cases,
                                        .row_sum = &row_sum };

@@ -16,6 +16,7 @@ extern const op_def op_embedding;          /* ids (N) or (B,T) i32, table (V,C) 
 extern const op_def op_embedding_backward; /* ids, dy (ids...,C), accumulator? (V,C) must -> dtable (V,C) */
 
 extern const op_kernel embedding_cpu[], embedding_backward_cpu[];
+extern const op_kernel embedding_cuda[], embedding_backward_cuda[];
 
 tensor_id embedding_apply(graph *g, tensor_id ids, tensor_id table);
 tensor_id embedding_backward_apply(graph *g, tensor_id ids, tensor_id dy, tensor_id accumulator, int64_t rows,

@@ -1,12 +1,10 @@
 #include <string.h>
 
 #include "ops/embedding/embedding.h"
+#include "ops/embedding/embedding_math.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
 #include "ops/widened.h"
-
-/* Row of the table for an id; ids outside of it read row 0. */
-static int64_t row_of(int32_t id, int64_t rows) { return id >= 0 && id < rows ? id : 0; }
 
 static void embedding_reference(const op_call *c) {
     const op_arg *ids = op_in(c, 0), *table = op_in(c, 1);
@@ -14,7 +12,7 @@ static void embedding_reference(const op_call *c) {
     for (int64_t i = 0, n = shape_elements(&ids->shape); i < n; i++)
         for (int64_t j = 0; j < width; j++)
             reference_set(&c->out[0], i * width + j,
-                          reference_get(table, row_of(((const int32_t *)ids->data)[i], rows) * width + j));
+                          reference_get(table, embedding_row(((const int32_t *)ids->data)[i], rows) * width + j));
 }
 
 static void embedding_piece(const op_call *c, int64_t first, int64_t last) {
@@ -23,7 +21,7 @@ static void embedding_piece(const op_call *c, int64_t first, int64_t last) {
     char *y = c->out[0].data;
     int64_t rows = c->in[1].shape.dim[0], bytes = c->in[1].shape.dim[1] * dtype_bytes(c->in[1].dtype);
     for (int64_t i = first; i < last; i++)
-        memcpy(y + i * bytes, table + row_of(ids[i], rows) * bytes, (size_t)bytes);
+        memcpy(y + i * bytes, table + embedding_row(ids[i], rows) * bytes, (size_t)bytes);
 }
 
 static void embedding_fast(const op_call *c) {

@@ -36,4 +36,5 @@ const op_def op_fill = { .name = "fill",
                          .infer = infer,
                          .cost = cost,
                          .cpu = fill_cpu,
+                         .cuda = OP_CUDA(fill_cuda),
                          .cases = cases };

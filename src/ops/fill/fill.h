@@ -9,5 +9,6 @@ typedef struct {
 
 extern const op_def op_fill; /* x must -> x, all elements `value` */
 extern const op_kernel fill_cpu[];
+extern const op_kernel fill_cuda[];
 
 tensor_id fill_apply(graph *g, tensor_id x, float value);

@@ -37,4 +37,5 @@ const op_def op_finite = { .name = "finite",
                            .infer = infer,
                            .cost = cost,
                            .cpu = finite_cpu,
+                           .cuda = OP_CUDA(finite_cuda),
                            .cases = cases };

@@ -6,5 +6,6 @@
 
 extern const op_def op_finite; /* x (1) -> (1) i32 */
 extern const op_kernel finite_cpu[];
+extern const op_kernel finite_cuda[];
 
 tensor_id finite_apply(graph *g, tensor_id x);

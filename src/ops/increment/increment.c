@@ -44,4 +44,5 @@ const op_def op_increment = { .name = "increment",
                               .infer = infer,
                               .cost = cost,
                               .cpu = increment_cpu,
+                              .cuda = OP_CUDA(increment_cuda),
                               .cases = cases };

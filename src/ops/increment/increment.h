@@ -5,5 +5,6 @@
 
 extern const op_def op_increment; /* t (1) i32 must, ok? (1) i32 -> t + 1 */
 extern const op_kernel increment_cpu[];
+extern const op_kernel increment_cuda[];
 
 tensor_id increment_apply(graph *g, tensor_id t, tensor_id ok);

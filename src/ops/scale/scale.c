@@ -57,4 +57,5 @@ const op_def op_scale = { .name = "scale",
                           .grad = grad,
                           .cost = cost,
                           .cpu = scale_cpu,
+                          .cuda = OP_CUDA(scale_cuda),
                           .cases = cases };
