@@ -5,8 +5,8 @@ extern "C" {
 #include "ops/add/add.h"
 }
 
-struct sum_of_two {
+struct add_of_two {
     GPU_MEMBER float of(float a, float b) { return a + b; }
 };
 
-CUDA_KERNELS(add_cuda, { "add_cuda_map", cuda_accepts, NULL, cuda_map2<sum_of_two> });
+CUDA_KERNELS(add_cuda, { "add_cuda_map", cuda_accepts, NULL, cuda_map2<add_of_two> });

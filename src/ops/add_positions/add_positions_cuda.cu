@@ -6,7 +6,7 @@ extern "C" {
 }
 #include "ops/add_positions/add_positions_math.h"
 
-struct positioned {
+struct add_positions_one {
     cuda_span x, table, y;
     const int32_t *offset; /* may be NULL */
     add_positions_attributes at;
@@ -22,19 +22,19 @@ struct positioned {
 
 static void run(const op_call *c) {
     const shape *x = &c->in[0].shape;
-    positioned f = { cuda_in(c, 0),
-                     cuda_in(c, 1),
-                     cuda_out(c, 0),
-                     (const int32_t *)op_in(c, 2)->data,
-                     *(const add_positions_attributes *)c->attributes,
-                     x->dim[1],
-                     x->dim[2],
-                     c->in[1].shape.dim[0] };
+    add_positions_one f = { cuda_in(c, 0),
+                            cuda_in(c, 1),
+                            cuda_out(c, 0),
+                            (const int32_t *)op_in(c, 2)->data,
+                            *(const add_positions_attributes *)c->attributes,
+                            x->dim[1],
+                            x->dim[2],
+                            c->in[1].shape.dim[0] };
     cuda_each(shape_elements(x), f);
 }
 
 /* A row of the table gets its batch rows one after the other, in f32, and is rounded once. */
-struct positions_slope {
+struct add_positions_sums {
     cuda_span dy, accumulator, dtable; /* accumulator.data may be NULL */
     const int32_t *offset;             /* may be NULL */
     add_positions_attributes at;
@@ -55,14 +55,14 @@ struct positions_slope {
 
 static void run_backward(const op_call *c) {
     const shape *dy = &c->in[0].shape;
-    positions_slope f = { cuda_in(c, 0),
-                          cuda_in(c, 2),
-                          cuda_out(c, 0),
-                          (const int32_t *)op_in(c, 1)->data,
-                          ((const add_positions_backward_attributes *)c->attributes)->at,
-                          dy->dim[0],
-                          dy->dim[1],
-                          dy->dim[2] };
+    add_positions_sums f = { cuda_in(c, 0),
+                             cuda_in(c, 2),
+                             cuda_out(c, 0),
+                             (const int32_t *)op_in(c, 1)->data,
+                             ((const add_positions_backward_attributes *)c->attributes)->at,
+                             dy->dim[0],
+                             dy->dim[1],
+                             dy->dim[2] };
     cuda_each(shape_elements(&c->out[0].shape), f);
 }
 

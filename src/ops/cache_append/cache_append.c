@@ -60,4 +60,5 @@ const op_def op_cache_append = { .name = "cache_append",
                                  .infer = infer,
                                  .cost = cost,
                                  .cpu = cache_append_cpu,
+                                 .cuda = OP_CUDA(cache_append_cuda),
                                  .cases = cases };

@@ -12,6 +12,7 @@ typedef struct {
 extern const op_def
     op_cache_append; /* cache (B,S,width), x (B,T,W), offset (1) -> cache, which lives in its input */
 extern const op_kernel cache_append_cpu[];
+extern const op_kernel cache_append_cuda[];
 
 tensor_id cache_append_apply(graph *g, tensor_id cache, tensor_id x, tensor_id offset,
                              const cache_append_attributes *attributes);

@@ -6,11 +6,11 @@ extern "C" {
 #include "ops/cast/cast.h"
 }
 
-struct same_number {
+struct cast_floats {
     GPU_MEMBER float of(float x) { return x; }
 };
 
-struct any_numbers {
+struct cast_numbers {
     void *data;
     int32_t type;
 
@@ -35,14 +35,14 @@ struct any_numbers {
 };
 
 struct cast_any {
-    any_numbers x, y;
+    cast_numbers x, y;
     __device__ __forceinline__ void operator()(int64_t i) const { y.set(i, x.get(i)); }
 };
 
 static void run(const op_call *c) {
     const op_arg *x = op_in(c, 0), *y = &c->out[0];
     if (dtype_is_float(x->dtype) && dtype_is_float(y->dtype)) {
-        cuda_map<same_number>(c);
+        cuda_map<cast_floats>(c);
         return;
     }
     cast_any f = { { x->data, (int32_t)x->dtype }, { y->data, (int32_t)y->dtype } };

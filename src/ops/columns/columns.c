@@ -56,6 +56,7 @@ const op_def op_columns = { .name = "columns",
                             .grad = grad,
                             .cost = cost,
                             .cpu = columns_cpu,
+                            .cuda = OP_CUDA(columns_cuda),
                             .cases = cases };
 
 /* ---- the gradient ---- */
@@ -116,4 +117,5 @@ const op_def op_columns_backward = { .name = "columns_backward",
                                      .infer = infer_backward,
                                      .cost = cost_backward,
                                      .cpu = columns_backward_cpu,
+                                     .cuda = OP_CUDA(columns_backward_cuda),
                                      .cases = backward_cases };

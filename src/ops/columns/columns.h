@@ -17,5 +17,6 @@ typedef struct {
 extern const op_def op_columns;          /* x (..,W) -> y (..,count*width) */
 extern const op_def op_columns_backward; /* dy, accumulator? (..,W) may -> dx (..,W) */
 extern const op_kernel columns_cpu[], columns_backward_cpu[];
+extern const op_kernel columns_cuda[], columns_backward_cuda[];
 
 tensor_id columns_apply(graph *g, tensor_id x, const columns_attributes *a);

@@ -72,4 +72,5 @@ const op_def op_dropout = { .name = "dropout",
                             .grad = grad,
                             .cost = cost,
                             .cpu = dropout_cpu,
+                            .cuda = OP_CUDA(dropout_cuda),
                             .cases = cases };

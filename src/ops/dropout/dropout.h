@@ -14,5 +14,6 @@ typedef struct {
 
 extern const op_def op_dropout; /* x (B,...), key (4) i32 (philox_key) -> y; y may live in x */
 extern const op_kernel dropout_cpu[];
+extern const op_kernel dropout_cuda[];
 
 tensor_id dropout_apply(graph *g, tensor_id x, tensor_id key, float p, int32_t stream);

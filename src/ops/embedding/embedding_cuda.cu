@@ -6,7 +6,7 @@ extern "C" {
 }
 #include "ops/embedding/embedding_math.h"
 
-struct embedded {
+struct embedding_copy {
     const int32_t *ids;
     cuda_plain table, y;
     int64_t rows, width;
@@ -18,8 +18,8 @@ struct embedded {
 
 static void run(const op_call *c) {
     const op_arg *table = op_in(c, 1);
-    embedded f = { (const int32_t *)c->in[0].data, cuda_plain_of(table), cuda_plain_of(&c->out[0]),
-                   table->shape.dim[0], table->shape.dim[1] };
+    embedding_copy f = { (const int32_t *)c->in[0].data, cuda_plain_of(table), cuda_plain_of(&c->out[0]),
+                         table->shape.dim[0], table->shape.dim[1] };
     cuda_each(shape_elements(&c->out[0].shape), f);
 }
 
@@ -31,7 +31,7 @@ static void run(const op_call *c) {
 
 /* Where the rows of dy stand in that order: a warp counts what comes before its row. Each row is compared
  * with each, which for the rows of a batch is less than what dy takes to be read. */
-struct ranked {
+struct embedding_ranks {
     const int32_t *ids;
     int32_t *order,
         *same; /* of each place: the row; how many rows have its id, where it is the first, else 0 */
@@ -51,14 +51,14 @@ struct ranked {
     }
 };
 
-struct begun {
+struct embedding_begin {
     cuda_plain accumulator, dtable; /* accumulator.data may be NULL */
     __device__ __forceinline__ void operator()(int64_t i) const {
         dtable.set(i, accumulator.data ? accumulator.get(i) : 0);
     }
 };
 
-struct added_in_order {
+struct embedding_sums {
     const int32_t *ids, *order, *same;
     cuda_span dy, dtable;
     int64_t rows, width;
@@ -88,11 +88,11 @@ static void run_backward(const op_call *c) {
     const int32_t *ids = (const int32_t *)c->in[0].data;
     int64_t count = shape_elements(&c->in[0].shape), width = dtable->shape.dim[1];
     int32_t *order = (int32_t *)c->scratch, *same = order + count;
-    ranked rank = { ids, order, same, count };
+    embedding_ranks rank = { ids, order, same, count };
     cuda_rows(count, rank);
-    begun begin = { cuda_plain_of(before), cuda_plain_of(dtable) };
+    embedding_begin begin = { cuda_plain_of(before), cuda_plain_of(dtable) };
     if (before->data != dtable->data) cuda_each(shape_elements(&dtable->shape), begin);
-    added_in_order add = { ids, order, same, cuda_in(c, 1), cuda_out(c, 0), dtable->shape.dim[0], width };
+    embedding_sums add = { ids, order, same, cuda_in(c, 1), cuda_out(c, 0), dtable->shape.dim[0], width };
     cuda_each(count * width, add);
 }
 

@@ -5,14 +5,14 @@ extern "C" {
 #include "ops/finite/finite.h"
 }
 
-struct finite_number {
+struct finite_once {
     cuda_span x;
     int32_t *y;
     __device__ __forceinline__ void operator()() const { *y = fabsf(x.get(0)) <= 3.40282347e+38f; }
 };
 
 static void run(const op_call *c) {
-    finite_number f = { cuda_in(c, 0), (int32_t *)c->out[0].data };
+    finite_once f = { cuda_in(c, 0), (int32_t *)c->out[0].data };
     cuda_once(f);
 }
 

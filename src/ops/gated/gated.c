@@ -62,6 +62,7 @@ const op_def op_gated = { .name = "gated",
                           .grad = grad,
                           .cost = cost,
                           .cpu = gated_cpu,
+                          .cuda = OP_CUDA(gated_cuda),
                           .cases = cases };
 
 /* ---- the gradient ---- */
@@ -98,4 +99,5 @@ const op_def op_gated_backward = { .name = "gated_backward",
                                    .infer = infer,
                                    .cost = cost_backward,
                                    .cpu = gated_backward_cpu,
+                                   .cuda = OP_CUDA(gated_backward_cuda),
                                    .cases = backward_cases };

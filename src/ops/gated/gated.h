@@ -16,5 +16,6 @@ extern const op_def op_gated; /* gate, up -> y; y may live in either */
 extern const op_def op_gated_backward;
 
 extern const op_kernel gated_cpu[], gated_backward_cpu[];
+extern const op_kernel gated_cuda[], gated_backward_cuda[];
 
 tensor_id gated_apply(graph *g, tensor_id gate, tensor_id up, gated_function f);

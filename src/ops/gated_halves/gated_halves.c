@@ -52,6 +52,7 @@ const op_def op_gated_halves = { .name = "gated_halves",
                                  .grad = grad,
                                  .cost = cost,
                                  .cpu = gated_halves_cpu,
+                                 .cuda = OP_CUDA(gated_halves_cuda),
                                  .cases = cases };
 
 /* ---- the gradient ---- */
@@ -90,4 +91,5 @@ const op_def op_gated_halves_backward = { .name = "gated_halves_backward",
                                           .infer = infer_backward,
                                           .cost = cost_backward,
                                           .cpu = gated_halves_backward_cpu,
+                                          .cuda = OP_CUDA(gated_halves_backward_cuda),
                                           .cases = backward_cases };

@@ -49,4 +49,5 @@ const op_def op_move = { .name = "move",
                          .infer = infer,
                          .cost = cost,
                          .cpu = move_cpu,
+                         .cuda = OP_CUDA(move_cuda),
                          .cases = cases };

@@ -29,6 +29,7 @@ const op_def op_quick_gelu = { .name = "quick_gelu",
                                .grad = grad,
                                .cost = cost,
                                .cpu = quick_gelu_cpu,
+                               .cuda = OP_CUDA(quick_gelu_cuda),
                                .cases = cases };
 
 /* ---- the gradient ---- */
@@ -52,4 +53,5 @@ const op_def op_quick_gelu_backward = { .name = "quick_gelu_backward",
                                         .infer = unary_infer_backward,
                                         .cost = cost,
                                         .cpu = quick_gelu_backward_cpu,
+                                        .cuda = OP_CUDA(quick_gelu_backward_cuda),
                                         .cases = backward_cases };

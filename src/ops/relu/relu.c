@@ -29,6 +29,7 @@ const op_def op_relu = { .name = "relu",
                          .grad = grad,
                          .cost = cost,
                          .cpu = relu_cpu,
+                         .cuda = OP_CUDA(relu_cuda),
                          .cases = cases };
 
 /* ---- the gradient ---- */
@@ -52,4 +53,5 @@ const op_def op_relu_backward = { .name = "relu_backward",
                                   .infer = unary_infer_backward,
                                   .cost = cost,
                                   .cpu = relu_backward_cpu,
+                                  .cuda = OP_CUDA(relu_backward_cuda),
                                   .cases = backward_cases };

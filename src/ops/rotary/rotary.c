@@ -67,6 +67,7 @@ const op_def op_rotary_angles = { .name = "rotary_angles",
                                   .infer = infer_angles,
                                   .cost = cost_angles,
                                   .cpu = rotary_angles_cpu,
+                                  .cuda = OP_CUDA(rotary_angles_cuda),
                                   .cases = angles_cases };
 
 /* ---- the turn ---- */
@@ -147,4 +148,5 @@ const op_def op_rotary = { .name = "rotary",
                            .grad = grad,
                            .cost = cost,
                            .cpu = rotary_cpu,
+                           .cuda = OP_CUDA(rotary_cuda),
                            .cases = cases };

@@ -40,6 +40,7 @@ enum { ROTARY_MOST_TURNED = 512 };
 extern const op_def op_rotary_angles; /* offset? (1) i32 -> (T,R): T rows of R/2 cosines | R/2 sines */
 extern const op_def op_rotary;        /* x (B,T,W), angles (T,R) -> y; y may live in x */
 extern const op_kernel rotary_angles_cpu[], rotary_cpu[];
+extern const op_kernel rotary_angles_cuda[], rotary_cuda[];
 
 tensor_id rotary_angles_apply(graph *g, tensor_id offset, const rotary_angles_attributes *a);
 tensor_id rotary_apply(graph *g, tensor_id x, tensor_id angles, const rotary_attributes *a);

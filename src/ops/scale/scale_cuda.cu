@@ -5,7 +5,7 @@ extern "C" {
 #include "ops/scale/scale.h"
 }
 
-struct scaled {
+struct scale_one {
     cuda_span x, by, y; /* by.data may be NULL */
     float factor;
     __device__ __forceinline__ void operator()(int64_t i) const {
@@ -15,8 +15,8 @@ struct scaled {
 };
 
 static void run(const op_call *c) {
-    scaled f = { cuda_in(c, 0), cuda_in(c, 1), cuda_out(c, 0),
-                 ((const scale_attributes *)c->attributes)->factor };
+    scale_one f = { cuda_in(c, 0), cuda_in(c, 1), cuda_out(c, 0),
+                    ((const scale_attributes *)c->attributes)->factor };
     cuda_each(shape_elements(&c->out[0].shape), f);
 }
 

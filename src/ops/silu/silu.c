@@ -36,6 +36,7 @@ const op_def op_silu = { .name = "silu",
                          .grad = grad,
                          .cost = cost,
                          .cpu = silu_cpu,
+                         .cuda = OP_CUDA(silu_cuda),
                          .cases = cases };
 
 /* ---- the gradient ---- */
@@ -67,4 +68,5 @@ const op_def op_silu_backward = { .name = "silu_backward",
                                   .infer = unary_infer_backward,
                                   .cost = cost_backward,
                                   .cpu = silu_backward_cpu,
+                                  .cuda = OP_CUDA(silu_backward_cuda),
                                   .cases = backward_cases };

@@ -111,4 +111,5 @@ const op_def op_slice_backward = { .name = "slice_backward",
                                    .infer = infer_backward,
                                    .cost = cost_backward,
                                    .cpu = slice_backward_cpu,
+                                   .cuda = OP_CUDA(slice_backward_cuda),
                                    .cases = backward_cases };

@@ -55,6 +55,7 @@ const op_def op_softcap = { .name = "softcap",
                             .grad = grad,
                             .cost = cost,
                             .cpu = softcap_cpu,
+                            .cuda = OP_CUDA(softcap_cuda),
                             .cases = cases };
 
 /* ---- the gradient ---- */
@@ -92,4 +93,5 @@ const op_def op_softcap_backward = { .name = "softcap_backward",
                                      .infer = infer_backward,
                                      .cost = cost_backward,
                                      .cpu = softcap_backward_cpu,
+                                     .cuda = OP_CUDA(softcap_backward_cuda),
                                      .cases = backward_cases };

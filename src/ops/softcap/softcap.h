@@ -13,6 +13,7 @@ extern const op_def op_softcap;          /* x -> y; y may live in x */
 extern const op_def op_softcap_backward; /* y, dy -> dx = dy (1 - (y / cap)^2); dx may live in either */
 
 extern const op_kernel softcap_cpu[], softcap_backward_cpu[];
+extern const op_kernel softcap_cuda[], softcap_backward_cuda[];
 
 tensor_id softcap_apply(graph *g, tensor_id x, float cap);
 tensor_id softcap_backward_apply(graph *g, tensor_id y, tensor_id dy, float cap);
