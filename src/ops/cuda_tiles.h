@@ -1,6 +1,5 @@
-/* Sums over rows in the CPU's order (ops/row_tiles.h): shares of 32 rows, one row after the other; eight
- * shares to a tile; tile after tile onto the accumulator. A block takes a tile of rows and 32 columns, a
- * warp a share of it. */
+/* Sums over rows in the CPU's order (ops/row_tiles.h): shares of 32 rows, one row after the other; eight shares to
+ * a tile; tile after tile onto the accumulator. A block takes a tile of rows and 32 columns, a warp a share of it. */
 #pragma once
 
 #include "ops/cuda.h"
@@ -14,8 +13,7 @@ static_assert(CUDA_TILE_SHARES * GPU_WARP == GPU_BLOCK, "a warp for each share")
 
 /* tiles (tile, sum, column). f.add(row, column, sum[COUNT]) adds what a row has. */
 template <class F, int COUNT>
-__global__ void __launch_bounds__(GPU_BLOCK)
-    cuda_tiles_kernel(F f, int64_t rows, int64_t width, float *tiles) {
+__global__ void __launch_bounds__(GPU_BLOCK) cuda_tiles_kernel(F f, int64_t rows, int64_t width, float *tiles) {
     GPU_SHARED(float, shares); /* (share, sum, lane) */
     int lane = (int)threadIdx.x % GPU_WARP, share = (int)threadIdx.x / GPU_WARP;
     int64_t column = (int64_t)blockIdx.x * GPU_WARP + lane, tile = blockIdx.y;
@@ -38,6 +36,7 @@ struct cuda_tiles_sum {
     float *out;               /* (width); NULL: not wanted */
 };
 
+static_assert(ROW_TILES_SUMS == 2, "one or the other");
 struct cuda_tiles_gather {
     const float *tiles;
     int64_t count, width;
@@ -46,13 +45,11 @@ struct cuda_tiles_gather {
 
     __device__ __forceinline__ void operator()(int64_t i) const {
         int64_t s = i / width, column = i % width;
-        static_assert(ROW_TILES_SUMS == 2, "chosen without an index, which would take local memory");
-        const float *accumulator = s ? to[1].accumulator : to[0].accumulator;
-        float *out = s ? to[1].out : to[0].out;
-        if (!out) return;
-        float sum = accumulator ? accumulator[column] : 0;
+        cuda_tiles_sum into = s ? to[1] : to[0]; /* no address: it would ask for a stack */
+        if (!into.out) return;
+        float sum = into.accumulator ? into.accumulator[column] : 0;
         for (int64_t t = 0; t < count; t++) sum = sum + tiles[(t * sums + s) * width + column];
-        out[column] = sum;
+        into.out[column] = sum;
     }
 };
 
@@ -68,8 +65,8 @@ static void cuda_tiles(const op_call *c, const F &f, int64_t rows, int64_t width
     int64_t tiles = (rows + THREADS_ROW_TILE - 1) / THREADS_ROW_TILE;
     float *scratch = (float *)c->scratch;
     if (rows > 0)
-        GPU_LAUNCH((cuda_tiles_kernel<F, COUNT>), dim3(gpu_blocks(width, GPU_WARP), (unsigned)tiles),
-                   GPU_BLOCK, GPU_BLOCK * COUNT * sizeof(float), f, rows, width, scratch);
+        GPU_LAUNCH((cuda_tiles_kernel<F, COUNT>), dim3(gpu_blocks(width, GPU_WARP), (unsigned)tiles), GPU_BLOCK,
+                   GPU_BLOCK * COUNT * sizeof(float), f, rows, width, scratch);
     cuda_tiles_gather gather = { scratch, tiles, width, COUNT, {} };
     for (int s = 0; s < COUNT; s++) gather.to[s] = to[s];
     cuda_each(width * COUNT, gather);
