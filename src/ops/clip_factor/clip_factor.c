@@ -59,4 +59,5 @@ const op_def op_clip_factor = { .name = "clip_factor",
                                 .infer = infer,
                                 .cost = cost,
                                 .cpu = clip_factor_cpu,
+                                .cuda = OP_CUDA(clip_factor_cuda),
                                 .cases = cases };

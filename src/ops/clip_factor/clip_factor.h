@@ -15,6 +15,7 @@ typedef struct {
 
 extern const op_def op_clip_factor; /* sums of squares (1), one or more -> factor (1), norm (1) */
 extern const op_kernel clip_factor_cpu[];
+extern const op_kernel clip_factor_cuda[];
 
 tensor_id clip_factor_apply(graph *g, const tensor_id *inputs, uint32_t count,
                             const clip_factor_attributes *attributes);

@@ -56,4 +56,5 @@ const op_def op_sum_rows = { .name = "sum_rows",
                              .infer = infer,
                              .cost = cost,
                              .cpu = sum_rows_cpu,
+                             .cuda = OP_CUDA(sum_rows_cuda),
                              .cases = cases };

@@ -6,5 +6,6 @@
 
 extern const op_def op_sum_rows; /* x, accumulator? (N) must -> (N) */
 extern const op_kernel sum_rows_cpu[];
+extern const op_kernel sum_rows_cuda[];
 
 tensor_id sum_rows_apply(graph *g, tensor_id x, tensor_id accumulator);

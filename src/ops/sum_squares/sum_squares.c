@@ -33,4 +33,5 @@ const op_def op_sum_squares = { .name = "sum_squares",
                                 .infer = infer,
                                 .cost = cost,
                                 .cpu = sum_squares_cpu,
+                                .cuda = OP_CUDA(sum_squares_cuda),
                                 .cases = cases };
