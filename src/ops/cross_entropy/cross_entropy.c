@@ -135,6 +135,7 @@ const op_def op_cross_entropy = { .name = "cross_entropy",
                                   .cost = cost,
                                   .range = range,
                                   .cpu = cross_entropy_cpu,
+                                  .cuda = OP_CUDA(cross_entropy_cuda),
                                   .cases = cases };
 
 /* ---- the gradient ---- */
@@ -198,4 +199,5 @@ const op_def op_cross_entropy_backward = { .name = "cross_entropy_backward",
                                            .infer = infer_backward,
                                            .cost = cost_backward,
                                            .cpu = cross_entropy_backward_cpu,
+                                           .cuda = OP_CUDA(cross_entropy_backward_cuda),
                                            .cases = backward_cases };

@@ -23,6 +23,7 @@ extern const op_def op_cross_entropy;
 extern const op_def op_cross_entropy_backward;
 
 extern const op_kernel cross_entropy_cpu[], cross_entropy_backward_cpu[];
+extern const op_kernel cross_entropy_cuda[], cross_entropy_backward_cuda[];
 
 tensor_id cross_entropy_apply(graph *g, tensor_id logits, tensor_id labels, tensor_id scale,
                               tensor_id accumulator);
