@@ -172,4 +172,5 @@ const op_def op_adamw = { .name = "adamw",
                           .cost = cost,
                           .update = &update,
                           .cpu = adamw_cpu,
+                          .cuda = OP_CUDA(adamw_cuda),
                           .cases = cases };

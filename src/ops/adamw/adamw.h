@@ -28,5 +28,6 @@ extern const op_def op_adamw; /* the inputs above in their order -> w', m', v' a
                                  v_scales', where those were */
 extern const op_state adamw_states[2];
 extern const op_kernel adamw_cpu[];
+extern const op_kernel adamw_cuda[];
 
 tensor_id adamw_apply(graph *g, adamw_inputs in, const adamw_attributes *attributes);

@@ -121,4 +121,5 @@ const op_def op_lion = { .name = "lion",
                          .cost = cost,
                          .update = &update,
                          .cpu = lion_cpu,
+                         .cuda = OP_CUDA(lion_cuda),
                          .cases = cases };

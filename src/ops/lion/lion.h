@@ -27,5 +27,6 @@ extern const op_def
     op_lion; /* the inputs above in their order -> w', m' and, with them, scales', living in w, m, scales */
 extern const op_state lion_states[1];
 extern const op_kernel lion_cpu[];
+extern const op_kernel lion_cuda[];
 
 tensor_id lion_apply(graph *g, lion_inputs in, const lion_attributes *attributes);

@@ -124,4 +124,5 @@ const op_def op_sgd = { .name = "sgd",
                         .cost = cost,
                         .update = &update,
                         .cpu = sgd_cpu,
+                        .cuda = OP_CUDA(sgd_cuda),
                         .cases = cases };

@@ -25,5 +25,6 @@ typedef struct {
 extern const op_def op_sgd; /* the inputs above in their order -> w' and, with a buffer, buffer', scales' */
 extern const op_state sgd_states[1];
 extern const op_kernel sgd_cpu[];
+extern const op_kernel sgd_cuda[];
 
 tensor_id sgd_apply(graph *g, sgd_inputs in, const sgd_attributes *attributes);
