@@ -14,6 +14,10 @@
 
 enum { MAX_OUTPUTS = 16, ALIAS_NONE = -1, ALIAS_ALL_MUST = -2 };
 
+/* As if an update had run on other pieces of its weight before: its random bits must belong to the element.
+ */
+enum { PIECE_BEGINS = 12345 };
+
 typedef struct {
     op_arg in[OP_CASE_INPUTS], out[MAX_OUTPUTS];
     op_call call;
@@ -36,7 +40,8 @@ static bool bind(bound *b, const harness_place *p, const harness_case *h, int ch
                             .out = b->out,
                             .in_count = n->in_count,
                             .out_count = n->out_count,
-                            .attributes = node_attributes(g, n) } };
+                            .attributes = node_attributes(g, n),
+                            .first = PIECE_BEGINS } };
     for (uint32_t i = 0; i < n->in_count; i++) {
         if (!node_in(g, n, i)) continue;
         const tensor *x = graph_tensor(g, node_in(g, n, i));
