@@ -97,6 +97,7 @@ const op_def op_rmsnorm = { .name = "rmsnorm",
                             .grad = grad,
                             .cost = cost,
                             .cpu = rmsnorm_cpu,
+                            .cuda = OP_CUDA(rmsnorm_cuda),
                             .cases = cases };
 
 /* ---- the gradient ---- */
@@ -183,4 +184,5 @@ const op_def op_rmsnorm_backward = { .name = "rmsnorm_backward",
                                      .infer = infer_backward,
                                      .cost = cost_backward,
                                      .cpu = rmsnorm_backward_cpu,
+                                     .cuda = OP_CUDA(rmsnorm_backward_cuda),
                                      .cases = backward_cases };

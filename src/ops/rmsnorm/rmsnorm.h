@@ -31,6 +31,7 @@ extern const op_def op_rmsnorm; /* x, gamma (C) -> y, rstd; y may live in x */
 extern const op_def op_rmsnorm_backward;
 
 extern const op_kernel rmsnorm_cpu[], rmsnorm_backward_cpu[];
+extern const op_kernel rmsnorm_cuda[], rmsnorm_backward_cuda[];
 
 tensor_id rmsnorm_apply(graph *g, tensor_id x, tensor_id gamma, const rmsnorm_attributes *a);
 tensor_id rmsnorm_backward_apply(graph *g, rmsnorm_backward_inputs in, float plus);

@@ -40,6 +40,7 @@ const op_def op_softmax = { .name = "softmax",
                             .grad = grad,
                             .cost = cost,
                             .cpu = softmax_cpu,
+                            .cuda = OP_CUDA(softmax_cuda),
                             .cases = cases };
 
 static status infer_backward(const graph *g, const node *n, tensor *out) {
@@ -84,4 +85,5 @@ const op_def op_softmax_backward = { .name = "softmax_backward",
                                      .infer = infer_backward,
                                      .cost = cost_backward,
                                      .cpu = softmax_backward_cpu,
+                                     .cuda = OP_CUDA(softmax_backward_cuda),
                                      .cases = backward_cases };

@@ -7,6 +7,7 @@
 extern const op_def op_softmax;          /* x -> y; y may live in x */
 extern const op_def op_softmax_backward; /* y, dy -> dx = y (dy - sum y dy); dx may live in either */
 extern const op_kernel softmax_cpu[], softmax_backward_cpu[];
+extern const op_kernel softmax_cuda[], softmax_backward_cuda[];
 
 tensor_id softmax_apply(graph *g, tensor_id x);
 

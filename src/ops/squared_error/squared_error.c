@@ -74,6 +74,7 @@ const op_def op_squared_error = { .name = "squared_error",
                                   .grad = grad,
                                   .cost = cost,
                                   .cpu = squared_error_cpu,
+                                  .cuda = OP_CUDA(squared_error_cuda),
                                   .cases = cases };
 
 /* ---- the gradient ---- */
@@ -118,4 +119,5 @@ const op_def op_squared_error_backward = { .name = "squared_error_backward",
                                            .infer = infer_backward,
                                            .cost = cost_backward,
                                            .cpu = squared_error_backward_cpu,
+                                           .cuda = OP_CUDA(squared_error_backward_cuda),
                                            .cases = backward_cases };

@@ -17,6 +17,7 @@ extern const op_def op_squared_error;
  * in prediction */
 extern const op_def op_squared_error_backward;
 extern const op_kernel squared_error_cpu[], squared_error_backward_cpu[];
+extern const op_kernel squared_error_cuda[], squared_error_backward_cuda[];
 
 tensor_id squared_error_apply(graph *g, tensor_id prediction, tensor_id target, tensor_id scale,
                               tensor_id accumulator);

@@ -59,6 +59,7 @@ const op_def op_sum = { .name = "sum",
                         .grad = grad,
                         .cost = cost,
                         .cpu = sum_cpu,
+                        .cuda = OP_CUDA(sum_cuda),
                         .cases = cases };
 
 /* ---- the gradient ---- */
@@ -90,4 +91,5 @@ const op_def op_sum_backward = { .name = "sum_backward",
                                  .infer = infer_backward,
                                  .cost = cost_backward,
                                  .cpu = sum_backward_cpu,
+                                 .cuda = OP_CUDA(sum_backward_cuda),
                                  .cases = backward_cases };
