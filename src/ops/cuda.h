@@ -114,8 +114,14 @@ static void cuda_each(int64_t n, const F &f) {
 }
 
 /* f() by one thread: for kernels of single numbers. */
-template <class F> __global__ void cuda_once_kernel(F f) { f(); }
-template <class F> static void cuda_once(const F &f) { GPU_LAUNCH_APART((cuda_once_kernel<F>), 1, 1, f); }
+template <class F>
+__global__ void cuda_once_kernel(F f) {
+    f();
+}
+template <class F>
+static void cuda_once(const F &f) {
+    GPU_LAUNCH_APART((cuda_once_kernel<F>), 1, 1, f);
+}
 
 /* y[i] = F::of(x[i]). */
 template <class F>

@@ -1,5 +1,6 @@
-/* Sums over rows in the CPU's order (ops/row_tiles.h): shares of 32 rows, one row after the other; eight shares to
- * a tile; tile after tile onto the accumulator. A block takes a tile of rows and 32 columns, a warp a share of it. */
+/* Sums over rows in the CPU's order (ops/row_tiles.h): shares of 32 rows, one row after the other; eight
+ * shares to a tile; tile after tile onto the accumulator. A block takes a tile of rows and 32 columns, a
+ * warp a share of it. */
 #pragma once
 
 #include "ops/cuda.h"
@@ -13,7 +14,8 @@ static_assert(CUDA_TILE_SHARES * GPU_WARP == GPU_BLOCK, "a warp for each share")
 
 /* tiles (tile, sum, column). f.add(row, column, sum[COUNT]) adds what a row has. */
 template <class F, int COUNT>
-__global__ void __launch_bounds__(GPU_BLOCK) cuda_tiles_kernel(F f, int64_t rows, int64_t width, float *tiles) {
+__global__ void __launch_bounds__(GPU_BLOCK)
+    cuda_tiles_kernel(F f, int64_t rows, int64_t width, float *tiles) {
     GPU_SHARED(float, shares); /* (share, sum, lane) */
     int lane = (int)threadIdx.x % GPU_WARP, share = (int)threadIdx.x / GPU_WARP;
     int64_t column = (int64_t)blockIdx.x * GPU_WARP + lane, tile = blockIdx.y;
@@ -65,8 +67,8 @@ static void cuda_tiles(const op_call *c, const F &f, int64_t rows, int64_t width
     int64_t tiles = (rows + THREADS_ROW_TILE - 1) / THREADS_ROW_TILE;
     float *scratch = (float *)c->scratch;
     if (rows > 0)
-        GPU_LAUNCH((cuda_tiles_kernel<F, COUNT>), dim3(gpu_blocks(width, GPU_WARP), (unsigned)tiles), GPU_BLOCK,
-                   GPU_BLOCK * COUNT * sizeof(float), f, rows, width, scratch);
+        GPU_LAUNCH((cuda_tiles_kernel<F, COUNT>), dim3(gpu_blocks(width, GPU_WARP), (unsigned)tiles),
+                   GPU_BLOCK, GPU_BLOCK * COUNT * sizeof(float), f, rows, width, scratch);
     cuda_tiles_gather gather = { scratch, tiles, width, COUNT, {} };
     for (int s = 0; s < COUNT; s++) gather.to[s] = to[s];
     cuda_each(width * COUNT, gather);

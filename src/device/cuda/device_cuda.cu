@@ -16,7 +16,7 @@ extern "C" {
 
 enum { FEW_EVENTS = 64 };
 
-struct gpu {
+struct cuda_gpu {
     int number;
     bool found;
     char why_not[192];
@@ -27,7 +27,7 @@ struct gpu {
     uint64_t pool_bytes;
     cudaError_t failed; /* the first error since opening; a run that has one is worth nothing */
 };
-static gpu g;
+static cuda_gpu g;
 
 /* Remembers the first error; the run goes on to its end and is refused there. */
 static void heed(cudaError_t e) {
