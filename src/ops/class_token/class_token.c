@@ -43,6 +43,7 @@ const op_def op_class_token = { .name = "class_token",
                                 .grad = grad,
                                 .cost = cost,
                                 .cpu = class_token_cpu,
+                                .cuda = OP_CUDA(class_token_cuda),
                                 .cases = cases };
 
 /* ---- the gradient ---- */
@@ -81,4 +82,5 @@ const op_def op_class_token_backward = { .name = "class_token_backward",
                                          .infer = infer_backward,
                                          .cost = cost,
                                          .cpu = class_token_backward_cpu,
+                                         .cuda = OP_CUDA(class_token_backward_cuda),
                                          .cases = backward_cases };

@@ -7,5 +7,6 @@
 extern const op_def op_class_token;          /* x (B,T,C), token (C) -> y (B,T+1,C) */
 extern const op_def op_class_token_backward; /* dy, accumulator? must -> dtoken (C), dx */
 extern const op_kernel class_token_cpu[], class_token_backward_cpu[];
+extern const op_kernel class_token_cuda[], class_token_backward_cuda[];
 
 tensor_id class_token_apply(graph *g, tensor_id x, tensor_id token);

@@ -44,6 +44,7 @@ const op_def op_column_scale = { .name = "column_scale",
                                  .grad = grad,
                                  .cost = cost,
                                  .cpu = column_scale_cpu,
+                                 .cuda = OP_CUDA(column_scale_cuda),
                                  .cases = cases };
 
 /* ---- the gradient ---- */
@@ -85,4 +86,5 @@ const op_def op_column_scale_backward = { .name = "column_scale_backward",
                                           .infer = infer_backward,
                                           .cost = cost_backward,
                                           .cpu = column_scale_backward_cpu,
+                                          .cuda = OP_CUDA(column_scale_backward_cuda),
                                           .cases = backward_cases };

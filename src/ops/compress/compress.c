@@ -48,6 +48,7 @@ const op_def op_compress = { .name = "compress",
                              .infer = infer,
                              .cost = cost,
                              .cpu = compress_cpu,
+                             .cuda = OP_CUDA(compress_cuda),
                              .cases = cases };
 
 /* ---- decompress ---- */
@@ -105,4 +106,5 @@ const op_def op_decompress = { .name = "decompress",
                                .infer = wide_infer,
                                .cost = wide_cost,
                                .cpu = decompress_cpu,
+                               .cuda = OP_CUDA(decompress_cuda),
                                .cases = wide_cases };

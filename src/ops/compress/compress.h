@@ -16,6 +16,7 @@ typedef struct {
 extern const op_def op_compress;   /* x -> codes (i8, of x's shape), scales (one for each block) */
 extern const op_def op_decompress; /* codes, scales -> y */
 extern const op_kernel compress_cpu[], decompress_cpu[];
+extern const op_kernel compress_cuda[], decompress_cuda[];
 
 tensor_id compress_apply(graph *g, tensor_id x); /* codes; the scales follow */
 tensor_id compress_widen(graph *g, tensor_id codes, dtype type);

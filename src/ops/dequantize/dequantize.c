@@ -42,4 +42,5 @@ const op_def op_dequantize = { .name = "dequantize",
                                .infer = infer,
                                .cost = cost,
                                .cpu = dequantize_cpu,
+                               .cuda = OP_CUDA(dequantize_cuda),
                                .cases = cases };

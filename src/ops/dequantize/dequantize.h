@@ -9,5 +9,6 @@ typedef struct {
 
 extern const op_def op_dequantize; /* codes i8 (..., columns), scales (lanes) -> y f32, as codes */
 extern const op_kernel dequantize_cpu[];
+extern const op_kernel dequantize_cuda[];
 
 tensor_id dequantize_apply(graph *g, tensor_id codes, tensor_id scales, bool columns);

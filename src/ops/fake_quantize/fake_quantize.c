@@ -54,4 +54,5 @@ const op_def op_fake_quantize = { .name = "fake_quantize",
                                   .grad = grad,
                                   .cost = cost,
                                   .cpu = fake_quantize_cpu,
+                                  .cuda = OP_CUDA(fake_quantize_cuda),
                                   .cases = cases };

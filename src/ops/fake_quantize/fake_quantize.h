@@ -14,5 +14,6 @@ typedef struct {
 
 extern const op_def op_fake_quantize; /* x (rows, columns) -> y, which may live in x */
 extern const op_kernel fake_quantize_cpu[];
+extern const op_kernel fake_quantize_cuda[];
 
 tensor_id fake_quantize_apply(graph *g, tensor_id x, bool columns);

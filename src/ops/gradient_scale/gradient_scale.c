@@ -55,6 +55,7 @@ const op_def op_gradient_scale_now = { .name = "gradient_scale_now",
                                        .infer = infer_now,
                                        .cost = cost,
                                        .cpu = gradient_scale_now_cpu,
+                                       .cuda = OP_CUDA(gradient_scale_now_cuda),
                                        .cases = now_cases };
 
 /* ---- what is scaled ---- */
@@ -120,4 +121,5 @@ const op_def op_gradient_scale_update = { .name = "gradient_scale_update",
                                           .infer = infer_update,
                                           .cost = cost,
                                           .cpu = gradient_scale_update_cpu,
+                                          .cuda = OP_CUDA(gradient_scale_update_cuda),
                                           .cases = update_cases };

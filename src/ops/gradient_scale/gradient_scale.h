@@ -19,6 +19,7 @@ typedef struct {
 
 extern const op_def op_gradient_scale_now, op_gradient_scale, op_gradient_scale_update;
 extern const op_kernel gradient_scale_now_cpu[], gradient_scale_update_cpu[];
+extern const op_kernel gradient_scale_now_cuda[], gradient_scale_update_cuda[];
 
 tensor_id gradient_scale_now_apply(graph *g, tensor_id state);
 tensor_id gradient_scale_apply(graph *g, tensor_id x, tensor_id scale, int32_t interval);

@@ -44,4 +44,5 @@ const op_def op_hits = { .name = "hits",
                          .infer = infer,
                          .cost = cost,
                          .cpu = hits_cpu,
+                         .cuda = OP_CUDA(hits_cuda),
                          .cases = cases };

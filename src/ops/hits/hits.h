@@ -7,5 +7,6 @@
 extern const op_def
     op_hits; /* logits (...,V), labels (...) i32 -> hits (1), in the wide type of the logits */
 extern const op_kernel hits_cpu[];
+extern const op_kernel hits_cuda[];
 
 tensor_id hits_apply(graph *g, tensor_id logits, tensor_id labels);

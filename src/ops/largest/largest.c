@@ -42,4 +42,5 @@ const op_def op_largest = { .name = "largest",
                             .infer = infer,
                             .cost = cost,
                             .cpu = largest_cpu,
+                            .cuda = OP_CUDA(largest_cuda),
                             .cases = cases };

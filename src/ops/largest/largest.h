@@ -6,5 +6,6 @@
 
 extern const op_def op_largest; /* x, before (1) -> (1), which lives in `before` */
 extern const op_kernel largest_cpu[];
+extern const op_kernel largest_cuda[];
 
 tensor_id largest_apply(graph *g, tensor_id x, tensor_id before);

@@ -54,6 +54,7 @@ const op_def op_max_pool = { .name = "max_pool",
                              .grad = grad,
                              .cost = cost,
                              .cpu = max_pool_cpu,
+                             .cuda = OP_CUDA(max_pool_cuda),
                              .cases = cases };
 
 /* ---- the gradient ---- */
@@ -89,4 +90,5 @@ const op_def op_max_pool_backward = { .name = "max_pool_backward",
                                       .infer = infer_backward,
                                       .cost = cost_backward,
                                       .cpu = max_pool_backward_cpu,
+                                      .cuda = OP_CUDA(max_pool_backward_cuda),
                                       .cases = backward_cases };

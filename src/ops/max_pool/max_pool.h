@@ -16,6 +16,7 @@ typedef struct {
 extern const op_def op_max_pool;          /* x (B,H,W,C) -> y, places i32 of its shape */
 extern const op_def op_max_pool_backward; /* places, dy -> dx */
 extern const op_kernel max_pool_cpu[], max_pool_backward_cpu[];
+extern const op_kernel max_pool_cuda[], max_pool_backward_cuda[];
 
 /* Returns y; places follow. */
 tensor_id max_pool_apply(graph *g, tensor_id x, const max_pool_attributes *a);

@@ -34,6 +34,7 @@ const op_def op_mean_space = { .name = "mean_space",
                                .grad = grad,
                                .cost = cost,
                                .cpu = mean_space_cpu,
+                               .cuda = OP_CUDA(mean_space_cuda),
                                .cases = cases };
 
 /* ---- the gradient ---- */
@@ -62,4 +63,5 @@ const op_def op_mean_space_backward = { .name = "mean_space_backward",
                                         .infer = infer_backward,
                                         .cost = cost_backward,
                                         .cpu = mean_space_backward_cpu,
+                                        .cuda = OP_CUDA(mean_space_backward_cuda),
                                         .cases = backward_cases };

@@ -88,4 +88,5 @@ const op_def op_quantize = { .name = "quantize",
                              .infer = infer,
                              .cost = cost,
                              .cpu = quantize_cpu,
+                             .cuda = OP_CUDA(quantize_cuda),
                              .cases = cases };

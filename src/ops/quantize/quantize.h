@@ -22,5 +22,6 @@ typedef struct {
 
 extern const op_def op_quantize; /* the inputs in their order -> codes i8, as x; scales (lanes) */
 extern const op_kernel quantize_cpu[];
+extern const op_kernel quantize_cuda[];
 
 tensor_id quantize_apply(graph *g, const quantize_inputs *in, const quantize_attributes *attributes);

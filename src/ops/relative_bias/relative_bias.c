@@ -59,6 +59,7 @@ const op_def op_relative_bias = { .name = "relative_bias",
                                   .grad = grad,
                                   .cost = cost,
                                   .cpu = relative_bias_cpu,
+                                  .cuda = OP_CUDA(relative_bias_cuda),
                                   .cases = cases };
 
 /* ---- the gradient ---- */
@@ -113,4 +114,5 @@ const op_def op_relative_bias_backward = { .name = "relative_bias_backward",
                                            .infer = infer_backward,
                                            .cost = cost_backward,
                                            .cpu = relative_bias_backward_cpu,
+                                           .cuda = OP_CUDA(relative_bias_backward_cuda),
                                            .cases = backward_cases };

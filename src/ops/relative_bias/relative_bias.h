@@ -21,5 +21,6 @@ typedef struct {
 extern const op_def op_relative_bias;          /* table (buckets,H) -> bias (H,T,S) */
 extern const op_def op_relative_bias_backward; /* dbias (H,T,S), accumulator? (buckets,H) must -> dtable */
 extern const op_kernel relative_bias_cpu[], relative_bias_backward_cpu[];
+extern const op_kernel relative_bias_cuda[], relative_bias_backward_cuda[];
 
 tensor_id relative_bias_apply(graph *g, tensor_id table, const relative_bias_attributes *attributes);

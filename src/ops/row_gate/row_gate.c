@@ -49,6 +49,7 @@ const op_def op_row_gate = { .name = "row_gate",
                              .grad = grad,
                              .cost = cost,
                              .cpu = row_gate_cpu,
+                             .cuda = OP_CUDA(row_gate_cuda),
                              .cases = cases };
 
 /* ---- the gradient ---- */
@@ -84,4 +85,5 @@ const op_def op_row_gate_backward = { .name = "row_gate_backward",
                                       .infer = infer_backward,
                                       .cost = cost_backward,
                                       .cpu = row_gate_backward_cpu,
+                                      .cuda = OP_CUDA(row_gate_backward_cuda),
                                       .cases = backward_cases };

@@ -7,5 +7,6 @@
 extern const op_def op_row_gate;          /* x (..,C), gate (..,1) -> y; y may live in x */
 extern const op_def op_row_gate_backward; /* x, gate, dy -> dx, dgate; dx may live in x or dy */
 extern const op_kernel row_gate_cpu[], row_gate_backward_cpu[];
+extern const op_kernel row_gate_cuda[], row_gate_backward_cuda[];
 
 tensor_id row_gate_apply(graph *g, tensor_id x, tensor_id gate);

@@ -70,6 +70,7 @@ const op_def op_token_at = { .name = "token_at",
                              .cost = cost,
                              .range = range,
                              .cpu = token_at_cpu,
+                             .cuda = OP_CUDA(token_at_cuda),
                              .cases = cases };
 
 /* ---- the gradient ---- */
@@ -134,4 +135,5 @@ const op_def op_token_at_backward = { .name = "token_at_backward",
                                       .infer = infer_backward,
                                       .cost = cost_backward,
                                       .cpu = token_at_backward_cpu,
+                                      .cuda = OP_CUDA(token_at_backward_cuda),
                                       .cases = backward_cases };

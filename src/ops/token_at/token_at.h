@@ -12,5 +12,6 @@ typedef struct {
 extern const op_def op_token_at;          /* x (B,T,C), place (B) i32 -> y (B,C) */
 extern const op_def op_token_at_backward; /* place, dy (B,C), accumulator? (B,T,C) may -> dx (B,T,C) */
 extern const op_kernel token_at_cpu[], token_at_backward_cpu[];
+extern const op_kernel token_at_cuda[], token_at_backward_cuda[];
 
 tensor_id token_at_apply(graph *g, tensor_id x, tensor_id place);
