@@ -113,4 +113,5 @@ const op_def op_adafactor = { .name = "adafactor",
                               .infer = infer,
                               .cost = cost,
                               .cpu = adafactor_cpu,
+                              .cuda = OP_CUDA(adafactor_cuda),
                               .cases = cases };

@@ -31,5 +31,6 @@ typedef struct {
 /* The inputs above in their order -> w', rows' and, of a matrix, columns', living where they lived. */
 extern const op_def op_adafactor;
 extern const op_kernel adafactor_cpu[];
+extern const op_kernel adafactor_cuda[];
 
 tensor_id adafactor_apply(graph *g, adafactor_inputs in, const adafactor_attributes *attributes);
