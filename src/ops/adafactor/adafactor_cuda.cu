@@ -34,7 +34,7 @@ struct adafactor_begin {
     const float *lr, *scale;
     const int32_t *t, *ok;
 
-    __device__ __forceinline__ void operator()(int64_t) const {
+    __device__ __forceinline__ void operator()() const {
         s.numbers->skipped = ok && *ok == 0;
         s.numbers->step = adafactor_step_of(&a, (double)*lr, *t, scale ? (double)*scale : 1);
     }
@@ -129,10 +129,10 @@ struct adafactor_matrix {
     adafactor_sweep s;
 
     __device__ __forceinline__ void operator()(int64_t at) const {
-        bool small = s.height * s.width <= 0x7fffffff; /* a division of 32 bits takes a fifth of the time */
-        int64_t i = small ? (int32_t)at / (int32_t)s.width : at / s.width, j = at - i * s.width;
+        cuda_cell cell = cuda_split(at, s.width);
         float weights = (float)s.numbers->step.weights, rate = (float)s.numbers->rate, w = s.w[at];
-        float next = adafactor_update(weights, rate, w, s.row_factor[i] * s.g[at] * s.column_factor[j]);
+        float next = adafactor_update(weights, rate, w,
+                                      s.row_factor[cell.row] * s.g[at] * s.column_factor[cell.column]);
         s.w_out[at] = s.numbers->skipped ? w : next;
     }
 };
@@ -224,7 +224,7 @@ static void run(const op_call *c) {
                               (const float *)op_in(c, 6)->data,
                               (const int32_t *)c->in[5].data,
                               (const int32_t *)op_in(c, 7)->data };
-    cuda_each(1, begin);
+    cuda_once(begin);
     if (is_matrix(c))
         run_matrix(c, s);
     else
@@ -235,6 +235,5 @@ static void run(const op_call *c) {
     else
         cuda_each(n, adafactor_vector{ s });
 }
-
 
 CUDA_KERNELS(adafactor_cuda, { "adafactor_cuda_sweeps", fast_accepts, scratch, run });

@@ -79,6 +79,7 @@ const op_def op_batch_norm = { .name = "batch_norm",
                                .grad = grad,
                                .cost = cost,
                                .cpu = batch_norm_cpu,
+                               .cuda = OP_CUDA(batch_norm_cuda),
                                .cases = cases };
 
 /* ---- the gradient ---- */
@@ -133,6 +134,7 @@ const op_def op_batch_norm_backward = { .name = "batch_norm_backward",
                                         .infer = infer_backward,
                                         .cost = cost_backward,
                                         .cpu = batch_norm_backward_cpu,
+                                        .cuda = OP_CUDA(batch_norm_backward_cuda),
                                         .cases = backward_cases };
 
 /* ---- averages that run along ---- */
@@ -171,6 +173,7 @@ const op_def op_batch_norm_running = { .name = "batch_norm_running",
                                        .infer = infer_running,
                                        .cost = cost_running,
                                        .cpu = batch_norm_running_cpu,
+                                       .cuda = OP_CUDA(batch_norm_running_cuda),
                                        .cases = running_cases };
 
 /* ---- with them ---- */
@@ -210,4 +213,5 @@ const op_def op_batch_norm_fixed = { .name = "batch_norm_fixed",
                                      .infer = infer_fixed,
                                      .cost = cost_fixed,
                                      .cpu = batch_norm_fixed_cpu,
+                                     .cuda = OP_CUDA(batch_norm_fixed_cuda),
                                      .cases = fixed_cases };

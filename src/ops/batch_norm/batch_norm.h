@@ -26,6 +26,8 @@ extern const op_def op_batch_norm_running;
 extern const op_def op_batch_norm_fixed; /* x, gamma, beta, mean, variance -> y */
 extern const op_kernel batch_norm_cpu[], batch_norm_backward_cpu[], batch_norm_running_cpu[],
     batch_norm_fixed_cpu[];
+extern const op_kernel batch_norm_cuda[], batch_norm_backward_cuda[], batch_norm_running_cuda[],
+    batch_norm_fixed_cuda[];
 
 /* Returns y; mean and rstd follow. */
 tensor_id batch_norm_apply(graph *g, tensor_id x, tensor_id gamma, tensor_id beta, float eps);
