@@ -119,3 +119,12 @@ T __shfl_up_sync(unsigned lanes, T value, unsigned by, EMULATE_SITE) {
     unsigned lane = emulate::here.lane;
     return emulate::from_lane(lanes, value, lane >= by ? lane - by : lane, { "__shfl_up_sync", file, line });
 }
+
+/* In any order of threads the same at the end; blocks run on threads of the host. */
+inline int atomicMax(int *at, int value) {
+    int before = __atomic_load_n(at, __ATOMIC_RELAXED);
+    while (before < value &&
+           !__atomic_compare_exchange_n(at, &before, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return before;
+}
