@@ -65,6 +65,7 @@ const op_def op_expert_rows = { .name = "expert_rows",
                                 .grad = grad_rows,
                                 .cost = cost_rows,
                                 .cpu = expert_rows_cpu,
+                                .cuda = OP_CUDA(expert_rows_cuda),
                                 .cases = cases };
 
 /* ---- from the places ---- */
@@ -143,6 +144,7 @@ const op_def op_expert_sum = { .name = "expert_sum",
                                .grad = grad_sum,
                                .cost = cost_sum,
                                .cpu = expert_sum_cpu,
+                               .cuda = OP_CUDA(expert_sum_cuda),
                                .cases = sum_cases };
 
 /* ---- the gradient of a weighted sum ---- */
@@ -186,4 +188,5 @@ const op_def op_expert_sum_backward = { .name = "expert_sum_backward",
                                         .infer = infer_backward,
                                         .cost = cost_backward,
                                         .cpu = expert_sum_backward_cpu,
+                                        .cuda = OP_CUDA(expert_sum_backward_cuda),
                                         .cases = backward_cases };

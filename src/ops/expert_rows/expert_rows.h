@@ -15,6 +15,7 @@ extern const op_def op_expert_sum;  /* x (N*k,C), places (N,k), weights (N,k)? -
 /* x, places, weights, dy (N,C) -> dx (N*k,C), dweights (N,k) */
 extern const op_def op_expert_sum_backward;
 extern const op_kernel expert_rows_cpu[], expert_sum_cpu[], expert_sum_backward_cpu[];
+extern const op_kernel expert_rows_cuda[], expert_sum_cuda[], expert_sum_backward_cuda[];
 
 tensor_id expert_rows_apply(graph *g, tensor_id x, tensor_id places);
 tensor_id expert_sum_apply(graph *g, tensor_id x, tensor_id places, tensor_id weights);

@@ -66,6 +66,7 @@ const op_def op_route = { .name = "route",
                           .grad = grad,
                           .cost = cost,
                           .cpu = route_cpu,
+                          .cuda = OP_CUDA(route_cuda),
                           .cases = cases };
 
 /* ---- the gradient ---- */
@@ -111,4 +112,5 @@ const op_def op_route_backward = { .name = "route_backward",
                                    .infer = infer_backward,
                                    .cost = cost_backward,
                                    .cpu = route_backward_cpu,
+                                   .cuda = OP_CUDA(route_backward_cuda),
                                    .cases = backward_cases };

@@ -21,6 +21,7 @@ typedef struct {
 extern const op_def op_route;          /* logits (..,E) -> weights (N,k), places (N,k) i32, ends (E) i32 */
 extern const op_def op_route_backward; /* logits, places, ends, dweights -> dlogits */
 extern const op_kernel route_cpu[], route_backward_cpu[];
+extern const op_kernel route_cuda[], route_backward_cuda[];
 
 /* Returns weights; places and ends follow. */
 tensor_id route_apply(graph *g, tensor_id logits, const route_attributes *a);
