@@ -46,6 +46,7 @@ extern const op_def op_attention;
  * then that of bias, where it is given */
 extern const op_def op_attention_backward;
 extern const op_kernel attention_cpu[], attention_backward_cpu[];
+extern const op_kernel attention_cuda[], attention_backward_cuda[];
 
 /* Returns y; probs is the next id. */
 tensor_id attention_apply(graph *g, const attention_inputs *in, const attention_attributes *attributes);

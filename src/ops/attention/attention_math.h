@@ -45,6 +45,31 @@ VECTOR_INLINE bool attention_sight_sees(const attention_sight *s, int64_t b, int
     return !s->segments || s->segments[b * s->queries + t] == s->segments[b * s->queries + key];
 }
 
+/* ---- tiles ---- */
+
+enum { ATTENTION_TILE = 64 };
+
+/* Some queries of a head against some keys, which begin at a multiple of ATTENTION_TILE whatever a query
+ * sees: so the order of every sum depends on the place of a key only. */
+typedef struct {
+    int64_t b, h, g; /* sample, head, head of keys and values */
+    int64_t t, s;    /* first query and first key */
+    int queries, keys;
+} attention_tile;
+
+/* Steps through the tiles of keys that the queries of `tile` see: sets s and keys for the first one from key
+ * `from` on, or returns false when there is none. */
+VECTOR_INLINE bool attention_sight_next(const attention_sight *s, attention_tile *tile, int64_t from) {
+    int64_t first, last;
+    attention_sight_keys(s, tile->b, tile->t, tile->queries, &first, &last);
+    first = first / ATTENTION_TILE * ATTENTION_TILE;
+    if (from > first) first = from;
+    if (first >= last) return false;
+    tile->s = first;
+    tile->keys = last - first < ATTENTION_TILE ? (int)(last - first) : ATTENTION_TILE;
+    return true;
+}
+
 /* ---- dropout ---- */
 
 /* The element of its sample that the pair of query t and key `key` of head h is. */

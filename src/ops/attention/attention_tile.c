@@ -19,14 +19,7 @@ attention_tile attention_tile_queries(const attention_view *v, int64_t b, int64_
 }
 
 bool attention_tile_next(const attention_view *v, attention_tile *tile, int64_t from) {
-    int64_t first, last;
-    attention_sight_keys(&v->sight, tile->b, tile->t, tile->queries, &first, &last);
-    first = first / TILE * TILE;
-    if (from > first) first = from;
-    if (first >= last) return false;
-    tile->s = first;
-    tile->keys = (int)(last - first < TILE ? last - first : TILE);
-    return true;
+    return attention_sight_next(&v->sight, tile, from);
 }
 
 float *attention_tile_at_queries(const attention_view *v, const attention_tile *tile,

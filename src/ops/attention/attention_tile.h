@@ -2,25 +2,15 @@
  * share.
  *
  * A tile lies with its keys as rows and its queries side by side, so that whatever belongs to a query (its
- * maximum, its sum, its gradient) is a vector and no sum runs across lanes. Tiles of keys start at multiples
- * of 64, whatever a query sees, so the order of every sum depends on the place of a key only. */
+ * maximum, its sum, its gradient) is a vector and no sum runs across lanes. */
 #pragma once
 
 #include "ops/attention/attention_view.h"
 
-enum { ATTENTION_TILE = 64 };
-
-typedef struct {
-    int64_t b, h, g; /* sample, head, head of keys and values */
-    int64_t t, s;    /* first query and first key */
-    int queries, keys;
-} attention_tile;
-
 /* Queries t .. of head h, no keys yet. */
 attention_tile attention_tile_queries(const attention_view *v, int64_t b, int64_t h, int64_t t);
 
-/* Steps through the tiles of keys that the queries of `tile` see: sets s and keys for the first one from key
- * `from` on, or returns false when there is none. */
+/* attention_sight_next */
 bool attention_tile_next(const attention_view *v, attention_tile *tile, int64_t from);
 
 /* Rows of an operand at the tile's queries or keys. */

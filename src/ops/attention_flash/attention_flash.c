@@ -64,6 +64,7 @@ const op_def op_attention_flash = { .name = "attention_flash",
                                     .grad = grad,
                                     .cost = cost,
                                     .cpu = attention_flash_cpu,
+                                    .cuda = OP_CUDA(attention_flash_cuda),
                                     .cases = attention_cases_of_forward };
 
 #define LSE(...)                                                                                             \
@@ -100,6 +101,12 @@ static const op_case backward_cases[] = {
     { "packed_long",
       { ATTENTION_REAL(1, 300, 18), ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(1, 300, 6), LSE(1, 2, 300),
         ATTENTION_REAL(1, 300, 6) },
+      &attention_case_causal,
+      0,
+      true },
+    { "packed_widest",
+      { ATTENTION_REAL(1, 66, 810), ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(1, 66, 270), LSE(1, 2, 66),
+        ATTENTION_REAL(1, 66, 270) },
       &attention_case_causal,
       0,
       true },
@@ -175,4 +182,5 @@ const op_def op_attention_flash_backward = { .name = "attention_flash_backward",
                                              .infer = infer_backward,
                                              .cost = cost_backward,
                                              .cpu = attention_flash_backward_cpu,
+                                             .cuda = OP_CUDA(attention_flash_backward_cuda),
                                              .cases = backward_cases };

@@ -6,8 +6,8 @@
 #include "ops/attention/attention_product.h"
 #include "ops/attention/attention_reference.h"
 #include "ops/attention_flash/attention_flash.h"
+#include "ops/attention_flash/attention_flash_math.h"
 #include "ops/reference.h"
-#include "ops/vector_math.h"
 
 enum { TILE = ATTENTION_TILE };
 
@@ -79,21 +79,17 @@ VECTOR_CLONES static void raise_top(int queries, const float *scores, float *top
     for (int t = 0; t < queries; t++) top[t] = scores[t] > top[t] ? scores[t] : top[t];
 }
 
-/* A query that has seen nothing yet has a maximum of minus infinity; 0 stands in for it, and its sum stays 0.
- */
-VECTOR_INLINE float reached(float top) { return top == -INFINITY ? 0.0f : top; }
-
 VECTOR_CLONES static void shrink_sum(int queries, const float *before, const float *top, float *sum,
                                      float *shrink) {
     for (int t = 0; t < queries; t++) {
-        shrink[t] = vector_exp(before[t] - reached(top[t]));
+        shrink[t] = vector_exp(before[t] - attention_flash_reached(top[t]));
         sum[t] *= shrink[t];
     }
 }
 
 VECTOR_CLONES static void add_exponentials(int queries, const float *top, float *scores, float *sum) {
     for (int t = 0; t < queries; t++) {
-        scores[t] = vector_exp(scores[t] - reached(top[t]));
+        scores[t] = vector_exp(scores[t] - attention_flash_reached(top[t]));
         sum[t] += scores[t];
     }
 }
@@ -141,9 +137,8 @@ static void finish(const attention_forward *f, const attention_tile *tile, const
     float *y = attention_tile_at_queries(v, tile, &f->y);
     float *lse = f->kept + (tile->b * v->n.heads + tile->h) * v->n.queries + tile->t;
     for (int t = 0; t < tile->queries; t++) {
-        bool sees = w->sum[t] > 0;
-        lse[t] = sees ? w->top[t] + vector_log(w->sum[t]) : 0;
-        multiply_by(w->mixed + t * v->n.size, v->n.size, sees ? 1.0f / w->sum[t] : 0);
+        lse[t] = attention_flash_lse(w->top[t], w->sum[t]);
+        multiply_by(w->mixed + t * v->n.size, v->n.size, attention_flash_share(w->sum[t]));
         memcpy(y + t * f->y.stride, w->mixed + t * v->n.size, (size_t)v->n.size * sizeof *y);
     }
 }
