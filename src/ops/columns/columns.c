@@ -92,6 +92,9 @@ static const columns_backward_attributes middle_back = { { .start = 3, .width = 
 static const columns_backward_attributes heads_back = { { .start = 8, .width = 8, .stride = 24, .count = 5 },
                                                         120 };
 
+static const columns_backward_attributes first_back = { { .start = 2, .width = 3, .stride = 5, .count = 2 },
+                                                        19 };
+
 static const op_case backward_cases[] = {
     { "alone", { { DTYPE_F32, { { 3, 5, 4 }, 3 }, -1, 1 } }, &middle_back, 1e-7, true },
     { "added",
@@ -104,6 +107,7 @@ static const op_case backward_cases[] = {
       &heads_back,
       0,
       true },
+    { "of the first heads", { { DTYPE_F32, { { 3, 6 }, 2 }, -1, 1 } }, &first_back, 1e-7, true },
     { 0 }
 };
 

@@ -72,7 +72,15 @@ static const op_alias backward_aliases[] = { { .out = 0, .in = 0, .must = false 
                                              { .out = 0, .in = 2, .must = false } };
 
 static const op_case backward_cases[] = {
-    { "usual", { PAIR, { DTYPE_F32, { { 3, 5, 7 }, 3 }, -1, 1 } }, NULL, 0, true }, { 0 }
+    { "usual", { PAIR, { DTYPE_F32, { { 3, 5, 7 }, 3 }, -1, 1 } }, NULL, 0, true },
+    { "wide",
+      { { DTYPE_F32, { { 3, 100 }, 2 }, -2, 2 },
+        { DTYPE_F32, { { 3, 1 }, 2 }, -4, 4 },
+        { DTYPE_F32, { { 3, 100 }, 2 }, -1, 1 } },
+      NULL,
+      0,
+      true },
+    { 0 }
 };
 
 const op_def op_row_gate_backward = { .name = "row_gate_backward",

@@ -48,7 +48,7 @@ static const op_case cases[] = {
       0,
       false },
     { "places out of range",
-      { { DTYPE_F32, { { 20, 4, 5 }, 3 }, -1, 1 }, { DTYPE_I32, { { 20 }, 1 }, -4, 9 } },
+      { { DTYPE_F32, { { 60, 4, 5 }, 3 }, -1, 1 }, { DTYPE_I32, { { 60 }, 1 }, -4, 9 } },
       NULL,
       0,
       true },
