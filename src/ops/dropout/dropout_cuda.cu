@@ -10,7 +10,7 @@ extern "C" {
 enum { PHILOX_WORDS = 4, DRAWN = PHILOX_WORDS * GPU_WARP };
 
 /* Of word `which` of a block, what its lane has drawn. */
-GPU_INLINE uint32_t word_from(const philox_block &block, int lane, int which) {
+GPU_INLINE uint32_t dropout_word(const philox_block &block, int lane, int which) {
     uint32_t got = 0;
 #pragma unroll
     for (int w = 0; w < PHILOX_WORDS; w++) {
@@ -37,7 +37,7 @@ struct dropout_warp {
 #pragma unroll
         for (int k = 0; k < PHILOX_WORDS; k++) {
             int from = (k * GPU_WARP + lane) / PHILOX_WORDS;
-            uint32_t word = word_from(block, from, lane % PHILOX_WORDS);
+            uint32_t word = dropout_word(block, from, lane % PHILOX_WORDS);
             int64_t e = at.column * DRAWN + k * GPU_WARP + lane, i = at.row * size + e;
             if (e < size) y.set(i, dropout_value(word, p, factor, x.get(i)));
         }

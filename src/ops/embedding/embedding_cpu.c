@@ -11,8 +11,9 @@ static void embedding_reference(const op_call *c) {
     int64_t rows = table->shape.dim[0], width = table->shape.dim[1];
     for (int64_t i = 0, n = shape_elements(&ids->shape); i < n; i++)
         for (int64_t j = 0; j < width; j++)
-            reference_set(&c->out[0], i * width + j,
-                          reference_get(table, embedding_row(((const int32_t *)ids->data)[i], rows) * width + j));
+            reference_set(
+                &c->out[0], i * width + j,
+                reference_get(table, embedding_row(((const int32_t *)ids->data)[i], rows) * width + j));
 }
 
 static void embedding_piece(const op_call *c, int64_t first, int64_t last) {

@@ -7,14 +7,14 @@ extern "C" {
 #include "ops/gated/gated_math.h"
 
 /* Where the gate of element i of y lies; its partner is `width` further. */
-GPU_INLINE int64_t gate_at(int64_t i, int64_t width) { return i + cuda_split(i, width).row * width; }
+GPU_INLINE int64_t gated_halves_at(int64_t i, int64_t width) { return i + cuda_split(i, width).row * width; }
 
 template <gated_function FUNCTION>
 struct halves_product {
     cuda_span x, y;
     int64_t width;
     __device__ __forceinline__ void operator()(int64_t i) const {
-        int64_t at = gate_at(i, width);
+        int64_t at = gated_halves_at(i, width);
         y.set(i, gated_value_f32(FUNCTION, x.get(at)) * x.get(at + width));
     }
 };
@@ -25,7 +25,7 @@ struct halves_slopes {
     cuda_span x, dy, dx;
     int64_t width;
     __device__ __forceinline__ void operator()(int64_t i) const {
-        int64_t at = gate_at(i, width);
+        int64_t at = gated_halves_at(i, width);
         float gate = x.get(at), d = dy.get(i),
               of_gate = d * x.get(at + width) * gated_slope_f32(FUNCTION, gate);
         dx.set(at + width, d * gated_value_f32(FUNCTION, gate));

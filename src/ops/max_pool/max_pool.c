@@ -75,8 +75,8 @@ static const op_input backward_inputs[] = { { "places", DTYPE_MASK_INT, 4, 4, fa
 static const max_pool_backward_attributes image = { 7, 8 };
 
 static const op_case backward_cases[] = { { "places outside",
-                                            { { DTYPE_I32, { { 2, 4, 4, 3 }, 4 }, -9, 70 },
-                                              { DTYPE_F32, { { 2, 4, 4, 3 }, 4 }, -1, 1 } },
+                                            { { DTYPE_I32, { { 2, 3, 5, 3 }, 4 }, -9, 70 },
+                                              { DTYPE_F32, { { 2, 3, 5, 3 }, 4 }, -1, 1 } },
                                             &image,
                                             0,
                                             true },

@@ -50,21 +50,33 @@ struct max_pool_begin {
     __device__ __forceinline__ void operator()(int64_t i) const { dx.set(i, 0); }
 };
 
-/* A thread has a channel of a sample: nobody else adds to its numbers. */
+/* A thread has a channel of a sample: nobody else adds to its numbers. What it adds is read some at a time,
+ * as each sum waits for the one before. */
 struct max_pool_slope {
+    enum { AHEAD = 8 };
     const int32_t *places;
     cuda_span dy, dx;
     int64_t channels, image, count; /* places of a sample: of dx, of y */
+
     __device__ __forceinline__ void operator()(int64_t i) const {
         cuda_cell at = cuda_split(i, channels);
-        for (int64_t p = 0; p < count; p++) {
-            int64_t from = (at.row * count + p) * channels + at.column;
-            int32_t place = places[from];
-            if (place < 0 || place >= image) continue;
-            int64_t to = (at.row * image + place) * channels + at.column;
-            dx.set(to, dx.get(to) + dy.get(from));
+        int64_t from = at.row * count * channels + at.column, to = at.row * image * channels + at.column;
+        for (int64_t p = 0; p < count; p += AHEAD) {
+            int32_t place[AHEAD];
+            float d[AHEAD];
+#pragma unroll
+            for (int k = 0; k < AHEAD; k++) {
+                bool is = p + k < count;
+                place[k] = is ? places[from + (p + k) * channels] : -1;
+                d[k] = is ? dy.get(from + (p + k) * channels) : 0;
+            }
+#pragma unroll
+            for (int k = 0; k < AHEAD; k++)
+                if (place[k] >= 0 && place[k] < image) add(to + place[k] * channels, d[k]);
         }
     }
+
+    __device__ __forceinline__ void add(int64_t i, float d) const { dx.set(i, dx.get(i) + d); }
 };
 
 static void run_backward(const op_call *c) {

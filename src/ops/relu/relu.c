@@ -34,13 +34,19 @@ const op_def op_relu = { .name = "relu",
 
 /* ---- the gradient ---- */
 
-static const op_case backward_cases[] = { { "usual",
-                                            { { DTYPE_F32, { { 3, 35 }, 2 }, -1, 1 },
-                                              { DTYPE_F32, { { 3, 35 }, 2 }, -1, 1 } },
-                                            NULL,
-                                            0,
-                                            true },
-                                          { 0 } };
+static const op_case backward_cases[] = {
+    { "usual",
+      { { DTYPE_F32, { { 3, 35 }, 2 }, -1, 1 }, { DTYPE_F32, { { 3, 35 }, 2 }, -1, 1 } },
+      NULL,
+      0,
+      true },
+    { "nothing passes",
+      { { DTYPE_F32, { { 3, 35 }, 2 }, 0, 0 }, { DTYPE_F32, { { 3, 35 }, 2 }, -1, 1 } },
+      NULL,
+      0,
+      true },
+    { 0 }
+};
 
 const op_def op_relu_backward = { .name = "relu_backward",
                                   .paper = "Nair, Hinton 2010",
