@@ -1,11 +1,8 @@
 #include "harness_case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "ops/scale/scale.h"
 
@@ -18,7 +15,7 @@ void harness_fail(harness_place *p, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    print_error("%s, case '%s', %s: %s\n", p->op->name, p->one->name, p->kernel, sentence);
+    fprintf(stderr, "%s, case '%s', %s: %s\n", p->op->name, p->one->name, p->kernel, sentence);
 }
 
 static tensor_id add_source(harness_case *h, const op_case *one, uint32_t i, dtype floats) {
