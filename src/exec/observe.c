@@ -231,6 +231,8 @@ status exec_measure(const exec *e, exec_measured *out) {
     m.pools[POOL_MEMORY] = e->pool.bytes;
     m.pools[POOL_FILE] = transfer_file_bytes(e->transfer);
     m.pools[POOL_HOST] = e->host.bytes;
+    const device *d = e->plan->device;
+    if (d->apart) m.beside_bytes = d->beside(d);
     *out = m;
     return STATUS_OK;
 }

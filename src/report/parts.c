@@ -116,7 +116,8 @@ parts_parameters parts_parameters_of(const setup *s, const decision *d) {
 /* ---- measured ---- */
 
 parts_measured parts_measured_of(const decision *d, const train_result *r) {
-    parts_measured m = { .peak_bytes = r->resident_peak_bytes,
+    uint64_t on_device = r->memory.pools[POOL_MEMORY] + r->memory.beside_bytes;
+    parts_measured m = { .peak_bytes = d->plan.device->apart ? on_device : r->resident_peak_bytes,
                          .live_bytes = r->memory.arena_live_bytes,
                          .pool_bytes = plan_pool_bytes(&d->plan) };
     memcpy(m.by_category, r->memory.by_category, sizeof m.by_category);

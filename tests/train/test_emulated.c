@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "device/cuda/device_emulated.h"
 #include "device/cuda/emulate_order.h"
 #include "train/on_device.h"
@@ -62,7 +63,9 @@ static setup_options usual(const char *network, const char *out) {
 
 static void assert_planned(const outcome *there) {
     const plan_pool *memory = &there->pools[POOL_MEMORY];
-    assert_int_equal(emulated_seen.most_bytes, memory->persistent_bytes + memory->arena_bytes);
+    uint64_t bytes = memory->persistent_bytes + memory->arena_bytes;
+    assert_int_equal(emulated_seen.most_bytes, bytes);
+    assert_int_equal(there->measured[POOL_MEMORY], units_align(bytes, 4096));
 }
 
 /* The run on the device in some order of threads and at some pace of lanes, beside the same on the CPU. */

@@ -1,0 +1,158 @@
+#!/bin/bash
+# Does everything that computes on a GPU do so with the CPU's bits, in the memory that was planned? One command, no network.
+#
+#   bench/gpu/verify.sh                     builds for this machine's GPU, checks, writes bench/results/gpu_verify-NAME.md
+#   bench/gpu/verify.sh --build FOLDER      with a build that was carried here (configured with -DSNUG_CUDA=ON)
+#   bench/gpu/verify.sh --device emulated   the same script on the emulated device: for those who change it
+#   bench/gpu/verify.sh --out FILE          where the result goes
+#
+# 1. Every kernel on the cases of the op harness, beside the CPU's kernel: the same bits, or how near.
+# 2. Runs of 20 steps of several models and techniques on the CPU and on the device: losses and weights, byte for byte.
+# 3. What was planned of each pool and what was measured; on a GPU that is otherwise idle, also the driver's count of the
+#    whole device at its highest beside the plan's peak.
+# Exit 0: everything held. 1: something did not, the result says what. 2: it could not start.
+set -u -o pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+root=$PWD build='' device=cuda out=''
+while [ $# -gt 0 ]; do
+    case $1 in
+    --build) build=$2 && shift 2 ;;
+    --device) device=$2 && shift 2 ;;
+    --out) out=$2 && shift 2 ;;
+    *)
+        sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+        case $1 in -h | --help) exit 0 ;; *) exit 2 ;; esac
+        ;;
+    esac
+done
+
+name=$device
+if [ "$device" = cuda ]; then
+    name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1 | tr -cs 'A-Za-z0-9\n' -)
+    [ -n "$name" ] || { echo "nvidia-smi finds no GPU" >&2; exit 2; }
+fi
+out=${out:-bench/results/gpu_verify-$name.md}
+if [ -z "$build" ]; then
+    build=build-gpu
+    cmake -S . -B $build -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSNUG_TESTS=OFF -DSNUG_CUDA=ON \
+        -DSNUG_CUDA_ARCHITECTURES=native >$build.log 2>&1 &&
+        cmake --build $build -j "$(nproc)" --target snug-cli bench-gpu-kernels >>$build.log 2>&1 ||
+        { tail -20 $build.log; echo "the build failed: $build.log" >&2; exit 2; }
+fi
+build=$(cd "$build" && pwd) || exit 2
+folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
+failed=0 result=$folder/result.md
+
+say() { echo "$@" | tee -a "$result"; }
+
+# ---- what runs are made of ----
+
+cat README.md docs/*.md | head -c 60000 >"$folder/text"
+model() { printf '%s\n' "$2" >"$folder/$1.json"; }
+model gpt2 '{"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 64, "n_positions": 128, "vocab_size": 256}'
+model llama '{"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+ "hidden_size": 64, "intermediate_size": 160, "vocab_size": 256, "max_position_embeddings": 128, "rms_norm_eps": 1e-5,
+ "hidden_act": "silu", "tie_word_embeddings": false}'
+model bert '{"model_type": "bert", "num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 64,
+ "intermediate_size": 128, "vocab_size": 256, "max_position_embeddings": 128, "type_vocab_size": 2,
+ "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "layer_norm_eps": 1e-12,
+ "pad_token_id": 0, "mask_token_id": 3, "architectures": ["BertForMaskedLM"]}'
+runs=(
+    "gpt2|$folder/gpt2.json|"
+    "gpt2, blocks computed again, micro-batches|$folder/gpt2.json|--recompute block --micro-batch 2"
+    "gpt2, flash attention, loss in chunks|$folder/gpt2.json|--attention flash --chunk-loss 2"
+    "gpt2, state of 8 bits|$folder/gpt2.json|--optimizer-state 8bit"
+    "gpt2, mixed bf16|$folder/gpt2.json|--precision mixed-bf16"
+    "llama|$folder/llama.json|"
+    "llama, flash attention, adapters|$folder/base|--attention flash --lora rank=4"
+    "bert, dropout|$folder/bert.json|"
+)
+"$build/snug" train "$folder/llama.json" --data "$folder/text" --out "$folder/base" --device cpu --steps 1 --batch 4 \
+    --context 64 --eval-samples 1 --rates built-in --quiet 2>"$folder/base.log" || { cat "$folder/base.log"; exit 2; }
+steps=20 && [ "$device" = emulated ] && steps=2
+
+train() { # DEVICE OUT MODEL OPTIONS...
+    local on=$1 to=$2 network=$3
+    shift 3
+    "$build/snug" train "$network" --data "$folder/text" --out "$folder/$to" --device "$on" --steps $steps --batch 4 \
+        --context 64 --eval-samples 4 --rates built-in --quiet --json "$@" >"$folder/$to.json" 2>"$folder/$to.log"
+}
+
+losses() { grep -A1 '"losses"' "$1" | head -2; }
+pool_line() { # FILE: pools whose measured bytes are not the planned ones
+    python3 - "$1" <<'PY' 2>/dev/null || echo "?"
+import json, sys
+pools = json.load(open(sys.argv[1])).get("pools", [])
+print("; ".join(f"{p['name']}: {p['predicted_bytes']} planned, {p['measured_bytes']} measured"
+                + (" **above**" if p["measured_bytes"] > (p["predicted_bytes"] + 4095) // 4096 * 4096 else "")
+                for p in pools))
+PY
+}
+
+used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | head -1; }
+watch_device() { # FILE: the highest MiB that the driver counts
+    local most=0 now
+    while sleep 0.2; do
+        now=$(used)
+        [ "${now:-0}" -gt $most ] && most=$now && echo "$most" >"$1"
+    done
+}
+
+# ---- the checks ----
+
+say "# snug on ${name}"
+say
+say "\`bench/gpu/verify.sh\`, $(git rev-parse --short HEAD 2>/dev/null || echo 'no commit'), $(date -u +%F)."
+[ "$device" = cuda ] && say && say "$(nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap \
+    --format=csv,noheader | head -1); $("$build/snug" devices 2>/dev/null | head -1)"
+say
+say '## Kernels, on the cases of the op harness'
+say
+say '```'
+"$build/bench-gpu-kernels" "$device" 2>"$folder/wrong" | tee "$folder/kernels" | grep -v ' 0 near,    0 wrong' |
+    tee -a "$result"
+[ "${PIPESTATUS[0]}" -eq 0 ] || failed=1
+head -40 "$folder/wrong" | tee -a "$result"
+say '```'
+say
+say "$(grep -c ' 0 near,    0 wrong' "$folder/kernels") ops have the CPU's bits in all their cases; the others stand above."
+say
+say "## Runs of $steps steps, on the CPU and on the device"
+say
+say '| run | losses | weights | pools | seconds |'
+say '|---|---|---|---|---|'
+for run in "${runs[@]}"; do
+    IFS='|' read -r title network options <<<"$run"
+    rm -rf "$folder/here" "$folder/there"
+    # shellcheck disable=SC2086
+    train cpu here "$network" $options || { say "| $title | the CPU's run failed: $(tail -1 "$folder/here.log") | | | |"; failed=1; continue; }
+    began=$(date +%s.%N)
+    # shellcheck disable=SC2086
+    train "$device" there "$network" $options || { say "| $title | failed: $(tail -1 "$folder/there.log") | | | |"; failed=1; continue; }
+    took=$(echo "$(date +%s.%N) - $began" | bc 2>/dev/null | cut -c1-5)
+    same_losses=differ same_weights=differ
+    [ "$(losses "$folder/here.json")" = "$(losses "$folder/there.json")" ] && same_losses=same
+    weights=model.safetensors && [ -e "$folder/here/adapter_model.safetensors" ] && weights=adapter_model.safetensors
+    cmp -s "$folder/here/$weights" "$folder/there/$weights" && same_weights=same
+    [ $same_losses$same_weights = samesame ] || failed=1
+    pools=$(pool_line "$folder/there.json")
+    case $pools in *above*) failed=1 ;; esac
+    say "| $title | $same_losses | $same_weights | $pools | $took |"
+done
+
+if [ "$device" = cuda ]; then
+    say
+    say '## The whole device, by the driver'
+    say
+    before=$(used)
+    watch_device "$folder/most" &
+    watcher=$!
+    train cuda driver char-gpt --steps 20 --batch 32 --context 256
+    kill $watcher
+    say "char-gpt, 32 x 256: $before MiB before, $(cat "$folder/most" 2>/dev/null) MiB at most; planned peak:" \
+        "$(grep -m1 '"peak_bytes"' "$folder/driver.json" | tr -dc 0-9) bytes; $(pool_line "$folder/driver.json")"
+fi
+say
+[ $failed -eq 0 ] && say 'Everything held.' || say 'Something did not hold.'
+mkdir -p "$(dirname "$out")" && cp "$result" "$out" && echo "written: $out"
+exit $failed
