@@ -115,7 +115,7 @@ static const op_case cases[] = {
       0,
       true },
     { "wide halves",
-      { { DTYPE_F16, { { 5, 9001 }, 2 }, -30, 30 }, { DTYPE_I32, { { 5 }, 1 }, 0, 9001 }, NUMBER(0.5, 1) },
+      { { DTYPE_F16, { { 5, 23001 }, 2 }, -30, 30 }, { DTYPE_I32, { { 5 }, 1 }, 0, 23001 }, NUMBER(0.5, 1) },
       NULL,
       0,
       true },

@@ -22,7 +22,6 @@ GPU_INLINE float keep_block(const cuda_span &x, int64_t at, int64_t n, float *ke
         kept[i] = one;
         largest = one > largest ? one : largest;
     }
-    __syncwarp();
     return cuda_warp_largest(largest);
 }
 

@@ -15,7 +15,7 @@ GPU_INLINE int64_t place_of(const int32_t *places, int64_t i, int64_t room) {
 
 struct expert_nobody {
     int32_t *owner;
-    __device__ __forceinline__ void operator()(int64_t place) const { owner[place] = -1; }
+    __device__ __forceinline__ void operator()(int64_t place) const { owner[place] = 0; }
 };
 
 struct expert_owner {
@@ -25,7 +25,7 @@ struct expert_owner {
 
     __device__ __forceinline__ void operator()(int64_t i) const {
         int64_t place = place_of(places, i, room);
-        if (place >= 0) atomicMax(&owner[place], (int32_t)i);
+        if (place >= 0) atomicMax(&owner[place], (int32_t)i + 1);
     }
 };
 
@@ -33,7 +33,7 @@ static int64_t room_of(const op_call *c) { return shape_elements(&c->in[1].shape
 static int64_t chosen_of(const op_call *c) { return c->in[1].shape.dim[1]; }
 static const int32_t *places_of(const op_call *c) { return (const int32_t *)c->in[1].data; }
 
-/* The choice that each place belongs to, -1: none. */
+/* The number of the choice that each place belongs to, counted from 1; 0: none. */
 static uint64_t owners_scratch(const op_call *c, int) { return (uint64_t)room_of(c) * sizeof(int32_t); }
 
 static const int32_t *owners(const op_call *c) {
@@ -54,7 +54,7 @@ struct expert_rows_to {
     __device__ __forceinline__ void operator()(int64_t at) const {
         cuda_cell cell = cuda_split(at, width);
         int32_t i = owner[cell.row];
-        y.set(at, i < 0 ? 0 : x.get(i / chosen * width + cell.column));
+        y.set(at, i ? x.get((i - 1) / chosen * width + cell.column) : 0);
     }
 };
 
@@ -116,7 +116,7 @@ struct expert_sum_slopes {
     __device__ __forceinline__ void operator()(int64_t at) const {
         cuda_cell cell = cuda_split(at, width);
         int32_t i = owner[cell.row];
-        dx.set(at, i < 0 ? 0 : weights.get(i) * dy.get(i / chosen * width + cell.column));
+        dx.set(at, i ? weights.get(i - 1) * dy.get((i - 1) / chosen * width + cell.column) : 0);
     }
 };
 
