@@ -36,7 +36,7 @@ GPU_INLINE void team_sync() {
 /* `largest` and `sum` are those of the blocks before, in all threads of the team alike. */
 template <int TEAM>
 __global__ void __launch_bounds__(WARPS *GPU_WARP)
-    lse_kernel(cuda_span x, float *lse, int64_t rows, int64_t classes, int64_t room) {
+    cross_entropy_lse_kernel(cuda_span x, float *lse, int64_t rows, int64_t classes, int64_t room) {
     GPU_SHARED(float, kept); /* (warp, room), then by warp the largest and the sum of a block */
     int warp = (int)threadIdx.x / GPU_WARP, member = warp % TEAM;
     int64_t row = (int64_t)blockIdx.x * (WARPS / TEAM) + warp / TEAM, at = row * classes;
@@ -75,7 +75,7 @@ template <int TEAM>
 static void run_lse(const op_call *c, int64_t rows, int64_t classes) {
     int64_t room = classes < BLOCK ? classes : (int64_t)BLOCK;
     if (rows > 0)
-        GPU_LAUNCH((lse_kernel<TEAM>), gpu_blocks(rows, WARPS / TEAM), WARPS * GPU_WARP,
+        GPU_LAUNCH((cross_entropy_lse_kernel<TEAM>), gpu_blocks(rows, WARPS / TEAM), WARPS * GPU_WARP,
                    (size_t)(WARPS * (room + 2)) * sizeof(float), cuda_in(c, 0), (float *)c->out[1].data, rows,
                    classes, room);
 }
@@ -129,7 +129,7 @@ struct cross_entropy_slopes {
     int64_t classes, pieces; /* of a row */
 };
 
-__global__ void __launch_bounds__(GPU_BLOCK) slopes_kernel(cross_entropy_slopes f) {
+__global__ void __launch_bounds__(GPU_BLOCK) cross_entropy_slopes_kernel(cross_entropy_slopes f) {
     int64_t row = blockIdx.x / f.pieces, first = blockIdx.x % f.pieces * COLUMNS;
     int32_t label = f.labels[row];
     float factor = f.scale.get(0) * f.dloss.get(0), lse = f.lse[row];
@@ -156,7 +156,7 @@ static void run_backward(const op_call *c) {
                                (const float *)c->in[3].data,
                                classes,
                                pieces };
-    if (rows > 0) GPU_LAUNCH_APART((slopes_kernel), (unsigned)(rows * pieces), GPU_BLOCK, f);
+    if (rows > 0) GPU_LAUNCH_APART((cross_entropy_slopes_kernel), (unsigned)(rows * pieces), GPU_BLOCK, f);
 }
 
 CUDA_KERNELS(cross_entropy_cuda, { "cross_entropy_cuda_online", cuda_accepts, scratch, run });
