@@ -26,6 +26,11 @@ struct cuda_span {
         else
             ((uint16_t *)data)[i] = type == DTYPE_BF16 ? half_to_bf16(x) : half_to_f16(x);
     }
+    /* What get would read where x was set. */
+    __device__ __forceinline__ float stored(float x) const {
+        if (type == DTYPE_F32) return x;
+        return type == DTYPE_BF16 ? half_from_bf16(half_to_bf16(x)) : half_from_f16(half_to_f16(x));
+    }
 };
 
 static inline cuda_span cuda_span_of(const op_arg *x) { return { x->data, (int32_t)x->dtype }; }

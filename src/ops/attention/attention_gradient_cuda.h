@@ -82,20 +82,26 @@ GPU_INLINE float attention_keep(const attention_job &a, const float *room, int i
     return a.dropout > 0 ? room[(attention_row() + i) * ATTENTION_LINE + attention_column() + j] : 1.0f;
 }
 
-/* A probability before dropout, the gradient that reaches it, and the slope of the score's cap. */
+/* What is known of a pair, and what is made of it: its probability before dropout, the gradient that reaches
+ * that, and the slope of the score's cap. */
+struct attention_pair_known {
+    int t, s;
+    float score, slope, keep;
+};
 struct attention_pair_slope {
     float weight, slope, bend;
 };
 
 template <bool PROBS>
 GPU_INLINE attention_pair_slope attention_slope_of(const attention_slope_job &g, const attention_tile &at,
-                                                   int t, int s, float score, float slope, float keep) {
+                                                   const attention_pair_known &pair) {
     const attention_job &a = g.of;
-    bool sees = attention_sees(a, at, attention_seen_by(a, at, t), s);
-    int64_t row = attention_row_of(a, at) + t;
-    attention_pair_slope p = { 0.0f, slope * keep, 1.0f };
-    if (!PROBS || a.cap > 0) score = attention_score(a, at, t, s, score);
-    if (sees) p.weight = PROBS ? g.probs[row * a.keys + at.s + s] : vector_exp(score - g.lse[row]);
+    bool sees = attention_sees(a, at, attention_seen_by(a, at, pair.t), pair.s);
+    int64_t row = attention_row_of(a, at) + pair.t;
+    attention_pair_slope p = { 0.0f, pair.slope * pair.keep, 1.0f };
+    float score = 0;
+    if (!PROBS || a.cap > 0) score = attention_score(a, at, pair.t, pair.s, pair.score);
+    if (sees) p.weight = PROBS ? g.probs[row * a.keys + at.s + pair.s] : vector_exp(score - g.lse[row]);
     if (a.cap > 0) p.bend = sees ? softcap_slope_f32(score, a.cap) : 0.0f;
     return p;
 }
@@ -116,7 +122,7 @@ GPU_INLINE void attention_slopes(const attention_slope_job &g, const attention_t
             float common = 0, keep = 0;
             if (s < at.keys && t < at.queries) {
                 keep = attention_keep(a, room, i, j);
-                p = attention_slope_of<PROBS>(g, at, t, s, weight[i][j], slope[i][j], keep);
+                p = attention_slope_of<PROBS>(g, at, { t, s, weight[i][j], slope[i][j], keep });
                 common = g.common[attention_row_of(a, at) + t];
             }
             weight[i][j] = p.weight * keep;
@@ -172,8 +178,8 @@ __global__ void __launch_bounds__(GPU_BLOCK, 1) attention_common_kernel(attentio
             for (int j = 0; j < ATTENTION_EACH; j++) {
                 int s = attention_row() + i, q = attention_column() + j;
                 if (s >= at.keys || q >= at.queries) continue;
-                attention_pair_slope p = attention_slope_of<true>(g, at, q, s, score[i][j], slope[i][j],
-                                                                  attention_keep(g.of, pairs, i, j));
+                attention_pair_slope p = attention_slope_of<true>(
+                    g, at, { q, s, score[i][j], slope[i][j], attention_keep(g.of, pairs, i, j) });
                 score[i][j] = p.weight * p.slope;
             }
         attention_put(score, pairs);
@@ -271,8 +277,8 @@ __global__ void __launch_bounds__(GPU_BLOCK, 1) attention_bias_kernel(attention_
             for (int k = 0; k < ATTENTION_EACH; k++) {
                 int t = attention_row() + r, s = attention_column() + k;
                 if (t >= at.queries || s >= at.keys) continue;
-                attention_pair_slope p = attention_slope_of<PROBS>(g, at, t, s, score[r][k], slope[r][k],
-                                                                   attention_keep(a, pairs, r, k));
+                attention_pair_slope p = attention_slope_of<PROBS>(
+                    g, at, { t, s, score[r][k], slope[r][k], attention_keep(a, pairs, r, k) });
                 sum.of[0][r][k] += p.weight * (p.slope - g.common[attention_row_of(a, at) + t]);
             }
     }

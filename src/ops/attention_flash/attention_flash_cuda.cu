@@ -7,8 +7,8 @@ extern "C" {
 #include "ops/attention_flash/attention_flash_math.h"
 
 /* The scores of the tile into (key, query), minus infinity where a query does not see a key. */
-GPU_INLINE void store_scores(const attention_job &a, const attention_tile &at, const attention_pairs x,
-                             float *pairs) {
+GPU_INLINE void attention_flash_store_scores(const attention_job &a, const attention_tile &at,
+                                             const attention_pairs x, float *pairs) {
     int s = attention_row(), t = attention_column();
 #pragma unroll
     for (int j = 0; j < ATTENTION_EACH; j++) {
@@ -23,7 +23,7 @@ GPU_INLINE void store_scores(const attention_job &a, const attention_tile &at, c
     }
 }
 
-GPU_INLINE void exponentials(const attention_tile &at, const float *top, float *pairs) {
+GPU_INLINE void attention_flash_exponentials(const attention_tile &at, const float *top, float *pairs) {
     int s = attention_row(), t = attention_column();
 #pragma unroll
     for (int j = 0; j < ATTENTION_EACH; j++) {
@@ -40,7 +40,7 @@ GPU_INLINE void exponentials(const attention_tile &at, const float *top, float *
 
 /* What one thread for each query keeps: its maximum and sum so far, and what a larger maximum does to both.
  */
-struct softening {
+struct attention_flash_softening {
     float *top, *sum, *shrink;
 
     __device__ __forceinline__ void begin() const {
@@ -69,7 +69,8 @@ struct softening {
 
 /* The values so far, where the maximum has grown. */
 template <int HALVES>
-GPU_INLINE void shrink_sums(attention_sums<HALVES> &mixed, const attention_tile &at, const float *shrink) {
+GPU_INLINE void attention_flash_shrink_sums(attention_sums<HALVES> &mixed, const attention_tile &at,
+                                            const float *shrink) {
     int t = attention_row();
 #pragma unroll
     for (int i = 0; i < ATTENTION_EACH; i++) {
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(GPU_BLOCK)
     attention_flash_kernel(attention_job a, attention_cuda_place y, float *lse) {
     GPU_SHARED(float, loads);
     float *pairs = loads + ATTENTION_LOADS, *top = pairs + ATTENTION_PAIRS;
-    softening soft = { top, top + ATTENTION_TILE, top + 2 * ATTENTION_TILE };
+    attention_flash_softening soft = { top, top + ATTENTION_TILE, top + 2 * ATTENTION_TILE };
     int part;
     attention_tile at = attention_queries_here(a, &part);
     attention_sums<HALVES> mixed;
@@ -96,12 +97,12 @@ __global__ void __launch_bounds__(GPU_BLOCK)
         attention_pairs x;
         attention_inner<TYPE>(x, attention_at_keys(a, at, a.k), attention_at_queries(a, at, a.q, a.scale),
                               loads);
-        store_scores(a, at, x, pairs);
+        attention_flash_store_scores(a, at, x, pairs);
         __syncthreads();
         soft.raise(at, pairs);
         __syncthreads();
-        exponentials(at, top, pairs);
-        shrink_sums(mixed, at, soft.shrink);
+        attention_flash_exponentials(at, top, pairs);
+        attention_flash_shrink_sums(mixed, at, soft.shrink);
         __syncthreads();
         soft.add(at, pairs);
         if (a.dropout > 0) {
@@ -120,7 +121,7 @@ __global__ void __launch_bounds__(GPU_BLOCK)
     attention_store<TYPE, HALVES>(mixed, attention_part(attention_at_queries(a, at, y), part), soft.shrink);
 }
 
-struct launch_forward {
+struct attention_flash_launch {
     template <int TYPE, int HALVES>
     static void run(const attention_job &a, const attention_cuda_place &y, float *lse) {
         int64_t blocks = attention_tiles(a.queries) * a.batch * a.heads * a.parts;
@@ -133,7 +134,7 @@ struct launch_forward {
 static void run(const op_call *c) {
     attention_view v = attention_view_of(c, 3);
     attention_cuda_place y = attention_cuda_place_of(attention_view_rows(&v, &c->out[0]));
-    attention_cuda_run<launch_forward>(attention_job_of(v), y, (float *)c->out[1].data);
+    attention_cuda_run<attention_flash_launch>(attention_job_of(v), y, (float *)c->out[1].data);
 }
 
 /* ---- the gradient ---- */

@@ -97,6 +97,7 @@ const op_def op_matmul_gelu = { .name = "matmul_gelu",
                                 .infer = infer,
                                 .cost = cost,
                                 .cpu = matmul_gelu_cpu,
+                                .cuda = OP_CUDA(matmul_gelu_cuda),
                                 .cases = cases };
 
 const op_def op_matmul_gelu_backward = { .name = "matmul_gelu_backward",
@@ -108,4 +109,5 @@ const op_def op_matmul_gelu_backward = { .name = "matmul_gelu_backward",
                                          .infer = infer_backward,
                                          .cost = cost,
                                          .cpu = matmul_gelu_backward_cpu,
+                                         .cuda = OP_CUDA(matmul_gelu_backward_cuda),
                                          .cases = backward_cases };
