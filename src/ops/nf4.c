@@ -4,10 +4,7 @@
 
 #include "ops/vector_math.h"
 
-const float nf4_value[NF4_CODES] = { -1.0f,           -0x1.647366p-1f, -0x1.0cd66p-1f,  -0x1.94654p-2f,
-                                     -0x1.234498p-2f, -0x1.7a6a7ep-3f, -0x1.74f0d6p-4f, 0.0f,
-                                     0x1.45f606p-4f,  0x1.4995c2p-3f,  0x1.f809b8p-3f,  0x1.5a067p-2f,
-                                     0x1.c3496ep-2f,  0x1.200f54p-1f,  0x1.722762p-1f,  1.0f };
+const float nf4_value[NF4_CODES] = NF4_VALUES;
 
 /* ---- encoding ---- */
 

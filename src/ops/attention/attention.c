@@ -230,6 +230,7 @@ const op_def op_attention = { .name = "attention",
                               .grad = grad,
                               .cost = cost,
                               .cpu = attention_cpu,
+                              .cuda = OP_CUDA(attention_cuda),
                               .cases = attention_cases_of_forward };
 
 #define PROBS(...)                                                                                           \
@@ -337,4 +338,5 @@ const op_def op_attention_backward = { .name = "attention_backward",
                                        .infer = infer_backward,
                                        .cost = cost_backward,
                                        .cpu = attention_backward_cpu,
+                                       .cuda = OP_CUDA(attention_backward_cuda),
                                        .cases = backward_cases };

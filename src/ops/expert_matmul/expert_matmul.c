@@ -81,6 +81,7 @@ const op_def op_expert_matmul = { .name = "expert_matmul",
                                   .grad = grad,
                                   .cost = cost,
                                   .cpu = expert_matmul_cpu,
+                                  .cuda = OP_CUDA(expert_matmul_cuda),
                                   .cases = cases };
 
 /* ---- gradients of the weights ---- */
@@ -133,4 +134,5 @@ const op_def op_expert_matmul_weights = { .name = "expert_matmul_weights",
                                           .infer = infer_weights,
                                           .cost = cost_weights,
                                           .cpu = expert_matmul_weights_cpu,
+                                          .cuda = OP_CUDA(expert_matmul_weights_cuda),
                                           .cases = weights_cases };

@@ -17,5 +17,6 @@ typedef struct {
 extern const op_def op_expert_matmul;         /* x (R,in), W, ends (E) -> y (R,out) */
 extern const op_def op_expert_matmul_weights; /* a (R,M), b (R,K), ends, accumulator? must -> sums (E,M,K) */
 extern const op_kernel expert_matmul_cpu[], expert_matmul_weights_cpu[];
+extern const op_kernel expert_matmul_cuda[], expert_matmul_weights_cuda[];
 
 tensor_id expert_matmul_apply(graph *g, tensor_id x, tensor_id w, tensor_id ends, bool tb);

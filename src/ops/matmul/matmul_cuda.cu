@@ -4,20 +4,6 @@ extern "C" {
 #include "ops/matmul/matmul.h"
 }
 
-struct matmul_end {
-    cuda_span bias, residual, accumulator, y; /* the first three may be absent */
-    int64_t columns;
-
-    __device__ __forceinline__ float before(int64_t row, int64_t column) const {
-        return accumulator.data ? accumulator.get(row * columns + column) : 0;
-    }
-    __device__ __forceinline__ void end(int64_t row, int64_t column, float sum) const {
-        if (bias.data) sum += bias.get(column);
-        if (residual.data) sum += residual.get(row * columns + column);
-        y.set(row * columns + column, sum);
-    }
-};
-
 static void run(const op_call *c) {
     const matmul_attributes *t = (const matmul_attributes *)c->attributes;
     const op_arg *a = op_in(c, MATMUL_A), *b = op_in(c, MATMUL_B);

@@ -22,16 +22,32 @@ struct matmul_matrix {
     cuda_span x;
     int64_t by_line, by_depth; /* distances of elements */
     bool along;
+    int64_t first; /* element */
     __device__ __forceinline__ float get(int64_t line, int64_t depth) const {
-        return x.get(line * by_line + depth * by_depth);
+        return x.get(first + line * by_line + depth * by_depth);
     }
 };
 
 static inline matmul_matrix matmul_matrix_of(const op_arg *x, bool lines_are_columns) {
     int64_t wide = shape_last(&x->shape);
-    if (lines_are_columns) return { cuda_span_of(x), 1, wide, false };
-    return { cuda_span_of(x), wide, 1, true };
+    if (lines_are_columns) return { cuda_span_of(x), 1, wide, false, 0 };
+    return { cuda_span_of(x), wide, 1, true, 0 };
 }
+
+/* The end of a plain product. */
+struct matmul_end {
+    cuda_span bias, residual, accumulator, y; /* the first three may be absent */
+    int64_t columns;
+
+    __device__ __forceinline__ float before(int64_t row, int64_t column) const {
+        return accumulator.data ? accumulator.get(row * columns + column) : 0;
+    }
+    __device__ __forceinline__ void end(int64_t row, int64_t column, float sum) const {
+        if (bias.data) sum += bias.get(column);
+        if (residual.data) sum += residual.get(row * columns + column);
+        y.set(row * columns + column, sum);
+    }
+};
 
 template <class O>
 GPU_INLINE void matmul_load(float *to, const O &o, int64_t line, int64_t lines, int64_t depth,
@@ -45,11 +61,12 @@ GPU_INLINE void matmul_load(float *to, const O &o, int64_t line, int64_t lines, 
     }
 }
 
+/* The sums from this row and column on, by a whole block. */
 template <class A, class B, class E>
-__global__ void __launch_bounds__(GPU_BLOCK) matmul_plain_kernel(A a, B b, E e, matmul_extent n) {
+GPU_INLINE void matmul_block(const A &a, const B &b, const E &e, const matmul_extent &n, int64_t row,
+                             int64_t column) {
     GPU_SHARED(float, shared);
     float *of_a = shared, *of_b = shared + MATMUL_DEPTHS * MATMUL_TILE; /* (depth, line) */
-    int64_t row = (int64_t)blockIdx.y * MATMUL_TILE, column = (int64_t)blockIdx.x * MATMUL_TILE;
     int r = (int)threadIdx.x / 16 * MATMUL_EACH, k = (int)threadIdx.x % 16 * MATMUL_EACH;
     float sum[MATMUL_EACH][MATMUL_EACH], slice[MATMUL_EACH][MATMUL_EACH];
 #pragma unroll
@@ -89,9 +106,16 @@ __global__ void __launch_bounds__(GPU_BLOCK) matmul_plain_kernel(A a, B b, E e, 
 }
 
 template <class A, class B, class E>
+__global__ void __launch_bounds__(GPU_BLOCK) matmul_plain_kernel(A a, B b, E e, matmul_extent n) {
+    matmul_block(a, b, e, n, (int64_t)blockIdx.y * MATMUL_TILE, (int64_t)blockIdx.x * MATMUL_TILE);
+}
+
+enum { MATMUL_SHARED = 2 * MATMUL_DEPTHS * MATMUL_TILE * (int)sizeof(float) };
+
+template <class A, class B, class E>
 static void matmul_plain(const A &a, const B &b, const E &e, const matmul_extent &n) {
     if (n.rows > 0 && n.columns > 0)
         GPU_LAUNCH((matmul_plain_kernel<A, B, E>),
                    dim3(gpu_blocks(n.columns, MATMUL_TILE), gpu_blocks(n.rows, MATMUL_TILE)), GPU_BLOCK,
-                   2 * MATMUL_DEPTHS * MATMUL_TILE * sizeof(float), a, b, e, n);
+                   MATMUL_SHARED, a, b, e, n);
 }

@@ -166,4 +166,5 @@ const op_def op_matmul_coded = { .name = "matmul_coded",
                                  .grad = grad,
                                  .cost = cost,
                                  .cpu = matmul_coded_cpu,
+                                 .cuda = OP_CUDA(matmul_coded_cuda),
                                  .cases = cases };

@@ -37,6 +37,7 @@ typedef struct {
 
 extern const op_def op_matmul_coded;
 extern const op_kernel matmul_coded_cpu[];
+extern const op_kernel matmul_coded_cuda[];
 
 tensor_id matmul_coded_apply(graph *g, const matmul_coded_inputs *in);
 
