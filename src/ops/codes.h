@@ -77,6 +77,20 @@ void codes_draw_bits(const codes_draw *d, int64_t number, uint16_t bits[CODES_DR
 /* The same with 8 bits each, sixteen of them to a block of Philox: other bits than the above. */
 void codes_draw_bytes(const codes_draw *d, int64_t number, uint8_t bytes[CODES_DRAWN]);
 
+/* One of these: of element number * CODES_DRAWN + i. */
+VECTOR_INLINE uint32_t codes_draw_byte(const codes_draw *d, int64_t number, int i) {
+    enum { BLOCKS = CODES_DRAWN / 16 }; /* of a draw; they stand side by side, byte after byte of a block */
+    uint64_t seed = (uint64_t)d->random.key.seed_high << 32 | d->random.key.seed_low;
+    philox_block counter;
+    counter.word[0] = (uint32_t)number * BLOCKS + (uint32_t)(i % BLOCKS);
+    counter.word[1] = d->random.key.first_sample + d->sample;
+    counter.word[2] = d->random.key.step, counter.word[3] = d->random.stream;
+    philox_block drawn = philox_draw(seed, counter);
+    int byte = i / BLOCKS;
+    uint32_t low = byte & 4 ? drawn.word[1] : drawn.word[0], high = byte & 4 ? drawn.word[3] : drawn.word[2];
+    return (byte & 8 ? high : low) >> 8 * (byte & 3) & 0xffu;
+}
+
 /* n numbers with one inverse for all, or with one each; `bits` (one a number) NULL: to the nearest. */
 void codes_encode(const float *x, float inverse, const uint16_t *bits, int64_t n, int8_t *codes);
 void codes_encode_each(const float *x, const float *inverse, const uint16_t *bits, int64_t n, int8_t *codes);

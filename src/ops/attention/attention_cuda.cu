@@ -51,7 +51,7 @@ GPU_INLINE void attention_put_scores(const attention_job &a, const attention_til
 
 /* Of a.parts 1: whole rows have one owner. */
 template <int TYPE, int>
-__global__ void __launch_bounds__(GPU_BLOCK) attention_probs_kernel(attention_job a, float *probs) {
+__global__ void __launch_bounds__(GPU_BLOCK, 1) attention_probs_kernel(attention_job a, float *probs) {
     GPU_SHARED(float, loads);
     int part;
     attention_tile at = attention_queries_here(a, &part);
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(GPU_BLOCK) attention_probs_kernel(attention_jo
 }
 
 template <int TYPE, int HALVES>
-__global__ void __launch_bounds__(GPU_BLOCK)
+__global__ void __launch_bounds__(GPU_BLOCK, 1)
     attention_mix_kernel(attention_job a, attention_cuda_place y, const float *probs) {
     GPU_SHARED(float, loads);
     float *pairs = loads + ATTENTION_LOADS; /* (key, query) */

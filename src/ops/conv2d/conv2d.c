@@ -71,6 +71,7 @@ static const op_case cases[] = {
     { "strided, padded", { IMAGES(2, 9, 8, 3), IMAGES(2, 3, 7, 7) }, &strided, 0, false },
     { "depthwise", { IMAGES(1, 5, 5, 4), IMAGES(4, 1, 3, 3), BIAS(4) }, &depthwise, 0, false },
     { "two groups", { IMAGES(1, 6, 5, 4), IMAGES(6, 2, 2, 3) }, &grouped, 0, false },
+    { "wide groups", { IMAGES(1, 6, 5, 80), IMAGES(80, 40, 2, 3), BIAS(80) }, &grouped, 0, false },
     { "patches", { IMAGES(2, 9, 10, 3), IMAGES(5, 3, 4, 4), BIAS(5) }, &patches, 0, false },
     { "one pixel", { IMAGES(1, 1, 1, 1), IMAGES(1, 1, 1, 1) }, &(conv2d_attributes){ 1, 0, 1 }, 0, false },
     { 0 }
@@ -86,6 +87,7 @@ const op_def op_conv2d = { .name = "conv2d",
                            .grad = grad,
                            .cost = cost,
                            .cpu = conv2d_cpu,
+                           .cuda = OP_CUDA(conv2d_cuda),
                            .cases = cases };
 
 /* ---- gradients ---- */
@@ -138,14 +140,29 @@ static const op_input weights_inputs[] = { { "x", DTYPE_MASK_FLOAT, 4, 4, false 
                                            { "accumulator", DTYPE_MASK_FLOAT, 4, 4, true } };
 static const op_alias weights_aliases[] = { { .out = 0, .in = 2, .must = true } };
 
-static const conv2d_backward_attributes data_of = { { 2, 3, 1 }, 9, 8 }, weights_of = { { 2, 3, 1 }, 7, 7 };
+static const conv2d_backward_attributes data_of = { { 2, 3, 1 }, 9, 8 }, weights_of = { { 2, 3, 1 }, 7, 7 },
+                                        depthwise_of = { { 1, 1, 4 }, 5, 5 },
+                                        depthwise_weights = { { 1, 1, 4 }, 3, 3 },
+                                        grouped_of = { { 2, 0, 2 }, 6, 5 },
+                                        grouped_weights = { { 2, 0, 2 }, 2, 3 },
+                                        same_weights = { { 1, 1, 1 }, 3, 3 };
 
 static const op_case data_cases[] = {
-    { "strided, padded", { IMAGES(2, 5, 4, 2), IMAGES(2, 3, 7, 7) }, &data_of, 0, true }, { 0 }
+    { "strided, padded", { IMAGES(2, 5, 4, 2), IMAGES(2, 3, 7, 7) }, &data_of, 0, true },
+    { "depthwise", { IMAGES(1, 5, 5, 4), IMAGES(4, 1, 3, 3) }, &depthwise_of, 0, true },
+    { "two groups", { IMAGES(1, 3, 2, 80), IMAGES(80, 40, 2, 3) }, &grouped_of, 0, true },
+    { 0 }
 };
 static const op_case weights_cases[] = {
     { "strided, padded", { IMAGES(2, 9, 8, 3), IMAGES(2, 5, 4, 2) }, &weights_of, 0, true },
     { "accumulator", { IMAGES(2, 9, 8, 3), IMAGES(2, 5, 4, 2), IMAGES(2, 3, 7, 7) }, &weights_of, 0, true },
+    { "depthwise",
+      { IMAGES(1, 5, 5, 4), IMAGES(1, 5, 5, 4), IMAGES(4, 1, 3, 3) },
+      &depthwise_weights,
+      0,
+      true },
+    { "two groups", { IMAGES(1, 6, 5, 80), IMAGES(1, 3, 2, 80) }, &grouped_weights, 0, true },
+    { "many places", { IMAGES(2, 21, 23, 2), IMAGES(2, 21, 23, 3) }, &same_weights, 0, true },
     { 0 }
 };
 
@@ -158,6 +175,7 @@ const op_def op_conv2d_data = { .name = "conv2d_data",
                                 .infer = infer_data,
                                 .cost = cost_data,
                                 .cpu = conv2d_data_cpu,
+                                .cuda = OP_CUDA(conv2d_data_cuda),
                                 .cases = data_cases };
 
 const op_def op_conv2d_weights = { .name = "conv2d_weights",
@@ -171,4 +189,5 @@ const op_def op_conv2d_weights = { .name = "conv2d_weights",
                                    .infer = infer_weights,
                                    .cost = cost_weights,
                                    .cpu = conv2d_weights_cpu,
+                                   .cuda = OP_CUDA(conv2d_weights_cuda),
                                    .cases = weights_cases };

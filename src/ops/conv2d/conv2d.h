@@ -21,5 +21,6 @@ extern const op_def op_conv2d;
 extern const op_def op_conv2d_data;    /* dy, w -> dx */
 extern const op_def op_conv2d_weights; /* x, dy, accumulator? must -> dw */
 extern const op_kernel conv2d_cpu[], conv2d_data_cpu[], conv2d_weights_cpu[];
+extern const op_kernel conv2d_cuda[], conv2d_data_cuda[], conv2d_weights_cuda[];
 
 tensor_id conv2d_apply(graph *g, tensor_id x, tensor_id w, tensor_id bias, const conv2d_attributes *a);

@@ -56,8 +56,8 @@ static void run(const op_call *c) {
     matmul_end end = { {}, {}, {}, cuda_out(c, 0), n.columns };
     int64_t tiles = expert_matmul_tiles(n.rows, e.experts);
     if (n.rows > 0 && n.columns > 0)
-        GPU_LAUNCH(expert_matmul_kernel, dim3(gpu_blocks(n.columns, MATMUL_TILE), (unsigned)tiles), GPU_BLOCK,
-                   MATMUL_SHARED, matmul_matrix_of(x, false), matmul_matrix_of(w, !tb), end, e, n);
+        GPU_LAUNCH((expert_matmul_kernel), dim3(gpu_blocks(n.columns, MATMUL_TILE), (unsigned)tiles),
+                   GPU_BLOCK, MATMUL_SHARED, matmul_matrix_of(x, false), matmul_matrix_of(w, !tb), end, e, n);
 }
 
 /* ---- gradients of the weights ---- */
@@ -94,7 +94,7 @@ static void run_weights(const op_call *c) {
     expert_matmul_sum_end end = { cuda_in(c, 3), cuda_out(c, 0), 0, n.columns };
     if (n.rows > 0 && n.columns > 0 && e.experts > 0)
         GPU_LAUNCH(
-            expert_matmul_weights_kernel,
+            (expert_matmul_weights_kernel),
             dim3((unsigned)(gpu_blocks(n.columns, MATMUL_TILE) * e.experts), gpu_blocks(n.rows, MATMUL_TILE)),
             GPU_BLOCK, MATMUL_SHARED, matmul_matrix_of(a, true), matmul_matrix_of(b, true), end, e, n);
 }

@@ -106,7 +106,7 @@ GPU_INLINE void matmul_block(const A &a, const B &b, const E &e, const matmul_ex
 }
 
 template <class A, class B, class E>
-__global__ void __launch_bounds__(GPU_BLOCK) matmul_plain_kernel(A a, B b, E e, matmul_extent n) {
+__global__ void __launch_bounds__(GPU_BLOCK, 2) matmul_plain_kernel(A a, B b, E e, matmul_extent n) {
     matmul_block(a, b, e, n, (int64_t)blockIdx.y * MATMUL_TILE, (int64_t)blockIdx.x * MATMUL_TILE);
 }
 

@@ -260,4 +260,5 @@ const op_def op_matmul_int8 = { .name = "matmul_int8",
                                 .grad = grad,
                                 .cost = cost,
                                 .cpu = matmul_int8_cpu,
+                                .cuda = OP_CUDA(matmul_int8_cuda),
                                 .cases = cases };

@@ -61,6 +61,7 @@ typedef struct {
 
 extern const op_def op_matmul_int8;
 extern const op_kernel matmul_int8_cpu[];
+extern const op_kernel matmul_int8_cuda[];
 
 tensor_id matmul_int8_apply(graph *g, const matmul_int8_inputs *in);
 

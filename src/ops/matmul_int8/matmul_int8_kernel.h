@@ -11,12 +11,11 @@
  * A fixed number of rows (of a, or of the batch that is summed over) is in panels at a time: a wave. */
 #pragma once
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/threads.h"
-#include "ops/codes.h"
+#include "ops/matmul_int8/matmul_int8_math.h"
 
 enum {
     MATMUL_INT8_ROWS = 14,    /* lines of a panel of a, */
@@ -43,10 +42,8 @@ typedef struct {
     int64_t sample_rows;       /* and depths of a sample */
 } matmul_int8_operand;
 
-/* Of a line whose largest codes_size this is: what is not finite stays seen under a fixed scale as well. */
 static inline float matmul_int8_scale(const matmul_int8_operand *o, int32_t largest) {
-    float own = codes_scale(largest);
-    return o->fixed && isfinite(own) ? *o->fixed : own;
+    return matmul_int8_scale_of(o->fixed, largest);
 }
 
 typedef struct {
