@@ -106,6 +106,9 @@ static void op_holds(void **state) {
         failures += p.failures;
     }
     if (!cases) print_error("%s has no cases\n", op->name);
+#ifdef SNUG_CUDA
+    if (op->cpu) assert_non_null(op->cuda); /* whoever adds an op adds its kernels */
+#endif
     assert_true(cases > 0);
     assert_int_equal(failures, 0);
 }

@@ -86,6 +86,7 @@ static void assert_same_run(const setup_options *o, int variant) {
     on_device_same_file("here/model.safetensors", "there/model.safetensors");
     assert_planned(&there);
     assert_true(emulated_seen.launches > 0);
+    assert_int_equal(emulated_seen.by_host, 0);
 }
 
 static void families_train_with_the_bits_of_the_cpu(void **state) {
