@@ -118,14 +118,79 @@ static bool too_slow(const making *m, const program *programs, uint32_t count) {
     return m->reach && m->least > m->reach->peak_bytes && seconds_of(seconds.all) > m->reach->seconds;
 }
 
+/* ---- outlines ---- */
+
+static plan_options options_of(const compose_run *r) {
+    return (plan_options){ .buffers = r->buffers,
+                           .buffer_count = r->buffer_count,
+                           .threads = r->lower.threads,
+                           .device = r->lower.device };
+}
+
+/* What the outline tells, for compose_bound. */
+static status look_into(const plan *p, compose_least *out) {
+    task_seconds seconds = { 0 };
+    *out = (compose_least){ .peak_bytes = p->peak_bytes,
+                            .away_bytes = plan_away_bytes(p),
+                            .fixed_bytes = p->run_bytes - p->pools[POOL_MEMORY].arena_bytes,
+                            .pieces = p->pieces,
+                            .table_bytes = p->table_bytes };
+    if (p->pieces.count) out->fixed_bytes -= plan_slots_bytes(p->pieces.count, p->pieces.slot_bytes);
+    for (uint32_t k = 0; k < p->program_count; k++) {
+        const plan_program *pp = &p->programs[k];
+        live_values most;
+        TRY(live_find_values(&pp->live, &pp->program, &most));
+        if (most.all > out->values.all) out->values.all = most.all;
+        if (most.but_gradients > out->values.but_gradients) out->values.but_gradients = most.but_gradients;
+        add_seconds(&seconds, &pp->program);
+    }
+    out->seconds = seconds_of(seconds.all);
+    out->computing = seconds_of(seconds.computing);
+    return STATUS_OK;
+}
+
+/* Outlines the first `count` programs, which the plan takes over. */
+static status outline(const making *m, program *programs, uint32_t count, plan *p, compose_least *out) {
+    plan_options o = options_of(m->run);
+    TRY(plan_outline(programs, count, &o, p));
+    plan_reserve(p, m->run->kept_bytes);
+    plan_hold(p, bytes_of_making(m->tables));
+    return look_into(p, out);
+}
+
+/* Gives the choice up where its first program shows it to reach->beyond. Mostly that saves all others, and
+ * where it does not the program is outlined once more with them. */
+static status look_at_first(making *m, program *first) {
+    const compose_reach *reach = m->reach;
+    compose_least least;
+    plan p = { 0 };
+    status result = outline(m, first, 1, &p, &least);
+    if (result == STATUS_OK && reach->beyond(reach->context, reach->index, &least)) {
+        m->given_up = true;
+        if (least.peak_bytes > m->least) m->least = least.peak_bytes;
+    }
+    if (result == STATUS_OK) {
+        *first = p.programs[0].program;
+        p.programs[0].program = (program){ 0 };
+    }
+    plan_close(&p);
+    return result;
+}
+
+/* ---- all programs of a choice ---- */
+
 /* All programs of the choice; none where they are given up. */
 static status make_programs(making *m, program programs[COMPOSE_PROGRAMS], uint32_t *count) {
     status result = m->trunk->stem->made;
     compose_program list[COMPOSE_PROGRAMS];
     *count = compose_programs(m->run, m->choice, list);
     m->room = graph_limit_now();
-    for (uint32_t k = 0; k < *count && result == STATUS_OK && !m->given_up; k++)
+    for (uint32_t k = 0; k < *count && result == STATUS_OK && !m->given_up; k++) {
         result = make_program(m, list, k, &programs[k]);
+        if (k || *count == 1 || !m->reach || !m->reach->beyond || m->given_up || result != STATUS_OK)
+            continue;
+        result = look_at_first(m, &programs[0]);
+    }
     graph_limit(&m->room);
     if (result == STATUS_OK && !m->given_up) m->given_up = too_slow(m, programs, *count);
     if (result == STATUS_OK && !m->given_up) return STATUS_OK;
@@ -134,13 +199,6 @@ static status make_programs(making *m, program programs[COMPOSE_PROGRAMS], uint3
 }
 
 /* ---- whole runs ---- */
-
-static plan_options options_of(const compose_run *r) {
-    return (plan_options){ .buffers = r->buffers,
-                           .buffer_count = r->buffer_count,
-                           .threads = r->lower.threads,
-                           .device = r->lower.device };
-}
 
 /* STATUS_INVALID where more is away than may be. */
 static status check_away(const compose_run *r, const plan *p) {
@@ -178,44 +236,18 @@ status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
     return result;
 }
 
-/* What the outline tells, for compose_bound. */
-static status look_into(const plan *p, compose_least *out) {
-    task_seconds seconds = { 0 };
-    *out = (compose_least){ .peak_bytes = p->peak_bytes,
-                            .away_bytes = plan_away_bytes(p),
-                            .fixed_bytes = p->run_bytes - p->pools[POOL_MEMORY].arena_bytes,
-                            .pieces = p->pieces,
-                            .table_bytes = p->table_bytes };
-    if (p->pieces.count) out->fixed_bytes -= plan_slots_bytes(p->pieces.count, p->pieces.slot_bytes);
-    for (uint32_t k = 0; k < p->program_count; k++) {
-        const plan_program *pp = &p->programs[k];
-        live_values most;
-        TRY(live_find_values(&pp->live, &pp->program, &most));
-        if (most.all > out->values.all) out->values.all = most.all;
-        if (most.but_gradients > out->values.but_gradients) out->values.but_gradients = most.but_gradients;
-        add_seconds(&seconds, &pp->program);
-    }
-    out->seconds = seconds_of(seconds.all);
-    out->computing = seconds_of(seconds.computing);
-    return STATUS_OK;
-}
-
 status compose_bound(const compose_run *r, const compose_choice *c, compose_trunk *t,
                      const compose_reach *reach, compose_least *out) {
     program programs[COMPOSE_PROGRAMS] = { 0 };
     uint32_t count;
     making m = { .run = r, .choice = c, .trunk = t, .reach = reach };
-    plan p;
+    plan p = { 0 };
     *out = (compose_least){ 0 };
     status result = make_programs(&m, programs, &count);
     if (result != STATUS_OK) return result;
     *out = (compose_least){ .peak_bytes = m.least, .given_up = m.given_up };
     if (m.given_up) return STATUS_OK;
-    plan_options o = options_of(r);
-    TRY(plan_outline(programs, count, &o, &p));
-    plan_reserve(&p, r->kept_bytes);
-    plan_hold(&p, bytes_of_making(m.tables));
-    result = look_into(&p, out);
+    result = outline(&m, programs, count, &p, out);
     plan_close(&p);
     return result;
 }

@@ -71,7 +71,7 @@ bool compose_same(const compose_choice *a, const compose_choice *b); /* in all s
 
 /* A trunk: graphs that one thread keeps from the choice that it looked at last, each after one of the step
  * passes. The next choice mostly has the same settings of the first step passes, and goes on from there. */
-enum { COMPOSE_KEPT = 2 };
+enum { COMPOSE_KEPT = 6 };
 typedef struct {
     const compose_stem *stem;
     uint32_t most;         /* graphs that it keeps: 0 to COMPOSE_KEPT */
@@ -90,20 +90,10 @@ void compose_trunk_close(compose_trunk *t); /* before its stem */
 status compose_plan(const compose_run *r, const compose_choice *c, plan *p);
 status compose_plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, plan *p);
 
-/* What is worth looking at: candidates of at most `peak_bytes`, and those of at most `budget` that take at
- * most `seconds`. A candidate is given up when its persistent tensors, or the memory that planning it takes,
- * are above both; and when they are above `peak_bytes` and it takes longer than `seconds`. Its activations
- * don't count. So what was given up has a peak above `peak_bytes`. */
-typedef struct {
-    uint64_t peak_bytes, budget;
-    double seconds;
-    bool planning_only; /* persistent tensors and seconds are not looked at, only the memory of planning */
-} compose_reach;
-
 /* The outline of a candidate: all but packing, in a third of the time. peak_bytes is a lower bound of the
  * plan's, and mostly equal to it; seconds are compose_seconds of the plan. A candidate that is seen to be out
- * of reach on the way is given up: given_up is set, peak_bytes is the bound that was known by then, and all
- * else is unset (0). */
+ * of reach on the way (compose_reach) is given up: given_up is set, peak_bytes is the bound that was known by
+ * then, and all else is unset (0). */
 typedef struct {
     uint64_t peak_bytes;
     double seconds;
@@ -115,6 +105,22 @@ typedef struct {
     uint64_t table_bytes; /* of the plan */
     double computing;     /* seconds, without waiting for files */
 } compose_least;
+
+/* What is worth looking at: candidates of at most `peak_bytes`, and those of at most `budget` that take at
+ * most `seconds`. A candidate is given up when its persistent tensors, or the memory that planning it takes,
+ * are above both; and when they are above `peak_bytes` and it takes longer than `seconds`. Its activations
+ * don't count. So what was given up has a peak above `peak_bytes`.
+ *
+ * `beyond` (NULL: none) may give up more. It gets the outline of the first program alone, where there are
+ * several: all in it is at most what the outline of all programs has. */
+typedef struct {
+    uint64_t peak_bytes, budget;
+    double seconds;
+    bool planning_only; /* persistent tensors and seconds are not looked at, only the memory of planning */
+    bool (*beyond)(const void *context, uint32_t index, const compose_least *first);
+    const void *context; /* handed to `beyond`, with the index of the candidate */
+    uint32_t index;
+} compose_reach;
 status compose_bound(const compose_run *r, const compose_choice *c, compose_trunk *t,
                      const compose_reach *reach, compose_least *out);
 

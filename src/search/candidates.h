@@ -27,7 +27,7 @@ typedef struct {
     visit_memory memory;
     candidate *items;
     uint32_t count, room;
-    uint32_t outlined, planned; /* so far */
+    uint32_t outlined, given_up, planned; /* so far */
 } candidates;
 
 candidates candidates_none(const compose_run *r, const space *s, uint64_t limit);

@@ -215,6 +215,7 @@ status front_find(const compose_run *r, const space *s, uint64_t limit, const se
     status result = w ? find_wished(&all, w, front) : find_all(&all, front);
     front->candidates = space_size(s);
     front->outlined = all.outlined;
+    front->given_up = all.given_up;
     front->planned = all.planned;
     front->held_bytes = all.memory.held;
     candidates_close(&all);

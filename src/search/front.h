@@ -12,8 +12,8 @@
 
 /* Puts the points of the front that are wished for (NULL: all of them) into `front`: peak rising, seconds
  * falling; between equals the more exact one, then the earlier one. What cannot be planned, or has a peak
- * above `limit`, is left out; so front->count may become 0. Sets candidates, outlined, planned and held_bytes
- * as well; w->plain is the caller's.
+ * above `limit`, is left out; so front->count may become 0. Sets candidates, outlined, given_up, planned and
+ * held_bytes as well; w->plain is the caller's.
  */
 status front_find(const compose_run *r, const space *s, uint64_t limit, const search_wish *w,
                   search_front *front);

@@ -11,14 +11,17 @@ typedef struct {
     compose_least least;
 } outline;
 
+typedef struct tables tables;
+
 typedef struct {
-    const space *space;
+    candidates *all;
     outline *items;
+    const tables *tables; /* of the stem whose values are outlined; NULL: of states */
 } outlines;
 
 static void outline_choice(const void *context, uint32_t index, compose_choice *out) {
     const outlines *o = context;
-    *out = space_choice(o->space, &o->items[index].code);
+    *out = space_choice(o->all->space, &o->items[index].code);
 }
 
 static void outline_take(void *context, uint32_t index, const compose_least *found) {
@@ -71,11 +74,11 @@ enum { EFFECTS = 8 };
 
 /* The two tables of a stem. `states`: every combination of the of_state passes, the others off. `values`: for
  * each effect, every combination of the other passes next to one state with that effect, its companion. */
-typedef struct {
+struct tables {
     outline *states, *values;
     uint32_t state_count, value_count;
     uint32_t effects, companion[EFFECTS]; /* by effect: an index into `states` */
-} tables;
+};
 
 /* Switches these passes off, where "off" is offered; else to their first setting. */
 static void set_neutral(const space *s, bool of_state, space_code *c) {
@@ -147,18 +150,6 @@ static int compare_outlines(const void *a, const void *b) {
     return space_compare(&((const outline *)a)->code, &((const outline *)b)->code);
 }
 
-static status outline_all(candidates *all, outline *items, uint32_t count, const compose_reach *reach) {
-    outlines o = { all->space, items };
-    visit v = { .run = all->run,
-                .memory = &all->memory,
-                .reach = *reach,
-                .context = &o,
-                .choice = outline_choice,
-                .take = outline_take };
-    all->outlined += count;
-    return visit_all(&v, count);
-}
-
 /* ---- candidates of a stem ---- */
 
 /* Sums of parts are not quite lower bounds. The predicted time of a call depends on what is in caches, so
@@ -167,24 +158,30 @@ static status outline_all(candidates *all, outline *items, uint32_t count, const
 static const double SLACK = 0.98;
 enum { PEAK_SLACK = 512 }; /* one part in so many */
 
+/* a + b - less, or 0: where `values` are of one program only, `less` may be the larger. */
+static uint64_t sum_less(uint64_t a, uint64_t b, uint64_t less) { return a + b > less ? a + b - less : 0; }
+
 /* The slots that pieces pass through. Their counts add up. A slot is as large as the largest piece: of
  * `values` that counts where it is no piece of an update, since updates are those of `state`. */
 static uint64_t slots_of(const stem_parts *x) {
     const pieces_size *state = &x->state->pieces, *values = &x->values->pieces, *base = &x->base->pieces;
-    uint64_t pieces = state->count + values->count - base->count,
+    uint64_t pieces = sum_less(state->count, values->count, base->count),
              bytes = values->slot_bytes > values->update_bytes ? values->slot_bytes : 0;
     if (state->update_bytes > bytes) bytes = state->update_bytes;
     return pieces ? plan_slots_bytes(pieces, bytes) : 0;
 }
 
 stem_least stem_bound(const stem_parts *x) {
-    uint64_t fixed = x->state->fixed_bytes + x->values->fixed_bytes - x->base->fixed_bytes + slots_of(x);
+    uint64_t fixed =
+        sum_less(x->state->fixed_bytes, x->values->fixed_bytes, x->base->fixed_bytes) + slots_of(x);
     double seconds =
         x->values->computing + x->state->computing - x->base->computing; /* waiting may overlap */
-    /* The other passes only add time to that of a state without effect, so all of it is a bound as well. */
-    if (!x->effect && x->state->seconds > seconds) seconds = x->state->seconds;
+    /* The other passes only add computing to that of a state; and, where it has no effect, time. So all of
+     * that is a bound as well. */
+    double least = x->effect ? x->state->computing : x->state->seconds;
+    if (least > seconds) seconds = least;
     uint64_t peak = fixed + (x->gradients ? x->values->values.but_gradients : x->values->values.all),
-             away = x->state->away_bytes + x->values->away_bytes - x->base->away_bytes;
+             away = sum_less(x->state->away_bytes, x->values->away_bytes, x->base->away_bytes);
     return (stem_least){ peak - peak / PEAK_SLACK, away - away / PEAK_SLACK, SLACK * seconds };
 }
 
@@ -198,43 +195,74 @@ static status add_outline(candidates *all, const outline *x) {
                                              .known = OUTLINED });
 }
 
-/* Adds the candidate with these values and this state, which is in neither table, by its bound. */
-static status add_pair(candidates *all, const tables *t, uint32_t e, const outline *values,
-                       const outline *state) {
-    const space *s = all->space;
-    const outline *base = &t->states[t->companion[e]];
-    candidate x = { .code = values->code, .known = BOUND };
-    for (uint32_t k = 0; k < s->step_count; k++)
-        if (is_of_state(s, k)) x.code.at[k] = state->code.at[k];
-    stem_least least = stem_bound(&(stem_parts){ .values = &values->least,
+/* What has these values next to this state, by its bound. `values`: an outline, or that of its first program.
+ */
+static candidate bound_pair(const space *s, const outline *base, const compose_least *values,
+                            const outline *state) {
+    stem_least least = stem_bound(&(stem_parts){ .values = values,
                                                  .state = &state->least,
                                                  .base = &base->least,
                                                  .effect = effect_of(s, &state->code) != 0,
                                                  .gradients = shortens_gradients(s, &state->code) ||
                                                               shortens_gradients(s, &base->code) });
-    x.peak_bytes = least.peak_bytes, x.away_bytes = least.away_bytes, x.seconds = least.seconds;
+    return (candidate){ .peak_bytes = least.peak_bytes,
+                        .away_bytes = least.away_bytes,
+                        .seconds = least.seconds,
+                        .known = BOUND };
+}
+
+/* Adds the candidate with these values and this state, which is in neither table. */
+static status add_pair(candidates *all, const outline *base, const outline *values, const outline *state) {
+    const space *s = all->space;
+    candidate x = bound_pair(s, base, &values->least, state);
     if (!candidates_in_reach(all, &x)) return STATUS_OK;
+    x.code = values->code;
+    for (uint32_t k = 0; k < s->step_count; k++)
+        if (is_of_state(s, k)) x.code.at[k] = state->code.at[k];
     x.class = (uint8_t)space_class(s, &x.code);
     return candidates_add(all, &x);
+}
+
+/* The companion of these values. */
+static const outline *base_of(const space *s, const tables *t, const outline *values) {
+    uint32_t e = 0, effect = effect_of(s, &values->code);
+    while (effect_of(s, &t->states[t->companion[e]].code) != effect) e++;
+    return &t->states[t->companion[e]];
+}
+
+/* May the values that are next to this companion be next to this state? */
+static bool go_together(const space *s, const outline *base, const outline *state) {
+    return state->least.peak_bytes && !state->least.given_up &&
+           effect_of(s, &state->code) == effect_of(s, &base->code);
 }
 
 static status add_pairs(candidates *all, const tables *t) {
     const space *s = all->space;
     for (uint32_t i = 0; i < t->value_count; i++) {
-        const outline *values = &t->values[i];
-        uint32_t e = 0, effect = effect_of(s, &values->code);
-        while (effect_of(s, &t->states[t->companion[e]].code) != effect) e++;
+        const outline *values = &t->values[i], *base = base_of(s, t, values);
         TRY(add_outline(all, values));
+        if (!values->least.peak_bytes || values->least.given_up) continue;
         for (uint32_t k = 0; k < t->state_count; k++) {
             const outline *state = &t->states[k];
-            bool skip = k == t->companion[e] || state->least.given_up || !state->least.peak_bytes;
-            if (skip || !values->least.peak_bytes || values->least.given_up ||
-                effect_of(s, &state->code) != effect)
-                continue;
-            TRY(add_pair(all, t, e, values, state));
+            if (state != base && go_together(s, base, state)) TRY(add_pair(all, base, values, state));
         }
     }
     return STATUS_OK;
+}
+
+/* Are these values out of reach next to every state, as far as their first program shows? Then so are all
+ * candidates that have them. */
+static bool is_beyond(const void *context, uint32_t index, const compose_least *first) {
+    const outlines *o = context;
+    const space *s = o->all->space;
+    const outline *base = base_of(s, o->tables, &o->items[index]);
+    for (uint32_t k = 0; k < o->tables->state_count; k++) {
+        const outline *state = &o->tables->states[k];
+        if (!go_together(s, base, state)) continue;
+        candidate x = bound_pair(s, base, first, state);
+        if (candidates_in_reach(o->all, &x)) return false;
+    }
+    return true;
 }
 
 static void tables_close(tables *t) {
@@ -243,22 +271,45 @@ static void tables_close(tables *t) {
     *t = (tables){ 0 };
 }
 
+static status outline_all(candidates *all, const outlines *o, uint32_t count, const compose_reach *reach) {
+    visit v = { .run = all->run,
+                .memory = &all->memory,
+                .reach = *reach,
+                .context = (void *)o,
+                .choice = outline_choice,
+                .take = outline_take };
+    all->outlined += count;
+    return visit_all(&v, count);
+}
+
+static status outline_states(candidates *all, tables *t) {
+    outlines o = { .all = all, .items = t->states };
+    compose_reach reach = candidates_reach(all, false);
+    return outline_all(all, &o, t->state_count, &reach);
+}
+
+/* With another state the same values may take less, and less time: only is_beyond gives them up. */
+static status outline_values(candidates *all, tables *t) {
+    outlines o = { .all = all, .items = t->values, .tables = t };
+    compose_reach reach = candidates_reach(all, true);
+    if (all->limit < UINT64_MAX || all->run->away_limit || all->reach.peak_bytes < UINT64_MAX)
+        reach.beyond = is_beyond;
+    qsort(t->values, t->value_count, sizeof *t->values, compare_outlines);
+    TRY(outline_all(all, &o, t->value_count, &reach));
+    for (uint32_t i = 0; i < t->value_count; i++) all->given_up += t->values[i].least.given_up;
+    return STATUS_OK;
+}
+
 status stem_add(candidates *all, uint16_t stem) {
     tables t = { 0 };
-    compose_reach reach = candidates_reach(all, false);
     status result = list_states(all->space, stem, &t);
-    if (result == STATUS_OK) result = outline_all(all, t.states, t.state_count, &reach);
+    if (result == STATUS_OK) result = outline_states(all, &t);
     if (result == STATUS_OK) result = list_effects(all, &t);
     for (uint32_t i = 0; i < t.state_count && result == STATUS_OK; i++)
         result = add_outline(all, &t.states[i]);
     if (result == STATUS_OK && t.effects) {
         result = list_values(all->space, &t);
-        if (result == STATUS_OK) {
-            qsort(t.values, t.value_count, sizeof *t.values, compare_outlines);
-            reach = candidates_reach(
-                all, true); /* with another state the same values may take less, and less time */
-            result = outline_all(all, t.values, t.value_count, &reach);
-        }
+        if (result == STATUS_OK) result = outline_values(all, &t);
         if (result == STATUS_OK) result = add_pairs(all, &t);
     }
     tables_close(&t);

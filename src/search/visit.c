@@ -22,6 +22,8 @@ typedef struct {
     uint32_t at, end;        /* the indexes of this round: [at, end) */
     uint32_t workers;        /* threads that work on them */
     bool tight;              /* there is no memory for one candidate more */
+    uint32_t kept;           /* graphs that a thread keeps, */
+    uint32_t each;           /* and the candidates whose memory it takes with them */
     visit_failure *failures; /* by thread */
     uint32_t batch; /* so many indexes in a row go to one thread: their graphs grow from each other's */
 } walk;
@@ -78,6 +80,8 @@ static void remember(compose_least *all, const compose_least *found) {
 static void look_at_batch(const walk *w, uint32_t batch, int thread) {
     const visit *v = w->v;
     compose_trunk *trunk = &w->trunks[thread];
+    compose_reach reach = v->reach;
+    reach.context = v->context;
     limit_graphs(v);
     uint32_t at = w->at + batch * w->batch, last = at + w->batch < w->end ? at + w->batch : w->end;
     for (uint32_t stem = w->begin; at < last; at++) {
@@ -85,12 +89,13 @@ static void look_at_batch(const walk *w, uint32_t batch, int thread) {
         while (w->first[stem + 1] <= at) stem++;
         if (trunk->stem != &w->stems[stem - w->begin]) compose_trunk_close(trunk);
         trunk->stem = &w->stems[stem - w->begin];
-        trunk->most = w->tight ? 1 : COMPOSE_KEPT;
+        trunk->most = w->kept;
         v->choice(v->context, at, &c);
+        reach.index = at;
         compose_least found;
         uint64_t refused = memory_refused();
         status result =
-            v->plan ? planned(v, &c, trunk, &found) : compose_bound(v->run, &c, trunk, &v->reach, &found);
+            v->plan ? planned(v, &c, trunk, &found) : compose_bound(v->run, &c, trunk, &reach, &found);
         note_failure(w, thread, result, refused);
         if (result != STATUS_OK) found = (compose_least){ 0 };
         remember(&w->found[thread], &found);
@@ -144,14 +149,23 @@ static void look_at_all(walk *w) {
     }
 }
 
-/* Looks at the next stems, as many as there are workers. The very first time it looks at one candidate alone,
- * which tells how much memory a candidate takes. */
-static void next_stems(walk *w, uint32_t left) {
-    visit_memory *m = w->v->memory;
+/* How many threads work, and how many graphs they keep for what comes next. Two are part of a candidate; more
+ * than these take no more than two candidates do. */
+static void share_room(walk *w) {
+    enum { FEW = 2, RICH = 3 };
     uint64_t room = room_for(w->v);
     uint32_t threads = (uint32_t)threads_count();
     w->workers = room < threads ? (uint32_t)room : threads;
     w->tight = room <= threads;
+    w->each = room >= (uint64_t)RICH * threads && w->v->memory->table_bytes ? RICH : 1;
+    w->kept = w->tight ? 1 : w->each == RICH ? COMPOSE_KEPT : FEW;
+}
+
+/* Looks at the next stems, as many as there are workers. The very first time it looks at one candidate alone,
+ * which tells how much memory a candidate takes. */
+static void next_stems(walk *w, uint32_t left) {
+    visit_memory *m = w->v->memory;
+    share_room(w);
     w->open = left < w->workers ? left : w->workers;
     if (w->open == 1)
         open_stem(w, 0, 0);
@@ -162,7 +176,7 @@ static void next_stems(walk *w, uint32_t left) {
     for (uint32_t s = 0; s < w->open; s++) compose_stem_close(&w->stems[s]);
     if (w->tight) memory_trim(); /* what is kept for later counts */
     w->at = w->end;
-    uint64_t held = device_runtime_reserve(0).code + w->workers * plan_making_bytes(m->table_bytes);
+    uint64_t held = device_runtime_reserve(0).code + w->workers * w->each * plan_making_bytes(m->table_bytes);
     if (held > m->held) m->held = held;
     for (; w->open && w->first[w->begin + 1] <= w->at; w->open--) w->begin++;
 }

@@ -18,8 +18,8 @@ typedef struct {
     const compose_run *run;
     visit_memory *memory;
     bool plan;           /* true: choices are planned; false: they are outlined */
-    compose_reach reach; /* an outline beyond this is given up */
-    void *context;       /* handed to `choice` and `take` */
+    compose_reach reach; /* an outline beyond this is given up; its context and index are the visit's */
+    void *context;       /* handed to `choice`, `take` and `reach.beyond` */
     void (*choice)(const void *context, uint32_t index, compose_choice *out);
     /* Receives what was found, on any thread, once for each index. peak_bytes 0: it cannot be planned. Of a
      * plan only peak_bytes, away_bytes, seconds and table_bytes are set. */
