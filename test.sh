@@ -15,16 +15,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 # - sanitized alone: what reads, writes, prints or counts, on integers and texts, and meets the same program in both
 #   builds: only the edges of memory are of interest, and the sanitizers see those besides.
 # - in both: what compares bits and speeds of kernels (another instruction set and -O3 in one, edges of memory in the
-#   other), what compares planned with resident memory, and what trains.
+#   other), what compares planned with resident memory, and what trains. Of random cases and compared numbers these
+#   take fewer under the sanitizers (tests/sanitized.h).
 not_sanitized='^test_(cli|memory_from_outside|runs|kills|failures|install|guide|measure|wider|resume|resume_budgets'
 not_sanitized+='|solve|precision|same_run|lines|front|recorded_plans|combinations|estimate|(estimate|search)_time'
-not_sanitized+='|predict|progress|refusals|mixes)$'
+not_sanitized+='|predict|progress|refusals|mixes|token_runs|lanes_measured|words)$'
 sanitized_alone='^(fuzz_.*|test_(json|safetensors|file|event_file|formats|masking|graph|schedule|comm|journal'
-sanitized_alone+='|options|texts|status|emit|readers|gaps|hard_configs|bad_inputs|cluster|oom|torch|vllm|llmc'
+sanitized_alone+='|options|texts|status|emit|readers|gaps|hard_configs|bad_inputs|oom|torch|vllm|llmc'
 sanitized_alone+='|llama_cpp|libraries|published|besides|hours|documents|parquet|packed_samples|template|tokenizer'
-sanitized_alone+='|tokenize|token_files|token_runs|labelled|export|windows|fill|mixing|tool_chats|learned_tokens|bpe'
+sanitized_alone+='|tokenize|token_files|export|fill|mixing|tool_chats|learned_tokens|bpe'
 sanitized_alone+='|document_cuts|token_details|token_identity|token_there|token_stops|token_writer|going_on'
-sanitized_alone+='|wanted_tokens|folders|signals|pattern_scan|own_data|making|word_windows))$'
+sanitized_alone+='|wanted_tokens|folders|signals|pattern_scan|own_data|making))$'
 
 sanitize=yes
 for option; do
@@ -59,7 +60,8 @@ build() { # FOLDER OPTION...
     local folder=$1
     shift
     mkdir -p "$folder"
-    cmake -S . -B "$folder" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSNUG_WERROR=ON "$@" >"$folder/configure.log" 2>&1 ||
+    cmake -S . -B "$folder" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSNUG_WERROR=ON -DSNUG_DEBUG_INFO=-g1 "$@" \
+        >"$folder/configure.log" 2>&1 ||
         { cat "$folder/configure.log"; return 1; }
     cmake --build "$folder" -j "$cores" --target "${target:-all}" | sed '/^\[.*\] Built target/d'
 }
@@ -102,7 +104,8 @@ meetings() {
 # clang takes other things for mistakes, and turns the same source into the same bits.
 build_with_clang() {
     command -v clang >/dev/null || { echo "clang is not installed: left out"; return 0; }
-    target=snug-cli build build-clang -DCMAKE_C_COMPILER=clang -DSNUG_TESTS=OFF -DSNUG_BENCH=OFF || return
+    target=snug-cli build build-clang -DCMAKE_C_COMPILER=clang -DSNUG_DEBUG_INFO=-g0 -DSNUG_TESTS=OFF \
+        -DSNUG_BENCH=OFF || return
     local run losses=()
     run=$(mktemp -d)
     cat README.md docs/*.md >"$run/text"
@@ -125,7 +128,8 @@ step 'build' build build-test && step 'tests' run_tests build-test "${leave_out[
 if [ $sanitize = yes ]; then
     step 'build with clang, the same bits' build_with_clang
     # Sanitizers mislead gcc's warnings; the first build has heeded them.
-    step 'build, sanitized' build build-asan -DSNUG_SANITIZE=ON -DSNUG_WERROR=OFF -DCMAKE_C_FLAGS=-w &&
+    step 'build, sanitized' build build-asan -DSNUG_SANITIZE=ON -DSNUG_WERROR=OFF -DSNUG_BENCH=OFF \
+        -DCMAKE_C_FLAGS=-w &&
         step 'tests, sanitized' sanitized_tests
     step 'threads that meet, for data races' meetings
 fi

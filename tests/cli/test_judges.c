@@ -14,12 +14,7 @@
 #include "cli/command.h"
 #include "cli/labels_language.h"
 #include "io/scratch.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1 /* what that takes is more than any budget here */
-#else
-#define SANITIZED 0
-#endif
+#include "sanitized.h" /* what those take is more than any budget here */
 
 #define SHORT "--steps 30 --batch 8 --context 24 --lr 1e-2 --threads 2 --warmup 2 --dropout 0 "
 

@@ -14,6 +14,7 @@
 
 #include "data/labelled_source.h"
 #include "io/scratch.h"
+#include "sanitized.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define COUNTS 0 /* they have a malloc of their own */
@@ -359,7 +360,7 @@ static void reading_stays_within_its_memory(void **state) {
         write_records("most.jsonl", cases[i].records, cases[i].letters, cases[i].label);
         assert_int_equal(read_within(cases[i].how, 1000), STATUS_NO_FIT);
         assert_int_equal(read_within(cases[i].how, fits ? fits : MIB), STATUS_OK);
-        for (uint64_t most = MIB; most < fits; most += most / 5 * 4) {
+        for (uint64_t most = MIB; most < fits; most += SANITIZED ? 3 * most : most / 5 * 4) {
             status result = read_within(cases[i].how, most);
             assert_true(result == STATUS_OK || result == STATUS_NO_FIT);
         }

@@ -20,6 +20,7 @@
 #include "data/windows.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
+#include "sanitized.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define COUNTS 0 /* they have a malloc of their own */
@@ -254,7 +255,7 @@ static void each_token_is_in_one_window(void **state) {
     (void)state;
     static const uint32_t blocks[] = { 1, 2, 7, 30, 256, 1024, 5000 };
     uint64_t random = 29;
-    for (int round = 0; round < 80; round++) {
+    for (int round = 0; round < (SANITIZED ? 20 : 80); round++) {
         bool learned = round % 2;
         uint32_t longest = 1 + scratch_random(&random) % (round % 3 ? 40 : 400);
         make(&random, 1 + scratch_random(&random) % (round % 8 ? 120 : 5000), longest, round % 4);
@@ -447,9 +448,10 @@ static void check(const char *path, uint32_t context, bool learned) {
 static void samples_of_one_file_and_of_several(void **state) {
     (void)state;
     uint64_t random = 31;
-    for (int round = 0; round < 10; round++) {
+    enum { SHORT = 7, ALL = SANITIZED ? SHORT : 10 };
+    for (int round = 0; round < ALL; round++) {
         uint32_t longest = round % 2 ? 70 : 20;
-        make(&random, round < 7 ? 300 : 7000, longest, round % 4);
+        make(&random, round < SHORT ? 300 : 7000, longest, round % 4);
         save("t.safetensors", 0, all.documents, round % 3);
         check("t.safetensors", longest, round % 3);
         check("t.safetensors", longest / 2, round % 3);

@@ -16,6 +16,7 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "io/scratch.h"
+#include "sanitized.h"
 #include "text/in_windows.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -108,7 +109,7 @@ static void golden_vocabularies(void **unused) {
         tokenizer *t = open_golden(names[i]);
         tokenizer_work *w;
         assert_int_equal(tokenizer_work_open(t, &w), STATUS_OK);
-        for (int round = 0; round < 12; round++) {
+        for (int round = 0; round < (SANITIZED ? 4 : 12); round++) {
             uint32_t step = round % 2 ? 20000 : 1000;
             size_t bytes = make_text(plain, COUNT(plain), TEXT, text, &random);
             size_t early = compare(t, w, text, bytes, step, &random);
@@ -318,7 +319,7 @@ static void parts_of_tokenizers(void **unused) {
             tokenizer_work *w;
             size_t early = 0;
             assert_int_equal(tokenizer_work_open(t, &w), STATUS_OK);
-            for (int round = 0; round < 40; round++) {
+            for (int round = 0; round < (SANITIZED ? 10 : 40); round++) {
                 size_t bytes = make_text(kinds[i].words, count_words(&kinds[i]), sizeof text, text, &random);
                 early += compare(t, w, text, bytes, round % 2 ? 20 : 200, &random);
             }
@@ -369,7 +370,7 @@ static void unigrams_at_random(void **unused) {
     };
     uint64_t random = 9;
     size_t all = 0, early = 0;
-    for (int round = 0; round < 600; round++) {
+    for (int round = 0; round < (SANITIZED ? 150 : 600); round++) {
         const kind *k = &pieces[round % 3];
         random_model(model, round % 2, round % 4 == 1, &random);
         tokenizer *t = open_json(k, model);
@@ -408,7 +409,7 @@ static void ties(void **unused) {
         tokenizer_work *w;
         size_t early = 0;
         assert_int_equal(tokenizer_work_open(t, &w), STATUS_OK);
-        for (int round = 0; round < 40; round++) {
+        for (int round = 0; round < (SANITIZED ? 10 : 40); round++) {
             size_t bytes = make_text(k.words, count_words(&k), round % 2 ? TEXT : 2000, text, &random);
             early += compare(t, w, text, bytes, round % 2 ? 2000 : 40, &random);
         }
