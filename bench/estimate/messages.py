@@ -10,7 +10,8 @@ in the thread found or said it; `message`: numbers and traceback say it, read by
 A third is kept aside: where sha256(source) is divisible by three. It was opened once, after the rules of version
 3bb4cf4 were committed, and no rule is made from it; but who made the rules had read its messages while gathering them.
 `late` are those that were gathered after rules were committed, and opened once then: 1 after 3bb4cf4, 2 after what 1
-taught, 3 after what 2 taught (e863800); of 1 and 2 rules were made, of 3 none. --aside and --late compare these;
+taught, 3 after what 2 taught (e863800); of 1 and 2 rules were made, of 3 none. 4 were gathered after that too, and
+committed before the program was run on them. --aside and --late compare these;
 without either the rest is compared, from which rules are made. --each prints the messages whose answer was wrong or
 without evidence.
 
@@ -159,7 +160,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--snug", default=shutil.which("snug") or "snug")
     parser.add_argument("--aside", action="store_true", help="the third that is kept aside")
-    parser.add_argument("--late", type=int, default=0, help="1, 2 or 3: those gathered after rules were made")
+    parser.add_argument("--late", type=int, default=0, help="1 to 4: those gathered after rules were made")
     parser.add_argument("--each", action="store_true", help="what was wrong")
     args = parser.parse_args()
     with open(HERE / "messages.jsonl", encoding="utf-8") as lines:
