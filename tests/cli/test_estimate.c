@@ -326,6 +326,11 @@ static void messages_of_other_tools_are_explained(void **state) {
         { "failed (exitcode: -9) local_rank: 0", "Likely, though the text does not show it", "dmesg -T" },
         { "This might be caused by insufficient shared memory (shm).", "64 MiB of it", "--shm-size=8g" },
         { "RuntimeError: CUDA error: out of memory", "gives no numbers", "nvidia-smi" },
+        { "cuDNN error: CUDNN_STATUS_NOT_INITIALIZED", "does not say why", "nvidia-smi" },
+        { "CUDA out of memory. Tried to allocate 34.00 MiB (GPU 0; 10.91 GiB total capacity; 9.52 GiB "
+          "already "
+          "allocated; 17.56 MiB free; 10.28 GiB reserved in total by PyTorch)",
+          "Tensors fill the device", "3. PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512" },
         { "alloc_buffer\nggml_backend_cuda_buffer_type_alloc_buffer: allocating 1234.50 MiB on device 0: "
           "cudaMalloc",
           "llama.cpp asked for 1234.50 MiB on device 0", "--n-gpu-layers" },

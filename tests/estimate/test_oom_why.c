@@ -49,6 +49,17 @@ static void the_place_decides(void **state) {
         { OOM_BY_VALIDATION, true, OOM_VALIDATION, FRAME("output = self.evaluation_loop(") FULL },
         { OOM_BY_SAVING, true, OOM_SAVING, FRAME("ema_state_dict = ema_model.state_dict()") FULL },
         { OOM_BY_LOADING, true, OOM_LOADING, FRAME("model = model.to(device)") FULL },
+        { OOM_BY_LOADING, true, OOM_LOADING,
+          FRAME("return t.to(device, dtype if t.is_floating_point() or t.is_complex() else None)") FULL },
+        { OOM_BY_LOADING, true, OOM_LOADING, FRAME("return self._apply(lambda t: t.cuda(device))") FULL },
+        { OOM_BY_VALIDATION, true, OOM_VALIDATION, FRAME("x, in torch_pad_and_concatenate") FULL },
+        { OOM_BY_VALIDATION, true, OOM_VALIDATION, FRAME("val_loss = self.val_one_epoch(val_loader)") FULL },
+        { OOM_FULL, true, OOM_NOWHERE, FRAME("t.train(train_loader=a, val_loader=val_loader)") FULL },
+        { OOM_BY_VALIDATION, true, OOM_VALIDATION, "0/10 * Epoch (valid):   3% 1/32\n" FRAME("x") FULL },
+        { OOM_BY_VALIDATION, true, OOM_VALIDATION, "# Out of memory at validation time\n" FULL },
+        { OOM_BY_SAVING, true, OOM_SAVING,
+          "This may mean invalid memory regions after returning from state_dict() call. Error: " FULL },
+        { OOM_BY_SAVING, true, OOM_SAVING, "It fails when saving checkpoint 500\n" FULL },
         /* frames within each other: what an optimizer calls back is no update, scores in validation are its
          */
         { OOM_FULL, true, OOM_FORWARD, FRAME("optimizer.step(closure)\n    training_step(batch)") FULL },
@@ -93,6 +104,13 @@ static void numbers_are_told_apart(void **state) {
           OLD("10.84 GiB", "23.65 GiB", "1.06 GiB", "10.26 GiB", "12.53 GiB") },
         { OOM_FULL, true, OOM_NOWHERE, OLD("7.74 GiB", "23.69 GiB", "18.60 GiB", "2.78 GiB", "20.05 GiB") },
         { OOM_FULL, true, OOM_NOWHERE, OLD("20.00 MiB", "23.69 GiB", "22.30 GiB", "2.00 MiB", "22.50 GiB") },
+        /* less than a tenth of the device, and a tenth; sizes are rounded */
+        { OOM_FULL, true, OOM_NOWHERE, OLD("34.00 MiB", "10.91 GiB", "9.52 GiB", "17.56 MiB", "10.28 GiB") },
+        { OOM_FRAGMENTED, true, OOM_NOWHERE,
+          OLD("34.00 MiB", "10.91 GiB", "9.12 GiB", "17.56 MiB", "10.28 GiB") },
+        { OOM_FRAGMENTED, true, OOM_NOWHERE,
+          OLD("1.67 GiB", "3.95 GiB", "246.26 MiB", "770.62 MiB", "1.90 GiB") },
+        { OOM_FULL, true, OOM_NOWHERE, OLD("1.67 GiB", "3.95 GiB", "1.00 GiB", "770.62 MiB", "2.60 GiB") },
         { OOM_FRAGMENTED, true, OOM_NOWHERE,
           OLD("20.00 MiB", "60.00 GiB", "56.00 GiB", "2.00 MiB", "58.30 GiB") },
         /* pieces that alone would serve decide even in the optimizer */
@@ -107,6 +125,9 @@ static void numbers_are_told_apart(void **state) {
               OLD("268.21 GiB", "10.92 GiB", "1.80 GiB", "8.52 GiB", "1.85 GiB") },
         /* what nobody accounts for, beyond what a context takes */
         { OOM_OTHERS, true, OOM_NOWHERE, OLD("1.69 GiB", "14.56 GiB", "649.97 MiB", "1.31 GiB", "1.01 GiB") },
+        /* less than the process's own tensors may be a desktop's or a library's */
+        { OOM_OTHERS, false, OOM_NOWHERE,
+          OLD("844.00 MiB", "14.76 GiB", "9.70 GiB", "500.00 MiB", "10.15 GiB") },
         { OOM_FULL, true, OOM_NOWHERE, OLD("32.00 MiB", "7.79 GiB", "6.64 GiB", "21.00 MiB", "6.79 GiB") },
         { OOM_LIMIT, false, OOM_NOWHERE, OLD("12.50 MiB", "10.92 GiB", "8.57 MiB", "9.28 GiB", "14.00 MiB") },
         { OOM_LIMIT, true, OOM_NOWHERE,
@@ -171,17 +192,53 @@ static void others_than_pytorch(void **state) {
           "CUDA_ERROR_OUT_OF_MEMORY" },
         { OOM_UNSAID, false, OOM_NOWHERE,
           "failed to allocate 190.31M from device: CUDA_ERROR_OUT_OF_MEMORY" },
-        { OOM_OUTSIDE, true, OOM_NOWHERE,
-          "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate" },
         { OOM_UNSAID, false, OOM_BACKWARD,
           FRAME("loss.backward()") "RuntimeError: CUDA error: out of memory" },
         { OOM_BY_VALIDATION, false, OOM_VALIDATION,
           FRAME("x, in validate") "RuntimeError: CUDA error: out of memory" },
-        { OOM_OF_HOST, true, OOM_NOWHERE, "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch." },
-        { OOM_OF_HOST, false, OOM_NOWHERE, "failed (exitcode: -9) local_rank: 0 (pid: 7)" },
-        { OOM_SHM, true, OOM_NOWHERE, "This might be caused by insufficient shared memory (shm)." },
         { OOM_FULL, true, OOM_NOWHERE,
           "CUDA out of memory occurred when warming up sampler with 1024 dummy requests." },
+    };
+    check(cases, sizeof cases / sizeof *cases);
+}
+
+static void libraries_and_guards(void **state) {
+    (void)state;
+    static const example cases[] = {
+        { OOM_OUTSIDE, true, OOM_NOWHERE,
+          "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate" },
+        /* a handle that could not be made: mostly for memory, and nothing says so */
+        { OOM_OUTSIDE, false, OOM_NOWHERE,
+          "Check failed: err == CUBLAS_STATUS_SUCCESS (1 vs. 0) : Create cublas handle failed" },
+        { OOM_OUTSIDE, false, OOM_NOWHERE,
+          "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate" },
+        { OOM_OUTSIDE, false, OOM_NOWHERE, "cuDNN error: CUDNN_STATUS_NOT_INITIALIZED" },
+        { OOM_OUTSIDE, false, OOM_NOWHERE, "Unable to find a valid cuDNN algorithm to run convolution" },
+        { OOM_OUTSIDE, false, OOM_NOWHERE,
+          "Failed to get convolution algorithm. This is probably because cuDNN" },
+        { OOM_OUTSIDE, false, OOM_NOWHERE, "GET was unable to find an engine to execute this computation" },
+        { OOM_UNSAID, false, OOM_NOWHERE,
+          "NVML_SUCCESS == r INTERNAL ASSERT FAILED at \"CUDACachingAllocator" },
+        { OOM_UNSAID, false, OOM_NOWHERE, "[METAL] Command buffer execution failed: Insufficient Memory" },
+        { OOM_OF_HOST, true, OOM_NOWHERE, "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch." },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "failed (exitcode: -9) local_rank: 0 (pid: 7)" },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "launch.py: worker exits with return code = -9" },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "returned non-zero exit status -9." },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "llama runner process has terminated: signal: killed" },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "zsh: killed     python train.py" },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "run.sh: line 3: Killed: 9" },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "# Training \"Killed\" in a container" },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "# Training is 'Killed'" },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "it says `Killed`" },
+        { OOM_OF_HOST, true, OOM_NOWHERE, "Your session crashed after using all available RAM." },
+        { OOM_OF_HOST, true, OOM_NOWHERE, "Your notebook tried to allocate more memory than is available." },
+        { OOM_OF_HOST, true, OOM_NOWHERE,
+          "Error from slot1@n7: Job has gone over memory limit of 4096 megabytes" },
+        { OOM_OF_HOST, true, OOM_NOWHERE,
+          "Please use an instance type with more memory, or reduce the size" },
+        { OOM_OF_HOST, true, OOM_NOWHERE, "run.scope: systemd-oomd killed 27 process(es) in this unit." },
+        { OOM_SHM, true, OOM_NOWHERE, "DataLoader worker (pid 7) is killed by signal: Bus\nerror. It is" },
+        { OOM_SHM, true, OOM_NOWHERE, "This might be caused by insufficient shared memory (shm)." },
     };
     check(cases, sizeof cases / sizeof *cases);
 }
@@ -315,7 +372,7 @@ int main(void) {
         cmocka_unit_test(numbers_are_told_apart),  cmocka_unit_test(others_than_pytorch),
         cmocka_unit_test(growth_is_seen),          cmocka_unit_test(what_is_missing_is_asked_for),
         cmocka_unit_test(drawn_messages_are_read), cmocka_unit_test(ranks_are_kept_apart),
-        cmocka_unit_test(words_are_not_mistaken)
+        cmocka_unit_test(words_are_not_mistaken),  cmocka_unit_test(libraries_and_guards)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -403,7 +403,10 @@ status explain_advise(const options *o, const oom *m, oom_verdict why, explain_a
     advise_cause(m, why.cause, a);
     if (estimates && !is_of_step(why.cause)) add_steps(m, why.cause, 1, a);
     if (estimates) TRY(advise_estimated(o, m, a));
-    add_steps(m, why.cause, EXPLAIN_TRIES, a);
+    bool pieces = why.cause == OOM_FULL && m->kind == OOM_TORCH && oom_pieces_serve(m);
+    add_steps(m, why.cause, pieces ? EXPLAIN_TRIES - 1 : EXPLAIN_TRIES, a);
+    if (pieces)
+        add_filled(m, a, m->unallocated, "{conf}={set}: what lies in pieces would have served this request");
     bool told = m->kind == OOM_KILLED || m->kind == OOM_HOST;
     if (m->killed && !told)
         put(a, 0, "more memory for the job: sbatch --mem=SIZE, or --mem=0 for all of the node's");

@@ -128,7 +128,8 @@ static void say_plain(text *t, const oom *m) {
         if (m->free_said) text_add(t, " where %s were free", explain_bytes(m, m->free));
         text_add(t, " and got nothing.\n");
     }
-    text_add(t, "%s\n", kinds[m->kind].said);
+    const char *no_reason = "A library of the device could not be set up, and its message does not say why.";
+    text_add(t, "%s\n", m->handle ? no_reason : kinds[m->kind].said);
     if (m->program) text_add(t, "The program itself takes %s.\n", explain_bytes(m, m->program));
 }
 

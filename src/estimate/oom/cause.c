@@ -29,17 +29,31 @@ static uint64_t usual_rest(const oom *o) {
 static bool was_free(const oom *o) { return o->free_said && o->free >= o->tried + 64 * MIB; }
 
 static bool others_hold_it(const oom *o) {
+    uint64_t rest = oom_unaccounted(o);
     if (was_free(o)) return false;
     if (o->others) return o->others > o->unallocated && o->others >= oom_short(o) && o->others > 256 * MIB;
-    return !o->process && !o->unclear && oom_unaccounted(o) > usual_rest(o) && o->allocated < o->total;
+    if (o->process || o->unclear || o->allocated >= o->total) return false;
+    return rest > usual_rest(o) && rest > o->unallocated;
 }
 
-/* Every run has some pieces: those that count are a share of the device, or many times what was asked for. */
+/* What nobody is named for: beyond doubt only where it is more than the process's own tensors. Between a
+ * context and that it may be a desktop's, a second library's or a driver's. */
+static oom_verdict by_others(const oom *o) {
+    bool shown = o->others || oom_unaccounted(o) > o->allocated;
+    return (oom_verdict){ OOM_OTHERS, shown };
+}
+
+/* Sizes of a message have two digits behind the point. */
+bool oom_pieces_serve(const oom *o) {
+    bool serve = o->unallocated + o->tried / 100 >= o->tried && o->tried > o->free;
+    return o->held_said && serve && o->allocated < o->total;
+}
+
+/* Every run has some pieces. Where threads say what helped, less was kept wherever they were less than a
+ * tenth of the device, unless they were many times what was asked for. */
 static bool is_in_pieces(const oom *o) {
-    bool times = o->unallocated >= GIB && o->unallocated / 8 >= o->tried;
-    bool many = times || o->unallocated >= o->total / 25;
-    bool serve = o->unallocated >= o->tried && o->tried > o->free;
-    return o->held_said && many && serve && o->allocated < o->total;
+    bool times = o->unallocated >= 2 * GIB && o->unallocated / 8 >= o->tried;
+    return oom_pieces_serve(o) && (times || o->unallocated >= o->total / 10);
 }
 
 /* A tenth of the device: this decides even where the traceback says more. */
@@ -106,7 +120,7 @@ static oom_verdict why_torch(const oom *o) {
     if (huge && !large_place) return sure(OOM_TOO_LARGE);
     if (!o->total) return log;
     if (o->place == OOM_LOADING && o->each_rank) return log;
-    if (others_hold_it(o)) return sure(OOM_OTHERS);
+    if (others_hold_it(o)) return by_others(o);
     if (was_free(o)) return likely(OOM_LIMIT);
     if (is_mostly_pieces(o)) return sure(OOM_FRAGMENTED);
     if (log.cause != OOM_UNSAID) return log;
@@ -141,7 +155,7 @@ static oom_verdict why_xla(const oom *o) {
 
 static oom_verdict why_bare(const oom *o) {
     oom_verdict log = by_log(o);
-    if (o->library) return sure(OOM_OUTSIDE);
+    if (o->library) return (oom_verdict){ OOM_OUTSIDE, !o->handle };
     if (o->pinned) return likely(OOM_OF_HOST);
     bool in_step = o->place == OOM_ATTENTION || o->place == OOM_LOSS; /* kernels fail after their line */
     bool decides = o->kind == OOM_WORDS || !in_step;

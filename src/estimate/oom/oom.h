@@ -95,6 +95,7 @@ typedef struct {
     double utilization;         /* vLLM: in (0, 1]; 0: not said */
     oom_part part;
     bool library; /* OOM_CUDA: a library's handle or workspace */
+    bool handle;  /* OOM_CUDA: it could not be made, and nothing says that memory was why */
     bool killed;  /* the system killed a process for the host's memory, whatever else was said */
     oom_kill kill;
     oom_place place;
@@ -141,5 +142,7 @@ bool oom_read(const char *bytes, size_t count, oom *out);
 oom_verdict oom_why(const oom *o);
 uint64_t oom_short(const oom *o); /* bytes that were missing */
 uint64_t
-oom_unaccounted(const oom *o);      /* bytes of the device that the message gives to nobody; 0: not known */
+oom_unaccounted(const oom *o); /* bytes of the device that the message gives to nobody; 0: not known */
+bool oom_pieces_serve(
+    const oom *o); /* what lies in pieces is as large as the request, and what is free is not */
 unsigned oom_missing(const oom *o); /* what to ask for: OOM_ASK_... */
