@@ -161,6 +161,31 @@ static void unequal_lengths_reserve_more(void **state) {
     assert_true(reserved[3] < reserved[1]);
     assert_true(command_says(ASKED "--shortest 64", 0, "steps of several lengths"));
     assert_true(command_says(ASKED, 0, "of unequal lengths more is reserved"));
+    assert_true(command_says(ASKED "--shortest 128", 0, "all samples are as long\n"));
+}
+
+/* Where nobody says how long they are, the interval is as wide as where somebody does, and the answer is not
+ * another one: what lies in pieces is given back before a request fails. */
+static void unknown_lengths_widen_what_is_reserved(void **state) {
+    (void)state;
+    static const char gpt2[] = "estimate gpt2 --gpu %s --batch 8 --context 1024 --json --quiet %s";
+    static const char *const more[] = { "", "--shortest 1024", "--shortest 64", "--expandable-segments" };
+    uint64_t reserved[4], whole[4];
+    char line[160];
+    for (int i = 0; i < 4; i++) {
+        snprintf(line, sizeof line, gpt2, "h100-80", more[i]);
+        reserved[i] = command_asked(line, "reserved_bytes.high");
+        whole[i] = command_asked(line, "device_bytes.high");
+    }
+    assert_true(reserved[0] > reserved[1] + reserved[1] / 4);
+    assert_int_equal(whole[0] - whole[1], reserved[0] - reserved[1]);
+    assert_true(reserved[0] > reserved[2] - reserved[2] / 10); /* which is drawn, and so a little off */
+    assert_true(reserved[3] < reserved[0]);
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line, gpt2, "rtx-4090 --strict", more[i]);
+        assert_true(command_says(line, 0, "\"answer\": \"fits\""));
+        assert_true(command_asked(line, "device_bytes.high") <= command_asked(line, "reported_bytes"));
+    }
 }
 
 static void what_is_for_others_is_refused(void **state) {
@@ -233,6 +258,7 @@ int main(void) {
                                         cmocka_unit_test(what_a_tool_has_no_name_for_stands_in_a_comment),
                                         cmocka_unit_test(codes_in_f16_may_take_more),
                                         cmocka_unit_test(unequal_lengths_reserve_more),
+                                        cmocka_unit_test(unknown_lengths_widen_what_is_reserved),
                                         cmocka_unit_test(what_is_for_others_is_refused),
                                         cmocka_unit_test(what_a_version_has_not_got_is_refused),
                                         cmocka_unit_test(advice_keeps_to_the_version),

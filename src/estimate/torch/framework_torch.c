@@ -144,6 +144,16 @@ static void place(const framework_subject *q, const interval *reserved, framewor
     framework_place(&less, r, reserved);
 }
 
+/* No device shows more than it has, so a run that surely fits still does. */
+static void add_unequal(const framework_subject *q, const torch_settings *s, const torch_result *t,
+                        framework_result *r) {
+    uint64_t adds = torch_unequal_adds(s, t), memory = q->hardware->memory;
+    interval *whole = &r->layers[FRAMEWORK_DEVICE];
+    if (!r->surely) return;
+    if (memory && adds > memory - whole->high) adds = memory - whole->high;
+    r->layers[FRAMEWORK_RESERVED].high += adds, whole->high += adds;
+}
+
 /* Of no device, and of those whose file is silent: an A100's. */
 static const int64_t usual_multiprocessors = 108, usual_threads = 2048;
 
@@ -285,6 +295,7 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     add_host(&with, &t, r);
     add_time(&with, q->hardware, &t, r);
     place(q, &t.reserved, r);
+    add_unequal(q, &with, &t, r);
     return STATUS_OK;
 }
 

@@ -314,7 +314,7 @@ static const spread reserved_alone = { 0.90, 1.08 }, reserved_several = { 0.95, 
 /* Eight lengths between 64 or 512 tokens and the context, five models: two orders that were drawn reserved
  * 0.79 to 1.11 of what the order that is played does; lengths that only grow up to 1.49, those that only
  * shrink down to 0.68. */
-static const spread reserved_unequal = { 0.75, 1.30 };
+static const spread reserved_unequal = { 0.75, torch_unequal_order };
 
 static interval within(double likely, const spread *s) {
     return (interval){ (uint64_t)(likely * s->low), (uint64_t)likely, (uint64_t)(likely * s->high) };

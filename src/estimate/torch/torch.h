@@ -122,6 +122,10 @@ typedef struct {
     torch_besides besides;
 } torch_result;
 
+/* Samples of unequal lengths, whose order nobody knows: the upper end of what is reserved, beside what the
+ * order that is played reserves. */
+static const double torch_unequal_order = 1.30;
+
 /* What --shard names is at work: among several devices, or between one and the host. */
 static inline bool torch_is_shared(const torch_settings *s) {
     return s->shard != TORCH_ALONE && (s->gpus > 1 || s->host_keeps);
