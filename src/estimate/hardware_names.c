@@ -69,8 +69,10 @@ static bool is_one_of(const char *word, const char *const *words, size_t count) 
 }
 
 static bool is_left_out(const char *word, folding how) {
-    static const char *const makers[] = { "nvidia", "geforce", "amd",      "radeon", "instinct",  "apple",
-                                          "tesla",  "edition", "graphics", "gpu",    "generation" };
+    static const char *const makers[] = {
+        "nvidia", "geforce", "amd",      "radeon", "instinct",   "apple",
+        "tesla",  "edition", "graphics", "gpu",    "generation", "blackwell"
+    };
     static const char *const sockets[] = { "sxm",  "sxm2", "sxm3",  "sxm4", "sxm5",  "sxm6",
                                            "pcie", "hbm2", "hbm2e", "hbm3", "hbm3e", "oam" };
     if (strcmp(word, "gb") == 0) return true; /* "A100 80 GB" is "A100 80" */
@@ -124,19 +126,26 @@ static const char *other_name(const char *folded) {
     static const struct {
         const char *said, *name;
     } others[] = { { "h100nvl", "h100-94" },
+                   { "h200nvl", "h200" },
+                   { "gh200120", "gh200-96" }, /* drivers name it by the memory of its processor */
+                   { "gh200480", "gh200-96" },
+                   { "mi250xmi250", "mi250x" },
+                   { "thor", "jetson-thor" },
+                   { "rtx30504laptop", "rtx-3050-laptop" },
+                   { "quadrortx3000", "quadro-rtx-3000-laptop" },
                    { "h100pcie", "h100-80-pcie" },
                    { "dgxspark", "gb10" },
                    { "rtx8000", "quadro-rtx-8000" },
-                   { "rtxpro6000blackwellworkstation", "rtx-pro-6000" },
-                   { "rtxpro6000blackwellserver", "rtx-pro-6000-server" },
-                   { "rtxpro6000blackwellmaxqworkstation", "rtx-pro-6000-max-q" } };
+                   { "rtxpro6000workstation", "rtx-pro-6000" },
+                   { "rtxpro6000server", "rtx-pro-6000-server" },
+                   { "rtxpro6000maxqworkstation", "rtx-pro-6000-max-q" } };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(folded, others[i].said) == 0) return others[i].name;
     return NULL;
 }
 
 uint32_t hardware_meant(const char *name) {
-    static const char *const before[] = { "rtx ", "rx " };
+    static const char *const before[] = { "rtx ", "rx ", "gtx " };
     char wanted[NEAREST_BYTES], longer[NEAREST_BYTES + 8];
     uint32_t found = hardware_count();
     for (int how = 0; how < FOLDINGS && found == hardware_count(); how++) {
@@ -157,6 +166,16 @@ uint32_t hardware_meant(const char *name) {
 
 enum { MOST_MEANT = 12 };
 
+/* What drivers say of a chip that is sold with several sizes of memory. */
+static const char *chip_of(const char *folded) {
+    static const struct {
+        const char *said, *name;
+    } chips[] = { { "8060s", "strixhalo" }, { "ryzenaimax", "strixhalo" }, { "orin", "jetson" } };
+    for (size_t i = 0; i < sizeof chips / sizeof *chips; i++)
+        if (strstr(folded, chips[i].said)) return chips[i].name;
+    return folded;
+}
+
 /* Those that begin so, whole devices before parts of one: "h100-80 or h100-94" of "h100". */
 static void add_beginnings(const char *wanted, text *out) {
     char has[NEAREST_BYTES];
@@ -175,7 +194,7 @@ status hardware_unknown(const char *name) {
     char folded[NEAREST_BYTES], near[NEAREST_BYTES];
     text meant = { 0 };
     fold(name, NO_SOCKETS, folded);
-    add_beginnings(folded, &meant);
+    add_beginnings(chip_of(folded), &meant);
     nearest_listed(folded, hardware_names(), near);
     if (!meant.length && *near) text_add(&meant, "%s", near);
     status result =
