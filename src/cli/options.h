@@ -137,8 +137,9 @@ typedef enum {
 typedef struct {
     const char *name, *hint, *help; /* "batch", "N"; one line */
     const char *words;              /* of a choice: "adamw, sgd"; of a technique: its settings */
-    const char *also;           /* of a choice: what others call its words: "sdpa=flash"; what that says of
-                                 * another option as well: "adamw_8bit=adamw+optimizer-bits=8" */
+    const char *also; /* of a choice: what others call its words: "sdpa=flash"; what that says of
+                       * another option as well: "adamw_8bit=adamw+optimizer-bits=8" */
+    bool versions;    /* of a choice: its words are versions, of which no patch and no build matters */
     const char *(*names)(void); /* what completion offers beside a path: "a10, a100-40"; NULL: nothing */
     const char *word;           /* written instead of a number, and is stored as `meaning` */
     const char *fallback;       /* the default in words, where the stored one says little */

@@ -276,6 +276,7 @@ const option options_elsewhere[] = {
       .needs = "framework=hf|pytorch",
       .offset = FIELD(estimate.torch),
       .words = TORCH_VERSION_NAMES,
+      .versions = true,
       .help = "the version of PyTorch, as 1.10 or 2.6; any: likely today's, and the upper end is that of the "
               "oldest one that has what is asked for" },
     { .name = "libraries",

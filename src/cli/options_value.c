@@ -149,14 +149,24 @@ static const char *meant(const option *row, const char *said, char word[OPTION_N
 }
 
 const char *options_implied(const option *row, const char *value, char word[OPTION_NAME_BYTES]) {
-    const char *other = row->kind == OPTION_CHOICE ? strchr(meant(row, value, word), '+') : NULL;
+    const char *is = row->kind == OPTION_CHOICE ? meant(row, value, word) : value;
+    const char *other = is != value ? strchr(is, '+') : NULL;
     return other ? other + 1 : NULL;
+}
+
+/* Of "2.2.1+cu121" what the words have is "2.2". */
+static size_t version_length(const char *value) {
+    static const char digits[] = "0123456789";
+    size_t n = strspn(value, digits);
+    if (value[n] == '.') n += 1 + strspn(value + n + 1, digits);
+    return value[n] == '.' || value[n] == '+' ? n : strlen(value);
 }
 
 static status store_choice(const option *row, const char *name, const char *value, char *field) {
     char word[OPTION_NAME_BYTES], other[OPTION_NAME_BYTES];
     const char *wanted = meant(row, value, other);
-    size_t length = strcspn(wanted, "+");
+    size_t length = wanted != value ? strcspn(wanted, "+") : strlen(value);
+    if (row->versions) length = version_length(wanted);
     for (int i = 0; word_of(row->words, i, word); i++)
         if (strlen(word) == length && strncasecmp(word, wanted, length) == 0) {
             memcpy(field, &i, sizeof i);

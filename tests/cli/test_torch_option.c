@@ -207,6 +207,9 @@ static void what_a_version_has_not_got_is_refused(void **state) {
     (void)state;
     static const char *const wrong[][2] = {
         { "--torch 1.14", "'1.14' is none of any, 1.8" },
+        { "--torch 2.2-nightly", "'2.2-nightly' is none of any, 1.8" },
+        { "--torch 2.", "'2.' is none of any, 1.8" },
+        { "--dtype half+x", "'half+x' is none of float32" },
         { "--torch 1.7", "'1.7' is none of any, 1.8" },
         { "--torch 1.13 --attn sdpa", "--attn flash: PyTorch has it from 2.0 on" },
         { "--torch 1.13 --optimizer-kernels fused", "--optimizer-kernels fused: PyTorch has it from 2.0 on" },
@@ -245,6 +248,8 @@ static void emitted_settings_name_the_version(void **state) {
     command_result r = command_run(ASKED "--torch 1.10 --keeps-gradients --emit json");
     assert_int_equal(r.exit, 0);
     assert_non_null(strstr(r.out, "\"torch\": \"1.10\""));
+    assert_true(command_says(ASKED "--torch 1.10.2+cu113 --emit json", 0, "\"torch\": \"1.10\""));
+    assert_true(command_says(ASKED "--torch 2.15.0 --emit json", 0, "\"torch\": \"2.15\""));
     assert_non_null(strstr(r.out, "\"keeps-gradients\": true"));
     command_free(&r);
 }

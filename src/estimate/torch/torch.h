@@ -46,10 +46,15 @@ typedef enum {
     TORCH_2_9,
     TORCH_2_10,
     TORCH_2_11,
-    TORCH_TODAY = TORCH_2_11
+    TORCH_2_12, /* no rule tells these apart from 2.11 */
+    TORCH_2_13,
+    TORCH_2_14,
+    TORCH_2_15,
+    TORCH_TODAY = TORCH_2_15
 } torch_version;
 #define TORCH_VERSION_NAMES                                                                                  \
-    "any, 1.8, 1.9, 1.10, 1.11, 1.12, 1.13, 2.0, 2.1, 2.2, 2.3, 2.4, 2.5, 2.6, 2.7, 2.8, 2.9, 2.10, 2.11"
+    "any, 1.8, 1.9, 1.10, 1.11, 1.12, 1.13, 2.0, 2.1, 2.2, 2.3, 2.4, 2.5, 2.6, 2.7, 2.8, 2.9, 2.10, 2.11, "  \
+    "2.12, 2.13, 2.14, 2.15"
 
 typedef struct {
     torch_version version;

@@ -1,9 +1,9 @@
 #include "estimate/torch/torch_versions.h"
 
 const char *torch_version_name(torch_version v) {
-    static const char *const names[] = { "any", "1.8", "1.9", "1.10", "1.11", "1.12", "1.13",
-                                         "2.0", "2.1", "2.2", "2.3",  "2.4",  "2.5",  "2.6",
-                                         "2.7", "2.8", "2.9", "2.10", "2.11" };
+    static const char *const names[] = { "any", "1.8",  "1.9",  "1.10", "1.11", "1.12", "1.13", "2.0",
+                                         "2.1", "2.2",  "2.3",  "2.4",  "2.5",  "2.6",  "2.7",  "2.8",
+                                         "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15" };
     _Static_assert(sizeof names / sizeof *names == TORCH_TODAY + 1, "a name for each version");
     return names[v];
 }
