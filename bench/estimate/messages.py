@@ -11,7 +11,8 @@ A third is kept aside: where sha256(source) is divisible by three. It was opened
 3bb4cf4 were committed, and no rule is made from it; but who made the rules had read its messages while gathering them.
 `late` are those that were gathered after rules were committed, and opened once then: 1 after 3bb4cf4, 2 after what 1
 taught, 3 after what 2 taught (e863800), 4 after that too (602c21c has them, before the program was run on them). Rules
-were made of 1 and 2, and of 3 and 4 together once 4 had been opened. --aside and --late compare these;
+were made of 1 and 2, and of 3 and 4 together once 4 had been opened. 5 were gathered and committed after those rules,
+and no rule is made of them. --aside and --late compare these;
 without either the rest is compared, from which rules are made. --each prints the messages whose answer was wrong or
 without evidence.
 
@@ -160,7 +161,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--snug", default=shutil.which("snug") or "snug")
     parser.add_argument("--aside", action="store_true", help="the third that is kept aside")
-    parser.add_argument("--late", type=int, default=0, help="1 to 4: those gathered after rules were made")
+    parser.add_argument("--late", type=int, default=0, help="1 to 5: those gathered after rules were made")
     parser.add_argument("--each", action="store_true", help="what was wrong")
     args = parser.parse_args()
     with open(HERE / "messages.jsonl", encoding="utf-8") as lines:
