@@ -11,8 +11,8 @@ A third is kept aside: where sha256(source) is divisible by three. It was opened
 3bb4cf4 were committed, and no rule is made from it; but who made the rules had read its messages while gathering them.
 `late` are those that were gathered after rules were committed, and opened once then: 1 after 3bb4cf4, 2 after what 1
 taught, 3 after what 2 taught (e863800), 4 after that too (602c21c has them, before the program was run on them). Rules
-were made of 1 and 2, and of 3 and 4 together once 4 had been opened. 5 were gathered and committed after those rules,
-and no rule is made of them. --aside and --late compare these;
+were made of 1 and 2, and of 3 and 4 together once 4 had been opened. 5 were gathered after those rules and committed
+(71a9243) before they were run; rules were made of them then. --aside and --late compare these;
 without either the rest is compared, from which rules are made. --each prints the messages whose answer was wrong or
 without evidence.
 
@@ -112,7 +112,7 @@ EVIDENCE = {
     "outside": says(r"nccl|cublas|cudnn|ALLOC_FAILED"),
     "cache": says(r"KV cache|cache blocks|kv.cache"),
     "host": says(r"CPUAllocator|oom.?kill|Killed|exitcode: -9|SIGKILL|PBS|paging file|host|MemoryError|out.of.memory "
-                 r"handler|bad_alloc|allocator cpu|137|resource: memory|oom_reaper"),
+                 r"handler|bad_alloc|allocator cpu|not enough memory: you tried|137|resource: memory|oom_reaper"),
     "shm": says(r"bus error|shm|shared memory"),
 }
 

@@ -57,6 +57,7 @@ static void the_place_decides(void **state) {
         { OOM_FULL, true, OOM_NOWHERE, FRAME("t.train(train_loader=a, val_loader=val_loader)") FULL },
         { OOM_BY_VALIDATION, true, OOM_VALIDATION, "0/10 * Epoch (valid):   3% 1/32\n" FRAME("x") FULL },
         { OOM_BY_VALIDATION, true, OOM_VALIDATION, "# Out of memory at validation time\n" FULL },
+        { OOM_BY_VALIDATION, true, OOM_VALIDATION, "EPOCH 1 COMPLETE. EVALUATING...\n" FRAME("main()") FULL },
         { OOM_BY_SAVING, true, OOM_SAVING,
           "This may mean invalid memory regions after returning from state_dict() call. Error: " FULL },
         { OOM_BY_SAVING, true, OOM_SAVING, "It fails when saving checkpoint 500\n" FULL },
@@ -125,6 +126,10 @@ static void numbers_are_told_apart(void **state) {
               OLD("268.21 GiB", "10.92 GiB", "1.80 GiB", "8.52 GiB", "1.85 GiB") },
         /* what nobody accounts for, beyond what a context takes */
         { OOM_OTHERS, true, OOM_NOWHERE, OLD("1.69 GiB", "14.56 GiB", "649.97 MiB", "1.31 GiB", "1.01 GiB") },
+        /* what a small device's desktop takes */
+        { OOM_FULL, true, OOM_NOWHERE, OLD("20.00 MiB", "3.00 GiB", "2.10 GiB", "14.36 MiB", "2.10 GiB") },
+        /* a large request and hardly more free: it needs one piece */
+        { OOM_FULL, true, OOM_NOWHERE, OLD("8.13 GiB", "10.76 GiB", "643.57 MiB", "8.20 GiB", "676.00 MiB") },
         /* less than the process's own tensors may be a desktop's or a library's */
         { OOM_OTHERS, false, OOM_NOWHERE,
           OLD("844.00 MiB", "14.76 GiB", "9.70 GiB", "500.00 MiB", "10.15 GiB") },
@@ -223,6 +228,8 @@ static void libraries_and_guards(void **state) {
         { OOM_OF_HOST, true, OOM_NOWHERE, "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch." },
         { OOM_OF_HOST, false, OOM_NOWHERE, "failed (exitcode: -9) local_rank: 0 (pid: 7)" },
         { OOM_OF_HOST, false, OOM_NOWHERE, "launch.py: worker exits with return code = -9" },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "[launch.py:318:sigkill_handler] Killing subprocess 143917" },
+        { OOM_OF_HOST, true, OOM_NOWHERE, "not enough memory: you tried to allocate 20971520 bytes" },
         { OOM_OF_HOST, false, OOM_NOWHERE, "returned non-zero exit status -9." },
         { OOM_OF_HOST, false, OOM_NOWHERE, "llama runner process has terminated: signal: killed" },
         { OOM_OF_HOST, false, OOM_NOWHERE, "zsh: killed     python train.py" },

@@ -21,12 +21,15 @@ uint64_t oom_unaccounted(const oom *o) {
 /* A context, kernels and libraries' workspaces take up to this of a device that nobody else is on. */
 static uint64_t usual_rest(const oom *o) {
     uint64_t share = o->total / 5, most = 2 * GIB;
-    if (o->total < 4 * GIB) most = 3 * GIB / 4, share = o->total / 4;
+    if (o->total < 4 * GIB) most = GIB, share = o->total / 4;
     return share > most ? share : most;
 }
 
-/* A driver keeps and rounds some of what it calls free. */
-static bool was_free(const oom *o) { return o->free_said && o->free >= o->tried + 64 * MIB; }
+/* A driver keeps and rounds some of what it calls free, and a large request needs it in one piece. */
+static bool was_free(const oom *o) {
+    uint64_t kept = o->tried / 64 > 64 * MIB && o->backend != OOM_ON_XPU ? o->tried / 64 : 64 * MIB;
+    return o->free_said && o->free >= o->tried + kept;
+}
 
 static bool others_hold_it(const oom *o) {
     uint64_t rest = oom_unaccounted(o);

@@ -98,6 +98,12 @@ static bool read_signal(span s, span all, oom *o) {
     return killed_by(OOM_KILL_SIGNAL, o);
 }
 
+/* DeepSpeed's launcher ends the other processes after any failure: it is memory only where none is told. */
+static bool read_launcher(span s, span all, oom *o) {
+    if (span_behind(all, "Error").at || span_behind(all, "Traceback").at) return false;
+    return read_signal(s, all, o);
+}
+
 /* The shell's: line 28: 8156 Killed python3 main.py */
 static bool read_shell(span s, span all, oom *o) {
     double line, id;
@@ -118,6 +124,7 @@ const oom_message oom_messages_host[] = { { OOM_SHARED, "insufficient shared mem
                                           { OOM_SHARED, "failed to extend /dev/shm", read_host },
                                           { OOM_SHARED, "unable to write to file </torch_", read_host },
                                           { OOM_HOST, "DefaultCPUAllocator: ", read_torch_cpu },
+                                          { OOM_HOST, "not enough memory: you ", read_torch_cpu },
                                           { OOM_HOST, "MemoryError: Unable to allocate ", read_array },
                                           { OOM_HOST, "could not allocate pinned host memory", read_pinned },
                                           { OOM_HOST, "paging file is too small", read_host },
@@ -172,4 +179,5 @@ const oom_message oom_messages_host[] = { { OOM_SHARED, "insufficient shared mem
                                           { OOM_KILLED, "with code 137", read_signal },
                                           { OOM_KILLED, "Exit Code: 137", read_signal },
                                           { OOM_KILLED, ": line ", read_shell },
+                                          { OOM_KILLED, "Killing subprocess ", read_launcher },
                                           { 0 } };
