@@ -2,19 +2,19 @@
 """Runs `snug explain-oom` over real messages: messages.py [--snug PATH] [--aside | --late N] [--each]
 
 messages.jsonl holds them, one a line: `id`, `source` (the thread's address), `backend`, `message` (as it was pasted,
-folders shortened,
-with the lines of the traceback that tell where; the rest is cut, and a line that begins with # is the thread's title),
+folders shortened, with the lines of the traceback that tell where; the rest is cut, and a line that begins with # is
+the thread's title),
 `cause` (one of CAUSES: what it was; `unsaid` where nothing in the message could show it), `known` (`thread`: somebody
 in the thread found or said it; `message`: numbers and traceback say it, read by a person) and `reason`.
 
-A third is kept aside: where sha256(source) is divisible by three. It was opened once, after the rules of version
-3bb4cf4 were committed, and no rule is made from it; but who made the rules had read its messages while gathering them.
-`late` are those that were gathered after rules were committed, and opened once then: 1 after 3bb4cf4, 2 after what 1
-taught, 3 after what 2 taught (e863800), 4 after that too (602c21c has them, before the program was run on them). Rules
-were made of 1 and 2, and of 3 and 4 together once 4 had been opened. 5 were gathered after those rules and committed
-(71a9243) before they were run; rules were made of them then. --aside and --late compare these;
-without either the rest is compared, from which rules are made. --each prints the messages whose answer was wrong or
-without evidence.
+A third is kept aside: where sha256(source) is divisible by three. It was opened once, after the first rules were
+committed, and no rule is made from it; but who made the rules had read its messages while gathering them.
+`late` are those that were gathered after rules were committed, and opened once then: 1 after the rules that
+the third aside judged, 2 after what 1 taught, 3 after what 2 taught, 4 after that too (a commit of their
+own has them, made before the program was run on them). Rules were made of 1 and 2, and of 3 and 4 together
+once 4 had been opened. 5 were gathered after those rules and committed in the same way; rules were made of
+them then. --aside and --late compare these; without either the rest is compared, from which rules are made.
+--each prints the messages whose answer was wrong or without evidence.
 
 A claim is an answer that is given as sure. It is without evidence where the message lacks what EVIDENCE asks for its
 cause: this is read here, and not by the program that is judged."""

@@ -187,11 +187,34 @@ static bool is_loading_shards(span line) {
     return span_behind(line, "Loading checkpoint shards:").at && !span_behind(line, "100%").at;
 }
 
+/* Functions of people's own have their own names: "val_one_epoch", "do_eval", "_save_best". Of what stands
+ * behind the last " in " of a frame each part between underscores is a word. */
+static oom_place place_of_name(span line) {
+    static const struct {
+        const char *word;
+        oom_place place;
+    } words[] = { { "val", OOM_VALIDATION },        { "valid", OOM_VALIDATION },
+                  { "validate", OOM_VALIDATION },   { "validation", OOM_VALIDATION },
+                  { "eval", OOM_VALIDATION },       { "evaluate", OOM_VALIDATION },
+                  { "evaluation", OOM_VALIDATION }, { "save", OOM_SAVING } };
+    span name = { NULL, line.end };
+    for (span s = span_behind(line, " in "); s.at; s = span_behind(s, " in ")) name = s;
+    for (const char *at = name.at, *end; at && at < name.end; at = end + 1) {
+        for (end = at; end < name.end && (isalnum((unsigned char)*end) || *end == '.'); end++) {}
+        if (end < name.end && *end != '_') return OOM_NOWHERE; /* no name */
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            if (strlen(words[i].word) == (size_t)(end - at) &&
+                memcmp(words[i].word, at, (size_t)(end - at)) == 0)
+                return words[i].place;
+    }
+    return OOM_NOWHERE;
+}
+
 static oom_place place_of(span line) {
     if (is_loading_shards(line)) return OOM_LOADING;
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
         if (span_behind(line, frames[i].words).at) return frames[i].place;
-    return OOM_NOWHERE;
+    return place_of_name(line);
 }
 
 /* What has been seen, from the outermost frame to the innermost. */
