@@ -178,7 +178,8 @@ class Compared:
     def tokenize(self, model, data, folder):
         out = folder / "out.safetensors"
         out.unlink(missing_ok=True)
-        done = subprocess.run([self.build / "snug", "tokenize", model, "--data", data, "--out", out, "--quiet"],
+        done = subprocess.run([self.build / "snug", "tokenize", model, "--data", data, "--out", out, "--quiet",
+                               "--learn", "all"],
                               capture_output=True, text=True)
         return (done.returncode, done.stderr.strip()), out
 

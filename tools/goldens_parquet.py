@@ -75,6 +75,12 @@ def draw_tools(draw, n):
     return fields, [[draw_chat(draw), draw.choice([None, "", draw_text(draw)])] for _ in range(n)]
 
 
+def draw_turns(draw, n):
+    """A prompt and its completion, of messages each."""
+    fields = [(name, chat_type(draw), draw.random() < 0.5) for name in ("prompt", "completion")]
+    return fields, [[draw_chat(draw), draw_chat(draw)] for _ in range(n)]
+
+
 def as_bytes(value, kind):
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return value if value is None else value.encode()
@@ -105,14 +111,16 @@ def write(folder, name, fields, rows, options, also=()):
 
 
 def leaves(field):
-    return [field] if field != "messages" else ["messages.list.element." + m for m in MEMBERS]
+    name, kind = field[0], field[1]
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return [name + ".list.element." + m for m in MEMBERS] if is_list else [name]
 
 
 def options_of(fields, version, encoding, codec, **more):
     o = {"data_page_version": version, "compression": codec, "write_statistics": False, "store_schema": False}
     o["use_dictionary"] = encoding == "DICTIONARY"
     if encoding != "DICTIONARY":
-        o["column_encoding"] = {leaf: encoding for f in fields for leaf in leaves(f[0])}
+        o["column_encoding"] = {leaf: encoding for f in fields for leaf in leaves(f)}
     o.update(more)
     return o
 
@@ -155,12 +163,14 @@ def goldens(folder):
     write(folder, "tools-v1", fields, rows, o)
     o.update(small)
     write(folder, "tools-pages-v1", fields, rows, o)
+    fields, rows = draw_turns(draw, 12)
+    write(folder, "turns-v1", fields, rows, options_of(fields, "1.0", "PLAIN", "none"))
 
 
 def drawn(seed, count, folder):
     draw = random.Random(seed)
     for i in range(count):
-        form = draw.choice(["text", "pair", "chat", "tools"])
+        form = draw.choice(["text", "pair", "chat", "tools", "turns"])
         n = draw.choice([0, 1, 7, 100, 1000])
         text = draw.choice([pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
         longest = draw.choice([5, 30, 30, 400])
@@ -168,6 +178,8 @@ def drawn(seed, count, folder):
             fields, rows = [("messages", chat_type(draw), draw.random() < 0.5)], [[draw_chat(draw)] for _ in range(n)]
         elif form == "tools":
             fields, rows = draw_tools(draw, n)
+        elif form == "turns":
+            fields, rows = draw_turns(draw, n)
         else:
             names = ["text"] if form == "text" else ["prompt", "completion"]
             fields = [(name, text, draw.random() < 0.5) for name in names]

@@ -230,18 +230,25 @@ static status member_value(slot *s, const document_string *x, template_value *v)
     return STATUS_OK;
 }
 
-/* The list's items stand first, then the members of each of them. Strings of an item stand together; tools
- * stand before all of them, as of item 0, or behind. */
+static uint32_t messages_in(const document_record *r) {
+    return r->items[SOURCE_CHAT] + r->items[SOURCE_ANSWER];
+}
+
+/* Items stand first, those of the completion behind those of the prompt, then the members of each of them.
+ * Strings of a column stand together, those of an item in turn. */
 static status messages_of(slot *s, const document_record *r, template_value *out) {
-    uint32_t items = r->items[SOURCE_CHAT];
+    static const uint16_t columns[] = { SOURCE_CHAT, SOURCE_ANSWER };
+    uint32_t items = messages_in(r);
     template_value *item = s->values, *member = item + items;
-    for (uint32_t i = 0, at = 0; i < items; i++) {
-        template_value *first = member;
-        for (; at < r->count && r->strings[at].item == i; at++)
-            if (r->strings[at].column == SOURCE_CHAT) TRY(member_value(s, &r->strings[at], member++));
-        item[i] = template_value_many(TEMPLATE_OBJECT, first, (size_t)(member - first));
-    }
-    *out = template_value_many(TEMPLATE_LIST, item, items);
+    for (size_t c = 0; c < 2; c++)
+        for (uint32_t i = 0, at = 0; i < r->items[columns[c]]; i++) {
+            template_value *first = member;
+            while (at < r->count && (r->strings[at].column != columns[c] || r->strings[at].item < i)) at++;
+            for (; at < r->count && r->strings[at].column == columns[c] && r->strings[at].item == i; at++)
+                TRY(member_value(s, &r->strings[at], member++));
+            *item++ = template_value_many(TEMPLATE_OBJECT, first, (size_t)(member - first));
+        }
+    *out = template_value_many(TEMPLATE_LIST, s->values, items);
     return STATUS_OK;
 }
 
@@ -256,15 +263,33 @@ static status tools_of(slot *s, const document_record *r, template_value *out) {
     return STATUS_OK;
 }
 
+/* What a prompt's messages say is not learned again. A chat without an answer would be read in vain. */
+static status mark_learned(slot *s, const document_record *r) {
+    const template_output *out = &s->rendered;
+    bool answered = s->of->data->column_count <= SOURCE_ANSWER, any = false;
+    for (size_t i = 0; i < out->range_count; i++) {
+        template_range *range = &out->ranges[i];
+        if (!answered && range->message < (int64_t)r->items[SOURCE_CHAT]) range->learned = false;
+        any = any || range->learned;
+    }
+    if (any) return STATUS_OK;
+    return status_set(
+        STATUS_INVALID,
+        "the chat has no answer: nothing that its template writes%s is said by the assistant, so "
+        "nothing is learned of it; take it out, or say --learn all",
+        answered ? "" : " of the completion");
+}
+
 static status render(slot *s, const slot_document *d) {
     const document_record *r = (const void *)(s->bytes + d->begin);
     template_value messages, tools;
     template_output_close(&s->rendered);
     s->json_used = 0;
-    if (!r->items[SOURCE_CHAT]) return status_set(STATUS_INVALID, "the chat has no message");
+    if (!messages_in(r)) return status_set(STATUS_INVALID, "the chat has no message");
     TRY(messages_of(s, r, &messages));
     TRY(tools_of(s, r, &tools));
-    return chat_render(s->chat, &messages, &tools, false, &s->rendered);
+    TRY(chat_render(s->chat, &messages, &tools, false, &s->rendered));
+    return s->of->masks ? mark_learned(s, r) : STATUS_OK;
 }
 
 /* ---- making tokens ---- */

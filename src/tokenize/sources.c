@@ -55,7 +55,7 @@ static status check_columns(const char *said, const char *const found[WORDS]) {
     bool pair = found[PROMPT] || found[COMPLETION];
     if ((found[TEXT] != NULL) + pair + (found[MESSAGES] != NULL) > 1)
         return wrong_columns(said, "a record is a text, or a prompt and its completion, or messages");
-    if (names_chats(found) && (found[TEXT] || pair)) return of_messages(said);
+    if (names_chats(found) && found[TEXT]) return of_messages(said);
     return STATUS_OK;
 }
 
@@ -71,11 +71,11 @@ static status find_columns(sources *s, const document_options *o, const char *co
         columns[0] = (document_column){ .name = found[TEXT] };
     else if (found[MESSAGES])
         columns[0] = (document_column){ .name = found[MESSAGES], .is_list = true };
-    else if (pair) {
-        columns[0] = (document_column){ .name = or_word(found, PROMPT) };
-        columns[1] = (document_column){ .name = or_word(found, COMPLETION) };
-        *count = 2;
-    } else {
+    else if (pair && format != DOCUMENT_TEXT)
+        return document_form_pair(
+            o, &(document_form_names){ .prompt = found[PROMPT], .completion = found[COMPLETION] }, columns,
+            count);
+    else if (!pair) {
         return document_form_find(o, &(document_form_names){ 0 }, columns, count);
     }
     if (format != DOCUMENT_TEXT) return STATUS_OK;
@@ -92,10 +92,12 @@ static status find_form(sources *s, const document_options *o, const char *const
     TRY(find_columns(s, o, found, columns, count));
     if (kind_of(columns, *count) != SOURCE_MESSAGES)
         return names_chats(found) ? of_messages(s->options->columns) : STATUS_OK;
-    if (found[ROLE] || found[CONTENT]) columns[SOURCE_CHAT].members = s->members;
-    if (!found[TOOLS] && strcmp(columns[SOURCE_CHAT].name, words[TOOLS]) == 0) return STATUS_OK;
+    bool apart = *count == 2; /* a prompt and its completion, of messages each */
+    if (found[ROLE] || found[CONTENT]) columns[SOURCE_CHAT].members = columns[1].members = s->members;
+    if (apart) columns[SOURCE_ANSWER] = columns[1];
+    if (!apart && !found[TOOLS] && strcmp(columns[SOURCE_CHAT].name, words[TOOLS]) == 0) return STATUS_OK;
     columns[SOURCE_TOOLS] = (document_column){ .name = or_word(found, TOOLS) };
-    *count = 2;
+    *count = apart ? 3 : 2;
     return STATUS_OK;
 }
 
@@ -107,7 +109,7 @@ static document_options reading(const sources *s, const char *path, document_for
                                .format = format,
                                .columns = s->columns,
                                .column_count = s->column_count,
-                               .json = chats ? 1 << SOURCE_CHAT | 1 << SOURCE_TOOLS : 0,
+                               .json = chats ? 1 << SOURCE_CHAT | 1 << SOURCE_TOOLS | 1 << SOURCE_ANSWER : 0,
                                .optional = chats ? 1 << SOURCE_TOOLS : 0,
                                .replace = s->options->replace };
 }

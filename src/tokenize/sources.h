@@ -10,11 +10,13 @@
 typedef enum {
     SOURCE_TEXT,    /* one text */
     SOURCE_PAIR,    /* a prompt and its completion */
-    SOURCE_MESSAGES /* a chat, and its tools where it has some */
+    SOURCE_MESSAGES /* a chat, or the messages of a prompt and of its completion; and its tools where it has
+                       some */
 } source_kind;
 
 enum { SOURCE_PATHS = 64 };
-enum { SOURCE_CHAT, SOURCE_TOOLS }; /* columns of a chat */
+/* Columns of a chat. ANSWER: the messages of the completion, where CHAT has those of the prompt. */
+enum { SOURCE_CHAT, SOURCE_TOOLS, SOURCE_ANSWER };
 
 typedef struct {
     const char *paths[SOURCE_PATHS]; /* files and folders, one after the other */

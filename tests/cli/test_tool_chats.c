@@ -178,7 +178,7 @@ static void chats_with_tools_by_hand(void **state) {
     /* where role or content are named other members pass, whatever they are */
     expect_chat("c.jsonl",
                 "{\"messages\": [{\"from\": \"human\", \"value\": [{\"text\": 7}], \"tool_calls\": [[]]}]}",
-                "--columns messages=messages,role=from,content=value", "<user>7/</s>");
+                "--columns messages=messages,role=from,content=value --learn all", "<user>7/</s>");
 }
 
 static const char *const words[] = { "snow", "is",         "Zwölf", "\u8aad\u3080", "42",
@@ -216,7 +216,7 @@ static void add_tools(FILE *file, uint64_t *random) {
 }
 
 static void add_messages(FILE *file, uint64_t *random, uint32_t messages) {
-    uint32_t count = 1 + scratch_random(random) % messages;
+    uint32_t count = 2 + scratch_random(random) % (messages - 1); /* one is answered */
     fprintf(file, "\"messages\": [");
     for (uint32_t m = 0; m < count; m++) {
         fprintf(file, "%s{\"role\": \"%s\", \"content\": ", m ? ", " : "", m % 2 ? "assistant" : "user");
@@ -363,10 +363,10 @@ static void a_template_for_tools_is_taken(void **state) {
         "{\"eos_token\": \"</s>\", \"chat_template\": [{\"name\": \"default\", \"template\": \"plain</s>\"}, "
         "{\"name\": \"tool_use\", \"template\": \"{{ tools | length }} tools</s>\"}]}";
     make_tools_model("gpt2", told, NULL);
-    expect_chat("c.jsonl", "{\"messages\": [{}]}", "", "plain</s>");
-    expect_chat("c.jsonl", "{\"messages\": [{}], \"tools\": null}", "", "plain</s>");
-    expect_chat("c.jsonl", "{\"messages\": [{}], \"tools\": []}", "", "0 tools</s>");
-    expect_chat("c.jsonl", "{\"messages\": [{}], \"tools\": [{}, {}]}", "", "2 tools</s>");
+    expect_chat("c.jsonl", "{\"messages\": [{}]}", "--learn all", "plain</s>");
+    expect_chat("c.jsonl", "{\"messages\": [{}], \"tools\": null}", "--learn all", "plain</s>");
+    expect_chat("c.jsonl", "{\"messages\": [{}], \"tools\": []}", "--learn all", "0 tools</s>");
+    expect_chat("c.jsonl", "{\"messages\": [{}], \"tools\": [{}, {}]}", "--learn all", "2 tools</s>");
 }
 
 static void tools_that_are_wrong_are_said(void **state) {

@@ -715,8 +715,13 @@ static void forms_are_found_by_names(void **state) {
     write_text("f.jsonl", "{\"prompt\":\"a\",\"conversations\":[]}"),
         form_is("f.jsonl", "conversations", 1, true);
     write_text("f.csv", "prompt,completion\n"), form_is("f.csv", "prompt", 2, false);
+    write_text("f.jsonl", "{\"prompt\": [],\"completion\":[{}]}"), form_is("f.jsonl", "prompt", 2, true);
+    write_text("f.jsonl", "{\"prompt\": [],\"completion\":\"a\"}");
+    form_is_refused("f.jsonl", "prompt is a list and completion is none");
+    write_text("f.jsonl", "{\"prompt\":\"a\",\"conversations\":[]}");
     form_is(SNUG_ROOT "/tests/data/parquet/text-fallback.parquet", "text", 1, false);
     form_is(SNUG_ROOT "/tests/data/parquet/pair-v1.parquet", "prompt", 2, false);
+    form_is(SNUG_ROOT "/tests/data/parquet/turns-v1.parquet", "prompt", 2, true);
     form_is_refused("f.jsonl", "its columns are prompt, conversations: say which");
     write_text("f.jsonl", ""), form_is_refused("f.jsonl", "f.jsonl is empty; put records into it");
     write_text("f.jsonl", "{\"text\":\"a\",\"messages\":[]}"), form_is_refused("f.jsonl", "more than one of");

@@ -23,6 +23,8 @@ static const document_column chat_column[] = { { "messages", true, NULL } };
 
 static const document_column tools_columns[] = { { "messages", true, NULL }, { "tools", false, NULL } };
 
+static const document_column turns_columns[] = { { "prompt", true, NULL }, { "completion", true, NULL } };
+
 static bool begins(const char *all, const char *with) { return strncmp(all, with, strlen(with)) == 0; }
 
 static document_options options_of(const char *path, const char *name) {
@@ -30,6 +32,7 @@ static document_options options_of(const char *path, const char *name) {
     if (begins(name, "chat")) o.columns = chat_column;
     if (begins(name, "pair")) o.columns = pair_columns, o.column_count = 2;
     if (begins(name, "tools")) o.columns = tools_columns, o.column_count = 2, o.json = 3, o.optional = 2;
+    if (begins(name, "turns")) o.columns = turns_columns, o.column_count = 2;
     return o;
 }
 

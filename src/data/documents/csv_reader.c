@@ -129,7 +129,7 @@ static status read_names(documents *d) {
     s->fields = 0;
     do {
         TRY(read_name(d, name));
-        if (d->options.see) d->options.see(d->options.to, name);
+        if (d->options.see) d->options.see(d->options.to, name, false);
         int column = document_column_find(d, name, &is_list);
         if (column >= 0 && is_list)
             return document_wrong_line(d, 1, "a column of CSV holds strings, and %s is asked for as a list",

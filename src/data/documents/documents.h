@@ -70,9 +70,9 @@ typedef struct {
     uint64_t window; /* of Zstandard; 0: DOCUMENT_WINDOW */
     char separator;  /* of CSV; 0: a comma, or a tab where the name ends in .tsv */
     bool replace;    /* what is no UTF-8 becomes U+FFFD; else it is refused */
-    /* NULL, or told each name of a column as it is met: of CSV and Parquet when the file is looked at or
-     * opened, of JSON in each record. Then no column need be asked for. */
-    void (*see)(void *to, const char *name);
+    /* NULL, or told each name of a column as it is met, and whether a list is in it: of CSV and Parquet when
+     * the file is looked at or opened, of JSON in each record. Then no column need be asked for. */
+    void (*see)(void *to, const char *name, bool is_list);
     void *to;
 } document_options;
 

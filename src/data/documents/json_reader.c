@@ -416,14 +416,14 @@ static status next_member(documents *d, document_piece *p, bool *made) {
     *made = !more;
     if (!more) return end_record(d, p);
     TRY(read_name(d, name));
-    if (d->options.see) d->options.see(d->options.to, name);
+    TRY(peek(d, &c));
+    if (d->options.see) d->options.see(d->options.to, name, c == '[');
     int column = document_column_find(d, name, &is_list);
     if (column < 0) return skip_value(d);
     if (s->seen >> column & 1)
         return document_wrong_line(d, s->line, "\"%s\" comes twice in the record", utf8_quote(name, shown));
     s->seen |= 1u << column;
     s->column = (uint32_t)column;
-    TRY(peek(d, &c));
     if (!is_list) return begin_column(d, name);
     if (c != '[') return document_wrong_line(d, s->line, "\"%s\" is no list", utf8_quote(name, shown));
     s->in.at++;

@@ -231,7 +231,8 @@ static status read_schema(parquet_file *p, const data_file *file, uint64_t at, u
     TRY(read_element(p, &root));
     for (int64_t i = 0; i < root.children; i++) {
         TRY(next_element(p, &w, &e));
-        if (p->of->options.see) p->of->options.see(p->of->options.to, e.name);
+        if (p->of->options.see)
+            p->of->options.see(p->of->options.to, e.name, e.is_list || e.repetition == REPEATED);
         int column = e.name[0] ? document_column_find(p->of, e.name, &is_list) : -1;
         if (column < 0) {
             TRY(skip_below(p, &w, &e));
