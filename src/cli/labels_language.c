@@ -1,6 +1,7 @@
 #include "cli/labels_language.h"
 
 #include "base/memory.h"
+#include "language/mask_token.h"
 #include "language/tokenizer_of.h"
 
 typedef struct {
@@ -50,4 +51,4 @@ static void close_words(void *opened) {
     memory_free(w);
 }
 
-const labelled_language labels_language = { open_words, close_words };
+const labelled_language labels_language = { open_words, close_words, mask_token_find };

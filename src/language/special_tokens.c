@@ -28,6 +28,9 @@ static const struct {
     { "CohereTokenizer",
       { "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>", "<SEP>", "<PAD>", "<CLS>", "<MASK_TOKEN>" } },
     { "T5Tokenizer", { NULL, "</s>", "<unk>", NULL, "<pad>" } },
+    { "BertTokenizer", { NULL, NULL, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]" } },
+    { "RobertaTokenizer", { "<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>" } },
+    { "XLMRobertaTokenizer", { "<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>" } },
 };
 
 typedef struct {

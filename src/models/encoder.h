@@ -33,6 +33,7 @@ typedef struct {
     const encoder_kind *kind;
     int64_t layers, heads, channels, inner, positions, vocabulary, types;
     int64_t padding, mask; /* ids of tokens */
+    bool mask_unsaid;      /* config.json names none: it is the usual one, where no tokenizer knows better */
     int64_t labels;        /* of a classifier of tokens, which is estimated only; 0: it fills gaps */
     bool tanh;             /* GELU's tanh form */
     double dropout, dropout_attention;

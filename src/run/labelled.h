@@ -9,6 +9,8 @@ typedef struct labelled_language {
     /* Sets t's context, encode, before and behind. `*words` is closed in any case. */
     status (*open)(const char *directory, const wanted_tokens *added, void **words, labelled_tokens *t);
     void (*close)(void *words); /* NULL is fine */
+    /* The id of the token that hides others; -1: its tokenizer has none. */
+    status (*mask)(const char *directory, int64_t *id);
 } labelled_language;
 
 /* The names of the head's classes: those of its config.json, or, where the head is new, those of the data;

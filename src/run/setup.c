@@ -94,6 +94,18 @@ static status add_tokens(setup *s) {
     return STATUS_OK;
 }
 
+/* What hides tokens of a model that fills gaps is its tokenizer's, unless config.json says it. */
+static status find_mask(setup *s) {
+    encoder_config *c = &s->config.encoder;
+    const setup_options *o = &s->options;
+    int64_t id = -1;
+    bool wanted = s->config.family == FAMILY_ENCODER && c->mask_unsaid && s->tokenizer && o->language &&
+                  o->data_kind != DATA_KIND_BYTES;
+    if (wanted) TRY(o->language->mask(s->tokenizer, &id));
+    if (id >= 0) c->mask = id;
+    return STATUS_OK;
+}
+
 static status open_model(setup *s, const model *custom) {
     const setup_options *o = &s->options;
     if (custom) {
@@ -130,6 +142,7 @@ static status open_model(setup *s, const model *custom) {
     TRY(labelled_settle_names(s));
     if (o->dropout >= 0) families_set_dropout(&s->config, o->dropout);
     TRY(add_tokens(s));
+    TRY(find_mask(s));
     TRY(families_check(&s->config));
     families_model(&s->config, published ? published : o->model, &s->model);
     if (published && !s->model.untrained)

@@ -184,6 +184,43 @@ static void documents_of_an_encoder_name_their_special_tokens(void **state) {
     tokenizer_close(t);
 }
 
+/* What is written says which token hid the others. */
+static void the_mask_is_the_tokenizers(void **state) {
+    (void)state;
+    static const struct {
+        const char *kind, *config, *told, *rest;
+        int mask;
+    } cases[] = {
+        { "bert", "", "{}", "", 4 },
+        { "bert", "", "{\"tokenizer_class\": \"BertTokenizerFast\"}", "", 4 },
+        { "bert", "", "{\"mask_token\": \"[SEP]\"}", "", 3 },
+        { "bert", "", "{\"mask_token\": {\"__type\": \"AddedToken\", \"content\": \"[UNK]\"}}", "", 1 },
+        { "bert", "", "{\"mask_token\": \"<nowhere>\"}", "", 4 },
+        { "bert", ",\"mask_token_id\":7", "{}", "", 7 },
+        { "bert", "", "{}", "--data-kind bytes", 599 },
+        { "roberta", "", "{}", "", 380 },
+        { "gpt2", "", "{}", "", 599 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[300];
+        write_config(strcmp(cases[i].kind, "roberta") ? "bert" : "roberta", cases[i].config);
+        snprintf(line, sizeof line,
+                 "rm -rf hides && mkdir hides && cp " SNUG_ROOT "/tests/text/golden/%s.json "
+                 "hides/tokenizer.json && "
+                 "sed 's/\"vocab_size\":257/\"vocab_size\":600/' given.json > hides/config.json",
+                 cases[i].kind);
+        assert_int_equal(system(line), 0);
+        scratch_write("hides/tokenizer_config.json", cases[i].told, strlen(cases[i].told));
+        snprintf(line, sizeof line,
+                 "train hides --data snow.jsonl --context 16 --steps 1 --batch 2 --overwrite --quiet --out "
+                 "hid %s",
+                 cases[i].rest);
+        command_expect(0, line);
+        snprintf(line, sizeof line, "grep -q '\"mask_token_id\": *%d[,}]*$' hid/config.json", cases[i].mask);
+        if (system(line) != 0) fail_msg("case %zu: the mask is not %d", i, cases[i].mask);
+    }
+}
+
 static void it_cannot_continue_a_text(void **state) {
     (void)state;
     assert_true(command_says("generate robust --prompt the", 2, "fills gaps and can't continue a text"));
@@ -285,6 +322,7 @@ int main(void) {
                                         cmocka_unit_test(older_names_are_read),
                                         cmocka_unit_test(special_tokens_are_not_asked_for),
                                         cmocka_unit_test(documents_of_an_encoder_name_their_special_tokens),
+                                        cmocka_unit_test(the_mask_is_the_tokenizers),
                                         cmocka_unit_test(it_cannot_continue_a_text),
                                         cmocka_unit_test(adapters_and_codes_fit_it),
                                         cmocka_unit_test(bad_configurations_get_a_sentence),
