@@ -90,6 +90,7 @@ ENCODER = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, inter
                max_position_embeddings=24, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 JUDGES = {
     "bert_classes": ("BertConfig", dict(**ENCODER, layer_norm_eps=1e-5, num_labels=JUDGED)),
+    "bert_pairs": ("BertConfig", dict(**ENCODER, layer_norm_eps=1e-5, num_labels=JUDGED)),
     "roberta_classes": ("RobertaConfig", dict(**{**ENCODER, "max_position_embeddings": 26}, type_vocab_size=1,
                                               num_labels=JUDGED)),
     "distilbert_classes": ("DistilBertConfig", dict(vocab_size=61, max_position_embeddings=24, dim=32, n_layers=2,
@@ -172,11 +173,18 @@ def judge_of(config):
     return model
 
 
-def train_judge(model):
+def types_of(seen):
+    """Two texts in each sample: behind a third of its tokens, and one, the second begins."""
+    length = seen.sum(1, keepdim=True)
+    return seen * (torch.arange(seen.shape[1]) > length // 3)
+
+
+def train_judge(model, pairs):
     """As transformers computes the loss itself. Beside what training gives the logits of the first step."""
     def run(texts, told):
         wanted = told[1] if model.config.num_labels == 1 else told[0]
-        return model(input_ids=texts[0], attention_mask=texts[1], labels=wanted)
+        types = {"token_type_ids": types_of(texts[1])} if pairs else {}
+        return model(input_ids=texts[0], attention_mask=texts[1], labels=wanted, **types)
     goldens.batch = lambda step: texts_of_all_lengths(step, model.config.pad_token_id)
     with torch.no_grad():
         logits = run(*goldens.batch(0)).logits
@@ -242,7 +250,7 @@ def main():
         said = {k: v for k, v in model.config.to_dict().items() if v is not None and k != "dtype"}
         said["architectures"] = [type(model).__name__]
         (folder / f"{family}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")
-        results, logits = train_judge(model)
+        results, logits = train_judge(model, family.endswith("_pairs"))
         write(folder / f"{family}.txt", facts, *results, logits)
     facts = {"batch": 3, "classes": CLASSES, **goldens.SETTINGS}
     for family, (config_class, model_class, sizes) in PICTURES.items():

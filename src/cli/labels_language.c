@@ -17,6 +17,35 @@ static status encode(void *context, const char *said, uint64_t bytes, const uint
     return STATUS_OK;
 }
 
+static status encode_one(void *context, const char *said, uint64_t bytes, const uint32_t **ids,
+                         uint64_t *count) {
+    const words *w = context;
+    tokenizer_ids found;
+    TRY(tokenizer_encode(w->tokenizer, w->work, said, bytes, false, &found));
+    *ids = found.id, *count = found.count;
+    return STATUS_OK;
+}
+
+/* False: there are more than have a place. */
+static bool take_around(const tokenizer_typed *from, labelled_around *to) {
+    if (from->count > LABELLED_AROUND) return false;
+    for (size_t i = 0; i < from->count; i++)
+        to->id[i] = (int32_t)from->id[i], to->type[i] = (int32_t)from->type[i];
+    to->count = (uint32_t)from->count;
+    return true;
+}
+
+/* How two texts stand together; a tokenizer that puts them together in another way has none. */
+static void take_pair(const tokenizer *t, labelled_tokens *out) {
+    tokenizer_pair p;
+    if (!tokenizer_around_pair(t, &p)) return;
+    if (!take_around(&p.before, &out->first) || !take_around(&p.between, &out->between) ||
+        !take_around(&p.behind, &out->last))
+        return;
+    out->type[0] = (int32_t)p.first, out->type[1] = (int32_t)p.second;
+    out->encode_one = encode_one;
+}
+
 /* The tokenizer stays as large as it is. */
 static uint64_t held(const void *context) {
     const words *w = context;
@@ -40,6 +69,7 @@ static status open_words(const char *directory, const wanted_tokens *added, void
     TRY(tokenizer_take_whole(w->tokenizer)); /* the samples are cut and padded by who has their length */
     tokenizer_frame around = tokenizer_around(w->tokenizer);
     t->before = (uint32_t)around.before.count, t->behind = (uint32_t)around.behind.count;
+    take_pair(w->tokenizer, t);
     return tokenizer_work_open(w->tokenizer, &w->work);
 }
 

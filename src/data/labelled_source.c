@@ -14,6 +14,7 @@
 enum {
     EVERY = 10,
     ALIGNMENT = 64,
+    COLUMNS = 3,
     LABEL_KEPT = LABEL_NAMES_BYTES + 1 /* of longer ones this is enough to refuse them */
 };
 
@@ -85,8 +86,8 @@ static status append(account *a, word *w, const char *bytes, uint64_t count) {
 
 /* Who gets the strings of each record, in the order of the columns. What it says is put behind its place. */
 typedef struct {
-    const char *columns[2];
-    uint64_t keep[2]; /* of their bytes */
+    const char *columns[COLUMNS];
+    uint64_t keep[COLUMNS]; /* of their bytes */
     uint32_t count;
     status (*record)(void *context, const word *strings);
     void *context;
@@ -107,14 +108,14 @@ static status read_record(documents *d, const visitor *v, const char *path, word
 }
 
 static status read_records(documents *d, const visitor *v, const char *path) {
-    word strings[2] = { { .keep = v->keep[0] }, { .keep = v->keep[1] } };
+    word strings[COLUMNS] = { { .keep = v->keep[0] }, { .keep = v->keep[1] }, { .keep = v->keep[2] } };
     document_piece p;
     status result;
     do {
         result = documents_next(d, &p);
         if (result == STATUS_OK && p.event == DOCUMENT_RECORD) result = read_record(d, v, path, strings);
     } while (result == STATUS_OK && p.event != DOCUMENT_END);
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < COLUMNS; i++) {
         v->account->held -= strings[i].room;
         memory_free(strings[i].bytes);
     }
@@ -139,7 +140,7 @@ static status read_file(const document_options *o, uint64_t bytes, const visitor
 }
 
 static status visit_file(const char *path, const visitor *v) {
-    document_column columns[2];
+    document_column columns[COLUMNS];
     uint64_t bytes;
     if (document_format_of(path) == DOCUMENT_TEXT)
         return status_set(STATUS_INVALID,
@@ -192,7 +193,8 @@ status labelled_names(const char *path, const char *column, uint64_t most, label
 /* ---- records in memory ---- */
 
 typedef struct {
-    uint64_t end; /* of its ids, behind those of the record before */
+    uint64_t end;   /* of its ids, behind those of the record before */
+    uint32_t first; /* of two texts: how many ids the first one has */
     union {
         int32_t class;
         float number;
@@ -215,27 +217,38 @@ uint64_t labelled_held(const labelled *l) {
     return sizeof *l + l->room * sizeof *l->records + l->id_room * sizeof *l->ids;
 }
 
-/* Ids of a text; NULL where its bytes are. It may take what nothing else holds. */
+/* Ids of a text, or of one of two; NULL where its bytes are. It may take what nothing else holds. */
 static status encode(const labelled *l, const word *w, const uint32_t **ids, uint64_t *count) {
     const labelled_tokens *t = &l->tokens;
     *ids = NULL, *count = w->all;
     if (!t->encode) return STATUS_OK;
     if (t->limit) t->limit(t->context, encoding(&l->account) + left(&l->account));
-    status result = t->encode(t->context, w->bytes ? w->bytes : "", w->count, ids, count);
+    status result = (l->options.pair ? t->encode_one : t->encode)(t->context, w->bytes ? w->bytes : "",
+                                                                  w->count, ids, count);
     return result == STATUS_NO_FIT ? no_room(&l->account, "its text doesn't fit as tokens") : result;
+}
+
+static status room_for_ids(labelled *l, uint64_t more) {
+    void *block = l->ids;
+    status result = grow(&l->account, &block, &l->id_room, l->id_count + more, sizeof *l->ids,
+                         "the texts that labels are given of don't fit as tokens");
+    l->ids = block;
+    return result;
+}
+
+static void note_length(labelled *l, uint64_t count) {
+    l->cut += count > l->options.context;
+    if (l->longest < count) l->longest = count;
 }
 
 static status take_ids(labelled *l, const word *w) {
     const uint32_t *ids;
     uint64_t count, context = l->options.context;
-    void *block = l->ids;
     TRY(encode(l, w, &ids, &count));
     if (!count) return status_set(STATUS_INVALID, "the text has no token");
     bool cut = count > context;
     uint64_t kept = cut ? context : count, behind = cut ? l->tokens.behind : 0;
-    TRY(grow(&l->account, &block, &l->id_room, l->id_count + kept, sizeof *l->ids,
-             "the texts that labels are given of don't fit as tokens"));
-    l->ids = block;
+    TRY(room_for_ids(l, kept));
     for (uint64_t i = 0; i < kept; i++) {
         uint64_t at = i + behind < kept ? i : count - (kept - i);
         uint32_t id = ids ? ids[at] : (unsigned char)w->bytes[i];
@@ -244,8 +257,65 @@ static status take_ids(labelled *l, const word *w) {
                               l->options.vocabulary);
         l->ids[l->id_count++] = (int32_t)id;
     }
-    l->cut += cut;
-    if (l->longest < count) l->longest = count;
+    note_length(l, count);
+    return STATUS_OK;
+}
+
+/* ---- two texts ---- */
+
+static uint64_t around(const labelled_tokens *t) {
+    return (uint64_t)t->first.count + t->between.count + t->last.count;
+}
+
+static void put_around(labelled *l, const labelled_around *a) {
+    memcpy(l->ids + l->id_count, a->id, a->count * sizeof *a->id);
+    l->id_count += a->count;
+}
+
+/* All ids of one of the texts, and room for what stands around both. */
+static status put_text(labelled *l, const word *w, uint64_t *count) {
+    const uint32_t *ids;
+    TRY(encode(l, w, &ids, count));
+    TRY(room_for_ids(l, *count + around(&l->tokens)));
+    for (uint64_t i = 0; i < *count; i++) {
+        if (ids[i] >= l->options.vocabulary)
+            return status_set(STATUS_INVALID, "the text has a token %u, and the model has %u", ids[i],
+                              l->options.vocabulary);
+        l->ids[l->id_count++] = (int32_t)ids[i];
+    }
+    return STATUS_OK;
+}
+
+/* What stays of two texts: the longer one gives way until they are as long as each other, then both do. */
+static void cut_two(uint64_t most, uint64_t *first, uint64_t *second) {
+    uint64_t *shorter = *first > *second ? second : first, *longer = shorter == first ? second : first;
+    if (*first + *second <= most) return;
+    if (*shorter <= most / 2) {
+        *longer = most - *shorter;
+    } else {
+        *shorter = most / 2;
+        *longer = most / 2 + most % 2;
+    }
+}
+
+static status take_two(labelled *l, const word *first, const word *second, record *r) {
+    const labelled_tokens *t = &l->tokens;
+    uint64_t begin = l->id_count + t->first.count, count[2], kept[2];
+    TRY(room_for_ids(l, around(t)));
+    put_around(l, &t->first);
+    TRY(put_text(l, first, &count[0]));
+    uint64_t behind = l->id_count;
+    put_around(l, &t->between);
+    uint64_t other = l->id_count;
+    TRY(put_text(l, second, &count[1]));
+    if (!count[0] && !count[1]) return status_set(STATUS_INVALID, "neither of its texts has a token");
+    kept[0] = count[0], kept[1] = count[1];
+    cut_two(l->options.context - around(t), &kept[0], &kept[1]);
+    memmove(l->ids + begin + kept[0], l->ids + behind, (other - behind + kept[1]) * sizeof *l->ids);
+    l->id_count = begin + kept[0] + (other - behind) + kept[1];
+    put_around(l, &t->last);
+    r->first = (uint32_t)kept[0];
+    note_length(l, count[0] + count[1] + around(t));
     return STATUS_OK;
 }
 
@@ -274,9 +344,9 @@ static status take_label(const labelled *l, const word *w, record *r) {
 static status take_record(void *context, const word *strings) {
     labelled *l = context;
     void *block = l->records;
-    record r;
+    record r = { 0 };
     TRY(take_label(l, &strings[1], &r));
-    TRY(take_ids(l, &strings[0]));
+    TRY(l->options.pair ? take_two(l, &strings[0], &strings[2], &r) : take_ids(l, &strings[0]));
     TRY(grow(&l->account, &block, &l->room, l->count + 1, sizeof *l->records,
              "the records of the data don't fit"));
     l->records = block;
@@ -288,12 +358,13 @@ static status take_record(void *context, const word *strings) {
 static status read_all_records(labelled *l) {
     const labelled_options *o = &l->options;
     void *records, *ids;
-    TRY(visit(o->path, &(visitor){ .columns = { o->text, o->label },
-                                   .keep = { l->tokens.encode ? UINT64_MAX : o->context, LABEL_KEPT },
-                                   .count = 2,
-                                   .record = take_record,
-                                   .context = l,
-                                   .account = &l->account }));
+    TRY(visit(o->path,
+              &(visitor){ .columns = { o->text, o->label, o->pair },
+                          .keep = { l->tokens.encode ? UINT64_MAX : o->context, LABEL_KEPT, UINT64_MAX },
+                          .count = o->pair ? 3 : 2,
+                          .record = take_record,
+                          .context = l,
+                          .account = &l->account }));
     if (!l->count) return status_set(STATUS_INVALID, "%s has no record", o->path);
     records = l->records, ids = l->ids;
     shrink(&l->account, &records, &l->room, l->count, sizeof *l->records);
@@ -304,10 +375,11 @@ static status read_all_records(labelled *l) {
 
 status labelled_open(const labelled_options *o, const labelled_tokens *t, labelled **out) {
     *out = NULL;
-    if (o->context <= t->before + t->behind)
+    uint32_t beside = o->pair ? (uint32_t)around(t) : t->before + t->behind;
+    if (o->context <= beside)
         return status_set(STATUS_INVALID,
                           "--context %u has no room for text beside the %u tokens that stand around it",
-                          o->context, t->before + t->behind);
+                          o->context, beside);
     labelled *l = memory_new(1, sizeof *l);
     if (!l) return status_set(STATUS_FAILED, "no memory for the texts of the data");
     l->options = *o, l->tokens = *t;
@@ -339,6 +411,18 @@ static uint64_t held_out(const labelled *l) { return l->count / EVERY; }
 static uint64_t record_trained(uint64_t sample) { return sample + sample / (EVERY - 1); }
 static uint64_t record_held_out(uint64_t sample) { return sample * EVERY + EVERY - 1; }
 
+/* Of which of two texts each token is. */
+static void put_types(const labelled *l, const record *r, uint64_t count, int32_t *types) {
+    const labelled_tokens *t = &l->tokens;
+    const labelled_around *runs[] = { &t->first, &t->between, &t->last };
+    uint64_t texts[] = { r->first, count - r->first - around(t), 0 }, at = 0;
+    for (int k = 0; k < 3; k++) {
+        for (uint32_t i = 0; i < runs[k]->count; i++) types[at++] = runs[k]->type[i];
+        for (uint64_t i = 0; i < texts[k]; i++) types[at++] = t->type[k];
+    }
+    for (; at < l->options.context; at++) types[at] = 0;
+}
+
 static status read_at(const labelled *l, uint64_t at, void *const fields[]) {
     uint64_t first = at ? l->records[at - 1].end : 0, count = l->records[at].end - first,
              context = l->options.context;
@@ -349,6 +433,7 @@ static status read_at(const labelled *l, uint64_t at, void *const fields[]) {
         if (ids[i] != l->tokens.padding) place = (int32_t)i;
     }
     if (!l->options.segments) *third = place;
+    if (l->options.types) put_types(l, &l->records[at], count, fields[3]);
     if (l->options.names)
         *(int32_t *)fields[1] = l->records[at].class;
     else
@@ -374,10 +459,10 @@ static status read_held_out(const data_source *s, uint64_t sample, void *scratch
 void labelled_source(labelled *l, labelled_part part, data_source *s) {
     uint64_t tokens = l->options.context * sizeof(int32_t);
     *s = (data_source){ .samples = l->count,
-                        .field_count = 3,
+                        .field_count = l->options.types ? 4 : 3,
                         .label_field = l->options.names ? 1 : DATA_NO_LABELS,
                         .field_bytes = { tokens, sizeof(int32_t),
-                                         l->options.segments ? tokens : sizeof(int32_t) },
+                                         l->options.segments ? tokens : sizeof(int32_t), tokens },
                         .read = read_all,
                         .held_bytes = l->counted ? 0 : labelled_held(l),
                         .state = l };

@@ -5,13 +5,25 @@
  * texts become ids, cut where they are longer than a sample, and stay in memory: `held_bytes` of the sources.
  * Every tenth record may be held out for validation. Nothing of the files is needed afterwards.
  *
+ * A record may have two texts, which are judged together: each becomes ids by itself, and the model's
+ * tokenizer says what stands around them. Where they are longer than a sample the longer one is cut, and then
+ * both to equal lengths, as by transformers' "longest_first".
+ *
  * Fields of a sample of T tokens: its ids, padded at the end (T) i32; its class i32, or its number f32; then
  * `segments` (T) i32, 0 in the text and 1 behind it, or `place` i32, as transformers finds it: the last id
- * that is not the padding's, or 0. */
+ * that is not the padding's, or 0; then, where they are wanted, `types` (T) i32 of two texts, 0 of padding.
+ */
 #pragma once
 
 #include "data/source.h"
 #include "models/label_names.h"
+
+/* Ids that stand around two texts, and the type of each. */
+enum { LABELLED_AROUND = 16 };
+typedef struct {
+    int32_t id[LABELLED_AROUND], type[LABELLED_AROUND];
+    uint32_t count;
+} labelled_around;
 
 /* How text becomes ids. */
 typedef struct {
@@ -25,11 +37,18 @@ typedef struct {
     void (*limit)(void *context, uint64_t bytes);
     uint32_t before, behind; /* of the latter: they stay where a text is cut, at its end */
     int32_t padding;
+    /* Ids of one of two texts, without any around it; NULL: there are no pairs. */
+    status (*encode_one)(void *context, const char *text, uint64_t bytes, const uint32_t **ids,
+                         uint64_t *count);
+    labelled_around first, between, last; /* before the first text, between them, behind the second */
+    int32_t type[2];                      /* of the texts' ids */
 } labelled_tokens;
 
 typedef struct {
     const char *path;
     const char *text, *label; /* columns */
+    const char *pair;         /* that of a second text; NULL: there is none */
+    bool types;               /* samples say which of two texts a token is of */
     uint32_t context;         /* T: more than the ids around a text */
     uint32_t vocabulary;      /* ids are below */
     const label_names *names; /* of the classes; NULL: labels are numbers */

@@ -47,11 +47,7 @@ static status read_tokens(json_value root, encoder_config *c) {
     c->padding = c->kind->after_padding;
     c->mask = encoder_usual_mask(c->kind, c->vocabulary);
     TRY(json_optional_integer(root, "pad_token_id", 0, INT32_MAX, &c->padding));
-    int64_t said = -1;
-    TRY(json_optional_integer(root, "mask_token_id", 0, INT32_MAX, &said));
-    c->mask_unsaid = said < 0;
-    if (said >= 0) c->mask = said;
-    return STATUS_OK;
+    return json_optional_integer(root, "mask_token_id", 0, INT32_MAX, &c->mask);
 }
 
 static status read_activation(json_value root, encoder_config *c) {

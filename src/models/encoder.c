@@ -123,8 +123,8 @@ typedef struct {
     const encoder_config *c;
     graph *g;
     model_mode mode;
-    tensor_id key, segments, positions; /* 0: not needed */
-    int32_t stream;                     /* of the next random node */
+    tensor_id key, segments, positions, types; /* 0: not needed */
+    int32_t stream;                            /* of the next random node */
 } builder;
 
 enum { NAME_BYTES = 128, NO_LAYER = -1 };
@@ -163,14 +163,18 @@ static tensor_id drop(builder *b, tensor_id x) { return drop_by(b, x, b->c->drop
 
 /* ---- the parts ---- */
 
+/* Without types all tokens are of the first one. */
+static tensor_id add_types(builder *b, tensor_id x, tensor_id table) {
+    if (b->types) return add_apply(b->g, x, embedding_apply(b->g, b->types, table));
+    return add_positions_at(b->g, x, table, &(add_positions_attributes){ .still = 1 });
+}
+
 static tensor_id embed(builder *b, tensor_id tokens, tensor_id words) {
     const encoder_config *c = b->c;
     const encoder_kind *k = c->kind;
     tensor_id x = embedding_apply(b->g, tokens, words);
     if (k->types)
-        x = add_positions_at(b->g, x,
-                             parameter(b, NO_LAYER, k->types, ".weight", SHAPE(c->types, c->channels)),
-                             &(add_positions_attributes){ .still = 1 });
+        x = add_types(b, x, parameter(b, NO_LAYER, k->types, ".weight", SHAPE(c->types, c->channels)));
     tensor_id table = parameter(b, NO_LAYER, k->positions, ".weight", SHAPE(c->positions, c->channels));
     x = b->positions
             ? add_apply(b->g, x, embedding_apply(b->g, b->positions, table))
@@ -249,6 +253,7 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     if (random) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
     b.segments = judges ? head_segments(g, run) : model_segments(m, g, run);
     b.positions = model_positions(m, g, run);
+    if (m->typed) b.types = model_input(g, "types", SHAPE(run->batch, run->context), DTYPE_I32);
     tensor_id words = parameter(&b, NO_LAYER, c->kind->words, ".weight", SHAPE(c->vocabulary, c->channels));
 
     g->phase = PHASE_FORWARD;
@@ -288,6 +293,7 @@ void encoder_model(const encoder_config *c, const char *name, model *m) {
                   .masks = true,
                   .mask = (int32_t)c->mask,
                   .packs = true,
+                  .types = c->kind->types && c->types > 1 ? c->types : 0,
                   .learned_positions = true,
                   .first_position = (int32_t)encoder_first_position(c),
                   .no_text = "an encoder fills gaps and can't continue a text; generate with a decoder",

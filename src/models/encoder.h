@@ -1,7 +1,7 @@
 /* Encoders that learn by filling gaps: BERT, RoBERTa, DistilBERT. Every token sees all others; some tokens of
  * a sample are hidden (data/masking.h), and the labels are what stood there.
  *
- *     x = drop(norm(word + type 0 + position))
+ *     x = drop(norm(word + type + position))             type 0, unless samples say which (model.typed)
  *     x = norm(x + drop(o(attend x)));  x = norm(x + drop(down(gelu(up x))))        in each block
  *     logits = norm(gelu(dense x)) words' + bias, or of a classifier: drop(x) W' + b for every token
  *
@@ -33,7 +33,6 @@ typedef struct {
     const encoder_kind *kind;
     int64_t layers, heads, channels, inner, positions, vocabulary, types;
     int64_t padding, mask; /* ids of tokens */
-    bool mask_unsaid;      /* config.json names none: it is the usual one, where no tokenizer knows better */
     int64_t labels;        /* of a classifier of tokens, which is estimated only; 0: it fills gaps */
     bool tanh;             /* GELU's tanh form */
     double dropout, dropout_attention;

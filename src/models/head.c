@@ -53,7 +53,8 @@ static uint32_t fields_of(const model *m, int64_t context, model_field out[MODEL
         out[2] = (model_field){ .name = "segments", .of = SHAPE(context), .dtype = DTYPE_I32 };
     else
         out[2] = (model_field){ .name = "place", .dtype = DTYPE_I32 };
-    return 3;
+    if (m->typed) out[3] = (model_field){ .name = "types", .of = SHAPE(context), .dtype = DTYPE_I32 };
+    return m->typed ? 4 : 3;
 }
 
 void head_attach(model *m, const model_head *h) {

@@ -10,7 +10,8 @@
  * does not see; a decoder sees nothing behind a token, so it only has to know where the text ends.
  *
  * Fields of a sample: "tokens" (T) i32; "labels" i32, its class, or "scores" f32, its number; then of
- * encoders "segments" (T) i32, 0 in the text and 1 behind it, of decoders "place" i32, the last token's. */
+ * encoders "segments" (T) i32, 0 in the text and 1 behind it, of decoders "place" i32, the last
+ * token's; where m is typed "types" (T) i32, which of two texts a token is of. */
 #pragma once
 
 #include "models/model.h"

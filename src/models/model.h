@@ -64,10 +64,13 @@ struct model {
     model_head head;   /* set by head_attach (models/head.h) */
     bool judged_first; /* a head of whole samples looks at their first token, which sees all; else at the last
                         */
-    bool masks;   /* tokens of a sample are hidden, and the labels are what they were (data/masking.h) ... */
-    int32_t mask; /* ... behind this one */
-    bool packs;   /* it can tell documents apart that stand one behind the other in a sample */
-    bool packed;  /* and does: samples have the field "segments" too. Set before anything is built */
+    bool masks;    /* tokens of a sample are hidden, and the labels are what they were (data/masking.h) ... */
+    int32_t mask;  /* ... behind this one */
+    bool packs;    /* it can tell documents apart that stand one behind the other in a sample */
+    bool packed;   /* and does: samples have the field "segments" too. Set before anything is built */
+    int64_t types; /* it tells the first of two texts from the second by as many types of tokens; 0: it does
+                      not */
+    bool typed;    /* and its samples say them, in the field "types". Set before anything is built */
     bool learned_positions; /* then "positions" as well: where in its document a token stands ... */
     int32_t first_position; /* ... from this number on */
     const char *no_text;    /* why it can't continue a text, as a clause; NULL: it can */

@@ -114,6 +114,8 @@ static status open_file(const setup *s, const labelled_tokens *t, const char *pa
     return labelled_open(&(labelled_options){ .path = path,
                                               .text = text_column(&s->options),
                                               .label = label_column(&s->options),
+                                              .pair = s->options.pair_column,
+                                              .types = s->model.typed,
                                               .context = (uint32_t)s->request.run.context,
                                               .vocabulary = (uint32_t)s->model.vocabulary,
                                               .names = s->config.head.kind == HEAD_CLASSES ? &s->names : NULL,
@@ -149,12 +151,41 @@ static status check_options(const setup_options *o) {
     return status_set(STATUS_INVALID, "--eval-data %s is given without --data to train on", o->eval_data);
 }
 
+/* Two texts need a tokenizer that says how they stand together, and a model that knows its types. */
+static status check_pair(const setup *s, const labelled_tokens *t) {
+    const labelled_around *runs[] = { &t->first, &t->between, &t->last };
+    const char *column = s->options.pair_column;
+    int32_t most = t->type[0] > t->type[1] ? t->type[0] : t->type[1];
+    if (!column) return STATUS_OK;
+    if (!t->encode)
+        return status_set(
+            STATUS_INVALID,
+            "--pair-column %s: bytes have nothing to stand between two texts; take a model with a "
+            "tokenizer.json",
+            column);
+    if (!t->encode_one)
+        return status_set(
+            STATUS_INVALID,
+            "--pair-column %s: the tokenizer.json of %s says nothing of the kind 'first text, second "
+            "text' for two texts",
+            column, s->tokenizer);
+    for (int k = 0; k < 3; k++)
+        for (uint32_t i = 0; i < runs[k]->count; i++)
+            if (runs[k]->type[i] > most) most = runs[k]->type[i];
+    if (!s->model.typed || most < s->model.types) return STATUS_OK;
+    return status_set(
+        STATUS_INVALID,
+        "--pair-column %s: the tokenizer.json of %s gives tokens the type %d, and type_vocab_size is %lld",
+        column, s->tokenizer, most, (long long)s->model.types);
+}
+
 status labelled_open_data(setup *s) {
     reader r = { 0 };
     labelled_tokens t;
     TRY(check_options(&s->options));
     if (!s->options.data && !s->options.eval_data) return STATUS_OK;
     status result = open_reader(s, &r, &t);
+    if (result == STATUS_OK) result = check_pair(s, &t);
     if (result == STATUS_OK) result = open_files(s, &t);
     close_reader(&r);
     return result;

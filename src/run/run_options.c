@@ -68,6 +68,7 @@ const run_option run_options[] = {
     ROW("part-count", BYTES, KNOWN, part_count),
     ROW("text-column", POINTER, KNOWN, text_column),
     ROW("label-column", POINTER, KNOWN, label_column),
+    ROW("pair-column", POINTER, KNOWN, pair_column),
     ROW("add-token", POINTER, KNOWN, add_tokens), /* by the model's facts */
     ROW("language", POINTER, KNOWN, language),
     ROW("data-kind", CHOICE, KNOWN, data_kind),

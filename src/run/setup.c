@@ -94,14 +94,16 @@ static status add_tokens(setup *s) {
     return STATUS_OK;
 }
 
-/* What hides tokens of a model that fills gaps is its tokenizer's, unless config.json says it. */
+/* What hides tokens of a model that fills gaps is its tokenizer's, unless config.json names another one than
+ * is usual. */
 static status find_mask(setup *s) {
     encoder_config *c = &s->config.encoder;
     const setup_options *o = &s->options;
     int64_t id = -1;
-    bool wanted = s->config.family == FAMILY_ENCODER && c->mask_unsaid && s->tokenizer && o->language &&
-                  o->data_kind != DATA_KIND_BYTES;
-    if (wanted) TRY(o->language->mask(s->tokenizer, &id));
+    if (s->config.family != FAMILY_ENCODER || c->mask != encoder_usual_mask(c->kind, c->vocabulary))
+        return STATUS_OK;
+    if (s->tokenizer && o->language && o->data_kind != DATA_KIND_BYTES)
+        TRY(o->language->mask(s->tokenizer, &id));
     if (id >= 0) c->mask = id;
     return STATUS_OK;
 }
@@ -141,10 +143,11 @@ static status open_model(setup *s, const model *custom) {
                           o->model, s->config.other_task);
     TRY(labelled_settle_names(s));
     if (o->dropout >= 0) families_set_dropout(&s->config, o->dropout);
-    TRY(add_tokens(s));
     TRY(find_mask(s));
+    TRY(add_tokens(s));
     TRY(families_check(&s->config));
     families_model(&s->config, published ? published : o->model, &s->model);
+    s->model.typed = o->pair_column && s->model.types && s->model.head.kind != HEAD_LANGUAGE;
     if (published && !s->model.untrained)
         s->model.untrained = "this name stands for its sizes only; give a config.json, or a model directory";
     return STATUS_OK;
@@ -194,11 +197,12 @@ static bool judges(const setup *s) { return s->model.head.kind != HEAD_LANGUAGE;
 static status open_data(setup *s) {
     const setup_options *o = &s->options;
     if (judges(s)) return labelled_open_data(s);
-    if (o->text_column || o->label_column)
+    const char *column = o->text_column ? "text" : o->label_column ? "label" : o->pair_column ? "pair" : NULL;
+    if (column)
         return status_set(STATUS_INVALID,
                           "--%s-column is of data for a head that judges texts, and %s continues or fills "
                           "them; say --head, or leave it out",
-                          o->text_column ? "text" : "label", s->model.name);
+                          column, s->model.name);
     if (o->source) s->train = *o->source, s->train.close = NULL; /* closing is up to who made them */
     if (o->eval_source) s->validation = *o->eval_source, s->validation.close = NULL;
     return texts_open(s);

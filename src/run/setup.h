@@ -44,6 +44,7 @@ typedef struct {
     const struct labelled_language *language; /* of texts with labels (run/labelled.h); NULL: bytes alone */
     const data_source *source, *eval_source;  /* samples of the caller's instead of these; may be NULL */
     const char *text_column, *label_column;   /* of data for a head that judges texts; NULL: text, label */
+    const char *pair_column;                  /* of a second text that is judged with the first; NULL: none */
     text_list add_tokens;                     /* to the model's tokenizer; none: as it is */
     data_kind data_kind;
     pack_kind pack;

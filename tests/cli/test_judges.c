@@ -110,6 +110,60 @@ static void classes_are_learned(void **state) {
     assert_true(command_says("generate judge-bert --prompt x", 2, "its head tells classes of texts"));
 }
 
+/* What the second text says is all that tells the class; the first one is the same for many, and longer than
+ * a sample with some. */
+static void write_pairs(void) {
+    FILE *file = fopen("pairs.jsonl", "w");
+    for (int i = 0; i < 200; i++) {
+        fprintf(file, "{\"one\": \"");
+        for (int k = 0; k < 1 + i % 40; k++) fprintf(file, "the wind is cold ");
+        fprintf(file, "\", \"kind\": \"%s\", \"two\": \"%s\"}\n", i % 3 ? "yes" : "no",
+                i % 3 ? "rights" : "born free");
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void two_texts_are_judged_together(void **state) {
+    (void)state;
+#define COURSE "--steps 100 --batch 8 --context 24 --lr 1e-2 --threads 2 --warmup 2 --dropout 0 "
+#define PAIRS "--data pairs.jsonl --text-column one --label-column kind --pair-column two "
+    static const char *const kinds[] = { "bert", "roberta", "gpt2" };
+    write_pairs();
+    for (int i = 0; i < 3; i++) {
+        char line[512];
+        snprintf(line, sizeof line,
+                 "rm -rf two judge-two && mkdir two && cp " SNUG_ROOT "/tests/text/golden/%s.json "
+                 "two/tokenizer.json && sed 's/\"vocab_size\":256/\"vocab_size\":600/;s/\"bert\"/\"%s\"/"
+                 "%s' %s.json > two/config.json",
+                 kinds[i], i == 1 ? "roberta" : "bert", i == 1 ? ";s/,/,\"type_vocab_size\":1,/" : "",
+                 i == 2 ? "llama" : "bert");
+        command_shell("%s", line);
+        command_expect(0, "train two --head classes " PAIRS COURSE "--out judge-two --quiet");
+        double accuracy =
+            number_of("train judge-two " PAIRS "--eval-only --context 24 --json --quiet", "accuracy");
+        if (accuracy < 0.9) fail_msg("%s: accuracy %g", kinds[i], accuracy);
+    }
+    static const struct {
+        const char *line, *says;
+    } bad[] = {
+        { "train bert.json --head classes --out n " PAIRS, "bytes have nothing to stand between two texts" },
+        { "train two --head classes --out n --data pairs.jsonl --text-column one --label-column kind "
+          "--pair-column three",
+          "the record has no \"three\"" },
+        { "train llama.json --out n --data named.jsonl --pair-column two",
+          "--pair-column is of data for a head" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_true(command_says(bad[i].line, 2, bad[i].says));
+    command_shell("sed 's/\"type_id\": *1/\"type_id\": 2/g' " SNUG_ROOT
+                  "/tests/text/golden/bert.json > two/tokenizer.json && sed "
+                  "'s/\"vocab_size\":256/\"vocab_size\":600/' bert.json > two/config.json");
+    assert_true(command_says("train two --head classes --out n " PAIRS, 2,
+                             "gives tokens the type 2, and type_vocab_size is 2"));
+#undef PAIRS
+#undef COURSE
+}
+
 static void labels_of_numbers_are_sorted_as_such(void **state) {
     (void)state;
     command_expect(0, "train llama.json --head classes:3 --data ids.jsonl " SHORT "--out numbers --quiet");
@@ -316,12 +370,16 @@ static void long_texts_stay_within_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classes_are_learned),         cmocka_unit_test(labels_of_numbers_are_sorted_as_such),
-        cmocka_unit_test(scores_are_learned),          cmocka_unit_test(a_new_head_is_said),
-        cmocka_unit_test(another_head_is_another_run), cmocka_unit_test(what_makes_no_sense_is_refused),
-        cmocka_unit_test(texts_are_planned_for),       cmocka_unit_test(what_records_come_to_is_refused),
-        cmocka_unit_test(tokenizers_frame_texts),      cmocka_unit_test(long_texts_stay_within_memory)
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(classes_are_learned),
+                                        cmocka_unit_test(two_texts_are_judged_together),
+                                        cmocka_unit_test(labels_of_numbers_are_sorted_as_such),
+                                        cmocka_unit_test(scores_are_learned),
+                                        cmocka_unit_test(a_new_head_is_said),
+                                        cmocka_unit_test(another_head_is_another_run),
+                                        cmocka_unit_test(what_makes_no_sense_is_refused),
+                                        cmocka_unit_test(texts_are_planned_for),
+                                        cmocka_unit_test(what_records_come_to_is_refused),
+                                        cmocka_unit_test(tokenizers_frame_texts),
+                                        cmocka_unit_test(long_texts_stay_within_memory) };
     return cmocka_run_group_tests_name("judges", tests, open_files, scratch_close);
 }

@@ -103,6 +103,7 @@ static const struct {
     { "head", "score", 2, "a head wants records with a label each" },
     { "text-column", "text", 2, "say --head" },
     { "label-column", "label", 2, "say --head" },
+    { "pair-column", "other", 2, "say --head" },
     { "columns", "text=text", 2, "no directory with a tokenizer.json" }, /* of documents */
     { "learn", "all", 2, "no directory with a tokenizer.json" },
     { "replace", "", 2, "no directory with a tokenizer.json" },

@@ -79,6 +79,7 @@ void transformers_open(transformers *t, const char *family) {
                               .batch = (int64_t)golden_number(g, "batch"),
                               .clip = golden_number(g, "clip") });
     families_model(&t->config, "golden", &l->model);
+    l->model.typed = strstr(family, "_pairs") != NULL;
     l->weight = weight;
     l->token = l->model.masks ? seen : token;
     l->label = l->model.masks ? gap : NULL;

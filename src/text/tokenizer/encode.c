@@ -96,6 +96,22 @@ tokenizer_frame tokenizer_around(const tokenizer *t) {
     return f;
 }
 
+bool tokenizer_around_pair(const tokenizer *t, tokenizer_pair *out) {
+    *out = (tokenizer_pair){ .second = 1 };
+    tokenizer_typed *const runs[] = { &out->before, &out->between, &out->behind };
+    for (uint32_t i = 0; i < t->post_processors.count; i++) {
+        const part *p = &t->post_processors.items[i];
+        if (p->odd_pair) return false;
+        if (!p->adds_pair) continue;
+        size_t all = p->pair_counts[0] + p->pair_counts[1] + p->pair_counts[2], at = 0;
+        for (int k = 0; k < 3; at += p->pair_counts[k++])
+            if (p->pair_counts[k])
+                *runs[k] = (tokenizer_typed){ p->pair + at, p->pair + all + at, p->pair_counts[k] };
+        out->first = p->pair_types[0], out->second = p->pair_types[1];
+    }
+    return true;
+}
+
 static status truncate_ids(const tokenizer *t, tokenizer_work *w, bool special) {
     tokenizer_frame f = tokenizer_around(t);
     uint64_t around = special ? (uint64_t)f.before.count + f.behind.count : 0;

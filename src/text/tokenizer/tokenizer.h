@@ -74,6 +74,19 @@ typedef struct {
 } tokenizer_frame;
 tokenizer_frame tokenizer_around(const tokenizer *t);
 
+/* And around two texts: ids before the first, between them and behind the second, with the type of each (by
+ * which models like BERT tell the texts apart), and the types of the texts. Each text is encoded by itself.
+ * False where the file puts two texts together in another way. */
+typedef struct {
+    const uint32_t *id, *type;
+    size_t count;
+} tokenizer_typed;
+typedef struct {
+    tokenizer_typed before, between, behind;
+    uint32_t first, second;
+} tokenizer_pair;
+bool tokenizer_around_pair(const tokenizer *t, tokenizer_pair *p);
+
 /* And which bytes of the text each token stands for, as the tokenizers library's offsets say it: from the
  * first character that the token has a part of to behind the last one. So a token that is part of a character
  * has the whole of it, blanks are not cut off, and what the post-processor adds has an empty span at 0.

@@ -53,6 +53,10 @@ typedef struct {
     struct precompiled *map;  /* Precompiled */
     uint32_t *before, *after; /* ids that a post-processor puts around the text */
     uint32_t before_count, after_count;
+    uint32_t *pair;           /* and around two texts: all ids, then the type of each */
+    uint32_t pair_counts[3];  /* before the first text, between them, behind the second */
+    uint32_t pair_types[2];   /* of the texts */
+    bool adds_pair, odd_pair; /* odd: it is not the first text and then the second */
     uint32_t letter; /* a character: what is replaced, cut at or stripped; also of `find` where that is one */
     uint64_t length, start, stop;
     uint32_t unknown_id; /* of a Unigram; TOKENIZER_NONE */
