@@ -173,7 +173,8 @@ static status load_weights(const generation *g) {
     uint32_t own = adapter_files_own(weights, count);
     status result = model_files_load(g->options->directory, weights, own);
     if (result == STATUS_OK && g->options->adapter)
-        result = adapter_files_load(g->options->adapter, weights + own, count - own);
+        result = adapter_files_load(g->options->adapter,
+                                    &(adapter_files_part){ .weights = weights, .count = count });
     memory_free(weights);
     return result;
 }
@@ -340,7 +341,7 @@ static status read_adapter(generation *g) {
     const pass *p = NULL;
     pass_setting s;
     if (!g->options->adapter) return STATUS_OK;
-    TRY(adapter_files_read(g->options->adapter, &p, &s));
+    TRY(adapter_files_read(g->options->adapter, false, &p, &s));
     TRY(adapter_files_check_base(g->options->adapter, g->options->directory));
     for (int i = 0; pass_table[i]; i++)
         if (pass_table[i] == p) g->pinned.settings[i] = s;

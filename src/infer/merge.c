@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "chain/compose.h"
 #include "io/adapter_files.h"
+#include "io/adapter_head.h"
 #include "io/coded_files.h"
 #include "io/file.h"
 #include "io/model_config.h"
@@ -19,6 +20,10 @@
 
 typedef struct {
     model_config config;
+    label_names names; /* of the classes that its head tells */
+    bool brings_head;  /* the adapter */
+    bool *lacks;       /* by weight: the model's files lack it, */
+    bool *filled;      /* and the adapter's have it */
     model model;
     const pass *pass;
     pass_setting setting;
@@ -125,15 +130,55 @@ static status write_all(const merging *m, const char *directory, const char *out
     return weight_files_end(&w, write_files(m, directory, out));
 }
 
-static status merge(merging *m, const char *directory, const char *adapter, const char *out) {
+/* The model, with the head that the adapter brings. */
+static status open_model(merging *m, const char *directory, const char *adapter) {
     TRY(model_config_read(directory, &m->config, NULL));
+    model_head own = m->config.head;
+    TRY(adapter_head_read(adapter, &m->config, &m->names, &m->brings_head));
+    const model_head *h = &m->config.head;
+    if (h->kind == HEAD_CLASSES && !m->names.count && own.kind == h->kind && own.outputs == h->outputs)
+        TRY(model_config_labels(directory, &m->config, &m->names));
+    if (m->names.count) m->config.label_names = m->names.name;
     families_model(&m->config, directory, &m->model);
-    TRY(adapter_files_read(adapter, &m->pass, &m->setting));
+    return STATUS_OK;
+}
+
+/* What is in neither folder. */
+static status refuse_lacking(const merging *m, const char *directory, const char *adapter) {
+    for (uint32_t i = 0; i < m->count; i++)
+        if (m->lacks[i] && !m->filled[i])
+            return status_set(
+                STATUS_INVALID,
+                "neither %s nor %s has the tensor '%s' of the head; name the model whose head the "
+                "adapter was trained with",
+                adapter, directory, m->weights[i].name);
+    return STATUS_OK;
+}
+
+/* What the adapter brings of a head comes over what the model's files have of one. */
+static status load_with_head(merging *m, const char *directory, const char *adapter) {
+    model_files_difference other = { .judge = &m->model };
+    m->lacks = memory_new(m->count, sizeof *m->lacks), m->filled = memory_new(m->count, sizeof *m->filled);
+    if (!m->lacks || !m->filled) return status_set(STATUS_FAILED, "no memory to merge");
+    TRY(model_files_lack(directory, m->weights, m->own, &other, m->lacks));
+    TRY(model_files_load_other(directory, m->weights, m->own, &other));
+    TRY(adapter_files_load(adapter, &(adapter_files_part){ m->weights, m->count, &m->model, m->filled }));
+    return refuse_lacking(m, directory, adapter);
+}
+
+static status load(merging *m, const char *directory, const char *adapter) {
+    if (m->brings_head) return load_with_head(m, directory, adapter);
+    TRY(model_files_load(directory, m->weights, m->own));
+    return adapter_files_load(adapter, &(adapter_files_part){ .weights = m->weights, .count = m->count });
+}
+
+static status merge(merging *m, const char *directory, const char *adapter, const char *out) {
+    TRY(open_model(m, directory, adapter));
+    TRY(adapter_files_read(adapter, true, &m->pass, &m->setting));
     TRY(adapter_files_check_base(adapter, directory));
     TRY(build(m));
     TRY(make_room(m));
-    TRY(model_files_load(directory, m->weights, m->own));
-    TRY(adapter_files_load(adapter, m->weights + m->own, m->count - m->own));
+    TRY(load(m, directory, adapter));
     TRY(merge_all(m));
     return write_all(m, directory, out);
 }
@@ -146,6 +191,9 @@ status merge_run(const char *directory, const char *adapter, const char *out) {
     if (result == STATUS_OK) result = merge(m, directory, adapter, out);
     for (uint32_t i = 0; m && i < m->count; i++) memory_free(m->weights[i].data);
     if (m) memory_free(m->weights);
+    if (m) memory_free(m->lacks);
+    if (m) memory_free(m->filled);
+    if (m) label_names_close(&m->names);
     if (m) graph_close(&m->plain);
     if (m) graph_close(&m->held);
     memory_free(m);

@@ -9,9 +9,11 @@
 #include "base/digest.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "io/config_families.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/weight_files.h"
+#include "models/head.h"
 #include "passes/adapting.h"
 
 enum { PATH_BYTES = 4096, KEY_BYTES = 256 };
@@ -40,10 +42,14 @@ uint32_t adapter_files_own(model_weight *weights, uint32_t count) {
     return own;
 }
 
+static bool has(const model *judge, const model_weight *w) {
+    return is_added(w) || (judge && head_owns(judge, w->name));
+}
+
 /* ---- reading ---- */
 
 /* What would make it compute something else. */
-static status refuse_variants(json_value root) {
+static status refuse_variants(json_value root, bool takes_head) {
     static const char *const flags[] = { "use_rslora", "use_dora", "lora_bias", "alora_invocation_tokens" };
     static const char *const lists[] = { "rank_pattern", "alpha_pattern", "modules_to_save",
                                          "layers_to_transform", "target_parameters" };
@@ -60,6 +66,7 @@ static status refuse_variants(json_value root) {
         size_t count = 0;
         json_value member;
         if (!json_find(root, lists[i], &v)) continue;
+        if (takes_head && strcmp(lists[i], "modules_to_save") == 0) continue;
         bool empty = json_as_array(v, &count) == STATUS_OK
                          ? count == 0
                          : json_as_object(v) == STATUS_OK && !json_next(v, &cursor, &member);
@@ -93,7 +100,7 @@ static status read_targets(json_value root, pass_adapter *a) {
     return count ? STATUS_OK : json_wrong(v, "is empty");
 }
 
-static status read_config(json_value root, pass_adapter *a) {
+static status read_config(json_value root, bool takes_head, pass_adapter *a) {
     const char *kind;
     json_value v;
     *a = (pass_adapter){ .alpha = 8 }; /* the library's own */
@@ -104,7 +111,7 @@ static status read_config(json_value root, pass_adapter *a) {
     TRY(json_get_integer(root, "r", 1, 1 << 20, &a->rank));
     TRY(json_optional_number(root, "lora_alpha", 1e-6, 1e6, &a->alpha));
     TRY(json_optional_number(root, "lora_dropout", 0, 0.999, &a->dropout));
-    TRY(refuse_variants(root));
+    TRY(refuse_variants(root, takes_head));
     return read_targets(root, a);
 }
 
@@ -170,13 +177,13 @@ status adapter_files_check_base(const char *directory, const char *base) {
     return strcmp(was, is) == 0 ? STATUS_OK : refuse_base(directory, base, was, is);
 }
 
-status adapter_files_read(const char *directory, const pass **p, pass_setting *s) {
+status adapter_files_read(const char *directory, bool takes_head, const pass **p, pass_setting *s) {
     char path[PATH_BYTES], digits[DIGEST_TEXT_BYTES];
     json_document d;
     pass_adapter a;
     TRY(join(directory, CONFIG, path));
     TRY(json_open(path, &d));
-    status result = read_config(d.root, &a);
+    status result = read_config(d.root, takes_head, &a);
     json_close(&d);
     if (result == STATUS_OK) result = read_base(directory, &a, digits);
     for (int i = 0; pass_table[i] && result == STATUS_OK; i++) {
@@ -221,21 +228,53 @@ static status read_one(const safetensors *file, const char *path, const model_we
     return weight_files_read(file, e, w);
 }
 
-status adapter_files_load(const char *directory, const model_weight *weights, uint32_t count) {
+/* PEFT's files may lack parts of a head (BERT's pooler), which are the model's own then. */
+static bool may_lack(const safetensors *file, const model_weight *w) {
+    char key[KEY_BYTES];
+    snprintf(key, sizeof key, "%s%s", PREFIX, w->name);
+    return !is_added(w) && !safetensors_find(file, key);
+}
+
+status adapter_files_load(const char *directory, const adapter_files_part *part) {
     char path[PATH_BYTES];
     safetensors file;
+    uint32_t filled = 0;
     TRY(join(directory, WEIGHTS, path));
     TRY(safetensors_open(path, &file));
     status result = STATUS_OK;
-    for (uint32_t i = 0; i < count && result == STATUS_OK; i++) result = read_one(&file, path, &weights[i]);
-    if (result == STATUS_OK && file.count != count)
+    for (uint32_t i = 0; i < part->count && result == STATUS_OK; i++) {
+        const model_weight *w = &part->weights[i];
+        if (!has(part->judge, w) || (part->filled && may_lack(&file, w))) continue;
+        result = read_one(&file, path, w);
+        if (part->filled) part->filled[i] = true;
+        filled++;
+    }
+    if (result == STATUS_OK && file.count != filled)
         result = status_set(STATUS_INVALID, "%s has %u tensors, and the model has a place for %u of them",
-                            path, file.count, count);
+                            path, file.count, filled);
     safetensors_close(&file);
     return result;
 }
 
 /* ---- writing ---- */
+
+/* The weights of the file: those that passes have added, then the head's. */
+typedef struct {
+    model_weight *weights;
+    uint32_t added, count;
+} listed;
+
+static status list_weights(const model *judge, const model_weight *weights, uint32_t count, listed *l) {
+    *l = (listed){ .weights = memory_new(count, sizeof *l->weights) };
+    if (!l->weights) return status_set(STATUS_FAILED, "no memory for %u tensors of an adapter", count);
+    for (int heads = 0; heads < 2; heads++) {
+        for (uint32_t i = 0; i < count; i++)
+            if (has(judge, &weights[i]) && !is_added(&weights[i]) == heads)
+                l->weights[l->count++] = weights[i];
+        if (!heads) l->added = l->count;
+    }
+    return STATUS_OK;
+}
 
 /* The last `parts` parts of the product's name: "c_attn" or "attn.c_attn" of
  * "transformer.h.0.attn.c_attn.lora_A.weight". */
@@ -293,17 +332,30 @@ static void put_targets(json_writer *w, const pass_adapter *a, const model_weigh
     json_end_array(w);
 }
 
-static void put_config(text *out, const adapter_files_about *about, const pass_adapter *a,
-                       const model_weight *weights, uint32_t count) {
+static void put_modules(json_writer *w, const model_weight *weights, uint32_t count) {
+    char module[HEAD_MODULE_BYTES], before[HEAD_MODULE_BYTES];
+    json_begin_array(w, "modules_to_save");
+    for (uint32_t i = 0; i < count; i++) {
+        head_module(weights[i].name, module);
+        bool met = false;
+        for (uint32_t k = 0; k < i && !met; k++)
+            met = strcmp(head_module(weights[k].name, before), module) == 0;
+        if (!met) json_put_string(w, NULL, module);
+    }
+    json_end_array(w);
+}
+
+static void put_config(text *out, const adapter_files_about *about, const pass_adapter *a, const listed *l) {
     json_writer w = { .out = out, .lines = true };
     json_begin_object(&w, NULL);
     json_put_string(&w, "peft_type", "LORA");
-    json_put_string(&w, "task_type", about->continues ? "CAUSAL_LM" : NULL);
+    json_put_string(&w, "task_type", about->judge ? "SEQ_CLS" : about->continues ? "CAUSAL_LM" : NULL);
     json_put_string(&w, "base_model_name_or_path", about->base);
     json_put_integer(&w, "r", a->rank);
     json_put_number(&w, "lora_alpha", a->alpha);
     json_put_number(&w, "lora_dropout", a->dropout);
-    put_targets(&w, a, weights, count);
+    put_targets(&w, a, l->weights, l->added);
+    if (about->judge) put_modules(&w, l->weights + l->added, l->count - l->added);
     json_put_bool(&w, "fan_in_fan_out", about->in_out);
     json_put_string(&w, "bias", "none");
     json_put_bool(&w, "inference_mode", true);
@@ -336,12 +388,14 @@ static status write_text(const char *directory, const char *file, text *t) {
     return result;
 }
 
-static void put_base(text *out, const pass_adapter *a, uint64_t value) {
+static void put_base(text *out, const pass_adapter *a, const adapter_files_about *about) {
     char digits[DIGEST_TEXT_BYTES];
     json_writer w = { .out = out, .lines = true };
     json_begin_object(&w, NULL);
     json_put_string(&w, "base", a->base);
-    if (value) json_put_string(&w, "digest", digest_text_of(value, digits));
+    if (about->base_digest) json_put_string(&w, "digest", digest_text_of(about->base_digest, digits));
+    if (about->judge) config_class_put(&w, about->config);
+    if (about->judge) config_head_put(&w, about->config);
     json_end_object(&w);
     text_add(out, "\n");
 }
@@ -349,12 +403,17 @@ static void put_base(text *out, const pass_adapter *a, uint64_t value) {
 status adapter_files_save(const char *directory, const adapter_files_about *about,
                           const model_weight *weights, uint32_t count) {
     pass_adapter a;
+    listed l;
     text config = { 0 }, base = { 0 };
     TRY(about->pass->adapting->describe(about->setting, &a));
-    TRY(save_weights(directory, weights, count));
-    put_config(&config, about, &a, weights, count);
-    status result = write_text(directory, CONFIG, &config);
-    put_base(&base, &a, about->base_digest);
-    status written = write_text(directory, BASE, &base);
-    return result != STATUS_OK ? result : written;
+    TRY(list_weights(about->judge, weights, count, &l));
+    status result = save_weights(directory, l.weights, l.count);
+    put_config(&config, about, &a, &l);
+    memory_free(l.weights);
+    if (result == STATUS_OK) result = write_text(directory, CONFIG, &config);
+    put_base(&base, &a, about);
+    if (result == STATUS_OK) result = write_text(directory, BASE, &base);
+    text_close(&config);
+    text_close(&base);
+    return result;
 }

@@ -39,6 +39,8 @@ bool config_t5_knows(const char *key);
  * read. What it puts is nothing where the head is the language's. */
 status config_head_read(json_value root, model_config *c);
 void config_head_put(json_writer *w, const model_config *c);
+/* "architectures": what a class of transformers is called whose head may be another one. */
+void config_class_put(json_writer *w, const model_config *c);
 /* The names of the outputs of c->head, by their ids. */
 status config_head_names(json_value root, const model_config *c, label_names *names);
 

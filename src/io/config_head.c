@@ -124,3 +124,11 @@ void config_head_put(json_writer *w, const model_config *c) {
     json_put_string(w, "problem_type",
                     c->head.kind == HEAD_SCORE ? "regression" : "single_label_classification");
 }
+
+void config_class_put(json_writer *w, const model_config *c) {
+    char name[FAMILIES_CLASS_BYTES];
+    if (!*families_class(c, name)) return;
+    json_begin_array(w, "architectures");
+    json_put_string(w, NULL, name);
+    json_end_array(w);
+}

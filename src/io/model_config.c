@@ -225,17 +225,8 @@ static const char *torch_type(const model_config_stored *stored) {
     return type == DTYPE_BF16 ? "bfloat16" : type == DTYPE_F16 ? "float16" : "float32";
 }
 
-/* What a class of transformers is called whose head may be another one. */
-static void put_class(json_writer *w, const model_config *c) {
-    char name[FAMILIES_CLASS_BYTES];
-    if (!*families_class(c, name)) return;
-    json_begin_array(w, "architectures");
-    json_put_string(w, NULL, name);
-    json_end_array(w);
-}
-
 static void put_members(json_writer *w, const model_config *c, const model_config_stored *stored) {
-    put_class(w, c);
+    config_class_put(w, c);
     switch (c->family) {
     case FAMILY_GPT2: config_gpt2_put(w, &c->gpt2); break;
     case FAMILY_DECODER: config_decoder_put(w, &c->decoder); break;

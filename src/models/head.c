@@ -26,21 +26,30 @@ const char *head_text(const model_head *h, char out[HEAD_TEXT_BYTES]) {
     return out;
 }
 
-static bool begins_with_any(const char *name, const char *const *list) {
+/* Which of them it begins with; NULL: none. */
+static const char *beginning(const char *name, const char *const *list) {
     for (; *list; list++)
-        if (strncmp(name, *list, strlen(*list)) == 0) return true;
-    return false;
+        if (strncmp(name, *list, strlen(*list)) == 0) return *list;
+    return NULL;
 }
 
+static const char *const judging[] = { "score.", "classifier.", "pre_classifier.", "bert.pooler.", NULL };
+
 bool head_owns(const model *m, const char *parameter) {
-    static const char *const heads[] = { "score.", "classifier.", "pre_classifier.", "bert.pooler.", NULL };
-    return m->head.kind != HEAD_LANGUAGE && begins_with_any(parameter, heads);
+    return m->head.kind != HEAD_LANGUAGE && beginning(parameter, judging) != NULL;
+}
+
+const char *head_module(const char *parameter, char out[HEAD_MODULE_BYTES]) {
+    const char *begin = beginning(parameter, judging), *inner = begin ? strchr(begin, '.') + 1 : "";
+    if (*inner) begin = inner;
+    snprintf(out, HEAD_MODULE_BYTES, "%.*s", begin ? (int)strcspn(begin, ".") : 0, begin ? begin : "");
+    return out;
 }
 
 bool head_replaces(const model *m, const char *name) {
     static const char *const heads[] = { "lm_head.",          "embed_out.",       "cls.", "vocab_transform.",
                                          "vocab_layer_norm.", "vocab_projector.", NULL };
-    return m->head.kind != HEAD_LANGUAGE && begins_with_any(name, heads);
+    return m->head.kind != HEAD_LANGUAGE && beginning(name, heads) != NULL;
 }
 
 /* ---- samples ---- */

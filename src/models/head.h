@@ -27,6 +27,11 @@ status head_check(const model_head *h);
 
 /* Is this parameter a part of m's head, which files of the model with another head don't have? */
 bool head_owns(const model *m, const char *parameter);
+/* The module of a head that a parameter of it stands in: "classifier" of "classifier.out_proj.weight",
+ * "pooler" of "bert.pooler.dense.weight". */
+enum { HEAD_MODULE_BYTES = 32 };
+const char *head_module(const char *parameter, char out[HEAD_MODULE_BYTES]);
+
 /* Is this tensor of a file a part of a language head, which a model with m's head has no place for? */
 bool head_replaces(const model *m, const char *name);
 

@@ -306,11 +306,6 @@ static status check_adapting(const setup *s) {
         return status_set(STATUS_INVALID,
                           "--save-dtype is of whole models, and --%s trains an adapter; leave it out",
                           option);
-    if (s->options.out && s->model.head.kind != HEAD_LANGUAGE)
-        return status_set(STATUS_INVALID,
-                          "--%s: an adapter's files have no place yet for a head that judges texts, which "
-                          "is trained beside it; train the model as a whole",
-                          option);
     if (s->wanted.changes || s->vocabulary_was)
         return status_set(STATUS_INVALID,
                           "--add-token with --%s: an adapter leaves the embedding as it is, so new tokens "

@@ -223,6 +223,11 @@ status weights_load(exec *e, const char *directory) {
     return load_other(e, directory, &(model_files_difference){ 0 });
 }
 
+status weights_load_base(exec *e, const setup *s) {
+    model_files_difference d = difference(s);
+    return load_other(e, s->weights, &d);
+}
+
 /* A new head first, since what the files have of it replaces that. */
 status weights_begin(exec *e, const setup *s) {
     uint64_t seed = (uint64_t)s->options.seed;
@@ -267,11 +272,18 @@ status weights_save_as(exec *e, const model_config *c, const char *directory, dt
     return result;
 }
 
+/* The model, where its head judges samples: adapters' files have that too. */
+static const model *judge_of(const setup *s) {
+    return s->model.head.kind != HEAD_LANGUAGE ? &s->model : NULL;
+}
+
 adapter_files_about weights_adapter(const setup *s, const decision *d, const identity *run) {
     adapter_files_about about = { .base = s->weights,
                                   .base_digest = run->base_digest,
                                   .in_out = !s->custom && families_has_conv1d(&s->config),
-                                  .continues = !s->model.no_text };
+                                  .continues = !s->model.no_text,
+                                  .judge = judge_of(s),
+                                  .config = &s->config };
     const pass_setting *settings = d->point.choice.settings;
     for (int i = 0; pass_table[i]; i++)
         if (pass_table[i]->adapting && settings[i].text[0])
@@ -279,12 +291,12 @@ adapter_files_about weights_adapter(const setup *s, const decision *d, const ide
     return about;
 }
 
-status weights_load_adapter(exec *e, const char *directory) {
+status weights_load_adapter(exec *e, const setup *s, const char *directory) {
     model_weight *weights;
     uint32_t count;
     TRY(exec_weights(e, &weights, &count));
-    uint32_t own = adapter_files_own(weights, count);
-    status result = adapter_files_load(directory, weights + own, count - own);
+    status result = adapter_files_load(
+        directory, &(adapter_files_part){ .weights = weights, .count = count, .judge = judge_of(s) });
     memory_free(weights);
     return result;
 }
@@ -294,8 +306,7 @@ status weights_save_adapter(exec *e, const adapter_files_about *about, const cha
     uint32_t count;
     TRY(io_make_folder(directory));
     TRY(exec_weights(e, &weights, &count));
-    uint32_t own = adapter_files_own(weights, count);
-    status result = adapter_files_save(directory, about, weights + own, count - own);
+    status result = adapter_files_save(directory, about, weights, count);
     memory_free(weights);
     return result;
 }

@@ -26,6 +26,8 @@ status weights_check(const setup *s);
 /* Every weight of the plan that is the model's own from a model directory; what is refused says
  * io/model_files.h. */
 status weights_load(exec *e, const char *directory);
+/* The same of a run's own model, beside whose weights an adapter is trained: a new head stays as it is. */
+status weights_load_base(exec *e, const setup *s);
 
 /* Writes config.json, generation_config.json and model.safetensors to `directory` (made if missing),
  * atomically file by file, streaming the weights from where they are. `c` NULL: the model is not of this
@@ -39,7 +41,7 @@ status weights_save_as(exec *e, const model_config *c, const char *directory, dt
 adapter_files_about weights_adapter(const setup *s, const decision *d, const identity *run);
 
 /* Its weights, from a folder of them. */
-status weights_load_adapter(exec *e, const char *directory);
+status weights_load_adapter(exec *e, const setup *s, const char *directory);
 
 /* Writes config.json and generation_config.json alone, which say how the weights are stored. */
 status weights_save_config(exec *e, const model_config *c, const char *directory);

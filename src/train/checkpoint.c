@@ -197,7 +197,8 @@ static status load_category(exec *e, const plan *p, category c, const char *path
 }
 
 /* The weights that adapters stand beside, if they are still those. */
-static status load_base(exec *e, const char *folder, const char *base, const io_sum *should) {
+static status load_base(exec *e, const setup *s, const char *folder, const io_sum *should) {
+    const char *base = s->weights;
     io_sum is = { 0 };
     if (base) TRY(weight_files_sum(base, should->early, &is));
     if (!io_sum_equal(&is, should))
@@ -206,7 +207,7 @@ static status load_base(exec *e, const char *folder, const char *base, const io_
             "%s holds adapters alone, and %s are not the weights that they were trained beside; "
             "name the same model directory",
             folder, base ? base : "this model's");
-    return weights_load(e, base);
+    return weights_load_base(e, s);
 }
 
 status checkpoint_load(exec *e, const setup *s, const decision *d, const char *folder,
@@ -214,8 +215,8 @@ status checkpoint_load(exec *e, const setup *s, const decision *d, const char *f
     char path[CHECKPOINT_PATH_BYTES];
     const plan *p = &d->plan;
     if (t->run.base.bytes) {
-        TRY(load_base(e, folder, s->weights, &t->run.base));
-        TRY(weights_load_adapter(e, folder));
+        TRY(load_base(e, s, folder, &t->run.base));
+        TRY(weights_load_adapter(e, s, folder));
     } else {
         TRY(path_of(folder, trainer_state_weights(t), path));
         TRY(load_category(e, p, CATEGORY_WEIGHTS, path));

@@ -7,6 +7,7 @@
     readers.py loss DIR TEXT       transformers computes the validation loss of run.json, to 1e-5
     readers.py gaps DIR...         transformers reads encoders, without a weight too many or too few
     readers.py save DIR            writes a small model of transformers' own
+    readers.py judged DIR A M      the same of an adapter with a head that judges texts
     readers.py peft DIR A M        PEFT reads adapter A beside model DIR, and computes what the merged model M does
     readers.py added DIR DIR T...  what `resize_token_embeddings` makes of the first for tokens T is the second
     readers.py same DIR DIR        two models have the same weights, bit for bit
@@ -141,6 +142,21 @@ def peft(folder, adapter, merged):
     expect((adapted - ours).abs().max() < TOLERANCE * 10, f"logits are {(adapted - ours).abs().max()} apart")
 
 
+def judged(folder, adapter, merged):
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForSequenceClassification as Judge
+
+    theirs = Judge.from_pretrained(merged).eval()
+    count = theirs.config.num_labels
+    adapted = PeftModel.from_pretrained(Judge.from_pretrained(folder, num_labels=count), adapter).eval()
+    ids = torch.tensor([list(b"the weights stay")])
+    with torch.no_grad():
+        a, b = adapted(input_ids=ids).logits, theirs(input_ids=ids).logits
+    expect(a.abs().max() > 1e-3, "the head does nothing")
+    expect((a - b).abs().max() < TOLERANCE * 10, f"logits are {(a - b).abs().max()} apart")
+
+
 def added(one, other, *tokens):
     from transformers import AddedToken, AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
@@ -169,5 +185,5 @@ def added(one, other, *tokens):
 
 
 if __name__ == "__main__":
-    parts = {f.__name__: f for f in (events, tensors, config, loss, gaps, save, same, peft, added)}
+    parts = {f.__name__: f for f in (events, tensors, config, loss, gaps, save, same, peft, judged, added)}
     parts[sys.argv[1]](*sys.argv[2:])

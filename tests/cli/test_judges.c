@@ -234,7 +234,7 @@ static void what_makes_no_sense_is_refused(void **state) {
                   { "--head classes --data named.jsonl --pack documents", "--pack documents: a head" },
                   { "--head classes --data named.jsonl --pack whole", "--pack whole: a head" },
                   { "--head classes --data named.jsonl --pack pad", "--pack pad: a head" },
-                  { "--head classes --data named.jsonl --lora rank=2", "no place yet for a head" },
+                  { "--head classes --data named.jsonl --lora rank=2", "brings none" },
                   { "--data text --label-column x", "--label-column is of data for a head" } };
     write_text("one.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": \"x\"}\n");
     write_text("none.jsonl", "{\"text\": \"a\", \"label\": null}\n");

@@ -113,6 +113,20 @@ static void peft_reads_adapters(void **state) {
     ask("peft, transformers, torch, safetensors", "peft", "model adapter merged");
 }
 
+static void peft_reads_adapters_with_heads(void **state) {
+    (void)state;
+    FILE *file = fopen("labelled.jsonl", "w");
+    for (int i = 0; i < 60; i++)
+        fprintf(file, "{\"text\": \"%s\", \"label\": \"%c\"}\n", i % 3 ? "aaab" : "yyyz", 'p' + i % 3);
+    fclose(file);
+    command_expect(0, "train given.json --data text --out encoder --steps 2 --batch 4 --quiet");
+    command_expect(
+        0, "train encoder --head classes --data labelled.jsonl --context 16 --out adapter-head --steps "
+           "10 --lr 1e-2 --lora rank=4 --quiet");
+    command_expect(0, "merge encoder --adapter adapter-head --out merged-head");
+    ask("peft, transformers, torch, safetensors", "judged", "encoder adapter-head merged-head");
+}
+
 /* Models whose tables grow, one whose tables have room, and one that a token is a word of. */
 static void transformers_adds_the_same_tokens(void **state) {
     (void)state;
@@ -156,6 +170,7 @@ int main(void) {
         cmocka_unit_test(a_model_of_transformers_is_read),
         cmocka_unit_test(transformers_reads_encoders),
         cmocka_unit_test(peft_reads_adapters),
+        cmocka_unit_test(peft_reads_adapters_with_heads),
         cmocka_unit_test(transformers_adds_the_same_tokens),
     };
     return cmocka_run_group_tests(tests, make_runs, scratch_close);
