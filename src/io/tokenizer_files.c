@@ -1,5 +1,6 @@
 #include "io/tokenizer_files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "io/file.h"
 
 enum { PATH_BYTES = 4096, PIECE_BYTES = 32 << 10 };
@@ -70,12 +72,40 @@ status tokenizer_files_refuse(const char *model, const char *what) {
             : "the library that it belongs to (a .npy, --data-kind u16 or u32)");
 }
 
+/* ---- templates in a folder of their own ---- */
+
+static const char MORE[] = "additional_chat_templates";
+
+typedef status template_visit(void *context, const char *name, const char *path);
+
+static status visit_templates(const char *model, template_visit *visit, void *context) {
+    char folder[PATH_BYTES], name[PATH_BYTES], path[PATH_BYTES];
+    uint64_t bytes;
+    status result = STATUS_OK;
+    DIR *open = beside(model, MORE, folder) ? opendir(folder) : NULL;
+    if (!open) return STATUS_OK;
+    for (struct dirent *e; result == STATUS_OK && (e = readdir(open));) {
+        bool wanted = e->d_name[0] != '.' && text_ends_with(e->d_name, ".jinja");
+        if (!wanted || snprintf(name, sizeof name, "%s/%s", MORE, e->d_name) >= (int)sizeof name) continue;
+        if (is_there(model, name, path, &bytes)) result = visit(context, name, path);
+    }
+    closedir(open);
+    return result;
+}
+
+static status add_bytes(void *all, const char *name, const char *path) {
+    struct stat about;
+    (void)name;
+    if (stat(path, &about) == 0) *(uint64_t *)all += (uint64_t)about.st_size;
+    return STATUS_OK;
+}
+
 uint64_t tokenizer_files_bytes(const char *model) {
     char path[PATH_BYTES];
     uint64_t all = 0, bytes;
     for (int i = 0; i < KNOWN; i++)
         if (is_there(model, known[i].name, path, &bytes)) all += bytes;
-    return all;
+    return visit_templates(model, add_bytes, &all) == STATUS_OK ? all : 0;
 }
 
 static status copy_parts(const spliced_file *from, io_writer *w) {
@@ -105,6 +135,15 @@ static status copy_one(const char *from, const char *to, const file_splice *spli
     return result;
 }
 
+static status copy_template(void *directory, const char *name, const char *path) {
+    char to[PATH_BYTES];
+    if (snprintf(to, sizeof to, "%s/%s", (const char *)directory, MORE) < (int)sizeof to)
+        TRY(io_make_folder(to));
+    if (snprintf(to, sizeof to, "%s/%s", (const char *)directory, name) >= (int)sizeof to)
+        return status_set(STATUS_INVALID, "the path '%.60s...' is too long", (const char *)directory);
+    return copy_one(path, to, NULL);
+}
+
 status tokenizer_files_copy_changed(const char *model, const char *directory,
                                     const tokenizer_files_change *changes, uint32_t count) {
     char from[PATH_BYTES], to[PATH_BYTES];
@@ -118,11 +157,19 @@ status tokenizer_files_copy_changed(const char *model, const char *directory,
             return status_set(STATUS_INVALID, "the path '%.60s...' is too long", directory);
         TRY(copy_one(from, to, splice));
     }
-    return STATUS_OK;
+    return visit_templates(model, copy_template, (void *)(uintptr_t)directory);
 }
 
 status tokenizer_files_copy(const char *model, const char *directory) {
     return tokenizer_files_copy_changed(model, directory, NULL, 0);
+}
+
+static status remove_template(void *model, const char *name, const char *path) {
+    char own[PATH_BYTES];
+    uint64_t bytes;
+    if (model && is_there(model, name, own, &bytes) && io_is_same(path, own)) return STATUS_OK;
+    if (unlink(path) == 0 || errno == ENOENT) return STATUS_OK;
+    return status_set(STATUS_INVALID, "cannot remove %s: %s", path, strerror(errno));
 }
 
 status tokenizer_files_remove(const char *directory, const char *model) {
@@ -134,5 +181,7 @@ status tokenizer_files_remove(const char *directory, const char *model) {
         if (unlink(path) != 0 && errno != ENOENT)
             return status_set(STATUS_INVALID, "cannot remove %s: %s", path, strerror(errno));
     }
+    TRY(visit_templates(directory, remove_template, (void *)(uintptr_t)model));
+    if (beside(directory, MORE, path)) rmdir(path); /* it stays where something else lies in it */
     return STATUS_OK;
 }

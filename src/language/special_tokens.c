@@ -161,6 +161,18 @@ static status read_class(void *context, json_reader *r, const char *key) {
     return json_reader_skip(r);
 }
 
+static status read_padding(void *context, json_reader *r, const char *key) {
+    reader *x = context;
+    x->from = FROM_CLASS;
+    return strcmp(key, "pad_token") == 0 ? read_token(x, r, key, true) : json_reader_skip(r);
+}
+
+/* tokenizer.json says how it fills texts up; a class may know better. */
+static status read_tokenizer(void *context, json_reader *r, const char *key) {
+    bool fills = strcmp(key, "padding") == 0 && json_reader_peek(r) == '{';
+    return fills ? members_read(r, read_padding, context) : json_reader_skip(r);
+}
+
 static status read_config(void *context, json_reader *r, const char *key) {
     reader *x = context;
     x->from = FROM_CONFIG;
@@ -210,8 +222,10 @@ static status read_files(const char *directory, reader *x) {
     static const char config[] = "tokenizer_config.json";
     bool there;
     TRY(members_of_file(directory, config, read_class, x, &there));
-    if (there) TRY(set_class(x));
-    if (there) TRY(members_of_file(directory, config, read_config, x, &there));
+    bool told = there;
+    TRY(members_of_file(directory, "tokenizer.json", read_tokenizer, x, &there));
+    if (told) TRY(set_class(x)); /* over that of the padding */
+    if (told) TRY(members_of_file(directory, config, read_config, x, &there));
     bool alone = !has(x->out, FROM_EXPLICIT) && !has(x->out, FROM_EXTRA);
     for (uint32_t i = 0; alone && i < x->saved.count; i++)
         TRY(set(x->out, x->saved.items[i].name, x->saved.items[i].text, FROM_SAVED));

@@ -3,7 +3,8 @@
  *
  *   - The seven known names come from special_tokens_map.json where tokenizer_config.json has no
  *     added_tokens_decoder, else from tokenizer_config.json, else from the class of tokenizer that it names
- *     (special_tokens.c has those that language models use). A null says that there is none.
+ *     (special_tokens.c has those that language models use); the pad_token at last from the padding of
+ *     tokenizer.json. A null says that there is none.
  *   - Other members whose names end in "_token" count where they are texts or added tokens, and so do the
  *     members of extra_special_tokens where that is an object. additional_special_tokens are not handed on.
  *

@@ -53,6 +53,35 @@ static void each_is_copied(void **state) {
     assert_int_not_equal(access("to/notes.txt", F_OK), 0);
 }
 
+/* Those of other names lie in a folder of their own; nothing else in it is copied, counted or removed. */
+static void templates_in_a_folder_are_copied(void **state) {
+    (void)state;
+    char *data;
+    uint64_t bytes;
+    assert_int_equal(
+        mkdir("many", 0700) | mkdir("many/additional_chat_templates", 0700) | mkdir("there", 0700), 0);
+    scratch_write("many/chat_template.jinja", "one", 3);
+    scratch_write("many/additional_chat_templates/tool_use.jinja", "a tool", 6);
+    scratch_write("many/additional_chat_templates/rag.jinja", "found", 5);
+    scratch_write("many/additional_chat_templates/notes.txt", "x", 1);
+    assert_int_equal(tokenizer_files_bytes("many"), 14);
+    for (int again = 0; again < 2; again++)
+        if (tokenizer_files_copy("many", "there") != STATUS_OK) fail_msg("%s", status_message());
+    assert_int_equal(io_read_file("there/additional_chat_templates/tool_use.jinja", 64, &data, &bytes),
+                     STATUS_OK);
+    assert_string_equal(data, "a tool");
+    memory_free(data);
+    assert_int_equal(access("there/additional_chat_templates/rag.jinja", F_OK), 0);
+    assert_int_not_equal(access("there/additional_chat_templates/notes.txt", F_OK), 0);
+    assert_int_equal(tokenizer_files_remove("many", "many"), STATUS_OK);
+    assert_int_equal(access("many/additional_chat_templates/rag.jinja", F_OK), 0);
+    assert_int_equal(tokenizer_files_remove("there", "many"), STATUS_OK);
+    assert_int_not_equal(access("there/additional_chat_templates", F_OK), 0);
+    assert_int_equal(tokenizer_files_remove("many", NULL), STATUS_OK);
+    assert_int_equal(access("many/additional_chat_templates/notes.txt", F_OK), 0);
+    assert_int_not_equal(access("many/additional_chat_templates/rag.jinja", F_OK), 0);
+}
+
 /* Whatever its length is, beside that of the pieces in which it is copied. */
 static void any_length_is_copied(void **state) {
     (void)state;
@@ -100,6 +129,7 @@ static void a_full_disk_is_said(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(each_is_copied),
+                                        cmocka_unit_test(templates_in_a_folder_are_copied),
                                         cmocka_unit_test(any_length_is_copied),
                                         cmocka_unit_test(a_full_disk_is_said) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

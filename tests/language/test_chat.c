@@ -24,6 +24,7 @@ static const char *const folder = scratch_path;
 static const char *const names[] = { "chat_template.jinja",
                                      "tokenizer_config.json",
                                      "special_tokens_map.json",
+                                     "tokenizer.json",
                                      "chat_template.json",
                                      "additional_chat_templates/tool_use.jinja",
                                      "additional_chat_templates/default.jinja",
@@ -195,6 +196,29 @@ static void tokens_are_what_transformers_hands_on(void **state) {
     put("tokenizer_config.json", "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"bos_token\": \"a\", "
                                  "\"bos_token\": \"b\", \"added_tokens_decoder\": {}}");
     gives(NULL, "b - - - - - - None ");
+}
+
+/* What tokenizer.json fills texts up with is the pad_token, where no other place says one. */
+static void padding_names_a_token(void **state) {
+    (void)state;
+    static const char fills[] =
+        "{\"truncation\": null, \"padding\": {\"pad_id\": 3, \"pad_token\": \"<f>\"}}";
+    static const struct {
+        const char *config, *gives;
+    } cases[] = { { NULL, "<f> - " },
+                  { "{}", "<f> - " },
+                  { "{\"pad_token\": null}", "- - " },
+                  { "{\"pad_token\": \"<p>\"}", "<p> - " },
+                  { "{\"tokenizer_class\": \"Qwen2Tokenizer\"}", "<|endoftext|> <|endoftext|> " },
+                  { "{\"tokenizer_class\": \"LlamaTokenizer\"}", "<f> </s> " } };
+    put("chat_template.jinja", SHOW("pad_token") SHOW("eos_token"));
+    put("tokenizer.json", fills);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (cases[i].config) put("tokenizer_config.json", cases[i].config);
+        gives(NULL, cases[i].gives);
+    }
+    put("tokenizer.json", "{\"padding\": null}");
+    gives(NULL, "- </s> ");
 }
 
 /* Of lists that one file has twice the last counts, and a list before names that were saved. */
@@ -440,6 +464,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_wrong_one_of_two_is_refused_when_needed, clear),
         cmocka_unit_test_teardown(templates_of_other_names_are_no_default, clear),
         cmocka_unit_test_teardown(tokens_are_what_transformers_hands_on, clear),
+        cmocka_unit_test_teardown(padding_names_a_token, clear),
         cmocka_unit_test_teardown(tokens_of_one_model_alone, clear),
         cmocka_unit_test_teardown(what_is_wrong_is_said, clear),
         cmocka_unit_test_teardown(more_tokens_than_there_may_be, clear),

@@ -120,8 +120,29 @@ static void templates_of_other_forms(void **state) {
     }
 }
 
+/* The library fails where a text would have to be cut and is no second one. */
+static void a_text_alone_is_not_cut_as_a_second_one(void **state) {
+    (void)state;
+    static const char data[] =
+        "{\"truncation\": {\"direction\": \"Right\", \"max_length\": 3, \"strategy\": \"OnlySecond\", "
+        "\"stride\": 0}, \"pre_tokenizer\": {\"type\": \"Whitespace\"}, \"model\": {\"type\": \"WordLevel\", "
+        "\"unk_token\": \"x\", \"vocab\": {\"x\": 0}}}";
+    tokenizer_work *w;
+    tokenizer_ids ids;
+    scratch_write("second.json", data, strlen(data));
+    tokenizer *t = open_at("second.json");
+    assert_int_equal(tokenizer_work_open(t, &w), STATUS_OK);
+    assert_int_equal(tokenizer_encode(t, w, "x x x", 5, true, &ids), STATUS_OK);
+    assert_int_equal(ids.count, 3);
+    assert_int_equal(tokenizer_encode(t, w, "x x x x", 7, true, &ids), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "the text has 4 tokens, and the tokenizer takes 3"));
+    tokenizer_work_close(w);
+    tokenizer_close(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(pairs_are_the_librarys),
-                                        cmocka_unit_test(templates_of_other_forms) };
+                                        cmocka_unit_test(templates_of_other_forms),
+                                        cmocka_unit_test(a_text_alone_is_not_cut_as_a_second_one) };
     return cmocka_run_group_tests_name("templates of pairs", tests, scratch_open, scratch_close);
 }

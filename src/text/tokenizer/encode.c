@@ -121,6 +121,12 @@ static status truncate_ids(const tokenizer *t, tokenizer_work *w, bool special) 
                           "the tokenizer cuts texts to fewer tokens than it puts around each");
     size_t most = (size_t)(t->most_ids - around);
     if (w->id_count <= most) return STATUS_OK;
+    if (t->truncates_second)
+        return status_set(
+            STATUS_INVALID,
+            "the text has %zu tokens, and the tokenizer takes %zu: it cuts the second of two texts "
+            "alone ('OnlySecond')",
+            w->id_count, most);
     size_t over = t->truncates_left ? w->id_count - most : 0;
     if (over) memmove(w->ids, w->ids + over, most * sizeof *w->ids);
     if (over && w->spans.on) memmove(w->spans.at, w->spans.at + over, most * sizeof *w->spans.at);

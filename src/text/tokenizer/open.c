@@ -322,7 +322,7 @@ static status read_limits(opener *o) {
     t->truncates_left = choice == 0;
     if (!open_go(o, &found, "strategy")) return open_wrong(o, "the truncation has no 'strategy'");
     TRY(read_choice(o, &plan, &choice));
-    if (choice == 2) return open_wrong(o, "a truncation of second texts ('OnlySecond') has no use here");
+    t->truncates_second = choice == 2;
     if (!open_go(o, &found, "max_length")) return open_wrong(o, "the truncation has no 'max_length'");
     TRY(json_reader_whole(&o->json, &t->most_ids));
     t->truncates = true;

@@ -188,7 +188,7 @@ struct tokenizer {
     added_token *added;
     uint32_t added_count, *added_by_id, *added_by_content;
     added_list plain, normal; /* looked for before normalizing and behind it */
-    bool truncates, truncates_left;
+    bool truncates, truncates_left, truncates_second; /* second: of two texts that one alone */
     uint64_t most_ids;
     bool pads, pads_left;
     uint64_t pad_length, pad_multiple; /* length 0: to a multiple alone */
