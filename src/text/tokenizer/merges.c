@@ -28,8 +28,7 @@ typedef struct {
     char *text; /* 2 * longest + 2 bytes: left, then right */
     uint64_t room;
     span left, right;
-    bool comment;    /* "#version ..." */
-    uint64_t *taken; /* see note_order */
+    bool comment; /* "#version ..." */
 } pair_text;
 
 static status read_pair(opener *o, pair_text *p) {
@@ -78,12 +77,6 @@ static void insert_merge(tokenizer *t, uint32_t left, uint32_t right, uint32_t r
     }
 }
 
-/* `taken`: a bit for each token that is a side of a merge. */
-static void note_order(tokenizer *t, uint64_t *taken, const uint32_t sides[2], uint32_t made) {
-    if (taken[made / 64] >> made % 64 & 1) t->merges_in_order = false;
-    for (int i = 0; i < 2; i++) taken[sides[i] / 64] |= (uint64_t)1 << sides[i] % 64;
-}
-
 static status read_merge(opener *o, pair_text *p, uint32_t skipped, uint32_t rank) {
     uint32_t left, right, id;
     TRY(find_token(o, p->left, &left));
@@ -92,7 +85,6 @@ static status read_merge(opener *o, pair_text *p, uint32_t skipped, uint32_t ran
     memmove(p->text + p->left.bytes, p->right.data + skipped, p->right.bytes - skipped);
     TRY(find_token(o, (span){ p->text, p->left.bytes + p->right.bytes - skipped }, &id));
     insert_merge(o->t, left, right, rank, id);
-    note_order(o->t, p->taken, (uint32_t[]){ left, right }, id);
     return STATUS_OK;
 }
 
@@ -110,10 +102,7 @@ status merges_read(opener *o) {
     memset(t->merge_bits, 0, MERGE_BITS / 8);
     pair_text p = { .room = 2 * o->longest + 2 };
     p.text = memory_room(1, p.room + 16);
-    p.taken = memory_new(t->words.ids / 64 + 1, sizeof *p.taken);
-    bool there = p.text && p.taken;
-    status result = there ? merges_begin(o, &more) : status_set(STATUS_NO_FIT, "no memory to read merges");
-    t->merges_in_order = true;
+    status result = p.text ? merges_begin(o, &more) : status_set(STATUS_NO_FIT, "no memory to read merges");
     for (uint64_t n = 0; result == STATUS_OK && more; n++) {
         result =
             n < o->merge_count ? read_pair(o, &p) : open_wrong(o, "the file was changed while it was read");
@@ -122,6 +111,5 @@ status merges_read(opener *o) {
     }
     t->merge_count = rank;
     memory_free(p.text);
-    memory_free(p.taken);
     return result;
 }

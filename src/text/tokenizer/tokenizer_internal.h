@@ -168,7 +168,6 @@ struct tokenizer {
     merge *merges;
     uint64_t *merge_bits; /* see merges_find */
     uint32_t merge_mask, merge_count;
-    bool merges_in_order;          /* no merge makes a token that an earlier one has taken */
     struct whole_letters *letters; /* BPE of bytes: see whole_letters.h */
     uint32_t byte_ids[256]; /* BPE: of the bytes as ByteLevel writes them, or as <0x41>; TOKENIZER_NONE */
     bool takes_cuts;        /* see cuts.h */
@@ -187,7 +186,7 @@ struct tokenizer {
         *pairs; /* Unigram: ids by their text; where those begin that start with two given bytes */
     added_token *added;
     uint32_t added_count, *added_by_id, *added_by_content;
-    added_list plain, normal; /* looked for before normalizing and behind it */
+    added_list plain, normal;                         /* looked for before normalizing and behind it */
     bool truncates, truncates_left, truncates_second; /* second: of two texts that one alone */
     uint64_t most_ids;
     bool pads, pads_left;

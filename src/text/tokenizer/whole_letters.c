@@ -1,8 +1,11 @@
 /* A BPE of bytes first merges the bytes of a character, and only then the character with others. So the
  * character may come as its token at once, where two things hold:
  *
- * - The merges are in order: none makes a token that an earlier one has taken. Then merges happen by rank
- *   alone, and each is later than those that made its two sides.
+ * - Each merge that takes the character comes later in the list than all that make it. As long as the
+ * character is not whole, one of its own merges is there to be done, and comes before any that would take it:
+ * so nothing happens sooner when it is whole from the beginning. What is merged elsewhere does not matter.
+ * Lists that were made of vocabularies without merges (tiktoken's) have characters that a rarer token makes,
+ * which are taken before; those come as their bytes.
  * - No token holds a part of the character together with a neighbour (as a blank with a first byte). Such
  *   tokens have the character's edge within them: the bytes on both sides of the edge are remembered, and a
  *   character at such an edge comes as its bytes. */
@@ -55,9 +58,11 @@ static bool read_token(const tokenizer *t, uint32_t id, token_bytes *b) {
     return b->count > 1 && b->count <= MOST && utf8_length(b->first, b->count) == b->count;
 }
 
-/* What two or three bytes merge to by themselves; NONE: more than one token. */
-static uint32_t merged(const tokenizer *t, const char *bytes, uint32_t count) {
+/* What two or three bytes merge to by themselves; NONE: more than one token. `*last`: the largest rank of the
+ * merges that do it. */
+static uint32_t merged(const tokenizer *t, const char *bytes, uint32_t count, uint32_t *last) {
     uint32_t id[MOST];
+    *last = 0;
     for (uint32_t i = 0; i < count; i++) {
         id[i] = t->byte_ids[(unsigned char)bytes[i]];
         if (id[i] == TOKENIZER_NONE) return TOKENIZER_NONE;
@@ -70,6 +75,7 @@ static uint32_t merged(const tokenizer *t, const char *bytes, uint32_t count) {
             if (m && (!best || m->rank < best->rank)) best = m, at = i;
         }
         if (!best) return TOKENIZER_NONE;
+        if (best->rank > *last) *last = best->rank;
         id[at] = best->id;
         if (at + 2 < count) id[at + 1] = id[at + 2];
         count--;
@@ -77,12 +83,41 @@ static uint32_t merged(const tokenizer *t, const char *bytes, uint32_t count) {
     return id[0];
 }
 
+/* The bytes of a token that is a character of the table, and how many; 0: it is none. */
+static uint32_t letter_of(const tokenizer *t, uint32_t id, char bytes[MOST]) {
+    const char *token = t->words.text + t->words.start[id];
+    uint32_t n = 0;
+    size_t length;
+    if (t->words.length[id] == UINT32_MAX) return 0;
+    for (uint32_t at = 0; at < t->words.length[id]; at += (uint32_t)length) {
+        int byte = byte_letters_read(unicode_read(token + at, &length));
+        if (byte < 0 || n == MOST) return 0;
+        bytes[n++] = (char)byte;
+    }
+    return n > 1 && utf8_length(bytes, n) == n && t->letters->id[whole_letters_point(bytes, n)] == id ? n : 0;
+}
+
+/* A merge of this rank takes the token: a character that is made later comes as its bytes. */
+static void note_taken(const tokenizer *t, uint32_t id, uint32_t rank) {
+    char bytes[MOST];
+    uint32_t last, n = letter_of(t, id, bytes);
+    if (n == 0 || (merged(t, bytes, n, &last) != TOKENIZER_NONE && last < rank)) return;
+    t->letters->id[whole_letters_point(bytes, n)] = TOKENIZER_NONE;
+}
+
 void whole_letters_prepare(tokenizer *t) {
     whole_letters *l = t->letters;
     token_bytes b;
+    uint32_t last;
     memset(l, 0, sizeof *l);
     memset(l->id, 0xff, sizeof l->id);
-    for (uint32_t id = 0; t->merges_in_order && id < t->words.ids; id++)
+    for (uint32_t id = 0; id < t->words.ids; id++)
         if (t->words.length[id] != UINT32_MAX && read_token(t, id, &b))
-            l->id[whole_letters_point(b.first, b.count)] = merged(t, b.first, b.count);
+            l->id[whole_letters_point(b.first, b.count)] = merged(t, b.first, b.count, &last);
+    for (uint64_t i = 0; t->merge_count && i <= t->merge_mask; i++) {
+        const merge *m = &t->merges[i];
+        if (m->left == TOKENIZER_NONE) continue;
+        note_taken(t, m->left, m->rank);
+        note_taken(t, m->right, m->rank);
+    }
 }
