@@ -6,7 +6,11 @@
 #include "text/tokenizer/spans.h"
 #include "text/tokenizer/unicode.h"
 
-enum { FEW = 16, MOST = 32 /* characters that one becomes */ };
+enum {
+    FEW = 16,
+    MOST = 32,         /* characters that one becomes */
+    NO_LETTER = 0x11a7 /* stands before the Korean letters that end a syllable, and joins nothing */
+};
 
 /* Of a point: it is not the first that came of its character. */
 enum { FURTHER = 1 << 24, POINT = FURTHER - 1 };
@@ -136,12 +140,21 @@ static status add_point(pending *p, uint32_t point, const char *from) {
     return STATUS_OK;
 }
 
+/* A Korean syllable that nothing behind it joins: taken apart and put together it is what it was. The letters
+ * that may join begin with the byte 0xe1. */
+static bool is_whole_syllable(span text, uint32_t at, uint32_t point) {
+    if (point < 0xac00 || point > 0xd7a3) return false;
+    return at + 3 == text.bytes || (unsigned char)text.data[at + 3] != 0xe1;
+}
+
 /* Where the row of characters ends that are beyond ASCII and stay as they are. */
-static uint32_t same_until(span text, uint32_t at, unicode_stretch *near) {
+static uint32_t same_until(span text, uint32_t at, bool composes, unicode_stretch *near) {
     size_t length;
     while (at < text.bytes && (unsigned char)text.data[at] >= 0x80) {
         uint32_t point = unicode_read(text.data + at, &length);
-        if (!(unicode_near(near, point)->flags & UNICODE_NORMAL)) break;
+        bool same = (composes && is_whole_syllable(text, at, point)) ||
+                    unicode_near(near, point)->flags & UNICODE_NORMAL;
+        if (!same) break;
         at += (uint32_t)length;
     }
     return at;
@@ -155,7 +168,7 @@ status normal_forms_add(tokenizer_work *w, int form, span text, buffer *out) {
     for (uint32_t at = 0, end = 0, ascii; at < text.bytes; at = end) {
         ascii = at;
         while (ascii < text.bytes && (unsigned char)text.data[ascii] < 0x80) ascii++;
-        end = same_until(text, ascii, &near);
+        end = same_until(text, ascii, form & NORMAL_COMPOSE, &near);
         if (end > ascii || end == text.bytes) {
             TRY(flush(&p));
             TRY(add_same(&p, text.data + at, end - at));
@@ -165,7 +178,9 @@ status normal_forms_add(tokenizer_work *w, int form, span text, buffer *out) {
             TRY(add_point(&p, (unsigned char)text.data[ascii - 1], text.data + ascii - 1));
         } else {
             size_t length;
-            TRY(add_point(&p, unicode_read(text.data + at, &length), text.data + at));
+            uint32_t point = unicode_read(text.data + at, &length);
+            if (point == NO_LETTER) TRY(flush(&p)); /* utf8proc would drop it behind a syllable */
+            TRY(add_point(&p, point, text.data + at));
             end = at + (uint32_t)length;
         }
     }
