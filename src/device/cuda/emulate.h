@@ -124,7 +124,6 @@ T __shfl_up_sync(unsigned lanes, T value, unsigned by, EMULATE_SITE) {
 inline int atomicMax(int *at, int value) {
     int before = __atomic_load_n(at, __ATOMIC_RELAXED);
     while (before < value &&
-           !__atomic_compare_exchange_n(at, &before, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-    }
+           !__atomic_compare_exchange_n(at, &before, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
     return before;
 }

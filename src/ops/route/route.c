@@ -47,12 +47,15 @@ static op_cost cost(const graph *g, const node *n) {
 
 static const op_input inputs[] = { { "logits", DTYPE_MASK_FLOAT, 1, 4, false } };
 
-static const route_attributes two = { .chosen = 2, .normalised = 1 }, four = { .chosen = 4 };
+static const route_attributes two = { .chosen = 2, .normalised = 1 }, four = { .chosen = 4 },
+                              forty = { .chosen = 40, .normalised = 1 };
 
 static const op_case cases[] = {
     { "two of eight", { { DTYPE_F32, { { 2, 33, 8 }, 3 }, -3, 3 } }, &two, 0, false },
     { "four of sixty, not normalised", { { DTYPE_F32, { { 40, 60 }, 2 }, -3, 3 } }, &four, 0, false },
     { "all", { { DTYPE_F32, { { 7, 4 }, 2 }, -1, 1 } }, &four, 0, false },
+    { "four of many", { { DTYPE_F32, { { 150, 300 }, 2 }, -3, 3 } }, &four, 0, true },
+    { "forty of many", { { DTYPE_F32, { { 9, 70 }, 2 }, -3, 3 } }, &forty, 0, true },
     { 0 }
 };
 
@@ -97,6 +100,14 @@ static const op_case backward_cases[] = { { "two of eight",
                                               { DTYPE_I32, { { 8 }, 1 }, 0, 66 },
                                               { DTYPE_F32, { { 33, 2 }, 2 }, -1, 1 } },
                                             &two,
+                                            0,
+                                            true },
+                                          { "forty of many",
+                                            { { DTYPE_F32, { { 9, 70 }, 2 }, -3, 3 },
+                                              { DTYPE_I32, { { 9, 40 }, 2 }, 0, 360 },
+                                              { DTYPE_I32, { { 70 }, 1 }, 0, 360 },
+                                              { DTYPE_F32, { { 9, 40 }, 2 }, -1, 1 } },
+                                            &forty,
                                             0,
                                             true },
                                           { 0 } };
