@@ -14,6 +14,8 @@
 #include "base/threads.h"
 #include "harness_memory.h"
 #include "ops/add_positions/add_positions.h"
+#include "ops/class_token/class_token.h"
+#include "ops/column_scale/column_scale.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/dropout/dropout.h"
 #include "ops/embedding/embedding.h"
@@ -92,6 +94,19 @@ static const cut_case cut_cases[] = {
         { F, { { 10, 33 }, 2 }, CHAIN, -1, 1 } },
       { { { { 10, 33 }, 2 }, CHAIN, 2 } },
       &(add_positions_backward_attributes){ .rows = 10 },
+      { 1, 4, 9 } },
+    { &op_column_scale_backward,
+      { { F, { { 700, 33 }, 2 }, ROWS, -1, 1 },
+        { F, { { 33 }, 1 }, WHOLE, -1, 1 },
+        { F, { { 700, 33 }, 2 }, ROWS, -1, 1 },
+        { F, { { 33 }, 1 }, CHAIN, -1, 1 } },
+      { { { { 33 }, 1 }, CHAIN, 3 }, { { { 700, 33 }, 2 }, ROWS, 0 } },
+      NULL,
+      { 256, 512, 700 } },
+    { &op_class_token_backward,
+      { { F, { { 9, 7, 33 }, 3 }, ROWS, -1, 1 }, { F, { { 33 }, 1 }, CHAIN, -1, 1 } },
+      { { { { 33 }, 1 }, CHAIN, 1 }, { { { 9, 6, 33 }, 3 }, ROWS, 0 } },
+      NULL,
       { 1, 4, 9 } },
     { &op_add_positions_backward, /* one row for all */
       { { F, { { 9, 7, 33 }, 3 }, ROWS, -1, 1 },

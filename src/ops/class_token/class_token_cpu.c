@@ -11,12 +11,16 @@ static void class_token_reference(const op_call *c) {
     }
 }
 
+/* Sums are in f32 but where the gradient is f64: sample after sample, so that a batch may be cut anywhere. */
 static void class_token_backward_reference(const op_call *c) {
     const op_arg *dy = op_in(c, 0), *before = op_in(c, 1);
     int64_t samples = dy->shape.dim[0], width = dy->shape.dim[2], sample = dy->shape.dim[1] * width;
     for (int64_t i = 0; i < width; i++) {
         double sum = before->data ? reference_get(before, i) : 0;
-        for (int64_t b = 0; b < samples; b++) sum += reference_get(dy, b * sample + i);
+        for (int64_t b = 0; b < samples; b++) {
+            sum += reference_get(dy, b * sample + i);
+            if (c->out[0].dtype != DTYPE_F64) sum = (double)(float)sum;
+        }
         reference_set(&c->out[0], i, sum);
     }
     for (int64_t i = 0, n = shape_elements(&c->out[1].shape); i < n; i++)

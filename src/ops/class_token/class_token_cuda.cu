@@ -22,14 +22,14 @@ static void run(const op_call *c) {
     cuda_each(shape_elements(&c->out[0].shape), f);
 }
 
-/* Samples one after the other, in double and rounded once, as on the CPU. */
+/* Samples one after the other, in f32, as on the CPU. */
 struct class_token_sums {
     cuda_span dy, before, dtoken; /* before.data may be NULL */
     int64_t samples, sample;      /* elements of one, of dy */
     __device__ __forceinline__ void operator()(int64_t i) const {
-        double sum = before.data ? (double)before.get(i) : 0;
-        for (int64_t b = 0; b < samples; b++) sum += (double)dy.get(b * sample + i);
-        dtoken.set(i, (float)sum);
+        float sum = before.data ? before.get(i) : 0;
+        for (int64_t b = 0; b < samples; b++) sum += dy.get(b * sample + i);
+        dtoken.set(i, sum);
     }
 };
 

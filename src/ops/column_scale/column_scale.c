@@ -73,6 +73,14 @@ static const op_alias backward_aliases[] = { { .out = 0, .in = 3, .must = true }
 static const op_case backward_cases[] = {
     { "plain", { VALUES, COLUMNS, VALUES }, NULL, 0, true },
     { "accumulator", { VALUES, COLUMNS, VALUES, COLUMNS }, NULL, 0, true },
+    { "many rows",
+      { { DTYPE_F32, { { 7, 100, 67 }, 3 }, -1, 1 },
+        { DTYPE_F32, { { 67 }, 1 }, -1, 1 },
+        { DTYPE_F32, { { 7, 100, 67 }, 3 }, -1, 1 },
+        { DTYPE_F32, { { 67 }, 1 }, -1, 1 } },
+      NULL,
+      0,
+      true },
     { 0 }
 };
 

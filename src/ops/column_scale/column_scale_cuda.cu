@@ -1,4 +1,4 @@
-/* Products in f32; the factors' gradient adds rows in tiles, as those of norms do. */
+/* Twins of column_scale_cpu.c's fast kernels. */
 #include "ops/cuda_tiles.h"
 
 extern "C" {

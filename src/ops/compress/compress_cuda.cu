@@ -30,7 +30,7 @@ static void run(const op_call *c) {
     cuda_rows(shape_rows(x) * f.in_row, f);
 }
 
-struct decompress_one {
+struct compress_widen_one {
     const int8_t *codes;
     const float *scales;
     cuda_span y;
@@ -43,8 +43,8 @@ struct decompress_one {
 
 static void run_back(const op_call *c) {
     const shape *y = &c->out[0].shape;
-    decompress_one f = { (const int8_t *)c->in[0].data, (const float *)c->in[1].data, cuda_out(c, 0),
-                         shape_last(y), blocks_in_row(y) };
+    compress_widen_one f = { (const int8_t *)c->in[0].data, (const float *)c->in[1].data, cuda_out(c, 0),
+                             shape_last(y), blocks_in_row(y) };
     cuda_each(shape_elements(y), f);
 }
 

@@ -10,7 +10,7 @@ extern "C" {
 GPU_INLINE int64_t gated_halves_at(int64_t i, int64_t width) { return i + cuda_split(i, width).row * width; }
 
 template <gated_function FUNCTION>
-struct halves_product {
+struct gated_halves_product {
     cuda_span x, y;
     int64_t width;
     __device__ __forceinline__ void operator()(int64_t i) const {
@@ -21,7 +21,7 @@ struct halves_product {
 
 /* dx may live in x: a thread has both sides of its pair, and reads before it writes. */
 template <gated_function FUNCTION>
-struct halves_slopes {
+struct gated_halves_slopes {
     cuda_span x, dy, dx;
     int64_t width;
     __device__ __forceinline__ void operator()(int64_t i) const {
@@ -40,14 +40,14 @@ static gated_function function_of(const op_call *c) {
 template <gated_function FUNCTION>
 static void products(const op_call *c) {
     const shape *y = &c->out[0].shape;
-    halves_product<FUNCTION> f = { cuda_in(c, 0), cuda_out(c, 0), shape_last(y) };
+    gated_halves_product<FUNCTION> f = { cuda_in(c, 0), cuda_out(c, 0), shape_last(y) };
     cuda_each(shape_elements(y), f);
 }
 
 template <gated_function FUNCTION>
 static void slopes(const op_call *c) {
     const shape *dy = &c->in[1].shape;
-    halves_slopes<FUNCTION> f = { cuda_in(c, 0), cuda_in(c, 1), cuda_out(c, 0), shape_last(dy) };
+    gated_halves_slopes<FUNCTION> f = { cuda_in(c, 0), cuda_in(c, 1), cuda_out(c, 0), shape_last(dy) };
     cuda_each(shape_elements(dy), f);
 }
 
