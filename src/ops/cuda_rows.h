@@ -1,11 +1,11 @@
 /* Sums along rows in the CPU's order (ops/vector_math.h), so that the bits are the same on both devices: a
- * warp has a row, and a thread for each of VECTOR_LANES lanes. */
+ * warp has a row, and each thread four of the VECTOR_LANES lanes. */
 #pragma once
 
 #include "ops/cuda.h"
 #include "ops/vector_math.h"
 
-static_assert((int)VECTOR_LANES == (int)GPU_WARP, "a thread for each lane");
+static_assert((int)VECTOR_LANES == 4 * (int)GPU_WARP, "a thread for every four lanes");
 
 GPU_INLINE int cuda_lane() { return (int)threadIdx.x % GPU_WARP; }
 
@@ -27,11 +27,12 @@ GPU_INLINE float cuda_warp_largest(float x) {
  * may be written then. */
 template <class F>
 GPU_INLINE float cuda_row_sum(int64_t n, const F &f) {
-    float sum = 0, rest = 0;
-    int64_t whole = n - n % GPU_WARP;
-    for (int64_t i = cuda_lane(); i < whole; i += GPU_WARP) sum += f(i);
-    for (int64_t i = whole; i < n; i++) rest += f(i);
-    return cuda_warp_sum(sum) + rest;
+    float own[4] = { 0, 0, 0, 0 };
+    for (int64_t i = 4 * cuda_lane(); i < n; i += VECTOR_LANES)
+        for (int k = 0; k < 4; k++)
+            if (i + k < n) own[k] += f(i + k);
+    for (int k = 0; k < 4; k++) own[k] = cuda_warp_sum(own[k]);
+    return (own[0] + own[2]) + (own[1] + own[3]);
 }
 
 enum { CUDA_ROWS = GPU_BLOCK / GPU_WARP }; /* of a block */

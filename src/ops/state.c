@@ -140,14 +140,14 @@ static void load(const op_call *c, const op_state *s, int64_t first, int64_t n, 
 }
 
 VECTOR_CLONES static float largest_of(const float *x, int64_t n) {
-    float lane[VECTOR_LANES] = { 0 }, largest = 0;
-    int64_t whole = n - n % VECTOR_LANES;
-    for (int64_t i = 0; i < whole; i += VECTOR_LANES)
-        for (int j = 0; j < VECTOR_LANES; j++) {
+    float lane[VECTOR_STEP] = { 0 }, largest = 0;
+    int64_t whole = n - n % VECTOR_STEP;
+    for (int64_t i = 0; i < whole; i += VECTOR_STEP)
+        for (int j = 0; j < VECTOR_STEP; j++) {
             float size = fabsf(x[i + j]);
             lane[j] = size > lane[j] ? size : lane[j];
         }
-    for (int j = 0; j < VECTOR_LANES; j++) largest = lane[j] > largest ? lane[j] : largest;
+    for (int j = 0; j < VECTOR_STEP; j++) largest = lane[j] > largest ? lane[j] : largest;
     for (int64_t i = whole; i < n; i++) largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
     return largest;
 }

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/vector.h"
 
@@ -74,15 +75,62 @@ enum { VECTOR_LINE = 16 };
 VECTOR_INLINE void vector_fetch(const float *x) { __builtin_prefetch(x); }
 #endif
 
-/* Sums in a fixed order that the compiler vectorises: element i goes to lane i % VECTOR_LANES as long as all
- * lanes have one, what is left over is summed on its own, and the lanes are added as a tree. Write the inner
- * loop over the lanes plainly: for (j = 0; j < VECTOR_LANES; j++) lane[j] += f(x[i + j]). */
-enum { VECTOR_LANES = 32 };
+/* So many elements at a time let the compiler use the widest vectors, where no order shows. */
+enum { VECTOR_STEP = 32 };
 
-VECTOR_INLINE float vector_lanes_sum(const float lane[VECTOR_LANES], float rest) {
+/* Sums of a row have one order, on every kind of device: element i goes to lane i % VECTOR_LANES, and the
+ * lanes are added as a tree, l and l + 64, then l and l + 32, and so on to l and l + 1. A row that ends
+ * amidst the lanes is a row with zeros behind it. A thread of a GPU has four neighbours, 4t .. 4t+3 of every
+ * 128, for it reads sixteen bytes at a time: the tree goes over the 32 threads first and then over the four.
+ */
+enum { VECTOR_LANES = 128 };
+
+/* Sixteen at a time, which compilers do with plain stores: for all at once they take an instruction that is
+ * slow to begin. */
+VECTOR_INLINE void vector_lanes_clear(float lane[VECTOR_LANES]) {
+    enum { SOME = VECTOR_LANES / 8 };
+    memset(lane, 0, SOME * sizeof *lane), memset(lane + SOME, 0, SOME * sizeof *lane);
+    memset(lane + 2 * SOME, 0, SOME * sizeof *lane), memset(lane + 3 * SOME, 0, SOME * sizeof *lane);
+    memset(lane + 4 * SOME, 0, SOME * sizeof *lane), memset(lane + 5 * SOME, 0, SOME * sizeof *lane);
+    memset(lane + 6 * SOME, 0, SOME * sizeof *lane), memset(lane + 7 * SOME, 0, SOME * sizeof *lane);
+}
+
+/* Runs a statement for each element i + j, j its lane, of a row of n: VECTOR_OVER_LANES(n, i, j, ahead,
+ * lane[j] += x[i + j];). `ahead` is run before every VECTOR_STEP elements, of which i + j is the first, to
+ * ask for memory. Where the row ends its elements come a step at a time as well, so that few are left for a
+ * loop without vectors. */
+#define VECTOR_OVER_LANES(n, i, j, ahead, ...)                                                               \
+    do {                                                                                                     \
+        int64_t i = 0;                                                                                       \
+        int j##_end = 0;                                                                                     \
+        for (; i + VECTOR_LANES <= (n); i += VECTOR_LANES) {                                                 \
+            for (int j = 0; j < VECTOR_LANES; j += VECTOR_STEP) {                                            \
+                ahead;                                                                                       \
+            }                                                                                                \
+            for (int j = 0; j < VECTOR_LANES; j++) {                                                         \
+                __VA_ARGS__                                                                                  \
+            }                                                                                                \
+        }                                                                                                    \
+        for (; i + j##_end + VECTOR_STEP <= (n); j##_end += VECTOR_STEP) {                                   \
+            for (int j = j##_end; j == j##_end; j++) {                                                       \
+                ahead;                                                                                       \
+            }                                                                                                \
+            for (int j##_in = 0; j##_in < VECTOR_STEP; j##_in++) {                                           \
+                const int j = j##_end + j##_in;                                                              \
+                __VA_ARGS__                                                                                  \
+            }                                                                                                \
+        }                                                                                                    \
+        for (int j = j##_end; i + j < (n); j++) {                                                            \
+            __VA_ARGS__                                                                                      \
+        }                                                                                                    \
+    } while (0)
+
+VECTOR_INLINE float vector_lanes_sum(const float lane[VECTOR_LANES]) {
     float part[VECTOR_LANES / 2];
-    for (int j = 0; j < VECTOR_LANES / 2; j++) part[j] = lane[j] + lane[j + VECTOR_LANES / 2];
-    for (int step = VECTOR_LANES / 4; step > 0; step /= 2)
-        for (int j = 0; j < step; j++) part[j] += part[j + step];
-    return part[0] + rest;
+    for (int l = 0; l < 64; l++) part[l] = lane[l] + lane[l + 64];
+    for (int l = 0; l < 32; l++) part[l] += part[l + 32];
+    for (int l = 0; l < 16; l++) part[l] += part[l + 16];
+    for (int l = 0; l < 8; l++) part[l] += part[l + 8];
+    for (int l = 0; l < 4; l++) part[l] += part[l + 4];
+    return (part[0] + part[2]) + (part[1] + part[3]);
 }

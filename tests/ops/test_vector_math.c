@@ -87,6 +87,32 @@ static void silu(void **state) {
     }
 }
 
+/* A row of n as another device adds it: 32 threads with four neighbours each, which go over the threads by
+ * halves and then over the four. */
+static float sum_by_threads(const float *x, int n) {
+    float own[32][4] = { { 0 } };
+    for (int i = 0; i < n; i++) own[i % 128 / 4][i % 4] += x[i];
+    for (int away = 16; away; away /= 2)
+        for (int t = 0; t < away; t++)
+            for (int k = 0; k < 4; k++) own[t][k] += own[t + away][k];
+    return (own[0][0] + own[0][2]) + (own[0][1] + own[0][3]);
+}
+
+VECTOR_CLONES static float sum_in_lanes(const float *x, int64_t n) {
+    float lane[VECTOR_LANES];
+    vector_lanes_clear(lane);
+    VECTOR_OVER_LANES(n, i, j, (void)0, lane[j] += x[i + j];);
+    return vector_lanes_sum(lane);
+}
+
+static void order_of_sums(void **state) {
+    (void)state;
+    float x[1100];
+    for (int i = 0; i < 1100; i++) x[i] = sinf((float)i * 1.7f) * (float)(1 << i % 13);
+    for (int n = 1; n <= 1100; n++)
+        if (half_bits(sum_in_lanes(x, n)) != half_bits(sum_by_threads(x, n))) fail_msg("a row of %d", n);
+}
+
 /* ---- the same bits from every compiler and for every instruction set ---- */
 
 enum { FORMULAS = 14, POINTS = 4096 };
@@ -147,6 +173,7 @@ int main(void) {
                                         cmocka_unit_test(hyperbolic_tangent_and_sigmoid),
                                         cmocka_unit_test(gelu),
                                         cmocka_unit_test(silu),
-                                        cmocka_unit_test(bits) };
+                                        cmocka_unit_test(bits),
+                                        cmocka_unit_test(order_of_sums) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

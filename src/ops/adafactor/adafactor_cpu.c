@@ -120,24 +120,16 @@ static int64_t pieces_of(const op_call *c, int64_t *piece) {
 /* Squares of rows first .. last-1: each row's mean at once, the columns' sums into `sums`. */
 VECTOR_CLONES static void add_squares_of(const op_call *c, int64_t first, int64_t last, float *sums) {
     factors f = factors_of(c);
-    int64_t width = f.width, whole = width - width % VECTOR_LANES;
+    int64_t width = f.width;
     const float *rows = c->in[2].data;
     float *rows_out = c->out[1].data, scale = (float)f.step.scale;
     for (int64_t i = first; i < last; i++) {
         const float *g = (const float *)c->in[1].data + i * width;
-        float lane[VECTOR_LANES] = { 0 }, rest = 0;
-        for (int64_t j = 0; j < whole; j += VECTOR_LANES)
-            for (int k = 0; k < VECTOR_LANES; k++) {
-                float d = scale * g[j + k];
-                lane[k] += d * d;
-                sums[j + k] += d * d;
-            }
-        for (int64_t j = whole; j < width; j++) {
-            float d = scale * g[j];
-            rest += d * d;
-            sums[j] += d * d;
-        }
-        double mean = (double)vector_lanes_sum(lane, rest) / (double)width + f.step.eps;
+        float lane[VECTOR_LANES];
+        vector_lanes_clear(lane);
+        VECTOR_OVER_LANES(width, j, k, (void)0, float d = scale * g[j + k]; lane[k] += d * d;
+                          sums[j + k] += d * d;);
+        double mean = (double)vector_lanes_sum(lane) / (double)width + f.step.eps;
         rows_out[i] = (float)adafactor_mean(&f.step, (double)rows[i], mean);
     }
 }
@@ -155,22 +147,15 @@ VECTOR_INLINE float row_scale(const sweep *s, int64_t i) {
 VECTOR_CLONES static void measure_rows(void *context, int64_t tile, int thread) {
     (void)thread;
     const sweep *s = context;
-    int64_t width = s->f.width, whole = width - width % VECTOR_LANES, end = (tile + 1) * s->piece;
+    int64_t width = s->f.width, end = (tile + 1) * s->piece;
     const float *columns = s->columns;
     double sum = 0;
     for (int64_t i = tile * s->piece; i < end && i < s->f.rows; i++) {
         const float *g = (const float *)s->call->in[1].data + i * width;
-        float lane[VECTOR_LANES] = { 0 }, rest = 0, row = row_scale(s, i);
-        for (int64_t j = 0; j < whole; j += VECTOR_LANES)
-            for (int k = 0; k < VECTOR_LANES; k++) {
-                float u = row * g[j + k] * columns[j + k];
-                lane[k] += u * u;
-            }
-        for (int64_t j = whole; j < width; j++) {
-            float u = row * g[j] * columns[j];
-            rest += u * u;
-        }
-        sum += (double)vector_lanes_sum(lane, rest);
+        float lane[VECTOR_LANES], row = row_scale(s, i);
+        vector_lanes_clear(lane);
+        VECTOR_OVER_LANES(width, j, k, (void)0, float u = row * g[j + k] * columns[j + k]; lane[k] += u * u;);
+        sum += (double)vector_lanes_sum(lane);
     }
     s->sums[tile] = sum;
 }

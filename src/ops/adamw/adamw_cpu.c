@@ -80,11 +80,11 @@ enum { AHEAD = 512 }; /* floats: so many arrays at once are more than the proces
 VECTOR_CLONES static void adamw_piece(const op_call *c, int64_t first, int64_t last) {
     adamw_step s = step_of(c);
     int64_t i = first;
-    for (; i + VECTOR_LANES <= last; i += VECTOR_LANES) {
+    for (; i + VECTOR_STEP <= last; i += VECTOR_STEP) {
         for (int k = 0; k < 4; k++)
-            for (int j = 0; j < VECTOR_LANES; j += VECTOR_LINE)
+            for (int j = 0; j < VECTOR_STEP; j += VECTOR_LINE)
                 vector_fetch((const float *)c->in[k].data + i + j + AHEAD);
-        update_range(&s, c, i, VECTOR_LANES);
+        update_range(&s, c, i, VECTOR_STEP);
     }
     update_range(&s, c, i, last - i);
 }

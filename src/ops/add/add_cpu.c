@@ -11,13 +11,13 @@ enum { AHEAD = 512 }; /* floats: two operands at once are more than the processo
 
 VECTOR_INLINE void add_range(const float *a, const float *b, float *y, int64_t n) {
     int64_t i = 0;
-    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
-        for (int j = 0; j < VECTOR_LANES; j += VECTOR_LINE) {
+    for (; i + VECTOR_STEP <= n; i += VECTOR_STEP) {
+        for (int j = 0; j < VECTOR_STEP; j += VECTOR_LINE) {
             vector_fetch(a + i + j + AHEAD);
             vector_fetch(b + i + j + AHEAD);
         }
 #pragma GCC ivdep
-        for (int j = 0; j < VECTOR_LANES; j++) y[i + j] = a[i + j] + b[i + j];
+        for (int j = 0; j < VECTOR_STEP; j++) y[i + j] = a[i + j] + b[i + j];
     }
 #pragma GCC ivdep
     for (; i < n; i++) y[i] = a[i] + b[i];

@@ -7,6 +7,7 @@
 #include "ops/attention/attention_reference.h"
 #include "ops/reference.h"
 #include "ops/softmax/softmax.h"
+#include "ops/wide_math.h"
 
 enum { TILE = ATTENTION_TILE };
 
@@ -28,7 +29,7 @@ static void attention_reference(const op_call *c) {
                 for (int64_t s = 0; s < v.n.keys; s++) {
                     bool sees = attention_sight_sees(&v.sight, b, t, s);
                     double score = sees ? attention_reference_score(&v, b, h, t, s) : 0;
-                    reference_set(&c->out[1], at + s, sees ? exp(score - row.top) / row.sum : 0);
+                    reference_set(&c->out[1], at + s, sees ? wide_exp(score - row.top) / row.sum : 0);
                 }
                 attention_reference_mix(&v, (int64_t[]){ b, h, t }, row, c->scratch, &y);
             }

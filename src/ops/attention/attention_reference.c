@@ -1,6 +1,7 @@
 #include "ops/attention/attention_reference.h"
 
 #include "ops/reference.h"
+#include "ops/wide_math.h"
 
 static double inner(const attention_view *v, const attention_place *a, int64_t at_a, const attention_place *b,
                     int64_t at_b) {
@@ -29,7 +30,7 @@ attention_reference_row attention_reference_softmax(const attention_view *v, int
             row.top = fmax(row.top, attention_reference_score(v, b, h, t, s));
     for (int64_t s = 0; s < v->n.keys; s++)
         if (attention_sight_sees(&v->sight, b, t, s))
-            row.sum += exp(attention_reference_score(v, b, h, t, s) - row.top);
+            row.sum += wide_exp(attention_reference_score(v, b, h, t, s) - row.top);
     return row;
 }
 
@@ -39,7 +40,7 @@ void attention_reference_mix(const attention_view *v, const int64_t bht[3], atte
     for (int64_t d = 0; d < size; d++) sum[d] = 0;
     for (int64_t s = 0; s < v->n.keys; s++) {
         if (!attention_sight_sees(&v->sight, b, t, s)) continue;
-        double weight = exp(attention_reference_score(v, b, h, t, s) - row.top) / row.sum *
+        double weight = wide_exp(attention_reference_score(v, b, h, t, s) - row.top) / row.sum *
                         attention_view_keeps(v, b, h, t, s);
         int64_t at = attention_element(v, &v->v, b * v->n.keys + s, shared_head(v, h));
         for (int64_t d = 0; d < size; d++) sum[d] += weight * reference_get(v->v.arg, at + d);
@@ -65,7 +66,7 @@ static probability probability_of(const attention_reference_gradient *r, int64_t
     int64_t row = (b * v->n.heads + h) * v->n.queries + t;
     probability p = { .keep = attention_view_keeps(v, b, h, t, s) };
     p.value = r->probs ? reference_get(r->probs, row * v->n.keys + s)
-                       : exp(attention_reference_score(v, b, h, t, s) - reference_get(r->lse, row));
+                       : wide_exp(attention_reference_score(v, b, h, t, s) - reference_get(r->lse, row));
     p.slope = p.keep * inner(v, &r->dy, attention_element(v, &r->dy, b * v->n.queries + t, h), &v->v,
                              attention_element(v, &v->v, b * v->n.keys + s, shared_head(v, h)));
     double capped = v->cap > 0 ? attention_reference_score(v, b, h, t, s) / (double)v->cap : 0;

@@ -8,6 +8,7 @@
 #include "ops/attention_flash/attention_flash.h"
 #include "ops/attention_flash/attention_flash_math.h"
 #include "ops/reference.h"
+#include "ops/vector_math.h"
 
 enum { TILE = ATTENTION_TILE };
 
@@ -26,7 +27,7 @@ static void attention_flash_reference(const op_call *c) {
             for (int64_t t = 0; t < v.n.queries; t++) {
                 attention_reference_row row = attention_reference_softmax(&v, b, h, t);
                 int64_t at = (b * v.n.heads + h) * v.n.queries + t;
-                reference_set(&c->out[1], at, row.sum > 0 ? row.top + log(row.sum) : 0);
+                reference_set(&c->out[1], at, row.sum > 0 ? row.top + wide_log(row.sum) : 0);
                 attention_reference_mix(&v, (int64_t[]){ b, h, t }, row, c->scratch, &y);
             }
 }

@@ -32,25 +32,19 @@ static void layernorm_reference(const op_call *c) {
 }
 
 VECTOR_INLINE float row_mean(const float *x, int64_t n) {
-    float lane[VECTOR_LANES] = { 0 }, rest = 0;
-    int64_t i = 0;
-    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
-        vector_fetch(x + n + i); /* half of the next row */
-        for (int j = 0; j < VECTOR_LANES; j++) lane[j] += x[i + j];
-    }
-    for (; i < n; i++) rest += x[i];
-    return vector_lanes_sum(lane, rest) / (float)n;
+    float lane[VECTOR_LANES];
+    vector_lanes_clear(lane);
+    VECTOR_OVER_LANES(n, i, j, vector_fetch(x + n + i + j), lane[j] += x[i + j];); /* half of the next row */
+    return vector_lanes_sum(lane) / (float)n;
 }
 
 VECTOR_INLINE float row_variance(const float *x, int64_t n, float mean) {
-    float lane[VECTOR_LANES] = { 0 }, rest = 0;
-    int64_t i = 0;
-    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
-        vector_fetch(x + n + i + VECTOR_LINE); /* the other half */
-        for (int j = 0; j < VECTOR_LANES; j++) lane[j] += (x[i + j] - mean) * (x[i + j] - mean);
-    }
-    for (; i < n; i++) rest += (x[i] - mean) * (x[i] - mean);
-    return vector_lanes_sum(lane, rest) / (float)n;
+    float lane[VECTOR_LANES];
+    vector_lanes_clear(lane);
+    VECTOR_OVER_LANES(n, i, j, vector_fetch(x + n + i + j + VECTOR_LINE), /* the other half */
+                      float d = x[i + j] - mean;
+                      lane[j] += d * d;);
+    return vector_lanes_sum(lane) / (float)n;
 }
 
 /* What is the same for a row. */
@@ -178,24 +172,14 @@ typedef struct {
 /* average(u) and average(u n). */
 VECTOR_INLINE void row_averages(const float *x, const float *dy, const float *gamma, int64_t n, row_moments m,
                                 float average[2]) {
-    float lane_u[VECTOR_LANES] = { 0 }, lane_un[VECTOR_LANES] = { 0 }, rest_u = 0, rest_un = 0;
-    int64_t i = 0;
-    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
-        vector_fetch(x + 2 * n + i); /* half of the next pair */
-        vector_fetch(dy + 2 * n + i);
-        for (int j = 0; j < VECTOR_LANES; j++) {
-            float u = dy[i + j] * gamma[i + j];
-            lane_u[j] += u;
-            lane_un[j] += u * ((x[i + j] - m.mean) * m.rstd);
-        }
-    }
-    for (; i < n; i++) {
-        float u = dy[i] * gamma[i];
-        rest_u += u;
-        rest_un += u * ((x[i] - m.mean) * m.rstd);
-    }
-    average[0] = vector_lanes_sum(lane_u, rest_u) / (float)n;
-    average[1] = vector_lanes_sum(lane_un, rest_un) / (float)n;
+    float lane_u[VECTOR_LANES], lane_un[VECTOR_LANES];
+    vector_lanes_clear(lane_u), vector_lanes_clear(lane_un);
+    VECTOR_OVER_LANES(
+        n, i, j, (vector_fetch(x + 2 * n + i + j), vector_fetch(dy + 2 * n + i + j)), /* of the next pair */
+        float u = dy[i + j] * gamma[i + j];
+        lane_u[j] += u; lane_un[j] += u * ((x[i + j] - m.mean) * m.rstd););
+    average[0] = vector_lanes_sum(lane_u) / (float)n;
+    average[1] = vector_lanes_sum(lane_un) / (float)n;
 }
 
 /* Two rows and all that is the same for every element of one. `dx` may be x, dy or `before`. */
@@ -216,7 +200,7 @@ VECTOR_INLINE float slope_of(row_scalars s, float d, float gamma, float normal) 
     return s.rstd * (d * gamma - s.u - normal * s.un);
 }
 
-/* VECTOR_LANES or fewer elements, `n`, from j: the sums of parameters take the rows one after the other.
+/* VECTOR_STEP or fewer elements, `n`, from j: the sums of parameters take the rows one after the other.
  * Their part of dx goes to `dx`. */
 VECTOR_INLINE void pair_range(const row_pair *g, const int rows, const bool adds, int64_t j, const int n,
                               float *const dx[2]) {
@@ -248,13 +232,13 @@ VECTOR_INLINE void pair_range(const row_pair *g, const int rows, const bool adds
 VECTOR_INLINE void pair_columns(const row_pair *g, const int rows, const bool adds, int64_t first,
                                 int64_t last, float *const dx[2]) {
     int64_t i = first;
-    for (; i + VECTOR_LANES <= last; i += VECTOR_LANES) {
+    for (; i + VECTOR_STEP <= last; i += VECTOR_STEP) {
         for (int r = 0; r < rows; r++) { /* the other half */
             vector_fetch(g->x[r] + rows * g->width + i + VECTOR_LINE);
             vector_fetch(g->dy[r] + rows * g->width + i + VECTOR_LINE);
         }
         float *const to[2] = { dx[0] + (i - first), dx[1] + (i - first) };
-        pair_range(g, rows, adds, i, VECTOR_LANES, to);
+        pair_range(g, rows, adds, i, VECTOR_STEP, to);
     }
     for (; i < last; i++) {
         float *const to[2] = { dx[0] + (i - first), dx[1] + (i - first) };

@@ -24,12 +24,10 @@ static void rmsnorm_reference(const op_call *c) {
 }
 
 VECTOR_INLINE float row_mean_square(const float *x, int64_t n) {
-    float lane[VECTOR_LANES] = { 0 }, rest = 0;
-    int64_t i = 0;
-    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES)
-        for (int j = 0; j < VECTOR_LANES; j++) lane[j] += x[i + j] * x[i + j];
-    for (; i < n; i++) rest += x[i] * x[i];
-    return vector_lanes_sum(lane, rest) / (float)n;
+    float lane[VECTOR_LANES];
+    vector_lanes_clear(lane);
+    VECTOR_OVER_LANES(n, i, j, (void)0, lane[j] += x[i + j] * x[i + j];);
+    return vector_lanes_sum(lane) / (float)n;
 }
 
 VECTOR_CLONES static void rmsnorm_rows(const op_call *c, int64_t first, int64_t last) {
@@ -115,13 +113,10 @@ static void rmsnorm_backward_reference(const op_call *c) {
 /* average(u n) */
 VECTOR_INLINE float row_average(const float *x, const float *dy, const float *gamma, int64_t n, float rstd,
                                 float plus) {
-    float lane[VECTOR_LANES] = { 0 }, rest = 0;
-    int64_t i = 0;
-    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES)
-        for (int j = 0; j < VECTOR_LANES; j++)
-            lane[j] += dy[i + j] * (gamma[i + j] + plus) * (x[i + j] * rstd);
-    for (; i < n; i++) rest += dy[i] * (gamma[i] + plus) * (x[i] * rstd);
-    return vector_lanes_sum(lane, rest) / (float)n;
+    float lane[VECTOR_LANES];
+    vector_lanes_clear(lane);
+    VECTOR_OVER_LANES(n, i, j, (void)0, lane[j] += dy[i + j] * (gamma[i + j] + plus) * (x[i + j] * rstd););
+    return vector_lanes_sum(lane) / (float)n;
 }
 
 /* Everything of a row while it is in the cache; dx last, as it may take the place of x or dy. */

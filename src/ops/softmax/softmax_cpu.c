@@ -33,38 +33,26 @@ static void softmax_backward_reference(const op_call *c) {
 
 /* ---- vectors ---- */
 
-enum { LANES = 16 };
-
-VECTOR_INLINE float tree_sum(float *lanes) {
-    for (int width = LANES / 2; width; width /= 2)
-        for (int l = 0; l < width; l++) lanes[l] += lanes[l + width];
-    return lanes[0];
-}
-
 VECTOR_CLONES static float row_maximum(const float *x, int64_t n) {
-    float lanes[LANES];
+    enum { LANES = 16 };
+    float lane[LANES];
     int64_t i = 0;
-    for (int l = 0; l < LANES; l++) lanes[l] = -INFINITY;
+    for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
     for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++) lanes[l] = x[i + l] > lanes[l] ? x[i + l] : lanes[l];
-    for (int l = 0; i + l < n; l++) lanes[l] = x[i + l] > lanes[l] ? x[i + l] : lanes[l];
-    for (int l = 1; l < LANES; l++) lanes[0] = lanes[l] > lanes[0] ? lanes[l] : lanes[0];
-    return lanes[0];
+        for (int l = 0; l < LANES; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (int l = 0; i + l < n; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (int l = 1; l < LANES; l++) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
+    return lane[0];
 }
 
+/* y may be x. */
 VECTOR_CLONES static float row_exponentials(const float *x, float *y, int64_t n, float top) {
-    float lanes[LANES] = { 0 };
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++) {
-            y[i + l] = vector_exp(x[i + l] - top);
-            lanes[l] += y[i + l];
-        }
-    for (int l = 0; i + l < n; l++) {
-        y[i + l] = vector_exp(x[i + l] - top);
-        lanes[l] += y[i + l];
-    }
-    return tree_sum(lanes);
+    float lane[VECTOR_LANES];
+    vector_lanes_clear(lane);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) y[i] = vector_exp(x[i] - top);
+    VECTOR_OVER_LANES(n, i, j, (void)0, lane[j] += y[i + j];);
+    return vector_lanes_sum(lane);
 }
 
 VECTOR_CLONES static void row_scale(float *y, int64_t n, float factor) {
@@ -81,12 +69,10 @@ void softmax_row_f32(const float *x, float *y, int64_t n) {
 }
 
 VECTOR_CLONES static float row_inner(const float *x, const float *y, int64_t n) {
-    float lanes[LANES] = { 0 };
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++) lanes[l] += x[i + l] * y[i + l];
-    for (int l = 0; i + l < n; l++) lanes[l] += x[i + l] * y[i + l];
-    return tree_sum(lanes);
+    float lane[VECTOR_LANES];
+    vector_lanes_clear(lane);
+    VECTOR_OVER_LANES(n, i, j, (void)0, lane[j] += x[i + j] * y[i + j];);
+    return vector_lanes_sum(lane);
 }
 
 VECTOR_CLONES static void row_slopes(const float *y, const float *dy, float *dx, int64_t n, float sum) {
