@@ -32,6 +32,7 @@ GPU_INLINE float cuda_row_sum(int64_t n, const F &f) {
         for (int k = 0; k < 4; k++)
             if (i + k < n) own[k] += f(i + k);
     for (int k = 0; k < 4; k++) own[k] = cuda_warp_sum(own[k]);
+    __syncwarp();
     return (own[0] + own[2]) + (own[1] + own[3]);
 }
 

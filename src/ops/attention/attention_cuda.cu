@@ -1,34 +1,17 @@
 /* Twin of attention_cpu.c's fast kernels: scores of a block of queries into the rows of probs, softmax there,
  * then times the values; every sum in their order. */
 #include "ops/attention/attention_gradient_cuda.h"
+#include "ops/cuda_rows.h"
 
-enum { ATTENTION_LANES = 16, ATTENTION_AT_ONCE = GPU_BLOCK / ATTENTION_LANES };
-
-GPU_INLINE float attention_lanes_sum(float x) {
-    for (int lanes = ATTENTION_LANES / 2; lanes; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
-    return x;
-}
-GPU_INLINE float attention_lanes_largest(float x) {
-    for (int lanes = ATTENTION_LANES / 2; lanes; lanes /= 2) {
-        float other = __shfl_xor_sync(0xffffffffu, x, lanes);
-        x = other > x ? other : x;
-    }
-    return x;
-}
-
-/* softmax_row_f32 over numbers [first, last) of a row and zeros elsewhere, by sixteen threads. */
+/* softmax_row_f32 over numbers [first, last) of a row and zeros elsewhere, by a warp. */
 GPU_INLINE void attention_softmax(float *row, int64_t first, int64_t last, int64_t keys) {
-    int lane = (int)threadIdx.x % ATTENTION_LANES;
-    float top = -INFINITY, sum = 0;
-    for (int64_t s = first + lane; s < last; s += ATTENTION_LANES) top = row[s] > top ? row[s] : top;
-    top = attention_lanes_largest(top);
-    for (int64_t s = first + lane; s < last; s += ATTENTION_LANES) {
-        row[s] = top == -INFINITY ? 0.0f : vector_exp(row[s] - top);
-        sum += row[s];
-    }
-    float share = 1.0f / attention_lanes_sum(sum);
-    for (int64_t s = lane; s < keys; s += ATTENTION_LANES)
-        row[s] = top == -INFINITY || s < first || s >= last ? 0.0f : row[s] * share;
+    float top = -INFINITY;
+    for (int64_t s = first + cuda_lane(); s < last; s += GPU_WARP) top = row[s] > top ? row[s] : top;
+    top = cuda_warp_largest(top);
+    float share =
+        1.0f / cuda_row_sum(last - first, [&](int64_t i) { return vector_exp(row[first + i] - top); });
+    for (int64_t s = cuda_lane(); s < keys; s += GPU_WARP)
+        row[s] = top == -INFINITY || s < first || s >= last ? 0.0f : vector_exp(row[s] - top) * share;
 }
 
 /* The tile's scores, minus infinity where a query does not see a key. `rows`: of its first query. */
@@ -55,7 +38,7 @@ __global__ void __launch_bounds__(GPU_BLOCK, 1) attention_probs_kernel(attention
     GPU_SHARED(float, loads);
     int part;
     attention_tile at = attention_queries_here(a, &part);
-    float *rows = probs + attention_row_of(a, at) * a.keys, *no_row = NULL;
+    float *rows = probs + attention_row_of(a, at) * a.keys;
     int64_t first = a.keys, last = a.keys;
     for (int64_t from = 0; attention_sight_next(&a.sight, &at, from); from = at.s + ATTENTION_TILE) {
         attention_pairs x;
@@ -66,11 +49,8 @@ __global__ void __launch_bounds__(GPU_BLOCK, 1) attention_probs_kernel(attention
         last = at.s + at.keys;
     }
     __syncthreads();
-    for (int t = (int)threadIdx.x / ATTENTION_LANES; t < ATTENTION_TILE; t += ATTENTION_AT_ONCE) {
-        bool is_one = t < at.queries; /* else its threads only take part in exchanges */
-        attention_softmax(is_one ? rows + t * a.keys : no_row, first, is_one ? last : first,
-                          is_one ? a.keys : 0);
-    }
+    for (int t = (int)threadIdx.x / GPU_WARP; t < at.queries; t += CUDA_ROWS)
+        attention_softmax(rows + t * a.keys, first, last, a.keys);
 }
 
 template <int TYPE, int HALVES>

@@ -8,7 +8,7 @@
 #include "ops/attention_flash/attention_flash.h"
 #include "ops/attention_flash/attention_flash_math.h"
 #include "ops/reference.h"
-#include "ops/vector_math.h"
+#include "ops/wide_math.h"
 
 enum { TILE = ATTENTION_TILE };
 

@@ -11,6 +11,5 @@ extern const op_kernel softmax_cuda[], softmax_backward_cuda[];
 
 tensor_id softmax_apply(graph *g, tensor_id x);
 
-/* One row of n numbers; y may be x. Its sums run over sixteen lanes, then a tree: one order on every machine.
- */
+/* One row of n numbers; y may be x. Its sum has the order of all row sums (ops/vector_math.h). */
 void softmax_row_f32(const float *x, float *y, int64_t n);
