@@ -206,20 +206,9 @@ GPU_INLINE void attention_clear(attention_sums<HALVES> &sum) {
             for (int j = 0; j < ATTENTION_EACH; j++) sum.of[h][i][j] = 0;
 }
 
-/* `columns`: of the thread that there are, so what follows them stays as it is. */
-template <int HALVES>
-GPU_INLINE void attention_add_row(attention_sums<HALVES> &sum, const float *x, const float *y, int columns) {
-#pragma unroll
-    for (int h = 0; h < HALVES; h++)
-#pragma unroll
-        for (int i = 0; i < ATTENTION_EACH; i++)
-#pragma unroll
-            for (int j = 0; j < ATTENTION_EACH; j++)
-                if (i < columns) sum.of[h][i][j] = fmaf(x[i], y[h * ATTENTION_TILE + j], sum.of[h][i][j]);
-}
-
-/* sum[column] += pairs[row][column] * rows[row], row after row. Pairs that were written before are seen, and
- * all threads have read what they need when it returns. */
+/* sum[column] += pairs[row][column] * rows[row], row after row, for all columns of threads that have one of
+ * them: what pairs hold beyond is 0 where the sums go on to other tiles. Pairs that were written before are
+ * seen, and all threads have read what they need when it returns. */
 template <int TYPE, int HALVES>
 GPU_INLINE void attention_add(attention_sums<HALVES> &sum, const float *pairs, int columns,
                               const attention_lines &rows, float *loads) {
@@ -235,13 +224,17 @@ GPU_INLINE void attention_add(attention_sums<HALVES> &sum, const float *pairs, i
         __syncthreads();
         int here = rows.count - row < ATTENTION_SOME ? rows.count - row : ATTENTION_SOME;
         if (k >= rows.size) here = 0;
-        const float *x = pairs + row * ATTENTION_LINE + r, *y = loads + k;
-        if (columns - r >= ATTENTION_EACH)
-            for (int q = 0; q < here; q++)
-                attention_add_row<HALVES>(sum, x + q * ATTENTION_LINE, y + q * WIDTH, ATTENTION_EACH);
-        else if (columns > r)
-            for (int q = 0; q < here; q++)
-                attention_add_row<HALVES>(sum, x + q * ATTENTION_LINE, y + q * WIDTH, columns - r);
+        if (r >= columns) here = 0;
+        for (int q = 0; q < here; q++) {
+            const float *x = pairs + (row + q) * ATTENTION_LINE + r, *y = loads + q * WIDTH + k;
+#pragma unroll
+            for (int h = 0; h < HALVES; h++)
+#pragma unroll
+                for (int i = 0; i < ATTENTION_EACH; i++)
+#pragma unroll
+                    for (int j = 0; j < ATTENTION_EACH; j++)
+                        sum.of[h][i][j] = fmaf(x[i], y[h * ATTENTION_TILE + j], sum.of[h][i][j]);
+        }
         __syncthreads();
     }
 }
