@@ -1,15 +1,18 @@
 #!/bin/bash
-# Does everything that computes on a GPU do so with the CPU's bits, in the memory that was planned? One command, no network.
+# Does everything that computes on a GPU do so with the CPU's bits, in the memory that was planned? One command
+# that needs no network.
 #
-#   bench/gpu/verify.sh                     builds for this machine's GPU, checks, writes bench/results/gpu_verify-NAME.md
+#   bench/gpu/verify.sh                     builds for this machine's GPU, checks, and writes
+#                                           bench/results/gpu_verify-NAME.md
 #   bench/gpu/verify.sh --build FOLDER      with a build that was carried here (configured with -DSNUG_CUDA=ON)
 #   bench/gpu/verify.sh --device emulated   the same script on the emulated device: for those who change it
 #   bench/gpu/verify.sh --out FILE          where the result goes
 #
 # 1. Every kernel on the cases of the op harness, beside the CPU's kernel: the same bits, or how near.
-# 2. Runs of 20 steps of several models and techniques on the CPU and on the device: losses and weights, byte for byte.
-# 3. What was planned of each pool and what was measured; on a GPU that is otherwise idle, also the driver's count of the
-#    whole device at its highest beside the plan's peak.
+# 2. Runs of 20 steps of several models and techniques on the CPU and on the device: losses and weights, byte for
+#    byte.
+# 3. What was planned of each pool and what was measured; on a GPU that is otherwise idle, also the driver's count
+#    of the whole device at its highest beside the plan's peak.
 # Exit 0: everything held. 1: something did not, the result says what. 2: it could not start.
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
@@ -20,7 +23,7 @@ while [ $# -gt 0 ]; do
     --device) device=$2 && shift 2 ;;
     --out) out=$2 && shift 2 ;;
     *)
-        sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+        sed -n '2,18s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
         case $1 in -h | --help) exit 0 ;; *) exit 2 ;; esac
         ;;
     esac
@@ -115,7 +118,7 @@ say '```'
 head -40 "$folder/wrong" | tee -a "$result"
 say '```'
 say
-say "$(grep -c ' 0 near,    0 wrong' "$folder/kernels") ops have the CPU's bits in all their cases; the others stand above."
+say "$(grep -c ' 0 near,    0 wrong' "$folder/kernels") ops have the CPU's bits in all cases; the others stand above."
 say
 say "## Runs of $steps steps, on the CPU and on the device"
 say
@@ -125,14 +128,23 @@ for run in "${runs[@]}"; do
     IFS='|' read -r title network options <<<"$run"
     rm -rf "$folder/here" "$folder/there"
     # shellcheck disable=SC2086
-    train cpu here "$network" $options || { say "| $title | the CPU's run failed: $(tail -1 "$folder/here.log") | | | |"; failed=1; continue; }
+    if ! train cpu here "$network" $options; then
+        say "| $title | the CPU's run failed: $(tail -1 "$folder/here.log") | | | |"
+        failed=1
+        continue
+    fi
     began=$(date +%s.%N)
     # shellcheck disable=SC2086
-    train "$device" there "$network" $options || { say "| $title | failed: $(tail -1 "$folder/there.log") | | | |"; failed=1; continue; }
+    if ! train "$device" there "$network" $options; then
+        say "| $title | failed: $(tail -1 "$folder/there.log") | | | |"
+        failed=1
+        continue
+    fi
     took=$(echo "$(date +%s.%N) - $began" | bc 2>/dev/null | cut -c1-5)
     same_losses=differ same_weights=differ
     [ "$(losses "$folder/here.json")" = "$(losses "$folder/there.json")" ] && same_losses=same
-    weights=model.safetensors && [ -e "$folder/here/adapter_model.safetensors" ] && weights=adapter_model.safetensors
+    weights=model.safetensors
+    [ -e "$folder/here/adapter_model.safetensors" ] && weights=adapter_model.safetensors
     cmp -s "$folder/here/$weights" "$folder/there/$weights" && same_weights=same
     [ $same_losses$same_weights = samesame ] || failed=1
     pools=$(pool_line "$folder/there.json")

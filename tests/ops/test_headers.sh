@@ -12,8 +12,9 @@ if ! command -v g++ >/dev/null; then
     exit 0
 fi
 
-# Pieces of C files of the CPU, included between definitions, and its intrinsics.
-headers() { find src/base src/ir src/ops -name '*.h' ! -name 'attention_*_kernel.h' ! -name 'matmul_avx512.h' | sort; }
+# Left out are pieces of C files of the CPU, included between definitions, its intrinsics, and what is C++ only.
+headers() { find src/base src/ir src/ops -name '*.h' ! -name 'attention_*_kernel.h' ! -name 'matmul_avx512.h' \
+    ! -name '*cuda*.h' | sort; }
 around() { # FILE...
     printf '#include <%s>\n' math.h stdlib.h string.h
     echo 'extern "C" {'

@@ -47,7 +47,7 @@ struct matmul_int8_floats {
 };
 
 /* Lines that lie across: a thread has a line of a tile. */
-struct matmul_int8_code_across {
+struct matmul_int8_across {
     matmul_int8_floats o;
 
     __device__ __forceinline__ void operator()(int64_t i) const {
@@ -87,7 +87,7 @@ struct matmul_int8_code_along {
 };
 
 static void matmul_int8_encode(const matmul_int8_floats &o) {
-    matmul_int8_code_across across = { o };
+    matmul_int8_across across = { o };
     matmul_int8_code_along along = { o };
     if (o.across)
         cuda_each(o.lines * ((o.depth + o.tile - 1) / o.tile), across);
