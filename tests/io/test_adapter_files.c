@@ -20,7 +20,7 @@ static status read_with(const char *more, pass_setting *s) {
     const pass *p = NULL;
     int bytes = snprintf(json, sizeof json, "{\"peft_type\": \"LORA\", \"r\": 4%s}", more);
     scratch_write("ad/adapter_config.json", json, (size_t)bytes);
-    status result = adapter_files_read("ad", &p, s);
+    status result = adapter_files_read("ad", false, &p, s);
     if (result == STATUS_OK) assert_string_equal(p->name, "lora");
     return result;
 }
@@ -118,7 +118,7 @@ static void lists_are_no_configuration(void **state) {
     const pass *p;
     pass_setting s;
     scratch_write("ad/adapter_config.json", "[1]", 3);
-    assert_int_equal(adapter_files_read("ad", &p, &s), STATUS_INVALID);
+    assert_int_equal(adapter_files_read("ad", false, &p, &s), STATUS_INVALID);
     if (!strstr(status_message(), "object")) fail_msg("%s", status_message());
 }
 
@@ -128,12 +128,12 @@ static void folders_are_named(void **state) {
     const pass *p;
     pass_setting s;
     memset(folder, 'x', sizeof folder - 1);
-    assert_int_equal(adapter_files_read(folder, &p, &s), STATUS_INVALID);
+    assert_int_equal(adapter_files_read(folder, false, &p, &s), STATUS_INVALID);
     assert_non_null(strstr(status_message(), "the path 'xxx"));
     STATUS_IGNORED(status_set(STATUS_OK, "nothing yet")); /* so that a sentence is seen to be new */
     assert_int_equal(adapter_files_check_model(folder), STATUS_INVALID); /* and not taken for no adapter */
     assert_non_null(strstr(status_message(), "the path 'xxx"));
-    assert_int_equal(adapter_files_read("absent", &p, &s), STATUS_INVALID);
+    assert_int_equal(adapter_files_read("absent", false, &p, &s), STATUS_INVALID);
     assert_non_null(strstr(status_message(), "absent/adapter_config.json"));
 }
 
@@ -161,7 +161,7 @@ static void every_value_is_checked(void **state) {
                                    : k == 1 ? spoil_replaced(&t, i, "{")
                                             : spoil_left_out(&t, i);
                 scratch_write(names[f], with, strlen(with));
-                status result = adapter_files_read("ad", &p, &s);
+                status result = adapter_files_read("ad", false, &p, &s);
                 spoil_key(&t, i, key);
                 bool usual = f == 1 || strcmp(key, "lora_alpha") == 0 || strcmp(key, "lora_dropout") == 0 ||
                              strcmp(key, "bias") == 0 || !t.at[i].key;
@@ -202,9 +202,9 @@ static void folders_that_are_not_there_are_named(void **state) {
     const pass *p;
     pass_setting s;
     taken(ALL, "rank=4");
-    assert_int_equal(adapter_files_read("ad", &p, &s), STATUS_OK);
+    assert_int_equal(adapter_files_read("ad", false, &p, &s), STATUS_OK);
     const adapter_files_about about = { .pass = p, .setting = &s };
-    assert_int_equal(adapter_files_load("nowhere", NULL, 0), STATUS_INVALID);
+    assert_int_equal(adapter_files_load("nowhere", &(adapter_files_part){ 0 }), STATUS_INVALID);
     assert_non_null(strstr(status_message(), "nowhere/adapter_model.safetensors"));
     assert_int_equal(adapter_files_save("nowhere", &about, NULL, 0), STATUS_FAILED);
     assert_non_null(strstr(status_message(), "nowhere/adapter_model.safetensors"));
@@ -216,7 +216,7 @@ static void what_is_no_setting_is_not_saved(void **state) {
     const pass *p;
     pass_setting s;
     taken(ALL, "rank=4");
-    assert_int_equal(adapter_files_read("ad", &p, &s), STATUS_OK);
+    assert_int_equal(adapter_files_read("ad", false, &p, &s), STATUS_OK);
     const pass_setting none = { .text = "rank=none", .class = PASS_LOSSY };
     assert_int_equal(mkdir("new", 0700), 0);
     assert_int_equal(
@@ -235,7 +235,7 @@ static void a_name_may_have_one_part(void **state) {
     const pass *p;
     pass_setting s;
     taken(ALL, "rank=4");
-    assert_int_equal(adapter_files_read("ad", &p, &s), STATUS_OK);
+    assert_int_equal(adapter_files_read("ad", false, &p, &s), STATUS_OK);
     const adapter_files_about about = { .pass = p, .setting = &s };
     const model_weight w = { .name = before + 1, .shape = SHAPE(1), .type = DTYPE_F32, .data = &number };
     assert_int_equal(mkdir("parts", 0700), 0);
