@@ -119,6 +119,13 @@ build_with_clang() {
     [ -n "${losses[0]}" ] && [ "${losses[0]}" = "${losses[1]}" ] || { echo "gcc and clang disagree"; return 1; }
 }
 
+# Looked at without the emulated GPU, which is not for installing: in clang's build where there is one.
+installed_tree() {
+    local folder=build-plain
+    [ -e build-clang/CMakeCache.txt ] && folder=build-clang
+    build $folder -DSNUG_TESTS=OFF -DSNUG_BENCH=OFF && tests/install/test_install.sh $folder
+}
+
 step 'rules' tools/lint
 step 'rules: do they find anything?' tools/lint --self-test
 step 'planted mutations: does the tool plant them?' tools/mutate --self-test
@@ -128,11 +135,14 @@ leave_out=()
 step 'build' build build-test -DSNUG_CUDA=EMULATED && step 'tests' run_tests build-test "${leave_out[@]}"
 if [ $sanitize = yes ]; then
     step 'build with clang, the same bits' build_with_clang
+    step 'what is installed' installed_tree
     # Sanitizers mislead gcc's warnings; the first build has heeded them.
     step 'build, sanitized' build build-asan -DSNUG_SANITIZE=ON -DSNUG_WERROR=OFF -DSNUG_BENCH=OFF \
         -DCMAKE_C_FLAGS=-w &&
         step 'tests, sanitized' sanitized_tests
     step 'threads that meet, for data races' meetings
+else
+    step 'what is installed' installed_tree
 fi
 
 printf '\n== summary\n'

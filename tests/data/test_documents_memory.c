@@ -40,6 +40,8 @@ void *aligned_alloc(size_t alignment, size_t bytes) { return calls++, __libc_mem
 static const document_column text_column[] = { { "text", false, NULL } };
 static const document_column chat_columns[] = { { "messages", true, NULL }, { "tools", false, NULL } };
 
+static const document_column turn_columns[] = { { "prompt", true, NULL }, { "completion", true, NULL } };
+
 /* The room is exactly what was planned, with a page behind it that must stay as it is. */
 static void read_counted(const document_options *o) {
     enum { GUARD = 4096 };
@@ -77,6 +79,7 @@ static void parquet_takes_what_is_planned(void **state) {
                                .columns = chat ? chat_columns : text_column,
                                .column_count = 1 };
         if (tools) o.column_count = 2, o.optional = 2;
+        if (strncmp(items[i]->d_name, "turns", 5) == 0) o.columns = turn_columns, o.column_count = 2;
         uint64_t bytes;
         bool pair = strncmp(items[i]->d_name, "pair", 4) == 0;
         bool without =
