@@ -268,6 +268,7 @@ static uint64_t around(const labelled_tokens *t) {
 }
 
 static void put_around(labelled *l, const labelled_around *a) {
+    if (!a->count) return; /* there may be no ids yet, and no memory for them */
     memcpy(l->ids + l->id_count, a->id, a->count * sizeof *a->id);
     l->id_count += a->count;
 }
