@@ -16,7 +16,7 @@
 # Exit 0: everything held. 1: something did not, the result says what. 2: it could not start.
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
-root=$PWD build='' device=cuda out=''
+build='' device=cuda out=''
 while [ $# -gt 0 ]; do
     case $1 in
     --build) build=$2 && shift 2 ;;
@@ -159,7 +159,9 @@ if [ "$device" = cuda ]; then
     before=$(used)
     watch_device "$folder/most" &
     watcher=$!
-    train cuda driver char-gpt --steps 20 --batch 32 --context 256
+    "$build/snug" train char-gpt --data "$folder/text" --out "$folder/driver" --device cuda --steps 20 --batch 32 \
+        --context 256 --rates built-in --quiet --json >"$folder/driver.json" 2>"$folder/driver.log" ||
+        { say "the run failed: $(tail -1 "$folder/driver.log")"; failed=1; }
     kill $watcher
     say "char-gpt, 32 x 256: $before MiB before, $(cat "$folder/most" 2>/dev/null) MiB at most; planned peak:" \
         "$(grep -m1 '"peak_bytes"' "$folder/driver.json" | tr -dc 0-9) bytes; $(pool_line "$folder/driver.json")"

@@ -5,7 +5,7 @@
  *   GPU_LAUNCH_APART(kernel, blocks, threads, ...)     they never do, and need no shared memory
  *   GPU_SHARED(type, name)                             the block's shared memory: there is no other way to it
  *
- * A kernel's name is put in parentheses where it is an instance of a template: GPU_LAUNCH((f<float>), ...).
+ * A kernel's name stands in parentheses, as nvcc wants it: GPU_LAUNCH((f<float>), ...).
  * Launches are put on the lane of kernels, in order; arguments are copied when a launch is made. */
 #pragma once
 
