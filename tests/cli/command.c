@@ -63,11 +63,12 @@ static void take_signals(posix_spawnattr_t *a) {
     posix_spawnattr_setflags(a, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
-pid_t command_start(const char *line, const char *const *with, int out) {
-    static char copy[4096], *arguments[MOST_ARGUMENTS], *environment[MOST_VARIABLES];
+static pid_t start(const char *program, const char *line, const char *const *with, int out) {
+    static char path[1024], copy[4096], *arguments[MOST_ARGUMENTS], *environment[MOST_VARIABLES];
     size_t count = 0;
+    snprintf(path, sizeof path, "%s/%s", SNUG_BUILD, program);
     snprintf(copy, sizeof copy, "%s", line);
-    snprintf(started, sizeof started, "snug %s", line);
+    snprintf(started, sizeof started, "%s %s", program, line);
     arguments[count++] = (char *)"snug";
     for (char *word = strtok(copy, " "); word && count + 1 < MOST_ARGUMENTS; word = strtok(NULL, " "))
         arguments[count++] = word;
@@ -84,10 +85,14 @@ pid_t command_start(const char *line, const char *const *with, int out) {
     posix_spawnattr_t signals;
     take_signals(&signals);
     pid_t pid;
-    assert_int_equal(posix_spawn(&pid, SNUG_BUILD "/snug", &actions, &signals, arguments, environment), 0);
+    assert_int_equal(posix_spawn(&pid, path, &actions, &signals, arguments, environment), 0);
     posix_spawnattr_destroy(&signals);
     posix_spawn_file_actions_destroy(&actions);
     return pid;
+}
+
+pid_t command_start(const char *line, const char *const *with, int out) {
+    return start("snug", line, with, out);
 }
 
 command_result command_wait(pid_t pid) {
@@ -103,9 +108,13 @@ command_result command_wait(pid_t pid) {
                              .resident_peak = (uint64_t)usage.ru_maxrss * 1024 };
 }
 
-command_result command_run_with(const char *line, const char *const *with) {
+command_result command_run_program(const char *program, const char *line, const char *const *with) {
     unlink("out");
-    return command_wait(command_start(line, with, -1));
+    return command_wait(start(program, line, with, -1));
+}
+
+command_result command_run_with(const char *line, const char *const *with) {
+    return command_run_program("snug", line, with);
 }
 
 command_result command_run(const char *line) { return command_run_with(line, NULL); }

@@ -34,6 +34,9 @@ bool command_says(const char *line, int code, const char *words);
 pid_t command_start(const char *line, const char *const *with, int out);
 command_result command_wait(pid_t pid);
 
+/* The same of another program of the build, whole. */
+command_result command_run_program(const char *program, const char *line, const char *const *with);
+
 /* A line of the shell, which must end well. */
 void command_shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "cli/command.h"
+#include "cli/trees.h"
 #include "io/scratch.h"
 
 #define TRAIN                                                                                                \
@@ -61,66 +61,97 @@ static const trial trials[] = {
     { "merge begun --adapter adapter --out o", NULL, "merge begun --adapter adapter --out o" },
 };
 
-/* Runs it with call `at` failing (-1: none) into out, err and o; its exit code, -1 where it was killed. */
-static int start(const char *line, long at) {
+/* Runs it with call `at` failing (-1: none, and the file `calls` lists them). */
+static command_result start(const char *line, long at) {
     const char *all = getenv("SNUG_TEST_LONG");
-    char call[2048];
-    snprintf(call, sizeof call,
-             "SNUG_RATES=built-in FAIL_CALL=%ld FAIL_LIST=%s FAIL_DEPTH=%d timeout 100 %s %s >out 2>err", at,
-             at < 0 ? "calls" : "", all && atoi(all) ? 5 : 2, SNUG_BUILD "/snug-failing", line);
-    int how = system(call);
-    return WIFEXITED(how) && WEXITSTATUS(how) < 120 ? WEXITSTATUS(how) : -1;
+    char call[64], depth[64];
+    snprintf(call, sizeof call, "FAIL_CALL=%ld", at);
+    snprintf(depth, sizeof depth, "FAIL_DEPTH=%d", all && atoi(all) ? 5 : 2);
+    return command_run_program(
+        "snug-failing", line,
+        (const char *[]){ call, depth, at < 0 ? "FAIL_LIST=calls" : "FAIL_LIST=", NULL });
 }
 
 static void fresh(const char *before) {
-    assert_int_equal(system("rm -rf o out"), 0);
-    if (before) assert_int_equal(system(before), 0);
+    tree_remove("o");
+    if (before) command_shell("%s", before);
 }
 
-/* What was said, but for what differs between any two runs: times, and the memory that was measured. */
-#define SAID "sed '/\"measured\": {/,/^  }/d' out | grep -a -v -E 'second|measured_bytes|^  memory '"
+/* ---- what differs between any two runs: times, the memory that was measured, and locks ---- */
+
+static bool differs_anyway(const char *line, size_t length) {
+    return memmem(line, length, "second", 6) || memmem(line, length, "measured_bytes", 14) ||
+           strncmp(line, "  memory ", 9) == 0;
+}
+
+/* What was said without that, in place. */
+static void leave_out_measured(char *said) {
+    char *to = said;
+    bool inside = false;
+    for (char *line = said; *line;) {
+        size_t length = strcspn(line, "\n");
+        length += line[length] == '\n';
+        bool begins = memmem(line, length, "\"measured\": {", 13) != NULL;
+        bool ends = inside && strncmp(line, "  }", 3) == 0;
+        inside = (inside || begins) && !ends;
+        if (!inside && !ends && !differs_anyway(line, length)) {
+            memmove(to, line, length);
+            to += length;
+        }
+        line += length;
+    }
+    *to = 0;
+}
+
+static char *expected; /* what the run said in which nothing failed; its folder is "whole" */
 
 /* A lock that could not be removed is no result, and who goes on takes it over. */
-static bool same_files(void) {
-    return system(
-               "test -e o || mkdir o; diff -r -x 'events.*' -x run.json -x metrics.jsonl -x '*.lock' o whole "
-               ">differ") == 0;
+static bool same_files(char *different, unsigned size) {
+    static const char *const except[] = { "events.*", "run.json", "metrics.jsonl", "*.lock", NULL };
+    mkdir("o", 0700);
+    return tree_same("o", "whole", except, different, size);
 }
 
-static bool same_results(void) { return same_files() && system(SAID " >said; cmp -s said expected") == 0; }
-
-static void keep_results(void) {
-    assert_int_equal(system("rm -rf whole; test ! -e o && mkdir o; mv o whole;" SAID " >expected; true"), 0);
+static bool same_results(command_result *r, char *different, unsigned size) {
+    leave_out_measured(r->out);
+    snprintf(different, size, "it says something else: %s", r->out);
+    return strcmp(r->out, expected) == 0 && same_files(different, size);
 }
 
-static char *text_of(const char *path) {
-    FILE *file = fopen(path, "rb");
-    char *data = calloc(1, 1 << 16);
-    assert_true(file && data);
-    data[fread(data, 1, (1 << 16) - 1, file)] = 0;
-    fclose(file);
-    return data;
+static void keep_results(command_result *r) {
+    tree_remove("whole");
+    mkdir("o", 0700);
+    assert_int_equal(rename("o", "whole"), 0);
+    leave_out_measured(r->out);
+    expected = strdup(r->out);
+    assert_non_null(expected);
+}
+
+/* ---- one call after the other ---- */
+
+static void go_on(const trial *t, long at) {
+    char different[512];
+    command_result r = start(t->again, -1);
+    bool whole = r.exit == 2 && (strstr(r.err, "it is finished") || strstr(r.err, "holds a model already") ||
+                                 strstr(r.err, "is there already"));
+    /* whole: it failed behind its end */
+    if (!(r.exit == 0 ? same_results(&r, different, sizeof different)
+                      : whole && same_files(different, sizeof different)))
+        fail_msg("%s: call %ld failed, and then %s: exit %d, %s", t->line, at, t->again, r.exit, r.err);
+    command_free(&r);
 }
 
 static void look(const trial *t, long at, uint32_t *refused) {
+    char different[512];
     fresh(t->before);
-    int code = start(t->line, at);
-    if (code == 0) {
-        if (!same_results()) fail_msg("%s: call %ld fails, and the results are others", t->line, at);
-        return;
-    }
-    char *said = text_of("err");
-    if (code < 1 || code > 3 || !strstr(said, "snug: "))
-        fail_msg("%s: call %ld fails: exit %d, %s", t->line, at, code, said);
-    free(said);
-    if (++*refused % 4 || !t->again) return; /* one in four: it takes as long again */
-    code = start(t->again, -1);
-    said = text_of("err");
-    bool whole = code == 2 && (strstr(said, "it is finished") || strstr(said, "holds a model already") ||
-                               strstr(said, "is there already"));
-    if (!(code == 0 ? same_results() : whole && same_files())) /* whole: it failed behind its end */
-        fail_msg("%s: call %ld failed, and then %s: exit %d, %s", t->line, at, t->again, code, said);
-    free(said);
+    command_result r = start(t->line, at);
+    if (r.exit == 0 && !same_results(&r, different, sizeof different))
+        fail_msg("%s: call %ld fails, and the results are others: %s", t->line, at, different);
+    if (r.exit != 0 && (r.exit < 1 || r.exit > 3 || !strstr(r.err, "snug: ")))
+        fail_msg("%s: call %ld fails: exit %d, %s", t->line, at, r.exit, r.err);
+    if (r.exit != 0 && ++*refused % 4 == 0 && t->again)
+        go_on(t, at); /* one in four: it takes as long again */
+    command_free(&r);
 }
 
 static void each_call(void **state) {
@@ -128,24 +159,33 @@ static void each_call(void **state) {
     uint32_t refused = 0, ways = 0;
     long at;
     fresh(t->before);
-    if (start(t->line, -1) != 0) fail_msg("%s: %s", t->line, text_of("err"));
-    keep_results();
+    command_result r = start(t->line, -1);
+    if (r.exit != 0) fail_msg("%s: %s", t->line, r.err);
+    keep_results(&r);
+    command_free(&r);
     assert_int_equal(rename("calls", "list"), 0);
     FILE *list = fopen("list", "r");
     assert_non_null(list);
     for (; fscanf(list, "%ld", &at) == 1; ways++) look(t, at, &refused);
     fclose(list);
+    free(expected);
     print_message("%u ways to a call, %u failures were said\n", ways, refused);
     assert_true(refused > 5 && refused > ways / 2);
+}
+
+static void make(const char *line, const char *as) {
+    command_expect(0, line);
+    assert_int_equal(rename("o", as), 0);
 }
 
 static int open_files(void **state) {
     int failed = scratch_open(state);
     if (failed) return failed;
     command_make_files();
-    if (start(TRAIN "tiny --steps 3", -1) || system("mv o begun")) return 1;
-    if (start(TRAIN "begun --steps 2 --lora rank=2", -1) || system("mv o adapter")) return 1;
-    return start("quantize begun --to int8 --out quantized --threads 1", -1);
+    make(TRAIN "tiny --steps 3", "begun");
+    make(TRAIN "begun --steps 2 --lora rank=2", "adapter");
+    command_expect(0, "quantize begun --to int8 --out quantized --threads 1");
+    return 0;
 }
 
 int main(void) {

@@ -25,7 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WAYS = 1 << 14, DEEPEST = 32, OURS = 3 /* frames of this file */, BLOCKS = 1 << 18, LEAK_CODE = 99 };
+enum { WAYS = 1 << 14, DEEPEST = 32, OURS = 3 /* frames of this file */, BLOCKS = 1 << 16, LEAK_CODE = 99 };
 
 static atomic_long calls;
 static long failing = -1, shown = -1;
