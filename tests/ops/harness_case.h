@@ -31,5 +31,7 @@ void harness_case_fill(const op_case *one, uint32_t i, const op_arg *x);
 
 /* Every kernel against the reference: values, bits at any thread count and address, aliases, guards. */
 void harness_check_kernels(harness_place *p, const harness_case *h);
+/* Every kernel for GPUs once, and once for each alias: for who watches them. */
+void harness_run_kernels(harness_place *p, const harness_case *h);
 /* The gradient against central differences, in double; with and without a gradient gathered before. */
 void harness_check_gradient(harness_place *p);

@@ -66,13 +66,17 @@ const op_kernel *harness_reference(const op_def *op) {
     return last;
 }
 
+const harness_watch *harness_watching;
+
 bool harness_run_kernel(const op_kernel *k, op_call *c) {
     uint64_t bytes = k->scratch ? k->scratch(c, threads_count()) : 0;
     void *scratch = harness_block_new(bytes, 0);
     if (!scratch) return false;
     c->scratch = bytes ? scratch : NULL;
     c->scratch_bytes = bytes;
+    if (harness_watching) harness_watching->before(c);
     k->run(c);
+    if (harness_watching) harness_watching->after(c);
     bool intact = harness_block_intact(scratch);
     harness_block_free(scratch);
     return intact;

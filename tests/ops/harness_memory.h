@@ -23,6 +23,13 @@ void harness_fill(const op_arg *x, double low, double high, uint64_t seed);
 /* The last kernel of an op's list; NULL when it has none (views). */
 const op_kernel *harness_reference(const op_def *op);
 
+/* What is called around each kernel that the next function runs, where somebody looks at it. */
+typedef struct {
+    void (*before)(const op_call *c);
+    void (*after)(const op_call *c);
+} harness_watch;
+extern const harness_watch *harness_watching; /* NULL: nobody does */
+
 /* Runs one kernel with poisoned, guarded scratch. False when the scratch was overrun. */
 bool harness_run_kernel(const op_kernel *k, op_call *c);
 

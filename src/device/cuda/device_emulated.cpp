@@ -103,7 +103,7 @@ void run_one(lane &l) {
     l.waiting.pop_front();
     open_pools(true);
     if (o.thread)
-        emulate::run(o.shape, o.thread, o.arguments.data());
+        emulate::run(o.shape, o.thread, o.arguments.data(), o.arguments.size());
     else if (o.from)
         memcpy(o.to, o.from, o.bytes);
     else

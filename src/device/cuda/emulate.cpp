@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "device/cuda/emulate_hooks.h"
 #include "device/cuda/emulate_lanes.h"
 
 extern "C" {
@@ -21,6 +22,7 @@ extern "C" {
 namespace emulate {
 
 thread_local place here __attribute__((tls_model("initial-exec")));
+const watcher *watching;
 
 namespace {
 
@@ -304,14 +306,29 @@ void run_block(void *context, int64_t tile, int) {
     if (s.shared) memset(b.shared, 0xff, s.shared); /* NaN in every type */
     place_threads(b, s,
                   order_now == EMULATE_REVERSED ? blocks - 1 - (unsigned long)tile : (unsigned long)tile);
+    if (watching) watching->block(b.shared, s.shared, b.warps, sizeof b.warps);
     if (s.apart)
         run_apart(b);
     else
         run_meeting(b);
+    if (watching) watching->block_ends();
     now = outer;
 }
 
+void run_watched(const grid &g, const void *arguments, size_t bytes, int64_t blocks) {
+    int64_t most = watching->most_blocks, runs = most && most < blocks ? most : blocks;
+    watching->launch(*g.shape, arguments, bytes);
+    for (int64_t i = 0; i < runs; i++) run_block((void *)&g, i * blocks / runs, 0);
+}
+
 } // namespace
+
+bool is_running(running *r) {
+    const block *b = now;
+    if (!b) return false;
+    *r = { b->current, b->all.turn, b->apart ? NULL : b->fibers[b->current].stack, STACK_BYTES };
+    return true;
+}
 
 unsigned char *shared() { return now->shared; }
 
@@ -323,13 +340,16 @@ const unsigned char *exchange(unsigned lanes, const void *value, size_t bytes, s
     now->fibers[self].waits = at;
     if (!(lanes >> lane & 1)) stop("a thread is not among those it waits for");
     meeting &m = w.of_lane[__builtin_ctz(lanes)];
-    unsigned row = m.turn & 1;
+    unsigned turn = m.turn, row = turn & 1;
     memcpy(w.given[row][lane], value, bytes);
+    bool orders = watching && strcmp(at.what, "__syncwarp") == 0; /* memory; shuffles don't */
+    if (orders) watching->come(lanes, turn, !m.come);
     wait(m, lanes, (unsigned)__builtin_popcount(lanes & w.alive), at);
+    if (orders) watching->go(lanes, turn);
     return w.given[row][0];
 }
 
-void run(const launch_shape &shape, void (*thread)(const void *), const void *arguments) {
+void run(const launch_shape &shape, void (*thread)(const void *), const void *arguments, size_t bytes) {
     grid g = { &shape, thread, arguments };
     int64_t blocks = (int64_t)shape.blocks.x * shape.blocks.y * shape.blocks.z;
     unsigned long threads = (unsigned long)shape.threads.x * shape.threads.y * shape.threads.z;
@@ -340,11 +360,14 @@ void run(const launch_shape &shape, void (*thread)(const void *), const void *ar
                 shape.shared);
         abort();
     }
-    threads_for(blocks, run_block, &g);
+    if (watching)
+        run_watched(g, arguments, bytes, blocks);
+    else
+        threads_for(blocks, run_block, &g);
 }
 
 void launch(const launch_shape &shape, void (*thread)(const void *), const void *arguments, size_t bytes) {
-    if (!lanes_take(shape, thread, arguments, bytes)) run(shape, thread, arguments);
+    if (!lanes_take(shape, thread, arguments, bytes)) run(shape, thread, arguments, bytes);
 }
 
 } // namespace emulate

@@ -28,6 +28,7 @@ struct largest_of_pieces {
         for (int64_t i = cuda_lane(); i < count; i += GPU_WARP)
             largest = found[i] > largest ? found[i] : largest;
         largest = cuda_warp_most(largest);
+        __syncwarp(); /* all have read what is written now */
         if (cuda_lane() == 0) *y = half_float((uint32_t)largest);
     }
 };

@@ -1,0 +1,26 @@
+/* Between the emulation of kernels and who watches it (emulate_watch.h). */
+#pragma once
+
+#include "device/cuda/emulate.h"
+
+namespace emulate {
+/* The thread of a block that runs on this thread of the host. */
+struct running {
+    unsigned thread, barriers; /* how often its block has met so far */
+    const char *stack;         /* NULL: that of the host */
+    size_t stack_bytes;
+};
+/* False outside of kernels. */
+bool is_running(running *r);
+
+struct watcher {
+    unsigned most_blocks; /* of a launch are run, evenly spaced; 0: all */
+    void (*launch)(const launch_shape &shape, const void *arguments, size_t bytes);
+    /* `given`: where shuffles pass what they exchange. */
+    void (*block)(const unsigned char *shared, size_t shared_bytes, const void *given, size_t given_bytes);
+    void (*block_ends)();
+    void (*come)(unsigned lanes, unsigned turn, bool first); /* the running thread, to a __syncwarp */
+    void (*go)(unsigned lanes, unsigned turn);               /* and on from it */
+};
+extern const watcher *watching; /* NULL: nobody. Where it is set, kernels run on the thread that launches */
+} // namespace emulate
