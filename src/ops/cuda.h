@@ -118,6 +118,18 @@ static void cuda_each(int64_t n, const F &f) {
     if (n > 0) GPU_LAUNCH_APART((cuda_each_kernel<F>), gpu_blocks(n, GPU_BLOCK * CUDA_EACH), GPU_BLOCK, f, n);
 }
 
+/* The same where f is long, with loops of its own: one element to a thread, and as many registers as f wants.
+ * Left to itself, ptxas chooses how many there are and then spills. */
+template <class F>
+__global__ void __launch_bounds__(GPU_BLOCK, 2) cuda_each_long_kernel(F f, int64_t n) {
+    int64_t i = (int64_t)blockIdx.x * GPU_BLOCK + threadIdx.x;
+    if (i < n) f(i);
+}
+template <class F>
+static void cuda_each_long(int64_t n, const F &f) {
+    if (n > 0) GPU_LAUNCH_APART((cuda_each_long_kernel<F>), gpu_blocks(n, GPU_BLOCK), GPU_BLOCK, f, n);
+}
+
 /* f() by one thread: for kernels of single numbers. */
 template <class F>
 __global__ void cuda_once_kernel(F f) {

@@ -41,8 +41,7 @@ struct cuda_tiles_sum {
 static_assert(ROW_TILES_SUMS == 2, "one or the other");
 struct cuda_tiles_gather {
     const float *tiles;
-    int64_t count, width;
-    int32_t sums;
+    int64_t count, width, step; /* of tiles: their number; a sum's; from one to the next */
     cuda_tiles_sum to[ROW_TILES_SUMS];
 
     __device__ __forceinline__ void operator()(int64_t i) const {
@@ -50,7 +49,7 @@ struct cuda_tiles_gather {
         cuda_tiles_sum into = s ? to[1] : to[0]; /* no address: it would ask for a stack */
         if (!into.out) return;
         float sum = into.accumulator ? into.accumulator[column] : 0;
-        for (int64_t t = 0; t < count; t++) sum = sum + tiles[(t * sums + s) * width + column];
+        for (int64_t t = 0; t < count; t++) sum = sum + tiles[t * step + i];
         into.out[column] = sum;
     }
 };
@@ -59,17 +58,26 @@ static inline uint64_t cuda_tiles_scratch(int64_t rows, int64_t width, int count
     return (uint64_t)((rows + THREADS_ROW_TILE - 1) / THREADS_ROW_TILE * width * count) * sizeof(float);
 }
 
+/* Tile after tile of rows onto the accumulators; `apart`: tiles stand so many times their size apart. */
+template <int COUNT>
+static void cuda_tiles_gathered(const float *tiles, int apart, int64_t rows, int64_t width,
+                                const cuda_tiles_sum (&to)[COUNT]) {
+    static_assert(COUNT <= ROW_TILES_SUMS, "room for so many");
+    cuda_tiles_gather gather = {
+        tiles, (rows + THREADS_ROW_TILE - 1) / THREADS_ROW_TILE, width, apart * COUNT * width, {}
+    };
+    for (int s = 0; s < COUNT; s++) gather.to[s] = to[s];
+    cuda_each(width * COUNT, gather);
+}
+
 /* The call's scratch is used from its start, cuda_tiles_scratch bytes of it. */
 template <int COUNT, class F>
 static void cuda_tiles(const op_call *c, const F &f, int64_t rows, int64_t width,
                        const cuda_tiles_sum (&to)[COUNT]) {
-    static_assert(COUNT <= ROW_TILES_SUMS, "room for so many");
     int64_t tiles = (rows + THREADS_ROW_TILE - 1) / THREADS_ROW_TILE;
     float *scratch = (float *)c->scratch;
     if (rows > 0)
         GPU_LAUNCH((cuda_tiles_kernel<F, COUNT>), dim3(gpu_blocks(width, GPU_WARP), (unsigned)tiles),
                    GPU_BLOCK, GPU_BLOCK * COUNT * sizeof(float), f, rows, width, scratch);
-    cuda_tiles_gather gather = { scratch, tiles, width, COUNT, {} };
-    for (int s = 0; s < COUNT; s++) gather.to[s] = to[s];
-    cuda_each(width * COUNT, gather);
+    cuda_tiles_gathered(scratch, 1, rows, width, to);
 }

@@ -83,7 +83,7 @@ GPU_INLINE void attention_flash_shrink_sums(attention_sums<HALVES> &mixed, const
 }
 
 template <int TYPE, int HALVES>
-__global__ void __launch_bounds__(GPU_BLOCK)
+__global__ void __launch_bounds__(GPU_BLOCK, 1)
     attention_flash_kernel(attention_job a, attention_cuda_place y, float *lse) {
     GPU_SHARED(float, loads);
     float *pairs = loads + ATTENTION_LOADS, *top = pairs + ATTENTION_PAIRS;

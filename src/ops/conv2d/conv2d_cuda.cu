@@ -127,7 +127,7 @@ template <class A, class B>
 static void conv2d_product(A a, B b, conv2d_end e, const matmul_extent &n, int64_t groups, int64_t step) {
     if (groups > 1 && n.columns < MATMUL_TILE / 2) {
         conv2d_one<A, B> one = { a, b, e, n, groups, step, step == n.columns };
-        cuda_each(groups * n.rows * n.columns, one);
+        cuda_each_long(groups * n.rows * n.columns, one);
         return;
     }
     for (int64_t g = 0; g < groups; g++) {

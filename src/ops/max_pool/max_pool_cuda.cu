@@ -40,7 +40,7 @@ static void run(const op_call *c) {
                        x->dim[3],
                        y->dim[1],
                        y->dim[2] };
-    cuda_each(shape_elements(y), f);
+    cuda_each_long(shape_elements(y), f);
 }
 
 /* ---- the gradient: windows may overlap, and what meets is added in the order of y ---- */
@@ -85,7 +85,7 @@ static void run_backward(const op_call *c) {
     cuda_each(shape_elements(dx), begin);
     max_pool_slope f = { (const int32_t *)c->in[0].data, cuda_in(c, 1),        cuda_out(c, 0), dx->dim[3],
                          dx->dim[1] * dx->dim[2],        y->dim[1] * y->dim[2] };
-    cuda_each(y->dim[0] * y->dim[3], f);
+    cuda_each_long(y->dim[0] * y->dim[3], f);
 }
 
 CUDA_KERNELS(max_pool_cuda, { "max_pool_cuda_map", cuda_accepts, NULL, run });
