@@ -2,6 +2,9 @@
  * Elements are independent there, so the cut never shows in the result. */
 #pragma once
 
+#include <string.h>
+
+#include "base/half.h"
 #include "base/threads.h"
 #include "ir/op.h"
 #include "ops/vector_math.h"
@@ -13,6 +16,30 @@ static inline bool fast_accepts(const op_call *c) {
     for (uint32_t o = 0; o < c->out_count; o++)
         if (dtype_is_float(c->out[o].dtype) && c->out[o].dtype != DTYPE_F32) return false;
     return true;
+}
+
+/* All floats are f32, f16 or bf16. */
+static inline bool fast_accepts_halves(const op_call *c) {
+    for (uint32_t i = 0; i < c->in_count; i++)
+        if (c->in[i].dtype == DTYPE_F64) return false;
+    for (uint32_t o = 0; o < c->out_count; o++)
+        if (c->out[o].dtype == DTYPE_F64) return false;
+    return true;
+}
+
+/* n floats from the first one on: where they are, or, of 16 bits, widened into `room`. */
+static inline const float *fast_floats(const op_arg *x, int64_t first, int64_t n, float *room) {
+    if (!dtype_is_half(x->dtype)) return (const float *)x->data + first;
+    half_widen(x->dtype, (const uint16_t *)x->data + first, n, room);
+    return room;
+}
+
+/* n floats to where they are stored. */
+static inline void fast_floats_store(const op_arg *y, int64_t first, int64_t n, const float *from) {
+    if (dtype_is_half(y->dtype))
+        half_narrow(y->dtype, from, n, (uint16_t *)y->data + first);
+    else
+        memcpy((float *)y->data + first, from, (size_t)n * sizeof *from);
 }
 
 /* One element of an optional (1) input. */

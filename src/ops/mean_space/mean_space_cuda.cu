@@ -21,7 +21,7 @@ struct mean_space_one {
 static void run(const op_call *c) {
     const shape *x = &c->in[0].shape;
     mean_space_one f = { cuda_in(c, 0), cuda_out(c, 0), x->dim[1] * x->dim[2], x->dim[3] };
-    cuda_each(shape_elements(&c->out[0].shape), f);
+    cuda_each_long(shape_elements(&c->out[0].shape), f);
 }
 
 struct mean_space_slope {
