@@ -4,7 +4,7 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
 enable_language(CXX)
 add_compile_definitions(SNUG_CUDA SNUG_CUDA_EMULATED)
 set(SNUG_CUDA_OPTIONS -std=gnu++17 -march=native -Wno-unknown-pragmas -Wno-missing-field-initializers)
-list(FILTER SNUG_CUDA_SOURCES EXCLUDE REGEX "/device_cuda[.]cu$") # the real one
+list(FILTER SNUG_CUDA_SOURCES EXCLUDE REGEX "/src/device/cuda/") # the real one
 set_source_files_properties(${SNUG_CUDA_SOURCES} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++;${SNUG_CUDA_OPTIONS}")
 file(GLOB emulation CONFIGURE_DEPENDS src/device/cuda/*.cpp)
 set_source_files_properties(${emulation} PROPERTIES COMPILE_OPTIONS "${SNUG_CUDA_OPTIONS}")

@@ -9,6 +9,7 @@
 #include "base/threads.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
+#include "cli/gpu.h"
 #include "io/json.h"
 
 static status show_help(int count, char **arguments, output *out) {
@@ -53,6 +54,11 @@ static status run_with(const cli_command *c, const options *o, cli_streams *stre
     return result;
 }
 
+/* What trains, steps or measures does so here. */
+static bool runs(const cli_command *c, const options *o) {
+    return c->command == COMMAND_TRAIN || c->command == COMMAND_PROFILE || o->measure;
+}
+
 static status run_command(const cli_command *c, int count, char **arguments, cli_streams *streams) {
     static option_table table; /* large for a stack */
     options_table(&table);
@@ -63,6 +69,8 @@ static status run_command(const cli_command *c, int count, char **arguments, cli
         }
     options o;
     status result = options_read(&table, c->command, count, arguments, &o);
+    device_elsewhere at;
+    if (result == STATUS_OK && !o.help) result = gpu_choose(&o, runs(c, &o), &at);
     if (result == STATUS_OK) result = run_with(c, &o, streams);
     options_close(&o);
     return result;

@@ -104,6 +104,7 @@ typedef struct {
     const char *svg;
     estimate_options estimate;
     const char *for_model; /* explain-oom: */
+    const char *gpu;       /* that plans are for; NULL: --device says */
     enum { PIN_AUTO, PIN_OFF } pin_threads;
     bool chat, json, measure, listing, follow, quiet, help;
 } options;

@@ -2,7 +2,10 @@
 #include "cli/cli.h"
 #include "estimate/clusters/cluster.h"
 
-enum { OUTSIDE = COMMAND_ESTIMATE | COMMAND_EXPLAIN };
+enum {
+    OUTSIDE = COMMAND_ESTIMATE | COMMAND_EXPLAIN,
+    RUN = COMMAND_PLAN | COMMAND_TRAIN | COMMAND_COMPARE | COMMAND_PROFILE
+};
 
 #define FIELD(member) offsetof(options, member)
 
@@ -34,6 +37,16 @@ const option options_elsewhere[] = {
       .fallback = "none: how much, and not whether it fits",
       .help = "the GPU that it is to fit, as h100-80, rtx-4090, mi300x or m4-max-64, wherever it is; the "
               "beginning of a name lists those that begin so" },
+    { .name = "gpu",
+      .hint = "NAME|FILE.yaml",
+      .kind = OPTION_TEXT,
+      .group = GROUP_OUTPUT,
+      .commands = RUN,
+      .offset = FIELD(gpu),
+      .names = hardware_names,
+      .fallback = "the one that --device names",
+      .help = "plan for this GPU of NVIDIA's, as h200 or rtx-4090, wherever it is; without --memory all of "
+              "its memory may be taken. What trains refuses to on a GPU that is another" },
     { .name = "device",
       .hint = "NAME|FILE.yaml",
       .kind = OPTION_TEXT,

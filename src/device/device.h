@@ -35,6 +35,31 @@ typedef struct {
 /* Queues of work that go on side by side, each in its own order: kernels, and copies of what is away. */
 typedef enum { LANE_COMPUTE, LANE_COPY, LANE_COUNT } device_lane;
 
+/* What a process takes of the memory of a device apart beside its pools: what the driver keeps for it, its
+ * kernels, and streams with their events. */
+typedef struct {
+    uint64_t context, code, handles;
+} device_parts;
+static inline uint64_t device_parts_sum(const device_parts *p) { return p->context + p->code + p->handles; }
+
+/* What is known of a GPU without opening it, from a file (device_gpu.h), or what its driver says of it. 0:
+ * not known. */
+typedef struct {
+    char name[64];       /* as --gpu takes it; "": what is here */
+    char title[96];      /* as its maker calls it */
+    uint32_t capability; /* 90 */
+    int multiprocessors;
+    int threads;         /* that each of them holds */
+    uint64_t memory;     /* bytes that processes can have */
+    uint64_t context[3]; /* bytes of it that a context takes: least, likely, most */
+    double f32;          /* operations a second */
+    double bandwidth;    /* bytes a second of its memory, */
+    double link;         /* and of copies between it and the host's */
+    double cache_bytes, call_seconds;
+    bool shows;      /* a screen hangs on it, whose programs take of its memory as well */
+    char chosen[96]; /* among others: "the first of 2 that CUDA_VISIBLE_DEVICES=1,0 leaves"; "": alone */
+} device_gpu;
+
 /* Whose memory a plan's tensors live in, and who computes on them. Plan, lowering and executor are handed
  * one; nobody asks which it is. What it offers is all that they need of it. */
 typedef enum { DEVICE_CPU, DEVICE_CUDA } device_kind; /* of its kernels */
@@ -44,14 +69,15 @@ struct device {
     device_kind kind;
     uint32_t capability; /* its generation: kernels may use what this and earlier ones have (op_call) */
     bool apart; /* the host can't look at its pools: `put` and `get` copy, and it has a pool of its own */
+    const device_gpu *gpu;                               /* which it is; NULL: none */
     device_rates (*rates)(const device *d, int threads); /* where nothing was measured */
 
     /* Bytes of the memory that its pools are in: what this process may still take of it; what is reserved in
      * every plan for what the process takes there beside pools, and how much that is now. The latter two are
      * NULL where the device is not apart: what the process takes is the host's (device_runtime_reserve). */
     uint64_t (*available)(const device *d);
-    uint64_t (*reserve)(const device *d);
-    uint64_t (*beside)(const device *d);
+    device_parts (*reserve)(const device *d);
+    device_parts (*beside)(const device *d);
 
     status (*open)(const device *d, device_pool *p, uint64_t bytes); /* zeroed and resident */
     void (*close)(const device *d, device_pool *p); /* also of a pool that could not be opened */

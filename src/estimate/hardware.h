@@ -14,6 +14,8 @@ typedef struct {
     uint64_t context[3], workspace; /* of the driver, beside any allocator: least, likely, most */
     uint64_t overhead; /* the user's word for what a process takes beside its allocator; 0: by the rules */
     double bandwidth, f32, f16, f8; /* bytes a second; operations a second; 0: none */
+    double cache, link, call;       /* bytes of the second cache; bytes a second between it and the host's
+                                     * memory; seconds of starting a kernel; 0: not known */
     bool mps; /* torch calls it "mps", which has neither collectives nor bitsandbytes; else "cuda", ROCm's too
                */
     bool no_bf16, no_flash; /* no flash attention, but torch's memory-efficient kernel */

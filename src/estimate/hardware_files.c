@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "device/device_gpu.h"
 #include "io/yaml.h"
 
 static status wrong(const char *name, const yaml_entry *x, const char *why) {
@@ -43,11 +44,19 @@ static status read_memory(const char *said, hardware *h) {
     return units_parse_bytes(said + (h->memory_by_rule ? sizeof about - 1 : 0), "memory", &h->memory);
 }
 
+static status read_cache(const char *said, hardware *h) {
+    uint64_t bytes;
+    TRY(units_parse_bytes(said, "cache", &bytes));
+    h->cache = (double)bytes;
+    return STATUS_OK;
+}
+
 static status read_entry(const char *name, const yaml_entry *x, hardware *h) {
     const struct {
         const char *key;
         double *value;
-    } rates[] = { { "bandwidth", &h->bandwidth }, { "f32", &h->f32 }, { "f16", &h->f16 }, { "f8", &h->f8 } };
+    } rates[] = { { "bandwidth", &h->bandwidth }, { "f32", &h->f32 },  { "f16", &h->f16 }, { "f8", &h->f8 },
+                  { "link", &h->link },           { "call", &h->call } };
     if (strcmp(x->key, "context") == 0 || strcmp(x->key, "cannot") == 0) return read_list(name, x, h);
     if (x->count != 1) return wrong(name, x, "wants one value");
     const char *v = x->values[0];
@@ -57,6 +66,7 @@ static status read_entry(const char *name, const yaml_entry *x, hardware *h) {
         return units_parse_integer(v, "multiprocessors", 1, 4096, &h->multiprocessors);
     if (strcmp(x->key, "threads") == 0) return units_parse_integer(v, "threads", 1, 4096, &h->threads);
     if (strcmp(x->key, "memory") == 0) return read_memory(v, h);
+    if (strcmp(x->key, "cache") == 0) return read_cache(v, h);
     if (strcmp(x->key, "leaves") == 0) return units_parse_bytes(v, "leaves", &h->leaves);
     if (strcmp(x->key, "workspace") == 0) return units_parse_bytes(v, "workspace", &h->workspace);
     if (strcmp(x->key, "backend") == 0) {
@@ -70,20 +80,9 @@ static status read_entry(const char *name, const yaml_entry *x, hardware *h) {
     else
         return wrong(name, x,
                      "is no key of a device; there are title, memory, leaves, multiprocessors, threads, "
-                     "capability, backend, cannot, bandwidth, f32, f16, f8, context and workspace");
+                     "capability, backend, cannot, bandwidth, f32, f16, f8, cache, link, call, context and "
+                     "workspace");
     return STATUS_OK;
-}
-
-/* What a context is likely to take where nobody measured it: a part for each thread that the device holds,
- * for which the driver keeps a stack, and a part for itself. Those that were measured lie within -35 % and
- * +50 %. */
-static void guess_context(hardware *h) {
-    enum { DRIVER_MIB = 220, BYTES_PER_THREAD = 1200 };
-    uint64_t likely = 450u << 20;
-    if (h->multiprocessors && h->threads)
-        likely = ((uint64_t)DRIVER_MIB << 20) +
-                 (uint64_t)BYTES_PER_THREAD * (uint64_t)h->multiprocessors * (uint64_t)h->threads;
-    h->context[0] = likely / 100 * 65, h->context[1] = likely, h->context[2] = likely / 100 * 150;
 }
 
 static status settle(const char *name, hardware *h) {
@@ -93,7 +92,7 @@ static status settle(const char *name, hardware *h) {
     if (h->leaves >= h->memory)
         return status_set(STATUS_INVALID, "%s: leaves is all of its memory or more", name);
     if (!h->title[0]) snprintf(h->title, sizeof h->title, "%.90s", name);
-    if (!h->context[2]) guess_context(h);
+    if (!h->context[2]) device_gpu_context(h->multiprocessors, h->threads, h->context);
     if (h->memory_by_rule) h->context[2] += h->memory / OFF_BY;
     h->memory -= h->leaves;
     return STATUS_OK;

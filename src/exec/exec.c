@@ -85,6 +85,7 @@ status exec_open(const plan *p, unsigned modes, exec **out) {
         result = bind_program(e, &e->programs[k]);
     char *slots = result == STATUS_OK ? exec_persistent(e, PLAN_SLOTS) : NULL;
     if (slots) result = transfer_open(p, slots, e->host.data, &e->transfer);
+    if (p->device->apart) e->begun = p->device->beside(p->device);
     if (result != STATUS_OK) {
         exec_close(e);
         *out = NULL;

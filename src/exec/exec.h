@@ -18,7 +18,8 @@ typedef struct {
     uint32_t program, step;               /* where */
     uint64_t by_category[CATEGORY_COUNT]; /* there; persistent tensors included */
     uint64_t pools[POOL_COUNT]; /* what is held in each, as who gave it counts: whole pages of memory */
-    uint64_t beside_bytes;      /* of a device apart: what the process holds of its memory beside the pool */
+    device_parts beside;        /* of a device apart: what the process holds of its memory beside the pool, */
+    uint64_t moved_bytes; /* which is so much more or less than when the plan was bound, and should be none */
 } exec_measured;
 
 typedef struct exec exec;

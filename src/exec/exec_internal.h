@@ -34,6 +34,7 @@ struct exec {
     unsigned modes;
     device_pool pool;        /* of plan->device; unused in separate mode */
     device_pool host;        /* beside it where the device is apart: the host's buffers, and what is away */
+    device_parts begun;      /* beside the pool of a device apart, when that had been opened */
     void **persistent;       /* separate mode: by plan->persistent */
     bound_program *programs; /* by plan->programs */
     timing timed;

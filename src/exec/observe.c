@@ -232,7 +232,11 @@ status exec_measure(const exec *e, exec_measured *out) {
     m.pools[POOL_FILE] = transfer_file_bytes(e->transfer);
     m.pools[POOL_HOST] = e->host.bytes;
     const device *d = e->plan->device;
-    if (d->apart) m.beside_bytes = d->beside(d);
+    if (d->apart) {
+        m.beside = d->beside(d);
+        uint64_t now = device_parts_sum(&m.beside), begun = device_parts_sum(&e->begun);
+        m.moved_bytes = now > begun ? now - begun : begun - now;
+    }
     *out = m;
     return STATUS_OK;
 }
@@ -241,13 +245,15 @@ status exec_measure(const exec *e, exec_measured *out) {
 
 static status check_reserve_apart(const exec *e) {
     const device *d = e->plan->device;
-    uint64_t beside = d->beside(d), reserve = e->plan->pools[POOL_MEMORY].runtime_bytes;
+    device_parts parts = d->beside(d);
+    uint64_t beside = device_parts_sum(&parts), reserve = e->plan->pools[POOL_MEMORY].runtime_bytes;
     if (beside <= reserve) return STATUS_OK;
     return status_set(
         STATUS_NO_FIT,
-        "the program itself holds %llu bytes of %s's memory before it begins, more than the %llu "
-        "bytes reserved for it",
-        (unsigned long long)beside, d->name, (unsigned long long)reserve);
+        "the program itself holds %llu bytes of %s's memory before it begins (context %llu, code "
+        "%llu, handles %llu), more than the %llu bytes reserved for it",
+        (unsigned long long)beside, d->name, (unsigned long long)parts.context,
+        (unsigned long long)parts.code, (unsigned long long)parts.handles, (unsigned long long)reserve);
 }
 
 status exec_check_reserve(const exec *e, uint64_t *bytes) {

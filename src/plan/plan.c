@@ -160,7 +160,8 @@ static void sum_up(plan *p, int threads) {
     for (int c = 0; p->program_count && c < CATEGORY_COUNT; c++)
         p->by_category[c] += p->programs[p->peak_program].peak.by_category[c];
     p->by_category[CATEGORY_GAPS] = *arena - highest;
-    if (p->device->apart) p->pools[POOL_MEMORY].runtime_bytes = p->device->reserve(p->device);
+    if (p->device->apart) p->beside = p->device->reserve(p->device);
+    p->pools[POOL_MEMORY].runtime_bytes = device_parts_sum(&p->beside);
     p->runtime = device_runtime_reserve(threads);
     uint64_t tables = p->persistent_count * (sizeof *p->persistent + SAVING_BYTES);
     for (uint32_t k = 0; k < p->program_count; k++) tables += plan_graph_bytes(&p->programs[k].program.graph);

@@ -57,6 +57,7 @@ typedef struct {
     plan_pool pools[POOL_COUNT];
     uint64_t lower_bound_bytes; /* of the arena: the most bytes alive at once */
     device_runtime runtime;     /* of the process */
+    device_parts beside;        /* of a device apart: its pool's runtime_bytes by what they are */
     uint64_t run_bytes;         /* of running: all that is in the device's memory */
     uint64_t table_bytes;       /* the plan's own graphs and tables: part of runtime.tables */
     uint64_t planning_bytes;    /* of making this plan, before there is a pool */

@@ -4,16 +4,9 @@
 #include <string.h>
 
 #include "io/json.h"
-#include "report/parts.h"
+#include "report/places.h"
 #include "run/course.h"
 #include "run/texts.h"
-
-static void put_budget(json_writer *w, const char *key, uint64_t budget) {
-    if (budget == UINT64_MAX)
-        json_put_null(w, key);
-    else
-        json_put_unsigned(w, key, budget);
-}
 
 static void put_categories(json_writer *w, const uint64_t by_category[CATEGORY_COUNT]) {
     json_begin_object(w, "by_category");
@@ -91,35 +84,6 @@ static void put_measured(json_writer *w, const setup *s, const parts_measured *m
     put_step_seconds(w, s, r->step_seconds);
     put_categories(w, m->by_category);
     json_end_object(w);
-}
-
-/* What is measured is NULL before a run; budget 0: there is none. */
-static void put_pool(json_writer *w, const char *name, const char *place, uint64_t budget, uint64_t predicted,
-                     const uint64_t *measured) {
-    json_begin_object(w, NULL);
-    json_put_string(w, "name", name);
-    json_put_string(w, "device", place);
-    if (budget)
-        put_budget(w, "budget_bytes", budget);
-    else
-        json_put_null(w, "budget_bytes");
-    json_put_unsigned(w, "predicted_bytes", predicted);
-    if (measured)
-        json_put_unsigned(w, "measured_bytes", *measured);
-    else
-        json_put_null(w, "measured_bytes");
-    json_end_object(w);
-}
-
-/* The file and the host's memory have their whole length from the beginning. */
-static void put_pools(json_writer *w, const setup *s, const decision *d, const parts_measured *m, bool run) {
-    const plan *p = &d->plan;
-    uint64_t file = plan_file_bytes(p), host = plan_allocated(p, POOL_HOST);
-    json_begin_array(w, "pools");
-    put_pool(w, "main", p->device->name, d->budget, p->peak_bytes, run ? &m->peak_bytes : NULL);
-    if (file) put_pool(w, "file", "disk", s->request.run.away_limit, file, run ? &m->pools[POOL_FILE] : NULL);
-    if (host) put_pool(w, "host", "cpu", s->request.run.away_limit, host, run ? &m->pools[POOL_HOST] : NULL);
-    json_end_array(w);
 }
 
 static void put_choices(json_writer *w, const decision *d) {
@@ -302,7 +266,7 @@ static void write_report(text *out, const setup *s, const decision *d, outcome o
     if (seen) m = parts_measured_of(d, seen);
     json_begin_object(&w, NULL);
     json_put_bool(&w, "fits", report_fits(d));
-    put_budget(&w, "budget_bytes", d->budget);
+    places_put_budget(&w, "budget_bytes", d->budget);
     json_put_unsigned(&w, "least_budget_bytes", search_least(&d->front));
     put_parameters(&w, s, d);
     put_added_tokens(&w, s);
@@ -311,7 +275,8 @@ static void write_report(text *out, const setup *s, const decision *d, outcome o
     put_search(&w, &d->front);
     put_predicted(&w, s, d);
     put_measured(&w, s, &m, seen);
-    put_pools(&w, s, d, &m, seen != NULL);
+    places_put_gpu(&w, &d->plan);
+    places_put(&w, s, d, seen ? &m : NULL);
     put_choices(&w, d);
     put_data(&w, s);
     json_put_integer(&w, "rank", s->comm.rank);

@@ -116,12 +116,13 @@ parts_parameters parts_parameters_of(const setup *s, const decision *d) {
 /* ---- measured ---- */
 
 parts_measured parts_measured_of(const decision *d, const train_result *r) {
-    uint64_t on_device = r->memory.pools[POOL_MEMORY] + r->memory.beside_bytes;
+    uint64_t on_device = r->memory.pools[POOL_MEMORY] + device_parts_sum(&r->memory.beside);
     parts_measured m = { .peak_bytes = d->plan.device->apart ? on_device : r->resident_peak_bytes,
                          .live_bytes = r->memory.arena_live_bytes,
                          .pool_bytes = plan_pool_bytes(&d->plan) };
     memcpy(m.by_category, r->memory.by_category, sizeof m.by_category);
     memcpy(m.pools, r->memory.pools, sizeof m.pools);
+    m.beside = r->memory.beside, m.moved_bytes = r->memory.moved_bytes;
     uint64_t sum = 0;
     for (int c = 0; c < CATEGORY_COUNT; c++)
         if (c != CATEGORY_RUNTIME) sum += m.by_category[c];

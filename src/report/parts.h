@@ -18,6 +18,8 @@ typedef struct {
     uint64_t peak_bytes, arena_bytes, live_bytes, persistent_bytes, pool_bytes;
     uint64_t by_category[CATEGORY_COUNT];
     uint64_t pools[POOL_COUNT]; /* of a file and of the host's memory: what is held there */
+    device_parts beside;        /* of a device apart: what the process holds there beside its pool, */
+    uint64_t moved_bytes;       /* and by how much that has changed since the run began */
 } parts_measured;
 parts_measured parts_measured_of(const decision *d, const train_result *r);
 

@@ -6,7 +6,7 @@
 
 #include "base/units.h"
 #include "ir/op.h"
-#include "report/parts.h"
+#include "report/places.h"
 
 enum { HOLDERS_SHOWN = 8, LINE = 100 };
 
@@ -64,8 +64,9 @@ static void add_title(text *out, const setup *s, const decision *d, const parts_
 }
 
 static void add_needs(text *out, const setup *s, const decision *d, const parts_colours *k) {
-    char a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES], c[REPORT_NUMBER_BYTES];
+    char a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES], m[UNITS_TEXT_BYTES], c[REPORT_NUMBER_BYTES];
     const search_point *plain = &d->front.plain;
+    places_add_gpu(out, &d->plan);
     text_add(out, "  %-15s %s%11s%s   ", "predicted peak", k->bold, bytes_text(d->plan.peak_bytes, a),
              k->end);
     if (plain->peak_bytes)
@@ -75,8 +76,10 @@ static void add_needs(text *out, const setup *s, const decision *d, const parts_
         text_add(out, "  %-15s %11s   set one with --memory; smaller budgets are met at a price in time\n",
                  "budget", "none");
     else
-        text_add(out, "  %-15s %11s   %s of it left over\n", "budget", bytes_text(d->budget, a),
-                 bytes_text(d->budget - d->plan.peak_bytes, b));
+        text_add(out, "  %-15s %11s   %s of it left over%s%s%s\n", "budget", bytes_text(d->budget, a),
+                 bytes_text(d->budget - d->plan.peak_bytes, b),
+                 s->margin ? "; it is what is free less a margin of " : "",
+                 s->margin ? bytes_text(s->margin, m) : "", s->margin ? " for others" : "");
     uint64_t least = search_least(&d->front);
     const seconds_words *words = words_of(s);
     text_add(out, "  %-15s %11s   %s bytes, at %s %s\n", "least budget", bytes_text(least, a),
@@ -157,10 +160,10 @@ static void add_bar(text *out, double part, const report_style *style) {
     text_add(out, "%s", eighths[units % 8]);
 }
 
-static void add_memory(text *out, const decision *d, const report_style *style, const parts_colours *k) {
+static void add_memory(text *out, const setup *s, const decision *d, const report_style *style,
+                       const parts_colours *k) {
     const plan *p = &d->plan;
     char a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES], c[UNITS_TEXT_BYTES], e[UNITS_TEXT_BYTES];
-    char folder[REPORT_NAME_BYTES];
     text_add(out, "\n%sMemory at the peak%s\n", k->bold, k->end);
     for (int i = 0; i < CATEGORY_COUNT; i++) {
         if (!p->by_category[i]) continue;
@@ -172,15 +175,14 @@ static void add_memory(text *out, const decision *d, const report_style *style, 
     }
     text_add(out, "  %-15s %11s  = persistent %s + arena %s + runtime %s\n", "total",
              bytes_text(p->peak_bytes, a), bytes_text(p->pools[POOL_MEMORY].persistent_bytes, b),
-             bytes_text(p->pools[POOL_MEMORY].arena_bytes, c), bytes_text(plan_runtime_bytes(p), e));
-    if (plan_file_bytes(p))
-        text_add(out, "  %-15s %11s  in %s while it runs\n", "on disk", bytes_text(plan_file_bytes(p), a),
-                 report_name(p->folder, folder));
+             bytes_text(p->pools[POOL_MEMORY].arena_bytes, c),
+             bytes_text(p->pools[POOL_MEMORY].runtime_bytes, e));
     text_add(out, "  the arena's lower bound, most bytes alive at once, is %s: packing adds %.2f %%\n",
              bytes_text(p->lower_bound_bytes, a),
              p->lower_bound_bytes
                  ? 100 * ((double)p->pools[POOL_MEMORY].arena_bytes / (double)p->lower_bound_bytes - 1)
                  : 0);
+    places_add(out, s, d, k);
 }
 
 /* ---- the peak ---- */
@@ -267,6 +269,6 @@ void report_plan_text(text *out, const setup *s, const decision *d, const report
     }
     add_choices(out, s, d, &k);
     if (style->brief) return;
-    add_memory(out, d, style, &k);
+    add_memory(out, s, d, style, &k);
     add_peak(out, d, &k);
 }

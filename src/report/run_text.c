@@ -74,6 +74,31 @@ static void add_within(text *out, uint64_t planned, uint64_t measured, const par
         text_add(out, "%s%s too many%s\n", k->bad, report_count(measured - planned, a), k->end);
 }
 
+/* The host's pool is taken in whole pages. */
+static uint64_t in_pages(uint64_t bytes) { return units_align(bytes, 4096); }
+
+/* Of a device apart: what its runtime is made of, and the two other kinds of memory. */
+static void add_places(text *out, const decision *d, const train_result *r, const parts_measured *m,
+                       const parts_colours *k) {
+    const plan *p = &d->plan;
+    const struct {
+        const char *name;
+        uint64_t planned, measured;
+    } rows[] = { { "  context", p->beside.context, m->beside.context },
+                 { "  code", p->beside.code, m->beside.code },
+                 { "  handles", p->beside.handles, m->beside.handles },
+                 { "  moved by", 0, m->moved_bytes },
+                 { "host, peak", plan_taken(p, POOL_HOST), r->resident_peak_bytes } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        add_row(out, rows[i].name, rows[i].planned, rows[i].measured);
+        add_within(out, rows[i].planned, rows[i].measured, k);
+    }
+    add_row(out, "host, its pool", in_pages(plan_allocated(p, POOL_HOST)), m->pools[POOL_HOST]);
+    add_equal(out, in_pages(plan_allocated(p, POOL_HOST)), m->pools[POOL_HOST], k);
+    add_row(out, "files", plan_file_bytes(p), m->pools[POOL_FILE]);
+    add_equal(out, plan_file_bytes(p), m->pools[POOL_FILE], k);
+}
+
 void report_memory_table(text *out, const decision *d, const train_result *r, const report_style *style) {
     parts_colours k = parts_colours_of(style);
     parts_measured m = parts_measured_of(d, r);
@@ -84,8 +109,9 @@ void report_memory_table(text *out, const decision *d, const train_result *r, co
         add_row(out, category_name((category)c), p->by_category[c], m.by_category[c]);
         (c == CATEGORY_RUNTIME ? add_within : add_equal)(out, p->by_category[c], m.by_category[c], &k);
     }
-    add_row(out, "process, peak", p->peak_bytes, m.peak_bytes);
+    add_row(out, p->device->apart ? "device, peak" : "process, peak", p->peak_bytes, m.peak_bytes);
     add_within(out, p->peak_bytes, m.peak_bytes, &k);
+    if (p->device->apart) add_places(out, d, r, &m, &k);
     if (d->budget == UINT64_MAX) return;
     char a[REPORT_NUMBER_BYTES];
     text_add(out, "  %-15s %17s\n", "budget", report_count(d->budget, a));

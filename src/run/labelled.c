@@ -22,7 +22,7 @@ static status room(const setup *s, uint64_t *bytes) {
     const device *on;
     uint64_t held = device_runtime_reserve(0).code + s->names.held_bytes + s->wanted.bytes;
     TRY(setup_budget(o, bytes));
-    TRY(device_find(o->device ? o->device : "auto", &on));
+    TRY(setup_device(o, &on));
     if (on->apart) *bytes = UINT64_MAX;
     if (*bytes == UINT64_MAX) return STATUS_OK;
     if (s->records) held += labelled_held(s->records);

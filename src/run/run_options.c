@@ -103,6 +103,7 @@ const run_option run_options[] = {
     ROW("offload-to", POINTER, FREE, folder),
     ROW("offload-limit", BYTES, FREE, away_limit),
     ROW("device", POINTER, FREE, device),
+    ROW("gpu", POINTER, FREE, on),
     ROW("threads", INTEGER, FREE, threads),
     ROW("workers", INTEGER, FREE, workers),
     ROW("rates", CHOICE, FREE, rates),

@@ -356,20 +356,31 @@ static status context_of(setup *s, int64_t *context) {
     return STATUS_OK;
 }
 
-static status find_device(const setup_options *o, const device **on) {
-    return device_find(o->device ? o->device : "auto", on);
+status setup_device(const setup_options *o, const device **on) {
+    *on = o->on;
+    return o->on ? STATUS_OK : device_find(o->device ? o->device : "auto", on);
+}
+
+/* A plan counts what the process holds of a device apart, which is not free any more. */
+static status find_budget(const setup_options *o, uint64_t *bytes, uint64_t *margin) {
+    const device *on;
+    *bytes = o->memory ? o->memory : UINT64_MAX, *margin = 0;
+    if (!o->memory_auto) return STATUS_OK;
+    TRY(setup_device(o, &on));
+    uint64_t available = on->available(on), least_margin = (on->gpu && on->gpu->shows ? 512u : 128u) << 20;
+    if (on->apart) {
+        device_parts own = on->beside(on);
+        available += device_parts_sum(&own);
+    }
+    *margin = available / 16;
+    if (*margin < least_margin) *margin = least_margin < available ? least_margin : 0;
+    *bytes = available - *margin;
+    return STATUS_OK;
 }
 
 status setup_budget(const setup_options *o, uint64_t *bytes) {
-    const uint64_t least_margin = 128u << 20;
-    const device *on;
-    *bytes = o->memory ? o->memory : UINT64_MAX;
-    if (!o->memory_auto) return STATUS_OK;
-    TRY(find_device(o, &on));
-    uint64_t available = on->available(on), margin = available / 16;
-    if (margin < least_margin) margin = least_margin < available ? least_margin : 0;
-    *bytes = available - margin;
-    return STATUS_OK;
+    uint64_t margin;
+    return find_budget(o, bytes, &margin);
 }
 
 /* What is away waits in a file, or in the host's memory where the device has its own. */
@@ -393,7 +404,7 @@ static status make_request(setup *s) {
     compose_run *r = &s->request.run;
     int64_t context;
     const device *on;
-    TRY(find_device(o, &on));
+    TRY(setup_device(o, &on));
     TRY(check_away(o, on));
     TRY(context_of(s, &context));
     *r = (compose_run){ .model = &s->model,
@@ -477,7 +488,7 @@ static status finish_request(setup *s) {
         r->eval_samples = o->eval_samples; /* a plan without data: as if there were */
     listed += s->train.held_bytes + s->validation.held_bytes + s->names.held_bytes + s->wanted.bytes;
     r->kept_bytes = kept_bytes(o) + listed;
-    TRY(setup_budget(o, &s->budget));
+    TRY(find_budget(o, &s->budget, &s->margin));
     TRY(check_held(s, listed));
     if (o->eval_only) TRY(settle_evaluation(s, r));
     r->memory = s->budget < UINT64_MAX && !compose_apart(r) ? s->budget : 0;

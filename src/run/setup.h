@@ -61,6 +61,7 @@ typedef struct {
     bool keep_best;                              /* the model of the best validation, in out/best */
     int64_t warmup, seed;               /* COURSE_UNSAID: by what the run begins with, as the learning rate */
     const char *device;                 /* that computes: device_find; NULL: auto */
+    const struct device *on;            /* instead of that: a device of the caller's; NULL: none */
     int64_t threads, workers;           /* threads 0: all there are */
     rates_choice rates;                 /* that predictions use */
     double learning_rate, minimum_rate; /* at the end of the schedule, as a part of learning_rate */
@@ -82,8 +83,11 @@ typedef struct {
 
 setup_options setup_defaults(void);
 
-/* What --memory says, in bytes; UINT64_MAX: nothing. `auto` is what is free on the device, less what others
- * may ask for in the meantime. */
+/* What computes. */
+status setup_device(const setup_options *o, const device **on);
+
+/* What --memory says, in bytes; UINT64_MAX: nothing. `auto` is what this process may have of the device's
+ * memory, less a margin for what others ask for in the meantime. */
 status setup_budget(const setup_options *o, uint64_t *bytes);
 
 /* What the options come to. Not to be moved: parts point at each other. */
@@ -104,6 +108,7 @@ typedef struct {
     comm comm;                        /* the ranks of the run: one, so far */
     search_request request;
     uint64_t budget;                 /* UINT64_MAX: unlimited */
+    uint64_t margin;                 /* that --memory auto leaves to others */
     bool rate_unsaid, warmup_unsaid; /* options->learning_rate, warmup are those of run/course.h */
     pack_kind pack;                  /* as it is settled: never AUTO */
     const char *context_reason;      /* why the context is what it is; NULL: it was said, or is the model's */

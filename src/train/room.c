@@ -121,7 +121,9 @@ static status check_memory(const plan *p) {
     TRY(check_left("the machine or its control group", device_available(), device_resident(),
                    plan_taken(p, plan_host_pool(p))));
     if (!d->apart) return STATUS_OK;
-    return check_left(d->name, d->available(d), d->beside(d), plan_taken(p, POOL_MEMORY));
+    device_parts taken = d->beside(d);
+    return check_left(d->gpu ? d->gpu->title : d->name, d->available(d), device_parts_sum(&taken),
+                      plan_taken(p, POOL_MEMORY));
 }
 
 status room_check(const setup *s, const decision *d, const resume *from) {

@@ -179,14 +179,14 @@ static uint64_t available(const device *d) {
     return apart_free;
 }
 
-static uint64_t reserve(const device *d) {
+static device_parts reserve(const device *d) {
     (void)d;
-    return APART_RESERVE;
+    return (device_parts){ .context = APART_RESERVE };
 }
 
-static uint64_t beside(const device *d) {
+static device_parts beside(const device *d) {
     (void)d;
-    return apart_beside;
+    return (device_parts){ .context = apart_beside };
 }
 
 /* Half as fast as the processor's table, and copies as slow as a disk. */

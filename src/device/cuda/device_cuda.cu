@@ -2,25 +2,29 @@
  * kernels and copies have a stream each, and events order them. The host waits where a run ends, and nowhere
  * else. It is one GPU, chosen once, of those that CUDA_VISIBLE_DEVICES leaves.
  *
- * What the process takes of its memory beside pools (the context, the code of kernels) is all that is taken
- * and is no pool: of a GPU that others use too it is an upper bound. */
+ * What the process takes of its memory beside pools is taken when it is opened, part by part (parts_cuda.h).
+ */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cuda_runtime.h>
 
 extern "C" {
-#include "device/device.h"
+#include "device/device_gpu.h"
 }
 #include "device/cuda/gpu.h"
+#include "device/cuda/parts_cuda.h"
 
 enum { FEW_EVENTS = 64 };
 
 struct cuda_gpu {
     int number;
     bool found;
-    char why_not[192];
+    char why_not[256];
     cudaDeviceProp is;
+    device_gpu gpu;     /* the same in the words of plans */
+    device_parts parts; /* beside pools, when it was opened */
     cudaStream_t lane[LANE_COUNT];
     cudaEvent_t events[LANE_COUNT][FEW_EVENTS]; /* of the last marks, by number */
     uint64_t marks[LANE_COUNT];
@@ -34,26 +38,107 @@ static void heed(cudaError_t e) {
     if (e != cudaSuccess && g.failed == cudaSuccess) g.failed = e;
 }
 
-static bool start() {
-    static bool tried;
-    if (tried) return g.found;
-    tried = true;
-    int count = 0;
-    cudaError_t e = cudaGetDeviceCount(&count);
-    if (e == cudaSuccess && count <= g.number)
-        snprintf(g.why_not, sizeof g.why_not, count ? "there are %d GPUs" : "there is no GPU", count);
-    if (e == cudaSuccess && count <= g.number) return false;
-    size_t free = 0, total = 0;
-    if (e == cudaSuccess) e = cudaGetDeviceProperties(&g.is, g.number);
-    if (e == cudaSuccess) e = cudaSetDevice(g.number);
+/* ---- which it is ---- */
+
+static int attribute(cudaDeviceAttr a) {
+    int value = 0;
+    cudaDeviceGetAttribute(&value, a, g.number);
+    return value;
+}
+
+/* Fused multiply-adds of f32 that a multiprocessor begins in a clock (CUDA C++ Programming Guide, throughput
+ * of arithmetic instructions). */
+static int lanes_of(int major, int minor) {
+    bool wide = (major == 8 && minor > 0) || major >= 9;
+    return wide ? 128 : 64;
+}
+
+/* A slice of a GPU (MIG) says so in its name, and has multiprocessors and memory of its own. */
+static void describe(int count) {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    device_gpu *d = &g.gpu;
+    snprintf(d->title, sizeof d->title, "%.95s", g.is.name);
+    d->capability = (uint32_t)(g.is.major * 10 + g.is.minor);
+    d->multiprocessors = g.is.multiProcessorCount, d->threads = g.is.maxThreadsPerMultiProcessor;
+    d->memory = g.is.totalGlobalMem;
+    device_gpu_context(d->multiprocessors, d->threads, d->context);
+    d->f32 = 2e3 * lanes_of(g.is.major, g.is.minor) * d->multiprocessors * attribute(cudaDevAttrClockRate);
+    d->bandwidth =
+        2e3 * attribute(cudaDevAttrMemoryClockRate) * attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
+    d->cache_bytes = attribute(cudaDevAttrL2CacheSize);
+    d->shows = attribute(cudaDevAttrKernelExecTimeout) != 0;
+    if (visible)
+        snprintf(d->chosen, sizeof d->chosen, "cuda:%d of %d that CUDA_VISIBLE_DEVICES=%.40s leaves",
+                 g.number, count, visible);
+    else if (count > 1)
+        snprintf(d->chosen, sizeof d->chosen, "cuda:%d of %d", g.number, count);
+}
+
+/* ---- opening it ---- */
+
+static bool refuse(const char *why) {
+    snprintf(g.why_not, sizeof g.why_not, "%s", why);
+    return false;
+}
+
+/* The runtime has one error for a driver that is too old and for none. */
+static bool refuse_driver(cudaError_t e) {
+    int driver = 0, runtime = 0;
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    if (e != cudaErrorInsufficientDriver) return refuse(cudaGetErrorString(e));
+    if (!driver) return refuse("there is no driver of NVIDIA's on this machine");
+    snprintf(g.why_not, sizeof g.why_not,
+             "its driver is too old: it knows CUDA %d.%d, and this snug wants %d.%d", driver / 1000,
+             driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    return false;
+}
+
+static bool refuse_number(int count) {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    snprintf(g.why_not, sizeof g.why_not, "there %s %d GPU%s%s%.60s%s", count == 1 ? "is" : "are", count,
+             count == 1 ? "" : "s", visible ? " that CUDA_VISIBLE_DEVICES=" : "", visible ? visible : "",
+             visible ? " leaves" : "");
+    return false;
+}
+
+static bool refuse_capability() {
+    snprintf(g.why_not, sizeof g.why_not, "%.90s has capability %d.%d, for which this snug has no kernels",
+             g.is.name, g.is.major, g.is.minor);
+    return false;
+}
+
+static cudaError_t open_lanes() {
+    cudaError_t e = cudaSuccess;
     for (int l = 0; e == cudaSuccess && l < LANE_COUNT; l++) {
         e = cudaStreamCreateWithFlags(&g.lane[l], cudaStreamNonBlocking);
         for (int i = 0; e == cudaSuccess && i < FEW_EVENTS; i++)
             e = cudaEventCreateWithFlags(&g.events[l][i], cudaEventDisableTiming);
+        if (e == cudaSuccess) e = cuda_parts_touch(g.lane[l]);
     }
-    if (e == cudaSuccess) e = cudaMemGetInfo(&free, &total);
-    if (e != cudaSuccess) snprintf(g.why_not, sizeof g.why_not, "%s", cudaGetErrorString(e));
-    return g.found = e == cudaSuccess;
+    return e;
+}
+
+static bool open_gpu() {
+    int count = 0;
+    cuda_parts_begin();
+    cudaError_t e = cudaGetDeviceCount(&count);
+    if (e == cudaErrorNoDevice) return refuse_number(0);
+    if (e != cudaSuccess) return refuse_driver(e);
+    if (count <= g.number) return refuse_number(count);
+    e = cudaGetDeviceProperties(&g.is, g.number);
+    if (e != cudaSuccess) return refuse(cudaGetErrorString(e));
+    describe(count);
+    if (g.gpu.capability < DEVICE_GPU_LEAST) return refuse_capability();
+    e = cuda_parts_open(g.number, open_lanes, &g.parts);
+    if (e == cudaErrorNoKernelImageForDevice) return refuse_capability();
+    return e == cudaSuccess || refuse(cudaGetErrorString(e));
+}
+
+static bool start() {
+    static bool tried;
+    if (!tried) tried = true, g.found = open_gpu();
+    return g.found;
 }
 
 /* ---- memory ---- */
@@ -118,33 +203,8 @@ static void after(const device *, device_lane l, device_lane other, uint64_t eve
 
 /* ---- what it says of itself ---- */
 
-static int attribute(cudaDeviceAttr a) {
-    int value = 0;
-    cudaDeviceGetAttribute(&value, a, g.number);
-    return value;
-}
-
-/* Fused multiply-adds of f32 that a multiprocessor begins in a clock (CUDA C++ Programming Guide, throughput
- * of arithmetic instructions). */
-static int lanes_of(int major, int minor) {
-    bool wide = (major == 8 && minor > 0) || major >= 9 || major == 10 || major == 12;
-    return wide ? 128 : 64;
-}
-
 static device_rates rates(const device *, int threads) {
-    device_rates r = device_rates_default(threads);
-    if (!start()) return r;
-    double clock = 1e3 * attribute(cudaDevAttrClockRate);
-    double peak = 2.0 * lanes_of(g.is.major, g.is.minor) * g.is.multiProcessorCount * clock;
-    double bandwidth =
-        2e3 * attribute(cudaDevAttrMemoryClockRate) * attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
-    for (double &f : r.flops) f = 0.3 * peak;
-    r.flops[WORK_PRODUCTS] = r.flops[WORK_PRODUCTS_HALF] = 0.5 * peak;
-    r.draws = 0.05 * peak, r.cached = 3 * bandwidth;
-    r.moved = r.fetched = r.bandwidth = 0.85 * bandwidth;
-    r.cache_bytes = attribute(cudaDevAttrL2CacheSize), r.call_seconds = 3e-6, r.copied = 2e10;
-    snprintf(r.source, sizeof r.source, "%s: its clocks and units", g.is.name);
-    return r;
+    return start() ? device_gpu_rates(&g.gpu, threads) : device_rates_default(threads);
 }
 
 static uint64_t available(const device *) {
@@ -153,14 +213,18 @@ static uint64_t available(const device *) {
     return free;
 }
 
-static uint64_t beside(const device *) {
-    size_t free = 0, total = 0;
-    if (start()) cudaMemGetInfo(&free, &total);
-    return total - free > g.pool_bytes ? total - free - g.pool_bytes : 0;
+static device_parts beside(const device *) {
+    return start() ? cuda_parts_now(&g.parts, g.pool_bytes) : device_parts{};
 }
 
-/* Some code is loaded with the first kernels that are called. */
-static uint64_t reserve(const device *d) { return beside(d) + (64u << 20); }
+/* That of its kind, and never less than what was seen: a plan that is made here is not refused here. */
+static device_parts reserve(const device *) {
+    device_parts r = device_gpu_reserve(&g.gpu);
+    if (g.parts.context > r.context) r.context = g.parts.context;
+    if (g.parts.code > r.code) r.code = g.parts.code;
+    if (g.parts.handles > r.handles) r.handles = g.parts.handles;
+    return r;
+}
 
 static status failed(const device *) {
     if (g.failed == cudaSuccess) return STATUS_OK;
@@ -170,7 +234,7 @@ static status failed(const device *) {
 static device cuda() {
     device d = {};
     d.name = "cuda", d.kind = DEVICE_CUDA, d.apart = true;
-    d.capability = start() ? (uint32_t)(g.is.major * 10 + g.is.minor) : 0;
+    d.capability = start() ? g.gpu.capability : 0, d.gpu = &g.gpu;
     d.rates = rates, d.available = available, d.reserve = reserve, d.beside = beside;
     d.open = open_pool, d.close = close_pool, d.put = put, d.get = get;
     d.begin = begin, d.end = end, d.fill = fill, d.copy = copy, d.mark = mark, d.after = after;

@@ -17,6 +17,8 @@ extern "C" {
 
 emulated_counts emulated_seen;
 
+const emulated_gpu emulated_usual = { {}, 0, 0, { 512 << 10, 256 << 10, 64 << 10 }, 0 };
+
 namespace {
 
 /* ---- memory ---- */
@@ -232,15 +234,28 @@ device_rates rates(const device *, int threads) {
     return r;
 }
 
-uint64_t available(const device *) { return device_available(); }
+/* ---- what it is taken for ---- */
 
-/* No context and no code are on it. */
-uint64_t reserve(const device *) { return 1 << 20; }
-uint64_t beside(const device *) { return 0; }
+emulated_gpu is = emulated_usual;
+
+device_parts beside(const device *) {
+    device_parts p = is.beside;
+    if (emulated_seen.launches) p.code += is.moves;
+    return p;
+}
+
+uint64_t available(const device *d) {
+    device_parts own = beside(d);
+    uint64_t taken = is.others + emulated_seen.open_bytes + device_parts_sum(&own);
+    if (!is.memory) return device_available();
+    return is.memory > taken ? is.memory - taken : 0;
+}
+
+device_parts reserve(const device *) { return { 640 << 10, 256 << 10, 128 << 10 }; }
 
 device emulated() {
     device d = {};
-    d.name = "emulated", d.kind = DEVICE_CUDA, d.capability = 90, d.apart = true;
+    d.name = "emulated", d.kind = DEVICE_CUDA, d.capability = 90, d.apart = true, d.gpu = &is.gpu;
     d.rates = rates, d.available = available, d.reserve = reserve, d.beside = beside;
     d.open = open_pool, d.close = close_pool, d.put = put, d.get = get;
     d.begin = begin, d.end = end, d.host = host, d.fill = fill;
@@ -254,6 +269,8 @@ extern "C" {
 extern const device device_emulated;
 const device device_emulated = emulated();
 }
+
+void emulated_be(const emulated_gpu *what) { is = *what; }
 
 void emulated_pace_set(emulated_pace p, uint64_t seed) { pace = p, random_state = seed; }
 

@@ -30,6 +30,17 @@ typedef struct {
 } emulated_counts;
 extern emulated_counts emulated_seen; /* of one thread that runs plans at a time */
 
+/* What tests have it be. */
+typedef struct {
+    device_gpu gpu;      /* capability 0: whichever --gpu names */
+    uint64_t memory;     /* of its own; 0: what the machine has */
+    uint64_t others;     /* of it, held by others */
+    device_parts beside; /* what the process holds there beside pools, */
+    uint64_t moves;      /* and what is added to that with the first kernel */
+} emulated_gpu;
+extern const emulated_gpu emulated_usual;
+void emulated_be(const emulated_gpu *is);
+
 #ifdef __cplusplus
 }
 #endif

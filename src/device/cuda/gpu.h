@@ -29,6 +29,19 @@ extern "C" cudaStream_t device_cuda_stream(void); /* of the device that runs pla
 #include "device/cuda/emulate.h"
 #endif
 
+/* No device is built: kernels are known, with what they take and the scratch that they want, and none is
+ * compiled (cmake/cuda_planned.cmake). */
+#ifdef SNUG_CUDA_PLANNED
+#undef __global__
+#undef GPU_LAUNCH
+#undef GPU_LAUNCH_APART
+#define __global__ static
+template <class... A>
+static inline void gpu_planned(const A &...) {}
+#define GPU_LAUNCH(kernel, ...) gpu_planned(__VA_ARGS__)
+#define GPU_LAUNCH_APART(kernel, ...) gpu_planned(__VA_ARGS__)
+#endif
+
 #define GPU_INLINE static __device__ __forceinline__
 #define GPU_MEMBER static __device__ __forceinline__ /* of a struct that names a formula */
 

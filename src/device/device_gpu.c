@@ -1,0 +1,148 @@
+#include "device/device_gpu.h"
+
+#include <stdio.h>
+
+#include "base/units.h"
+
+void device_gpu_context(int64_t multiprocessors, int64_t threads, uint64_t context[3]) {
+    enum { DRIVER_MIB = 220, BYTES_PER_THREAD = 1200 };
+    uint64_t likely = 450u << 20;
+    if (multiprocessors && threads)
+        likely = ((uint64_t)DRIVER_MIB << 20) +
+                 (uint64_t)BYTES_PER_THREAD * (uint64_t)multiprocessors * (uint64_t)threads;
+    context[0] = likely / 100 * 65, context[1] = likely, context[2] = likely / 100 * 150;
+}
+
+/* ---- rates ---- */
+
+/* Of the second cache, where nobody said it: the least that a multiprocessor has of it in its generation. */
+static double cache_of(const device_gpu *g) {
+    static const struct {
+        uint32_t capability; /* and later */
+        double kib;
+    } least[] = { { 120, 578 }, { 100, 870 }, { 90, 388 }, { 89, 576 }, { 86, 73 }, { 80, 379 }, { 0, 64 } };
+    size_t i = 0;
+    while (g->capability < least[i].capability) i++;
+    return g->cache_bytes > 0 ? g->cache_bytes
+                              : 1024 * least[i].kib * (g->multiprocessors ? g->multiprocessors : 16);
+}
+
+/* Which part of a peak our kernels reach is a guess until it has been measured on hardware. Numbers of 16
+ * bits are multiplied in f32, so they have its rate. */
+device_rates device_gpu_rates(const device_gpu *g, int threads) {
+    const double call = 3e-6, link = 2e10; /* where nobody said them */
+    device_rates r = device_rates_default(threads);
+    for (int k = 0; k < WORK_KINDS; k++) r.flops[k] = 0.3 * g->f32;
+    r.flops[WORK_PRODUCTS] = r.flops[WORK_PRODUCTS_HALF] = 0.5 * g->f32;
+    r.draws = 0.05 * g->f32;
+    r.cached = 3 * g->bandwidth;
+    r.moved = r.fetched = r.bandwidth = 0.85 * g->bandwidth;
+    r.cache_bytes = cache_of(g);
+    r.call_seconds = g->call_seconds > 0 ? g->call_seconds : call;
+    r.copied = g->link > 0 ? 0.8 * g->link : link;
+    if (g->name[0])
+        snprintf(r.source, sizeof r.source, "%s: published figures, nothing measured", g->title);
+    else
+        snprintf(r.source, sizeof r.source, "%s: its clocks and units, nothing measured", g->title);
+    return r;
+}
+
+/* ---- beside the pools ---- */
+
+/* Kernels of one capability are 14 MB in 62 modules (9.0, nvcc 13.0), of which each may begin a page of 2
+ * MiB; streams and events are small, and come in such pages too. */
+device_parts device_gpu_reserve(const device_gpu *g) {
+    return (device_parts){ .context = g->context[2], .code = 128u << 20, .handles = 8u << 20 };
+}
+
+const char *device_gpu_text(const device_gpu *g, char text[DEVICE_GPU_TEXT_BYTES]) {
+    char bytes[UNITS_TEXT_BYTES];
+    snprintf(text, DEVICE_GPU_TEXT_BYTES, "capability %u.%u, %d multiprocessors, %s", g->capability / 10,
+             g->capability % 10, g->multiprocessors, units_bytes_text(g->memory, bytes));
+    return text;
+}
+
+/* ---- elsewhere ---- */
+
+static device_rates rates(const device *d, int threads) { return device_gpu_rates(d->gpu, threads); }
+
+static uint64_t available(const device *d) { return d->gpu->memory; }
+
+static device_parts reserve(const device *d) { return device_gpu_reserve(d->gpu); }
+
+static device_parts beside(const device *d) {
+    (void)d;
+    return (device_parts){ 0 };
+}
+
+static status refuse(const device *d, device_pool *p, uint64_t bytes) {
+    (void)bytes;
+    *p = (device_pool){ 0 };
+    return status_set(STATUS_INVALID, "--gpu %s: plans are made for it, and nothing is run on it from here",
+                      d->gpu->name);
+}
+
+static void close_none(const device *d, device_pool *p) {
+    (void)d;
+    *p = (device_pool){ 0 };
+}
+
+static status check(const device_gpu *g) {
+#ifndef SNUG_CUDA
+    return status_set(STATUS_INVALID,
+                      "--gpu %s: this snug was built without a C++ compiler, and knows no kernels for GPUs; "
+                      "'snug estimate --gpu %s' knows the memory",
+                      g->name, g->name);
+#endif
+    if (!g->capability)
+        return status_set(STATUS_INVALID,
+                          "--gpu %s: snug's kernels are for NVIDIA's GPUs of capability %d.%d and later; "
+                          "'snug estimate --gpu %s' has the rules of frameworks",
+                          g->name, DEVICE_GPU_LEAST / 10, DEVICE_GPU_LEAST % 10, g->name);
+    if (g->capability >= DEVICE_GPU_LEAST) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "--gpu %s: there are no kernels for capability %u.%u; they begin at %d.%d", g->name,
+                      g->capability / 10, g->capability % 10, DEVICE_GPU_LEAST / 10, DEVICE_GPU_LEAST % 10);
+}
+
+status device_elsewhere_plan(const device_gpu *g, device_elsewhere *out) {
+    TRY(check(g));
+    out->gpu = *g;
+    out->device = (device){ .name = "cuda",
+                            .kind = DEVICE_CUDA,
+                            .capability = g->capability,
+                            .apart = true,
+                            .gpu = &out->gpu,
+                            .rates = rates,
+                            .available = available,
+                            .reserve = reserve,
+                            .beside = beside,
+                            .open = refuse,
+                            .close = close_none };
+    return STATUS_OK;
+}
+
+/* The driver's word for it is not asked for, since makers sell one GPU under several. */
+static bool is_another(const device_gpu *g, const device_gpu *here) {
+    enum { OFF_BY = 16 };                /* drivers keep more or less of the memory for themselves */
+    if (!here->capability) return false; /* an emulated one is what is asked for */
+    uint64_t apart = g->memory > here->memory ? g->memory - here->memory : here->memory - g->memory;
+    return g->capability != here->capability || apart > g->memory / OFF_BY ||
+           (g->multiprocessors && here->multiprocessors && g->multiprocessors != here->multiprocessors);
+}
+
+status device_elsewhere_here(const device_gpu *g, const device *here, device_elsewhere *out) {
+    char is[DEVICE_GPU_TEXT_BYTES], wanted[DEVICE_GPU_TEXT_BYTES];
+    TRY(check(g));
+    if (!here->apart)
+        return status_set(STATUS_INVALID, "--gpu %s: --device %s is no GPU; leave one of the two out",
+                          g->name, here->name);
+    if (here->gpu && is_another(g, here->gpu))
+        return status_set(STATUS_INVALID, "--gpu %s has %s, and what is here is another: %s with %s", g->name,
+                          device_gpu_text(g, wanted), here->gpu->title, device_gpu_text(here->gpu, is));
+    out->gpu = *g;
+    out->device = *here;
+    out->device.gpu = &out->gpu, out->device.capability = g->capability;
+    out->device.rates = rates, out->device.reserve = reserve;
+    return STATUS_OK;
+}

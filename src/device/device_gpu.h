@@ -1,0 +1,38 @@
+/* GPUs by what is known of them: rates, what a process takes beside its pools, and devices for which plans
+ * are made where no such GPU is. One reading serves planning elsewhere and the GPU itself, so that a run has
+ * the bytes of its plan. */
+#pragma once
+
+#include "device/device.h"
+
+/* The capabilities that kernels are made for begin here (docs/gpu.md). */
+enum { DEVICE_GPU_LEAST = 75 };
+
+/* What a context is likely to take where nobody measured it: a part for each thread that the GPU holds, for
+ * which the driver keeps a stack, and a part for itself. Those that were measured lie within -35 % and +50 %.
+ */
+void device_gpu_context(int64_t multiprocessors, int64_t threads, uint64_t context[3]);
+
+/* By roofline: of published figures, or of those that the driver knows. Nothing of it was measured. */
+device_rates device_gpu_rates(const device_gpu *g, int threads);
+
+/* The most that a process takes there beside its pools. */
+device_parts device_gpu_reserve(const device_gpu *g);
+
+/* "capability 9.0, 132 multiprocessors, 139.80 GiB" */
+enum { DEVICE_GPU_TEXT_BYTES = 192 };
+const char *device_gpu_text(const device_gpu *g, char text[DEVICE_GPU_TEXT_BYTES]);
+
+/* A device of which `device.gpu` is here. Not to be moved. */
+typedef struct {
+    device device;
+    device_gpu gpu;
+} device_elsewhere;
+
+/* Such a GPU where it is not: plans are made for it, and none is run. STATUS_INVALID: there are no kernels
+ * for it, or none that this build knows. */
+status device_elsewhere_plan(const device_gpu *g, device_elsewhere *out);
+
+/* The device `here` with the rates and the reserve of device_elsewhere_plan, so that plans are the same.
+ * STATUS_INVALID: it is another GPU. */
+status device_elsewhere_here(const device_gpu *g, const device *here, device_elsewhere *out);
