@@ -247,10 +247,11 @@ static void programs_are_no_messages(void **state) {
 static void what_is_no_message_is_none(void **state) {
     (void)state;
     static const char *const texts[] = { "",
-                                         "Killed",
+                                         "Killed by a bug",
                                          "ZOOM and ROOM",
                                          "\"OOMKilled\": false",
                                          "failed to allocate 7 things",
+                                         "OOMph, and no space left on device",
                                          "Tried to allocate",
                                          "Tried to allocate x MiB",
                                          "Tried to allocate 0 bytes",

@@ -288,6 +288,114 @@ static void words_are_not_mistaken(void **state) {
     check(cases, sizeof cases / sizeof *cases);
 }
 
+/* Names that programs give their own functions, by their words. */
+static void names_tell_the_place(void **state) {
+    (void)state;
+    static const example cases[] = {
+        { OOM_BY_VALIDATION, true, OOM_VALIDATION, FRAME("metrics = self.run_validation(loader)") FULL },
+        { OOM_BY_VALIDATION, true, OOM_VALIDATION, FRAME("File \"m.py\", line 7, in evaluateModel") FULL },
+        { OOM_BY_VALIDATION, true, OOM_VALIDATION, FRAME("acc = coco_evaluator.update(res)") FULL },
+        { OOM_BY_VALIDATION, true, OOM_VALIDATION, FRAME("test_epoch(7)") FULL },
+        { OOM_FULL, true, OOM_NOWHERE, FRAME("model.eval()") FULL },
+        { OOM_FULL, true, OOM_NOWHERE, FRAME("validate_args(args)") FULL },
+        { OOM_FULL, true, OOM_NOWHERE, FRAME("for x in enumerate(build_val_dataloader(cfg)):") FULL },
+        { OOM_BY_SAVING, true, OOM_SAVING, FRAME("checkpointer.save(step)") FULL },
+        { OOM_BY_SAVING, true, OOM_SAVING, FRAME("sd = get_full_model_state_dict(model)") FULL },
+        { OOM_FULL, true, OOM_NOWHERE, FRAME("ctx.save_for_backward(x)") FULL },
+        { OOM_FULL, true, OOM_NOWHERE, FRAME("plt.savefig(x), save_image(x)") FULL },
+        { OOM_BY_LOADING, true, OOM_LOADING, FRAME("self.load_lora_weights(path)") FULL },
+        { OOM_BY_LOADING, true, OOM_LOADING, FRAME("runner.resume(cfg)") FULL },
+        { OOM_FULL, true, OOM_NOWHERE, FRAME("x = load_model_data(path)") FULL },
+        { OOM_BY_OPTIMIZER, true, OOM_OPTIMIZER, FRAME("self.optimizer_g.step()") FULL },
+        { OOM_BY_OPTIMIZER, true, OOM_OPTIMIZER, FRAME("optimizers[0].step()") FULL },
+        { OOM_BY_OPTIMIZER, true, OOM_OPTIMIZER, FRAME("scaler.step(opt)") FULL },
+        { OOM_BY_OPTIMIZER, true, OOM_OPTIMIZER, FRAME("self.initialize_optimizer()") FULL },
+        { OOM_BY_OPTIMIZER, true, OOM_OPTIMIZER, FRAME("File \"torch/optim/sgd.py\", line 7, in sgd") FULL },
+        { OOM_FULL, true, OOM_NOWHERE, FRAME("File \"torch/optim/lr_scheduler.py\", line 7, in w") FULL },
+        { OOM_FULL, true, OOM_NOWHERE, FRAME("self.optimizer_scheduler.step()") FULL },
+        { OOM_BY_LOSS, true, OOM_LOSS, FRAME("lp = gather_log_probs(x, y)") FULL },
+        { OOM_BY_LOSS, true, OOM_LOSS, FRAME("F.ctc_loss(x, y)") FULL },
+        { OOM_BY_ATTENTION, true, OOM_ATTENTION,
+          "Traceback (most recent call last):\n  File \"a/attention.py\", line 7, in forward\n    w = a @ "
+          "b\n" FULL },
+        { OOM_FULL, true, OOM_FORWARD,
+          "Traceback (most recent call last):\n  File \"a/attention/mlp.py\", line 7, in forward\n    w = a "
+          "@ b\n" FULL },
+        { OOM_FULL, true, OOM_FORWARD,
+          "Traceback (most recent call last):\n  File \"a/attention.py\", line 7, in forward\n    q = "
+          "self.q(x)\n" FULL },
+    };
+    check(cases, sizeof cases / sizeof *cases);
+}
+
+/* What people say is no proof, and frames that say more count more. */
+static void words_tell_the_place(void **state) {
+    (void)state;
+    static const example cases[] = {
+        { OOM_BY_VALIDATION, false, OOM_VALIDATION, "# Evaluation OOM\n" FULL },
+        { OOM_BY_VALIDATION, false, OOM_VALIDATION, "# Training works, evaluation fails\n" FULL },
+        { OOM_BY_VALIDATION, false, OOM_VALIDATION, "It crashes while it runs eval.\n" FULL },
+        { OOM_BY_LOADING, false, OOM_LOADING, "# CUDA out of memory when resuming training\n" FULL },
+        { OOM_BY_SAVING, false, OOM_SAVING, "# OOM upon model saving\n" FULL },
+        { OOM_FULL, true, OOM_BACKWARD, "# OOM when evaluating\n" FRAME("loss.backward()") FULL },
+        { OOM_FULL, true, OOM_NOWHERE, "# OOM when training after loading a checkpoint\n" FULL },
+        { OOM_FULL, true, OOM_NOWHERE, "# OOM when loading data\n" FULL },
+        { OOM_FULL, true, OOM_NOWHERE, "# Evaluation or saving: OOM\n" FULL },
+        { OOM_FULL, true, OOM_NOWHERE, "# Evaluation of models\n" FULL },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "# Runs out of memory, system memory of 64 GB" },
+    };
+    check(cases, sizeof cases / sizeof *cases);
+}
+
+static void more_tools_are_read(void **state) {
+    (void)state;
+    static const example cases[] = {
+        /* lines broken anywhere between words, cut, in small letters, in Chinese */
+        { OOM_FULL, true, OOM_NOWHERE,
+          "CUDA out of memory. Tried to\nallocate 2.00 GiB (GPU 0; 23.69 GiB total\ncapacity; 22.60 GiB "
+          "already\n"
+          "allocated; 2.00 MiB free; 22.70 GiB\nreserved in total by PyTorch)" },
+        { OOM_UNSAID, false, OOM_NOWHERE, "RuntimeError: CUDA out of" },
+        { OOM_UNSAID, false, OOM_NOWHERE, "it OOMs" },
+        { OOM_UNSAID, false, OOM_NOWHERE, "not Enough GPU memory" },
+        { OOM_UNSAID, false, OOM_NOWHERE, "\xe7\x88\x86\xe6\x98\xbe\xe5\xad\x98" },
+        { OOM_TOO_LARGE, true, OOM_NOWHERE, "RuntimeError: Invalid buffer size: 24.00 GB" },
+        { OOM_TOO_LARGE, true, OOM_NOWHERE,
+          "[metal::malloc] Attempting to allocate 34359738368 bytes which is greater than the maximum "
+          "allowed "
+          "buffer size of 22906503168 bytes." },
+        { OOM_UNSAID, false, OOM_NOWHERE, "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY" },
+        { OOM_FULL, false, OOM_NOWHERE,
+          "Out of memory error on GPU 0. Cannot allocate 96.000244MB memory on GPU 0, 5.928284GB memory has "
+          "been "
+          "allocated and available memory is only 65.687500MB." },
+        { OOM_FULL, false, OOM_NOWHERE, "InternalError: Dst tensor is not initialized." },
+        { OOM_OUTSIDE, true, OOM_NOWHERE, "Last error: Failed to CUDA calloc 6291456 bytes" },
+        { OOM_OUTSIDE, true, OOM_NOWHERE, "rocblas_status_memory_error" },
+        { OOM_OUTSIDE, false, OOM_NOWHERE, "Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR" },
+        { OOM_CACHE, true, OOM_NOWHERE, "Not enough memory. Please try to increase --mem-fraction-static." },
+        { OOM_OTHERS, true, OOM_NOWHERE, "AssertionError: Error in memory profiling. Initial free memory 7" },
+        { OOM_FULL, true, OOM_NOWHERE, "graph_reserve: failed to allocate compute buffers" },
+        { OOM_CACHE, true, OOM_NOWHERE, "init: failed to allocate buffer for kv cache" },
+        { OOM_OF_HOST, true, OOM_NOWHERE,
+          "x: numpy Unable to allocate 58.0 GiB for an array with shape (7,)" },
+        { OOM_OF_HOST, true, OOM_NOWHERE, "E   MemoryError: x" },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "$ python train.py\n> Killed.\n$" },
+        { OOM_OF_HOST, true, OOM_NOWHERE, "srun: error: n7: task 0: Out Of Memory" },
+        { OOM_OF_HOST, true, OOM_NOWHERE, "7.batch  train  OUT_OF_ME+  0:125" },
+        { OOM_OF_HOST, true, OOM_NOWHERE, "1 Workers (tasks / actors) killed due to memory pressure (OOM)" },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "died with <Signals.SIGKILL: 9>." },
+        { OOM_OF_HOST, false, OOM_NOWHERE,
+          "One of the subprocesses has abruptly died during map operation." },
+        { OOM_SHM, true, OOM_NOWHERE, "OSError: [Errno 28] No space left on device: '/dev/shm/7'" },
+        { OOM_SHM, true, OOM_NOWHERE, "docker run x\nBus error (core dumped)" },
+    };
+    check(cases, sizeof cases / sizeof *cases);
+    oom m;
+    assert_false(oom_read("OSError: [Errno 28] No space left on device", 43, &m));
+    assert_false(oom_read("Bus error", 9, &m));
+}
+
 static void growth_is_seen(void **state) {
     (void)state;
     static const example cases[] = {
@@ -384,7 +492,9 @@ int main(void) {
         cmocka_unit_test(numbers_are_told_apart),  cmocka_unit_test(others_than_pytorch),
         cmocka_unit_test(growth_is_seen),          cmocka_unit_test(what_is_missing_is_asked_for),
         cmocka_unit_test(drawn_messages_are_read), cmocka_unit_test(ranks_are_kept_apart),
-        cmocka_unit_test(words_are_not_mistaken),  cmocka_unit_test(libraries_and_guards)
+        cmocka_unit_test(names_tell_the_place),    cmocka_unit_test(words_tell_the_place),
+        cmocka_unit_test(more_tools_are_read),     cmocka_unit_test(words_are_not_mistaken),
+        cmocka_unit_test(libraries_and_guards)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

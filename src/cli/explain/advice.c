@@ -318,7 +318,9 @@ static void advise_vllm(const oom *m, explain_advice *a) {
         snprintf(words, sizeof words, "--gpu-memory-utilization %.2f: of what is free now", share * 0.98);
         if (share > 0) add(a, 0, words);
     } else {
-        add(a, 0, "--gpu-memory-utilization 0.95: more of the device for the cache");
+        add(a, 0,
+            "--gpu-memory-utilization 0.95 (SGLang: --mem-fraction-static): more of the device for the "
+            "cache");
     }
     add(a, m->needed / 2, "--kv-cache-dtype fp8: half of the bytes of keys and values");
     add(a, 0, "--enforce-eager: no CUDA graphs, one to some GiB, and slower");

@@ -81,11 +81,13 @@ static void say_vllm(text *t, const oom *m) {
     else if (m->kind == OOM_VLLM_LENGTH)
         text_add(t, "vLLM: the cache of keys and values holds %lld tokens, and one text may have %lld.\n",
                  (long long)m->room, (long long)m->length);
+    else if (m->kind == OOM_VLLM_NOT_FREE && !m->total)
+        text_add(t, "vLLM measured its memory while another process on the device took or gave some.\n");
     else if (m->kind == OOM_VLLM_NOT_FREE)
         text_add(t, "vLLM was to use %.0f %% of the device, and only %s of %s are free.\n",
                  100 * m->utilization, explain_bytes(m, m->free), explain_bytes(m, m->total));
     else if (m->kind == OOM_VLLM_NO_CACHE)
-        text_add(t, "vLLM: weights, activations and graphs leave nothing for keys and values.\n");
+        text_add(t, "Weights, activations and graphs leave the server nothing for keys and values.\n");
     else
         text_add(t, "The server's trial run before the start did not fit beside weights and cache.\n");
 }

@@ -82,7 +82,8 @@ static oom_verdict by_place(const oom *o) {
     };
     bool wants_large = o->place == OOM_ATTENTION || o->place == OOM_LOSS;
     if (!causes[o->place] || (wants_large && !is_large(o))) return likely(OOM_UNSAID);
-    return o->place == OOM_ATTENTION && o->fused ? likely(OOM_BY_ATTENTION) : sure(causes[o->place]);
+    bool shown = !o->told_place && !(o->place == OOM_ATTENTION && o->fused);
+    return (oom_verdict){ causes[o->place], shown };
 }
 
 static oom_verdict by_growth(const oom *o) {
@@ -159,7 +160,8 @@ static oom_verdict why_xla(const oom *o) {
 static oom_verdict why_bare(const oom *o) {
     oom_verdict log = by_log(o);
     if (o->library) return (oom_verdict){ OOM_OUTSIDE, !o->handle };
-    if (o->pinned) return likely(OOM_OF_HOST);
+    if (o->pinned || (o->kind == OOM_WORDS && o->told_host)) return likely(OOM_OF_HOST);
+    if (o->free_said && o->free < o->tried) return likely(OOM_FULL);
     bool in_step = o->place == OOM_ATTENTION || o->place == OOM_LOSS; /* kernels fail after their line */
     bool decides = o->kind == OOM_WORDS || !in_step;
     return likely(decides ? log.cause : OOM_UNSAID);

@@ -106,5 +106,6 @@ const oom_message oom_messages_graphs[] = {
     { OOM_XLA, "ResourceExhaustedError: ", read_exhausted },
     { OOM_TENSORFLOW, "failed to allocate ", read_driver },
     { OOM_TENSORFLOW, "_bfc) ran out of memory", read_pool },
+    { OOM_TENSORFLOW, "Dst tensor is not initialized", NULL },
     { 0 }
 };

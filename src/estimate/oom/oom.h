@@ -99,11 +99,13 @@ typedef struct {
     bool killed;  /* the system killed a process for the host's memory, whatever else was said */
     oom_kill kill;
     oom_place place;
-    bool each_rank; /* OOM_LOADING: from a file with devices in it, which every rank loads to the same one */
-    bool fused;     /* OOM_ATTENTION: by way of PyTorch's, which makes scores only where it must */
-    bool pinned;    /* OOM_CUDA: where the host's memory is pinned */
-    bool grew;      /* figures of memory in the log grow from line to line */
-    bool told_leak; /* somebody says that it grows, or that many steps went well */
+    bool each_rank;  /* OOM_LOADING: from a file with devices in it, which every rank loads to the same one */
+    bool fused;      /* OOM_ATTENTION: by way of PyTorch's, which makes scores only where it must */
+    bool pinned;     /* OOM_CUDA: where the host's memory is pinned */
+    bool told_place; /* `place` is what somebody says, and no frame shows it */
+    bool told_host;  /* somebody says that it was the machine's memory */
+    bool grew;       /* figures of memory in the log grow from line to line */
+    bool told_leak;  /* somebody says that it grows, or that many steps went well */
 } oom;
 
 /* What can be said of it. */

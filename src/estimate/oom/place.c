@@ -1,6 +1,5 @@
 /* Where a run was when memory ran out: the words of its traceback, and what the log before it shows of
  * growth. */
-#include <ctype.h>
 #include <string.h>
 
 #include "estimate/oom/readers.h"
@@ -150,8 +149,6 @@ static const struct {
     { "load_checkpoint_in_model", OOM_LOADING },
     { "_load_pretrained_model", OOM_LOADING },
     { "load_file(", OOM_LOADING },
-    { "when loading", OOM_LOADING },
-    { "while loading", OOM_LOADING },
     { "trying to load", OOM_LOADING },
     { "Loading a checkpoint", OOM_LOADING },
     { ".backward(", OOM_BACKWARD },
@@ -171,8 +168,6 @@ static const struct {
     { "ZeroOptimizer_Stage", OOM_OPTIMIZER },
     { "optimizer_update_", OOM_OPTIMIZER },
     { "_single_tensor_", OOM_OPTIMIZER },
-    { "torch/optim/adam", OOM_OPTIMIZER },
-    { "torch\\optim\\adam", OOM_OPTIMIZER },
     { "bitsandbytes/optim", OOM_OPTIMIZER },
     { ".generate(", OOM_GENERATION },
     { "in forward", OOM_FORWARD },
@@ -187,34 +182,11 @@ static bool is_loading_shards(span line) {
     return span_behind(line, "Loading checkpoint shards:").at && !span_behind(line, "100%").at;
 }
 
-/* Functions of people's own have their own names: "val_one_epoch", "do_eval", "_save_best". Of what stands
- * behind the last " in " of a frame each part between underscores is a word. */
-static oom_place place_of_name(span line) {
-    static const struct {
-        const char *word;
-        oom_place place;
-    } words[] = { { "val", OOM_VALIDATION },        { "valid", OOM_VALIDATION },
-                  { "validate", OOM_VALIDATION },   { "validation", OOM_VALIDATION },
-                  { "eval", OOM_VALIDATION },       { "evaluate", OOM_VALIDATION },
-                  { "evaluation", OOM_VALIDATION }, { "save", OOM_SAVING } };
-    span name = { NULL, line.end };
-    for (span s = span_behind(line, " in "); s.at; s = span_behind(s, " in ")) name = s;
-    for (const char *at = name.at, *end; at && at < name.end; at = end + 1) {
-        for (end = at; end < name.end && (isalnum((unsigned char)*end) || *end == '.'); end++) {}
-        if (end < name.end && *end != '_') return OOM_NOWHERE; /* no name */
-        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-            if (strlen(words[i].word) == (size_t)(end - at) &&
-                memcmp(words[i].word, at, (size_t)(end - at)) == 0)
-                return words[i].place;
-    }
-    return OOM_NOWHERE;
-}
-
 static oom_place place_of(span line) {
     if (is_loading_shards(line)) return OOM_LOADING;
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
         if (span_behind(line, frames[i].words).at) return frames[i].place;
-    return place_of_name(line);
+    return oom_place_of_names(line);
 }
 
 /* What has been seen, from the outermost frame to the innermost. */
@@ -247,102 +219,15 @@ static oom_place found(const frames_seen *f) {
 
 static oom_place place_in(span s) {
     frames_seen f = { OOM_NOWHERE, false, false };
+    bool in_attention = false, is_frame;
     for (span line = span_line(&s); line.at; line = span_line(&s)) {
-        see(&f, place_of(line));
+        bool attention = oom_frame_is_attention(line, &is_frame);
+        if (is_frame) in_attention = attention;
+        bool scores = in_attention && !is_frame && oom_line_makes_scores(line);
+        see(&f, scores ? OOM_ATTENTION : place_of(line));
         if (reads_file(line)) f.saves = false;
     }
     return found(&f);
-}
-
-/* ---- growth ---- */
-
-enum { MANY_STEPS = 100, MANY_EPOCHS = 2, RISES = 3 };
-
-static bool begins_with(span s, const char *word) {
-    size_t n = strlen(word);
-    return (size_t)(s.end - s.at) >= n && memcmp(s.at, word, n) == 0;
-}
-
-static void skip_word(span *s) {
-    while (s->at < s->end && *s->at != ' ') s->at++;
-    while (s->at < s->end && *s->at == ' ') s->at++;
-}
-
-static bool is_unit(span s, double count) {
-    if (begins_with(s, "iter") || begins_with(s, "step")) return count >= MANY_STEPS;
-    return begins_with(s, "epoch") && count >= MANY_EPOCHS;
-}
-
-/* "15K iteration", "22000 iterations", "2 epochs", "2000 training steps" */
-static bool many(span s) {
-    double count;
-    if (!span_number(&s, &count)) return false;
-    if (s.at < s.end && (*s.at == 'K' || *s.at == 'k')) count *= 1000;
-    for (int word = 0; word < 3; word++) {
-        if (is_unit(s, count)) return true;
-        skip_word(&s);
-    }
-    return false;
-}
-
-/* "step=1600", "iteration 4900" */
-static bool names_late(span s) {
-    double count;
-    span number = s;
-    while (number.at < number.end && isalpha((unsigned char)*number.at)) number.at++;
-    if (number.at == s.at || number.at == number.end || !strchr(" =:#", *number.at)) return false;
-    number.at++;
-    return span_number(&number, &count) && is_unit(s, count);
-}
-
-/* "after several epochs" */
-static bool is_after_several(span line) {
-    static const char *const words[] = { "after several ", "after a few ", "after some ", "after many " };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        span s = span_behind(line, words[i]);
-        if (s.at && is_unit(s, MANY_STEPS)) return true;
-    }
-    return false;
-}
-
-static bool tells_growth(span line) {
-    static const char *const words[] = { "memory leak",     "leakage",       "keeps increasing",
-                                         "keep increasing", "keeps growing", "growed slowly",
-                                         "memory grows" };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (span_has(line, words[i])) return true;
-    if (!span_has(line, "out of memory") && !span_has(line, "oom")) return false;
-    for (const char *p = line.at; p < line.end; p++) {
-        span rest = { p, line.end };
-        bool begins = p == line.at || p[-1] == ' ';
-        if (begins && (isdigit((unsigned char)*p) ? many(rest) : names_late(rest))) return true;
-    }
-    return is_after_several(line);
-}
-
-/* A figure of the device's memory that loops print; 0: none. */
-static double figure(span line) {
-    static const char *const names[] = { "max mem: ", "max_mem: ", "memory: ", "mem_usage:cuda:0 " };
-    double value = 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        span at = span_behind(line, names[i]);
-        if (at.at && span_number(&at, &value)) return value;
-    }
-    span of = span_behind(line, "MiB / ");
-    return of.at ? (double)span_size_before(line, " / ") : 0;
-}
-
-static bool grows(span s) {
-    double last = 0, first = 0;
-    int rises = 0;
-    for (span line = span_line(&s); line.at; line = span_line(&s)) {
-        double now = figure(line);
-        if (now <= 0) continue;
-        if (first <= 0) first = now;
-        rises = now > last ? rises + 1 : 0;
-        last = now;
-    }
-    return rises > RISES && last > first;
 }
 
 /* ---- all of it ---- */
@@ -362,6 +247,10 @@ static const char *end_of_line(const char *at, const char *end) {
     return next ? next : end;
 }
 
+static bool says_little(oom_place place) {
+    return place == OOM_NOWHERE || place == OOM_FORWARD || place == OOM_GENERATION;
+}
+
 void oom_find_place(span all, const char *mark, oom *o) {
     span near = all;
     if (mark - near.at > BEFORE) near.at = mark - BEFORE;
@@ -370,10 +259,16 @@ void oom_find_place(span all, const char *mark, oom *o) {
     o->place = place_in(before);
     if (o->place == OOM_NOWHERE) o->place = place_in((span){ near.at, before.end });
     if (o->place == OOM_NOWHERE) o->place = place_in(after);
+    if (says_little(o->place)) {
+        oom_place told = oom_place_told(near);
+        o->told_place = told != OOM_NOWHERE;
+        if (o->told_place) o->place = told;
+    }
+    o->told_host = oom_told_host(near);
     o->each_rank = span_behind(near, "_cuda_deserialize").at || span_behind(near, "torch.load(").at;
     o->fused = span_behind(near, "scaled_dot_product_attention").at != NULL;
     o->pinned = span_behind(near, "pin_memory").at != NULL;
-    o->grew = grows(near);
+    o->grew = oom_grows(near);
     for (span line = span_line(&near); line.at; line = span_line(&near))
-        o->told_leak = o->told_leak || tells_growth(line);
+        o->told_leak = o->told_leak || oom_tells_growth(line);
 }

@@ -19,5 +19,13 @@ extern const oom_message oom_messages_graphs[];  /* TensorFlow's, JAX's, PyTorch
 extern const oom_message oom_messages_host[];    /* the host's memory and who guards it */
 extern const oom_message oom_messages_bare[];    /* CUDA's, its libraries', and words: all without numbers */
 
+oom_place oom_place_of_names(span line); /* by the words of the names of functions */
+oom_place oom_place_told(span text);     /* by what people say of it; OOM_NOWHERE: nothing */
+bool oom_told_host(span text);           /* whether they say that it was the machine's memory */
+bool oom_frame_is_attention(span line, bool *is_frame);
+bool oom_line_makes_scores(span line);
+bool oom_tells_growth(span line);
+bool oom_grows(span text); /* figures of memory, each larger than the one before */
+
 /* Fills place, each_rank, grew, told_leak. `mark` is where the message stands in `all`. */
 void oom_find_place(span all, const char *mark, oom *o);

@@ -85,6 +85,18 @@ static bool read_weights(span s, span all, oom *o) {
     return true;
 }
 
+static bool read_compute(span s, span all, oom *o) {
+    (void)s, (void)all;
+    o->part = OOM_PART_COMPUTE;
+    return true;
+}
+
+static bool read_cache(span s, span all, oom *o) {
+    (void)s, (void)all;
+    o->part = OOM_PART_CACHE;
+    return true;
+}
+
 static bool read_ggml(span s, span all, oom *o) {
     (void)all;
     o->gpu = span_count(span_behind(s, "current device: "), -1);
@@ -105,6 +117,10 @@ const oom_message oom_messages_servers[] = {
     { OOM_VLLM_NOT_FREE, "free memory on device", read_not_free },
     { OOM_VLLM_LENGTH, "max seq len ", read_length },
     { OOM_VLLM_NO_CACHE, "No available memory for the cache blocks", NULL },
+    { OOM_VLLM_NO_CACHE, "Not enough memory. Please try", NULL }, /* SGLang's */
+    { OOM_VLLM_NO_CACHE, "Decode out of memory", NULL },
+    { OOM_VLLM_NOT_FREE, "Error in memory profiling", NULL },
+    { OOM_VLLM_WARM_UP, "Not enough memory to handle", NULL },
     { OOM_VLLM_WARM_UP, "out of memory occurred when warming up", NULL },
     { OOM_VLLM_WARM_UP, "Unable to warmup model", read_exceeds },
     { OOM_TORCH, "would exceed allowed memory", read_exceeds },
@@ -113,6 +129,8 @@ const oom_message oom_messages_servers[] = {
     { OOM_LLAMA_CPP, "ggml_vulkan: Device memory allocation of size ", read_other_backend },
     { OOM_LLAMA_CPP, "error: failed to allocate buffer, size = ", read_other_backend },
     { OOM_LLAMA_CPP, "CUDA error: out of memory", read_ggml },
+    { OOM_LLAMA_CPP, "failed to allocate compute", read_compute },
+    { OOM_LLAMA_CPP, "failed to allocate buffer for kv cache", read_cache },
     { OOM_LLAMA_CPP, "nable to allocate backend buffer", read_weights },
     { OOM_LLAMA_CPP, "nable to allocate CUDA", read_weights },
     { OOM_LLAMA_CPP, "nable to allocate ROCm", read_weights },

@@ -19,12 +19,14 @@ static bool begins(const char *at, const char *word, size_t n) {
     return true;
 }
 
-bool span_has(span s, const char *word) {
+span span_behind_any(span s, const char *word) {
     size_t n = strlen(word);
     for (const char *p = s.at; p && n <= (size_t)(s.end - p); p++)
-        if (begins(p, word, n)) return true;
-    return false;
+        if (begins(p, word, n)) return (span){ p + n, s.end };
+    return (span){ NULL, s.end };
 }
+
+bool span_has(span s, const char *word) { return span_behind_any(s, word).at != NULL; }
 
 span span_line(span *rest) {
     if (!rest->at || rest->at >= rest->end) return (span){ NULL, rest->end };

@@ -112,6 +112,26 @@ static bool read_mps(span s, span all, oom *o) {
     return o->allowed > 0;
 }
 
+/* Metal's limits of one buffer: of PyTorch "Invalid buffer size: 24.00 GB", of MLX "Attempting to allocate
+ * 34359738368 bytes which is greater than the maximum allowed buffer size of 22906503168 bytes". */
+static bool read_buffer(span s, span all, oom *o) {
+    o->backend = OOM_ON_MPS;
+    o->units = OOM_GB;
+    o->tried = span_size(s);
+    (void)all;
+    return o->tried > 0;
+}
+
+static bool read_mlx(span s, span all, oom *o) {
+    o->allowed = span_size(s);
+    o->backend = OOM_ON_MPS;
+    o->tried = span_size_before(all, " which is greater than the maximum allowed buffer size of ");
+    return o->tried > o->allowed;
+}
+
 const oom_message oom_messages_torch[] = { { OOM_TORCH, "MPS backend out of memory", read_mps },
                                            { OOM_TORCH, "Tried to allocate ", read_torch },
+                                           { OOM_TORCH, "Invalid buffer size: ", read_buffer },
+                                           { OOM_TORCH, "greater than the maximum allowed buffer size of ",
+                                             read_mlx },
                                            { 0 } };
