@@ -13,7 +13,7 @@ committed, and no rule is made from it; but who made the rules had read its mess
 the third aside judged, 2 after what 1 taught, 3 after what 2 taught, 4 after that too (a commit of their
 own has them, made before the program was run on them). Rules were made of 1 and 2, and of 3 and 4 together
 once 4 had been opened. 5 were gathered after those rules and committed in the same way; rules were made of
-them then. --aside and --late compare these; without either the rest is compared, from which rules are made.
+them then, and 6 were gathered and committed after those. --aside and --late compare these; without either the rest is compared, from which rules are made.
 --each prints the messages whose answer was wrong or without evidence.
 
 A claim is an answer that is given as sure. It is without evidence where the message lacks what EVIDENCE asks for its
@@ -161,7 +161,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--snug", default=shutil.which("snug") or "snug")
     parser.add_argument("--aside", action="store_true", help="the third that is kept aside")
-    parser.add_argument("--late", type=int, default=0, help="1 to 5: those gathered after rules were made")
+    parser.add_argument("--late", type=int, default=0, help="1 to 6: those gathered after rules were made")
     parser.add_argument("--each", action="store_true", help="what was wrong")
     args = parser.parse_args()
     with open(HERE / "messages.jsonl", encoding="utf-8") as lines:
