@@ -13,7 +13,9 @@ committed, and no rule is made from it; but who made the rules had read its mess
 the third aside judged, 2 after what 1 taught, 3 after what 2 taught, 4 after that too (a commit of their
 own has them, made before the program was run on them). Rules were made of 1 and 2, and of 3 and 4 together
 once 4 had been opened. 5 were gathered after those rules and committed in the same way; rules were made of
-them then, and 6 were gathered and committed after those. --aside and --late compare these; without either the rest is compared, from which rules are made.
+them then. 6 were gathered and committed in the same way after those, and more of them than of the others are
+a title or a sentence alone; rules were made of them too. --aside and --late compare these; without either the
+rest is compared, from which rules are made.
 --each prints the messages whose answer was wrong or without evidence.
 
 A claim is an answer that is given as sure. It is without evidence where the message lacks what EVIDENCE asks for its

@@ -83,6 +83,8 @@ const oom_message oom_messages_bare[] = {
     { OOM_CUDA, "UR_RESULT_ERROR_OUT_OF_RESOURCES", read_xpu },
     { OOM_CUDA, "is out of device memory on current platform", read_xpu },
     { OOM_CUDA, "lloc device memory failed", read_npu },
+    { OOM_CUDA, "Memory_Allocation_Failure", read_npu },
+    { OOM_CUDA, "rtMalloc fail", read_npu },
     { OOM_CUDA, "error=2 : out of memory", NULL },
     { OOM_CUDA, "untime error (2) : out of memory", NULL },
     { OOM_CUDA, "untime error(2):out of memory", NULL },
@@ -107,7 +109,10 @@ const oom_message oom_messages_bare[] = {
     { OOM_WORDS, "enough GPU RAM", NULL },
     { OOM_WORDS, "enough VRAM", NULL },
     { OOM_WORDS, "allocate memory for requested buffer", NULL }, /* ONNX Runtime's */
-    { OOM_WORDS, "CUDA out of", NULL },                          /* and cut */
+    { OOM_WORDS, "memory not enough", NULL },
+    { OOM_WORDS, "memory error", NULL },
+    { OOM_WORDS, "to avoid fragmentation", NULL }, /* PyTorch's message without its beginning */
+    { OOM_WORDS, "CUDA out of", NULL },            /* and cut */
     { OOM_WORDS, "OOM", NULL },
     { OOM_WORDS, "\xe6\x98\xbe\xe5\xad\x98\xe4\xb8\x8d",
       NULL }, /* Chinese: the device's memory is not enough */

@@ -116,6 +116,11 @@ static oom_verdict why_free(const oom *o) {
     return likely(left ? OOM_LIMIT : OOM_FULL);
 }
 
+/* Unless told, Intel's driver refuses single requests from this size on. */
+static bool refuses_large(const oom *o) {
+    return o->backend == OOM_ON_XPU && !o->held_said && o->tried >= 4 * GIB && o->tried < o->total;
+}
+
 static oom_verdict why_torch(const oom *o) {
     oom_verdict log = by_log(o);
     bool huge = o->total && o->tried > o->total,
@@ -128,6 +133,7 @@ static oom_verdict why_torch(const oom *o) {
     if (was_free(o)) return likely(OOM_LIMIT);
     if (is_mostly_pieces(o)) return sure(OOM_FRAGMENTED);
     if (log.cause != OOM_UNSAID) return log;
+    if (refuses_large(o)) return likely(OOM_LIMIT);
     if (!o->held_said) return o->allocated > o->total / 5 * 4 ? sure(OOM_FULL) : likely(OOM_UNSAID);
     if (is_in_pieces(o)) return sure(OOM_FRAGMENTED);
     return why_free(o);
@@ -160,7 +166,10 @@ static oom_verdict why_xla(const oom *o) {
 static oom_verdict why_bare(const oom *o) {
     oom_verdict log = by_log(o);
     if (o->library) return (oom_verdict){ OOM_OUTSIDE, !o->handle };
-    if (o->pinned || (o->kind == OOM_WORDS && o->told_host)) return likely(OOM_OF_HOST);
+    bool words = o->kind == OOM_WORDS;
+    if (words && o->told_library) return likely(OOM_OUTSIDE);
+    if (words && o->told_host) return likely(o->told_leak ? OOM_LEAK : OOM_OF_HOST);
+    if (o->pinned) return likely(OOM_OF_HOST);
     if (o->free_said && o->free < o->tried) return likely(OOM_FULL);
     bool in_step = o->place == OOM_ATTENTION || o->place == OOM_LOSS; /* kernels fail after their line */
     bool decides = o->kind == OOM_WORDS || !in_step;
@@ -178,7 +187,7 @@ oom_verdict oom_why(const oom *o) {
     case OOM_HOST: return sure(OOM_OF_HOST);
     case OOM_TENSORFLOW: return why_tensorflow(o);
     case OOM_XLA: return why_xla(o);
-    case OOM_NCCL: return sure(OOM_OUTSIDE);
+    case OOM_NCCL: return o->place == OOM_SAVING ? likely(OOM_BY_SAVING) : sure(OOM_OUTSIDE);
     case OOM_SHARED: return sure(OOM_SHM);
     case OOM_KILLED: return o->kill == OOM_KILL_SIGNAL ? likely(OOM_OF_HOST) : sure(OOM_OF_HOST);
     case OOM_CUDA:

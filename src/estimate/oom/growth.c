@@ -54,9 +54,14 @@ static bool is_after_several(span line) {
 }
 
 bool oom_tells_growth(span line) {
-    static const char *const words[] = { "memory leak",     "leakage",       "keeps increasing",
-                                         "keep increasing", "keeps growing", "growed slowly",
-                                         "memory grows" };
+    static const char *const words[] = { "memory leak",         "leakage",
+                                         "keeps increasing",    "keep increasing",
+                                         "keeps growing",       "keep growing",
+                                         "growed slowly",       "memory grows",
+                                         "gradually increas",   "continuously incr",
+                                         "constantly increas",  "steadily increas",
+                                         "keeps on increas",    "increase over time",
+                                         "increases over time", "grows over time" };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (span_has(line, words[i])) return true;
     if (!span_has(line, "out of memory") && !span_has(line, "oom")) return false;

@@ -104,7 +104,13 @@ static bool makes_logits(const name *n) {
     return logarithms || (HAS(n, n->own, "cross") && HAS(n, n->own, "entropy"));
 }
 
+/* Attention that is named for making all scores. */
+static bool makes_scores(const name *n) {
+    return HAS(n, n->own, "attention", "attn") && HAS(n, n->own, "unfused", "eager", "naive", "math");
+}
+
 static oom_place place_of_words(const name *n) {
+    if (makes_scores(n)) return OOM_ATTENTION;
     if (validates(n)) return OOM_VALIDATION;
     if (loads(n)) return OOM_LOADING;
     if (saves(n)) return OOM_SAVING;
@@ -164,8 +170,8 @@ bool oom_frame_is_attention(span line, bool *is_frame) {
 
 /* What is as large as all pairs of tokens. */
 bool oom_line_makes_scores(span line) {
-    static const char *const words[] = { "softmax", "bmm(",        "matmul(", "einsum(",
-                                         " @ ",     "masked_fill", "scores",  "dots" };
+    static const char *const words[] = { "softmax", "bmm(",        "matmul", "einsum(",
+                                         " @ ",     "masked_fill", "scores", "dots" };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (span_behind(line, words[i]).at) return true;
     return false;

@@ -103,9 +103,10 @@ typedef struct {
     bool fused;      /* OOM_ATTENTION: by way of PyTorch's, which makes scores only where it must */
     bool pinned;     /* OOM_CUDA: where the host's memory is pinned */
     bool told_place; /* `place` is what somebody says, and no frame shows it */
-    bool told_host;  /* somebody says that it was the machine's memory */
-    bool grew;       /* figures of memory in the log grow from line to line */
-    bool told_leak;  /* somebody says that it grows, or that many steps went well */
+    bool told_library; /* a title names a library that found no room */
+    bool told_host;    /* somebody says that it was the machine's memory */
+    bool grew;         /* figures of memory in the log grow from line to line */
+    bool told_leak;    /* somebody says that it grows, or that many steps went well */
 } oom;
 
 /* What can be said of it. */

@@ -27,6 +27,9 @@ static const struct {
     { "init_kv_cache", OOM_CACHING },
     { "allocate_kv_cache", OOM_CACHING },
     { "logits.to(torch.float", OOM_LOSS },
+    { "= logits", OOM_LOSS }, /* what is computed of them, and not what makes them */
+    { "(logits", OOM_LOSS },
+    { " logits /", OOM_LOSS },
     { "lm_head(", OOM_LOSS },
     { "compute_logits", OOM_LOSS },
     { "nested_concat", OOM_VALIDATION },
@@ -265,6 +268,7 @@ void oom_find_place(span all, const char *mark, oom *o) {
         if (o->told_place) o->place = told;
     }
     o->told_host = oom_told_host(near);
+    o->told_library = oom_told_library(near);
     o->each_rank = span_behind(near, "_cuda_deserialize").at || span_behind(near, "torch.load(").at;
     o->fused = span_behind(near, "scaled_dot_product_attention").at != NULL;
     o->pinned = span_behind(near, "pin_memory").at != NULL;

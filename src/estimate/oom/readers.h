@@ -22,6 +22,7 @@ extern const oom_message oom_messages_bare[];    /* CUDA's, its libraries', and 
 oom_place oom_place_of_names(span line); /* by the words of the names of functions */
 oom_place oom_place_told(span text);     /* by what people say of it; OOM_NOWHERE: nothing */
 bool oom_told_host(span text);           /* whether they say that it was the machine's memory */
+bool oom_told_library(span text);        /* whether a title names a library that found no room */
 bool oom_frame_is_attention(span line, bool *is_frame);
 bool oom_line_makes_scores(span line);
 bool oom_tells_growth(span line);

@@ -32,7 +32,7 @@ static oom_place phase_of(const char *word) {
     if (IS(word, "val", "validation", "validate", "validating", "eval", "evals", "evaluate", "evaluating",
            "evaluation"))
         return OOM_VALIDATION;
-    if (IS(word, "save", "saving", "saves")) return OOM_SAVING;
+    if (IS(word, "save", "saving", "saves", "checkpointing")) return OOM_SAVING;
     if (IS(word, "load", "loading", "resume", "resuming", "restore", "restoring")) return OOM_LOADING;
     return OOM_NOWHERE;
 }
@@ -42,6 +42,9 @@ static bool is_data(const char *word) {
               "tokenizer");
 }
 
+/* Checkpoints of another kind. */
+static bool is_recomputed(const char *word) { return IS(word, "gradient", "activation", "activations"); }
+
 static bool says_time(const char *word) {
     return IS(word, "during", "when", "while", "at", "on", "upon", "in", "whenever");
 }
@@ -50,6 +53,7 @@ static bool says_time(const char *word) {
 static oom_place phase_within(span s, int reach) {
     char word[LONGEST_WORD], next[LONGEST_WORD];
     for (int i = 0; i < reach && next_word(&s, word); i++) {
+        if (is_recomputed(word)) return OOM_NOWHERE;
         oom_place place = phase_of(word);
         span behind = s;
         if (place == OOM_NOWHERE) continue;
@@ -62,15 +66,12 @@ static oom_place phase_within(span s, int reach) {
 /* ---- where ---- */
 
 static bool says_failure(span line) {
-    static const char *const words[] = { "out of memory",
+    static const char *const words[] = { "memory",
                                          "oom",
-                                         "outofmemory",
-                                         "out-of-memory",
-                                         "memory error",
                                          "fail",
                                          "crash",
-                                         "\xe5\xa4\xb1\xe8\xb4\xa5",
-                                         "\xe6\x98\xbe\xe5\xad\x98" }; /* failure; memory of the device */
+                                         "\xe5\xa4\xb1\xe8\xb4\xa5",   /* failure */
+                                         "\xe6\x98\xbe\xe5\xad\x98" }; /* memory of the device */
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (span_has(line, words[i])) return true;
     return false;
@@ -94,6 +95,7 @@ static oom_place told_alone(span line) {
     for (span s = line; next_word(&s, word);) {
         oom_place place = phase_of(word);
         loads_data = loads_data || is_data(word);
+        if (is_recomputed(word)) return OOM_NOWHERE;
         if (place == OOM_NOWHERE || place == OOM_FORWARD || place == found) continue;
         if (found != OOM_NOWHERE) return OOM_NOWHERE;
         found = place;
@@ -103,9 +105,16 @@ static oom_place told_alone(span line) {
 
 static bool is_title(span line) { return line.at < line.end && *line.at == '#'; }
 
+/* Of a call a bracket stands right behind a name. */
+static bool calls(span line) {
+    for (span s = span_behind(line, "("); s.at; s = span_behind(s, "("))
+        if (s.at - 1 > line.at && (isalnum((unsigned char)s.at[-2]) || s.at[-2] == '_')) return true;
+    return false;
+}
+
 /* Lines of tracebacks and of logs have been read by others. */
 static bool is_prose(span line) {
-    return is_title(line) || !(span_behind(line, "File \"").at || span_behind(line, "(").at);
+    return is_title(line) || !(span_behind(line, "File \"").at || calls(line));
 }
 
 oom_place oom_place_told(span text) {
@@ -118,11 +127,23 @@ oom_place oom_place_told(span text) {
     return OOM_NOWHERE;
 }
 
+static bool has_one_of(span text, const char *const *words) {
+    while (*words && !span_has(text, *words)) words++;
+    return *words != NULL;
+}
+
 /* The machine's memory and not the device's: "runs out of RAM", "system memory". */
 bool oom_told_host(span text) {
-    static const char *const words[] = { "system memory", "cpu memory", "host memory",
-                                         "system ram",    "cpu ram",    "out of ram" };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (span_has(text, words[i])) return true;
-    return false;
+    static const char *const words[] = { "system memory",     "cpu memory", "host memory", "system ram",
+                                         "cpu ram",           "out of ram", "cpu oom",     "slurm oom",
+                                         "slurm out",         "oom killer", "oom-killer",  "oom killed",
+                                         "cpu out of memory", NULL };
+    return has_one_of(text, words);
+}
+
+/* A title that names a library with what it lacks: "NCCL CUDA out of memory". */
+bool oom_told_library(span text) {
+    static const char *const words[] = { "nccl", "rccl", "hccl", "cudnn", "cublas", NULL };
+    span line = span_line(&text);
+    return line.at && is_title(line) && says_failure(line) && has_one_of(line, words);
 }
