@@ -9,6 +9,7 @@
 
 #ifdef SNUG_WATCHED
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -51,13 +52,23 @@ static void look_away(const op_call *c) {
 
 static const harness_watch watch = { look_on, look_away };
 
+/* A case is watched in one type, the next in the next: a kernel touches the same places in all of them. Ops
+ * with few cases, and SNUG_TEST_LONG=1, take all types. */
+static bool is_taken(size_t number, size_t cases, size_t type) {
+    const char *all = getenv("SNUG_TEST_LONG");
+    return (all && atoi(all)) || cases < 3 || number % 3 == type;
+}
+
 static void op_is_clean(void **state) {
     const op_def *op = *state;
     static const dtype floats[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
     int failures = 0;
     accesses = 0;
+    size_t cases = 0;
+    while (op->cases && op->cases[cases].name) cases++;
     for (const op_case *one = op->cases; one && one->name; one++)
         for (size_t t = 0; t < sizeof floats / sizeof *floats; t++) {
+            if (!is_taken((size_t)(one - op->cases), cases, t)) continue;
             harness_place p = { .op = op, .one = one, .kernel = dtype_name(floats[t]) };
             harness_case h;
             if (!harness_case_try(&h, &p, floats[t])) continue;
