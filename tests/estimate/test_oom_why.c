@@ -347,7 +347,8 @@ static void words_tell_the_place(void **state) {
         { OOM_FULL, true, OOM_NOWHERE, "# Evaluation of models\n" FULL },
         { OOM_BY_VALIDATION, false, OOM_VALIDATION,
           "during my evaluating it ran 'out of memory' (training went well)" },
-        { OOM_FULL, true, OOM_NOWHERE, "y = f(when load, memory)\n" FULL }, /* a call's line, and no sentence */
+        { OOM_FULL, true, OOM_NOWHERE,
+          "y = f(when load, memory)\n" FULL }, /* a call's line, and no sentence */
         { OOM_BY_SAVING, false, OOM_SAVING, "# Model Checkpointing Causes Cuda OOM\n" FULL },
         { OOM_FULL, true, OOM_NOWHERE, "# OOM with gradient checkpointing\n" FULL },
         { OOM_FULL, true, OOM_NOWHERE, "# OOM when activation checkpointing is on\n" FULL },
