@@ -41,9 +41,11 @@ static status answer_snug(const estimate_question *e, cli_streams *streams) {
     options o = *e->o;
     if (e->notes.length && streams->people.file) output_add(&streams->people, "%s", e->notes.data);
     if (e->hardware.memory && streams->people.file)
-        output_add(&streams->people,
-                   "of %s its memory counts; snug computes on the CPU, and all times are of this machine's\n",
-                   e->hardware.name);
+        output_add(
+            &streams->people,
+            "of %s its memory counts, and all times are of this machine's; 'snug plan MODEL --gpu %s' has "
+            "the GPU's kernels and rates\n",
+            e->hardware.name, e->hardware.name);
     uint64_t beside = e->hardware.overhead ? e->hardware.overhead : e->hardware.context[2];
     if (o.estimate.gpus > 1)
         return status_set(STATUS_INVALID, "--gpus %lld: snug trains on one device",

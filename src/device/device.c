@@ -28,8 +28,8 @@ static status find_cuda(const char *name, const device **found) {
 static status find_cuda(const char *name, const device **found) {
     *found = NULL;
     return status_set(STATUS_INVALID,
-                      "--device %s: this snug is built for the CPU only (see -DSNUG_CUDA=ON); 'snug estimate "
-                      "--gpu NAME' says what a GPU needs",
+                      "--device %s: this snug is built for the CPU only (see -DSNUG_CUDA=ON); 'snug plan "
+                      "--gpu NAME' plans for a GPU that is elsewhere",
                       name);
 }
 #endif

@@ -470,7 +470,7 @@ static void answers_say_what_they_are_of(void **state) {
                              "GiB of the cache are left beside the texts that were asked for."));
     assert_true(command_says(
         "estimate gpt2 --framework snug --device t4 --batch 2 --context 128", 0,
-        "of t4 its memory counts; snug computes on the CPU, and all times are of this machine's"));
+        "of t4 its memory counts, and all times are of this machine's; 'snug plan MODEL --gpu t4' has"));
     assert_true(
         command_says("estimate gpt2 --batch 8 --micro-batch 3 --emit hf", 2, "a step would have 9 samples"));
     assert_true(command_says("estimate gpt2 --batch 2 --micro-batch 4", 2, "a step would have 4 samples"));

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/command.h"
@@ -33,8 +34,119 @@ static void a_plan_needs_no_gpu(void **state) {
     json_close(&d);
 }
 
+/* Everything that a report has of a GPU: which, its runtime by parts, the three kinds of memory. */
+static void a_report_names_what_it_counts(void **state) {
+    (void)state;
+    static const char *const says[] = {
+        "NVIDIA H200 141 GB: capability 9.0, 132 multiprocessors, 139.80 GiB",
+        "context 600.0 MiB (at least 480.0 MiB, likely 527.0 MiB), code",
+        "handles 8.0 MiB",
+        "Three kinds of memory",
+        "device's",
+        "of 139.80 GiB; its pool",
+        "host's",
+        "no budget; its pool",
+        "in files",
+    };
+    command_result r = command_run(TINY "--gpu h200");
+    assert_int_equal(r.exit, 0);
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+        if (!command_has_words(r.out, says[i])) fail_msg("nothing of '%s' in %s", says[i], r.out);
+    command_free(&r);
+    assert_true(command_says(TINY "--gpu h200 --offload-limit 200MiB", 0, "host's"));
+    assert_true(command_says(TINY "--gpu h200 --offload-limit 200MiB", 0, "of 200.0 MiB; its pool"));
+    assert_true(command_says(TINY "--gpu h200 --memory auto", 0,
+                             "it is what is free less a margin of 8947.2 MiB for others"));
+}
+
+/* What `pools` says of the memory that computes. */
+static uint64_t main_pool(const json_document *d, const char *key) {
+    json_value first = json_item(command_value(d, "pools"), 0), v;
+    int64_t number;
+    assert_int_equal(json_get(first, key, &v), STATUS_OK);
+    assert_int_equal(json_as_integer(v, 0, INT64_MAX, &number), STATUS_OK);
+    return (uint64_t)number;
+}
+
+static uint64_t pool_of(const char *line) {
+    json_document d = command_json(line);
+    uint64_t bytes = main_pool(&d, "pool_bytes");
+    assert_int_equal(main_pool(&d, "predicted_bytes"), command_number(&d, "predicted.peak_bytes"));
+    json_close(&d);
+    return bytes;
+}
+
+/* GPUs of other generations and rates, by name and by a file of one's own. */
+static void the_file_s_figures_are_the_plan_s(void **state) {
+    (void)state;
+    static const char mine[] = "title: mine\nmemory: 900MiB\ncapability: \"8.0\"\nmultiprocessors: 10\n"
+                               "bandwidth: 1e11\nf32: 1e12\ncall: 1e-3\ncontext: [1MiB, 2MiB, 3MiB]\n",
+                      slow[] = "memory: 900MiB\ncapability: \"8.0\"\nf32: 1e12\n";
+    scratch_write("mine.yaml", mine, sizeof mine - 1);
+    scratch_write("slow.yaml", slow, sizeof slow - 1);
+    assert_true(
+        command_says(TINY "--gpu mine.yaml", 0, "context 3.0 MiB (at least 1.0 MiB, likely 2.0 MiB)"));
+    assert_int_equal(pool_of(TINY "--fuse off --gpu mine.yaml --json"),
+                     pool_of(TINY "--fuse off --gpu t4 --json"));
+    json_document d = command_json(TINY "--gpu mine.yaml --json"); /* a call takes a millisecond there */
+    double seconds;
+    assert_int_equal(json_as_number(command_value(&d, "predicted.step_seconds"), 0, 1e9, &seconds),
+                     STATUS_OK);
+    assert_true(seconds > 0.05);
+    json_close(&d);
+    assert_true(command_says(TINY "--gpu slow.yaml", 2, "its file has no f32 or no bandwidth"));
+}
+
+/* The emulated device is whichever is asked for: so its runs have these plans (tests/train/test_elsewhere.c).
+ */
+static void the_emulated_one_plans_the_same(void **state) {
+    (void)state;
+    if (!command_says(TINY "--device emulated", 0, "predicted peak")) skip();
+    static const char *const with[] = { "", "--memory 760MiB", "--precision bf16 --recompute block",
+                                        "--offload optimizer --attention flash" };
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++) {
+        char there[200], here[200];
+        snprintf(there, sizeof there, TINY "%s --gpu h200 --json", with[i]);
+        snprintf(here, sizeof here, TINY "%s --gpu h200 --device emulated --json", with[i]);
+        assert_int_equal(pool_of(there), pool_of(here));
+    }
+}
+
+static void what_can_t_be_is_one_sentence(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *says;
+        int code;
+    } bad[] = {
+        { TINY "--gpu v100-16", "there are no kernels for capability 7.0; they begin at 7.5", 2 },
+        { TINY "--gpu mi300x", "kernels are for NVIDIA's GPUs of capability 7.5 and later", 2 },
+        { TINY "--gpu h2000", "h200", 2 },
+        { TINY "--gpu h200 --device cpu", "--device cpu is no GPU; leave one of the two out", 2 },
+        { TINY "--gpu h200 --offload-to .", "waits in the host's memory and needs no folder", 2 },
+        { TINY "--gpu h200 --memory 500MiB", "does not fit", 3 },    /* less than its context */
+        { "train tiny --data text --gpu h200", "--device cuda", 2 }, /* which is not here */
+        { "profile tiny --gpu h200", "--device cuda", 2 },
+        { "compare tiny --gpu h200 --measure", "--device cuda", 2 },
+    };
+    bool here = command_says("plan tiny --device cuda", 0, "predicted peak");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (here && strstr(bad[i].says, "--device cuda")) continue; /* a machine with a GPU */
+        assert_true(command_says(bad[i].line, bad[i].code, bad[i].says));
+        command_result r = command_run(bad[i].line);
+        const char *sentence = strstr(r.err, "snug: ");
+        assert_non_null(sentence);
+        assert_null(strstr(sentence + 1, "snug: "));
+        if (bad[i].code == 2) assert_int_equal(strlen(r.out), 0);
+        command_free(&r);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_plan_needs_no_gpu) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_plan_needs_no_gpu),
+                                        cmocka_unit_test(a_report_names_what_it_counts),
+                                        cmocka_unit_test(the_file_s_figures_are_the_plan_s),
+                                        cmocka_unit_test(the_emulated_one_plans_the_same),
+                                        cmocka_unit_test(what_can_t_be_is_one_sentence) };
     return cmocka_run_group_tests_name("planning for GPUs that are elsewhere", tests, make_files,
                                        scratch_close);
 }
