@@ -46,7 +46,7 @@ const option options_elsewhere[] = {
       .names = hardware_names,
       .fallback = "the one that --device names",
       .help = "plan for this GPU of NVIDIA's, as h200 or rtx-4090, wherever it is; without --memory all of "
-              "its memory may be taken. What trains refuses to on a GPU that is another" },
+              "its memory may be taken. Training on the same plan is refused where the GPU is another" },
     { .name = "device",
       .hint = "NAME|FILE.yaml",
       .kind = OPTION_TEXT,

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "search/front.h"
 #include "search/points.h"
+#include "search/unbound.h"
 
 status search_plan(const compose_run *r, uint64_t limit, search_point *points, uint32_t count) {
     return points_plan(r, limit, points, count);
@@ -68,12 +69,15 @@ status search_within(const search_request *q, uint64_t limit, const search_wish 
 status search_run(const search_request *q, const search_wish *w, search_front *front) {
     double begin = clock_seconds();
     bool budgeted = w && w->budget && w->budget < UINT64_MAX;
-    TRY(search_up_to(q, budgeted ? w->budget : UINT64_MAX, UINT64_MAX, w, front));
-    status result = !w || w->plain ? plan_plain(q, &front->plain) : STATUS_OK;
+    search_point plain = { 0 };
+    *front = (search_front){ 0 };
+    if (!w || w->plain) TRY(plan_plain(q, &plain));
+    if (budgeted) TRY(unbound_find(q, w, &plain, front));
+    if (!front->count) TRY(search_up_to(q, budgeted ? w->budget : UINT64_MAX, UINT64_MAX, w, front));
+    front->plain = plain;
     memory_trim();
     front->elapsed = clock_seconds() - begin;
-    if (result != STATUS_OK) search_close(front);
-    return result;
+    return STATUS_OK;
 }
 
 void search_close(search_front *front) {
