@@ -58,7 +58,7 @@ static void run_piece(void *context, int64_t piece, int thread) {
                          .column = piece % across * ORDERED_COLUMNS };
     ordered_extent n = p->n;
     if (p->extent) p->extent(p->of, at.group, &n);
-    if (at.row >= n.rows || at.column >= n.columns) return;
+    if (at.row >= n.rows) return;
     at.columns = n.columns - at.column < ORDERED_COLUMNS ? n.columns - at.column : ORDERED_COLUMNS;
     int64_t last = at.row + ORDERED_ROWS < n.rows ? at.row + ORDERED_ROWS : n.rows;
     run_block(p, (room *)p->call->scratch + thread, at, last, n.depth);

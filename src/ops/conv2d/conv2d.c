@@ -72,6 +72,7 @@ static const op_case cases[] = {
     { "depthwise", { IMAGES(1, 5, 5, 4), IMAGES(4, 1, 3, 3), BIAS(4) }, &depthwise, 0, false },
     { "two groups", { IMAGES(1, 6, 5, 4), IMAGES(6, 2, 2, 3) }, &grouped, 0, false },
     { "wide groups", { IMAGES(1, 6, 5, 80), IMAGES(80, 40, 2, 3), BIAS(80) }, &grouped, 0, false },
+    { "many places", { IMAGES(2, 17, 16, 3), IMAGES(70, 3, 3, 3) }, &plain, 0, true },
     { "patches", { IMAGES(2, 9, 10, 3), IMAGES(5, 3, 4, 4), BIAS(5) }, &patches, 0, false },
     { "one pixel", { IMAGES(1, 1, 1, 1), IMAGES(1, 1, 1, 1) }, &(conv2d_attributes){ 1, 0, 1 }, 0, false },
     { 0 }
