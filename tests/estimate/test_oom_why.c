@@ -356,7 +356,7 @@ static void words_tell_the_place(void **state) {
         { OOM_UNSAID, false, OOM_NOWHERE, "# CUDA out of memory\nnccl" },
         { OOM_OF_HOST, false, OOM_LOADING, "# CPU OOM when resuming from a checkpoint" },
         { OOM_OF_HOST, false, OOM_NOWHERE, "# Training causes slurm OOM error" },
-        { OOM_LEAK, false, OOM_NOWHERE, "cpu ram keep increasing until out of my 64G ram" },
+        { OOM_LEAK, false, OOM_NOWHERE, "# Out of memory\ncpu ram keep increasing until out of my 64G ram" },
         { OOM_LEAK, false, OOM_NOWHERE, "memory usage gradually increases, then \"out of memory\"" },
         { OOM_BY_SAVING, false, OOM_SAVING,
           "# checkpoint saving leads to NCCL WARN Cuda failure 2 'out of memory'" },
