@@ -52,7 +52,7 @@ void framework_place(const framework_subject *q, framework_result *r, const inte
         *whole = (interval){ reserved->low + h->overhead, reserved->likely + h->overhead,
                              reserved->high + h->overhead };
     r->fits = !h->memory || whole->likely <= h->memory;
-    r->surely = !h->memory || whole->high <= h->memory;
+    r->surely = r->spares = !h->memory || whole->high <= h->memory;
     r->beyond = r->fits ? h->memory - whole->likely : whole->likely - h->memory;
     if (!h->memory) r->beyond = 0;
 }
@@ -61,7 +61,7 @@ bool framework_has_room(const framework_subject *q, const framework_result *r) {
     uint64_t memory = q->hardware->memory, likely = r->layers[FRAMEWORK_DEVICE].likely;
     if (!memory) return true;
     /* What is asked for at once and kept for itself, as vLLM's cache, fills the device by intent. */
-    return r->fits && r->surely && (r->left || likely <= memory - memory / 50);
+    return r->fits && r->spares && (r->left || likely <= memory - memory / 50);
 }
 
 /* ---- advice ---- */

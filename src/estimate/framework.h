@@ -77,6 +77,7 @@ typedef struct {
     const char *peak_in;      /* the phase of the live peak, as "backward"; NULL: not known */
     uint64_t parameters, trained;
     bool fits, surely; /* by the likely value; by the upper end of the interval as well */
+    bool spares;       /* surely, and no free segments have to be given back for it, which takes time */
     uint64_t beyond;   /* bytes left over, or missing */
     const char *left;  /* words for `beyond` where it is not free memory of the device; else NULL */
 } framework_result;
@@ -143,7 +144,8 @@ status framework_advise_room(const framework *f, const framework_subject *q, con
 status framework_nearest(const framework *f, const framework_subject *q, const framework_settings *s,
                          framework_advice *out);
 
-/* Fits by the upper end of the interval too, and by the likely value with 2 % to spare. */
+/* Fits by the upper end of the interval too, with nothing given back, and by the likely value with 2 % to
+ * spare. */
 bool framework_has_room(const framework_subject *q, const framework_result *r);
 
 /* A change (framework_change.apply): the longest context that fits, in steps of 256; false: none does. */

@@ -143,6 +143,8 @@ static void add_verdict(text *t, const estimate_question *e, const framework_adv
     }
     if (r->fits) {
         text_add(t, "\nFits %s: %s %s.\n", has, more, r->left ? r->left : "are left");
+        if (!r->spares)
+            text_add(t, "A full device may have to give free segments back for that, which takes time.\n");
         return;
     }
     text_add(t, "\nDoes not fit %s: %s too much.\n", has, more);

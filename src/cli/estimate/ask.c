@@ -40,7 +40,7 @@ static status ask_snug(const estimate_question *e, const char *named, bool whole
 static status ask_framework(estimate_question *e, ask_answer *a) {
     TRY(e->framework->estimate(&e->subject, &e->settings, &e->result));
     a->bytes = e->result.layers[e->hardware.memory ? FRAMEWORK_DEVICE : FRAMEWORK_RESERVED];
-    a->fits = !e->hardware.memory || (e->o->estimate.strict ? e->result.surely : e->result.fits);
+    a->fits = !e->hardware.memory || (e->o->estimate.strict ? e->result.spares : e->result.fits);
     return STATUS_OK;
 }
 

@@ -419,7 +419,8 @@ static status play(const torch_settings *s, const tape *t, const lengths *l, con
     if (result == STATUS_OK && a.failed) result = status_set(STATUS_FAILED, "no memory to estimate");
     r->peak_in = played.peak_in;
     for (int k = 0; k < TAPE_TERMS; k++) r->by_term[k] = played.at_peak[k];
-    intervals(s, r, played.peak, s->cuda ? a.most : played.peak);
+    r->held = s->cuda ? a.most : played.peak;
+    intervals(s, r, played.peak, r->held);
     allocator_close(&a);
     return result;
 }

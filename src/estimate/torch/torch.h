@@ -118,6 +118,7 @@ typedef struct {
 
 typedef struct {
     interval live, reserved;
+    uint64_t held; /* what the played allocator had at most; above torch_settings.limit: a request failed */
     uint64_t by_term[TAPE_TERMS];  /* of live.likely */
     const char *peak_in;           /* forward, backward or update */
     uint64_t parameters, trained;  /* how many */

@@ -34,7 +34,8 @@ static void judge(const framework_subject *q, const vllm_result *v, framework_re
     double missing = v->needed + sum(v, 1) - (double)v->share;
     double over = (double)whole->likely - (double)h->memory;
     r->fits = !h->memory || (missing <= 0 && over <= 0);
-    r->surely = r->fits && (!h->memory || ((double)v->cache.low >= v->needed && whole->high <= h->memory));
+    r->surely = r->spares =
+        r->fits && (!h->memory || ((double)v->cache.low >= v->needed && whole->high <= h->memory));
     r->left = "of the cache are left beside the texts that were asked for";
     r->beyond = !h->memory ? 0 : r->fits ? (uint64_t)-missing : (uint64_t)fmax(missing, over);
 }
