@@ -27,14 +27,15 @@ static status explain_nothing(const compose_run *r, const space *s) {
     return status_set(STATUS_FAILED, "no candidate could be planned for want of memory");
 }
 
-/* The part of the space that takes no more than `limit`: nothing is held beyond that either. */
+/* The part of the space that takes no more than `limit`: nothing is held beyond that either, where plans are
+ * made in the memory that they are of. */
 static status find_within(const search_request *q, const space *s, uint64_t limit, const search_wish *w,
                           search_front *front) {
     compose_run run = q->run;
     run.room = q->run.memory; /* beyond that one candidate at a time, and no more than it takes to refuse */
     if (limit == UINT64_MAX)
         run.memory = 0;
-    else if (!run.memory || limit > run.memory)
+    else if (!compose_apart(&run) && (!run.memory || limit > run.memory))
         run.memory = limit;
     search_close(front);
     TRY(front_find(&run, s, limit, w, front));

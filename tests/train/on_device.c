@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -37,6 +38,23 @@ void on_device_run(const setup_options *o, const device *on, outcome *out) {
     memcpy(out->measured, r.memory.pools, sizeof out->measured);
     out->staging_bytes = d.plan.staging_bytes;
     out->choice = d.point.choice;
+    train_result_close(&r);
+    resume_close(&from);
+    decision_close(&d);
+    setup_close(&s);
+}
+
+void on_device_fail(const setup_options *o, const device *on, char said[1024]) {
+    setup s;
+    decision d = { 0 };
+    resume from;
+    train_result r = { 0 };
+    train_observer silent = { 0 };
+    on_device_setup(on, o, &s);
+    assert_int_equal(resume_find(&s, &from), STATUS_OK);
+    assert_int_equal(resume_decide(&s, &from, &d), STATUS_OK);
+    assert_int_equal(train_run(&s, &d, &from, &silent, &r), STATUS_FAILED);
+    snprintf(said, 1024, "%s", status_message());
     train_result_close(&r);
     resume_close(&from);
     decision_close(&d);

@@ -17,6 +17,9 @@ typedef struct {
 void on_device_setup(const device *on, const setup_options *o, setup *s);
 void on_device_run(const setup_options *o, const device *on, outcome *out);
 
+/* A run that has to fail, and what is said of it. */
+void on_device_fail(const setup_options *o, const device *on, char said[1024]);
+
 /* The same losses of so many steps, and of validations, bit for bit; the same bytes. */
 void on_device_same(const outcome *a, const outcome *b, int64_t steps);
 void on_device_same_file(const char *one, const char *other);
