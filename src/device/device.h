@@ -81,6 +81,15 @@ struct device {
 
     status (*open)(const device *d, device_pool *p, uint64_t bytes); /* zeroed and resident */
     void (*close)(const device *d, device_pool *p); /* also of a pool that could not be opened */
+
+    /* Of the host's memory, pinned where the device copies: its lanes reach it while the host does something
+     * else. NULL where not apart. */
+    status (*open_host)(const device *d, device_pool *p, uint64_t bytes); /* zeroed and resident */
+    void (*close_host)(const device *d, device_pool *p);
+#define DEVICE_NOT_PINNED                                                                                    \
+    "the system does not pin %llu bytes of the host's memory, where %s copies from and to: %s; raise "       \
+    "'ulimit -l' or the limit of the control group, or let less wait there"
+
     void (*put)(const device *d, void *to, const void *from, uint64_t bytes); /* NULL where not apart */
     void (*get)(const device *d, void *to, const void *from, uint64_t bytes);
     void (*begin)(const device *d); /* kernels are called, and copies asked for, from now on */
@@ -91,12 +100,21 @@ struct device {
      * is an event: all that the lane has been given so far is done. What `lane` is given after `after`
      * begins when that event of the other lane has happened. */
     void (*copy)(const device *d, void *to, const void *from, uint64_t bytes);
+    void (*carry)(const device *d, void *to, const void *from, uint64_t bytes); /* on LANE_COMPUTE */
     uint64_t (*mark)(const device *d, device_lane l);
     void (*after)(const device *d, device_lane l, device_lane other, uint64_t event);
+
+    /* Times of kernels; NULL: they are over when their call returns, so whoever called them knows. `stamps`
+     * before `begin`: room for so many of them until `end`. `stamp`: when LANE_COMPUTE comes to it, in
+     * seconds of the monotonic clock; `*at` is written when `end` returns. */
+    status (*stamps)(const device *d, uint64_t most);
+    void (*stamp)(const device *d, double *at);
 
     /* Only of a device that is emulated: before (`begins`) and after a kernel of the host's, which runs
      * where the device has none. NULL: there has to be one. */
     void (*host)(const device *d, bool begins);
+    /* And how much of what this process has resident is its memory. NULL: nothing. */
+    uint64_t (*resident)(const device *d);
 
     /* The first error since the program began, which makes what was computed worthless. NULL: it has none. */
     status (*failed)(const device *d);

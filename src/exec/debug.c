@@ -54,7 +54,7 @@ bool exec_find_fault(exec *e, uint32_t which, exec_fault *fault) {
     const graph *g = &b->plan->program.graph;
     const device *d = e->plan->device;
     d->begin(d);
-    exec_begin(e, b);
+    exec_begin_program(e, b);
     d->end(d);
     for (uint32_t s = 0; s < b->plan->program.count; s++) {
         d->begin(d);

@@ -109,7 +109,7 @@ void exec_close(exec *e) {
 
 /* ---- running ---- */
 
-void exec_begin(exec *e, const bound_program *b) {
+void exec_begin_program(exec *e, const bound_program *b) {
     if (e->transfer) transfer_begin(e->transfer, b->plan);
 }
 
@@ -127,7 +127,7 @@ void exec_step(exec *e, const bound_program *b, uint32_t step) {
 }
 
 static void run_calls(exec *e, bound_program *b) {
-    exec_begin(e, b);
+    exec_begin_program(e, b);
     if (e->timed.moments && timing_run(e, b)) return;
     const program *p = &b->plan->program;
     bool observe = e->modes & EXEC_OBSERVE && !b->seen.done, poison = (e->modes & EXEC_POISON) != 0;
@@ -142,9 +142,9 @@ static void run_calls(exec *e, bound_program *b) {
 
 void exec_run(exec *e, uint32_t which) {
     const device *d = e->plan->device;
-    d->begin(d);
+    if (!e->in_step) d->begin(d);
     run_calls(e, &e->programs[which]);
-    d->end(d);
+    if (!e->in_step) d->end(d);
 }
 
 status exec_failed(const exec *e) {

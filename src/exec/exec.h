@@ -65,6 +65,21 @@ void *exec_buffer(const exec *e, const char *name);
 
 void exec_run(exec *e, uint32_t which);
 
+/* Of a device apart what stands between these two is given to its lanes in one go: values that are written,
+ * programs that run, numbers that are asked for. The host waits once, in exec_end, and reads nothing before.
+ * What exec_write has from a buffer of the plan has to stay there until then. Of other devices each is done
+ * where it stands. */
+void exec_begin(exec *e);
+void exec_end(exec *e);
+/* What a number is when all of that is done: exec_answer says it after exec_end, before anything else is
+ * asked of `e`; 0 where there is none. */
+typedef struct {
+    exec_value value;
+    const float *at; /* NULL: where the value is */
+} exec_question;
+exec_question exec_ask(exec *e, const exec_value *x);
+status exec_answer(exec *e, const exec_question *q, double *number);
+
 /* STATUS_FAILED with a sentence when state could not be read from its file or written to it since opening:
  * what was computed since is worth nothing. */
 status exec_failed(const exec *e);
@@ -72,7 +87,7 @@ status exec_failed(const exec *e);
 /* From now on each run of a program writes count + 1 moments, in seconds of exec_now: before its first kernel
  * and after each. Runs follow each other in `moments`; one that the room doesn't hold leaves none. Such runs
  * are neither observed nor poisoned. NULL ends it. */
-void exec_time(exec *e, double *moments, uint64_t room);
+status exec_time(exec *e, double *moments, uint64_t room);
 uint64_t exec_timed(const exec *e); /* moments written so far */
 double exec_now(void);
 

@@ -40,6 +40,8 @@ struct exec {
     timing timed;
     transfer *transfer; /* NULL: nothing is away */
     status seen;        /* of what observes; heeded by exec_failed */
+    bool in_step;       /* between exec_begin and exec_end, of a device apart */
+    uint64_t passing;   /* bytes of the staging buffer that are under way since then */
 };
 
 /* Runs one step of program b. */
@@ -47,7 +49,7 @@ void exec_step(exec *e, const bound_program *b, uint32_t step);
 /* Calls the kernel of a step, with these arguments. */
 void exec_call(const device *d, const lower_step *step, const op_call *call);
 /* Before the first of them. */
-void exec_begin(exec *e, const bound_program *b);
+void exec_begin_program(exec *e, const bound_program *b);
 
 /* Opens and closes the memory of the plan's pools. */
 status exec_pools_open(exec *e);

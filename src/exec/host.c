@@ -1,6 +1,8 @@
 /* What the host reaches of a plan that is bound: values by name, in parts. */
+#include <assert.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "exec/exec_internal.h"
 
 enum { STATE = UINT32_MAX }; /* exec_value.program of persistent tensors, whose index is one of the plan */
@@ -96,14 +98,82 @@ status exec_room(exec *e, const exec_value *x, uint64_t first, exec_part *part) 
     return STATUS_OK;
 }
 
+/* ---- within a step ---- */
+
+void exec_begin(exec *e) {
+    const device *d = e->plan->device;
+    if (!d->apart) return;
+    d->begin(d);
+    e->in_step = true, e->passing = 0;
+}
+
+void exec_end(exec *e) {
+    const device *d = e->plan->device;
+    if (e->in_step) d->end(d);
+    e->in_step = false;
+}
+
+enum { PASSES_ALIGN = 16 };
+
+/* Room in the staging buffer for something that is under way until the step ends. Where all of it is taken,
+ * the lanes come to what they have first. */
+static char *room_to_pass(exec *e, uint64_t bytes) {
+    uint64_t at = units_align(e->passing, PASSES_ALIGN);
+    assert(bytes <= e->plan->staging_bytes);
+    if (at + bytes > e->plan->staging_bytes) {
+        exec_end(e);
+        exec_begin(e);
+        at = 0;
+    }
+    e->passing = at + bytes;
+    return (char *)exec_buffer(e, PLAN_STAGING) + at;
+}
+
+/* Does the device reach it? */
+static bool is_pinned(const exec *e, const void *at, uint64_t bytes) {
+    const char *first = e->host.data;
+    return (const char *)at >= first && (const char *)at + bytes <= first + e->host.bytes;
+}
+
+static void pass(exec *e, char *to, const char *from, uint64_t bytes) {
+    const device *d = e->plan->device;
+    for (uint64_t part; bytes; to += part, from += part, bytes -= part) {
+        part = bytes < e->plan->staging_bytes ? bytes : e->plan->staging_bytes;
+        const char *at = from;
+        if (!is_pinned(e, from, part)) at = memcpy(room_to_pass(e, part), from, part);
+        d->carry(d, to, at, part);
+    }
+}
+
+exec_question exec_ask(exec *e, const exec_value *x) {
+    exec_question q = { .value = *x };
+    if (!e->in_step || !x->bytes || !is_staged(e, x)) return q;
+    const device *d = e->plan->device;
+    float *at = (float *)room_to_pass(e, sizeof *at);
+    d->carry(d, at, address_of(e, x), sizeof *at);
+    q.at = at;
+    return q;
+}
+
+status exec_answer(exec *e, const exec_question *q, double *number) {
+    const device *d = e->plan->device;
+    if (!q->at) return exec_read_number(e, &q->value, number);
+    *number = (double)*q->at;
+    return d->failed ? d->failed(d) : STATUS_OK;
+}
+
+/* ---- parts ---- */
+
 /* At most `bytes` of it. */
 static status view_some(exec *e, const exec_value *x, uint64_t first, uint64_t bytes, exec_part *part) {
     const device *d = e->plan->device;
     TRY(exec_room(e, x, first, part));
     if (part->bytes > bytes) part->bytes = bytes;
     if (in_file(e, x)) return transfer_read(e->transfer, state_of(e, x)->offset + first, part->bytes);
-    if (is_staged(e, x)) d->get(d, part->data, address_of(e, x) + first, part->bytes);
-    return STATUS_OK;
+    if (!is_staged(e, x)) return STATUS_OK;
+    assert(!e->in_step);
+    d->get(d, part->data, address_of(e, x) + first, part->bytes);
+    return d->failed ? d->failed(d) : STATUS_OK; /* then nothing was copied */
 }
 
 status exec_view(exec *e, const exec_value *x, uint64_t first, exec_part *part) {
@@ -119,6 +189,10 @@ status exec_put(exec *e, const exec_value *x, uint64_t first, const exec_part *p
 
 status exec_write(exec *e, const exec_value *x, uint64_t first, const void *from, uint64_t bytes) {
     if (!x->bytes) return STATUS_OK;
+    if (e->in_step && is_staged(e, x)) {
+        pass(e, address_of(e, x) + first, from, bytes);
+        return STATUS_OK;
+    }
     for (exec_part part; bytes; first += part.bytes, bytes -= part.bytes) {
         TRY(exec_room(e, x, first, &part));
         if (part.bytes > bytes) part.bytes = bytes;

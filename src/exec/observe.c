@@ -257,8 +257,10 @@ static status check_reserve_apart(const exec *e) {
 }
 
 status exec_check_reserve(const exec *e, uint64_t *bytes) {
-    if (e->plan->device->apart) TRY(check_reserve_apart(e));
+    const device *d = e->plan->device;
+    if (d->apart) TRY(check_reserve_apart(e));
     uint64_t resident = device_resident(), pool = exec_pool_bytes(e), reserve = plan_runtime_bytes(e->plan);
+    if (d->resident) pool += d->resident(d);
     *bytes = resident > pool ? resident - pool : 0;
     if (*bytes <= reserve) return STATUS_OK;
     return status_set(

@@ -39,10 +39,11 @@ static void close_separate(const exec *e) {
     }
 }
 
-/* Of a device apart the host's buffers are a pool of the host's. */
+/* Of a device apart the host's buffers, and what is away, are a pool of the host's. */
 static status open_host(exec *e) {
     const plan *p = e->plan;
-    return p->device->apart ? device_pool_open(&e->host, plan_allocated(p, POOL_HOST)) : STATUS_OK;
+    if (!p->device->apart) return STATUS_OK;
+    return p->device->open_host(p->device, &e->host, plan_allocated(p, POOL_HOST));
 }
 
 status exec_pools_open(exec *e) {
@@ -58,8 +59,9 @@ status exec_pools_open(exec *e) {
 
 void exec_pools_close(exec *e) {
     if (e->modes & EXEC_SEPARATE) close_separate(e);
-    e->plan->device->close(e->plan->device, &e->pool);
-    device_pool_close(&e->host);
+    const device *d = e->plan->device;
+    d->close(d, &e->pool);
+    if (d->apart) d->close_host(d, &e->host);
 }
 
 uint64_t exec_pool_bytes(const exec *e) { return e->plan->device->apart ? e->host.bytes : e->pool.bytes; }

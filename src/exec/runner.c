@@ -86,12 +86,19 @@ static status run_calls(runner *r, const runner_batch *batch, exec_fault *fault,
 }
 
 status runner_step(runner *r, const runner_batch *batch) {
-    TRY(run_calls(r, batch, NULL, NULL));
-    if (r->norm.bytes) TRY(exec_read_number(r->exec, &r->norm, &r->last_norm));
-    return exec_read_number(r->exec, &r->total, &r->loss);
+    exec_begin(r->exec);
+    status result = run_calls(r, batch, NULL, NULL);
+    exec_question norm = exec_ask(r->exec, &r->norm), scale = exec_ask(r->exec, &r->scale),
+                  loss = exec_ask(r->exec, &r->total);
+    exec_end(r->exec);
+    TRY(result);
+    if (r->norm.bytes) TRY(exec_answer(r->exec, &norm, &r->last_norm));
+    TRY(exec_answer(r->exec, &scale, &r->last_scale));
+    return exec_answer(r->exec, &loss, &r->loss);
 }
 
 status runner_find_fault(runner *r, const runner_batch *batch, exec_fault *fault, bool *found) {
     *found = false;
-    return run_calls(r, batch, fault, found);
+    TRY(run_calls(r, batch, fault, found));
+    return exec_failed(r->exec); /* what was found is of a device that works */
 }

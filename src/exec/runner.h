@@ -27,6 +27,7 @@ typedef struct {
     exec_value scale;        /* that gradients have (f16); then a step where they overflow is skipped */
     double loss;             /* of the last step */
     double last_norm;        /* of all gradients; NAN: not computed */
+    double last_scale;       /* that gradients have from now on; 0: none */
 } runner;
 
 /* Looks up the inputs of each program, once. The plan must outlive it. */

@@ -130,7 +130,7 @@ static status measure(profiling *p, int64_t steps, volatile sig_atomic_t *stop, 
     TRY(runner_rehearse_validation(&p->feed.run)); /* it is part of the plan: its memory is looked at too */
     TRY(one_step(p, 0, &warm_up));
     TRY(exec_measure(p->exec, &r->run.memory));
-    exec_time(p->exec, r->moments, (uint64_t)steps * r->moments_of_step);
+    TRY(exec_time(p->exec, r->moments, (uint64_t)steps * r->moments_of_step));
     while (r->steps < steps) {
         if (stop && *stop) return status_set(STATUS_INTERRUPTED, "stopped; nothing was written");
         TRY(one_step(p, 1 + r->steps, &r->step[r->steps]));

@@ -124,13 +124,11 @@ static status one_step(training *t, int64_t step) {
     loader_done(t->loader);
     t->result->steps = step + 1;
     t->times[step] = clock_seconds() - began;
-    double scale;
-    TRY(exec_read_number(t->exec, &done->scale, &scale));
     train_progress p = { .step = step + 1,
                          .loss = loss,
                          .norm = skipped ? NAN : norm,
                          .learning_rate = rate,
-                         .loss_scale = scale,
+                         .loss_scale = done->last_scale,
                          .seconds = t->times[step] };
     train_report_step(t->s, t->d, t->least, t->result->first, clock_seconds() - t->started, &p);
     if (t->observer->stepped) t->observer->stepped(t->observer->context, &p);

@@ -485,7 +485,7 @@ static void runs_by_the_clock(void **state) {
     must(exec_open(&p, 0, &e));
     fill_weights(&p, e);
     for (uint64_t i = 0; i < ROOM; i++) moments[i] = -1;
-    exec_time(e, moments, calls + 3);
+    assert_int_equal(exec_time(e, moments, calls + 3), STATUS_OK);
     double before = exec_now();
     hand_in(e);
     reach_run(e, "step");
@@ -499,7 +499,7 @@ static void runs_by_the_clock(void **state) {
     assert_int_equal(exec_timed(e), calls + 1);
     assert_true(moments[calls + 1] < 0);
     assert_memory_not_equal(exec_persistent(e, "loss"), &loss, sizeof loss); /* results add up */
-    exec_time(e, NULL, 0);
+    assert_int_equal(exec_time(e, NULL, 0), STATUS_OK);
     reach_run(e, "step");
     assert_int_equal(exec_timed(e), 0);
     exec_close(e);
@@ -520,7 +520,7 @@ static void no_moment_is_written_without_room(void **state) {
     fill_weights(&p, e);
     for (uint64_t i = 0; i < ROOM; i++) moments[i] = -1;
     for (uint64_t room = calls - 1; room <= calls + 1; room++) {
-        exec_time(e, moments, room);
+        assert_int_equal(exec_time(e, moments, room), STATUS_OK);
         hand_in(e);
         reach_run(e, "step");
         assert_int_equal(exec_timed(e), room > calls ? calls + 1 : 0);

@@ -133,6 +133,13 @@ static void copy(const device *d, void *to, const void *from, uint64_t bytes) {
     maybe_copy();
 }
 
+/* Kernels run where they are called, and what is done in their order. */
+static void carry(const device *d, void *to, const void *from, uint64_t bytes) {
+    (void)d;
+    assert(lanes_now.running && is_ours(to) != is_ours(from));
+    memcpy(to, from, bytes);
+}
+
 static uint64_t mark(const device *d, device_lane l) {
     (void)d;
     return l == LANE_COPY ? lanes_now.given : ++lanes_now.kernels;
@@ -189,6 +196,16 @@ static device_parts beside(const device *d) {
     return (device_parts){ .context = apart_beside };
 }
 
+static status open_host(const device *d, device_pool *p, uint64_t bytes) {
+    (void)d;
+    return device_pool_open(p, bytes);
+}
+
+static void close_host(const device *d, device_pool *p) {
+    (void)d;
+    device_pool_close(p);
+}
+
 /* Half as fast as the processor's table, and copies as slow as a disk. */
 static device_rates rates(const device *d, int threads) {
     device_rates r = device_rates_default(threads);
@@ -208,11 +225,14 @@ const device apart_device = { .name = "a stand-in",
                               .apart = true,
                               .open = open_pool,
                               .close = close_pool,
+                              .open_host = open_host,
+                              .close_host = close_host,
                               .put = put,
                               .get = get,
                               .begin = begin,
                               .end = end,
                               .fill = fill,
                               .copy = copy,
+                              .carry = carry,
                               .mark = mark,
                               .after = after };

@@ -93,7 +93,7 @@ static double measure(exec *e) {
     static double moments[MOST_MOMENTS];
     double ended[3];
     for (int i = 0; i < 3; i++) {
-        exec_time(e, moments, MOST_MOMENTS);
+        assert_int_equal(exec_time(e, moments, MOST_MOMENTS), STATUS_OK);
         reach_run(e, "step");
         assert_true(exec_timed(e) > 1);
         ended[i] = moments[exec_timed(e) - 1];

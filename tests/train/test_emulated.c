@@ -161,12 +161,26 @@ static void checkpoints_know_no_device(void **state) {
     }
 }
 
+/* A loss that is not finite: both devices name the kernel that made it first. */
+static void faults_are_found(void **state) {
+    (void)state;
+    char said[2][1024];
+    for (int k = 0; k < 2; k++) {
+        setup_options o = usual("gpt2.json", NULL);
+        o.learning_rate = 1e30, o.optimizer.clip = 0, o.steps = 4, o.eval_samples = 0;
+        on_device_fail(&o, k ? &device_emulated : NULL, said[k]);
+    }
+    assert_string_equal(said[0], said[1]);
+    if (!strstr(said[0], "made it first")) fail_msg("%s", said[0]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families_train_with_the_bits_of_the_cpu),
         cmocka_unit_test(techniques_train_with_the_bits_of_the_cpu),
         cmocka_unit_test(what_is_away_comes_back_in_time),
         cmocka_unit_test(checkpoints_know_no_device),
+        cmocka_unit_test(faults_are_found),
     };
     return cmocka_run_group_tests_name("the emulated GPU", tests, open_all, scratch_close);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cuda_runtime.h>
 
@@ -29,6 +30,10 @@ struct cuda_gpu {
     cudaEvent_t events[LANE_COUNT][FEW_EVENTS]; /* of the last marks, by number */
     uint64_t marks[LANE_COUNT];
     uint64_t pool_bytes;
+    cudaEvent_t anchor, *stamp; /* at `begin`; by number since then */
+    double **stamped;           /* where their times go */
+    uint64_t stamp_room, stamp_count;
+    double anchor_seconds;
     cudaError_t failed; /* the first error since opening; a run that has one is worth nothing */
 };
 static cuda_gpu g;
@@ -165,6 +170,30 @@ static void close_pool(const device *, device_pool *p) {
     *p = {};
 }
 
+/* The driver pins what it allocates, and zeroing it makes it resident. */
+static status open_host(const device *, device_pool *p, uint64_t bytes) {
+    *p = {};
+    uint64_t size = bytes ? bytes : 1, available = device_available();
+    if (size > available)
+        return status_set(STATUS_NO_FIT, "the machine has %llu bytes of memory left, and its pool takes %llu",
+                          (unsigned long long)available, (unsigned long long)size);
+    cudaError_t e = cudaHostAlloc(&p->data, size, cudaHostAllocDefault);
+    if (e != cudaSuccess) {
+        cudaGetLastError(); /* which is of this call alone */
+        *p = {};
+        return status_set(STATUS_NO_FIT, DEVICE_NOT_PINNED, (unsigned long long)size, g.is.name,
+                          cudaGetErrorString(e));
+    }
+    memset(p->data, 0, size);
+    p->bytes = size;
+    return STATUS_OK;
+}
+
+static void close_host(const device *, device_pool *p) {
+    if (p->data) heed(cudaFreeHost(p->data));
+    *p = {};
+}
+
 static void put(const device *, void *to, const void *from, uint64_t bytes) {
     heed(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
 }
@@ -175,11 +204,52 @@ static void get(const device *, void *to, const void *from, uint64_t bytes) {
 
 /* ---- lanes ---- */
 
-static void begin(const device *) {}
+static double seconds() {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Where kernels are timed, the clocks of the host and of the device are compared first: nothing is waited for
+ * that is not done. */
+static void begin(const device *) {
+    if (!g.stamp_room) return;
+    heed(cudaEventRecord(g.anchor, g.lane[LANE_COMPUTE]));
+    heed(cudaEventSynchronize(g.anchor));
+    g.anchor_seconds = seconds();
+}
 
 static void end(const device *) {
     for (cudaStream_t lane : g.lane) heed(cudaStreamSynchronize(lane));
     heed(cudaGetLastError());
+    for (uint64_t i = 0; i < g.stamp_count; i++) {
+        float since = 0;
+        heed(cudaEventElapsedTime(&since, g.anchor, g.stamp[i]));
+        *g.stamped[i] = g.anchor_seconds + 1e-3 * (double)since;
+    }
+    g.stamp_count = 0;
+}
+
+/* The events of kernels that are timed; they stay for the rest of the process. */
+static status stamps(const device *, uint64_t most) {
+    cudaError_t e = cudaSuccess;
+    if (!g.stamp_room) e = cudaEventCreate(&g.anchor);
+    cudaEvent_t *events = (cudaEvent_t *)realloc(g.stamp, most * sizeof *events);
+    if (events) g.stamp = events;
+    double **places = (double **)realloc(g.stamped, most * sizeof *places);
+    if (places) g.stamped = places;
+    if (!events || !places) return status_set(STATUS_FAILED, "no memory for the times of kernels");
+    for (; e == cudaSuccess && g.stamp_room < most; g.stamp_room++)
+        e = cudaEventCreate(&g.stamp[g.stamp_room]);
+    if (e == cudaSuccess) return STATUS_OK;
+    return status_set(STATUS_FAILED, "%s has no events to time kernels by: %s", g.is.name,
+                      cudaGetErrorString(e));
+}
+
+static void stamp(const device *, double *at) {
+    if (g.stamp_count == g.stamp_room) return;
+    heed(cudaEventRecord(g.stamp[g.stamp_count], g.lane[LANE_COMPUTE]));
+    g.stamped[g.stamp_count++] = at;
 }
 
 static void fill(const device *, void *at, int byte, uint64_t bytes) {
@@ -188,6 +258,10 @@ static void fill(const device *, void *at, int byte, uint64_t bytes) {
 
 static void copy(const device *, void *to, const void *from, uint64_t bytes) {
     heed(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, g.lane[LANE_COPY]));
+}
+
+static void carry(const device *, void *to, const void *from, uint64_t bytes) {
+    heed(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, g.lane[LANE_COMPUTE]));
 }
 
 static uint64_t mark(const device *, device_lane l) {
@@ -237,8 +311,9 @@ static device cuda() {
     d.capability = start() ? g.gpu.capability : 0, d.gpu = &g.gpu;
     d.rates = rates, d.available = available, d.reserve = reserve, d.beside = beside;
     d.open = open_pool, d.close = close_pool, d.put = put, d.get = get;
+    d.open_host = open_host, d.close_host = close_host;
     d.begin = begin, d.end = end, d.fill = fill, d.copy = copy, d.mark = mark, d.after = after;
-    d.failed = failed;
+    d.failed = failed, d.carry = carry, d.stamps = stamps, d.stamp = stamp;
     return d;
 }
 

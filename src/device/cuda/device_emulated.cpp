@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include <deque>
 #include <vector>
@@ -14,6 +15,7 @@ extern "C" {
 #include "base/units.h"
 }
 #include "device/cuda/emulate_lanes.h"
+#include "device/cuda/emulated_told.h"
 
 emulated_counts emulated_seen;
 
@@ -37,18 +39,25 @@ bool is_ours(const void *at) {
     return false;
 }
 
-status open_pool(const device *, device_pool *p, uint64_t bytes) {
+uint64_t left_of(uint64_t most, uint64_t taken) { return most > taken ? most - taken : 0; }
+
+status open_pool(const device *d, device_pool *p, uint64_t bytes) {
     *p = {};
-    uint64_t size = units_align(bytes ? bytes : 1, PAGE);
-    void *data = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t size = units_align(bytes ? bytes : 1, PAGE), left = d->available(d);
+    uint64_t told = left_of(emulated_told_get().memory, emulated_seen.open_bytes);
+    if (told < left) left = told;
+    void *data = MAP_FAILED;
+    if (size <= left) data = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
-        return status_set(STATUS_NO_FIT, "the machine refuses %llu bytes for the emulated device",
-                          (unsigned long long)size);
+        return status_set(STATUS_NO_FIT,
+                          "the emulated GPU has %llu bytes of memory left, and the pool takes %llu; plan for "
+                          "what there is, with --memory auto",
+                          (unsigned long long)left, (unsigned long long)size);
     *p = { data, size };
     pools.push_back(*p);
-    emulated_seen.open_bytes += bytes;
-    if (emulated_seen.open_bytes > emulated_seen.most_bytes)
-        emulated_seen.most_bytes = emulated_seen.open_bytes;
+    emulated_counts &c = emulated_seen;
+    c.pools++, c.open_bytes += bytes;
+    if (c.open_bytes > c.most_bytes) c.most_bytes = c.open_bytes;
     return STATUS_OK;
 }
 
@@ -62,6 +71,40 @@ void close_pool(const device *, device_pool *p) {
     *p = {};
 }
 
+/* The host's pools, and what was asked for of each: the operating system gives whole pages. */
+std::vector<std::pair<void *, uint64_t>> pinned;
+
+status open_host(const device *, device_pool *p, uint64_t bytes) {
+    emulated_counts &c = emulated_seen;
+    uint64_t left = left_of(emulated_told_get().pinned, c.pinned_bytes);
+    *p = {};
+    if (bytes > left)
+        return status_set(STATUS_NO_FIT, DEVICE_NOT_PINNED, (unsigned long long)bytes, "the emulated GPU",
+                          "the emulated system pins no more");
+    TRY(device_pool_open(p, bytes));
+    pinned.push_back({ p->data, bytes });
+    c.pinned_pools++, c.pinned_bytes += bytes;
+    if (c.pinned_bytes > c.pinned_most_bytes) c.pinned_most_bytes = c.pinned_bytes;
+    return STATUS_OK;
+}
+
+bool is_pinned(const void *at, uint64_t bytes) {
+    for (const auto &p : pinned)
+        if ((const char *)at >= (char *)p.first &&
+            (const char *)at + bytes <= (char *)p.first + units_align(p.second, PAGE))
+            return true;
+    return false;
+}
+
+void close_host(const device *, device_pool *p) {
+    for (size_t i = 0; p->data && i < pinned.size(); i++)
+        if (pinned[i].first == p->data) {
+            emulated_seen.pinned_bytes -= pinned[i].second;
+            pinned.erase(pinned.begin() + (long)i);
+        }
+    device_pool_close(p);
+}
+
 /* ---- lanes ---- */
 
 struct event {
@@ -70,6 +113,7 @@ struct event {
 };
 
 struct operation {
+    double *stamp; /* where the time goes, or NULL: */
     std::vector<event> after;
     emulate::launch_shape shape;  /* of a kernel, */
     void (*thread)(const void *); /* or NULL: */
@@ -88,6 +132,7 @@ struct lane {
 
 lane lanes[LANE_COUNT];
 bool running;
+uint64_t stamp_room, stamp_count; /* since `begin` */
 emulated_pace pace;
 uint64_t random_state = 1;
 
@@ -100,9 +145,26 @@ bool may_run(const lane &l) {
     return true;
 }
 
+/* A GPU that was lost does nothing any more, and says nothing until it is asked. */
+bool is_lost() {
+    uint64_t at = emulated_told_get().lost;
+    return at && emulated_seen.operations >= at;
+}
+
 void run_one(lane &l) {
     operation o = std::move(l.waiting.front());
     l.waiting.pop_front();
+    if (is_lost()) {
+        l.done++;
+        return;
+    }
+    if (o.stamp) {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        *o.stamp = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+        l.done++;
+        return;
+    }
     open_pools(true);
     if (o.thread)
         emulate::run(o.shape, o.thread, o.arguments.data(), o.arguments.size());
@@ -162,7 +224,7 @@ void give(device_lane which, operation &&o) {
     lane &l = lanes[which];
     o.after.swap(l.next);
     l.waiting.push_back(std::move(o));
-    l.given++;
+    l.given++, emulated_seen.operations++;
     run_ahead();
 }
 
@@ -170,25 +232,32 @@ void give(device_lane which, operation &&o) {
 
 void put(const device *, void *to, const void *from, uint64_t bytes) {
     assert(lanes[0].waiting.empty() && lanes[1].waiting.empty());
+    emulated_seen.operations++;
+    if (is_lost()) return;
     open_pools(true);
     memcpy(to, from, bytes);
     open_pools(false);
-    emulated_seen.put_bytes += bytes;
+    emulated_seen.waits++, emulated_seen.put_bytes += bytes;
 }
 
 void get(const device *, void *to, const void *from, uint64_t bytes) {
     assert(lanes[0].waiting.empty() && lanes[1].waiting.empty());
+    emulated_seen.operations++;
+    if (is_lost()) return;
     open_pools(true);
     memcpy(to, from, bytes);
     open_pools(false);
-    emulated_seen.got_bytes += bytes;
+    emulated_seen.waits++, emulated_seen.got_bytes += bytes;
 }
 
-void begin(const device *) { running = true; }
+void begin(const device *) {
+    assert(!running);
+    running = true, stamp_count = 0;
+}
 
 void end(const device *) {
     drain_all();
-    running = false;
+    running = false, emulated_seen.waits++;
 }
 
 void host(const device *, bool begins) {
@@ -211,12 +280,35 @@ void fill(const device *, void *at, int byte, uint64_t bytes) {
     give(LANE_COMPUTE, std::move(o));
 }
 
-void copy(const device *, void *to, const void *from, uint64_t bytes) {
-    assert(is_ours(to) != is_ours(from));
+/* On a GPU a copy from or to memory that is not pinned waits for the host, and the host for it. */
+operation copying(void *to, const void *from, uint64_t bytes) {
+    assert(is_ours(to) ? is_pinned(from, bytes) : is_ours(from) && is_pinned(to, bytes));
     operation o = {};
     o.to = to, o.from = from, o.bytes = bytes;
+    return o;
+}
+
+void copy(const device *, void *to, const void *from, uint64_t bytes) {
     emulated_seen.copies++, emulated_seen.copied_bytes += bytes;
-    give(LANE_COPY, std::move(o));
+    give(LANE_COPY, copying(to, from, bytes));
+}
+
+void carry(const device *, void *to, const void *from, uint64_t bytes) {
+    emulated_seen.carried++, emulated_seen.carried_bytes += bytes;
+    give(LANE_COMPUTE, copying(to, from, bytes));
+}
+
+status stamps(const device *, uint64_t most) {
+    stamp_room = most;
+    return STATUS_OK;
+}
+
+void stamp(const device *, double *at) {
+    assert(stamp_count < stamp_room);
+    stamp_count++;
+    operation o = {};
+    o.stamp = at;
+    give(LANE_COMPUTE, std::move(o));
 }
 
 uint64_t mark(const device *, device_lane l) { return lanes[l].given; }
@@ -253,12 +345,30 @@ uint64_t available(const device *d) {
 
 device_parts reserve(const device *) { return { 640 << 10, 256 << 10, 128 << 10 }; }
 
+uint64_t resident(const device *) {
+    uint64_t pages = 0;
+    for (const device_pool &p : pools) {
+        std::vector<unsigned char> in(p.bytes / PAGE);
+        if (mincore(p.data, p.bytes, in.data()) != 0) abort();
+        for (unsigned char page : in) pages += page & 1;
+    }
+    return pages * PAGE;
+}
+
+status failed(const device *) {
+    if (!is_lost()) return STATUS_OK;
+    return status_set(STATUS_FAILED, "the emulated GPU was lost at operation %llu of the run",
+                      (unsigned long long)emulated_told_get().lost);
+}
+
 device emulated() {
     device d = {};
     d.name = "emulated", d.kind = DEVICE_CUDA, d.capability = 90, d.apart = true, d.gpu = &is.gpu;
     d.rates = rates, d.available = available, d.reserve = reserve, d.beside = beside;
     d.open = open_pool, d.close = close_pool, d.put = put, d.get = get;
-    d.begin = begin, d.end = end, d.host = host, d.fill = fill;
+    d.open_host = open_host, d.close_host = close_host, d.failed = failed;
+    d.begin = begin, d.end = end, d.host = host, d.resident = resident, d.fill = fill;
+    d.carry = carry, d.stamps = stamps, d.stamp = stamp;
     d.copy = copy, d.mark = mark, d.after = after;
     return d;
 }

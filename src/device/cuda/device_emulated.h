@@ -22,11 +22,16 @@ typedef enum {
 void emulated_pace_set(emulated_pace pace, uint64_t seed);
 
 typedef struct {
-    uint64_t open_bytes, most_bytes; /* of its pools: now, and at most */
-    uint64_t launches;               /* of kernels */
+    uint64_t open_bytes, most_bytes;          /* of its pools: now, and at most */
+    uint64_t pinned_bytes, pinned_most_bytes; /* of the host's pools that it copies from and to */
+    uint64_t pools, pinned_pools;             /* that were opened */
+    uint64_t operations;                      /* kernels and copies of all kinds */
+    uint64_t launches;                        /* of kernels */
     uint64_t by_host;                /* calls of the CPU's kernels, where there are none of the device's */
     uint64_t copies, copied_bytes;   /* on the lane of copies */
     uint64_t put_bytes, got_bytes;   /* between runs */
+    uint64_t carried, carried_bytes; /* on the lane of kernels */
+    uint64_t waits;                  /* of the host for lanes, or for a copy */
 } emulated_counts;
 extern emulated_counts emulated_seen; /* of one thread that runs plans at a time */
 

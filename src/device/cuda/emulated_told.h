@@ -1,0 +1,19 @@
+/* What SNUG_EMULATED has the emulated GPU be, for tests of whole processes: words like `lost=100`, with
+ * blanks between them.
+ *
+ *   order=forward|reversed|shuffled               of threads (emulate_order.h)
+ *   pace=eager|late-copies|late-kernels|random    of lanes (device_emulated.h)
+ *   seed=N                                        of a random pace
+ *   lost=N                                        the GPU is lost at the N-th operation that it is given
+ *   memory=BYTES, pinned=BYTES                    the most that its pools get, and those of the host
+ *   counts=FILE                                   emulated_seen as JSON, at the end of the process */
+#pragma once
+
+#include <stdint.h>
+
+struct emulated_told {
+    uint64_t lost;           /* 0: never */
+    uint64_t memory, pinned; /* UINT64_MAX: whatever there is */
+};
+const emulated_told &
+emulated_told_get(); /* read when first asked for; a word that is none ends the process */
