@@ -209,6 +209,7 @@ typedef struct {
     int64_t keep;           /* checkpoints that stay */
     bool resume;            /* go on from the newest checkpoint in `out`, if there is one */
     bool overwrite;         /* what another run has left in `out` goes; otherwise it is refused */
+    const char *device;     /* "cpu", "cuda", "cuda:1"; NULL: a GPU where there is one */
 } snug_options;
 SNUG_API snug_options snug_defaults(void);
 
@@ -277,6 +278,9 @@ typedef struct snug_predictor snug_predictor;
  * too. */
 SNUG_API snug_predictor *snug_load(const snug_network *network, const char *weights, uint64_t memory,
                                    int64_t threads);
+/* The same on a device, as in snug_options. */
+SNUG_API snug_predictor *snug_load_on(const snug_network *network, const char *weights, uint64_t memory,
+                                      int64_t threads, const char *device);
 SNUG_API void snug_unload(snug_predictor *p);
 
 /* The output (shape of snug_output without its first dimension) of the sample whose fields are given in the

@@ -20,12 +20,14 @@ struct snug_predictor {
     float *answer; /* the caller's until the next call */
 };
 
-static status make_plan(snug_predictor *p, uint64_t memory, int64_t threads) {
+static status make_plan(snug_predictor *p, uint64_t memory, int64_t threads, const char *device_name) {
     int count = threads ? (int)threads : threads_available();
+    const device *on;
+    TRY(device_find(device_name ? device_name : "auto", &on));
     compose_run run = { .model = &p->model,
                         .batch = 1,
-                        .lower = { .threads = count,
-                                   .rates = rates_find(RATES_KNOWN, device_default(), count) } };
+                        .lower = {
+                            .device = on, .threads = count, .rates = rates_find(RATES_KNOWN, on, count) } };
     threads_set(count);
     TRY(compose_decode(&run, NULL, &p->plan));
     const graph *g = &p->plan.programs[0].program.graph;
@@ -58,6 +60,11 @@ static void *nothing(status failed) {
 
 snug_predictor *snug_load(const snug_network *description, const char *weights, uint64_t memory,
                           int64_t threads) {
+    return snug_load_on(description, weights, memory, threads, NULL);
+}
+
+snug_predictor *snug_load_on(const snug_network *description, const char *weights, uint64_t memory,
+                             int64_t threads, const char *device_name) {
     if (!description || !weights)
         return nothing(status_set(STATUS_INVALID,
                                   "snug_load needs a network and the name of a folder or file of weights"));
@@ -67,7 +74,7 @@ snug_predictor *snug_load(const snug_network *description, const char *weights, 
         result = status_set(STATUS_INVALID, "threads is %lld; it must be from 0 to 4096", (long long)threads);
     reserve_begin(0);
     if (result == STATUS_OK) result = network_open(description, &p->network, &p->model);
-    if (result == STATUS_OK) result = make_plan(p, memory, threads);
+    if (result == STATUS_OK) result = make_plan(p, memory, threads, device_name);
     reserve_end();
     if (result == STATUS_OK) result = exec_open(&p->plan, 0, &p->exec);
     if (result == STATUS_OK) result = weights_load(p->exec, weights);

@@ -20,7 +20,7 @@ struct snug_run {
     decision decision;
     bool fits;
     text words, json; /* made when asked for */
-    char *texts[3];   /* copies of techniques (cut into words), weights, out */
+    char *texts[4];   /* copies of techniques (cut into words), weights, out, device */
 };
 
 const char *snug_error(void) { return status_message(); }
@@ -162,6 +162,7 @@ static status read_options(snug_run *r, const snug_options *o, setup_options *s)
     TRY(copy_text(o->techniques, &r->texts[0]));
     TRY(copy_text(o->weights, &r->texts[1]));
     TRY(copy_text(o->out, &r->texts[2]));
+    TRY(copy_text(o->device, &r->texts[3]));
     *s = setup_defaults();
     s->source = r->train.samples ? &r->train_source : NULL;
     s->eval_source = r->validation.samples ? &r->validation_source : NULL;
@@ -178,7 +179,7 @@ static status read_options(snug_run *r, const snug_options *o, setup_options *s)
                                         .clip = o->clip };
     s->seed = o->seed, s->threads = o->threads, s->exact = o->exact;
     s->out = r->texts[2], s->save_every = o->save_every, s->keep = o->keep, s->resume = o->resume;
-    s->overwrite = o->overwrite;
+    s->overwrite = o->overwrite, s->device = r->texts[3];
     return r->texts[0] ? read_pins(r->texts[0], s) : STATUS_OK;
 }
 

@@ -11,6 +11,8 @@
 
 #include <snug/snug.h>
 
+#include "base/memory.h"
+#include "io/file.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
 
@@ -328,6 +330,54 @@ static void compute(const char *weights, const float *x, double *out) {
     for (int c = 0; c < CLASSES; c++) out[c] /= sum;
 }
 
+#ifdef SNUG_CUDA_EMULATED
+static void assert_same_file(const char *one, const char *other) {
+    char *a, *b;
+    uint64_t n, m;
+    assert_int_equal(io_read_file(one, 1 << 20, &a, &n), STATUS_OK);
+    assert_int_equal(io_read_file(other, 1 << 20, &b, &m), STATUS_OK);
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n);
+    memory_free(a);
+    memory_free(b);
+}
+
+static void a_gpu_trains_and_predicts_with_the_bits_of_the_cpu(void **state) {
+    (void)state;
+    static const char *const on[] = { "cpu", "emulated" };
+    snug_result r[2];
+    float answers[2][CLASSES], x[INPUTS];
+    int32_t label;
+    read_points(NULL, 1003, (void *[]){ x, &label });
+    for (int k = 0; k < 2; k++) {
+        snug_options o = usual();
+        o.device = on[k], o.out = on[k], o.steps = 8;
+        r[k] = train(&classifier, &points, &o);
+        snug_predictor *p = snug_load_on(&classifier, on[k], 0, 1, on[k]);
+        if (!p) fail_msg("%s", snug_error());
+        const float *y = snug_predict(p, (const void *const[]){ x, NULL }, NULL);
+        if (!y) fail_msg("%s", snug_error());
+        memcpy(answers[k], y, sizeof answers[k]);
+        snug_unload(p);
+    }
+    assert_memory_equal(&r[0].loss, &r[1].loss, sizeof r[0].loss);
+    assert_memory_equal(&r[0].eval_loss, &r[1].eval_loss, sizeof r[0].eval_loss);
+    assert_memory_equal(answers[0], answers[1], sizeof answers[0]);
+    assert_same_file("cpu/model.safetensors", "emulated/model.safetensors");
+}
+#endif
+
+static void a_device_that_is_not_there_is_refused(void **state) {
+    (void)state;
+    snug_options o = usual();
+    snug_run *run;
+    o.device = "abacus";
+    assert_int_equal(snug_plan(&classifier, &points, &points, &o, &run), SNUG_INVALID);
+    assert_non_null(strstr(snug_error(), "'abacus'"));
+    assert_null(snug_load_on(&classifier, "trained", 0, 1, "abacus"));
+    assert_non_null(strstr(snug_error(), "'abacus'"));
+}
+
 static void predictions_are_those_of_the_trained_network(void **state) {
     (void)state;
     snug_options o = usual();
@@ -633,6 +683,10 @@ int main(void) {
         cmocka_unit_test(numbers_out_of_range_are_refused),
         cmocka_unit_test(a_failing_callback_ends_the_run),
         cmocka_unit_test(predictions_are_those_of_the_trained_network),
+#ifdef SNUG_CUDA_EMULATED
+        cmocka_unit_test(a_gpu_trains_and_predicts_with_the_bits_of_the_cpu),
+#endif
+        cmocka_unit_test(a_device_that_is_not_there_is_refused),
         cmocka_unit_test(every_op_trains),
         cmocka_unit_test(techniques_do_not_change_the_run),
         cmocka_unit_test(wrong_networks_are_refused),
