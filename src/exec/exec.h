@@ -97,6 +97,10 @@ status exec_measure(const exec *e, exec_measured *out);
 /* Bytes that were allocated in the pool where the host is: plan_allocated, rounded up to pages. */
 uint64_t exec_pool_bytes(const exec *e);
 
+/* The most that was resident of this process, less the memory of a device that it emulates. `e` may be NULL.
+ */
+uint64_t exec_resident_peak(const exec *e);
+
 /* What the process holds beside its pool, compared with what the plan has reserved for it: STATUS_NO_FIT when
  * that is more. `*bytes` in any case. */
 status exec_check_reserve(const exec *e, uint64_t *bytes);

@@ -243,6 +243,11 @@ status exec_measure(const exec *e, exec_measured *out) {
 
 /* ---- beside the pool ---- */
 
+uint64_t exec_resident_peak(const exec *e) {
+    const device *d = e ? e->plan->device : device_default();
+    return device_resident_peak() - (d->resident ? d->resident(d) : 0);
+}
+
 static status check_reserve_apart(const exec *e) {
     const device *d = e->plan->device;
     device_parts parts = d->beside(d);

@@ -62,7 +62,7 @@ status evaluate_run(const setup *s, const decision *d, const evaluate_observer *
     status result = exec_open(&d->plan, EXEC_OBSERVE, &e);
     if (result == STATUS_OK) result = run(s, d, o, e, r);
     if (result == STATUS_OK) result = exec_measure(e, &r->run.memory);
-    r->run.resident_peak_bytes = device_resident_peak();
+    r->run.resident_peak_bytes = exec_resident_peak(e);
     exec_close(e);
     return result;
 }

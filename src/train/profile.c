@@ -223,7 +223,6 @@ static int compare_sites(const void *a, const void *b) {
 }
 
 static void summarise(profile_result *r, const setup *s, const decision *d) {
-    r->run.resident_peak_bytes = device_resident_peak();
     if (!r->steps) return;
     for (int64_t i = 0; i < r->steps; i++) split_step(r, d, i);
     r->shown = median_step(r);
@@ -246,6 +245,7 @@ status profile_run(const setup *s, const decision *d, int64_t steps, volatile si
     if (result == STATUS_OK) result = begin(&p);
     if (result == STATUS_OK) result = measure(&p, steps, stop, r);
     summarise(r, s, d);
+    r->run.resident_peak_bytes = exec_resident_peak(p.exec);
     loader_close(p.loader);
     feed_close(&p.feed);
     exec_close(p.exec);

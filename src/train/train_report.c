@@ -48,6 +48,6 @@ status train_report_end(const setup *s, const exec *e, double *times, double sec
         r->step_seconds = times[r->first + count / 2];
         r->tokens_per_second = tokens_per_second(s, r->step_seconds);
     }
-    r->resident_peak_bytes = device_resident_peak();
+    r->resident_peak_bytes = exec_resident_peak(e);
     return e ? exec_measure(e, &r->memory) : STATUS_OK;
 }

@@ -144,6 +144,16 @@ static void kernels_are_timed_on_their_lane(void **state) {
     command_free(&r);
 }
 
+/* What the process emulates the GPU in is not what it takes of the host's memory. */
+static void no_kind_of_memory_is_more_than_planned(void **state) {
+    (void)state;
+    char *said = said_on("train tiny/config.json --data text --batch 4 --context 16 --threads 1 --steps 1 "
+                         "--offload optimizer --eval-samples 1 --out kinds --overwrite",
+                         "emulated");
+    if (!strstr(said, "host, peak") || strstr(said, "too many")) fail_msg("%s", said);
+    free(said);
+}
+
 static void memory_that_is_not_there_is_refused(void **state) {
     (void)state;
     assert_told("memory=100000", RUN "--out none --device emulated", 3, "has 100000 bytes of memory left");
@@ -237,6 +247,7 @@ int main(void) {
         cmocka_unit_test(codes_are_those_of_the_cpu),
         cmocka_unit_test(a_step_waits_once),
         cmocka_unit_test(kernels_are_timed_on_their_lane),
+        cmocka_unit_test(no_kind_of_memory_is_more_than_planned),
         cmocka_unit_test(memory_that_is_not_there_is_refused),
         cmocka_unit_test(a_lost_gpu_leaves_whole_checkpoints),
         cmocka_unit_test(a_killed_run_goes_on_on_the_other_device),
