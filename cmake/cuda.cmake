@@ -2,10 +2,16 @@
 # the program runs, so one program serves machines with and without.
 enable_language(CUDA)
 add_compile_definitions(SNUG_CUDA SNUG_CUDA_DEVICE)
-# Those of which every kernel is known to compile without a spill; the driver makes code for other generations from their
-# PTX. Of 12.0 some kernels spill a few bytes, and 8.x and 10.0 were not tried (docs/gpu.md).
+# Code for every generation that this nvcc knows, and PTX of the last, of which the driver makes code for later ones.
 if(NOT DEFINED SNUG_CUDA_ARCHITECTURES)
-  set(SNUG_CUDA_ARCHITECTURES 75 90)
+  set(SNUG_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90)
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13)
+    list(PREPEND SNUG_CUDA_ARCHITECTURES 70-real)
+  endif()
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+    list(TRANSFORM SNUG_CUDA_ARCHITECTURES REPLACE "^90$" "90-real")
+    list(APPEND SNUG_CUDA_ARCHITECTURES 100-real 120)
+  endif()
 endif()
 set(CMAKE_CUDA_ARCHITECTURES ${SNUG_CUDA_ARCHITECTURES})
 set(CMAKE_CUDA_STANDARD 17)

@@ -29,11 +29,11 @@ struct cuda_span {
     /* Four neighbours in one access, of 16 or 8 bytes, where they are aligned so. */
     __device__ __forceinline__ void get4(int64_t i, float x[4]) const {
         if (type == DTYPE_F32) {
-            float4 four = *(const float4 *)((const float *)data + i);
+            float4 four = *GPU_WIDE(float4, (float *)data + i);
             x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
             return;
         }
-        uint64_t bits = *(const uint64_t *)((const uint16_t *)data + i);
+        uint64_t bits = *GPU_WIDE(uint64_t, (uint16_t *)data + i);
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             uint16_t one = (uint16_t)(bits >> 16 * k);
@@ -42,14 +42,14 @@ struct cuda_span {
     }
     __device__ __forceinline__ void set4(int64_t i, const float x[4]) const {
         if (type == DTYPE_F32) {
-            *(float4 *)((float *)data + i) = { x[0], x[1], x[2], x[3] };
+            *GPU_WIDE(float4, (float *)data + i) = { x[0], x[1], x[2], x[3] };
             return;
         }
         uint64_t bits = 0;
 #pragma unroll
         for (int k = 0; k < 4; k++)
             bits |= (uint64_t)(type == DTYPE_BF16 ? half_to_bf16(x[k]) : half_to_f16(x[k])) << 16 * k;
-        *(uint64_t *)((uint16_t *)data + i) = bits;
+        *GPU_WIDE(uint64_t, (uint16_t *)data + i) = bits;
     }
     /* What get would read where x was set. */
     __device__ __forceinline__ float stored(float x) const {

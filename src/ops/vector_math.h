@@ -80,8 +80,8 @@ enum { VECTOR_STEP = 32 };
 
 /* Sums of a row have one order, on every kind of device: element i goes to lane i % VECTOR_LANES, and the
  * lanes are added as a tree, l and l + 64, then l and l + 32, and so on to l and l + 1. A row that ends
- * amidst the lanes is a row with zeros behind it. A thread of a GPU has four neighbours, 4t .. 4t+3 of every
- * 128, for it reads sixteen bytes at a time: the tree goes over the 32 threads first and then over the four.
+ * amidst the lanes is a row with zeros behind it. A thread t of a GPU has the lanes t, t + 32, t + 64 and
+ * t + 96: neighbours read neighbours, the first two levels of the tree are its own, and five are exchanges.
  */
 enum { VECTOR_LANES = 128 };
 

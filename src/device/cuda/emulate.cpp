@@ -332,6 +332,11 @@ bool is_running(running *r) {
 
 unsigned char *shared() { return now->shared; }
 
+void misaligned(const void *at, size_t bytes) {
+    fprintf(stderr, "emulated GPU: an access of %zu bytes at %p, which is not aligned to them\n", bytes, at);
+    abort();
+}
+
 void barrier(site at) { wait(now->all, 0, now->alive, at); }
 
 const unsigned char *exchange(unsigned lanes, const void *value, size_t bytes, site at) {

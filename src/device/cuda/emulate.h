@@ -47,6 +47,13 @@ struct site {
 };
 
 unsigned char *shared();
+/* A GPU's accesses are aligned to their size; this processor's need not be. */
+[[noreturn]] void misaligned(const void *at, size_t bytes);
+template <class T>
+inline T *wide(void *at) {
+    if ((uintptr_t)at % sizeof(T) != 0) misaligned(at, sizeof(T));
+    return (T *)at;
+}
 void barrier(site at);
 /* Each thread in `lanes` (bit per lane; it must be in them itself) gives up to SLOT bytes; what lane l gave
  * then stands at l * SLOT of the result, until this thread's next but one exchange. */
@@ -99,6 +106,7 @@ T from_lane(unsigned lanes, T value, unsigned lane, site at) {
 #define GPU_LAUNCH_APART(kernel, blocks, threads, ...)                                                       \
     emulate::launch_kernel({ #kernel, blocks, threads, 0, true }, kernel, __VA_ARGS__)
 #define GPU_SHARED(type, name) type *name = (type *)emulate::shared()
+#define GPU_WIDE(type, at) (emulate::wide<type>(at))
 
 #define EMULATE_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 inline void __syncthreads(EMULATE_SITE) { emulate::barrier({ "__syncthreads", file, line }); }

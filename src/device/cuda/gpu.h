@@ -4,6 +4,7 @@
  *   GPU_LAUNCH(kernel, blocks, threads, shared, ...)   threads of a block may meet: in barriers and shuffles
  *   GPU_LAUNCH_APART(kernel, blocks, threads, ...)     they never do, and need no shared memory
  *   GPU_SHARED(type, name)                             the block's shared memory: there is no other way to it
+ *   GPU_WIDE(type, at)                                 an address as one of `type`, more than one number wide
  *
  * A kernel's name stands in parentheses, as nvcc wants it: GPU_LAUNCH((f<float>), ...).
  * Launches are put on the lane of kernels, in order; arguments are copied when a launch is made. */
@@ -25,6 +26,7 @@ extern "C" cudaStream_t device_cuda_stream(void); /* of the device that runs pla
 #define GPU_SHARED(type, name)                                                                               \
     extern __shared__ __align__(16) unsigned char gpu_shared_bytes[];                                        \
     type *name = (type *)gpu_shared_bytes
+#define GPU_WIDE(type, at) ((type *)(at))
 #else
 #include "device/cuda/emulate.h"
 #endif
