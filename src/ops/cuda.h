@@ -29,8 +29,7 @@ struct cuda_span {
     /* Four neighbours in one access, of 16 or 8 bytes, where they are aligned so. */
     __device__ __forceinline__ void get4(int64_t i, float x[4]) const {
         if (type == DTYPE_F32) {
-            float4 four = *GPU_WIDE(float4, (float *)data + i);
-            x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+            gpu_get4((const float *)data + i, x);
             return;
         }
         uint64_t bits = *GPU_WIDE(uint64_t, (uint16_t *)data + i);
@@ -42,7 +41,7 @@ struct cuda_span {
     }
     __device__ __forceinline__ void set4(int64_t i, const float x[4]) const {
         if (type == DTYPE_F32) {
-            *GPU_WIDE(float4, (float *)data + i) = { x[0], x[1], x[2], x[3] };
+            gpu_set4((float *)data + i, x);
             return;
         }
         uint64_t bits = 0;

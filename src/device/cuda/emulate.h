@@ -107,6 +107,15 @@ T from_lane(unsigned lanes, T value, unsigned lane, site at) {
     emulate::launch_kernel({ #kernel, blocks, threads, 0, true }, kernel, __VA_ARGS__)
 #define GPU_SHARED(type, name) type *name = (type *)emulate::shared()
 #define GPU_WIDE(type, at) (emulate::wide<type>(at))
+/* A compiler takes a struct apart; a vector is one access, as on a GPU. */
+typedef float gpu_four __attribute__((vector_size(16), may_alias));
+inline void gpu_get4(const float *at, float x[4]) {
+    gpu_four four = *emulate::wide<gpu_four>((float *)at);
+    for (int k = 0; k < 4; k++) x[k] = four[k];
+}
+inline void gpu_set4(float *at, const float x[4]) {
+    *emulate::wide<gpu_four>(at) = gpu_four{ x[0], x[1], x[2], x[3] };
+}
 
 #define EMULATE_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 inline void __syncthreads(EMULATE_SITE) { emulate::barrier({ "__syncthreads", file, line }); }

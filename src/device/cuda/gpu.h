@@ -4,6 +4,7 @@
  *   GPU_LAUNCH(kernel, blocks, threads, shared, ...)   threads of a block may meet: in barriers and shuffles
  *   GPU_LAUNCH_APART(kernel, blocks, threads, ...)     they never do, and need no shared memory
  *   GPU_SHARED(type, name)                             the block's shared memory: there is no other way to it
+ *   gpu_get4, gpu_set4                                 four floats in one access
  *   GPU_WIDE(type, at)                                 an address as one of `type`, more than one number wide
  *
  * A kernel's name stands in parentheses, as nvcc wants it: GPU_LAUNCH((f<float>), ...).
@@ -27,6 +28,13 @@ extern "C" cudaStream_t device_cuda_stream(void); /* of the device that runs pla
     extern __shared__ __align__(16) unsigned char gpu_shared_bytes[];                                        \
     type *name = (type *)gpu_shared_bytes
 #define GPU_WIDE(type, at) ((type *)(at))
+static __device__ __forceinline__ void gpu_get4(const float *at, float x[4]) {
+    float4 four = *(const float4 *)at;
+    x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+}
+static __device__ __forceinline__ void gpu_set4(float *at, const float x[4]) {
+    *(float4 *)at = make_float4(x[0], x[1], x[2], x[3]);
+}
 #else
 #include "device/cuda/emulate.h"
 #endif
