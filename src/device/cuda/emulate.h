@@ -28,9 +28,6 @@ struct dim3 {
     unsigned x, y, z;
     constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
 };
-struct alignas(16) float4 {
-    float x, y, z, w;
-};
 
 namespace emulate {
 /* Where the thread that runs is. */
