@@ -9,13 +9,13 @@ in the thread found or said it; `message`: numbers and traceback say it, read by
 
 A third is kept aside: where sha256(source) is divisible by three. It was opened once, after the first rules were
 committed, and no rule is made from it; but who made the rules had read its messages while gathering them.
-`late` are those that were gathered after rules were committed, and opened once then: 1 after the rules that
-the third aside judged, 2 after what 1 taught, 3 after what 2 taught, 4 after that too (a commit of their
-own has them, made before the program was run on them). Rules were made of 1 and 2, and of 3 and 4 together
-once 4 had been opened. 5 were gathered after those rules and committed in the same way; rules were made of
-them then. 6 were gathered and committed in the same way after those, and more of them than of the others are
-a title or a sentence alone; rules were made of them too. --aside and --late compare these; without either the
-rest is compared, from which rules are made.
+`late` are those that were gathered after rules were committed, and opened once then: 1 after the rules that the
+third aside judged, 2 after what 1 taught, 3 after what 2 taught, 4 after that too (a commit of their own has them,
+made before the program was run on them). Rules were made of 1 and 2, and of 3 and 4 together once 4 had been
+opened. 5 were gathered after those rules and committed in the same way; rules were made of them then. 6 were
+gathered and committed in the same way after those, and more of them than of the others are a title or a sentence
+alone; rules were made of them too, and 7 came after those in the same way. --aside and --late compare these;
+without either the rest is compared, from which rules are made.
 --each prints the messages whose answer was wrong or without evidence.
 
 A claim is an answer that is given as sure. It is without evidence where the message lacks what EVIDENCE asks for its
@@ -163,7 +163,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--snug", default=shutil.which("snug") or "snug")
     parser.add_argument("--aside", action="store_true", help="the third that is kept aside")
-    parser.add_argument("--late", type=int, default=0, help="1 to 6: those gathered after rules were made")
+    parser.add_argument("--late", type=int, default=0, help="1 to 7: those gathered after rules were made")
     parser.add_argument("--each", action="store_true", help="what was wrong")
     args = parser.parse_args()
     with open(HERE / "messages.jsonl", encoding="utf-8") as lines:
