@@ -112,7 +112,7 @@ EVIDENCE = {
     "others": of_others,
     "limit": limited,
     "outside": says(r"nccl|cublas|cudnn|ALLOC_FAILED"),
-    "cache": says(r"KV cache|cache blocks|kv.cache"),
+    "cache": says(r"KV cache|cache blocks|kv.cache|increase --mem-fraction-static"),
     "host": says(r"CPUAllocator|oom.?kill|Killed|exitcode: -9|SIGKILL|PBS|paging file|host|MemoryError|out.of.memory "
                  r"handler|bad_alloc|allocator cpu|not enough memory: you tried|137|resource: memory|oom_reaper"),
     "shm": says(r"bus error|shm|shared memory"),

@@ -162,6 +162,20 @@ static void numbers_are_told_apart(void **state) {
     check(cases, sizeof cases / sizeof *cases);
 }
 
+static void doubtful_numbers_prove_nothing(void **state) {
+    (void)state;
+    static const example cases[] = {
+        /* of the smallest requests, pieces of others' segments serve none */
+        { OOM_FULL, true, OOM_NOWHERE, OLD("2.00 MiB", "8.00 GiB", "5.00 GiB", "0 bytes", "6.40 GiB") },
+        { OOM_FRAGMENTED, true, OOM_NOWHERE,
+          OLD("20.00 MiB", "8.00 GiB", "5.00 GiB", "0 bytes", "6.40 GiB") },
+        /* what a context and a desktop may take is no proof of others */
+        { OOM_OTHERS, false, OOM_NOWHERE,
+          OLD("2.60 GiB", "3.81 GiB", "129.38 MiB", "2.12 GiB", "410.00 MiB") },
+    };
+    check(cases, sizeof cases / sizeof *cases);
+}
+
 static void others_than_pytorch(void **state) {
     (void)state;
     static const example cases[] = {
@@ -305,6 +319,8 @@ static void names_tell_the_place(void **state) {
         { OOM_FULL, true, OOM_NOWHERE, FRAME("plt.savefig(x), save_image(x)") FULL },
         { OOM_BY_LOADING, true, OOM_LOADING, FRAME("self.load_lora_weights(path)") FULL },
         { OOM_BY_LOADING, true, OOM_LOADING, FRAME("runner.resume(cfg)") FULL },
+        { OOM_BY_LOADING, true, OOM_LOADING, FRAME("state = paddle.load(args.path)") FULL },
+        { OOM_FULL, true, OOM_NOWHERE, FRAME("x = json.load(path)") FULL },
         { OOM_FULL, true, OOM_NOWHERE, FRAME("x = load_model_data(path)") FULL },
         { OOM_BY_OPTIMIZER, true, OOM_OPTIMIZER, FRAME("self.optimizer_g.step()") FULL },
         { OOM_BY_OPTIMIZER, true, OOM_OPTIMIZER, FRAME("optimizers[0].step()") FULL },
@@ -345,6 +361,7 @@ static void words_tell_the_place(void **state) {
         { OOM_FULL, true, OOM_NOWHERE, "# OOM when loading data\n" FULL },
         { OOM_FULL, true, OOM_NOWHERE, "# Evaluation or saving: OOM\n" FULL },
         { OOM_FULL, true, OOM_NOWHERE, "# Evaluation of models\n" FULL },
+        { OOM_BY_SAVING, false, OOM_SAVING, "# \"Save every n steps\" in training causes an OOM\n" FULL },
         { OOM_BY_VALIDATION, false, OOM_VALIDATION,
           "during my evaluating it ran 'out of memory' (training went well)" },
         { OOM_FULL, true, OOM_NOWHERE,
@@ -365,15 +382,10 @@ static void words_tell_the_place(void **state) {
     check(cases, sizeof cases / sizeof *cases);
 }
 
-static void more_tools_are_read(void **state) {
+/* Without the message itself: its end, a code, words. */
+static void bare_words_are_read(void **state) {
     (void)state;
     static const example cases[] = {
-        /* lines broken anywhere between words, cut, in small letters, in Chinese */
-        { OOM_FULL, true, OOM_NOWHERE,
-          "CUDA out of memory. Tried to\nallocate 2.00 GiB (GPU 0; 23.69 GiB total\ncapacity; 22.60 GiB "
-          "already\n"
-          "allocated; 2.00 MiB free; 22.70 GiB\nreserved in total by PyTorch)" },
-        { OOM_UNSAID, false, OOM_NOWHERE, "RuntimeError: CUDA out of" },
         { OOM_UNSAID, false, OOM_NOWHERE,
           "llocated memory try setting max_split_size_mb to avoid fragmentation." },
         { OOM_UNSAID, false, OOM_NOWHERE, "Memory_Allocation_Failure(EL0004): Failed to allocate memory" },
@@ -384,9 +396,28 @@ static void more_tools_are_read(void **state) {
           "XPU out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 15.11 GiB." },
         { OOM_UNSAID, false, OOM_NOWHERE,
           "XPU out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 15.11 GiB." },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "no traceback, just a return code of -9:" },
+        { OOM_OF_HOST, false, OOM_NOWHERE, "\xe9\x94\x99\xe8\xaf\xaf\xe7\xa0\x81-9" },
+        { OOM_FULL, false, OOM_NOWHERE,
+          "# Resource exhausted: failed to allocate memory\nAllocator (GPU_0_bfc) ran out of memory trying "
+          "to "
+          "allocate 2.18GiB" },
         { OOM_UNSAID, false, OOM_NOWHERE, "it OOMs" },
         { OOM_UNSAID, false, OOM_NOWHERE, "not Enough GPU memory" },
         { OOM_UNSAID, false, OOM_NOWHERE, "\xe7\x88\x86\xe6\x98\xbe\xe5\xad\x98" },
+    };
+    check(cases, sizeof cases / sizeof *cases);
+}
+
+static void more_tools_are_read(void **state) {
+    (void)state;
+    static const example cases[] = {
+        /* lines broken anywhere between words, cut, in small letters, in Chinese */
+        { OOM_FULL, true, OOM_NOWHERE,
+          "CUDA out of memory. Tried to\nallocate 2.00 GiB (GPU 0; 23.69 GiB total\ncapacity; 22.60 GiB "
+          "already\n"
+          "allocated; 2.00 MiB free; 22.70 GiB\nreserved in total by PyTorch)" },
+        { OOM_UNSAID, false, OOM_NOWHERE, "RuntimeError: CUDA out of" },
         { OOM_TOO_LARGE, true, OOM_NOWHERE, "RuntimeError: Invalid buffer size: 24.00 GB" },
         { OOM_TOO_LARGE, true, OOM_NOWHERE,
           "[metal::malloc] Attempting to allocate 34359738368 bytes which is greater than the maximum "
@@ -515,14 +546,20 @@ static void ranks_are_kept_apart(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_place_decides),       cmocka_unit_test(small_requests_are_nobodys),
-        cmocka_unit_test(numbers_are_told_apart),  cmocka_unit_test(others_than_pytorch),
-        cmocka_unit_test(growth_is_seen),          cmocka_unit_test(what_is_missing_is_asked_for),
-        cmocka_unit_test(drawn_messages_are_read), cmocka_unit_test(ranks_are_kept_apart),
-        cmocka_unit_test(names_tell_the_place),    cmocka_unit_test(words_tell_the_place),
-        cmocka_unit_test(more_tools_are_read),     cmocka_unit_test(words_are_not_mistaken),
-        cmocka_unit_test(libraries_and_guards)
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_place_decides),
+                                        cmocka_unit_test(small_requests_are_nobodys),
+                                        cmocka_unit_test(numbers_are_told_apart),
+                                        cmocka_unit_test(others_than_pytorch),
+                                        cmocka_unit_test(growth_is_seen),
+                                        cmocka_unit_test(what_is_missing_is_asked_for),
+                                        cmocka_unit_test(drawn_messages_are_read),
+                                        cmocka_unit_test(ranks_are_kept_apart),
+                                        cmocka_unit_test(names_tell_the_place),
+                                        cmocka_unit_test(words_tell_the_place),
+                                        cmocka_unit_test(more_tools_are_read),
+                                        cmocka_unit_test(bare_words_are_read),
+                                        cmocka_unit_test(doubtful_numbers_prove_nothing),
+                                        cmocka_unit_test(words_are_not_mistaken),
+                                        cmocka_unit_test(libraries_and_guards) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

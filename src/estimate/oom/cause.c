@@ -39,15 +39,21 @@ static bool others_hold_it(const oom *o) {
     return rest > usual_rest(o) && rest > o->unallocated;
 }
 
-/* What nobody is named for: beyond doubt only where it is more than the process's own tensors. Between a
- * context and that it may be a desktop's, a second library's or a driver's. */
+/* What nobody is named for: beyond doubt only where it is more than the process's own tensors, and than what
+ * a context takes with its kernels. Between that it may be a desktop's, a second library's or a driver's. */
 static oom_verdict by_others(const oom *o) {
-    bool shown = o->others || oom_unaccounted(o) > o->allocated;
+    uint64_t rest = oom_unaccounted(o);
+    bool shown = o->others || (rest > o->allocated && rest > GIB / 2 * 3);
     return (oom_verdict){ OOM_OTHERS, shown };
 }
 
+/* PyTorch's allocator keeps requests of at most 1 MiB apart, in segments of this size: what lies in pieces of
+ * other segments serves none of them. */
+enum { SMALL_SEGMENT = 2 << 20 };
+
 /* Sizes of a message have two digits behind the point. */
 bool oom_pieces_serve(const oom *o) {
+    if (o->tried <= SMALL_SEGMENT) return false;
     bool serve = o->unallocated + o->tried / 100 >= o->tried && o->tried > o->free;
     return o->held_said && serve && o->allocated < o->total;
 }

@@ -87,8 +87,8 @@ static bool read_compiled(span s, span all, oom *o) {
 
 /* Also said of quotas that have nothing to do with memory. */
 static bool read_exhausted(span s, span all, oom *o) {
-    (void)all;
-    span asked = span_behind(s, "llocat"); /* "Allocating", "allocate" */
+    if (span_behind(all, "_bfc) ran out of memory").at) return false; /* TensorFlow's own pool says more */
+    span asked = span_behind(s, "llocat");                            /* "Allocating", "allocate" */
     span request = span_behind(s, "request for ");
     o->tried = span_size(request.at ? request : span_behind(asked, " "));
     o->program = span_size(span_behind(s, "total allocation: "));

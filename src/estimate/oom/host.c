@@ -214,6 +214,9 @@ const oom_message oom_messages_host[] = {
     { OOM_KILLED, "systemd-oomd killed", read_limit },
     { OOM_KILLED, "(exitcode: -9)", read_signal },
     { OOM_KILLED, "return code = -9", read_signal },
+    { OOM_KILLED, "return code of -9", read_signal },
+    { OOM_KILLED, "return code -9", read_signal },
+    { OOM_KILLED, "\xe7\xa0\x81-9", read_signal }, /* Chinese: code -9 */
     { OOM_KILLED, "exit status -9", read_signal },
     { OOM_KILLED, "Signal 9 (SIGKILL)", read_signal },
     { OOM_KILLED, "is killed by signal: Killed", read_signal },

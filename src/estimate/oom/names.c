@@ -81,7 +81,8 @@ static bool loads(const name *n) {
     static const char *const weights[] = { "model",   "models",     "net",    "network",    "weights",
                                            "weight",  "checkpoint", "ckpt",   "state",      "pipeline",
                                            "pipe",    "unet",       "vae",    "encoder",    "decoder",
-                                           "adapter", "shard",      "shards", "pretrained", NULL };
+                                           "adapter", "shard",      "shards", "pretrained", "paddle",
+                                           "th",      "flow",       NULL };
     if (HAS(n, own, "data", "dataset", "datasets", "dataloader", "image", "images", "config", "tokenizer",
             "batch"))
         return false;

@@ -82,6 +82,7 @@ static oom_place told_by_time(span line) {
     char word[LONGEST_WORD];
     for (span s = line; next_word(&s, word);) {
         oom_place place = says_time(word) ? phase_within(s, REACH) : OOM_NOWHERE;
+        if (place == OOM_FORWARD && strcmp(word, "in") == 0) continue; /* saving in training is saving */
         if (place != OOM_NOWHERE) return place;
     }
     return OOM_NOWHERE;
