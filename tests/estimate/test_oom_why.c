@@ -527,6 +527,21 @@ static void drawn_messages_are_read(void **state) {
     assert_true(m.process == 0);
 }
 
+/* Nothing is read behind the end, which the address sanitizer sees. */
+static void texts_end_anywhere(void **state) {
+    (void)state;
+    static const char whole[] =
+        "File \"a/attention.py\", line 7, in forward\n    x.f(y)\n# OOM when saving in f\n"
+        "CUDA out of memory, return code = -9, File \"m.py\", line 7, in _save";
+    oom m;
+    for (size_t n = 1; n < sizeof whole; n++) {
+        char *copy = test_malloc(n);
+        memcpy(copy, whole, n);
+        (void)oom_read(copy, n, &m);
+        test_free(copy);
+    }
+}
+
 /* Two ranks' messages beside each other: the processes of one are not the other's. */
 static void ranks_are_kept_apart(void **state) {
     (void)state;
@@ -551,6 +566,7 @@ int main(void) {
                                         cmocka_unit_test(numbers_are_told_apart),
                                         cmocka_unit_test(others_than_pytorch),
                                         cmocka_unit_test(growth_is_seen),
+                                        cmocka_unit_test(texts_end_anywhere),
                                         cmocka_unit_test(what_is_missing_is_asked_for),
                                         cmocka_unit_test(drawn_messages_are_read),
                                         cmocka_unit_test(ranks_are_kept_apart),

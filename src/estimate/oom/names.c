@@ -144,7 +144,7 @@ oom_place oom_place_of_names(span line) {
     if (frame.at) {
         n = words_of(frame, false);
         oom_place place = place_of_words(&n);
-        if (place != OOM_NOWHERE || *frame.end == '(') return place;
+        if (place != OOM_NOWHERE || (frame.end < line.end && *frame.end == '(')) return place;
     }
     for (span s = span_behind(line, "("); s.at; s = span_behind(s, "(")) {
         span path = { s.at - 1, s.at - 1 };
