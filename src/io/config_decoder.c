@@ -109,6 +109,9 @@ static status read_stretch(json_value rope, decoder_config *c) {
     return json_get_number(rope, "original_max_position_embeddings", 1, 1e12, &r->original);
 }
 
+/* What a file that does not say it means, to others and here. */
+static double usual_share(const decoder_config *c) { return c->kind->share > 0 ? c->kind->share : 1; }
+
 /* One of the forms that a file may have: what belongs to rotary positions is in `rope`. */
 static status read_rope(json_value rope, decoder_config *c, double *share) {
     TRY(json_as_object(rope));
@@ -132,7 +135,7 @@ static status read_both_ropes(json_value ropes, decoder_config *c, double *share
 }
 
 static status read_rotary(json_value root, decoder_config *c) {
-    double share = c->kind->share > 0 ? c->kind->share : 1;
+    double share = usual_share(c);
     json_value v;
     c->rotary = (rotary_angles_attributes){ .theta = c->kind->theta > 0 ? c->kind->theta : 1e4 };
     c->near_theta = c->kind->near_theta;
@@ -329,8 +332,8 @@ static void put_rope(json_writer *w, const char *key, const decoder_config *c, d
     json_begin_object(w, key);
     json_put_string(w, "rope_type", kinds[stretched ? r->stretch : ROTARY_PLAIN]);
     json_put_number(w, "rope_theta", theta);
-    if (r->turned < c->head_size)
-        json_put_number(w, "partial_rotary_factor", (double)r->turned / (double)c->head_size);
+    double share = (double)r->turned / (double)c->head_size;
+    if (share < 1 || usual_share(c) < 1) json_put_number(w, "partial_rotary_factor", share);
     if (stretched && r->stretch) json_put_number(w, "factor", r->factor);
     if (stretched && r->stretch == ROTARY_LLAMA3) {
         json_put_number(w, "low_freq_factor", r->low);
@@ -353,7 +356,8 @@ static void put_older_rope(json_writer *w, const decoder_config *c) {
     bool neox = is(c, "gpt_neox");
     double share = (double)r->turned / (double)c->head_size;
     json_put_number(w, neox ? "rotary_emb_base" : "rope_theta", r->theta);
-    if (share < 1) json_put_number(w, neox ? "rotary_pct" : "partial_rotary_factor", share);
+    if (share < 1 || usual_share(c) < 1)
+        json_put_number(w, neox ? "rotary_pct" : "partial_rotary_factor", share);
     if (c->near_theta > 0) json_put_number(w, "rope_local_base_freq", c->near_theta);
     if (r->stretch) put_rope(w, "rope_scaling", c, r->theta, true);
 }

@@ -702,6 +702,39 @@ static void older_words_are_read(void **state) {
 }
 
 /* In a configuration of images that says nothing else each of these is refused by its key. */
+/* Heads that are turned as a whole: said where silence means a part of them, and nowhere else. */
+static void whole_heads_are_said(void **state) {
+    (void)state;
+#define WHOLE                                                                                                \
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"hidden_size\": 64, "                            \
+    "\"intermediate_size\": 96, \"max_position_embeddings\": 64, \"vocab_size\": 61"
+    static const struct {
+        const char *type, *word;
+        int times;
+    } rows[] = { { "gpt_neox", "\"rotary_pct\": 1", 1 },
+                 { "phi", "\"partial_rotary_factor\": 1", 2 },
+                 { "llama", "\"partial_rotary_factor\"", 0 },
+                 { "llama", "\"rotary_pct\"", 0 } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char json[512];
+        model_config c, other;
+        text written = { 0 };
+        int times = 0;
+        snprintf(json, sizeof json,
+                 "{\"model_type\": \"%s\", " WHOLE ", \"partial_rotary_factor\": 1, \"rotary_pct\": 1}",
+                 rows[i].type);
+        if (!reads(json, &c)) fail_msg("%s: %s", json, status_message());
+        model_config_text(&c, &written);
+        for (const char *at = written.data; (at = strstr(at, rows[i].word)); at++) times++;
+        if (times != rows[i].times)
+            fail_msg("%s: %d times %s: %s", rows[i].type, times, rows[i].word, written.data);
+        if (!reads(written.data, &other) || memcmp(&c, &other, sizeof c) != 0)
+            fail_msg("%s: another model is read: %s", rows[i].type, written.data);
+        text_close(&written);
+    }
+#undef WHOLE
+}
+
 static void wrong_sizes_of_images_are_refused(void **state) {
     (void)state;
     static const char *const types[] = { "vit", "clip_vision_model", "resnet", "convnext" };
@@ -744,6 +777,7 @@ int main(void) {
                                         cmocka_unit_test(silence_means_what_transformers_has),
                                         cmocka_unit_test(what_is_no_object_is_refused),
                                         cmocka_unit_test(lists_of_other_lengths_are_refused),
+                                        cmocka_unit_test(whole_heads_are_said),
                                         cmocka_unit_test(wrong_sizes_of_images_are_refused) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
