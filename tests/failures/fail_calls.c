@@ -162,6 +162,7 @@ __attribute__((noinline)) static bool fails(int error) {
         return block_made;                                                                                   \
     }
 
+WRAP_BLOCK(void *, malloc, (size_t bytes), (bytes), NULL) /* what the compiler makes of realloc of nothing */
 WRAP_BLOCK(void *, calloc, (size_t count, size_t size), (count, size), NULL)
 WRAP_BLOCK(void *, realloc, (void *block, size_t bytes), (block, bytes), block)
 WRAP_BLOCK(void *, aligned_alloc, (size_t align, size_t bytes), (align, bytes), NULL)
