@@ -334,6 +334,8 @@ static void other_tasks_are_refused(void **state) {
         command_says("train judge.json --data text " SHORT "--out o", 2, "BertForTokenClassification"));
     assert_true(command_says("plan judge.json", 2, "BertForTokenClassification"));
     command_expect(0, "train filler.json --data text " SHORT "--out o");
+    command_expect(
+        0, "plan judge.json --head classes:2 --batch 1 --threads 1 --quiet"); /* its own is replaced */
 }
 
 /* Where the configuration can still be named and the weights beside it can't, nothing is begun without them.

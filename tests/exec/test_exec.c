@@ -444,6 +444,85 @@ static void fault_in(dtype type, float value) {
     plan_close(&p);
 }
 
+/* What the program holds may be all that was reserved for it, and no byte more. */
+static void all_of_the_reserve_may_be_used(void **state) {
+    (void)state;
+    plan p;
+    exec *e;
+    make_plan(&p);
+    must(exec_open(&p, 0, &e));
+    bool enough = true, exact = false;
+    for (int tries = 0; tries < 20 && !exact; tries++) { /* until nothing else moves the number of pages */
+        uint64_t bytes, again;
+        p.runtime = (device_runtime){ .code = UINT64_MAX / 2 };
+        must(exec_check_reserve(e, &bytes));
+        p.runtime.code = bytes;
+        enough = exec_check_reserve(e, &again) == STATUS_OK;
+        if (again != bytes) continue;
+        p.runtime.code = bytes - 1;
+        exact = enough && exec_check_reserve(e, &again) == STATUS_NO_FIT;
+        if (again == bytes) break;
+    }
+    assert_true(enough && exact);
+    exec_close(e);
+    plan_close(&p);
+}
+
+static status breaks(const device *d) {
+    (void)d;
+    return status_set(STATUS_FAILED, "it fell off the bus");
+}
+
+/* A device may fail while it computes, of which its calls say nothing. */
+static void a_device_that_failed_is_asked(void **state) {
+    (void)state;
+    device broken = apart_device;
+    plan p;
+    exec *e;
+    make_plan_on(&broken, &p);
+    must(exec_open(&p, 0, &e));
+    assert_int_equal(exec_failed(e), STATUS_OK);
+    broken.failed = breaks;
+    assert_int_equal(exec_failed(e), STATUS_FAILED);
+    assert_string_equal(status_message(), "it fell off the bus");
+    exec_close(e);
+    plan_close(&p);
+}
+
+/* Programs share their persistent values by name, so these are one thing in all of them. */
+static void programs_that_disagree_are_refused(void **state) {
+    (void)state;
+    const struct {
+        shape shape;
+        dtype type;
+        bool agree;
+    } second[] = { { SHAPE(40), DTYPE_F32, true },
+                   { SHAPE(40), DTYPE_BF16, false },
+                   { SHAPE(80), DTYPE_F32, false } };
+    for (size_t k = 0; k < sizeof second / sizeof *second; k++) {
+        program both[2];
+        plan p;
+        for (int i = 0; i < 2; i++) {
+            graph g;
+            must(graph_open(&g));
+            graph_source w = { "w", SHAPE(40), DTYPE_F32, ROLE_PARAMETER, 0 };
+            if (i) w.shape = second[k].shape, w.dtype = second[k].type;
+            tensor_id result =
+                graph_add_source(&g, &(graph_source){ "loss", SHAPE(1), DTYPE_F32, ROLE_RESULT, 0 });
+            sum_apply(&g, cast_apply(&g, graph_add_source(&g, &w), DTYPE_F32), result);
+            must(graph_status(&g));
+            both[i] = (program){ .shape = { i ? "second" : "first", TASK_EVALUATE, 1, 0, 1 } };
+            lower_options options = { .threads = 2, .rates = device_rates_default(2) };
+            must(lower_program(&g, &options, &both[i]));
+            must(schedule_program(&both[i]));
+        }
+        assert_int_equal(plan_make(both, 2, &(plan_options){ .threads = 2 }, &p),
+                         second[k].agree ? STATUS_OK : STATUS_FAILED);
+        if (!second[k].agree) assert_non_null(strstr(status_message(), "disagree about the shape of 'w'"));
+        plan_close(&p);
+    }
+}
+
 static void faults_in_16_bits_are_named(void **state) {
     (void)state;
     fault_in(DTYPE_F16, 40000);
@@ -556,6 +635,9 @@ int main(void) {
         cmocka_unit_test(kernels_by_capability),
         cmocka_unit_test(more_threads_than_planned),
         cmocka_unit_test(faults_are_named),
+        cmocka_unit_test(all_of_the_reserve_may_be_used),
+        cmocka_unit_test(a_device_that_failed_is_asked),
+        cmocka_unit_test(programs_that_disagree_are_refused),
         cmocka_unit_test(faults_in_16_bits_are_named),
         cmocka_unit_test(what_the_host_sees),
         cmocka_unit_test(runs_by_the_clock),

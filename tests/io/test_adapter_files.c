@@ -210,6 +210,20 @@ static void folders_that_are_not_there_are_named(void **state) {
     assert_non_null(strstr(status_message(), "nowhere/adapter_model.safetensors"));
 }
 
+/* Of every folder whose names of files are too long it is said, whichever of them is. */
+static void paths_that_are_too_long_are_said(void **state) {
+    (void)state;
+    static char folder[5000];
+    memset(folder, 'd', sizeof folder);
+    for (size_t length = 4000; length < 4200; length++) {
+        folder[length] = 0;
+        assert_int_equal(adapter_files_load(folder, &(adapter_files_part){ 0 }), STATUS_INVALID);
+        bool fits = length + sizeof "/adapter_model.safetensors" <= 4096;
+        if (!strstr(status_message(), "is too long") == !fits) fail_msg("%zu: %s", length, status_message());
+        folder[length] = 'd';
+    }
+}
+
 /* Of a setting that is none nothing is written. */
 static void what_is_no_setting_is_not_saved(void **state) {
     (void)state;
@@ -260,6 +274,7 @@ int main(void) {
         cmocka_unit_test(every_value_is_checked),
         cmocka_unit_test(an_adapter_is_no_model),
         cmocka_unit_test(folders_that_are_not_there_are_named),
+        cmocka_unit_test(paths_that_are_too_long_are_said),
         cmocka_unit_test(what_is_no_setting_is_not_saved),
         cmocka_unit_test(a_name_may_have_one_part),
     };

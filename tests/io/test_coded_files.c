@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -117,8 +118,29 @@ static void a_read_that_fails_is_said(void **state) {
     }
 }
 
+/* The first number may be the one that a scale comes from. */
+static void the_first_number_counts(void **state) {
+    (void)state;
+    static float x[ROWS][COLUMNS], scales[ROWS * COLUMNS];
+    static int8_t codes[ROWS * COLUMNS];
+    char name[CODES_NAME_BYTES];
+    for (int r = 0; r < ROWS; r++) make_row(r, DTYPE_F32, x[r], x[r]);
+    x[0][0] = 1000;
+    codes_scales_name("w.weight", name);
+    safetensors_item item = { "w.weight", "F32", SHAPE(ROWS, COLUMNS), .data = x, .bytes = sizeof x };
+    assert_int_equal(safetensors_write("first.safetensors", &item, 1), STATUS_OK);
+    const model_weight weights[] = {
+        { .name = "w.weight", .shape = SHAPE(ROWS, COLUMNS), .data = codes, .type = DTYPE_I8 },
+        { .name = name, .shape = SHAPE(COLUMNS), .data = scales, .type = DTYPE_F32 }
+    };
+    assert_int_equal(model_files_load("first.safetensors", weights, 2), STATUS_OK);
+    assert_int_equal(codes[0], 127);
+    assert_true(fabsf(127 * scales[0] - 1000) < 1e-2f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(codes_are_those_of_the_rows),
-                                        cmocka_unit_test(a_read_that_fails_is_said) };
+                                        cmocka_unit_test(a_read_that_fails_is_said),
+                                        cmocka_unit_test(the_first_number_counts) };
     return cmocka_run_group_tests_name("codes made while reading", tests, scratch_open, scratch_close);
 }

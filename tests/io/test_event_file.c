@@ -182,9 +182,12 @@ static void what_cannot_be_written_is_said(void **state) {
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small = (struct rlimit){ 1, before.rlim_max };
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    status result = event_file_flush(&f);
+    status result = event_file_flush(&f), added = STATUS_OK;
+    for (int64_t step = 2; step < 10000 && added == STATUS_OK; step++) /* what is full is written first */
+        added = event_file_add(&f, step, 0, &(event_scalar){ "x", 1 }, 1);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(result, STATUS_FAILED);
+    assert_int_equal(added, STATUS_FAILED);
     assert_non_null(strstr(status_message(), strerror(EFBIG)));
     event_file_close(&f);
 }

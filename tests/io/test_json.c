@@ -147,6 +147,13 @@ static void what_is_not_json_is_refused(void **state) {
             fail_msg("'%s' is taken", bad[i]);
         assert_non_null(strstr(status_message(), "c.json is not JSON at byte"));
     }
+    static const char *const marked[] = { "\xef\xbb\xbf{}", "\xff\xfe{", "\xfe\xff{" };
+    for (size_t i = 0; i < sizeof marked / sizeof *marked; i++) {
+        json_document d;
+        assert_int_equal(json_parse("c.json", marked[i], strlen(marked[i]), &d), STATUS_INVALID);
+        if (!strstr(status_message(), "byte order mark")) fail_msg("%zu: %s", i, status_message());
+        assert_true(!strstr(status_message(), "UTF-16") == !i);
+    }
     static const char *const halves[] = { "", " ", "{", "[1", "\"abc", "tru", "{\"a\":1" };
     for (size_t i = 0; i < sizeof halves / sizeof *halves; i++) {
         json_document d;
@@ -308,6 +315,18 @@ static void the_locale_does_not_matter(void **state) {
     text_close(&t);
 }
 
+/* What stands behind the text is none of it: the least room that a text is read within stays the least. */
+static void what_stands_behind_is_not_counted(void **state) {
+    (void)state;
+    static const char all[] = "{}[[[[";
+    uint64_t least = 1;
+    json_document d;
+    while (json_parse_within("c.json", "{}", 2, least, &d) != STATUS_OK) least++;
+    json_close(&d);
+    assert_int_equal(json_parse_within("c.json", all, 2, least, &d), STATUS_OK);
+    json_close(&d);
+}
+
 /* The limit itself is read, one byte more is not. */
 static void the_limit_is_exact(void **state) {
     (void)state;
@@ -328,7 +347,7 @@ int main(void) {
         cmocka_unit_test(files_are_bounded),       cmocka_unit_test(values_are_bounded),
         cmocka_unit_test(random_texts_do_no_harm), cmocka_unit_test(what_is_written_is_json),
         cmocka_unit_test(numbers_come_back),       cmocka_unit_test(the_locale_does_not_matter),
-        cmocka_unit_test(the_limit_is_exact),
+        cmocka_unit_test(the_limit_is_exact),      cmocka_unit_test(what_stands_behind_is_not_counted),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

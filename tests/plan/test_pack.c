@@ -533,6 +533,7 @@ static void the_check_sees_what_is_wrong(void **state) {
     uint32_t last = set[0].last;
     set[0].first = 5, set[0].last = 4;
     assert_int_equal(check_packing(set, set_count, arena), STATUS_FAILED);
+    assert_non_null(strstr(status_message(), "steps 5 to 4"));
     set[0].first = 0, set[0].last = last;
 }
 

@@ -298,6 +298,16 @@ static void no_half_of_an_adapter_is_kept(void **state) {
 
 static status load(void *context) { return weights_load(context, "whole"); }
 
+typedef struct {
+    exec *e;
+    const model_config *config;
+} described;
+
+static status describe(void *context) {
+    const described *d = context;
+    return weights_save_config(d->e, d->config, "whole");
+}
+
 static void no_model_is_loaded_by_half(void **state) {
     (void)state;
     lab l;
@@ -313,6 +323,7 @@ static void no_model_is_loaded_by_half(void **state) {
     assert_int_equal(mkdir("whole", 0700), 0);
     must(weights_save(e, &config, "whole"));
     assert_true(try_all(load, e, "weights") > 4);
+    assert_true(try_all(describe, &(described){ e, &config }, "config.json") > 1);
     exec_close(e);
     plan_close(&p);
 }

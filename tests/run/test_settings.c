@@ -458,10 +458,12 @@ static void the_longest_chain_is_summed(void **state) {
 /* A model of nothing but one product is no less refused. */
 static void the_first_product_is_looked_at(void **state) {
     (void)state;
-    const pass *p = pass_of("qat", NULL);
+    const pass *p = pass_of("qat", NULL), *precision = pass_of("precision", NULL),
+               *quantize = pass_of("quantize", NULL);
     for (int codes = 0; codes < 2; codes++) {
         graph g, out;
-        pass_setting s;
+        pass_setting s, offered[8];
+        pass_without without = PASS_OPTIONAL;
         assert_int_equal(graph_open(&g), STATUS_OK);
         tensor_id x = source(&g, "x", ROLE_INPUT), w = source(&g, "w", ROLE_PARAMETER);
         tensor_id y = codes
@@ -473,6 +475,13 @@ static void the_first_product_is_looked_at(void **state) {
         assert_int_equal(graph_open(&out), STATUS_OK);
         assert_int_equal(p->run(&g, &s, &(pass_context){ .training = true }, &out),
                          codes ? STATUS_INVALID : STATUS_OK);
+        assert_true(precision->settings(&g, &(pass_context){ .training = true }, offered, 8, &without) > 0);
+        assert_int_equal(quantize->parse("int8", &s), STATUS_OK);
+        graph coded;
+        assert_int_equal(graph_open(&coded), STATUS_OK);
+        assert_int_equal(quantize->run(&g, &s, &(pass_context){ 0 }, &coded),
+                         codes ? STATUS_INVALID : STATUS_OK);
+        graph_close(&coded);
         graph_close(&out);
         graph_close(&g);
     }

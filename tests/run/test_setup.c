@@ -57,6 +57,43 @@ static void other_defaults_are_nothing(void **state) {
     assert_false(o.memory_auto || o.eval_only || o.exact || o.resume || o.resume_from || o.overwrite);
 }
 
+/* Of each evaluation two numbers are kept, and their words in the report. */
+static void each_evaluation_is_kept(void **state) {
+    (void)state;
+    enum { STEPS = 100, OF_EACH = 2 * 8 + 64 };
+    uint64_t kept[2];
+    for (int often = 0; often < 2; often++) {
+        setup_options o = setup_defaults();
+        setup s;
+        o.model = "char-small", o.threads = 1, o.steps = STEPS, o.eval_every = often ? 1 : STEPS;
+        assert_int_equal(setup_open(&o, NULL, &s), STATUS_OK);
+        kept[often] = s.request.run.kept_bytes;
+        setup_close(&s);
+    }
+    assert_int_equal(kept[1] - kept[0], (STEPS - 1) * OF_EACH);
+}
+
+/* A batch and its micro-batches: the last one may be smaller. */
+static void cuts_of_a_batch_agree_or_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        int64_t batch, micro_batch, accumulate;
+        bool agree;
+    } rows[] = { { 8, 2, 4, true },  { 8, 3, 3, true },  { 8, 8, 1, true },  { 8, 1, 8, true },
+                 { 8, 3, 2, false }, { 8, 2, 3, false }, { 8, 2, 5, false }, { 8, 8, 2, false } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        setup_options o = setup_defaults();
+        setup s;
+        o.model = "char-small", o.threads = 1, o.steps = 1;
+        o.batch = rows[i].batch, o.micro_batch = rows[i].micro_batch, o.accumulate = rows[i].accumulate;
+        status result = setup_open(&o, NULL, &s);
+        if (result != (rows[i].agree ? STATUS_OK : STATUS_INVALID))
+            fail_msg("row %zu: %s", i, status_message());
+        if (!rows[i].agree) assert_non_null(strstr(status_message(), "do not make a batch of 8"));
+        if (result == STATUS_OK) setup_close(&s);
+    }
+}
+
 static void optimizers_settle_to_these(void **state) {
     (void)state;
     static const struct {
@@ -199,6 +236,7 @@ static void lines_are_read_through_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_these),          cmocka_unit_test(other_defaults_are_nothing),
+        cmocka_unit_test(each_evaluation_is_kept),     cmocka_unit_test(cuts_of_a_batch_agree_or_are_refused),
         cmocka_unit_test(optimizers_settle_to_these),  cmocka_unit_test(what_lists_take_must_fit),
         cmocka_unit_test(an_unknown_past_is_no_past),  cmocka_unit_test(no_sample_is_made_up),
         cmocka_unit_test(lines_are_read_through_once), cmocka_unit_test(what_the_model_lacks_is_refused),

@@ -436,6 +436,44 @@ static void there_is_always_room_for_one(void **state) {
     trial_close(t);
 }
 
+static compose_choice visited;
+
+static void tally(void *context, uint32_t index, const compose_least *found) {
+    (void)index, (void)found;
+    ++*(_Atomic int *)context;
+}
+
+static void the_usual(const void *context, uint32_t index, compose_choice *out) {
+    (void)context, (void)index;
+    *out = visited;
+}
+
+/* Also where there is memory for fewer than there are threads each candidate is looked at, once. */
+static void fewer_than_threads_look_at_all(void **state) {
+    (void)state;
+    trial *t = trial_open();
+    compose_run run = t->s.request.run;
+    enum { TABLES = 1 << 20 };
+    visited = t->points[0].choice;
+    threads_set(4);
+    for (uint64_t room = 1; room <= 4; room++) {
+        _Atomic int looked = 0;
+        visit_memory memory = visit_memory_none;
+        memory.table_bytes = TABLES;
+        run.memory = device_runtime_reserve(0).code + room * plan_making_bytes(TABLES + TABLES / 2);
+        visit v = { .run = &run,
+                    .memory = &memory,
+                    .reach = { .peak_bytes = UINT64_MAX, .seconds = HUGE_VAL },
+                    .context = &looked,
+                    .choice = the_usual,
+                    .take = tally };
+        must(visit_all(&v, 7));
+        assert_int_equal(looked, 7);
+    }
+    threads_set(2);
+    trial_close(t);
+}
+
 /* Where all of it is used no room is left, which is not as if there were no limit. */
 static void a_room_that_is_used_up_stays_one(void **state) {
     (void)state;
@@ -540,6 +578,7 @@ int main(void) {
         cmocka_unit_test(a_point_has_the_class_of_its_settings),
         cmocka_unit_test(what_is_made_fits_its_room),
         cmocka_unit_test(there_is_always_room_for_one),
+        cmocka_unit_test(fewer_than_threads_look_at_all),
         cmocka_unit_test(a_room_that_is_used_up_stays_one),
         cmocka_unit_test(what_was_larger_counts),
         cmocka_unit_test(few_are_planned),

@@ -21,6 +21,7 @@
 #include "io/scratch.h"
 #include "run/weights.h"
 #include "train/checkpoint.h"
+#include "train/resume.h"
 
 /* ---- a disk that fails ---- */
 
@@ -191,6 +192,53 @@ static uint32_t how_many(void) {
     return count;
 }
 
+/* A folder that can't be made is that, and no lock that can't be taken. */
+static void a_folder_that_is_not_made_is_named(void **state) {
+    (void)state;
+    small x;
+    resume r = { .lock.file = -1 };
+    open_small(&x);
+    assert_int_equal(system("rm -rf out"), 0);
+    disk.armed = true, disk.room = UINT64_MAX, disk.written = 0, disk.call = 0, disk.fails_at = 0;
+    status result = resume_claim(&x.s, &r);
+    disk.armed = false, disk.fails_at = -1;
+    assert_int_not_equal(result, STATUS_OK);
+    if (!strstr(status_message(), "make the folder out")) fail_msg("'%s'", status_message());
+    resume_close(&r);
+    close_small(&x);
+}
+
+/* Only what this program writes is the name of one: also that of step 0, but no number with zeros before it.
+ */
+static void names_are_as_they_are_written(void **state) {
+    (void)state;
+    static const char *const folders[] = { "out/checkpoint-0", "out/checkpoint-00", "out/checkpoint-07",
+                                           "out/checkpoint-" };
+    int64_t *steps;
+    uint32_t count;
+    assert_int_equal(system("rm -rf out"), 0);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        assert_int_equal(io_make_folder(folders[i]), STATUS_OK);
+    assert_int_equal(checkpoint_folder_list("out", &steps, &count), STATUS_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(steps[0], 0);
+    memory_free(steps);
+}
+
+/* What an earlier save has left, and can't be removed, does not become part of a checkpoint. */
+static void what_is_left_is_not_kept(void **state) {
+    (void)state;
+    small x;
+    open_small(&x);
+    begin(&x);
+    assert_int_equal(io_make_folder("out/checkpoint-2.partial/stray"), STATUS_OK);
+    assert_int_not_equal(save(&x, 2), STATUS_OK);
+    assert_int_equal(check_all(), 1);
+    assert_int_equal(rmdir("out/checkpoint-2.partial/stray"), 0);
+    assert_int_equal(save(&x, 2), STATUS_OK);
+    close_small(&x);
+}
+
 /* Older ones go, or it is said that they can't. */
 static void removing_is_done_or_said(void **state) {
     (void)state;
@@ -337,10 +385,16 @@ int main(void) {
     if (access("/dev/shm", W_OK) == 0)
         strcpy(scratch_path, "/dev/shm/snug-test-XXXXXX"); /* thousands of saves */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_at_every_byte),         cmocka_unit_test(failing_at_every_call),
-        cmocka_unit_test(removing_is_done_or_said),   cmocka_unit_test(every_byte_counts),
-        cmocka_unit_test(every_byte_comes_back),      cmocka_unit_test(what_lacks_a_value_is_refused),
+        cmocka_unit_test(full_at_every_byte),
+        cmocka_unit_test(failing_at_every_call),
+        cmocka_unit_test(removing_is_done_or_said),
+        cmocka_unit_test(every_byte_counts),
+        cmocka_unit_test(every_byte_comes_back),
+        cmocka_unit_test(what_lacks_a_value_is_refused),
         cmocka_unit_test(names_leave_room_for_files),
+        cmocka_unit_test(names_are_as_they_are_written),
+        cmocka_unit_test(a_folder_that_is_not_made_is_named),
+        cmocka_unit_test(what_is_left_is_not_kept),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, scratch_open, scratch_close);
 }

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -198,6 +199,31 @@ static void going_on_cuts_the_history(void **state) {
     expect_history("cut/metrics.jsonl", 0, 1, 1);
 }
 
+/* Who reads the events of several files drops those of earlier ones from the step on that a later file begins
+ * with. */
+static void events_begin_behind_what_is_done(void **state) {
+    (void)state;
+    static const char start_of_81[] = { 0x10, 81, 0x3a, 2, 8, 1 }; /* a step, and that a session begins */
+    for (int64_t done = 0; done <= 80; done += 80) {
+        journal *j = start("begins", done);
+        assert_int_equal(journal_close(j, STATUS_OK, done), STATUS_OK);
+    }
+    DIR *folder = opendir("begins");
+    assert_non_null(folder);
+    int found = 0;
+    for (struct dirent *item; (item = readdir(folder));) {
+        char path[512], *data;
+        uint64_t bytes;
+        if (!strstr(item->d_name, "tfevents")) continue;
+        snprintf(path, sizeof path, "begins/%s", item->d_name);
+        assert_int_equal(io_read_file(path, 1 << 20, &data, &bytes), STATUS_OK);
+        found += memmem(data, bytes, start_of_81, sizeof start_of_81) != NULL;
+        memory_free(data);
+    }
+    closedir(folder);
+    assert_int_equal(found, 1);
+}
+
 static void flushed_lines_are_in_the_file(void **state) {
     (void)state;
     journal *j = start("flushed", 0);
@@ -268,6 +294,7 @@ int main(void) {
         cmocka_unit_test(a_file_is_no_folder),
         cmocka_unit_test(a_run_without_a_folder_writes_nothing),
         cmocka_unit_test(going_on_cuts_the_history),
+        cmocka_unit_test(events_begin_behind_what_is_done),
         cmocka_unit_test(flushed_lines_are_in_the_file),
         cmocka_unit_test(a_full_disk_is_said_once_and_leaves_whole_lines),
         cmocka_unit_test(a_lost_evaluation_is_said),
