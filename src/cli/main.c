@@ -54,9 +54,15 @@ static status run_with(const cli_command *c, const options *o, cli_streams *stre
     return result;
 }
 
-/* What trains, steps or measures does so here. */
-static bool runs(const cli_command *c, const options *o) {
-    return c->command == COMMAND_TRAIN || c->command == COMMAND_PROFILE || o->measure;
+/* What trains does so here. Measuring forks first, and a driver that was opened before does not survive that.
+ */
+static status choose_gpu(const cli_command *c, options *o, device_elsewhere *at) {
+    if (o->gpu && o->measure)
+        return status_set(
+            STATUS_INVALID,
+            "--measure runs on the device that is here, and --gpu plans for one wherever it is; "
+            "leave one of the two out");
+    return gpu_choose(o, c->command == COMMAND_TRAIN || c->command == COMMAND_PROFILE, at);
 }
 
 static status run_command(const cli_command *c, int count, char **arguments, cli_streams *streams) {
@@ -70,7 +76,7 @@ static status run_command(const cli_command *c, int count, char **arguments, cli
     options o;
     status result = options_read(&table, c->command, count, arguments, &o);
     device_elsewhere at;
-    if (result == STATUS_OK && !o.help) result = gpu_choose(&o, runs(c, &o), &at);
+    if (result == STATUS_OK && !o.help) result = choose_gpu(c, &o, &at);
     if (result == STATUS_OK) result = run_with(c, &o, streams);
     options_close(&o);
     return result;

@@ -78,6 +78,7 @@ struct device {
     uint64_t (*available)(const device *d);
     device_parts (*reserve)(const device *d);
     device_parts (*beside)(const device *d);
+    uint64_t (*driver)(const device *d); /* what its driver takes of the host's memory; NULL: nothing */
 
     status (*open)(const device *d, device_pool *p, uint64_t bytes); /* zeroed and resident */
     void (*close)(const device *d, device_pool *p); /* also of a pool that could not be opened */

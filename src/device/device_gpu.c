@@ -55,6 +55,8 @@ device_parts device_gpu_reserve(const device_gpu *g) {
     return (device_parts){ .context = g->context[2], .code = 128u << 20, .handles = 8u << 20 };
 }
 
+uint64_t device_gpu_driver(void) { return 512u << 20; }
+
 const char *device_gpu_text(const device_gpu *g, char text[DEVICE_GPU_TEXT_BYTES]) {
     char bytes[UNITS_TEXT_BYTES];
     snprintf(text, DEVICE_GPU_TEXT_BYTES, "capability %u.%u, %d multiprocessors, %s", g->capability / 10,
@@ -73,6 +75,11 @@ static device_parts reserve(const device *d) { return device_gpu_reserve(d->gpu)
 static device_parts beside(const device *d) {
     (void)d;
     return (device_parts){ 0 };
+}
+
+static uint64_t driver(const device *d) {
+    (void)d;
+    return device_gpu_driver();
 }
 
 static status refuse(const device *d, device_pool *p, uint64_t bytes) {
@@ -117,6 +124,7 @@ status device_elsewhere_plan(const device_gpu *g, device_elsewhere *out) {
                             .available = available,
                             .reserve = reserve,
                             .beside = beside,
+                            .driver = driver,
                             .open = refuse,
                             .close = close_none };
     return STATUS_OK;

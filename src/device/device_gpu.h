@@ -19,6 +19,10 @@ device_rates device_gpu_rates(const device_gpu *g, int threads);
 /* The most that a process takes there beside its pools. */
 device_parts device_gpu_reserve(const device_gpu *g);
 
+/* What its driver takes of the host's memory: a guess until it was measured, and above what small programs
+ * were seen to take. */
+uint64_t device_gpu_driver(void);
+
 /* "capability 9.0, 132 multiprocessors, 139.80 GiB" */
 enum { DEVICE_GPU_TEXT_BYTES = 192 };
 const char *device_gpu_text(const device_gpu *g, char text[DEVICE_GPU_TEXT_BYTES]);

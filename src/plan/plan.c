@@ -163,6 +163,7 @@ static void sum_up(plan *p, int threads) {
     if (p->device->apart) p->beside = p->device->reserve(p->device);
     p->pools[POOL_MEMORY].runtime_bytes = device_parts_sum(&p->beside);
     p->runtime = device_runtime_reserve(threads);
+    if (p->device->driver) p->runtime.code += p->device->driver(p->device);
     uint64_t tables = p->persistent_count * (sizeof *p->persistent + SAVING_BYTES);
     for (uint32_t k = 0; k < p->program_count; k++) tables += plan_graph_bytes(&p->programs[k].program.graph);
     if (p->pools[POOL_FILE].persistent_bytes) tables += TRANSFER_BYTES;

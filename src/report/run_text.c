@@ -81,6 +81,7 @@ static uint64_t in_pages(uint64_t bytes) { return units_align(bytes, 4096); }
 static void add_places(text *out, const decision *d, const train_result *r, const parts_measured *m,
                        const parts_colours *k) {
     const plan *p = &d->plan;
+    uint64_t host = r->resident_peak_bytes, ours = p->device->host ? m->pools[POOL_MEMORY] : 0; /* emulated */
     const struct {
         const char *name;
         uint64_t planned, measured;
@@ -88,7 +89,7 @@ static void add_places(text *out, const decision *d, const train_result *r, cons
                  { "  code", p->beside.code, m->beside.code },
                  { "  handles", p->beside.handles, m->beside.handles },
                  { "  moved by", 0, m->moved_bytes },
-                 { "host, peak", plan_taken(p, POOL_HOST), r->resident_peak_bytes } };
+                 { "host, peak", plan_taken(p, POOL_HOST), host > ours ? host - ours : 0 } };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         add_row(out, rows[i].name, rows[i].planned, rows[i].measured);
         add_within(out, rows[i].planned, rows[i].measured, k);

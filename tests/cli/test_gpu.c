@@ -53,25 +53,32 @@ static void a_report_names_what_it_counts(void **state) {
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         if (!command_has_words(r.out, says[i])) fail_msg("nothing of '%s' in %s", says[i], r.out);
     command_free(&r);
-    assert_true(command_says(TINY "--gpu h200 --offload-limit 200MiB", 0, "host's"));
-    assert_true(command_says(TINY "--gpu h200 --offload-limit 200MiB", 0, "of 200.0 MiB; its pool"));
+    assert_true(command_says(TINY "--gpu h200 --offload-limit 1GiB", 0, "host's"));
+    assert_true(command_says(TINY "--gpu h200 --offload-limit 1GiB", 0, "of 1024.0 MiB; its pool"));
     assert_true(command_says(TINY "--gpu h200 --memory auto", 0,
                              "it is what is free less a margin of 8947.2 MiB for others"));
 }
 
-/* What `pools` says of the memory that computes. */
-static uint64_t main_pool(const json_document *d, const char *key) {
-    json_value first = json_item(command_value(d, "pools"), 0), v;
+/* What `pools` says of one of them: the first is of the memory that computes. */
+static uint64_t pool_number(const json_document *d, size_t which, const char *key) {
+    json_value pool = json_item(command_value(d, "pools"), which), v;
     int64_t number;
-    assert_int_equal(json_get(first, key, &v), STATUS_OK);
+    assert_int_equal(json_get(pool, key, &v), STATUS_OK);
     assert_int_equal(json_as_integer(v, 0, INT64_MAX, &number), STATUS_OK);
     return (uint64_t)number;
 }
 
+static void the_driver_is_in_the_host_s_memory(void **state) {
+    (void)state;
+    json_document d = command_json(TINY "--gpu h200 --json");
+    assert_true(pool_number(&d, 1, "process_bytes") > 512 << 20);
+    json_close(&d);
+}
+
 static uint64_t pool_of(const char *line) {
     json_document d = command_json(line);
-    uint64_t bytes = main_pool(&d, "pool_bytes");
-    assert_int_equal(main_pool(&d, "predicted_bytes"), command_number(&d, "predicted.peak_bytes"));
+    uint64_t bytes = pool_number(&d, 0, "pool_bytes");
+    assert_int_equal(pool_number(&d, 0, "predicted_bytes"), command_number(&d, "predicted.peak_bytes"));
     json_close(&d);
     return bytes;
 }
@@ -126,7 +133,7 @@ static void what_can_t_be_is_one_sentence(void **state) {
         { TINY "--gpu h200 --memory 500MiB", "does not fit", 3 },    /* less than its context */
         { "train tiny --data text --gpu h200", "--device cuda", 2 }, /* which is not here */
         { "profile tiny --gpu h200", "--device cuda", 2 },
-        { "compare tiny --gpu h200 --measure", "--device cuda", 2 },
+        { "compare tiny --gpu h200 --measure", "leave one of the two out", 2 },
     };
     bool here = command_says("plan tiny --device cuda", 0, "predicted peak");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -144,6 +151,7 @@ static void what_can_t_be_is_one_sentence(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_plan_needs_no_gpu),
                                         cmocka_unit_test(a_report_names_what_it_counts),
+                                        cmocka_unit_test(the_driver_is_in_the_host_s_memory),
                                         cmocka_unit_test(the_file_s_figures_are_the_plan_s),
                                         cmocka_unit_test(the_emulated_one_plans_the_same),
                                         cmocka_unit_test(what_can_t_be_is_one_sentence) };

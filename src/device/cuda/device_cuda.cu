@@ -24,8 +24,9 @@ struct cuda_gpu {
     bool found;
     char why_not[256];
     cudaDeviceProp is;
-    device_gpu gpu;     /* the same in the words of plans */
-    device_parts parts; /* beside pools, when it was opened */
+    device_gpu gpu;      /* the same in the words of plans */
+    device_parts parts;  /* beside pools, when it was opened; */
+    uint64_t host_bytes; /* and what opening it took of the host's memory */
     cudaStream_t lane[LANE_COUNT];
     cudaEvent_t events[LANE_COUNT][FEW_EVENTS]; /* of the last marks, by number */
     uint64_t marks[LANE_COUNT];
@@ -142,7 +143,12 @@ static bool open_gpu() {
 
 static bool start() {
     static bool tried;
-    if (!tried) tried = true, g.found = open_gpu();
+    if (tried) return g.found;
+    tried = true;
+    uint64_t before = device_resident();
+    g.found = open_gpu();
+    uint64_t after = device_resident();
+    g.host_bytes = after > before ? after - before : 0;
     return g.found;
 }
 
@@ -300,6 +306,12 @@ static device_parts reserve(const device *) {
     return r;
 }
 
+/* Some of it comes with the first kernels and copies. */
+static uint64_t driver(const device *) {
+    const uint64_t later = 128u << 20;
+    return g.host_bytes + later > device_gpu_driver() ? g.host_bytes + later : device_gpu_driver();
+}
+
 static status failed(const device *) {
     if (g.failed == cudaSuccess) return STATUS_OK;
     return status_set(STATUS_FAILED, "%s failed in the run: %s", g.is.name, cudaGetErrorString(g.failed));
@@ -309,7 +321,7 @@ static device cuda() {
     device d = {};
     d.name = "cuda", d.kind = DEVICE_CUDA, d.apart = true;
     d.capability = start() ? g.gpu.capability : 0, d.gpu = &g.gpu;
-    d.rates = rates, d.available = available, d.reserve = reserve, d.beside = beside;
+    d.rates = rates, d.available = available, d.reserve = reserve, d.beside = beside, d.driver = driver;
     d.open = open_pool, d.close = close_pool, d.put = put, d.get = get;
     d.open_host = open_host, d.close_host = close_host;
     d.begin = begin, d.end = end, d.fill = fill, d.copy = copy, d.mark = mark, d.after = after;
