@@ -62,8 +62,7 @@ static uint64_t bytes_of_making(uint64_t tables) {
     return device_runtime_reserve(0).code + plan_making_bytes(tables);
 }
 
-/* What it takes to make the plan is part of its peak: with the graphs so far, and one that takes this more.
- */
+/* What it takes to make the plan is part of its peak: with the graphs so far, and one of so much more. */
 static void look_at_tables(making *m, uint64_t more) {
     if (!m->reach || compose_apart(m->run)) return;
     uint64_t bytes = bytes_of_making(m->tables + more);

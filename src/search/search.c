@@ -27,8 +27,7 @@ static status explain_nothing(const compose_run *r, const space *s) {
     return status_set(STATUS_FAILED, "no candidate could be planned for want of memory");
 }
 
-/* The part of the space that takes no more than `limit`: nothing is held beyond that either, where plans are
- * made in the memory that they are of. */
+/* The part of the space that takes no more than `limit`, which limits planning too, but of a device apart. */
 static status find_within(const search_request *q, const space *s, uint64_t limit, const search_wish *w,
                           search_front *front) {
     compose_run run = q->run;

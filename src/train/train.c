@@ -171,8 +171,7 @@ static status save_best(training *t) {
     return saved(t, save_model_to(t, folder), t->result->best.step);
 }
 
-/* Validates after step `done`, unless an earlier start has. An interrupted validation leaves nothing behind.
- */
+/* Validates after step `done`, unless an earlier start has. Where it is interrupted it leaves nothing. */
 static status evaluate(training *t, int64_t done) {
     if (!t->d->split.eval_calls && !t->d->split.eval_rest) return STATUS_OK;
     train_result *r = t->result;
