@@ -97,8 +97,20 @@ static void run_beyond(bool mended, float *x, float *y, float *) {
 }
 
 __global__ void plain(const float *x, float *y) { y[threadIdx.x] = x[threadIdx.x]; }
+__global__ void plain_one(const float *x, float *y) { *y = *x; }
 static void run_host(bool mended, float *x, float *y, float *host) {
     GPU_LAUNCH_APART(plain, 1, N, mended ? x : host, y);
+}
+
+/* A constant is compiled into the code; what changes is the host's, and so is what run() has on its stack. */
+static float changes = 1;
+static void run_global(bool mended, float *x, float *y, float *) {
+    changes += 1;
+    GPU_LAUNCH_APART(plain_one, 1, 1, mended ? x : &changes, y);
+}
+static void run_stack(bool mended, float *x, float *y, float *) {
+    float own = 1;
+    GPU_LAUNCH_APART(plain_one, 1, 1, mended ? x : &own, y);
 }
 
 __global__ void shared_beyond(const float *x, float *y, bool mended) {
@@ -133,6 +145,8 @@ const mistaken_kernel mistaken_kernels[] = {
     { "a neighbour of 16 bits", "a race", run_halves },
     { "beyond an operand", "reads what is not its memory", run_beyond },
     { "the host's memory", "reads what is not its memory", run_host },
+    { "the host's variable", "reads what is not its memory", run_global },
+    { "the host's stack", "reads what is not its memory", run_stack },
     { "beyond shared memory", "writes what is not its memory", run_shared },
     { "nobody wrote", "reads what nobody has written", run_unwritten },
     { 0, 0, 0 },

@@ -5,7 +5,7 @@
  * sentence. Shared memory is NaN when a block begins.
  *
  * What a GPU would do at the same time is done one after the other, so a race does not show as such: it
- * shows as a result that depends on the order. */
+ * shows as a result that depends on the order, and to who watches each access (emulate_watch.h). */
 #pragma once
 
 #include <stddef.h>

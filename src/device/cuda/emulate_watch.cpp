@@ -14,7 +14,7 @@
 
 #include "device/cuda/emulate_hooks.h"
 
-extern "C" char __executable_start, end; /* of the program's image: the linker's */
+extern "C" char __executable_start, __data_start; /* of the program's image: the linker's */
 
 namespace {
 
@@ -239,13 +239,14 @@ range stack_of_host() {
     return { (uintptr_t)at, (uintptr_t)at + bytes, EMULATE_WATCH_FILLED };
 }
 
-/* A thread's own: its stack, where it is, what it was launched with, what shuffles gave it, constants. */
+/* A thread's own: its stack (of the host's what is below the block's beginning), where it is, what it was
+ * launched with, what shuffles gave it, constants. */
 bool is_own(uintptr_t a, uintptr_t last, const running &r, bool writes) {
     uintptr_t stack = (uintptr_t)r.stack, here = (uintptr_t)&emulate::here;
     if (r.stack ? a >= stack && last <= stack + r.stack_bytes : is_in(w.host_stack, a, last)) return true;
     if (a >= here && last <= here + sizeof emulate::here) return true;
     return is_in(w.arguments, a, last) || is_in(w.given, a, last) ||
-           (!writes && a >= (uintptr_t)&__executable_start && last <= (uintptr_t)&end);
+           (!writes && a >= (uintptr_t)&__executable_start && last <= (uintptr_t)&__data_start);
 }
 
 /* The range that has it; `raw`: no range says that it has values. */
@@ -293,6 +294,7 @@ void launch(const emulate::launch_shape &shape, const void *arguments, size_t by
 void block_begins(const unsigned char *shared, size_t shared_bytes, const void *given, size_t given_bytes) {
     w.block = ++blocks_so_far;
     w.shared = { (uintptr_t)shared, (uintptr_t)shared + shared_bytes, EMULATE_WATCH_RAW };
+    w.host_stack.last = (uintptr_t)__builtin_frame_address(0);
     w.given = { (uintptr_t)given, (uintptr_t)given + given_bytes, EMULATE_WATCH_RAW };
     if (w.options.traffic) return;
     memset(w.warps, 0, sizeof w.warps);
