@@ -91,8 +91,6 @@ static void make_files(void) {
         scratch_write(files[i].name, files[i].text, strlen(files[i].text));
     uint16_t ids[2000] = { [1234] = 50000 };
     scratch_write("ids.bin", ids, sizeof ids);
-    static uint16_t more[1 << 20] = { [4 * 32 + 5] = 50000 }; /* where no step and no look at a part comes */
-    scratch_write("more.bin", more, sizeof more);
     scratch_write("ids.u32", "\1\0\0\0\2\0\0", 7);
     scratch_write("zeros", (char[64]){ 0 }, 64);
     scratch_write("zeros.json", (char[64]){ 0 }, 64);
@@ -214,7 +212,6 @@ static const struct {
     { 2, TRAIN "new --data odd.bin", "odd.bin has 5 bytes, which is no multiple of 2" },
     { 2, TRAIN "new --data ids.u32", "ids.u32 has 7 bytes, which is no multiple of 4" },
     { 2, TRAIN "new --data ids.bin", "ids.bin: token 1234 is 50000, but the vocabulary has 256 ids" },
-    { 2, TRAIN "new --data more.bin", "more.bin: token 133 is 50000, but the vocabulary has 256 ids" },
     { 2, "train few.json --quiet --data text --out new", "but the vocabulary has 97 ids (0 to 96)" },
     { 2, TRAIN "new --data utf16.txt", "utf16.txt is text in UTF-16; convert it with iconv" },
     { 2, TRAIN "new --data packed", "packed is gzip-compressed; unpack it" },

@@ -243,9 +243,9 @@ static void what_saves_no_more_is_said(void **state) {
 static void people_read_a_table(void **state) {
     (void)state;
     static const char *const words[] = {
-        "plain",         "One technique alone", "everything lossless",    "saves nothing",
-        "a step",        "--optimizer sgd",     "Measured, 1 step a row", "equal",
-        "random samples"
+        "plain",          "One technique alone",    "everything lossless",    "saves nothing",
+        "a step",         "--optimizer sgd",        "Measured, 1 step a row", "equal",
+        "random samples", "accumulation add, 4 x 1"
     };
     command_result r = command_run("compare tiny --batch 4 --measure --steps 1");
     assert_int_equal(r.exit, 0);

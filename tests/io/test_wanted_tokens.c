@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <unistd.h>
 
 #include "io/scratch.h"
 #include "io/wanted_tokens.h"
@@ -138,12 +139,29 @@ static int make_folders(void **state) {
     return scratch_open(state) == 0 && mkdir("m", 0700) == 0 && mkdir("to", 0700) == 0 ? 0 : -1;
 }
 
+/* In front of the splice, too, what is not there any more can't be read. */
+static void a_file_that_shrinks_is_said(void **state) {
+    (void)state;
+    char bytes[8];
+    spliced_file f;
+    put("shrinks", "0123456789");
+    const file_splice splice = { .at = 6, .gone = 1, .put = "x", .bytes = 1, .of = 10 };
+    assert_int_equal(spliced_file_open("shrinks", &splice, &f), STATUS_OK);
+    assert_int_equal(spliced_file_read(&f, 3, bytes, 4), STATUS_OK);
+    assert_memory_equal(bytes, "345x", 4);
+    assert_int_equal(truncate("shrinks", 4), 0);
+    assert_int_not_equal(spliced_file_read(&f, 3, bytes, 4), STATUS_OK);
+    assert_non_null(strstr(status_message(), "shrinks"));
+    spliced_file_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(none_is_put_twice),
         cmocka_unit_test(tokens_are_compared_whole),
         cmocka_unit_test(ids_are_bounded),
         cmocka_unit_test(a_file_that_grows_is_refused),
+        cmocka_unit_test(a_file_that_shrinks_is_said),
     };
     return cmocka_run_group_tests_name("wanted_tokens", tests, make_folders, scratch_close);
 }

@@ -9,11 +9,13 @@
 
 #include <string.h>
 
+#include "data/mixture.h"
 #include "device/device.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
 #include "io/weight_files.h"
 #include "run/setup.h"
+#include "run/texts.h"
 
 static void same(double is, double should, const char *what) {
     if (is != should) fail_msg("the default of %s is %.17g, not %.17g", what, is, should);
@@ -55,6 +57,20 @@ static void other_defaults_are_nothing(void **state) {
     assert_int_equal(o.context, 0);
     assert_int_equal(o.micro_batch | o.accumulate | o.eval_batch | o.eval_every | o.threads, 0);
     assert_false(o.memory_auto || o.eval_only || o.exact || o.resume || o.resume_from || o.overwrite);
+}
+
+/* So many parts can be mixed, and not one more. */
+static void parts_are_counted(void **state) {
+    (void)state;
+    static setup_part parts[MIXTURE_PARTS + 1];
+    setup_options o = setup_defaults();
+    for (int i = 0; i <= MIXTURE_PARTS; i++) parts[i].path = ".";
+    o.parts = parts, o.data = ".";
+    o.part_count = MIXTURE_PARTS;
+    assert_int_equal(texts_check(&o), STATUS_OK);
+    o.part_count++;
+    assert_int_equal(texts_check(&o), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "65 parts are more than the 64"));
 }
 
 /* Of each evaluation two numbers are kept, and their words in the report. */
@@ -235,11 +251,17 @@ static void lines_are_read_through_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_these),          cmocka_unit_test(other_defaults_are_nothing),
-        cmocka_unit_test(each_evaluation_is_kept),     cmocka_unit_test(cuts_of_a_batch_agree_or_are_refused),
-        cmocka_unit_test(optimizers_settle_to_these),  cmocka_unit_test(what_lists_take_must_fit),
-        cmocka_unit_test(an_unknown_past_is_no_past),  cmocka_unit_test(no_sample_is_made_up),
-        cmocka_unit_test(lines_are_read_through_once), cmocka_unit_test(what_the_model_lacks_is_refused),
+        cmocka_unit_test(defaults_are_these),
+        cmocka_unit_test(other_defaults_are_nothing),
+        cmocka_unit_test(parts_are_counted),
+        cmocka_unit_test(each_evaluation_is_kept),
+        cmocka_unit_test(cuts_of_a_batch_agree_or_are_refused),
+        cmocka_unit_test(optimizers_settle_to_these),
+        cmocka_unit_test(what_lists_take_must_fit),
+        cmocka_unit_test(an_unknown_past_is_no_past),
+        cmocka_unit_test(no_sample_is_made_up),
+        cmocka_unit_test(lines_are_read_through_once),
+        cmocka_unit_test(what_the_model_lacks_is_refused),
     };
     return cmocka_run_group_tests_name("setup", tests, scratch_open, scratch_close);
 }

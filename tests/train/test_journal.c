@@ -16,8 +16,10 @@
 
 #include "base/memory.h"
 #include "io/file.h"
+#include "io/lock.h"
 #include "io/scratch.h"
 #include "train/journal.h"
+#include "train/standing.h"
 
 static setup of_run(const char *out) {
     return (setup){ .options = { .out = out, .steps = 1000, .batch = 4 }, .budget = UINT64_MAX };
@@ -199,6 +201,25 @@ static void going_on_cuts_the_history(void **state) {
     expect_history("cut/metrics.jsonl", 0, 1, 1);
 }
 
+/* The time that is left, of a run that is under way: the mean of what its steps took, for those that come. */
+static void all_recent_steps_foretell_the_time(void **state) {
+    (void)state;
+    journal *j = start("stands", 0);
+    run_steps(j, 1, 4);
+    assert_int_equal(journal_close(j, STATUS_OK, 4), STATUS_OK);
+    char *text = text_of("stands/metrics.jsonl"), *last = strrchr(text, '\n');
+    while (last > text && last[-1] != '\n') last--; /* which says that it has ended */
+    scratch_write("stands/metrics.jsonl", text, (size_t)(last - text));
+    memory_free(text);
+    lock held;
+    standing s = { 0 };
+    assert_int_equal(lock_open("stands/" LOCK_OF_FOLDER, &held), STATUS_OK);
+    assert_int_equal(standing_look("stands", &s), STATUS_OK);
+    assert_int_equal(s.state, STANDING_RUNNING);
+    assert_true(s.at.seconds_left == 0.25 * 996);
+    lock_close(&held);
+}
+
 /* Who reads the events of several files drops those of earlier ones from the step on that a later file begins
  * with. */
 static void events_begin_behind_what_is_done(void **state) {
@@ -294,6 +315,7 @@ int main(void) {
         cmocka_unit_test(a_file_is_no_folder),
         cmocka_unit_test(a_run_without_a_folder_writes_nothing),
         cmocka_unit_test(going_on_cuts_the_history),
+        cmocka_unit_test(all_recent_steps_foretell_the_time),
         cmocka_unit_test(events_begin_behind_what_is_done),
         cmocka_unit_test(flushed_lines_are_in_the_file),
         cmocka_unit_test(a_full_disk_is_said_once_and_leaves_whole_lines),
