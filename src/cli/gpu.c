@@ -33,7 +33,7 @@ static status find_here(const char *said, const device **here) {
 }
 
 static status check(const hardware *h, const device_gpu *g) {
-    if (!g->f32 || !g->bandwidth)
+    if (!(g->f32 > 0) || !(g->bandwidth > 0))
         return status_set(STATUS_INVALID,
                           "--gpu %s: its file has no f32 or no bandwidth, so no time can be told", h->name);
     return STATUS_OK;

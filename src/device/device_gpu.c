@@ -126,7 +126,9 @@ status device_elsewhere_plan(const device_gpu *g, device_elsewhere *out) {
                             .beside = beside,
                             .driver = driver,
                             .open = refuse,
-                            .close = close_none };
+                            .close = close_none,
+                            .open_host = refuse,
+                            .close_host = close_none };
     return STATUS_OK;
 }
 

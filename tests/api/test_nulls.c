@@ -79,6 +79,10 @@ static bool load_of_null(void) {
     return !snug_load(NULL, "weights", 0, 1) && !snug_load(&network, NULL, 0, 1);
 }
 
+static bool load_on_of_null(void) {
+    return !snug_load_on(NULL, "weights", 0, 1, "cpu") && !snug_load_on(&network, NULL, 0, 1, "cpu");
+}
+
 static bool predict_of_null(void) {
     int64_t count = 7;
     return !snug_predict(NULL, NULL, NULL) && !snug_predict(NULL, NULL, &count) && !count;
@@ -89,12 +93,13 @@ static bool predict_of_null(void) {
 static const struct {
     const char *name;
     bool (*does_nothing)(void);
-} rows[] = { ROW(input),     ROW(shape_of), ROW(parameter),     ROW(matmul),    ROW(linear),
-             ROW(embedding), ROW(add),      ROW(add_positions), ROW(scale),     ROW(gelu),
-             ROW(silu),      ROW(swiglu),   ROW(dropout),       ROW(layernorm), ROW(rmsnorm),
-             ROW(softmax),   ROW(reshape),  ROW(attention),     ROW(block),     ROW(cross_entropy),
-             ROW(output),    ROW(plan),     ROW(predicting),    ROW(run_needs), ROW(run_text),
-             ROW(run_json),  ROW(train),    ROW(load),          ROW(predict),   ROW(predictor_bytes) };
+} rows[] = { ROW(input),          ROW(shape_of), ROW(parameter),     ROW(matmul),    ROW(linear),
+             ROW(embedding),      ROW(add),      ROW(add_positions), ROW(scale),     ROW(gelu),
+             ROW(silu),           ROW(swiglu),   ROW(dropout),       ROW(layernorm), ROW(rmsnorm),
+             ROW(softmax),        ROW(reshape),  ROW(attention),     ROW(block),     ROW(cross_entropy),
+             ROW(output),         ROW(plan),     ROW(predicting),    ROW(run_needs), ROW(run_text),
+             ROW(run_json),       ROW(train),    ROW(load),          ROW(load_on),   ROW(predict),
+             ROW(predictor_bytes) };
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static void null_is_refused_with_a_sentence(void **state) {

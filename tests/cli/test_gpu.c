@@ -53,8 +53,8 @@ static void a_report_names_what_it_counts(void **state) {
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         if (!command_has_words(r.out, says[i])) fail_msg("nothing of '%s' in %s", says[i], r.out);
     command_free(&r);
-    assert_true(command_says(TINY "--gpu h200 --offload-limit 1GiB", 0, "host's"));
-    assert_true(command_says(TINY "--gpu h200 --offload-limit 1GiB", 0, "of 1024.0 MiB; its pool"));
+    assert_true(command_says(TINY "--gpu h200 --offload-limit 2GiB", 0, "host's"));
+    assert_true(command_says(TINY "--gpu h200 --offload-limit 2GiB", 0, "of 2048.0 MiB; its pool"));
     assert_true(command_says(TINY "--gpu h200 --memory auto", 0,
                              "it is what is free less a margin of 8947.2 MiB for others"));
 }

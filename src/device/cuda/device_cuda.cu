@@ -159,6 +159,8 @@ static status open_pool(const device *, device_pool *p, uint64_t bytes) {
     if (!start()) return status_set(STATUS_NO_FIT, "--device cuda: %s", g.why_not);
     cudaError_t e = cudaMalloc(&p->data, bytes ? bytes : 1);
     if (e == cudaSuccess) e = cudaMemset(p->data, 0, bytes ? bytes : 1);
+    if (e == cudaSuccess)
+        e = cudaDeviceSynchronize(); /* it is not on a lane, and returns before it is done */
     if (e != cudaSuccess) {
         size_t free = 0, total = 0;
         cudaGetLastError();
@@ -200,13 +202,16 @@ static void close_host(const device *, device_pool *p) {
     *p = {};
 }
 
-static void put(const device *, void *to, const void *from, uint64_t bytes) {
-    heed(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
+/* On the lane of kernels, which wait for no other stream: what comes from memory that is not pinned may still
+ * be on its way when the driver's call returns. */
+static void pass(void *to, const void *from, uint64_t bytes) {
+    heed(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, g.lane[LANE_COMPUTE]));
+    heed(cudaStreamSynchronize(g.lane[LANE_COMPUTE]));
 }
 
-static void get(const device *, void *to, const void *from, uint64_t bytes) {
-    heed(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost));
-}
+static void put(const device *, void *to, const void *from, uint64_t bytes) { pass(to, from, bytes); }
+
+static void get(const device *, void *to, const void *from, uint64_t bytes) { pass(to, from, bytes); }
 
 /* ---- lanes ---- */
 
