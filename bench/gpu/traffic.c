@@ -208,7 +208,7 @@ static void run_step(size_t r, const char *only) {
 
 int main(int argc, char **argv) {
     char folder[] = "/tmp/snug-traffic-XXXXXX";
-    if (!mkdtemp(folder) || chdir(folder) != 0) return 1;
+    if (!mkdtemp(folder) || chdir(folder) != 0) return perror(folder), 1;
     threads_set(1);
     for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) run_step(r, argc > 1 ? argv[1] : NULL);
     remove("config.json");

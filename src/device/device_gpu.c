@@ -1,6 +1,7 @@
 #include "device/device_gpu.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/units.h"
 
@@ -30,7 +31,9 @@ static double cache_of(const device_gpu *g) {
 /* Which part of a peak our kernels reach is a guess until it has been measured on hardware. Numbers of 16
  * bits are multiplied in f32, so they have its rate. */
 device_rates device_gpu_rates(const device_gpu *g, int threads) {
-    const double call = 3e-6, link = 2e10; /* where nobody said them */
+    const char *title =
+        strncmp(g->title, "A ", 2) == 0 ? g->title + 2 : g->title; /* "the slice 1g.10gb of …" */
+    const double call = 3e-6, link = 2e10;                         /* where nobody said them */
     device_rates r = device_rates_default(threads);
     for (int k = 0; k < WORK_KINDS; k++) r.flops[k] = 0.3 * g->f32;
     r.flops[WORK_PRODUCTS] = r.flops[WORK_PRODUCTS_HALF] = 0.5 * g->f32;
@@ -41,9 +44,9 @@ device_rates device_gpu_rates(const device_gpu *g, int threads) {
     r.call_seconds = g->call_seconds > 0 ? g->call_seconds : call;
     r.copied = g->link > 0 ? 0.8 * g->link : link;
     if (g->name[0])
-        snprintf(r.source, sizeof r.source, "%s: published figures, nothing measured", g->title);
+        snprintf(r.source, sizeof r.source, "%s: published figures, nothing measured", title);
     else
-        snprintf(r.source, sizeof r.source, "%s: its clocks and units, nothing measured", g->title);
+        snprintf(r.source, sizeof r.source, "%s: its clocks and units, nothing measured", title);
     return r;
 }
 

@@ -133,15 +133,8 @@ int main(int argc, char **argv) {
 
 #else
 
-static void is_not_built(void **state) {
-    (void)state;
-    skip();
-}
+#include "emulation_left_out.h"
 
-int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(is_not_built) };
-    return cmocka_run_group_tests_name("watched kernels: configure with -DSNUG_CUDA=EMULATED", tests, NULL,
-                                       NULL);
-}
+int main(void) { return emulation_left_out("watched kernels"); }
 
 #endif

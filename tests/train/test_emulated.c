@@ -197,15 +197,8 @@ int main(int argc, char **argv) {
 
 #else
 
-static void is_not_built(void **state) {
-    (void)state;
-    skip();
-}
+#include "emulation_left_out.h"
 
-int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(is_not_built) };
-    return cmocka_run_group_tests_name("the emulated GPU: configure with -DSNUG_CUDA=EMULATED", tests, NULL,
-                                       NULL);
-}
+int main(void) { return emulation_left_out("the emulated GPU"); }
 
 #endif
