@@ -119,7 +119,8 @@ static status merge_all(merging *m) {
 }
 
 static status write_files(const merging *m, const char *directory, const char *out) {
-    TRY(model_files_save(out, m->weights, m->kept));
+    model_files_form form = { .experts = families_experts(&m->config) };
+    TRY(model_files_save_as(out, m->weights, m->kept, &form));
     TRY(model_config_write(out, &m->config, NULL));
     return tokenizer_files_copy(directory, out);
 }

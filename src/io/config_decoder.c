@@ -249,7 +249,6 @@ status config_decoder_read(json_value root, decoder_config *c) {
     c->deviation = 0.02;
     TRY(read_sizes(root, c));
     TRY(config_experts_read(root, c));
-    if (c->experts.count) c->untrained = "training mixtures of experts comes later";
     TRY(read_activation(root, c));
     TRY(read_rotary(root, c));
     TRY(read_window(root, c));

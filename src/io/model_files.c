@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "io/coded_files.h"
+#include "io/expert_files.h"
 #include "io/weight_files.h"
 #include "models/head.h"
 #include "ops/codes.h"
@@ -221,8 +222,8 @@ static bool is_lacking(const safetensors *s, const model_weight *w, const model 
     return !e || !safetensors_has_shape(e, &should);
 }
 
-static status read_all(const safetensors *s, const model_weight *weights, uint32_t count,
-                       const model_files_difference *d, bool *used) {
+static status read_listed(const safetensors *s, const model_weight *weights, uint32_t count,
+                          const model_files_difference *d, bool *used) {
     for (uint32_t i = 0; i < count; i++) {
         if (is_made(s, weights, count, weights[i].name)) continue;
         const safetensors_entry *e;
@@ -232,6 +233,15 @@ static status read_all(const safetensors *s, const model_weight *weights, uint32
         used[e - s->entries] = true;
     }
     return all_used(s, used, d->judge);
+}
+
+static status read_all(const safetensors *s, const model_weight *weights, uint32_t count,
+                       const model_files_difference *d, bool *used) {
+    expert_files x;
+    TRY(expert_files_list(expert_files_names(s), weights, count, &x));
+    status result = read_listed(s, x.weights, x.count, d, used);
+    expert_files_close(&x);
+    return result;
 }
 
 status model_files_load(const char *directory, const model_weight *weights, uint32_t count) {
@@ -262,14 +272,16 @@ status model_files_lack(const char *directory, const model_weight *weights, uint
 status model_files_check(const char *directory, const model_weight *weights, uint32_t count,
                          const model_files_difference *d) {
     safetensors s;
+    expert_files x = { 0 };
     TRY(safetensors_open(directory, &s));
-    status result = STATUS_OK;
-    for (uint32_t i = 0; i < count && result == STATUS_OK; i++) {
+    status result = expert_files_list(expert_files_names(&s), weights, count, &x);
+    for (uint32_t i = 0; i < x.count && result == STATUS_OK; i++) {
         const safetensors_entry *e;
-        if (is_lacking(&s, &weights[i], d->judge, NULL)) continue;
-        result = find_weight_in(&s, &weights[i], &e);
-        if (result == STATUS_OK) result = check_shape(&s, e, &weights[i], d);
+        if (is_lacking(&s, &x.weights[i], d->judge, NULL)) continue;
+        result = find_weight_in(&s, &x.weights[i], &e);
+        if (result == STATUS_OK) result = check_shape(&s, e, &x.weights[i], d);
     }
+    expert_files_close(&x);
     safetensors_close(&s);
     return result;
 }
@@ -291,11 +303,8 @@ static status save(const char *directory, const model_weight *weights, uint32_t 
     return result;
 }
 
-status model_files_save(const char *directory, const model_weight *weights, uint32_t count) {
-    return save(directory, weights, count, NULL);
-}
-
-status model_files_save_as(const char *directory, const model_weight *weights, uint32_t count, dtype as) {
+static status save_listed(const char *directory, const model_weight *weights, uint32_t count, dtype as) {
+    if (!as) return save(directory, weights, count, NULL);
     for (uint32_t i = 0; i < count; i++)
         if (weights[i].type == DTYPE_I8 || weights[i].type == DTYPE_U8)
             return status_set(STATUS_INVALID, "'%s' is stored as codes, which can't be cast",
@@ -309,5 +318,18 @@ status model_files_save_as(const char *directory, const model_weight *weights, u
     if (result == STATUS_OK) result = save(directory, weights, count, casts);
     memory_free(block);
     memory_free(casts);
+    return result;
+}
+
+status model_files_save(const char *directory, const model_weight *weights, uint32_t count) {
+    return model_files_save_as(directory, weights, count, &(model_files_form){ 0 });
+}
+
+status model_files_save_as(const char *directory, const model_weight *weights, uint32_t count,
+                           const model_files_form *form) {
+    expert_files x;
+    TRY(expert_files_list(form->experts, weights, count, &x));
+    status result = save_listed(directory, x.weights, x.count, form->type);
+    expert_files_close(&x);
     return result;
 }

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "io/safetensors.h"
+#include "models/decoder_experts.h"
 #include "models/model.h"
 
 /* Fills all of the weights from a directory (or a .safetensors file). The names in the file may lack the
@@ -42,9 +43,16 @@ status model_files_check(const char *directory, const model_weight *weights, uin
 
 /* Writes model.safetensors into the directory, from where the weights are and in their types, atomically. */
 status model_files_save(const char *directory, const model_weight *weights, uint32_t count);
-/* The same with every weight as f32, bf16 or f16; STATUS_INVALID where one is of codes. A number that has no
- * place in f16 is not finite, and fails. */
-status model_files_save_as(const char *directory, const model_weight *weights, uint32_t count, dtype as);
+
+/* How files hold weights otherwise than memory does. Zeroed: in nothing. */
+typedef struct {
+    dtype type;                           /* every weight as f32, bf16 or f16; NONE: as they are */
+    const decoder_experts_names *experts; /* a matrix for each expert (io/expert_files.h); NULL: together */
+} model_files_form;
+/* STATUS_INVALID where a weight is of codes and the form has a type. A number that has no place in f16 is not
+ * finite, and fails. */
+status model_files_save_as(const char *directory, const model_weight *weights, uint32_t count,
+                           const model_files_form *form);
 
 /* Has every tensor of a model's files a use (`used`, one for each entry), or is one of those that old
  * versions saved and nobody needs? STATUS_INVALID names one that is neither. */

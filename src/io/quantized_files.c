@@ -8,6 +8,7 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "io/expert_files.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/model_files.h"
@@ -202,8 +203,10 @@ static status check_all_used(const conversion *c) {
 
 uint64_t quantized_files_held(const model_weight *weights, uint32_t count) {
     enum { ENTRY = 2 * sizeof(safetensors_entry) }; /* of the file that is read, while its list grows */
+    uint64_t files = expert_files_count(weights, count);
     uint64_t bytes = BUFFER * (sizeof(float) + sizeof(uint16_t) + sizeof(int8_t)) +
-                     count * (sizeof(passing) + sizeof(safetensors_item) + sizeof(model_weight) + ENTRY);
+                     files * (sizeof(passing) + sizeof(safetensors_item) + sizeof(model_weight) + ENTRY);
+    if (files > count) bytes += files * EXPERT_FILES_BYTES;
     for (uint32_t i = 0; i < count; i++)
         if (codes_scales_of(weights[i].name)) bytes += weight_bytes(&weights[i]);
     return bytes;
@@ -220,24 +223,35 @@ static status make_room(conversion *c) {
     return status_set(STATUS_FAILED, "no memory to quantize a model");
 }
 
+static status convert(conversion *c, const char *path, quantized_files_bytes *bytes) {
+    status result = make_room(c);
+    for (uint32_t i = 0; i < c->count && result == STATUS_OK; i++) result = prepare(c, i, bytes);
+    if (result == STATUS_OK) result = check_all_used(c);
+    if (result == STATUS_OK) result = safetensors_write(path, c->items, c->count);
+    for (uint32_t i = 0; i < c->count && result == STATUS_OK; i++) bytes->after += c->items[i].bytes;
+    memory_free(c->passing);
+    memory_free(c->items);
+    memory_free(c->buffers.wide);
+    memory_free(c->buffers.narrow);
+    memory_free(c->buffers.codes);
+    return result;
+}
+
 status quantized_files_convert(const char *from, const char *to, const model_weight *weights, uint32_t count,
                                quantized_files_bytes *bytes) {
     char path[PATH_BYTES];
-    conversion c = { .weights = weights, .count = count };
+    conversion c = { 0 };
+    expert_files x;
     *bytes = (quantized_files_bytes){ 0 };
     if (snprintf(path, sizeof path, "%s/model.safetensors", to) >= (int)sizeof path)
         return status_set(STATUS_INVALID, "the path '%.60s...' is too long", to);
     TRY(safetensors_open(from, &c.file));
-    status result = make_room(&c);
-    for (uint32_t i = 0; i < count && result == STATUS_OK; i++) result = prepare(&c, i, bytes);
-    if (result == STATUS_OK) result = check_all_used(&c);
-    if (result == STATUS_OK) result = safetensors_write(path, c.items, count);
-    for (uint32_t i = 0; i < count && result == STATUS_OK; i++) bytes->after += c.items[i].bytes;
-    memory_free(c.passing);
-    memory_free(c.items);
-    memory_free(c.buffers.wide);
-    memory_free(c.buffers.narrow);
-    memory_free(c.buffers.codes);
+    status result = expert_files_list(expert_files_names(&c.file), weights, count, &x);
+    if (result == STATUS_OK) {
+        c.weights = x.weights, c.count = x.count;
+        result = convert(&c, path, bytes);
+        expert_files_close(&x);
+    }
     safetensors_close(&c.file);
     return result;
 }

@@ -226,9 +226,8 @@ status weight_files_end(weight_files_writing *w, status written) {
 }
 
 static status next_part(void *context, uint64_t first, const void **data, uint64_t *bytes) {
-    const model_weight *w = context;
     void *at;
-    TRY(w->parts->view(w->context, w->which, first, &at, bytes));
+    TRY(weight_view(context, first, &at, bytes));
     *data = at;
     return STATUS_OK;
 }

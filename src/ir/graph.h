@@ -47,6 +47,7 @@ enum {
     TENSOR_STOCHASTIC = 16, /* a parameter of 16 or 8 bits whose updates are rounded stochastically */
     TENSOR_ROWS = 32,       /* codes of 8 bits with a scale for each row; else for each column */
     TENSOR_WHOLE = 64,      /* a parameter that is trained itself where others have adapters in their place */
+    TENSOR_BARE = 128,      /* a parameter outside of linear layers: it has no adapters, and no codes */
 };
 
 typedef struct {

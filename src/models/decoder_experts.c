@@ -12,6 +12,9 @@
 #include "ops/route/route.h"
 #include "ops/row_gate/row_gate.h"
 
+const decoder_experts_names decoder_experts_named = { "mlp", "gate_proj", "up_proj", "down_proj" };
+const decoder_experts_names decoder_experts_numbered = { "block_sparse_moe", "w1", "w3", "w2" };
+
 status decoder_experts_check(const decoder_experts *e, const decoder_experts_kind *kind) {
     const model_range sizes[] = { { kind->count, e->count, 1, ROUTE_MOST_EXPERTS },
                                   { "num_experts_per_tok", e->chosen, 1, ROUTE_MOST_CHOSEN },
@@ -37,6 +40,15 @@ static tensor_id linear(graph *g, const char *prefix, const char *name, tensor_i
     return matmul_apply(g, &(matmul_inputs){ .a = x, .b = parameter(g, prefix, name, w), .tb = true });
 }
 
+/* transformers' routers are modules of their own, and PEFT has adapters for linear layers alone. */
+static tensor_id router(graph *g, const char *prefix, tensor_id x, int64_t experts) {
+    char full[128];
+    snprintf(full, sizeof full, "%smlp.gate.weight", prefix);
+    tensor_id w =
+        model_parameter(g, full, SHAPE(experts, shape_last(graph_shape(g, x))), TENSOR_DECAY | TENSOR_BARE);
+    return matmul_apply(g, &(matmul_inputs){ .a = x, .b = w, .tb = true });
+}
+
 /* The expert that all tokens pass. */
 static tensor_id shared(graph *g, const decoder_experts *e, const char *prefix, gated_function f,
                         tensor_id x) {
@@ -52,7 +64,7 @@ tensor_id decoder_experts_apply(graph *g, const decoder_experts *e, const char *
     int64_t width = shape_last(&whole);
     tensor_id beside = e->shared ? shared(g, e, prefix, f, x) : 0;
     tensor_id weights = route_apply(
-        g, linear(g, prefix, "gate.weight", x, e->count),
+        g, router(g, prefix, x, e->count),
         &(route_attributes){ .chosen = (int32_t)e->chosen, .normalised = e->normalised, .wide = e->wide });
     tensor_id places = weights ? weights + 1 : 0, ends = weights ? weights + 2 : 0;
     tensor_id gate_up = parameter(g, prefix, "experts.gate_up_proj", SHAPE(e->count, 2 * e->inner, width));

@@ -22,6 +22,13 @@ typedef struct {
     uint64_t dense[DECODER_MOST_LAYERS / 64]; /* bit per layer: no experts here */
 } decoder_experts;
 
+/* Files hold a matrix for each expert and one of three purposes, and not the two tensors of a layer's
+ * experts: "LAYER.HALF.experts.7.GATE.weight". The router is "LAYER.HALF.gate.weight". */
+typedef struct {
+    const char *half, *gate, *up, *down;
+} decoder_experts_names;
+extern const decoder_experts_names decoder_experts_named, decoder_experts_numbered; /* Qwen's, Mixtral's */
+
 /* What a model_type fixes, and what transformers takes where config.json is silent. */
 typedef struct {
     const char *count, *inner; /* keys of config.json */
@@ -30,6 +37,7 @@ typedef struct {
     bool shared;
     bool dense_layers; /* decoder_sparse_step and mlp_only_layers are read */
     int64_t usual_count, usual_chosen, usual_inner, usual_shared;
+    const decoder_experts_names *files;
 } decoder_experts_kind;
 
 static inline bool decoder_experts_at(const decoder_experts *e, int64_t layer) {

@@ -22,7 +22,8 @@ static const decoder_experts_kind mixtral = { .count = "num_local_experts",
                                               .normalised = true,
                                               .wide = true,
                                               .usual_count = 8,
-                                              .usual_chosen = 2 };
+                                              .usual_chosen = 2,
+                                              .files = &decoder_experts_numbered };
 static const decoder_experts_kind qwen2 = { .count = "num_experts",
                                             .inner = "moe_intermediate_size",
                                             .asked = true,
@@ -31,17 +32,22 @@ static const decoder_experts_kind qwen2 = { .count = "num_experts",
                                             .usual_count = 60,
                                             .usual_chosen = 4,
                                             .usual_inner = 1408,
-                                            .usual_shared = 5632 };
+                                            .usual_shared = 5632,
+                                            .files = &decoder_experts_named };
 static const decoder_experts_kind qwen3 = { .count = "num_experts",
                                             .inner = "moe_intermediate_size",
                                             .asked = true,
                                             .dense_layers = true,
                                             .usual_count = 128,
                                             .usual_chosen = 8,
-                                            .usual_inner = 768 };
-static const decoder_experts_kind olmoe = {
-    .count = "num_experts", .inner = "intermediate_size", .asked = true, .usual_count = 64, .usual_chosen = 8
-};
+                                            .usual_inner = 768,
+                                            .files = &decoder_experts_named };
+static const decoder_experts_kind olmoe = { .count = "num_experts",
+                                            .inner = "intermediate_size",
+                                            .asked = true,
+                                            .usual_count = 64,
+                                            .usual_chosen = 8,
+                                            .files = &decoder_experts_named };
 
 const decoder_kind decoder_kinds[] = { { .type = "llama", .architecture = "LlamaForCausalLM", LLAMA_NAMES },
                                        { .type = "mistral",

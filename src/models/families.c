@@ -147,3 +147,14 @@ const char *families_types(char names[FAMILIES_NAMES_BYTES]) {
              ", vit, clip, clip_vision_model, resnet, convnext");
     return names;
 }
+
+const decoder_experts_names *families_experts(const model_config *c) {
+    return c->family == FAMILY_DECODER && c->decoder.experts.count ? c->decoder.kind->experts->files : NULL;
+}
+
+int64_t families_expert_tensors(const model_config *c) {
+    int64_t layers = 0;
+    if (!families_experts(c)) return 0;
+    for (int64_t i = 0; i < c->decoder.layers; i++) layers += decoder_experts_at(&c->decoder.experts, i);
+    return layers * c->decoder.experts.count * 3;
+}

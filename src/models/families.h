@@ -62,6 +62,11 @@ int64_t families_vocabulary(const model_config *c);
 /* A larger one: tokens that mean something stay what they are. Of families that have tokens. */
 void families_grow_vocabulary(model_config *c, int64_t size);
 
+/* By which names files hold the weights of its experts; NULL: it has none. */
+const decoder_experts_names *families_experts(const model_config *c);
+/* Of how many tensors those are. */
+int64_t families_expert_tensors(const model_config *c);
+
 /* Can its models have a head that judges whole samples? */
 bool families_judges(const model_config *c);
 /* The class that transformers has for it, by its head: "BertForMaskedLM", "BertForSequenceClassification";

@@ -8,10 +8,18 @@
 static status reach(const model_weight *w,
                     status (*part)(void *, const void *, uint64_t, void **, uint64_t *), uint64_t first,
                     void **data, uint64_t *bytes) {
-    if (!w->data) return part(w->context, w->which, first, data, bytes);
-    *data = (char *)w->data + first;
-    *bytes = weight_bytes(w) - first;
+    uint64_t left = weight_bytes(w) - first;
+    *bytes = left;
+    if (w->data)
+        *data = (char *)w->data + first;
+    else
+        TRY(part(w->context, w->which, w->first + first, data, bytes));
+    if (*bytes > left) *bytes = left;
     return STATUS_OK;
+}
+
+status weight_view(const model_weight *w, uint64_t first, void **data, uint64_t *bytes) {
+    return reach(w, w->parts ? w->parts->view : NULL, first, data, bytes);
 }
 
 status weight_room(const model_weight *w, uint64_t first, void **data, uint64_t *bytes) {
@@ -19,7 +27,7 @@ status weight_room(const model_weight *w, uint64_t first, void **data, uint64_t 
 }
 
 status weight_placed(const model_weight *w, uint64_t first, void *data, uint64_t bytes) {
-    return w->data ? STATUS_OK : w->parts->put(w->context, w->which, first, data, bytes);
+    return w->data ? STATUS_OK : w->parts->put(w->context, w->which, w->first + first, data, bytes);
 }
 
 status weight_put_bytes(const model_weight *w, uint64_t first, const void *from, uint64_t bytes) {
@@ -57,7 +65,7 @@ status weight_get(const model_weight *w, int64_t first, int64_t n, float *x) {
     while (n > 0) {
         void *from;
         uint64_t held;
-        TRY(reach(w, w->parts ? w->parts->view : NULL, (uint64_t)first * each, &from, &held));
+        TRY(weight_view(w, (uint64_t)first * each, &from, &held));
         int64_t now = (uint64_t)n * each < held ? n : (int64_t)(held / each);
         if (dtype_is_half(w->type))
             half_widen(w->type, from, now, x);

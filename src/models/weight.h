@@ -28,6 +28,7 @@ typedef struct {
     const weight_parts *parts;
     void *context;
     const void *which;
+    uint64_t first; /* byte of that at which the weight begins: others may lie there as well */
 } model_weight;
 
 /* Numbers at a time: where each call but the last brings so many, or a multiple, any weight can take them. */
@@ -37,8 +38,10 @@ enum { WEIGHT_PART = 4096 };
 status weight_put(const model_weight *w, int64_t first, const float *x, int64_t n);
 status weight_get(const model_weight *w, int64_t first, int64_t n, float *x);
 
-/* Bytes as the weight holds them. weight_room: where those from byte `first` on are to be written, as many as
+/* Bytes as the weight holds them. weight_view: those from byte `first` on, some or all, until the next call.
+ * weight_room: where those from byte `first` on are to be written, as many as
  * there is room for; weight_placed: so many are there. weight_put_bytes: copies all of them. */
+status weight_view(const model_weight *w, uint64_t first, void **data, uint64_t *bytes);
 status weight_room(const model_weight *w, uint64_t first, void **data, uint64_t *bytes);
 status weight_placed(const model_weight *w, uint64_t first, void *data, uint64_t bytes);
 status weight_put_bytes(const model_weight *w, uint64_t first, const void *from, uint64_t bytes);

@@ -38,6 +38,7 @@ tensor_id linear_weight(const linear_products *l, node_id id) {
     const matmul_attributes *t = node_attributes(g, n);
     tensor_id w = parameter_of(g, node_in(g, n, MATMUL_B));
     if (!w || t->ta || l->otherwise[w] || parameter_of(g, node_in(g, n, MATMUL_A))) return 0;
+    if (graph_tensor(g, w)->flags & TENSOR_BARE) return 0;
     return pass_of_parameter(graph_name(g, w), graph_shape(g, w), &deviation) ? 0 : w;
 }
 

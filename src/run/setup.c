@@ -11,6 +11,7 @@
 #include "data/documents/files.h"
 #include "data/loader.h"
 #include "device/device_file.h"
+#include "io/expert_files.h"
 #include "io/file.h"
 #include "io/model_config.h"
 #include "io/published.h"
@@ -482,6 +483,7 @@ static status finish_request(setup *s) {
     compose_run *r = &s->request.run;
     uint64_t listed = 0;
     if (s->weights && !s->custom) TRY(weight_files_held(s->weights, &listed));
+    if (!s->custom) listed += (uint64_t)families_expert_tensors(&s->config) * EXPERT_FILES_BYTES;
     int64_t held = (int64_t)s->validation.samples;
     r->eval_samples = held < o->eval_samples ? held : o->eval_samples;
     if (!o->data && !s->train.samples && !s->validation.samples)

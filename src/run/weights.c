@@ -265,8 +265,8 @@ status weights_save_as(exec *e, const model_config *c, const char *directory, dt
     TRY(io_make_folder(directory));
     TRY(exec_weights(e, &weights, &count));
     /* The largest first: a full disk shows here. */
-    status result =
-        as ? model_files_save_as(directory, weights, count, as) : model_files_save(directory, weights, count);
+    model_files_form form = { .type = as, .experts = c ? families_experts(c) : NULL };
+    status result = model_files_save_as(directory, weights, count, &form);
     memory_free(weights);
     if (result == STATUS_OK && c) result = save_config(e, c, directory, as);
     return result;

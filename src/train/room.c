@@ -15,7 +15,7 @@
 
 /* What small files take in a folder, with that and the unused ends of large ones; a line of metrics, and the
  * same in an event file. */
-enum { SMALL_BYTES = 24 << 10, LINE_BYTES = 512 };
+enum { SMALL_BYTES = 24 << 10, LINE_BYTES = 512, ENTRY_BYTES = 192 };
 
 /* The file of the persistent tensors of a category, in a type of floats (NONE: their own); `added`: of those
  * that a pass has put beside the model's. */
@@ -62,6 +62,8 @@ status room_disk_bytes(const setup *s, const decision *d, const resume *from, ui
     TRY(file_bytes(&d->plan, CATEGORY_WEIGHTS, DTYPE_NONE, adapts, &weights));
     TRY(file_bytes(&d->plan, CATEGORY_WEIGHTS, setup_save_dtype(o), adapts, &saved));
     TRY(file_bytes(&d->plan, CATEGORY_OPTIMIZER, DTYPE_NONE, false, &state));
+    if (!adapts && !s->custom) /* a header's entry for each matrix */
+        saved += (uint64_t)families_expert_tensors(&s->config) * ENTRY_BYTES;
     if (o->keep_best) lines += saved + SMALL_BYTES;
     *bytes = saved + lines + 2 * SMALL_BYTES + checkpoints_more(o, from) * (weights + state + SMALL_BYTES);
     return STATUS_OK;

@@ -175,10 +175,43 @@ static void capped_logits_come_in_chunks(void **state) {
     assert_int_not_equal(system("cmp -s plain/run.json pieces/run.json"), 0);
 }
 
-/* Mixtures of experts are not trained: the model plans, and training it is refused in a sentence. */
+/* Mixtures of experts: trained in one go or resumed the files are the same, by the names of other programs;
+ * they are read again, continued, quantized and adapted. */
+static void mixtures_of_experts_are_trained(void **state) {
+    (void)state;
+    static const struct {
+        const char *type, *more, *matrix;
+    } cases[] = { { "mixtral", ",\"num_local_experts\":4", "layers.1.block_sparse_moe.experts.3.w2.weight" },
+                  { "qwen2_moe",
+                    ",\"num_experts\":4,\"moe_intermediate_size\":24,\"shared_expert_intermediate_size\":40",
+                    "layers.0.mlp.experts.3.up_proj.weight" } };
+    char line[256];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *run =
+            "train given.json --data text --steps 6 --batch 4 --save-every 3 --overwrite --quiet";
+        write_config(cases[i].type, cases[i].more);
+        snprintf(line, sizeof line, "%s --out mixed", run);
+        command_expect(0, line);
+        snprintf(line, sizeof line, "%s --out mixed-on --resume mixed/checkpoint-3", run);
+        command_expect(0, line);
+        assert_int_equal(system("cmp -s mixed/model.safetensors mixed-on/model.safetensors"), 0);
+        snprintf(line, sizeof line, "grep -q '%s' mixed/model.safetensors", cases[i].matrix);
+        assert_int_equal(system(line), 0);
+        command_expect(0, "train mixed --data text --eval-only --quiet");
+        command_expect(0, "generate mixed --prompt the --tokens 4 --quiet");
+        command_expect(0, "quantize mixed --to int8 --out fewer --quiet");
+        command_expect(0, "train fewer --data text --eval-only --quiet");
+        command_expect(
+            0, "train mixed --data text --out ad --steps 1 --batch 2 --lora rank=2 --overwrite --quiet");
+        assert_int_equal(system("grep -q '\"gate\"' ad/adapter_config.json"), 256); /* PEFT has none for it */
+        assert_int_equal(system("rm -rf fewer"), 0);
+    }
+}
+
+/* What can't be computed yet plans, and training it is refused in a sentence. */
 static void what_only_plans_says_so(void **state) {
     (void)state;
-    write_config("mixtral", ",\"num_local_experts\":4");
+    write_config("phi", ",\"qk_layernorm\":true");
     command_expect(0, "plan given.json --batch 1 --quiet");
     command_result r = command_run("train given.json --data text --out no --steps 1 --batch 1");
     assert_int_equal(r.exit, 2);
@@ -250,6 +283,7 @@ int main(void) {
                                         cmocka_unit_test(bounded_queries_only_plan),
                                         cmocka_unit_test(published_names_only_plan),
                                         cmocka_unit_test(capped_logits_come_in_chunks),
+                                        cmocka_unit_test(mixtures_of_experts_are_trained),
                                         cmocka_unit_test(what_only_plans_says_so),
                                         cmocka_unit_test(adapters_are_described_by_family),
                                         cmocka_unit_test(parameters_are_those_of_the_model) };

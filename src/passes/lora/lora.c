@@ -3,7 +3,8 @@
  * they have gradients and optimizer state, and of the values of forward only what their gradients read is
  * kept.
  *
- * Weights that are to be trained themselves (TENSOR_WHOLE) are, and have no adapters.
+ * Weights that are to be trained themselves (TENSOR_WHOLE) are, and have no adapters. Routers and the weights
+ * of experts have none either, and stay as they are.
  *
  * B begins as zero, so training begins at the model, to the bit: zeros are added to finished sums. The
  * addition is the residual of B's product, so nothing else has to sweep over y. Runs in every program,
