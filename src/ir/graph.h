@@ -58,8 +58,7 @@ typedef struct {
     tensor_id base;      /* shares the storage of this tensor; 0: has its own */
     uint32_t name;       /* place of the name in `bytes`; 0: none */
     uint8_t dtype, role, flags;
-    bool away;        /* waits outside of the memory of the device that computes, and passes through it in
-                         pieces while a step needs it (lower/pieces.h). Where, the plan says */
+    bool away;        /* waits outside of the memory that computes, passes in pieces (lower/pieces.h) */
     uint8_t gradient; /* dtype that its gradient should have; 0: its own */
 } tensor;
 
