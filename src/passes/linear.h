@@ -1,6 +1,6 @@
 /* Which products a weight of their own belongs to: what quantization is about. Such a weight is
- * not an adapter's nor bare (TENSOR_BARE), and nothing reads it but products, in its own type or as a narrower
- * copy. Embeddings, and projections that are tied to one, are none. */
+ * not an adapter's nor bare (TENSOR_BARE), and nothing reads it but products, in its own type or as a
+ * narrower copy. Embeddings, and projections that are tied to one, are none. */
 #pragma once
 
 #include "ir/graph.h"
