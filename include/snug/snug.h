@@ -125,7 +125,11 @@ SNUG_API snug_tensor snug_add_positions(snug_graph *g, snug_tensor x, snug_tenso
 
 /* Elementwise. */
 SNUG_API snug_tensor snug_add(snug_graph *g, snug_tensor a, snug_tensor b);
+SNUG_API snug_tensor snug_multiply(snug_graph *g, snug_tensor a, snug_tensor b);
 SNUG_API snug_tensor snug_scale(snug_graph *g, snug_tensor x, double factor);
+SNUG_API snug_tensor snug_relu(snug_graph *g, snug_tensor x);
+SNUG_API snug_tensor snug_tanh(snug_graph *g, snug_tensor x);
+SNUG_API snug_tensor snug_sigmoid(snug_graph *g, snug_tensor x);
 SNUG_API snug_tensor snug_gelu(snug_graph *g, snug_tensor x);
 SNUG_API snug_tensor snug_silu(snug_graph *g, snug_tensor x);
 SNUG_API snug_tensor snug_swiglu(snug_graph *g, snug_tensor gate, snug_tensor up); /* silu(gate) up */
@@ -155,9 +159,18 @@ SNUG_API snug_tensor snug_attention(snug_graph *g, snug_tensor q, snug_tensor k,
  * block, and reports name them. */
 SNUG_API void snug_block(snug_graph *g, int32_t i);
 
-/* The loss, once in a network: softmax cross entropy of logits (...,V) and the i32 labels (...), ids below V.
- */
+/* The loss, one of these, once in a network. Gradients flow to the first tensor only; the second is a field,
+ * or made from fields.
+ *
+ * Softmax cross entropy of logits (...,V) and the i32 labels (...), ids below V: the sum over labels, divided
+ * by the number of those that count where the network names its labels, and else by the number of samples. */
 SNUG_API void snug_cross_entropy(snug_graph *g, snug_tensor logits, snug_tensor labels);
+/* Of one shape, but that a last dimension of 1 may be missing in either: the mean over samples and over all
+ * elements of a sample, of (x - target)^2, of |x - target|, and of the cross entropy of sigmoid(logit) with
+ * targets from 0 to 1. The network names no labels. */
+SNUG_API void snug_squared_error(snug_graph *g, snug_tensor x, snug_tensor targets);
+SNUG_API void snug_absolute_error(snug_graph *g, snug_tensor x, snug_tensor targets);
+SNUG_API void snug_binary_cross_entropy(snug_graph *g, snug_tensor logits, snug_tensor targets);
 /* What snug_predict gives back, once; a network that is only trained needs none. */
 SNUG_API void snug_output(snug_graph *g, snug_tensor x);
 /* Is this the network of snug_predict? Then what only the output needs belongs in it, and otherwise not. */

@@ -73,7 +73,7 @@ static void build_with(const network *n, network *probe, graph *g, const model_r
     g->site = SITE_NONE;
     *ports = (model_ports){ .loss = s.loss, .logits = s.output };
     if (run->mode != MODEL_DECODE && !s.loss)
-        graph_fail(g, "the network has no loss: call snug_cross_entropy");
+        graph_fail(g, "the network has no loss: call snug_cross_entropy or another");
     if (run->mode == MODEL_DECODE && !s.output) graph_fail(g, "the network has no output: call snug_output");
     if (probe) probe->has_loss = s.loss != 0, probe->has_output = s.output != 0;
 }
@@ -159,4 +159,18 @@ void network_close(network *n) {
     memory_free(n->parameters);
     n->parameters = NULL;
     n->parameter_count = n->parameter_room = 0;
+}
+
+/* ---- for the public functions ---- */
+
+bool network_is_open(const snug_graph *g, const char *where) {
+    if (g) return !g->graph->failed;
+    return status_set(STATUS_INVALID, "%s: there is no graph, but NULL", where) == STATUS_OK;
+}
+
+bool network_has(const snug_graph *g, tensor_id x, const char *where) {
+    if (!network_is_open(g, where)) return false;
+    if (x && x < g->graph->tensors.count) return true;
+    graph_fail(g->graph, "%s: there is no tensor %u", where, x);
+    return false;
 }

@@ -47,3 +47,8 @@ struct snug_graph {
     tensor_id key, loss, output;
     int32_t stream; /* of the next random node */
 };
+
+/* For those functions. Can anything be added? Not to a graph that has failed, nor to none. */
+bool network_is_open(const snug_graph *g, const char *where);
+/* Whether x is a value of the graph; the graph fails where it is not. */
+bool network_has(const snug_graph *g, tensor_id x, const char *where);

@@ -9,32 +9,21 @@
 #include "ops/add/add.h"
 #include "ops/add_positions/add_positions.h"
 #include "ops/attention/attention.h"
-#include "ops/cross_entropy/cross_entropy.h"
 #include "ops/dropout/dropout.h"
 #include "ops/embedding/embedding.h"
 #include "ops/gated/gated.h"
 #include "ops/gelu/gelu.h"
 #include "ops/layernorm/layernorm.h"
 #include "ops/matmul/matmul.h"
+#include "ops/multiply/multiply.h"
+#include "ops/relu/relu.h"
 #include "ops/reshape/reshape.h"
 #include "ops/rmsnorm/rmsnorm.h"
 #include "ops/scale/scale.h"
+#include "ops/sigmoid/sigmoid.h"
 #include "ops/silu/silu.h"
 #include "ops/softmax/softmax.h"
-
-/* Can anything be added? Not to a graph that has failed, nor to none. */
-static bool is_open(const snug_graph *g, const char *where) {
-    if (g) return !g->graph->failed;
-    return status_set(STATUS_INVALID, "%s: there is no graph, but NULL", where) == STATUS_OK;
-}
-
-/* Whether x is a value of the graph; the graph fails where it is not. */
-static bool exists(const snug_graph *g, tensor_id x, const char *where) {
-    if (!is_open(g, where)) return false;
-    if (x && x < g->graph->tensors.count) return true;
-    graph_fail(g->graph, "%s: there is no tensor %u", where, x);
-    return false;
-}
+#include "ops/tanh/tanh.h"
 
 static shape shape_of(const snug_shape *s) {
     shape out = { .rank = s->rank };
@@ -45,7 +34,7 @@ static shape shape_of(const snug_shape *s) {
 /* ---- sources ---- */
 
 snug_tensor snug_input(snug_graph *g, const char *field) {
-    if (!is_open(g, "input")) return 0;
+    if (!network_is_open(g, "input")) return 0;
     const network *n = g->network;
     for (uint32_t i = 0; field && i < n->field_count; i++) {
         const snug_field *f = &n->description.fields[i];
@@ -104,7 +93,7 @@ static bool take_down(snug_graph *g, const network_parameter *p, const shape *s)
 }
 
 snug_tensor snug_parameter(snug_graph *g, const char *name, snug_shape of, double mean, double deviation) {
-    if (!is_open(g, "parameter")) return 0;
+    if (!network_is_open(g, "parameter")) return 0;
     network_parameter p = { .mean = (float)mean, .deviation = (float)deviation };
     shape s = shape_of(&of);
     if (!good_name(name))
@@ -122,12 +111,12 @@ snug_tensor snug_parameter(snug_graph *g, const char *name, snug_shape of, doubl
 /* ---- products ---- */
 
 snug_tensor snug_matmul(snug_graph *g, snug_tensor x, snug_tensor w, snug_tensor bias, bool transposed) {
-    if (!is_open(g, "matmul")) return 0;
+    if (!network_is_open(g, "matmul")) return 0;
     return matmul_apply(g->graph, &(matmul_inputs){ .a = x, .b = w, .bias = bias, .tb = transposed });
 }
 
 snug_tensor snug_linear(snug_graph *g, const char *name, snug_tensor x, int64_t outputs) {
-    if (!exists(g, x, "linear")) return 0;
+    if (!network_has(g, x, "linear")) return 0;
     if (!name) return graph_fail(g->graph, "linear: there is no name for its parameters, but NULL");
     char part[2 * NETWORK_NAME_BYTES];
     int64_t inputs = shape_last(graph_shape(g->graph, x));
@@ -138,12 +127,12 @@ snug_tensor snug_linear(snug_graph *g, const char *name, snug_tensor x, int64_t 
 }
 
 snug_tensor snug_embedding(snug_graph *g, snug_tensor ids, snug_tensor table) {
-    if (!is_open(g, "embedding")) return 0;
+    if (!network_is_open(g, "embedding")) return 0;
     return embedding_apply(g->graph, ids, table);
 }
 
 snug_tensor snug_add_positions(snug_graph *g, snug_tensor x, snug_tensor table) {
-    if (!exists(g, x, "add_positions") || !exists(g, table, "add_positions")) return 0;
+    if (!network_has(g, x, "add_positions") || !network_has(g, table, "add_positions")) return 0;
     const shape *s = graph_shape(g->graph, x), *rows = graph_shape(g->graph, table);
     if (s->rank == 3 && rows->rank == 2 && s->dim[1] > rows->dim[0])
         return graph_fail(g->graph, "add_positions: %lld positions, and the table has %lld",
@@ -154,23 +143,39 @@ snug_tensor snug_add_positions(snug_graph *g, snug_tensor x, snug_tensor table) 
 /* ---- elementwise ---- */
 
 snug_tensor snug_add(snug_graph *g, snug_tensor a, snug_tensor b) {
-    return is_open(g, "add") ? add_apply(g->graph, a, b) : 0;
+    return network_is_open(g, "add") ? add_apply(g->graph, a, b) : 0;
+}
+
+snug_tensor snug_multiply(snug_graph *g, snug_tensor a, snug_tensor b) {
+    return network_is_open(g, "multiply") ? multiply_apply(g->graph, a, b) : 0;
 }
 
 snug_tensor snug_scale(snug_graph *g, snug_tensor x, double factor) {
-    return is_open(g, "scale") ? scale_apply(g->graph, x, 0, (float)factor) : 0;
+    return network_is_open(g, "scale") ? scale_apply(g->graph, x, 0, (float)factor) : 0;
+}
+
+snug_tensor snug_relu(snug_graph *g, snug_tensor x) {
+    return network_is_open(g, "relu") ? relu_apply(g->graph, x) : 0;
+}
+
+snug_tensor snug_tanh(snug_graph *g, snug_tensor x) {
+    return network_is_open(g, "tanh") ? tanh_apply(g->graph, x) : 0;
+}
+
+snug_tensor snug_sigmoid(snug_graph *g, snug_tensor x) {
+    return network_is_open(g, "sigmoid") ? sigmoid_apply(g->graph, x) : 0;
 }
 
 snug_tensor snug_gelu(snug_graph *g, snug_tensor x) {
-    return is_open(g, "gelu") ? gelu_apply(g->graph, x, false) : 0;
+    return network_is_open(g, "gelu") ? gelu_apply(g->graph, x, false) : 0;
 }
 
 snug_tensor snug_silu(snug_graph *g, snug_tensor x) {
-    return is_open(g, "silu") ? silu_apply(g->graph, x) : 0;
+    return network_is_open(g, "silu") ? silu_apply(g->graph, x) : 0;
 }
 
 snug_tensor snug_swiglu(snug_graph *g, snug_tensor gate, snug_tensor up) {
-    return is_open(g, "swiglu") ? gated_apply(g->graph, gate, up, GATED_SILU) : 0;
+    return network_is_open(g, "swiglu") ? gated_apply(g->graph, gate, up, GATED_SILU) : 0;
 }
 
 /* The key of the step's random numbers, where the next node is random: 0 where it is not. */
@@ -183,7 +188,7 @@ static tensor_id random_key(snug_graph *g, double p, const char *where) {
 }
 
 snug_tensor snug_dropout(snug_graph *g, snug_tensor x, double p) {
-    if (!exists(g, x, "dropout")) return 0;
+    if (!network_has(g, x, "dropout")) return 0;
     tensor_id key = random_key(g, p, "dropout");
     return key ? dropout_apply(g->graph, x, key, (float)p, g->stream) : g->graph->failed ? 0 : x;
 }
@@ -191,7 +196,7 @@ snug_tensor snug_dropout(snug_graph *g, snug_tensor x, double p) {
 /* ---- over the last dimension ---- */
 
 static bool good_epsilon(const snug_graph *g, double epsilon) {
-    if (!is_open(g, "norm")) return false;
+    if (!network_is_open(g, "norm")) return false;
     if (epsilon > 0 && epsilon < 1) return true;
     graph_fail(g->graph, "the epsilon of a norm is %g; it must be in (0, 1)", epsilon);
     return false;
@@ -209,13 +214,13 @@ snug_tensor snug_rmsnorm(snug_graph *g, snug_tensor x, snug_tensor gamma, double
 }
 
 snug_tensor snug_softmax(snug_graph *g, snug_tensor x) {
-    return is_open(g, "softmax") ? softmax_apply(g->graph, x) : 0;
+    return network_is_open(g, "softmax") ? softmax_apply(g->graph, x) : 0;
 }
 
 /* ---- shapes, attention, blocks ---- */
 
 snug_tensor snug_reshape(snug_graph *g, snug_tensor x, snug_shape of) {
-    if (!exists(g, x, "reshape")) return 0;
+    if (!network_has(g, x, "reshape")) return 0;
     shape s = { .dim = { graph_shape(g->graph, x)->dim[0] }, .rank = of.rank + 1 };
     if (of.rank >= SNUG_MAX_RANK)
         return graph_fail(g->graph, "reshape: rank %u; the most is %d for a sample", of.rank,
@@ -226,7 +231,7 @@ snug_tensor snug_reshape(snug_graph *g, snug_tensor x, snug_shape of) {
 
 snug_tensor snug_attention(snug_graph *g, snug_tensor q, snug_tensor k, snug_tensor v,
                            const snug_attention_options *options) {
-    if (!is_open(g, "attention")) return 0;
+    if (!network_is_open(g, "attention")) return 0;
     if (!options)
         return graph_fail(g->graph, "attention: no options; at least the number of heads is needed");
     tensor_id key = random_key(g, options->dropout, "attention");
@@ -240,39 +245,11 @@ snug_tensor snug_attention(snug_graph *g, snug_tensor q, snug_tensor k, snug_ten
 }
 
 void snug_block(snug_graph *g, int32_t i) {
-    if (!is_open(g, "block")) return;
+    if (!network_is_open(g, "block")) return;
     if (i < SITE_NONE || i >= 1 << 20) {
         graph_fail(g->graph, "a network has no block %d", (int)i);
         return;
     }
     g->graph->site = i;
     if (g->probe && i + 1 > g->probe->blocks) g->probe->blocks = i + 1;
-}
-
-/* ---- ends ---- */
-
-void snug_cross_entropy(snug_graph *g, snug_tensor logits, snug_tensor labels) {
-    if (!is_open(g, "cross_entropy") || g->mode == MODEL_DECODE) return;
-    if (g->loss) {
-        graph_fail(g->graph, "a network has one loss; this is a second call of snug_cross_entropy");
-        return;
-    }
-    tensor_id scale = model_input(g->graph, "loss_scale", SHAPE(1), DTYPE_F32);
-    g->loss = cross_entropy_apply(g->graph, logits, labels, scale, model_result(g->graph, "loss"));
-}
-
-void snug_output(snug_graph *g, snug_tensor x) {
-    if (!exists(g, x, "output")) return;
-    const tensor *t = graph_tensor(g->graph, x);
-    if (g->output)
-        graph_fail(g->graph, "a network has one output; this is a second call of snug_output");
-    else if (!t->producer || t->dtype != DTYPE_F32)
-        graph_fail(g->graph, "the output of a network is a f32 value that it computes");
-    else
-        g->output = x;
-}
-
-bool snug_predicting(const snug_graph *g) {
-    if (!g) return status_set(STATUS_INVALID, "predicting: there is no graph, but NULL") == STATUS_OK;
-    return g->mode == MODEL_DECODE;
 }

@@ -190,7 +190,8 @@ static status plan_run(snug_run *r, const snug_network *description, const snug_
     setup_options s;
     TRY(network_open(description, &r->network, &r->model));
     if (!r->network.has_loss)
-        return status_set(STATUS_INVALID, "%s has no loss: call snug_cross_entropy", r->model.name);
+        return status_set(STATUS_INVALID, "%s has no loss: call snug_cross_entropy or another",
+                          r->model.name);
     TRY(make_source(&r->network, &r->model, data[0], &r->train, &r->train_source));
     TRY(make_source(&r->network, &r->model, data[1], &r->validation, &r->validation_source));
     TRY(read_options(r, options, &s));

@@ -27,6 +27,7 @@ typedef enum {
     OP_COLLECTIVE = 8,   /* needs the other ranks */
     OP_ELEMENTWISE = 16, /* output element i depends on input elements i only */
     OP_COUPLES_SAMPLES = 32, /* samples of a batch see each other: micro-batches change the mathematics */
+    OP_LOSS = 64,            /* sums up a loss: gradients begin here */
     OP_SOURCE = 128,         /* has no inputs: a constant */
     OP_HALF = 256,         /* takes floats of 16 bits wherever it takes f32 data; its results are then such */
     OP_SCALES_BACK = 1024, /* multiplies its gradient by input 1, the scale of the loss */
@@ -76,11 +77,10 @@ typedef struct {
 /* One implementation. Lists are ordered by preference and end with name NULL; the last one is the plain
  * reference, which declines nothing that the op's rules allow (f32 and f64 alike). */
 typedef struct {
-    const char *name;                  /* says how: "gelu_cpu_vector" */
-    bool (*accepts)(const op_call *c); /* NULL: everything; data pointers are not set yet */
-    uint64_t (*scratch)(const op_call *c,
-                        int threads); /* bytes, may be NULL; data pointers are not set yet */
-    void (*run)(const op_call *c);    /* computes; cannot fail, allocate, log or wait */
+    const char *name;                                   /* says how: "gelu_cpu_vector" */
+    bool (*accepts)(const op_call *c);                  /* NULL: everything; data pointers are not set yet */
+    uint64_t (*scratch)(const op_call *c, int threads); /* bytes; may be NULL; no pointers yet */
+    void (*run)(const op_call *c);                      /* computes; cannot fail, allocate, log or wait */
 } op_kernel;
 
 /* A list of kernels for GPUs, where they are built. */

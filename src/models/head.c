@@ -5,9 +5,9 @@
 
 #include "ops/columns/columns.h"
 #include "ops/cross_entropy/cross_entropy.h"
+#include "ops/element_loss/element_loss.h"
 #include "ops/hits/hits.h"
 #include "ops/reshape/reshape.h"
-#include "ops/squared_error/squared_error.h"
 #include "ops/token_at/token_at.h"
 
 /* ---- what it is ---- */
@@ -109,7 +109,11 @@ void head_finish(const model *m, graph *g, tensor_id logits, const model_run *ru
     ports->logits = logits;
     train_as_a_whole(m, g);
     if (run->mode == MODEL_EVALUATE && !score) graph_keep(g, hits_apply(g, logits, wanted), "hits");
-    ports->loss =
-        score ? squared_error_apply(g, reshape_apply(g, logits, SHAPE(run->batch)), wanted, scale, loss)
-              : cross_entropy_apply(g, logits, wanted, scale, loss);
+    if (score) {
+        const element_loss_attributes squared = { ELEMENT_LOSS_SQUARED, 1 };
+        element_loss_inputs in = { reshape_apply(g, logits, SHAPE(run->batch)), wanted, scale, loss };
+        ports->loss = element_loss_apply(g, &in, &squared);
+    } else {
+        ports->loss = cross_entropy_apply(g, logits, wanted, scale, loss);
+    }
 }

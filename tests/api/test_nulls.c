@@ -42,6 +42,13 @@ NOTHING(linear, !snug_linear(NULL, "classes", 1, 3))
 NOTHING(embedding, !snug_embedding(NULL, 1, 2))
 NOTHING(add_positions, !snug_add_positions(NULL, 1, 2))
 NOTHING(add, !snug_add(NULL, 1, 2))
+NOTHING(multiply, !snug_multiply(NULL, 1, 2))
+NOTHING(relu, !snug_relu(NULL, 1))
+NOTHING(tanh, !snug_tanh(NULL, 1))
+NOTHING(sigmoid, !snug_sigmoid(NULL, 1))
+NOTHING(squared_error, (snug_squared_error(NULL, 1, 2), true))
+NOTHING(absolute_error, (snug_absolute_error(NULL, 1, 2), true))
+NOTHING(binary_cross_entropy, (snug_binary_cross_entropy(NULL, 1, 2), true))
 NOTHING(scale, !snug_scale(NULL, 1, 2))
 NOTHING(gelu, !snug_gelu(NULL, 1))
 NOTHING(silu, !snug_silu(NULL, 1))
@@ -93,13 +100,44 @@ static bool predict_of_null(void) {
 static const struct {
     const char *name;
     bool (*does_nothing)(void);
-} rows[] = { ROW(input),          ROW(shape_of), ROW(parameter),     ROW(matmul),    ROW(linear),
-             ROW(embedding),      ROW(add),      ROW(add_positions), ROW(scale),     ROW(gelu),
-             ROW(silu),           ROW(swiglu),   ROW(dropout),       ROW(layernorm), ROW(rmsnorm),
-             ROW(softmax),        ROW(reshape),  ROW(attention),     ROW(block),     ROW(cross_entropy),
-             ROW(output),         ROW(plan),     ROW(predicting),    ROW(run_needs), ROW(run_text),
-             ROW(run_json),       ROW(train),    ROW(load),          ROW(load_on),   ROW(predict),
-             ROW(predictor_bytes) };
+} rows[] = { ROW(input),
+             ROW(shape_of),
+             ROW(parameter),
+             ROW(matmul),
+             ROW(linear),
+             ROW(embedding),
+             ROW(add),
+             ROW(add_positions),
+             ROW(scale),
+             ROW(gelu),
+             ROW(silu),
+             ROW(swiglu),
+             ROW(dropout),
+             ROW(layernorm),
+             ROW(rmsnorm),
+             ROW(softmax),
+             ROW(reshape),
+             ROW(attention),
+             ROW(block),
+             ROW(cross_entropy),
+             ROW(output),
+             ROW(plan),
+             ROW(predicting),
+             ROW(run_needs),
+             ROW(run_text),
+             ROW(run_json),
+             ROW(train),
+             ROW(load),
+             ROW(load_on),
+             ROW(predict),
+             ROW(predictor_bytes),
+             ROW(multiply),
+             ROW(relu),
+             ROW(tanh),
+             ROW(sigmoid),
+             ROW(squared_error),
+             ROW(absolute_error),
+             ROW(binary_cross_entropy) };
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static void null_is_refused_with_a_sentence(void **state) {

@@ -125,6 +125,7 @@ for static in OFF ON; do
     quietly cmake --build "build-$static"
 done
 quietly ./build-ON/classify 64 "$texts"
+quietly ./build-OFF/regress 64
 quietly ldd build-OFF/classify
 grep -q "libsnug.so.0 => $lib" log || fail "the example built by CMake does not find the library"
 there g++ && { echo '#include <snug/snug.h>' >c++.cc && quietly g++ -fsyntax-only -I"$tree/include" c++.cc; }

@@ -33,7 +33,6 @@
 #include "ops/matmul/matmul.h"
 #include "ops/matmul_coded/matmul_coded.h"
 #include "ops/rmsnorm/rmsnorm.h"
-#include "ops/squared_error/squared_error.h"
 #include "passes/precision/precision_codes.h"
 #include "passes/storing.h"
 
@@ -276,7 +275,7 @@ static void rewrite_one(narrower *k, node_id id, const pass_setting *s, bool tra
         rewrite_norm(k, id);
     else
         rewrite_other(k, id);
-    bool is_loss = n->op == &op_cross_entropy || n->op == &op_squared_error;
+    bool is_loss = (n->op->traits & OP_LOSS) != 0;
     if (training && s->value[SETTING_INTERVAL] && is_loss) scale_gradients(k, id, s->value[SETTING_INTERVAL]);
 }
 

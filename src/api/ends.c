@@ -1,0 +1,91 @@
+/* Where networks end: losses and outputs. */
+#include "api/network.h"
+#include "ops/cross_entropy/cross_entropy.h"
+#include "ops/element_loss/element_loss.h"
+#include "ops/reshape/reshape.h"
+
+/* ---- losses ---- */
+
+/* Is a loss to be added here? Of programs that predict it is no part. */
+static bool wants_loss(const snug_graph *g, const char *where) {
+    if (!network_is_open(g, where) || g->mode == MODEL_DECODE) return false;
+    if (!g->loss) return true;
+    graph_fail(g->graph, "a network has one loss; snug_%s is a second one", where);
+    return false;
+}
+
+static tensor_id scale_of(snug_graph *g) { return model_input(g->graph, "loss_scale", SHAPE(1), DTYPE_F32); }
+
+void snug_cross_entropy(snug_graph *g, snug_tensor logits, snug_tensor labels) {
+    if (!wants_loss(g, "cross_entropy")) return;
+    tensor_id scale = scale_of(g);
+    g->loss = cross_entropy_apply(g->graph, logits, labels, scale, model_result(g->graph, "loss"));
+}
+
+/* Labels that are not counted make other losses no mean of anything. */
+static bool counts_samples(const snug_graph *g, const char *where) {
+    const char *labels = g->network->description.labels;
+    if (!labels) return true;
+    graph_fail(g->graph,
+               "%s: the network names '%s' as its labels, which snug_cross_entropy alone counts; this loss "
+               "has none",
+               where, labels);
+    return false;
+}
+
+/* The targets as the predictions are: a last dimension of 1 may be missing in either. 0: they don't fit. */
+static tensor_id fit_targets(snug_graph *g, tensor_id x, tensor_id targets, const char *where) {
+    shape is = *graph_shape(g->graph, x), t = *graph_shape(g->graph, targets), longer = t, shorter = is;
+    char left[SHAPE_TEXT_BYTES], right[SHAPE_TEXT_BYTES];
+    if (shape_equal(&is, &t)) return targets;
+    if (is.rank > t.rank) longer = is, shorter = t;
+    bool one_more = longer.rank == shorter.rank + 1 && shape_last(&longer) == 1;
+    longer.rank--;
+    if (one_more && shape_equal(&longer, &shorter)) return reshape_apply(g->graph, targets, is);
+    return graph_fail(g->graph, "%s: targets %s do not fit predictions %s", where, shape_text(&t, left),
+                      shape_text(&is, right));
+}
+
+/* The mean over samples and over the elements of each. */
+static void element_loss(snug_graph *g, snug_tensor x, snug_tensor targets, element_loss_function f,
+                         const char *where) {
+    if (!wants_loss(g, where) || !counts_samples(g, where)) return;
+    if (!network_has(g, x, where) || !network_has(g, targets, where)) return;
+    element_loss_inputs in = { .prediction = x, .target = fit_targets(g, x, targets, where) };
+    if (!in.target) return;
+    const shape *s = graph_shape(g->graph, x);
+    element_loss_attributes a = { (int32_t)f, (float)((double)s->dim[0] / (double)shape_elements(s)) };
+    in.scale = scale_of(g);
+    in.accumulator = model_result(g->graph, "loss");
+    g->loss = element_loss_apply(g->graph, &in, &a);
+}
+
+void snug_squared_error(snug_graph *g, snug_tensor x, snug_tensor targets) {
+    element_loss(g, x, targets, ELEMENT_LOSS_SQUARED, "squared_error");
+}
+
+void snug_absolute_error(snug_graph *g, snug_tensor x, snug_tensor targets) {
+    element_loss(g, x, targets, ELEMENT_LOSS_ABSOLUTE, "absolute_error");
+}
+
+void snug_binary_cross_entropy(snug_graph *g, snug_tensor logits, snug_tensor targets) {
+    element_loss(g, logits, targets, ELEMENT_LOSS_BINARY, "binary_cross_entropy");
+}
+
+/* ---- outputs ---- */
+
+void snug_output(snug_graph *g, snug_tensor x) {
+    if (!network_has(g, x, "output")) return;
+    const tensor *t = graph_tensor(g->graph, x);
+    if (g->output)
+        graph_fail(g->graph, "a network has one output; this is a second call of snug_output");
+    else if (!t->producer || t->dtype != DTYPE_F32)
+        graph_fail(g->graph, "the output of a network is a f32 value that it computes");
+    else
+        g->output = x;
+}
+
+bool snug_predicting(const snug_graph *g) {
+    if (!g) return status_set(STATUS_INVALID, "predicting: there is no graph, but NULL") == STATUS_OK;
+    return g->mode == MODEL_DECODE;
+}

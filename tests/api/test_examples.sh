@@ -1,0 +1,28 @@
+#!/bin/bash
+# Each example runs within a small budget and says what it should have learned; one that can't fit says so.
+#
+#   tests/api/test_examples.sh BUILD
+set -u -o pipefail
+build=$(cd "$1" && pwd) || exit 2
+scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT && cd "$scratch" || exit 2
+export XDG_CACHE_HOME=$scratch/cache SNUG_RATES=built-in
+failed=0
+
+# EXAMPLE LEAST MOST EXPRESSION: a number of what it prints is between the two.
+says() {
+    "$build/example-$1" 64 >log 2>&1 || { cat log; echo "FAILED: $1"; failed=1; return; }
+    local is
+    is=$(sed -nE "s/$4/\1/p" log | tail -1)
+    awk -v is="${is:-none}" -v low="$2" -v high="$3" 'BEGIN { exit !(is + 0 == is && is >= low && is <= high) }' ||
+        { tail -3 log; echo "FAILED: $1 says '$is', which is not from $2 to $3"; failed=1; }
+}
+says regress 0 0.3 '.*are off by ([0-9.]+) m$'
+
+for example in "$build"/example-*; do
+    [ -x "$example" ] || continue
+    case $example in *classify) continue ;; esac # its files are the system's: tests/install runs it
+    "$example" 1 >log 2>&1
+    rc=$?
+    [ $rc = 3 ] && grep -q 'least budget' log || { tail -3 log; echo "FAILED: $example ends with $rc"; failed=1; }
+done
+exit $failed
