@@ -41,8 +41,8 @@ static bool made_by_forward(const graph *g, tensor_id owner) {
     return producer && graph_node(g, producer)->phase == PHASE_FORWARD;
 }
 
-/* Lives of all owners, from first to last use, those of inputs from the first step, of what is kept to the
- * last; and whether they cross from forward. */
+/* Lives of all owners, from first to last use, those of inputs from the first step, of what is kept beyond
+ * the last one, which may not write over it either; and whether they cross from forward. */
 static void find_uses(survey *s) {
     const graph *g = &s->p->graph;
     for (uint32_t step = 0; step < s->p->count; step++) {
@@ -60,7 +60,7 @@ static void find_uses(survey *s) {
         use *u = owner_of(s, t);
         if (u->first == NEVER) continue;
         if (x->role == ROLE_INPUT && !x->producer) u->first = 0;
-        if (x->flags & TENSOR_KEEP) u->last = s->p->count - 1;
+        if (x->flags & TENSOR_KEEP) u->last = s->p->count; /* no step has this number */
     }
 }
 
@@ -134,7 +134,7 @@ static void list_storages(const survey *s, live_set *set) {
         set->storages[set->count++] =
             (live_storage){ .owner = t,
                             .first = u->first,
-                            .last = u->last,
+                            .last = u->last < s->p->count ? u->last : s->p->count - 1,
                             .bytes = units_align(graph_tensor_bytes(g, t), LIVE_ALIGN),
                             .category = category_of(g, t, u->crosses) };
     }

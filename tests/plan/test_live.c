@@ -119,6 +119,24 @@ static void what_dies_is_taken_over(void **state) {
     close_trial(&t);
 }
 
+/* The last step may not write over what the host reads after it, nor over what a kept value has moved into.
+ */
+static void what_is_kept_is_not_taken_over(void **state) {
+    (void)state;
+    trial t;
+    open_trial(&t);
+    tensor_id w = weight(&t), x = input(&t, "x");
+    tensor_id a = times(&t, x, w, 0);    /* step 0 */
+    tensor_id b = add_apply(&t.g, a, w); /* 1: in a */
+    tensor_id c = add_apply(&t.g, b, w); /* 2, the last */
+    keep(&t, b);
+    survey(&t);
+    assert_true(together(&t, a, b));
+    assert_false(together(&t, b, c));
+    needs(&t, b, 0, 2);
+    close_trial(&t);
+}
+
 /* A node that reads a buffer twice still needs it while it writes its result: a product of a value, added to
  * it, would overwrite rows that other columns are still made of. */
 static void one_input_only(void **state) {
@@ -161,9 +179,8 @@ static void what_stays_is_not_taken_over(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lifetimes_are_those_of_uses),
-        cmocka_unit_test(what_dies_is_taken_over),
-        cmocka_unit_test(one_input_only),
+        cmocka_unit_test(lifetimes_are_those_of_uses),    cmocka_unit_test(what_dies_is_taken_over),
+        cmocka_unit_test(what_is_kept_is_not_taken_over), cmocka_unit_test(one_input_only),
         cmocka_unit_test(what_stays_is_not_taken_over),
     };
     return cmocka_run_group_tests_name("live", tests, NULL, NULL);
