@@ -62,7 +62,7 @@ SNUG_API const char *snug_error(void);
 
 /* ---- networks ---- */
 
-enum { SNUG_MAX_RANK = 4, SNUG_MAX_FIELDS = 4, SNUG_IGNORED_LABEL = -100 };
+enum { SNUG_MAX_RANK = 4, SNUG_MAX_FIELDS = 4, SNUG_MAX_OUTPUTS = 8, SNUG_IGNORED_LABEL = -100 };
 
 typedef enum { SNUG_F32, SNUG_I32 } snug_type;
 
@@ -144,6 +144,33 @@ SNUG_API snug_tensor snug_softmax(snug_graph *g, snug_tensor x);
 /* The same numbers of each sample in another shape: (samples, shape...). */
 SNUG_API snug_tensor snug_reshape(snug_graph *g, snug_tensor x, snug_shape shape);
 
+/* Dimensions are numbered from 0, that of the samples, which stays as it is. A part of one: indexes start ..
+ * start + count - 1. Parts (at most 64) one behind the other along one, alike in all others. And two that
+ * change places, with the numbers moved. */
+SNUG_API snug_tensor snug_slice(snug_graph *g, snug_tensor x, int32_t dimension, int64_t start,
+                                int64_t count);
+SNUG_API snug_tensor snug_concat(snug_graph *g, const snug_tensor *parts, uint32_t count, int32_t dimension);
+SNUG_API snug_tensor snug_transpose(snug_graph *g, snug_tensor x, int32_t first, int32_t second);
+
+/* Images are (N,H,W,C), channels last. Convolution with w (O,C/groups,h,w), as in other programs, and bias
+ * (O) or 0; padding is by zeros; NULL are options of 0. */
+typedef struct {
+    int32_t stride, padding, groups; /* stride and groups 0: 1 */
+} snug_conv2d_options;
+SNUG_API snug_tensor snug_conv2d(snug_graph *g, snug_tensor x, snug_tensor w, snug_tensor bias,
+                                 const snug_conv2d_options *options);
+/* The same with parameters "NAME.weight" (outputs,C/groups,size,size), of deviation 1/sqrt(C/groups size
+ * size), and "NAME.bias", which begins at 0. */
+SNUG_API snug_tensor snug_convolution(snug_graph *g, const char *name, snug_tensor x, int64_t outputs,
+                                      int64_t size, const snug_conv2d_options *options);
+/* The largest and the mean of windows of size x size, for each channel; what is outside of the image does not
+ * count. And the mean over all places: (N,H,W,C) or (N,T,C) become (N,C). */
+SNUG_API snug_tensor snug_max_pool(snug_graph *g, snug_tensor x, int32_t size, int32_t stride,
+                                   int32_t padding);
+SNUG_API snug_tensor snug_mean_pool(snug_graph *g, snug_tensor x, int32_t size, int32_t stride,
+                                    int32_t padding);
+SNUG_API snug_tensor snug_mean_places(snug_graph *g, snug_tensor x);
+
 /* Attention of `heads` heads of size D. Packed: k and v are 0, and rows of q hold queries, keys and values,
  * (N,T,3 heads D). Otherwise q is (N,T,heads D), k and v (N,S,kv_heads D). The result is (N,T,heads D). */
 typedef struct {
@@ -171,8 +198,15 @@ SNUG_API void snug_cross_entropy(snug_graph *g, snug_tensor logits, snug_tensor 
 SNUG_API void snug_squared_error(snug_graph *g, snug_tensor x, snug_tensor targets);
 SNUG_API void snug_absolute_error(snug_graph *g, snug_tensor x, snug_tensor targets);
 SNUG_API void snug_binary_cross_entropy(snug_graph *g, snug_tensor logits, snug_tensor targets);
-/* What snug_predict gives back, once; a network that is only trained needs none. */
+/* Soft labels: softmax cross entropy of logits (...,V) and targets (...,V), f32, that add up to 1 for each
+ * row: the mean over samples and over the rows of a sample. The network names no labels. */
+SNUG_API void snug_soft_cross_entropy(snug_graph *g, snug_tensor logits, snug_tensor targets);
+
+/* What snug_predict gives back; a network that is only trained needs none. Other outputs, up to
+ * SNUG_MAX_OUTPUTS in all, have other names than this one, which is "output"; the one that is added first is
+ * what snug_predict returns. */
 SNUG_API void snug_output(snug_graph *g, snug_tensor x);
+SNUG_API void snug_output_named(snug_graph *g, const char *name, snug_tensor x);
 /* Is this the network of snug_predict? Then what only the output needs belongs in it, and otherwise not. */
 SNUG_API bool snug_predicting(const snug_graph *g);
 
@@ -294,12 +328,22 @@ SNUG_API snug_predictor *snug_load(const snug_network *network, const char *weig
 /* The same on a device, as in snug_options. */
 SNUG_API snug_predictor *snug_load_on(const snug_network *network, const char *weights, uint64_t memory,
                                       int64_t threads, const char *device);
+/* And for up to `batch` samples at once, whose memory is planned. The answers are those of one at a time, bit
+ * for bit. `device` may be NULL. */
+SNUG_API snug_predictor *snug_load_batch(const snug_network *network, const char *weights, uint64_t memory,
+                                         int64_t threads, const char *device, int64_t batch);
 SNUG_API void snug_unload(snug_predictor *p);
 
 /* The output (shape of snug_output without its first dimension) of the sample whose fields are given in the
  * network's order, as snug_data writes them; fields that the output does not depend on may be NULL. It stays
  * valid until the next call. `count` (may be NULL) gets the number of its elements. NULL on failure. */
 SNUG_API const float *snug_predict(snug_predictor *p, const void *const fields[], int64_t *count);
+/* The same of 1 to `batch` samples: each field has those of all samples, one after the other, and so has the
+ * output. */
+SNUG_API const float *snug_predict_batch(snug_predictor *p, int64_t samples, const void *const fields[],
+                                         int64_t *count);
+/* Another output of the samples that were predicted last, by its name; it stays valid as long. */
+SNUG_API const float *snug_predicted(snug_predictor *p, const char *name, int64_t *count);
 SNUG_API uint64_t snug_predictor_bytes(const snug_predictor *p); /* what the process needs, as planned */
 
 #ifdef __cplusplus

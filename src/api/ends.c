@@ -1,8 +1,12 @@
 /* Where networks end: losses and outputs. */
+#include <stdio.h>
+#include <string.h>
+
 #include "api/network.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/element_loss/element_loss.h"
 #include "ops/reshape/reshape.h"
+#include "ops/soft_cross_entropy/soft_cross_entropy.h"
 
 /* ---- losses ---- */
 
@@ -72,17 +76,48 @@ void snug_binary_cross_entropy(snug_graph *g, snug_tensor logits, snug_tensor ta
     element_loss(g, logits, targets, ELEMENT_LOSS_BINARY, "binary_cross_entropy");
 }
 
+/* The mean over samples and over the rows of each. */
+void snug_soft_cross_entropy(snug_graph *g, snug_tensor logits, snug_tensor targets) {
+    const char *where = "soft_cross_entropy";
+    if (!wants_loss(g, where) || !counts_samples(g, where)) return;
+    if (!network_has(g, logits, where) || !network_has(g, targets, where)) return;
+    const shape *s = graph_shape(g->graph, logits);
+    soft_cross_entropy_inputs in = { .logits = logits, .targets = targets, .scale = scale_of(g) };
+    in.accumulator = model_result(g->graph, "loss");
+    g->loss = soft_cross_entropy_apply(g->graph, &in, (float)((double)s->dim[0] / (double)shape_rows(s)));
+}
+
 /* ---- outputs ---- */
 
-void snug_output(snug_graph *g, snug_tensor x) {
-    if (!network_has(g, x, "output")) return;
+void snug_output(snug_graph *g, snug_tensor x) { snug_output_named(g, "output", x); }
+
+/* Can x be an output of this name? Of several samples each has a part of it. */
+static bool may_be_output(const snug_graph *g, const char *name, snug_tensor x) {
     const tensor *t = graph_tensor(g->graph, x);
-    if (g->output)
-        graph_fail(g->graph, "a network has one output; this is a second call of snug_output");
+    char is[SHAPE_TEXT_BYTES];
+    if (!name || !*name || strlen(name) >= NETWORK_OUTPUT_BYTES)
+        graph_fail(g->graph, "an output cannot have the name '%.80s'", name ? name : "");
+    else if (g->output_count == SNUG_MAX_OUTPUTS)
+        graph_fail(g->graph, "'%s' is one output too many; the most are %d", name, SNUG_MAX_OUTPUTS);
     else if (!t->producer || t->dtype != DTYPE_F32)
         graph_fail(g->graph, "the output of a network is a f32 value that it computes");
-    else
-        g->output = x;
+    else if (g->mode == MODEL_DECODE && g->batch > 1 && t->shape.dim[0] != g->batch)
+        graph_fail(g->graph, "output '%s' is %s, and its first dimension should count %lld samples", name,
+                   shape_text(&t->shape, is), (long long)g->batch);
+    for (uint32_t i = 0; i < g->output_count && !g->graph->failed; i++) {
+        if (strcmp(g->outputs[i].name, name) == 0)
+            graph_fail(g->graph, "a network has one output '%s'; this is a second one", name);
+        else if (g->outputs[i].value == x)
+            graph_fail(g->graph, "'%s' and '%s' are the same output", g->outputs[i].name, name);
+    }
+    return !g->graph->failed;
+}
+
+void snug_output_named(snug_graph *g, const char *name, snug_tensor x) {
+    if (!network_has(g, x, "output") || !may_be_output(g, name, x)) return;
+    network_output *o = &g->outputs[g->output_count++];
+    snprintf(o->name, sizeof o->name, "%s", name);
+    o->value = x;
 }
 
 bool snug_predicting(const snug_graph *g) {

@@ -21,13 +21,16 @@ bool network_reserves(const char *name) {
     return false;
 }
 
+/* What programs call outputs. */
+static bool names_an_output(const char *name) { return strncmp(name, "output ", 7) == 0; }
+
 /* "tokens.batch" is what programs call the whole batch of a field "tokens". */
 static bool names_a_batch(const char *name) { return text_ends_with(name, ".batch"); }
 
 static status check_field(const network *n, uint32_t index) {
     const snug_field *f = &n->description.fields[index];
     if (!*f->name || strlen(f->name) >= NETWORK_NAME_BYTES || network_reserves(f->name) ||
-        names_a_batch(f->name))
+        names_a_batch(f->name) || names_an_output(f->name))
         return status_set(STATUS_INVALID, "a field cannot have the name '%.80s'", f->name);
     for (uint32_t i = 0; i < index; i++)
         if (strcmp(n->description.fields[i].name, f->name) == 0)
@@ -65,21 +68,37 @@ static status check_description(network *n) {
 
 /* ---- as a model ---- */
 
-static void build_with(const network *n, network *probe, graph *g, const model_run *run, model_ports *ports) {
-    snug_graph s = { .graph = g, .network = n, .probe = probe, .mode = run->mode, .batch = run->batch };
+const char *network_output_symbol(uint32_t index) {
+    static const char *const symbols[SNUG_MAX_OUTPUTS] = { "logits",   "output 1", "output 2", "output 3",
+                                                           "output 4", "output 5", "output 6", "output 7" };
+    return symbols[index];
+}
+
+/* What is predicted is kept; of the first output the caller does so. */
+static void keep_outputs(graph *g, const snug_graph *s) {
+    for (uint32_t i = 1; i < s->output_count; i++)
+        graph_keep(g, s->outputs[i].value, network_output_symbol(i));
+}
+
+static void build_with(snug_graph *s, model_ports *ports) {
+    const network *n = s->network;
+    graph *g = s->graph;
     g->phase = PHASE_FORWARD;
     g->site = SITE_NONE;
-    n->description.build(n->description.context, &s);
+    n->description.build(n->description.context, s);
     g->site = SITE_NONE;
-    *ports = (model_ports){ .loss = s.loss, .logits = s.output };
-    if (run->mode != MODEL_DECODE && !s.loss)
+    *ports = (model_ports){ .loss = s->loss, .logits = s->outputs[0].value };
+    if (s->mode != MODEL_DECODE && !s->loss)
         graph_fail(g, "the network has no loss: call snug_cross_entropy or another");
-    if (run->mode == MODEL_DECODE && !s.output) graph_fail(g, "the network has no output: call snug_output");
-    if (probe) probe->has_loss = s.loss != 0, probe->has_output = s.output != 0;
+    if (s->mode == MODEL_DECODE && !s->output_count)
+        graph_fail(g, "the network has no output: call snug_output");
+    if (s->mode == MODEL_DECODE) keep_outputs(g, s);
+    if (s->probe) s->probe->has_loss = s->loss != 0, s->probe->has_output = s->output_count != 0;
 }
 
 static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
-    build_with(m->config, NULL, g, run, ports);
+    snug_graph s = { .graph = g, .network = m->config, .mode = run->mode, .batch = run->batch };
+    build_with(&s, ports);
 }
 
 static void initial(const model *m, const char *parameter, const shape *s, model_initial *out) {
@@ -127,11 +146,26 @@ static status probe(network *n) {
     graph g;
     model_ports ports;
     TRY(graph_open(&g));
-    build_with(n, n, &g, &(model_run){ .mode = MODEL_TRAIN, .batch = 1, .context = 1 }, &ports);
+    build_with(&(snug_graph){ .graph = &g, .network = n, .probe = n, .mode = MODEL_TRAIN, .batch = 1 },
+               &ports);
     status result = graph_status(&g);
     if (result == STATUS_OK && !n->parameter_count)
         result = status_set(STATUS_INVALID, "the network has no parameters: there is nothing to train");
     if (result == STATUS_OK) find_ranges(n, &g);
+    graph_close(&g);
+    return result;
+}
+
+status network_outputs(const network *n, int64_t batch, network_output outputs[SNUG_MAX_OUTPUTS],
+                       uint32_t *count) {
+    graph g;
+    model_ports ports;
+    TRY(graph_open(&g));
+    snug_graph s = { .graph = &g, .network = n, .mode = MODEL_DECODE, .batch = batch };
+    build_with(&s, &ports);
+    status result = graph_status(&g);
+    *count = s.output_count;
+    memcpy(outputs, s.outputs, sizeof s.outputs);
     graph_close(&g);
     return result;
 }

@@ -6,12 +6,20 @@
 #include "models/model.h"
 #include "snug/snug.h"
 
-enum { NETWORK_NAME_BYTES = 80 }; /* of a parameter; optimizers put words in front of it */
+enum {
+    NETWORK_NAME_BYTES = 80, /* of a parameter; optimizers put words in front of it */
+    NETWORK_OUTPUT_BYTES = 64
+};
 
 typedef struct {
     char name[NETWORK_NAME_BYTES];
     float mean, deviation;
 } network_parameter;
+
+typedef struct {
+    char name[NETWORK_OUTPUT_BYTES];
+    tensor_id value; /* in the graph that is being built */
+} network_output;
 
 typedef struct {
     snug_network description; /* texts stay the user's */
@@ -34,6 +42,12 @@ void network_close(network *n); /* fine on a zeroed or closed one */
  * output is wanted, so no label is ignored. */
 status network_check_ids(const network *n, uint32_t field, const int32_t *ids);
 
+/* The outputs of a predictor for `batch` samples, by their names; STATUS_INVALID with a sentence where the
+ * network can't be built so. And what a program calls output `index`. */
+status network_outputs(const network *n, int64_t batch, network_output outputs[SNUG_MAX_OUTPUTS],
+                       uint32_t *count);
+const char *network_output_symbol(uint32_t index);
+
 /* Names that the trainer and its programs give to values and buffers of their own. */
 bool network_reserves(const char *name);
 
@@ -44,7 +58,9 @@ struct snug_graph {
     network *probe; /* not NULL in the first building alone: takes down what there is */
     model_mode mode;
     int64_t batch;
-    tensor_id key, loss, output;
+    tensor_id key, loss;
+    network_output outputs[SNUG_MAX_OUTPUTS];
+    uint32_t output_count;
     int32_t stream; /* of the next random node */
 };
 

@@ -182,6 +182,228 @@ static void losses_are_means_over_samples_and_elements(void **state) {
     }
 }
 
+/* ---- images, ids and soft labels ---- */
+
+enum { SIDE = 6, CHANNELS = 2, IDS = 7, CLASSES = 5 };
+
+static int read_images(void *context, int64_t i, void *const fields[]) {
+    float *image = fields[0], *targets = fields[2], sum = 0;
+    uint64_t state = (uint64_t)i * 977 + 5;
+    (void)context;
+    scratch_random(&state);
+    for (int k = 0; k < SIDE * SIDE * CHANNELS; k++)
+        image[k] = (float)(scratch_random(&state) % 2001) / 1000 - 1;
+    *(int32_t *)fields[1] = (int32_t)(i % IDS);
+    for (int k = 0; k < CLASSES; k++) sum += targets[k] = (float)(scratch_random(&state) % 1000 + 1);
+    for (int k = 0; k < CLASSES; k++) targets[k] /= sum;
+    return 0;
+}
+
+static void has_shape(snug_graph *g, snug_tensor x, snug_shape should) {
+    snug_shape is = snug_shape_of(g, x);
+    bool same = is.rank == should.rank + 1;
+    for (uint32_t d = 0; d < should.rank && same; d++) same = is.dim[d + 1] == should.dim[d];
+    if (!same) snug_linear(g, "a wrong shape", x, 1); /* the name is refused */
+}
+
+/* Each function of shapes and images once, with all its arguments. */
+static snug_tensor look(snug_graph *g) {
+    const snug_conv2d_options same = { .padding = 1 }, apart = { .stride = 1, .groups = 3 };
+    snug_tensor x = snug_convolution(g, "eyes", snug_input(g, "image"), 3, 3, &same);
+    x = snug_tanh(g, x);
+    has_shape(g, x, SNUG_SHAPE(SIDE, SIDE, 3));
+    snug_tensor y = snug_mean_pool(g, x, 2, 2, 0);
+    has_shape(g, y, SNUG_SHAPE(3, 3, 3));
+    snug_tensor w = snug_parameter(g, "apart", SNUG_SHAPE(3, 1, 2, 2), 0, 0.5);
+    y = snug_max_pool(g, snug_conv2d(g, y, w, 0, &apart), 2, 1, 1);
+    has_shape(g, y, SNUG_SHAPE(3, 3, 3));
+    snug_tensor turned = snug_transpose(g, x, 1, 3), some = snug_slice(g, turned, 1, 1, 2);
+    has_shape(g, some, SNUG_SHAPE(2, SIDE, SIDE));
+    some = snug_linear(g, "some", snug_reshape(g, some, SNUG_SHAPE(2 * SIDE * SIDE)), 4);
+    snug_tensor both[] = { y, snug_slice(g, snug_transpose(g, x, 2, 1), 1, 2, 3) };
+    both[1] = snug_slice(g, both[1], 2, 0, 3);
+    snug_tensor joined = snug_concat(g, both, 2, 2);
+    has_shape(g, joined, SNUG_SHAPE(3, 6, 3));
+    joined = snug_mean_places(g, joined);
+    snug_tensor all[] = { some, joined,
+                          snug_embedding(g, snug_input(g, "id"),
+                                         snug_parameter(g, "table", SNUG_SHAPE(IDS, 4), 0, 1)) };
+    return snug_concat(g, all, 3, 1);
+}
+
+static void build_images(void *context, snug_graph *g) {
+    (void)context;
+    snug_tensor x = look(g), hidden = snug_tanh(g, snug_linear(g, "hidden", x, HIDDEN));
+    snug_tensor logits = snug_linear(g, "classes", hidden, CLASSES);
+    snug_soft_cross_entropy(g, logits, snug_input(g, "shares"));
+    snug_output(g, snug_softmax(g, logits));
+    snug_output_named(g, "features", x);
+    snug_output_named(g, "hidden", hidden);
+    snug_output_named(g, "logits", logits);
+}
+
+static const snug_network images = { .name = "images",
+                                     .fields = { { "image", SNUG_SHAPE(SIDE, SIDE, CHANNELS), SNUG_F32 },
+                                                 { .name = "id", .type = SNUG_I32 },
+                                                 { "shares", SNUG_SHAPE(CLASSES), SNUG_F32 } },
+                                     .build = build_images };
+static const snug_data pictures = { .samples = SAMPLES, .read = read_images };
+
+static void shapes_and_images_have_their_gradients(void **state) {
+    (void)state;
+    check_gradients(&images, &pictures);
+}
+
+static const struct {
+    const char *name;
+    int64_t each;
+} outputs[] = { { "output", CLASSES }, { "features", 11 }, { "hidden", HIDDEN }, { "logits", CLASSES } };
+enum { OUTPUTS = 4, AT_ONCE = 5 };
+
+typedef struct {
+    float image[AT_ONCE][SIDE * SIDE * CHANNELS];
+    int32_t id[AT_ONCE];
+} batch_of_images;
+
+/* All outputs of samples first .. first + count - 1, one after the other, as `p` tells them at once. */
+static void predict(snug_predictor *p, int64_t first, int64_t count, float *to[OUTPUTS]) {
+    batch_of_images b;
+    float shares[CLASSES];
+    for (int64_t i = 0; i < count; i++)
+        read_images(NULL, first + i, (void *[]){ b.image[i], &b.id[i], shares });
+    const float *y = snug_predict_batch(p, count, (const void *const[]){ b.image, b.id, NULL }, NULL);
+    if (!y) fail_msg("%s", snug_error());
+    assert_ptr_equal(y, snug_predicted(p, "output", NULL));
+    for (int o = 0; o < OUTPUTS; o++) {
+        int64_t got;
+        y = snug_predicted(p, outputs[o].name, &got);
+        assert_non_null(y);
+        assert_int_equal(got, count * outputs[o].each);
+        memcpy(to[o] + first * outputs[o].each, y, (size_t)got * sizeof *y);
+    }
+}
+
+static void predict_all(snug_predictor *p, int64_t at_once, float told[OUTPUTS][12 * 11]) {
+    float *to[OUTPUTS];
+    for (int o = 0; o < OUTPUTS; o++) to[o] = told[o];
+    for (int64_t first = 0; first < 12; first += at_once)
+        predict(p, first, 12 - first < at_once ? 12 - first : at_once, to);
+}
+
+/* The outputs by each other: softmax(logits), and classes(hidden), in which the first layer's features went.
+ */
+static void outputs_belong_together(float told[OUTPUTS][12 * 11]) {
+    for (int i = 0; i < 12; i++) {
+        double sum = 0;
+        for (int k = 0; k < CLASSES; k++) sum += exp((double)told[3][i * CLASSES + k]);
+        for (int k = 0; k < CLASSES; k++)
+            assert_true(fabs(exp((double)told[3][i * CLASSES + k]) / sum - (double)told[0][i * CLASSES + k]) <
+                        1e-5);
+        for (int k = 0; k < HIDDEN; k++) assert_true(fabsf(told[2][i * HIDDEN + k]) <= 1);
+    }
+}
+
+static void batches_and_outputs_are_predicted_with_the_bits_of_one(void **state) {
+    (void)state;
+    snug_options o = usual();
+    o.steps = 3, o.learning_rate = 0.1, o.out = "images";
+    train(&images, &pictures, &o);
+    static float one[OUTPUTS][12 * 11], some[OUTPUTS][12 * 11];
+    snug_predictor *p = snug_load(&images, "images", 0, 1);
+    uint64_t bytes = snug_predictor_bytes(p);
+    assert_null(snug_predicted(p, "output", NULL));
+    assert_non_null(strstr(snug_error(), "nothing was predicted"));
+    predict_all(p, 1, one);
+    outputs_belong_together(one);
+    snug_unload(p);
+    for (int threads = 1; threads <= 2; threads++) {
+        p = snug_load_batch(&images, "images", 0, threads, "cpu", AT_ONCE);
+        assert_non_null(p);
+        predict_all(p, AT_ONCE, some);
+        assert_memory_equal(one, some, sizeof one);
+        assert_true(snug_predictor_bytes(p) > bytes);
+        assert_null(snug_predicted(p, "mask", NULL));
+        assert_non_null(strstr(snug_error(), "no output 'mask'"));
+        batch_of_images b = { .id = { 0, 1, IDS } };
+        for (int64_t count = 0; count < 8; count += 6) {
+            assert_null(snug_predict_batch(p, count, (const void *const[]){ b.image, b.id, NULL }, NULL));
+            assert_non_null(strstr(snug_error(), "loaded for 1 to 5"));
+        }
+        assert_null(snug_predict_batch(p, 3, (const void *const[]){ b.image, b.id, NULL }, NULL));
+        assert_non_null(strstr(snug_error(), "sample 2"));
+        assert_non_null(strstr(snug_error(), "'id' is 7"));
+        bytes = snug_predictor_bytes(p);
+        snug_unload(p);
+    }
+    assert_null(snug_load_batch(&images, "images", 0, 1, NULL, 0));
+    assert_non_null(strstr(snug_error(), "batch is 0"));
+    assert_null(snug_load_batch(&images, "images", 4 << 20, 1, NULL, AT_ONCE));
+    assert_non_null(strstr(snug_error(), "does not fit"));
+}
+
+/* ---- a recurrent network, by building ---- */
+
+enum { LENGTH = 6, SYMBOLS = 4, STATE = 8 };
+
+/* Does symbol 0 come more often than symbol 1? And how often is it, as a number? */
+static int read_sequence(void *context, int64_t i, void *const fields[]) {
+    int32_t *symbols = fields[0], count = 0;
+    uint64_t state = (uint64_t)i * 31 + 7;
+    (void)context;
+    scratch_random(&state);
+    for (int t = 0; t < LENGTH; t++) {
+        symbols[t] = (int32_t)(scratch_random(&state) % SYMBOLS);
+        count += symbols[t] == 0;
+    }
+    *(float *)fields[1] = (float)count / LENGTH;
+    return 0;
+}
+
+/* A product with a matrix that all steps share. */
+static snug_tensor shared(snug_graph *g, snug_tensor x, const snug_tensor w[2]) {
+    return snug_matmul(g, x, w[0], w[1], false);
+}
+
+static void build_recurrent(void *context, snug_graph *g) {
+    static const char *const names[3] = { "open", "reset", "new" };
+    snug_tensor table = snug_parameter(g, "symbols", SNUG_SHAPE(SYMBOLS, STATE), 0, 1);
+    snug_tensor x = snug_embedding(g, snug_input(g, "sequence"), table), w[3][2], h = 0;
+    (void)context;
+    for (int k = 0; k < 3; k++) {
+        char bias[16];
+        snprintf(bias, sizeof bias, "%s.bias", names[k]);
+        w[k][0] = snug_parameter(g, names[k], SNUG_SHAPE(2 * STATE, STATE), 0, 0.25);
+        w[k][1] = snug_parameter(g, bias, SNUG_SHAPE(STATE), 0, 0);
+    }
+    for (int t = 0; t < LENGTH; t++) { /* GRU: h = n + z (h - n), n = tanh(W [x, r h]) */
+        snug_tensor now = snug_reshape(g, snug_slice(g, x, 1, t, 1), SNUG_SHAPE(STATE));
+        if (!h) h = snug_scale(g, now, 0);
+        snug_tensor both = snug_concat(g, (snug_tensor[]){ now, h }, 2, 1);
+        snug_tensor z = snug_sigmoid(g, shared(g, both, w[0])), r = snug_sigmoid(g, shared(g, both, w[1]));
+        both = snug_concat(g, (snug_tensor[]){ now, snug_multiply(g, r, h) }, 2, 1);
+        snug_tensor n = snug_tanh(g, shared(g, both, w[2]));
+        h = snug_add(g, n, snug_multiply(g, z, snug_add(g, h, snug_scale(g, n, -1))));
+    }
+    snug_tensor y = snug_linear(g, "count", h, 1);
+    snug_squared_error(g, y, snug_input(g, "share"));
+    snug_output(g, y);
+}
+
+static void a_recurrent_network_is_built_and_trains(void **state) {
+    (void)state;
+    const snug_network n = { .name = "recurrent",
+                             .fields = { { "sequence", SNUG_SHAPE(LENGTH), SNUG_I32 },
+                                         { .name = "share", .type = SNUG_F32 } },
+                             .build = build_recurrent };
+    snug_data data = { .samples = SAMPLES, .read = read_sequence };
+    check_gradients(&n, &data);
+    snug_options o = usual();
+    o.optimizer = SNUG_ADAMW, o.learning_rate = 0.01, o.batch = 64, o.steps = 300;
+    data.samples = 512, o.eval_samples = 256;
+    double loss = train(&n, &data, &o);
+    if (!(loss < 0.004)) fail_msg("the loss is %g; guessing has 0.03", loss);
+}
+
 /* ---- what is refused ---- */
 
 static void other_targets(void *context, snug_graph *g) {
@@ -246,6 +468,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_of_numbers_have_their_gradients),
         cmocka_unit_test(losses_are_means_over_samples_and_elements),
+        cmocka_unit_test(shapes_and_images_have_their_gradients),
+        cmocka_unit_test(batches_and_outputs_are_predicted_with_the_bits_of_one),
+        cmocka_unit_test(a_recurrent_network_is_built_and_trains),
         cmocka_unit_test(wrong_networks_are_refused_with_a_sentence),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

@@ -49,6 +49,16 @@ NOTHING(sigmoid, !snug_sigmoid(NULL, 1))
 NOTHING(squared_error, (snug_squared_error(NULL, 1, 2), true))
 NOTHING(absolute_error, (snug_absolute_error(NULL, 1, 2), true))
 NOTHING(binary_cross_entropy, (snug_binary_cross_entropy(NULL, 1, 2), true))
+NOTHING(soft_cross_entropy, (snug_soft_cross_entropy(NULL, 1, 2), true))
+NOTHING(slice, !snug_slice(NULL, 1, 1, 0, 1))
+NOTHING(concat, !snug_concat(NULL, (snug_tensor[]){ 1, 2 }, 2, 1))
+NOTHING(transpose, !snug_transpose(NULL, 1, 1, 2))
+NOTHING(conv2d, !snug_conv2d(NULL, 1, 2, 0, NULL))
+NOTHING(convolution, !snug_convolution(NULL, "a", 1, 2, 3, NULL))
+NOTHING(max_pool, !snug_max_pool(NULL, 1, 2, 2, 0))
+NOTHING(mean_pool, !snug_mean_pool(NULL, 1, 2, 2, 0))
+NOTHING(mean_places, !snug_mean_places(NULL, 1))
+NOTHING(output_named, (snug_output_named(NULL, "mask", 1), true))
 NOTHING(scale, !snug_scale(NULL, 1, 2))
 NOTHING(gelu, !snug_gelu(NULL, 1))
 NOTHING(silu, !snug_silu(NULL, 1))
@@ -88,6 +98,21 @@ static bool load_of_null(void) {
 
 static bool load_on_of_null(void) {
     return !snug_load_on(NULL, "weights", 0, 1, "cpu") && !snug_load_on(&network, NULL, 0, 1, "cpu");
+}
+
+static bool load_batch_of_null(void) {
+    return !snug_load_batch(NULL, "weights", 0, 1, NULL, 8) &&
+           !snug_load_batch(&network, NULL, 0, 1, NULL, 8);
+}
+
+static bool predict_batch_of_null(void) {
+    int64_t count = 7;
+    return !snug_predict_batch(NULL, 2, NULL, NULL) && !snug_predict_batch(NULL, 2, NULL, &count) && !count;
+}
+
+static bool predicted_of_null(void) {
+    int64_t count = 7;
+    return !snug_predicted(NULL, "output", NULL) && !snug_predicted(NULL, NULL, &count) && !count;
 }
 
 static bool predict_of_null(void) {
@@ -137,7 +162,20 @@ static const struct {
              ROW(sigmoid),
              ROW(squared_error),
              ROW(absolute_error),
-             ROW(binary_cross_entropy) };
+             ROW(binary_cross_entropy),
+             ROW(soft_cross_entropy),
+             ROW(slice),
+             ROW(concat),
+             ROW(transpose),
+             ROW(conv2d),
+             ROW(convolution),
+             ROW(max_pool),
+             ROW(mean_pool),
+             ROW(mean_places),
+             ROW(output_named),
+             ROW(load_batch),
+             ROW(predict_batch),
+             ROW(predicted) };
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static void null_is_refused_with_a_sentence(void **state) {

@@ -238,7 +238,8 @@ static void rewrite_other(narrower *k, node_id id) {
         graph_fail(k->r.out, "--precision: %s has too many inputs", n->op->name);
         return;
     }
-    for (uint32_t i = 0; i < n->in_count && (n->op->traits & (OP_ELEMENTWISE | OP_GATHER)); i++) {
+    bool of_one_type = n->op->variadic || (n->op->traits & OP_ELEMENTWISE) != 0;
+    for (uint32_t i = 0; i < n->in_count && of_one_type; i++) {
         tensor_id t = node_in(in, n, i), first = node_in(in, n, 0);
         if (t && shape_elements(graph_shape(in, t)) > 1 && type_of(k, t) != DTYPE_I32)
             alike &= type_of(k, t) == type_of(k, first);
