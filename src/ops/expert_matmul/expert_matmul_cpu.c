@@ -1,6 +1,6 @@
 #include "ops/expert_matmul/expert_matmul.h"
 #include "ops/fast.h"
-#include "ops/ordered_product.h"
+#include "ops/matmul/matmul_kernel.h"
 #include "ops/reference.h"
 
 /* Rows of expert e: first .. *last - 1, given where those of the one before it ended. */
@@ -47,137 +47,89 @@ static void expert_matmul_weights_reference(const op_call *c) {
     }
 }
 
-/* ---- in the order of the plain product ---- */
+/* ---- products of each expert's rows, which lie one after the other (ops/matmul) ---- */
 
-typedef struct {
-    const op_call *call;
-    int64_t experts, rows, columns, depth; /* rows: of all experts */
-    bool tb;
-} products;
+static const void *place_in(const op_arg *x, int64_t element) {
+    return x->data ? (const char *)x->data + element * matmul_bytes((dtype)x->dtype) : NULL;
+}
 
-/* Rows of an expert; those of nobody come after all of them. */
-typedef struct {
-    int64_t first, last;
-} range;
+static matmul_operand operand_of(const op_arg *x, int64_t element, int64_t stride, bool across) {
+    return (matmul_operand){
+        .data = place_in(x, element), .stride = stride, .across = across, .type = (dtype)x->dtype
+    };
+}
 
-static range rows_of(const products *p, int64_t expert) {
-    range r = { 0, 0 };
-    for (int64_t e = 0; e <= expert; e++) {
-        r.first = r.last;
-        r.last = e < p->experts ? last_of(op_in(p->call, 2), e, r.first, p->rows) : p->rows;
+static matmul_problem product_of_y(const op_call *c, int64_t expert, int64_t first, int64_t last) {
+    const op_arg *x = op_in(c, 0), *w = op_in(c, 1), *y = &c->out[0];
+    bool tb = ((const expert_matmul_attributes *)c->attributes)->tb != 0;
+    int64_t depth = x->shape.dim[1], columns = y->shape.dim[1];
+    return (matmul_problem){ .rows = last - first,
+                             .columns = columns,
+                             .depth = depth,
+                             .a = operand_of(x, first * depth, depth, false),
+                             .b = operand_of(w, expert * depth * columns, tb ? depth : columns, !tb),
+                             .y = (void *)place_in(y, first * columns),
+                             .type = (dtype)y->dtype };
+}
+
+static uint64_t packed_scratch(const op_call *c, int threads) {
+    matmul_problem p = product_of_y(c, 0, 0, op_in(c, 0)->shape.dim[0]);
+    return matmul_packed_scratch_most(&p, threads);
+}
+
+static void packed_run(const op_call *c) {
+    const op_arg *ends = op_in(c, 2);
+    int64_t rows = op_in(c, 0)->shape.dim[0], columns = c->out[0].shape.dim[1], first = 0;
+    for (int64_t e = 0, last; e < ends->shape.dim[0]; e++, first = last) {
+        last = last_of(ends, e, first, rows);
+        matmul_problem p = product_of_y(c, e, first, last);
+        if (first < last) matmul_packed_run(&p, c->scratch);
     }
-    return r;
+    memset((void *)place_in(&c->out[0], first * columns), 0,
+           (size_t)((rows - first) * columns * matmul_bytes((dtype)c->out[0].dtype)));
 }
 
-static void extent(const void *of, int64_t expert, ordered_extent *n) {
-    const products *p = of;
-    range r = rows_of(p, expert);
-    n->rows = r.last - r.first;
-    if (expert == p->experts) n->depth = 0; /* nobody's rows are 0 */
+/* Of the weights: an expert's rows are the depth. */
+static matmul_problem product_of_dw(const op_call *c, int64_t expert, int64_t first, int64_t last) {
+    const op_arg *a = op_in(c, 0), *b = op_in(c, 1), *dw = &c->out[0];
+    int64_t rows = a->shape.dim[1], columns = b->shape.dim[1], at = expert * rows * columns;
+    return (matmul_problem){ .rows = rows,
+                             .columns = columns,
+                             .depth = last - first,
+                             .a = operand_of(a, first * rows, rows, true),
+                             .b = operand_of(b, first * columns, columns, true),
+                             .accumulator = place_in(op_in(c, 3), at),
+                             .y = (void *)place_in(dw, at),
+                             .type = (dtype)dw->dtype };
 }
 
-static void row_of_x(const void *of, const ordered_block *at, float *to) {
-    const products *p = of;
-    int64_t first = (rows_of(p, at->group).first + at->row) * p->depth + at->depth;
-    const float *x = fast_floats(op_in(p->call, 0), first, at->depths, to);
-    if (x != to) memcpy(to, x, (size_t)at->depths * sizeof *to);
+static uint64_t weights_packed_scratch(const op_call *c, int threads) {
+    matmul_problem p = product_of_dw(c, 0, 0, op_in(c, 0)->shape.dim[0]);
+    return matmul_packed_scratch(&p, false, threads);
 }
 
-static void part_of_w(const void *of, const ordered_block *at, float *to) {
-    const products *p = of;
-    const op_arg *w = op_in(p->call, 1);
-    int64_t by_depth = p->tb ? 1 : p->columns, by_column = p->tb ? p->depth : 1;
-    int64_t first = at->group * p->depth * p->columns + at->depth * by_depth + at->column * by_column;
-    for (int64_t d = 0; d < at->depths; d++)
-        for (int64_t j = 0; j < at->columns; j++)
-            to[d * ORDERED_COLUMNS + j] = (float)reference_get(w, first + d * by_depth + j * by_column);
-}
-
-static void store_y(const void *of, const ordered_block *at, const float *sum) {
-    const products *p = of;
-    int64_t row = rows_of(p, at->group).first + at->row;
-    fast_floats_store(&p->call->out[0], row * p->columns + at->column, at->columns, sum);
-}
-
-static void expert_matmul_ordered(const op_call *c) {
-    const op_arg *x = op_in(c, 0);
-    products p = { c,
-                   op_in(c, 2)->shape.dim[0],
-                   x->shape.dim[0],
-                   c->out[0].shape.dim[1],
-                   x->shape.dim[1],
-                   ((const expert_matmul_attributes *)c->attributes)->tb != 0 };
-    ordered_product_run(&(ordered_product){ .call = c,
-                                            .of = &p,
-                                            .n = { p.rows, p.columns, p.depth },
-                                            .groups = p.experts + 1,
-                                            .extent = extent,
-                                            .a = row_of_x,
-                                            .b = part_of_w,
-                                            .end = store_y });
-}
-
-/* Of the weights: a product has an expert's rows as its depth, `rows` and `columns` are those of the weight.
- */
-static void weights_extent(const void *of, int64_t expert, ordered_extent *n) {
-    range r = rows_of(of, expert);
-    n->depth = r.last - r.first;
-}
-
-static void column_of_a(const void *of, const ordered_block *at, float *to) {
-    const products *p = of;
-    const op_arg *a = op_in(p->call, 0);
-    int64_t width = a->shape.dim[1], first = rows_of(p, at->group).first + at->depth;
-    for (int64_t d = 0; d < at->depths; d++) to[d] = (float)reference_get(a, (first + d) * width + at->row);
-}
-
-static void part_of_b(const void *of, const ordered_block *at, float *to) {
-    const products *p = of;
-    const op_arg *b = op_in(p->call, 1);
-    int64_t first = rows_of(p, at->group).first + at->depth;
-    for (int64_t d = 0; d < at->depths; d++) {
-        const float *row = fast_floats(b, (first + d) * p->columns + at->column, at->columns, to);
-        if (row != to) memcpy(to, row, (size_t)at->columns * sizeof *to);
-        to += ORDERED_COLUMNS;
+static void weights_packed_run(const op_call *c) {
+    const op_arg *ends = op_in(c, 2);
+    int64_t rows = op_in(c, 0)->shape.dim[0], first = 0;
+    for (int64_t e = 0, last; e < ends->shape.dim[0]; e++, first = last) {
+        last = last_of(ends, e, first, rows);
+        matmul_problem p = product_of_dw(c, e, first, last);
+        size_t bytes = (size_t)(p.rows * p.columns * matmul_bytes(p.type));
+        if (first < last)
+            matmul_packed_run(&p, c->scratch);
+        else if (!p.accumulator)
+            memset(p.y, 0, bytes);
+        else if (p.accumulator != p.y)
+            memcpy(p.y, p.accumulator, bytes);
     }
 }
 
-static int64_t weight_at(const products *p, const ordered_block *at) {
-    return (at->group * op_in(p->call, 0)->shape.dim[1] + at->row) * p->columns + at->column;
-}
-
-static void begin_weights(const void *of, const ordered_block *at, float *to) {
-    const products *p = of;
-    const op_arg *before = op_in(p->call, 3);
-    for (int64_t j = 0; before->data && j < at->columns; j++)
-        to[j] = (float)reference_get(before, weight_at(p, at) + j);
-}
-
-static void store_weights(const void *of, const ordered_block *at, const float *sum) {
-    const products *p = of;
-    fast_floats_store(&p->call->out[0], weight_at(p, at), at->columns, sum);
-}
-
-static void expert_matmul_weights_ordered(const op_call *c) {
-    const op_arg *a = op_in(c, 0), *b = op_in(c, 1);
-    products p = { c, op_in(c, 2)->shape.dim[0], a->shape.dim[0], b->shape.dim[1], 0, false };
-    ordered_product_run(&(ordered_product){ .call = c,
-                                            .of = &p,
-                                            .n = { a->shape.dim[1], p.columns, p.rows },
-                                            .groups = p.experts,
-                                            .extent = weights_extent,
-                                            .a = column_of_a,
-                                            .b = part_of_b,
-                                            .begin = begin_weights,
-                                            .end = store_weights });
-}
-
-const op_kernel expert_matmul_cpu[] = { { "expert_matmul_cpu_ordered", fast_accepts_halves,
-                                          ordered_product_scratch, expert_matmul_ordered },
+const op_kernel expert_matmul_cpu[] = { { "expert_matmul_cpu_packed", fast_accepts_halves, packed_scratch,
+                                          packed_run },
                                         { "expert_matmul_reference", NULL, NULL, expert_matmul_reference },
                                         { 0 } };
-const op_kernel expert_matmul_weights_cpu[] = { { "expert_matmul_weights_cpu_ordered", fast_accepts_halves,
-                                                  ordered_product_scratch, expert_matmul_weights_ordered },
-                                                { "expert_matmul_weights_reference", NULL, NULL,
-                                                  expert_matmul_weights_reference },
-                                                { 0 } };
+const op_kernel expert_matmul_weights_cpu[] = {
+    { "expert_matmul_weights_cpu_packed", fast_accepts_halves, weights_packed_scratch, weights_packed_run },
+    { "expert_matmul_weights_reference", NULL, NULL, expert_matmul_weights_reference },
+    { 0 }
+};

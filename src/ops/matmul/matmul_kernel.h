@@ -34,12 +34,20 @@ enum {
  * bits are widened on their way into a panel: there is never more of them in f32 than a panel. So are the
  * codes of b, which i8 and u8 stand for (ops/matmul_coded); `data` is then where the matrix begins. */
 typedef struct {
+    int64_t line, lines, depth, depths;
+} matmul_part;
+
+/* A matrix that lies nowhere as a whole, such as the windows of an image: puts a part of it into panels. */
+typedef void matmul_gather(const void *of, const matmul_part *part, int64_t width, float *packed);
+
+typedef struct {
     const void *data;
-    int64_t stride;      /* between lines, or between depths if `across` */
-    bool across;         /* neighbouring lines are neighbours in memory, else neighbouring depths */
-    dtype type;          /* f32, f16, bf16, i8, u8 */
-    const float *scales; /* of codes */
-    bool by_rows;        /* i8: a scale for each row of the matrix as it lies; else for each column */
+    int64_t stride;        /* between lines, or between depths if `across` */
+    bool across;           /* neighbouring lines are neighbours in memory, else neighbouring depths */
+    dtype type;            /* f32, f16, bf16, i8, u8 */
+    const float *scales;   /* of codes */
+    bool by_rows;          /* i8: a scale for each row of the matrix as it lies; else for each column */
+    matmul_gather *gather; /* NULL: it lies as above; else `data` is what this is given */
 } matmul_operand;
 
 static inline bool matmul_is_coded(const matmul_operand *o) {
@@ -48,9 +56,6 @@ static inline bool matmul_is_coded(const matmul_operand *o) {
 
 /* Some lines and depths of a coded operand as numbers in `wide`, which has room for MATMUL_MAX_COLUMNS lines
  * of MATMUL_DEPTH. */
-typedef struct {
-    int64_t line, lines, depth, depths;
-} matmul_part;
 matmul_operand matmul_widen(const matmul_operand *o, const matmul_part *p, float *wide);
 
 /* Of one f32, f16 or bf16: codes have sizes of their own. */
@@ -67,6 +72,12 @@ static inline matmul_operand matmul_operand_at(const matmul_operand *o, int64_t 
  * the last one is filled up with whatever: what comes of it is thrown away. */
 typedef void matmul_pack(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width, float *packed);
 matmul_pack matmul_pack_portable, matmul_pack_avx512;
+
+/* The same for lines that lie apart: `depth` numbers from each address into one panel, which has `width`
+ * lines and may go on behind them. */
+typedef void matmul_pack_rows(const void *const *row, int64_t lines, int64_t depth, int64_t width, dtype type,
+                              float *panel);
+matmul_pack_rows matmul_pack_rows_portable, matmul_pack_rows_avx512;
 
 /* ---- micro-kernels ---- */
 
@@ -118,6 +129,7 @@ typedef struct {
     void (*stream)(const matmul_strip *s, const matmul_operand *b);
 
     matmul_pack *pack;
+    matmul_pack_rows *pack_rows;
 } matmul_kernel;
 
 /* Those of this architecture and the portable one; best first, ends with NULL. */
@@ -133,16 +145,28 @@ void matmul_kernel_choose(const matmul_kernel *kernel);
 
 typedef enum { MATMUL_NO_GELU, MATMUL_GELU_TANH, MATMUL_GELU_ERF } matmul_gelu_form;
 
+/* A product whose rows of y don't lie one after the other, and whose depth is a part of a longer one: what is
+ * missing of it is 0. It has neither residual nor accumulator. */
+typedef struct {
+    const void *of;
+    /* The place in y of a row, and how many rows (this one too) lie `stride` apart from there. */
+    int64_t (*place)(const void *of, int64_t row, int64_t *rows);
+    /* How many depths from this one on belong to its slice of the longer depth. */
+    int64_t (*depths)(const void *of, int64_t depth);
+} matmul_apart;
+
 typedef struct {
     int64_t rows, columns, depth;
-    matmul_operand a, b;     /* lines: rows of y, columns of y */
-    const void *bias;        /* (columns), or NULL */
-    const void *residual;    /* as y, may be y, or NULL */
-    const void *accumulator; /* as y, may be y, or NULL */
-    matmul_gelu_form gelu;   /* of every element at last: y = gelu(y) or, with x, y *= gelu'(x) */
-    const void *x;           /* as y, apart from it, or NULL */
-    void *y;                 /* (rows, columns) */
-    dtype type, bias_type;   /* f32, f16 or bf16; type: of y, residual, accumulator and x */
+    matmul_operand a, b;       /* lines: rows of y, columns of y */
+    const void *bias;          /* (columns), or NULL */
+    const void *residual;      /* as y, may be y, or NULL */
+    const void *accumulator;   /* as y, may be y, or NULL */
+    matmul_gelu_form gelu;     /* of every element at last: y = gelu(y) or, with x, y *= gelu'(x) */
+    const void *x;             /* as y, apart from it, or NULL */
+    void *y;                   /* (rows, columns) */
+    int64_t stride;            /* between rows of y and what is as y; 0: columns */
+    const matmul_apart *apart; /* or NULL */
+    dtype type, bias_type;     /* f32, f16 or bf16; type: of y, residual, accumulator and x */
 } matmul_problem;
 
 /* Of a call whose first two inputs are a and b, and whose first output is y; the rest is absent. */
@@ -151,6 +175,9 @@ matmul_problem matmul_problem_of(const op_call *c, const matmul_attributes *t);
 /* Bytes of scratch for at most so many threads, by the shape (data pointers are not looked at): at most 2 MiB
  * for each. The tiling depends on the number of threads, and the bits of the result do not. */
 uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual, int threads);
+
+/* The same, for any problem with no more rows and depth. */
+uint64_t matmul_packed_scratch_most(const matmul_problem *p, int threads);
 
 /* Bytes that are copied into panels and added up between slices: all of b for each tile of rows, all of a for
  * each tile of columns, y at every slice of the depth. As two threads cut it. */

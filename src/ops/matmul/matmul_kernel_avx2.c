@@ -148,6 +148,6 @@ TARGET static void stream(const matmul_strip *s, const matmul_operand *b) {
 static bool available(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
 const matmul_kernel matmul_kernel_avx2 = {
-    "avx2", ROWS, COLUMNS, available, block, stream, matmul_pack_portable
+    "avx2", ROWS, COLUMNS, available, block, stream, matmul_pack_portable, matmul_pack_rows_portable
 };
 #endif

@@ -135,6 +135,7 @@ static bool available(void) {
            __builtin_cpu_supports("avx512vl");
 }
 
-const matmul_kernel matmul_kernel_avx512 = { "avx512", ROWS,   COLUMNS,           available,
-                                             block,    stream, matmul_pack_avx512 };
+const matmul_kernel matmul_kernel_avx512 = {
+    "avx512", ROWS, COLUMNS, available, block, stream, matmul_pack_avx512, matmul_pack_rows_avx512
+};
 #endif

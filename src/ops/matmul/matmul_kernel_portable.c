@@ -49,5 +49,6 @@ static void stream(const matmul_strip *s, const matmul_operand *b) {
 
 static bool available(void) { return true; }
 
-const matmul_kernel matmul_kernel_portable = { "portable",          ROWS, COLUMNS, available, block, stream,
-                                               matmul_pack_portable };
+const matmul_kernel matmul_kernel_portable = {
+    "portable", ROWS, COLUMNS, available, block, stream, matmul_pack_portable, matmul_pack_rows_portable
+};

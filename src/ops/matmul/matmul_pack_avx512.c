@@ -54,15 +54,16 @@ TARGET static inline __attribute__((always_inline)) void pack_across(const matmu
 
 /* ---- lines along the depth ---- */
 
-/* One square into a panel, from the rows' places in `data`. What lies beyond a narrow one's lines is written
+/* One square into a panel, from place `from` of the rows. What lies beyond a narrow one's lines is written
  * over by the next row of the panel, so only the last square has to look. */
-TARGET static inline __attribute__((always_inline)) void
-pack_square(const void *data, const int64_t row[VECTOR], int64_t depths, int64_t lines, bool exact,
-            int64_t width, const dtype type, float *panel) {
+TARGET static inline __attribute__((always_inline)) void pack_square(const void *const row[VECTOR],
+                                                                     int64_t from, int64_t depths,
+                                                                     int64_t lines, bool exact, int64_t width,
+                                                                     const dtype type, float *panel) {
     __m512 x[VECTOR];
     __mmask16 inside = first_lanes(depths), wanted = first_lanes(lines);
 #pragma GCC unroll 16
-    for (int i = 0; i < VECTOR; i++) x[i] = fetch(data, row[i], exact ? inside : 0xffff, type);
+    for (int i = 0; i < VECTOR; i++) x[i] = fetch(row[i], from, exact ? inside : 0xffff, type);
     turn(x);
 #pragma GCC unroll 16
     for (int q = 0; q < VECTOR; q++) {
@@ -74,20 +75,25 @@ pack_square(const void *data, const int64_t row[VECTOR], int64_t depths, int64_t
 }
 
 /* The squares that lie side by side at one depth, so that the panel is written in order. */
+TARGET static inline __attribute__((always_inline)) void
+pack_squares(const void *const *row, int64_t depth, int64_t width, const dtype type, float *panel) {
+    for (int64_t p = 0; p < depth; p += VECTOR, panel += VECTOR * width)
+        for (int64_t line = 0; line < width; line += VECTOR)
+            if (p + VECTOR < depth && width >= NARROW)
+                pack_square(row + line, p, VECTOR, VECTOR, false, width, type, panel + line);
+            else
+                pack_square(row + line, p, depth - p < VECTOR ? depth - p : VECTOR, width - line, true, width,
+                            type, panel + line);
+}
+
+/* The last line stands for those that a panel has more than there are. */
 TARGET static inline __attribute__((always_inline)) void pack_along(const matmul_operand *o, int64_t lines,
                                                                     int64_t depth, int64_t width,
                                                                     const dtype type, float *panel) {
-    int64_t row[MATMUL_MAX_COLUMNS];
-    for (int64_t i = 0; i < MATMUL_MAX_COLUMNS; i++) row[i] = (i < lines ? i : lines - 1) * o->stride;
-    for (int64_t p = 0; p < depth; p += VECTOR, panel += VECTOR * width) {
-        for (int64_t line = 0; line < width; line += VECTOR)
-            if (p + VECTOR < depth && width >= NARROW)
-                pack_square(o->data, row + line, VECTOR, VECTOR, false, width, type, panel + line);
-            else
-                pack_square(o->data, row + line, depth - p < VECTOR ? depth - p : VECTOR, width - line, true,
-                            width, type, panel + line);
-        for (int64_t i = 0; i < MATMUL_MAX_COLUMNS; i++) row[i] += VECTOR;
-    }
+    const void *row[MATMUL_MAX_COLUMNS];
+    for (int64_t i = 0; i < MATMUL_MAX_COLUMNS; i++)
+        row[i] = matmul_operand_at(o, i < lines ? i : lines - 1, 0).data;
+    pack_squares(row, depth, width, type, panel);
 }
 
 /* ---- the types as constants ---- */
@@ -124,6 +130,17 @@ void matmul_pack_avx512(const matmul_operand *o, int64_t lines, int64_t depth, i
     case DTYPE_F16: pack_f16(o, lines, depth, width, packed); break;
     case DTYPE_BF16: pack_bf16(o, lines, depth, width, packed); break;
     default: pack_f32(o, lines, depth, width, packed);
+    }
+}
+
+TARGET void matmul_pack_rows_avx512(const void *const *row, int64_t lines, int64_t depth, int64_t width,
+                                    dtype type, float *panel) {
+    const void *at[MATMUL_MAX_COLUMNS];
+    for (int64_t i = 0; i < MATMUL_MAX_COLUMNS; i++) at[i] = row[i < lines ? i : lines - 1];
+    switch (type) {
+    case DTYPE_F16: pack_squares(at, depth, width, DTYPE_F16, panel); break;
+    case DTYPE_BF16: pack_squares(at, depth, width, DTYPE_BF16, panel); break;
+    default: pack_squares(at, depth, width, DTYPE_F32, panel);
     }
 }
 #endif

@@ -130,10 +130,10 @@ VECTOR_INLINE void turn_squares(const void *const *at, int64_t depth, const int6
 }
 
 /* The last line stands for those that a panel has more than there are. */
-VECTOR_INLINE void pack_panel(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width,
-                              const dtype type, float *panel) {
+VECTOR_INLINE void turn_rows(const void *const *row, int64_t lines, int64_t depth, int64_t width,
+                             const dtype type, float *panel) {
     const void *at[WIDEST];
-    for (int64_t i = 0; i < WIDEST; i++) at[i] = matmul_operand_at(o, i < lines ? i : lines - 1, 0).data;
+    for (int64_t i = 0; i < WIDEST; i++) at[i] = row[i < lines ? i : lines - 1];
     int64_t p = depth / SQUARE * SQUARE;
     switch (width) {
     case 32: turn_squares(at, depth, 32, type, panel); break;
@@ -144,8 +144,14 @@ VECTOR_INLINE void pack_panel(const matmul_operand *o, int64_t lines, int64_t de
     default: p = 0;
     }
     for (; p < depth; p++)
-        for (int64_t i = 0; i < width; i++)
-            fetch(o->data, (i < lines ? i : lines - 1) * o->stride + p, 1, type, panel + p * width + i);
+        for (int64_t i = 0; i < width; i++) fetch(at[i], p, 1, type, panel + p * width + i);
+}
+
+VECTOR_INLINE void pack_panel(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width,
+                              const dtype type, float *panel) {
+    const void *row[WIDEST];
+    for (int64_t i = 0; i < lines; i++) row[i] = matmul_operand_at(o, i, 0).data;
+    turn_rows(row, lines, depth, width, type, panel);
 }
 
 VECTOR_INLINE void pack_along(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width,
@@ -176,5 +182,23 @@ void matmul_pack_portable(const matmul_operand *o, int64_t lines, int64_t depth,
     case DTYPE_F16: pack_f16(o, lines, depth, width, packed); break;
     case DTYPE_BF16: pack_bf16(o, lines, depth, width, packed); break;
     default: pack_f32(o, lines, depth, width, packed);
+    }
+}
+
+#define PACK_ROWS(name, type)                                                                                \
+    VECTOR_CLONES static void name(const void *const *row, int64_t lines, int64_t depth, int64_t width,      \
+                                   float *panel) {                                                           \
+        turn_rows(row, lines, depth, width, type, panel);                                                    \
+    }
+PACK_ROWS(rows_f32, DTYPE_F32)
+PACK_ROWS(rows_f16, DTYPE_F16)
+PACK_ROWS(rows_bf16, DTYPE_BF16)
+
+void matmul_pack_rows_portable(const void *const *row, int64_t lines, int64_t depth, int64_t width,
+                               dtype type, float *panel) {
+    switch (type) {
+    case DTYPE_F16: rows_f16(row, lines, depth, width, panel); break;
+    case DTYPE_BF16: rows_bf16(row, lines, depth, width, panel); break;
+    default: rows_f32(row, lines, depth, width, panel);
     }
 }

@@ -27,13 +27,22 @@ typedef struct {
 } tiling;
 
 static bool streams(const matmul_problem *p) {
-    return p->rows <= MATMUL_STREAM_ROWS && !dtype_is_half(p->b.type) && !matmul_is_coded(&p->b);
+    return p->rows <= MATMUL_STREAM_ROWS && !dtype_is_half(p->b.type) && !matmul_is_coded(&p->b) &&
+           !p->a.gather && !p->b.gather && !p->apart;
 }
 
 /* Are partial sums kept in scratch between slices of the depth? They can't be in y where y may be the
  * residual, which is still to be read, or where its type is too narrow for an f32. */
 static bool keeps_partials(const matmul_problem *p, bool residual) {
-    return residual || dtype_is_half(p->type);
+    return residual || dtype_is_half(p->type) || p->apart;
+}
+
+static int64_t stride_of(const matmul_problem *p) { return p->stride ? p->stride : p->columns; }
+
+/* Of the slice that begins at this depth; 0 at the end. */
+static int64_t slice_depths(const matmul_problem *p, int64_t depth) {
+    if (depth < p->depth && p->apart) return p->apart->depths(p->apart->of, depth);
+    return least(p->depth - depth, MATMUL_DEPTH);
 }
 
 /* Tiles of about equal size; their columns are whole panels. */
@@ -89,7 +98,8 @@ static layout layout_of(const matmul_problem *p, const tiling *c, bool partials)
     layout l = { .b = align_floats((streams(p) ? rows : rows + MATMUL_MAX_ROWS) * depth) };
     l.sum = l.b + (streams(p) ? 0 : MATMUL_MAX_COLUMNS * depth);
     l.partial = l.sum + align_floats(streams(p) ? rows * columns : MATMUL_MAX_ROWS * MATMUL_MAX_COLUMNS);
-    l.wide = l.partial + (partials && p->depth > MATMUL_DEPTH ? align_floats(rows * columns) : 0);
+    l.wide =
+        l.partial + (partials && (p->depth > MATMUL_DEPTH || p->apart) ? align_floats(rows * columns) : 0);
     l.total = l.wide + (matmul_is_coded(&p->b) ? MATMUL_MAX_COLUMNS * MATMUL_DEPTH : 0);
     return l;
 }
@@ -105,6 +115,19 @@ uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual, int threa
         if (bytes > most_bytes) most_bytes = bytes;
     }
     return most_bytes;
+}
+
+uint64_t matmul_packed_scratch_most(const matmul_problem *p, int threads) {
+    bool partials = keeps_partials(p, false);
+    int64_t rows[] = { least(p->rows, MATMUL_STREAM_ROWS), least(p->rows, MAX_TILE_ROWS) }, total = 0;
+    for (int i = 0; i < 2; i++) {
+        matmul_problem some = *p;
+        some.rows = rows[i];
+        tiling c = { .rows = rows[i],
+                     .columns = partials && !streams(&some) ? MAX_PARTIAL_COLUMNS : MAX_TILE_COLUMNS };
+        total = most(total, layout_of(&some, &c, partials).total);
+    }
+    return (uint64_t)total * sizeof(float) * (uint64_t)threads;
 }
 
 /* ---- what becomes of a block of sums ---- */
@@ -309,6 +332,7 @@ enum { PAIR = 128 }; /* bytes in two cache lines */
 
 static ahead ahead_begin(const matmul_operand *o, int64_t line, int64_t depth, int64_t lines,
                          int64_t depths) {
+    if (o->gather) return (ahead){ 0 };
     matmul_operand at = matmul_operand_at(o, line, depth);
     return (ahead){ .data = (const char *)at.data,
                     .stride = o->stride * matmul_bytes(o->type),
@@ -352,7 +376,7 @@ static slice first_slice(const job *j, int64_t index) {
     if (index >= j->tiling.row_tiles * j->tiling.column_tiles) return (slice){ 0 };
     slice s = { .row = index % j->tiling.row_tiles * j->tiling.rows,
                 .column = index / j->tiling.row_tiles * j->tiling.columns,
-                .depths = least(p->depth, MATMUL_DEPTH) };
+                .depths = slice_depths(p, 0) };
     s.rows = least(p->rows - s.row, j->tiling.rows);
     s.columns = least(p->columns - s.column, j->tiling.columns);
     return s;
@@ -362,7 +386,7 @@ static slice first_slice(const job *j, int64_t index) {
 static slice slice_after(const job *j, const slice *s, int64_t index) {
     slice next = *s;
     next.depth += s->depths;
-    next.depths = least(j->p->depth - next.depth, MATMUL_DEPTH);
+    next.depths = slice_depths(j->p, next.depth);
     return next.depths > 0 ? next : first_slice(j, index + threads_count());
 }
 
@@ -372,7 +396,7 @@ static epilogue epilogue_of(const job *j, const slice *s, float *partial) {
     const matmul_problem *p = j->p;
     bool first = s->depth == 0, last = s->depth + s->depths == p->depth,
          partials = keeps_partials(p, p->residual != NULL);
-    int64_t n = p->columns, place = s->row * n + s->column;
+    int64_t n = stride_of(p), place = s->row * n + s->column;
     void *y = (char *)p->y + place * matmul_bytes(p->type), *between = partials ? partial : y;
     int64_t between_stride = partials ? s->columns : n;
     epilogue e = { .out = last ? y : between,
@@ -420,21 +444,40 @@ static ahead a_after(const tile *t) {
     return ahead_begin(&t->job->p->a, s->row, s->depth, s->rows, s->depths);
 }
 
-/* The first `columns` columns of b from `column` of the tile on, as what a panel is packed from. */
-static matmul_operand b_at(const tile *t, int64_t column, int64_t columns) {
-    const slice *s = &t->here;
-    const matmul_operand *b = &t->job->p->b;
-    if (!matmul_is_coded(b)) return matmul_operand_at(b, s->column + column, s->depth);
-    return matmul_widen(b, &(matmul_part){ s->column + column, columns, s->depth, s->depths }, t->wide);
+/* Part of an operand into panels. */
+static void pack_part(const tile *t, const matmul_operand *o, const matmul_part *part, int64_t width,
+                      float *to) {
+    if (o->gather) {
+        o->gather(o->data, part, width, to);
+        return;
+    }
+    matmul_operand at =
+        matmul_is_coded(o) ? matmul_widen(o, part, t->wide) : matmul_operand_at(o, part->line, part->depth);
+    t->job->kernel->pack(&at, part->lines, part->depths, width, to);
+}
+
+/* A block whose rows have places of their own, from row `row` of y. */
+static void store_apart(const tile *t, const epilogue *block, int64_t row, int64_t column) {
+    const matmul_problem *p = t->job->p;
+    epilogue e = *block;
+    for (int64_t left = block->rows; left > 0; left -= e.rows) {
+        int64_t together = 0, place = p->apart->place(p->apart->of, row, &together);
+        e.rows = least(left, together);
+        e.out = (char *)p->y + (place + column) * matmul_bytes(p->type);
+        run_epilogue(&e);
+        e.sum += e.rows * e.sum_stride, row += e.rows;
+        if (e.before) e.before = element(e.before, e.rows * e.before_stride, e.before_type);
+    }
 }
 
 /* One panel of b against all rows of the tile. */
 static void run_panel(const tile *t, int64_t column, ahead *next_a) {
+    const matmul_problem *p = t->job->p;
     const matmul_kernel *k = t->job->kernel;
     const slice *s = &t->here;
     int64_t columns = least(s->columns - column, k->columns);
-    matmul_operand b = b_at(t, column, columns);
-    k->pack(&b, columns, s->depths, k->columns, t->b);
+    bool apart = p->apart && s->depth + s->depths == p->depth;
+    pack_part(t, &p->b, &(matmul_part){ s->column + column, columns, s->depth, s->depths }, k->columns, t->b);
     ahead next_b = b_after(t, column);
     for (int64_t row = 0; row < s->rows; row += k->rows) {
         int64_t rows = least(s->rows - row, k->rows);
@@ -443,7 +486,10 @@ static void run_panel(const tile *t, int64_t column, ahead *next_a) {
                                              ahead_next(next_a, t->sum),
                                              ahead_next(&next_b, t->sum) };
         k->block(s->depths, rows, t->a + row * s->depths, t->b, t->sum, ask);
-        run_epilogue(&e);
+        if (apart)
+            store_apart(t, &e, s->row + row, s->column + column);
+        else
+            run_epilogue(&e);
     }
 }
 
@@ -461,8 +507,7 @@ static void run_stream(const tile *t) {
 static void run_slice(const tile *t) {
     const matmul_kernel *k = t->job->kernel;
     const slice *s = &t->here;
-    matmul_operand a = matmul_operand_at(&t->job->p->a, s->row, s->depth);
-    k->pack(&a, s->rows, s->depths, k->rows, t->a);
+    pack_part(t, &t->job->p->a, &(matmul_part){ s->row, s->rows, s->depth, s->depths }, k->rows, t->a);
     ahead next = a_after(t);
     for (int64_t column = 0; column < s->columns; column += k->columns) run_panel(t, column, &next);
 }
