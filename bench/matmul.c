@@ -1,6 +1,6 @@
 /* One matrix product at a time, by snug or by a library: bench-matmul snug | bf16 | f16 | int8 | int8-mixed |
- * openblas FILE | onednn FILE | peak. bf16 and f16 are snug with operands and result of 16 bits; snug, bf16
- * and f16 take the name of a kernel, as in avx2, instead of the best that the processor has. int8 and
+ * openblas FILE | onednn FILE | peak. bf16 and f16 are snug with operands and result of 16 bits; All
+ * of these take a set of instructions, as in avx2, as --instructions of 'snug train' does. int8 and
  * int8-mixed are its product on codes of 8 bits, quantizing included: a's, and b's in sums over rows (ta) as
  * training has them, rounded stochastically; other b are stored codes, or in int8-mixed floats too.
  *
@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/instructions.h"
 #include "base/threads.h"
 #include "bench.h"
 #include "ops/matmul/matmul.h"
@@ -233,13 +234,8 @@ static void answer(const char *line) {
     printf("%.9f %llu\n", seconds, (unsigned long long)scratch);
 }
 
-static void choose_kernel(const char *name) {
-    for (const matmul_kernel *const *k = matmul_kernels; *k; k++)
-        if (strcmp((*k)->name, name) == 0 && (*k)->available()) {
-            matmul_kernel_choose(*k);
-            return;
-        }
-    fprintf(stderr, "there is no kernel '%s' for this processor\n", name), exit(1);
+static void choose_instructions(const char *name) {
+    if (instructions_pin(name) != STATUS_OK) fprintf(stderr, "%s\n", status_message()), exit(1);
 }
 
 int main(int count, char **arguments) {
@@ -249,14 +245,15 @@ int main(int count, char **arguments) {
     bool int8 = strcmp(kind, "int8") == 0 || strcmp(kind, "int8-mixed") == 0;
     codes_stored = strcmp(kind, "int8") == 0;
     if (!library && !peak && !bf16 && !f16 && !int8 && strcmp(kind, "snug") != 0) {
-        fputs("usage: bench-matmul snug [KERNEL] | bf16 [KERNEL] | f16 [KERNEL] | int8 | int8-mixed | peak\n"
-              "       bench-matmul openblas FILE | onednn FILE\n",
-              stderr);
+        fputs(
+            "usage: bench-matmul snug [SET] | bf16 [SET] | f16 [SET] | int8 [SET] | int8-mixed [SET] | peak\n"
+            "       bench-matmul openblas FILE | onednn FILE\n",
+            stderr);
         return 2;
     }
     if (peak && !can_peak()) return fputs("no way to measure the peak of this processor\n", stderr), 1;
     if (library) open_library(kind, arguments[2]);
-    if (count == 3 && !library) choose_kernel(arguments[2]);
+    if (count == 3 && !library) choose_instructions(arguments[2]);
     once = library ? by_library : peak ? by_peak : int8 ? by_int8 : by_snug;
     if (!peak) {
         a = bench_memory(LARGEST * sizeof *a), b = bench_memory(LARGEST * sizeof *b);

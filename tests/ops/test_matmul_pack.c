@@ -87,8 +87,8 @@ static void numbers_stay_what_they_are(void **state) {
     for (const matmul_kernel *const *k = matmul_kernels; *k; k++)
         for (size_t t = 0; t < 3 && (*k)->available(); t++)
             for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
-                check_all((*k)->pack, types[t], false, widths[w]);
-                check_all((*k)->pack, types[t], true, widths[w]);
+                check_all((*k)->pack_a, types[t], false, widths[w]);
+                check_all((*k)->pack_a, types[t], true, widths[w]);
             }
 }
 
@@ -97,8 +97,8 @@ static void all_halves_are_widened(void **state) {
     (void)state;
     for (const matmul_kernel *const *k = matmul_kernels; *k; k++) {
         if (!(*k)->available()) continue;
-        check((*k)->pack, &(operand_form){ DTYPE_F16, false, 16, HALVES / 16, 16, 0 });
-        check((*k)->pack, &(operand_form){ DTYPE_BF16, false, 16, HALVES / 16, 16, 0 });
+        check((*k)->pack_a, &(operand_form){ DTYPE_F16, false, 16, HALVES / 16, 16, 0 });
+        check((*k)->pack_a, &(operand_form){ DTYPE_BF16, false, 16, HALVES / 16, 16, 0 });
     }
 }
 

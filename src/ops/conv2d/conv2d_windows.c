@@ -81,7 +81,7 @@ static void pack_lines(const conv2d_windows *w, const matmul_part *part, int64_t
             copy_apart(w, &corners[i], &r, (char *)room[i]);
             row[i] = room[i];
         }
-        w->kernel->pack_rows(row, part->lines, r.count, width, w->type, panel + d * width);
+        w->kernel->pack_apart(row, part->lines, r.count, width, w->type, panel + d * width);
     }
 }
 

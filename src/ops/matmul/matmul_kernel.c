@@ -1,4 +1,4 @@
-/* Which micro-kernel this processor gets: looked up once. */
+/* Which micro-kernel this processor gets. */
 #include "ops/matmul/matmul_kernel.h"
 
 #include <stdatomic.h>
@@ -11,17 +11,32 @@ const matmul_kernel *const matmul_kernels[] = {
     &matmul_kernel_portable, NULL
 };
 
-static _Atomic(const matmul_kernel *) chosen;
+const matmul_kernel *const matmul_kernels_pairs[] = {
+#if defined(__x86_64__)
+    &matmul_kernel_amx, &matmul_kernel_avx512_bf16,
+#endif
+    NULL
+};
 
-const matmul_kernel *matmul_kernel_chosen(void) {
-    const matmul_kernel *kernel = atomic_load_explicit(&chosen, memory_order_relaxed);
-    if (kernel) return kernel;
-    const matmul_kernel *const *candidate = matmul_kernels;
-    while (!(*candidate)->available()) candidate++;
-    matmul_kernel_choose(*candidate);
+static _Atomic(const matmul_kernel *) chosen, chosen_pairs;
+
+static const matmul_kernel *best_of(const matmul_kernel *const *candidate) {
+    while (*candidate && !(*candidate)->available()) candidate++;
     return *candidate;
 }
 
+const matmul_kernel *matmul_kernel_chosen(void) {
+    const matmul_kernel *kernel = atomic_load_explicit(&chosen, memory_order_relaxed);
+    return kernel ? kernel : best_of(matmul_kernels);
+}
+
+const matmul_kernel *matmul_kernel_chosen_pairs(void) {
+    const matmul_kernel *kernel = atomic_load_explicit(&chosen_pairs, memory_order_relaxed);
+    return kernel ? kernel : best_of(matmul_kernels_pairs);
+}
+
 void matmul_kernel_choose(const matmul_kernel *kernel) {
-    atomic_store_explicit(&chosen, kernel, memory_order_relaxed);
+    if (!kernel || kernel->type == DTYPE_F32) atomic_store_explicit(&chosen, kernel, memory_order_relaxed);
+    if (!kernel || kernel->type == DTYPE_BF16)
+        atomic_store_explicit(&chosen_pairs, kernel, memory_order_relaxed);
 }

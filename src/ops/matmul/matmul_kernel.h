@@ -23,8 +23,10 @@
 
 enum {
     MATMUL_DEPTH = THREADS_ROW_TILE,
-    MATMUL_MAX_ROWS = 16, /* no micro-kernel has larger blocks */
+    MATMUL_MAX_ROWS = 16, /* no micro-kernel on f32 has larger blocks */
     MATMUL_MAX_COLUMNS = 32,
+    MATMUL_PAIRS_ROWS = 32, /* nor one on pairs, whose panels are filled up to a multiple of */
+    MATMUL_PAIRS_FILL = 32, /* so many depths at most */
     MATMUL_STREAM_ROWS = 4, /* up to so many rows, b is read where it lies */
 };
 
@@ -70,14 +72,21 @@ static inline matmul_operand matmul_operand_at(const matmul_operand *o, int64_t 
 
 /* The first `lines` lines as panels of `width` lines each, at most MATMUL_MAX_COLUMNS, [panel][depth][width];
  * the last one is filled up with whatever: what comes of it is thrown away. */
-typedef void matmul_pack(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width, float *packed);
+typedef void matmul_pack(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width, void *packed);
 matmul_pack matmul_pack_portable, matmul_pack_avx512;
 
 /* The same for lines that lie apart: `depth` numbers from each address into one panel, which has `width`
  * lines and may go on behind them. */
-typedef void matmul_pack_rows(const void *const *row, int64_t lines, int64_t depth, int64_t width, dtype type,
-                              float *panel);
-matmul_pack_rows matmul_pack_rows_portable, matmul_pack_rows_avx512;
+typedef void matmul_pack_apart(const void *const *row, int64_t lines, int64_t depth, int64_t width,
+                               dtype type, float *panel);
+matmul_pack_apart matmul_pack_apart_portable, matmul_pack_apart_avx512;
+
+/* Of bf16, which stays what it is: two neighbouring depths are a word, panels are [panel][pair][width], an
+ * odd depth has a zero beside it. _filled: pairs of zeros follow up to a multiple of MATMUL_PAIRS_FILL
+ * depths. _rows: for so many depths at a time [line][pair], width being MATMUL_PAIRS_ROWS: what a register of
+ * tiles takes. */
+matmul_pack matmul_pack_pairs, matmul_pack_pairs_filled, matmul_pack_rows;
+matmul_pack matmul_pack_pairs_avx512, matmul_pack_pairs_filled_avx512, matmul_pack_rows_avx512;
 
 /* ---- micro-kernels ---- */
 
@@ -116,29 +125,44 @@ typedef struct {
 
 typedef struct {
     const char *name;
+    dtype type;              /* of the numbers in panels: f32, or bf16 in pairs */
+    int64_t fill;            /* depths in panels are a multiple of so many */
     int64_t rows, columns;   /* of its block; panels of a are so many rows wide, those of b columns */
     bool (*available)(void); /* on this processor */
 
     /* sum[i][j] = sum over the depth of a[p][i] * b[p][j], for 0 <= i < `rows`, which is at most the block's;
      * sum has rows of `columns` floats and begins, as b does, at an address aligned to 64. `ask` is used up.
      */
-    void (*block)(int64_t depth, int64_t rows, const float *a, const float *b, float *sum,
+    void (*block)(int64_t depth, int64_t rows, const void *a, const void *b, float *sum,
                   matmul_prefetch ask[MATMUL_ASKS]);
 
-    /* The same for few rows with b, of f32, as it lies: each element is read once, in long runs. */
+    /* The same for few rows with b, of f32, as it lies: each element is read once, in long runs. NULL: there
+     * is no such way. */
     void (*stream)(const matmul_strip *s, const matmul_operand *b);
 
-    matmul_pack *pack;
-    matmul_pack_rows *pack_rows;
+    matmul_pack *pack_a, *pack_b;
+    matmul_pack_apart *pack_apart; /* NULL: there is no such way */
+    void (*begin)(void),
+        (*end)(void); /* around the blocks that a thread makes in a row; NULL: nothing to do */
 } matmul_kernel;
 
 /* Those of this architecture and the portable one; best first, ends with NULL. */
 extern const matmul_kernel *const matmul_kernels[];
 extern const matmul_kernel matmul_kernel_avx512, matmul_kernel_avx2, matmul_kernel_portable;
 
-/* The best one that this processor has. */
+/* Of bf16 by bf16, multiplied as it is, in the order of an instruction that adds products in pairs
+ * (ops/native.h): the bits are those of the instruction. Best first, ends with NULL; there may be none. */
+extern const matmul_kernel *const matmul_kernels_pairs[];
+extern const matmul_kernel matmul_kernel_amx, matmul_kernel_avx512_bf16;
+/* In plain C with the same bits, for tests. */
+extern const matmul_kernel matmul_kernel_amx_twin, matmul_kernel_avx512_bf16_twin;
+
+static inline bool matmul_in_pairs(dtype a, dtype b) { return a == DTYPE_BF16 && b == DTYPE_BF16; }
+
+/* The best one on f32 that this processor has and may use; on pairs: NULL where there is none. */
 const matmul_kernel *matmul_kernel_chosen(void);
-/* For tests: use this one from now on; NULL: the best again. */
+const matmul_kernel *matmul_kernel_chosen_pairs(void);
+/* For tests: use this one from now on for the numbers that it is for; NULL: the best ones again. */
 void matmul_kernel_choose(const matmul_kernel *kernel);
 
 /* ---- the product ---- */

@@ -1,4 +1,5 @@
 /* Blocks of 6 x 16 sums: 12 of the 16 registers, two of them per row, one broadcast of a for two products. */
+#include "base/instructions.h"
 #include "ops/matmul/matmul_kernel.h"
 
 #if defined(__x86_64__)
@@ -30,7 +31,7 @@ multiply(int64_t depth, const int rows, const float *a, const float *b, float *s
     }
 }
 
-TARGET static void block(int64_t depth, int64_t rows, const float *a, const float *b, float *sum,
+TARGET static void block(int64_t depth, int64_t rows, const void *a, const void *b, float *sum,
                          matmul_prefetch *ask) {
     switch (rows) {
     case 1: multiply(depth, 1, a, b, sum, ask); break;
@@ -145,9 +146,17 @@ TARGET static void stream(const matmul_strip *s, const matmul_operand *b) {
     for (; p < s->depth; p++) add_depths(s, b, p, 1);
 }
 
-static bool available(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+static bool available(void) { return instructions_usable(INSTRUCTIONS_AVX2); }
 
-const matmul_kernel matmul_kernel_avx2 = {
-    "avx2", ROWS, COLUMNS, available, block, stream, matmul_pack_portable, matmul_pack_rows_portable
-};
+const matmul_kernel matmul_kernel_avx2 = { .name = "avx2",
+                                           .type = DTYPE_F32,
+                                           .fill = 1,
+                                           .rows = ROWS,
+                                           .columns = COLUMNS,
+                                           .available = available,
+                                           .block = block,
+                                           .stream = stream,
+                                           .pack_a = matmul_pack_portable,
+                                           .pack_b = matmul_pack_portable,
+                                           .pack_apart = matmul_pack_apart_portable };
 #endif

@@ -1,5 +1,6 @@
 /* Blocks of 14 x 32 sums: 28 of the 32 registers, two of them per row, one broadcast of a for two products.
  */
+#include "base/instructions.h"
 #include "ops/matmul/matmul_kernel.h"
 
 #if defined(__x86_64__)
@@ -30,7 +31,7 @@ multiply(int64_t depth, const int rows, const float *a, const float *b, float *s
     }
 }
 
-TARGET static void block(int64_t depth, int64_t rows, const float *a, const float *b, float *sum,
+TARGET static void block(int64_t depth, int64_t rows, const void *a, const void *b, float *sum,
                          matmul_prefetch *ask) {
     switch (rows) {
     case 1: multiply(depth, 1, a, b, sum, ask); break;
@@ -130,12 +131,17 @@ TARGET static void stream(const matmul_strip *s, const matmul_operand *b) {
     for (; p < s->depth; p++) add_depths(s, b, p, 1);
 }
 
-static bool available(void) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl");
-}
+static bool available(void) { return instructions_usable(INSTRUCTIONS_AVX512); }
 
-const matmul_kernel matmul_kernel_avx512 = {
-    "avx512", ROWS, COLUMNS, available, block, stream, matmul_pack_avx512, matmul_pack_rows_avx512
-};
+const matmul_kernel matmul_kernel_avx512 = { .name = "avx512",
+                                             .type = DTYPE_F32,
+                                             .fill = 1,
+                                             .rows = ROWS,
+                                             .columns = COLUMNS,
+                                             .available = available,
+                                             .block = block,
+                                             .stream = stream,
+                                             .pack_a = matmul_pack_avx512,
+                                             .pack_b = matmul_pack_avx512,
+                                             .pack_apart = matmul_pack_apart_avx512 };
 #endif

@@ -25,13 +25,14 @@ static inline float fused(float a, float b, float c) {
 }
 #endif
 
-static void block(int64_t depth, int64_t rows, const float *a, const float *b, float *sum,
+static void block(int64_t depth, int64_t rows, const void *a, const void *b, float *sum,
                   matmul_prefetch *ask) {
+    const float *of_a = a, *of_b = b;
     (void)ask;
     float x[ROWS][COLUMNS] = { 0 };
-    for (int64_t p = 0; p < depth; p++, a += ROWS, b += COLUMNS)
+    for (int64_t p = 0; p < depth; p++, of_a += ROWS, of_b += COLUMNS)
         for (int i = 0; i < ROWS; i++)
-            for (int j = 0; j < COLUMNS; j++) x[i][j] = fused(a[i], b[j], x[i][j]);
+            for (int j = 0; j < COLUMNS; j++) x[i][j] = fused(of_a[i], of_b[j], x[i][j]);
     memcpy(sum, x, sizeof x[0] * (size_t)rows);
 }
 
@@ -49,6 +50,14 @@ static void stream(const matmul_strip *s, const matmul_operand *b) {
 
 static bool available(void) { return true; }
 
-const matmul_kernel matmul_kernel_portable = {
-    "portable", ROWS, COLUMNS, available, block, stream, matmul_pack_portable, matmul_pack_rows_portable
-};
+const matmul_kernel matmul_kernel_portable = { .name = "portable",
+                                               .type = DTYPE_F32,
+                                               .fill = 1,
+                                               .rows = ROWS,
+                                               .columns = COLUMNS,
+                                               .available = available,
+                                               .block = block,
+                                               .stream = stream,
+                                               .pack_a = matmul_pack_portable,
+                                               .pack_b = matmul_pack_portable,
+                                               .pack_apart = matmul_pack_apart_portable };

@@ -125,7 +125,7 @@ TARGET static void pack_bf16(const matmul_operand *o, int64_t lines, int64_t dep
     pack(o, lines, depth, width, DTYPE_BF16, packed);
 }
 
-void matmul_pack_avx512(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width, float *packed) {
+void matmul_pack_avx512(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width, void *packed) {
     switch (o->type) {
     case DTYPE_F16: pack_f16(o, lines, depth, width, packed); break;
     case DTYPE_BF16: pack_bf16(o, lines, depth, width, packed); break;
@@ -133,8 +133,8 @@ void matmul_pack_avx512(const matmul_operand *o, int64_t lines, int64_t depth, i
     }
 }
 
-TARGET void matmul_pack_rows_avx512(const void *const *row, int64_t lines, int64_t depth, int64_t width,
-                                    dtype type, float *panel) {
+TARGET void matmul_pack_apart_avx512(const void *const *row, int64_t lines, int64_t depth, int64_t width,
+                                     dtype type, float *panel) {
     const void *at[MATMUL_MAX_COLUMNS];
     for (int64_t i = 0; i < MATMUL_MAX_COLUMNS; i++) at[i] = row[i < lines ? i : lines - 1];
     switch (type) {

@@ -177,7 +177,7 @@ PACK(pack_f16, DTYPE_F16)
 PACK(pack_bf16, DTYPE_BF16)
 
 void matmul_pack_portable(const matmul_operand *o, int64_t lines, int64_t depth, int64_t width,
-                          float *packed) {
+                          void *packed) {
     switch (o->type) {
     case DTYPE_F16: pack_f16(o, lines, depth, width, packed); break;
     case DTYPE_BF16: pack_bf16(o, lines, depth, width, packed); break;
@@ -194,8 +194,8 @@ PACK_ROWS(rows_f32, DTYPE_F32)
 PACK_ROWS(rows_f16, DTYPE_F16)
 PACK_ROWS(rows_bf16, DTYPE_BF16)
 
-void matmul_pack_rows_portable(const void *const *row, int64_t lines, int64_t depth, int64_t width,
-                               dtype type, float *panel) {
+void matmul_pack_apart_portable(const void *const *row, int64_t lines, int64_t depth, int64_t width,
+                                dtype type, float *panel) {
     switch (type) {
     case DTYPE_F16: rows_f16(row, lines, depth, width, panel); break;
     case DTYPE_BF16: rows_bf16(row, lines, depth, width, panel); break;

@@ -92,12 +92,22 @@ typedef struct {
 
 static int64_t align_floats(int64_t n) { return (n + 15) & ~(int64_t)15; }
 
+/* What is gathered comes into panels of f32. */
+static bool in_pairs(const matmul_problem *p) {
+    return matmul_in_pairs(p->a.type, p->b.type) && !p->a.gather && !p->b.gather;
+}
+
+/* Panels of pairs are filled up further and take half as much: what widened ones need is enough. So a plan
+ * does not depend on the micro-kernel. */
 static layout layout_of(const matmul_problem *p, const tiling *c, bool partials) {
-    int64_t depth = least(p->depth, MATMUL_DEPTH);
+    bool pairs = in_pairs(p);
+    int64_t fill = pairs ? MATMUL_PAIRS_FILL : 1,
+            depth = divide_up(least(p->depth, MATMUL_DEPTH), fill) * fill;
+    int64_t block_rows = pairs ? MATMUL_PAIRS_ROWS : MATMUL_MAX_ROWS;
     int64_t rows = least(p->rows, c->rows), columns = least(p->columns, c->columns);
     layout l = { .b = align_floats((streams(p) ? rows : rows + MATMUL_MAX_ROWS) * depth) };
     l.sum = l.b + (streams(p) ? 0 : MATMUL_MAX_COLUMNS * depth);
-    l.partial = l.sum + align_floats(streams(p) ? rows * columns : MATMUL_MAX_ROWS * MATMUL_MAX_COLUMNS);
+    l.partial = l.sum + align_floats(streams(p) ? rows * columns : block_rows * MATMUL_MAX_COLUMNS);
     l.wide =
         l.partial + (partials && (p->depth > MATMUL_DEPTH || p->apart) ? align_floats(rows * columns) : 0);
     l.total = l.wide + (matmul_is_coded(&p->b) ? MATMUL_MAX_COLUMNS * MATMUL_DEPTH : 0);
@@ -353,6 +363,7 @@ static matmul_prefetch ahead_next(ahead *a, const void *at_hand) {
 typedef struct {
     const matmul_problem *p;
     const matmul_kernel *kernel;
+    int64_t per_word; /* numbers in four bytes of a panel */
     tiling tiling;
     layout layout;
     float *scratch;
@@ -447,13 +458,15 @@ static ahead a_after(const tile *t) {
 /* Part of an operand into panels. */
 static void pack_part(const tile *t, const matmul_operand *o, const matmul_part *part, int64_t width,
                       float *to) {
+    const matmul_kernel *k = t->job->kernel;
+    bool first = o == &t->job->p->a;
     if (o->gather) {
         o->gather(o->data, part, width, to);
         return;
     }
     matmul_operand at =
         matmul_is_coded(o) ? matmul_widen(o, part, t->wide) : matmul_operand_at(o, part->line, part->depth);
-    t->job->kernel->pack(&at, part->lines, part->depths, width, to);
+    (first ? k->pack_a : k->pack_b)(&at, part->lines, part->depths, width, to);
 }
 
 /* A block whose rows have places of their own, from row `row` of y. */
@@ -475,6 +488,7 @@ static void run_panel(const tile *t, int64_t column, ahead *next_a) {
     const matmul_problem *p = t->job->p;
     const matmul_kernel *k = t->job->kernel;
     const slice *s = &t->here;
+    int64_t depths = divide_up(s->depths, k->fill) * k->fill, words = depths / t->job->per_word;
     int64_t columns = least(s->columns - column, k->columns);
     bool apart = p->apart && s->depth + s->depths == p->depth;
     pack_part(t, &p->b, &(matmul_part){ s->column + column, columns, s->depth, s->depths }, k->columns, t->b);
@@ -485,7 +499,7 @@ static void run_panel(const tile *t, int64_t column, ahead *next_a) {
         matmul_prefetch ask[MATMUL_ASKS] = { { (const char *)e.out, e.out_stride * matmul_bytes(e.type) },
                                              ahead_next(next_a, t->sum),
                                              ahead_next(&next_b, t->sum) };
-        k->block(s->depths, rows, t->a + row * s->depths, t->b, t->sum, ask);
+        k->block(depths, rows, t->a + row * words, t->b, t->sum, ask);
         if (apart)
             store_apart(t, &e, s->row + row, s->column + column);
         else
@@ -498,7 +512,7 @@ static void run_stream(const tile *t) {
     const slice *s = &t->here;
     matmul_operand a = matmul_operand_at(&t->job->p->a, s->row, s->depth);
     matmul_operand b = matmul_operand_at(&t->job->p->b, s->column, s->depth);
-    k->pack(&a, s->rows, s->depths, s->rows, t->a);
+    k->pack_a(&a, s->rows, s->depths, s->rows, t->a);
     k->stream(&(matmul_strip){ s->rows, s->columns, s->depths, t->a, t->sum }, &b);
     epilogue e = epilogue_at(t, 0, 0, s->rows, s->columns, s->columns);
     run_epilogue(&e);
@@ -521,16 +535,24 @@ static void run_tile(void *context, int64_t index, int thread) {
                .sum = scratch + j->layout.sum,
                .wide = scratch + j->layout.wide };
     bool more = true;
+    if (j->kernel->begin) j->kernel->begin();
     for (t.here = first_slice(j, index); more; t.here = t.after) {
         t.after = slice_after(j, &t.here, index);
         t.end = epilogue_of(j, &t.here, scratch + j->layout.partial);
         more = t.after.depth > 0;
         (streams(j->p) ? run_stream : run_slice)(&t);
     }
+    if (j->kernel->end) j->kernel->end();
+}
+
+static const matmul_kernel *kernel_for(const matmul_problem *p) {
+    const matmul_kernel *pairs = in_pairs(p) ? matmul_kernel_chosen_pairs() : NULL;
+    return pairs ? pairs : matmul_kernel_chosen();
 }
 
 void matmul_packed_run(const matmul_problem *p, void *scratch) {
-    job j = { .p = p, .kernel = matmul_kernel_chosen(), .scratch = scratch };
+    job j = { .p = p, .kernel = kernel_for(p), .scratch = scratch };
+    j.per_word = 4 / (int64_t)dtype_bytes(j.kernel->type);
     bool partials = keeps_partials(p, p->residual != NULL);
     j.tiling = tiling_of(p, partials, threads_count());
     j.layout = layout_of(p, &j.tiling, partials);

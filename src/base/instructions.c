@@ -1,0 +1,160 @@
+#define _GNU_SOURCE
+#include "base/instructions.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+
+static const char *const names[INSTRUCTION_SETS] = {
+    [INSTRUCTIONS_PLAIN] = "plain",
+    [INSTRUCTIONS_AVX2] = "avx2",
+    [INSTRUCTIONS_AVX_VNNI] = "avx-vnni",
+    [INSTRUCTIONS_AVX512] = "avx512",
+    [INSTRUCTIONS_AVX512_VNNI] = "avx512-vnni",
+    [INSTRUCTIONS_AVX512_BF16] = "avx512-bf16",
+    [INSTRUCTIONS_AMX] = "amx",
+};
+
+enum { WIDENED = INSTRUCTIONS_AVX512_VNNI /* up to here bf16 is */ };
+
+static atomic_int last = INSTRUCTION_SETS - 1; /* that may be used */
+static atomic_bool pinned;                     /* else of these what is known to be slow is left out */
+
+const char *instructions_name(instruction_set set) { return names[set]; }
+
+/* ---- what there is ---- */
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+typedef struct {
+    unsigned a, b, c, d;
+} leaf;
+
+static leaf leaf_of(unsigned number, unsigned part) {
+    leaf l = { 0 };
+    if (!__get_cpuid_count(number, part, &l.a, &l.b, &l.c, &l.d)) l = (leaf){ 0 };
+    return l;
+}
+
+/* Registers of tiles are large: Linux saves them only for a process that asked. */
+static bool has_tiles(void) {
+    enum { ASK = 0x1023 /* ARCH_REQ_XCOMP_PERM */, DATA = 18 /* the state of tiles */ };
+    unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25; /* bf16, tiles, i8 */
+    return (leaf_of(7, 0).d & wanted) == wanted && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           syscall(SYS_arch_prctl, ASK, DATA) == 0;
+}
+
+static bool has(instruction_set set) {
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512vl");
+    switch (set) {
+    case INSTRUCTIONS_AVX2: return avx2;
+    case INSTRUCTIONS_AVX_VNNI: return avx2 && (leaf_of(7, 1).a & 1u << 4);
+    case INSTRUCTIONS_AVX512: return avx512;
+    case INSTRUCTIONS_AVX512_VNNI: return avx512 && __builtin_cpu_supports("avx512vnni");
+    case INSTRUCTIONS_AVX512_BF16: return avx512 && (leaf_of(7, 1).a & 1u << 5);
+    case INSTRUCTIONS_AMX: return has_tiles();
+    default: return true;
+    }
+}
+#else
+static bool has(instruction_set set) { return set == INSTRUCTIONS_PLAIN; }
+#endif
+
+bool instructions_present(instruction_set set) {
+    static atomic_int known[INSTRUCTION_SETS]; /* 0: not yet, 1: no, 2: yes */
+    if (!atomic_load_explicit(&known[set], memory_order_relaxed))
+        atomic_store_explicit(&known[set], has(set) ? 2 : 1, memory_order_relaxed);
+    return atomic_load_explicit(&known[set], memory_order_relaxed) == 2;
+}
+
+/* ---- are products of bf16 in pairs worth it? ---- */
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+enum { TURNS = 2000, TRIES = 9 };
+
+/* Twelve sums in registers, as many as the latency of two units takes. */
+#define SUMS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+#define DECLARE(i) __m512 x##i = _mm512_setzero_ps();
+#define KEEP(i) __asm__ volatile("" : "+v"(x##i));
+#define TIMED(name, set, operands, step)                                                                     \
+    __attribute__((target(set))) static double name(void) {                                                  \
+        double begin = clock_seconds();                                                                      \
+        operands SUMS(DECLARE) for (int turn = 0; turn < TURNS; turn++) { SUMS(step) SUMS(KEEP) }            \
+        return clock_seconds() - begin;                                                                      \
+    }
+
+#define ADD_PAIRS(i) x##i = _mm512_dpbf16_ps(x##i, a, a);
+TIMED(time_pairs, "avx512f,avx512bf16", __m512bh a = (__m512bh)_mm512_set1_epi32(0x3f813f8f);, ADD_PAIRS)
+#define ADD_WIDE(i) x##i = _mm512_fmadd_ps(a, a, x##i);
+TIMED(time_wide, "avx512f", __m512 a = _mm512_set1_ps(1.01f);, ADD_WIDE)
+
+/* An instruction on pairs does twice as much as one on f32. Processors either do as many of them (AMD since
+ * Zen 4) or a quarter (Intel's Sapphire Rapids, which has tiles for this): the two are far enough apart for
+ * the best of a few tries, a fifth of a millisecond. */
+static bool pairs_are_faster(void) {
+    double pairs = 1, wide = 1;
+    for (int i = 0; i < TRIES; i++) {
+        pairs = fmin(pairs, time_pairs());
+        wide = fmin(wide, time_wide());
+    }
+    return pairs < 1.5 * wide;
+}
+#else
+static bool pairs_are_faster(void) { return false; }
+#endif
+
+static bool is_slow(instruction_set set) {
+    static atomic_int known; /* 0: not yet, 1: no, 2: yes */
+    if (set != INSTRUCTIONS_AVX512_BF16) return false;
+    if (!atomic_load_explicit(&known, memory_order_relaxed))
+        atomic_store_explicit(&known, pairs_are_faster() ? 1 : 2, memory_order_relaxed);
+    return atomic_load_explicit(&known, memory_order_relaxed) == 2;
+}
+
+/* ---- what may be used ---- */
+
+bool instructions_usable(instruction_set set) {
+    if ((int)set > atomic_load_explicit(&last, memory_order_relaxed) || !instructions_present(set))
+        return false;
+    return atomic_load_explicit(&pinned, memory_order_relaxed) || !is_slow(set);
+}
+
+const char *instructions_kind(void) {
+    if (instructions_usable(INSTRUCTIONS_AMX)) return names[INSTRUCTIONS_AMX];
+    if (instructions_usable(INSTRUCTIONS_AVX512_BF16)) return names[INSTRUCTIONS_AVX512_BF16];
+    return "widened";
+}
+
+static void list_sets(text *out) {
+    for (int set = 0; set < INSTRUCTION_SETS; set++)
+        if (instructions_present((instruction_set)set)) text_add(out, ", %s", names[set]);
+}
+
+status instructions_pin(const char *name) {
+    bool all = strcmp(name, "auto") == 0;
+    int found = all ? INSTRUCTION_SETS - 1 : strcmp(name, "widened") == 0 ? WIDENED : -1;
+    for (int set = 0; set < INSTRUCTION_SETS; set++)
+        if (strcmp(name, names[set]) == 0 && instructions_present((instruction_set)set)) found = set;
+    if (found >= 0) {
+        atomic_store_explicit(&last, found, memory_order_relaxed);
+        atomic_store_explicit(&pinned, !all, memory_order_relaxed);
+        return STATUS_OK;
+    }
+    text there = { 0 };
+    list_sets(&there);
+    status result = status_set(
+        STATUS_INVALID, "this processor has no instructions '%s'; it has auto, widened%s", name, there.data);
+    text_close(&there);
+    return result;
+}

@@ -1,0 +1,47 @@
+/* Blocks in tiles, by the processor's instructions. */
+#include "base/instructions.h"
+#include "ops/matmul/matmul_kernel.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define BLOCK __attribute__((target("amx-tile,amx-bf16")))
+#define TILE(t)
+#define ZERO(t) _tile_zero(t)
+#define LOAD(t, from, stride) _tile_loadd(t, from, stride)
+#define STORE(t, to, stride) _tile_stored(t, to, stride)
+#define MULTIPLY(c, a, b) _tile_dpbf16ps(c, a, b)
+#include "ops/matmul/matmul_kernel_tiles.h"
+
+enum { TILES = 8 };
+
+/* The form in which LDTILECFG takes it. */
+typedef struct {
+    uint8_t palette, start, none[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} tile_form;
+
+/* Between products nothing is kept in tiles: what a thread has there is saved at every switch. */
+BLOCK static void begin(void) {
+    tile_form form = { .palette = 1 };
+    for (int t = 0; t < TILES; t++) form.row_bytes[t] = ROW_BYTES, form.rows[t] = TILE_WORDS;
+    _tile_loadconfig(&form);
+}
+
+BLOCK static void end(void) { _tile_release(); }
+
+static bool available(void) { return instructions_usable(INSTRUCTIONS_AMX); }
+
+const matmul_kernel matmul_kernel_amx = { .name = "amx",
+                                          .type = DTYPE_BF16,
+                                          .fill = TILE_DEPTHS,
+                                          .rows = SIDE,
+                                          .columns = SIDE,
+                                          .available = available,
+                                          .block = block,
+                                          .pack_a = matmul_pack_rows_avx512,
+                                          .pack_b = matmul_pack_pairs_filled_avx512,
+                                          .begin = begin,
+                                          .end = end };
+#endif
