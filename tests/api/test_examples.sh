@@ -17,6 +17,8 @@ says() {
         { tail -3 log; echo "FAILED: $1 says '$is', which is not from $2 to $3"; failed=1; }
 }
 says regress 0 0.3 '.*are off by ([0-9.]+) m$'
+says images 850 1024 '^([0-9]+) of 1024 unseen drawings told right$'
+says sort 90 100 '^([0-9]+) of 100 unseen lines sorted$'
 
 for example in "$build"/example-*; do
     [ -x "$example" ] || continue
