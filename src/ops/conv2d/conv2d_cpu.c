@@ -1,3 +1,4 @@
+#include "ops/conv2d/conv2d_depthwise.h"
 #include "ops/conv2d/conv2d_math.h"
 #include "ops/conv2d/conv2d_packed.h"
 #include "ops/fast.h"
@@ -56,15 +57,21 @@ static void conv2d_weights_reference(const op_call *c) {
     }
 }
 
-const op_kernel conv2d_cpu[] = { { "conv2d_cpu_packed", fast_accepts_halves, conv2d_packed_scratch,
-                                   conv2d_packed_run },
-                                 { "conv2d_reference", NULL, NULL, conv2d_reference },
-                                 { 0 } };
-const op_kernel conv2d_data_cpu[] = { { "conv2d_data_cpu_packed", fast_accepts_halves,
+const op_kernel conv2d_cpu[] = {
+    { "conv2d_cpu_depthwise", conv2d_depthwise_accepts, conv2d_depthwise_scratch, conv2d_depthwise_run },
+    { "conv2d_cpu_packed", fast_accepts_halves, conv2d_packed_scratch, conv2d_packed_run },
+    { "conv2d_reference", NULL, NULL, conv2d_reference },
+    { 0 }
+};
+const op_kernel conv2d_data_cpu[] = { { "conv2d_data_cpu_depthwise", conv2d_data_depthwise_accepts,
+                                        conv2d_data_depthwise_scratch, conv2d_data_depthwise_run },
+                                      { "conv2d_data_cpu_packed", fast_accepts_halves,
                                         conv2d_data_packed_scratch, conv2d_data_packed_run },
                                       { "conv2d_data_reference", NULL, NULL, conv2d_data_reference },
                                       { 0 } };
-const op_kernel conv2d_weights_cpu[] = { { "conv2d_weights_cpu_packed", fast_accepts_halves,
+const op_kernel conv2d_weights_cpu[] = { { "conv2d_weights_cpu_depthwise", conv2d_weights_depthwise_accepts,
+                                           NULL, conv2d_weights_depthwise_run },
+                                         { "conv2d_weights_cpu_packed", fast_accepts_halves,
                                            conv2d_weights_packed_scratch, conv2d_weights_packed_run },
                                          { "conv2d_weights_reference", NULL, NULL, conv2d_weights_reference },
                                          { 0 } };
