@@ -59,6 +59,7 @@ static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 4, 4, false },
                                    { "w", DTYPE_MASK_FLOAT, 4, 4, false },
                                    { "bias", DTYPE_MASK_FLOAT, 1, 1, true } };
 
+static const conv2d_attributes many_apart = { 1, 1, 37 }, strided_apart = { 2, 2, 40 };
 static const conv2d_attributes plain = { 1, 1, 1 }, strided = { 2, 3, 1 }, depthwise = { 1, 1, 4 },
                                grouped = { 2, 0, 2 }, patches = { 4, 0, 1 };
 
@@ -74,6 +75,13 @@ static const op_case cases[] = {
     { "wide groups", { IMAGES(1, 6, 5, 80), IMAGES(80, 40, 2, 3), BIAS(80) }, &grouped, 0, false },
     { "many places", { IMAGES(2, 17, 16, 3), IMAGES(70, 3, 3, 3) }, &plain, 0, true },
     { "patches", { IMAGES(2, 9, 10, 3), IMAGES(5, 3, 4, 4), BIAS(5) }, &patches, 0, false },
+    { "deep", { IMAGES(2, 7, 6, 40), IMAGES(33, 40, 3, 3), BIAS(33) }, &plain, 0, true },
+    { "depthwise, many channels",
+      { IMAGES(2, 9, 11, 37), IMAGES(37, 1, 3, 3), BIAS(37) },
+      &many_apart,
+      0,
+      true },
+    { "depthwise, strided", { IMAGES(1, 13, 12, 40), IMAGES(40, 1, 5, 5) }, &strided_apart, 0, true },
     { "one pixel", { IMAGES(1, 1, 1, 1), IMAGES(1, 1, 1, 1) }, &(conv2d_attributes){ 1, 0, 1 }, 0, false },
     { 0 }
 };
@@ -146,12 +154,20 @@ static const conv2d_backward_attributes data_of = { { 2, 3, 1 }, 9, 8 }, weights
                                         depthwise_weights = { { 1, 1, 4 }, 3, 3 },
                                         grouped_of = { { 2, 0, 2 }, 6, 5 },
                                         grouped_weights = { { 2, 0, 2 }, 2, 3 },
-                                        same_weights = { { 1, 1, 1 }, 3, 3 };
+                                        same_weights = { { 1, 1, 1 }, 3, 3 }, deep_of = { { 2, 1, 1 }, 8, 7 },
+                                        one_of = { { 2, 0, 1 }, 8, 7 }, apart_of = { { 1, 3, 37 }, 9, 11 },
+                                        apart_weights = { { 1, 3, 37 }, 7, 7 },
+                                        strided_apart_of = { { 2, 2, 40 }, 13, 12 },
+                                        strided_apart_weights = { { 2, 2, 40 }, 5, 5 };
 
 static const op_case data_cases[] = {
     { "strided, padded", { IMAGES(2, 5, 4, 2), IMAGES(2, 3, 7, 7) }, &data_of, 0, true },
     { "depthwise", { IMAGES(1, 5, 5, 4), IMAGES(4, 1, 3, 3) }, &depthwise_of, 0, true },
     { "two groups", { IMAGES(1, 3, 2, 80), IMAGES(80, 40, 2, 3) }, &grouped_of, 0, true },
+    { "strided, deep", { IMAGES(2, 4, 4, 90), IMAGES(90, 5, 3, 3) }, &deep_of, 0, true },
+    { "strided, one tap", { IMAGES(2, 4, 4, 9), IMAGES(9, 5, 1, 1) }, &one_of, 0, true },
+    { "depthwise, many channels", { IMAGES(2, 9, 11, 37), IMAGES(37, 1, 7, 7) }, &apart_of, 0, true },
+    { "depthwise, strided", { IMAGES(1, 7, 6, 40), IMAGES(40, 1, 5, 5) }, &strided_apart_of, 0, true },
     { 0 }
 };
 static const op_case weights_cases[] = {
@@ -164,6 +180,12 @@ static const op_case weights_cases[] = {
       true },
     { "two groups", { IMAGES(1, 6, 5, 80), IMAGES(1, 3, 2, 80) }, &grouped_weights, 0, true },
     { "many places", { IMAGES(2, 21, 23, 2), IMAGES(2, 21, 23, 3) }, &same_weights, 0, true },
+    { "depthwise, many channels",
+      { IMAGES(4, 9, 11, 37), IMAGES(4, 9, 11, 37), IMAGES(37, 1, 7, 7) },
+      &apart_weights,
+      0,
+      true },
+    { "depthwise, strided", { IMAGES(1, 13, 12, 40), IMAGES(1, 7, 6, 40) }, &strided_apart_weights, 0, true },
     { 0 }
 };
 

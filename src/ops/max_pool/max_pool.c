@@ -42,6 +42,7 @@ static const max_pool_attributes usual = { 3, 2, 1 }, plain = { 2, 2, 0 };
 static const op_case cases[] = {
     { "padded", { { DTYPE_F32, { { 2, 7, 8, 3 }, 4 }, -1, 1 } }, &usual, 0, false },
     { "plain", { { DTYPE_F32, { { 1, 4, 5, 2 }, 4 }, -1, 1 } }, &plain, 0, false },
+    { "many channels", { { DTYPE_F32, { { 2, 5, 6, 70 }, 4 }, -1, 1 } }, &usual, 0, true },
     { 0 }
 };
 
@@ -74,13 +75,19 @@ static const op_input backward_inputs[] = { { "places", DTYPE_MASK_INT, 4, 4, fa
                                             { "dy", DTYPE_MASK_FLOAT, 4, 4, false } };
 static const max_pool_backward_attributes image = { 7, 8 };
 
-static const op_case backward_cases[] = { { "places outside",
-                                            { { DTYPE_I32, { { 2, 3, 5, 3 }, 4 }, -9, 70 },
-                                              { DTYPE_F32, { { 2, 3, 5, 3 }, 4 }, -1, 1 } },
-                                            &image,
-                                            0,
-                                            true },
-                                          { 0 } };
+static const op_case backward_cases[] = {
+    { "places outside",
+      { { DTYPE_I32, { { 2, 3, 5, 3 }, 4 }, -9, 70 }, { DTYPE_F32, { { 2, 3, 5, 3 }, 4 }, -1, 1 } },
+      &image,
+      0,
+      true },
+    { "many channels",
+      { { DTYPE_I32, { { 2, 3, 5, 70 }, 4 }, 0, 56 }, { DTYPE_F32, { { 2, 3, 5, 70 }, 4 }, -1, 1 } },
+      &image,
+      0,
+      true },
+    { 0 }
+};
 
 const op_def op_max_pool_backward = { .name = "max_pool_backward",
                                       .inputs = backward_inputs,

@@ -23,8 +23,11 @@ static op_cost cost(const graph *g, const node *n) {
 }
 
 static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 4, 4, false } };
-static const op_case cases[] = { { "usual", { { DTYPE_F32, { { 2, 3, 5, 7 }, 4 }, -1, 1 } }, NULL, 0, false },
-                                 { 0 } };
+static const op_case cases[] = {
+    { "usual", { { DTYPE_F32, { { 2, 3, 5, 7 }, 4 }, -1, 1 } }, NULL, 0, false },
+    { "many channels", { { DTYPE_F32, { { 2, 3, 5, 70 }, 4 }, -1, 1 } }, NULL, 0, true },
+    { 0 }
+};
 
 const op_def op_mean_space = { .name = "mean_space",
                                .inputs = inputs,
@@ -52,7 +55,9 @@ static op_cost cost_backward(const graph *g, const node *n) { return op_cost_ele
 static const op_input backward_inputs[] = { { "dy", DTYPE_MASK_FLOAT, 2, 2, false } };
 static const mean_space_backward_attributes image = { 3, 5 };
 static const op_case backward_cases[] = {
-    { "usual", { { DTYPE_F32, { { 2, 7 }, 2 }, -1, 1 } }, &image, 0, true }, { 0 }
+    { "usual", { { DTYPE_F32, { { 2, 7 }, 2 }, -1, 1 } }, &image, 0, true },
+    { "many channels", { { DTYPE_F32, { { 2, 70 }, 2 }, -1, 1 } }, &image, 0, true },
+    { 0 }
 };
 
 const op_def op_mean_space_backward = { .name = "mean_space_backward",
