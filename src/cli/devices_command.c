@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/instructions.h"
 #include "base/threads.h"
 #include "base/units.h"
 #include "cli/cli.h"
@@ -62,11 +63,30 @@ static status measure(output *people, int threads, const char *folder) {
 
 /* ---- showing ---- */
 
+static void print_sets(output *out) {
+    text t = { 0 };
+    for (int set = 0; set < INSTRUCTION_SETS; set++)
+        if (instructions_present((instruction_set)set))
+            text_add(&t, "%s%s", t.length ? ", " : "", instructions_name((instruction_set)set));
+    output_add(out, "  sets      %s\n", t.data);
+    text_close(&t);
+}
+
+static void put_sets(json_writer *w) {
+    json_begin_array(w, "instruction_sets");
+    for (int set = 0; set < INSTRUCTION_SETS; set++)
+        if (instructions_present((instruction_set)set))
+            json_put_string(w, NULL, instructions_name((instruction_set)set));
+    json_end_array(w);
+    json_put_string(w, "bf16_products", instructions_kind());
+}
+
 static void print(output *out, int threads, const device_rates *r) {
     char name[DEVICE_NAME_BYTES], a[UNITS_TEXT_BYTES], b[UNITS_TEXT_BYTES];
     output_add(out, "Processor   %s\n", device_processor(name));
     output_add(out, "  usable    %d (affinity and quota of the control group)\n", threads_available());
-    output_add(out, "  kernels   %s\n", device_instructions());
+    output_add(out, "  kernels   %s; products of bf16 %s\n", device_instructions(), instructions_kind());
+    print_sets(out);
     output_add(out, "Memory      %s, %s free\n", units_bytes_text(device_memory(), a),
                units_bytes_text(device_available(), b));
     output_add(out, "Rates       %s; with %d thread%s\n", r->source, threads, threads > 1 ? "s" : "");
@@ -116,6 +136,7 @@ static void print_json(output *out, int threads, const device_rates *r) {
     json_put_string(&w, "processor", device_processor(name));
     json_put_integer(&w, "usable", threads_available());
     json_put_string(&w, "instructions", device_instructions());
+    put_sets(&w);
     json_put_unsigned(&w, "memory_bytes", device_memory());
     json_put_unsigned(&w, "free_bytes", device_available());
     json_put_unsigned(&w, "cache_bytes", (uint64_t)r->cache_bytes);

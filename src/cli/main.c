@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/instructions.h"
 #include "base/threads.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
@@ -49,6 +50,7 @@ static status run_with(const cli_command *c, const options *o, cli_streams *stre
     if (o->json || o->estimate.emit) streams->people = output_for_people(stderr);
     if (o->quiet) streams->people.file = NULL;
     threads_pin_allow(o->pin_threads == PIN_AUTO);
+    if (o->instructions) TRY(instructions_pin(o->instructions));
     status result = c->run(o, streams);
     if (result == STATUS_NO_FIT && o->json && !streams->result.begun) put_no_fit(&streams->result);
     return result;

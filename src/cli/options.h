@@ -106,6 +106,7 @@ typedef struct {
     const char *for_model; /* explain-oom: */
     const char *gpu;       /* that plans are for; NULL: --device says */
     enum { PIN_AUTO, PIN_OFF } pin_threads;
+    const char *instructions; /* base/instructions.h; NULL: auto */
     bool chat, json, measure, listing, follow, quiet, help;
 } options;
 

@@ -630,6 +630,16 @@ static const option rows[] = {
       .words = "auto, off",
       .offset = FIELD(pin_threads),
       .help = "keep threads on cores of their own while computing; auto: where they fill all usable cores" },
+    { .name = "instructions",
+      .hint = "auto|widened|NAME",
+      .kind = OPTION_TEXT,
+      .group = GROUP_OUTPUT,
+      .commands = ALL | COMMAND_DEVICES,
+      .offset = FIELD(instructions),
+      .fallback = "auto",
+      .help =
+          "the last set of the processor's instructions to use, as in avx512 or amx ('snug devices' names "
+          "them); products of bf16 have the bits of theirs, widened: those of every processor" },
     { .name = "rates",
       .hint = "auto|built-in|known",
       .kind = OPTION_CHOICE,

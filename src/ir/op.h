@@ -90,9 +90,8 @@ typedef struct {
 #define OP_CUDA(list) NULL
 #endif
 
-/* One test case: what the inputs are. */
 enum { OP_CASE_INPUTS = 12 };
-typedef struct {
+typedef struct { /* one test case: what the inputs are */
     const char *name;
     struct {
         enum dtype dtype; /* DTYPE_NONE: absent; DTYPE_F32 is replaced by f64 for gradient checks */
@@ -119,6 +118,7 @@ struct op_def {
     uint32_t traits;
     uint32_t constants; /* bit per input: a float that gets no gradient (a scale, a learning rate) */
     uint32_t places;    /* bit per input: it only gives a result its place; what it holds is not read */
+    bool pairs;         /* a product of its first inputs: of bf16 there are kinds (run/products.h) */
     uint8_t (*outputs)(const graph *g, const node *n);
 
     /* Shapes and dtypes of the outputs (zeroed at entry), from checked inputs. */

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/instructions.h"
 #include "base/threads.h"
 #include "io/file.h"
 #include "io/json.h"
@@ -32,8 +33,11 @@ static const char BUILD[] = "gcc " __VERSION__
 enum { KEY_BYTES = 512 };
 static const char *key_of_machine(char key[KEY_BYTES]) {
     char processor[DEVICE_NAME_BYTES];
-    snprintf(key, KEY_BYTES, "%s; %s; %d usable; rates %d; %s", device_processor(processor),
-             device_instructions(), threads_available(), RATES_VERSION, BUILD);
+    const char *kind = instructions_kind();
+    bool widened = strcmp(kind, "widened") == 0; /* which the key does not say, as before there was another */
+    snprintf(key, KEY_BYTES, "%s; %s%s%s; %d usable; rates %d; %s", device_processor(processor),
+             device_instructions(), widened ? "" : ", ", widened ? "" : kind, threads_available(),
+             RATES_VERSION, BUILD);
     return key;
 }
 

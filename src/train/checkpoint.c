@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "io/file.h"
 #include "io/weight_files.h"
+#include "run/products.h"
 #include "run/weights.h"
 
 static const char OPTIMIZER[] = "optimizer.safetensors", STATE[] = "trainer_state.json";
@@ -70,6 +71,8 @@ static void describe_plan(const decision *d, trainer_state *t) {
         snprintf(t->passes[i].setting, sizeof t->passes[i].setting, "%s", s->text);
         t->passes[i].class = s->class;
     }
+    const char *products = products_kind(d);
+    if (strcmp(products, PRODUCTS_WIDENED) != 0) snprintf(t->products, sizeof t->products, "%s", products);
 }
 
 /* The large files first: a full disk shows there. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "run/products.h"
 #include "train/resume.h"
 
 /* ---- what a change of plan does to results ---- */
@@ -234,9 +235,35 @@ static void say_how(resume *r, const setup *s, const decision *d, outcome first)
             r->folder, why);
 }
 
+/* Products of bf16 have the bits of their kind. What said nothing widened them, or had none: then that other
+ * numbers are computed with is said already. */
+static const char *products_were(const resume *r) {
+    return r->state.products[0] ? r->state.products : PRODUCTS_WIDENED;
+}
+
+static bool products_differ(const resume *r, const decision *d) {
+    const char *are = products_kind(d);
+    return are[0] && strcmp(are, products_were(r)) != 0 &&
+           change_of(&r->state, &d->point.choice).class != PASS_LOSSY;
+}
+
+static void say_products(resume *r, const decision *d) {
+    if (products_differ(r, d))
+        resume_say(r,
+                   "products of bf16 were %s and are %s, so results differ in their last digits; where the "
+                   "processor has these instructions, --instructions %s goes on as before",
+                   products_were(r), products_kind(d), products_were(r));
+}
+
 /* --exact at a resume means the results of the run as it was begun. Pins beside it must not change those. */
 static status check_exact(const resume *r, const setup *s, const decision *d) {
-    if (!s->options.exact || change_of(&r->state, &d->point.choice).class == PASS_EXACT) return STATUS_OK;
+    if (!s->options.exact) return STATUS_OK;
+    if (products_differ(r, d))
+        return status_set(STATUS_INVALID,
+                          "--exact keeps the results of %s, whose products of bf16 were %s and would be %s; "
+                          "take --instructions %s, or a processor that has these, or leave --exact out",
+                          r->folder, products_were(r), products_kind(d), products_were(r));
+    if (change_of(&r->state, &d->point.choice).class == PASS_EXACT) return STATUS_OK;
     return status_set(
         STATUS_INVALID,
         "--exact keeps the results of %s, and what is pinned beside it does not; leave one of the "
@@ -258,6 +285,7 @@ status resume_decide(setup *s, resume *r, decision *d) {
     TRY(keep == KEEP_ALLOWED ? decide_allowed(s, r, d) : decision_make(s, d));
     TRY(check_exact(r, s, d));
     say_how(r, s, d, first);
+    say_products(r, d);
     if (r->step == s->options.steps) resume_say(r, "all %lld steps are done already", (long long)r->step);
     return STATUS_OK;
 }

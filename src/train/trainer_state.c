@@ -49,6 +49,7 @@ static void put_plan(json_writer *w, const trainer_state *t) {
         json_end_object(w);
     }
     json_end_array(w);
+    if (t->products[0]) json_put_string(w, "products", t->products);
     json_end_object(w);
 }
 
@@ -198,6 +199,17 @@ static status read_pass(json_value item, trainer_state *t) {
     return STATUS_OK;
 }
 
+static status read_products(json_value object, trainer_state *t) {
+    const char *kind;
+    json_value value;
+    TRY(json_get_string(object, "products", &kind));
+    TRY(json_get(object, "products", &value));
+    if (strlen(kind) >= sizeof t->products)
+        return json_wrong(value, "is no way to multiply that this snug knows (%.40s)", kind);
+    snprintf(t->products, sizeof t->products, "%s", kind);
+    return STATUS_OK;
+}
+
 static status read_plan(json_value root, trainer_state *t) {
     json_value object, list;
     size_t count;
@@ -206,7 +218,7 @@ static status read_plan(json_value root, trainer_state *t) {
     TRY(json_get(object, "passes", &list));
     TRY(json_as_array(list, &count));
     for (size_t i = 0; i < count; i++) TRY(read_pass(json_item(list, i), t));
-    return STATUS_OK;
+    return json_has(object, "products") ? read_products(object, t) : STATUS_OK;
 }
 
 static status read_sum(json_value object, const char *name, io_sum *sum) {

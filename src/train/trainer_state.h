@@ -5,7 +5,7 @@
 #include "io/safetensors.h"
 #include "run/identity.h"
 
-enum { TRAINER_STATE_FORMAT = 1 };
+enum { TRAINER_STATE_FORMAT = 1, TRAINER_STATE_PRODUCTS_BYTES = 16 };
 
 typedef struct {
     int64_t step;     /* optimizer steps done */
@@ -15,8 +15,9 @@ typedef struct {
     struct {
         char setting[PASS_SETTING_BYTES]; /* empty: off */
         pass_class class;
-    } passes[PASS_MAX];      /* by pass, in the order of pass_table */
-    io_sum model, optimizer; /* of their files */
+    } passes[PASS_MAX];                          /* by pass, in the order of pass_table */
+    char products[TRAINER_STATE_PRODUCTS_BYTES]; /* run/products.h, where that is neither "" nor widened */
+    io_sum model, optimizer;                     /* of their files */
 } trainer_state;
 
 /* The file of its weights: where adapters were trained, of those alone. */

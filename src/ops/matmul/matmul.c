@@ -203,6 +203,7 @@ static const op_case cases[] = {
 };
 
 const op_def op_matmul = { .name = "matmul",
+                           .pairs = true,
                            .inputs = inputs,
                            .in_count = 5,
                            .aliases = aliases,

@@ -89,6 +89,7 @@ static const op_case backward_cases[] = {
 };
 
 const op_def op_matmul_gelu = { .name = "matmul_gelu",
+                                .pairs = true,
                                 .paper = "arXiv:1606.08415",
                                 .inputs = inputs,
                                 .in_count = 3,
@@ -101,6 +102,7 @@ const op_def op_matmul_gelu = { .name = "matmul_gelu",
                                 .cases = cases };
 
 const op_def op_matmul_gelu_backward = { .name = "matmul_gelu_backward",
+                                         .pairs = true,
                                          .paper = "arXiv:1606.08415",
                                          .inputs = backward_inputs,
                                          .in_count = 3,
