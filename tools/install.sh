@@ -31,6 +31,8 @@ want libutf8proc-dev pkg-config --exists libutf8proc
 want zlib1g-dev pkg-config --exists zlib
 want libzstd-dev pkg-config --exists libzstd
 want libsnappy-dev pkg-config --exists snappy
+want libjpeg62-turbo-dev pkg-config --exists libjpeg
+want libpng-dev pkg-config --exists libpng
 for extra; do
     case $extra in
     tests)

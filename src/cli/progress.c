@@ -70,7 +70,8 @@ static void make_parts(const train_progress *s, char parts[PARTS][PART_BYTES]) {
         snprintf(parts[TIME], PART_BYTES, "%.0f ms", s->seconds * 1e3);
     else
         snprintf(parts[TIME], PART_BYTES, "%.1f s", s->seconds);
-    snprintf(parts[TOKENS], PART_BYTES, "%s tok/s", report_rate(s->tokens_per_second, number));
+    snprintf(parts[TOKENS], PART_BYTES, "%s %s/s", report_rate(s->tokens_per_second, number),
+             s->images ? "images" : "tok");
     if (s->peak_share > 0 && s->peak_share < 1e4)
         snprintf(parts[PEAK], PART_BYTES, "%.0f%% of peak", 100 * s->peak_share);
     memory_part(s, parts[MEMORY]);

@@ -101,6 +101,23 @@ static void add_labelled(output *out, const setup *s) {
     text_close(&new);
 }
 
+static void add_pictures(output *out, const setup *s) {
+    char count[REPORT_NUMBER_BYTES], more[REPORT_NUMBER_BYTES], name[REPORT_NAME_BYTES];
+    const prepare_options *p = &s->prepare;
+    text new = { 0 };
+    output_add(out, "\nData: %s, pictures of %u x %u: %s train", report_name(s->options.data, name),
+               p->out_height, p->out_width, report_count(s->train.samples, count));
+    if (s->validation.samples)
+        output_add(out, ", %s validate (%s)\n", report_count(s->validation.samples, more),
+                   s->options.eval_data ? report_name(s->options.eval_data, name) : "every tenth");
+    else
+        output_add(out, ", none validate\n");
+    add_classes(out, &s->names);
+    if (weights_new(s, &new) == STATUS_OK && new.length)
+        output_add(out, "New weights, in the place of the model's head: %s\n", new.data);
+    text_close(&new);
+}
+
 static const char *pack_words(pack_kind k) {
     return k == PACK_WHOLE ? " and whole" : k == PACK_PAD ? " and one a sample" : "";
 }
@@ -188,7 +205,10 @@ static void add_tokens(output *out, const setup *s) {
 
 static void add_data(output *out, const setup *s, const resume *from, const decision *d) {
     char name[REPORT_NAME_BYTES];
-    s->records ? add_labelled(out, s) : add_tokens(out, s);
+    if (s->images)
+        add_pictures(out, s);
+    else
+        s->records ? add_labelled(out, s) : add_tokens(out, s);
     wanted_say_all(out, s);
     add_course(out, s, from, d);
     output_add(out, "Weights: %s\nBelow, mem is in use / planned%s\n\n",
@@ -279,8 +299,9 @@ static void print_end(output *out, const setup *s, const decision *d, const trai
     output_add(out, "\n%sThe run%s\n", style.colour ? "\033[1m" : "", style.colour ? "\033[0m" : "");
     print_losses(out, r);
     output_add(out, "  time            %s", report_duration(r->seconds, a));
-    output_add(out, ", %s a step (predicted %s), %s tokens/s\n", units_seconds_text(r->step_seconds, b),
-               units_seconds_text(d->point.seconds, c), report_rate(r->tokens_per_second, a));
+    output_add(out, ", %s a step (predicted %s), %s %s/s\n", units_seconds_text(r->step_seconds, b),
+               units_seconds_text(d->point.seconds, c), report_rate(r->tokens_per_second, a),
+               s->model.sees ? "images" : "tokens");
     if (saved) print_saved(out, s, d);
 }
 

@@ -62,8 +62,9 @@ static void print_end(output *out, const setup *s, const decision *d, const eval
     if (s->options.part_count && !s->options.eval_data)
         output_add(out, " and %llu more", (unsigned long long)s->options.part_count - 1);
     output_add(out, "\n");
-    output_add(out, "  time            %s (predicted %s), %s tokens/s\n", units_seconds_text(r->seconds, b),
-               units_seconds_text(d->point.seconds, c), report_rate(r->tokens_per_second, a));
+    output_add(out, "  time            %s (predicted %s), %s %s/s\n", units_seconds_text(r->seconds, b),
+               units_seconds_text(d->point.seconds, c), report_rate(r->tokens_per_second, a),
+               s->model.sees ? "images" : "tokens");
 }
 
 static status write_result(const options *o, cli_streams *streams, const setup *s, const decision *d,

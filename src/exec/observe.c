@@ -126,7 +126,8 @@ static category seen_as(const observation *o, const graph *g, tensor_id owner) {
     case ROLE_INPUT:
     case ROLE_RESULT: return CATEGORY_INPUTS;
     case ROLE_PARAMETER: return CATEGORY_WEIGHTS;
-    case ROLE_STATE: return CATEGORY_OPTIMIZER;
+    case ROLE_STATE:
+        return graph_tensor(g, owner)->flags & TENSOR_OF_MODEL ? CATEGORY_WEIGHTS : CATEGORY_OPTIMIZER;
     case ROLE_GRADIENT: return CATEGORY_GRADIENTS;
     case ROLE_ACTIVATION: break;
     }

@@ -111,7 +111,7 @@ static const char *label_name(const model_config *c, int64_t i, char made[32]) {
 
 void config_head_put(json_writer *w, const model_config *c) {
     char made[32], number[32];
-    if (c->head.kind == HEAD_LANGUAGE) return;
+    if (c->head.kind == HEAD_LANGUAGE || families_projects(c)) return;
     json_begin_object(w, "id2label");
     for (int64_t i = 0; i < c->head.outputs; i++) {
         snprintf(number, sizeof number, "%lld", (long long)i);

@@ -254,11 +254,17 @@ bool config_images_find(const char *type, model_family *family) {
     return false;
 }
 
-status config_images_read(json_value root, const char *type, model_config *c) {
+static status read_any(json_value root, const char *type, model_config *c) {
     if (c->family == FAMILY_RESNET) return read_resnet(root, &c->resnet);
     if (c->family == FAMILY_CONVNEXT) return read_convnext(root, &c->convnext);
     return strcmp(type, "vit") == 0 ? read_vit(root, &c->vit)
                                     : read_clip(root, strcmp(type, "clip") == 0, &c->vit);
+}
+
+status config_images_read(json_value root, const char *type, model_config *c) {
+    TRY(read_any(root, type, c));
+    c->head = (model_head){ HEAD_CLASSES, families_images(c)->labels };
+    return STATUS_OK;
 }
 
 void config_images_put(json_writer *w, const model_config *c) {

@@ -202,7 +202,7 @@ static void put_special_tokens(json_writer *w, const model_config *c) {
     families_tokens t = c->tokens;
     if (!t.has_begin && !t.ends && families_vocabulary(c) == 50257)
         t.has_begin = true, t.begin = 50256, t.ends = 1, t.end[0] = 50256;
-    bool padded = t.has_padding || c->head.kind != HEAD_LANGUAGE;
+    bool padded = t.has_padding || (c->head.kind != HEAD_LANGUAGE && !families_images(c));
     if (padded && c->family != FAMILY_ENCODER) /* which has put it */
         json_put_integer(w, "pad_token_id", families_padding(c));
     if (t.has_begin)

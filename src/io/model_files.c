@@ -161,7 +161,8 @@ static bool may_be_passed_over(const char *name) {
     static const char *const buffers[] = { ".attn.bias",           ".attn.masked_bias",
                                            ".attention.bias",      ".attention.masked_bias",
                                            ".rotary_emb.inv_freq", ".embeddings.position_ids",
-                                           ".pooler.dense.weight", ".pooler.dense.bias" };
+                                           ".pooler.dense.weight", ".pooler.dense.bias",
+                                           ".num_batches_tracked" };
     static const char *const whole[] = { "lm_head.weight",
                                          "embed_out.weight",
                                          "lm_head.decoder.weight",

@@ -48,6 +48,7 @@ enum {
     TENSOR_ROWS = 32,       /* codes of 8 bits with a scale for each row; else for each column */
     TENSOR_WHOLE = 64,      /* a parameter that is trained itself where others have adapters in their place */
     TENSOR_BARE = 128,      /* a parameter outside of linear layers: it has no adapters, and no codes */
+    TENSOR_OF_MODEL = 256,  /* state that the model computes with, and its files hold beside the weights */
 };
 
 typedef struct {
@@ -57,7 +58,8 @@ typedef struct {
     node_id producer;    /* 0: comes from outside */
     tensor_id base;      /* shares the storage of this tensor; 0: has its own */
     uint32_t name;       /* place of the name in `bytes`; 0: none */
-    uint8_t dtype, role, flags;
+    uint16_t flags;
+    uint8_t dtype, role;
     bool away;        /* waits outside of the memory that computes, passes in pieces (lower/pieces.h) */
     uint8_t gradient; /* dtype that its gradient should have; 0: its own */
 } tensor;
@@ -124,7 +126,7 @@ typedef struct {
     struct shape shape;
     enum dtype dtype;
     enum role role;
-    uint8_t flags;
+    uint16_t flags;
 } graph_source;
 tensor_id graph_add_source(graph *g, const graph_source *source);
 

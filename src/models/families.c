@@ -25,7 +25,7 @@ static status check_family(const model_config *c) {
 
 status families_check(const model_config *c) {
     TRY(check_family(c));
-    if (c->head.kind != HEAD_LANGUAGE && families_padding(c) >= families_vocabulary(c))
+    if (c->head.kind != HEAD_LANGUAGE && !families_images(c) && families_padding(c) >= families_vocabulary(c))
         return status_set(STATUS_INVALID, "pad_token_id is %lld, and vocab_size %lld; it must be below that",
                           (long long)families_padding(c), (long long)families_vocabulary(c));
     return head_check(&c->head);
@@ -70,7 +70,7 @@ bool families_judges(const model_config *c) {
 const char *families_class(const model_config *c, char out[FAMILIES_CLASS_BYTES]) {
     const char *name = language_class(c), *end = strstr(name, "For");
     int stem = c->family == FAMILY_GPT2 ? (int)strlen("GPT2") : end ? (int)(end - name) : 0;
-    if (c->head.kind == HEAD_LANGUAGE)
+    if (c->head.kind == HEAD_LANGUAGE || !*name)
         snprintf(out, FAMILIES_CLASS_BYTES, "%s", name);
     else
         snprintf(out, FAMILIES_CLASS_BYTES, "%.*sForSequenceClassification", stem, name);
@@ -158,3 +158,32 @@ int64_t families_expert_tensors(const model_config *c) {
     for (int64_t i = 0; i < c->decoder.layers; i++) layers += decoder_experts_at(&c->decoder.experts, i);
     return layers * c->decoder.experts.count * 3;
 }
+
+/* ---- models that see images ---- */
+
+const images_task *families_images(const model_config *c) {
+    switch (c->family) {
+    case FAMILY_VIT: return &c->vit.task;
+    case FAMILY_RESNET: return &c->resnet.task;
+    case FAMILY_CONVNEXT: return &c->convnext.task;
+    default: return NULL;
+    }
+}
+
+static images_task *task_of(model_config *c) {
+    return c->family == FAMILY_VIT      ? &c->vit.task
+           : c->family == FAMILY_RESNET ? &c->resnet.task
+                                        : &c->convnext.task;
+}
+
+bool families_takes_any_size(const model_config *c) {
+    return c->family == FAMILY_RESNET || c->family == FAMILY_CONVNEXT;
+}
+
+bool families_projects(const model_config *c) { return c->family == FAMILY_VIT && c->vit.clip; }
+
+void families_set_images(model_config *c, int64_t height, int64_t width) {
+    task_of(c)->height = height, task_of(c)->width = width;
+}
+
+void families_set_labels(model_config *c, int64_t labels) { task_of(c)->labels = labels; }

@@ -82,3 +82,13 @@ void families_model(const model_config *c, const char *name, model *m);
 /* What model_types can be read: "gpt2, llama, mistral, ...". */
 enum { FAMILIES_NAMES_BYTES = 512 };
 const char *families_types(char names[FAMILIES_NAMES_BYTES]);
+
+/* ---- models that see images ---- */
+
+const images_task *families_images(const model_config *c); /* NULL: it sees none */
+bool families_takes_any_size(const model_config *c);
+/* Its outputs are a projection, CLIP's, and no list of classes. */
+bool families_projects(const model_config *c);
+/* The latter two of models that see images. */
+void families_set_images(model_config *c, int64_t height, int64_t width);
+void families_set_labels(model_config *c, int64_t labels);

@@ -68,7 +68,7 @@ static uint32_t fields_of(const model *m, int64_t context, model_field out[MODEL
 
 void head_attach(model *m, const model_head *h) {
     m->head = *h;
-    if (h->kind == HEAD_LANGUAGE) return;
+    if (h->kind == HEAD_LANGUAGE || m->sees) return;
     m->masks = m->packs = false;
     m->no_text = h->kind == HEAD_SCORE ? "its head gives a text a score" : "its head tells classes of texts";
     m->fields = fields_of;

@@ -1,5 +1,6 @@
 #include "models/images.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "models/check.h"
 #include "ops/conv2d/conv2d.h"
 #include "ops/cross_entropy/cross_entropy.h"
+#include "ops/hits/hits.h"
 #include "ops/layernorm/layernorm.h"
 #include "ops/matmul/matmul.h"
 
@@ -78,6 +80,7 @@ void images_finish(graph *g, tensor_id logits, const model_run *run, model_ports
     }
     tensor_id labels = model_input(g, "labels", SHAPE(run->batch), DTYPE_I32);
     tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32);
+    if (run->mode == MODEL_EVALUATE) graph_keep(g, hits_apply(g, logits, labels), "hits");
     ports->loss = cross_entropy_apply(g, logits, labels, scale, model_result(g, "loss"));
 }
 
@@ -90,20 +93,28 @@ static uint32_t fields(const model *m, int64_t context, model_field out[MODEL_MA
     return 2;
 }
 
-/* Normal matrices and kernels; scales 1, biases 0. */
+/* Normal matrices and kernels; scales 1, biases 0. Convolutions that a rectifier follows begin as He et al.
+ * have it (arXiv:1502.01852); the scales that ConvNeXt's blocks end in are small. */
 static void initial(const model *m, const char *parameter, const shape *s, model_initial *out) {
-    bool bias = text_ends_with(parameter, ".bias");
-    (void)m;
+    bool bias = text_ends_with(parameter, ".bias") || text_ends_with(parameter, ".running_mean"),
+         rectified = strcmp(m->family, "resnet") == 0 && s->rank == 4;
     *out = (model_initial){ .stream = model_stream(parameter) };
-    if (s->rank > 1)
+    if (rectified)
+        out->deviation = sqrtf(2 / (float)(s->dim[0] * s->dim[2] * s->dim[3]));
+    else if (s->rank > 1)
         out->deviation = 0.02f;
+    else if (text_ends_with(parameter, ".layer_scale_parameter"))
+        out->mean = 1e-6f;
     else if (!bias)
         out->mean = 1;
 }
 
 void images_model(model *m, const images_task *t, const char *family, const char *name) {
-    *m = (model){
-        .family = family, .config = t, .untrained = IMAGES_UNTRAINED, .initial = initial, .fields = fields
-    };
+    *m = (model){ .family = family,
+                  .config = t,
+                  .sees = true,
+                  .initial = initial,
+                  .fields = fields,
+                  .no_text = "it sees images" };
     snprintf(m->name, sizeof m->name, "%s", name);
 }

@@ -13,7 +13,6 @@ typedef struct {
 } images_task;
 
 enum { IMAGES_MOST_SIDE = 1 << 14, IMAGES_MOST_CHANNELS = 1 << 16, IMAGES_MOST_BLOCKS = 1024 };
-#define IMAGES_UNTRAINED "training on images comes later"
 
 status images_check(const images_task *t);
 /* Of each of `count` (1 to `most`) stages: its channels, and how many blocks it has. */

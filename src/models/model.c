@@ -2,12 +2,12 @@
 
 #include "base/hash.h"
 
-tensor_id model_parameter(graph *g, const char *name, shape s, uint8_t more_flags) {
+tensor_id model_parameter(graph *g, const char *name, shape s, uint16_t more_flags) {
     return graph_add_source(g, &(graph_source){ .name = name,
                                                 .shape = s,
                                                 .dtype = DTYPE_F32,
                                                 .role = ROLE_PARAMETER,
-                                                .flags = (uint8_t)(TENSOR_TRAINABLE | more_flags) });
+                                                .flags = (uint16_t)(TENSOR_TRAINABLE | more_flags) });
 }
 
 tensor_id model_input(graph *g, const char *name, shape s, dtype type) {

@@ -62,14 +62,13 @@ struct model {
     int64_t vocabulary; /* 0: none */
     int64_t layers;
     model_head head;   /* set by head_attach (models/head.h) */
-    bool judged_first; /* a head of whole samples looks at their first token, which sees all; else at the last
-                        */
+    bool judged_first; /* a head of whole samples looks at the first token, which sees all; else the last */
+    bool sees;         /* images, and tells their classes (models/images.h) */
     bool masks;    /* tokens of a sample are hidden, and the labels are what they were (data/masking.h) ... */
     int32_t mask;  /* ... behind this one */
     bool packs;    /* it can tell documents apart that stand one behind the other in a sample */
     bool packed;   /* and does: samples have the field "segments" too. Set before anything is built */
-    int64_t types; /* it tells the first of two texts from the second by as many types of tokens; 0: it does
-                      not */
+    int64_t types; /* of tokens, by which it tells the first of two texts from the second; 0: it can't */
     bool typed;    /* and its samples say them, in the field "types". Set before anything is built */
     bool learned_positions; /* then "positions" as well: where in its document a token stands ... */
     int32_t first_position; /* ... from this number on */
@@ -81,7 +80,7 @@ struct model {
 };
 
 /* Tools for builders. */
-tensor_id model_parameter(graph *g, const char *name, shape s, uint8_t more_flags); /* f32, trainable */
+tensor_id model_parameter(graph *g, const char *name, shape s, uint16_t more_flags); /* f32, trainable */
 tensor_id model_input(graph *g, const char *name, shape s, dtype type);
 tensor_id model_result(graph *g, const char *name); /* (1) f32 */
 /* STATUS_INVALID with a sentence where m can only be planned. */

@@ -32,9 +32,11 @@ typedef struct {
 static tensor_id state(const builder *b, const char *name, const char *what, int64_t channels) {
     char full[192];
     snprintf(full, sizeof full, "%s.%s", name, what);
-    return graph_add_source(
-        b->g,
-        &(graph_source){ .name = full, .shape = SHAPE(channels), .dtype = DTYPE_F32, .role = ROLE_STATE });
+    return graph_add_source(b->g, &(graph_source){ .name = full,
+                                                   .shape = SHAPE(channels),
+                                                   .dtype = DTYPE_F32,
+                                                   .role = ROLE_STATE,
+                                                   .flags = TENSOR_OF_MODEL });
 }
 
 /* In training with the batch's own mean and variance, which the running ones take a share of. */

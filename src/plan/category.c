@@ -20,6 +20,7 @@ category category_of(const graph *g, tensor_id owner, bool crosses) {
         [ROLE_GRADIENT] = CATEGORY_GRADIENTS,     [ROLE_RESULT] = CATEGORY_INPUTS,
     };
     const tensor *t = graph_tensor(g, owner);
+    if (t->flags & TENSOR_OF_MODEL) return CATEGORY_WEIGHTS;
     if (t->role != ROLE_ACTIVATION) return of_role[t->role];
     if (t->flags & TENSOR_GRADIENT) return CATEGORY_GRADIENTS;
     return crosses ? CATEGORY_ACTIVATIONS : CATEGORY_TEMPORARIES;

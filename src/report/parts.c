@@ -75,7 +75,7 @@ bool report_fits(const decision *d) { return d->point.peak_bytes <= d->budget; }
 
 static bool is_weight(const tensor *x) { return !x->producer && x->role == ROLE_PARAMETER; }
 
-static uint64_t count_numbers(const graph *g, uint8_t flags) {
+static uint64_t count_numbers(const graph *g, uint16_t flags) {
     uint64_t n = 0;
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         const tensor *x = graph_tensor(g, t);

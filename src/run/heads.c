@@ -28,7 +28,12 @@ status heads_choose(setup *s) {
     model_head asked;
     if (!words) return STATUS_OK;
     TRY(heads_parse(words, &asked));
-    if (!families_judges(&s->config))
+    if (families_images(&s->config) && (asked.kind != HEAD_CLASSES || families_projects(&s->config)))
+        return status_set(STATUS_INVALID, "--head %s: %s sees images, and %s", words, s->options.model,
+                          families_projects(&s->config)
+                              ? "CLIP's tower has a projection in the place of a head"
+                              : "its head tells classes");
+    if (!families_judges(&s->config) && !families_images(&s->config))
         return status_set(STATUS_INVALID,
                           "--head %s: %s is of no kind that judges texts; those that fill gaps or continue "
                           "texts do, but for OLMoE",

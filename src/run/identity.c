@@ -150,8 +150,11 @@ static void add_family(identity *i, const model_config *c) {
     case FAMILY_GPT2: add_gpt2(i, &c->gpt2); return;
     case FAMILY_DECODER: add_decoder(i, &c->decoder); return;
     case FAMILY_VIT:
+        add_number(i, IDENTITY_MODEL, "dropout", c->vit.dropout_hidden);
+        add_number(i, IDENTITY_MODEL, "dropout_attention", c->vit.dropout_attention);
+        return;
     case FAMILY_RESNET:
-    case FAMILY_CONVNEXT: return; /* they don't run */
+    case FAMILY_CONVNEXT: return; /* their graph says all */
     case FAMILY_ENCODER: add_encoder(i, &c->encoder); return;
     case FAMILY_T5: return; /* not trained: nothing is compared with it */
     }

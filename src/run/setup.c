@@ -24,6 +24,7 @@
 #include "run/heads.h"
 #include "run/labelled.h"
 #include "run/loader_plan.h"
+#include "run/pictures.h"
 #include "run/texts.h"
 #include "run/weights.h"
 #include "search/advise.h"
@@ -142,7 +143,7 @@ static status open_model(setup *s, const model *custom) {
                           "%s is made for %s, and snug has no such head: it would be trained as a language "
                           "model; take 'architectures' out of its config.json where that is meant",
                           o->model, s->config.other_task);
-    TRY(labelled_settle_names(s));
+    TRY(families_images(&s->config) ? pictures_settle(s) : labelled_settle_names(s));
     if (o->dropout >= 0) families_set_dropout(&s->config, o->dropout);
     TRY(find_mask(s));
     TRY(add_tokens(s));
@@ -189,6 +190,7 @@ dtype setup_save_dtype(const setup_options *o) {
 }
 
 status setup_copy_tokenizer(const setup *s, const char *directory) {
+    TRY(pictures_save(s, directory));
     if (!s->tokenizer) return STATUS_OK;
     return tokenizer_files_copy_changed(s->tokenizer, directory, s->wanted.files, s->wanted.file_count);
 }
@@ -197,6 +199,7 @@ static bool judges(const setup *s) { return s->model.head.kind != HEAD_LANGUAGE;
 
 static status open_data(setup *s) {
     const setup_options *o = &s->options;
+    if (s->model.sees && !s->custom && !o->source) return pictures_open_data(s);
     if (judges(s)) return labelled_open_data(s);
     const char *column = o->text_column ? "text" : o->label_column ? "label" : o->pair_column ? "pair" : NULL;
     if (column)
@@ -517,6 +520,7 @@ failed:
 void setup_close(setup *s) {
     texts_close(s);
     labelled_close_data(s);
+    pictures_close_data(s);
     wanted_tokens_close(&s->wanted);
     comm_close(&s->comm);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "comm/comm.h"
+#include "data/images/pictures.h"
 #include "data/labelled_source.h"
 #include "data/source.h"
 #include "data/text_source.h"
@@ -105,6 +106,8 @@ typedef struct {
     struct texts *texts;              /* they, before documents are told apart (run/texts.h); NULL: after */
     label_names names;                /* of classes, where the head tells such and there is data */
     labelled *records, *eval_records; /* of such data: the sources' own */
+    pictures *images, *eval_images;   /* the same of pictures (run/pictures.h) */
+    prepare_options prepare;          /* what pictures become for the model; channels 0: it sees none */
     comm comm;                        /* the ranks of the run: one, so far */
     search_request request;
     uint64_t budget;                 /* UINT64_MAX: unlimited */

@@ -165,7 +165,8 @@ static status visit_own(const setup *s, const own_weights *to) {
     if (result == STATUS_OK && !weights) result = status_set(STATUS_FAILED, "no memory to look at weights");
     for (tensor_id t = 1; result == STATUS_OK && t < g.tensors.count; t++) {
         const tensor *x = graph_tensor(&g, t);
-        if (x->role == ROLE_PARAMETER && !x->producer)
+        bool held = x->role == ROLE_PARAMETER || x->flags & TENSOR_OF_MODEL;
+        if (held && !x->producer)
             weights[count++] =
                 (model_weight){ .name = graph_name(&g, t), .shape = x->shape, .type = (dtype)x->dtype };
     }

@@ -12,7 +12,8 @@ typedef struct {
     double learning_rate;
     double loss_scale;        /* of gradients, after this step; 0: they are not scaled */
     double seconds;           /* of this step */
-    double tokens_per_second; /* NAN: the clock has not moved */
+    double tokens_per_second; /* or images; NAN: the clock has not moved */
+    bool images;              /* which it is */
     double peak_share; /* arithmetic of the step's kernels, recomputation included, over what the rate of
                           products would allow in its time */
     double seconds_left;

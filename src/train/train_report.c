@@ -27,6 +27,7 @@ void train_report_step(const setup *s, const decision *d, double least, int64_t 
                        train_progress *p) {
     const setup_options *o = &s->options;
     p->steps = o->steps;
+    p->images = s->model.sees;
     p->tokens_per_second = tokens_per_second(s, p->seconds);
     p->peak_share = p->seconds > 0 ? least / p->seconds : 0;
     p->seconds_left = elapsed / (double)(p->step - first) * (double)(o->steps - p->step);

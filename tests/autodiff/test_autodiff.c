@@ -42,7 +42,7 @@ typedef struct {
 
 /* ---- building ---- */
 
-static tensor_id source(trial *t, const char *name, role r, shape s, uint8_t flags) {
+static tensor_id source(trial *t, const char *name, role r, shape s, uint16_t flags) {
     return graph_add_source(&t->g, &(graph_source){ name, s, DTYPE_F64, r, flags });
 }
 

@@ -269,7 +269,7 @@ int32_t lab_label(const lab *l, int step, int64_t sample, int64_t time) {
     return l->label ? l->label(step, sample, time) : lab_token(l, step, sample, time + 1);
 }
 
-static bool judges(const lab *l) { return l->model.head.kind != HEAD_LANGUAGE; }
+static bool judges(const lab *l) { return l->model.head.kind != HEAD_LANGUAGE && !l->model.sees; }
 
 /* Of a sample's text, where a head judges samples: at least a token. */
 static int64_t text_length(const lab *l, int step, int64_t sample) {

@@ -1,5 +1,5 @@
 /* Models of images against Hugging Face's transformers, a tiny model of each family, alone and under
- * techniques. Nobody trains them with snug yet: this is the proof that what is planned is what they compute.
+ * techniques. What trains is what they compute.
  */
 #include <setjmp.h>
 #include <stdarg.h>

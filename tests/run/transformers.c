@@ -83,7 +83,7 @@ void transformers_open(transformers *t, const char *family) {
     l->weight = weight;
     l->token = l->model.masks ? seen : token;
     l->label = l->model.masks ? gap : NULL;
-    if (l->model.head.kind != HEAD_LANGUAGE) {
+    if (l->model.head.kind != HEAD_LANGUAGE && !l->model.sees) {
         l->token = word, l->label = judged_class, l->score = score_of, l->length = length_of;
         l->padding = (int32_t)families_padding(&t->config);
     }
