@@ -44,8 +44,7 @@ static void build(void *context, snug_graph *g) {
         for (int k = 0; k < 6; k++) snprintf(name[k], sizeof name[k], "block.%d.%s", b, parts[k]);
         snug_block(g, b);
         snug_tensor y = snug_linear(g, name[1], norm(g, name[0], x), 3 * WIDE);
-        y = snug_attention(g, y, 0, 0, &causal);
-        x = snug_add(g, x, snug_linear(g, name[2], y, WIDE));
+        x = snug_add(g, x, snug_linear(g, name[2], snug_attention(g, y, 0, 0, &causal), WIDE));
         y = snug_gelu(g, snug_linear(g, name[4], norm(g, name[3], x), 4 * WIDE));
         x = snug_add(g, x, snug_linear(g, name[5], y, WIDE));
     }

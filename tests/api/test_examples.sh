@@ -1,9 +1,11 @@
 #!/bin/bash
-# Each example runs within a small budget and says what it should have learned; one that can't fit says so.
+# Each example runs within a small budget and says what it should have learned; one that can't fit says so. What the
+# guide shows of them is in them.
 #
 #   tests/api/test_examples.sh BUILD
 set -u -o pipefail
 build=$(cd "$1" && pwd) || exit 2
+source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT && cd "$scratch" || exit 2
 export XDG_CACHE_HOME=$scratch/cache SNUG_RATES=built-in
 failed=0
@@ -26,5 +28,17 @@ for example in "$build"/example-*; do
     "$example" 1 >log 2>&1
     rc=$?
     [ $rc = 3 ] && grep -q 'least budget' log || { tail -3 log; echo "FAILED: $example ends with $rc"; failed=1; }
+done
+
+while read -r line; do
+    cat "$source"/examples/*.c "$source/tests/api/test_networks.c" | grep -qF -- "$line" && continue
+    echo "FAILED: docs/guide/own-networks.md shows a line that no example has: $line"
+    failed=1
+done < <(sed -n '/^```c$/,/^```$/{/^```/d;p}' "$source/docs/guide/own-networks.md")
+for example in "$source"/examples/*.c; do
+    [ "$(wc -l <"$example")" -lt 100 ] && continue
+    case $example in *classify.c) continue ;; esac
+    echo "FAILED: $example has 100 lines or more"
+    failed=1
 done
 exit $failed
