@@ -144,6 +144,25 @@ static void build(void *context, snug_graph *g) {
     snug_output(g, y);
 }
 
+typedef struct {
+    snug_network network;
+    uint64_t seed;
+    char name[24];
+} drawn_network;
+
+static void make_network(drawn_network *d, uint64_t seed) {
+    d->seed = seed;
+    snprintf(d->name, sizeof d->name, "network %llu", (unsigned long long)seed);
+    d->network = (snug_network){ .name = d->name,
+                                 .fields = { { "image", SNUG_SHAPE(SIDE, SIDE, 2), SNUG_F32 },
+                                             { "ids", SNUG_SHAPE(TIME), SNUG_I32 },
+                                             { "targets", SNUG_SHAPE(4), SNUG_F32 },
+                                             { .name = "label", .type = SNUG_I32 } },
+                                 .labels = seed % 2 ? "label" : NULL,
+                                 .build = build,
+                                 .context = &d->seed };
+}
+
 /* ---- runs ---- */
 
 static snug_options usual(void) {
@@ -213,19 +232,45 @@ static void same_predictions(const snug_network *n, const char *weights) {
     snug_unload(one), snug_unload(all);
 }
 
+static double train_with(const snug_network *n, const char *techniques) {
+    snug_options o = usual();
+    snug_run *run;
+    snug_result r;
+    o.exact = false, o.techniques = techniques;
+    if (snug_plan(n, &data, &data, &o, &run) != SNUG_OK || snug_train(run, NULL, &r) != SNUG_OK)
+        fail_msg("%s with %s: %s", n->name, techniques, snug_error());
+    snug_close(run);
+    return r.eval_loss;
+}
+
+/* With techniques pinned that an exact run would not choose: as near to the plain run as numbers of few bits
+ * are. */
+static void techniques_take_every_network(void **state) {
+    (void)state;
+    static const char *const pins[] = { "precision=mixed-bf16", "precision=bf16",
+                                        "precision=mixed-f16",  "optimizer-state=8bit",
+                                        "precision=int8-mixed", "compress-activations=8bit recompute=block" };
+    enum { PINS = sizeof pins / sizeof *pins, AT_ONCE = SANITIZED ? 1 : 2 };
+    for (uint64_t seed = 0; seed < NETWORKS; seed++) {
+        drawn_network d;
+        make_network(&d, seed);
+        double plain = train_with(&d.network, "precision=off optimizer-state=off compress-activations=off");
+        for (uint64_t k = 0; k < AT_ONCE; k++) {
+            double loss = train_with(&d.network, pins[(seed + 3 * k) % PINS]);
+            if (!(fabs(loss - plain) < 0.02 * plain))
+                fail_msg("%s with %s has the loss %g instead of %g", d.name, pins[(seed + 3 * k) % PINS],
+                         loss, plain);
+        }
+    }
+}
+
 static void budgets_change_nothing(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < NETWORKS; seed++) {
-        char name[24];
-        snprintf(name, sizeof name, "network %llu", (unsigned long long)seed);
-        const snug_network n = { .name = name,
-                                 .fields = { { "image", SNUG_SHAPE(SIDE, SIDE, 2), SNUG_F32 },
-                                             { "ids", SNUG_SHAPE(TIME), SNUG_I32 },
-                                             { "targets", SNUG_SHAPE(4), SNUG_F32 },
-                                             { .name = "label", .type = SNUG_I32 } },
-                                 .labels = seed % 2 ? "label" : NULL,
-                                 .build = build,
-                                 .context = &seed };
+        drawn_network drawn;
+        make_network(&drawn, seed);
+        const snug_network n = drawn.network;
+        const char *name = n.name;
         snug_result any, some;
         snug_needs plain = train(&n, 0, true, "any", &any), needs;
         uint64_t least = plain.least_budget_bytes, between = (plain.peak_bytes - least) * (seed % 5) / 5;
@@ -245,6 +290,7 @@ static void budgets_change_nothing(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(budgets_change_nothing) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(techniques_take_every_network),
+                                        cmocka_unit_test(budgets_change_nothing) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
