@@ -464,6 +464,78 @@ static void wrong_networks_are_refused_with_a_sentence(void **state) {
     }
 }
 
+/* Each misuse ends in a sentence that names the function and the shapes. */
+enum { MISUSES = 19 };
+
+static void misuse(void *context, snug_graph *g) {
+    snug_tensor image = snug_input(g, "image"), x = snug_input(g, "shares");
+    snug_tensor parts[] = { image, snug_slice(g, image, 3, 0, 1) };
+    switch (*(const int *)context) {
+    case 0: snug_slice(g, image, 0, 0, 1); break;
+    case 1: snug_slice(g, image, 4, 0, 1); break;
+    case 2: snug_slice(g, image, 2, 3, 4); break;
+    case 3: snug_slice(g, image, 2, INT64_MAX, 4); break;
+    case 4: snug_concat(g, parts, 2, 1); break;
+    case 5: snug_concat(g, parts, 0, 1); break;
+    case 6: snug_concat(g, NULL, 2, 1); break;
+    case 7: snug_concat(g, (snug_tensor[]){ image, x }, 2, 1); break;
+    case 8: snug_transpose(g, image, 0, 1); break;
+    case 9: snug_transpose(g, x, 1, 2); break;
+    case 10: snug_max_pool(g, image, 7, 1, 0); break;
+    case 11: snug_mean_pool(g, image, 2, 0, 0); break;
+    case 12: snug_mean_places(g, x); break;
+    case 13: snug_convolution(g, "c", x, 3, 3, NULL); break;
+    case 14: snug_convolution(g, "c", image, 3, 7, NULL); break;
+    case 15: snug_conv2d(g, image, snug_parameter(g, "w", SNUG_SHAPE(3, 4, 2, 2), 0, 1), 0, NULL); break;
+    case 16: snug_output_named(g, "a", snug_relu(g, x)), snug_output_named(g, "a", snug_tanh(g, x)); break;
+    case 17: x = snug_relu(g, x), snug_output(g, x), snug_output_named(g, "b", x); break;
+    default:
+        for (int i = 0; i < SNUG_MAX_OUTPUTS + 1; i++)
+            snug_output_named(g, (char[]){ (char)('a' + i), 0 }, snug_relu(g, x));
+    }
+    snug_squared_error(g, snug_linear(g, "a", snug_input(g, "shares"), CLASSES), snug_input(g, "shares"));
+}
+
+static void misuses_are_sentences(void **state) {
+    (void)state;
+    static const char *const sentences[MISUSES] = {
+        "slice: dimension 0 of (1,6,6,2); it must be from 1 to 3",
+        "slice: dimension 4 of (1,6,6,2)",
+        "slice: 4 indexes from 3 on are not in dimension 2 of (1,6,6,2)",
+        "slice: 4 indexes from 9223372036854775807 on",
+        "concat: part 1 is (1,6,6,1), and the first is (1,6,6,2): only dimension 1 may differ",
+        "concat: 0 parts",
+        "concat: 0 parts",
+        "concat: part 1 is (1,5), and the first is (1,6,6,2)",
+        "transpose: dimension 0",
+        "transpose: dimension 2 of (1,5)",
+        "max_pool: windows of 7 in steps of 1 are not in an image of 6 x 6",
+        "mean_pool: windows of 2 in steps of 0",
+        "mean_places: (1,5) has no places",
+        "convolution: (1,5) is no image",
+        "images (1,6,6,2) cannot be convolved with (3,2,7,7)",
+        "images (1,6,6,2) cannot be convolved with (3,4,2,2)",
+        "one output 'a'; this is a second",
+        "'output' and 'b' are the same",
+        "'i' is one output too many; the most are 8",
+    };
+    for (int i = 0; i < MISUSES; i++) {
+        snug_network n = images;
+        snug_options o = usual();
+        snug_run *run;
+        n.build = misuse, n.context = &i;
+        assert_int_equal(snug_plan(&n, &pictures, NULL, &o, &run), SNUG_INVALID);
+        assert_null(run);
+        if (!strstr(snug_error(), sentences[i])) fail_msg("%d: %s", i, snug_error());
+    }
+    snug_network n = images;
+    snug_options o = usual();
+    snug_run *run;
+    n.fields[0].name = "output 1"; /* what programs call an output */
+    assert_int_equal(snug_plan(&n, &pictures, NULL, &o, &run), SNUG_INVALID);
+    assert_non_null(strstr(snug_error(), "cannot have the name 'output 1'"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_of_numbers_have_their_gradients),
@@ -472,6 +544,7 @@ int main(void) {
         cmocka_unit_test(batches_and_outputs_are_predicted_with_the_bits_of_one),
         cmocka_unit_test(a_recurrent_network_is_built_and_trains),
         cmocka_unit_test(wrong_networks_are_refused_with_a_sentence),
+        cmocka_unit_test(misuses_are_sentences),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
