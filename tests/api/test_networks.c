@@ -389,20 +389,64 @@ static void build_recurrent(void *context, snug_graph *g) {
     snug_output(g, y);
 }
 
+static const snug_network recurrent = { .name = "recurrent",
+                                        .fields = { { "sequence", SNUG_SHAPE(LENGTH), SNUG_I32 },
+                                                    { .name = "share", .type = SNUG_F32 } },
+                                        .build = build_recurrent };
+
 static void a_recurrent_network_is_built_and_trains(void **state) {
     (void)state;
-    const snug_network n = { .name = "recurrent",
-                             .fields = { { "sequence", SNUG_SHAPE(LENGTH), SNUG_I32 },
-                                         { .name = "share", .type = SNUG_F32 } },
-                             .build = build_recurrent };
     snug_data data = { .samples = SAMPLES, .read = read_sequence };
-    check_gradients(&n, &data);
+    check_gradients(&recurrent, &data);
     snug_options o = usual();
     o.optimizer = SNUG_ADAMW, o.learning_rate = 0.01, o.batch = 64, o.steps = 300;
     data.samples = 512, o.eval_samples = 256;
-    double loss = train(&n, &data, &o);
+    double loss = train(&recurrent, &data, &o);
     if (!(loss < 0.004)) fail_msg("the loss is %g; guessing has 0.03", loss);
 }
+
+#ifdef SNUG_CUDA_EMULATED
+static void turned_soft(snug_graph *g, snug_tensor x, snug_tensor targets) {
+    x = snug_transpose(g, snug_reshape(g, x, SNUG_SHAPE(1, HIDDEN)), 2, 1);
+    snug_soft_cross_entropy(g, snug_reshape(g, x, SNUG_SHAPE(HIDDEN)), targets);
+}
+
+static void same_on_a_gpu(const snug_network *n, const snug_data *data) {
+    static const char *const on[] = { "cpu", "emulated" };
+    char *weights[2];
+    uint64_t bytes[2];
+    double loss[2];
+    for (int k = 0; k < 2; k++) {
+        char path[64];
+        snug_options o = usual();
+        o.device = on[k], o.out = on[k], o.steps = 3, o.learning_rate = 0.1;
+        loss[k] = train(n, data, &o);
+        snprintf(path, sizeof path, "%s/model.safetensors", on[k]);
+        assert_int_equal(io_read_file(path, 1 << 20, &weights[k], &bytes[k]), STATUS_OK);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+    if (memcmp(weights[0], weights[1], bytes[0]) != 0 || loss[0] != loss[1])
+        fail_msg("%s: a GPU makes other bits", n->name);
+    memory_free(weights[0]), memory_free(weights[1]);
+}
+
+static void a_gpu_trains_with_the_bits_of_the_cpu(void **state) {
+    (void)state;
+    static const loss_function losses[] = { snug_squared_error, snug_absolute_error,
+                                            snug_binary_cross_entropy, turned_soft };
+    const snug_data numbers = { .samples = SAMPLES, .read = read_numbers };
+    const snug_data sequences = { .samples = SAMPLES, .read = read_sequence };
+    for (int k = 0; k < 4; k++) {
+        const snug_network n = { .name = "elementwise",
+                                 .fields = { { "x", SNUG_SHAPE(INPUTS), SNUG_F32 },
+                                             { "targets", SNUG_SHAPE(HIDDEN), SNUG_F32 } },
+                                 .build = build_elementwise,
+                                 .context = (void *)&losses[k] };
+        same_on_a_gpu(&n, &numbers);
+    }
+    same_on_a_gpu(&recurrent, &sequences);
+}
+#endif
 
 /* ---- what is refused ---- */
 
@@ -543,6 +587,9 @@ int main(void) {
         cmocka_unit_test(shapes_and_images_have_their_gradients),
         cmocka_unit_test(batches_and_outputs_are_predicted_with_the_bits_of_one),
         cmocka_unit_test(a_recurrent_network_is_built_and_trains),
+#ifdef SNUG_CUDA_EMULATED
+        cmocka_unit_test(a_gpu_trains_with_the_bits_of_the_cpu),
+#endif
         cmocka_unit_test(wrong_networks_are_refused_with_a_sentence),
         cmocka_unit_test(misuses_are_sentences),
     };
