@@ -341,6 +341,91 @@ static void batches_and_outputs_are_predicted_with_the_bits_of_one(void **state)
     assert_non_null(strstr(snug_error(), "does not fit"));
 }
 
+/* ---- what the functions compute, by hand ---- */
+
+enum { HIGH = 4, BROAD = 3, DEEP = 2 };
+
+static void build_plain(void *context, snug_graph *g) {
+    (void)context;
+    snug_tensor x = snug_scale(g, snug_input(g, "x"), 1);
+    snug_output_named(g, "slice", snug_slice(g, x, 2, 1, 2));
+    snug_output_named(g, "concat", snug_concat(g, (snug_tensor[]){ x, snug_slice(g, x, 1, 3, 1) }, 2, 1));
+    snug_output_named(g, "near", snug_transpose(g, x, 1, 2));
+    snug_output_named(g, "far", snug_transpose(g, x, 3, 1));
+    snug_output_named(g, "largest", snug_max_pool(g, x, 2, 1, 1));
+    snug_output_named(g, "mean", snug_mean_pool(g, x, 2, 1, 1));
+    snug_output_named(g, "places", snug_mean_places(g, x));
+    x = snug_linear(g, "a", snug_mean_places(g, snug_reshape(g, x, SNUG_SHAPE(HIGH, BROAD * DEEP))), 1);
+    snug_output_named(g, "product", snug_multiply(g, snug_relu(g, x), snug_scale(g, x, -2)));
+    snug_squared_error(g, x, snug_input(g, "y"));
+}
+
+static int read_plain(void *context, int64_t i, void *const fields[]) {
+    (void)context;
+    for (int k = 0; k < HIGH * BROAD * DEEP; k++) ((float *)fields[0])[k] = (float)((k * 7 + i * 5) % 24);
+    *(float *)fields[1] = 0;
+    return 0;
+}
+
+static float x_at(const float *x, int i, int j, int c) { return x[(i * BROAD + j) * DEEP + c]; }
+
+/* Number k of an output of sample x, and which output. */
+static double by_hand(int which, const float *x, int k) {
+    int c = k % DEEP, count = 0;
+    double sum = 0, most = -1;
+    switch (which) {
+    case 0: return (double)x_at(x, k / 4, 1 + k / DEEP % 2, c);
+    case 1: return (double)x_at(x, k / 6 < HIGH ? k / 6 : 3, k / DEEP % BROAD, c);
+    case 2: return (double)x_at(x, k / DEEP % HIGH, k / DEEP / HIGH, c);
+    case 3: return (double)x_at(x, k % HIGH, k / HIGH % BROAD, k / HIGH / BROAD);
+    default: break;
+    }
+    int row = k / DEEP / (BROAD + 1), column = k / DEEP % (BROAD + 1);
+    for (int i = 0; i < HIGH; i++)
+        for (int j = 0; j < BROAD; j++) {
+            bool inside = i >= row - 1 && i <= row && j >= column - 1 && j <= column;
+            if (which < 6 && !inside) continue;
+            sum += (double)x_at(x, i, j, c), count++;
+            most = fmax(most, (double)x_at(x, i, j, c));
+        }
+    return which == 4 ? most : sum / count;
+}
+
+static void functions_compute_what_they_say(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int each;
+    } told[] = { { "slice", 16 },   { "concat", 30 }, { "near", 24 },  { "far", 24 },
+                 { "largest", 40 }, { "mean", 40 },   { "places", 2 }, { "product", 1 } };
+    const snug_network n = { .name = "plain",
+                             .fields = { { "x", SNUG_SHAPE(HIGH, BROAD, DEEP), SNUG_F32 },
+                                         { .name = "y", .type = SNUG_F32 } },
+                             .build = build_plain };
+    const snug_data data = { .samples = SAMPLES, .read = read_plain };
+    float x[3][HIGH * BROAD * DEEP], y;
+    snug_options o = usual();
+    o.steps = 0, o.out = "plain";
+    train(&n, &data, &o);
+    snug_predictor *p = snug_load_batch(&n, "plain", 0, 1, NULL, 3);
+    assert_non_null(p);
+    for (int i = 0; i < 3; i++) read_plain(NULL, i, (void *[]){ x[i], &y });
+    assert_non_null(snug_predict_batch(p, 3, (const void *const[]){ x, NULL }, NULL));
+    for (int f = 0; f < 8; f++) {
+        int64_t count;
+        const float *is = snug_predicted(p, told[f].name, &count);
+        assert_non_null(is);
+        assert_int_equal(count, 3 * told[f].each);
+        for (int k = 0; k < 3 * told[f].each; k++) {
+            double should = f < 7 ? by_hand(f, x[k / told[f].each], k % told[f].each) : (double)is[k];
+            if (fabs((double)is[k] - should) > 1e-5)
+                fail_msg("number %d of '%s' is %g, not %g", k, told[f].name, (double)is[k], should);
+            assert_true(f < 7 || is[k] <= 0); /* relu(x) (-2 x) */
+        }
+    }
+    snug_unload(p);
+}
+
 /* ---- a recurrent network, by building ---- */
 
 enum { LENGTH = 6, SYMBOLS = 4, STATE = 8 };
@@ -586,6 +671,7 @@ int main(void) {
         cmocka_unit_test(losses_are_means_over_samples_and_elements),
         cmocka_unit_test(shapes_and_images_have_their_gradients),
         cmocka_unit_test(batches_and_outputs_are_predicted_with_the_bits_of_one),
+        cmocka_unit_test(functions_compute_what_they_say),
         cmocka_unit_test(a_recurrent_network_is_built_and_trains),
 #ifdef SNUG_CUDA_EMULATED
         cmocka_unit_test(a_gpu_trains_with_the_bits_of_the_cpu),
