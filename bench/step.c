@@ -2,9 +2,9 @@
  *
  *     bench-step MODEL BATCH CONTEXT MEMORY CLIP THREADS DATA [OUT]
  *
- * MEMORY in bytes, 0: unlimited. CLIP 0: off. Dropout is off. Prints "ready" with the predicted seconds of a
- * step and the predicted peak, and then makes one step for each line, answered by its seconds. With OUT the
- * weights are saved there when stdin ends. */
+ * DATA -: random numbers. MEMORY in bytes, 0: unlimited. CLIP 0: off. Dropout is off. Prints "ready" with the
+ * predicted seconds of a step and the predicted peak, and then makes one step for each line, answered by its
+ * seconds. With OUT the weights are saved there when stdin ends. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "run/made_up.h"
 #include "train/train.h"
 
 static volatile sig_atomic_t stop;
@@ -43,7 +44,8 @@ static status train(const setup_options *o) {
     train_result r = { 0 };
     train_observer observer = { .started = started, .stepped = stepped, .stop = &stop };
     TRY(setup_open(o, NULL, &s));
-    status result = decision_make(&s, &d);
+    status result = o->data ? STATUS_OK : made_up_train(&s);
+    if (result == STATUS_OK) result = decision_make(&s, &d);
     if (result == STATUS_OK) result = train_run(&s, &d, &from, &observer, &r);
     train_result_close(&r);
     decision_close(&d);
@@ -62,9 +64,9 @@ int main(int count, char **arguments) {
     o.memory = strtoull(arguments[4], NULL, 10);
     o.optimizer.clip = atof(arguments[5]);
     o.threads = atoll(arguments[6]);
-    o.data = arguments[7];
+    o.data = strcmp(arguments[7], "-") ? arguments[7] : NULL;
     o.out = count > 8 ? arguments[8] : NULL;
-    o.steps = 1000, o.dropout = 0, o.eval_samples = 4;
+    o.steps = 1000, o.dropout = 0, o.eval_samples = o.data ? 4 : 0;
     status result = train(&o);
     if (result == STATUS_OK || result == STATUS_INTERRUPTED) return 0;
     fprintf(stderr, "%s\n", status_message());

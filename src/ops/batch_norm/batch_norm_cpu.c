@@ -77,66 +77,118 @@ static void batch_norm_fixed_reference(const op_call *c) {
     }
 }
 
-/* ---- in f32, sums over rows in their one order (ops/row_tiles.h) ---- */
+/* ---- in f32, sums over rows in their one order (ops/row_tiles.h) ----
+ *
+ * What a channel has one of is f32; x, y and their gradients are of one type, a constant in each loop. */
 
-enum { PART = 256 }; /* columns at a time */
+enum { AT_ONCE = 4 }; /* rows that are added to sums while these are in registers */
 
 static int64_t rows_of(const op_call *c) { return shape_rows(&c->in[0].shape); }
 static int64_t width_of(const op_call *c) { return shape_last(&c->in[0].shape); }
-static int64_t part_of(int64_t width, int64_t first) { return width - first < PART ? width - first : PART; }
 
-/* For every part of a row: at its first column `j`, of `n`. */
-#define OVER_PARTS(width, j, n)                                                                              \
-    for (int64_t j = 0, n; j < (width) && (n = part_of(width, j), true); j += PART)
-
-VECTOR_CLONES static void add_part(const float *x, int64_t n, float *sum) {
-    for (int64_t j = 0; j < n; j++) sum[j] += x[j];
+VECTOR_INLINE float number(const void *data, int64_t at, const dtype type) {
+    if (type == DTYPE_BF16) return half_from_bf16(((const uint16_t *)data)[at]);
+    if (type == DTYPE_F16) return half_from_f16(((const uint16_t *)data)[at]);
+    return ((const float *)data)[at];
 }
-VECTOR_CLONES static void add_squares(const float *x, const float *mean, int64_t n, float *sum) {
-    for (int64_t j = 0; j < n; j++) {
-        float away = x[j] - mean[j];
-        sum[j] += away * away;
+
+VECTOR_INLINE void put(void *data, int64_t at, float x, const dtype type) {
+    if (type == DTYPE_BF16)
+        ((uint16_t *)data)[at] = half_to_bf16(x);
+    else if (type == DTYPE_F16)
+        ((uint16_t *)data)[at] = half_to_f16(x);
+    else
+        ((float *)data)[at] = x;
+}
+
+/* Some rows of a call, and what each channel has. */
+typedef struct {
+    const void *x, *dy;
+    void *y; /* or dx; may be x or dy */
+    const float *mean, *rstd, *gamma, *beta;
+    const float *dot, *sum; /* of the gradients */
+    float all_rows;
+    int64_t first, last, width;
+} norm_rows;
+
+/* A body for each type: `name`_row is inlined with the type as a constant. */
+#define FOR_TYPES(name)                                                                                      \
+    VECTOR_CLONES static void name##_f32(const norm_rows *r, float *sum) { name(r, sum, DTYPE_F32); }        \
+    VECTOR_CLONES static void name##_f16(const norm_rows *r, float *sum) { name(r, sum, DTYPE_F16); }        \
+    VECTOR_CLONES static void name##_bf16(const norm_rows *r, float *sum) { name(r, sum, DTYPE_BF16); }      \
+    static void name##_of(const norm_rows *r, dtype type, float *sum) {                                      \
+        (type == DTYPE_F32 ? name##_f32 : type == DTYPE_F16 ? name##_f16 : name##_bf16)(r, sum);             \
     }
+
+VECTOR_INLINE void add_numbers(const norm_rows *r, float *restrict sum, const dtype type) {
+    int64_t row = r->first, w = r->width;
+    for (; row + AT_ONCE <= r->last; row += AT_ONCE)
+        for (int64_t j = 0, at = row * w; j < w; j++, at++) {
+            float s = sum[j];
+            for (int k = 0; k < AT_ONCE; k++) s += number(r->x, at + k * w, type);
+            sum[j] = s;
+        }
+    for (; row < r->last; row++)
+        for (int64_t j = 0; j < w; j++) sum[j] += number(r->x, row * w + j, type);
+}
+FOR_TYPES(add_numbers)
+
+VECTOR_INLINE float square(const norm_rows *r, int64_t at, int64_t j, const dtype type) {
+    float away = number(r->x, at, type) - r->mean[j];
+    return away * away;
+}
+
+VECTOR_INLINE void add_squares(const norm_rows *r, float *restrict sum, const dtype type) {
+    int64_t row = r->first, w = r->width;
+    for (; row + AT_ONCE <= r->last; row += AT_ONCE)
+        for (int64_t j = 0, at = row * w; j < w; j++, at++) {
+            float s = sum[j];
+            for (int k = 0; k < AT_ONCE; k++) s += square(r, at + k * w, j, type);
+            sum[j] = s;
+        }
+    for (; row < r->last; row++)
+        for (int64_t j = 0; j < w; j++) sum[j] += square(r, row * w + j, j, type);
+}
+FOR_TYPES(add_squares)
+
+VECTOR_INLINE void normalise(const norm_rows *r, float *sum, const dtype type) {
+    (void)sum;
+    for (int64_t row = r->first; row < r->last; row++) {
+        int64_t at = row * r->width;
+#pragma GCC ivdep
+        for (int64_t j = 0; j < r->width; j++)
+            put(r->y, at + j,
+                (number(r->x, at + j, type) - r->mean[j]) * r->rstd[j] * r->gamma[j] + r->beta[j], type);
+    }
+}
+FOR_TYPES(normalise)
+
+static norm_rows rows_between(const op_call *c, int64_t first, int64_t last) {
+    return (norm_rows){ .x = c->in[0].data,
+                        .y = c->out[0].data,
+                        .gamma = c->in[1].data,
+                        .beta = c->in[2].data,
+                        .first = first,
+                        .last = last,
+                        .width = width_of(c) };
 }
 
 static void sum_rows(const op_call *c, int64_t first, int64_t last, float *sums, int thread) {
     (void)thread;
-    float room[PART];
-    int64_t width = width_of(c);
-    for (; first < last; first++)
-        OVER_PARTS(width, j, n) add_part(fast_floats(&c->in[0], first * width + j, n, room), n, sums + j);
+    norm_rows r = rows_between(c, first, last);
+    add_numbers_of(&r, c->in[0].dtype, sums);
 }
 static void square_rows(const op_call *c, int64_t first, int64_t last, float *sums, int thread) {
     (void)thread;
-    float room[PART];
-    const float *mean = c->out[1].data;
-    int64_t width = width_of(c);
-    for (; first < last; first++) OVER_PARTS(width, j, n)
-    add_squares(fast_floats(&c->in[0], first * width + j, n, room), mean + j, n, sums + j);
+    norm_rows r = rows_between(c, first, last);
+    r.mean = c->out[1].data;
+    add_squares_of(&r, c->in[0].dtype, sums);
 }
 
-/* What a part of a row is made of. */
-typedef struct {
-    const float *x, *mean, *rstd, *gamma, *beta;
-} norm_part;
-
-VECTOR_CLONES static void norm_to(const norm_part *p, int64_t n, float *y) {
-    for (int64_t j = 0; j < n; j++) y[j] = (p->x[j] - p->mean[j]) * p->rstd[j] * p->gamma[j] + p->beta[j];
-}
-
-static void norm_row(const op_call *c, int64_t row, const float *mean, const float *rstd) {
-    float x[PART], gamma[PART], beta[PART], y[PART];
-    int64_t width = width_of(c);
-    OVER_PARTS(width, j, n) {
-        norm_part p = { fast_floats(&c->in[0], row * width + j, n, x), mean + j, rstd + j,
-                        fast_floats(&c->in[1], j, n, gamma), fast_floats(&c->in[2], j, n, beta) };
-        norm_to(&p, n, y);
-        fast_floats_store(&c->out[0], row * width + j, n, y);
-    }
-}
-
-static void norm_rows(const op_call *c, int64_t first, int64_t last) {
-    for (; first < last; first++) norm_row(c, first, c->out[1].data, c->out[2].data);
+static void normalise_rows(const op_call *c, int64_t first, int64_t last) {
+    norm_rows r = rows_between(c, first, last);
+    r.mean = c->out[1].data, r.rstd = c->out[2].data;
+    normalise_of(&r, c->in[0].dtype, NULL);
 }
 
 static void tiles_run(const op_call *c, row_tiles_body *body, float *sum) {
@@ -161,7 +213,7 @@ static void batch_norm_tiles(const op_call *c) {
     for (int64_t i = 0; i < width; i++) mean[i] = mean[i] / rows;
     tiles_run(c, square_rows, rstd);
     for (int64_t i = 0; i < width; i++) rstd[i] = 1.0f / sqrtf(rstd[i] / rows + a->eps);
-    fast_for(c, rows_of(c), fast_rows(width), norm_rows);
+    fast_for(c, rows_of(c), fast_rows(width), normalise_rows);
 }
 
 /* The gradient: its sums stand behind the tiles, of dy n and then of dy. */
@@ -174,61 +226,74 @@ static uint64_t batch_norm_backward_scratch(const op_call *c, int threads) {
 }
 static float *sums_of(const op_call *c) { return (float *)((char *)c->scratch + tiles_bytes(c)); }
 
-typedef struct {
-    const float *x, *dy, *gamma, *mean, *rstd, *dot, *sum;
-    float rows;
-} slope_part;
-
-VECTOR_CLONES static void add_slopes(const slope_part *p, int64_t n, float *dot, float *sum) {
-    for (int64_t j = 0; j < n; j++) {
-        dot[j] += p->dy[j] * ((p->x[j] - p->mean[j]) * p->rstd[j]);
-        sum[j] += p->dy[j];
-    }
-}
-VECTOR_CLONES static void slopes_to(const slope_part *p, int64_t n, float *dx) {
-    for (int64_t j = 0; j < n; j++) {
-        float normal = (p->x[j] - p->mean[j]) * p->rstd[j];
-        float d = p->dy[j] - (p->sum[j] + normal * p->dot[j]) / p->rows;
-        dx[j] = p->gamma[j] * p->rstd[j] * d;
-    }
+VECTOR_INLINE float normal(const norm_rows *r, int64_t at, int64_t j, const dtype type) {
+    return (number(r->x, at, type) - r->mean[j]) * r->rstd[j];
 }
 
-typedef struct {
-    float x[PART], dy[PART], gamma[PART], mean[PART], rstd[PART];
-} slope_room;
+/* Sums of dy n, and behind them of dy. */
+VECTOR_INLINE void add_slopes(const norm_rows *r, float *restrict sums, const dtype type) {
+    int64_t row = r->first, w = r->width;
+    float *restrict dot = sums, *restrict sum = sums + w;
+    for (; row + AT_ONCE <= r->last; row += AT_ONCE)
+#pragma GCC ivdep
+        for (int64_t j = 0; j < w; j++) {
+            float d = dot[j], s = sum[j];
+            for (int k = 0; k < AT_ONCE; k++) {
+                int64_t at = (row + k) * w + j;
+                float dy = number(r->dy, at, type);
+                d += dy * normal(r, at, j, type);
+                s += dy;
+            }
+            dot[j] = d, sum[j] = s;
+        }
+    for (; row < r->last; row++)
+#pragma GCC ivdep
+        for (int64_t j = 0; j < w; j++) {
+            float dy = number(r->dy, row * w + j, type);
+            dot[j] += dy * normal(r, row * w + j, j, type);
+            sum[j] += dy;
+        }
+}
+FOR_TYPES(add_slopes)
 
-static slope_part slope_part_of(const op_call *c, int64_t row, int64_t j, int64_t n, slope_room *r) {
-    int64_t width = width_of(c), at = row * width + j;
-    const float *dot = sums_of(c);
-    return (slope_part){ .x = fast_floats(&c->in[0], at, n, r->x),
-                         .dy = fast_floats(&c->in[4], at, n, r->dy),
-                         .gamma = fast_floats(&c->in[1], j, n, r->gamma),
-                         .mean = fast_floats(&c->in[2], j, n, r->mean),
-                         .rstd = fast_floats(&c->in[3], j, n, r->rstd),
-                         .dot = dot + j,
-                         .sum = dot + width + j,
-                         .rows = (float)rows_of(c) };
+VECTOR_INLINE void slopes(const norm_rows *r, float *unused, const dtype type) {
+    (void)unused;
+    for (int64_t row = r->first; row < r->last; row++) {
+        int64_t at = row * r->width;
+#pragma GCC ivdep
+        for (int64_t j = 0; j < r->width; j++) {
+            float n = normal(r, at + j, j, type);
+            float d = number(r->dy, at + j, type) - (r->sum[j] + n * r->dot[j]) / r->all_rows;
+            put(r->y, at + j, r->gamma[j] * r->rstd[j] * d, type);
+        }
+    }
+}
+FOR_TYPES(slopes)
+
+static norm_rows backward_rows(const op_call *c, int64_t first, int64_t last) {
+    return (norm_rows){ .x = c->in[0].data,
+                        .dy = c->in[4].data,
+                        .y = c->out[0].data,
+                        .gamma = c->in[1].data,
+                        .mean = c->in[2].data,
+                        .rstd = c->in[3].data,
+                        .dot = sums_of(c),
+                        .sum = sums_of(c) + width_of(c),
+                        .all_rows = (float)rows_of(c),
+                        .first = first,
+                        .last = last,
+                        .width = width_of(c) };
 }
 
 static void sum_slopes(const op_call *c, int64_t first, int64_t last, float *sums, int thread) {
     (void)thread;
-    slope_room r;
-    int64_t width = width_of(c);
-    for (; first < last; first++) OVER_PARTS(width, j, n) {
-            slope_part p = slope_part_of(c, first, j, n, &r);
-            add_slopes(&p, n, sums + j, sums + width + j);
-        }
+    norm_rows r = backward_rows(c, first, last);
+    add_slopes_of(&r, c->in[0].dtype, sums);
 }
 
 static void slope_rows(const op_call *c, int64_t first, int64_t last) {
-    slope_room r;
-    float dx[PART];
-    int64_t width = width_of(c);
-    for (; first < last; first++) OVER_PARTS(width, j, n) {
-            slope_part p = slope_part_of(c, first, j, n, &r);
-            slopes_to(&p, n, dx);
-            fast_floats_store(&c->out[0], first * width + j, n, dx);
-        }
+    norm_rows r = backward_rows(c, first, last);
+    slopes_of(&r, c->in[0].dtype, NULL);
 }
 
 static void batch_norm_backward_tiles(const op_call *c) {
@@ -243,31 +308,30 @@ static void batch_norm_backward_tiles(const op_call *c) {
     fast_for(c, rows_of(c), fast_rows(width), slope_rows);
     for (uint32_t k = 0; k < 2; k++)
         for (int64_t i = 0; i < width; i++) {
-            const op_arg *before = op_in(c, 5 + k);
+            const float *before = op_in(c, 5 + k)->data;
             float sum = dot[k * width + i];
-            reference_set(&c->out[1 + k], i,
-                          before->data ? (double)((float)reference_get(before, i) + sum) : (double)sum);
+            ((float *)c->out[1 + k].data)[i] = before ? before[i] + sum : sum;
         }
 }
 
 static void fixed_rows(const op_call *c, int64_t first, int64_t last) {
-    for (; first < last; first++) norm_row(c, first, c->scratch, (const float *)c->scratch + width_of(c));
+    norm_rows r = rows_between(c, first, last);
+    r.mean = c->in[3].data, r.rstd = c->scratch;
+    normalise_of(&r, c->in[0].dtype, NULL);
 }
 
-/* Means and what variances come to, as floats. */
+/* What variances come to. */
 static uint64_t fixed_scratch(const op_call *c, int threads) {
     (void)threads;
-    return 2 * (uint64_t)width_of(c) * sizeof(float);
+    return (uint64_t)width_of(c) * sizeof(float);
 }
 
 static void batch_norm_fixed_rows(const op_call *c) {
     const batch_norm_attributes *a = c->attributes;
     int64_t width = width_of(c);
-    float *mean = c->scratch, *rstd = mean + width;
-    for (int64_t i = 0; i < width; i++) {
-        mean[i] = (float)reference_get(op_in(c, 3), i);
-        rstd[i] = 1.0f / sqrtf((float)reference_get(op_in(c, 4), i) + a->eps);
-    }
+    const float *variance = c->in[4].data;
+    float *rstd = c->scratch;
+    for (int64_t i = 0; i < width; i++) rstd[i] = 1.0f / sqrtf(variance[i] + a->eps);
     fast_for(c, rows_of(c), fast_rows(width), fixed_rows);
 }
 

@@ -1,6 +1,7 @@
 #include "ops/conv2d/conv2d.h"
 
 #include "ops/add/add.h"
+#include "ops/conv2d/conv2d_packed.h"
 #include "ops/sum_rows/sum_rows.h"
 
 tensor_id conv2d_apply(graph *g, tensor_id x, tensor_id w, tensor_id bias, const conv2d_attributes *a) {
@@ -44,15 +45,17 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
 
 /* Each number of y is a sum over the kernel; of a depthwise one there is little to a number, so it is no
  * product of matrices. */
-static op_cost products(const graph *g, const node *n, const shape *y, const shape *w) {
+static op_cost products(const graph *g, const node *n, const shape *y, const shape *w, double moved) {
     op_cost c = op_cost_elementwise(g, n, 0);
     c.flops = 2 * (double)shape_elements(y) * (double)(w->dim[1] * w->dim[2] * w->dim[3]);
     c.kind = w->dim[1] > 1 ? op_products_kind(g, n) : WORK_ARITHMETIC;
+    if (w->dim[1] > 1) c.bytes_moved = moved;
     return c;
 }
 
 static op_cost cost(const graph *g, const node *n) {
-    return products(g, n, graph_shape(g, node_out(g, n, 0)), graph_shape(g, node_in(g, n, 1)));
+    const shape *y = graph_shape(g, node_out(g, n, 0)), *w = graph_shape(g, node_in(g, n, 1));
+    return products(g, n, y, w, conv2d_moved(node_attributes(g, n), y, w));
 }
 
 static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 4, 4, false },
@@ -121,7 +124,9 @@ static status infer_data(const graph *g, const node *n, tensor *out) {
 }
 
 static op_cost cost_data(const graph *g, const node *n) {
-    return products(g, n, graph_shape(g, node_in(g, n, 0)), graph_shape(g, node_in(g, n, 1)));
+    const conv2d_backward_attributes *a = node_attributes(g, n);
+    const shape *dy = graph_shape(g, node_in(g, n, 0)), *w = graph_shape(g, node_in(g, n, 1));
+    return products(g, n, dy, w, conv2d_data_moved(&a->of, graph_shape(g, node_out(g, n, 0)), w));
 }
 
 static status infer_weights(const graph *g, const node *n, tensor *out) {
@@ -139,7 +144,9 @@ static status infer_weights(const graph *g, const node *n, tensor *out) {
 }
 
 static op_cost cost_weights(const graph *g, const node *n) {
-    return products(g, n, graph_shape(g, node_in(g, n, 1)), graph_shape(g, node_out(g, n, 0)));
+    const conv2d_backward_attributes *a = node_attributes(g, n);
+    const shape *dy = graph_shape(g, node_in(g, n, 1)), *w = graph_shape(g, node_out(g, n, 0));
+    return products(g, n, dy, w, conv2d_weights_moved(&a->of, dy, w));
 }
 
 static const op_input data_inputs[] = { { "dy", DTYPE_MASK_FLOAT, 4, 4, false },

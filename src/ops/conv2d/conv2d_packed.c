@@ -286,3 +286,34 @@ void conv2d_weights_packed_run(const op_call *c) {
     }
     if (turned) threads_for(n.all_outputs, end_output, &end);
 }
+
+/* ---- costs ---- */
+
+static double turned_once(const shape *w) {
+    return w->dim[2] * w->dim[3] > 1 ? 2 * (double)sizeof(float) * (double)shape_elements(w) : 0;
+}
+
+/* Groups are alike. A gathered operand is not read where it lies, however few rows there are. */
+static double moved_by(int64_t groups, int64_t rows, int64_t columns, int64_t depth) {
+    matmul_problem p = {
+        .rows = rows, .columns = columns, .depth = depth, .a = { .gather = conv2d_windows_lines }
+    };
+    return (double)groups * matmul_packed_moved(&p);
+}
+
+double conv2d_moved(const conv2d_attributes *a, const shape *y, const shape *w) {
+    return turned_once(w) +
+           moved_by(a->groups, shape_rows(y), w->dim[0] / a->groups, w->dim[1] * w->dim[2] * w->dim[3]);
+}
+
+/* A kind of place sees its share of the taps. */
+double conv2d_data_moved(const conv2d_attributes *a, const shape *dx, const shape *w) {
+    int64_t kinds = (int64_t)a->stride * a->stride, taps = divide_up(w->dim[2] * w->dim[3], kinds);
+    return turned_once(w) + (double)kinds * moved_by(a->groups, divide_up(shape_rows(dx), kinds), w->dim[1],
+                                                     taps * (w->dim[0] / a->groups));
+}
+
+double conv2d_weights_moved(const conv2d_attributes *a, const shape *dy, const shape *w) {
+    return turned_once(w) +
+           moved_by(a->groups, w->dim[0] / a->groups, w->dim[1] * w->dim[2] * w->dim[3], shape_rows(dy));
+}

@@ -7,7 +7,7 @@
  * Windows are gathered while they are packed. Weights, which lie otherwise, are turned once, into scratch. */
 #pragma once
 
-#include "ir/op.h"
+#include "ops/conv2d/conv2d.h"
 
 void conv2d_packed_run(const op_call *c);
 void conv2d_data_packed_run(const op_call *c);
@@ -15,3 +15,8 @@ void conv2d_weights_packed_run(const op_call *c);
 uint64_t conv2d_packed_scratch(const op_call *c, int threads);
 uint64_t conv2d_data_packed_scratch(const op_call *c, int threads);
 uint64_t conv2d_weights_packed_scratch(const op_call *c, int threads);
+
+/* Bytes that are copied into panels, added up between slices and turned (op_cost.bytes_moved). */
+double conv2d_moved(const conv2d_attributes *a, const shape *y, const shape *w);
+double conv2d_data_moved(const conv2d_attributes *a, const shape *dx, const shape *w);
+double conv2d_weights_moved(const conv2d_attributes *a, const shape *dy, const shape *w);

@@ -30,16 +30,22 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
     if (want[0]) din[0] = add_gather(g, din[0], expert_matmul_apply(g, dout[0], w, ends, !tb));
 }
 
-static op_cost products(const graph *g, const node *n, double rows, double depth, double columns) {
+static op_cost products(const graph *g, const node *n, double flops, const expert_sizes *s) {
     op_cost c = op_cost_elementwise(g, n, 0);
-    c.flops = 2 * rows * depth * columns;
+    c.flops = flops;
     c.kind = op_products_kind(g, n);
+    c.bytes_moved = expert_matmul_moved(s);
     return c;
 }
 
+/* As if rows were shared out evenly. */
+static int64_t even(int64_t rows, int64_t experts) { return (rows + experts - 1) / experts; }
+
 static op_cost cost(const graph *g, const node *n) {
     const shape *x = graph_shape(g, node_in(g, n, 0)), *y = graph_shape(g, node_out(g, n, 0));
-    return products(g, n, (double)x->dim[0], (double)x->dim[1], (double)y->dim[1]);
+    int64_t experts = graph_shape(g, node_in(g, n, 1))->dim[0];
+    return products(g, n, 2 * (double)x->dim[0] * (double)x->dim[1] * (double)y->dim[1],
+                    &(expert_sizes){ experts, even(x->dim[0], experts), y->dim[1], x->dim[1] });
 }
 
 static const op_input inputs[] = { { "x", DTYPE_MASK_FLOAT, 2, 2, false },
@@ -112,7 +118,9 @@ static status infer_weights(const graph *g, const node *n, tensor *out) {
 
 static op_cost cost_weights(const graph *g, const node *n) {
     const shape *a = graph_shape(g, node_in(g, n, 0)), *b = graph_shape(g, node_in(g, n, 1));
-    return products(g, n, (double)a->dim[0], (double)a->dim[1], (double)b->dim[1]);
+    int64_t experts = graph_shape(g, node_in(g, n, 2))->dim[0];
+    return products(g, n, 2 * (double)a->dim[0] * (double)a->dim[1] * (double)b->dim[1],
+                    &(expert_sizes){ experts, a->dim[1], b->dim[1], even(a->dim[0], experts) });
 }
 
 static const op_input weights_inputs[] = { { "a", DTYPE_MASK_FLOAT, 2, 2, false },

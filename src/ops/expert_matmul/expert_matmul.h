@@ -19,4 +19,10 @@ extern const op_def op_expert_matmul_weights; /* a (R,M), b (R,K), ends, accumul
 extern const op_kernel expert_matmul_cpu[], expert_matmul_weights_cpu[];
 extern const op_kernel expert_matmul_cuda[], expert_matmul_weights_cuda[];
 
+/* Of an expert's product, and bytes that all of them copy into panels and add up between slices. */
+typedef struct {
+    int64_t experts, rows, columns, depth;
+} expert_sizes;
+double expert_matmul_moved(const expert_sizes *s);
+
 tensor_id expert_matmul_apply(graph *g, tensor_id x, tensor_id w, tensor_id ends, bool tb);

@@ -124,6 +124,11 @@ static void weights_packed_run(const op_call *c) {
     }
 }
 
+double expert_matmul_moved(const expert_sizes *s) {
+    matmul_problem p = { .rows = s->rows, .columns = s->columns, .depth = s->depth };
+    return (double)s->experts * matmul_packed_moved(&p);
+}
+
 const op_kernel expert_matmul_cpu[] = { { "expert_matmul_cpu_packed", fast_accepts_halves, packed_scratch,
                                           packed_run },
                                         { "expert_matmul_reference", NULL, NULL, expert_matmul_reference },
