@@ -8,6 +8,7 @@ typedef struct {
     const op_def *op;
     const op_case *one;
     const char *kernel; /* or what is being done */
+    bool here_only;     /* kernels for GPUs are left out: the CPU's have other bits now */
     int failures;
 } harness_place;
 

@@ -8,9 +8,11 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "base/instructions.h"
 #include "base/memory.h"
 #include "harness_case.h"
 #include "ir/verify.h"
+#include "ops/matmul/matmul_kernel.h"
 
 static void check_shapes(harness_place *p, const harness_case *h) {
     p->kernel = "shapes";
@@ -66,6 +68,29 @@ static void check_cost(harness_place *p, const harness_case *h) {
         harness_fail(p, "writes %g bytes, its outputs have %g", cost.bytes_written, outputs);
 }
 
+/* Products of bf16 by each of the instructions that multiply it as it is, and by their twins. */
+static void check_pairs(harness_place *p, const harness_case *h) {
+    static const struct {
+        const matmul_kernel *kernel;
+        instruction_set needs;
+    } ways[] = {
+        { &matmul_kernel_avx512_bf16_twin, INSTRUCTIONS_PLAIN },
+        { &matmul_kernel_amx_twin, INSTRUCTIONS_PLAIN },
+#if defined(__x86_64__)
+        { &matmul_kernel_avx512_bf16, INSTRUCTIONS_AVX512_BF16 },
+        { &matmul_kernel_amx, INSTRUCTIONS_AMX }
+#endif
+    };
+    p->here_only = true;
+    for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+        if (!instructions_present(ways[k].needs)) continue;
+        matmul_kernel_choose(ways[k].kernel);
+        harness_check_kernels(p, h);
+    }
+    matmul_kernel_choose(NULL);
+    p->here_only = false;
+}
+
 /* The case once more with its f32 in 16 bits, where the op takes them so. */
 static void check_half(harness_place *p, dtype half) {
     harness_case h;
@@ -73,6 +98,7 @@ static void check_half(harness_place *p, dtype half) {
     if (!harness_case_try(&h, p, half)) return;
     check_cost(p, &h);
     harness_check_kernels(p, &h);
+    if (half == DTYPE_BF16 && p->op->pairs) check_pairs(p, &h);
     harness_case_close(&h);
 }
 
@@ -120,6 +146,7 @@ int main(int argc, char **argv) {
     struct CMUnitTest *tests = memory_new(count, sizeof *tests);
     if (!tests) return 1;
     if (argc > 1) cmocka_set_test_filter(argv[1]);
+    if (instructions_pin("widened") != STATUS_OK) return 1; /* kernels for GPUs have the bits of these */
     for (; chosen < count; chosen++)
         tests[chosen] = (struct CMUnitTest){ .name = op_table[chosen]->name,
                                              .test_func = op_holds,

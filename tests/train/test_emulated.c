@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/instructions.h"
 #include "base/units.h"
 #include "device/cuda/device_emulated.h"
 #include "device/cuda/emulate_order.h"
@@ -50,6 +51,7 @@ static const char in_pieces[] =
 
 static int open_all(void **state) {
     int result = scratch_open(state);
+    assert_int_equal(instructions_pin("widened"), STATUS_OK); /* which has the bits of kernels for GPUs */
     char words[9000];
     for (size_t i = 0; i < sizeof words; i++) words[i] = (char)('a' + (i * i + i / 7) % 26);
     scratch_write("text", words, sizeof words);

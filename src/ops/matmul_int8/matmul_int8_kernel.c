@@ -1,4 +1,4 @@
-/* Which micro-kernel this processor gets: looked up once. */
+/* Which micro-kernel this processor gets. */
 #include "ops/matmul_int8/matmul_int8_kernel.h"
 
 #include <stdatomic.h>
@@ -6,7 +6,7 @@
 
 const matmul_int8_kernel *const matmul_int8_kernels[] = {
 #if defined(__x86_64__)
-    &matmul_int8_kernel_vnni, &matmul_int8_kernel_avx2,
+    &matmul_int8_kernel_vnni, &matmul_int8_kernel_avx_vnni, &matmul_int8_kernel_avx2,
 #endif
     &matmul_int8_kernel_portable, NULL
 };
@@ -15,11 +15,9 @@ static _Atomic(const matmul_int8_kernel *) chosen;
 
 const matmul_int8_kernel *matmul_int8_kernel_chosen(void) {
     const matmul_int8_kernel *kernel = atomic_load_explicit(&chosen, memory_order_relaxed);
-    if (kernel) return kernel;
     const matmul_int8_kernel *const *candidate = matmul_int8_kernels;
-    while (!(*candidate)->available()) candidate++;
-    matmul_int8_kernel_choose(*candidate);
-    return *candidate;
+    while (!kernel && !(*candidate)->available()) candidate++;
+    return kernel ? kernel : *candidate;
 }
 
 void matmul_int8_kernel_choose(const matmul_int8_kernel *kernel) {

@@ -87,7 +87,8 @@ typedef struct {
 
 /* Those of this architecture and the portable one; best first, ends with NULL. */
 extern const matmul_int8_kernel *const matmul_int8_kernels[];
-extern const matmul_int8_kernel matmul_int8_kernel_vnni, matmul_int8_kernel_avx2, matmul_int8_kernel_portable;
+extern const matmul_int8_kernel matmul_int8_kernel_vnni, matmul_int8_kernel_avx_vnni, matmul_int8_kernel_avx2,
+    matmul_int8_kernel_portable;
 
 /* The best one that this processor has. */
 const matmul_int8_kernel *matmul_int8_kernel_chosen(void);

@@ -1,5 +1,6 @@
 /* Blocks with AVX2, two rows and sixteen columns at a time. Its product of bytes saturates, so codes are
  * widened to 16 bits in registers; what is multiplied and added in pairs there fits into 32. */
+#include "base/instructions.h"
 #include "ops/matmul_int8/matmul_int8_kernel.h"
 
 #if defined(__x86_64__)
@@ -56,7 +57,7 @@ TARGET static void block(int64_t fours, int64_t rows, const uint32_t *a, const u
         }
 }
 
-static bool available(void) { return __builtin_cpu_supports("avx2"); }
+static bool available(void) { return instructions_usable(INSTRUCTIONS_AVX2); }
 
 const matmul_int8_kernel matmul_int8_kernel_avx2 = { "avx2", available, block };
 #endif

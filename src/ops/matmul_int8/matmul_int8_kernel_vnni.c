@@ -1,5 +1,6 @@
 /* Blocks of 14 x 32 sums with AVX-512 VNNI: one instruction multiplies 64 pairs of bytes and adds the
  * products, four at a time, to 16 sums. 28 registers hold sums, two the codes of b, one a broadcast of a. */
+#include "base/instructions.h"
 #include "ops/matmul_int8/matmul_int8_kernel.h"
 
 #if defined(__x86_64__)
@@ -46,10 +47,7 @@ TARGET static void block(int64_t fours, int64_t rows, const uint32_t *a, const u
     }
 }
 
-static bool available(void) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
-}
+static bool available(void) { return instructions_usable(INSTRUCTIONS_AVX512_VNNI); }
 
 const matmul_int8_kernel matmul_int8_kernel_vnni = { "avx512-vnni", available, block };
 #endif
