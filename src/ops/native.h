@@ -65,9 +65,10 @@ typedef struct {
     uint32_t word[NATIVE_TILE_ROWS][NATIVE_TILE_WORDS];
 } native_tile;
 
-VECTOR_INLINE void native_tile_load(native_tile *t, const void *from, int64_t stride) {
-    for (int i = 0; i < NATIVE_TILE_ROWS; i++)
-        memcpy(t->word[i], (const char *)from + i * stride, NATIVE_TILE_BYTES);
+/* Of rows of `bytes`, which is at most NATIVE_TILE_BYTES; the rest is 0. */
+VECTOR_INLINE void native_tile_load(native_tile *t, const void *from, int64_t stride, size_t bytes) {
+    *t = (native_tile){ 0 };
+    for (int i = 0; i < NATIVE_TILE_ROWS; i++) memcpy(t->word[i], (const char *)from + i * stride, bytes);
 }
 
 VECTOR_INLINE void native_tile_store(const native_tile *t, void *to, int64_t stride) {
@@ -91,4 +92,20 @@ VECTOR_INLINE void native_tdpbf16ps(native_tile *c, const native_tile *a, const 
         }
         memcpy(c->word[i], before, sizeof before);
     }
+}
+
+/* ---- bytes ---- */
+
+/* Four signed bytes by four unsigned ones, added up: what TDPBSUD and, the other way round, a lane of
+ * VPDPBUSD add to a sum modulo 2^32. */
+VECTOR_INLINE uint32_t native_dpbsud(uint32_t sum, uint32_t a, uint32_t b) {
+    for (int k = 0; k < 32; k += 8) sum += (uint32_t)((int8_t)(a >> k & 0xff) * (int32_t)(b >> k & 0xff));
+    return sum;
+}
+
+VECTOR_INLINE void native_tdpbsud(native_tile *c, const native_tile *a, const native_tile *b) {
+    for (int i = 0; i < NATIVE_TILE_ROWS; i++)
+        for (int k = 0; k < NATIVE_TILE_ROWS; k++)
+            for (int j = 0; j < NATIVE_TILE_WORDS; j++)
+                c->word[i][j] = native_dpbsud(c->word[i][j], a->word[i][k], b->word[k][j]);
 }

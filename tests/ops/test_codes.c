@@ -102,6 +102,16 @@ static void *copy_of(const op_arg *x) {
 
 /* ---- tests ---- */
 
+static void check_kernel(product *p, const matmul_int8_kernel *kernel, const void *should, const char *of) {
+    matmul_int8_kernel_choose(kernel);
+    for (int threads = 1; threads <= 3; threads++) {
+        threads_set(threads);
+        memset(p->out.data, 0xff, bytes_of(&p->out));
+        run(p, &matmul_int8_cpu[PACKED]);
+        assert_same(&p->out, should, of, kernel->name);
+    }
+}
+
 static void test_kernels_agree(void **state) {
     (void)state;
     for (int i = 0; i < FORMS; i++) {
@@ -111,13 +121,8 @@ static void test_kernels_agree(void **state) {
         run(&p, &matmul_int8_cpu[PACKED]);
         void *should = copy_of(&p.out);
         for (const matmul_int8_kernel *const *k = matmul_int8_kernels; *k; k++)
-            for (int threads = 1; threads <= 3 && (*k)->available(); threads++) {
-                threads_set(threads);
-                matmul_int8_kernel_choose(*k);
-                memset(p.out.data, 0xff, bytes_of(&p.out));
-                run(&p, &matmul_int8_cpu[PACKED]);
-                assert_same(&p.out, should, forms[i].name, (*k)->name);
-            }
+            if ((*k)->available()) check_kernel(&p, *k, should, forms[i].name);
+        check_kernel(&p, &matmul_int8_kernel_amx_twin, should, forms[i].name);
         memory_free(should);
         product_free(&p);
     }

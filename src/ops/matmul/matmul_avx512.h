@@ -8,7 +8,9 @@
 #include "base/dtype.h"
 
 enum { VECTOR = 16, ALL_LANES = 0xffff };
+#ifndef TARGET /* of who includes it: these and more */
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl")))
+#endif
 
 TARGET static inline __mmask16 first_lanes(int64_t lanes) {
     return lanes >= VECTOR ? ALL_LANES : (__mmask16)((1u << lanes) - 1);

@@ -38,7 +38,7 @@ const matmul_kernel matmul_kernel_avx512_bf16_twin = { .name = "avx512-bf16 in p
 #define TILE(t) native_tile tile##t;
 #define ZERO(t)                                                                                              \
     tile##t = (native_tile) { 0 }
-#define LOAD(t, from, stride) native_tile_load(&tile##t, from, stride)
+#define LOAD(t, from, stride) native_tile_load(&tile##t, from, stride, NATIVE_TILE_BYTES)
 #define STORE(t, to, stride) native_tile_store(&tile##t, to, stride)
 #define MULTIPLY(c, a, b) native_tdpbf16ps(&tile##c, &tile##a, &tile##b)
 #include "ops/matmul/matmul_kernel_tiles.h"

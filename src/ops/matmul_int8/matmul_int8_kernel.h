@@ -21,6 +21,8 @@ enum {
     MATMUL_INT8_ROWS = 14,    /* lines of a panel of a, */
     MATMUL_INT8_COLUMNS = 32, /* and of b: 28 of 32 vector registers hold a block's sums */
     MATMUL_INT8_FOUR = 4,
+    MATMUL_INT8_FILL = 16, /* fours of a panel are filled up to a multiple of so many at most */
+    MATMUL_INT8_BLOCK_ROWS = 2 * MATMUL_INT8_ROWS, /* no micro-kernel has larger blocks */
     MATMUL_INT8_TILE_ROWS = 504, /* of y, which the panel of b at hand goes through: whole panels of a */
     MATMUL_INT8_WAVE_TILES = 4,
     MATMUL_INT8_WAVE = 2 * MATMUL_INT8_TILE_ROWS,
@@ -79,14 +81,22 @@ typedef struct {
     const char *name;
     bool (*available)(void); /* on this processor */
 
-    /* sum[i][j] = start[j] + sum over the fours of a[i] * b[j], for i < rows, as far as a panel goes; all
-     * begin at addresses aligned to 64 but a, which is aligned to 8. */
+    /* sum[i][j] = start[j] + sum over the fours of a[i] * b[j], for i < rows, as far as `panels` panels of a
+     * go, one behind the other; all begin at addresses aligned to 64 but a, which is aligned to 8. */
     void (*block)(int64_t fours, int64_t rows, const uint32_t *a, const uint32_t *b, const int32_t *start,
                   int32_t *sum);
+
+    int64_t panels; /* of a in a block: 1 or 2 */
+    int64_t fill;   /* fours of a panel are a multiple of so many; what is added there is 0 in b */
+    void (*arrange)(int64_t fours,
+                    uint32_t *b); /* a panel of b that is made, for `block`; NULL: stays as it is */
+    void (*begin)(void),
+        (*end)(void); /* around the blocks that a thread makes in a row; NULL: nothing to do */
 } matmul_int8_kernel;
 
 /* Those of this architecture and the portable one; best first, ends with NULL. */
 extern const matmul_int8_kernel *const matmul_int8_kernels[];
+extern const matmul_int8_kernel matmul_int8_kernel_amx, matmul_int8_kernel_amx_twin; /* the twin: for tests */
 extern const matmul_int8_kernel matmul_int8_kernel_vnni, matmul_int8_kernel_avx_vnni, matmul_int8_kernel_avx2,
     matmul_int8_kernel_portable;
 

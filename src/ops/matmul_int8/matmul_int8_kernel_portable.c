@@ -21,4 +21,6 @@ static void block(int64_t fours, int64_t rows, const uint32_t *a, const uint32_t
 
 static bool available(void) { return true; }
 
-const matmul_int8_kernel matmul_int8_kernel_portable = { "portable", available, block };
+const matmul_int8_kernel matmul_int8_kernel_portable = {
+    .name = "portable", .available = available, .block = block, .panels = 1, .fill = 1
+};

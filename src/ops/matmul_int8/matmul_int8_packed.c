@@ -7,7 +7,7 @@
 #include "base/least.h"
 #include "ops/matmul_int8/matmul_int8_kernel.h"
 
-enum { ROWS = MATMUL_INT8_ROWS, COLUMNS = MATMUL_INT8_COLUMNS, BLOCK = ROWS * COLUMNS };
+enum { ROWS = MATMUL_INT8_ROWS, COLUMNS = MATMUL_INT8_COLUMNS, BLOCK = MATMUL_INT8_BLOCK_ROWS * COLUMNS };
 
 static bool stored(const matmul_int8_problem *p) { return p->b.type == DTYPE_I8; }
 static bool over_rows(const matmul_int8_problem *p) { return p->a.across; }
@@ -17,7 +17,7 @@ static bool over_rows(const matmul_int8_problem *p) { return p->a.across; }
 typedef struct {
     int64_t tiles;                /* of depth, in a wave */
     int64_t lines_a, lines_b;     /* in panels at a time, whole panels; b: 0 where it is stored */
-    int64_t fours;                /* of a tile of depth */
+    int64_t fours;                /* of a tile of depth, as filled up by any micro-kernel */
     int64_t a, b, own, own_bytes; /* where what threads share begins, and what they have for themselves */
     int64_t own_panel, own_sums;  /* in there */
 } layout;
@@ -39,7 +39,7 @@ static layout layout_of(const matmul_int8_problem *p, int threads) {
     }
     l.lines_a = divide_up(l.lines_a, ROWS) * ROWS;
     l.lines_b = stored(p) ? 0 : divide_up(p->columns, COLUMNS) * COLUMNS;
-    l.fours = divide_up(p->tile, MATMUL_INT8_FOUR);
+    l.fours = divide_up(p->tile, MATMUL_INT8_FOUR * MATMUL_INT8_FILL) * MATMUL_INT8_FILL;
     l.b = l.tiles * panel_bytes(l.lines_a, l.fours);
     l.own = l.b + l.tiles * panel_bytes(l.lines_b, l.fours);
     int64_t room = over_rows(p) ? 0 : align((int64_t)matmul_int8_room(stored(p) ? ROWS : COLUMNS, p->depth));
@@ -78,17 +78,21 @@ typedef struct {
     int64_t row, rows;   /* of a that are in panels */
     int64_t from, depth; /* of the sum */
     int64_t tiles;       /* of depth */
-    int64_t fours;       /* of a tile that is not cut off */
+    int64_t fours;       /* of stored codes of b, which are one tile */
     bool b_too;          /* is to become panels */
     int64_t pieces_a;    /* of work, when a becomes panels */
 } job;
+
+static int64_t fours_of(const matmul_int8_kernel *k, int64_t depth) {
+    return divide_up(depth, MATMUL_INT8_FOUR * k->fill) * k->fill;
+}
 
 static matmul_int8_panels panels_of(const job *j, bool is_b, int64_t tile, int64_t line) {
     int64_t lines = is_b ? j->l.lines_b : j->l.lines_a;
     char *at = j->scratch + (is_b ? j->l.b : 0) + tile * panel_bytes(lines, j->l.fours);
     matmul_int8_panels to = panels_at(at, lines, is_b ? COLUMNS : ROWS, j->l.fours, line);
     int64_t depth = least(j->p->tile, j->depth - tile * j->p->tile);
-    to.fours = divide_up(depth, MATMUL_INT8_FOUR);
+    to.fours = fours_of(j->kernel, depth);
     if (to.fours != j->l.fours) to.words = (uint32_t *)(void *)at + line * to.fours;
     return to;
 }
@@ -104,6 +108,12 @@ static int64_t pieces_of(const job *j, bool is_b) {
     return o->across ? j->tiles * divide_up(lines, CODES_DRAWN) : divide_up(lines, width);
 }
 
+/* Neighbouring panels of b. Pieces of b are whole panels. */
+static void arrange(const job *j, const matmul_int8_panels *b, int64_t panels) {
+    for (int64_t k = 0; j->kernel->arrange && k < panels; k++)
+        j->kernel->arrange(b->fours, b->words + k * COLUMNS * b->fours);
+}
+
 static void prepare_piece(void *context, int64_t index, int thread) {
     const job *j = context;
     bool is_b = index >= j->pieces_a;
@@ -114,6 +124,7 @@ static void prepare_piece(void *context, int64_t index, int thread) {
         matmul_int8_panels to = panels_of(j, is_b, 0, piece * width);
         matmul_int8_code_lines(o, (is_b ? 0 : j->row) + piece * width, least(width, lines - piece * width),
                                j->depth, &to, own(j, thread));
+        if (is_b) arrange(j, &to, 1);
         return;
     }
     int64_t blocks = divide_up(lines, CODES_DRAWN), tile = piece / blocks,
@@ -124,6 +135,8 @@ static void prepare_piece(void *context, int64_t index, int thread) {
                              .from = j->from + tile * j->p->tile,
                              .depth = least(j->p->tile, j->depth - tile * j->p->tile) };
     matmul_int8_code_across(o, &at, &to);
+    to.words += first * to.fours;
+    if (is_b) arrange(j, &to, divide_up(at.lines, COLUMNS));
 }
 
 /* ---- blocks of y ---- */
@@ -183,7 +196,8 @@ static const float ones[COLUMNS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
 static void run_block(const job *j, int64_t row, int64_t column, const matmul_int8_panels *stored_b,
                       int32_t *sum) {
     const matmul_int8_problem *p = j->p;
-    ending e = { .rows = least(ROWS, j->rows - row), .columns = least(COLUMNS, p->columns - column) };
+    ending e = { .rows = least(j->kernel->panels * ROWS, j->rows - row),
+                 .columns = least(COLUMNS, p->columns - column) };
     e.place = (j->row + row) * p->columns + column;
     const void *before = j->from ? p->y : p->accumulator;
     bool goes_on = over_rows(p) && before;
@@ -211,6 +225,7 @@ static matmul_int8_panels stored_panel(const job *j, int64_t column, int thread,
     matmul_int8_panels b = panels_at(own(j, thread) + j->l.own_panel, COLUMNS, COLUMNS, j->fours, 0);
     int64_t columns = least(COLUMNS, p->columns - column);
     matmul_int8_copy_codes(&p->b, column, columns, j->depth, &b);
+    arrange(j, &b, 1);
     memcpy(scales, ones, sizeof ones);
     if (p->b.scales) memcpy(scales, p->b.scales + column, (size_t)columns * sizeof *scales);
     b.scales = scales;
@@ -227,7 +242,10 @@ static void run_tile(void *context, int64_t index, int thread) {
     float scales[COLUMNS];
     matmul_int8_panels b = { 0 };
     if (stored(j->p)) b = stored_panel(j, column, thread, scales);
-    for (; row < end; row += ROWS) run_block(j, row, column, stored(j->p) ? &b : NULL, sum);
+    if (j->kernel->begin) j->kernel->begin();
+    for (; row < end; row += j->kernel->panels * ROWS)
+        run_block(j, row, column, stored(j->p) ? &b : NULL, sum);
+    if (j->kernel->end) j->kernel->end();
 }
 
 /* ---- waves ---- */
@@ -241,7 +259,6 @@ static void run_wave(job *j) {
 void matmul_int8_packed_run(const matmul_int8_problem *p, void *scratch) {
     job j = { .p = p, .kernel = matmul_int8_kernel_chosen(), .scratch = scratch };
     j.l = layout_of(p, threads_count());
-    j.fours = j.l.fours;
     j.b_too = !stored(p);
     if (over_rows(p)) {
         int64_t wave = j.l.tiles * p->tile;
@@ -252,7 +269,7 @@ void matmul_int8_packed_run(const matmul_int8_problem *p, void *scratch) {
         }
         return;
     }
-    j.depth = p->depth, j.tiles = 1;
+    j.depth = p->depth, j.tiles = 1, j.fours = fours_of(j.kernel, p->depth);
     for (; j.row < p->rows; j.row += MATMUL_INT8_WAVE, j.b_too = false) {
         j.rows = least(MATMUL_INT8_WAVE, p->rows - j.row);
         run_wave(&j);

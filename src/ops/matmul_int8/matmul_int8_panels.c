@@ -33,8 +33,9 @@ static const float *row_at(const matmul_int8_operand *o, int64_t place, int64_t 
 
 enum { SOME_FOURS = 16 }; /* a cache line of each at a time */
 
-static void clear(const matmul_int8_panels *to, int64_t lines) {
-    if (lines < to->width) memset(to->words, 0, (size_t)(to->fours * to->width) * sizeof *to->words);
+static void clear(const matmul_int8_panels *to, int64_t lines, int64_t depth) {
+    if (lines < to->width || to->fours > divide_up(depth, MATMUL_INT8_FOUR))
+        memset(to->words, 0, (size_t)(to->fours * to->width) * sizeof *to->words);
 }
 
 static void weave_lane(const int8_t *codes, int64_t line, int64_t from, int64_t fours,
@@ -50,7 +51,7 @@ static void weave_lane(const int8_t *codes, int64_t line, int64_t from, int64_t 
 static void weave(const int8_t *codes, int64_t stride, int64_t lines, int64_t depth,
                   const matmul_int8_panels *to) {
     int64_t whole = depth / MATMUL_INT8_FOUR, rest = depth - whole * MATMUL_INT8_FOUR;
-    clear(to, lines);
+    clear(to, lines, depth);
     for (int64_t from = 0; from < whole; from += SOME_FOURS)
         for (int64_t line = 0; line < lines; line++)
             weave_lane(codes + line * stride, line, from, least(SOME_FOURS, whole - from), to);
@@ -115,7 +116,7 @@ VECTOR_CLONES static void add_rows(const int8_t *const row[MATMUL_INT8_FOUR], in
 static void copy_across(const matmul_int8_operand *o, int64_t first, int64_t lines, int64_t depth,
                         const matmul_int8_panels *to) {
     static const int8_t zeros[CODES_DRAWN];
-    clear(to, lines);
+    clear(to, lines, depth);
     for (int64_t line = 0; to->starts && line < to->width; line++) to->starts[line] = 0;
     for (int64_t f = 0; f < to->fours; f++) {
         const int8_t *row[MATMUL_INT8_FOUR];
