@@ -1,6 +1,6 @@
 /* One matrix product at a time, by snug or by a library: bench-matmul snug | bf16 | f16 | int8 | int8-mixed |
- * openblas FILE | onednn FILE | peak. bf16 and f16 are snug with operands and result of 16 bits; All
- * of these take a set of instructions, as in avx2, as --instructions of 'snug train' does. int8 and
+ * openblas FILE | onednn FILE | onednn-bf16 FILE | peak. bf16 and f16 are snug with operands and result of 16
+ * bits; All of these take a set of instructions, as in avx2, as --instructions of 'snug train' does. int8 and
  * int8-mixed are its product on codes of 8 bits, quantizing included: a's, and b's in sums over rows (ta) as
  * training has them, rounded stochastically; other b are stored codes, or in int8-mixed floats too.
  *
@@ -127,7 +127,9 @@ static void open_library(const char *kind, const char *file) {
         *(void **)&cblas = symbol(library, "cblas_sgemm");
         *(void **)&set_threads = symbol(library, "openblas_set_num_threads");
     } else {
-        *(void **)&dnnl = symbol(library, "dnnl_sgemm");
+        /* of bf16 with an f32 result: for numbers of two bytes it is called in the same way */
+        *(void **)&dnnl =
+            symbol(library, strcmp(kind, "onednn") == 0 ? "dnnl_sgemm" : "dnnl_gemm_bf16bf16f32");
         *(void **)&set_threads = symbol(library, "omp_set_num_threads");
     }
 }
@@ -240,14 +242,15 @@ static void choose_instructions(const char *name) {
 
 int main(int count, char **arguments) {
     const char *kind = count > 1 ? arguments[1] : "";
-    bool library = count == 3 && (strcmp(kind, "openblas") == 0 || strcmp(kind, "onednn") == 0);
-    bool peak = strcmp(kind, "peak") == 0, bf16 = strcmp(kind, "bf16") == 0, f16 = strcmp(kind, "f16") == 0;
+    bool library = count == 3 && (strcmp(kind, "openblas") == 0 || strncmp(kind, "onednn", 6) == 0);
+    bool peak = strcmp(kind, "peak") == 0,
+         bf16 = strcmp(kind, "bf16") == 0 || strcmp(kind, "onednn-bf16") == 0, f16 = strcmp(kind, "f16") == 0;
     bool int8 = strcmp(kind, "int8") == 0 || strcmp(kind, "int8-mixed") == 0;
     codes_stored = strcmp(kind, "int8") == 0;
     if (!library && !peak && !bf16 && !f16 && !int8 && strcmp(kind, "snug") != 0) {
         fputs(
             "usage: bench-matmul snug [SET] | bf16 [SET] | f16 [SET] | int8 [SET] | int8-mixed [SET] | peak\n"
-            "       bench-matmul openblas FILE | onednn FILE\n",
+            "       bench-matmul openblas FILE | onednn FILE | onednn-bf16 FILE\n",
             stderr);
         return 2;
     }

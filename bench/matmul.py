@@ -77,10 +77,11 @@ def by_type(workers, rounds, line):
     return {t: (median(seconds[t]), scratch[t]) for t in workers}
 
 
-def compare_types(o, page, types, wide=()):
+def compare_types(o, page, types, wide=(), commands={"f32": ["snug"]}):
     """The products of a step by type beside f32, which is the first, as two tables. `wide`: layers that are f32 in
-    every type; they count only in the last column, a whole step."""
-    found = {t: Worker(t, [f"{o.build}/bench-matmul", "snug" if t == "f32" else t]) for t in types}
+    every type; they count only in the last column, a whole step. `commands`: what bench-matmul is told, where that is
+    not the type (and a set of instructions)."""
+    found = {t: Worker(t, [f"{o.build}/bench-matmul", *commands.get(t, t.split())]) for t in types}
     narrow, sums = types[1:], []
     page.head("rows", "threads", "product", *types, *(f"ratio {t}" for t in narrow),
               *(f"scratch, MiB: {t}" for t in types))
