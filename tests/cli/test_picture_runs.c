@@ -1,0 +1,181 @@
+/* Models of images trained by `snug train` from pictures: what is reported, planned, saved, resumed and refused.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "io/scratch.h"
+#include "oracle/drawn.h"
+
+#if DRAWN
+
+static void write_text(const char *path, const char *words) { scratch_write(path, words, strlen(words)); }
+
+#define RESNET                                                                                               \
+    "\"model_type\": \"resnet\", \"embedding_size\": 8, \"hidden_sizes\": [8, 16], \"depths\": [1, 1], "      \
+    "\"layer_type\": \"basic\", \"image_size\": 24"
+
+static int open_all(void **state) {
+    if (scratch_open(state) != 0) return -1;
+    drawn_classes("data", 20, 20);
+    command_shell("mkdir -p resnet vit convnext clip wrong");
+    write_text("resnet/config.json", "{" RESNET "}");
+    write_text("vit/config.json", "{\"model_type\": \"vit\", \"hidden_size\": 16, \"num_hidden_layers\": 2, "
+                                  "\"num_attention_heads\": 2, \"intermediate_size\": 32, \"image_size\": 24, "
+                                  "\"patch_size\": 8}");
+    write_text("convnext/config.json", "{\"model_type\": \"convnext\", \"hidden_sizes\": [8, 16], \"depths\": [1, 1], "
+                                       "\"image_size\": 32}");
+    write_text("clip/config.json", "{\"model_type\": \"clip_vision_model\", \"hidden_size\": 16, "
+                                   "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"intermediate_size\": 32, "
+                                   "\"image_size\": 24, \"patch_size\": 8, \"projection_dim\": 6}");
+    return 0;
+}
+
+#define RUN "train resnet --data data --batch 8 --steps 8 --eval-every 4 --threads 2 --workers 2 --quiet "
+
+static double number_of(const char *path, const char *name) {
+    char *data = calloc(1, 1 << 16), key[64];
+    FILE *file = fopen(path, "rb");
+    if (!file) fail_msg("there is no %s", path);
+    size_t bytes = fread(data, 1, (1 << 16) - 1, file);
+    data[bytes] = 0;
+    fclose(file);
+    snprintf(key, sizeof key, "\"%s\":", name);
+    const char *at = strstr(data, key);
+    if (!at) fail_msg("%s has no %s", path, name);
+    double x = strtod(at + strlen(key), NULL);
+    free(data);
+    return x;
+}
+
+/* Every family trains, is saved, and evaluates to what its last validation said, running statistics included. */
+static void all_families_train(void **state) {
+    (void)state;
+    static const char *const families[] = { "resnet", "vit", "convnext", "clip", NULL };
+    for (int i = 0; families[i]; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "train %s --data data --batch 8 --steps 6 --out of-%s --quiet --overwrite",
+                 families[i], families[i]);
+        command_expect(0, line);
+        snprintf(line, sizeof line, "train of-%s --data data --eval-only --json --quiet", families[i]);
+        json_document d = command_json(line);
+        json_value loss = command_value(&d, "evaluation.loss");
+        double again, was;
+        assert_int_equal(json_as_number(loss, 0, 100, &again), STATUS_OK);
+        snprintf(line, sizeof line, "of-%s/metrics.jsonl", families[i]);
+        was = number_of(line, "eval_loss");
+        if (!(again == was)) fail_msg("%s: validation said %.9g, and --eval-only %.9g", families[i], was, again);
+        json_close(&d);
+    }
+}
+
+/* Every category but the program's own memory is what was planned, to the byte. */
+static void memory_is_as_planned(void **state) {
+    (void)state;
+    static const char *const parts[] = { "weights", "gradients", "optimizer", "activations",
+                                         "temporaries", "scratch", "inputs", NULL };
+    json_document d = command_json(RUN "--out planned --json");
+    for (int i = 0; parts[i]; i++) {
+        char planned[64], measured[64];
+        snprintf(planned, sizeof planned, "predicted.by_category.%s", parts[i]);
+        snprintf(measured, sizeof measured, "measured.by_category.%s", parts[i]);
+        assert_int_equal(command_number(&d, planned), command_number(&d, measured));
+    }
+    assert_true(command_number(&d, "measured.peak_bytes") <= command_number(&d, "predicted.peak_bytes"));
+    json_close(&d);
+}
+
+/* Workers change nothing, and a run that is stopped half way and resumed ends in the same bytes. */
+static void runs_end_in_the_same_files(void **state) {
+    (void)state;
+    command_expect(0, RUN "--out whole");
+    command_expect(0, "train resnet --data data --batch 8 --steps 8 --eval-every 4 --threads 1 --workers 1 --quiet "
+                      "--out alone");
+    command_shell("cmp whole/model.safetensors alone/model.safetensors");
+    pid_t run = command_start(RUN "--save-every 1 --steps 400 --out parts", NULL, -1);
+    while (access("parts/step-00000003/trainer_state.json", F_OK) != 0) usleep(2000);
+    kill(run, SIGKILL);
+    command_result r = command_wait(run);
+    command_free(&r);
+    command_shell("cmp whole/model.safetensors parts/model.safetensors");
+    command_shell("cmp whole/preprocessor_config.json parts/preprocessor_config.json");
+}
+
+/* ---- heads ---- */
+
+static void heads_begin_anew(void **state) {
+    (void)state;
+    command_expect(0, RUN "--out three");
+    command_shell("rm -rf two && mkdir two && cp -r data/plain data/round two/");
+    assert_true(command_says("train three --data two --batch 8 --steps 2 --quiet --head classes:3 --out no", 2,
+                             "striped"));
+    assert_true(command_says("train three --data two --batch 8 --steps 2 --head classes --out new --overwrite", 0, 
+                             ""));
+    assert_true(command_says("train three --data two --batch 8 --steps 2 --head classes:2 --out new --overwrite", 0,
+                             "New weights, in the place of the model's head: classifier.1.weight, classifier.1.bias"));
+    assert_true(command_says("train three --data two --batch 8 --steps 2 --head score --out no", 2,
+                             "sees images, and its head tells classes"));
+    /* classes that the model doesn't name */
+    command_shell("rm -rf two/other && cp -r data/striped two/other");
+    assert_true(command_says("train three --data two --batch 8 --steps 2 --quiet --out no", 2,
+                             "the class 'other' is none of the 3 that the model has"));
+}
+
+static void refusals_are_sentences(void **state) {
+    (void)state;
+    assert_true(command_says("train resnet --data data --batch 1 --steps 2 --quiet --out no", 2,
+                             "--batch 1: resnet normalises by the mean and variance of its batch"));
+    assert_true(command_says("train resnet --data data --text-column x --steps 2 --quiet --out no", 2,
+                             "--text-column is of texts, and resnet sees images"));
+    assert_true(command_says("train resnet --data data --context 8 --steps 2 --quiet --out no", 2, "sees images"));
+    assert_true(command_says("train resnet --data nowhere --steps 2 --quiet --out no", 2, "cannot open nowhere"));
+    write_text("wrong/config.json", "{" RESNET ", \"num_channels\": 5}");
+    assert_true(command_says("train wrong --data data --steps 2 --quiet --out no", 2,
+                             "num_channels is 5; pictures have 3, or 1 of grey"));
+    write_text("wrong/config.json", "{" RESNET "}");
+    write_text("wrong/preprocessor_config.json", "{\"size\": 20, \"crop_size\": 24, \"do_center_crop\": true}");
+    assert_true(command_says("train wrong --data data --steps 2 --quiet --out no", 2,
+                             "the window of 24 x 24 is larger than what pictures are resized to (20 x 20)"));
+    write_text("wrong/preprocessor_config.json", "{\"size\": {\"shortest_edge\": 30}, \"crop_size\": 28, "
+                                                 "\"resample\": 3, \"image_mean\": [0.5, 0.5]}");
+    assert_true(command_says("train wrong --data data --steps 2 --quiet --out no", 2,
+                             "'image_mean' has 2 numbers, and pictures 3 colours"));
+}
+
+/* What shows only when it is decoded ends the run with its path; what was trained before stays. */
+static void damage_ends_a_run(void **state) {
+    (void)state;
+    command_shell("rm -rf hurt && cp -r data hurt && for f in hurt/round/*.png; do head -c 400 $f > t && mv t $f; done");
+    assert_true(command_says("train resnet --data hurt --batch 8 --steps 8 --quiet --out no", 2,
+                             "is truncated: it ends within the picture"));
+}
+
+static void grey_pictures_train(void **state) {
+    (void)state;
+    command_shell("mkdir -p grey");
+    write_text("grey/config.json", "{" RESNET ", \"num_channels\": 1}");
+    command_expect(0, "train grey --data data --batch 8 --steps 2 --quiet --out of-grey");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_families_train),     cmocka_unit_test(memory_is_as_planned),
+        cmocka_unit_test(runs_end_in_the_same_files), cmocka_unit_test(heads_begin_anew),
+        cmocka_unit_test(refusals_are_sentences), cmocka_unit_test(damage_ends_a_run),
+        cmocka_unit_test(grey_pictures_train),
+    };
+    return cmocka_run_group_tests(tests, open_all, scratch_close);
+}
+
+#else
+int main(void) { return 0; }
+#endif
