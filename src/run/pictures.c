@@ -171,9 +171,23 @@ static status open_list(const setup *s, const char *path, pictures **p) {
                          p);
 }
 
+static bool is_pinned(const setup *s, const char *name) {
+    for (int i = 0; pass_table[i]; i++)
+        if (strcmp(pass_table[i]->name, name) == 0) return s->request.pins[i].kind == SEARCH_PINNED;
+    return false;
+}
+
 /* The mean of a batch of one is the sample itself: nothing of it would be left. */
 static status check_batch(const setup *s) {
-    if (s->config.family != FAMILY_RESNET || s->options.eval_only || s->options.batch > 1) return STATUS_OK;
+    const setup_options *o = &s->options;
+    if (s->config.family != FAMILY_RESNET || o->eval_only) return STATUS_OK;
+    if (s->request.micro_batch && s->request.micro_batch < o->batch && !is_pinned(s, "accumulate"))
+        return status_set(
+            STATUS_INVALID,
+            "micro-batches of %lld: %s normalises by the mean and variance of a batch, so one in "
+            "pieces trains otherwise; say --accumulation add where that is meant, or leave it out",
+            (long long)s->request.micro_batch, s->model.name);
+    if (o->batch > 1) return STATUS_OK;
     return status_set(
         STATUS_INVALID,
         "--batch 1: %s normalises by the mean and variance of its batch, which wants two samples or "

@@ -320,7 +320,8 @@ static void draws_stay_inside(void **state) {
         area += (o.right - o.left) * (o.bottom - o.top) / 160000;
     }
     assert_true(fabs(mirrored / TIMES - 0.5) < 0.02);
-    /* Of areas s from 0.08 to 1 those above 3/4 have as many shapes that fit as ln s / ln 3/4: 0.478 is the mean. */
+    /* Of areas s from 0.08 to 1 those above 3/4 have as many shapes that fit as ln s / ln 3/4: 0.478 is the
+     * mean. */
     assert_true(fabs(area / TIMES - 0.478) < 0.01);
 }
 

@@ -129,15 +129,25 @@ static status parse(const char *text, pass_setting *out) {
     return STATUS_OK;
 }
 
+/* Statistics of a batch become those of each micro-batch: another training, as in PyTorch. */
+static bool couples_samples(const graph *g) {
+    for (node_id id = 1; id < g->nodes.count; id++)
+        if (graph_node(g, id)->op->traits & OP_COUPLES_SAMPLES) return true;
+    return false;
+}
+
 static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
                          pass_without *without) {
     if (!c->training || c->micro_batch >= c->batch) return 0;
     *without = PASS_NEEDED; /* several micro-batches need this pass */
-    bool in_order = true;
-    for (node_id id = 1; id < g->nodes.count; id++) {
-        if (graph_node(g, id)->op->traits & OP_COUPLES_SAMPLES) return 0;
-        in_order &= !(graph_node(g, id)->op->traits & OP_SUMS_SUMS);
+    if (couples_samples(g)) {
+        if (!room || parse("add", &out[0]) != STATUS_OK) return 0;
+        out[0].class = PASS_LOSSY;
+        return 1;
     }
+    bool in_order = true;
+    for (node_id id = 1; id < g->nodes.count; id++)
+        in_order &= !(graph_node(g, id)->op->traits & OP_SUMS_SUMS);
     chain_survey found = look_at_chains(g, c);
     bool tiles = in_order && c->micro_batch * c->least_rows % THREADS_ROW_TILE == 0,
          defer = found.mixed && found.deferrable && tiles;
@@ -150,6 +160,17 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     if (add && count < room && parse("add", &out[count]) == STATUS_OK)
         out[count++].class = tiles && !found.mixed && !found.narrow ? PASS_EXACT : PASS_REASSOCIATING;
     return count;
+}
+
+/* A batch of one sample has no statistics, also not the rest that is left of a batch. */
+static status check(const graph *g, const pass_setting *s, const pass_context *c) {
+    int64_t last = c->batch % c->micro_batch, least = last ? last : c->micro_batch;
+    if (!c->training || c->micro_batch >= c->batch || least > 1 || !couples_samples(g)) return STATUS_OK;
+    return status_set(
+        STATUS_INVALID,
+        "--accumulation %s: a batch of %lld in micro-batches of %lld has one of 1, and this model "
+        "normalises by the mean and variance of each",
+        s->text, (long long)c->batch, (long long)c->micro_batch);
 }
 
 /* ---- rewriting ---- */
@@ -310,4 +331,5 @@ const pass pass_accumulate = { .name = "accumulate",
                                .by_program = true,
                                .parse = parse,
                                .settings = settings,
+                               .check = check,
                                .run = run };
