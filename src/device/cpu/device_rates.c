@@ -85,7 +85,10 @@ device_rates device_rates_default(int threads) {
                             .cached = 135e9 * t,
                             .bandwidth = 60e9 + 20e9 * t,
                             .fetched = 20e9 * t };
-    if (instructions_usable(INSTRUCTIONS_AVX512_VNNI)) r.flops[WORK_CODES] = 900e9 * t;
+    if (instructions_usable(INSTRUCTIONS_AVX512_VNNI))
+        r.flops[WORK_CODES] = 900e9 * t;
+    else if (instructions_usable(INSTRUCTIONS_AVX_VNNI))
+        r.flops[WORK_CODES] = 280e9 * t;
     r.flops[WORK_PRODUCTS_HALF] = half_of(r.flops[WORK_PRODUCTS]);
     r.flops[WORK_ATTENTION_HALF] = r.flops[WORK_ATTENTION];
     r.cache_bytes = cache_bytes();
