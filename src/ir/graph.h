@@ -7,9 +7,8 @@
  *
  * Building does not return a status at every call: a failure is remembered in the graph (`failed`, with the
  * sentence recorded), every later call does nothing and returns 0, and whoever owns the graph asks
- * graph_status once at the end. That keeps models and gradients as short as their formulas.
- *
- * A graph is a value: graph_close frees all of it at once. */
+ * graph_status once at the end. That keeps models and gradients as short as their formulas. A graph is a
+ * value: graph_close frees all of it at once. */
 #pragma once
 
 #include <stdbool.h>
@@ -59,9 +58,8 @@ typedef struct {
     tensor_id base;      /* shares the storage of this tensor; 0: has its own */
     uint32_t name;       /* place of the name in `bytes`; 0: none */
     uint16_t flags;
-    uint8_t dtype, role;
-    bool away;        /* waits outside of the memory that computes, passes in pieces (lower/pieces.h) */
-    uint8_t gradient; /* dtype that its gradient should have; 0: its own */
+    uint8_t dtype, role, gradient; /* gradient: the dtype that it should have; 0: the tensor's own */
+    bool away; /* waits outside of the memory that computes, passes in pieces (lower/pieces.h) */
 } tensor;
 
 typedef struct {
