@@ -264,6 +264,7 @@ static void print_losses(output *out, const train_result *r) {
     if (r->evaluation_count > 1) output_add(out, "%.4f -> ", r->evaluations[0].loss);
     output_add(out, "%.4f", r->evaluations[r->evaluation_count - 1].loss);
     if (!isnan(r->accuracy)) output_add(out, ", accuracy %.2f %%", 100 * r->accuracy);
+    if (!isnan(r->f1)) output_add(out, ", F1 %.4f", r->f1);
     if (r->best.since)
         output_add(out, "; the best is %.4f, after step %lld", r->best.loss, (long long)r->best.step);
     output_add(out, "\n");

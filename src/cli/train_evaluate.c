@@ -55,6 +55,7 @@ static void print_end(output *out, const setup *s, const decision *d, const eval
                style.colour ? "\033[0m" : "");
     output_add(out, "  validation loss %.4f   ", r->loss);
     if (!isnan(r->accuracy)) output_add(out, "accuracy %.2f %%", 100 * r->accuracy);
+    if (!isnan(r->f1)) output_add(out, ", F1 %.4f (the mean over the classes)", r->f1);
     if (s->model.head.kind == HEAD_SCORE) output_add(out, "which is the mean squared error");
     if (s->model.head.kind == HEAD_LANGUAGE) output_add(out, "perplexity %.2f", exp(r->loss));
     output_add(out, ", %lld sample%s of %s", (long long)r->samples, r->samples == 1 ? "" : "s",

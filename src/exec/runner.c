@@ -17,7 +17,7 @@ static void find_inputs(runner *r, uint32_t which) {
     in->learning_rate = exec_input(r->exec, which, "learning_rate");
     in->first_row = exec_input(r->exec, which, "first_row");
     in->key = exec_input(r->exec, which, "key");
-    in->hits = exec_output(r->exec, which, "hits");
+    in->hits = exec_output(r->exec, which, "hits"), in->logits = exec_output(r->exec, which, "logits");
 }
 
 /* The program that updates has the norm of all gradients, where one is computed. */

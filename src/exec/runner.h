@@ -12,7 +12,8 @@
 typedef struct {
     exec_value field[MODEL_MAX_FIELDS], whole[MODEL_MAX_FIELDS]; /* of this micro-batch; of the whole batch */
     exec_value loss_scale, learning_rate, first_row, key;
-    exec_value hits; /* kept: of how many samples a head of classes tells the right one */
+    exec_value hits,
+        logits; /* kept: of how many samples a head of classes tells the right one; what it says */
 } runner_inputs;
 
 typedef struct {
@@ -70,6 +71,7 @@ status runner_rehearse_validation(runner *r);
 typedef struct {
     double loss;     /* the mean over the counted labels */
     double accuracy; /* the part of the samples whose class is told right; NAN: the model has no classes */
+    double f1;       /* the mean over the classes (exec/judged.h); NAN as well */
     bool whole;      /* false: it was stopped, and there is nothing else */
 } runner_verdict;
 

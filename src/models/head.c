@@ -108,7 +108,10 @@ void head_finish(const model *m, graph *g, tensor_id logits, const model_run *ru
     tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32), loss = model_result(g, "loss");
     ports->logits = logits;
     train_as_a_whole(m, g);
-    if (run->mode == MODEL_EVALUATE && !score) graph_keep(g, hits_apply(g, logits, wanted), "hits");
+    if (run->mode == MODEL_EVALUATE && !score) {
+        graph_keep(g, hits_apply(g, logits, wanted), "hits");
+        graph_keep(g, model_shown(g, logits), "logits");
+    }
     if (score) {
         const element_loss_attributes squared = { ELEMENT_LOSS_SQUARED, 1 };
         element_loss_inputs in = { reshape_apply(g, logits, SHAPE(run->batch)), wanted, scale, loss };

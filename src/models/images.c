@@ -80,7 +80,10 @@ void images_finish(graph *g, tensor_id logits, const model_run *run, model_ports
     }
     tensor_id labels = model_input(g, "labels", SHAPE(run->batch), DTYPE_I32);
     tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32);
-    if (run->mode == MODEL_EVALUATE) graph_keep(g, hits_apply(g, logits, labels), "hits");
+    if (run->mode == MODEL_EVALUATE) {
+        graph_keep(g, hits_apply(g, logits, labels), "hits");
+        graph_keep(g, model_shown(g, logits), "logits");
+    }
     ports->loss = cross_entropy_apply(g, logits, labels, scale, model_result(g, "loss"));
 }
 

@@ -1,6 +1,7 @@
 #include "models/model.h"
 
 #include "base/hash.h"
+#include "ops/reshape/reshape.h"
 
 tensor_id model_parameter(graph *g, const char *name, shape s, uint16_t more_flags) {
     return graph_add_source(g, &(graph_source){ .name = name,
@@ -18,6 +19,10 @@ tensor_id model_input(graph *g, const char *name, shape s, dtype type) {
 tensor_id model_result(graph *g, const char *name) {
     return graph_add_source(
         g, &(graph_source){ .name = name, .shape = SHAPE(1), .dtype = DTYPE_F32, .role = ROLE_RESULT });
+}
+
+tensor_id model_shown(graph *g, tensor_id logits) {
+    return g->failed ? 0 : reshape_apply(g, logits, *graph_shape(g, logits));
 }
 
 status model_computes(const model *m) {

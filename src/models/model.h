@@ -5,7 +5,7 @@
  * number of counted labels of the whole batch, "key" (4) i32: philox_key, where something is random,
  * "position" (1) i32: place of the first token when decoding; results "loss" (1) f32, summed over calls.
  * With a head of classes, programs of validation keep the number of samples whose class they tell right as
- * "hits". */
+ * "hits", and "logits". */
 #pragma once
 
 #include "ir/graph.h"
@@ -83,6 +83,8 @@ struct model {
 tensor_id model_parameter(graph *g, const char *name, shape s, uint16_t more_flags); /* f32, trainable */
 tensor_id model_input(graph *g, const char *name, shape s, dtype type);
 tensor_id model_result(graph *g, const char *name); /* (1) f32 */
+/* The same numbers, to be kept: a technique may make another node of a product, which keeps nothing. */
+tensor_id model_shown(graph *g, tensor_id logits);
 /* STATUS_INVALID with a sentence where m can only be planned. */
 status model_computes(const model *m);
 status model_continues(const model *m); /* likewise where m can't continue a text */

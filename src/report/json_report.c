@@ -238,6 +238,7 @@ static void put_evaluation(json_writer *w, const setup *s, const decision *d, co
         if (s->model.head.kind == HEAD_LANGUAGE) json_put_number(w, "perplexity", exp(r->loss));
         if (s->model.head.kind == HEAD_SCORE) json_put_number(w, "mean_squared_error", r->loss);
         if (!isnan(r->accuracy)) json_put_number(w, "accuracy", r->accuracy);
+        if (!isnan(r->f1)) json_put_number(w, "f1", r->f1);
         json_put_number(w, "tokens_per_second", r->tokens_per_second);
     }
     json_end_object(w);

@@ -11,6 +11,7 @@
 #include "data/documents/files.h"
 #include "data/loader.h"
 #include "device/device_file.h"
+#include "exec/judged.h"
 #include "io/expert_files.h"
 #include "io/file.h"
 #include "io/model_config.h"
@@ -493,6 +494,8 @@ static status finish_request(setup *s) {
         r->eval_samples = o->eval_samples; /* a plan without data: as if there were */
     listed += s->train.held_bytes + s->validation.held_bytes + s->names.held_bytes + s->wanted.bytes;
     r->kept_bytes = kept_bytes(o) + listed;
+    if (s->model.head.kind == HEAD_CLASSES)
+        r->kept_bytes += judged_bytes(s->model.head.outputs, r->eval_samples);
     TRY(find_budget(o, &s->budget, &s->margin));
     TRY(check_held(s, listed));
     if (o->eval_only) TRY(settle_evaluation(s, r));

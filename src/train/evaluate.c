@@ -21,7 +21,7 @@ static status run(const setup *s, const decision *d, const evaluate_observer *o,
     TRY(exec_check_reserve(e, &r->run.runtime_bytes));
     double began = clock_seconds();
     TRY(all_samples(s, d, e, &v));
-    r->loss = v.loss, r->accuracy = v.accuracy;
+    r->loss = v.loss, r->accuracy = v.accuracy, r->f1 = v.f1;
     r->samples = s->request.run.eval_samples;
     r->seconds = clock_seconds() - began;
     r->tokens_per_second = r->seconds > 0 ? (double)(r->samples * s->request.run.context) / r->seconds : NAN;

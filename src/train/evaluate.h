@@ -8,6 +8,7 @@ typedef struct {
     train_result run; /* its memory; no steps and no losses */
     double loss;      /* mean over the counted labels; of scores the mean squared error */
     double accuracy;  /* the part of samples whose class is told right; NAN: the model has no classes */
+    double f1;        /* the mean over the classes; NAN likewise */
     int64_t samples;
     double seconds;
     double tokens_per_second;

@@ -63,7 +63,7 @@ static status make_room(training *t) {
     t->times = memory_new(steps, sizeof *t->times);
     if (!r->losses || !r->evaluations || !t->times) return status_set(STATUS_FAILED, "no memory for a run");
     r->first = r->steps = t->from->step;
-    r->best.step = -1, r->accuracy = (double)NAN;
+    r->best.step = -1, r->accuracy = r->f1 = (double)NAN;
     if (r->first && resume_is_of(t->from, o->out)) t->saved = r->first;
     return r->first ? history_recall(o->out, r->first, t->room, r) : STATUS_OK;
 }
@@ -186,7 +186,7 @@ static status evaluate(training *t, int64_t done) {
                           "weight is; try a smaller --lr, a longer --warmup or --clip 1",
                           (long long)done);
     history_add(r, t->room, done, v.loss);
-    r->accuracy = v.accuracy;
+    r->accuracy = v.accuracy, r->f1 = v.f1;
     if (r->best.step == done) TRY(save_best(t)); /* before anything says that it was the best */
     if (t->observer->evaluated)
         t->observer->evaluated(t->observer->context, done, &v, t->s->request.run.eval_samples);

@@ -29,7 +29,7 @@ typedef struct {
         double loss;
     } * evaluations;
     uint32_t evaluation_count;
-    double accuracy; /* of this start's last validation; NAN: none, or the model has no classes */
+    double accuracy, f1; /* of this start's last validation; NAN: none, or the model has no classes */
     struct {
         int64_t step, since; /* -1: there is none; validations after it */
         double loss;

@@ -386,7 +386,7 @@ static void evaluate(lab_data *d, lab_result *r) {
     runner_verdict v;
     must(runner_evaluate(&d->run, &(runner_samples){ .read = read_sample, .context = d }, &v));
     assert(v.whole);
-    r->evaluation = (float)v.loss, r->accuracy = v.accuracy;
+    r->evaluation = (float)v.loss, r->accuracy = v.accuracy, r->f1 = v.f1;
 }
 
 static void widen_codes(const exec *e, const model_weight *w, float *x) {

@@ -62,8 +62,8 @@ enum { LAB_MAX_STEPS = 32 };
 typedef struct {
     int steps;
     float losses[LAB_MAX_STEPS], evaluation;
-    double accuracy; /* NAN: the model has no classes */
-    float norm;      /* of the last step */
+    double accuracy, f1; /* NAN: the model has no classes */
+    float norm;          /* of the last step */
     float *weights;
     uint64_t weight_count;
     uint64_t peak_bytes, arena_bytes, lower_bound_bytes, pool_bytes;

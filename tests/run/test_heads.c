@@ -251,15 +251,17 @@ static void hits_are_counted(void **state) {
         compose_choice c = lab_choose(&j.lab, 0, "");
         lab_run(&j.lab, &c, EXEC_POISON, 6, &r);
         if (!(fabs(r.accuracy - 1.0 / 3) < 1e-9)) fail_msg("%s: accuracy %g", kinds[k], r.accuracy);
+        if (!(fabs(r.f1 - 1.0 / 6) < 1e-9)) fail_msg("%s: F1 %g", kinds[k], r.f1); /* 1/2, 0 and 0 */
         lab_result_close(&r);
         c = lab_choose(&j.lab, 0, "precision=bf16");
         lab_run(&j.lab, &c, EXEC_POISON, 6, &r);
-        assert_true(fabs(r.accuracy - 1.0 / 3) < 1e-9);
+        if (!(fabs(r.accuracy - 1.0 / 3) < 1e-9 && fabs(r.f1 - 1.0 / 6) < 1e-9))
+            fail_msg("%s, bf16: accuracy %g, F1 %g", kinds[k], r.accuracy, r.f1);
         lab_result_close(&r);
         open_judge(&j, kinds[k], score, 8, 32);
         c = lab_choose(&j.lab, 0, "");
         lab_run(&j.lab, &c, EXEC_POISON, 1, &r);
-        assert_true(isnan(r.accuracy));
+        assert_true(isnan(r.accuracy) && isnan(r.f1));
         lab_result_close(&r);
     }
 }
