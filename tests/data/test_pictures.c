@@ -38,7 +38,7 @@ static uint8_t smooth(uint32_t x, uint32_t y, uint32_t c) {
 static float *decoded(const char *path, resample_options o) {
     decode_request r = { .path = path };
     if (image_file_look(path, &r.header) != STATUS_OK) fail_msg("%s", status_message());
-    if (!o.right) o.right = r.header.width, o.bottom = r.header.height;
+    if (o.right <= 0) o.right = r.header.width, o.bottom = r.header.height;
     if (!o.to_width) o.to_width = r.header.width, o.to_height = r.header.height;
     if (!o.out_width) o.out_width = o.to_width, o.out_height = o.to_height;
     if (!o.channels) o.channels = 3;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "base/vector.h"
 
 /* Which pixels a pixel of the result is made of, and the reciprocal of the sum of their weights. */
 typedef struct {
@@ -115,14 +116,14 @@ resample *resample_open(const resample_options *o, void *memory, float *out) {
 
 bool resample_done(const resample *r, uint32_t y) { return y + 1 >= r->rows[r->o.out_height - 1].end; }
 
-/* A line of the source across, mirrored where that is wanted. */
-static void across(resample *r, const uint8_t *line) {
-    uint32_t channels = r->o.channels, width = r->o.out_width;
+/* A line of the source across, mirrored where that is wanted; a known number of channels is unrolled. */
+VECTOR_INLINE void across(const resample *r, const uint8_t *line, uint32_t channels) {
+    uint32_t width = r->o.out_width;
     for (uint32_t x = 0; x < width; x++) {
         const span *s = &r->columns[r->o.mirrored ? width - 1 - x : x];
         const float *w = r->weights + s->at;
         const uint8_t *from = line + (size_t)s->first * channels;
-        float sum[4] = { 0 };
+        float sum[3] = { 0 };
         for (uint32_t i = s->first; i < s->end; i++, w++, from += channels)
             for (uint32_t c = 0; c < channels; c++) sum[c] += *w * (float)from[c];
         for (uint32_t c = 0; c < channels; c++) r->line[x * channels + c] = sum[c];
@@ -133,7 +134,10 @@ void resample_line(resample *r, uint32_t y, const uint8_t *line) {
     uint32_t count = r->o.out_width * r->o.channels;
     while (r->begun < r->o.out_height && r->rows[r->begun].end <= y) r->begun++;
     if (r->begun == r->o.out_height || r->rows[r->begun].first > y) return;
-    across(r, line);
+    if (r->o.channels == 3)
+        across(r, line, 3);
+    else
+        across(r, line, 1);
     for (uint32_t row = r->begun; row < r->o.out_height && r->rows[row].first <= y; row++) {
         float w = weight_at(r, &r->rows[row], r->o.top, r->down, row + r->o.y, y),
               *to = r->out + (size_t)row * count;

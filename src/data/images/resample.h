@@ -25,8 +25,8 @@ typedef struct {
     double left, top, right, bottom;      /* the part of it that is taken, in its pixels */
     uint32_t to_width, to_height;         /* what that part becomes ... */
     uint32_t x, y, out_width, out_height; /* ... and of that the window that is wanted */
-    uint32_t channels;
-    bool mirrored; /* left and right of the window are swapped */
+    uint32_t channels;                    /* 3, or 1 */
+    bool mirrored;                        /* left and right of the window are swapped */
     resample_filter filter;
 } resample_options;
 
