@@ -399,8 +399,14 @@ static void bad_input_is_named(void **state) {
     refused("bad", "bad/b/x.png is animated (APNG)");
     remove("bad/b/x.png");
     drawn_jpeg("one.jpg", &d);
-    cut("one.jpg", "bad/b/x.jpg", 0.5);
-    refused("bad", "bad/b/x.jpg is truncated");
+    cut("one.jpg", "bad/b/x.jpg", 0.8);
+    refused("bad", "bad/b/x.jpg is truncated: it ends within the picture");
+    size_t half;
+    char *ended = bytes_of("bad/b/x.jpg", &half); /* and says that it is whole */
+    memcpy(ended + half, "\xff\xd9", 2);
+    scratch_write("bad/b/x.jpg", ended, half + 2);
+    free(ended);
+    refused("bad", "bad/b/x.jpg is damaged");
     cut("one.jpg", "bad/b/x.jpg", 0.02);
     refused("bad", "bad/b/x.jpg is truncated: it ends within its header");
     size_t count;
