@@ -6,9 +6,11 @@
 f32, AdamW, clipping at 1, no dropout, random images of 224 x 224. PyTorch runs the models of transformers with
 channels last, default, tuned (an allocator that keeps what was freed, the widest vectors, the fused AdamW) and, with
 --compile 1, tuned and compiled. snug runs without a budget and, with --budget, in at most so many MiB. All take turns,
-step by step; memory is the process's peak, from outside. One step each warms up."""
+step by step; memory is the process's peak, from outside. One step each warms up. With --processor-time 1 a step's time
+is what its threads had of the processors, which on a shared machine and with --threads 1 says more than the clock."""
 
 import json
+import os
 import pathlib
 import tempfile
 
@@ -59,6 +61,23 @@ def snug(o, name, model, context, budget):
     return Worker(name, [f"{o.build}/bench-step", model, o.batch, context, budget, 1, o.threads, "-"])
 
 
+def processor_seconds(worker):
+    with open(f"/proc/{worker.process.pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def processor_turns(workers, rounds):
+    seconds = {w.name: [] for w in workers}
+    for number in range(rounds + 1):
+        for w in workers if number % 2 == 0 else workers[::-1]:
+            if w.process:
+                before = processor_seconds(w)
+                if w.ask() and number:
+                    seconds[w.name].append(processor_seconds(w) - before)
+    return seconds
+
+
 def measure(o, case, folder):
     """Name -> (seconds of each round, peak bytes); predicted seconds of ours."""
     _, known, context = CASES[case]
@@ -70,7 +89,7 @@ def measure(o, case, folder):
         if w.ready is None:
             print(f"{w.name}: {w.why}")
     predicted = {w.name: float(w.ready[0]) for w in workers if w.ready and w.name.startswith("snug")}
-    seconds = turns(workers, o.rounds)
+    seconds = processor_turns(workers, o.rounds) if o.processor_time else turns(workers, o.rounds)
     for w in workers:
         w.close()
     return {w.name: (seconds[w.name], w.peak) for w in workers if seconds[w.name]}, predicted
@@ -92,9 +111,10 @@ def report(o, page, case, folder):
 
 
 def main():
-    o = options(__doc__, "images", rounds=3, batch=8, budget=0, compile=0, only=",".join(CASES))
+    o = options(__doc__, "images", rounds=3, batch=8, budget=0, compile=0, processor_time=0, only=",".join(CASES))
     page = Page("Models of images, and a mixture of experts", o.out,
-                f"{o.threads} threads; medians of {o.rounds} steps after one.")
+                f"{o.threads} threads; medians of {o.rounds} steps after one" +
+                (", in processor time." if o.processor_time else "."))
     if not torch_version(o.torch_current):
         page.say("Not measured here: PyTorch, which was not found.")
     for case in o.only.split(","):

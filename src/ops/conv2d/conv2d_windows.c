@@ -220,7 +220,6 @@ int64_t conv2d_phase_depths(const void *of, int64_t depth) {
         if (!end) end = (here / MATMUL_DEPTH + 1) * MATMUL_DEPTH;
         if (here >= end) break;
         count += least(numbers - number, end - here);
-        if (here + numbers - number > end) break;
     }
     return count;
 }

@@ -496,7 +496,8 @@ static void run_panel(const tile *t, int64_t column, ahead *next_a) {
     for (int64_t row = 0; row < s->rows; row += k->rows) {
         int64_t rows = least(s->rows - row, k->rows);
         epilogue e = epilogue_at(t, row, column, rows, columns, k->columns);
-        matmul_prefetch ask[MATMUL_ASKS] = { { (const char *)e.out, e.out_stride * matmul_bytes(e.type) },
+        const char *y = e.x && !e.before ? e.x : e.out; /* what the epilogue reads */
+        matmul_prefetch ask[MATMUL_ASKS] = { { y, e.out_stride * matmul_bytes(e.type) },
                                              ahead_next(next_a, t->sum),
                                              ahead_next(&next_b, t->sum) };
         k->block(depths, rows, t->a + row * words, t->b, t->sum, ask);
