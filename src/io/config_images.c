@@ -234,6 +234,7 @@ static void put_convnext(json_writer *w, const convnext_config *c) {
     json_put_integer(w, "patch_size", c->patch);
     put_list(w, "hidden_sizes", c->channels, c->stages);
     put_list(w, "depths", c->depths, c->stages);
+    json_put_integer(w, "num_stages", c->stages); /* transformers does not count them */
     json_put_number(w, "layer_norm_eps", c->epsilon);
     json_put_number(w, "layer_scale_init_value", c->scaled ? 1e-6 : 0);
 }

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "io/coded_files.h"
 #include "io/expert_files.h"
+#include "io/vit_files.h"
 #include "io/weight_files.h"
 #include "models/head.h"
 #include "ops/codes.h"
@@ -45,6 +46,8 @@ static const safetensors_entry *find(const safetensors *s, const char *name) {
     const safetensors_entry *e = safetensors_find(s, name);
     if (!e && strncmp(name, prefix, sizeof prefix - 1) == 0)
         e = safetensors_find(s, name + sizeof prefix - 1);
+    char filed[VIT_FILES_NAME_BYTES];
+    if (!e && vit_files_name(name, filed)) e = safetensors_find(s, filed);
     return e ? e : find_older(s, name);
 }
 
@@ -289,17 +292,29 @@ status model_files_check(const char *directory, const model_weight *weights, uin
 
 /* ---- writing weights ---- */
 
+/* How many have another name in files. */
+static uint32_t renamed(const model_weight *weights, uint32_t count) {
+    char name[VIT_FILES_NAME_BYTES];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < count; i++) n += vit_files_name(weights[i].name, name);
+    return n;
+}
+
 /* As the weights are, or cast. */
 static status save(const char *directory, const model_weight *weights, uint32_t count,
                    const weight_files_cast *casts) {
     char path[PATH_BYTES];
     TRY(join(directory, "model.safetensors", path));
     safetensors_item *items = memory_new(count, sizeof *items);
-    if (!items) return status_set(STATUS_FAILED, "%s: no memory for %u tensors", path, count);
-    for (uint32_t i = 0; i < count; i++)
-        items[i] = casts ? weight_files_item_as(&casts[i], weights[i].name)
-                         : weight_files_item(&weights[i], weights[i].name);
-    status result = safetensors_write(path, items, count);
+    char(*names)[VIT_FILES_NAME_BYTES] = memory_new(renamed(weights, count) + 1u, sizeof *names);
+    status result =
+        items && names ? STATUS_OK : status_set(STATUS_FAILED, "%s: no memory for %u tensors", path, count);
+    for (uint32_t i = 0, n = 0; result == STATUS_OK && i < count; i++) {
+        const char *name = vit_files_name(weights[i].name, names[n]) ? names[n++] : weights[i].name;
+        items[i] = casts ? weight_files_item_as(&casts[i], name) : weight_files_item(&weights[i], name);
+    }
+    if (result == STATUS_OK) result = safetensors_write(path, items, count);
+    memory_free(names);
     memory_free(items);
     return result;
 }

@@ -13,6 +13,7 @@
 #include "io/json.h"
 #include "io/model_files.h"
 #include "io/safetensors.h"
+#include "io/vit_files.h"
 #include "ops/codes.h"
 #include "passes/storing.h"
 
@@ -147,6 +148,8 @@ static float *scales_of(const conversion *c, const model_weight *w) {
 static const safetensors_entry *find(const safetensors *s, const char *name) {
     static const char prefix[] = "transformer."; /* which files may leave away */
     const safetensors_entry *e = safetensors_find(s, name);
+    char filed[VIT_FILES_NAME_BYTES];
+    if (!e && vit_files_name(name, filed)) return safetensors_find(s, filed);
     if (e || strncmp(name, prefix, sizeof prefix - 1) != 0) return e;
     return safetensors_find(s, name + sizeof prefix - 1);
 }

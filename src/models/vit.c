@@ -82,6 +82,20 @@ static tensor_id drop(builder *b, tensor_id x) {
                : x;
 }
 
+/* Files of ViT hold these two for a batch of one, CLIP's do not. */
+static tensor_id token(builder *b) {
+    int64_t n = b->c->channels;
+    if (b->c->clip) return model_parameter(b->g, b->names->token, SHAPE(n), 0);
+    return reshape_apply(b->g, model_parameter(b->g, b->names->token, SHAPE(1, 1, n), 0), SHAPE(n));
+}
+
+static tensor_id positions(builder *b, int64_t rows) {
+    int64_t n = b->c->channels;
+    if (b->c->clip) return images_parameter(b->g, SHAPE(rows, n), "%s", b->names->positions);
+    return reshape_apply(b->g, images_parameter(b->g, SHAPE(1, rows, n), "%s", b->names->positions),
+                         SHAPE(rows, n));
+}
+
 /* (B,H,W,C) -> (B,T,C): a patch is a kernel's window, and those of an image follow each other. */
 static tensor_id embed(builder *b, tensor_id images) {
     const vit_config *c = b->c;
@@ -93,9 +107,8 @@ static tensor_id embed(builder *b, tensor_id images) {
                                                          .stride = c->patch,
                                                          .bias = !c->clip });
     x = reshape_apply(b->g, x, SHAPE(graph_shape(b->g, images)->dim[0], rows, c->channels));
-    x = class_token_apply(b->g, x, images_parameter(b->g, SHAPE(c->channels), "%s", b->names->token));
-    tensor_id table = images_parameter(b->g, SHAPE(rows + 1, c->channels), "%s", b->names->positions);
-    return drop(b, add_positions_apply(b->g, x, table, 0));
+    x = class_token_apply(b->g, x, token(b));
+    return drop(b, add_positions_apply(b->g, x, positions(b, rows + 1), 0));
 }
 
 static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
