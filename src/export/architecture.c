@@ -116,6 +116,7 @@ static const char *angle_trouble(const architecture *a, const decoder_config *c)
     const rotary_angles_attributes *r = &c->rotary;
     if (r->stretch == ROTARY_LLAMA3 && !a->llama3)
         return "llama.cpp stretches angles by rope_type llama3 in the family llama only";
+    if (r->stretch == ROTARY_LONG) return "rope_type longrope is not written";
     if (r->stretch == ROTARY_YARN && !a->yarn) return "rope_type yarn is not written for this family";
     if (r->stretch == ROTARY_YARN && r->unrounded)
         return "llama.cpp begins and ends yarn's ramp at whole pairs (rope_parameters: truncate)";

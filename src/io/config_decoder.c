@@ -85,6 +85,41 @@ static status read_yarn(json_value rope, decoder_config *c) {
     return json_optional_number(rope, "attention_factor", 1e-6, 1e6, &r->gain);
 }
 
+static status read_factors(json_value rope, const char *key, float factors[ROTARY_MOST_TURNED / 2]) {
+    json_value list;
+    size_t count;
+    double factor;
+    TRY(json_get(rope, key, &list));
+    TRY(json_as_array(list, &count));
+    if (count > ROTARY_MOST_TURNED / 2)
+        return json_wrong(list, "has %zu numbers; it may have %d", count, ROTARY_MOST_TURNED / 2);
+    for (size_t i = 0; i < count; i++) {
+        TRY(json_as_number(json_item(list, i), 1e-6, 1e9, &factor));
+        factors[i] = (float)factor;
+    }
+    return STATUS_OK;
+}
+
+static status read_long(json_value rope, decoder_config *c) {
+    rotary_angles_attributes *r = &c->rotary;
+    r->stretch = ROTARY_LONG;
+    TRY(read_factors(rope, "short_factor", r->near));
+    TRY(read_factors(rope, "long_factor", r->far));
+    TRY(json_optional_number(rope, "factor", 1e-6, 1e6, &r->factor));
+    TRY(json_optional_number(rope, "attention_factor", 1e-6, 1e6, &r->gain));
+    return json_optional_number(rope, "original_max_position_embeddings", 1, 1e12, &r->original);
+}
+
+/* Phi keeps the original positions at the top, and says by them how far they are stretched. */
+static status settle_long(json_value root, decoder_config *c) {
+    rotary_angles_attributes *r = &c->rotary;
+    TRY(json_optional_number(root, "original_max_position_embeddings", 1, 1e12, &r->original));
+    if (!(r->original > 0)) r->original = (double)c->context;
+    if (!(r->factor > 0)) r->factor = (double)c->context / r->original;
+    if (!(r->gain > 0)) r->gain = r->factor > 1 ? sqrt(1 + log(r->factor) / log(r->original)) : 1;
+    return STATUS_OK;
+}
+
 static status read_stretch(json_value rope, decoder_config *c) {
     const char *kind = "default";
     rotary_angles_attributes *r = &c->rotary;
@@ -97,9 +132,10 @@ static status read_stretch(json_value rope, decoder_config *c) {
         return json_get_number(rope, "factor", 1, 1e6, &r->factor);
     }
     if (strcmp(kind, "yarn") == 0) return read_yarn(rope, c);
+    if (strcmp(kind, "longrope") == 0 || strcmp(kind, "su") == 0) return read_long(rope, c);
     if (strcmp(kind, "llama3") != 0) {
         c->untrained =
-            "its rope_scaling is none of linear, llama3 and yarn, which are what its builder knows";
+            "its rope_scaling is none of linear, llama3, yarn and longrope, which are what its builder knows";
         return STATUS_OK;
     }
     r->stretch = ROTARY_LLAMA3;
@@ -150,6 +186,7 @@ static status read_rotary(json_value root, decoder_config *c) {
         TRY(json_as_object(v));
         TRY(json_has(v, "full_attention") ? read_both_ropes(v, c, &share) : read_rope(v, c, &share));
     }
+    if (c->rotary.stretch == ROTARY_LONG) TRY(settle_long(root, c));
     double turned = floor(share * (double)c->head_size + 1e-9);
     c->rotary.turned = turned > ROTARY_MOST_TURNED ? ROTARY_MOST_TURNED + 2 : (int32_t)turned;
     return STATUS_OK;
@@ -325,8 +362,18 @@ static void put_cap(json_writer *w, const char *key, double silent, double cap) 
         json_put_null(w, key);
 }
 
+static void put_factors(json_writer *w, const decoder_config *c) {
+    const rotary_angles_attributes *r = &c->rotary;
+    for (int far = 0; far < 2; far++) {
+        json_begin_array(w, far ? "long_factor" : "short_factor");
+        for (int32_t i = 0; i < r->turned / 2; i++)
+            json_put_number(w, NULL, (double)(far ? r->far[i] : r->near[i]));
+        json_end_array(w);
+    }
+}
+
 static void put_rope(json_writer *w, const char *key, const decoder_config *c, double theta, bool stretched) {
-    static const char *const kinds[] = { "default", "linear", "llama3", "yarn" };
+    static const char *const kinds[] = { "default", "linear", "llama3", "yarn", "longrope" };
     const rotary_angles_attributes *r = &c->rotary;
     json_begin_object(w, key);
     json_put_string(w, "rope_type", kinds[stretched ? r->stretch : ROTARY_PLAIN]);
@@ -346,6 +393,20 @@ static void put_rope(json_writer *w, const char *key, const decoder_config *c, d
         json_put_bool(w, "truncate", !r->unrounded);
         json_put_integer(w, "original_max_position_embeddings", (int64_t)r->original);
     }
+    if (stretched && r->stretch == ROTARY_LONG) {
+        put_factors(w, c);
+        json_put_number(w, "attention_factor", r->gain);
+        json_put_integer(w, "original_max_position_embeddings", (int64_t)r->original);
+    }
+    json_end_object(w);
+}
+
+/* Phi's configuration of then wants these three and no others. */
+static void put_older_long(json_writer *w, const decoder_config *c) {
+    json_put_integer(w, "original_max_position_embeddings", (int64_t)c->rotary.original);
+    json_begin_object(w, "rope_scaling");
+    json_put_string(w, "type", "longrope");
+    put_factors(w, c);
     json_end_object(w);
 }
 
@@ -358,7 +419,10 @@ static void put_older_rope(json_writer *w, const decoder_config *c) {
     if (share < 1 || usual_share(c) < 1)
         json_put_number(w, neox ? "rotary_pct" : "partial_rotary_factor", share);
     if (c->near_theta > 0) json_put_number(w, "rope_local_base_freq", c->near_theta);
-    if (r->stretch) put_rope(w, "rope_scaling", c, r->theta, true);
+    if (r->stretch == ROTARY_LONG)
+        put_older_long(w, c);
+    else if (r->stretch)
+        put_rope(w, "rope_scaling", c, r->theta, true);
 }
 
 static void put_rotary(json_writer *w, const decoder_config *c) {

@@ -49,6 +49,19 @@ static status check_sizes(const decoder_config *c) {
     return c->kind->experts ? decoder_experts_check(&c->experts, c->kind->experts) : STATUS_OK;
 }
 
+/* A number for each pair that turns, and no more. */
+static status check_pairs(const rotary_angles_attributes *r) {
+    int32_t pairs = r->turned / 2;
+    for (int32_t i = 0; i < ROTARY_MOST_TURNED / 2; i++)
+        if ((r->near[i] > 0) != (i < pairs) || (r->far[i] > 0) != (i < pairs))
+            return status_set(
+                STATUS_INVALID,
+                "short_factor and long_factor need a number above 0 for each of the %d pairs of a "
+                "head that turn with the position",
+                pairs);
+    return STATUS_OK;
+}
+
 status decoder_check(const decoder_config *c) {
     TRY(check_sizes(c));
     int32_t turned = c->rotary.turned;
@@ -57,6 +70,7 @@ status decoder_check(const decoder_config *c) {
             STATUS_INVALID,
             "%d of %lld numbers of a head turn with the position; it must be even, from 2 to %d", turned,
             (long long)c->head_size, ROTARY_MOST_TURNED);
+    if (c->rotary.stretch == ROTARY_LONG) TRY(check_pairs(&c->rotary));
     if (c->rotary.stretch == ROTARY_YARN && !(c->rotary.theta > 1))
         return status_set(STATUS_INVALID, "yarn needs a rope_theta above 1, not %g", c->rotary.theta);
     if (!(c->rotary.theta >= 1 && c->rotary.theta < 1e12) || !(c->near_theta >= 0 && c->near_theta < 1e12))

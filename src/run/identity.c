@@ -121,6 +121,11 @@ static void add_decoder(identity *i, const decoder_config *c) {
     for (size_t f = 0; f < sizeof rare / sizeof *rare; f++) /* none: as before there was such a thing */
         if (rare[f].number != 0) add_number(i, IDENTITY_MODEL, rare[f].name, rare[f].number);
     add_sum(i, IDENTITY_MODEL, "far", &far);
+    if (r->stretch != ROTARY_LONG) return;
+    digest pairs = digest_begin();
+    digest_add(&pairs, r->near, sizeof r->near);
+    digest_add(&pairs, r->far, sizeof r->far);
+    add_sum(i, IDENTITY_MODEL, "pairs", &pairs);
 }
 
 static void add_encoder(identity *i, const encoder_config *c) {

@@ -208,6 +208,46 @@ static void mixtures_of_experts_are_trained(void **state) {
     }
 }
 
+/* Positions of longrope: each pair is divided by its number, one list within the original positions, and the
+ * other beyond. Alike numbers are what other kinds say. */
+static void long_positions_are_divided_pair_by_pair(void **state) {
+    (void)state;
+    static const char LONG[] =
+        ",\"original_max_position_embeddings\":16,\"rope_scaling\":{\"type\":\"longrope\","
+        "\"short_factor\":[1,1,1,1],\"long_factor\":[4,4,4,4]%s}";
+    char more[256];
+    const char *run =
+        "train given.json --data text --steps 2 --batch 4 --lr 3e-3 --overwrite --quiet --context";
+    char line[256];
+    static const struct {
+        const char *same;
+        int context;
+    } cases[] = { { "", 16 }, { ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}", 17 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(more, sizeof more, LONG, ",\"attention_factor\":1");
+        write_config("phi3", more);
+        snprintf(line, sizeof line, "%s %d --out long", run, cases[i].context);
+        command_expect(0, line);
+        write_config("phi3", cases[i].same);
+        snprintf(line, sizeof line, "%s %d --out same", run, cases[i].context);
+        command_expect(0, line);
+        assert_int_equal(system("cmp -s long/model.safetensors same/model.safetensors"), 0);
+    }
+    command_expect(0, "train long --data text --eval-only --quiet");
+    assert_int_equal(system("grep -q '\"type\": \"longrope\"' long/config.json"), 0);
+    snprintf(more, sizeof more, LONG, "");
+    write_config("phi3", more); /* scores are made larger as usual: other bits */
+    snprintf(line, sizeof line, "%s 17 --out long", run);
+    command_expect(0, line);
+    assert_int_not_equal(system("cmp -s long/model.safetensors same/model.safetensors"), 0);
+    write_config("phi3",
+                 ",\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1],\"long_factor\":[4]}");
+    command_result r = command_run("plan given.json --batch 1");
+    assert_int_equal(r.exit, 2);
+    assert_non_null(strstr(r.err, "a number above 0 for each of the 4 pairs"));
+    command_free(&r);
+}
+
 /* What can't be computed yet plans, and training it is refused in a sentence. */
 static void what_only_plans_says_so(void **state) {
     (void)state;
@@ -284,6 +324,7 @@ int main(void) {
                                         cmocka_unit_test(published_names_only_plan),
                                         cmocka_unit_test(capped_logits_come_in_chunks),
                                         cmocka_unit_test(mixtures_of_experts_are_trained),
+                                        cmocka_unit_test(long_positions_are_divided_pair_by_pair),
                                         cmocka_unit_test(what_only_plans_says_so),
                                         cmocka_unit_test(adapters_are_described_by_family),
                                         cmocka_unit_test(parameters_are_those_of_the_model) };

@@ -1,11 +1,15 @@
 /* Blocks of 28 x 32 sums in four registers of tiles: a template, which is included with the instructions or
  * with their twins. The instruction wants one operand with its lines as rows, and has the other as panels
  * are: b, of which a panel serves many blocks, is arranged so once. Sums come out with b's lines as rows, and
- * are turned. What includes it defines BLOCK                      how functions are compiled TILE(t) declares
- * a register t ZERO(t), STORE(t, to)      16 rows of 64 bytes, one behind the other LOAD_A(t, from) 16 rows
- * of 14 words, one behind the other LOAD_B(t, from)            16 rows of 16 words MULTIPLY(c, b, a) c = c +
- * b a, b signed, a unsigned TURN_WORDS(x)              16 x 16 words, rows become columns ADD_ROWS(x, start,
- * sum, rows)   these rows of x[16][16], each plus start, go to rows of sum */
+ * are turned. What includes it defines
+ *   BLOCK                          how functions are compiled
+ *   TILE(t)                        declares a register t
+ *   ZERO(t), STORE(t, to)          16 rows of 64 bytes, one behind the other
+ *   LOAD_A(t, from)                16 rows of 14 words, one behind the other
+ *   LOAD_B(t, from)                16 rows of 16 words
+ *   MULTIPLY(c, b, a)              c = c + b a, b signed, a unsigned
+ *   TURN_WORDS(x)                  16 x 16 words, rows become columns
+ *   ADD_ROWS(x, start, sum, rows)  these rows of x[16][16], each plus start, go to rows of sum */
 #pragma once
 
 enum { TILE_WORDS = 16, SQUARE_WORDS = TILE_WORDS * TILE_WORDS, ROWS = MATMUL_INT8_ROWS };

@@ -50,10 +50,21 @@ static const rotary_angles_attributes yarn = { .rows = 90,
                                                .original = 512,
                                                .gain = 1.14 };
 
+static const rotary_angles_attributes longer = { .rows = 40,
+                                                 .turned = 8,
+                                                 .theta = 10000,
+                                                 .stretch = ROTARY_LONG,
+                                                 .original = 64,
+                                                 .gain = 1.2,
+                                                 .near = { 1, 1.1F, 1.25F, 2 },
+                                                 .far = { 1.5F, 3, 7, 40 } };
+
 static const op_case angles_cases[] = {
     { "plain", { { DTYPE_NONE } }, &plain, 0, true },
     { "offset", { { DTYPE_I32, { { 1 }, 1 }, 100, 101 } }, &linear, 0, true },
     { "yarn", { { DTYPE_I32, { { 1 }, 1 }, 0, 400 } }, &yarn, 0, true },
+    { "near", { { DTYPE_I32, { { 1 }, 1 }, 24, 25 } }, &longer, 0, true },
+    { "far", { { DTYPE_I32, { { 1 }, 1 }, 25, 26 } }, &longer, 0, true },
     { "llama3", { { DTYPE_I32, { { 1 }, 1 }, 7, 8 } }, &llama3, 0, true },
     { 0 }
 };

@@ -5,7 +5,7 @@
  * and the others stay. The angles do not depend on the layer: they are a value of their own, made once in a
  * program and read by all layers. The gradient is a turn back by the same angles.
  * Paper: Su et al., "RoFormer", arXiv:2104.09864; stretched angles: Chen et al., arXiv:2306.15595;
- * Peng et al., "YaRN", arXiv:2309.00071. */
+ * Peng et al., "YaRN", arXiv:2309.00071; Ding et al., "LongRoPE", arXiv:2402.13753. */
 #pragma once
 
 #include "ir/op.h"
@@ -16,7 +16,11 @@ typedef enum {
     ROTARY_LLAMA3, /* only waves longer than original/low are divided, and a ramp up to original/high */
     ROTARY_YARN, /* pairs that turn less than `low` times in `original` positions are divided, those that turn
                     more than `high` times stay, and a ramp over the pairs between */
+    ROTARY_LONG, /* each pair is divided by a number of its own: of `near` while a call's last position is
+                    within the first `original`, of `far` where it is beyond */
 } rotary_stretch;
+
+enum { ROTARY_MOST_TURNED = 512 };
 
 typedef struct {
     int64_t rows;   /* T, of the table */
@@ -26,6 +30,7 @@ typedef struct {
     double factor, low, high, original; /* read as `stretch` says */
     double gain;                        /* of cosines and sines; 0: 1 */
     int64_t unrounded;                  /* YaRN: the ramp begins and ends between pairs */
+    float near[ROTARY_MOST_TURNED / 2], far[ROTARY_MOST_TURNED / 2]; /* long: above 0 for each pair */
 } rotary_angles_attributes;
 
 typedef struct {
@@ -34,8 +39,6 @@ typedef struct {
     int32_t turned; /* R <= D */
     int32_t back;   /* 1: the other way round */
 } rotary_attributes;
-
-enum { ROTARY_MOST_TURNED = 512 };
 
 extern const op_def op_rotary_angles; /* offset? (1) i32 -> (T,R): T rows of R/2 cosines | R/2 sines */
 extern const op_def op_rotary;        /* x (B,T,W), angles (T,R) -> y; y may live in x */

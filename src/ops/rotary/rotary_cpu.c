@@ -20,7 +20,8 @@ static void turns_of(const op_call *c, turns *w) {
     w->begin = offset->data ? *(const int32_t *)offset->data : 0;
     w->half = a->turned / 2;
     w->gain = a->gain > 0 ? a->gain : 1;
-    for (int64_t i = 0; i < w->half; i++) w->speed[i] = rotary_speed(a, i);
+    for (int64_t i = 0; i < w->half; i++)
+        w->speed[i] = rotary_speed_of(a, i, w->begin + c->out[0].shape.dim[0]);
 }
 
 static void rotary_angles_reference(const op_call *c) {

@@ -10,22 +10,24 @@ extern "C" {
 struct rotary_pair_angles {
     cuda_span y;
     const int32_t *offset; /* may be NULL */
+    int64_t rows;
     rotary_angles_attributes a;
 
     __device__ __forceinline__ void operator()(int64_t i) const {
         int64_t half = a.turned / 2;
         cuda_cell at = cuda_split(i, half); /* row, pair */
-        double gain = a.gain > 0 ? a.gain : 1, speed = rotary_speed(&a, at.column);
-        wide_turn turn = wide_turn_of((double)((offset ? *offset : 0) + at.row) * speed);
+        int64_t begin = offset ? *offset : 0;
+        double gain = a.gain > 0 ? a.gain : 1, speed = rotary_speed_of(&a, at.column, begin + rows);
+        wide_turn turn = wide_turn_of((double)(begin + at.row) * speed);
         y.set(2 * at.row * half + at.column, (float)(gain * turn.cosine));
         y.set((2 * at.row + 1) * half + at.column, (float)(gain * turn.sine));
     }
 };
 
 static void run_angles(const op_call *c) {
-    rotary_pair_angles f = { cuda_out(c, 0), (const int32_t *)op_in(c, 0)->data,
+    rotary_pair_angles f = { cuda_out(c, 0), (const int32_t *)op_in(c, 0)->data, c->out[0].shape.dim[0],
                              *(const rotary_angles_attributes *)c->attributes };
-    cuda_each(c->out[0].shape.dim[0] * (f.a.turned / 2), f);
+    cuda_each(f.rows * (f.a.turned / 2), f);
 }
 
 /* y may be x: the thread of a pair's left number turns both, and that of the right one does nothing. */

@@ -35,3 +35,10 @@ VECTOR_INLINE double rotary_speed(const rotary_angles_attributes *a, int64_t pai
     double share = (a->original / wave - a->low) / (a->high - a->low);
     return (1 - share) * speed / a->factor + share * speed;
 }
+
+/* In a call whose last position is the one before `positions`. */
+VECTOR_INLINE double rotary_speed_of(const rotary_angles_attributes *a, int64_t pair, int64_t positions) {
+    double speed = rotary_speed(a, pair);
+    if (a->stretch != ROTARY_LONG) return speed;
+    return speed / (double)((double)positions > a->original ? a->far[pair] : a->near[pair]);
+}
