@@ -139,7 +139,6 @@ status pictures_settle(setup *s) {
 
 static status check_options(const setup *s) {
     const setup_options *o = &s->options;
-    uint32_t channels = s->prepare.channels;
     const char *column = o->text_column ? "text" : o->pair_column ? "pair" : NULL;
     if (column)
         return status_set(STATUS_INVALID, "--%s-column is of texts, and %s sees images; leave it out", column,
@@ -150,12 +149,16 @@ static status check_options(const setup *s) {
     if (o->pack != PACK_AUTO && o->pack != PACK_CROSS)
         return status_set(STATUS_INVALID, "--pack is of texts, and %s sees images; leave it out",
                           s->model.name);
-    if (channels != 1 && channels != 3)
-        return status_set(STATUS_INVALID, "%s: num_channels is %u; pictures have 3, or 1 of grey",
-                          s->model.name, channels);
     if (o->eval_data && !o->data && !o->eval_only)
         return status_set(STATUS_INVALID, "--eval-data %s is given without --data to train on", o->eval_data);
     return STATUS_OK;
+}
+
+static status check_channels(const setup *s) {
+    uint32_t channels = s->prepare.channels;
+    if (channels == 1 || channels == 3) return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s: num_channels is %u; pictures have 3, or 1 of grey", s->model.name,
+                      channels);
 }
 
 static status open_list(const setup *s, const char *path, pictures **p) {
@@ -197,8 +200,9 @@ static status check_batch(const setup *s) {
 
 status pictures_open_data(setup *s) {
     const setup_options *o = &s->options;
-    if (!o->data && !o->eval_data) return STATUS_OK;
     TRY(check_options(s));
+    if (!o->data && !o->eval_data) return STATUS_OK;
+    TRY(check_channels(s));
     TRY(check_batch(s));
     if (o->data && !(o->eval_only && o->eval_data)) TRY(open_list(s, o->data, &s->images));
     if (o->eval_data) TRY(open_list(s, o->eval_data, &s->eval_images));

@@ -165,7 +165,7 @@ static void what_has_no_documents_is_refused(void **state) {
     expect(2, "train char-small --data ids.u16 " RUN "--out o --pack documents",
            "ids.u16 doesn't say where its documents end");
     expect(0, "train char-small --data ids.u16 " RUN "--out o --pack cross", "planned");
-    expect(2, "plan vit-base --pack documents", "can't tell documents apart");
+    expect(2, "plan vit-base --pack documents", "--pack is of texts");
     expect(2, "plan t5-small --pack documents", "can't tell documents apart");
     expect(2, "train char-small --data d.jsonl " RUN "--out o --pack together",
            "none of auto, documents, whole, pad, cross");
