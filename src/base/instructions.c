@@ -1,13 +1,11 @@
 #define _GNU_SOURCE
 #include "base/instructions.h"
 
-#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/text.h"
 
 static const char *const names[INSTRUCTION_SETS] = {
@@ -78,48 +76,15 @@ bool instructions_present(instruction_set set) {
 
 /* ---- are products of bf16 in pairs worth it? ---- */
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-
-enum { TURNS = 2000, TRIES = 9 };
-
-/* Twelve sums in registers, as many as the latency of two units takes. */
-#define SUMS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-#define DECLARE(i) __m512 x##i = _mm512_setzero_ps();
-#define KEEP(i) __asm__ volatile("" : "+v"(x##i));
-#define TIMED(name, set, operands, step)                                                                     \
-    __attribute__((target(set))) static double name(void) {                                                  \
-        double begin = clock_seconds();                                                                      \
-        operands SUMS(DECLARE) for (int turn = 0; turn < TURNS; turn++) { SUMS(step) SUMS(KEEP) }            \
-        return clock_seconds() - begin;                                                                      \
-    }
-
-#define ADD_PAIRS(i) x##i = _mm512_dpbf16_ps(x##i, a, a);
-TIMED(time_pairs, "avx512f,avx512bf16", __m512bh a = (__m512bh)_mm512_set1_epi32(0x3f813f8f);, ADD_PAIRS)
-#define ADD_WIDE(i) x##i = _mm512_fmadd_ps(a, a, x##i);
-TIMED(time_wide, "avx512f", __m512 a = _mm512_set1_ps(1.01f);, ADD_WIDE)
-
-/* An instruction on pairs does twice as much as one on f32. Processors either do as many of them (AMD since
- * Zen 4) or a quarter (Intel's Sapphire Rapids, which has tiles for this): the two are far enough apart for
- * the best of a few tries, a fifth of a millisecond. */
-static bool pairs_are_faster(void) {
-    double pairs = 1, wide = 1;
-    for (int i = 0; i < TRIES; i++) {
-        pairs = fmin(pairs, time_pairs());
-        wide = fmin(wide, time_wide());
-    }
-    return pairs < 1.5 * wide;
-}
-#else
-static bool pairs_are_faster(void) { return false; }
-#endif
-
+/* An instruction on pairs does twice as much as one on f32. AMD's processors start as many of them (since Zen
+ * 4), Intel's Sapphire Rapids a quarter: it has tiles for this. The maker decides and no clock, since bits
+ * depend on it. */
 static bool is_slow(instruction_set set) {
-    static atomic_int known; /* 0: not yet, 1: no, 2: yes */
-    if (set != INSTRUCTIONS_AVX512_BF16) return false;
-    if (!atomic_load_explicit(&known, memory_order_relaxed))
-        atomic_store_explicit(&known, pairs_are_faster() ? 1 : 2, memory_order_relaxed);
-    return atomic_load_explicit(&known, memory_order_relaxed) == 2;
+#if defined(__x86_64__)
+    return set == INSTRUCTIONS_AVX512_BF16 && !__builtin_cpu_is("amd");
+#else
+    return set == INSTRUCTIONS_AVX512_BF16;
+#endif
 }
 
 /* ---- what may be used ---- */

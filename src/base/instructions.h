@@ -23,8 +23,8 @@ const char *instructions_name(instruction_set set);
 
 /* Has the processor these, whatever is pinned? For tiles the system is asked once to allow them. */
 bool instructions_present(instruction_set set);
-/* And may they be used? Where none is pinned, instructions on pairs of bf16 that are slower here than those
- * on f32 may not. */
+/* And may they be used? Where none is pinned, instructions on pairs of bf16 may not where their maker has
+ * made them slower than those on f32. */
 bool instructions_usable(instruction_set set);
 
 /* How bf16 is multiplied by bf16: "amx", "avx512-bf16" or "widened" to f32. Bits differ between these. */
