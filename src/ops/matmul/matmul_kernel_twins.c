@@ -34,9 +34,7 @@ const matmul_kernel matmul_kernel_avx512_bf16_twin = { .name = "avx512-bf16 in p
 
 /* ---- AMX ---- */
 
-/* Tiles are locals that vectors of 64 bytes write, and GCC's address sanitizer, where it looks for locals
- * that are used after their function has returned, puts these at multiples of 32. */
-#define BLOCK VECTOR_CLONES __attribute__((no_sanitize_address))
+#define BLOCK VECTOR_CLONES
 #define TILE(t) native_tile tile##t;
 #define ZERO(t)                                                                                              \
     tile##t = (native_tile) { 0 }

@@ -19,9 +19,7 @@ static void add_rows(const uint32_t *x, const int32_t *start, int32_t *sum, int6
             sum[i * MATMUL_INT8_COLUMNS + j] = (int32_t)((uint32_t)start[j] + x[i * NATIVE_TILE_WORDS + j]);
 }
 
-/* Tiles are locals that vectors of 64 bytes write, and GCC's address sanitizer, where it looks for locals
- * that are used after their function has returned, puts these at multiples of 32. */
-#define BLOCK VECTOR_CLONES __attribute__((no_sanitize_address))
+#define BLOCK VECTOR_CLONES
 #define TILE(t) native_tile tile##t;
 #define ZERO(t)                                                                                              \
     tile##t = (native_tile) { 0 }
