@@ -109,10 +109,22 @@ static int open_files(void **state) {
     return result;
 }
 
+/* Bits depend on the kind, so which one is usual is a matter of the processor alone, and of no clock. */
+static void the_usual_kind_goes_by_the_maker(void **state) {
+    (void)state;
+    bool amd = system("grep -q AuthenticAMD /proc/cpuinfo") == 0;
+    const char *kind = instructions_present(INSTRUCTIONS_AMX)                  ? "amx"
+                       : amd && instructions_present(INSTRUCTIONS_AVX512_BF16) ? "avx512-bf16"
+                                                                               : "widened";
+    assert_int_equal(instructions_pin("auto"), STATUS_OK);
+    assert_string_equal(instructions_kind(), kind);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resume_says_what_changes),
         cmocka_unit_test(what_was_widened_goes_on_so),
+        cmocka_unit_test(the_usual_kind_goes_by_the_maker),
         cmocka_unit_test(f32_names_no_kind),
         cmocka_unit_test(a_kind_is_written_and_has_its_own_bits),
         cmocka_unit_test(what_there_is_not_is_refused),
