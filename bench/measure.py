@@ -102,7 +102,10 @@ class Worker:
         self.errors.seek(0)
         self.why = self.errors.read().decode(errors="replace").strip().splitlines()[-1:]
         self.why = self.why[0] if self.why else "it ended"
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:  # what it was asked before it ended
+            pass
         self.process.stdout.close()
         self.process = None
 

@@ -1,10 +1,10 @@
 /* Training by the library as `snug train` does it, one step at a time:
  *
- *     bench-step MODEL BATCH CONTEXT MEMORY CLIP THREADS DATA [OUT]
+ *     bench-step MODEL BATCH CONTEXT MEMORY CLIP THREADS DATA [TECHNIQUE=SETTING ...]
  *
  * DATA -: random numbers. MEMORY in bytes, 0: unlimited. CLIP 0: off. Dropout is off. Prints "ready" with the
  * predicted seconds of a step and the predicted peak, and then makes one step for each line, answered by its
- * seconds. With OUT the weights are saved there when stdin ends. */
+ * seconds and loss. A technique has its option's name: precision=bf16. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "passes/pass.h"
 #include "run/made_up.h"
 #include "train/train.h"
 
@@ -53,9 +54,20 @@ static status train(const setup_options *o) {
     return result;
 }
 
+/* "precision=bf16" into the pass of that name. */
+static bool choose(setup_options *o, char *word) {
+    char *setting = strchr(word, '=');
+    if (!setting) return false;
+    *setting++ = 0;
+    char option[PASS_OPTION_BYTES];
+    for (int i = 0; pass_table[i]; i++)
+        if (strcmp(pass_option(pass_table[i], option), word) == 0) return o->passes[i] = setting, true;
+    return false;
+}
+
 int main(int count, char **arguments) {
     if (count < 8) {
-        fputs("usage: bench-step MODEL BATCH CONTEXT MEMORY CLIP THREADS DATA [OUT]\n", stderr);
+        fputs("usage: bench-step MODEL BATCH CONTEXT MEMORY CLIP THREADS DATA [TECHNIQUE=SETTING ...]\n", stderr);
         return 2;
     }
     setup_options o = setup_defaults();
@@ -65,8 +77,12 @@ int main(int count, char **arguments) {
     o.optimizer.clip = atof(arguments[5]);
     o.threads = atoll(arguments[6]);
     o.data = strcmp(arguments[7], "-") ? arguments[7] : NULL;
-    o.out = count > 8 ? arguments[8] : NULL;
     o.steps = 1000, o.dropout = 0, o.eval_samples = o.data ? 4 : 0;
+    for (int i = 8; i < count; i++)
+        if (!choose(&o, arguments[i])) {
+            fprintf(stderr, "%s is no technique with its setting\n", arguments[i]);
+            return 2;
+        }
     status result = train(&o);
     if (result == STATUS_OK || result == STATUS_INTERRUPTED) return 0;
     fprintf(stderr, "%s\n", status_message());

@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """How long is a whole training step, and in how much memory, beside PyTorch?
 
-    bench/step.py [--build build] [--only gpt2-4x256,...] [--rounds 3] [--torch-current PYTHON] [--out ...]
+    bench/step.py [--build build] [--only gpt2-4x256,...] [--rounds 3] [--torch-current PYTHON] [--bits 16] [--out ...]
 
-f32, AdamW, no dropout, clipping at 1 on both sides but in the row that says otherwise. Each PyTorch runs twice:
+f32 or, with --bits 16, what has fewer bits on both sides; AdamW, no dropout, clipping at 1 on both sides but in the row that says otherwise. Each PyTorch runs twice:
 default, and tuned for time (an allocator that keeps what was freed, the widest vectors, OpenBLAS on the same threads,
 the fused AdamW where there is one). snug runs without a budget, in at most 2,235 MiB (gpt2 at 4 x 256), and at the
-least budget without clipping. All take turns, step by step; memory is the process's peak, from outside. One step each
+least budget without clipping. With --bits 16 the current PyTorch runs under bf16 autocast instead, and snug in mixed-bf16
+(the same: f32 weights), in bf16 with 8 bits of optimizer state, and with products on 8 bits. --compile 1 adds the current
+PyTorch tuned and compiled. All take turns, step by step; memory is the process's peak, from outside. One step each
 warms up. Where all together don't fit the machine the default PyTorchs run apart, and if need be one after another."""
 
 import json
@@ -28,8 +30,26 @@ def available():
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
 
 
-def snug_worker(o, name, model, batch, context, budget, clip, data, threads=None):
-    return Worker(name, [f"{o.build}/bench-step", model, batch, context, budget, clip, threads or o.threads, data])
+FEWER_BITS = {"mixed-bf16": ["precision=mixed-bf16"],
+              "bf16, 8-bit state": ["precision=bf16", "optimizer-state=8bit:all"],
+              "int8-mixed, 8-bit state": ["precision=int8-mixed", "optimizer-state=8bit:all"]}
+
+
+def snug_worker(o, name, model, batch, context, budget, clip, data, techniques=()):
+    return Worker(name, [f"{o.build}/bench-step", model, batch, context, budget, clip, o.threads, data, *techniques])
+
+
+def settings_of_torch(o, python):
+    """Names and environments that a PyTorch is measured in."""
+    autocast = {"TORCH_AUTOCAST": "1"} if o.bits == 16 else {}
+    current = python == o.torch_current
+    if autocast and not current:
+        return
+    said = ", bf16 autocast" if autocast else ""
+    for kind in ("default", "tuned"):
+        yield kind + said, torch_environment(kind, o.threads) | autocast
+    if o.compile and current:
+        yield "compiled" + said, torch_environment("tuned", o.threads) | autocast | {"TORCH_COMPILE": "1"}
 
 
 def least(o, model, batch, context, data, *more):
@@ -47,11 +67,15 @@ def makers(o, case, data):
         found.append((name, lambda: snug_worker(o, name, model, batch, context, budget, clip, data)))
     for python in (o.torch, o.torch_current):
         version = torch_version(python)
-        for kind in ("default", "tuned") if version else ():
+        for kind, environment in settings_of_torch(o, python) if version else ():
             command = [python, ROOT / "bench/peers/gpt2_torch.py", *sizes, batch, context]
-            found.append((f"PyTorch {version}, {kind}",
-                          lambda c=command, k=kind, v=version:
-                          Worker(f"PyTorch {v}, {k}", c, torch_environment(k, o.threads))))
+            name = f"PyTorch {version}, {kind}"
+            found.append((name, lambda c=command, n=name, e=environment: Worker(n, c, e)))
+    if o.bits == 16:
+        for name, techniques in FEWER_BITS.items():
+            found.append((f"snug, {name}", lambda n=name, t=techniques: snug_worker(
+                o, f"snug, {n}", model, batch, context, 0, 1, data, t)))
+        return found
     snug("snug, no budget", 0, 1)
     for budget in budgets:
         snug(f"snug, at most {budget / MIB:,.0f} MiB", budget, 1)
@@ -64,7 +88,7 @@ def groups(started, gigabytes):
     if available() > gigabytes << 30:
         return [started]
     if available() > gigabytes * 2 // 3 << 30:
-        apart = [one for one in started if one[0].endswith("default")]
+        apart = [one for one in started if ", default" in one[0]]
         return [[one for one in started if one not in apart], apart]
     return [[one] for one in started]
 
@@ -90,19 +114,20 @@ def report(o, page, case, data):
     model, _, batch, context, _, _ = CASES[case]
     result, predicted = measure(o, case, data)
     page.say(f"\n## {model}, batch {batch} x {context}\n")
-    versions = sorted({n.rsplit(",", 1)[0] for n in result if n.startswith("PyTorch")})
+    versions = sorted({n.split(",", 1)[0] for n in result if n.startswith("PyTorch")})
     page.head("who", "step, ms", "least, ms", "most, ms", "peak, MiB", "predicted, ms",
-              *(f"time / {v}'s faster one" for v in versions), *(f"memory / {v}'s default" for v in versions))
+              *(f"time / {v}'s faster one" for v in versions), *(f"memory / {v}'s least" for v in versions))
     fastest = {v: min(median(s) for n, (s, _) in result.items() if n.startswith(v)) for v in versions}
     for name, (seconds, peak) in result.items():
         ratios = [f"{median(seconds) / fastest[v]:.2f}" for v in versions]
-        ratios += [f"{peak / result[v + ', default'][1]:.2f}" if v + ", default" in result else "-" for v in versions]
+        least_of = {v: min(p for n, (_, p) in result.items() if n.startswith(v)) for v in versions}
+        ratios += [f"{peak / least_of[v]:.2f}" for v in versions]
         page.row(name, f"{median(seconds) * 1e3:,.0f}", f"{min(seconds) * 1e3:,.0f}", f"{max(seconds) * 1e3:,.0f}",
                  f"{peak / MIB:,.0f}", f"{predicted[name] * 1e3:,.0f}" if name in predicted else "", *ratios)
 
 
 def main():
-    o = options(__doc__, "step", rounds=3, only="gpt2-4x256,char-gpt-12x256,gpt2-4x64,gpt2-4x1024")
+    o = options(__doc__, "step", rounds=3, bits=32, compile=0, only="gpt2-4x256,char-gpt-12x256,gpt2-4x64,gpt2-4x1024")
     page = Page("Training steps", o.out, f"{o.threads} threads; medians of {o.rounds} steps after one.")
     for python, what in ((o.torch, "PyTorch"), (o.torch_current, "current PyTorch")):
         if not torch_version(python):

@@ -3,7 +3,8 @@
     gpt2_torch.py LAYERS HEADS CHANNELS VOCABULARY BATCH CONTEXT [CLIP]
 
 f32, AdamW over all weights, no dropout, tied embeddings, the whole batch's logits. Attention is the library's fused
-one where it has one, else written out. TORCH_THREADS: threads. TORCH_TUNED=1: the fused AdamW where there is one."""
+one where it has one, else written out. TORCH_THREADS: threads. TORCH_TUNED=1: the fused AdamW where there is one.
+TORCH_AUTOCAST=1: forward under autocast to bf16. TORCH_COMPILE=1: compiled."""
 
 import os
 import sys
@@ -77,11 +78,14 @@ def main():
     torch.manual_seed(1)
     model = Gpt2()
     optimizer = optimizer_of(model)
+    call = torch.compile(model) if os.environ.get("TORCH_COMPILE") else model
+    autocast = bool(os.environ.get("TORCH_AUTOCAST"))
     print("ready", torch.__version__, flush=True)
     for _ in sys.stdin:
         ids = torch.randint(VOCABULARY, (BATCH, CONTEXT + 1))
         begin = time.monotonic()
-        loss = model(ids[:, :-1], ids[:, 1:])
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            loss = call(ids[:, :-1], ids[:, 1:])
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         if CLIP:
