@@ -119,7 +119,7 @@ static bool too_slow(const making *m, const program *programs, uint32_t count) {
 
 /* ---- outlines ---- */
 
-static plan_options options_of(const compose_run *r) {
+plan_options compose_plan_options(const compose_run *r) {
     return (plan_options){ .buffers = r->buffers,
                            .buffer_count = r->buffer_count,
                            .threads = r->lower.threads,
@@ -150,7 +150,7 @@ static status look_into(const plan *p, compose_least *out) {
 
 /* Outlines the first `count` programs, which the plan takes over. */
 static status outline(const making *m, program *programs, uint32_t count, plan *p, compose_least *out) {
-    plan_options o = options_of(m->run);
+    plan_options o = compose_plan_options(m->run);
     TRY(plan_outline(programs, count, &o, p));
     plan_reserve(p, m->run->kept_bytes);
     plan_hold(p, bytes_of_making(m->tables));
@@ -215,7 +215,7 @@ status compose_plan_on(const compose_run *r, const compose_choice *c, compose_tr
     uint32_t count;
     making m = { .run = r, .choice = c, .trunk = t };
     TRY(make_programs(&m, programs, &count));
-    plan_options o = options_of(r);
+    plan_options o = compose_plan_options(r);
     TRY(plan_make(programs, count, &o, p));
     plan_reserve(p, r->kept_bytes);
     plan_hold(p, bytes_of_making(m.tables));
@@ -248,48 +248,6 @@ status compose_bound(const compose_run *r, const compose_choice *c, compose_trun
     if (m.given_up) return STATUS_OK;
     result = outline(&m, programs, count, &p, out);
     plan_close(&p);
-    return result;
-}
-
-status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p) {
-    program decode = { .shape = { "decode", TASK_DECODE, r->batch, 0, 1 } };
-    compose_choice c = { .micro_batch = r->batch };
-    graph g;
-    model_ports ports = { 0 };
-    TRY(graph_open(&g));
-    r->model->build(r->model, &g, &(model_run){ .mode = MODEL_DECODE, .batch = r->batch, .context = 1 },
-                    &ports);
-    status result = graph_status(&g);
-    if (result == STATUS_OK) graph_keep(&g, ports.logits, "logits");
-    pass_context context = compose_context(r, &c);
-    context.training = false;
-    uint64_t refused = memory_refused();
-    for (int i = 0; pass_table[i] && result == STATUS_OK;
-         i++) { /* whatever forward passes offer without a cost */
-        pass_without without = PASS_OPTIONAL;
-        if (pass_table[i]->stage != PASS_FORWARD) continue;
-        if (pinned && pinned->settings[i].text[0]) {
-            c.settings[i] = pinned->settings[i];
-            if (pass_table[i]->check) result = pass_table[i]->check(&g, &c.settings[i], &context);
-        } else {
-            pass_table[i]->settings(&g, &context, &c.settings[i], 1, &without);
-        }
-    }
-    if (memory_refused() != refused)
-        result = status_set(STATUS_FAILED, "there is no memory to plan for a token");
-    if (result == STATUS_OK) result = compose_forward(&c, &context, &g);
-    if (result != STATUS_OK) {
-        graph_close(&g);
-        return result;
-    }
-    TRY(lower_program(&g, &r->lower, &decode));
-    TRY_OR(failed, schedule_program(&decode));
-    plan_options o = options_of(r);
-    TRY(plan_make(&decode, 1, &o, p));
-    plan_reserve(p, r->kept_bytes);
-    return STATUS_OK;
-failed:
-    lower_close(&decode);
     return result;
 }
 

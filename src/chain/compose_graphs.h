@@ -14,6 +14,8 @@ typedef struct {
 uint32_t compose_programs(const compose_run *r, const compose_choice *c,
                           compose_program out[COMPOSE_PROGRAMS]);
 
+plan_options compose_plan_options(const compose_run *r);
+
 /* Applies the forward passes to *g. */
 status compose_forward(const compose_choice *c, const pass_context *context, graph *g);
 

@@ -8,6 +8,7 @@
 #include "models/check.h"
 #include "models/decoding.h"
 #include "models/head.h"
+#include "models/paged.h"
 #include "ops/add/add.h"
 #include "ops/attention/attention.h"
 #include "ops/columns/columns.h"
@@ -91,6 +92,8 @@ typedef struct {
     graph *g;
     model_mode mode;
     tensor_id key, position, segments; /* 0: not needed */
+    paged_inputs rows;                 /* of MODEL_ROWS, */
+    const paged_sizes *paged;          /* and its caches */
     tensor_id far, near;               /* angles of layers without and with a window; 0: not made yet */
     int32_t stream;                    /* of the next random node */
 } builder;
@@ -185,7 +188,7 @@ static projected project(builder *b, int64_t layer, tensor_id x) {
         p.v = linear(b, layer, k->v, x, kv_width, c->bias_qkv);
     } else {
         p.q = linear(b, layer, k->q, x, width + 2 * kv_width, c->bias_qkv);
-        if (k->packing == DECODER_PACKED && b->mode != MODEL_DECODE) {
+        if (k->packing == DECODER_PACKED && !model_mode_continues(b->mode)) {
             p.q = turn(b, layer, p.q, c->heads + c->kv_heads);
             return p;
         }
@@ -198,14 +201,14 @@ static projected project(builder *b, int64_t layer, tensor_id x) {
 
 static tensor_id attend_cached(builder *b, int64_t layer, const projected *p, const attention_attributes *a) {
     int64_t width = b->c->heads * b->c->head_size, kv_width = b->c->kv_heads * b->c->head_size;
-    return decoding_attend(b->g,
-                           &(decoding_inputs){ .q = { p->q, 0, width },
-                                               .k = { p->k, 0, kv_width },
-                                               .v = { p->v, 0, kv_width },
-                                               .position = b->position,
-                                               .layer = layer,
-                                               .context = b->c->context },
-                           a);
+    decoding_inputs in = { .q = { p->q, 0, width },
+                           .k = { p->k, 0, kv_width },
+                           .v = { p->v, 0, kv_width },
+                           .position = b->position,
+                           .layer = layer,
+                           .context = b->c->context };
+    if (b->mode == MODEL_ROWS) return paged_attend(b->g, &b->rows, b->paged, &in, a);
+    return decoding_attend(b->g, &in, a);
 }
 
 static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
@@ -221,7 +224,7 @@ static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
                                .cap = (float)c->cap_scores };
     projected p = project(b, layer, x);
     tensor_id attended =
-        b->mode == MODEL_DECODE
+        model_mode_continues(b->mode)
             ? attend_cached(b, layer, &p, &a)
             : attention_apply(
                   b->g,
@@ -316,13 +319,15 @@ static void judge(const model *m, builder *b, tensor_id x, const model_run *run,
 static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
     const decoder_config *c = m->config;
     if (!model_may_build(m, g, run)) return;
-    builder b = { .c = c, .g = g, .mode = run->mode };
+    builder b = { .c = c, .g = g, .mode = run->mode, .paged = run->paged };
     bool random = run->mode == MODEL_TRAIN &&
                   (c->dropout_embedding > 0 || c->dropout_attention > 0 || c->dropout_residual > 0);
     shape table = SHAPE(c->vocabulary, c->channels);
     tensor_id tokens = model_input(g, "tokens", SHAPE(run->batch, run->context), DTYPE_I32);
     if (random) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
     if (run->mode == MODEL_DECODE) b.position = model_input(g, "position", SHAPE(1), DTYPE_I32);
+    b.rows = paged_open(g, run);
+    if (run->mode == MODEL_ROWS) b.position = b.rows.position;
     b.segments = model_segments(m, g, run);
     tensor_id embedding = parameter(&b, NO_LAYER, c->kind->embedding, "weight", table);
 
@@ -332,6 +337,7 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     tensor_id x = embed(&b, tokens, embedding);
     for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
     g->site = SITE_NONE;
+    if (run->mode == MODEL_ROWS) x = paged_wanted(g, &b.rows, x);
     x = norm(&b, NO_LAYER, c->kind->last_norm, x);
     if (m->head.kind != HEAD_LANGUAGE) {
         judge(m, &b, x, run, ports);
@@ -342,7 +348,7 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     tensor_id logits = matmul_apply(g, &(matmul_inputs){ .a = x, .b = head, .bias = bias, .tb = true });
     if (c->cap_logits > 0) logits = softcap_apply(g, logits, (float)c->cap_logits);
     *ports = (model_ports){ .logits = logits };
-    if (run->mode == MODEL_DECODE) return;
+    if (model_mode_continues(run->mode)) return;
     tensor_id labels = model_input(g, "labels", SHAPE(run->batch, run->context), DTYPE_I32);
     tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32);
     ports->loss = cross_entropy_apply(g, logits, labels, scale, model_result(g, "loss"));

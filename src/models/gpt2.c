@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "models/decoding.h"
 #include "models/head.h"
+#include "models/paged.h"
 #include "ops/add/add.h"
 #include "ops/add_positions/add_positions.h"
 #include "ops/attention/attention.h"
@@ -22,6 +23,8 @@ typedef struct {
     graph *g;
     model_mode mode;
     tensor_id key, position, segments; /* 0: not needed */
+    paged_inputs rows;                 /* of MODEL_ROWS, */
+    const paged_sizes *paged;          /* and its caches */
     int32_t stream;                    /* of the next random node */
 } builder;
 
@@ -61,14 +64,14 @@ static tensor_id norm(builder *b, int64_t layer, const char *name, tensor_id x) 
 
 static tensor_id attend_cached(builder *b, int64_t layer, tensor_id qkv, const attention_attributes *a) {
     int64_t channels = b->c->channels;
-    return decoding_attend(b->g,
-                           &(decoding_inputs){ .q = { qkv, 0, channels },
-                                               .k = { qkv, channels, channels },
-                                               .v = { qkv, 2 * channels, channels },
-                                               .position = b->position,
-                                               .layer = layer,
-                                               .context = b->c->context },
-                           a);
+    decoding_inputs in = { .q = { qkv, 0, channels },
+                           .k = { qkv, channels, channels },
+                           .v = { qkv, 2 * channels, channels },
+                           .position = b->position,
+                           .layer = layer,
+                           .context = b->c->context };
+    if (b->mode == MODEL_ROWS) return paged_attend(b->g, &b->rows, b->paged, &in, a);
+    return decoding_attend(b->g, &in, a);
 }
 
 static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
@@ -81,7 +84,7 @@ static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
                                .stream = b->stream++ };
     tensor_id qkv = linear(b, layer, "attn.c_attn", x, 3 * c->channels);
     tensor_id attended =
-        b->mode == MODEL_DECODE
+        model_mode_continues(b->mode)
             ? attend_cached(b, layer, qkv, &a)
             : attention_apply(
                   b->g, &(attention_inputs){ .q = qkv, .segments = b->segments, .key = random ? b->key : 0 },
@@ -119,14 +122,15 @@ static void judge(const model *m, builder *b, tensor_id x, const model_run *run,
 static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
     const gpt2_config *c = m->config;
     if (!model_may_build(m, g, run)) return;
-    builder b = { .c = c, .g = g, .mode = run->mode };
+    builder b = { .c = c, .g = g, .mode = run->mode, .paged = run->paged };
     bool random = run->mode == MODEL_TRAIN &&
                   (c->dropout_embedding > 0 || c->dropout_attention > 0 || c->dropout_residual > 0);
     tensor_id tokens = model_input(g, "tokens", SHAPE(run->batch, run->context), DTYPE_I32);
     if (random) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
     if (run->mode == MODEL_DECODE) b.position = model_input(g, "position", SHAPE(1), DTYPE_I32);
     b.segments = model_segments(m, g, run);
-    tensor_id positions = model_positions(m, g, run);
+    b.rows = paged_open(g, run);
+    tensor_id positions = run->mode == MODEL_ROWS ? paged_positions(g, &b.rows) : model_positions(m, g, run);
     tensor_id wte = parameter(&b, -1, "transformer.wte.weight", SHAPE(c->vocabulary, c->channels));
     tensor_id wpe = parameter(&b, -1, "transformer.wpe.weight", SHAPE(c->context, c->channels));
 
@@ -136,6 +140,7 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     x = drop(&b, x, c->dropout_embedding);
     for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
     g->site = SITE_NONE;
+    if (run->mode == MODEL_ROWS) x = paged_wanted(g, &b.rows, x);
     x = norm(&b, -1, "transformer.ln_f", x);
     if (m->head.kind != HEAD_LANGUAGE) {
         judge(m, &b, x, run, ports);
@@ -144,7 +149,7 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     tensor_id head = c->tied ? wte : parameter(&b, -1, "lm_head.weight", SHAPE(c->vocabulary, c->channels));
     tensor_id logits = matmul_apply(g, &(matmul_inputs){ .a = x, .b = head, .tb = true });
     *ports = (model_ports){ .logits = logits };
-    if (run->mode == MODEL_DECODE) return;
+    if (model_mode_continues(run->mode)) return;
     tensor_id labels = model_input(g, "labels", SHAPE(run->batch, run->context), DTYPE_I32);
     tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32);
     ports->loss = cross_entropy_apply(g, logits, labels, scale, model_result(g, "loss"));

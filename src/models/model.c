@@ -37,7 +37,7 @@ status model_continues(const model *m) {
 }
 
 bool model_may_build(const model *m, graph *g, const model_run *run) {
-    if (run->mode != MODEL_DECODE || !m->no_text) return true;
+    if (!model_mode_continues(run->mode) || !m->no_text) return true;
     graph_fail(g, "%s: %s", m->name, m->no_text);
     return false;
 }
@@ -56,11 +56,11 @@ uint32_t model_token_fields(const model *m, int64_t context, model_field out[MOD
 }
 
 tensor_id model_segments(const model *m, graph *g, const model_run *run) {
-    if (!m->packed || run->mode == MODEL_DECODE) return 0;
+    if (!m->packed || model_mode_continues(run->mode)) return 0;
     return model_input(g, "segments", SHAPE(run->batch, run->context), DTYPE_I32);
 }
 
 tensor_id model_positions(const model *m, graph *g, const model_run *run) {
-    if (!m->packed || !m->learned_positions || run->mode == MODEL_DECODE) return 0;
+    if (!m->packed || !m->learned_positions || model_mode_continues(run->mode)) return 0;
     return model_input(g, "positions", SHAPE(run->batch, run->context), DTYPE_I32);
 }

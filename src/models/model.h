@@ -16,11 +16,17 @@ typedef enum {
     MODEL_EVALUATE, /* loss, without */
     MODEL_DECODE,   /* logits of `context` new tokens of each sample, with caches of model.context positions;
                        all samples stand at the same position */
+    MODEL_ROWS,  /* logits of some of `context` rows, which are tokens of any texts, with their caches in blocks
+                    (models/paged.h); batch is 1 */
 } model_mode;
+
+/* A text goes on from what is in its cache. */
+static inline bool model_mode_continues(model_mode m) { return m == MODEL_DECODE || m == MODEL_ROWS; }
 
 typedef struct {
     model_mode mode;
     int64_t batch, context;
+    const struct paged_sizes *paged; /* of MODEL_ROWS */
 } model_run;
 
 typedef struct {

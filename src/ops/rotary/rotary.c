@@ -18,6 +18,10 @@ static status infer_angles(const graph *g, const node *n, tensor *out) {
     const rotary_angles_attributes *a = node_attributes(g, n);
     TRY(check_turned(a->turned));
     if (a->rows < 1) return status_set(STATUS_INVALID, "%lld positions have no angles", (long long)a->rows);
+    int64_t offsets = node_in(g, n, 0) ? graph_shape(g, node_in(g, n, 0))->dim[0] : 1;
+    if (offsets != 1 && offsets != a->rows)
+        return status_set(STATUS_INVALID, "%lld offsets are neither one nor one for each of %lld rows",
+                          (long long)offsets, (long long)a->rows);
     if (!(a->theta > 0)) return status_set(STATUS_INVALID, "the base %g of angles is not above 0", a->theta);
     out[0] = (tensor){ .shape = SHAPE(a->rows, a->turned), .dtype = DTYPE_F32 };
     return STATUS_OK;
@@ -65,6 +69,8 @@ static const op_case angles_cases[] = {
     { "yarn", { { DTYPE_I32, { { 1 }, 1 }, 0, 400 } }, &yarn, 0, true },
     { "near", { { DTYPE_I32, { { 1 }, 1 }, 24, 25 } }, &longer, 0, true },
     { "far", { { DTYPE_I32, { { 1 }, 1 }, 25, 26 } }, &longer, 0, true },
+    { "by row", { { DTYPE_I32, { { 90 }, 1 }, 0, 4000 } }, &yarn, 0, true },
+    { "near and far", { { DTYPE_I32, { { 40 }, 1 }, 0, 128 } }, &longer, 0, true },
     { "llama3", { { DTYPE_I32, { { 1 }, 1 }, 7, 8 } }, &llama3, 0, true },
     { 0 }
 };

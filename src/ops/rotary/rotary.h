@@ -40,8 +40,10 @@ typedef struct {
     int32_t back;   /* 1: the other way round */
 } rotary_attributes;
 
-extern const op_def op_rotary_angles; /* offset? (1) i32 -> (T,R): T rows of R/2 cosines | R/2 sines */
-extern const op_def op_rotary;        /* x (B,T,W), angles (T,R) -> y; y may live in x */
+/* offset? (1) or (T) i32 -> (T,R): T rows of R/2 cosines | R/2 sines. Row t stands at offset + t; of T
+ * offsets it stands at its own, and is its call's last position. */
+extern const op_def op_rotary_angles;
+extern const op_def op_rotary; /* x (B,T,W), angles (T,R) -> y; y may live in x */
 extern const op_kernel rotary_angles_cpu[], rotary_cpu[];
 extern const op_kernel rotary_angles_cuda[], rotary_cuda[];
 

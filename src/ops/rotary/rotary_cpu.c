@@ -10,40 +10,54 @@
 /* ---- the angles: few enough for double, once in a program ---- */
 
 typedef struct {
-    int64_t begin, half; /* position of the first row; pairs */
+    const rotary_angles_attributes *a;
+    rotary_places places;
+    int64_t half; /* pairs */
     double gain, speed[ROTARY_MOST_TURNED / 2];
+    int64_t length; /* of the call that the speeds are for */
 } turns;
+
+/* Only long stretches ask how long a call is. */
+static void turns_for(turns *w, int64_t length) {
+    if (w->a->stretch != ROTARY_LONG) length = 0;
+    if (w->length == length) return;
+    w->length = length;
+    for (int64_t i = 0; i < w->half; i++) w->speed[i] = rotary_speed_of(w->a, i, length);
+}
 
 static void turns_of(const op_call *c, turns *w) {
     const rotary_angles_attributes *a = c->attributes;
     const op_arg *offset = op_in(c, 0);
-    w->begin = offset->data ? *(const int32_t *)offset->data : 0;
-    w->half = a->turned / 2;
-    w->gain = a->gain > 0 ? a->gain : 1;
-    for (int64_t i = 0; i < w->half; i++)
-        w->speed[i] = rotary_speed_of(a, i, w->begin + c->out[0].shape.dim[0]);
+    w->a = a, w->half = a->turned / 2, w->gain = a->gain > 0 ? a->gain : 1;
+    w->places =
+        (rotary_places){ offset->data, offset->data ? offset->shape.dim[0] : 1, c->out[0].shape.dim[0] };
+    w->length = INT64_MIN;
 }
 
 static void rotary_angles_reference(const op_call *c) {
     turns w;
     turns_of(c, &w);
-    for (int64_t t = 0; t < c->out[0].shape.dim[0]; t++)
+    for (int64_t t = 0; t < c->out[0].shape.dim[0]; t++) {
+        turns_for(&w, rotary_length(&w.places, t));
         for (int64_t i = 0; i < w.half; i++) {
-            double angle = (double)(w.begin + t) * w.speed[i];
+            double angle = (double)rotary_place(&w.places, t) * w.speed[i];
             reference_set(&c->out[0], 2 * t * w.half + i, w.gain * cos(angle));
             reference_set(&c->out[0], (2 * t + 1) * w.half + i, w.gain * sin(angle));
         }
+    }
 }
 
 static void angles_rows(const op_call *c, int64_t first, int64_t last) {
     turns w;
     turns_of(c, &w);
-    for (int64_t t = first; t < last; t++)
+    for (int64_t t = first; t < last; t++) {
+        turns_for(&w, rotary_length(&w.places, t));
         for (int64_t i = 0; i < w.half; i++) {
-            wide_turn turn = wide_turn_of((double)(w.begin + t) * w.speed[i]);
+            wide_turn turn = wide_turn_of((double)rotary_place(&w.places, t) * w.speed[i]);
             reference_set(&c->out[0], 2 * t * w.half + i, w.gain * turn.cosine);
             reference_set(&c->out[0], (2 * t + 1) * w.half + i, w.gain * turn.sine);
         }
+    }
 }
 
 static void rotary_angles_rows(const op_call *c) { fast_for(c, c->out[0].shape.dim[0], 16, angles_rows); }

@@ -9,25 +9,26 @@ extern "C" {
 /* In double, as on the CPU: few numbers, once in a program. */
 struct rotary_pair_angles {
     cuda_span y;
-    const int32_t *offset; /* may be NULL */
-    int64_t rows;
+    rotary_places places;
     rotary_angles_attributes a;
 
     __device__ __forceinline__ void operator()(int64_t i) const {
         int64_t half = a.turned / 2;
         cuda_cell at = cuda_split(i, half); /* row, pair */
-        int64_t begin = offset ? *offset : 0;
-        double gain = a.gain > 0 ? a.gain : 1, speed = rotary_speed_of(&a, at.column, begin + rows);
-        wide_turn turn = wide_turn_of((double)(begin + at.row) * speed);
+        double gain = a.gain > 0 ? a.gain : 1;
+        double speed = rotary_speed_of(&a, at.column, rotary_length(&places, at.row));
+        wide_turn turn = wide_turn_of((double)rotary_place(&places, at.row) * speed);
         y.set(2 * at.row * half + at.column, (float)(gain * turn.cosine));
         y.set((2 * at.row + 1) * half + at.column, (float)(gain * turn.sine));
     }
 };
 
 static void run_angles(const op_call *c) {
-    rotary_pair_angles f = { cuda_out(c, 0), (const int32_t *)op_in(c, 0)->data, c->out[0].shape.dim[0],
-                             *(const rotary_angles_attributes *)c->attributes };
-    cuda_each(f.rows * (f.a.turned / 2), f);
+    const op_arg *offset = op_in(c, 0);
+    int64_t rows = c->out[0].shape.dim[0];
+    rotary_places places = { (const int32_t *)offset->data, offset->data ? offset->shape.dim[0] : 1, rows };
+    rotary_pair_angles f = { cuda_out(c, 0), places, *(const rotary_angles_attributes *)c->attributes };
+    cuda_each(rows * (f.a.turned / 2), f);
 }
 
 /* y may be x: the thread of a pair's left number turns both, and that of the right one does nothing. */

@@ -42,3 +42,20 @@ VECTOR_INLINE double rotary_speed_of(const rotary_angles_attributes *a, int64_t 
     if (a->stretch != ROTARY_LONG) return speed;
     return speed / (double)((double)positions > a->original ? a->far[pair] : a->near[pair]);
 }
+
+/* Where rows stand: of one offset row t at offset + t, all of one call; of an offset for each, each at its
+ * own. */
+typedef struct {
+    const int32_t *offset; /* NULL: 0 */
+    int64_t offsets, rows;
+} rotary_places;
+
+VECTOR_INLINE int64_t rotary_place(const rotary_places *p, int64_t t) {
+    if (p->offsets > 1) return p->offset[t];
+    return (p->offset ? *p->offset : 0) + t;
+}
+
+/* The positions up to the last one of the row's call. */
+VECTOR_INLINE int64_t rotary_length(const rotary_places *p, int64_t t) {
+    return p->offsets > 1 ? p->offset[t] + 1 : rotary_place(p, 0) + p->rows;
+}

@@ -1,0 +1,79 @@
+/* Plans of continuing texts: forward alone, with whatever forward passes offer without a cost. */
+#include "base/memory.h"
+#include "chain/compose.h"
+#include "chain/compose_graphs.h"
+#include "schedule/schedule.h"
+
+static status choose(const compose_choice *pinned, const graph *g, const pass_context *context,
+                     compose_choice *c) {
+    status result = STATUS_OK;
+    uint64_t refused = memory_refused();
+    for (int i = 0; pass_table[i] && result == STATUS_OK; i++) {
+        pass_without without = PASS_OPTIONAL;
+        if (pass_table[i]->stage != PASS_FORWARD) continue;
+        if (pinned && pinned->settings[i].text[0]) {
+            c->settings[i] = pinned->settings[i];
+            if (pass_table[i]->check) result = pass_table[i]->check(g, &c->settings[i], context);
+        } else {
+            pass_table[i]->settings(g, context, &c->settings[i], 1, &without);
+        }
+    }
+    if (memory_refused() != refused)
+        return status_set(STATUS_FAILED, "there is no memory to plan for a token");
+    return result;
+}
+
+/* The graph of `of`, rewritten, as the kernels of p. */
+static status make_program(const compose_run *r, const compose_choice *pinned, const model_run *of,
+                           program *p) {
+    compose_choice c = { .micro_batch = of->batch };
+    graph g;
+    model_ports ports = { 0 };
+    TRY(graph_open(&g));
+    r->model->build(r->model, &g, of, &ports);
+    status result = graph_status(&g);
+    if (result == STATUS_OK) graph_keep(&g, ports.logits, "logits");
+    pass_context context = compose_context(r, &c);
+    context.training = false;
+    if (result == STATUS_OK) result = choose(pinned, &g, &context, &c);
+    if (result == STATUS_OK) result = compose_forward(&c, &context, &g);
+    if (result != STATUS_OK) {
+        graph_close(&g);
+        return result;
+    }
+    TRY(lower_program(&g, &r->lower, p));
+    result = schedule_program(p);
+    if (result != STATUS_OK) lower_close(p);
+    return result;
+}
+
+static status plan_programs(const compose_run *r, program *programs, uint32_t count, plan *p) {
+    plan_options o = compose_plan_options(r);
+    TRY(plan_make(programs, count, &o, p));
+    plan_reserve(p, r->kept_bytes);
+    return STATUS_OK;
+}
+
+status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p) {
+    program decode = { .shape = { "decode", TASK_DECODE, r->batch, 0, 1 } };
+    model_run of = { .mode = MODEL_DECODE, .batch = r->batch, .context = 1 };
+    TRY(make_program(r, pinned, &of, &decode));
+    return plan_programs(r, &decode, 1, p);
+}
+
+status compose_rows(const compose_run *r, const compose_choice *pinned, const paged_sizes *sizes,
+                    const int64_t *rows, uint32_t count, plan *p) {
+    program programs[COMPOSE_MOST_ROWS] = { 0 };
+    status result = STATUS_OK;
+    uint32_t made = 0;
+    for (; made < count && result == STATUS_OK; made++) {
+        paged_sizes own = *sizes;
+        if (own.wanted > rows[made]) own.wanted = rows[made];
+        model_run of = { .mode = MODEL_ROWS, .batch = 1, .context = rows[made], .paged = &own };
+        programs[made].shape = (program_shape){ "rows", TASK_DECODE, rows[made], 0, 1 };
+        result = make_program(r, pinned, &of, &programs[made]);
+    }
+    if (result == STATUS_OK) return plan_programs(r, programs, count, p);
+    for (uint32_t k = 0; k + 1 < made; k++) lower_close(&programs[k]);
+    return result;
+}
