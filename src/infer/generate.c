@@ -5,18 +5,11 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/threads.h"
-#include "base/units.h"
-#include "exec/exec.h"
+#include "infer/engine.h"
 #include "infer/stop.h"
-#include "io/adapter_files.h"
-#include "io/model_config.h"
-#include "io/model_files.h"
-#include "io/quantized_files.h"
 #include "io/tokenizer_files.h"
 #include "io/trained_context.h"
-#include "io/weight_files.h"
-#include "run/rates.h"
+#include "ops/cache_write/cache_write.h"
 
 const char *generate_end_name(generate_end e) {
     static const char *const names[] = { "length", "context", "stop", "end" };
@@ -30,43 +23,31 @@ typedef struct {
     int64_t count;
 } prompt;
 
-/* One text that is being continued. */
+/* One text that is being continued: its number is the engine's. */
 typedef struct {
+    struct generation *of;
     uint32_t number; /* its place among the prompts */
-    prompt prompt;
-    int32_t last; /* the token drawn last */
-    bool over;
+    int32_t place;   /* its number in the engine */
+    bool going;
     stop_watch stops;
 } row;
 
-typedef struct {
+typedef struct generation {
     const generate_options *options;
     generate_result *result;
-    model_config config;
-    model model;
-    compose_choice pinned; /* what the adapter asks for */
-    plan plan;
-    exec *exec;
-    row rows[MODEL_MOST_DECODED];
-    uint32_t row_count;          /* that are in use */
-    exec_value tokens, position; /* what the program reads: by row; one */
-    exec_value logits;           /* by row and token */
-    uint8_t *seen;               /* by row and token: the text has it; NULL: nobody asks */
-    void *sampling;
-    uint64_t listed_bytes; /* that reading the files' tensors holds */
-    language bytes;        /* where no other is given */
+    engine *engine;
+    row rows[MODEL_MOST_DECODED]; /* by number in the engine */
+    language bytes;               /* where no other is given */
     language *language;
     prompt *prompts;
     uint32_t prompt_count; /* at once: one where they come one after the other */
-    /* Where they do: the ids whose keys and values are there, and how many of them the text that is being
-     * continued begins with. */
-    int32_t *cached;
-    int64_t cached_count, known;
-    uint64_t held_most; /* by the language, as planned */
+    bool begun;            /* of such, the first one */
+    int64_t new_before;    /* new tokens of texts before these */
+    uint64_t held_most;    /* by the language, as planned */
 } generation;
 
 static status check_prompt(const generation *g, uint32_t i) {
-    const int64_t context = families_context(&g->config), vocabulary = families_vocabulary(&g->config);
+    const int64_t context = engine_context(g->engine), vocabulary = engine_model(g->engine)->vocabulary;
     const prompt *p = &g->prompts[i];
     char which[32] = "the prompt";
     if (g->options->next) snprintf(which, sizeof which, "the conversation");
@@ -92,8 +73,7 @@ static status read_prompts(generation *g) {
     g->prompt_count = o->next ? 1 : o->prompt_count;
     g->prompts = memory_new(g->prompt_count, sizeof *g->prompts);
     g->result->texts = memory_new(g->prompt_count, sizeof *g->result->texts);
-    if (o->next) g->cached = memory_new((size_t)g->model.context, sizeof *g->cached);
-    if (!g->prompts || !g->result->texts || (o->next && !g->cached))
+    if (!g->prompts || !g->result->texts)
         return status_set(STATUS_FAILED, "no memory for %u prompts", g->prompt_count);
     for (uint32_t i = 0; i < o->prompt_count; i++) TRY(read_prompt(g, i, o->prompts[i]));
     return STATUS_OK;
@@ -112,71 +92,53 @@ static status check_options(const generate_options *o) {
 enum {
     GATHERED = 16, /* per byte of a text: twice while it grows, and six as escapes in JSON, twice as well */
     ENCODED =
-        48 /* what a tokenizer holds per byte of the longest text, ids included; looked at when it has */
+        48, /* what a tokenizer holds per byte of the longest text, ids included; looked at when it has */
+    MOST_ROWS = 256 /* of a step */
 };
 
 /* What the caller may gather of the texts, with an encoding of it as JSON. */
 static uint64_t text_bytes(const generation *g) {
     const generate_options *o = g->options;
-    int64_t most = o->tokens < g->model.context ? o->tokens : g->model.context;
+    int64_t context = engine_context(g->engine), most = o->tokens < context ? o->tokens : context;
     uint64_t bytes =
         g->held_most + o->held_bytes + g->prompt_count * (sizeof(prompt) + sizeof(generate_text) + 128);
     for (uint32_t i = 0; i < o->prompt_count; i++)
         bytes += GATHERED * (strlen(o->prompts[i]) + (uint64_t)most * g->language->piece_bytes);
-    if (o->next) bytes += (uint64_t)g->model.context * sizeof *g->cached;
     return bytes;
 }
 
-static status plan_rows(generation *g, uint32_t rows) {
-    const generate_options *o = g->options;
-    int threads = o->threads > 0 ? o->threads : threads_available();
-    uint64_t sampling = sample_bytes(&o->sample, g->model.vocabulary);
-    const device *on;
-    TRY(device_find(o->device ? o->device : "auto", &on));
-    compose_run run = {
-        .model = &g->model,
-        .batch = rows,
-        .kept_bytes = text_bytes(g) + sizeof *g + g->listed_bytes,
-        .lower = { .device = on, .threads = threads, .rates = rates_find(RATES_KNOWN, on, threads) }
-    };
-    if (sampling) run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", sampling };
-    if (o->sample.repetition_penalty != 1)
-        run.buffers[run.buffer_count++] = (plan_buffer){ "seen", rows * (uint64_t)g->model.vocabulary };
-    threads_set(threads);
-    plan_close(&g->plan);
-    TRY(compose_decode(&run, &g->pinned, &g->plan));
-    g->row_count = rows;
-    g->result->planned_bytes = g->plan.peak_bytes, g->result->language_bytes = g->held_most;
-    return STATUS_OK;
+/* Tokens that are added to a prompt, at most. */
+static int64_t tokens_for(const generation *g, const prompt *p) {
+    int64_t left = engine_context(g->engine) - p->count;
+    return g->options->tokens < left ? g->options->tokens : left;
 }
 
-/* As many texts side by side as there are prompts, fewer where they don't fit. */
+/* As many texts side by side as there are prompts, and rows as they have ids; fewer where they don't fit. */
+static engine_sizes sizes_of(const generation *g) {
+    const generate_options *o = g->options;
+    int64_t longest = o->next ? engine_context(g->engine) : 1, rows = o->next ? MOST_ROWS : g->prompt_count;
+    for (uint32_t i = 0; i < o->prompt_count; i++) {
+        int64_t length = g->prompts[i].count + tokens_for(g, &g->prompts[i]);
+        longest = length > longest ? length : longest;
+        rows += g->prompts[i].count;
+    }
+    return (engine_sizes){ .texts =
+                               g->prompt_count < MODEL_MOST_DECODED ? g->prompt_count : MODEL_MOST_DECODED,
+                           .text_length = longest,
+                           .rows = rows < MOST_ROWS ? rows : MOST_ROWS,
+                           .least_blocks = (longest + CACHE_BLOCK - 1) / CACHE_BLOCK,
+                           .cache = DTYPE_F32,
+                           .cuts_mass = o->sample.top_p < 1,
+                           .penalises = o->sample.repetition_penalty != 1,
+                           .held_bytes = text_bytes(g) + sizeof *g };
+}
+
 static status make_plan(generation *g) {
-    const generate_options *o = g->options;
-    uint32_t rows = g->prompt_count < MODEL_MOST_DECODED ? g->prompt_count : MODEL_MOST_DECODED;
-    TRY(plan_rows(g, rows));
-    while (o->memory && g->plan.peak_bytes > o->memory && rows > 1) TRY(plan_rows(g, rows = (rows + 1) / 2));
-    memory_trim();
-    g->result->at_once = rows;
-    uint64_t needed = g->plan.peak_bytes;
-    if (!o->memory || needed <= o->memory) return STATUS_OK;
-    char budget[UNITS_TEXT_BYTES], bytes[UNITS_TEXT_BYTES], more[UNITS_TEXT_BYTES];
-    return status_set(STATUS_NO_FIT, "generating with %s does not fit %s: it needs %s (%llu bytes), %s more",
-                      g->model.name, units_bytes_text(o->memory, budget), units_bytes_text(needed, bytes),
-                      (unsigned long long)needed, units_bytes_text(needed - o->memory, more));
-}
-
-static status load_weights(const generation *g) {
-    model_weight *weights;
-    uint32_t count;
-    TRY(exec_weights(g->exec, &weights, &count));
-    uint32_t own = adapter_files_own(weights, count);
-    status result = model_files_load(g->options->directory, weights, own);
-    if (result == STATUS_OK && g->options->adapter)
-        result = adapter_files_load(g->options->adapter,
-                                    &(adapter_files_part){ .weights = weights, .count = count });
-    memory_free(weights);
-    return result;
+    engine_sizes wanted = sizes_of(g);
+    TRY(engine_plan(g->engine, &wanted));
+    g->result->at_once = (uint32_t)engine_planned(g->engine)->texts;
+    g->result->planned_bytes = engine_planned_bytes(g->engine), g->result->language_bytes = g->held_most;
+    return STATUS_OK;
 }
 
 /* ---- what comes out ---- */
@@ -198,103 +160,105 @@ static status end_row(generation *g, row *x, generate_end how) {
     char out[STOP_BYTES];
     language_piece rest;
     TRY(g->language->end(g->language->context, (uint32_t)(x - g->rows), &rest));
+    x->going = false;
     if (how != GENERATE_STOP && !say_piece(g, x, &rest)) how = GENERATE_STOP;
     say(g, x, out, stop_rest(&x->stops, out));
-    x->over = true;
     g->result->texts[x->number].end = how;
     if (g->options->ended) g->options->ended(g->options->context, x->number, how);
     return STATUS_OK;
 }
 
-/* ---- one position after the other ---- */
+/* ---- texts ---- */
 
-static uint8_t *seen_by(const generation *g, const row *x) {
-    return g->seen ? g->seen + (x - g->rows) * g->model.vocabulary : NULL;
-}
-
-static status begin_row(generation *g, uint32_t which, uint32_t number) {
-    const generate_options *o = g->options;
-    row *x = &g->rows[which];
-    *x = (row){ .number = number, .stops = { .strings = o->stops, .count = o->stop_count } };
-    x->prompt = g->prompts[number];
-    g->result->texts[number].prompt_tokens = x->prompt.count;
-    g->result->prompt_tokens += x->prompt.count;
-    if (g->seen) memset(seen_by(g, x), 0, (size_t)g->model.vocabulary);
-    for (int64_t k = 0; g->seen && k < g->known; k++) seen_by(g, x)[x->prompt.ids[k]] = 1;
-    TRY(g->language->begin(g->language->context, which, x->prompt.ids, x->prompt.count));
-    return o->tokens == 0 ? end_row(g, x, GENERATE_LENGTH) : STATUS_OK;
-}
-
-/* The tokens at `position` go in; those that are over take part with any token. */
-static status feed(generation *g, int64_t position) {
-    int32_t tokens[MODEL_MOST_DECODED], at = (int32_t)position;
-    for (uint32_t i = 0; i < g->result->at_once; i++) {
-        row *x = &g->rows[i];
-        bool reads = i < g->row_count && !x->over;
-        tokens[i] = !reads ? 0 : position < x->prompt.count ? x->prompt.ids[position] : x->last;
-        if (reads && g->seen) seen_by(g, x)[tokens[i]] = 1;
-    }
-    if (g->cached) g->cached[position] = tokens[0], g->cached_count = position + 1;
-    TRY(exec_write(g->exec, &g->tokens, 0, tokens, g->result->at_once * sizeof *tokens));
-    TRY(exec_write(g->exec, &g->position, 0, &at, sizeof at));
-    exec_run(g->exec, 0);
-    return STATUS_OK;
-}
-
-/* What was drawn at `position` becomes text, or its end. */
-static status take_token(generation *g, row *x, int64_t position) {
+/* What was drawn becomes text, or its end. */
+static status take_token(void *context, int32_t id, bool *over) {
+    row *x = context;
+    generation *g = x->of;
     language_piece more;
-    if (g->language->ends(g->language->context, x->last)) return end_row(g, x, GENERATE_OVER);
-    TRY(g->language->add(g->language->context, (uint32_t)(x - g->rows), x->last, &more));
-    if (!say_piece(g, x, &more)) return end_row(g, x, GENERATE_STOP);
-    if (g->result->texts[x->number].new_tokens == g->options->tokens) return end_row(g, x, GENERATE_LENGTH);
-    return position + 1 == g->model.context ? end_row(g, x, GENERATE_CONTEXT) : STATUS_OK;
-}
-
-/* Draws the token at `position` for a text whose prompt is over. */
-static status draw(generation *g, row *x, int64_t position) {
-    const generate_options *o = g->options;
     generate_text *t = &g->result->texts[x->number];
-    exec_part logits;
-    uint64_t row_bytes = (uint64_t)g->model.vocabulary * sizeof(float);
-    TRY(exec_view(g->exec, &g->logits, (uint64_t)(x - g->rows) * row_bytes, &logits));
-    sample_from from = { .logits = logits.data,
-                         .seen = seen_by(g, x),
-                         .vocabulary = g->model.vocabulary,
-                         .position = (uint32_t)position,
-                         .memory = g->sampling };
-    TRY(sample_next(&o->sample, &from, &x->last));
-    t->new_tokens++;
-    g->result->new_tokens++;
-    return take_token(g, x, position);
+    t->new_tokens++, g->result->new_tokens++;
+    *over = true;
+    if (g->language->ends(g->language->context, id)) return end_row(g, x, GENERATE_OVER);
+    TRY(g->language->add(g->language->context, (uint32_t)(x - g->rows), id, &more));
+    if (!say_piece(g, x, &more)) return end_row(g, x, GENERATE_STOP);
+    if (t->new_tokens == g->options->tokens) return end_row(g, x, GENERATE_LENGTH);
+    if (t->prompt_tokens + t->new_tokens == engine_context(g->engine)) return end_row(g, x, GENERATE_CONTEXT);
+    *over = false;
+    return STATUS_OK;
 }
 
-/* The texts of the rows, from what is known of them to the end. */
-static status run_rows(generation *g) {
-    int64_t before = g->result->new_tokens;
-    bool going = true;
-    for (int64_t position = g->known; going; position++) {
-        double begin = clock_seconds();
-        bool drew = g->result->new_tokens > before;
-        going = false;
-        for (uint32_t i = 0; i < g->row_count; i++) going = going || !g->rows[i].over;
-        if (!going) break;
-        TRY(feed(g, position));
-        for (uint32_t i = 0; i < g->row_count; i++) {
-            row *x = &g->rows[i];
-            if (x->over || position + 1 < x->prompt.count) continue;
-            TRY(draw(g, x, position + 1));
-        }
-        *(drew ? &g->result->seconds_new : &g->result->seconds_prompt) += clock_seconds() - begin;
+/* The text in this place of the engine's. */
+static status begin_row(generation *g, int32_t place, uint32_t number) {
+    const generate_options *o = g->options;
+    const prompt *p = &g->prompts[number];
+    row *x = &g->rows[place];
+    *x = (row){ .of = g,
+                .number = number,
+                .place = place,
+                .going = true,
+                .stops = { .strings = o->stops, .count = o->stop_count } };
+    g->result->texts[number].prompt_tokens = p->count;
+    g->result->prompt_tokens += p->count;
+    return g->language->begin(g->language->context, (uint32_t)place, p->ids, p->count);
+}
+
+static engine_request request_of(generation *g, uint32_t number, int32_t place) {
+    const prompt *p = &g->prompts[number];
+    return (engine_request){ .ids = p->ids,
+                             .count = p->count,
+                             .tokens = tokens_for(g, p),
+                             .sample = &g->options->sample,
+                             .context = &g->rows[place] };
+}
+
+/* Nothing is to be added: only what the text has to say at its end. */
+static status pass_by(generation *g, uint32_t number) {
+    TRY(begin_row(g, 0, number));
+    return end_row(g, &g->rows[0], GENERATE_LENGTH);
+}
+
+static status step(generation *g) {
+    double begin = clock_seconds();
+    bool drew = g->result->new_tokens > g->new_before;
+    TRY(engine_step(g->engine, take_token));
+    *(drew ? &g->result->seconds_new : &g->result->seconds_prompt) += clock_seconds() - begin;
+    return STATUS_OK;
+}
+
+/* Begins as many of the prompts from `*next` on as there is room for. */
+static status begin_texts(generation *g, uint32_t *next) {
+    for (; *next < g->prompt_count; ++*next) {
+        int32_t place = engine_room(g->engine);
+        if (place == ENGINE_NONE) return STATUS_OK;
+        engine_request r = request_of(g, *next, place);
+        if (engine_begin(g->engine, &r) == ENGINE_NONE) return STATUS_OK;
+        TRY(begin_row(g, place, *next));
     }
     return STATUS_OK;
 }
 
-/* How many of the ids were there before, in the same order; not the last one, whose logits are wanted. */
-static int64_t known_of(const generation *g, const prompt *p) {
-    int64_t n = 0;
-    while (n < g->cached_count && n + 1 < p->count && g->cached[n] == p->ids[n]) n++;
-    return n;
+/* Texts that have ended make room. */
+static void leave_texts(generation *g) {
+    for (int32_t i = 0; i < (int32_t)g->result->at_once; i++)
+        if (g->rows[i].of && !g->rows[i].going) {
+            engine_leave(g->engine, i);
+            g->rows[i].of = NULL;
+        }
+}
+
+static status continue_prompts(generation *g) {
+    uint32_t next = 0;
+    if (g->options->tokens == 0) {
+        for (; next < g->prompt_count; next++) TRY(pass_by(g, next));
+        return STATUS_OK;
+    }
+    TRY(begin_texts(g, &next));
+    while (engine_going(g->engine)) {
+        TRY(step(g));
+        leave_texts(g);
+        TRY(begin_texts(g, &next));
+    }
+    return STATUS_OK;
 }
 
 static status continue_one(generation *g, const char *words) {
@@ -307,71 +271,29 @@ static status continue_one(generation *g, const char *words) {
                           "the tokens of a prompt of %zu bytes take %llu bytes, %llu more than planned",
                           strlen(words), (unsigned long long)g->language->held_bytes,
                           (unsigned long long)(g->language->held_bytes - g->held_most));
-    g->known = known_of(g, &g->prompts[0]);
-    g->result->known_tokens += g->known;
     g->result->texts[0] = (generate_text){ 0 };
+    g->new_before = g->result->new_tokens;
+    if (g->options->tokens == 0) return pass_by(g, 0);
+    engine_request r = request_of(g, 0, 0);
+    if (g->begun)
+        g->result->known_tokens += engine_again(g->engine, 0, &r);
+    else
+        engine_begin(g->engine, &r);
+    g->begun = true;
     TRY(begin_row(g, 0, 0));
-    TRY(run_rows(g));
+    while (engine_going(g->engine)) TRY(step(g));
     g->language->forget(g->language->context);
     return STATUS_OK;
 }
 
 static status continue_texts(generation *g) {
     const generate_options *o = g->options;
-    g->tokens = exec_input(g->exec, 0, "tokens"); /* the plan has one program */
-    g->position = exec_input(g->exec, 0, "position");
-    g->logits = exec_output(g->exec, 0, "logits");
-    g->seen = exec_buffer(g->exec, "seen");
-    g->sampling = exec_buffer(g->exec, "sampling");
-    for (uint32_t first = 0; first < o->prompt_count; first += g->result->at_once) {
-        uint32_t left = o->prompt_count - first;
-        g->row_count = left < g->result->at_once ? left : g->result->at_once;
-        for (uint32_t i = 0; i < g->row_count; i++) TRY(begin_row(g, i, first + i));
-        TRY(run_rows(g));
-    }
-    for (const char *words = ""; o->next;) {
+    if (!o->next) return continue_prompts(g);
+    for (const char *words = "";;) {
         TRY(o->next(o->context, &words));
-        if (!words) break;
+        if (!words) return STATUS_OK;
         TRY(continue_one(g, words));
     }
-    return STATUS_OK;
-}
-
-static status read_adapter(generation *g) {
-    const pass *p = NULL;
-    pass_setting s;
-    if (!g->options->adapter) return STATUS_OK;
-    TRY(adapter_files_read(g->options->adapter, false, &p, &s));
-    TRY(adapter_files_check_base(g->options->adapter, g->options->directory));
-    for (int i = 0; pass_table[i]; i++)
-        if (pass_table[i] == p) g->pinned.settings[i] = s;
-    return STATUS_OK;
-}
-
-/* Both files are listed one after the other. */
-static status count_listed(generation *g) {
-    const generate_options *o = g->options;
-    uint64_t beside = 0;
-    char path[4096];
-    TRY(weight_files_held(o->directory, &g->listed_bytes));
-    if (o->adapter &&
-        snprintf(path, sizeof path, "%s/adapter_model.safetensors", o->adapter) < (int)sizeof path)
-        TRY(weight_files_held(path, &beside));
-    if (beside > g->listed_bytes) g->listed_bytes = beside;
-    if (!o->memory || g->listed_bytes < o->memory) return STATUS_OK;
-    return status_set(STATUS_NO_FIT,
-                      "the lists of tensors in the files of %s take %llu bytes, more than --memory allows",
-                      o->directory, (unsigned long long)g->listed_bytes);
-}
-
-/* Weights that only one technique reads. */
-static status read_stored(generation *g) {
-    const pass *p;
-    pass_setting s;
-    TRY(quantized_files_read(g->options->directory, &p, &s));
-    for (int i = 0; p && pass_table[i]; i++)
-        if (pass_table[i] == p) g->pinned.settings[i] = s;
-    return STATUS_OK;
 }
 
 static status choose_language(generation *g) {
@@ -379,27 +301,24 @@ static status choose_language(generation *g) {
     g->language = o->language ? o->language : &g->bytes;
     if (o->language) return STATUS_OK;
     if (!o->bytes) TRY(tokenizer_files_refuse(o->directory, "a prompt"));
-    return language_of_bytes(g->model.vocabulary, &g->bytes);
+    return language_of_bytes(engine_model(g->engine)->vocabulary, &g->bytes);
 }
 
 static status run(generation *g) {
     const generate_options *o = g->options;
-    uint64_t beside;
     TRY(check_options(o));
-    TRY(model_config_read(o->directory, &g->config, NULL));
-    families_model(&g->config, o->directory, &g->model);
-    TRY(model_continues(&g->model));
+    TRY(engine_open(&(engine_options){ .directory = o->directory,
+                                       .adapter = o->adapter,
+                                       .device = o->device,
+                                       .threads = o->threads,
+                                       .memory = o->memory },
+                    &g->engine));
     TRY(choose_language(g));
-    if (families_learns_positions(&g->config)) TRY(trained_context(o->directory, &g->result->learned));
-    TRY(count_listed(g));
-    TRY(read_stored(g));
-    TRY(read_adapter(g));
+    if (engine_model(g->engine)->learned_positions) TRY(trained_context(o->directory, &g->result->learned));
     TRY(read_prompts(g));
     g->held_most = g->language->held_bytes + (o->next ? ENCODED * o->prompt_bytes : 0);
     TRY(make_plan(g));
-    TRY(exec_open(&g->plan, 0, &g->exec));
-    TRY(exec_check_reserve(g->exec, &beside));
-    TRY(load_weights(g));
+    TRY(engine_start(g->engine));
     TRY(continue_texts(g));
     g->result->resident_peak_bytes = device_resident_peak();
     return STATUS_OK;
@@ -411,11 +330,9 @@ status generate_run(const generate_options *o, generate_result *r) {
     if (!g) return status_set(STATUS_FAILED, "no memory to generate");
     g->options = o, g->result = r;
     status result = run(g);
-    exec_close(g->exec);
-    plan_close(&g->plan);
+    engine_close(g->engine);
     language_of_bytes_close(&g->bytes);
     memory_free(g->prompts);
-    memory_free(g->cached);
     memory_free(g);
     return result;
 }

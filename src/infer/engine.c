@@ -1,0 +1,250 @@
+#include "infer/engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/threads.h"
+#include "base/units.h"
+#include "infer/engine_internal.h"
+#include "io/adapter_files.h"
+#include "io/model_config.h"
+#include "io/model_files.h"
+#include "io/quantized_files.h"
+#include "io/weight_files.h"
+#include "ops/cache_write/cache_write.h"
+#include "run/rates.h"
+
+/* ---- the model ---- */
+
+static void pin(engine *e, const pass *p, const pass_setting *s) {
+    for (int i = 0; p && pass_table[i]; i++)
+        if (pass_table[i] == p) e->pinned.settings[i] = *s;
+}
+
+static status read_adapter(engine *e) {
+    const pass *p = NULL;
+    pass_setting s;
+    if (!e->options.adapter) return STATUS_OK;
+    TRY(adapter_files_read(e->options.adapter, false, &p, &s));
+    TRY(adapter_files_check_base(e->options.adapter, e->options.directory));
+    pin(e, p, &s);
+    return STATUS_OK;
+}
+
+/* Weights that only one technique reads. */
+static status read_stored(engine *e) {
+    const pass *p;
+    pass_setting s;
+    TRY(quantized_files_read(e->options.directory, &p, &s));
+    pin(e, p, &s);
+    return STATUS_OK;
+}
+
+static bool is_limited(const engine *e) { return e->options.memory && e->options.memory != UINT64_MAX; }
+
+/* Both files are listed one after the other. */
+static status count_listed(engine *e) {
+    const engine_options *o = &e->options;
+    uint64_t beside = 0;
+    char path[4096];
+    TRY(weight_files_held(o->directory, &e->listed_bytes));
+    if (o->adapter &&
+        snprintf(path, sizeof path, "%s/adapter_model.safetensors", o->adapter) < (int)sizeof path)
+        TRY(weight_files_held(path, &beside));
+    if (beside > e->listed_bytes) e->listed_bytes = beside;
+    if (!is_limited(e) || e->listed_bytes < o->memory) return STATUS_OK;
+    return status_set(STATUS_NO_FIT,
+                      "the lists of tensors in the files of %s take %llu bytes, more than --memory allows",
+                      o->directory, (unsigned long long)e->listed_bytes);
+}
+
+static status open_model(engine *e) {
+    TRY(model_config_read(e->options.directory, &e->config, NULL));
+    families_model(&e->config, e->options.directory, &e->model);
+    TRY(model_continues(&e->model));
+    TRY(count_listed(e));
+    TRY(read_stored(e));
+    return read_adapter(e);
+}
+
+status engine_open(const engine_options *o, engine **out) {
+    engine *e = *out = memory_new(1, sizeof *e); /* large for a stack */
+    if (!e) return status_set(STATUS_FAILED, "no memory to continue texts");
+    e->options = *o;
+    if (e->options.threads <= 0) e->options.threads = threads_available();
+    return open_model(e);
+}
+
+void engine_close(engine *e) {
+    if (!e) return;
+    exec_close(e->exec);
+    plan_close(&e->plan);
+    blocks_close(&e->blocks);
+    memory_free(e->table);
+    memory_free(e->numbers);
+    memory_free(e->ids);
+    memory_free(e->texts);
+    memory_free(e);
+}
+
+const model *engine_model(const engine *e) { return &e->model; }
+int64_t engine_context(const engine *e) { return families_context(&e->config); }
+const engine_sizes *engine_planned(const engine *e) { return &e->sizes; }
+uint64_t engine_planned_bytes(const engine *e) { return e->plan.peak_bytes; }
+
+/* ---- the plan ---- */
+
+enum { ROW_NUMBERS = 5 /* arrays of engine_rows */ };
+
+/* What the engine itself allocates at its start. */
+static uint64_t own_bytes(const engine_sizes *s, int64_t text_blocks) {
+    uint64_t texts = (uint64_t)s->texts;
+    return sizeof(engine) + blocks_bytes(s->blocks) +
+           texts * ((uint64_t)text_blocks * sizeof(int32_t) + sizeof(engine_text)) +
+           texts * (uint64_t)(s->text_length + 1) * sizeof(int32_t) +
+           ROW_NUMBERS * (uint64_t)s->rows * sizeof(int32_t);
+}
+
+/* 1, 2, 4, ... up to all of them. */
+static void choose_programs(engine *e, int64_t rows) {
+    e->program_count = 0;
+    for (int64_t n = 1; n < rows && e->program_count + 1 < COMPOSE_MOST_ROWS; n *= 2)
+        e->rows[e->program_count++] = n;
+    e->rows[e->program_count++] = rows;
+}
+
+static status plan_sizes(engine *e, const engine_sizes *s) {
+    const engine_options *o = &e->options;
+    const device *on;
+    TRY(device_find(o->device ? o->device : "auto", &on));
+    e->sizes = *s;
+    e->text_blocks = (s->text_length + CACHE_BLOCK - 1) / CACHE_BLOCK;
+    paged_sizes sizes = { .texts = s->texts,
+                          .text_blocks = e->text_blocks,
+                          .cache_blocks = s->blocks,
+                          .wanted = s->texts,
+                          .cache = s->cache };
+    compose_run run = {
+        .model = &e->model,
+        .batch = 1,
+        .kept_bytes = s->held_bytes + e->listed_bytes + own_bytes(s, e->text_blocks),
+        .lower = { .device = on, .threads = o->threads, .rates = rates_find(RATES_KNOWN, on, o->threads) }
+    };
+    sample_options most = { .top_p = s->cuts_mass ? 0.5 : 1, .repetition_penalty = s->penalises ? 2 : 1 };
+    uint64_t sampling = sample_bytes(&most, e->model.vocabulary);
+    if (sampling) run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", sampling };
+    if (s->penalises)
+        run.buffers[run.buffer_count++] =
+            (plan_buffer){ "seen", (uint64_t)s->texts * (uint64_t)e->model.vocabulary };
+    choose_programs(e, s->rows);
+    threads_set(o->threads);
+    plan_close(&e->plan);
+    return compose_rows(&run, &e->pinned, &sizes, e->rows, e->program_count, &e->plan);
+}
+
+static bool fits(const engine *e) { return !is_limited(e) || e->plan.peak_bytes <= e->options.memory; }
+
+static status refuse(const engine *e) {
+    char budget[UNITS_TEXT_BYTES], bytes[UNITS_TEXT_BYTES], more[UNITS_TEXT_BYTES];
+    uint64_t needed = e->plan.peak_bytes;
+    return status_set(STATUS_NO_FIT, "generating with %s does not fit %s: it needs %s (%llu bytes), %s more",
+                      e->model.name, units_bytes_text(e->options.memory, budget),
+                      units_bytes_text(needed, bytes), (unsigned long long)needed,
+                      units_bytes_text(needed - e->options.memory, more));
+}
+
+/* Rows and texts with which so few blocks fit. */
+static status choose_rows(engine *e, engine_sizes *s) {
+    TRY(plan_sizes(e, s));
+    while (!fits(e) && (s->rows > 1 || s->texts > 1)) {
+        int64_t *more = s->texts > s->rows ? &s->texts : &s->rows;
+        *more = (*more + 1) / 2;
+        TRY(plan_sizes(e, s));
+    }
+    return fits(e) ? STATUS_OK : refuse(e);
+}
+
+/* The peak grows by the same bytes with each block, but for whole pages: the most that fit are found in two
+ * or three plans. */
+static status choose_blocks(engine *e, engine_sizes *s, int64_t most) {
+    int64_t low = s->blocks, high = most + 1; /* low fits, high does not or is not wanted */
+    s->blocks = most;
+    TRY(plan_sizes(e, s));
+    if (fits(e)) return STATUS_OK;
+    for (high = most; low + 1 < high;) {
+        s->blocks = low + (high - low) / 2;
+        TRY(plan_sizes(e, s));
+        *(fits(e) ? &low : &high) = s->blocks;
+    }
+    s->blocks = low;
+    return plan_sizes(e, s);
+}
+
+status engine_plan(engine *e, const engine_sizes *wanted) {
+    engine_sizes s = *wanted;
+    s.blocks = s.least_blocks;
+    TRY(choose_rows(e, &s));
+    int64_t useful = s.texts * ((s.text_length + CACHE_BLOCK - 1) / CACHE_BLOCK);
+    int64_t most = wanted->blocks && wanted->blocks < useful ? wanted->blocks : useful;
+    if (most > s.least_blocks) TRY(choose_blocks(e, &s, most));
+    memory_trim();
+    return STATUS_OK;
+}
+
+/* ---- the start ---- */
+
+static status load_weights(const engine *e) {
+    model_weight *weights;
+    uint32_t count;
+    TRY(exec_weights(e->exec, &weights, &count));
+    uint32_t own = adapter_files_own(weights, count);
+    status result = model_files_load(e->options.directory, weights, own);
+    if (result == STATUS_OK && e->options.adapter)
+        result = adapter_files_load(e->options.adapter,
+                                    &(adapter_files_part){ .weights = weights, .count = count });
+    memory_free(weights);
+    return result;
+}
+
+static status allocate(engine *e) {
+    const engine_sizes *s = &e->sizes;
+    size_t texts = (size_t)s->texts, rows = (size_t)s->rows;
+    TRY(blocks_open(s->blocks, &e->blocks));
+    e->table = memory_new(texts * (size_t)e->text_blocks, sizeof *e->table);
+    e->texts = memory_new(texts, sizeof *e->texts);
+    e->ids = memory_new(texts * (size_t)(s->text_length + 1), sizeof *e->ids);
+    e->numbers = memory_new(ROW_NUMBERS * rows, sizeof *e->numbers);
+    if (!e->table || !e->texts || !e->ids || !e->numbers)
+        return status_set(STATUS_FAILED, "no memory for %lld texts", (long long)s->texts);
+    for (size_t t = 0; t < texts; t++) e->texts[t].ids = e->ids + t * (size_t)(s->text_length + 1);
+    e->step = (engine_rows){ .tokens = e->numbers,
+                             .position = e->numbers + rows,
+                             .text = e->numbers + 2 * rows,
+                             .slot = e->numbers + 3 * rows,
+                             .wanted = e->numbers + 4 * rows };
+    return STATUS_OK;
+}
+
+static void find_values(engine *e) {
+    for (uint32_t k = 0; k < e->program_count; k++)
+        e->programs[k] = (engine_program){ .tokens = exec_input(e->exec, k, "tokens"),
+                                           .position = exec_input(e->exec, k, "position"),
+                                           .text = exec_input(e->exec, k, "text"),
+                                           .slot = exec_input(e->exec, k, "slot"),
+                                           .table = exec_input(e->exec, k, "table"),
+                                           .wanted = exec_input(e->exec, k, "wanted"),
+                                           .logits = exec_output(e->exec, k, "logits") };
+    e->seen = exec_buffer(e->exec, "seen");
+    e->sampling = exec_buffer(e->exec, "sampling");
+}
+
+status engine_start(engine *e) {
+    uint64_t beside;
+    TRY(exec_open(&e->plan, 0, &e->exec));
+    TRY(exec_check_reserve(e->exec, &beside));
+    TRY(load_weights(e));
+    TRY(allocate(e));
+    find_values(e);
+    return STATUS_OK;
+}

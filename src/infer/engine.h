@@ -1,0 +1,81 @@
+/* Many texts at once over one cache in blocks of CACHE_BLOCK positions: what generating and serving share.
+ *
+ * A step has rows: one of every text that writes, then as much of the prompts as is left, in the order in
+ * which texts came. It runs the smallest of the plan's programs that holds them. A text's logits have the
+ * same bits whatever else is in its steps (models/paged.h), and what is drawn for it depends on them, its
+ * options and its position: never on its neighbours.
+ *
+ * Admission is certain: a text begins when there are blocks for its prompt and for every token that it may
+ * get. So whoever has begun ends as if alone, and nobody is put back.
+ *
+ * In this order: engine_open, engine_plan, engine_start; then texts and steps; engine_close in any case. */
+#pragma once
+
+#include "chain/compose.h"
+#include "exec/exec.h"
+#include "infer/sample.h"
+#include "models/families.h"
+
+typedef struct {
+    const char *directory; /* Hugging Face model directory */
+    const char *adapter;   /* a folder with what was trained beside its weights; NULL: none */
+    const char *device;    /* that computes: device_find; NULL: auto */
+    int threads;           /* 0: all there are */
+    uint64_t memory;       /* budget in bytes; 0 or UINT64_MAX: unlimited */
+} engine_options;
+
+/* What is planned for. */
+typedef struct {
+    int64_t texts;       /* at once, at most */
+    int64_t text_length; /* positions of one, at most */
+    int64_t rows;        /* of a step, at most */
+    int64_t blocks;      /* at most, and at least, of the cache: */
+    int64_t least_blocks;
+    dtype cache;               /* type of keys and values */
+    bool cuts_mass, penalises; /* what sampling may ask for (sample_options) */
+    uint64_t held_bytes;       /* memory of the caller's own, a part of the plan */
+} engine_sizes;
+
+typedef struct engine engine;
+
+status engine_open(const engine_options *o, engine **out);
+void engine_close(engine *e);
+const model *engine_model(const engine *e);
+int64_t engine_context(const engine *e);
+
+/* The most of what `wanted` asks for that the budget has room for: rows and texts are halved and blocks left
+ * away until it fits. STATUS_NO_FIT with the numbers where not even one text of least_blocks does. */
+status engine_plan(engine *e, const engine_sizes *wanted);
+const engine_sizes *engine_planned(const engine *e);
+uint64_t engine_planned_bytes(const engine *e);
+
+status engine_start(engine *e); /* allocates, and loads the weights */
+
+/* ---- texts ---- */
+
+typedef struct {
+    const int32_t *ids; /* the prompt; copied */
+    int64_t count;      /* at least 1 */
+    int64_t tokens;     /* to add, at least 1; count + tokens <= text_length + 1: the last one is not read */
+    const sample_options *sample;
+    void *context;
+} engine_request;
+
+enum { ENGINE_NONE = -1 };
+int32_t
+engine_room(const engine *e); /* the number that the next text gets, below sizes.texts; or ENGINE_NONE */
+/* The text's number; ENGINE_NONE: there is no room for it now. */
+int32_t engine_begin(engine *e, const engine_request *r);
+bool engine_ever(const engine *e, const engine_request *r); /* would there be, if it were alone */
+/* Instead of begin: text `number`, which has ended and was not left, goes on as r. What its ids begin with as
+ * before is not computed again; returns how many, ENGINE_NONE where there is no room. */
+int64_t engine_again(engine *e, int32_t number, const engine_request *r);
+/* Ends a text between steps or within `drew`; its blocks are free for others once it is left. */
+void engine_end(engine *e, int32_t number);
+void engine_leave(engine *e, int32_t number);
+
+/* Runs a step, and draws. For every token drew(context of the request, id) is called; *over: the text ends
+ * with it. A text that has all its tokens ends by itself, after that call. */
+typedef status (*engine_drew)(void *context, int32_t id, bool *over);
+status engine_step(engine *e, engine_drew drew);
+int64_t engine_going(const engine *e); /* texts that have not ended */

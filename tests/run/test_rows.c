@@ -1,0 +1,186 @@
+/* Programs by rows (models/paged.h) of every family that continues texts: their logits are those of
+ * transformers, and the same bits however prompts are cut, whoever else is in a step, and wherever blocks
+ * lie. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/philox.h"
+#include "base/threads.h"
+#include "io/scratch.h"
+#include "ops/cache_write/cache_write.h"
+#include "oracle/reach.h"
+#include "run/transformers.h"
+
+static const char *const families[] = { "llama",      "mistral", "qwen2",       "qwen3",    "phi",
+                                        "phi3",       "gemma",   "gemma3_text", "gpt_neox", "gemma2",
+                                        "qwen3_yarn", "mixtral", "qwen2_moe",   "olmoe",    NULL };
+
+enum { TEXTS = 3, LENGTH = 24, WORDS = 61, TEXT_BLOCKS = 2, CACHE = 11, PROGRAMS = 3, MOST_THREADS = 3 };
+static const int64_t rows_of[PROGRAMS] = { 1, 4, 16 };
+
+typedef struct {
+    transformers t;
+    plan plan;
+    exec *exec;
+    int32_t table[TEXTS][TEXT_BLOCKS];
+    int done[TEXTS];
+    float logits[TEXTS][LENGTH][WORDS];
+} session;
+
+/* Blocks lie where `seed` says; what others have left in the cache is no number. */
+static void session_open(session *s, const char *family, dtype cache, uint64_t seed) {
+    paged_sizes sizes = {
+        .texts = TEXTS, .text_blocks = TEXT_BLOCKS, .cache_blocks = CACHE, .wanted = TEXTS, .cache = cache
+    };
+    memset(s, 0, sizeof *s);
+    transformers_open(&s->t, family);
+    s->t.lab.run.lower.threads = MOST_THREADS;
+    assert_int_equal(compose_rows(&s->t.lab.run, NULL, &sizes, rows_of, PROGRAMS, &s->plan), STATUS_OK);
+    assert_int_equal(exec_open(&s->plan, 0, &s->exec), STATUS_OK);
+    lab_fill_weights(&s->t.lab, &s->plan, s->exec);
+    for (int64_t layer = 0; layer < s->t.lab.model.layers; layer++)
+        for (int part = 0; part < 2; part++) {
+            char name[32];
+            snprintf(name, sizeof name, "cache.%lld.%s", (long long)layer, part ? "v" : "k");
+            exec_value x = exec_state(s->exec, name);
+            memset(reach_value(s->exec, x), 0xff, x.bytes); /* NaN in every float; -1 as a code */
+        }
+    bool taken[CACHE] = { 0 };
+    for (int i = 0; i < TEXTS * TEXT_BLOCKS; i++) {
+        uint32_t block = philox_draw(seed, (philox_block){ { (uint32_t)i } }).word[0] % CACHE;
+        while (taken[block]) block = (block + 1) % CACHE;
+        taken[block] = true;
+        s->table[i / TEXT_BLOCKS][i % TEXT_BLOCKS] = (int32_t)block;
+    }
+}
+
+static void session_close(session *s) {
+    exec_close(s->exec);
+    plan_close(&s->plan);
+    transformers_close(&s->t);
+}
+
+static void put(session *s, uint32_t k, const char *name, const void *from) {
+    exec_value x = exec_input(s->exec, k, name);
+    assert_int_equal(exec_write(s->exec, &x, 0, from, x.bytes), STATUS_OK);
+}
+
+/* The next so many tokens of the texts, as one step; logits are kept of the last one of each. */
+static void step(session *s, const int more[TEXTS]) {
+    int32_t tokens[16] = { 0 }, position[16], owner[16] = { 0 }, slot[16], wanted[TEXTS] = { 0 }, of[TEXTS];
+    int count = 0, drawn = 0;
+    for (int i = 0; i < 16; i++) position[i] = slot[i] = -1;
+    for (int t = 0; t < TEXTS; t++) {
+        for (int i = 0; i < more[t]; i++, s->done[t]++, count++) {
+            int at = s->done[t];
+            tokens[count] = s->t.lab.token(0, t, at), position[count] = at, owner[count] = t;
+            slot[count] = s->table[t][at / CACHE_BLOCK] * CACHE_BLOCK + at % CACHE_BLOCK;
+        }
+        if (more[t]) of[drawn] = t, wanted[drawn++] = count - 1;
+    }
+    uint32_t k = 0;
+    while (rows_of[k] < count || (rows_of[k] < TEXTS && rows_of[k] < drawn)) k++;
+    put(s, k, "tokens", tokens), put(s, k, "position", position), put(s, k, "text", owner);
+    put(s, k, "slot", slot), put(s, k, "table", s->table), put(s, k, "wanted", wanted);
+    exec_run(s->exec, k);
+    exec_value logits = exec_output(s->exec, k, "logits");
+    for (int i = 0; i < drawn; i++)
+        assert_int_equal(exec_read(s->exec, &logits, (uint64_t)i * sizeof s->logits[0][0],
+                                   s->logits[of[i]][s->done[of[i]] - 1], sizeof s->logits[0][0]),
+                         STATUS_OK);
+}
+
+/* Every text by itself, a token at a time. */
+static void run_alone(session *s) {
+    for (int t = 0; t < TEXTS; t++)
+        for (int at = 0; at < LENGTH; at++) {
+            int more[TEXTS] = { 0 };
+            more[t] = 1;
+            step(s, more);
+        }
+}
+
+/* All together, each by as many at a time as is drawn. */
+static void run_mixed(session *s, uint64_t seed) {
+    for (uint32_t n = 0;; n++) {
+        int more[TEXTS], left = 16, all = 0;
+        philox_block drawn = philox_draw(seed, (philox_block){ { n, 1 } });
+        for (int t = 0; t < TEXTS; t++) {
+            int rest = LENGTH - s->done[t], wanted = (int)(drawn.word[t] % 9);
+            more[t] = wanted < rest ? wanted : rest;
+            if (more[t] > left) more[t] = left;
+            left -= more[t], all += LENGTH - s->done[t];
+        }
+        if (!all) return;
+        if (left < 16) step(s, more);
+    }
+}
+
+static double loss_of(const session *s) {
+    double loss = 0;
+    for (int t = 0; t < TEXTS; t++)
+        for (int at = 0; at < LENGTH; at++) {
+            double sum = 0;
+            for (int v = 0; v < WORDS; v++) sum += exp((double)s->logits[t][at][v]);
+            loss += log(sum) - (double)s->logits[t][at][s->t.lab.token(0, t, at + 1)];
+        }
+    return loss / (TEXTS * LENGTH);
+}
+
+/* Cut by `seed`, rows that ended a text's part of a step have logits; those are compared. */
+static void rows_agree(const char *family, dtype cache, double tolerance) {
+    static session alone, mixed;
+    session_open(&alone, family, cache, 1);
+    run_alone(&alone);
+    double loss = loss_of(&alone), truth = alone.t.golden.loss[0];
+    if (!(fabs(loss - truth) < tolerance * truth))
+        fail_msg("%s: the loss of rows is %.8g, transformers has %.8g", family, loss, truth);
+    for (uint64_t seed = 2; seed < 6; seed++) {
+        session_open(&mixed, family, cache, seed);
+        threads_set((int)(seed % 3) + 1);
+        run_mixed(&mixed, seed);
+        int compared = 0;
+        for (int t = 0; t < TEXTS; t++)
+            for (int at = 0; at < LENGTH; at++) {
+                const float *is = mixed.logits[t][at], none[WORDS] = { 0 };
+                if (memcmp(is, none, sizeof none) == 0) continue; /* amidst a part */
+                compared++;
+                if (memcmp(is, alone.logits[t][at], sizeof none) != 0)
+                    fail_msg("%s, seed %d: the logits of text %d at %d have other bits", family, (int)seed, t,
+                             at);
+            }
+        assert_true(compared >= 3 * TEXTS);
+        session_close(&mixed);
+    }
+    threads_set(2);
+    session_close(&alone);
+}
+
+static void rows_are_the_same_model(void **state) {
+    (void)state;
+    for (int i = 0; families[i]; i++) rows_agree(families[i], DTYPE_F32, 1e-5);
+}
+
+static void caches_of_fewer_bits_are_close(void **state) {
+    (void)state;
+    rows_agree("llama", DTYPE_BF16, 1e-3);
+    rows_agree("gemma2", DTYPE_F16, 1e-3);
+    rows_agree("qwen3", DTYPE_I8, 2e-3);
+    rows_agree("mistral", DTYPE_I8, 2e-3);
+}
+
+int main(void) {
+    threads_set(2);
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_are_the_same_model),
+                                        cmocka_unit_test(caches_of_fewer_bits_are_close) };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}
