@@ -128,6 +128,7 @@ static category seen_as(const observation *o, const graph *g, tensor_id owner) {
     case ROLE_PARAMETER: return CATEGORY_WEIGHTS;
     case ROLE_STATE:
         return graph_tensor(g, owner)->flags & TENSOR_OF_MODEL ? CATEGORY_WEIGHTS : CATEGORY_OPTIMIZER;
+    case ROLE_CACHE: return CATEGORY_CACHE;
     case ROLE_GRADIENT: return CATEGORY_GRADIENTS;
     case ROLE_ACTIVATION: break;
     }

@@ -30,12 +30,12 @@ typedef enum role {
     ROLE_ACTIVATION, /* made by a node, lives from its producer to its last reader */
     ROLE_INPUT,      /* written by the host before the program runs, dies with its last reader */
     ROLE_PARAMETER,  /* weights: persistent, shared by name between programs */
-    ROLE_STATE,      /* optimizer moments, step counts, caches: persistent */
+    ROLE_STATE,      /* optimizer moments, step counts: persistent */
+    ROLE_CACHE,      /* keys and values of texts that are continued: persistent */
     ROLE_GRADIENT,   /* a gradient that outlives a program, while micro-batches add to it: persistent */
     ROLE_RESULT,     /* what the host reads, such as the summed loss: persistent */
 } role;
 static inline bool role_persistent(role r) { return r >= ROLE_PARAMETER; }
-
 typedef enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE } phase;
 
 enum {

@@ -27,10 +27,13 @@ static void print_type(const graph *g, tensor_id t, text *out) {
 }
 
 static void print_source(const graph *g, tensor_id t, text *out) {
-    static const char *const roles[] = {
-        [ROLE_ACTIVATION] = "activation", [ROLE_INPUT] = "input",       [ROLE_PARAMETER] = "parameter",
-        [ROLE_STATE] = "state",           [ROLE_GRADIENT] = "gradient", [ROLE_RESULT] = "result"
-    };
+    static const char *const roles[] = { [ROLE_ACTIVATION] = "activation",
+                                         [ROLE_INPUT] = "input",
+                                         [ROLE_PARAMETER] = "parameter",
+                                         [ROLE_STATE] = "state",
+                                         [ROLE_GRADIENT] = "gradient",
+                                         [ROLE_RESULT] = "result",
+                                         [ROLE_CACHE] = "cache" };
     text_add(out, "%%%u = %s '%s'", t, roles[graph_tensor(g, t)->role], graph_name(g, t));
     print_type(g, t, out);
     text_add(out, "\n");

@@ -15,7 +15,7 @@ static tensor_id appended(graph *g, const decoding_inputs *in, const char *name,
     tensor_id cache = graph_add_source(g, &(graph_source){ .name = full,
                                                            .shape = SHAPE(batch, in->context, part->width),
                                                            .dtype = DTYPE_F32,
-                                                           .role = ROLE_STATE });
+                                                           .role = ROLE_CACHE });
     return cache_append_apply(g, cache, part->x, in->position,
                               &(cache_append_attributes){ (int32_t)part->column, (int32_t)part->width });
 }

@@ -23,7 +23,7 @@ tensor_id paged_positions(graph *g, const paged_inputs *rows) {
 
 static tensor_id state(graph *g, const char *name, shape s, dtype type) {
     return graph_add_source(
-        g, &(graph_source){ .name = name, .shape = s, .dtype = (uint8_t)type, .role = ROLE_STATE });
+        g, &(graph_source){ .name = name, .shape = s, .dtype = (uint8_t)type, .role = ROLE_CACHE });
 }
 
 /* The cache of keys or values with what is new in it. */

@@ -88,7 +88,7 @@ static const char *colour(category c) {
         [CATEGORY_OPTIMIZER] = "#8a5aa5",   [CATEGORY_ACTIVATIONS] = "#d9822b",
         [CATEGORY_TEMPORARIES] = "#e8b96f", [CATEGORY_SCRATCH] = "#3f9c7b",
         [CATEGORY_INPUTS] = "#90c9b1",      [CATEGORY_GAPS] = "#c0504d",
-        [CATEGORY_RUNTIME] = "#8d939e"
+        [CATEGORY_RUNTIME] = "#8d939e",     [CATEGORY_CACHE] = "#5a8aa5"
     };
     return colours[c];
 }

@@ -81,6 +81,9 @@ static void add_planned(text *out, const compare_table *t, const parts_colours *
 
 /* ---- where the bytes are ---- */
 
+/* What is compared trains, and has no cache. */
+enum { COMPARED = CATEGORY_CACHE };
+
 static const char *short_name(category c) {
     static const char *const names[CATEGORY_COUNT] = {
         [CATEGORY_WEIGHTS] = "weights",    [CATEGORY_GRADIENTS] = "grads",   [CATEGORY_OPTIMIZER] = "optim.",
@@ -93,14 +96,14 @@ static const char *short_name(category c) {
 static void add_categories(text *out, const compare_table *t, const parts_colours *k) {
     text_add(out, "\n%sWhere the bytes are at the peak, in MiB%s\n%s%-*s", k->bold, k->end, k->dim,
              NARROW_LABEL, "");
-    for (int c = 0; c < CATEGORY_COUNT; c++) text_add(out, "%8s", short_name((category)c));
+    for (int c = 0; c < COMPARED; c++) text_add(out, "%8s", short_name((category)c));
     text_add(out, "%s\n", k->end);
     for (uint32_t i = 0; i < t->count; i++) {
         const compare_row *row = &t->rows[i];
         char label[COMPARE_LABEL_BYTES];
         if (!row->point.peak_bytes) continue;
         text_add(out, "%-*s", NARROW_LABEL, compare_label(row, NARROW_LABEL, label));
-        for (int c = 0; c < CATEGORY_COUNT; c++) {
+        for (int c = 0; c < COMPARED; c++) {
             double mebibytes = (double)row->by_category[c] / 0x1p20;
             text_add(out, row->by_category[c] ? "%8.1f" : "%8.0f", mebibytes);
         }
