@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/units.h"
 #include "chain/compose_graphs.h"
+#include "plan/away.h"
 #include "schedule/schedule.h"
 
 compose_split compose_split_of(const compose_run *r, const compose_choice *c) {
@@ -126,11 +127,23 @@ plan_options compose_plan_options(const compose_run *r) {
                            .device = r->lower.device };
 }
 
+/* Beside a device apart, where `away_limit` leaves too little of the host's memory, files take the rest. */
+static bool has_files_behind(const compose_run *r) { return compose_apart(r) && r->folder && r->away_limit; }
+
+static status file_away(const compose_run *r, plan *p) {
+    return has_files_behind(r) ? away_file(p, r->away_limit, &r->lower.rates) : STATUS_OK;
+}
+
+/* What counts on away_limit whatever goes to files. */
+static uint64_t away_of(const compose_run *r, const plan *p) {
+    return plan_away_bytes(p) - (has_files_behind(r) ? away_hosted(p) : 0);
+}
+
 /* What the outline tells, for compose_bound. */
-static status look_into(const plan *p, compose_least *out) {
+static status look_into(const plan *p, uint64_t away, compose_least *out) {
     task_seconds seconds = { 0 };
     *out = (compose_least){ .peak_bytes = p->peak_bytes,
-                            .away_bytes = plan_away_bytes(p),
+                            .away_bytes = away,
                             .fixed_bytes = p->run_bytes - p->pools[POOL_MEMORY].arena_bytes,
                             .pieces = p->pieces,
                             .table_bytes = p->table_bytes };
@@ -148,13 +161,17 @@ static status look_into(const plan *p, compose_least *out) {
     return STATUS_OK;
 }
 
-/* Outlines the first `count` programs, which the plan takes over. */
-static status outline(const making *m, program *programs, uint32_t count, plan *p, compose_least *out) {
+/* Outlines the first `count` programs, which the plan takes over: `all` of them, or as if nothing was filed.
+ */
+static status outline(const making *m, program *programs, uint32_t count, bool all, plan *p,
+                      compose_least *out) {
     plan_options o = compose_plan_options(m->run);
     TRY(plan_outline(programs, count, &o, p));
     plan_reserve(p, m->run->kept_bytes);
     plan_hold(p, bytes_of_making(m->tables));
-    return look_into(p, out);
+    uint64_t away = away_of(m->run, p);
+    if (all) TRY(file_away(m->run, p));
+    return look_into(p, away, out);
 }
 
 /* Gives the choice up where its first program shows it to reach->beyond. Mostly that saves all others, and
@@ -163,7 +180,7 @@ static status look_at_first(making *m, program *first) {
     const compose_reach *reach = m->reach;
     compose_least least;
     plan p = { 0 };
-    status result = outline(m, first, 1, &p, &least);
+    status result = outline(m, first, 1, false, &p, &least);
     if (result == STATUS_OK && reach->beyond(reach->context, reach->index, &least)) {
         m->given_up = true;
         if (least.peak_bytes > m->least) m->least = least.peak_bytes;
@@ -220,7 +237,8 @@ status compose_plan_on(const compose_run *r, const compose_choice *c, compose_tr
     plan_reserve(p, r->kept_bytes);
     plan_hold(p, bytes_of_making(m.tables));
     p->folder = r->folder;
-    status result = check_away(r, p);
+    status result = file_away(r, p);
+    if (result == STATUS_OK) result = check_away(r, p);
     if (result != STATUS_OK) plan_close(p);
     return result;
 }
@@ -246,7 +264,7 @@ status compose_bound(const compose_run *r, const compose_choice *c, compose_trun
     if (result != STATUS_OK) return result;
     *out = (compose_least){ .peak_bytes = m.least, .given_up = m.given_up };
     if (m.given_up) return STATUS_OK;
-    result = outline(&m, programs, count, &p, out);
+    result = outline(&m, programs, count, true, &p, out);
     plan_close(&p);
     return result;
 }

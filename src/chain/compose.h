@@ -21,7 +21,8 @@ typedef struct {
     uint64_t room;       /* what more than one candidate may take at once; 0: `memory` */
     uint64_t kept_bytes; /* what the run remembers of its steps, outside of the pool */
     const char *folder;  /* for what does not stay in memory; NULL: none */
-    uint64_t away_limit; /* on what plan_away_bytes counts; 0: none */
+    uint64_t away_limit; /* on what plan_away_bytes counts; 0: none. Beside a device apart what is above it
+                          * goes to `folder`, where there is one */
     bool training;       /* false: validation only */
     optimizer_options optimizer;
     lower_options lower;
@@ -99,7 +100,7 @@ typedef struct {
     uint64_t peak_bytes;
     double seconds;
     bool given_up;
-    uint64_t away_bytes;  /* plan_away_bytes */
+    uint64_t away_bytes;  /* plan_away_bytes, less what could be filed (plan/away.h) */
     uint64_t fixed_bytes; /* of running: all but the arena and the slots of pieces */
     pieces_size pieces;   /* what passes through those slots */
     live_values values;   /* the most that is alive in the arena during forward and backward */

@@ -86,7 +86,8 @@ static const option rows[] = {
       .needs = FOR_SNUG,
       .offset = FIELD(run.folder),
       .fallback = "nowhere",
-      .help = "folder on a disk for what a technique takes out of memory; nothing stays there" },
+      .help = "folder on a disk for what a technique takes out of memory; nothing stays there. On a GPU: for "
+              "what the host's memory has no room for" },
     { .name = "offload-limit",
       .hint = "SIZE",
       .kind = OPTION_BYTES,
@@ -95,7 +96,8 @@ static const option rows[] = {
       .needs = FOR_SNUG,
       .offset = FIELD(run.away_limit),
       .fallback = "what the disk has",
-      .help = "the most that may be in --offload-to at once, as in 20GiB: plans keep to it" },
+      .help = "the most that may be in --offload-to at once, as in 20GiB: plans keep to it. On a GPU: the "
+              "most that the host's memory holds" },
 
     { .name = "batch",
       .hint = "N",

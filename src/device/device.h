@@ -103,6 +103,9 @@ struct device {
     void (*copy)(const device *d, void *to, const void *from, uint64_t bytes);
     void (*carry)(const device *d, void *to, const void *from, uint64_t bytes); /* on LANE_COMPUTE */
     uint64_t (*mark)(const device *d, device_lane l);
+    /* A function of the host that LANE_COPY calls when it comes to it, on whatever thread; it asks nothing of
+     * the device, and may wait for what is sure to happen without it. A device that has failed calls none. */
+    void (*call)(const device *d, void (*function)(void *context), void *context);
     void (*after)(const device *d, device_lane l, device_lane other, uint64_t event);
 
     /* Times of kernels; NULL: they are over when their call returns, so whoever called them knows. `stamps`

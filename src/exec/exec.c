@@ -84,7 +84,7 @@ status exec_open(const plan *p, unsigned modes, exec **out) {
     for (uint32_t k = 0; result == STATUS_OK && k < p->program_count; k++)
         result = bind_program(e, &e->programs[k]);
     char *slots = result == STATUS_OK ? exec_persistent(e, PLAN_SLOTS) : NULL;
-    if (slots) result = transfer_open(p, slots, e->host.data, &e->transfer);
+    if (slots) result = transfer_open(p, slots, e->host.data, exec_persistent(e, PLAN_RING), &e->transfer);
     if (p->device->apart) e->begun = p->device->beside(p->device);
     if (result != STATUS_OK) {
         exec_close(e);

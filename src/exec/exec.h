@@ -47,6 +47,14 @@ exec_value exec_state_of(const exec *e, const plan_persistent *x); /* of this pl
 status exec_write(exec *e, const exec_value *x, uint64_t first, const void *from, uint64_t bytes);
 status exec_read(exec *e, const exec_value *x, uint64_t first, void *into, uint64_t bytes);
 status exec_write_number(exec *e, const exec_value *x, float number);
+/* Several small values whole, by one copy where they lie side by side (plan/scalars.h). */
+typedef struct {
+    exec_value value;
+    const void *from;
+} exec_item;
+enum { EXEC_ITEMS = 8 }; /* at most */
+status exec_write_items(exec *e, const exec_item *items, uint32_t count);
+status exec_clear(exec *e, const exec_value *x);                       /* all bytes 0 */
 status exec_read_number(exec *e, const exec_value *x, double *number); /* 0 where there is none */
 
 /* The same without a copy where the host can have one part after the other. exec_view: what it holds from
@@ -77,7 +85,7 @@ typedef struct {
     exec_value value;
     const float *at; /* NULL: where the value is */
 } exec_question;
-exec_question exec_ask(exec *e, const exec_value *x);
+void exec_ask(exec *e, const exec_value *values, exec_question *questions, uint32_t count);
 status exec_answer(exec *e, const exec_question *q, double *number);
 
 /* STATUS_FAILED with a sentence when state could not be read from its file or written to it since opening:

@@ -145,14 +145,31 @@ static void pass(exec *e, char *to, const char *from, uint64_t bytes) {
     }
 }
 
-exec_question exec_ask(exec *e, const exec_value *x) {
-    exec_question q = { .value = *x };
-    if (!e->in_step || !x->bytes || !is_staged(e, x)) return q;
+/* Of what is asked for within a step: what lies near enough comes with one copy of all between. */
+void exec_ask(exec *e, const exec_value *values, exec_question *questions, uint32_t count) {
+    enum { NEAR = 4096 };
     const device *d = e->plan->device;
-    float *at = (float *)room_to_pass(e, sizeof *at);
-    d->carry(d, at, address_of(e, x), sizeof *at);
-    q.at = at;
-    return q;
+    const char *low = NULL, *high = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const exec_value *x = &values[i];
+        questions[i] = (exec_question){ .value = *x };
+        if (!e->in_step || !x->bytes || !is_staged(e, x)) continue;
+        const char *at = address_of(e, x);
+        if (!low || at < low) low = at;
+        if (!high || at + sizeof(float) > high) high = at + sizeof(float);
+    }
+    if (!low) return;
+    bool together = high - low <= NEAR;
+    char *all = together ? room_to_pass(e, (uint64_t)(high - low)) : NULL;
+    if (together) d->carry(d, all, low, (uint64_t)(high - low));
+    for (uint32_t i = 0; i < count; i++) {
+        const exec_value *x = &values[i];
+        if (!x->bytes || !is_staged(e, x)) continue;
+        const char *at = address_of(e, x);
+        char *here = together ? all + (at - low) : room_to_pass(e, sizeof(float));
+        if (!together) d->carry(d, here, at, sizeof(float));
+        questions[i].at = (const float *)here;
+    }
 }
 
 status exec_answer(exec *e, const exec_question *q, double *number) {
@@ -199,6 +216,62 @@ status exec_write(exec *e, const exec_value *x, uint64_t first, const void *from
         memcpy(part.data, from, part.bytes);
         TRY(exec_put(e, x, first, &part));
         from = (const char *)from + part.bytes;
+    }
+    return STATUS_OK;
+}
+
+/* Of `list`, in the order of addresses, the first few that lie one after the other, from one place of
+ * LIVE_ALIGN bytes to the next: nothing else is between them. */
+static uint32_t neighbours(const exec *e, const exec_item *const *list, uint32_t count) {
+    uint32_t n = 1;
+    while (n < count && address_of(e, &list[n]->value) - address_of(e, &list[n - 1]->value) == LIVE_ALIGN)
+        n++;
+    return n;
+}
+
+static void pass_together(exec *e, const exec_item *const *list, uint32_t count) {
+    const device *d = e->plan->device;
+    uint64_t bytes = (count - 1) * (uint64_t)LIVE_ALIGN + list[count - 1]->value.bytes;
+    char *all = room_to_pass(e, bytes);
+    memset(all, 0, bytes);
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(all + i * (uint64_t)LIVE_ALIGN, list[i]->from, list[i]->value.bytes);
+    d->carry(d, address_of(e, &list[0]->value), all, bytes);
+}
+
+status exec_write_items(exec *e, const exec_item *items, uint32_t count) {
+    const exec_item *list[EXEC_ITEMS];
+    uint32_t n = 0;
+    assert(count <= EXEC_ITEMS);
+    for (uint32_t i = 0; i < count; i++) {
+        const exec_value *x = &items[i].value;
+        if (!e->in_step || !is_staged(e, x) || x->bytes > LIVE_ALIGN) {
+            TRY(exec_write(e, x, 0, items[i].from, x->bytes));
+            continue;
+        }
+        if (!x->bytes) continue;
+        uint32_t at = n++;
+        for (; at && address_of(e, &list[at - 1]->value) > address_of(e, x); at--) list[at] = list[at - 1];
+        list[at] = &items[i];
+    }
+    for (uint32_t i = 0, together; i < n; i += together) {
+        together = neighbours(e, list + i, n - i);
+        pass_together(e, list + i, together);
+    }
+    return STATUS_OK;
+}
+
+status exec_clear(exec *e, const exec_value *x) {
+    const device *d = e->plan->device;
+    exec_part part;
+    if (e->in_step && is_staged(e, x)) {
+        if (x->bytes) d->fill(d, address_of(e, x), 0, x->bytes);
+        return STATUS_OK;
+    }
+    for (uint64_t done = 0; done < x->bytes; done += part.bytes) {
+        TRY(exec_room(e, x, done, &part));
+        memset(part.data, 0, part.bytes);
+        TRY(exec_put(e, x, done, &part));
     }
     return STATUS_OK;
 }

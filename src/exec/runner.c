@@ -62,17 +62,19 @@ status runner_hand_in(runner *r, uint32_t which, const runner_batch *batch, int6
                        .seed_high = (uint32_t)(r->seed >> 32),
                        .step = (uint32_t)batch->step,
                        .first_sample = (uint32_t)first };
-    float scale = 1.0f / (float)(batch->counted_labels ? batch->counted_labels : 1);
-    TRY(exec_write_number(r->exec, &in->loss_scale, scale));
-    TRY(exec_write_number(r->exec, &in->learning_rate, (float)batch->learning_rate));
-    TRY(exec_write(r->exec, &in->first_row, 0, &first_row, sizeof first_row));
-    return exec_write(r->exec, &in->key, 0, &key, sizeof key);
+    float scale = 1.0f / (float)(batch->counted_labels ? batch->counted_labels : 1),
+          rate = (float)batch->learning_rate;
+    const exec_item items[] = { { in->loss_scale, &scale },
+                                { in->learning_rate, &rate },
+                                { in->first_row, &first_row },
+                                { in->key, &key } };
+    return exec_write_items(r->exec, items, sizeof items / sizeof *items);
 }
 
 /* Runs all micro-batches of a step. With `fault` it looks for one, and ends where it is found. */
 static status run_calls(runner *r, const runner_batch *batch, exec_fault *fault, bool *found) {
     int64_t calls = plan_calls(r->plan, TASK_TRAIN);
-    TRY(exec_write_number(r->exec, &r->total, 0));
+    TRY(exec_clear(r->exec, &r->total));
     for (int64_t number = 0; number < calls; number++) {
         plan_call call = plan_call_of(r->plan, TASK_TRAIN, number);
         int64_t count = r->plan->programs[call.program].program.shape.batch;
@@ -88,13 +90,14 @@ static status run_calls(runner *r, const runner_batch *batch, exec_fault *fault,
 status runner_step(runner *r, const runner_batch *batch) {
     exec_begin(r->exec);
     status result = run_calls(r, batch, NULL, NULL);
-    exec_question norm = exec_ask(r->exec, &r->norm), scale = exec_ask(r->exec, &r->scale),
-                  loss = exec_ask(r->exec, &r->total);
+    const exec_value values[] = { r->total, r->scale, r->norm };
+    exec_question asked[3];
+    exec_ask(r->exec, values, asked, 3);
     exec_end(r->exec);
     TRY(result);
-    if (r->norm.bytes) TRY(exec_answer(r->exec, &norm, &r->last_norm));
-    TRY(exec_answer(r->exec, &scale, &r->last_scale));
-    return exec_answer(r->exec, &loss, &r->loss);
+    if (r->norm.bytes) TRY(exec_answer(r->exec, &asked[2], &r->last_norm));
+    TRY(exec_answer(r->exec, &asked[1], &r->last_scale));
+    return exec_answer(r->exec, &asked[0], &r->loss);
 }
 
 status runner_find_fault(runner *r, const runner_batch *batch, exec_fault *fault, bool *found) {

@@ -45,21 +45,11 @@ static status evaluate_call(validation *v, const plan_call *call) {
     return judged_add(&v->judged, r->exec, &in->logits, (uint64_t)count);
 }
 
-static status write_zeros(runner *r, const exec_value *x) {
-    exec_part part;
-    for (uint64_t done = 0; done < x->bytes; done += part.bytes) {
-        TRY(exec_room(r->exec, x, done, &part));
-        memset(part.data, 0, part.bytes);
-        TRY(exec_put(r->exec, x, done, &part));
-    }
-    return STATUS_OK;
-}
-
 status runner_rehearse_validation(runner *r) {
     for (uint32_t k = 0; k < r->plan->program_count; k++) {
         const runner_inputs *in = &r->programs[k];
         if (r->plan->programs[k].program.shape.task != TASK_EVALUATE) continue;
-        for (uint32_t i = 0; i < r->field_count; i++) TRY(write_zeros(r, &in->field[i]));
+        for (uint32_t i = 0; i < r->field_count; i++) TRY(exec_clear(r->exec, &in->field[i]));
         TRY(exec_write_number(r->exec, &in->loss_scale, 1));
         exec_run(r->exec, k);
     }
@@ -69,7 +59,7 @@ status runner_rehearse_validation(runner *r) {
 static status evaluate_all(validation *v, runner_verdict *out) {
     runner *r = v->run;
     int64_t calls = plan_calls(r->plan, TASK_EVALUATE);
-    TRY(exec_write_number(r->exec, &r->total, 0));
+    TRY(exec_clear(r->exec, &r->total));
     for (int64_t number = 0; number < calls; number++) {
         plan_call call = plan_call_of(r->plan, TASK_EVALUATE, number);
         if (v->samples->stop && *v->samples->stop) return STATUS_OK;

@@ -5,22 +5,29 @@
 #include "exec/exec_internal.h"
 #include "exec/transfer_mover.h"
 
+/* What is ordered ahead of computing. */
+typedef struct {
+    uint64_t ordered;        /* pieces since opening */
+    piece next;              /* the next one, */
+    bool more;               /* if there is one, */
+    uint32_t readable_after; /* which can be read after so many steps of the program */
+} looking;
+
 struct transfer {
     const device *device;
     const plan_program *plan;        /* the program that runs, or ran last */
     const transfer_mover *functions; /* of the mover */
     void *mover;
-    transfer_file *file; /* the mover, where it moves to a file; else NULL */
+    transfer_file *file; /* who moves to a file: the mover, or behind it; NULL: there is no file */
     char *slots;
+    char *first; /* slot of the host's: of the ring where there is one */
     uint64_t slot_bytes;
     uint32_t slot_count;
-    uint64_t used;           /* how many pieces have been computed on since opening, */
-    uint64_t ordered;        /* and of how many reading was ordered */
-    piece ahead;             /* the next piece to order, */
-    bool more;               /* if there is one, */
-    uint32_t readable_after; /* which can be read after so many steps of the program */
-    uint32_t done;           /* how many steps of it are done */
-    op_arg *args;            /* room for the arguments of a call */
+    uint32_t ring;     /* slots of the host's */
+    uint64_t used;     /* how many pieces have been computed on since opening */
+    looking near, far; /* of reading; of fetching, where the mover does that */
+    uint32_t done;     /* how many steps of the program are done */
+    op_arg *args;      /* room for the arguments of a call */
 };
 
 /* ---- opening ---- */
@@ -34,24 +41,25 @@ static uint32_t most_sides(const program *p, uint32_t most) {
     return most;
 }
 
+static char *aligned(char *at) { return at + (PIECES_PAGE - (uintptr_t)at % PIECES_PAGE) % PIECES_PAGE; }
+
 static status open_mover(transfer *t, const plan *p, char *host) {
-    status result;
-    if (p->device->apart) {
-        transfer_copy *copy;
-        result = transfer_copy_open(p, host, &copy);
-        t->functions = &transfer_by_copy, t->mover = copy;
-    } else {
-        result = transfer_file_open(p, &t->file);
-        t->functions = &transfer_by_file, t->mover = t->file;
-    }
+    status result = STATUS_OK;
+    if (plan_file_bytes(p)) result = transfer_file_open(p, &t->file);
+    t->functions = &transfer_by_file, t->mover = t->file;
+    if (result != STATUS_OK || !p->device->apart) return result;
+    transfer_copy *copy;
+    result = transfer_copy_open(p, host, t->first, t->file, &copy);
+    t->functions = &transfer_by_copy, t->mover = copy;
     return result;
 }
 
-status transfer_open(const plan *p, char *slots, char *host, transfer **out) {
+status transfer_open(const plan *p, char *slots, char *host, char *ring, transfer **out) {
     transfer *t = *out = memory_new(1, sizeof *t);
     if (!t) return status_set(STATUS_FAILED, "no memory to move state");
-    t->slots = slots + (PIECES_PAGE - (uintptr_t)slots % PIECES_PAGE) % PIECES_PAGE;
-    t->device = p->device, t->slot_bytes = p->slot_bytes, t->slot_count = p->slots;
+    t->slots = aligned(slots);
+    t->first = ring ? aligned(ring) : t->slots;
+    t->device = p->device, t->slot_bytes = p->slot_bytes, t->slot_count = p->slots, t->ring = p->ring;
     uint32_t sides = 0;
     for (uint32_t k = 0; k < p->program_count; k++) sides = most_sides(&p->programs[k].program, sides);
     t->args = memory_new(sides, sizeof *t->args);
@@ -65,6 +73,7 @@ status transfer_open(const plan *p, char *slots, char *host, transfer **out) {
 void transfer_close(transfer *t) {
     if (!t) return;
     if (t->mover) t->functions->close(t->mover);
+    if (t->file != t->mover) transfer_file_close(t->file);
     memory_free(t->args);
     memory_free(t);
 }
@@ -75,30 +84,48 @@ static char *slot_of(const transfer *t, uint64_t number) {
     return t->slots + number % t->slot_count * t->slot_bytes;
 }
 
+static transfer_order order(const transfer *t, const piece *x, uint64_t number, bool writing) {
+    return (transfer_order){ t->plan, *x, slot_of(t, number), number, writing };
+}
+
 static void give(transfer *t, const piece *x, uint64_t number, bool writing) {
-    t->functions->give(t->mover, &(transfer_order){ t->plan, *x, slot_of(t, number), writing });
+    transfer_order o = order(t, x, number, writing);
+    t->functions->give(t->mover, &o);
 }
 
-static void look_ahead(transfer *t) {
-    uint32_t before = t->ahead.step;
-    t->more = pieces_next(&t->plan->program, &t->ahead);
-    if (t->more && (t->ahead.step != before || t->ahead.first == 0))
-        t->readable_after = pieces_readable(&t->plan->program, t->ahead.step);
+static void look_ahead(const transfer *t, looking *l) {
+    uint32_t before = l->next.step;
+    l->more = pieces_next(&t->plan->program, &l->next);
+    if (l->more && (l->next.step != before || l->next.first == 0))
+        l->readable_after = pieces_readable(&t->plan->program, l->next.step);
 }
 
-/* Orders the next pieces to be read: as many as there are free slots, and only what is there already. */
+/* Only what is there already can be ordered, and as much as there are free slots. */
+static bool may_order(const transfer *t, const looking *l, uint32_t slots) {
+    return l->more && l->ordered < t->used + slots && l->readable_after <= t->done;
+}
+
+/* Orders the next pieces to be read, after they were fetched. */
 static void read_ahead(transfer *t) {
-    while (t->more && t->ordered < t->used + t->slot_count && t->readable_after <= t->done) {
-        give(t, &t->ahead, t->ordered++, false);
-        look_ahead(t);
+    for (; t->ring && may_order(t, &t->far, t->ring); look_ahead(t, &t->far)) {
+        transfer_order o = order(t, &t->far.next, t->far.ordered++, false);
+        t->functions->fetch(t->mover, &o);
     }
+    for (; may_order(t, &t->near, t->slot_count) && (!t->ring || t->near.ordered < t->far.ordered);
+         look_ahead(t, &t->near))
+        give(t, &t->near.next, t->near.ordered++, false);
+}
+
+static void look_first(const transfer *t, looking *l) {
+    l->next = (piece){ 0 };
+    look_ahead(t, l);
 }
 
 void transfer_begin(transfer *t, const plan_program *next) {
     t->plan = next;
-    t->ahead = (piece){ 0 };
     t->done = 0;
-    look_ahead(t);
+    look_first(t, &t->near);
+    look_first(t, &t->far);
     read_ahead(t);
 }
 
@@ -126,14 +153,14 @@ status transfer_settle(transfer *t) {
     return transfer_failed(t);
 }
 
-void *transfer_buffer(const transfer *t) { return t->slots; }
+void *transfer_buffer(const transfer *t) { return t->first; }
 
 status transfer_read(transfer *t, uint64_t at, uint64_t bytes) {
-    return transfer_file_read(t->file, at, t->slots, units_align(bytes, PIECES_PAGE));
+    return transfer_file_read(t->file, at, t->first, units_align(bytes, PIECES_PAGE));
 }
 
 status transfer_write(transfer *t, uint64_t at, uint64_t bytes) {
-    return transfer_file_write(t->file, at, t->slots, units_align(bytes, PIECES_PAGE));
+    return transfer_file_write(t->file, at, t->first, units_align(bytes, PIECES_PAGE));
 }
 
 uint64_t transfer_file_bytes(const transfer *t) { return t && t->file ? transfer_file_size(t->file) : 0; }

@@ -1,9 +1,9 @@
 /* Moves pieces (lower/pieces.h) between where they wait and the slots in the pool, on a lane beside
  * computing: a thread of its own where that is a file (transfer_file.c), the device's lane of copies where it
- * is the host's memory (transfer_copy.c). The lane gets orders in the sequence of pieces. When a program
- * begins, its first pieces are read into all slots. When a piece has been computed on, it is written back,
- * and its slot is filled with the next piece that has none. So reading is a whole buffer ahead of computing,
- * unless what is to be read has still to be written. */
+ * is the host's memory (transfer_copy.c), and both where a file is behind that. The lane gets orders in the
+ * sequence of pieces. When a program begins, its first pieces are read into all slots. When a piece has been
+ * computed on, it is written back, and its slot is filled with the next piece that has none. So reading is a
+ * whole buffer ahead of computing, unless what is to be read has still to be written. */
 #pragma once
 
 #include "exec/exec.h"
@@ -11,8 +11,9 @@
 
 typedef struct transfer transfer;
 
-/* `slots`: the address of the plan's buffer PLAN_SLOTS; `host`: that of its pool POOL_HOST. */
-status transfer_open(const plan *p, char *slots, char *host, transfer **t);
+/* `slots`: the address of the plan's buffer PLAN_SLOTS; `host`: that of its pool POOL_HOST; `ring`: that of
+ * PLAN_RING, or NULL where the plan has none. */
+status transfer_open(const plan *p, char *slots, char *host, char *ring, transfer **t);
 void transfer_close(transfer *t); /* NULL is fine */
 
 /* A program is about to run: reading starts. From here on each of its steps that reads or writes what is away
@@ -28,8 +29,8 @@ status transfer_settle(transfer *t);
 /* The same without waiting: of what has been moved so far. */
 status transfer_failed(const transfer *t);
 
-/* After transfer_settle, of a plan with a file: the first slot is the caller's, for bytes of the file. `at`
- * is a multiple of PIECES_PAGE, and `bytes`, rounded up to one, are no more than a slot has. */
+/* After transfer_settle, of a plan with a file: a slot of the host's is the caller's, for bytes of the file.
+ * `at` is a multiple of PIECES_PAGE, and `bytes`, rounded up to one, are no more than a slot has. */
 void *transfer_buffer(const transfer *t);
 status transfer_read(transfer *t, uint64_t at, uint64_t bytes);
 status transfer_write(transfer *t, uint64_t at, uint64_t bytes);

@@ -14,6 +14,7 @@ struct transfer_file {
     device_file file;
     mailbox *orders;
     counter *read;      /* how many pieces have been read since opening */
+    bool behind;        /* a device apart: what is not filed is not this file's */
     atomic_bool failed; /* nothing is moved any more; `sentence` says why */
     char sentence[512];
 };
@@ -25,6 +26,7 @@ static status move(transfer_file *f, const transfer_order *o) {
     uint32_t count = pieces_parts(&o->plan->program, &o->piece, parts);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t at = o->plan->offset[parts[i].owner] + parts[i].from;
+        if (f->behind && !parts[i].filed) continue;
         if (o->writing ? !parts[i].written : !parts[i].read) continue;
         if (o->writing)
             TRY(device_file_write(&f->file, at, o->slot + parts[i].at, parts[i].bytes));
@@ -51,10 +53,11 @@ status transfer_file_open(const plan *p, transfer_file **out) {
     transfer_file *f = *out = memory_new(1, sizeof *f);
     if (!f) return status_set(STATUS_FAILED, "no memory to move state");
     f->file.handle = -1;
+    f->behind = p->device->apart;
     f->read = counter_new();
     status result = f->read ? STATUS_OK : status_set(STATUS_FAILED, "no memory to move state");
     mailbox_options o = {
-        .item_bytes = sizeof(transfer_order), .room = 2 * PIECES_SLOTS + 2, .handle = handle, .context = f
+        .item_bytes = sizeof(transfer_order), .room = 2 * PIECES_RING + 2, .handle = handle, .context = f
     };
     if (result == STATUS_OK) result = device_file_open(&f->file, p->folder, plan_file_bytes(p));
     if (result == STATUS_OK) result = mailbox_open(&o, &f->orders);
@@ -90,7 +93,7 @@ static void settle(void *mover) {
     mailbox_drain(f->orders);
 }
 
-const transfer_mover transfer_by_file = { give, await_read, settle, transfer_file_close };
+const transfer_mover transfer_by_file = { give, await_read, NULL, settle, transfer_file_close };
 
 /* ---- for the host ---- */
 

@@ -9,6 +9,7 @@ typedef struct {
     const plan_program *plan;
     piece piece;
     char *slot;
+    uint64_t number; /* of the piece since opening */
     bool writing;
 } transfer_order;
 
@@ -16,11 +17,14 @@ typedef struct {
     void (*give)(void *mover, const transfer_order *o);
     void (*compute_after)(void *mover, uint64_t read); /* what is computed from now on begins when so many
                                                           pieces have been read since opening */
-    void (*settle)(void *mover);                       /* waits until all orders are done; between runs */
+    /* A piece will be ordered to be read, after fewer than plan.ring others. NULL: it needs not be known. */
+    void (*fetch)(void *mover, const transfer_order *o);
+    void (*settle)(void *mover); /* waits until all orders are done; between runs */
     void (*close)(void *mover);
 } transfer_mover;
 
-/* A thread that reads and writes a file. */
+/* A thread that reads and writes a file. Where that is behind a device apart, it moves what is filed of a
+ * piece alone. */
 typedef struct transfer_file transfer_file;
 status transfer_file_open(const plan *p, transfer_file **out);
 void transfer_file_close(void *mover); /* NULL is fine */
@@ -30,7 +34,9 @@ status transfer_file_write(transfer_file *f, uint64_t at, const void *from, uint
 uint64_t transfer_file_size(const transfer_file *f);
 extern const transfer_mover transfer_by_file;
 
-/* The device's lane of copies to and from the host's memory. */
+/* The device's lane of copies to and from the host's memory. What is filed goes on from there: it passes
+ * through a ring of slots in the host's memory, and the lane calls who moves it between these and the file
+ * (`file`; NULL: nothing is filed), which stays the caller's. */
 typedef struct transfer_copy transfer_copy;
-status transfer_copy_open(const plan *p, char *host, transfer_copy **out);
+status transfer_copy_open(const plan *p, char *host, char *ring, transfer_file *file, transfer_copy **out);
 extern const transfer_mover transfer_by_copy;

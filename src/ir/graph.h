@@ -59,7 +59,7 @@ typedef struct {
     uint32_t name;       /* place of the name in `bytes`; 0: none */
     uint16_t flags;
     uint8_t dtype, role, gradient; /* gradient: the dtype that it should have; 0: the tensor's own */
-    bool away; /* waits outside of the memory that computes, passes in pieces (lower/pieces.h) */
+    uint8_t away;                  /* not 0: waits outside of the memory that computes (lower/pieces.h) */
 } tensor;
 
 typedef struct {

@@ -4,14 +4,17 @@
 
 #include "device/device.h"
 
+/* What reads and writes a file is a lane as well, though no device's. */
+enum { LANES_FILE = LANE_COUNT, LANES_ALL };
+
 /* By lane: the moment, in seconds, when it will have done all that it was given. */
 typedef struct {
-    double free[LANE_COUNT];
+    double free[LANES_ALL];
 } lanes;
 
 /* Gives a lane work that takes `seconds` and may begin at moment `event`. Returns the moment when it is done:
  * an event that other work can wait for. */
-double lanes_add(lanes *l, device_lane which, double event, double seconds);
+double lanes_add(lanes *l, int which, double event, double seconds);
 
 /* All lanes go on working for so long, in the same pace. */
 void lanes_pass(lanes *l, double seconds);

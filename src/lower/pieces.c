@@ -73,6 +73,8 @@ static uint32_t list_parts(const graph *g, const node *n, piece_part parts[PIECE
         piece_part *x = owner ? part_of(parts, &count, owner) : NULL;
         if (x) x->written = true, x->out = i;
     }
+    for (uint32_t i = 0; i < count; i++)
+        parts[i].filed = graph_tensor(g, parts[i].owner)->away == PIECES_FILED;
     return count;
 }
 
@@ -87,6 +89,14 @@ uint32_t pieces_parts(const program *p, const piece *x, piece_part parts[PIECES_
         at += parts[i].bytes;
     }
     return count;
+}
+
+bool pieces_filed(const program *p, uint32_t step) {
+    piece_part parts[PIECES_PARTS];
+    uint32_t count = list_parts(&p->graph, node_of(p, step), parts);
+    for (uint32_t i = 0; i < count; i++)
+        if (parts[i].filed) return true;
+    return false;
 }
 
 static bool writes(const program *p, uint32_t step, tensor_id owner) {
@@ -186,13 +196,16 @@ void pieces_call(const program *p, const piece *x, const op_call *whole, char *s
 /* ---- time ---- */
 
 typedef struct {
-    double read, written; /* bytes per second */
+    double read, written;           /* bytes per second on LANE_COPY, */
+    double file_read, file_written; /* and of what is filed on LANES_FILE */
 } copy_rates;
 
-/* What every piece of a step takes: to read it, to compute on it, to write it back. */
+/* What every piece of a step takes: to read it, to compute on it, to write it back; and what is filed of it.
+ */
 typedef struct {
     uint64_t count;
     double reading, computing, writing;
+    double fetching, filing;
 } piece_times;
 
 static piece_times times_of(const program *p, uint32_t step, const copy_rates *rates) {
@@ -204,67 +217,112 @@ static piece_times times_of(const program *p, uint32_t step, const copy_rates *r
         double bytes = (double)graph_tensor_bytes(&p->graph, parts[i].owner) / pieces;
         if (parts[i].read) t.reading += bytes / rates->read;
         if (parts[i].written) t.writing += bytes / rates->written;
+        if (parts[i].read && parts[i].filed) t.fetching += bytes / rates->file_read;
+        if (parts[i].written && parts[i].filed) t.filing += bytes / rates->file_written;
     }
     t.computing = p->steps[step].seconds / pieces;
     return t;
 }
 
+/* What is ordered next, in the sequence of pieces. */
+typedef struct {
+    uint64_t ordered;  /* pieces that were ordered */
+    uint32_t *written; /* by tensor that is away: how many steps are done when it was written, as far */
+    uint32_t step;     /* as this step, which the next piece is of, */
+    uint64_t left;     /* as are so many in all; 0: there is none */
+    uint32_t readable; /* it can be read after so many steps */
+    piece_times times;
+} looking;
+
 /* The orders of exec/transfer.c, given at the moments when they are given there. Reading fills all slots, as
  * far as what is read has been written; when a piece has been computed on it is written, and its slot has
- * room for the next. */
+ * room for the next. What is filed is read into slots of the host's before, in the same way. */
 typedef struct {
     const program *program;
     const copy_rates *rates;
+    bool files; /* any part is filed */
     lanes lanes;
-    double moved[PIECES_SLOTS]; /* by slot: the event that its next piece was read */
-    uint64_t used, ordered;     /* pieces that have been computed on, and that reading was ordered of */
-    uint32_t *written; /* by tensor that is away: how many steps are done when it was written, as far */
-    uint32_t ahead;    /* as this step, which the next piece to read is of, */
-    uint64_t left;     /* as are so many in all; 0: there is none */
-    uint32_t readable; /* it can be read after so many steps */
-    piece_times ahead_times;
+    looking near, far;           /* of reading into slots; of reading files */
+    double moved[PIECES_SLOTS];  /* by slot: the event that its next piece was read */
+    double fetched[PIECES_RING]; /* by slot of the host's: the same; 0: nothing of the piece is filed */
+    uint64_t used;               /* pieces that have been computed on */
 } pipeline;
 
-static void note_written(pipeline *l, uint32_t step) {
+static void note_written(const pipeline *l, looking *x) {
     const graph *g = &l->program->graph;
-    const node *n = node_of(l->program, step);
-    for (uint32_t i = 0; i < n->out_count; i++) l->written[away_of(g, node_out(g, n, i))] = step + 1;
+    const node *n = node_of(l->program, x->step);
+    for (uint32_t i = 0; i < n->out_count; i++) x->written[away_of(g, node_out(g, n, i))] = x->step + 1;
 }
 
 /* To the next step that has pieces. */
-static void look_ahead(pipeline *l) {
+static void look_ahead(const pipeline *l, looking *x) {
     const program *p = l->program;
-    while (!l->left && l->ahead < p->count) {
-        note_written(l, l->ahead++);
-        if (l->ahead == p->count || !pieces_step(p, l->ahead)) continue;
+    while (!x->left && x->step < p->count) {
+        note_written(l, x);
+        x->step++;
+        if (x->step == p->count || !pieces_step(p, x->step)) continue;
         piece_part parts[PIECES_PARTS];
-        uint32_t count = list_parts(&p->graph, node_of(p, l->ahead), parts);
-        l->ahead_times = times_of(p, l->ahead, l->rates);
-        l->left = l->ahead_times.count;
-        l->readable = 0;
+        uint32_t count = list_parts(&p->graph, node_of(p, x->step), parts);
+        x->times = times_of(p, x->step, l->rates);
+        x->left = x->times.count;
+        x->readable = 0;
         for (uint32_t i = 0; i < count; i++)
-            if (parts[i].read && l->written[parts[i].owner] > l->readable)
-                l->readable = l->written[parts[i].owner];
+            if (parts[i].read && x->written[parts[i].owner] > x->readable)
+                x->readable = x->written[parts[i].owner];
+    }
+}
+
+static void look_first(const pipeline *l, looking *x) {
+    memset(x->written, 0, l->program->graph.tensors.count * sizeof *x->written);
+    x->step = 0;
+    if (pieces_step(l->program, 0)) x->times = times_of(l->program, 0, l->rates), x->left = x->times.count;
+    look_ahead(l, x);
+}
+
+static bool may_order(const pipeline *l, const looking *x, uint64_t slots, uint32_t past) {
+    return x->left && x->ordered < l->used + slots && x->readable <= past;
+}
+
+static void fetch_ahead(pipeline *l, uint32_t past) {
+    while (may_order(l, &l->far, PIECES_RING, past)) {
+        double *at = &l->fetched[l->far.ordered++ % PIECES_RING];
+        const piece_times *t = &l->far.times;
+        *at = 0;
+        if (t->fetching > 0 || t->filing > 0)
+            *at = lanes_add(&l->lanes, LANES_FILE, l->lanes.free[LANE_COPY], t->fetching);
+        if (!--l->far.left) look_ahead(l, &l->far);
     }
 }
 
 /* When so many steps are done. */
 static void read_ahead(pipeline *l, uint32_t past) {
     double now = l->lanes.free[LANE_COMPUTE];
-    while (l->left && l->ordered < l->used + PIECES_SLOTS && l->readable <= past) {
-        l->moved[l->ordered++ % PIECES_SLOTS] = lanes_add(&l->lanes, LANE_COPY, now, l->ahead_times.reading);
-        if (!--l->left) look_ahead(l);
+    if (l->files) fetch_ahead(l, past);
+    while (may_order(l, &l->near, PIECES_SLOTS, past)) {
+        double fetched = l->fetched[l->near.ordered % PIECES_RING], event = fetched > now ? fetched : now;
+        l->moved[l->near.ordered++ % PIECES_SLOTS] =
+            lanes_add(&l->lanes, LANE_COPY, event, l->near.times.reading);
+        if (!--l->near.left) look_ahead(l, &l->near);
     }
 }
 
-/* Of many equal pieces each takes, after some rounds of the slots, as long as the slower lane. Those are
- * skipped that don't read ahead for another step. */
-static uint64_t skip_some(pipeline *l, const piece_times *t) {
-    uint64_t skipped = l->left - 1;
-    double moving = t->reading + t->writing, each = moving > t->computing ? moving : t->computing;
+/* How many of the pieces of a step can be passed over: those that don't read ahead for another step. */
+static uint64_t to_skip(const pipeline *l, uint32_t step) {
+    uint64_t left = l->near.step == step ? l->near.left : 0;
+    if (l->files && (l->far.step != step || l->far.left < left)) left = l->far.step == step ? l->far.left : 0;
+    return left > 1 ? left - 1 : 0;
+}
+
+/* Of many equal pieces each takes, after some rounds of the slots, as long as the slowest lane. */
+static uint64_t skip_some(pipeline *l, const piece_times *t, uint64_t skipped) {
+    double moving = t->reading + t->writing, filing = t->fetching + t->filing,
+           each = moving > t->computing ? moving : t->computing;
+    if (filing > each) each = filing;
     lanes_pass(&l->lanes, (double)skipped * each);
     for (int k = 0; k < PIECES_SLOTS; k++) l->moved[k] += (double)skipped * each;
-    l->left = 1;
+    for (int k = 0; k < PIECES_RING; k++) l->fetched[k] += l->fetched[k] > 0 ? (double)skipped * each : 0;
+    l->near.left -= skipped;
+    if (l->files) l->far.left -= skipped;
     return skipped;
 }
 
@@ -272,25 +330,24 @@ static void run_pieces(pipeline *l, uint32_t step) {
     enum { ROUNDS = 4 * PIECES_SLOTS };
     piece_times t = times_of(l->program, step, l->rates);
     for (uint64_t i = 0; i < t.count; i++) {
-        if (i == ROUNDS && l->ahead == step && l->left > 1) i += skip_some(l, &t);
+        if (i == ROUNDS) i += skip_some(l, &t, to_skip(l, step));
         read_ahead(l, step);
         double moved = l->moved[l->used % PIECES_SLOTS];
         double done = lanes_add(&l->lanes, LANE_COMPUTE, moved, t.computing);
         l->used++;
-        lanes_add(&l->lanes, LANE_COPY, done, t.writing);
+        double written = lanes_add(&l->lanes, LANE_COPY, done, t.writing);
+        if (t.filing > 0) lanes_add(&l->lanes, LANES_FILE, written, t.filing);
     }
     read_ahead(l, step + 1);
 }
 
-/* Runs the program once. At its beginning the lane of copies has still so many seconds to do of the run
- * before; returns how many it leaves. */
-static double run_lanes(pipeline *l, double before, double *waits, double *seconds) {
+/* Runs the program once. At its beginning the other lanes have still so many seconds to do of the run before:
+ * `left`, which becomes what it leaves them. */
+static void run_lanes(pipeline *l, double left[LANES_ALL], double *waits, double *seconds) {
     const program *p = l->program;
-    lanes_add(&l->lanes, LANE_COPY, 0, before);
-    memset(l->written, 0, p->graph.tensors.count * sizeof *l->written);
-    l->ahead = 0;
-    if (pieces_step(p, 0)) l->ahead_times = times_of(p, 0, l->rates), l->left = l->ahead_times.count;
-    look_ahead(l);
+    for (int k = 0; k < LANES_ALL; k++) lanes_add(&l->lanes, k, 0, left[k]);
+    look_first(l, &l->near);
+    if (l->files) look_first(l, &l->far);
     read_ahead(l, 0);
     for (uint32_t s = 0; s < p->count; s++) {
         double began = l->lanes.free[LANE_COMPUTE], each = p->steps[s].seconds;
@@ -303,24 +360,41 @@ static double run_lanes(pipeline *l, double before, double *waits, double *secon
         if (waits) waits[s] = waited > 0 ? waited : 0; /* exactly 0 where nothing moves */
     }
     *seconds = l->lanes.free[LANE_COMPUTE];
-    double left = l->lanes.free[LANE_COPY] - *seconds;
-    return left > 0 ? left : 0;
+    for (int k = 0; k < LANES_ALL; k++) {
+        double more = l->lanes.free[k] - *seconds;
+        left[k] = more > 0 ? more : 0;
+    }
+}
+
+static bool any_filed(const program *p) {
+    const graph *g = &p->graph;
+    for (tensor_id t = 1; t < g->tensors.count; t++)
+        if (graph_tensor(g, t)->away == PIECES_FILED) return true;
+    return false;
 }
 
 status pieces_seconds(const program *p, bool apart, const device_rates *rates, double *waits,
                       double *seconds) {
-    const copy_rates moved = apart ? (copy_rates){ rates->copied, rates->copied }
-                                   : (copy_rates){ rates->file_read, rates->file_written };
+    const double read = apart ? rates->copied : rates->file_read,
+                 written = apart ? rates->copied : rates->file_written;
+    const copy_rates moved = { read, written, rates->file_read, rates->file_written };
+    uint32_t tensors = p->graph.tensors.count;
+    uint32_t *near = memory_room(tensors, sizeof *near), *far = memory_room(tensors, sizeof *far);
     pipeline l = { .program = p,
                    .rates = &moved,
-                   .written = memory_room(p->graph.tensors.count, sizeof *l.written) };
-    if (!l.written) return status_set(STATUS_FAILED, "no memory to predict times");
-    const pipeline begin = l;
-    double left = run_lanes(&l, 0, waits, seconds);
-    if (left > 0) {
-        l = begin;
+                   .files = apart && any_filed(p),
+                   .near = { .written = near },
+                   .far = { .written = far } };
+    if (near && far) {
+        const pipeline begin = l;
+        double left[LANES_ALL] = { 0 };
         run_lanes(&l, left, waits, seconds);
+        if (left[LANE_COPY] > 0 || left[LANES_FILE] > 0) {
+            l = begin;
+            run_lanes(&l, left, waits, seconds);
+        }
     }
-    memory_free(l.written);
-    return STATUS_OK;
+    memory_free(near);
+    memory_free(far);
+    return near && far ? STATUS_OK : status_set(STATUS_FAILED, "no memory to predict times");
 }

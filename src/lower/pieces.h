@@ -1,7 +1,7 @@
 /* Tensors that are away (ir/graph.h) stay in a file or in the host's memory. A step that reads or writes one
  * is run piece by piece: its part of the tensor is brought into a slot of the device's memory, computed on,
  * and written back. The pieces of all steps use the slots in turn. No other memory is used by two lanes at
- * once.
+ * once. Between a device apart and a file a part passes through a slot of the host's as well.
  *
  * Such steps are updates, whose states are away, copies there and back (ops/move), and casts of weights. All
  * are elementwise, but for blocks of state (op_def.update), and a piece is a whole number of blocks. So a
@@ -17,7 +17,10 @@ enum {
     PIECES_ELEMENTS = 1 << 18, /* elements of a piece; the last of a step may have fewer */
     PIECES_PAGE = 4096,        /* each part begins at a multiple of this, where it waits and in its slot */
     PIECES_SLOTS = 16,         /* the most pieces that are in memory at once */
-    PIECES_PARTS = 8           /* more than any step has: a weight, its gradient, two states */
+    PIECES_PARTS = 8,          /* more than any step has: a weight, its gradient, two states */
+    PIECES_FILED = 2,          /* tensor.away: in a file, where others are in the host's memory */
+    PIECES_RING = 2 * PIECES_SLOTS /* slots of the host's between a device apart and a file: reading a file
+                                    * is as far ahead of copying as copying is of computing */
 };
 
 /* Elements [first, first + count) of the step's first input, which is the weight where the step is an update.
@@ -43,9 +46,13 @@ typedef struct {
     uint64_t from, bytes; /* where the part begins in the tensor; its size, rounded up to PIECES_PAGE */
     uint64_t at;          /* where it begins in the slot */
     bool read, written;   /* it is input `in`, it is output `out` of the call */
+    bool filed;           /* of a device apart: it waits in a file */
     uint32_t in, out;
 } piece_part;
 uint32_t pieces_parts(const program *p, const piece *x, piece_part parts[PIECES_PARTS]);
+
+/* Is any part of a step's pieces `filed`? */
+bool pieces_filed(const program *p, uint32_t step);
 
 /* How many steps of the program must be done before what this step reads is there: all up to the last one
  * that writes any of it. 0: it is there from the beginning. */
@@ -63,8 +70,8 @@ void pieces_call(const program *p, const piece *x, const op_call *whole, char *s
                  op_call *part);
 
 /* Predicted seconds of a program that runs again and again: its steps take the times they have, and reading
- * and writing go on beside them, between memory and a file, or where the device is `apart` the host's memory.
- * What one run leaves to be written is written beside the next. `waits` (by step; may be NULL) receives how
- * long each step waits for its pieces. */
+ * and writing go on beside them, between memory and a file, or where the device is `apart` the host's memory,
+ * and from there on a file where parts are `filed`. What one run leaves to be written is written beside the
+ * next. `waits` (by step; may be NULL) receives how long each step waits for its pieces. */
 status pieces_seconds(const program *p, bool apart, const device_rates *rates, double *waits,
                       double *seconds);

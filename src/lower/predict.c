@@ -108,3 +108,18 @@ status predict_program(program *p, const op_cost *costs, bool apart, const devic
     memory_free(waits);
     return result;
 }
+
+status predict_filed(program *p, const device_rates *rates) {
+    const double before = p->seconds, computing = p->computing;
+    op_cost *costs = memory_room(p->count, sizeof *costs);
+    if (!costs) return status_set(STATUS_FAILED, "no memory to predict times");
+    for (uint32_t s = 0; s < p->count; s++) {
+        const node *n = graph_node(&p->graph, p->steps[s].node);
+        costs[s] = n->op->cost(&p->graph, n);
+    }
+    status result = predict_program(p, costs, true, rates);
+    memory_free(costs);
+    p->computing = computing;
+    if (p->seconds < before) p->seconds = before; /* in the order of the schedule caches may hold more */
+    return result;
+}

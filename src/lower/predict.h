@@ -26,3 +26,7 @@ double predict_call(const op_cost *cost, double missed_read, double missed_writt
 /* Fills in the seconds of all steps and of the program; `costs`: by step, what their ops say. `apart`: what
  * is away is in the host's memory, not in a file. */
 status predict_program(program *p, const op_cost *costs, bool apart, const device_rates *rates);
+
+/* The same of a program whose values have become `filed` (lower/pieces.h) since, on a device apart. It is
+ * never faster than before: p->computing stays, and p->seconds do not fall. */
+status predict_filed(program *p, const device_rates *rates);

@@ -8,6 +8,8 @@
 #include "lower/pieces.h"
 #include "plan/check.h"
 #include "plan/pack.h"
+#include "plan/plan_internal.h"
+#include "plan/scalars.h"
 
 const plan_persistent *plan_find(const plan *p, const char *name) {
     for (uint32_t i = 0; i < p->persistent_count; i++)
@@ -15,9 +17,7 @@ const plan_persistent *plan_find(const plan *p, const char *name) {
     return NULL;
 }
 
-/* Searches the first `count`. Programs list their persistent tensors in nearly the same order: going on from
- * the last find makes this linear in practice. */
-static plan_persistent *find_from(plan *p, uint32_t count, const char *name, uint32_t *cursor) {
+plan_persistent *plan_find_from(plan *p, uint32_t count, const char *name, uint32_t *cursor) {
     for (uint32_t k = 0; k < count; k++) {
         uint32_t i = (*cursor + k) % count;
         if (strcmp(p->persistent[i].name, name) == 0) {
@@ -28,7 +28,7 @@ static plan_persistent *find_from(plan *p, uint32_t count, const char *name, uin
     return NULL;
 }
 
-static plan_persistent *add_persistent(plan *p, const char *name, uint64_t bytes, category c, int pool) {
+plan_persistent *plan_add(plan *p, const char *name, uint64_t bytes, category c, int pool) {
     plan_persistent *x = &p->persistent[p->persistent_count++];
     *x = (plan_persistent){ .pool = (uint8_t)pool,
                             .bytes = units_align(bytes, LIVE_ALIGN),
@@ -43,7 +43,7 @@ static plan_persistent *add_persistent(plan *p, const char *name, uint64_t bytes
 static void add_tensor(plan *p, const char *name, uint64_t bytes, category c, const tensor *t) {
     int pool = t->away ? plan_away_pool(p) : POOL_MEMORY;
     if (t->away) bytes = units_align(bytes, PIECES_PAGE);
-    plan_persistent *x = add_persistent(p, name, bytes, c, pool);
+    plan_persistent *x = plan_add(p, name, bytes, c, pool);
     x->shape = t->shape, x->dtype = t->dtype, x->by_rows = (t->flags & TENSOR_ROWS) != 0;
 }
 
@@ -57,7 +57,7 @@ static status add_persistents_of(plan *p, plan_program *pp) {
         if (strlen(name) >= sizeof p->persistent->name)
             return status_set(STATUS_INVALID, "the tensor name '%.40s...' is longer than %zu characters",
                               name, sizeof p->persistent->name - 1);
-        plan_persistent *known = find_from(p, earlier, name, &cursor);
+        plan_persistent *known = plan_find_from(p, earlier, name, &cursor);
         if (!known) {
             add_tensor(p, name, graph_tensor_bytes(g, t), category_of(g, t, false), x);
             known = &p->persistent[p->persistent_count - 1];
@@ -70,22 +70,30 @@ static status add_persistents_of(plan *p, plan_program *pp) {
     return STATUS_OK;
 }
 
-static status pack_program(plan_program *pp) {
+/* Of a device apart a few numbers have their places before all others. */
+static status pack_program(plan_program *pp, bool apart) {
     uint32_t n = pp->live.count;
+    uint64_t first = 0, *at = memory_new(n, sizeof *at);
     pack_interval *intervals = memory_new(n, sizeof *intervals);
-    if (!intervals) return status_set(STATUS_FAILED, "no memory to plan a program");
-    for (uint32_t i = 0; i < n; i++) {
+    status result = intervals && at ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan a program");
+    if (result == STATUS_OK && apart) first = scalars_place(pp, at);
+    for (uint32_t i = 0; i < n && result == STATUS_OK; i++) {
         const live_storage *s = &pp->live.storages[i];
-        intervals[i] = (pack_interval){ .bytes = s->bytes, .first = s->first, .last = s->last };
+        bool packed = !apart || at[i] == UINT64_MAX;
+        intervals[i] = (pack_interval){ .bytes = packed ? s->bytes : 0, .first = s->first, .last = s->last };
     }
-    status result = pack_intervals(intervals, n, &pp->arena_bytes);
+    if (result == STATUS_OK) result = pack_intervals(intervals, n, &pp->arena_bytes);
     if (result == STATUS_OK) result = check_packing(intervals, n, pp->arena_bytes);
+    pp->arena_bytes += first;
+    for (uint32_t i = 0; i < n && result == STATUS_OK; i++)
+        intervals[i].offset = apart && at[i] != UINT64_MAX ? at[i] : intervals[i].offset + first;
     const graph *g = &pp->program.graph;
     for (tensor_id t = 1; result == STATUS_OK && t < g->tensors.count; t++)
         if (pp->live.of_tensor[t] != LIVE_NONE) pp->offset[t] = intervals[pp->live.of_tensor[t]].offset;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n && result == STATUS_OK; i++)
         if (!pp->live.storages[i].owner) pp->scratch[pp->live.storages[i].first] = intervals[i].offset;
     memory_free(intervals);
+    memory_free(at);
     return result;
 }
 
@@ -147,7 +155,6 @@ graph_room plan_graph_room(uint64_t memory) {
 
 /* Bookkeeping for a persistent tensor while it is saved: lists and headers. */
 enum { SAVING_BYTES = 512 };
-enum { TRANSFER_BYTES = 256 << 10 }; /* a thread's stack and its queue */
 
 static void sum_up(plan *p, int threads) {
     uint64_t highest = 0, *arena = &p->pools[POOL_MEMORY].arena_bytes;
@@ -236,10 +243,10 @@ static void add_slots(plan *p) {
         raise_pieces(&p->pieces, &size);
         if (size.slot_bytes > p->slot_bytes) p->slot_bytes = size.slot_bytes;
     }
+    p->values_bytes = end - *away;
     *away = end;
     if (end)
-        add_persistent(p, PLAN_SLOTS, plan_slots_bytes(p->slots, p->slot_bytes), CATEGORY_SCRATCH,
-                       POOL_MEMORY);
+        plan_add(p, PLAN_SLOTS, plan_slots_bytes(p->slots, p->slot_bytes), CATEGORY_SCRATCH, POOL_MEMORY);
 }
 
 /* The plan becomes the programs' owner; without memory for its list they are closed. */
@@ -266,12 +273,12 @@ static void add_staging(plan *p) {
             if (graph_tensor(g, t)->flags & TENSOR_KEEP && graph_tensor_bytes(g, t) > p->staging_bytes)
                 p->staging_bytes = graph_tensor_bytes(g, t);
     }
-    add_persistent(p, PLAN_STAGING, p->staging_bytes, CATEGORY_INPUTS, POOL_HOST);
+    plan_add(p, PLAN_STAGING, p->staging_bytes, CATEGORY_INPUTS, POOL_HOST);
 }
 
 /* Everything but places in the arena. */
 static status outline(program *programs, uint32_t program_count, const plan_options *o, plan *p) {
-    enum { OWN_BUFFERS = 2 }; /* PLAN_SLOTS, PLAN_STAGING */
+    enum { OWN_BUFFERS = 3 }; /* PLAN_SLOTS, PLAN_STAGING, PLAN_RING */
     *p = (plan){ .threads = o->threads, .device = o->device ? o->device : device_default() };
     TRY(take_over(p, programs, program_count));
     size_t most = o->buffer_count + OWN_BUFFERS;
@@ -282,7 +289,7 @@ static status outline(program *programs, uint32_t program_count, const plan_opti
     add_slots(p);
     add_staging(p);
     for (uint32_t i = 0; i < o->buffer_count; i++)
-        add_persistent(p, o->buffers[i].name, o->buffers[i].bytes, CATEGORY_INPUTS, plan_host_pool(p));
+        plan_add(p, o->buffers[i].name, o->buffers[i].bytes, CATEGORY_INPUTS, plan_host_pool(p));
     return STATUS_OK;
 }
 
@@ -298,7 +305,8 @@ status plan_outline(program *programs, uint32_t program_count, const plan_option
 status plan_make(program *programs, uint32_t program_count, const plan_options *o, plan *p) {
     status result = outline(programs, program_count, o, p);
     for (uint32_t k = 0; k < p->program_count && result == STATUS_OK; k++)
-        result = pack_program(&p->programs[k]);
+        result = pack_program(&p->programs[k], p->device->apart);
+    if (result == STATUS_OK && p->device->apart) result = scalars_last(p);
     if (result != STATUS_OK) {
         plan_close(p);
         return result;

@@ -69,8 +69,11 @@ typedef struct {
     uint64_t staging_bytes; /* of the buffer PLAN_STAGING; 0: the host reaches all of it without */
     uint64_t slot_bytes;    /* of each slot in the buffer PLAN_SLOTS */
     uint32_t slots;
-    pieces_size pieces; /* the most of any program */
-    int threads;        /* that scratch is planned for: run with no more */
+    uint32_t ring;         /* how many slots the buffer PLAN_RING has; 0: there is no file behind the host */
+    uint64_t ring_calls;   /* the most calls of the host that its lanes are given until it waits for them */
+    uint64_t values_bytes; /* of what programs have away, in plan_away_pool */
+    pieces_size pieces;    /* the most of any program */
+    int threads;           /* that scratch is planned for: run with no more */
 } plan;
 
 /* The buffer that what is away passes through; its slots begin at a multiple of PIECES_PAGE. */
@@ -78,6 +81,12 @@ typedef struct {
 
 /* The buffer through which the host of a device apart reads and writes values. */
 #define PLAN_STAGING "values in passing"
+
+/* The buffer of the host's between a device apart and a file; its slots are as large as those of PLAN_SLOTS.
+ */
+#define PLAN_RING "files in passing"
+
+enum { PLAN_CALL_BYTES = 80 }; /* of bookkeeping for each of ring_calls */
 
 /* The size of the slots' buffer for so many pieces of at most so many bytes. */
 uint64_t plan_slots_bytes(uint64_t pieces, uint64_t slot_bytes);
@@ -134,7 +143,8 @@ static inline uint64_t plan_taken(const plan *p, int pool) {
 }
 /* The pool where what is away waits. */
 static inline int plan_away_pool(const plan *p) { return p->device->apart ? POOL_HOST : POOL_FILE; }
-/* What is taken beside the memory that computes: of the file, or by the host of a device apart. */
+/* What is taken beside the memory that computes: of the file, or by the host of a device apart. What is
+ * `filed` (plan/away.h) counts for nothing there. */
 static inline uint64_t plan_away_bytes(const plan *p) { return plan_taken(p, plan_away_pool(p)); }
 static inline uint64_t plan_pool_bytes(const plan *p) { return plan_allocated(p, POOL_MEMORY); }
 static inline uint64_t plan_file_bytes(const plan *p) { return plan_allocated(p, POOL_FILE); }

@@ -66,7 +66,8 @@ static void add_files(text *out, const setup *s, const plan *p) {
         return;
     }
     text_add(out, "  %-15s %11s  ", "on disk", units_bytes_text(plan_file_bytes(p), bytes));
-    if (s->request.run.away_limit) add_budget(out, s->request.run.away_limit), text_add(out, ", ");
+    if (s->request.run.away_limit && !p->device->apart)
+        add_budget(out, s->request.run.away_limit), text_add(out, ", ");
     text_add(out, "in %s while it runs\n", report_name(p->folder, folder));
 }
 
@@ -145,7 +146,7 @@ void places_put(json_writer *w, const setup *s, const decision *d, const parts_m
     if (p->device->apart) put_runtime(w, p, m);
     json_end_object(w);
     if (file) {
-        begin_pool(w, "file", "disk", limit, file, m ? &m->pools[POOL_FILE] : NULL);
+        begin_pool(w, "file", "disk", p->device->apart ? 0 : limit, file, m ? &m->pools[POOL_FILE] : NULL);
         json_end_object(w);
     }
     if (host) {

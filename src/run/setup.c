@@ -388,17 +388,26 @@ status setup_budget(const setup_options *o, uint64_t *bytes) {
     return find_budget(o, bytes, &margin);
 }
 
-/* What is away waits in a file, or in the host's memory where the device has its own. */
+/* What is away waits in a file, or in the host's memory where the device has its own: "host" is that alone.
+ */
+static const char *folder_of(const setup_options *o, const device *on) {
+    return o->folder && on->apart && strcmp(o->folder, "host") == 0 ? NULL : o->folder;
+}
+
 static status check_away(const setup_options *o, const device *on) {
+    const char *folder = folder_of(o, on);
     if (o->away_limit && !o->folder && !on->apart)
         return status_set(STATUS_INVALID,
                           "--offload-limit is of what is in --offload-to; name that folder too");
-    if (o->folder && on->apart)
-        return status_set(STATUS_INVALID,
-                          "--offload-to %s: what %s has no room for waits in the host's memory and needs no "
-                          "folder; leave the option out",
-                          o->folder, on->name);
-    return o->folder ? device_file_check(o->folder, 0) : STATUS_OK; /* how much room it needs the plan says */
+    return folder ? device_file_check(folder, 0) : STATUS_OK; /* how much room it needs the plan says */
+}
+
+/* With a folder behind it the host's memory holds no more than this machine has, less a sixteenth, whether
+ * that was said or not. For a device that is elsewhere nobody knows what there is. */
+static uint64_t away_limit_of(const setup_options *o, const device *on) {
+    if (o->away_limit || !on->apart || !on->begin || !folder_of(o, on)) return o->away_limit;
+    uint64_t taken = device_resident(), left = device_available();
+    return taken + left - left / 16;
 }
 
 static status make_request(setup *s) {
@@ -418,8 +427,8 @@ static status make_request(setup *s) {
                         .training = !o->eval_only,
                         .context = context,
                         .optimizer = o->optimizer,
-                        .folder = o->folder,
-                        .away_limit = o->away_limit,
+                        .folder = folder_of(o, on),
+                        .away_limit = away_limit_of(o, on),
                         .lower = {
                             .device = on, .threads = threads, .rates = rates_find(o->rates, on, threads) } };
     s->request.micro_batch = o->eval_only ? 0 : o->micro_batch;

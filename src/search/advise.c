@@ -244,9 +244,8 @@ static void advise_allowances(const search_request *q, uint64_t budget, text *ou
 static void advise_folder(const search_request *q, uint64_t budget, text *out) {
     search_request with = *q;
     with.run.folder = ".";
-    uint64_t least = q->run.folder || compose_apart(&q->run) || !q->run.training
-                         ? UINT64_MAX
-                         : least_within(&with, budget);
+    bool has_room = compose_apart(&q->run) && !q->run.away_limit; /* of the host's memory */
+    uint64_t least = q->run.folder || has_room || !q->run.training ? UINT64_MAX : least_within(&with, budget);
     if (least <= budget) add_way(out, "--offload-to DIR, which is slower", least);
 }
 

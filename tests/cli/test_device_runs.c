@@ -126,6 +126,122 @@ static void a_step_waits_once(void **state) {
     }
 }
 
+/* What a step's numbers take of copies: of a micro-batch one for all, beside those of its two fields; and one
+ * for all that is read at the end. */
+static void a_steps_numbers_pass_together(void **state) {
+    (void)state;
+    for (int micro = 4; micro; micro /= 2) {
+        uint64_t carried[2];
+        for (int steps = 2; steps <= 5; steps += 3) {
+            char line[512];
+            snprintf(line, sizeof line, BARE "--out bare --micro-batch %d --steps %d", micro, steps);
+            carried[steps > 2] = counted(line, "carried");
+        }
+        assert_int_equal(carried[1] - carried[0], 3 * (4 / micro * (2 + 1) + 1));
+    }
+}
+
+/* ---- killed ---- */
+
+static int start_killed(const char *line, long at) {
+    char call[1024];
+    snprintf(call, sizeof call, "SNUG_RATES=built-in KILL_CALL=%ld KILL_COUNT=calls %s %s >said 2>&1", at,
+             SNUG_BUILD "/snug-killed", line);
+    return system(call);
+}
+
+static long calls_counted(void) {
+    long calls;
+    FILE *file = fopen("calls", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld", &calls), 1);
+    fclose(file);
+    return calls;
+}
+
+/* ---- files behind the host's memory ---- */
+
+#define LARGE                                                                                                \
+    "char-small --data text --batch 4 --micro-batch 4 --context 16 --threads 1 --exact --recompute off "     \
+    "--offload optimizer "
+#define LARGE_RUN "train " LARGE "--steps 4 --save-every 2 --eval-every 2 --eval-samples 2 --keep 9 --quiet "
+
+/* The options with which the host's memory has no room for 3 MiB of what is away. */
+static const char *behind(void) {
+    static char words[128];
+    char *said = said_on("plan " LARGE "--json --quiet", "emulated");
+    json_document d;
+    double pool, process;
+    assert_int_equal(json_parse("plan", said, strlen(said), &d), STATUS_OK);
+    json_value host = json_item(command_value(&d, "pools"), 1);
+    assert_int_equal(json_get_number(host, "predicted_bytes", 0, 1e18, &pool), STATUS_OK);
+    assert_int_equal(json_get_number(host, "process_bytes", 0, 1e18, &process), STATUS_OK);
+    snprintf(words, sizeof words, "--offload-to . --offload-limit %.0f", pool + process - (3 << 20));
+    json_close(&d);
+    free(said);
+    return words;
+}
+
+static uint64_t waits_of(const char *behind, int steps) {
+    char line[1024];
+    snprintf(line, sizeof line,
+             "train " LARGE "%s --steps %d --save-every off --eval-samples 1 --quiet --overwrite "
+             "--device emulated --out bare",
+             behind, steps);
+    assert_true(counted(line, "calls") > 0);
+    assert_int_equal(counted(line, "pinned_pools"), 1);
+    return counted(line, "waits");
+}
+
+/* What is filed passes beside computing, and the host still waits once for a step. A disk or a GPU that fails
+ * and a process that is killed leave what was saved whole. */
+static void what_is_filed_passes_beside_a_step(void **state) {
+    (void)state;
+    const char *with = behind();
+    char line[1024];
+    assert_int_equal(waits_of(with, 5) - waits_of(with, 2), 3);
+    command_expect(0, LARGE_RUN "--offload-to . --out large --device cpu");
+    snprintf(line, sizeof line, LARGE_RUN "%s --out large-there --device emulated", with);
+    uint64_t all = counted(line, "operations");
+    command_shell(
+        "diff -r -x 'events.*' -x run.json -x metrics.jsonl -x trainer_state.json large large-there");
+    for (int k = 0; k < 4; k++) {
+        char told[96];
+        static const char *const paces[] = { "eager", "late-copies", "late-kernels", "random" };
+        snprintf(told, sizeof told, "lost=%llu pace=%s", (unsigned long long)(all * (uint64_t)(k + 4) / 8),
+                 paces[k]);
+        command_shell("rm -rf lost");
+        snprintf(line, sizeof line, LARGE_RUN "%s --out lost --device emulated", with);
+        command_result r = run_told(told, line);
+        if (r.exit != 1 || !command_has_words(r.err, "the emulated GPU was lost"))
+            fail_msg("%s: exit %d, %s", told, r.exit, r.err);
+        command_free(&r);
+        snprintf(line, sizeof line, LARGE_RUN "%s --out lost --resume --device %s",
+                 k % 2 ? with : "--offload-to .", k % 2 ? "emulated" : "cpu");
+        command_expect(0, line);
+        command_shell("diff -r -x 'events.*' -x run.json -x metrics.jsonl -x trainer_state.json large lost");
+    }
+}
+
+static void killed_with_files_it_goes_on(void **state) {
+    (void)state;
+    const char *with = behind();
+    char line[1024];
+    snprintf(line, sizeof line, LARGE_RUN "%s --out large-uncut --device emulated", with);
+    assert_int_equal(start_killed(line, -1), 0);
+    long calls = calls_counted();
+    for (int k = 0; k < 2; k++) {
+        command_shell("rm -rf killed");
+        snprintf(line, sizeof line, LARGE_RUN "%s --out killed --device emulated", with);
+        assert_int_not_equal(start_killed(line, calls * (2 * k + 1) / 4), 0);
+        snprintf(line, sizeof line, LARGE_RUN "%s --out killed --resume --device %s",
+                 k % 2 ? "--offload-to ." : with, k % 2 ? "cpu" : "emulated");
+        command_expect(0, line);
+        command_shell(
+            "diff -r -x 'events.*' -x run.json -x metrics.jsonl -x trainer_state.json large killed");
+    }
+}
+
 /* Kernels are timed where they run: on a lane that comes to them only when the host waits, too. */
 static void kernels_are_timed_on_their_lane(void **state) {
     (void)state;
@@ -208,28 +324,12 @@ static void a_lost_gpu_leaves_whole_checkpoints(void **state) {
     command_free(&r);
 }
 
-static int start_killed(const char *line, long at) {
-    char call[1024];
-    snprintf(call, sizeof call, "SNUG_RATES=built-in KILL_CALL=%ld KILL_COUNT=calls %s %s >said 2>&1", at,
-             SNUG_BUILD "/snug-killed", line);
-    return system(call);
-}
-
-static long calls_of_whole(void) {
-    long calls;
-    assert_int_equal(start_killed(RUN "--out uncut --device emulated", -1), 0);
-    FILE *file = fopen("calls", "r");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%ld", &calls), 1);
-    fclose(file);
-    return calls;
-}
-
 /* Killed in place of a call that changes a file, and resumed on the other device. */
 static void a_killed_run_goes_on_on_the_other_device(void **state) {
     (void)state;
     enum { KILLS = 6 };
-    long calls = calls_of_whole();
+    assert_int_equal(start_killed(RUN "--out uncut --device emulated", -1), 0);
+    long calls = calls_counted();
     for (int k = 0; k < KILLS; k++) {
         const char *first = k % 2 ? "cpu" : "emulated", *then = k % 2 ? "emulated" : "cpu";
         char line[512];
@@ -246,6 +346,9 @@ int main(void) {
         cmocka_unit_test(evaluation_and_texts_are_those_of_the_cpu),
         cmocka_unit_test(codes_are_those_of_the_cpu),
         cmocka_unit_test(a_step_waits_once),
+        cmocka_unit_test(a_steps_numbers_pass_together),
+        cmocka_unit_test(what_is_filed_passes_beside_a_step),
+        cmocka_unit_test(killed_with_files_it_goes_on),
         cmocka_unit_test(kernels_are_timed_on_their_lane),
         cmocka_unit_test(no_kind_of_memory_is_more_than_planned),
         cmocka_unit_test(memory_that_is_not_there_is_refused),

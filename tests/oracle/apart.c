@@ -87,6 +87,7 @@ static struct {
         void *to;
         const void *from;
         uint64_t bytes;
+        void (*call)(void *); /* a function of the host instead, or NULL */
     } copies[MOST_COPIES];
     uint64_t given, done; /* since the program began: numbers of copies, of which they are the first ones */
     uint64_t kernels;     /* events of the lane of kernels that were asked for */
@@ -100,7 +101,10 @@ apart_pace apart_pace_now;
 static void do_copies(uint64_t up_to) {
     for (; lanes_now.done < up_to; lanes_now.done++) {
         uint64_t i = lanes_now.done % MOST_COPIES;
-        memcpy(lanes_now.copies[i].to, lanes_now.copies[i].from, lanes_now.copies[i].bytes);
+        if (lanes_now.copies[i].call)
+            lanes_now.copies[i].call(lanes_now.copies[i].to);
+        else
+            memcpy(lanes_now.copies[i].to, lanes_now.copies[i].from, lanes_now.copies[i].bytes);
     }
 }
 
@@ -129,7 +133,16 @@ static void copy(const device *d, void *to, const void *from, uint64_t bytes) {
     assert(is_ours(to) != is_ours(from) && (lanes_now.ordered || is_ours(to)));
     uint64_t i = lanes_now.given++ % MOST_COPIES;
     lanes_now.copies[i].to = to, lanes_now.copies[i].from = from, lanes_now.copies[i].bytes = bytes;
+    lanes_now.copies[i].call = NULL;
     apart_seen.copies++, apart_seen.copied_bytes += bytes;
+    maybe_copy();
+}
+
+static void call(const device *d, void (*function)(void *), void *context) {
+    (void)d;
+    assert(lanes_now.running && lanes_now.given - lanes_now.done < MOST_COPIES);
+    uint64_t i = lanes_now.given++ % MOST_COPIES;
+    lanes_now.copies[i].call = function, lanes_now.copies[i].to = context;
     maybe_copy();
 }
 
@@ -234,5 +247,6 @@ const device apart_device = { .name = "a stand-in",
                               .fill = fill,
                               .copy = copy,
                               .carry = carry,
+                              .call = call,
                               .mark = mark,
                               .after = after };

@@ -44,7 +44,7 @@ void on_device_run(const setup_options *o, const device *on, outcome *out) {
     setup_close(&s);
 }
 
-void on_device_fail(const setup_options *o, const device *on, char said[1024]) {
+static void ends_with(status expected, const setup_options *o, const device *on, char said[1024]) {
     setup s;
     decision d = { 0 };
     resume from;
@@ -53,12 +53,20 @@ void on_device_fail(const setup_options *o, const device *on, char said[1024]) {
     on_device_setup(on, o, &s);
     assert_int_equal(resume_find(&s, &from), STATUS_OK);
     assert_int_equal(resume_decide(&s, &from, &d), STATUS_OK);
-    assert_int_equal(train_run(&s, &d, &from, &silent, &r), STATUS_FAILED);
+    assert_int_equal(train_run(&s, &d, &from, &silent, &r), expected);
     snprintf(said, 1024, "%s", status_message());
     train_result_close(&r);
     resume_close(&from);
     decision_close(&d);
     setup_close(&s);
+}
+
+void on_device_fail(const setup_options *o, const device *on, char said[1024]) {
+    ends_with(STATUS_FAILED, o, on, said);
+}
+
+void on_device_refused(const setup_options *o, const device *on, char said[1024]) {
+    ends_with(STATUS_NO_FIT, o, on, said);
 }
 
 void on_device_same_file(const char *one, const char *other) {

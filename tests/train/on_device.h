@@ -19,6 +19,8 @@ void on_device_run(const setup_options *o, const device *on, outcome *out);
 
 /* A run that has to fail, and what is said of it. */
 void on_device_fail(const setup_options *o, const device *on, char said[1024]);
+/* The same of a run that has no room: it ends with STATUS_NO_FIT. */
+void on_device_refused(const setup_options *o, const device *on, char said[1024]);
 
 /* The same losses of so many steps, and of validations, bit for bit; the same bytes. */
 void on_device_same(const outcome *a, const outcome *b, int64_t steps);

@@ -8,9 +8,14 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/units.h"
@@ -58,6 +63,13 @@ status __wrap_device_find(const char *name, const device **found) {
     return STATUS_OK;
 }
 
+/* The same but for a few numbers, which have places of their own there (plan/scalars.h). */
+static void assert_arenas(const outcome *here, const outcome *there) {
+    enum { FEW = 8 };
+    uint64_t a = here->pools[POOL_MEMORY].arena_bytes, b = there->pools[POOL_MEMORY].arena_bytes;
+    assert_true(b >= a && b <= a + (uint64_t)FEW * LIVE_ALIGN);
+}
+
 /* Every pool is as large as planned, and what the host holds is what it holds on the CPU, beside staging. */
 static void trains_with_the_bits_of_the_cpu(void **state) {
     (void)state;
@@ -71,7 +83,7 @@ static void trains_with_the_bits_of_the_cpu(void **state) {
     const plan_pool *memory = &there.pools[POOL_MEMORY], *host = &there.pools[POOL_HOST];
     assert_int_equal(apart_seen.most_bytes, memory->persistent_bytes + memory->arena_bytes);
     assert_int_equal(memory->runtime_bytes, APART_RESERVE);
-    assert_int_equal(memory->arena_bytes, here.pools[POOL_MEMORY].arena_bytes);
+    assert_arenas(&here, &there);
     assert_int_equal(memory->persistent_bytes + host->persistent_bytes,
                      here.pools[POOL_MEMORY].persistent_bytes + there.staging_bytes);
     assert_true(host->runtime_bytes > 0 && there.staging_bytes > 0);
@@ -229,7 +241,7 @@ static void rehearsals_are_on_zeros(void **state) {
 static void assert_pools(const outcome *here, const outcome *there) {
     const plan_pool *memory = &there->pools[POOL_MEMORY], *host = &there->pools[POOL_HOST];
     assert_int_equal(apart_seen.most_bytes, memory->persistent_bytes + memory->arena_bytes);
-    assert_int_equal(memory->arena_bytes, here->pools[POOL_MEMORY].arena_bytes);
+    assert_arenas(here, there);
     assert_int_equal(memory->persistent_bytes + host->persistent_bytes,
                      here->pools[POOL_MEMORY].persistent_bytes + here->pools[POOL_FILE].persistent_bytes +
                          there->staging_bytes);
@@ -268,6 +280,213 @@ static void what_is_away_is_in_the_hosts_memory(void **state) {
         }
     }
     apart_pace_now = APART_EAGER;
+}
+
+/* ---- files behind the host's memory ---- */
+
+static uint64_t host_taken(const outcome *x) {
+    const plan_pool *host = &x->pools[POOL_HOST];
+    return host->persistent_bytes + host->runtime_bytes;
+}
+
+/* The options of a run of which so many eighths of what waits in the host's memory have no room there.
+ * `hosted`: the same run with all of it there. */
+static setup_options with_files(const setup_options *o, const outcome *hosted, const outcome *here,
+                                int eighths) {
+    setup_options with = *o;
+    uint64_t away = here->pools[POOL_FILE].persistent_bytes;
+    with.folder = ".", with.out = "behind";
+    with.away_limit = host_taken(hosted) - away * (uint64_t)eighths / 8;
+    return with;
+}
+
+/* Bytes of each kind are as planned: what is filed has left the host's memory, but for slots. */
+static void assert_filed(const outcome *here, const outcome *hosted, const outcome *filed, uint64_t limit) {
+    const plan_pool *file = &filed->pools[POOL_FILE], *host = &filed->pools[POOL_HOST];
+    assert_true(file->persistent_bytes > 0);
+    assert_int_equal(filed->measured[POOL_FILE], file->persistent_bytes);
+    assert_int_equal(filed->measured[POOL_HOST], units_align(host->persistent_bytes, 4096));
+    assert_true(host_taken(filed) <= limit && host_taken(filed) < host_taken(hosted));
+    assert_int_equal(filed->pools[POOL_MEMORY].persistent_bytes, hosted->pools[POOL_MEMORY].persistent_bytes);
+    assert_int_equal(filed->pools[POOL_MEMORY].arena_bytes, hosted->pools[POOL_MEMORY].arena_bytes);
+    assert_true(file->persistent_bytes <= here->pools[POOL_FILE].persistent_bytes);
+    assert_true(file->persistent_bytes + host->persistent_bytes > hosted->pools[POOL_HOST].persistent_bytes);
+}
+
+/* What the host's memory has no room for is in a file, and passes from one to the other beside computing: at
+ * every pace of the lanes, and for a part of what is away and for nearly all of it, the bits are the CPU's.
+ */
+static void a_file_is_behind_the_hosts_memory(void **state) {
+    (void)state;
+    static const struct {
+        const char *kinds;
+        int64_t micro_batch;
+    } runs[] = { { "optimizer", 6 },
+                 { "optimizer+gradients", 4 },
+                 { "optimizer+master+gradients+activations", 6 } };
+    for (size_t k = SANITIZED ? 2 : 0; k < sizeof runs / sizeof *runs; k++) {
+        outcome here = { 0 }, hosted = { 0 }, filed = { 0 };
+        setup_options o = usual("filed");
+        o.overwrite = true, o.exact = k == 0, o.folder = ".", o.steps = 3;
+        o.micro_batch = runs[k].micro_batch;
+        o.passes[on_device_pass("offload")] = runs[k].kinds;
+        if (k == 2) o.passes[on_device_pass("precision")] = "mixed-bf16";
+        on_device_run(&o, NULL, &here);
+        on_device_pin(&here.choice, &o);
+        o.folder = NULL, o.out = "hosted";
+        on_device_run(&o, &apart_device, &hosted);
+        for (int pace = APART_EAGER; pace <= APART_RANDOM; pace++)
+            for (int eighths = 1; eighths <= 5; eighths += 2) {
+                setup_options with = with_files(&o, &hosted, &here, eighths);
+                apart_pace_now = (apart_pace)pace;
+                on_device_run(&with, &apart_device, &filed);
+                on_device_same(&here, &filed, o.steps);
+                on_device_same_file("filed/model.safetensors", "behind/model.safetensors");
+                on_device_same_file("filed/checkpoint-2/optimizer.safetensors",
+                                    "behind/checkpoint-2/optimizer.safetensors");
+                assert_filed(&here, &hosted, &filed, with.away_limit);
+            }
+    }
+    apart_pace_now = APART_EAGER;
+}
+
+/* Of two limits the larger one never files more, never has less in the host's memory, and is never slower. */
+static void more_room_never_files_more(void **state) {
+    (void)state;
+    setup s;
+    decision d = { 0 };
+    setup_options o = usual(NULL);
+    o.passes[on_device_pass("offload")] = "optimizer+gradients+activations", o.micro_batch = 2;
+    o.passes[on_device_pass("recompute")] = "off";
+    on_device_setup(&apart_device, &o, &s);
+    assert_int_equal(decision_make(&s, &d), STATUS_OK);
+    uint64_t most = plan_taken(&d.plan, POOL_HOST), before = UINT64_MAX, refused = 0, filed = 0;
+    double seconds = HUGE_VAL, hosted = d.point.seconds;
+    decision_close(&d);
+    s.request.run.folder = ".";
+    for (int k = 0; k <= 40; k++) {
+        s.request.run.away_limit = most - (most >> 8) * (uint64_t)(40 - k);
+        plan p;
+        compose_choice c = d.point.choice;
+        if (compose_plan(&s.request.run, &c, &p) != STATUS_OK) {
+            assert_true(before == UINT64_MAX); /* the others have more room */
+            refused++;
+            continue;
+        }
+        assert_true(plan_taken(&p, POOL_HOST) <= s.request.run.away_limit);
+        assert_true(plan_file_bytes(&p) <= before && compose_seconds(&p) <= seconds);
+        assert_int_equal(p.ring > 0, plan_file_bytes(&p) > 0);
+        filed += p.ring > 0;
+        before = plan_file_bytes(&p), seconds = compose_seconds(&p);
+        plan_close(&p);
+    }
+    assert_true(before == 0 && refused < 30 && filed > 5 && seconds == hosted);
+    setup_close(&s);
+}
+
+/* A limit with a folder behind it leaves no choice out: every point of the front without a limit is there,
+ * and none is faster. */
+static void a_folder_takes_what_a_limit_leaves_out(void **state) {
+    (void)state;
+    setup s;
+    search_front all, limited, some;
+    setup_options o = usual(NULL);
+    o.batch = o.micro_batch = 32, o.context = 128;
+    on_device_setup(&apart_device, &o, &s);
+    assert_int_equal(search_run(&s.request, NULL, &all), STATUS_OK);
+    uint64_t most = 0, least = UINT64_MAX;
+    for (uint32_t i = 0; i < all.count; i++) {
+        if (all.points[i].away_bytes > most) most = all.points[i].away_bytes;
+        if (all.points[i].away_bytes < least) least = all.points[i].away_bytes;
+    }
+    s.request.run.away_limit = least + (most - least) / 2;
+    assert_int_equal(search_run(&s.request, NULL, &limited), STATUS_OK);
+    s.request.run.folder = ".";
+    assert_int_equal(search_run(&s.request, NULL, &some), STATUS_OK);
+    assert_true(search_least(&some) < search_least(&limited));
+    assert_int_equal(search_least(&some), search_least(&all));
+    for (uint32_t i = 0; i < some.count; i++) {
+        const search_point *x = search_pick(&all, some.points[i].peak_bytes),
+                           *y = search_pick(&limited, some.points[i].peak_bytes);
+        assert_true(some.points[i].away_bytes <= s.request.run.away_limit);
+        assert_true(x && some.points[i].seconds >= x->seconds);
+        assert_true(!y || some.points[i].seconds <= y->seconds);
+    }
+    search_close(&all);
+    search_close(&limited);
+    search_close(&some);
+    setup_close(&s);
+}
+
+/* ---- a disk that fails ---- */
+
+static atomic_long file_calls, file_fails_at = -1;
+static int no_room;
+
+ssize_t __real_pread(int file, void *data, size_t bytes, off_t at);
+ssize_t __wrap_pread(int file, void *data, size_t bytes, off_t at);
+ssize_t __real_pwrite(int file, const void *data, size_t bytes, off_t at);
+ssize_t __wrap_pwrite(int file, const void *data, size_t bytes, off_t at);
+int __real_posix_fallocate(int file, off_t at, off_t bytes);
+int __wrap_posix_fallocate(int file, off_t at, off_t bytes);
+
+/* Only files without a name count: those that something is moved to. */
+static bool fails(int file) {
+    struct stat is;
+    if (fstat(file, &is) != 0 || is.st_nlink || file_calls++ != file_fails_at) return false;
+    errno = EIO;
+    return true;
+}
+
+ssize_t __wrap_pread(int file, void *data, size_t bytes, off_t at) {
+    return fails(file) ? -1 : __real_pread(file, data, bytes, at);
+}
+
+ssize_t __wrap_pwrite(int file, const void *data, size_t bytes, off_t at) {
+    return fails(file) ? -1 : __real_pwrite(file, data, bytes, at);
+}
+
+int __wrap_posix_fallocate(int file, off_t at, off_t bytes) {
+    return no_room ? ENOSPC : __real_posix_fallocate(file, at, bytes);
+}
+
+/* The file can't be read or written at some call: the run ends with a sentence, never hangs, leaves whole
+ * checkpoints, and goes on from the last one. A disk without room is refused before anything is computed. */
+static void a_disk_that_fails_behind_it(void **state) {
+    (void)state;
+    outcome here = { 0 }, hosted = { 0 }, filed = { 0 };
+    setup_options o = usual("filed");
+    char said[1024];
+    o.overwrite = true, o.folder = ".", o.micro_batch = 6;
+    o.passes[on_device_pass("offload")] = "optimizer+gradients";
+    on_device_run(&o, NULL, &here);
+    on_device_pin(&here.choice, &o);
+    o.folder = NULL, o.out = "hosted";
+    on_device_run(&o, &apart_device, &hosted);
+    setup_options with = with_files(&o, &hosted, &here, 4);
+    file_calls = 0;
+    on_device_run(&with, &apart_device, &filed);
+    long calls = file_calls;
+    assert_true(calls > 20);
+    apart_pace_now = APART_RANDOM;
+    for (int k = 0; k < (SANITIZED ? 2 : 6); k++) {
+        setup_options again = with;
+        file_calls = 0;
+        file_fails_at = k * calls / 6 + k;
+        on_device_fail(&again, &apart_device, said);
+        if (!strstr(said, "moved out of memory")) fail_msg("%s", said);
+        file_fails_at = -1;
+        again.resume = true, again.overwrite = false;
+        struct stat is;
+        if (stat("behind/checkpoint-2", &is) != 0) continue;
+        on_device_run(&again, &apart_device, &filed);
+        on_device_same_file("filed/model.safetensors", "behind/model.safetensors");
+    }
+    apart_pace_now = APART_EAGER;
+    no_room = 1;
+    on_device_refused(&with, &apart_device, said);
+    assert_non_null(strstr(said, "free some space"));
+    no_room = 0;
 }
 
 /* Points of the front of a device apart run on both. */
@@ -416,7 +635,8 @@ static void its_memory_is_its_own(void **state) {
     apart_free = free, apart_beside = usually;
 }
 
-/* What is away from it waits in the host's memory: it needs no folder, and the limit is of that memory. */
+/* What is away from it waits in the host's memory: it needs no folder, and the limit is of that memory. A
+ * folder is for the rest. */
 static void options_of_what_is_away(void **state) {
     (void)state;
     setup s;
@@ -427,9 +647,18 @@ static void options_of_what_is_away(void **state) {
     on_device_setup(&apart_device, &o, &s);
     assert_int_equal(s.request.run.away_limit, 1u << 20);
     setup_close(&s);
-    o.away_limit = 0, o.folder = ".", o.device = apart_device.name;
+    o.folder = "host";
+    on_device_setup(&apart_device, &o, &s);
+    assert_null(s.request.run.folder);
+    setup_close(&s);
+    o.folder = ".", o.away_limit = 0; /* then as much as there is */
+    on_device_setup(&apart_device, &o, &s);
+    assert_string_equal(s.request.run.folder, ".");
+    assert_true(s.request.run.away_limit > 0 && s.request.run.away_limit < device_memory());
+    setup_close(&s);
+    o.folder = "nowhere", o.device = apart_device.name;
     assert_int_equal(setup_open(&o, NULL, &s), STATUS_INVALID);
-    assert_non_null(strstr(status_message(), "waits in the host's memory"));
+    assert_non_null(strstr(status_message(), "name a folder on a disk"));
     setup_close(&s);
 }
 
@@ -449,6 +678,10 @@ int main(void) {
         cmocka_unit_test(faults_are_found),
         cmocka_unit_test(rehearsals_are_on_zeros),
         cmocka_unit_test(what_is_away_is_in_the_hosts_memory),
+        cmocka_unit_test(a_file_is_behind_the_hosts_memory),
+        cmocka_unit_test(more_room_never_files_more),
+        cmocka_unit_test(a_folder_takes_what_a_limit_leaves_out),
+        cmocka_unit_test(a_disk_that_fails_behind_it),
         cmocka_unit_test(points_of_the_front_run_on_both),
         cmocka_unit_test(what_may_be_away_is_limited),
         cmocka_unit_test(its_own_rates_predict),

@@ -153,6 +153,57 @@ static void what_is_away_comes_back_in_time(void **state) {
     emulated_pace_set(EMULATED_EAGER, 1);
 }
 
+/* Few values are away, and each is read soon after it was made: reading ahead has to wait for that. */
+static void what_is_away_is_read_when_it_is_made(void **state) {
+    (void)state;
+    outcome here = { 0 }, there = { 0 };
+    setup_options o = usual("char-small", "filed");
+    o.folder = ".", o.steps = 1;
+    o.passes[on_device_pass("offload")] = "activations";
+    o.passes[on_device_pass("recompute")] = "off";
+    on_device_run(&o, NULL, &here);
+    assert_true(here.pools[POOL_FILE].persistent_bytes > 0);
+    on_device_pin(&here.choice, &o);
+    o.out = "hosted", o.folder = NULL;
+    for (int pace = SANITIZED ? EMULATED_RANDOM : 0; pace < EMULATED_PACES; pace++) {
+        emulated_pace_set((emulated_pace)pace, 13);
+        on_device_run(&o, &device_emulated, &there);
+        on_device_same(&here, &there, o.steps);
+        on_device_same_file("filed/model.safetensors", "hosted/model.safetensors");
+    }
+    emulated_pace_set(EMULATED_EAGER, 1);
+}
+
+/* Of what waits in the host's memory a part has no room there, and is in a file behind it. */
+static void what_is_filed_comes_back_in_time(void **state) {
+    (void)state;
+    outcome here = { 0 }, hosted = { 0 }, there = { 0 };
+    setup_options o = usual("char-small", "filed");
+    o.folder = ".", o.micro_batch = 3, o.steps = 3;
+    o.passes[on_device_pass("offload")] = "optimizer+gradients";
+    on_device_run(&o, NULL, &here);
+    on_device_pin(&here.choice, &o);
+    o.out = "hosted", o.folder = NULL;
+    on_device_run(&o, &device_emulated, &hosted);
+    o.out = "behind", o.folder = ".";
+    uint64_t away = here.pools[POOL_FILE].persistent_bytes;
+    for (int pace = SANITIZED ? EMULATED_RANDOM : 0; pace < EMULATED_PACES; pace++) {
+        const plan_pool *host = &hosted.pools[POOL_HOST], *file = &there.pools[POOL_FILE];
+        o.away_limit = host->persistent_bytes + host->runtime_bytes - away * (uint64_t)(pace + 1) / 8;
+        emulated_seen = (emulated_counts){ 0 };
+        emulated_pace_set((emulated_pace)pace, 12);
+        on_device_run(&o, &device_emulated, &there);
+        on_device_same(&here, &there, o.steps);
+        on_device_same_file("filed/model.safetensors", "behind/model.safetensors");
+        assert_planned(&there);
+        assert_true(emulated_seen.calls > 0 && file->persistent_bytes > 0);
+        assert_int_equal(there.measured[POOL_FILE], file->persistent_bytes);
+        assert_int_equal(emulated_seen.pinned_most_bytes, there.pools[POOL_HOST].persistent_bytes);
+        assert_int_equal(emulated_seen.by_host, 0);
+    }
+    emulated_pace_set(EMULATED_EAGER, 1);
+}
+
 /* A run begun on one goes on on the other. */
 static void checkpoints_know_no_device(void **state) {
     (void)state;
@@ -191,6 +242,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(families_train_with_the_bits_of_the_cpu),
         cmocka_unit_test(techniques_train_with_the_bits_of_the_cpu),
         cmocka_unit_test(what_is_away_comes_back_in_time),
+        cmocka_unit_test(what_is_away_is_read_when_it_is_made),
+        cmocka_unit_test(what_is_filed_comes_back_in_time),
         cmocka_unit_test(checkpoints_know_no_device),
         cmocka_unit_test(faults_are_found),
     };

@@ -275,6 +275,10 @@ static void carry(const device *, void *to, const void *from, uint64_t bytes) {
     heed(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, g.lane[LANE_COMPUTE]));
 }
 
+static void call(const device *, void (*function)(void *), void *context) {
+    heed(cudaLaunchHostFunc(g.lane[LANE_COPY], function, context));
+}
+
 static uint64_t mark(const device *, device_lane l) {
     uint64_t number = g.marks[l]++;
     heed(cudaEventRecord(g.events[l][number % FEW_EVENTS], g.lane[l]));

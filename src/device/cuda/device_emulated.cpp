@@ -113,7 +113,9 @@ struct event {
 };
 
 struct operation {
-    double *stamp; /* where the time goes, or NULL: */
+    double *stamp;        /* where the time goes, or NULL: */
+    void (*call)(void *); /* a function of the host, or NULL: */
+    void *context;
     std::vector<event> after;
     emulate::launch_shape shape;  /* of a kernel, */
     void (*thread)(const void *); /* or NULL: */
@@ -162,6 +164,11 @@ void run_one(lane &l) {
         struct timespec t;
         clock_gettime(CLOCK_MONOTONIC, &t);
         *o.stamp = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+        l.done++;
+        return;
+    }
+    if (o.call) {
+        o.call(o.context); /* the device's memory stays closed to it */
         l.done++;
         return;
     }
@@ -311,6 +318,13 @@ void stamp(const device *, double *at) {
     give(LANE_COMPUTE, std::move(o));
 }
 
+void call(const device *, void (*function)(void *), void *context) {
+    emulated_seen.calls++;
+    operation o = {};
+    o.call = function, o.context = context;
+    give(LANE_COPY, std::move(o));
+}
+
 uint64_t mark(const device *, device_lane l) { return lanes[l].given; }
 
 void after(const device *, device_lane l, device_lane other, uint64_t number) {
@@ -369,7 +383,7 @@ device emulated() {
     d.open_host = open_host, d.close_host = close_host, d.failed = failed;
     d.begin = begin, d.end = end, d.host = host, d.resident = resident, d.fill = fill;
     d.carry = carry, d.stamps = stamps, d.stamp = stamp;
-    d.copy = copy, d.mark = mark, d.after = after;
+    d.copy = copy, d.call = call, d.mark = mark, d.after = after;
     return d;
 }
 

@@ -18,13 +18,21 @@ void write_counts() {
     const struct {
         const char *name;
         uint64_t value;
-    } rows[] = { { "pool_bytes", c.most_bytes }, { "pinned_bytes", c.pinned_most_bytes },
-                 { "pools", c.pools },           { "pinned_pools", c.pinned_pools },
-                 { "launches", c.launches },     { "by_host", c.by_host },
-                 { "copies", c.copies },         { "copied_bytes", c.copied_bytes },
-                 { "put_bytes", c.put_bytes },   { "got_bytes", c.got_bytes },
-                 { "operations", c.operations }, { "waits", c.waits },
-                 { "carried", c.carried },       { "carried_bytes", c.carried_bytes } };
+    } rows[] = { { "pool_bytes", c.most_bytes },
+                 { "pinned_bytes", c.pinned_most_bytes },
+                 { "pools", c.pools },
+                 { "pinned_pools", c.pinned_pools },
+                 { "launches", c.launches },
+                 { "by_host", c.by_host },
+                 { "copies", c.copies },
+                 { "copied_bytes", c.copied_bytes },
+                 { "calls", c.calls },
+                 { "put_bytes", c.put_bytes },
+                 { "got_bytes", c.got_bytes },
+                 { "operations", c.operations },
+                 { "waits", c.waits },
+                 { "carried", c.carried },
+                 { "carried_bytes", c.carried_bytes } };
     const char *before = "{";
     for (const auto &r : rows) {
         fprintf(file, "%s\"%s\": %llu", before, r.name, (unsigned long long)r.value);
