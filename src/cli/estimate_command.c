@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/estimate/cluster_answer.h"
 #include "cli/estimate/estimate.h"
+#include "cli/gpu.h"
 
 static status answer(estimate_question *e, cli_streams *streams) {
     framework_advice a = { .text = "" };
@@ -36,21 +37,26 @@ static status answer(estimate_question *e, cli_streams *streams) {
                       units_column_text(e->result.beyond, e->hardware.memory + e->hardware.leaves, more));
 }
 
-/* The plan itself, for the device's memory less what a process takes of it. */
+/* The plan itself: of a GPU that there are kernels for that of 'plan --gpu', of any other device this
+ * machine's for its memory less what a process takes of it. */
 static status answer_snug(const estimate_question *e, cli_streams *streams) {
     options o = *e->o;
+    device_elsewhere at;
+    const hardware *h = &e->hardware;
     if (e->notes.length && streams->people.file) output_add(&streams->people, "%s", e->notes.data);
-    if (e->hardware.memory && streams->people.file)
-        output_add(
-            &streams->people,
-            "of %s its memory counts, and all times are of this machine's; 'snug plan MODEL --gpu %s' has "
-            "the GPU's kernels and rates\n",
-            e->hardware.name, e->hardware.name);
-    uint64_t beside = e->hardware.overhead ? e->hardware.overhead : e->hardware.context[2];
     if (o.estimate.gpus > 1)
         return status_set(STATUS_INVALID, "--gpus %lld: snug trains on one device",
                           (long long)o.estimate.gpus);
-    if (e->hardware.memory) o.run.memory = e->hardware.memory > beside ? e->hardware.memory - beside : 1;
+    if (h->memory && !gpu_elsewhere(h, &o, &at)) {
+        uint64_t beside = h->overhead ? h->overhead : h->context[2];
+        o.run.memory = h->memory > beside ? h->memory - beside : 1;
+        if (streams->people.file)
+            output_add(
+                &streams->people,
+                "of %s its memory counts, and all times are of this machine's: snug has no kernels for "
+                "it, or nothing is known of its rates\n",
+                h->name);
+    }
     return cli_plan(&o, streams);
 }
 

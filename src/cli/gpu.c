@@ -39,6 +39,22 @@ static status check(const hardware *h, const device_gpu *g) {
     return STATUS_OK;
 }
 
+uint64_t gpu_beside(const hardware *h, const device_elsewhere *at) {
+    device_parts reserve = device_gpu_reserve(&at->gpu);
+    return h->overhead ? h->overhead : device_parts_sum(&reserve);
+}
+
+bool gpu_elsewhere(const hardware *h, options *o, device_elsewhere *at) {
+    device_gpu g = gpu_of(h);
+    if (g.capability < DEVICE_GPU_LEAST || !(g.f32 > 0) || !(g.bandwidth > 0)) return false;
+    if (device_elsewhere_plan(&g, at) != STATUS_OK) return false;
+    device_parts reserve = device_gpu_reserve(&at->gpu);
+    uint64_t all = h->memory + device_parts_sum(&reserve), beside = gpu_beside(h, at);
+    o->run.on = &at->device;
+    o->run.memory = all > beside ? all - beside : 1;
+    return true;
+}
+
 status gpu_choose(options *o, bool runs, device_elsewhere *at) {
     hardware h;
     const device *here;

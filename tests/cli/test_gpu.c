@@ -104,6 +104,42 @@ static void the_file_s_figures_are_the_plan_s(void **state) {
     assert_true(command_says(TINY "--gpu slow.yaml", 2, "its file has no f32 or no bandwidth"));
 }
 
+/* An estimate for snug on a GPU is the plan for it, to the byte and with its seconds. */
+static void estimates_are_the_plan_s(void **state) {
+    (void)state;
+    static const char *const asked[] = {
+        "tiny --batch 4 --context 16 --gpu h200", "gpt2 --batch 4 --context 128 --gpu t4",
+        "gpt2 --batch 8 --context 256 --precision bf16 --recompute block --gpu "
+        "a100-40"
+    };
+    static const char *const numbers[] = { "predicted.peak_bytes", "predicted.arena_bytes",
+                                           "least_budget_bytes", "budget_bytes" };
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        char line[200];
+        snprintf(line, sizeof line, "estimate %s --framework snug --json", asked[i]);
+        json_document e = command_json(line);
+        snprintf(line, sizeof line, "plan %s --json", asked[i]);
+        json_document p = command_json(line);
+        for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
+            assert_int_equal(command_number(&e, numbers[n]), command_number(&p, numbers[n]));
+        for (size_t pool = 0; pool < 2; pool++)
+            assert_int_equal(pool_number(&e, pool, "predicted_bytes"),
+                             pool_number(&p, pool, "predicted_bytes"));
+        double seconds[2];
+        assert_int_equal(json_as_number(command_value(&e, "predicted.step_seconds"), 0, 1e9, &seconds[0]),
+                         STATUS_OK);
+        assert_int_equal(json_as_number(command_value(&p, "predicted.step_seconds"), 0, 1e9, &seconds[1]),
+                         STATUS_OK);
+        assert_true(seconds[0] == seconds[1]);
+        json_close(&e);
+        json_close(&p);
+    }
+    assert_true(
+        command_says("estimate gpt2 --batch 64 --micro-batch 64 --context 1024 --framework snug --gpu "
+                     "t4 --recompute off --attention plain --chunk-loss off --offload off",
+                     3, "does not fit"));
+}
+
 /* The emulated device is whichever is asked for: so its runs have these plans (tests/train/test_elsewhere.c).
  */
 static void the_emulated_one_plans_the_same(void **state) {
@@ -129,7 +165,7 @@ static void what_can_t_be_is_one_sentence(void **state) {
         { TINY "--gpu mi300x", "kernels are for NVIDIA's GPUs of capability 7.5 and later", 2 },
         { TINY "--gpu h2000", "h200", 2 },
         { TINY "--gpu h200 --device cpu", "--device cpu is no GPU; leave one of the two out", 2 },
-        { TINY "--gpu h200 --offload-to .", "waits in the host's memory and needs no folder", 2 },
+        { TINY "--gpu h200 --offload-to nowhere", "name a folder on a disk that can be written to", 2 },
         { TINY "--gpu h200 --memory 500MiB", "does not fit", 3 },    /* less than its context */
         { "train tiny --data text --gpu h200", "--device cuda", 2 }, /* which is not here */
         { "profile tiny --gpu h200", "--device cuda", 2 },
@@ -153,6 +189,7 @@ int main(void) {
                                         cmocka_unit_test(a_report_names_what_it_counts),
                                         cmocka_unit_test(the_driver_is_in_the_host_s_memory),
                                         cmocka_unit_test(the_file_s_figures_are_the_plan_s),
+                                        cmocka_unit_test(estimates_are_the_plan_s),
                                         cmocka_unit_test(the_emulated_one_plans_the_same),
                                         cmocka_unit_test(what_can_t_be_is_one_sentence) };
     return cmocka_run_group_tests_name("planning for GPUs that are elsewhere", tests, make_files,

@@ -3,34 +3,42 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/gpu.h"
+
 /* ---- snug ---- */
 
-/* What a process takes beside its plan is the device's, not the planner's, to know. */
-static uint64_t beside(const hardware *h) {
-    return !h->memory ? 0 : h->overhead ? h->overhead : h->context[2];
-}
-
-static status search(const setup *s, uint64_t limit, bool whole, ask_answer *a) {
+/* `beside`: what a process takes of the device that the plan does not count. */
+static status search(const setup *s, uint64_t limit, int64_t beside, bool whole, ask_answer *a) {
     search_front front;
     TRY(search_within(&s->request, whole ? UINT64_MAX : limit, &(search_wish){ 0 }, &front));
     a->fits = front.count && search_least(&front) <= limit;
-    uint64_t least = (front.count ? search_least(&front) : 0) + beside(&a->hardware);
+    uint64_t least = front.count ? (uint64_t)((int64_t)search_least(&front) + beside) : 0;
     if (front.count) a->bytes = (interval){ least, least, least };
     search_close(&front);
     return STATUS_OK;
 }
 
 static status ask_snug(const estimate_question *e, const char *named, bool whole, ask_answer *a) {
-    setup_options run = e->o->run;
+    options o = *e->o;
+    device_elsewhere at;
     const hardware *h = &e->hardware;
     setup s = { 0 };
     if (e->o->estimate.gpus > 1)
         return status_set(STATUS_INVALID, "--gpus %lld: snug trains on one device",
                           (long long)e->o->estimate.gpus);
-    run.model = named;
-    status result = setup_open(&run, NULL, &s);
-    uint64_t limit = !h->memory ? s.budget : h->memory > beside(h) ? h->memory - beside(h) : 1;
-    if (result == STATUS_OK) result = search(&s, limit, whole, a);
+    o.run.model = named;
+    bool kernels = h->memory && gpu_elsewhere(h, &o, &at);
+    status result = setup_open(&o.run, NULL, &s);
+    uint64_t beside = !h->memory    ? 0
+                      : h->overhead ? h->overhead
+                                    : h->context[2],
+             limit = !h->memory           ? s.budget
+                     : h->memory > beside ? h->memory - beside
+                                          : 1;
+    int64_t more = (int64_t)beside;
+    if (kernels) /* its plans count what they reserve there */
+        limit = o.run.memory, more = (int64_t)h->memory - (int64_t)limit;
+    if (result == STATUS_OK) result = search(&s, limit, more, whole, a);
     setup_close(&s);
     return result;
 }
