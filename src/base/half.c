@@ -4,7 +4,7 @@ VECTOR_CLONES static void widen_bf16(const uint16_t *restrict x, int64_t n, floa
     for (int64_t i = 0; i < n; i++) y[i] = half_from_bf16(x[i]);
 }
 
-VECTOR_CLONES static void widen_f16(const uint16_t *restrict x, int64_t n, float *restrict y) {
+VECTOR_CLONES static void widen_f16_plain(const uint16_t *restrict x, int64_t n, float *restrict y) {
     for (int64_t i = 0; i < n; i++) y[i] = half_from_f16(x[i]);
 }
 
@@ -12,9 +12,46 @@ VECTOR_CLONES static void narrow_bf16(const float *restrict x, int64_t n, uint16
     for (int64_t i = 0; i < n; i++) y[i] = half_to_bf16(x[i]);
 }
 
-VECTOR_CLONES static void narrow_f16(const float *restrict x, int64_t n, uint16_t *restrict y) {
+VECTOR_CLONES static void narrow_f16_plain(const float *restrict x, int64_t n, uint16_t *restrict y) {
     for (int64_t i = 0; i < n; i++) y[i] = half_to_f16(x[i]);
 }
+
+/* For f16 there are instructions that do just that, NaN and subnormal numbers included, whatever the modes of
+ * rounding and flushing are. Those for bf16 flush subnormal numbers, so they are not taken. */
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define TARGET __attribute__((target("avx512f")))
+enum { LANES = 16 };
+
+TARGET static int64_t widen_f16_avx512(const uint16_t *x, int64_t n, float *y) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        _mm512_storeu_ps(y + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(x + i))));
+    return i;
+}
+
+TARGET static int64_t narrow_f16_avx512(const float *x, int64_t n, uint16_t *y) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        _mm256_storeu_si256((void *)(y + i),
+                            _mm512_cvtps_ph(_mm512_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+    return i;
+}
+
+static void widen_f16(const uint16_t *x, int64_t n, float *y) {
+    int64_t done = __builtin_cpu_supports("avx512f") ? widen_f16_avx512(x, n, y) : 0;
+    widen_f16_plain(x + done, n - done, y + done);
+}
+
+static void narrow_f16(const float *x, int64_t n, uint16_t *y) {
+    int64_t done = __builtin_cpu_supports("avx512f") ? narrow_f16_avx512(x, n, y) : 0;
+    narrow_f16_plain(x + done, n - done, y + done);
+}
+#else
+static void widen_f16(const uint16_t *x, int64_t n, float *y) { widen_f16_plain(x, n, y); }
+static void narrow_f16(const float *x, int64_t n, uint16_t *y) { narrow_f16_plain(x, n, y); }
+#endif
 
 void half_widen(dtype type, const uint16_t *x, int64_t n, float *y) {
     if (type == DTYPE_BF16)
@@ -30,51 +67,45 @@ void half_narrow(dtype type, const float *x, int64_t n, uint16_t *y) {
         narrow_f16(x, n, y);
 }
 
-/* A block of Philox rounds PER elements, two for a word, the lower half first. BLOCKS of them are drawn side
- * by side, word by word, for the vectors, and then brought into the elements' order. */
-enum { PER = 8, BLOCKS = 32, STEP = PER * BLOCKS };
+/* A block of Philox rounds PER elements, two for a word, the lower half first. */
+enum { PER = 8, STEP = PER * PHILOX_MANY };
 
-VECTOR_CLONES static void draw_step(const half_random *r, uint64_t first_block, uint32_t word[STEP / 2]) {
-    uint64_t seed = (uint64_t)r->key.seed_high << 32 | r->key.seed_low;
-    uint32_t drawn[4][BLOCKS];
-    for (int b = 0; b < BLOCKS; b++) {
-        uint64_t block = first_block + (uint64_t)b;
-        philox_block four = philox_draw(
-            seed, (philox_block){ { (uint32_t)block, (uint32_t)(block >> 32), r->key.step, r->stream } });
-        for (int w = 0; w < 4; w++) drawn[w][b] = four.word[w];
-    }
-    for (int b = 0; b < BLOCKS; b++)
-        for (int w = 0; w < 4; w++) word[4 * b + w] = drawn[w][b];
+static void draw_step(const half_random *r, int64_t first, uint16_t bits[STEP]) {
+    uint64_t seed = (uint64_t)r->key.seed_high << 32 | r->key.seed_low, block = (uint64_t)(first / PER);
+    uint32_t word[PHILOX_MANY_WORDS];
+    philox_draw_many(
+        seed, &(philox_block){ { (uint32_t)block, (uint32_t)(block >> 32), r->key.step, r->stream } }, word);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(bits, word, sizeof word);
+#else
+    for (int e = 0; e < STEP; e++) bits[e] = (uint16_t)(word[e / 2] >> e % 2 * 16);
+#endif
 }
 
-VECTOR_CLONES static void narrow_step(const float *restrict x, const uint32_t *restrict word,
-                                      uint16_t *restrict y) {
-    for (int k = 0; k < STEP / 2; k++) {
-        y[2 * k] = half_to_bf16_stochastic(x[2 * k], word[k]);
-        y[2 * k + 1] = half_to_bf16_stochastic(x[2 * k + 1], word[k] >> 16);
-    }
+VECTOR_CLONES static void narrow_drawn(const float *restrict x, const uint16_t *restrict bits, int64_t n,
+                                       uint16_t *restrict y) {
+    for (int64_t i = 0; i < n; i++) y[i] = half_to_bf16_stochastic(x[i], bits[i]);
 }
+
+/* Elements of the whole, from where the last step left off to where this one ends. */
+static int64_t end_of(int64_t base, int64_t end) { return base + STEP < end ? base + STEP : end; }
 
 void half_narrow_stochastic(const half_random *r, int64_t first, const float *x, int64_t n, uint16_t *y) {
-    uint32_t word[STEP / 2];
-    for (int64_t base = first / STEP * STEP; base < first + n; base += STEP) {
-        draw_step(r, (uint64_t)(base / PER), word);
-        if (first <= base && base + STEP <= first + n) {
-            narrow_step(x + (base - first), word, y + (base - first));
-            continue;
-        }
-        int64_t from = base < first ? first : base, to = base + STEP < first + n ? base + STEP : first + n;
-        for (int64_t e = from; e < to; e++)
-            y[e - first] = half_to_bf16_stochastic(x[e - first], word[(e - base) / 2] >> (e - base) % 2 * 16);
+    uint16_t bits[STEP];
+    for (int64_t at = first, next; at < first + n; at = next) {
+        int64_t base = at / STEP * STEP;
+        next = end_of(base, first + n);
+        draw_step(r, base, bits);
+        narrow_drawn(x + (at - first), bits + (at - base), next - at, y + (at - first));
     }
 }
 
 void half_draw(const half_random *r, int64_t first, int64_t n, uint16_t *bits) {
-    uint32_t word[STEP / 2];
-    for (int64_t base = first / STEP * STEP; base < first + n; base += STEP) {
-        draw_step(r, (uint64_t)(base / PER), word);
-        int64_t from = base < first ? first : base, to = base + STEP < first + n ? base + STEP : first + n;
-        for (int64_t e = from; e < to; e++)
-            bits[e - first] = (uint16_t)(word[(e - base) / 2] >> (e - base) % 2 * 16);
+    uint16_t drawn[STEP];
+    for (int64_t at = first, next; at < first + n; at = next) {
+        int64_t base = at / STEP * STEP;
+        next = end_of(base, first + n);
+        draw_step(r, base, drawn);
+        memcpy(bits + (at - first), drawn + (at - base), (size_t)(next - at) * sizeof *bits);
     }
 }

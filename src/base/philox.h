@@ -31,6 +31,11 @@ typedef struct {
     uint32_t seed_low, seed_high, step, first_sample;
 } philox_key;
 
+/* So many blocks at once, word after word of each; the first word of their counters is that of `first` and
+ * counts on, modulo 2^32. */
+enum { PHILOX_MANY = 32, PHILOX_MANY_WORDS = 4 * PHILOX_MANY };
+void philox_draw_many(uint64_t seed, const philox_block *first, uint32_t word[PHILOX_MANY_WORDS]);
+
 /* The word for one element of one sample (sample counted within the micro-batch). */
 VECTOR_INLINE uint32_t philox_word(const philox_key *key, uint32_t stream, uint32_t sample,
                                    uint64_t element) {

@@ -69,6 +69,29 @@ static void narrowing_goes_to_the_nearest_even(void **state) {
     assert_int_equal(half_to_bf16(3.4e38f), 0x7f80);
 }
 
+/* Instructions that do some numbers at a time do what the formulas do, and what is left over has it too. */
+static void arrays_have_the_bits_of_the_formulas(void **state) {
+    (void)state;
+    enum { N = 1003 };
+    static uint16_t half[N], narrow[N];
+    static float wide[N], from[N];
+    for (uint32_t first = 0; first < 65536; first += N - 16)
+        for (int t = 0; t < 2; t++) {
+            for (uint32_t i = 0; i < N; i++) half[i] = (uint16_t)(first + i);
+            half_widen(t ? DTYPE_F16 : DTYPE_BF16, half, N, wide);
+            for (int i = 0; i < N; i++)
+                assert_int_equal(half_bits(wide[i]),
+                                 half_bits(t ? half_from_f16(half[i]) : half_from_bf16(half[i])));
+        }
+    for (uint32_t step = 0; step < 1500; step++)
+        for (int t = 0; t < 2; t++) {
+            for (uint32_t i = 0; i < N; i++) from[i] = half_float((step * N + i) * 2855u + step);
+            half_narrow(t ? DTYPE_F16 : DTYPE_BF16, from, N, narrow);
+            for (int i = 0; i < N; i++)
+                assert_int_equal(narrow[i], t ? half_to_f16(from[i]) : half_to_bf16(from[i]));
+        }
+}
+
 static void stochastic_rounding_has_the_right_mean(void **state) {
     (void)state;
     enum { N = 100000 };
@@ -106,6 +129,7 @@ static void what_has_no_neighbours_stays(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_half_is_widened),
                                         cmocka_unit_test(narrowing_goes_to_the_nearest_even),
+                                        cmocka_unit_test(arrays_have_the_bits_of_the_formulas),
                                         cmocka_unit_test(stochastic_rounding_has_the_right_mean),
                                         cmocka_unit_test(what_has_no_neighbours_stays) };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,24 +26,12 @@ static void dropout_reference(const op_call *c) {
         }
 }
 
-/* Blocks of four words are drawn BLOCKS at a time, so that the rounds run in vector lanes. */
-enum { BLOCKS = 64, DRAWN = 4 * BLOCKS };
+enum { DRAWN = PHILOX_MANY_WORDS };
 
 typedef struct {
     uint64_t seed;
     uint32_t sample, step, stream; /* of the counter */
 } draw;
-
-VECTOR_INLINE void draw_words(const draw *d, uint32_t first_block, uint32_t word[DRAWN]) {
-    uint32_t part[4][BLOCKS];
-    for (uint32_t j = 0; j < BLOCKS; j++) {
-        philox_block b =
-            philox_draw(d->seed, (philox_block){ { first_block + j, d->sample, d->step, d->stream } });
-        for (int k = 0; k < 4; k++) part[k][j] = b.word[k];
-    }
-    for (int j = 0; j < BLOCKS; j++)
-        for (int k = 0; k < 4; k++) word[4 * j + k] = part[k][j];
-}
 
 /* Elements first .. last-1 of one sample, which begin at x and y; first is a multiple of 4. */
 VECTOR_CLONES static void drop_range(const draw *d, const dropout_attributes *a, const float *x, float *y,
@@ -51,7 +39,8 @@ VECTOR_CLONES static void drop_range(const draw *d, const dropout_attributes *a,
     uint32_t word[DRAWN];
     float factor = dropout_factor(a->p), p = a->p;
     for (int64_t i = first; i < last; i += DRAWN) {
-        draw_words(d, (uint32_t)(i / 4), word);
+        philox_draw_many(d->seed, &(philox_block){ { (uint32_t)(i / 4), d->sample, d->step, d->stream } },
+                         word);
         int64_t n = last - i < DRAWN ? last - i : DRAWN;
 #pragma GCC ivdep
         for (int64_t j = 0; j < n; j++)
