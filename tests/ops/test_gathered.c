@@ -1,5 +1,6 @@
 /* Products whose rows are gathered (convolutions, products of experts): every number is summed in its one
- * order (docs/design.md), by each micro-kernel, by any number of threads, bit for bit. */
+ * order (docs/design.md), by each micro-kernel, by any number of threads, bit for bit. Of bf16 by each of the
+ * instructions that multiply it as it is as well, and by their twins in plain C. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,11 +14,13 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/instructions.h"
 #include "base/philox.h"
 #include "base/threads.h"
 #include "ops/conv2d/conv2d_math.h"
 #include "ops/expert_matmul/expert_matmul.h"
 #include "ops/matmul/matmul_kernel.h"
+#include "ops/native.h"
 
 enum { MOST_IN = 4, GUARD = 64 };
 
@@ -76,40 +79,124 @@ static void run(const bound *b, const op_kernel *k) {
     free(c.scratch);
 }
 
-/* A sum in its order: slices of the depth from 0, onto what there is. */
-typedef struct {
-    float sum, slice;
-    int64_t depth;
-} ordered;
+/* ---- the order of sums ---- */
 
-static void ordered_add(ordered *o, float a, float b) {
-    o->slice = fmaf(a, b, o->slice);
-    if (++o->depth % THREADS_ROW_TILE == 0) o->sum = o->sum + o->slice, o->slice = 0;
+/* How a slice of the depth is added up from 0. */
+typedef float slice_order(const float *a, const float *b, int64_t depths);
+
+static float one_by_one(const float *a, const float *b, int64_t depths) {
+    float sum = 0;
+    for (int64_t k = 0; k < depths; k++) sum = fmaf(a[k], b[k], sum);
+    return sum;
 }
 
-static float ordered_end(const ordered *o) {
-    return o->depth % THREADS_ROW_TILE ? o->sum + o->slice : o->sum;
+static uint32_t pair_at(const float *x, int64_t k, int64_t depths) {
+    return half_to_bf16(x[k]) | (uint32_t)(k + 1 < depths ? half_to_bf16(x[k + 1]) : 0) << 16;
+}
+
+/* vdpbf16ps */
+static float by_pairs(const float *a, const float *b, int64_t depths) {
+    float sum = 0;
+    for (int64_t k = 0; k < depths; k += 2)
+        sum = native_dpbf16ps(sum, pair_at(a, k, depths), pair_at(b, k, depths));
+    return sum;
+}
+
+/* tdpbf16ps: 32 depths at a time, the even ones and the odd ones apart */
+static float by_tiles(const float *a, const float *b, int64_t depths) {
+    float sum = 0;
+    for (int64_t first = 0; first < depths; first += 32) {
+        float part[2] = { 0, 0 };
+        for (int64_t k = first; k < first + 32 && k < depths; k++)
+            part[k & 1] = native_add_product(part[k & 1], a[k], b[k]);
+        sum = native_add_product(sum, native_add_product(part[0], part[1], 1), 1);
+    }
+    return sum;
+}
+
+static slice_order *order_now;
+
+/* A sum in its order: slices of the depth from 0, onto what there is. What a slice has not is left out of it
+ * and counted all the same. */
+typedef struct {
+    float sum;
+    int64_t depth;
+    float a[THREADS_ROW_TILE], b[THREADS_ROW_TILE];
+    int64_t count; /* of them, of the slice at hand */
+} ordered;
+
+static float ordered_end(ordered *o) {
+    if (o->count) o->sum = o->sum + order_now(o->a, o->b, o->count);
+    o->count = 0;
+    return o->sum;
+}
+
+static void ordered_pass(ordered *o) {
+    if (++o->depth % THREADS_ROW_TILE == 0) ordered_end(o);
+}
+
+static void ordered_add(ordered *o, float a, float b) {
+    o->a[o->count] = a, o->b[o->count++] = b;
+    ordered_pass(o);
 }
 
 typedef float element(const bound *b, int64_t i);
 
+/* Micro-kernels with the order in which they add. */
+typedef struct {
+    const matmul_kernel *kernel;
+    instruction_set needs;
+    slice_order *order;
+} way;
+
+static const way ways[] = {
+#if defined(__x86_64__)
+    { &matmul_kernel_avx512, INSTRUCTIONS_AVX512, one_by_one },
+    { &matmul_kernel_avx2, INSTRUCTIONS_AVX2, one_by_one },
+    { &matmul_kernel_avx512_bf16, INSTRUCTIONS_AVX512_BF16, by_pairs },
+    { &matmul_kernel_amx, INSTRUCTIONS_AMX, by_tiles },
+#endif
+    { &matmul_kernel_portable, INSTRUCTIONS_PLAIN, one_by_one },
+    { &matmul_kernel_avx512_bf16_twin, INSTRUCTIONS_PLAIN, by_pairs },
+    { &matmul_kernel_amx_twin, INSTRUCTIONS_PLAIN, by_tiles },
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+/* Nobody's products but packed ones are made in pairs. */
+static bool is_packed(const bound *b, const op_kernel *k) {
+    while (k->accepts && !k->accepts(&b->call)) k++;
+    return strstr(k->name, "depthwise") == NULL;
+}
+
+static void check_way(const bound *b, const op_kernel *kernels, const op_arg *should, const way *w,
+                      const char *what) {
+    const op_arg *y = &b->out[0];
+    matmul_kernel_choose(w->kernel);
+    for (int threads = 1; threads <= 3; threads++) {
+        threads_set(threads);
+        run(b, kernels);
+        for (int64_t i = 0; i < shape_elements(&y->shape); i++)
+            if (get(y, i) != get(should, i))
+                fail_msg("%s, %s, %s, %d threads: element %lld is %a, not %a", what, dtype_name(y->dtype),
+                         w->kernel->name, threads, (long long)i, (double)get(y, i), (double)get(should, i));
+    }
+    matmul_kernel_choose(NULL);
+}
+
 static void check(const bound *b, const op_kernel *kernels, element *of, const char *what) {
     const op_arg *y = &b->out[0];
     op_arg should = { .shape = y->shape, .dtype = y->dtype };
-    uint64_t bytes = (uint64_t)shape_elements(&y->shape) * dtype_bytes(y->dtype);
-    should.data = room(bytes);
-    for (int64_t i = 0; i < shape_elements(&y->shape); i++) put(&should, i, of(b, i));
-    for (const matmul_kernel *const *k = matmul_kernels; *k; k++)
-        for (int threads = 1; threads <= 3 && (*k)->available(); threads++) {
-            matmul_kernel_choose(*k);
-            threads_set(threads);
-            run(b, kernels);
-            for (int64_t i = 0; i < shape_elements(&y->shape); i++)
-                if (get(y, i) != get(&should, i))
-                    fail_msg("%s, %s, %s, %d threads: element %lld is %a, not %a", what, dtype_name(y->dtype),
-                             (*k)->name, threads, (long long)i, (double)get(y, i), (double)get(&should, i));
-        }
-    matmul_kernel_choose(NULL);
+    should.data = room((uint64_t)shape_elements(&y->shape) * dtype_bytes(y->dtype));
+    slice_order *known = NULL;
+    for (int w = 0; w < WAYS; w++) {
+        bool pairs = ways[w].kernel->type == DTYPE_BF16;
+        if (!instructions_present(ways[w].needs) || (pairs && y->dtype != DTYPE_BF16)) continue;
+        order_now = is_packed(b, kernels) ? ways[w].order : one_by_one;
+        for (int64_t i = 0; known != order_now && i < shape_elements(&y->shape); i++)
+            put(&should, i, of(b, i));
+        known = order_now;
+        check_way(b, kernels, &should, &ways[w], what);
+    }
     free(should.data);
 }
 
@@ -161,6 +248,12 @@ static float element_of_y(const bound *b, int64_t i) {
     return ordered_end(&sum) + get(&b->in[2], o);
 }
 
+/* Does a place of x see (u,v) somewhere, inside of dy or not? What it never sees is no part of its sum. */
+static bool is_seen(const conv2d_sizes *n, int64_t place, int64_t u, int64_t v) {
+    int64_t j = place % n->width, i = place / n->width % n->height;
+    return (i + n->padding - u) % n->stride == 0 && (j + n->padding - v) % n->stride == 0;
+}
+
 static float element_of_dx(const bound *b, int64_t i) {
     const conv2d_backward_attributes *a = b->call.attributes;
     const op_arg *dy = &b->in[0], *w = &b->in[1];
@@ -171,8 +264,12 @@ static float element_of_dx(const bound *b, int64_t i) {
     for (int64_t u = 0; u < n.kernel_height; u++)
         for (int64_t v = 0; v < n.kernel_width; v++)
             for (int64_t o = 0; o < n.outputs; o++)
-                ordered_add(&sum, times(dy, conv2d_seer(&n, (conv2d_join){ i / n.all_channels, u, v, o })),
-                            get(w, conv2d_weight(&n, o, k % n.channels, u, v)));
+                if (is_seen(&n, i / n.all_channels, u, v))
+                    ordered_add(&sum,
+                                times(dy, conv2d_seer(&n, (conv2d_join){ i / n.all_channels, u, v, o })),
+                                get(w, conv2d_weight(&n, o, k % n.channels, u, v)));
+                else
+                    ordered_pass(&sum);
     return ordered_end(&sum);
 }
 
@@ -288,6 +385,7 @@ static void experts_add_in_order(void **state) {
 }
 
 int main(void) {
+    if (instructions_pin("widened") != STATUS_OK) return 1; /* pairs only where a test asks for them */
     const struct CMUnitTest tests[] = { cmocka_unit_test(convolutions_add_in_order),
                                         cmocka_unit_test(experts_add_in_order) };
     return cmocka_run_group_tests_name("gathered products", tests, NULL, NULL);

@@ -136,7 +136,7 @@ static matmul_problem product_of_y(const op_call *c, const conv2d_windows *see, 
     matmul_problem p = { .rows = shape_rows(&y->shape),
                          .columns = n->outputs,
                          .depth = depth,
-                         .a = { .data = see, .type = (dtype)x->dtype, .gather = conv2d_windows_lines },
+                         .a = { .data = see, .type = (dtype)x->dtype, .gather = &conv2d_windows_lines },
                          .b = { .stride = depth, .type = (dtype)w->dtype },
                          .y = place_in(y, n->group * n->outputs),
                          .stride = n->all_outputs,
@@ -192,7 +192,7 @@ static void product_of_dx(const op_call *c, const conv2d_sizes *n, int64_t kind,
     f->p = (matmul_problem){ .rows = c->in[0].shape.dim[0] * see->rows * see->columns,
                              .columns = n->channels,
                              .depth = see->tap_rows * see->tap_columns * n->outputs,
-                             .a = { .data = see, .type = (dtype)dy->dtype, .gather = conv2d_windows_lines },
+                             .a = { .data = see, .type = (dtype)dy->dtype, .gather = &conv2d_windows_lines },
                              .b = { .stride = n->channels, .across = true, .type = (dtype)w->dtype },
                              .y = dx->data,
                              .stride = n->all_channels * n->stride,
@@ -253,7 +253,10 @@ static matmul_problem product_of_dw(const op_call *c, const conv2d_windows *see,
                                 .stride = n->all_outputs,
                                 .across = true,
                                 .type = (dtype)dy->dtype },
-                         .b = { .data = see, .type = (dtype)x->dtype, .gather = conv2d_windows_across },
+                         .b = { .data = see,
+                                .across = true,
+                                .type = (dtype)x->dtype,
+                                .gather = &conv2d_windows_across },
                          .y = place_in(dw, first),
                          .type = (dtype)dw->dtype,
                          .accumulator = place_in(op_in(c, 2), first) };
@@ -296,7 +299,7 @@ static double turned_once(const shape *w) {
 /* Groups are alike. A gathered operand is not read where it lies, however few rows there are. */
 static double moved_by(int64_t groups, int64_t rows, int64_t columns, int64_t depth) {
     matmul_problem p = {
-        .rows = rows, .columns = columns, .depth = depth, .a = { .gather = conv2d_windows_lines }
+        .rows = rows, .columns = columns, .depth = depth, .a = { .gather = &conv2d_windows_lines }
     };
     return (double)groups * matmul_packed_moved(&p);
 }

@@ -14,6 +14,7 @@ typedef struct {
 /* Neighbours in the depth of a window: numbers of taps that lie side by side. */
 typedef struct {
     int64_t tap_row, tap_column, number, count;
+    int64_t beyond; /* taps after the first one */
 } run;
 
 static const float nothing[MATMUL_DEPTH];
@@ -34,9 +35,10 @@ static void next_corner(const conv2d_windows *w, corner *c, int64_t place) {
  * tap has all numbers of a place. */
 static run run_at(const conv2d_windows *w, int64_t depth, int64_t most) {
     int64_t tap = depth / w->numbers;
-    run r = { tap / w->tap_columns, tap % w->tap_columns, depth % w->numbers, 0 };
+    run r = { tap / w->tap_columns, tap % w->tap_columns, depth % w->numbers, 0, 0 };
     int64_t taps = w->numbers == w->all && w->direction > 0 ? w->tap_columns - r.tap_column : 1;
     r.count = least(taps * w->numbers - r.number, most);
+    r.beyond = (r.number + r.count - 1) / w->numbers;
     return r;
 }
 
@@ -48,7 +50,7 @@ static const char *at(const conv2d_windows *w, const corner *c, int64_t i, int64
 /* Where the numbers of a run lie together: in the image, or among zeros; NULL: they don't. */
 static const void *together(const conv2d_windows *w, const corner *c, const run *r) {
     int64_t i = c->i + w->direction * r->tap_row, j = c->j + w->direction * r->tap_column;
-    int64_t last = j + (r->number + r->count - 1) / w->numbers;
+    int64_t last = j + r->beyond;
     if (i < 0 || i >= w->height || last < 0 || j >= w->width) return nothing;
     return j < 0 || last >= w->width ? NULL : at(w, c, i, j, r->number);
 }
@@ -85,7 +87,7 @@ static void pack_lines(const conv2d_windows *w, const matmul_part *part, int64_t
     }
 }
 
-void conv2d_windows_lines(const void *of, const matmul_part *part, int64_t width, float *packed) {
+static void lines_to_panels(const void *of, const matmul_part *part, int64_t width, float *packed) {
     matmul_part panel = *part;
     for (int64_t left = part->lines; left > 0; left -= width) {
         panel.lines = least(left, width);
@@ -135,7 +137,7 @@ PACK_ACROSS(across_f32, DTYPE_F32)
 PACK_ACROSS(across_f16, DTYPE_F16)
 PACK_ACROSS(across_bf16, DTYPE_BF16)
 
-void conv2d_windows_across(const void *of, const matmul_part *part, int64_t width, float *packed) {
+static void across_to_panels(const void *of, const matmul_part *part, int64_t width, float *packed) {
     const conv2d_windows *w = of;
     matmul_part panel = *part;
     for (int64_t left = part->lines; left > 0; left -= width) {
@@ -147,6 +149,60 @@ void conv2d_windows_across(const void *of, const matmul_part *part, int64_t widt
         packed += width * part->depths;
     }
 }
+
+/* ---- bf16 as it is ---- */
+
+/* Runs are short where images have few channels: then calls of memcpy would take longer than the product. */
+VECTOR_INLINE void copy_numbers(uint16_t *to, const uint16_t *from, int64_t n) {
+    enum { MANY = 32, SOME = 8 };
+    if (n < SOME)
+        for (int64_t i = 0; i < n; i++) to[i] = from[i];
+    else if (n > MANY)
+        memcpy(to, from, (size_t)n * sizeof *to);
+    else
+        for (int64_t i = 0; i < n; i += SOME) {
+            int64_t at = i + SOME <= n ? i : n - SOME; /* the last ones overlap */
+            memcpy(to + at, from + at, SOME * sizeof *to);
+        }
+}
+
+VECTOR_INLINE void copy_run(const conv2d_windows *w, const corner *c, const run *r, uint16_t *to) {
+    const void *from = together(w, c, r);
+    if (from)
+        copy_numbers(to, from, r->count);
+    else
+        copy_apart(w, c, r, (char *)to);
+}
+
+static void lines_to_rows(const void *of, const matmul_part *part, uint16_t *rows) {
+    const conv2d_windows *w = of;
+    corner corners[MATMUL_PAIRS_ROWS];
+    for (int64_t i = 0; i < part->lines; i++) corners[i] = corner_of(w, part->line + i);
+    run r;
+    for (int64_t d = 0; d < part->depths; d += r.count) {
+        r = run_at(w, part->depth + d, part->depths - d);
+        for (int64_t i = 0; i < part->lines; i++) copy_run(w, &corners[i], &r, rows + i * MATMUL_DEPTH + d);
+    }
+}
+
+static void across_to_rows(const void *of, const matmul_part *part, uint16_t *rows) {
+    const conv2d_windows *w = of;
+    run runs[MATMUL_MAX_COLUMNS];
+    int count = 0;
+    for (int64_t line = 0; line < part->lines; line += runs[count++].count)
+        runs[count] = run_at(w, part->line + line, part->lines - line);
+    corner c = corner_of(w, part->depth);
+    for (int64_t d = 0; d < part->depths; rows += MATMUL_MAX_COLUMNS) {
+        uint16_t *to = rows;
+        for (int k = 0; k < count; to += runs[k++].count) copy_run(w, &c, &runs[k], to);
+        next_corner(w, &c, part->depth + ++d);
+    }
+}
+
+const matmul_gather conv2d_windows_lines = { lines_to_panels, lines_to_rows };
+const matmul_gather conv2d_windows_across = { across_to_panels, across_to_rows };
+
+/* ---- which windows ---- */
 
 conv2d_windows conv2d_windows_of_y(const conv2d_sizes *n, const op_arg *x) {
     return (conv2d_windows){ .kernel = matmul_kernel_chosen(),

@@ -20,7 +20,7 @@ typedef struct {
 } conv2d_windows;
 
 /* Rows as lines of an operand, and as its depth: `of` is a conv2d_windows. */
-matmul_gather conv2d_windows_lines, conv2d_windows_across;
+extern const matmul_gather conv2d_windows_lines, conv2d_windows_across;
 
 /* The windows of y into x. */
 conv2d_windows conv2d_windows_of_y(const conv2d_sizes *n, const op_arg *x);

@@ -39,17 +39,23 @@ typedef struct {
     int64_t line, lines, depth, depths;
 } matmul_part;
 
-/* A matrix that lies nowhere as a whole, such as the windows of an image: puts a part of it into panels. */
-typedef void matmul_gather(const void *of, const matmul_part *part, int64_t width, float *packed);
+/* A matrix that lies nowhere as a whole, such as the windows of an image. `panels` puts a part of it into
+ * panels, in f32. `rows` puts a part of at most MATMUL_PAIRS_ROWS lines, of bf16 as it is, into rows: a line to
+ * each MATMUL_DEPTH numbers or, where it is across, a depth to each MATMUL_MAX_COLUMNS. */
+typedef struct {
+    void (*panels)(const void *of, const matmul_part *part, int64_t width, float *packed);
+    void (*rows)(const void *of, const matmul_part *part, uint16_t *rows);
+} matmul_gather;
+enum { MATMUL_GATHERED = 32 * MATMUL_DEPTH }; /* numbers that `rows` has room for */
 
 typedef struct {
     const void *data;
-    int64_t stride;        /* between lines, or between depths if `across` */
-    bool across;           /* neighbouring lines are neighbours in memory, else neighbouring depths */
-    dtype type;            /* f32, f16, bf16, i8, u8 */
-    const float *scales;   /* of codes */
-    bool by_rows;          /* i8: a scale for each row of the matrix as it lies; else for each column */
-    matmul_gather *gather; /* NULL: it lies as above; else `data` is what this is given */
+    int64_t stride;              /* between lines, or between depths if `across` */
+    bool across;                 /* neighbouring lines are neighbours in memory, else neighbouring depths */
+    dtype type;                  /* f32, f16, bf16, i8, u8 */
+    const float *scales;         /* of codes */
+    bool by_rows;                /* i8: a scale for each row of the matrix as it lies; else for each column */
+    const matmul_gather *gather; /* NULL: it lies as above; else `data` is what this is given */
 } matmul_operand;
 
 static inline bool matmul_is_coded(const matmul_operand *o) {

@@ -92,10 +92,7 @@ typedef struct {
 
 static int64_t align_floats(int64_t n) { return (n + 15) & ~(int64_t)15; }
 
-/* What is gathered comes into panels of f32. */
-static bool in_pairs(const matmul_problem *p) {
-    return matmul_in_pairs(p->a.type, p->b.type) && !p->a.gather && !p->b.gather;
-}
+static bool in_pairs(const matmul_problem *p) { return matmul_in_pairs(p->a.type, p->b.type); }
 
 /* Panels of pairs are filled up further and take half as much: what widened ones need is enough. So a plan
  * does not depend on the micro-kernel. */
@@ -455,18 +452,41 @@ static ahead a_after(const tile *t) {
     return ahead_begin(&t->job->p->a, s->row, s->depth, s->rows, s->depths);
 }
 
+/* What is gathered of bf16 comes into panels by way of rows, which lie as any other operand does. */
+static void pack_gathered(const tile *t, const matmul_operand *o, const matmul_part *part, int64_t width,
+                          matmul_pack *pack, float *to) {
+    const matmul_kernel *k = t->job->kernel;
+    uint16_t rows[MATMUL_GATHERED];
+    matmul_operand at = { .data = rows,
+                          .stride = o->across ? MATMUL_MAX_COLUMNS : MATMUL_DEPTH,
+                          .across = o->across,
+                          .type = o->type };
+    matmul_part panel = *part;
+    for (int64_t left = part->lines; left > 0; left -= width) {
+        panel.lines = least(left, width);
+        o->gather->rows(o->data, &panel, rows);
+        pack(&at, panel.lines, part->depths, width, to);
+        panel.line += width;
+        to += divide_up(part->depths, k->fill) * k->fill / t->job->per_word * width;
+    }
+}
+
 /* Part of an operand into panels. */
 static void pack_part(const tile *t, const matmul_operand *o, const matmul_part *part, int64_t width,
                       float *to) {
     const matmul_kernel *k = t->job->kernel;
-    bool first = o == &t->job->p->a;
+    matmul_pack *pack = o == &t->job->p->a ? k->pack_a : k->pack_b;
+    if (o->gather && k->type == DTYPE_BF16) {
+        pack_gathered(t, o, part, width, pack, to);
+        return;
+    }
     if (o->gather) {
-        o->gather(o->data, part, width, to);
+        o->gather->panels(o->data, part, width, to);
         return;
     }
     matmul_operand at =
         matmul_is_coded(o) ? matmul_widen(o, part, t->wide) : matmul_operand_at(o, part->line, part->depth);
-    (first ? k->pack_a : k->pack_b)(&at, part->lines, part->depths, width, to);
+    pack(&at, part->lines, part->depths, width, to);
 }
 
 /* A block whose rows have places of their own, from row `row` of y. */
