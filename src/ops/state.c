@@ -194,8 +194,8 @@ static void store_codes(const op_call *c, const op_def *op, uint32_t which, int6
     draw_codes(s->positive, x, inverse, bits, n, codes);
 }
 
-static void store_half(const op_call *c, const op_def *op, uint32_t which, int64_t first, int64_t n,
-                       const float *x) {
+void state_store_half(const op_call *c, const op_def *op, uint32_t which, int64_t first, int64_t n,
+                      const float *x) {
     const op_arg *to = &c->out[which ? op->update->states[which - 1].out : 0];
     uint16_t *y = (uint16_t *)to->data + first;
     half_random r;
@@ -211,6 +211,7 @@ typedef struct {
     const op_call *call;
     const op_def *op;
     state_sweep *sweep;
+    int64_t block;
 } blocks;
 
 enum { MOST_INPUTS = 12 };
@@ -241,14 +242,14 @@ static void run_block(const blocks *b, int64_t first, int64_t n) {
         in[at->in].data = out[at->out].data = states[s];
     }
     b->sweep(&wide, 0, n);
-    if (narrow) store_half(c, b->op, 0, first, n, weight);
+    if (narrow) state_store_half(c, b->op, 0, first, n, weight);
     for (uint32_t s = 0; s < b->op->update->state_count; s++) {
         const op_state *at = &b->op->update->states[s];
         if (!op_in(c, at->in)->data) continue;
         if (c->out[at->out].dtype == DTYPE_U8)
             store_codes(c, b->op, s + 1, first, n, states[s]);
         else if (dtype_is_half(c->out[at->out].dtype))
-            store_half(c, b->op, s + 1, first, n, states[s]);
+            state_store_half(c, b->op, s + 1, first, n, states[s]);
         else
             memcpy((float *)c->out[at->out].data + first, states[s], (size_t)n * sizeof(float));
     }
@@ -260,12 +261,20 @@ static void run_piece(void *context, int64_t piece, int thread) {
     int64_t all = shape_elements(&b->call->out[0].shape), first = piece * FAST_PIECE,
             last = first + FAST_PIECE;
     if (last > all) last = all;
-    for (int64_t i = first; i < last; i += STATE_BLOCK)
-        run_block(b, i, last - i < STATE_BLOCK ? last - i : STATE_BLOCK);
+    for (int64_t i = first; i < last; i += b->block)
+        run_block(b, i, last - i < b->block ? last - i : b->block);
+}
+
+/* Without codes nothing asks for whole blocks: fewer elements at a time stay in the first cache. */
+static int64_t block_of(const op_call *c, const op_def *op) {
+    enum { WITHOUT_CODES = 1024 };
+    for (uint32_t s = 0; s < op->update->state_count; s++)
+        if (op_in(c, op->update->states[s].in)->dtype == DTYPE_U8) return STATE_BLOCK;
+    return WITHOUT_CODES;
 }
 
 void state_run_blocks(const op_call *c, const op_def *op, state_sweep *sweep) {
-    blocks b = { c, op, sweep };
+    blocks b = { c, op, sweep, block_of(c, op) };
     threads_for((shape_elements(&c->out[0].shape) + FAST_PIECE - 1) / FAST_PIECE, run_piece, &b);
 }
 

@@ -61,6 +61,11 @@ bool state_is_narrow(const op_call *c, const op_state *s, uint32_t count);
 typedef void state_sweep(const op_call *c, int64_t first, int64_t last);
 void state_run_blocks(const op_call *c, const op_def *op, state_sweep *sweep);
 
+/* n numbers from element `first` on to the weight (`which` 0) or to state number `which` - 1, of 16 bits:
+ * rounded as there. */
+void state_store_half(const op_call *c, const op_def *op, uint32_t which, int64_t first, int64_t n,
+                      const float *x);
+
 /* Elements first .. first + n - 1 of a state, a block or its beginning, in double and plainly: codes by
  * looking through the map. */
 void state_load_reference(const op_call *c, const op_state *s, int64_t first, int64_t n, double *x);

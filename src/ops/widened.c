@@ -2,7 +2,9 @@
 
 #include "base/half.h"
 
-enum { MOST = 12288 }; /* floats that are widened at a time where rows are short: they stay in a cache */
+/* Floats that are widened at a time where rows are short: with what they come from they stay in the first
+ * cache. */
+enum { MOST = 4096 };
 
 static bool is_whole(uint32_t mask, uint32_t i) { return (mask >> i & 1u) != 0; }
 
@@ -84,12 +86,23 @@ void widened_open(widened_rows *w, const op_call *c, const widened *how, int64_t
         w->out[o] = is_whole(how->whole_out, o) ? c->out[o] : wide_arg(w, &c->out[o], false, &at);
 }
 
+static void narrow_past(dtype type, const float *from, int64_t n, uint16_t *to) {
+    uint16_t part[FAST_PART];
+    for (int64_t i = 0; i < n; i += FAST_PART) {
+        int64_t count = n - i < FAST_PART ? n - i : FAST_PART;
+        half_narrow(type, from + i, count, part);
+        fast_store_past_halves(to + i, part, count);
+    }
+    fast_stored_past();
+}
+
 void widened_close(const widened_rows *w) {
     for (uint32_t o = 0; o < w->of->out_count; o++) {
         const op_arg *y = &w->of->out[o];
         if (!dtype_is_half(y->dtype) || is_whole(w->how->whole_out, o)) continue;
-        half_narrow(y->dtype, w->out[o].data, shape_elements(&w->out[o].shape),
-                    (uint16_t *)narrow_rows(w, y, false));
+        (fast_is_past_caches(w->of, y) ? narrow_past : half_narrow)(
+            y->dtype, w->out[o].data, shape_elements(&w->out[o].shape),
+            (uint16_t *)narrow_rows(w, y, false));
     }
 }
 

@@ -98,6 +98,62 @@ static void adamw_fast(const op_call *c) {
 
 static bool accepts_wide(const op_call *c) { return state_is_wide(c, adamw_states, 2); }
 
+/* ---- all of bf16: read as it is; what comes of it waits in the first cache until it is rounded ---- */
+
+enum { SOME = 512 };
+typedef struct {
+    float w[SOME], m[SOME], v[SOME];
+} updated;
+
+/* Elements `at` and following of the call to element `to` and following. */
+VECTOR_INLINE void update_halves(const adamw_step *f, const op_call *c, int64_t at, int n, updated *u,
+                                 int64_t to) {
+    const uint16_t *w = (const uint16_t *)c->in[0].data + at, *g = (const uint16_t *)c->in[1].data + at;
+    const uint16_t *m = (const uint16_t *)c->in[2].data + at, *v = (const uint16_t *)c->in[3].data + at;
+#pragma GCC ivdep
+    for (int j = 0; j < n; j++) {
+        adamw_element x = { half_from_bf16(w[j]), half_from_bf16(m[j]), half_from_bf16(v[j]) };
+        x = adamw_update(f, x, half_from_bf16(g[j]));
+        u->w[to + j] = x.w, u->m[to + j] = x.m, u->v[to + j] = x.v;
+    }
+}
+
+VECTOR_CLONES static void update_bf16(const adamw_step *s, const op_call *c, int64_t first, int64_t n,
+                                      updated *u) {
+    const adamw_step f = *s;
+    int64_t i = 0;
+    for (; i + VECTOR_STEP <= n; i += VECTOR_STEP) {
+        for (int k = 0; k < 4; k++) __builtin_prefetch((const uint16_t *)c->in[k].data + first + i + SOME);
+        update_halves(&f, c, first + i, VECTOR_STEP, u, i);
+    }
+    update_halves(&f, c, first + i, (int)(n - i), u, i);
+}
+
+static void bf16_piece(const op_call *c, int64_t first, int64_t last) {
+    adamw_step s = step_of(c);
+    updated u;
+    for (int64_t i = first; i < last; i += SOME) {
+        int64_t n = last - i < SOME ? last - i : SOME;
+        update_bf16(&s, c, i, n, &u);
+        state_store_half(c, &op_adamw, 0, i, n, u.w);
+        state_store_half(c, &op_adamw, 1, i, n, u.m);
+        state_store_half(c, &op_adamw, 2, i, n, u.v);
+    }
+}
+
+static bool accepts_bf16(const op_call *c) {
+    for (uint32_t i = 0; i < 4; i++)
+        if (c->in[i].dtype != DTYPE_BF16) return false;
+    return true;
+}
+
+static void adamw_bf16(const op_call *c) {
+    if (is_skipped(c))
+        state_keep(c, &op_adamw);
+    else
+        fast_for_elements(c, bf16_piece);
+}
+
 /* With anything of fewer bits: a block at a time is f32. */
 static void adamw_narrow(const op_call *c) {
     if (is_skipped(c))
@@ -109,6 +165,7 @@ static void adamw_narrow(const op_call *c) {
 static bool accepts_narrow(const op_call *c) { return state_is_narrow(c, adamw_states, 2); }
 
 const op_kernel adamw_cpu[] = { { "adamw_cpu_sweep", accepts_wide, NULL, adamw_fast },
+                                { "adamw_cpu_bf16", accepts_bf16, NULL, adamw_bf16 },
                                 { "adamw_cpu_blocks", accepts_narrow, NULL, adamw_narrow },
                                 { "adamw_reference", NULL, NULL, adamw_reference },
                                 { 0 } };

@@ -26,53 +26,71 @@ static void gated_backward_reference(const op_call *c) {
 
 /* ---- vectors: the function is a constant wherever these are inlined ---- */
 
-VECTOR_INLINE void forward(const op_call *c, const gated_function f, int64_t first, int64_t last) {
-    const float *gate = c->in[0].data, *up = c->in[1].data;
-    float *y = c->out[0].data;
+VECTOR_INLINE void forward(const op_call *c, const gated_function f, int64_t first, int64_t last,
+                           const dtype type) {
+    const void *gate = c->in[0].data, *up = c->in[1].data;
+    void *y = c->out[0].data;
 #pragma GCC ivdep
-    for (int64_t i = first; i < last; i++) y[i] = gated_value_f32(f, gate[i]) * up[i];
+    for (int64_t i = first; i < last; i++)
+        fast_put(y, i, gated_value_f32(f, fast_get(gate, i, type)) * fast_get(up, i, type), type);
 }
 
 /* Results may live where operands do, so an element is read before it is written. */
-VECTOR_INLINE void backward(const op_call *c, const gated_function f, int64_t first, int64_t last) {
-    const float *gate = c->in[0].data, *up = c->in[1].data, *dy = c->in[2].data;
-    float *dgate = c->out[0].data, *dup = c->out[1].data;
+VECTOR_INLINE void backward(const op_call *c, const gated_function f, int64_t first, int64_t last,
+                            const dtype type) {
+    const void *gate = c->in[0].data, *up = c->in[1].data, *dy = c->in[2].data;
+    void *dgate = c->out[0].data, *dup = c->out[1].data;
 #pragma GCC ivdep
     for (int64_t i = first; i < last; i++) {
-        float x = gate[i], d = dy[i], of_gate = d * up[i] * gated_slope_f32(f, x);
-        dup[i] = d * gated_value_f32(f, x);
-        dgate[i] = of_gate;
+        float x = fast_get(gate, i, type), d = fast_get(dy, i, type),
+              of_gate = d * fast_get(up, i, type) * gated_slope_f32(f, x);
+        fast_put(dup, i, d * gated_value_f32(f, x), type);
+        fast_put(dgate, i, of_gate, type);
     }
 }
 
-VECTOR_CLONES static void gated_piece(const op_call *c, int64_t first, int64_t last) {
+VECTOR_INLINE void forward_any(const op_call *c, int64_t first, int64_t last, const dtype type,
+                               const dtype to) {
+    (void)to;
     switch (function_of(c)) {
-    case GATED_SILU: forward(c, GATED_SILU, first, last); break;
-    case GATED_GELU_TANH: forward(c, GATED_GELU_TANH, first, last); break;
-    case GATED_GELU_ERF: forward(c, GATED_GELU_ERF, first, last); break;
+    case GATED_SILU: forward(c, GATED_SILU, first, last, type); break;
+    case GATED_GELU_TANH: forward(c, GATED_GELU_TANH, first, last, type); break;
+    case GATED_GELU_ERF: forward(c, GATED_GELU_ERF, first, last, type); break;
     }
 }
 
-VECTOR_CLONES static void gated_backward_piece(const op_call *c, int64_t first, int64_t last) {
+VECTOR_INLINE void backward_any(const op_call *c, int64_t first, int64_t last, const dtype type,
+                                const dtype to) {
+    (void)to;
     switch (function_of(c)) {
-    case GATED_SILU: backward(c, GATED_SILU, first, last); break;
-    case GATED_GELU_TANH: backward(c, GATED_GELU_TANH, first, last); break;
-    case GATED_GELU_ERF: backward(c, GATED_GELU_ERF, first, last); break;
+    case GATED_SILU: backward(c, GATED_SILU, first, last, type); break;
+    case GATED_GELU_TANH: backward(c, GATED_GELU_TANH, first, last, type); break;
+    case GATED_GELU_ERF: backward(c, GATED_GELU_ERF, first, last, type); break;
     }
 }
 
+FAST_TYPED(gated_piece, forward_any, DTYPE_F32, DTYPE_F32)
+FAST_TYPED(gated_bf16_piece, forward_any, DTYPE_BF16, DTYPE_BF16)
+FAST_TYPED(gated_backward_piece, backward_any, DTYPE_F32, DTYPE_F32)
+FAST_TYPED(gated_backward_bf16_piece, backward_any, DTYPE_BF16, DTYPE_BF16)
+
+static bool accepts_bf16(const op_call *c) { return fast_is_all(c, DTYPE_BF16); }
 static void gated_fast(const op_call *c) { fast_for_elements(c, gated_piece); }
+static void gated_bf16(const op_call *c) { fast_for_elements(c, gated_bf16_piece); }
 static void gated_widened(const op_call *c) { widened_elements(c, gated_piece); }
 static void gated_backward_fast(const op_call *c) { fast_for_elements(c, gated_backward_piece); }
+static void gated_backward_bf16(const op_call *c) { fast_for_elements(c, gated_backward_bf16_piece); }
 static void gated_backward_widened(const op_call *c) { widened_elements(c, gated_backward_piece); }
 
 const op_kernel gated_cpu[] = { { "gated_cpu_vector", fast_accepts, NULL, gated_fast },
+                                { "gated_cpu_bf16", accepts_bf16, NULL, gated_bf16 },
                                 { "gated_cpu_widened", widened_accepts, widened_elements_scratch,
                                   gated_widened },
                                 { "gated_reference", NULL, NULL, gated_reference },
                                 { 0 } };
 const op_kernel gated_backward_cpu[] = {
     { "gated_backward_cpu_vector", fast_accepts, NULL, gated_backward_fast },
+    { "gated_backward_cpu_bf16", accepts_bf16, NULL, gated_backward_bf16 },
     { "gated_backward_cpu_widened", widened_accepts, widened_elements_scratch, gated_backward_widened },
     { "gated_backward_reference", NULL, NULL, gated_backward_reference },
     { 0 }

@@ -12,20 +12,24 @@ static void gelu_reference(const op_call *c) {
     }
 }
 
-VECTOR_CLONES static void gelu_piece(const op_call *c, int64_t first, int64_t last) {
-    const gelu_attributes *a = c->attributes;
-    const float *x = c->in[0].data;
-    float *y = c->out[0].data;
-    if (a->tanh) {
+VECTOR_INLINE void forward(const op_call *c, int64_t first, int64_t last, const dtype from, const dtype to) {
+    const void *x = c->in[0].data;
+    void *y = c->out[0].data;
+    if (((const gelu_attributes *)c->attributes)->tanh) {
 #pragma GCC ivdep
-        for (int64_t i = first; i < last; i++) y[i] = gelu_tanh_f32(x[i]);
+        for (int64_t i = first; i < last; i++) fast_put(y, i, gelu_tanh_f32(fast_get(x, i, from)), to);
     } else {
 #pragma GCC ivdep
-        for (int64_t i = first; i < last; i++) y[i] = gelu_erf_f32(x[i]);
+        for (int64_t i = first; i < last; i++) fast_put(y, i, gelu_erf_f32(fast_get(x, i, from)), to);
     }
 }
 
+FAST_TYPED(gelu_piece, forward, DTYPE_F32, DTYPE_F32)
+FAST_TYPED(gelu_bf16_piece, forward, DTYPE_BF16, DTYPE_BF16)
+
+static bool accepts_bf16(const op_call *c) { return fast_is_all(c, DTYPE_BF16); }
 static void gelu_fast(const op_call *c) { fast_for_elements(c, gelu_piece); }
+static void gelu_bf16(const op_call *c) { fast_for_elements(c, gelu_bf16_piece); }
 static void gelu_widened(const op_call *c) { widened_elements(c, gelu_piece); }
 
 static void gelu_backward_reference(const op_call *c) {
@@ -37,29 +41,37 @@ static void gelu_backward_reference(const op_call *c) {
     }
 }
 
-VECTOR_CLONES static void gelu_backward_piece(const op_call *c, int64_t first, int64_t last) {
-    const gelu_attributes *a = c->attributes;
-    const float *x = c->in[0].data, *dy = c->in[1].data;
-    float *dx = c->out[0].data;
-    if (a->tanh) {
+VECTOR_INLINE void backward(const op_call *c, int64_t first, int64_t last, const dtype from,
+                            const dtype to) {
+    const void *x = c->in[0].data, *dy = c->in[1].data;
+    void *dx = c->out[0].data;
+    if (((const gelu_attributes *)c->attributes)->tanh) {
 #pragma GCC ivdep
-        for (int64_t i = first; i < last; i++) dx[i] = dy[i] * gelu_tanh_slope_f32(x[i]);
+        for (int64_t i = first; i < last; i++)
+            fast_put(dx, i, fast_get(dy, i, from) * gelu_tanh_slope_f32(fast_get(x, i, from)), to);
     } else {
 #pragma GCC ivdep
-        for (int64_t i = first; i < last; i++) dx[i] = dy[i] * gelu_erf_slope_f32(x[i]);
+        for (int64_t i = first; i < last; i++)
+            fast_put(dx, i, fast_get(dy, i, from) * gelu_erf_slope_f32(fast_get(x, i, from)), to);
     }
 }
 
+FAST_TYPED(gelu_backward_piece, backward, DTYPE_F32, DTYPE_F32)
+FAST_TYPED(gelu_backward_bf16_piece, backward, DTYPE_BF16, DTYPE_BF16)
+
 static void gelu_backward_fast(const op_call *c) { fast_for_elements(c, gelu_backward_piece); }
+static void gelu_backward_bf16(const op_call *c) { fast_for_elements(c, gelu_backward_bf16_piece); }
 static void gelu_backward_widened(const op_call *c) { widened_elements(c, gelu_backward_piece); }
 
 const op_kernel gelu_cpu[] = { { "gelu_cpu_vector", fast_accepts, NULL, gelu_fast },
+                               { "gelu_cpu_bf16", accepts_bf16, NULL, gelu_bf16 },
                                { "gelu_cpu_widened", widened_accepts, widened_elements_scratch,
                                  gelu_widened },
                                { "gelu_reference", NULL, NULL, gelu_reference },
                                { 0 } };
 const op_kernel gelu_backward_cpu[] = {
     { "gelu_backward_cpu_vector", fast_accepts, NULL, gelu_backward_fast },
+    { "gelu_backward_cpu_bf16", accepts_bf16, NULL, gelu_backward_bf16 },
     { "gelu_backward_cpu_widened", widened_accepts, widened_elements_scratch, gelu_backward_widened },
     { "gelu_backward_reference", NULL, NULL, gelu_backward_reference },
     { 0 }

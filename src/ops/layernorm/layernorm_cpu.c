@@ -31,18 +31,19 @@ static void layernorm_reference(const op_call *c) {
     }
 }
 
-VECTOR_INLINE float row_mean(const float *x, int64_t n) {
+VECTOR_INLINE float row_mean(const void *x, int64_t n, const dtype type) {
     float lane[VECTOR_LANES];
     vector_lanes_clear(lane);
-    VECTOR_OVER_LANES(n, i, j, vector_fetch(x + n + i + j), lane[j] += x[i + j];); /* half of the next row */
+    VECTOR_OVER_LANES(n, i, j, fast_fetch(x, n + i + j, type), /* half of the next row */
+                      lane[j] += fast_get(x, i + j, type););
     return vector_lanes_sum(lane) / (float)n;
 }
 
-VECTOR_INLINE float row_variance(const float *x, int64_t n, float mean) {
+VECTOR_INLINE float row_variance(const void *x, int64_t n, float mean, const dtype type) {
     float lane[VECTOR_LANES];
     vector_lanes_clear(lane);
-    VECTOR_OVER_LANES(n, i, j, vector_fetch(x + n + i + j + VECTOR_LINE), /* the other half */
-                      float d = x[i + j] - mean;
+    VECTOR_OVER_LANES(n, i, j, fast_fetch(x, n + i + j + VECTOR_LINE, type), /* the other half */
+                      float d = fast_get(x, i + j, type) - mean;
                       lane[j] += d * d;);
     return vector_lanes_sum(lane) / (float)n;
 }
@@ -53,50 +54,74 @@ typedef struct {
     float mean, rstd;
 } row_norm;
 
-VECTOR_INLINE void norm_range(const row_norm *r, const float *x, float *y, int64_t first, int64_t n) {
+VECTOR_INLINE void norm_range(const row_norm *r, const void *x, void *y, int64_t first, int64_t n,
+                              const dtype from, const dtype to) {
     const float *gamma = r->gamma + first;
     float mean = r->mean, rstd = r->rstd;
     if (r->beta) {
         const float *beta = r->beta + first;
 #pragma GCC ivdep
-        for (int64_t j = 0; j < n; j++) y[j] = (x[j] - mean) * rstd * gamma[j] + beta[j];
+        for (int64_t j = 0; j < n; j++)
+            fast_put(y, j, (fast_get(x, j, from) - mean) * rstd * gamma[j] + beta[j], to);
     } else {
 #pragma GCC ivdep
-        for (int64_t j = 0; j < n; j++) y[j] = (x[j] - mean) * rstd * gamma[j];
+        for (int64_t j = 0; j < n; j++) fast_put(y, j, (fast_get(x, j, from) - mean) * rstd * gamma[j], to);
     }
 }
 
-VECTOR_INLINE void norm_row_past(const row_norm *r, const float *x, float *y, int64_t n) {
-    float part[FAST_PART];
+VECTOR_INLINE void norm_row_past(const row_norm *r, const void *x, void *y, int64_t n, const dtype from,
+                                 const dtype to) {
+    union {
+        float wide[FAST_PART];
+        uint16_t half[FAST_PART];
+    } part;
     for (int64_t j = 0; j < n; j += FAST_PART) {
         int64_t count = n - j < FAST_PART ? n - j : FAST_PART;
-        norm_range(r, x + j, part, j, count);
-        fast_store_past(y + j, part, count);
+        norm_range(r, fast_at(x, j, from), &part, j, count, from, to);
+        if (to == DTYPE_F32)
+            fast_store_past((float *)y + j, part.wide, count);
+        else
+            fast_store_past_halves((uint16_t *)y + j, part.half, count);
     }
 }
 
-VECTOR_CLONES static void layernorm_rows(const op_call *c, int64_t first, int64_t last) {
+VECTOR_INLINE void norm_rows(const op_call *c, int64_t first, int64_t last, const dtype from,
+                             const dtype to) {
     const layernorm_attributes *a = c->attributes;
     row_norm norm = { .gamma = c->in[1].data, .beta = op_in(c, 2)->data };
     float *mean = c->out[1].data, *rstd = c->out[2].data;
     int64_t width = shape_last(&c->in[0].shape);
     bool past = fast_past_caches(c);
     for (int64_t r = first; r < last; r++) {
-        const float *x = (const float *)c->in[0].data + r * width;
-        float *y = (float *)c->out[0].data + r * width;
-        mean[r] = norm.mean = row_mean(x, width);
-        rstd[r] = norm.rstd = 1.0f / sqrtf(row_variance(x, width, norm.mean) + a->eps);
+        const void *x = fast_at(c->in[0].data, r * width, from);
+        void *y = (char *)c->out[0].data + r * width * fast_bytes(to);
+        mean[r] = norm.mean = row_mean(x, width, from);
+        rstd[r] = norm.rstd = 1.0f / sqrtf(row_variance(x, width, norm.mean, from) + a->eps);
         if (past)
-            norm_row_past(&norm, x, y, width);
+            norm_row_past(&norm, x, y, width, from, to);
         else
-            norm_range(&norm, x, y, 0, width);
+            norm_range(&norm, x, y, 0, width, from, to);
     }
     if (past) fast_stored_past();
 }
 
-static void layernorm_fast(const op_call *c) {
+FAST_TYPED(layernorm_rows, norm_rows, DTYPE_F32, DTYPE_F32)
+FAST_TYPED(layernorm_bf16_rows, norm_rows, DTYPE_BF16, DTYPE_BF16)
+FAST_TYPED(layernorm_to_bf16_rows, norm_rows, DTYPE_F32, DTYPE_BF16)
+
+static void run_rows(const op_call *c, fast_body body) {
     const shape *x = &c->in[0].shape;
-    fast_for(c, shape_rows(x), fast_rows(shape_last(x)), layernorm_rows);
+    fast_for(c, shape_rows(x), fast_rows(shape_last(x)), body);
+}
+
+static void layernorm_fast(const op_call *c) { run_rows(c, layernorm_rows); }
+
+static bool accepts_bf16(const op_call *c) {
+    return fast_is_of(c, DTYPE_BF16, DTYPE_BF16) || fast_is_of(c, DTYPE_F32, DTYPE_BF16);
+}
+
+static void layernorm_bf16(const op_call *c) {
+    run_rows(c, c->in[0].dtype == DTYPE_F32 ? layernorm_to_bf16_rows : layernorm_bf16_rows);
 }
 
 static widened by_rows(const op_call *c) {
@@ -114,6 +139,7 @@ static void layernorm_widened(const op_call *c) {
 }
 
 const op_kernel layernorm_cpu[] = { { "layernorm_cpu_rows", fast_accepts, NULL, layernorm_fast },
+                                    { "layernorm_cpu_bf16", accepts_bf16, NULL, layernorm_bf16 },
                                     { "layernorm_cpu_widened", widened_accepts, layernorm_widened_scratch,
                                       layernorm_widened },
                                     { "layernorm_reference", NULL, NULL, layernorm_reference },

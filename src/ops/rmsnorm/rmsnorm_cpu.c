@@ -23,31 +23,49 @@ static void rmsnorm_reference(const op_call *c) {
     }
 }
 
-VECTOR_INLINE float row_mean_square(const float *x, int64_t n) {
+VECTOR_INLINE float row_mean_square(const void *x, int64_t n, const dtype type) {
     float lane[VECTOR_LANES];
     vector_lanes_clear(lane);
-    VECTOR_OVER_LANES(n, i, j, (void)0, lane[j] += x[i + j] * x[i + j];);
+    VECTOR_OVER_LANES(n, i, j, fast_fetch(x, n + i + j, type), /* of the next row */
+                      float here = fast_get(x, i + j, type);
+                      lane[j] += here * here;);
     return vector_lanes_sum(lane) / (float)n;
 }
 
-VECTOR_CLONES static void rmsnorm_rows(const op_call *c, int64_t first, int64_t last) {
+VECTOR_INLINE void norm_rows(const op_call *c, int64_t first, int64_t last, const dtype from,
+                             const dtype to) {
     const rmsnorm_attributes *a = c->attributes;
     const float *gamma = c->in[1].data;
     float *rstd = c->out[1].data;
     int64_t width = shape_last(&c->in[0].shape);
     for (int64_t r = first; r < last; r++) {
-        const float *x = (const float *)c->in[0].data + r * width;
-        float *y = (float *)c->out[0].data + r * width;
-        float s = 1.0f / sqrtf(row_mean_square(x, width) + a->eps);
+        const void *x = fast_at(c->in[0].data, r * width, from);
+        void *y = (char *)c->out[0].data + r * width * fast_bytes(to);
+        float s = 1.0f / sqrtf(row_mean_square(x, width, from) + a->eps);
 #pragma GCC ivdep
-        for (int64_t j = 0; j < width; j++) y[j] = x[j] * s * (gamma[j] + a->plus);
+        for (int64_t j = 0; j < width; j++)
+            fast_put(y, j, fast_get(x, j, from) * s * (gamma[j] + a->plus), to);
         rstd[r] = s;
     }
 }
 
-static void rmsnorm_fast(const op_call *c) {
+FAST_TYPED(rmsnorm_rows, norm_rows, DTYPE_F32, DTYPE_F32)
+FAST_TYPED(rmsnorm_bf16_rows, norm_rows, DTYPE_BF16, DTYPE_BF16)
+FAST_TYPED(rmsnorm_to_bf16_rows, norm_rows, DTYPE_F32, DTYPE_BF16)
+
+static void run_rows(const op_call *c, fast_body body) {
     const shape *x = &c->in[0].shape;
-    fast_for(c, shape_rows(x), fast_rows(shape_last(x)), rmsnorm_rows);
+    fast_for(c, shape_rows(x), fast_rows(shape_last(x)), body);
+}
+
+static void rmsnorm_fast(const op_call *c) { run_rows(c, rmsnorm_rows); }
+
+static bool accepts_bf16(const op_call *c) {
+    return fast_is_of(c, DTYPE_BF16, DTYPE_BF16) || fast_is_of(c, DTYPE_F32, DTYPE_BF16);
+}
+
+static void rmsnorm_bf16(const op_call *c) {
+    run_rows(c, c->in[0].dtype == DTYPE_F32 ? rmsnorm_to_bf16_rows : rmsnorm_bf16_rows);
 }
 
 static widened by_rows(const op_call *c) {
@@ -65,6 +83,7 @@ static void rmsnorm_widened(const op_call *c) {
 }
 
 const op_kernel rmsnorm_cpu[] = { { "rmsnorm_cpu_rows", fast_accepts, NULL, rmsnorm_fast },
+                                  { "rmsnorm_cpu_bf16", accepts_bf16, NULL, rmsnorm_bf16 },
                                   { "rmsnorm_cpu_widened", widened_accepts, rmsnorm_widened_scratch,
                                     rmsnorm_widened },
                                   { "rmsnorm_reference", NULL, NULL, rmsnorm_reference },

@@ -5,7 +5,6 @@
 #include "ops/reference.h"
 #include "ops/rotary/rotary.h"
 #include "ops/rotary/rotary_math.h"
-#include "ops/widened.h"
 
 /* ---- the angles: few enough for double, once in a program ---- */
 
@@ -89,62 +88,53 @@ static void rotary_reference(const op_call *c) {
 }
 
 /* y may be x. */
-VECTOR_INLINE void turn(const float *x, const float *cosine, const float *sine, float sign, int64_t half,
-                        float *y) {
+VECTOR_INLINE void turn(const void *x, const float *angles, float sign, int64_t half, void *y,
+                        const dtype type) {
+    const float *cosine = angles, *sine = angles + half;
 #pragma GCC ivdep
     for (int64_t i = 0; i < half; i++) {
-        float left = x[i], right = x[i + half], s = sign * sine[i];
-        y[i] = left * cosine[i] - right * s;
-        y[i + half] = right * cosine[i] + left * s;
+        float left = fast_get(x, i, type), right = fast_get(x, i + half, type), s = sign * sine[i];
+        fast_put(y, i, left * cosine[i] - right * s, type);
+        fast_put(y, i + half, right * cosine[i] + left * s, type);
     }
 }
 
-VECTOR_CLONES static void rotary_piece(const op_call *c, int64_t first, int64_t last) {
+VECTOR_INLINE void turn_rows(const op_call *c, int64_t first, int64_t last, const dtype type) {
     const rotary_attributes *a = c->attributes;
     int64_t width = c->in[0].shape.dim[2], times = c->in[0].shape.dim[1], half = a->turned / 2;
+    int64_t item = type == DTYPE_F32 ? 4 : 2;
     float sign = a->back ? -1.0f : 1.0f;
     for (int64_t r = first; r < last; r++) {
-        const float *x = (const float *)c->in[0].data + r * width;
+        const char *x = (const char *)c->in[0].data + r * width * item;
         const float *angles = (const float *)c->in[1].data + r % times * a->turned;
-        float *y = (float *)c->out[0].data + r * width;
+        char *y = (char *)c->out[0].data + r * width * item;
         if (x != y && (a->turned < a->size || (int64_t)a->heads * a->size < width))
-            memcpy(y, x, (size_t)width * sizeof *y);
-        for (int64_t h = 0; h < a->heads; h++)
-            turn(x + h * a->size, angles, angles + half, sign, half, y + h * a->size);
+            memcpy(y, x, (size_t)(width * item));
+        for (int64_t h = 0; h < a->heads * (int64_t)a->size; h += a->size)
+            turn(x + h * item, angles, sign, half, y + h * item, type);
     }
+}
+
+VECTOR_CLONES static void rotary_f32(const op_call *c, int64_t first, int64_t last) {
+    turn_rows(c, first, last, DTYPE_F32);
+}
+VECTOR_CLONES static void rotary_bf16(const op_call *c, int64_t first, int64_t last) {
+    turn_rows(c, first, last, DTYPE_BF16);
+}
+VECTOR_CLONES static void rotary_f16(const op_call *c, int64_t first, int64_t last) {
+    turn_rows(c, first, last, DTYPE_F16);
 }
 
 static void rotary_fast(const op_call *c) {
-    fast_for(c, shape_rows(&c->in[0].shape), fast_rows(c->in[0].shape.dim[2]), rotary_piece);
+    fast_for(c, shape_rows(&c->in[0].shape), fast_rows(c->in[0].shape.dim[2]),
+             c->in[0].dtype == DTYPE_F32    ? rotary_f32
+             : c->in[0].dtype == DTYPE_BF16 ? rotary_bf16
+                                            : rotary_f16);
 }
 
-VECTOR_CLONES static void turn_part(float *x, const float *angles, float sign, int64_t half) {
-    turn(x, angles, angles + half, sign, half, x);
-}
+/* Angles are f32 whatever x is. */
+static bool accepts(const op_call *c) { return fast_accepts_halves(c) && c->in[1].dtype == DTYPE_F32; }
 
-/* What turns is widened head by head; the rest is copied. */
-static void narrow_piece(const op_call *c, int64_t first, int64_t last) {
-    const rotary_attributes *a = c->attributes;
-    int64_t width = c->in[0].shape.dim[2], times = c->in[0].shape.dim[1];
-    float part[ROTARY_MOST_TURNED];
-    for (int64_t r = first; r < last; r++) {
-        const uint16_t *x = (const uint16_t *)c->in[0].data + r * width;
-        const float *angles = (const float *)c->in[1].data + r % times * a->turned;
-        uint16_t *y = (uint16_t *)c->out[0].data + r * width;
-        if (x != y) memcpy(y, x, (size_t)width * sizeof *y);
-        for (int64_t h = 0; h < a->heads; h++) {
-            half_widen(c->in[0].dtype, y + h * a->size, a->turned, part);
-            turn_part(part, angles, a->back ? -1.0f : 1.0f, a->turned / 2);
-            half_narrow(c->out[0].dtype, part, a->turned, y + h * a->size);
-        }
-    }
-}
-
-static void rotary_narrow(const op_call *c) {
-    fast_for(c, shape_rows(&c->in[0].shape), fast_rows(c->in[0].shape.dim[2]), narrow_piece);
-}
-
-const op_kernel rotary_cpu[] = { { "rotary_cpu_vector", fast_accepts, NULL, rotary_fast },
-                                 { "rotary_cpu_narrow", widened_accepts, NULL, rotary_narrow },
+const op_kernel rotary_cpu[] = { { "rotary_cpu_vector", accepts, NULL, rotary_fast },
                                  { "rotary_reference", NULL, NULL, rotary_reference },
                                  { 0 } };
