@@ -251,7 +251,8 @@ static status read_norms(json_value root, decoder_config *c) {
     c->epsilon = c->kind->epsilon > 0 ? c->kind->epsilon : 1e-6;
     TRY(json_optional_number(root, key, 0, 1, &c->epsilon));
     TRY(json_optional_bool(root, "qk_layernorm", &qk));
-    if (qk) c->untrained = "its builder has no norms on queries and keys";
+    c->head_norms = qk && c->kind->norms_asked;
+    if (qk && !c->head_norms) c->untrained = "its builder has no norms on queries and keys";
     return STATUS_OK;
 }
 
@@ -269,6 +270,14 @@ static status read_dropouts(json_value root, decoder_config *c) {
 static status read_cap(json_value root, const char *key, double silent, double *cap) {
     *cap = json_says(root, key) || json_has(root, key) ? 0 : silent;
     return json_optional_number(root, key, 1e-3, 1e9, cap);
+}
+
+/* null says: none. */
+static status read_bound(json_value root, decoder_config *c) {
+    if (!json_has(root, "clip_qkv")) return STATUS_OK;
+    if (!c->kind->bounds_qkv)
+        c->untrained = "clip_qkv bounds queries, keys and values, which its builder does not know";
+    return json_optional_number(root, "clip_qkv", 1e-6, 1e9, &c->bound_qkv);
 }
 
 static status read_scores(json_value root, decoder_config *c) {
@@ -293,8 +302,7 @@ status config_decoder_read(json_value root, decoder_config *c) {
     TRY(read_norms(root, c));
     TRY(read_dropouts(root, c));
     TRY(read_scores(root, c));
-    if (json_has(root, "clip_qkv"))
-        c->untrained = "its clip_qkv bounds queries, keys and values, which comes later";
+    TRY(read_bound(root, c));
     bool parallel = true;
     TRY(json_optional_bool(root, "use_parallel_residual", &parallel));
     if (!parallel && is(c, "gpt_neox")) c->order = DECODER_SERIAL;
@@ -357,7 +365,7 @@ static const char *activation_name(const decoder_config *c) {
 
 static void put_cap(json_writer *w, const char *key, double silent, double cap) {
     if (cap > 0)
-        json_put_number(w, key, cap);
+        json_put_real(w, key, cap);
     else if (silent > 0)
         json_put_null(w, key);
 }
@@ -469,20 +477,22 @@ void config_decoder_put(json_writer *w, const decoder_config *c) {
         json_put_bool(w, "attention_bias", c->bias_qkv);
         json_put_bool(w, "mlp_bias", c->bias_feed);
     }
-    json_put_number(w, c->kind->layer_norm ? "layer_norm_eps" : "rms_norm_eps", c->epsilon);
-    json_put_number(w, "attention_dropout", c->dropout_attention);
+    json_put_real(w, c->kind->layer_norm ? "layer_norm_eps" : "rms_norm_eps", c->epsilon);
+    json_put_real(w, "attention_dropout", c->dropout_attention);
     if (is(c, "gpt_neox")) {
         json_put_bool(w, "use_parallel_residual", c->order != DECODER_SERIAL);
-        json_put_number(w, "hidden_dropout", c->dropout_residual);
+        json_put_real(w, "hidden_dropout", c->dropout_residual);
     } else {
-        json_put_number(w, "resid_pdrop", c->dropout_residual);
-        json_put_number(w, "embd_pdrop", c->dropout_embedding);
+        json_put_real(w, "resid_pdrop", c->dropout_residual);
+        json_put_real(w, "embd_pdrop", c->dropout_embedding);
     }
     if (c->experts.count && c->kind->bias_qkv) json_put_bool(w, "qkv_bias", c->bias_qkv);
+    if (c->kind->norms_asked) json_put_bool(w, "qk_layernorm", c->head_norms);
+    if (c->bound_qkv > 0) json_put_real(w, "clip_qkv", c->bound_qkv);
     put_cap(w, "attn_logit_softcapping", c->kind->cap_scores, c->cap_scores);
     put_cap(w, "final_logit_softcapping", c->kind->cap_logits, c->cap_logits);
     if (c->attention_scale > 0)
         json_put_number(w, "query_pre_attn_scalar", 1 / (c->attention_scale * c->attention_scale));
-    json_put_number(w, "initializer_range", c->deviation);
+    json_put_real(w, "initializer_range", c->deviation);
     json_put_bool(w, "tie_word_embeddings", c->tied);
 }

@@ -40,6 +40,9 @@ status config_experts_read(json_value root, decoder_config *c) {
     if (k->shared)
         TRY(json_optional_integer(root, "shared_expert_intermediate_size", 1, INT32_MAX, &e->shared));
     if (k->asked) TRY(json_optional_bool(root, "norm_topk_prob", &e->normalised));
+    e->balance = k->usual_balance;
+    TRY(json_optional_number(root, "router_aux_loss_coef", 0, 1e6, &e->balance));
+    TRY(json_optional_bool(root, "output_router_logits", &e->balanced));
     return k->dense_layers ? read_dense(root, c->layers, e) : STATUS_OK;
 }
 
@@ -52,6 +55,8 @@ void config_experts_put(json_writer *w, const decoder_config *c) {
     if (k->usual_inner) json_put_integer(w, k->inner, e->inner);
     if (k->shared) json_put_integer(w, "shared_expert_intermediate_size", e->shared);
     if (k->asked) json_put_bool(w, "norm_topk_prob", e->normalised);
+    json_put_real(w, "router_aux_loss_coef", e->balance);
+    json_put_bool(w, "output_router_logits", e->balanced);
     if (!k->dense_layers) return;
     json_begin_array(w, "mlp_only_layers");
     for (int64_t i = 0; i < c->layers; i++)

@@ -33,6 +33,7 @@ typedef enum {
     OP_SCALES_BACK = 1024, /* multiplies its gradient by input 1, the scale of the loss */
     OP_PRODUCT = 512,      /* a product of matrices: reading its operands in 16 bits pays */
     OP_SUMS_SUMS = 2048,   /* a weight's gradient from sums over samples: cut batches add in another order */
+    OP_WANTS_SAMPLES = 4096 /* couples them by statistics, which one sample has none of */
 } op_trait;
 
 /* What a node costs, for the model of its time. Multiply-add counts as two. */
@@ -67,8 +68,7 @@ static inline const op_arg *op_in(const op_call *c, uint32_t i) {
     return i < c->in_count ? &c->in[i] : &absent;
 }
 
-/* The valid values of an input of integers that pick rows: 0 to below - 1; with `ignores` also the label that
- * a loss ignores. `below` 0: any. */
+/* Of an input of integers that pick rows: they are below this (0: any), or what a loss ignores. */
 typedef struct {
     int64_t below;
     bool ignores;

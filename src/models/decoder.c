@@ -11,6 +11,7 @@
 #include "models/paged.h"
 #include "ops/add/add.h"
 #include "ops/attention/attention.h"
+#include "ops/clamp/clamp.h"
 #include "ops/columns/columns.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/dropout/dropout.h"
@@ -96,6 +97,7 @@ typedef struct {
     const paged_sizes *paged;          /* and its caches */
     tensor_id far, near;               /* angles of layers without and with a window; 0: not made yet */
     int32_t stream;                    /* of the next random node */
+    decoder_routed routed[DECODER_MOST_LAYERS];
 } builder;
 
 enum { NAME_BYTES = 128, NO_LAYER = -1 };
@@ -147,10 +149,14 @@ typedef struct {
 static tensor_id norm_heads(builder *b, int64_t layer, const char *module, tensor_id x) {
     shape rows = *graph_shape(b->g, x);
     int64_t heads = shape_last(&rows) / b->c->head_size;
-    if (!module) return x;
+    if (!module || (b->c->kind->norms_asked && !b->c->head_norms)) return x;
     if (b->c->kind->whole_norms) return norm(b, layer, module, x);
     x = reshape_apply(b->g, x, SHAPE(rows.dim[0], rows.dim[1], heads, b->c->head_size));
     return reshape_apply(b->g, norm(b, layer, module, x), rows);
+}
+
+static tensor_id bounded(builder *b, tensor_id x) {
+    return b->c->bound_qkv > 0 ? clamp_apply(b->g, x, (float)b->c->bound_qkv) : x;
 }
 
 static tensor_id turn(builder *b, int64_t layer, tensor_id x, int64_t heads) {
@@ -194,8 +200,9 @@ static projected project(builder *b, int64_t layer, tensor_id x) {
         }
         p = unpack(b, p.q);
     }
-    p.q = turn(b, layer, norm_heads(b, layer, k->q_norm, p.q), c->heads);
-    p.k = turn(b, layer, norm_heads(b, layer, k->k_norm, p.k), c->kv_heads);
+    p.q = turn(b, layer, bounded(b, norm_heads(b, layer, k->q_norm, p.q)), c->heads);
+    p.k = turn(b, layer, bounded(b, norm_heads(b, layer, k->k_norm, p.k)), c->kv_heads);
+    p.v = bounded(b, p.v);
     return p;
 }
 
@@ -266,7 +273,7 @@ static tensor_id feed_forward(builder *b, int64_t layer, tensor_id x) {
     if (decoder_experts_at(&c->experts, layer)) {
         char prefix[64];
         snprintf(prefix, sizeof prefix, "%s.%lld.", c->kind->layers, (long long)layer);
-        return decoder_experts_apply(b->g, &c->experts, prefix, gate_function(c), x);
+        return decoder_experts_apply(b->g, &c->experts, prefix, gate_function(c), x, &b->routed[layer]);
     }
     tensor_id wide = c->kind->gate ? gated(b, layer, x)
                                    : activate(b, linear(b, layer, c->kind->up, x, c->inner, c->bias_feed));
@@ -351,7 +358,11 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     if (model_mode_continues(run->mode)) return;
     tensor_id labels = model_input(g, "labels", SHAPE(run->batch, run->context), DTYPE_I32);
     tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32);
-    ports->loss = cross_entropy_apply(g, logits, labels, scale, model_result(g, "loss"));
+    tensor_id beside = model_result(g, "loss"); /* what the loss of the text is added to */
+    if (c->experts.balanced && run->mode == MODEL_TRAIN)
+        beside = decoder_experts_balance(g, &c->experts,
+                                         &(decoder_balance){ b.routed, c->layers, labels, scale }, beside);
+    ports->loss = cross_entropy_apply(g, logits, labels, scale, beside);
 }
 
 /* Normal weights, biases 0, scales of norms 1. */

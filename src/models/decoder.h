@@ -33,6 +33,8 @@ typedef struct {
     const char *attention_norm, *feed_norm, *after_attention, *after_feed;
     const char *q, *k, *v, *o;    /* packed: q is the product of all three */
     const char *q_norm, *k_norm;  /* of every head; whole_norms: of all heads at once */
+    bool norms_asked;             /* qk_layernorm says whether there are such */
+    bool bounds_qkv;              /* clip_qkv is read */
     const char *gate, *up, *down; /* gate_up_packed: up is the product of both */
     decoder_packing packing;
     decoder_order order;
@@ -68,6 +70,8 @@ typedef struct {
     decoder_experts experts;
     double attention_scale;        /* 0: 1/sqrt(head_size) */
     double cap_scores, cap_logits; /* op_softcap; 0: none */
+    double bound_qkv;              /* of queries, keys and values: op_clamp; 0: none */
+    bool head_norms;               /* where norms_asked */
     double dropout_embedding, dropout_attention, dropout_residual;
     double epsilon, deviation;
     const char *untrained; /* why it plans only; NULL: it does not */

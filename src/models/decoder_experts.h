@@ -19,6 +19,8 @@ typedef struct {
     int64_t shared;                           /* width of the one that all tokens pass; 0: none */
     bool normalised;                          /* the router's weights add up to 1 */
     bool wide;                                /* they stay f32 among values of 16 bits */
+    bool balanced;                            /* training has a loss that spreads the load, ... */
+    double balance;                           /* ... times this */
     uint64_t dense[DECODER_MOST_LAYERS / 64]; /* bit per layer: no experts here */
 } decoder_experts;
 
@@ -37,6 +39,7 @@ typedef struct {
     bool shared;
     bool dense_layers; /* decoder_sparse_step and mlp_only_layers are read */
     int64_t usual_count, usual_chosen, usual_inner, usual_shared;
+    double usual_balance;
     const decoder_experts_names *files;
 } decoder_experts_kind;
 
@@ -46,6 +49,22 @@ static inline bool decoder_experts_at(const decoder_experts *e, int64_t layer) {
 
 status decoder_experts_check(const decoder_experts *e, const decoder_experts_kind *kind);
 
+/* What a layer's router said. */
+typedef struct {
+    tensor_id logits, ends; /* of op_route; 0: the layer has no experts */
+} decoder_routed;
+
 /* x (B,T,C) -> (B,T,C). `prefix`: of the layer's names, "model.layers.3.". */
 tensor_id decoder_experts_apply(graph *g, const decoder_experts *e, const char *prefix, gated_function f,
-                                tensor_id x);
+                                tensor_id x, decoder_routed *routed);
+
+/* Adds to `loss` (1) how unevenly the experts are used, over all layers together, times e->balance:
+ * transformers' load_balancing_loss_func. Where labels are ignored because nothing is there, the router's
+ * choice counts all the same. labels, scale: of the loss of the text. */
+typedef struct {
+    const decoder_routed *layers;
+    int64_t count;
+    tensor_id labels, scale;
+} decoder_balance;
+tensor_id decoder_experts_balance(graph *g, const decoder_experts *e, const decoder_balance *of,
+                                  tensor_id loss);

@@ -9,10 +9,12 @@
 
 #include <cmocka.h>
 
+#include "io/expert_files.h"
 #include "io/published.h"
 #include "ir/op.h"
 #include "models/build.h"
 #include "ops/expert_matmul/expert_matmul.h"
+#include "run/setup.h"
 
 /* ---- sizes ---- */
 
@@ -134,12 +136,34 @@ static void which_layers_have_them(void **state) {
     text_close(&out);
 }
 
+/* Reading and writing files with a matrix for each expert holds a list of these: it is part of the plan. */
+static uint64_t kept_bytes(const char *config) {
+    setup s;
+    setup_options o = setup_defaults();
+    char path[256];
+    snprintf(path, sizeof path, SNUG_ROOT "/tests/golden/%s.json", config);
+    o.model = path, o.rates = RATES_BUILT_IN;
+    if (setup_open(&o, NULL, &s) != STATUS_OK) fail_msg("%s", status_message());
+    uint64_t bytes = s.request.run.kept_bytes;
+    setup_close(&s);
+    return bytes;
+}
+
+static void lists_of_their_matrices_are_planned(void **state) {
+    (void)state;
+    uint64_t none = kept_bytes("llama");
+    assert_int_equal(EXPERT_FILES_BYTES, 512);
+    assert_int_equal(kept_bytes("mixtral") - none, 2 * 3 * 5 * 512);
+    assert_int_equal(kept_bytes("qwen3_moe") - none, 1 * 3 * 4 * 512); /* its first layer has none */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(published_ones_have_their_parameters),
                                         cmocka_unit_test(sizes_name_no_mixture),
                                         cmocka_unit_test(every_product_has_k_rows_a_token),
                                         cmocka_unit_test(hostile_ones_get_one_sentence),
                                         cmocka_unit_test(what_overflows_is_refused),
-                                        cmocka_unit_test(which_layers_have_them) };
+                                        cmocka_unit_test(which_layers_have_them),
+                                        cmocka_unit_test(lists_of_their_matrices_are_planned) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

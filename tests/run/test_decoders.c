@@ -17,8 +17,9 @@
 #include "oracle/reach.h"
 #include "run/transformers.h"
 
-static const char *const families[] = { "llama", "mistral",     "qwen2",    "qwen3",  "phi",        "phi3",
-                                        "gemma", "gemma3_text", "gpt_neox", "gemma2", "qwen3_yarn", NULL };
+static const char *const families[] = { "llama",      "mistral",    "qwen2", "qwen3",       "phi",
+                                        "phi_normed", "phi3",       "gemma", "gemma3_text", "gpt_neox",
+                                        "gemma2",     "qwen3_yarn", NULL };
 
 static void losses_are_those_of_transformers(void **state) {
     (void)state;

@@ -129,12 +129,14 @@ static status parse(const char *text, pass_setting *out) {
     return STATUS_OK;
 }
 
-/* Statistics of a batch become those of each micro-batch: another training, as in PyTorch. */
-static bool couples_samples(const graph *g) {
+static bool has_trait(const graph *g, uint32_t trait) {
     for (node_id id = 1; id < g->nodes.count; id++)
-        if (graph_node(g, id)->op->traits & OP_COUPLES_SAMPLES) return true;
+        if (graph_node(g, id)->op->traits & trait) return true;
     return false;
 }
+
+/* Statistics of a batch become those of each micro-batch: another training, as in PyTorch. */
+static bool couples_samples(const graph *g) { return has_trait(g, OP_COUPLES_SAMPLES); }
 
 static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
                          pass_without *without) {
@@ -165,7 +167,8 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
 /* A batch of one sample has no statistics, also not the rest that is left of a batch. */
 static status check(const graph *g, const pass_setting *s, const pass_context *c) {
     int64_t last = c->batch % c->micro_batch, least = last ? last : c->micro_batch;
-    if (!c->training || c->micro_batch >= c->batch || least > 1 || !couples_samples(g)) return STATUS_OK;
+    if (!c->training || c->micro_batch >= c->batch || least > 1 || !has_trait(g, OP_WANTS_SAMPLES))
+        return STATUS_OK;
     return status_set(
         STATUS_INVALID,
         "--accumulation %s: a batch of %lld in micro-batches of %lld has one of 1, and this model "
