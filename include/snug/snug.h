@@ -60,9 +60,14 @@ SNUG_EXTENSION typedef enum SNUG_HEEDED {
 /* The sentence of this thread's last failure; never NULL. */
 SNUG_API const char *snug_error(void);
 
+/* Which instructions of the processor may be used, in this process and from now on; before anything is
+ * planned, since bits of training in bf16 depend on it: a name that `snug devices` shows ("avx2",
+ * "avx512-bf16"), "widened" (bf16 by products of f32, as on any processor) or "auto" (all), as it begins. */
+SNUG_API snug_status snug_instructions(const char *name);
+
 /* ---- networks ---- */
 
-enum { SNUG_MAX_RANK = 4, SNUG_MAX_FIELDS = 4, SNUG_MAX_OUTPUTS = 8, SNUG_IGNORED_LABEL = -100 };
+enum { SNUG_MAX_RANK = 4, SNUG_MAX_FIELDS = 8, SNUG_MAX_OUTPUTS = 8, SNUG_IGNORED_LABEL = -100 };
 
 typedef enum { SNUG_F32, SNUG_I32 } snug_type;
 
@@ -140,6 +145,13 @@ SNUG_API snug_tensor snug_layernorm(snug_graph *g, snug_tensor x, snug_tensor ga
                                     double epsilon);
 SNUG_API snug_tensor snug_rmsnorm(snug_graph *g, snug_tensor x, snug_tensor gamma, double epsilon);
 SNUG_API snug_tensor snug_softmax(snug_graph *g, snug_tensor x);
+/* Batch norm of each channel, the last dimension, over all samples and places: usually epsilon is 1e-5 and
+ * momentum 0.1. Parameters "NAME.weight", which begins at 1, and "NAME.bias"; beside them files hold the
+ * averages "NAME.running_mean" and "NAME.running_var", to which each step adds the share `momentum` of its
+ * batch's, and which stand for a batch's own in validation and in snug_predict. A batch has two samples or
+ * more, and is cut into micro-batches only where `techniques` says "accumulation=add". */
+SNUG_API snug_tensor snug_batch_norm(snug_graph *g, const char *name, snug_tensor x, double epsilon,
+                                     double momentum);
 
 /* The same numbers of each sample in another shape: (samples, shape...). */
 SNUG_API snug_tensor snug_reshape(snug_graph *g, snug_tensor x, snug_shape shape);
@@ -186,8 +198,8 @@ SNUG_API snug_tensor snug_attention(snug_graph *g, snug_tensor q, snug_tensor k,
  * block, and reports name them. */
 SNUG_API void snug_block(snug_graph *g, int32_t i);
 
-/* The loss, one of these, once in a network. Gradients flow to the first tensor only; the second is a field,
- * or made from fields.
+/* The losses: at least one of these. What is trained, and told, is their sum, each times its weight.
+ * Gradients flow to the first tensor only; the second is a field, or made from fields.
  *
  * Softmax cross entropy of logits (...,V) and the i32 labels (...), ids below V: the sum over labels, divided
  * by the number of those that count where the network names its labels, and else by the number of samples. */
@@ -201,6 +213,8 @@ SNUG_API void snug_binary_cross_entropy(snug_graph *g, snug_tensor logits, snug_
 /* Soft labels: softmax cross entropy of logits (...,V) and targets (...,V), f32, that add up to 1 for each
  * row: the mean over samples and over the rows of a sample. The network names no labels. */
 SNUG_API void snug_soft_cross_entropy(snug_graph *g, snug_tensor logits, snug_tensor targets);
+/* The weight of the losses that follow, above 0; before it is said it is 1. */
+SNUG_API void snug_loss_weight(snug_graph *g, double weight);
 
 /* What snug_predict gives back; a network that is only trained needs none. Other outputs, up to
  * SNUG_MAX_OUTPUTS in all, have other names than this one, which is "output"; the one that is added first is

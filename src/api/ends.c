@@ -1,4 +1,5 @@
 /* Where networks end: losses and outputs. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -6,24 +7,37 @@
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/element_loss/element_loss.h"
 #include "ops/reshape/reshape.h"
+#include "ops/scale/scale.h"
 #include "ops/soft_cross_entropy/soft_cross_entropy.h"
 
 /* ---- losses ---- */
 
 /* Is a loss to be added here? Of programs that predict it is no part. */
 static bool wants_loss(const snug_graph *g, const char *where) {
-    if (!network_is_open(g, where) || g->mode == MODEL_DECODE) return false;
-    if (!g->loss) return true;
-    graph_fail(g->graph, "a network has one loss; snug_%s is a second one", where);
-    return false;
+    return network_is_open(g, where) && g->mode != MODEL_DECODE;
 }
 
-static tensor_id scale_of(snug_graph *g) { return model_input(g->graph, "loss_scale", SHAPE(1), DTYPE_F32); }
+/* What all losses are multiplied by: an input of the program. */
+static tensor_id scale_of(snug_graph *g) {
+    tensor_id known = graph_find(g->graph, "loss_scale");
+    return known ? known : model_input(g->graph, "loss_scale", SHAPE(1), DTYPE_F32);
+}
+
+/* What a loss is added to: those before it. */
+static tensor_id before(snug_graph *g) { return g->loss ? g->loss : model_result(g->graph, "loss"); }
+
+void snug_loss_weight(snug_graph *g, double weight) {
+    if (!network_is_open(g, "loss_weight")) return;
+    g->weight = (float)weight;
+    if (!(weight > 0) || !isfinite(g->weight))
+        graph_fail(g->graph, "loss_weight: %g; it must be above 0, and finite", weight);
+}
 
 void snug_cross_entropy(snug_graph *g, snug_tensor logits, snug_tensor labels) {
     if (!wants_loss(g, "cross_entropy")) return;
     tensor_id scale = scale_of(g);
-    g->loss = cross_entropy_apply(g->graph, logits, labels, scale, model_result(g->graph, "loss"));
+    if (g->weight != 1) scale = scale_apply(g->graph, scale, 0, g->weight);
+    g->loss = cross_entropy_apply(g->graph, logits, labels, scale, before(g));
 }
 
 /* Labels that are not counted make other losses no mean of anything. */
@@ -58,9 +72,10 @@ static void element_loss(snug_graph *g, snug_tensor x, snug_tensor targets, elem
     element_loss_inputs in = { .prediction = x, .target = fit_targets(g, x, targets, where) };
     if (!in.target) return;
     const shape *s = graph_shape(g->graph, x);
-    element_loss_attributes a = { (int32_t)f, (float)((double)s->dim[0] / (double)shape_elements(s)) };
+    double each = (double)s->dim[0] / (double)shape_elements(s);
+    element_loss_attributes a = { (int32_t)f, (float)((double)g->weight * each) };
     in.scale = scale_of(g);
-    in.accumulator = model_result(g->graph, "loss");
+    in.accumulator = before(g);
     g->loss = element_loss_apply(g->graph, &in, &a);
 }
 
@@ -83,8 +98,9 @@ void snug_soft_cross_entropy(snug_graph *g, snug_tensor logits, snug_tensor targ
     if (!network_has(g, logits, where) || !network_has(g, targets, where)) return;
     const shape *s = graph_shape(g->graph, logits);
     soft_cross_entropy_inputs in = { .logits = logits, .targets = targets, .scale = scale_of(g) };
-    in.accumulator = model_result(g->graph, "loss");
-    g->loss = soft_cross_entropy_apply(g->graph, &in, (float)((double)s->dim[0] / (double)shape_rows(s)));
+    in.accumulator = before(g);
+    double each = (double)s->dim[0] / (double)shape_rows(s);
+    g->loss = soft_cross_entropy_apply(g->graph, &in, (float)((double)g->weight * each));
 }
 
 /* ---- outputs ---- */

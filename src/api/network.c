@@ -97,7 +97,7 @@ static void build_with(snug_graph *s, model_ports *ports) {
 }
 
 static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
-    snug_graph s = { .graph = g, .network = m->config, .mode = run->mode, .batch = run->batch };
+    snug_graph s = { .graph = g, .network = m->config, .mode = run->mode, .batch = run->batch, .weight = 1 };
     build_with(&s, ports);
 }
 
@@ -146,8 +146,8 @@ static status probe(network *n) {
     graph g;
     model_ports ports;
     TRY(graph_open(&g));
-    build_with(&(snug_graph){ .graph = &g, .network = n, .probe = n, .mode = MODEL_TRAIN, .batch = 1 },
-               &ports);
+    snug_graph s = { .graph = &g, .network = n, .probe = n, .mode = MODEL_TRAIN, .batch = 1, .weight = 1 };
+    build_with(&s, &ports);
     status result = graph_status(&g);
     if (result == STATUS_OK && !n->parameter_count)
         result = status_set(STATUS_INVALID, "the network has no parameters: there is nothing to train");
@@ -161,7 +161,7 @@ status network_outputs(const network *n, int64_t batch, network_output outputs[S
     graph g;
     model_ports ports;
     TRY(graph_open(&g));
-    snug_graph s = { .graph = &g, .network = n, .mode = MODEL_DECODE, .batch = batch };
+    snug_graph s = { .graph = &g, .network = n, .mode = MODEL_DECODE, .batch = batch, .weight = 1 };
     build_with(&s, &ports);
     status result = graph_status(&g);
     *count = s.output_count;
@@ -207,4 +207,39 @@ bool network_has(const snug_graph *g, tensor_id x, const char *where) {
     if (x && x < g->graph->tensors.count) return true;
     graph_fail(g->graph, "%s: there is no tensor %u", where, x);
     return false;
+}
+
+/* ---- what files hold ---- */
+
+bool network_names_parameter(const char *name) {
+    static const char more[] = "._-/";
+    size_t length = name ? strlen(name) : 0;
+    if (!length || length >= NETWORK_NAME_BYTES || network_reserves(name)) return false;
+    for (const char *p = name; *p; p++) {
+        bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
+        if (!letter && !strchr(more, *p)) return false;
+    }
+    return true;
+}
+
+bool network_take_down(snug_graph *g, const network_parameter *p, const shape *s, bool trained) {
+    network *n = g->probe;
+    if (!n) return true;
+    if (graph_find(g->graph, p->name)) {
+        graph_fail(g->graph, "two parameters or fields have the name '%s'", p->name);
+        return false;
+    }
+    if (n->parameter_count == n->parameter_room) {
+        uint32_t room = n->parameter_room ? 2 * n->parameter_room : 64;
+        network_parameter *more = memory_resize(n->parameters, room, sizeof *more);
+        if (!more) {
+            graph_fail(g->graph, "no memory for %u parameters", room);
+            return false;
+        }
+        n->parameters = more;
+        n->parameter_room = room;
+    }
+    n->parameters[n->parameter_count++] = *p;
+    if (trained) n->elements += (uint64_t)shape_elements(s);
+    return true;
 }

@@ -59,12 +59,19 @@ struct snug_graph {
     model_mode mode;
     int64_t batch;
     tensor_id key, loss;
+    float weight; /* of the losses that follow */
     network_output outputs[SNUG_MAX_OUTPUTS];
     uint32_t output_count;
     int32_t stream; /* of the next random node */
 };
 
-/* For those functions. Can anything be added? Not to a graph that has failed, nor to none. */
+/* For those functions. Is `name` one that a parameter may have? */
+bool network_names_parameter(const char *name);
+/* In the first building: is what the model's files hold under this name right, and how does it begin? False:
+ * the graph has failed. In later ones there is nothing to take down. */
+bool network_take_down(snug_graph *g, const network_parameter *p, const shape *s, bool trained);
+
+/* Can anything be added? Not to a graph that has failed, nor to none. */
 bool network_is_open(const snug_graph *g, const char *where);
 /* Whether x is a value of the graph; the graph fails where it is not. */
 bool network_has(const snug_graph *g, tensor_id x, const char *where);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "api/network.h"
-#include "base/memory.h"
 #include "ops/add/add.h"
 #include "ops/add_positions/add_positions.h"
 #include "ops/attention/attention.h"
@@ -59,44 +58,11 @@ snug_shape snug_shape_of(const snug_graph *g, snug_tensor x) {
     return out;
 }
 
-static bool good_name(const char *name) {
-    static const char more[] = "._-/";
-    size_t length = name ? strlen(name) : 0;
-    if (!length || length >= NETWORK_NAME_BYTES || network_reserves(name)) return false;
-    for (const char *p = name; *p; p++) {
-        bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
-        if (!letter && !strchr(more, *p)) return false;
-    }
-    return true;
-}
-
-/* In the first building: is it right, and how does it begin? */
-static bool take_down(snug_graph *g, const network_parameter *p, const shape *s) {
-    network *n = g->probe;
-    if (graph_find(g->graph, p->name)) {
-        graph_fail(g->graph, "two parameters or fields have the name '%s'", p->name);
-        return false;
-    }
-    if (n->parameter_count == n->parameter_room) {
-        uint32_t room = n->parameter_room ? 2 * n->parameter_room : 64;
-        network_parameter *more = memory_resize(n->parameters, room, sizeof *more);
-        if (!more) {
-            graph_fail(g->graph, "no memory for %u parameters", room);
-            return false;
-        }
-        n->parameters = more;
-        n->parameter_room = room;
-    }
-    n->parameters[n->parameter_count++] = *p;
-    n->elements += (uint64_t)shape_elements(s);
-    return true;
-}
-
 snug_tensor snug_parameter(snug_graph *g, const char *name, snug_shape of, double mean, double deviation) {
     if (!network_is_open(g, "parameter")) return 0;
     network_parameter p = { .mean = (float)mean, .deviation = (float)deviation };
     shape s = shape_of(&of);
-    if (!good_name(name))
+    if (!network_names_parameter(name))
         return graph_fail(g->graph, "a parameter cannot have the name '%.80s'", name ? name : "");
     if (!of.rank || of.rank > SNUG_MAX_RANK || !shape_valid(&s, sizeof(float)))
         return graph_fail(g->graph, "parameter '%s' has an impossible shape", name);
@@ -104,7 +70,7 @@ snug_tensor snug_parameter(snug_graph *g, const char *name, snug_shape of, doubl
         return graph_fail(g->graph, "parameter '%s' cannot begin with mean %g and deviation %g", name, mean,
                           deviation);
     snprintf(p.name, sizeof p.name, "%s", name);
-    if (g->probe && !take_down(g, &p, &s)) return 0;
+    if (!network_take_down(g, &p, &s, true)) return 0;
     return model_parameter(g->graph, name, s, s.rank > 1 ? TENSOR_DECAY : 0);
 }
 

@@ -5,6 +5,7 @@
 
 #include "api/network.h"
 #include "api/reserve.h"
+#include "base/instructions.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "report/report.h"
@@ -181,6 +182,13 @@ static status read_options(snug_run *r, const snug_options *o, setup_options *s)
     s->out = r->texts[2], s->save_every = o->save_every, s->keep = o->keep, s->resume = o->resume;
     s->overwrite = o->overwrite, s->device = r->texts[3];
     return r->texts[0] ? read_pins(r->texts[0], s) : STATUS_OK;
+}
+
+snug_status snug_instructions(const char *name) {
+    if (!name)
+        return (snug_status)status_set(STATUS_INVALID,
+                                       "snug_instructions needs a name, such as \"auto\", and got NULL");
+    return (snug_status)instructions_pin(name);
 }
 
 /* ---- planning ---- */

@@ -290,6 +290,15 @@ static const option rows[] = {
           "or record; whole: the same, and a document that fits into a sample is never cut; samples are "
           "filled by size; pad: one document a sample; cross: all is one text; auto: whole where not all is "
           "learned, documents where the data say so" },
+    { .name = "augment",
+      .hint = "on|off",
+      .kind = OPTION_CHOICE,
+      .group = GROUP_DATA,
+      .commands = RUN,
+      .offset = FIELD(run.augment),
+      .words = "on, off",
+      .help = "of pictures: a part of each is drawn in training, and every second one mirrored; off: the "
+              "middle, as in validation" },
     { .name = "eval-data",
       .hint = "PATH",
       .kind = OPTION_TEXT,

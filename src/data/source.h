@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-enum { DATA_MAX_FIELDS = 4, DATA_NO_LABELS = -1, DATA_IGNORED_LABEL = -100 };
+enum { DATA_MAX_FIELDS = 8, DATA_NO_LABELS = -1, DATA_IGNORED_LABEL = -100 };
 
 /* What the numbers of an i32 field may be: they pick one of so many. */
 typedef struct {

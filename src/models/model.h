@@ -18,6 +18,7 @@ typedef enum {
                        all samples stand at the same position */
     MODEL_ROWS,  /* logits of some of `context` rows, which are tokens of any texts, with their caches in blocks
                     (models/paged.h); batch is 1 */
+    MODEL_ENCODE    /* of a model that answers: the texts, once, for MODEL_DECODE; "position" is 0 */
 } model_mode;
 
 /* A text goes on from what is in its cache. */
@@ -46,7 +47,7 @@ typedef struct {
     uint32_t stream;       /* of the random numbers: one per parameter */
 } model_initial;
 
-enum { MODEL_MAX_FIELDS = 4, MODEL_MOST_DECODED = 64 /* samples that are decoded at once */ };
+enum { MODEL_MAX_FIELDS = 8, MODEL_MOST_DECODED = 64 /* samples that are decoded at once */ };
 
 /* What a model of texts ends in. */
 typedef enum {
@@ -76,6 +77,8 @@ struct model {
     bool packed;   /* and does: samples have the field "segments" too. Set before anything is built */
     int64_t types; /* of tokens, by which it tells the first of two texts from the second; 0: it can't */
     bool typed;    /* and its samples say them, in the field "types". Set before anything is built */
+    bool answers;  /* a sample is a text and the answer to it (data/answers.h) ... */
+    int32_t start; /* ... which begins behind this token */
     bool learned_positions; /* then "positions" as well: where in its document a token stands ... */
     int32_t first_position; /* ... from this number on */
     const char *no_text;    /* why it can't continue a text, as a clause; NULL: it can */

@@ -13,7 +13,7 @@
 #include "ir/op.h"
 #include "run/run_options.h"
 
-static const char WEIGHTS[] = "weights", PACK[] = "pack", PARTS[] = "parts";
+static const char WEIGHTS[] = "weights", PACK[] = "pack", PARTS[] = "parts", AUGMENT[] = "augment";
 
 /* ---- facts ---- */
 
@@ -111,6 +111,8 @@ static void add_decoder(identity *i, const decoder_config *c) {
                   { "epsilon", c->epsilon } },
       rare[] = { { "cap_scores", c->cap_scores },
                  { "cap_logits", c->cap_logits },
+                 { "bound_qkv", c->bound_qkv },
+                 { "balance", c->experts.balanced ? c->experts.balance : 0 },
                  { "gain", r->gain },
                  { "unrounded", (double)r->unrounded } };
     digest far = digest_begin();
@@ -150,6 +152,15 @@ static void add_encoder(identity *i, const encoder_config *c) {
         add_number(i, IDENTITY_MODEL, facts[f].name, facts[f].number);
 }
 
+/* Sizes, and what is tied or gated, the graph says. */
+static void add_t5(identity *i, const t5_config *c) {
+    add_number(i, IDENTITY_MODEL, "farthest", (double)c->farthest);
+    add_number(i, IDENTITY_MODEL, "start", (double)c->start);
+    add_number(i, IDENTITY_MODEL, "activation", (double)c->activation);
+    add_number(i, IDENTITY_MODEL, "dropout", c->dropout);
+    add_number(i, IDENTITY_MODEL, "epsilon", c->epsilon);
+}
+
 static void add_family(identity *i, const model_config *c) {
     switch (c->family) {
     case FAMILY_GPT2: add_gpt2(i, &c->gpt2); return;
@@ -161,7 +172,7 @@ static void add_family(identity *i, const model_config *c) {
     case FAMILY_RESNET:
     case FAMILY_CONVNEXT: return; /* their graph says all */
     case FAMILY_ENCODER: add_encoder(i, &c->encoder); return;
-    case FAMILY_T5: return; /* not trained: nothing is compared with it */
+    case FAMILY_T5: add_t5(i, &c->t5); return;
     }
 }
 
@@ -341,9 +352,10 @@ void identity_take_weights(identity *given, const identity *stored) {
             given->facts[k] = *was;
 }
 
-/* What checkpoints of earlier versions do not say: weights are not compared then, and documents were not told
- * apart. */
+/* What checkpoints of earlier versions do not say: weights are not compared then, documents were not told
+ * apart, and parts of pictures were drawn. */
 static bool is_unsaid(const identity_fact *f) {
+    if (f->kind == IDENTITY_OPTION && strcmp(f->name, AUGMENT) == 0) return strcmp(f->text, "on") == 0;
     if (f->kind == IDENTITY_OPTION) return strcmp(f->name, PACK) == 0 && strcmp(f->text, "cross") == 0;
     return strcmp(f->name, WEIGHTS) == 0;
 }
@@ -353,6 +365,7 @@ static void add_difference(text *out, const identity_fact *was, const identity_f
     const identity_fact *known = was ? was : is;
     char a[IDENTITY_VALUE_BYTES] = "absent", b[IDENTITY_VALUE_BYTES] = "absent";
     if (!was && strcmp(known->name, PACK) == 0) strcpy(a, "cross");
+    if (!was && strcmp(known->name, AUGMENT) == 0) strcpy(a, "on");
     if (!was && strcmp(known->name, PARTS) == 0) strcpy(a, "1");
     if (!is && strcmp(known->name, PARTS) == 0) strcpy(b, "1");
     if (was) identity_value(was, a);

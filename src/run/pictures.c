@@ -168,34 +168,11 @@ static status open_list(const setup *s, const char *path, pictures **p) {
                                              .image = "image",
                                              .label = label_column(&s->options),
                                              .prepare = s->prepare,
+                                             .still = s->options.augment == AUGMENT_OFF,
                                              .names = &s->names,
                                              .seed = (uint64_t)s->options.seed,
                                              .most = most },
                          p);
-}
-
-static bool is_pinned(const setup *s, const char *name) {
-    for (int i = 0; pass_table[i]; i++)
-        if (strcmp(pass_table[i]->name, name) == 0) return s->request.pins[i].kind == SEARCH_PINNED;
-    return false;
-}
-
-/* The mean of a batch of one is the sample itself: nothing of it would be left. */
-static status check_batch(const setup *s) {
-    const setup_options *o = &s->options;
-    if (s->config.family != FAMILY_RESNET || o->eval_only) return STATUS_OK;
-    if (s->request.micro_batch && s->request.micro_batch < o->batch && !is_pinned(s, "accumulate"))
-        return status_set(
-            STATUS_INVALID,
-            "micro-batches of %lld: %s normalises by the mean and variance of a batch, so one in "
-            "pieces trains otherwise; say --accumulation add where that is meant, or leave it out",
-            (long long)s->request.micro_batch, s->model.name);
-    if (o->batch > 1) return STATUS_OK;
-    return status_set(
-        STATUS_INVALID,
-        "--batch 1: %s normalises by the mean and variance of its batch, which wants two samples or "
-        "more",
-        s->model.name);
 }
 
 status pictures_open_data(setup *s) {
@@ -203,7 +180,6 @@ status pictures_open_data(setup *s) {
     TRY(check_options(s));
     if (!o->data && !o->eval_data) return STATUS_OK;
     TRY(check_channels(s));
-    TRY(check_batch(s));
     if (o->data && !(o->eval_only && o->eval_data)) TRY(open_list(s, o->data, &s->images));
     if (o->eval_data) TRY(open_list(s, o->eval_data, &s->eval_images));
     if (s->eval_images) pictures_source(s->eval_images, PICTURES_ALL, &s->validation);

@@ -21,6 +21,8 @@ static const char *packed_word(int choice) {
     return choice == PACK_WHOLE ? "whole by size" : run_options_pack_word(choice);
 }
 
+static const char *augment_word(int choice) { return choice == AUGMENT_OFF ? "off" : "on"; }
+
 static const char *save_word(int choice) {
     static const char *const words[] = {
         [SAVE_AS_TRAINED] = "as-trained", [SAVE_F32] = "f32", [SAVE_BF16] = "bf16", [SAVE_F16] = "f16"
@@ -73,6 +75,7 @@ const run_option run_options[] = {
     ROW("language", POINTER, KNOWN, language),
     ROW("data-kind", CHOICE, KNOWN, data_kind),
     CHOICE("pack", FIXED, pack, packed_word), /* as it is settled: never auto */
+    CHOICE("augment", FIXED, augment, augment_word),
     ROW("source", POINTER, KNOWN, source),
     ROW("eval-data", POINTER, KNOWN, eval_data), /* without it the last tenth of the data is not trained on */
 

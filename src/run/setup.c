@@ -21,6 +21,7 @@
 #include "io/trained_context.h"
 #include "io/weight_files.h"
 #include "passes/storing.h"
+#include "run/coupled.h"
 #include "run/course.h"
 #include "run/heads.h"
 #include "run/labelled.h"
@@ -201,6 +202,9 @@ static bool judges(const setup *s) { return s->model.head.kind != HEAD_LANGUAGE;
 static status open_data(setup *s) {
     const setup_options *o = &s->options;
     if (s->model.sees && !s->custom && !o->source) return pictures_open_data(s);
+    if (o->augment != AUGMENT_ON)
+        return status_set(STATUS_INVALID, "--augment is of pictures, and %s reads texts; leave it out",
+                          s->model.name);
     if (judges(s)) return labelled_open_data(s);
     const char *column = o->text_column ? "text" : o->label_column ? "label" : o->pair_column ? "pair" : NULL;
     if (column)
@@ -519,6 +523,7 @@ status setup_open(const setup_options *options, const model *custom, setup *s) {
     TRY_OR(failed, comm_open("self", &s->comm));
     TRY_OR(failed, open_model(s, custom));
     TRY_OR(failed, make_request(s));
+    TRY_OR(failed, coupled_check(s));
     TRY_OR(failed, open_data(s));
     TRY_OR(failed, texts_settle(s));
     TRY_OR(failed, course_settle(s));

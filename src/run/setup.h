@@ -22,6 +22,9 @@ typedef enum {
     PACK_CROSS      /* all is one text */
 } pack_kind;
 
+/* Is a part of each picture drawn in training, and every second one mirrored? */
+typedef enum { AUGMENT_ON, AUGMENT_OFF } augment_kind;
+
 /* The type of the numbers in the model that is written at the end. */
 typedef enum { SAVE_AS_TRAINED, SAVE_F32, SAVE_BF16, SAVE_F16 } save_kind;
 
@@ -49,6 +52,7 @@ typedef struct {
     text_list add_tokens;                     /* to the model's tokenizer; none: as it is */
     data_kind data_kind;
     pack_kind pack;
+    augment_kind augment;   /* of pictures */
     uint64_t memory;        /* budget in bytes; 0: unlimited */
     bool memory_auto;       /* what is free, less a margin */
     int64_t batch, context; /* context 0: by the model, its weights and the data (setup.c) */

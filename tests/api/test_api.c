@@ -519,11 +519,6 @@ static void no_loss(void *context, snug_graph *g) {
     (void)context, snug_linear(g, "a", snug_input(g, "point"), 5);
 }
 
-static void two_losses(void *context, snug_graph *g) {
-    build_classifier(context, g);
-    snug_cross_entropy(g, snug_linear(g, "b", snug_input(g, "point"), 5), snug_input(g, "class"));
-}
-
 static void same_name(void *context, snug_graph *g) {
     build_classifier(context, g);
     snug_linear(g, "hidden", snug_input(g, "point"), 5);
@@ -591,7 +586,6 @@ static void wrong_networks_are_refused(void **state) {
     } cases[] = {
         { NULL, "function that builds" },
         { no_loss, "no loss" },
-        { two_losses, "one loss" },
         { same_name, "'hidden.weight'" },
         { no_such_field, "'points'" },
         { wrong_shapes, "add" },

@@ -131,6 +131,13 @@ static void build_elementwise(void *context, snug_graph *g) {
     snug_output(g, y);
 }
 
+/* Their sum, each times its weight. */
+static void two_of_them(snug_graph *g, snug_tensor x, snug_tensor targets) {
+    snug_squared_error(g, x, targets);
+    snug_loss_weight(g, 0.25);
+    snug_binary_cross_entropy(g, x, targets);
+}
+
 static void losses_of_numbers_have_their_gradients(void **state) {
     (void)state;
     static const struct {
@@ -138,6 +145,7 @@ static void losses_of_numbers_have_their_gradients(void **state) {
         loss_function loss;
     } cases[] = { { "squared", snug_squared_error },
                   { "absolute", snug_absolute_error },
+                  { "two", two_of_them },
                   { "binary", snug_binary_cross_entropy } };
     const snug_data data = { .samples = SAMPLES, .read = read_numbers };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -546,11 +554,10 @@ static void other_factors(void *context, snug_graph *g) {
     snug_squared_error(g, snug_multiply(g, snug_linear(g, "a", x, 3), x), snug_input(g, "targets"));
 }
 
-static void two_losses(void *context, snug_graph *g) {
+static void no_weight(void *context, snug_graph *g) {
     (void)context;
-    snug_tensor x = snug_linear(g, "a", snug_input(g, "x"), HIDDEN);
-    snug_squared_error(g, x, snug_input(g, "targets"));
-    snug_absolute_error(g, x, snug_input(g, "targets"));
+    snug_loss_weight(g, 0);
+    snug_squared_error(g, snug_linear(g, "a", snug_input(g, "x"), HIDDEN), snug_input(g, "targets"));
 }
 
 static void labels_beside_numbers(void *context, snug_graph *g) {
@@ -572,7 +579,7 @@ static void wrong_networks_are_refused_with_a_sentence(void **state) {
     } cases[] = {
         { other_targets, NULL, "squared_error: targets (1,5) do not fit predictions (1,3)", "" },
         { other_factors, NULL, "(1,3)", "(1,6)" },
-        { two_losses, NULL, "one loss", "snug_absolute_error is a second" },
+        { no_weight, NULL, "loss_weight: 0", "above 0" },
         { labels_beside_numbers, "label", "squared_error", "'label' as its labels" },
         { whole_targets, NULL, "element_loss", "i32" },
     };

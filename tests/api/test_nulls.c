@@ -66,6 +66,9 @@ NOTHING(swiglu, !snug_swiglu(NULL, 1, 2))
 NOTHING(dropout, !snug_dropout(NULL, 1, 0.5))
 NOTHING(layernorm, !snug_layernorm(NULL, 1, 2, 3, 1e-5))
 NOTHING(rmsnorm, !snug_rmsnorm(NULL, 1, 2, 1e-5))
+NOTHING(batch_norm, !snug_batch_norm(NULL, "n", 1, 1e-5, 0.1))
+NOTHING(loss_weight, (snug_loss_weight(NULL, 2), true))
+NOTHING(instructions, snug_instructions(NULL) == SNUG_INVALID)
 NOTHING(softmax, !snug_softmax(NULL, 1))
 NOTHING(reshape, !snug_reshape(NULL, 1, SNUG_SHAPE(2)))
 NOTHING(attention, !snug_attention(NULL, 1, 0, 0, &(snug_attention_options){ .heads = 1 }))
@@ -141,6 +144,9 @@ static const struct {
              ROW(layernorm),
              ROW(rmsnorm),
              ROW(softmax),
+             ROW(batch_norm),
+             ROW(loss_weight),
+             ROW(instructions),
              ROW(reshape),
              ROW(attention),
              ROW(block),

@@ -27,6 +27,7 @@ static void write_text(const char *path, const char *words) { scratch_write(path
 
 static int open_all(void **state) {
     if (scratch_open(state) != 0) return -1;
+    command_make_files();
     drawn_classes("data", 20, 20);
     command_shell("mkdir -p resnet vit convnext clip wrong");
     write_text("resnet/config.json", "{" RESNET "}");
@@ -121,6 +122,17 @@ static void runs_end_in_the_same_files(void **state) {
     command_shell("cmp whole/preprocessor_config.json parts/preprocessor_config.json");
 }
 
+/* What is trained on is then what validates: the middle of each picture, whatever the seed. */
+static void pictures_may_stay_as_they_are(void **state) {
+    (void)state;
+    command_expect(0, RUN "--augment off --out still");
+    command_expect(0, RUN "--augment on --out drawn");
+    command_expect(0, RUN "--out usual");
+    command_shell("cmp drawn/model.safetensors usual/model.safetensors");
+    command_shell("! cmp -s drawn/model.safetensors still/model.safetensors");
+    assert_true(command_says(RUN "--augment off --out drawn --resume", 2, "--augment was on and is off"));
+}
+
 /* ---- heads ---- */
 
 static void heads_begin_anew(void **state) {
@@ -152,6 +164,12 @@ static void refusals_are_sentences(void **state) {
     assert_true(command_says(
         "train resnet --data data --batch 8 --micro-batch 4 --accumulation add --steps 2 --out cut", 0,
         "lossy, pinned"));
+    assert_true(command_says("plan resnet --data data --batch 8 --lora rank=2 --quiet", 2,
+                             "'all' means convolutions here, and adapters stand beside products"));
+    assert_true(command_says("plan resnet --data data --batch 8 --lora rank=2,target=convolution --quiet", 2,
+                             "'convolution' means convolutions here"));
+    assert_true(command_says("train tiny/config.json --data text --augment off --steps 1 --quiet --out no", 2,
+                             "--augment is of pictures, and tiny/config.json reads texts"));
     assert_true(command_says("train resnet --data data --text-column x --steps 2 --quiet --out no", 2,
                              "--text-column is of texts, and resnet sees images"));
     assert_true(
@@ -191,9 +209,9 @@ static void grey_pictures_train(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_families_train),         cmocka_unit_test(memory_is_as_planned),
-        cmocka_unit_test(runs_end_in_the_same_files), cmocka_unit_test(heads_begin_anew),
-        cmocka_unit_test(refusals_are_sentences),     cmocka_unit_test(damage_ends_a_run),
-        cmocka_unit_test(grey_pictures_train),
+        cmocka_unit_test(runs_end_in_the_same_files), cmocka_unit_test(pictures_may_stay_as_they_are),
+        cmocka_unit_test(heads_begin_anew),           cmocka_unit_test(refusals_are_sentences),
+        cmocka_unit_test(damage_ends_a_run),          cmocka_unit_test(grey_pictures_train),
     };
     return cmocka_run_group_tests(tests, open_all, scratch_close);
 }

@@ -104,6 +104,7 @@ static const struct {
     { "text-column", "text", 2, "say --head" },
     { "label-column", "label", 2, "say --head" },
     { "pair-column", "other", 2, "say --head" },
+    { "augment", "off", 2, "is of pictures" },
     { "columns", "text=text", 2, "no directory with a tokenizer.json" }, /* of documents */
     { "learn", "all", 2, "no directory with a tokenizer.json" },
     { "replace", "", 2, "no directory with a tokenizer.json" },

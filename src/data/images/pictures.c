@@ -195,7 +195,7 @@ static status read_sample(const data_source *s, uint64_t sample, void *scratch, 
     bool drawn = s->ordered;
     uint64_t at = record_of(v, drawn ? data_order_sample(p->options.seed, v->samples, sample) : sample);
     *(int32_t *)fields[1] = p->records[at].class;
-    return decode(p, at, drawn ? &sample : NULL, scratch, fields[0]);
+    return decode(p, at, drawn && !p->options.still ? &sample : NULL, scratch, fields[0]);
 }
 
 void pictures_source(pictures *p, picture_part part, data_source *s) {

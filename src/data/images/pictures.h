@@ -20,6 +20,7 @@ typedef struct {
     const char *path;
     const char *image, *label; /* columns of tables */
     prepare_options prepare;
+    bool still;               /* nothing is drawn of them: the middle, in training as well */
     const label_names *names; /* of the classes */
     uint64_t seed;            /* of the order and of what is drawn */
     uint64_t most;            /* bytes that the list of pictures may take */

@@ -25,6 +25,7 @@
 #include "ir/op.h"
 #include "ir/rewrite.h"
 #include "ops/codes.h"
+#include "ops/conv2d/conv2d.h"
 #include "ops/dropout/dropout.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul_coded/matmul_coded.h"
@@ -225,6 +226,16 @@ static bool any_product(const products *p, const char *target) {
     return false;
 }
 
+/* Does the target name a convolution, or, where it names every product, are there blocks of them? */
+static bool any_convolution(const graph *g, const char *target) {
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const node *n = graph_node(g, id);
+        if (n->op == &op_conv2d && is_target(graph_name(g, node_in(g, n, 1)), n->site == SITE_NONE, target))
+            return true;
+    }
+    return false;
+}
+
 static status check_targets(const products *p, const char *targets) {
     char there[200], one[PASS_SETTING_BYTES];
     for (const char *at = targets; *at; at += strspn(at, "+")) {
@@ -233,6 +244,11 @@ static status check_targets(const products *p, const char *targets) {
         at += n;
         if (any_product(p, one)) continue;
         list_products(p, there);
+        if (any_convolution(p->linear.g, one))
+            return status_set(STATUS_INVALID,
+                              "--lora: '%s' means convolutions here, and adapters stand beside products of "
+                              "matrices; the model has %s",
+                              one, there[0] ? there : "none of these");
         return status_set(STATUS_INVALID, "--lora: the model has no product '%s'; it has %s", one,
                           there[0] ? there : "none that could be a target");
     }

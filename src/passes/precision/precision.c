@@ -118,6 +118,7 @@ typedef struct {
     tensor_id *wide;        /* the same in f32 */
     uint32_t *readers;      /* by tensor of `in` */
     node_id *reader;        /* the last of them */
+    node_id loss;           /* the last loss, which those before it are added to */
 } narrower;
 
 static dtype type_of(const narrower *k, tensor_id old) {
@@ -276,8 +277,8 @@ static void rewrite_one(narrower *k, node_id id, const pass_setting *s, bool tra
         rewrite_norm(k, id);
     else
         rewrite_other(k, id);
-    bool is_loss = (n->op->traits & OP_LOSS) != 0;
-    if (training && s->value[SETTING_INTERVAL] && is_loss) scale_gradients(k, id, s->value[SETTING_INTERVAL]);
+    if (training && s->value[SETTING_INTERVAL] && id == k->loss)
+        scale_gradients(k, id, s->value[SETTING_INTERVAL]);
 }
 
 /* Are some weights frozen, beside others that are trained? */
@@ -314,6 +315,7 @@ static bool narrower_open(narrower *k, const graph *in, const pass_setting *s) {
     if (!k->narrow || !k->wide || !k->readers || !k->reader) return false;
     for (node_id id = 1; id < in->nodes.count; id++) {
         const node *n = graph_node(in, id);
+        if (n->op->traits & OP_LOSS) k->loss = id;
         for (uint32_t i = 0; i < n->in_count; i++)
             k->readers[node_in(in, n, i)]++, k->reader[node_in(in, n, i)] = id;
     }
