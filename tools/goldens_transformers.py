@@ -39,6 +39,7 @@ FAMILIES = {
     "qwen3": ("Qwen3Config", dict(num_key_value_heads=2, head_dim=12)),
     "qwen3_yarn": ("Qwen3Config", dict(num_key_value_heads=2, head_dim=16, rope_parameters=YARN)),
     "phi": ("PhiConfig", dict(resid_pdrop=0.0, embd_pdrop=0.0)),
+    "phi_normed": ("PhiConfig", dict(resid_pdrop=0.0, embd_pdrop=0.0, qk_layernorm=True)),
     "phi3": ("Phi3Config", dict(num_key_value_heads=2, sliding_window=9)),
     "gemma": ("GemmaConfig", dict(num_key_value_heads=1, head_dim=12, tie_word_embeddings=True)),
     "gemma2": ("Gemma2Config", dict(num_key_value_heads=2, head_dim=12, tie_word_embeddings=True, sliding_window=6,
@@ -54,6 +55,15 @@ FAMILIES = {
     "qwen3_moe": ("Qwen3MoeConfig", dict(num_key_value_heads=2, head_dim=12, num_experts=4, num_experts_per_tok=2,
                                          moe_intermediate_size=24, norm_topk_prob=True, mlp_only_layers=[0])),
     "olmoe": ("OlmoeConfig", dict(num_key_value_heads=4, num_experts=5, num_experts_per_tok=2)),
+    # a bound that some queries, keys and values reach and most do not
+    "olmoe_bounded": ("OlmoeConfig", dict(num_key_value_heads=4, num_experts=5, num_experts_per_tok=2, clip_qkv=0.3)),
+    # the loss that balances experts, weighed so that it shows
+    "mixtral_balanced": ("MixtralConfig", dict(num_key_value_heads=2, num_local_experts=5, num_experts_per_tok=2,
+                                               output_router_logits=True, router_aux_loss_coef=0.2)),
+    "qwen3_moe_balanced": ("Qwen3MoeConfig", dict(num_key_value_heads=2, head_dim=12, num_experts=4,
+                                                  num_experts_per_tok=2, moe_intermediate_size=24,
+                                                  mlp_only_layers=[0], output_router_logits=True,
+                                                  router_aux_loss_coef=0.3)),
 }
 ENCODER_SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=61,
                      max_position_embeddings=24, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -64,10 +74,12 @@ ENCODERS = {
                                             attention_dropout=0.0)),
 }
 ANSWERING = dict(d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, vocab_size=61, dropout_rate=0.0,
-                 relative_attention_num_buckets=8, relative_attention_max_distance=12)
+                 relative_attention_num_buckets=8, relative_attention_max_distance=12, pad_token_id=0,
+                 decoder_start_token_id=2)
 ANSWERERS = {
     "t5": ("T5Config", dict(num_decoder_layers=1)),
     "t5_gated": ("T5Config", dict(feed_forward_proj="gated-gelu")),
+    "t5_untied": ("T5Config", dict(feed_forward_proj="gated-silu", tie_word_embeddings=False)),
 }
 TOWER = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, image_size=16,
              patch_size=4, attention_probs_dropout_prob=0.0, hidden_dropout_prob=0.0)
@@ -122,6 +134,8 @@ def model_of(config, of_pictures=None):
     if config.model_type == "t5":
         kind = transformers.AutoModelForSeq2SeqLM
     model = (getattr(transformers, of_pictures)(config) if of_pictures else kind.from_config(config)).double()
+    if config.model_type == "t5" and not config.scale_decoder_outputs:  # which this version ties all the same
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     model.train()
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -138,13 +152,32 @@ def gaps(step):
     return rows.masked_fill(hidden, MASK), rows.masked_fill(~hidden, -100)
 
 
+def answered(step):
+    """Texts of different lengths, behind which stand tokens that nobody is to see, and answers of others."""
+    texts = torch.tensor([[goldens.token(step, sample, time, 61) for time in range(24)] for sample in range(3)])
+    seen = torch.tensor([[int(time < 24 - (5 * step + 7 * sample) % 20) for time in range(24)]
+                         for sample in range(3)])
+    labels = torch.tensor([[goldens.token(step + 50, sample, time, 61) if time < 24 - (3 * step + 5 * sample) % 17
+                            else -100 for time in range(24)] for sample in range(3)])
+    return (texts, seen), labels
+
+
+def train_answerer(model):
+    """As transformers computes the loss itself, and shifts the answers."""
+    def loss_of(_, texts, labels):
+        return model(input_ids=texts[0], attention_mask=texts[1], labels=labels, use_cache=False).loss
+    goldens.batch = answered
+    return goldens.train(dict(model.named_parameters()), loss_of)
+
+
 def train(model):
     def loss_of(_, tokens, labels):
-        how = {"decoder_input_ids": tokens} if family == "t5" else {}
-        logits = model(input_ids=tokens, **how).logits if encodes else (
-            model(input_ids=tokens, use_cache=False, **how).logits)
-        return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
+        out = model(input_ids=tokens) if encodes else model(input_ids=tokens, use_cache=False)
+        loss = torch.nn.functional.cross_entropy(out.logits.reshape(-1, out.logits.shape[-1]), labels.reshape(-1))
+        return loss if out.get("aux_loss") is None else loss + model.config.router_aux_loss_coef * out.aux_loss
     family = model.config.model_type
+    if family == "t5":
+        return train_answerer(model)
     encodes = family in ENCODERS
     goldens.batch = gaps if encodes else texts
     return goldens.train({name_in_files(family, name): p for name, p in model.named_parameters()}, loss_of)
@@ -241,6 +274,8 @@ def main():
             sizes = ANSWERING
         config = getattr(transformers, config_class)(**{**sizes, **more})
         said = {k: v for k, v in config.to_dict().items() if v is not None}
+        if "scale_decoder_outputs" in said:
+            said["tie_word_embeddings"] = said["scale_decoder_outputs"]  # as the files say that people have
         (folder / f"{family}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")
         write(folder / f"{family}.txt", facts, *train(model_of(config)))
     for family, (config_class, sizes) in JUDGES.items():

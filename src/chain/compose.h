@@ -126,9 +126,9 @@ typedef struct {
 status compose_bound(const compose_run *r, const compose_choice *c, compose_trunk *t,
                      const compose_reach *reach, compose_least *out);
 
-/* The plan of generating, one token of each of r->batch samples at a time. Of r it reads model, batch,
- * buffers, kept_bytes and lower. `pinned` (may be NULL): settings of forward passes that are not up to them.
- */
+/* The plan of generating, one token of each of r->batch samples at a time: its program 0; of a model that
+ * answers program 1 reads the texts before. Of r it reads model, batch, buffers, kept_bytes and lower.
+ * `pinned` (may be NULL): settings of forward passes that are not up to them. */
 status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p);
 
 /* The same by rows of any texts (MODEL_ROWS, models/paged.h): program number i of the plan has rows[i] rows, which

@@ -32,7 +32,7 @@ static status make_program(const compose_run *r, const compose_choice *pinned, c
     TRY(graph_open(&g));
     r->model->build(r->model, &g, of, &ports);
     status result = graph_status(&g);
-    if (result == STATUS_OK) graph_keep(&g, ports.logits, "logits");
+    if (result == STATUS_OK && ports.logits) graph_keep(&g, ports.logits, "logits");
     pass_context context = compose_context(r, &c);
     context.training = false;
     if (result == STATUS_OK) result = choose(pinned, &g, &context, &c);
@@ -47,6 +47,12 @@ static status make_program(const compose_run *r, const compose_choice *pinned, c
     return result;
 }
 
+/* The last of those that were made could not be. */
+static status give_up(program *programs, uint32_t made, status result) {
+    for (uint32_t k = 0; k + 1 < made; k++) lower_close(&programs[k]);
+    return result;
+}
+
 static status plan_programs(const compose_run *r, program *programs, uint32_t count, plan *p) {
     plan_options o = compose_plan_options(r);
     TRY(plan_make(programs, count, &o, p));
@@ -55,10 +61,21 @@ static status plan_programs(const compose_run *r, program *programs, uint32_t co
 }
 
 status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p) {
-    program decode = { .shape = { "decode", TASK_DECODE, r->batch, 0, 1 } };
-    model_run of = { .mode = MODEL_DECODE, .batch = r->batch, .context = 1 };
-    TRY(make_program(r, pinned, &of, &decode));
-    return plan_programs(r, &decode, 1, p);
+    static const struct {
+        const char *name;
+        model_mode mode;
+    } kinds[] = { { "decode", MODEL_DECODE }, { "encode", MODEL_ENCODE } };
+    program programs[2] = { 0 };
+    uint32_t count = r->model->answers ? 2 : 1, made = 0;
+    status result = STATUS_OK;
+    for (; made < count && result == STATUS_OK; made++) {
+        model_mode mode = kinds[made].mode;
+        int64_t tokens = mode == MODEL_ENCODE ? r->model->context : 1;
+        programs[made].shape = (program_shape){ kinds[made].name, TASK_DECODE, r->batch, 0, 1 };
+        result = make_program(r, pinned, &(model_run){ .mode = mode, .batch = r->batch, .context = tokens },
+                              &programs[made]);
+    }
+    return result == STATUS_OK ? plan_programs(r, programs, count, p) : give_up(programs, made, result);
 }
 
 status compose_rows(const compose_run *r, const compose_choice *pinned, const paged_sizes *sizes,
@@ -73,7 +90,5 @@ status compose_rows(const compose_run *r, const compose_choice *pinned, const pa
         programs[made].shape = (program_shape){ "rows", TASK_DECODE, rows[made], 0, 1 };
         result = make_program(r, pinned, &of, &programs[made]);
     }
-    if (result == STATUS_OK) return plan_programs(r, programs, count, p);
-    for (uint32_t k = 0; k + 1 < made; k++) lower_close(&programs[k]);
-    return result;
+    return result == STATUS_OK ? plan_programs(r, programs, count, p) : give_up(programs, made, result);
 }

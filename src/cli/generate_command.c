@@ -109,6 +109,7 @@ typedef struct {
     char *line, *answer;
     size_t most, answer_bytes;
     bool answered; /* the model's turn was before */
+    bool answers;  /* what it says is no continuation of a prompt, also where there is no chat */
     generate_end end;
 } listener;
 
@@ -119,15 +120,15 @@ static void show_prompt(listener *l, const char *prompt) {
     if (l->out->colour) output_add(l->out, "\033[0m");
 }
 
-/* A prompt comes with the first of its text, so that a refusal says its sentence alone. An answer of a chat
- * is no continuation: its question is shown only where there are several. */
+/* A prompt comes with the first of its text, so that a refusal says its sentence alone. An answer is no
+ * continuation: its question is shown only where there are several. */
 static void begin(listener *l) {
     if (l->begun) return;
-    bool chat = l->talk || l->prompts->asked, several = l->prompts->count > 1;
-    if (several)
-        output_add(l->out, "%s== %u of %u ==\n", l->current ? "\n" : "", l->current + 1, l->prompts->count);
-    if (!chat) show_prompt(l, l->prompts->texts[l->current]);
-    if (chat && several) show_prompt(l, l->prompts->asked[l->current]);
+    const prompts *p = l->prompts;
+    bool chat = l->talk || p->asked || l->answers, several = p->count > 1;
+    if (several) output_add(l->out, "%s== %u of %u ==\n", l->current ? "\n" : "", l->current + 1, p->count);
+    if (!chat) show_prompt(l, p->texts[l->current]);
+    if (chat && several) show_prompt(l, p->asked ? p->asked[l->current] : p->texts[l->current]);
     if (chat && several) output_add(l->out, "\n");
     l->begun = true;
 }
@@ -395,6 +396,7 @@ status cli_generate(const options *o, cli_streams *streams) {
     status result = check_options(o);
     if (result == STATUS_OK) result = read_prompts(o, &p);
     if (result == STATUS_OK) result = open_listener(&l, &p, streams, o->json);
+    if (result == STATUS_OK) result = model_config_answers(o->subject, &l.answers);
     if (result == STATUS_OK && is_chat(o)) result = open_chat(o, &p, &l, &c, &held);
     if (result == STATUS_OK && o->run.data_kind != DATA_KIND_BYTES)
         result = cli_language_open(o->subject, &words, &known);

@@ -12,8 +12,8 @@ static status read(const data_source *s, uint64_t sample, void *scratch, void *c
         for (uint64_t i = 0; i < o->field_bytes[f] / 4; i++) {
             philox_block drawn =
                 philox_draw(o->seed, (philox_block){ { (uint32_t)i, (uint32_t)sample, f, 0 } });
-            if (o->zeros[f])
-                integer[i] = 0;
+            if (o->zeros[f] || o->always[f])
+                integer[i] = o->always[f];
             else if (o->integers[f])
                 integer[i] = (int32_t)((uint64_t)drawn.word[0] * o->below[f] >> 32);
             else

@@ -12,6 +12,7 @@ typedef struct {
     uint64_t field_bytes[DATA_MAX_FIELDS]; /* of one sample: whole 32-bit items */
     bool integers[DATA_MAX_FIELDS];        /* i32 in [0, below); else f32 in (0, 1) */
     bool zeros[DATA_MAX_FIELDS];           /* or nothing but 0 */
+    int32_t always[DATA_MAX_FIELDS];       /* or nothing but this; 0: not so */
     uint32_t below[DATA_MAX_FIELDS];
     int32_t label_field;    /* as in data_source */
     uint64_t scratch_bytes; /* reserved for each read, and not used: as a source of real data would */

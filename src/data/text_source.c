@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/units.h"
+#include "data/answers.h"
 #include "data/windows.h"
 
 /* Among so many documents pieces are packed by size (bench/results/fill.md). */
@@ -20,6 +21,8 @@ typedef struct {
     bool gaps;          /* asked for; labels are in place then where something is said of tokens */
     text_source_packing packing;
     windows windows;
+    bool answers; /* samples are documents from this one on */
+    uint64_t document;
 } text_state;
 
 /* For one sample. */
@@ -62,8 +65,22 @@ static status read_whole(const text_state *t, uint64_t sample, data_window *w) {
     return STATUS_OK;
 }
 
+static answers_options answers_of(const text_state *t) {
+    return (answers_options){ .context = t->context,
+                              .vocabulary = t->vocabulary,
+                              .start = t->packing.start,
+                              .padding = t->packing.padding };
+}
+
+static status read_answer(const text_state *t, uint64_t sample, void *scratch, void *const fields[]) {
+    answers_options o = answers_of(t);
+    answers_sample to = { fields[0], fields[1], fields[2], fields[3] };
+    return answers_read(t->of, t->document + sample, &o, scratch, &to);
+}
+
 static status source_read(const data_source *s, uint64_t sample, void *scratch, void *const fields[]) {
     const text_state *t = s->state;
+    if (t->answers) return read_answer(t, sample, scratch, fields);
     data_window w = window_of(s, scratch);
     w.tokens = fields[0], w.labels = fields[1]; /* (T), (T) */
     if (t->packed) w.segments = fields[2], w.first_position = t->packing.first_position;
@@ -72,10 +89,24 @@ static status source_read(const data_source *s, uint64_t sample, void *scratch, 
     return corpus_read(t->of, t->first + sample * t->context, (uint64_t)t->context + 1, &w);
 }
 
+/* Whether each document is a text and its answer shows in its tokens alone. */
+static status check_answers(const data_source *s) {
+    const text_state *t = s->state;
+    answers_options o = answers_of(t);
+    void *scratch = memory_new(s->scratch_bytes, 1);
+    status result = STATUS_OK;
+    if (!scratch) return status_set(STATUS_FAILED, "no memory to look through the data");
+    for (uint64_t i = 0; i < s->samples && result == STATUS_OK; i++)
+        result = answers_read(t->of, t->document + i, &o, scratch, &(answers_sample){ 0 });
+    memory_free(scratch);
+    return result;
+}
+
 /* Without fields ids are only compared with the vocabulary. */
 static status source_check(const data_source *s) {
     enum { BLOCK = 64 << 10 };
     const text_state *t = s->state;
+    if (t->answers) return check_answers(s);
     if (t->of->ceiling <= t->vocabulary) return STATUS_OK;
     void *block = memory_new(BLOCK, 1);
     if (!block) return status_set(STATUS_FAILED, "no memory to look through the data");
@@ -141,13 +172,13 @@ status text_source_may_say_longest(const char *path, data_kind kind, bool *may) 
 
 status text_source_enough(const data_source *s) {
     const text_state *t = s->state;
-    return t->whole || t->first ? STATUS_OK : enough(t);
+    return t->whole || t->answers || t->first ? STATUS_OK : enough(t);
 }
 
 status text_source_held_out(const data_source *training, data_source *s) {
     text_state t = *(const text_state *)training->state;
     *s = (data_source){ 0 };
-    t.packed = t.whole = false, t.windows = (windows){ 0 };
+    t.packed = t.whole = t.answers = false, t.windows = (windows){ 0 };
     t.first += t.tokens;
     t.tokens = t.of->tokens - t.first;
     t.of->users++;
@@ -169,9 +200,30 @@ static status keep_whole(text_state *t, bool alone) {
     return STATUS_OK;
 }
 
+static status pack_answers(data_source *s) {
+    text_state *t = s->state;
+    uint64_t end;
+    if (!corpus_says_ends(t->of) || !t->of->learns_some)
+        return status_set(STATUS_INVALID,
+                          "%s doesn't say what is a text and what the answer to it, which this model learns; "
+                          "give records with a prompt and a completion, and a model directory with a "
+                          "tokenizer.json",
+                          t->of->path);
+    TRY(windows_document_at(t->of, t->first, &t->document));
+    TRY(windows_document_at(t->of, t->first + t->tokens, &end));
+    t->answers = true, t->packed = false;
+    s->samples = end - t->document;
+    s->scratch_bytes = answers_scratch_bytes(t->of);
+    s->field_count = 4, s->in_place = false;
+    s->field_bytes[2] = s->field_bytes[0], s->field_bytes[3] = sizeof(int32_t);
+    return STATUS_OK;
+}
+
 status text_source_pack(data_source *s, const text_source_packing *p) {
     text_state *t = s->state;
-    t->packed = true, t->packing = *p;
+    t->packing = *p;
+    if (p->way == TEXT_SOURCE_ANSWERS) return pack_answers(s);
+    t->packed = true;
     s->field_count = p->positions ? 4 : 3;
     for (uint32_t f = 2; f < s->field_count; f++) s->field_bytes[f] = s->field_bytes[0];
     if (p->way == TEXT_SOURCE_RUNNING) return STATUS_OK;

@@ -31,7 +31,8 @@ typedef struct {
 typedef enum {
     TEXT_SOURCE_RUNNING, /* one behind the other, cut where a sample ends */
     TEXT_SOURCE_WHOLE,   /* whole where a sample holds them (data/windows.h), and padding behind them */
-    TEXT_SOURCE_ALONE    /* one a sample */
+    TEXT_SOURCE_ALONE,   /* one a sample */
+    TEXT_SOURCE_ANSWERS  /* one a sample, a text and the answer to it (data/answers.h) */
 } text_source_way;
 
 typedef struct {
@@ -39,10 +40,12 @@ typedef struct {
     int32_t first_position; /* of each document */
     text_source_way way;
     int32_t padding; /* the id that stands for nothing */
+    int32_t start;   /* of answers: the id that each begins behind */
 } text_source_packing;
-/* Tells documents apart from now on: fields are added. Of a source and of what was held out of it each by
- * itself. STATUS_INVALID where they are to stay whole and the data don't say how long they are. What is held
- * out are the documents that begin in the last tenth of the tokens. */
+/* Tells documents apart from now on: fields are added, or are those of answers. Of a source and of what was
+ * held out of it each by itself. STATUS_INVALID where they are to stay whole and the data don't say how long
+ * they are, or, for answers, what of them is learned. What is held out are the documents that begin in the
+ * last tenth of the tokens. */
 status text_source_pack(data_source *s, const text_source_packing *p);
 
 /* STATUS_INVALID with a sentence when the path is missing, unreadable, damaged, empty or shorter than T+1

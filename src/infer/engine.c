@@ -1,79 +1,20 @@
 #include "infer/engine.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/memory.h"
 #include "base/threads.h"
 #include "base/units.h"
 #include "infer/engine_internal.h"
-#include "io/adapter_files.h"
-#include "io/model_config.h"
-#include "io/model_files.h"
-#include "io/quantized_files.h"
-#include "io/weight_files.h"
 #include "ops/cache_write/cache_write.h"
 #include "run/rates.h"
 
-/* ---- the model ---- */
-
-static void pin(engine *e, const pass *p, const pass_setting *s) {
-    for (int i = 0; p && pass_table[i]; i++)
-        if (pass_table[i] == p) e->pinned.settings[i] = *s;
-}
-
-static status read_adapter(engine *e) {
-    const pass *p = NULL;
-    pass_setting s;
-    if (!e->options.adapter) return STATUS_OK;
-    TRY(adapter_files_read(e->options.adapter, false, &p, &s));
-    TRY(adapter_files_check_base(e->options.adapter, e->options.directory));
-    pin(e, p, &s);
-    return STATUS_OK;
-}
-
-/* Weights that only one technique reads. */
-static status read_stored(engine *e) {
-    const pass *p;
-    pass_setting s;
-    TRY(quantized_files_read(e->options.directory, &p, &s));
-    pin(e, p, &s);
-    return STATUS_OK;
-}
-
 static bool is_limited(const engine *e) { return e->options.memory && e->options.memory != UINT64_MAX; }
 
-/* Both files are listed one after the other. */
-static status count_listed(engine *e) {
-    const engine_options *o = &e->options;
-    uint64_t beside = 0;
-    char path[4096];
-    TRY(weight_files_held(o->directory, &e->listed_bytes));
-    if (o->adapter &&
-        snprintf(path, sizeof path, "%s/adapter_model.safetensors", o->adapter) < (int)sizeof path)
-        TRY(weight_files_held(path, &beside));
-    if (beside > e->listed_bytes) e->listed_bytes = beside;
-    if (!is_limited(e) || e->listed_bytes < o->memory) return STATUS_OK;
-    return status_set(STATUS_NO_FIT,
-                      "the lists of tensors in the files of %s take %llu bytes, more than --memory allows",
-                      o->directory, (unsigned long long)e->listed_bytes);
-}
-
-static status open_model(engine *e) {
-    TRY(model_config_read(e->options.directory, &e->config, NULL));
-    families_model(&e->config, e->options.directory, &e->model);
-    TRY(model_continues(&e->model));
-    TRY(count_listed(e));
-    TRY(read_stored(e));
-    return read_adapter(e);
-}
-
-status engine_open(const engine_options *o, engine **out) {
+status engine_open(const engine_options *o, const model_folder *f, engine **out) {
     engine *e = *out = memory_new(1, sizeof *e); /* large for a stack */
     if (!e) return status_set(STATUS_FAILED, "no memory to continue texts");
-    e->options = *o;
+    e->options = *o, e->folder = f;
     if (e->options.threads <= 0) e->options.threads = threads_available();
-    return open_model(e);
+    return STATUS_OK;
 }
 
 void engine_close(engine *e) {
@@ -88,8 +29,6 @@ void engine_close(engine *e) {
     memory_free(e);
 }
 
-const model *engine_model(const engine *e) { return &e->model; }
-int64_t engine_context(const engine *e) { return families_context(&e->config); }
 const engine_sizes *engine_planned(const engine *e) { return &e->sizes; }
 uint64_t engine_planned_bytes(const engine *e) { return e->plan.peak_bytes; }
 
@@ -126,21 +65,21 @@ static status plan_sizes(engine *e, const engine_sizes *s) {
                           .wanted = s->texts,
                           .cache = s->cache };
     compose_run run = {
-        .model = &e->model,
+        .model = &e->folder->model,
         .batch = 1,
-        .kept_bytes = s->held_bytes + e->listed_bytes + own_bytes(s, e->text_blocks),
+        .kept_bytes = s->held_bytes + e->folder->listed_bytes + own_bytes(s, e->text_blocks),
         .lower = { .device = on, .threads = o->threads, .rates = rates_find(RATES_KNOWN, on, o->threads) }
     };
     sample_options most = { .top_p = s->cuts_mass ? 0.5 : 1, .repetition_penalty = s->penalises ? 2 : 1 };
-    uint64_t sampling = sample_bytes(&most, e->model.vocabulary);
+    uint64_t sampling = sample_bytes(&most, e->folder->model.vocabulary);
     if (sampling) run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", sampling };
     if (s->penalises)
         run.buffers[run.buffer_count++] =
-            (plan_buffer){ "seen", (uint64_t)s->texts * (uint64_t)e->model.vocabulary };
+            (plan_buffer){ "seen", (uint64_t)s->texts * (uint64_t)e->folder->model.vocabulary };
     choose_programs(e, s->rows);
     threads_set(o->threads);
     plan_close(&e->plan);
-    return compose_rows(&run, &e->pinned, &sizes, e->rows, e->program_count, &e->plan);
+    return compose_rows(&run, &e->folder->pinned, &sizes, e->rows, e->program_count, &e->plan);
 }
 
 static bool fits(const engine *e) { return !is_limited(e) || e->plan.peak_bytes <= e->options.memory; }
@@ -149,7 +88,7 @@ static status refuse(const engine *e) {
     char budget[UNITS_TEXT_BYTES], bytes[UNITS_TEXT_BYTES], more[UNITS_TEXT_BYTES];
     uint64_t needed = e->plan.peak_bytes;
     return status_set(STATUS_NO_FIT, "generating with %s does not fit %s: it needs %s (%llu bytes), %s more",
-                      e->model.name, units_bytes_text(e->options.memory, budget),
+                      e->folder->model.name, units_bytes_text(e->options.memory, budget),
                       units_bytes_text(needed, bytes), (unsigned long long)needed,
                       units_bytes_text(needed - e->options.memory, more));
 }
@@ -194,19 +133,6 @@ status engine_plan(engine *e, const engine_sizes *wanted) {
 
 /* ---- the start ---- */
 
-static status load_weights(const engine *e) {
-    model_weight *weights;
-    uint32_t count;
-    TRY(exec_weights(e->exec, &weights, &count));
-    uint32_t own = adapter_files_own(weights, count);
-    status result = model_files_load(e->options.directory, weights, own);
-    if (result == STATUS_OK && e->options.adapter)
-        result = adapter_files_load(e->options.adapter,
-                                    &(adapter_files_part){ .weights = weights, .count = count });
-    memory_free(weights);
-    return result;
-}
-
 static status allocate(engine *e) {
     const engine_sizes *s = &e->sizes;
     size_t texts = (size_t)s->texts, rows = (size_t)s->rows;
@@ -243,7 +169,7 @@ status engine_start(engine *e) {
     uint64_t beside;
     TRY(exec_open(&e->plan, 0, &e->exec));
     TRY(exec_check_reserve(e->exec, &beside));
-    TRY(load_weights(e));
+    TRY(model_folder_load(e->folder, e->exec));
     TRY(allocate(e));
     find_values(e);
     return STATUS_OK;

@@ -11,17 +11,13 @@
  * In this order: engine_open, engine_plan, engine_start; then texts and steps; engine_close in any case. */
 #pragma once
 
-#include "chain/compose.h"
-#include "exec/exec.h"
+#include "infer/model_folder.h"
 #include "infer/sample.h"
-#include "models/families.h"
 
 typedef struct {
-    const char *directory; /* Hugging Face model directory */
-    const char *adapter;   /* a folder with what was trained beside its weights; NULL: none */
-    const char *device;    /* that computes: device_find; NULL: auto */
-    int threads;           /* 0: all there are */
-    uint64_t memory;       /* budget in bytes; 0 or UINT64_MAX: unlimited */
+    const char *device; /* that computes: device_find; NULL: auto */
+    int threads;        /* 0: all there are */
+    uint64_t memory;    /* budget in bytes; 0 or UINT64_MAX: unlimited */
 } engine_options;
 
 /* What is planned for. */
@@ -38,10 +34,8 @@ typedef struct {
 
 typedef struct engine engine;
 
-status engine_open(const engine_options *o, engine **out);
+status engine_open(const engine_options *o, const model_folder *f, engine **out); /* f must outlive it */
 void engine_close(engine *e);
-const model *engine_model(const engine *e);
-int64_t engine_context(const engine *e);
 
 /* The most of what `wanted` asks for that the budget has room for: rows and texts are halved and blocks left
  * away until it fits. STATUS_NO_FIT with the numbers where not even one text of least_blocks does. */

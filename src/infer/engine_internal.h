@@ -29,10 +29,7 @@ typedef struct {
 
 struct engine {
     engine_options options;
-    model_config config;
-    model model;
-    compose_choice pinned; /* what the files ask for */
-    uint64_t listed_bytes; /* that reading the files' tensors holds */
+    const model_folder *folder;
     engine_sizes sizes;
     int64_t rows[COMPOSE_MOST_ROWS]; /* of the programs */
     uint32_t program_count;

@@ -10,7 +10,9 @@
 static int64_t blocks_for(int64_t most) { return (most - 1 + CACHE_BLOCK - 1) / CACHE_BLOCK; }
 
 static int32_t *line_of(const engine *e, int32_t number) { return e->table + number * e->text_blocks; }
-static uint8_t *seen_by(const engine *e, int32_t number) { return e->seen + number * e->model.vocabulary; }
+static uint8_t *seen_by(const engine *e, int32_t number) {
+    return e->seen + number * e->folder->model.vocabulary;
+}
 
 static void see(const engine *e, int32_t number, int64_t from) {
     const engine_text *t = &e->texts[number];
@@ -30,7 +32,7 @@ static bool set_up(engine *e, int32_t number, const engine_request *r, int64_t d
     t->used = t->going = true;
     t->count = r->count, t->done = done, t->most = most;
     t->sample = *r->sample, t->context = r->context, t->came = e->came++;
-    if (e->seen) memset(seen_by(e, number), 0, (size_t)e->model.vocabulary);
+    if (e->seen) memset(seen_by(e, number), 0, (size_t)e->folder->model.vocabulary);
     see(e, number, 0);
     return true;
 }
@@ -138,14 +140,14 @@ static status run(engine *e, uint32_t k) {
 /* From the logits that stand at `place` among those of the step. */
 static status draw(engine *e, uint32_t k, int64_t place, int32_t number, engine_drew drew) {
     engine_text *t = &e->texts[number];
-    uint64_t bytes = (uint64_t)e->model.vocabulary * sizeof(float);
+    uint64_t bytes = (uint64_t)e->folder->model.vocabulary * sizeof(float);
     exec_part logits;
     int32_t id;
     bool over = false;
     TRY(exec_view(e->exec, &e->programs[k].logits, (uint64_t)place * bytes, &logits));
     sample_from from = { .logits = logits.data,
                          .seen = e->seen ? seen_by(e, number) : NULL,
-                         .vocabulary = e->model.vocabulary,
+                         .vocabulary = e->folder->model.vocabulary,
                          .position = (uint32_t)t->count,
                          .memory = e->sampling };
     TRY(sample_next(&t->sample, &from, &id));

@@ -137,10 +137,10 @@ void config_encoder_put(json_writer *w, const encoder_config *c) {
     json_put_integer(w, "pad_token_id", c->padding);
     json_put_integer(w, "mask_token_id", c->mask);
     json_put_string(w, keys_of(c)[ACTIVATION], c->tanh ? "gelu_new" : "gelu");
-    json_put_number(w, keys_of(c)[HIDDEN_DROP], c->dropout);
-    json_put_number(w, keys_of(c)[ATTENTION_DROP], c->dropout_attention);
-    if (c->dropout_head != usual_head_dropout(c)) json_put_number(w, keys_of(c)[HEAD_DROP], c->dropout_head);
-    if (!is(c, "distilbert")) json_put_number(w, "layer_norm_eps", c->epsilon);
-    json_put_number(w, "initializer_range", c->deviation);
+    json_put_real(w, keys_of(c)[HIDDEN_DROP], c->dropout);
+    json_put_real(w, keys_of(c)[ATTENTION_DROP], c->dropout_attention);
+    if (c->dropout_head != usual_head_dropout(c)) json_put_real(w, keys_of(c)[HEAD_DROP], c->dropout_head);
+    if (!is(c, "distilbert")) json_put_real(w, "layer_norm_eps", c->epsilon);
+    json_put_real(w, "initializer_range", c->deviation);
     json_put_bool(w, "tie_word_embeddings", true);
 }

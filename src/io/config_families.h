@@ -34,6 +34,8 @@ bool config_encoder_knows(const char *key);
 status config_t5_read(json_value root, t5_config *c);
 void config_t5_put(json_writer *w, const t5_config *c);
 bool config_t5_knows(const char *key);
+/* Where config.json says none, padding is 0 and a text ends with 1, as transformers has it. */
+void config_t5_tokens(json_value root, families_tokens *t);
 
 /* Heads that judge whole samples: c->head, or c->other_task where no builder has the head; the rest of c is
  * read. What it puts is nothing where the head is the language's. */

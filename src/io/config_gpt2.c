@@ -82,11 +82,11 @@ void config_gpt2_put(json_writer *w, const gpt2_config *c) {
     else
         json_put_integer(w, "n_inner", c->inner);
     json_put_string(w, "activation_function", c->tanh ? "gelu_new" : "gelu");
-    json_put_number(w, "embd_pdrop", c->dropout_embedding);
-    json_put_number(w, "attn_pdrop", c->dropout_attention);
-    json_put_number(w, "resid_pdrop", c->dropout_residual);
-    json_put_number(w, "layer_norm_epsilon", c->epsilon);
-    json_put_number(w, "initializer_range", c->deviation);
+    json_put_real(w, "embd_pdrop", c->dropout_embedding);
+    json_put_real(w, "attn_pdrop", c->dropout_attention);
+    json_put_real(w, "resid_pdrop", c->dropout_residual);
+    json_put_real(w, "layer_norm_epsilon", c->epsilon);
+    json_put_real(w, "initializer_range", c->deviation);
     json_put_bool(w, "scale_attn_weights", true);
     json_put_bool(w, "tie_word_embeddings", c->tied);
 }

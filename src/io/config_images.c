@@ -137,10 +137,10 @@ static void put_vit(json_writer *w, const vit_config *c) {
             json_put_string(w, "hidden_act", activations[i].name);
             break;
         }
-    json_put_number(w, "layer_norm_eps", c->epsilon);
-    json_put_number(w, c->clip ? "attention_dropout" : "attention_probs_dropout_prob", c->dropout_attention);
+    json_put_real(w, "layer_norm_eps", c->epsilon);
+    json_put_real(w, c->clip ? "attention_dropout" : "attention_probs_dropout_prob", c->dropout_attention);
     if (c->clip) return;
-    json_put_number(w, "hidden_dropout_prob", c->dropout_hidden);
+    json_put_real(w, "hidden_dropout_prob", c->dropout_hidden);
     json_put_bool(w, "qkv_bias", c->bias_qkv);
 }
 
@@ -235,8 +235,8 @@ static void put_convnext(json_writer *w, const convnext_config *c) {
     put_list(w, "hidden_sizes", c->channels, c->stages);
     put_list(w, "depths", c->depths, c->stages);
     json_put_integer(w, "num_stages", c->stages); /* transformers does not count them */
-    json_put_number(w, "layer_norm_eps", c->epsilon);
-    json_put_number(w, "layer_scale_init_value", c->scaled ? 1e-6 : 0);
+    json_put_real(w, "layer_norm_eps", c->epsilon);
+    json_put_real(w, "layer_scale_init_value", c->scaled ? 1e-6 : 0);
 }
 
 /* ---- any of them ---- */

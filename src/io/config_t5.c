@@ -52,8 +52,15 @@ status config_t5_read(json_value root, t5_config *c) {
     TRY(json_optional_number(root, "layer_norm_epsilon", 0, 1, &c->epsilon));
     TRY(json_optional_number(root, "initializer_factor", 0, 1000, &c->factor));
     TRY(json_optional_bool(root, "tie_word_embeddings", &c->tied));
+    TRY(json_optional_integer(root, "pad_token_id", 0, INT32_MAX, &c->start)); /* unless another is said */
+    TRY(json_optional_integer(root, "decoder_start_token_id", 0, INT32_MAX, &c->start));
     c->scaled = c->tied; /* older files say it so */
     return json_optional_bool(root, "scale_decoder_outputs", &c->scaled);
+}
+
+void config_t5_tokens(json_value root, families_tokens *t) {
+    if (!json_says(root, "pad_token_id")) t->has_padding = true, t->padding = 0;
+    if (!json_says(root, "eos_token_id")) t->ends = 1, t->end[0] = 1;
 }
 
 bool config_t5_knows(const char *key) {
@@ -95,6 +102,7 @@ void config_t5_put(json_writer *w, const t5_config *c) {
     json_end_array(w);
     json_put_string(w, "model_type", c->type);
     json_put_bool(w, "is_encoder_decoder", true);
+    json_put_integer(w, "decoder_start_token_id", c->start);
     json_put_integer(w, "num_layers", c->layers);
     json_put_integer(w, "num_decoder_layers", c->decoder_layers);
     json_put_integer(w, "num_heads", c->heads);
@@ -106,9 +114,9 @@ void config_t5_put(json_writer *w, const t5_config *c) {
     json_put_integer(w, "relative_attention_num_buckets", c->buckets);
     json_put_integer(w, "relative_attention_max_distance", c->farthest);
     json_put_string(w, "feed_forward_proj", feed_name(c));
-    json_put_number(w, "dropout_rate", c->dropout);
-    json_put_number(w, "layer_norm_epsilon", c->epsilon);
-    json_put_number(w, "initializer_factor", c->factor);
+    json_put_real(w, "dropout_rate", c->dropout);
+    json_put_real(w, "layer_norm_epsilon", c->epsilon);
+    json_put_real(w, "initializer_factor", c->factor);
     json_put_bool(w, "tie_word_embeddings", c->tied);
     json_put_bool(w, "scale_decoder_outputs", c->scaled);
 }

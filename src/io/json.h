@@ -101,6 +101,8 @@ void json_end_array(json_writer *w);
 void json_put_integer(json_writer *w, const char *key, int64_t value);
 void json_put_unsigned(json_writer *w, const char *key, uint64_t value);
 void json_put_number(json_writer *w, const char *key, double value);
+/* With ".0" behind whole ones: transformers takes no whole number for one that may have a fraction. */
+void json_put_real(json_writer *w, const char *key, double value);
 void json_put_float(json_writer *w, const char *key, float value);
 void json_put_bool(json_writer *w, const char *key, bool value);
 void json_put_string(json_writer *w, const char *key, const char *value); /* NULL: null */

@@ -109,6 +109,16 @@ void json_put_number(json_writer *w, const char *key, double value) {
     add_number(w->out, number);
 }
 
+void json_put_real(json_writer *w, const char *key, double value) {
+    if (!isfinite(value) || value != floor(value) || fabs(value) >= 1e15) {
+        json_put_number(w, key, value);
+        return;
+    }
+    begin_value(w, key);
+    text_add(w->out, "%.0f", value);
+    text_add(w->out, ".0");
+}
+
 void json_put_float(json_writer *w, const char *key, float value) {
     if (!isfinite(value)) {
         json_put_null(w, key);

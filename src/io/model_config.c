@@ -11,6 +11,8 @@
 #include "io/adapter_files.h"
 #include "io/config_families.h"
 #include "io/file.h"
+#include "io/safetensors.h"
+#include "io/weight_files.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -146,6 +148,7 @@ static status read_members(json_value root, model_config *c, text *notes) {
     TRY(read_special_tokens(root, &c->tokens));
     if (c->family == FAMILY_ENCODER)
         c->tokens.has_padding = false, c->tokens.padding = 0; /* it has its own */
+    if (c->family == FAMILY_T5) config_t5_tokens(root, &c->tokens);
     TRY(config_head_read(root, c));
     if (notes) note_unknown(root, knows, notes);
     status result = families_check(c);
@@ -175,6 +178,22 @@ static status find_config(const char **path, char inside[PATH_BYTES]) {
     return STATUS_OK;
 }
 
+status model_config_answers(const char *directory, bool *answers) {
+    char path[PATH_BYTES];
+    json_document d;
+    const char *type = "";
+    *answers = false;
+    if (snprintf(path, sizeof path, "%s/config.json", directory) >= PATH_BYTES || access(path, F_OK) != 0)
+        return STATUS_OK;
+    TRY(json_open(path, &d));
+    status result = json_as_object(d.root);
+    if (result == STATUS_OK) result = json_optional_string(d.root, "model_type", &type);
+    for (int i = 0; result == STATUS_OK && t5_types[i]; i++)
+        *answers = *answers || strcmp(type, t5_types[i]) == 0;
+    json_close(&d);
+    return result;
+}
+
 status model_config_labels(const char *path, const model_config *c, label_names *names) {
     char inside[PATH_BYTES];
     json_document d;
@@ -185,14 +204,28 @@ status model_config_labels(const char *path, const model_config *c, label_names 
     return result;
 }
 
+/* transformers (5) says of every T5 that its head is its table, and writes the head that one has all the
+ * same; those that have one don't scale what it reads. */
+static status find_t5_head(const char *directory, model_config *c) {
+    safetensors s;
+    const char *file = weight_files_in(directory);
+    bool there = file && strncmp(file, "model.", strlen("model.")) == 0;
+    if (c->family != FAMILY_T5 || !c->t5.tied || c->t5.scaled || !there) return STATUS_OK;
+    TRY(safetensors_open(directory, &s));
+    c->t5.tied = safetensors_find(&s, "lm_head.weight") == NULL;
+    safetensors_close(&s);
+    return STATUS_OK;
+}
+
 status model_config_read(const char *path, model_config *c, text *notes) {
     char inside[PATH_BYTES];
+    const char *given = path;
     TRY(find_config(&path, inside));
     json_document d;
     TRY(json_open(path, &d));
     status result = read_members(d.root, c, notes);
     json_close(&d);
-    return result;
+    return result == STATUS_OK && given != path ? find_t5_head(given, c) : result;
 }
 
 /* ---- writing ---- */
@@ -250,6 +283,7 @@ static void put_members(json_writer *w, const model_config *c, const model_confi
 /* Of generation_config.json. */
 static void put_generation(json_writer *w, const model_config *c, const model_config_stored *stored) {
     (void)stored;
+    if (c->family == FAMILY_T5) json_put_integer(w, "decoder_start_token_id", c->t5.start);
     put_special_tokens(w, c);
 }
 

@@ -33,6 +33,10 @@ void model_config_text(const model_config *c, text *out);
  * name. `path` as in model_config_read. */
 status model_config_labels(const char *path, const model_config *c, label_names *names);
 
+/* Does the directory's config.json, where there is one, say a model that answers texts, whose prompts and
+ * completions are texts of their own? */
+status model_config_answers(const char *directory, bool *answers);
+
 /* The tokens that end a text: what the directory's generation_config.json says, where it does, else its
  * config. `c` NULL: its config.json is asked, of whatever type the model is, where there is one. */
 status model_config_ends(const char *directory, const model_config *c, families_tokens *t);

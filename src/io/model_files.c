@@ -158,14 +158,15 @@ static status read_weight(const safetensors *s, const safetensors_entry *e, cons
 }
 
 /* Causal masks, places and frequencies of rotary positions were once saved as buffers; a tied projection may
- * have been saved beside the embedding. Where it is not tied it was read as a weight. An encoder's pooler and
- * its judge of sentences take no part in filling gaps. */
+ * have been saved beside the embedding, as T5's stacks have it once each. Where it is not tied it was read as
+ * a weight. An encoder's pooler and its judge of sentences take no part in filling gaps. */
 static bool may_be_passed_over(const char *name) {
-    static const char *const buffers[] = { ".attn.bias",           ".attn.masked_bias",
-                                           ".attention.bias",      ".attention.masked_bias",
-                                           ".rotary_emb.inv_freq", ".embeddings.position_ids",
-                                           ".pooler.dense.weight", ".pooler.dense.bias",
-                                           ".num_batches_tracked" };
+    static const char *const buffers[] = { ".attn.bias", ".attn.masked_bias", ".attention.bias",
+                                           ".attention.masked_bias", ".rotary_emb.inv_freq",
+                                           ".embeddings.position_ids", ".pooler.dense.weight",
+                                           ".pooler.dense.bias", ".num_batches_tracked",
+                                           /* T5's first files: a table that nobody looked into */
+                                           ".EncDecAttention.relative_attention_bias.weight" };
     static const char *const whole[] = { "lm_head.weight",
                                          "embed_out.weight",
                                          "lm_head.decoder.weight",
@@ -174,7 +175,9 @@ static bool may_be_passed_over(const char *name) {
                                          "cls.predictions.decoder.bias",
                                          "cls.seq_relationship.weight",
                                          "cls.seq_relationship.bias",
-                                         "vocab_projector.weight" };
+                                         "vocab_projector.weight",
+                                         "encoder.embed_tokens.weight",
+                                         "decoder.embed_tokens.weight" };
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         if (text_ends_with(name, buffers[i])) return true;
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)

@@ -42,7 +42,45 @@ tensor_id decoding_attend(graph *g, const decoding_inputs *in, const attention_a
                                    &(attention_inputs){ .q = queries_of(g, &in->q, i),
                                                         .k = slice_apply(g, k, i, 1),
                                                         .v = slice_apply(g, v, i, 1),
-                                                        .offset = in->position },
+                                                        .offset = in->position,
+                                                        .bias = in->bias },
                                    a);
     return batch == 1 ? parts[0] : concat_apply(g, parts, (uint32_t)batch);
+}
+
+/* ---- texts that were read before ---- */
+
+static tensor_id text_state(graph *g, int64_t layer, const char *name, shape s) {
+    char full[64];
+    snprintf(full, sizeof full, "text.%lld.%s", (long long)layer, name);
+    return graph_add_source(
+        g, &(graph_source){ .name = full, .shape = s, .dtype = DTYPE_F32, .role = ROLE_STATE });
+}
+
+tensor_id decoding_attend_texts(graph *g, const decoding_texts *in, const attention_attributes *a) {
+    int64_t batch = graph_shape(g, in->q)->dim[0];
+    shape s = SHAPE(batch, in->context, in->width);
+    tensor_id parts[MODEL_MOST_DECODED], k = text_state(g, in->layer, "k", s),
+                                         v = text_state(g, in->layer, "v", s);
+    if (batch > MODEL_MOST_DECODED)
+        return graph_fail(g, "at most %d samples are decoded at once, not %lld", MODEL_MOST_DECODED,
+                          (long long)batch);
+    for (int64_t i = 0; i < batch; i++)
+        parts[i] = attention_apply(g,
+                                   &(attention_inputs){ .q = slice_apply(g, in->q, i, 1),
+                                                        .k = slice_apply(g, k, i, 1),
+                                                        .v = slice_apply(g, v, i, 1),
+                                                        .lengths = slice_apply(g, in->lengths, i, 1) },
+                                   a);
+    return batch == 1 ? parts[0] : concat_apply(g, parts, (uint32_t)batch);
+}
+
+void decoding_keep_texts(graph *g, int64_t layer, tensor_id k, tensor_id v, tensor_id begin) {
+    const tensor_id parts[] = { k, v };
+    for (int i = 0; i < 2 && !g->failed; i++) {
+        shape s = *graph_shape(g, parts[i]);
+        tensor_id state = text_state(g, layer, i ? "v" : "k", s);
+        cache_append_apply(g, state, parts[i], begin,
+                           &(cache_append_attributes){ 0, (int32_t)shape_last(&s) });
+    }
 }

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "models/check.h"
+#include "models/decoding.h"
 #include "ops/add/add.h"
 #include "ops/attention/attention.h"
 #include "ops/cross_entropy/cross_entropy.h"
@@ -37,6 +38,10 @@ status t5_check(const t5_config *c) {
                                   { "relative_attention_max_distance", c->farthest, c->buckets / 2 + 1,
                                     1 << 24 } };
     TRY(MODEL_CHECK_RANGES(sizes));
+    if (c->start >= c->vocabulary)
+        return status_set(STATUS_INVALID,
+                          "decoder_start_token_id is %lld, and vocab_size %lld; it must be below that",
+                          (long long)c->start, (long long)c->vocabulary);
     TRY(model_check_dropout(&c->dropout, 1));
     TRY(model_check_epsilon("the norms' epsilon", c->epsilon));
     return model_check_between("initializer_factor", c->factor, 1000, 1);
@@ -48,15 +53,16 @@ status t5_check(const t5_config *c) {
 typedef struct {
     const char *name; /* "encoder" */
     bool decodes;
-    tensor_id bias, encoded; /* encoded 0: the encoder itself */
+    tensor_id bias, encoded; /* encoded 0: the encoder itself, or texts that were read before */
+    tensor_id lengths;       /* of what the encoder reads */
 } stack;
 
 typedef struct {
     const t5_config *c;
     graph *g;
     const model_run *run;
-    tensor_id key;  /* 0: not needed */
-    int32_t stream; /* of the next random node */
+    tensor_id key, position; /* 0: not needed */
+    int32_t stream;          /* of the next random node */
     stack at;
     int64_t layer; /* of the stack */
 } builder;
@@ -91,6 +97,54 @@ static tensor_id drop(builder *b, tensor_id x) {
 
 /* ---- the parts ---- */
 
+/* The token that is new, by caches. */
+static tensor_id attend_cached(builder *b, int sublayer, const char *kind, tensor_id x,
+                               const attention_attributes *a) {
+    const t5_config *c = b->c;
+    char module[32];
+    int64_t width = c->heads * c->head_size;
+    decoding_part parts[3];
+    for (int i = 0; i < 3; i++) {
+        snprintf(module, sizeof module, "%s.%c", kind, "qkv"[i]);
+        parts[i] = (decoding_part){ linear(b, sublayer, module, x, width), 0, width };
+    }
+    decoding_inputs in = { .q = parts[0],
+                           .k = parts[1],
+                           .v = parts[2],
+                           .position = b->position,
+                           .layer = b->layer,
+                           .context = c->context,
+                           .bias = b->at.bias };
+    return decoding_attend(b->g, &in, a);
+}
+
+/* What it sees of the text that was read. */
+static tensor_id attend_text(builder *b, int sublayer, const char *kind, tensor_id x,
+                             const attention_attributes *a) {
+    const t5_config *c = b->c;
+    char module[32];
+    int64_t width = c->heads * c->head_size;
+    snprintf(module, sizeof module, "%s.q", kind);
+    decoding_texts in = { .q = linear(b, sublayer, module, x, width),
+                          .lengths = b->at.lengths,
+                          .layer = b->layer,
+                          .context = c->context,
+                          .width = width };
+    return decoding_attend_texts(b->g, &in, a);
+}
+
+/* One attention of a block while it decodes. */
+static tensor_id attend_new(builder *b, int sublayer, const char *kind, tensor_id x, bool itself) {
+    const t5_config *c = b->c;
+    char module[32];
+    attention_attributes a = {
+        .heads = (int32_t)c->heads, .kv_heads = (int32_t)c->heads, .causal = itself, .scale = 1
+    };
+    tensor_id y = itself ? attend_cached(b, sublayer, kind, x, &a) : attend_text(b, sublayer, kind, x, &a);
+    snprintf(module, sizeof module, "%s.o", kind);
+    return linear(b, sublayer, module, y, c->channels);
+}
+
 /* Queries of x, keys and values of `other`. */
 static tensor_id attend(builder *b, int sublayer, const char *kind, tensor_id x, tensor_id other) {
     const t5_config *c = b->c;
@@ -98,6 +152,7 @@ static tensor_id attend(builder *b, int sublayer, const char *kind, tensor_id x,
     bool itself = x == other;
     int64_t width = c->heads * c->head_size;
     tensor_id parts[3];
+    if (b->run->mode == MODEL_DECODE) return attend_new(b, sublayer, kind, x, itself);
     for (int i = 0; i < 3; i++) {
         snprintf(module, sizeof module, "%s.%c", kind, "qkv"[i]);
         parts[i] = linear(b, sublayer, module, i ? other : x, width);
@@ -108,9 +163,12 @@ static tensor_id attend(builder *b, int sublayer, const char *kind, tensor_id x,
                                .scale = 1,
                                .dropout = b->key ? (float)c->dropout : 0,
                                .stream = b->stream++ };
-    attention_inputs in = {
-        .q = parts[0], .k = parts[1], .v = parts[2], .key = b->key, .bias = itself ? b->at.bias : 0
-    };
+    attention_inputs in = { .q = parts[0],
+                            .k = parts[1],
+                            .v = parts[2],
+                            .lengths = itself && b->at.decodes ? 0 : b->at.lengths,
+                            .key = b->key,
+                            .bias = itself ? b->at.bias : 0 };
     snprintf(module, sizeof module, "%s.o", kind);
     return linear(b, sublayer, module, attention_apply(b->g, &in, &a), c->channels);
 }
@@ -140,7 +198,7 @@ static tensor_id block(builder *b, tensor_id x) {
     int sublayer = 0;
     tensor_id normed = norm(b, sublayer, x);
     x = add_apply(b->g, x, drop(b, attend(b, sublayer, "SelfAttention", normed, normed)));
-    if (b->at.encoded) {
+    if (b->at.decodes) {
         sublayer++;
         normed = norm(b, sublayer, x);
         x = add_apply(b->g, x, drop(b, attend(b, sublayer, "EncDecAttention", normed, b->at.encoded)));
@@ -152,12 +210,13 @@ static tensor_id block(builder *b, tensor_id x) {
 /* The bias by distance belongs to the first block by its name, and to all of them by its use. */
 static tensor_id bias_by_distance(builder *b) {
     const t5_config *c = b->c;
+    bool cached = b->run->mode == MODEL_DECODE;
     tensor_id table = parameter(b, 0, "SelfAttention.relative_attention_bias", SHAPE(c->buckets, c->heads));
-    return relative_bias_apply(b->g, table,
-                               &(relative_bias_attributes){ .queries = (int32_t)b->run->context,
-                                                            .keys = (int32_t)b->run->context,
-                                                            .both_ways = !b->at.decodes,
-                                                            .farthest = (int32_t)c->farthest });
+    relative_bias_attributes a = { .queries = (int32_t)b->run->context,
+                                   .keys = (int32_t)(cached ? c->context : b->run->context),
+                                   .both_ways = !b->at.decodes,
+                                   .farthest = (int32_t)c->farthest };
+    return relative_bias_apply(b->g, table, cached ? b->position : 0, &a);
 }
 
 /* Blocks of the decoder are sites behind those of the encoder. */
@@ -181,28 +240,67 @@ static tensor_id run_stack(builder *b, stack s, tensor_id tokens, tensor_id word
 
 /* ---- the whole ---- */
 
+/* What is read of texts before they are answered. */
+static void encode(builder *b, tensor_id words) {
+    const t5_config *c = b->c;
+    shape rows = SHAPE(b->run->batch, b->run->context);
+    int64_t width = c->heads * c->head_size;
+    tensor_id texts = model_input(b->g, "tokens", rows, DTYPE_I32);
+    tensor_id lengths = model_input(b->g, "source_length", SHAPE(b->run->batch), DTYPE_I32);
+    tensor_id encoded = run_stack(b, (stack){ .name = "encoder", .lengths = lengths }, texts, words);
+    b->at = (stack){ .name = "decoder", .decodes = true };
+    for (b->layer = 0; b->layer < c->decoder_layers; b->layer++) {
+        b->g->site = (int32_t)(c->layers + b->layer);
+        tensor_id k = linear(b, 1, "EncDecAttention.k", encoded, width),
+                  v = linear(b, 1, "EncDecAttention.v", encoded, width);
+        decoding_keep_texts(b->g, b->layer, k, v, b->position);
+    }
+    b->g->site = SITE_NONE;
+}
+
+static tensor_id logits_of(builder *b, tensor_id x, tensor_id words) {
+    const t5_config *c = b->c;
+    shape table = SHAPE(c->vocabulary, c->channels);
+    tensor_id head = c->tied ? words : model_parameter(b->g, "lm_head.weight", table, TENSOR_DECAY);
+    if (c->scaled) x = scale_apply(b->g, x, 0, (float)(1 / sqrt((double)c->channels)));
+    return matmul_apply(b->g, &(matmul_inputs){ .a = x, .b = head, .tb = true });
+}
+
+/* The next token of each answer. */
+static tensor_id decode(builder *b, tensor_id words) {
+    tensor_id tokens = model_input(b->g, "tokens", SHAPE(b->run->batch, 1), DTYPE_I32);
+    tensor_id lengths = model_input(b->g, "source_length", SHAPE(b->run->batch), DTYPE_I32);
+    stack decoder = { .name = "decoder", .decodes = true, .lengths = lengths };
+    return logits_of(b, run_stack(b, decoder, tokens, words), words);
+}
+
+/* All answers at once, as training and validation have them. */
+static tensor_id answer(builder *b, tensor_id words) {
+    shape rows = SHAPE(b->run->batch, b->run->context);
+    tensor_id source = model_input(b->g, "tokens", rows, DTYPE_I32);
+    tensor_id target = model_input(b->g, "decoder_tokens", rows, DTYPE_I32);
+    tensor_id lengths = model_input(b->g, "source_length", SHAPE(b->run->batch), DTYPE_I32);
+    tensor_id encoded = run_stack(b, (stack){ .name = "encoder", .lengths = lengths }, source, words);
+    stack decoder = { .name = "decoder", .decodes = true, .encoded = encoded, .lengths = lengths };
+    return logits_of(b, run_stack(b, decoder, target, words), words);
+}
+
 static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
     const t5_config *c = m->config;
     builder b = { .c = c, .g = g, .run = run };
-    shape rows = SHAPE(run->batch, run->context), table = SHAPE(c->vocabulary, c->channels);
+    bool generates = run->mode == MODEL_DECODE || run->mode == MODEL_ENCODE;
     *ports = (model_ports){ 0 };
-    if (run->mode == MODEL_DECODE) {
-        graph_fail(g, "%s: %s", m->name, m->no_text);
+    if (run->mode == MODEL_TRAIN && c->dropout > 0) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
+    if (generates) b.position = model_input(g, "position", SHAPE(1), DTYPE_I32);
+    tensor_id words = model_parameter(g, "shared.weight", SHAPE(c->vocabulary, c->channels), TENSOR_DECAY);
+    g->phase = PHASE_FORWARD;
+    if (run->mode == MODEL_ENCODE) {
+        encode(&b, words);
         return;
     }
-    tensor_id source = model_input(g, "tokens", rows, DTYPE_I32);
-    tensor_id target = model_input(g, "decoder_tokens", rows, DTYPE_I32);
-    if (run->mode == MODEL_TRAIN && c->dropout > 0) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
-    tensor_id words = model_parameter(g, "shared.weight", table, TENSOR_DECAY);
-
-    g->phase = PHASE_FORWARD;
-    tensor_id encoded = run_stack(&b, (stack){ .name = "encoder" }, source, words);
-    tensor_id x =
-        run_stack(&b, (stack){ .name = "decoder", .decodes = true, .encoded = encoded }, target, words);
-    tensor_id head = c->tied ? words : model_parameter(g, "lm_head.weight", table, TENSOR_DECAY);
-    if (c->scaled) x = scale_apply(g, x, 0, (float)(1 / sqrt((double)c->channels)));
-    ports->logits = matmul_apply(g, &(matmul_inputs){ .a = x, .b = head, .tb = true });
-    tensor_id labels = model_input(g, "labels", rows, DTYPE_I32);
+    ports->logits = generates ? decode(&b, words) : answer(&b, words);
+    if (generates) return;
+    tensor_id labels = model_input(g, "labels", SHAPE(run->batch, run->context), DTYPE_I32);
     tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32);
     ports->loss = cross_entropy_apply(g, ports->logits, labels, scale, model_result(g, "loss"));
 }
@@ -226,8 +324,9 @@ static void initial(const model *m, const char *name, const shape *s, model_init
 
 static uint32_t fields(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]) {
     uint32_t count = model_token_fields(m, context, out);
-    out[count] = (model_field){ .name = "decoder_tokens", .of = SHAPE(context), .dtype = DTYPE_I32 };
-    return count + 1;
+    out[count++] = (model_field){ .name = "decoder_tokens", .of = SHAPE(context), .dtype = DTYPE_I32 };
+    out[count++] = (model_field){ .name = "source_length", .dtype = DTYPE_I32 };
+    return count;
 }
 
 void t5_model(const t5_config *c, const char *name, model *m) {
@@ -236,8 +335,8 @@ void t5_model(const t5_config *c, const char *name, model *m) {
                   .context = c->context,
                   .vocabulary = c->vocabulary,
                   .layers = c->layers + c->decoder_layers,
-                  .no_text = "an encoder-decoder answers a text and can't continue one",
-                  .untrained = "training encoder-decoders comes later",
+                  .answers = true,
+                  .start = (int32_t)c->start,
                   .build = build,
                   .initial = initial,
                   .fields = fields };

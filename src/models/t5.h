@@ -1,9 +1,10 @@
-/* T5, an encoder and a decoder that attends to it, and mT5: it plans and is not computed yet.
+/* T5, an encoder and a decoder that attends to it, and mT5.
  *
  *     x += drop(o(attend(norm x)));  [x += drop(o(attend(norm x, encoded)));]  x += drop(feed(norm x))
  *
  * Scores are not scaled; each stack has one table of biases by distance, which all of its blocks add. Norms
- * are root mean squares, nothing has a bias. Source and target of a sample are as long as the context.
+ * are root mean squares, nothing has a bias. Source and target of a sample are as long as the context; what
+ * is behind a source's length nobody attends to.
  * Names and layouts of the parameters are those of transformers' T5ForConditionalGeneration.
  * Papers: Raffel et al., arXiv:1910.10683; gated units: Shazeer, arXiv:2002.05202. */
 #pragma once
@@ -19,6 +20,7 @@ typedef struct {
     bool gated, tied;
     bool scaled; /* what the head reads, by 1/sqrt(channels) */
     t5_activation activation;
+    int64_t start;                   /* the token that an answer begins behind */
     double dropout, epsilon, factor; /* factor: of initial weights */
 } t5_config;
 

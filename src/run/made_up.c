@@ -22,6 +22,7 @@ static status make_up(const setup *s, uint64_t samples, uint64_t seed, data_sour
         o.integers[i] = fields[i].dtype == DTYPE_I32;
         o.below[i] = below(&s->model, fields[i].name);
         o.zeros[i] = is_any(fields[i].name, "segments", "positions", "place");
+        if (strcmp(fields[i].name, "source_length") == 0) o.always[i] = (int32_t)r->context;
         o.field_bytes[i] = (uint64_t)shape_elements(&fields[i].of) * dtype_bytes(fields[i].dtype);
         if (o.integers[i] && strcmp(fields[i].name, "labels") == 0) o.label_field = (int32_t)i;
     }

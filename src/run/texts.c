@@ -198,8 +198,11 @@ static status pack(const setup *s, texts *t) {
     };
     text_source_packing p = { .positions = s->model.learned_positions,
                               .first_position = s->model.first_position };
-    if (!s->model.packed) return STATUS_OK;
-    if (s->pack != PACK_DOCUMENTS) p.way = ways[s->pack];
+    if (!s->model.packed && !s->model.answers) return STATUS_OK;
+    if (s->model.answers)
+        p.way = TEXT_SOURCE_ANSWERS, p.start = s->model.start;
+    else if (s->pack != PACK_DOCUMENTS)
+        p.way = ways[s->pack];
     for (uint32_t i = 0; i < t->trains; i++) TRY(text_source_pack(&t->train[i], &p));
     for (uint32_t i = 0; i < t->validations; i++) TRY(text_source_pack(&t->validation[i], &p));
     return STATUS_OK;

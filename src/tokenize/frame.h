@@ -13,6 +13,7 @@ typedef struct {
     const tokenizer *tokenizer;
     const sources *data;
     bool masks;      /* not all is learned */
+    bool apart;      /* a prompt and its completion are two texts, each with what stands around one */
     uint32_t width;  /* bytes of a token in the file: 2 or 4 */
     uint32_t scale;  /* 1; larger where a text wants more room than texts do */
     uint64_t values; /* bytes that JSON of a record takes, at most, while it is rendered; 0: there is none */

@@ -117,7 +117,7 @@ status slot_begin(slot *s, const slot *before) {
         s->state = before->state, s->document_tokens = before->document_tokens;
     }
     s->used = rest, s->count = going.goes_on, s->at = 0, s->taken = 0;
-    s->part = going.goes_on ? SLOT_INSIDE : SLOT_BEFORE;
+    s->part = going.goes_on ? SLOT_INSIDE : SLOT_BEFORE, s->answering = false;
     s->documents[0] = (slot_document){ .end = rest, .place = going.place };
     s->found = (frame_ids){ 0 }, s->put = s->range = 0;
     s->made = s->ended = 0, s->empty = s->longest = 0;
@@ -306,8 +306,18 @@ static status encode(slot *s, const char *text, uint64_t bytes, const template_r
     return STATUS_OK;
 }
 
+/* The prompt, or the completion, as a text of its own. */
+static status encode_half(slot *s, const slot_document *d) {
+    tokenizer_ids ids;
+    uint64_t first = s->answering ? d->edge : 0, end = s->answering ? d->end - d->begin : d->edge;
+    TRY(tokenizer_encode(s->of->tokenizer, s->work, s->bytes + d->begin + first, end - first, false, &ids));
+    s->found = (frame_ids){ .id = ids.id, .count = ids.count, .learned = s->answering };
+    return STATUS_OK;
+}
+
 static status encode_pair(slot *s, const slot_document *d) {
     uint64_t bytes = d->end - d->begin;
+    if (s->of->apart) return encode_half(s, d);
     s->pair[0] = (template_range){ .end = d->edge };
     s->pair[1] = (template_range){ .begin = d->edge, .end = bytes, .learned = true };
     return encode(s, s->bytes + d->begin, bytes, s->pair, 2);
@@ -376,17 +386,19 @@ static status find_more(slot *s) {
     switch (s->part) {
     case SLOT_BEFORE:
         s->state = (tokenizer_document){ 0 };
-        s->found = (frame_ids){ .id = f->before, .count = f->before_count, .learned = !f->masks };
+        s->found = (frame_ids){ f->before, f->before_count, .learned = !f->masks || s->answering };
         s->part = SLOT_INSIDE;
         return STATUS_OK;
     case SLOT_INSIDE: {
         status result = encode_inside(s, d);
         return result == STATUS_OK ? result : sources_prefix(f->data, d->place, result);
     }
-    case SLOT_BEHIND:
-        s->found = (frame_ids){ .id = f->behind, .count = f->behind_count, .learned = true };
-        s->part = SLOT_ENDED;
+    case SLOT_BEHIND: {
+        bool asked = f->apart && !s->answering; /* the completion is to come */
+        s->found = (frame_ids){ .id = f->behind, .count = f->behind_count, .learned = !asked };
+        s->part = asked ? SLOT_BEFORE : SLOT_ENDED, s->answering = asked;
         return STATUS_OK;
+    }
     default: end_document(s); return STATUS_OK;
     }
 }

@@ -41,7 +41,8 @@ typedef struct {
     /* how far that is */
     uint32_t at;
     enum { SLOT_BEFORE, SLOT_INSIDE, SLOT_BEHIND, SLOT_ENDED } part; /* of document `at` */
-    uint64_t taken;                                                  /* bytes of it */
+    bool answering; /* where prompts and completions are texts of their own: it is the latter */
+    uint64_t taken; /* bytes of it */
     uint64_t document_tokens;
     tokenizer_document state; /* of a text that is taken in windows */
     tokenizer_work *work;

@@ -45,6 +45,7 @@ struct tokenize {
 
 /* What of a chat is rendered: of the identity, since the same data were other tokens before. */
 #define CHATS_ARE "tools and all members of messages, null too"
+#define ANSWERS_ARE "texts of their own"
 
 /* ---- what is the same for all documents ---- */
 
@@ -117,6 +118,7 @@ static status find_identity(tokenize *t) {
     digest d = digest_begin();
     digest_add(&d, said, sizeof said);
     if (t->plan.kind == SOURCE_MESSAGES) digest_text(&d, CHATS_ARE);
+    if (f->apart) digest_text(&d, ANSWERS_ARE);
     digest_text(&d, o->columns ? o->columns : "");
     /* that which ends a document is named by files that say much else besides */
     digest_add(&d, f->behind, f->behind_count * sizeof *f->behind);
@@ -235,9 +237,26 @@ static status plan_threads(tokenize *t) {
 
 static void plan_disk(tokenize *t) {
     const source_counts *c = &t->plan.counts;
-    uint64_t around = t->frame.before_count + t->frame.behind_count;
+    uint64_t around = (uint64_t)(t->frame.before_count + t->frame.behind_count) * (t->frame.apart ? 2 : 1);
     token_mark most = { .tokens = c->bytes + c->records * around, .documents = c->records };
     t->plan.disk = token_writer_disk(&most, t->plan.token_bytes, t->frame.masks, t->special_count);
+}
+
+/* A model that answers texts reads a prompt by its encoder and writes the completion by its decoder. */
+static status find_answers(tokenize *t) {
+    const tokenize_options *o = &t->options;
+    TRY(model_config_answers(o->model, &t->frame.apart));
+    if (!t->frame.apart) return STATUS_OK;
+    if (t->plan.kind != SOURCE_PAIR)
+        return status_set(STATUS_INVALID,
+                          "%s holds %s, and %s answers texts: it learns from records with a prompt and a "
+                          "completion, both texts; --columns says other names",
+                          o->data.paths[0], t->plan.kind == SOURCE_TEXT ? "texts" : "messages", o->model);
+    if (o->learn == TOKENIZE_LEARN_ALL)
+        return status_set(
+            STATUS_INVALID,
+            "--learn all: %s answers texts, and its decoder never writes a prompt; leave it out", o->model);
+    return STATUS_OK;
 }
 
 static status open_frame(tokenize *t) {
@@ -248,6 +267,7 @@ static status open_frame(tokenize *t) {
                         .masks = t->plan.kind != SOURCE_TEXT && !all,
                         .width = t->plan.token_bytes,
                         .scale = 1 };
+    TRY(find_answers(t));
     if (t->plan.counts.values) t->frame.values = t->plan.counts.values + TEMPLATE_JSON_READING;
     TRY(open_work(t, &t->slots[0]));
     TRY(find_end(t));

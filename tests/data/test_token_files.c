@@ -169,7 +169,7 @@ static void check(const char *path, uint32_t context, text_source_way way, bool 
     text_source_options o = {
         .path = path, .context = context, .vocabulary = VOCABULARY, .gaps = gaps, .hold_out = true
     };
-    text_source_packing p = { positions, FIRST_POSITION, way, PADDING };
+    text_source_packing p = { positions, FIRST_POSITION, way, PADDING, 0 };
     if (text_source_open(&o, &s) != STATUS_OK) fail_msg("%s", status_message());
     if (text_source_held_out(&s, &held) != STATUS_OK) fail_msg("%s", status_message());
     if (text_source_pack(&s, &p) != STATUS_OK) fail_msg("%s", status_message());

@@ -362,7 +362,7 @@ static data_source opened(const char *path, uint32_t context, data_source *held)
     text_source_options o = {
         .path = path, .context = context, .vocabulary = VOCABULARY, .gaps = gaps, .hold_out = true
     };
-    text_source_packing p = { true, FIRST_POSITION, TEXT_SOURCE_WHOLE, PADDING };
+    text_source_packing p = { true, FIRST_POSITION, TEXT_SOURCE_WHOLE, PADDING, 0 };
     if (text_source_open(&o, &s) != STATUS_OK) fail_msg("%s", status_message());
     if (text_source_held_out(&s, held) != STATUS_OK) fail_msg("%s", status_message());
     data_source *parts[] = { &s, held };

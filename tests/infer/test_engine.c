@@ -21,6 +21,8 @@
 
 enum { CONTEXT = 80, VOCABULARY = 64, REQUESTS = 24, NEVER = -1 };
 
+static model_folder folder;
+
 /* Weights that make texts differ. */
 static int open_model(void **state) {
     if (scratch_open(state) != 0 || mkdir("model", 0755) != 0) return -1;
@@ -50,6 +52,7 @@ static int open_model(void **state) {
     }
     status result = model_files_save("model", weights, count);
     graph_close(&g);
+    if (result == STATUS_OK) result = model_folder_open("model", NULL, UINT64_MAX, &folder);
     return result == STATUS_OK ? 0 : -1;
 }
 
@@ -102,9 +105,8 @@ static status take(void *context, int32_t id, bool *over) {
 
 static engine *start(const engine_sizes *sizes, uint64_t memory, int threads) {
     engine *e;
-    assert_int_equal(
-        engine_open(&(engine_options){ .directory = "model", .threads = threads, .memory = memory }, &e),
-        STATUS_OK);
+    assert_int_equal(engine_open(&(engine_options){ .threads = threads, .memory = memory }, &folder, &e),
+                     STATUS_OK);
     if (engine_plan(e, sizes) != STATUS_OK || engine_start(e) != STATUS_OK) fail_msg("%s", status_message());
     return e;
 }
@@ -211,9 +213,8 @@ static void budgets_are_kept(void **state) {
     engine_close(e);
     int plans = 0;
     for (uint64_t memory = most - 1;; plans++) {
-        assert_int_equal(
-            engine_open(&(engine_options){ .directory = "model", .threads = 2, .memory = memory }, &e),
-            STATUS_OK);
+        assert_int_equal(engine_open(&(engine_options){ .threads = 2, .memory = memory }, &folder, &e),
+                         STATUS_OK);
         status fits = engine_plan(e, &sizes);
         if (fits != STATUS_OK) {
             assert_int_equal(fits, STATUS_NO_FIT);

@@ -310,6 +310,12 @@ typedef struct {
     void *samples[MODEL_MAX_FIELDS]; /* of the whole batch */
 } lab_data;
 
+/* What the decoder sees: the labels one place on, 0 where there is none. */
+static int32_t answered(const lab *l, int step, int64_t sample, int64_t time) {
+    int32_t label = time ? lab_label(l, step, sample, time - 1) : l->model.start;
+    return label < 0 ? 0 : label;
+}
+
 static int32_t integer_of(const lab *l, const char *field, int step, int64_t sample, int64_t time) {
     if (judges(l)) {
         int64_t length = text_length(l, step, sample);
@@ -320,6 +326,8 @@ static int32_t integer_of(const lab *l, const char *field, int step, int64_t sam
         return time < length ? lab_token(l, step, sample, time) : l->padding;
     }
     if (strcmp(field, "labels") == 0) return lab_label(l, step, sample, time);
+    if (strcmp(field, "source_length") == 0) return (int32_t)text_length(l, step, sample);
+    if (l->model.answers && strcmp(field, "decoder_tokens") == 0) return answered(l, step, sample, time);
     if (strcmp(field, "segments") == 0) return (int32_t)(time / length_of(l));
     if (strcmp(field, "positions") == 0) return l->model.first_position + (int32_t)(time % length_of(l));
     return lab_token(l, step, sample, time);

@@ -36,7 +36,7 @@ static int32_t gap(int step, int64_t sample, int64_t time) {
     return hidden(step, sample, time) ? word(step, sample, time) : -100;
 }
 
-/* Texts of different lengths, for heads that judge samples. */
+/* Texts of different lengths, for heads that judge samples, and for answers. */
 static int64_t length_of(int step, int64_t sample) { return 24 - (5 * step + 7 * sample) % 20; }
 
 static float score_of(int step, int64_t sample) {
@@ -48,6 +48,11 @@ enum { JUDGED = 4 };
 static int32_t judged_class(int step, int64_t sample, int64_t time) {
     (void)time;
     return golden_token(step, (int)sample, 2, JUDGED);
+}
+
+/* Of models that answer: the answers have lengths of their own. */
+static int32_t answer(int step, int64_t sample, int64_t time) {
+    return time < 24 - (3 * step + 5 * sample) % 17 ? token(step + 50, sample, time) : -100;
 }
 
 enum { CLASSES = 5 };
@@ -87,6 +92,7 @@ void transformers_open(transformers *t, const char *family) {
         l->token = word, l->label = judged_class, l->score = score_of, l->length = length_of;
         l->padding = (int32_t)families_padding(&t->config);
     }
+    if (l->model.answers) l->label = answer, l->length = length_of;
     if (!l->model.context) l->run.context = 1, l->label = class_of, l->pixel = pixel;
     l->rate = (float)golden_number(g, "rate");
     l->run.optimizer.beta1 = golden_number(g, "beta1"), l->run.optimizer.beta2 = golden_number(g, "beta2");

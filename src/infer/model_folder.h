@@ -1,0 +1,23 @@
+/* A folder with a model that continues texts: what it says before its weights are read. */
+#pragma once
+
+#include "chain/compose.h"
+#include "exec/exec.h"
+#include "models/families.h"
+
+/* Not to be moved: parts point at each other. */
+typedef struct {
+    const char *directory; /* Hugging Face model directory */
+    const char *adapter;   /* a folder with what was trained beside its weights; NULL: none */
+    model_config config;
+    model model;
+    compose_choice pinned; /* what the files ask for */
+    uint64_t listed_bytes; /* that reading the files' tensors holds */
+} model_folder;
+
+/* STATUS_INVALID for a model that can't continue texts and for files that are wrong; STATUS_NO_FIT where
+ * listing its tensors alone takes more than `memory` (UINT64_MAX: no matter). */
+status model_folder_open(const char *directory, const char *adapter, uint64_t memory, model_folder *f);
+
+/* Into the weights of e. */
+status model_folder_load(const model_folder *f, exec *e);
