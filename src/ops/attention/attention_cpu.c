@@ -164,20 +164,13 @@ static void attention_backward_tiled(const op_call *c) {
                                                   .scratch = c->scratch });
 }
 
-static bool accepts(const op_call *c, uint32_t side) {
-    return dtype_wide(op_in(c, 0)->dtype) == DTYPE_F32 && op_in(c, side + 4)->dtype == DTYPE_NONE;
-}
+static bool accepts(const op_call *c) { return dtype_wide(op_in(c, 0)->dtype) == DTYPE_F32; }
 
-/* Biases of scores are the reference's alone so far. */
-static bool accepts_forward(const op_call *c) { return accepts(c, 3); }
-static bool accepts_backward(const op_call *c) { return accepts(c, 5); }
-
-const op_kernel attention_cpu[] = { { "attention_cpu_tiled", accepts_forward, tiled_scratch,
-                                      attention_tiled },
+const op_kernel attention_cpu[] = { { "attention_cpu_tiled", accepts, tiled_scratch, attention_tiled },
                                     { "attention_reference", NULL, reference_scratch, attention_reference },
                                     { 0 } };
 const op_kernel attention_backward_cpu[] = {
-    { "attention_backward_cpu_tiled", accepts_backward, backward_tiled_scratch, attention_backward_tiled },
+    { "attention_backward_cpu_tiled", accepts, backward_tiled_scratch, attention_backward_tiled },
     { "attention_backward_reference", NULL, backward_reference_scratch, attention_backward_reference },
     { 0 }
 };

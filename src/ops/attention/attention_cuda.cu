@@ -22,13 +22,14 @@ GPU_INLINE void attention_put_scores(const attention_job &a, const attention_til
         int t = attention_row() + i;
         if (t >= at.queries) continue;
         attention_seen seen = attention_seen_by(a, at, t);
+        int s = attention_column();
+        float scores[ATTENTION_EACH];
 #pragma unroll
-        for (int j = 0; j < ATTENTION_EACH; j++) {
-            int s = attention_column() + j;
-            if (s < at.keys)
-                rows[t * a.keys + at.s + s] =
-                    attention_sees(a, at, seen, s) ? attention_score(a, at, t, s, x[i][j]) : -INFINITY;
-        }
+        for (int j = 0; j < ATTENTION_EACH; j++)
+            scores[j] = s + j < at.keys && attention_sees(a, at, seen, s + j)
+                            ? attention_score(a, at, t, s + j, x[i][j])
+                            : -INFINITY;
+        attention_set4<DTYPE_F32>(rows, t * a.keys + at.s + s, scores, at.keys - s);
     }
 }
 

@@ -239,6 +239,19 @@ GPU_INLINE void attention_add(attention_sums<HALVES> &sum, const float *pairs, i
     }
 }
 
+/* Four neighbours, of which the first `count` are there: in one access where they can be. */
+template <int TYPE>
+GPU_INLINE void attention_set4(void *data, int64_t i, const float x[4], int count) {
+    if (count >= 4 && i % 4 == 0 && (uintptr_t)data % (TYPE == DTYPE_F32 ? 16 : 8) == 0) {
+        cuda_span span = { data, TYPE };
+        span.set4(i, x);
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        if (k < count) attention_set<TYPE>(data, i + k, x[k]);
+}
+
 /* to[column] = sum[column] * factor[column]; NULL: 1. */
 template <int TYPE, int HALVES>
 GPU_INLINE void attention_store(const attention_sums<HALVES> &sum, const attention_lines &to,
@@ -249,13 +262,13 @@ GPU_INLINE void attention_store(const attention_sums<HALVES> &sum, const attenti
         if (r + i >= to.count) continue;
         float by = factor ? factor[r + i] : 1.0f;
 #pragma unroll
-        for (int h = 0; h < HALVES; h++)
+        for (int h = 0; h < HALVES; h++) {
+            float x[ATTENTION_EACH];
+            int d = h * ATTENTION_TILE + k;
 #pragma unroll
-            for (int j = 0; j < ATTENTION_EACH; j++) {
-                int d = h * ATTENTION_TILE + k + j;
-                if (d < to.size)
-                    attention_set<TYPE>(to.data, to.first + (r + i) * to.stride + d, sum.of[h][i][j] * by);
-            }
+            for (int j = 0; j < ATTENTION_EACH; j++) x[j] = sum.of[h][i][j] * by;
+            attention_set4<TYPE>(to.data, to.first + (r + i) * to.stride + d, x, to.size - d);
+        }
     }
 }
 

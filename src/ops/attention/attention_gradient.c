@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/half.h"
 #include "base/threads.h"
 #include "ops/attention/attention_dropout.h"
 #include "ops/attention/attention_head.h"
@@ -20,6 +21,7 @@ typedef struct {
     float *keep;                /* (64,64) dropout */
     float *bends;               /* (64,64) slopes of the scores' cap */
     float *common;              /* (64) sum over the keys of probability times slope */
+    float *bias;                /* (64,64) gradient of a bias of scores */
     uint32_t *words;
 } buffers;
 
@@ -37,6 +39,7 @@ static uint64_t carve(const attention_view *v, float *base, buffers *w) {
     w->common = attention_tile_take(base, &used, TILE);
     w->keep = attention_tile_take(base, &used, drops ? tile : 0);
     w->bends = attention_tile_take(base, &used, v->cap > 0 ? tile : 0);
+    w->bias = attention_tile_take(base, &used, v->bias ? tile : 0);
     w->words = (uint32_t *)attention_tile_take(base, &used, drops ? ATTENTION_DROPOUT_WORDS : 0);
     return used;
 }
@@ -324,6 +327,73 @@ static void block_of_keys(void *context, int64_t index, int thread) {
     own_keys(a, at, rest < TILE ? rest : TILE, TO_KEYS, &w);
 }
 
+/* ---- a bias of scores ---- */
+
+VECTOR_CLONES static void add_slopes(int n, const float *weights, const float *slopes, const float *common,
+                                     float *sum) {
+    for (int i = 0; i < n; i++) sum[i] += weights[i] * (slopes[i] - common[i]);
+}
+
+/* The share of one sample, whose tile has its keys. */
+static void add_sample(const attention_gradient *a, attention_tile tile, const buffers *w) {
+    int64_t s = tile.s;
+    if (!attention_tile_next(&a->view, &tile, s) || tile.s != s) return; /* seen by none of them */
+    load_queries(a, &tile, w);
+    load_common(a, &tile, TO_KEYS, w);
+    load_slopes(a, &tile, w);
+    for (int k = 0; k < tile.keys; k++)
+        add_slopes(tile.queries, w->weights + k * TILE, w->slopes + k * TILE, w->common, w->bias + k * TILE);
+}
+
+/* The same where operands are narrow: the head's rows are widened for each tile. */
+static void add_narrow_sample(const attention_gradient *a, attention_tile tile, float *area,
+                              const buffers *w) {
+    const attention_view *v = &a->view;
+    attention_gradient own = *a;
+    attention_head keys = { .view = v, .b = tile.b, .h = tile.g, .length = v->n.keys, .next = area };
+    own.view.k = attention_head_take(&keys, &v->k, true);
+    own.view.v = attention_head_take(&keys, &v->v, true);
+    attention_head queries = {
+        .view = v, .b = tile.b, .h = tile.h, .length = v->n.queries, .next = keys.next
+    };
+    own.view.q = attention_head_take(&queries, &v->q, true);
+    own.dy = attention_head_take(&queries, &a->dy, true);
+    if (!a->probs) own.y = attention_head_take(&queries, &a->y, true);
+    add_sample(&own, tile, w);
+}
+
+static void put_bias(const attention_gradient *a, const attention_tile *tile, const float *sum) {
+    const attention_view *v = &a->view;
+    int64_t rest = v->n.keys - tile->s;
+    int keys = (int)(rest < TILE ? rest : TILE);
+    for (int t = 0; t < tile->queries; t++) {
+        int64_t first = (tile->h * v->n.queries + tile->t + t) * v->n.keys + tile->s;
+        float row[TILE];
+        for (int s = 0; s < keys; s++) row[s] = sum[s * TILE + t];
+        if (dtype_is_half(a->out.bias->dtype))
+            half_narrow(a->out.bias->dtype, row, keys, (uint16_t *)a->out.bias->data + first);
+        else
+            memcpy((float *)a->out.bias->data + first, row, (size_t)keys * sizeof *row);
+    }
+}
+
+static void tile_of_bias(void *context, int64_t index, int thread) {
+    const attention_gradient *a = context;
+    const attention_view *v = &a->view;
+    int64_t across = tiles_of(v->n.keys), down = tiles_of(v->n.queries), block = index / across % down;
+    attention_tile tile = attention_tile_queries(v, 0, index / across / down, block * TILE);
+    buffers w = buffers_of(a, thread);
+    float *area = (float *)a->scratch + each_thread(v) * (uint64_t)thread + carve(v, NULL, &(buffers){ 0 });
+    tile.s = index % across * TILE;
+    memset(w.bias, 0, TILE * TILE * sizeof *w.bias);
+    for (tile.b = 0; tile.b < v->n.batch; tile.b++)
+        if (attention_head_is_narrow(v))
+            add_narrow_sample(a, tile, area, &w);
+        else
+            add_sample(a, tile, &w);
+    put_bias(a, &tile, w.bias);
+}
+
 /* Seven products against five, so heads are split where that would leave more than two of seven threads idle.
  */
 static bool too_few(int64_t owners, int64_t threads) {
@@ -336,14 +406,13 @@ void attention_gradient_run(const attention_gradient *given) {
     const attention_sizes *n = &a->view.n;
     a->common = (float *)a->scratch + each_thread(&a->view) * (uint64_t)threads_count();
     int64_t owners = n->batch * n->kv_heads;
-    if (attention_head_is_narrow(&a->view)) {
+    if (attention_head_is_narrow(&a->view))
         threads_for(owners, whole_narrow_head, a);
-        return;
-    }
-    if (!too_few(owners, threads_count())) {
+    else if (!too_few(owners, threads_count()))
         threads_for(owners, whole_head, a);
-        return;
+    else {
+        threads_for(n->batch * n->heads * tiles_of(n->queries), block_of_queries, a);
+        threads_for(owners * tiles_of(n->keys), block_of_keys, a);
     }
-    threads_for(n->batch * n->heads * tiles_of(n->queries), block_of_queries, a);
-    threads_for(owners * tiles_of(n->keys), block_of_keys, a);
+    if (a->out.bias) threads_for(n->heads * tiles_of(n->queries) * tiles_of(n->keys), tile_of_bias, a);
 }

@@ -5,7 +5,9 @@
  * of dq, dk and dv, in the order of the queries and of the keys. Where there are too few heads for the
  * threads, dq is made block of queries by block of queries and dk, dv tile of keys by tile of keys, which
  * computes probabilities twice but adds the same numbers in the same order: the bits do not depend on the
- * way. */
+ * way. The gradient of a bias comes last, tile by tile: each is a sum over the samples, from 0, in their
+ * order.
+ */
 #pragma once
 
 #include "ops/attention/attention_tile.h"

@@ -87,23 +87,64 @@ GPU_INLINE float attention_keep(const attention_job &a, const float *room, int i
 struct attention_pair_known {
     int t, s;
     float score, slope, keep;
+    float known; /* its probability, or of its query the logarithm of their sum */
 };
 struct attention_pair_slope {
     float weight, slope, bend;
 };
 
 template <bool PROBS>
-GPU_INLINE attention_pair_slope attention_slope_of(const attention_slope_job &g, const attention_tile &at,
+GPU_INLINE attention_pair_slope attention_slope_of(const attention_job &a, const attention_tile &at,
+                                                   const attention_seen &seen,
                                                    const attention_pair_known &pair) {
-    const attention_job &a = g.of;
-    bool sees = attention_sees(a, at, attention_seen_by(a, at, pair.t), pair.s);
-    int64_t row = attention_row_of(a, at) + pair.t;
+    bool sees = attention_sees(a, at, seen, pair.s);
     attention_pair_slope p = { 0.0f, pair.slope * pair.keep, 1.0f };
     float score = 0;
     if (!PROBS || a.cap > 0) score = attention_score(a, at, pair.t, pair.s, pair.score);
-    if (sees) p.weight = PROBS ? g.probs[row * a.keys + at.s + pair.s] : vector_exp(score - g.lse[row]);
+    if (sees) p.weight = PROBS ? pair.known : vector_exp(score - pair.known);
     if (a.cap > 0) p.bend = sees ? softcap_slope_f32(score, a.cap) : 0.0f;
     return p;
+}
+
+/* Probabilities of a query with four keys from place s of the tile on. */
+GPU_INLINE void attention_probs4(const attention_slope_job &g, const attention_tile &at, int64_t row, int s,
+                                 float p[4]) {
+    const float *from = g.probs + row * g.of.keys + at.s + s;
+    if (s + 4 <= at.keys && (uintptr_t)from % 16 == 0) {
+        gpu_get4(from, p);
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++) p[k] = s + k < at.keys ? from[k] : 0.0f;
+}
+
+/* f(i, j, row, pair, keep) for the thread's pairs that the tile has, query by query: what belongs to a query
+ * is read once. `row`: the query in a (B,H,T) array. */
+template <int DOWN, bool PROBS, class F>
+GPU_INLINE void attention_each_pair(const attention_slope_job &g, const attention_tile &at,
+                                    const attention_pairs score, const attention_pairs slope,
+                                    const float *room, const F &f) {
+    const attention_job &a = g.of;
+    int s = attention_key<DOWN>(0, 0), t = attention_query<DOWN>(0, 0);
+#pragma unroll
+    for (int q = 0; q < ATTENTION_EACH; q++) {
+        if (t + q >= at.queries) continue;
+        attention_seen seen = attention_seen_by(a, at, t + q);
+        int64_t row = attention_row_of(a, at) + t + q;
+        float known[ATTENTION_EACH];
+        if (PROBS) attention_probs4(g, at, row, s, known);
+        if (!PROBS) known[0] = known[1] = known[2] = known[3] = g.lse[row];
+#pragma unroll
+        for (int k = 0; k < ATTENTION_EACH; k++) {
+            const int i = DOWN == ATTENTION_KEYS_DOWN ? k : q, j = DOWN == ATTENTION_KEYS_DOWN ? q : k;
+            if (s + k >= at.keys) continue;
+            float keep = attention_keep(a, room, i, j);
+            f(i, j, row,
+              attention_slope_of<PROBS>(a, at, seen,
+                                        { t + q, s + k, score[i][j], slope[i][j], keep, known[k] }),
+              keep);
+        }
+    }
 }
 
 /* weight: what multiplied the values; slope: the gradients of scores. 0 beyond the tile's edges. */
@@ -113,22 +154,19 @@ GPU_INLINE void attention_slopes(const attention_slope_job &g, const attention_t
     const attention_job &a = g.of;
     attention_products<TYPE, DOWN, PROBS>(g, at, weight, slope, loads);
     attention_drop_into<DOWN>(a, at, room);
+    attention_each_pair<DOWN, PROBS>(
+        g, at, weight, slope, room,
+        [&](int i, int j, int64_t row, const attention_pair_slope &p, float keep) {
+            weight[i][j] = p.weight * keep;
+            slope[i][j] = p.weight * (p.slope - g.common[row]) * a.scale;
+            if (a.cap > 0) slope[i][j] *= p.bend;
+        });
 #pragma unroll
     for (int i = 0; i < ATTENTION_EACH; i++)
 #pragma unroll
-        for (int j = 0; j < ATTENTION_EACH; j++) {
-            int s = attention_key<DOWN>(i, j), t = attention_query<DOWN>(i, j);
-            attention_pair_slope p = { 0.0f, 0.0f, 0.0f };
-            float common = 0, keep = 0;
-            if (s < at.keys && t < at.queries) {
-                keep = attention_keep(a, room, i, j);
-                p = attention_slope_of<PROBS>(g, at, { t, s, weight[i][j], slope[i][j], keep });
-                common = g.common[attention_row_of(a, at) + t];
-            }
-            weight[i][j] = p.weight * keep;
-            slope[i][j] = p.weight * (p.slope - common) * a.scale;
-            if (a.cap > 0) slope[i][j] *= p.bend;
-        }
+        for (int j = 0; j < ATTENTION_EACH; j++)
+            if (attention_key<DOWN>(i, j) >= at.keys || attention_query<DOWN>(i, j) >= at.queries)
+                weight[i][j] = slope[i][j] = 0.0f;
 }
 
 GPU_INLINE void attention_put(const attention_pairs x, float *pairs) {
@@ -172,16 +210,10 @@ __global__ void __launch_bounds__(GPU_BLOCK, 1) attention_common_kernel(attentio
         attention_pairs score, slope;
         attention_products<TYPE, ATTENTION_KEYS_DOWN, true>(g, at, score, slope, loads);
         attention_drop_into<ATTENTION_KEYS_DOWN>(g.of, at, pairs);
-#pragma unroll
-        for (int i = 0; i < ATTENTION_EACH; i++)
-#pragma unroll
-            for (int j = 0; j < ATTENTION_EACH; j++) {
-                int s = attention_row() + i, q = attention_column() + j;
-                if (s >= at.keys || q >= at.queries) continue;
-                attention_pair_slope p = attention_slope_of<true>(
-                    g, at, { q, s, score[i][j], slope[i][j], attention_keep(g.of, pairs, i, j) });
+        attention_each_pair<ATTENTION_KEYS_DOWN, true>(
+            g, at, score, slope, pairs, [&](int i, int j, int64_t, const attention_pair_slope &p, float) {
                 score[i][j] = p.weight * p.slope;
-            }
+            });
         attention_put(score, pairs);
         __syncthreads();
         for (int s = 0; s < at.keys && t < at.queries; s++) sum += pairs[s * ATTENTION_LINE + t];
@@ -271,16 +303,10 @@ __global__ void __launch_bounds__(GPU_BLOCK, 1) attention_bias_kernel(attention_
         attention_pairs score, slope;
         attention_products<TYPE, ATTENTION_QUERIES_DOWN, PROBS>(g, at, score, slope, loads);
         attention_drop_into<ATTENTION_QUERIES_DOWN>(a, at, pairs);
-#pragma unroll
-        for (int r = 0; r < ATTENTION_EACH; r++)
-#pragma unroll
-            for (int k = 0; k < ATTENTION_EACH; k++) {
-                int t = attention_row() + r, s = attention_column() + k;
-                if (t >= at.queries || s >= at.keys) continue;
-                attention_pair_slope p = attention_slope_of<PROBS>(
-                    g, at, { t, s, score[r][k], slope[r][k], attention_keep(a, pairs, r, k) });
-                sum.of[0][r][k] += p.weight * (p.slope - g.common[attention_row_of(a, at) + t]);
-            }
+        attention_each_pair<ATTENTION_QUERIES_DOWN, PROBS>(
+            g, at, score, slope, pairs, [&](int r, int k, int64_t row, const attention_pair_slope &p, float) {
+                sum.of[0][r][k] += p.weight * (p.slope - g.common[row]);
+            });
     }
 #pragma unroll
     for (int r = 0; r < ATTENTION_EACH; r++)

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/half.h"
 #include "base/units.h"
 #include "ops/attention/attention_product.h"
 #include "ops/softcap/softcap_math.h"
@@ -108,6 +109,20 @@ VECTOR_CLONES static void cap_slopes_row(int n, float cap, float *x) {
     for (int i = 0; i < n; i++) x[i] = softcap_slope_f32(x[i], cap);
 }
 
+/* Rows of the bias lie along the keys, those of the tile along the queries. */
+static void add_bias(const attention_view *v, const attention_tile *tile, float *scores) {
+    for (int t = 0; t < tile->queries; t++) {
+        int64_t first = (tile->h * v->n.queries + tile->t + t) * v->n.keys + tile->s;
+        float wide[TILE];
+        const float *row = (const float *)v->bias->data + first;
+        if (dtype_is_half(v->bias->dtype)) {
+            half_widen(v->bias->dtype, (const uint16_t *)v->bias->data + first, tile->keys, wide);
+            row = wide;
+        }
+        for (int s = 0; s < tile->keys; s++) scores[s * TILE + t] += row[s];
+    }
+}
+
 void attention_tile_scores(const attention_view *v, const attention_tile *tile, const float *scaled,
                            float *scores) {
     attention_multiply(&(attention_product){ .m = tile->keys,
@@ -121,6 +136,7 @@ void attention_tile_scores(const attention_view *v, const attention_tile *tile, 
                                              .c = scores,
                                              .c_row = TILE });
     for (int s = 0; s < tile->keys && v->cap > 0; s++) cap_row(tile->queries, v->cap, scores + s * TILE);
+    if (v->bias) add_bias(v, tile, scores);
     attention_tile_hide(v, tile, scores, -INFINITY);
 }
 

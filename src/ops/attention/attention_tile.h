@@ -34,7 +34,8 @@ void attention_tile_pack(const float *in, int64_t stride, int rows, int64_t colu
 /* The tile's queries, times the scale, transposed: (D,64). */
 void attention_tile_scaled_queries(const attention_view *v, const attention_tile *tile, float *out);
 
-/* Scores of the tile from those, capped; minus infinity where a query does not see a key. */
+/* Scores of the tile from those, capped or with their bias; minus infinity where a query does not see a key.
+ */
 void attention_tile_scores(const attention_view *v, const attention_tile *tile, const float *scaled,
                            float *scores);
 

@@ -184,22 +184,16 @@ static void attention_flash_backward_tiled(const op_call *c) {
                                                   .scratch = c->scratch });
 }
 
-static bool accepts(const op_call *c, uint32_t side) {
-    return dtype_wide(op_in(c, 0)->dtype) == DTYPE_F32 && op_in(c, side + 4)->dtype == DTYPE_NONE;
-}
-
-/* Biases of scores are the reference's alone so far. */
-static bool accepts_forward(const op_call *c) { return accepts(c, 3); }
-static bool accepts_backward(const op_call *c) { return accepts(c, 6); }
+static bool accepts(const op_call *c) { return dtype_wide(op_in(c, 0)->dtype) == DTYPE_F32; }
 
 const op_kernel attention_flash_cpu[] = {
-    { "attention_flash_cpu_tiled", accepts_forward, tiled_scratch, attention_flash_tiled },
+    { "attention_flash_cpu_tiled", accepts, tiled_scratch, attention_flash_tiled },
     { "attention_flash_reference", NULL, reference_scratch, attention_flash_reference },
     { 0 }
 };
-const op_kernel attention_flash_backward_cpu[] = { { "attention_flash_backward_cpu_tiled", accepts_backward,
-                                                     backward_tiled_scratch, attention_flash_backward_tiled },
-                                                   { "attention_flash_backward_reference", NULL,
-                                                     backward_reference_scratch,
-                                                     attention_flash_backward_reference },
-                                                   { 0 } };
+const op_kernel attention_flash_backward_cpu[] = {
+    { "attention_flash_backward_cpu_tiled", accepts, backward_tiled_scratch, attention_flash_backward_tiled },
+    { "attention_flash_backward_reference", NULL, backward_reference_scratch,
+      attention_flash_backward_reference },
+    { 0 }
+};

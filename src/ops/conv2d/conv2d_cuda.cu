@@ -84,12 +84,20 @@ struct conv2d_images_down { /* what the places saw through a weight */
 struct conv2d_end {
     cuda_span bias, accumulator, y; /* the first two may be absent */
     int64_t stride, first, first_bias;
+    bool fours = false;
 
     __device__ __forceinline__ float before(int64_t row, int64_t column) const {
         return accumulator.data ? accumulator.get(first + row * stride + column) : 0;
     }
     __device__ __forceinline__ void end(int64_t row, int64_t column, float sum) const {
         y.set(first + row * stride + column, bias.data ? sum + bias.get(first_bias + column) : sum);
+    }
+    __device__ __forceinline__ void before4(int64_t row, int64_t column, float x[4]) const {
+        matmul_before4(accumulator, first + row * stride + column, x);
+    }
+    __device__ __forceinline__ void end4(int64_t row, int64_t column, float x[4]) const {
+        matmul_add4(bias, first_bias + column, x);
+        y.set4(first + row * stride + column, x);
     }
 };
 
@@ -130,6 +138,7 @@ static void conv2d_product(A a, B b, conv2d_end e, const matmul_extent &n, int64
         cuda_each_long(groups * n.rows * n.columns, one);
         return;
     }
+    e.fours = n.columns % 4 == 0 && step % 4 == 0 && matmul_fours(e.stride, e.bias, e.accumulator, e.y);
     for (int64_t g = 0; g < groups; g++) {
         a.n.group = b.n.group = g;
         e.first = g * step, e.first_bias = g * n.columns;

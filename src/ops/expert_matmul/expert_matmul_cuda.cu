@@ -53,7 +53,7 @@ static void run(const op_call *c) {
     bool tb = ((const expert_matmul_attributes *)c->attributes)->tb != 0;
     matmul_extent n = { x->shape.dim[0], c->out[0].shape.dim[1], x->shape.dim[1] };
     expert_matmul_ends e = { (const int32_t *)ends->data, ends->shape.dim[0], n.rows };
-    matmul_end end = { {}, {}, {}, cuda_out(c, 0), n.columns };
+    matmul_end end = matmul_end_of({}, {}, {}, cuda_out(c, 0), n.columns);
     int64_t tiles = expert_matmul_tiles(n.rows, e.experts);
     if (n.rows > 0 && n.columns > 0)
         GPU_LAUNCH((expert_matmul_kernel), dim3(gpu_blocks(n.columns, MATMUL_TILE), (unsigned)tiles),
@@ -65,12 +65,19 @@ static void run(const op_call *c) {
 struct expert_matmul_sum_end {
     cuda_span accumulator, sums; /* (E,M,K); the first may be absent */
     int64_t first, columns;      /* first: of the expert's matrix */
+    bool fours;
 
     __device__ __forceinline__ float before(int64_t row, int64_t column) const {
         return accumulator.data ? accumulator.get(first + row * columns + column) : 0;
     }
     __device__ __forceinline__ void end(int64_t row, int64_t column, float sum) const {
         sums.set(first + row * columns + column, sum);
+    }
+    __device__ __forceinline__ void before4(int64_t row, int64_t column, float x[4]) const {
+        matmul_before4(accumulator, first + row * columns + column, x);
+    }
+    __device__ __forceinline__ void end4(int64_t row, int64_t column, float x[4]) const {
+        sums.set4(first + row * columns + column, x);
     }
 };
 
@@ -91,7 +98,9 @@ static void run_weights(const op_call *c) {
     const op_arg *a = op_in(c, 0), *b = op_in(c, 1), *ends = op_in(c, 2);
     matmul_extent n = { a->shape.dim[1], b->shape.dim[1], a->shape.dim[0] };
     expert_matmul_ends e = { (const int32_t *)ends->data, ends->shape.dim[0], n.depth };
-    expert_matmul_sum_end end = { cuda_in(c, 3), cuda_out(c, 0), 0, n.columns };
+    cuda_span accumulator = cuda_in(c, 3), sums = cuda_out(c, 0);
+    expert_matmul_sum_end end = { accumulator, sums, 0, n.columns,
+                                  matmul_fours(n.columns, accumulator, sums) };
     if (n.rows > 0 && n.columns > 0 && e.experts > 0)
         GPU_LAUNCH(
             (expert_matmul_weights_kernel),

@@ -9,8 +9,8 @@ static void run(const op_call *c) {
     const op_arg *a = op_in(c, MATMUL_A), *b = op_in(c, MATMUL_B);
     matmul_sizes s;
     matmul_sizes_of(&a->shape, &b->shape, t, &s);
-    matmul_end end = { cuda_in(c, MATMUL_BIAS), cuda_in(c, MATMUL_RESIDUAL), cuda_in(c, MATMUL_ACCUMULATOR),
-                       cuda_out(c, 0), s.columns };
+    matmul_end end = matmul_end_of(cuda_in(c, MATMUL_BIAS), cuda_in(c, MATMUL_RESIDUAL),
+                                   cuda_in(c, MATMUL_ACCUMULATOR), cuda_out(c, 0), s.columns);
     matmul_plain(matmul_matrix_of(a, t->ta), matmul_matrix_of(b, !t->tb), end,
                  { s.rows, s.columns, s.depth });
 }

@@ -4,7 +4,8 @@
  *
  *   A, B   float get(line, depth): a line is a row of op(a), or a column of op(b). `along`: neighbouring
  *          depths are neighbours in memory, else neighbouring lines; threads are laid out accordingly.
- *   E      float before(row, column); void end(row, column, sum)
+ *   E      float before(row, column); void end(row, column, sum); and of four columns at once, the first a
+ *          multiple of four, before4 and end4, where `fours` says that all is aligned to that
  *
  * A block makes 64 x 64 sums, a thread 4 x 4 of them; 16 depths at a time stand in shared memory. */
 #pragma once
@@ -34,10 +35,35 @@ static inline matmul_matrix matmul_matrix_of(const op_arg *x, bool lines_are_col
     return { cuda_span_of(x), wide, 1, true, 0 };
 }
 
+/* ---- four columns at once ---- */
+
+/* Rows of so many numbers: do four neighbours begin at a multiple of four numbers in all of them? What is
+ * absent is. */
+template <class... S>
+static inline bool matmul_fours(int64_t columns, const S &...spans) {
+    bool all = columns % 4 == 0;
+    for (bool aligned : { (!spans.data || cuda_fours(spans))... }) all = all && aligned;
+    return all;
+}
+
+GPU_INLINE void matmul_before4(const cuda_span &accumulator, int64_t i, float x[4]) {
+    x[0] = x[1] = x[2] = x[3] = 0;
+    if (accumulator.data) accumulator.get4(i, x);
+}
+
+GPU_INLINE void matmul_add4(const cuda_span &to_add, int64_t i, float x[4]) {
+    float more[4];
+    if (!to_add.data) return;
+    to_add.get4(i, more);
+#pragma unroll
+    for (int k = 0; k < 4; k++) x[k] += more[k];
+}
+
 /* The end of a plain product. */
 struct matmul_end {
     cuda_span bias, residual, accumulator, y; /* the first three may be absent */
     int64_t columns;
+    bool fours;
 
     __device__ __forceinline__ float before(int64_t row, int64_t column) const {
         return accumulator.data ? accumulator.get(row * columns + column) : 0;
@@ -47,7 +73,20 @@ struct matmul_end {
         if (residual.data) sum += residual.get(row * columns + column);
         y.set(row * columns + column, sum);
     }
+    __device__ __forceinline__ void before4(int64_t row, int64_t column, float x[4]) const {
+        matmul_before4(accumulator, row * columns + column, x);
+    }
+    __device__ __forceinline__ void end4(int64_t row, int64_t column, float x[4]) const {
+        matmul_add4(bias, column, x);
+        matmul_add4(residual, row * columns + column, x);
+        y.set4(row * columns + column, x);
+    }
 };
+
+static inline matmul_end matmul_end_of(const cuda_span &bias, const cuda_span &residual,
+                                       const cuda_span &accumulator, const cuda_span &y, int64_t columns) {
+    return { bias, residual, accumulator, y, columns, matmul_fours(columns, bias, residual, accumulator, y) };
+}
 
 template <class O>
 GPU_INLINE void matmul_load(float *to, const O &o, int64_t line, int64_t lines, int64_t depth,
@@ -69,14 +108,17 @@ GPU_INLINE void matmul_block(const A &a, const B &b, const E &e, const matmul_ex
     float *of_a = shared, *of_b = shared + MATMUL_DEPTHS * MATMUL_TILE; /* (depth, line) */
     int r = (int)threadIdx.x / 16 * MATMUL_EACH, k = (int)threadIdx.x % 16 * MATMUL_EACH;
     float sum[MATMUL_EACH][MATMUL_EACH], slice[MATMUL_EACH][MATMUL_EACH];
+    const bool fours = e.fours && column + k + 4 <= n.columns;
 #pragma unroll
-    for (int i = 0; i < MATMUL_EACH; i++)
+    for (int i = 0; i < MATMUL_EACH; i++) {
 #pragma unroll
         for (int j = 0; j < MATMUL_EACH; j++) {
-            bool inside = row + r + i < n.rows && column + k + j < n.columns;
+            bool inside = !fours && row + r + i < n.rows && column + k + j < n.columns;
             sum[i][j] = inside ? e.before(row + r + i, column + k + j) : 0.0f;
             slice[i][j] = 0;
         }
+        if (fours && row + r + i < n.rows) e.before4(row + r + i, column + k, sum[i]);
+    }
     for (int64_t d = 0; d < n.depth; d += MATMUL_DEPTHS) {
         matmul_load(of_a, a, row, n.rows, d, n.depth);
         matmul_load(of_b, b, column, n.columns, d, n.depth);
@@ -98,11 +140,13 @@ GPU_INLINE void matmul_block(const A &a, const B &b, const E &e, const matmul_ex
         __syncthreads();
     }
 #pragma unroll
-    for (int i = 0; i < MATMUL_EACH; i++)
+    for (int i = 0; i < MATMUL_EACH; i++) {
 #pragma unroll
         for (int j = 0; j < MATMUL_EACH; j++)
-            if (row + r + i < n.rows && column + k + j < n.columns)
+            if (!fours && row + r + i < n.rows && column + k + j < n.columns)
                 e.end(row + r + i, column + k + j, sum[i][j]);
+        if (fours && row + r + i < n.rows) e.end4(row + r + i, column + k, sum[i]);
+    }
 }
 
 template <class A, class B, class E>
@@ -110,6 +154,7 @@ __global__ void __launch_bounds__(GPU_BLOCK, 2) matmul_plain_kernel(A a, B b, E 
     matmul_block(a, b, e, n, (int64_t)blockIdx.y * MATMUL_TILE, (int64_t)blockIdx.x * MATMUL_TILE);
 }
 
+static_assert(MATMUL_EACH == 4, "a thread's columns are read and written at once");
 enum { MATMUL_SHARED = 2 * MATMUL_DEPTHS * MATMUL_TILE * (int)sizeof(float) };
 
 template <class A, class B, class E>

@@ -44,9 +44,8 @@ static void run(const op_call *c) {
     shape w = matmul_coded_shape(codes->dtype, &codes->shape);
     bool along = t->tb != 0;
     matmul_extent n = { shape_rows(&x->shape), w.dim[along ? 0 : 1], w.dim[along ? 1 : 0] };
-    matmul_end end = {
-        cuda_in(c, MATMUL_CODED_BIAS), cuda_in(c, MATMUL_CODED_RESIDUAL), {}, cuda_out(c, 0), n.columns
-    };
+    matmul_end end = matmul_end_of(cuda_in(c, MATMUL_CODED_BIAS), cuda_in(c, MATMUL_CODED_RESIDUAL), {},
+                                   cuda_out(c, 0), n.columns);
     matmul_matrix a = matmul_matrix_of(x, false);
     matmul_coded_bytes bytes = { (const int8_t *)codes->data, scales, w.dim[1], along, t->rows != 0 };
     matmul_coded_nf4 pairs = { (const uint8_t *)codes->data, scales, w.dim[1], along };
