@@ -98,6 +98,12 @@ const op_case attention_cases_of_forward[] = {
       &attention_case_grouped,
       0,
       false },
+    { "bias_long", /* several tiles of queries and of keys, of two samples */
+      { ATTENTION_REAL(2, 70, 12), ATTENTION_REAL(2, 131, 6), ATTENTION_REAL(2, 131, 6), ATTENTION_NONE,
+        ATTENTION_NONE, ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(4, 70, 131) },
+      &attention_case_grouped,
+      0,
+      true },
     { "bias_packed",
       { ATTENTION_REAL(2, 5, 36), ATTENTION_NONE, ATTENTION_NONE, ATTENTION_LENGTHS(2, 5), ATTENTION_NONE,
         ATTENTION_NONE, ATTENTION_NONE, ATTENTION_REAL(3, 5, 5) },
