@@ -10,8 +10,10 @@ typedef enum {
     WORK_PRODUCTS,      /* of matrices */
     WORK_ATTENTION,     /* small products and exponentials, tile by tile */
     WORK_CODES,         /* products of matrices on codes of 8 bits */
-    WORK_PRODUCTS_HALF, /* the same as the former on numbers of 16 bits, which some devices multiply faster */
-    WORK_ATTENTION_HALF,
+    WORK_PRODUCTS_HALF, /* on bf16, which some devices multiply faster; f16 is widened everywhere */
+    WORK_ATTENTION_HALF, /* on numbers of 16 bits, which are widened and narrowed on their way: */
+    WORK_ARITHMETIC_HALF,
+    WORK_FUNCTIONS_HALF,
     WORK_KINDS
 } work_kind;
 

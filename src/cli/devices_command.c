@@ -97,6 +97,8 @@ static void print(output *out, int threads, const device_rates *r) {
     output_add(out, "  attention %.0f, in 16 bits %.0f, arithmetic %.0f, functions %.0f GFLOP/s\n",
                1e-9 * r->flops[WORK_ATTENTION], 1e-9 * r->flops[WORK_ATTENTION_HALF],
                1e-9 * r->flops[WORK_ARITHMETIC], 1e-9 * r->flops[WORK_FUNCTIONS]);
+    output_add(out, "  elements  of 16 bits: arithmetic %.0f, functions %.0f GFLOP/s\n",
+               1e-9 * r->flops[WORK_ARITHMETIC_HALF], 1e-9 * r->flops[WORK_FUNCTIONS_HALF]);
     output_add(out, "  random    %.2f numbers a nanosecond\n", 1e-9 * r->draws);
     output_add(out, "  traffic   %.1f GB/s in caches of %s, %.1f GB/s of memory, %.1f for products\n",
                1e-9 * r->cached, units_bytes_text((uint64_t)r->cache_bytes, a), 1e-9 * r->bandwidth,
@@ -116,6 +118,8 @@ static void put_rates(json_writer *w, const device_rates *r) {
     json_put_number(w, "attention_half_flops", r->flops[WORK_ATTENTION_HALF]);
     json_put_number(w, "arithmetic_flops", r->flops[WORK_ARITHMETIC]);
     json_put_number(w, "functions_flops", r->flops[WORK_FUNCTIONS]);
+    json_put_number(w, "arithmetic_half_flops", r->flops[WORK_ARITHMETIC_HALF]);
+    json_put_number(w, "functions_half_flops", r->flops[WORK_FUNCTIONS_HALF]);
     json_put_number(w, "draws", r->draws);
     json_put_number(w, "moved_bytes", r->moved);
     json_put_number(w, "cached_bytes", r->cached);

@@ -13,10 +13,15 @@ status op_check_input(const graph *g, const node *n, uint32_t i, const shape *ex
                       dtype_name(type), shape_text(expected, should));
 }
 
+static bool is_half(const graph *g, tensor_id t) {
+    return t && dtype_is_half((dtype)graph_tensor(g, t)->dtype);
+}
+
 op_cost op_cost_elementwise(const graph *g, const node *n, double flops) {
     op_cost cost = { 0 };
     for (uint32_t i = 0; i < n->in_count; i++)
         if (node_in(g, n, i)) cost.bytes_read += (double)graph_tensor_bytes(g, node_in(g, n, i));
+    if (is_half(g, node_in(g, n, 0)) || is_half(g, node_out(g, n, 0))) cost.kind = WORK_ARITHMETIC_HALF;
     for (uint32_t i = 0; i < n->out_count; i++) {
         tensor_id t = node_out(g, n, i);
         cost.bytes_written += (double)graph_tensor_bytes(g, t);
@@ -27,14 +32,14 @@ op_cost op_cost_elementwise(const graph *g, const node *n, double flops) {
 
 op_cost op_cost_functions(const graph *g, const node *n, double flops) {
     op_cost cost = op_cost_elementwise(g, n, flops);
-    cost.kind = WORK_FUNCTIONS;
+    cost.kind = cost.kind == WORK_ARITHMETIC_HALF ? WORK_FUNCTIONS_HALF : WORK_FUNCTIONS;
     return cost;
 }
 
-static bool is_half(const graph *g, tensor_id t) { return dtype_is_half((dtype)graph_tensor(g, t)->dtype); }
-
 work_kind op_products_kind(const graph *g, const node *n) {
-    return is_half(g, node_in(g, n, 0)) && is_half(g, node_in(g, n, 1)) ? WORK_PRODUCTS_HALF : WORK_PRODUCTS;
+    for (uint32_t i = 0; i < 2; i++)
+        if (graph_tensor(g, node_in(g, n, i))->dtype != DTYPE_BF16) return WORK_PRODUCTS;
+    return WORK_PRODUCTS_HALF;
 }
 
 uint32_t op_state_count(const op_def *op) { return op->update ? op->update->state_count : 0; }

@@ -39,10 +39,10 @@ typedef enum {
 /* What a node costs, for the model of its time. Multiply-add counts as two. */
 typedef struct {
     double flops, bytes_read, bytes_written;
-    double bytes_moved; /* within the kernel, between its operands and its scratch */
-    double draws;       /* random numbers */
-    double work;        /* flops that the kernels really do, waste included; 0: the same */
-    work_kind kind;     /* of flops and work */
+    double bytes_moved, bytes_again; /* between operands and scratch; read again, in further passes over all */
+    double draws, functions;         /* random numbers; flops of functions beside those of `kind` */
+    double work;                     /* flops that the kernels really do, waste included; 0: the same */
+    work_kind kind;                  /* of flops and work */
 } op_cost;
 
 /* A buffer as kernels see it. Absent optional inputs have data NULL and dtype DTYPE_NONE. */
@@ -147,7 +147,7 @@ status op_check_input(const graph *g, const node *n, uint32_t i, const shape *ex
 op_cost op_cost_elementwise(const graph *g, const node *n, double flops);
 op_cost op_cost_functions(const graph *g, const node *n, double flops); /* the same, WORK_FUNCTIONS */
 
-/* WORK_PRODUCTS of the first two inputs, or WORK_PRODUCTS_HALF where both have 16 bits. */
+/* WORK_PRODUCTS of the first two inputs, or WORK_PRODUCTS_HALF where both are bf16. */
 work_kind op_products_kind(const graph *g, const node *n);
 
 /* The values of t that are valid for all nodes that read it or a view of it. */

@@ -44,29 +44,42 @@ static void build_adamw(graph *g, const int64_t *n) {
     adamw_apply(g, in, &(adamw_attributes){ 0.9f, 0.95f, 1e-8f, 0.1f, 0 });
 }
 
-static void build_layernorm(graph *g, const int64_t *n) {
-    tensor_id x = operand(g, SHAPE(n[0], n[1])), gamma = operand(g, SHAPE(n[1]));
+/* Of one type; parameters and what rows have one of are f32. */
+static void add_layernorm(graph *g, dtype type, const int64_t *n) {
+    tensor_id x = operand_of(g, type, SHAPE(n[0], n[1])), gamma = operand(g, SHAPE(n[1]));
     layernorm_apply(g, x, gamma, operand(g, SHAPE(n[1])), 1e-5f);
 }
 
-static void build_layernorm_backward(graph *g, const int64_t *n) {
-    layernorm_backward_inputs in = { .x = operand(g, SHAPE(n[0], n[1])), .gamma = operand(g, SHAPE(n[1])) };
+static void add_layernorm_backward(graph *g, dtype type, const int64_t *n) {
+    layernorm_backward_inputs in = { .x = operand_of(g, type, SHAPE(n[0], n[1])),
+                                     .gamma = operand(g, SHAPE(n[1])) };
     in.mean = operand(g, SHAPE(n[0])), in.rstd = operand(g, SHAPE(n[0]));
-    in.dy = operand(g, SHAPE(n[0], n[1]));
+    in.dy = operand_of(g, type, SHAPE(n[0], n[1]));
     layernorm_backward_apply(g, in);
 }
 
-static void build_gelu(graph *g, const int64_t *n) { gelu_apply(g, operand(g, SHAPE(n[0])), true); }
+static void add_gelu(graph *g, dtype type, const int64_t *n) {
+    gelu_apply(g, operand_of(g, type, SHAPE(n[0])), true);
+}
 
-static void build_gelu_backward(graph *g, const int64_t *n) {
-    tensor_id in[] = { operand(g, SHAPE(n[0])), operand(g, SHAPE(n[0])) };
+static void add_gelu_backward(graph *g, dtype type, const int64_t *n) {
+    tensor_id in[] = { operand_of(g, type, SHAPE(n[0])), operand_of(g, type, SHAPE(n[0])) };
     graph_add(g, &op_gelu_backward, in, 2, &(gelu_attributes){ 1 });
 }
 
-static void build_cross_entropy(graph *g, const int64_t *n) {
-    tensor_id logits = operand(g, SHAPE(n[0], n[1])), labels = integers(g, n[0]);
+static void add_cross_entropy(graph *g, dtype type, const int64_t *n) {
+    tensor_id logits = operand_of(g, type, SHAPE(n[0], n[1])), labels = integers(g, n[0]);
     cross_entropy_apply(g, logits, labels, operand(g, SHAPE(1)), 0);
 }
+
+#define OF_BOTH_TYPES(name)                                                                                  \
+    static void build_##name(graph *g, const int64_t *n) { add_##name(g, DTYPE_F32, n); }                    \
+    static void build_##name##_half(graph *g, const int64_t *n) { add_##name(g, DTYPE_BF16, n); }
+OF_BOTH_TYPES(layernorm)
+OF_BOTH_TYPES(layernorm_backward)
+OF_BOTH_TYPES(gelu)
+OF_BOTH_TYPES(gelu_backward)
+OF_BOTH_TYPES(cross_entropy)
 
 static void build_dropout(graph *g, const int64_t *n) {
     tensor_id x = operand(g, SHAPE(n[0], n[1]));
@@ -80,8 +93,7 @@ static void add_product(graph *g, dtype type, const int64_t *n) {
     tensor_id b = operand_of(g, type, tb ? SHAPE(n[1], n[2]) : SHAPE(n[2], n[1]));
     matmul_apply(g, &(matmul_inputs){ .a = a, .b = b, .ta = ta, .tb = tb });
 }
-static void build_product(graph *g, const int64_t *n) { add_product(g, DTYPE_F32, n); }
-static void build_product_half(graph *g, const int64_t *n) { add_product(g, DTYPE_BF16, n); }
+OF_BOTH_TYPES(product)
 
 /* The same on codes: those of b are stored, or in a sum over rows made of floats. */
 static void build_codes(graph *g, const int64_t *n) {
@@ -105,8 +117,7 @@ static void add_attention(graph *g, dtype type, const int64_t *n) {
     tensor_id q = operand_of(g, type, SHAPE(n[0], n[1], 3 * n[2] * n[3]));
     attention_flash_apply(g, &(attention_inputs){ .q = q }, &a);
 }
-static void build_attention(graph *g, const int64_t *n) { add_attention(g, DTYPE_F32, n); }
-static void build_attention_half(graph *g, const int64_t *n) { add_attention(g, DTYPE_BF16, n); }
+OF_BOTH_TYPES(attention)
 
 static void add_attention_backward(graph *g, dtype type, const int64_t *n) {
     attention_attributes a = { .heads = (int32_t)n[2], .causal = 1, .scale = 0.125f };
@@ -116,10 +127,7 @@ static void add_attention_backward(graph *g, dtype type, const int64_t *n) {
     in[5] = operand_of(g, type, SHAPE(n[0], n[1], n[2] * n[3]));
     graph_add(g, &op_attention_flash_backward, in, 6, &a);
 }
-static void build_attention_backward(graph *g, const int64_t *n) { add_attention_backward(g, DTYPE_F32, n); }
-static void build_attention_backward_half(graph *g, const int64_t *n) {
-    add_attention_backward(g, DTYPE_BF16, n);
-}
+OF_BOTH_TYPES(attention_backward)
 
 typedef struct {
     measure_purpose of;
@@ -166,6 +174,11 @@ static const sample samples[] = {
     { MEASURE_OTHER_PRODUCTS, "products on 16 bits", build_product_half, { 1024, 1536, 768, 0 } },
     { MEASURE_WORK, "attention on 16 bits", build_attention_half, { 1, 256, 8, 64 } },
     { MEASURE_WORK, "attention on 16 bits", build_attention_backward_half, { 1, 256, 8, 64 } },
+    { MEASURE_WORK, "arithmetic on 16 bits", build_layernorm_half, { 256, 768 } },
+    { MEASURE_WORK, "arithmetic on 16 bits", build_layernorm_backward_half, { 256, 768 } },
+    { MEASURE_WORK, "functions on 16 bits", build_gelu_half, { 256 << 10 } },
+    { MEASURE_WORK, "functions on 16 bits", build_gelu_backward_half, { 256 << 10 } },
+    { MEASURE_WORK, "functions on 16 bits", build_cross_entropy_half, { 256, 1024 } },
     { MEASURE_FETCH, "products from memory", build_product, { 64, 16384, 768, 0 } },
     { MEASURE_FETCH, "products from memory", build_product, { 64, 16384, 768, 2 } },
     { MEASURE_FETCH, "products from memory", build_product, { 16384, 768, 64, 1 } },
@@ -198,6 +211,10 @@ static const sample short_samples[] = {
     { MEASURE_OTHER_PRODUCTS, "products on 16 bits", build_product_half, { 384, 384, 256, 1 } },
     { MEASURE_WORK, "attention on 16 bits", build_attention_half, { 1, 256, 4, 64 } },
     { MEASURE_WORK, "attention on 16 bits", build_attention_backward_half, { 1, 256, 4, 64 } },
+    { MEASURE_WORK, "arithmetic on 16 bits", build_layernorm_half, { 128, 768 } },
+    { MEASURE_WORK, "arithmetic on 16 bits", build_layernorm_backward_half, { 128, 768 } },
+    { MEASURE_WORK, "functions on 16 bits", build_gelu_half, { 128 << 10 } },
+    { MEASURE_WORK, "functions on 16 bits", build_gelu_backward_half, { 128 << 10 } },
 };
 enum { SHORT_SAMPLES = sizeof short_samples / sizeof *short_samples };
 

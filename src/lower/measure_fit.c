@@ -16,7 +16,9 @@ static const measure_taken *next(const taken_list *l, measure_purpose of, int *i
     return NULL;
 }
 
-static double bytes_of(const measure_taken *m) { return m->cost.bytes_read + m->cost.bytes_written; }
+static double bytes_of(const measure_taken *m) {
+    return m->cost.bytes_read + m->cost.bytes_written + m->cost.bytes_again;
+}
 
 /* seconds = flops * a + moved * b, by least squares of relative errors; neither may be negative. */
 static void fit_products(const taken_list *l, device_rates *r) {
@@ -107,6 +109,8 @@ void measure_fit(const measure_taken *m, int count, double thread_seconds, devic
     fit_other_products(&l, WORK_PRODUCTS_HALF, r);
     follow(&l, WORK_PRODUCTS_HALF, WORK_PRODUCTS, &before, r);
     follow(&l, WORK_ATTENTION_HALF, WORK_ATTENTION, &before, r);
+    follow(&l, WORK_ARITHMETIC_HALF, WORK_ARITHMETIC, &before, r);
+    follow(&l, WORK_FUNCTIONS_HALF, WORK_FUNCTIONS, &before, r);
     fit_memory(&l, MEASURE_MEMORY, r, &r->bandwidth);
     fit_memory(&l, MEASURE_FETCH, r, &r->fetched);
 }

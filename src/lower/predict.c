@@ -5,17 +5,28 @@
 
 double predict_work(const op_cost *cost, const device_rates *rates) {
     double flops = cost->work > cost->flops ? cost->work : cost->flops;
-    return flops / rates->flops[cost->kind] + cost->draws / rates->draws + cost->bytes_moved / rates->moved;
+    double functions = cost->functions > 0 ? cost->functions / rates->flops[WORK_FUNCTIONS] : 0;
+    return flops / rates->flops[cost->kind] + functions + cost->draws / rates->draws +
+           cost->bytes_moved / rates->moved;
 }
 
 double predict_arithmetic(const op_cost *cost, const device_rates *rates) {
     return cost->flops / rates->flops[work_is_products(cost->kind) ? cost->kind : WORK_PRODUCTS];
 }
 
+/* The part that is no longer held after so much other traffic: none within the cache's size, all beyond
+ * twice of it. */
+static double missed_after(const device_rates *rates, double distance) {
+    double missed = distance / rates->cache_bytes - 1;
+    return missed < 0 ? 0 : missed > 1 ? 1 : missed;
+}
+
+/* A further pass begins with what was read longest ago. */
 double predict_call(const op_cost *cost, double missed_read, double missed_written,
                     const device_rates *rates) {
-    double missed = cost->bytes_read * missed_read + cost->bytes_written * missed_written;
-    double held = cost->bytes_read + cost->bytes_written - missed;
+    double again = cost->bytes_again > 0 ? cost->bytes_again * missed_after(rates, cost->bytes_read) : 0;
+    double missed = cost->bytes_read * missed_read + cost->bytes_written * missed_written + again;
+    double held = cost->bytes_read + cost->bytes_written + cost->bytes_again - missed;
     double traffic = work_is_products(cost->kind) ? missed / rates->fetched
                                                   : held / rates->cached + missed / rates->bandwidth;
     return rates->scale * (rates->call_seconds + predict_work(cost, rates) + traffic);
@@ -35,13 +46,6 @@ typedef struct {
     double so_far, all; /* traffic */
 } walk;
 
-/* The part that is no longer held after so much other traffic: none within the cache's size, all beyond
- * twice of it. */
-static double missed_after(const walk *w, double distance) {
-    double missed = distance / w->rates->cache_bytes - 1;
-    return missed < 0 ? 0 : missed > 1 ? 1 : missed;
-}
-
 /* What was not touched in this program was so in the one before, at best as long ago as a program takes. */
 static double distance_of(const walk *w, tensor_id storage) {
     double touched = w->operands[storage].touched, since = w->so_far - touched;
@@ -54,7 +58,7 @@ static double missed_of(const walk *w, const tensor_id *tensors, uint32_t count)
         if (!tensors[i]) continue;
         const operand *x = &w->operands[tensors[i]];
         bytes += x->bytes;
-        missed += x->bytes * missed_after(w, distance_of(w, x->storage));
+        missed += x->bytes * missed_after(w->rates, distance_of(w, x->storage));
     }
     return bytes > 0 ? missed / bytes : 0;
 }
@@ -64,12 +68,17 @@ static void touch(walk *w, const tensor_id *tensors, uint32_t count) {
         if (tensors[i]) w->operands[w->operands[tensors[i]].storage].touched = w->so_far;
 }
 
+/* Calls go over their operands from end to end: what one touched first has waited longest when the next one
+ * comes to it, and what it touched last waits for the next one's end. Both do so for half of either call in
+ * the mean. So a tensor that no cache holds misses, however lately it was touched. */
 static double predict_step(walk *w, const graph *g, const node *n, const op_cost *cost) {
     const tensor_id *in = graph_edges(g) + n->in, *out = graph_edges(g) + n->out;
+    double half = (cost->bytes_read + cost->bytes_written) / 2;
+    w->so_far += half;
     double read = missed_of(w, in, n->in_count), written = missed_of(w, out, n->out_count);
-    w->so_far += cost->bytes_read + cost->bytes_written;
     touch(w, in, n->in_count);
     touch(w, out, n->out_count);
+    w->so_far += half;
     return predict_call(cost, read, written, w->rates);
 }
 

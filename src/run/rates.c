@@ -21,7 +21,7 @@
 /* ---- which file ---- */
 
 /* Counted up when kernels or the model of time change so much that rates of before are wrong. */
-enum { RATES_VERSION = 6 };
+enum { RATES_VERSION = 7 };
 static const char BUILD[] = "gcc " __VERSION__
 #if defined(__SANITIZE_ADDRESS__)
                             ", sanitized"
@@ -62,7 +62,9 @@ static const char *const kinds[WORK_KINDS] = { [WORK_ARITHMETIC] = "arithmetic",
                                                [WORK_ATTENTION] = "attention",
                                                [WORK_CODES] = "codes",
                                                [WORK_PRODUCTS_HALF] = "products_half",
-                                               [WORK_ATTENTION_HALF] = "attention_half" };
+                                               [WORK_ATTENTION_HALF] = "attention_half",
+                                               [WORK_ARITHMETIC_HALF] = "arithmetic_half",
+                                               [WORK_FUNCTIONS_HALF] = "functions_half" };
 
 typedef struct {
     const char *key;

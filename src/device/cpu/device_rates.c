@@ -91,6 +91,8 @@ device_rates device_rates_default(int threads) {
         r.flops[WORK_CODES] = 280e9 * t;
     r.flops[WORK_PRODUCTS_HALF] = half_of(r.flops[WORK_PRODUCTS]);
     r.flops[WORK_ATTENTION_HALF] = r.flops[WORK_ATTENTION];
+    r.flops[WORK_ARITHMETIC_HALF] = r.flops[WORK_ARITHMETIC];
+    r.flops[WORK_FUNCTIONS_HALF] = r.flops[WORK_FUNCTIONS];
     r.cache_bytes = cache_bytes();
     r.call_seconds = threads > 1 ? 3e-6 : 1e-6;
     r.scale = 1;

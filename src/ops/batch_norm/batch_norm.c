@@ -19,10 +19,11 @@ static status check_channels(const graph *g, const node *n, uint32_t first, uint
     return STATUS_OK;
 }
 
-static op_cost passes_over(const graph *g, const node *n, double flops, double reads) {
+/* `again`: further passes over x, and of the gradient over dy as well. */
+static op_cost passes_over(const graph *g, const node *n, double flops, double again) {
     op_cost c = op_cost_elementwise(g, n, 0);
     c.flops = flops * (double)shape_elements(graph_shape(g, node_in(g, n, 0)));
-    c.bytes_read += (reads - 1) * (double)graph_tensor_bytes(g, node_in(g, n, 0));
+    c.bytes_again = again * (double)graph_tensor_bytes(g, node_in(g, n, 0));
     return c;
 }
 
@@ -49,7 +50,7 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
 }
 
 /* Means, squares, results: each reads x. */
-static op_cost cost(const graph *g, const node *n) { return passes_over(g, n, 8, 3); }
+static op_cost cost(const graph *g, const node *n) { return passes_over(g, n, 8, 2); }
 
 #define VALUES(...)                                                                                          \
     { DTYPE_F32, { __VA_ARGS__ }, -2, 3 }
@@ -96,7 +97,7 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
     return STATUS_OK;
 }
 
-static op_cost cost_backward(const graph *g, const node *n) { return passes_over(g, n, 14, 3); }
+static op_cost cost_backward(const graph *g, const node *n) { return passes_over(g, n, 14, 2); }
 
 static const op_input backward_inputs[] = { { "x", DTYPE_MASK_FLOAT, 2, 4, false },
                                             { "gamma", DTYPE_MASK_FLOAT, 1, 1, false },

@@ -51,9 +51,8 @@ enum { DEPTHWISE_READS = 4 };
 static op_cost products(const graph *g, const node *n, const shape *y, const shape *w, double moved) {
     op_cost c = op_cost_elementwise(g, n, 0);
     c.flops = 2 * (double)shape_elements(y) * (double)(w->dim[1] * w->dim[2] * w->dim[3]);
-    c.kind = w->dim[1] > 1 ? op_products_kind(g, n) : WORK_ARITHMETIC;
     if (w->dim[1] > 1)
-        c.bytes_moved = moved;
+        c.kind = op_products_kind(g, n), c.bytes_moved = moved;
     else
         c.work = DEPTHWISE_READS * c.flops;
     return c;

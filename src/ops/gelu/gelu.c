@@ -14,7 +14,16 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
     din[0] = add_gather(g, din[0], graph_add(g, &op_gelu_backward, in, 2, node_attributes(g, n)));
 }
 
-static op_cost cost(const graph *g, const node *n) { return op_cost_functions(g, n, 18); }
+double gelu_flops(bool tanh, bool slope) {
+    static const double flops[2][2] = { { 33, 45 }, { 18, 25 } }; /* by erf, by tanh */
+    return flops[tanh][slope];
+}
+
+static double flops_of(const graph *g, const node *n, bool slope) {
+    return gelu_flops(((const gelu_attributes *)node_attributes(g, n))->tanh != 0, slope);
+}
+
+static op_cost cost(const graph *g, const node *n) { return op_cost_functions(g, n, flops_of(g, n, false)); }
 
 static const op_case cases[] = {
     { "tanh", { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -4, 4 } }, &(gelu_attributes){ 1 }, 2e-6, false },
@@ -66,7 +75,7 @@ static const op_case backward_cases[] = {
     { 0 }
 };
 
-static op_cost backward_cost(const graph *g, const node *n) { return op_cost_functions(g, n, 25); }
+static op_cost backward_cost(const graph *g, const node *n) { return op_cost_functions(g, n, flops_of(g, n, true)); }
 
 const op_def op_gelu_backward = { .name = "gelu_backward",
                                   .paper = "arXiv:1606.08415",

@@ -14,4 +14,8 @@ extern const op_def op_gelu_backward; /* x, dy -> dx; dx may live in either */
 extern const op_kernel gelu_cpu[], gelu_backward_cpu[];
 extern const op_kernel gelu_cuda[], gelu_backward_cuda[];
 
+/* Operations for an element, of y or of its slope; as the times of these kernels go, so that one rate serves
+ * both forms. */
+double gelu_flops(bool tanh, bool slope);
+
 tensor_id gelu_apply(graph *g, tensor_id x, bool tanh);

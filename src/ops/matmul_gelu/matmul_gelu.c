@@ -1,5 +1,6 @@
 #include "ops/matmul_gelu/matmul_gelu.h"
 
+#include "ops/gelu/gelu.h"
 #include "ops/matmul/matmul_kernel.h"
 
 static status infer_product(const graph *g, const node *n, tensor *out) {
@@ -31,13 +32,18 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
     return STATUS_OK;
 }
 
-static op_cost cost(const graph *g, const node *n) {
+static op_cost cost_with(const graph *g, const node *n, bool slope) {
     const matmul_gelu_attributes *t = node_attributes(g, n);
     matmul_sizes s;
     matmul_sizes_of(graph_shape(g, node_in(g, n, MATMUL_A)), graph_shape(g, node_in(g, n, MATMUL_B)),
                     &t->product, &s);
-    return matmul_cost(g, n, &s);
+    op_cost c = matmul_cost(g, n, &s);
+    c.functions = gelu_flops(t->tanh != 0, slope) * (double)s.rows * (double)s.columns;
+    return c;
 }
+
+static op_cost cost(const graph *g, const node *n) { return cost_with(g, n, false); }
+static op_cost cost_backward(const graph *g, const node *n) { return cost_with(g, n, true); }
 
 static const op_input inputs[] = { { "a", DTYPE_MASK_FLOAT, 2, 4, false },
                                    { "b", DTYPE_MASK_FLOAT, 2, 4, false },
@@ -109,7 +115,7 @@ const op_def op_matmul_gelu_backward = { .name = "matmul_gelu_backward",
                                          .out_count = 1,
                                          .attribute_bytes = sizeof(matmul_gelu_attributes),
                                          .infer = infer_backward,
-                                         .cost = cost,
+                                         .cost = cost_backward,
                                          .cpu = matmul_gelu_backward_cpu,
                                          .cuda = OP_CUDA(matmul_gelu_backward_cuda),
                                          .cases = backward_cases };
