@@ -1,8 +1,8 @@
 /* Do ops in 16 bits take the time of half the bytes? bench-sixteen_bits.
  *
- * A line "OP ROWS ROUNDS" is answered by "f32 bf16 f16": nanoseconds for an element of each type, medians over
- * the rounds, in which the types take turns, in processor time of one thread. Rows are 768 wide, those of the
- * loss 16384, and those of the optimizer count weights. "?" is answered by the names of all ops. */
+ * A line "OP ROWS ROUNDS" is answered by "f32 bf16 f16": nanoseconds for an element of each type, medians
+ * over the rounds, in which the types take turns, in processor time of one thread. Rows are 768 wide, those
+ * of the loss 16384, and those of the optimizer count weights. "?" is answered by the names of all ops. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

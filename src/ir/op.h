@@ -39,10 +39,11 @@ typedef enum {
 /* What a node costs, for the model of its time. Multiply-add counts as two. */
 typedef struct {
     double flops, bytes_read, bytes_written;
-    double bytes_moved, bytes_again; /* between operands and scratch; read again, in further passes over all */
-    double draws, functions;         /* random numbers; flops of functions beside those of `kind` */
-    double work;                     /* flops that the kernels really do, waste included; 0: the same */
-    work_kind kind;                  /* of flops and work */
+    double bytes_moved,
+        bytes_again;         /* between operands and scratch; read again, in further passes over all */
+    double draws, functions; /* random numbers; flops of functions beside those of `kind` */
+    double work;             /* flops that the kernels really do, waste included; 0: the same */
+    work_kind kind;          /* of flops and work */
 } op_cost;
 
 /* A buffer as kernels see it. Absent optional inputs have data NULL and dtype DTYPE_NONE. */

@@ -101,8 +101,7 @@ void widened_close(const widened_rows *w) {
         const op_arg *y = &w->of->out[o];
         if (!dtype_is_half(y->dtype) || is_whole(w->how->whole_out, o)) continue;
         (fast_is_past_caches(w->of, y) ? narrow_past : half_narrow)(
-            y->dtype, w->out[o].data, shape_elements(&w->out[o].shape),
-            (uint16_t *)narrow_rows(w, y, false));
+            y->dtype, w->out[o].data, shape_elements(&w->out[o].shape), (uint16_t *)narrow_rows(w, y, false));
     }
 }
 

@@ -94,7 +94,8 @@ static void near(double found, double wanted) {
     if (fabs(found - wanted) > 1e-6 * wanted) fail_msg("%g where %g is right", found, wanted);
 }
 
-static const device_rates invented = { .flops = { 1e11, 2e10, 3e11, 2.5e11, 7e11, 4e11, 3.5e11, 0.8e11, 1.7e10 },
+static const device_rates invented = { .flops = { 1e11, 2e10, 3e11, 2.5e11, 7e11, 4e11, 3.5e11, 0.8e11,
+                                                  1.7e10 },
                                        .draws = 1e9,
                                        .moved = 5e10,
                                        .cached = 1.2e11,

@@ -226,10 +226,13 @@ static void measuring_gives_rates(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(seconds_grow_with_every_count),   cmocka_unit_test(a_call_is_the_sum_of_its_terms),
+        cmocka_unit_test(seconds_grow_with_every_count),
+        cmocka_unit_test(a_call_is_the_sum_of_its_terms),
         cmocka_unit_test(functions_and_further_passes_count),
-        cmocka_unit_test(distance_decides_what_is_missed), cmocka_unit_test(programs_grow_with_their_shapes),
-        cmocka_unit_test(codes_have_a_rate_of_their_own),  cmocka_unit_test(kinds_go_by_the_operands),
+        cmocka_unit_test(distance_decides_what_is_missed),
+        cmocka_unit_test(programs_grow_with_their_shapes),
+        cmocka_unit_test(codes_have_a_rate_of_their_own),
+        cmocka_unit_test(kinds_go_by_the_operands),
         cmocka_unit_test(measuring_gives_rates),
     };
     return cmocka_run_group_tests_name("predict", tests, NULL, NULL);

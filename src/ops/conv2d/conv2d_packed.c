@@ -246,20 +246,19 @@ static conv2d_sizes sizes_of_dw(const op_call *c) {
 static matmul_problem product_of_dw(const op_call *c, const conv2d_windows *see, const conv2d_sizes *n) {
     const op_arg *x = op_in(c, 0), *dy = op_in(c, 1), *dw = &c->out[0];
     int64_t columns = n->channels * taps_of(n), first = n->group * group_weights(n);
-    matmul_problem p = { .rows = n->outputs,
-                         .columns = columns,
-                         .depth = shape_rows(&dy->shape),
-                         .a = { .data = place_in(dy, n->group * n->outputs),
-                                .stride = n->all_outputs,
-                                .across = true,
-                                .type = (dtype)dy->dtype },
-                         .b = { .data = see,
-                                .across = true,
-                                .type = (dtype)x->dtype,
-                                .gather = &conv2d_windows_across },
-                         .y = place_in(dw, first),
-                         .type = (dtype)dw->dtype,
-                         .accumulator = place_in(op_in(c, 2), first) };
+    matmul_problem p = {
+        .rows = n->outputs,
+        .columns = columns,
+        .depth = shape_rows(&dy->shape),
+        .a = { .data = place_in(dy, n->group * n->outputs),
+               .stride = n->all_outputs,
+               .across = true,
+               .type = (dtype)dy->dtype },
+        .b = { .data = see, .across = true, .type = (dtype)x->dtype, .gather = &conv2d_windows_across },
+        .y = place_in(dw, first),
+        .type = (dtype)dw->dtype,
+        .accumulator = place_in(op_in(c, 2), first)
+    };
     if (is_pointwise(n))
         p.b = (matmul_operand){ .data = place_in(x, n->group * n->channels),
                                 .stride = n->all_channels,

@@ -75,7 +75,9 @@ static const op_case backward_cases[] = {
     { 0 }
 };
 
-static op_cost backward_cost(const graph *g, const node *n) { return op_cost_functions(g, n, flops_of(g, n, true)); }
+static op_cost backward_cost(const graph *g, const node *n) {
+    return op_cost_functions(g, n, flops_of(g, n, true));
+}
 
 const op_def op_gelu_backward = { .name = "gelu_backward",
                                   .paper = "arXiv:1606.08415",

@@ -41,8 +41,7 @@ static void gelu_backward_reference(const op_call *c) {
     }
 }
 
-VECTOR_INLINE void backward(const op_call *c, int64_t first, int64_t last, const dtype from,
-                            const dtype to) {
+VECTOR_INLINE void backward(const op_call *c, int64_t first, int64_t last, const dtype from, const dtype to) {
     const void *x = c->in[0].data, *dy = c->in[1].data;
     void *dx = c->out[0].data;
     if (((const gelu_attributes *)c->attributes)->tanh) {

@@ -40,8 +40,8 @@ typedef struct {
 } matmul_part;
 
 /* A matrix that lies nowhere as a whole, such as the windows of an image. `panels` puts a part of it into
- * panels, in f32. `rows` puts a part of at most MATMUL_PAIRS_ROWS lines, of bf16 as it is, into rows: a line to
- * each MATMUL_DEPTH numbers or, where it is across, a depth to each MATMUL_MAX_COLUMNS. */
+ * panels, in f32. `rows` puts a part of at most MATMUL_PAIRS_ROWS lines, of bf16 as it is, into rows: a line
+ * to each MATMUL_DEPTH numbers or, where it is across, a depth to each MATMUL_MAX_COLUMNS. */
 typedef struct {
     void (*panels)(const void *of, const matmul_part *part, int64_t width, float *packed);
     void (*rows)(const void *of, const matmul_part *part, uint16_t *rows);
