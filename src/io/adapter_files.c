@@ -307,10 +307,37 @@ static void target_of(const model_weight *weights, uint32_t count, uint32_t i, c
     if (is_ambiguous(weights, count, target)) module_of(weights[i].name, 2, target);
 }
 
+/* Is target i the first of its name? */
+static bool is_first(const model_weight *weights, uint32_t count, uint32_t i, char target[64]) {
+    char other[64];
+    target_of(weights, count, i, target);
+    for (uint32_t k = 0; k < i; k++) {
+        target_of(weights, count, k, other);
+        if (strcmp(target, other) == 0) return false;
+    }
+    return true;
+}
+
+/* Are they more than can be read back? */
+static bool are_many(const model_weight *weights, uint32_t count) {
+    char target[64];
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (is_first(weights, count, i, target)) bytes += strlen(target) + 1;
+    return bytes > sizeof(((pass_adapter *)0)->targets);
+}
+
+/* PEFT's word for all products but the head means the same; it is written where names are too many, as those
+ * of T5's two kinds of attention are. */
 static void put_targets(json_writer *w, const pass_adapter *a, const model_weight *weights, uint32_t count) {
-    char module[64], other[64];
+    char module[64];
+    bool all = strcmp(a->targets, "all") == 0;
+    if (all && are_many(weights, count)) {
+        json_put_string(w, "target_modules", "all-linear");
+        return;
+    }
     json_begin_array(w, "target_modules");
-    if (strcmp(a->targets, "all") != 0) {
+    if (!all) {
         for (const char *at = a->targets; *at; at += strspn(at, "+")) {
             size_t n = strcspn(at, "+");
             snprintf(module, sizeof module, "%.*s", (int)n, at);
@@ -320,15 +347,8 @@ static void put_targets(json_writer *w, const pass_adapter *a, const model_weigh
         json_end_array(w);
         return;
     }
-    for (uint32_t i = 0; i < count; i++) {
-        bool before = false;
-        target_of(weights, count, i, module);
-        for (uint32_t k = 0; k < i && !before; k++) {
-            target_of(weights, count, k, other);
-            before = strcmp(module, other) == 0;
-        }
-        if (!before) json_put_string(w, NULL, module);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        if (is_first(weights, count, i, module)) json_put_string(w, NULL, module);
     json_end_array(w);
 }
 

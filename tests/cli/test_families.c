@@ -134,13 +134,14 @@ static void what_is_silent_has_the_defaults_of_its_family(void **state) {
     free(written);
 }
 
-/* Queries, keys and values that are bounded are planned; bounded by nothing they are trained as well. */
+/* Queries, keys and values that are bounded where the family has no such thing are planned; bounded by
+ * nothing they are trained as well. */
 static void bounded_queries_only_plan(void **state) {
     (void)state;
     write_config("llama", ",\"clip_qkv\":8.0");
     command_expect(0, "plan given.json --batch 1 --quiet");
     assert_true(command_says("train given.json --data text --out clipped --steps 1 --batch 2 --quiet", 2,
-                             "its clip_qkv bounds queries, keys and values"));
+                             "clip_qkv bounds queries, keys and values, which its builder does not know"));
     write_config("llama", ",\"clip_qkv\":null");
     command_expect(0, "train given.json --data text --out clipped --steps 1 --batch 2 --quiet");
 }
@@ -251,7 +252,7 @@ static void long_positions_are_divided_pair_by_pair(void **state) {
 /* What can't be computed yet plans, and training it is refused in a sentence. */
 static void what_only_plans_says_so(void **state) {
     (void)state;
-    write_config("phi", ",\"qk_layernorm\":true");
+    write_config("llama", ",\"qk_layernorm\":true");
     command_expect(0, "plan given.json --batch 1 --quiet");
     command_result r = command_run("train given.json --data text --out no --steps 1 --batch 1");
     assert_int_equal(r.exit, 2);
