@@ -89,7 +89,8 @@ def main():
             path = model_file(folder, name)
             tight = budgets(o, name, path, data) if name in TIGHT else []
             for kind, budget in [*((t, 0) for t in types), *(("f32", b) for b in tight)]:
-                found = measure(o, [path, batch, context, budget, 1, o.threads, data if context else "-", "-", kind])
+                found = measure(o, [path, batch, context, budget, 1, o.threads, data if context else "-",
+                                    f"precision={kind}"])
                 if isinstance(found, str):
                     page.say(f"{name} in {kind} at {budget} bytes: {found}")
                     continue
