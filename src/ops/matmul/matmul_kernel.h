@@ -25,9 +25,9 @@ enum {
     MATMUL_DEPTH = THREADS_ROW_TILE,
     MATMUL_MAX_ROWS = 16, /* no micro-kernel on f32 has larger blocks */
     MATMUL_MAX_COLUMNS = 32,
-    MATMUL_PAIRS_ROWS = 32, /* nor one on pairs, whose panels are filled up to a multiple of */
-    MATMUL_PAIRS_FILL = 32, /* so many depths at most */
-    MATMUL_STREAM_ROWS = 4, /* up to so many rows, b is read where it lies */
+    MATMUL_PAIRS_ROWS = 32,  /* nor one on pairs, whose panels are filled up to a multiple of */
+    MATMUL_PAIRS_FILL = 32,  /* so many depths at most */
+    MATMUL_STREAM_ROWS = 16, /* up to so many rows, b is read where it lies */
 };
 
 /* ---- packing ---- */
@@ -122,11 +122,16 @@ static inline void matmul_ask_once(matmul_prefetch *ask) {
     }
 }
 
-/* A few rows of sums: a is [depth][rows], sum is [rows][columns]. */
+/* Few rows of sums by b as it lies: columns line .. line + columns - 1 of it, a multiple of
+ * MATMUL_MAX_COLUMNS, over a whole depth. A row is ((0 + slice_0) + slice_1 ...). */
 typedef struct {
-    int64_t rows, columns, depth;
-    const float *a;
-    float *sum;
+    int64_t rows; /* one of matmul_stream_width */
+    int64_t columns, depth, line;
+    bool sequential;         /* b is a range of memory that is read from end to end */
+    const void *a;           /* as pack_few has it: [depth][rows], or [pair][rows] of words */
+    const matmul_operand *b; /* not gathered; `data` is where the matrix begins */
+    const void *after;       /* of b, and likely to be read next; NULL: nothing */
+    float *sum, *work;       /* (rows, columns), aligned to 64; work: of the kernel's own */
 } matmul_strip;
 
 typedef struct {
@@ -142,9 +147,11 @@ typedef struct {
     void (*block)(int64_t depth, int64_t rows, const void *a, const void *b, float *sum,
                   matmul_prefetch ask[MATMUL_ASKS]);
 
-    /* The same for few rows with b, of f32, as it lies: each element is read once, in long runs. NULL: there
-     * is no such way. */
-    void (*stream)(const matmul_strip *s, const matmul_operand *b);
+    /* The same for few rows with b as it lies: each element comes from memory once, and is widened in
+     * registers. streams: of b's types those for which there is such a way; NULL: none. */
+    bool (*streams)(dtype b);
+    void (*stream)(const matmul_strip *s);
+    matmul_pack *pack_few; /* of a, width being the strip's rows */
 
     matmul_pack *pack_a, *pack_b;
     matmul_pack_apart *pack_apart; /* NULL: there is no such way */

@@ -1,12 +1,12 @@
 /* Blocks of 14 x 32 sums: 28 of the 32 registers, two of them per row, one broadcast of a for two products.
  */
 #include "base/instructions.h"
-#include "ops/matmul/matmul_kernel.h"
+#include "ops/matmul/matmul_stream.h"
 
 #if defined(__x86_64__)
 #include "ops/matmul/matmul_avx512.h"
 
-enum { ROWS = 14, COLUMNS = 32, DEPTHS = 8 };
+enum { ROWS = 14, COLUMNS = 32 };
 
 /* One body for every number of rows: `rows` is a constant wherever it is inlined. */
 TARGET static inline __attribute__((always_inline)) void
@@ -51,86 +51,6 @@ TARGET static void block(int64_t depth, int64_t rows, const void *a, const void 
     }
 }
 
-/* ---- few rows ---- */
-
-/* One vector of sums goes on by `depths` rows of b from `row`. A mask that isn't known to be full costs a
- * third of the speed of memory: the processor reads less far ahead behind such loads. */
-TARGET static inline __attribute__((always_inline)) void add_rows(const __m512 *a, const float *row,
-                                                                  int64_t stride, float *sum,
-                                                                  __mmask16 inside, const int depths,
-                                                                  bool first, bool ask) {
-    __m512 x = first ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(inside, sum);
-#pragma GCC unroll 8
-    for (int p = 0; p < depths; p++) {
-        if (ask) _mm_prefetch((const char *)(row + (p + DEPTHS) * stride), _MM_HINT_T0);
-        x = _mm512_fmadd_ps(a[p], _mm512_maskz_loadu_ps(inside, row + p * stride), x);
-    }
-    _mm512_mask_storeu_ps(sum, inside, x);
-}
-
-/* b's rows run along the sums: `depths` at a time, so that the sums are read and written once for them.
- */
-TARGET static inline __attribute__((always_inline)) void
-add_depths(const matmul_strip *s, const matmul_operand *b, int64_t depth, const int depths) {
-    const float *a = s->a + depth * s->rows, *from = (const float *)b->data + depth * b->stride;
-    for (int64_t i = 0; i < s->rows; i++) {
-        __m512 ai[DEPTHS];
-#pragma GCC unroll 8
-        for (int p = 0; p < depths; p++) ai[p] = _mm512_set1_ps(a[p * s->rows + i]);
-        float *sum = s->sum + i * s->columns;
-        int64_t j = 0;
-        for (; j + VECTOR <= s->columns; j += VECTOR)
-            add_rows(ai, from + j, b->stride, sum + j, ALL_LANES, depths, depth == 0, i == 0);
-        if (j < s->columns)
-            add_rows(ai, from + j, b->stride, sum + j, first_lanes(s->columns - j), depths, depth == 0,
-                     i == 0);
-    }
-}
-
-/* The next `depths` floats of 16 rows become as many vectors of 16 rows each. */
-TARGET static inline __attribute__((always_inline)) void read_turned(const float *const row[VECTOR],
-                                                                     int64_t from, int64_t stride,
-                                                                     __mmask16 inside, __m512 x[VECTOR]) {
-#pragma GCC unroll 16
-    for (int i = 0; i < VECTOR; i++) {
-        x[i] = _mm512_maskz_loadu_ps(inside, row[i] + from);
-        _mm_prefetch((const char *)(row[i] + VECTOR * stride + from), _MM_HINT_T0);
-    }
-    turn(x);
-}
-
-/* b's rows run along the depth: squares of 16 x 16 are turned in registers. Columns from j. */
-TARGET static void sum_transposed(const matmul_strip *s, const matmul_operand *b, int64_t j) {
-    __m512 sum[MATMUL_STREAM_ROWS] = { 0 }, x[VECTOR];
-    int64_t lines = s->columns - j < VECTOR ? s->columns - j : VECTOR, p = 0;
-    const float *row[VECTOR], *a = s->a;
-    for (int i = 0; i < VECTOR; i++)
-        row[i] = (const float *)b->data + (j + (i < lines ? i : lines - 1)) * b->stride;
-    for (; p + VECTOR <= s->depth; p += VECTOR, a += VECTOR * s->rows) {
-        read_turned(row, p, b->stride, ALL_LANES, x);
-        for (int64_t i = 0; i < s->rows; i++)
-#pragma GCC unroll 16
-            for (int q = 0; q < VECTOR; q++)
-                sum[i] = _mm512_fmadd_ps(_mm512_set1_ps(a[q * s->rows + i]), x[q], sum[i]);
-    }
-    if (p < s->depth) read_turned(row, p, b->stride, first_lanes(s->depth - p), x);
-    for (int64_t i = 0; i < s->rows; i++) {
-        for (int q = 0; q < s->depth - p; q++)
-            sum[i] = _mm512_fmadd_ps(_mm512_set1_ps(a[q * s->rows + i]), x[q], sum[i]);
-        _mm512_mask_storeu_ps(s->sum + i * s->columns + j, first_lanes(lines), sum[i]);
-    }
-}
-
-TARGET static void stream(const matmul_strip *s, const matmul_operand *b) {
-    if (!b->across) {
-        for (int64_t j = 0; j < s->columns; j += VECTOR) sum_transposed(s, b, j);
-        return;
-    }
-    int64_t p = 0;
-    for (; p + DEPTHS <= s->depth; p += DEPTHS) add_depths(s, b, p, DEPTHS);
-    for (; p < s->depth; p++) add_depths(s, b, p, 1);
-}
-
 static bool available(void) { return instructions_usable(INSTRUCTIONS_AVX512); }
 
 const matmul_kernel matmul_kernel_avx512 = { .name = "avx512",
@@ -140,7 +60,9 @@ const matmul_kernel matmul_kernel_avx512 = { .name = "avx512",
                                              .columns = COLUMNS,
                                              .available = available,
                                              .block = block,
-                                             .stream = stream,
+                                             .streams = matmul_streams_avx512,
+                                             .stream = matmul_stream_avx512,
+                                             .pack_few = matmul_pack_avx512,
                                              .pack_a = matmul_pack_avx512,
                                              .pack_b = matmul_pack_avx512,
                                              .pack_apart = matmul_pack_apart_avx512 };

@@ -1,7 +1,7 @@
 /* Blocks of 14 x 32 sums, as those of f32, of words that hold two depths: one instruction multiplies 32 pairs
  * of bf16 and adds the products, two at a time, to 16 sums. */
 #include "base/instructions.h"
-#include "ops/matmul/matmul_kernel.h"
+#include "ops/matmul/matmul_stream.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -61,6 +61,9 @@ const matmul_kernel matmul_kernel_avx512_bf16 = { .name = "avx512-bf16",
                                                   .columns = COLUMNS,
                                                   .available = available,
                                                   .block = block,
+                                                  .streams = matmul_streams_avx512_bf16,
+                                                  .stream = matmul_stream_avx512_bf16,
+                                                  .pack_few = matmul_pack_pairs_avx512,
                                                   .pack_a = matmul_pack_pairs_avx512,
                                                   .pack_b = matmul_pack_pairs_avx512 };
 #endif

@@ -36,16 +36,22 @@ static void block(int64_t depth, int64_t rows, const void *a, const void *b, flo
     memcpy(sum, x, sizeof x[0] * (size_t)rows);
 }
 
-static void stream(const matmul_strip *s, const matmul_operand *b) {
-    for (int64_t i = 0; i < s->rows * s->columns; i++) s->sum[i] = 0;
+/* By the definition. */
+static bool streams(dtype b) { return b == DTYPE_F32; }
+
+static void stream(const matmul_strip *s) {
+    const matmul_operand *b = s->b;
     int64_t along_depth = b->across ? b->stride : 1, along_columns = b->across ? 1 : b->stride;
-    for (int64_t p = 0; p < s->depth; p++)
-        for (int64_t i = 0; i < s->rows; i++)
-            for (int64_t j = 0; j < s->columns; j++) {
-                float *x = s->sum + i * s->columns + j;
-                *x = fused(s->a[p * s->rows + i],
-                           ((const float *)b->data)[p * along_depth + j * along_columns], *x);
-            }
+    const float *from = (const float *)b->data + s->line * along_columns, *a = s->a;
+    for (int64_t p = 0; p < s->depth; p++, from += along_depth, a += s->rows) {
+        bool first = p % MATMUL_DEPTH == 0, last = p + 1 == s->depth || (p + 1) % MATMUL_DEPTH == 0;
+        for (int64_t i = 0; i < s->rows; i++) {
+            float *x = s->work + i * s->columns, *sum = s->sum + i * s->columns;
+            for (int64_t j = 0; j < s->columns; j++)
+                x[j] = fused(a[i], from[j * along_columns], first ? 0 : x[j]);
+            for (int64_t j = 0; last && j < s->columns; j++) sum[j] = (p < MATMUL_DEPTH ? 0 : sum[j]) + x[j];
+        }
+    }
 }
 
 static bool available(void) { return true; }
@@ -57,7 +63,9 @@ const matmul_kernel matmul_kernel_portable = { .name = "portable",
                                                .columns = COLUMNS,
                                                .available = available,
                                                .block = block,
+                                               .streams = streams,
                                                .stream = stream,
+                                               .pack_few = matmul_pack_portable,
                                                .pack_a = matmul_pack_portable,
                                                .pack_b = matmul_pack_portable,
                                                .pack_apart = matmul_pack_apart_portable };

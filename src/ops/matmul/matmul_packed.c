@@ -1,13 +1,11 @@
-/* The loops around the micro-kernel: how the output is cut into tiles, what a thread does with a tile, and
- * what is added to a block of sums before it is stored (accumulator, bias, residual, GELU). */
+/* The loops around the micro-kernel: how the output is cut into tiles, and what a thread does with a tile.
+ * Few rows go another way (matmul_stream.h). */
 #include <stddef.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "base/least.h"
-#include "ops/gelu/gelu_math.h"
-#include "ops/matmul/matmul_kernel.h"
-#include "ops/vector_math.h"
+#include "ops/matmul/matmul_epilogue.h"
+#include "ops/matmul/matmul_stream.h"
 
 /* ---- how the output is cut ---- */
 
@@ -15,7 +13,6 @@ enum {
     MAX_TILE_ROWS = 512,       /* of packed a: 512 KiB, half of a second cache of 1 MiB */
     MAX_TILE_COLUMNS = 1024,   /* a is packed once for so many columns */
     MAX_PARTIAL_COLUMNS = 512, /* the same where partial sums are kept in scratch: bounds the scratch */
-    MAX_STREAM_COLUMNS = 1024, /* long rows of b; the sums stay in the first cache */
     LEAST_TILE = 64,           /* smaller tiles would spend most of their time on packing */
     ENOUGH_TILES = 16,         /* no more tiles are made only to have one for each thread */
     EVEN_ENOUGH = 6            /* with so many tiles a thread, an uneven share no longer matters */
@@ -25,11 +22,6 @@ typedef struct {
     int64_t rows, columns; /* of a tile */
     int64_t row_tiles, column_tiles;
 } tiling;
-
-static bool streams(const matmul_problem *p) {
-    return p->rows <= MATMUL_STREAM_ROWS && !dtype_is_half(p->b.type) && !matmul_is_coded(&p->b) &&
-           !p->a.gather && !p->b.gather && !p->apart;
-}
 
 /* Are partial sums kept in scratch between slices of the depth? They can't be in y where y may be the
  * residual, which is still to be read, or where its type is too narrow for an f32. */
@@ -66,7 +58,7 @@ static int64_t dealt_out(int64_t fewest, int64_t each, int64_t threads) {
  * do not depend on it. */
 static tiling tiling_of(const matmul_problem *p, bool partials, int threads) {
     int64_t enough = least(threads, ENOUGH_TILES);
-    int64_t widest = streams(p) ? MAX_STREAM_COLUMNS : partials ? MAX_PARTIAL_COLUMNS : MAX_TILE_COLUMNS;
+    int64_t widest = partials ? MAX_PARTIAL_COLUMNS : MAX_TILE_COLUMNS;
     int64_t least_columns = divide_up(p->columns, widest), most_columns = divide_up(p->columns, LEAST_TILE);
     int64_t least_rows = divide_up(p->rows, MAX_TILE_ROWS);
     int64_t most_rows = most(least_rows, least(divide_up(p->rows, LEAST_TILE), least_rows + enough - 1));
@@ -102,18 +94,19 @@ static layout layout_of(const matmul_problem *p, const tiling *c, bool partials)
             depth = divide_up(least(p->depth, MATMUL_DEPTH), fill) * fill;
     int64_t block_rows = pairs ? MATMUL_PAIRS_ROWS : MATMUL_MAX_ROWS;
     int64_t rows = least(p->rows, c->rows), columns = least(p->columns, c->columns);
-    layout l = { .b = align_floats((streams(p) ? rows : rows + MATMUL_MAX_ROWS) * depth) };
-    l.sum = l.b + (streams(p) ? 0 : MATMUL_MAX_COLUMNS * depth);
-    l.partial = l.sum + align_floats(streams(p) ? rows * columns : block_rows * MATMUL_MAX_COLUMNS);
+    layout l = { .b = align_floats((rows + MATMUL_MAX_ROWS) * depth) };
+    l.sum = l.b + MATMUL_MAX_COLUMNS * depth;
+    l.partial = l.sum + align_floats(block_rows * MATMUL_MAX_COLUMNS);
     l.wide =
         l.partial + (partials && (p->depth > MATMUL_DEPTH || p->apart) ? align_floats(rows * columns) : 0);
     l.total = l.wide + (matmul_is_coded(&p->b) ? MATMUL_MAX_COLUMNS * MATMUL_DEPTH : 0);
     return l;
 }
 
-/* A run may have fewer threads than planned, and is tiled otherwise then: the most over all such numbers. */
+/* A run may have fewer threads than planned, and is tiled otherwise then: the most over all such numbers. Few
+ * rows may come either way: kernels have no stream for some types, and data pointers are not known here. */
 uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual, int threads) {
-    uint64_t most_bytes = 0;
+    uint64_t most_bytes = matmul_may_stream(p) ? matmul_stream_scratch(p, threads) : 0;
     for (int n = 1; n <= threads; n++) {
         if (n >= ENOUGH_TILES) n = threads; /* the cut is the same from here */
         tiling c = tiling_of(p, keeps_partials(p, residual), n);
@@ -126,202 +119,18 @@ uint64_t matmul_packed_scratch(const matmul_problem *p, bool residual, int threa
 
 uint64_t matmul_packed_scratch_most(const matmul_problem *p, int threads) {
     bool partials = keeps_partials(p, false);
-    int64_t rows[] = { least(p->rows, MATMUL_STREAM_ROWS), least(p->rows, MAX_TILE_ROWS) }, total = 0;
+    uint64_t streamed = 0;
+    int64_t few[] = { 1, least(p->rows, MATMUL_STREAM_ROWS) }; /* one row goes a way of its own */
     for (int i = 0; i < 2; i++) {
         matmul_problem some = *p;
-        some.rows = rows[i];
-        tiling c = { .rows = rows[i],
-                     .columns = partials && !streams(&some) ? MAX_PARTIAL_COLUMNS : MAX_TILE_COLUMNS };
-        total = most(total, layout_of(&some, &c, partials).total);
+        some.rows = few[i];
+        uint64_t bytes = matmul_may_stream(&some) ? matmul_stream_scratch(&some, threads) : 0;
+        if (bytes > streamed) streamed = bytes;
     }
-    return (uint64_t)total * sizeof(float) * (uint64_t)threads;
-}
-
-/* ---- what becomes of a block of sums ---- */
-
-typedef struct {
-    const float *sum;
-    const void *before, *bias, *residual; /* these may be NULL */
-    void *out;                            /* may be before or residual */
-    int64_t sum_stride, before_stride, residual_stride, out_stride;
-    int64_t rows, columns;
-    matmul_gelu_form gelu;
-    const void *x;                      /* strides as out */
-    dtype before_type, bias_type, type; /* type: of out, residual and x */
-} epilogue;
-
-static const void *element(const void *data, int64_t place, dtype type) {
-    return (const char *)data + place * matmul_bytes(type);
-}
-
-VECTOR_INLINE void epilogue_rows(const epilogue *e, int64_t columns, const bool before, const bool bias,
-                                 const bool residual) {
-    for (int64_t i = 0; i < e->rows; i++) {
-        const float *sum = e->sum + i * e->sum_stride;
-        const float *b = before ? (const float *)e->before + i * e->before_stride : NULL;
-        const float *r = residual ? (const float *)e->residual + i * e->residual_stride : NULL;
-        float *out = (float *)e->out + i * e->out_stride;
-#pragma GCC ivdep
-        for (int64_t j = 0; j < columns; j++) {
-            float x = (before ? b[j] : 0.0f) + sum[j];
-            if (bias) x = x + ((const float *)e->bias)[j];
-            if (residual) x = x + r[j];
-            out[j] = x;
-        }
-    }
-}
-
-VECTOR_INLINE void epilogue_columns(const epilogue *e, int64_t columns) {
-    if (!e->bias && !e->residual) {
-        if (e->before)
-            epilogue_rows(e, columns, true, false, false);
-        else
-            epilogue_rows(e, columns, false, false, false);
-    } else if (!e->residual)
-        epilogue_rows(e, columns, e->before != NULL, true, false);
-    else if (!e->bias)
-        epilogue_rows(e, columns, e->before != NULL, false, true);
-    else
-        epilogue_rows(e, columns, e->before != NULL, true, true);
-}
-
-VECTOR_INLINE void gelu_row(float *restrict out, const float *x, int64_t n, const bool tanh) {
-    if (x)
-#pragma GCC ivdep
-        for (int64_t j = 0; j < n; j++)
-            out[j] = out[j] * (tanh ? gelu_tanh_slope_f32(x[j]) : gelu_erf_slope_f32(x[j]));
-    else
-#pragma GCC ivdep
-        for (int64_t j = 0; j < n; j++) out[j] = tanh ? gelu_tanh_f32(out[j]) : gelu_erf_f32(out[j]);
-}
-
-VECTOR_INLINE void gelu_rows(const epilogue *e, const bool tanh) {
-    for (int64_t i = 0; i < e->rows; i++) {
-        float *out = (float *)e->out + i * e->out_stride;
-        gelu_row(out, e->x ? (const float *)e->x + i * e->out_stride : NULL, e->columns, tanh);
-    }
-}
-
-VECTOR_CLONES static void gelu_block(const epilogue *e) {
-    if (e->gelu == MATMUL_GELU_TANH)
-        gelu_rows(e, true);
-    else
-        gelu_rows(e, false);
-}
-
-VECTOR_CLONES static void epilogue_f32(const epilogue *e) {
-    if (e->columns == 32)
-        epilogue_columns(e, 32);
-    else
-        epilogue_columns(e, e->columns);
-}
-
-/* x += what is stored at `from`. */
-VECTOR_INLINE void add_stored(float *x, const void *from, int64_t n, dtype type) {
-    const uint16_t *half = from;
-    const float *wide = from;
-    if (type == DTYPE_BF16)
-        for (int64_t j = 0; j < n; j++) x[j] = half_from_bf16(half[j]) + x[j];
-    else if (type == DTYPE_F16)
-        for (int64_t j = 0; j < n; j++) x[j] = half_from_f16(half[j]) + x[j];
-    else
-        for (int64_t j = 0; j < n; j++) x[j] = wide[j] + x[j];
-}
-
-VECTOR_INLINE void store_row(const float *x, int64_t n, dtype type, void *to) {
-    uint16_t *half = to;
-    if (type == DTYPE_BF16)
-        for (int64_t j = 0; j < n; j++) half[j] = half_to_bf16(x[j]);
-    else if (type == DTYPE_F16)
-        for (int64_t j = 0; j < n; j++) half[j] = half_to_f16(x[j]);
-    else
-        memcpy(to, x, (size_t)n * sizeof *x);
-}
-
-/* GELU of the row as it would have been stored, in 16 bits: the bits are those of a product and a GELU apart.
- */
-VECTOR_INLINE void gelu_half_row(const epilogue *e, int64_t i, float *x, int64_t n) {
-    float slope_at[MATMUL_MAX_COLUMNS] = { 0 };
-    union {
-        uint16_t half[MATMUL_MAX_COLUMNS];
-        float wide[MATMUL_MAX_COLUMNS];
-    } stored;
-    store_row(x, n, e->type, &stored);
-    for (int64_t j = 0; j < n; j++) x[j] = 0;
-    add_stored(x, &stored, n, e->type);
-    if (e->x) add_stored(slope_at, element(e->x, i * e->out_stride, e->type), n, e->type);
-    if (e->gelu == MATMUL_GELU_TANH)
-        gelu_row(x, e->x ? slope_at : NULL, n, true);
-    else
-        gelu_row(x, e->x ? slope_at : NULL, n, false);
-}
-
-/* Where out, bias or before has 16 bits: summed in f32 in the same order as for f32, and converted to the
- * type of `out` once, when it is stored. */
-VECTOR_INLINE void epilogue_mixed_columns(const epilogue *e, int64_t columns) {
-    for (int64_t i = 0; i < e->rows; i++) {
-        float x[MATMUL_MAX_COLUMNS];
-        for (int64_t j = 0; j < columns; j++) x[j] = e->sum[i * e->sum_stride + j];
-        if (e->before)
-            add_stored(x, element(e->before, i * e->before_stride, e->before_type), columns, e->before_type);
-        if (e->bias) add_stored(x, e->bias, columns, e->bias_type);
-        if (e->residual)
-            add_stored(x, element(e->residual, i * e->residual_stride, e->type), columns, e->type);
-        if (e->gelu && dtype_is_half(e->type)) gelu_half_row(e, i, x, columns);
-        store_row(x, columns, e->type, (char *)e->out + i * e->out_stride * matmul_bytes(e->type));
-    }
-}
-
-/* What most blocks need: sums that are narrowed and nothing else. With the type as a constant a row takes
- * half of the time, as much as the whole difference to f32. */
-VECTOR_INLINE void store_half_rows(const epilogue *e, int64_t columns, const dtype type) {
-    for (int64_t i = 0; i < e->rows; i++)
-        store_row(e->sum + i * e->sum_stride, columns, type, (uint16_t *)e->out + i * e->out_stride);
-}
-
-VECTOR_INLINE void store_half_columns(const epilogue *e, int64_t columns) {
-    if (e->type == DTYPE_BF16)
-        store_half_rows(e, columns, DTYPE_BF16);
-    else
-        store_half_rows(e, columns, DTYPE_F16);
-}
-
-VECTOR_CLONES static void epilogue_mixed(const epilogue *e) {
-    bool whole = e->columns == MATMUL_MAX_COLUMNS;
-    bool plain = !e->before && !e->bias && !e->residual && !e->gelu && dtype_is_half(e->type);
-    if (plain && whole)
-        store_half_columns(e, MATMUL_MAX_COLUMNS);
-    else if (plain)
-        store_half_columns(e, e->columns);
-    else if (whole)
-        epilogue_mixed_columns(e, MATMUL_MAX_COLUMNS);
-    else
-        epilogue_mixed_columns(e, e->columns);
-}
-
-/* All f32: the block at once. Where some type has 16 bits: in pieces of at most a panel's columns, for which
- * there is room on the stack; streams have wider rows. */
-static void run_epilogue(const epilogue *given) {
-    epilogue e = *given;
-    bool any_half = dtype_is_half(e.type) || (e.before && dtype_is_half(e.before_type)) ||
-                    (e.bias && dtype_is_half(e.bias_type));
-    if (!any_half) {
-        epilogue_f32(&e);
-        if (e.gelu) gelu_block(&e); /* the block is in the first cache */
-        return;
-    }
-    for (int64_t left = e.columns; left > 0; left -= MATMUL_MAX_COLUMNS) {
-        e.columns = least(left, MATMUL_MAX_COLUMNS);
-        epilogue_mixed(&e);
-        e.sum += MATMUL_MAX_COLUMNS;
-        e.out = (char *)e.out + MATMUL_MAX_COLUMNS * matmul_bytes(e.type);
-        if (e.before) e.before = element(e.before, MATMUL_MAX_COLUMNS, e.before_type);
-        if (e.residual) e.residual = element(e.residual, MATMUL_MAX_COLUMNS, e.type);
-        if (e.x) e.x = element(e.x, MATMUL_MAX_COLUMNS, e.type);
-        if (e.bias) e.bias = element(e.bias, MATMUL_MAX_COLUMNS, e.bias_type);
-    }
-    if (given->gelu && !dtype_is_half(given->type))
-        gelu_block(given); /* of 16 bits epilogue_mixed has done it */
+    tiling c = { .rows = least(p->rows, MAX_TILE_ROWS),
+                 .columns = partials ? MAX_PARTIAL_COLUMNS : MAX_TILE_COLUMNS };
+    uint64_t packed = (uint64_t)layout_of(p, &c, partials).total * sizeof(float) * (uint64_t)threads;
+    return packed > streamed ? packed : streamed;
 }
 
 /* ---- prefetching what is packed next, while a panel is computed ---- */
@@ -374,8 +183,8 @@ typedef struct {
 typedef struct {
     const job *job;
     float *a, *b, *sum, *wide;
-    slice here, after; /* after: of this tile, else of the one that it likely gets next */
-    epilogue end;      /* of the tile at this slice */
+    slice here, after;   /* after: of this tile, else of the one that it likely gets next */
+    matmul_epilogue end; /* of the tile at this slice */
 } tile;
 
 /* Tiles go down the rows first: threads that work side by side share columns of b, the larger operand. */
@@ -400,37 +209,38 @@ static slice slice_after(const job *j, const slice *s, int64_t index) {
 
 /* Where the sums of this slice go: after the last part of the depth into y; before that into y as well, or
  * into scratch where y can't hold them (keeps_partials). */
-static epilogue epilogue_of(const job *j, const slice *s, float *partial) {
+static matmul_epilogue epilogue_of(const job *j, const slice *s, float *partial) {
     const matmul_problem *p = j->p;
     bool first = s->depth == 0, last = s->depth + s->depths == p->depth,
          partials = keeps_partials(p, p->residual != NULL);
     int64_t n = stride_of(p), place = s->row * n + s->column;
     void *y = (char *)p->y + place * matmul_bytes(p->type), *between = partials ? partial : y;
     int64_t between_stride = partials ? s->columns : n;
-    epilogue e = { .out = last ? y : between,
-                   .out_stride = last ? n : between_stride,
-                   .type = last ? p->type : DTYPE_F32,
-                   .before_type = first ? p->type : DTYPE_F32 };
+    matmul_epilogue e = { .out = last ? y : between,
+                          .out_stride = last ? n : between_stride,
+                          .type = last ? p->type : DTYPE_F32,
+                          .before_type = first ? p->type : DTYPE_F32 };
     if (!first)
         e.before = between, e.before_stride = between_stride;
     else if (p->accumulator)
-        e.before = element(p->accumulator, place, p->type), e.before_stride = n;
-    if (last && p->bias) e.bias = element(p->bias, s->column, p->bias_type), e.bias_type = p->bias_type;
-    if (last && p->residual) e.residual = element(p->residual, place, p->type), e.residual_stride = n;
-    if (last) e.gelu = p->gelu, e.x = p->x ? element(p->x, place, p->type) : NULL;
+        e.before = matmul_element(p->accumulator, place, p->type), e.before_stride = n;
+    if (last && p->bias)
+        e.bias = matmul_element(p->bias, s->column, p->bias_type), e.bias_type = p->bias_type;
+    if (last && p->residual) e.residual = matmul_element(p->residual, place, p->type), e.residual_stride = n;
+    if (last) e.gelu = p->gelu, e.x = p->x ? matmul_element(p->x, place, p->type) : NULL;
     return e;
 }
 
 /* The same for the block of the tile at this row and column. */
-static epilogue epilogue_at(const tile *t, int64_t row, int64_t column, int64_t rows, int64_t columns,
-                            int64_t stride) {
-    epilogue e = t->end;
+static matmul_epilogue epilogue_at(const tile *t, int64_t row, int64_t column, int64_t rows, int64_t columns,
+                                   int64_t stride) {
+    matmul_epilogue e = t->end;
     e.sum = t->sum, e.sum_stride = stride, e.rows = rows, e.columns = columns;
     e.out = (char *)e.out + (row * e.out_stride + column) * matmul_bytes(e.type);
-    if (e.before) e.before = element(e.before, row * e.before_stride + column, e.before_type);
-    if (e.residual) e.residual = element(e.residual, row * e.residual_stride + column, e.type);
-    if (e.bias) e.bias = element(e.bias, column, e.bias_type);
-    if (e.x) e.x = element(e.x, row * e.out_stride + column, e.type);
+    if (e.before) e.before = matmul_element(e.before, row * e.before_stride + column, e.before_type);
+    if (e.residual) e.residual = matmul_element(e.residual, row * e.residual_stride + column, e.type);
+    if (e.bias) e.bias = matmul_element(e.bias, column, e.bias_type);
+    if (e.x) e.x = matmul_element(e.x, row * e.out_stride + column, e.type);
     return e;
 }
 
@@ -490,16 +300,16 @@ static void pack_part(const tile *t, const matmul_operand *o, const matmul_part 
 }
 
 /* A block whose rows have places of their own, from row `row` of y. */
-static void store_apart(const tile *t, const epilogue *block, int64_t row, int64_t column) {
+static void store_apart(const tile *t, const matmul_epilogue *block, int64_t row, int64_t column) {
     const matmul_problem *p = t->job->p;
-    epilogue e = *block;
+    matmul_epilogue e = *block;
     for (int64_t left = block->rows; left > 0; left -= e.rows) {
         int64_t together = 0, place = p->apart->place(p->apart->of, row, &together);
         e.rows = least(left, together);
         e.out = (char *)p->y + (place + column) * matmul_bytes(p->type);
-        run_epilogue(&e);
+        matmul_epilogue_run(&e);
         e.sum += e.rows * e.sum_stride, row += e.rows;
-        if (e.before) e.before = element(e.before, e.rows * e.before_stride, e.before_type);
+        if (e.before) e.before = matmul_element(e.before, e.rows * e.before_stride, e.before_type);
     }
 }
 
@@ -515,7 +325,7 @@ static void run_panel(const tile *t, int64_t column, ahead *next_a) {
     ahead next_b = b_after(t, column);
     for (int64_t row = 0; row < s->rows; row += k->rows) {
         int64_t rows = least(s->rows - row, k->rows);
-        epilogue e = epilogue_at(t, row, column, rows, columns, k->columns);
+        matmul_epilogue e = epilogue_at(t, row, column, rows, columns, k->columns);
         const char *y = e.x && !e.before ? e.x : e.out; /* what the epilogue reads */
         matmul_prefetch ask[MATMUL_ASKS] = { { y, e.out_stride * matmul_bytes(e.type) },
                                              ahead_next(next_a, t->sum),
@@ -524,19 +334,8 @@ static void run_panel(const tile *t, int64_t column, ahead *next_a) {
         if (apart)
             store_apart(t, &e, s->row + row, s->column + column);
         else
-            run_epilogue(&e);
+            matmul_epilogue_run(&e);
     }
-}
-
-static void run_stream(const tile *t) {
-    const matmul_kernel *k = t->job->kernel;
-    const slice *s = &t->here;
-    matmul_operand a = matmul_operand_at(&t->job->p->a, s->row, s->depth);
-    matmul_operand b = matmul_operand_at(&t->job->p->b, s->column, s->depth);
-    k->pack_a(&a, s->rows, s->depths, s->rows, t->a);
-    k->stream(&(matmul_strip){ s->rows, s->columns, s->depths, t->a, t->sum }, &b);
-    epilogue e = epilogue_at(t, 0, 0, s->rows, s->columns, s->columns);
-    run_epilogue(&e);
 }
 
 static void run_slice(const tile *t) {
@@ -561,7 +360,7 @@ static void run_tile(void *context, int64_t index, int thread) {
         t.after = slice_after(j, &t.here, index);
         t.end = epilogue_of(j, &t.here, scratch + j->layout.partial);
         more = t.after.depth > 0;
-        (streams(j->p) ? run_stream : run_slice)(&t);
+        run_slice(&t);
     }
     if (j->kernel->end) j->kernel->end();
 }
@@ -573,6 +372,10 @@ static const matmul_kernel *kernel_for(const matmul_problem *p) {
 
 void matmul_packed_run(const matmul_problem *p, void *scratch) {
     job j = { .p = p, .kernel = kernel_for(p), .scratch = scratch };
+    if (matmul_may_stream(p) && !p->accumulator && j.kernel->streams && j.kernel->streams(p->b.type)) {
+        matmul_stream_run(p, j.kernel, scratch);
+        return;
+    }
     j.per_word = 4 / (int64_t)dtype_bytes(j.kernel->type);
     bool partials = keeps_partials(p, p->residual != NULL);
     j.tiling = tiling_of(p, partials, threads_count());
@@ -585,5 +388,5 @@ double matmul_packed_moved(const matmul_problem *p) {
     double rows = (double)p->rows, columns = (double)p->columns, depth = (double)p->depth;
     double slices = (double)divide_up(p->depth, MATMUL_DEPTH);
     double a = rows * depth * (double)c.column_tiles, b = columns * depth * (double)c.row_tiles;
-    return (double)sizeof(float) * (a + (streams(p) ? 0 : b) + 2 * rows * columns * slices);
+    return (double)sizeof(float) * (a + (matmul_may_stream(p) ? 0 : b) + 2 * rows * columns * slices);
 }

@@ -66,20 +66,16 @@ static void packed_run(const op_call *c) {
     matmul_int8_packed_run(&q.problem, c->scratch);
 }
 
-static bool is_float(const op_arg *x) { return !x->dtype || x->dtype == DTYPE_F32; }
-
 static bool stream_accepts(const op_call *c) {
     const matmul_int8_attributes *t = c->attributes;
     product q = product_of(c);
     if (t->ta || t->folded || q.problem.rows > MATMUL_INT8_STREAM_ROWS) return false;
-    return op_in(c, MATMUL_INT8_B)->dtype == DTYPE_I8 && is_float(op_in(c, MATMUL_INT8_A)) &&
-           is_float(op_in(c, MATMUL_INT8_BIAS)) && is_float(&c->out[0]);
+    return op_in(c, MATMUL_INT8_B)->dtype == DTYPE_I8;
 }
 
 static uint64_t stream_scratch(const op_call *c, int threads) {
     product q = product_of(c);
-    (void)threads;
-    return matmul_int8_stream_scratch(&q.problem);
+    return matmul_int8_stream_scratch(&q.problem, threads);
 }
 
 static void stream_run(const op_call *c) {

@@ -77,6 +77,24 @@ void matmul_int8_copy_codes(const matmul_int8_operand *o, int64_t first, int64_t
 
 /* ---- micro-kernels ---- */
 
+/* Few rows by stored codes as they lie. a: [row][stride_a], up to a multiple of 64 filled with zeros; sum:
+ * (rows, columns), aligned to 64. But for the portable way columns are a multiple of 64. */
+typedef struct {
+    int64_t rows, columns, depth;
+    const int8_t *b; /* where the first column begins */
+    int64_t stride;  /* of b, as it lies */
+    bool across;
+    int64_t ahead, ahead_lines; /* what is asked for lies so many depths, or lines, further on */
+    const int8_t *a;
+    int64_t stride_a;
+    const int32_t *sums_of_a; /* of its codes, by row */
+    int32_t *sum;
+} matmul_int8_strip;
+void matmul_int8_stream_vnni(const matmul_int8_strip *s);
+void matmul_int8_stream_avx_vnni(const matmul_int8_strip *s);
+void matmul_int8_stream_avx2(const matmul_int8_strip *s);
+void matmul_int8_stream_portable(const matmul_int8_strip *s);
+
 typedef struct {
     const char *name;
     bool (*available)(void); /* on this processor */
@@ -85,6 +103,8 @@ typedef struct {
      * go, one behind the other; all begin at addresses aligned to 64 but a, which is aligned to 8. */
     void (*block)(int64_t fours, int64_t rows, const uint32_t *a, const uint32_t *b, const int32_t *start,
                   int32_t *sum);
+
+    void (*stream)(const matmul_int8_strip *s);
 
     int64_t panels; /* of a in a block: 1 or 2 */
     int64_t fill;   /* fours of a panel are a multiple of so many; what is added there is 0 in b */
@@ -116,9 +136,9 @@ typedef struct {
     dtype type, bias_type; /* type: of y, residual and accumulator */
 } matmul_int8_problem;
 
-/* The same of at most MATMUL_INT8_STREAM_ROWS rows, all floats f32, with stored codes that have scales. */
-enum { MATMUL_INT8_STREAM_ROWS = 4 };
-uint64_t matmul_int8_stream_scratch(const matmul_int8_problem *p);
+/* The same of at most MATMUL_INT8_STREAM_ROWS rows with stored codes that have scales. */
+enum { MATMUL_INT8_STREAM_ROWS = 16 };
+uint64_t matmul_int8_stream_scratch(const matmul_int8_problem *p, int threads);
 void matmul_int8_stream_run(const matmul_int8_problem *p, void *scratch);
 
 /* By the shape and the types; data pointers are not looked at. */

@@ -59,7 +59,10 @@ TARGET static void block(int64_t fours, int64_t rows, const uint32_t *a, const u
 
 static bool available(void) { return instructions_usable(INSTRUCTIONS_AVX2); }
 
-const matmul_int8_kernel matmul_int8_kernel_avx2 = {
-    .name = "avx2", .available = available, .block = block, .panels = 1, .fill = 1
-};
+const matmul_int8_kernel matmul_int8_kernel_avx2 = { .name = "avx2",
+                                                     .available = available,
+                                                     .block = block,
+                                                     .stream = matmul_int8_stream_avx2,
+                                                     .panels = 1,
+                                                     .fill = 1 };
 #endif

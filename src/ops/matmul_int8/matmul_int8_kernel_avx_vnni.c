@@ -47,7 +47,10 @@ TARGET static void block(int64_t fours, int64_t rows, const uint32_t *a, const u
 
 static bool available(void) { return instructions_usable(INSTRUCTIONS_AVX_VNNI); }
 
-const matmul_int8_kernel matmul_int8_kernel_avx_vnni = {
-    .name = "avx-vnni", .available = available, .block = block, .panels = 1, .fill = 1
-};
+const matmul_int8_kernel matmul_int8_kernel_avx_vnni = { .name = "avx-vnni",
+                                                         .available = available,
+                                                         .block = block,
+                                                         .stream = matmul_int8_stream_avx_vnni,
+                                                         .panels = 1,
+                                                         .fill = 1 };
 #endif

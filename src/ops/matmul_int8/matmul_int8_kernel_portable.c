@@ -21,6 +21,9 @@ static void block(int64_t fours, int64_t rows, const uint32_t *a, const uint32_t
 
 static bool available(void) { return true; }
 
-const matmul_int8_kernel matmul_int8_kernel_portable = {
-    .name = "portable", .available = available, .block = block, .panels = 1, .fill = 1
-};
+const matmul_int8_kernel matmul_int8_kernel_portable = { .name = "portable",
+                                                         .available = available,
+                                                         .block = block,
+                                                         .stream = matmul_int8_stream_portable,
+                                                         .panels = 1,
+                                                         .fill = 1 };

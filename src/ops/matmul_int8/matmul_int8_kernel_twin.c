@@ -36,6 +36,7 @@ static bool available(void) { return true; }
 const matmul_int8_kernel matmul_int8_kernel_amx_twin = { .name = "amx in plain C",
                                                          .available = available,
                                                          .block = block,
+                                                         .stream = matmul_int8_stream_portable,
                                                          .panels = 2,
                                                          .fill = TILE_WORDS,
                                                          .arrange = arrange };

@@ -49,7 +49,10 @@ TARGET static void block(int64_t fours, int64_t rows, const uint32_t *a, const u
 
 static bool available(void) { return instructions_usable(INSTRUCTIONS_AVX512_VNNI); }
 
-const matmul_int8_kernel matmul_int8_kernel_vnni = {
-    .name = "avx512-vnni", .available = available, .block = block, .panels = 1, .fill = 1
-};
+const matmul_int8_kernel matmul_int8_kernel_vnni = { .name = "avx512-vnni",
+                                                     .available = available,
+                                                     .block = block,
+                                                     .stream = matmul_int8_stream_vnni,
+                                                     .panels = 1,
+                                                     .fill = 1 };
 #endif

@@ -1,0 +1,179 @@
+#include "ops/matmul/matmul_epilogue.h"
+
+#include <string.h>
+
+#include "base/half.h"
+#include "base/least.h"
+#include "ops/gelu/gelu_math.h"
+#include "ops/vector_math.h"
+
+VECTOR_INLINE void epilogue_rows(const matmul_epilogue *e, int64_t columns, const bool before,
+                                 const bool bias, const bool residual) {
+    for (int64_t i = 0; i < e->rows; i++) {
+        const float *sum = e->sum + i * e->sum_stride;
+        const float *b = before ? (const float *)e->before + i * e->before_stride : NULL;
+        const float *r = residual ? (const float *)e->residual + i * e->residual_stride : NULL;
+        float *out = (float *)e->out + i * e->out_stride;
+#pragma GCC ivdep
+        for (int64_t j = 0; j < columns; j++) {
+            float x = (before ? b[j] : 0.0f) + sum[j];
+            if (bias) x = x + ((const float *)e->bias)[j];
+            if (residual) x = x + r[j];
+            out[j] = x;
+        }
+    }
+}
+
+VECTOR_INLINE void epilogue_columns(const matmul_epilogue *e, int64_t columns) {
+    if (!e->bias && !e->residual) {
+        if (e->before)
+            epilogue_rows(e, columns, true, false, false);
+        else
+            epilogue_rows(e, columns, false, false, false);
+    } else if (!e->residual)
+        epilogue_rows(e, columns, e->before != NULL, true, false);
+    else if (!e->bias)
+        epilogue_rows(e, columns, e->before != NULL, false, true);
+    else
+        epilogue_rows(e, columns, e->before != NULL, true, true);
+}
+
+VECTOR_INLINE void gelu_row(float *restrict out, const float *x, int64_t n, const bool tanh) {
+    if (x)
+#pragma GCC ivdep
+        for (int64_t j = 0; j < n; j++)
+            out[j] = out[j] * (tanh ? gelu_tanh_slope_f32(x[j]) : gelu_erf_slope_f32(x[j]));
+    else
+#pragma GCC ivdep
+        for (int64_t j = 0; j < n; j++) out[j] = tanh ? gelu_tanh_f32(out[j]) : gelu_erf_f32(out[j]);
+}
+
+VECTOR_INLINE void gelu_rows(const matmul_epilogue *e, const bool tanh) {
+    for (int64_t i = 0; i < e->rows; i++) {
+        float *out = (float *)e->out + i * e->out_stride;
+        gelu_row(out, e->x ? (const float *)e->x + i * e->out_stride : NULL, e->columns, tanh);
+    }
+}
+
+VECTOR_CLONES static void gelu_block(const matmul_epilogue *e) {
+    if (e->gelu == MATMUL_GELU_TANH)
+        gelu_rows(e, true);
+    else
+        gelu_rows(e, false);
+}
+
+VECTOR_CLONES static void epilogue_f32(const matmul_epilogue *e) {
+    if (e->columns == 32)
+        epilogue_columns(e, 32);
+    else
+        epilogue_columns(e, e->columns);
+}
+
+/* x += what is stored at `from`. */
+VECTOR_INLINE void add_stored(float *x, const void *from, int64_t n, dtype type) {
+    const uint16_t *half = from;
+    const float *wide = from;
+    if (type == DTYPE_BF16)
+        for (int64_t j = 0; j < n; j++) x[j] = half_from_bf16(half[j]) + x[j];
+    else if (type == DTYPE_F16)
+        for (int64_t j = 0; j < n; j++) x[j] = half_from_f16(half[j]) + x[j];
+    else
+        for (int64_t j = 0; j < n; j++) x[j] = wide[j] + x[j];
+}
+
+VECTOR_INLINE void store_row(const float *x, int64_t n, dtype type, void *to) {
+    uint16_t *half = to;
+    if (type == DTYPE_BF16)
+        for (int64_t j = 0; j < n; j++) half[j] = half_to_bf16(x[j]);
+    else if (type == DTYPE_F16)
+        for (int64_t j = 0; j < n; j++) half[j] = half_to_f16(x[j]);
+    else
+        memcpy(to, x, (size_t)n * sizeof *x);
+}
+
+/* GELU of the row as it would have been stored, in 16 bits: the bits are those of a product and a GELU apart.
+ */
+VECTOR_INLINE void gelu_half_row(const matmul_epilogue *e, int64_t i, float *x, int64_t n) {
+    float slope_at[MATMUL_MAX_COLUMNS] = { 0 };
+    union {
+        uint16_t half[MATMUL_MAX_COLUMNS];
+        float wide[MATMUL_MAX_COLUMNS];
+    } stored;
+    store_row(x, n, e->type, &stored);
+    for (int64_t j = 0; j < n; j++) x[j] = 0;
+    add_stored(x, &stored, n, e->type);
+    if (e->x) add_stored(slope_at, matmul_element(e->x, i * e->out_stride, e->type), n, e->type);
+    if (e->gelu == MATMUL_GELU_TANH)
+        gelu_row(x, e->x ? slope_at : NULL, n, true);
+    else
+        gelu_row(x, e->x ? slope_at : NULL, n, false);
+}
+
+/* Where out, bias or before has 16 bits: summed in f32 in the same order as for f32, and converted to the
+ * type of `out` once, when it is stored. */
+VECTOR_INLINE void epilogue_mixed_columns(const matmul_epilogue *e, int64_t columns) {
+    for (int64_t i = 0; i < e->rows; i++) {
+        float x[MATMUL_MAX_COLUMNS];
+        for (int64_t j = 0; j < columns; j++) x[j] = e->sum[i * e->sum_stride + j];
+        if (e->before)
+            add_stored(x, matmul_element(e->before, i * e->before_stride, e->before_type), columns,
+                       e->before_type);
+        if (e->bias) add_stored(x, e->bias, columns, e->bias_type);
+        if (e->residual)
+            add_stored(x, matmul_element(e->residual, i * e->residual_stride, e->type), columns, e->type);
+        if (e->gelu && dtype_is_half(e->type)) gelu_half_row(e, i, x, columns);
+        store_row(x, columns, e->type, (char *)e->out + i * e->out_stride * matmul_bytes(e->type));
+    }
+}
+
+/* What most blocks need: sums that are narrowed and nothing else. With the type as a constant a row takes
+ * half of the time, as much as the whole difference to f32. */
+VECTOR_INLINE void store_half_rows(const matmul_epilogue *e, int64_t columns, const dtype type) {
+    for (int64_t i = 0; i < e->rows; i++)
+        store_row(e->sum + i * e->sum_stride, columns, type, (uint16_t *)e->out + i * e->out_stride);
+}
+
+VECTOR_INLINE void store_half_columns(const matmul_epilogue *e, int64_t columns) {
+    if (e->type == DTYPE_BF16)
+        store_half_rows(e, columns, DTYPE_BF16);
+    else
+        store_half_rows(e, columns, DTYPE_F16);
+}
+
+VECTOR_CLONES static void epilogue_mixed(const matmul_epilogue *e) {
+    bool whole = e->columns == MATMUL_MAX_COLUMNS;
+    bool plain = !e->before && !e->bias && !e->residual && !e->gelu && dtype_is_half(e->type);
+    if (plain && whole)
+        store_half_columns(e, MATMUL_MAX_COLUMNS);
+    else if (plain)
+        store_half_columns(e, e->columns);
+    else if (whole)
+        epilogue_mixed_columns(e, MATMUL_MAX_COLUMNS);
+    else
+        epilogue_mixed_columns(e, e->columns);
+}
+
+/* All f32: the block at once. Where some type has 16 bits: in pieces of at most a panel's columns, for which
+ * there is room on the stack; streams have wider rows. */
+void matmul_epilogue_run(const matmul_epilogue *given) {
+    matmul_epilogue e = *given;
+    bool any_half = dtype_is_half(e.type) || (e.before && dtype_is_half(e.before_type)) ||
+                    (e.bias && dtype_is_half(e.bias_type));
+    if (!any_half) {
+        epilogue_f32(&e);
+        if (e.gelu) gelu_block(&e); /* the block is in the first cache */
+        return;
+    }
+    for (int64_t left = e.columns; left > 0; left -= MATMUL_MAX_COLUMNS) {
+        e.columns = least(left, MATMUL_MAX_COLUMNS);
+        epilogue_mixed(&e);
+        e.sum += MATMUL_MAX_COLUMNS;
+        e.out = (char *)e.out + MATMUL_MAX_COLUMNS * matmul_bytes(e.type);
+        if (e.before) e.before = matmul_element(e.before, MATMUL_MAX_COLUMNS, e.before_type);
+        if (e.residual) e.residual = matmul_element(e.residual, MATMUL_MAX_COLUMNS, e.type);
+        if (e.x) e.x = matmul_element(e.x, MATMUL_MAX_COLUMNS, e.type);
+        if (e.bias) e.bias = matmul_element(e.bias, MATMUL_MAX_COLUMNS, e.bias_type);
+    }
+    if (given->gelu && !dtype_is_half(given->type))
+        gelu_block(given); /* of 16 bits epilogue_mixed has done it */
+}
