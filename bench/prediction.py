@@ -6,8 +6,8 @@
 Plans of each kind of model in each type, without a budget and, of the first three models in f32, at budgets down to the
 least, by snug's own choice of techniques. The rates are those that plans use on this machine, for the instruction set
 that it multiplies bf16 by. Medians of steps that follow each other as in training, for at least a second; the first
-ones warm up. With --processor-time 1 a step's time is what its threads had of the processors, which on a shared machine and
-with --threads 1 says more than the clock."""
+ones warm up. With --processor-time 1 a step's time is what its threads had of the processors, which on a shared machine
+and with --threads 1 says more than the clock."""
 
 import json
 import math

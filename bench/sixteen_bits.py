@@ -5,7 +5,7 @@
 
 Each op of a step in f32, bf16 and f16, which take turns, in processor time of one thread. 32,768 rows of 768, which no
 cache keeps, and 256 rows, which stay in one. A ratio is the time of the type over that of f32; what f32 fetches from
-memory should take half of it, what is bound by arithmetic as long as f32. Casts stand beside those between f32 and f64."""
+memory should take half of it, what is bound by arithmetic as long as f32. Casts stand beside those of f32 and f64."""
 
 import sys
 

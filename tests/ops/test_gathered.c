@@ -303,13 +303,13 @@ static void check_form(const form *f, dtype type) {
     bind(&y, 3, &f->a);
     check(&y, conv2d_cpu, element_of_y, what);
     close_call(&y);
-    conv2d_backward_attributes of_x = { f->a, (int32_t)f->height, (int32_t)f->width };
+    conv2d_backward_attributes of_x = { f->a, (int32_t)f->height, (int32_t)f->width, 0 };
     bound dx = { .in = { numbers(4, &s.y, type), numbers(5, &s.w, type) },
                  .out = { numbers(0, &s.x, type) } };
     bind(&dx, 2, &of_x);
     check(&dx, conv2d_data_cpu, element_of_dx, what);
     close_call(&dx);
-    conv2d_backward_attributes of_w = { f->a, (int32_t)f->kernel_height, (int32_t)f->kernel_width };
+    conv2d_backward_attributes of_w = { f->a, (int32_t)f->kernel_height, (int32_t)f->kernel_width, 0 };
     bound dw = { .in = { numbers(6, &s.x, type), numbers(7, &s.y, type), numbers(8, &s.w, type) },
                  .out = { numbers(0, &s.w, type) } };
     bind(&dw, 3, &of_w);
@@ -372,7 +372,7 @@ static void check_experts(dtype type, bool tb) {
     close_call(&f);
     bound g = { .in = { numbers(3, &x, type), numbers(4, &y, type), ends_of_rows(), numbers(5, &dw, type) },
                 .out = { numbers(0, &dw, type) } };
-    bind(&g, 4, NULL);
+    bind(&g, 4, &(expert_matmul_weights_attributes){ 0 });
     check(&g, expert_matmul_weights_cpu, element_of_weights, "experts' weights");
     close_call(&g);
 }

@@ -25,7 +25,7 @@
 enum { SEARCHES = 36, COMBINATIONS = 160, LINE = 640, THREADS = 2 };
 
 static const device_rates rates = {
-    .flops = { 50e9, 25e9, 95e9, 80e9, 120e9, 70e9, 60e9 },
+    .flops = { 50e9, 25e9, 95e9, 80e9, 120e9, 70e9, 60e9, 40e9, 20e9 },
     .draws = 0.5e9,
     .moved = 30e9,
     .cached = 50e9,

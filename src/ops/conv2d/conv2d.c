@@ -27,7 +27,9 @@ static status infer(const graph *g, const node *n, tensor *out) {
     if (!result_of(&x->shape, &w->shape, a, &out[0].shape) || w->dtype != x->dtype)
         return status_set(STATUS_INVALID, "images %s cannot be convolved with %s in steps of %d, %d groups",
                           shape_text(&x->shape, left), shape_text(&w->shape, right), a->stride, a->groups);
-    return op_check_input(g, n, 2, &bias, x->dtype);
+    tensor_id b = node_in(g, n, 2);
+    bool wide = b && graph_tensor(g, b)->dtype == dtype_wide((dtype)x->dtype);
+    return op_check_input(g, n, 2, &bias, wide ? (uint8_t)dtype_wide((dtype)x->dtype) : x->dtype);
 }
 
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
@@ -36,9 +38,12 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
     const shape xs = *graph_shape(g, x), ws = *graph_shape(g, w);
     conv2d_backward_attributes back = { .of = *(const conv2d_attributes *)node_attributes(g, &n) };
     back.height = (int32_t)ws.dim[2], back.width = (int32_t)ws.dim[3];
-    if (want[1]) din[1] = graph_add(g, &op_conv2d_weights, (tensor_id[]){ x, dout[0], din[1] }, 3, &back);
+    if (want[1]) {
+        back.type = (int32_t)graph_gradient_dtype(g, w);
+        din[1] = graph_add(g, &op_conv2d_weights, (tensor_id[]){ x, dout[0], din[1] }, 3, &back);
+    }
     if (want[2]) din[2] = sum_rows_apply(g, dout[0], din[2]);
-    back.height = (int32_t)xs.dim[1], back.width = (int32_t)xs.dim[2];
+    back.height = (int32_t)xs.dim[1], back.width = (int32_t)xs.dim[2], back.type = 0;
     if (want[0])
         din[0] = add_gather(g, din[0], graph_add(g, &op_conv2d_data, (tensor_id[]){ dout[0], w }, 2, &back));
 }
@@ -51,8 +56,9 @@ enum { DEPTHWISE_READS = 4 };
 static op_cost products(const graph *g, const node *n, const shape *y, const shape *w, double moved) {
     op_cost c = op_cost_elementwise(g, n, 0);
     c.flops = 2 * (double)shape_elements(y) * (double)(w->dim[1] * w->dim[2] * w->dim[3]);
+    c.kind = w->dim[1] > 1 ? op_products_kind(g, n) : WORK_ARITHMETIC;
     if (w->dim[1] > 1)
-        c.kind = op_products_kind(g, n), c.bytes_moved = moved;
+        c.bytes_moved = moved;
     else
         c.work = DEPTHWISE_READS * c.flops;
     return c;
@@ -100,6 +106,7 @@ const op_def op_conv2d = { .name = "conv2d",
                            .in_count = 3,
                            .out_count = 1,
                            .attribute_bytes = sizeof(conv2d_attributes),
+                           .traits = OP_PRODUCT,
                            .pairs = true,
                            .infer = infer,
                            .grad = grad,
@@ -143,9 +150,13 @@ static status infer_weights(const graph *g, const node *n, tensor *out) {
         return status_set(STATUS_INVALID, "%lld channels are not %d groups", (long long)x->shape.dim[3],
                           a->of.groups);
     shape w = SHAPE(dy->dim[3], x->shape.dim[3] / a->of.groups, a->height, a->width);
+    uint8_t type = a->type ? (uint8_t)a->type : x->dtype;
+    if (dtype_wide((dtype)type) != dtype_wide((dtype)x->dtype))
+        return status_set(STATUS_INVALID, "sums of %s cannot be %s", dtype_name((dtype)x->dtype),
+                          dtype_name((dtype)type));
     TRY(check_backward(g, n, 1, &x->shape, &w));
-    TRY(op_check_input(g, n, 2, &w, x->dtype));
-    out[0] = (tensor){ .shape = w, .dtype = x->dtype };
+    TRY(op_check_input(g, n, 2, &w, type));
+    out[0] = (tensor){ .shape = w, .dtype = type };
     return STATUS_OK;
 }
 
@@ -162,16 +173,19 @@ static const op_input weights_inputs[] = { { "x", DTYPE_MASK_FLOAT, 4, 4, false 
                                            { "accumulator", DTYPE_MASK_FLOAT, 4, 4, true } };
 static const op_alias weights_aliases[] = { { .out = 0, .in = 2, .must = true } };
 
-static const conv2d_backward_attributes data_of = { { 2, 3, 1 }, 9, 8 }, weights_of = { { 2, 3, 1 }, 7, 7 },
-                                        depthwise_of = { { 1, 1, 4 }, 5, 5 },
-                                        depthwise_weights = { { 1, 1, 4 }, 3, 3 },
-                                        grouped_of = { { 2, 0, 2 }, 6, 5 },
-                                        grouped_weights = { { 2, 0, 2 }, 2, 3 },
-                                        same_weights = { { 1, 1, 1 }, 3, 3 }, deep_of = { { 2, 1, 1 }, 8, 7 },
-                                        one_of = { { 2, 0, 1 }, 8, 7 }, apart_of = { { 1, 3, 37 }, 9, 11 },
-                                        apart_weights = { { 1, 3, 37 }, 7, 7 },
-                                        strided_apart_of = { { 2, 2, 40 }, 13, 12 },
-                                        strided_apart_weights = { { 2, 2, 40 }, 5, 5 };
+static const conv2d_backward_attributes data_of = { { 2, 3, 1 }, 9, 8, 0 },
+                                        weights_of = { { 2, 3, 1 }, 7, 7, 0 },
+                                        depthwise_of = { { 1, 1, 4 }, 5, 5, 0 },
+                                        depthwise_weights = { { 1, 1, 4 }, 3, 3, 0 },
+                                        grouped_of = { { 2, 0, 2 }, 6, 5, 0 },
+                                        grouped_weights = { { 2, 0, 2 }, 2, 3, 0 },
+                                        same_weights = { { 1, 1, 1 }, 3, 3, 0 },
+                                        deep_of = { { 2, 1, 1 }, 8, 7, 0 }, one_of = { { 2, 0, 1 }, 8, 7, 0 },
+                                        apart_of = { { 1, 3, 37 }, 9, 11, 0 },
+                                        apart_weights = { { 1, 3, 37 }, 7, 7, 0 },
+                                        strided_apart_of = { { 2, 2, 40 }, 13, 12, 0 },
+                                        strided_apart_weights = { { 2, 2, 40 }, 5, 5, 0 },
+                                        summed_wide = { { 1, 1, 1 }, 3, 3, DTYPE_F32 };
 
 static const op_case data_cases[] = {
     { "strided, padded", { IMAGES(2, 5, 4, 2), IMAGES(2, 3, 7, 7) }, &data_of, 0, true },
@@ -193,6 +207,13 @@ static const op_case weights_cases[] = {
       true },
     { "two groups", { IMAGES(1, 6, 5, 80), IMAGES(1, 3, 2, 80) }, &grouped_weights, 0, true },
     { "many places", { IMAGES(2, 21, 23, 2), IMAGES(2, 21, 23, 3) }, &same_weights, 0, true },
+    { "of bf16 to f32",
+      { { DTYPE_BF16, { { 2, 9, 11, 5 }, 4 }, -1, 1 },
+        { DTYPE_BF16, { { 2, 9, 11, 7 }, 4 }, -1, 1 },
+        IMAGES(7, 5, 3, 3) },
+      &summed_wide,
+      0.01,
+      true },
     { "depthwise, many channels",
       { IMAGES(4, 9, 11, 37), IMAGES(4, 9, 11, 37), IMAGES(37, 1, 7, 7) },
       &apart_weights,

@@ -14,6 +14,7 @@ typedef struct {
 typedef struct {
     conv2d_attributes of;
     int32_t height, width; /* conv2d_data: of x; conv2d_weights: of the kernel */
+    int32_t type;          /* conv2d_weights: dtype of dw; 0: that of x */
 } conv2d_backward_attributes;
 
 /* x (B,H,W,C), w (O,C/g,U,V), bias (O)? -> y (B,(H+2p-U)/s+1,(W+2p-V)/s+1,O) */

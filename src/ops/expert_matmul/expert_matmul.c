@@ -26,7 +26,8 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
     bool tb = ((const expert_matmul_attributes *)node_attributes(g, &n))->tb != 0;
     tensor_id x = node_in(g, &n, 0), w = node_in(g, &n, 1), ends = node_in(g, &n, 2);
     tensor_id in[] = { tb ? dout[0] : x, tb ? x : dout[0], ends, din[1] };
-    if (want[1]) din[1] = graph_add(g, &op_expert_matmul_weights, in, 4, NULL);
+    expert_matmul_weights_attributes sums = { (int32_t)graph_gradient_dtype(g, w) };
+    if (want[1]) din[1] = graph_add(g, &op_expert_matmul_weights, in, 4, &sums);
     if (want[0]) din[0] = add_gather(g, din[0], expert_matmul_apply(g, dout[0], w, ends, !tb));
 }
 
@@ -97,6 +98,7 @@ const op_def op_expert_matmul = { .name = "expert_matmul",
                                   .in_count = 3,
                                   .out_count = 1,
                                   .attribute_bytes = sizeof(expert_matmul_attributes),
+                                  .traits = OP_PRODUCT,
                                   .pairs = true,
                                   .infer = infer,
                                   .grad = grad,
@@ -111,9 +113,14 @@ static status infer_weights(const graph *g, const node *n, tensor *out) {
     const tensor *a = graph_tensor(g, node_in(g, n, 0)), *b = graph_tensor(g, node_in(g, n, 1));
     shape rows = SHAPE(a->shape.dim[0], b->shape.dim[1]);
     shape sums = SHAPE(graph_shape(g, node_in(g, n, 2))->dim[0], a->shape.dim[1], b->shape.dim[1]);
+    const expert_matmul_weights_attributes *t = node_attributes(g, n);
+    uint8_t type = t->type ? (uint8_t)t->type : a->dtype;
+    if (dtype_wide((dtype)type) != dtype_wide((dtype)a->dtype))
+        return status_set(STATUS_INVALID, "sums of %s cannot be %s", dtype_name((dtype)a->dtype),
+                          dtype_name((dtype)type));
     TRY(op_check_input(g, n, 1, &rows, a->dtype));
-    TRY(op_check_input(g, n, 3, &sums, a->dtype));
-    out[0] = (tensor){ .shape = sums, .dtype = a->dtype };
+    TRY(op_check_input(g, n, 3, &sums, type));
+    out[0] = (tensor){ .shape = sums, .dtype = type };
     return STATUS_OK;
 }
 
@@ -130,18 +137,20 @@ static const op_input weights_inputs[] = { { "a", DTYPE_MASK_FLOAT, 2, 2, false 
                                            { "accumulator", DTYPE_MASK_FLOAT, 3, 3, true } };
 static const op_alias weights_aliases[] = { { .out = 0, .in = 3, .must = true } };
 
+static const expert_matmul_weights_attributes as_they_are = { 0 }, summed_wide = { DTYPE_F32 };
+
 static const op_case weights_cases[] = { { "three",
                                            { { DTYPE_F32, { { 40, 7 }, 2 }, -1, 1 },
                                              { DTYPE_F32, { { 40, 5 }, 2 }, -1, 1 },
                                              { DTYPE_I32, { { 3 }, 1 }, 0, 41 } },
-                                           NULL,
+                                           &as_they_are,
                                            0,
                                            true },
                                          { "many rows",
                                            { { DTYPE_F32, { { 700, 7 }, 2 }, -1, 1 },
                                              { DTYPE_F32, { { 700, 70 }, 2 }, -1, 1 },
                                              { DTYPE_I32, { { 3 }, 1 }, 100, 690 } },
-                                           NULL,
+                                           &as_they_are,
                                            0,
                                            true },
                                          { "accumulator, ends outside",
@@ -149,8 +158,16 @@ static const op_case weights_cases[] = { { "three",
                                              { DTYPE_F32, { { 40, 5 }, 2 }, -1, 1 },
                                              { DTYPE_I32, { { 9 }, 1 }, -10, 60 },
                                              { DTYPE_F32, { { 9, 7, 5 }, 3 }, -1, 1 } },
-                                           NULL,
+                                           &as_they_are,
                                            0,
+                                           true },
+                                         { "of bf16 to f32",
+                                           { { DTYPE_BF16, { { 40, 7 }, 2 }, -1, 1 },
+                                             { DTYPE_BF16, { { 40, 5 }, 2 }, -1, 1 },
+                                             { DTYPE_I32, { { 3 }, 1 }, 0, 41 },
+                                             { DTYPE_F32, { { 3, 7, 5 }, 3 }, -1, 1 } },
+                                           &summed_wide,
+                                           0.01,
                                            true },
                                          { 0 } };
 
@@ -161,6 +178,7 @@ const op_def op_expert_matmul_weights = { .name = "expert_matmul_weights",
                                           .aliases = weights_aliases,
                                           .alias_count = 1,
                                           .out_count = 1,
+                                          .attribute_bytes = sizeof(expert_matmul_weights_attributes),
                                           .pairs = true,
                                           .infer = infer_weights,
                                           .cost = cost_weights,

@@ -14,6 +14,10 @@ typedef struct {
     int32_t tb;
 } expert_matmul_attributes;
 
+typedef struct {
+    int32_t type; /* dtype of the sums; 0: that of a */
+} expert_matmul_weights_attributes;
+
 extern const op_def op_expert_matmul;         /* x (R,in), W, ends (E) -> y (R,out) */
 extern const op_def op_expert_matmul_weights; /* a (R,M), b (R,K), ends, accumulator? must -> sums (E,M,K) */
 extern const op_kernel expert_matmul_cpu[], expert_matmul_weights_cpu[];

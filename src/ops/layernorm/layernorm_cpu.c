@@ -54,12 +54,11 @@ typedef struct {
     float mean, rstd;
 } row_norm;
 
-VECTOR_INLINE void norm_range(const row_norm *r, const void *x, void *y, int64_t first, int64_t n,
-                              const dtype from, const dtype to) {
-    const float *gamma = r->gamma + first;
+VECTOR_INLINE void norm_range(const row_norm *r, const void *x, void *y, int64_t n, const dtype from,
+                              const dtype to) {
+    const float *gamma = r->gamma, *beta = r->beta;
     float mean = r->mean, rstd = r->rstd;
-    if (r->beta) {
-        const float *beta = r->beta + first;
+    if (beta) {
 #pragma GCC ivdep
         for (int64_t j = 0; j < n; j++)
             fast_put(y, j, (fast_get(x, j, from) - mean) * rstd * gamma[j] + beta[j], to);
@@ -77,7 +76,8 @@ VECTOR_INLINE void norm_row_past(const row_norm *r, const void *x, void *y, int6
     } part;
     for (int64_t j = 0; j < n; j += FAST_PART) {
         int64_t count = n - j < FAST_PART ? n - j : FAST_PART;
-        norm_range(r, fast_at(x, j, from), &part, j, count, from, to);
+        row_norm here = { r->gamma + j, r->beta ? r->beta + j : NULL, r->mean, r->rstd };
+        norm_range(&here, fast_at(x, j, from), &part, count, from, to);
         if (to == DTYPE_F32)
             fast_store_past((float *)y + j, part.wide, count);
         else
@@ -100,7 +100,7 @@ VECTOR_INLINE void norm_rows(const op_call *c, int64_t first, int64_t last, cons
         if (past)
             norm_row_past(&norm, x, y, width, from, to);
         else
-            norm_range(&norm, x, y, 0, width, from, to);
+            norm_range(&norm, x, y, width, from, to);
     }
     if (past) fast_stored_past();
 }

@@ -227,8 +227,8 @@ static void rewrite_norm(narrower *k, node_id id) {
     for (uint32_t o = 0; o < n->out_count; o++) k->r.map[node_out(in, n, o)] = first ? first + o : 0;
 }
 
-/* Attention reads 16 bits; ops that take them as they come do, where all that should be alike is; others get
- * f32. */
+/* Attention reads 16 bits, and so do convolutions and products of experts of what they multiply; ops that
+ * take them as they come do, where all that should be alike is; others get f32. */
 static void rewrite_other(narrower *k, node_id id) {
     enum { MOST = 64 };
     const graph *in = k->r.in;
@@ -248,7 +248,8 @@ static void rewrite_other(narrower *k, node_id id) {
     for (uint32_t i = 0; i < n->in_count; i++) {
         tensor_id t = node_in(in, n, i);
         bool is_float = t && dtype_is_float(type_of(k, t));
-        inputs[i] = !t ? 0 : product && is_float ? narrow(k, t) : takes && alike ? k->r.map[t] : wide(k, t);
+        bool reads = product && is_float && (!n->op->pairs || i < 2);
+        inputs[i] = !t ? 0 : reads ? narrow(k, t) : takes && alike ? k->r.map[t] : wide(k, t);
     }
     rewrite_node_inputs(&k->r, id, inputs, n->in_count);
 }
