@@ -240,7 +240,8 @@ typedef struct {
 typedef struct {
     const program *program;
     const copy_rates *rates;
-    bool files; /* any part is filed */
+    const bool *moves; /* by step: it has pieces */
+    bool files;        /* any part is filed */
     lanes lanes;
     looking near, far;           /* of reading into slots; of reading files */
     double moved[PIECES_SLOTS];  /* by slot: the event that its next piece was read */
@@ -260,7 +261,7 @@ static void look_ahead(const pipeline *l, looking *x) {
     while (!x->left && x->step < p->count) {
         note_written(l, x);
         x->step++;
-        if (x->step == p->count || !pieces_step(p, x->step)) continue;
+        if (x->step == p->count || !l->moves[x->step]) continue;
         piece_part parts[PIECES_PARTS];
         uint32_t count = list_parts(&p->graph, node_of(p, x->step), parts);
         x->times = times_of(p, x->step, l->rates);
@@ -275,7 +276,7 @@ static void look_ahead(const pipeline *l, looking *x) {
 static void look_first(const pipeline *l, looking *x) {
     memset(x->written, 0, l->program->graph.tensors.count * sizeof *x->written);
     x->step = 0;
-    if (pieces_step(l->program, 0)) x->times = times_of(l->program, 0, l->rates), x->left = x->times.count;
+    if (l->moves[0]) x->times = times_of(l->program, 0, l->rates), x->left = x->times.count;
     look_ahead(l, x);
 }
 
@@ -351,7 +352,7 @@ static void run_lanes(pipeline *l, double left[LANES_ALL], double *waits, double
     read_ahead(l, 0);
     for (uint32_t s = 0; s < p->count; s++) {
         double began = l->lanes.free[LANE_COMPUTE], each = p->steps[s].seconds;
-        bool moves = pieces_step(p, s);
+        bool moves = l->moves[s];
         if (moves)
             run_pieces(l, s);
         else
@@ -380,12 +381,15 @@ status pieces_seconds(const program *p, bool apart, const device_rates *rates, d
     const copy_rates moved = { read, written, rates->file_read, rates->file_written };
     uint32_t tensors = p->graph.tensors.count;
     uint32_t *near = memory_room(tensors, sizeof *near), *far = memory_room(tensors, sizeof *far);
+    bool *moves = memory_new(p->count + 1u, sizeof *moves), enough = near && far && moves;
+    for (uint32_t s = 0; enough && s < p->count; s++) moves[s] = pieces_step(p, s);
     pipeline l = { .program = p,
                    .rates = &moved,
+                   .moves = moves,
                    .files = apart && any_filed(p),
                    .near = { .written = near },
                    .far = { .written = far } };
-    if (near && far) {
+    if (enough) {
         const pipeline begin = l;
         double left[LANES_ALL] = { 0 };
         run_lanes(&l, left, waits, seconds);
@@ -396,5 +400,6 @@ status pieces_seconds(const program *p, bool apart, const device_rates *rates, d
     }
     memory_free(near);
     memory_free(far);
-    return near && far ? STATUS_OK : status_set(STATUS_FAILED, "no memory to predict times");
+    memory_free(moves);
+    return enough ? STATUS_OK : status_set(STATUS_FAILED, "no memory to predict times");
 }

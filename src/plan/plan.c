@@ -105,6 +105,7 @@ static status outline_one(plan *p, plan_program *pp) {
     TRY(live_of_program(&pp->program, &pp->live));
     TRY(live_find_peak(&pp->live, pp->program.count, &pp->peak));
     pp->arena_bytes = pp->peak.bytes; /* until it is packed */
+    if (p->device->apart) TRY(scalars_arena(pp, &pp->arena_bytes));
     return STATUS_OK;
 }
 

@@ -23,6 +23,25 @@ uint64_t scalars_place(const plan_program *pp, uint64_t *at) {
     return bytes;
 }
 
+status scalars_arena(const plan_program *pp, uint64_t *bytes) {
+    uint64_t *at = memory_new(pp->live.count, sizeof *at), first = 0;
+    live_storage *others = memory_new(pp->live.count, sizeof *others);
+    status result = at && others ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan a program");
+    if (result == STATUS_OK) {
+        live_peak peak;
+        first = scalars_place(pp, at);
+        for (uint32_t i = 0; i < pp->live.count; i++) {
+            others[i] = pp->live.storages[i];
+            if (at[i] != UINT64_MAX) others[i].bytes = 0;
+        }
+        result = live_find_peak(&(live_set){ others, pp->live.count, NULL }, pp->program.count, &peak);
+        *bytes = peak.bytes + first;
+    }
+    memory_free(at);
+    memory_free(others);
+    return result;
+}
+
 /* ---- behind the others ---- */
 
 /* A place in the pool before, and after. */

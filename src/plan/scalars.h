@@ -10,5 +10,8 @@
  * them), for the whole program. Returns their bytes. */
 uint64_t scalars_place(const plan_program *pp, uint64_t *at);
 
+/* The least that the arena has with them: the most bytes of all others alive at once, and these. */
+status scalars_arena(const plan_program *pp, uint64_t *bytes);
+
 /* Moves persistent tensors of one number behind all others of POOL_MEMORY. */
 status scalars_last(plan *p);

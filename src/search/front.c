@@ -174,7 +174,8 @@ static status copy_points(const candidates *all, candidate *found, uint32_t coun
     return STATUS_OK;
 }
 
-/* Stems with the largest micro-batch come first. Their answers limit how far the others are looked at. Stems
+/* The stems with the largest micro-batch come first, where mostly the fastest plan is, then those with the
+ * smallest, where the leanest is, and so on up. Their answers limit how far the others are looked at. Stems
  * that lack a technique which is nearly free (`spare`) come last. With a budget all of these are searched;
  * without one, only those up to the micro-batch of the leanest answer. Where a limit leaves no answer they
  * are skipped: the caller searches again with a larger limit. */
@@ -183,8 +184,11 @@ static status find_wished(candidates *all, const search_wish *w, search_front *f
     candidate found[WISHED_MOST];
     uint32_t count = 0;
     int64_t most = INT64_MAX;
+    uint32_t largest = 1;
+    while (largest < s->stem_count && s->stems[largest].micro_batch == s->stems[0].micro_batch) largest++;
     for (int spare = 0; spare < 2; spare++) {
-        for (uint32_t stem = 0; stem < s->stem_count; stem++) {
+        for (uint32_t i = 0; i < s->stem_count; i++) {
+            uint32_t stem = i < largest ? i : s->stem_count - 1 - (i - largest);
             if (s->stems[stem].spare != spare || s->stems[stem].micro_batch > most) continue;
             TRY(stem_add(all, (uint16_t)stem));
             TRY(ask_wished(all, w, found, &count));

@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "base/threads.h"
+#include "device/device_gpu.h"
 #include "run/lab.h"
 #include "search/points.h"
 #include "search/space.h"
@@ -124,7 +125,7 @@ static void compare_wishes(const search_request *q, const all_points *all, uint3
         uint64_t span = fastest->peak_bytes - leanest->peak_bytes,
                  budget = leanest->peak_bytes + span * lab_random(random, 1001) / 1000;
         search_request within = *q;
-        within.run.memory = budget;
+        if (!compose_apart(&q->run)) within.run.memory = budget;
         if (k == 0) budget = leanest->peak_bytes - 1;
         search_front f;
         assert_int_equal(search_run(&within, &(search_wish){ .budget = budget }, &f), STATUS_OK);
@@ -157,16 +158,39 @@ static void pin_some(search_request *q, uint32_t *random, space *s) {
 /* The same where no more may be away than a limit, which some combinations keep. */
 static void compare_limited(const search_request *q, all_points *all, uint32_t *random, int index) {
     search_request limited = *q;
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < all->count; i++)
-        if (all->points[i].away_bytes > most) most = all->points[i].away_bytes;
-    limited.run.away_limit = most * lab_random(random, 1001) / 1000;
+    uint64_t most = 0, least = UINT64_MAX; /* 0 but for a GPU, whose host holds something in any case */
+    for (uint32_t i = 0; i < all->count; i++) {
+        const search_point *x = &all->points[i];
+        if (x->peak_bytes && x->away_bytes > most) most = x->away_bytes;
+        if (x->peak_bytes && x->away_bytes < least) least = x->away_bytes;
+    }
+    limited.run.away_limit = least + (most - least) * lab_random(random, 1001) / 1000;
     if (!limited.run.away_limit) return;
     for (uint32_t i = 0; i < all->count; i++)
         if (all->points[i].away_bytes > limited.run.away_limit) all->points[i].peak_bytes = 0;
     compare_fronts(&limited, all, index);
     compare_wishes(&limited, all, random, index);
     limits_compared++;
+}
+
+/* On a GPU, with whatever calls and copies take there: what is away makes many more combinations. */
+static void on_a_gpu(search_request *q, uint32_t *random) {
+    static device_elsewhere at;
+    device_gpu g = { .name = "drawn",
+                     .title = "drawn",
+                     .capability = 80,
+                     .multiprocessors = (int)(1 + lab_random(random, 132)),
+                     .threads = 1536,
+                     .memory = (uint64_t)1 << 36,
+                     .context = { 1 << 20, 2 << 20, 3 << 20 },
+                     .f32 = 1e10 * (1 + lab_random(random, 6000)),
+                     .bandwidth = 1e9 * (1 + lab_random(random, 3000)),
+                     .link = 1e8 * (1 + lab_random(random, 600)),
+                     .call_seconds = 1e-7 * (1 + lab_random(random, 100)) };
+    assert_int_equal(device_elsewhere_plan(&g, &at), STATUS_OK);
+    q->run.folder = NULL;
+    q->run.lower.device = &at.device;
+    q->run.lower.rates = at.device.rates(&at.device, q->run.lower.threads);
 }
 
 static void it_finds_what_planning_all_finds(void **state) {
@@ -180,6 +204,7 @@ static void it_finds_what_planning_all_finds(void **state) {
                              .allowed = lab_random(&random, 8) ? PASS_REASSOCIATING : PASS_EXACT };
         q.run.model = &l.model;
         if (lab_random(&random, 2)) q.run.folder = ".";
+        if (i % 3 == 2) on_a_gpu(&q, &random);
         for (int k = 0; pass_table[k]; k++)
             if (q.allowed != PASS_EXACT && lab_random(&random, 2)) allow(&q, k);
         space s;

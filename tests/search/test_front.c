@@ -538,10 +538,10 @@ static void work_is_what_it_was(void **state) {
         uint64_t candidates;
         uint32_t outlined[2], given_up[2], planned[2]; /* for the leanest, and within half as much again */
     } searches[] = {
-        { "char-small", 8, NULL, NULL, 170, { 128, 146 }, { 59, 73 }, { 3, 4 } },
-        { "char-small", 4, saving, NULL, 816, { 248, 260 }, { 154, 153 }, { 2, 3 } },
-        { "char-small", 2, NULL, ".", 612, { 187, 187 }, { 89, 88 }, { 2, 3 } },
-        { "gpt2", 2, NULL, NULL, 102, { 65, 65 }, { 5, 0 }, { 2, 3 } },
+        { "char-small", 8, NULL, NULL, 170, { 128, 146 }, { 73, 88 }, { 3, 4 } },
+        { "char-small", 4, saving, NULL, 816, { 248, 248 }, { 154, 154 }, { 2, 3 } },
+        { "char-small", 2, NULL, ".", 612, { 187, 187 }, { 89, 89 }, { 2, 3 } },
+        { "gpt2", 2, NULL, NULL, 102, { 65, 65 }, { 5, 2 }, { 2, 3 } },
     };
     for (size_t i = 0; i < sizeof searches / sizeof *searches; i++) {
         setup s;
