@@ -33,6 +33,7 @@ want libzstd-dev pkg-config --exists libzstd
 want libsnappy-dev pkg-config --exists snappy
 want libjpeg62-turbo-dev pkg-config --exists libjpeg
 want libpng-dev pkg-config --exists libpng
+want libmicrohttpd-dev pkg-config --exists "libmicrohttpd >= 0.9.75"
 for extra; do
     case $extra in
     tests)

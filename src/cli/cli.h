@@ -73,6 +73,7 @@ status cli_estimate(const options *o, cli_streams *streams);
 status cli_status(const options *o, cli_streams *streams);
 status cli_devices(const options *o, cli_streams *streams);
 status cli_generate(const options *o, cli_streams *streams);
+status cli_serve(const options *o, cli_streams *streams);
 status cli_completion(const options *o, cli_streams *streams);
 status cli_manual(const options *o, cli_streams *streams);
 

@@ -27,7 +27,8 @@ typedef enum {
     COMMAND_ESTIMATE = 2048,
     COMMAND_EXPLAIN = 4096,
     COMMAND_EXPORT = 8192,
-    COMMAND_TOKENIZE = 16384
+    COMMAND_TOKENIZE = 16384,
+    COMMAND_SERVE = 32768
 } command;
 enum { COMMAND_EVERY = ~0 };
 
@@ -74,6 +75,14 @@ typedef struct {
     emit_name emit;
 } estimate_options;
 
+/* Of serve. */
+typedef struct {
+    const char *host, *key_file, *name; /* name NULL: the folder's */
+    int64_t port, text_length, texts, rows, queue, connections, default_tokens, stall_seconds, drain_seconds;
+    enum { SERVE_AUTO, SERVE_F32, SERVE_BF16, SERVE_F16, SERVE_INT8 } cache;
+    bool dry_run;
+} serve_words;
+
 /* What a command line says, at its defaults before. */
 typedef struct {
     const char *subject; /* MODEL or DIR */
@@ -103,6 +112,7 @@ typedef struct {
     int64_t compare_steps; /* compare: */
     const char *svg;
     estimate_options estimate;
+    serve_words serve;
     const char *for_model; /* explain-oom: */
     const char *gpu;       /* that plans are for; NULL: --device says */
     enum { PIN_AUTO, PIN_OFF } pin_threads;

@@ -30,6 +30,7 @@ void engine_close(engine *e) {
 }
 
 const engine_sizes *engine_planned(const engine *e) { return &e->sizes; }
+const plan *engine_plan_of(const engine *e) { return &e->plan; }
 uint64_t engine_planned_bytes(const engine *e) { return e->plan.peak_bytes; }
 
 /* ---- the plan ---- */

@@ -42,6 +42,7 @@ void engine_close(engine *e);
 status engine_plan(engine *e, const engine_sizes *wanted);
 const engine_sizes *engine_planned(const engine *e);
 uint64_t engine_planned_bytes(const engine *e);
+const plan *engine_plan_of(const engine *e);
 
 status engine_start(engine *e); /* allocates, and loads the weights */
 
@@ -68,8 +69,17 @@ int64_t engine_again(engine *e, int32_t number, const engine_request *r);
 void engine_end(engine *e, int32_t number);
 void engine_leave(engine *e, int32_t number);
 
+/* A text that is paused has no rows until it goes on. */
+void engine_pause(engine *e, int32_t number, bool paused);
+bool engine_goes_on(const engine *e, int32_t number); /* it has not ended */
+
 /* Runs a step, and draws. For every token drew(context of the request, id) is called; *over: the text ends
  * with it. A text that has all its tokens ends by itself, after that call. */
 typedef status (*engine_drew)(void *context, int32_t id, bool *over);
 status engine_step(engine *e, engine_drew drew);
+/* The same in three parts: the rows of the next step, for program *k, or false: there is nothing to do; the
+ * step, during which nobody may touch the engine; what is drawn. */
+bool engine_gather(engine *e, uint32_t *k);
+status engine_compute(engine *e, uint32_t k);
+status engine_draw(engine *e, uint32_t k, engine_drew drew);
 int64_t engine_going(const engine *e); /* texts that have not ended */

@@ -6,7 +6,7 @@
 
 /* A place for a text. Its line of the table has `blocks` blocks. */
 typedef struct {
-    bool used, going;
+    bool used, going, paused;
     int32_t *ids;        /* prompt and what was drawn; room for text_length + 1 */
     int64_t count, done; /* ids; of these in the cache */
     int64_t most;        /* ids at which it ends */

@@ -29,7 +29,7 @@ static bool set_up(engine *e, int32_t number, const engine_request *r, int64_t d
         t->blocks = needed;
     }
     memcpy(t->ids, r->ids, (size_t)r->count * sizeof *t->ids);
-    t->used = t->going = true;
+    t->used = t->going = true, t->paused = false;
     t->count = r->count, t->done = done, t->most = most;
     t->sample = *r->sample, t->context = r->context, t->came = e->came++;
     if (e->seen) memset(seen_by(e, number), 0, (size_t)e->folder->model.vocabulary);
@@ -60,6 +60,8 @@ int64_t engine_again(engine *e, int32_t number, const engine_request *r) {
     return set_up(e, number, r, same) ? same : ENGINE_NONE;
 }
 
+void engine_pause(engine *e, int32_t number, bool paused) { e->texts[number].paused = paused; }
+bool engine_goes_on(const engine *e, int32_t number) { return e->texts[number].going; }
 void engine_end(engine *e, int32_t number) { e->texts[number].going = false; }
 
 void engine_leave(engine *e, int32_t number) {
@@ -99,7 +101,7 @@ static int32_t next_prompt(const engine *e, int64_t after) {
     int32_t found = ENGINE_NONE;
     for (int32_t i = 0; i < e->sizes.texts; i++) {
         const engine_text *t = &e->texts[i];
-        if (!t->going || t->count - t->done < 1 || t->came <= after) continue;
+        if (!t->going || t->paused || t->count - t->done < 1 || t->came <= after) continue;
         if (found == ENGINE_NONE || t->came < e->texts[found].came) found = i;
     }
     return found;
@@ -108,7 +110,8 @@ static int32_t next_prompt(const engine *e, int64_t after) {
 static void gather(engine *e) {
     e->step.count = e->step.drawn = 0;
     for (int32_t i = 0; i < e->sizes.texts; i++)
-        if (e->texts[i].going && e->texts[i].count - e->texts[i].done == 1) add_text(e, i);
+        if (e->texts[i].going && !e->texts[i].paused && e->texts[i].count - e->texts[i].done == 1)
+            add_text(e, i);
     for (int32_t i = next_prompt(e, -1); i != ENGINE_NONE; i = next_prompt(e, e->texts[i].came))
         add_text(e, i);
 }
@@ -158,14 +161,26 @@ static status draw(engine *e, uint32_t k, int64_t place, int32_t number, engine_
     return STATUS_OK;
 }
 
-status engine_step(engine *e, engine_drew drew) {
+bool engine_gather(engine *e, uint32_t *k) {
     gather(e);
-    if (!e->step.count) return STATUS_OK;
-    uint32_t k = fill_up(e);
-    TRY(run(e, k));
+    if (!e->step.count) return false;
+    *k = fill_up(e);
+    return true;
+}
+
+status engine_compute(engine *e, uint32_t k) { return run(e, k); }
+
+status engine_draw(engine *e, uint32_t k, engine_drew drew) {
     for (int64_t i = 0; i < e->step.drawn; i++) {
         int32_t number = e->step.text[e->step.wanted[i]];
         if (e->texts[number].going) TRY(draw(e, k, i, number, drew));
     }
     return STATUS_OK;
+}
+
+status engine_step(engine *e, engine_drew drew) {
+    uint32_t k;
+    if (!engine_gather(e, &k)) return STATUS_OK;
+    TRY(engine_compute(e, k));
+    return engine_draw(e, k, drew);
 }

@@ -1,0 +1,142 @@
+/* snug serve: the plan first, then answers until it is asked to stop. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/threads.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "cli/language.h"
+#include "cli/signals.h"
+#include "language/chat.h"
+#include "ops/cache_write/cache_write.h"
+#include "server/serve.h"
+
+static volatile sig_atomic_t stops; /* how often it was asked to */
+
+static void asked_to_stop(int signal) {
+    (void)signal;
+    stops = stops + 1;
+}
+
+/* ---- what people read ---- */
+
+static void add_line(output *out, const char *what, uint64_t bytes, const char *remark) {
+    char size[UNITS_TEXT_BYTES];
+    output_add(out, "  %-16s %12s   %s\n", what, units_bytes_text(bytes, size), remark);
+}
+
+static void planned(void *context, const plan *p, const engine_sizes *s, uint64_t served) {
+    output *out = context;
+    char remark[128], peak[UNITS_TEXT_BYTES];
+    int64_t positions = s->blocks * CACHE_BLOCK;
+    output_add(out, "Planned: %s (%llu bytes)\n", units_bytes_text(p->peak_bytes, peak),
+               (unsigned long long)p->peak_bytes);
+    add_line(out, "weights", p->by_category[CATEGORY_WEIGHTS], "");
+    snprintf(remark, sizeof remark, "%lld blocks of %d positions; %lld texts of %lld at once",
+             (long long)s->blocks, CACHE_BLOCK,
+             (long long)(positions / s->text_length < s->texts ? positions / s->text_length : s->texts),
+             (long long)s->text_length);
+    add_line(out, "cache", p->by_category[CATEGORY_CACHE], remark);
+    snprintf(remark, sizeof remark, "steps of up to %lld rows", (long long)s->rows);
+    uint64_t rest = p->peak_bytes - p->by_category[CATEGORY_WEIGHTS] - p->by_category[CATEGORY_CACHE] -
+                    p->by_category[CATEGORY_RUNTIME];
+    add_line(out, "a step", rest, remark);
+    add_line(out, "requests", served, "prompts, answers on their way, connections, tokenizer");
+    add_line(out, "runtime", p->by_category[CATEGORY_RUNTIME] - served, "code, threads, tables");
+    output_flush(out);
+}
+
+typedef struct {
+    output *out;
+    const char *host, *name;
+} listener;
+
+static void heard(void *context, int64_t port) {
+    listener *l = context;
+    output_add(l->out, "Serving '%s' at http://%s:%lld/v1; Ctrl-C ends it\n", l->name, l->host,
+               (long long)port);
+    output_flush(l->out);
+}
+
+static void was_planned(void *context, const plan *p, const engine_sizes *s, uint64_t served) {
+    planned(((listener *)context)->out, p, s, served);
+}
+
+static void print_end(output *out, const serve_result *r) {
+    char planned_text[UNITS_TEXT_BYTES], measured[UNITS_TEXT_BYTES];
+    output_add(out,
+               "%llu requests: %llu answered, %llu left by their clients, %llu refused; %lld tokens read, "
+               "%lld written; "
+               "memory %s, planned %s\n",
+               (unsigned long long)r->requests, (unsigned long long)r->answered, (unsigned long long)r->left,
+               (unsigned long long)r->refused, (long long)r->prompt_tokens, (long long)r->new_tokens,
+               units_bytes_text(r->resident_peak_bytes, measured),
+               units_bytes_text(r->planned_bytes, planned_text));
+    output_flush(out);
+}
+
+/* ---- the command ---- */
+
+/* The last part of the path. */
+static const char *served_name(const options *o) {
+    const char *path = o->subject, *slash;
+    if (o->serve.name) return o->serve.name;
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    for (slash = path + length; slash > path && slash[-1] != '/'; slash--) continue;
+    return slash;
+}
+
+static status serve(const options *o, cli_streams *streams, language *words, const chat *c,
+                    const char *name) {
+    static const dtype caches[] = { DTYPE_F32, DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8 };
+    const serve_words *w = &o->serve;
+    listener l = { &streams->people, w->host, name };
+    serve_result r;
+    uint64_t budget;
+    TRY(setup_budget(&o->run, &budget));
+    serve_options s = {
+        .directory = o->subject,
+        .adapter = o->adapter,
+        .engine = { .device = o->run.device, .threads = (int)o->run.threads, .memory = budget },
+        .name = name,
+        .host = w->host,
+        .port = w->port,
+        .key_file = w->key_file,
+        .text_length = w->text_length,
+        .texts = w->texts,
+        .rows = w->rows,
+        .queue = w->queue,
+        .connections = w->connections,
+        .default_tokens = w->default_tokens,
+        .stall_seconds = w->stall_seconds,
+        .drain_seconds = w->drain_seconds,
+        .cache = caches[w->cache],
+        .language = words,
+        .chat = c,
+        .dry_run = w->dry_run,
+        .stop = &stops,
+        .planned = was_planned,
+        .heard = heard,
+        .context = &l
+    };
+    signals_call(asked_to_stop, SIGNALS_READS_GO_ON, NULL);
+    status result = serve_run(&s, &r);
+    if (result == STATUS_OK && !w->dry_run) print_end(&streams->people, &r);
+    return result;
+}
+
+status cli_serve(const options *o, cli_streams *streams) {
+    language words = { 0 };
+    chat *c = NULL;
+    bool known = false, templated = false;
+    streams->people = output_for_people(stderr);
+    status result = cli_check_directory(o->subject);
+    if (result == STATUS_OK) result = chat_open(o->subject, &c, &templated);
+    if (result == STATUS_OK && o->run.data_kind != DATA_KIND_BYTES)
+        result = cli_language_open(o->subject, &words, &known);
+    if (result == STATUS_OK) result = serve(o, streams, known ? &words : NULL, c, served_name(o));
+    cli_language_close(&words);
+    chat_close(c);
+    return result;
+}

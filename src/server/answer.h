@@ -1,0 +1,26 @@
+/* The answer of a job, as OpenAI's API has it: whole, or in events as it is written. Both go through the
+ * job's ring as they come, so an answer takes no memory but that. */
+#pragma once
+
+#include "base/text.h"
+#include "server/job.h"
+
+typedef struct {
+    const char *model;
+    text line;            /* what is written next: room for the longest piece */
+    uint32_t piece_bytes; /* of text that a token adds, at most */
+} answer_writer;
+
+/* Bytes of a ring that one more token, or the end, may need. */
+size_t answer_room(const answer_writer *w);
+/* The line's memory: asked for once. STATUS_FAILED where there is none. */
+status answer_open(answer_writer *w, const char *name, uint32_t piece_bytes);
+void answer_close(answer_writer *w);
+uint64_t answer_bytes(const char *name, uint32_t piece_bytes); /* what that is */
+
+/* More of the text; and its end, for the reason in j->end. There must be answer_room in the ring. */
+void answer_add(answer_writer *w, job *j, const char *bytes, size_t count);
+void answer_end(answer_writer *w, job *j);
+
+/* {"error": {...}} as OpenAI has it, into the line. `field` "": none. */
+const char *answer_error(answer_writer *w, const char *kind, const char *sentence, const char *field);

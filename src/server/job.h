@@ -1,0 +1,49 @@
+/* One text that somebody asked for: from the body of a request to the last byte of its answer. There is a
+ * fixed number of jobs, all of whose memory is planned. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "infer/engine.h"
+#include "infer/stop.h"
+#include "server/ring.h"
+
+typedef enum {
+    JOB_FREE,
+    JOB_ASKED,   /* its body is read */
+    JOB_WAITING, /* for room in the engine */
+    JOB_WRITING, /* the engine has it */
+    JOB_OVER,    /* what is left is to be read */
+} job_state;
+
+/* Why a text ended, in OpenAI's words. */
+typedef enum { JOB_GOES_ON, JOB_STOP, JOB_LENGTH } job_end;
+
+enum { JOB_STOPS = 4, JOB_TAIL = 8 };
+
+typedef struct {
+    job_state state;
+    uint64_t number; /* among all requests: in its id, and its turn */
+    bool chat, streams, tells_usage;
+    int64_t created; /* seconds since 1970 */
+    int32_t *ids;    /* the prompt; room for text_length */
+    int64_t count, tokens, drawn;
+    sample_options sample;
+    char stop_bytes[JOB_STOPS][STOP_BYTES];
+    const char *stop_strings[JOB_STOPS];
+    stop_watch stops;
+    int32_t place; /* in the engine */
+    job_end end;
+    bool begun;          /* the answer's first bytes were written */
+    bool attached;       /* a connection has it: it is not free before that has ended */
+    bool left;           /* nobody reads any more */
+    char tail[JOB_TAIL]; /* the beginning of a character whose end has not come */
+    size_t tail_count;
+    ring out;
+    struct server *server;
+    /* Of server/http.c: who asked, by which socket; and the same while it waits for bytes, else NULL. */
+    struct MHD_Connection *waits_on, *connection;
+    int socket;
+    double stalled_since;
+} job;

@@ -1,0 +1,299 @@
+#include "server/request.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "text/template/template_json.h"
+
+/* ---- one field ---- */
+
+typedef struct {
+    const request_reader *reader;
+    job *job;
+    const template_value *prompt, *messages, *tools;
+    int64_t tokens; /* 0: not said */
+    bool chat, other_model;
+} asked;
+
+typedef status take_field(asked *a, const template_value *v);
+
+static status number_of(const template_value *v, double low, double high, double *out) {
+    double x = v->kind == TEMPLATE_INTEGER  ? (double)v->integer
+               : v->kind == TEMPLATE_NUMBER ? v->number
+                                            : NAN;
+    if (!(x >= low && x <= high))
+        return status_set(STATUS_INVALID, "it must be a number from %g to %g", low, high);
+    *out = x;
+    return STATUS_OK;
+}
+
+static status whole_of(const template_value *v, int64_t low, int64_t high, int64_t *out) {
+    if (v->kind != TEMPLATE_INTEGER || v->integer < low || v->integer > high)
+        return status_set(STATUS_INVALID, "it must be a whole number from %lld to %lld", (long long)low,
+                          (long long)high);
+    *out = v->integer;
+    return STATUS_OK;
+}
+
+static status bool_of(const template_value *v, bool *out) {
+    if (v->kind != TEMPLATE_BOOL) return status_set(STATUS_INVALID, "it must be true or false");
+    *out = v->yes;
+    return STATUS_OK;
+}
+
+static status take_model(asked *a, const template_value *v) {
+    if (v->kind != TEMPLATE_TEXT) return status_set(STATUS_INVALID, "it must be a name");
+    a->other_model = !template_value_says(v, a->reader->model);
+    if (!a->other_model) return STATUS_OK;
+    return status_set(STATUS_INVALID, "the model that is served here is '%s'", a->reader->model);
+}
+
+static status take_prompt(asked *a, const template_value *v) { return a->prompt = v, STATUS_OK; }
+static status take_messages(asked *a, const template_value *v) { return a->messages = v, STATUS_OK; }
+
+static status take_tools(asked *a, const template_value *v) {
+    if (v->kind != TEMPLATE_LIST) return status_set(STATUS_INVALID, "it must be a list of tools");
+    a->tools = v->list.count ? v : NULL;
+    return STATUS_OK;
+}
+
+static status take_tokens(asked *a, const template_value *v) {
+    return whole_of(v, 1, a->reader->text_length, &a->tokens);
+}
+static status take_temperature(asked *a, const template_value *v) {
+    return number_of(v, 0, 1000, &a->job->sample.temperature);
+}
+static status take_top_p(asked *a, const template_value *v) {
+    TRY(number_of(v, 0, 1, &a->job->sample.top_p));
+    return a->job->sample.top_p > 0 ? STATUS_OK : status_set(STATUS_INVALID, "it must be above 0");
+}
+static status take_top_k(asked *a, const template_value *v) {
+    if (v->kind == TEMPLATE_INTEGER && v->integer == -1) return STATUS_OK; /* vLLM's word for all */
+    return whole_of(v, 0, INT32_MAX, &a->job->sample.top_k);
+}
+static status take_penalty(asked *a, const template_value *v) {
+    return number_of(v, 0.01, 100, &a->job->sample.repetition_penalty);
+}
+static status take_seed(asked *a, const template_value *v) {
+    int64_t seed = 0;
+    TRY(whole_of(v, INT64_MIN, INT64_MAX, &seed));
+    a->job->sample.seed = (uint64_t)seed;
+    return STATUS_OK;
+}
+static status take_stream(asked *a, const template_value *v) { return bool_of(v, &a->job->streams); }
+
+static status take_stream_options(asked *a, const template_value *v) {
+    if (v->kind != TEMPLATE_OBJECT) return status_set(STATUS_INVALID, "it must be an object");
+    for (size_t i = 0; i < v->list.count; i++) {
+        const template_value *member = &v->list.items[i];
+        if (member->key_length != strlen("include_usage") ||
+            memcmp(member->key, "include_usage", member->key_length) != 0)
+            return status_set(STATUS_INVALID, "of its members include_usage alone is known");
+        TRY(bool_of(member, &a->job->tells_usage));
+    }
+    return STATUS_OK;
+}
+
+static status add_stop(job *j, const template_value *v) {
+    if (v->kind != TEMPLATE_TEXT || !v->text.length || v->text.length >= STOP_BYTES ||
+        memchr(v->text.bytes, 0, v->text.length))
+        return status_set(STATUS_INVALID, "a stop string has 1 to %d bytes, none of them zero",
+                          STOP_BYTES - 1);
+    if (j->stops.count == JOB_STOPS)
+        return status_set(STATUS_INVALID, "there are at most %d stop strings", JOB_STOPS);
+    memcpy(j->stop_bytes[j->stops.count], v->text.bytes, v->text.length);
+    j->stop_bytes[j->stops.count++][v->text.length] = 0;
+    return STATUS_OK;
+}
+
+static status take_stop(asked *a, const template_value *v) {
+    if (v->kind != TEMPLATE_LIST) return add_stop(a->job, v);
+    for (size_t i = 0; i < v->list.count; i++) TRY(add_stop(a->job, &v->list.items[i]));
+    return STATUS_OK;
+}
+
+/* What is the same as not being said. */
+static status take_one(asked *a, const template_value *v) {
+    int64_t n;
+    (void)a;
+    TRY(whole_of(v, 1, 1, &n));
+    return STATUS_OK;
+}
+static status take_zero(asked *a, const template_value *v) {
+    double x;
+    (void)a;
+    return number_of(v, 0, 0, &x) == STATUS_OK ? STATUS_OK
+                                               : status_set(STATUS_INVALID, "only 0 is known here");
+}
+static status take_no(asked *a, const template_value *v) {
+    bool yes = false;
+    (void)a;
+    TRY(bool_of(v, &yes));
+    return yes ? status_set(STATUS_INVALID, "only false is known here") : STATUS_OK;
+}
+static status take_empty(asked *a, const template_value *v) {
+    (void)a;
+    bool empty = (v->kind == TEMPLATE_OBJECT || v->kind == TEMPLATE_LIST) && !v->list.count;
+    return empty ? STATUS_OK : status_set(STATUS_INVALID, "it is not known here");
+}
+static status take_any(asked *a, const template_value *v) { return (void)a, (void)v, STATUS_OK; }
+
+/* ---- all fields ---- */
+
+enum { COMPLETION = 1, CHAT = 2, BOTH = 3 };
+static const struct {
+    const char *name;
+    int where;
+    take_field *take;
+} fields[] = { { "model", BOTH, take_model },
+               { "prompt", COMPLETION, take_prompt },
+               { "messages", CHAT, take_messages },
+               { "tools", CHAT, take_tools },
+               { "max_tokens", BOTH, take_tokens },
+               { "max_completion_tokens", CHAT, take_tokens },
+               { "temperature", BOTH, take_temperature },
+               { "top_p", BOTH, take_top_p },
+               { "top_k", BOTH, take_top_k },
+               { "repetition_penalty", BOTH, take_penalty },
+               { "seed", BOTH, take_seed },
+               { "stop", BOTH, take_stop },
+               { "stream", BOTH, take_stream },
+               { "stream_options", BOTH, take_stream_options },
+               { "n", BOTH, take_one },
+               { "best_of", COMPLETION, take_one },
+               { "presence_penalty", BOTH, take_zero },
+               { "frequency_penalty", BOTH, take_zero },
+               { "echo", COMPLETION, take_no },
+               { "logprobs", CHAT, take_no },
+               { "logit_bias", BOTH, take_empty },
+               { "user", BOTH, take_any },
+               { "metadata", BOTH, take_any },
+               { "store", CHAT, take_no } };
+
+static status take_member(asked *a, const template_value *member, char field[REQUEST_FIELD_BYTES]) {
+    snprintf(field, REQUEST_FIELD_BYTES, "%.*s", (int)(member->key_length < 60 ? member->key_length : 60),
+             member->key);
+    if (member->kind == TEMPLATE_NONE) return STATUS_OK; /* null: as if it were not there */
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].where & (a->chat ? CHAT : COMPLETION) && strlen(fields[i].name) == member->key_length &&
+            memcmp(fields[i].name, member->key, member->key_length) == 0)
+            return fields[i].take(a, member);
+    return status_set(STATUS_INVALID, "this server does not know it, and it may change the answer");
+}
+
+/* ---- the prompt ---- */
+
+static status put_ids(const asked *a, const int32_t *ids, int64_t count) {
+    int64_t most = a->reader->text_length;
+    if (!count) return status_set(STATUS_INVALID, "it is empty");
+    if (count > most)
+        return status_set(STATUS_INVALID, "it has %lld tokens, and a text here has %lld at most",
+                          (long long)count, (long long)most);
+    memcpy(a->job->ids, ids, (size_t)count * sizeof *ids);
+    a->job->count = count;
+    return STATUS_OK;
+}
+
+/* A text without zero bytes, which has one behind it. */
+static status encode(const asked *a, const char *words) {
+    language *l = a->reader->language;
+    const int32_t *ids;
+    int64_t count;
+    status result = l->encode(l->context, words, &ids, &count);
+    if (result == STATUS_OK) result = put_ids(a, ids, count);
+    l->forget(l->context);
+    return result;
+}
+
+static status take_ids(const asked *a) {
+    const template_value *v = a->prompt;
+    if (v->list.count > (size_t)a->reader->text_length)
+        return status_set(STATUS_INVALID, "it has %zu tokens, and a text here has %lld at most",
+                          v->list.count, (long long)a->reader->text_length);
+    for (size_t i = 0; i < v->list.count; i++) {
+        int64_t id = 0;
+        TRY(whole_of(&v->list.items[i], 0, a->reader->vocabulary - 1, &id));
+        a->job->ids[i] = (int32_t)id;
+    }
+    a->job->count = (int64_t)v->list.count;
+    return v->list.count ? STATUS_OK : status_set(STATUS_INVALID, "it is empty");
+}
+
+static status encode_prompt(const asked *a) {
+    const template_value *v = a->prompt;
+    if (!v) return status_set(STATUS_INVALID, "it is missing");
+    if (v->kind == TEMPLATE_LIST) return take_ids(a);
+    if (v->kind != TEMPLATE_TEXT || memchr(v->text.bytes, 0, v->text.length))
+        return status_set(STATUS_INVALID, "it must be one text without zero bytes, or a list of ids");
+    if (v->text.length >= a->reader->words_bytes)
+        return status_set(STATUS_INVALID, "it has %zu bytes, and a prompt here %llu at most", v->text.length,
+                          (unsigned long long)a->reader->words_bytes - 1);
+    memcpy(a->reader->words, v->text.bytes, v->text.length);
+    a->reader->words[v->text.length] = 0;
+    return encode(a, a->reader->words);
+}
+
+static status encode_chat(const asked *a) {
+    template_output out = { 0 };
+    const template_value *m = a->messages;
+    if (!a->reader->chat)
+        return status_set(STATUS_INVALID, "the model has no chat template; ask /v1/completions");
+    if (!m || m->kind != TEMPLATE_LIST || !m->list.count)
+        return status_set(STATUS_INVALID, "it must be a list of at least one message");
+    status result = chat_render(a->reader->chat, m, a->tools, true, &out);
+    if (result == STATUS_OK && strlen(out.text) != out.length)
+        result = status_set(STATUS_INVALID, "the messages have a zero byte");
+    if (result == STATUS_OK) result = encode(a, out.text);
+    template_output_close(&out);
+    return result;
+}
+
+/* ---- the whole ---- */
+
+static void begin(job *j, uint64_t seed, bool is_chat) {
+    j->chat = is_chat, j->streams = j->tells_usage = false;
+    j->sample = (sample_options){ .temperature = 1, .top_p = 1, .repetition_penalty = 1, .seed = seed };
+    j->stops = (stop_watch){ 0 };
+    j->count = j->tokens = j->drawn = 0, j->tail_count = 0;
+    j->end = JOB_GOES_ON, j->begun = j->left = false, j->connection = NULL;
+}
+
+/* As many as are asked for; where nothing is said, the server's default or what there is room for. */
+static status choose_tokens(const asked *a, char field[REQUEST_FIELD_BYTES]) {
+    int64_t room = a->reader->text_length + 1 - a->job->count, wanted = a->tokens;
+    if (!wanted)
+        wanted =
+            a->reader->default_tokens && a->reader->default_tokens < room ? a->reader->default_tokens : room;
+    snprintf(field, REQUEST_FIELD_BYTES, "max_tokens");
+    if (wanted > room)
+        return status_set(STATUS_INVALID,
+                          "%lld tokens behind %lld of the prompt are more than the %lld that a text has here",
+                          (long long)wanted, (long long)a->job->count, (long long)a->reader->text_length + 1);
+    a->job->tokens = wanted;
+    return STATUS_OK;
+}
+
+status request_read(const request_reader *r, const char *body, uint64_t count, bool is_chat, job *j,
+                    char field[REQUEST_FIELD_BYTES], bool *known) {
+    asked a = { .reader = r, .job = j, .chat = is_chat };
+    template_json *json;
+    json_source source = json_source_memory(body, count, "request", "the body");
+    field[0] = 0, *known = true;
+    begin(j, r->seed, is_chat);
+    TRY(template_json_place(&source, r->room, r->room_bytes, &json));
+    const template_value *v = template_json_value(json);
+    if (v->kind != TEMPLATE_OBJECT) return status_set(STATUS_INVALID, "the body must be a JSON object");
+    for (size_t i = 0; i < v->list.count; i++) {
+        status result = take_member(&a, &v->list.items[i], field);
+        *known = !a.other_model;
+        TRY(result);
+    }
+    for (uint32_t i = 0; i < j->stops.count; i++) j->stop_strings[i] = j->stop_bytes[i];
+    j->stops.strings = j->stop_strings;
+    snprintf(field, REQUEST_FIELD_BYTES, is_chat ? "messages" : "prompt");
+    TRY(is_chat ? encode_chat(&a) : encode_prompt(&a));
+    TRY(choose_tokens(&a, field));
+    field[0] = 0;
+    return STATUS_OK;
+}
