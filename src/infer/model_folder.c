@@ -8,6 +8,7 @@
 #include "io/model_files.h"
 #include "io/quantized_files.h"
 #include "io/weight_files.h"
+#include "passes/storing.h"
 
 static void pin(model_folder *f, const pass *p, const pass_setting *s) {
     for (int i = 0; p && pass_table[i]; i++)
@@ -21,6 +22,18 @@ static status read_adapter(model_folder *f) {
     TRY(adapter_files_read(f->adapter, false, &p, &s));
     TRY(adapter_files_check_base(f->adapter, f->directory));
     pin(f, p, &s);
+    return STATUS_OK;
+}
+
+/* Matrices of 16 bits stay so. */
+static status read_type(model_folder *f) {
+    dtype type;
+    TRY(weight_files_type(f->directory, &type));
+    for (int i = 0; pass_table[i]; i++) {
+        const pass_storing *how = pass_table[i]->storing;
+        const char *setting = how && how->as_filed ? how->as_filed(type) : NULL;
+        if (setting) TRY(pass_table[i]->parse(setting, &f->pinned.settings[i]));
+    }
     return STATUS_OK;
 }
 
@@ -54,6 +67,7 @@ status model_folder_open(const char *directory, const char *adapter, uint64_t me
     families_model(&f->config, directory, &f->model);
     TRY(model_continues(&f->model));
     TRY(count_listed(f, memory));
+    TRY(read_type(f));
     TRY(read_stored(f));
     return read_adapter(f);
 }

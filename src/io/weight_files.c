@@ -170,6 +170,22 @@ status weight_files_held(const char *path, uint64_t *bytes) {
     return STATUS_OK;
 }
 
+status weight_files_type(const char *path, dtype *type) {
+    safetensors s;
+    *type = DTYPE_NONE;
+    TRY(safetensors_open(path, &s));
+    bool differ = false;
+    for (uint32_t i = 0; i < s.count; i++) {
+        dtype own = safetensors_dtype(s.entries[i].dtype);
+        if (s.entries[i].rank < 2 || (own != DTYPE_F32 && !dtype_is_half(own))) continue;
+        differ |= *type && *type != own;
+        *type = own;
+    }
+    if (differ) *type = DTYPE_NONE;
+    safetensors_close(&s);
+    return STATUS_OK;
+}
+
 const char *weight_files_in(const char *folder) {
     static const char *const names[] = { "model.safetensors", "model.safetensors.index.json",
                                          "adapter_model.safetensors", "config.json" };

@@ -37,6 +37,10 @@ status weight_files_digest(const char *directory, uint64_t *value);
  * room for: 0 for most; known before it is held. To be planned for. */
 status weight_files_held(const char *path, uint64_t *bytes);
 
+/* The type that all matrices of a directory or file have, those aside that are codes or integers: f32, f16 or
+ * bf16. NONE: they differ, or there are none. */
+status weight_files_type(const char *path, dtype *type);
+
 /* The file by which a folder shows that it holds a model or an adapter, weights before the configuration;
  * NULL: it holds none. */
 const char *weight_files_in(const char *folder);

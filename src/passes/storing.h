@@ -12,6 +12,10 @@ struct pass_storing {
      * NULL: with plain ones only. `goes_on`: a setting that can begin with some, for sentences. */
     bool (*begins_at)(const pass_setting *s, const char *stores, const char *setting);
     const char *goes_on;
+
+    /* The setting with which weights of this type are held as their files have them, at no loss; NULL: there
+     * is none, or the pass has none. */
+    const char *(*as_filed)(dtype type);
 };
 
 static inline bool pass_begins_at(const pass *p, const pass_setting *s, const char *stores,

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "base/threads.h"
 #include "exec/exec.h"
 #include "golden/golden.h"
@@ -448,6 +449,68 @@ static void the_budget_is_kept_to_the_byte(void **state) {
     generate_result_close(&r);
 }
 
+/* ---- files of 16 bits ---- */
+
+/* The oracle's weights, matrices rounded to this type, as files in it or, `wide`, in f32. */
+static void save_rounded(const char *directory, dtype type, bool wide) {
+    static model_weight weights[MOST_WEIGHTS];
+    uint32_t count = (uint32_t)oracle_count(truth);
+    assert_true(count <= MOST_WEIGHTS);
+    assert_int_equal(mkdir(directory, 0755), 0);
+    for (uint32_t i = 0; i < count; i++) {
+        const oracle_tensor *t = oracle_tensor_at(truth, (int)i);
+        bool matrix = t->rank == 2;
+        float *x = malloc((size_t)t->count * sizeof *x);
+        uint16_t *half = malloc((size_t)t->count * sizeof *half);
+        assert_true(x && half);
+        for (int64_t k = 0; k < t->count; k++) x[k] = (float)t->value[k];
+        if (matrix) half_narrow(type, x, t->count, half), half_widen(type, half, t->count, x);
+        weights[i] = (model_weight){ .name = t->name,
+                                     .shape = matrix ? SHAPE(t->dim[0], t->dim[1]) : SHAPE(t->dim[0]),
+                                     .data = matrix && !wide ? (void *)half : x,
+                                     .type = matrix && !wide ? type : DTYPE_F32 };
+        free(weights[i].data == x ? (void *)half : x);
+    }
+    assert_int_equal(model_config_write(directory, &(model_config){ .gpt2 = config }, NULL), STATUS_OK);
+    assert_int_equal(model_files_save(directory, weights, count), STATUS_OK);
+    for (uint32_t i = 0; i < count; i++) free(weights[i].data);
+}
+
+/* Two bytes less for each number of the matrices but the positions, and the same texts: those of their values
+ * in f32. */
+static void matrices_of_16_bits_stay_so(void **state) {
+    (void)state;
+    static const struct {
+        dtype type;
+        const char *narrow, *wide;
+    } files[] = { { DTYPE_BF16, "bf16", "bf16-wide" }, { DTYPE_F16, "f16", "f16-wide" } };
+    uint64_t numbers = 0;
+    for (int i = 0; i < oracle_count(truth); i++) {
+        const oracle_tensor *t = oracle_tensor_at(truth, i);
+        if (t->rank == 2 && !strstr(t->name, "wpe")) numbers += (uint64_t)t->count;
+    }
+    for (int k = 0; k < 2; k++) {
+        const char *const prompts[] = { "ab", "c", "some", "m", "ore" };
+        generate_result narrow, wide;
+        save_rounded(files[k].narrow, files[k].type, false);
+        save_rounded(files[k].wide, files[k].type, true);
+        for (uint32_t count = 1; count <= 5; count += 4) {
+            generate_options o = { .directory = files[k].narrow,
+                                   .prompts = prompts,
+                                   .prompt_count = count,
+                                   .tokens = 8,
+                                   .sample = { .temperature = 1, .seed = 3 } };
+            static written w, v;
+            w = run_all(o, &narrow);
+            o.directory = files[k].wide;
+            v = run_all(o, &wide);
+            assert_memory_equal(&w, &v, sizeof w);
+            uint64_t less = wide.planned_bytes - narrow.planned_bytes, meant = 2 * numbers;
+            assert_true(less <= meant + 4096 && less + 4096 >= meant);
+        }
+    }
+}
+
 /* ---- drawing ---- */
 
 static double memory[512];
@@ -608,6 +671,7 @@ int main(void) {
         cmocka_unit_test(prompts_one_by_one_are_bounded),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(the_budget_is_kept_to_the_byte),
+        cmocka_unit_test(matrices_of_16_bits_stay_so),
         cmocka_unit_test(draws_follow_the_distribution),
         cmocka_unit_test(extreme_logits_are_no_trouble),
     };

@@ -39,7 +39,7 @@ static void same_text(const pass *p, const char *written) {
 }
 
 static const struct {
-    const char *name, *texts[8];
+    const char *name, *texts[10];
 } good[] = {
     { "lora",
       { "rank=8", "rank=4096,alpha=1", "rank=2,target=c_attn+attn.c_proj",
@@ -48,7 +48,8 @@ static const struct {
     { "qat", { "int8" } },
     { "quantize", { "int8", "int8:static" } },
     { "precision",
-      { "mixed-bf16", "mixed-f16", "mixed-f16:100", "bf16", "bf16:nearest", "int8", "int8-mixed" } },
+      { "mixed-bf16", "mixed-f16", "mixed-f16:100", "bf16", "bf16:nearest", "int8", "int8-mixed",
+        "weights-bf16", "weights-f16" } },
     { "gelu_epilogue", { "on" } },
     { "attention", { "flash" } },
     { "chunk_loss", { "1", "100", "256", "16777216" } },

@@ -11,7 +11,8 @@
  *
  * "int8" stores the weights of products as codes of 8 bits, and multiplies codes; all else is f32. It is in
  * precision_codes.h. "int8-mixed" is "bf16" whose products quantize their weights as well, as they read them:
- * it computes as fast and stores as much as bf16.
+ * it computes as fast and stores as much as bf16. "weights-bf16" and "weights-f16" are for models that are
+ * read and not trained; they are in precision_weights.h.
  *
  * A product that one addition reads is left in f32 for it, so that folding the addition into the product
  * changes no bit.
@@ -34,10 +35,11 @@
 #include "ops/matmul_coded/matmul_coded.h"
 #include "ops/rmsnorm/rmsnorm.h"
 #include "passes/precision/precision_codes.h"
+#include "passes/precision/precision_weights.h"
 #include "passes/storing.h"
 
 enum { SETTING_TYPE, SETTING_STORED, SETTING_CODES, SETTING_INTERVAL };
-enum { STORED_F32, STORED, STORED_NEAREST /* and updates are rounded to the nearest */ };
+enum { STORED_F32, STORED, STORED_NEAREST /* updates are rounded to the nearest */, STORED_ALONE };
 
 static const struct {
     const char *text;
@@ -47,7 +49,9 @@ static const struct {
               { "bf16", { DTYPE_BF16, STORED } },
               { "int8", { DTYPE_I8, STORED, 1 } },
               { "int8-mixed", { DTYPE_BF16, STORED, 1 } },
-              { "bf16:nearest", { DTYPE_BF16, STORED_NEAREST } } };
+              { "bf16:nearest", { DTYPE_BF16, STORED_NEAREST } },
+              { "weights-bf16", { DTYPE_BF16, STORED_ALONE } },
+              { "weights-f16", { DTYPE_F16, STORED_ALONE } } };
 enum { FORMS = sizeof forms / sizeof *forms, OFFERED = 5 /* nobody should want rounding to the nearest */ };
 
 static status parse(const char *text, pass_setting *out) {
@@ -73,14 +77,19 @@ static status parse(const char *text, pass_setting *out) {
                                    &out->value[SETTING_INTERVAL]);
     }
     return status_set(STATUS_INVALID,
-                      "--precision: '%s' is none of f32, mixed-bf16, mixed-f16, bf16, bf16:nearest, int8 and "
-                      "int8-mixed",
+                      "--precision: '%s' is none of f32, mixed-bf16, mixed-f16, bf16, bf16:nearest, int8, "
+                      "int8-mixed, weights-bf16 and weights-f16",
                       text);
 }
 
 /* Can the optimizer update what would be stored, and are there weights of products? */
 static status is_possible(const graph *g, const pass_setting *s, const pass_context *c) {
     dtype type = (dtype)s->value[SETTING_TYPE];
+    if (s->value[SETTING_STORED] == STORED_ALONE && c->training)
+        return status_set(STATUS_INVALID,
+                          "--precision %s is for weights that stay what they are: say bf16 to train in 16 "
+                          "bits, or --eval-only",
+                          s->text);
     if (s->value[SETTING_CODES] && !precision_codes_apply(g))
         return status_set(STATUS_INVALID, "--precision %s: the model has no product with weights of its own",
                           s->text);
@@ -326,6 +335,8 @@ static bool narrower_open(narrower *k, const graph *in, const pass_setting *s) {
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
     narrower k = { 0 };
     if (s->value[SETTING_TYPE] == DTYPE_I8) return precision_codes_run(in, c, out);
+    if (s->value[SETTING_STORED] == STORED_ALONE)
+        return precision_weights_run(in, (dtype)s->value[SETTING_TYPE], out);
     TRY(rewrite_open(&k.r, in, out));
     if (!narrower_open(&k, in, s)) graph_no_memory(out);
     if (!out->failed && k.stored) narrow_weights(&k, s, c);
@@ -350,12 +361,16 @@ static const char *remark(const pass_setting *s) {
     return mixed ? "int8-mixed stores what bf16 stores: beside that it saves time, and no memory" : NULL;
 }
 
-static const pass_storing storing = { .begins_at = begins_at, .goes_on = "int8" };
+static const char *as_filed(dtype type) {
+    return type == DTYPE_BF16 ? "weights-bf16" : type == DTYPE_F16 ? "weights-f16" : NULL;
+}
+
+static const pass_storing storing = { .begins_at = begins_at, .goes_on = "int8", .as_filed = as_filed };
 
 const pass pass_precision = { .name = "precision",
                               .help = "values, or weights as well, in 16 bits; or products on 8 bits",
                               .values = "auto, f32, mixed-bf16, mixed-f16, bf16, bf16:nearest, int8, "
-                                        "int8-mixed",
+                                        "int8-mixed, weights-bf16, weights-f16",
                               .paper = "arXiv:1710.03740",
                               .class = PASS_LOSSY,
                               .stage = PASS_FORWARD,
