@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/cross_entropy/cross_entropy_math.h"
@@ -150,23 +151,34 @@ static void cross_entropy_backward_reference(const op_call *c) {
     }
 }
 
-VECTOR_CLONES static void backward_rows(const op_call *c, int64_t first, int64_t last) {
+VECTOR_INLINE void backward_typed(const op_call *c, int64_t first, int64_t last, const dtype from,
+                                  const dtype to) {
     const int32_t *labels = c->in[1].data;
     const float *lse = c->in[3].data;
     int64_t classes = shape_last(&c->in[0].shape);
     float factor = *(const float *)c->in[2].data * *(const float *)c->in[4].data;
     for (int64_t r = first; r < last; r++) {
-        const float *x = (const float *)c->in[0].data + r * classes;
-        float *dx = (float *)c->out[0].data + r * classes;
+        const void *x = fast_at(c->in[0].data, r * classes, from);
+        void *dx = (char *)c->out[0].data + r * classes * fast_bytes(to);
         if (!cross_entropy_is_counted(labels[r], classes)) {
-            for (int64_t j = 0; j < classes; j++) dx[j] = 0;
+            memset(dx, 0, (size_t)(classes * fast_bytes(to)));
             continue;
         }
-        float chosen = x[labels[r]]; /* before dx takes the place of x */
+        float chosen = fast_get(x, labels[r], from); /* before dx takes the place of x */
 #pragma GCC ivdep
-        for (int64_t j = 0; j < classes; j++) dx[j] = cross_entropy_slope(factor, x[j], lse[r]);
-        dx[labels[r]] = cross_entropy_slope_chosen(factor, chosen, lse[r]);
+        for (int64_t j = 0; j < classes; j++)
+            fast_put(dx, j, cross_entropy_slope(factor, fast_get(x, j, from), lse[r]), to);
+        fast_put(dx, labels[r], cross_entropy_slope_chosen(factor, chosen, lse[r]), to);
     }
+}
+
+FAST_TYPED(backward_rows, backward_typed, DTYPE_F32, DTYPE_F32)
+FAST_TYPED(backward_bf16_rows, backward_typed, DTYPE_BF16, DTYPE_BF16)
+
+static bool backward_accepts_bf16(const op_call *c) { return fast_is_of(c, DTYPE_BF16, DTYPE_BF16); }
+
+static void cross_entropy_backward_bf16(const op_call *c) {
+    fast_for(c, shape_elements(&c->in[1].shape), fast_rows(shape_last(&c->in[0].shape)), backward_bf16_rows);
 }
 
 static void cross_entropy_backward_fast(const op_call *c) {
@@ -185,6 +197,7 @@ static void cross_entropy_backward_widened(const op_call *c) {
 
 const op_kernel cross_entropy_backward_cpu[] = {
     { "cross_entropy_backward_cpu_rows", fast_accepts, NULL, cross_entropy_backward_fast },
+    { "cross_entropy_backward_cpu_bf16", backward_accepts_bf16, NULL, cross_entropy_backward_bf16 },
     { "cross_entropy_backward_cpu_widened", widened_accepts, cross_entropy_backward_widened_scratch,
       cross_entropy_backward_widened },
     { "cross_entropy_backward_reference", NULL, NULL, cross_entropy_backward_reference },

@@ -191,32 +191,34 @@ static void layernorm_backward_reference(const op_call *c) {
     }
 }
 
+/* Two rows and all that is the same for every element of one. x, `before` and dx are of one type; `dx` may be
+ * x, dy or `before`. The types are constants wherever this is inlined. */
 typedef struct {
-    float mean, rstd;
-} row_moments;
-
-/* average(u) and average(u n). */
-VECTOR_INLINE void row_averages(const float *x, const float *dy, const float *gamma, int64_t n, row_moments m,
-                                float average[2]) {
-    float lane_u[VECTOR_LANES], lane_un[VECTOR_LANES];
-    vector_lanes_clear(lane_u), vector_lanes_clear(lane_un);
-    VECTOR_OVER_LANES(
-        n, i, j, (vector_fetch(x + 2 * n + i + j), vector_fetch(dy + 2 * n + i + j)), /* of the next pair */
-        float u = dy[i + j] * gamma[i + j];
-        lane_u[j] += u; lane_un[j] += u * ((x[i + j] - m.mean) * m.rstd););
-    average[0] = vector_lanes_sum(lane_u) / (float)n;
-    average[1] = vector_lanes_sum(lane_un) / (float)n;
-}
-
-/* Two rows and all that is the same for every element of one. `dx` may be x, dy or `before`. */
-typedef struct {
-    const float *x[2], *dy[2], *before[2]; /* (C); before: of all rows or of none */
-    float *dx[2];
+    dtype of_x, of_dy;
+    const void *x[2], *dy[2], *before[2]; /* (C); before: of all rows or of none */
+    void *dx[2];
     float mean[2], rstd[2], average[2][2];
     const float *gamma;
     float *dgamma, *dbeta;
     int64_t width;
 } row_pair;
+
+/* average(u) and average(u n) of row r. */
+VECTOR_INLINE void row_averages(row_pair *g, const int r) {
+    const void *x = g->x[r], *dy = g->dy[r];
+    const float *gamma = g->gamma, mean = g->mean[r], rstd = g->rstd[r];
+    const dtype of_x = g->of_x, of_dy = g->of_dy;
+    int64_t n = g->width;
+    float lane_u[VECTOR_LANES], lane_un[VECTOR_LANES];
+    vector_lanes_clear(lane_u), vector_lanes_clear(lane_un);
+    VECTOR_OVER_LANES(
+        n, i, j,
+        (fast_fetch(x, 2 * n + i + j, of_x), fast_fetch(dy, 2 * n + i + j, of_dy)), /* of the next pair */
+        float u = fast_get(dy, i + j, of_dy) * gamma[i + j];
+        lane_u[j] += u; lane_un[j] += u * ((fast_get(x, i + j, of_x) - mean) * rstd););
+    g->average[r][0] = vector_lanes_sum(lane_u) / (float)n;
+    g->average[r][1] = vector_lanes_sum(lane_un) / (float)n;
+}
 
 typedef struct {
     float mean, rstd, u, un;
@@ -226,86 +228,105 @@ VECTOR_INLINE float slope_of(row_scalars s, float d, float gamma, float normal) 
     return s.rstd * (d * gamma - s.u - normal * s.un);
 }
 
+VECTOR_INLINE float from_x(const row_pair *g, const void *x, int64_t i) { return fast_get(x, i, g->of_x); }
+
 /* VECTOR_STEP or fewer elements, `n`, from j: the sums of parameters take the rows one after the other.
  * Their part of dx goes to `dx`. */
 VECTOR_INLINE void pair_range(const row_pair *g, const int rows, const bool adds, int64_t j, const int n,
-                              float *const dx[2]) {
+                              void *const dx[2]) {
     const int second = rows - 1;
-    const float *x0 = g->x[0] + j, *x1 = g->x[second] + j, *dy0 = g->dy[0] + j, *dy1 = g->dy[second] + j;
-    const float *before0 = adds ? g->before[0] + j : NULL, *before1 = adds ? g->before[second] + j : NULL;
+    const dtype of_x = g->of_x, of_dy = g->of_dy;
+    const void *x0 = fast_at(g->x[0], j, of_x), *x1 = fast_at(g->x[second], j, of_x),
+               *dy0 = fast_at(g->dy[0], j, of_dy), *dy1 = fast_at(g->dy[second], j, of_dy);
+    const void *before0 = adds ? fast_at(g->before[0], j, of_x) : NULL,
+               *before1 = adds ? fast_at(g->before[second], j, of_x) : NULL;
     const float *gamma = g->gamma + j;
-    float *dgamma = g->dgamma + j, *dbeta = g->dbeta + j, *to0 = dx[0], *to1 = dx[second];
+    float *dgamma = g->dgamma + j, *dbeta = g->dbeta + j;
+    void *to0 = dx[0], *to1 = dx[second];
     const row_scalars s0 = { g->mean[0], g->rstd[0], g->average[0][0], g->average[0][1] };
     const row_scalars s1 = { g->mean[second], g->rstd[second], g->average[second][0], g->average[second][1] };
 #pragma GCC ivdep
     for (int k = 0; k < n; k++) {
-        float d0 = dy0[k], normal0 = (x0[k] - s0.mean) * s0.rstd, gain = dgamma[k] + d0 * normal0;
-        float shift = dbeta[k] + d0, slope0 = slope_of(s0, d0, gamma[k], normal0);
-        to0[k] = adds ? before0[k] + slope0 : slope0;
+        float d0 = fast_get(dy0, k, of_dy), normal0 = (fast_get(x0, k, of_x) - s0.mean) * s0.rstd;
+        float gain = dgamma[k] + d0 * normal0, shift = dbeta[k] + d0;
+        float slope0 = slope_of(s0, d0, gamma[k], normal0);
+        fast_put(to0, k, adds ? from_x(g, before0, k) + slope0 : slope0, of_x);
         if (rows == 2) {
-            float d1 = dy1[k], normal1 = (x1[k] - s1.mean) * s1.rstd,
+            float d1 = fast_get(dy1, k, of_dy), normal1 = (fast_get(x1, k, of_x) - s1.mean) * s1.rstd,
                   slope1 = slope_of(s1, d1, gamma[k], normal1);
             gain += d1 * normal1;
             shift += d1;
-            to1[k] = adds ? before1[k] + slope1 : slope1;
+            fast_put(to1, k, adds ? from_x(g, before1, k) + slope1 : slope1, of_x);
         }
         dgamma[k] = gain;
         dbeta[k] = shift;
     }
 }
 
+VECTOR_INLINE void *place_of(void *x, int64_t i, const dtype type) {
+    return (char *)x + i * fast_bytes(type);
+}
+
 /* Columns first .. last-1; dx to `dx`, which is where `first` goes. */
 VECTOR_INLINE void pair_columns(const row_pair *g, const int rows, const bool adds, int64_t first,
-                                int64_t last, float *const dx[2]) {
+                                int64_t last, void *const dx[2]) {
     int64_t i = first;
     for (; i + VECTOR_STEP <= last; i += VECTOR_STEP) {
         for (int r = 0; r < rows; r++) { /* the other half */
-            vector_fetch(g->x[r] + rows * g->width + i + VECTOR_LINE);
-            vector_fetch(g->dy[r] + rows * g->width + i + VECTOR_LINE);
+            fast_fetch(g->x[r], rows * g->width + i + VECTOR_LINE, g->of_x);
+            fast_fetch(g->dy[r], rows * g->width + i + VECTOR_LINE, g->of_dy);
         }
-        float *const to[2] = { dx[0] + (i - first), dx[1] + (i - first) };
+        void *const to[2] = { place_of(dx[0], i - first, g->of_x), place_of(dx[1], i - first, g->of_x) };
         pair_range(g, rows, adds, i, VECTOR_STEP, to);
     }
     for (; i < last; i++) {
-        float *const to[2] = { dx[0] + (i - first), dx[1] + (i - first) };
+        void *const to[2] = { place_of(dx[0], i - first, g->of_x), place_of(dx[1], i - first, g->of_x) };
         pair_range(g, rows, adds, i, 1, to);
     }
 }
 
 VECTOR_INLINE void pair_gradient(const row_pair *g, const int rows, bool past) {
     int64_t width = g->width;
-    float part[2][FAST_PART];
+    union {
+        float wide[FAST_PART];
+        uint16_t half[FAST_PART];
+    } part[2];
     for (int64_t first = 0; first < width; first += FAST_PART) {
         int64_t last = first + FAST_PART < width ? first + FAST_PART : width;
-        float *dx[2] = { g->dx[0] + first, g->dx[rows - 1] + first };
-        if (past) dx[0] = part[0], dx[1] = part[1];
+        void *dx[2] = { place_of(g->dx[0], first, g->of_x), place_of(g->dx[rows - 1], first, g->of_x) };
+        if (past) dx[0] = &part[0], dx[1] = &part[1];
         if (g->before[0])
             pair_columns(g, rows, true, first, last, dx);
         else
             pair_columns(g, rows, false, first, last, dx);
-        for (int r = 0; past && r < rows; r++) fast_store_past(g->dx[r] + first, part[r], last - first);
+        for (int r = 0; past && r < rows; r++)
+            if (g->of_x == DTYPE_F32)
+                fast_store_past((float *)g->dx[r] + first, part[r].wide, last - first);
+            else
+                fast_store_past_halves((uint16_t *)g->dx[r] + first, part[r].half, last - first);
     }
 }
 
-VECTOR_INLINE void open_pair(const op_call *c, int64_t row, int rows, row_pair *g) {
-    const float *mean = c->in[2].data, *rstd = c->in[3].data, *before = op_in(c, 5)->data;
-    int64_t width = shape_last(&c->in[0].shape);
+VECTOR_INLINE void open_pair(const op_call *c, int64_t row, const int rows, row_pair *g) {
+    const float *mean = c->in[2].data, *rstd = c->in[3].data;
+    const void *before = op_in(c, 5)->data;
+    int64_t width = g->width;
     for (int r = 0; r < rows; r++, row++) {
-        g->x[r] = (const float *)c->in[0].data + row * width;
-        g->dy[r] = (const float *)c->in[4].data + row * width;
-        g->before[r] = before ? before + row * width : NULL;
-        g->dx[r] = (float *)c->out[0].data + row * width;
+        g->x[r] = fast_at(c->in[0].data, row * width, g->of_x);
+        g->dy[r] = fast_at(c->in[4].data, row * width, g->of_dy);
+        g->before[r] = before ? fast_at(before, row * width, g->of_x) : NULL;
+        g->dx[r] = place_of(c->out[0].data, row * width, g->of_x);
         g->mean[r] = mean[row], g->rstd[r] = rstd[row];
-        row_averages(g->x[r], g->dy[r], g->gamma, width, (row_moments){ mean[row], rstd[row] },
-                     g->average[r]);
+        row_averages(g, r);
     }
 }
 
 /* Everything of two rows while they are in the cache; dx last, as it may take the place of x or dy. */
-VECTOR_CLONES static void backward_f32(const op_call *c, int64_t first, int64_t last, float *sums) {
-    int64_t width = shape_last(&c->in[0].shape), row = first;
-    row_pair g = { .gamma = c->in[1].data, .dgamma = sums, .dbeta = sums + width, .width = width };
+VECTOR_INLINE void backward_typed(const op_call *c, row_pair g, int64_t first, int64_t last, float *sums) {
+    int64_t row = first;
     bool past = fast_past_caches(c);
+    g.width = shape_last(&c->in[0].shape), g.gamma = c->in[1].data;
+    g.dgamma = sums, g.dbeta = sums + g.width;
     for (; row + 2 <= last; row += 2) {
         open_pair(c, row, 2, &g);
         pair_gradient(&g, 2, past);
@@ -316,6 +337,14 @@ VECTOR_CLONES static void backward_f32(const op_call *c, int64_t first, int64_t 
     }
     if (past) fast_stored_past();
 }
+
+#define BACKWARD(name, x, dy)                                                                                \
+    VECTOR_CLONES static void name(const op_call *c, int64_t first, int64_t last, float *sums) {             \
+        backward_typed(c, (row_pair){ .of_x = x, .of_dy = dy }, first, last, sums);                          \
+    }
+BACKWARD(backward_f32, DTYPE_F32, DTYPE_F32)
+BACKWARD(backward_bf16, DTYPE_BF16, DTYPE_BF16)
+BACKWARD(backward_of_bf16, DTYPE_F32, DTYPE_BF16)
 
 static void backward_rows(const op_call *c, int64_t first, int64_t last, float *sums, int thread) {
     (void)thread;
@@ -365,8 +394,24 @@ static uint64_t layernorm_backward_widened_scratch(const op_call *c, int threads
 
 static void layernorm_backward_widened(const op_call *c) { run_backward(c, backward_widened_rows); }
 
+/* dy of bf16, and x with what goes with it of bf16 or f32. */
+static bool backward_accepts_bf16(const op_call *c) {
+    dtype x = c->in[0].dtype, before = op_in(c, 5)->dtype;
+    return c->in[4].dtype == DTYPE_BF16 && (x == DTYPE_F32 || x == DTYPE_BF16) && c->out[0].dtype == x &&
+           (before == DTYPE_NONE || before == x) && c->in[1].dtype == DTYPE_F32;
+}
+
+static void backward_bf16_rows(const op_call *c, int64_t first, int64_t last, float *sums, int thread) {
+    (void)thread;
+    (c->in[0].dtype == DTYPE_F32 ? backward_of_bf16 : backward_bf16)(c, first, last, sums);
+}
+
+static void layernorm_backward_bf16(const op_call *c) { run_backward(c, backward_bf16_rows); }
+
 const op_kernel layernorm_backward_cpu[] = {
     { "layernorm_backward_cpu_rows", fast_accepts, layernorm_backward_scratch, layernorm_backward_fast },
+    { "layernorm_backward_cpu_bf16", backward_accepts_bf16, layernorm_backward_scratch,
+      layernorm_backward_bf16 },
     { "layernorm_backward_cpu_widened", widened_accepts, layernorm_backward_widened_scratch,
       layernorm_backward_widened },
     { "layernorm_backward_reference", NULL, NULL, layernorm_backward_reference },

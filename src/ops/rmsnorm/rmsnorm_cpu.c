@@ -129,37 +129,75 @@ static void rmsnorm_backward_reference(const op_call *c) {
     }
 }
 
+/* A row, and the types of what belongs to it: constants wherever this is inlined. */
+typedef struct {
+    dtype of_x, of_dy; /* x, before and dx; dy */
+    const void *x, *dy, *before;
+    void *dx;
+    const float *gamma;
+    float rstd, plus;
+    int64_t width;
+} norm_row;
+
 /* average(u n) */
-VECTOR_INLINE float row_average(const float *x, const float *dy, const float *gamma, int64_t n, float rstd,
-                                float plus) {
+VECTOR_INLINE float row_average(const norm_row *g) {
+    const void *x = g->x, *dy = g->dy;
+    const float *gamma = g->gamma, plus = g->plus, rstd = g->rstd;
+    const dtype of_x = g->of_x, of_dy = g->of_dy;
     float lane[VECTOR_LANES];
     vector_lanes_clear(lane);
-    VECTOR_OVER_LANES(n, i, j, (void)0, lane[j] += dy[i + j] * (gamma[i + j] + plus) * (x[i + j] * rstd););
-    return vector_lanes_sum(lane) / (float)n;
+    VECTOR_OVER_LANES(g->width, i, j, (void)0,
+                      lane[j] += fast_get(dy, i + j, of_dy) * (gamma[i + j] + plus) *
+                                 (fast_get(x, i + j, of_x) * rstd););
+    return vector_lanes_sum(lane) / (float)g->width;
 }
 
 /* Everything of a row while it is in the cache; dx last, as it may take the place of x or dy. */
-VECTOR_CLONES static void backward_f32(const op_call *c, int64_t first, int64_t last, float *dgamma) {
-    const float *gamma = c->in[1].data, *rstd = c->in[2].data;
-    float plus = ((const rmsnorm_backward_attributes *)c->attributes)->plus;
-    int64_t width = shape_last(&c->in[0].shape);
-    for (int64_t r = first; r < last; r++) {
-        const float *x = (const float *)c->in[0].data + r * width,
-                    *dy = (const float *)c->in[3].data + r * width;
-        const float *before = op_in(c, 4)->data ? (const float *)c->in[4].data + r * width : NULL;
-        float *dx = (float *)c->out[0].data + r * width;
-        float s = rstd[r], average = row_average(x, dy, gamma, width, s, plus);
-        for (int64_t j = 0; j < width; j++) dgamma[j] += dy[j] * (x[j] * s);
-        if (before) {
+VECTOR_INLINE void row_gradient(const norm_row *g, float *dgamma) {
+    const void *x = g->x, *dy = g->dy, *before = g->before;
+    const float *gamma = g->gamma, plus = g->plus, s = g->rstd, average = row_average(g);
+    const dtype of_x = g->of_x, of_dy = g->of_dy;
+    int64_t width = g->width;
+    void *dx = g->dx;
+    for (int64_t j = 0; j < width; j++) dgamma[j] += fast_get(dy, j, of_dy) * (fast_get(x, j, of_x) * s);
+    if (before) {
 #pragma GCC ivdep
-            for (int64_t j = 0; j < width; j++)
-                dx[j] = before[j] + s * (dy[j] * (gamma[j] + plus) - x[j] * s * average);
-        } else {
+        for (int64_t j = 0; j < width; j++)
+            fast_put(dx, j,
+                     fast_get(before, j, of_x) + s * (fast_get(dy, j, of_dy) * (gamma[j] + plus) -
+                                                      fast_get(x, j, of_x) * s * average),
+                     of_x);
+    } else {
 #pragma GCC ivdep
-            for (int64_t j = 0; j < width; j++) dx[j] = s * (dy[j] * (gamma[j] + plus) - x[j] * s * average);
-        }
+        for (int64_t j = 0; j < width; j++)
+            fast_put(dx, j,
+                     s * (fast_get(dy, j, of_dy) * (gamma[j] + plus) - fast_get(x, j, of_x) * s * average),
+                     of_x);
     }
 }
+
+VECTOR_INLINE void backward_typed(const op_call *c, norm_row g, int64_t first, int64_t last, float *dgamma) {
+    const float *rstd = c->in[2].data;
+    const void *before = op_in(c, 4)->data;
+    g.gamma = c->in[1].data, g.width = shape_last(&c->in[0].shape);
+    g.plus = ((const rmsnorm_backward_attributes *)c->attributes)->plus;
+    for (int64_t r = first; r < last; r++) {
+        g.x = fast_at(c->in[0].data, r * g.width, g.of_x);
+        g.dy = fast_at(c->in[3].data, r * g.width, g.of_dy);
+        g.before = before ? fast_at(before, r * g.width, g.of_x) : NULL;
+        g.dx = (char *)c->out[0].data + r * g.width * fast_bytes(g.of_x);
+        g.rstd = rstd[r];
+        row_gradient(&g, dgamma);
+    }
+}
+
+#define BACKWARD(name, x, dy)                                                                                \
+    VECTOR_CLONES static void name(const op_call *c, int64_t first, int64_t last, float *dgamma) {           \
+        backward_typed(c, (norm_row){ .of_x = x, .of_dy = dy }, first, last, dgamma);                        \
+    }
+BACKWARD(backward_f32, DTYPE_F32, DTYPE_F32)
+BACKWARD(backward_bf16, DTYPE_BF16, DTYPE_BF16)
+BACKWARD(backward_of_bf16, DTYPE_F32, DTYPE_BF16)
 
 static void backward_rows(const op_call *c, int64_t first, int64_t last, float *sums, int thread) {
     (void)thread;
@@ -208,8 +246,23 @@ static uint64_t rmsnorm_backward_widened_scratch(const op_call *c, int threads) 
 
 static void rmsnorm_backward_widened(const op_call *c) { run_backward(c, backward_widened_rows); }
 
+/* dy of bf16, and x with what goes with it of bf16 or f32. */
+static bool backward_accepts_bf16(const op_call *c) {
+    dtype x = c->in[0].dtype, before = op_in(c, 4)->dtype;
+    return c->in[3].dtype == DTYPE_BF16 && (x == DTYPE_F32 || x == DTYPE_BF16) && c->out[0].dtype == x &&
+           (before == DTYPE_NONE || before == x) && c->in[1].dtype == DTYPE_F32;
+}
+
+static void backward_bf16_rows(const op_call *c, int64_t first, int64_t last, float *sums, int thread) {
+    (void)thread;
+    (c->in[0].dtype == DTYPE_F32 ? backward_of_bf16 : backward_bf16)(c, first, last, sums);
+}
+
+static void rmsnorm_backward_bf16(const op_call *c) { run_backward(c, backward_bf16_rows); }
+
 const op_kernel rmsnorm_backward_cpu[] = {
     { "rmsnorm_backward_cpu_rows", fast_accepts, rmsnorm_backward_scratch, rmsnorm_backward_fast },
+    { "rmsnorm_backward_cpu_bf16", backward_accepts_bf16, rmsnorm_backward_scratch, rmsnorm_backward_bf16 },
     { "rmsnorm_backward_cpu_widened", widened_accepts, rmsnorm_backward_widened_scratch,
       rmsnorm_backward_widened },
     { "rmsnorm_backward_reference", NULL, NULL, rmsnorm_backward_reference },
