@@ -30,7 +30,7 @@ static inline int64_t expert_matmul_tiles(int64_t rows, int64_t experts) {
     return rows / MATMUL_TILE + experts + 1;
 }
 
-__global__ void __launch_bounds__(GPU_BLOCK)
+__global__ void __launch_bounds__(GPU_BLOCK, 2)
     expert_matmul_kernel(matmul_matrix x, matmul_matrix w, matmul_end end, expert_matmul_ends ends,
                          matmul_extent n) {
     int64_t left = blockIdx.y, matrix = n.depth * n.columns;
@@ -81,8 +81,8 @@ struct expert_matmul_sum_end {
     }
 };
 
-/* n.depth: of all rows. */
-__global__ void __launch_bounds__(GPU_BLOCK)
+/* n.depth: of all rows. With two blocks to a multiprocessor its registers spill. */
+__global__ void __launch_bounds__(GPU_BLOCK, 1)
     expert_matmul_weights_kernel(matmul_matrix a, matmul_matrix b, expert_matmul_sum_end end,
                                  expert_matmul_ends ends, matmul_extent n) {
     int64_t wide = (n.columns + MATMUL_TILE - 1) / MATMUL_TILE, expert = blockIdx.x / wide;
