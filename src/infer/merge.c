@@ -119,7 +119,8 @@ static status merge_all(merging *m) {
 }
 
 static status write_files(const merging *m, const char *directory, const char *out) {
-    model_files_form form = { .experts = families_experts(&m->config) };
+    model_files_form form = { .experts = families_experts(&m->config),
+                              .timm = m->config.timm.architecture[0] != 0 };
     TRY(model_files_save_as(out, m->weights, m->kept, &form));
     TRY(model_config_write(out, &m->config, NULL));
     return tokenizer_files_copy(directory, out);

@@ -25,6 +25,14 @@ status config_images_read(json_value root, const char *type, model_config *c);
 void config_images_put(json_writer *w, const model_config *c);
 bool config_images_knows(const char *key);
 
+/* The same as the timm library writes them; `is`: this configuration is such a one. `names`: of the classes.
+ */
+bool config_timm_is(json_value root);
+status config_timm_read(json_value root, model_config *c);
+void config_timm_put(json_writer *w, const model_config *c);
+bool config_timm_knows(const char *key);
+status config_timm_names(json_value root, const model_config *c, label_names *names);
+
 /* c->kind is set. */
 status config_encoder_read(json_value root, encoder_config *c);
 void config_encoder_put(json_writer *w, const encoder_config *c);

@@ -142,9 +142,14 @@ static status read_members(json_value root, model_config *c, text *notes) {
     const char *type;
     bool (*knows)(const char *key) = NULL;
     TRY(json_as_object(root));
-    TRY(json_get_string(root, "model_type", &type));
     *c = (model_config){ 0 };
-    TRY(read_family(root, type, c, &knows));
+    if (config_timm_is(root)) {
+        knows = config_timm_knows;
+        TRY(config_timm_read(root, c));
+    } else {
+        TRY(json_get_string(root, "model_type", &type));
+        TRY(read_family(root, type, c, &knows));
+    }
     TRY(read_special_tokens(root, &c->tokens));
     if (c->family == FAMILY_ENCODER)
         c->tokens.has_padding = false, c->tokens.padding = 0; /* it has its own */
@@ -199,7 +204,8 @@ status model_config_labels(const char *path, const model_config *c, label_names 
     json_document d;
     TRY(find_config(&path, inside));
     TRY(json_open(path, &d));
-    status result = config_head_names(d.root, c, names);
+    status result =
+        c->timm.architecture[0] ? config_timm_names(d.root, c, names) : config_head_names(d.root, c, names);
     json_close(&d);
     return result;
 }
@@ -259,6 +265,10 @@ static const char *torch_type(const model_config_stored *stored) {
 }
 
 static void put_members(json_writer *w, const model_config *c, const model_config_stored *stored) {
+    if (c->timm.architecture[0]) {
+        config_timm_put(w, c);
+        return;
+    }
     config_class_put(w, c);
     switch (c->family) {
     case FAMILY_GPT2: config_gpt2_put(w, &c->gpt2); break;

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "io/coded_files.h"
 #include "io/expert_files.h"
+#include "io/timm_files.h"
 #include "io/vit_files.h"
 #include "io/weight_files.h"
 #include "models/head.h"
@@ -49,6 +50,13 @@ static const safetensors_entry *find(const safetensors *s, const char *name) {
     char filed[VIT_FILES_NAME_BYTES];
     if (!e && vit_files_name(name, filed)) e = safetensors_find(s, filed);
     return e ? e : find_older(s, name);
+}
+
+static status open_files(const char *directory, safetensors *s) {
+    TRY(safetensors_open(directory, s));
+    status result = timm_files_read(s);
+    if (result != STATUS_OK) safetensors_close(s);
+    return result;
 }
 
 /* Codes of the numbers that the file has, which are read twice: first for the scales. */
@@ -258,7 +266,7 @@ status model_files_load(const char *directory, const model_weight *weights, uint
 status model_files_load_other(const char *directory, const model_weight *weights, uint32_t count,
                               const model_files_difference *d) {
     safetensors s;
-    TRY(safetensors_open(directory, &s));
+    TRY(open_files(directory, &s));
     bool *used = memory_new(s.count + 1u, sizeof *used);
     status result = used ? read_all(&s, weights, count, d, used)
                          : status_set(STATUS_FAILED, "%s: no memory for %u tensors", directory, s.count);
@@ -270,7 +278,7 @@ status model_files_load_other(const char *directory, const model_weight *weights
 status model_files_lack(const char *directory, const model_weight *weights, uint32_t count,
                         const model_files_difference *d, bool *lacks) {
     safetensors s;
-    TRY(safetensors_open(directory, &s));
+    TRY(open_files(directory, &s));
     for (uint32_t i = 0; i < count; i++) lacks[i] = is_lacking(&s, &weights[i], d->judge, NULL);
     safetensors_close(&s);
     return STATUS_OK;
@@ -280,7 +288,7 @@ status model_files_check(const char *directory, const model_weight *weights, uin
                          const model_files_difference *d) {
     safetensors s;
     expert_files x = { 0 };
-    TRY(safetensors_open(directory, &s));
+    TRY(open_files(directory, &s));
     status result = expert_files_list(expert_files_names(&s), weights, count, &x);
     for (uint32_t i = 0; i < x.count && result == STATUS_OK; i++) {
         const safetensors_entry *e;
@@ -303,27 +311,65 @@ static uint32_t renamed(const model_weight *weights, uint32_t count) {
     return n;
 }
 
+static status write(const char *path, const safetensors_item *items, uint32_t count, bool timm) {
+    timm_files t = { 0 };
+    if (!timm) return safetensors_write(path, items, count);
+    TRY(timm_files_write(items, count, &t));
+    status result = safetensors_write(path, t.items, t.count);
+    timm_files_close(&t);
+    return result;
+}
+
+/* ---- how many batches a norm has seen ---- */
+
+static const char RUNNING[] = ".running_var", TRACKED[] = ".num_batches_tracked";
+
+/* One for each norm, all the same number. `items` NULL: only counted. */
+static uint32_t add_tracked(const model_weight *weights, uint32_t count, const int64_t *batches,
+                            safetensors_item *items, char (*names)[VIT_FILES_NAME_BYTES]) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < count && *batches; i++) {
+        if (!text_ends_with(weights[i].name, RUNNING)) continue;
+        if (items) {
+            int stem = (int)(strlen(weights[i].name) - strlen(RUNNING));
+            snprintf(names[n], VIT_FILES_NAME_BYTES, "%.*s%s", stem < 120 ? stem : 120, weights[i].name,
+                     TRACKED);
+            items[n] = (safetensors_item){ .name = names[n], .dtype = "I64", .data = batches, .bytes = 8 };
+        }
+        n++;
+    }
+    return n;
+}
+
 /* As the weights are, or cast. */
 static status save(const char *directory, const model_weight *weights, uint32_t count,
-                   const weight_files_cast *casts) {
+                   const weight_files_cast *casts, const model_files_form *form) {
     char path[PATH_BYTES];
+    uint32_t tracked = add_tracked(weights, count, &form->batches, NULL, NULL);
     TRY(join(directory, "model.safetensors", path));
-    safetensors_item *items = memory_new(count, sizeof *items);
-    char(*names)[VIT_FILES_NAME_BYTES] = memory_new(renamed(weights, count) + 1u, sizeof *names);
+    safetensors_item *items = memory_new(count + tracked + 1u, sizeof *items);
+    char(*names)[VIT_FILES_NAME_BYTES] = memory_new(renamed(weights, count) + tracked + 1u, sizeof *names);
     status result =
         items && names ? STATUS_OK : status_set(STATUS_FAILED, "%s: no memory for %u tensors", path, count);
-    for (uint32_t i = 0, n = 0; result == STATUS_OK && i < count; i++) {
-        const char *name = vit_files_name(weights[i].name, names[n]) ? names[n++] : weights[i].name;
+    uint32_t n = 0;
+    for (uint32_t i = 0; result == STATUS_OK && i < count; i++) {
+        bool renames = !form->timm && vit_files_name(weights[i].name, names[n]);
+        const char *name = renames ? names[n++] : weights[i].name;
         items[i] = casts ? weight_files_item_as(&casts[i], name) : weight_files_item(&weights[i], name);
     }
-    if (result == STATUS_OK) result = safetensors_write(path, items, count);
+    if (result == STATUS_OK) {
+        add_tracked(weights, count, &form->batches, items + count, names + n);
+        result = write(path, items, count + tracked, form->timm);
+    }
     memory_free(names);
     memory_free(items);
     return result;
 }
 
-static status save_listed(const char *directory, const model_weight *weights, uint32_t count, dtype as) {
-    if (!as) return save(directory, weights, count, NULL);
+static status save_listed(const char *directory, const model_weight *weights, uint32_t count,
+                          const model_files_form *form) {
+    dtype as = form->type;
+    if (!as) return save(directory, weights, count, NULL, form);
     for (uint32_t i = 0; i < count; i++)
         if (weights[i].type == DTYPE_I8 || weights[i].type == DTYPE_U8)
             return status_set(STATUS_INVALID, "'%s' is stored as codes, which can't be cast",
@@ -334,7 +380,7 @@ static status save_listed(const char *directory, const model_weight *weights, ui
         casts && block ? STATUS_OK : status_set(STATUS_FAILED, "no memory to cast %u tensors", count);
     for (uint32_t i = 0; result == STATUS_OK && i < count; i++)
         casts[i] = (weight_files_cast){ &weights[i], as, block };
-    if (result == STATUS_OK) result = save(directory, weights, count, casts);
+    if (result == STATUS_OK) result = save(directory, weights, count, casts, form);
     memory_free(block);
     memory_free(casts);
     return result;
@@ -348,7 +394,7 @@ status model_files_save_as(const char *directory, const model_weight *weights, u
                            const model_files_form *form) {
     expert_files x;
     TRY(expert_files_list(form->experts, weights, count, &x));
-    status result = save_listed(directory, x.weights, x.count, form->type);
+    status result = save_listed(directory, x.weights, x.count, form);
     expert_files_close(&x);
     return result;
 }

@@ -201,6 +201,7 @@ void safetensors_close(safetensors *s) {
     }
     memory_free(s->files);
     memory_free(s->entries);
+    memory_free(s->more_names);
     *s = (safetensors){ 0 };
 }
 

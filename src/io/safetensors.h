@@ -46,6 +46,8 @@ typedef struct {
     uint32_t count;
     safetensors_file *files;
     uint32_t file_count;
+    void
+        *more_names; /* of entries that are called otherwise in the files (io/timm_files.h); NULL: none are */
 } safetensors;
 
 /* `path`: a .safetensors file, an index (….json) that names shards beside it, or a folder with

@@ -29,8 +29,15 @@ typedef struct {
     uint32_t ends;
 } families_tokens;
 
+/* What a configuration of the timm library says beside sizes; its architecture's name is empty in others. */
+typedef struct {
+    char architecture[48], interpolation[16];
+    double mean[3], deviation[3], crop; /* of pictures; crop: the window's part of the shorter side */
+} families_timm;
+
 typedef struct {
     model_family family;
+    families_timm timm;
     families_tokens tokens;
     /* What a configuration says that it is made for, where that is no task of its family's builder:
      * "BertForTokenClassification"; else empty. Its sizes hold all the same. */

@@ -44,11 +44,22 @@ static status settle_size(setup *s, const images_task *t) {
         s->options.model, p->out_height, p->out_width, (long long)t->height, (long long)t->width);
 }
 
+/* As the timm library prepares them in validation. */
+static void prepare_as_timm(const families_timm *t, prepare_options *p) {
+    static const char *const filters[] = { "nearest", "lanczos", "bilinear", "bicubic", "box", "hamming" };
+    uint32_t least = p->out_height < p->out_width ? p->out_height : p->out_width;
+    p->height = p->width = 0, p->shortest = (uint32_t)((double)least / t->crop);
+    for (int c = 0; c < 3; c++) p->mean[c] = t->mean[c], p->deviation[c] = t->deviation[c];
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
+        if (strcmp(filters[i], t->interpolation) == 0) p->filter = (resample_filter)i;
+}
+
 static status settle_preparation(setup *s) {
     images_task t = *families_images(&s->config);
     bool there = false;
     s->prepare = prepare_defaults((uint32_t)t.height, (uint32_t)t.width, (uint32_t)t.channels);
     if (s->tokenizer) TRY(preprocessor_read(s->tokenizer, &s->prepare, &there));
+    if (!there && s->config.timm.architecture[0]) prepare_as_timm(&s->config.timm, &s->prepare);
     return settle_size(s, &t);
 }
 

@@ -257,19 +257,21 @@ status weights_save_config(exec *e, const model_config *c, const char *directory
 }
 
 status weights_save(exec *e, const model_config *c, const char *directory) {
-    return weights_save_as(e, c, directory, DTYPE_NONE);
+    return weights_save_as(e, c, directory, &(weights_form){ 0 });
 }
 
-status weights_save_as(exec *e, const model_config *c, const char *directory, dtype as) {
+status weights_save_as(exec *e, const model_config *c, const char *directory, const weights_form *as) {
     model_weight *weights;
     uint32_t count;
     TRY(io_make_folder(directory));
     TRY(exec_weights(e, &weights, &count));
     /* The largest first: a full disk shows here. */
-    model_files_form form = { .type = as, .experts = c ? families_experts(c) : NULL };
+    model_files_form form = { .type = as->type, .experts = c ? families_experts(c) : NULL };
+    form.timm = c && c->timm.architecture[0];
+    form.batches = c ? as->batches : 0;
     status result = model_files_save_as(directory, weights, count, &form);
     memory_free(weights);
-    if (result == STATUS_OK && c) result = save_config(e, c, directory, as);
+    if (result == STATUS_OK && c) result = save_config(e, c, directory, as->type);
     return result;
 }
 

@@ -33,8 +33,12 @@ status weights_load_base(exec *e, const setup *s);
  * atomically file by file, streaming the weights from where they are. `c` NULL: the model is not of this
  * family, and the weights are written alone. */
 status weights_save(exec *e, const model_config *c, const char *directory);
-/* The same in another type of floats; NONE: as they are. */
-status weights_save_as(exec *e, const model_config *c, const char *directory, dtype as);
+/* The same in another type of floats (NONE: as they are), with how many batches batch norms have seen. */
+typedef struct {
+    dtype type;
+    int64_t batches; /* 0: that is not written */
+} weights_form;
+status weights_save_as(exec *e, const model_config *c, const char *directory, const weights_form *as);
 
 /* The adapter that a plan trains, beside the weights that the run has begun at; pass NULL: it trains the
  * weights themselves. */

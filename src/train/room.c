@@ -39,6 +39,14 @@ static status file_bytes(const plan *p, category c, dtype as, bool added, uint64
     return result;
 }
 
+/* Of those a file has the number of batches that they have seen as well. */
+static uint64_t norms(const plan *p) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < p->persistent_count; i++)
+        count += text_ends_with(p->persistent[i].name, ".running_var");
+    return count;
+}
+
 /* How many checkpoints there are at once, more than now. */
 static uint64_t checkpoints_more(const setup_options *o, const resume *from) {
     int64_t left = o->steps - from->step, *steps, made = 1; /* one where it is stopped */
@@ -64,6 +72,7 @@ status room_disk_bytes(const setup *s, const decision *d, const resume *from, ui
     TRY(file_bytes(&d->plan, CATEGORY_OPTIMIZER, DTYPE_NONE, false, &state));
     if (!adapts && !s->custom) /* a header's entry for each matrix */
         saved += (uint64_t)families_expert_tensors(&s->config) * ENTRY_BYTES;
+    if (!s->custom) saved += norms(&d->plan) * ENTRY_BYTES;
     if (o->keep_best) lines += saved + SMALL_BYTES;
     *bytes = saved + lines + 2 * SMALL_BYTES + checkpoints_more(o, from) * (weights + state + SMALL_BYTES);
     return STATUS_OK;

@@ -150,16 +150,17 @@ static status save_checkpoint(training *t, int64_t done) {
     return STATUS_OK;
 }
 
-static status save_model_to(training *t, const char *folder) {
+/* After so many steps. */
+static status save_model_to(training *t, const char *folder, int64_t done) {
     adapter_files_about about = weights_adapter(t->s, t->d, &t->from->run);
     if (about.pass) return weights_save_adapter(t->exec, &about, folder);
-    TRY(weights_save_as(t->exec, t->s->custom ? NULL : &t->s->config, folder,
-                        setup_save_dtype(&t->s->options)));
+    weights_form form = { .type = setup_save_dtype(&t->s->options), .batches = done };
+    TRY(weights_save_as(t->exec, t->s->custom ? NULL : &t->s->config, folder, &form));
     return setup_copy_tokenizer(t->s, folder);
 }
 
 static status save_model(training *t) {
-    return t->s->options.out ? save_model_to(t, t->s->options.out) : STATUS_OK;
+    return t->s->options.out ? save_model_to(t, t->s->options.out, t->result->steps) : STATUS_OK;
 }
 
 static status save_best(training *t) {
@@ -168,7 +169,7 @@ static status save_best(training *t) {
     if (!o->keep_best || !o->out) return STATUS_OK;
     if (snprintf(folder, sizeof folder, "%s/%s", o->out, TRAIN_BEST) >= (int)sizeof folder)
         return status_set(STATUS_INVALID, "the path '%.60s...' is too long", o->out);
-    return saved(t, save_model_to(t, folder), t->result->best.step);
+    return saved(t, save_model_to(t, folder, t->result->best.step), t->result->best.step);
 }
 
 /* Validates after step `done`, unless an earlier start has. Where it is interrupted it leaves nothing. */

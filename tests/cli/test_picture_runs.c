@@ -135,6 +135,36 @@ static void pictures_may_stay_as_they_are(void **state) {
     assert_true(command_says(RUN "--augment off --out begun --resume", 2, "--augment was on and is off"));
 }
 
+/* What comes as timm has it goes as timm has it, and is trained on and evaluated from there. */
+static void models_of_timm_stay_such(void **state) {
+    (void)state;
+    command_shell("mkdir -p timm");
+    write_text(
+        "timm/config.json",
+        "{\"architecture\": \"vit_tiny_patch16_224\", \"num_classes\": 3, \"model_args\": {\"img_size\": "
+        "24, \"patch_size\": 8, \"embed_dim\": 16, \"depth\": 1, \"num_heads\": 2}, \"pretrained_cfg\": "
+        "{\"input_size\": [3, 24, 24], \"mean\": [0.5, 0.5, 0.5], \"std\": [0.25, 0.25, 0.25], "
+        "\"crop_pct\": 0.9, \"interpolation\": \"bilinear\"}}");
+    command_expect(0, "train timm --data data --batch 8 --steps 4 --quiet --out of-timm");
+    command_shell("grep -q '\"architecture\": \"vit_tiny_patch16_224\"' of-timm/config.json && grep -q "
+                  "'\"label_names\"' of-timm/config.json && head -c 4000 of-timm/model.safetensors | grep -q "
+                  "'blocks.0.attn.qkv.weight'");
+    json_document d = command_json("train of-timm --data data --eval-only --json --quiet");
+    double loss = 0;
+    assert_int_equal(json_as_number(command_value(&d, "evaluation.loss"), 0, 100, &loss), STATUS_OK);
+    assert_true(loss > 0);
+    json_close(&d);
+    command_expect(0, "train of-timm --data data --batch 8 --steps 2 --quiet --out again");
+}
+
+/* How many batches they have seen is beside the averages, as PyTorch has it. */
+static void norms_count_their_batches(void **state) {
+    (void)state;
+    command_expect(0, RUN "--out counted");
+    command_shell("head -c 8000 counted/model.safetensors | grep -q "
+                  "'resnet.embedder.embedder.normalization.num_batches_tracked'");
+}
+
 /* ---- heads ---- */
 
 static void heads_begin_anew(void **state) {
@@ -212,6 +242,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_families_train),         cmocka_unit_test(memory_is_as_planned),
         cmocka_unit_test(runs_end_in_the_same_files), cmocka_unit_test(pictures_may_stay_as_they_are),
+        cmocka_unit_test(models_of_timm_stay_such),   cmocka_unit_test(norms_count_their_batches),
         cmocka_unit_test(heads_begin_anew),           cmocka_unit_test(refusals_are_sentences),
         cmocka_unit_test(damage_ends_a_run),          cmocka_unit_test(grey_pictures_train),
     };
