@@ -77,6 +77,92 @@ static void techniques_keep_their_class(void **state) {
     lab_keep_distance(&r.lab, "roberta", cases, sizeof cases / sizeof *cases);
 }
 
+/* A model that answers texts, with everything that is random on; texts of all lengths. */
+static void open_answering(t5_config *c, lab *l) {
+    *c = (t5_config){ .type = "t5",
+                      .layers = 2,
+                      .decoder_layers = 2,
+                      .heads = 2,
+                      .head_size = 8,
+                      .channels = 16,
+                      .inner = 24,
+                      .context = 64,
+                      .vocabulary = 53,
+                      .buckets = 8,
+                      .farthest = 20,
+                      .tied = true,
+                      .scaled = true,
+                      .gated = true,
+                      .activation = T5_GELU_TANH,
+                      .dropout = 0.1,
+                      .epsilon = 1e-6,
+                      .factor = 0.2 };
+    lab_open(l, &(lab_sizes){ .layers = 1,
+                              .heads = 2,
+                              .channels = 16,
+                              .context = 64,
+                              .vocabulary = 53,
+                              .batch = 8,
+                              .clip = 1 });
+    t5_model(c, "lab", &l->model);
+}
+
+static void techniques_keep_their_class_where_texts_are_answered(void **state) {
+    (void)state;
+    static const lab_case cases[] = { { 0, "recompute=block fuse=on", 0 },
+                                      { 0, "recompute=cheap chunk_loss=256 update_early=twice", 0 },
+                                      { 0, "offload=optimizer gelu_epilogue=on", 0 },
+                                      { 4, "accumulate=add", 1e-4 },
+                                      { 0, "attention=flash", 1e-4 },
+                                      { 2, "attention=flash accumulate=add recompute=block", 1e-4 },
+                                      { 0, "precision=bf16", 0.1 },
+                                      { 0, "precision=mixed-f16 recompute=block attention=flash", 0.1 },
+                                      { 0, "compress_activations=8bit", 0.1 },
+                                      { 0, "quantize_state=8bit", 0.2 },
+                                      { 0, "qat=int8", 0.5 } };
+    t5_config c;
+    lab l;
+    lab_result adapted;
+    open_answering(&c, &l);
+    lab_keep_distance(&l, "t5", cases, sizeof cases / sizeof *cases);
+    c.dropout = 0;
+    lab_run_settings(&l, 0, "lora=rank=4,target=q+v", &adapted);
+    lab_result_close(&adapted);
+    lab_run_settings(&l, 4, "lora=rank=2,base=nf4 recompute=block accumulate=add", &adapted);
+    lab_result_close(&adapted);
+}
+
+/* What stands behind a text's length is seen by nobody: other tokens there are the same run. */
+static int64_t half(int step, int64_t sample) { return 20 + (step + sample) % 5; }
+static int32_t one_way(int step, int64_t sample, int64_t time) {
+    return (int32_t)((5 * time + 11 * sample + 3 * step) % 50);
+}
+static int32_t another_behind(int step, int64_t sample, int64_t time) {
+    return time < half(step, sample) ? one_way(step, sample, time) : 51;
+}
+static int32_t answer_of(int step, int64_t sample, int64_t time) {
+    return time < 9 ? (int32_t)((time + sample + step) % 40) : -100;
+}
+
+static void padding_is_not_seen(void **state) {
+    (void)state;
+    t5_config c;
+    lab l;
+    lab_result a, b;
+    open_answering(&c, &l);
+    c.dropout = 0, l.length = half, l.label = answer_of;
+    for (int flash = 0; flash < 2; flash++) {
+        const char *settings = flash ? "attention=flash" : "";
+        l.token = one_way;
+        lab_run_settings(&l, 0, settings, &a);
+        l.token = another_behind;
+        lab_run_settings(&l, 0, settings, &b);
+        for (int i = 0; i < a.steps; i++) assert_true(a.losses[i] == b.losses[i]);
+        lab_result_close(&a);
+        lab_result_close(&b);
+    }
+}
+
 /* A table that two texts are looked up in has two kinds of additions: one waits, tied head or not. What
  * biases by distance add up were sums over samples before, so the bits are others. */
 static void two_texts_add_to_one_table(void **state) {
@@ -169,6 +255,9 @@ int main(void) {
                                         cmocka_unit_test(gradients_are_those_of_transformers),
                                         cmocka_unit_test(techniques_change_nothing),
                                         cmocka_unit_test(techniques_keep_their_class),
+                                        cmocka_unit_test(
+                                            techniques_keep_their_class_where_texts_are_answered),
+                                        cmocka_unit_test(padding_is_not_seen),
                                         cmocka_unit_test(two_texts_add_to_one_table),
                                         cmocka_unit_test(adapters_stand_beside_its_products),
                                         cmocka_unit_test(tokens_see_what_comes_after_them),
