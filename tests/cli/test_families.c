@@ -176,6 +176,48 @@ static void capped_logits_come_in_chunks(void **state) {
     assert_int_not_equal(system("cmp -s plain/run.json pieces/run.json"), 0);
 }
 
+/* The loss that balances experts is trained and not validated; it is a mean over the batch, which is cut only
+ * where that is meant. */
+static void experts_are_balanced_where_that_is_asked_for(void **state) {
+    (void)state;
+    static const char line[] = "train given.json --data text --batch 4 --steps 4 --quiet --overwrite ";
+    char run[300];
+    write_config("mixtral", ",\"num_local_experts\":4");
+    snprintf(run, sizeof run, "%s --out plain", line);
+    command_expect(0, run);
+    write_config("mixtral",
+                 ",\"num_local_experts\":4,\"output_router_logits\":true,\"router_aux_loss_coef\":0.5");
+    snprintf(run, sizeof run, "%s --out balanced", line);
+    command_expect(0, run);
+    assert_int_not_equal(system("cmp -s plain/model.safetensors balanced/model.safetensors"), 0);
+    assert_int_equal(system("grep -q '\"router_aux_loss_coef\": 0.5' balanced/config.json && grep -q "
+                            "'\"output_router_logits\": true' balanced/config.json"),
+                     0);
+    snprintf(run, sizeof run, "%s --out cut --micro-batch 1", line);
+    assert_true(
+        command_says(run, 2, "samples of a batch see each other (expert_shares), so one in pieces trains"));
+    snprintf(run, sizeof run, "%s --out cut --micro-batch 1 --accumulation add", line);
+    command_expect(0, run);
+    snprintf(run, sizeof run, "%s --out narrow --precision bf16 --recompute block", line);
+    command_expect(0, run);
+    snprintf(run, sizeof run, "%s --out half --precision mixed-f16", line);
+    command_expect(0, run);
+    /* without weights that are new its validation is that of the model without */
+    assert_int_equal(system("cp -r plain asked && cp balanced/config.json asked/config.json"), 0);
+    json_document a = command_json("train plain --data text --eval-only --json --quiet"),
+                  b = command_json("train asked --data text --eval-only --json --quiet");
+    double without = 0, with = 1;
+    assert_int_equal(json_as_number(command_value(&a, "evaluation.loss"), 0, 100, &without), STATUS_OK);
+    assert_int_equal(json_as_number(command_value(&b, "evaluation.loss"), 0, 100, &with), STATUS_OK);
+    assert_true(without == with);
+    json_close(&a);
+    json_close(&b);
+    write_config("mixtral", ",\"num_local_experts\":4,\"router_aux_loss_coef\":-1");
+    assert_true(command_says("plan given.json --batch 1", 2, "'router_aux_loss_coef' is -1"));
+    write_config("olmoe", ",\"clip_qkv\":-2");
+    assert_true(command_says("plan given.json --batch 1", 2, "'clip_qkv' is -2"));
+}
+
 /* Mixtures of experts: trained in one go or resumed the files are the same, by the names of other programs;
  * they are read again, continued, quantized and adapted. */
 static void mixtures_of_experts_are_trained(void **state) {
@@ -325,6 +367,7 @@ int main(void) {
                                         cmocka_unit_test(published_names_only_plan),
                                         cmocka_unit_test(capped_logits_come_in_chunks),
                                         cmocka_unit_test(mixtures_of_experts_are_trained),
+                                        cmocka_unit_test(experts_are_balanced_where_that_is_asked_for),
                                         cmocka_unit_test(long_positions_are_divided_pair_by_pair),
                                         cmocka_unit_test(what_only_plans_says_so),
                                         cmocka_unit_test(adapters_are_described_by_family),
