@@ -50,13 +50,16 @@ def halves(folder, data):
     return names
 
 
+def train(o, model, data, seed, out):
+    return [f"{o.build}/snug", "train", model, "--data", data, "--batch", "16", "--steps", str(o.steps), "--seed",
+            str(seed), "--threads", str(o.threads), "--save-every", "off", "--out", out]
+
+
 def pretrained(o, folder, data, seed):
     """A model of full precision that has seen the first half of the text."""
     out = os.path.join(folder, f"base-{seed}")
     if not os.path.exists(out):
-        subprocess.run([f"{o.build}/snug", "train", "char-small", "--data", data, "--batch", "16", "--lr", "3e-3", "--steps", str(o.steps),
-                        "--seed", str(seed), "--threads", str(o.threads), "--save-every", "off", "--out", out], check=True,
-                       capture_output=True)
+        subprocess.run([*train(o, "char-small", data, seed, out), "--lr", "3e-3"], check=True, capture_output=True)
     return out
 
 
@@ -68,8 +71,7 @@ def losses(o, folder, data, more):
             before, text = halves(folder, data)
             model = pretrained(o, folder, before, seed)
         subprocess.run(["rm", "-rf", out], check=True)
-        command = [f"{o.build}/snug", "train", model, "--data", text, "--batch", "16", "--steps", str(o.steps), "--seed",
-                   str(seed), "--threads", str(o.threads), "--save-every", "off", "--out", out, *more]
+        command = [*train(o, model, text, seed, out), *more]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{' '.join(command)}: {done.stderr}")

@@ -67,7 +67,8 @@ static bool choose(setup_options *o, char *word) {
 
 int main(int count, char **arguments) {
     if (count < 8) {
-        fputs("usage: bench-step MODEL BATCH CONTEXT MEMORY CLIP THREADS DATA [TECHNIQUE=SETTING ...]\n", stderr);
+        fputs("usage: bench-step MODEL BATCH CONTEXT MEMORY CLIP THREADS DATA [TECHNIQUE=SETTING ...]\n",
+              stderr);
         return 2;
     }
     setup_options o = setup_defaults();

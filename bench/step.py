@@ -1,15 +1,17 @@
 #!/usr/bin/python3
 """How long is a whole training step, and in how much memory, beside PyTorch?
 
-    bench/step.py [--build build] [--only gpt2-4x256,...] [--rounds 3] [--torch-current PYTHON] [--bits 16] [--out ...]
+    bench/step.py [--build build] [--only gpt2-4x256,...] [--rounds 3] [--torch-current PYTHON] [--bits 16]
+                  [--compile 1] [--out ...]
 
-f32 or, with --bits 16, what has fewer bits on both sides; AdamW, no dropout, clipping at 1 on both sides but in the row that says otherwise. Each PyTorch runs twice:
-default, and tuned for time (an allocator that keeps what was freed, the widest vectors, OpenBLAS on the same threads,
-the fused AdamW where there is one). snug runs without a budget, in at most 2,235 MiB (gpt2 at 4 x 256), and at the
-least budget without clipping. With --bits 16 the current PyTorch runs under bf16 autocast instead, and snug in mixed-bf16
-(the same: f32 weights), in bf16 with 8 bits of optimizer state, and with products on 8 bits. --compile 1 adds the current
-PyTorch tuned and compiled. All take turns, step by step; memory is the process's peak, from outside. One step each
-warms up. Where all together don't fit the machine the default PyTorchs run apart, and if need be one after another."""
+f32 or, with --bits 16, what has fewer bits on both sides; AdamW, no dropout, clipping at 1 on both sides but in the
+row that says otherwise. Each PyTorch runs twice: default, and tuned for time (an allocator that keeps what was freed,
+the widest vectors, OpenBLAS on the same threads, the fused AdamW where there is one). snug runs without a budget, in
+at most 2,235 MiB (gpt2 at 4 x 256), and at the least budget without clipping. With --bits 16 the current PyTorch runs
+under bf16 autocast instead, and snug in mixed-bf16 (the same: f32 weights), in bf16 with 8 bits of optimizer state,
+and with products on 8 bits. --compile 1 adds the current PyTorch tuned and compiled. All take turns, step by step;
+memory is the process's peak, from outside. One step each warms up. Where all together don't fit the machine the
+default PyTorchs run apart, and if need be one after another."""
 
 import json
 import subprocess

@@ -131,12 +131,12 @@ status compose_bound(const compose_run *r, const compose_choice *c, compose_trun
  * `pinned` (may be NULL): settings of forward passes that are not up to them. */
 status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p);
 
-/* The same by rows of any texts (MODEL_ROWS, models/paged.h): program number i of the plan has rows[i] rows, which
- * ascend, and all have the same weights, caches and arena. sizes->wanted is for the last; each has at most as many
- * as it has rows. Of r it does not read batch. */
+/* The same by rows of any texts (MODEL_ROWS, models/paged.h): program number i of the plan has rows[i] rows,
+ * which ascend, and all have the same weights, caches and arena. sizes->wanted is for the last; each has at
+ * most as many as it has rows. Of r it does not read batch. */
 enum { COMPOSE_MOST_ROWS = 12 /* programs */ };
-status compose_rows(const compose_run *r, const compose_choice *pinned, const paged_sizes *sizes, const int64_t *rows,
-                    uint32_t count, plan *p);
+status compose_rows(const compose_run *r, const compose_choice *pinned, const paged_sizes *sizes,
+                    const int64_t *rows, uint32_t count, plan *p);
 
 /* Predicted seconds of one optimizer step; of the whole validation where nothing is trained. */
 double compose_seconds(const plan *p);

@@ -82,6 +82,7 @@ typedef struct {
     enum { SERVE_AUTO, SERVE_F32, SERVE_BF16, SERVE_F16, SERVE_INT8 } cache;
     bool dry_run;
 } serve_words;
+extern const serve_words options_serve; /* its defaults */
 
 /* What a command line says, at its defaults before. */
 typedef struct {

@@ -4,6 +4,15 @@
 
 #define FIELD(member) offsetof(options, member)
 
+const serve_words options_serve = { .host = "127.0.0.1",
+                                    .port = 8080,
+                                    .texts = 16,
+                                    .rows = 256,
+                                    .queue = 64,
+                                    .connections = 256,
+                                    .stall_seconds = 60,
+                                    .drain_seconds = 30 };
+
 const option options_text[] = {
     { .name = "adapter",
       .hint = "DIR",

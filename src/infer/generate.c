@@ -22,7 +22,7 @@ enum {
 };
 
 /* What the caller may gather of the texts, with an encoding of it as JSON, is a part. */
-uint64_t generation_held(const generation *g) {
+uint64_t generate_held(const generation *g) {
     const generate_options *o = g->options;
     int64_t most = o->tokens < g->context ? o->tokens : g->context;
     uint64_t bytes = sizeof *g + g->held_most + o->held_bytes +
@@ -51,7 +51,7 @@ static status check_prompt(const generation *g, uint32_t i) {
     return STATUS_OK;
 }
 
-status generation_read_prompt(generation *g, uint32_t i, const char *words) {
+status generate_read_prompt(generation *g, uint32_t i, const char *words) {
     TRY(g->language->encode(g->language->context, words, &g->prompts[i].ids, &g->prompts[i].count));
     return check_prompt(g, i);
 }
@@ -64,11 +64,11 @@ static status read_all(generation *g) {
     g->result->texts = memory_new(g->prompt_count, sizeof *g->result->texts);
     if (!g->prompts || !g->result->texts)
         return status_set(STATUS_FAILED, "no memory for %u prompts", g->prompt_count);
-    for (uint32_t i = 0; i < o->prompt_count; i++) TRY(generation_read_prompt(g, i, o->prompts[i]));
+    for (uint32_t i = 0; i < o->prompt_count; i++) TRY(generate_read_prompt(g, i, o->prompts[i]));
     return STATUS_OK;
 }
 
-status generation_read_prompts(generation *g) {
+status generate_read_prompts(generation *g) {
     TRY(read_all(g));
     g->held_most = g->language->held_bytes + (g->options->next ? ENCODED * g->options->prompt_bytes : 0);
     g->result->language_bytes = g->held_most;
@@ -90,7 +90,7 @@ static bool say_piece(const generation *g, row *x, const language_piece *more) {
     return !found;
 }
 
-status generation_end(row *x, generate_end how) {
+status generate_end_text(row *x, generate_end how) {
     generation *g = x->of;
     char out[STOP_BYTES];
     language_piece rest;
@@ -105,24 +105,24 @@ status generation_end(row *x, generate_end how) {
 
 /* ---- texts ---- */
 
-status generation_take(void *context, int32_t id, bool *over) {
+status generate_take(void *context, int32_t id, bool *over) {
     row *x = context;
     generation *g = x->of;
     language_piece more;
     generate_text *t = &g->result->texts[x->number];
     t->new_tokens++, g->result->new_tokens++;
     *over = true;
-    if (g->language->ends(g->language->context, id)) return generation_end(x, GENERATE_OVER);
+    if (g->language->ends(g->language->context, id)) return generate_end_text(x, GENERATE_OVER);
     TRY(g->language->add(g->language->context, (uint32_t)(x - g->rows), id, &more));
-    if (!say_piece(g, x, &more)) return generation_end(x, GENERATE_STOP);
-    if (t->new_tokens == g->options->tokens) return generation_end(x, GENERATE_LENGTH);
+    if (!say_piece(g, x, &more)) return generate_end_text(x, GENERATE_STOP);
+    if (t->new_tokens == g->options->tokens) return generate_end_text(x, GENERATE_LENGTH);
     int64_t before = g->model->answers ? 1 : t->prompt_tokens; /* an answer is a text of its own */
-    if (before + t->new_tokens == g->context) return generation_end(x, GENERATE_CONTEXT);
+    if (before + t->new_tokens == g->context) return generate_end_text(x, GENERATE_CONTEXT);
     *over = false;
     return STATUS_OK;
 }
 
-status generation_begin(generation *g, int32_t place, uint32_t number, const prompt *ids) {
+status generate_begin_text(generation *g, int32_t place, uint32_t number, const prompt *ids) {
     const generate_options *o = g->options;
     row *x = &g->rows[place];
     *x = (row){

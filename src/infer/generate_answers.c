@@ -41,7 +41,7 @@ static status plan_places(answers *a, uint32_t places) {
         .model = g->model,
         .batch = places,
         .kept_bytes =
-            generation_held(g) + sizeof *a + a->folder->listed_bytes + (uint64_t)g->context * sizeof *a->text,
+            generate_held(g) + sizeof *a + a->folder->listed_bytes + (uint64_t)g->context * sizeof *a->text,
         .lower = { .device = on, .threads = threads, .rates = rates_find(RATES_KNOWN, on, threads) }
     };
     if (sampling) run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", sampling };
@@ -150,7 +150,7 @@ static status draw(answers *a, uint32_t place, int64_t position) {
                          .position = (uint32_t)position,
                          .memory = a->sampling };
     TRY(sample_next(&a->g->options->sample, &from, &a->next[place]));
-    return generation_take(&a->g->rows[place], a->next[place], &over);
+    return generate_take(&a->g->rows[place], a->next[place], &over);
 }
 
 static bool goes_on(const answers *a) {
@@ -178,17 +178,17 @@ static status begin_answers(answers *a, uint32_t first) {
     uint32_t left = g->prompt_count - first;
     a->count = left < g->result->at_once ? left : g->result->at_once;
     for (uint32_t i = 0; i < a->count; i++) {
-        TRY(generation_begin(g, (int32_t)i, first + i, &none));
+        TRY(generate_begin_text(g, (int32_t)i, first + i, &none));
         a->next[i] = g->model->start;
         if (a->seen) memset(seen_by(a, i), 0, (size_t)g->model->vocabulary);
-        if (g->options->tokens == 0) TRY(generation_end(&g->rows[i], GENERATE_LENGTH));
+        if (g->options->tokens == 0) TRY(generate_end_text(&g->rows[i], GENERATE_LENGTH));
     }
     return STATUS_OK;
 }
 
 static status run(answers *a) {
     generation *g = a->g;
-    TRY(generation_read_prompts(g));
+    TRY(generate_read_prompts(g));
     TRY(make_plan(a));
     TRY(start(a));
     for (uint32_t first = 0; first < g->prompt_count; first += g->result->at_once) {

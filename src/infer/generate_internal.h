@@ -35,17 +35,17 @@ typedef struct generation {
 } generation;
 
 /* What is held beside the engine or the plan: texts, what is gathered of them, the language. */
-uint64_t generation_held(const generation *g);
+uint64_t generate_held(const generation *g);
 /* The ids of prompt i. */
-status generation_read_prompt(generation *g, uint32_t i, const char *words);
+status generate_read_prompt(generation *g, uint32_t i, const char *words);
 /* All of them, or as they come; then the language is known, and what it holds. */
-status generation_read_prompts(generation *g);
+status generate_read_prompts(generation *g);
 
 /* A text begins at `place`; `ids` is what the language is to know before, its prompt or nothing. */
-status generation_begin(generation *g, int32_t place, uint32_t number, const prompt *ids);
+status generate_begin_text(generation *g, int32_t place, uint32_t number, const prompt *ids);
 /* What was drawn becomes text, or its end: an engine_drew, whose context is the row. */
-status generation_take(void *row, int32_t id, bool *over);
-status generation_end(row *x, generate_end how);
+status generate_take(void *row, int32_t id, bool *over);
+status generate_end_text(row *x, generate_end how);
 
 /* The two ways, from a model whose files are known to the last token. */
 status generate_rows(generation *g, const model_folder *f);

@@ -31,7 +31,7 @@ static engine_sizes sizes_of(const generation *g) {
                            .cache = DTYPE_F32,
                            .cuts_mass = o->sample.top_p < 1,
                            .penalises = o->sample.repetition_penalty != 1,
-                           .held_bytes = generation_held(g) };
+                           .held_bytes = generate_held(g) };
 }
 
 static status make_plan(generation *g, engine *e) {
@@ -55,14 +55,14 @@ static engine_request request_of(generation *g, uint32_t number, int32_t place) 
 
 /* Nothing is to be added: only what the text has to say at its end. */
 static status pass_by(generation *g, uint32_t number) {
-    TRY(generation_begin(g, 0, number, &g->prompts[number]));
-    return generation_end(&g->rows[0], GENERATE_LENGTH);
+    TRY(generate_begin_text(g, 0, number, &g->prompts[number]));
+    return generate_end_text(&g->rows[0], GENERATE_LENGTH);
 }
 
 static status step(generation *g, engine *e) {
     double begin = clock_seconds();
     bool drew = g->result->new_tokens > g->new_before;
-    TRY(engine_step(e, generation_take));
+    TRY(engine_step(e, generate_take));
     *(drew ? &g->result->seconds_new : &g->result->seconds_prompt) += clock_seconds() - begin;
     return STATUS_OK;
 }
@@ -74,7 +74,7 @@ static status begin_texts(generation *g, engine *e, uint32_t *next) {
         if (place == ENGINE_NONE) return STATUS_OK;
         engine_request r = request_of(g, *next, place);
         if (engine_begin(e, &r) == ENGINE_NONE) return STATUS_OK;
-        TRY(generation_begin(g, place, *next, &g->prompts[*next]));
+        TRY(generate_begin_text(g, place, *next, &g->prompts[*next]));
     }
     return STATUS_OK;
 }
@@ -107,7 +107,7 @@ static status continue_one(generation *g, engine *e, const char *words) {
     if (strlen(words) > g->options->prompt_bytes)
         return status_set(STATUS_INVALID, "a prompt of %zu bytes; memory is planned for %llu", strlen(words),
                           (unsigned long long)g->options->prompt_bytes);
-    TRY(generation_read_prompt(g, 0, words));
+    TRY(generate_read_prompt(g, 0, words));
     if (g->language->held_bytes > g->held_most)
         return status_set(STATUS_NO_FIT,
                           "the tokens of a prompt of %zu bytes take %llu bytes, %llu more than planned",
@@ -121,7 +121,7 @@ static status continue_one(generation *g, engine *e, const char *words) {
         g->result->known_tokens += engine_again(e, 0, &r);
     else
         engine_begin(e, &r);
-    TRY(generation_begin(g, 0, 0, &g->prompts[0]));
+    TRY(generate_begin_text(g, 0, 0, &g->prompts[0]));
     while (engine_going(e)) TRY(step(g, e));
     g->language->forget(g->language->context);
     return STATUS_OK;
@@ -138,7 +138,7 @@ static status continue_texts(generation *g, engine *e) {
 }
 
 static status run(generation *g, engine *e) {
-    TRY(generation_read_prompts(g));
+    TRY(generate_read_prompts(g));
     TRY(make_plan(g, e));
     TRY(engine_start(e));
     return continue_texts(g, e);

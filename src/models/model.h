@@ -16,8 +16,8 @@ typedef enum {
     MODEL_EVALUATE, /* loss, without */
     MODEL_DECODE,   /* logits of `context` new tokens of each sample, with caches of model.context positions;
                        all samples stand at the same position */
-    MODEL_ROWS,  /* logits of some of `context` rows, which are tokens of any texts, with their caches in blocks
-                    (models/paged.h); batch is 1 */
+    MODEL_ROWS,     /* logits of some of `context` rows, which are tokens of any texts, with their caches in
+                       blocks (models/paged.h); batch is 1 */
     MODEL_ENCODE    /* of a model that answers: the texts, once, for MODEL_DECODE; "position" is 0 */
 } model_mode;
 

@@ -15,9 +15,7 @@ static uint64_t line_bytes(const char *name, uint32_t piece_bytes) {
     return 2 * (FRAME + ESCAPED * strlen(name) + ESCAPED * each); /* an end has two of them */
 }
 
-uint64_t answer_bytes(const char *name, uint32_t piece_bytes) {
-    return line_bytes(name, piece_bytes) + 4096;
-}
+uint64_t answer_bytes(const char *name, uint32_t piece_bytes) { return line_bytes(name, piece_bytes) + 4096; }
 size_t answer_room(const answer_writer *w) { return (size_t)line_bytes(w->model, w->piece_bytes); }
 
 status answer_open(answer_writer *w, const char *name, uint32_t piece_bytes) {

@@ -153,8 +153,8 @@ static void bind_job(server *s, job *j, struct MHD_Connection *connection) {
 
 static enum MHD_Result admit(const reply *r, exchange *x) {
     server *s = r->s;
-    char field[REQUEST_FIELD_BYTES];
-    bool known;
+    request_refusal why;
+    request_body body = { x->body->bytes, x->body->count, x->is_chat };
     pthread_mutex_lock(&s->lock);
     job *j = s->closing ? NULL : server_free_job(s);
     if (j) j->state = JOB_ASKED, j->number = s->came++, s->reader.seed = j->number;
@@ -165,7 +165,7 @@ static enum MHD_Result admit(const reply *r, exchange *x) {
     if (!j) return reply_error(r, 429, "all places are taken, and so is the queue", "");
 
     pthread_mutex_lock(&s->words);
-    status result = request_read(&s->reader, x->body->bytes, x->body->count, x->is_chat, j, field, &known);
+    status result = request_read(&s->reader, &body, j, &why);
     pthread_mutex_unlock(&s->words);
     x->body->used = false, x->body = NULL;
     pthread_mutex_lock(&s->lock);
@@ -173,7 +173,7 @@ static enum MHD_Result admit(const reply *r, exchange *x) {
         j->state = JOB_FREE;
         s->result->refused++;
         pthread_mutex_unlock(&s->lock);
-        return reply_error(r, known ? 400 : 404, status_message(), field);
+        return reply_error(r, why.other_model ? 404 : 400, status_message(), why.field);
     }
     bind_job(s, j, r->connection);
     server_admit(s, j);

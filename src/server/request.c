@@ -274,26 +274,25 @@ static status choose_tokens(const asked *a, char field[REQUEST_FIELD_BYTES]) {
     return STATUS_OK;
 }
 
-status request_read(const request_reader *r, const char *body, uint64_t count, bool is_chat, job *j,
-                    char field[REQUEST_FIELD_BYTES], bool *known) {
-    asked a = { .reader = r, .job = j, .chat = is_chat };
+status request_read(const request_reader *r, const request_body *body, job *j, request_refusal *why) {
+    asked a = { .reader = r, .job = j, .chat = body->chat };
     template_json *json;
-    json_source source = json_source_memory(body, count, "request", "the body");
-    field[0] = 0, *known = true;
-    begin(j, r->seed, is_chat);
+    json_source source = json_source_memory(body->bytes, body->count, "request", "the body");
+    *why = (request_refusal){ 0 };
+    begin(j, r->seed, body->chat);
     TRY(template_json_place(&source, r->room, r->room_bytes, &json));
     const template_value *v = template_json_value(json);
     if (v->kind != TEMPLATE_OBJECT) return status_set(STATUS_INVALID, "the body must be a JSON object");
     for (size_t i = 0; i < v->list.count; i++) {
-        status result = take_member(&a, &v->list.items[i], field);
-        *known = !a.other_model;
+        status result = take_member(&a, &v->list.items[i], why->field);
+        why->other_model = a.other_model;
         TRY(result);
     }
     for (uint32_t i = 0; i < j->stops.count; i++) j->stop_strings[i] = j->stop_bytes[i];
     j->stops.strings = j->stop_strings;
-    snprintf(field, REQUEST_FIELD_BYTES, is_chat ? "messages" : "prompt");
-    TRY(is_chat ? encode_chat(&a) : encode_prompt(&a));
-    TRY(choose_tokens(&a, field));
-    field[0] = 0;
+    snprintf(why->field, sizeof why->field, body->chat ? "messages" : "prompt");
+    TRY(body->chat ? encode_chat(&a) : encode_prompt(&a));
+    TRY(choose_tokens(&a, why->field));
+    why->field[0] = 0;
     return STATUS_OK;
 }

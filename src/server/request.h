@@ -20,8 +20,19 @@ typedef struct {
     uint64_t words_bytes;
 } request_reader;
 
-/* `j` gets what the body asks for, but for its state. STATUS_INVALID with a sentence and the name of the
- * field in `field` (JSON's key; "": none); *known false: it is another model that is asked for. */
+/* What was wrong: the field's name (JSON's key; "": none), and whether it is another model that is asked for.
+ */
 enum { REQUEST_FIELD_BYTES = 64 };
-status request_read(const request_reader *r, const char *body, uint64_t count, bool is_chat, job *j,
-                    char field[REQUEST_FIELD_BYTES], bool *known);
+typedef struct {
+    char field[REQUEST_FIELD_BYTES];
+    bool other_model;
+} request_refusal;
+
+typedef struct {
+    const char *bytes;
+    uint64_t count;
+    bool chat;
+} request_body;
+
+/* `j` gets what the body asks for, but for its state. STATUS_INVALID with a sentence, and `why`. */
+status request_read(const request_reader *r, const request_body *body, job *j, request_refusal *why);

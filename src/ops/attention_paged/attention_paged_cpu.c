@@ -35,8 +35,8 @@ typedef struct {
 static double plain_cached(const plain_query *x, uint32_t which, int64_t p, int64_t d) {
     const op_arg *scales = op_in(x->c, which == KEYS ? KEY_SCALES : VALUE_SCALES);
     int64_t block = paged_block(&x->sight, x->row, p / CACHE_BLOCK * CACHE_BLOCK), at = p % CACHE_BLOCK;
-    double number = reference_get(op_in(x->c, which),
-                                  cache_place(which == KEYS, x->a->kv_heads, x->a->size, block, x->g, at, d));
+    cache_write_attributes lie = { .heads = x->a->kv_heads, .size = x->a->size, .keys = which == KEYS };
+    double number = reference_get(op_in(x->c, which), cache_place(&lie, block, x->g, at, d));
     return scales->data ? number * reference_get(scales, cache_scale_place(x->a->kv_heads, block, x->g, at))
                         : number;
 }
@@ -87,7 +87,8 @@ typedef struct {
 typedef struct {
     const void *keys, *values;
     const float *key_scales, *value_scales;
-    int64_t kv_heads, size, head; /* of keys */
+    cache_write_attributes keys_lie, values_lie;
+    int64_t size, head; /* of keys */
     int64_t base;
     paged_query query[SOME];
     int count;
@@ -288,7 +289,8 @@ static void attend_tile(void *context, int64_t tile, int thread) {
                       .values = op_in(c, VALUES)->data,
                       .key_scales = op_in(c, KEY_SCALES)->data,
                       .value_scales = op_in(c, VALUE_SCALES)->data,
-                      .kv_heads = w->a->kv_heads,
+                      .keys_lie = { .heads = w->a->kv_heads, .size = w->a->size, .keys = 1 },
+                      .values_lie = { .heads = w->a->kv_heads, .size = w->a->size },
                       .size = size,
                       .head = tile % w->a->kv_heads };
     for (int r = 0; r < SOME; r++) {

@@ -8,25 +8,24 @@ extern "C" {
 #include "ops/attention_paged/attention_paged_math.h"
 
 /* A cache of floats or codes. */
-struct paged_cache {
+struct attention_paged_cache {
     cuda_span floats;
     const int8_t *codes; /* NULL: they are floats */
     const float *scales;
-    int64_t heads, size;
-    bool keys;
+    cache_write_attributes lie;
 
     __device__ __forceinline__ float get(int64_t block, int64_t h, int64_t at, int64_t d) const {
-        int64_t i = cache_place(keys, heads, size, block, h, at, d);
+        int64_t i = cache_place(&lie, block, h, at, d);
         return codes ? (float)codes[i] : floats.get(i);
     }
     __device__ __forceinline__ float scale(int64_t block, int64_t h, int64_t at) const {
-        return codes ? scales[cache_scale_place(heads, block, h, at)] : 1.0f;
+        return codes ? scales[cache_scale_place(lie.heads, block, h, at)] : 1.0f;
     }
 };
 
-struct paged_queries {
+struct attention_paged_queries {
     cuda_span q, y;
-    paged_cache keys, values;
+    attention_paged_cache keys, values;
     paged_sight sight;
     int64_t width;
     float factor;
@@ -88,16 +87,13 @@ struct paged_queries {
     }
 };
 
-static paged_cache cache_of(const op_call *c, uint32_t cache, uint32_t scales, bool keys) {
+static attention_paged_cache cache_of(const op_call *c, uint32_t cache, uint32_t scales, bool keys) {
     const attention_paged_attributes *a = (const attention_paged_attributes *)c->attributes;
     const op_arg *x = op_in(c, cache);
     bool codes = x->dtype == DTYPE_I8;
-    return { cuda_span_of(x),
-             codes ? (const int8_t *)x->data : NULL,
-             (const float *)op_in(c, scales)->data,
-             a->kv_heads,
-             a->size,
-             keys };
+    cache_write_attributes lie = { 0, a->kv_heads, a->size, keys };
+    return { cuda_span_of(x), codes ? (const int8_t *)x->data : NULL, (const float *)op_in(c, scales)->data,
+             lie };
 }
 
 static void run(const op_call *c) {
@@ -111,14 +107,14 @@ static void run(const op_call *c) {
                           op_in(c, 1)->shape.dim[0],
                           a->window };
     float factor = a->scale > 0 ? a->scale : (float)(1 / sqrt((double)a->size));
-    paged_queries f = { cuda_in(c, 0),
-                        cuda_out(c, 0),
-                        cache_of(c, 1, 6, true),
-                        cache_of(c, 2, 7, false),
-                        sight,
-                        shape_last(&op_in(c, 0)->shape),
-                        factor,
-                        *a };
+    attention_paged_queries f = { cuda_in(c, 0),
+                                  cuda_out(c, 0),
+                                  cache_of(c, 1, 6, true),
+                                  cache_of(c, 2, 7, false),
+                                  sight,
+                                  shape_last(&op_in(c, 0)->shape),
+                                  factor,
+                                  *a };
     cuda_rows(op_in(c, 4)->shape.dim[0] * a->heads, f);
 }
 

@@ -5,7 +5,7 @@
 
 /* Scores of CACHE_BLOCK keys: number d of all of them lies side by side. */
 VECTOR_CLONES static void PAGED_NAME(scores)(const paged_batch *b, int64_t block, int64_t at) {
-    int64_t from = cache_place(true, b->kv_heads, b->size, block, b->head, 0, 0);
+    int64_t from = cache_place(&b->keys_lie, block, b->head, 0, 0);
     float sum[PAGED_QUERIES][CACHE_BLOCK] = { 0 }, key[CACHE_BLOCK];
     for (int64_t d = 0; d < b->size; d++) {
         paged_load(PAGED_TYPE, b->keys, from + d * CACHE_BLOCK, key);
@@ -15,8 +15,9 @@ VECTOR_CLONES static void PAGED_NAME(scores)(const paged_batch *b, int64_t block
     }
     for (int r = 0; r < PAGED_QUERIES; r++)
         for (int j = 0; j < CACHE_BLOCK; j++) {
-            float scale =
-                PAGED_TYPE == DTYPE_I8 ? b->key_scales[cache_scale_place(b->kv_heads, block, b->head, j)] : 1;
+            float scale = PAGED_TYPE == DTYPE_I8
+                              ? b->key_scales[cache_scale_place(b->keys_lie.heads, block, b->head, j)]
+                              : 1;
             b->query[r].scores[at - b->base + j] = sum[r][j] * scale;
         }
 }
@@ -24,12 +25,12 @@ VECTOR_CLONES static void PAGED_NAME(scores)(const paged_batch *b, int64_t block
 /* Adds values at places [first, last) of a block, which all queries see, times their probabilities. */
 VECTOR_CLONES static void PAGED_NAME(values)(const paged_batch *b, int64_t block, int64_t at, int first,
                                              int last) {
-    int64_t from = cache_place(false, b->kv_heads, b->size, block, b->head, 0, 0), d = 0;
+    int64_t from = cache_place(&b->values_lie, block, b->head, 0, 0), d = 0;
     float p[PAGED_QUERIES][CACHE_BLOCK];
     for (int r = 0; r < PAGED_QUERIES; r++)
         for (int j = first; j < last; j++) {
             float scale = PAGED_TYPE == DTYPE_I8
-                              ? b->value_scales[cache_scale_place(b->kv_heads, block, b->head, j)]
+                              ? b->value_scales[cache_scale_place(b->keys_lie.heads, block, b->head, j)]
                               : 1;
             p[r][j] = b->query[r].scores[at - b->base + j] * scale;
         }

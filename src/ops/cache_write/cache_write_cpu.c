@@ -51,7 +51,7 @@ static void write_reference(const written_row *w, int64_t h) {
     for (int64_t d = 0; d < a->size; d++) {
         double x = reference_get(w->x, from + d);
         if (w->scales->data) x = codes_nearest((float)x, codes_inverse(scale));
-        reference_set(w->cache, cache_place(a->keys, a->heads, a->size, w->block, h, w->at, d), x);
+        reference_set(w->cache, cache_place(a, w->block, h, w->at, d), x);
     }
 }
 
@@ -93,7 +93,7 @@ static void write_head(const written_row *w, int64_t h) {
         fast_floats_store(&as, 0, a->size, x);
     }
     size_t item = dtype_bytes(as.dtype);
-    int64_t to = cache_place(a->keys, a->heads, a->size, w->block, h, w->at, 0);
+    int64_t to = cache_place(a, w->block, h, w->at, 0);
     spread(stored, item, a->size, a->keys ? CACHE_BLOCK : 1, (char *)w->cache->data + (size_t)to * item);
 }
 

@@ -34,8 +34,7 @@ struct cache_written {
     }
     __device__ __forceinline__ void floats(int64_t from, int64_t block, int64_t h, int64_t place) const {
         cuda_span y = { cache, type };
-        for (int64_t d = 0; d < a.size; d++)
-            y.set(cache_place(a.keys, a.heads, a.size, block, h, place, d), x.get(from + d));
+        for (int64_t d = 0; d < a.size; d++) y.set(cache_place(&a, block, h, place, d), x.get(from + d));
     }
     __device__ __forceinline__ void codes(int64_t from, int64_t block, int64_t h, int64_t place) const {
         int32_t largest = 0;
@@ -46,7 +45,7 @@ struct cache_written {
         float scale = codes_scale(largest), inverse = codes_inverse(scale);
         scales[cache_scale_place(a.heads, block, h, place)] = scale;
         for (int64_t d = 0; d < a.size; d++)
-            ((int8_t *)cache)[cache_place(a.keys, a.heads, a.size, block, h, place, d)] =
+            ((int8_t *)cache)[cache_place(&a, block, h, place, d)] =
                 (int8_t)codes_nearest(x.get(from + d), inverse);
     }
 };

@@ -5,10 +5,10 @@
 #include "ops/cache_write/cache_write.h"
 
 /* Number d of head h at place `at` of block `block`. */
-VECTOR_INLINE int64_t cache_place(bool keys, int64_t heads, int64_t size, int64_t block, int64_t h,
-                                  int64_t at, int64_t d) {
-    int64_t head = (block * heads + h) * CACHE_BLOCK * size;
-    return head + (keys ? d * CACHE_BLOCK + at : at * size + d);
+VECTOR_INLINE int64_t cache_place(const cache_write_attributes *a, int64_t block, int64_t h, int64_t at,
+                                  int64_t d) {
+    int64_t head = (block * a->heads + h) * CACHE_BLOCK * a->size;
+    return head + (a->keys ? d * CACHE_BLOCK + at : at * a->size + d);
 }
 
 /* The scale of that head and place. */

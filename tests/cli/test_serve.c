@@ -1,0 +1,465 @@
+/* snug serve as its clients see it: answers are those of generate, alone or among others, in events or whole;
+ * who leaves, dawdles or asks for nonsense harms nobody; nothing takes more memory than was planned. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/philox.h"
+#include "cli/command.h"
+#include "io/scratch.h"
+#include "sanitized.h"
+
+/* Without the library the program says so, and there is nothing more to see. */
+static bool left_out;
+
+/* ---- a server ---- */
+
+static pid_t server;
+static int port;
+
+static int port_of(void) {
+    char said[4096];
+    for (int tries = 0; tries < 3000; tries++) {
+        FILE *file = fopen("err", "r");
+        size_t count = file ? fread(said, 1, sizeof said - 1, file) : 0;
+        if (file) fclose(file);
+        said[count] = 0;
+        const char *at = strstr(said, "http://127.0.0.1:");
+        if (at && strchr(at, '/')) return atoi(at + strlen("http://127.0.0.1:"));
+        if (kill(server, 0) != 0) break;
+        usleep(10000);
+    }
+    return 0;
+}
+
+static void start(const char *more) {
+    char line[512];
+    snprintf(line, sizeof line, "serve model --port 0 --threads 1 %s", more);
+    unlink("err");
+    server = command_start(line, NULL, -1);
+    port = port_of();
+    if (!port) fail_msg("%s is not heard", line);
+}
+
+/* Ends it as a service manager does, and returns what it said. */
+static command_result stop(void) {
+    kill(server, SIGTERM);
+    command_result r = command_wait(server);
+    assert_int_equal(r.exit, 0);
+    return r;
+}
+
+/* ---- a client ---- */
+
+enum { ANSWER = 1 << 16 };
+
+static int reach(void) {
+    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+    struct timeval most = { .tv_sec = 60 };
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
+    if (connect(s, (struct sockaddr *)&a, sizeof a) != 0) {
+        close(s);
+        return -1;
+    }
+    return s;
+}
+
+static int send_request(int s, const char *method, const char *path, const char *head, const char *body) {
+    char line[1024];
+    int count = snprintf(line, sizeof line, "%s %s HTTP/1.0\r\nHost: here\r\n%sContent-Length: %zu\r\n\r\n",
+                         method, path, head, strlen(body));
+    return send(s, line, (size_t)count, MSG_NOSIGNAL) == count &&
+                   send(s, body, strlen(body), MSG_NOSIGNAL) == (ssize_t)strlen(body)
+               ? 0
+               : -1;
+}
+
+/* What comes until the other side ends; at most `most` bytes. */
+static size_t receive(int s, char *out, size_t most) {
+    size_t count = 0;
+    for (ssize_t n; count < most && (n = recv(s, out + count, most - count, 0)) > 0;) count += (size_t)n;
+    out[count] = 0;
+    return count;
+}
+
+/* The status, and the body in `out`. */
+static int ask_as(const char *method, const char *path, const char *head, const char *body,
+                  char out[ANSWER]) {
+    int s = reach(), code = 0;
+    if (s < 0) return -1;
+    send_request(s, method, path, head, body);
+    receive(s, out, ANSWER - 1);
+    close(s);
+    if (sscanf(out, "HTTP/1.%*d %d", &code) != 1) return -1;
+    char *text = strstr(out, "\r\n\r\n");
+    if (text) memmove(out, text + 4, strlen(text + 4) + 1);
+    return code;
+}
+
+static int ask(const char *path, const char *body, char out[ANSWER]) {
+    return ask_as("POST", path, "", body, out);
+}
+
+/* choices[0].text of a whole answer, or the pieces of all events one behind the other. */
+static void text_of(const char *answer, bool streamed, char *out) {
+    *out = 0;
+    while (*answer) {
+        const char *from = streamed ? strstr(answer, "data: {") : answer, *end;
+        if (!from) return;
+        if (streamed) from += strlen("data: ");
+        end = strchr(from, '\n');
+        if (!end) end = from + strlen(from);
+        json_document d;
+        if (json_parse("answer", from, (size_t)(end - from), &d) != STATUS_OK)
+            fail_msg("%s: %s", status_message(), from);
+        json_value choices, text;
+        if (json_get(d.root, "choices", &choices) != STATUS_OK) fail_msg("%s", status_message());
+        size_t count;
+        assert_int_equal(json_as_array(choices, &count), STATUS_OK);
+        const char *words;
+        if (count && json_get(json_item(choices, 0), "text", &text) == STATUS_OK &&
+            json_as_string(text, &words) == STATUS_OK)
+            strcat(out, words);
+        json_close(&d);
+        if (!streamed) return;
+        answer = end;
+    }
+}
+
+/* ---- one by one ---- */
+
+static void answers_are_those_of_generate(void **state) {
+    (void)state;
+    if (left_out) return;
+    static const char *const prompts[] = { "The", "a dog and", "0123", "z" };
+    static char answer[ANSWER], whole[ANSWER], streamed[ANSWER];
+    start("");
+    for (int i = 0; i < 4; i++) {
+        char body[256];
+        snprintf(body, sizeof body,
+                 "{\"prompt\": \"%s\", \"max_tokens\": 12, \"temperature\": 0, \"model\": \"model\"}",
+                 prompts[i]);
+        assert_int_equal(ask("/v1/completions", body, answer), 200);
+        text_of(answer, false, whole);
+        assert_non_null(strstr(answer, "\"completion_tokens\":12"));
+        assert_non_null(strstr(answer, "\"finish_reason\":\"length\""));
+        snprintf(body, sizeof body,
+                 "{\"prompt\": \"%s\", \"max_tokens\": 12, \"temperature\": 0, \"stream\": true, "
+                 "\"stream_options\": "
+                 "{\"include_usage\": true}}",
+                 prompts[i]);
+        assert_int_equal(ask("/v1/completions", body, answer), 200);
+        text_of(answer, true, streamed);
+        assert_string_equal(whole, streamed);
+        assert_non_null(strstr(answer, "data: [DONE]\n\n"));
+        assert_non_null(strstr(answer, "\"choices\":[],\"usage\":{"));
+        FILE *file = fopen("prompt", "w");
+        fprintf(file, "%s\n", prompts[i]);
+        fclose(file);
+        json_document d = command_json(
+            "generate model --prompt-file prompt --tokens 12 --temperature 0 --threads 1 --json --quiet");
+        assert_string_equal(command_string(&d, "text"), whole);
+        json_close(&d);
+    }
+    command_result r = stop();
+    assert_true(command_has_words(r.err, "8 requests: 8 answered, 0 left by their clients, 0 refused"));
+    command_free(&r);
+}
+
+static void what_is_wrong_is_said(void **state) {
+    (void)state;
+    if (left_out) return;
+    static char answer[ANSWER], long_body[1 << 20];
+    static const struct {
+        const char *method, *path, *body;
+        int code;
+        const char *words;
+    } cases[] = {
+        { "POST", "/v1/completions", "{\"prompt\": \"a\"", 400, "wrong at byte 14" },
+        { "POST", "/v1/completions", "[]", 400, "must be a JSON object" },
+        { "POST", "/v1/completions", "", 503, "" },
+        { "POST", "/v1/completions", "{}", 400, "it is missing" },
+        { "POST", "/v1/completions", "{\"prompt\": 3}", 400, "must be one text" },
+        { "POST", "/v1/completions", "{\"prompt\": []}", 400, "it is empty" },
+        { "POST", "/v1/completions", "{\"prompt\": [300]}", 400, "from 0 to 255" },
+        { "POST", "/v1/completions", "{\"prompt\": [-1]}", 400, "from 0 to 255" },
+        { "POST", "/v1/completions", "{\"prompt\": \"a\", \"max_tokens\": 0}", 400, "max_tokens" },
+        { "POST", "/v1/completions", "{\"prompt\": \"aaaa\", \"max_tokens\": 64}", 400,
+          "behind 4 of the prompt" },
+        { "POST", "/v1/completions", "{\"prompt\": \"a\", \"temperature\": -1}", 400, "temperature" },
+        { "POST", "/v1/completions", "{\"prompt\": \"a\", \"top_p\": 0}", 400, "above 0" },
+        { "POST", "/v1/completions", "{\"prompt\": \"a\", \"n\": 2}", 400, "\"n\"" },
+        { "POST", "/v1/completions", "{\"prompt\": \"a\", \"min_p\": 0.1}", 400, "\"min_p\"" },
+        { "POST", "/v1/completions", "{\"prompt\": \"a\", \"stop\": \"\"}", 400, "stop string" },
+        { "POST", "/v1/completions", "{\"prompt\": \"a\", \"stop\": [\"a\",\"b\",\"c\",\"d\",\"e\"]}", 400,
+          "at most 4" },
+        { "POST", "/v1/completions", "{\"prompt\": \"a\", \"model\": \"gpt-4\"}", 404, "'model'" },
+        { "POST", "/v1/chat/completions", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", 400,
+          "no chat template" },
+        { "POST", "/v1/nothing", "{}", 404, "nothing of this name" },
+        { "GET", "/nothing", "", 404, "nothing of this name" },
+        { "DELETE", "/v1/models", "", 405, "GET and POST" },
+        { "GET", "/health", "", 200, "ok" },
+        { "GET", "/v1/models", "", 200, "\"max_model_len\": 64" },
+    };
+    start("");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int code = ask_as(cases[i].method, cases[i].path, "", cases[i].body, answer);
+        if (code != cases[i].code || !strstr(answer, cases[i].words))
+            fail_msg("%s %s is answered with %d: %s", cases[i].path, cases[i].body, code, answer);
+    }
+    memset(long_body, 'a', sizeof long_body - 1);
+    memcpy(long_body, "{\"prompt\": \"", 12);
+    assert_int_equal(ask("/v1/completions", long_body, answer), 413);
+    memset(long_body, '[', 1000), long_body[1000] = 0;
+    assert_int_equal(ask("/v1/completions", long_body, answer), 400);
+    assert_int_equal(ask("/v1/completions", "{\"prompt\": \"a\", \"max_tokens\": 2}", answer),
+                     200); /* all is well */
+    command_result r = stop();
+    assert_true(command_has_words(r.err, "1 requests: 1 answered"));
+    command_free(&r);
+}
+
+static void keys_are_asked_for(void **state) {
+    (void)state;
+    if (left_out) return;
+    static char answer[ANSWER];
+    FILE *file = fopen("key", "w");
+    fputs("secret\n", file);
+    fclose(file);
+    start("--api-key-file key");
+    const char *body = "{\"prompt\": \"a\", \"max_tokens\": 1}";
+    assert_int_equal(ask("/v1/completions", body, answer), 401);
+    assert_int_equal(ask_as("POST", "/v1/completions", "Authorization: Bearer secre\r\n", body, answer), 401);
+    assert_int_equal(ask_as("POST", "/v1/completions", "Authorization: Bearer secret!\r\n", body, answer),
+                     401);
+    assert_int_equal(ask_as("POST", "/v1/completions", "Authorization: Bearer secret\r\n", body, answer),
+                     200);
+    assert_int_equal(ask_as("GET", "/v1/models", "", "", answer), 401);
+    assert_int_equal(ask_as("GET", "/health", "", "", answer), 200);
+    command_result r = stop();
+    command_free(&r);
+}
+
+/* ---- many at once ---- */
+
+enum { CLIENTS = 12, KINDS = 16 };
+
+/* What is asked, and the answer to it alone. */
+static struct { char body[512], alone[ANSWER]; } kinds[KINDS];
+
+static uint32_t drawn(uint32_t client, uint32_t turn, uint32_t what, uint32_t below) {
+    return philox_draw(11, (philox_block){ { client, turn, what } }).word[0] % below;
+}
+
+static void make_kinds(void) {
+    static char answer[ANSWER];
+    for (uint32_t i = 0; i < KINDS; i++) {
+        char prompt[40] = "";
+        uint32_t length = 1 + drawn(i, 0, 1, 30), tokens = 1 + drawn(i, 0, 2, 64 - length);
+        for (uint32_t k = 0; k < length; k++) prompt[k] = (char)('a' + drawn(i, k, 3, 26));
+        snprintf(kinds[i].body, sizeof kinds[i].body,
+                 "{\"prompt\": \"%s\", \"max_tokens\": %u, \"seed\": %u, \"temperature\": %s, \"top_p\": %s, "
+                 "\"stream\": %s}",
+                 prompt, tokens, i, i % 3 ? "1.1" : "0", i % 2 ? "0.9" : "1", i % 4 ? "true" : "false");
+        assert_int_equal(ask("/v1/completions", kinds[i].body, answer), 200);
+        text_of(answer, i % 4 != 0, kinds[i].alone);
+    }
+}
+
+typedef struct {
+    uint32_t number;
+    int turns, answered, left, busy;
+    const char *wrong;
+} client;
+
+static void sleep_some(uint32_t milliseconds) { usleep(milliseconds * 1000); }
+
+/* A byte, or some, at a time. */
+static void send_slowly(int s, const char *body) {
+    char head[128];
+    int count = snprintf(head, sizeof head, "POST /v1/completions HTTP/1.0\r\nContent-Length: %zu\r\n\r\n",
+                         strlen(body));
+    for (int i = 0; i < count; i++)
+        if (send(s, head + i, 1, MSG_NOSIGNAL) != 1) return;
+    for (size_t i = 0; body[i]; i++) {
+        if (send(s, body + i, 1, MSG_NOSIGNAL) != 1) return;
+        if (i % 16 == 0) sleep_some(1);
+    }
+}
+
+static void *behave(void *context) {
+    client *c = context;
+    char *answer = malloc(ANSWER), *said = malloc(ANSWER);
+    for (uint32_t turn = 0; turn < (uint32_t)c->turns && !c->wrong; turn++) {
+        uint32_t kind = drawn(c->number, turn, 1, KINDS), way = drawn(c->number, turn, 2, 8);
+        int s = reach();
+        if (s < 0) continue;
+        if (way == 0) { /* amidst its request */
+            send(s, kinds[kind].body, drawn(c->number, turn, 3, 40), MSG_NOSIGNAL);
+            close(s);
+            continue;
+        }
+        if (way == 1)
+            send_slowly(s, kinds[kind].body);
+        else
+            send_request(s, "POST", "/v1/completions", "", kinds[kind].body);
+        if (way == 2 || way == 3) { /* after some of its answer */
+            receive(s, answer, drawn(c->number, turn, 4, 600));
+            close(s);
+            c->left++;
+            continue;
+        }
+        if (way == 4) sleep_some(drawn(c->number, turn, 5, 60)); /* reads late */
+        receive(s, answer, ANSWER - 1);
+        close(s);
+        if (strstr(answer, " 503 ") || strstr(answer, " 429 ")) {
+            c->busy++;
+            continue;
+        }
+        char *text = strstr(answer, "\r\n\r\n");
+        if (!text || !strstr(answer, " 200 ")) {
+            c->wrong = "an answer is none";
+            break;
+        }
+        text_of(text + 4, kind % 4 != 0, said);
+        c->answered++;
+        if (strcmp(said, kinds[kind].alone) != 0) c->wrong = "an answer is another one than alone";
+    }
+    free(answer);
+    free(said);
+    return NULL;
+}
+
+static void many_at_once(const char *options) {
+    client clients[CLIENTS];
+    pthread_t threads[CLIENTS];
+    static char answer[ANSWER];
+    int answered = 0;
+    start(options);
+    make_kinds();
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        clients[i] = (client){ .number = i, .turns = SANITIZED ? 8 : 25 };
+        assert_int_equal(pthread_create(&threads[i], NULL, behave, &clients[i]), 0);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        pthread_join(threads[i], NULL);
+        if (clients[i].wrong) fail_msg("%s: %s", options, clients[i].wrong);
+        answered += clients[i].answered;
+    }
+    assert_true(answered > CLIENTS);
+    for (uint32_t i = 0; i < KINDS; i++) { /* nothing was lost: all of it is there again */
+        assert_int_equal(ask("/v1/completions", kinds[i].body, answer), 200);
+        static char again[ANSWER];
+        text_of(answer, i % 4 != 0, again);
+        assert_string_equal(again, kinds[i].alone);
+    }
+    command_result r = stop();
+    unsigned long long requests, finished, left;
+    const char *line = strstr(r.err, " requests: ");
+    assert_non_null(line);
+    while (line > r.err && line[-1] >= '0' && line[-1] <= '9') line--;
+    assert_int_equal(sscanf(line, "%llu requests: %llu answered, %llu left", &requests, &finished, &left), 3);
+    assert_int_equal(requests, finished + left);
+    assert_true(finished >= (unsigned)answered);
+    command_free(&r);
+}
+
+static void neighbours_and_clients_change_nothing(void **state) {
+    (void)state;
+    if (left_out) return;
+    many_at_once("");
+    many_at_once("--max-num-seqs 3 --max-num-batched-tokens 5 --kv-cache-dtype bf16");
+    many_at_once("--max-num-seqs 1 --max-queue 2 --max-connections 6 --kv-cache-dtype int8");
+}
+
+/* Who is asked to stop finishes what it has begun, and takes nothing new. */
+static void what_has_begun_is_finished(void **state) {
+    (void)state;
+    if (left_out) return;
+    static char answer[ANSWER];
+    start("--max-num-seqs 2");
+    int s = reach();
+    send_request(s, "POST", "/v1/completions", "",
+                 "{\"prompt\": \"a\", \"max_tokens\": 60, \"stream\": true, \"temperature\": 0}");
+    assert_true(receive(s, answer, 1) == 1);
+    kill(server, SIGTERM);
+    size_t count = 1 + receive(s, answer + 1, ANSWER - 2);
+    close(s);
+    assert_true(count > 0 && strstr(answer, "data: [DONE]") != NULL);
+    command_result r = command_wait(server);
+    assert_int_equal(r.exit, 0);
+    command_free(&r);
+}
+
+/* ---- the plan ---- */
+
+static void plans_are_kept(void **state) {
+    (void)state;
+    if (left_out) return;
+    command_result r = command_run("serve model --dry-run --threads 1");
+    assert_int_equal(r.exit, 0);
+    const char *at = strstr(r.err, "(");
+    unsigned long long planned = at ? strtoull(at + 1, NULL, 10) : 0;
+    assert_true(planned > 1 << 20);
+    assert_true(command_has_words(r.err, "64 blocks of 16 positions; 16 texts of 64 at once"));
+    command_free(&r);
+    start("");
+    make_kinds();
+    r = stop();
+    if (!SANITIZED && r.resident_peak > planned)
+        fail_msg("%llu bytes are resident, and %llu are planned", (unsigned long long)r.resident_peak,
+                 planned);
+    command_free(&r);
+    assert_true(command_says("serve model --memory 1MiB --dry-run", 3, "does not fit"));
+    assert_true(command_says("serve nowhere", 2, "nowhere"));
+    assert_true(command_says("serve model --max-model-len 65", 2, "the model's context 64"));
+    assert_true(command_says("serve model --host there", 2, "no IPv4 address"));
+    start("");
+    char line[64];
+    snprintf(line, sizeof line, "serve model --port %d", port);
+    assert_true(command_says(line, 2, "cannot be listened at"));
+    r = command_wait((kill(server, SIGTERM), server));
+    command_free(&r);
+}
+
+static int open_model(void **state) {
+    if (scratch_open(state) != 0) return -1;
+    command_make_files();
+    command_expect(0,
+                   "train tiny --data text --context 64 --batch 4 --steps 30 --lr 3e-3 --out model --quiet");
+    command_result r = command_run("serve model --port 0 --memory 1MiB");
+    left_out = strstr(r.err, "without libmicrohttpd") != NULL;
+    command_free(&r);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_are_those_of_generate),
+        cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(keys_are_asked_for),
+        cmocka_unit_test(neighbours_and_clients_change_nothing),
+        cmocka_unit_test(what_has_begun_is_finished),
+        cmocka_unit_test(plans_are_kept),
+    };
+    return cmocka_run_group_tests(tests, open_model, scratch_close);
+}
