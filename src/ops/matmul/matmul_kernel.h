@@ -128,6 +128,7 @@ typedef struct {
     int64_t rows; /* one of matmul_stream_width */
     int64_t columns, depth, line;
     bool sequential;         /* b is a range of memory that is read from end to end */
+    bool begun, unfinished;  /* of a part of a slice: `work` has the sums so far; they are to stay there */
     const void *a;           /* as pack_few has it: [depth][rows], or [pair][rows] of words */
     const matmul_operand *b; /* not gathered; `data` is where the matrix begins */
     const void *after;       /* of b, and likely to be read next; NULL: nothing */

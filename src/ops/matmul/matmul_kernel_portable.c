@@ -44,7 +44,9 @@ static void stream(const matmul_strip *s) {
     int64_t along_depth = b->across ? b->stride : 1, along_columns = b->across ? 1 : b->stride;
     const float *from = (const float *)b->data + s->line * along_columns, *a = s->a;
     for (int64_t p = 0; p < s->depth; p++, from += along_depth, a += s->rows) {
-        bool first = p % MATMUL_DEPTH == 0, last = p + 1 == s->depth || (p + 1) % MATMUL_DEPTH == 0;
+        bool first = p % MATMUL_DEPTH == 0 && !s->begun,
+             last = p + 1 == s->depth || (p + 1) % MATMUL_DEPTH == 0;
+        last = last && !s->unfinished;
         for (int64_t i = 0; i < s->rows; i++) {
             float *x = s->work + i * s->columns, *sum = s->sum + i * s->columns;
             for (int64_t j = 0; j < s->columns; j++)

@@ -1,5 +1,6 @@
 #include "ops/matmul/matmul_stream.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ enum {
     PANEL = MATMUL_MAX_COLUMNS,
     MAX_COLUMNS = 1024,     /* of a range: bounds the scratch */
     MOST_SEQUENTIAL = 8192, /* columns of a b that is read from end to end: their sums stay in a cache */
-    MOST_SUMS = 1 << 18     /* of all slices together */
+    MOST_SUMS = 1 << 18     /* of all slices and rows together */
 };
 
 bool matmul_may_stream(const matmul_problem *p) {
@@ -31,6 +32,7 @@ typedef struct {
     int64_t rest; /* what is shared: a at 0, and what the columns take that make no panel */
     int64_t rest_sum;
     int64_t slices;     /* sums of slices; 0: it does not go by slices */
+    int64_t halfway;    /* of the slice that two threads share */
     int64_t own, total; /* where the threads' parts begin, and how long one is */
 } layout;
 
@@ -48,11 +50,12 @@ static int64_t range_of(const matmul_problem *p, int threads) {
     return least(range_most(p), divide_up(panels, ranges) * PANEL);
 }
 
-/* Codes spend more on sums than on being read. */
+/* Codes take longer to widen than to come, and their scales begin with the matrix. */
 static bool goes_by_slices(const matmul_problem *p) {
     bool wide = p->b.type == DTYPE_F32 || dtype_is_half(p->b.type);
-    return p->rows == 1 && wide && p->b.across && p->columns % PANEL == 0 && p->b.stride == p->columns &&
-           p->columns <= MOST_SEQUENTIAL && divide_up(p->depth, MATMUL_DEPTH) * p->columns <= MOST_SUMS;
+    int64_t slices = divide_up(p->depth, MATMUL_DEPTH);
+    return wide && slices > 1 && p->b.across && p->columns % PANEL == 0 && p->b.stride == p->columns &&
+           p->columns <= MOST_SEQUENTIAL && slices * p->columns * p->rows <= MOST_SUMS;
 }
 
 static layout layout_of(const matmul_problem *p) {
@@ -64,8 +67,10 @@ static layout layout_of(const matmul_problem *p) {
     l.own = l.rest_sum + (any_rest ? align_floats(width * PANEL) : 0);
     l.total = 2 * width * range_most(p);
     if (!goes_by_slices(p)) return l;
-    l.slices = l.own, l.own += divide_up(p->depth, MATMUL_DEPTH) * p->columns;
-    l.total = most(l.total, p->columns);
+    l.slices = l.own;
+    l.halfway = l.slices + divide_up(p->depth, MATMUL_DEPTH) * width * p->columns;
+    l.own = l.halfway + width * p->columns;
+    l.total = most(l.total, width * p->columns);
     return l;
 }
 
@@ -187,54 +192,112 @@ static const void *pack_rows(const job *j) {
     return j->scratch;
 }
 
-/* ---- one row, slice by slice ---- */
+/* ---- slice by slice ---- */
 
-/* Sums of all slices, and where more threads than one share a slice. */
+/* Slices are shared out whole as far as they go. Where one is left over and there are two threads, its second
+ * half goes on from the sums of its first, which is the first piece of all; so both read as much, and on and
+ * on. Else it is shared by columns. */
 typedef struct {
     const job *job;
-    float *sums;           /* [slice][columns], columns up to a whole panel */
-    int64_t columns;       /* of sums */
-    int64_t slices, whole; /* whole: slices of one thread each */
-    int64_t parts;         /* of each of the others */
+    float *sums; /* [slice][row][column]; of a slice that is shared by columns [part][row][column] */
+    float *halfway;
+    int64_t count, whole; /* slices; those of one thread each */
+    int64_t parts;        /* by columns, of each of the others; 0: two halves */
+    atomic_bool half_done;
 } slices;
 
-static void run_slice(void *context, int64_t index, int thread) {
-    const slices *k = context;
+static float *sums_of(const slices *k, int64_t slice, int64_t first) {
+    return k->sums + (slice * k->job->p->columns + first) * k->job->width;
+}
+
+/* Depths `from` .. `end` of a slice, of all columns or some. */
+static matmul_strip strip_of(const slices *k, matmul_operand *b, int64_t slice, int64_t from, int thread) {
     const job *j = k->job;
-    const matmul_problem *p = j->p;
-    bool shared = index >= k->whole;
-    int64_t slice = shared ? k->whole + (index - k->whole) / k->parts : index;
-    int64_t parts = shared ? k->parts : 1, part = shared ? (index - k->whole) % k->parts : 0;
-    int64_t panels = k->columns / PANEL, first = panels * part / parts * PANEL;
-    int64_t end = panels * (part + 1) / parts * PANEL, depth = slice * MATMUL_DEPTH;
-    matmul_operand b = matmul_operand_at(&p->b, 0, depth);
-    matmul_strip s = { .rows = 1,
-                       .columns = end - first,
-                       .depth = least(MATMUL_DEPTH, p->depth - depth),
-                       .line = first,
-                       .sequential = !shared,
-                       .a = a_at(j, depth),
-                       .b = &b,
-                       .sum = k->sums + slice * k->columns + first,
-                       .work = j->scratch + j->layout.own + thread * j->layout.total };
-    if (first < end) j->kernel->stream(&s);
+    int64_t depth = slice * MATMUL_DEPTH + from;
+    *b = matmul_operand_at(&j->p->b, 0, depth);
+    return (matmul_strip){ .rows = j->width,
+                           .columns = j->p->columns,
+                           .depth = least(MATMUL_DEPTH, j->p->depth - slice * MATMUL_DEPTH) - from,
+                           .sequential = j->width == 1 && j->kernel->type == DTYPE_F32,
+                           .a = a_at(j, depth),
+                           .b = b,
+                           .sum = sums_of(k, slice, 0),
+                           .work = j->scratch + j->layout.own + thread * j->layout.total };
+}
+
+static void run_half(slices *k, bool second, int thread) {
+    matmul_operand b;
+    matmul_strip s = strip_of(k, &b, k->whole, second ? MATMUL_DEPTH / 2 : 0, thread);
+    s.work = k->halfway, s.begun = second, s.unfinished = !second;
+    if (!second) s.depth = MATMUL_DEPTH / 2;
+    while (second && !atomic_load_explicit(&k->half_done, memory_order_acquire)) {}
+    k->job->kernel->stream(&s);
+    if (!second) atomic_store_explicit(&k->half_done, true, memory_order_release);
+}
+
+static int64_t column_of(const slices *k, int64_t part) {
+    return k->job->p->columns / PANEL * part / k->parts * PANEL;
+}
+
+static void run_part(const slices *k, int64_t index, int thread) {
+    matmul_operand b;
+    int64_t slice = k->whole + index / k->parts, part = index % k->parts, first = column_of(k, part);
+    matmul_strip s = strip_of(k, &b, slice, 0, thread);
+    s.line = first, s.columns = column_of(k, part + 1) - first, s.sequential = false;
+    s.sum = sums_of(k, slice, first);
+    if (s.columns) k->job->kernel->stream(&s);
+}
+
+static void run_slice(void *context, int64_t index, int thread) {
+    slices *k = context;
+    bool halves = !k->parts && k->whole < k->count;
+    if (halves && (index == 0 || index > k->whole)) {
+        run_half(k, index > 0, thread);
+    } else if (index - halves >= k->whole) {
+        run_part(k, index - k->whole, thread);
+    } else {
+        matmul_operand b;
+        matmul_strip s = strip_of(k, &b, index - halves, 0, thread);
+        k->job->kernel->stream(&s);
+    }
 }
 
 VECTOR_CLONES static void add_sums(const float *x, int64_t n, float *restrict sum) {
     for (int64_t i = 0; i < n; i++) sum[i] = sum[i] + x[i];
 }
 
+/* A slice to those before it, in `all`: (rows, columns). */
+static void add_slice(const slices *k, int64_t slice, float *all) {
+    const matmul_problem *p = k->job->p;
+    bool parted = k->parts && slice >= k->whole;
+    for (int64_t part = 0; part < (parted ? k->parts : 1); part++) {
+        int64_t first = parted ? column_of(k, part) : 0,
+                n = parted ? column_of(k, part + 1) - first : p->columns;
+        for (int64_t row = 0; row < p->rows; row++) {
+            const float *from = sums_of(k, slice, first) + row * n;
+            float *to = all + row * p->columns + first;
+            if (slice == 0)
+                memcpy(to, from, (size_t)n * sizeof *to);
+            else
+                add_sums(from, n, to);
+        }
+    }
+}
+
 static void run_slices(const job *j) {
     const matmul_problem *p = j->p;
+    int threads = threads_count();
+    int64_t count = divide_up(p->depth, MATMUL_DEPTH), whole = count / threads * threads;
+    bool halves = threads == 2 && whole && whole < count && p->depth % MATMUL_DEPTH == 0;
     slices k = { .job = j,
                  .sums = j->scratch + j->layout.slices,
-                 .columns = p->columns,
-                 .slices = divide_up(p->depth, MATMUL_DEPTH),
-                 .parts = threads_count() };
-    k.whole = k.slices / k.parts * k.parts;
-    threads_for(k.whole + (k.slices - k.whole) * k.parts, run_slice, &k);
-    for (int64_t i = 1; i < k.slices; i++) add_sums(k.sums + i * k.columns, k.columns, k.sums);
-    end_columns(j, k.sums, k.columns, 0, p->columns);
+                 .halfway = j->scratch + j->layout.halfway,
+                 .count = count,
+                 .whole = whole,
+                 .parts = halves ? 0 : threads };
+    threads_for(halves ? count + 1 : whole + (count - whole) * threads, run_slice, &k);
+    for (int64_t i = 0; i < count; i++) add_slice(&k, i, k.halfway); /* which has served */
+    end_columns(j, k.halfway, p->columns, 0, p->columns);
 }
 
 void matmul_stream_run(const matmul_problem *p, const matmul_kernel *kernel, void *scratch) {
@@ -247,7 +310,7 @@ void matmul_stream_run(const matmul_problem *p, const matmul_kernel *kernel, voi
     j.columns = range_of(p, threads_count());
     j.ranges = divide_up(whole, j.columns);
     j.a = pack_rows(&j);
-    if (j.layout.slices && kernel->type == DTYPE_F32) {
+    if (j.layout.slices) {
         run_slices(&j);
         return;
     }

@@ -108,14 +108,14 @@ TARGET static INLINE void sum_across(const matmul_strip *s, const dtype type) {
         for (k.depth = slice; k.depth < end; k.depth += most) {
             int64_t next = k.depth + most;
             k.depths = end - k.depth < most ? end - k.depth : most;
-            k.row = b + k.depth * k.stride, k.first = k.depth == slice;
+            k.row = b + k.depth * k.stride, k.first = k.depth == slice && !s->begun;
             k.ask = next < s->depth ? b + next * k.stride
                     : s->after      ? (const char *)s->after + (next - s->depth) * k.stride
                                     : k.row;
             k.a = (const float *)s->a + k.depth / STEP * s->rows;
             add_band(s, &k, type);
         }
-        add_slice(s, type, slice == 0);
+        if (!s->unfinished) add_slice(s, type, slice == 0);
     }
 }
 

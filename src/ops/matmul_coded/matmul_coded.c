@@ -1,6 +1,7 @@
 #include "ops/matmul_coded/matmul_coded.h"
 
 #include "ops/add/add.h"
+#include "ops/matmul/matmul_kernel.h"
 #include "ops/nf4.h"
 #include "ops/sum_rows/sum_rows.h"
 
@@ -76,7 +77,8 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
         din[MATMUL_CODED_RESIDUAL] = add_gather(g, din[MATMUL_CODED_RESIDUAL], dout[0]);
 }
 
-/* The codes are widened once for each tile of rows. */
+/* The codes are widened once for each tile of rows; for few rows in registers, a look-up and a product each.
+ */
 static op_cost cost(const graph *g, const node *n) {
     const tensor *codes = graph_tensor(g, node_in(g, n, MATMUL_CODED_CODES));
     const shape *y = graph_shape(g, node_out(g, n, 0));
@@ -85,7 +87,10 @@ static op_cost cost(const graph *g, const node *n) {
                        .columns = shape_last(y),
                        .depth = shape_last(graph_shape(g, node_in(g, n, MATMUL_CODED_X))) };
     op_cost c = matmul_cost(g, n, &s);
-    c.bytes_moved += (double)sizeof(float) * (double)shape_elements(&w);
+    if (s.rows > MATMUL_STREAM_ROWS)
+        c.bytes_moved += (double)sizeof(float) * (double)shape_elements(&w);
+    else
+        c.work = c.flops + 2.0 * (double)shape_elements(&w);
     return c;
 }
 
