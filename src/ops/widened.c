@@ -93,16 +93,21 @@ static void narrow_past(dtype type, const float *from, int64_t n, uint16_t *to) 
         half_narrow(type, from + i, count, part);
         fast_store_past_halves(to + i, part, count);
     }
-    fast_stored_past();
 }
 
-void widened_close(const widened_rows *w) {
+/* Past the caches where results are large. */
+static void narrow_outputs(const widened_rows *w) {
     for (uint32_t o = 0; o < w->of->out_count; o++) {
         const op_arg *y = &w->of->out[o];
         if (!dtype_is_half(y->dtype) || is_whole(w->how->whole_out, o)) continue;
         (fast_is_past_caches(w->of, y) ? narrow_past : half_narrow)(
             y->dtype, w->out[o].data, shape_elements(&w->out[o].shape), (uint16_t *)narrow_rows(w, y, false));
     }
+}
+
+void widened_close(const widened_rows *w) {
+    narrow_outputs(w);
+    fast_stored_past();
 }
 
 typedef struct {
@@ -112,18 +117,26 @@ typedef struct {
     int64_t step;
 } work;
 
+/* Steps of a thread at a time: whoever waits for what goes past the caches does so once for them. */
+enum { STEPS = 8 };
+
 static void run_piece(void *context, int64_t piece, int thread) {
     const work *j = context;
-    int64_t first = piece * j->step, rest = j->how->rows - first;
-    widened_rows w;
-    widened_open(&w, j->call, j->how, first, rest < j->step ? rest : j->step, thread);
-    j->body(&w.call, 0, w.count);
-    widened_close(&w);
+    int64_t first = piece * STEPS * j->step, last = first + STEPS * j->step;
+    if (last > j->how->rows) last = j->how->rows;
+    for (; first < last; first += j->step) {
+        widened_rows w;
+        widened_open(&w, j->call, j->how, first, last - first < j->step ? last - first : j->step, thread);
+        j->body(&w.call, 0, w.count);
+        narrow_outputs(&w);
+    }
+    fast_stored_past();
 }
 
 void widened_run(const op_call *c, const widened *how, fast_body body) {
     work j = { c, how, body, widened_step(c, how) };
-    threads_for((how->rows + j.step - 1) / j.step, run_piece, &j);
+    int64_t rows = j.step * STEPS;
+    threads_for((how->rows + rows - 1) / rows, run_piece, &j);
 }
 
 static widened by_elements(const op_call *c) {

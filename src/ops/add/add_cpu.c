@@ -65,7 +65,6 @@ VECTOR_INLINE void add_typed(const op_call *c, int64_t first, int64_t last, cons
     }
 ADD(add_f32, DTYPE_F32, DTYPE_F32, DTYPE_F32)
 ADD(add_bf16, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16)
-ADD(add_f16, DTYPE_F16, DTYPE_F16, DTYPE_F16)
 ADD(add_bf16_to_f32, DTYPE_F32, DTYPE_BF16, DTYPE_F32)
 
 /* The sum has the type of a. What is not here goes by way of f32. */
@@ -74,7 +73,6 @@ static const struct {
     fast_body body;
 } ways[] = { { DTYPE_F32, DTYPE_F32, add_f32 },
              { DTYPE_BF16, DTYPE_BF16, add_bf16 },
-             { DTYPE_F16, DTYPE_F16, add_f16 },
              { DTYPE_F32, DTYPE_BF16, add_bf16_to_f32 } };
 enum { WAYS = sizeof ways / sizeof *ways };
 
