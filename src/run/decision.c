@@ -25,8 +25,10 @@ status decision_make(const setup *s, decision *d) {
     TRY(search_explain(&s->request, &d->front.plain, &d->point, d->shares, PASS_MAX, &d->share_count));
     TRY(compose_plan(&s->request.run, &d->point.choice, &d->plan));
     memory_trim();
-    uint64_t held = d->front.held_bytes;
-    plan_hold(&d->plan, held < s->budget || compose_apart(&s->request.run) ? held : s->budget);
+    const compose_run *r = &s->request.run;
+    uint64_t held = d->front.held_bytes,
+             most = !compose_apart(r) ? s->budget : r->away_limit ? r->away_limit : UINT64_MAX;
+    plan_hold(&d->plan, held < most ? held : most);
     if (!fits) return not_within(s, d);
     return plan_file_bytes(&d->plan) ? device_file_check(d->plan.folder, plan_file_bytes(&d->plan))
                                      : STATUS_OK;

@@ -512,7 +512,8 @@ static status finish_request(setup *s) {
     TRY(find_budget(o, &s->budget, &s->margin));
     TRY(check_held(s, listed));
     if (o->eval_only) TRY(settle_evaluation(s, r));
-    r->memory = s->budget < UINT64_MAX && !compose_apart(r) ? s->budget : 0;
+    uint64_t of_host = compose_apart(r) ? r->away_limit : s->budget; /* where the search is made */
+    r->memory = of_host < UINT64_MAX ? of_host : 0;
     return loader_plan_buffers(s, r);
 }
 
