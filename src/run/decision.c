@@ -26,8 +26,9 @@ status decision_make(const setup *s, decision *d) {
     TRY(compose_plan(&s->request.run, &d->point.choice, &d->plan));
     memory_trim();
     const compose_run *r = &s->request.run;
-    uint64_t held = d->front.held_bytes,
-             most = !compose_apart(r) ? s->budget : r->away_limit ? r->away_limit : UINT64_MAX;
+    uint64_t held = d->front.held_bytes, most = !compose_apart(r) ? s->budget
+                                                : r->away_limit   ? r->away_limit
+                                                                  : UINT64_MAX;
     plan_hold(&d->plan, held < most ? held : most);
     if (!fits) return not_within(s, d);
     return plan_file_bytes(&d->plan) ? device_file_check(d->plan.folder, plan_file_bytes(&d->plan))
