@@ -8,7 +8,8 @@ of Llama do. Each is read from memory: a call has another copy of the weight tha
 of the weight as stored, scales included, by the time of a call, over what plain reading of memory reaches, measured in
 turns with it by the same program; both are what a quarter of the calls took less than. Of the head an eighth is a call.
 f32 and 16 bits are of ops/matmul; "bf16 weights" multiplies f32 by them, as `snug generate` does; int8 is codes by
-codes (ops/matmul_int8), codes8 and codes4 f32 by codes (ops/matmul_coded). A token counts each shape as often as a token of
+codes (ops/matmul_int8), codes8 and codes4 f32 by codes (ops/matmul_coded). A token counts each shape as often as a
+token of
 gpt2 has it."""
 
 from matmul import LAYERS
