@@ -153,28 +153,8 @@ static void what_is_away_comes_back_in_time(void **state) {
     emulated_pace_set(EMULATED_EAGER, 1);
 }
 
-/* Few values are away, and each is read soon after it was made: reading ahead has to wait for that. */
-static void what_is_away_is_read_when_it_is_made(void **state) {
-    (void)state;
-    outcome here = { 0 }, there = { 0 };
-    setup_options o = usual("char-small", "filed");
-    o.folder = ".", o.steps = 1;
-    o.passes[on_device_pass("offload")] = "activations";
-    o.passes[on_device_pass("recompute")] = "off";
-    on_device_run(&o, NULL, &here);
-    assert_true(here.pools[POOL_FILE].persistent_bytes > 0);
-    on_device_pin(&here.choice, &o);
-    o.out = "hosted", o.folder = NULL;
-    for (int pace = SANITIZED ? EMULATED_RANDOM : 0; pace < EMULATED_PACES; pace++) {
-        emulated_pace_set((emulated_pace)pace, 13);
-        on_device_run(&o, &device_emulated, &there);
-        on_device_same(&here, &there, o.steps);
-        on_device_same_file("filed/model.safetensors", "hosted/model.safetensors");
-    }
-    emulated_pace_set(EMULATED_EAGER, 1);
-}
-
-/* Of what waits in the host's memory a part has no room there, and is in a file behind it. */
+/* Of what waits in the host's memory a part has no room there, and is in a file behind it. Gradients are read
+ * soon after they were written: reading ahead has to wait for that. */
 static void what_is_filed_comes_back_in_time(void **state) {
     (void)state;
     outcome here = { 0 }, hosted = { 0 }, there = { 0 };
@@ -242,7 +222,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(families_train_with_the_bits_of_the_cpu),
         cmocka_unit_test(techniques_train_with_the_bits_of_the_cpu),
         cmocka_unit_test(what_is_away_comes_back_in_time),
-        cmocka_unit_test(what_is_away_is_read_when_it_is_made),
         cmocka_unit_test(what_is_filed_comes_back_in_time),
         cmocka_unit_test(checkpoints_know_no_device),
         cmocka_unit_test(faults_are_found),
