@@ -1,6 +1,7 @@
 /* config.json as the timm library has it: the name of an architecture, what is other in it (model_args), the
  * number of classes and their names, and how pictures are prepared (pretrained_cfg). */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "io/config_families.h"
@@ -84,14 +85,23 @@ static status check_arguments(json_value arguments, const char *const *known) {
     return STATUS_OK;
 }
 
+/* "16_224", and perhaps a tag of weights behind a dot. */
+static bool read_patches(const char *words, int64_t *patch, int64_t *side) {
+    char *end;
+    *patch = strtoll(words, &end, 10);
+    if (*words < '1' || *words > '9' || *end != '_') return false;
+    words = end + 1;
+    *side = strtoll(words, &end, 10);
+    return *words >= '1' && *words <= '9' && (!*end || *end == '.') && *side >= *patch;
+}
+
 static status read_vit(json_value root, json_value arguments, const char *name, vit_config *c) {
     static const char *const known[] = { "img_size",  "patch_size", "embed_dim", "depth",
                                          "num_heads", "mlp_ratio",  NULL };
     const architecture *a = FIND(vits, name, false);
-    int patch = 0, side = 0;
+    int64_t patch, side;
     double ratio = 4;
-    if (sscanf(name + strlen(a->name), "%d_%d", &patch, &side) < 2 || patch < 1 || side < patch)
-        return unknown(root, name);
+    if (!read_patches(name + strlen(a->name), &patch, &side)) return unknown(root, name);
     *c = (vit_config){ .channels = a->sizes[0], .heads = a->sizes[1], .layers = a->sizes[2], .patch = patch };
     c->task = (images_task){ .height = side, .width = side, .channels = 3 };
     c->bias_qkv = true, c->epsilon = 1e-6, c->activation = VIT_GELU;

@@ -161,6 +161,8 @@ static void wrong_configurations_get_a_sentence(void **state) {
           "'architecture' is 'resnet50d'; of timm's architectures there are" },
         { "{\"architecture\": \"vit_base_patch_224\"}", "of timm's architectures there are" },
         { "{\"architecture\": \"vit_base_patch16_8\"}", "of timm's architectures there are" },
+        { "{\"architecture\": \"vit_base_patch16_224_miil\"}", "of timm's architectures there are" },
+        { "{\"architecture\": \"vit_base_patch99999999999999999999_999999999999999999999\"}", "must be" },
         { "{\"architecture\": 5}", "'architecture'" },
         { "{\"architecture\": \"resnet18\", \"num_classes\": 0}", "'num_classes' is 0" },
         { "{\"architecture\": \"resnet18\", \"model_args\": {\"stem_type\": \"deep\"}}",
