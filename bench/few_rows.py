@@ -9,8 +9,7 @@ of the weight as stored, scales included, by the time of a call, over what plain
 turns with it by the same program; both are what a quarter of the calls took less than. Of the head an eighth is a call.
 f32 and 16 bits are of ops/matmul; "bf16 weights" multiplies f32 by them, as `snug generate` does; int8 is codes by
 codes (ops/matmul_int8), codes8 and codes4 f32 by codes (ops/matmul_coded). A token counts each shape as often as a
-token of
-gpt2 has it."""
+token of gpt2 has it."""
 
 from matmul import LAYERS
 from matmul_16bit import instruction_sets
