@@ -41,15 +41,16 @@ void codes_largest_each(const float *x, int64_t n, int32_t *largest) { largest_e
  * half, for the vectors. */
 enum { PER = 8, BLOCKS = CODES_DRAWN / PER };
 
+static void draw_words(const codes_draw *d, int64_t number, int blocks, uint32_t *word) {
+    uint64_t seed = (uint64_t)d->random.key.seed_high << 32 | d->random.key.seed_low;
+    uint32_t first = (uint32_t)(number * blocks), sample = d->random.key.first_sample + d->sample;
+    philox_draw_apart(seed, &(philox_block){ { first, sample, d->random.key.step, d->random.stream } },
+                      blocks, word);
+}
+
 VECTOR_CLONES static void draw_bits(const codes_draw *d, int64_t number, uint16_t bits[CODES_DRAWN]) {
     uint32_t word[4][BLOCKS];
-    uint64_t seed = (uint64_t)d->random.key.seed_high << 32 | d->random.key.seed_low;
-    uint32_t first = (uint32_t)number * BLOCKS, sample = d->random.key.first_sample + d->sample;
-    for (uint32_t b = 0; b < BLOCKS; b++) {
-        philox_block drawn =
-            philox_draw(seed, (philox_block){ { first + b, sample, d->random.key.step, d->random.stream } });
-        for (int w = 0; w < 4; w++) word[w][b] = drawn.word[w];
-    }
+    draw_words(d, number, BLOCKS, word[0]);
     for (int w = 0; w < 4; w++)
         for (int b = 0; b < BLOCKS; b++) {
             bits[2 * w * BLOCKS + b] = (uint16_t)word[w][b];
@@ -64,13 +65,7 @@ void codes_draw_bits(const codes_draw *d, int64_t number, uint16_t bits[CODES_DR
 VECTOR_CLONES static void draw_bytes(const codes_draw *d, int64_t number, uint8_t bytes[CODES_DRAWN]) {
     enum { BLOCKS_OF_BYTES = CODES_DRAWN / 16 };
     uint32_t word[4][BLOCKS_OF_BYTES];
-    uint64_t seed = (uint64_t)d->random.key.seed_high << 32 | d->random.key.seed_low;
-    uint32_t first = (uint32_t)number * BLOCKS_OF_BYTES, sample = d->random.key.first_sample + d->sample;
-    for (uint32_t b = 0; b < BLOCKS_OF_BYTES; b++) {
-        philox_block drawn =
-            philox_draw(seed, (philox_block){ { first + b, sample, d->random.key.step, d->random.stream } });
-        for (int w = 0; w < 4; w++) word[w][b] = drawn.word[w];
-    }
+    draw_words(d, number, BLOCKS_OF_BYTES, word[0]);
     for (int w = 0; w < 4; w++)
         for (int k = 0; k < 4; k++)
             for (int b = 0; b < BLOCKS_OF_BYTES; b++)

@@ -92,6 +92,28 @@ static void arrays_have_the_bits_of_the_formulas(void **state) {
         }
 }
 
+/* Blocks that are drawn together are those drawn one by one, in both orders, and where their number wraps. */
+static void many_blocks_are_the_same_blocks(void **state) {
+    (void)state;
+    static uint32_t many[PHILOX_MANY_WORDS], apart[4 * 72];
+    const uint32_t firsts[] = { 0, 96, 0xffffffe0u, 0xfffffff1u };
+    for (int f = 0; f < 4; f++)
+        for (uint64_t seed = 5; seed < 9e18; seed = seed * 977 + 3) {
+            philox_block first = { { firsts[f], 7, (uint32_t)seed, 0xfffffffdu } };
+            philox_draw_many(seed, &first, many);
+            for (int blocks = 8; blocks <= 72; blocks += 8) {
+                philox_draw_apart(seed, &first, blocks, apart);
+                for (int i = 0; i < 4 * blocks; i++) {
+                    philox_block one = first;
+                    one.word[0] += (uint32_t)(i / 4);
+                    uint32_t should = philox_draw(seed, one).word[i % 4];
+                    assert_int_equal(apart[i % 4 * blocks + i / 4], should);
+                    if (i < PHILOX_MANY_WORDS) assert_int_equal(many[i], should);
+                }
+            }
+        }
+}
+
 static void stochastic_rounding_has_the_right_mean(void **state) {
     (void)state;
     enum { N = 100000 };
@@ -130,6 +152,7 @@ int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_half_is_widened),
                                         cmocka_unit_test(narrowing_goes_to_the_nearest_even),
                                         cmocka_unit_test(arrays_have_the_bits_of_the_formulas),
+                                        cmocka_unit_test(many_blocks_are_the_same_blocks),
                                         cmocka_unit_test(stochastic_rounding_has_the_right_mean),
                                         cmocka_unit_test(what_has_no_neighbours_stays) };
     return cmocka_run_group_tests(tests, NULL, NULL);
