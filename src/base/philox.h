@@ -36,8 +36,8 @@ typedef struct {
 enum { PHILOX_MANY = 32, PHILOX_MANY_WORDS = 4 * PHILOX_MANY };
 void philox_draw_many(uint64_t seed, const philox_block *first, uint32_t word[PHILOX_MANY_WORDS]);
 
-/* The same of fewer, a multiple of eight of them, and the first words of all, then the second ones, and so on:
- * word (4, blocks). */
+/* The same of fewer, a multiple of eight of them, and the first words of all, then the second ones, and so
+ * on: word (4, blocks). */
 void philox_draw_apart(uint64_t seed, const philox_block *first, int blocks, uint32_t *word);
 
 /* The word for one element of one sample (sample counted within the micro-batch). */
