@@ -63,23 +63,40 @@ static void begin_piece(const op_call *c, int64_t first, int64_t last) {
  * same order by whoever computes it. */
 enum { COLUMNS = 128 };
 
-VECTOR_CLONES static void columns_piece(const op_call *c, int64_t first, int64_t last) {
+VECTOR_INLINE void add_columns(const op_call *c, int64_t first, int64_t last, const dtype from,
+                               const dtype to) {
     const int32_t *ids = c->in[0].data;
-    const float *dy = c->in[1].data; /* (N,C) */
-    float *dtable = c->out[0].data;  /* (V,C) */
     int64_t n = shape_elements(&c->in[0].shape), rows = c->out[0].shape.dim[0],
             width = c->out[0].shape.dim[1];
     for (int64_t i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] >= rows) continue;
-        const float *from = dy + i * width;
-        float *to = dtable + ids[i] * width;
-        for (int64_t j = first; j < last; j++) to[j] += from[j];
+        const void *dy = fast_at(c->in[1].data, i * width, from);                /* (C) */
+        void *dtable = (char *)c->out[0].data + ids[i] * width * fast_bytes(to); /* (C) */
+#pragma GCC ivdep
+        for (int64_t j = first; j < last; j++)
+            fast_put(dtable, j, fast_get(dtable, j, to) + fast_get(dy, j, from), to);
     }
 }
 
-static void embedding_backward_fast(const op_call *c) {
+FAST_TYPED(columns_piece, add_columns, DTYPE_F32, DTYPE_F32)
+FAST_TYPED(columns_bf16_piece, add_columns, DTYPE_BF16, DTYPE_BF16)
+FAST_TYPED(columns_of_bf16_piece, add_columns, DTYPE_BF16, DTYPE_F32)
+
+static void add_rows_by(const op_call *c, fast_body body) {
     if (op_in(c, 2)->data != c->out[0].data) fast_for_elements(c, begin_piece);
-    fast_for(c, c->out[0].shape.dim[1], COLUMNS, columns_piece);
+    fast_for(c, c->out[0].shape.dim[1], COLUMNS, body);
+}
+
+static void embedding_backward_fast(const op_call *c) { add_rows_by(c, columns_piece); }
+
+/* Rows of bf16, and a table of bf16 or f32. */
+static bool backward_accepts_bf16(const op_call *c) {
+    dtype to = c->out[0].dtype;
+    return c->in[1].dtype == DTYPE_BF16 && (to == DTYPE_BF16 || to == DTYPE_F32);
+}
+
+static void embedding_backward_bf16(const op_call *c) {
+    add_rows_by(c, c->out[0].dtype == DTYPE_F32 ? columns_of_bf16_piece : columns_bf16_piece);
 }
 
 /* The same with 16 bits on either side: a row's piece is widened, added to, and narrowed again. */
@@ -107,13 +124,11 @@ static void narrow_columns_piece(const op_call *c, int64_t first, int64_t last) 
     }
 }
 
-static void embedding_backward_narrow(const op_call *c) {
-    if (op_in(c, 2)->data != c->out[0].data) fast_for_elements(c, begin_piece);
-    fast_for(c, c->out[0].shape.dim[1], COLUMNS, narrow_columns_piece);
-}
+static void embedding_backward_narrow(const op_call *c) { add_rows_by(c, narrow_columns_piece); }
 
 const op_kernel embedding_backward_cpu[] = {
     { "embedding_backward_cpu_columns", fast_accepts, NULL, embedding_backward_fast },
+    { "embedding_backward_cpu_bf16", backward_accepts_bf16, NULL, embedding_backward_bf16 },
     { "embedding_backward_cpu_narrow", widened_accepts, NULL, embedding_backward_narrow },
     { "embedding_backward_reference", NULL, NULL, embedding_backward_reference },
     { 0 }
