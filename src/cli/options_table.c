@@ -190,7 +190,8 @@ static const option rows[] = {
           "where the model has a tokenizer, train makes tokens of text, CSV, Parquet and arrays of JSON too, "
           "and the other commands want them made by snug tokenize; given several times all are mixed: each "
           "gives the share of the samples that its weight says, or without weights comes once an epoch. For "
-          "models that see images: a folder for each class, or a table of pictures and labels" },
+          "models that answer texts (T5): prompts and completions. For models that see images: a folder for "
+          "each class, or a table of pictures and labels" },
     { .name = "data",
       .hint = "PATH",
       .kind = OPTION_LIST,

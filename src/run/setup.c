@@ -88,7 +88,7 @@ static status add_tokens(setup *s) {
     TRY(wanted_tokens_find(s->tokenizer, &o->add_tokens, &s->wanted));
     TRY(check_adding(s));
     int64_t was = families_vocabulary(&s->config);
-    if (!was || s->config.family == FAMILY_T5)
+    if (!was)
         return status_set(STATUS_INVALID,
                           "--add-token: %s has no vocabulary to which tokens can be added; leave it out",
                           o->model);
@@ -110,6 +110,12 @@ static status find_mask(setup *s) {
         TRY(o->language->mask(s->tokenizer, &id));
     if (id >= 0) c->mask = id;
     return STATUS_OK;
+}
+
+/* T5 learns distances, of which all far ones are alike: it reads texts of any length. */
+static void reach(setup *s) {
+    t5_config *c = &s->config.t5;
+    if (s->config.family == FAMILY_T5 && s->options.context > c->context) c->context = s->options.context;
 }
 
 static status open_model(setup *s, const model *custom) {
@@ -149,6 +155,7 @@ static status open_model(setup *s, const model *custom) {
     if (o->dropout >= 0) families_set_dropout(&s->config, o->dropout);
     TRY(find_mask(s));
     TRY(add_tokens(s));
+    reach(s);
     TRY(families_check(&s->config));
     families_model(&s->config, published ? published : o->model, &s->model);
     s->model.typed = o->pair_column && s->model.types && s->model.head.kind != HEAD_LANGUAGE;

@@ -112,6 +112,19 @@ static void runs_go_on_to_the_same_end(void **state) {
     command_expect(0, "generate whole --adapter adapted --prompt red --tokens 3 --quiet");
 }
 
+/* It learns distances and no positions, so texts may be longer than its configuration says. Tokens are added
+ * to its table as to others'. */
+static void longer_texts_and_new_tokens(void **state) {
+    (void)state;
+    command_expect(0, "train t5 --data pairs.jsonl --out longer --batch 8 --context 48 --steps 2 --quiet");
+    command_shell("grep -q '\"n_positions\": 48' longer/config.json");
+    command_expect(0, "generate longer --prompt red --tokens 3 --quiet");
+    command_expect(0, "train longer --data pairs.jsonl --add-token <x> --out added --batch 8 --context 16 "
+                      "--steps 2 --quiet");
+    command_shell("grep -q '<x>' added/tokenizer.json");
+    command_expect(0, "generate added --prompt red --tokens 3 --quiet");
+}
+
 static void other_data_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -145,10 +158,10 @@ static void configurations_are_checked(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(pairs_are_learned_and_answered),
-                                        cmocka_unit_test(pairs_come_in_any_form),
-                                        cmocka_unit_test(runs_go_on_to_the_same_end),
-                                        cmocka_unit_test(other_data_are_refused),
-                                        cmocka_unit_test(configurations_are_checked) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pairs_are_learned_and_answered), cmocka_unit_test(pairs_come_in_any_form),
+        cmocka_unit_test(runs_go_on_to_the_same_end),     cmocka_unit_test(longer_texts_and_new_tokens),
+        cmocka_unit_test(other_data_are_refused),         cmocka_unit_test(configurations_are_checked)
+    };
     return cmocka_run_group_tests(tests, open_files, scratch_close);
 }
