@@ -2,6 +2,7 @@
 #include "ops/matmul/matmul_stream.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #include <string.h>
 
@@ -146,8 +147,14 @@ STREAM(stream_bf16, DTYPE_BF16)
 STREAM(stream_codes8, DTYPE_I8)
 STREAM(stream_codes4, DTYPE_U8)
 
+/* Every processor with AVX2 that is known of does. */
+static bool converts_f16(void) {
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+
 bool matmul_streams_avx2(dtype b) {
-    if (b == DTYPE_F16) return __builtin_cpu_supports("f16c");
+    if (b == DTYPE_F16) return converts_f16();
     return b == DTYPE_F32 || b == DTYPE_BF16 || b == DTYPE_I8 || b == DTYPE_U8;
 }
 

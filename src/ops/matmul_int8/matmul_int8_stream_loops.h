@@ -130,7 +130,7 @@ TARGET static void sum_along(const matmul_int8_strip *s) {
 /* What OFFSET has added goes. */
 TARGET static void stream(const matmul_int8_strip *s) {
     (s->across ? sum_across : sum_along)(s);
-    for (int64_t i = 0; OFFSET && i < s->rows; i++) {
+    for (int64_t i = 0; OFFSET != 0 && i < s->rows; i++) {
         int32_t more = OFFSET * s->sums_of_a[i];
         int32_t *sum = s->sum + i * s->columns;
         for (int64_t j = 0; j < s->columns; j++) sum[j] -= more;
