@@ -125,6 +125,7 @@ static const op_alias aliases[] = { { .out = 0, .in = 0, .must = false } };
 
 static const rotary_attributes all = { .heads = 3, .size = 8, .turned = 8 };
 static const rotary_attributes part = { .heads = 2, .size = 10, .turned = 4 };
+static const rotary_attributes many = { .heads = 12, .size = 64, .turned = 64 };
 static const rotary_attributes back = { .heads = 4, .size = 64, .turned = 64, .back = 1 };
 
 static const op_case cases[] = {
@@ -143,6 +144,21 @@ static const op_case cases[] = {
       &back,
       0,
       false },
+    { "f16",
+      { { DTYPE_F16, { { 2, 9, 768 }, 3 }, -1, 1 }, { DTYPE_F32, { { 9, 64 }, 2 }, -1, 1 } },
+      &many,
+      0,
+      true },
+    { "part of packed heads, f16",
+      { { DTYPE_F16, { { 3, 7, 33 }, 3 }, -1, 1 }, { DTYPE_F32, { { 7, 4 }, 2 }, -1, 1 } },
+      &part,
+      0,
+      true },
+    { "part of packed heads, bf16",
+      { { DTYPE_BF16, { { 3, 7, 33 }, 3 }, -1, 1 }, { DTYPE_F32, { { 7, 4 }, 2 }, -1, 1 } },
+      &part,
+      0,
+      true },
     { "halves",
       { { DTYPE_BF16, { { 2, 130, 384 }, 3 }, -1, 1 }, { DTYPE_F32, { { 130, 64 }, 2 }, -1, 1 } },
       &back,
