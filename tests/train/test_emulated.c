@@ -215,8 +215,8 @@ static void faults_are_found(void **state) {
     if (!strstr(said[0], "made it first")) fail_msg("%s", said[0]);
 }
 
-/* With an argument: the test of that name only. With sanitizers, which see a kernel's accesses in any run, the
- * first alone: the others take minutes there. */
+/* With an argument: the test of that name only. With sanitizers, which see a kernel's accesses in any run,
+ * the first alone: the others take minutes there. */
 int main(int argc, char **argv) {
     if (SANITIZED) cmocka_set_test_filter("families*");
     if (argc > 1) cmocka_set_test_filter(argv[1]);
