@@ -179,14 +179,14 @@ const cli_command cli_commands[] = {
       .run = cli_serve,
       .brief = "answer OpenAI's requests over HTTP, many texts at once, in memory that is planned",
       .about = "Serves the model in DIR at /v1/completions and /v1/chat/completions. The plan is printed "
-               "before a weight "
-               "is read. A request begins when there is room for its prompt and for every token that it may "
+               "before a weight is read. A request begins when there is room for its prompt and for every "
+               "token that it may "
                "get, so "
                "each that begins ends as if it were alone, with the same answer.",
       .examples = { { "snug serve model --memory 2GiB", "" },
                     { "snug serve model --max-num-seqs 8 --max-model-len 512 --dry-run", "the plan alone" },
-                    { "curl http://127.0.0.1:8080/v1/completions -d '{\"prompt\": \"You may\"}'",
-                      "from another terminal" } } },
+                    { "snug serve model --kv-cache-dtype bf16",
+                      "twice as many texts in the same memory" } } },
     { .command = COMMAND_MERGE,
       .name = "merge",
       .subject = "DIR",

@@ -101,9 +101,10 @@ static bool file_values(plan_program *pp, uint64_t room, uint64_t *hosted, uint6
     return !there;
 }
 
-static void file_persistents(plan *p, const place *places, uint64_t room) {
+/* `count`: of the places, which were made before the ring became one more. */
+static void file_persistents(plan *p, const place *places, uint32_t count, uint64_t room) {
     bool stays = true;
-    for (uint32_t i = 0; i < p->persistent_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         plan_persistent *x = &p->persistent[places[i].index];
         if (!is_away(x)) continue;
         stays = stays && x->bytes <= room;
@@ -170,12 +171,12 @@ static uint64_t add_ring(plan *p) {
     return plan_add(p, PLAN_RING, slots, CATEGORY_SCRATCH, POOL_HOST)->bytes;
 }
 
-static status settle(plan *p, const place *places, uint64_t room) {
+static status settle(plan *p, const place *places, uint32_t count, uint64_t room) {
     uint64_t hosted = 0, filed = 0;
     bool all = true;
     for (uint32_t k = 0; k < p->program_count; k++)
         all &= file_values(&p->programs[k], room, &hosted, &filed);
-    file_persistents(p, places, all ? room - hosted : 0);
+    file_persistents(p, places, count, all ? room - hosted : 0);
     settle_pools(p);
     for (uint32_t k = 0; k < p->program_count; k++) TRY(settle_program(p, &p->programs[k]));
     p->pools[POOL_HOST].persistent_bytes += hosted;
@@ -187,11 +188,12 @@ static status settle(plan *p, const place *places, uint64_t room) {
 status away_file(plan *p, uint64_t limit, const device_rates *rates) {
     uint64_t running = plan_taken(p, POOL_HOST) - p->above_run, hosted = away_hosted(p);
     if (running <= limit || !hosted) return STATUS_OK;
+    uint32_t count = p->persistent_count;
     place *places = places_of(p);
     if (!places) return status_set(STATUS_FAILED, "no memory to plan a run");
     uint64_t ring = add_ring(p), moving = TRANSFER_BYTES + p->ring_calls * PLAN_CALL_BYTES,
              fixed = running - hosted + ring + moving;
-    status result = settle(p, places, limit > fixed ? limit - fixed : 0);
+    status result = settle(p, places, count, limit > fixed ? limit - fixed : 0);
     memory_free(places);
     for (uint32_t k = 0; k < p->program_count && result == STATUS_OK; k++)
         result = predict_filed(&p->programs[k].program, rates);

@@ -14,8 +14,9 @@
 
 #ifdef SNUG_HTTP
 #include <arpa/inet.h>
-#include <microhttpd.h>
 #include <netinet/in.h>
+
+#include "server/http_library.h"
 
 /* One request on a connection. */
 typedef struct {
@@ -32,7 +33,8 @@ struct http {
 };
 
 uint64_t http_bytes(int64_t connections) {
-    return (uint64_t)connections * (SERVER_CONNECTION + sizeof(exchange)) + sizeof(struct http);
+    return (uint64_t)connections * (SERVER_CONNECTION + sizeof(exchange)) + sizeof(struct http) +
+           HTTP_LIBRARY_BYTES;
 }
 
 /* ---- answers that are short ---- */
@@ -43,13 +45,13 @@ typedef struct {
 } reply;
 
 static enum MHD_Result reply_with(const reply *r, unsigned code, const char *type, const char *words) {
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(strlen(words), (void *)(uintptr_t)words, MHD_RESPMEM_MUST_COPY);
+    struct MHD_Response *response = http_library.create_response_from_buffer(
+        strlen(words), (void *)(uintptr_t)words, MHD_RESPMEM_MUST_COPY);
     if (!response) return MHD_NO;
-    MHD_add_response_header(response, "Content-Type", type);
-    if (code == 429 || code == 503) MHD_add_response_header(response, "Retry-After", "1");
-    enum MHD_Result queued = MHD_queue_response(r->connection, code, response);
-    MHD_destroy_response(response);
+    http_library.add_response_header(response, "Content-Type", type);
+    if (code == 429 || code == 503) http_library.add_response_header(response, "Retry-After", "1");
+    enum MHD_Result queued = http_library.queue_response(r->connection, code, response);
+    http_library.destroy_response(response);
     return queued;
 }
 
@@ -96,7 +98,7 @@ static ssize_t take(void *context, uint64_t position, char *out, size_t most) {
     } else if (!count && j->state == JOB_OVER) {
         count = MHD_CONTENT_READER_END_OF_STREAM;
     } else if (!count) {
-        MHD_suspend_connection(j->waits_on);
+        http_library.suspend_connection(j->waits_on);
         j->connection = j->waits_on;
     } else {
         pthread_cond_signal(&s->work); /* there is room again */
@@ -108,7 +110,7 @@ static ssize_t take(void *context, uint64_t position, char *out, size_t most) {
 void http_wake(server *s, job *j) {
     (void)s;
     if (!j->connection) return;
-    MHD_resume_connection(j->connection);
+    http_library.resume_connection(j->connection);
     j->connection = NULL;
 }
 
@@ -118,12 +120,14 @@ bool http_gone(const job *j) {
 }
 
 static enum MHD_Result reply_job(const reply *r, job *j) {
-    struct MHD_Response *response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 2048, take, j, NULL);
+    struct MHD_Response *response =
+        http_library.create_response_from_callback(MHD_SIZE_UNKNOWN, 2048, take, j, NULL);
     if (!response) return MHD_NO;
-    MHD_add_response_header(response, "Content-Type", j->streams ? "text/event-stream" : "application/json");
-    MHD_add_response_header(response, "Cache-Control", "no-cache");
-    enum MHD_Result queued = MHD_queue_response(r->connection, 200, response);
-    MHD_destroy_response(response);
+    http_library.add_response_header(response, "Content-Type",
+                                     j->streams ? "text/event-stream" : "application/json");
+    http_library.add_response_header(response, "Cache-Control", "no-cache");
+    enum MHD_Result queued = http_library.queue_response(r->connection, 200, response);
+    http_library.destroy_response(response);
     return queued;
 }
 
@@ -132,7 +136,7 @@ static enum MHD_Result reply_job(const reply *r, job *j) {
 static bool knows_key(const reply *r) {
     static const char bearer[] = "Bearer ";
     const char *key = r->s->key,
-               *said = MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, "Authorization");
+               *said = http_library.lookup_connection_value(r->connection, MHD_HEADER_KIND, "Authorization");
     if (!key) return true;
     if (!said || strncmp(said, bearer, sizeof bearer - 1) != 0) return false;
     said += sizeof bearer - 1;
@@ -145,7 +149,7 @@ static bool knows_key(const reply *r) {
 /* Who is heard from now on, and by which socket. */
 static void bind_job(server *s, job *j, struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        http_library.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     int small = SERVER_SEND_BUFFER;
     j->attached = true, j->server = s, j->waits_on = connection, j->socket = info->connect_fd;
     setsockopt(j->socket, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
@@ -270,12 +274,13 @@ status http_open(server *s, int64_t *port) {
     struct sockaddr_in address;
     struct http *h = s->http = memory_new(1, sizeof *h);
     TRY(address_of(o, &address));
+    TRY(http_library_open());
     h->exchange_count = (uint32_t)o->connections;
     h->exchanges = memory_new(h->exchange_count, sizeof *h->exchanges);
     if (!h->exchanges)
         return status_set(STATUS_FAILED, "no memory for %lld connections", (long long)o->connections);
     errno = 0;
-    h->daemon = MHD_start_daemon(
+    h->daemon = http_library.start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, (uint16_t)o->port, NULL,
         NULL, handle, s, MHD_OPTION_EXTERNAL_LOGGER, stay_silent, NULL, MHD_OPTION_SOCK_ADDR, &address,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16384, MHD_OPTION_CONNECTION_LIMIT,
@@ -284,12 +289,12 @@ status http_open(server *s, int64_t *port) {
     if (!h->daemon)
         return status_set(STATUS_INVALID, "%s:%lld cannot be listened at: %s", o->host, (long long)o->port,
                           errno ? strerror(errno) : "the library refuses");
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    const union MHD_DaemonInfo *info = http_library.get_daemon_info(h->daemon, MHD_DAEMON_INFO_BIND_PORT);
     if (info) *port = info->port;
     return STATUS_OK;
 }
 
-void http_refuse_new(server *s) { MHD_quiesce_daemon(s->http->daemon); }
+void http_refuse_new(server *s) { http_library.quiesce_daemon(s->http->daemon); }
 
 void http_close(server *s) {
     struct http *h = s->http;
@@ -300,7 +305,7 @@ void http_close(server *s) {
         http_wake(s, &s->jobs[i]);
     }
     pthread_mutex_unlock(&s->lock);
-    if (h->daemon) MHD_stop_daemon(h->daemon);
+    if (h->daemon) http_library.stop_daemon(h->daemon);
     memory_free(h->exchanges);
     memory_free(h);
     s->http = NULL;

@@ -36,7 +36,7 @@ static void so_does_the_plan_of_them(void **state) {
     (void)state;
     const char *line = "estimate llama-3.1-405b --framework snug --batch 8 --context 4096";
     char with_device[128];
-    snprintf(with_device, sizeof with_device, "%s --device h100-80", line);
+    snprintf(with_device, sizeof with_device, "%s --device mi300x", line);
     double begin = seconds_of_children();
     assert_true(command_says(line, 0, "predicted peak"));
     double middle = seconds_of_children();

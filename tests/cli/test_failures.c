@@ -30,7 +30,7 @@ typedef struct {
 
 static const trial trials[] = {
     { "plan tiny --batch 4 --threads 1 --json", NULL, NULL },
-    { "plan tiny --batch 4 --threads 1 --memory 14MB --allow all --offload-to . --json", NULL, NULL },
+    { "plan tiny --batch 4 --threads 1 --memory 15MB --allow all --offload-to . --json", NULL, NULL },
     { "compare tiny --data text --batch 4 --threads 1 --memory 16MB", NULL, NULL },
     { "profile tiny --batch 4 --threads 1 --steps 2 --data text --quiet", NULL, NULL },
     { "estimate tiny --device t4 --batch 4 --json", NULL, NULL },

@@ -304,7 +304,7 @@ static void what_records_come_to_is_refused(void **state) {
                              3, "reading the model and its data does not fit"));
     /* what validates has the rest of the memory and not all of it again */
     assert_true(command_says("plan llama.json --head classes --data list.jsonl --eval-data list.jsonl "
-                             "--context 24 --threads 1 --memory 16MiB",
+                             "--context 24 --threads 1 --memory 17MiB",
                              3, "reading texts with labels may take 4."));
 }
 

@@ -207,12 +207,17 @@ static void what_stands_in_the_way_is_named(void **state) {
 static void what_only_plans_is_not_run(void **state) {
     (void)state;
     static const char *const lines[] = {
-        "profile t5-small --batch 1 --context 8 --data text",
-        "compare t5-small --batch 1 --context 8 --measure --steps 1",
-        "train t5-small --batch 1 --context 8 --data text --steps 1 --out o"
+        "profile bounded.json --batch 1 --context 8 --data text",
+        "compare bounded.json --batch 1 --context 8 --measure --steps 1",
+        "train bounded.json --batch 1 --context 8 --data text --steps 1 --out o"
     };
+    static const char config[] =
+        "{\"model_type\": \"llama\", \"vocab_size\": 256, \"hidden_size\": 32, \"intermediate_size\": 64, "
+        "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"max_position_embeddings\": 32, "
+        "\"clip_qkv\": 8.0}";
+    scratch_write("bounded.json", config, sizeof config - 1);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        assert_true(command_says(lines[i], 2, "t5-small (t5) can be planned, and not computed yet"));
+        assert_true(command_says(lines[i], 2, "(llama) can be planned, and not computed yet"));
 }
 
 /* Where a run computes is one thing, and which GPU somewhere else is asked about is another. */

@@ -151,8 +151,9 @@ static op_arg rows_of(op_arg x, int64_t first, int64_t last) {
     return x;
 }
 
-/* Rows first .. last-1; chained sums continue from `chain` where this is not the first piece. */
-static void run_piece(const cut_case *c, const op_kernel *k, buffers *b, int64_t first, int64_t last) {
+/* Rows first .. last-1; chained sums continue from `chain` where this is not the first piece. false: the
+ * kernel is for other types. */
+static bool run_piece(const cut_case *c, const op_kernel *k, buffers *b, int64_t first, int64_t last) {
     op_arg in[ARGS], out[OUTS];
     for (int i = 0; i < b->in_count; i++)
         in[i] = c->in[i].part == ROWS ? rows_of(b->in[i], first, last) : b->in[i];
@@ -165,7 +166,9 @@ static void run_piece(const cut_case *c, const op_kernel *k, buffers *b, int64_t
                      .in_count = (uint16_t)b->in_count,
                      .out_count = (uint16_t)b->out_count,
                      .attributes = c->attributes };
+    if (k->accepts && !k->accepts(&call)) return false;
     assert_true(harness_run_kernel(k, &call));
+    return true;
 }
 
 static void pieces_give_the_bits_of_the_whole(void **state) {
@@ -177,10 +180,10 @@ static void pieces_give_the_bits_of_the_whole(void **state) {
             buffers whole, cut;
             buffers_open(&whole, c);
             buffers_open(&cut, c);
-            run_piece(c, k, &whole, 0, c->in[0].shape.dim[0]);
+            bool ran = run_piece(c, k, &whole, 0, c->in[0].shape.dim[0]);
             for (int64_t piece = 0, first = 0; first < c->in[0].shape.dim[0]; first = c->cuts[piece++])
                 run_piece(c, k, &cut, first, c->cuts[piece]);
-            for (int o = 0; o < whole.out_count; o++)
+            for (int o = 0; ran && o < whole.out_count; o++)
                 if (memcmp(whole.out[o].data, cut.out[o].data, harness_block_bytes(cut.out[o].data)) != 0)
                     fail_msg("%s: output %d differs when the batch is cut", k->name, o);
             buffers_close(&whole);

@@ -167,7 +167,8 @@ static void check(const form *f) {
     for (int second = 0; second < 2; second++) {
         uint64_t *of = expected[second];
         of[CATEGORY_WEIGHTS] = weights(f), of[CATEGORY_GRADIENTS] = gradients(f);
-        of[CATEGORY_OPTIMIZER] = optimizer(f), of[CATEGORY_ACTIVATIONS] = activations(f, !second);
+        of[CATEGORY_CACHE] = 0, of[CATEGORY_OPTIMIZER] = optimizer(f),
+        of[CATEGORY_ACTIVATIONS] = activations(f, !second);
         of[CATEGORY_TEMPORARIES] = temporaries(f, !second), of[CATEGORY_SCRATCH] = scratch[second];
         of[CATEGORY_INPUTS] = inputs(f), of[CATEGORY_RUNTIME] = 0;
         live[second] = of[CATEGORY_ACTIVATIONS] + of[CATEGORY_TEMPORARIES] + of[CATEGORY_SCRATCH] +

@@ -143,10 +143,10 @@ void device_runtime_host(uint64_t bytes) { host_bytes = bytes; }
 device_runtime device_runtime_reserve(int threads) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     uint64_t code = 512u << 20; /* the sanitizer's shadow and quarantine */
-#elif defined(SNUG_CUDA_EMULATED)
-    uint64_t code = 10u << 20; /* with kernels for GPUs, as the processor runs them */
-#else
+#elif defined(SNUG_CUDA_PLANNED)
     uint64_t code = 8u << 20;
+#else
+    uint64_t code = 9u << 20; /* with kernels for GPUs */
 #endif
     return (
         device_runtime){ .code = code + host_bytes, .threads = (uint64_t)threads << 18, .tables = 4u << 20 };
