@@ -334,7 +334,7 @@ static device cuda() {
     d.open = open_pool, d.close = close_pool, d.put = put, d.get = get;
     d.open_host = open_host, d.close_host = close_host;
     d.begin = begin, d.end = end, d.fill = fill, d.copy = copy, d.mark = mark, d.after = after;
-    d.failed = failed, d.carry = carry, d.stamps = stamps, d.stamp = stamp;
+    d.failed = failed, d.carry = carry, d.call = call, d.stamps = stamps, d.stamp = stamp;
     return d;
 }
 
