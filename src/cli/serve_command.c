@@ -87,8 +87,7 @@ static const char *served_name(const options *o) {
     return slash;
 }
 
-static status serve(const options *o, cli_streams *streams, language *words, const chat *c,
-                    const char *name) {
+static status serve(const options *o, cli_streams *streams, language *words, chat *c, const char *name) {
     static const dtype caches[] = { DTYPE_F32, DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8 };
     const serve_words *w = &o->serve;
     listener l = { &streams->people, w->host, name };

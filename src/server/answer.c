@@ -7,12 +7,15 @@
 
 enum {
     FRAME = 640 /* around the text of a piece, the model's name aside */,
-    ESCAPED = 6 /* bytes for one */
+    ESCAPED = 6 /* bytes for one */,
+    EVENTS = 6
 };
 
 static uint64_t line_bytes(const char *name, uint32_t piece_bytes) {
     uint64_t each = (uint64_t)piece_bytes + STOP_BYTES + JOB_TAIL;
-    return 2 * (FRAME + ESCAPED * strlen(name) + ESCAPED * each); /* an end has two of them */
+    /* A token and the end: what it adds, in parts where that is long, what was held back, the frame of the
+     * end. */
+    return (EVENTS + piece_bytes / 1024) * (FRAME + ESCAPED * strlen(name)) + 2 * ESCAPED * each;
 }
 
 uint64_t answer_bytes(const char *name, uint32_t piece_bytes) { return line_bytes(name, piece_bytes) + 4096; }

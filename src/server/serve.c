@@ -130,6 +130,8 @@ static status allocate(server *s, const serve_sizes *z, int64_t text_length) {
 static status make_plan(server *s, serve_sizes *z, int64_t text_length) {
     const serve_options *o = s->options;
     *z = sizes_of(o, text_length, s->language);
+    template_options bounds = { .memory = CHAT_MEMORY + CHAT_PER_BYTE * z->words, .output = z->words };
+    if (o->chat) chat_limit(o->chat, &bounds), chat_reserve(o->chat, &bounds);
     engine_sizes wanted = { .texts = o->texts,
                             .text_length = text_length,
                             .rows = o->rows,
@@ -193,18 +195,29 @@ static void end_job(server *s, job *j) {
     free_job(s, j);
 }
 
-/* The text ends: what is held back of it, and the frame. */
-static status finish(server *s, job *j, job_end how) {
-    language *l = s->language;
+/* More of the text, up to a stop string; in one event but where it is long. */
+static void add_piece(server *s, job *j, const language_piece *words, bool *found) {
+    char out[STOP_BYTES], room[STOP_BYTES + 1024];
+    size_t count = 0;
+    for (size_t i = 0; i < words->count && !*found; i++) {
+        size_t n = stop_take(&j->stops, words->bytes[i], out, found);
+        if (count + n > sizeof room) answer_add(&s->writer, j, room, count), count = 0;
+        memcpy(room + count, out, n);
+        count += n;
+    }
+    if (count) answer_add(&s->writer, j, room, count);
+}
+
+/* The text ends: what is held back of it, unless a stop string has cut it, and the frame. */
+static status finish(server *s, job *j, job_end how, bool cut) {
     char out[STOP_BYTES];
     language_piece rest = { 0 };
-    bool found = false;
+    bool found = cut;
     pthread_mutex_lock(&s->words);
-    status result = l->end(l->context, (uint32_t)j->place, &rest);
-    for (size_t i = 0; i < rest.count && !found && how != JOB_STOP; i++)
-        answer_add(&s->writer, j, out, stop_take(&j->stops, rest.bytes[i], out, &found));
+    status result = s->language->end(s->language->context, (uint32_t)j->place, &rest);
+    if (!found) add_piece(s, j, &rest, &found);
     pthread_mutex_unlock(&s->words);
-    if (how != JOB_STOP && !found) answer_add(&s->writer, j, out, stop_rest(&j->stops, out));
+    if (!found) answer_add(&s->writer, j, out, stop_rest(&j->stops, out));
     j->end = found ? JOB_STOP : how;
     answer_end(&s->writer, j);
     return result;
@@ -215,28 +228,20 @@ static status take_token(void *context, int32_t id, bool *over) {
     job *j = context;
     server *s = j->server;
     language *l = s->language;
-    char out[STOP_BYTES], piece_room[STOP_BYTES + 1024];
     language_piece more = { 0 };
     bool found = false;
     j->drawn++, s->result->new_tokens++;
     *over = true;
     if (j->left) return STATUS_OK;
-    if (l->ends(l->context, id)) return finish(s, j, JOB_STOP);
+    if (l->ends(l->context, id)) return finish(s, j, JOB_STOP, false);
     pthread_mutex_lock(&s->words);
     status result = l->add(l->context, (uint32_t)j->place, id, &more);
-    size_t count = 0;
-    for (size_t i = 0; i < more.count && !found && result == STATUS_OK; i++) {
-        size_t n = stop_take(&j->stops, more.bytes[i], out, &found);
-        if (count + n > sizeof piece_room) answer_add(&s->writer, j, piece_room, count), count = 0;
-        memcpy(piece_room + count, out, n);
-        count += n;
-    }
+    if (result == STATUS_OK) add_piece(s, j, &more, &found);
     pthread_mutex_unlock(&s->words);
     TRY(result);
-    if (count) answer_add(&s->writer, j, piece_room, count);
-    if (found) return finish(s, j, JOB_STOP);
-    if (j->drawn == j->tokens) return finish(s, j, JOB_LENGTH);
-    if (count) http_wake(s, j);
+    if (found) return finish(s, j, JOB_STOP, true);
+    if (j->drawn == j->tokens) return finish(s, j, JOB_LENGTH, false);
+    if (j->out.count) http_wake(s, j);
     *over = false;
     return STATUS_OK;
 }

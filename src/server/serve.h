@@ -26,7 +26,7 @@ typedef struct {
     int64_t drain_seconds;  /* what is left of answers when it is asked to stop */
     dtype cache;
     language *language;                /* NULL: bytes */
-    const chat *chat;                  /* NULL: the model has no template */
+    chat *chat;                        /* NULL: the model has no template */
     bool dry_run;                      /* the plan alone */
     const volatile sig_atomic_t *stop; /* how often it was asked to */
     /* The plan is made; requests are heard at this port. May be NULL. */
