@@ -336,6 +336,7 @@ static status generate(const options *o, cli_streams *streams, listener *l, lang
     TRY(setup_budget(&o->run, &budget));
     generate_options g = { .directory = o->subject,
                            .adapter = o->adapter,
+                           .products = options_products(o),
                            .prompts = p->texts,
                            .prompt_count = p->count,
                            .next = l->talk ? take_turn : NULL,

@@ -104,6 +104,7 @@ typedef struct {
     double temperature, top_p, repetition_penalty;
     int64_t profile_steps; /* profile: */
     const char *trace;
+    enum { PRODUCTS_AUTO, PRODUCTS_F32, PRODUCTS_BF16, PRODUCTS_F16 } products;     /* generate, serve */
     const char *adapter;                                                            /* generate, merge: */
     enum { QUANTIZE_TO_UNSAID = -1, QUANTIZE_TO_INT8, QUANTIZE_TO_INT8_STATIC } to; /* quantize: */
     enum { QUANTIZE_AS_TO, QUANTIZE_DYNAMIC, QUANTIZE_STATIC } mode;
@@ -175,6 +176,7 @@ typedef struct {
 extern const option options_elsewhere[], options_text[]; /* parts of it; end with one without a name */
 void options_table(option_table *t);
 options options_defaults(void);
+dtype options_products(const options *o); /* of --dtype; NONE: auto */
 
 /* All layers, see above. `arguments` begin behind the command. STATUS_INVALID with a sentence. Texts stay the
  * caller's, or belong to `o`. End with options_close, also after a failure. */

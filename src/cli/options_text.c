@@ -21,6 +21,16 @@ const option options_text[] = {
       .commands = COMMAND_GENERATE | COMMAND_MERGE | COMMAND_SERVE,
       .offset = FIELD(adapter),
       .help = "folder of low-rank adapters of the model, as train or the PEFT library writes it" },
+    { .name = "dtype",
+      .hint = "TYPE",
+      .kind = OPTION_CHOICE,
+      .group = GROUP_TEXT,
+      .commands = COMMAND_GENERATE | COMMAND_SERVE,
+      .offset = FIELD(products),
+      .words = "auto, f32, bf16, f16",
+      .also = "float32=f32, bfloat16=bf16, float16=f16, half=f16",
+      .help = "what products multiply. auto: bf16 where DIR is of bf16, else f32; bf16, f16: matrices become "
+              "that as they are read; f32: matrices stay as they are, and what they meet is f32" },
     { .name = "prompt",
       .hint = "TEXT",
       .kind = OPTION_LIST,
@@ -210,7 +220,8 @@ const option options_text[] = {
       .commands = COMMAND_SERVE,
       .offset = FIELD(serve.cache),
       .words = "auto, f32, bf16, f16, int8",
-      .help = "type of keys and values; auto: f32. Fewer bits hold more texts and change answers a little" },
+      .help = "type of keys and values; auto: what products multiply. Fewer bits hold more texts and change "
+              "answers a little" },
     { .name = "stall-seconds",
       .hint = "N",
       .kind = OPTION_INTEGER,
@@ -237,3 +248,8 @@ const option options_text[] = {
       .help = "the plan alone" },
     { 0 },
 };
+
+dtype options_products(const options *o) {
+    static const dtype types[] = { DTYPE_NONE, DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
+    return types[o->products];
+}

@@ -88,7 +88,7 @@ static const char *served_name(const options *o) {
 }
 
 static status serve(const options *o, cli_streams *streams, language *words, chat *c, const char *name) {
-    static const dtype caches[] = { DTYPE_F32, DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8 };
+    static const dtype caches[] = { DTYPE_NONE, DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8 };
     const serve_words *w = &o->serve;
     listener l = { &streams->people, w->host, name };
     serve_result r;
@@ -97,6 +97,7 @@ static status serve(const options *o, cli_streams *streams, language *words, cha
     serve_options s = {
         .directory = o->subject,
         .adapter = o->adapter,
+        .products = options_products(o),
         .engine = { .device = o->run.device, .threads = (int)o->run.threads, .memory = budget },
         .name = name,
         .host = w->host,

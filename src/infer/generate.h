@@ -26,6 +26,7 @@ const char *generate_end_name(generate_end e); /* "length", "context", "stop", "
 typedef struct {
     const char *directory; /* Hugging Face model directory */
     const char *adapter;   /* a folder with what was trained beside its weights; NULL: none */
+    dtype products;        /* as model_folder_open has it */
     const char *const *prompts;
     language *language; /* what tokens are in text; NULL: bytes */
     bool bytes;         /* that is meant, also where the directory has a tokenizer */

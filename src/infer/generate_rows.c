@@ -15,7 +15,7 @@ static int64_t tokens_for(const generation *g, const prompt *p) {
 }
 
 /* As many texts side by side as there are prompts, and rows as they have ids; fewer where they don't fit. */
-static engine_sizes sizes_of(const generation *g) {
+static engine_sizes sizes_of(const generation *g, dtype cache) {
     const generate_options *o = g->options;
     int64_t longest = o->next ? g->context : 1, rows = o->next ? MOST_ROWS : g->prompt_count;
     for (uint32_t i = 0; i < o->prompt_count; i++) {
@@ -28,14 +28,14 @@ static engine_sizes sizes_of(const generation *g) {
                            .text_length = longest,
                            .rows = rows < MOST_ROWS ? rows : MOST_ROWS,
                            .least_blocks = (longest + CACHE_BLOCK - 1) / CACHE_BLOCK,
-                           .cache = DTYPE_F32,
+                           .cache = cache,
                            .cuts_mass = o->sample.top_p < 1,
                            .penalises = o->sample.repetition_penalty != 1,
                            .held_bytes = generate_held(g) };
 }
 
-static status make_plan(generation *g, engine *e) {
-    engine_sizes wanted = sizes_of(g);
+static status make_plan(generation *g, engine *e, dtype cache) {
+    engine_sizes wanted = sizes_of(g, cache);
     TRY(engine_plan(e, &wanted));
     g->result->at_once = (uint32_t)engine_planned(e)->texts;
     g->result->planned_bytes = engine_planned_bytes(e);
@@ -137,9 +137,9 @@ static status continue_texts(generation *g, engine *e) {
     }
 }
 
-static status run(generation *g, engine *e) {
+static status run(generation *g, engine *e, dtype cache) {
     TRY(generate_read_prompts(g));
-    TRY(make_plan(g, e));
+    TRY(make_plan(g, e, cache));
     TRY(engine_start(e));
     return continue_texts(g, e);
 }
@@ -149,7 +149,7 @@ status generate_rows(generation *g, const model_folder *f) {
     engine *e;
     status result = engine_open(
         &(engine_options){ .device = o->device, .threads = o->threads, .memory = o->memory }, f, &e);
-    if (result == STATUS_OK) result = run(g, e);
+    if (result == STATUS_OK) result = run(g, e, f->products);
     engine_close(e);
     return result;
 }

@@ -25,13 +25,14 @@ static status read_adapter(model_folder *f) {
     return STATUS_OK;
 }
 
-/* Matrices of 16 bits stay so. */
-static status read_type(model_folder *f) {
+/* Matrices of 16 bits stay so, and others become so where that is asked for. */
+static status read_type(model_folder *f, dtype products) {
     dtype type;
     TRY(weight_files_type(f->directory, &type));
+    f->products = products ? products : type == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
     for (int i = 0; pass_table[i]; i++) {
         const pass_storing *how = pass_table[i]->storing;
-        const char *setting = how && how->as_filed ? how->as_filed(type) : NULL;
+        const char *setting = how && how->for_reading ? how->for_reading(type, products) : NULL;
         if (setting) TRY(pass_table[i]->parse(setting, &f->pinned.settings[i]));
     }
     return STATUS_OK;
@@ -65,13 +66,14 @@ static status count_listed(model_folder *f, uint64_t memory) {
                       f->directory, (unsigned long long)f->listed_bytes);
 }
 
-status model_folder_open(const char *directory, const char *adapter, uint64_t memory, model_folder *f) {
+status model_folder_open(const char *directory, const char *adapter, dtype products, uint64_t memory,
+                         model_folder *f) {
     *f = (model_folder){ .directory = directory, .adapter = adapter };
     TRY(model_config_read(directory, &f->config, NULL));
     families_model(&f->config, directory, &f->model);
     TRY(model_continues(&f->model));
     TRY(count_listed(f, memory));
-    TRY(read_type(f));
+    TRY(read_type(f, products));
     TRY(read_stored(f));
     return read_adapter(f);
 }

@@ -12,12 +12,18 @@ typedef struct {
     model_config config;
     model model;
     compose_choice pinned; /* what the files ask for */
+    dtype products; /* f32 or bf16: what products multiply, and so what keys and values are rounded to */
     uint64_t listed_bytes; /* that reading the files' tensors holds */
 } model_folder;
 
-/* STATUS_INVALID for a model that can't continue texts and for files that are wrong; STATUS_NO_FIT where
+/* `products`: what products shall multiply. NONE: as the files are, bf16 by bf16 where all matrices are bf16,
+ * else f32. F32: numbers of f32 by what the files have. BF16: bf16 by bf16, whatever they have. F16: f32 by
+ * matrices that become f16. Quantized models say themselves what they multiply.
+ *
+ * STATUS_INVALID for a model that can't continue texts and for files that are wrong; STATUS_NO_FIT where
  * listing its tensors alone takes more than `memory` (UINT64_MAX: no matter). */
-status model_folder_open(const char *directory, const char *adapter, uint64_t memory, model_folder *f);
+status model_folder_open(const char *directory, const char *adapter, dtype products, uint64_t memory,
+                         model_folder *f);
 
 /* Into the weights of e. */
 status model_folder_load(const model_folder *f, exec *e);

@@ -13,9 +13,9 @@ struct pass_storing {
     bool (*begins_at)(const pass_setting *s, const char *stores, const char *setting);
     const char *goes_on;
 
-    /* The setting with which weights of this type are held as their files have them, at no loss; NULL: there
-     * is none, or the pass has none. */
-    const char *(*as_filed)(dtype type);
+    /* The setting with which a model is read whose files have matrices of type `filed`, and whose products
+     * shall multiply `products` (NONE: as is usual for these); NULL: none, or the pass has none. */
+    const char *(*for_reading)(dtype filed, dtype products);
 };
 
 static inline bool pass_begins_at(const pass *p, const pass_setting *s, const char *stores,

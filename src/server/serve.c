@@ -136,7 +136,7 @@ static status make_plan(server *s, serve_sizes *z, int64_t text_length) {
                             .text_length = text_length,
                             .rows = o->rows,
                             .least_blocks = (text_length + CACHE_BLOCK - 1) / CACHE_BLOCK,
-                            .cache = o->cache,
+                            .cache = o->cache ? o->cache : s->folder.products,
                             .cuts_mass = true,
                             .penalises = true,
                             .held_bytes = served_bytes(o, z, text_length, s->language) };
@@ -343,8 +343,8 @@ static status run(server *s) {
     const serve_options *o = s->options;
     serve_sizes z;
     int64_t port = o->port;
-    TRY(model_folder_open(o->directory, o->adapter, o->engine.memory ? o->engine.memory : UINT64_MAX,
-                          &s->folder));
+    TRY(model_folder_open(o->directory, o->adapter, o->products,
+                          o->engine.memory ? o->engine.memory : UINT64_MAX, &s->folder));
     TRY(choose_language(s));
     TRY(engine_open(&o->engine, &s->folder, &s->engine));
     int64_t context = families_context(&s->folder.config), length = o->text_length ? o->text_length : context;

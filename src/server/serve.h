@@ -11,6 +11,7 @@
 typedef struct {
     const char *directory; /* with the model */
     const char *adapter;   /* NULL: none */
+    dtype products;        /* as model_folder_open has it */
     engine_options engine;
     const char *name;     /* that clients ask for */
     const char *host;     /* an IPv4 address to listen at */
@@ -21,10 +22,10 @@ typedef struct {
     int64_t rows;         /* of a step */
     int64_t queue;        /* texts that wait for room */
     int64_t connections;
-    int64_t default_tokens; /* where a client says none; 0: as many as there is room for */
-    int64_t stall_seconds;  /* a reader that takes nothing for so long is left */
-    int64_t drain_seconds;  /* what is left of answers when it is asked to stop */
-    dtype cache;
+    int64_t default_tokens;            /* where a client says none; 0: as many as there is room for */
+    int64_t stall_seconds;             /* a reader that takes nothing for so long is left */
+    int64_t drain_seconds;             /* what is left of answers when it is asked to stop */
+    dtype cache;                       /* NONE: what products multiply */
     language *language;                /* NULL: bytes */
     chat *chat;                        /* NULL: the model has no template */
     bool dry_run;                      /* the plan alone */

@@ -52,7 +52,7 @@ static int open_model(void **state) {
     }
     status result = model_files_save("model", weights, count);
     graph_close(&g);
-    if (result == STATUS_OK) result = model_folder_open("model", NULL, UINT64_MAX, &folder);
+    if (result == STATUS_OK) result = model_folder_open("model", NULL, DTYPE_NONE, UINT64_MAX, &folder);
     return result == STATUS_OK ? 0 : -1;
 }
 

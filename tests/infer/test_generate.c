@@ -476,8 +476,8 @@ static void save_rounded(const char *directory, dtype type, bool wide) {
     for (uint32_t i = 0; i < count; i++) free(weights[i].data);
 }
 
-/* Two bytes less for each number of the matrices but the positions, and the same texts: those of their values
- * in f32. */
+/* Two bytes less for each number of the matrices but the positions, and the same texts where products are of
+ * f32: those of their values in f32. */
 static void matrices_of_16_bits_stay_so(void **state) {
     (void)state;
     static const struct {
@@ -496,6 +496,7 @@ static void matrices_of_16_bits_stay_so(void **state) {
         save_rounded(files[k].wide, files[k].type, true);
         for (uint32_t count = 1; count <= 5; count += 4) {
             generate_options o = { .directory = files[k].narrow,
+                                   .products = DTYPE_F32,
                                    .prompts = prompts,
                                    .prompt_count = count,
                                    .tokens = 8,
@@ -509,6 +510,28 @@ static void matrices_of_16_bits_stay_so(void **state) {
             assert_true(less <= meant + 4096 && less + 4096 >= meant);
         }
     }
+}
+
+/* Files of bf16 are multiplied as bf16 by themselves, others where that is asked for: the same texts within
+ * the same plan. Values are halved as well, and so are keys and values. */
+static void products_of_bf16(void **state) {
+    (void)state;
+    const char *const prompts[] = { "ab", "c", "some", "m", "ore" };
+    generate_result narrow, wide, exact;
+    static written w, v;
+    generate_options o = { .directory = "bf16",
+                           .prompts = prompts,
+                           .prompt_count = 5,
+                           .tokens = 8,
+                           .sample = { .temperature = 1, .seed = 3 } };
+    w = run_all(o, &narrow);
+    o.directory = "bf16-wide", o.products = DTYPE_BF16;
+    v = run_all(o, &wide);
+    assert_memory_equal(&w, &v, sizeof w);
+    assert_int_equal(narrow.planned_bytes, wide.planned_bytes);
+    o.products = DTYPE_F32;
+    run_all(o, &exact);
+    assert_true(narrow.planned_bytes < exact.planned_bytes);
 }
 
 /* ---- drawing ---- */
@@ -672,6 +695,7 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(the_budget_is_kept_to_the_byte),
         cmocka_unit_test(matrices_of_16_bits_stay_so),
+        cmocka_unit_test(products_of_bf16),
         cmocka_unit_test(draws_follow_the_distribution),
         cmocka_unit_test(extreme_logits_are_no_trouble),
     };

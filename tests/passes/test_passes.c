@@ -49,7 +49,7 @@ static const struct {
     { "quantize", { "int8", "int8:static" } },
     { "precision",
       { "mixed-bf16", "mixed-f16", "mixed-f16:100", "bf16", "bf16:nearest", "int8", "int8-mixed",
-        "weights-bf16", "weights-f16" } },
+        "weights-bf16", "weights-f16", "products-bf16" } },
     { "gelu_epilogue", { "on" } },
     { "attention", { "flash" } },
     { "chunk_loss", { "1", "100", "256", "16777216" } },

@@ -37,14 +37,18 @@ typedef struct {
 } session;
 
 /* Blocks lie where `seed` says; what others have left in the cache is no number. */
-static void session_open(session *s, const char *family, dtype cache, uint64_t seed) {
+static void session_open(session *s, const char *family, const char *precision, dtype cache, uint64_t seed) {
     paged_sizes sizes = {
         .texts = TEXTS, .text_blocks = TEXT_BLOCKS, .cache_blocks = CACHE, .wanted = TEXTS, .cache = cache
     };
     memset(s, 0, sizeof *s);
     transformers_open(&s->t, family);
     s->t.lab.run.lower.threads = MOST_THREADS;
-    assert_int_equal(compose_rows(&s->t.lab.run, NULL, &sizes, rows_of, PROGRAMS, &s->plan), STATUS_OK);
+    compose_choice c = { 0 };
+    for (int i = 0; precision && pass_table[i]; i++)
+        if (strcmp(pass_table[i]->name, "precision") == 0)
+            assert_int_equal(pass_table[i]->parse(precision, &c.settings[i]), STATUS_OK);
+    assert_int_equal(compose_rows(&s->t.lab.run, &c, &sizes, rows_of, PROGRAMS, &s->plan), STATUS_OK);
     assert_int_equal(exec_open(&s->plan, 0, &s->exec), STATUS_OK);
     lab_fill_weights(&s->t.lab, &s->plan, s->exec);
     for (int64_t layer = 0; layer < s->t.lab.model.layers; layer++)
@@ -137,15 +141,15 @@ static double loss_of(const session *s) {
 }
 
 /* Cut by `seed`, rows that ended a text's part of a step have logits; those are compared. */
-static void rows_agree(const char *family, dtype cache, double tolerance) {
+static void rows_agree(const char *family, const char *precision, dtype cache, double tolerance) {
     static session alone, mixed;
-    session_open(&alone, family, cache, 1);
+    session_open(&alone, family, precision, cache, 1);
     run_alone(&alone);
     double loss = loss_of(&alone), truth = alone.t.golden.loss[0];
     if (!(fabs(loss - truth) < tolerance * truth))
         fail_msg("%s: the loss of rows is %.8g, transformers has %.8g", family, loss, truth);
     for (uint64_t seed = 2; seed < 6; seed++) {
-        session_open(&mixed, family, cache, seed);
+        session_open(&mixed, family, precision, cache, seed);
         threads_set((int)(seed % 3) + 1);
         run_mixed(&mixed, seed);
         int compared = 0;
@@ -167,20 +171,27 @@ static void rows_agree(const char *family, dtype cache, double tolerance) {
 
 static void rows_are_the_same_model(void **state) {
     (void)state;
-    for (int i = 0; families[i]; i++) rows_agree(families[i], DTYPE_F32, 1e-5);
+    for (int i = 0; families[i]; i++) rows_agree(families[i], NULL, DTYPE_F32, 1e-5);
 }
 
 static void caches_of_fewer_bits_are_close(void **state) {
     (void)state;
-    rows_agree("llama", DTYPE_BF16, 1e-3);
-    rows_agree("gemma2", DTYPE_F16, 1e-3);
-    rows_agree("qwen3", DTYPE_I8, 2e-3);
-    rows_agree("mistral", DTYPE_I8, 2e-3);
+    rows_agree("llama", NULL, DTYPE_BF16, 1e-3);
+    rows_agree("gemma2", NULL, DTYPE_F16, 1e-3);
+    rows_agree("qwen3", NULL, DTYPE_I8, 2e-3);
+    rows_agree("mistral", NULL, DTYPE_I8, 2e-3);
+}
+
+/* As models of bf16 are read, in every family. */
+static void products_of_bf16_are_close(void **state) {
+    (void)state;
+    for (int i = 0; families[i]; i++) rows_agree(families[i], "products-bf16", DTYPE_BF16, 4e-3);
 }
 
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = { cmocka_unit_test(rows_are_the_same_model),
-                                        cmocka_unit_test(caches_of_fewer_bits_are_close) };
+                                        cmocka_unit_test(caches_of_fewer_bits_are_close),
+                                        cmocka_unit_test(products_of_bf16_are_close) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

@@ -11,8 +11,11 @@
  *
  * "int8" stores the weights of products as codes of 8 bits, and multiplies codes; all else is f32. It is in
  * precision_codes.h. "int8-mixed" is "bf16" whose products quantize their weights as well, as they read them:
- * it computes as fast and stores as much as bf16. "weights-bf16" and "weights-f16" are for models that are
- * read and not trained; they are in precision_weights.h.
+ * it computes as fast and stores as much as bf16.
+ *
+ * For models that are read and not trained "weights-bf16" and "weights-f16" store matrices in 16 bits and
+ * compute in f32; they are in precision_weights.h. "products-bf16" stores as much, and what products read is
+ * rounded as in "mixed-bf16".
  *
  * A product that one addition reads is left in f32 for it, so that folding the addition into the product
  * changes no bit.
@@ -39,7 +42,13 @@
 #include "passes/storing.h"
 
 enum { SETTING_TYPE, SETTING_STORED, SETTING_CODES, SETTING_INTERVAL };
-enum { STORED_F32, STORED, STORED_NEAREST /* updates are rounded to the nearest */, STORED_ALONE };
+enum {
+    STORED_F32,
+    STORED,
+    STORED_NEAREST,  /* updates are rounded to the nearest */
+    STORED_ALONE,    /* matrices, and nothing else is of 16 bits */
+    STORED_MATRICES, /* and what products read; the stream between them is f32 */
+};
 
 static const struct {
     const char *text;
@@ -51,7 +60,8 @@ static const struct {
               { "int8-mixed", { DTYPE_BF16, STORED, 1 } },
               { "bf16:nearest", { DTYPE_BF16, STORED_NEAREST } },
               { "weights-bf16", { DTYPE_BF16, STORED_ALONE } },
-              { "weights-f16", { DTYPE_F16, STORED_ALONE } } };
+              { "weights-f16", { DTYPE_F16, STORED_ALONE } },
+              { "products-bf16", { DTYPE_BF16, STORED_MATRICES } } };
 enum { FORMS = sizeof forms / sizeof *forms, OFFERED = 5 /* nobody should want rounding to the nearest */ };
 
 static status parse(const char *text, pass_setting *out) {
@@ -78,14 +88,14 @@ static status parse(const char *text, pass_setting *out) {
     }
     return status_set(STATUS_INVALID,
                       "--precision: '%s' is none of f32, mixed-bf16, mixed-f16, bf16, bf16:nearest, int8, "
-                      "int8-mixed, weights-bf16 and weights-f16",
+                      "int8-mixed, weights-bf16, weights-f16 and products-bf16",
                       text);
 }
 
 /* Can the optimizer update what would be stored, and are there weights of products? */
 static status is_possible(const graph *g, const pass_setting *s, const pass_context *c) {
     dtype type = (dtype)s->value[SETTING_TYPE];
-    if (s->value[SETTING_STORED] == STORED_ALONE && c->training)
+    if (s->value[SETTING_STORED] >= STORED_ALONE && c->training)
         return status_set(STATUS_INVALID,
                           "--precision %s is for weights that stay what they are: say bf16 to train in 16 "
                           "bits, or --eval-only",
@@ -159,11 +169,21 @@ static bool read_by_products(const narrower *k, tensor_id old) {
     return only;
 }
 
-/* The type that a product's result waits in for the addition that alone reads it; NONE: it is none such. */
+/* Is t, or what alone is made of it, read by the host? */
+static bool is_kept(const narrower *k, tensor_id t) {
+    const graph *in = k->r.in;
+    if (graph_tensor(in, t)->flags & TENSOR_KEEP) return true;
+    return k->readers[t] == 1 &&
+           graph_tensor(in, node_out(in, graph_node(in, k->reader[t]), 0))->flags & TENSOR_KEEP;
+}
+
+/* The type that a product's result waits in for the addition that alone reads it, or for the host; NONE: it
+ * is none such. */
 static dtype type_for_addition(const narrower *k, const node *n) {
     const graph *in = k->r.in;
     tensor_id y = node_out(in, n, 0), residual = node_in(in, n, MATMUL_RESIDUAL);
     if (residual) return type_of(k, residual);
+    if (is_kept(k, y)) return DTYPE_F32;
     const node *reader = graph_node(in, k->reader[y]);
     if (k->readers[y] != 1 || reader->op != &op_add) return DTYPE_NONE;
     tensor_id other = node_in(in, reader, 0) == y ? node_in(in, reader, 1) : node_in(in, reader, 0);
@@ -190,8 +210,10 @@ static void rewrite_product(narrower *k, node_id id) {
                                                                      .type = (dtype)t.type });
     else
         k->r.map[y] = graph_add(k->r.out, &op_matmul, inputs, r ? 4 : bias ? 3 : 2, &t);
-    if (r || t.type != DTYPE_F32 || !k->r.map[y]) return;
+    if (k->r.map[y]) rewrite_made(&k->r, id, k->r.map[y]);
+    if (r || t.type != DTYPE_F32 || !k->r.map[y] || k->readers[y] != 1) return;
     const node *reader = graph_node(in, k->reader[y]);
+    if (reader->op != &op_add) return;
     tensor_id other = node_in(in, reader, 0) == y ? node_in(in, reader, 1) : node_in(in, reader, 0);
     graph_tensor(k->r.out, k->r.map[y])->gradient = (uint8_t)type_of(k, other);
 }
@@ -281,6 +303,8 @@ static void rewrite_one(narrower *k, node_id id, const pass_setting *s, bool tra
         rewrite_product(k, id);
     else if (n->op == &op_matmul_coded)
         rewrite_coded(k, id);
+    else if (n->op == &op_cast)
+        rewrite_node(&k->r, id);
     else if (n->op == &op_add)
         rewrite_addition(k, id);
     else if (n->op == &op_layernorm || n->op == &op_rmsnorm)
@@ -317,7 +341,8 @@ static void narrow_weights(narrower *k, const pass_setting *s, const pass_contex
 
 static bool narrower_open(narrower *k, const graph *in, const pass_setting *s) {
     if (s->value[SETTING_CODES] && linear_open(in, &k->linear) != STATUS_OK) return false;
-    k->type = (dtype)s->value[SETTING_TYPE], k->stored = s->value[SETTING_STORED] != 0;
+    k->type = (dtype)s->value[SETTING_TYPE],
+    k->stored = s->value[SETTING_STORED] != STORED_F32 && s->value[SETTING_STORED] < STORED_ALONE;
     k->narrow = memory_new(in->tensors.count, sizeof *k->narrow);
     k->wide = memory_new(in->tensors.count, sizeof *k->wide);
     k->readers = memory_new(in->tensors.count, sizeof *k->readers);
@@ -332,11 +357,8 @@ static bool narrower_open(narrower *k, const graph *in, const pass_setting *s) {
     return true;
 }
 
-static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
+static status narrow_all(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
     narrower k = { 0 };
-    if (s->value[SETTING_TYPE] == DTYPE_I8) return precision_codes_run(in, c, out);
-    if (s->value[SETTING_STORED] == STORED_ALONE)
-        return precision_weights_run(in, (dtype)s->value[SETTING_TYPE], out);
     TRY(rewrite_open(&k.r, in, out));
     if (!narrower_open(&k, in, s)) graph_no_memory(out);
     if (!out->failed && k.stored) narrow_weights(&k, s, c);
@@ -350,6 +372,24 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     return rewrite_close(&k.r);
 }
 
+/* Matrices first, which products then take as they are. */
+static status narrow_products(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
+    graph stored;
+    TRY(graph_open(&stored));
+    status result = precision_weights_run(in, (dtype)s->value[SETTING_TYPE], &stored);
+    if (result == STATUS_OK) result = narrow_all(&stored, s, c, out);
+    graph_close(&stored);
+    return result;
+}
+
+static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
+    if (s->value[SETTING_TYPE] == DTYPE_I8) return precision_codes_run(in, c, out);
+    if (s->value[SETTING_STORED] == STORED_ALONE)
+        return precision_weights_run(in, (dtype)s->value[SETTING_TYPE], out);
+    if (s->value[SETTING_STORED] == STORED_MATRICES) return narrow_products(in, s, c, out);
+    return narrow_all(in, s, c, out);
+}
+
 /* Weights of the type that files of quantized models have. */
 static bool begins_at(const pass_setting *s, const char *stores, const char *setting) {
     return s->value[SETTING_TYPE] == DTYPE_I8 && strcmp(stores, "snug-int8") == 0 &&
@@ -361,16 +401,19 @@ static const char *remark(const pass_setting *s) {
     return mixed ? "int8-mixed stores what bf16 stores: beside that it saves time, and no memory" : NULL;
 }
 
-static const char *as_filed(dtype type) {
-    return type == DTYPE_BF16 ? "weights-bf16" : type == DTYPE_F16 ? "weights-f16" : NULL;
+/* Nothing of 16 bits is widened in memory. */
+static const char *for_reading(dtype filed, dtype products) {
+    if (products == DTYPE_BF16 || (!products && filed == DTYPE_BF16)) return "products-bf16";
+    if (products == DTYPE_F16 || filed == DTYPE_F16) return "weights-f16";
+    return filed == DTYPE_BF16 ? "weights-bf16" : NULL;
 }
 
-static const pass_storing storing = { .begins_at = begins_at, .goes_on = "int8", .as_filed = as_filed };
+static const pass_storing storing = { .begins_at = begins_at, .goes_on = "int8", .for_reading = for_reading };
 
 const pass pass_precision = { .name = "precision",
                               .help = "values, or weights as well, in 16 bits; or products on 8 bits",
                               .values = "auto, f32, mixed-bf16, mixed-f16, bf16, bf16:nearest, int8, "
-                                        "int8-mixed, weights-bf16, weights-f16",
+                                        "int8-mixed, weights-bf16, weights-f16, products-bf16",
                               .paper = "arXiv:1710.03740",
                               .class = PASS_LOSSY,
                               .stage = PASS_FORWARD,
