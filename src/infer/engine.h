@@ -11,6 +11,7 @@
  * In this order: engine_open, engine_plan, engine_start; then texts and steps; engine_close in any case. */
 #pragma once
 
+#include "infer/engine_stats.h"
 #include "infer/model_folder.h"
 #include "infer/sample.h"
 
@@ -31,8 +32,6 @@ typedef struct {
     bool cuts_mass, penalises; /* what sampling may ask for (sample_options) */
     uint64_t held_bytes;       /* memory of the caller's own, a part of the plan */
 } engine_sizes;
-
-typedef struct engine engine;
 
 status engine_open(const engine_options *o, const model_folder *f, engine **out); /* f must outlive it */
 void engine_close(engine *e);

@@ -46,4 +46,5 @@ struct engine {
     uint8_t *seen; /* by text and token: the text has it; NULL: nobody asks */
     void *sampling;
     int64_t came;
+    engine_stats stats; /* what is counted; what there is now is looked up */
 };

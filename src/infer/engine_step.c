@@ -34,6 +34,7 @@ static bool set_up(engine *e, int32_t number, const engine_request *r, int64_t d
     t->sample = *r->sample, t->context = r->context, t->came = e->came++;
     if (e->seen) memset(seen_by(e, number), 0, (size_t)e->folder->model.vocabulary);
     see(e, number, 0);
+    e->stats.begun++, e->stats.prompt_tokens += (uint64_t)r->count, e->stats.cached_tokens += (uint64_t)done;
     return true;
 }
 
@@ -74,6 +75,13 @@ int64_t engine_going(const engine *e) {
     int64_t n = 0;
     for (int64_t i = 0; i < e->sizes.texts; i++) n += e->texts[i].going;
     return n;
+}
+
+void engine_stats_of(const engine *e, engine_stats *out) {
+    *out = e->stats;
+    out->texts = engine_going(e);
+    out->blocks = e->blocks.count, out->blocks_free = e->blocks.left;
+    out->blocks_used = out->blocks - out->blocks_free;
 }
 
 /* ---- a step ---- */
@@ -156,14 +164,16 @@ static status draw(engine *e, uint32_t k, int64_t place, int32_t number, engine_
     TRY(sample_next(&t->sample, &from, &id));
     t->ids[t->count++] = id;
     see(e, number, t->count - 1);
+    e->stats.drawn++;
     TRY(drew(t->context, id, &over));
-    if (over || t->count == t->most) t->going = false;
+    if (over || t->count == t->most) t->going = false, e->stats.finished++;
     return STATUS_OK;
 }
 
 bool engine_gather(engine *e, uint32_t *k) {
     gather(e);
     if (!e->step.count) return false;
+    e->stats.steps++, e->stats.rows += (uint64_t)e->step.count;
     *k = fill_up(e);
     return true;
 }
