@@ -12,7 +12,7 @@ static bool is_limited(const engine *e) { return e->options.memory && e->options
 status engine_open(const engine_options *o, const model_folder *f, engine **out) {
     engine *e = *out = memory_new(1, sizeof *e); /* large for a stack */
     if (!e) return status_set(STATUS_FAILED, "no memory to continue texts");
-    e->options = *o, e->folder = f;
+    e->options = *o, e->folder = f, e->share = 1;
     if (e->options.threads <= 0) e->options.threads = threads_available();
     return STATUS_OK;
 }
@@ -26,6 +26,7 @@ void engine_close(engine *e) {
     memory_free(e->numbers);
     memory_free(e->ids);
     memory_free(e->texts);
+    memory_free(e->order);
     memory_free(e);
 }
 
@@ -41,7 +42,7 @@ enum { ROW_NUMBERS = 5 /* arrays of engine_rows */ };
 static uint64_t own_bytes(const engine_sizes *s, int64_t text_blocks) {
     uint64_t texts = (uint64_t)s->texts;
     return sizeof(engine) + blocks_bytes(s->blocks) +
-           texts * ((uint64_t)text_blocks * sizeof(int32_t) + sizeof(engine_text)) +
+           texts * ((uint64_t)(text_blocks + 1) * sizeof(int32_t) + sizeof(engine_text)) +
            texts * (uint64_t)(s->text_length + 1) * sizeof(int32_t) +
            ROW_NUMBERS * (uint64_t)s->rows * sizeof(int32_t);
 }
@@ -63,7 +64,7 @@ static status plan_sizes(engine *e, const engine_sizes *s) {
     paged_sizes sizes = { .texts = s->texts,
                           .text_blocks = e->text_blocks,
                           .cache_blocks = s->blocks,
-                          .wanted = s->texts,
+                          .wanted = engine_wanted(s),
                           .cache = s->cache };
     compose_run run = {
         .model = &e->folder->model,
@@ -142,7 +143,8 @@ static status allocate(engine *e) {
     e->texts = memory_new(texts, sizeof *e->texts);
     e->ids = memory_new(texts * (size_t)(s->text_length + 1), sizeof *e->ids);
     e->numbers = memory_new(ROW_NUMBERS * rows, sizeof *e->numbers);
-    if (!e->table || !e->texts || !e->ids || !e->numbers)
+    e->order = memory_new(texts, sizeof *e->order);
+    if (!e->table || !e->order || !e->texts || !e->ids || !e->numbers)
         return status_set(STATUS_FAILED, "no memory for %lld texts", (long long)s->texts);
     for (size_t t = 0; t < texts; t++) e->texts[t].ids = e->ids + t * (size_t)(s->text_length + 1);
     e->step = (engine_rows){ .tokens = e->numbers,

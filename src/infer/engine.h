@@ -6,7 +6,14 @@
  * options and its position: never on its neighbours.
  *
  * Admission is certain: a text begins when there are blocks for its prompt and for every token that it may
- * get. So whoever has begun ends as if alone, and nobody is put back.
+ * get. So whoever has begun ends as if alone, and nobody is put back. Or it is expected: room for as many
+ * tokens as texts got of late is enough. Where the oldest then finds no block, the text that came last gives
+ * its own up. It comes back before any other begins, once it is certain to end, reads what it had been given
+ * as if that were its prompt, and goes on with the same bits.
+ *
+ * Full blocks of ids are shared by texts of one group, and stay after them until others need the room
+ * (infer/blocks.h). What a text is likely to go on with can be looked up in itself (infer/lookup.h) and stand
+ * in a step beside the last of its ids; of what is drawn then, as many tokens count as were guessed.
  *
  * In this order: engine_open, engine_plan, engine_start; then texts and steps; engine_close in any case. */
 #pragma once
@@ -30,6 +37,8 @@ typedef struct {
     int64_t least_blocks;
     dtype cache;               /* type of keys and values */
     bool cuts_mass, penalises; /* what sampling may ask for (sample_options) */
+    bool expects;              /* admission is expected, not certain */
+    int64_t guesses;           /* tokens of a text that a step has unasked, at most */
     uint64_t held_bytes;       /* memory of the caller's own, a part of the plan */
 } engine_sizes;
 
@@ -52,9 +61,11 @@ typedef struct {
     int64_t count;      /* at least 1 */
     int64_t tokens;     /* to add, at least 1; count + tokens <= text_length + 1: the last one is not read */
     const sample_options *sample;
+    uint64_t group; /* below 2^48: texts of one group share blocks of equal ids; or ENGINE_ALONE */
     void *context;
 } engine_request;
 
+#define ENGINE_ALONE UINT64_MAX
 enum { ENGINE_NONE = -1 };
 int32_t
 engine_room(const engine *e); /* the number that the next text gets, below sizes.texts; or ENGINE_NONE */
@@ -71,9 +82,14 @@ void engine_leave(engine *e, int32_t number);
 /* A text that is paused has no rows until it goes on. */
 void engine_pause(engine *e, int32_t number, bool paused);
 bool engine_goes_on(const engine *e, int32_t number); /* it has not ended */
+/* Why the text ended although neither drew, its tokens nor anybody ended it: its numbers are not finite. A
+ * sentence that stays until it is left; NULL: it did not. */
+const char *engine_failure(const engine *e, int32_t number);
+int64_t engine_cached(const engine *e, int32_t number); /* ids of its prompt that were in the cache */
 
 /* Runs a step, and draws. For every token drew(context of the request, id) is called; *over: the text ends
- * with it. A text that has all its tokens ends by itself, after that call. */
+ * with it. A text that has all its tokens ends by itself, after that call. One whose numbers are not finite
+ * ends without it. */
 typedef status (*engine_drew)(void *context, int32_t id, bool *over);
 status engine_step(engine *e, engine_drew drew);
 /* The same in three parts: the rows of the next step, for program *k, or false: there is nothing to do; the

@@ -3,16 +3,28 @@
 
 #include "infer/blocks.h"
 #include "infer/engine.h"
+#include "infer/lookup.h"
 
-/* A place for a text. Its line of the table has `blocks` blocks. */
+enum { ENGINE_SENTENCE = 160 };
+
+/* A place for a text. Its line of the table has `blocks` blocks, the first done / CACHE_BLOCK of which are
+ * full and end with `chain`; `promised` more are left for it whatever others do. */
 typedef struct {
     bool used, going, paused;
+    bool waits;          /* it was put back, and has no blocks */
     int32_t *ids;        /* prompt and what was drawn; room for text_length + 1 */
-    int64_t count, done; /* ids; of these in the cache */
+    int64_t count, done; /* ids; of these in the cache, or in the step that is gathered */
+    int64_t reached;     /* that were there when it was put back */
+    int64_t prompt;      /* ids that it began with; of these */
+    int64_t cached;      /* were in the cache */
     int64_t most;        /* ids at which it ends */
-    int64_t blocks;
-    int64_t came; /* its turn among all */
+    int64_t blocks, promised;
+    uint64_t chain, owner;
+    bool shares;
+    lookup lookup;
+    int64_t guessed, right; /* rows of this step for ids that were guessed; of these came true */
     sample_options sample;
+    char failure[ENGINE_SENTENCE]; /* "": none */
     void *context;
 } engine_text;
 
@@ -42,9 +54,41 @@ struct engine {
     int32_t *numbers; /* that the arrays of `step` are parts of */
     int32_t *ids;     /* of all texts */
     engine_text *texts;
+    int32_t *order; /* those that are used, as they came */
+    int64_t order_count;
     engine_rows step;
     uint8_t *seen; /* by text and token: the text has it; NULL: nobody asks */
     void *sampling;
-    int64_t came;
+    int64_t promised; /* blocks, to all texts: at most as many as are left */
+    double share;     /* of the tokens that they might have, that texts got of late */
     engine_stats stats; /* what is counted; what there is now is looked up */
 };
+
+/* Rows that logits are made of, at most. */
+static inline int64_t engine_wanted(const engine_sizes *s) { return s->texts * (1 + s->guesses); }
+
+/* What a penalty asks: which tokens the text has, from id `from` on. */
+void engine_forget_seen(engine *e, int32_t number);
+void engine_see(engine *e, int32_t number, int64_t from);
+
+/* ---- engine_blocks.c ---- */
+
+/* Finds of the blocks behind those that the text has what is known, and promises the rest that it needs to
+ * have `most` ids, the last of which is not read. False: so many are not left, and nothing has changed. */
+bool engine_reserve(engine *e, int32_t number, int64_t most);
+int64_t engine_blocks_for(int64_t most); /* that it needs */
+/* Those behind the first `keep`, the last first, and what was promised. */
+void engine_give_back(engine *e, int32_t number, int64_t keep);
+/* A block for position `done` of the text; false: none is left that was not promised to others. */
+bool engine_grow(engine *e, int32_t number);
+/* The next of its ids is at the end of its blocks, and they are known: their block becomes the text's. */
+bool engine_find_next(engine *e, int32_t number);
+/* One more of its ids is in the cache. */
+void engine_advance(engine *e, int32_t number);
+/* A block for the oldest, from texts that came after it. */
+bool engine_make_room(engine *e, int32_t number);
+/* Texts that were put back, in the order in which they came; true: none waits any more. */
+bool engine_bring_back(engine *e);
+static inline int32_t *engine_line(const engine *e, int32_t number) {
+    return e->table + number * e->text_blocks;
+}

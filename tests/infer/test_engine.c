@@ -9,134 +9,13 @@
 
 #include <cmocka.h>
 
-#include "base/philox.h"
 #include "base/threads.h"
-#include "golden/golden.h"
-#include "infer/engine_internal.h"
-#include "io/model_config.h"
-#include "io/model_files.h"
+#include "infer/engine_clients.h"
 #include "io/scratch.h"
 #include "ops/cache_write/cache_write.h"
 #include "sanitized.h"
 
-enum { CONTEXT = 80, VOCABULARY = 64, REQUESTS = 24, NEVER = -1 };
-
-static model_folder folder;
-
-/* Weights that make texts differ. */
-static int open_model(void **state) {
-    if (scratch_open(state) != 0 || mkdir("model", 0755) != 0) return -1;
-    model_config c = { .gpt2 = gpt2_default() };
-    c.gpt2.layers = 2, c.gpt2.heads = 2, c.gpt2.channels = 24, c.gpt2.inner = 48;
-    c.gpt2.context = CONTEXT, c.gpt2.vocabulary = VOCABULARY;
-    if (model_config_write("model", &c, NULL) != STATUS_OK) return -1;
-    model m;
-    families_model(&c, "model", &m);
-    enum { MOST = 64 };
-    static model_weight weights[MOST];
-    static float values[MOST][VOCABULARY * 72];
-    graph g;
-    uint32_t count = 0;
-    model_ports ports;
-    if (graph_open(&g) != STATUS_OK) return -1;
-    m.build(&m, &g, &(model_run){ .mode = MODEL_EVALUATE, .batch = 1, .context = 4 }, &ports);
-    for (tensor_id t = 1; t < g.tensors.count; t++) {
-        const tensor *x = graph_tensor(&g, t);
-        if (x->role != ROLE_PARAMETER) continue;
-        const char *name = graph_name(&g, t);
-        weights[count] =
-            (model_weight){ .name = name, .shape = x->shape, .data = values[count], .type = DTYPE_F32 };
-        for (int64_t i = 0; i < shape_elements(&x->shape); i++)
-            values[count][i] = (float)(4 * golden_weight(name, (int)x->shape.rank, i));
-        count++;
-    }
-    status result = model_files_save("model", weights, count);
-    graph_close(&g);
-    if (result == STATUS_OK) result = model_folder_open("model", NULL, DTYPE_NONE, UINT64_MAX, &folder);
-    return result == STATUS_OK ? 0 : -1;
-}
-
-/* ---- a client ---- */
-
-typedef struct {
-    int32_t prompt[CONTEXT];
-    int64_t count, tokens;
-    int64_t leaves; /* after so many tokens; NEVER */
-    sample_options sample;
-    int32_t place; /* in the engine; ENGINE_NONE: not there */
-    int32_t got[CONTEXT];
-    int64_t got_count;
-    bool over;
-} client;
-
-static uint32_t drawn(uint64_t seed, uint32_t i, uint32_t what, uint32_t below) {
-    return philox_draw(seed, (philox_block){ { i, what } }).word[0] % below;
-}
-
-static void make(client *c, uint64_t seed, uint32_t i, int64_t most) {
-    *c = (client){ .place = ENGINE_NONE };
-    c->count = 1 + drawn(seed, i, 0, (uint32_t)most - 1);
-    c->tokens = 1 + drawn(seed, i, 1, (uint32_t)(most - c->count));
-    c->leaves = 1 + drawn(seed, i, 3, (uint32_t)c->tokens);
-    if (drawn(seed, i, 2, 4)) c->leaves = NEVER;
-    for (int64_t k = 0; k < c->count; k++)
-        c->prompt[k] = (int32_t)drawn(seed, i, 100 + (uint32_t)k, VOCABULARY);
-    c->sample = (sample_options){ .temperature = drawn(seed, i, 4, 3) ? 1.5 : 0,
-                                  .top_k = drawn(seed, i, 5, 3) ? 0 : 5,
-                                  .top_p = drawn(seed, i, 6, 2) ? 1 : 0.8,
-                                  .repetition_penalty = drawn(seed, i, 7, 2) ? 1 : 1.3,
-                                  .seed = drawn(seed, i, 8, 1000) };
-}
-
-static engine_request request_of(client *c) {
-    return (engine_request){
-        .ids = c->prompt, .count = c->count, .tokens = c->tokens, .sample = &c->sample, .context = c
-    };
-}
-
-static status take(void *context, int32_t id, bool *over) {
-    client *c = context;
-    assert_true(c->got_count < c->tokens && !c->over);
-    c->got[c->got_count++] = id;
-    *over = c->got_count == c->leaves;
-    c->over = *over || c->got_count == c->tokens;
-    return STATUS_OK;
-}
-
-static engine *start(const engine_sizes *sizes, uint64_t memory, int threads) {
-    engine *e;
-    assert_int_equal(engine_open(&(engine_options){ .threads = threads, .memory = memory }, &folder, &e),
-                     STATUS_OK);
-    if (engine_plan(e, sizes) != STATUS_OK || engine_start(e) != STATUS_OK) fail_msg("%s", status_message());
-    return e;
-}
-
-static engine_sizes sizes_of(int64_t texts, int64_t rows, int64_t most_blocks, dtype cache) {
-    return (engine_sizes){ .texts = texts,
-                           .text_length = CONTEXT,
-                           .rows = rows,
-                           .blocks = most_blocks,
-                           .least_blocks = CONTEXT / CACHE_BLOCK,
-                           .cache = cache,
-                           .cuts_mass = true,
-                           .penalises = true };
-}
-
-/* ---- alone ---- */
-
-static void run_alone(client *clients, uint32_t count, dtype cache) {
-    engine_sizes sizes = sizes_of(1, 1, 0, cache);
-    engine *e = start(&sizes, 0, 1);
-    for (uint32_t i = 0; i < count; i++) {
-        engine_request r = request_of(&clients[i]);
-        int32_t place = engine_begin(e, &r);
-        assert_int_equal(place, 0);
-        while (engine_going(e)) assert_int_equal(engine_step(e, take), STATUS_OK);
-        assert_true(clients[i].over);
-        engine_leave(e, place);
-    }
-    engine_close(e);
-}
+enum { REQUESTS = 24 };
 
 /* ---- together ---- */
 
@@ -145,11 +24,11 @@ static void begin_some(engine *e, client *clients, uint32_t count, uint32_t *nex
     for (; *next < count; ++*next) {
         client *c = &clients[*next];
         engine_request r = request_of(c);
-        int64_t free = e->blocks.left;
+        int64_t free = blocks_left(&e->blocks);
         assert_true(engine_ever(e, &r));
         c->place = engine_begin(e, &r);
         if (c->place == ENGINE_NONE) {
-            assert_int_equal(e->blocks.left, free);
+            assert_int_equal(blocks_left(&e->blocks), free);
             assert_true(engine_going(e) > 0); /* or it would wait for ever */
             return;
         }
@@ -170,7 +49,7 @@ static void run_together(engine *e, client *clients, uint32_t count) {
         begin_some(e, clients, count, &next);
     }
     assert_int_equal(next, count);
-    assert_int_equal(e->blocks.left, e->blocks.count);
+    assert_int_equal(blocks_left(&e->blocks), e->blocks.count);
 }
 
 static void compare(const client *alone, const client *together, uint32_t count, uint64_t seed) {
@@ -188,11 +67,11 @@ static void texts_are_what_they_are_alone(void **state) {
     uint64_t cases = SANITIZED ? 8 : 40;
     for (uint64_t seed = 1; seed <= cases; seed++) {
         dtype cache = caches[seed % 5];
-        for (uint32_t i = 0; i < REQUESTS; i++) make(&alone[i], seed, i, CONTEXT), together[i] = alone[i];
+        for (uint32_t i = 0; i < REQUESTS; i++) make_client(&alone[i], seed, i, CONTEXT), together[i] = alone[i];
         run_alone(alone, REQUESTS, cache);
         engine_sizes sizes = sizes_of(1 + drawn(seed, 0, 50, 9), 1 + drawn(seed, 0, 51, 40),
                                       CONTEXT / CACHE_BLOCK + drawn(seed, 0, 52, 20), cache);
-        engine *e = start(&sizes, 0, 1 + (int)(seed % 3));
+        engine *e = start(&folder, &sizes, 0, 1 + (int)(seed % 3));
         run_together(e, together, REQUESTS);
         compare(alone, together, REQUESTS, seed);
         engine_close(e);
@@ -204,10 +83,10 @@ static void texts_are_what_they_are_alone(void **state) {
 static void budgets_are_kept(void **state) {
     (void)state;
     static client alone[REQUESTS], together[REQUESTS];
-    for (uint32_t i = 0; i < REQUESTS; i++) make(&alone[i], 7, i, CONTEXT), together[i] = alone[i];
+    for (uint32_t i = 0; i < REQUESTS; i++) make_client(&alone[i], 7, i, CONTEXT), together[i] = alone[i];
     run_alone(alone, REQUESTS, DTYPE_F32);
     engine_sizes sizes = sizes_of(8, 32, 0, DTYPE_F32);
-    engine *e = start(&sizes, 0, 2);
+    engine *e = start(&folder, &sizes, 0, 2);
     uint64_t most = engine_planned_bytes(e);
     assert_int_equal(engine_planned(e)->blocks, 8 * CONTEXT / CACHE_BLOCK);
     engine_close(e);
@@ -243,9 +122,9 @@ static void budgets_are_kept(void **state) {
 static void what_can_never_be_is_said(void **state) {
     (void)state;
     static client c;
-    make(&c, 3, 0, CONTEXT);
+    make_client(&c, 3, 0, CONTEXT);
     engine_sizes sizes = sizes_of(2, 8, 6, DTYPE_F32);
-    engine *e = start(&sizes, 0, 1);
+    engine *e = start(&folder, &sizes, 0, 1);
     c.count = 60, c.tokens = 21; /* the last token is not read */
     engine_request r = request_of(&c);
     assert_true(engine_ever(e, &r));
@@ -269,14 +148,14 @@ static void a_text_goes_on(void **state) {
     (void)state;
     static client first, second, plain;
     for (uint64_t seed = 1; seed <= 12; seed++) {
-        make(&first, seed, 0, 30);
+        make_client(&first, seed, 0, 30);
         first.leaves = NEVER;
         engine_sizes sizes = sizes_of(1, 16, 0, DTYPE_F32);
-        engine *e = start(&sizes, 0, 2);
+        engine *e = start(&folder, &sizes, 0, 2);
         engine_request r = request_of(&first);
         assert_int_equal(engine_begin(e, &r), 0);
         while (engine_going(e)) assert_int_equal(engine_step(e, take), STATUS_OK);
-        make(&second, seed, 1, 20);
+        make_client(&second, seed, 1, 20);
         second.leaves = NEVER;
         int64_t same = first.count + (int64_t)(seed % 3 ? first.got_count : 0);
         memmove(second.prompt + same, second.prompt, (size_t)second.count * sizeof *second.prompt);
@@ -289,7 +168,7 @@ static void a_text_goes_on(void **state) {
         assert_true(known >= same - 1 && known < second.count);
         while (engine_going(e)) assert_int_equal(engine_step(e, take), STATUS_OK);
         engine_leave(e, 0);
-        assert_int_equal(e->blocks.left, e->blocks.count);
+        assert_int_equal(blocks_left(&e->blocks), e->blocks.count);
         engine_close(e);
         run_alone(&plain, 1, DTYPE_F32);
         compare(&plain, &second, 1, seed);
@@ -297,10 +176,158 @@ static void a_text_goes_on(void **state) {
     threads_set(1);
 }
 
+/* ---- numbers that are none ---- */
+
+/* Texts that come to a position with damaged weights end there, with a sentence; others have what they would
+ * have without them, and what those have computed is found by nobody. */
+static void damage_ends_one_text(void **state) {
+    (void)state;
+    enum { SPOILT = 40, TEXTS = 6 };
+    static client alone[TEXTS], together[TEXTS];
+    static model_folder damaged;
+    if (open_folder("damaged", SPOILT, &damaged) != STATUS_OK) fail_msg("%s", status_message());
+    for (uint32_t i = 0; i < TEXTS; i++) {
+        make_client(&alone[i], 5, i, SPOILT); /* the last token is not read */
+        alone[i].leaves = NEVER;
+        if (i == 2) alone[i].count = SPOILT - 8, alone[i].tokens = 20;
+        if (i == 4) alone[i].count = SPOILT + 2, alone[i].tokens = 20;
+        together[i] = alone[i];
+    }
+    run_alone(alone, TEXTS, DTYPE_F32);
+    engine_sizes sizes = sizes_of(TEXTS, 16, 0, DTYPE_F32);
+    engine *e = start(&damaged, &sizes, 0, 2);
+    for (uint32_t i = 0; i < TEXTS; i++) {
+        engine_request r = request_of(&together[i]);
+        assert_int_equal(engine_begin(e, &r), (int32_t)i);
+    }
+    while (engine_going(e)) assert_int_equal(engine_step(e, take), STATUS_OK);
+    for (int32_t i = 0; i < TEXTS; i++) {
+        const char *why = engine_failure(e, i);
+        if (i == 2 || i == 4) {
+            assert_non_null(why);
+            assert_non_null(strstr(why, "the weights are damaged"));
+            assert_false(together[i].over);
+            assert_int_equal(together[i].got_count, i == 2 ? 9 : 0);
+            assert_memory_equal(together[i].got, alone[i].got, (size_t)together[i].got_count * 4);
+        } else {
+            assert_null(why);
+            compare(&alone[i], &together[i], 1, (uint64_t)i);
+        }
+        engine_leave(e, i);
+    }
+    engine_stats s;
+    engine_stats_of(e, &s);
+    assert_int_equal(s.failed, 2);
+    assert_int_equal(s.finished, TEXTS - 2);
+    assert_int_equal(blocks_left(&e->blocks), e->blocks.count);
+    engine_request r = request_of(&together[4]);
+    int32_t again = engine_begin(e, &r);
+    assert_int_equal(engine_cached(e, again), 0);
+    assert_null(engine_failure(e, again));
+    engine_close(e);
+    threads_set(1);
+}
+
+/* ---- beginnings in common ---- */
+
+static int64_t run_one(engine *e, client *c) {
+    engine_stats before, after;
+    engine_stats_of(e, &before);
+    engine_request r = request_of(c);
+    c->got_count = 0, c->over = false;
+    int32_t place = engine_begin(e, &r);
+    assert_int_equal(place, 0);
+    while (engine_going(e)) assert_int_equal(engine_step(e, take), STATUS_OK);
+    int64_t cached = engine_cached(e, place);
+    engine_leave(e, place);
+    engine_stats_of(e, &after);
+    assert_int_equal(after.cached_tokens - before.cached_tokens, cached);
+    assert_int_equal(after.rows - before.rows, c->count + c->tokens - 1 - cached);
+    return cached;
+}
+
+/* Whole blocks of what was asked and of what was answered are there again, for the group alone, as long as
+ * nobody needs the room. */
+static void beginnings_are_shared(void **state) {
+    (void)state;
+    static client first, second, plain;
+    make_client(&first, 1, 0, CONTEXT);
+    first.count = 40, first.tokens = 12, first.leaves = NEVER;
+    for (int32_t k = 0; k < 40; k++) first.prompt[k] = (k * k + 3) % VOCABULARY;
+    engine_sizes sizes = sizes_of(2, 16, 0, DTYPE_F32);
+    engine *e = start(&folder, &sizes, 0, 2);
+    assert_int_equal(run_one(e, &first), 0);
+    plain = first;
+    assert_int_equal(run_one(e, &first), 32);
+    assert_memory_equal(first.got, plain.got, sizeof plain.got);
+    second = first; /* goes on behind the answer: 51 of its ids were read */
+    memcpy(second.prompt + 40, first.got, 12 * sizeof *first.got);
+    second.prompt[52] = 7, second.count = 53;
+    plain = second, plain.got_count = 0, plain.over = false;
+    assert_int_equal(run_one(e, &second), 48);
+    run_alone(&plain, 1, DTYPE_F32);
+    compare(&plain, &second, 1, 1);
+    second.prompt[20] ^= 1; /* another one amidst the second block */
+    assert_int_equal(run_one(e, &second), 16);
+    second.prompt[20] ^= 1, second.group = 1;
+    assert_int_equal(run_one(e, &second), 0);
+    assert_int_equal(run_one(e, &second), 48);
+    second.group = ENGINE_ALONE;
+    assert_int_equal(run_one(e, &second), 0);
+    assert_int_equal(run_one(e, &second), 0);
+    for (int32_t i = 0; i < 12; i++) { /* others need all of it */
+        make_client(&plain, 77, (uint32_t)i, CONTEXT);
+        plain.count = 60, plain.tokens = 20, plain.leaves = NEVER, plain.prompt[0] = i;
+        assert_int_equal(run_one(e, &plain), 0);
+    }
+    assert_int_equal(run_one(e, &first), 0);
+    engine_close(e);
+    threads_set(1);
+}
+
+/* Of texts that come together the first computes what they have in common, also where all stand in one
+ * step; with blocks for what they need together and no more. */
+static void what_is_being_read_is_shared(void **state) {
+    (void)state;
+    enum { TEXTS = 5, SAME = 48 };
+    static client alone[TEXTS], together[TEXTS];
+    for (uint32_t i = 0; i < TEXTS; i++) {
+        make_client(&alone[i], 9, i, CONTEXT);
+        alone[i].count = SAME + 1 + i, alone[i].tokens = 8, alone[i].leaves = NEVER;
+        for (int32_t k = 0; k < SAME; k++) alone[i].prompt[k] = (k * 5 + 1) % VOCABULARY;
+        together[i] = alone[i];
+    }
+    run_alone(alone, TEXTS, DTYPE_F32);
+    for (int64_t rows = 7; rows < 200; rows += 48) {
+        engine_sizes sizes = sizes_of(TEXTS, rows, 0, DTYPE_F32);
+        engine *e = start(&folder, &sizes, 0, 2);
+        engine_stats s;
+        for (uint32_t i = 0; i < TEXTS; i++) {
+            together[i].got_count = 0, together[i].over = false;
+            engine_request r = request_of(&together[i]);
+            assert_int_equal(engine_begin(e, &r), (int32_t)i);
+        }
+        while (engine_going(e)) assert_int_equal(engine_step(e, take), STATUS_OK);
+        compare(alone, together, TEXTS, (uint64_t)rows);
+        engine_stats_of(e, &s);
+        assert_int_equal(s.cached_tokens, (TEXTS - 1) * SAME);
+        assert_int_equal(s.blocks_used, SAME / CACHE_BLOCK + TEXTS);
+        engine_close(e);
+    }
+    threads_set(1);
+}
+
+static int open_model(void **state) {
+    return scratch_open(state) == 0 && open_folder("model", NEVER, &folder) == STATUS_OK ? 0 : -1;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(texts_are_what_they_are_alone),
                                         cmocka_unit_test(budgets_are_kept),
                                         cmocka_unit_test(what_can_never_be_is_said),
-                                        cmocka_unit_test(a_text_goes_on) };
+                                        cmocka_unit_test(a_text_goes_on),
+                                        cmocka_unit_test(damage_ends_one_text),
+                                        cmocka_unit_test(beginnings_are_shared),
+                                        cmocka_unit_test(what_is_being_read_is_shared) };
     return cmocka_run_group_tests(tests, open_model, scratch_close);
 }

@@ -1,0 +1,147 @@
+/* Texts: how they begin, go on and leave. */
+#include <math.h>
+#include <string.h>
+
+#include "infer/engine_internal.h"
+#include "ops/cache_write/cache_write.h"
+
+static bool is_for(const engine *e, const engine_request *r) {
+    return r->count + r->tokens <= e->sizes.text_length + 1;
+}
+
+bool engine_ever(const engine *e, const engine_request *r) {
+    return is_for(e, r) && engine_blocks_for(r->count + r->tokens) <= e->sizes.blocks;
+}
+
+/* Ids that there must be room for before it begins. */
+static int64_t admitted(const engine *e, const engine_request *r) {
+    if (!e->sizes.expects) return r->count + r->tokens;
+    return r->count + (int64_t)ceil(e->share * (double)r->tokens);
+}
+
+/* The text is what r asks for, but for blocks: it goes on with those that it has. */
+static void set_up(engine *e, int32_t number, const engine_request *r) {
+    engine_text *t = &e->texts[number];
+    memcpy(t->ids, r->ids, (size_t)r->count * sizeof *t->ids);
+    t->count = t->prompt = r->count, t->most = r->count + r->tokens;
+    t->shares = r->group != ENGINE_ALONE, t->owner = r->group;
+    t->cached = t->reached = 0;
+    t->lookup = (lookup){ 0 }, t->guessed = t->right = 0;
+    t->sample = *r->sample, t->context = r->context;
+    t->failure[0] = 0;
+}
+
+static void start(engine *e, int32_t number) {
+    engine_text *t = &e->texts[number];
+    t->used = t->going = true, t->paused = t->waits = false;
+    e->order[e->order_count++] = number;
+    engine_forget_seen(e, number);
+    engine_see(e, number, 0);
+    e->stats.begun++, e->stats.prompt_tokens += (uint64_t)t->count;
+}
+
+/* It is no more among those that came. */
+static void leave_order(engine *e, int32_t number) {
+    int64_t k = 0;
+    while (e->order[k] != number) k++;
+    for (e->order_count--; k < e->order_count; k++) e->order[k] = e->order[k + 1];
+}
+
+int32_t engine_room(const engine *e) {
+    for (int32_t i = 0; i < e->sizes.texts; i++)
+        if (!e->texts[i].used) return i;
+    return ENGINE_NONE;
+}
+
+int32_t engine_begin(engine *e, const engine_request *r) {
+    int32_t number = engine_room(e);
+    if (number == ENGINE_NONE || !is_for(e, r) || !engine_bring_back(e)) return ENGINE_NONE;
+    e->texts[number].blocks = e->texts[number].done = 0, e->texts[number].chain = 0;
+    set_up(e, number, r);
+    if (!engine_reserve(e, number, admitted(e, r))) return ENGINE_NONE;
+    start(e, number);
+    return number;
+}
+
+/* ---- again ---- */
+
+/* Ids of r that the text has in the cache; not the last one, whose logits are wanted. */
+static int64_t common(const engine_text *t, const engine_request *r) {
+    int64_t n = 0;
+    if (t->shares != (r->group != ENGINE_ALONE) || t->owner != r->group) return 0;
+    while (n < t->done && n + 1 < r->count && t->ids[n] == r->ids[n]) n++;
+    return n;
+}
+
+/* A block with some of these ids and then others is written anew: only where nobody else has it. */
+static int64_t kept_of(const engine *e, int32_t number, int64_t same) {
+    int32_t last = engine_line(e, number)[same / CACHE_BLOCK];
+    if (same % CACHE_BLOCK && e->blocks.all[last].users > 1) return same / CACHE_BLOCK * CACHE_BLOCK;
+    return same;
+}
+
+/* Blocks that are left once those behind the first `keep` are given back. */
+static int64_t left_behind(const engine *e, int32_t number, int64_t keep) {
+    int64_t left = blocks_left(&e->blocks) - (e->promised - e->texts[number].promised);
+    for (int64_t i = keep; i < e->texts[number].blocks; i++)
+        left += e->blocks.all[engine_line(e, number)[i]].users == 1;
+    return left;
+}
+
+int64_t engine_again(engine *e, int32_t number, const engine_request *r) {
+    engine_text *t = &e->texts[number];
+    int64_t same = kept_of(e, number, common(t, r)), keep = (same + CACHE_BLOCK - 1) / CACHE_BLOCK;
+    if (!is_for(e, r) || engine_blocks_for(admitted(e, r)) - keep > left_behind(e, number, keep))
+        return ENGINE_NONE;
+    leave_order(e, number);
+    engine_give_back(e, number, keep);
+    if (same % CACHE_BLOCK) blocks_forget(&e->blocks, engine_line(e, number)[keep - 1]);
+    t->done = 0, t->chain = 0;
+    while (t->done < same) engine_advance(e, number);
+    set_up(e, number, r);
+    t->cached = same, e->stats.cached_tokens += (uint64_t)same;
+    (void)engine_reserve(e, number, admitted(e, r)); /* there are as many */
+    start(e, number);
+    return t->done;
+}
+
+/* ---- on and off ---- */
+
+void engine_pause(engine *e, int32_t number, bool paused) { e->texts[number].paused = paused; }
+bool engine_goes_on(const engine *e, int32_t number) { return e->texts[number].going; }
+void engine_end(engine *e, int32_t number) { e->texts[number].going = false; }
+int64_t engine_cached(const engine *e, int32_t number) { return e->texts[number].cached; }
+
+const char *engine_failure(const engine *e, int32_t number) {
+    return e->texts[number].failure[0] ? e->texts[number].failure : NULL;
+}
+
+/* How much of what they might have texts got of late. */
+static void learn(engine *e, const engine_text *t) {
+    enum { OF_LATE = 8 /* texts */ };
+    double got = (double)(t->count - t->prompt) / (double)(t->most - t->prompt);
+    e->share += (got - e->share) / OF_LATE;
+}
+
+void engine_leave(engine *e, int32_t number) {
+    engine_text *t = &e->texts[number];
+    learn(e, t);
+    leave_order(e, number);
+    engine_give_back(e, number, 0);
+    t->used = t->going = t->waits = false;
+}
+
+int64_t engine_going(const engine *e) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < e->sizes.texts; i++) n += e->texts[i].going;
+    return n;
+}
+
+void engine_stats_of(const engine *e, engine_stats *out) {
+    *out = e->stats;
+    out->texts = engine_going(e);
+    for (int64_t i = 0; i < e->sizes.texts; i++) out->waiting += e->texts[i].going && e->texts[i].waits;
+    out->blocks = e->blocks.count, out->blocks_free = e->blocks.free, out->blocks_kept = e->blocks.kept;
+    out->blocks_used = out->blocks - blocks_left(&e->blocks);
+    out->blocks_promised = e->promised;
+}

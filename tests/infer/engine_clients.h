@@ -1,0 +1,33 @@
+/* A small model, and texts that are asked of it at random: what tests of the engine share. */
+#pragma once
+
+#include "infer/engine_internal.h"
+
+enum { CONTEXT = 80, VOCABULARY = 64, NEVER = -1 };
+
+extern model_folder folder; /* that texts are asked of alone; the test opens it */
+
+/* A small model whose numbers are none at position `spoilt` (NEVER: everywhere sound), in folder `name`. */
+status open_folder(const char *name, int64_t spoilt, model_folder *out);
+
+typedef struct {
+    int32_t prompt[CONTEXT];
+    int64_t count, tokens;
+    int64_t leaves; /* after so many tokens; NEVER */
+    uint64_t group;
+    sample_options sample;
+    int32_t place; /* in the engine; ENGINE_NONE: not there */
+    int32_t got[CONTEXT];
+    int64_t got_count;
+    bool over;
+} client;
+
+uint32_t drawn(uint64_t seed, uint32_t i, uint32_t what, uint32_t below);
+void make_client(client *c, uint64_t seed, uint32_t i, int64_t most);
+engine_request request_of(client *c);
+status take(void *context, int32_t id, bool *over); /* engine_drew */
+
+engine *start(const model_folder *of, const engine_sizes *sizes, uint64_t memory, int threads);
+engine_sizes sizes_of(int64_t texts, int64_t rows, int64_t most_blocks, dtype cache);
+/* Each after the other, sharing nothing. */
+void run_alone(client *clients, uint32_t count, dtype cache);
