@@ -80,9 +80,7 @@ void engine_advance(engine *e, int32_t number) {
 
 /* ---- when they run out ---- */
 
-static bool is_certain(const engine_text *t) {
-    return t->blocks + t->promised >= engine_blocks_for(t->most);
-}
+static bool is_certain(const engine_text *t) { return t->blocks + t->promised >= engine_blocks_for(t->most); }
 
 static void put_back(engine *e, int32_t number) {
     engine_text *t = &e->texts[number];

@@ -59,8 +59,8 @@ struct engine {
     engine_rows step;
     uint8_t *seen; /* by text and token: the text has it; NULL: nobody asks */
     void *sampling;
-    int64_t promised; /* blocks, to all texts: at most as many as are left */
-    double share;     /* of the tokens that they might have, that texts got of late */
+    int64_t promised;   /* blocks, to all texts: at most as many as are left */
+    double share;       /* of the tokens that they might have, that texts got of late */
     engine_stats stats; /* what is counted; what there is now is looked up */
 };
 

@@ -91,7 +91,7 @@ static void add_guesses(engine *e) {
 
 static void gather(engine *e) {
     e->step.count = e->step.drawn = 0;
-    (void)engine_bring_back(e); /* who finds no room goes on waiting */
+    engine_bring_back(e);
     add_last_ids(e);
     add_prompts(e);
     if (e->sizes.guesses) add_guesses(e);

@@ -100,7 +100,7 @@ int64_t engine_again(engine *e, int32_t number, const engine_request *r) {
     while (t->done < same) engine_advance(e, number);
     set_up(e, number, r);
     t->cached = same, e->stats.cached_tokens += (uint64_t)same;
-    (void)engine_reserve(e, number, admitted(e, r)); /* there are as many */
+    engine_reserve(e, number, admitted(e, r)); /* there are as many */
     start(e, number);
     return t->done;
 }

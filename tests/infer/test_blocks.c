@@ -101,8 +101,9 @@ static void the_longest_unused_goes_first(void **state) {
     write_and_leave(&b, third, 2);
     write_and_leave(&b, second, 2); /* 1 was used again */
     assert_int_equal(b.kept, 6);
-    static const struct { int first, second, third; } left[] = { { 2, 2, 2 }, { 1, 2, 2 }, { 1, 2, 1 },
-                                                                 { 1, 2, 0 }, { 1, 1, 0 }, { 0, 0, 0 } };
+    static const struct {
+        int first, second, third;
+    } left[] = { { 2, 2, 2 }, { 1, 2, 2 }, { 1, 2, 1 }, { 1, 2, 0 }, { 1, 1, 0 }, { 0, 0, 0 } };
     for (int i = 0; i < 6; i++) {
         assert_int_not_equal(blocks_take(&b), BLOCKS_NONE);
         assert_int_equal(found(&b, first, 3), left[i].first);

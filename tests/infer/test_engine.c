@@ -67,7 +67,8 @@ static void texts_are_what_they_are_alone(void **state) {
     uint64_t cases = SANITIZED ? 8 : 40;
     for (uint64_t seed = 1; seed <= cases; seed++) {
         dtype cache = caches[seed % 5];
-        for (uint32_t i = 0; i < REQUESTS; i++) make_client(&alone[i], seed, i, CONTEXT), together[i] = alone[i];
+        for (uint32_t i = 0; i < REQUESTS; i++)
+            make_client(&alone[i], seed, i, CONTEXT), together[i] = alone[i];
         run_alone(alone, REQUESTS, cache);
         engine_sizes sizes = sizes_of(1 + drawn(seed, 0, 50, 9), 1 + drawn(seed, 0, 51, 40),
                                       CONTEXT / CACHE_BLOCK + drawn(seed, 0, 52, 20), cache);
@@ -322,12 +323,11 @@ static int open_model(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(texts_are_what_they_are_alone),
-                                        cmocka_unit_test(budgets_are_kept),
-                                        cmocka_unit_test(what_can_never_be_is_said),
-                                        cmocka_unit_test(a_text_goes_on),
-                                        cmocka_unit_test(damage_ends_one_text),
-                                        cmocka_unit_test(beginnings_are_shared),
-                                        cmocka_unit_test(what_is_being_read_is_shared) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_are_what_they_are_alone), cmocka_unit_test(budgets_are_kept),
+        cmocka_unit_test(what_can_never_be_is_said),     cmocka_unit_test(a_text_goes_on),
+        cmocka_unit_test(damage_ends_one_text),          cmocka_unit_test(beginnings_are_shared),
+        cmocka_unit_test(what_is_being_read_is_shared)
+    };
     return cmocka_run_group_tests(tests, open_model, scratch_close);
 }
