@@ -127,13 +127,16 @@ def turns(workers, rounds, line="go", pause=0.05, warm=1):
     return seconds
 
 
+PLACES = ("--build", "--out", "--llama", "--models")  # what says where something is on a machine
+
+
 def without_places(arguments):
     """Arguments without those that say where something is on this machine: a page is read elsewhere."""
     kept, value = [], False
     for a in arguments:
-        if not value and not a.startswith(("--build", "--out")):
+        if not value and not a.startswith(PLACES):
             kept.append(a)
-        value = a in ("--build", "--out")
+        value = a in PLACES
     return kept
 
 
