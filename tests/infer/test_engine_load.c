@@ -133,6 +133,7 @@ static void make_one(client *c, uint64_t seed, uint32_t i) {
     make_client(c, seed, i, CONTEXT);
     uint32_t family = drawn(seed, i, 20, FAMILIES + 1), few = drawn(seed, i, 21, 3);
     int64_t same = drawn(seed, i, 22, 2) ? c->count : drawn(seed, i, 25, (uint32_t)c->count + 1);
+    if (drawn(seed, i, 26, 2)) c->leaves = 1 + drawn(seed, i, 27, 6 < c->tokens ? 6 : (uint32_t)c->tokens);
     for (int64_t k = 0; family && k < same; k++)
         c->prompt[k] = (int32_t)drawn(seed, 1000 + family, 100 + (uint32_t)k, VOCABULARY);
     for (int64_t k = 0; !few && k < c->count; k++) c->prompt[k] %= 3; /* with much that stands there twice */
@@ -275,7 +276,7 @@ static void run_seed(uint64_t seed) {
     for (uint32_t i = 0; i < CLIENTS; i++) make_one(&l->clients[i], seed, i);
     for (int i = 0; i < PLACES; i++) l->at[i] = ENGINE_NONE;
     engine_sizes sizes = sizes_of(1 + drawn(seed, 0, 50, PLACES), 1 + drawn(seed, 0, 51, 48),
-                                  CONTEXT / CACHE_BLOCK + drawn(seed, 0, 52, 50), cache);
+                                  CONTEXT / CACHE_BLOCK + drawn(seed, 0, 52, seed % 2 ? 14 : 50), cache);
     sizes.expects = seed % 4 != 3, sizes.guesses = seed % 3 == 0 ? 0 : 1 + drawn(seed, 0, 53, 5);
     l->e = start(&folder, &sizes, 0, 1 + (int)(seed % 3));
     assert_true(l->e->blocks.count <= MOST_BLOCKS);
