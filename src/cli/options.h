@@ -101,7 +101,7 @@ typedef struct {
     option_list prompts, stops; /* generate: */
     const char *prompt_file, *chat_file, *system;
     int64_t tokens, top_k;
-    double temperature, top_p, repetition_penalty;
+    double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
     int64_t profile_steps; /* profile: */
     const char *trace;
     enum { PRODUCTS_AUTO, PRODUCTS_F32, PRODUCTS_BF16, PRODUCTS_F16 } products;     /* generate, serve */

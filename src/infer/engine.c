@@ -27,6 +27,7 @@ void engine_close(engine *e) {
     memory_free(e->ids);
     memory_free(e->texts);
     memory_free(e->order);
+    memory_free(e->draws);
     memory_free(e);
 }
 
@@ -43,6 +44,7 @@ static uint64_t own_bytes(const engine_sizes *s, int64_t text_blocks) {
     uint64_t texts = (uint64_t)s->texts;
     return sizeof(engine) + blocks_bytes(s->blocks) +
            texts * ((uint64_t)(text_blocks + 1) * sizeof(int32_t) + sizeof(engine_text)) +
+           (uint64_t)engine_wanted(s) * sizeof(engine_draw_of) +
            texts * (uint64_t)(s->text_length + 1) * sizeof(int32_t) +
            ROW_NUMBERS * (uint64_t)s->rows * sizeof(int32_t);
 }
@@ -72,12 +74,8 @@ static status plan_sizes(engine *e, const engine_sizes *s) {
         .kept_bytes = s->held_bytes + e->folder->listed_bytes + own_bytes(s, e->text_blocks),
         .lower = { .device = on, .threads = o->threads, .rates = rates_find(RATES_KNOWN, on, o->threads) }
     };
-    sample_options most = { .top_p = s->cuts_mass ? 0.5 : 1, .repetition_penalty = s->penalises ? 2 : 1 };
-    uint64_t sampling = sample_bytes(&most, e->folder->model.vocabulary);
-    if (sampling) run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", sampling };
-    if (s->penalises)
-        run.buffers[run.buffer_count++] =
-            (plan_buffer){ "seen", (uint64_t)s->texts * (uint64_t)e->folder->model.vocabulary };
+    e->sampling_bytes = sample_bytes(&s->sampling, e->folder->model.vocabulary);
+    run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", (uint64_t)o->threads * e->sampling_bytes };
     choose_programs(e, s->rows);
     threads_set(o->threads);
     plan_close(&e->plan);
@@ -144,7 +142,8 @@ static status allocate(engine *e) {
     e->ids = memory_new(texts * (size_t)(s->text_length + 1), sizeof *e->ids);
     e->numbers = memory_new(ROW_NUMBERS * rows, sizeof *e->numbers);
     e->order = memory_new(texts, sizeof *e->order);
-    if (!e->table || !e->order || !e->texts || !e->ids || !e->numbers)
+    e->draws = memory_new((size_t)engine_wanted(s), sizeof *e->draws);
+    if (!e->table || !e->order || !e->draws || !e->texts || !e->ids || !e->numbers)
         return status_set(STATUS_FAILED, "no memory for %lld texts", (long long)s->texts);
     for (size_t t = 0; t < texts; t++) e->texts[t].ids = e->ids + t * (size_t)(s->text_length + 1);
     e->step = (engine_rows){ .tokens = e->numbers,
@@ -164,7 +163,6 @@ static void find_values(engine *e) {
                                            .table = exec_input(e->exec, k, "table"),
                                            .wanted = exec_input(e->exec, k, "wanted"),
                                            .logits = exec_output(e->exec, k, "logits") };
-    e->seen = exec_buffer(e->exec, "seen");
     e->sampling = exec_buffer(e->exec, "sampling");
 }
 

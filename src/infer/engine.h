@@ -35,11 +35,11 @@ typedef struct {
     int64_t rows;        /* of a step, at most */
     int64_t blocks;      /* at most, and at least, of the cache: */
     int64_t least_blocks;
-    dtype cache;               /* type of keys and values */
-    bool cuts_mass, penalises; /* what sampling may ask for (sample_options) */
-    bool expects;              /* admission is expected, not certain */
-    int64_t guesses;           /* tokens of a text that a step has unasked, at most */
-    uint64_t held_bytes;       /* memory of the caller's own, a part of the plan */
+    dtype cache;           /* type of keys and values */
+    sample_needs sampling; /* what drawing may be asked for */
+    bool expects;          /* admission is expected, not certain */
+    int64_t guesses;       /* tokens of a text that a step has unasked, at most */
+    uint64_t held_bytes;   /* memory of the caller's own, a part of the plan */
 } engine_sizes;
 
 status engine_open(const engine_options *o, const model_folder *f, engine **out); /* f must outlive it */
@@ -93,8 +93,10 @@ int64_t engine_cached(const engine *e, int32_t number); /* ids of its prompt tha
 typedef status (*engine_drew)(void *context, int32_t id, bool *over);
 status engine_step(engine *e, engine_drew drew);
 /* The same in three parts: the rows of the next step, for program *k, or false: there is nothing to do; the
- * step, during which nobody may touch the engine; what is drawn. */
+ * step, and what is drawn, on all threads, during which nobody may touch the engine; handing it out. */
 bool engine_gather(engine *e, uint32_t *k);
 status engine_compute(engine *e, uint32_t k);
 status engine_draw(engine *e, uint32_t k, engine_drew drew);
+/* Within `drew`: what was drawn, with what the text's options ask for beside. */
+const sample_drawn *engine_drawn(const engine *e);
 int64_t engine_going(const engine *e); /* texts that have not ended */

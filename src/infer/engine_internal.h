@@ -33,6 +33,12 @@ typedef struct {
     exec_value tokens, position, text, slot, table, wanted, logits;
 } engine_program;
 
+/* What is drawn from logits of the step. */
+typedef struct {
+    sample_drawn drawn;
+    status result;
+} engine_draw_of;
+
 /* What a step hands in, by row. */
 typedef struct {
     int32_t *tokens, *position, *text, *slot, *wanted;
@@ -57,8 +63,10 @@ struct engine {
     int32_t *order; /* those that are used, as they came */
     int64_t order_count;
     engine_rows step;
-    uint8_t *seen; /* by text and token: the text has it; NULL: nobody asks */
-    void *sampling;
+    engine_draw_of *draws;      /* by the place of logits */
+    const sample_drawn *handed; /* out, in `drew` */
+    char *sampling;             /* of each thread: */
+    uint64_t sampling_bytes;
     int64_t promised;   /* blocks, to all texts: at most as many as are left */
     double share;       /* of the tokens that they might have, that texts got of late */
     engine_stats stats; /* what is counted; what there is now is looked up */
@@ -66,10 +74,6 @@ struct engine {
 
 /* Rows that logits are made of, at most. */
 static inline int64_t engine_wanted(const engine_sizes *s) { return s->texts * (1 + s->guesses); }
-
-/* What a penalty asks: which tokens the text has, from id `from` on. */
-void engine_forget_seen(engine *e, int32_t number);
-void engine_see(engine *e, int32_t number, int64_t from);
 
 /* ---- engine_blocks.c ---- */
 

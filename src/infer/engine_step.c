@@ -2,21 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/threads.h"
 #include "infer/engine_internal.h"
 #include "ops/cache_write/cache_write.h"
-
-static uint8_t *seen_by(const engine *e, int32_t number) {
-    return e->seen + number * e->folder->model.vocabulary;
-}
-
-void engine_forget_seen(engine *e, int32_t number) {
-    if (e->seen) memset(seen_by(e, number), 0, (size_t)e->folder->model.vocabulary);
-}
-
-void engine_see(engine *e, int32_t number, int64_t from) {
-    const engine_text *t = &e->texts[number];
-    for (int64_t i = from; e->seen && i < t->count; i++) seen_by(e, number)[t->ids[i]] = 1;
-}
 
 /* ---- which rows ---- */
 
@@ -118,7 +106,8 @@ bool engine_gather(engine *e, uint32_t *k) {
 
 /* ---- what they are ---- */
 
-status engine_compute(engine *e, uint32_t k) {
+/* Hands in what the step needs, and runs it. */
+static status run(engine *e, uint32_t k) {
     const engine_program *p = &e->programs[k];
     const engine_rows *s = &e->step;
     TRY(exec_write(e->exec, &p->tokens, 0, s->tokens, p->tokens.bytes));
@@ -133,35 +122,86 @@ status engine_compute(engine *e, uint32_t k) {
 
 /* ---- what is drawn ---- */
 
-/* Its numbers are not finite: it ends, and nobody finds what it has computed. */
-static void fail(engine *e, int32_t number) {
+typedef struct {
+    engine *engine;
+    const float *logits;
+} drawing;
+
+/* The logits of the step. */
+static status view(engine *e, uint32_t k, drawing *d) {
+    exec_part logits;
+    TRY(exec_view(e->exec, &e->programs[k].logits, 0, &logits));
+    *d = (drawing){ e, logits.data };
+    return STATUS_OK;
+}
+
+/* From the logits that stand at `place` among those of the step. Behind a guess the text has it, as if it had
+ * come true. */
+static status draw(const drawing *d, int64_t place, int thread, sample_drawn *drawn) {
+    const engine *e = d->engine;
+    int64_t row = e->step.wanted[place], count = e->step.position[row] + 1;
+    int64_t vocabulary = e->folder->model.vocabulary;
+    const engine_text *t = &e->texts[e->step.text[row]];
+    sample_from from = { .logits = d->logits + place * vocabulary,
+                         .ids = t->ids,
+                         .count = count,
+                         .prompt = t->prompt,
+                         .vocabulary = vocabulary,
+                         .position = (uint32_t)count,
+                         .memory = e->sampling + (uint64_t)thread * e->sampling_bytes };
+    return sample_next(&t->sample, &from, drawn);
+}
+
+static void draw_one(void *context, int64_t place, int thread) {
+    const drawing *d = context;
+    engine_draw_of *o = &d->engine->draws[place];
+    o->result = draw(d, place, thread, &o->drawn);
+}
+
+/* On all threads, each text by itself. */
+static status draw_all(engine *e, uint32_t k) {
+    drawing d;
+    if (!e->step.drawn) return STATUS_OK;
+    TRY(view(e, k, &d));
+    threads_for(e->step.drawn, draw_one, &d);
+    return STATUS_OK;
+}
+
+status engine_compute(engine *e, uint32_t k) {
+    TRY(run(e, k));
+    return draw_all(e, k);
+}
+
+/* ---- handing it out ---- */
+
+/* Its numbers are not finite: it ends, and nobody finds what it has computed. It is drawn once more, for the
+ * sentence, which was another thread's. */
+static status fail(engine *e, uint32_t k, int64_t place, int32_t number) {
     engine_text *t = &e->texts[number];
+    drawing d;
+    TRY(view(e, k, &d));
+    if (draw(&d, place, 0, &e->draws[place].drawn) == STATUS_OK)
+        return status_set(STATUS_FAILED, "logits changed while a token was drawn");
     for (int64_t i = 0; i < t->blocks; i++) blocks_forget(&e->blocks, engine_line(e, number)[i]);
     snprintf(t->failure, sizeof t->failure, "%s", status_message());
     t->going = false, e->stats.failed++;
+    return STATUS_OK;
 }
 
-/* From the logits that stand at `place` among those of the step. */
-static status draw(engine *e, uint32_t k, int64_t place, int32_t number, engine_drew drew) {
+static status hand_out(engine *e, uint32_t k, int64_t place, int32_t number, engine_drew drew) {
     engine_text *t = &e->texts[number];
-    uint64_t bytes = (uint64_t)e->folder->model.vocabulary * sizeof(float);
-    exec_part logits;
-    int32_t id;
+    const engine_draw_of *o = &e->draws[place];
     bool over = false;
-    TRY(exec_view(e->exec, &e->programs[k].logits, (uint64_t)place * bytes, &logits));
-    sample_from from = { .logits = logits.data,
-                         .seen = e->seen ? seen_by(e, number) : NULL,
-                         .vocabulary = e->folder->model.vocabulary,
-                         .position = (uint32_t)t->count,
-                         .memory = e->sampling };
-    if (sample_next(&t->sample, &from, &id) != STATUS_OK) return fail(e, number), STATUS_OK;
-    t->ids[t->count++] = id;
-    engine_see(e, number, t->count - 1);
+    if (o->result != STATUS_OK) return fail(e, k, place, number);
+    e->handed = &o->drawn;
+    t->ids[t->count++] = o->drawn.id;
     e->stats.drawn++;
-    TRY(drew(t->context, id, &over));
+    TRY(drew(t->context, o->drawn.id, &over));
     if (over || t->count == t->most) t->going = false, e->stats.finished++;
     return STATUS_OK;
 }
+
+const sample_drawn *engine_drawn(const engine *e) { return e->handed; }
 
 /* The row stands for the last id of its text: that one, or a guess that came true. */
 static bool is_last(const engine *e, int64_t row) {
@@ -188,7 +228,7 @@ status engine_draw(engine *e, uint32_t k, engine_drew drew) {
             engine_advance(e, number);
             t->right++, e->stats.accepted++;
         }
-        TRY(draw(e, k, i, number, drew));
+        TRY(hand_out(e, k, i, number, drew));
     }
     if (e->sizes.guesses) learn(e);
     return STATUS_OK;

@@ -35,8 +35,6 @@ static void start(engine *e, int32_t number) {
     engine_text *t = &e->texts[number];
     t->used = t->going = true, t->paused = t->waits = false;
     e->order[e->order_count++] = number;
-    engine_forget_seen(e, number);
-    engine_see(e, number, 0);
     e->stats.begun++, e->stats.prompt_tokens += (uint64_t)t->count;
 }
 

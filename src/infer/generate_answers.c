@@ -24,7 +24,7 @@ typedef struct {
     int32_t *text;                                       /* one of them, padded */
     int32_t next[MODEL_MOST_DECODED];                    /* the token that each answer goes on with */
     uint32_t count;                                      /* answers of this round */
-    uint8_t *seen; /* by place and token: the answer has it; NULL: nobody asks */
+    int32_t *written; /* by place: the token that an answer begins with, and what was drawn */
     void *sampling;
 } answers;
 
@@ -34,19 +34,17 @@ static status plan_places(answers *a, uint32_t places) {
     const generation *g = a->g;
     const generate_options *o = g->options;
     int threads = o->threads > 0 ? o->threads : threads_available();
-    uint64_t sampling = sample_bytes(&o->sample, g->model->vocabulary);
+    sample_needs needs = sample_needs_of(&o->sample);
     const device *on;
     TRY(device_find(o->device ? o->device : "auto", &on));
     compose_run run = {
         .model = g->model,
         .batch = places,
-        .kept_bytes =
-            generate_held(g) + sizeof *a + a->folder->listed_bytes + (uint64_t)g->context * sizeof *a->text,
+        .kept_bytes = generate_held(g) + sizeof *a + a->folder->listed_bytes +
+                      (uint64_t)g->context * (sizeof *a->text + places * sizeof *a->written),
         .lower = { .device = on, .threads = threads, .rates = rates_find(RATES_KNOWN, on, threads) }
     };
-    if (sampling) run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", sampling };
-    if (o->sample.repetition_penalty != 1)
-        run.buffers[run.buffer_count++] = (plan_buffer){ "seen", places * (uint64_t)g->model->vocabulary };
+    run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", sample_bytes(&needs, g->model->vocabulary) };
     threads_set(threads);
     plan_close(&a->plan);
     TRY(compose_decode(&run, &a->folder->pinned, &a->plan));
@@ -76,7 +74,8 @@ static status start(answers *a) {
     TRY(exec_check_reserve(a->exec, &beside));
     TRY(model_folder_load(a->folder, a->exec));
     a->text = memory_new((size_t)a->g->context, sizeof *a->text);
-    if (!a->text) return status_set(STATUS_FAILED, "no memory for a text");
+    a->written = memory_new((size_t)a->g->context * a->g->result->at_once, sizeof *a->written);
+    if (!a->text || !a->written) return status_set(STATUS_FAILED, "no memory for a text");
     a->tokens = exec_input(a->exec, DECODE, "tokens");
     a->position = exec_input(a->exec, DECODE, "position");
     a->lengths = exec_input(a->exec, DECODE, "source_length");
@@ -84,7 +83,6 @@ static status start(answers *a) {
     a->text_tokens = exec_input(a->exec, ENCODE, "tokens");
     a->text_lengths = exec_input(a->exec, ENCODE, "source_length");
     a->text_position = exec_input(a->exec, ENCODE, "position");
-    a->seen = exec_buffer(a->exec, "seen");
     a->sampling = exec_buffer(a->exec, "sampling");
     return STATUS_OK;
 }
@@ -115,8 +113,8 @@ static status read_texts(answers *a) {
     return STATUS_OK;
 }
 
-static uint8_t *seen_by(const answers *a, uint32_t place) {
-    return a->seen ? a->seen + place * (uint64_t)a->g->model->vocabulary : NULL;
+static int32_t *written_at(const answers *a, uint32_t place) {
+    return a->written + place * (uint64_t)a->g->context;
 }
 
 /* ---- one position after the other ---- */
@@ -129,7 +127,7 @@ static status feed(answers *a, int64_t position) {
         bool reads = i < a->count && a->g->rows[i].going;
         lengths[i] = reads ? (int32_t)a->g->prompts[a->g->rows[i].number].count : 1;
         tokens[i] = reads ? a->next[i] : 0;
-        if (reads && a->seen) seen_by(a, i)[tokens[i]] = 1;
+        if (reads) written_at(a, i)[position] = tokens[i];
     }
     TRY(exec_write(a->exec, &a->tokens, 0, tokens, places * sizeof *tokens));
     TRY(exec_write(a->exec, &a->position, 0, &at, sizeof at));
@@ -145,11 +143,15 @@ static status draw(answers *a, uint32_t place, int64_t position) {
     bool over;
     TRY(exec_view(a->exec, &a->logits, place * row_bytes, &logits));
     sample_from from = { .logits = logits.data,
-                         .seen = seen_by(a, place),
+                         .ids = written_at(a, place),
+                         .count = position,
+                         .prompt = 1,
                          .vocabulary = a->g->model->vocabulary,
                          .position = (uint32_t)position,
                          .memory = a->sampling };
-    TRY(sample_next(&a->g->options->sample, &from, &a->next[place]));
+    sample_drawn drawn;
+    TRY(sample_next(&a->g->options->sample, &from, &drawn));
+    a->next[place] = drawn.id;
     return generate_take(&a->g->rows[place], a->next[place], &over);
 }
 
@@ -180,7 +182,6 @@ static status begin_answers(answers *a, uint32_t first) {
     for (uint32_t i = 0; i < a->count; i++) {
         TRY(generate_begin_text(g, (int32_t)i, first + i, &none));
         a->next[i] = g->model->start;
-        if (a->seen) memset(seen_by(a, i), 0, (size_t)g->model->vocabulary);
         if (g->options->tokens == 0) TRY(generate_end_text(&g->rows[i], GENERATE_LENGTH));
     }
     return STATUS_OK;
@@ -211,5 +212,6 @@ status generate_answers(generation *g, const model_folder *f) {
     exec_close(a.exec);
     plan_close(&a.plan);
     memory_free(a.text);
+    memory_free(a.written);
     return result;
 }

@@ -29,8 +29,7 @@ static engine_sizes sizes_of(const generation *g, dtype cache) {
                            .rows = rows < MOST_ROWS ? rows : MOST_ROWS,
                            .least_blocks = (longest + CACHE_BLOCK - 1) / CACHE_BLOCK,
                            .cache = cache,
-                           .cuts_mass = o->sample.top_p < 1,
-                           .penalises = o->sample.repetition_penalty != 1,
+                           .sampling = sample_needs_of(&o->sample),
                            .held_bytes = generate_held(g) };
 }
 

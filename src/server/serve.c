@@ -137,8 +137,7 @@ static status make_plan(server *s, serve_sizes *z, int64_t text_length) {
                             .rows = o->rows,
                             .least_blocks = (text_length + CACHE_BLOCK - 1) / CACHE_BLOCK,
                             .cache = o->cache ? o->cache : s->folder.products,
-                            .cuts_mass = true,
-                            .penalises = true,
+                            .sampling = { .changes = true, .counts = true },
                             .held_bytes = served_bytes(o, z, text_length, s->language) };
     TRY(engine_plan(s->engine, &wanted));
     s->result->planned_bytes = engine_planned_bytes(s->engine);

@@ -76,7 +76,10 @@ void make_client(client *c, uint64_t seed, uint32_t i, int64_t most) {
     c->sample = (sample_options){ .temperature = drawn(seed, i, 4, 3) ? 1.5 : 0,
                                   .top_k = drawn(seed, i, 5, 3) ? 0 : 5,
                                   .top_p = drawn(seed, i, 6, 2) ? 1 : 0.8,
+                                  .min_p = drawn(seed, i, 9, 3) ? 0 : 0.05,
                                   .repetition_penalty = drawn(seed, i, 7, 2) ? 1 : 1.3,
+                                  .presence_penalty = drawn(seed, i, 10, 3) ? 0 : 0.7,
+                                  .frequency_penalty = drawn(seed, i, 11, 3) ? 0 : -0.4,
                                   .seed = drawn(seed, i, 8, 1000) };
 }
 
@@ -113,8 +116,7 @@ engine_sizes sizes_of(int64_t texts, int64_t rows, int64_t most_blocks, dtype ca
                            .blocks = most_blocks,
                            .least_blocks = CONTEXT / CACHE_BLOCK,
                            .cache = cache,
-                           .cuts_mass = true,
-                           .penalises = true };
+                           .sampling = { .changes = true, .counts = true } };
 }
 
 void run_alone(client *clients, uint32_t count, dtype cache) {

@@ -15,6 +15,7 @@
 #include "golden/golden.h"
 #include "infer/generate.h"
 #include "infer/sample.h"
+#include "infer/sample_select.h"
 #include "infer/stop.h"
 #include "io/model_config.h"
 #include "io/model_files.h"
@@ -536,21 +537,31 @@ static void products_of_bf16(void **state) {
 
 /* ---- drawing ---- */
 
-static double memory[512];
+static double memory[SELECT_BUCKETS + 64];
 
-static status next_of(const sample_options *o, const float *logits, const uint8_t *seen, int64_t count,
+static status next_of(const sample_options *o, const float *logits, const int32_t *ids, int64_t count,
                       uint32_t position, int32_t *id) {
-    assert_true(sample_bytes(o, count) <= sizeof memory);
-    return sample_next(o, &(sample_from){ logits, seen, count, position, memory }, id);
+    sample_needs needs = sample_needs_of(o);
+    sample_drawn drawn;
+    assert_true(sample_bytes(&needs, count) <= sizeof memory);
+    status result = sample_next(o,
+                                &(sample_from){ .logits = logits,
+                                                .ids = ids,
+                                                .count = ids ? 3 : 0,
+                                                .vocabulary = count,
+                                                .position = position,
+                                                .memory = memory },
+                                &drawn);
+    *id = drawn.id;
+    return result;
 }
 
 static status next(const sample_options *o, const float *logits, int64_t count, uint32_t position,
                    int32_t *id) {
-    static const uint8_t nothing[8];
     sample_options all = *o;
     if (all.top_p == 0) all.top_p = 1;
     if (all.repetition_penalty == 0) all.repetition_penalty = 1;
-    return next_of(&all, logits, nothing, count, position, id);
+    return next_of(&all, logits, NULL, count, position, id);
 }
 
 enum { DRAWS = 20000 };
@@ -603,14 +614,14 @@ static void the_share_of_probability_is_kept(void **state) {
 
 static void repetition_is_penalised(void **state) {
     (void)state;
-    static const uint8_t seen[6] = { 0, 1, 1, 0, 1, 0 };
+    static const int32_t seen[4] = { 4, 1, 2, 1 }, first[3] = { 0, 1, 0 };
     static const float changed[6] = { 0, 0.5f, -4, 1, 1.5f, 0 };
     sample_options o = { .temperature = 2, .top_p = 0.999999, .repetition_penalty = 2, .seed = 6 };
     sample_options as = { .temperature = 2, .top_p = 0.999999, .repetition_penalty = 1, .seed = 6 };
     for (uint32_t position = 0; position < 2000; position++) {
         int32_t a, b;
         assert_int_equal(next_of(&o, six, seen, 6, position, &a), STATUS_OK);
-        assert_int_equal(next_of(&as, changed, seen, 6, position, &b), STATUS_OK);
+        assert_int_equal(next_of(&as, changed, NULL, 6, position, &b), STATUS_OK);
         assert_int_equal(a, b);
     }
     int32_t id;
@@ -618,7 +629,7 @@ static void repetition_is_penalised(void **state) {
     assert_int_equal(next_of(&o, six, seen, 6, 0, &id), STATUS_OK);
     assert_int_equal(id, 3);
     float large[2] = { -3e38f, -3.1e38f };
-    assert_int_equal(next_of(&o, large, seen + 1, 2, 0, &id), STATUS_OK);
+    assert_int_equal(next_of(&o, large, first, 2, 0, &id), STATUS_OK);
 }
 
 static void extreme_logits_are_no_trouble(void **state) {
