@@ -89,6 +89,14 @@ static status end(void *context, uint32_t row, language_piece *more) {
     return STATUS_OK;
 }
 
+static status word(void *context, int32_t id, language_piece *piece) {
+    words *w = context;
+    tokenizer_text said;
+    TRY(tokenizer_word(w->tokenizer, w->work, (uint32_t)id, &said));
+    *piece = (language_piece){ said.data, said.bytes };
+    return STATUS_OK;
+}
+
 static bool ends(void *context, int32_t id) {
     const words *w = context;
     for (uint32_t i = 0; i < w->tokens.ends; i++)
@@ -122,6 +130,7 @@ status cli_language_open(const char *directory, language *l, bool *there) {
                      .begin = begin,
                      .add = add,
                      .end = end,
+                     .word = word,
                      .ends = ends,
                      .unit = "token" };
     TRY(tokenizer_work_open(t, &w->work));

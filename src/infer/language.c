@@ -59,6 +59,8 @@ static status add(void *context, uint32_t row, int32_t id, language_piece *piece
     return STATUS_OK;
 }
 
+static status word(void *context, int32_t id, language_piece *piece) { return add(context, 0, id, piece); }
+
 static status end(void *context, uint32_t row, language_piece *piece) {
     (void)context, (void)row;
     *piece = (language_piece){ "", 0 };
@@ -80,6 +82,7 @@ status language_of_bytes(int64_t vocabulary, language *l) {
                      .begin = begin,
                      .add = add,
                      .end = end,
+                     .word = word,
                      .ends = ends,
                      .unit = "byte",
                      .held_bytes = sizeof *own,

@@ -27,6 +27,9 @@ typedef struct {
      * still waits at its end, after which another text may begin there. */
     status (*add)(void *context, uint32_t row, int32_t id, language_piece *piece);
     status (*end)(void *context, uint32_t row, language_piece *piece);
+    /* The bytes that an id stands for amid a text, which may be parts of characters; none for an id that is
+     * no text. */
+    status (*word)(void *context, int32_t id, language_piece *piece);
     /* Does the text end with this id, which is none of it? */
     bool (*ends)(void *context, int32_t id);
     const char *unit;     /* what an id stands for: "byte", "token" */

@@ -40,6 +40,33 @@ status tokenizer_decode(const tokenizer *t, tokenizer_work *w, tokenizer_ids ids
     return STATUS_OK;
 }
 
+/* What stands behind another one of the same id is what it is amid a text. */
+static status find_word(const tokenizer *t, tokenizer_work *w, uint32_t id, tokenizer_text *text) {
+    uint32_t twice[2] = { id, id };
+    TRY(tokenizer_decode(t, w, (tokenizer_ids){ twice, 1 }, true, text));
+    size_t before = text->bytes;
+    TRY(tokenizer_decode(t, w, (tokenizer_ids){ twice, 2 }, true, text));
+    if (text->bytes < before) before = text->bytes;
+    text->data += before, text->bytes -= before;
+    return STATUS_OK;
+}
+
+status tokenizer_word(const tokenizer *t, tokenizer_work *w, uint32_t id, tokenizer_text *text) {
+    const added_token *a = added_of(t, id);
+    span bytes = { NULL, 0 };
+    *text = (tokenizer_text){ .data = "" };
+    if (a && a->skipped) return STATUS_OK;
+    if (a) {
+        *text = (tokenizer_text){ a->seen.data, a->seen.bytes };
+        return STATUS_OK;
+    }
+    if (id >= t->words.ids || t->words.length[id] == UINT32_MAX) return STATUS_OK;
+    TRY(decoders_bytes(w, (span){ t->words.text + t->words.start[id], t->words.length[id] }, &bytes));
+    if (!bytes.data) return find_word(t, w, id, text);
+    *text = (tokenizer_text){ bytes.data, bytes.bytes };
+    return STATUS_OK;
+}
+
 /* ---- as they come ----
  *
  * What a token says may depend on those before it (a blank at the beginning) and on those behind it (bytes of

@@ -327,3 +327,21 @@ static const part_kind kinds[] = {
 };
 const part_kind *const token_decoder_kinds[] = { &kinds[0], &kinds[1], &kinds[2], &kinds[3], &kinds[4],
                                                  &kinds[5], &kinds[6], &kinds[7], &kinds[8], NULL };
+
+status decoders_bytes(tokenizer_work *w, span token, span *bytes) {
+    const part_list *list = &w->t->decoders;
+    *bytes = (span){ NULL, 0 };
+    w->model.used = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        char byte = (char)byte_of(token);
+        if (list->items[i].kind->decode == byte_level)
+            TRY(add_bytes(w, &w->model, token));
+        else if (list->items[i].kind->decode == byte_fallback && byte_of(token) >= 0)
+            TRY(work_add(w, &w->model, &byte, 1));
+        else
+            continue;
+        *bytes = (span){ w->model.data, (uint32_t)w->model.used };
+        return STATUS_OK;
+    }
+    return STATUS_OK;
+}

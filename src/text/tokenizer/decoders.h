@@ -11,3 +11,6 @@ span decoders_at(const tokenizer_work *w, int which, uint32_t i);
 
 /* All decoders, one after the other, on list 0. */
 status decoders_apply(tokenizer_work *w);
+
+/* What a token is where tokens stand for bytes; data NULL: they don't, or this one does not. */
+status decoders_bytes(tokenizer_work *w, span token, span *bytes);

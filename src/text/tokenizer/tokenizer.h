@@ -123,6 +123,10 @@ bool tokenizer_takes_windows(const tokenizer *t);
 status tokenizer_decode(const tokenizer *t, tokenizer_work *w, tokenizer_ids ids, bool special,
                         tokenizer_text *text);
 
+/* The bytes that an id stands for amid a text, which may be parts of characters; none where it is no text or
+ * special. They stay until the work is used again. */
+status tokenizer_word(const tokenizer *t, tokenizer_work *w, uint32_t id, tokenizer_text *text);
+
 /* Ids one after the other: the texts that come out, put together, are what tokenizer_decode makes of all of
  * them, and none ends within a character. */
 enum { TOKENIZER_STREAM_IDS = 96 };
