@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "ops/vector_math.h"
+
 /* ---- any machine ---- */
 
 typedef float four __attribute__((vector_size(16)));
@@ -77,10 +79,10 @@ static bool always(void) { return true; }
 
 const attention_multiplier attention_multipliers[] = {
 #if defined(__x86_64__) && defined(__GNUC__)
-    { "avx512", has_avx512, avx512_multiply },
-    { "avx2", has_avx2, avx2_multiply },
+    { "avx512", has_avx512, avx512_multiply, true },
+    { "avx2", has_avx2, avx2_multiply, true },
 #endif
-    { "portable", always, portable_multiply },
+    { "portable", always, portable_multiply, false },
     { 0 }
 };
 
@@ -88,4 +90,39 @@ void attention_multiply(const attention_product *p) {
     const attention_multiplier *way = attention_multipliers;
     while (!way->available()) way++;
     way->run(p);
+}
+
+/* Sixteen columns at a time. */
+VECTOR_CLONES static void plain_row(const attention_product *p, const float *a, float *c, int64_t j) {
+    enum { SOME = 16 };
+    float sum[SOME];
+    for (int i = 0; i < SOME; i++) sum[i] = p->accumulate ? c[j + i] : 0;
+    for (int64_t x = 0; x < p->k; x++)
+        for (int i = 0; i < SOME; i++)
+            sum[i] = vector_fused(a[x * p->a_column], p->b[x * p->b_row + j + i], sum[i]);
+    for (int i = 0; i < SOME; i++) c[j + i] = sum[i];
+}
+
+static void plain_multiply(const attention_product *p) {
+    for (int64_t i = 0; i < p->m; i++) {
+        const float *a = p->a + i * p->a_row;
+        float *c = p->c + i * p->c_row;
+        int64_t j = 0;
+        for (; j + 16 <= p->n; j += 16) plain_row(p, a, c, j);
+        for (; j < p->n; j++) {
+            float sum = p->accumulate ? c[j] : 0;
+            for (int64_t x = 0; x < p->k; x++)
+                sum = vector_fused(a[x * p->a_column], p->b[x * p->b_row + j], sum);
+            c[j] = sum;
+        }
+    }
+}
+
+void attention_multiply_fused(const attention_product *p) {
+    const attention_multiplier *way = attention_multipliers;
+    while (way->name && !(way->fuses && way->available())) way++;
+    if (way->name)
+        way->run(p);
+    else
+        plain_multiply(p);
 }

@@ -20,6 +20,8 @@ typedef struct {
 } attention_product;
 
 void attention_multiply(const attention_product *p);
+/* The same, every multiply-add being fused on any machine: the bits are the same on all of them. */
+void attention_multiply_fused(const attention_product *p);
 
 /* One way per instruction set, best first, ending with name NULL: attention_multiply takes the first
  * available. The last is always available. */
@@ -27,5 +29,6 @@ typedef struct {
     const char *name;
     bool (*available)(void);
     void (*run)(const attention_product *p);
+    bool fuses;
 } attention_multiplier;
 extern const attention_multiplier attention_multipliers[];

@@ -6,9 +6,10 @@
  * where that is not 0. Position p lies in block table[text[i]][p / CACHE_BLOCK]. A row at a position below 0
  * or beyond the table, or of no text of it, gives y = 0; a block that there is none of is read as block 0.
  *
- * The order of every sum goes by positions alone, so a row has the same bits whatever else is in the call,
- * and wherever its blocks lie. What others have left in blocks beyond what a row sees is not read into a sum,
- * not even as zero times it. Not differentiable. Paper: Kwon et al., "PagedAttention", arXiv:2309.06180. */
+ * The order of every sum goes by positions alone (attention_paged_math.h), so a row has the same bits
+ * whatever else is in the call, and wherever its blocks lie. What others have left in blocks beyond what a
+ * row sees is not read into a sum, not even as zero times it. Not differentiable. Paper: Kwon et al.,
+ * "PagedAttention", arXiv:2309.06180. */
 #pragma once
 
 #include "ops/cache_write/cache_write.h"

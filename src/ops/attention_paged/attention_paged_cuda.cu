@@ -1,5 +1,5 @@
-/* The twin of attention_paged_cpu.c: a warp to a query. Nothing is kept of the scores, which are computed
- * again for the sum and for the values: so the memory it takes does not grow with the texts. */
+/* The twin of attention_paged_cpu.c: a warp to a query, which goes over it segment by segment. Only the
+ * weights of one segment are kept, in shared memory: so the memory it takes does not grow with the texts. */
 #include "ops/cuda_rows.h"
 
 extern "C" {
@@ -24,6 +24,7 @@ struct attention_paged_cache {
 };
 
 struct attention_paged_queries {
+    enum { MOST = 4 }; /* numbers of a thread: heads of up to 128 are gone over once */
     cuda_span q, y;
     attention_paged_cache keys, values;
     paged_sight sight;
@@ -41,49 +42,73 @@ struct attention_paged_queries {
         return paged_capped(sum * keys.scale(block, g, p % CACHE_BLOCK), a.cap);
     }
 
-    /* Number d of the sum of values, each times its weight. Position by position, a warp's worth of weights
-     * at a time; `here`: this thread has such a number. */
-    __device__ __forceinline__ float value(int64_t row, int64_t h, paged_span seen, float top, int64_t d,
-                                           bool here) const {
-        int64_t g = h / (a.heads / a.kv_heads);
+    /* The scores of a part become weights, which all threads may read; returns their maximum and sum. Place 0
+     * of `weights` is the first position of the segment. */
+    __device__ __forceinline__ paged_joint weigh(int64_t row, int64_t h, paged_span part,
+                                                 float *weights) const {
+        int64_t base = part.first / PAGED_SEGMENT * PAGED_SEGMENT;
+        float top = -INFINITY;
+        __syncwarp(); /* all have read what the part before left */
+        for (int64_t p = part.first + cuda_lane(); p <= part.last; p += GPU_WARP) {
+            float one = score(row, h, p);
+            weights[p - base] = one;
+            top = one > top ? one : top;
+        }
+        top = cuda_warp_largest(top);
+        __syncwarp();
+        for (int64_t p = part.first + cuda_lane(); p <= part.last; p += GPU_WARP)
+            weights[p - base] = vector_exp(weights[p - base] - top);
+        __syncwarp();
+        float total = cuda_row_sum(part.last - base + 1,
+                                   [&](int64_t k) { return base + k < part.first ? 0.0f : weights[k]; });
+        return { top, total, 0, 0 };
+    }
+
+    /* Number d of the sum of a part's values, each times its weight. */
+    __device__ __forceinline__ float value(int64_t row, int64_t h, paged_span part, const float *weights,
+                                           int64_t d) const {
+        int64_t g = h / (a.heads / a.kv_heads), base = part.first / PAGED_SEGMENT * PAGED_SEGMENT;
         float sum = 0;
-        for (int64_t from = seen.first; from <= seen.last; from += GPU_WARP) {
-            int64_t own = from + cuda_lane();
-            float weight = own <= seen.last ? vector_exp(score(row, h, own) - top) : 0.0f;
-            for (int k = 0; k < GPU_WARP && from + k <= seen.last; k++) {
-                float p = __shfl_sync(0xffffffffu, weight, k);
-                int64_t at = (from + k) % CACHE_BLOCK, block = paged_block(&sight, row, from + k - at);
-                if (here)
-                    sum = vector_fused(p * values.scale(block, g, at), values.get(block, g, at, d), sum);
-            }
+        for (int64_t p = part.first; p <= part.last; p++) {
+            int64_t at = p % CACHE_BLOCK, block = paged_block(&sight, row, p - at);
+            sum = vector_fused(weights[p - base] * values.scale(block, g, at), values.get(block, g, at, d),
+                               sum);
         }
         return sum;
     }
 
-    __device__ __forceinline__ void operator()(int64_t i) const {
+    /* The sum over all segments of some numbers of a query: MOST of each thread from d on. */
+    __device__ __forceinline__ void attend(int64_t row, int64_t h, paged_span seen, int64_t first,
+                                           float *weights) const {
+        float top = -INFINITY, total = 0, sum[MOST];
+        for (int k = 0; k < MOST; k++) sum[k] = 0;
+        for (int64_t s = seen.first / PAGED_SEGMENT; s <= seen.last / PAGED_SEGMENT; s++) {
+            paged_span part = paged_part(seen, s);
+            paged_joint own = weigh(row, h, part, weights), j = paged_joined(top, total, own.top, own.total);
+            top = j.top, total = j.total;
+#pragma unroll
+            for (int k = 0; k < MOST; k++) {
+                int64_t d = first + k * GPU_WARP;
+                if (d < a.size)
+                    sum[k] = vector_fused(value(row, h, part, weights, d), j.more, sum[k] * j.before);
+            }
+        }
+        float share = 1.0f / total;
+        for (int k = 0; k < MOST; k++) {
+            int64_t d = first + k * GPU_WARP;
+            if (d < a.size) y.set((row * a.heads + h) * a.size + d, sum[k] * share);
+        }
+    }
+
+    __device__ __forceinline__ void operator()(int64_t i, float *weights) const {
         cuda_cell at = cuda_split(i, a.heads); /* row, head */
         paged_span seen = paged_seen(&sight, at.row);
-        int64_t to = i * a.size;
         if (seen.last < 0) {
-            for (int64_t d = cuda_lane(); d < a.size; d += GPU_WARP) y.set(to + d, 0);
+            for (int64_t d = cuda_lane(); d < a.size; d += GPU_WARP) y.set(i * a.size + d, 0);
             return;
         }
-        float top = -INFINITY;
-        for (int64_t p = seen.first + cuda_lane(); p <= seen.last; p += GPU_WARP) {
-            float one = score(at.row, at.column, p);
-            top = one > top ? one : top;
-        }
-        top = cuda_warp_largest(top);
-        int64_t base = paged_base(seen.first);
-        float share =
-            1.0f / cuda_row_sum(seen.last - base + 1, [&](int64_t k) {
-                return base + k < seen.first ? 0.0f : vector_exp(score(at.row, at.column, base + k) - top);
-            });
-        for (int64_t first = 0; first < a.size; first += GPU_WARP) {
-            int64_t d = first + cuda_lane();
-            float sum = value(at.row, at.column, seen, top, d, d < a.size);
-            if (d < a.size) y.set(to + d, sum * share);
-        }
+        for (int64_t d = 0; d < a.size; d += MOST * GPU_WARP)
+            attend(at.row, at.column, seen, d + cuda_lane(), weights);
     }
 };
 
@@ -115,7 +140,7 @@ static void run(const op_call *c) {
                                   shape_last(&op_in(c, 0)->shape),
                                   factor,
                                   *a };
-    cuda_rows(op_in(c, 4)->shape.dim[0] * a->heads, f);
+    cuda_rows_kept(op_in(c, 4)->shape.dim[0] * a->heads, PAGED_SEGMENT, f);
 }
 
 CUDA_KERNELS(attention_paged_cuda, { "attention_paged_cuda_warps", cuda_accepts, NULL, run });

@@ -25,8 +25,31 @@ VECTOR_INLINE paged_span paged_seen(const paged_sight *s, int64_t row) {
     return seen;
 }
 
-/* Sums over positions go by lanes of VECTOR_LANES from a multiple of that on. */
-VECTOR_INLINE int64_t paged_base(int64_t first) { return first / VECTOR_LANES * VECTOR_LANES; }
+/* Positions are summed up by segments from position 0 on. What a row sees of a segment has a maximum of its
+ * own; the exponentials go by lanes of VECTOR_LANES from the segment's beginning on, the values position by
+ * position. Segments are then added one after the other (paged_joined), by whomever they were computed. */
+enum { PAGED_SEGMENT = 4 * VECTOR_LANES };
+
+/* What of segment s a row sees; last < first: nothing. */
+VECTOR_INLINE paged_span paged_part(paged_span seen, int64_t s) {
+    int64_t first = s * PAGED_SEGMENT, last = first + PAGED_SEGMENT - 1;
+    paged_span part = { seen.first > first ? seen.first : first, seen.last < last ? seen.last : last };
+    return part;
+}
+
+/* What a sum of exponentials less their maximum and a sum of values become where two are added. */
+typedef struct {
+    float top, total, before, more; /* maximum, sum; factors of the two sums of values */
+} paged_joint;
+
+/* To (-infinity, 0) comes the first part as it is. */
+VECTOR_INLINE paged_joint paged_joined(float top, float total, float other_top, float other_total) {
+    paged_joint j;
+    j.top = other_top > top ? other_top : top;
+    j.before = vector_exp(top - j.top), j.more = vector_exp(other_top - j.top);
+    j.total = vector_fused(other_total, j.more, total * j.before);
+    return j;
+}
 
 /* The block of the cache that holds positions [at, at + CACHE_BLOCK), at a multiple of it, of the row's text.
  */
