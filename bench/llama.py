@@ -6,7 +6,7 @@
 BIN: where llama-bench, llama-batched-bench and llama-server are. FOLDER: what bench/peers/llama_models.py has written;
 GGUF files and quantized folders are made there. Both take turns; ratios are medians of rounds. A prompt is one text of
 some 470 tokens; texts that are written begin with some 64 tokens each and get 32 more. Servers get as many requests at
-once as they have places, of 512 ids and 128 more; memory is the most that was resident, as the operating system counts."""
+once as they have places, of 512 ids and 128 more; memory is the most that was resident, as the system counts."""
 
 import http.client
 import json
@@ -75,8 +75,8 @@ def theirs_prompt(o, file, tokens):
 
 def theirs_texts(o, file, texts, kind):
     lines = run([f"{o.llama}/llama-batched-bench", "-m", f"{o.models}/{file}", "-t", str(o.threads), "-c",
-                 str(texts * 128), "-npp", str(BEGIN), "-ntg", str(MORE), "-npl", str(texts), "-ctk", kind, "-ctv", kind,
-                 "--output-format", "jsonl"])
+                 str(texts * 128), "-npp", str(BEGIN), "-ntg", str(MORE), "-npl", str(texts), "-ctk", kind, "-ctv",
+                 kind, "--output-format", "jsonl"])
     return json.loads(lines.strip().splitlines()[-1])["speed_tg"]
 
 
@@ -147,17 +147,15 @@ def serve(command, port):
 def serve_rows(o, page, name, port=18080):
     folder, file, kind = WIDTHS[name]
     length = PROMPT + ANSWER
-    found = []
-    for _ in range(o.rounds):
-        found.append((serve([f"{o.build}/snug", "serve", f"{o.models}/{folder}", "--port", str(port), "--max-num-seqs",
-                             str(PLACES), "--max-model-len", str(length), "--threads", str(o.threads)], port),
-                      serve([f"{o.llama}/llama-server", "-m", f"{o.models}/{file}", "--port", str(port), "-np", str(PLACES),
-                             "-c", str(PLACES * length), "-ctk", kind, "-ctv", kind, "-t", str(o.threads), "-fit", "off"],
-                            port)))
+    mine = [f"{o.build}/snug", "serve", f"{o.models}/{folder}", "--port", str(port), "--max-num-seqs", str(PLACES),
+            "--max-model-len", str(length), "--threads", str(o.threads)]
+    other = [f"{o.llama}/llama-server", "-m", f"{o.models}/{file}", "--port", str(port), "-np", str(PLACES), "-c",
+             str(PLACES * length), "-ctk", kind, "-ctv", kind, "-t", str(o.threads), "-fit", "off"]
+    found = [(serve(mine, port), serve(other, port)) for _ in range(o.rounds)]
     page.row(name, f"{PLACES} served", f"{median(a[0] for a, _ in found):.1f}", f"{median(b[0] for _, b in found):.1f}",
              f"{median(a[0] / b[0] for a, b in found):.2f}")
-    page.row(name, "MiB of these", f"{max(a[1] for a, _ in found) / MIB:.0f}", f"{max(b[1] for _, b in found) / MIB:.0f}",
-             f"{max(a[1] for a, _ in found) / max(b[1] for _, b in found):.2f}")
+    most = [max(both[i][1] for both in found) for i in range(2)]
+    page.row(name, "MiB of these", f"{most[0] / MIB:.0f}", f"{most[1] / MIB:.0f}", f"{most[0] / most[1]:.2f}")
 
 
 def main():
