@@ -39,7 +39,8 @@ static status write_weights(const char *name, const model *m, int64_t spoilt) {
         weights[count++] = (model_weight){ .name = is, .shape = x->shape, .data = to, .type = DTYPE_F32 };
         for (int64_t i = 0; i < shape_elements(&x->shape); i++)
             to[i] = (float)(4 * golden_weight(is, (int)x->shape.rank, i));
-        for (int64_t i = 0; spoilt != NEVER && strstr(is, "wpe") && i < WIDTH; i++)
+        if (spoilt == ALIKE && strstr(is, "wpe")) memset(to, 0, sizeof values[0]);
+        for (int64_t i = 0; spoilt >= 0 && strstr(is, "wpe") && i < WIDTH; i++)
             to[spoilt * WIDTH + i] = 3e38f; /* whose sum is infinite */
     }
     status result = model_files_save(name, weights, count);

@@ -3,11 +3,12 @@
 
 #include "infer/engine_internal.h"
 
-enum { CONTEXT = 80, VOCABULARY = 64, NEVER = -1 };
+enum { CONTEXT = 80, VOCABULARY = 64, NEVER = -1, ALIKE = -2 };
 
 extern model_folder folder; /* that texts are asked of alone; the test opens it */
 
-/* A small model whose numbers are none at position `spoilt` (NEVER: everywhere sound), in folder `name`. */
+/* A small model whose numbers are none at position `spoilt` (NEVER: everywhere sound; ALIKE: and the same at
+ * all positions, so that it repeats itself), in folder `name`. */
 status open_folder(const char *name, int64_t spoilt, model_folder *out);
 
 typedef struct {

@@ -322,12 +322,133 @@ static int open_model(void **state) {
     return scratch_open(state) == 0 && open_folder("model", NEVER, &folder) == STATUS_OK ? 0 : -1;
 }
 
+/* What is at the beginning of texts stays longest; who shares nothing leaves nothing. */
+static void ends_of_texts_go_first(void **state) {
+    (void)state;
+    static client first, other;
+    engine_stats s;
+    make_client(&first, 1, 0, CONTEXT);
+    first.count = 50, first.tokens = 1, first.leaves = NEVER;
+    for (int32_t k = 0; k < 50; k++) first.prompt[k] = (k * 7 + 2) % VOCABULARY;
+    other = first;
+    other.count = 40, other.group = ENGINE_ALONE;
+    engine_sizes sizes = sizes_of(1, 16, 0, DTYPE_F32);
+    engine *e = start(&folder, &sizes, 0, 2);
+    assert_int_equal(run_one(e, &other), 0);
+    engine_stats_of(e, &s);
+    assert_int_equal(s.blocks_kept, 0);
+    run_one(e, &first);
+    engine_stats_of(e, &s);
+    assert_int_equal(s.blocks_kept, 3);
+    run_one(e, &other); /* two blocks are free, and it needs three */
+    assert_int_equal(run_one(e, &first), 32);
+    engine_close(e);
+    threads_set(1);
+}
+
+static void run_again(engine *e, client *c, int64_t cached) {
+    engine_request r = request_of(c);
+    c->got_count = 0, c->over = false;
+    assert_int_equal(engine_again(e, c->place, &r), cached);
+    while (engine_going(e)) assert_int_equal(engine_step(e, take), STATUS_OK);
+}
+
+static void begin_and_run(engine *e, client *c, int64_t cached) {
+    engine_request r = request_of(c);
+    c->got_count = 0, c->over = false;
+    c->place = engine_begin(e, &r);
+    assert_int_not_equal(c->place, ENGINE_NONE);
+    while (engine_going(e)) assert_int_equal(engine_step(e, take), STATUS_OK);
+    assert_int_equal(engine_cached(e, c->place), cached);
+}
+
+static void as_alone(const client *c) {
+    static client alone;
+    alone = *c, alone.got_count = 0, alone.over = false;
+    memset(alone.got, 0, sizeof alone.got);
+    run_alone(&alone, 1, DTYPE_F32);
+    assert_memory_equal(alone.got, c->got, (size_t)c->got_count * sizeof *c->got);
+}
+
+/* A text that goes on with other ids amidst a block writes it anew, but not where another text has it, and
+ * nobody finds there what stood there before. */
+static void what_is_written_anew_is_nobody_elses(void **state) {
+    (void)state;
+    static client a, b, old;
+    make_client(&a, 1, 0, CONTEXT);
+    a.count = 40, a.tokens = 6, a.leaves = NEVER;
+    for (int32_t k = 0; k < CONTEXT; k++) a.prompt[k] = (k * 7 + 2) % VOCABULARY;
+    b = a;
+    engine_sizes sizes = sizes_of(3, 16, 0, DTYPE_F32);
+    engine *e = start(&folder, &sizes, 0, 2);
+    begin_and_run(e, &a, 0);
+    begin_and_run(e, &b, 32);
+    a.prompt[20] ^= 1;
+    run_again(e, &a, 16); /* b has the second block as well */
+    as_alone(&a);
+    b.prompt[38] ^= 1;
+    run_again(e, &b, 38); /* its third one is its own */
+    as_alone(&b);
+    b.prompt[10] ^= 1;
+    run_again(e, &b, 0); /* a has the first block as well */
+    as_alone(&b);
+    old = a;
+    a.prompt[24] ^= 1;
+    run_again(e, &a, 24); /* nobody else has it */
+    as_alone(&a);
+    begin_and_run(e, &old, 16); /* what a had before is not there */
+    as_alone(&old);
+    engine_leave(e, old.place);
+    old = a;
+    begin_and_run(e, &old, 32);
+    as_alone(&old);
+    for (int32_t i = 0; i < 3; i++) engine_leave(e, i);
+    assert_int_equal(blocks_left(&e->blocks), e->blocks.count);
+    engine_close(e);
+    threads_set(1);
+}
+
+/* A guess that comes true saves a step, a wrong one costs a row, and what is drawn is the same. */
+static void guesses_save_steps(void **state) {
+    (void)state;
+    static client plain, guessed;
+    static model_folder alike;
+    uint64_t saved = 0;
+    if (open_folder("alike", ALIKE, &alike) != STATUS_OK) fail_msg("%s", status_message());
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        make_client(&plain, seed, 0, CONTEXT);
+        plain.count = 20, plain.tokens = 60, plain.leaves = NEVER;
+        plain.sample.temperature = seed % 4 ? 0 : 0.3, plain.sample.repetition_penalty = 1;
+        guessed = plain;
+        for (int64_t guesses = 0; guesses < 7; guesses++) {
+            client *c = guesses ? &guessed : &plain;
+            engine_sizes sizes = sizes_of(1, 32, 0, DTYPE_F32);
+            sizes.guesses = guesses;
+            engine *e = start(&alike, &sizes, 0, 2);
+            engine_stats s;
+            begin_and_run(e, c, 0);
+            engine_stats_of(e, &s);
+            assert_int_equal(s.steps, 60 - s.accepted);
+            assert_int_equal(s.rows, 20 + 59 + s.proposed - s.accepted);
+            if (guesses) compare(&plain, &guessed, 1, seed);
+            saved += s.accepted;
+            engine_close(e);
+        }
+    }
+    assert_true(saved > 500);
+    threads_set(1);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_are_what_they_are_alone), cmocka_unit_test(budgets_are_kept),
-        cmocka_unit_test(what_can_never_be_is_said),     cmocka_unit_test(a_text_goes_on),
-        cmocka_unit_test(damage_ends_one_text),          cmocka_unit_test(beginnings_are_shared),
-        cmocka_unit_test(what_is_being_read_is_shared)
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(texts_are_what_they_are_alone),
+                                        cmocka_unit_test(budgets_are_kept),
+                                        cmocka_unit_test(what_can_never_be_is_said),
+                                        cmocka_unit_test(a_text_goes_on),
+                                        cmocka_unit_test(damage_ends_one_text),
+                                        cmocka_unit_test(beginnings_are_shared),
+                                        cmocka_unit_test(what_is_being_read_is_shared),
+                                        cmocka_unit_test(ends_of_texts_go_first),
+                                        cmocka_unit_test(what_is_written_anew_is_nobody_elses),
+                                        cmocka_unit_test(guesses_save_steps) };
     return cmocka_run_group_tests(tests, open_model, scratch_close);
 }

@@ -67,6 +67,7 @@ static void write_rows(load *l) {
         assert_in_range(s->slot[i], 0, l->e->blocks.count * CACHE_BLOCK - 1);
         for (int64_t k = 0; k < i; k++) assert_int_not_equal(s->slot[i], s->slot[k]);
         row_ids(l, i, ids);
+        assert_false(l->paused[s->text[i]]);
         l->written[s->slot[i]] = named(l, s->text[i], ids, s->position[i] + 1);
     }
 }
@@ -100,6 +101,16 @@ static void count_list(const blocks *b, int32_t from, int64_t count, int8_t *fou
     assert_int_equal(n, count);
 }
 
+/* Known blocks are known as what stands behind the block before them. */
+static void look_at_chain(const engine *e, int32_t number) {
+    const int32_t *line = engine_line(e, number);
+    for (int64_t k = 0; k < e->texts[number].blocks; k++) {
+        const blocks_one *x = &e->blocks.all[line[k]], *before = k ? &e->blocks.all[line[k - 1]] : NULL;
+        if (x->chain && (!k || before->chain)) assert_int_equal(x->before, k ? before->chain : 0);
+        if (x->chain) assert_memory_equal(x->ids, e->texts[number].ids + k * CACHE_BLOCK, sizeof x->ids);
+    }
+}
+
 static void count_blocks(const load *l) {
     const engine *e = l->e;
     const blocks *b = &e->blocks;
@@ -111,7 +122,10 @@ static void count_blocks(const load *l) {
         assert_true(t->used == (l->at[i] != ENGINE_NONE));
         if (!t->used) continue;
         promised += t->promised;
-        assert_true(t->blocks <= engine_blocks_for(t->most) && !(t->waits && t->blocks + t->promised));
+        assert_true(t->blocks + t->promised <= engine_blocks_for(t->most));
+        assert_false(t->waits && t->blocks + t->promised);
+        assert_true(t->done >= CACHE_BLOCK || !t->chain);
+        look_at_chain(e, i);
         for (int64_t k = 0; k < t->blocks; k++) users[engine_line(e, i)[k]]++;
     }
     for (int64_t i = 0; i < b->count; i++) {
@@ -157,6 +171,8 @@ static bool begin(load *l) {
     assert_true(engine_ever(l->e, &r));
     c->place = engine_begin(l->e, &r);
     if (c->place == ENGINE_NONE) return false;
+    for (int32_t i = 0; i < l->e->sizes.texts; i++) /* those come first */
+        assert_false(l->e->texts[i].used && l->e->texts[i].waits && !l->e->texts[i].paused);
     l->at[c->place] = (int32_t)l->next++;
     l->paused[c->place] = l->was_back[c->place] = l->waits[c->place] = false;
     return true;
