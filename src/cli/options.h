@@ -80,6 +80,9 @@ typedef struct {
     const char *host, *key_file, *name; /* name NULL: the folder's */
     int64_t port, text_length, texts, rows, queue, connections, default_tokens, stall_seconds, drain_seconds;
     enum { SERVE_AUTO, SERVE_F32, SERVE_BF16, SERVE_F16, SERVE_INT8 } cache;
+    enum { SERVE_CERTAIN, SERVE_EXPECTED } admission;
+    enum { SERVE_BY_KEY, SERVE_BY_ALL, SERVE_BY_NONE } share;
+    int64_t guesses;
     bool dry_run;
 } serve_words;
 extern const serve_words options_serve; /* its defaults */

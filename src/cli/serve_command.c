@@ -110,6 +110,11 @@ static status serve(const options *o, cli_streams *streams, language *words, cha
         .connections = w->connections,
         .default_tokens = w->default_tokens,
         .stall_seconds = w->stall_seconds,
+        .expects = w->admission == SERVE_EXPECTED,
+        .guesses = w->guesses,
+        .share = w->share == SERVE_BY_KEY   ? SERVE_SHARE_KEY
+                 : w->share == SERVE_BY_ALL ? SERVE_SHARE_ALL
+                                            : SERVE_SHARE_OFF,
         .drain_seconds = w->drain_seconds,
         .cache = caches[w->cache],
         .language = words,

@@ -1,5 +1,6 @@
 #include "server/answer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -80,8 +81,11 @@ static void begin_object(const answer_writer *w, text *line, const job *j, const
 }
 
 static void add_usage(text *line, const job *j) {
-    text_add(line, "\"usage\":{\"prompt_tokens\":%lld,\"completion_tokens\":%lld,\"total_tokens\":%lld}",
-             (long long)j->count, (long long)j->drawn, (long long)(j->count + j->drawn));
+    text_add(line,
+             "\"usage\":{\"prompt_tokens\":%lld,\"completion_tokens\":%lld,\"total_tokens\":%lld,"
+             "\"prompt_tokens_details\":{\"cached_tokens\":%lld}}",
+             (long long)j->count, (long long)j->drawn, (long long)(j->count + j->drawn),
+             (long long)j->cached);
 }
 
 static const char *reason(const job *j) {
@@ -181,4 +185,14 @@ const char *answer_error(answer_writer *w, const char *kind, const char *sentenc
     json_end_object(&json);
     json_end_object(&json);
     return w->line.data;
+}
+
+void answer_fail(answer_writer *w, job *j, const char *sentence) {
+    char line[640];
+    if (!j->streams) j->out.begin = j->out.count = 0; /* half an answer is none */
+    snprintf(line, sizeof line, "%s%s%s", j->streams ? "data: " : "",
+             answer_error(w, "server_error", sentence, ""), j->streams ? "\n\ndata: [DONE]\n\n" : "\n");
+    w->line.length = 0;
+    ring_write(&j->out, line, strlen(line));
+    j->begun = true, j->end = JOB_FAILED;
 }

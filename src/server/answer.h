@@ -22,5 +22,9 @@ uint64_t answer_bytes(const char *name, uint32_t piece_bytes); /* what that is *
 void answer_add(answer_writer *w, job *j, const char *bytes, size_t count);
 void answer_end(answer_writer *w, job *j);
 
+/* Instead of the end: the text cannot go on. A whole answer of which nothing was read yet becomes the error.
+ */
+void answer_fail(answer_writer *w, job *j, const char *sentence);
+
 /* {"error": {...}} as OpenAI has it, into the line. `field` "": none. */
 const char *answer_error(answer_writer *w, const char *kind, const char *sentence, const char *field);

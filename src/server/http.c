@@ -23,7 +23,8 @@ typedef struct {
     bool used, is_chat, posts;
     server_body *body; /* NULL: none, or there was none to be had */
     bool too_long;
-    job *job; /* NULL: none */
+    uint32_t key; /* that it came with */
+    job *job;     /* NULL: none */
 } exchange;
 
 struct http {
@@ -126,24 +127,36 @@ static enum MHD_Result reply_job(const reply *r, job *j) {
     http_library.add_response_header(response, "Content-Type",
                                      j->streams ? "text/event-stream" : "application/json");
     http_library.add_response_header(response, "Cache-Control", "no-cache");
-    enum MHD_Result queued = http_library.queue_response(r->connection, 200, response);
+    pthread_mutex_lock(&r->s->lock);
+    unsigned code = j->end == JOB_FAILED && !j->streams ? 500 : 200;
+    j->replied = true;
+    pthread_mutex_unlock(&r->s->lock);
+    enum MHD_Result queued = http_library.queue_response(r->connection, code, response);
     http_library.destroy_response(response);
     return queued;
 }
 
 /* ---- requests ---- */
 
-static bool knows_key(const reply *r) {
-    static const char bearer[] = "Bearer ";
-    const char *key = r->s->key,
-               *said = http_library.lookup_connection_value(r->connection, MHD_HEADER_KIND, "Authorization");
-    if (!key) return true;
-    if (!said || strncmp(said, bearer, sizeof bearer - 1) != 0) return false;
-    said += sizeof bearer - 1;
+/* In the same time wherever they differ. */
+static bool is_same(const char *said, const char *key) {
     unsigned char differs = strlen(said) != strlen(key);
-    for (size_t i = 0; key[i] && said[i]; i++)
-        differs |= (unsigned char)(key[i] ^ said[i]); /* in the same time */
+    for (size_t i = 0; key[i] && said[i]; i++) differs |= (unsigned char)(key[i] ^ said[i]);
     return !differs;
+}
+
+/* And which it is. */
+static bool knows_key(const reply *r, uint32_t *which) {
+    static const char bearer[] = "Bearer ";
+    const server *s = r->s;
+    const char *said = http_library.lookup_connection_value(r->connection, MHD_HEADER_KIND, "Authorization");
+    uint32_t found = s->key_count;
+    if (!s->key_count) return true;
+    if (!said || strncmp(said, bearer, sizeof bearer - 1) != 0) return false;
+    for (uint32_t i = 0; i < s->key_count; i++)
+        if (is_same(said + sizeof bearer - 1, s->keys[i])) found = i;
+    *which = found;
+    return found < s->key_count;
 }
 
 /* Who is heard from now on, and by which socket. */
@@ -180,17 +193,22 @@ static enum MHD_Result admit(const reply *r, exchange *x) {
         return reply_error(r, why.other_model ? 404 : 400, status_message(), why.field);
     }
     bind_job(s, j, r->connection);
+    j->key = x->key;
     server_admit(s, j);
-    x->job = j;
+    x->job = j, j->replied = false;
+    if (!j->streams) { /* a whole answer waits for its end, or until it is too long to wait: it may fail */
+        http_library.suspend_connection(r->connection);
+        j->connection = r->connection;
+    }
     pthread_mutex_unlock(&s->lock);
-    return reply_job(r, j);
+    return j->streams ? reply_job(r, j) : MHD_YES;
 }
 
 static enum MHD_Result answer_post(const reply *r, exchange *x, const char *url) {
     bool is_chat = strcmp(url, "/v1/chat/completions") == 0;
     if (!is_chat && strcmp(url, "/v1/completions") != 0)
         return reply_error(r, 404, "there is nothing of this name", "");
-    if (!knows_key(r)) return reply_error(r, 401, "the key is missing or wrong", "");
+    if (!knows_key(r, &x->key)) return reply_error(r, 401, "the key is missing or wrong", "");
     if (x->too_long) return reply_error(r, 413, "the body is longer than a prompt of this model may be", "");
     if (!x->body) return reply_error(r, 503, "too many requests come at once", "");
     x->is_chat = is_chat;
@@ -198,9 +216,10 @@ static enum MHD_Result answer_post(const reply *r, exchange *x, const char *url)
 }
 
 static enum MHD_Result answer_get(const reply *r, const char *url) {
+    uint32_t which;
     if (strcmp(url, "/health") == 0) return reply_with(r, 200, "text/plain", "ok\n");
     if (strcmp(url, "/v1/models") != 0) return reply_error(r, 404, "there is nothing of this name", "");
-    return knows_key(r) ? reply_models(r) : reply_error(r, 401, "the key is missing or wrong", "");
+    return knows_key(r, &which) ? reply_models(r) : reply_error(r, 401, "the key is missing or wrong", "");
 }
 
 static exchange *free_exchange(struct http *h) {
@@ -238,6 +257,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         *count = 0;
         return MHD_YES;
     }
+    if (x->job) return reply_job(&r, x->job); /* it goes on */
     if (x->posts) return answer_post(&r, x, url);
     if (strcmp(method, "GET") == 0) return answer_get(&r, url);
     return reply_error(&r, 405, "GET and POST are known here", "");

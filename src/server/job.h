@@ -18,7 +18,7 @@ typedef enum {
 } job_state;
 
 /* Why a text ended, in OpenAI's words. */
-typedef enum { JOB_GOES_ON, JOB_STOP, JOB_LENGTH } job_end;
+typedef enum { JOB_GOES_ON, JOB_STOP, JOB_LENGTH, JOB_FAILED } job_end;
 
 enum { JOB_STOPS = 4, JOB_TAIL = 8 };
 
@@ -29,6 +29,8 @@ typedef struct {
     int64_t created; /* seconds since 1970 */
     int32_t *ids;    /* the prompt; room for text_length */
     int64_t count, tokens, drawn;
+    int64_t cached; /* of the prompt: were not computed again */
+    uint32_t key;   /* that it was asked with */
     sample_options sample;
     char stop_bytes[JOB_STOPS][STOP_BYTES];
     const char *stop_strings[JOB_STOPS];
@@ -37,6 +39,7 @@ typedef struct {
     job_end end;
     bool begun;          /* the answer's first bytes were written */
     bool attached;       /* a connection has it: it is not free before that has ended */
+    bool replied;        /* the status of its answer is on its way */
     bool left;           /* nobody reads any more */
     char tail[JOB_TAIL]; /* the beginning of a character whose end has not come */
     size_t tail_count;

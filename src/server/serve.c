@@ -37,7 +37,7 @@ static serve_sizes sizes_of(const serve_options *o, int64_t text_length, const l
     answer_writer w = { .model = o->name, .piece_bytes = l->piece_bytes };
     s.body = s.words + BODY_BESIDE;
     s.room = rounded(template_json_most(s.body, (uint64_t)text_length + MARKS_BESIDE));
-    s.ring = rounded(RING_PIECES * 256 + 2 * answer_room(&w));
+    s.ring = rounded(RING_PIECES * 256 + (uint64_t)(2 + o->guesses) * answer_room(&w));
     s.jobs = (uint64_t)(o->texts + o->queue);
     return s;
 }
@@ -81,17 +81,25 @@ static status choose_language(server *s) {
     return o->language ? STATUS_OK : language_of_bytes(s->folder.model.vocabulary, &s->bytes);
 }
 
-static status read_key(server *s) {
+/* One a line. */
+static status read_keys(server *s) {
     const serve_options *o = s->options;
-    char *file;
+    char *file, *at = s->key_room;
     uint64_t bytes;
     if (!o->key_file) return STATUS_OK;
     TRY(io_read_file(o->key_file, sizeof s->key_room - 1, &file, &bytes));
-    size_t length = strcspn(file, "\r\n");
-    if (length < sizeof s->key_room) memcpy(s->key_room, file, length);
+    memcpy(s->key_room, file, (size_t)bytes);
     memory_free(file);
-    s->key = s->key_room;
-    return length ? STATUS_OK : status_set(STATUS_INVALID, "%s has no key in its first line", o->key_file);
+    for (char *end = at; *end; at = end) {
+        at += strspn(at, "\r\n");
+        end = at + strcspn(at, "\r\n");
+        if (end == at) break;
+        if (*end) *end++ = 0;
+        if (s->key_count == SERVER_KEYS)
+            return status_set(STATUS_INVALID, "%s has more than %d keys", o->key_file, SERVER_KEYS);
+        s->keys[s->key_count++] = at;
+    }
+    return s->key_count ? STATUS_OK : status_set(STATUS_INVALID, "%s has no key", o->key_file);
 }
 
 static void *part(char **at, uint64_t bytes) {
@@ -138,6 +146,8 @@ static status make_plan(server *s, serve_sizes *z, int64_t text_length) {
                             .least_blocks = (text_length + CACHE_BLOCK - 1) / CACHE_BLOCK,
                             .cache = o->cache ? o->cache : s->folder.products,
                             .sampling = { .changes = true, .counts = true },
+                            .expects = o->expects,
+                            .guesses = o->guesses,
                             .held_bytes = served_bytes(o, z, text_length, s->language) };
     TRY(engine_plan(s->engine, &wanted));
     s->result->planned_bytes = engine_planned_bytes(s->engine);
@@ -182,7 +192,10 @@ void server_leave(server *s, job *j) {
 
 /* ---- the engine's thread, which holds the lock but while a step computes ---- */
 
-static bool is_full(const server *s, const job *j) { return ring_room(&j->out) < answer_room(&s->writer); }
+/* A step may add a token, and one for each guess that came true. */
+static bool is_full(const server *s, const job *j) {
+    return ring_room(&j->out) < (size_t)(1 + s->options->guesses) * answer_room(&s->writer);
+}
 
 static void end_job(server *s, job *j) {
     if (j->place != ENGINE_NONE) {
@@ -218,6 +231,7 @@ static status finish(server *s, job *j, job_end how, bool cut) {
     pthread_mutex_unlock(&s->words);
     if (!found) answer_add(&s->writer, j, out, stop_rest(&j->stops, out));
     j->end = found ? JOB_STOP : how;
+    j->cached = engine_cached(s->engine, j->place);
     answer_end(&s->writer, j);
     return result;
 }
@@ -240,7 +254,7 @@ static status take_token(void *context, int32_t id, bool *over) {
     TRY(result);
     if (found) return finish(s, j, JOB_STOP, true);
     if (j->drawn == j->tokens) return finish(s, j, JOB_LENGTH, false);
-    if (j->out.count) http_wake(s, j);
+    if (j->out.count && (j->streams || is_full(s, j))) http_wake(s, j);
     *over = false;
     return STATUS_OK;
 }
@@ -254,13 +268,22 @@ static job *first_waiting(server *s) {
     return first;
 }
 
+/* Whose beginnings it may share. */
+static uint64_t group_of(const server *s, const job *j) {
+    if (s->options->share == SERVE_SHARE_OFF) return ENGINE_ALONE;
+    return s->options->share == SERVE_SHARE_KEY ? j->key : 0;
+}
+
 /* In the order in which they came, as long as there is room. */
 static status begin_jobs(server *s) {
     language *l = s->language;
     for (job *j; (j = first_waiting(s));) {
-        engine_request r = {
-            .ids = j->ids, .count = j->count, .tokens = j->tokens, .sample = &j->sample, .context = j
-        };
+        engine_request r = { .ids = j->ids,
+                             .count = j->count,
+                             .tokens = j->tokens,
+                             .sample = &j->sample,
+                             .group = group_of(s, j),
+                             .context = j };
         int32_t place = engine_begin(s->engine, &r);
         if (place == ENGINE_NONE) return STATUS_OK;
         j->place = place, j->state = JOB_WRITING, s->by_place[place] = j;
@@ -271,6 +294,14 @@ static status begin_jobs(server *s) {
         TRY(result);
     }
     return STATUS_OK;
+}
+
+/* It cannot go on, and says so; of an answer that is sent in part the connection ends. */
+static void fail_job(server *s, job *j) {
+    if (j->streams || !j->replied)
+        answer_fail(&s->writer, j, engine_failure(s->engine, j->place));
+    else
+        j->left = true;
 }
 
 /* Readers that have gone or take nothing, texts that wait for their readers, and such as have ended. */
@@ -287,6 +318,7 @@ static void look_at_jobs(server *s, double now) {
         }
         if (j->state == JOB_WRITING) engine_pause(s->engine, j->place, full);
         bool ended = j->state == JOB_WRITING && !engine_goes_on(s->engine, j->place);
+        if (ended && engine_failure(s->engine, j->place)) fail_job(s, j);
         if (j->left || ended) end_job(s, j);
     }
 }
@@ -348,7 +380,7 @@ static status run(server *s) {
     TRY(engine_open(&o->engine, &s->folder, &s->engine));
     int64_t context = families_context(&s->folder.config), length = o->text_length ? o->text_length : context;
     TRY(check_options(o, context));
-    TRY(read_key(s));
+    TRY(read_keys(s));
     TRY(make_plan(s, &z, length));
     if (o->dry_run) return STATUS_OK;
     TRY(engine_start(s->engine));

@@ -16,14 +16,17 @@ typedef struct {
     const char *name;     /* that clients ask for */
     const char *host;     /* an IPv4 address to listen at */
     int64_t port;         /* 0: any that is free */
-    const char *key_file; /* its first line is the key that clients must know; NULL: none */
+    const char *key_file; /* each line is a key that a client may know; NULL: none */
     int64_t text_length;  /* positions of a text; 0: the model's context */
     int64_t texts;        /* at once */
     int64_t rows;         /* of a step */
     int64_t queue;        /* texts that wait for room */
     int64_t connections;
-    int64_t default_tokens;            /* where a client says none; 0: as many as there is room for */
-    int64_t stall_seconds;             /* a reader that takes nothing for so long is left */
+    int64_t default_tokens; /* where a client says none; 0: as many as there is room for */
+    int64_t stall_seconds;  /* a reader that takes nothing for so long is left */
+    bool expects;           /* admission is expected, not certain (infer/engine.h) */
+    int64_t guesses;        /* tokens of a text that a step has unasked, at most */
+    enum { SERVE_SHARE_KEY, SERVE_SHARE_ALL, SERVE_SHARE_OFF } share; /* of prompts that begin alike */
     int64_t drain_seconds;             /* what is left of answers when it is asked to stop */
     dtype cache;                       /* NONE: what products multiply */
     language *language;                /* NULL: bytes */

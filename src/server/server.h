@@ -12,6 +12,7 @@ enum {
     SERVER_CONNECTION = 18 << 10,  /* bytes that a connection holds: 16 KiB of the library's, and its own */
     SERVER_SEND_BUFFER = 16 << 10, /* of a socket, so that what waits for a slow reader waits in the ring */
     SERVER_MOST_CONNECTIONS = 4096,
+    SERVER_KEYS = 64,
 };
 
 typedef struct {
@@ -27,8 +28,9 @@ typedef struct server {
     model_folder folder;
     language bytes; /* where no other is given */
     language *language;
-    const char *key; /* NULL: none is asked for */
-    char key_room[256];
+    const char *keys[SERVER_KEYS]; /* one of which is asked for */
+    uint32_t key_count;            /* 0: none is */
+    char key_room[SERVER_KEYS * 64];
 
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t work;  /* there may be something to do */

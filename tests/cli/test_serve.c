@@ -48,14 +48,16 @@ static int port_of(void) {
     return 0;
 }
 
-static void start(const char *more) {
+static void start_model(const char *model, const char *more) {
     char line[512];
-    snprintf(line, sizeof line, "serve model --port 0 --threads 1 %s", more);
+    snprintf(line, sizeof line, "serve %s --port 0 --threads 1 %s", model, more);
     unlink("err");
     server = command_start(line, NULL, -1);
     port = port_of();
     if (!port) fail_msg("%s is not heard", line);
 }
+
+static void start(const char *more) { start_model("model", more); }
 
 /* Ends it as a service manager does, and returns what it said. */
 static command_result stop(void) {
@@ -389,7 +391,94 @@ static void neighbours_and_clients_change_nothing(void **state) {
     if (left_out) return;
     many_at_once("");
     many_at_once("--max-num-seqs 3 --max-num-batched-tokens 5 --kv-cache-dtype bf16");
-    many_at_once("--max-num-seqs 1 --max-queue 2 --max-connections 6 --kv-cache-dtype int8");
+    many_at_once("--speculate 4 --admission expected --max-num-seqs 5 --share-prefixes all");
+    many_at_once(
+        "--max-num-seqs 1 --share-prefixes off --max-queue 2 --max-connections 6 --kv-cache-dtype int8");
+}
+
+/* ---- what is shared, and what is damaged ---- */
+
+static long long usage_of(const char *answer, const char *what) {
+    const char *at = strstr(answer, what);
+    if (!at) fail_msg("no %s in %s", what, answer);
+    return strtoll(at + strlen(what) + 2, NULL, 10);
+}
+
+/* Of a prompt that somebody with the same key has asked before, whole blocks are there. */
+static void beginnings_are_told(void **state) {
+    (void)state;
+    if (left_out) return;
+    static char answer[ANSWER];
+    static const char *const body =
+        "{\"prompt\": \"a prompt of forty letters, one for each id\", \"max_tokens\": 2, \"temperature\": 0}";
+    static const struct {
+        const char *options, *second_key;
+        long long cached;
+    } cases[] = { { "", "one", 32 },
+                  { "", "two", 0 },
+                  { "--share-prefixes all", "two", 32 },
+                  { "--share-prefixes off", "one", 0 } };
+    scratch_write("keys", "one\n\ntwo\r\n", 10);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[128], head[64];
+        snprintf(line, sizeof line, "--api-key-file keys %s", cases[i].options);
+        start(line);
+        assert_int_equal(ask_as("POST", "/v1/completions", "Authorization: Bearer one\r\n", body, answer),
+                         200);
+        assert_int_equal(usage_of(answer, "cached_tokens"), 0);
+        snprintf(head, sizeof head, "Authorization: Bearer %s\r\n", cases[i].second_key);
+        assert_int_equal(ask_as("POST", "/v1/completions", head, body, answer), 200);
+        assert_int_equal(usage_of(answer, "cached_tokens"), cases[i].cached);
+        assert_int_equal(ask_as("POST", "/v1/completions", "Authorization: Bearer \r\n", body, answer), 401);
+        command_result r = stop();
+        command_free(&r);
+    }
+}
+
+/* The model with positions from 40 on whose numbers become none. */
+static void damage_model(void) {
+    enum { POSITION = 40, CONTEXT = 64 };
+    command_shell("rm -rf damaged && cp -r model damaged");
+    static char head[1 << 16];
+    uint64_t length = 0;
+    FILE *file = fopen("damaged/model.safetensors", "r+b");
+    assert_true(file && fread(&length, sizeof length, 1, file) == 1 && length < sizeof head);
+    assert_int_equal(fread(head, 1, length, file), length);
+    unsigned long long from, to;
+    const char *at = strstr(strstr(head, "wpe.weight\""), "\"data_offsets\":");
+    assert_int_equal(sscanf(at + strlen("\"data_offsets\":"), " [%llu , %llu", &from, &to), 2);
+    uint64_t row = (to - from) / CONTEXT;
+    const float huge = 3e38f;
+    fseek(file, (long)(sizeof length + length + from + POSITION * row), SEEK_SET);
+    for (uint64_t i = 0; i < row; i += sizeof huge) fwrite(&huge, sizeof huge, 1, file);
+    fclose(file);
+}
+
+/* A text whose numbers are none ends with an error of its own; who is beside it goes on. */
+static void damage_ends_one_answer(void **state) {
+    (void)state;
+    if (left_out) return;
+    static char answer[ANSWER], beside[ANSWER];
+    damage_model();
+    start_model("damaged", "");
+    int s = reach();
+    send_request(s, "POST", "/v1/completions", "",
+                 "{\"prompt\": \"abc\", \"max_tokens\": 36, \"stream\": true, \"temperature\": 0}");
+    ask("/v1/completions", "{\"prompt\": \"abc\", \"max_tokens\": 50, \"stream\": true}", answer);
+    assert_non_null(strstr(answer, "\"text\":"));
+    assert_non_null(strstr(answer, "data: {\"error\": {\"message\": \"the logit of token"));
+    assert_non_null(strstr(answer, "\"type\": \"server_error\""));
+    assert_null(strstr(answer, "finish_reason\":\"length"));
+    receive(s, beside, ANSWER - 1);
+    close(s);
+    assert_non_null(strstr(beside, "finish_reason\":\"length"));
+    assert_int_equal(ask("/v1/completions", "{\"prompt\": \"abc\", \"max_tokens\": 50}", answer), 500);
+    assert_non_null(strstr(answer, "{\"error\": {\"message\": \"the logit of token"));
+    assert_null(strstr(answer, "choices"));
+    assert_int_equal(ask("/v1/completions", "{\"prompt\": \"abc\", \"max_tokens\": 30}", answer), 200);
+    assert_non_null(strstr(answer, "finish_reason\":\"length"));
+    command_result r = stop();
+    command_free(&r);
 }
 
 /* Who is asked to stop finishes what it has begun, and takes nothing new. */
@@ -461,6 +550,8 @@ int main(void) {
         cmocka_unit_test(what_is_wrong_is_said),
         cmocka_unit_test(keys_are_asked_for),
         cmocka_unit_test(neighbours_and_clients_change_nothing),
+        cmocka_unit_test(beginnings_are_told),
+        cmocka_unit_test(damage_ends_one_answer),
         cmocka_unit_test(what_has_begun_is_finished),
         cmocka_unit_test(plans_are_kept),
     };
