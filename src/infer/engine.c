@@ -74,7 +74,10 @@ static status plan_sizes(engine *e, const engine_sizes *s) {
         .kept_bytes = s->held_bytes + e->folder->listed_bytes + own_bytes(s, e->text_blocks),
         .lower = { .device = on, .threads = o->threads, .rates = rates_find(RATES_KNOWN, on, o->threads) }
     };
-    e->sampling_bytes = sample_bytes(&s->sampling, e->folder->model.vocabulary);
+    sample_needs needs = { s->sampling.changes || s->constrained, s->sampling.counts };
+    e->mask_at = sample_bytes(&needs, e->folder->model.vocabulary);
+    e->sampling_bytes =
+        e->mask_at + (s->constrained ? constraint_mask_bytes(e->folder->model.vocabulary) : 0);
     run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", (uint64_t)o->threads * e->sampling_bytes };
     choose_programs(e, s->rows);
     threads_set(o->threads);

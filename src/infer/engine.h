@@ -18,6 +18,7 @@
  * In this order: engine_open, engine_plan, engine_start; then texts and steps; engine_close in any case. */
 #pragma once
 
+#include "infer/constraint/constraint.h"
 #include "infer/engine_stats.h"
 #include "infer/model_folder.h"
 #include "infer/sample.h"
@@ -37,6 +38,7 @@ typedef struct {
     int64_t least_blocks;
     dtype cache;           /* type of keys and values */
     sample_needs sampling; /* what drawing may be asked for */
+    bool constrained;      /* texts may have a constraint */
     bool expects;          /* admission is expected, not certain */
     int64_t guesses;       /* tokens of a text that a step has unasked, at most */
     uint64_t held_bytes;   /* memory of the caller's own, a part of the plan */
@@ -61,7 +63,8 @@ typedef struct {
     int64_t count;      /* at least 1 */
     int64_t tokens;     /* to add, at least 1; count + tokens <= text_length + 1: the last one is not read */
     const sample_options *sample;
-    uint64_t group; /* below 2^48: texts of one group share blocks of equal ids; or ENGINE_ALONE */
+    constraint *constraint; /* which tokens may come; lent, begun, and kept up to date; NULL: any */
+    uint64_t group;         /* below 2^48: texts of one group share blocks of equal ids; or ENGINE_ALONE */
     void *context;
 } engine_request;
 
@@ -88,8 +91,8 @@ const char *engine_failure(const engine *e, int32_t number);
 int64_t engine_cached(const engine *e, int32_t number); /* ids of its prompt that were in the cache */
 
 /* Runs a step, and draws. For every token drew(context of the request, id) is called; *over: the text ends
- * with it. A text that has all its tokens ends by itself, after that call. One whose numbers are not finite
- * ends without it. */
+ * with it. A text that has all its tokens ends by itself, after that call; so does one whose constraint
+ * allows no token, with the id ENGINE_NONE. One whose numbers are not finite ends without it. */
 typedef status (*engine_drew)(void *context, int32_t id, bool *over);
 status engine_step(engine *e, engine_drew drew);
 /* The same in three parts: the rows of the next step, for program *k, or false: there is nothing to do; the

@@ -24,6 +24,7 @@ typedef struct {
     lookup lookup;
     int64_t guessed, right; /* rows of this step for ids that were guessed; of these came true */
     sample_options sample;
+    constraint *constraint;        /* NULL: none */
     char failure[ENGINE_SENTENCE]; /* "": none */
     void *context;
 } engine_text;
@@ -63,13 +64,13 @@ struct engine {
     int32_t *order; /* those that are used, as they came */
     int64_t order_count;
     engine_rows step;
-    engine_draw_of *draws;      /* by the place of logits */
-    const sample_drawn *handed; /* out, in `drew` */
-    char *sampling;             /* of each thread: */
-    uint64_t sampling_bytes;
-    int64_t promised;   /* blocks, to all texts: at most as many as are left */
-    double share;       /* of the tokens that they might have, that texts got of late */
-    engine_stats stats; /* what is counted; what there is now is looked up */
+    engine_draw_of *draws;            /* by the place of logits */
+    const sample_drawn *handed;       /* out, in `drew` */
+    char *sampling;                   /* of each thread: */
+    uint64_t sampling_bytes, mask_at; /* in these: where the mask of what is allowed stands */
+    int64_t promised;                 /* blocks, to all texts: at most as many as are left */
+    double share;                     /* of the tokens that they might have, that texts got of late */
+    engine_stats stats;               /* what is counted; what there is now is looked up */
 };
 
 /* Rows that logits are made of, at most. */

@@ -73,7 +73,8 @@ static void add_guess(engine *e, int32_t number, int64_t most) {
 static void add_guesses(engine *e) {
     for (int64_t k = 0; k < e->order_count && !is_full(e); k++) {
         const engine_text *t = &e->texts[e->order[k]];
-        if (takes_part(t) && t->done == t->count) add_guess(e, e->order[k], e->sizes.guesses);
+        if (takes_part(t) && !t->constraint && t->done == t->count)
+            add_guess(e, e->order[k], e->sizes.guesses);
     }
 }
 
@@ -142,13 +143,17 @@ static status draw(const drawing *d, int64_t place, int thread, sample_drawn *dr
     int64_t row = e->step.wanted[place], count = e->step.position[row] + 1;
     int64_t vocabulary = e->folder->model.vocabulary;
     const engine_text *t = &e->texts[e->step.text[row]];
+    char *memory = e->sampling + (uint64_t)thread * e->sampling_bytes;
+    constraint_mask *mask = t->constraint ? (constraint_mask *)(memory + e->mask_at) : NULL;
+    if (mask) constraint_allow(t->constraint, mask);
     sample_from from = { .logits = d->logits + place * vocabulary,
                          .ids = t->ids,
                          .count = count,
                          .prompt = t->prompt,
                          .vocabulary = vocabulary,
                          .position = (uint32_t)count,
-                         .memory = e->sampling + (uint64_t)thread * e->sampling_bytes };
+                         .allowed = mask ? mask->bits : NULL,
+                         .memory = memory };
     return sample_next(&t->sample, &from, drawn);
 }
 
@@ -194,6 +199,11 @@ static status hand_out(engine *e, uint32_t k, int64_t place, int32_t number, eng
     bool over = false;
     if (o->result != STATUS_OK) return fail(e, k, place, number);
     e->handed = &o->drawn;
+    if (o->drawn.id == SAMPLE_NONE) {
+        t->going = false, e->stats.finished++;
+        return drew(t->context, ENGINE_NONE, &over);
+    }
+    if (t->constraint) constraint_take(t->constraint, o->drawn.id);
     t->ids[t->count++] = o->drawn.id;
     e->stats.drawn++;
     TRY(drew(t->context, o->drawn.id, &over));

@@ -27,7 +27,7 @@ static void set_up(engine *e, int32_t number, const engine_request *r) {
     t->shares = r->group != ENGINE_ALONE, t->owner = r->group;
     t->cached = t->reached = 0;
     t->lookup = (lookup){ 0 }, t->guessed = t->right = 0;
-    t->sample = *r->sample, t->context = r->context;
+    t->sample = *r->sample, t->constraint = r->constraint, t->context = r->context;
     t->failure[0] = 0;
 }
 
