@@ -1,0 +1,77 @@
+/* The twin of adapter_matmul_cpu.c: two products for each adapter, of all tiles that have a row of it. Which
+ * rows those are only the device knows, so a block looks first. */
+#include "ops/matmul/matmul_cuda.h"
+
+extern "C" {
+#include "ops/adapter_matmul/adapter_matmul.h"
+}
+
+/* Rows of adapter k alone have an end: their sums times `scale`, or onto what is there. */
+struct adapter_matmul_end {
+    const int32_t *adapter;
+    int32_t k;
+    bool adds, fours;
+    float scale;
+    float *y;
+    int64_t columns;
+
+    __device__ __forceinline__ float before(int64_t, int64_t) const { return 0; }
+    __device__ __forceinline__ void end(int64_t row, int64_t column, float sum) const {
+        float *to = y + row * columns + column;
+        if (adapter[row] == k) *to = adds ? sum + *to : sum * scale;
+    }
+    __device__ __forceinline__ void before4(int64_t, int64_t, float x[4]) const {
+        x[0] = x[1] = x[2] = x[3] = 0;
+    }
+    __device__ __forceinline__ void end4(int64_t row, int64_t column, float x[4]) const {
+        for (int i = 0; i < 4; i++) end(row, column + i, x[i]);
+    }
+};
+
+__global__ void __launch_bounds__(GPU_BLOCK, 2)
+    adapter_matmul_kernel(matmul_matrix a, matmul_matrix b, adapter_matmul_end e, matmul_extent n) {
+    int64_t first = (int64_t)blockIdx.y * MATMUL_TILE;
+    bool any = false;
+    for (int64_t row = first; row < first + MATMUL_TILE && row < n.rows; row++) any |= e.adapter[row] == e.k;
+    if (any) matmul_block(a, b, e, n, first, (int64_t)blockIdx.x * MATMUL_TILE);
+}
+
+static void product(const matmul_matrix &a, const matmul_matrix &b, const adapter_matmul_end &e,
+                    const matmul_extent &n) {
+    if (n.rows > 0 && n.columns > 0)
+        GPU_LAUNCH((adapter_matmul_kernel),
+                   dim3(gpu_blocks(n.columns, MATMUL_TILE), gpu_blocks(n.rows, MATMUL_TILE)), GPU_BLOCK,
+                   MATMUL_SHARED, a, b, e, n);
+}
+
+struct adapter_matmul_rest {
+    const float *from;
+    float *to;
+    __device__ __forceinline__ void operator()(int64_t i) const { to[i] = from[i]; }
+};
+
+static uint64_t scratch(const op_call *c, int) {
+    return (uint64_t)(op_in(c, 2)->shape.dim[0] * adapter_matmul_most_rank(c)) * sizeof(float);
+}
+
+static void run(const op_call *c) {
+    const op_arg *y = op_in(c, 0), *x = op_in(c, 1), *out = &c->out[0];
+    const int32_t *adapter = (const int32_t *)op_in(c, 2)->data;
+    int64_t rows = op_in(c, 2)->shape.dim[0], in = shape_last(&x->shape), columns = shape_last(&out->shape);
+    adapter_matmul_rest rest = { (const float *)y->data, (float *)out->data };
+    if (rest.from != rest.to) cuda_each(rows * columns, rest);
+    float *h = (float *)c->scratch;
+    for (int64_t k = 0; k < adapter_matmul_count(c); k++) {
+        adapter_part p = adapter_matmul_part(c, k);
+        if (!p.rank) continue;
+        adapter_matmul_end down = { adapter, (int32_t)k, false, false, p.scale, h, p.rank },
+                           up = { adapter, (int32_t)k, true, false, 1, (float *)out->data, columns };
+        matmul_matrix of_h = { { h, (int32_t)DTYPE_F32 }, p.rank, 1, true, 0 };
+        product(matmul_matrix_of(x, false), matmul_matrix_of(op_in(c, (uint32_t)(3 + 2 * k)), false), down,
+                { rows, p.rank, in });
+        product(of_h, matmul_matrix_of(op_in(c, (uint32_t)(4 + 2 * k)), false), up,
+                { rows, columns, p.rank });
+    }
+}
+
+CUDA_KERNELS(adapter_matmul_cuda, { "adapter_matmul_cuda_tiles", cuda_accepts, scratch, run });
