@@ -24,6 +24,7 @@ typedef struct {
     uint64_t away_limit; /* on what plan_away_bytes counts; 0: none. Beside a device apart what is above it
                           * goes to `folder`, where there is one */
     bool training;       /* false: validation only */
+    const struct pass_adapters *adapters; /* of programs by rows (passes/adapting.h); NULL: none */
     optimizer_options optimizer;
     lower_options lower;
 } compose_run;

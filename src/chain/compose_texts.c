@@ -34,7 +34,7 @@ static status make_program(const compose_run *r, const compose_choice *pinned, c
     status result = graph_status(&g);
     if (result == STATUS_OK && ports.logits) graph_keep(&g, ports.logits, "logits");
     pass_context context = compose_context(r, &c);
-    context.training = false;
+    context.training = false, context.adapters = r->adapters;
     if (result == STATUS_OK) result = choose(pinned, &g, &context, &c);
     if (result == STATUS_OK) result = compose_forward(&c, &context, &g);
     if (result != STATUS_OK) {

@@ -37,7 +37,7 @@ uint64_t engine_planned_bytes(const engine *e) { return e->plan.peak_bytes; }
 
 /* ---- the plan ---- */
 
-enum { ROW_NUMBERS = 5 /* arrays of engine_rows */ };
+enum { ROW_NUMBERS = 6 /* arrays of engine_rows */ };
 
 /* What the engine itself allocates at its start. */
 static uint64_t own_bytes(const engine_sizes *s, int64_t text_blocks) {
@@ -70,6 +70,7 @@ static status plan_sizes(engine *e, const engine_sizes *s) {
                           .cache = s->cache };
     compose_run run = {
         .model = &e->folder->model,
+        .adapters = e->folder->several.count ? &e->folder->several : NULL,
         .batch = 1,
         .kept_bytes = s->held_bytes + e->folder->listed_bytes + own_bytes(s, e->text_blocks),
         .lower = { .device = on, .threads = o->threads, .rates = rates_find(RATES_KNOWN, on, o->threads) }
@@ -153,7 +154,8 @@ static status allocate(engine *e) {
                              .position = e->numbers + rows,
                              .text = e->numbers + 2 * rows,
                              .slot = e->numbers + 3 * rows,
-                             .wanted = e->numbers + 4 * rows };
+                             .wanted = e->numbers + 4 * rows,
+                             .adapter = e->numbers + 5 * rows };
     return STATUS_OK;
 }
 
@@ -165,6 +167,7 @@ static void find_values(engine *e) {
                                            .slot = exec_input(e->exec, k, "slot"),
                                            .table = exec_input(e->exec, k, "table"),
                                            .wanted = exec_input(e->exec, k, "wanted"),
+                                           .adapter = exec_input(e->exec, k, "adapter"),
                                            .logits = exec_output(e->exec, k, "logits") };
     e->sampling = exec_buffer(e->exec, "sampling");
 }

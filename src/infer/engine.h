@@ -65,6 +65,7 @@ typedef struct {
     const sample_options *sample;
     constraint *constraint; /* which tokens may come; lent, begun, and kept up to date; NULL: any */
     uint64_t group;         /* below 2^48: texts of one group share blocks of equal ids; or ENGINE_ALONE */
+    int32_t adapter;        /* its number in the folder and one; 0: none */
     void *context;
 } engine_request;
 

@@ -26,12 +26,13 @@ typedef struct {
     sample_options sample;
     constraint *constraint;        /* NULL: none */
     char failure[ENGINE_SENTENCE]; /* "": none */
+    int32_t adapter; /* its number; -1: none */
     void *context;
 } engine_text;
 
 /* Values of a program that the host writes and reads. */
 typedef struct {
-    exec_value tokens, position, text, slot, table, wanted, logits;
+    exec_value tokens, position, text, slot, table, wanted, adapter, logits;
 } engine_program;
 
 /* What is drawn from logits of the step. */
@@ -42,7 +43,7 @@ typedef struct {
 
 /* What a step hands in, by row. */
 typedef struct {
-    int32_t *tokens, *position, *text, *slot, *wanted;
+    int32_t *tokens, *position, *text, *slot, *wanted, *adapter;
     int64_t count, drawn; /* rows; those of them that a token is drawn from, in `wanted` */
 } engine_rows;
 

@@ -16,7 +16,7 @@ static void add_row(engine *e, int32_t number, int64_t position) {
     int32_t block = engine_line(e, number)[position / CACHE_BLOCK];
     s->tokens[s->count] = t->ids[position];
     s->position[s->count] = (int32_t)position;
-    s->text[s->count] = number;
+    s->text[s->count] = number, s->adapter[s->count] = t->adapter;
     s->slot[s->count] = block * CACHE_BLOCK + (int32_t)(position % CACHE_BLOCK);
     if (position + 1 >= t->count) s->wanted[s->drawn++] = (int32_t)s->count;
     s->count++;
@@ -92,7 +92,7 @@ static uint32_t fill_up(engine *e) {
     uint32_t k = 0;
     while (e->rows[k] < s->count) k++;
     for (int64_t i = s->count; i < e->rows[k]; i++)
-        s->tokens[i] = s->text[i] = 0, s->position[i] = s->slot[i] = -1;
+        s->tokens[i] = s->text[i] = 0, s->position[i] = s->slot[i] = s->adapter[i] = -1;
     for (int64_t i = s->drawn; i < engine_wanted(&e->sizes) && i < e->rows[k]; i++) s->wanted[i] = 0;
     return k;
 }
@@ -117,6 +117,7 @@ static status run(engine *e, uint32_t k) {
     TRY(exec_write(e->exec, &p->slot, 0, s->slot, p->slot.bytes));
     TRY(exec_write(e->exec, &p->table, 0, e->table, p->table.bytes));
     TRY(exec_write(e->exec, &p->wanted, 0, s->wanted, p->wanted.bytes));
+    if (p->adapter.bytes) TRY(exec_write(e->exec, &p->adapter, 0, s->adapter, p->adapter.bytes));
     exec_run(e->exec, k);
     return STATUS_OK;
 }

@@ -19,12 +19,15 @@ static int64_t admitted(const engine *e, const engine_request *r) {
     return r->count + (int64_t)ceil(e->share * (double)r->tokens);
 }
 
+/* Whose blocks are alike: keys and values are those of one adapter. */
+static uint64_t owner_of(const engine_request *r) { return r->group | (uint64_t)r->adapter << 48; }
+
 /* The text is what r asks for, but for blocks: it goes on with those that it has. */
 static void set_up(engine *e, int32_t number, const engine_request *r) {
     engine_text *t = &e->texts[number];
     memcpy(t->ids, r->ids, (size_t)r->count * sizeof *t->ids);
     t->count = t->prompt = r->count, t->most = r->count + r->tokens;
-    t->shares = r->group != ENGINE_ALONE, t->owner = r->group;
+    t->shares = r->group != ENGINE_ALONE, t->owner = owner_of(r), t->adapter = r->adapter - 1;
     t->cached = t->reached = 0;
     t->lookup = (lookup){ 0 }, t->guessed = t->right = 0;
     t->sample = *r->sample, t->constraint = r->constraint, t->context = r->context;
@@ -66,7 +69,7 @@ int32_t engine_begin(engine *e, const engine_request *r) {
 /* Ids of r that the text has in the cache; not the last one, whose logits are wanted. */
 static int64_t common(const engine_text *t, const engine_request *r) {
     int64_t n = 0;
-    if (t->shares != (r->group != ENGINE_ALONE) || t->owner != r->group) return 0;
+    if (t->shares != (r->group != ENGINE_ALONE) || t->owner != owner_of(r)) return 0;
     while (n < t->done && n + 1 < r->count && t->ids[n] == r->ids[n]) n++;
     return n;
 }

@@ -1,6 +1,7 @@
 #include "infer/model_folder.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "io/adapter_files.h"
@@ -47,15 +48,15 @@ static status read_stored(model_folder *f) {
     return STATUS_OK;
 }
 
-/* Both files are listed one after the other. */
-static status count_listed(model_folder *f, uint64_t memory) {
-    uint64_t beside = 0;
+/* Files are listed one after the other. */
+static status count_listed(model_folder *f, const char *adapter, uint64_t memory) {
+    uint64_t held = 0;
     char path[4096];
-    TRY(weight_files_held(f->directory, &f->listed_bytes));
-    if (f->adapter &&
-        snprintf(path, sizeof path, "%s/adapter_model.safetensors", f->adapter) < (int)sizeof path)
-        TRY(weight_files_held(path, &beside));
-    if (beside > f->listed_bytes) f->listed_bytes = beside;
+    if (!adapter)
+        TRY(weight_files_held(f->directory, &held));
+    else if (snprintf(path, sizeof path, "%s/adapter_model.safetensors", adapter) < (int)sizeof path)
+        TRY(weight_files_held(path, &held));
+    if (held > f->listed_bytes) f->listed_bytes = held;
     bool small =
         f->listed_bytes < 1u << 20; /* beside the program itself: then the plan says what is needed */
     uint64_t code = device_runtime_reserve(0).code;
@@ -72,10 +73,57 @@ status model_folder_open(const char *directory, const char *adapter, dtype produ
     TRY(model_config_read(directory, &f->config, NULL));
     families_model(&f->config, directory, &f->model);
     TRY(model_continues(&f->model));
-    TRY(count_listed(f, memory));
+    TRY(count_listed(f, NULL, memory));
+    if (f->adapter) TRY(count_listed(f, f->adapter, memory));
     TRY(read_type(f, products));
     TRY(read_stored(f));
     return read_adapter(f);
+}
+
+/* ---- several adapters ---- */
+
+status model_folder_add_adapter(model_folder *f, const model_folder_adapter *a, uint64_t memory) {
+    const pass *p = NULL;
+    pass_setting s;
+    pass_adapter about;
+    uint32_t k = f->several.count;
+    if (f->adapter)
+        return status_set(STATUS_INVALID,
+                          "an adapter for all texts can't stand beside '%s', which texts choose", a->name);
+    if (k == ADAPTERS_MOST)
+        return status_set(STATUS_INVALID, "there are more than %d adapters", ADAPTERS_MOST);
+    for (uint32_t i = 0; i < k; i++)
+        if (strcmp(f->adapters[i].name, a->name) == 0)
+            return status_set(STATUS_INVALID, "two adapters are called '%s'", a->name);
+    TRY(adapter_files_read(a->directory, false, &p, &s));
+    TRY(adapter_files_check_base(a->directory, f->directory));
+    TRY(p->adapting->describe(&s, &about));
+    if (k && strcmp(about.base, f->several_of[0].base) != 0)
+        return status_set(STATUS_INVALID, "'%s' was trained beside weights of %s, and '%s' beside such of %s",
+                          a->name, about.base, f->adapters[0].name, f->several_of[0].base);
+    TRY(count_listed(f, a->directory, memory));
+    if (!k) pin(f, p, &s);
+    f->adapters[k] = *a, f->several_of[k] = about;
+    f->several = (pass_adapters){ f->several_of, k + 1 };
+    return STATUS_OK;
+}
+
+/* Those of adapter k, under the names that they have alone. */
+static status load_numbered(const model_folder *f, uint32_t k, const model_weight *weights, uint32_t count) {
+    char prefix[32];
+    uint32_t found = 0;
+    size_t length = (size_t)snprintf(prefix, sizeof prefix, PASS_ADAPTER_NAME, k);
+    model_weight *own = memory_new(count ? count : 1, sizeof *own);
+    if (!own) return status_set(STATUS_FAILED, "no memory for %u tensors of an adapter", count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (strncmp(weights[i].name, prefix, length) != 0) continue;
+        own[found] = weights[i];
+        own[found++].name += length;
+    }
+    status result =
+        adapter_files_load(f->adapters[k].directory, &(adapter_files_part){ .weights = own, .count = found });
+    memory_free(own);
+    return result;
 }
 
 status model_folder_load(const model_folder *f, exec *e) {
@@ -86,6 +134,8 @@ status model_folder_load(const model_folder *f, exec *e) {
     status result = model_files_load(f->directory, weights, own);
     if (result == STATUS_OK && f->adapter)
         result = adapter_files_load(f->adapter, &(adapter_files_part){ .weights = weights, .count = count });
+    for (uint32_t k = 0; k < f->several.count && result == STATUS_OK; k++)
+        result = load_numbered(f, k, weights, count);
     memory_free(weights);
     return result;
 }

@@ -11,6 +11,16 @@ typedef struct {
     char targets[PASS_SETTING_BYTES]; /* names of products with '+' between them; "all" */
     char base[8];                     /* the form that the model's matrices are held in; "f32" */
 } pass_adapter;
+
+#define PASS_ADAPTER_NAME "adapter.%u."
+
+/* Several at once in a program by rows, each for rows of its own: the input "adapter" (N) i32 has the number
+ * of each row's, or -1. Parameters of adapter k are called "adapter.<k>." and what they are called alone. */
+typedef struct pass_adapters {
+    const pass_adapter *of; /* of one base */
+    uint32_t count;         /* at most ADAPTERS_MOST (ops/adapter_matmul) */
+} pass_adapters;
+
 struct pass_adapting {
     status (*describe)(const pass_setting *s, pass_adapter *out);
     status (*setting)(const pass_adapter *a, pass_setting *out); /* the reverse; fails with a sentence */

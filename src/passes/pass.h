@@ -49,6 +49,7 @@ typedef struct {
     bool clipping;       /* updates wait for the norm of all gradients */
     bool away;           /* the run has a place for what does not stay in the memory that computes */
     bool narrow_weights; /* the optimizer takes weights of 16 bits */
+    const struct pass_adapters *adapters; /* passes/adapting.h; NULL: none */
 } pass_context;
 
 typedef struct pass_adapting pass_adapting;

@@ -24,6 +24,7 @@
 #include "base/memory.h"
 #include "ir/op.h"
 #include "ir/rewrite.h"
+#include "ops/adapter_matmul/adapter_matmul.h"
 #include "ops/codes.h"
 #include "ops/conv2d/conv2d.h"
 #include "ops/dropout/dropout.h"
@@ -255,13 +256,27 @@ static status check_targets(const products *p, const char *targets) {
     return STATUS_OK;
 }
 
+/* Rows outside of the blocks are not those of the step. */
+static status check_inside(const products *p, const pass_adapter *a) {
+    for (node_id id = 1; id < p->linear.g->nodes.count; id++) {
+        const char *name = weight_of(p, id);
+        if (name && lies_outside(p, id) && is_target(name, true, a->targets))
+            return status_set(
+                STATUS_INVALID,
+                "an adapter beside %s, which lies outside of the blocks, can't be served beside others",
+                name);
+    }
+    return check_targets(p, a->targets);
+}
+
 static status check(const graph *g, const pass_setting *s, const pass_context *c) {
-    (void)c;
     pass_adapter a;
     products p;
     TRY(read_text(s->text, &a));
     TRY(open_products(g, &p));
-    status result = check_targets(&p, a.targets);
+    status result = c->adapters ? STATUS_OK : check_targets(&p, a.targets);
+    for (uint32_t k = 0; c->adapters && k < c->adapters->count && result == STATUS_OK; k++)
+        result = check_inside(&p, &c->adapters->of[k]);
     close_products(&p);
     return result;
 }
@@ -273,7 +288,8 @@ typedef struct {
     pass_adapter a;
     dtype base; /* what weights of products are held in */
     bool training;
-    int32_t count; /* of adapters so far */
+    int32_t count;                /* of adapters so far */
+    const pass_adapters *several; /* NULL: that of the setting */
 } adapting;
 
 static bool beside(const char *weight, char a[PASS_PARAMETER_BYTES], char b[PASS_PARAMETER_BYTES]) {
@@ -319,6 +335,42 @@ static void adapt(adapting *d, node_id id, const char *weight) {
     d->r.map[node_out(d->r.in, n, 0)] =
         matmul_apply(g, &(matmul_inputs){ .a = h, .b = up, .residual = y, .tb = true });
     d->count++;
+}
+
+/* The number of each row's adapter. */
+static tensor_id numbers(graph *g, int64_t rows) {
+    tensor_id known = graph_find(g, "adapter");
+    if (known) return known;
+    return graph_add_source(
+        g,
+        &(graph_source){ .name = "adapter", .shape = SHAPE(rows), .dtype = DTYPE_I32, .role = ROLE_INPUT });
+}
+
+/* Those of several that stand beside this product. */
+static void adapt_rows(adapting *d, node_id id, const char *weight) {
+    graph *g = d->r.out;
+    const node *n = graph_node(d->r.in, id);
+    char a[PASS_PARAMETER_BYTES], b[PASS_PARAMETER_BYTES], name[PASS_PARAMETER_BYTES + 24];
+    adapter_matmul_inputs in = { .x = d->r.map[node_in(d->r.in, n, MATMUL_A)],
+                                 .y = d->r.map[node_out(d->r.in, n, 0)],
+                                 .count = d->several->count };
+    adapter_matmul_attributes scales = { 0 };
+    bool any = false;
+    if (g->failed || !beside(weight, a, b)) return;
+    const shape x = *graph_shape(g, in.x), y = *graph_shape(g, in.y);
+    for (uint32_t k = 0; k < in.count; k++) {
+        const pass_adapter *of = &d->several->of[k];
+        if (!is_target(weight, false, of->targets)) continue;
+        snprintf(name, sizeof name, PASS_ADAPTER_NAME "%s", k, a);
+        in.of[k].a = trained(g, name, SHAPE(of->rank, shape_last(&x)));
+        snprintf(name, sizeof name, PASS_ADAPTER_NAME "%s", k, b);
+        in.of[k].b = trained(g, name, SHAPE(shape_last(&y), of->rank));
+        scales.scale[k] = (float)(of->alpha / (double)of->rank);
+        any = true;
+    }
+    if (!any) return;
+    in.adapter = numbers(g, shape_rows(&x));
+    d->r.map[node_out(d->r.in, n, 0)] = adapter_matmul_apply(g, &in, &scales);
 }
 
 /* ---- the base ---- */
@@ -377,7 +429,7 @@ static void rewrite_held(adapting *d, node_id id, tensor_id weight, bool by_rows
 }
 
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
-    adapting d = { .training = c->training };
+    adapting d = { .training = c->training, .several = c->adapters };
     products p;
     TRY(read_text(s->text, &d.a));
     d.base = base_of(d.a.base);
@@ -393,7 +445,10 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
             rewrite_held(&d, id, held, linear_by_rows(&p.linear, id));
         else
             rewrite_node(&d.r, id);
-        if (weight && is_target(weight, lies_outside(&p, id), d.a.targets)) adapt(&d, id, weight);
+        if (weight && d.several)
+            adapt_rows(&d, id, lies_outside(&p, id) ? "" : weight);
+        else if (weight && is_target(weight, lies_outside(&p, id), d.a.targets))
+            adapt(&d, id, weight);
     }
     close_products(&p);
     return result == STATUS_OK ? rewrite_close(&d.r) : result;
